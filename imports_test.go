@@ -26,12 +26,13 @@ type importRule struct {
 	link  []string // what must not come in through anything it imports
 }
 
-// importRules is the import graph of CONTRIBUTING.md: proto ← fsm ← cluster ← {executor, server} ← cmd,
-// providers ← executor, proto ← client ← cmd/holdfast-agent. A package that no line names has no
-// place in the layout.
+// importRules is the import graph of CONTRIBUTING.md: proto ← fsm ← cluster ← {executor, server} ←
+// cmd, providers ← executor, proto ← client ← cmd/holdfast-agent. A package that no line names has
+// no place in the layout.
 func importRules() []importRule {
 	// What makes two peers differ that applied the same log: I/O, randomness, and ids made on the
-	// spot. So does what another release of Go reads in another way: URLs and letters. net/netip only parses.
+	// spot. So does what another release of Go reads in another way: URLs and letters. net/netip
+	// only parses.
 	impure := []string{
 		"net/url", "unicode", "net", "net/http/...", "net/rpc/...", "net/smtp", "os/...", "syscall", "math/rand/...", "crypto/rand",
 		"github.com/google/uuid", "google.golang.org/grpc/...", "github.com/hashicorp/...",
@@ -83,7 +84,8 @@ type goPackage struct {
 	Deps         []string
 }
 
-// matches reports whether an import path is what a pattern names: "x" is x, "x/..." also all below it.
+// matches reports whether an import path is what a pattern names: "x" is x, "x/..." also all below
+// it.
 func matches(pattern, pkg string) bool {
 	below, ok := strings.CutSuffix(pattern, "/...")
 	return pkg == below || ok && strings.HasPrefix(pkg, below+"/")

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// borrowed lists what messages have of libraries and of the kernel. test/crash provokes each of them.
+// borrowed lists what messages have of libraries and of the kernel. test/crash provokes each of
+// them.
 func borrowed() []string {
 	return []string{"no space left on device", "failed to commit logs", "failed to load any existing snapshots", "x509", "certificate has expired or is not yet valid",
 		"address already in use", "UNAVAILABLE"}

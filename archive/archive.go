@@ -1,7 +1,8 @@
-// Package archive keeps the steps and logs of old runs outside the cluster: it makes an object of a run and reads it back. Where objects lie is up to
-// the stores below it.
+// Package archive keeps the steps and logs of old runs outside the cluster: it makes an object of a
+// run and reads it back. Where objects lie is up to the stores below it.
 //
-// It knows nothing of when a run is archived (executor) and of who may read it (server), and it must not decide either.
+// It knows nothing of when a run is archived (executor) and of who may read it (server), and it
+// must not decide either.
 package archive
 
 import (
@@ -84,7 +85,8 @@ func Open(data, sum []byte) (*internalv1.ArchivedRun, error) {
 	return out, nil
 }
 
-// CheckName refuses names that are not below the archive: objects are runs/ID/SUM.zst, folders runs/ID/.
+// CheckName refuses names that are not below the archive: objects are runs/ID/SUM.zst, folders
+// runs/ID/.
 func CheckName(name string) error {
 	parts := strings.Split(name, "/")
 	if len(parts) != 3 || parts[0] != "runs" || !runOK.MatchString(parts[1]) || parts[2] != "" && !runOK.MatchString(parts[2]) {

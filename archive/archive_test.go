@@ -89,7 +89,8 @@ func TestStores(t *testing.T) {
 		return s
 	}
 	stores := map[string]store{"directory": directory, "bucket": bucket(""), "bucket with a prefix": bucket("prod/holdfast")}
-	// A real server, such as versitygw: host:port over HTTP, with the bucket runs-of-prod, for key and secret as above.
+	// A real server, such as versitygw: host:port over HTTP, with the bucket runs-of-prod, for key
+	// and secret as above.
 	if endpoint := os.Getenv("HOLDFAST_TEST_S3"); endpoint != "" {
 		s, err := s3.New(s3.Config{Endpoint: endpoint, Bucket: "runs-of-prod", Prefix: "prod/holdfast", Region: "us-east-1", Plain: true, CredentialsFile: keys})
 		if err != nil {

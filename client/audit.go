@@ -15,14 +15,15 @@ func (c *Client) Access() holdfastv1.AccessServiceClient {
 	return holdfastv1.NewAccessServiceClient(c.peers)
 }
 
-// Audit reads the audit trail. Its export ends with the peer that serves it: use ExportAudit, which goes on with another.
+// Audit reads the audit trail. Its export ends with the peer that serves it: use ExportAudit, which
+// goes on with another.
 func (c *Client) Audit() holdfastv1.AuditServiceClient {
 	return holdfastv1.NewAuditServiceClient(c.peers)
 }
 
-// ExportAudit calls f for each audit event from a sequence number on (0: from the oldest that is kept), oldest first, and returns nil
-// after the newest. When a peer fails it goes on with another one: no event is left out and none comes twice. An error of f ends it
-// and is returned.
+// ExportAudit calls f for each audit event from a sequence number on (0: from the oldest that is
+// kept), oldest first, and returns nil after the newest. When a peer fails it goes on with another
+// one: no event is left out and none comes twice. An error of f ends it and is returned.
 func (c *Client) ExportAudit(ctx context.Context, from uint64, f func(*holdfastv1.AuditEvent) error) error {
 	req := &holdfastv1.ExportAuditEventsRequest{FromSequence: from}
 	return c.peers.follow(ctx, holdfastv1.AuditService_ExportAuditEvents_FullMethodName,

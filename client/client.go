@@ -53,8 +53,9 @@ func dialOptions(cfg Config) []grpc.DialOption {
 			MinConnectTimeout: 2 * time.Second,
 		}),
 		// Timeout also becomes TCP_USER_TIMEOUT: a host that vanished is noticed after 5 s while
-		// data is in flight. More than one ping in 10 s is not to be had of grpc-go (it raises Time to that): what
-		// waits for a quiet stream, or where a process is stopped and its kernel goes on, has a lifeline.
+		// data is in flight. More than one ping in 10 s is not to be had of grpc-go (it raises Time
+		// to that): what waits for a quiet stream, or where a process is stopped and its kernel
+		// goes on, has a lifeline.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
 		// A page of 1000 runs with their attempts exceeds gRPC's 4 MiB.
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64 << 20)),

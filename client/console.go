@@ -14,17 +14,21 @@ import (
 type Console struct {
 	RunID    string
 	ReadOnly bool
-	// In is what is typed, in pieces of at most 4096 bytes. When it is closed the console is left for good; nil types nothing.
+	// In is what is typed, in pieces of at most 4096 bytes. When it is closed the console is left
+	// for good; nil types nothing.
 	In <-chan []byte
-	// Out takes what is shown. After a change of peers a little of it comes again. An error ends the session and is returned.
+	// Out takes what is shown. After a change of peers a little of it comes again. An error ends
+	// the session and is returned.
 	Out func([]byte) error
-	// Attached is called each time the console is there, Lost each time that it is not any more and another peer is tried. Both may be nil.
+	// Attached is called each time the console is there, Lost each time that it is not any more and
+	// another peer is tried. Both may be nil.
 	Attached func(peer string)
 	Lost     func(err error)
 }
 
-// AttachConsole attaches to the console that a run keeps open, until it is left, the run has ended (nil in both cases) or the server
-// refuses. When a peer or the leader fails it attaches again: the next leader opens the console anew.
+// AttachConsole attaches to the console that a run keeps open, until it is left, the run has ended
+// (nil in both cases) or the server refuses. When a peer or the leader fails it attaches again: the
+// next leader opens the console anew.
 func (c *Client) AttachConsole(ctx context.Context, s Console) error {
 	return c.peers.follow(ctx, holdfastv1.ConsoleService_Attach_FullMethodName,
 		func(ctx context.Context, cc grpc.ClientConnInterface) (bool, error) {

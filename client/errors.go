@@ -20,12 +20,13 @@ const (
 	ReasonOutcomeUnknown = "OUTCOME_UNKNOWN" // it may have been applied, or may still be
 )
 
-// ReasonRateLimit is the reason in a RESOURCE_EXHAUSTED error of a caller who makes too many calls: this one was turned away before anything
-// was done, and is made again a little later.
+// ReasonRateLimit is the reason in a RESOURCE_EXHAUSTED error of a caller who makes too many calls:
+// this one was turned away before anything was done, and is made again a little later.
 const ReasonRateLimit = "RATE_LIMIT"
 
 // CallError is a call that no peer answered: the tries are over because the time is, or because the
-// request must not be repeated. A refusal by the server is not a CallError but its own status error.
+// request must not be repeated. A refusal by the server is not a CallError but its own status
+// error.
 type CallError struct {
 	Method string // full method, e.g. /holdfast.v1.RunService/StartRun
 	Addr   string // the address asked last
@@ -90,7 +91,8 @@ func tooMany(err error) bool {
 	return status.Code(err) == codes.ResourceExhausted && Reason(err) == ReasonRateLimit
 }
 
-// retryDelay is how long a server that has turned a call away wants to be left alone, 0 if it does not say.
+// retryDelay is how long a server that has turned a call away wants to be left alone, 0 if it does
+// not say.
 func retryDelay(err error) time.Duration {
 	if !tooMany(err) {
 		return 0

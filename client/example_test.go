@@ -39,7 +39,8 @@ func (exampleServer) StreamRunLogs(_ *holdfastv1.StreamRunLogsRequest, s grpc.Se
 	return s.Send(&holdfastv1.LogChunk{Data: []byte("power off\npower on\n")})
 }
 
-// exampleConfig stands for client.Config{Addrs: []string{"peer-1:7400", "peer-2:7400", "peer-3:7400"}}.
+// exampleConfig stands for client.Config{Addrs: []string{"peer-1:7400", "peer-2:7400",
+// "peer-3:7400"}}.
 func exampleConfig() (client.Config, func()) {
 	lis := bufconn.Listen(1 << 16)
 	server := grpc.NewServer()
@@ -49,8 +50,8 @@ func exampleConfig() (client.Config, func()) {
 	return client.Config{Addrs: []string{"peer-1", "peer-2", "peer-3"}, DialOptions: []grpc.DialOption{dialer}}, server.Stop
 }
 
-// Starting a run under a request id is safe to repeat: the client does so by itself when a peer fails
-// in the middle.
+// Starting a run under a request id is safe to repeat: the client does so by itself when a peer
+// fails in the middle.
 func Example() {
 	cfg, stop := exampleConfig()
 	defer stop()

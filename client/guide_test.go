@@ -31,8 +31,8 @@ func dial(token string) (*client.Client, error) {
 	})
 }
 
-// reboot starts a run and waits for its end. The ticket names the run: whoever calls this again, after a crash of his own too, gets the run
-// of the first time.
+// reboot starts a run and waits for its end. The ticket names the run: whoever calls this again,
+// after a crash of his own too, gets the run of the first time.
 func reboot(ctx context.Context, c *client.Client, machine, ticket string) error {
 	run, err := c.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{MachineId: machine, RequestId: ticket, Type: "REBOOT"})
 	if err != nil {
@@ -64,8 +64,8 @@ func explained(err error) error {
 	return err
 }
 
-// follow prints the transitions of repaves. It ends with its context. A program that keeps the last cursor goes on after it when it is
-// started again.
+// follow prints the transitions of repaves. It ends with its context. A program that keeps the last
+// cursor goes on after it when it is started again.
 func follow(ctx context.Context, c *client.Client, w io.Writer, cursor uint64) error {
 	return c.WatchRuns(ctx, `type = "REPAVE"`, cursor, func(e *holdfastv1.RunEvent) error {
 		if r := e.GetSnapshot(); r != nil { // a bookmark has none: it only moves the cursor
@@ -101,7 +101,8 @@ func logs(ctx context.Context, c *client.Client, w io.Writer, run string) error 
 	})
 }
 
-// The Go blocks of the guide are code of this file, and those that need no TLS do what the guide says.
+// The Go blocks of the guide are code of this file, and those that need no TLS do what the guide
+// says.
 func TestGuide(t *testing.T) {
 	page, err := os.ReadFile("../docs/clients.md")
 	if err != nil {

@@ -22,8 +22,9 @@ func hang(ctx context.Context, _ int) error {
 	return ctx.Err()
 }
 
-// stopped is a peer where nothing is answered, the health check of a lifeline neither, and not with the end of the caller's time either: a process
-// that is stopped does not see it pass, and one that says so lives.
+// stopped is a peer where nothing is answered, the health check of a lifeline neither, and not with
+// the end of the caller's time either: a process that is stopped does not see it pass, and one that
+// says so lives.
 func stopped(t *testing.T) *fakePeer {
 	t.Helper()
 	end := make(chan struct{})
@@ -38,7 +39,8 @@ func stopped(t *testing.T) *fakePeer {
 
 func register1(ctx context.Context, c *Client) error { return register("m-1")(ctx, c) }
 
-// A peer that does not answer costs what may be sent twice two seconds, once; the next call begins elsewhere.
+// A peer that does not answer costs what may be sent twice two seconds, once; the next call begins
+// elsewhere.
 func TestSlowPeerIsRaced(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -99,7 +101,8 @@ func (m touched) ProtoReflect() protoreflect.Message {
 	return m.Run.ProtoReflect()
 }
 
-// While the first peer may be writing its answer into the caller's reply, nobody else looks into it to ask another peer.
+// While the first peer may be writing its answer into the caller's reply, nobody else looks into it
+// to ask another peer.
 func TestRacersShareNothing(t *testing.T) {
 	t.Parallel()
 	reply := touched{&holdfastv1.Run{}, &atomic.Int64{}}

@@ -14,7 +14,8 @@ import (
 // uploadChunk is how many bytes one message of an upload has.
 const uploadChunk = 256 << 10
 
-// Images is what machines are installed with. To upload a file use UploadFile, which goes on with another peer.
+// Images is what machines are installed with. To upload a file use UploadFile, which goes on with
+// another peer.
 func (c *Client) Images() holdfastv1.ImageServiceClient {
 	return holdfastv1.NewImageServiceClient(c.peers)
 }
@@ -24,12 +25,13 @@ type Upload struct {
 	SHA256 string // of all of it
 	Size   int64
 	From   io.ReaderAt
-	// Progress is called now and then, with the bytes that a peer has; nil tells nobody. A peer that takes over begins anew.
+	// Progress is called now and then, with the bytes that a peer has; nil tells nobody. A peer
+	// that takes over begins anew.
 	Progress func(sent int64)
 }
 
-// UploadFile sends a file to the cluster, and returns the peers that have it: a majority of voters. When a peer fails it
-// goes on with another one; a peer that has some of it is sent the rest.
+// UploadFile sends a file to the cluster, and returns the peers that have it: a majority of voters.
+// When a peer fails it goes on with another one; a peer that has some of it is sent the rest.
 func (c *Client) UploadFile(ctx context.Context, u Upload) (peers []string, err error) {
 	err = c.peers.follow(ctx, holdfastv1.ImageService_UploadFile_FullMethodName,
 		func(ctx context.Context, cc grpc.ClientConnInterface) (bool, error) {

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// streamQuiet is how long a peer may say nothing before one that follows a stream of it has a look.
+	// streamQuiet is how long a peer may say nothing before one that follows a stream of it has a
+	// look.
 	streamQuiet = 3 * time.Second
 	// lifeTimeout is how long the peer has to give a heartbeat then.
 	lifeTimeout = 2 * time.Second
@@ -38,9 +39,10 @@ func (h *lastHeard) since(t time.Time) time.Time {
 	return t
 }
 
-// lifeline ends the context, with errLifeless, when the peer says nothing for a while and does not answer the simplest question
-// after that. The pings of gRPC find out the same, but later than an operator is to wait (client.go). Release ends it; it
-// must be called. Without another peer there is nothing to gain, and the context ends with its parent alone.
+// lifeline ends the context, with errLifeless, when the peer says nothing for a while and does not
+// answer the simplest question after that. The pings of gRPC find out the same, but later than an
+// operator is to wait (client.go). Release ends it; it must be called. Without another peer there
+// is nothing to gain, and the context ends with its parent alone.
 func (p *peers) lifeline(ctx context.Context, peer *peer, quiet time.Duration) (_ context.Context, release context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if len(p.all) == 1 {
@@ -84,8 +86,8 @@ func (p *peer) watchLife(ctx context.Context, quiet time.Duration) bool {
 	}
 }
 
-// answers asks the peer for its health. Any answer will do, also that it does not know the question; a connection that fails is not waited
-// for: what goes over it fails too.
+// answers asks the peer for its health. Any answer will do, also that it does not know the
+// question; a connection that fails is not waited for: what goes over it fails too.
 func (p *peer) answers(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, lifeTimeout)
 	defer cancel()

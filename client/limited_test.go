@@ -13,7 +13,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// TestTooManyCallsAreMadeLater: a call that was turned away is made again when the peer wants it, or not at all when that is too late.
+// TestTooManyCallsAreMadeLater: a call that was turned away is made again when the peer wants it,
+// or not at all when that is too late.
 func TestTooManyCallsAreMadeLater(t *testing.T) {
 	for _, tt := range []struct {
 		name      string

@@ -11,9 +11,10 @@ import (
 )
 
 // FollowLogs calls f for each chunk of a run's log from the given byte on, and returns nil when the
-// run has ended and all of its log was delivered. When a peer fails it goes on with another one at the
-// byte after the last: no byte is delivered twice and none is left out. An error of f ends it and is
-// returned. Where the server keeps no more of the log's beginning, the first chunk's offset tells.
+// run has ended and all of its log was delivered. When a peer fails it goes on with another one at
+// the byte after the last: no byte is delivered twice and none is left out. An error of f ends it
+// and is returned. Where the server keeps no more of the log's beginning, the first chunk's offset
+// tells.
 func (c *Client) FollowLogs(ctx context.Context, runID string, offset int64, f func(*holdfastv1.LogChunk) error) error {
 	return c.logs(ctx, &holdfastv1.StreamRunLogsRequest{RunId: runID, Offset: offset}, f)
 }

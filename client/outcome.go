@@ -53,7 +53,8 @@ type try struct {
 	sent atomic.Bool
 }
 
-// watch adds to the context what notes that a request made with it goes out, and when something comes back.
+// watch adds to the context what notes that a request made with it goes out, and when something
+// comes back.
 func (p *peer) watch(ctx context.Context) (context.Context, *atomic.Bool) {
 	t := &try{peer: p}
 	return context.WithValue(ctx, tryKey{}, t), &t.sent

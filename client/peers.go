@@ -14,8 +14,8 @@ import (
 
 const (
 	// defaultTryTimeout bounds one try of a request that may be repeated, where there is another
-	// address: it is the time a peer itself waits for a leader before it gives up. A peer that hangs is left
-	// much sooner: see hedge.First and lifeline.
+	// address: it is the time a peer itself waits for a leader before it gives up. A peer that
+	// hangs is left much sooner: see hedge.First and lifeline.
 	defaultTryTimeout = 8 * time.Second
 	// The ceiling of the first waits between tries, and of all.
 	firstDelay = 25 * time.Millisecond

@@ -3,9 +3,10 @@ package client
 import holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 
 // position is where a watch stands. A stream that starts at cursor 0 sends the current state first
-// and transitions after it. Events of the state have no cursor, but for the last one; an event without a
-// snapshot (a bookmark) also ends it. From there on the watch is resumed by cursor. Before that a broken
-// watch starts with the state again, and what was delivered of it is known by the runs' revisions.
+// and transitions after it. Events of the state have no cursor, but for the last one; an event
+// without a snapshot (a bookmark) also ends it. From there on the watch is resumed by cursor.
+// Before that a broken watch starts with the state again, and what was delivered of it is known by
+// the runs' revisions.
 type position struct {
 	cursor uint64 // of the last event; resume after it
 	// While the state is not complete:
@@ -29,8 +30,9 @@ func (p *position) resume() uint64 {
 	return p.cursor
 }
 
-// restart makes the next part begin with the current state. The cluster does not know the cursor: it may have been
-// recovered or restored, and its revisions may be below those that were delivered. So nothing counts as known.
+// restart makes the next part begin with the current state. The cluster does not know the cursor:
+// it may have been recovered or restored, and its revisions may be below those that were delivered.
+// So nothing counts as known.
 func (p *position) restart() {
 	*p = *newPosition(0)
 }

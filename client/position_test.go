@@ -6,8 +6,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// TestPositionRestart: after a cursor that the cluster does not know, runs are delivered though their revisions are lower
-// than those delivered before: a recovered cluster goes on from an older index.
+// TestPositionRestart: after a cursor that the cluster does not know, runs are delivered though
+// their revisions are lower than those delivered before: a recovered cluster goes on from an older
+// index.
 func TestPositionRestart(t *testing.T) {
 	p := newPosition(0)
 	p.seen(&holdfastv1.RunEvent{Cursor: 7, Index: 900, Snapshot: &holdfastv1.Run{RunId: "r-1", Revision: 900}})

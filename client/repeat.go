@@ -18,8 +18,9 @@ const (
 	once rule = iota
 	// again: twice, one after the other, is the same as once, for the state and for the answer.
 	again
-	// hedged: it may go to another peer while the first one is still at work on it. A try that was overtaken can be applied at
-	// any time later (a stopped process goes on with what lies in its sockets), so nothing that came after must be undone by it.
+	// hedged: it may go to another peer while the first one is still at work on it. A try that was
+	// overtaken can be applied at any time later (a stopped process goes on with what lies in its
+	// sockets), so nothing that came after must be undone by it.
 	hedged
 )
 
@@ -93,7 +94,8 @@ func isRead(method string) bool {
 	return ok && opts.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 }
 
-// onlyReads tells that a request changes nothing. Some that only the leader can answer do not have the mark of reads, by which any peer would.
+// onlyReads tells that a request changes nothing. Some that only the leader can answer do not have
+// the mark of reads, by which any peer would.
 func onlyReads(method string, req any) bool {
 	switch req.(type) {
 	case *holdfastv1.ProbePlanRequest,
@@ -103,7 +105,8 @@ func onlyReads(method string, req any) bool {
 	return isRead(method)
 }
 
-// takesLong tells that a peer which is well may need longer for a request than a try has: another peer would only begin anew.
+// takesLong tells that a peer which is well may need longer for a request than a try has: another
+// peer would only begin anew.
 func takesLong(req any) bool {
 	_, probes := req.(*holdfastv1.ProbePlanRequest) // it waits for BMCs and hosts
 	return probes

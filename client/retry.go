@@ -17,8 +17,8 @@ import (
 )
 
 // Invoke makes a unary call. It is tried at one address after the other until one answers or the
-// context ends; a try that may have been applied is repeated only if the request allows it, and one that takes
-// long is raced by another only if the request allows that (repeat.go).
+// context ends; a try that may have been applied is repeated only if the request allows it, and one
+// that takes long is raced by another only if the request allows that (repeat.go).
 func (p *peers) Invoke(ctx context.Context, method string, req, reply any, opts ...grpc.CallOption) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
@@ -32,7 +32,8 @@ func (p *peers) Invoke(ctx context.Context, method string, req, reply any, opts 
 	return c.run(ctx)
 }
 
-// call is a unary call and what is known about it so far. What a try learns is noted by judge, one at a time.
+// call is a unary call and what is known about it so far. What a try learns is noted by judge, one
+// at a time.
 type call struct {
 	peers      *peers
 	method     string
@@ -107,7 +108,8 @@ func (c *call) round(ctx context.Context) (done bool, err error) {
 	return done, err
 }
 
-// mayRace reports whether two tries can be under way without writing to one place: the caller's options may be places, too.
+// mayRace reports whether two tries can be under way without writing to one place: the caller's
+// options may be places, too.
 func (c *call) mayRace() bool {
 	for _, o := range c.opts {
 		if _, ok := o.(grpc.StaticMethodCallOption); !ok {
@@ -141,7 +143,8 @@ func (c *call) try(ctx context.Context, peer *peer, reply any) answer {
 		defer cancel()
 	}
 	if c.rule == again {
-		// A second one at the same time is not allowed: so much the sooner it is worth a look whether the peer is there at all.
+		// A second one at the same time is not allowed: so much the sooner it is worth a look
+		// whether the peer is there at all.
 		var release context.CancelFunc
 		ctx, release = c.peers.lifeline(ctx, peer, hedge.First)
 		defer release()

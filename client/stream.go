@@ -15,7 +15,8 @@ import (
 var errEnded = errors.New("stream ended")
 
 // part serves one connection's part of a stream that goes on over several. It tells whether it
-// received anything, and why it ended. It must wrap what the caller's function returned in callerError.
+// received anything, and why it ended. It must wrap what the caller's function returned in
+// callerError.
 type part func(ctx context.Context, cc grpc.ClientConnInterface) (received bool, err error)
 
 // callerError is an error of the function that the caller gave: it ends the stream, whatever it is.
@@ -57,8 +58,8 @@ func (p *peers) follow(ctx context.Context, method string, next part) error {
 	}
 }
 
-// part runs one part under a context of its own, so that its stream is always released. Where there is another peer, a stream
-// whose peer gives no heartbeat is broken off.
+// part runs one part under a context of its own, so that its stream is always released. Where there
+// is another peer, a stream whose peer gives no heartbeat is broken off.
 func (p *peers) part(ctx context.Context, peer *peer, method string, next part) (bool, error) {
 	ctx, release := p.lifeline(ctx, peer, streamQuiet)
 	defer release()

@@ -17,13 +17,14 @@ func Finished(run *holdfastv1.Run) bool {
 	return false
 }
 
-// WaitRun returns the run when it has ended, however it ended. When the context ends first it returns
-// the run as last seen (nil if never) and the context's error.
+// WaitRun returns the run when it has ended, however it ended. When the context ends first it
+// returns the run as last seen (nil if never) and the context's error.
 func (c *Client) WaitRun(ctx context.Context, runID string) (*holdfastv1.Run, error) {
 	return c.ObserveRun(ctx, runID, func(*holdfastv1.RunEvent) error { return nil })
 }
 
-// ObserveRun is WaitRun that also calls f for the run's state at the start and for every transition.
+// ObserveRun is WaitRun that also calls f for the run's state at the start and for every
+// transition.
 func (c *Client) ObserveRun(ctx context.Context, runID string, f func(*holdfastv1.RunEvent) error) (*holdfastv1.Run, error) {
 	// A watch of a run that does not exist would wait for it forever.
 	last, err := c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: runID})

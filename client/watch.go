@@ -10,14 +10,15 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// WatchRuns calls f for the current state of each run that matches the filter (AIP-160, "" for all),
-// and then for every transition, in order. It goes on until the context ends, f returns an error
-// (which it returns), or the server refuses; when a peer fails it goes on with another one right after
-// the last event, none lost and none twice.
+// WatchRuns calls f for the current state of each run that matches the filter (AIP-160, "" for
+// all), and then for every transition, in order. It goes on until the context ends, f returns an
+// error (which it returns), or the server refuses; when a peer fails it goes on with another one
+// right after the last event, none lost and none twice.
 //
-// A cursor other than zero, that of an event seen before, starts right after that event instead. When
-// events that old are no longer kept, WatchRuns starts again from the current state: f then gets every run
-// as it is now, also those that have not changed, but not the transitions in between.
+// A cursor other than zero, that of an event seen before, starts right after that event instead.
+// When events that old are no longer kept, WatchRuns starts again from the current state: f then
+// gets every run as it is now, also those that have not changed, but not the transitions in
+// between.
 func (c *Client) WatchRuns(ctx context.Context, filter string, cursor uint64, f func(*holdfastv1.RunEvent) error) error {
 	pos := newPosition(cursor)
 	return c.peers.follow(ctx, holdfastv1.RunService_WatchRuns_FullMethodName,

@@ -11,12 +11,14 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// WatchServices calls f for each service that matches the filter (AIP-160, "" for all), and then for every change of one that does or did, in
-// order. It goes on as WatchRuns does: until the context ends, f returns an error (which it returns), or the server refuses; with another peer when
-// one fails, right after the last change, none lost and none twice.
+// WatchServices calls f for each service that matches the filter (AIP-160, "" for all), and then
+// for every change of one that does or did, in order. It goes on as WatchRuns does: until the
+// context ends, f returns an error (which it returns), or the server refuses; with another peer
+// when one fails, right after the last change, none lost and none twice.
 //
-// A cursor other than zero, that of an event seen before, starts right after that event instead. When changes that old are no longer kept,
-// WatchServices starts again from the current state: f then gets every service that is not as f saw it last, but not the changes in between.
+// A cursor other than zero, that of an event seen before, starts right after that event instead.
+// When changes that old are no longer kept, WatchServices starts again from the current state: f
+// then gets every service that is not as f saw it last, but not the changes in between.
 func (c *Client) WatchServices(ctx context.Context, filter string, cursor uint64, f func(*holdfastv1.ServiceEvent) error) error {
 	pos := &servicePosition{cursor: cursor, known: map[string]*holdfastv1.Service{}}
 	return c.peers.follow(ctx, holdfastv1.RegistryService_WatchServices_FullMethodName,
@@ -32,8 +34,9 @@ func (c *Client) WatchServices(ctx context.Context, filter string, cursor uint64
 		})
 }
 
-// servicePosition is where a watch of services stands. Services of the current state have no cursor, but for the last one: a watch that breaks
-// before it starts with the state again, and tells what has not been told.
+// servicePosition is where a watch of services stands. Services of the current state have no
+// cursor, but for the last one: a watch that breaks before it starts with the state again, and
+// tells what has not been told.
 type servicePosition struct {
 	cursor uint64 // of the last change; 0: the state is not complete
 	known  map[string]*holdfastv1.Service

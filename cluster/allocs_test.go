@@ -10,8 +10,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// budgetEncode is what 64 commands may allocate until Raft has them as one entry: for each its bytes, its place in the queue and the way (two)
-// back to who waits; the queue as it grows; the entry, and what it is made of.
+// budgetEncode is what 64 commands may allocate until Raft has them as one entry: for each its
+// bytes, its place in the queue and the way (two) back to who waits; the queue as it grows; the
+// entry, and what it is made of.
 const budgetEncode = 64*4 + 16
 
 func TestAllocsOfEncoding(t *testing.T) {

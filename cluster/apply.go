@@ -69,8 +69,8 @@ func (n *Node) apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, 
 	}
 }
 
-// commitAll commits commands as one entry: all or none. It is for the leader's own commands, which do
-// not wait for the leader to be ready.
+// commitAll commits commands as one entry: all or none. It is for the leader's own commands, which
+// do not wait for the leader to be ready.
 func (n *Node) commitAll(ctx context.Context, cmds ...*internalv1.Command) ([]fsm.Result, error) {
 	for _, c := range cmds {
 		n.date(c)
@@ -98,8 +98,8 @@ func (n *Node) commit(ctx context.Context, cmd *internalv1.Command) error {
 	return nil
 }
 
-// date sets the wall clock of a command that has none, and this peer's monotonic clock in every command: without it the
-// FSM would follow the wall clock however wrong it is.
+// date sets the wall clock of a command that has none, and this peer's monotonic clock in every
+// command: without it the FSM would follow the wall clock however wrong it is.
 func (n *Node) date(c *internalv1.Command) {
 	if c.GetTime() == nil {
 		c.Time = timestamppb.Now()
@@ -107,7 +107,8 @@ func (n *Node) date(c *internalv1.Command) {
 	c.UptimeMs = n.uptime()
 }
 
-// uptime returns this process's monotonic clock for a command, in milliseconds; 0 while a peer may not know the field.
+// uptime returns this process's monotonic clock for a command, in milliseconds; 0 while a peer may
+// not know the field.
 func (n *Node) uptime() int64 {
 	if !n.timed.Load() {
 		if !n.fsm.View().Has(fsm.Level2) {

@@ -14,7 +14,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Autopilot: the rules by which the leader changes the membership by itself, beyond what members.go must do (decision 0016).
+// Autopilot: the rules by which the leader changes the membership by itself, beyond what members.go
+// must do (decision 0016).
 const (
 	defaultDeadServer = 24 * time.Hour
 	defaultMinQuorum  = 3
@@ -37,7 +38,8 @@ func rulesOf(c *internalv1.AutopilotConfig) autopilotRules {
 	return r
 }
 
-// mayClean reports whether a dead voter may be removed: enough voters are left, and a majority of them follows.
+// mayClean reports whether a dead voter may be removed: enough voters are left, and a majority of
+// them follows.
 func (a autopilotRules) mayClean(rest, following int) bool {
 	return rest >= a.minQuorum && following >= rest/2+1
 }
@@ -48,7 +50,8 @@ type condition struct {
 	since time.Time
 }
 
-// conditions is what a leader has seen of the peers in its term. A new leader begins anew: nobody is removed for what another one saw.
+// conditions is what a leader has seen of the peers in its term. A new leader begins anew: nobody
+// is removed for what another one saw.
 type conditions struct {
 	mu sync.Mutex
 	m  map[string]condition

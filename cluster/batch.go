@@ -19,7 +19,8 @@ const (
 	maxEntry = 512 << 10
 	// maxBatch bounds the commands of one Raft entry.
 	maxBatch = 1024
-	// entriesInFlight is how many entries are proposed at once: while they are committed the next ones fill up.
+	// entriesInFlight is how many entries are proposed at once: while they are committed the next
+	// ones fill up.
 	entriesInFlight = 2
 	// enqueueTimeout bounds how long Raft may take to begin with an entry.
 	enqueueTimeout = 10 * time.Second
@@ -51,8 +52,8 @@ type proposer interface {
 	Apply(cmd []byte, timeout time.Duration) raft.ApplyFuture
 }
 
-// batcher lets commands that come at the same time share Raft entries, so that throughput does not hang on
-// one disk write each. It waits for nothing: a lone command leaves at once, the others
+// batcher lets commands that come at the same time share Raft entries, so that throughput does not
+// hang on one disk write each. It waits for nothing: a lone command leaves at once, the others
 // gather while entries are in flight.
 type batcher struct {
 	raft  proposer
@@ -126,7 +127,8 @@ func (b *batcher) take() (batch []*proposal, data []byte) {
 	return batch, data
 }
 
-// fits says how many of the queued commands go into one entry, and how long that is. The lock is held.
+// fits says how many of the queued commands go into one entry, and how long that is. The lock is
+// held.
 func (b *batcher) fits() (n, length int) {
 	for _, p := range b.queue {
 		size := protowire.SizeTag(entryField) + protowire.SizeBytes(len(p.data))
@@ -187,8 +189,8 @@ func propose(r proposer, data []byte, commands int) results {
 
 var errAwait = errors.New("stopped waiting")
 
-// await waits for a Raft future, which knows no contexts. When ctx ends first the future is left behind: for good if Raft
-// has been shut down before its state machine came to the entry.
+// await waits for a Raft future, which knows no contexts. When ctx ends first the future is left
+// behind: for good if Raft has been shut down before its state machine came to the entry.
 func await(ctx context.Context, f raft.Future) error {
 	done := make(chan error, 1)
 	go func() { done <- f.Error() }()

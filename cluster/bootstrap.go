@@ -16,13 +16,14 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// How a cluster forms. Every peer that starts empty watches gossip until BootstrapExpect peers with the same
-// number are there. From them, sorted by id, it derives the id of the cluster that they would form: the
-// same peers give the same id, other peers or other data directories another one. The first of them asks each
-// other one whether it would agree; a peer does only when it has derived the same id itself. When all would, it binds
-// them: each writes the id down and never agrees to another, so two clusters cannot share a peer. Then the first
-// bootstraps Raft. The others follow with the same configuration as soon as gossip shows it, so that the
-// cluster survives losing the first.
+// How a cluster forms. Every peer that starts empty watches gossip until BootstrapExpect peers with
+// the same number are there. From them, sorted by id, it derives the id of the cluster that they
+// would form: the same peers give the same id, other peers or other data directories another one.
+// The first of them asks each other one whether it would agree; a peer does only when it has
+// derived the same id itself. When all would, it binds them: each writes the id down and never
+// agrees to another, so two clusters cannot share a peer. Then the first bootstraps Raft. The
+// others follow with the same configuration as soon as gossip shows it, so that the cluster
+// survives losing the first.
 
 const (
 	// settle is how long the view must have stood still before a peer acts on it.
@@ -57,7 +58,8 @@ func (p *promise) kept(id string) ([]founder, bool) {
 	return p.fs, p.id == id && time.Now().Before(p.until)
 }
 
-// founders returns the peers that would form a cluster, sorted by id; nil when it must not or cannot be formed yet.
+// founders returns the peers that would form a cluster, sorted by id; nil when it must not or
+// cannot be formed yet.
 func founders(self *internalv1.GossipMeta, members []member) []founder {
 	var fs []founder
 	for _, m := range members {
@@ -130,11 +132,13 @@ func (n *Node) bootstrap(ctx context.Context) error {
 	return nil
 }
 
-// replaced returns the founders of this peer's cluster that have lost their data before it was formed.
+// replaced returns the founders of this peer's cluster that have lost their data before it was
+// formed.
 func (n *Node) replaced() []string { return replaced(n.ident.get().Forming, n.gossip.peers()) }
 
-// replaced returns the founders that have another instance than the others agreed to: the cluster can never form. It
-// returns nil unless all founders are alive and none has a Raft log, for otherwise the cluster may have formed.
+// replaced returns the founders that have another instance than the others agreed to: the cluster
+// can never form. It returns nil unless all founders are alive and none has a Raft log, for
+// otherwise the cluster may have formed.
 func replaced(fs []founder, members []member) []string {
 	var lost []string
 	for _, f := range fs {
@@ -157,7 +161,8 @@ func ids(fs []founder) []string {
 	return out
 }
 
-// currentFounders returns the founders as gossip shows them now, or those that this peer has agreed to.
+// currentFounders returns the founders as gossip shows them now, or those that this peer has agreed
+// to.
 func (n *Node) currentFounders() []founder {
 	if rec := n.ident.get(); len(rec.Forming) > 0 {
 		return rec.Forming
@@ -240,7 +245,8 @@ func (n *Node) agree(id string) error {
 	return nil
 }
 
-// bootstrapRaft writes the first configuration. That there is one already is fine: the leader was quicker.
+// bootstrapRaft writes the first configuration. That there is one already is fine: the leader was
+// quicker.
 func (n *Node) bootstrapRaft(fs []founder) error {
 	var c raft.Configuration
 	for _, f := range fs {

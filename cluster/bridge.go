@@ -11,8 +11,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// BridgeMetrics sends the metrics of raft, memberlist and bolt to a Prometheus registerer, as holdfast_raft_… and so
-// on, with the names and units that Prometheus asks for. Those libraries have one sink for the whole process: call it once, before New.
+// BridgeMetrics sends the metrics of raft, memberlist and bolt to a Prometheus registerer, as
+// holdfast_raft_… and so on, with the names and units that Prometheus asks for. Those libraries
+// have one sink for the whole process: call it once, before New.
 func BridgeMetrics(reg prometheus.Registerer) error {
 	b := &bridge{series: map[string]prometheus.Metric{}}
 	if err := reg.Register(b); err != nil {
@@ -27,20 +28,23 @@ func BridgeMetrics(reg prometheus.Registerer) error {
 	return nil
 }
 
-// bridge is a sink of go-metrics and a collector of Prometheus. Which series there are shows while the process runs, so it describes none.
+// bridge is a sink of go-metrics and a collector of Prometheus. Which series there are shows while
+// the process runs, so it describes none.
 type bridge struct {
 	mu     sync.Mutex // guards series
 	series map[string]prometheus.Metric
 }
 
-// measure is how a metric of a library is named, by its own name without the library's prefix "holdfast".
+// measure is how a metric of a library is named, by its own name without the library's prefix
+// "holdfast".
 type measure struct {
 	suffix string
 	scale  float64 // what a value is multiplied with
 	name   string  // instead of the library's, where that is none by Prometheus' rules; empty: the library's
 }
 
-// measureOf says what is measured. Samples are durations, which come in seconds, but for those that are listed.
+// measureOf says what is measured. Samples are durations, which come in seconds, but for those that
+// are listed.
 func measureOf(name string, sample bool) measure {
 	switch name {
 	case "raft.leader.lastContact", "raft.boltdb.txstats.rebalanceTime", "raft.boltdb.txstats.spillTime", "raft.boltdb.txstats.writeTime",
@@ -63,7 +67,8 @@ func measureOf(name string, sample bool) measure {
 	return measure{scale: 1}
 }
 
-// boltName returns the names of bolt's statistics that end in what Prometheus keeps for parts of histograms, or that say their type.
+// boltName returns the names of bolt's statistics that end in what Prometheus keeps for parts of
+// histograms, or that say their type.
 func boltName(name string) (better string, ok bool) {
 	own, ok := strings.CutPrefix(name, "raft.boltdb.")
 	if !ok {
@@ -183,7 +188,8 @@ func (b *bridge) IncrCounterWithLabels(key []string, v float32, labels []gometri
 // AddSample implements gometrics.MetricSink.
 func (b *bridge) AddSample(key []string, v float32) { b.AddSampleWithLabels(key, v, nil) }
 
-// AddSampleWithLabels implements gometrics.MetricSink. Durations become histograms, which can be added up over peers; of other samples sum and count are kept.
+// AddSampleWithLabels implements gometrics.MetricSink. Durations become histograms, which can be
+// added up over peers; of other samples sum and count are kept.
 func (b *bridge) AddSampleWithLabels(key []string, v float32, labels []gometrics.Label) {
 	what := measureOf(strings.Join(key[1:], "."), true)
 	value := float64(v) * what.scale

@@ -50,7 +50,8 @@ func get(ctx context.Context, p *clustertest.Peer, id string) error {
 	return err
 }
 
-// calm is the configuration of peers that bear a busy machine for some seconds: an election is somebody's doing then.
+// calm is the configuration of peers that bear a busy machine for some seconds: an election is
+// somebody's doing then.
 func calm(_ int, c *cluster.Config) { c.RaftMultiplier = 6 }
 
 func TestClusterForms(t *testing.T) {
@@ -94,8 +95,8 @@ func TestClusterForms(t *testing.T) {
 	}
 }
 
-// A peer that has lost its data stays a voter of the configuration for a while, and gives no vote: who wiped the next one
-// meanwhile would take the majority away.
+// A peer that has lost its data stays a voter of the configuration for a while, and gives no vote:
+// who wiped the next one meanwhile would take the majority away.
 func TestAPeerWithoutItsDataIsNotCountedOn(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{})
@@ -128,7 +129,8 @@ func TestAPeerWithoutItsDataIsNotCountedOn(t *testing.T) {
 	}
 }
 
-// A peer that has just started is back when its log is applied: who stops the next one before that has everybody wait for it.
+// A peer that has just started is back when its log is applied: who stops the next one before that
+// has everybody wait for it.
 func TestAPeerIsBackWithItsLogApplied(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true})
@@ -150,7 +152,8 @@ func TestAPeerIsBackWithItsLogApplied(t *testing.T) {
 	clustertest.Eventually(t, 20*time.Second, "the peer is back", back.Node.Votes)
 }
 
-// TestWhoseWordCounts: that of a peer with the leader's term, and the leader's alone takes it (decision 0020).
+// TestWhoseWordCounts: that of a peer with the leader's term, and the leader's alone takes it
+// (decision 0020).
 func TestWhoseWordCounts(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{})
@@ -211,8 +214,8 @@ func TestWriteAndReadAnywhere(t *testing.T) {
 	}
 }
 
-// inTime makes a call with a deadline, until its answer comes before that: a machine that has other things to do may answer late, and a peer that
-// leaves no time for its answer always does.
+// inTime makes a call with a deadline, until its answer comes before that: a machine that has other
+// things to do may answer late, and a peer that leaves no time for its answer always does.
 func inTime(t *testing.T, deadline time.Duration, call func(context.Context) error) (err error) {
 	t.Helper()
 	clustertest.Eventually(t, 30*time.Second, fmt.Sprintf("an answer within %v", deadline), func() error {

@@ -23,71 +23,82 @@ import (
 type Config struct {
 	// NodeID names this peer for ever; two peers never share one.
 	NodeID string
-	// DataDir holds the Raft log, the snapshots and the identity (0700). Empty: everything in memory, and
-	// a restart makes a peer that has lost its data.
+	// DataDir holds the Raft log, the snapshots and the identity (0700). Empty: everything in
+	// memory, and a restart makes a peer that has lost its data.
 	DataDir string
 
-	// LogStore is what the Raft log is kept in, LogStoreBolt or LogStoreWAL; a log that is in the other one moves, once. Empty: it stays where it is, and
-	// a new one is in bolt. Each peer chooses for itself.
+	// LogStore is what the Raft log is kept in, LogStoreBolt or LogStoreWAL; a log that is in the
+	// other one moves, once. Empty: it stays where it is, and a new one is in bolt. Each peer
+	// chooses for itself.
 	LogStore string
 
 	// RaftAddr and GossipAddr are the listen addresses, host:port. Port 0 picks a free one.
 	RaftAddr, GossipAddr string
 	// AdvertiseRaft and AdvertiseGossip are what other peers are told. Default: the listen address.
 	AdvertiseRaft, AdvertiseGossip string
-	// AdvertiseGRPC is where other peers reach this peer's PeerService and forward calls to; required.
+	// AdvertiseGRPC is where other peers reach this peer's PeerService and forward calls to;
+	// required.
 	AdvertiseGRPC string
 	// AdvertiseHTTP is shown in the cluster's status.
 	AdvertiseHTTP string
 
-	// Join lists gossip addresses of other peers. They are tried until one answers, and again whenever a
-	// known peer is missing.
+	// Join lists gossip addresses of other peers. They are tried until one answers, and again
+	// whenever a known peer is missing.
 	Join []string
-	// BootstrapExpect is how many peers must see each other before a new cluster forms. 1 forms one alone,
-	// 0 only joins. It means nothing once a peer belongs to a cluster.
+	// BootstrapExpect is how many peers must see each other before a new cluster forms. 1 forms one
+	// alone, 0 only joins. It means nothing once a peer belongs to a cluster.
 	BootstrapExpect int
-	// RaftMultiplier scales the heartbeat and election timeouts (500 ms) and the leader lease (250 ms). Default 1.
+	// RaftMultiplier scales the heartbeat and election timeouts (500 ms) and the leader lease (250
+	// ms). Default 1.
 	RaftMultiplier float64
-	// Genesis is committed by the first leader ever, together with the cluster's id and before anything is served.
+	// Genesis is committed by the first leader ever, together with the cluster's id and before
+	// anything is served.
 	Genesis []*internalv1.Command
 
 	// Version is this build's, for the status.
 	Version string
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger
-	// Leases tells, for the status, how many leases this peer keeps as the leader and how many heartbeats it takes a second. Nil: of none.
+	// Leases tells, for the status, how many leases this peer keeps as the leader and how many
+	// heartbeats it takes a second. Nil: of none.
 	Leases func() (live int, rate float64)
 	// Tracer makes spans of commits, in traces that callers have begun. Nil: there are none.
 	Tracer trace.Tracer
 	// Registerer takes the metrics of this peer; nil registers none.
 	Registerer prometheus.Registerer
-	// TLS has the certificates of this peer: Raft, and gRPC to other peers, go over mutual TLS. The gRPC server that
-	// RegisterPeerService is called with must use them too (peertls.Store.API). Run reloads them. Nil: no transport security.
+	// TLS has the certificates of this peer: Raft, and gRPC to other peers, go over mutual TLS. The
+	// gRPC server that RegisterPeerService is called with must use them too (peertls.Store.API).
+	// Run reloads them. Nil: no transport security.
 	TLS *peertls.Store
-	// GossipKeyFile holds the keys that encrypt gossip, base64, one a line: the first one encrypts, all are understood. It is
-	// read again when it changes. Empty: gossip is not encrypted.
+	// GossipKeyFile holds the keys that encrypt gossip, base64, one a line: the first one encrypts,
+	// all are understood. It is read again when it changes. Empty: gossip is not encrypted.
 	GossipKeyFile string
 	// DialOptions are added for connections to other peers' gRPC.
 	DialOptions []grpc.DialOption
-	// ForwardMetadata changes the metadata of a call before it is forwarded to another peer, nil does not: the edge says there who the
-	// caller is. The context is the call's.
+	// ForwardMetadata changes the metadata of a call before it is forwarded to another peer, nil
+	// does not: the edge says there who the caller is. The context is the call's.
 	ForwardMetadata func(ctx context.Context, md metadata.MD)
-	// BeforeHandover is called when a leader stops on purpose: its tasks have ended, it still leads. It has 5 s.
+	// BeforeHandover is called when a leader stops on purpose: its tasks have ended, it still
+	// leads. It has 5 s.
 	BeforeHandover func(ctx context.Context)
-	// LeaveOnStop takes the peer out of the cluster when Run's context ends. Without it a stop never
-	// changes the membership.
+	// LeaveOnStop takes the peer out of the cluster when Run's context ends. Without it a stop
+	// never changes the membership.
 	LeaveOnStop bool
 
-	// SnapshotThreshold, SnapshotInterval and TrailingLogs are Raft's. Default 8192, 30 s, 10240. Where entries are large, there are snapshots earlier,
-	// and fewer entries are kept: see logBytes.
+	// SnapshotThreshold, SnapshotInterval and TrailingLogs are Raft's. Default 8192, 30 s, 10240.
+	// Where entries are large, there are snapshots earlier, and fewer entries are kept: see
+	// logBytes.
 	SnapshotThreshold uint64
 	SnapshotInterval  time.Duration
 	TrailingLogs      uint64
-	// BeatInterval is how long a leader may be idle before it proves that it can commit. Default 5 s.
+	// BeatInterval is how long a leader may be idle before it proves that it can commit. Default 5
+	// s.
 	BeatInterval time.Duration
-	// StallTimeout is how long a leader may fail to commit before Run ends with ErrStalled. Default 30 s.
+	// StallTimeout is how long a leader may fail to commit before Run ends with ErrStalled. Default
+	// 30 s.
 	StallTimeout time.Duration
-	// NoDeathWatch turns off the watch on the leader's process, so that only timeouts start elections.
+	// NoDeathWatch turns off the watch on the leader's process, so that only timeouts start
+	// elections.
 	NoDeathWatch bool
 
 	clusterID   string // of the identity in DataDir, for errors
@@ -169,7 +180,8 @@ func (c *Config) scale(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * c.RaftMultiplier)
 }
 
-// reachable makes sure that an address can be told to others: a listener on every interface has none.
+// reachable makes sure that an address can be told to others: a listener on every interface has
+// none.
 func reachable(what, addr string) error {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -9,13 +9,14 @@ import (
 	"time"
 )
 
-// confirmer proves that a term has not been replaced: a majority of the voters, this one included, still has it.
-// A newer leader needs the votes of a majority, and each of those has raised its term before it voted.
+// confirmer proves that a term has not been replaced: a majority of the voters, this one included,
+// still has it. A newer leader needs the votes of a majority, and each of those has raised its term
+// before it voted.
 //
-// Every question carries the newest ticket that was handed out before it was asked; its answer is good for
-// all tickets up to that one. So any number of reads share one question to each peer, a slow
-// peer holds up nobody, and at most one question is on its way to each. Those are asked whose answers
-// came last, as many as a majority needs; the others when these keep somebody waiting.
+// Every question carries the newest ticket that was handed out before it was asked; its answer is
+// good for all tickets up to that one. So any number of reads share one question to each peer, a
+// slow peer holds up nobody, and at most one question is on its way to each. Those are asked whose
+// answers came last, as many as a majority needs; the others when these keep somebody waiting.
 type confirmer struct {
 	ctx    context.Context // of the node
 	voters func() (others []string, self bool)
@@ -41,13 +42,14 @@ var errStopping = errors.New("this peer is stopping")
 const (
 	confirmTimeout = time.Second
 	confirmPause   = 5 * time.Millisecond
-	// confirmHedge is how long somebody waits before those are asked whose answers a majority may do without.
+	// confirmHedge is how long somebody waits before those are asked whose answers a majority may
+	// do without.
 	confirmHedge = 5 * time.Millisecond
 )
 
-// confirm waits until a majority has confirmed the term after the call. The caller checks that it still leads
-// in that term: a term that this peer itself has left is not noticed here. A voucher is a voter that has
-// already confirmed it, after whatever the call is for had begun; empty: none has.
+// confirm waits until a majority has confirmed the term after the call. The caller checks that it
+// still leads in that term: a term that this peer itself has left is not noticed here. A voucher is
+// a voter that has already confirmed it, after whatever the call is for had begun; empty: none has.
 func (c *confirmer) confirm(ctx context.Context, term uint64, voucher string) error {
 	c.mu.Lock()
 	if term < c.term {
@@ -158,7 +160,8 @@ func (c *confirmer) pause(d time.Duration) {
 	}
 }
 
-// spare reports whether a majority may do without a peer's answer, because enough others have answered more lately. It is called with the lock held.
+// spare reports whether a majority may do without a peer's answer, because enough others have
+// answered more lately. It is called with the lock held.
 func (c *confirmer) spare(id string, others []string) bool {
 	_, self := c.voters()
 	before := 0

@@ -136,7 +136,8 @@ func TestConfirmAsksAsFewAsItCan(t *testing.T) {
 	})
 }
 
-// TestConfirmVoucherIsGoodForItsCallOnly: others, who came before or after, are not confirmed by it.
+// TestConfirmVoucherIsGoodForItsCallOnly: others, who came before or after, are not confirmed by
+// it.
 func TestConfirmVoucherIsGoodForItsCallOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, d := newVoter(), newVoter()

@@ -104,14 +104,16 @@ func (c *conns) close() {
 
 type sentKey struct{}
 
-// withSent returns a context whose call notes whether anything of it has been handed to the network.
+// withSent returns a context whose call notes whether anything of it has been handed to the
+// network.
 func withSent(ctx context.Context) (context.Context, *atomic.Bool) {
 	s := &atomic.Bool{}
 	return context.WithValue(ctx, sentKey{}, s), s
 }
 
-// sentHandler notes when the header of a call leaves. Before that the other side cannot have done anything. gRPC itself
-// begins a call again only when the other side has surely not begun with it: then it counts anew.
+// sentHandler notes when the header of a call leaves. Before that the other side cannot have done
+// anything. gRPC itself begins a call again only when the other side has surely not begun with it:
+// then it counts anew.
 type sentHandler struct{}
 
 // TagRPC implements stats.Handler.

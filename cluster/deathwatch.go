@@ -11,12 +11,13 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// The death watch. Each follower holds a TCP connection to the leader. If it closes and another one is refused, and
-// nothing arrives from the leader any more, the leader's process has ended: the follower calls an election at once instead
-// of waiting for its heartbeat timeout. A refused connection alone proves nothing: a firewall that rejects one direction
-// refuses it too, while the leader's heartbeats go on arriving, so one must have been lost a moment ago. The followers take
-// turns, so that they do not stand against each other. Elections stay Raft's own. A host that vanishes closes nothing:
-// then the timeouts count.
+// The death watch. Each follower holds a TCP connection to the leader. If it closes and another one
+// is refused, and nothing arrives from the leader any more, the leader's process has ended: the
+// follower calls an election at once instead of waiting for its heartbeat timeout. A refused
+// connection alone proves nothing: a firewall that rejects one direction refuses it too, while the
+// leader's heartbeats go on arriving, so one must have been lost a moment ago. The followers take
+// turns, so that they do not stand against each other. Elections stay Raft's own. A host that
+// vanishes closes nothing: then the timeouts count.
 
 const (
 	redials     = 30                    // a dying process resets connections until the kernel has closed its listener
@@ -27,8 +28,8 @@ const (
 	recalls     = 20                    // then the timeouts have taken over
 	watchPause  = 250 * time.Millisecond
 	dialTimeout = time.Second
-	// silence is how long nothing has to arrive from a leader whose connections have not closed: two heartbeats, which are
-	// sent every 50 to 100 ms at multiplier 1.
+	// silence is how long nothing has to arrive from a leader whose connections have not closed:
+	// two heartbeats, which are sent every 50 to 100 ms at multiplier 1.
 	silence = 200 * time.Millisecond
 	closing = 100 * time.Millisecond // in which all connections of a process that has ended are seen to close
 )
@@ -88,8 +89,9 @@ func (n *Node) watchPeer(ctx context.Context, id string, lost *lostConn) {
 	if ctx.Err() != nil || !errors.Is(err, syscall.ECONNREFUSED) || !n.leads(id) {
 		return
 	}
-	// A leader that refuses all the time may be alive behind a firewall, and a pause in what arrives from it on a busy
-	// machine is no proof of its end. So a lost connection counts for as long as Raft's own timeout takes.
+	// A leader that refuses all the time may be alive behind a firewall, and a pause in what
+	// arrives from it on a busy machine is no proof of its end. So a lost connection counts for as
+	// long as Raft's own timeout takes.
 	if lost.id != id || time.Since(lost.at) > n.cfg.scale(baseHeartbeat) {
 		return
 	}
@@ -104,8 +106,8 @@ func (n *Node) dialRaft(id string) (net.Conn, error) {
 	return n.stream.Dial(addr, dialTimeout)
 }
 
-// redial returns a new connection, or the error of the last try. A connection that is reset meanwhile is tried again: the
-// process may be about to end, and then the next one is refused.
+// redial returns a new connection, or the error of the last try. A connection that is reset
+// meanwhile is tried again: the process may be about to end, and then the next one is refused.
 func redial(ctx context.Context, dial func() (net.Conn, error)) (net.Conn, error) {
 	for try := 1; ; try++ {
 		conn, err := dial()
@@ -147,8 +149,8 @@ func (n *Node) leads(id string) bool {
 	return ok && l == id
 }
 
-// callElection stands for election until there is another leader: the first one may be refused because the other
-// follower's log is longer.
+// callElection stands for election until there is another leader: the first one may be refused
+// because the other follower's log is longer.
 func (n *Node) callElection(ctx context.Context, dead string) {
 	others, _ := n.voters()
 	if n.Votes() != nil {
@@ -186,7 +188,8 @@ func (n *Node) callElection(ctx context.Context, dead string) {
 	}
 }
 
-// turn returns how long this follower waits before it stands: the followers come one after the other, by their ids.
+// turn returns how long this follower waits before it stands: the followers come one after the
+// other, by their ids.
 func (n *Node) turn(dead string, others []string) time.Duration {
 	rank := 0
 	for _, id := range others {
@@ -201,8 +204,8 @@ func (n *Node) turn(dead string, others []string) time.Duration {
 	return time.Duration(rank) * turn
 }
 
-// awaitTurn waits for this follower's turn. The turn has come early if a candidate before it was refused: then this
-// peer's log is the longer one.
+// awaitTurn waits for this follower's turn. The turn has come early if a candidate before it was
+// refused: then this peer's log is the longer one.
 func (n *Node) awaitTurn(ctx context.Context, turn time.Duration) bool {
 	term := n.raft.CurrentTerm()
 	for end := time.Now().Add(turn); time.Now().Before(end) && n.gate.refused.Load() <= term; {
@@ -213,8 +216,9 @@ func (n *Node) awaitTurn(ctx context.Context, turn time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// goesSilent reports whether nothing arrives from a leader any more. The connections of a process that has ended close
-// within milliseconds of each other; what was read from them before counts until they have.
+// goesSilent reports whether nothing arrives from a leader any more. The connections of a process
+// that has ended close within milliseconds of each other; what was read from them before counts
+// until they have.
 func (n *Node) goesSilent(ctx context.Context, leader string) bool {
 	for end := time.Now().Add(closing); n.leads(leader) && n.stream.heardFrom(leader, n.cfg.scale(silence)); {
 		if time.Now().After(end) || !sleep(ctx, redialPause) {
@@ -224,8 +228,8 @@ func (n *Node) goesSilent(ctx context.Context, leader string) bool {
 	return true
 }
 
-// votedForAnother returns the present term if this peer has voted for another one in it and no leader is known yet; 0
-// otherwise.
+// votedForAnother returns the present term if this peer has voted for another one in it and no
+// leader is known yet; 0 otherwise.
 func (n *Node) votedForAnother() uint64 {
 	term, err := n.stores.stable.GetUint64(keyLastVoteTerm)
 	if err != nil || term != n.raft.CurrentTerm() {

@@ -17,9 +17,9 @@ import (
 // watchEvery is at least the time between two dials of the death watch while they are refused.
 const watchEvery = 300 * time.Millisecond
 
-// TestRejectedDirection: a firewall rejects the connections of one follower to the leader's Raft port, and everything else
-// works. The leader keeps its term, also after a gap in what arrives from it, and when the third peer goes, which leaves
-// no majority without the two.
+// TestRejectedDirection: a firewall rejects the connections of one follower to the leader's Raft
+// port, and everything else works. The leader keeps its term, also after a gap in what arrives from
+// it, and when the third peer goes, which leaves no majority without the two.
 func TestRejectedDirection(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		t.Run(fmt.Sprintf("tls=%t", secure), func(t *testing.T) {

@@ -9,15 +9,16 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// ErrDisk is what Run ends with when the disk no longer keeps what Raft cannot go on without, or gives back something
-// else than was written. The process must exit at once.
+// ErrDisk is what Run ends with when the disk no longer keeps what Raft cannot go on without, or
+// gives back something else than was written. The process must exit at once.
 var ErrDisk = errors.New("the disk has failed")
 
 // keyCurrentTerm is where raft keeps its term.
 var keyCurrentTerm = []byte("CurrentTerm")
 
-// diskGuard ends the peer with a reason where Raft would panic. The goroutine that has met the failure
-// stands still from then on: whatever Raft did next would rest on something that is not on the disk.
+// diskGuard ends the peer with a reason where Raft would panic. The goroutine that has met the
+// failure stands still from then on: whatever Raft did next would rest on something that is not on
+// the disk.
 type diskGuard struct {
 	failed chan error
 	stand  func() // for ever

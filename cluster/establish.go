@@ -23,9 +23,9 @@ const (
 	transferTimeout = 100 * time.Millisecond
 )
 
-// establish makes a new leader's state current and commits its first command. In a new cluster that entry also
-// holds the genesis, the founders and the cluster's id: all of it or nothing. It gives the
-// index of the entry.
+// establish makes a new leader's state current and commits its first command. In a new cluster that
+// entry also holds the genesis, the founders and the cluster's id: all of it or nothing. It gives
+// the index of the entry.
 func (n *Node) establish(ctx context.Context, term uint64) (uint64, error) {
 	if err := await(ctx, n.raft.Barrier(enqueueTimeout)); err != nil {
 		return 0, fmt.Errorf("wait for earlier commands: %w", err)
@@ -83,7 +83,8 @@ func (n *Node) genesis() []*internalv1.Command {
 	})
 }
 
-// standDownOthers lets every other peer end leader tasks of earlier terms. Peers that cannot be asked are skipped.
+// standDownOthers lets every other peer end leader tasks of earlier terms. Peers that cannot be
+// asked are skipped.
 func (n *Node) standDownOthers(ctx context.Context, term uint64) {
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.standDown)
 	defer cancel()

@@ -26,7 +26,8 @@ func (n *Node) Admitted() bool { return n.gate.admitted.Load() && n.ident.get().
 // Expel makes the peer one that may not vote, as if it had lost its data.
 func (n *Node) Expel() { n.gate.admitted.Store(false) }
 
-// Vouches returns whose word counts when somebody asks for a read index under that name and with that term.
+// Vouches returns whose word counts when somebody asks for a read index under that name and with
+// that term.
 func (n *Node) Vouches(ctx context.Context, id string, term uint64) string {
 	return n.vouches(ctx, &internalv1.ReadIndexRequest{PeerId: id, Term: term})
 }
@@ -34,7 +35,8 @@ func (n *Node) Vouches(ctx context.Context, id string, term uint64) string {
 // Term is the one that the peer has.
 func (n *Node) Term() uint64 { return n.raft.CurrentTerm() }
 
-// AskVote sends the peer a vote request over its own Raft port, as another peer would, and says whether it was granted.
+// AskVote sends the peer a vote request over its own Raft port, as another peer would, and says
+// whether it was granted.
 func (n *Node) AskVote(req raft.RequestVoteRequest) bool {
 	granted, _ := n.AskVoteAs(n.cfg.TLS, req)
 	return granted
@@ -85,19 +87,23 @@ func (n *Node) AskVoteAs(store *peertls.Store, req raft.RequestVoteRequest) (gra
 	return err == nil && resp.Granted, err
 }
 
-// Weigh makes the peer take a snapshot when so many bytes have been applied since the last one, and look often.
+// Weigh makes the peer take a snapshot when so many bytes have been applied since the last one, and
+// look often.
 func (c *Config) Weigh(bytes int64) { c.logBytes, c.weighEvery = bytes, 200*time.Millisecond }
 
-// LogSince returns the entries and bytes that this process has applied since the last snapshot, and how many entries Raft keeps behind the next one.
+// LogSince returns the entries and bytes that this process has applied since the last snapshot, and
+// how many entries Raft keeps behind the next one.
 func (n *Node) LogSince() (entries, bytes int64, trailing uint64) {
 	w := n.driver.scale.since()
 	return w.entries, w.bytes, n.raft.ReloadableConfig().TrailingLogs
 }
 
-// WaitLongForOldTasks makes a new leader wait for those of others far longer than it does elsewhere.
+// WaitLongForOldTasks makes a new leader wait for those of others far longer than it does
+// elsewhere.
 func (c *Config) WaitLongForOldTasks() { c.standDown = 20 * time.Second }
 
-// Pauses returns how long a leader waits after each of several pieces of work that failed after so long.
+// Pauses returns how long a leader waits after each of several pieces of work that failed after so
+// long.
 func Pauses(lasted ...time.Duration) (all []time.Duration) {
 	var p pauses
 	for _, d := range lasted {
@@ -106,7 +112,8 @@ func Pauses(lasted ...time.Duration) (all []time.Duration) {
 	return all
 }
 
-// Mute makes what has arrived on the peer's Raft connections look old, as a busy machine does for a moment.
+// Mute makes what has arrived on the peer's Raft connections look old, as a busy machine does for a
+// moment.
 func (n *Node) Mute() {
 	n.stream.mu.Lock()
 	defer n.stream.mu.Unlock()

@@ -18,7 +18,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// writer registers machines through a peer until it is stopped, and remembers which were acknowledged.
+// writer registers machines through a peer until it is stopped, and remembers which were
+// acknowledged.
 type writer struct {
 	mu    sync.Mutex
 	acked []string
@@ -121,13 +122,15 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 }
 
 func TestDeathWatchIsFasterThanTimeouts(t *testing.T) {
-	// With these timeouts no follower calls an election by itself while the test lasts, however slow the machine is.
+	// With these timeouts no follower calls an election by itself while the test lasts, however
+	// slow the machine is.
 	const timeout, within = 10 * time.Minute, 30 * time.Second
 	c := clustertest.Start(t, clustertest.Options{Configure: calm})
 	old := c.Leader()
 	settled(t, c, 3)
 	rest := c.Followers(old)
-	// The watch begins a moment after the leader is known; a write through a follower needs no more than that.
+	// The watch begins a moment after the leader is known; a write through a follower needs no more
+	// than that.
 	for _, p := range rest {
 		if err := register(t.Context(), p, "before-"+p.ID); err != nil {
 			t.Fatalf("write before: %v", err)

@@ -38,8 +38,8 @@ type call struct {
 // hopped reports whether another peer has forwarded the call.
 func (c *call) hopped() bool { return len(c.md.Get(headerHop)) > 0 }
 
-// write serves a call that changes something: here when this peer leads, else on the leader. It tries again
-// what has surely not been applied, and what carries a request id.
+// write serves a call that changes something: here when this peer leads, else on the leader. It
+// tries again what has surely not been applied, and what carries a request id.
 func (c *call) write(ctx context.Context) (any, error) {
 	pause := newPause(c.n)
 	var lost error // of a try whose outcome is unknown: that is the answer unless a later try gives one
@@ -78,8 +78,8 @@ func (c *call) tryWrite(ctx context.Context, hold time.Time) (any, class, error)
 	return c.forward(ctx, id, c.md)
 }
 
-// leader returns the peer that serves the call: this one if it leads and is ready, else the leader that it knows. It waits
-// for one until hold. A forwarded call is served here or not at all.
+// leader returns the peer that serves the call: this one if it leads and is ready, else the leader
+// that it knows. It waits for one until hold. A forwarded call is served here or not at all.
 func (c *call) leader(ctx context.Context, hold time.Time) (string, error) {
 	ctx, cancel := context.WithDeadline(ctx, hold)
 	defer cancel()
@@ -141,7 +141,8 @@ func (c *call) invoke(ctx context.Context, id string, md metadata.MD) (any, clas
 	broken := false
 	switch status.Code(err) {
 	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:
-		// The leader words its own outcomes. Without that the call got lost on the way, there or back.
+		// The leader words its own outcomes. Without that the call got lost on the way, there or
+		// back.
 		broken = outcomeReason(err) == ""
 	}
 	switch {
@@ -177,8 +178,8 @@ func classOf(err error) class {
 	return final
 }
 
-// behindTimeout is how long a follower waits for its own state before it lets the leader serve a read. It learns of
-// a commit only with the next one, or after Raft's CommitTimeout.
+// behindTimeout is how long a follower waits for its own state before it lets the leader serve a
+// read. It learns of a commit only with the next one, or after Raft's CommitTimeout.
 const behindTimeout = 2 * time.Millisecond
 
 // read serves a call that changes nothing. Its consistency is resolved once, before the handler.
@@ -242,7 +243,8 @@ func (c *call) tryRead(ctx context.Context, hold time.Time, atLeast uint64) (any
 	return c.forward(ctx, id, md)
 }
 
-// unread makes the error of a read that was not served: whatever happened to the call, nothing has changed.
+// unread makes the error of a read that was not served: whatever happened to the call, nothing has
+// changed.
 func (n *Node) unread(err error) error {
 	o, ok := errors.AsType[*OutcomeError](n.refusal(err))
 	if !ok {

@@ -91,7 +91,8 @@ func (r runs) WatchRuns(req *holdfastv1.WatchRunsRequest, s grpc.ServerStreaming
 	return s.Context().Err()
 }
 
-// A stream on a peer that is cut off ends, so that its client goes on elsewhere; a stale one goes on.
+// A stream on a peer that is cut off ends, so that its client goes on elsewhere; a stale one goes
+// on.
 func TestStrandedStreams(t *testing.T) {
 	t.Parallel()
 	c, _, leader, follower := scripted(t, nil)
@@ -148,7 +149,8 @@ func (b boots) LookUpBoot(ctx context.Context, _ *holdfastv1.BootMachineRequest)
 	return &holdfastv1.BootMachineResponse{Reason: "as the leader knows"}, nil
 }
 
-// A machine that restarts while there is no majority is told what to boot by the peer that it asks: it must not hang in its firmware.
+// A machine that restarts while there is no majority is told what to boot by the peer that it asks:
+// it must not hang in its firmware.
 func TestWhatToBootIsAnsweredWithoutALeader(t *testing.T) {
 	t.Parallel()
 	c, _, leader, follower := scripted(t, nil)

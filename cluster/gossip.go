@@ -26,8 +26,8 @@ type member struct {
 	alive  bool
 }
 
-// gossip finds peers and spreads who they are. It decides nothing: a peer that it calls dead may only be
-// cut off from here.
+// gossip finds peers and spreads who they are. It decides nothing: a peer that it calls dead may
+// only be cut off from here.
 type gossip struct {
 	log     *slog.Logger
 	self    string
@@ -167,9 +167,9 @@ type errForeign string
 
 func (e errForeign) Error() string { return string(e) }
 
-// keepJoined joins the peers of the configuration and goes on looking for those that are missing: gossip alone
-// forgets peers that were cut off for long. known gives gossip addresses by peer id. It ends with an error
-// only when the peers it was told to join are of another cluster.
+// keepJoined joins the peers of the configuration and goes on looking for those that are missing:
+// gossip alone forgets peers that were cut off for long. known gives gossip addresses by peer id.
+// It ends with an error only when the peers it was told to join are of another cluster.
 func (g *gossip) keepJoined(ctx context.Context, join []string, known func() map[string]string, every time.Duration) error {
 	joined, pause := len(join) == 0, every/50
 	for {

@@ -17,7 +17,8 @@ var (
 	_ memberlist.ConflictDelegate = (*gossip)(nil)
 )
 
-// NodeMeta implements memberlist.Delegate. It gives nothing when the meta does not fit; openGossip checks that.
+// NodeMeta implements memberlist.Delegate. It gives nothing when the meta does not fit; openGossip
+// checks that.
 func (g *gossip) NodeMeta(limit int) []byte {
 	meta := g.meta()
 	data, err := proto.Marshal(meta)

@@ -20,7 +20,8 @@ import (
 // gossipKeyInterval is the time between two looks at the file with the keys.
 const gossipKeyInterval = 5 * time.Second
 
-// gossipKeys are the keys of gossip, read from a file: one a line, the first one encrypts, all of them are understood.
+// gossipKeys are the keys of gossip, read from a file: one a line, the first one encrypts, all of
+// them are understood.
 type gossipKeys struct {
 	file  string
 	ring  *memberlist.Keyring
@@ -48,8 +49,8 @@ func openGossipKeys(file string, every time.Duration, log *slog.Logger) (*gossip
 	return &gossipKeys{file: file, ring: ring, log: log, every: every, data: data}, nil
 }
 
-// parseGossipKeys reads keys in base64, one a line. Empty lines and those that begin with # are passed over. No error shows
-// what is in a line.
+// parseGossipKeys reads keys in base64, one a line. Empty lines and those that begin with # are
+// passed over. No error shows what is in a line.
 func parseGossipKeys(data []byte) ([][]byte, error) {
 	var keys [][]byte
 	lines := bufio.NewScanner(bytes.NewReader(data))
@@ -119,15 +120,16 @@ func (k *gossipKeys) reload() {
 	}
 }
 
-// use makes keys those of the ring. New ones are understood before the first of them encrypts, and old ones until then.
+// use makes keys those of the ring. New ones are understood before the first of them encrypts, and
+// old ones until then.
 func (k *gossipKeys) use(keys [][]byte) error {
 	for _, key := range keys {
 		if err := k.ring.AddKey(key); err != nil {
 			return err
 		}
 	}
-	// From the last to the first: that puts them in the order of the file, before those that go. RemoveKey changes the list
-	// while others read it, unless what it removes is the last one.
+	// From the last to the first: that puts them in the order of the file, before those that go.
+	// RemoveKey changes the list while others read it, unless what it removes is the last one.
 	for _, key := range slices.Backward(keys) {
 		if err := k.ring.UseKey(key); err != nil {
 			return err

@@ -11,12 +11,14 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 )
 
-// Who may do what only peers may (docs/security.md). Without TLS anybody on loopback is taken for a peer.
+// Who may do what only peers may (docs/security.md). Without TLS anybody on loopback is taken for a
+// peer.
 
 // internalPrefix begins the methods that peers call.
 const internalPrefix = "/holdfast.internal."
 
-// callingPeer returns the id of the peer at the other end. ok is false when it is no peer of this cluster.
+// callingPeer returns the id of the peer at the other end. ok is false when it is no peer of this
+// cluster.
 func (n *Node) callingPeer(ctx context.Context) (id string, ok bool) {
 	if n.cfg.TLS == nil {
 		return "", true
@@ -50,8 +52,9 @@ func (n *Node) checkSelf(ctx context.Context, id string) error {
 	return nil
 }
 
-// ForwardedBy returns the peer that has forwarded a call. The header that says so is believed from that peer itself only: with
-// TLS, its certificate names it. Other metadata in which a peer speaks for somebody is to be believed just then.
+// ForwardedBy returns the peer that has forwarded a call. The header that says so is believed from
+// that peer itself only: with TLS, its certificate names it. Other metadata in which a peer speaks
+// for somebody is to be believed just then.
 func (n *Node) ForwardedBy(ctx context.Context) (id string, ok bool) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	by := md.Get(headerHop)
@@ -65,7 +68,8 @@ func (n *Node) ForwardedBy(ctx context.Context) (id string, ok bool) {
 	return by[0], true
 }
 
-// believed returns the metadata of a call, and its context, without a word of forwarding from somebody who is no peer.
+// believed returns the metadata of a call, and its context, without a word of forwarding from
+// somebody who is no peer.
 func (n *Node) believed(ctx context.Context) (context.Context, metadata.MD) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	if len(md.Get(headerHop)) == 0 {

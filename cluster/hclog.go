@@ -84,7 +84,8 @@ func (h *hclogger) Trace(msg string, args ...any) { h.Log(hclog.Trace, msg, args
 // Debug logs at debug level.
 func (h *hclogger) Debug(msg string, args ...any) { h.Log(hclog.Debug, msg, args...) }
 
-// Info logs at debug level too: raft's information is detail to operators, who read this package's own lines.
+// Info logs at debug level too: raft's information is detail to operators, who read this package's
+// own lines.
 func (h *hclogger) Info(msg string, args ...any) { h.Log(hclog.Debug, msg, args...) }
 
 // Warn logs at warning level.
@@ -150,7 +151,8 @@ func (h *hclogger) StandardWriter(*hclog.StandardLoggerOptions) io.Writer {
 	return lineWriter{log: h.log}
 }
 
-// lineWriter logs the lines of libraries that know only the standard logger. Their level stands in brackets.
+// lineWriter logs the lines of libraries that know only the standard logger. Their level stands in
+// brackets.
 type lineWriter struct{ log *slog.Logger }
 
 // Write implements io.Writer.

@@ -38,7 +38,8 @@ const (
 	maxPause     = 200 * time.Millisecond // between tries
 )
 
-// inTime returns a context that ends early enough for an answer to reach the caller before its own deadline.
+// inTime returns a context that ends early enough for an answer to reach the caller before its own
+// deadline.
 func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {

@@ -31,7 +31,8 @@ type identityRecord struct {
 	ClusterID string `json:"cluster_id,omitempty"`
 	// Admitted peers may vote: they hold all that they ever acknowledged.
 	Admitted bool `json:"admitted"`
-	// Forming is set while the cluster of these peers is being formed, until its first leader is known.
+	// Forming is set while the cluster of these peers is being formed, until its first leader is
+	// known.
 	Forming []founder `json:"forming,omitempty"`
 }
 
@@ -42,8 +43,8 @@ type founder struct {
 	RaftAddr string `json:"raft_addr"`
 }
 
-// openIdentity reads the identity in a data directory, or makes one in a new directory. It writes nothing over
-// another peer's.
+// openIdentity reads the identity in a data directory, or makes one in a new directory. It writes
+// nothing over another peer's.
 func openIdentity(dir, nodeID string) (*identity, error) {
 	if dir == "" {
 		return &identity{rec: newIdentity(nodeID)}, nil

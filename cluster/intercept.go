@@ -8,13 +8,15 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// UnaryInterceptor lets any peer take any unary call. Calls that change something are made on the leader; reads
-// are made here once the local state is as new as the call asks for (metadata holdfast-consistency and
-// holdfast-min-index), or on the leader when this peer is behind. Every answer tells the
-// index, the leader and the last contact with it (docs/concepts.md). Health and reflection pass untouched; calls between peers pass
-// when a peer makes them, and are refused to others; ClusterService always answers for the peer asked.
+// UnaryInterceptor lets any peer take any unary call. Calls that change something are made on the
+// leader; reads are made here once the local state is as new as the call asks for (metadata
+// holdfast-consistency and holdfast-min-index), or on the leader when this peer is behind. Every
+// answer tells the index, the leader and the last contact with it (docs/concepts.md). Health and
+// reflection pass untouched; calls between peers pass when a peer makes them, and are refused to
+// others; ClusterService always answers for the peer asked.
 //
-// Answers come before the caller's deadline: UNAVAILABLE with an ErrorInfo, and a word on what is missing.
+// Answers come before the caller's deadline: UNAVAILABLE with an ErrorInfo, and a word on what is
+// missing.
 func (n *Node) UnaryInterceptor() grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 		if err := n.checkPeer(ctx, info.FullMethod); err != nil {
@@ -50,9 +52,9 @@ func (n *Node) UnaryInterceptor() grpc.UnaryServerInterceptor {
 	}
 }
 
-// StreamInterceptor resolves the consistency of streams that only read, once, when they begin. Streams end on
-// the peer that took them; nothing is forwarded. One that is not stale ends with UNAVAILABLE when the
-// peer has lost touch with the cluster.
+// StreamInterceptor resolves the consistency of streams that only read, once, when they begin.
+// Streams end on the peer that took them; nothing is forwarded. One that is not stale ends with
+// UNAVAILABLE when the peer has lost touch with the cluster.
 func (n *Node) StreamInterceptor() grpc.StreamServerInterceptor {
 	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		if err := n.checkPeer(ss.Context(), info.FullMethod); err != nil {

@@ -20,9 +20,10 @@ type interlude struct {
 	done chan error // buffered
 }
 
-// Interlude stops the leader's tasks, lets do commit what it has to, and starts them again: they begin from the state as it is then. When do
-// fails the leadership goes to another peer, because tasks do not take up in the same term what they left open; where no other one
-// takes it, this peer begins another term. It works on a leader that is ready.
+// Interlude stops the leader's tasks, lets do commit what it has to, and starts them again: they
+// begin from the state as it is then. When do fails the leadership goes to another peer, because
+// tasks do not take up in the same term what they left open; where no other one takes it, this peer
+// begins another term. It works on a leader that is ready.
 func (n *Node) Interlude(ctx context.Context, do func(context.Context) error) error {
 	i := &interlude{ctx: ctx, do: do, done: make(chan error, 1)}
 	select {
@@ -43,7 +44,8 @@ func (n *Node) Interlude(ctx context.Context, do func(context.Context) error) er
 // newLeaderWait bounds how long TransferTo waits to learn who leads.
 const newLeaderWait = 3 * time.Second
 
-// TransferTo hands the leadership to another voter, the furthest that answers when to is empty, and gives who leads then. It works on the leader.
+// TransferTo hands the leadership to another voter, the furthest that answers when to is empty, and
+// gives who leads then. It works on the leader.
 func (n *Node) TransferTo(ctx context.Context, to string) (string, error) {
 	if _, ok := n.current(); !ok {
 		return "", n.refusal(n.notReady())
@@ -100,7 +102,8 @@ func (n *Node) transferTo(ctx context.Context, to string) error {
 	return nil
 }
 
-// RemovePeer takes a peer out of the cluster that is gone for good. With force it may be alive. It works on the leader.
+// RemovePeer takes a peer out of the cluster that is gone for good. With force it may be alive. It
+// works on the leader.
 func (n *Node) RemovePeer(ctx context.Context, id string, force bool) error {
 	r, ok := n.current()
 	if !ok {

@@ -92,8 +92,8 @@ func TestKeepers(t *testing.T) {
 	}
 }
 
-// TestRecover loses two of three peers for good. The third begins another cluster with all that was acknowledged; a peer of the old
-// one is kept out, and wiped ones join.
+// TestRecover loses two of three peers for good. The third begins another cluster with all that was
+// acknowledged; a peer of the old one is kept out, and wiped ones join.
 func TestRecover(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true})

@@ -30,9 +30,9 @@ func NewTerm(epoch uint64, confirm func(context.Context) error) Term {
 	return Term{Epoch: epoch, confirm: confirm}
 }
 
-// Confirm returns nil only if a majority has confirmed after the call that the term is current. Call it
-// right before each effect outside of the cluster: a leader that was paused may have been replaced.
-// It takes one round trip, and at most 5 s.
+// Confirm returns nil only if a majority has confirmed after the call that the term is current.
+// Call it right before each effect outside of the cluster: a leader that was paused may have been
+// replaced. It takes one round trip, and at most 5 s.
 func (t Term) Confirm(ctx context.Context) error {
 	if t.confirm == nil {
 		return errors.New("term was not given by a leader")
@@ -45,7 +45,8 @@ const (
 	standAgainTimeout  = time.Second // Raft's main loop may be at the disk
 )
 
-// Work that fails time and again must not make an election each second: while this peer waits, it goes on to read and write.
+// Work that fails time and again must not make an election each second: while this peer waits, it
+// goes on to read and write.
 const (
 	firstPause = time.Second
 	lastPause  = 30 * time.Second
@@ -79,7 +80,8 @@ func (n *Node) current() (reign, bool) {
 	return *r, true
 }
 
-// leadsIn reports whether this peer leads in a term in which it has led before: nobody leads twice in one.
+// leadsIn reports whether this peer leads in a term in which it has led before: nobody leads twice
+// in one.
 func (n *Node) leadsIn(term uint64) bool {
 	return n.raft.State() == raft.Leader && n.raft.CurrentTerm() == term
 }
@@ -145,8 +147,8 @@ func (s *sessions) stopBefore(ctx context.Context, term uint64) error {
 	}
 }
 
-// lead follows the leadership until ctx ends: it starts the work when it is gained, and stops it and waits
-// when it is lost. Two gains in a row are a loss between.
+// lead follows the leadership until ctx ends: it starts the work when it is gained, and stops it
+// and waits when it is lost. Two gains in a row are a loss between.
 func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 	var cur *session
 	var term uint64 // of cur, or of the work that was the last
@@ -178,8 +180,9 @@ func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 	for {
 		select {
 		case gained := <-n.notify:
-			// News wait while work is being stopped, and start goes by what is so when it comes to them: it may be there first.
-			// What they tell of an earlier leadership must not end this one, whose term could never be confirmed again.
+			// News wait while work is being stopped, and start goes by what is so when it comes to
+			// them: it may be there first. What they tell of an earlier leadership must not end
+			// this one, whose term could never be confirmed again.
 			if n.leadsIn(term) {
 				continue
 			}
@@ -227,8 +230,9 @@ func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 	}
 }
 
-// standAgain ends a term for the next one, in which the work can go on: tasks do not take up in the same term what they left
-// open. It stands at once, so that alone, or with others that answer, it leads again in a moment. It says whether Raft took it.
+// standAgain ends a term for the next one, in which the work can go on: tasks do not take up in the
+// same term what they left open. It stands at once, so that alone, or with others that answer, it
+// leads again in a moment. It says whether Raft took it.
 func (n *Node) standAgain(term uint64) bool {
 	if !slices.ContainsFunc(n.servers(), n.isSelfVoter) {
 		return false // it is on its way out, and would win nothing
@@ -298,7 +302,8 @@ func (n *Node) confirmTerm(ctx context.Context, term uint64) error {
 	return n.confirmTermWith(ctx, term, "")
 }
 
-// confirmTermWith is confirmTerm with the word of a peer that has the term, as it said after the call began. Empty: of none.
+// confirmTermWith is confirmTerm with the word of a peer that has the term, as it said after the
+// call began. Empty: of none.
 func (n *Node) confirmTermWith(ctx context.Context, term uint64, voucher string) error {
 	if r, ok := n.current(); !ok || r.term != term {
 		return fmt.Errorf("%w in term %d any more", ErrNotLeader, term)

@@ -27,8 +27,9 @@ func (s slowToEnd) Run(ctx context.Context, t cluster.Term) error {
 	return nil
 }
 
-// elected lets a peer stand for election until Raft has it lead, whether it is ready or not. It stands when it has what the leader has:
-// who lacks the last entry loses, and nobody leads for a while.
+// elected lets a peer stand for election until Raft has it lead, whether it is ready or not. It
+// stands when it has what the leader has: who lacks the last entry loses, and nobody leads for a
+// while.
 func elected(t *testing.T, c *clustertest.Cluster, p *clustertest.Peer) {
 	t.Helper()
 	clustertest.Eventually(t, time.Minute, p.ID+" leads", func() error {
@@ -45,8 +46,9 @@ func elected(t *testing.T, c *clustertest.Cluster, p *clustertest.Peer) {
 	})
 }
 
-// TestLateNewsOfTheLeadership loses and wins the leadership twice while the work of the first is still ending: what is heard then is
-// about terms that are over, and must not end the one that goes on.
+// TestLateNewsOfTheLeadership loses and wins the leadership twice while the work of the first is
+// still ending: what is heard then is about terms that are over, and must not end the one that goes
+// on.
 func TestLateNewsOfTheLeadership(t *testing.T) {
 	t.Parallel()
 	s := slowToEnd{make(chan cluster.Term, 64), make(chan struct{}, 64), make(chan struct{})}
@@ -119,7 +121,8 @@ func (f fallible) next(t *testing.T) uint64 {
 	}
 }
 
-// TestWorkThatFailedBeginsInANewTerm where nobody takes the leadership over: in the same one, what it left open would be refused for ever.
+// TestWorkThatFailedBeginsInANewTerm where nobody takes the leadership over: in the same one, what
+// it left open would be refused for ever.
 func TestWorkThatFailedBeginsInANewTerm(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -167,7 +170,8 @@ func TestWorkThatFailedBeginsInANewTerm(t *testing.T) {
 	}
 }
 
-// A leader whose work always fails calls elections ever more seldom; one whose work went well for a while begins again soon.
+// A leader whose work always fails calls elections ever more seldom; one whose work went well for a
+// while begins again soon.
 func TestPausesOfWorkThatFails(t *testing.T) {
 	const s = time.Second
 	for _, tc := range []struct {

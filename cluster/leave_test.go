@@ -8,8 +8,9 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
 )
 
-// A peer that is to leave hands its leadership over. The one that it chose may not win, and then it leads again: it tries
-// once more, and does not stay a member that is gone. Found by the fault "membership" of test/robustness.
+// A peer that is to leave hands its leadership over. The one that it chose may not win, and then it
+// leads again: it tries once more, and does not stay a member that is gone. Found by the fault
+// "membership" of test/robustness.
 func TestLeaveOfPeerThatLeadsAgain(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{})

@@ -9,7 +9,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// CommitBounds is how many bounds PeerLoad.commits has: it has one count more, of what took longer than all of them (about 5 s).
+// CommitBounds is how many bounds PeerLoad.commits has: it has one count more, of what took longer
+// than all of them (about 5 s).
 const CommitBounds = 32
 
 // CommitBound is the longest that a command took which is counted at place i of PeerLoad.commits: 0.1 ms, 0.15 ms, and from there on each
@@ -40,7 +41,8 @@ func (n *Node) load() *holdfastv1.PeerLoad {
 	return l
 }
 
-// LeaderLoad is how busy the leader is, as it says itself within half a second, and who that is. ErrNoLeader: none is known.
+// LeaderLoad is how busy the leader is, as it says itself within half a second, and who that is.
+// ErrNoLeader: none is known.
 func (n *Node) LeaderLoad(ctx context.Context) (leader string, load *holdfastv1.PeerLoad, err error) {
 	leader, self, ok := n.Leader()
 	switch {

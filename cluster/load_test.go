@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestCommitPlace: bounds grow by half and by a third in turn, a command is counted at the least that it keeps to, and none is lost.
+// TestCommitPlace: bounds grow by half and by a third in turn, a command is counted at the least
+// that it keeps to, and none is lost.
 func TestCommitPlace(t *testing.T) {
 	for _, tt := range []struct {
 		took  time.Duration

@@ -26,11 +26,13 @@ const (
 	copyBatch = 64
 )
 
-// keyLogStore says in bolt, in one transaction, which of the two has the log. What the other one has is nothing.
+// keyLogStore says in bolt, in one transaction, which of the two has the log. What the other one
+// has is nothing.
 var keyLogStore = []byte("HoldfastLogStore")
 
-// openLog returns the log of a data directory, in the store that is wanted ("": the one that it is in), after it has been brought there. A crash on the way leaves it
-// where it was, or where it is to be, and the next start goes on.
+// openLog returns the log of a data directory, in the store that is wanted ("": the one that it is
+// in), after it has been brought there. A crash on the way leaves it where it was, or where it is
+// to be, and the next start goes on.
 func openLog(cfg *Config, bolt *raftboltdb.BoltStore) (raft.LogStore, func() error, error) {
 	nothing := func() error { return nil }
 	path := filepath.Join(cfg.DataDir, walDir)
@@ -144,7 +146,8 @@ func moveLog(from, to raft.LogStore, bolt *raftboltdb.BoltStore, name string) er
 	return nil
 }
 
-// afterHoles returns the first entry after which none is missing. What comes before a hole is in the snapshot that made it.
+// afterHoles returns the first entry after which none is missing. What comes before a hole is in
+// the snapshot that made it.
 func afterHoles(logs raft.LogStore, first, last uint64) (uint64, error) {
 	for i := first; last > 0 && i <= last; i++ {
 		switch err := logs.GetLog(i, new(raft.Log)); {
@@ -176,7 +179,8 @@ func empty(bolt *raftboltdb.BoltStore) error {
 	return nil
 }
 
-// removeWAL removes segments that are nobody's log. Its meta data go first: without them nothing takes the rest for one.
+// removeWAL removes segments that are nobody's log. Its meta data go first: without them nothing
+// takes the rest for one.
 func removeWAL(path string) error {
 	err := os.Remove(filepath.Join(path, walMeta))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -11,8 +11,9 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// Peers with different log stores are one cluster: they are killed in turn while somebody writes, take the other store when they come
-// back, lose their data, and get snapshots; all that was acknowledged is on each of them, and their states are the same.
+// Peers with different log stores are one cluster: they are killed in turn while somebody writes,
+// take the other store when they come back, lose their data, and get snapshots; all that was
+// acknowledged is on each of them, and their states are the same.
 func TestLogStoresMixAndMoveUnderTraffic(t *testing.T) {
 	t.Parallel()
 	stores := []string{cluster.LogStoreBolt, cluster.LogStoreWAL, cluster.LogStoreWAL}

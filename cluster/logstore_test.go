@@ -76,7 +76,8 @@ func entriesTo(first, last uint64) []string {
 	return want
 }
 
-// holds makes sure that a directory has just these entries, whatever it is opened with, and that all of them move each time.
+// holds makes sure that a directory has just these entries, whatever it is opened with, and that
+// all of them move each time.
 func holds(t *testing.T, dir, store string, want []string) {
 	t.Helper()
 	opened(t, dir, store, func(s *stores) {
@@ -128,7 +129,8 @@ func TestTheLogMovesBothWays(t *testing.T) {
 	})
 }
 
-// A peer that died at any moment of a move has its log where it was, or where it was to be, whatever it is started with next.
+// A peer that died at any moment of a move has its log where it was, or where it was to be,
+// whatever it is started with next.
 func TestAMoveThatDiedIsFinished(t *testing.T) {
 	t.Parallel()
 	const n = 2*copyBatch + 7

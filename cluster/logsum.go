@@ -12,13 +12,14 @@ import (
 // errLogDamaged says that an entry is not what was written.
 var errLogDamaged = errors.New("raft log is damaged")
 
-// summedLogs gives every entry of a log a checksum on its way to the disk, and compares it on the way back. Bolt has
-// checksums for its own bookkeeping only: a flipped bit in an entry would be applied by this peer, and make it another
-// than the others without anybody knowing.
+// summedLogs gives every entry of a log a checksum on its way to the disk, and compares it on the
+// way back. Bolt has checksums for its own bookkeeping only: a flipped bit in an entry would be
+// applied by this peer, and make it another than the others without anybody knowing.
 type summedLogs struct {
 	raft.LogStore
 
-	// damaged is called with an error over an entry that was read. Raft would panic, so it need not return.
+	// damaged is called with an error over an entry that was read. Raft would panic, so it need not
+	// return.
 	damaged func(error)
 }
 
@@ -60,7 +61,8 @@ func (s *summedLogs) IsMonotonic() bool {
 	return ok && m.IsMonotonic()
 }
 
-// check reads every entry. There may be holes: a snapshot that was sent takes the place of what came before.
+// check reads every entry. There may be holes: a snapshot that was sent takes the place of what
+// came before.
 func (s *summedLogs) check() error {
 	first, err := s.FirstIndex()
 	if err != nil {

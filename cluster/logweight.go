@@ -10,16 +10,20 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Raft takes a snapshot after so many entries, and keeps so many behind it. An entry may have a few bytes or up to maxEntry: with 100,000 agents, one has the
-// leases of some 2,000, of about 100 bytes each, and the 8,192 that Raft would wait for have more than a gigabyte, all of which a peer that starts would apply
-// again. So the bytes count, too.
+// Raft takes a snapshot after so many entries, and keeps so many behind it. An entry may have a few
+// bytes or up to maxEntry: with 100,000 agents, one has the leases of some 2,000, of about 100
+// bytes each, and the 8,192 that Raft would wait for have more than a gigabyte, all of which a peer
+// that starts would apply again. So the bytes count, too.
 const (
-	// logBytes since the last snapshot are worth another, or half of what the last one has, where that is more: what a start applies is bounded, and so is what is written for it.
+	// logBytes since the last snapshot are worth another, or half of what the last one has, where
+	// that is more: what a start applies is bounded, and so is what is written for it.
 	logBytes = 64 << 20
-	// trailingBytes are kept behind a snapshot, for peers that were away, but minTrailing entries in any case.
+	// trailingBytes are kept behind a snapshot, for peers that were away, but minTrailing entries
+	// in any case.
 	trailingBytes = 256 << 20
 	minTrailing   = 256
-	// weighEvery is the pause between two looks; the next one is up to twice as long, so that peers do not write their snapshots all at once.
+	// weighEvery is the pause between two looks; the next one is up to twice as long, so that peers
+	// do not write their snapshots all at once.
 	weighEvery = 5 * time.Second
 )
 
@@ -63,7 +67,8 @@ func (s *scale) since() weight {
 	return weight{s.all.entries - s.stored.entries, s.all.bytes - s.stored.bytes}
 }
 
-// weighLog has snapshots taken that the bytes of the log are worth, and makes Raft keep as many entries behind them as these bytes allow.
+// weighLog has snapshots taken that the bytes of the log are worth, and makes Raft keep as many
+// entries behind them as these bytes allow.
 func (n *Node) weighLog(ctx context.Context) error {
 	for {
 		t := time.NewTimer(n.cfg.weighEvery + rand.N(n.cfg.weighEvery)) //nolint:gosec // peers differ, nobody guesses

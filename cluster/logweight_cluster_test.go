@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
 )
 
-// Peers take snapshots by the bytes of their log, long before Raft would by its entries, and one that starts applies what came since.
+// Peers take snapshots by the bytes of their log, long before Raft would by its entries, and one
+// that starts applies what came since.
 func TestLargeEntriesAreWorthSnapshots(t *testing.T) {
 	t.Parallel()
 	const stored = 200 // entries that are in a snapshot; Raft's own configurations and empty entries are few

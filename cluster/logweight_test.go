@@ -42,7 +42,8 @@ func (s sink) Close() error                { return s.err }
 func (sink) ID() string                    { return "s" }
 func (sink) Cancel() error                 { return nil }
 
-// Only what a snapshot on disk has is off the scale: not what came while it was written, and nothing of one that failed.
+// Only what a snapshot on disk has is off the scale: not what came while it was written, and
+// nothing of one that failed.
 func TestScale(t *testing.T) {
 	f := &raftFSM{fsm: fsm.New()}
 	index := uint64(0)

@@ -11,11 +11,12 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
-// A peer that has lost raft.db has lost its term, its vote and the entries after its newest snapshot. If it started all
-// the same it could vote twice in a term and elect a leader that lacks acknowledged writes, so it refuses to start.
+// A peer that has lost raft.db has lost its term, its vote and the entries after its newest
+// snapshot. If it started all the same it could vote twice in a term and elect a leader that lacks
+// acknowledged writes, so it refuses to start.
 
-// expectLog notes that the data directory of an identity must hold a Raft log: the peer belongs to a cluster, or it has
-// written a snapshot.
+// expectLog notes that the data directory of an identity must hold a Raft log: the peer belongs to
+// a cluster, or it has written a snapshot.
 func (c *Config) expectLog(rec identityRecord) error {
 	c.clusterID = rec.ClusterID
 	c.logExpected = len(rec.Forming) == 0 && (rec.Admitted || rec.ClusterID != "")
@@ -32,8 +33,8 @@ func (c *Config) expectLog(rec identityRecord) error {
 	return nil
 }
 
-// checkLogFile refuses a data directory that must hold a Raft log and has no raft.db, or an empty one. It runs before
-// bolt would create the file.
+// checkLogFile refuses a data directory that must hold a Raft log and has no raft.db, or an empty
+// one. It runs before bolt would create the file.
 func (c *Config) checkLogFile(path string) error {
 	if !c.logExpected {
 		return nil
@@ -49,8 +50,8 @@ func (c *Config) checkLogFile(path string) error {
 	return nil
 }
 
-// checkLogState refuses a raft.db without a term where a term must be: a file that was created after the peer's own was
-// lost. It runs before anything is removed from the directory.
+// checkLogState refuses a raft.db without a term where a term must be: a file that was created
+// after the peer's own was lost. It runs before anything is removed from the directory.
 func (c *Config) checkLogState(bolt *raftboltdb.BoltStore) error {
 	if !c.logExpected {
 		return nil

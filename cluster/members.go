@@ -160,8 +160,8 @@ func (r *reconciler) peer(ctx context.Context, m member) error {
 	return r.promote(ctx, m)
 }
 
-// proven makes sure that a newcomer is who it says: in gossip any holder of the key can claim anything. Its certificate
-// tells, when it is asked something.
+// proven makes sure that a newcomer is who it says: in gossip any holder of the key can claim
+// anything. Its certificate tells, when it is asked something.
 func (r *reconciler) proven(ctx context.Context, id string) error {
 	if r.n.cfg.TLS == nil || id == r.n.cfg.NodeID {
 		return nil
@@ -191,8 +191,9 @@ func (r *reconciler) move(ctx context.Context, srv raft.Server, to raft.ServerAd
 	return r.change(ctx, r.n.raft.AddNonvoter(srv.ID, to, 0, changeTimeout))
 }
 
-// demote takes the vote of a peer that has come back without its data, or that nobody has recorded: what it
-// acknowledged must not be counted on. It keeps the vote as long as the others could not do without it.
+// demote takes the vote of a peer that has come back without its data, or that nobody has recorded:
+// what it acknowledged must not be counted on. It keeps the vote as long as the others could not do
+// without it.
 func (r *reconciler) demote(ctx context.Context, m member, rec *internalv1.PeerRecord) error {
 	id := m.meta.GetId()
 	voters, following := r.followed(ctx, id)
@@ -207,8 +208,8 @@ func (r *reconciler) demote(ctx context.Context, m member, rec *internalv1.PeerR
 	return err
 }
 
-// followed counts the voters without one, and those of them that lead or follow in this term. Gossip would not
-// do: it takes its time to find somebody dead.
+// followed counts the voters without one, and those of them that lead or follow in this term.
+// Gossip would not do: it takes its time to find somebody dead.
 func (r *reconciler) followed(ctx context.Context, but string) (voters, following int) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
@@ -229,7 +230,8 @@ func (r *reconciler) followed(ctx context.Context, but string) (voters, followin
 	return voters, int(n.Load())
 }
 
-// promote returns a nonvoter its vote when it holds all that was committed when this leader first saw it.
+// promote returns a nonvoter its vote when it holds all that was committed when this leader first
+// saw it.
 func (r *reconciler) promote(ctx context.Context, m member) error {
 	id, instance := m.meta.GetId(), m.meta.GetInstance()
 	r.pending = true
@@ -262,8 +264,9 @@ func (r *reconciler) promote(ctx context.Context, m member) error {
 	return err
 }
 
-// mayVote reports whether a peer that has applied so much may vote: it must hold what may have been counted on
-// before its vote was taken, and it must not be so far behind that it would slow the others down.
+// mayVote reports whether a peer that has applied so much may vote: it must hold what may have been
+// counted on before its vote was taken, and it must not be so far behind that it would slow the
+// others down.
 func mayVote(applied, floor, commit uint64) bool {
 	return applied >= floor && applied+promoteLag >= commit
 }
@@ -304,7 +307,8 @@ func (r *reconciler) raiseLevel(ctx context.Context) error {
 	return nil
 }
 
-// commonLevel returns the highest level that this peer and all servers understand; 0 when one of them is not recorded.
+// commonLevel returns the highest level that this peer and all servers understand; 0 when one of
+// them is not recorded.
 func commonLevel(own uint32, servers []raft.Server, peer func(string) (*internalv1.PeerRecord, bool)) uint32 {
 	for _, s := range servers {
 		rec, ok := peer(string(s.ID))
@@ -341,9 +345,10 @@ func putPeer(p *internalv1.PeerRecord) *internalv1.Command {
 	return &internalv1.Command{FeatureLevel: 1, Op: &internalv1.Command_PutPeer{PutPeer: &internalv1.PutPeer{Peer: p}}}
 }
 
-// departed remembers the peers that have left, so that the leader does not take a peer back that is still
-// in gossip for a moment. It is in the memory of one leader: a peer that was removed by force and not stopped joins again
-// under the next one, as a nonvoter that catches up first, which the flag's help announces.
+// departed remembers the peers that have left, so that the leader does not take a peer back that is
+// still in gossip for a moment. It is in the memory of one leader: a peer that was removed by force
+// and not stopped joins again under the next one, as a nonvoter that catches up first, which the
+// flag's help announces.
 type departed struct {
 	mu sync.Mutex
 	m  map[string]string // id → instance

@@ -104,7 +104,8 @@ func TestWipedPeerVotesAgainWhenItHasCaughtUp(t *testing.T) {
 
 func TestWipedPeerDoesNotVoteWhileNobodyElseIsThere(t *testing.T) {
 	t.Parallel()
-	// The lease of the first leader, which is p1, must last from the kill to the restart, on a busy machine too; the others elect sooner.
+	// The lease of the first leader, which is p1, must last from the kill to the restart, on a busy
+	// machine too; the others elect sooner.
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true, Configure: func(i int, c *cluster.Config) {
 		if c.RaftMultiplier = 4; i == 0 {
 			c.RaftMultiplier = 10
@@ -194,7 +195,8 @@ func TestNoSecondCluster(t *testing.T) {
 	leader := c.Leader()
 	settled(t, c, 3)
 	id := leader.FSM.View().Meta().GetClusterId()
-	// A majority loses its data while the third one is there: they must not begin anew, and cannot go on.
+	// A majority loses its data while the third one is there: they must not begin anew, and cannot
+	// go on.
 	lost := c.Followers(leader)
 	for _, p := range lost {
 		c.Kill(p)

@@ -65,9 +65,10 @@ type Node struct {
 	ran       atomic.Bool
 }
 
-// New opens the data directory, the listeners and gossip, restores the state into f and starts Raft. It
-// gives one clear error when a port or the directory is in use, when the directory belongs
-// to another peer, or when its files are damaged. The Node does its work in Run; one that is not run must be closed.
+// New opens the data directory, the listeners and gossip, restores the state into f and starts
+// Raft. It gives one clear error when a port or the directory is in use, when the directory belongs
+// to another peer, or when its files are damaged. The Node does its work in Run; one that is not
+// run must be closed.
 func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -146,7 +147,8 @@ func (n *Node) checkState() error {
 	return nil
 }
 
-// gossipMeta is what this peer tells of itself. Gossip asks for it before Raft has told its cluster.
+// gossipMeta is what this peer tells of itself. Gossip asks for it before Raft has told its
+// cluster.
 func (n *Node) gossipMeta() *internalv1.GossipMeta {
 	rec := n.ident.get()
 	return &internalv1.GossipMeta{
@@ -198,8 +200,9 @@ func (n *Node) voters() (others []string, self bool) {
 	return others, self
 }
 
-// voterWithoutLeader returns a voter of the latest configuration, if there is one and no leader is known. With a leader,
-// a candidate from outside the configuration stays refused: it may be a peer that was removed and does not know it.
+// voterWithoutLeader returns a voter of the latest configuration, if there is one and no leader is
+// known. With a leader, a candidate from outside the configuration stays refused: it may be a peer
+// that was removed and does not know it.
 func (n *Node) voterWithoutLeader() (raft.ServerID, bool) {
 	if addr, _ := n.raft.LeaderWithID(); addr != "" {
 		return "", false
@@ -212,7 +215,8 @@ func (n *Node) voterWithoutLeader() (raft.ServerID, bool) {
 	return "", false
 }
 
-// sendsTo reports whether this peer leads in a term, means to go on, and sends entries to another one.
+// sendsTo reports whether this peer leads in a term, means to go on, and sends entries to another
+// one.
 func (n *Node) sendsTo(id raft.ServerID, term uint64) bool {
 	if n.raft.State() != raft.Leader || n.raft.CurrentTerm() != term || n.handingOver.Load() {
 		return false
@@ -221,7 +225,8 @@ func (n *Node) sendsTo(id raft.ServerID, term uint64) bool {
 	return ok
 }
 
-// ServerAddr implements raft.ServerAddressProvider: where a peer is now, as gossip or the state tells.
+// ServerAddr implements raft.ServerAddressProvider: where a peer is now, as gossip or the state
+// tells.
 func (n *Node) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
 	if string(id) == n.cfg.NodeID {
 		return raft.ServerAddress(n.stream.Addr().String()), nil
@@ -246,11 +251,13 @@ func (n *Node) grpcAddr(id string) (string, bool) {
 	return rec.GetGrpcAddr(), ok && rec.GetGrpcAddr() != ""
 }
 
-// maxBehind is how many entries a peer may have to apply that has just started, to count as one that is back: it takes them in some tens of milliseconds.
+// maxBehind is how many entries a peer may have to apply that has just started, to count as one
+// that is back: it takes them in some tens of milliseconds.
 const maxBehind = 256
 
-// Votes says why this peer does not count yet should another one be lost, or nil. It gives no vote, as it is new or has lost its data and has not caught up;
-// or it has just started and applies what is in its log: if it was elected now, everybody would wait for that.
+// Votes says why this peer does not count yet should another one be lost, or nil. It gives no vote,
+// as it is new or has lost its data and has not caught up; or it has just started and applies what
+// is in its log: if it was elected now, everybody would wait for that.
 func (n *Node) Votes() error {
 	if !n.gate.admitted.Load() {
 		return errNotAdmitted
@@ -269,7 +276,8 @@ func (n *Node) Votes() error {
 	return nil
 }
 
-// Leader returns the leader as far as this peer knows, and whether it is this one. ok is false when none is known.
+// Leader returns the leader as far as this peer knows, and whether it is this one. ok is false when
+// none is known.
 func (n *Node) Leader() (id string, self, ok bool) {
 	_, l := n.raft.LeaderWithID()
 	return string(l), string(l) == n.cfg.NodeID, l != ""
@@ -284,8 +292,8 @@ func (n *Node) GossipAddr() string { return n.gossip.at }
 // RaftAddr returns the Raft address that this peer tells others.
 func (n *Node) RaftAddr() string { return n.stream.Addr().String() }
 
-// Close ends the peer at once and hands nothing over, as a crash would. Run returns soon after. It is for
-// a Node that was never run, and for tests.
+// Close ends the peer at once and hands nothing over, as a crash would. Run returns soon after. It
+// is for a Node that was never run, and for tests.
 func (n *Node) Close() {
 	n.closeOnce.Do(func() { close(n.closing) })
 	if !n.ran.Load() {

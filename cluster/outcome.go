@@ -16,7 +16,8 @@ type Outcome int
 const (
 	// NotApplied commands have changed nothing and never will: they may be made again freely.
 	NotApplied Outcome = iota + 1
-	// Unknown commands may have been applied, or may still be: they may be made again only under the same request id.
+	// Unknown commands may have been applied, or may still be: they may be made again only under
+	// the same request id.
 	Unknown
 )
 
@@ -51,9 +52,11 @@ var (
 	ErrNoLeader = errors.New("no leader")
 	// ErrNotLeader is in an OutcomeError when this peer does not lead, or does not lead yet.
 	ErrNotLeader = errors.New("this peer is not the leader")
-	// ErrTooLarge is in an OutcomeError when a command is larger than a Raft entry may be (512 KiB).
+	// ErrTooLarge is in an OutcomeError when a command is larger than a Raft entry may be (512
+	// KiB).
 	ErrTooLarge = errors.New("command is too large")
-	// ErrEncoding is in an OutcomeError when a command cannot be encoded: it has text that is not UTF-8. The same command will never be taken.
+	// ErrEncoding is in an OutcomeError when a command cannot be encoded: it has text that is not
+	// UTF-8. The same command will never be taken.
 	ErrEncoding = errors.New("command cannot be encoded")
 )
 
@@ -75,8 +78,9 @@ func (e *OutcomeError) Error() string {
 // Unwrap returns the cause.
 func (e *OutcomeError) Unwrap() error { return e.Err }
 
-// GRPCStatus lets a handler return the error as it is: UNAVAILABLE with an ErrorInfo that names
-// the outcome and the leader. A command that is too large, or cannot be encoded, is INVALID_ARGUMENT: trying it again is no use.
+// GRPCStatus lets a handler return the error as it is: UNAVAILABLE with an ErrorInfo that names the
+// outcome and the leader. A command that is too large, or cannot be encoded, is INVALID_ARGUMENT:
+// trying it again is no use.
 func (e *OutcomeError) GRPCStatus() *status.Status {
 	code, reason := codes.Unavailable, ReasonNotApplied
 	switch {
@@ -113,8 +117,8 @@ func outcomeReason(err error) string {
 	return ""
 }
 
-// raftOutcome classes an error of a Raft future. dispatched says whether the entry got an index, that is
-// whether its bytes may be on a disk.
+// raftOutcome classes an error of a Raft future. dispatched says whether the entry got an index,
+// that is whether its bytes may be on a disk.
 func raftOutcome(err error, dispatched bool) Outcome {
 	switch {
 	case errors.Is(err, raft.ErrNotLeader),
@@ -125,6 +129,7 @@ func raftOutcome(err error, dispatched bool) Outcome {
 	case errors.Is(err, raft.ErrRaftShutdown) && !dispatched:
 		return NotApplied
 	}
-	// ErrLeadershipLost, ErrRaftShutdown in flight, an error of the log store, the end of our patience.
+	// ErrLeadershipLost, ErrRaftShutdown in flight, an error of the log store, the end of our
+	// patience.
 	return Unknown
 }

@@ -8,10 +8,11 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A peer that does not answer. Raft waits longer and longer before it sends such a peer entries again, up to 10 s,
-// and goes on waiting when the peer is back. So it gets no errors while it leads: the call is
-// repeated here, every retryPause, until the peer takes it or nobody leads in its term any more. Heartbeats are not concerned:
-// their pauses are short, and their failures tell the leader that it has lost its followers.
+// A peer that does not answer. Raft waits longer and longer before it sends such a peer entries
+// again, up to 10 s, and goes on waiting when the peer is back. So it gets no errors while it
+// leads: the call is repeated here, every retryPause, until the peer takes it or nobody leads in
+// its term any more. Heartbeats are not concerned: their pauses are short, and their failures tell
+// the leader that it has lost its followers.
 
 const retryPause = 100 * time.Millisecond
 
@@ -32,8 +33,8 @@ func (g *gate) AppendEntries(id raft.ServerID, addr raft.ServerAddress, req *raf
 	return nil
 }
 
-// compacted reports whether the log begins after the entries of a request by now. The peer then needs a snapshot, which
-// Raft sends once the call has failed.
+// compacted reports whether the log begins after the entries of a request by now. The peer then
+// needs a snapshot, which Raft sends once the call has failed.
 func (g *gate) compacted(req *raft.AppendEntriesRequest) bool {
 	first := g.firstIndex.Load()
 	if first == nil || len(req.Entries) == 0 {
@@ -53,7 +54,8 @@ func (g *gate) append(id raft.ServerID, addr raft.ServerAddress, req *raft.Appen
 	})
 }
 
-// insist repeats a call to a follower until it succeeds, this peer does not lead in the term any more, or giveUp.
+// insist repeats a call to a follower until it succeeds, this peer does not lead in the term any
+// more, or giveUp.
 func (g *gate) insist(id raft.ServerID, term uint64, giveUp func() bool, call func() error) error {
 	err := call()
 	if err == nil || !g.serves(id, term) {
@@ -88,7 +90,8 @@ func isHeartbeat(r *raft.AppendEntriesRequest) bool {
 	return r.PrevLogEntry == 0 && r.PrevLogTerm == 0 && len(r.Entries) == 0 && r.LeaderCommitIndex == 0
 }
 
-// InstallSnapshot implements raft.Transport. The snapshot can be read once only, so it waits for the peer first.
+// InstallSnapshot implements raft.Transport. The snapshot can be read once only, so it waits for
+// the peer first.
 func (g *gate) InstallSnapshot(id raft.ServerID, addr raft.ServerAddress, req *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
 	never := func() bool { return false }
 	err := g.insist(id, req.Term, never, func() error { return g.reach(id, addr) })

@@ -64,7 +64,8 @@ func freePort(t *testing.T) string {
 	return ports.Address("127.0.0.1")
 }
 
-// Raft pauses for up to 10 s after errors. So a leader's calls give none while their peer is away, and succeed when it is back.
+// Raft pauses for up to 10 s after errors. So a leader's calls give none while their peer is away,
+// and succeed when it is back.
 func TestLeaderInsistsUntilThePeerIsBack(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(*gate, raft.ServerAddress) error{
@@ -109,7 +110,8 @@ func TestLeaderInsistsUntilThePeerIsBack(t *testing.T) {
 	}
 }
 
-// Calls end with an error when this peer leads no more; heartbeats always, and so do calls of a peer that hangs up.
+// Calls end with an error when this peer leads no more; heartbeats always, and so do calls of a
+// peer that hangs up.
 func TestPatienceEnds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		req *raft.AppendEntriesRequest
@@ -139,7 +141,8 @@ func TestPatienceEnds(t *testing.T) {
 	}
 }
 
-// A host that is gone answers nothing, not even a refusal. A call to it must not keep Raft from shutting down.
+// A host that is gone answers nothing, not even a refusal. A call to it must not keep Raft from
+// shutting down.
 func TestCallsToAHostThatIsGoneEndSoon(t *testing.T) {
 	t.Parallel()
 	g := testGate(t)
@@ -170,7 +173,8 @@ func TestCallsToAHostThatIsGoneEndSoon(t *testing.T) {
 	}
 }
 
-// blackHole returns an address where connections are neither taken nor refused: a listener whose queue is full.
+// blackHole returns an address where connections are neither taken nor refused: a listener whose
+// queue is full.
 func blackHole(t *testing.T) string {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

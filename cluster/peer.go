@@ -22,12 +22,14 @@ type peerServer struct {
 	n *Node
 }
 
-// RegisterPeerService adds the service that the other peers ask. It must be reachable at AdvertiseGRPC.
+// RegisterPeerService adds the service that the other peers ask. It must be reachable at
+// AdvertiseGRPC.
 func (n *Node) RegisterPeerService(s grpc.ServiceRegistrar) {
 	internalv1.RegisterPeerServiceServer(s, peerServer{n: n})
 }
 
-// Confirm tells the term that this peer has. A peer that lost its data does not know what it voted for: it confirms nothing.
+// Confirm tells the term that this peer has. A peer that lost its data does not know what it voted
+// for: it confirms nothing.
 func (s peerServer) Confirm(context.Context, *internalv1.ConfirmRequest) (*internalv1.ConfirmResponse, error) {
 	if !s.n.gate.admitted.Load() {
 		return nil, status.Error(codes.FailedPrecondition, errNotAdmitted.Error())
@@ -164,7 +166,8 @@ func (n *Node) remove(ctx context.Context, id string) error {
 	}
 	// failpoint: server-removed
 	if err := n.forgetPeer(ctx, id); err != nil {
-		// The peer is removed all the same, and the leader takes its record away later: see reconciler.forget.
+		// The peer is removed all the same, and the leader takes its record away later: see
+		// reconciler.forget.
 		n.log.Warn("peer is removed, and its record is not yet", "id", id, "error", err)
 	}
 	return nil

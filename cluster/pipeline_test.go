@@ -23,8 +23,9 @@ func testGate(t *testing.T) *gate {
 	return g
 }
 
-// A follower refuses entries, as it does when it has a newer term. Raft stops reading answers at the first refusal, and may still send. A
-// sender that then hangs is a replication that stands still for ever, and a Raft that does not shut down.
+// A follower refuses entries, as it does when it has a newer term. Raft stops reading answers at
+// the first refusal, and may still send. A sender that then hangs is a replication that stands
+// still for ever, and a Raft that does not shut down.
 func TestPipelineTakesAnswersThatNobodyWaitsFor(t *testing.T) {
 	here, there := testGate(t), testGate(t)
 	go func() { // ends with the test

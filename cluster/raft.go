@@ -19,7 +19,8 @@ import (
 
 const (
 	raftFile = "raft.db"
-	// logCacheEntries keeps what followers still need out of bolt. Entries hold up to maxEntry bytes.
+	// logCacheEntries keeps what followers still need out of bolt. Entries hold up to maxEntry
+	// bytes.
 	logCacheEntries = 512
 	// dormant is the election timeout of a peer that may not vote: a partial log could hold an old
 	// configuration in which it alone is the majority.
@@ -119,8 +120,9 @@ func (c closers) Close() error {
 	return err
 }
 
-// sweepSnapshots removes what is left of snapshots that were being written when the peer died. Raft never looks at them again, and
-// never removes them: each would take the place of a whole snapshot for ever.
+// sweepSnapshots removes what is left of snapshots that were being written when the peer died. Raft
+// never looks at them again, and never removes them: each would take the place of a whole snapshot
+// for ever.
 func sweepSnapshots(dir string) error {
 	left, err := filepath.Glob(filepath.Join(dir, "snapshots", "*.tmp"))
 	for _, path := range left {
@@ -139,8 +141,8 @@ func boltError(path string, err error) error {
 	return fmt.Errorf("open raft log %s: %w", path, err)
 }
 
-// checkBolt walks the pages of a log before it is opened for good: bolt does so too, but in a goroutine of its own,
-// where damage would end the process without a word that helps.
+// checkBolt walks the pages of a log before it is opened for good: bolt does so too, but in a
+// goroutine of its own, where damage would end the process without a word that helps.
 func checkBolt(path string) error {
 	st, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && st.Size() == 0 {
@@ -189,7 +191,8 @@ func raftConfig(cfg *Config, admitted bool, notify chan<- bool) *raft.Config {
 		c.HeartbeatTimeout, c.ElectionTimeout = cfg.scale(baseHeartbeat), cfg.scale(baseHeartbeat)
 	}
 	c.LeaderLeaseTimeout = cfg.scale(baseLease)
-	// Followers learn of a commit with the next entry or after this: linearizable reads on them wait for it.
+	// Followers learn of a commit with the next entry or after this: linearizable reads on them
+	// wait for it.
 	c.CommitTimeout = 10 * time.Millisecond
 	c.MaxAppendEntries = 1024
 	c.SnapshotThreshold = cfg.SnapshotThreshold
@@ -214,15 +217,16 @@ func startRaft(dir string, c *raft.Config, f raft.FSM, s *stores, t raft.Transpo
 
 const damageAdvice = "restore this peer's data directory, or move it away to rejoin from the other peers"
 
-// damage turns a panic over damaged files into an error. Bolt maps its file into memory, so that even a
-// file that has become too short is a fault instead of an error.
+// damage turns a panic over damaged files into an error. Bolt maps its file into memory, so that
+// even a file that has become too short is a fault instead of an error.
 func damage(what string, err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%s: the files are damaged: %v: %s", what, p, damageAdvice)
 	}
 }
 
-// faultsPanic makes memory faults of the calling goroutine panics until the returned function is called.
+// faultsPanic makes memory faults of the calling goroutine panics until the returned function is
+// called.
 func faultsPanic() func() {
 	old := debug.SetPanicOnFault(true)
 	return func() { debug.SetPanicOnFault(old) }

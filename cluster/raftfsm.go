@@ -33,9 +33,10 @@ func (r *raftFSM) Apply(l *raft.Log) any {
 	return results
 }
 
-// StoreConfiguration implements raft.ConfigurationStore: a change of the configuration moves the visible
-// index, so that nobody waits for it in vain. Raft does not tell its term here. The term of the command before
-// it is the same on every peer, which is what snapshots that are byte-equal need.
+// StoreConfiguration implements raft.ConfigurationStore: a change of the configuration moves the
+// visible index, so that nobody waits for it in vain. Raft does not tell its term here. The term of
+// the command before it is the same on every peer, which is what snapshots that are byte-equal
+// need.
 func (r *raftFSM) StoreConfiguration(index uint64, _ raft.Configuration) {
 	r.fsm.Observe(index, r.fsm.View().Meta().GetAppliedTerm())
 	r.applied.Add(1)

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Consistency is what a read asks for. The zero value asks for a linearizable read: it sees every write
-// that was acknowledged before it began.
+// Consistency is what a read asks for. The zero value asks for a linearizable read: it sees every
+// write that was acknowledged before it began.
 type Consistency struct {
 	// Stale reads the local state as it is.
 	Stale bool
@@ -42,8 +42,9 @@ const (
 	readIndexTimeout = 2 * time.Second
 )
 
-// View returns the state that ctx's Consistency asks for, linearizable by default. Behind the interceptors that
-// has been seen to before the handler, and View only takes the local state. Errors are *OutcomeErrors.
+// View returns the state that ctx's Consistency asks for, linearizable by default. Behind the
+// interceptors that has been seen to before the handler, and View only takes the local state.
+// Errors are *OutcomeErrors.
 func (n *Node) View(ctx context.Context) (*fsm.View, error) {
 	c := ConsistencyFrom(ctx)
 	index := c.MinIndex
@@ -104,10 +105,11 @@ func (n *Node) readIndex(ctx context.Context) (uint64, error) {
 	return n.indexes.get(ctx)
 }
 
-// leaderReadIndex takes the commit index and then proves that this peer led when it took it. What other leaders
-// have committed before is in it, because the first command of this term is. Only commands and
-// configurations are committed from then on, so the state will show every index up to it. A peer that asks vouches
-// for itself, if it says which term it has (empty: nobody does): in a cluster of three nobody else has to be asked.
+// leaderReadIndex takes the commit index and then proves that this peer led when it took it. What
+// other leaders have committed before is in it, because the first command of this term is. Only
+// commands and configurations are committed from then on, so the state will show every index up to
+// it. A peer that asks vouches for itself, if it says which term it has (empty: nobody does): in a
+// cluster of three nobody else has to be asked.
 func (n *Node) leaderReadIndex(ctx context.Context, voucher string) (uint64, error) {
 	r, ok := n.current()
 	if !ok {
@@ -120,8 +122,9 @@ func (n *Node) leaderReadIndex(ctx context.Context, voucher string) (uint64, err
 	return index, nil
 }
 
-// vouches returns the peer that asks for a read index, if it has the term of this leader and may vote. As it was when it asked, no later
-// leader had its vote: the index that is taken now has what was acknowledged before it asked, and so before the reads began.
+// vouches returns the peer that asks for a read index, if it has the term of this leader and may
+// vote. As it was when it asked, no later leader had its vote: the index that is taken now has what
+// was acknowledged before it asked, and so before the reads began.
 func (n *Node) vouches(ctx context.Context, req *internalv1.ReadIndexRequest) string {
 	if r, ok := n.current(); !ok || req.GetTerm() != r.term || n.checkSelf(ctx, req.GetPeerId()) != nil {
 		return ""
@@ -129,7 +132,8 @@ func (n *Node) vouches(ctx context.Context, req *internalv1.ReadIndexRequest) st
 	return req.GetPeerId()
 }
 
-// askReadIndex asks the leader. All who wait for the answer did so before: the term is read after their reads have begun.
+// askReadIndex asks the leader. All who wait for the answer did so before: the term is read after
+// their reads have begun.
 func (n *Node) askReadIndex(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, readIndexTimeout)
 	defer cancel()
@@ -160,8 +164,8 @@ const leaderGrace = 250 * time.Millisecond
 
 var errReplaced = errors.New("another peer leads now")
 
-// whileLeads returns a context that ends soon after another peer has become the leader. A host that is gone does not
-// close its connections.
+// whileLeads returns a context that ends soon after another peer has become the leader. A host that
+// is gone does not close its connections.
 func (n *Node) whileLeads(ctx context.Context, id string) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() { // ends with ctx

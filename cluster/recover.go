@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// termsAhead is how far the term of a recovered peer is moved on: above all terms that lost peers may have had, so that epochs never go down.
+// termsAhead is how far the term of a recovered peer is moved on: above all terms that lost peers
+// may have had, so that epochs never go down.
 const termsAhead = 1000
 
 // Recovery is what Recover has found in a data directory, and made of it.
@@ -32,9 +33,10 @@ type Recovery struct {
 	NewClusterID      string   // empty for a dry run
 }
 
-// Recover makes a peer that has lost the others for good the only one of a new cluster with its state: the last resort when the majority does
-// not come back. All entries that it has count as committed; what the others had acknowledged and it had not is lost. It fails while the peer runs. A dry
-// run only looks.
+// Recover makes a peer that has lost the others for good the only one of a new cluster with its
+// state: the last resort when the majority does not come back. All entries that it has count as
+// committed; what the others had acknowledged and it had not is lost. It fails while the peer runs.
+// A dry run only looks.
 func Recover(dataDir string, dry bool, log *slog.Logger) (_ *Recovery, err error) {
 	ident, err := existingIdentity(dataDir)
 	if err != nil {

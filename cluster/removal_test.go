@@ -28,8 +28,8 @@ func (h hangsAfter) StoreLogs(logs []*raft.Log) error {
 	return err
 }
 
-// TestOutcomeOfRemoval: a removal that may still be committed is not called NOT_APPLIED, and one that has been committed
-// succeeds although the record of the peer could not be removed in time.
+// TestOutcomeOfRemoval: a removal that may still be committed is not called NOT_APPLIED, and one
+// that has been committed succeeds although the record of the peer could not be removed in time.
 func TestOutcomeOfRemoval(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -13,8 +13,9 @@ const (
 	repeatsKept = 256
 )
 
-// repeats keeps Raft from saying the same thing all the time: it has several lines a second about each peer that is
-// down. The first one is logged as it is, then one in repeatsPause with how many there were; the others at debug level.
+// repeats keeps Raft from saying the same thing all the time: it has several lines a second about
+// each peer that is down. The first one is logged as it is, then one in repeatsPause with how many
+// there were; the others at debug level.
 type repeats struct {
 	mu   sync.Mutex
 	seen map[string]*repeat

@@ -18,7 +18,8 @@ type route struct {
 	requestID protoreflect.FieldDescriptor // a string field request_id of the request; nil if there is none
 }
 
-// routes knows the methods of all services in the proto registry. Those between peers and gRPC's own have no route.
+// routes knows the methods of all services in the proto registry. Those between peers and gRPC's
+// own have no route.
 type routes struct{ known sync.Map } // full method → *route, nil for none
 
 func (r *routes) get(method string) *route {
@@ -29,7 +30,8 @@ func (r *routes) get(method string) *route {
 	return v.(*route)
 }
 
-// lookUpBoot is answered without a leader, too: a machine that restarts while there is none must get past its network card to its disk.
+// lookUpBoot is answered without a leader, too: a machine that restarts while there is none must
+// get past its network card to its disk.
 const lookUpBoot = "/holdfast.v1.InstallService/LookUpBoot"
 
 func findRoute(method string) *route {

@@ -21,10 +21,11 @@ const (
 // errClosed ends Run after Close.
 var errClosed = errors.New("peer closed")
 
-// Run does the peer's work until ctx ends, and leads with tasks while it is the leader. When ctx ends it stops
-// the tasks, calls BeforeHandover, hands the leadership over and shuts down; it returns nil then. It returns
-// ErrStalled when the disk hangs, ErrDisk when it has failed, and an error when the state machine has halted or the data is of another
-// cluster: the process must exit. Run may be called once.
+// Run does the peer's work until ctx ends, and leads with tasks while it is the leader. When ctx
+// ends it stops the tasks, calls BeforeHandover, hands the leadership over and shuts down; it
+// returns nil then. It returns ErrStalled when the disk hangs, ErrDisk when it has failed, and an
+// error when the state machine has halted or the data is of another cluster: the process must exit.
+// Run may be called once.
 func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 	if n.ran.Swap(true) {
 		return errors.New("run: the node has been run before")
@@ -128,8 +129,8 @@ func (n *Node) handOver(ctx context.Context) {
 			if err := n.transfer(ctx); err != nil {
 				n.log.Warn("leadership not handed over", "error", err)
 			} else {
-				// This peer votes for its successor. If its listener closed before, the others' death watch would
-				// stand against the successor.
+				// This peer votes for its successor. If its listener closed before, the others'
+				// death watch would stand against the successor.
 				n.awaitSuccessor(ctx, n.cfg.scale(baseHeartbeat))
 			}
 		}
@@ -153,7 +154,8 @@ func (n *Node) leave(ctx context.Context) error {
 				return nil
 			}
 		} else if self {
-			// It was asked to hand over, but the one that it chose may not have won: then it leads again, or still.
+			// It was asked to hand over, but the one that it chose may not have won: then it leads
+			// again, or still.
 			if err = n.transfer(ctx); err != nil {
 				err = fmt.Errorf("it leads and could not hand the leadership over: %w", err)
 			}
@@ -190,8 +192,8 @@ func (n *Node) shutdown(ctx context.Context, orderly bool) error {
 	return errors.Join(err, n.stores.close())
 }
 
-// shutdownRaft waits for Raft to end. Raft waits for its calls to other peers, and one that hangs answers none: after a
-// moment they are cut off.
+// shutdownRaft waits for Raft to end. Raft waits for its calls to other peers, and one that hangs
+// answers none: after a moment they are cut off.
 func (n *Node) shutdownRaft(ctx context.Context) error {
 	ending := n.raft.Shutdown()
 	soon, cancel := context.WithTimeout(ctx, hangUpAfter)

@@ -42,7 +42,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestLargeRequestsArriveInParts: a peer behind a slow link makes progress with each part, whichever way it is sent.
+// TestLargeRequestsArriveInParts: a peer behind a slow link makes progress with each part,
+// whichever way it is sent.
 func TestLargeRequestsArriveInParts(t *testing.T) {
 	here, there := testGate(t), testGate(t)
 	sizes := make(chan int, 100)
@@ -100,8 +101,8 @@ func TestLargeRequestsArriveInParts(t *testing.T) {
 	}
 }
 
-// TestCompactedRequestsFail: a peer that is away needs a snapshot once the log has moved past the entries that are being
-// sent. Raft sends one when the call fails.
+// TestCompactedRequestsFail: a peer that is away needs a snapshot once the log has moved past the
+// entries that are being sent. Raft sends one when the call fails.
 func TestCompactedRequestsFail(t *testing.T) {
 	here, there := testGate(t), testGate(t)
 	addr := there.LocalAddr()

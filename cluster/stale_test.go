@@ -13,7 +13,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// answering opens a gate at addr which grants everything, after it has held back the first n requests until all n are there.
+// answering opens a gate at addr which grants everything, after it has held back the first n
+// requests until all n are there.
 func answering(t *testing.T, addr string, n int) *gate {
 	t.Helper()
 	s, err := listen(addr, "", func() string { return "" }, discard())
@@ -98,7 +99,8 @@ func TestCallsAfterRestart(t *testing.T) {
 	}
 }
 
-// A process that ends resets connections before its listener is closed: only a refused connection is the end.
+// A process that ends resets connections before its listener is closed: only a refused connection
+// is the end.
 func TestRedial(t *testing.T) {
 	reset := fmt.Errorf("connect to the peer: %w", &net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)})
 	refused := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}

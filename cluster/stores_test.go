@@ -242,7 +242,8 @@ func write(t *testing.T, path string, data []byte) {
 	}
 }
 
-// A peer that dies while it writes a snapshot leaves the half of it behind. It must not stay for ever.
+// A peer that dies while it writes a snapshot leaves the half of it behind. It must not stay for
+// ever.
 func TestUnfinishedSnapshotsAreRemoved(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{Peers: 1, OnDisk: true})

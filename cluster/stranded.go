@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// strandedAfter is how long a stream that is not stale goes on while no leader is known, times the multiplier. It is longer
-// than elections take.
+// strandedAfter is how long a stream that is not stale goes on while no leader is known, times the
+// multiplier. It is longer than elections take.
 const strandedAfter = 5 * time.Second
 
 var errStranded = errors.New("this peer has lost touch with the cluster")
 
-// whileConnected returns a context that ends when this peer has known no leader for a while: a stream on a peer that
-// is cut off would be silent for ever, while its client could go on at another peer.
+// whileConnected returns a context that ends when this peer has known no leader for a while: a
+// stream on a peer that is cut off would be silent for ever, while its client could go on at
+// another peer.
 func (n *Node) whileConnected(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() { // ends with ctx

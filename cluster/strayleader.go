@@ -7,13 +7,16 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// forgetStrayLeader makes Raft forget a leader that it still names while this peer stands for election itself.
+// forgetStrayLeader makes Raft forget a leader that it still names while this peer stands for
+// election itself.
 //
-// The library takes an entry of a leader while it is a candidate that was told to stand at once (by a leader that hands over, or
-// by our death watch), and while its heartbeat timer runs out: then it is a candidate that has a leader, and it clears
-// that leader never again. Entries that come that late are those a paused process finds in its sockets. If that leader is gone
-// for good and this peer's log is behind, nobody is elected ever: it refuses the other one because "we have a
-// leader", and the other one refuses it because of its log. A leader that lives ends this by itself with its next heartbeat.
+// The library takes an entry of a leader while it is a candidate that was told to stand at once (by
+// a leader that hands over, or by our death watch), and while its heartbeat timer runs out: then it
+// is a candidate that has a leader, and it clears that leader never again. Entries that come that
+// late are those a paused process finds in its sockets. If that leader is gone for good and this
+// peer's log is behind, nobody is elected ever: it refuses the other one because "we have a
+// leader", and the other one refuses it because of its log. A leader that lives ends this by itself
+// with its next heartbeat.
 func (n *Node) forgetStrayLeader(ctx context.Context) error {
 	tick := time.NewTicker(n.cfg.scale(baseHeartbeat) / 5)
 	defer tick.Stop()

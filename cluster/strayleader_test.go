@@ -11,8 +11,9 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// A candidate that was told to stand at once takes an entry of the leader it replaces, as a process finds them in its
-// sockets that was stopped for a while. It must not name that leader for ever: it would refuse its vote to everybody else.
+// A candidate that was told to stand at once takes an entry of the leader it replaces, as a process
+// finds them in its sockets that was stopped for a while. It must not name that leader for ever: it
+// would refuse its vote to everybody else.
 func TestStrayLeaderIsForgotten(t *testing.T) {
 	n, err := New(Config{NodeID: "p1", RaftAddr: "127.0.0.1:0", GossipAddr: "127.0.0.1:0", AdvertiseGRPC: "127.0.0.1:1", RaftMultiplier: 0.2,
 		Logger: slog.New(slog.DiscardHandler), Join: []string{"127.0.0.1:1"}}, fsm.New())
@@ -38,7 +39,8 @@ func TestStrayLeaderIsForgotten(t *testing.T) {
 		}
 	}()
 
-	// It may be a follower for a moment in between: then the entry makes it follow, and the next round tells.
+	// It may be a follower for a moment in between: then the entry makes it follow, and the next
+	// round tells.
 	deadline, tick := time.Now().Add(20*time.Second), time.NewTicker(10*time.Millisecond)
 	defer tick.Stop()
 	for stray := false; !stray; {

@@ -13,14 +13,15 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// stream is the layer that Raft's transport dials and accepts through: mutual TLS, or plain TCP for a cluster that is
-// insecure on purpose.
+// stream is the layer that Raft's transport dials and accepts through: mutual TLS, or plain TCP for
+// a cluster that is insecure on purpose.
 //
 // It remembers its connections, so that closing it closes them too: the transport would
 // leave idle ones open, and others would believe that this peer is alive.
 //
-// The dialing side names its cluster first, and a peer of another cluster hangs up. Gossip keeps clusters apart too, but it may be
-// behind, and entries of another cluster's log would be the end of both.
+// The dialing side names its cluster first, and a peer of another cluster hangs up. Gossip keeps
+// clusters apart too, but it may be behind, and entries of another cluster's log would be the end
+// of both.
 type stream struct {
 	net.Listener
 	advertise address
@@ -98,7 +99,8 @@ const (
 	greetingTimeout = 10 * time.Second
 )
 
-// greeting is what a connection begins with: a magic word, and the cluster's id with its length before it.
+// greeting is what a connection begins with: a magic word, and the cluster's id with its length
+// before it.
 func greeting(cluster string) []byte {
 	return append(append([]byte(greetingMagic), byte(len(cluster))), cluster...)
 }
@@ -128,9 +130,10 @@ func (c *greetedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// heardFrom reports whether a peer has an open connection to this one and has sent something on it within a time. A
-// process that ends closes its connections in both directions, so it is not heard from any more a moment later. Without
-// TLS, which only peers on loopback do, connections have no identity: all of them count.
+// heardFrom reports whether a peer has an open connection to this one and has sent something on it
+// within a time. A process that ends closes its connections in both directions, so it is not heard
+// from any more a moment later. Without TLS, which only peers on loopback do, connections have no
+// identity: all of them count.
 func (s *stream) heardFrom(id string, within time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

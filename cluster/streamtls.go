@@ -12,8 +12,9 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 )
 
-// maxStreamAge is how long a connection between peers lives: a certificate is judged when it begins, and a CA that has been
-// taken out of the file is to lose its last friends one day. Raft and the death watch connect again at once.
+// maxStreamAge is how long a connection between peers lives: a certificate is judged when it
+// begins, and a CA that has been taken out of the file is to lose its last friends one day. Raft
+// and the death watch connect again at once.
 const maxStreamAge = 24 * time.Hour
 
 // streamTLS puts TLS on the connections of a stream.
@@ -38,7 +39,8 @@ func (t *streamTLS) server(c net.Conn) net.Conn {
 	return &secureConn{Conn: tls.Server(raw, t.serve), raw: raw}
 }
 
-// client does the handshake with one of the peers that are known at the address. It closes c when it fails.
+// client does the handshake with one of the peers that are known at the address. It closes c when
+// it fails.
 func (t *streamTLS) client(c net.Conn, addr string, timeout time.Duration) (net.Conn, error) {
 	raw := peertls.Bounded(c)
 	s := &secureConn{Conn: tls.Client(raw, t.store.PeerClient(t.at(addr)...)), raw: raw}
@@ -85,8 +87,8 @@ func (n *Node) peersAt(addr string) []string {
 	return ids
 }
 
-// secureConn is a TLS connection that closes as TCP does. TLS would say goodbye first, and wait seconds for a peer that hangs;
-// Raft's messages tell by themselves whether they are whole.
+// secureConn is a TLS connection that closes as TCP does. TLS would say goodbye first, and wait
+// seconds for a peer that hangs; Raft's messages tell by themselves whether they are whole.
 type secureConn struct {
 	*tls.Conn
 	raw net.Conn

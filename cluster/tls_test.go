@@ -228,7 +228,8 @@ func TestWrongGossipKeyDoesNotJoin(t *testing.T) {
 	settled(t, c, 4)
 }
 
-// load writes through every peer, over connections that stay and over new ones, until stopped. Every failure is told.
+// load writes through every peer, over connections that stay and over new ones, until stopped.
+// Every failure is told.
 type load struct {
 	writes atomic.Int64
 	stop   func()
@@ -289,7 +290,8 @@ func (l *load) more(t *testing.T, n int64) {
 	})
 }
 
-// The CA, all certificates and the keys of gossip are replaced under load: no election, no write fails.
+// The CA, all certificates and the keys of gossip are replaced under load: no election, no write
+// fails.
 func TestRotationUnderLoad(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true, TLS: true, Configure: func(_ int, c *cluster.Config) {
@@ -342,7 +344,8 @@ func TestRotationUnderLoad(t *testing.T) {
 	l.stop()
 	t.Logf("%d writes", l.writes.Load())
 
-	// What was replaced is in use: a peer that has only seen the new files works with the others, also as the leader's successor.
+	// What was replaced is in use: a peer that has only seen the new files works with the others,
+	// also as the leader's successor.
 	c.CA = next
 	c.Kill(leader)
 	c.Leader()

@@ -21,9 +21,10 @@ var (
 // caught up: with its forgotten acknowledgements it could elect a leader that lacks committed
 // entries. The gate answers such votes itself. It also lets this peer call an election.
 //
-// Its acknowledgements of entries do count, for it has to catch up. A paused leader of an older term cannot commit with
-// them when it resumes: its lease has run out, so it steps down before an answer can arrive, unless its main loop is
-// held up at the disk for longer than a round trip at that moment, after the newer leader has failed and the peer was wiped.
+// Its acknowledgements of entries do count, for it has to catch up. A paused leader of an older
+// term cannot commit with them when it resumes: its lease has run out, so it steps down before an
+// answer can arrive, unless its main loop is held up at the disk for longer than a round trip at
+// that moment, after the newer leader has failed and the peer was wiped.
 type gate struct {
 	*raft.NetworkTransport
 
@@ -98,8 +99,8 @@ func (g *gate) pump() {
 	}
 }
 
-// noteRefusal makes the term of a vote that this peer refuses known to the death watch. The caller must answer on the
-// channel of the returned request.
+// noteRefusal makes the term of a vote that this peer refuses known to the death watch. The caller
+// must answer on the channel of the returned request.
 func (g *gate) noteRefusal(rpc raft.RPC) raft.RPC {
 	req, ok := rpc.Command.(*raft.RequestVoteRequest)
 	if !ok {
@@ -135,10 +136,11 @@ func refuse(rpc raft.RPC) bool {
 	return true
 }
 
-// judgeByLog makes Raft judge a candidate by its log and nothing else while no leader is known, as the Raft paper wants
-// it. The library refuses candidates that do not vote in the latest configuration that this peer has, and this peer may be
-// behind by just the entry that made the candidate a voter. When the leader that wrote it is gone for good, the two that
-// are left, a majority, would refuse each other for ever. So the request bears the name of one who does vote.
+// judgeByLog makes Raft judge a candidate by its log and nothing else while no leader is known, as
+// the Raft paper wants it. The library refuses candidates that do not vote in the latest
+// configuration that this peer has, and this peer may be behind by just the entry that made the
+// candidate a voter. When the leader that wrote it is gone for good, the two that are left, a
+// majority, would refuse each other for ever. So the request bears the name of one who does vote.
 func (g *gate) judgeByLog(rpc raft.RPC) {
 	voter := g.voter.Load()
 	if voter == nil {
@@ -158,8 +160,8 @@ func (g *gate) judgeByLog(rpc raft.RPC) {
 
 func header() raft.RPCHeader { return raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax} }
 
-// RequestVote implements raft.Transport. Dormant timeouts keep a peer that is not admitted from standing;
-// this makes sure of it.
+// RequestVote implements raft.Transport. Dormant timeouts keep a peer that is not admitted from
+// standing; this makes sure of it.
 func (g *gate) RequestVote(id raft.ServerID, addr raft.ServerAddress, req *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
 	if !g.admitted.Load() {
 		return errNotAdmitted
@@ -180,9 +182,10 @@ func (g *gate) TimeoutNow(id raft.ServerID, addr raft.ServerAddress, req *raft.T
 	return fresh(func() error { return g.NetworkTransport.TimeoutNow(id, addr, req, resp) })
 }
 
-// fresh repeats a call that failed because its connection was closed, until none of the library's idle connections can be
-// left. The library learns that an idle connection has closed, as all do when the peer restarts, only when it uses one.
-// A vote that is lost in this way costs an election timeout. Each of the calls may arrive twice.
+// fresh repeats a call that failed because its connection was closed, until none of the library's
+// idle connections can be left. The library learns that an idle connection has closed, as all do
+// when the peer restarts, only when it uses one. A vote that is lost in this way costs an election
+// timeout. Each of the calls may arrive twice.
 func fresh(call func() error) error {
 	for try := 0; ; try++ {
 		if err := call(); try == maxPool || !connClosed(err) {
@@ -196,8 +199,8 @@ func connClosed(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// callElection makes this peer stand for election now, as a leader that hands over would. The others vote
-// although their timers have not run out. It says whether Raft took it.
+// callElection makes this peer stand for election now, as a leader that hands over would. The
+// others vote although their timers have not run out. It says whether Raft took it.
 func (g *gate) callElection(timeout time.Duration) bool {
 	resp := make(chan raft.RPCResponse, 1)
 	t := time.NewTimer(timeout)

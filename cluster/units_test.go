@@ -122,7 +122,8 @@ func gossiped(id, instance, cluster string, expect uint32, bootstrapped bool) me
 	}}
 }
 
-// TestReplacedFounders: a founder that was wiped after the others had agreed keeps their cluster from forming.
+// TestReplacedFounders: a founder that was wiped after the others had agreed keeps their cluster
+// from forming.
 func TestReplacedFounders(t *testing.T) {
 	fs := []founder{{"a", "1", "a:1"}, {"b", "2", "b:1"}}
 	a, b, wiped := gossiped("a", "1", "c", 2, false), gossiped("b", "2", "c", 2, false), gossiped("b", "9", "", 2, false)
@@ -274,7 +275,8 @@ func TestGateRefusesVotes(t *testing.T) {
 	}
 }
 
-// While no leader is known, a candidate goes to Raft under the name of a voter, so that only its log counts.
+// While no leader is known, a candidate goes to Raft under the name of a voter, so that only its
+// log counts.
 func TestGateJudgesByLog(t *testing.T) {
 	s := mustListen()
 	g := newGate(s, nil, slog.New(slog.DiscardHandler))

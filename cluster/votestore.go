@@ -13,10 +13,11 @@ var (
 	keyLastVoteCand = []byte("LastVoteCand")
 )
 
-// voteStore makes the vote safe against a crash between its two writes (hashicorp/raft#661). Raft writes the
-// term, then the candidate; a crash between leaves the new term with the old candidate, and raft would
-// grant that candidate a vote that it never checked. So the term is held back until the
-// candidate is on disk. A crash between then leaves an old term, in which no vote is granted any more.
+// voteStore makes the vote safe against a crash between its two writes (hashicorp/raft#661). Raft
+// writes the term, then the candidate; a crash between leaves the new term with the old candidate,
+// and raft would grant that candidate a vote that it never checked. So the term is held back until
+// the candidate is on disk. A crash between then leaves an old term, in which no vote is granted
+// any more.
 type voteStore struct {
 	raft.StableStore
 

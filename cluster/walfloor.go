@@ -13,9 +13,10 @@ import (
 // keyLogFloor is an entry that the segments surely have, or a later one. Zero: they may be empty.
 var keyLogFloor = []byte("HoldfastLogFloor")
 
-// flooredLogs are segments whose loss is noticed. They begin anew without a word where the newest file is gone or cut off, and a peer that has lost
-// what it acknowledged must not vote. So bolt, which has the votes, remembers how far they went: not with each write, but
-// with the first one, whenever the log is shortened, and at the end.
+// flooredLogs are segments whose loss is noticed. They begin anew without a word where the newest
+// file is gone or cut off, and a peer that has lost what it acknowledged must not vote. So bolt,
+// which has the votes, remembers how far they went: not with each write, but with the first one,
+// whenever the log is shortened, and at the end.
 type flooredLogs struct {
 	*wal.WAL
 	bolt *raftboltdb.BoltStore
@@ -74,7 +75,8 @@ func (f *flooredLogs) StoreLogs(logs []*raft.Log) error {
 	return f.set(logs[0].Index)
 }
 
-// DeleteRange implements raft.LogStore. Raft takes away from the beginning, from the end, or everything.
+// DeleteRange implements raft.LogStore. Raft takes away from the beginning, from the end, or
+// everything.
 func (f *flooredLogs) DeleteRange(from, to uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,13 +11,13 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// ErrStalled is what Run ends with when this peer leads but cannot commit, as with a disk that hangs. The others
-// cannot replace such a leader, because it goes on telling them that it is there (hashicorp/raft#503): the process must
-// exit at once.
+// ErrStalled is what Run ends with when this peer leads but cannot commit, as with a disk that
+// hangs. The others cannot replace such a leader, because it goes on telling them that it is there
+// (hashicorp/raft#503): the process must exit at once.
 var ErrStalled = errors.New("the leader cannot commit")
 
-// watchdog commits a beat when the leader is idle, and ends the peer when nothing is committed for long.
-// It counts ticks instead of asking the clock: a process that was paused has not stalled.
+// watchdog commits a beat when the leader is idle, and ends the peer when nothing is committed for
+// long. It counts ticks instead of asking the clock: a process that was paused has not stalled.
 func (n *Node) watchdog(ctx context.Context) error {
 	every := min(n.cfg.BeatInterval, n.cfg.StallTimeout) / 5
 	tick := time.NewTicker(every)

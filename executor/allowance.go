@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// allowance is the context of an attempt. It is one of context.WithDeadline whose deadline can be moved: the time that a machine stands in
-// line to be powered on is not the step's.
+// allowance is the context of an attempt. It is one of context.WithDeadline whose deadline can be
+// moved: the time that a machine stands in line to be powered on is not the step's.
 type allowance struct {
 	parent context.Context
 	inner  context.Context // ends with the parent, or when the deadline passes
@@ -38,7 +38,8 @@ func allow(parent context.Context, end time.Time) (a *allowance, stop func()) {
 	}
 }
 
-// extend moves the deadline of the attempt whose context this is, or derives from, unless it has passed.
+// extend moves the deadline of the attempt whose context this is, or derives from, unless it has
+// passed.
 func extend(ctx context.Context, by time.Duration) {
 	a, ok := ctx.Value(allowanceKey{}).(*allowance)
 	if !ok || by <= 0 || !a.timer.Stop() {
@@ -57,7 +58,8 @@ func (a *allowance) timedOut() bool {
 	return a.passed
 }
 
-// timedOut reports whether the deadline of the attempt whose context this is, or derives from, has passed.
+// timedOut reports whether the deadline of the attempt whose context this is, or derives from, has
+// passed.
 func timedOut(ctx context.Context) bool {
 	a, ok := ctx.Value(allowanceKey{}).(*allowance)
 	return ok && a.timedOut()
@@ -84,7 +86,8 @@ func (a *allowance) Err() error {
 	return a.inner.Err()
 }
 
-// Value implements context.Context. The inner context is left out: contexts that derive from this one end with Err.
+// Value implements context.Context. The inner context is left out: contexts that derive from this
+// one end with Err.
 func (a *allowance) Value(key any) any {
 	if key == (allowanceKey{}) {
 		return a
@@ -92,5 +95,6 @@ func (a *allowance) Value(key any) any {
 	return a.parent.Value(key)
 }
 
-// AfterFunc has f called when the context ends. Package context uses it for contexts that derive from this one.
+// AfterFunc has f called when the context ends. Package context uses it for contexts that derive
+// from this one.
 func (a *allowance) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(a.inner, f) }

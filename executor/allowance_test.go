@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestAllowance: the context ends as one of context.WithDeadline does, and what derives from it too, but at a deadline that can be moved.
+// TestAllowance: the context ends as one of context.WithDeadline does, and what derives from it
+// too, but at a deadline that can be moved.
 func TestAllowance(t *testing.T) {
 	errOver := errors.New("the term is over")
 	for _, tt := range []struct {

@@ -18,7 +18,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Archive is where old runs go (archive/dir, archive/s3). Each call may be made again with the same words.
+// Archive is where old runs go (archive/dir, archive/s3). Each call may be made again with the same
+// words.
 type Archive interface {
 	Put(ctx context.Context, name string, data []byte) error
 	Get(ctx context.Context, name string) ([]byte, error)
@@ -36,7 +37,8 @@ type ArchivistConfig struct {
 	Registerer prometheus.Registerer
 }
 
-// Archivist is the leader task that moves old runs out of the state, and out of the archive in the end.
+// Archivist is the leader task that moves old runs out of the state, and out of the archive in the
+// end.
 type Archivist struct {
 	cfg      ArchivistConfig
 	proposer Proposer
@@ -86,7 +88,8 @@ func (v *Archivist) Run(ctx context.Context, t cluster.Term) error {
 	}
 }
 
-// look moves what is due. It gives an error only when another leader should go on: an archive that does not answer is asked again at the next look.
+// look moves what is due. It gives an error only when another leader should go on: an archive that
+// does not answer is asked again at the next look.
 func (v *Archivist) look(ctx context.Context, epoch uint64, now time.Time) error {
 	view := v.state.View()
 	for run := range view.WholeRuns() {
@@ -131,8 +134,9 @@ func (v *Archivist) each(ctx context.Context, run *holdfastv1.Run, outcome strin
 	return nil
 }
 
-// move writes a run to the archive, reads it back, and takes it out of the state only then. A leader that dies anywhere in it leaves an object that
-// nobody needs at most: the next one writes the run again.
+// move writes a run to the archive, reads it back, and takes it out of the state only then. A
+// leader that dies anywhere in it leaves an object that nobody needs at most: the next one writes
+// the run again.
 func (v *Archivist) move(ctx context.Context, epoch uint64, view *fsm.View, run *holdfastv1.Run) error {
 	o, err := archive.Seal(run, view.LogBlocks(run.GetRunId()))
 	if err != nil {

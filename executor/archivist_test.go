@@ -135,7 +135,8 @@ func TestArchivist(t *testing.T) {
 	}
 }
 
-// TestArchivistThatBreaks: whatever fails, a run is in the state as a whole or in the archive as a whole, and the next look goes on.
+// TestArchivistThatBreaks: whatever fails, a run is in the state as a whole or in the archive as a
+// whole, and the next look goes on.
 func TestArchivistThatBreaks(t *testing.T) {
 	for _, call := range []string{"put", "get", "damaged"} {
 		t.Run(call, func(t *testing.T) {
@@ -167,7 +168,8 @@ func TestArchivistThatBreaks(t *testing.T) {
 	}
 }
 
-// TestArchivistIsReplaced: a leader that was replaced between the archive and the state changes nothing, and says so; its successor writes the run again.
+// TestArchivistIsReplaced: a leader that was replaced between the archive and the state changes
+// nothing, and says so; its successor writes the run again.
 func TestArchivistIsReplaced(t *testing.T) {
 	for _, call := range []string{"put", "get", "remove"} {
 		t.Run(call, func(t *testing.T) {
@@ -206,7 +208,8 @@ func TestArchivistIsReplaced(t *testing.T) {
 	}
 }
 
-// TestArchivistWithAWrongClock: a leader whose clock is far ahead removes no archived run: the record's clock decides.
+// TestArchivistWithAWrongClock: a leader whose clock is far ahead removes no archived run: the
+// record's clock decides.
 func TestArchivistWithAWrongClock(t *testing.T) {
 	l, ids := old(t, 1)
 	a := newBreaking(t)

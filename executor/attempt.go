@@ -55,7 +55,8 @@ func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 	}
 	deadline := time.Now().Add(timeout)
 	if a.adopted != nil {
-		// What the outage took of the time is not the step's fault: there is always time to observe.
+		// What the outage took of the time is not the step's fault: there is always time to
+		// observe.
 		if d := a.run.GetDeadline(); d != nil && d.AsTime().Before(deadline) {
 			deadline = latest(d.AsTime(), time.Now().Add(a.remainder(timeout)))
 		}
@@ -96,8 +97,9 @@ const (
 	fairAdoptions  = 8                // leaders that may give an attempt more than that
 )
 
-// remainder returns how long an adopted attempt has at least when its deadline is near or has passed. Half of the timeout, for an
-// outage may have taken the time that the step needed; an attempt that leader after leader has adopted ends sometime.
+// remainder returns how long an adopted attempt has at least when its deadline is near or has
+// passed. Half of the timeout, for an outage may have taken the time that the step needed; an
+// attempt that leader after leader has adopted ends sometime.
 func (a *attempt) remainder(timeout time.Duration) time.Duration {
 	least := min(timeout, leastRemainder)
 	if time.Until(a.run.GetDeadline().AsTime()) > least || len(a.adopted.GetEpochs()) >= fairAdoptions {
@@ -106,7 +108,8 @@ func (a *attempt) remainder(timeout time.Duration) time.Duration {
 	return max(least, timeout/2)
 }
 
-// prepareTime bounds the look at the machine before the intent. An attempt that fails there is recorded like any other.
+// prepareTime bounds the look at the machine before the intent. An attempt that fails there is
+// recorded like any other.
 const prepareTime = 30 * time.Second
 
 func latest(a, b time.Time) time.Time {
@@ -116,14 +119,15 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// action is how a step is done: do brings it about and gathers the evidence; before, if there is one,
-// observes what the effect will change.
+// action is how a step is done: do brings it about and gathers the evidence; before, if there is
+// one, observes what the effect will change.
 type action struct {
 	do     func(context.Context) error
 	before func(context.Context) (map[string]string, error)
 }
 
-// prepare picks the provider and how the step is done, and observes what is there before the effect.
+// prepare picks the provider and how the step is done, and observes what is there before the
+// effect.
 func (a *attempt) prepare(ctx context.Context, most time.Duration) (func(context.Context) error, error) {
 	p, err := a.providers.Of(a.machine)
 	if err != nil {
@@ -219,7 +223,8 @@ func (a *attempt) conclude(ctx context.Context, timedOut bool, failure error) (*
 	return run, err
 }
 
-// permanent reports whether a retry is pointless, or dangerous: accounts lock after a few refusals (docs/concepts.md).
+// permanent reports whether a retry is pointless, or dangerous: accounts lock after a few refusals
+// (docs/concepts.md).
 func permanent(c providers.Class, s *holdfastv1.StepStatus) bool {
 	switch c {
 	case providers.Unsupported, providers.Gone:
@@ -234,9 +239,10 @@ func permanent(c providers.Class, s *holdfastv1.StepStatus) bool {
 	return false
 }
 
-// effect does one thing that changes the world. Right before it a majority has to confirm that this leader has not
-// been replaced: a process that was stopped and goes on must not press a button that the next leader has pressed. What is not sent soon
-// after that is not sent any more (decision 0004): then nothing was done, and the majority is asked again.
+// effect does one thing that changes the world. Right before it a majority has to confirm that this
+// leader has not been replaced: a process that was stopped and goes on must not press a button that
+// the next leader has pressed. What is not sent soon after that is not sent any more (decision
+// 0004): then nothing was done, and the majority is asked again.
 func (a *attempt) effect(ctx context.Context, what string, do func(context.Context) error) error {
 	said, late, wait := false, 0, a.cfg.PollMin
 	for {
@@ -256,7 +262,8 @@ func (a *attempt) effect(ctx context.Context, what string, do func(context.Conte
 			if err == nil || providers.ClassOf(err) != providers.Late {
 				return err
 			}
-			// What was opened on the way makes the next try quicker. Where that does not help, something is wrong for longer: a clock.
+			// What was opened on the way makes the next try quicker. Where that does not help,
+			// something is wrong for longer: a clock.
 			if late++; late&(late-1) == 0 {
 				a.runner.log.Warn("effect came too late and was not done", "step", a.step.GetName(), "attempt", a.number, "effect", what, "times", late, "error", err)
 			}
@@ -268,7 +275,8 @@ func (a *attempt) effect(ctx context.Context, what string, do func(context.Conte
 	}
 }
 
-// lease has a majority confirm the term, and gives the time after which nothing may be sent on its word.
+// lease has a majority confirm the term, and gives the time after which nothing may be sent on its
+// word.
 func (a *attempt) lease(ctx context.Context) (notAfter time.Time, err error) {
 	asked := time.Now()
 	if err := a.confirm(ctx); err != nil {
@@ -293,7 +301,8 @@ func (a *attempt) awaits(what string) {
 	a.awaitsBut(what, "")
 }
 
-// awaitsBut is awaits with the error that keeps it from happening. Another error of the same wait does not begin it again.
+// awaitsBut is awaits with the error that keeps it from happening. Another error of the same wait
+// does not begin it again.
 func (a *attempt) awaitsBut(what, cause string) {
 	if a.wait != what {
 		a.wait, a.since = what, time.Now()
@@ -303,8 +312,8 @@ func (a *attempt) awaitsBut(what, cause string) {
 	}
 }
 
-// poll observes until cond holds. Errors that may pass are borne until the deadline, and told to who asks what the run waits for; the others end the
-// attempt.
+// poll observes until cond holds. Errors that may pass are borne until the deadline, and told to
+// who asks what the run waits for; the others end the attempt.
 func (a *attempt) poll(ctx context.Context, what string, cond func(context.Context) (bool, error)) error {
 	a.awaits(what)
 	p := poller{next: a.cfg.PollMin, most: a.cfg.PollMax}
@@ -345,13 +354,14 @@ func passing(err error) bool {
 	return class == providers.Transient || class == providers.Timeout
 }
 
-// failure ends an attempt at once: it is an outcome that was observed, not an observation that failed.
+// failure ends an attempt at once: it is an outcome that was observed, not an observation that
+// failed.
 type failure struct{ error }
 
 func (f *failure) Unwrap() error { return f.error }
 
-// settle returns what an earlier leader may have sent the time to show, before it is concluded that nothing was sent.
-// It answers early when cond says that it has shown.
+// settle returns what an earlier leader may have sent the time to show, before it is concluded that
+// nothing was sent. It answers early when cond says that it has shown.
 func (a *attempt) settle(ctx context.Context, cond func(context.Context) (bool, error)) error {
 	if a.adopted == nil {
 		return nil
@@ -366,7 +376,8 @@ func (a *attempt) settle(ctx context.Context, cond func(context.Context) (bool, 
 	})
 }
 
-// causeEvery is how much longer than for another wait it takes until another error of the same wait is recorded.
+// causeEvery is how much longer than for another wait it takes until another error of the same wait
+// is recorded.
 const causeEvery = 10
 
 // note records what the attempt waits for, once it has waited for long enough to interest somebody.
@@ -380,11 +391,13 @@ func (a *attempt) note(ctx context.Context) error {
 	return a.record(ctx, nil)
 }
 
-// record commits evidence in the middle of an attempt, and what it waits for. It takes no log along, though the command could: notes are
-// rare, and what was said is recorded within a LogFlush anyway, many runs in one command.
+// record commits evidence in the middle of an attempt, and what it waits for. It takes no log
+// along, though the command could: notes are rare, and what was said is recorded within a LogFlush
+// anyway, many runs in one command.
 func (a *attempt) record(ctx context.Context, evidence map[string]string) error {
 	evidence = saidAll(evidence)
-	// A commit outlives the attempt: if a cancel or the deadline cut it off, its outcome would be unknown, and that ends the term.
+	// A commit outlives the attempt: if a cancel or the deadline cut it off, its outcome would be
+	// unknown, and that ends the term.
 	committing := trace.ContextWithSpan(a.whole, trace.SpanFromContext(ctx))
 	//nolint:contextcheck // see above
 	run, err := a.proposeRun(committing, &internalv1.Command{Op: &internalv1.Command_NoteProgress{NoteProgress: &internalv1.NoteProgress{
@@ -429,7 +442,8 @@ func brief(err error) string {
 	return upTo(300, ephemeral.ReplaceAllString(err.Error(), "$1->"))
 }
 
-// ephemeral is the local address of a connection in an error of package net, whose port is another one each time.
+// ephemeral is the local address of a connection in an error of package net, whose port is another
+// one each time.
 var ephemeral = regexp.MustCompile(`(\d+\.\d+\.\d+\.\d+|\[[0-9a-fA-F:.%\w]+\]):\d+->`)
 
 func suffix(message string) string {

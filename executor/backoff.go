@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// retryAfter returns how long to wait before a retry: doubled for each attempt that was made, with half of it
-// left to chance so that a fleet that failed together does not come back together.
+// retryAfter returns how long to wait before a retry: doubled for each attempt that was made, with
+// half of it left to chance so that a fleet that failed together does not come back together.
 func retryAfter(base, most time.Duration, attempt int32) time.Duration {
 	d := base
 	for range attempt - 1 {

@@ -83,7 +83,8 @@ func (w *ward) run(timeout time.Duration, retries int32, actions ...string) stri
 	return w.start("m-1", "", "p", nil).GetRunId()
 }
 
-// sees waits until an operator reads some words: in what the run waits for, in an attempt's error, or in the log.
+// sees waits until an operator reads some words: in what the run waits for, in an attempt's error,
+// or in the log.
 func (w *ward) sees(run, words string) {
 	w.t.Helper()
 	w.wait(run, "told "+words, func(r *holdfastv1.Run) bool {
@@ -111,7 +112,8 @@ func (w *ward) presses(run string) (accepted, recorded []string) {
 	return accepted, recorded
 }
 
-// ends waits for the end of a run, and compares what the BMC has accepted with what it should have; no session is left when the term is over.
+// ends waits for the end of a run, and compares what the BMC has accepted with what it should have;
+// no session is left when the term is over.
 func (w *ward) ends(run string, phase holdfastv1.Run_Phase, want ...string) *holdfastv1.Run {
 	w.t.Helper()
 	r := w.ended(run)
@@ -136,8 +138,8 @@ func (w *ward) ends(run string, phase holdfastv1.Run_Phase, want ...string) *hol
 	return r
 }
 
-// within reports whether some presses are among those on record, in their order: what is recorded may have been refused or lost, but nothing
-// else may have been done.
+// within reports whether some presses are among those on record, in their order: what is recorded
+// may have been refused or lost, but nothing else may have been done.
 func within(some, all []string) bool {
 	for _, a := range all {
 		if len(some) > 0 && some[0] == a {
@@ -147,7 +149,8 @@ func within(some, all []string) bool {
 	return len(some) == 0
 }
 
-// Eight sessions and no more, all of them somebody else's: the run says so, touches none of them, and goes on when there is room.
+// Eight sessions and no more, all of them somebody else's: the run says so, touches none of them,
+// and goes on when there is room.
 func TestBMCWithoutRoomForASession(t *testing.T) {
 	t.Parallel()
 	w := newWard(t, redfishtest.Config{}, patience)
@@ -164,7 +167,8 @@ func TestBMCWithoutRoomForASession(t *testing.T) {
 	w.ends(run, holdfastv1.Run_SUCCEEDED, "hard-off", "on")
 }
 
-// 409 while the machine is in POST: nothing was pressed, the run says why, and presses when POST is over.
+// 409 while the machine is in POST: nothing was pressed, the run says why, and presses when POST is
+// over.
 func TestBMCRefusesWhileInPOST(t *testing.T) {
 	t.Parallel()
 	w := newWard(t, redfishtest.Config{Off: true, PostTime: time.Hour}, patience)
@@ -195,7 +199,8 @@ func TestBMCSpellsMediaInItsOwnWay(t *testing.T) {
 	}
 }
 
-// A press is accepted and nothing happens: that is no success. Each attempt presses once, and the run says what it waited for.
+// A press is accepted and nothing happens: that is no success. Each attempt presses once, and the
+// run says what it waited for.
 func TestBMCAcceptsAndDoesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWard(t, redfishtest.Config{}, patience)
@@ -213,7 +218,8 @@ func TestBMCAcceptsAndDoesNothing(t *testing.T) {
 	w.ends(run, holdfastv1.Run_FAILED, accepted...)
 }
 
-// It hangs after some requests, wherever that is: it is left alone and probed, the run says so, and goes on when it answers again.
+// It hangs after some requests, wherever that is: it is left alone and probed, the run says so, and
+// goes on when it answers again.
 func TestBMCHangsAfterSomeRequests(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 4, 6, 8} {
@@ -229,7 +235,8 @@ func TestBMCHangsAfterSomeRequests(t *testing.T) {
 	}
 }
 
-// The account locks after three bad logins: two are tried, the run fails and asks for somebody, and with the right secret the next one does its work.
+// The account locks after three bad logins: two are tried, the run fails and asks for somebody, and
+// with the right secret the next one does its work.
 func TestBMCThatLocksAccounts(t *testing.T) {
 	t.Parallel()
 	w := newWard(t, redfishtest.Config{}, patience)
@@ -255,7 +262,8 @@ func TestBMCThatLocksAccounts(t *testing.T) {
 	w.ends(w.start("m-1", "", "p", nil).GetRunId(), holdfastv1.Run_SUCCEEDED, "hard-off", "on")
 }
 
-// The connection breaks with a press in hand, or the BMC restarts: the press is not repeated, because the machine is looked at.
+// The connection breaks with a press in hand, or the BMC restarts: the press is not repeated,
+// because the machine is looked at.
 func TestBMCLosesAPress(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*redfishtest.Quirks){

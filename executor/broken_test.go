@@ -134,7 +134,8 @@ func TestRmaOfADeadMachine(t *testing.T) {
 	}
 }
 
-// A provider that panics for one machine fails the run of that machine; the other runs of the same leader go on.
+// A provider that panics for one machine fails the run of that machine; the other runs of the same
+// leader go on.
 func TestPanicFailsItsRun(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	b := l.broken()
@@ -181,7 +182,8 @@ func TestPanicInALook(t *testing.T) {
 	l.condition("m-2", "Reachable", true)
 }
 
-// A run that waits records the reason also if the words of the error differ each time, and since when it waits.
+// A run that waits records the reason also if the words of the error differ each time, and since
+// when it waits.
 func TestWaitHasItsReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})
@@ -257,7 +259,8 @@ func TestAdoptedAttemptHasAFairRemainder(t *testing.T) {
 	})
 }
 
-// Consoles that are being opened take places too: their number is limited before a program is started for each.
+// Consoles that are being opened take places too: their number is limited before a program is
+// started for each.
 func TestConsolesAreLimitedBeforeTheyOpen(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	b := l.broken()
@@ -293,7 +296,8 @@ func TestConsolesAreLimitedBeforeTheyOpen(t *testing.T) {
 	}
 }
 
-// InCustomerCluster follows the node of every machine that a run has joined, however the cluster was named.
+// InCustomerCluster follows the node of every machine that a run has joined, however the cluster
+// was named.
 func TestInCustomerClusterIsReconciledAfterAJoin(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

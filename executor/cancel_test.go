@@ -82,7 +82,8 @@ func TestEndDuringNote(t *testing.T) {
 	}
 }
 
-// What a leader does to end a canceled run that it has taken over is in the run's log, and so is that it took it over.
+// What a leader does to end a canceled run that it has taken over is in the run's log, and so is
+// that it took it over.
 func TestLeftoverIsOnRecord(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, fake.Config{})
@@ -107,7 +108,8 @@ func TestLeftoverIsOnRecord(t *testing.T) {
 	}
 }
 
-// A stop that cancels runs takes their commands from their machines before anybody else can have them.
+// A stop that cancels runs takes their commands from their machines before anybody else can have
+// them.
 func TestCancelEndsWhatRunsDo(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.machine("m-1")
@@ -135,7 +137,8 @@ func TestCancelEndsWhatRunsDo(t *testing.T) {
 	}
 }
 
-// A host whose disks were erased is not asked to erase them again when what comes after that failed: it could not.
+// A host whose disks were erased is not asked to erase them again when what comes after that
+// failed: it could not.
 func TestErasedOnce(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	p := fake.New(l.fleet)

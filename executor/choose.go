@@ -52,8 +52,8 @@ func (a *attempt) choose() (action, error) {
 	return action{}, providers.Errorf(providers.Unsupported, "choose how to do step "+a.step.GetName(), "this build does not know its kind")
 }
 
-// with hands the provider over as the capability that a step needs. StartRun has checked it, but the
-// configuration may have changed since.
+// with hands the provider over as the capability that a step needs. StartRun has checked it, but
+// the configuration may have changed since.
 func with[C any](a *attempt, c providers.Capability, how func(C) action) (action, error) {
 	p, ok := a.provider.(C)
 	if !ok {
@@ -62,7 +62,8 @@ func with[C any](a *attempt, c providers.Capability, how func(C) action) (action
 	return how(p), nil
 }
 
-// param returns the first value that is set: the step's own, the run's parameter, and what else applies.
+// param returns the first value that is set: the step's own, the run's parameter, and what else
+// applies.
 func (a *attempt) param(own, name string, others ...string) string {
 	for _, v := range append([]string{own, a.run.GetParams()[name]}, others...) {
 		if v != "" {

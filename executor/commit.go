@@ -18,8 +18,9 @@ var (
 	errPlanHeld = errors.New("plan is held")
 )
 
-// propose commits a command of this term. What was not applied is proposed again, unless it never will be; an outcome that is
-// not known ends the term, because only a new look at the state can tell.
+// propose commits a command of this term. What was not applied is proposed again, unless it never
+// will be; an outcome that is not known ends the term, because only a new look at the state can
+// tell.
 func (l *term) propose(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
 	cmd.Epoch, cmd.FeatureLevel = l.epoch, 1
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 250*time.Millisecond) {
@@ -35,13 +36,14 @@ func (l *term) propose(ctx context.Context, cmd *internalv1.Command) (fsm.Result
 	}
 }
 
-// neverTaken reports whether a command was refused for what it is: no other leader will take it either.
+// neverTaken reports whether a command was refused for what it is: no other leader will take it
+// either.
 func neverTaken(err error) bool {
 	return errors.Is(err, cluster.ErrTooLarge) || errors.Is(err, cluster.ErrEncoding)
 }
 
-// proposeRun commits a command about a run and gives the run as it is after it. errRunOver, errCanceled and errPlanHeld
-// are the refusals that a runner lives with.
+// proposeRun commits a command about a run and gives the run as it is after it. errRunOver,
+// errCanceled and errPlanHeld are the refusals that a runner lives with.
 func (l *term) proposeRun(ctx context.Context, cmd *internalv1.Command) (*holdfastv1.Run, error) {
 	res, err := l.propose(ctx, cmd)
 	var refused *fsm.Error

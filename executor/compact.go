@@ -14,11 +14,12 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// maxCompactBlock is how many bytes of log are compressed together. It keeps one command well below what Raft takes.
+// maxCompactBlock is how many bytes of log are compressed together. It keeps one command well below
+// what Raft takes.
 const maxCompactBlock = 256 << 10
 
-// compact compresses the logs of runs that have ended, off the path of commits: the leader compresses once, and
-// every peer stores the same bytes.
+// compact compresses the logs of runs that have ended, off the path of commits: the leader
+// compresses once, and every peer stores the same bytes.
 func (l *term) compact(ctx context.Context) error {
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 	if err != nil {
@@ -56,7 +57,8 @@ func (l *term) compact(ctx context.Context) error {
 	}
 }
 
-// refusals are the runs whose compressed log the FSM did not take in this term. A log that stays as it is harms nobody.
+// refusals are the runs whose compressed log the FSM did not take in this term. A log that stays as
+// it is harms nobody.
 type refusals struct {
 	mu   sync.Mutex
 	runs map[string]bool
@@ -100,7 +102,8 @@ func (l *term) compactRun(ctx context.Context, enc *zstd.Encoder, view *fsm.View
 	// failpoint: log-to-compact
 	blocks := view.LogBlocks(run)
 	for i, b := range blocks {
-		// An earlier leader may have compressed the first blocks. The last one is always proposed: it ends the matter.
+		// An earlier leader may have compressed the first blocks. The last one is always proposed:
+		// it ends the matter.
 		compressed := b.GetCodec() != internalv1.LogBlock_PLAIN
 		if compressed || size+b.GetSize() > maxCompactBlock {
 			if err := commit(); err != nil {

@@ -27,7 +27,8 @@ func (a *attempt) takesOut() bool {
 	return false
 }
 
-// unlessDead returns how a step is done that asks the host of a machine to shut down: not at all if the host is dead.
+// unlessDead returns how a step is done that asks the host of a machine to shut down: not at all if
+// the host is dead.
 func (a *attempt) unlessDead(how action) action {
 	if a.step.GetName() != stepShutdown || !a.takesOut() {
 		return how
@@ -40,8 +41,9 @@ func (a *attempt) unlessDead(how action) action {
 	}}
 }
 
-// hostDead reports whether the host has not answered for as long as a dead one does not. With force a host that refuses the
-// login counts as dead too. The step then has nothing left to do, and its evidence has the reason.
+// hostDead reports whether the host has not answered for as long as a dead one does not. With force
+// a host that refuses the login counts as dead too. The step then has nothing left to do, and its
+// evidence has the reason.
 func (a *attempt) hostDead(ctx context.Context) (bool, error) {
 	exec, ok := a.provider.(providers.RemoteExecutor)
 	if !ok {
@@ -68,7 +70,8 @@ func (a *attempt) hostDead(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// deadAfter is how long something does not answer before it counts as dead. It leaves half of the attempt's time.
+// deadAfter is how long something does not answer before it counts as dead. It leaves half of the
+// attempt's time.
 func (a *attempt) deadAfter(ctx context.Context) time.Duration {
 	most := a.cfg.DeadAfter
 	if end, ok := ctx.Deadline(); ok {
@@ -77,7 +80,8 @@ func (a *attempt) deadAfter(ctx context.Context) time.Duration {
 	return most
 }
 
-// powerToTakeOut reads the power of a machine before it is taken out. A BMC that does not answer is not an error yet.
+// powerToTakeOut reads the power of a machine before it is taken out. A BMC that does not answer is
+// not an error yet.
 func (a *attempt) powerToTakeOut(power providers.PowerController) func(context.Context) (map[string]string, error) {
 	since := time.Now()
 	return func(ctx context.Context) (map[string]string, error) {
@@ -89,8 +93,9 @@ func (a *attempt) powerToTakeOut(power providers.PowerController) func(context.C
 	}
 }
 
-// beyondReach reports whether a machine is taken out although nobody can switch its power off: its BMC has not answered for as
-// long as a dead one does not, and either its host does not answer, or force is set.
+// beyondReach reports whether a machine is taken out although nobody can switch its power off: its
+// BMC has not answered for as long as a dead one does not, and either its host does not answer, or
+// force is set.
 func (a *attempt) beyondReach(ctx context.Context, power providers.PowerController, s *holdfastv1.RmaAction) (bool, error) {
 	var last error
 	since := time.Now()

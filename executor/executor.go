@@ -36,7 +36,8 @@ type Config struct {
 	Logger       *slog.Logger
 	Tracer       trace.Tracer // makes spans of attempts. Nil: there are none
 
-	// Boundary is called at each boundary of each attempt, with the kind of the step. It is for tests that crash there.
+	// Boundary is called at each boundary of each attempt, with the kind of the step. It is for
+	// tests that crash there.
 	Boundary func(b Boundary, kind string)
 }
 
@@ -99,8 +100,8 @@ func New(cfg Config, p Proposer, s State, set *providers.Set) *Executor {
 	return &Executor{cfg: cfg.withDefaults(), proposer: p, state: s, providers: set, consoles: newConsoles(), turns: newTurns()}
 }
 
-// Run drives all active runs until the term ends. It returns when nothing of it is at work any more, with an
-// error when it could not go on and another leader should.
+// Run drives all active runs until the term ends. It returns when nothing of it is at work any
+// more, with an error when it could not go on and another leader should.
 func (e *Executor) Run(ctx context.Context, t cluster.Term) error {
 	e.consoles.change(func() { e.consoles.terms++ })
 	defer e.consoles.change(func() { e.consoles.terms-- })
@@ -129,8 +130,8 @@ type term struct {
 	logs    *logSet
 }
 
-// follow starts a runner for each active run, oldest first, and tells runners of cancels. It learns of runs from
-// the event log, so its cost does not grow with the number of runs that are at work.
+// follow starts a runner for each active run, oldest first, and tells runners of cancels. It learns
+// of runs from the event log, so its cost does not grow with the number of runs that are at work.
 func (l *term) follow(ctx context.Context) error {
 	changed, view := l.state.Changed(), l.state.View()
 	cursor := view.LastEvent()

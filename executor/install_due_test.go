@@ -43,7 +43,8 @@ func ironicAsked(s *ironictest.Server) []string {
 	return asked
 }
 
-// An install that takes several effects has each done once, also when the leader dies after any of them.
+// An install that takes several effects has each done once, also when the leader dies after any of
+// them.
 func TestInstallInSeveralEffects(t *testing.T) {
 	t.Parallel()
 	want := []string{"provision: deleted", "provision: manage", "provision: clean", "provision: provide", "provision: active"}

@@ -11,7 +11,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Installs keeps the install sessions of machines in the replicated state. Only a leader can open one, under its epoch.
+// Installs keeps the install sessions of machines in the replicated state. Only a leader can open
+// one, under its epoch.
 type Installs struct {
 	proposer Proposer
 	state    State
@@ -20,7 +21,8 @@ type Installs struct {
 // NewInstalls returns the install sessions of a peer.
 func NewInstalls(p Proposer, s State) *Installs { return &Installs{proposer: p, state: s} }
 
-// Session returns the last session of a machine, nil for none. It answers from the leader's own state, at once.
+// Session returns the last session of a machine, nil for none. It answers from the leader's own
+// state, at once.
 func (n *Installs) Session(machineID string) *holdfastv1.Install {
 	i, ok := n.state.View().Install(machineID)
 	if !ok {
@@ -29,7 +31,8 @@ func (n *Installs) Session(machineID string) *holdfastv1.Install {
 	return i
 }
 
-// Open opens the session of an attempt. An error of class Unsupported is a machine that cannot have one.
+// Open opens the session of an attempt. An error of class Unsupported is a machine that cannot have
+// one.
 func (n *Installs) Open(ctx context.Context, op providers.Op, image, disk, cloudInit string, wipe bool) error {
 	cmd := &internalv1.Command{FeatureLevel: 1, Epoch: op.Epoch, Op: &internalv1.Command_OpenInstall{OpenInstall: &internalv1.OpenInstall{
 		RunId: op.RunID, Step: op.Step, Attempt: op.Attempt, Image: image, Disk: disk, CloudInit: cloudInit, Wipe: wipe}}}
@@ -54,10 +57,12 @@ func (n *Installs) Note(ctx context.Context, i *holdfastv1.Install, seen *intern
 	return nil
 }
 
-// installerBooter is a provider whose installer answers nobody: that the machine is on is all that can be seen of a reboot into it.
+// installerBooter is a provider whose installer answers nobody: that the machine is on is all that
+// can be seen of a reboot into it.
 type installerBooter interface{ BootsInstaller() bool }
 
-// bootsInstaller reports whether the attempt boots the machine to be installed by one of the next steps.
+// bootsInstaller reports whether the attempt boots the machine to be installed by one of the next
+// steps.
 func (a *attempt) bootsInstaller() bool {
 	if p, ok := a.provider.(installerBooter); !ok || !p.BootsInstaller() {
 		return false

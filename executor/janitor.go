@@ -16,7 +16,8 @@ import (
 
 const (
 	janitorPause = 20 * time.Second
-	// deadTokenFor is how long a token that was revoked or has expired stays recorded, for those who look for it.
+	// deadTokenFor is how long a token that was revoked or has expired stays recorded, for those
+	// who look for it.
 	deadTokenFor = 30 * 24 * time.Hour
 	maxDropped   = 1000 // tokens by one command
 	maxMissing   = 100  // services at once, each by a command
@@ -24,8 +25,8 @@ const (
 	beatEvery = 4 * time.Minute
 )
 
-// Janitor is the leader task that removes what is over: pools that were deregistered, tokens that have been dead for long, services that have been
-// missing for long.
+// Janitor is the leader task that removes what is over: pools that were deregistered, tokens that
+// have been dead for long, services that have been missing for long.
 type Janitor struct {
 	proposer Proposer
 	state    State
@@ -37,7 +38,8 @@ func NewJanitor(p Proposer, s State, log *slog.Logger) *Janitor {
 	return &Janitor{proposer: p, state: s, log: log}
 }
 
-// Run polls at once, so that leaders that change often put things away too, and every 20 s until the term ends.
+// Run polls at once, so that leaders that change often put things away too, and every 20 s until
+// the term ends.
 func (j *Janitor) Run(ctx context.Context, t cluster.Term) error {
 	beat := time.Now()
 	for ok := true; ok; ok = sleep(ctx, janitorPause) == nil {

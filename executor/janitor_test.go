@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// TestJanitor: what is over is put away in its time, no earlier, by a leader that is one; another one finds out that he is not.
+// TestJanitor: what is over is put away in its time, no earlier, by a leader that is one; another
+// one finds out that he is not.
 func TestJanitor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -87,7 +88,8 @@ func TestJanitor(t *testing.T) {
 	})
 }
 
-// TestJanitorShortTerms: a drained pool is archived also by leaders that each lead for less than a pause.
+// TestJanitorShortTerms: a drained pool is archived also by leaders that each lead for less than a
+// pause.
 func TestJanitorShortTerms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})

@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// lab is a real FSM and a real fake fleet; only the consensus between them is left out. A leader that is killed cannot
-// commit or confirm any more.
+// lab is a real FSM and a real fake fleet; only the consensus between them is left out. A leader
+// that is killed cannot commit or confirm any more.
 type lab struct {
 	t     *testing.T
 	fsm   *fsm.FSM
@@ -49,7 +49,8 @@ func newLab(t *testing.T, c fake.Config) *lab {
 
 var errKilled = &cluster.OutcomeError{Outcome: cluster.Unknown, Err: errors.New("leader was killed")}
 
-// Apply commits a command as the leader of its epoch. As in a cluster, the outcome is unknown if ctx ends before the commit.
+// Apply commits a command as the leader of its epoch. As in a cluster, the outcome is unknown if
+// ctx ends before the commit.
 func (l *lab) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
 	if l.commit != nil {
 		l.commit(cmd)

@@ -9,7 +9,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// lane is the looks of one kind at the machines of one provider. Lanes do not wait for each other: a provider that does not answer holds up its own only.
+// lane is the looks of one kind at the machines of one provider. Lanes do not wait for each other:
+// a provider that does not answer holds up its own only.
 type lane struct {
 	parallel int
 	pace     *pacer
@@ -45,7 +46,8 @@ func newLane(parallel int, pace *pacer, base time.Duration, budget int, began ti
 	return &lane{parallel: parallel, pace: pace, base: base, began: began, period: base, budget: budget, wake: make(chan struct{}, 1), entries: map[string]*entry{}}
 }
 
-// ensure takes a machine into the lane. One that was never looked at is due at once, the others at their first time since the lane began.
+// ensure takes a machine into the lane. One that was never looked at is due at once, the others at
+// their first time since the lane began.
 func (l *lane) ensure(id string, calls int, never bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +70,8 @@ func (l *lane) ensure(id string, calls int, never bool) {
 // handover is how long before a term began its predecessor may have left out looks.
 const handover = time.Second
 
-// first returns the first time at which a machine is looked at. What the last leader may have left out is made up for over some time.
+// first returns the first time at which a machine is looked at. What the last leader may have left
+// out is made up for over some time.
 func (l *lane) first(id string) time.Time {
 	slot := slotAfter(id, l.period, l.began.Add(-handover))
 	if left := l.began.Sub(slot); left >= 0 {
@@ -94,7 +97,8 @@ func (l *lane) drop(id string) {
 	l.repace()
 }
 
-// repace finds out how often machines can be looked at. With another period all have other places in it.
+// repace finds out how often machines can be looked at. With another period all have other places
+// in it.
 func (l *lane) repace() {
 	period := stretched(l.base, l.calls, l.budget)
 	if period == l.period {
@@ -163,7 +167,8 @@ func (l *lane) next() (*entry, time.Duration) {
 	return e, 0
 }
 
-// state returns how many machines are in the lane, how late the first one is, and how often each is looked at.
+// state returns how many machines are in the lane, how late the first one is, and how often each is
+// looked at.
 func (l *lane) state() (machines int, late, period time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,7 +185,8 @@ func (l *lane) now() time.Duration {
 	return l.period
 }
 
-// run calls look for each machine that is due, until the context ends and the last one has returned. A machine that read does not give costs no call.
+// run calls look for each machine that is due, until the context ends and the last one has
+// returned. A machine that read does not give costs no call.
 func (l *lane) run(ctx context.Context, read func(*entry) *holdfastv1.Machine, look func(context.Context, *entry, *holdfastv1.Machine)) error {
 	var looks sync.WaitGroup
 	defer looks.Wait()

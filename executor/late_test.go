@@ -18,7 +18,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// stalling is a provider in which a leader is stopped between the confirmation of its term and the send, as by SIGSTOP.
+// stalling is a provider in which a leader is stopped between the confirmation of its term and the
+// send, as by SIGSTOP.
 type stalling struct {
 	*fake.Provider
 	at   string        // the first call of this kind stalls
@@ -37,8 +38,8 @@ func stall(l *lab, at string) *stalling {
 	return p
 }
 
-// pass is one effect. Nothing of a process that is stopped notices what happens meanwhile: the call goes on as if its context
-// could not end.
+// pass is one effect. Nothing of a process that is stopped notices what happens meanwhile: the call
+// goes on as if its context could not end.
 func (p *stalling) pass(ctx context.Context, op providers.Op, what string, do func(context.Context) error) error {
 	p.mu.Lock()
 	p.calls = append(p.calls, fmt.Sprintf("%d %s", op.Epoch, what))
@@ -90,15 +91,17 @@ func effects(l *lab, run string) map[string]int {
 	return got
 }
 
-// A leader is stopped between the confirmation of its term and the send of an effect. The next leader does the work. Then the
-// first one goes on: what it was about to send must not be done any more, whatever it was.
+// A leader is stopped between the confirmation of its term and the send of an effect. The next
+// leader does the work. Then the first one goes on: what it was about to send must not be done any
+// more, whatever it was.
 func TestStoppedBetweenConfirmAndSend(t *testing.T) {
 	for _, tc := range []struct {
 		at   string
 		kind any
 		want map[string]int
 	}{
-		// Nobody knows whether the system was asked: when its time is over it is asked by the next leader.
+		// Nobody knows whether the system was asked: when its time is over it is asked by the next
+		// leader.
 		{"soft-off", &holdfastv1.Reboot{Mode: "bmc"}, map[string]int{"power_off soft-off": 1, "power_on ": 1}},
 		{"hard-off", &holdfastv1.Reboot{Mode: "bmc", Force: true}, map[string]int{"power_off hard-off": 1, "power_on ": 1}},
 		{"on", &holdfastv1.Reboot{Mode: "bmc", Force: true}, map[string]int{"power_off hard-off": 1, "power_on ": 1}},
@@ -143,7 +146,8 @@ func TestStoppedBetweenConfirmAndSend(t *testing.T) {
 	}
 }
 
-// A leader that is slow, and has not been replaced, asks again and sends then: being late costs no attempt.
+// A leader that is slow, and has not been replaced, asks again and sends then: being late costs no
+// attempt.
 func TestLateEffectIsSentAgainByTheSameLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})
@@ -171,7 +175,8 @@ func TestLateEffectIsSentAgainByTheSameLeader(t *testing.T) {
 	})
 }
 
-// A host that needs longer than any effect may wait, before the effect: a leader that still leads sends at once, one that was replaced does not.
+// A host that needs longer than any effect may wait, before the effect: a leader that still leads
+// sends at once, one that was replaced does not.
 func TestSlowPreparation(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		t.Run(fmt.Sprintf("replaced=%v", replaced), func(t *testing.T) {
@@ -212,8 +217,8 @@ func TestSlowPreparation(t *testing.T) {
 	}
 }
 
-// An effect that is sent at the last moment, long after the next leader was elected, is seen by that one: it does not look before
-// the last moment has passed.
+// An effect that is sent at the last moment, long after the next leader was elected, is seen by
+// that one: it does not look before the last moment has passed.
 func TestSentAtTheLastMoment(t *testing.T) {
 	for _, tc := range []struct {
 		at   string
@@ -253,7 +258,8 @@ func TestSentAtTheLastMoment(t *testing.T) {
 	}
 }
 
-// A run that was canceled is not ended, and its machine not free for the next one, while something of it may still arrive.
+// A run that was canceled is not ended, and its machine not free for the next one, while something
+// of it may still arrive.
 func TestCanceledRunIsOutlivedToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})

@@ -62,8 +62,8 @@ type runLog struct {
 	offset  int64 // of pending in the run's log
 }
 
-// write adds a chunk, cut so that no piece is larger than a batch. What is far beyond the cap of a run's log is
-// dropped here already: the FSM writes the marker.
+// write adds a chunk, cut so that no piece is larger than a batch. What is far beyond the cap of a
+// run's log is dropped here already: the FSM writes the marker.
 func (l *runLog) write(c *holdfastv1.LogChunk) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -84,7 +84,8 @@ func (l *runLog) write(c *holdfastv1.LogChunk) {
 	}
 }
 
-// take returns what is pending, up to room bytes, and whether there is more. The caller holds committing.
+// take returns what is pending, up to room bytes, and whether there is more. The caller holds
+// committing.
 func (l *runLog) take(room int) (a *internalv1.LogAppend, size int, more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

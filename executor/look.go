@@ -88,8 +88,8 @@ func (o *lookout) reach(ctx context.Context, l *lane, e *entry, m *holdfastv1.Ma
 	o.rescue(ctx, m, p, facts)
 }
 
-// clusterToLookAt returns the cluster in which a machine's node is looked for: the one that a run has joined it to, else the one
-// that it is meant for; "" for none.
+// clusterToLookAt returns the cluster in which a machine's node is looked for: the one that a run
+// has joined it to, else the one that it is meant for; "" for none.
 func clusterToLookAt(m *holdfastv1.Machine) string {
 	return cmp.Or(m.GetStatus().GetClusterRef(), m.GetSpec().GetTargetClusterRef())
 }
@@ -131,8 +131,9 @@ func (o *lookout) looked(e *entry, provider string, kind lookKind, failed bool) 
 	o.metrics.looked(provider, kind, "ok")
 }
 
-// untold says of conditions that a look has failed to tell. Once is no news: what is known is good for some time yet. But where there is nothing to
-// wait for (no account, no key, or nothing is known at all), it is said at once.
+// untold says of conditions that a look has failed to tell. Once is no news: what is known is good
+// for some time yet. But where there is nothing to wait for (no account, no key, or nothing is
+// known at all), it is said at once.
 func (o *lookout) untold(e *entry, m *holdfastv1.Machine, err error, kinds ...string) []*holdfastv1.Condition {
 	var all []*holdfastv1.Condition
 	for _, kind := range kinds {
@@ -163,7 +164,8 @@ func whyUntold(err error) string {
 	return "ProviderFailed"
 }
 
-// hostSeen is the condition Reachable. Where nobody has asked the host, its agent is the next best witness.
+// hostSeen is the condition Reachable. Where nobody has asked the host, its agent is the next best
+// witness.
 func hostSeen(m *holdfastv1.Machine, f providers.Facts) *holdfastv1.Condition {
 	if f.ReachableUnknown {
 		return hostByAgent(m, f.ReachableReason)
@@ -171,7 +173,8 @@ func hostSeen(m *holdfastv1.Machine, f providers.Facts) *holdfastv1.Condition {
 	return &holdfastv1.Condition{Type: condReachable, Status: f.Reachable, Reason: f.ReachableReason}
 }
 
-// hostByAgent says of a host what its agent tells. An agent that is silent proves nothing about the host.
+// hostByAgent says of a host what its agent tells. An agent that is silent proves nothing about the
+// host.
 func hostByAgent(m *holdfastv1.Machine, otherwise string) *holdfastv1.Condition {
 	switch m.GetStatus().GetAgentState() {
 	case holdfastv1.Agent_READY:
@@ -191,8 +194,9 @@ func (o *lookout) unobserved(m *holdfastv1.Machine, reason string) []*holdfastv1
 	return []*holdfastv1.Condition{hostByAgent(m, reason), unknown(condBMCReachable, reason)}
 }
 
-// provisioned holds what a host says of itself against what was installed. The first answer after an install is taken down; from then on another one
-// means that somebody else has installed the machine.
+// provisioned holds what a host says of itself against what was installed. The first answer after
+// an install is taken down; from then on another one means that somebody else has installed the
+// machine.
 func provisioned(m *holdfastv1.Machine, f providers.Facts) *holdfastv1.Condition {
 	known := condition(m, condProvisioned)
 	if known == nil || !f.Reachable || f.Image == "" || m.GetStatus().GetActiveRunId() != "" {
@@ -216,7 +220,8 @@ func provisioned(m *holdfastv1.Machine, f providers.Facts) *holdfastv1.Condition
 // most parts that a message names.
 const mostProblems = 8
 
-// degraded is the condition of that name. What could not be read is said, and is no problem by itself.
+// degraded is the condition of that name. What could not be read is said, and is no problem by
+// itself.
 func degraded(h providers.Health) *holdfastv1.Condition {
 	c := &holdfastv1.Condition{Type: condDegraded, Status: !h.OK(), Reason: "HealthOK"}
 	var parts []string
@@ -252,15 +257,15 @@ func dated(began time.Time, good time.Duration, seen []*holdfastv1.Condition) []
 	return seen
 }
 
-// age returns how much older a recorded observation is than another. The record has a clock of its own, which may be
-// ahead of this peer's.
+// age returns how much older a recorded observation is than another. The record has a clock of its
+// own, which may be ahead of this peer's.
 func (o *lookout) age(c, known *holdfastv1.Condition) time.Duration {
 	recorded := known.GetObservedAt().AsTime()
 	return max(c.GetObservedAt().AsTime().Sub(recorded), o.state.View().Now().Sub(recorded))
 }
 
-// tell puts on its way what is not on record already, and says whether there was something. Observations that are good for a time only are renewed
-// when they are that old on record.
+// tell puts on its way what is not on record already, and says whether there was something.
+// Observations that are good for a time only are renewed when they are that old on record.
 func (o *lookout) tell(ctx context.Context, m *holdfastv1.Machine, renew time.Duration, seen ...*holdfastv1.Condition) bool {
 	var news []*holdfastv1.Condition
 	for _, c := range seen {

@@ -6,7 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// lookMetrics tell how looks at machines go. Those of lanes are of the leader alone. Without a registerer they count for nobody.
+// lookMetrics tell how looks at machines go. Those of lanes are of the leader alone. Without a
+// registerer they count for nobody.
 type lookMetrics struct {
 	looks                  *prometheus.CounterVec
 	calls, waited          *prometheus.CounterVec

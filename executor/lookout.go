@@ -30,8 +30,9 @@ type laneKey struct {
 	kind     lookKind
 }
 
-// lookout is a Reconciler's work in one term: a lane of looks for each provider and kind, and one that only reads the record, to see which lanes a machine
-// belongs to and what of it has gone stale.
+// lookout is a Reconciler's work in one term: a lane of looks for each provider and kind, and one
+// that only reads the record, to see which lanes a machine belongs to and what of it has gone
+// stale.
 type lookout struct {
 	*Reconciler
 	epoch    uint64
@@ -59,7 +60,8 @@ func newLookout(ctx context.Context, r *Reconciler, epoch uint64) *lookout {
 	return o
 }
 
-// period is how often a machine is looked at when the budget allows it: a little more often than it has to be, for looks that wait.
+// period is how often a machine is looked at when the budget allows it: a little more often than it
+// has to be, for looks that wait.
 func (r *Reconciler) period(kind lookKind) time.Duration {
 	if kind == lookHealth {
 		return r.cfg.HealthInterval * 9 / 10
@@ -67,8 +69,8 @@ func (r *Reconciler) period(kind lookKind) time.Duration {
 	return r.cfg.Interval * 9 / 10
 }
 
-// read puts a machine into the lane of records. One that is as it was when there was nothing to do is not read again: that is nearly the whole
-// of a large fleet whose agents speak for themselves.
+// read puts a machine into the lane of records. One that is as it was when there was nothing to do
+// is not read again: that is nearly the whole of a large fleet whose agents speak for themselves.
 func (o *lookout) read(e *entry) *holdfastv1.Machine {
 	view := o.state.View()
 	all := view.MachinesMark()
@@ -88,7 +90,8 @@ func (o *lookout) read(e *entry) *holdfastv1.Machine {
 	return m
 }
 
-// place sees to it that a machine is in the lanes of its provider, and says what can be said of it without a call.
+// place sees to it that a machine is in the lanes of its provider, and says what can be said of it
+// without a call.
 func (o *lookout) place(ctx context.Context, e *entry, m *holdfastv1.Machine) {
 	e.settled, e.among = nil, nil
 	if !o.situate(ctx, m) && !goodForATime(m) {
@@ -96,7 +99,8 @@ func (o *lookout) place(ctx context.Context, e *entry, m *holdfastv1.Machine) {
 	}
 }
 
-// situate does the work of place, and says whether there was something to recorded: the next look sees whether it has come there.
+// situate does the work of place, and says whether there was something to recorded: the next look
+// sees whether it has come there.
 func (o *lookout) situate(ctx context.Context, m *holdfastv1.Machine) (told bool) {
 	id, name := m.GetMachineId(), o.providers.NameOf(m)
 	o.mu.Lock()
@@ -127,8 +131,9 @@ func (o *lookout) situate(ctx context.Context, m *holdfastv1.Machine) (told bool
 	return o.tell(ctx, m, 0, o.stale(m)...) || told
 }
 
-// witness says of a machine that nobody looks at what its agent tells. One that has just registered is heard of within its first interval, or
-// lost: until then there is nothing to say, and half as much for the log of a fleet that comes up.
+// witness says of a machine that nobody looks at what its agent tells. One that has just registered
+// is heard of within its first interval, or lost: until then there is nothing to say, and half as
+// much for the log of a fleet that comes up.
 func (o *lookout) witness(ctx context.Context, m *holdfastv1.Machine, why string) (told bool) {
 	if m.GetStatus().GetAgentState() == holdfastv1.Agent_REGISTERED && condition(m, condReachable) == nil {
 		return false
@@ -141,7 +146,8 @@ func goodForATime(m *holdfastv1.Machine) bool {
 	return slices.ContainsFunc(m.GetStatus().GetConditions(), func(c *holdfastv1.Condition) bool { return c.GetFreshUntil() != nil })
 }
 
-// lane returns the looks of a kind at the machines of a provider, and begins them with the first machine.
+// lane returns the looks of a kind at the machines of a provider, and begins them with the first
+// machine.
 func (o *lookout) lane(provider string, kind lookKind) *lane {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -154,7 +160,8 @@ func (o *lookout) lane(provider string, kind lookKind) *lane {
 		pace = newPacer(o.providers.Calls(provider), o.all, func(waited time.Duration) { o.metrics.called(provider, waited) })
 		o.paces[provider] = pace
 	}
-	// Both kinds of looks live from the same budget: a share of it is the health's, so that neither starves.
+	// Both kinds of looks live from the same budget: a share of it is the health's, so that neither
+	// starves.
 	budget, parallel, look := max(1, o.share(provider)*4/5), o.cfg.Parallel, o.reach
 	if kind == lookHealth {
 		budget, parallel, look = max(1, o.share(provider)/5), max(1, o.cfg.Parallel/4), o.health
@@ -171,8 +178,8 @@ func (o *lookout) lane(provider string, kind lookKind) *lane {
 	return l
 }
 
-// lookPanicked recovers a look in which a provider has panicked: it has failed, like one that the hardware did not answer. Else the process would end,
-// and the next leader would come to the same.
+// lookPanicked recovers a look in which a provider has panicked: it has failed, like one that the
+// hardware did not answer. Else the process would end, and the next leader would come to the same.
 func (o *lookout) lookPanicked(provider string, kind lookKind, e *entry) {
 	if p := recover(); p != nil {
 		o.cfg.Logger.Error("a look at a machine has panicked", "machine", e.id, "provider", provider, "panic", p, "stack", string(debug.Stack()))
@@ -186,8 +193,8 @@ func (o *lookout) share(provider string) int { return min(o.providers.Calls(prov
 // deferred is how many looks in a row a run has precedence over.
 const deferred = 3
 
-// due returns a machine that may be looked at now. While a run is at work on it, its BMC and its host have better things to do: it is looked at now and then,
-// and not for its health.
+// due returns a machine that may be looked at now. While a run is at work on it, its BMC and its
+// host have better things to do: it is looked at now and then, and not for its health.
 func (o *lookout) due(e *entry, kind lookKind) *holdfastv1.Machine {
 	m, ok := o.state.View().Machine(e.id)
 	if !ok || m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RETIRED {
@@ -229,8 +236,8 @@ func (o *lookout) soon(id string) {
 	}
 }
 
-// stale returns the conditions that the record reads as stale and does not say so yet: once, so that those who follow it learn of it. A new leader first
-// looks for itself.
+// stale returns the conditions that the record reads as stale and does not say so yet: once, so
+// that those who follow it learn of it. A new leader first looks for itself.
 func (o *lookout) stale(m *holdfastv1.Machine) []*holdfastv1.Condition {
 	var all []*holdfastv1.Condition
 	for _, c := range m.GetStatus().GetConditions() {

@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// A machine that is as it was when there was nothing to do is not read again. After a change it is, and as long as something of it is good for a time only.
+// A machine that is as it was when there was nothing to do is not read again. After a change it is,
+// and as long as something of it is good for a time only.
 func TestSettledMachinesAreNotRead(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.set = providers.SetOf(map[string]providers.Provider{"dc": &counted{}})
@@ -67,7 +68,8 @@ func TestSettledMachinesAreNotRead(t *testing.T) {
 	}
 }
 
-// Of a machine that nobody looks at and whose agent has just registered there is nothing to say, until the agent is heard or lost.
+// Of a machine that nobody looks at and whose agent has just registered there is nothing to say,
+// until the agent is heard or lost.
 func TestAgentsThatHaveJustRegistered(t *testing.T) {
 	set := providers.SetOf(map[string]providers.Provider{"dc": &counted{}})
 	o := newLookout(t.Context(), NewReconciler(ReconcilerConfig{}, nil, nil, set), 1)

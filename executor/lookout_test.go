@@ -105,8 +105,9 @@ func (l *lab) term(cfg ReconcilerConfig) (stop func()) {
 	}
 }
 
-// Ten thousand machines: no second has more calls than the budget, every machine is looked at within its interval, and a change of the leader in the
-// middle is no stampede: looks go on where they were.
+// Ten thousand machines: no second has more calls than the budget, every machine is looked at
+// within its interval, and a change of the leader in the middle is no stampede: looks go on where
+// they were.
 func TestTenThousandMachinesAreLookedAtEvenly(t *testing.T) {
 	t.Parallel()
 	const machines, budget, interval = 10_000, 2000, 30 * time.Second
@@ -151,7 +152,8 @@ func TestTenThousandMachinesAreLookedAtEvenly(t *testing.T) {
 	})
 }
 
-// Where the budget is too small for the interval, the interval gives way, and not the budget. The budget of all providers holds for all.
+// Where the budget is too small for the interval, the interval gives way, and not the budget. The
+// budget of all providers holds for all.
 func TestTheBudgetHoldsWhereTheIntervalCannot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, a, b := newLab(t, fake.Config{}), &counted{}, &counted{}
@@ -178,7 +180,8 @@ func TestTheBudgetHoldsWhereTheIntervalCannot(t *testing.T) {
 	})
 }
 
-// A provider that never answers holds up its own machines only, and what is recorded of those goes stale, or says why it cannot be told.
+// A provider that never answers holds up its own machines only, and what is recorded of those goes
+// stale, or says why it cannot be told.
 func TestASilentProviderHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

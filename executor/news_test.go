@@ -31,8 +31,8 @@ func (e *entries) Apply(_ context.Context, c *internalv1.Command) (fsm.Result, e
 	return fsm.Result{}, nil
 }
 
-// What there is to say of a fleet that comes up goes on record about once a second, and no entry is larger than the log takes; a single
-// piece of news does not wait for that.
+// What there is to say of a fleet that comes up goes on record about once a second, and no entry is
+// larger than the log takes; a single piece of news does not wait for that.
 func TestNewsShareEntries(t *testing.T) {
 	for _, tt := range []struct {
 		name        string

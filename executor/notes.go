@@ -19,8 +19,8 @@ const (
 	noteBatch = 50 // in one tick, of all devices
 )
 
-// Notes keeps what providers learn of hardware where the next leader finds it: which driver worked, which session is open, what a host was
-// first known by. Only a leader can write, under its epoch.
+// Notes keeps what providers learn of hardware where the next leader finds it: which driver worked,
+// which session is open, what a host was first known by. Only a leader can write, under its epoch.
 type Notes struct {
 	proposer Proposer
 	state    State
@@ -43,7 +43,8 @@ func NewNotes(p Proposer, s State) *Notes {
 	return &Notes{proposer: p, state: s, turn: make(chan struct{}, 1), held: map[string]heldNote{}, written: map[string]time.Time{}}
 }
 
-// Get returns the note under a key, also one that is not on record yet; nil when there is none. It answers from the leader's own state, at once.
+// Get returns the note under a key, also one that is not on record yet; nil when there is none. It
+// answers from the leader's own state, at once.
 func (n *Notes) Get(key string) []byte {
 	view := n.state.View()
 	n.mu.Lock()
@@ -72,8 +73,8 @@ func (n *Notes) Put(ctx context.Context, key string, value []byte) error {
 	return nil
 }
 
-// PutSoon keeps a note that a change of leader may lose: what would be learned again. Of one device it is recorded once in 30 s at most, the
-// last one of those that came meanwhile.
+// PutSoon keeps a note that a change of leader may lose: what would be learned again. Of one device
+// it is recorded once in 30 s at most, the last one of those that came meanwhile.
 func (n *Notes) PutSoon(key string, value []byte) {
 	epoch := n.state.View().Meta().GetEpoch()
 	n.mu.Lock()
@@ -86,7 +87,8 @@ func (n *Notes) PutFirst(ctx context.Context, key string, value []byte) error {
 	return n.note(ctx, &internalv1.NoteDevice{Key: key, Value: value, First: true})
 }
 
-// Run is the leader task that writes what was put off. What it has not written when the term ends is forgotten.
+// Run is the leader task that writes what was put off. What it has not written when the term ends
+// is forgotten.
 func (n *Notes) Run(ctx context.Context, _ cluster.Term) error {
 	tick := time.NewTicker(noteTick)
 	defer tick.Stop()

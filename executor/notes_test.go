@@ -39,7 +39,8 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// What is not urgent is written once in 30 s for each device, however often it changes, and the last of it is what is recorded then.
+// What is not urgent is written once in 30 s for each device, however often it changes, and the
+// last of it is what is recorded then.
 func TestNotesArePacedAndCoalesced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})

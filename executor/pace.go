@@ -9,9 +9,10 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// pacer spaces the calls that looks make at one provider, and those of all providers together: two calls are never closer than a second divided by the
-// budget, so that no second has more of them than the budget says, whenever it begins. Calls of one provider that wait for its own budget take nothing of
-// the common one.
+// pacer spaces the calls that looks make at one provider, and those of all providers together: two
+// calls are never closer than a second divided by the budget, so that no second has more of them
+// than the budget says, whenever it begins. Calls of one provider that wait for its own budget take
+// nothing of the common one.
 type pacer struct {
 	gap   time.Duration // between two calls of the provider; zero: any number
 	all   *rate.Limiter // of all providers; nil: none
@@ -30,7 +31,8 @@ func newPacer(perSecond int, all *rate.Limiter, spent func(time.Duration)) *pace
 	return p
 }
 
-// gapOf returns the least time between two of so many calls a second. It is rounded up: the first call of the next second must not fall into this one.
+// gapOf returns the least time between two of so many calls a second. It is rounded up: the first
+// call of the next second must not fall into this one.
 func gapOf(perSecond int) time.Duration { return time.Second/time.Duration(perSecond) + 1 }
 
 // wait returns when a call may be made. Its error is that of the context.
@@ -63,8 +65,9 @@ func (p *pacer) wait(ctx context.Context) error {
 	return nil
 }
 
-// slotAfter returns the first time after t at which a machine is to be looked at: each has its own place in every period of the wall clock. So looks are
-// spread evenly, and the next leader goes on where the last one stopped instead of looking at all machines at once.
+// slotAfter returns the first time after t at which a machine is to be looked at: each has its own
+// place in every period of the wall clock. So looks are spread evenly, and the next leader goes on
+// where the last one stopped instead of looking at all machines at once.
 func slotAfter(id string, period time.Duration, t time.Time) time.Time {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id)) // it has no error
@@ -81,8 +84,8 @@ func slotAfter(id string, period time.Duration, t time.Time) time.Time {
 	return slot
 }
 
-// stretched returns the period in which so many calls fit into a budget with a tenth to spare. It goes up in steps of a quarter: with each other period all
-// machines get other places.
+// stretched returns the period in which so many calls fit into a budget with a tenth to spare. It
+// goes up in steps of a quarter: with each other period all machines get other places.
 func stretched(period time.Duration, calls, perSecond int) time.Duration {
 	for perSecond > 0 && float64(calls) > 0.9*float64(perSecond)*period.Seconds() {
 		period += period / 4

@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// press presses a button of the chassis, which shows as shown says, or after the provider's Settle at the latest.
+// press presses a button of the chassis, which shows as shown says, or after the provider's Settle
+// at the latest.
 func (a *attempt) press(ctx context.Context, power providers.PowerController, action providers.PowerAction, shown func(context.Context) (bool, error)) error {
 	return a.effect(ctx, "power "+string(action), func(ctx context.Context) error {
 		err := power.SetPower(ctx, a.op, a.machine, action)
@@ -19,8 +20,9 @@ func (a *attempt) press(ctx context.Context, power providers.PowerController, ac
 	})
 }
 
-// pressed presses a button and waits until it shows. A press whose answer did not come may have been done, and is no failure: the machine is
-// looked at for as long as a press may take to show. Only then is the attempt given up, and a next one presses again.
+// pressed presses a button and waits until it shows. A press whose answer did not come may have
+// been done, and is no failure: the machine is looked at for as long as a press may take to show.
+// Only then is the attempt given up, and a next one presses again.
 func (a *attempt) pressed(ctx context.Context, power providers.PowerController, action providers.PowerAction, what string, shown func(context.Context) (bool, error)) error {
 	lost := a.press(ctx, power, action, shown)
 	if lost == nil {
@@ -55,8 +57,9 @@ func presses(kind string) bool {
 	return slices.Contains([]string{"power", "reboot", "repave", "rma"}, kind)
 }
 
-// letGo waits until a press of an attempt that is canceled, or out of time, has shown or cannot any more: before that the hand is on the button, and the machine must not
-// be another run's (decision 0008). When the term is over it waits no longer: the next leader does.
+// letGo waits until a press of an attempt that is canceled, or out of time, has shown or cannot any
+// more: before that the hand is on the button, and the machine must not be another run's (decision
+// 0008). When the term is over it waits no longer: the next leader does.
 func (a *attempt) letGo() {
 	if a.hand.sent.IsZero() || a.broken != nil {
 		return
@@ -89,7 +92,8 @@ func (a *attempt) letGoLeftover(ctx context.Context) error {
 	return nil
 }
 
-// unanswered reports whether an error means that nobody knows what became of an effect, and puts that into the log.
+// unanswered reports whether an error means that nobody knows what became of an effect, and puts
+// that into the log.
 func (a *attempt) unanswered(ctx context.Context, err error) bool {
 	if ctx.Err() != nil || a.broken != nil || providers.ClassOf(err) != providers.Timeout {
 		return false

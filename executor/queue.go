@@ -8,8 +8,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// queue is the runs that have not begun: first come, first served, but for those whose plan is held or whose provider has as
-// many runs at work as it may. They let others pass, so they stand in lines of their own.
+// queue is the runs that have not begun: first come, first served, but for those whose plan is held
+// or whose provider has as many runs at work as it may. They let others pass, so they stand in
+// lines of their own.
 type queue struct {
 	lines map[line][]waiting
 	came  int                // how many ever did
@@ -62,8 +63,8 @@ func (q *queue) set(at line, runs []waiting) {
 	}
 }
 
-// next takes the run out that came first among those that may begin, and counts it as its provider's; its run is nil when none may. Its
-// provider is given back with done.
+// next takes the run out that came first among those that may begin, and counts it as its
+// provider's; its run is nil when none may. Its provider is given back with done.
 func (q *queue) next(mayBegin func(c fsm.Cohort, atWork int) bool, most func(provider string) int) (next waiting, provider string) {
 	var best *line
 	for at, runs := range q.lines {

@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// Whatever comes, goes and is held: who begins came before everybody else that might have begun, and no provider has more
-// runs at work than it may.
+// Whatever comes, goes and is held: who begins came before everybody else that might have begun,
+// and no provider has more runs at work than it may.
 func TestQueueProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type entry struct {
@@ -88,7 +88,8 @@ func TestQueueProperty(t *testing.T) {
 	})
 }
 
-// A plan that fails the same way on machine after machine reaches no further ones until it is released. Others go on.
+// A plan that fails the same way on machine after machine reaches no further ones until it is
+// released. Others go on.
 func TestBrake(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	bad := step("s", &holdfastv1.SshCommand{Command: "fail"})
@@ -123,7 +124,8 @@ func TestBrake(t *testing.T) {
 	l.ended(held.GetRunId())
 }
 
-// A run that was about to begin when the brake fell does not: it goes back to its place in the line, and begins after the release.
+// A run that was about to begin when the brake fell does not: it goes back to its place in the
+// line, and begins after the release.
 func TestBrakeFallsBeforeTheIntent(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	bad := step("s", &holdfastv1.SshCommand{Command: "fail"})

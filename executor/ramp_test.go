@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// A plan that installs an image and then fails reaches at most 10 machines, under a second leader too. With an image that
-// works all runs end.
+// A plan that installs an image and then fails reaches at most 10 machines, under a second leader
+// too. With an image that works all runs end.
 func TestRamp(t *testing.T) {
 	t.Parallel()
 	const machines = 40

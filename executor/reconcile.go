@@ -28,8 +28,10 @@ type ReconcilerConfig struct {
 	Registerer     prometheus.Registerer // nil: nobody is told
 }
 
-// Reconciler is the leader task that keeps the conditions true that are observed: Reachable, BMCReachable, InCustomerCluster, Degraded, and Provisioned
-// as the host tells (bare-metal API §v1 Deliverables). It only looks. What has not changed is committed so often only that observed_at stays of use.
+// Reconciler is the leader task that keeps the conditions true that are observed: Reachable,
+// BMCReachable, InCustomerCluster, Degraded, and Provisioned as the host tells (bare-metal API §v1
+// Deliverables). It only looks. What has not changed is committed so often only that observed_at
+// stays of use.
 type Reconciler struct {
 	cfg       ReconcilerConfig
 	proposer  Proposer
@@ -72,8 +74,9 @@ const (
 	recordGrain   = 50 * time.Millisecond  // those of so much time are read together
 )
 
-// Run looks at every machine once an interval until the term ends. New machines are looked at within seconds, and those whose run has ended at once:
-// what is recorded of them is from before it.
+// Run looks at every machine once an interval until the term ends. New machines are looked at
+// within seconds, and those whose run has ended at once: what is recorded of them is from before
+// it.
 func (r *Reconciler) Run(ctx context.Context, t cluster.Term) error {
 	o := newLookout(ctx, r, t.Epoch)
 	defer r.metrics.over()
@@ -140,8 +143,9 @@ func (o *lookout) ended(view *fsm.View, cursor uint64) uint64 {
 	}
 }
 
-// commit puts news on record, those of many machines at once. The first after a pause wait for linger; where there is always something new, once a
-// second is enough: each entry of the log costs every peer a disk write.
+// commit puts news on record, those of many machines at once. The first after a pause wait for
+// linger; where there is always something new, once a second is enough: each entry of the log costs
+// every peer a disk write.
 func (o *lookout) commit(ctx context.Context) error {
 	var batch []*internalv1.MachineConditions
 	var size int

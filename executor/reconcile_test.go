@@ -63,7 +63,8 @@ func TestConditionsFollowTheMachine(t *testing.T) {
 	}
 }
 
-// What is recorded of a machine whose run has ended is from before its end: it is looked at again at once, not an interval later.
+// What is recorded of a machine whose run has ended is from before its end: it is looked at again
+// at once, not an interval later.
 func TestConditionsAreLookedAtWhenARunEnds(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, fake.Config{})

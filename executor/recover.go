@@ -18,16 +18,19 @@ const recoverer = "recovery"
 
 const (
 	resetPlan = "plan/bmc-reset"
-	// recoverGap is the least time between two BMCs that are restarted without being asked for, of all providers: what makes many of them need it at once is
-	// not mended by restarting them.
+	// recoverGap is the least time between two BMCs that are restarted without being asked for, of
+	// all providers: what makes many of them need it at once is not mended by restarting them.
 	recoverGap = time.Minute
-	// recoverPatience is how long a run has to be over before the BMC of its machine is restarted: a press whose answer did not come may still be on its way.
+	// recoverPatience is how long a run has to be over before the BMC of its machine is restarted:
+	// a press whose answer did not come may still be on its way.
 	recoverPatience = 2 * time.Minute
 	newestRuns      = 8 // of a machine that are looked at
 )
 
-// rescue starts the run that restarts the BMC of a machine, where a look says that it is time to. It is a run like that of an operator, so nothing else is at work on the
-// machine meanwhile, it is recorded, a new leader goes on with it, and its failure is what calls for a person. Its request id is of the hour: whoever leads, it is started once in it.
+// rescue starts the run that restarts the BMC of a machine, where a look says that it is time to.
+// It is a run like that of an operator, so nothing else is at work on the machine meanwhile, it is
+// recorded, a new leader goes on with it, and its failure is what calls for a person. Its request
+// id is of the hour: whoever leads, it is started once in it.
 func (o *lookout) rescue(ctx context.Context, m *holdfastv1.Machine, p providers.Provider, f providers.Facts) {
 	_, resets := p.(providers.BMCResetter)
 	if !f.BMCStuck || !resets || !o.quiet(m, p, time.Now()) || !o.recovers.Allow() {
@@ -48,7 +51,8 @@ func (o *lookout) rescue(ctx context.Context, m *holdfastv1.Machine, p providers
 	o.cfg.Logger.Warn("the BMC takes connections and does not answer: a run restarts it", "machine", m.GetMachineId(), "request", cmd.GetStartRun().GetRequestId())
 }
 
-// quiet reports whether nothing is in doubt about a machine: nobody is at work on it, nobody was called for it, and all that a run or an earlier leader may have sent to its BMC has shown.
+// quiet reports whether nothing is in doubt about a machine: nobody is at work on it, nobody was
+// called for it, and all that a run or an earlier leader may have sent to its BMC has shown.
 func (o *lookout) quiet(m *holdfastv1.Machine, p providers.Provider, now time.Time) bool {
 	if m.GetStatus().GetActiveRunId() != "" || condition(m, condIntervention).GetStatus() {
 		return false

@@ -84,8 +84,9 @@ func newWedged(t *testing.T, heals bool) (*lab, *wedged) {
 	return l, p
 }
 
-// A BMC that is stuck is restarted by a run that is recorded, when nothing is in doubt about its machine: not right after an election, not while a run is at work or has just
-// ended, and once, whoever leads. The machine is what it was.
+// A BMC that is stuck is restarted by a run that is recorded, when nothing is in doubt about its
+// machine: not right after an election, not while a run is at work or has just ended, and once,
+// whoever leads. The machine is what it was.
 func TestStuckBMCIsRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, p := newWedged(t, true)
@@ -148,7 +149,8 @@ func TestStuckBMCIsRestartedOnceAnHour(t *testing.T) {
 	})
 }
 
-// Where the restart does not help somebody is called, once, and nothing more is done by itself, by no leader; what the machine does goes on.
+// Where the restart does not help somebody is called, once, and nothing more is done by itself, by
+// no leader; what the machine does goes on.
 func TestStuckBMCThatStaysSoCallsSomebody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, p := newWedged(t, false)

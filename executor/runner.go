@@ -43,8 +43,8 @@ func newRunner(ctx context.Context, l *term, w waiting, provider string) *runner
 	return r
 }
 
-// drive takes the run from where it is to its end. It answers nil when the run has ended, or may not begin because the brake of its plan
-// has fallen since it left the line.
+// drive takes the run from where it is to its end. It answers nil when the run has ended, or may
+// not begin because the brake of its plan has fallen since it left the line.
 func (r *runner) drive(ctx context.Context) error {
 	if err := r.outlive(ctx); err != nil {
 		return err
@@ -87,8 +87,8 @@ func (r *runner) drive(ctx context.Context) error {
 	return nil
 }
 
-// driveSafely is drive for a run whose provider or step may panic: that fails this run. Else the process would end, and the next leader
-// would come to the same.
+// driveSafely is drive for a run whose provider or step may panic: that fails this run. Else the
+// process would end, and the next leader would come to the same.
 func (r *runner) driveSafely(ctx context.Context) (err error) {
 	defer func() {
 		p := recover()
@@ -114,7 +114,8 @@ func (r *runner) abort(ctx context.Context, phase holdfastv1.Run_Phase, why *hol
 	return err
 }
 
-// giveUp fails the run for a reason that no retry can mend. It answers errRunOver when that is recorded.
+// giveUp fails the run for a reason that no retry can mend. It answers errRunOver when that is
+// recorded.
 func (r *runner) giveUp(ctx context.Context, reason, message string) error {
 	if err := r.abort(ctx, holdfastv1.Run_FAILED, &holdfastv1.RunError{Reason: reason, Message: message}); err != nil {
 		return err
@@ -122,7 +123,8 @@ func (r *runner) giveUp(ctx context.Context, reason, message string) error {
 	return errRunOver
 }
 
-// step makes one attempt of the current step: a new one, or the one that an earlier leader left open.
+// step makes one attempt of the current step: a new one, or the one that an earlier leader left
+// open.
 func (r *runner) step(ctx context.Context) (*holdfastv1.Run, error) {
 	status, step := r.current()
 	if step == nil {
@@ -152,8 +154,9 @@ func (r *runner) step(ctx context.Context) (*holdfastv1.Run, error) {
 	return a.make(ctx)
 }
 
-// clearUp ends what an earlier leader has left going on for a run that was canceled meanwhile, and the attempt with it: what was done to the machine, and what not, is on
-// record. It answers errCanceled where nothing was left.
+// clearUp ends what an earlier leader has left going on for a run that was canceled meanwhile, and
+// the attempt with it: what was done to the machine, and what not, is on record. It answers
+// errCanceled where nothing was left.
 func (a *attempt) clearUp(ctx context.Context) (*holdfastv1.Run, error) {
 	for _, end := range []func(context.Context) error{a.killLeftover, a.lightOutLeftover, a.letGoLeftover} {
 		if err := end(ctx); err != nil {

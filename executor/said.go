@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// What hosts and BMCs say of themselves comes on record: as text that can be encoded, and not more of it than an entry of the log has room for. One that
-// says something else must not hold its run for ever, and less so all others.
+// What hosts and BMCs say of themselves comes on record: as text that can be encoded, and not more
+// of it than an entry of the log has room for. One that says something else must not hold its run
+// for ever, and less so all others.
 const (
 	maxSaid  = 1 << 10  // bytes of a value of the evidence
 	maxWords = 16 << 10 // bytes of an error or a message
@@ -15,7 +16,8 @@ const (
 // clean keeps what hardware says from breaking the encoding of the record.
 func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// said is a value of the evidence as it is recorded. What is compared with one that was recorded before has to go through it too.
+// said is a value of the evidence as it is recorded. What is compared with one that was recorded
+// before has to go through it too.
 func said(s string) string { return upTo(maxSaid, s) }
 
 // upTo returns a clean text of so many bytes at most.

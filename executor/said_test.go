@@ -72,7 +72,8 @@ func TestWhatHardwareSaysIsNoObstacle(t *testing.T) {
 	}
 }
 
-// A run whose step cannot be recorded, before its effect or after it, fails and says so; the leader goes on with all others.
+// A run whose step cannot be recorded, before its effect or after it, fails and says so; the leader
+// goes on with all others.
 func TestRunThatCannotBeRecorded(t *testing.T) {
 	t.Parallel()
 	for name, huge := range map[string]func(*internalv1.Command) bool{
@@ -100,7 +101,8 @@ func TestRunThatCannotBeRecorded(t *testing.T) {
 	}
 }
 
-// What is recorded is the same when it goes through once more: it is compared with what is seen later.
+// What is recorded is the same when it goes through once more: it is compared with what is seen
+// later.
 func TestSaid(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                           "",
@@ -182,7 +184,8 @@ func (s *slow) StartInstall(context.Context, providers.Op, providers.Machine, pr
 	return providers.Errorf(providers.Timeout, "press", "the BMC does not answer")
 }
 
-// An install presses no button again before the first press can have shown, also when nobody has heard whether it was taken, and when another leader goes on.
+// An install presses no button again before the first press can have shown, also when nobody has
+// heard whether it was taken, and when another leader goes on.
 func TestInstallPressesOnce(t *testing.T) {
 	for name, dies := range map[string]bool{"one leader": false, "the leader dies after each press": true} {
 		t.Run(name, func(t *testing.T) {

@@ -12,9 +12,10 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Cancel asks for every active run to be canceled and waits until all have ended, or ctx has. It is for a graceful stop that has no other peer to hand the runs over to
-// (bare-metal API §Context lifecycle; docs/concepts.md), while Run goes on: it ends what a run does to its machine, and puts that on record (decision 0008). What is left then is
-// for CancelActive.
+// Cancel asks for every active run to be canceled and waits until all have ended, or ctx has. It is
+// for a graceful stop that has no other peer to hand the runs over to (bare-metal API §Context
+// lifecycle; docs/concepts.md), while Run goes on: it ends what a run does to its machine, and puts
+// that on record (decision 0008). What is left then is for CancelActive.
 func (e *Executor) Cancel(ctx context.Context, why string) error {
 	for {
 		changed := e.state.Changed()
@@ -37,7 +38,8 @@ func (e *Executor) Cancel(ctx context.Context, why string) error {
 	}
 }
 
-// CancelActive ends every active run as canceled, after Run has returned and while this peer still leads.
+// CancelActive ends every active run as canceled, after Run has returned and while this peer still
+// leads.
 func (e *Executor) CancelActive(ctx context.Context, why string) error {
 	errs := []error{e.requestCancel(ctx, why)}
 	view := e.state.View()
@@ -49,8 +51,8 @@ func (e *Executor) CancelActive(ctx context.Context, why string) error {
 	return errors.Join(errs...)
 }
 
-// requestCancel records that every active run is to end, where that is not so already. One that is pending has ended with that: those come first, or they would take
-// the places of those that end.
+// requestCancel records that every active run is to end, where that is not so already. One that is
+// pending has ended with that: those come first, or they would take the places of those that end.
 func (e *Executor) requestCancel(ctx context.Context, why string) error {
 	var errs []error
 	for _, phase := range []holdfastv1.Run_Phase{holdfastv1.Run_PENDING, holdfastv1.Run_RUNNING} {
@@ -66,7 +68,8 @@ func (e *Executor) requestCancel(ctx context.Context, why string) error {
 	return errors.Join(errs...)
 }
 
-// toCancel returns the active runs but those that are observed: their installers go on, whatever becomes of this peer.
+// toCancel returns the active runs but those that are observed: their installers go on, whatever
+// becomes of this peer.
 func toCancel(v *fsm.View) iter.Seq[*holdfastv1.Run] {
 	return func(yield func(*holdfastv1.Run) bool) {
 		for run := range v.ActiveRuns() {
@@ -77,7 +80,8 @@ func toCancel(v *fsm.View) iter.Seq[*holdfastv1.Run] {
 	}
 }
 
-// unlessRefused is the error of a command that was not refused: what is refused has ended by itself.
+// unlessRefused is the error of a command that was not refused: what is refused has ended by
+// itself.
 func unlessRefused(err error) error {
 	if refused := (*fsm.Error)(nil); errors.As(err, &refused) {
 		return nil

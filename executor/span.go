@@ -10,9 +10,10 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// traced begins the trace of an attempt: its commits are spans below it, those on behalf of the term and those within the run's life. A run outlives
-// the call that has asked for it, and leaders too: so each attempt is a trace of its own, found by the attribute with the run's id.
-// What it says is recorded for readers anyway; errors of hardware are not in it, they are in the run's log.
+// traced begins the trace of an attempt: its commits are spans below it, those on behalf of the
+// term and those within the run's life. A run outlives the call that has asked for it, and leaders
+// too: so each attempt is a trace of its own, found by the attribute with the run's id. What it
+// says is recorded for readers anyway; errors of hardware are not in it, they are in the run's log.
 func (a *attempt) traced(ctx context.Context) (term, life context.Context, done func()) {
 	if a.cfg.Tracer == nil {
 		return ctx, a.live, func() {}

@@ -8,8 +8,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// turns are the times at which machines may be powered on: those of one provider, and of one rack, stand in line, so that a site's
-// power does not see them all start at once. They are of one leader; the next one begins without a line.
+// turns are the times at which machines may be powered on: those of one provider, and of one rack,
+// stand in line, so that a site's power does not see them all start at once. They are of one
+// leader; the next one begins without a line.
 type turns struct {
 	mu   sync.Mutex
 	next map[string]time.Time // by provider, and by provider and rack

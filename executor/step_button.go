@@ -10,8 +10,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// power turns the power on, off, or off and on. On and off converge; of a cycle it is recorded that the power was seen
-// off before it is turned on again, so that it cannot be done twice.
+// power turns the power on, off, or off and on. On and off converge; of a cycle it is recorded that
+// the power was seen off before it is turned on again, so that it cannot be done twice.
 func (a *attempt) power(power providers.PowerController, s *holdfastv1.Power) action {
 	how := a.stopping(a.flag(s.GetForce(), "force"), s.GetShutdownSeconds())
 	return action{
@@ -39,7 +39,8 @@ func (a *attempt) power(power providers.PowerController, s *holdfastv1.Power) ac
 	}
 }
 
-// turn brings the power to where it should be. What an earlier leader has asked for gets time to show first.
+// turn brings the power to where it should be. What an earlier leader has asked for gets time to
+// show first.
 func (a *attempt) turn(ctx context.Context, power providers.PowerController, want providers.PowerState, how stopping) error {
 	is := func(ctx context.Context) (bool, error) { return a.powerIs(ctx, power, want) }
 	if err := a.settle(ctx, is); err != nil {

@@ -20,8 +20,8 @@ const (
 	proofLitUntil = "lit_until"
 )
 
-// identify switches the locator light: that converges. One that is to be on for a while has its end on record, so that a new leader
-// switches it off in time.
+// identify switches the locator light: that converges. One that is to be on for a while has its end
+// on record, so that a new leader switches it off in time.
 func (a *attempt) identify(p providers.Identifier, s *holdfastv1.Identify) action {
 	return action{
 		before: func(ctx context.Context) (map[string]string, error) {
@@ -70,7 +70,8 @@ func (a *attempt) lightTime(s *holdfastv1.Identify) (time.Duration, error) {
 	return long, nil
 }
 
-// turnLight brings the light to where it should be. Not all BMCs tell where it is: then their word is all there is.
+// turnLight brings the light to where it should be. Not all BMCs tell where it is: then their word
+// is all there is.
 func (a *attempt) turnLight(ctx context.Context, p providers.Identifier, want providers.LightState) error {
 	var got providers.LightState
 	is := func(ctx context.Context) (bool, error) {
@@ -135,8 +136,8 @@ func (a *attempt) lightOutLeftover(ctx context.Context) error {
 	return nil
 }
 
-// media brings the virtual drive to what is asked for, and reads it back. That converges: what is in it already is left alone, another image
-// is taken out first.
+// media brings the virtual drive to what is asked for, and reads it back. That converges: what is
+// in it already is left alone, another image is taken out first.
 func (a *attempt) media(p providers.MediaController, s *holdfastv1.Media) action {
 	want := ""
 	if !s.GetEject() {
@@ -217,8 +218,8 @@ const (
 	proofAway    = "bmc_away"
 )
 
-// resetBMC restarts the BMC, sees it go and waits until it answers again. That it was asked is what the provider keeps of it: a new leader does
-// not ask again.
+// resetBMC restarts the BMC, sees it go and waits until it answers again. That it was asked is what
+// the provider keeps of it: a new leader does not ask again.
 func (a *attempt) resetBMC(p providers.BMCResetter, look providers.Inspector) action {
 	lastReset := func(ctx context.Context) (string, error) {
 		at, err := p.BMCResetAt(ctx, a.machine)
@@ -258,7 +259,8 @@ func (a *attempt) resetBMC(p providers.BMCResetter, look providers.Inspector) ac
 	}
 }
 
-// bmcComesBack waits until the BMC has gone away and answers again. A new leader may be too late to see it gone.
+// bmcComesBack waits until the BMC has gone away and answers again. A new leader may be too late to
+// see it gone.
 func (a *attempt) bmcComesBack(ctx context.Context, look providers.Inspector) error {
 	if a.seen[proofAway] == "" {
 		goes, stop := context.WithTimeout(ctx, a.cfg.BMCGoes)

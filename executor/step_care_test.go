@@ -27,7 +27,8 @@ func (l *lab) did(run string) []string {
 
 const iso = "https://images.example/rescue.iso?sig=hush"
 
-// careCases are the steps that do something beside power and boot, and what the hardware must have seen in the end.
+// careCases are the steps that do something beside power and boot, and what the hardware must have
+// seen in the end.
 func careCases() []struct {
 	name string
 	kind any
@@ -71,8 +72,8 @@ func TestCareSteps(t *testing.T) {
 	}
 }
 
-// A leader that dies between any two durable effects of these steps leaves a run that the next one brings to its end, in the same attempt, and
-// nothing is done twice.
+// A leader that dies between any two durable effects of these steps leaves a run that the next one
+// brings to its end, in the same attempt, and nothing is done twice.
 func TestCareStepsAreTakenOver(t *testing.T) {
 	for _, k := range careCases() {
 		for _, b := range Boundaries() {
@@ -205,7 +206,8 @@ func TestCareStepsFail(t *testing.T) {
 	}
 }
 
-// A light that is on for a while is switched off when the run is canceled, and a BMC is reset once an hour.
+// A light that is on for a while is switched off when the run is canceled, and a BMC is reset once
+// an hour.
 func TestCanceledLightGoesOutAndResetsAreRare(t *testing.T) {
 	l := newLab(t, fake.Config{ResetTime: fake.Duration(30 * time.Millisecond)})
 	l.machine("m-1")

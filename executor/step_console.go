@@ -15,7 +15,8 @@ import (
 // streamConsole is the stream of the run's log that has what a console has shown.
 const streamConsole = "console"
 
-// consoleIdle is how long a console stays open when nothing is typed or shown, where the step does not say.
+// consoleIdle is how long a console stays open when nothing is typed or shown, where the step does
+// not say.
 const consoleIdle = 30 * time.Minute
 
 // consoleOpens is how long it is tried to open a console.
@@ -35,8 +36,8 @@ func consoleEnd(r *holdfastv1.Run) string {
 	return ""
 }
 
-// console keeps the serial console open until all have left, nothing happens any more or the time is over. It is closed on the BMC whatever
-// happens; a new leader opens it anew.
+// console keeps the serial console open until all have left, nothing happens any more or the time
+// is over. It is closed on the BMC whatever happens; a new leader opens it anew.
 func (a *attempt) console(p providers.Console, s *holdfastv1.SerialConsole) action {
 	idle := time.Duration(s.GetIdleSeconds()) * time.Second
 	if idle == 0 {
@@ -85,7 +86,8 @@ func (a *attempt) console(p providers.Console, s *holdfastv1.SerialConsole) acti
 	}}
 }
 
-// reserveConsole takes one of the places for consoles, before the program that speaks with the BMC is started.
+// reserveConsole takes one of the places for consoles, before the program that speaks with the BMC
+// is started.
 func (a *attempt) reserveConsole() error {
 	full := false
 	a.consoles.change(func() {
@@ -99,7 +101,8 @@ func (a *attempt) reserveConsole() error {
 	return nil
 }
 
-// copyConsole takes what the console shows into the run's log, and to those who are attached, until it ends.
+// copyConsole takes what the console shows into the run's log, and to those who are attached, until
+// it ends.
 func (a *attempt) copyConsole(o *openConsole, hw io.Reader) (err error) {
 	defer func() { // this goroutine is not the runner's, which recovers its own
 		if p := recover(); p != nil {

@@ -121,7 +121,8 @@ func TestConsoleStandsBesideARepave(t *testing.T) {
 	}
 }
 
-// Who is attached learns that the leader is lost; the next leader opens the console anew, for the same run.
+// Who is attached learns that the leader is lost; the next leader opens the console anew, for the
+// same run.
 func TestConsoleIsTakenOver(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, fake.Config{})
@@ -192,7 +193,8 @@ func TestConsoleEndsByItself(t *testing.T) {
 	}
 }
 
-// Who leaves speaks for himself: one who is still attached then, and whose connection breaks later, has time to come back.
+// Who leaves speaks for himself: one who is still attached then, and whose connection breaks later,
+// has time to come back.
 func TestConsoleOfWhoStays(t *testing.T) {
 	for _, k := range []struct {
 		name  string

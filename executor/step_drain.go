@@ -7,8 +7,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// The steps of built-in plans that set a node aside. They are scripts, for hosts with a kubectl; where the machine's cluster is registered, it is done through the API
-// instead, and the host is asked only where the cluster has no node of it. A plan of one's own runs what it says.
+// The steps of built-in plans that set a node aside. They are scripts, for hosts with a kubectl;
+// where the machine's cluster is registered, it is done through the API instead, and the host is
+// asked only where the cluster has no node of it. A plan of one's own runs what it says.
 const (
 	stepCordon     = "cordon-node"
 	stepDrain      = "drain-node"
@@ -16,7 +17,8 @@ const (
 	stepUncordon   = "uncordon-node"
 )
 
-// setAside returns how a step sets a node aside: through the API of its cluster where that is registered, else by its script.
+// setAside returns how a step sets a node aside: through the API of its cluster where that is
+// registered, else by its script.
 func (a *attempt) setAside(script action) action {
 	d, ok := a.provider.(providers.Drainer)
 	if !a.builtIn() {
@@ -107,7 +109,8 @@ func (a *attempt) scriptBegun(ctx context.Context) (begun bool, err error) {
 	return begun, err
 }
 
-// registered reports whether somebody has registered a cluster, and what it knows of the machine's node.
+// registered reports whether somebody has registered a cluster, and what it knows of the machine's
+// node.
 func (a *attempt) registered(ctx context.Context, ref string) (n providers.NodeStatus, known bool, err error) {
 	joiner, ok := a.provider.(providers.ClusterJoiner)
 	if !ok {
@@ -127,7 +130,8 @@ func (a *attempt) registered(ctx context.Context, ref string) (n providers.NodeS
 	return n, known, err
 }
 
-// noNode says that the cluster has none of the machine. That it runs no pods does not follow: it may be a node of another cluster.
+// noNode says that the cluster has none of the machine. That it runs no pods does not follow: it
+// may be a node of another cluster.
 func noNode(n providers.NodeStatus) bool { return !n.Registered && n.Reason == "NodeNotFound" }
 
 func describeNode(n providers.NodeStatus) string {

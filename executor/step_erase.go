@@ -15,7 +15,8 @@ type eraser interface {
 	providers.Eraser
 }
 
-// erase has the host erase its disks, and gives how many that were. It fails unless each of them is known to be erased.
+// erase has the host erase its disks, and gives how many that were. It fails unless each of them is
+// known to be erased.
 func (a *attempt) erase(ctx context.Context, host eraser) (int, error) {
 	most := a.cfg.StepDeadline
 	if d, ok := ctx.Deadline(); ok {
@@ -59,7 +60,8 @@ func (a *attempt) erase(ctx context.Context, host eraser) (int, error) {
 // maxReport bounds what is read of a command's output to learn what it did.
 const maxReport = 64 << 10
 
-// output reads what the attempt's command has printed to stdout. What is recorded of it may be cut, and may lack what was read before a takeover.
+// output reads what the attempt's command has printed to stdout. What is recorded of it may be cut,
+// and may lack what was read before a takeover.
 func (a *attempt) output(ctx context.Context, exec providers.RemoteExecutor) (string, error) {
 	var b strings.Builder
 	err := a.poll(ctx, "the host to tell what it did", func(ctx context.Context) (bool, error) {

@@ -35,8 +35,8 @@ func (a *attempt) readEvents(p providers.EventLog) action {
 	}}
 }
 
-// clearEvents reads the event log into the run's log and, once that is recorded, clears it. A new leader finds it cleared when the newest entry
-// of before is not in it any more.
+// clearEvents reads the event log into the run's log and, once that is recorded, clears it. A new
+// leader finds it cleared when the newest entry of before is not in it any more.
 func (a *attempt) clearEvents(p providers.EventLog) action {
 	var all []providers.Event
 	cleared := func(ctx context.Context) (bool, error) {
@@ -107,7 +107,8 @@ func eventKey(e providers.Event) string {
 	return said(fmt.Sprintf("%s %s %.64s", e.ID, e.At.UTC().Format(time.RFC3339), e.Message))
 }
 
-// showEvents writes entries into the run's log, a line each. What an earlier leader has written of the same is not written again.
+// showEvents writes entries into the run's log, a line each. What an earlier leader has written of
+// the same is not written again.
 func (a *attempt) showEvents(all []providers.Event) {
 	var b strings.Builder
 	worst := map[string]int{}

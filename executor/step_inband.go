@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// rebooter is a host that knows how it is rebooted, whatever its init. It does that as a durable command under the op's token.
+// rebooter is a host that knows how it is rebooted, whatever its init. It does that as a durable
+// command under the op's token.
 type rebooter interface {
 	Reboot(ctx context.Context, op providers.Op, m providers.Machine) error
 }
@@ -47,7 +48,8 @@ func (a *attempt) rebootInband(exec providers.RemoteExecutor, inspector provider
 	}
 }
 
-// askedToReboot finds out what an earlier leader has done. The host knows the attempt's command by its token, once it answers: it may be booting.
+// askedToReboot finds out what an earlier leader has done. The host knows the attempt's command by
+// its token, once it answers: it may be booting.
 func (a *attempt) askedToReboot(ctx context.Context, exec providers.RemoteExecutor, inspector providers.Inspector) (asked, done bool, err error) {
 	if a.adopted == nil {
 		return false, false, nil
@@ -71,7 +73,8 @@ func (a *attempt) askReboot(ctx context.Context, exec providers.RemoteExecutor) 
 	return exec.StartCommand(ctx, a.op, a.machine, a.op.Token(), providers.Command{Path: "systemctl", Args: []string{"reboot"}, Timeout: time.Minute})
 }
 
-// refusal says that the command that was to reboot the host has failed. A host that goes down ends it, too, and does not answer soon: that is none.
+// refusal says that the command that was to reboot the host has failed. A host that goes down ends
+// it, too, and does not answer soon: that is none.
 func (a *attempt) refusal(ctx context.Context, exec providers.RemoteExecutor) error {
 	st, err := exec.CommandStatus(ctx, a.machine, a.op.Token(), 0)
 	if err != nil || st.State != providers.WorkDone || st.ExitCode == 0 {

@@ -13,8 +13,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// readInventory reads what is in the machine. It is kept with the outcome; where it contradicts what an operator has declared, the evidence says so,
-// and nothing is changed.
+// readInventory reads what is in the machine. It is kept with the outcome; where it contradicts
+// what an operator has declared, the evidence says so, and nothing is changed.
 func (a *attempt) readInventory(p providers.InventoryReader) action {
 	return action{do: func(ctx context.Context) error {
 		v, err := p.Inventory(ctx, a.machine)

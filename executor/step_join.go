@@ -90,7 +90,8 @@ func (a *attempt) joinHost(ctx context.Context, joiner providers.ClusterJoiner, 
 	})
 }
 
-// is reports whether a node is what it is to be joined as, as far as its labels can be told: a control plane's join that broke off leaves a node that is Ready, and no control plane.
+// is reports whether a node is what it is to be joined as, as far as its labels can be told: a
+// control plane's join that broke off leaves a node that is Ready, and no control plane.
 func is(n providers.NodeStatus, role string) bool {
 	if role != controlPlane || n.Labels == nil {
 		return true
@@ -99,8 +100,9 @@ func is(n providers.NodeStatus, role string) bool {
 	return ok
 }
 
-// fromBefore reports whether what a cluster knows of a node is from before its host booted last. A disk that was written meanwhile has no kubelet on it that
-// the cluster knows, though the node is shown as Ready until the cluster misses it.
+// fromBefore reports whether what a cluster knows of a node is from before its host booted last. A
+// disk that was written meanwhile has no kubelet on it that the cluster knows, though the node is
+// shown as Ready until the cluster misses it.
 func (a *attempt) fromBefore(ctx context.Context, n providers.NodeStatus) (bool, error) {
 	look, ok := a.provider.(providers.Inspector)
 	if !ok || n.BootID == "" {
@@ -113,7 +115,8 @@ func (a *attempt) fromBefore(ctx context.Context, n providers.NodeStatus) (bool,
 // endJoinTime bounds how long it is tried to end a join.
 const endJoinTime = 20 * time.Second
 
-// endJoin takes away what a join was let in with. When it is only the term that is over it does nothing: the next leader goes on with the join.
+// endJoin takes away what a join was let in with. When it is only the term that is over it does
+// nothing: the next leader goes on with the join.
 func (a *attempt) endJoin(joiner providers.ClusterJoiner, spec providers.JoinSpec) {
 	ender, ok := joiner.(providers.JoinEnder)
 	if !ok {
@@ -133,7 +136,8 @@ func (a *attempt) endJoin(joiner providers.ClusterJoiner, spec providers.JoinSpe
 	}
 }
 
-// verify waits until the node is registered and Ready, with the labels and taints that it is to have. It changes nothing.
+// verify waits until the node is registered and Ready, with the labels and taints that it is to
+// have. It changes nothing.
 func (a *attempt) verify(joiner providers.ClusterJoiner, s *holdfastv1.VerifyInCluster) action {
 	ref := a.clusterRef(s.GetClusterRef())
 	what := "the node to be Ready in " + ref

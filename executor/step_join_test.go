@@ -167,7 +167,8 @@ func TestJoinIsEnded(t *testing.T) {
 	}
 }
 
-// A leader that dies leaves the join to the next one, which starts no second one and ends it; a run that was canceled meanwhile ends it as well.
+// A leader that dies leaves the join to the next one, which starts no second one and ends it; a run
+// that was canceled meanwhile ends it as well.
 func TestJoinIsEndedByTheNextLeader(t *testing.T) {
 	t.Parallel()
 	for _, canceled := range []bool{false, true} {
@@ -208,7 +209,8 @@ func TestJoinIsEndedByTheNextLeader(t *testing.T) {
 	}
 }
 
-// A node that is shown as Ready from before its host booted last is no member: its disk may have been written since.
+// A node that is shown as Ready from before its host booted last is no member: its disk may have
+// been written since.
 func TestJoinOverANodeOfBefore(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	b := &book{join: providers.WorkDone, node: providers.NodeStatus{Registered: true, Ready: true, BootID: "another boot"}}
@@ -252,7 +254,8 @@ func TestVerifySaysWhatItWaitsFor(t *testing.T) {
 	}
 }
 
-// The steps of built-in plans that set a node aside go through the API of a cluster that is registered, and are scripts where it is not, and in plans of one's own.
+// The steps of built-in plans that set a node aside go through the API of a cluster that is
+// registered, and are scripts where it is not, and in plans of one's own.
 func TestSetAside(t *testing.T) {
 	t.Parallel()
 	drains := []providers.DrainStatus{{Node: "n-1", Left: 2, Waiting: "pod default/web: the disruption budget keep"}, {Node: "n-1"}}

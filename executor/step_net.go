@@ -32,9 +32,10 @@ type netChange struct {
 	status providers.NetworkStatus
 }
 
-// net applies a network configuration and confirms it over the new path: at the machine's address, or at the one where the host answers from then
-// on. Whoever answers there has to know the machine's host key. A host that nobody confirms goes back by itself, so a mistake costs minutes and not
-// a drive to the datacenter.
+// net applies a network configuration and confirms it over the new path: at the machine's address,
+// or at the one where the host answers from then on. Whoever answers there has to know the
+// machine's host key. A host that nobody confirms goes back by itself, so a mistake costs minutes
+// and not a drive to the datacenter.
 func (a *attempt) net(p providers.NetConfigurator, s *holdfastv1.NetReconfig) action {
 	return action{do: func(ctx context.Context) error {
 		config := a.param(s.GetConfig(), "net_config")
@@ -103,13 +104,15 @@ func (c *netChange) bring(ctx context.Context, config string, rollback time.Dura
 	})
 }
 
-// earlier reports whether the host has the network of an earlier attempt of this step, and has not gone back from it. Its configuration is the same: what was not known was the outcome.
+// earlier reports whether the host has the network of an earlier attempt of this step, and has not
+// gone back from it. Its configuration is the same: what was not known was the outcome.
 func (c *netChange) earlier() bool {
 	return !c.status.Reverted && c.status.Token != c.token && c.ours(c.status.Token)
 }
 
-// apply has the host apply the configuration. An answer that does not come is no failure, for the change itself may have cut it off: the host is looked at, and when it
-// has nothing of this attempt it is asked again, under the same token. So it does it once.
+// apply has the host apply the configuration. An answer that does not come is no failure, for the
+// change itself may have cut it off: the host is looked at, and when it has nothing of this attempt
+// it is asked again, under the same token. So it does it once.
 func (c *netChange) apply(ctx context.Context, config string, rollback time.Duration) error {
 	for {
 		lost := c.effect(ctx, "apply the network configuration", func(ctx context.Context) error {
@@ -147,8 +150,9 @@ func (c *netChange) ours(token string) bool {
 	return false
 }
 
-// look asks the host which network it has. Once the new one may be in force it is asked where that makes it answer, and where it answers when it has gone
-// back; who does not have this attempt's network there may be another host, or the former one.
+// look asks the host which network it has. Once the new one may be in force it is asked where that
+// makes it answer, and where it answers when it has gone back; who does not have this attempt's
+// network there may be another host, or the former one.
 func (c *netChange) look(ctx context.Context, applied bool) (bool, error) {
 	if c.moves && applied {
 		short, stop := context.WithTimeout(ctx, netLook)
@@ -166,7 +170,8 @@ func (c *netChange) look(ctx context.Context, applied bool) (bool, error) {
 	return err == nil, err
 }
 
-// confirm confirms over the new path until that answers. It is no new effect: it keeps the one that was done.
+// confirm confirms over the new path until that answers. It is no new effect: it keeps the one that
+// was done.
 func (c *netChange) confirm(ctx context.Context, token string) error {
 	what := "the new network to be confirmed"
 	if c.moves {

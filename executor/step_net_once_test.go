@@ -71,8 +71,8 @@ func (p *mute) ConfirmNetwork(ctx context.Context, op providers.Op, m providers.
 	return err
 }
 
-// A network is applied once, whatever becomes of answers, and one that was confirmed stays: an attempt whose outcome nobody knows is looked at, by itself and by the
-// retry after it.
+// A network is applied once, whatever becomes of answers, and one that was confirmed stays: an
+// attempt whose outcome nobody knows is looked at, by itself and by the retry after it.
 func TestNetworkIsAppliedOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name     string

@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// moving is a host that answers where its network says, and nowhere else. The fake host below does what hosts do: it goes back unless it is confirmed.
+// moving is a host that answers where its network says, and nowhere else. The fake host below does
+// what hosts do: it goes back unless it is confirmed.
 type moving struct {
 	*fake.Provider
 	to string // where it really answers with the new network; "" for nowhere
@@ -69,8 +70,9 @@ func (p *moving) ConfirmNetwork(ctx context.Context, op providers.Op, m provider
 	return p.Provider.ConfirmNetwork(ctx, op, m, token)
 }
 
-// A host whose address changes is confirmed at the new one, which is recorded from then on; one that does not come up there goes back, and keeps its
-// old one. Leaders that die in between change nothing of that.
+// A host whose address changes is confirmed at the new one, which is recorded from then on; one
+// that does not come up there goes back, and keeps its old one. Leaders that die in between change
+// nothing of that.
 func TestNetworkOfAnotherAddress(t *testing.T) {
 	for _, tc := range []struct {
 		name string

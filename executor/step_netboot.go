@@ -9,8 +9,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// netboot reads the next boot device, sets it only if it is another, and reads it back. That converges, so
-// a new leader does the same. The boot mode stays as it is unless another one is asked for.
+// netboot reads the next boot device, sets it only if it is another, and reads it back. That
+// converges, so a new leader does the same. The boot mode stays as it is unless another one is
+// asked for.
 func (a *attempt) netboot(boot providers.BootController, s *holdfastv1.SetNetboot) action {
 	want := providers.BootDevice{Mode: s.GetMode(), Persistent: a.flag(s.GetPersistent(), "persistent")}
 	mode := a.param(s.GetBootMode(), "boot_mode")

@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// TestNetbootKeepsMode: a plan that names no boot mode, as the built-in ones, is done when the machine boots as it should, in the mode that it has.
+// TestNetbootKeepsMode: a plan that names no boot mode, as the built-in ones, is done when the
+// machine boots as it should, in the mode that it has.
 func TestNetbootKeepsMode(t *testing.T) {
 	t.Parallel()
 	boots := func(step *holdfastv1.SetNetboot, params map[string]string, now providers.BootDevice) string {

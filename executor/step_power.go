@@ -23,8 +23,8 @@ const (
 	proofSoftAgain = "soft_off_again_at" // the second request, where nobody knows of the first
 )
 
-// reboot picks how: through the BMC where there is a power button, in band where there is none or the
-// step says so.
+// reboot picks how: through the BMC where there is a power button, in band where there is none or
+// the step says so.
 func (a *attempt) reboot(s *holdfastv1.Reboot) (action, error) {
 	power, _ := a.provider.(providers.PowerController)
 	inspector, ok := a.provider.(providers.Inspector)
@@ -44,7 +44,8 @@ func (a *attempt) reboot(s *holdfastv1.Reboot) (action, error) {
 				return nil, err
 			}
 			seen := map[string]string{proofPower: string(state)}
-			// A host that does not answer has no boot id to compare: then the power itself is the evidence.
+			// A host that does not answer has no boot id to compare: then the power itself is the
+			// evidence.
 			if f, err := inspector.Inspect(ctx, a.machine); err == nil && f.BootID != "" {
 				seen[proofBootID] = f.BootID
 			}
@@ -75,7 +76,8 @@ func (a *attempt) rebootBMC(ctx context.Context, power providers.PowerController
 	// Was it off already, or has an earlier leader turned it off, or even on again?
 	wasOff := a.before[proofPower] == string(providers.PowerOff) || a.seen[proofOffSeen] != ""
 	if !wasOff {
-		// One that was asked to power off may take its time, and nobody has pressed on: that comes after off was recorded.
+		// One that was asked to power off may take its time, and nobody has pressed on: that comes
+		// after off was recorded.
 		if a.adopted != nil && a.seen[proofSoftOff] == "" {
 			done := false
 			err := a.settle(ctx, func(ctx context.Context) (bool, error) {
@@ -99,7 +101,8 @@ func (a *attempt) rebootBMC(ctx context.Context, power providers.PowerController
 		}
 		a.prove(map[string]string{proofOffSeen: stamp(time.Now())})
 		if a.before[proofBootID] == "" || a.seen[proofSoftOff] != "" || a.bootsInstaller() {
-			// There will be no boot id to compare, or a soft off is recorded: that it was off must be, too, before it is on again.
+			// There will be no boot id to compare, or a soft off is recorded: that it was off must
+			// be, too, before it is on again.
 			if err := a.record(ctx, a.seen); err != nil {
 				return err
 			}
@@ -119,8 +122,9 @@ func (a *attempt) rebootBMC(ctx context.Context, power providers.PowerController
 	return a.poll(ctx, "the host to boot", a.bootedOrUnseen(inspector))
 }
 
-// bootedOrUnseen is booted, or the power alone where nobody could ever tell more: it was seen off, it is on, and for a while the BMC has known nothing
-// of the host. One that does tell of boots begins to within that while.
+// bootedOrUnseen is booted, or the power alone where nobody could ever tell more: it was seen off,
+// it is on, and for a while the BMC has known nothing of the host. One that does tell of boots
+// begins to within that while.
 func (a *attempt) bootedOrUnseen(inspector providers.Inspector) func(context.Context) (bool, error) {
 	var since time.Time
 	return func(ctx context.Context) (bool, error) {
@@ -141,8 +145,9 @@ func (a *attempt) bootedOrUnseen(inspector providers.Inspector) func(context.Con
 	}
 }
 
-// answersAsBefore returns an error for a host that answered before the attempt and does not now: it may be on its way down or
-// up, for minutes. That must not be taken for a host that nobody has touched.
+// answersAsBefore returns an error for a host that answered before the attempt and does not now: it
+// may be on its way down or up, for minutes. That must not be taken for a host that nobody has
+// touched.
 func (a *attempt) answersAsBefore(ctx context.Context, inspector providers.Inspector) error {
 	if a.before[proofBootID] == "" {
 		return nil
@@ -154,8 +159,8 @@ func (a *attempt) answersAsBefore(ctx context.Context, inspector providers.Inspe
 	return err
 }
 
-// booted reports whether the host is up with another boot id than before. Where no boot id could be seen before, up
-// after off is enough.
+// booted reports whether the host is up with another boot id than before. Where no boot id could be
+// seen before, up after off is enough.
 func (a *attempt) booted(ctx context.Context, inspector providers.Inspector) (bool, error) {
 	return a.bootedBy(inspector.Inspect(ctx, a.machine))
 }
@@ -163,7 +168,8 @@ func (a *attempt) booted(ctx context.Context, inspector providers.Inspector) (bo
 func (a *attempt) bootedBy(f providers.Facts, err error) (bool, error) {
 	if err != nil || !f.Reachable {
 		if err == nil && f.ReachableReason == "HostKeyMismatch" {
-			// Borne until the deadline: an initramfs that waits for a passphrase has a key of its own.
+			// Borne until the deadline: an initramfs that waits for a passphrase has a key of its
+			// own.
 			err = providers.Errorf(providers.Transient, "boot "+a.machine.GetMachineId(),
 				"what answers at %s has another host key than the one on record: if the host was installed anew, put the new key on record; if not, another host has its address", a.machine.GetSpec().GetSshEndpoint())
 		}

@@ -17,7 +17,8 @@ func (a *attempt) repave(imager providers.Imager, s *holdfastv1.RepaveImage) act
 	return action{do: func(ctx context.Context) error { return a.install(ctx, imager, spec) }}
 }
 
-// networkBoot is how the plan boots the machine from the network for this step, as the last step before it that says so; empty: none does.
+// networkBoot is how the plan boots the machine from the network for this step, as the last step
+// before it that says so; empty: none does.
 func (a *attempt) networkBoot() (mode string) {
 	for _, s := range a.plan.GetSteps() {
 		if s.GetName() == a.step.GetName() {
@@ -30,7 +31,8 @@ func (a *attempt) networkBoot() (mode string) {
 	return mode
 }
 
-// longStage is how long a stage of an install lasts before it is recorded as what is waited for: most are over sooner, and each note is an entry.
+// longStage is how long a stage of an install lasts before it is recorded as what is waited for:
+// most are over sooner, and each note is an entry.
 const longStage = 10 * time.Second
 
 // install starts the install of this attempt unless it was started, and waits for it.
@@ -65,7 +67,8 @@ func (a *attempt) install(ctx context.Context, imager providers.Imager, spec pro
 		}
 	}
 	stage, since := "", time.Now()
-	// A press that was taken, or not answered, may show late: it is not pressed again before. So may one of an earlier leader, whichever it was.
+	// A press that was taken, or not answered, may show late: it is not pressed again before. So
+	// may one of an earlier leader, whichever it was.
 	var pressed struct {
 		due string
 		at  time.Time
@@ -120,8 +123,9 @@ const proofMedium = "boot_medium"
 // endInstallTime bounds how long it is tried to end an install.
 const endInstallTime = 20 * time.Second
 
-// endInstall takes away what a machine was booted from to be installed, however the attempt has ended. When it is only the term that is over it does nothing: the next
-// leader goes on with the install.
+// endInstall takes away what a machine was booted from to be installed, however the attempt has
+// ended. When it is only the term that is over it does nothing: the next leader goes on with the
+// install.
 func (a *attempt) endInstall(ender providers.InstallEnder) {
 	ctx, stop := context.WithTimeout(a.whole, endInstallTime)
 	defer stop()

@@ -19,8 +19,9 @@ const (
 	proofLight     = "locator_light"
 )
 
-// rma takes a machine out: no workloads on it, its disks erased where that is asked for, shut down, off, and its locator light on for whoever pulls it. It
-// converges: what is done is left alone, and what cannot be looked at any more once the power is off is recorded before.
+// rma takes a machine out: no workloads on it, its disks erased where that is asked for, shut down,
+// off, and its locator light on for whoever pulls it. It converges: what is done is left alone, and
+// what cannot be looked at any more once the power is off is recorded before.
 func (a *attempt) rma(power providers.PowerController, s *holdfastv1.RmaAction) action {
 	wipe := a.flag(s.GetWipe(), "wipe")
 	return action{
@@ -58,8 +59,8 @@ func (a *attempt) rma(power providers.PowerController, s *holdfastv1.RmaAction) 
 	}
 }
 
-// spared refuses while workloads may be on the machine: it is a member of a cluster, as far as anybody knows, and was not drained, neither by
-// this run nor before.
+// spared refuses while workloads may be on the machine: it is a member of a cluster, as far as
+// anybody knows, and was not drained, neither by this run nor before.
 func (a *attempt) spared(force bool) error {
 	why := a.undisturbed()
 	if why == "" && !force {
@@ -98,7 +99,8 @@ func (a *attempt) undisturbed() string {
 	return ""
 }
 
-// wiped reports whether the disks are erased already: by this attempt under an earlier leader, or by one before it, after which a host can neither erase them again nor tell.
+// wiped reports whether the disks are erased already: by this attempt under an earlier leader, or
+// by one before it, after which a host can neither erase them again nor tell.
 func (a *attempt) wiped() bool {
 	for _, earlier := range a.status.GetAttempts() {
 		if by := earlier.GetEvidenceAfter()[proofWiped]; by != "" {
@@ -108,7 +110,8 @@ func (a *attempt) wiped() bool {
 	return a.seen[proofWiped] != ""
 }
 
-// wipe erases the disks: from within where the host can, else by the provider's installer. That it was done is recorded before the power goes off.
+// wipe erases the disks: from within where the host can, else by the provider's installer. That it
+// was done is recorded before the power goes off.
 func (a *attempt) wipe(ctx context.Context) error {
 	var by string
 	if host, ok := a.provider.(eraser); ok {
@@ -134,7 +137,8 @@ func (a *attempt) wipe(ctx context.Context) error {
 // lightTime bounds what is spent on a locator light.
 const lightTime = 30 * time.Second
 
-// light switches the locator light on, if there is one. A machine whose light is broken goes back all the same.
+// light switches the locator light on, if there is one. A machine whose light is broken goes back
+// all the same.
 func (a *attempt) light(ctx context.Context) {
 	l, ok := a.provider.(providers.Identifier)
 	if !ok {

@@ -17,7 +17,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// rack is a machine with a BMC and a host, and without an installer: the host erases its disks itself.
+// rack is a machine with a BMC and a host, and without an installer: the host erases its disks
+// itself.
 type rack struct {
 	providers.Inspector
 	providers.PowerController
@@ -113,8 +114,8 @@ func TestRma(t *testing.T) {
 	}
 }
 
-// The host is off, and cannot tell any more that its disks are erased: that is recorded before. At every boundary, and in the middle of the
-// erasing, the next leader goes on with what there is.
+// The host is off, and cannot tell any more that its disks are erased: that is recorded before. At
+// every boundary, and in the middle of the erasing, the next leader goes on with what there is.
 func TestRmaIsTakenOver(t *testing.T) {
 	for _, when := range []string{"in the middle", string(AfterIntent), string(AfterEffect), string(AfterEvidence)} {
 		t.Run(when, func(t *testing.T) {

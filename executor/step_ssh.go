@@ -13,8 +13,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// ssh runs a command durably: it is started once under the attempt's token, and whoever leads follows its
-// output from where the record ends.
+// ssh runs a command durably: it is started once under the attempt's token, and whoever leads
+// follows its output from where the record ends.
 func (a *attempt) ssh(exec providers.RemoteExecutor, s *holdfastv1.SshCommand) action {
 	return action{do: func(ctx context.Context) error {
 		cmd := providers.Command{Path: s.GetCommand(), Args: s.GetArgs(), Script: s.GetScript(), Env: a.environment(s.GetEnv()), User: s.GetUser()}
@@ -31,8 +31,9 @@ func (a *attempt) ssh(exec providers.RemoteExecutor, s *holdfastv1.SshCommand) a
 	}}
 }
 
-// environment returns a command the run's parameters beside its own variables, which win: "version" is HOLDFAST_PARAM_VERSION. They are never text of a
-// script. A parameter whose name makes no variable is left out.
+// environment returns a command the run's parameters beside its own variables, which win: "version"
+// is HOLDFAST_PARAM_VERSION. They are never text of a script. A parameter whose name makes no
+// variable is left out.
 func (a *attempt) environment(own map[string]string) map[string]string {
 	env := map[string]string{}
 	for name, value := range a.run.GetParams() {
@@ -101,8 +102,9 @@ func (a *attempt) command(ctx context.Context, exec providers.RemoteExecutor, wh
 	})
 }
 
-// unstarted asks the host about a start that failed: an answer that was lost says nothing, and the next attempt would start the command a
-// second time, under another token. It gives the error back when the command was not started, and cannot be any more.
+// unstarted asks the host about a start that failed: an answer that was lost says nothing, and the
+// next attempt would start the command a second time, under another token. It gives the error back
+// when the command was not started, and cannot be any more.
 func (a *attempt) unstarted(ctx context.Context, failed error, look func(context.Context) error, st *providers.CommandStatus) error {
 	if c := providers.ClassOf(failed); c != providers.Timeout && c != providers.Transient {
 		return failed
@@ -136,8 +138,8 @@ func (a *attempt) logged() int64 {
 // killTime bounds how long a command is tried to be killed.
 const killTime = 10 * time.Second
 
-// kill ends a command that nobody waits for any more: canceled, or out of time. When it is only the term that is
-// over it does nothing: the next leader goes on with the command.
+// kill ends a command that nobody waits for any more: canceled, or out of time. When it is only the
+// term that is over it does nothing: the next leader goes on with the command.
 func (a *attempt) kill(exec providers.RemoteExecutor) {
 	ctx, stop := context.WithTimeout(a.whole, killTime)
 	defer stop()
@@ -150,8 +152,9 @@ func (a *attempt) kill(exec providers.RemoteExecutor) {
 	}
 }
 
-// killLeftover ends the command of an attempt that an earlier leader left open, when the run was canceled meanwhile. To kill
-// is an effect like any other: the intent comes first, so that the record says whose it was.
+// killLeftover ends the command of an attempt that an earlier leader left open, when the run was
+// canceled meanwhile. To kill is an effect like any other: the intent comes first, so that the
+// record says whose it was.
 func (a *attempt) killLeftover(ctx context.Context) error {
 	p, err := a.providers.Of(a.machine)
 	if err != nil {

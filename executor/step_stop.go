@@ -14,7 +14,8 @@ type stopping struct {
 	grace time.Duration // else that is how long the operating system has
 }
 
-// stopping returns what a step asks for, else the run's parameter shutdown_seconds, else the configuration.
+// stopping returns what a step asks for, else the run's parameter shutdown_seconds, else the
+// configuration.
 func (a *attempt) stopping(force bool, seconds int32) stopping {
 	how := stopping{force, time.Duration(seconds) * time.Second}
 	if n, err := strconv.ParseUint(a.run.GetParams()["shutdown_seconds"], 10, 16); how.grace <= 0 && err == nil {
@@ -26,7 +27,8 @@ func (a *attempt) stopping(force bool, seconds int32) stopping {
 	return how
 }
 
-// powerOff asks the operating system first, unless forced, and presses the button when it does not listen.
+// powerOff asks the operating system first, unless forced, and presses the button when it does not
+// listen.
 func (a *attempt) powerOff(ctx context.Context, power providers.PowerController, how stopping) error {
 	isOff := func(ctx context.Context) (bool, error) { return a.powerIs(ctx, power, providers.PowerOff) }
 	if !how.force {
@@ -42,10 +44,12 @@ func (a *attempt) powerOff(ctx context.Context, power providers.PowerController,
 
 const waitSoftOff = "the operating system to power off"
 
-// softOff asks the operating system to power off and gives it its time. That it is asked, and until when it has, is recorded before the
-// request is sent, so a new leader does not ask again: it waits for the rest of the time. If the leader before it died before it recorded that the
-// BMC took the request, nobody may have asked. Then, and only if the machine is still on when the time is over, the system is asked once more, which is
-// recorded as well: a second request is harmless, and to cut the power of a system that was never asked is not.
+// softOff asks the operating system to power off and gives it its time. That it is asked, and until
+// when it has, is recorded before the request is sent, so a new leader does not ask again: it waits
+// for the rest of the time. If the leader before it died before it recorded that the BMC took the
+// request, nobody may have asked. Then, and only if the machine is still on when the time is over,
+// the system is asked once more, which is recorded as well: a second request is harmless, and to
+// cut the power of a system that was never asked is not.
 func (a *attempt) softOff(ctx context.Context, power providers.PowerController, isOff func(context.Context) (bool, error), grace time.Duration) (off bool, err error) {
 	until, err := time.Parse(time.RFC3339Nano, a.seen[proofSoftUntil])
 	if asked := err == nil; asked {
@@ -77,8 +81,8 @@ func (a *attempt) softOff(ctx context.Context, power providers.PowerController, 
 	return false, nil
 }
 
-// askOff asks the operating system to power off, and returns until when it has; the zero time if there is no such button. The evidence of that name has when it
-// is asked.
+// askOff asks the operating system to power off, and returns until when it has; the zero time if
+// there is no such button. The evidence of that name has when it is asked.
 func (a *attempt) askOff(ctx context.Context, power providers.PowerController, isOff func(context.Context) (bool, error), proof string, grace time.Duration) (time.Time, error) {
 	now := time.Now()
 	a.awaits(waitSoftOff)

@@ -26,8 +26,8 @@ func (l *lab) presses(run string) []string {
 	return ps
 }
 
-// An operating system that takes longer to power off than effects take to show is asked once, whoever leads when: a new leader gives it the
-// rest of its time, and no more.
+// An operating system that takes longer to power off than effects take to show is asked once,
+// whoever leads when: a new leader gives it the rest of its time, and no more.
 func TestSoftOffIsAskedForOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -82,7 +82,8 @@ func TestSoftOffIsAskedForOnce(t *testing.T) {
 	}
 }
 
-// A step that has less time than operating systems are given has time left for the button all the same, also under the next leader.
+// A step that has less time than operating systems are given has time left for the button all the
+// same, also under the next leader.
 func TestSoftOffLeavesTimeForTheButton(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -107,8 +108,9 @@ func TestSoftOffLeavesTimeForTheButton(t *testing.T) {
 	}
 }
 
-// TestSoftOffThatNobodyKnowsOf: the leader died between the record and the request. The system is asked again when its time is over, once, and the
-// evidence has both; the power is cut only if it does not listen then.
+// TestSoftOffThatNobodyKnowsOf: the leader died between the record and the request. The system is
+// asked again when its time is over, once, and the evidence has both; the power is cut only if it
+// does not listen then.
 func TestSoftOffThatNobodyKnowsOf(t *testing.T) {
 	for _, tt := range []struct {
 		name     string

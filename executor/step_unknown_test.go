@@ -36,8 +36,8 @@ func (d *unheard) SetPower(ctx context.Context, op providers.Op, m providers.Mac
 	return providers.Errorf(providers.Timeout, "press "+string(a), "%w", errors.New("the BMC reboots"))
 }
 
-// A press whose answer did not come is no failure: the machine is looked at, and nothing is pressed twice. One that does not show in time is
-// tried again.
+// A press whose answer did not come is no failure: the machine is looked at, and nothing is pressed
+// twice. One that does not show in time is tried again.
 func TestAPressWithoutAnAnswer(t *testing.T) {
 	cycle, reboot := &holdfastv1.Power{Action: "cycle", Force: true}, &holdfastv1.Reboot{Mode: "bmc", Force: true}
 	for _, tc := range []struct {

@@ -28,8 +28,9 @@ func (p *unseen) Inspect(ctx context.Context, m providers.Machine) (providers.Fa
 	return providers.Facts{ReachableReason: p.why, ReachableUnknown: true, BMCReachable: p.bmc, BMCReason: "IPMIOK"}, err
 }
 
-// A reboot of a machine that nobody can speak with ends when its power was off and is on, and says that this is all that is known. Where there is
-// somebody to ask who only cannot be asked now, or the BMC itself is silent, it does not.
+// A reboot of a machine that nobody can speak with ends when its power was off and is on, and says
+// that this is all that is known. Where there is somebody to ask who only cannot be asked now, or
+// the BMC itself is silent, it does not.
 func TestRebootThatNobodySees(t *testing.T) {
 	for _, tt := range []struct {
 		name string

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// A host that boots for longer than effects take to show looks like one that is on and does not answer. The next leader
-// must wait for it, and neither press again nor give the attempt up.
+// A host that boots for longer than effects take to show looks like one that is on and does not
+// answer. The next leader must wait for it, and neither press again nor give the attempt up.
 func TestTakeOverWhileHostBoots(t *testing.T) {
 	for _, k := range []struct {
 		name string

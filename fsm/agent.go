@@ -19,7 +19,8 @@ const (
 	agentExpired    = "AgentExpired"
 )
 
-// moveAgent moves the agent facet (machine registration §State Machine). It is one history entry; the condition AgentReady follows.
+// moveAgent moves the agent facet (machine registration §State Machine). It is one history entry;
+// the condition AgentReady follows.
 func (t *tx) moveAgent(m *holdfastv1.Machine, to holdfastv1.Agent_State, by, comment string) {
 	s := m.GetStatus()
 	if m.Agent == nil {
@@ -53,8 +54,8 @@ func (t *tx) poolOpen(id string) (*holdfastv1.Pool, bool) {
 	return p, ok && (p.GetDeclared() || p.GetStatus() != holdfastv1.Pool_ARCHIVED)
 }
 
-// createAgentMachine makes a machine that awaits its agent, with the agent's token. A machine of the same pool whose agent is not there
-// may await it again, with another token.
+// createAgentMachine makes a machine that awaits its agent, with the agent's token. A machine of
+// the same pool whose agent is not there may await it again, with another token.
 func (t *tx) createAgentMachine(c *internalv1.CreateAgentMachine) (*holdfastv1.Machine, *Error) {
 	pool, ok := t.poolOpen(c.GetPool())
 	if !ok {
@@ -105,7 +106,8 @@ func (t *tx) newMachineRecord(id, pool string) *holdfastv1.Machine {
 		Status: &holdfastv1.MachineStatus{NodeState: holdfastv1.Node_PENDING}}
 }
 
-// genericProvider is the provider of agents and pools that name none (machine registration §Fields).
+// genericProvider is the provider of agents and pools that name none (machine registration
+// §Fields).
 const genericProvider = "generic"
 
 func firstOf(values ...string) string {
@@ -117,8 +119,9 @@ func firstOf(values ...string) string {
 	return ""
 }
 
-// registerAgent makes a machine registered, whatever it was: its identity and history stay. A machine that is new is made on the fly, but
-// not for a token that is good for one machine alone: that one was deleted.
+// registerAgent makes a machine registered, whatever it was: its identity and history stay. A
+// machine that is new is made on the fly, but not for a token that is good for one machine alone:
+// that one was deleted.
 func (t *tx) registerAgent(c *internalv1.RegisterAgent) (*holdfastv1.Machine, *Error) {
 	in := c.GetAgent()
 	if err := Invalid(checkAgent(in)); err != nil {
@@ -192,8 +195,9 @@ func checkAgent(in *holdfastv1.RegisterAgentRequest) []FieldViolation {
 	return bad
 }
 
-// reviveMachine grants the lease of a machine that gives a heartbeat without having one: any that is known, pending or of the
-// inventory alone (docs/clients.md, 000). One that has expired registers again first.
+// reviveMachine grants the lease of a machine that gives a heartbeat without having one: any that
+// is known, pending or of the inventory alone (docs/clients.md, 000). One that has expired
+// registers again first.
 func (t *tx) reviveMachine(id string) *internalv1.Lease {
 	m, ok := t.machines.get(id)
 	if !ok || m.GetStatus().GetAgentState() == holdfastv1.Agent_EXPIRED {
@@ -214,7 +218,8 @@ func (t *tx) agentReady(id string) {
 	}
 }
 
-// agentExpired takes a machine whose agent was not heard for too long, or never, for lost. Identity, inventory and history stay.
+// agentExpired takes a machine whose agent was not heard for too long, or never, for lost.
+// Identity, inventory and history stay.
 func (t *tx) agentExpired(l *internalv1.Lease) {
 	m, ok := t.machines.get(l.GetRef().GetId())
 	if !ok {
@@ -228,7 +233,8 @@ func (t *tx) agentExpired(l *internalv1.Lease) {
 	t.putMachine(m)
 }
 
-// whole returns a machine as it is shown: with what is computed, and with what lies in the lease of its agent.
+// whole returns a machine as it is shown: with what is computed, and with what lies in the lease of
+// its agent.
 func (s *state) whole(m *holdfastv1.Machine) *holdfastv1.Machine {
 	if a := m.GetAgent(); a != nil {
 		if l, ok := s.lease(internalv1.LeaseRef_MACHINE, m.GetMachineId()); ok && !l.GetGone() {
@@ -239,7 +245,8 @@ func (s *state) whole(m *holdfastv1.Machine) *holdfastv1.Machine {
 	return derive(m, s.meta.GetNow())
 }
 
-// lastKeepalive returns when a machine was heard last; nil when it was not since it registered, which is no keepalive.
+// lastKeepalive returns when a machine was heard last; nil when it was not since it registered,
+// which is no keepalive.
 func lastKeepalive(l *internalv1.Lease) *timestamppb.Timestamp {
 	if l.GetGone() || !l.GetReady() && !l.GetLastSeen().AsTime().After(l.GetGrantedAt().AsTime()) {
 		return nil

@@ -7,14 +7,15 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// hardwarePaths lists what an agent may say of the node facet: what a look at the hardware tells. Host name and address of its machine it
-// has fields of its own for.
+// hardwarePaths lists what an agent may say of the node facet: what a look at the hardware tells.
+// Host name and address of its machine it has fields of its own for.
 func hardwarePaths() []string {
 	return []string{"vendor", "model", "serial_number", "system_uuid", "arch", "boot_mode"}
 }
 
-// takeFacts takes over what an agent says of its machine. What is another than before is one history entry. None of it claims anything: MAC
-// addresses and serial numbers that belong to one machine alone are those of the inventory.
+// takeFacts takes over what an agent says of its machine. What is another than before is one
+// history entry. None of it claims anything: MAC addresses and serial numbers that belong to one
+// machine alone are those of the inventory.
 func (t *tx) takeFacts(m *holdfastv1.Machine, in *holdfastv1.RegisterAgentRequest) {
 	a, d := m.GetAgent(), factDiff{again: m.GetAgent().GetRegisteredAt() != nil}
 	text := func(name string, field *string, is string) {

@@ -74,8 +74,8 @@ func TestWhatAnAgentFindsIsKept(t *testing.T) {
 	}
 }
 
-// TestAgentsDoNotSetWhatIsNotTheirs: tags, workflow and group are for people, whatever an agent sends; what people knew and an agent
-// contradicts is in the history.
+// TestAgentsDoNotSetWhatIsNotTheirs: tags, workflow and group are for people, whatever an agent
+// sends; what people knew and an agent contradicts is in the history.
 func TestAgentsDoNotSetWhatIsNotTheirs(t *testing.T) {
 	p := gpuPool(t)
 	register(t, p, "m-2", ready)

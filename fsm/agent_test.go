@@ -22,7 +22,8 @@ func awaitOp(id string) *internalv1.CreateAgentMachine {
 	return &internalv1.CreateAgentMachine{MachineId: id, Pool: "gpu", PendingTtlMs: 3_600_000, Token: storedToken("t-"+id, "secret of "+id)}
 }
 
-// TestAgentStates follows the state machine of the document: pending, registered, ready, and what ends each.
+// TestAgentStates follows the state machine of the document: pending, registered, ready, and what
+// ends each.
 func TestAgentStates(t *testing.T) {
 	p := gpuPool(t)
 	m := do(t, p, awaitOp("m-2")).(*holdfastv1.Machine)
@@ -79,7 +80,8 @@ func TestAgentStates(t *testing.T) {
 	}
 }
 
-// TestKeepaliveMakesAnyKnownMachineReady: also one that has never registered (docs/clients.md, 000).
+// TestKeepaliveMakesAnyKnownMachineReady: also one that has never registered (docs/clients.md,
+// 000).
 func TestKeepaliveMakesAnyKnownMachineReady(t *testing.T) {
 	p := gpuPool(t)
 	do(t, p, awaitOp("m-2"))
@@ -154,7 +156,8 @@ func TestAgentRefusals(t *testing.T) {
 	bad.Agent.Hostname = "two\nlines"
 	refused(t, p, bad, fsm.InvalidArgument, "INVALID_FIELD")
 
-	// One token, one machine: what was deleted does not come back by itself. A pool's token brings machines that nobody knows.
+	// One token, one machine: what was deleted does not come back by itself. A pool's token brings
+	// machines that nobody knows.
 	for role, want := range map[holdfastv1.Role_Value]string{holdfastv1.Role_AGENT: "MACHINE_NOT_FOUND", holdfastv1.Role_POOL_AGENT: ""} {
 		c := fsmtest.Command(agentOp("m-new-"+role.String(), "gpu")) // the order of a map is none
 		c.Origin = &internalv1.Origin{Role: role, Pools: []string{"gpu"}}

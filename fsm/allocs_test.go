@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// The budgets of what is done most, in allocations: what it takes today and a fifth more, so that a hot path does not grow unnoticed. Raise one
-// only with a reason.
+// The budgets of what is done most, in allocations: what it takes today and a fifth more, so that a
+// hot path does not grow unnoticed. Raise one only with a reason.
 const (
 	budgetStart  = 220 // a StartRun applied, with its history, event and audit
 	budgetGet    = 30  // a machine read
@@ -65,7 +65,8 @@ func registered(n int) *fsmtest.Peer {
 	return p
 }
 
-// TestAllocsOfSnapshots: what every row of millions costs is what a restore, a start and the check of a backup cost.
+// TestAllocsOfSnapshots: what every row of millions costs is what a restore, a start and the check
+// of a backup cost.
 func TestAllocsOfSnapshots(t *testing.T) {
 	files := map[int][]byte{}
 	for _, n := range []int{1000, 2000} {

@@ -8,8 +8,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// archiveRun takes the steps and the log out of a run that has ended. What names it, what became of it and its request id stay for ever: a request
-// that is repeated years later must still find it. Nobody sees an event: nothing happened to the run.
+// archiveRun takes the steps and the log out of a run that has ended. What names it, what became of
+// it and its request id stay for ever: a request that is repeated years later must still find it.
+// Nobody sees an event: nothing happened to the run.
 func (t *tx) archiveRun(c *internalv1.ArchiveRun) *Error {
 	run, ok := t.runs.get(c.GetRunId())
 	switch {

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// activeStep returns a run that is at a step, and that step. Executor commands name both, so that one
-// that was proposed before something else happened finds out.
+// activeStep returns a run that is at a step, and that step. Executor commands name both, so that
+// one that was proposed before something else happened finds out.
 func (t *tx) activeStep(runID, step string) (*holdfastv1.Run, *holdfastv1.StepStatus, *Error) {
 	run, ok := t.runs.get(runID)
 	if !ok {
@@ -52,7 +52,8 @@ func (t *tx) beginAttempt(c *internalv1.BeginAttempt) (*holdfastv1.Run, *Error) 
 		return nil, err
 	}
 	last, msg := lastAttempt(step), ""
-	// An open one is taken over all the same: who ends on the host what it has begun must be recorded.
+	// An open one is taken over all the same: who ends on the host what it has begun must be
+	// recorded.
 	if run.GetCancelRequestedAt() != nil && !Open(last) {
 		return nil, refuse(FailedPrecondition, ReasonCancelRequested, "run %s is being canceled: no attempt begins", run.GetRunId())
 	}
@@ -87,8 +88,8 @@ func (t *tx) beginAttempt(c *internalv1.BeginAttempt) (*holdfastv1.Run, *Error) 
 	return run, nil
 }
 
-// openAttempt returns the run, step and attempt that a progress note or an outcome is about. Only the
-// leader that began an attempt last may say what became of it.
+// openAttempt returns the run, step and attempt that a progress note or an outcome is about. Only
+// the leader that began an attempt last may say what became of it.
 func (t *tx) openAttempt(runID, stepName string, number int32) (*holdfastv1.Run, *holdfastv1.StepStatus, *holdfastv1.Attempt, *Error) {
 	run, step, err := t.activeStep(runID, stepName)
 	if err != nil {
@@ -139,8 +140,8 @@ func mergeEvidence(a *holdfastv1.Attempt, seen map[string]string) {
 	maps.Copy(a.EvidenceAfter, seen)
 }
 
-// endAttempt records the outcome of an attempt and derives what becomes of the step, the run and the
-// machine (bare-metal API §Run State Machine).
+// endAttempt records the outcome of an attempt and derives what becomes of the step, the run and
+// the machine (bare-metal API §Run State Machine).
 func (t *tx) endAttempt(c *internalv1.EndAttempt) (*holdfastv1.Run, *Error) {
 	if c.GetOutcome() == holdfastv1.Attempt_OUTCOME_UNSPECIFIED {
 		return nil, invalid("outcome", "is required")

@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// maxAudit bounds how many audit events are kept: 80 MB or so. It is a constant because every peer must keep the same events.
+// maxAudit bounds how many audit events are kept: 80 MB or so. It is a constant because every peer
+// must keep the same events.
 const maxAudit = 1 << 18
 
 // MaxDenials bounds how many events one RecordDenials carries.
@@ -36,8 +37,8 @@ func auditSchema() *schema[*holdfastv1.AuditEvent] {
 	}
 }
 
-// addAudit writes down what somebody asked for and what became of it, once for each command that has an origin. A replay is
-// one too: it was a call.
+// addAudit writes down what somebody asked for and what became of it, once for each command that
+// has an origin. A replay is one too: it was a call.
 func (t *tx) addAudit(about concern, value proto.Message, err *Error) {
 	o := t.cmd.GetOrigin()
 	e := &holdfastv1.AuditEvent{At: t.now, Principal: t.cmd.GetPrincipal(), Source: o.GetSource(), Peer: o.GetPeer(), Method: o.GetMethod(),
@@ -62,8 +63,8 @@ func made(value proto.Message) string {
 	return ""
 }
 
-// chainAudit adds an event to the chain. Sequences count from 1 without a hole, and each hash covers the one before: that is how it
-// is proved that none is missing.
+// chainAudit adds an event to the chain. Sequences count from 1 without a hole, and each hash
+// covers the one before: that is how it is proved that none is missing.
 func (t *tx) chainAudit(e *holdfastv1.AuditEvent) {
 	for _, s := range []*string{&e.Source, &e.Peer, &e.Method, &e.RequestId, &e.Outcome, &e.Reason} {
 		*s = clip(*s, maxAuditText)
@@ -98,8 +99,9 @@ func clip(s string, most int) string {
 	return s[:cut] + dots
 }
 
-// recordDenials writes events of calls that were refused before they became commands: by policy, or because nobody knows who
-// calls. They are not taken for more than that: they cannot say that something was done.
+// recordDenials writes events of calls that were refused before they became commands: by policy, or
+// because nobody knows who calls. They are not taken for more than that: they cannot say that
+// something was done.
 func (t *tx) recordDenials(c *internalv1.RecordDenials) *Error {
 	if n := len(c.GetEvents()); n > MaxDenials {
 		return invalid("events", "are %d, at most %d are allowed", n, MaxDenials)
@@ -121,12 +123,14 @@ func (t *tx) recordDenials(c *internalv1.RecordDenials) *Error {
 	return nil
 }
 
-// Audit returns the sequences of the oldest and the newest audit event that are kept, and the newest's hash; zero when there was none.
+// Audit returns the sequences of the oldest and the newest audit event that are kept, and the
+// newest's hash; zero when there was none.
 func (v *View) Audit() (first, last uint64, hash []byte) {
 	return v.meta.GetFirstAudit(), v.meta.GetLastAudit(), append([]byte(nil), v.meta.GetAuditHash()...)
 }
 
-// AuditEvents returns the audit events below a sequence number, newest first; from the newest on when before is zero.
+// AuditEvents returns the audit events below a sequence number, newest first; from the newest on
+// when before is zero.
 func (v *View) AuditEvents(before uint64) iter.Seq[*holdfastv1.AuditEvent] {
 	if before == 0 {
 		before = ^uint64(0)
@@ -134,8 +138,9 @@ func (v *View) AuditEvents(before uint64) iter.Seq[*holdfastv1.AuditEvent] {
 	return v.audit.descend("", ordered(before))
 }
 
-// AuditAfter returns at most limit audit events above a sequence number, oldest first; from the oldest that is kept when it is zero. A
-// number that is too old to go on from, or that was never given out, is OutOfRange: a hole would look like a broken chain.
+// AuditAfter returns at most limit audit events above a sequence number, oldest first; from the
+// oldest that is kept when it is zero. A number that is too old to go on from, or that was never
+// given out, is OutOfRange: a hole would look like a broken chain.
 func (v *View) AuditAfter(seq uint64, limit int) ([]*holdfastv1.AuditEvent, error) {
 	first, last := v.meta.GetFirstAudit(), v.meta.GetLastAudit()
 	if seq > 0 && (seq+1 < first || seq > last) {

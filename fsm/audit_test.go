@@ -152,8 +152,8 @@ func TestAuditQueries(t *testing.T) {
 	}
 }
 
-// TestAuditChainAlwaysVerifies draws logs and restores peers in between: exactly one event for each command with an origin, and a chain
-// that verifies at any time.
+// TestAuditChainAlwaysVerifies draws logs and restores peers in between: exactly one event for each
+// command with an origin, and a chain that verifies at any time.
 func TestAuditChainAlwaysVerifies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, g := furnished(), &fsmtest.Generator{Chooser: drawn{t}}
@@ -187,8 +187,8 @@ func TestAuditChainAlwaysVerifies(t *testing.T) {
 	})
 }
 
-// TestAuditChainNoticesEveryChange changes one field of one event, leaves one out, swaps two: each is found, at the right place. Events
-// that went through JSON verify.
+// TestAuditChainNoticesEveryChange changes one field of one event, leaves one out, swaps two: each
+// is found, at the right place. Events that went through JSON verify.
 func TestAuditChainNoticesEveryChange(t *testing.T) {
 	p := lived(5, 150)
 	events, err := p.View().AuditAfter(0, 1<<20)
@@ -268,7 +268,8 @@ func TestAuditChainNoticesEveryChange(t *testing.T) {
 	}
 }
 
-// TestAuditHashIsStable pins the layout: whoever has exported events must be able to verify them for ever.
+// TestAuditHashIsStable pins the layout: whoever has exported events must be able to verify them
+// for ever.
 func TestAuditHashIsStable(t *testing.T) {
 	e := &holdfastv1.AuditEvent{Sequence: 2, At: timestamppb.New(time.Unix(1_769_699_400, 5)), Principal: "token:ci", Source: "10.0.0.1:5000", Peer: "p1",
 		Method: "/holdfast.v1.RunService/StartRun", Resource: "machines/m-1", RequestId: "r-1", Outcome: "OK", Index: 77, Count: 1,
@@ -283,7 +284,8 @@ func TestAuditHashIsStable(t *testing.T) {
 	}
 }
 
-// TestAuditKeepsSoMany fills the trail over its bound: the oldest go, what is left verifies, and a number that is too old is refused.
+// TestAuditKeepsSoMany fills the trail over its bound: the oldest go, what is left verifies, and a
+// number that is too old is refused.
 func TestAuditKeepsSoMany(t *testing.T) {
 	const kept = 1 << 18
 	p := overflowing(t, kept+1500)

@@ -4,7 +4,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// minDeadServer is the shortest time after which a peer may count as gone for good, in milliseconds: a reboot of its host takes longer.
+// minDeadServer is the shortest time after which a peer may count as gone for good, in
+// milliseconds: a reboot of its host takes longer.
 const minDeadServer = 60_000
 
 // setAutopilot replaces the rules by which leaders change the membership by themselves.

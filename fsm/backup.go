@@ -19,9 +19,11 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// A snapshot file is a snapshot of the state that tells what it is: backupMagic, an internalv1.BackupHeader (length-delimited), the stream of
-// Snapshot.WriteTo compressed with zstd and cut into frames (a varint with the length, the bytes; a length of zero ends them), and the SHA-256 of
-// all that comes before it. Whoever has it has hashes of tokens and sealed secrets, but no key that opens them.
+// A snapshot file is a snapshot of the state that tells what it is: backupMagic, an
+// internalv1.BackupHeader (length-delimited), the stream of Snapshot.WriteTo compressed with zstd
+// and cut into frames (a varint with the length, the bytes; a length of zero ends them), and the
+// SHA-256 of all that comes before it. Whoever has it has hashes of tokens and sealed secrets, but
+// no key that opens them.
 const (
 	backupMagic  = "HOLDFAST-SNAPSHOT\n"
 	backupFormat = 1
@@ -90,23 +92,27 @@ func (f *frameWriter) end() error {
 	return err
 }
 
-// Backup is a snapshot file that has been read to its end: its sum is right, and every record in it decodes.
+// Backup is a snapshot file that has been read to its end: its sum is right, and every record in it
+// decodes.
 type Backup struct {
 	Header *internalv1.BackupHeader
 	state  *state
 	tables []TableCount
 }
 
-// ReadBackup reads a snapshot file. It fails for one that is damaged or cut off, or that a newer build has written.
+// ReadBackup reads a snapshot file. It fails for one that is damaged or cut off, or that a newer
+// build has written.
 func ReadBackup(r io.Reader) (*Backup, error) { return readBackup(r, true) }
 
-// CheckedBackup is what a snapshot file says of itself that has been read to its end, as a Backup has.
+// CheckedBackup is what a snapshot file says of itself that has been read to its end, as a Backup
+// has.
 type CheckedBackup struct {
 	Header *internalv1.BackupHeader
 	Tables []TableCount // in the order of the file
 }
 
-// CheckBackup fails as ReadBackup does, for everything that that fails for, but keeps nothing: it takes a third of the time and little memory.
+// CheckBackup fails as ReadBackup does, for everything that that fails for, but keeps nothing: it
+// takes a third of the time and little memory.
 func CheckBackup(r io.Reader) (*CheckedBackup, error) {
 	b, err := readBackup(r, false)
 	if err != nil {
@@ -115,7 +121,8 @@ func CheckBackup(r io.Reader) (*CheckedBackup, error) {
 	return &CheckedBackup{Header: b.Header, Tables: b.tables}, nil
 }
 
-// SumBackup looks at the sum of a snapshot file only: it says in a moment whether the file is as it was written.
+// SumBackup looks at the sum of a snapshot file only: it says in a moment whether the file is as it
+// was written.
 func SumBackup(file []byte) error {
 	if !bytes.HasPrefix(file, []byte(backupMagic)) {
 		return errNoBackup
@@ -178,7 +185,8 @@ func cutOff(err error) error {
 	return err
 }
 
-// damaged says of the decoder's errors what they mean. Others say it by themselves, or mean something else.
+// damaged says of the decoder's errors what they mean. Others say it by themselves, or mean
+// something else.
 func damaged(err error) error {
 	for _, e := range []error{zstd.ErrCRCMismatch, zstd.ErrMagicMismatch, zstd.ErrWindowSizeExceeded, zstd.ErrReservedBlockType, zstd.ErrCompressedSizeTooBig, zstd.ErrDecoderSizeExceeded} {
 		if errors.Is(err, e) {
@@ -279,7 +287,8 @@ func (b *Backup) View() *View {
 	return &View{state: b.state, codec: newLogCodec(), decoded: newPlanCache()}
 }
 
-// SealedUnder returns the ids of the keys that secrets and the issuer's keys are sealed under, sorted.
+// SealedUnder returns the ids of the keys that secrets and the issuer's keys are sealed under,
+// sorted.
 func (v *View) SealedUnder() []string { return v.sealedUnder() }
 
 func (s *state) sealedUnder() []string {

@@ -7,8 +7,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// noteBackup takes note that a snapshot is in safety. The newest one counts, and none is newer than now: a clock that is wrong
-// once would keep silent for years whoever watches for backups that stay away.
+// noteBackup takes note that a snapshot is in safety. The newest one counts, and none is newer than
+// now: a clock that is wrong once would keep silent for years whoever watches for backups that stay
+// away.
 func (t *tx) noteBackup(c *internalv1.NoteBackup) *Error {
 	if c.GetSaved() == nil {
 		return nil

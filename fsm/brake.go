@@ -7,14 +7,16 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// A plan that is wrong is wrong on every machine it is run on. When the last runs of a plan fail the same way on several
-// machines, and on most of them, its further runs wait until an operator has looked (docs/concepts.md, the fleet brake).
+// A plan that is wrong is wrong on every machine it is run on. When the last runs of a plan fail
+// the same way on several machines, and on most of them, its further runs wait until an operator
+// has looked (docs/concepts.md, the fleet brake).
 const (
 	brakeWindow   = 20 // runs that are looked at
 	brakeMachines = 5  // so many machines at least: one bad machine that is tried again and again is not the plan's fault
 )
 
-// noteOutcome puts the end of a run on the record of its plan, and holds the plan when there are too many like it.
+// noteOutcome puts the end of a run on the record of its plan, and holds the plan when there are
+// too many like it.
 func (t *tx) noteOutcome(run *holdfastv1.Run) {
 	p, ok := t.plans.get(run.GetPlanId())
 	if !ok || !braked(p) || run.GetObserved() || run.GetPhase() == holdfastv1.Run_CANCELED || slices.Contains([]string{reasonRestored, reasonRecovered}, run.GetError().GetReason()) {

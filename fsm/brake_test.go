@@ -84,7 +84,8 @@ func TestBrake(t *testing.T) {
 	}
 }
 
-// The intent of a run and the brake of its plan race: whichever is first in the log wins. A run that has begun goes on to its end, by whichever leader.
+// The intent of a run and the brake of its plan race: whichever is first in the log wins. A run
+// that has begun goes on to its end, by whichever leader.
 func TestBrakeAgainstIntent(t *testing.T) {
 	for _, first := range []string{"intent", "brake"} {
 		t.Run(first, func(t *testing.T) {

@@ -8,7 +8,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// CanonicalType returns a run type as it is stored: upper case with underscores (docs/clients.md, 002).
+// CanonicalType returns a run type as it is stored: upper case with underscores (docs/clients.md,
+// 002).
 func CanonicalType(s string) (string, bool) {
 	c := strings.ToUpper(strings.ReplaceAll(s, "-", "_"))
 	return c, DefaultPlanID(c) != ""
@@ -31,11 +32,13 @@ func DefaultPlanID(canonicalType string) string {
 	return ""
 }
 
-// DefaultPlans returns the built-in plans: one per run type (docs/clients.md, 002), and one for each thing that operators do to a
-// single machine. The first leader stores them, so that every peer has the same ones whatever its version.
+// DefaultPlans returns the built-in plans: one per run type (docs/clients.md, 002), and one for
+// each thing that operators do to a single machine. The first leader stores them, so that every
+// peer has the same ones whatever its version.
 func DefaultPlans() []*holdfastv1.Plan { return append(typePlans(), verbPlans()...) }
 
-// verbPlans are what `holdfast machine power`, `boot-device`, `inspect` and the other verbs of one machine run.
+// verbPlans are what `holdfast machine power`, `boot-device`, `inspect` and the other verbs of one
+// machine run.
 func verbPlans() []*holdfastv1.Plan {
 	plan := func(name, display string, seconds int32, step *holdfastv1.Step) *holdfastv1.Plan {
 		step.Name, step.TimeoutSeconds, step.MaxRetries = name, seconds, proto.Int32(2)

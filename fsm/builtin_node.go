@@ -6,11 +6,13 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// The scripts of the built-in plans that run on nodes of a Kubernetes cluster, as root, as durable commands. A parameter of the run reaches them as an
-// environment variable (HOLDFAST_PARAM_VERSION) and never as text of the script.
+// The scripts of the built-in plans that run on nodes of a Kubernetes cluster, as root, as durable
+// commands. A parameter of the run reaches them as an environment variable (HOLDFAST_PARAM_VERSION)
+// and never as text of the script.
 
-// onNode finds the node's name, and credentials that may do something to it: those that the step's KUBECONFIG names, an administrator's where there are
-// some on the host, and else the kubelet's own.
+// onNode finds the node's name, and credentials that may do something to it: those that the step's
+// KUBECONFIG names, an administrator's where there are some on the host, and else the kubelet's
+// own.
 const onNode = `set -eu
 complain() { echo "$1" >&2; return 1; }
 node="$(hostname | tr '[:upper:]' '[:lower:]')"
@@ -25,14 +27,15 @@ const needsKubectl = `command -v kubectl >/dev/null || complain 'this host is a 
 
 const drainNode = `kubectl drain "$node" --ignore-daemonsets --delete-emptydir-data --timeout=`
 
-// drainCheck drains a host that is a node. One that is none has nothing to drain; one of which nobody can tell is not taken for drained.
+// drainCheck drains a host that is a node. One that is none has nothing to drain; one of which
+// nobody can tell is not taken for drained.
 const drainCheck = onNode + `if [ ! -e /etc/kubernetes/kubelet.conf ]; then
   echo 'this host is no node of a cluster: there is nothing to drain'
 else
   ` + needsKubectl + "  " + drainNode + "300s\nfi\n"
 
-// upgradeKubelet brings the host to a version, else to the newest of its package repository, which has one minor version (pkgs.k8s.io). kubeadm
-// comes first: it knows what the newer kubelet wants.
+// upgradeKubelet brings the host to a version, else to the newest of its package repository, which
+// has one minor version (pkgs.k8s.io). kubeadm comes first: it knows what the newer kubelet wants.
 const upgradeKubelet = `set -eu
 complain() { echo "$1" >&2; return 1; }
 version="${HOLDFAST_PARAM_VERSION:-}"

@@ -106,7 +106,8 @@ func TestCancel(t *testing.T) {
 		cancel(t, p, run)
 		p.Lead(4)
 		refused(t, p, &internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 2}, fsm.Aborted, fsm.ReasonAttemptMismatch)
-		// The next leader takes it over before it kills what runs on the host: that has to be recorded.
+		// The next leader takes it over before it kills what runs on the host: that has to be
+		// recorded.
 		do(t, p, &internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 1})
 		r := do(t, p, &internalv1.AbortRun{RunId: run, Phase: holdfastv1.Run_CANCELED, Error: &holdfastv1.RunError{Reason: "Canceled", Message: "gone"}}).(*holdfastv1.Run)
 		a := r.GetSteps()[0].GetAttempts()[0]

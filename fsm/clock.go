@@ -10,9 +10,11 @@ import (
 )
 
 const (
-	// maxAhead is how far a leader's wall clock may be ahead of the record and still be followed at once.
+	// maxAhead is how far a leader's wall clock may be ahead of the record and still be followed at
+	// once.
 	maxAhead = 10 * time.Minute
-	// believeAfter is when a wall clock that stayed equally far ahead is followed: the cluster was down, and the clock is right.
+	// believeAfter is when a wall clock that stayed equally far ahead is followed: the cluster was
+	// down, and the clock is right.
 	believeAfter = 15 * time.Minute
 )
 
@@ -27,8 +29,9 @@ func (s *state) tick(c *internalv1.Command) {
 	}
 }
 
-// tickBounded keeps one wrong wall clock from moving the record far: time passes at the pace of leaders' monotonic
-// clocks, at half of it while the wall clock is behind, so that this comes up with the record.
+// tickBounded keeps one wrong wall clock from moving the record far: time passes at the pace of
+// leaders' monotonic clocks, at half of it while the wall clock is behind, so that this comes up
+// with the record.
 func (s *state) tickBounded(c *internalv1.Command, at, now time.Time) {
 	k := s.meta.GetClock()
 	if k == nil {
@@ -55,7 +58,8 @@ func (s *state) tickBounded(c *internalv1.Command, at, now time.Time) {
 	s.meta.Now = timestamppb.New(next)
 }
 
-// believed reports whether a wall clock far ahead is right after all. It notes what it has seen of it.
+// believed reports whether a wall clock far ahead is right after all. It notes what it has seen of
+// it.
 func (s *state) believed(k *internalv1.Clock, ahead, passed time.Duration) bool {
 	if had := time.Duration(k.GetAheadMs()) * time.Millisecond; had == 0 || (ahead-had).Abs() > maxAhead {
 		k.AheadMs, k.HeldMs, k.Leader = ahead.Milliseconds(), 0, s.meta.GetLeader()
@@ -65,7 +69,8 @@ func (s *state) believed(k *internalv1.Clock, ahead, passed time.Duration) bool 
 	return k.GetHeldMs() >= believeAfter.Milliseconds() || s.meta.GetLeader() != k.GetLeader()
 }
 
-// resetClock sets the record's clock to the right time. It is the only command that may set it back.
+// resetClock sets the record's clock to the right time. It is the only command that may set it
+// back.
 func (t *tx) resetClock(c *internalv1.ResetClock) *Error {
 	if !c.GetTo().IsValid() || c.GetTo().AsTime().Unix() <= 0 {
 		return invalid("to", "is not a time")
@@ -80,7 +85,8 @@ func (t *tx) resetClock(c *internalv1.ResetClock) *Error {
 // Now returns the record's clock.
 func (v *View) Now() time.Time { return v.meta.GetNow().AsTime() }
 
-// ClockAhead returns how far the leader's wall clock is ahead of the record's if it is not followed, else 0.
+// ClockAhead returns how far the leader's wall clock is ahead of the record's if it is not
+// followed, else 0.
 func (v *View) ClockAhead() time.Duration {
 	return time.Duration(v.meta.GetClock().GetAheadMs()) * time.Millisecond
 }

@@ -55,7 +55,8 @@ func (k *ticker) lead(term uint64, uptime time.Duration) {
 	k.pass(0, fsmtest.Command(&internalv1.LeaderEstablished{PeerId: string(rune('a' + term%3)), Term: term}))
 }
 
-// TestClockBound: one wall clock that is wrong does not move the record's clock far, and one that is right does in the end.
+// TestClockBound: one wall clock that is wrong does not move the record's clock far, and one that
+// is right does in the end.
 func TestClockBound(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -105,7 +106,8 @@ func TestClockBound(t *testing.T) {
 	}
 }
 
-// TestConditionsAfterJump: conditions follow looks again as soon as the leader's clock is right, also where the record's is ahead.
+// TestConditionsAfterJump: conditions follow looks again as soon as the leader's clock is right,
+// also where the record's is ahead.
 func TestConditionsAfterJump(t *testing.T) {
 	for _, ahead := range []time.Duration{9 * time.Minute, 50 * time.Minute} {
 		k := newTicker(t)

@@ -29,8 +29,9 @@ func (t *tx) setCondition(m *holdfastv1.Machine, kind string, status bool, reaso
 	t.observe(m, &holdfastv1.Condition{Type: kind, Status: status, Reason: reason, ObservedAt: t.now})
 }
 
-// observe merges an observation into a machine. The time of the last transition moves only when the status does. That something cannot be told any
-// more leaves the status as it was last known: what is computed of it must not turn round because nobody could look.
+// observe merges an observation into a machine. The time of the last transition moves only when the
+// status does. That something cannot be told any more leaves the status as it was last known: what
+// is computed of it must not turn round because nobody could look.
 func (t *tx) observe(m *holdfastv1.Machine, seen *holdfastv1.Condition) {
 	c := condition(m, seen.GetType())
 	first := c == nil
@@ -83,7 +84,8 @@ func ConditionStatus(c *holdfastv1.Condition) string {
 // Stale is the reason of conditions that nobody has looked at in time.
 const Stale = "Stale"
 
-// expireConditions makes conditions unknown that were to be observed again by now. The clock is that of the record: every peer says the same.
+// expireConditions makes conditions unknown that were to be observed again by now. The clock is
+// that of the record: every peer says the same.
 func expireConditions(m *holdfastv1.Machine, now *timestamppb.Timestamp) {
 	for _, c := range m.GetStatus().GetConditions() {
 		if until := c.GetFreshUntil(); !c.GetUnknown() && until != nil && older(until, now) {
@@ -130,7 +132,8 @@ func (t *tx) observeConditions(c *internalv1.ObserveConditions) *Error {
 	return nil
 }
 
-// date puts the times of an observation on the record's clock: its age and how long it is good come from the leader's.
+// date puts the times of an observation on the record's clock: its age and how long it is good come
+// from the leader's.
 func (t *tx) date(c *holdfastv1.Condition) {
 	if c.GetObservedAt() == nil {
 		return
@@ -147,8 +150,9 @@ func (t *tx) date(c *holdfastv1.Condition) {
 	c.ObservedAt = timestamppb.New(at)
 }
 
-// seenFromOutside reports whether a look may set a condition. Whether a person is needed cannot be seen: runs and operators say it; whether an agent is
-// there, its lease says; whether it was drained, the run that did it. What is on the disk is a run's business while one is at work.
+// seenFromOutside reports whether a look may set a condition. Whether a person is needed cannot be
+// seen: runs and operators say it; whether an agent is there, its lease says; whether it was
+// drained, the run that did it. What is on the disk is a run's business while one is at work.
 func seenFromOutside(m *holdfastv1.Machine, c *holdfastv1.Condition) bool {
 	switch c.GetType() {
 	case "", condNeedsIntervention, condAgentReady, condDrained:

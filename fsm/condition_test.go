@@ -85,8 +85,8 @@ func TestObservationsOfNobody(t *testing.T) {
 	}
 }
 
-// TestInterventionIsNotObserved: runs and operators say whether a person is needed. A failed install
-// without that would contradict itself.
+// TestInterventionIsNotObserved: runs and operators say whether a person is needed. A failed
+// install without that would contradict itself.
 func TestInterventionIsNotObserved(t *testing.T) {
 	p := machineIn(t, ready)
 	plan(t, p, "plan/x", "repave")
@@ -100,7 +100,8 @@ func TestInterventionIsNotObserved(t *testing.T) {
 	same(t, "machine", want, getMachine(t, p, "m"))
 }
 
-// TestInClusterIsTruth: what is seen of the cluster shows in the effective state, and not in the phase.
+// TestInClusterIsTruth: what is seen of the cluster shows in the effective state, and not in the
+// phase.
 func TestInClusterIsTruth(t *testing.T) {
 	p := machineIn(t, ready)
 	for _, in := range []bool{true, false} {
@@ -126,8 +127,8 @@ func conditionHistory(p *fsmtest.Peer, machine string) []string {
 	return lines
 }
 
-// What cannot be told any more is unknown, once, and keeps what was last known: the machine's effective state must not turn round because
-// nobody could look.
+// What cannot be told any more is unknown, once, and keeps what was last known: the machine's
+// effective state must not turn round because nobody could look.
 func TestUnknownKeepsWhatWasKnown(t *testing.T) {
 	p := machineIn(t, ready)
 	see := func(status, unknown bool, reason string) *holdfastv1.Condition {
@@ -161,7 +162,8 @@ func TestUnknownKeepsWhatWasKnown(t *testing.T) {
 	}
 }
 
-// An observation is good for a time of the record's clock. What is read later is unknown from then on, on every peer, without a write.
+// An observation is good for a time of the record's clock. What is read later is unknown from then
+// on, on every peer, without a write.
 func TestStaleConditionsAreReadAsUnknown(t *testing.T) {
 	p := machineIn(t, ready)
 	until := timestamppb.New(p.Now.Add(5 * time.Second))

@@ -4,8 +4,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// A console is a run, so that it is recorded. It does nothing to the machine, and people want it most while something else is done to the
-// machine: it stands beside the active run and takes no place (docs/decisions/0014).
+// A console is a run, so that it is recorded. It does nothing to the machine, and people want it
+// most while something else is done to the machine: it stands beside the active run and takes no
+// place (docs/decisions/0014).
 
 // kindConsole is the kind of a console's step.
 const kindConsole = "console"
@@ -25,7 +26,8 @@ func (s *state) consoleOf(machineID string) (*holdfastv1.Run, bool) {
 	return s.runs.lookup(runsBeside, machineID)
 }
 
-// consoleFree refuses a second console of a machine. The refusal names the run that has it: one can attach to that.
+// consoleFree refuses a second console of a machine. The refusal names the run that has it: one can
+// attach to that.
 func (t *tx) consoleFree(machineID string) *Error {
 	run, ok := t.consoleOf(machineID)
 	if !ok {

@@ -6,8 +6,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// What providers learn of BMCs and hosts (the driver that worked, the session that is open, refused logins, the key that a host was first
-// seen with) must not be lost with a leader: the next one would stampede, or take any key for the right one.
+// What providers learn of BMCs and hosts (the driver that worked, the session that is open, refused
+// logins, the key that a host was first seen with) must not be lost with a leader: the next one
+// would stampede, or take any key for the right one.
 
 const (
 	maxDeviceKey  = 320
@@ -24,7 +25,8 @@ func deviceSchema() *schema[*internalv1.DeviceNote] {
 // hostNote is the key of what is known of a machine's host.
 func hostNote(machine string) string { return "host/" + machine }
 
-// noteDevice keeps a note, or removes it. One that must be the first is refused when there is another.
+// noteDevice keeps a note, or removes it. One that must be the first is refused when there is
+// another.
 func (t *tx) noteDevice(c *internalv1.NoteDevice) *Error {
 	if !printable(c.GetKey(), maxDeviceKey) {
 		return invalid("key", "is not 1 to %d visible characters", maxDeviceKey)

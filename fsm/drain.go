@@ -4,7 +4,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Drains reports whether the success of a step means that its machine's node is drained. Scripts do that: they are known by their name.
+// Drains reports whether the success of a step means that its machine's node is drained. Scripts do
+// that: they are known by their name.
 func Drains(s *holdfastv1.StepStatus) bool {
 	return s.GetName() == "drain-node" || s.GetName() == "drain-check"
 }

@@ -6,7 +6,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// derive fills in what is computed on read (bare-metal API §EffectiveState), at a time of the record's clock.
+// derive fills in what is computed on read (bare-metal API §EffectiveState), at a time of the
+// record's clock.
 func derive(m *holdfastv1.Machine, now *timestamppb.Timestamp) *holdfastv1.Machine {
 	s := m.GetStatus()
 	expireConditions(m, now)

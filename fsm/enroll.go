@@ -10,8 +10,9 @@ import (
 // ReasonMachineEnrolled refuses a token of the pool for a machine that has a token of its own.
 const ReasonMachineEnrolled = "MACHINE_ENROLLED"
 
-// enrollment returns the token that a registration enrolls its machine with, or nil if it enrolls none: a token of the pool is on every
-// machine of the pool, so it must not replace the token that a machine has.
+// enrollment returns the token that a registration enrolls its machine with, or nil if it enrolls
+// none: a token of the pool is on every machine of the pool, so it must not replace the token that
+// a machine has.
 func (t *tx) enrollment(m *holdfastv1.Machine, id string, tok *internalv1.StoredToken) (*internalv1.StoredToken, *Error) {
 	if tok == nil || t.cmd.GetOrigin().GetRole() == holdfastv1.Role_AGENT {
 		if t.cmd.GetOrigin().GetRole() == holdfastv1.Role_ENROLLER {
@@ -53,7 +54,8 @@ func (t *tx) checkSpeaker(m *holdfastv1.Machine) *Error {
 	return MachineEnrolled(m.GetMachineId())
 }
 
-// MachineEnrolled returns the error of a call for an enrolled machine that came with a token of its pool.
+// MachineEnrolled returns the error of a call for an enrolled machine that came with a token of its
+// pool.
 func MachineEnrolled(id string) *Error {
 	return refuse(PermissionDenied, ReasonMachineEnrolled,
 		"machine %q has a token of its own: the token of its pool does not speak for it", id).with("machine_id", id)
@@ -69,8 +71,9 @@ func (t *tx) goodAgentToken(machineID string) string {
 	return ""
 }
 
-// forgetEnrollment revokes the token that a machine enrolled with before a time: the disk that held it has been written since. It reports
-// whether it changed the machine. Tokens that operators made stay: the new system may have been given one.
+// forgetEnrollment revokes the token that a machine enrolled with before a time: the disk that held
+// it has been written since. It reports whether it changed the machine. Tokens that operators made
+// stay: the new system may have been given one.
 func (t *tx) forgetEnrollment(m *holdfastv1.Machine, before *timestamppb.Timestamp) (changed bool) {
 	s, ok := t.tokens.get(m.GetAgent().GetTokenId())
 	switch {

@@ -31,7 +31,8 @@ func by(p *fsmtest.Peer, o *internalv1.Origin, c *internalv1.Command) fsm.Result
 	return p.Propose(c)[0]
 }
 
-// TestEnroll follows the rules of who may speak for a machine: the first agent that enrolls it, and no token that other machines have, too.
+// TestEnroll follows the rules of who may speak for a machine: the first agent that enrolls it, and
+// no token that other machines have, too.
 func TestEnroll(t *testing.T) {
 	p := gpuPool(t)
 	do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})

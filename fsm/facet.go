@@ -9,9 +9,10 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Facets are what filters find rows by: a path and a value that a row has under it, such as spec.rack and r7. Many rows share
-// one, and a row has several, so what is kept of them has to be small: the text is held once for all rows, the
-// key once for all facets of a row. They are made of the rows, so snapshots do not have them.
+// Facets are what filters find rows by: a path and a value that a row has under it, such as
+// spec.rack and r7. Many rows share one, and a row has several, so what is kept of them has to be
+// small: the text is held once for all rows, the key once for all facets of a row. They are made of
+// the rows, so snapshots do not have them.
 
 // facet is one of them. It never changes.
 type facet struct{ path, value string }
@@ -39,14 +40,16 @@ func (m membership) less(o membership) bool {
 	return m.row < o.row
 }
 
-// faceting visits the facets of a row: the path in two parts, so that no text has to be made for most, and the value. One may come twice.
+// faceting visits the facets of a row: the path in two parts, so that no text has to be made for
+// most, and the value. One may come twice.
 type faceting[P any] func(m P, visit func(prefix, name, value string))
 
 func newFacets() *btree.BTreeG[membership] {
 	return btree.NewBTreeGOptions(membership.less, btree.Options{NoLocks: true})
 }
 
-// facetsOf returns the facets of a row that takes the place of an old one (nil: of none), and what was kept of that is kept again.
+// facetsOf returns the facets of a row that takes the place of an old one (nil: of none), and what
+// was kept of that is kept again.
 func (t *rowset) facetsOf(m proto.Message, old *record) []*facet {
 	if old != nil && t.sameFacets(m, old.facets) {
 		return old.facets

@@ -70,7 +70,8 @@ func drawFacets(t *rapid.T, depth int) (*Facets, func(*holdfastv1.Machine) bool)
 	}
 }
 
-// What is found by facets is what is there, after any changes, and a copy that was frozen before finds what was there then.
+// What is found by facets is what is there, after any changes, and a copy that was frozen before
+// finds what was there then.
 func TestFacetsFollowTheRows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tab := newTable(machineSchema())

@@ -8,8 +8,8 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// Facets say which rows can match a filter at all: those with one value under a path, those in all of several sets, or those in any. Exactly
-// one of the three is set; an empty Any has no rows.
+// Facets say which rows can match a filter at all: those with one value under a path, those in all
+// of several sets, or those in any. Exactly one of the three is set; an empty Any has no rows.
 type Facets struct {
 	Path, Value string
 	All, Any    []Facets
@@ -86,11 +86,13 @@ func (a anyOf) seek(at string) (string, bool) {
 	return best, found
 }
 
-// Query says which rows are worth a look. It may let through rows that do not match, and never keeps one back that does.
+// Query says which rows are worth a look. It may let through rows that do not match, and never
+// keeps one back that does.
 type Query struct {
 	// Facets the row has; nil for all rows.
 	Facets *Facets
-	// Texts that all stand in the row's encoded record, such as a serial number: what has none of them need not be decoded.
+	// Texts that all stand in the row's encoded record, such as a serial number: what has none of
+	// them need not be decoded.
 	Texts []string
 }
 

@@ -19,7 +19,8 @@ func nodeDuring(p *holdfastv1.Plan) holdfastv1.Node_State {
 	return holdfastv1.Node_NODE_STATE_UNSPECIFIED
 }
 
-// finishRun ends a run and frees its machine. From here on the run never changes, but for the form its log is kept in.
+// finishRun ends a run and frees its machine. From here on the run never changes, but for the form
+// its log is kept in.
 func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure *holdfastv1.RunError) {
 	run.Phase, run.FinishedAt, run.Error = phase, t.now, failure
 	run.WaitingFor, run.WaitingSince, run.Deadline, run.NextActionAt = "", nil, nil, nil
@@ -50,7 +51,8 @@ func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure 
 	case phase == holdfastv1.Run_SUCCEEDED:
 		t.runSucceeded(m, run, c)
 	case phase == holdfastv1.Run_FAILED && run.GetPrincipal() == recoverer:
-		// Nobody has asked for it, and it does nothing to what the machine does: that goes on. But somebody has to come.
+		// Nobody has asked for it, and it does nothing to what the machine does: that goes on. But
+		// somebody has to come.
 		t.observe(m, &holdfastv1.Condition{Type: condNeedsIntervention, Status: true, Reason: interventionReason(failure)})
 		t.movePhase(m, run.GetMachinePhaseBefore(), c)
 	case phase == holdfastv1.Run_FAILED:
@@ -75,8 +77,9 @@ func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure 
 	t.putMachine(m)
 }
 
-// noteProved takes over what the steps of a run have proved of the machine, however the run has ended: a node that was drained stays so, and a disk that was written
-// has the new image and nothing of a cluster on it, when the step after it fails.
+// noteProved takes over what the steps of a run have proved of the machine, however the run has
+// ended: a node that was drained stays so, and a disk that was written has the new image and
+// nothing of a cluster on it, when the step after it fails.
 func (t *tx) noteProved(m *holdfastv1.Machine, run *holdfastv1.Run) {
 	for _, s := range run.GetSteps() {
 		if s.GetState() != holdfastv1.StepStatus_SUCCEEDED {
@@ -103,7 +106,8 @@ func (t *tx) noteProved(m *holdfastv1.Machine, run *holdfastv1.Run) {
 	}
 }
 
-// clusterOf returns the cluster that a step of a run has joined a machine to: the step names it, or the run, or the machine.
+// clusterOf returns the cluster that a step of a run has joined a machine to: the step names it, or
+// the run, or the machine.
 func (t *tx) clusterOf(m *holdfastv1.Machine, run *holdfastv1.Run, step *holdfastv1.StepStatus) string {
 	plan, _ := t.plan(run.GetPlanId())
 	for _, s := range plan.GetSteps() {
@@ -114,7 +118,8 @@ func (t *tx) clusterOf(m *holdfastv1.Machine, run *holdfastv1.Run, step *holdfas
 	return ClusterRef(m, "", run.GetParams())
 }
 
-// ClusterRef returns the cluster that a step means: its own, else the parameter cluster_ref, else the machine's, else "default".
+// ClusterRef returns the cluster that a step means: its own, else the parameter cluster_ref, else
+// the machine's, else "default".
 func ClusterRef(m *holdfastv1.Machine, own string, params map[string]string) string {
 	return cmp.Or(own, params["cluster_ref"], m.GetSpec().GetTargetClusterRef(), "default")
 }
@@ -122,8 +127,9 @@ func ClusterRef(m *holdfastv1.Machine, own string, params map[string]string) str
 // recoverer is who asks for the runs that nobody has asked for: the leader itself.
 const recoverer = "recovery"
 
-// leavesAlone reports whether a run does nothing to what the machine does: it is afterwards what it was, also when the run has failed. It looks,
-// or it changes what is beside the machine: a light, a log, a virtual drive.
+// leavesAlone reports whether a run does nothing to what the machine does: it is afterwards what it
+// was, also when the run has failed. It looks, or it changes what is beside the machine: a light, a
+// log, a virtual drive.
 func leavesAlone(run *holdfastv1.Run) bool {
 	for _, s := range run.GetSteps() {
 		switch s.GetKind() {
@@ -149,7 +155,8 @@ func interventionReason(failure *holdfastv1.RunError) string {
 	return strings.ToValidUTF8(reason, "")
 }
 
-// nodeAfterFailure says what a failed run left on the disk: a failed install, when it was the install that failed.
+// nodeAfterFailure says what a failed run left on the disk: a failed install, when it was the
+// install that failed.
 func nodeAfterFailure(m *holdfastv1.Machine, run *holdfastv1.Run) holdfastv1.Node_State {
 	if m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALLING {
 		return holdfastv1.Node_NODE_STATE_UNSPECIFIED
@@ -167,7 +174,8 @@ func installed(run *holdfastv1.Run) bool {
 	})
 }
 
-// runSucceeded moves the machine to where its steps have brought it (docs/clients.md, 002: "Phase after success").
+// runSucceeded moves the machine to where its steps have brought it (docs/clients.md, 002: "Phase
+// after success").
 func (t *tx) runSucceeded(m *holdfastv1.Machine, run *holdfastv1.Run, c change) {
 	done := map[string]bool{}
 	for _, s := range run.GetSteps() {

@@ -48,8 +48,8 @@ func New() *FSM {
 	return f
 }
 
-// Apply applies one log entry, an encoded internalv1.Entry, and gives one Result per command. After a
-// command that this build does not understand it does nothing any more: see Halted.
+// Apply applies one log entry, an encoded internalv1.Entry, and gives one Result per command. After
+// a command that this build does not understand it does nothing any more: see Halted.
 func (f *FSM) Apply(index, term uint64, data []byte) []Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,7 +109,8 @@ func (f *FSM) advance(index, term uint64) {
 	f.publish()
 }
 
-// publish shows a change. As long as there are readers, each finds a View: they do not wait for the next Apply, which has the lock.
+// publish shows a change. As long as there are readers, each finds a View: they do not wait for the
+// next Apply, which has the lock.
 func (f *FSM) publish() {
 	if was := f.view.Load(); was != nil && f.asked.Swap(false) {
 		f.view.Store(f.newView(was.state))
@@ -124,7 +125,8 @@ func (f *FSM) newView(since *state) *View {
 	return &View{state: f.state.freeze(since), codec: f.codec, decoded: f.decoded}
 }
 
-// halt freezes the state: what was not understood must not be skipped, nor passed over by a snapshot.
+// halt freezes the state: what was not understood must not be skipped, nor passed over by a
+// snapshot.
 func (f *FSM) halt(err error) {
 	f.haltErr = err
 	close(f.halted)
@@ -169,7 +171,8 @@ func (f *FSM) WaitApplied(ctx context.Context, index uint64) error {
 	return nil
 }
 
-// View returns the state as it is now: an Apply that is under way is not in it. Views are shared until the next change, so asking is cheap.
+// View returns the state as it is now: an Apply that is under way is not in it. Views are shared
+// until the next change, so asking is cheap.
 func (f *FSM) View() *View {
 	if !f.asked.Load() { // most often it is set, and processors share what is only read
 		f.asked.Store(true)

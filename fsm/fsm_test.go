@@ -43,7 +43,8 @@ func TestApplyAnswersEachCommand(t *testing.T) {
 	}
 }
 
-// What Applied says is in each View that is asked for after it: a linearizable read waits for the one and answers from the other.
+// What Applied says is in each View that is asked for after it: a linearizable read waits for the
+// one and answers from the other.
 func TestAViewHasWhatIsApplied(t *testing.T) {
 	p := fsmtest.NewPeer()
 	const last = 200_000
@@ -230,7 +231,8 @@ func everything(t *testing.T, v *fsm.View) []proto.Message {
 	return ms
 }
 
-// TestCallersOwnWhatTheyGet changes everything that views and results give: the state must not notice.
+// TestCallersOwnWhatTheyGet changes everything that views and results give: the state must not
+// notice.
 func TestCallersOwnWhatTheyGet(t *testing.T) {
 	p := populated(t)
 	want, view := snapshotBytes(t, p.FSM), p.View()
@@ -278,7 +280,8 @@ func TestViewsAreFrozen(t *testing.T) {
 	same(t, "an older view", before, everything(t, view))
 }
 
-// TestReadersDuringWrites reads views from several goroutines while entries are applied. Run it with -race.
+// TestReadersDuringWrites reads views from several goroutines while entries are applied. Run it
+// with -race.
 func TestReadersDuringWrites(t *testing.T) {
 	p := fsmtest.NewPeer()
 	stop := make(chan struct{})

@@ -28,8 +28,8 @@ func lived(seed uint64, commands int) *fsmtest.Peer {
 	return p
 }
 
-// FuzzApply applies arbitrary bytes as an entry. They are understood and applied, or the FSM halts as it was; it never
-// panics, and what it has applied keeps every invariant.
+// FuzzApply applies arbitrary bytes as an entry. They are understood and applied, or the FSM halts
+// as it was; it never panics, and what it has applied keeps every invariant.
 func FuzzApply(f *testing.F) {
 	base := lived(1, 120)
 	whole, err := fsmtest.Bytes(base.FSM)
@@ -116,8 +116,8 @@ func sealed(data []byte) []byte {
 	return body.Bytes()
 }
 
-// FuzzRestore restores arbitrary bytes, as they are or with a trailer that fits. It is an error that changes nothing, or a
-// state that comes back the same from its own snapshot.
+// FuzzRestore restores arbitrary bytes, as they are or with a trailer that fits. It is an error
+// that changes nothing, or a state that comes back the same from its own snapshot.
 func FuzzRestore(f *testing.F) {
 	for seed := range uint64(4) {
 		p := lived(seed, int(seed)*15)
@@ -159,7 +159,8 @@ func wellNamed(bad []fsm.FieldViolation, prefix string) bool {
 	})
 }
 
-// FuzzValidatePlan checks arbitrary plans. A plan that is valid stays what it has become, and the FSM takes it.
+// FuzzValidatePlan checks arbitrary plans. A plan that is valid stays what it has become, and the
+// FSM takes it.
 func FuzzValidatePlan(f *testing.F) {
 	for _, p := range append(fsm.DefaultPlans(), planOf("plan/x", fsmtest.Kinds()...), planOf("", "ssh", "ssh"), &holdfastv1.Plan{}) {
 		b, err := proto.Marshal(p)
@@ -189,7 +190,8 @@ func FuzzValidatePlan(f *testing.F) {
 	})
 }
 
-// FuzzNormalizeMachine normalises arbitrary machines. One that is good stays what it has become, and the FSM takes it.
+// FuzzNormalizeMachine normalises arbitrary machines. One that is good stays what it has become,
+// and the FSM takes it.
 func FuzzNormalizeMachine(f *testing.F) {
 	for m := range lived(1, 100).View().Machines("") {
 		b, err := proto.Marshal(m)

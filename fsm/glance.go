@@ -9,9 +9,11 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// A glance at a row reads what its key, its indexes and its facets look at, and nothing else: what the intake of a snapshot wants to know of a row. The
-// row decodes, as its shape says. What it gives is good until the next one, and its texts are parts of the row's: who keeps one makes a copy.
-// The numbers are those of the .proto files. What a key, an index or a facet begins to look at has to be read here too: FuzzGlance fails until it is.
+// A glance at a row reads what its key, its indexes and its facets look at, and nothing else: what
+// the intake of a snapshot wants to know of a row. The row decodes, as its shape says. What it
+// gives is good until the next one, and its texts are parts of the row's: who keeps one makes a
+// copy. The numbers are those of the .proto files. What a key, an index or a facet begins to look
+// at has to be read here too: FuzzGlance fails until it is.
 
 // wireField is one field of an encoded message.
 type wireField struct {
@@ -21,7 +23,8 @@ type wireField struct {
 	value  uint64 // of a varint
 }
 
-// isText and isVarint say whether it is the field with a number, of that type: with another one it is a field that is not known.
+// isText and isVarint say whether it is the field with a number, of that type: with another one it
+// is a field that is not known.
 func (f *wireField) isText(number protowire.Number) bool {
 	return f.number == number && f.wire == protowire.BytesType
 }

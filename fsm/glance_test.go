@@ -14,7 +14,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// full returns a message every field of which is set, down to a depth. Texts name their fields, so that no two are alike.
+// full returns a message every field of which is set, down to a depth. Texts name their fields, so
+// that no two are alike.
 func full(m protoreflect.Message, depth int) proto.Message {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {

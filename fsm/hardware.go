@@ -10,8 +10,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// What a BMC says is in a machine is kept beside the machine's record and not in it: a machine is written often, its parts change once a year.
-// It claims nothing, and overwrites nothing that an operator or an agent has said.
+// What a BMC says is in a machine is kept beside the machine's record and not in it: a machine is
+// written often, its parts change once a year. It claims nothing, and overwrites nothing that an
+// operator or an agent has said.
 
 // Bounds of what is kept of one machine, some 40 KiB at most.
 const (
@@ -31,7 +32,8 @@ func hardwareSchema() *schema[*internalv1.MachineHardware] {
 	}
 }
 
-// keepHardware takes over what a run has read of its machine. What is another than before is one history entry.
+// keepHardware takes over what a run has read of its machine. What is another than before is one
+// history entry.
 func (t *tx) keepHardware(run *holdfastv1.Run, in *holdfastv1.HardwareInventory) {
 	m, ok := t.machines.get(run.GetMachineId())
 	if !ok || in == nil {
@@ -48,8 +50,9 @@ func (t *tx) keepHardware(run *holdfastv1.Run, in *holdfastv1.HardwareInventory)
 	t.hardware.put(&internalv1.MachineHardware{MachineId: m.GetMachineId(), Hardware: is})
 }
 
-// BoundHardware returns a copy that is not too large: what a BMC says of itself may be anything. Whoever proposes it bounds it, so that it fits into an entry of
-// the log, and Apply does, whoever has.
+// BoundHardware returns a copy that is not too large: what a BMC says of itself may be anything.
+// Whoever proposes it bounds it, so that it fits into an entry of the log, and Apply does, whoever
+// has.
 func BoundHardware(in *holdfastv1.HardwareInventory) *holdfastv1.HardwareInventory {
 	h := proto.CloneOf(in)
 	text := func(fields ...*string) {
@@ -121,7 +124,8 @@ func partsOf(h *holdfastv1.HardwareInventory, kind string) []*holdfastv1.Hardwar
 	return ps
 }
 
-// without returns the parts that have no like among others: the same one in the same slot, in whatever state.
+// without returns the parts that have no like among others: the same one in the same slot, in
+// whatever state.
 func without(parts, others []*holdfastv1.HardwarePart) []*holdfastv1.HardwarePart {
 	seen := map[string]bool{}
 	for _, p := range others {

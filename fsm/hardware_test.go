@@ -65,7 +65,8 @@ func TestHardwareIsKeptBoundedAndCompared(t *testing.T) {
 	}
 }
 
-// A console takes no place on its machine, is alone of its kind, and keeps the machine from being deleted.
+// A console takes no place on its machine, is alone of its kind, and keeps the machine from being
+// deleted.
 func TestConsoleStandsBeside(t *testing.T) {
 	p := fsmtest.NewPeer()
 	register(t, p, "m", ready)

@@ -101,7 +101,8 @@ func startOp(machine, request, kind, plan string) *internalv1.StartRun {
 		DefaultTimeoutSeconds: 600, DefaultMaxRetries: 2}
 }
 
-// plan stores a plan whose steps have the kinds given; each step is named after its kind and is not retried.
+// plan stores a plan whose steps have the kinds given; each step is named after its kind and is not
+// retried.
 func plan(t *testing.T, p *fsmtest.Peer, id string, kinds ...string) {
 	t.Helper()
 	do(t, p, &internalv1.CreatePlan{Plan: planOf(id, kinds...)})

@@ -24,7 +24,8 @@ func historyKey(machineID string, seq uint64) string {
 	return string(appendOrdered(append(append(key, machineID...), '/'), seq))
 }
 
-// lastHistory returns the sequence of the newest entry of a machine's history; zero when there is none.
+// lastHistory returns the sequence of the newest entry of a machine's history; zero when there is
+// none.
 func (s *state) lastHistory(machineID string) uint64 {
 	key, ok := s.history.last(machineID+"/", historyKey(machineID, ^uint64(0)))
 	if !ok {
@@ -48,8 +49,8 @@ func (t *tx) addHistory(m *holdfastv1.Machine, e *holdfastv1.HistoryEntry) {
 	t.addNews(&holdfastv1.Event{Type: "machine." + e.GetFacet(), MachineId: e.GetMachineId(), Change: e})
 }
 
-// History returns the history of a machine below a sequence number, newest first; from the newest on
-// when before is zero. It outlives the machine.
+// History returns the history of a machine below a sequence number, newest first; from the newest
+// on when before is zero. It outlives the machine.
 func (v *View) History(machineID string, before uint64) iter.Seq[*holdfastv1.HistoryEntry] {
 	if before == 0 {
 		before = ^uint64(0)

@@ -15,10 +15,12 @@ import (
 // imagesByFile is the index of images by the sums of their files.
 const imagesByFile = 0
 
-// installerName is the image that writes all others: every open session is about to boot it, or has.
+// installerName is the image that writes all others: every open session is about to boot it, or
+// has.
 const installerName = "installer"
 
-// maxImages bounds how many images there are: every peer keeps all of them, and asks for each whether it has its files.
+// maxImages bounds how many images there are: every peer keeps all of them, and asks for each
+// whether it has its files.
 const maxImages = 10_000
 
 func imageSchema() *schema[*holdfastv1.Image] {
@@ -38,7 +40,8 @@ func imageSchema() *schema[*holdfastv1.Image] {
 	}
 }
 
-// ImageFiles returns the files of an image by what they are: disk, kernel, initrd, those that it has.
+// ImageFiles returns the files of an image by what they are: disk, kernel, initrd, those that it
+// has.
 func ImageFiles(i *holdfastv1.Image) iter.Seq2[string, *holdfastv1.Image_File] {
 	return func(yield func(string, *holdfastv1.Image_File) bool) {
 		for _, part := range ImageParts() {
@@ -142,9 +145,10 @@ func (t *tx) deleteImage(c *internalv1.DeleteImage) *Error {
 // maxInUse is how many of those that use an image a refusal names.
 const maxInUse = 5
 
-// checkImageUnused refuses while an install session that is open is of the image, or an active run has a step that installs it. A session holds the name that the image had
-// when it was opened; the machine's label may say another one since. It walks over the sessions and the active runs, and that rarely: images change less often than
-// machines are installed.
+// checkImageUnused refuses while an install session that is open is of the image, or an active run
+// has a step that installs it. A session holds the name that the image had when it was opened; the
+// machine's label may say another one since. It walks over the sessions and the active runs, and
+// that rarely: images change less often than machines are installed.
 func (t *tx) checkImageUnused(name string) *Error {
 	img, _ := t.images.get(name)
 	boots := (name == installerName || name == ImageName(installerName, img.GetArch())) && img.GetKernel() != nil && img.GetInitrd() != nil // one that cannot boot is what the sessions wait to see replaced
@@ -179,8 +183,8 @@ func (t *tx) runInstalls(run *holdfastv1.Run, name string) bool {
 	})
 }
 
-// ImageOf returns the name of the image that a step of a run installs: its own, else the run's parameter, else the machine's label, else
-// "default".
+// ImageOf returns the name of the image that a step of a run installs: its own, else the run's
+// parameter, else the machine's label, else "default".
 func ImageOf(s *holdfastv1.RepaveImage, run *holdfastv1.Run, m *holdfastv1.Machine) string {
 	for _, name := range []string{s.GetImage(), run.GetParams()["image"], m.GetLabels()["image"]} {
 		if name != "" {

@@ -9,8 +9,9 @@ import (
 // ReasonImageArch refuses an install of an image that the machine cannot run.
 const ReasonImageArch = "IMAGE_ARCH"
 
-// ArchOf returns the architecture that a name stands for, as images have it: amd64 or arm64. It returns "" if it is neither. The names are
-// those of agents (uname), of the node API and of iPXE, whose programs for BIOS are i386 on every PC.
+// ArchOf returns the architecture that a name stands for, as images have it: amd64 or arm64. It
+// returns "" if it is neither. The names are those of agents (uname), of the node API and of iPXE,
+// whose programs for BIOS are i386 on every PC.
 func ArchOf(name string) string {
 	switch name {
 	case "amd64", "x86_64", "i386":
@@ -21,12 +22,14 @@ func ArchOf(name string) string {
 	return ""
 }
 
-// MachineArch returns the architecture of a machine: as it asks for its boot script, else as its node has it, else amd64.
+// MachineArch returns the architecture of a machine: as it asks for its boot script, else as its
+// node has it, else amd64.
 func MachineArch(asks string, m *holdfastv1.Machine) string {
 	return cmp.Or(ArchOf(asks), ArchOf(m.GetNode().GetArch()), "amd64")
 }
 
-// ImageName returns the name that an image of an architecture has beside the one for amd64: installer-arm64.
+// ImageName returns the name that an image of an architecture has beside the one for amd64:
+// installer-arm64.
 func ImageName(name, arch string) string {
 	if arch == "amd64" {
 		return name
@@ -34,8 +37,8 @@ func ImageName(name, arch string) string {
 	return name + "-" + arch
 }
 
-// ImageFor returns the image of a name for an architecture: the one whose name ends with it, else the one of the plain name if that is its
-// architecture.
+// ImageFor returns the image of a name for an architecture: the one whose name ends with it, else
+// the one of the plain name if that is its architecture.
 func (s *state) ImageFor(name, arch string) (*holdfastv1.Image, bool) {
 	if i, ok := s.images.get(ImageName(name, arch)); ok && i.GetArch() == arch {
 		return i, true
@@ -46,7 +49,8 @@ func (s *state) ImageFor(name, arch string) (*holdfastv1.Image, bool) {
 	return nil, false
 }
 
-// checkImageArch refuses a run that would write an image of one architecture to a machine of another. What is not known of either is no reason.
+// checkImageArch refuses a run that would write an image of one architecture to a machine of
+// another. What is not known of either is no reason.
 func (t *tx) checkImageArch(m *holdfastv1.Machine, plan *holdfastv1.Plan, run *holdfastv1.Run) *Error {
 	arch := ArchOf(m.GetNode().GetArch())
 	if arch == "" || !t.has(Level2) {

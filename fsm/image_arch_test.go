@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestImageArch: no run begins that would write an image of another architecture, as far as both are known. Before level 2 it did.
+// TestImageArch: no run begins that would write an image of another architecture, as far as both
+// are known. Before level 2 it did.
 func TestImageArch(t *testing.T) {
 	for _, tt := range []struct {
 		name, node, image string

@@ -58,7 +58,8 @@ func ValidateImage(i *holdfastv1.Image) []FieldViolation {
 	return bad
 }
 
-// singleLine reports whether a text has no control characters: it is written into scripts that end with a line.
+// singleLine reports whether a text has no control characters: it is written into scripts that end
+// with a line.
 func singleLine(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
@@ -85,7 +86,8 @@ func checkImageFile(field string, f *holdfastv1.Image_File) []FieldViolation {
 	return bad
 }
 
-// checkImageURL says what is wrong with where a file comes from; never with its words: there may be a password in it.
+// checkImageURL says what is wrong with where a file comes from; never with its words: there may be
+// a password in it.
 func checkImageURL(s string) string {
 	if len(s) > maxImageURL || !singleLine(s) {
 		return fmt.Sprintf("is not one line of at most %d bytes", maxImageURL)
@@ -101,7 +103,8 @@ func checkImageURL(s string) string {
 	return ""
 }
 
-// ValidSum reports whether a text is a SHA-256 as images have it: 64 hexadecimal digits, small letters.
+// ValidSum reports whether a text is a SHA-256 as images have it: 64 hexadecimal digits, small
+// letters.
 func ValidSum(s string) bool {
 	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
 }

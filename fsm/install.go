@@ -13,12 +13,13 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// An install session is how a machine that nobody can log in to, and that knows nothing but its MAC address, is led to its image: the step that
-// installs opens it, the machine asks for its boot script, the installer reports, and it is over with the attempt. There is one of each machine,
-// and it outlives leaders: whoever leads looks at it and goes on.
+// An install session is how a machine that nobody can log in to, and that knows nothing but its MAC
+// address, is led to its image: the step that installs opens it, the machine asks for its boot
+// script, the installer reports, and it is over with the attempt. There is one of each machine, and
+// it outlives leaders: whoever leads looks at it and goes on.
 //
-// Its tokens are made when the boot script is handed out, because nobody keeps their values. A machine may ask more than once (iPXE tries
-// again, the power goes away), so the last few are good.
+// Its tokens are made when the boot script is handed out, because nobody keeps their values. A
+// machine may ask more than once (iPXE tries again, the power goes away), so the last few are good.
 
 // The refusals of an installer's calls.
 const (
@@ -66,12 +67,14 @@ func InstallBoots(i *holdfastv1.Install) bool {
 	return InstallOpen(i)
 }
 
-// InstallerSilence is how long an installer may report nothing until a boot script is served to its machine again. The
-// installer reports every 5 s; a machine that restarts in the middle of an install asks again until then.
+// InstallerSilence is how long an installer may report nothing until a boot script is served to its
+// machine again. The installer reports every 5 s; a machine that restarts in the middle of an
+// install asks again until then.
 const InstallerSilence = 30 * time.Second
 
-// InstallerRuns reports whether the installer of a session has started and was heard from within InstallerSilence. While it
-// runs no other token is issued: a caller that knows the MAC address could end the install or report in its name.
+// InstallerRuns reports whether the installer of a session has started and was heard from within
+// InstallerSilence. While it runs no other token is issued: a caller that knows the MAC address
+// could end the install or report in its name.
 func InstallerRuns(i *holdfastv1.Install, now time.Time) bool {
 	switch i.GetStage() {
 	case holdfastv1.Install_INSTALLER_STARTED, holdfastv1.Install_WRITING:
@@ -109,7 +112,8 @@ func StageName(s holdfastv1.Install_Stage) string {
 	return strings.ReplaceAll(strings.ToLower(s.String()), "_", "-")
 }
 
-// openInstall opens the session of an attempt that is open. One that it has opened before stays as it is.
+// openInstall opens the session of an attempt that is open. One that it has opened before stays as
+// it is.
 func (t *tx) openInstall(c *internalv1.OpenInstall) (*holdfastv1.Install, *Error) {
 	run, step, _, err := t.openAttempt(c.GetRunId(), c.GetStep(), c.GetAttempt())
 	if err != nil {
@@ -254,7 +258,8 @@ func (s *state) admitInstaller(sum []byte) (*internalv1.StoredInstall, *Error) {
 	return in, nil
 }
 
-// noteInstallSession is what the leader has seen of the machine. What is about another attempt is passed over.
+// noteInstallSession is what the leader has seen of the machine. What is about another attempt is
+// passed over.
 func (t *tx) noteInstallSession(c *internalv1.NoteInstall) (*holdfastv1.Install, *Error) {
 	run, _, _, err := t.openAttempt(c.GetRunId(), c.GetStep(), c.GetAttempt())
 	if err != nil {
@@ -295,7 +300,8 @@ func (v *View) Install(machineID string) (*holdfastv1.Install, bool) {
 	return s.GetInstall(), ok
 }
 
-// Installs iterates over the install sessions, the last of each machine, by machine, after the one named.
+// Installs iterates over the install sessions, the last of each machine, by machine, after the one
+// named.
 func (v *View) Installs(after string) iter.Seq[*holdfastv1.Install] {
 	return func(yield func(*holdfastv1.Install) bool) {
 		for s := range v.installs.ascend("", after) {

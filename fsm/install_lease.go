@@ -11,23 +11,27 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Nobody here has a hand on an install that is only observed, so that nothing but its installer's reports could end its run; and an
-// installer may lose its network, or its power, for good. So they are heartbeats of a lease, which ends the run when they stop. A lease,
-// and not a time of day: it outlives leaders and does not believe their clocks (docs/decisions/0012).
+// Nobody here has a hand on an install that is only observed, so that nothing but its installer's
+// reports could end its run; and an installer may lose its network, or its power, for good. So they
+// are heartbeats of a lease, which ends the run when they stop. A lease, and not a time of day: it
+// outlives leaders and does not believe their clocks (docs/decisions/0012).
 
-// A second lease, which nothing renews, ends the run of an installer that reports for ever and never comes to an end.
+// A second lease, which nothing renews, ends the run of an installer that reports for ever and
+// never comes to an end.
 
-// InstallTimeout is why a run has failed whose installer was not heard for too long, or has not come to an end.
+// InstallTimeout is why a run has failed whose installer was not heard for too long, or has not
+// come to an end.
 const InstallTimeout = "InstallTimeout"
 
-// installLimit is how long all attempts of an observed install may take together, whatever is reported; or three times what its
-// workflow gives the step that installs, where that is more.
+// installLimit is how long all attempts of an observed install may take together, whatever is
+// reported; or three times what its workflow gives the step that installs, where that is more.
 const installLimit = 24 * time.Hour
 
 // limitOf names the lease that ends an observed run in any case. No run has such an id: validName.
 func limitOf(runID string) string { return runID + "/limit" }
 
-// quietSeconds is how long the installer of a run may say nothing: what its workflow gives the step that installs, or two hours.
+// quietSeconds is how long the installer of a run may say nothing: what its workflow gives the step
+// that installs, or two hours.
 func (t *tx) quietSeconds(run *holdfastv1.Run) int32 {
 	plan, _ := t.plan(run.GetPlanId())
 	for _, s := range plan.GetSteps() {

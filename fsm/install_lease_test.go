@@ -149,7 +149,8 @@ func TestTheLeaseEndsWithTheRun(t *testing.T) {
 	}
 }
 
-// TestAnInstallThatIsReportedForEverEnds: reports keep it alive for a day, or for three times what its workflow gives it, and not longer.
+// TestAnInstallThatIsReportedForEverEnds: reports keep it alive for a day, or for three times what
+// its workflow gives it, and not longer.
 func TestAnInstallThatIsReportedForEverEnds(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

@@ -9,8 +9,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// A report of an installer moves its session and the node, by the one table of the node state machine: it makes no difference whether it came on
-// a session's token or through the node API, whose installers know MAC addresses only.
+// A report of an installer moves its session and the node, by the one table of the node state
+// machine: it makes no difference whether it came on a session's token or through the node API,
+// whose installers know MAC addresses only.
 
 // reportInstall takes what an installer says on its token.
 func (t *tx) reportInstall(c *internalv1.ReportInstall) (*holdfastv1.Install, *Error) {
@@ -106,8 +107,9 @@ func (t *tx) keepHardwareOfHost(run *holdfastv1.Run, in *holdfastv1.HardwareInve
 	t.hardware.put(&internalv1.MachineHardware{MachineId: run.GetMachineId(), Hardware: is})
 }
 
-// sessionReported moves the session of a machine that a report is about, if one is open. It says whether the report is news: an installer that
-// has no answer sends the same again, and a second failure of one attempt is none.
+// sessionReported moves the session of a machine that a report is about, if one is open. It says
+// whether the report is news: an installer that has no answer sends the same again, and a second
+// failure of one attempt is none.
 func (t *tx) sessionReported(m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequest) (news bool) {
 	s, ok := t.installs.get(m.GetMachineId())
 	i := s.GetInstall()
@@ -143,8 +145,9 @@ func (t *tx) sessionReported(m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequ
 	return true
 }
 
-// pinHost takes the keys that the installer has made for the ones that the host is known by, also where the inventory had those of what was there before.
-// It says whether it has changed the machine.
+// pinHost takes the keys that the installer has made for the ones that the host is known by, also
+// where the inventory had those of what was there before. It says whether it has changed the
+// machine.
 func (t *tx) pinHost(m *holdfastv1.Machine, i *holdfastv1.Install) (changed bool) {
 	keys := strings.Join(i.GetHostKeys(), "\n")
 	if keys == "" || len(keys) > maxDeviceNote {
@@ -159,7 +162,8 @@ func (t *tx) pinHost(m *holdfastv1.Machine, i *holdfastv1.Install) (changed bool
 	return true
 }
 
-// hostInstalled forgets what a host was known by, and takes what its installer has said, where that has come to an end. It says whether it has changed the machine.
+// hostInstalled forgets what a host was known by, and takes what its installer has said, where that
+// has come to an end. It says whether it has changed the machine.
 func (t *tx) hostInstalled(m *holdfastv1.Machine, run *holdfastv1.Run) (changed bool) {
 	s, ok := t.installs.get(run.GetMachineId())
 	if i := s.GetInstall(); ok && i.GetRunId() == run.GetRunId() && i.GetCompletedAt() != nil && i.GetStage() != holdfastv1.Install_FAILED {
@@ -170,7 +174,8 @@ func (t *tx) hostInstalled(m *holdfastv1.Machine, run *holdfastv1.Run) (changed 
 	return t.forgetEnrollment(m, installBegan(run))
 }
 
-// appendInstallLog adds to the installer's log. What is there already is skipped, a hole is refused.
+// appendInstallLog adds to the installer's log. What is there already is skipped, a hole is
+// refused.
 func (t *tx) appendInstallLog(c *internalv1.AppendInstallLog) (*holdfastv1.Install, *Error) {
 	s, err := t.admitInstaller(c.GetSha256())
 	if err != nil {

@@ -15,8 +15,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestInstallSession: from the boot script to the end, by a run of ours. Reports on the session's token move the node as those of the node API do, make no
-// run of their own, and say nothing once the attempt is over.
+// TestInstallSession: from the boot script to the end, by a run of ours. Reports on the session's
+// token move the node as those of the node API do, make no run of their own, and say nothing once
+// the attempt is over.
 func TestInstallSession(t *testing.T) {
 	p := nodeIn(t, pending)
 	start(t, p, "m-1", "q", "", "ubuntu")
@@ -79,7 +80,8 @@ func TestInstallSession(t *testing.T) {
 	}
 }
 
-// TestInstallLogOfEachBoot: an installer that starts over in the same session begins its log at 0, and none of it is lost.
+// TestInstallLogOfEachBoot: an installer that starts over in the same session begins its log at 0,
+// and none of it is lost.
 func TestInstallLogOfEachBoot(t *testing.T) {
 	p := nodeIn(t, pending)
 	start(t, p, "m-1", "q", "", "ubuntu")
@@ -103,7 +105,8 @@ func TestInstallLogOfEachBoot(t *testing.T) {
 	}
 }
 
-// TestInstallFailureCountsOnce: an installer that has no answer says the same again; that is one strike.
+// TestInstallFailureCountsOnce: an installer that has no answer says the same again; that is one
+// strike.
 func TestInstallFailureCountsOnce(t *testing.T) {
 	p := nodeIn(t, pending)
 	start(t, p, "m-1", "q", "", "ubuntu")
@@ -118,7 +121,8 @@ func TestInstallFailureCountsOnce(t *testing.T) {
 	}
 }
 
-// TestBootMedium: the token of a boot medium opens its session like one of a boot script, from before the medium is inserted until the attempt is over.
+// TestBootMedium: the token of a boot medium opens its session like one of a boot script, from
+// before the medium is inserted until the attempt is over.
 func TestBootMedium(t *testing.T) {
 	p := nodeIn(t, pending)
 	start(t, p, "m-1", "q", "", "ubuntu")
@@ -149,8 +153,9 @@ func TestBootMedium(t *testing.T) {
 	}
 }
 
-// The image of an open session stays, whatever the machine's label says since, and so does the installer that it boots; the refusal names the sessions. An installer that
-// cannot boot is replaced: that is what the sessions wait for.
+// The image of an open session stays, whatever the machine's label says since, and so does the
+// installer that it boots; the refusal names the sessions. An installer that cannot boot is
+// replaced: that is what the sessions wait for.
 func TestImagesOfSessions(t *testing.T) {
 	p := nodeIn(t, pending)
 	kernel := func(cmdline string, boots bool) *holdfastv1.Image {
@@ -189,8 +194,9 @@ func TestImagesOfSessions(t *testing.T) {
 	do(t, p, &internalv1.DeleteImage{Name: "installer"})
 }
 
-// TestRunningInstallGivesNoToken: a boot script that is read while the installer works, by a probe, a second network card or
-// a caller that knows the MAC address, changes nothing. A machine that restarted gets one after a while without reports.
+// TestRunningInstallGivesNoToken: a boot script that is read while the installer works, by a probe,
+// a second network card or a caller that knows the MAC address, changes nothing. A machine that
+// restarted gets one after a while without reports.
 func TestRunningInstallGivesNoToken(t *testing.T) {
 	p := nodeIn(t, pending)
 	do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})

@@ -11,8 +11,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The rows of a snapshot come in the order of their keys, and all of a table at once. So they are decoded by several goroutines, and the trees are
-// made of what is sorted: one row put in after the other takes three times as long. What comes out depends on the rows alone.
+// The rows of a snapshot come in the order of their keys, and all of a table at once. So they are
+// decoded by several goroutines, and the trees are made of what is sorted: one row put in after the
+// other takes three times as long. What comes out depends on the rows alone.
 
 // incoming is a row on its way into a table.
 type incoming struct {
@@ -64,7 +65,8 @@ type filling struct {
 	shared []*sharing             // the same ones
 }
 
-// intake returns the intake of a table that is empty. If the rows are not to be kept, they are only checked and counted.
+// intake returns the intake of a table that is empty. If the rows are not to be kept, they are only
+// checked and counted.
 func (t *rowset) intake(keep bool) intake {
 	c := checking{rowset: t, shape: shapeOf(t.rules.fresh().ProtoReflect().Descriptor())}
 	if !keep {
@@ -196,8 +198,8 @@ func (in *filling) fillFacets() {
 	in.rowset.facets = packed(in.rowset.facets)
 }
 
-// packed returns a tree whose nodes have no more room than they need: those of one that was loaded in order are half empty, and a node is made anew when
-// a copy of its tree is written to.
+// packed returns a tree whose nodes have no more room than they need: those of one that was loaded
+// in order are half empty, and a node is made anew when a copy of its tree is written to.
 func packed[T any](tree *btree.BTreeG[T]) *btree.BTreeG[T] {
 	if tree.Len() == 0 {
 		return tree
@@ -207,7 +209,8 @@ func packed[T any](tree *btree.BTreeG[T]) *btree.BTreeG[T] {
 	return c
 }
 
-// checking is what all intakes do: no row comes in that does not decode, or is under another key than its own.
+// checking is what all intakes do: no row comes in that does not decode, or is under another key
+// than its own.
 type checking struct {
 	*rowset
 	shape *shape

@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestIntakeFillsAsPutDoes: a table that was filled from a snapshot has in each of its trees what the one has that was written row by row, and goes on alike.
+// TestIntakeFillsAsPutDoes: a table that was filled from a snapshot has in each of its trees what
+// the one has that was written row by row, and goes on alike.
 func TestIntakeFillsAsPutDoes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	machine := func(i int) *holdfastv1.Machine {
@@ -83,7 +84,8 @@ func count[T any](tree *btree.BTreeG[T]) (n int) {
 	return n
 }
 
-// TestIntakeRefusesDisorder: rows are in the order of their keys, and each is there once, also where the checksum is right.
+// TestIntakeRefusesDisorder: rows are in the order of their keys, and each is there once, also
+// where the checksum is right.
 func TestIntakeRefusesDisorder(t *testing.T) {
 	for _, keys := range [][]string{{"b", "a"}, {"a", "a"}, {"a", "c", "b"}} {
 		var rows []incoming
@@ -106,7 +108,8 @@ func TestIntakeRefusesDisorder(t *testing.T) {
 	}
 }
 
-// TestFirstFaultIsTold: of two rows that do not decode, in batches that are decoded at once, the first is told, and so it is on every peer.
+// TestFirstFaultIsTold: of two rows that do not decode, in batches that are decoded at once, the
+// first is told, and so it is on every peer.
 func TestFirstFaultIsTold(t *testing.T) {
 	var b bytes.Buffer
 	write := func(m proto.Message) {

@@ -9,13 +9,16 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Leases (docs/decisions/0012-leases-have-a-clock-of-their-own.md). A grant is a new generation; what is said of an older one is void. Whoever is over, by expiry or because its owner
-// ended it, has expired_at: that is all the engine needs to know of it.
+// Leases (docs/decisions/0012-leases-have-a-clock-of-their-own.md). A grant is a new generation;
+// what is said of an older one is void. Whoever is over, by expiry or because its owner ended it,
+// has expired_at: that is all the engine needs to know of it.
 //
-// No lease expires early, whatever leaders and clocks do. The leader counts the lease clock with its monotonic clock, and only while it
-// could hear; ExpireLeases brings that count, and it is refused for a lease whose newest heartbeat on record is less than its TTL before
-// it. So wall clocks do not come into it: leaders may disagree about the time of day, and step it, and neither makes a
-// lease expire early nor keeps one alive. last_seen is wall time (the FSM's, which never goes back) and is for people alone.
+// No lease expires early, whatever leaders and clocks do. The leader counts the lease clock with
+// its monotonic clock, and only while it could hear; ExpireLeases brings that count, and it is
+// refused for a lease whose newest heartbeat on record is less than its TTL before it. So wall
+// clocks do not come into it: leaders may disagree about the time of day, and step it, and neither
+// makes a lease expire early nor keeps one alive. last_seen is wall time (the FSM's, which never
+// goes back) and is for people alone.
 
 // The indexes of leases.
 const (
@@ -32,7 +35,8 @@ const (
 	installTTL = 2 * time.Hour // twice as long as a node takes to count as stalled
 )
 
-// A lease that its owner has ended is kept so long, so that the engine learns of it and generations go on rising.
+// A lease that its owner has ended is kept so long, so that the engine learns of it and generations
+// go on rising.
 const (
 	goneFor   = time.Hour
 	goneBatch = 64 // forgotten by one command at most
@@ -59,8 +63,8 @@ func (s *state) lease(kind internalv1.LeaseRef_Kind, id string) (*internalv1.Lea
 	return s.leases.get(leaseKey(&internalv1.LeaseRef{Kind: kind, Id: id}))
 }
 
-// grantLease begins a lease, or its next generation. That counts as a heartbeat. Without a TTL it gets that of the generation
-// before, or the default of its kind.
+// grantLease begins a lease, or its next generation. That counts as a heartbeat. Without a TTL it
+// gets that of the generation before, or the default of its kind.
 func (t *tx) grantLease(kind internalv1.LeaseRef_Kind, id string, ttlMS int64) *internalv1.Lease {
 	l := &internalv1.Lease{Ref: &internalv1.LeaseRef{Kind: kind, Id: id, Generation: 1}, TtlMs: ttlMS}
 	if old, ok := t.lease(kind, id); ok {
@@ -126,8 +130,9 @@ func (t *tx) advanceLeaseClock(ms int64) {
 	}
 }
 
-// checkpointLeases puts heartbeats on record. The owners of those that come for the first time become ready. What is said of a lease
-// that is over, or of an older generation, is passed over: the others must not suffer for it.
+// checkpointLeases puts heartbeats on record. The owners of those that come for the first time
+// become ready. What is said of a lease that is over, or of an older generation, is passed over:
+// the others must not suffer for it.
 func (t *tx) checkpointLeases(c *internalv1.CheckpointLeases) *Error {
 	t.advanceLeaseClock(c.GetClockMs())
 	for _, seen := range c.GetLeases() {
@@ -138,8 +143,8 @@ func (t *tx) checkpointLeases(c *internalv1.CheckpointLeases) *Error {
 	return nil
 }
 
-// aliveLease returns the lease that a heartbeat is for, and whether it was granted just now. A heartbeat brings back what
-// may come back without registering: see the owners' files.
+// aliveLease returns the lease that a heartbeat is for, and whether it was granted just now. A
+// heartbeat brings back what may come back without registering: see the owners' files.
 func (t *tx) aliveLease(r *internalv1.Renewal) (l *internalv1.Lease, fresh bool) {
 	ref := r.GetLease()
 	l, ok := t.lease(ref.GetKind(), ref.GetId())
@@ -190,8 +195,8 @@ func (t *tx) see(l *internalv1.Lease, seen *internalv1.SeenLease, fresh bool) {
 	t.leases.put(l)
 }
 
-// expireLeases declares losses. Each is held against what is recorded by now: a lease of another generation, one that is over already
-// and one whose time is not up are passed over.
+// expireLeases declares losses. Each is held against what is recorded by now: a lease of another
+// generation, one that is over already and one whose time is not up are passed over.
 func (t *tx) expireLeases(c *internalv1.ExpireLeases) *Error {
 	t.advanceLeaseClock(c.GetClockMs())
 	for _, ref := range c.GetLeases() {
@@ -226,7 +231,8 @@ func (v *View) Lease(kind internalv1.LeaseRef_Kind, id string) (*internalv1.Leas
 // Leases returns all leases, by kind and id.
 func (v *View) Leases() iter.Seq[*internalv1.Lease] { return v.leases.ascend("", "") }
 
-// LeasesChangedSince returns the leases that were granted, expired or ended after a revision, oldest change first.
+// LeasesChangedSince returns the leases that were granted, expired or ended after a revision,
+// oldest change first.
 func (v *View) LeasesChangedSince(revision uint64) iter.Seq[*internalv1.Lease] {
 	return func(yield func(*internalv1.Lease) bool) {
 		for _, l := range v.leases.scan(leasesByRevision, "", ordered(revision)) {

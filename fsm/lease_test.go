@@ -23,7 +23,8 @@ const (
 // uuid is the id of a service.
 const uuid = "550e8400-e29b-41d4-a716-446655440000"
 
-// gpuPool is a peer with the pool "gpu" and the machine m-1 in it, registered by its agent with a lease of 300 s.
+// gpuPool is a peer with the pool "gpu" and the machine m-1 in it, registered by its agent with a
+// lease of 300 s.
 func gpuPool(t *testing.T) *fsmtest.Peer {
 	t.Helper()
 	p := fsmtest.NewPeer()

@@ -24,7 +24,8 @@ func TestRegistrationRecordsNoHealth(t *testing.T) {
 	}
 }
 
-// A healthy pool that registers again stays in placement; one that was unavailable waits for its heartbeat.
+// A healthy pool that registers again stays in placement; one that was unavailable waits for its
+// heartbeat.
 func TestRegisteringAgainKeepsPlacement(t *testing.T) {
 	for _, tt := range []struct {
 		name    string

@@ -68,8 +68,8 @@ func owned(m *holdfastv1.Machine) []string {
 	return keys
 }
 
-// ProviderOf returns the provider a machine names itself; configuration decides when it names none. It is
-// what StartRun.checked_provider is compared with.
+// ProviderOf returns the provider a machine names itself; configuration decides when it names none.
+// It is what StartRun.checked_provider is compared with.
 func ProviderOf(m *holdfastv1.Machine) string {
 	if p := m.GetSpec().GetProvider(); p != "" {
 		return p
@@ -77,7 +77,8 @@ func ProviderOf(m *holdfastv1.Machine) string {
 	return m.GetLabels()["provider"]
 }
 
-// ProviderOf returns what ProviderOf says of a machine, and whether there is one, without decoding it.
+// ProviderOf returns what ProviderOf says of a machine, and whether there is one, without decoding
+// it.
 func (v *View) ProviderOf(machineID string) (provider string, ok bool) {
 	r, ok := v.machines.rows.Get(&record{key: machineID})
 	if !ok {
@@ -226,7 +227,8 @@ func (t *tx) setMachinePhase(c *internalv1.SetMachinePhase) (*holdfastv1.Machine
 	return t.whole(m), nil
 }
 
-// retryBMC allows logins to the machine's BMC again. The provider reads the time of it from the machine.
+// retryBMC allows logins to the machine's BMC again. The provider reads the time of it from the
+// machine.
 func (t *tx) retryBMC(c *internalv1.RetryBmc) (*holdfastv1.Machine, *Error) {
 	m, ok := t.machines.get(c.GetMachineId())
 	if !ok {
@@ -238,7 +240,8 @@ func (t *tx) retryBMC(c *internalv1.RetryBmc) (*holdfastv1.Machine, *Error) {
 	return t.whole(m), nil
 }
 
-// deleteMachine forgets a machine. Its runs and its history stay, and its id can be registered again.
+// deleteMachine forgets a machine. Its runs and its history stay, and its id can be registered
+// again.
 func (t *tx) deleteMachine(c *internalv1.DeleteMachine) *Error {
 	m, ok := t.machines.get(c.GetMachineId())
 	if !ok {
@@ -276,8 +279,9 @@ func (v *View) Machine(id string) (*holdfastv1.Machine, bool) {
 	return v.whole(m), true
 }
 
-// MachineMark returns a value to compare with: as long as it is the same one, the record of the machine has not changed. What its lease adds
-// to it is left out, and so is what time makes of it. It is nil when there is no such machine.
+// MachineMark returns a value to compare with: as long as it is the same one, the record of the
+// machine has not changed. What its lease adds to it is left out, and so is what time makes of it.
+// It is nil when there is no such machine.
 func (v *View) MachineMark(id string) any {
 	if r, ok := v.machines.rows.Get(&record{key: id}); ok {
 		return r
@@ -285,16 +289,19 @@ func (v *View) MachineMark(id string) any {
 	return nil
 }
 
-// MachinesMark is MachineMark of all machines: as long as it is the same one, no record of a machine has changed.
+// MachinesMark is MachineMark of all machines: as long as it is the same one, no record of a
+// machine has changed.
 func (v *View) MachinesMark() any { return v.machines.mark }
 
-// MachineRoll returns a value to compare with: as long as it is the same one, no machine has come or gone.
+// MachineRoll returns a value to compare with: as long as it is the same one, no machine has come
+// or gone.
 func (v *View) MachineRoll() any { return v.machines.roll }
 
 // MachineCount returns the number of machines.
 func (v *View) MachineCount() int { return v.machines.len() }
 
-// MachineIDs returns the ids of all machines, in order. It reads no machine, which for a large fleet takes long.
+// MachineIDs returns the ids of all machines, in order. It reads no machine, which for a large
+// fleet takes long.
 func (v *View) MachineIDs() iter.Seq[string] { return v.machines.keys() }
 
 // Machines returns the machines with an id above after, by id.

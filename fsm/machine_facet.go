@@ -9,8 +9,8 @@ import (
 
 const labelPath = "labels."
 
-// telling are the conditions that people look for, and the status that few machines have; InCustomerCluster decides the effective
-// state.
+// telling are the conditions that people look for, and the status that few machines have;
+// InCustomerCluster decides the effective state.
 var telling = map[string]string{
 	condDegraded: "true", condNeedsIntervention: "true", condInCluster: "true",
 	"Reachable": "false", "BMCReachable": "false", condAgentReady: "false",
@@ -50,8 +50,8 @@ func machineFacets(m *holdfastv1.Machine, visit func(prefix, name, value string)
 	}
 }
 
-// MachineFacet reports whether machines can be found by a path and a value: all that match have the facet. Paths are those of filters; a
-// condition is status.conditions and its type.
+// MachineFacet reports whether machines can be found by a path and a value: all that match have the
+// facet. Paths are those of filters; a condition is status.conditions and its type.
 func MachineFacet(path, value string) bool {
 	if len(path) > len(labelPath) && path[:len(labelPath)] == labelPath {
 		return true

@@ -78,7 +78,8 @@ func NormalizeMachine(m *holdfastv1.Machine) []FieldViolation {
 	return bad
 }
 
-// hostKeyKind reports whether it is the kind of a key, so that a private key is not taken for a public one.
+// hostKeyKind reports whether it is the kind of a key, so that a private key is not taken for a
+// public one.
 func hostKeyKind(s string) bool {
 	return strings.HasPrefix(s, "ssh-") || strings.HasPrefix(s, "ecdsa-sha2-") || strings.HasPrefix(s, "sk-")
 }
@@ -113,8 +114,8 @@ func normalizeMAC(s string) (string, bool) {
 	return b.String(), true
 }
 
-// mergeMachine takes spec and labels over as a field mask says. An empty mask replaces those that are set; before feature
-// level 2 it replaced both.
+// mergeMachine takes spec and labels over as a field mask says. An empty mask replaces those that
+// are set; before feature level 2 it replaced both.
 func (t *tx) mergeMachine(m, in *holdfastv1.Machine, paths []string) *Error {
 	in = proto.CloneOf(in)
 	if len(paths) == 0 && t.has(Level2) {

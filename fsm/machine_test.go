@@ -381,7 +381,8 @@ func TestMachinesPages(t *testing.T) {
 	}
 }
 
-// An update without a mask leaves an unset spec and unset labels alone; peers of level 1 go on erasing them.
+// An update without a mask leaves an unset spec and unset labels alone; peers of level 1 go on
+// erasing them.
 func TestUpdateLeavesUnsetAlone(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

@@ -7,7 +7,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// maxNews bounds how far back a watcher, and a webhook, can go on. It is a constant because every peer must keep the same events.
+// maxNews bounds how far back a watcher, and a webhook, can go on. It is a constant because every
+// peer must keep the same events.
 const maxNews = 1 << 16
 
 func newsSchema() *schema[*holdfastv1.Event] {
@@ -21,7 +22,8 @@ func newsSchema() *schema[*holdfastv1.Event] {
 	}
 }
 
-// addNews records what happened, for all who want to hear of everything in one order. Cursors count from 1 without a hole.
+// addNews records what happened, for all who want to hear of everything in one order. Cursors count
+// from 1 without a hole.
 func (t *tx) addNews(e *holdfastv1.Event) {
 	t.meta.LastNews++
 	e.Cursor, e.Index, e.At = t.meta.GetLastNews(), t.index, t.now

@@ -103,7 +103,8 @@ func nodeWords() map[string][]string {
 	return map[string][]string{"arch": {"", "x86_64", "arm64", "aarch64", "amd64"}, "boot_mode": {"", "bios", "uefi"}}
 }
 
-// checkNodeWords returns what is wrong with the words that an operator sets. What a machine reports of itself is not held against them.
+// checkNodeWords returns what is wrong with the words that an operator sets. What a machine reports
+// of itself is not held against them.
 func (t *tx) checkNodeWords(n *holdfastv1.NodeRecord) []FieldViolation {
 	if n == nil || !t.has(Level2) {
 		return nil
@@ -159,8 +160,8 @@ func (t *tx) checkNewNode(id string, generated bool) *Error {
 	return nil
 }
 
-// checkDiscovery refuses another discovered machine if limit of them await approval already: whoever reaches the boot network
-// could make machines without end. A limit of 0 is none.
+// checkDiscovery refuses another discovered machine if limit of them await approval already:
+// whoever reaches the boot network could make machines without end. A limit of 0 is none.
 func (t *tx) checkDiscovery(mac string, limit uint32) *Error {
 	if limit == 0 {
 		return nil
@@ -263,7 +264,8 @@ func nodeDiff(old, n *holdfastv1.NodeRecord) string {
 	return strings.Join(names, ", ")
 }
 
-// reportNode takes what an installer or a booted node says: facts, last seen, and what its installation means for its state.
+// reportNode takes what an installer or a booted node says: facts, last seen, and what its
+// installation means for its state.
 func (t *tx) reportNode(c *internalv1.ReportNode) (*holdfastv1.Machine, *Error) {
 	r := c.GetReport()
 	mac, ok := normalizeMAC(r.GetMacAddress())
@@ -352,8 +354,9 @@ func (v *View) NodeByID(id string) (*holdfastv1.Machine, bool) {
 	return v.whole(m), true
 }
 
-// Stalled returns the machines whose node has been installing, deprovisioning or migrating since before a time, longest first, each with
-// its key for the next page; from the first on when after is "".
+// Stalled returns the machines whose node has been installing, deprovisioning or migrating since
+// before a time, longest first, each with its key for the next page; from the first on when after
+// is "".
 func (v *View) Stalled(since time.Time, after string) iter.Seq2[string, *holdfastv1.Machine] {
 	end := orderedTime(timestamppb.New(since), "")
 	return func(yield func(string, *holdfastv1.Machine) bool) {

@@ -8,14 +8,16 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// An installer that nobody here has started reports all the same. Its install is a run like any other, so that PROVISIONING has a run, a
-// log and a reason behind it: type REPAVE, one step, observed instead of executed. Reports open and close its attempts; the executor leaves it
-// alone, and its commands are refused.
+// An installer that nobody here has started reports all the same. Its install is a run like any
+// other, so that PROVISIONING has a run, a log and a reason behind it: type REPAVE, one step,
+// observed instead of executed. Reports open and close its attempts; the executor leaves it alone,
+// and its commands are refused.
 
 // observedStep is the step of an observed run.
 const observedStep = "install"
 
-// observedRun returns the observed run that is active on a machine, nil for none. One that is executed is in the way.
+// observedRun returns the observed run that is active on a machine, nil for none. One that is
+// executed is in the way.
 func (t *tx) observedRun(m *holdfastv1.Machine) (*holdfastv1.Run, *Error) {
 	id := m.GetStatus().GetActiveRunId()
 	if id == "" {
@@ -43,7 +45,8 @@ func (t *tx) checkObservable(m *holdfastv1.Machine, runID string) *Error {
 // observedRequest is the request id of an observed run, which nobody has asked for.
 func observedRequest(runID string) string { return "report:" + runID }
 
-// beginObserved begins the run of an install that was reported. It gives the machine as it is stored.
+// beginObserved begins the run of an install that was reported. It gives the machine as it is
+// stored.
 func (t *tx) beginObserved(m *holdfastv1.Machine, runID, why string) *holdfastv1.Machine {
 	run := &holdfastv1.Run{
 		RunId: runID, MachineId: m.GetMachineId(), RequestId: observedRequest(runID), Type: "REPAVE", Observed: true, Phase: holdfastv1.Run_RUNNING,
@@ -107,7 +110,8 @@ func (t *tx) observedDone(m *holdfastv1.Machine, run *holdfastv1.Run, why string
 	return t.again(m)
 }
 
-// observedStrike counts a failed install. The first ones leave the node installing, and the installer tries again.
+// observedStrike counts a failed install. The first ones leave the node installing, and the
+// installer tries again.
 func (t *tx) observedStrike(m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
 	step := run.GetSteps()[0]
 	a := lastAttempt(step)
@@ -126,7 +130,8 @@ func (t *tx) observedStrike(m *holdfastv1.Machine, run *holdfastv1.Run, why stri
 	return t.again(m)
 }
 
-// observedFailed closes the run because the installer, or an operator, says that it has failed. It gives the machine as it is stored.
+// observedFailed closes the run because the installer, or an operator, says that it has failed. It
+// gives the machine as it is stored.
 func (t *tx) observedFailed(m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
 	return t.failObserved(m, run, &holdfastv1.RunError{Reason: "InstallFailed", Message: why})
 }
@@ -183,8 +188,9 @@ func (t *tx) installRun(m *holdfastv1.Machine) *holdfastv1.Run {
 	return run
 }
 
-// installReported does what the document says of a status in a state, and nothing where it says nothing (node state machine §Report
-// Handling Logic). While a run of ours is at work, the report is evidence for its step, which decides.
+// installReported does what the document says of a status in a state, and nothing where it says
+// nothing (node state machine §Report Handling Logic). While a run of ours is at work, the report
+// is evidence for its step, which decides.
 func (t *tx) installReported(m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequest, runID string) *holdfastv1.Machine {
 	n, status := m.GetNode(), r.GetInstallationStatus()
 	if !t.sessionReported(m, r) {

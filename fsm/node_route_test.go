@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// nodeMoves returns the moves of a machine's node, oldest first: "pending>installing", with who triggered it.
+// nodeMoves returns the moves of a machine's node, oldest first: "pending>installing", with who
+// triggered it.
 func nodeMoves(p *fsmtest.Peer, id string) (moves []string) {
 	for e := range p.View().History(id, 0) {
 		if e.GetFacet() == "node" && e.GetFrom() != "" {
@@ -22,7 +23,8 @@ func nodeMoves(p *fsmtest.Peer, id string) (moves []string) {
 	return moves
 }
 
-// TestNodeRoutes: a run moves a node along the table of transitions, except where docs/clients.md says so.
+// TestNodeRoutes: a run moves a node along the table of transitions, except where docs/clients.md
+// says so.
 func TestNodeRoutes(t *testing.T) {
 	repave := &holdfastv1.Plan{PlanId: "plan/install", Steps: []*holdfastv1.Step{{Name: "s", TimeoutSeconds: 60, Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{}}}}}
 	join := &holdfastv1.Plan{PlanId: "plan/join", Steps: []*holdfastv1.Step{repave.GetSteps()[0],
@@ -89,7 +91,8 @@ func TestNodeRoutes(t *testing.T) {
 	}
 }
 
-// TestInstallCounters: attempts of a run of ours count as reported ones do, and three of them need force (node state machine §Failure Handling).
+// TestInstallCounters: attempts of a run of ours count as reported ones do, and three of them need
+// force (node state machine §Failure Handling).
 func TestInstallCounters(t *testing.T) {
 	p := fsmtest.NewPeer()
 	do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})

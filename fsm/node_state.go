@@ -9,10 +9,12 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// maxInstallAttempts is how many failed installs in a row a node has before a person is needed (node state machine §Failure Handling).
+// maxInstallAttempts is how many failed installs in a row a node has before a person is needed
+// (node state machine §Failure Handling).
 const maxInstallAttempts = 3
 
-// nodeTransitions lists where a node may go (node state machine §Transitions). Any may be retired, and retired is the end.
+// nodeTransitions lists where a node may go (node state machine §Transitions). Any may be retired,
+// and retired is the end.
 func nodeTransitions(from holdfastv1.Node_State) []holdfastv1.Node_State {
 	var next []holdfastv1.Node_State
 	switch from {
@@ -54,8 +56,8 @@ func checkNodeTransition(m *holdfastv1.Machine, to holdfastv1.Node_State, force 
 	return nil
 }
 
-// phaseOf says which phase goes with a node state that a machine is moved to, so that no pair contradicts (docs/concepts.md). INSTALLING and
-// INSTALL_FAILED are not here: runs lead there.
+// phaseOf says which phase goes with a node state that a machine is moved to, so that no pair
+// contradicts (docs/concepts.md). INSTALLING and INSTALL_FAILED are not here: runs lead there.
 func phaseOf(to holdfastv1.Node_State, m *holdfastv1.Machine) holdfastv1.MachineStatus_Phase {
 	from, phase := m.GetStatus().GetNodeState(), m.GetStatus().GetPhase()
 	switch to {
@@ -76,7 +78,8 @@ func phaseOf(to holdfastv1.Node_State, m *holdfastv1.Machine) holdfastv1.Machine
 	return phase
 }
 
-// moveNode moves the node facet: one history entry, and the counters of installs begin anew where the document says so.
+// moveNode moves the node facet: one history entry, and the counters of installs begin anew where
+// the document says so.
 func (t *tx) moveNode(m *holdfastv1.Machine, to holdfastv1.Node_State, c change) {
 	s := m.GetStatus()
 	from := s.GetNodeState()
@@ -130,8 +133,9 @@ func routed(c change, over holdfastv1.Node_State) change {
 	return hop
 }
 
-// nodeAfterLook returns the node state that a run which leaves its machine alone has to put back: an install that has failed too often waits for a person, and a look
-// at the machine is none. For all others it is what the phase says.
+// nodeAfterLook returns the node state that a run which leaves its machine alone has to put back:
+// an install that has failed too often waits for a person, and a look at the machine is none. For
+// all others it is what the phase says.
 func (t *tx) nodeAfterLook(m *holdfastv1.Machine, run *holdfastv1.Run) holdfastv1.Node_State {
 	if run.GetMachinePhaseBefore() != holdfastv1.MachineStatus_MAINTENANCE || m.GetStatus().GetNodeState() != holdfastv1.Node_PENDING {
 		return holdfastv1.Node_NODE_STATE_UNSPECIFIED
@@ -150,7 +154,8 @@ func (t *tx) nodeAfterLook(m *holdfastv1.Machine, run *holdfastv1.Run) holdfastv
 // ReasonRunObserved refuses executor commands for a run that reports move.
 const ReasonRunObserved = "RUN_OBSERVED"
 
-// runTrigger says who moves a machine when a run begins or ends: the run, unless somebody reports or decides about it from outside.
+// runTrigger says who moves a machine when a run begins or ends: the run, unless somebody reports
+// or decides about it from outside.
 func (t *tx) runTrigger() string {
 	switch t.cmd.GetOp().(type) {
 	case *internalv1.Command_ReportNode:
@@ -168,7 +173,8 @@ const (
 	byReport   = "node_report"
 )
 
-// transitionNode moves a node by hand. What an executed run is at work on is the run's to move; an observed one ends with it.
+// transitionNode moves a node by hand. What an executed run is at work on is the run's to move; an
+// observed one ends with it.
 func (t *tx) transitionNode(c *internalv1.TransitionNode) (*holdfastv1.Machine, *Error) {
 	m, ok := t.node(c.GetId())
 	if !ok {

@@ -98,7 +98,8 @@ func nodeStates() []holdfastv1.Node_State {
 	return []holdfastv1.Node_State{discovered, pending, installing, installFailed, installed, nodeActive, reprovision, deprovisioning, migrating, nodeRetired}
 }
 
-// TestNodeTransitions tries every pair of states against the document's table, and looks at the phase that goes with each.
+// TestNodeTransitions tries every pair of states against the document's table, and looks at the
+// phase that goes with each.
 func TestNodeTransitions(t *testing.T) {
 	table := map[holdfastv1.Node_State]map[holdfastv1.Node_State]holdfastv1.MachineStatus_Phase{
 		discovered:     {pending: ready, nodeRetired: retired},
@@ -155,7 +156,8 @@ func TestNodeTransitionWords(t *testing.T) {
 	}
 }
 
-// TestReports tries every status in every state: the document's table has four rows, and the others change facts alone.
+// TestReports tries every status in every state: the document's table has four rows, and the others
+// change facts alone.
 func TestReports(t *testing.T) {
 	type row struct {
 		status string
@@ -248,7 +250,8 @@ func TestThreeStrikes(t *testing.T) {
 	}
 }
 
-// TestObservedRun: an install that nobody here started has a run behind it, which the executor cannot touch.
+// TestObservedRun: an install that nobody here started has a run behind it, which the executor
+// cannot touch.
 func TestObservedRun(t *testing.T) {
 	p := nodePeer(t)
 	do(t, p, &internalv1.UpdateNode{Id: "m-1", Node: &holdfastv1.NodeRecord{WorkflowId: "ubuntu"}, Paths: []string{"workflow_id"}})
@@ -294,7 +297,8 @@ func TestCanceledInstall(t *testing.T) {
 	}
 }
 
-// TestReportsOfOurOwnInstall: while a run of ours is at work, reports are evidence for its step, which decides.
+// TestReportsOfOurOwnInstall: while a run of ours is at work, reports are evidence for its step,
+// which decides.
 func TestReportsOfOurOwnInstall(t *testing.T) {
 	p := nodeIn(t, pending)
 	start(t, p, "m-1", "q", "", "ubuntu")

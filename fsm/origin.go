@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// checkOrigin refuses the command of somebody who may not give it: whose token is not good any more, or who reaches for what is
-// outside their scope. It is done here and not at the edge because tokens are revoked, and machines move to other pools,
-// while commands are on their way.
+// checkOrigin refuses the command of somebody who may not give it: whose token is not good any
+// more, or who reaches for what is outside their scope. It is done here and not at the edge because
+// tokens are revoked, and machines move to other pools, while commands are on their way.
 func (t *tx) checkOrigin(about concern) *Error {
 	o := t.cmd.GetOrigin()
 	if o.GetTokenId() != "" {
@@ -33,8 +33,8 @@ func (t *tx) checkOrigin(about concern) *Error {
 	return t.within(about, o.GetPools(), o.GetMachineId())
 }
 
-// within refuses a command that is about something outside some pools (none: all of them), or about another machine than one (empty:
-// any).
+// within refuses a command that is about something outside some pools (none: all of them), or about
+// another machine than one (empty: any).
 func (t *tx) within(about concern, pools []string, machineID string) *Error {
 	if machineID != "" {
 		return t.onlyMachine(about, machineID)
@@ -117,7 +117,8 @@ func (t *tx) concerns() concern {
 	return about
 }
 
-// ident returns an id as it may stand in an audit event. What cannot be an id may be anything: somebody's token, in the wrong place.
+// ident returns an id as it may stand in an audit event. What cannot be an id may be anything:
+// somebody's token, in the wrong place.
 func ident(id string) string {
 	if len(id) <= 64 && validName(strings.ReplaceAll(id, "/", "."), 64) {
 		return id
@@ -135,7 +136,8 @@ func poolConcern(id string) concern {
 	return concern{resource: "pools/" + ident(id), pools: []string{id}}
 }
 
-// runConcern is about the machine of a run. A run that is not on record is nobody's: the command says so.
+// runConcern is about the machine of a run. A run that is not on record is nobody's: the command
+// says so.
 func (t *tx) runConcern(id string) concern {
 	run, ok := t.runs.get(id)
 	if !ok {
@@ -157,7 +159,8 @@ func (t *tx) newMachine(id, pool string) concern {
 	return about
 }
 
-// inventoryConcern is about a machine whose spec is replaced or merged: where it is, and where it will be.
+// inventoryConcern is about a machine whose spec is replaced or merged: where it is, and where it
+// will be.
 func (t *tx) inventoryConcern(in *holdfastv1.Machine, merge func(m *holdfastv1.Machine) *Error) concern {
 	about := machineConcern(in.GetMachineId())
 	if in == nil || !t.scoped() { // the rest costs, and nobody asks for it
@@ -179,9 +182,10 @@ func (t *tx) inventoryConcern(in *holdfastv1.Machine, merge func(m *holdfastv1.M
 	return about
 }
 
-// startConcern is about the machine of a run, and about the secrets that its parameters would send somewhere: the credentials
-// of a cluster that the caller names, as a host that joins a cluster gets an identity there, and those of the machine when it
-// moves to another address. The cluster that the machine is meant for needs no further permission.
+// startConcern is about the machine of a run, and about the secrets that its parameters would send
+// somewhere: the credentials of a cluster that the caller names, as a host that joins a cluster
+// gets an identity there, and those of the machine when it moves to another address. The cluster
+// that the machine is meant for needs no further permission.
 func (t *tx) startConcern(c *internalv1.StartRun) concern {
 	about := machineConcern(c.GetMachineId())
 	if !t.has(Level2) {

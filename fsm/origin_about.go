@@ -5,8 +5,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// about says what any command is about: the one table of it, and a test fails for a command that is not in it. A command that is given no
-// machines and no pools here (plans, tokens, secrets, services, the cluster itself) is refused to callers that are limited to pools.
+// about says what any command is about: the one table of it, and a test fails for a command that is
+// not in it. A command that is given no machines and no pools here (plans, tokens, secrets,
+// services, the cluster itself) is refused to callers that are limited to pools.
 func (t *tx) about(c *internalv1.Command) (about concern, known bool) {
 	switch op := c.GetOp().(type) {
 	case *internalv1.Command_RegisterMachine:
@@ -135,7 +136,8 @@ func (t *tx) installConcern(sum []byte) concern {
 	return named("installs", "?")
 }
 
-// aboutCluster knows the commands that the cluster gives itself. Nobody limited to pools has any business with them.
+// aboutCluster knows the commands that the cluster gives itself. Nobody limited to pools has any
+// business with them.
 func (t *tx) aboutCluster(c *internalv1.Command) (about concern, known bool) {
 	switch op := c.GetOp().(type) {
 	case *internalv1.Command_PutPeer:

@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestNotesNameWhatTheyAreAbout: who removes a peer, or hands the leadership over, is found in the trail by the peer, and who reads a snapshot by that.
+// TestNotesNameWhatTheyAreAbout: who removes a peer, or hands the leadership over, is found in the
+// trail by the peer, and who reads a snapshot by that.
 func TestNotesNameWhatTheyAreAbout(t *testing.T) {
 	for _, tt := range []struct {
 		note *internalv1.NoteBackup

@@ -60,8 +60,8 @@ func wantAnswer(t *testing.T, what string, r fsm.Result, code fsm.Code, reason s
 	}
 }
 
-// TestEveryCommandIsAboutSomething walks the commands: one that is missing in the table of what commands are about would have no
-// resource, and no scope.
+// TestEveryCommandIsAboutSomething walks the commands: one that is missing in the table of what
+// commands are about would have no resource, and no scope.
 func TestEveryCommandIsAboutSomething(t *testing.T) {
 	fields := (&internalv1.Command{}).ProtoReflect().Descriptor().Oneofs().ByName("op").Fields()
 	for i := range fields.Len() {
@@ -194,8 +194,8 @@ func TestOriginsToken(t *testing.T) {
 	}
 }
 
-// TestScopedCallersStayInTheirPools draws logs: whatever somebody with a scope asks for, no machine outside it changes, comes or goes, and
-// nothing does that belongs to no pool.
+// TestScopedCallersStayInTheirPools draws logs: whatever somebody with a scope asks for, no machine
+// outside it changes, comes or goes, and nothing does that belongs to no pool.
 func TestScopedCallersStayInTheirPools(t *testing.T) {
 	allowed, refused := 0, 0
 	check := func(t interface{ Fatalf(string, ...any) }, p *fsmtest.Peer, c *internalv1.Command) {
@@ -269,7 +269,8 @@ func destinations(v *fsm.View) map[string]string {
 	return all
 }
 
-// foreign lists what a scoped caller must not change: machines that are not his, their runs, tokens, secrets and the ids of plans.
+// foreign lists what a scoped caller must not change: machines that are not his, their runs,
+// tokens, secrets and the ids of plans.
 func foreign(v *fsm.View, mine func(*holdfastv1.Machine) bool) map[string]string {
 	all, own := map[string]string{}, map[string]bool{}
 	for m := range v.Machines("") {

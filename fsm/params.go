@@ -15,9 +15,9 @@ import (
 // paramVariable is how a command or script names the environment variable of a run parameter.
 var paramVariable = regexp.MustCompile(`HOLDFAST_PARAM_([A-Z0-9_]+)`)
 
-// paramsOf returns the run parameters that a step reads, and those of them that a run must have because neither the step
-// nor its plan holds the value. Commands read parameters as environment variables: those that the step declares, and those
-// whose variable the command or script names.
+// paramsOf returns the run parameters that a step reads, and those of them that a run must have
+// because neither the step nor its plan holds the value. Commands read parameters as environment
+// variables: those that the step declares, and those whose variable the command or script names.
 func paramsOf(s *holdfastv1.Step) (read, needed []string) {
 	switch k := s.GetKind().(type) {
 	case *holdfastv1.Step_Ssh:
@@ -58,7 +58,8 @@ func paramsOf(s *holdfastv1.Step) (read, needed []string) {
 // bootModes lists the boot modes of a netboot step.
 func bootModes() []string { return []string{"keep", "uefi", "bios"} }
 
-// checkBootMode returns an error if the parameter boot_mode is none, or contradicts a step: only UEFI boots by HTTP.
+// checkBootMode returns an error if the parameter boot_mode is none, or contradicts a step: only
+// UEFI boots by HTTP.
 func checkBootMode(plan *holdfastv1.Plan, mode string) *Error {
 	if mode != "" && !slices.Contains(bootModes(), mode) {
 		return invalid("params.boot_mode", "%q is not one of %s", mode, strings.Join(bootModes(), ", "))
@@ -71,8 +72,9 @@ func checkBootMode(plan *holdfastv1.Plan, mode string) *Error {
 	return nil
 }
 
-// CheckParams returns an error if a plan does not read one of a run's parameters, or needs one that is missing. A mistyped
-// name would otherwise run the plan with a default in its place: another image, say.
+// CheckParams returns an error if a plan does not read one of a run's parameters, or needs one that
+// is missing. A mistyped name would otherwise run the plan with a default in its place: another
+// image, say.
 func CheckParams(plan *holdfastv1.Plan, params map[string]string) *Error {
 	reads := map[string]bool{}
 	for _, s := range plan.GetSteps() {

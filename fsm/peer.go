@@ -26,7 +26,8 @@ func (t *tx) initCluster(c *internalv1.InitCluster) *Error {
 	}
 	t.meta.ClusterId = c.GetClusterId()
 	if t.meta.GetLastNews() == 0 {
-		// Who watches before anything has happened is told of a place to go on from: zero would be from then on.
+		// Who watches before anything has happened is told of a place to go on from: zero would be
+		// from then on.
 		t.meta.LastNews, t.meta.FirstNews = 1, 2
 	}
 	return nil

@@ -7,8 +7,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// manualPhases lists where operators may move a machine by hand. PROVISIONING is entered and left by
-// runs alone, and RETIRED is the end (docs/clients.md, 002 and 004).
+// manualPhases lists where operators may move a machine by hand. PROVISIONING is entered and left
+// by runs alone, and RETIRED is the end (docs/clients.md, 002 and 004).
 func manualPhases(from holdfastv1.MachineStatus_Phase) []holdfastv1.MachineStatus_Phase {
 	const (
 		ready       = holdfastv1.MachineStatus_READY
@@ -84,8 +84,9 @@ func stays(node holdfastv1.Node_State) bool {
 	return node == holdfastv1.Node_ACTIVE || node == holdfastv1.Node_INSTALL_FAILED
 }
 
-// nodeAt returns the node state that a phase leaves as it is, or forces: active goes with IN_SERVICE, retired
-// with RETIRED, installing with PROVISIONING, install_failed with MAINTENANCE, and with nothing else.
+// nodeAt returns the node state that a phase leaves as it is, or forces: active goes with
+// IN_SERVICE, retired with RETIRED, installing with PROVISIONING, install_failed with MAINTENANCE,
+// and with nothing else.
 func nodeAt(phase holdfastv1.MachineStatus_Phase, node holdfastv1.Node_State) holdfastv1.Node_State {
 	switch {
 	case phase == holdfastv1.MachineStatus_IN_SERVICE:

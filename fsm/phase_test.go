@@ -96,7 +96,8 @@ func join(phases []phase) string {
 	return strings.Join(names, " ")
 }
 
-// TestPhaseByHandClearsIntervention: an operator who puts a machine back to work says that it is mended.
+// TestPhaseByHandClearsIntervention: an operator who puts a machine back to work says that it is
+// mended.
 func TestPhaseByHandClearsIntervention(t *testing.T) {
 	for to, want := range map[phase]bool{ready: false, inService: false, rma: true, retired: true} {
 		p := machineIn(t, ready)
@@ -136,7 +137,8 @@ func TestPhaseAfterALook(t *testing.T) {
 	}
 }
 
-// A machine whose installs have failed three times waits for a person, also when somebody has looked at it meanwhile.
+// A machine whose installs have failed three times waits for a person, also when somebody has
+// looked at it meanwhile.
 func TestALookForgivesNoStrikes(t *testing.T) {
 	for _, outcome := range []holdfastv1.Attempt_Outcome{succeeded, failed, canceled} {
 		p := nodeIn(t, installing)
@@ -161,13 +163,15 @@ func TestALookForgivesNoStrikes(t *testing.T) {
 	}
 }
 
-// after is what a run leaves: the phase ("" for the one before), the node state, and the conditions that are set.
+// after is what a run leaves: the phase ("" for the one before), the node state, and the conditions
+// that are set.
 type after struct {
 	phase, node string
 	conds       map[string]bool
 }
 
-// wantProved checks what the steps of a run that did not come to its end have left: all but the last have succeeded.
+// wantProved checks what the steps of a run that did not come to its end have left: all but the
+// last have succeeded.
 func wantProved(t *testing.T, m *holdfastv1.Machine, steps []string) {
 	t.Helper()
 	done := steps[:len(steps)-1]
@@ -181,7 +185,8 @@ func wantProved(t *testing.T, m *holdfastv1.Machine, steps []string) {
 	}
 }
 
-// A machine that was in service is in no cluster once its disk was written, also when the run goes no further.
+// A machine that was in service is in no cluster once its disk was written, also when the run goes
+// no further.
 func TestRepavedAndNotJoined(t *testing.T) {
 	p := machineIn(t, inService)
 	plan(t, p, "plan/first", "repave", "join")
@@ -284,7 +289,8 @@ func TestPhasesAfterRuns(t *testing.T) {
 	}
 }
 
-// TestRunsTakeAMachineOutOfItsCluster: what a repave or an RMA has removed is not said to be there until it is seen again.
+// TestRunsTakeAMachineOutOfItsCluster: what a repave or an RMA has removed is not said to be there
+// until it is seen again.
 func TestRunsTakeAMachineOutOfItsCluster(t *testing.T) {
 	for kind, want := range map[string]string{"repave": "Repaved", "rma": "RMA", "reboot": "Joined"} {
 		p := machineIn(t, ready)
@@ -317,7 +323,8 @@ func nodeNow(old *holdfastv1.Machine, now phase) holdfastv1.Node_State {
 	}
 }
 
-// TestSuccessClearsIntervention: a run that succeeds after one that failed says that the machine is fine.
+// TestSuccessClearsIntervention: a run that succeeds after one that failed says that the machine is
+// fine.
 func TestSuccessClearsIntervention(t *testing.T) {
 	p := machineIn(t, inService)
 	plan(t, p, "plan/x", "reboot")

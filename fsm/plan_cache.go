@@ -9,8 +9,9 @@ import (
 // maxPlanCache is how many plans are kept decoded.
 const maxPlanCache = 64
 
-// planCache has the plans that somebody has looked at, decoded: few plans begin most runs, and each of these begins with looks at its plan. It is no part
-// of the state, and gives what decoding would. Anybody may use it.
+// planCache has the plans that somebody has looked at, decoded: few plans begin most runs, and each
+// of these begins with looks at its plan. It is no part of the state, and gives what decoding
+// would. Anybody may use it.
 type planCache struct {
 	mu    sync.Mutex
 	plans map[*record]*holdfastv1.Plan
@@ -47,5 +48,6 @@ func (c *planCache) known(r *record) *holdfastv1.Plan {
 // plan returns a plan to look at: it must not be changed.
 func (t *tx) plan(id string) (*holdfastv1.Plan, bool) { return t.decoded.get(t.state, id) }
 
-// SharedPlan returns a plan to look at. Unlike with Plan, others have it too: it must not be changed.
+// SharedPlan returns a plan to look at. Unlike with Plan, others have it too: it must not be
+// changed.
 func (v *View) SharedPlan(id string) (*holdfastv1.Plan, bool) { return v.decoded.get(v.state, id) }

@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestSharedPlan: what is kept decoded is what the state has at that time, however often plans change and however many there are.
+// TestSharedPlan: what is kept decoded is what the state has at that time, however often plans
+// change and however many there are.
 func TestSharedPlan(t *testing.T) {
 	p := fsmtest.NewPeer()
 	plan := func(id, command string) *holdfastv1.Plan {
@@ -44,7 +45,8 @@ func TestSharedPlan(t *testing.T) {
 	same(old, "a")
 }
 
-// TestStartLeavesSharedPlanAlone: a run that makes its plan one that is referred to changes the record, and not what others look at.
+// TestStartLeavesSharedPlanAlone: a run that makes its plan one that is referred to changes the
+// record, and not what others look at.
 func TestStartLeavesSharedPlanAlone(t *testing.T) {
 	p := fsmtest.NewPeer()
 	do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Labels: map[string]string{"provider": "fake"}, Spec: &holdfastv1.MachineSpec{}}})
@@ -62,7 +64,8 @@ func TestStartLeavesSharedPlanAlone(t *testing.T) {
 	}
 }
 
-// TestSharedPlanWhileApplying: readers and commands have the same plans decoded, at the same time (-race).
+// TestSharedPlanWhileApplying: readers and commands have the same plans decoded, at the same time
+// (-race).
 func TestSharedPlanWhileApplying(t *testing.T) {
 	p := fsmtest.NewPeer()
 	for i := range 64 {

@@ -20,8 +20,8 @@ const (
 	maxMediaURL     = 2048 // bytes
 )
 
-// CheckMediaURL says what is wrong with the URL of an image for a virtual drive. It goes on record, and people who may only look can see it:
-// a password has no place in it.
+// CheckMediaURL says what is wrong with the URL of an image for a virtual drive. It goes on record,
+// and people who may only look can see it: a password has no place in it.
 func CheckMediaURL(s string) error {
 	switch u, ok := parseURL(s); {
 	case !ok:
@@ -82,7 +82,8 @@ func ValidatePlan(p *holdfastv1.Plan) []FieldViolation {
 	return bad
 }
 
-// validParam reports whether the name of a parameter can be part of the name of an environment variable.
+// validParam reports whether the name of a parameter can be part of the name of an environment
+// variable.
 func validParam(name string) bool {
 	return validName(name, 64) && !strings.ContainsAny(name, ".-:")
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// A pool has two facets in one record: what an operator declares (provider, GPU type, labels), and what a pool manager registers
-// (endpoint, GPUs, and a status that its lease moves). Either may be there without the other.
+// A pool has two facets in one record: what an operator declares (provider, GPU type, labels), and
+// what a pool manager registers (endpoint, GPUs, and a status that its lease moves). Either may be
+// there without the other.
 
 // The reasons by which others decide.
 const (
@@ -27,7 +28,8 @@ const (
 	maxWorkers  = 256 // of one GPU
 )
 
-// drainFor is how long a pool that was deregistered is kept before it is archived (docs/clients.md, 001).
+// drainFor is how long a pool that was deregistered is kept before it is archived (docs/clients.md,
+// 001).
 const drainFor = 5 * time.Minute
 
 func poolSchema() *schema[*holdfastv1.Pool] {
@@ -94,8 +96,8 @@ func CheckPool(p *holdfastv1.Pool) []FieldViolation {
 	return append(bad, checkGpus(p.GetGpus())...)
 }
 
-// CheckPoolReport returns what is wrong with the numbers of a heartbeat. What a manager cannot have measured is refused
-// with its field, so that its author sees it.
+// CheckPoolReport returns what is wrong with the numbers of a heartbeat. What a manager cannot have
+// measured is refused with its field, so that its author sees it.
 func CheckPoolReport(r *internalv1.PoolReport) []FieldViolation {
 	bad := checkGpus(r.GetGpus())
 	for i := range bad {
@@ -197,7 +199,8 @@ func (t *tx) deletePool(c *internalv1.DeletePool) *Error {
 	return nil
 }
 
-// registerPool takes what a pool manager registers, in full: a pool that was draining or archived is back.
+// registerPool takes what a pool manager registers, in full: a pool that was draining or archived
+// is back.
 func (t *tx) registerPool(c *internalv1.RegisterPool) (*holdfastv1.Pool, *Error) {
 	in := c.GetPool()
 	if err := Invalid(CheckPool(in)); err != nil {
@@ -221,8 +224,8 @@ func (t *tx) registerPool(c *internalv1.RegisterPool) (*holdfastv1.Pool, *Error)
 	return t.wholePool(p), nil
 }
 
-// keepMeasured carries the measurements of the last heartbeat over to a registration, which has none: a healthy pool that
-// registers again stays in placement.
+// keepMeasured carries the measurements of the last heartbeat over to a registration, which has
+// none: a healthy pool that registers again stays in placement.
 func keepMeasured(old, registered []*holdfastv1.Gpu) {
 	last := map[int32]*holdfastv1.Gpu{}
 	for _, g := range old {
@@ -280,7 +283,8 @@ func (t *tx) sweepPools(c *internalv1.SweepPools) *Error {
 	return nil
 }
 
-// revivePool grants the lease of a pool that was unavailable and gives a heartbeat. One that was deregistered registers again.
+// revivePool grants the lease of a pool that was unavailable and gives a heartbeat. One that was
+// deregistered registers again.
 func (t *tx) revivePool(id string) *internalv1.Lease {
 	p, ok := t.pools.get(id)
 	if !ok || !managed(p) || p.GetStatus() == holdfastv1.Pool_DRAINING {
@@ -289,7 +293,8 @@ func (t *tx) revivePool(id string) *internalv1.Lease {
 	return t.grantLease(internalv1.LeaseRef_POOL, id, 0)
 }
 
-// poolSeen takes a heartbeat's report. A report that cannot be is left out: the heartbeat counts all the same.
+// poolSeen takes a heartbeat's report. A report that cannot be is left out: the heartbeat counts
+// all the same.
 func (t *tx) poolSeen(id string, r *internalv1.PoolReport) {
 	p, ok := t.pools.get(id)
 	if !ok {
@@ -303,7 +308,8 @@ func (t *tx) poolSeen(id string, r *internalv1.PoolReport) {
 	t.putPool(p)
 }
 
-// mergeGpus brings what was registered up to what was reported. Heartbeats name no models; a GPU that one leaves out has nothing to give.
+// mergeGpus brings what was registered up to what was reported. Heartbeats name no models; a GPU
+// that one leaves out has nothing to give.
 func mergeGpus(known, seen []*holdfastv1.Gpu) []*holdfastv1.Gpu {
 	reported := map[int32]*holdfastv1.Gpu{}
 	for _, g := range seen {
@@ -388,15 +394,16 @@ func (v *View) InPool(id, pool string) bool {
 	return v.machines.indexed(machinesByPool, poolKey(pool)+id, id)
 }
 
-// PoolQuery asks for pools that can be placed on. The zero value asks for nothing: any pool matches.
+// PoolQuery asks for pools that can be placed on. The zero value asks for nothing: any pool
+// matches.
 type PoolQuery struct {
 	MinFreeVRAM float64 // gigabytes, on one GPU
 	GPUModel    string
 	Region      string
 }
 
-// Match reports whether a pool is what is asked for. Only healthy ones have something free; one GPU has to meet both the model and the
-// free memory. Models and regions are compared without case.
+// Match reports whether a pool is what is asked for. Only healthy ones have something free; one GPU
+// has to meet both the model and the free memory. Models and regions are compared without case.
 func (q PoolQuery) Match(p *holdfastv1.Pool) bool {
 	if q.Region != "" && !strings.EqualFold(q.Region, p.GetRegion()) {
 		return false

@@ -18,7 +18,8 @@ func providerSchema() *schema[*holdfastv1.PlatformProvider] {
 // maxProviders is how many providers the manager of one pool may register.
 const maxProviders = 16
 
-// providerConcern is about the pool of a provider: a manager registers the one of its pool, and takes over no other.
+// providerConcern is about the pool of a provider: a manager registers the one of its pool, and
+// takes over no other.
 func (t *tx) providerConcern(in *holdfastv1.PlatformProvider) concern {
 	about := named("providers", in.GetProviderId())
 	old, exists := t.providers.get(in.GetProviderId())
@@ -44,7 +45,8 @@ func (t *tx) providersOf(pool string) int {
 	return n
 }
 
-// registerProvider takes a marketplace provider's registration, in full (POOLREG-18060). Of its token the hash alone is kept.
+// registerProvider takes a marketplace provider's registration, in full (POOLREG-18060). Of its
+// token the hash alone is kept.
 func (t *tx) registerProvider(c *internalv1.RegisterProvider) (*holdfastv1.PlatformProvider, *Error) {
 	p := c.GetProvider()
 	if !validName(p.GetProviderId(), maxPoolName) {

@@ -54,7 +54,8 @@ func apply(p *fsmtest.Peer, c *internalv1.Command) (fsm.Result, error) {
 		return r, fmt.Errorf("refused with %s, and yet:\n%s", r.Err.Reason, changed)
 	}
 	for line := range strings.Lines(diff) {
-		// Events and history are written once. (No log here is long enough for events to be dropped.)
+		// Events and history are written once. (No log here is long enough for events to be
+		// dropped.)
 		if (strings.HasPrefix(line, "EVENTS/") || strings.HasPrefix(line, "HISTORY/") || strings.HasPrefix(line, "AUDIT/")) && !strings.Contains(line, "is new") {
 			return r, fmt.Errorf("written over: %s", line)
 		}
@@ -87,8 +88,8 @@ func TestRandomLogsKeepTheInvariants(t *testing.T) {
 	})
 }
 
-// TestRandomLogsAreDeterministic feeds one log to three peers: one simply applies it, one is snapshotted and restored
-// at random places, one is looked at all the time.
+// TestRandomLogsAreDeterministic feeds one log to three peers: one simply applies it, one is
+// snapshotted and restored at random places, one is looked at all the time.
 func TestRandomLogsAreDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		plain, g := furnished(), &fsmtest.Generator{Chooser: drawn{t}}
@@ -138,8 +139,8 @@ func through(t *rapid.T, p *fsmtest.Peer) *fsmtest.Peer {
 	return q
 }
 
-// TestGeneratorReachesEverything keeps the property tests honest: most commands must be accepted, each operation
-// at least once, and every refusal of the run machinery must come up.
+// TestGeneratorReachesEverything keeps the property tests honest: most commands must be accepted,
+// each operation at least once, and every refusal of the run machinery must come up.
 func TestGeneratorReachesEverything(t *testing.T) {
 	accepted, refusals, total, ok := map[string]int{}, map[string]int{}, 0, 0
 	phases, nodes := map[string]int{}, map[string]int{}

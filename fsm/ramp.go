@@ -8,8 +8,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// A destructive plan begins with few machines, and reaches more of them as its runs succeed: a bad image costs a few disks and not
-// a fleet. The ramp is part of the replicated state, so a new leader continues it.
+// A destructive plan begins with few machines, and reaches more of them as its runs succeed: a bad
+// image costs a few disks and not a fleet. The ramp is part of the replicated state, so a new
+// leader continues it.
 const (
 	rampFirst     = 5         // runs at once before one has succeeded
 	rampIdle      = time.Hour // without a run, after which a ramp begins again
@@ -34,8 +35,8 @@ func (s *state) atWork(c Cohort) int {
 	return s.runs.count(runsAtWork, key+"\x01") - s.runs.count(runsAtWork, key)
 }
 
-// ramped reports whether the runs of a plan are limited by a ramp: those that erase a disk, take a machine out, or may cut
-// it off from the network.
+// ramped reports whether the runs of a plan are limited by a ramp: those that erase a disk, take a
+// machine out, or may cut it off from the network.
 func ramped(p *holdfastv1.Plan) bool {
 	return slices.ContainsFunc(p.GetSteps(), func(s *holdfastv1.Step) bool {
 		return s.GetRepave() != nil || s.GetRma() != nil || s.GetNet() != nil
@@ -59,8 +60,8 @@ func (s *state) limitOf(p *holdfastv1.Plan, c Cohort) int {
 	return rampFirst
 }
 
-// heldBy returns what a run that has not begun waits for: the release of its plan, or a place in the ramp; "" if it may begin. The
-// plan may be nil.
+// heldBy returns what a run that has not begun waits for: the release of its plan, or a place in
+// the ramp; "" if it may begin. The plan may be nil.
 func (s *state) heldBy(p *holdfastv1.Plan, run *holdfastv1.Run) string {
 	if p.GetBrake() != nil {
 		return "the release of plan " + p.GetPlanId() + ": " + p.GetBrake().GetFailure()
@@ -80,7 +81,8 @@ func (s *state) heldBy(p *holdfastv1.Plan, run *holdfastv1.Run) string {
 	return fmt.Sprintf("a run of %s to end: %d are running, and more may begin as runs succeed", what, limit)
 }
 
-// noteRamp moves the ramp of an ended run, and holds the plan if its runs fail on one machine after another, for any reasons.
+// noteRamp moves the ramp of an ended run, and holds the plan if its runs fail on one machine after
+// another, for any reasons.
 func (t *tx) noteRamp(p *holdfastv1.Plan, run *holdfastv1.Run, o *holdfastv1.PlanOutcome) {
 	r := &holdfastv1.PlanRamp{Image: CohortOf(run).Image, Limit: rampFirst}
 	if i := rampOf(p, r.GetImage()); i >= 0 {
@@ -110,8 +112,8 @@ func (t *tx) noteRamp(p *holdfastv1.Plan, run *holdfastv1.Run, o *holdfastv1.Pla
 	}
 }
 
-// restartRamp begins the ramp of a run again if no run of its cohort is at work and none has ended for a while: what the plan
-// installs may be another thing by now.
+// restartRamp begins the ramp of a run again if no run of its cohort is at work and none has ended
+// for a while: what the plan installs may be another thing by now.
 func (t *tx) restartRamp(run *holdfastv1.Run) {
 	shared, _ := t.plan(run.GetPlanId())
 	c := CohortOf(run)

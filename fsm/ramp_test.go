@@ -34,7 +34,8 @@ func rampLab(t *testing.T, level uint32, machines int, image func(i int) string)
 	return p, runs
 }
 
-// beginAll begins the runs that may begin, in order, and returns those that have begun and those that wait.
+// beginAll begins the runs that may begin, in order, and returns those that have begun and those
+// that wait.
 func beginAll(t *testing.T, p *fsmtest.Peer, runs []string) (begun, waiting []string) {
 	t.Helper()
 	for _, id := range runs {
@@ -54,7 +55,8 @@ func beginAll(t *testing.T, p *fsmtest.Peer, runs []string) (begun, waiting []st
 
 func oneImage(int) string { return "ubuntu" }
 
-// A bad image reaches at most 10 of 1,000 machines, also when its installs fail one at a time and for different reasons.
+// A bad image reaches at most 10 of 1,000 machines, also when its installs fail one at a time and
+// for different reasons.
 func TestRampStopsBadImage(t *testing.T) {
 	for _, level := range []uint32{fsm.Level1, fsm.Level2} {
 		t.Run(fmt.Sprint("level ", level), func(t *testing.T) {
@@ -87,7 +89,8 @@ func TestRampStopsBadImage(t *testing.T) {
 	}
 }
 
-// The number of running runs doubles from wave to wave as runs succeed; each image has a ramp of its own, and a snapshot keeps it.
+// The number of running runs doubles from wave to wave as runs succeed; each image has a ramp of
+// its own, and a snapshot keeps it.
 func TestRampGrows(t *testing.T) {
 	p, waiting := rampLab(t, fsm.Level2, 100, oneImage)
 	var got []int

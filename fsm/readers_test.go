@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Who reads does not wait for an Apply that is under way, as long as somebody has read since the one before it; nor does who waits for a change.
+// Who reads does not wait for an Apply that is under way, as long as somebody has read since the
+// one before it; nor does who waits for a change.
 func TestReadersDoNotWaitForApply(t *testing.T) {
 	f := New()
 	f.View()

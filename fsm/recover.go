@@ -10,9 +10,10 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Recover makes of the state of a peer that has lost its majority the beginning of another cluster: it gets an id of its own, so that old
-// peers that come back are no peers of it, and the runs that were active have FAILED, because what the lost peers had
-// acknowledged of them may not be recorded here. It gives those runs. It is for a peer that does not run; nothing of it goes through a log.
+// Recover makes of the state of a peer that has lost its majority the beginning of another cluster:
+// it gets an id of its own, so that old peers that come back are no peers of it, and the runs that
+// were active have FAILED, because what the lost peers had acknowledged of them may not be recorded
+// here. It gives those runs. It is for a peer that does not run; nothing of it goes through a log.
 func (f *FSM) Recover(clusterID, why string) ([]*holdfastv1.Run, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -32,12 +33,13 @@ func (f *FSM) Recover(clusterID, why string) ([]*holdfastv1.Run, error) {
 	return ended, nil
 }
 
-// recoverGap lies between the cursors of the lost peers and those of the recovered cluster. No peer has made as many
-// events beyond what this one has.
+// recoverGap lies between the cursors of the lost peers and those of the recovered cluster. No peer
+// has made as many events beyond what this one has.
 const recoverGap = 1 << 32
 
-// moveCursors renumbers events, so that a cursor that a lost peer has handed out is refused for ever, and never taken
-// for a place in the history of the recovered cluster. Webhooks move along: they still deliver what was pending.
+// moveCursors renumbers events, so that a cursor that a lost peer has handed out is refused for
+// ever, and never taken for a place in the history of the recovered cluster. Webhooks move along:
+// they still deliver what was pending.
 func (t *tx) moveCursors() {
 	m := t.meta
 	for e := range collected(t.events) {

@@ -27,8 +27,9 @@ const (
 	maxStates      = 10 // of a service that are kept
 	maxServiceText = 255
 	maxStateReason = 1024
-	// forgetAfter is how long a service that was deregistered stays recorded, so that its late pings are no surprise. After that its id is
-	// one that was never registered; a client that has it stored registers with it and gets it back.
+	// forgetAfter is how long a service that was deregistered stays recorded, so that its late
+	// pings are no surprise. After that its id is one that was never registered; a client that has
+	// it stored registers with it and gets it back.
 	forgetAfter = 30 * 24 * time.Hour
 	forgetBatch = 16 // forgotten by one registration at most
 )
@@ -95,7 +96,8 @@ func CheckTarget(s *holdfastv1.ServiceTarget) []FieldViolation {
 	return bad
 }
 
-// registerService registers a service, or takes one back under the id that its client has stored, also one that nobody here remembers.
+// registerService registers a service, or takes one back under the id that its client has stored,
+// also one that nobody here remembers.
 func (t *tx) registerService(c *internalv1.RegisterService) (*holdfastv1.Service, *Error) {
 	target := c.GetTarget()
 	if target == nil {
@@ -160,7 +162,8 @@ func (t *tx) putService(s *holdfastv1.Service) {
 	t.addNews(serviceNews(whole))
 }
 
-// updateServiceState takes a state that a service reports; one with a time can be sent again. That is a heartbeat: one that was missing is back.
+// updateServiceState takes a state that a service reports; one with a time can be sent again. That
+// is a heartbeat: one that was missing is back.
 func (t *tx) updateServiceState(c *internalv1.UpdateServiceState) (*holdfastv1.Service, *Error) {
 	s, ok := t.services.get(c.GetId())
 	if !ok {
@@ -184,7 +187,8 @@ func (t *tx) updateServiceState(c *internalv1.UpdateServiceState) (*holdfastv1.S
 	return t.wholeService(s), nil
 }
 
-// overtaken reports whether a state is a late duplicate: it was recorded before, and a newer one came since.
+// overtaken reports whether a state is a late duplicate: it was recorded before, and a newer one
+// came since.
 func overtaken(states []*holdfastv1.ServiceState, s *holdfastv1.ServiceState) bool {
 	for i := range max(0, len(states)-1) {
 		if proto.Equal(states[i], s) {
@@ -194,8 +198,8 @@ func overtaken(states []*holdfastv1.ServiceState, s *holdfastv1.ServiceState) bo
 	return false
 }
 
-// deregisterService takes a service out. Its id stays known for a while, so that once more changes nothing. A client that sends no id is
-// found by its name, host and port, if those are clear.
+// deregisterService takes a service out. Its id stays known for a while, so that once more changes
+// nothing. A client that sends no id is found by its name, host and port, if those are clear.
 func (t *tx) deregisterService(c *internalv1.DeregisterService) (*holdfastv1.Service, *Error) {
 	id := firstOf(c.GetId(), c.GetTarget().GetId())
 	if id == "" {
@@ -222,7 +226,8 @@ func (t *tx) deregisterService(c *internalv1.DeregisterService) (*holdfastv1.Ser
 	return t.wholeService(s), nil
 }
 
-// targetID returns the id of the one registered service that is where a target is; "" for none, or for several.
+// targetID returns the id of the one registered service that is where a target is; "" for none, or
+// for several.
 func (t *tx) targetID(target *holdfastv1.ServiceTarget) string {
 	id := ""
 	if target.GetServiceName() == "" {
@@ -239,7 +244,8 @@ func (t *tx) targetID(target *holdfastv1.ServiceTarget) string {
 	return id
 }
 
-// reviveService grants the lease of a service that was missing and pings again. One that was deregistered on request registers again.
+// reviveService grants the lease of a service that was missing and pings again. One that was
+// deregistered on request registers again.
 func (t *tx) reviveService(id string) *internalv1.Lease {
 	s, ok := t.services.get(id)
 	if !ok || s.GetDeregistered() && !t.comesBack(s) {
@@ -262,11 +268,12 @@ func (t *tx) serviceSeen(id string, state *holdfastv1.ServiceState) {
 	t.putService(s)
 }
 
-// ServiceMissingFor is how long a service is missing until the server deregisters it. Until then it is listed as missing.
+// ServiceMissingFor is how long a service is missing until the server deregisters it. Until then it
+// is listed as missing.
 const ServiceMissingFor = 24 * time.Hour
 
-// AutoDeregistered reports whether the server has deregistered a service, because it was missing for too long. Such a service is back with its
-// next ping: it has not been told to go.
+// AutoDeregistered reports whether the server has deregistered a service, because it was missing
+// for too long. Such a service is back with its next ping: it has not been told to go.
 func AutoDeregistered(s *holdfastv1.Service) bool {
 	n := len(s.GetStates())
 	return s.GetDeregistered() && n > 0 && s.GetStates()[n-1].GetReason() == StateAutoDeregistered
@@ -274,7 +281,8 @@ func AutoDeregistered(s *holdfastv1.Service) bool {
 
 func (t *tx) comesBack(s *holdfastv1.Service) bool { return t.has(Level2) && AutoDeregistered(s) }
 
-// MissingServices returns up to a number of services that have been missing for longer than ServiceMissingFor.
+// MissingServices returns up to a number of services that have been missing for longer than
+// ServiceMissingFor.
 func (v *View) MissingServices(now time.Time, most int) (ids []string) {
 	for s := range v.services.ascend("", "") {
 		if len(ids) == most {

@@ -90,7 +90,8 @@ func TestServiceLife(t *testing.T) {
 	}
 }
 
-// TestAutoDeregistration: a service that was missing for a day is deregistered by the server, and back with its next ping. Before level 2 it was not.
+// TestAutoDeregistration: a service that was missing for a day is deregistered by the server, and
+// back with its next ping. Before level 2 it was not.
 func TestAutoDeregistration(t *testing.T) {
 	for level, back := range map[uint32]bool{fsm.Level1: false, fsm.Level2: true} {
 		p := fsmtest.NewPeer()
@@ -167,7 +168,8 @@ func TestServicesKeepTenStates(t *testing.T) {
 	}
 }
 
-// TestDeregisteredServicesAreForgotten after 30 days: then their id is one that was never registered.
+// TestDeregisteredServicesAreForgotten after 30 days: then their id is one that was never
+// registered.
 func TestDeregisteredServicesAreForgotten(t *testing.T) {
 	p := fsmtest.NewPeer()
 	const other = "550e8400-e29b-41d4-a716-446655440001"

@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// maxStagedChunk bounds a chunk of a snapshot file, in bytes; the command has to fit into a Raft entry.
+	// maxStagedChunk bounds a chunk of a snapshot file, in bytes; the command has to fit into a
+	// Raft entry.
 	maxStagedChunk = 256 << 10
 	// maxStagedChunks bounds a snapshot file: 1 GiB.
 	maxStagedChunks = 4096
@@ -62,8 +63,9 @@ func (t *tx) stageBackup(c *internalv1.StageBackup) *Error {
 	return nil
 }
 
-// readStage remembers the file that was read from the stage, for as long as somebody has it: who asks whether it can be restored, and keeps the answer
-// until it is, saves the leader the time to read it again, which for a large fleet is seconds.
+// readStage remembers the file that was read from the stage, for as long as somebody has it: who
+// asks whether it can be restored, and keeps the answer until it is, saves the leader the time to
+// read it again, which for a large fleet is seconds.
 type readStage struct {
 	mu   sync.Mutex
 	mark *mark // of the stage
@@ -110,15 +112,18 @@ func (v *View) Staged() string {
 	return first.GetRestoreId()
 }
 
-// StagedMark returns a value to compare with: as long as it is the same one, so is what Staged gives, which has to decode a chunk for it.
+// StagedMark returns a value to compare with: as long as it is the same one, so is what Staged
+// gives, which has to decode a chunk for it.
 func (v *View) StagedMark() any { return v.staged.mark }
 
-// ReadStage reads the snapshot that is staged. As long as the caller keeps it, a restore need not read it again.
+// ReadStage reads the snapshot that is staged. As long as the caller keeps it, a restore need not
+// read it again.
 func (v *View) ReadStage(restoreID string, chunks uint32) (*Backup, *Error) {
 	return v.stagedBackup(restoreID, chunks)
 }
 
-// CheckRestore returns the snapshot that is staged, or says why it cannot be restored now. As long as the caller keeps it, it need not be read again.
+// CheckRestore returns the snapshot that is staged, or says why it cannot be restored now. As long
+// as the caller keeps it, it need not be read again.
 func (v *View) CheckRestore(c *internalv1.RestoreBackup) (*Backup, *Error) { return v.restorable(c) }
 
 func (s *state) restorable(c *internalv1.RestoreBackup) (*Backup, *Error) {
@@ -149,8 +154,9 @@ func (s *state) activeRuns() []*holdfastv1.Run {
 	return runs
 }
 
-// restoreBackup replaces the state by the one that is staged, but for what must not go back: see merged. Runs that were active when the
-// snapshot was taken have FAILED: what became of them since is not on record, and no button is pressed for them again.
+// restoreBackup replaces the state by the one that is staged, but for what must not go back: see
+// merged. Runs that were active when the snapshot was taken have FAILED: what became of them since
+// is not on record, and no button is pressed for them again.
 func (t *tx) restoreBackup(c *internalv1.RestoreBackup) (*holdfastv1.RestoreSnapshotResponse, *Error) {
 	b, err := t.restorable(c)
 	if err != nil {
@@ -181,7 +187,8 @@ func (t *tx) restoreBackup(c *internalv1.RestoreBackup) (*holdfastv1.RestoreSnap
 	return out, nil
 }
 
-// abandoned lets a person look at a machine on which something was under way that the record knows nothing of any more.
+// abandoned lets a person look at a machine on which something was under way that the record knows
+// nothing of any more.
 func (t *tx) abandoned(run *holdfastv1.Run, at string) {
 	m, ok := t.machines.get(run.GetMachineId())
 	if !ok || run.GetBeside() || m.GetStatus().GetActiveRunId() != "" {

@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// merged makes the state after a restore (decision 0015): what describes the fleet is the snapshot's; what must not go back is the present state's.
+// merged makes the state after a restore (decision 0015): what describes the fleet is the
+// snapshot's; what must not go back is the present state's.
 //
 //   - The time of the newest backup is that of the file.
 //   - The cluster: its id, epoch, leader, peers, feature level, autopilot's rules, and the index. Epochs fence leaders, and peers have their own data.
@@ -92,7 +93,8 @@ func (t *tx) restoredLeases(now, b *state, clock int64) *table[*internalv1.Lease
 	return out
 }
 
-// noteReplacedTrail writes the end of the audit trail that a restore has replaced into the one that takes its place.
+// noteReplacedTrail writes the end of the audit trail that a restore has replaced into the one that
+// takes its place.
 func (t *tx) noteReplacedTrail(had *internalv1.Meta) {
 	t.chainAudit(&holdfastv1.AuditEvent{At: t.now, Principal: "system", Method: "holdfast.v1.OperatorService/RestoreSnapshot",
 		Resource: fmt.Sprintf("audit/%d/%x", had.GetLastAudit(), had.GetAuditHash()), Reason: "REPLACED_TRAIL", Outcome: auditOK, Count: 1})

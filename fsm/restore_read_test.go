@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestRestoreReadsOnce: what was read to see whether it can be restored is not read again while the asker keeps it, and is when he does not, or when something else is staged.
+// TestRestoreReadsOnce: what was read to see whether it can be restored is not read again while the
+// asker keeps it, and is when he does not, or when something else is staged.
 func TestRestoreReadsOnce(t *testing.T) {
 	stage := func(f *FSM, id string) *internalv1.RestoreBackup {
 		from := newState()

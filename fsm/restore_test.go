@@ -63,7 +63,8 @@ func TestBackupFileReadsBack(t *testing.T) {
 	}
 }
 
-// TestDamagedBackup flips and cuts every byte that matters: no damaged file is taken for a whole one.
+// TestDamagedBackup flips and cuts every byte that matters: no damaged file is taken for a whole
+// one.
 func TestDamagedBackup(t *testing.T) {
 	file := backup(t, populated(t).View())
 	for i := 0; i < len(file); i += 1 + len(file)/400 {
@@ -91,7 +92,8 @@ func TestDamagedBackup(t *testing.T) {
 	}
 }
 
-// TestRestoreEndsRuns brings back a state with a run under way: it has FAILED with a reason, its machine awaits a person, and nothing of it goes on.
+// TestRestoreEndsRuns brings back a state with a run under way: it has FAILED with a reason, its
+// machine awaits a person, and nothing of it goes on.
 func TestRestoreEndsRuns(t *testing.T) {
 	p, run := running(t)
 	do(t, p, &internalv1.InitCluster{ClusterId: "c1"})
@@ -206,7 +208,8 @@ func TestRestoreKeepsWhoMayCall(t *testing.T) {
 	}
 }
 
-// Webhooks are the snapshot's, and hear of what happens after the restore: what was between is not kept.
+// Webhooks are the snapshot's, and hear of what happens after the restore: what was between is not
+// kept.
 func TestRestoreMovesWebhooksOn(t *testing.T) {
 	p := populated(t)
 	do(t, p, &internalv1.PutWebhook{Webhook: &holdfastv1.Webhook{Name: "chat", Url: "https://hooks.example"}})
@@ -262,8 +265,9 @@ func TestRestoreRefusals(t *testing.T) {
 	}
 }
 
-// TestRestoreProperty restores a state of somewhere in a random life at a later point of it: all that holds for every state holds after it,
-// nothing that must not go back does, life goes on, and a peer that applies the same log, through a snapshot, has the same bytes.
+// TestRestoreProperty restores a state of somewhere in a random life at a later point of it: all
+// that holds for every state holds after it, nothing that must not go back does, life goes on, and
+// a peer that applies the same log, through a snapshot, has the same bytes.
 func TestRestoreProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p, g := furnished(), &fsmtest.Generator{Chooser: drawn{rt}}
@@ -336,7 +340,8 @@ func FuzzReadBackup(f *testing.F) {
 	})
 }
 
-// TestStagedMark: the mark is another one after each change of what is staged, and after nothing else.
+// TestStagedMark: the mark is another one after each change of what is staged, and after nothing
+// else.
 func TestStagedMark(t *testing.T) {
 	p := fsmtest.NewPeer()
 	file := backup(t, p.View())

@@ -6,12 +6,14 @@ import (
 	"unsafe"
 )
 
-// A snapshot has millions of rows, and what is kept of each is short: the collector looks at every piece that was allocated, so many of them are allocated at once.
+// A snapshot has millions of rows, and what is kept of each is short: the collector looks at every
+// piece that was allocated, so many of them are allocated at once.
 
 // roomSize is how much is allocated at once, in bytes.
 const roomSize = 32 << 10
 
-// room keeps copies of what is short. What it has allocated is freed when none of them is used any more.
+// room keeps copies of what is short. What it has allocated is freed when none of them is used any
+// more.
 type room struct{ free []byte }
 
 func (r *room) keep(b []byte) []byte {

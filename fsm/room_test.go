@@ -7,7 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRoomKeeps: what a room was given stays as it was, whatever comes after it or is appended to it.
+// TestRoomKeeps: what a room was given stays as it was, whatever comes after it or is appended to
+// it.
 func TestRoomKeeps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r room

@@ -45,8 +45,8 @@ func newRowReader(in *summingReader, s *state, keep bool) *rowReader {
 	return r
 }
 
-// read reads the rows up to the end of their list and says how many they are. The first thing that is wrong is told, however far the decoding of
-// others has come.
+// read reads the rows up to the end of their list and says how many they are. The first thing that
+// is wrong is told, however far the decoding of others has come.
 func (r *rowReader) read() (uint64, error) {
 	n, err := r.each()
 	r.send()
@@ -83,7 +83,8 @@ func (r *rowReader) each() (uint64, error) {
 	}
 }
 
-// take puts a copy of a row into a batch. Keys lie together, because they stay when their rows are replaced.
+// take puts a copy of a row into a batch. Keys lie together, because they stay when their rows are
+// replaced.
 func (r *rowReader) take(into intake, key, value []byte) error {
 	if b := r.batch; b != nil && (b.into != into || len(b.rows) == intakeRows || b.bytes >= intakeBytes) {
 		r.send()
@@ -147,14 +148,16 @@ func (r *rowReader) counts() []TableCount {
 	return counts
 }
 
-// The fields of an internalv1.SnapshotRecord. There is one for every row, so it is read and written by hand.
+// The fields of an internalv1.SnapshotRecord. There is one for every row, so it is read and written
+// by hand.
 const (
 	recordTable protowire.Number = 1
 	recordKey   protowire.Number = 2
 	recordValue protowire.Number = 3
 )
 
-// parseRecord reads a row as proto.Unmarshal reads an internalv1.SnapshotRecord. Key and value are parts of raw.
+// parseRecord reads a row as proto.Unmarshal reads an internalv1.SnapshotRecord. Key and value are
+// parts of raw.
 func parseRecord(raw []byte) (kind internalv1.SnapshotRecord_Table, key, value []byte, _ error) {
 	for len(raw) > 0 {
 		field, wire, n := protowire.ConsumeTag(raw)
@@ -186,7 +189,8 @@ func parseRecord(raw []byte) (kind internalv1.SnapshotRecord_Table, key, value [
 	return kind, key, value, nil
 }
 
-// appendRecord appends a row as it stands in a snapshot, its length first: the bytes that protodelim makes of an internalv1.SnapshotRecord.
+// appendRecord appends a row as it stands in a snapshot, its length first: the bytes that
+// protodelim makes of an internalv1.SnapshotRecord.
 func appendRecord(to []byte, kind internalv1.SnapshotRecord_Table, key string, value []byte) []byte {
 	size := 0
 	if kind != 0 {

@@ -47,8 +47,9 @@ type rules struct {
 	glance  func() func(row string) proto.Message
 }
 
-// rowset is a table of which the type of the messages is not known: all that can be done without. What has a type parameter is compiled once more for each
-// type, in each package that knows the state.
+// rowset is a table of which the type of the messages is not known: all that can be done without.
+// What has a type parameter is compiled once more for each type, in each package that knows the
+// state.
 type rowset struct {
 	rules   rules
 	rows    *btree.BTreeG[*record]
@@ -95,7 +96,8 @@ func (t *rowset) has(key string) bool {
 	return ok
 }
 
-// decode panics on bytes that do not decode: only put and an intake write records, and that checks them.
+// decode panics on bytes that do not decode: only put and an intake write records, and that checks
+// them.
 func (t *rowset) decode(r *record) proto.Message {
 	m := t.rules.fresh()
 	if err := proto.Unmarshal(r.value, m); err != nil {
@@ -151,8 +153,8 @@ func (t *rowset) delete(key string) {
 	}
 }
 
-// unindex removes a record from the indexes, but for the keys that the next one has too: most changes
-// of a record change no index.
+// unindex removes a record from the indexes, but for the keys that the next one has too: most
+// changes of a record change no index.
 func (t *rowset) unindex(old, next *record) {
 	for _, k := range old.index {
 		if !slices.Contains(next.index, k) {

@@ -89,8 +89,8 @@ func runNotFound(id string) *Error {
 	return refuse(NotFound, "RUN_NOT_FOUND", "run %q not found", id).with("run_id", id)
 }
 
-// CheckStartRun says what is wrong with a start that no state is needed to see. It brings the type into
-// its canonical form and fills in the default plan.
+// CheckStartRun says what is wrong with a start that no state is needed to see. It brings the type
+// into its canonical form and fills in the default plan.
 func CheckStartRun(c *internalv1.StartRun) *Error {
 	if c.GetRequestId() == "" {
 		return invalid("request_id", "is required: it makes a retry safe")
@@ -127,8 +127,8 @@ func CheckStartRun(c *internalv1.StartRun) *Error {
 	return nil
 }
 
-// startRun creates a run, or gives the one that the request id names. The order of the checks is the
-// contract's (docs/clients.md, 002): replay beats busy.
+// startRun creates a run, or gives the one that the request id names. The order of the checks is
+// the contract's (docs/clients.md, 002): replay beats busy.
 func (t *tx) startRun(c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
 	if err := CheckStartRun(c); err != nil {
 		return nil, err
@@ -244,7 +244,8 @@ func newRun(c *internalv1.StartRun, plan *holdfastv1.Plan) *holdfastv1.Run {
 	return run
 }
 
-// installs reports whether a step boots an installer and waits for it: servers take minutes to boot, and each of its stages may take as long.
+// installs reports whether a step boots an installer and waits for it: servers take minutes to
+// boot, and each of its stages may take as long.
 func installs(s *holdfastv1.Step) bool { return s.GetRepave() != nil || s.GetRma().GetWipe() }
 
 // cancelRun ends a run that has not begun, and asks the executor to end one that has.
@@ -336,7 +337,8 @@ func (v *View) MachineRuns(machineID, before string) iter.Seq2[string, *holdfast
 // ActiveRuns returns the runs that have not ended, oldest first.
 func (v *View) ActiveRuns() iter.Seq[*holdfastv1.Run] { return runSeq(v.runs.scan(runsActive, "", "")) }
 
-// UncompactedRuns returns the runs that have ended and whose log is not compressed yet, oldest first.
+// UncompactedRuns returns the runs that have ended and whose log is not compressed yet, oldest
+// first.
 func (v *View) UncompactedRuns() iter.Seq[*holdfastv1.Run] {
 	return runSeq(v.runs.scan(runsUncompacted, "", ""))
 }

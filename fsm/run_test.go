@@ -131,8 +131,8 @@ func TestStartRunChecksInOrder(t *testing.T) {
 		{"no machine id", func(c *internalv1.StartRun) { c.MachineId = "" }, fsm.InvalidArgument, "INVALID_FIELD"},
 		{"unknown plan", func(c *internalv1.StartRun) { c.PlanId = "plan/none" }, fsm.NotFound, "PLAN_NOT_FOUND"},
 	}
-	// After these a replay is answered, whatever else is wrong; the state faults below exclude each other, so each
-	// comes with its machine.
+	// After these a replay is answered, whatever else is wrong; the state faults below exclude each
+	// other, so each comes with its machine.
 	state := []struct {
 		fault
 		machine string
@@ -207,7 +207,8 @@ func TestStartRunLimits(t *testing.T) {
 	params.Params = map[string]string{"net_config": strings.Repeat("x", 128<<10)}
 	refused(t, p, params, fsm.InvalidArgument, "INVALID_FIELD")
 
-	// A run id is made by the proposer. Without one the machine would have an active run that nobody sees.
+	// A run id is made by the proposer. Without one the machine would have an active run that
+	// nobody sees.
 	none := startOp("m", "request-1", "REBOOT", "")
 	for _, bad := range []string{"", "a/b", "run\n", strings.Repeat("r", 65)} {
 		none.RunId = bad
@@ -301,7 +302,8 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestRequestsOfMachinesThatCannotBe: a slash in a machine id must not reach into another machine's requests.
+// TestRequestsOfMachinesThatCannotBe: a slash in a machine id must not reach into another machine's
+// requests.
 func TestRequestsOfMachinesThatCannotBe(t *testing.T) {
 	p := fsmtest.NewPeer()
 	register(t, p, "m", ready)

@@ -24,8 +24,8 @@ func logSchema() *schema[*internalv1.StoredLog] {
 
 func logKey(runID string, offset int64) string { return runID + "/" + ordered(uint64(offset)) }
 
-// appendRunLogs adds to the logs of many runs, or to none of them when one would get a hole. A run that has
-// ended meanwhile is passed over: the others must not suffer for it.
+// appendRunLogs adds to the logs of many runs, or to none of them when one would get a hole. A run
+// that has ended meanwhile is passed over: the others must not suffer for it.
 func (t *tx) appendRunLogs(c *internalv1.AppendRunLogs) *Error {
 	runs := map[string]*holdfastv1.Run{} // as they will be
 	var blocks []*internalv1.StoredLog
@@ -66,20 +66,21 @@ func (t *tx) appendLog(run *holdfastv1.Run, a *internalv1.LogAppend) *Error {
 	return err
 }
 
-// appendBeside adds what another one than the executor has to say to a run's log. The executor counts its own bytes, and knows nothing of these. The
-// caller stores the run.
+// appendBeside adds what another one than the executor has to say to a run's log. The executor
+// counts its own bytes, and knows nothing of these. The caller stores the run.
 func (t *tx) appendBeside(run *holdfastv1.Run, c *holdfastv1.LogChunk) {
 	before := run.GetLogBytes()
 	_ = t.appendLog(run, &internalv1.LogAppend{RunId: run.GetRunId(), Offset: OwnLogBytes(run), Chunks: []*holdfastv1.LogChunk{c}}) // it leaves no hole
 	run.LogBesideBytes += run.GetLogBytes() - before
 }
 
-// OwnLogBytes is how long a run's log is without what others than the executor have added: the offset that its next append is at.
+// OwnLogBytes is how long a run's log is without what others than the executor have added: the
+// offset that its next append is at.
 func OwnLogBytes(run *holdfastv1.Run) int64 { return run.GetLogBytes() - run.GetLogBesideBytes() }
 
-// logBlock makes the block by which a run's log grows, nil for nothing, and counts it in the run. Nothing is stored. The
-// offset is the one that the proposer knows: what is there already is skipped, so that an append whose outcome was
-// unknown can be proposed again; a hole is refused.
+// logBlock makes the block by which a run's log grows, nil for nothing, and counts it in the run.
+// Nothing is stored. The offset is the one that the proposer knows: what is there already is
+// skipped, so that an append whose outcome was unknown can be proposed again; a hole is refused.
 func (t *tx) logBlock(run *holdfastv1.Run, a *internalv1.LogAppend) (*internalv1.StoredLog, *Error) {
 	if a == nil || run.GetLogTruncated() {
 		return nil, nil
@@ -126,8 +127,9 @@ func (t *tx) logBlock(run *holdfastv1.Run, a *internalv1.LogAppend) (*internalv1
 	return block, nil
 }
 
-// compactRunLog puts one compressed block in the place of the blocks it was made of, if it has the very bytes of
-// theirs. The proposer compresses, because compressors differ between versions and peers must not.
+// compactRunLog puts one compressed block in the place of the blocks it was made of, if it has the
+// very bytes of theirs. The proposer compresses, because compressors differ between versions and
+// peers must not.
 func (t *tx) compactRunLog(c *internalv1.CompactRunLog) *Error {
 	run, ok := t.runs.get(c.GetRunId())
 	if !ok || !Ended(run) || run.GetLogCompacted() || run.GetArchive() != nil {
@@ -159,7 +161,8 @@ func (t *tx) compactRunLog(c *internalv1.CompactRunLog) *Error {
 	return nil
 }
 
-// RunLog returns a run's log from a byte offset on, in order. The first chunk is cut to start there.
+// RunLog returns a run's log from a byte offset on, in order. The first chunk is cut to start
+// there.
 func (v *View) RunLog(runID string, offset int64) iter.Seq[*holdfastv1.LogChunk] {
 	return func(yield func(*holdfastv1.LogChunk) bool) {
 		v.codec.read(runID, func(yield func(*internalv1.LogBlock) bool) {
@@ -199,8 +202,8 @@ func (c *logCodec) read(runID string, blocks iter.Seq[*internalv1.LogBlock], off
 	}
 }
 
-// blocksFrom returns the blocks of a log from the one that holds a byte on. A tail looks often: it must not pay for what it
-// has seen.
+// blocksFrom returns the blocks of a log from the one that holds a byte on. A tail looks often: it
+// must not pay for what it has seen.
 func (v *View) blocksFrom(runID string, offset int64) iter.Seq[*internalv1.StoredLog] {
 	return func(yield func(*internalv1.StoredLog) bool) {
 		after := ""
@@ -228,7 +231,8 @@ func (v *View) LogBlocks(runID string) []*internalv1.LogBlock {
 	return bs
 }
 
-// maxLogPayload bounds a compressed block, opened: a chunk of one byte has up to a hundred of them around it.
+// maxLogPayload bounds a compressed block, opened: a chunk of one byte has up to a hundred of them
+// around it.
 const maxLogPayload = 64 * MaxRunLog
 
 // logCodec opens compressed blocks.

@@ -277,8 +277,8 @@ func TestCompactLog(t *testing.T) {
 	}
 }
 
-// TestCompactManySmallChunks: a program that prints dots makes chunks of one byte, which are larger encoded than
-// their text by far. They must come back out.
+// TestCompactManySmallChunks: a program that prints dots makes chunks of one byte, which are larger
+// encoded than their text by far. They must come back out.
 func TestCompactManySmallChunks(t *testing.T) {
 	p, run, _ := logging(t)
 	const size = 64 << 10 // about 7 MiB encoded; the executor compresses up to four times that together
@@ -295,7 +295,8 @@ func TestCompactManySmallChunks(t *testing.T) {
 	}
 }
 
-// TestCompactRefusesOtherText: what was acknowledged is not replaced by something else, whatever a proposer got wrong.
+// TestCompactRefusesOtherText: what was acknowledged is not replaced by something else, whatever a
+// proposer got wrong.
 func TestCompactRefusesOtherText(t *testing.T) {
 	p, run, _ := logging(t)
 	do(t, p, appendOp(logAppend(run, 0, "abc")))

@@ -39,8 +39,8 @@ func validSecretName(name string) bool {
 	return validName(strings.ReplaceAll(name, "/", "."), maxSecretName)
 }
 
-// credentials lists the secrets that a machine refers to. They need not exist: inventory is often loaded before them. A provider says
-// so when it needs one that does not.
+// credentials lists the secrets that a machine refers to. They need not exist: inventory is often
+// loaded before them. A provider says so when it needs one that does not.
 func credentials(m *holdfastv1.Machine) []string {
 	var names []string
 	for _, name := range []string{m.GetSpec().GetBmcCredentialsRef(), m.GetSpec().GetSshCredentialsRef()} {
@@ -85,7 +85,8 @@ func ValidateSecret(s *holdfastv1.Secret) []FieldViolation {
 	return bad
 }
 
-// putSecret stores a version of a secret. It is sealed for that version, so it must be the next one.
+// putSecret stores a version of a secret. It is sealed for that version, so it must be the next
+// one.
 func (t *tx) putSecret(c *internalv1.PutSecret) (*holdfastv1.Secret, *Error) {
 	in := proto.CloneOf(c.GetSecret())
 	s := in.GetSecret()
@@ -144,12 +145,13 @@ func (t *tx) deleteSecret(c *internalv1.DeleteSecret) *Error {
 	return nil
 }
 
-// resealSecrets takes over sealings under another key. A secret or key that has moved on meanwhile is skipped: it was sealed
-// for what it is now.
+// resealSecrets takes over sealings under another key. A secret or key that has moved on meanwhile
+// is skipped: it was sealed for what it is now.
 func (t *tx) resealSecrets(c *internalv1.ResealSecrets) *Error {
 	for _, in := range c.GetSecrets() {
 		s, ok := t.secrets.get(in.GetSecret().GetName())
-		// A secret that was deleted and made anew counts from 1 again: the time tells it from the one before.
+		// A secret that was deleted and made anew counts from 1 again: the time tells it from the
+		// one before.
 		same := ok && s.GetSecret().GetVersion() == in.GetSecret().GetVersion() && proto.Equal(s.GetSecret().GetCreatedAt(), in.GetSecret().GetCreatedAt())
 		if same && in.GetSealed().GetKeyId() != "" {
 			s.Sealed, s.Secret.KeyId = in.GetSealed(), in.GetSealed().GetKeyId()

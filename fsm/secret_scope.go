@@ -7,11 +7,14 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Whose secrets are whose. A secret that is limited to pools opens machines of these pools alone, whoever asks. And a caller who is limited
-// to pools owns the secrets whose pools are all theirs, and no others: a secret for all pools, or one that does not exist yet, is not theirs. Where
-// a machine's provider and endpoints are, there its secrets are sent; so callers must own those that they send somewhere.
+// Whose secrets are whose. A secret that is limited to pools opens machines of these pools alone,
+// whoever asks. And a caller who is limited to pools owns the secrets whose pools are all theirs,
+// and no others: a secret for all pools, or one that does not exist yet, is not theirs. Where a
+// machine's provider and endpoints are, there its secrets are sent; so callers must own those that
+// they send somewhere.
 
-// clusterSecret begins the names of the secrets that hold the credentials of registered clusters: cluster/REF.
+// clusterSecret begins the names of the secrets that hold the credentials of registered clusters:
+// cluster/REF.
 const clusterSecret = "cluster/"
 
 // secretWithin reports whether a secret is limited to some of these pools.
@@ -27,8 +30,9 @@ func secretWithin(s *holdfastv1.Secret, pools []string) bool {
 	return true
 }
 
-// sent lists the secrets that a change of a machine would send somewhere else than before: those that it newly refers to, and all of them
-// when its provider or an endpoint is another one. old is nil for a machine that is new.
+// sent lists the secrets that a change of a machine would send somewhere else than before: those
+// that it newly refers to, and all of them when its provider or an endpoint is another one. old is
+// nil for a machine that is new.
 func sent(old, m *holdfastv1.Machine) []string {
 	if old == nil || movesHardware(old, m) {
 		return credentials(m)
@@ -51,7 +55,8 @@ func movesHardware(old, m *holdfastv1.Machine) bool {
 		old.GetSpec().GetSshEndpoint() != m.GetSpec().GetSshEndpoint()
 }
 
-// ownSecrets refuses to send a secret somewhere for a caller who does not own it. It tells nobody whether there is such a secret.
+// ownSecrets refuses to send a secret somewhere for a caller who does not own it. It tells nobody
+// whether there is such a secret.
 func (t *tx) ownSecrets(about concern, pools []string, scope string) *Error {
 	for _, name := range about.secrets {
 		s, _ := t.secrets.get(name)
@@ -68,8 +73,8 @@ func (t *tx) ownSecrets(about concern, pools []string, scope string) *Error {
 	return nil
 }
 
-// checkSecretPools refuses a machine that refers to a secret of pools that it is not in. One that is not there may be referred to:
-// inventory is often loaded before secrets.
+// checkSecretPools refuses a machine that refers to a secret of pools that it is not in. One that
+// is not there may be referred to: inventory is often loaded before secrets.
 func (t *tx) checkSecretPools(m *holdfastv1.Machine) *Error {
 	for _, name := range credentials(m) {
 		s, _ := t.secrets.get(name)

@@ -27,7 +27,8 @@ func withCredentials(id, pool, bmc, ssh string) *holdfastv1.Machine {
 		BmcCredentialsRef: bmc, SshCredentialsRef: ssh}}
 }
 
-// TestWhoeverIsLimitedToPoolsGetsNoSecret: the address of a machine is where its secrets are sent, so that who sets one of them must own the other.
+// TestWhoeverIsLimitedToPoolsGetsNoSecret: the address of a machine is where its secrets are sent,
+// so that who sets one of them must own the other.
 func TestWhoeverIsLimitedToPoolsGetsNoSecret(t *testing.T) {
 	set := func(id string, change func(*holdfastv1.Machine), paths ...string) proto.Message {
 		m := &holdfastv1.Machine{MachineId: id, Spec: &holdfastv1.MachineSpec{}}
@@ -122,8 +123,8 @@ func TestWhoeverIsLimitedToPoolsGetsNoSecret(t *testing.T) {
 	}
 }
 
-// TestClustersOfOtherPools: a host that joins a cluster gets an identity there, so an operator of a pool names only
-// clusters that are limited to the pool.
+// TestClustersOfOtherPools: a host that joins a cluster gets an identity there, so an operator of a
+// pool names only clusters that are limited to the pool.
 func TestClustersOfOtherPools(t *testing.T) {
 	start := func(ref string) proto.Message {
 		c := &internalv1.StartRun{RunId: "run-1", MachineId: "m-1", RequestId: "r-1", Type: "REPAVE", CheckedProvider: "fake"}
@@ -171,8 +172,8 @@ func TestClustersOfOtherPools(t *testing.T) {
 	}
 }
 
-// TestAddressesOfRuns: a run that moves a machine to another address sends the machine's secrets there, so an operator of a pool
-// owns them.
+// TestAddressesOfRuns: a run that moves a machine to another address sends the machine's secrets
+// there, so an operator of a pool owns them.
 func TestAddressesOfRuns(t *testing.T) {
 	start := func(to string) proto.Message {
 		c := &internalv1.StartRun{RunId: "run-1", MachineId: "m-1", RequestId: "r-1", Type: "NET_RECONFIG", CheckedProvider: "fake",
@@ -254,7 +255,8 @@ func TestSecretPools(t *testing.T) {
 	wantPools(do(t, p, put(1, false, "a")), "a")
 }
 
-// TestAgentsDoNotMoveMachinesToSecrets: a machine of no pool comes into that of its agent, but not with a secret of another pool.
+// TestAgentsDoNotMoveMachinesToSecrets: a machine of no pool comes into that of its agent, but not
+// with a secret of another pool.
 func TestAgentsDoNotMoveMachinesToSecrets(t *testing.T) {
 	p := fsmtest.NewPeer()
 	do(t, p, &internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: "a"}})

@@ -7,8 +7,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// shape tells bytes that decode as messages of one type from those that do not, without decoding them: a snapshot has millions of rows, and what a message
-// takes of the collector is most of what it costs to decode one.
+// shape tells bytes that decode as messages of one type from those that do not, without decoding
+// them: a snapshot has millions of rows, and what a message takes of the collector is most of what
+// it costs to decode one.
 type shape struct{ fields []*fieldShape } // by number; nil where there is none
 
 // fieldShape is what a field wants of its bytes, beyond that they are whole.
@@ -23,7 +24,8 @@ func shapeOf(md protoreflect.MessageDescriptor) *shape {
 	return shapeWithin(md, map[protoreflect.FullName]*shape{})
 }
 
-// shapeWithin returns a shape whose parts may have the shapes that are known, those that it is a part of among them.
+// shapeWithin returns a shape whose parts may have the shapes that are known, those that it is a
+// part of among them.
 func shapeWithin(md protoreflect.MessageDescriptor, known map[protoreflect.FullName]*shape) *shape {
 	if s := known[md.FullName()]; s != nil {
 		return s
@@ -60,7 +62,8 @@ func packedType(kind protoreflect.Kind) protowire.Type {
 	}
 }
 
-// fits reports whether proto.Unmarshal takes the bytes. A field of a type that it should not have is one that is not known, as there.
+// fits reports whether proto.Unmarshal takes the bytes. A field of a type that it should not have
+// is one that is not known, as there.
 func (s *shape) fits(raw []byte) bool {
 	for len(raw) > 0 {
 		number, wire, n := protowire.ConsumeTag(raw)

@@ -7,7 +7,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// maxSigningKeys bounds the keys of the built-in issuer: the one that signs, the next one, and those whose tokens still live.
+// maxSigningKeys bounds the keys of the built-in issuer: the one that signs, the next one, and
+// those whose tokens still live.
 const maxSigningKeys = 16
 
 func signingKeySchema() *schema[*internalv1.SigningKey] {
@@ -17,7 +18,8 @@ func signingKeySchema() *schema[*internalv1.SigningKey] {
 	}
 }
 
-// putSigningKeys replaces the keys of the built-in issuer, unless somebody else has done so meanwhile.
+// putSigningKeys replaces the keys of the built-in issuer, unless somebody else has done so
+// meanwhile.
 func (t *tx) putSigningKeys(c *internalv1.PutSigningKeys) *Error {
 	if n := len(c.GetKeys()); n == 0 || n > maxSigningKeys {
 		return invalid("keys", "are %d, 1 to %d are allowed", n, maxSigningKeys)

@@ -19,14 +19,16 @@ const snapshotFormat = 1
 // maxRecord bounds one message of a snapshot, in bytes: larger ones are damage.
 const maxRecord = 64 << 20
 
-// yieldRows is after how many rows who writes or reads a snapshot steps back: on a peer whose processors are all busy, what waits for one would else wait for
-// 10 ms, which is when the scheduler takes it away, and writes and heartbeats are among it.
+// yieldRows is after how many rows who writes or reads a snapshot steps back: on a peer whose
+// processors are all busy, what waits for one would else wait for 10 ms, which is when the
+// scheduler takes it away, and writes and heartbeats are among it.
 const yieldRows = 64
 
 // Snapshot is the state at one index, ready to be written while the FSM goes on.
 type Snapshot struct{ state *state }
 
-// Snapshot takes a snapshot in constant time. It is refused once the FSM has halted: it would pass over what was not understood.
+// Snapshot takes a snapshot in constant time. It is refused once the FSM has halted: it would pass
+// over what was not understood.
 func (f *FSM) Snapshot() (*Snapshot, error) {
 	if err := f.HaltError(); err != nil {
 		return nil, fmt.Errorf("take snapshot: %w", err)
@@ -40,8 +42,8 @@ func (v *View) Snapshot() *Snapshot { return &Snapshot{state: v.state} }
 // Index returns the index of the last entry in the snapshot.
 func (s *Snapshot) Index() uint64 { return s.state.meta.GetAppliedIndex() }
 
-// WriteTo streams the snapshot: a header with the applied index, every record as it is stored, a trailer
-// that proves it whole.
+// WriteTo streams the snapshot: a header with the applied index, every record as it is stored, a
+// trailer that proves it whole.
 func (s *Snapshot) WriteTo(w io.Writer) (int64, error) {
 	out := &countingWriter{w: w}
 	buf := bufio.NewWriterSize(out, 1<<20)
@@ -80,8 +82,8 @@ func (s *Snapshot) WriteTo(w io.Writer) (int64, error) {
 	return out.n, nil
 }
 
-// Restore replaces the state by a snapshot's. A snapshot that is damaged, or newer than this build, is an error
-// and changes nothing. So is any snapshot once the FSM has halted.
+// Restore replaces the state by a snapshot's. A snapshot that is damaged, or newer than this build,
+// is an error and changes nothing. So is any snapshot once the FSM has halted.
 func (f *FSM) Restore(r io.Reader) error {
 	s, _, err := readSnapshot(r, true)
 	if err != nil {
@@ -97,7 +99,8 @@ func (f *FSM) Restore(r io.Reader) error {
 	return nil
 }
 
-// readSnapshot reads a snapshot and says how many records each table has. When they are not to be kept, the state has none of them: they are only checked.
+// readSnapshot reads a snapshot and says how many records each table has. When they are not to be
+// kept, the state has none of them: they are only checked.
 func readSnapshot(r io.Reader, keep bool) (*state, []TableCount, error) {
 	in := newSummingReader(r)
 	read := protodelim.UnmarshalOptions{MaxSize: maxRecord}

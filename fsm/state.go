@@ -69,7 +69,8 @@ func newState() *state {
 // copy returns one that later writes do not touch, and that may be written to.
 func (s *state) copy() *state { return s.freeze(&state{}) }
 
-// freeze returns what is not to be written to, neither by later writes to the state. What has not changed since an earlier one it has in common with that.
+// freeze returns what is not to be written to, neither by later writes to the state. What has not
+// changed since an earlier one it has in common with that.
 func (s *state) freeze(since *state) *state {
 	return &state{
 		meta:          proto.CloneOf(s.meta),

@@ -39,7 +39,8 @@ func (r *summingReader) ReadByte() (byte, error) {
 	return b, err
 }
 
-// next returns the next message of the stream. Its bytes may be those of the buffer: they are good until something else is read.
+// next returns the next message of the stream. Its bytes may be those of the buffer: they are good
+// until something else is read.
 func (r *summingReader) next() ([]byte, error) {
 	size, err := binary.ReadUvarint(r)
 	if err != nil {

@@ -16,7 +16,8 @@ type schema[P proto.Message] struct {
 	index   indexing[P] // may be nil when there are no indexes
 	facets  faceting[P] // may be nil
 
-	// glance makes what reads of an encoded row all that the three above look at, into the same message each time. Nil: rows are decoded.
+	// glance makes what reads of an encoded row all that the three above look at, into the same
+	// message each time. Nil: rows are decoded.
 	glance func() func(row string) P
 }
 
@@ -40,12 +41,14 @@ func (s *schema[P]) rules() rules {
 	return r
 }
 
-// table is a typed table with an O(1) copy: what a rowset does not know is the type. Reads decode: the caller owns what it gets.
+// table is a typed table with an O(1) copy: what a rowset does not know is the type. Reads decode:
+// the caller owns what it gets.
 type table[P proto.Message] struct{ *rowset }
 
 func newTable[P proto.Message](s *schema[P]) *table[P] { return &table[P]{newRowset(s.rules())} }
 
-// freeze returns an earlier copy if nothing has changed since, or else another one. It is not to be written to.
+// freeze returns an earlier copy if nothing has changed since, or else another one. It is not to be
+// written to.
 func (t *table[P]) freeze(since *table[P]) *table[P] {
 	if since != nil && since.mark == t.mark {
 		return since

@@ -105,7 +105,8 @@ func TestTableIndexesFollow(t *testing.T) {
 	}
 }
 
-// TestTableMarks: a change gives a table another mark, and another roll where rows come or go; what was copied before keeps its own.
+// TestTableMarks: a change gives a table another mark, and another roll where rows come or go; what
+// was copied before keeps its own.
 func TestTableMarks(t *testing.T) {
 	tab := labelled()
 	for _, step := range []struct {

@@ -20,7 +20,8 @@ const (
 	tokenIndexes           // how many there are
 )
 
-// hashPrefix is how much of a token's hash is in the index, in bytes: the rest is compared in constant time.
+// hashPrefix is how much of a token's hash is in the index, in bytes: the rest is compared in
+// constant time.
 const hashPrefix = 8
 
 // Limits of a token.
@@ -51,7 +52,8 @@ func tokenNotFound(id string) *Error {
 	return refuse(NotFound, "TOKEN_NOT_FOUND", "token %q not found", id).with("token_id", id)
 }
 
-// ValidateToken says what is wrong with a token that somebody asks for, but for its id and its times.
+// ValidateToken says what is wrong with a token that somebody asks for, but for its id and its
+// times.
 func ValidateToken(tok *holdfastv1.Token) []FieldViolation {
 	var bad []FieldViolation
 	add := func(field, format string, args ...any) {
@@ -100,8 +102,8 @@ func ValidateToken(tok *holdfastv1.Token) []FieldViolation {
 	return bad
 }
 
-// printable reports whether a text is not empty, not too long, and visible ASCII without a comma, which separates names in
-// certificates and on command lines.
+// printable reports whether a text is not empty, not too long, and visible ASCII without a comma,
+// which separates names in certificates and on command lines.
 func printable(s string, most int) bool {
 	if s == "" || len(s) > most {
 		return false
@@ -114,7 +116,8 @@ func printable(s string, most int) bool {
 	return true
 }
 
-// createToken puts a token on record. The bootstrap token is the first of the cluster, and there is one for ever.
+// createToken puts a token on record. The bootstrap token is the first of the cluster, and there is
+// one for ever.
 func (t *tx) createToken(c *internalv1.CreateToken) (*holdfastv1.Token, *Error) {
 	tok := proto.CloneOf(c.GetToken().GetToken())
 	if err := t.admitToken(c.GetToken()); err != nil {
@@ -132,7 +135,8 @@ func (t *tx) createToken(c *internalv1.CreateToken) (*holdfastv1.Token, *Error) 
 	return t.storeToken(c.GetToken()), nil
 }
 
-// admitToken refuses a token that cannot be recorded. Other commands that bring a token call it too, before they write anything.
+// admitToken refuses a token that cannot be recorded. Other commands that bring a token call it
+// too, before they write anything.
 func (t *tx) admitToken(s *internalv1.StoredToken) *Error {
 	if err := t.checkToken(s); err != nil {
 		return err
@@ -167,7 +171,8 @@ func (t *tx) checkToken(s *internalv1.StoredToken) *Error {
 	return nil
 }
 
-// checkPrivilege refuses a token that may more than the one who asks for it. Which pools it may have is a matter of scope.
+// checkPrivilege refuses a token that may more than the one who asks for it. Which pools it may
+// have is a matter of scope.
 func (t *tx) checkPrivilege(tok *holdfastv1.Token) *Error {
 	o := t.cmd.GetOrigin()
 	if o == nil { // the cluster itself
@@ -208,7 +213,8 @@ func (t *tx) revokeToken(c *internalv1.RevokeToken) (*holdfastv1.Token, *Error) 
 	return s.GetToken(), nil
 }
 
-// revokeAgents revokes the tokens of a machine's agent: a machine that is registered again under the same id is another one.
+// revokeAgents revokes the tokens of a machine's agent: a machine that is registered again under
+// the same id is another one.
 func (t *tx) revokeAgents(machineID string) {
 	var stale []*internalv1.StoredToken
 	for _, s := range t.tokens.scan(tokensByMachine, machineID+"/", "") {
@@ -222,7 +228,8 @@ func (t *tx) revokeAgents(machineID string) {
 	}
 }
 
-// dropTokens forgets tokens that open nothing any more. One that does stays, whatever the proposer thought.
+// dropTokens forgets tokens that open nothing any more. One that does stays, whatever the proposer
+// thought.
 func (t *tx) dropTokens(c *internalv1.DropTokens) *Error {
 	for _, id := range c.GetTokenIds() {
 		if s, ok := t.tokens.get(id); ok && TokenGood(s.GetToken(), t.now.AsTime()) != nil {
@@ -232,8 +239,8 @@ func (t *tx) dropTokens(c *internalv1.DropTokens) *Error {
 	return nil
 }
 
-// TokenGood refuses a token that is revoked or has expired by now, which is the cluster's clock (Meta.now) inside the FSM and may be a
-// peer's own at the edge.
+// TokenGood refuses a token that is revoked or has expired by now, which is the cluster's clock
+// (Meta.now) inside the FSM and may be a peer's own at the edge.
 func TokenGood(tok *holdfastv1.Token, now time.Time) *Error {
 	if tok.GetRevokedAt() != nil {
 		return refuse(Unauthenticated, ReasonTokenRevoked, "token %q was revoked: ask for another one", tok.GetTokenId()).with("token_id", tok.GetTokenId())
@@ -257,7 +264,8 @@ func (s *state) tokenByHash(sum []byte) (*holdfastv1.Token, bool) {
 	return nil, false
 }
 
-// TokensMark returns a value to compare with: as long as it is the same one, no token has changed. It says nothing of time, which ends tokens too.
+// TokensMark returns a value to compare with: as long as it is the same one, no token has changed.
+// It says nothing of time, which ends tokens too.
 func (v *View) TokensMark() any { return v.tokens.mark }
 
 // TokenByHash returns the token whose value has a SHA-256, good or not: ask TokenGood.

@@ -227,8 +227,8 @@ func TestADeletedMachinesAgentIsOut(t *testing.T) {
 		&internalv1.SetMachinePhase{MachineId: "m-10", Phase: maintenance}), 0, "")
 }
 
-// TestARevokedTokenChangesNothing draws logs in which a token is revoked: every command with it after that changes nothing but the
-// audit trail, on a peer that was restored too.
+// TestARevokedTokenChangesNothing draws logs in which a token is revoked: every command with it
+// after that changes nothing but the audit trail, on a peer that was restored too.
 func TestARevokedTokenChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, g := furnished(), &fsmtest.Generator{Chooser: drawn{t}}

@@ -24,8 +24,8 @@ func newTx(f *FSM, index uint64, c *internalv1.Command) *tx {
 	return &tx{state: s, codec: f.own, decoded: f.decoded, index: index, cmd: c, now: proto.CloneOf(s.meta.GetNow())}
 }
 
-// perform applies the command. One that a caller asked for is checked against their rights first, and leaves an audit event,
-// whatever becomes of it.
+// perform applies the command. One that a caller asked for is checked against their rights first,
+// and leaves an audit event, whatever becomes of it.
 func (t *tx) perform() (proto.Message, *Error) {
 	if t.cmd.GetOrigin() == nil {
 		return t.dispatch()
@@ -157,8 +157,8 @@ func (t *tx) dispatchFleet() (proto.Message, *Error) {
 	return t.dispatchExecutor()
 }
 
-// dispatchExecutor takes the commands of leader tasks, which carry the epoch of their leader: those of
-// a leader that has been replaced are refused (docs/reliability.md).
+// dispatchExecutor takes the commands of leader tasks, which carry the epoch of their leader: those
+// of a leader that has been replaced are refused (docs/reliability.md).
 func (t *tx) dispatchExecutor() (proto.Message, *Error) {
 	if e, now := t.cmd.GetEpoch(), t.meta.GetEpoch(); e != now {
 		return nil, refuse(Aborted, ReasonStaleEpoch, "command of leader epoch %d refused: the epoch is %d", e, now)

@@ -137,8 +137,8 @@ func badString() []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), cmd)
 }
 
-// TestSkippedCommandsMoveTheClock compares a peer that skips a command with one that understands it: what comes
-// after must have the same times on both.
+// TestSkippedCommandsMoveTheClock compares a peer that skips a command with one that understands
+// it: what comes after must have the same times on both.
 func TestSkippedCommandsMoveTheClock(t *testing.T) {
 	older, newer := fsmtest.NewPeer(), fsmtest.NewPeer()
 	late := timestamppb.New(older.Now.Add(1000e9))

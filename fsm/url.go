@@ -13,8 +13,9 @@ type weburl struct {
 	fragment bool
 }
 
-// parseURL reads SCHEME://HOST[:PORT], and what may follow. Apply reads URLs by this rule and not by net/url, which refuses more with each release of Go: peers of
-// two builds have to take the same ones. All that it takes net/url takes too (FuzzURL).
+// parseURL reads SCHEME://HOST[:PORT], and what may follow. Apply reads URLs by this rule and not
+// by net/url, which refuses more with each release of Go: peers of two builds have to take the same
+// ones. All that it takes net/url takes too (FuzzURL).
 func parseURL(s string) (weburl, bool) {
 	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return weburl{}, false
@@ -78,7 +79,8 @@ func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// lower makes the letters A to Z small, and leaves all others: which of those are capitals depends on the release of Go.
+// lower makes the letters A to Z small, and leaves all others: which of those are capitals depends
+// on the release of Go.
 func lower(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' {

@@ -24,7 +24,8 @@ func webhookNotFound(name string) *Error {
 	return refuse(NotFound, "WEBHOOK_NOT_FOUND", "webhook %q not found", ident(name)).with("webhook", ident(name))
 }
 
-// ValidateWebhook says what is wrong with what somebody says of a webhook. Filters are the server's to read.
+// ValidateWebhook says what is wrong with what somebody says of a webhook. Filters are the server's
+// to read.
 func ValidateWebhook(w *holdfastv1.Webhook) []FieldViolation {
 	var bad []FieldViolation
 	add := func(field, what string) {
@@ -48,7 +49,8 @@ func ValidateWebhook(w *holdfastv1.Webhook) []FieldViolation {
 	return bad
 }
 
-// putWebhook makes a webhook, or changes what somebody says of one. A new one hears of what happens after it.
+// putWebhook makes a webhook, or changes what somebody says of one. A new one hears of what happens
+// after it.
 func (t *tx) putWebhook(c *internalv1.PutWebhook) (*holdfastv1.Webhook, *Error) {
 	in := c.GetWebhook()
 	if err := Invalid(ValidateWebhook(in)); err != nil {

@@ -53,7 +53,8 @@ func TestNews(t *testing.T) {
 	}
 }
 
-// A watch that begins in a new cluster, before anything has happened, and is cut off goes on after the cursor that it was told.
+// A watch that begins in a new cluster, before anything has happened, and is cut off goes on after
+// the cursor that it was told.
 func TestNewsOfANewCluster(t *testing.T) {
 	p := fsmtest.NewPeer()
 	do(t, p, &internalv1.InitCluster{ClusterId: "c-1"})

@@ -8,18 +8,21 @@ import (
 	"time"
 )
 
-// Eraser is a host that erases its own disks, as a durable command under the op's token (RemoteExecutor.CommandStatus tells how far it is) that tells in
-// its output what became of each (EraseReport). It refuses where nothing proves that the host is the machine's.
+// Eraser is a host that erases its own disks, as a durable command under the op's token
+// (RemoteExecutor.CommandStatus tells how far it is) that tells in its output what became of each
+// (EraseReport). It refuses where nothing proves that the host is the machine's.
 type Eraser interface {
 	Erase(ctx context.Context, op Op, m Machine, most time.Duration) error
 }
 
-// EraseReport is what a host tells of its disks when it erases them, in the output of that command: a line for each disk,
+// EraseReport is what a host tells of its disks when it erases them, in the output of that command:
+// a line for each disk,
 //
 //	holdfast-erase disk NAME SERIAL erased|failed HOW IN WORDS
 //	holdfast-erase left NAME SERIAL WHY IN WORDS
 //
-// and in the end "holdfast-erase done N of M", which is missing when the host did not come that far.
+// and in the end "holdfast-erase done N of M", which is missing when the host did not come that
+// far.
 type EraseReport struct {
 	Disks    []ErasedDisk
 	Left     []LeftDisk // in the order of the output
@@ -55,7 +58,8 @@ func (d ErasedDisk) Result() string {
 
 const eraseMark = "holdfast-erase"
 
-// ReadEraseReport reads it from the output of the command. Other lines are passed over. Of a disk that is named twice the worse holds.
+// ReadEraseReport reads it from the output of the command. Other lines are passed over. Of a disk
+// that is named twice the worse holds.
 func ReadEraseReport(output string) EraseReport {
 	var r EraseReport
 	for l := range strings.Lines(output) {

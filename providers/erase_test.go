@@ -35,7 +35,8 @@ func TestReadEraseReport(t *testing.T) {
 	}
 }
 
-// A report is only complete when it tells of at least as many disks as it says, and of none that was not erased.
+// A report is only complete when it tells of at least as many disks as it says, and of none that
+// was not erased.
 func FuzzReadEraseReport(f *testing.F) {
 	f.Add("holdfast-erase disk sda S1 erased x\nholdfast-erase done 1 of 1\n")
 	f.Fuzz(func(t *testing.T, in string) {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// HealthReader reads what hardware says of its parts. It is a dear look: it may take dozens of requests to one BMC. It must never change anything.
+// HealthReader reads what hardware says of its parts. It is a dear look: it may take dozens of
+// requests to one BMC. It must never change anything.
 type HealthReader interface {
 	Health(ctx context.Context, m Machine) (Health, error)
 }
@@ -42,7 +43,8 @@ type Problem struct {
 	Text string // names the part, e.g. "disk 2 failed"
 }
 
-// Sort puts problems into one order, whatever the order in which the hardware has told them, and drops what was told twice.
+// Sort puts problems into one order, whatever the order in which the hardware has told them, and
+// drops what was told twice.
 func (h *Health) Sort() {
 	order := []Kind{DiskFailed, PowerSupply, Thermal, MemoryFailed, CPUFailed, VoltageWrong, HealthUnnamed, EventLogged}
 	slices.SortStableFunc(h.Problems, func(a, b Problem) int {
@@ -54,7 +56,8 @@ func (h *Health) Sort() {
 	h.Problems = slices.Compact(h.Problems)
 }
 
-// NotAsked is the error of hardware that was not asked at all, for a reason on our side: nothing new is known of it.
+// NotAsked is the error of hardware that was not asked at all, for a reason on our side: nothing
+// new is known of it.
 type NotAsked struct {
 	Reason string // CamelCase, e.g. NoSecretsKey
 	Err    error

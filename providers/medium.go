@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// A boot medium is made for one install session. A secret in its URL is all that it takes to get it; the token on it is made of that secret, so that any
-// peer can make the medium, and the state holds no more than the token's hash. Whoever sees the URL in a virtual drive can tell by that hash
-// whether it is the session's.
+// A boot medium is made for one install session. A secret in its URL is all that it takes to get
+// it; the token on it is made of that secret, so that any peer can make the medium, and the state
+// holds no more than the token's hash. Whoever sees the URL in a virtual drive can tell by that
+// hash whether it is the session's.
 
 const (
 	mediumPrefix = "/netboot/media/"
@@ -18,12 +19,14 @@ const (
 	mediumSecret = 43               // characters of 32 bytes
 )
 
-// MediumURL returns the URL of the boot medium of a secret below the base URL of a peer. The secret has 32 random bytes.
+// MediumURL returns the URL of the boot medium of a secret below the base URL of a peer. The secret
+// has 32 random bytes.
 func MediumURL(base string, secret [32]byte) string {
 	return strings.TrimSuffix(base, "/") + mediumPrefix + base64.RawURLEncoding.EncodeToString(secret[:]) + mediumFile
 }
 
-// MediumSecret returns the secret of the URL, or the path, of a boot medium; false when it is of none.
+// MediumSecret returns the secret of the URL, or the path, of a boot medium; false when it is of
+// none.
 func MediumSecret(u string) (secret [32]byte, ok bool) {
 	parsed, err := url.Parse(u)
 	if err != nil {
@@ -38,7 +41,8 @@ func MediumSecret(u string) (secret [32]byte, ok bool) {
 	return [32]byte(b), true
 }
 
-// MediumToken returns the install token on the boot medium of a secret, and its SHA-256, which the session knows it by.
+// MediumToken returns the install token on the boot medium of a secret, and its SHA-256, which the
+// session knows it by.
 func MediumToken(secret [32]byte) (token string, sum []byte) {
 	mac := hmac.New(sha256.New, secret[:])
 	mac.Write([]byte("holdfast install token"))

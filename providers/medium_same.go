@@ -5,8 +5,10 @@ import (
 	"strings"
 )
 
-// SameMedium reports whether two URLs of virtual media are of the same image, or both empty. BMCs show what they were given in another spelling: with the scheme and the host in other
-// case, with or without the port of the scheme, with other escapes, or with blanks around it. The path is compared as it is.
+// SameMedium reports whether two URLs of virtual media are of the same image, or both empty. BMCs
+// show what they were given in another spelling: with the scheme and the host in other case, with
+// or without the port of the scheme, with other escapes, or with blanks around it. The path is
+// compared as it is.
 func SameMedium(a, b string) bool {
 	if a == b {
 		return true

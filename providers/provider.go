@@ -9,9 +9,9 @@
 //
 // # In time or not at all
 //
-// A leader that was stopped between its last look at the cluster and an effect must not do the effect when it goes on: the
-// next leader has acted. So the context of every call that changes something has a not-after time, half a second or less away
-// (docs/decisions/0004). A provider
+// A leader that was stopped between its last look at the cluster and an effect must not do the
+// effect when it goes on: the next leader has acted. So the context of every call that changes
+// something has a not-after time, half a second or less away (docs/decisions/0004). A provider
 //
 //   - checks it (InTime) right before the bytes of the effect leave, after everything that takes time: connecting, logging in,
 //     queueing for the BMC. For HTTP, package guard does it in the last line before the system call;
@@ -66,7 +66,8 @@ type Facts struct {
 	BMCReason       string // CamelCase, e.g. RedfishOK
 	BMCStuck        bool   // it takes connections and has not answered for long: it is time to restart it, and its configuration allows that
 
-	// Nobody could tell whether the host, or the BMC, answers; the reason says why, e.g. NoSecretsKey. What was known before has not changed.
+	// Nobody could tell whether the host, or the BMC, answers; the reason says why, e.g.
+	// NoSecretsKey. What was known before has not changed.
 	ReachableUnknown, BMCUnknown bool
 
 	BootID string // changes with every boot of the host; empty when it cannot be told
@@ -79,7 +80,8 @@ const (
 	NoSSHEndpoint = "NoSSHEndpoint" // the same, and the machine has no address to ask it at
 )
 
-// NoWitness says that the BMC answers, and that neither it nor anybody else can ever tell whether the host does: it speaks IPMI, say, and there is no SSH.
+// NoWitness says that the BMC answers, and that neither it nor anybody else can ever tell whether
+// the host does: it speaks IPMI, say, and there is no SSH.
 func (f Facts) NoWitness() bool {
 	return f.BMCReachable && f.ReachableUnknown && (f.ReachableReason == NotProbed || f.ReachableReason == NoSSHEndpoint)
 }
@@ -127,9 +129,10 @@ const (
 	BootBIOS = "bios"
 )
 
-// InMode returns d with the boot mode for m, which boots as now shows. Without a mode asked for it is UEFI if d boots by HTTP, if the BMC shows
-// UEFI, or if the node has it; and legacy if the BMC or, where that does not show it, the node says so. If nobody knows it is UEFI: a UEFI
-// machine that is told to boot legacy does not boot, and firmware without UEFI has no flag for it.
+// InMode returns d with the boot mode for m, which boots as now shows. Without a mode asked for it
+// is UEFI if d boots by HTTP, if the BMC shows UEFI, or if the node has it; and legacy if the BMC
+// or, where that does not show it, the node says so. If nobody knows it is UEFI: a UEFI machine
+// that is told to boot legacy does not boot, and firmware without UEFI has no flag for it.
 func (d BootDevice) InMode(asked string, now BootDevice, m Machine) BootDevice {
 	node := m.GetNode().GetBootMode()
 	switch {
@@ -151,7 +154,8 @@ type BootController interface {
 
 // MediaController inserts and ejects virtual media.
 type MediaController interface {
-	// Media returns the URL of the image that is inserted, or "". It may be spelled in another way than it was given: see SameMedium.
+	// Media returns the URL of the image that is inserted, or "". It may be spelled in another way
+	// than it was given: see SameMedium.
 	Media(ctx context.Context, m Machine) (string, error)
 	InsertMedia(ctx context.Context, op Op, m Machine, url string) error
 	EjectMedia(ctx context.Context, op Op, m Machine) error
@@ -188,14 +192,16 @@ type InstallStatus struct {
 	Press    bool   // what is due presses a button of the chassis, which may take its time to show
 }
 
-// Imager installs images. Start with a token that was started before does no more than what is due, and nothing when nothing is.
+// Imager installs images. Start with a token that was started before does no more than what is due,
+// and nothing when nothing is.
 type Imager interface {
 	StartInstall(ctx context.Context, op Op, m Machine, s InstallSpec) error
 	InstallStatus(ctx context.Context, m Machine, token string) (InstallStatus, error)
 }
 
-// InstallEnder is implemented by an Imager that boots the machine from something it has to take away: it is called when an attempt is over, however it has ended. It may
-// be called again, also by another leader.
+// InstallEnder is implemented by an Imager that boots the machine from something it has to take
+// away: it is called when an attempt is over, however it has ended. It may be called again, also by
+// another leader.
 type InstallEnder interface {
 	EndInstall(ctx context.Context, op Op, m Machine) error
 }
@@ -261,13 +267,15 @@ type ClusterJoiner interface {
 	JoinStatus(ctx context.Context, m Machine, token string) (WorkState, string, error)
 }
 
-// JoinEnder is implemented by a ClusterJoiner whose joins leave something behind that opens the cluster: it is called when an attempt is over, however it has ended,
-// and takes that away. What of the join is still at work it ends. It may be called again, also by another leader.
+// JoinEnder is implemented by a ClusterJoiner whose joins leave something behind that opens the
+// cluster: it is called when an attempt is over, however it has ended, and takes that away. What of
+// the join is still at work it ends. It may be called again, also by another leader.
 type JoinEnder interface {
 	EndJoin(ctx context.Context, op Op, m Machine, s JoinSpec) error
 }
 
-// Drainer sets nodes aside through the API of their cluster. The error for a cluster that nobody has registered is a NotAsked.
+// Drainer sets nodes aside through the API of their cluster. The error for a cluster that nobody
+// has registered is a NotAsked.
 type Drainer interface {
 	Cordon(ctx context.Context, op Op, m Machine, clusterRef string, on bool) error
 	// Evict asks once for the pods to leave; force: also for those that nothing would make anew.
@@ -302,8 +310,9 @@ type Console interface {
 	OpenConsole(ctx context.Context, m Machine) (io.ReadWriteCloser, error)
 }
 
-// Settler is implemented by providers whose effects show late: a new leader that finds an
-// intent waits that long, from when nothing can be sent any more, before it concludes that nothing was done.
+// Settler is implemented by providers whose effects show late: a new leader that finds an intent
+// waits that long, from when nothing can be sent any more, before it concludes that nothing was
+// done.
 type Settler interface {
 	Settle(m Machine) time.Duration
 }

@@ -30,7 +30,8 @@ type Stagger struct {
 	Rack     time.Duration // of those in one rack
 }
 
-// DefaultCalls is how many calls a second the looks at the machines of one instance may make when its configuration does not say.
+// DefaultCalls is how many calls a second the looks at the machines of one instance may make when
+// its configuration does not say.
 const DefaultCalls = 200
 
 // UnmarshalJSON takes out what all kinds have and leaves the rest to the factory.
@@ -130,8 +131,9 @@ func WithStagger(name string, by Stagger) Option {
 	return func(s *Set) { s.powerOn[name] = by }
 }
 
-// WithFallback returns a set that takes the named instance for every machine whose own is not configured. It is for
-// trying things out: real hardware must not be driven by a provider that it did not name.
+// WithFallback returns a set that takes the named instance for every machine whose own is not
+// configured. It is for trying things out: real hardware must not be driven by a provider that it
+// did not name.
 func (s *Set) WithFallback(name string) *Set {
 	return &Set{byName: s.byName, maxActive: s.maxActive, calls: s.calls, powerOn: s.powerOn, fallback: name}
 }
@@ -167,7 +169,8 @@ func (s *Set) Of(m Machine) (Provider, error) {
 		"provider %q is not configured (configured: %s)", name, strings.Join(names, ", "))
 }
 
-// MaxActive returns how many runs may be at work at once on the machines of an instance; 0 when nothing says.
+// MaxActive returns how many runs may be at work at once on the machines of an instance; 0 when
+// nothing says.
 func (s *Set) MaxActive(name string) int { return s.maxActive[name] }
 
 // PowerOn returns how the machines of an instance are powered on one after the other.

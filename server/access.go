@@ -17,7 +17,8 @@ import (
 // maxTokenTTL bounds how long a token that expires may live, in seconds: ten years.
 const maxTokenTTL = 10 * 365 * 24 * 3600
 
-// accessService is AccessService (docs/security.md). Who may call what is decided before; what a token may be, by the FSM.
+// accessService is AccessService (docs/security.md). Who may call what is decided before; what a
+// token may be, by the FSM.
 type accessService struct {
 	holdfastv1.UnimplementedAccessServiceServer
 	*Server
@@ -31,8 +32,8 @@ func (s *accessService) WhoAmI(ctx context.Context, _ *holdfastv1.WhoAmIRequest)
 	return &holdfastv1.Identity{Principal: "anonymous"}, nil
 }
 
-// defaultTokenTTL is how long a token of a person or a tool is valid unless the request sets a time. Tokens of agents and
-// services have no such default: machines do not renew them.
+// defaultTokenTTL is how long a token of a person or a tool is valid unless the request sets a
+// time. Tokens of agents and services have no such default: machines do not renew them.
 const defaultTokenTTL = 90 * 24 * time.Hour
 
 // tokenTTL returns how long a new token is valid; 0 if it does not expire.
@@ -46,7 +47,8 @@ func tokenTTL(r *holdfastv1.CreateTokenRequest) time.Duration {
 	return time.Duration(r.GetTtlSeconds()) * time.Second
 }
 
-// CreateToken makes a token and shows its value, this once. It runs at the leader: the value never crosses the log.
+// CreateToken makes a token and shows its value, this once. It runs at the leader: the value never
+// crosses the log.
 func (s *accessService) CreateToken(ctx context.Context, r *holdfastv1.CreateTokenRequest) (*holdfastv1.CreateTokenResponse, error) {
 	if ttl := r.GetTtlSeconds(); ttl < 0 || ttl > maxTokenTTL {
 		return nil, invalid("ttl_seconds", fmt.Sprintf("%d is not 0 (the default of the role) to %d", ttl, maxTokenTTL))

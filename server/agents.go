@@ -58,7 +58,8 @@ func (s *agentService) CreateAgentMachine(ctx context.Context, r *holdfastv1.Cre
 	})
 }
 
-// RegisterAgent makes a machine registered; its first keepalive makes it ready. While an older peer is left, no machine is enrolled.
+// RegisterAgent makes a machine registered; its first keepalive makes it ready. While an older peer
+// is left, no machine is enrolled.
 func (s *agentService) RegisterAgent(ctx context.Context, r *holdfastv1.RegisterAgentRequest) (*holdfastv1.Machine, error) {
 	for _, f := range []struct{ name, value string }{{"machine_id", r.GetMachineId()}, {"pool_name", r.GetPoolName()}} {
 		if err := required(f.name, f.value); err != nil {

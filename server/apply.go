@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// maxTries bounds how often a command is made again because the state changed while it was being made.
+// maxTries bounds how often a command is made again because the state changed while it was being
+// made.
 const maxTries = 5
 
 // apply commits a command and gives the message it answers with.
@@ -41,8 +42,8 @@ func (s *Server) needs(ctx context.Context, level uint32, what string) error {
 	return nil
 }
 
-// again repeats what the state refused only because it had changed meanwhile: a generated id was in use, or
-// the machine got another provider after its capabilities were checked.
+// again repeats what the state refused only because it had changed meanwhile: a generated id was in
+// use, or the machine got another provider after its capabilities were checked.
 func again[M any](try func() (M, error)) (M, error) {
 	for n := 1; ; n++ {
 		m, err := try()

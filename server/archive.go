@@ -36,7 +36,8 @@ func (s *Server) archived(ctx context.Context, run *holdfastv1.Run) (*internalv1
 	return archive.Open(data, at.GetSha256())
 }
 
-// whole returns a run with its steps, wherever they are. An archive that cannot be read is no reason to withhold what is known: the note says what is missing.
+// whole returns a run with its steps, wherever they are. An archive that cannot be read is no
+// reason to withhold what is known: the note says what is missing.
 func (s *Server) whole(ctx context.Context, run *holdfastv1.Run) *holdfastv1.Run {
 	if run.GetArchive() == nil {
 		return run

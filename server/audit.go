@@ -15,7 +15,8 @@ import (
 // exportBatch is how many events an export takes from the state at once.
 const exportBatch = 256
 
-// auditService is AuditService (docs/security.md). It reads; what writes the trail is the application of commands in fsm.
+// auditService is AuditService (docs/security.md). It reads; what writes the trail is the
+// application of commands in fsm.
 type auditService struct {
 	holdfastv1.UnimplementedAuditServiceServer
 	*Server
@@ -47,8 +48,9 @@ func (s *auditService) ListAuditEvents(ctx context.Context, r *holdfastv1.ListAu
 	return resp, err
 }
 
-// ExportAuditEvents streams the events of one state, oldest first, to the newest that there was when it began. A hole would look like a
-// broken chain, so a number that is not kept any more is refused.
+// ExportAuditEvents streams the events of one state, oldest first, to the newest that there was
+// when it began. A hole would look like a broken chain, so a number that is not kept any more is
+// refused.
 func (s *auditService) ExportAuditEvents(r *holdfastv1.ExportAuditEventsRequest, stream grpc.ServerStreamingServer[holdfastv1.AuditEvent]) error {
 	ctx := stream.Context()
 	v, err := s.node.View(ctx)

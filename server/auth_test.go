@@ -33,7 +33,8 @@ func trail(p *secured) []*holdfastv1.AuditEvent {
 	return es
 }
 
-// TestWhoDidIt: a change is recorded under who made it; one that is refused for want of a role is recorded before he hears of it.
+// TestWhoDidIt: a change is recorded under who made it; one that is refused for want of a role is
+// recorded before he hears of it.
 func TestWhoDidIt(t *testing.T) {
 	p := secure(t, auth.Config{})
 	viewer := p.connect(t, kind{token: &holdfastv1.Token{Name: "v", Role: holdfastv1.Role_VIEWER}})
@@ -222,7 +223,8 @@ func TestBootstrapToken(t *testing.T) {
 	}
 }
 
-// BenchmarkAuthenticated measures the calls of a token against those of anybody, over a connection without TLS.
+// BenchmarkAuthenticated measures the calls of a token against those of anybody, over a connection
+// without TLS.
 func BenchmarkAuthenticated(b *testing.B) {
 	n := newNode()
 	n.machine(b, "m-1")

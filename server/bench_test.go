@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// BenchmarkEvent measures how long an event takes to be with all of 5,000 watchers (docs/performance.md), without
-// the network: most of it is not ours.
+// BenchmarkEvent measures how long an event takes to be with all of 5,000 watchers
+// (docs/performance.md), without the network: most of it is not ours.
 func BenchmarkEvent(b *testing.B) {
 	const watchers = 5000
 	n := newNode()
@@ -47,8 +47,8 @@ func BenchmarkEvent(b *testing.B) {
 	running.Wait()
 }
 
-// BenchmarkListMachines measures pages of 100 of fleets that differ in size: what a filter costs must not grow with the fleet where an
-// index or the text of a record can tell.
+// BenchmarkListMachines measures pages of 100 of fleets that differ in size: what a filter costs
+// must not grow with the fleet where an index or the text of a record can tell.
 func BenchmarkListMachines(b *testing.B) {
 	for _, size := range []int{10_000, 100_000} {
 		n := newNode()

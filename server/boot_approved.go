@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// approved returns what a machine boots that an admin has approved (node state machine §States: pending). BootMachine starts its workflow.
+// approved returns what a machine boots that an admin has approved (node state machine §States:
+// pending). BootMachine starts its workflow.
 func approved(v *fsm.View, m *holdfastv1.Machine) *holdfastv1.BootMachineResponse {
 	id := fsm.ApprovedPlan(m)
 	plan, ok := v.SharedPlan(id)
@@ -26,8 +27,8 @@ func approved(v *fsm.View, m *holdfastv1.Machine) *holdfastv1.BootMachineRespons
 	return &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_DISK, MachineId: m.GetMachineId(), Reason: why}
 }
 
-// startApproved starts the workflow of a machine that boots from the network, once for each approval. If it cannot start, the machine boots
-// its disk.
+// startApproved starts the workflow of a machine that boots from the network, once for each
+// approval. If it cannot start, the machine boots its disk.
 func (s *installService) startApproved(ctx context.Context, v *fsm.View, answer *holdfastv1.BootMachineResponse) (*holdfastv1.BootMachineResponse, error) {
 	m, ok := v.Machine(answer.GetMachineId())
 	id := fsm.ApprovedPlan(m)

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// CancelRun asks for the end of a run and waits a little for it. The answer shows the run CANCELED, or
-// still RUNNING with cancel_requested_at when its attempt takes longer to stop.
+// CancelRun asks for the end of a run and waits a little for it. The answer shows the run CANCELED,
+// or still RUNNING with cancel_requested_at when its attempt takes longer to stop.
 func (s *runService) CancelRun(ctx context.Context, r *holdfastv1.CancelRunRequest) (*holdfastv1.Run, error) {
 	if err := required("run_id", r.GetRunId()); err != nil {
 		return nil, err

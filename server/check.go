@@ -33,7 +33,8 @@ func short(field, value string) error {
 	return nil
 }
 
-// clip bounds a text of a program, which is kept but not looked at: what it comes with must not be lost for its length.
+// clip bounds a text of a program, which is kept but not looked at: what it comes with must not be
+// lost for its length.
 func clip(s string, most int) string {
 	return strings.ToValidUTF8(s[:min(len(s), most)], "")
 }
@@ -44,7 +45,8 @@ type measured struct {
 	value float64
 }
 
-// finite refuses what is no number: JSON has no word for it, so that none of the lists that it is in could be answered.
+// finite refuses what is no number: JSON has no word for it, so that none of the lists that it is
+// in could be answered.
 func finite(all ...measured) error {
 	for _, m := range all {
 		if math.IsNaN(m.value) || math.IsInf(m.value, 0) {
@@ -75,8 +77,8 @@ func violations(fields []fsm.FieldViolation) error {
 	return nil // not a nil *fsm.Error
 }
 
-// dropUnknown removes the fields that this build does not know from a message of a client. In a command they
-// would stop every peer: the FSM takes them for a newer version's.
+// dropUnknown removes the fields that this build does not know from a message of a client. In a
+// command they would stop every peer: the FSM takes them for a newer version's.
 func dropUnknown(m protoreflect.Message) {
 	visit(m, func(m protoreflect.Message) bool {
 		if len(m.GetUnknown()) > 0 {

@@ -10,15 +10,18 @@ import (
 )
 
 const (
-	// mutexFraction: of the waits for locks one in so many is noted, which is all. Under full load there are some hundred in a second.
+	// mutexFraction: of the waits for locks one in so many is noted, which is all. Under full load
+	// there are some hundred in a second.
 	mutexFraction = 1
-	// blockRate: of everything that goroutines wait for one wait is noted for so many nanoseconds of waiting.
+	// blockRate: of everything that goroutines wait for one wait is noted for so many nanoseconds
+	// of waiting.
 	blockRate         = 10_000
 	maxContentionSecs = 60
 )
 
-// contention takes the profiles of waiting. What they are made of is noted only while somebody takes one, because it costs each lock of the process something:
-// without that they are empty, and look as if nobody had ever waited.
+// contention takes the profiles of waiting. What they are made of is noted only while somebody
+// takes one, because it costs each lock of the process something: without that they are empty, and
+// look as if nobody had ever waited.
 type contention struct {
 	mu    sync.Mutex
 	takes map[string]int // how many take it now, by profile

@@ -27,7 +27,8 @@ const (
 	fullGoroutines = 2 // every goroutine with its stack, in the format of a panic
 )
 
-// CollectDebug streams what is needed to understand this peer. Nothing in it is secret: the configuration names files of keys, not what is in them.
+// CollectDebug streams what is needed to understand this peer. Nothing in it is secret: the
+// configuration names files of keys, not what is in them.
 func (s *clusterService) CollectDebug(r *holdfastv1.CollectDebugRequest, stream grpc.ServerStreamingServer[holdfastv1.DebugFile]) error {
 	ctx := stream.Context()
 	if n := r.GetCpuSeconds(); n < 0 || n > maxCPUSeconds {
@@ -116,7 +117,8 @@ func (s *Server) writeMetrics(w io.Writer) error {
 	return nil
 }
 
-// profiles are the routes of net/http/pprof, for admins: a profile tells what the process does, and costs.
+// profiles are the routes of net/http/pprof, for admins: a profile tells what the process does, and
+// costs.
 func (s *Server) profiles(mux *auth.Mux) {
 	admin := auth.Least(holdfastv1.Role_ADMIN)
 	waits := new(contention)

@@ -11,12 +11,14 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Heartbeats takes the heartbeats that came over the HTTP APIs of this process. They are nearly all that a peer of a large fleet has to
-// do, and served where they arrive: so they take the services' way without what only gRPC needs, which costs more than the call itself
-// (messages copied, headers, consistency, deadlines on top of that of Leases). The rule of the method, the words of errors and the
-// metrics are those of a call over gRPC.
+// Heartbeats takes the heartbeats that came over the HTTP APIs of this process. They are nearly all
+// that a peer of a large fleet has to do, and served where they arrive: so they take the services'
+// way without what only gRPC needs, which costs more than the call itself (messages copied,
+// headers, consistency, deadlines on top of that of Leases). The rule of the method, the words of
+// errors and the metrics are those of a call over gRPC.
 //
-// A caller has been admitted by auth.Mux. Messages are the caller's own, and hold nothing that this build does not know.
+// A caller has been admitted by auth.Mux. Messages are the caller's own, and hold nothing that this
+// build does not know.
 type Heartbeats struct{ service *heartbeatService }
 
 // Heartbeats returns what takes heartbeats for the HTTP APIs.
@@ -37,7 +39,8 @@ func (h *Heartbeats) PingService(ctx context.Context, r *holdfastv1.PingServiceR
 	return serveHere(ctx, h.service.Server, holdfastv1.HeartbeatService_PingService_FullMethodName, r, h.service.PingService)
 }
 
-// serveHere is UnaryInterceptors for a call of this process that is served on whichever peer takes it.
+// serveHere is UnaryInterceptors for a call of this process that is served on whichever peer takes
+// it.
 func serveHere[Q proto.Message, A any](ctx context.Context, s *Server, method string, req Q, handle func(context.Context, Q) (A, error)) (resp A, err error) {
 	start := time.Now()
 	defer func() {

@@ -28,8 +28,8 @@ var (
 	errDraining = errors.New("this peer is shutting down: go on with another one")
 )
 
-// toStatus is the one place where errors become gRPC statuses (bare-metal API §Error Handling). What is none
-// of the known kinds is INTERNAL: the client gets an id, the log what happened.
+// toStatus is the one place where errors become gRPC statuses (bare-metal API §Error Handling).
+// What is none of the known kinds is INTERNAL: the client gets an id, the log what happened.
 func (s *Server) toStatus(ctx context.Context, method string, err error) error {
 	var refusal *fsm.Error
 	var outcome *cluster.OutcomeError

@@ -23,9 +23,10 @@ type eventService struct {
 	*Server
 }
 
-// WatchEvents streams what happens, in order, none left out and none twice. Whenever so many events were not wanted, or for so long, that a
-// client that breaks off could not go on, it sends a bookmark. The start is as fresh as the call asks for; from there on the stream follows
-// this peer's state.
+// WatchEvents streams what happens, in order, none left out and none twice. Whenever so many events
+// were not wanted, or for so long, that a client that breaks off could not go on, it sends a
+// bookmark. The start is as fresh as the call asks for; from there on the stream follows this
+// peer's state.
 func (s *eventService) WatchEvents(r *holdfastv1.WatchEventsRequest, stream grpc.ServerStreamingServer[holdfastv1.Event]) error {
 	ctx := stream.Context()
 	f, err := compile(webhook.Schema, r.GetFilter())
@@ -44,7 +45,8 @@ func (s *eventService) WatchEvents(r *holdfastv1.WatchEventsRequest, stream grpc
 			return err
 		}
 	case w.cursor > v.LastNews():
-		// A stale view may be behind the peer that gave out the cursor; a linearizable one cannot be.
+		// A stale view may be behind the peer that gave out the cursor; a linearizable one cannot
+		// be.
 		if v, err = s.node.View(cluster.WithConsistency(ctx, cluster.Consistency{})); err != nil {
 			return err
 		}
@@ -77,7 +79,8 @@ type eventWatch struct {
 	toldAt time.Time
 }
 
-// follow sends the events after the cursor that a view has. A view that is behind the cursor has none.
+// follow sends the events after the cursor that a view has. A view that is behind the cursor has
+// none.
 func (w *eventWatch) follow(v *fsm.View) error {
 	for w.cursor < v.LastNews() {
 		events, err := v.News(w.cursor, eventBatch)
@@ -109,7 +112,8 @@ func (w *eventWatch) bookmark() error {
 	return w.send(&holdfastv1.Event{Cursor: w.cursor})
 }
 
-// seesEvents reports of each event whether a caller may see it: its machine must be visible to the caller now, and its pool in scope. Services are for all.
+// seesEvents reports of each event whether a caller may see it: its machine must be visible to the
+// caller now, and its pool in scope. Services are for all.
 func seesEvents(id *holdfastv1.Identity, view func() *fsm.View) func(*holdfastv1.Event) bool {
 	if !auth.Scoped(id) {
 		return func(*holdfastv1.Event) bool { return true }

@@ -169,11 +169,12 @@ func explainIdle(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *
 	e.Suggestions = append(e.Suggestions, "holdfast machine history "+id)
 }
 
-// longParam is how many bytes of a parameter a suggested command shows. A longer one is read from the run when the command runs.
+// longParam is how many bytes of a parameter a suggested command shows. A longer one is read from
+// the run when the command runs.
 const longParam = 256
 
-// startAgain returns the command that starts a run again, with all of its parameters: without one, a step could take a
-// default in its place.
+// startAgain returns the command that starts a run again, with all of its parameters: without one,
+// a step could take a default in its place.
 func startAgain(run *holdfastv1.Run) string {
 	cmd := "holdfast run start " + run.GetMachineId()
 	if run.GetType() != "" {

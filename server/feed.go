@@ -7,8 +7,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// RunEvents is WatchRuns for the dashboard: ctx's caller has been let in. It follows this peer's own state, also without a quorum, and begins
-// after the cursor; without one, now, with a bookmark. Its errors are statuses.
+// RunEvents is WatchRuns for the dashboard: ctx's caller has been let in. It follows this peer's
+// own state, also without a quorum, and begins after the cursor; without one, now, with a bookmark.
+// Its errors are statuses.
 func (s *Server) RunEvents(ctx context.Context, filter string, cursor uint64, send func(*holdfastv1.RunEvent) error) error {
 	ctx = stale(ctx)
 	r := &holdfastv1.WatchRunsRequest{Filter: filter, Cursor: cursor, Bookmarks: true}

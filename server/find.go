@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/filter"
 )
 
-// machineQuery says which machines are worth a look for a filter and for somebody's scope, so that a page costs what is on it and not
-// what the fleet has.
+// machineQuery says which machines are worth a look for a filter and for somebody's scope, so that
+// a page costs what is on it and not what the fleet has.
 func machineQuery(f *filter.Filter, id *holdfastv1.Identity) fsm.Query {
 	q := fsm.Query{Texts: f.Texts(storedOfMachine)}
 	var all []fsm.Facets
@@ -52,7 +52,8 @@ func machineFacets(t filter.Terms) fsm.Facets {
 	return s
 }
 
-// stateFacet returns what is stored of machines with an effective state, which is computed when it is read.
+// stateFacet returns what is stored of machines with an effective state, which is computed when it
+// is read.
 func stateFacet(path, value string) (fsm.Facets, bool) {
 	if path != "status.effective_state" {
 		return fsm.Facets{}, false

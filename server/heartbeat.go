@@ -15,7 +15,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// Leases brings heartbeats to the leader (lease.Gateway does). An answer means that the leader has it; the error is a
+// Leases brings heartbeats to the leader (lease.Gateway does). An answer means that the leader has
+// it; the error is a
 // *cluster.OutcomeError, and another try is safe.
 type Leases interface {
 	Renew(ctx context.Context, r *internalv1.Renewal) (*internalv1.RenewalAnswer, error)
@@ -23,7 +24,8 @@ type Leases interface {
 
 var errNoLeases = errors.New("this peer takes no heartbeats: ask another one")
 
-// heartbeatService is served by the peer that takes the call: heartbeats go to the leader many at once (docs/decisions/0012-leases-have-a-clock-of-their-own.md).
+// heartbeatService is served by the peer that takes the call: heartbeats go to the leader many at
+// once (docs/decisions/0012-leases-have-a-clock-of-their-own.md).
 type heartbeatService struct {
 	holdfastv1.UnimplementedHeartbeatServiceServer
 	*Server
@@ -65,8 +67,8 @@ func (s *heartbeatService) keepMachineAlive(ctx context.Context, r *holdfastv1.K
 	}, nil
 }
 
-// ownPoolsMachine keeps a pool's agents from speaking for the machines of other pools. An agent with a machine of its own was
-// held to that before.
+// ownPoolsMachine keeps a pool's agents from speaking for the machines of other pools. An agent
+// with a machine of its own was held to that before.
 func (s *heartbeatService) ownPoolsMachine(ctx context.Context, id string) error {
 	who := auth.From(ctx)
 	if !auth.Scoped(who) || who.GetMachineId() != "" {

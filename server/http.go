@@ -22,7 +22,8 @@ const (
 	maxHeaderBytes = 64 << 10
 )
 
-// HTTPHandler serves what is not gRPC. Each API adds its routes, with a rule for each, and calls gRPC methods of this process.
+// HTTPHandler serves what is not gRPC. Each API adds its routes, with a rule for each, and calls
+// gRPC methods of this process.
 func (s *Server) HTTPHandler(apis ...func(m *auth.Mux, rpc grpc.ClientConnInterface)) http.Handler {
 	return s.mux(apis...)
 }
@@ -73,7 +74,8 @@ type readiness struct {
 	Note         string `json:"note,omitempty"`  // what else people should know of it
 }
 
-// readyz is 503 when the peer cannot serve: it knows no leader, gives no vote yet or has just started and not applied its log, is shutting down, or its state has stopped.
+// readyz is 503 when the peer cannot serve: it knows no leader, gives no vote yet or has just
+// started and not applied its log, is shutting down, or its state has stopped.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	leader, _, _ := s.node.Leader()
 	r := readiness{Role: s.node.Role(), Leader: leader, AppliedIndex: s.state.View().Index()}

@@ -215,7 +215,8 @@ func (*sayer) StreamInterceptor() grpc.StreamServerInterceptor {
 	}
 }
 
-// TestHTTPConsistency: the HTTP APIs ask for the consistency that they are asked for, and say how new their answers are (docs/concepts.md).
+// TestHTTPConsistency: the HTTP APIs ask for the consistency that they are asked for, and say how
+// new their answers are (docs/concepts.md).
 func TestHTTPConsistency(t *testing.T) {
 	n, f := newNode(), &sayer{}
 	s := New(Config{Forwarder: f}, n, n.peer, testProviders())

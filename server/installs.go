@@ -69,16 +69,18 @@ func (s *installService) ListInstalls(ctx context.Context, r *holdfastv1.ListIns
 	return resp, err
 }
 
-// bootTime is how long a peer asks the others what a machine is to boot, before it answers by what it knows itself.
+// bootTime is how long a peer asks the others what a machine is to boot, before it answers by what
+// it knows itself.
 const bootTime = 2 * time.Second
 
-// LookUpBoot says what a machine is to boot. A peer that knows no leader does not let it install: it waits if it may be about to, and else
-// boots its disk.
+// LookUpBoot says what a machine is to boot. A peer that knows no leader does not let it install:
+// it waits if it may be about to, and else boots its disk.
 func (s *installService) LookUpBoot(ctx context.Context, r *holdfastv1.BootMachineRequest) (*holdfastv1.BootMachineResponse, error) {
 	if err := required("mac", r.GetMac()); err != nil {
 		return nil, err
 	}
-	// The call is of this peer: it is here that it is found out whether there is a leader, and firmware does not wait for long.
+	// The call is of this peer: it is here that it is found out whether there is a leader, and
+	// firmware does not wait for long.
 	asks, cancel := context.WithTimeout(cluster.WithConsistency(ctx, cluster.Consistency{}), bootTime)
 	defer cancel()
 	if v, err := s.node.View(asks); err == nil {
@@ -145,7 +147,8 @@ func waits(machine, run, why string) *holdfastv1.BootMachineResponse {
 	return &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_WAIT, MachineId: machine, RunId: run, Reason: why}
 }
 
-// willInstall reports whether the machine of a run has been booted for a step that is next, or at work: it waits for its session.
+// willInstall reports whether the machine of a run has been booted for a step that is next, or at
+// work: it waits for its session.
 func willInstall(run *holdfastv1.Run) bool {
 	at := false
 	for _, s := range run.GetSteps() {
@@ -170,7 +173,8 @@ func (s *installService) installs(v *fsm.View, m *holdfastv1.Machine, run *holdf
 		Reason: "run " + run.GetRunId() + " installs it"}
 }
 
-// bootable returns the image of a name that machines of an architecture boot, and why there is none if there is none.
+// bootable returns the image of a name that machines of an architecture boot, and why there is none
+// if there is none.
 func bootable(v *fsm.View, name, arch string) (img *holdfastv1.Image, why string) {
 	img, ok := v.ImageFor(name, arch)
 	name = fsm.ImageName(name, arch)
@@ -223,11 +227,12 @@ func (s *installService) BootMachine(ctx context.Context, r *holdfastv1.BootMach
 	})
 }
 
-// reasonBootTakeover is the reason in the audit trail of a boot script that was refused because another machine asked for it.
+// reasonBootTakeover is the reason in the audit trail of a boot script that was refused because
+// another machine asked for it.
 const reasonBootTakeover = "BOOT_TAKEOVER"
 
-// takenOver reports whether a caller that would be given an install token, or made a machine, has a MAC address that is not one of
-// the machine it names.
+// takenOver reports whether a caller that would be given an install token, or made a machine, has a
+// MAC address that is not one of the machine it names.
 func takenOver(v *fsm.View, answer *holdfastv1.BootMachineResponse, r *holdfastv1.BootMachineRequest) bool {
 	switch {
 	case r.GetLinkAddress() == "" || answer.GetAction() == holdfastv1.BootMachineResponse_DISK && !answer.GetUnknown():
@@ -240,7 +245,8 @@ func takenOver(v *fsm.View, answer *holdfastv1.BootMachineResponse, r *holdfastv
 	return caller.GetMachineId() != answer.GetMachineId()
 }
 
-// refusesTakeover records that another machine asked for a boot script. The caller waits, as a machine does whose install is not ready.
+// refusesTakeover records that another machine asked for a boot script. The caller waits, as a
+// machine does whose install is not ready.
 func (s *installService) refusesTakeover(ctx context.Context, answer *holdfastv1.BootMachineResponse, r *holdfastv1.BootMachineRequest) *holdfastv1.BootMachineResponse {
 	s.log.Warn("refused a boot script: the caller has another MAC address than the machine it names", "machine", answer.GetMachineId(), "mac", r.GetMac(),
 		"address", r.GetIpAddress(), "link_address", r.GetLinkAddress())
@@ -253,7 +259,8 @@ func (s *installService) refusesTakeover(ctx context.Context, answer *holdfastv1
 	return waits(answer.GetMachineId(), answer.GetRunId(), "the boot script is for the machine with MAC address "+r.GetMac()+" only")
 }
 
-// lacksInstaller reports whether a machine waits because there is nothing to install it with, and its session does not say so yet.
+// lacksInstaller reports whether a machine waits because there is nothing to install it with, and
+// its session does not say so yet.
 func (s *installService) lacksInstaller(v *fsm.View, answer *holdfastv1.BootMachineResponse, arch string) bool {
 	i, ok := v.Install(answer.GetMachineId())
 	m, _ := v.Machine(answer.GetMachineId())
@@ -261,7 +268,8 @@ func (s *installService) lacksInstaller(v *fsm.View, answer *holdfastv1.BootMach
 	return ok && fsm.InstallBoots(i) && answer.GetAction() == holdfastv1.BootMachineResponse_WAIT && why == answer.GetReason() && i.GetNote() != answer.GetReason()
 }
 
-// discovers makes a machine of a MAC address that nobody knows. It awaits approval, and boots what tells about it, where there is such an image.
+// discovers makes a machine of a MAC address that nobody knows. It awaits approval, and boots what
+// tells about it, where there is such an image.
 func (s *installService) discovers(ctx context.Context, v *fsm.View, r *holdfastv1.BootMachineRequest) (*holdfastv1.BootMachineResponse, error) {
 	c := &internalv1.Command{FeatureLevel: 1, Principal: "netboot", Op: &internalv1.Command_ReportNode{ReportNode: &internalv1.ReportNode{
 		Report: &holdfastv1.ReportNodeRequest{MacAddress: r.GetMac(), Facts: &holdfastv1.NodeRecord{IpAddress: r.GetIpAddress(), Arch: r.GetArch()}},

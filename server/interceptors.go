@@ -41,9 +41,10 @@ func GRPCOptions() []grpc.ServerOption {
 	}
 }
 
-// UnaryInterceptors returns all interceptors of a gRPC server of the public API, in this order: measuring and logging, the bound in time,
-// the wording of errors, recovery from panics, who the caller is and how often they call; then the Forwarder, which takes the call to
-// where it is served; and there, what the caller may do.
+// UnaryInterceptors returns all interceptors of a gRPC server of the public API, in this order:
+// measuring and logging, the bound in time, the wording of errors, recovery from panics, who the
+// caller is and how often they call; then the Forwarder, which takes the call to where it is
+// served; and there, what the caller may do.
 func (s *Server) UnaryInterceptors() []grpc.UnaryServerInterceptor {
 	all := []grpc.UnaryServerInterceptor{
 		s.observeUnary,
@@ -77,8 +78,9 @@ func (s *Server) StreamInterceptors() []grpc.StreamServerInterceptor {
 	return append(all, s.cfg.Gate.Stream)
 }
 
-// boundUnary returns a deadline to calls that have none: nobody must wait for ever for a cluster that has
-// lost its quorum. A restore has to read all there is, in the time that a large fleet takes.
+// boundUnary returns a deadline to calls that have none: nobody must wait for ever for a cluster
+// that has lost its quorum. A restore has to read all there is, in the time that a large fleet
+// takes.
 func (s *Server) boundUnary(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	if _, ok := ctx.Deadline(); ok {
 		return next(ctx, req)

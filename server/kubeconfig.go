@@ -6,7 +6,8 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// kubeconfigFile is what is looked at of a kubeconfig (k8s.io/client-go/tools/clientcmd/api/v1). The provider that uses it checks it again, whole.
+// kubeconfigFile is what is looked at of a kubeconfig (k8s.io/client-go/tools/clientcmd/api/v1).
+// The provider that uses it checks it again, whole.
 type kubeconfigFile struct {
 	CurrentContext string `json:"current-context"`
 	Clusters       []struct {
@@ -28,7 +29,8 @@ type kubeconfigFile struct {
 	} `json:"users"`
 }
 
-// checkKubeconfig refuses what a peer could not use, or would have to read files or run programs for.
+// checkKubeconfig refuses what a peer could not use, or would have to read files or run programs
+// for.
 func checkKubeconfig(text string) []fsm.FieldViolation {
 	bad := func(description string) []fsm.FieldViolation {
 		return []fsm.FieldViolation{{Field: "values[kubeconfig]", Description: description}}

@@ -55,7 +55,8 @@ func TestEveryListHasPages(t *testing.T) {
 	}
 }
 
-// manyAgents returns machines m-00 to m-29, all of them ready but every seventh, by turns in the pools a and b.
+// manyAgents returns machines m-00 to m-29, all of them ready but every seventh, by turns in the
+// pools a and b.
 func manyAgents(t *testing.T) (*fakeNode, *agentService) {
 	t.Helper()
 	n := newNode()

@@ -14,11 +14,13 @@ import (
 
 const (
 	maxLogChunk = 64 << 10 // bytes of log in one message
-	// logPause is the least time between two looks at a run's log: nobody reads faster, and each look costs.
+	// logPause is the least time between two looks at a run's log: nobody reads faster, and each
+	// look costs.
 	logPause = 25 * time.Millisecond
 )
 
-// StreamRunLogs streams a run's log from a byte offset on, and follows it until the run has ended and all is sent.
+// StreamRunLogs streams a run's log from a byte offset on, and follows it until the run has ended
+// and all is sent.
 func (s *runService) StreamRunLogs(r *holdfastv1.StreamRunLogsRequest, stream grpc.ServerStreamingServer[holdfastv1.LogChunk]) error {
 	return s.streamRunLogs(stream.Context(), r, stream.Send)
 }

@@ -11,8 +11,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// NodeLog is the leader task that logs what the specifications want in a log, besides the history and the events that keep it: each change of a
-// node's state (node state machine §Logging), the registrations of agents, and the status of pools (machine registration §Gateway Logs).
+// NodeLog is the leader task that logs what the specifications want in a log, besides the history
+// and the events that keep it: each change of a node's state (node state machine §Logging), the
+// registrations of agents, and the status of pools (machine registration §Gateway Logs).
 type NodeLog struct {
 	state State
 	log   *slog.Logger

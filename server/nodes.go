@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// stalledAfter is how long a node is on its way before it counts as stalled, unless the caller says.
+// stalledAfter is how long a node is on its way before it counts as stalled, unless the caller
+// says.
 const stalledAfter = time.Hour
 
 // nodeService is NodeService (node state machine). A node is a machine.
@@ -101,7 +102,8 @@ func (s *nodeService) ReportNode(ctx context.Context, r *holdfastv1.ReportNodeRe
 	})
 }
 
-// discoverLimit returns how many discovered machines may await approval, 0 while an older peer does not know the limit.
+// discoverLimit returns how many discovered machines may await approval, 0 while an older peer does
+// not know the limit.
 func (s *Server) discoverLimit() uint32 {
 	if !s.state.View().Has(fsm.Level2) {
 		return 0

@@ -58,7 +58,8 @@ func (s *operatorService) TransferLeadership(ctx context.Context, r *holdfastv1.
 	return &holdfastv1.TransferLeadershipResponse{From: s.cfg.PeerID, To: to, Took: durationpb.New(time.Since(start))}, nil
 }
 
-// noted puts a call on record that is about a member, or about none in particular, and changes nothing in the state.
+// noted puts a call on record that is about a member, or about none in particular, and changes
+// nothing in the state.
 func (s *operatorService) noted(ctx context.Context, member string) error {
 	c := s.command(ctx)
 	c.Op = &internalv1.Command_NoteBackup{NoteBackup: &internalv1.NoteBackup{Members: true, Member: member}}
@@ -125,7 +126,8 @@ func (s *operatorService) SetAutopilot(ctx context.Context, r *holdfastv1.SetAut
 	return a, nil
 }
 
-// maxClockDifference is how far the leader's clock may be from the time that the record's is set to.
+// maxClockDifference is how far the leader's clock may be from the time that the record's is set
+// to.
 const maxClockDifference = 5 * time.Minute
 
 // ResetClock sets the record's clock, or shows the clocks.

@@ -59,7 +59,8 @@ func (s *planService) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanRe
 	if err := s.checkPlan(plan); err != nil {
 		return nil, err
 	}
-	// A plan presses buttons: what a newer client meant by a field that is not known here must not be guessed.
+	// A plan presses buttons: what a newer client meant by a field that is not known here must not
+	// be guessed.
 	if name, found := hasUnknown(plan.ProtoReflect()); found {
 		return nil, invalid("plan", "has a field in "+name+" that this server does not know: is the client newer than the server?")
 	}
@@ -79,7 +80,8 @@ func (s *planService) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanRe
 	return apply[*holdfastv1.Plan](ctx, s.node, c)
 }
 
-// checkPlan says what is wrong with a plan, before it is stored: disk rules too, which the installer would refuse only on the machine.
+// checkPlan says what is wrong with a plan, before it is stored: disk rules too, which the
+// installer would refuse only on the machine.
 func (s *Server) checkPlan(plan *holdfastv1.Plan) error {
 	bad := fsm.ValidatePlan(plan)
 	for i, st := range plan.GetSteps() {

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// poolTTL is three of the shortest intervals that a pool manager is asked for: the leader, which knows what it asked for, is
-	// never quicker than three of those (POOLREG-18021).
+	// poolTTL is three of the shortest intervals that a pool manager is asked for: the leader,
+	// which knows what it asked for, is never quicker than three of those (POOLREG-18021).
 	poolTTL = 15 * time.Second
 	// poolInterval is asked for until the first heartbeat's answer says otherwise (POOLREG-18010).
 	poolInterval = 10 * time.Second
@@ -138,7 +138,8 @@ func (s *poolService) DeregisterPool(ctx context.Context, r *holdfastv1.Deregist
 	return &holdfastv1.DeregisterPoolResponse{}, nil
 }
 
-// RegisterProvider registers a marketplace provider (POOLREG-18060). The manager of a pool registers that of its pool.
+// RegisterProvider registers a marketplace provider (POOLREG-18060). The manager of a pool
+// registers that of its pool.
 func (s *poolService) RegisterProvider(ctx context.Context, r *holdfastv1.RegisterProviderRequest) (*holdfastv1.RegisterProviderResponse, error) {
 	if err := required("provider_id", r.GetProvider().GetProviderId()); err != nil {
 		return nil, err
@@ -182,7 +183,8 @@ func (s *poolService) DeleteProvider(ctx context.Context, r *holdfastv1.DeletePr
 	return &holdfastv1.DeleteProviderResponse{}, nil
 }
 
-// ListProviders lists marketplace providers by id. Who is scoped to pools sees those of them: one that an operator has registered is of none.
+// ListProviders lists marketplace providers by id. Who is scoped to pools sees those of them: one
+// that an operator has registered is of none.
 func (s *poolService) ListProviders(ctx context.Context, r *holdfastv1.ListProvidersRequest) (*holdfastv1.ListProvidersResponse, error) {
 	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "providers")
 	if err != nil {
@@ -201,7 +203,8 @@ func (s *poolService) ListProviders(ctx context.Context, r *holdfastv1.ListProvi
 	return resp, err
 }
 
-// withoutToken returns a provider without the hash of its token. The provider has chosen that token, and the hash has no salt: who sees it can try words.
+// withoutToken returns a provider without the hash of its token. The provider has chosen that
+// token, and the hash has no salt: who sees it can try words.
 func withoutToken(p *holdfastv1.PlatformProvider) *holdfastv1.PlatformProvider {
 	p = proto.CloneOf(p)
 	p.AuthTokenSha256 = nil

@@ -15,7 +15,8 @@ import (
 // probeTime bounds all looks of a ProbePlan together; they are made at once.
 const probeTime = 25 * time.Second
 
-// ProbePlan looks whether the steps of a plan would get through on a machine. It reads, and presses nothing.
+// ProbePlan looks whether the steps of a plan would get through on a machine. It reads, and presses
+// nothing.
 func (s *planService) ProbePlan(ctx context.Context, r *holdfastv1.ProbePlanRequest) (*holdfastv1.ProbePlanResponse, error) {
 	if err := required("machine_id", r.GetMachineId()); err != nil {
 		return nil, err

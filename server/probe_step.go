@@ -69,7 +69,8 @@ func (p *prober) sayHost(s *holdfastv1.Step) {
 	p.say(s, "host", p.host)
 }
 
-// repave probes what an install needs: the machine's address, the image and its bytes, what writes it, and the disk.
+// repave probes what an install needs: the machine's address, the image and its bytes, what writes
+// it, and the disk.
 func (p *prober) repave(ctx context.Context, s *holdfastv1.Step, k *holdfastv1.RepaveImage) {
 	name := fsm.ImageOf(k, p.run, p.m)
 	b, ok := p.provider.(interface{ BootsInstaller() bool })

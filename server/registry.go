@@ -41,7 +41,8 @@ func (s *registryService) RegisterService(ctx context.Context, r *holdfastv1.Reg
 	})
 }
 
-// unreachable says what a target lacks that routers reach it by (discovery API §ServiceTarget). What type it is of is for them to know.
+// unreachable says what a target lacks that routers reach it by (discovery API §ServiceTarget).
+// What type it is of is for them to know.
 func unreachable(t *holdfastv1.ServiceTarget) []fsm.FieldViolation {
 	var bad []fsm.FieldViolation
 	for _, f := range []struct {
@@ -87,8 +88,9 @@ func (s *registryService) DeregisterService(ctx context.Context, r *holdfastv1.D
 	return svc, err
 }
 
-// deregistered answers a deregistration without an id that the state has found no one service for. One that was deregistered before is the answer again:
-// a client that has heard none says it once more. The state was asked first, so whoever registers meanwhile comes after it.
+// deregistered answers a deregistration without an id that the state has found no one service for.
+// One that was deregistered before is the answer again: a client that has heard none says it once
+// more. The state was asked first, so whoever registers meanwhile comes after it.
 func (s *registryService) deregistered(ctx context.Context, t *holdfastv1.ServiceTarget) (*holdfastv1.Service, error) {
 	v, err := s.node.View(ctx)
 	if err != nil {

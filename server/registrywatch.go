@@ -15,14 +15,16 @@ import (
 // servicePause is the least time between two looks of a watcher at the state.
 const servicePause = 20 * time.Millisecond
 
-// WatchServices streams the services that match, then every change of one that does or did, in order, none left out and none
-// twice. The last event of the current state has the cursor to go on from (without a service when none matches); the others of it have
-// none. The change with which a service stops matching is sent too, as WatchRuns does.
+// WatchServices streams the services that match, then every change of one that does or did, in
+// order, none left out and none twice. The last event of the current state has the cursor to go on
+// from (without a service when none matches); the others of it have none. The change with which a
+// service stops matching is sent too, as WatchRuns does.
 func (s *registryService) WatchServices(r *holdfastv1.WatchServicesRequest, stream grpc.ServerStreamingServer[holdfastv1.ServiceEvent]) error {
 	return s.watchServices(stream.Context(), r.GetFilter(), r.GetCursor(), stream.Send)
 }
 
-// Services is WatchServices for the HTTP API: ctx's caller has been let in. Its errors are statuses.
+// Services is WatchServices for the HTTP API: ctx's caller has been let in. Its errors are
+// statuses.
 func (s *Server) Services(ctx context.Context, text string, cursor uint64, send func(*holdfastv1.ServiceEvent) error) error {
 	return s.toStatus(ctx, holdfastv1.RegistryService_WatchServices_FullMethodName, s.watchServices(ctx, text, cursor, send))
 }
@@ -43,7 +45,8 @@ func (s *Server) watchServices(ctx context.Context, text string, cursor uint64, 
 			return err
 		}
 	case cursor > v.LastServiceEvent():
-		// A stale view may be behind the peer that gave out the cursor; a linearizable one cannot be.
+		// A stale view may be behind the peer that gave out the cursor; a linearizable one cannot
+		// be.
 		if v, err = s.node.View(cluster.WithConsistency(ctx, cluster.Consistency{})); err != nil {
 			return err
 		}
@@ -94,7 +97,8 @@ func (w *serviceWatch) current(v *fsm.View) error {
 	return w.send(last)
 }
 
-// follow sends the changes after the cursor that a view has. A view that is behind the cursor has none.
+// follow sends the changes after the cursor that a view has. A view that is behind the cursor has
+// none.
 func (w *serviceWatch) follow(v *fsm.View) error {
 	for w.cursor < v.LastServiceEvent() {
 		events, err := v.ServiceEvents(w.cursor, eventBatch)

@@ -13,7 +13,8 @@ import (
 // longWait is how long a run may wait in line before it counts as overdue.
 const longWait = 10 * time.Minute
 
-// runCollector tells of runs: of those that have not ended by what the state says, of the others by what happened since the peer started.
+// runCollector tells of runs: of those that have not ended by what the state says, of the others by
+// what happened since the peer started.
 type runCollector struct {
 	active, oldest, overdue, atStep *prometheus.Desc
 

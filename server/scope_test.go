@@ -57,7 +57,8 @@ func twoPools(t *testing.T) (*fakeNode, *Server) {
 	return n, New(Config{}, n, n.peer, testProviders())
 }
 
-// TestScopedReads: who is scoped to a pool finds nothing that is in others, by whatever way he asks.
+// TestScopedReads: who is scoped to a pool finds nothing that is in others, by whatever way he
+// asks.
 func TestScopedReads(t *testing.T) {
 	_, s := twoPools(t)
 	ms, rs := &machineService{Server: s}, &runService{Server: s}
@@ -140,7 +141,8 @@ func TestScopedLists(t *testing.T) {
 	}
 }
 
-// TestScopedProviders: who is scoped to pools sees the providers of those; one that an operator has registered is of no pool.
+// TestScopedProviders: who is scoped to pools sees the providers of those; one that an operator has
+// registered is of no pool.
 func TestScopedProviders(t *testing.T) {
 	n, s := twoPools(t)
 	for id, pool := range map[string]string{"p-1": "b", "p-2": "a", "p-3": "", "p-4": "b", "p-5": "a"} {

@@ -13,7 +13,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// maxSecretBytes bounds the values of a secret together: certificates and kubeconfigs fit, images do not.
+// maxSecretBytes bounds the values of a secret together: certificates and kubeconfigs fit, images
+// do not.
 const maxSecretBytes = 64 << 10
 
 // secretShape is what a type of secret holds.

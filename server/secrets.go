@@ -15,7 +15,8 @@ import (
 // resealBatch is how many secrets are sealed again in one command.
 const resealBatch = 64
 
-// secretService is SecretService (docs/security.md). Writes are served by the leader: it seals with its own keys.
+// secretService is SecretService (docs/security.md). Writes are served by the leader: it seals with
+// its own keys.
 type secretService struct {
 	holdfastv1.UnimplementedSecretServiceServer
 	*Server
@@ -96,8 +97,9 @@ func (s *secretService) DeleteSecret(ctx context.Context, r *holdfastv1.DeleteSe
 	return &holdfastv1.DeleteSecretResponse{}, nil
 }
 
-// RotateSecrets seals again what is not sealed under the primary key, in batches: what one that failed has done need not be done again.
-// It looks again at the end, for what was stored under the old key meanwhile.
+// RotateSecrets seals again what is not sealed under the primary key, in batches: what one that
+// failed has done need not be done again. It looks again at the end, for what was stored under the
+// old key meanwhile.
 func (s *secretService) RotateSecrets(ctx context.Context, _ *holdfastv1.RotateSecretsRequest) (*holdfastv1.RotateSecretsResponse, error) {
 	primary, ok := s.cfg.Keys.Primary()
 	if !ok {

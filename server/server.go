@@ -26,43 +26,50 @@ type Config struct {
 	Version string
 	// Logger defaults to none.
 	Logger *slog.Logger
-	// Registerer gets the server's metrics, Gatherer is what GET /metrics shows; default a registry of
-	// the server's own.
+	// Registerer gets the server's metrics, Gatherer is what GET /metrics shows; default a registry
+	// of the server's own.
 	Registerer prometheus.Registerer
 	Gatherer   prometheus.Gatherer
-	// DefaultStepTimeout and DefaultMaxRetries are for steps that leave them unset; default 10 minutes and 2
-	// (negative: no retry).
+	// DefaultStepTimeout and DefaultMaxRetries are for steps that leave them unset; default 10
+	// minutes and 2 (negative: no retry).
 	DefaultStepTimeout time.Duration
 	DefaultMaxRetries  int32
 	// DefaultInstallTimeout is the same for steps that install; default an hour.
 	DefaultInstallTimeout time.Duration
-	// CancelWait is how long CancelRun waits for the run to end, so that its answer usually shows it
-	// CANCELED; default 2 s, negative: not at all.
+	// CancelWait is how long CancelRun waits for the run to end, so that its answer usually shows
+	// it CANCELED; default 2 s, negative: not at all.
 	CancelWait time.Duration
 	// CallTimeout bounds unary calls that come without a deadline; default 30 s.
 	CallTimeout time.Duration
 	// Gate says who callers are and what they may do; default: everybody is anonymous, an admin.
 	Gate *auth.Gate
-	// AutoDiscover makes machines of reports from MAC addresses that nobody knows; they await approval.
+	// AutoDiscover makes machines of reports from MAC addresses that nobody knows; they await
+	// approval.
 	AutoDiscover bool
-	// AutoDiscoverLimit is how many machines may await approval before no more are made; 0: no limit.
+	// AutoDiscoverLimit is how many machines may await approval before no more are made; 0: no
+	// limit.
 	AutoDiscoverLimit uint32
 	// PlatformMarginPercent is told to marketplace providers that register.
 	PlatformMarginPercent float64
 	// Leases takes heartbeats; without it they are UNAVAILABLE.
 	Leases Leases
-	// Forwarder lets this peer take calls that only the leader can serve; default none, as in a peer alone.
+	// Forwarder lets this peer take calls that only the leader can serve; default none, as in a
+	// peer alone.
 	Forwarder Forwarder
-	// Consoles holds consoles while this peer leads, and Peers leads to the leader; without them nobody can attach. PeerID is this peer's id.
+	// Consoles holds consoles while this peer leads, and Peers leads to the leader; without them
+	// nobody can attach. PeerID is this peer's id.
 	Consoles Consoles
 	Peers    Peers
 	PeerID   string
 	// Settings is this peer's configuration for those who look into trouble: it holds no secret.
 	Settings string
-	// Keeper keeps the cluster: snapshots, the membership, who leads. Without one none of it can be asked for.
+	// Keeper keeps the cluster: snapshots, the membership, who leads. Without one none of it can be
+	// asked for.
 	Keeper Keeper
-	// ChooseDisk says which disk a rule of RepaveImage means, by the inventory of the machine. An error is sure when the installer would say the same; otherwise it is what
-	// cannot be told. Of no inventory only the rule itself is judged: plans are refused by that. Default: nobody tells before the installer runs.
+	// ChooseDisk says which disk a rule of RepaveImage means, by the inventory of the machine. An
+	// error is sure when the installer would say the same; otherwise it is what cannot be told. Of
+	// no inventory only the rule itself is judged: plans are refused by that. Default: nobody tells
+	// before the installer runs.
 	ChooseDisk func(rule string, h *holdfastv1.HardwareInventory) (disk string, sure bool, err error)
 	// Keys seal secrets; without them, none can be stored.
 	Keys *seal.Keyring
@@ -90,7 +97,8 @@ type Node interface {
 type Proposer interface {
 	// Apply commits a command. The error is an *fsm.Error when the state refused it, or a *cluster.OutcomeError.
 	Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error)
-	// View returns a state that is as fresh as the call asks for: linearizable unless it says otherwise.
+	// View returns a state that is as fresh as the call asks for: linearizable unless it says
+	// otherwise.
 	View(ctx context.Context) (*fsm.View, error)
 }
 
@@ -123,8 +131,8 @@ type Server struct {
 	drain     sync.Once
 }
 
-// New makes a server. It starts nothing: Register it with a gRPC server that has its interceptors, and
-// serve its HTTPHandler.
+// New makes a server. It starts nothing: Register it with a gRPC server that has its interceptors,
+// and serve its HTTPHandler.
 func New(cfg Config, node Node, state State, set *providers.Set) *Server {
 	if cfg.Version == "" {
 		cfg.Version = "dev"
@@ -163,8 +171,9 @@ func orDefault[T comparable](v, otherwise T) T {
 	return v
 }
 
-// Register adds the services of the public API, gRPC health and, where the registrar can, reflection. Their
-// errors are worded by the interceptors: install UnaryInterceptors and StreamInterceptors with them.
+// Register adds the services of the public API, gRPC health and, where the registrar can,
+// reflection. Their errors are worded by the interceptors: install UnaryInterceptors and
+// StreamInterceptors with them.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	holdfastv1.RegisterMachineServiceServer(r, &machineService{Server: s})
 	holdfastv1.RegisterPlanServiceServer(r, &planService{Server: s})
@@ -191,8 +200,8 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	}
 }
 
-// Drain ends all streams with UNAVAILABLE, so that clients go on with another peer, and makes the peer
-// unready. Call it before the gRPC server's GracefulStop, which waits for streams.
+// Drain ends all streams with UNAVAILABLE, so that clients go on with another peer, and makes the
+// peer unready. Call it before the gRPC server's GracefulStop, which waits for streams.
 func (s *Server) Drain() { s.drain.Do(func() { close(s.draining) }) }
 
 // ready says why the peer cannot serve, or nil.
@@ -208,11 +217,13 @@ func (s *Server) ready() error {
 	if _, _, ok := s.node.Leader(); !ok {
 		return errNoLeader
 	}
-	// Who restarts peers one by one goes on when the last one is ready: that must mean that it counts.
+	// Who restarts peers one by one goes on when the last one is ready: that must mean that it
+	// counts.
 	return s.node.Votes()
 }
 
-// InProcess takes services and calls of this process: what is registered with the gRPC server and has an HTTP API is registered here too.
+// InProcess takes services and calls of this process: what is registered with the gRPC server and
+// has an HTTP API is registered here too.
 func (s *Server) InProcess() *inproc.Server { return s.local }
 
 // command starts a command on behalf of the caller.

@@ -21,7 +21,8 @@ import (
 const (
 	// saveChunk is how many bytes of a snapshot file one message has.
 	saveChunk = 64 << 10
-	// quiet is how long nothing is sent to hardware before a restore, so that nothing is on its way any more (decision 0004: V + D, and some).
+	// quiet is how long nothing is sent to hardware before a restore, so that nothing is on its way
+	// any more (decision 0004: V + D, and some).
 	quiet = 1100 * time.Millisecond
 	// restoreTimeout bounds a restore from the moment at which all of the file has been read.
 	restoreTimeout = 2 * time.Minute
@@ -29,7 +30,8 @@ const (
 	restoreCallTimeout = 30 * time.Minute
 )
 
-// SaveSnapshot streams a snapshot file of this peer's state, which the interceptors have brought to where the call asks for.
+// SaveSnapshot streams a snapshot file of this peer's state, which the interceptors have brought to
+// where the call asks for.
 func (s *operatorService) SaveSnapshot(_ *holdfastv1.SaveSnapshotRequest, stream grpc.ServerStreamingServer[holdfastv1.SnapshotData]) error {
 	ctx := stream.Context()
 	if stale := askedStale(ctx); stale {
@@ -102,8 +104,8 @@ func (s *operatorService) StageSnapshot(ctx context.Context, r *holdfastv1.Stage
 	return &holdfastv1.StageSnapshotResponse{}, nil
 }
 
-// RestoreSnapshot replaces the state by what was staged, while the leader's tasks stand still. What can be found wrong before is, so that they
-// do not stand still for nothing.
+// RestoreSnapshot replaces the state by what was staged, while the leader's tasks stand still. What
+// can be found wrong before is, so that they do not stand still for nothing.
 func (s *operatorService) RestoreSnapshot(ctx context.Context, r *holdfastv1.RestoreSnapshotRequest) (*holdfastv1.RestoreSnapshotResponse, error) {
 	k, err := s.keeper()
 	if err != nil {
@@ -135,7 +137,8 @@ func (s *operatorService) RestoreSnapshot(ctx context.Context, r *holdfastv1.Res
 	// failpoint: stage-read
 	work, cancel := context.WithTimeout(reading, restoreTimeout)
 	defer cancel()
-	// Interlude may return while the closure runs on, which therefore writes to no variable of this function.
+	// Interlude may return while the closure runs on, which therefore writes to no variable of this
+	// function.
 	done := make(chan *holdfastv1.RestoreSnapshotResponse, 1)
 	err = k.Interlude(work, func(ctx context.Context) error {
 		wait := time.NewTimer(quiet)

@@ -15,8 +15,10 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Each peer has to read a snapshot before it can take its state. The leader does so before it restores anything, and the others do it at the same
-// time: one that has not, because it is slow, cannot be reached or is of an older build, reads when the restore is applied, and serves nothing meanwhile.
+// Each peer has to read a snapshot before it can take its state. The leader does so before it
+// restores anything, and the others do it at the same time: one that has not, because it is slow,
+// cannot be reached or is of an older build, reads when the restore is applied, and serves nothing
+// meanwhile.
 
 const (
 	// readGrace is how long the leader waits for others to read, beyond as long as it took itself.
@@ -31,7 +33,8 @@ type stageService struct {
 	*Server
 }
 
-// ReadStage reads what is staged and keeps it until it is restored, or the leader does not want it any more.
+// ReadStage reads what is staged and keeps it until it is restored, or the leader does not want it
+// any more.
 func (s *stageService) ReadStage(r *internalv1.ReadStageRequest, stream grpc.ServerStreamingServer[internalv1.ReadStageResponse]) error {
 	ctx := stream.Context()
 	v, err := s.node.View(ctx)
@@ -76,7 +79,8 @@ type reader struct {
 	restored chan struct{} // closed when it has restored, or is not waited for
 }
 
-// readElsewhere lets the other peers read what is staged. Those who fail will read when they have to.
+// readElsewhere lets the other peers read what is staged. Those who fail will read when they have
+// to.
 func (s *operatorService) readElsewhere(ctx context.Context, c *internalv1.RestoreBackup) *readers {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -126,7 +130,8 @@ func (s *operatorService) readAt(ctx context.Context, id string, c *internalv1.R
 	}
 }
 
-// haveRead waits until all have read, but no longer than that. Who has not is not waited for any more.
+// haveRead waits until all have read, but no longer than that. Who has not is not waited for any
+// more.
 func (rs *readers) haveRead(ctx context.Context, most time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// StartRun starts a run, or answers the one that (machine_id, request_id) names. It runs at the leader. Which
-// refusal comes first is decided by the FSM (docs/clients.md, 002).
+// StartRun starts a run, or answers the one that (machine_id, request_id) names. It runs at the
+// leader. Which refusal comes first is decided by the FSM (docs/clients.md, 002).
 func (s *runService) StartRun(ctx context.Context, r *holdfastv1.StartRunRequest) (*holdfastv1.Run, error) {
 	return again(func() (*holdfastv1.Run, error) {
 		start := &internalv1.StartRun{
@@ -35,8 +35,8 @@ func (s *runService) StartRun(ctx context.Context, r *holdfastv1.StartRunRequest
 	})
 }
 
-// checkCapabilities notes for the FSM what the machine's provider lacks for the plan: only peers know
-// what their configuration can do.
+// checkCapabilities notes for the FSM what the machine's provider lacks for the plan: only peers
+// know what their configuration can do.
 func (s *Server) checkCapabilities(ctx context.Context, start *internalv1.StartRun) error {
 	v := s.state.View()
 	m, plan, found := parts(v, start)

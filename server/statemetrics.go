@@ -10,12 +10,12 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// A count of all machines is kept for so many times as long as it took: it costs at most 5 % of a core,
-// however many machines there are and however often the metrics are scraped.
+// A count of all machines is kept for so many times as long as it took: it costs at most 5 % of a
+// core, however many machines there are and however often the metrics are scraped.
 const countPause = 20
 
-// stateCollector reads what the state says when the metrics are scraped. Every peer says the same, as far as it
-// has applied the log: take the maximum over peers, never the sum.
+// stateCollector reads what the state says when the metrics are scraped. Every peer says the same,
+// as far as it has applied the log: take the maximum over peers, never the sum.
 type stateCollector struct {
 	state                     State
 	machines, held, lastEvent *prometheus.Desc
@@ -127,8 +127,8 @@ func (c *stateCollector) collectMachines(ch chan<- prometheus.Metric, v *fsm.Vie
 	}
 }
 
-// readEvents counts the runs that have ended since the last scrape. Those that ended before this process
-// started come with the log that it replays, and are left out.
+// readEvents counts the runs that have ended since the last scrape. Those that ended before this
+// process started come with the log that it replays, and are left out.
 func (c *stateCollector) readEvents(v *fsm.View) {
 	for c.cursor < v.LastEvent() {
 		events, err := v.Events(c.cursor, eventBatch)

@@ -13,22 +13,24 @@ import (
 	"github.com/holdfast-metal/holdfast/server/filter"
 )
 
-// WatchRuns streams the current state of the runs that match, oldest first, and then every transition, in
-// order, none left out and none twice.
+// WatchRuns streams the current state of the runs that match, oldest first, and then every
+// transition, in order, none left out and none twice.
 //
-// Events of the current state have cursor 0, but for the last one, which has the cursor to resume after: a client
-// that breaks off in the middle of it starts again instead of missing the rest.
+// Events of the current state have cursor 0, but for the last one, which has the cursor to resume
+// after: a client that breaks off in the middle of it starts again instead of missing the rest.
 //
-// A filter is matched against the run as it is after each transition. The transition with which a run stops
-// matching is sent too, so that who watches phase=RUNNING sees it end. On a resumed stream it is not known what
-// matched before the cursor; the first transition of a run is then sent when it could have matched,
-// judging by the fields that never change.
+// A filter is matched against the run as it is after each transition. The transition with which a
+// run stops matching is sent too, so that who watches phase=RUNNING sees it end. On a resumed
+// stream it is not known what matched before the cursor; the first transition of a run is then sent
+// when it could have matched, judging by the fields that never change.
 //
-// With bookmarks, an event without a run follows the current state when no run matches, and then whenever so many
-// events have not been sent, or for so long, that a client that breaks off could not go on.
+// With bookmarks, an event without a run follows the current state when no run matches, and then
+// whenever so many events have not been sent, or for so long, that a client that breaks off could
+// not go on.
 //
-// The start of the stream is as fresh as the call asks for (linearizable by default); from there on it follows this
-// peer's state. A client that reads too slowly for the events that are kept gets OUT_OF_RANGE, never a gap.
+// The start of the stream is as fresh as the call asks for (linearizable by default); from there on
+// it follows this peer's state. A client that reads too slowly for the events that are kept gets
+// OUT_OF_RANGE, never a gap.
 func (s *runService) WatchRuns(r *holdfastv1.WatchRunsRequest, stream grpc.ServerStreamingServer[holdfastv1.RunEvent]) error {
 	return s.watchRuns(stream.Context(), r, stream.Send)
 }
@@ -52,7 +54,8 @@ func (s *Server) watchRuns(ctx context.Context, r *holdfastv1.WatchRunsRequest, 
 			return err
 		}
 	case w.cursor > v.LastEvent():
-		// A stale view may be behind the peer that gave out the cursor; a linearizable one cannot be.
+		// A stale view may be behind the peer that gave out the cursor; a linearizable one cannot
+		// be.
 		if v, err = s.node.View(cluster.WithConsistency(ctx, cluster.Consistency{})); err != nil {
 			return err
 		}

@@ -113,7 +113,8 @@ func TestWatchCursorGone(t *testing.T) {
 	wantError(t, err, codes.OutOfRange, "CURSOR_GONE")
 }
 
-// A watch that nothing matches learns where it is, so that it can be resumed when more events have passed than are kept.
+// A watch that nothing matches learns where it is, so that it can be resumed when more events have
+// passed than are kept.
 func TestWatchBookmarks(t *testing.T) {
 	n := newNode()
 	_, c := serve(t, n, Config{})

@@ -4,7 +4,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// webhookCollector reads how far the webhooks are when the metrics are scraped. As with stateCollector every peer says the same.
+// webhookCollector reads how far the webhooks are when the metrics are scraped. As with
+// stateCollector every peer says the same.
 type webhookCollector struct {
 	state                    State
 	behind, failures, missed *prometheus.Desc

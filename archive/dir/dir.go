@@ -1,6 +1,8 @@
-// Package dir is an archive in a directory. Peers on several hosts need one that all of them see, such as NFS.
+// Package dir is an archive in a directory. Peers on several hosts need one that all of them see,
+// such as NFS.
 //
-// It makes directories with mode 0700 and files with 0600, and removes nothing but what it is told to.
+// It makes directories with mode 0700 and files with 0600, and removes nothing but what it is told
+// to.
 package dir
 
 import (

@@ -1,4 +1,5 @@
-// Package s3 is an archive in a bucket of S3 or of what speaks like it: MinIO, Ceph, Garage, a cloud's own.
+// Package s3 is an archive in a bucket of S3 or of what speaks like it: MinIO, Ceph, Garage, a
+// cloud's own.
 //
 // It must not make buckets or change their rules: who owns the bucket does.
 package s3
@@ -24,7 +25,8 @@ type Config struct {
 	Prefix   string // of all names, such as prod/holdfast; may be empty
 	Region   string // may be empty: then it is asked for
 	Plain    bool   // HTTP: for a server on this host
-	// CredentialsFile has aws_access_key_id and aws_secret_access_key, as AWS's tools read them; empty: nobody in particular asks.
+	// CredentialsFile has aws_access_key_id and aws_secret_access_key, as AWS's tools read them;
+	// empty: nobody in particular asks.
 	CredentialsFile string
 }
 

@@ -10,8 +10,9 @@ import (
 // AutoAddress asks RegistrationAddress to find the address by itself.
 const AutoAddress = "auto"
 
-// RegistrationAddress is the host to register: announce, or when that is empty or AutoAddress, an address of this
-// machine: a private one (RFC 1918, RFC 4193) before others, IPv4 before IPv6, never one of loopback.
+// RegistrationAddress is the host to register: announce, or when that is empty or AutoAddress, an
+// address of this machine: a private one (RFC 1918, RFC 4193) before others, IPv4 before IPv6,
+// never one of loopback.
 func RegistrationAddress(announce string) (string, error) {
 	if announce != "" && announce != AutoAddress {
 		return announce, nil

@@ -5,7 +5,8 @@ import (
 	"log/slog"
 )
 
-// Callback is told of what happens to a registration. It is called from Run, one call at a time, so it returns soon.
+// Callback is told of what happens to a registration. It is called from Run, one call at a time, so
+// it returns soon.
 type Callback interface {
 	// OnRegistration tells that the router has taken the service, under the id in target.
 	OnRegistration(m *Manager, target Target)

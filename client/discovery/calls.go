@@ -69,8 +69,8 @@ func (m *Manager) tryRegister(ctx context.Context) error {
 	return nil
 }
 
-// refusesID says of a status that it may mean: not under this id. 404 is not among them: that is a path which is not there, in front of
-// a router that is down, say.
+// refusesID says of a status that it may mean: not under this id. 404 is not among them: that is a
+// path which is not there, in front of a router that is down, say.
 func refusesID(status int) bool {
 	switch status {
 	case http.StatusBadRequest, http.StatusConflict, http.StatusGone, http.StatusUnprocessableEntity:
@@ -110,8 +110,8 @@ func forgottenOr(a *rest.Answer) error {
 	return a.Err()
 }
 
-// tell sends the reports that wait. It stops at the first that fails, which is sent again after the next
-// ping that is taken, and says whether the router has forgotten the service.
+// tell sends the reports that wait. It stops at the first that fails, which is sent again after the
+// next ping that is taken, and says whether the router has forgotten the service.
 func (m *Manager) tell(ctx context.Context) (forgotten bool) {
 	for {
 		s, ok := m.reports.take()
@@ -141,7 +141,8 @@ func (m *Manager) tell(ctx context.Context) (forgotten bool) {
 	}
 }
 
-// deregister says farewell. A service that cannot do so in time goes all the same: the router misses it later.
+// deregister says farewell. A service that cannot do so in time goes all the same: the router
+// misses it later.
 func (m *Manager) deregister(ctx context.Context) {
 	ctx, cancel := context.WithTimeoutCause(ctx, farewell, fmt.Errorf("not done within %s", farewell))
 	defer cancel()

@@ -18,7 +18,8 @@ const (
 	DefaultPeriod     = 5 * time.Second
 )
 
-// Config says whom to register with, and how. The names that the document has for a parameter stand in brackets.
+// Config says whom to register with, and how. The names that the document has for a parameter stand
+// in brackets.
 type Config struct {
 	// BaseURLs are the routers, or the peers of one Holdfast cluster, "https://peer-1:7401"
 	// [baseUrl]. Any of them takes any call; the next one is asked when one fails.
@@ -32,7 +33,8 @@ type Config struct {
 	TokenEndpoints []string
 
 	// MaxRetries is how often a failed registration is tried again at once [maxRetries]. After that
-	// it is tried once a Period or more seldom, without end. Zero: DefaultMaxRetries. Negative: none.
+	// it is tried once a Period or more seldom, without end. Zero: DefaultMaxRetries. Negative:
+	// none.
 	MaxRetries int
 	// RetryWait is the time between these tries [waitSeconds]. Zero: DefaultRetryWait.
 	RetryWait time.Duration

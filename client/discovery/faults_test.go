@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/resttest"
 )
 
-// Whatever happens to the routers and the issuers, a service keeps its id, its last report arrives, and in the end it is
-// gone.
+// Whatever happens to the routers and the issuers, a service keeps its id, its last report arrives,
+// and in the end it is gone.
 func TestManagerUnderRandomFaults(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

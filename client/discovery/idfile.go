@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/atomicfile"
 )
 
-// The file is that of the original SDK, byte for byte: 6 bytes "wanaku", two big-endian int32 (the version and the type of
-// the service) and the 36 characters of the id.
+// The file is that of the original SDK, byte for byte: 6 bytes "wanaku", two big-endian int32 (the
+// version and the type of the service) and the 36 characters of the id.
 const (
 	idFileSuffix  = ".wanaku.dat"
 	idFileMagic   = "wanaku"

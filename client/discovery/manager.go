@@ -127,7 +127,8 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	registered := false
 	for lost := 0; ctx.Err() == nil; lost++ {
-		// A router that takes a registration and denies it right after is not asked in a tight loop.
+		// A router that takes a registration and denies it right after is not asked in a tight
+		// loop.
 		if lost > 1 && rest.Sleep(ctx, m.backoff.Delay(lost-1)) != nil {
 			break
 		}
@@ -188,8 +189,8 @@ func (m *Manager) register(ctx context.Context) error {
 	}
 }
 
-// active pings and tells reports until the router has forgotten the service, or the context ends. It says
-// whether any ping was taken.
+// active pings and tells reports until the router has forgotten the service, or the context ends.
+// It says whether any ping was taken.
 func (m *Manager) active(ctx context.Context) (pinged bool) {
 	timer := time.NewTimer(rest.Early(m.cfg.Period))
 	defer timer.Stop()

@@ -74,7 +74,8 @@ func (o *oauth) check(s string) error {
 	return nil
 }
 
-// Token implements rest.Tokens. An endpoint that takes long is raced by the next one: a token more does no harm.
+// Token implements rest.Tokens. An endpoint that takes long is raced by the next one: a token more
+// does no harm.
 func (o *oauth) Token(ctx context.Context) (string, error) {
 	select {
 	case o.turn <- struct{}{}:
@@ -137,8 +138,9 @@ func (o *oauth) keep(token *oauth2.Token) {
 	}
 }
 
-// refresh gets a token with the refresh token, nil when there is none or it does not work, or not soon: the credentials do. It is shown
-// to one endpoint only, and once: there are issuers that take a second use for a theft.
+// refresh gets a token with the refresh token, nil when there is none or it does not work, or not
+// soon: the credentials do. It is shown to one endpoint only, and once: there are issuers that take
+// a second use for a theft.
 func (o *oauth) refresh(ctx context.Context, e *endpoint) *oauth2.Token {
 	if o.token == nil || o.token.RefreshToken == "" {
 		return nil
@@ -186,7 +188,8 @@ func (o *oauth) fetch(ctx context.Context, e *endpoint) (*oauth2.Token, error) {
 	return token, nil
 }
 
-// discover asks an OIDC issuer for its token endpoint. What is no issuer is a token endpoint itself.
+// discover asks an OIDC issuer for its token endpoint. What is no issuer is a token endpoint
+// itself.
 func (o *oauth) discover(ctx context.Context, base string) (string, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+wellKnown, nil)
 	if err != nil {

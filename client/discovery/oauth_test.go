@@ -22,7 +22,8 @@ func readBody(r *http.Request) string {
 	return string(b)
 }
 
-// guarded is a router and its issuer, which is reached as host "issuer", and a configuration for them.
+// guarded is a router and its issuer, which is reached as host "issuer", and a configuration for
+// them.
 func guarded(i *issuer, endpoint string) (*router, *resttest.Network, Config) {
 	s := &router{issuer: i}
 	n := cluster(s)
@@ -144,7 +145,8 @@ func TestTokensComeFromAnyPeer(t *testing.T) {
 	})
 }
 
-// An issuer that hangs costs the two seconds after which the next one is asked, not a timeout: no ping is late.
+// An issuer that hangs costs the two seconds after which the next one is asked, not a timeout: no
+// ping is late.
 func TestASilentIssuerIsRaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := &issuer{discovery: true, lives: time.Minute}

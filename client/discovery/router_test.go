@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/resttest"
 )
 
-// router answers the discovery API as specification 003 says, and nothing else. It may be reached by several
-// addresses.
+// router answers the discovery API as specification 003 says, and nothing else. It may be reached
+// by several addresses.
 type router struct {
 	issuer *issuer // nil: no token is needed
 

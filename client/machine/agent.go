@@ -45,7 +45,8 @@ type Status struct {
 	LastKeepalive time.Time
 	// Interval is the time to the next keepalive after one that was taken.
 	Interval time.Duration
-	// Failures counts the requests that failed since one was taken, Err is the last of their errors.
+	// Failures counts the requests that failed since one was taken, Err is the last of their
+	// errors.
 	Failures int
 	Err      error
 	// Progress is when the agent last did something. It always does within a minute, or within
@@ -98,7 +99,8 @@ func (a *Agent) Status() Status {
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.peers.Close()
 	for forgot := 0; ; forgot++ {
-		// A server that takes a registration and denies it right after is not asked in a tight loop.
+		// A server that takes a registration and denies it right after is not asked in a tight
+		// loop.
 		if forgot > 1 && rest.Sleep(ctx, a.backoff.Delay(forgot-1)) != nil {
 			return nil
 		}

@@ -38,7 +38,8 @@ func readTiming(body []byte) timing {
 	return t
 }
 
-// enrolledAs returns the id of the token that a registration has enrolled the machine with; "" if it has not.
+// enrolledAs returns the id of the token that a registration has enrolled the machine with; "" if
+// it has not.
 func enrolledAs(body []byte) string {
 	var in struct {
 		MachineState struct {
@@ -67,8 +68,8 @@ func amount(raw json.RawMessage, unit time.Duration) time.Duration {
 	return time.Duration(min(f*float64(unit), float64(maxAmount)))
 }
 
-// interval between keepalives: what is configured, what the server asked for, or a fifth of the TTL.
-// Never more than a third of the TTL, so that two keepalives may fail.
+// interval between keepalives: what is configured, what the server asked for, or a fifth of the
+// TTL. Never more than a third of the TTL, so that two keepalives may fail.
 func (t timing) interval(configured time.Duration) time.Duration {
 	d := DefaultInterval
 	switch {

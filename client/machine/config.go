@@ -28,12 +28,12 @@ type Config struct {
 	// call; the next one is asked when one fails.
 	Servers []string
 	// Token is the machine's token, or one of its pool. TokenFile names a file that holds it, which
-	// is read again when a server has refused the token. Neither: none is sent, as to a cluster that is
-	// insecure.
+	// is read again when a server has refused the token. Neither: none is sent, as to a cluster
+	// that is insecure.
 	Token     string
 	TokenFile string
-	// OwnTokenFile is where the machine keeps a token of its own: it makes one, and enrolls with Token or TokenFile. Empty: it uses those for
-	// everything.
+	// OwnTokenFile is where the machine keeps a token of its own: it makes one, and enrolls with
+	// Token or TokenFile. Empty: it uses those for everything.
 	OwnTokenFile string
 	// MachineID is the id of this machine (see Identity), Pool the pool it belongs to. Required.
 	MachineID string

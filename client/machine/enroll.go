@@ -20,8 +20,9 @@ import (
 // secretBytes is the length of a token in random bytes, as the cluster makes them.
 const secretBytes = 64
 
-// credentials are the tokens of a machine: the one that it was given, and its own after it has enrolled. The agent makes its own token, and a
-// registration carries the SHA-256 of it: the value never leaves the machine but as a credential, and a registration whose answer was lost can be
+// credentials are the tokens of a machine: the one that it was given, and its own after it has
+// enrolled. The agent makes its own token, and a registration carries the SHA-256 of it: the value
+// never leaves the machine but as a credential, and a registration whose answer was lost can be
 // repeated.
 type credentials struct {
 	path      string // of the own token; "": the machine does not enroll
@@ -37,7 +38,8 @@ type credentials struct {
 	disabled bool   // the own token was answered and then refused before it was of any use: another one would be, too
 }
 
-// credentialFile is the file with the own token. A disk that was copied to another machine has the token of the machine it came from.
+// credentialFile is the file with the own token. A disk that was copied to another machine has the
+// token of the machine it came from.
 type credentialFile struct {
 	MachineID string `json:"machine_id"`
 	Token     string `json:"token"`
@@ -77,8 +79,9 @@ func (c *credentials) Token(ctx context.Context) (string, error) {
 	return c.given.Token(ctx)
 }
 
-// Refused implements rest.Tokens. An own token that is refused was revoked: the machine enrolls again, with another one. If the given token is
-// refused while a registration is unanswered, the own token may be good: a token for enrollment is short-lived.
+// Refused implements rest.Tokens. An own token that is refused was revoked: the machine enrolls
+// again, with another one. If the given token is refused while a registration is unanswered, the
+// own token may be good: a token for enrollment is short-lived.
 func (c *credentials) Refused(token string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,7 +99,8 @@ func (c *credentials) Refused(token string) bool {
 	return err == nil && given != ""
 }
 
-// enrollment returns the SHA-256 of the token to enroll with, in hex, or "" if the machine does not enroll.
+// enrollment returns the SHA-256 of the token to enroll with, in hex, or "" if the machine does not
+// enroll.
 func (c *credentials) enrollment(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/rest"
 )
 
-// cell is a gateway that enrolls: it takes the machine's own token after a registration with its hash, and the token to enroll with for
-// registrations alone.
+// cell is a gateway that enrolls: it takes the machine's own token after a registration with its
+// hash, and the token to enroll with for registrations alone.
 type cell struct {
 	gateway
 
@@ -48,7 +48,8 @@ func (c *cell) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.gateway.ServeHTTP(w, r)
 }
 
-// handler serves the cell; the body of a registration is read by the gateway, so its answer is changed afterwards.
+// handler serves the cell; the body of a registration is read by the gateway, so its answer is
+// changed afterwards.
 func (c *cell) handler(w http.ResponseWriter, r *http.Request) {
 	buffered := &memory{header: http.Header{}}
 	c.ServeHTTP(buffered, r)
@@ -102,7 +103,8 @@ func (m *memory) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestEnroll: the agent enrolls once, goes on with its own token, also after a restart, and enrolls again when that is revoked.
+// TestEnroll: the agent enrolls once, goes on with its own token, also after a restart, and enrolls
+// again when that is revoked.
 func TestEnroll(t *testing.T) {
 	tests := []struct {
 		name     string
@@ -157,7 +159,8 @@ func TestEnroll(t *testing.T) {
 	}
 }
 
-// enrolling is the configuration of an agent that enrolls with abc123. Its file has mode 0600, and the value is in no log and no error.
+// enrolling is the configuration of an agent that enrolls with abc123. Its file has mode 0600, and
+// the value is in no log and no error.
 func enrolling(c *cell, dir string) Config {
 	n := cluster(&c.gateway)
 	for _, host := range []string{"a", "b", "c"} {

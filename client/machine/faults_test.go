@@ -10,8 +10,9 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/resttest"
 )
 
-// Peers fail in every way and at any time. As long as one of them is well again within two minutes, a machine with
-// a TTL of five never expires, is never registered twice, and nobody has to look after the agent.
+// Peers fail in every way and at any time. As long as one of them is well again within two minutes,
+// a machine with a TTL of five never expires, is never registered twice, and nobody has to look
+// after the agent.
 func TestAgentUnderRandomFaults(t *testing.T) {
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

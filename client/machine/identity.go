@@ -25,13 +25,13 @@ type identity struct {
 	Hardware string `json:"hardware,omitempty"`
 }
 
-// Identity returns the id of this machine, the same after each restart: the one in the file; or want,
-// when the file holds none; or else eight hex characters at random (the form of specification 000), which
-// the file keeps. The note, when not empty, tells the operator why the id is not the one that the file
-// had held.
+// Identity returns the id of this machine, the same after each restart: the one in the file; or
+// want, when the file holds none; or else eight hex characters at random (the form of specification
+// 000), which the file keeps. The note, when not empty, tells the operator why the id is not the
+// one that the file had held.
 //
-// Hardware is anything that two machines do not share, such as the UUID of the board; empty when that is not known. A
-// file written on other hardware is not believed, unless want is its id.
+// Hardware is anything that two machines do not share, such as the UUID of the board; empty when
+// that is not known. A file written on other hardware is not believed, unless want is its id.
 func Identity(path, want, hardware string) (id, note string, err error) {
 	if want != "" && !validID(want) {
 		return "", "", fmt.Errorf("use machine id %q: use up to %d letters, digits, dots, dashes and underscores", want, maxID)

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// gateway answers the machine API as specification 000 says, with one machine and no more than the document has. It may be
-// reached by several addresses.
+// gateway answers the machine API as specification 000 says, with one machine and no more than the
+// document has. It may be reached by several addresses.
 type gateway struct {
 	token string
 	pool  string

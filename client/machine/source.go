@@ -27,7 +27,8 @@ type Specs struct {
 	Hardware Hardware
 }
 
-// Hardware tells which machine it is, by the names that the node API has for it. What is empty is not sent.
+// Hardware tells which machine it is, by the names that the node API has for it. What is empty is
+// not sent.
 type Hardware struct {
 	Vendor       string `json:"vendor,omitempty"`
 	Model        string `json:"model,omitempty"`

@@ -25,7 +25,8 @@ type Status struct {
 	Connected bool
 	// Interval is the time between heartbeats (of a platform: registrations).
 	Interval time.Duration
-	// Failures counts the requests that failed since one was taken, Err is the last of their errors.
+	// Failures counts the requests that failed since one was taken, Err is the last of their
+	// errors.
 	Failures int
 	Err      error
 	// Progress is when something was last tried.
@@ -178,7 +179,8 @@ func (l *link) wait(failures int, err error) time.Duration {
 	return max(l.backoff.Delay(failures), rest.RetryAfter(err))
 }
 
-// level is that of an error for those who refuse us, which will not pass by itself, and of a warning otherwise.
+// level is that of an error for those who refuse us, which will not pass by itself, and of a
+// warning otherwise.
 func level(err error) slog.Level {
 	switch rest.Status(err) {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:

@@ -414,7 +414,8 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("no failure counted: %q", got)
 		}
 		stop()
-		// A second client of the same program goes on counting. How many there were by then is up to when heartbeats were due.
+		// A second client of the same program goes on counting. How many there were by then is up
+		// to when heartbeats were due.
 		const registered = `registration_attempts_total{outcome="success"} `
 		before := 0
 		for n := 1; n < 4; n++ {

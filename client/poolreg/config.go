@@ -22,7 +22,8 @@ const (
 	DefaultPlatformRefresh   = 5 * time.Minute
 )
 
-// Config says which pool this is, and whom to tell: an orchestrator, a platform, or both (POOLREG-18061).
+// Config says which pool this is, and whom to tell: an orchestrator, a platform, or both
+// (POOLREG-18061).
 type Config struct {
 	Pool         Pool
 	Orchestrator *Server
@@ -31,8 +32,9 @@ type Config struct {
 	// HeartbeatInterval is the time between heartbeats until the orchestrator asks for another one
 	// (POOLREG-18022). Zero: DefaultHeartbeatInterval.
 	HeartbeatInterval time.Duration
-	// RetryBackoffBase and RetryBackoffMax bound the waits between tries: the base, twice that, and so on, never
-	// more than the maximum; each wait is between half of that and all of it. Zero: the defaults.
+	// RetryBackoffBase and RetryBackoffMax bound the waits between tries: the base, twice that, and
+	// so on, never more than the maximum; each wait is between half of that and all of it. Zero:
+	// the defaults.
 	RetryBackoffBase time.Duration
 	RetryBackoffMax  time.Duration
 	// Timeout bounds each try at one server. Zero: 10 s.

@@ -10,8 +10,9 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/resttest"
 )
 
-// Whatever happens to the peers, a minute and a half after they are well the pool is connected, and in the end it is gone. While
-// one of them is well, no three heartbeats in a row are missed by more than their tries take.
+// Whatever happens to the peers, a minute and a half after they are well the pool is connected, and
+// in the end it is gone. While one of them is well, no three heartbeats in a row are missed by more
+// than their tries take.
 func TestClientUnderRandomFaults(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

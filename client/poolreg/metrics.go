@@ -57,7 +57,8 @@ func newMetrics(r prometheus.Registerer, prefix string) (*metrics, error) {
 	return m, nil
 }
 
-// adopt registers a collector, or takes the one that an earlier client of the program has registered.
+// adopt registers a collector, or takes the one that an earlier client of the program has
+// registered.
 func adopt[C prometheus.Collector](r prometheus.Registerer, c *C) error {
 	err := r.Register(*c)
 	if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {

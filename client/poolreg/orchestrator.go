@@ -97,8 +97,8 @@ func (o *orchestrator) register(ctx context.Context) ([]registerGPU, error) {
 	return inventory, nil
 }
 
-// heartbeats sends heartbeats, the first at once, until the pool has to register again, and says why; taken tells
-// whether any was taken. It also returns when the context ends.
+// heartbeats sends heartbeats, the first at once, until the pool has to register again, and says
+// why; taken tells whether any was taken. It also returns when the context ends.
 func (o *orchestrator) heartbeats(ctx context.Context, inventory []registerGPU) (taken bool, why error) {
 	for failures := 0; ; {
 		err := o.heartbeat(ctx, inventory)
@@ -174,7 +174,8 @@ func forgotten(a *rest.Answer) bool {
 	return a.Status == http.StatusNotFound && json.Unmarshal(a.Body, &body) == nil && body.Error == "pool_not_found"
 }
 
-// askedInterval reads the interval that an answer asks for, in milliseconds; zero when it asks for none.
+// askedInterval reads the interval that an answer asks for, in milliseconds; zero when it asks for
+// none.
 func askedInterval(body []byte, member string) time.Duration {
 	var members map[string]json.RawMessage
 	var ms json.Number // takes strings too

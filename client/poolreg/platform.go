@@ -22,8 +22,8 @@ type Platform struct {
 	Capacity *Capacity
 	SLA      SLA
 	Geo      Geo
-	// Refresh is the time between registrations: there are no heartbeats, and a platform that has lost its
-	// memory learns of the provider by the next one. Zero: DefaultPlatformRefresh.
+	// Refresh is the time between registrations: there are no heartbeats, and a platform that has
+	// lost its memory learns of the provider by the next one. Zero: DefaultPlatformRefresh.
 	Refresh time.Duration
 }
 

@@ -18,7 +18,8 @@ func marketplace() *Platform {
 	}
 }
 
-// With an orchestrator and a platform, each is told what it needs, and one's trouble is not the other's.
+// With an orchestrator and a platform, each is told what it needs, and one's trouble is not the
+// other's.
 func TestDualRegistration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, market := &orchestratord{interval: 10000}, &orchestratord{token: "t"}

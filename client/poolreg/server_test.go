@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/resttest"
 )
 
-// orchestratord answers the pool API as specification 001 says, for one pool. It may be reached by several
-// addresses.
+// orchestratord answers the pool API as specification 001 says, for one pool. It may be reached by
+// several addresses.
 type orchestratord struct {
 	token    string // empty: none is needed
 	interval int    // milliseconds that answers ask for; zero: they say nothing

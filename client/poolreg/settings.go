@@ -10,10 +10,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Settings is the registration part of a pool manager's configuration file (POOLREG-18070). The first five keys
-// are the document's, the others are ours.
+// Settings is the registration part of a pool manager's configuration file (POOLREG-18070). The
+// first five keys are the document's, the others are ours.
 type Settings struct {
-	// OrchestratorURL is one base URL, or several with commas between them. Empty: only the platform.
+	// OrchestratorURL is one base URL, or several with commas between them. Empty: only the
+	// platform.
 	OrchestratorURL     string `json:"orchestrator_url"`
 	PoolID              string `json:"pool_id"`
 	HeartbeatIntervalMs int64  `json:"heartbeat_interval_ms"`
@@ -58,8 +59,8 @@ func ParseSettings(text []byte) (Settings, error) {
 	return *file.Registration, nil
 }
 
-// Config makes a configuration of the settings. What stands in files is read: the token of a provider, not
-// those of requests, which are read when they are needed.
+// Config makes a configuration of the settings. What stands in files is read: the token of a
+// provider, not those of requests, which are read when they are needed.
 func (s Settings) Config() (Config, error) {
 	cfg := Config{
 		Pool:              Pool{ID: s.PoolID, Endpoint: s.Endpoint, NodeID: s.NodeID, Region: s.Region, Version: s.Version},

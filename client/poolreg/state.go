@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Source tells the state of the pool (POOLREG-18031). It is asked before each heartbeat, which is not
-// sent on an error: it returns soon, and what it tells is fresh.
+// Source tells the state of the pool (POOLREG-18031). It is asked before each heartbeat, which is
+// not sent on an error: it returns soon, and what it tells is fresh.
 type Source interface {
 	State(ctx context.Context) (State, error)
 }
@@ -49,8 +49,8 @@ type registerGPU struct {
 	ComputeCapability string `json:"compute_capability"`
 }
 
-// heartbeatRequest is the body of POST /v2/pools/{id}/heartbeat (POOLREG-18020), with the workers of
-// POOLREG-18030 that its example leaves out.
+// heartbeatRequest is the body of POST /v2/pools/{id}/heartbeat (POOLREG-18020), with the workers
+// of POOLREG-18030 that its example leaves out.
 type heartbeatRequest struct {
 	PoolID        string         `json:"pool_id"`
 	GPUs          []heartbeatGPU `json:"gpus"`

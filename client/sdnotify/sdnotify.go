@@ -1,7 +1,8 @@
 // Package sdnotify tells systemd how the service is doing (sd_notify(3)).
 //
-// It owns the socket and the words of that protocol. Without systemd everything is sent nowhere and nothing fails: the service
-// does not depend on who started it. Peers, agents and programs on the SDK use it.
+// It owns the socket and the words of that protocol. Without systemd everything is sent nowhere and
+// nothing fails: the service does not depend on who started it. Peers, agents and programs on the
+// SDK use it.
 package sdnotify
 
 import (

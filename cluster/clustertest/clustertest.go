@@ -1,5 +1,6 @@
-// Package clustertest runs the peers of a cluster inside a test: real Nodes with real sockets on loopback, and a
-// gRPC server each. It owns no behaviour of its own, and production code must not import it.
+// Package clustertest runs the peers of a cluster inside a test: real Nodes with real sockets on
+// loopback, and a gRPC server each. It owns no behaviour of its own, and production code must not
+// import it.
 package clustertest
 
 import (

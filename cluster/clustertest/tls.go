@@ -61,7 +61,8 @@ func (c *Cluster) secure() {
 	}
 }
 
-// Certify issues a new certificate to a peer, by a CA, and sets the CAs that it trusts from now on (PEM). A peer that runs reloads them.
+// Certify issues a new certificate to a peer, by a CA, and sets the CAs that it trusts from now on
+// (PEM). A peer that runs reloads them.
 func (c *Cluster) Certify(p *Peer, by *issue.CA, name string, trusted []byte) {
 	c.t.Helper()
 	pair, err := by.Peer(name, p.ID, nil, time.Now().Add(certLife))
@@ -99,7 +100,8 @@ func (c *Cluster) Store(p *Peer) (*peertls.Store, error) {
 	})
 }
 
-// ClientCredentials are those of a client with a certificate of a CA that takes any server, or of one without a certificate.
+// ClientCredentials are those of a client with a certificate of a CA that takes any server, or of
+// one without a certificate.
 func (c *Cluster) ClientCredentials(pair issue.Pair) credentials.TransportCredentials {
 	c.t.Helper()
 	cfg := &tls.Config{InsecureSkipVerify: true}
@@ -113,8 +115,8 @@ func (c *Cluster) ClientCredentials(pair issue.Pair) credentials.TransportCreden
 	return credentials.NewTLS(cfg)
 }
 
-// protect puts TLS into the configuration of a peer, and gives the options of its gRPC server and what its own
-// client, who has a certificate too, dials with.
+// protect puts TLS into the configuration of a peer, and gives the options of its gRPC server and
+// what its own client, who has a certificate too, dials with.
 func (c *Cluster) protect(p *Peer, cfg *cluster.Config) ([]grpc.ServerOption, credentials.TransportCredentials, error) {
 	if !c.opts.TLS {
 		return nil, insecure.NewCredentials(), nil

@@ -1,6 +1,6 @@
-// Package freeport finds ports of the loopback interface for peers that run on one machine, in a test or a demo. It
-// owns the claims on them, across processes; it opens none of the ports it gives, and a production peer has no use
-// for it.
+// Package freeport finds ports of the loopback interface for peers that run on one machine, in a
+// test or a demo. It owns the claims on them, across processes; it opens none of the ports it
+// gives, and a production peer has no use for it.
 package freeport
 
 import (
@@ -12,8 +12,8 @@ import (
 	"strconv"
 )
 
-// Blocks lie below the range that outgoing connections take their ports from, so that the port of a peer that is
-// down stays free until it is back.
+// Blocks lie below the range that outgoing connections take their ports from, so that the port of a
+// peer that is down stays free until it is back.
 const (
 	firstPort = 10_000
 	lastPort  = 32_000
@@ -24,8 +24,9 @@ const (
 // Size is the number of ports in a block: four for each of seven peers.
 const Size = 4 * 7
 
-// Block is some ports that no other Block of this machine has. A listener on the port before them claims them, also
-// against other processes, and the kernel takes the claim back when we die. A Block serves one goroutine.
+// Block is some ports that no other Block of this machine has. A listener on the port before them
+// claims them, also against other processes, and the kernel takes the claim back when we die. A
+// Block serves one goroutine.
 type Block struct {
 	claim net.Listener
 	next  int
@@ -72,7 +73,8 @@ func free(ctx context.Context, first, n int) error {
 	return nil
 }
 
-// Address returns the next port of the block, as host:port. It panics when more are asked for than were claimed.
+// Address returns the next port of the block, as host:port. It panics when more are asked for than
+// were claimed.
 func (b *Block) Address(host string) string {
 	if b.next == b.end {
 		panic("freeport: more addresses taken than claimed")

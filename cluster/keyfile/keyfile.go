@@ -1,7 +1,8 @@
 // Package keyfile reads files that hold keys: of TLS, of gossip, of sealed secrets.
 //
-// It owns two rules: a key that others can read is refused, and a name like "credential:tls-key" is a
-// credential that systemd hands to the service. It must not know what the keys are for, and it never shows what is in them.
+// It owns two rules: a key that others can read is refused, and a name like "credential:tls-key" is
+// a credential that systemd hands to the service. It must not know what the keys are for, and it
+// never shows what is in them.
 package keyfile
 
 import (
@@ -19,7 +20,8 @@ const credentialPrefix = "credential:" //nolint:gosec // a prefix, and no secret
 // maxSize is more than any file with keys or certificates needs.
 const maxSize = 1 << 20
 
-// Resolve returns the path of a file. "credential:NAME" is NAME in $CREDENTIALS_DIRECTORY, anything else is a path already.
+// Resolve returns the path of a file. "credential:NAME" is NAME in $CREDENTIALS_DIRECTORY, anything
+// else is a path already.
 func Resolve(name string) (string, error) {
 	id, ok := strings.CutPrefix(name, credentialPrefix)
 	if !ok {
@@ -44,9 +46,9 @@ func Read(name string) ([]byte, error) {
 	return read(path, false)
 }
 
-// ReadPrivate reads a file that nobody else may see. It refuses one whose mode lets the group or others read or write it.
-// Credentials are not judged by their mode: systemd keeps their directory to the service, and grants
-// access by ACLs, which show as group bits.
+// ReadPrivate reads a file that nobody else may see. It refuses one whose mode lets the group or
+// others read or write it. Credentials are not judged by their mode: systemd keeps their directory
+// to the service, and grants access by ACLs, which show as group bits.
 func ReadPrivate(name string) ([]byte, error) {
 	path, err := Resolve(name)
 	if err != nil {

@@ -15,13 +15,13 @@ type Caller struct {
 	// Cert is the caller's own certificate, Chain the verified way from it to the CA.
 	Cert  *x509.Certificate
 	Chain []*x509.Certificate
-	// Cluster and Peer are set when the certificate is a peer's, and empty for clients. The listeners of a Store refuse peers
-	// of other clusters.
+	// Cluster and Peer are set when the certificate is a peer's, and empty for clients. The
+	// listeners of a Store refuse peers of other clusters.
 	Cluster, Peer string
 }
 
-// FromContext returns the caller of a gRPC call. There is none when the connection has no TLS, the caller presented no
-// certificate, or it has ended since.
+// FromContext returns the caller of a gRPC call. There is none when the connection has no TLS, the
+// caller presented no certificate, or it has ended since.
 func FromContext(ctx context.Context) (*Caller, bool) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {

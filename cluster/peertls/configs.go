@@ -14,7 +14,8 @@ import (
 
 // Handshakes are never resumed: each one is judged by the certificates that are in the files then.
 
-// PeerServer is for the listener that only peers connect to (Raft). Both sides present certificates; TLS 1.3 only.
+// PeerServer is for the listener that only peers connect to (Raft). Both sides present
+// certificates; TLS 1.3 only.
 func (s *Store) PeerServer() *tls.Config {
 	return s.server(tls.VersionTLS13, tls.RequireAndVerifyClientCert, nil, func(leaf *x509.Certificate) error {
 		_, err := s.peer(leaf)
@@ -22,8 +23,9 @@ func (s *Store) PeerServer() *tls.Config {
 	})
 }
 
-// PeerClient is for connections to another peer. ids are the peers that it may be; none means any peer of this cluster. Who
-// it is stands in its certificate: names and addresses of hosts are not looked at.
+// PeerClient is for connections to another peer. ids are the peers that it may be; none means any
+// peer of this cluster. Who it is stands in its certificate: names and addresses of hosts are not
+// looked at.
 func (s *Store) PeerClient(ids ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
@@ -73,7 +75,8 @@ func (s *Store) public(protos ...string) *tls.Config {
 	})
 }
 
-// server makes the configuration of a listener. check judges the client's certificate, which has been verified.
+// server makes the configuration of a listener. check judges the client's certificate, which has
+// been verified.
 func (s *Store) server(least uint16, auth tls.ClientAuthType, protos []string, check func(*x509.Certificate) error) *tls.Config {
 	return &tls.Config{
 		MinVersion: least, NextProtos: protos, SessionTicketsDisabled: true,

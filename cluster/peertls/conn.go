@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Listen makes a listener whose connections end when the certificate of the other side does. All listeners with a
-// configuration of a Store should be under it: a handshake is judged once, and a connection may last for years.
+// Listen makes a listener whose connections end when the certificate of the other side does. All
+// listeners with a configuration of a Store should be under it: a handshake is judged once, and a
+// connection may last for years.
 func Listen(l net.Listener) net.Listener { return listener{l} }
 
 type listener struct{ net.Listener }
@@ -24,7 +25,8 @@ func (l listener) Accept() (net.Conn, error) {
 // Bounded makes a connection that a handshake above it can bound in time.
 func Bounded(c net.Conn) net.Conn { return &boundConn{Conn: c} }
 
-// Bound closes a connection of Bounded or Listen at a time, if it is still open then. The earliest time counts.
+// Bound closes a connection of Bounded or Listen at a time, if it is still open then. The earliest
+// time counts.
 func Bound(c net.Conn, at time.Time) { bound(c, at) }
 
 func bound(c net.Conn, at time.Time) {

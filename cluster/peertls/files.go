@@ -72,7 +72,8 @@ func parse(c *Config, r raw, now time.Time) (*set, error) {
 	return s, nil
 }
 
-// ParseCerts reads all certificates of a PEM file, of which there must be one. Keys and the like are passed over.
+// ParseCerts reads all certificates of a PEM file, of which there must be one. Keys and the like
+// are passed over.
 func ParseCerts(b []byte) ([]*x509.Certificate, error) {
 	var certs []*x509.Certificate
 	for {

@@ -15,8 +15,9 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
 )
 
-// shake does a handshake over real sockets, and gives what the server knows of the client and both errors. Each side reads a
-// byte of the other: with TLS 1.3 a client learns only then that it was refused.
+// shake does a handshake over real sockets, and gives what the server knows of the client and both
+// errors. Each side reads a byte of the other: with TLS 1.3 a client learns only then that it was
+// refused.
 func shake(t *testing.T, server, client *tls.Config) (state tls.ConnectionState, serr, cerr error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

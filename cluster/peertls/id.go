@@ -27,13 +27,14 @@ func PeerURI(cluster, id string) *url.URL {
 	return &url.URL{Scheme: "spiffe", Host: trustDomain, Path: "/" + cluster + "/peer/" + id}
 }
 
-// ClusterURI returns the name that a CA of a cluster bears, so that it is known whose peers it certifies.
+// ClusterURI returns the name that a CA of a cluster bears, so that it is known whose peers it
+// certifies.
 func ClusterURI(cluster string) *url.URL {
 	return &url.URL{Scheme: "spiffe", Host: trustDomain, Path: "/" + cluster}
 }
 
-// PeerID returns the peer that a certificate names: spiffe://holdfast/<cluster>/peer/<id> is its only URI. It says nothing of
-// whether the certificate is to be trusted.
+// PeerID returns the peer that a certificate names: spiffe://holdfast/<cluster>/peer/<id> is its
+// only URI. It says nothing of whether the certificate is to be trusted.
 func PeerID(cert *x509.Certificate) (cluster, id string, ok bool) {
 	if len(cert.URIs) != 1 { // SPIFFE's X.509-SVID §2: exactly one
 		return "", "", false
@@ -57,7 +58,8 @@ func ClusterOf(ca *x509.Certificate) (string, bool) {
 	return path[0], true
 }
 
-// claimsPeer reports whether a certificate names anything in our trust domain: then it is a peer's, or it is wrong.
+// claimsPeer reports whether a certificate names anything in our trust domain: then it is a peer's,
+// or it is wrong.
 func claimsPeer(cert *x509.Certificate) bool {
 	for _, u := range cert.URIs {
 		if strings.EqualFold(u.Scheme, "spiffe") && strings.EqualFold(u.Hostname(), trustDomain) {
@@ -67,8 +69,8 @@ func claimsPeer(cert *x509.Certificate) bool {
 	return false
 }
 
-// spiffePath returns the segments of a URI of our trust domain. It takes one spelling of each name: nothing escaped, no port,
-// no query, no empty segment.
+// spiffePath returns the segments of a URI of our trust domain. It takes one spelling of each name:
+// nothing escaped, no port, no query, no empty segment.
 func spiffePath(u *url.URL) ([]string, bool) {
 	if u.Scheme != "spiffe" || u.Host != trustDomain || u.User != nil || u.Opaque != "" || u.RawQuery != "" || u.ForceQuery ||
 		u.Fragment != "" || u.RawFragment != "" || u.RawPath != "" {

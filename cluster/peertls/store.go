@@ -15,13 +15,16 @@ import (
 // Config says which files a peer's certificates are in, and whose they must be. A file may be named
 // "credential:NAME": see package keyfile.
 type Config struct {
-	// CA holds the certificates of one or more CAs, PEM: more than one while a CA is being replaced.
+	// CA holds the certificates of one or more CAs, PEM: more than one while a CA is being
+	// replaced.
 	CA string
-	// Cert is the peer's certificate, with those between it and its CA after it, PEM. Key is its key; nobody else may read that.
+	// Cert is the peer's certificate, with those between it and its CA after it, PEM. Key is its
+	// key; nobody else may read that.
 	Cert, Key string
 	// PeerID is the peer that the certificate must be made for.
 	PeerID string
-	// Interval is the time between two looks at the files; default 5 s. A handshake looks too, once a second at most.
+	// Interval is the time between two looks at the files; default 5 s. A handshake looks too, once
+	// a second at most.
 	Interval time.Duration
 	// Logger gets what happens to the files; default none.
 	Logger *slog.Logger
@@ -106,8 +109,9 @@ func (s *Store) current() *set {
 	return s.set.Load()
 }
 
-// look reads the files and takes a new set into use. A set that cannot be used leaves the last one in place. It is told of
-// when it is still there at the next regular look: files are replaced one after the other.
+// look reads the files and takes a new set into use. A set that cannot be used leaves the last one
+// in place. It is told of when it is still there at the next regular look: files are replaced one
+// after the other.
 func (s *Store) look(regular bool) {
 	if !regular && !s.mu.TryLock() {
 		return // somebody is at it

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/smi"
 )
 
-// gpuPool tells the state of the GPUs of this machine. It implements poolreg.Source. A program that computes on
-// a GPU is a worker, and it is busy: nothing here knows of workers that wait.
+// gpuPool tells the state of the GPUs of this machine. It implements poolreg.Source. A program that
+// computes on a GPU is a worker, and it is busy: nothing here knows of workers that wait.
 type gpuPool struct {
 	started time.Time
 	gpus    *smi.Monitor // nil: there is no nvidia-smi
@@ -34,8 +34,8 @@ func (p *gpuPool) State(context.Context) (poolreg.State, error) {
 	}
 	workers := make(map[int]bool)
 	for _, g := range seen {
-		// Drivers report some megabytes less than the vendor sells: the whole is rounded. Of what is free, nothing
-		// is promised that is not there.
+		// Drivers report some megabytes less than the vendor sells: the whole is rounded. Of what
+		// is free, nothing is promised that is not there.
 		gpu := poolreg.GPU{
 			ID: g.Index, Model: g.Model, TotalVRAMGB: int((g.TotalVRAMMiB + 512) / 1024), AvailableVRAMGB: int(g.FreeVRAMMiB / 1024),
 			ComputeCapability: g.ComputeCapability, TemperatureCelsius: g.TemperatureCelsius,

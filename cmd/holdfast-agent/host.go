@@ -153,8 +153,9 @@ func (h *host) Metrics(context.Context) (machine.Metrics, error) {
 	}, nil
 }
 
-// freeGPUs counts the GPUs that nothing computes on. Where nvidia-smi cannot tell, a GPU is free that is not given to
-// a virtual machine; when it is there but does not answer, none is: who knows what state they are in.
+// freeGPUs counts the GPUs that nothing computes on. Where nvidia-smi cannot tell, a GPU is free
+// that is not given to a virtual machine; when it is there but does not answer, none is: who knows
+// what state they are in.
 func (h *host) freeGPUs() (int, error) {
 	all, err := facts.GPUs(h.root)
 	if err != nil {

@@ -23,7 +23,8 @@ const (
 	modulesDir = "/modules"
 	// installerCA is there when the initramfs was built with one.
 	installerCA = "/etc/holdfast/ca.pem"
-	// networkTimeout is how long an init waits for an address before it restarts the machine: firmware may find another way.
+	// networkTimeout is how long an init waits for an address before it restarts the machine:
+	// firmware may find another way.
 	networkTimeout = 10 * time.Minute
 	// restartWait leaves time to read the console after a failure.
 	restartWait = 30 * time.Second
@@ -81,7 +82,8 @@ func runInstaller(ctx context.Context, s system, l pid1.Line, caFile string, sen
 	return install.New(install.Config{Client: c, Log: sent, HTTP: client, Logger: log}, m).Run(ctx)
 }
 
-// asInit is the whole life of the netboot image. It returns only when the machine cannot be restarted.
+// asInit is the whole life of the netboot image. It returns only when the machine cannot be
+// restarted.
 func asInit(ctx context.Context, s system) error {
 	mountErr := pid1.Mount()
 	sent := &peers.Log{}

@@ -15,7 +15,8 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/install/target"
 )
 
-// bareMachine is this machine, as the installer sees it. It implements install.Machine and install.Unpacker.
+// bareMachine is this machine, as the installer sees it. It implements install.Machine and
+// install.Unpacker.
 type bareMachine struct {
 	host
 	log *slog.Logger
@@ -24,7 +25,8 @@ type bareMachine struct {
 // Disks implements install.Machine.
 func (m *bareMachine) Disks() ([]diskrule.Disk, error) { return disks.List(m.root) }
 
-// Look implements install.Machine. What cannot be found out is left out: an inventory must not keep a machine from being installed.
+// Look implements install.Machine. What cannot be found out is left out: an inventory must not keep
+// a machine from being installed.
 func (m *bareMachine) Look() (peers.Inventory, string) {
 	board := m.board()
 	inv := peers.Inventory{

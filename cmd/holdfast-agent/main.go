@@ -1,8 +1,10 @@
-// Command holdfast-agent runs on the machines: it registers the machine (or a pool of GPUs) with a Holdfast
-// cluster and keeps it alive. As /init of the netboot image it installs one: package install.
+// Command holdfast-agent runs on the machines: it registers the machine (or a pool of GPUs) with a
+// Holdfast cluster and keeps it alive. As /init of the netboot image it installs one: package
+// install.
 //
-// It owns what is found on the machine and how the process lives beside systemd; the protocols are client/machine and
-// client/poolreg. It stays small: it must not link Raft, the FSM or any provider.
+// It owns what is found on the machine and how the process lives beside systemd; the protocols are
+// client/machine and client/poolreg. It stays small: it must not link Raft, the FSM or any
+// provider.
 package main
 
 import (

@@ -92,7 +92,8 @@ func made(log *buffer, env ...string) system {
 	}
 }
 
-// execute runs a command line until it ends or the test does. The function that it returns ends it and gives its error.
+// execute runs a command line until it ends or the test does. The function that it returns ends it
+// and gives its error.
 func execute(t *testing.T, s system, args ...string) (end func() error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -82,8 +82,8 @@ func parsePoolFile(text []byte) (poolFile, error) {
 	return f, nil
 }
 
-// poolConfig fills in what the file leaves out: the name of the machine, and an endpoint at its address and the
-// port of the document's example.
+// poolConfig fills in what the file leaves out: the name of the machine, and an endpoint at its
+// address and the port of the document's example.
 func poolConfig(s system, f poolFile) (poolreg.Config, error) {
 	settings := *f.Registration
 	if settings.NodeID == "" {

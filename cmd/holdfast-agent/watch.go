@@ -22,8 +22,8 @@ type report struct {
 	patience time.Duration // after so long without progress, something hangs
 }
 
-// watch tells systemd how the process is doing: that it runs (not that a server is there: a machine starts without one), a
-// line of status, and that it does not hang.
+// watch tells systemd how the process is doing: that it runs (not that a server is there: a machine
+// starts without one), a line of status, and that it does not hang.
 type watch struct {
 	notify sdnotify.Notifier
 	log    *slog.Logger
@@ -41,7 +41,8 @@ func (w watch) run(ctx context.Context) error {
 	last, stuck, looked, woke := "", false, time.Now(), time.Time{}
 	for {
 		r := w.report()
-		// A process that was itself stopped (by a debugger, by SIGSTOP) cannot tell that others hang.
+		// A process that was itself stopped (by a debugger, by SIGSTOP) cannot tell that others
+		// hang.
 		if time.Since(looked) > every+wokeLate {
 			woke = time.Now()
 		}

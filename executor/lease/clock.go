@@ -2,8 +2,8 @@ package lease
 
 import "time"
 
-// maxStep is the most that the lease clock moves at once. A gap between two looks at it that is longer was a pause: nothing
-// was heard in it.
+// maxStep is the most that the lease clock moves at once. A gap between two looks at it that is
+// longer was a pause: nothing was heard in it.
 const maxStep = time.Second
 
 // clock is the lease clock of one leadership. It is not safe for concurrent use.

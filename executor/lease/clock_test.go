@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// The lease clock counts the time in which the leader could hear: a pause counts for no more than one look.
+// The lease clock counts the time in which the leader could hear: a pause counts for no more than
+// one look.
 func TestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClock(time.Hour, time.Now())
@@ -49,7 +50,8 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// The meter follows the load within seconds, and calls nothing quiet before it has listened for a while.
+// The meter follows the load within seconds, and calls nothing quiet before it has listened for a
+// while.
 func TestMeter(t *testing.T) {
 	var m meter
 	now := time.Unix(0, 0)
@@ -79,7 +81,8 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// However many agents beat once a minute: the entries that this makes stay few, and who waits for one waits for much less than it takes to call a leader hung.
+// However many agents beat once a minute: the entries that this makes stay few, and who waits for
+// one waits for much less than it takes to call a leader hung.
 func TestGapFor(t *testing.T) {
 	for _, n := range []int{0, 1, 10, 100, 600, 1000, 5000, 10_000, 30_000, 100_000, 1_000_000} {
 		gap := gapFor(n).Seconds()

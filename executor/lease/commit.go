@@ -14,10 +14,12 @@ import (
 
 const (
 	maxPerCommand = 4096
-	// maxCommand bounds the leases of one command, in bytes: an entry of the log may have 512 KiB, and one that is larger is never taken.
+	// maxCommand bounds the leases of one command, in bytes: an entry of the log may have 512 KiB,
+	// and one that is larger is never taken.
 	maxCommand = 480 << 10
-	// spacing is the least time between two commits for 100,000 leases (docs/performance.md: at most one entry a second, and others want some too). It must stay
-	// well below lostAfter, which calls a leader hung.
+	// spacing is the least time between two commits for 100,000 leases (docs/performance.md: at
+	// most one entry a second, and others want some too). It must stay well below lostAfter, which
+	// calls a leader hung.
 	spacing      = 1250 * time.Millisecond
 	spacingFleet = 100_000
 	// tellAfter is when a heartbeat that nobody waits for goes on record.
@@ -56,8 +58,10 @@ func (r *reign) commits(ctx context.Context) error {
 	}
 }
 
-// gapFor returns the least time between two commits for so many leases. Fewer have to wait less, but not in proportion: then fleets of a few thousand would
-// make the most entries, up to 40 a second. Like this there are at most 11 of agents that beat once a minute, and a commit for 1,000 of them waits 125 ms.
+// gapFor returns the least time between two commits for so many leases. Fewer have to wait less,
+// but not in proportion: then fleets of a few thousand would make the most entries, up to 40 a
+// second. Like this there are at most 11 of agents that beat once a minute, and a commit for 1,000
+// of them waits 125 ms.
 func gapFor(leases int) time.Duration {
 	return time.Duration(float64(spacing) * math.Sqrt(min(1, float64(leases)/spacingFleet)))
 }
@@ -95,7 +99,8 @@ func (b *batch) add(e *entry, now time.Duration) bool {
 	return true
 }
 
-// leaseOverhead is what a lease takes in a command besides itself, in bytes: its tag and its length.
+// leaseOverhead is what a lease takes in a command besides itself, in bytes: its tag and its
+// length.
 const leaseOverhead = 4
 
 // item is what a batch holds of an entry.
@@ -148,8 +153,9 @@ func (r *reign) nextBatch() *batch {
 	return b
 }
 
-// again puts a heartbeat on record once more, without the lease that it came for: that was lost before it got there. It brings its owner back
-// then, as it would have if it had come a moment later. It says false when there is nothing to bring back. It is called with the lock held.
+// again puts a heartbeat on record once more, without the lease that it came for: that was lost
+// before it got there. It brings its owner back then, as it would have if it had come a moment
+// later. It says false when there is nothing to bring back. It is called with the lock held.
 func (r *reign) again(it item, rn *internalv1.Renewal) bool {
 	if it.gen == 0 || len(it.waiters) == 0 || r.over {
 		return false
@@ -163,7 +169,8 @@ func (r *reign) again(it item, rn *internalv1.Renewal) bool {
 	return true
 }
 
-// commit commits a batch and answers those who wait for it. It fails when this peer cannot go on as the leader.
+// commit commits a batch and answers those who wait for it. It fails when this peer cannot go on as
+// the leader.
 func (r *reign) commit(ctx context.Context, b *batch) error {
 	_, err := r.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Epoch: r.term.Epoch, Op: &internalv1.Command_CheckpointLeases{CheckpointLeases: b.cmd}})
 	r.metrics.committed(len(b.items), err)
@@ -181,7 +188,8 @@ func (r *reign) commit(ctx context.Context, b *batch) error {
 	view := r.state.View()
 	for i, it := range b.items {
 		if e := r.table[it.key]; e != nil && e.gen == it.gen && it.gen != 0 && it.kind != internalv1.LeaseRef_PENDING_MACHINE {
-			// What would have kept it off the record, that the lease is over or has another generation, follow would have seen.
+			// What would have kept it off the record, that the lease is over or has another
+			// generation, follow would have seen.
 			e.durable, e.ready = max(e.durable, it.seen), true
 			it.answer(r.renewed(e))
 			continue

@@ -85,7 +85,8 @@ func (e *Engine) Run(ctx context.Context, t cluster.Term) error {
 	return nil
 }
 
-// Take takes a heartbeat on the leader and answers it once it is safe, now or later. Elsewhere the answer is NOT_LEADER.
+// Take takes a heartbeat on the leader and answers it once it is safe, now or later. Elsewhere the
+// answer is NOT_LEADER.
 func (e *Engine) Take(rn *internalv1.Renewal, answer func(*internalv1.RenewalAnswer)) {
 	r := e.current.Load()
 	if r == nil {

@@ -35,7 +35,8 @@ func (l *lab) wantState(id string, want holdfastv1.Agent_State) {
 	}
 }
 
-// A machine's life: registered, ready with its first heartbeat, lost when they stop, and back after it registers again.
+// A machine's life: registered, ready with its first heartbeat, lost when they stop, and back after
+// it registers again.
 func TestLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -107,7 +108,8 @@ func TestRegistrationAfterAnIdleHour(t *testing.T) {
 	})
 }
 
-// Who was heard in this leadership is lost after his TTL, without the slack that leases are inherited with.
+// Who was heard in this leadership is lost after his TTL, without the slack that leases are
+// inherited with.
 func TestHeardOnceAfterAFailover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -181,7 +183,8 @@ func TestWallClockSteps(t *testing.T) {
 	})
 }
 
-// Without a leader for longer than leases last, nobody is lost: those who speak up afterwards are there.
+// Without a leader for longer than leases last, nobody is lost: those who speak up afterwards are
+// there.
 func TestLongOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -201,8 +204,9 @@ func TestLongOutage(t *testing.T) {
 	})
 }
 
-// Whatever leaders come and go, hang, and think what time it is: nobody is declared lost within his TTL of a heartbeat that was answered, and whoever falls
-// silent is, within 60 s of it (docs/decisions/0012-leases-have-a-clock-of-their-own.md).
+// Whatever leaders come and go, hang, and think what time it is: nobody is declared lost within his
+// TTL of a heartbeat that was answered, and whoever falls silent is, within 60 s of it
+// (docs/decisions/0012-leases-have-a-clock-of-their-own.md).
 func TestNeverEarlyNeverMissed(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")
@@ -277,7 +281,8 @@ func TestNeverEarlyNeverMissed(t *testing.T) {
 	})
 }
 
-// step is one failover, some heartbeats and a while after the one before: the leader's process is paused, its clock is stepped, it is deposed.
+// step is one failover, some heartbeats and a while after the one before: the leader's process is
+// paused, its clock is stepped, it is deposed.
 type step struct {
 	beats                      int
 	pause, after, outage, skew time.Duration
@@ -302,7 +307,8 @@ func TestAnsweredFromMemory(t *testing.T) {
 	})
 }
 
-// A heartbeat that comes long after the one on record is not answered from memory: the next leader could not know of it.
+// A heartbeat that comes long after the one on record is not answered from memory: the next leader
+// could not know of it.
 func TestLateSignOfLifeIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -318,7 +324,8 @@ func TestLateSignOfLifeIsRecorded(t *testing.T) {
 	})
 }
 
-// A service that is heard while its loss is on its way to the record is there after the answer, as one that is heard a moment later is.
+// A service that is heard while its loss is on its way to the record is there after the answer, as
+// one that is heard a moment later is.
 func TestHeardWhileItIsLost(t *testing.T) {
 	const id, ttl = "550e8400-e29b-41d4-a716-446655440000", 6 * time.Second
 	lost := 0

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// slackMax is how much older than the newest heartbeat the one on record may be. A new leader adds as much to the
-// deadlines that it inherits.
+// slackMax is how much older than the newest heartbeat the one on record may be. A new leader adds
+// as much to the deadlines that it inherits.
 const slackMax = 30 * time.Second
 
 type key struct {
@@ -58,8 +58,9 @@ func (e *entry) due() time.Duration {
 	return e.seen + ttl
 }
 
-// deadlines orders entries by when they have to be looked at: no later than they are due. A heartbeat that puts off when an entry
-// is due does not move it: that is seen to when its turn comes.
+// deadlines orders entries by when they have to be looked at: no later than they are due. A
+// heartbeat that puts off when an entry is due does not move it: that is seen to when its turn
+// comes.
 type deadlines struct {
 	entries []*entry
 	at      []time.Duration
@@ -105,7 +106,8 @@ func (d *deadlines) add(e *entry) {
 	heap.Push(d, e)
 }
 
-// sooner moves an entry that is due before it would be looked at: it was inherited, or asked for fewer heartbeats before.
+// sooner moves an entry that is due before it would be looked at: it was inherited, or asked for
+// fewer heartbeats before.
 func (d *deadlines) sooner(e *entry) {
 	if e.place >= 0 && e.due() < d.at[e.place] {
 		d.add(e)

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// LeftWhileAnswering returns how long the leader keeps a lease from now on. It is for use within an answer that renews one: the engine is locked
-// then.
+// LeftWhileAnswering returns how long the leader keeps a lease from now on. It is for use within an
+// answer that renews one: the engine is locked then.
 func (e *Engine) LeftWhileAnswering(kind internalv1.LeaseRef_Kind, id string) (time.Duration, bool) {
 	r := e.current.Load()
 	if r == nil {
@@ -20,7 +20,8 @@ func (e *Engine) LeftWhileAnswering(kind internalv1.LeaseRef_Kind, id string) (t
 	return n.due() - r.clock.now(), true
 }
 
-// Pause makes the leader believe that nobody has looked at the clock for so long: his process was stopped, or his host slept.
+// Pause makes the leader believe that nobody has looked at the clock for so long: his process was
+// stopped, or his host slept.
 func (e *Engine) Pause(d time.Duration) {
 	r := e.current.Load()
 	if r == nil {

@@ -45,7 +45,8 @@ type Gateway struct {
 	work  sync.WaitGroup
 }
 
-// waiter waits for one answer. Once that has come nobody else knows it, and it is used for another one.
+// waiter waits for one answer. Once that has come nobody else knows it, and it is used for another
+// one.
 type waiter struct {
 	answer chan *internalv1.RenewalAnswer
 	give   reply
@@ -78,9 +79,10 @@ func (g *Gateway) Run(ctx context.Context) error {
 	return nil
 }
 
-// Renew brings a heartbeat to the leader and returns its answer, once it is safe. It rides out elections for 8 s, or as long as
-// ctx lasts; then the error is a *cluster.OutcomeError. Another try is always safe. One of more than 256 KiB is never taken
-// (cluster.ErrTooLarge): others must not have to wait for it.
+// Renew brings a heartbeat to the leader and returns its answer, once it is safe. It rides out
+// elections for 8 s, or as long as ctx lasts; then the error is a *cluster.OutcomeError. Another
+// try is always safe. One of more than 256 KiB is never taken (cluster.ErrTooLarge): others must
+// not have to wait for it.
 func (g *Gateway) Renew(ctx context.Context, rn *internalv1.Renewal) (*internalv1.RenewalAnswer, error) {
 	c := call{rn: rn, size: sizeOf(rn)}
 	if c.size > maxRenewal {
@@ -197,7 +199,8 @@ func (g *Gateway) send(id string, c call) (*link, error) {
 	return l, nil
 }
 
-// sizeOf returns the bytes that a heartbeat takes in a message, or somewhat more: to count those of a machine takes as long as to write them.
+// sizeOf returns the bytes that a heartbeat takes in a message, or somewhat more: to count those of
+// a machine takes as long as to write them.
 func sizeOf(rn *internalv1.Renewal) int {
 	if rn.GetPool() != nil || rn.GetState() != nil {
 		return proto.Size(rn)

@@ -68,7 +68,8 @@ func TestCoalescing(t *testing.T) {
 	})
 }
 
-// What comes one by one goes together, a hundred times a second at most; many at once wait for nothing.
+// What comes one by one goes together, a hundred times a second at most; many at once wait for
+// nothing.
 func TestGather(t *testing.T) {
 	const gather, enough = 10 * time.Millisecond, 32
 	synctest.Test(t, func(t *testing.T) {
@@ -193,7 +194,8 @@ func TestLeaderIsNotEstablished(t *testing.T) {
 	})
 }
 
-// Without a leader the answer comes after 8 s, or with the caller's deadline, and says that nothing was applied.
+// Without a leader the answer comes after 8 s, or with the caller's deadline, and says that nothing
+// was applied.
 func TestNoLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)
@@ -212,7 +214,8 @@ func TestNoLeader(t *testing.T) {
 	})
 }
 
-// A leader that hangs keeps its connections: callers are cut loose after 2 s, ask again, and reach whoever leads by then.
+// A leader that hangs keeps its connections: callers are cut loose after 2 s, ask again, and reach
+// whoever leads by then.
 func TestLeaderHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)

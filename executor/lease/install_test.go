@@ -89,7 +89,8 @@ func TestInstallNeverFinishes(t *testing.T) {
 	})
 }
 
-// Neither leaders that come and go, nor a time without any, nor one whose clock is a day ahead, end an install early; and none keeps it alive.
+// Neither leaders that come and go, nor a time without any, nor one whose clock is a day ahead, end
+// an install early; and none keeps it alive.
 func TestInstallOutlivesLeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)

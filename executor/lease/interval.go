@@ -7,7 +7,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// What the server asks clients for (POOLREG-18022; docs/clients.md, 001). Load is heartbeats a second that the leader takes.
+// What the server asks clients for (POOLREG-18022; docs/clients.md, 001). Load is heartbeats a
+// second that the leader takes.
 const (
 	quietLoad = 1
 	quietFor  = time.Minute // of no more than that: a leader who has just begun has not measured anything yet
@@ -45,8 +46,8 @@ func asked(kind internalv1.LeaseRef_Kind, load float64, quiet bool) time.Duratio
 	return machineNormal
 }
 
-// spread returns about an interval, by a tenth more or less: machines that have come back all at once do not stay in step. What pools are
-// asked for is in their document, and exact.
+// spread returns about an interval, by a tenth more or less: machines that have come back all at
+// once do not stay in step. What pools are asked for is in their document, and exact.
 func spread(kind internalv1.LeaseRef_Kind, interval time.Duration) time.Duration {
 	if kind != internalv1.LeaseRef_MACHINE || interval < time.Second {
 		return interval

@@ -130,7 +130,8 @@ func (l *lab) must(cmd *internalv1.Command) fsm.Result {
 	return res
 }
 
-// lead makes another peer the leader. The one before is cut off at the same time; he notices when it is over.
+// lead makes another peer the leader. The one before is cut off at the same time; he notices when
+// it is over.
 func (l *lab) lead(outage time.Duration) {
 	l.depose()
 	pass(outage) // nobody leads

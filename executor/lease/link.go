@@ -16,8 +16,9 @@ type call struct {
 	give reply
 }
 
-// A message costs both sides more than the heartbeats in it. The first one after a pause waits for nothing; then what comes within
-// gather goes together, or as soon as there are enough. A fleet waits for its commits anyway, up to a second.
+// A message costs both sides more than the heartbeats in it. The first one after a pause waits for
+// nothing; then what comes within gather goes together, or as soon as there are enough. A fleet
+// waits for its commits anyway, up to a second.
 const (
 	gather = 10 * time.Millisecond
 	enough = 32
@@ -65,7 +66,8 @@ func (l *link) add(c call) {
 	l.mu.Unlock()
 }
 
-// signal says that there is something to send, and whether it is enough. It is called with the lock held.
+// signal says that there is something to send, and whether it is enough. It is called with the lock
+// held.
 func (l *link) signal() {
 	raise(l.wake)
 	if len(l.queue) >= enough {
@@ -99,8 +101,8 @@ func (l *link) close() {
 	}
 }
 
-// watch ends the link when the leader takes too long: one that hangs keeps its connections. It is done here and not for each call, as a timer costs
-// more than what else there is to a call.
+// watch ends the link when the leader takes too long: one that hangs keeps its connections. It is
+// done here and not for each call, as a timer costs more than what else there is to a call.
 func (l *link) watch(ctx context.Context) {
 	tick := time.NewTicker(lostAfter / 8)
 	defer tick.Stop()

@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// A message is made of what comes and taken apart again with hardly any garbage: what waits, and the lists of those who do, are used again.
+// A message is made of what comes and taken apart again with hardly any garbage: what waits, and
+// the lists of those who do, are used again.
 func TestLinkAllocs(t *testing.T) {
 	const calls, budget = 32, 12 // for all of them: the message with its list, the batch, and some for the map to grow
 	l := newLink(func() {})
@@ -42,7 +43,8 @@ func TestLinkAllocs(t *testing.T) {
 	}
 }
 
-// What is answered in parts is kept until the last part; a leader that leaves one out for too long hangs, and so does one that takes nothing.
+// What is answered in parts is kept until the last part; a leader that leaves one out for too long
+// hangs, and so does one that takes nothing.
 func TestLinkHangs(t *testing.T) {
 	got := map[int]int{}
 	l := newLink(func() {})

@@ -33,7 +33,8 @@ func newMetrics(reg prometheus.Registerer, e *Engine) *metrics {
 	return m
 }
 
-// Load is how many live leases this engine keeps, and how many heartbeats it takes a second: none while its peer does not lead.
+// Load is how many live leases this engine keeps, and how many heartbeats it takes a second: none
+// while its peer does not lead.
 func (e *Engine) Load() (live int, rate float64) {
 	r := e.current.Load()
 	if r == nil {

@@ -13,7 +13,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// TestPausedLeader: after a pause a leader answers nothing from memory before a commit has shown that it still leads.
+// TestPausedLeader: after a pause a leader answers nothing from memory before a commit has shown
+// that it still leads.
 func TestPausedLeader(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -22,7 +23,8 @@ func TestPausedLeader(t *testing.T) {
 			l.must(&internalv1.Command{Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "p1", Term: 1}}})
 			cut := false
 			p := proposer{lab: l, cut: &cut}
-			// Nothing reads the lease clock between heartbeats: to the engine the time between them is a pause.
+			// Nothing reads the lease clock between heartbeats: to the engine the time between them
+			// is a pause.
 			e := lease.NewEngine(lease.Config{Sweep: time.Hour, ClockEvery: time.Hour}, p, p)
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
@@ -68,7 +70,8 @@ func TestPausedLeader(t *testing.T) {
 	}
 }
 
-// TestClockAfterLastLease: the expiry of the last lease records the lease clock, and the engine's does not fall behind it.
+// TestClockAfterLastLease: the expiry of the last lease records the lease clock, and the engine's
+// does not fall behind it.
 func TestClockAfterLastLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)

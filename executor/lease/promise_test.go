@@ -18,8 +18,9 @@ type deed struct {
 	after time.Duration
 }
 
-// Whatever happens between: whoever is told that his lease is renewed has it, with the leader who says so, for its TTL from when that one
-// took the heartbeat; and the leader looks at it no later than that.
+// Whatever happens between: whoever is told that his lease is renewed has it, with the leader who
+// says so, for its TTL from when that one took the heartbeat; and the leader looks at it no later
+// than that.
 func TestRenewedMeansKept(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		story := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) deed {

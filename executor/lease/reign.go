@@ -79,7 +79,8 @@ func (r *reign) end() {
 	r.pending = nil
 }
 
-// follow brings the table up to what is recorded of grants, expiries and ends. It is called with the lock held.
+// follow brings the table up to what is recorded of grants, expiries and ends. It is called with
+// the lock held.
 func (r *reign) follow() {
 	view := r.state.View()
 	if view == r.followed {
@@ -158,7 +159,8 @@ func (r *reign) take(rn *internalv1.Renewal, answer reply) {
 	e.seen, e.inherited, e.latest, e.pool = now, false, rn, pool
 	e.interval = r.asked(k.kind)
 	r.order.sooner(e)
-	// After a pause another peer may lead, whose lease clock went on: only a commit shows that none does.
+	// After a pause another peer may lead, whose lease clock went on: only a commit shows that none
+	// does.
 	if e.ready && r.proven == r.clock.pauses && now-e.durable < e.slack() {
 		if !e.untold {
 			e.untold, e.untoldAt = true, now
@@ -185,9 +187,9 @@ func (r *reign) renewed(e *entry) *internalv1.RenewalAnswer {
 	}
 }
 
-// placed returns the pool of the machine that a keepalive is from, and reports whether the keepalive names the machine's
-// own pool and provider: the key of a machine is provider, pool and id (machine registration §Redis keys). A name that
-// either side leaves out matches.
+// placed returns the pool of the machine that a keepalive is from, and reports whether the
+// keepalive names the machine's own pool and provider: the key of a machine is provider, pool and
+// id (machine registration §Redis keys). A name that either side leaves out matches.
 func (r *reign) placed(rn *internalv1.Renewal) (pool string, ok bool) {
 	if rn.GetLease().GetKind() != internalv1.LeaseRef_MACHINE {
 		return "", true
@@ -206,8 +208,9 @@ func (r *reign) placed(rn *internalv1.Renewal) (pool string, ok bool) {
 
 func match(a, b string) bool { return a == "" || b == "" || a == b }
 
-// find looks for a lease that the table does not have: one that was granted a moment ago, one that is over but whose owner a sign of
-// life brings back, or a machine that has none yet. What becomes of those is the FSM's to say.
+// find looks for a lease that the table does not have: one that was granted a moment ago, one that
+// is over but whose owner a sign of life brings back, or a machine that has none yet. What becomes
+// of those is the FSM's to say.
 func (r *reign) find(k key) (*entry, internalv1.RenewalAnswer_Outcome) {
 	view := r.state.View()
 	switch k.kind {

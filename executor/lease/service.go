@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Register adds the service that brings other peers' heartbeats to this one, which takes them while it leads.
+// Register adds the service that brings other peers' heartbeats to this one, which takes them while
+// it leads.
 func (e *Engine) Register(r grpc.ServiceRegistrar) {
 	internalv1.RegisterLeaseServiceServer(r, &service{engine: e})
 }
@@ -20,7 +21,8 @@ type service struct {
 	engine *Engine
 }
 
-// Renew takes batches and answers each heartbeat when it is safe: most at once, in one message, others later.
+// Renew takes batches and answers each heartbeat when it is safe: most at once, in one message,
+// others later.
 func (s *service) Renew(stream internalv1.LeaseService_RenewServer) error {
 	o := &outbox{wake: make(chan struct{}, 1), done: make(chan struct{})}
 	sent := make(chan error, 1)

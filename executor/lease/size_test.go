@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// However much the heartbeats of one moment bring along, they fit into what Raft takes: one that does not would take all of its batch
-// with it, and again with each try.
+// However much the heartbeats of one moment bring along, they fit into what Raft takes: one that
+// does not would take all of its batch with it, and again with each try.
 func TestBatchesFitIntoEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -68,7 +68,8 @@ func TestExpiriesFitIntoEntries(t *testing.T) {
 	})
 }
 
-// Heartbeats that are large, together or alone, leave the stream to the leader and those of others alone.
+// Heartbeats that are large, together or alone, leave the stream to the leader and those of others
+// alone.
 func TestMessagesFitIntoTheStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)

@@ -23,8 +23,9 @@ func (r *reign) sweep(ctx context.Context) error {
 			r.meter.tick(now)
 			r.follow()
 			if len(r.order.entries) == 0 && len(r.pending) == 0 {
-				// The clock goes on record while there are leases only. It must not run ahead of the record without any: the
-				// next grant takes its time from there, and would seem to be that much older to the next leader.
+				// The clock goes on record while there are leases only. It must not run ahead of
+				// the record without any: the next grant takes its time from there, and would seem
+				// to be that much older to the next leader.
 				r.clock.stand(r.recorded)
 			}
 			r.mu.Unlock()
@@ -41,7 +42,8 @@ func (r *reign) sweep(ctx context.Context) error {
 	}
 }
 
-// expire ends overdue leases, as many as one command holds, and reports whether more of them were due.
+// expire ends overdue leases, as many as one command holds, and reports whether more of them were
+// due.
 func (r *reign) expire(ctx context.Context) (more bool, err error) {
 	r.mu.Lock()
 	now := r.clock.now()
@@ -64,8 +66,9 @@ func (r *reign) expire(ctx context.Context) (more bool, err error) {
 	if len(over) == 0 {
 		return false, nil
 	}
-	// A heartbeat that comes from here on is recorded before it is answered: the one on record is older than the lease is long. The
-	// log orders the two, and the FSM refuses an expiry that comes second.
+	// A heartbeat that comes from here on is recorded before it is answered: the one on record is
+	// older than the lease is long. The log orders the two, and the FSM refuses an expiry that
+	// comes second.
 	if err = r.term.Confirm(ctx); err == nil {
 		_, err = r.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Epoch: r.term.Epoch, Op: &internalv1.Command_ExpireLeases{ExpireLeases: cmd}})
 	}

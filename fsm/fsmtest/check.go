@@ -8,7 +8,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Check says which invariants of docs/reliability.md a state breaks, all of them joined; nil for none.
+// Check says which invariants of docs/reliability.md a state breaks, all of them joined; nil for
+// none.
 func Check(v *fsm.View) error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -152,8 +153,8 @@ func checkRun(r *holdfastv1.Run) error {
 	return errors.Join(errs...)
 }
 
-// checkEvents checks that events have consecutive cursors and that the last one of a run shows the run as
-// it is, but for what makes no event: the log.
+// checkEvents checks that events have consecutive cursors and that the last one of a run shows the
+// run as it is, but for what makes no event: the log.
 func checkEvents(v *fsm.View) error {
 	var errs []error
 	first := v.Meta().GetFirstEvent()

@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// checkFleet checks machines, pools and services that report for themselves: each owner's state goes with its lease.
+// checkFleet checks machines, pools and services that report for themselves: each owner's state
+// goes with its lease.
 func checkFleet(v *fsm.View) error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -102,7 +103,8 @@ func checkLeases(v *fsm.View) error {
 	return errors.Join(errs...)
 }
 
-// checkServiceEvents checks that events of services have consecutive cursors, and that the last one of a service shows it as it is.
+// checkServiceEvents checks that events of services have consecutive cursors, and that the last one
+// of a service shows it as it is.
 func checkServiceEvents(v *fsm.View) error {
 	cursor := max(v.Meta().GetFirstServiceEvent(), 1) - 1
 	events, err := v.ServiceEvents(cursor, int(v.LastServiceEvent()))
@@ -132,8 +134,8 @@ func checkServiceEvents(v *fsm.View) error {
 	return nil
 }
 
-// checkFleetStep checks what happened to leases between two states: generations rise, heartbeats never go back, and none expired
-// within its TTL.
+// checkFleetStep checks what happened to leases between two states: generations rise, heartbeats
+// never go back, and none expired within its TTL.
 func checkFleetStep(before, after *fsm.View) error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }

@@ -17,7 +17,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// made returns a view of a state that no log would lead to: a snapshot of the rows given, with as many events.
+// made returns a view of a state that no log would lead to: a snapshot of the rows given, with as
+// many events.
 func made(t *testing.T, rows ...proto.Message) *fsm.View {
 	t.Helper()
 	meta := &internalv1.Meta{FeatureLevel: 1, AppliedIndex: 9}

@@ -34,8 +34,8 @@ func accessChoices() []choice {
 	}
 }
 
-// origin draws who asks for a command: often the cluster itself, mostly somebody who may all, and now and then somebody who
-// is limited, or whose token is not worth anything.
+// origin draws who asks for a command: often the cluster itself, mostly somebody who may all, and
+// now and then somebody who is limited, or whose token is not worth anything.
 func (g *Generator) origin(v *fsm.View, c *internalv1.Command) *internalv1.Origin {
 	if internal(c) && !g.rarely("a leader's command that somebody asks for") {
 		return nil

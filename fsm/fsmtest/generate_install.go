@@ -117,7 +117,8 @@ func installCommands() []choice {
 	return []choice{{20, "something of an install", (*Generator).install}}
 }
 
-// install goes on with an install session, or opens one. Attempts are short, so it takes what comes next, mostly.
+// install goes on with an install session, or opens one. Attempts are short, so it takes what comes
+// next, mostly.
 func (g *Generator) install(v *fsm.View) proto.Message {
 	next := 0
 	for m := range v.Machines("") {

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// operatorChoices are what those ask for who keep the control plane. A restore is not among them: it breaks what CheckStep holds
-// on purpose, and has tests of its own.
+// operatorChoices are what those ask for who keep the control plane. A restore is not among them:
+// it breaks what CheckStep holds on purpose, and has tests of its own.
 func operatorChoices() []choice {
 	return []choice{
 		{1, "stage a chunk", (*Generator).stageBackup},
@@ -39,7 +39,8 @@ func (g *Generator) setAutopilot(*fsm.View) proto.Message {
 		CleanupDeadServers: g.Chooser.Choose("cleanup", 2) == 1, MinQuorum: uint32(g.Chooser.Choose("quorum", 6)), DeadServerMs: int64(g.Chooser.Choose("dead", 3)) * 60_000}}
 }
 
-// resetClock sets the clock forward only: CheckStep holds that time never goes back. TestResetClock sets it back.
+// resetClock sets the clock forward only: CheckStep holds that time never goes back. TestResetClock
+// sets it back.
 func (g *Generator) resetClock(v *fsm.View) proto.Message {
 	return &internalv1.ResetClock{To: timestamppb.New(v.Now().Add(time.Duration(g.Chooser.Choose("minutes", 3)) * time.Minute))}
 }

@@ -83,7 +83,8 @@ func (g *Generator) cancelRun(v *fsm.View) proto.Message {
 	return &internalv1.CancelRun{RunId: g.someRun(v).GetRunId(), Reason: g.id("reason", 2)}
 }
 
-// advance does what an executor would do next with a run, or what one would that has missed something.
+// advance does what an executor would do next with a run, or what one would that has missed
+// something.
 func (g *Generator) advance(v *fsm.View) proto.Message {
 	if none := len(slices.Collect(v.ActiveRuns())) == 0; none && v.MachineCount() == 0 {
 		return g.registerMachine(v)
@@ -184,7 +185,8 @@ func (g *Generator) compactLog(v *fsm.View) proto.Message {
 	return c
 }
 
-// Compress makes one compressed block of a run's log, from one byte to another, which must be where blocks begin.
+// Compress makes one compressed block of a run's log, from one byte to another, which must be where
+// blocks begin.
 func Compress(v *fsm.View, run string, from, to int64) *internalv1.LogBlock {
 	all := &internalv1.LogChunks{}
 	for c := range v.RunLog(run, from) {

@@ -44,8 +44,8 @@ func (p *Peer) Do(op proto.Message) fsm.Result {
 	return p.Propose(Command(op))[0]
 }
 
-// Propose applies commands in one entry. It fills in the time, feature level, principal and epoch of
-// those that have none.
+// Propose applies commands in one entry. It fills in the time, feature level, principal and epoch
+// of those that have none.
 func (p *Peer) Propose(cmds ...*internalv1.Command) []fsm.Result {
 	p.Now = p.Now.Add(time.Second)
 	for _, c := range cmds {

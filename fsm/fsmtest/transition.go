@@ -10,8 +10,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// CheckStep says which invariants of docs/reliability.md the way from one state to a later one breaks: what went backwards,
-// vanished or changed after its end; nil for none.
+// CheckStep says which invariants of docs/reliability.md the way from one state to a later one
+// breaks: what went backwards, vanished or changed after its end; nil for none.
 func CheckStep(before, after *fsm.View) error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -123,7 +123,8 @@ func LogText(v *fsm.View, run string) string {
 	return string(text)
 }
 
-// sameButLogForm compares runs that have ended: the log of the later one may have been compressed, and it may have been archived.
+// sameButLogForm compares runs that have ended: the log of the later one may have been compressed,
+// and it may have been archived.
 func sameButLogForm(a, b *holdfastv1.Run) bool {
 	x, y := proto.CloneOf(a), proto.CloneOf(b)
 	for _, r := range []*holdfastv1.Run{x, y} {
@@ -135,8 +136,8 @@ func sameButLogForm(a, b *holdfastv1.Run) bool {
 	return proto.Equal(x, y)
 }
 
-// sameButLog compares a run with its last event: its log may have grown, and an installer that was only observed may have been heard, which
-// moves the deadline.
+// sameButLog compares a run with its last event: its log may have grown, and an installer that was
+// only observed may have been heard, which moves the deadline.
 func sameButLog(a, b *holdfastv1.Run) bool {
 	x, y := proto.CloneOf(a), proto.CloneOf(b)
 	for _, r := range []*holdfastv1.Run{x, y} {

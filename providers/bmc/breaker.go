@@ -11,11 +11,13 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// tripAfter is how many operations in a row a BMC may leave without an answer before it is left alone for a while.
+// tripAfter is how many operations in a row a BMC may leave without an answer before it is left
+// alone for a while.
 const tripAfter = 5
 
-// Advice is what to do next about a BMC that does not answer: the rungs of the ladder that are not climbed by themselves. Reconnecting, and
-// ending old sessions when there is no room for ours, happen inside an operation.
+// Advice is what to do next about a BMC that does not answer: the rungs of the ladder that are not
+// climbed by themselves. Reconnecting, and ending old sessions when there is no room for ours,
+// happen inside an operation.
 type Advice string
 
 // The rungs.

@@ -15,7 +15,8 @@ type Call struct {
 	Took     time.Duration // with all waits
 }
 
-// unknownVendor is the vendor of a BMC that has not said it, as over IPMI; otherVendor is one that is not in the list, so that no BMC makes up labels.
+// unknownVendor is the vendor of a BMC that has not said it, as over IPMI; otherVendor is one that
+// is not in the list, so that no BMC makes up labels.
 const (
 	unknownVendor = "unknown"
 	otherVendor   = "other"

@@ -26,8 +26,9 @@ func (p *Provider) ClearEvents(ctx context.Context, _ providers.Op, m providers.
 // resetEvery is how often a BMC may be reset.
 const resetEvery = time.Hour
 
-// ResetBMC restarts the BMC itself, which leaves the host alone: at most once an hour, and not while a press of the power button may be on its
-// way. It does not ask the circuit breaker: a BMC that needs it does not answer much. Where Redfish does not answer, IPMI is asked.
+// ResetBMC restarts the BMC itself, which leaves the host alone: at most once an hour, and not
+// while a press of the power button may be on its way. It does not ask the circuit breaker: a BMC
+// that needs it does not answer much. Where Redfish does not answer, IPMI is asked.
 func (p *Provider) ResetBMC(ctx context.Context, _ providers.Op, m providers.Machine) error {
 	what := "reset the BMC of " + m.GetMachineId()
 	if err := providers.InTime(ctx, what); err != nil {
@@ -60,7 +61,8 @@ func (p *Provider) ResetBMC(ctx context.Context, _ providers.Op, m providers.Mac
 	if err != nil {
 		return err
 	}
-	// First it is recorded, then it is done: a leader that dies in between must not leave the next one thinking that nothing was sent.
+	// First it is recorded, then it is done: a leader that dies in between must not leave the next
+	// one thinking that nothing was sent.
 	before := c.resetAt(time.Now())
 	if err := c.recorded(ctx); err != nil {
 		c.resetAt(before)

@@ -68,7 +68,8 @@ func TestEventsAreCleared(t *testing.T) {
 	}
 }
 
-// To find the event log takes longer than an effect may wait: what counts is when it is cleared. It is late only when nothing was done.
+// To find the event log takes longer than an effect may wait: what counts is when it is cleared. It
+// is late only when nothing was done.
 func TestEventsAreClearedInTime(t *testing.T) {
 	t.Parallel()
 	in, over := time.Minute, -time.Second

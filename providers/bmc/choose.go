@@ -37,7 +37,8 @@ type (
 	}
 )
 
-// need returns what a driver can do, or an error that says that it cannot. Where IPMI is only what is left of a BMC for now, to try again may help.
+// need returns what a driver can do, or an error that says that it cannot. Where IPMI is only what
+// is left of a BMC for now, to try again may help.
 func need[D any](c *controller, driver any, p Protocol, what string) (D, error) {
 	d, ok := driver.(D)
 	switch {
@@ -52,13 +53,15 @@ func need[D any](c *controller, driver any, p Protocol, what string) (D, error) 
 // errLacks is what need says for good.
 var errLacks = errors.New("it takes a BMC with Redfish")
 
-// forget the driver that worked after that many operations without an answer: the BMC may speak another protocol now.
+// forget the driver that worked after that many operations without an answer: the BMC may speak
+// another protocol now.
 const maxSilence = 2
 
 // probeShare bounds how long the first of two protocols is tried.
 const probeShare = 15 * time.Second
 
-// withShare bounds a try after which another one may have to be made in the time of ctx: it gets half of what is left, and no more than that.
+// withShare bounds a try after which another one may have to be made in the time of ctx: it gets
+// half of what is left, and no more than that.
 func withShare(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
 	if end, ok := ctx.Deadline(); ok {
 		most = min(most, time.Until(end)/2)
@@ -66,9 +69,10 @@ func withShare(ctx context.Context, most time.Duration) (context.Context, contex
 	return context.WithTimeout(ctx, most)
 }
 
-// choose returns the driver of a machine: the one that worked, else the first that answers a question. A refused login ends the search:
-// it would be refused over the next protocol too, and count twice. So does a Redfish service that answers, whatever it says: who goes on to IPMI stays there,
-// without all that Redfish alone can do.
+// choose returns the driver of a machine: the one that worked, else the first that answers a
+// question. A refused login ends the search: it would be refused over the next protocol too, and
+// count twice. So does a Redfish service that answers, whatever it says: who goes on to IPMI stays
+// there, without all that Redfish alone can do.
 func (c *controller) choose(ctx context.Context, m providers.Machine, e endpoint) (Protocol, any, error) {
 	c.state.Lock()
 	driver, remembered := c.driver, c.memo.Driver
@@ -116,8 +120,8 @@ func (c *controller) choose(ctx context.Context, m providers.Machine, e endpoint
 	return "", nil, errors.Join(errs...)
 }
 
-// instead returns Redfish where IPMI lacks what was asked, if the BMC turns out to speak it. That is soon looked at again: what comes of it else is
-// an error for good.
+// instead returns Redfish where IPMI lacks what was asked, if the BMC turns out to speak it. That
+// is soon looked at again: what comes of it else is an error for good.
 func (c *controller) instead(ctx context.Context, m providers.Machine, e endpoint, err error) (*redfishHost, bool) {
 	if !errors.Is(err, errLacks) {
 		return nil, false
@@ -129,7 +133,8 @@ func (c *controller) instead(ctx context.Context, m providers.Machine, e endpoin
 	return h, c.redfishAgain(ctx, h, lookSoon)
 }
 
-// absent reports whether an error of a Redfish service means that there is none: something else answers there, or nothing does.
+// absent reports whether an error of a Redfish service means that there is none: something else
+// answers there, or nothing does.
 func absent(err error) bool { return errors.Is(err, errNoRedfish) || silent(err) }
 
 // outcome notes whether the driver got an answer.

@@ -40,8 +40,8 @@ func TestAutoTakesRedfish(t *testing.T) {
 	}
 }
 
-// A host without Redfish is driven over IPMI, and the next leader begins with that. AMT and vendors' own ports are not touched: what
-// listens there would see it.
+// A host without Redfish is driven over IPMI, and the next leader begins with that. AMT and
+// vendors' own ports are not touched: what listens there would see it.
 func TestAutoFallsBackToIPMI(t *testing.T) {
 	t.Parallel()
 	amt, err := net.Listen("tcp", "127.0.0.1:16992")

@@ -18,7 +18,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/guard"
 )
 
-// Config is the configuration of the BMC half of a provider. Durations are in nanoseconds here, and texts like "30s" in JSON (ParseConfig).
+// Config is the configuration of the BMC half of a provider. Durations are in nanoseconds here, and
+// texts like "30s" in JSON (ParseConfig).
 type Config struct {
 	Protocol    Protocol      // of machines whose endpoint and labels do not say; default Auto
 	TLS         string        // "verify" (the default) or "insecure": the passwords of BMCs may then be had by who is in between
@@ -149,7 +150,8 @@ func (c Config) tls() (*tls.Config, error) {
 	return t, nil
 }
 
-// newHTTP makes what the requests to one BMC are sent through: a connection or two, guarded by the not-after time.
+// newHTTP makes what the requests to one BMC are sent through: a connection or two, guarded by the
+// not-after time.
 func newHTTP(verify *tls.Config) *http.Client {
 	return &http.Client{
 		Transport: guard.Transport(&http.Transport{
@@ -160,7 +162,8 @@ func newHTTP(verify *tls.Config) *http.Client {
 			IdleConnTimeout:     time.Minute,
 			TLSClientConfig:     verify.Clone(),
 		}),
-		// A redirect would take the session's token elsewhere; DSP0266 needs none of the requests that we make to follow one.
+		// A redirect would take the session's token elsewhere; DSP0266 needs none of the requests
+		// that we make to follow one.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }

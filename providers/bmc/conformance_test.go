@@ -70,7 +70,8 @@ func TestConformanceOverRedfish(t *testing.T) {
 	}
 }
 
-// TestConformanceOfProfiles runs the conformance suite against BMCs as their makers' references describe them.
+// TestConformanceOfProfiles runs the conformance suite against BMCs as their makers' references
+// describe them.
 func TestConformanceOfProfiles(t *testing.T) {
 	t.Parallel()
 	for _, p := range redfishtest.Profiles() {
@@ -102,7 +103,8 @@ func profiled(t *testing.T, p redfishtest.Profile) *lab {
 	return l
 }
 
-// TestProfilesBoot: the boot override goes where the BMC takes it, by a name that boots virtual media there, and a new leader reads it back.
+// TestProfilesBoot: the boot override goes where the BMC takes it, by a name that boots virtual
+// media there, and a new leader reads it back.
 func TestProfilesBoot(t *testing.T) {
 	t.Parallel()
 	want := map[string]string{"X12": "UsbCd Once UEFI", "X13": "UsbCd Once UEFI"}

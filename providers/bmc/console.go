@@ -15,8 +15,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// OpenConsole opens the serial console of the machine over IPMI (serial over LAN), also of a machine that is driven over Redfish, which has no
-// such thing. There is one at a time. It ends with the context.
+// OpenConsole opens the serial console of the machine over IPMI (serial over LAN), also of a
+// machine that is driven over Redfish, which has no such thing. There is one at a time. It ends
+// with the context.
 func (p *Provider) OpenConsole(ctx context.Context, m providers.Machine) (io.ReadWriteCloser, error) {
 	what := "open the console of " + m.GetMachineId()
 	e, err := parseEndpoint(m.GetSpec().GetBmcEndpoint(), p.cfg.AllowHTTP)
@@ -93,7 +94,8 @@ func (h *ipmiHost) console(ctx context.Context, free func()) (*console, error) {
 	}
 	opening := ctx
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // Close, which ends it, lets it say goodbye first
-	// What is typed at the beginning of a line must not be taken for a command to ipmitool: the escape is a character that nobody types.
+	// What is typed at the beginning of a line must not be taken for a command to ipmitool: the
+	// escape is a character that nobody types.
 	cmd := exec.CommandContext(ctx, stdbuf, "-o0", path, "-I", "lanplus", "-H", h.host, "-p", h.port, "-U", a.User, "-E", "-C", h.suite, "-e", "\x1f", "sol", "activate") //nolint:gosec // no shell
 	cmd.Env = h.env(a)
 	cmd.WaitDelay = time.Second

@@ -23,8 +23,9 @@ type place struct {
 	reset    time.Time // last, in this process
 }
 
-// controller is one BMC by one account, with everything that operations by it share. What one account has opened, or what was refused to it, must not serve a
-// machine that names another one at the same address.
+// controller is one BMC by one account, with everything that operations by it share. What one
+// account has opened, or what was refused to it, must not serve a machine that names another one at
+// the same address.
 type controller struct {
 	*place
 	p       *Provider
@@ -50,7 +51,8 @@ type controller struct {
 	vendors map[Protocol]*vendorHost
 }
 
-// keyOf names the BMC of a machine with the account that it is used by: what has the same one shares sessions.
+// keyOf names the BMC of a machine with the account that it is used by: what has the same one
+// shares sessions.
 func keyOf(m providers.Machine, e endpoint) string {
 	if ref := m.GetSpec().GetBmcCredentialsRef(); ref != "" {
 		return e.key() + "#" + ref
@@ -158,7 +160,8 @@ func (c *controller) recall(ctx context.Context) error {
 	}
 	memo, err := c.p.memory.Recall(ctx, c.key)
 	if err == nil && memo == (Memo{}) {
-		// What was noted before notes were of one account. Whose login was refused stands in it, and the path of a session opens nothing.
+		// What was noted before notes were of one account. Whose login was refused stands in it,
+		// and the path of a session opens nothing.
 		memo, err = c.p.memory.Recall(ctx, c.at)
 	}
 	if err != nil {
@@ -209,7 +212,8 @@ func (c *controller) account(ctx context.Context) (Account, error) {
 	return a, nil
 }
 
-// remember writes down what has changed. What cannot be written is tried again after the next operation.
+// remember writes down what has changed. What cannot be written is tried again after the next
+// operation.
 func (c *controller) remember(ctx context.Context) {
 	if err := c.recorded(ctx); err != nil {
 		c.p.log.Warn("could not remember what was learned of a BMC", "bmc", c.key, "error", err)

@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc"
 )
 
-// misled is a BMC whose service root refers to sessions or systems at another place, and one that redirects. other counts what comes there.
+// misled is a BMC whose service root refers to sessions or systems at another place, and one that
+// redirects. other counts what comes there.
 func misled(t *testing.T, root func(other string) string, redirect bool) (url string, other *atomic.Int64) {
 	t.Helper()
 	other = new(atomic.Int64)
@@ -35,7 +36,8 @@ func misled(t *testing.T, root func(other string) string, redirect bool) (url st
 	return b.URL, other
 }
 
-// An account, or what it was exchanged for, goes to the machine's own bmc_endpoint, wherever the service there refers to.
+// An account, or what it was exchanged for, goes to the machine's own bmc_endpoint, wherever the
+// service there refers to.
 func TestNoAccountGoesToAnotherHost(t *testing.T) {
 	t.Parallel()
 	root := func(sessions, systems string) func(string) string {

@@ -14,15 +14,17 @@ import (
 // Protocol is how a BMC is spoken to.
 type Protocol string
 
-// The protocols. Auto tries the one that worked last, then Redfish, then IPMI where there is no Redfish.
+// The protocols. Auto tries the one that worked last, then Redfish, then IPMI where there is no
+// Redfish.
 const (
 	Auto    Protocol = "auto"
 	Redfish Protocol = "redfish"
 	IPMI    Protocol = "ipmi"
 )
 
-// vendorPrefix begins the protocols that are drivers of bmclib: bmclib-rpc, bmclib-amt, bmclib-dell, … (package vendor has the names). They are never
-// probed for: a probe is a login, and each refused one counts at the BMC.
+// vendorPrefix begins the protocols that are drivers of bmclib: bmclib-rpc, bmclib-amt,
+// bmclib-dell, … (package vendor has the names). They are never probed for: a probe is a login, and
+// each refused one counts at the BMC.
 const vendorPrefix = "bmclib-"
 
 // vendor returns the name of bmclib's driver; "" for the protocols that are not one.
@@ -69,8 +71,9 @@ func (e endpoint) key() string {
 	return e.redfish
 }
 
-// parseEndpoint reads Machine.spec.bmc_endpoint: host, host:port, https://host[:port][/redfish/v1/Systems/ID], http:// where
-// that is allowed, ipmi://host[:port], amt://host[:port], or rpc://NAME, which is what the RPC service calls the machine.
+// parseEndpoint reads Machine.spec.bmc_endpoint: host, host:port,
+// https://host[:port][/redfish/v1/Systems/ID], http:// where that is allowed, ipmi://host[:port],
+// amt://host[:port], or rpc://NAME, which is what the RPC service calls the machine.
 func parseEndpoint(s string, allowHTTP bool) (endpoint, error) {
 	bad := func(why string) (endpoint, error) {
 		return endpoint{}, fmt.Errorf("bmc_endpoint %q %s: want host[:port], or one with https://, ipmi://, amt:// or rpc://", clip(s, 100), why)

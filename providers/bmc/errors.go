@@ -15,7 +15,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// reply is an error that a Redfish service answered (DSP0266 §8.6). The service is there, and it did not do what was asked.
+// reply is an error that a Redfish service answered (DSP0266 §8.6). The service is there, and it
+// did not do what was asked.
 type reply struct {
 	Method string
 	Path   string
@@ -40,7 +41,8 @@ func (r *reply) Error() string {
 	return s
 }
 
-// maxText bounds what a BMC can put into our errors, in bytes; maxReply what is kept of an answer, to look for names in it.
+// maxText bounds what a BMC can put into our errors, in bytes; maxReply what is kept of an answer,
+// to look for names in it.
 const (
 	maxText  = 300
 	maxReply = 8 << 10
@@ -99,12 +101,14 @@ func (r *reply) has(words ...string) bool {
 	return false
 }
 
-// names reports whether a reply is a refusal that names a parameter, wherever it does so: in a message, its arguments or its properties.
+// names reports whether a reply is a refusal that names a parameter, wherever it does so: in a
+// message, its arguments or its properties.
 func (r *reply) names(parameter string) bool {
 	return r.Status/100 == 4 && bytes.Contains(r.body, []byte(parameter))
 }
 
-// notYet marks a 404 to what every service has, or has shown before: a BMC that starts answers so until it has its data.
+// notYet marks a 404 to what every service has, or has shown before: a BMC that starts answers so
+// until it has its data.
 func notYet(err error) error {
 	var r *reply
 	if errors.As(err, &r) && r.Status == http.StatusNotFound {
@@ -124,7 +128,8 @@ func statusOf(err error) int {
 
 // class says what kind of error a reply is.
 func (r *reply) class() providers.Class {
-	// What passes may come with any status: HPE says 400 while a machine is in POST, Dell 503 when it has too many sessions.
+	// What passes may come with any status: HPE says 400 while a machine is in POST, Dell 503 when
+	// it has too many sessions.
 	if r.has("DuringSystemPOST", "ResourceInUse", "TemporarilyUnavailable", "ResourceInStandby", "SessionLimitExceeded", "RAC0218") || r.NotYet {
 		return providers.Transient
 	}
@@ -139,8 +144,9 @@ func (r *reply) class() providers.Class {
 	return providers.Transient
 }
 
-// classify puts an error into a class, unless somebody has done so before. Of something that was sent and that changes something (effect),
-// an answer that did not come is a Timeout: nobody knows what became of it.
+// classify puts an error into a class, unless somebody has done so before. Of something that was
+// sent and that changes something (effect), an answer that did not come is a Timeout: nobody knows
+// what became of it.
 func classify(op string, err error, effect bool) error {
 	if err == nil {
 		return nil
@@ -173,7 +179,8 @@ func classify(op string, err error, effect bool) error {
 	return providers.Errorf(class, op, "%w", err)
 }
 
-// silent reports whether an error means that the BMC did not answer, which is what opens the circuit breaker.
+// silent reports whether an error means that the BMC did not answer, which is what opens the
+// circuit breaker.
 func silent(err error) bool {
 	if err == nil || statusOf(err) != 0 {
 		return false

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// gate lets at most one writer and two readers at a time reach a BMC, and IPMI commands one by one with a
-// gap between them, where the hardware needs one.
+// gate lets at most one writer and two readers at a time reach a BMC, and IPMI commands one by one
+// with a gap between them, where the hardware needs one.
 type gate struct {
 	writer  chan struct{}
 	readers chan struct{}
@@ -39,8 +39,9 @@ func (g *gate) enter(ctx context.Context, write bool) (leave func(), err error) 
 	}
 }
 
-// pace waits until an IPMI command may start. With a gap one command is under way at a time, and begins that long after the last one has ended.
-// The caller says when it has ended, and whether anything was sent: what was not sent gives its turn back.
+// pace waits until an IPMI command may start. With a gap one command is under way at a time, and
+// begins that long after the last one has ended. The caller says when it has ended, and whether
+// anything was sent: what was not sent gives its turn back.
 func (g *gate) pace(ctx context.Context, gap time.Duration) (ended func(sent bool), err error) {
 	free := func() {}
 	if gap > 0 {

@@ -13,7 +13,8 @@ type healthDriver interface {
 
 var _ providers.HealthReader = (*Provider)(nil)
 
-// Health reads what the BMC says of the machine's parts: drives, power supplies, fans, temperatures, and the newest entries of its event log.
+// Health reads what the BMC says of the machine's parts: drives, power supplies, fans,
+// temperatures, and the newest entries of its event log.
 func (p *Provider) Health(ctx context.Context, m providers.Machine) (providers.Health, error) {
 	h, err := ask(ctx, p, m, "read the health", healthDriver.health)
 	if err != nil {

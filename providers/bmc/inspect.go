@@ -7,8 +7,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Inspect tells what the BMC knows. A BMC that does not answer is a fact, not an error. Whether the host answers is for somebody
-// who speaks with it; a BMC that tells how far the machine has booted gives the next best answer, and the time of the last reset in place of a boot id.
+// Inspect tells what the BMC knows. A BMC that does not answer is a fact, not an error. Whether the
+// host answers is for somebody who speaks with it; a BMC that tells how far the machine has booted
+// gives the next best answer, and the time of the last reset in place of a boot id.
 func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
 	f := providers.Facts{ReachableReason: providers.NotProbed, ReachableUnknown: true}
 	err := p.operate(ctx, m, "inspect the BMC", false, func(ctx context.Context, c *controller, d any, by Protocol) error {

@@ -133,8 +133,9 @@ func (h *ipmiHost) setBoot(ctx context.Context, d providers.BootDevice) error {
 	return nil
 }
 
-// keptBoot reports whether what a BMC shows is what it was asked for. Some show the EFI bit as 0 whatever was set, among them Supermicro's: their firmware has
-// UEFI only, or has taken the bit. A bit that was not set must not be there.
+// keptBoot reports whether what a BMC shows is what it was asked for. Some show the EFI bit as 0
+// whatever was set, among them Supermicro's: their firmware has UEFI only, or has taken the bit. A
+// bit that was not set must not be there.
 func keptBoot(want, got providers.BootDevice, q Quirks) bool {
 	if q.SelectorOnly {
 		return got.Mode == want.Mode
@@ -143,9 +144,10 @@ func keptBoot(want, got providers.BootDevice, q Quirks) bool {
 	return got == want
 }
 
-// keepFlags tells the BMC not to drop the boot flags after a minute (IPMI 2.0 table 28-14, parameter 3, bit 3). The other bits would keep them through presses
-// of the button, resets and watchdogs: a machine would boot once more from what was set for once. It is a courtesy that some do not know, and not an effect:
-// nothing boots by it.
+// keepFlags tells the BMC not to drop the boot flags after a minute (IPMI 2.0 table 28-14,
+// parameter 3, bit 3). The other bits would keep them through presses of the button, resets and
+// watchdogs: a machine would boot once more from what was set for once. It is a courtesy that some
+// do not know, and not an effect: nothing boots by it.
 func (h *ipmiHost) keepFlags(ctx context.Context) {
 	h.mu.Lock()
 	wanted := h.quirks.BootFlagsExpire && time.Since(h.kept) > bootFresh

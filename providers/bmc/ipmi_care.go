@@ -87,8 +87,8 @@ func parseEvent(row []string) (e Event) {
 	return e
 }
 
-// parseTime reads the time of an event, which has no zone in most versions of ipmitool: UTC, as BMCs keep it. The zero time is one before
-// the clock was set.
+// parseTime reads the time of an event, which has no zone in most versions of ipmitool: UTC, as
+// BMCs keep it. The zero time is one before the clock was set.
 func parseTime(s string) time.Time {
 	for _, layout := range []string{"01/02/2006 15:04:05", "01/02/2006 15:04:05 MST", "01/02/06 15:04:05", "01/02/06 15:04:05 MST"} {
 		if t, err := time.Parse(layout, strings.TrimSpace(s)); err == nil {
@@ -111,7 +111,8 @@ func (h *ipmiHost) identify(ctx context.Context, on bool) error {
 	return err
 }
 
-// light reads the Get Chassis Status command (IPMI 2.0 §28.2): bits 6 to 4 of the third byte, where the BMC has them.
+// light reads the Get Chassis Status command (IPMI 2.0 §28.2): bits 6 to 4 of the third byte, where
+// the BMC has them.
 func (h *ipmiHost) light(ctx context.Context) (providers.LightState, error) {
 	out, err := h.run(ctx, false, "raw", "0x00", "0x01")
 	if err != nil {
@@ -143,8 +144,9 @@ func (h *ipmiHost) clearEvents(ctx context.Context) error {
 	return err
 }
 
-// resetBMC sends a cold reset. ipmitool does not wait for the answer to it (a BMC may send none, IPMI 2.0
-// section 20.2), so nil means that the request left this host, not that the BMC has taken it.
+// resetBMC sends a cold reset. ipmitool does not wait for the answer to it (a BMC may send none,
+// IPMI 2.0 section 20.2), so nil means that the request left this host, not that the BMC has taken
+// it.
 func (h *ipmiHost) resetBMC(ctx context.Context) error {
 	_, err := h.run(ctx, true, "mc", "reset", "cold")
 	return err

@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// What a real IPMI BMC does with the light and with its event log. ipmi_sim has a light of which it does not tell, an event log, and no sensors.
+// What a real IPMI BMC does with the light and with its event log. ipmi_sim has a light of which it
+// does not tell, an event log, and no sensors.
 func TestCareOfIPMISim(t *testing.T) {
 	t.Parallel()
 	l := newIPMILab(t, ipmiSim)
@@ -30,7 +31,8 @@ func TestCareOfIPMISim(t *testing.T) {
 		t.Errorf("what was done (-want +got):\n%s", diff)
 	}
 
-	// An uncorrectable memory error (IPMI 2.0 table 42-3, sensor type 0Ch, offset 1), as the firmware of a machine adds it.
+	// An uncorrectable memory error (IPMI 2.0 table 42-3, sensor type 0Ch, offset 1), as the
+	// firmware of a machine adds it.
 	_, port, _ := strings.Cut(strings.TrimPrefix(l.m.GetSpec().GetBmcEndpoint(), "ipmi://"), ":")
 	login := []string{"-I", "lanplus", "-C", "3", "-H", "127.0.0.1", "-p", port, "-U", "admin", "-P", "secret"}
 	for _, command := range []string{"sel time set now", "raw 0x0a 0x44 0 0 2 0 0 0 0 0x20 0 4 0x0c 0x30 0x6f 0xa1 0xff 0xff"} {

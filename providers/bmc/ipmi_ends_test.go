@@ -34,8 +34,8 @@ func running(t *testing.T, port int) (pids []string) {
 	return pids
 }
 
-// A press must not go on when the leader that wanted it is dead, or stopped for longer than a command may take: ipmitool ends
-// with its leader, and on time without it.
+// A press must not go on when the leader that wanted it is dead, or stopped for longer than a
+// command may take: ipmitool ends with its leader, and on time without it.
 func TestIpmitoolDoesNotOutliveItsLeader(t *testing.T) {
 	if port := os.Getenv("HOLDFAST_TEST_PRESS"); port != "" { // this is the leader
 		l := &lab{t: t, acct: &accounts{is: bmc.Account{User: "admin", Password: "secret"}}, mem: bmc.NewInMemory(), ctx: t.Context()}

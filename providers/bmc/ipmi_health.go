@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// health reads the sensors (SDR) and the newest entries of the event log (SEL), one command after the other.
+// health reads the sensors (SDR) and the newest entries of the event log (SEL), one command after
+// the other.
 func (h *ipmiHost) health(ctx context.Context) (providers.Health, error) {
 	if _, err := h.mcInfo(ctx); err != nil { // logs in, as table wants it
 		return providers.Health{}, err
@@ -52,7 +53,8 @@ func (h *ipmiHost) health(ctx context.Context) (providers.Health, error) {
 	return all, nil
 }
 
-// sensor is a line of `ipmitool sdr elist`: name, number, status, entity, and the reading or what a discrete sensor says.
+// sensor is a line of `ipmitool sdr elist`: name, number, status, entity, and the reading or what a
+// discrete sensor says.
 type sensor struct{ name, status, entity, reading string }
 
 func parseSensor(line string) (sensor, bool) {
@@ -106,7 +108,8 @@ func (s sensor) kind() providers.Kind {
 	return providers.HealthUnnamed
 }
 
-// badNews are the states of discrete sensors that say that something is broken (IPMI 2.0 table 42-3), as ipmitool words them, and how we do.
+// badNews are the states of discrete sensors that say that something is broken (IPMI 2.0 table
+// 42-3), as ipmitool words them, and how we do.
 func badNews() [][2]string {
 	return [][2]string{
 		{"drive fault", "failed"}, {"predictive failure", "is predicted to fail"}, {"in failed array", "is in a failed array"}, {"in critical array", "is in a critical array"},
@@ -151,7 +154,8 @@ func (s sensor) over(f map[string]string) string {
 	return p.Text
 }
 
-// logged finds what was asserted within the last day and not taken back since, in `ipmitool sel elist`: id, date, time, sensor, event, direction.
+// logged finds what was asserted within the last day and not taken back since, in `ipmitool sel
+// elist`: id, date, time, sensor, event, direction.
 func logged(out string, now time.Time) []providers.Problem {
 	type entry struct{ sensor, event string }
 	open := map[entry]bool{}

@@ -17,7 +17,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// ipmiHost is one machine behind IPMI. Every command is a session of its own, which ipmitool closes.
+// ipmiHost is one machine behind IPMI. Every command is a session of its own, which ipmitool
+// closes.
 type ipmiHost struct {
 	cfg     Config
 	host    string
@@ -44,7 +45,8 @@ func (h *ipmiHost) quirksNow() Quirks {
 	return h.quirks
 }
 
-// turn waits for a place and for its turn, and finds the account. A first command asks who made the BMC: the quirk table wants to know.
+// turn waits for a place and for its turn, and finds the account. A first command asks who made the
+// BMC: the quirk table wants to know.
 func (h *ipmiHost) turn(ctx context.Context, write bool) (a Account, leave func(error), err error) {
 	h.mu.Lock()
 	first := !h.asked
@@ -95,8 +97,9 @@ func (h *ipmiHost) turn(ctx context.Context, write bool) (a Account, leave func(
 	}, nil
 }
 
-// library reads something through bmclib's driver for ipmitool. That one cannot tell a refused login from a BMC that says nothing, and
-// each would count on the BMC: so somebody must have logged in with run right before.
+// library reads something through bmclib's driver for ipmitool. That one cannot tell a refused
+// login from a BMC that says nothing, and each would count on the BMC: so somebody must have logged
+// in with run right before.
 func (h *ipmiHost) library(ctx context.Context, f func(context.Context, *ipmitool.Conn) error) error {
 	a, leave, err := h.turn(ctx, false)
 	if err != nil {
@@ -127,14 +130,15 @@ func noIpmitool(err error) error {
 	return providers.Errorf(providers.Unsupported, "start ipmitool", "%w: install it (Debian: ipmitool), or set the provider's ipmitool to its path", err)
 }
 
-// run starts ipmitool and reads what it prints. An effect has its not-after time checked right before the program starts.
-// The program is killed with its children after CommandTime, and when the context ends.
+// run starts ipmitool and reads what it prints. An effect has its not-after time checked right
+// before the program starts. The program is killed with its children after CommandTime, and when
+// the context ends.
 func (h *ipmiHost) run(ctx context.Context, effect bool, args ...string) (string, error) {
 	return h.command(ctx, effect, append([]string{"-v"}, args...)) // so that it says why it could not log in
 }
 
-// table reads a list of sensors or events: with -v ipmitool prints them in other words, of which some are wrong. Who calls it has
-// logged in before, and knows how that went.
+// table reads a list of sensors or events: with -v ipmitool prints them in other words, of which
+// some are wrong. Who calls it has logged in before, and knows how that went.
 func (h *ipmiHost) table(ctx context.Context, args ...string) (string, error) {
 	return h.command(ctx, false, args)
 }
@@ -166,7 +170,8 @@ func (h *ipmiHost) exec(ctx context.Context, a Account, effect bool, args []stri
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.Env = h.env(a)
 	cmd.WaitDelay = time.Second
-	// The program ends with the thread that starts it (see ends), so this one must live on until then.
+	// The program ends with the thread that starts it (see ends), so this one must live on until
+	// then.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	ends(cmd)
@@ -180,7 +185,8 @@ func (h *ipmiHost) exec(ctx context.Context, a Account, effect bool, args []stri
 	return said, ipmiError(ctx, what, err, said)
 }
 
-// env is all that ipmitool gets of an environment. The password is not among its arguments, which everybody can see.
+// env is all that ipmitool gets of an environment. The password is not among its arguments, which
+// everybody can see.
 func (h *ipmiHost) env(a Account) []string {
 	return []string{"IPMITOOL_PASSWORD=" + a.Password, "LC_ALL=C", "HOME=/nonexistent"}
 }
@@ -199,7 +205,8 @@ func quiet(out string) string {
 	return b.String()
 }
 
-// ipmiError puts what ipmitool said into a class. It says the same for a BMC that is not there and for one that says nothing.
+// ipmiError puts what ipmitool said into a class. It says the same for a BMC that is not there and
+// for one that says nothing.
 func ipmiError(ctx context.Context, what string, err error, out string) error {
 	if err == nil {
 		return nil

@@ -19,7 +19,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/providertest"
 )
 
-// powerOnly and powerAndBoot are a provider with the capabilities that the BMC at hand can be held to, and a host that answers.
+// powerOnly and powerAndBoot are a provider with the capabilities that the BMC at hand can be held
+// to, and a host that answers.
 type (
 	powerOnly struct {
 		providers.Provider
@@ -183,8 +184,8 @@ func TestGapBetweenIPMICommands(t *testing.T) {
 	l.class("no time to wait for the gap", err, providers.Timeout)
 }
 
-// A press that has to wait for the gap comes too late, and the next try finds its turn: executors give a press half a second, and BMCs are read
-// right before.
+// A press that has to wait for the gap comes too late, and the next try finds its turn: executors
+// give a press half a second, and BMCs are read right before.
 func TestAPressAfterTheGapIsDone(t *testing.T) {
 	t.Parallel()
 	l := newIPMILab(t, ipmiSim)
@@ -250,7 +251,8 @@ func TestIPMIInventoryEventsAndCare(t *testing.T) {
 	}
 	l.class("virtual media", l.p.InsertMedia(l.ctx, op("media"), l.m, "http://192.0.2.1/x.iso"), providers.Unsupported)
 	l.ok("reset the BMC", l.p.ResetBMC(l.ctx, op("recover"), l.m))
-	// ipmitool does not wait for the answer to a cold reset: the simulator may take it after ResetBMC has returned.
+	// ipmitool does not wait for the answer to a cold reset: the simulator may take it after
+	// ResetBMC has returned.
 	for end := time.Now().Add(10 * time.Second); len(l.done()) == 0 && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond) // sleep: between two reads of the simulator's log
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 )
 
-// dying is the memory of a leader that dies between a login's answer and its note: what it has noted before is there.
+// dying is the memory of a leader that dies between a login's answer and its note: what it has
+// noted before is there.
 type dying struct{ bmc.Memory }
 
 func (d dying) Remember(ctx context.Context, name string, m bmc.Memo) error {
@@ -21,7 +22,8 @@ func (d dying) Remember(ctx context.Context, name string, m bmc.Memo) error {
 	return d.Memory.Remember(ctx, name, m)
 }
 
-// A leader that is killed after the BMC has made its session, and before the note of it, leaves a session that nobody knows: the next one ends it.
+// A leader that is killed after the BMC has made its session, and before the note of it, leaves a
+// session that nobody knows: the next one ends it.
 func TestSessionWithoutANote(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
@@ -53,7 +55,8 @@ func TestSessionWithoutANote(t *testing.T) {
 	}
 }
 
-// killed is the memory of a leader that dies right after the note of its session: what it sends then does not arrive, what it notes is not kept.
+// killed is the memory of a leader that dies right after the note of its session: what it sends
+// then does not arrive, what it notes is not kept.
 type killed struct {
 	bmc.Memory
 	s    *redfishtest.Service
@@ -76,7 +79,8 @@ func (k *killed) Remember(ctx context.Context, name string, m bmc.Memo) error {
 	return nil
 }
 
-// A session that a leader has left is ended, also when the BMC does not serve the first request for that, or the next leader dies before it sends it.
+// A session that a leader has left is ended, also when the BMC does not serve the first request for
+// that, or the next leader dies before it sends it.
 func TestAFormerSessionIsNotForgotten(t *testing.T) {
 	t.Parallel()
 	idle := func(c *bmc.Config) { redfishOnly(c); c.Idle = 20 * time.Millisecond }
@@ -131,8 +135,8 @@ func TestAFormerSessionIsNotForgotten(t *testing.T) {
 	}
 }
 
-// A peer that could not end its session when its term ended, and leads again, goes on with it, and ends that of the leader in between as well: also
-// the leader after it does, if it is killed.
+// A peer that could not end its session when its term ended, and leads again, goes on with it, and
+// ends that of the leader in between as well: also the leader after it does, if it is killed.
 func TestALeaderAgainWithItsOldSession(t *testing.T) {
 	t.Parallel()
 	for name, dies := range map[string]bool{"it stops": false, "it is killed": true} {

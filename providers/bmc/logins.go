@@ -46,8 +46,9 @@ type Credentials interface {
 const (
 	// maxRefused is how many logins in a row a BMC may refuse: many lock the account at the third.
 	maxRefused = 2
-	// refusedFor is how long an account is left alone then. BMCs lock an account for 30 minutes at most, and refuse logins
-	// also while their account service starts; afterwards one login is tried.
+	// refusedFor is how long an account is left alone then. BMCs lock an account for 30 minutes at
+	// most, and refuse logins also while their account service starts; afterwards one login is
+	// tried.
 	refusedFor = 30 * time.Minute
 )
 
@@ -62,7 +63,8 @@ type logins struct {
 	changed  func(refused int, version string)
 }
 
-// begin waits until a login can be tried: those that are under way may be refused, too. Call end when it is answered, after done.
+// begin waits until a login can be tried: those that are under way may be refused, too. Call end
+// when it is answered, after done.
 func (l *logins) begin(ctx context.Context, a Account) error {
 	for {
 		answered, err := l.enter(a)
@@ -126,8 +128,8 @@ func (l *logins) allowed(a Account) error {
 		l.refused, again.UTC().Format(time.RFC3339))
 }
 
-// recall goes on with the count of an earlier leader. When that was refused is not recorded: the account is left alone from
-// now on, which is longer at worst.
+// recall goes on with the count of an earlier leader. When that was refused is not recorded: the
+// account is left alone from now on, which is longer at worst.
 func (l *logins) recall(refused int, version string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

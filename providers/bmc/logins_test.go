@@ -50,7 +50,8 @@ func TestLoginsUnderWayCount(t *testing.T) {
 	}
 }
 
-// One that is not let in yet goes when its caller does, and one whose BMC was silent leaves its place.
+// One that is not let in yet goes when its caller does, and one whose BMC was silent leaves its
+// place.
 func TestLoginsLeaveTheirPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := Account{User: "admin", Password: "secret"}
@@ -70,8 +71,9 @@ func TestLoginsLeaveTheirPlaces(t *testing.T) {
 	})
 }
 
-// TestLoginsAreTriedAgain: an account that was refused may only have been locked, or the account service of the BMC was
-// starting. One login is tried after refusedFor, by a new leader too, and another one only after as long again.
+// TestLoginsAreTriedAgain: an account that was refused may only have been locked, or the account
+// service of the BMC was starting. One login is tried after refusedFor, by a new leader too, and
+// another one only after as long again.
 func TestLoginsAreTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := Account{User: "admin", Password: "secret"}

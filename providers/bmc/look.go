@@ -7,14 +7,16 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// How often is looked whether a BMC that is driven over IPMI speaks Redfish after all, and how long its service root may take to tell.
+// How often is looked whether a BMC that is driven over IPMI speaks Redfish after all, and how long
+// its service root may take to tell.
 const (
 	lookSoon  = time.Minute      // it has spoken it before
 	lookLater = 10 * time.Minute // nobody has seen that
 	lookTime  = 5 * time.Second
 )
 
-// works notes the driver that answered. IPMI in the place of Redfish is for now: one failure is no reason to tell the next leader that there is no Redfish.
+// works notes the driver that answered. IPMI in the place of Redfish is for now: one failure is no
+// reason to tell the next leader that there is no Redfish.
 func (c *controller) works(p Protocol, looked bool) {
 	c.state.Lock()
 	defer c.state.Unlock()
@@ -27,7 +29,8 @@ func (c *controller) works(p Protocol, looked bool) {
 	}
 }
 
-// hadRedfish reports whether IPMI was chosen for a BMC that has spoken Redfish, with whichever leader. Where IPMI is what is configured nothing was chosen.
+// hadRedfish reports whether IPMI was chosen for a BMC that has spoken Redfish, with whichever
+// leader. Where IPMI is what is configured nothing was chosen.
 func (c *controller) hadRedfish() bool {
 	c.state.Lock()
 	defer c.state.Unlock()
@@ -44,8 +47,9 @@ func (c *controller) lookEvery() time.Duration {
 	return lookLater
 }
 
-// lookDue reports whether to look for Redfish now, and notes that it is done. Effects do not wait for that, nor does who has little time: the looks whether a BMC
-// can be reached have 10 s, and must be able to do it.
+// lookDue reports whether to look for Redfish now, and notes that it is done. Effects do not wait
+// for that, nor does who has little time: the looks whether a BMC can be reached have 10 s, and
+// must be able to do it.
 func (c *controller) lookDue(ctx context.Context, every time.Duration) bool {
 	if _, hurried := providers.NotAfter(ctx); hurried {
 		return false
@@ -62,8 +66,9 @@ func (c *controller) lookDue(ctx context.Context, every time.Duration) bool {
 	return true
 }
 
-// redfishAgain looks now and then whether a BMC that is driven over IPMI answers over Redfish, and goes over to that. A web server that was down or silent when
-// the driver was chosen would else cost the machine its virtual media for good. It leaves time to ask over IPMI.
+// redfishAgain looks now and then whether a BMC that is driven over IPMI answers over Redfish, and
+// goes over to that. A web server that was down or silent when the driver was chosen would else
+// cost the machine its virtual media for good. It leaves time to ask over IPMI.
 func (c *controller) redfishAgain(ctx context.Context, h *redfishHost, every time.Duration) bool {
 	if !c.lookDue(ctx, every) {
 		return false

@@ -14,7 +14,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 )
 
-// autoLab is a BMC that speaks both protocols, and an endpoint that does not say which. asked gives what IPMI was asked for.
+// autoLab is a BMC that speaks both protocols, and an endpoint that does not say which. asked gives
+// what IPMI was asked for.
 func autoLab(t *testing.T) (l *lab, key string, asked func() string) {
 	t.Helper()
 	s := redfishtest.New(redfishtest.Config{})
@@ -54,7 +55,8 @@ func ipmitool(t *testing.T) (path string, asked func() string) {
 
 const iso = "http://192.0.2.1/boot.iso"
 
-// A Redfish service that answers is there, whatever it says: IPMI is not tried, and not what is remembered.
+// A Redfish service that answers is there, whatever it says: IPMI is not tried, and not what is
+// remembered.
 func TestAutoStaysWithRedfishThatAnswers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -85,8 +87,9 @@ func TestAutoStaysWithRedfishThatAnswers(t *testing.T) {
 	}
 }
 
-// IPMI takes over where Redfish is silent, for now: what it cannot do may work later where Redfish was known, and in any case is looked now and then
-// whether Redfish answers. Effects do not wait for that.
+// IPMI takes over where Redfish is silent, for now: what it cannot do may work later where Redfish
+// was known, and in any case is looked now and then whether Redfish answers. Effects do not wait
+// for that.
 func TestIPMIInThePlaceOfRedfishIsForNow(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -125,7 +128,8 @@ func TestIPMIInThePlaceOfRedfishIsForNow(t *testing.T) {
 	}
 }
 
-// A look whether Redfish answers needs no more time than looks have whether a BMC can be reached, and where the web server hangs, IPMI has its part of that.
+// A look whether Redfish answers needs no more time than looks have whether a BMC can be reached,
+// and where the web server hangs, IPMI has its part of that.
 func TestALookInLittleTime(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -166,7 +170,8 @@ func ipmitoolOf(t *testing.T) string {
 	return path
 }
 
-// A new leader asks first the Redfish service that is known, and has time left for IPMI where its web server hangs.
+// A new leader asks first the Redfish service that is known, and has time left for IPMI where its
+// web server hangs.
 func TestIPMIHasItsPartOfLittleTime(t *testing.T) {
 	t.Parallel()
 	l, key, _ := autoLab(t)

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Memo is what is remembered of one BMC. It holds no secret. Whoever keeps it for all peers lets the next leader try the right driver first,
-// go on counting, and end the session that the last one left.
+// Memo is what is remembered of one BMC. It holds no secret. Whoever keeps it for all peers lets
+// the next leader try the right driver first, go on counting, and end the session that the last one
+// left.
 type Memo struct {
 	Driver      Protocol  `json:"driver,omitempty"`       // that worked
 	Session     string    `json:"session,omitempty"`      // path of the Redfish session that is open
@@ -19,7 +20,8 @@ type Memo struct {
 	OpenUntil   time.Time `json:"open_until,omitzero"`    // the circuit breaker lets nothing through before that
 }
 
-// with adds what this process knows itself and could not write down before its term ended: what makes it careful counts.
+// with adds what this process knows itself and could not write down before its term ended: what
+// makes it careful counts.
 func (m Memo) with(own Memo) Memo {
 	if m.Refused == 0 && m.RefusedWith == "" || m.RefusedWith == own.RefusedWith && own.Refused > m.Refused {
 		m.Refused, m.RefusedWith = own.Refused, own.RefusedWith
@@ -33,7 +35,9 @@ func (m Memo) with(own Memo) Memo {
 	return m
 }
 
-// Memory keeps memos by the name of the BMC: its address with the scheme, then # and the secret that it is used by, where a machine names one. It should answer quickly; the context is that of the call.
+// Memory keeps memos by the name of the BMC: its address with the scheme, then # and the secret
+// that it is used by, where a machine names one. It should answer quickly; the context is that of
+// the call.
 type Memory interface {
 	Recall(ctx context.Context, bmc string) (Memo, error)
 	Remember(ctx context.Context, bmc string, m Memo) error

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// operate does one operation on the BMC of a machine. An effect is alone on its BMC; it is refused as late before anything is sent when its time
-// has passed already.
+// operate does one operation on the BMC of a machine. An effect is alone on its BMC; it is refused
+// as late before anything is sent when its time has passed already.
 func (p *Provider) operate(ctx context.Context, m providers.Machine, what string, effect bool, f func(ctx context.Context, c *controller, driver any, by Protocol) error) error {
 	what += " of " + m.GetMachineId()
 	if err := ctx.Err(); err != nil {
@@ -56,7 +56,8 @@ func (p *Provider) operate(ctx context.Context, m providers.Machine, what string
 	return err
 }
 
-// panicking ends the session with a BMC when an operation on it panics: the process ends, and would leave it behind.
+// panicking ends the session with a BMC when an operation on it panics: the process ends, and would
+// leave it behind.
 func (p *Provider) panicking(ctx context.Context, c *controller) {
 	r := recover()
 	if r == nil {

@@ -36,7 +36,8 @@ func TestParseEndpoint(t *testing.T) {
 	}
 }
 
-// The boot flags do not end after a minute, and end in all other ways: what is set for once is for once.
+// The boot flags do not end after a minute, and end in all other ways: what is set for once is for
+// once.
 func TestBootFlagsAreKeptForAWhile(t *testing.T) {
 	t.Parallel()
 	tool, asked := ipmitool(t)
@@ -153,7 +154,8 @@ func TestIPMIErrors(t *testing.T) {
 		"> RAKP 2 HMAC is invalid" + end:                              providers.Auth,
 		"RAKP 2 message indicates an error : unauthorized name" + end: providers.Auth,
 		"RAKP 2 message indicates an error : unauthorized GUID" + end: providers.Auth,
-		// The BMC has no session to spare, or has lost this one: the password has not been looked at.
+		// The BMC has no session to spare, or has lost this one: the password has not been looked
+		// at.
 		"RAKP 2 message indicates an error : insufficient resources for session" + end:        providers.Transient,
 		"RAKP 2 message indicates an error : invalid session ID" + end:                        providers.Transient,
 		"RAKP 2 message indicates an error : inactive session ID" + end:                       providers.Transient,
@@ -171,7 +173,8 @@ func TestIPMIErrors(t *testing.T) {
 	}
 }
 
-// TestKeptBoot: a BMC that does not show the EFI bit has kept the boot device; one that shows another device, or EFI unasked, has not.
+// TestKeptBoot: a BMC that does not show the EFI bit has kept the boot device; one that shows
+// another device, or EFI unasked, has not.
 func TestKeptBoot(t *testing.T) {
 	uefi := providers.BootDevice{Mode: "PXE", UEFI: true}
 	bios := providers.BootDevice{Mode: "PXE"}

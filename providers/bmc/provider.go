@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Provider drives machines through their BMCs. It is safe for concurrent use. Close ends its sessions; Run does so with those that are not used.
+// Provider drives machines through their BMCs. It is safe for concurrent use. Close ends its
+// sessions; Run does so with those that are not used.
 type Provider struct {
 	cfg         Config
 	credentials Credentials
@@ -89,15 +90,15 @@ func (p *Provider) Run(ctx context.Context) error {
 	}
 }
 
-// Release ends all sessions, as a peer does that leads no more. The provider can be used again after it: it recalls then what others have learned
-// meanwhile.
+// Release ends all sessions, as a peer does that leads no more. The provider can be used again
+// after it: it recalls then what others have learned meanwhile.
 func (p *Provider) Release(ctx context.Context) error {
 	p.Recall()
 	return p.release(ctx, false)
 }
 
-// Recall makes the provider go on from what is remembered of each BMC, not from what it knew when it was used last: a peer does so when it
-// begins to lead.
+// Recall makes the provider go on from what is remembered of each BMC, not from what it knew when
+// it was used last: a peer does so when it begins to lead.
 func (p *Provider) Recall() {
 	p.mu.Lock()
 	all := slices.Collect(maps.Values(p.bmcs))
@@ -132,8 +133,9 @@ func (p *Provider) release(ctx context.Context, closing bool) error {
 	return errors.Join(errs...)
 }
 
-// drop forgets a BMC without a session, so that a peer that leads no more keeps nothing of the machines that it has driven. An operation that is
-// under way is refused, and a session that it has opened since is ended.
+// drop forgets a BMC without a session, so that a peer that leads no more keeps nothing of the
+// machines that it has driven. An operation that is under way is refused, and a session that it has
+// opened since is ended.
 func (p *Provider) drop(ctx context.Context, c *controller) error {
 	p.mu.Lock()
 	if p.bmcs[c.key] == c {
@@ -166,7 +168,8 @@ func (p *Provider) each(f func(*controller)) {
 	wg.Wait()
 }
 
-// Settle is how late a press can show: the BMC's own time, and over IPMI that of the program which sends.
+// Settle is how late a press can show: the BMC's own time, and over IPMI that of the program which
+// sends.
 func (p *Provider) Settle(m providers.Machine) time.Duration {
 	d := p.cfg.Settle
 	e, err := parseEndpoint(m.GetSpec().GetBmcEndpoint(), p.cfg.AllowHTTP)

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Quirks is how the BMC of some vendor and model differs from the specification. The zero value is one that does not.
+// Quirks is how the BMC of some vendor and model differs from the specification. The zero value is
+// one that does not.
 type Quirks struct {
 	IPMIGap          time.Duration // least time between two IPMI commands
 	Settle           time.Duration // how long a press may take to show; zero is the configured time
@@ -19,7 +20,8 @@ type Quirks struct {
 	BootFlagsExpire  bool          // the IPMI boot flags are dropped after 60 s unless that is switched off before
 }
 
-// quirkRow is one line of the table. A row fits when manufacturer and model contain its words, whatever their case.
+// quirkRow is one line of the table. A row fits when manufacturer and model contain its words,
+// whatever their case.
 type quirkRow struct {
 	vendor, model string
 	not           string // a model that it does not fit
@@ -59,7 +61,8 @@ func quirksOf(vendor, model string) Quirks {
 	return q
 }
 
-// contains ignores case and blanks: it is Supermicro in one place and Super Micro Computer in another.
+// contains ignores case and blanks: it is Supermicro in one place and Super Micro Computer in
+// another.
 func contains(s, word string) bool {
 	return strings.Contains(strings.ToLower(strings.ReplaceAll(s, " ", "")), strings.ToLower(word))
 }

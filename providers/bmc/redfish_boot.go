@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// How long an ETag and the rest of what a change of the boot device needs is good for, and how often is looked whether the change shows.
+// How long an ETag and the rest of what a change of the boot device needs is good for, and how
+// often is looked whether the change shows.
 const (
 	bootFresh  = 30 * time.Second
 	verifyPoll = 100 * time.Millisecond
@@ -34,8 +35,8 @@ func targetsOf(mode string) []string {
 	return nil
 }
 
-// device is the override in our words. No override is the zero Mode: the machine boots in its own order. A service that shows no
-// mode (Redfish 1.0) knows UEFI only, as far as we can tell.
+// device is the override in our words. No override is the zero Mode: the machine boots in its own
+// order. A service that shows no mode (Redfish 1.0) knows UEFI only, as far as we can tell.
 func (b bootOverride) device() providers.BootDevice {
 	d := providers.BootDevice{UEFI: b.Mode != string(redfish.LegacyBootSourceOverrideMode)}
 	if b.Enabled == string(redfish.DisabledBootSourceOverrideEnabled) || b.Enabled == "" {
@@ -65,8 +66,9 @@ type bootSettings struct {
 	boot       bootOverride
 }
 
-// bootSettingsOf reads the override for the next boot. AMI's BMCs take it at the settings resource only, and show it at the system after the
-// next boot; other makers' settings resources have the boot order alone.
+// bootSettingsOf reads the override for the next boot. AMI's BMCs take it at the settings resource
+// only, and show it at the system after the next boot; other makers' settings resources have the
+// boot order alone.
 func (h *redfishHost) bootSettingsOf(ctx context.Context, s *computerSystem) (*bootSettings, error) {
 	own := &bootSettings{s.ODataID, s.ETag, s.Boot}
 	at := s.Settings.SettingsObject.ID
@@ -109,8 +111,8 @@ func (h *redfishHost) boot(ctx context.Context) (providers.BootDevice, error) {
 	return at.boot.device(), nil
 }
 
-// setBoot reads, changes and reads back. It never leaves out what was asked for: a service that refuses the mode is not asked
-// without it, unless it is in that mode already.
+// setBoot reads, changes and reads back. It never leaves out what was asked for: a service that
+// refuses the mode is not asked without it, unless it is in that mode already.
 func (h *redfishHost) setBoot(ctx context.Context, d providers.BootDevice) error {
 	prepare := providers.Unhurried(ctx)
 	for try := 0; ; try++ {
@@ -209,7 +211,8 @@ func (h *redfishHost) patch(ctx context.Context, system, match string, change ma
 	return h.change(ctx, request{method: http.MethodPatch, path: system, body: map[string]any{"Boot": change}, match: match})
 }
 
-// change sends a PATCH. A service that wants an If-Match where its ETag is not used gets one that any ETag fits.
+// change sends a PATCH. A service that wants an If-Match where its ETag is not used gets one that
+// any ETag fits.
 func (h *redfishHost) change(ctx context.Context, r request) error {
 	a, err := h.c.do(ctx, r)
 	if statusOf(err) == http.StatusPreconditionRequired && r.match == "" {

@@ -78,8 +78,9 @@ func (a *answer) decode(v any) error {
 	return nil
 }
 
-// do sends a request within the session. When the session has expired (401: nothing was done) it sends it again, alone: next to others, it could
-// meet the end of the new session too, on a service that ends them early. An account is refused only when its newest session is.
+// do sends a request within the session. When the session has expired (401: nothing was done) it
+// sends it again, alone: next to others, it could meet the end of the new session too, on a service
+// that ends them early. An account is refused only when its newest session is.
 func (c *redfishClient) do(ctx context.Context, r request) (*answer, error) {
 	c.alone.RLock()
 	a, gone, err := c.try(ctx, r)
@@ -99,7 +100,8 @@ func (c *redfishClient) do(ctx context.Context, r request) (*answer, error) {
 	return nil, refusedAs(gone.account, err)
 }
 
-// try sends a request within the session. A session that the service does not know any more is dropped and returned.
+// try sends a request within the session. A session that the service does not know any more is
+// dropped and returned.
 func (c *redfishClient) try(ctx context.Context, r request) (*answer, *session, error) {
 	s, err := c.open(ctx)
 	if err != nil {
@@ -117,7 +119,8 @@ func (c *redfishClient) try(ctx context.Context, r request) (*answer, *session, 
 	return nil, s, err
 }
 
-// send sends a request, without retries, and reads the answer. It holds one of the BMC's places meanwhile.
+// send sends a request, without retries, and reads the answer. It holds one of the BMC's places
+// meanwhile.
 func (c *redfishClient) send(ctx context.Context, r request) (*answer, error) {
 	leave, err := c.gate.enter(ctx, r.writes())
 	if err != nil {
@@ -172,8 +175,9 @@ func (c *redfishClient) send(ctx context.Context, r request) (*answer, error) {
 	return &answer{status: res.StatusCode, header: res.Header, body: b}, nil
 }
 
-// request makes an HTTP request to our BMC. Paths come from the service, before anybody has logged in even, and what is signed with them
-// must go nowhere else: behind "https://10.0.0.7", a path of "@host/x" or ".host/x" would be another host.
+// request makes an HTTP request to our BMC. Paths come from the service, before anybody has logged
+// in even, and what is signed with them must go nowhere else: behind "https://10.0.0.7", a path of
+// "@host/x" or ".host/x" would be another host.
 func (c *redfishClient) request(ctx context.Context, r request, body io.Reader) (*http.Request, error) {
 	path := r.path
 	if rest, ok := strings.CutPrefix(path, c.base); ok && strings.HasPrefix(rest, "/") {
@@ -243,7 +247,8 @@ func (c *redfishClient) service(ctx context.Context) (*serviceRoot, error) {
 	return root, nil
 }
 
-// readRoot reads it now. Some web servers lead who asks for what they do not have to a page for people.
+// readRoot reads it now. Some web servers lead who asks for what they do not have to a page for
+// people.
 func (c *redfishClient) readRoot(ctx context.Context) (*serviceRoot, error) {
 	a, err := c.send(ctx, request{method: http.MethodGet, path: "/redfish/v1/"})
 	var r *reply

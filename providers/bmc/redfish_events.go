@@ -36,8 +36,9 @@ func (h *redfishHost) events(ctx context.Context) ([]Event, error) {
 	return all, nil
 }
 
-// eventLogs finds the log services that are the event log: those of type SEL, of the system or else of its manager (Dell has it there). A
-// BMC that calls none so has all that the first of the two shows.
+// eventLogs finds the log services that are the event log: those of type SEL, of the system or else
+// of its manager (Dell has it there). A BMC that calls none so has all that the first of the two
+// shows.
 func (h *redfishHost) eventLogs(ctx context.Context) ([]*redfish.LogService, error) {
 	s, err := h.known(ctx, bootFresh)
 	if err != nil {
@@ -83,8 +84,9 @@ func (h *redfishHost) logsBelow(ctx context.Context, collection string) (all, se
 	return all, sel, nil
 }
 
-// clearEvents empties the event log: one log service after the other, where there are several. To find them takes a slow BMC longer than any effect may
-// wait, so each has a confirmation of its own. Once one is empty, another that came too late is not nothing done.
+// clearEvents empties the event log: one log service after the other, where there are several. To
+// find them takes a slow BMC longer than any effect may wait, so each has a confirmation of its
+// own. Once one is empty, another that came too late is not nothing done.
 func (h *redfishHost) clearEvents(ctx context.Context) error {
 	const what = "clear the event log"
 	targets, err := h.clearTargets(providers.Unhurried(ctx))

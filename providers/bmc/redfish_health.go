@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// text is a property that should be text: services answer null, numbers and booleans in places where the schema has none.
+// text is a property that should be text: services answer null, numbers and booleans in places
+// where the schema has none.
 type text string
 
 // UnmarshalJSON takes text, a number or a boolean; all else is empty.
@@ -44,8 +45,9 @@ func (n *number) UnmarshalJSON(b []byte) error {
 // state is the Status of a resource (Resource schema).
 type state struct{ State, Health, HealthRollup text }
 
-// bad returns what is wrong in a word; empty when nothing is known to be. Values that the schema does not have count for nothing: a service was seen that
-// answers Health: Enabled (bb-Ricardo/check_redfish#200).
+// bad returns what is wrong in a word; empty when nothing is known to be. Values that the schema
+// does not have count for nothing: a service was seen that answers Health: Enabled
+// (bb-Ricardo/check_redfish#200).
 func (s state) bad() string {
 	switch {
 	case s.State == "Absent":
@@ -85,7 +87,8 @@ func (p part) called(what string) string {
 	return what + " " + clip(p.id(), 40)
 }
 
-// checkup is one look at the health of a machine: requests go out one after the other, so that others get their turn at the BMC.
+// checkup is one look at the health of a machine: requests go out one after the other, so that
+// others get their turn at the BMC.
 type checkup struct {
 	ctx context.Context
 	c   *redfishClient
@@ -93,7 +96,8 @@ type checkup struct {
 	err error // that ends the look: the BMC does not answer any more
 }
 
-// get reads a resource; what a service does not have, or refuses to show, is noted, and all else that goes wrong ends the look.
+// get reads a resource; what a service does not have, or refuses to show, is noted, and all else
+// that goes wrong ends the look.
 func (k *checkup) get(what, at string, v any) bool {
 	if k.err != nil || at == "" {
 		return false
@@ -132,8 +136,9 @@ func (k *checkup) found(kind providers.Kind, format string, args ...any) {
 	k.h.Problems = append(k.h.Problems, providers.Problem{Kind: kind, Text: fmt.Sprintf(format, args...)})
 }
 
-// health reads what the service says of the machine's parts. A roll-up is trusted where it says that something is wrong and parts can be asked, or where there
-// is nothing better; never where it says that all is well: drives that are about to fail show in none.
+// health reads what the service says of the machine's parts. A roll-up is trusted where it says
+// that something is wrong and parts can be asked, or where there is nothing better; never where it
+// says that all is well: drives that are about to fail show in none.
 func (h *redfishHost) health(ctx context.Context) (providers.Health, error) {
 	s, err := h.read(ctx)
 	if err != nil {
@@ -208,7 +213,8 @@ func (k *checkup) drives(storage string) {
 	}
 }
 
-// chassis reads power supplies, fans and temperatures, by the old resources or by those that replace them.
+// chassis reads power supplies, fans and temperatures, by the old resources or by those that
+// replace them.
 func (k *checkup) chassis(at string) {
 	var c struct{ Power, Thermal, PowerSubsystem, ThermalSubsystem link }
 	if !k.get("the chassis", at, &c) {
@@ -286,7 +292,8 @@ func (k *checkup) fan(p part) {
 // mostSensors bounds how many sensors are asked for their thresholds.
 const mostSensors = 16
 
-// metrics reads the sensors behind the temperatures of a ThermalSubsystem, which has no thresholds itself.
+// metrics reads the sensors behind the temperatures of a ThermalSubsystem, which has no thresholds
+// itself.
 func (k *checkup) metrics(at string) {
 	var m struct {
 		Readings []struct {
@@ -326,8 +333,8 @@ type logEntry struct {
 	EntryCode                            text
 }
 
-// log reads the newest entries of the event log. Of those that are shown as links only a few at each end are read: which end is the new one is for the
-// service to know.
+// log reads the newest entries of the event log. Of those that are shown as links only a few at
+// each end are read: which end is the new one is for the service to know.
 func (k *checkup) log(services string) {
 	var all struct{ Members []link }
 	if services == "" || !k.get("the event log", services, &all) {

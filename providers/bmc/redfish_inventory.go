@@ -12,7 +12,8 @@ import (
 	"github.com/stmcginnis/gofish/redfish"
 )
 
-// inventory reads what is in the machine. A part that cannot be read is named, not left out in silence.
+// inventory reads what is in the machine. A part that cannot be read is named, not left out in
+// silence.
 func (h *redfishHost) inventory(ctx context.Context) (*Inventory, error) {
 	s, err := h.read(ctx)
 	if err != nil {

@@ -37,7 +37,8 @@ func (v *virtualMedia) inserted() string {
 	return strings.TrimSpace(v.Image) // Supermicro adds a blank
 }
 
-// knownSlot returns the slot as it was read a moment ago, or reads it: a change that came too late is then in time the next time.
+// knownSlot returns the slot as it was read a moment ago, or reads it: a change that came too late
+// is then in time the next time.
 func (h *redfishHost) knownSlot(ctx context.Context) (*virtualMedia, error) {
 	h.mu.Lock()
 	v, at := h.media, h.seenAt
@@ -48,7 +49,8 @@ func (h *redfishHost) knownSlot(ctx context.Context) (*virtualMedia, error) {
 	return h.slot(ctx)
 }
 
-// slot reads the slot that an image is put into. The one that is known is kept until another is found: a BMC that starts may show none for a while.
+// slot reads the slot that an image is put into. The one that is known is kept until another is
+// found: a BMC that starts may show none for a while.
 func (h *redfishHost) slot(ctx context.Context) (*virtualMedia, error) {
 	h.mu.Lock()
 	known := h.media
@@ -101,8 +103,10 @@ func (h *redfishHost) findSlot(ctx context.Context) (*virtualMedia, error) {
 	return v, nil
 }
 
-// pickSlot reads slots until one takes a CD or DVD and has an action for it. Without one it takes what is changed by PATCH, and of those the one for images at a
-// URL: Lenovo's XCC shows those for uploaded files first. The choice is the same whatever is in the slots, so that what was put in is found again.
+// pickSlot reads slots until one takes a CD or DVD and has an action for it. Without one it takes
+// what is changed by PATCH, and of those the one for images at a URL: Lenovo's XCC shows those for
+// uploaded files first. The choice is the same whatever is in the slots, so that what was put in is
+// found again.
 func (h *redfishHost) pickSlot(ctx context.Context, all []link) (best *virtualMedia, err error) {
 	for _, m := range all {
 		v, err := h.readSlot(ctx, m.ID)
@@ -165,7 +169,8 @@ func (h *redfishHost) mediaURL(ctx context.Context) (string, error) {
 	return v.inserted(), nil
 }
 
-// insert puts an image into the slot and sees that it is there. A slot that holds something else has to be emptied first.
+// insert puts an image into the slot and sees that it is there. A slot that holds something else
+// has to be emptied first.
 func (h *redfishHost) insert(ctx context.Context, url string) error {
 	if url == "" {
 		return providers.Errorf(providers.Unsupported, "insert virtual media", "the URL is empty")
@@ -191,9 +196,10 @@ func (h *redfishHost) insert(ctx context.Context, url string) error {
 	return h.seeMedia(providers.Unhurried(ctx), url)
 }
 
-// insertBy asks the action for it with the image alone: that it is inserted and write-protected is what the standard has for who does not say, and
-// Supermicro's X11 refuses to be told. Some refuse an image without the one or the other parameter; that is kept, so that a try which came too late for
-// the last of several requests is in time the next time.
+// insertBy asks the action for it with the image alone: that it is inserted and write-protected is
+// what the standard has for who does not say, and Supermicro's X11 refuses to be told. Some refuse
+// an image without the one or the other parameter; that is kept, so that a try which came too late
+// for the last of several requests is in time the next time.
 func (h *redfishHost) insertBy(ctx context.Context, target, url string) error {
 	scheme, _, _ := strings.Cut(url, "://")
 	values := map[string]string{"TransferProtocolType": strings.ToUpper(scheme), "TransferMethod": "Stream"}

@@ -47,7 +47,8 @@ func TestWhatIsToldWithAnImage(t *testing.T) {
 	}
 }
 
-// Each request that puts an image in leaves in time or not at all, and one that has to be made three times at a slow BMC is not late for ever.
+// Each request that puts an image in leaves in time or not at all, and one that has to be made
+// three times at a slow BMC is not late for ever.
 func TestWhatIsToldWithAnImageIsKept(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
@@ -111,7 +112,8 @@ func TestTheSlotForAnImage(t *testing.T) {
 	}
 }
 
-// A slot that is not there any more is looked for under another name, and where there is none, the BMC may be starting.
+// A slot that is not there any more is looked for under another name, and where there is none, the
+// BMC may be starting.
 func TestASlotThatIsGone(t *testing.T) {
 	t.Parallel()
 	slots := []redfishtest.Slot{{ID: "Cd1", Types: []string{"CD"}}}
@@ -148,7 +150,8 @@ func TestASlotThatIsGone(t *testing.T) {
 	}
 }
 
-// TestMediaInAnotherSpelling: a BMC that shows the URL otherwise than it was given has the image all the same.
+// TestMediaInAnotherSpelling: a BMC that shows the URL otherwise than it was given has the image
+// all the same.
 func TestMediaInAnotherSpelling(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	l.s.Set(func(q *redfishtest.Quirks) { q.MediaSpelling = true })

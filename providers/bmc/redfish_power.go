@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// power reads the power state. On its way from one to the other, or paused, it is unknown: look again.
+// power reads the power state. On its way from one to the other, or paused, it is unknown: look
+// again.
 func (h *redfishHost) power(ctx context.Context) (providers.PowerState, error) {
 	s, err := h.read(ctx)
 	if err != nil {
@@ -29,8 +30,8 @@ func (s *computerSystem) state() providers.PowerState {
 	return providers.PowerUnknown
 }
 
-// setPower presses. The values that a service takes for a press and where it takes them are kept: an effect has half a second, and
-// some services take longer for one answer.
+// setPower presses. The values that a service takes for a press and where it takes them are kept:
+// an effect has half a second, and some services take longer for one answer.
 func (h *redfishHost) setPower(ctx context.Context, a providers.PowerAction) error {
 	want := providers.PowerOff
 	if a == providers.ActionOn {

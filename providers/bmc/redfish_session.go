@@ -41,8 +41,9 @@ const loginTime = 20 * time.Second
 
 var errClosed = errors.New("the provider is closed")
 
-// open returns the session, after logging in if there is none. The login goes on when the caller has gone: one that was cut off would leave a
-// session behind that nobody knows. It ends within loginTime.
+// open returns the session, after logging in if there is none. The login goes on when the caller
+// has gone: one that was cut off would leave a session behind that nobody knows. It ends within
+// loginTime.
 func (c *redfishClient) open(ctx context.Context) (*session, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -93,7 +94,8 @@ func (c *redfishClient) forget(ctx context.Context, s *session) {
 	}
 }
 
-// logIn makes a session. A service that has no place left for one is asked to end those that this account has left there.
+// logIn makes a session. A service that has no place left for one is asked to end those that this
+// account has left there.
 func (c *redfishClient) logIn(ctx context.Context) (*session, error) {
 	a, err := c.login.account(ctx)
 	if err != nil {
@@ -140,8 +142,9 @@ func (c *redfishClient) logIn(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// endEarlier ends what earlier logins have left: the session that was recorded, or, where it is not known what came of one, whatever else this account
-// has open. What could not be ended stays recorded until it is, by the next login or with this session.
+// endEarlier ends what earlier logins have left: the session that was recorded, or, where it is not
+// known what came of one, whatever else this account has open. What could not be ended stays
+// recorded until it is, by the next login or with this session.
 func (c *redfishClient) endEarlier(ctx context.Context, s *session, former string, lost bool) {
 	var err error
 	if lost {
@@ -229,8 +232,9 @@ func dialFailed(err error) bool {
 	return errors.As(err, &o) && o.Op == "dial"
 }
 
-// carryOn hears, when a term begins, which session the last leader had, and gives ours if it is another one that is still open: a BMC that did not answer
-// kept it. Then the last leader's is to be ended with ours.
+// carryOn hears, when a term begins, which session the last leader had, and gives ours if it is
+// another one that is still open: a BMC that did not answer kept it. Then the last leader's is to
+// be ended with ours.
 func (c *redfishClient) carryOn(former string) (path string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -247,8 +251,9 @@ func (c *redfishClient) setLost(lost bool) {
 	c.lost = lost
 }
 
-// clear ends the sessions of a user, other than one. The account of a BMC is ours alone. Where there may be no room for a session,
-// sign goes by basic authentication, which every service has (DSP0266 §13.3).
+// clear ends the sessions of a user, other than one. The account of a BMC is ours alone. Where
+// there may be no room for a session, sign goes by basic authentication, which every service has
+// (DSP0266 §13.3).
 func (c *redfishClient) clear(ctx context.Context, sign func(*http.Request), user, except string) error {
 	root, err := c.service(ctx)
 	if err != nil {
@@ -287,7 +292,8 @@ func (c *redfishClient) clear(ctx context.Context, sign func(*http.Request), use
 	return nil
 }
 
-// idle ends the session when it has not been used for a while, after those that earlier logins may have left.
+// idle ends the session when it has not been used for a while, after those that earlier logins may
+// have left.
 func (c *redfishClient) idle(ctx context.Context, after time.Duration) error {
 	c.mu.Lock()
 	s, lost := c.session, c.lost
@@ -309,7 +315,8 @@ func (c *redfishClient) idle(ctx context.Context, after time.Duration) error {
 	return c.end(ctx, s)
 }
 
-// release ends what is open with the BMC, after a login that is under way. A client that is closed opens nothing any more.
+// release ends what is open with the BMC, after a login that is under way. A client that is closed
+// opens nothing any more.
 func (c *redfishClient) release(ctx context.Context, closing bool) error {
 	c.mu.Lock()
 	c.closed = c.closed || closing
@@ -357,7 +364,8 @@ func (c *redfishClient) findLost(ctx context.Context) error {
 	return nil
 }
 
-// end deletes a session. A connection that breaks is tried a second time: a DELETE may be sent twice.
+// end deletes a session. A connection that breaks is tried a second time: a DELETE may be sent
+// twice.
 func (c *redfishClient) end(ctx context.Context, s *session) error {
 	if s == nil || s.basic {
 		return nil
@@ -383,7 +391,8 @@ func (c *redfishClient) end(ctx context.Context, s *session) error {
 	return fmt.Errorf("end session %s: %w", s.path, err)
 }
 
-// mustChange reports whether the service takes the password, and nothing else before it is changed (DSP0266 §13.2.6). It is no refused login: nothing is locked.
+// mustChange reports whether the service takes the password, and nothing else before it is changed
+// (DSP0266 §13.2.6). It is no refused login: nothing is locked.
 func mustChange(err error) bool {
 	var r *reply
 	return errors.As(err, &r) && r.has("PasswordChangeRequired")

@@ -108,7 +108,8 @@ func (h *redfishHost) read(ctx context.Context) (*computerSystem, error) {
 	}
 }
 
-// another reports whether what is read is not the machine: a sled that was put where the machine was must not get its presses.
+// another reports whether what is read is not the machine: a sled that was put where the machine
+// was must not get its presses.
 func (h *redfishHost) another(s *computerSystem) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -161,7 +162,8 @@ func (h *redfishHost) stale() {
 	h.readAt = time.Time{}
 }
 
-// path finds the system: the one that the endpoint names, else the only one, else the one with the machine's serial number.
+// path finds the system: the one that the endpoint names, else the only one, else the one with the
+// machine's serial number.
 func (h *redfishHost) path(ctx context.Context) (string, error) {
 	h.mu.Lock()
 	s := h.found
@@ -209,7 +211,8 @@ func (h *redfishHost) path(ctx context.Context) (string, error) {
 	return "", providers.Errorf(providers.Unsupported, "pick a system of the BMC", "it has %s: name one in bmc_endpoint, like https://…/redfish/v1/Systems/%s", strings.Join(ids, ", "), ids[0])
 }
 
-// resetTypes returns what a Reset takes: its allowable values, or those of its ActionInfo; empty when the service does not say.
+// resetTypes returns what a Reset takes: its allowable values, or those of its ActionInfo; empty
+// when the service does not say.
 func (h *redfishHost) resetTypes(ctx context.Context, r resetAction) ([]string, error) {
 	if len(r.Types) > 0 || r.Info == "" {
 		return r.Types, nil
@@ -243,7 +246,8 @@ func (h *redfishHost) resetTypes(ctx context.Context, r resetAction) ([]string, 
 	return types, nil
 }
 
-// pick returns the first of the wanted values that is allowed. A service that names none is asked for the first.
+// pick returns the first of the wanted values that is allowed. A service that names none is asked
+// for the first.
 func pick(what string, allowed []string, wanted ...string) (string, error) {
 	if len(allowed) == 0 {
 		return wanted[0], nil
@@ -269,8 +273,9 @@ func (h *redfishHost) post(ctx context.Context, target string, body any) error {
 	return err
 }
 
-// manager returns the path of the manager of the system: the BMC itself. Where nothing of the system is answered, which is when a BMC is to be restarted, it is the
-// only one that the service has.
+// manager returns the path of the manager of the system: the BMC itself. Where nothing of the
+// system is answered, which is when a BMC is to be restarted, it is the only one that the service
+// has.
 func (h *redfishHost) manager(ctx context.Context) (string, error) {
 	s, unread := h.known(ctx, time.Hour)
 	switch {

@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// follow remembers the task of a change that was accepted and is done in the background (202, DSP0266 §12.2).
+// follow remembers the task of a change that was accepted and is done in the background (202,
+// DSP0266 §12.2).
 func (h *redfishHost) follow(a *answer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -18,8 +19,9 @@ func (h *redfishHost) follow(a *answer) {
 	}
 }
 
-// failedTask returns the error that the task of the last change ended with, so that a wait for the change need not take its whole time. It
-// returns nil while the task runs, when it has succeeded, and when there is none or the service does not show it.
+// failedTask returns the error that the task of the last change ended with, so that a wait for the
+// change need not take its whole time. It returns nil while the task runs, when it has succeeded,
+// and when there is none or the service does not show it.
 func (h *redfishHost) failedTask(ctx context.Context, what string) error {
 	h.mu.Lock()
 	monitor := h.task

@@ -10,7 +10,8 @@ import (
 	"github.com/stmcginnis/gofish/common"
 )
 
-// view lets gofish read resources through our client, within the context of one operation. It cannot change anything.
+// view lets gofish read resources through our client, within the context of one operation. It
+// cannot change anything.
 type view struct {
 	ctx context.Context
 	c   *redfishClient

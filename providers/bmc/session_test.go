@@ -20,8 +20,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 )
 
-// 1,000 operations, in parallel, with answers that are lost, callers that go away, logins whose answer nobody hears, sessions that expire
-// and a BMC that resets: one session at a time, and none at the end.
+// 1,000 operations, in parallel, with answers that are lost, callers that go away, logins whose
+// answer nobody hears, sessions that expire and a BMC that resets: one session at a time, and none
+// at the end.
 func TestNoSessionIsLeft(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, redfishtest.Config{ResetTime: 20 * time.Millisecond}, func(c *bmc.Config) {
@@ -29,7 +30,8 @@ func TestNoSessionIsLeft(t *testing.T) {
 	})
 	l.s.Set(func(q *redfishtest.Quirks) { q.SessionLimit = 8 })
 	most := 0
-	// Callers that go away look like silence: the BMC is left alone for moments, in which nothing is served.
+	// Callers that go away look like silence: the BMC is left alone for moments, in which nothing
+	// is served.
 	for batch, end := 0, time.Now().Add(3*time.Minute); batch < 20 || l.s.Served() < 1000 && time.Now().Before(end); batch++ {
 		l.s.Set(func(q *redfishtest.Quirks) {
 			q.Drop, q.DropLogins, q.ExpireSession, q.Latency = 0, 0, false, 0
@@ -80,7 +82,8 @@ func TestNoSessionIsLeft(t *testing.T) {
 	}
 }
 
-// A service that ends each session with its next request: requests next to each other use up each other's sessions, and all get their answers.
+// A service that ends each session with its next request: requests next to each other use up each
+// other's sessions, and all get their answers.
 func TestSessionsThatEndEarly(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
@@ -148,7 +151,8 @@ func TestAPanicEndsTheSession(t *testing.T) {
 	}
 }
 
-// panicking is a context that panics once, when somebody reads a value that is not there, as http.Client does right before it sends.
+// panicking is a context that panics once, when somebody reads a value that is not there, as
+// http.Client does right before it sends.
 type panicking struct {
 	context.Context
 	once atomic.Bool
@@ -178,7 +182,8 @@ func TestTheNextLeaderEndsTheSessionOfTheLast(t *testing.T) {
 	}
 }
 
-// A peer that leads again goes on from what the leader in between has left, not from what it knew itself.
+// A peer that leads again goes on from what the leader in between has left, not from what it knew
+// itself.
 func TestALeaderAgainKnowsWhatHappenedInBetween(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	l.power(providers.PowerOn)
@@ -288,7 +293,8 @@ func TestTwoRefusedLoginsAreEnough(t *testing.T) {
 	}
 }
 
-// TestPasswordToChange: a BMC that wants a new password first says so, and the account does not count as refused.
+// TestPasswordToChange: a BMC that wants a new password first says so, and the account does not
+// count as refused.
 func TestPasswordToChange(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	l.s.Set(func(q *redfishtest.Quirks) { q.NewPassword = true })

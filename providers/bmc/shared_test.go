@@ -21,8 +21,9 @@ func (a byRef) Account(_ context.Context, m providers.Machine) (bmc.Account, err
 	return is, nil
 }
 
-// Machines at one address that name different accounts do not share what those have opened, and what is refused to one is not refused to the other. The
-// BMC is one all the same: one writer at a time.
+// Machines at one address that name different accounts do not share what those have opened, and
+// what is refused to one is not refused to the other. The BMC is one all the same: one writer at a
+// time.
 func TestASessionServesNobodyElse(t *testing.T) {
 	for name, protocol := range map[string]bmc.Protocol{"redfish": bmc.Redfish, "auto": bmc.Auto} {
 		t.Run(name, func(t *testing.T) {

@@ -11,8 +11,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 )
 
-// No effect is late for ever at a BMC that takes 300 ms for an answer, though it has to be found, logged in to and read before: executors give an effect half a
-// second, again and again. Each is done once.
+// No effect is late for ever at a BMC that takes 300 ms for an answer, though it has to be found,
+// logged in to and read before: executors give an effect half a second, again and again. Each is
+// done once.
 func TestEffectsAtASlowBMC(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -22,8 +22,9 @@ func (l *lab) look() providers.Facts {
 	return f
 }
 
-// A BMC that takes connections and has not answered for long is to be restarted, where the configuration allows that: after the breaker has opened twice, and not within an
-// hour of the last restart, whoever leads then.
+// A BMC that takes connections and has not answered for long is to be restarted, where the
+// configuration allows that: after the breaker has opened twice, and not within an hour of the last
+// restart, whoever leads then.
 func TestWhenABMCIsStuck(t *testing.T) {
 	t.Parallel()
 	auto := func(c *bmc.Config) {
@@ -53,7 +54,8 @@ func TestWhenABMCIsStuck(t *testing.T) {
 	}
 }
 
-// It is not stuck without the configuration, nor when nobody can connect to it: a network that has failed looks like many broken BMCs.
+// It is not stuck without the configuration, nor when nobody can connect to it: a network that has
+// failed looks like many broken BMCs.
 func TestWhenABMCIsNotStuck(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -86,7 +88,8 @@ func TestWhenABMCIsNotStuck(t *testing.T) {
 	}
 }
 
-// A leader that has never read the machine restarts a BMC that answers for itself alone: what the machine would tell of its BMC the service tells too.
+// A leader that has never read the machine restarts a BMC that answers for itself alone: what the
+// machine would tell of its BMC the service tells too.
 func TestABMCThatAnswersForItselfAloneIsRestarted(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, func(c *bmc.Config) { c.Protocol, c.RequestTime = bmc.Redfish, 200*time.Millisecond })
 	l.s.Set(func(q *redfishtest.Quirks) { q.HangSystems = true })

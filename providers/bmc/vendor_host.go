@@ -17,9 +17,11 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/vendor"
 )
 
-// vendorHost is one machine behind a driver of bmclib. Such a driver may ignore its context, log in with every call, drop what it cannot do, and report
-// success for what did not happen: so each call has a connection of its own, which is closed; no call begins before the one before it has
-// returned; an effect is checked to be in time right before the driver is asked; and what can be read back is.
+// vendorHost is one machine behind a driver of bmclib. Such a driver may ignore its context, log in
+// with every call, drop what it cannot do, and report success for what did not happen: so each call
+// has a connection of its own, which is closed; no call begins before the one before it has
+// returned; an effect is checked to be in time right before the driver is asked; and what can be
+// read back is.
 type vendorHost struct {
 	driver  Protocol
 	cfg     vendor.Config // without an account
@@ -47,8 +49,9 @@ func (c *controller) vendorOf(p Protocol, e endpoint) *vendorHost {
 	return h
 }
 
-// call opens a connection, asks the driver, and closes the connection. A driver that does not return in time keeps the session: the next call waits for it,
-// as two of them at once could do what neither was asked for.
+// call opens a connection, asks the driver, and closes the connection. A driver that does not
+// return in time keeps the session: the next call waits for it, as two of them at once could do
+// what neither was asked for.
 func (h *vendorHost) call(ctx context.Context, what string, effect bool, f func(context.Context, vendor.Driver) error) error {
 	what = string(h.driver) + " " + what
 	leave, err := h.gate.enter(ctx, effect)
@@ -118,8 +121,8 @@ func (h *vendorHost) answer(ctx context.Context, what string, effect bool, f fun
 	return h.vendorError(timed, what, f(timed, d))
 }
 
-// vendorError puts an error of a driver into a class, if it has a class of its own. Only a refused login counts as one: a driver that says "failed to log in"
-// says it of a BMC that is away, too.
+// vendorError puts an error of a driver into a class, if it has a class of its own. Only a refused
+// login counts as one: a driver that says "failed to log in" says it of a BMC that is away, too.
 func (h *vendorHost) vendorError(ctx context.Context, what string, err error) error {
 	var status *common.Error
 	switch {
@@ -147,7 +150,8 @@ func (h *vendorHost) power(ctx context.Context) (is providers.PowerState, err er
 	return is, err
 }
 
-// vendorPower reads a power state in the words of any driver: "on", "On", "Chassis Power is on\n". What is on its way is unknown.
+// vendorPower reads a power state in the words of any driver: "on", "On", "Chassis Power is on\n".
+// What is on its way is unknown.
 func vendorPower(said string) providers.PowerState {
 	words := strings.Fields(strings.ToLower(said))
 	if len(words) == 0 {
@@ -185,7 +189,8 @@ func (h *vendorHost) booting() {
 	}
 }
 
-// boot returns what was accepted last: these drivers cannot read the boot device. The next leader knows of none, and sets it again.
+// boot returns what was accepted last: these drivers cannot read the boot device. The next leader
+// knows of none, and sets it again.
 func (h *vendorHost) boot(ctx context.Context) (providers.BootDevice, error) {
 	if _, err := h.power(ctx); err != nil { // so that a BMC that does not answer is not taken for one that does
 		return providers.BootDevice{}, err

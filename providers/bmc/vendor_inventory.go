@@ -6,7 +6,8 @@ import (
 	"github.com/bmc-toolbox/common"
 )
 
-// vendorInventory words an inventory of bmclib as ours. What its drivers could not read they leave out without saying so.
+// vendorInventory words an inventory of bmclib as ours. What its drivers could not read they leave
+// out without saying so.
 func vendorInventory(d *common.Device) *Inventory {
 	v := &Inventory{Manufacturer: d.Vendor, Model: d.Model, Serial: d.Serial, Missing: []string{"what the driver of bmclib does not show: it does not say what it could not read"}}
 	if d.BIOS != nil {
@@ -40,7 +41,8 @@ func installedFirmware(f *common.Firmware) string {
 	return f.Installed
 }
 
-// wellStatus reports whether a part is well. One whose state is not shown is not known to be broken.
+// wellStatus reports whether a part is well. One whose state is not shown is not known to be
+// broken.
 func wellStatus(s *common.Status) bool {
 	return s == nil || s.Health == "" || strings.EqualFold(s.Health, "ok")
 }

@@ -22,7 +22,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/providertest"
 )
 
-// rpcService is an in-house BMC service that speaks bmclib's RPC over HTTP: one machine, called rack7-u12. It takes requests that are signed with its key.
+// rpcService is an in-house BMC service that speaks bmclib's RPC over HTTP: one machine, called
+// rack7-u12. It takes requests that are signed with its key.
 type rpcService struct {
 	t   *testing.T
 	key string
@@ -175,7 +176,8 @@ func TestConformanceOverBmclibIpmitool(t *testing.T) {
 	})
 }
 
-// TestBmclibEffects: an effect is sent once, signed, in the service's words, and not at all when its time has passed or the key is wrong.
+// TestBmclibEffects: an effect is sent once, signed, in the service's words, and not at all when
+// its time has passed or the key is wrong.
 func TestBmclibEffects(t *testing.T) {
 	t.Parallel()
 	l := newRPCLab(t)
@@ -214,7 +216,8 @@ func TestBmclibSilence(t *testing.T) {
 	})
 }
 
-// TestBmclibInventory: firmware versions are taken over, and the inventory never counts as complete.
+// TestBmclibInventory: firmware versions are taken over, and the inventory never counts as
+// complete.
 func TestBmclibInventory(t *testing.T) {
 	t.Parallel()
 	d := common.NewDevice()
@@ -239,7 +242,8 @@ func TestBmclibInventory(t *testing.T) {
 	}
 }
 
-// TestBmclibEndpoints: which driver a machine has, by its address and its label. None is probed for.
+// TestBmclibEndpoints: which driver a machine has, by its address and its label. None is probed
+// for.
 func TestBmclibEndpoints(t *testing.T) {
 	t.Parallel()
 	l := newRPCLab(t)

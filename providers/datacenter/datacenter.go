@@ -1,6 +1,7 @@
-// Package datacenter is the provider of machines that stand in racks of ours: a BMC for power, boot device and media, and SSH for the host
-// (docs/operating.md). It owns no connection and no rule of its own: it hands each capability to the half that has it, and puts what
-// both have seen of a machine together.
+// Package datacenter is the provider of machines that stand in racks of ours: a BMC for power, boot
+// device and media, and SSH for the host (docs/operating.md). It owns no connection and no rule of
+// its own: it hands each capability to the half that has it, and puts what both have seen of a
+// machine together.
 package datacenter
 
 import (
@@ -72,7 +73,8 @@ type Provider struct {
 	bmc, host providers.Inspector
 }
 
-// New makes a provider of two halves. The BMC's says how late its effects show: a host refuses what comes late by itself.
+// New makes a provider of two halves. The BMC's says how late its effects show: a host refuses what
+// comes late by itself.
 func New(bmc BMC, care Care, console providers.Console, settle providers.Settler, host Host, joiner Joiner, installer Installer) *Provider {
 	return &Provider{PowerController: bmc, BootController: bmc, MediaController: bmc, RemoteExecutor: host, NetConfigurator: host, HostOnly: host, Joiner: joiner, Installer: installer, Care: care, Console: console, Settler: settle, bmc: bmc, host: host}
 }
@@ -83,8 +85,9 @@ func (p *Provider) Kind() string { return "datacenter" }
 // HasBMC reports whether a machine has a BMC.
 func (p *Provider) HasBMC(m providers.Machine) bool { return m.GetSpec().GetBmcEndpoint() != "" }
 
-// Inspect looks at the BMC and at the host at the same time. A half that a machine has no endpoint of is not asked. What one half has
-// seen is told also when the other one has failed to look; it is an error when neither could.
+// Inspect looks at the BMC and at the host at the same time. A half that a machine has no endpoint
+// of is not asked. What one half has seen is told also when the other one has failed to look; it is
+// an error when neither could.
 func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
 	var g errgroup.Group
 	bmc := providers.Facts{BMCReason: "NoBMC", BMCUnknown: true, ReachableUnknown: true}

@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Faults say what goes wrong with a machine. Operations are named as in Operations; "*" is all of them.
+// Faults say what goes wrong with a machine. Operations are named as in Operations; "*" is all of
+// them.
 type Faults struct {
 	Latency   Duration `json:"latency"`    // before anything is done; an effect then happens even if its caller has gone away
 	Fail      float64  `json:"fail"`       // probability that an effect is answered with an error and does not happen
@@ -22,8 +23,9 @@ type Faults struct {
 	Flap      Duration `json:"flap"`       // host and BMC answer for that long, then not for that long, and so on
 	Auth      bool     `json:"auth"`       // the BMC refuses our credentials
 	Gone      bool     `json:"gone"`       // neither machine nor BMC exist any more
-	// Broken are parts of the hardware that have failed, by the kind of the problem (providers.Kind), e.g. DiskFailed: disk 2 failed. It strikes
-	// every look at the health, whatever only_first says.
+	// Broken are parts of the hardware that have failed, by the kind of the problem
+	// (providers.Kind), e.g. DiskFailed: disk 2 failed. It strikes every look at the health,
+	// whatever only_first says.
 	Broken    map[providers.Kind]string `json:"broken,omitempty"`
 	OnlyFirst int                       `json:"only_first"` // faults strike the first N calls of an operation only; 0 is all. Counted since the faults were set
 }

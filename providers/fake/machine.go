@@ -129,8 +129,9 @@ func (m *machine) run(o operation, s strike, r request) (any, error) {
 	defer m.mu.Unlock()
 	now := m.fleet.config.Now()
 	m.advance(now)
-	// One step with the effect, under the lock: who looks at the machine after the not-after time sees all that there will ever
-	// be of it. How long the hardware takes to act is not the sender's fault.
+	// One step with the effect, under the lock: who looks at the machine after the not-after time
+	// sees all that there will ever be of it. How long the hardware takes to act is not the
+	// sender's fault.
 	if err := m.tooLate(o, r, now.Add(-s.latency)); err != nil {
 		return nil, err
 	}

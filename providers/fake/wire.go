@@ -34,8 +34,8 @@ type failure struct {
 // settleHeader tells a remote provider how late effects can show, as a Go duration.
 const settleHeader = "Holdfast-Fake-Settle"
 
-// notAfterHeader tells the fleet until when an effect may be done, by the wall clock (RFC 3339), and epochHeader for which
-// leader. Their clocks have to agree: to far less than half a second.
+// notAfterHeader tells the fleet until when an effect may be done, by the wall clock (RFC 3339),
+// and epochHeader for which leader. Their clocks have to agree: to far less than half a second.
 const (
 	notAfterHeader = "Holdfast-Not-After"
 	epochHeader    = "Holdfast-Epoch"

@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// bound makes the kernel give up what the other side has not acknowledged within DeliverTime, even when the process is
-// stopped or has ended: a packet that was lost must not be sent again when the next leader has acted. It is best effort: where it
-// fails the connection is as good as any other.
+// bound makes the kernel give up what the other side has not acknowledged within DeliverTime, even
+// when the process is stopped or has ended: a packet that was lost must not be sent again when the
+// next leader has acted. It is best effort: where it fails the connection is as good as any other.
 func bound(c net.Conn) {
 	t, ok := c.(*net.TCPConn)
 	if !ok {

@@ -1,8 +1,8 @@
-// Package guard lets effects leave over HTTP in time or not at all: it checks the not-after time of a request's context
-// in the last line before the system call that sends it.
+// Package guard lets effects leave over HTTP in time or not at all: it checks the not-after time of
+// a request's context in the last line before the system call that sends it.
 //
-// It owns that check, and how long the kernel goes on trying to deliver what has left. It must not know what a request means, and
-// it never sends one again.
+// It owns that check, and how long the kernel goes on trying to deliver what has left. It must not
+// know what a request means, and it never sends one again.
 package guard
 
 import (
@@ -15,8 +15,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Transport returns a RoundTripper like t that sends nothing of a request once the not-after time of its context has passed: the error
-// is then of class Late. It speaks HTTP/1.1, where a connection has one request at a time. A DialTLSContext of t is not used.
+// Transport returns a RoundTripper like t that sends nothing of a request once the not-after time
+// of its context has passed: the error is then of class Late. It speaks HTTP/1.1, where a
+// connection has one request at a time. A DialTLSContext of t is not used.
 func Transport(t *http.Transport) http.RoundTripper {
 	t = t.Clone()
 	dial := t.DialContext
@@ -91,7 +92,8 @@ type conn struct {
 	check atomic.Pointer[func() error] // of the request that has the connection
 }
 
-// Write sends b, unless the check says no. A request that was cut short by it is none: a server does not act on it.
+// Write sends b, unless the check says no. A request that was cut short by it is none: a server
+// does not act on it.
 func (c *conn) Write(b []byte) (int, error) {
 	if check := c.check.Load(); check != nil && *check != nil {
 		if err := (*check)(); err != nil {

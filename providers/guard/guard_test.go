@@ -15,7 +15,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/guard"
 )
 
-// slowly waits until a time and then reads: the request has its connection by then, and is written after that.
+// slowly waits until a time and then reads: the request has its connection by then, and is written
+// after that.
 type slowly struct {
 	until time.Time
 	io.Reader

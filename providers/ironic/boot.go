@@ -46,7 +46,8 @@ func (p *Provider) uefi(n *node) bool {
 	return uefi || !known && !p.cfg.BIOS
 }
 
-// SetBootDevice sets the device and reads it back. How a node boots, UEFI or BIOS, is a property of it in Ironic that is not changed here.
+// SetBootDevice sets the device and reads it back. How a node boots, UEFI or BIOS, is a property of
+// it in Ironic that is not changed here.
 func (p *Provider) SetBootDevice(ctx context.Context, _ providers.Op, m providers.Machine, d providers.BootDevice) error {
 	name, ok := devices()[d.Mode]
 	if !ok {

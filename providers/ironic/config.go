@@ -190,7 +190,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// image returns what instance_info has to say of an image that a plan names: one of the configuration, or else a URL.
+// image returns what instance_info has to say of an image that a plan names: one of the
+// configuration, or else a URL.
 func (c Config) image(name string) (Image, error) {
 	if i, ok := c.Images[name]; ok {
 		return i, nil

@@ -20,7 +20,8 @@ import (
 // e2eVariable switches the tests on that run against Debian's Ironic: make e2e-ironic.
 const e2eVariable = "E2E_IRONIC"
 
-// debian is an Ironic of Debian's packages: API and conductor as processes, SQLite, no authentication, and the driver for hardware that does not exist.
+// debian is an Ironic of Debian's packages: API and conductor as processes, SQLite, no
+// authentication, and the driver for hardware that does not exist.
 type debian struct {
 	*ironiclab.Lab
 	dir  string

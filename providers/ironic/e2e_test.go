@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/providertest"
 )
 
-// withoutBoot is a provider without what fake-hardware cannot do: it boots from PXE, once, whatever it is told.
+// withoutBoot is a provider without what fake-hardware cannot do: it boots from PXE, once, whatever
+// it is told.
 type withoutBoot struct {
 	providers.Inspector
 	providers.PowerController
@@ -65,7 +66,8 @@ func TestDebian(t *testing.T) {
 		}
 	})
 	t.Run("Lock", func(t *testing.T) {
-		// The power takes a second, and Ironic's API waits for some before it says that a node is locked.
+		// The power takes a second, and Ironic's API waits for some before it says that a node is
+		// locked.
 		name := d.node(t, "manage")
 		p, m := leader(t), machine(name, "")
 		for _, a := range []providers.PowerAction{providers.ActionHardOff, providers.ActionOn, providers.ActionHardOff} {
@@ -91,7 +93,8 @@ func TestDebian(t *testing.T) {
 	t.Run("Install", func(t *testing.T) { installs(t, d, leader) })
 }
 
-// installs goes from several states to an installed or wiped node, with a new provider after each effect, as a new leader has it.
+// installs goes from several states to an installed or wiped node, with a new provider after each
+// effect, as a new leader has it.
 func installs(t *testing.T, d *debian, leader func(t *testing.T) *ironic.Provider) {
 	for name, tt := range map[string]struct {
 		from []string

@@ -30,7 +30,8 @@ func (r *reply) Error() string {
 	return s
 }
 
-// replyOf takes the answer out of gophercloud's error, which has the whole body and the address in it.
+// replyOf takes the answer out of gophercloud's error, which has the whole body and the address in
+// it.
 func replyOf(err error) *reply {
 	var r *reply
 	if errors.As(err, &r) {
@@ -43,8 +44,8 @@ func replyOf(err error) *reply {
 	return &reply{Status: u.Actual, Text: faultOf(u.Body)}
 }
 
-// faultOf reads the text of an error: {"error_message": {"faultstring": …}}, where older versions have the inner object as text in JSON, and the
-// router says description.
+// faultOf reads the text of an error: {"error_message": {"faultstring": …}}, where older versions
+// have the inner object as text in JSON, and the router says description.
 func faultOf(body []byte) string {
 	var outer struct {
 		Message json.RawMessage `json:"error_message"`
@@ -88,7 +89,8 @@ func status(err error) int {
 	return 0
 }
 
-// locked reports whether Ironic refused because the node is locked, which means that it has done nothing.
+// locked reports whether Ironic refused because the node is locked, which means that it has done
+// nothing.
 func locked(err error) bool {
 	r := replyOf(err)
 	return r != nil && r.Status == http.StatusConflict && strings.Contains(r.Text, "is locked")
@@ -158,7 +160,8 @@ func classify(op string, err error, effect bool) error {
 	return providers.Errorf(class, op, "%w", err)
 }
 
-// blame classes what Ironic says of something that failed after it was accepted. Auth is only what is one for sure: sushy's and keystone's own words.
+// blame classes what Ironic says of something that failed after it was accepted. Auth is only what
+// is one for sure: sushy's and keystone's own words.
 func blame(op, what string) error {
 	class := providers.Failed
 	switch {

@@ -20,8 +20,9 @@ const (
 	advance due = "advance" // to the next one on the record
 )
 
-// clockTick is how long a node has to be in a state before it is asked to go round and come back to it: some databases keep whole seconds, and
-// two changes in one second would look like one that was not made.
+// clockTick is how long a node has to be in a state before it is asked to go round and come back to
+// it: some databases keep whole seconds, and two changes in one second would look like one that was
+// not made.
 const clockTick = 2 * time.Second
 
 // judge tells from a node alone how far the install on its record is, and what is due.
@@ -95,8 +96,8 @@ func (p *Provider) InstallStatus(ctx context.Context, m providers.Machine, token
 	return st, err
 }
 
-// StartInstall does what is due: at first it writes on the node what is to be done, then it asks Ironic for one change after the other. What is under way
-// or done is left alone.
+// StartInstall does what is due: at first it writes on the node what is to be done, then it asks
+// Ironic for one change after the other. What is under way or done is left alone.
 func (p *Provider) StartInstall(ctx context.Context, op providers.Op, m providers.Machine, spec providers.InstallSpec) error {
 	what := "install " + m.GetMachineId()
 	if spec.Image == "" && !spec.Wipe {

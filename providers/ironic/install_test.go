@@ -15,7 +15,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/ironic/ironictest"
 )
 
-// install does what the executor does, with a provider of its own for each effect: each is a new leader. It gives what was asked of Ironic.
+// install does what the executor does, with a provider of its own for each effect: each is a new
+// leader. It gives what was asked of Ironic.
 func install(t *testing.T, s *ironictest.Server, m providers.Machine, op providers.Op, spec providers.InstallSpec, config func(*ironic.Config)) (st providers.InstallStatus, asked []string) {
 	t.Helper()
 	leader := func() *ironic.Provider {
@@ -58,7 +59,8 @@ func inTime(t *testing.T) context.Context {
 	return providers.WithNotAfter(t.Context(), time.Now().Add(time.Minute))
 }
 
-// TestInstall goes from each state that a node can be in, with another leader after each effect: each change is asked for once.
+// TestInstall goes from each state that a node can be in, with another leader after each effect:
+// each change is asked for once.
 func TestInstall(t *testing.T) {
 	t.Parallel()
 	image, wiped, both := providers.InstallSpec{Image: "default"}, providers.InstallSpec{Wipe: true}, providers.InstallSpec{Image: "default", Wipe: true}

@@ -15,8 +15,8 @@ import (
 
 var _ providers.InventoryReader = (*Provider)(nil)
 
-// Inventory returns what Ironic found when it last inspected the node, and its traits. Of a node that was never inspected there are the properties that somebody
-// wrote on it; Missing says so.
+// Inventory returns what Ironic found when it last inspected the node, and its traits. Of a node
+// that was never inspected there are the properties that somebody wrote on it; Missing says so.
 func (p *Provider) Inventory(ctx context.Context, m providers.Machine) (v *providers.Inventory, err error) {
 	err = p.call(ctx, m, "read the inventory", false, func(ctx context.Context, s *session, id string) error {
 		n, err := p.read(ctx, s, id)

@@ -17,7 +17,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Login is how to log in: a user with a password, or an application credential. Version changes with the values.
+// Login is how to log in: a user with a password, or an application credential. Version changes
+// with the values.
 type Login struct {
 	Username  string
 	Password  string
@@ -123,7 +124,8 @@ func (d *door) client(ctx context.Context, l Login) (c *gophercloud.ServiceClien
 	return c, nil
 }
 
-// keystone gets a token. gophercloud must not get another one by itself: it would do so in the middle of an effect, and count no refusals.
+// keystone gets a token. gophercloud must not get another one by itself: it would do so in the
+// middle of an effect, and count no refusals.
 func (d *door) keystone(ctx context.Context, l Login) (*gophercloud.ServiceClient, error) {
 	pc, err := openstack.NewClient(d.cfg.AuthURL)
 	if err != nil {
@@ -203,7 +205,8 @@ func (d *door) welcome(s *session) {
 	}
 }
 
-// rejected handles a 401: a session that was good has expired, one that is new was refused. It says whether to log in once more.
+// rejected handles a 401: a session that was good has expired, one that is new was refused. It says
+// whether to log in once more.
 func (d *door) rejected(s *session) (again bool, err error) {
 	d.leave(s)
 	d.mu.Lock()

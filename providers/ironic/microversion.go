@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// The microversions that are spoken (Ironic's REST API version history). The least has all that is relied on: config drives as JSON.
+// The microversions that are spoken (Ironic's REST API version history). The least has all that is
+// relied on: config drives as JSON.
 const (
 	leastVersion  = 56 // 1.56, Train (2019)
 	bootVersion   = 75 // the boot mode of a node
@@ -21,7 +22,8 @@ const (
 	newestVersion = 81 // what this package was written for
 )
 
-// negotiate asks which microversions there are, and takes the newest that both sides know. That needs no login.
+// negotiate asks which microversions there are, and takes the newest that both sides know. That
+// needs no login.
 func negotiate(ctx context.Context, c *gophercloud.ServiceClient) error {
 	const op = "ask Ironic for its versions"
 	root := *c

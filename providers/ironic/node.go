@@ -27,7 +27,8 @@ func nodeOf(m providers.Machine) (string, error) {
 			return "", errors.New("bmc_endpoint is not that of an Ironic node: want ironic://NAME or ironic://UUID, or none when the node is called like the machine")
 		}
 	}
-	// Names are those of hosts (RFC 3986 unreserved characters): anything else could lead to another resource.
+	// Names are those of hosts (RFC 3986 unreserved characters): anything else could lead to
+	// another resource.
 	if id == "" || id == "." || id == ".." || url.PathEscape(id) != id {
 		return "", fmt.Errorf("%q is no name or UUID of an Ironic node", clip(id))
 	}
@@ -74,8 +75,8 @@ func (s step) String() string {
 	return ", " + s.Interface + "." + s.Step
 }
 
-// fresh is how old a copy of a node may be that an effect builds upon: younger than the look that a new leader takes first (decision 0004),
-// so that it is never one of an earlier term.
+// fresh is how old a copy of a node may be that an effect builds upon: younger than the look that a
+// new leader takes first (decision 0004), so that it is never one of an earlier term.
 const fresh = time.Second
 
 // read reads a node, and keeps it for an effect that follows.
@@ -137,7 +138,8 @@ func (p *Provider) unlocked(ctx context.Context, s *session, id string, until ti
 	}
 }
 
-// sick returns an error for a node that Ironic has given up on, or that somebody has taken out of its hands.
+// sick returns an error for a node that Ironic has given up on, or that somebody has taken out of
+// its hands.
 func (n *node) sick(op string) error {
 	if !n.Maintenance {
 		return nil
@@ -153,7 +155,8 @@ func (n *node) sick(op string) error {
 	return providers.Errorf(providers.Unsupported, op, "the node is in maintenance (%s): end it with: openstack baremetal node maintenance unset %s", reason, n.UUID)
 }
 
-// powerChangedAt is when Ironic last changed the power, which stands for a boot id; empty when it does not tell.
+// powerChangedAt is when Ironic last changed the power, which stands for a boot id; empty when it
+// does not tell.
 func (n *node) powerChangedAt() string {
 	var info struct {
 		At string `json:"last_power_state_change"`

@@ -9,8 +9,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// PowerState returns what Ironic knows. On the way from one to the other it is unknown. When a change that was asked for has failed, the error says why, once: whoever
-// asks for it again begins anew.
+// PowerState returns what Ironic knows. On the way from one to the other it is unknown. When a
+// change that was asked for has failed, the error says why, once: whoever asks for it again begins
+// anew.
 func (p *Provider) PowerState(ctx context.Context, m providers.Machine) (state providers.PowerState, err error) {
 	err = p.call(ctx, m, "read the power", false, func(ctx context.Context, s *session, id string) error {
 		n, err := p.read(ctx, s, id)
@@ -41,7 +42,8 @@ func (n *node) power() providers.PowerState {
 	return providers.PowerUnknown
 }
 
-// failed returns what Ironic says of a press that it accepted and could not do. It clears last_error when it begins one.
+// failed returns what Ironic says of a press that it accepted and could not do. It clears
+// last_error when it begins one.
 func (p *Provider) failed(m providers.Machine, id string, n *node) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/ironic/ironictest"
 )
 
-// A lock that is released soon is waited for. By then it is too late for the effect, which is refused like any that is late, and was not done.
+// A lock that is released soon is waited for. By then it is too late for the effect, which is
+// refused like any that is late, and was not done.
 func TestLockedNode(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -90,7 +91,8 @@ func TestPressThatFails(t *testing.T) {
 	}
 }
 
-// An operating system that does not power off in its time is nothing that went wrong: the executor presses the button next.
+// An operating system that does not power off in its time is nothing that went wrong: the executor
+// presses the button next.
 func TestSoftOffThatIsNotHeard(t *testing.T) {
 	t.Parallel()
 	s, p, m := newLab(t, ironictest.Node{})

@@ -65,8 +65,9 @@ func (p *Provider) Close() { p.door.http.CloseIdleConnections() }
 // Settle is how late an accepted request can show.
 func (p *Provider) Settle(providers.Machine) time.Duration { return time.Duration(p.cfg.SettleTime) }
 
-// call does one thing about a node: f gets a session, and may be called again when Ironic has refused and nothing was done, because the session had expired,
-// it speaks other versions than before, or the node was locked.
+// call does one thing about a node: f gets a session, and may be called again when Ironic has
+// refused and nothing was done, because the session had expired, it speaks other versions than
+// before, or the node was locked.
 func (p *Provider) call(ctx context.Context, m providers.Machine, what string, effect bool, f func(ctx context.Context, s *session, id string) error) error {
 	what += " of " + m.GetMachineId()
 	if err := ctx.Err(); err != nil {

@@ -11,8 +11,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// record is what stands under extra.holdfast of a node: which attempt installs, and how far it is. It is written before each change of
-// the provision state, so that whoever leads next sees from the node alone what was asked and what comes next.
+// record is what stands under extra.holdfast of a node: which attempt installs, and how far it is.
+// It is written before each change of the provision state, so that whoever leads next sees from the
+// node alone what was asked and what comes next.
 type record struct {
 	Token string `json:"token"`
 	Image string `json:"image,omitempty"` // as the plan names it
@@ -34,7 +35,8 @@ func (n *node) record() *record {
 	return &r
 }
 
-// patch writes a record, and for a deployment what to deploy: undeploying has erased what stood there.
+// patch writes a record, and for a deployment what to deploy: undeploying has erased what stood
+// there.
 func (r *record) patch(image map[string]any) nodes.UpdateOpts {
 	u := nodes.UpdateOpts{nodes.UpdateOperation{Op: nodes.AddOp, Path: "/extra/holdfast", Value: r}}
 	if v := r.verb(); v == deploy || v == rebuild {
@@ -79,14 +81,17 @@ func (v verb) way() way {
 	return way{}
 }
 
-// circles reports whether a verb may end in the state in which it began: only the time then tells the one from the other.
+// circles reports whether a verb may end in the state in which it began: only the time then tells
+// the one from the other.
 func (r *record) circles() bool {
 	w := r.verb().way()
 	return r.From == w.end || slices.Contains(w.fail, r.From)
 }
 
-// plan returns the way from a provision state to an installed image, or to wiped disks. An active node is built anew in its place, unless its disks are to be
-// wiped: that takes it out, cleans it with the steps of the configuration, and provides it again, which cleans once more as Ironic is set up to.
+// plan returns the way from a provision state to an installed image, or to wiped disks. An active
+// node is built anew in its place, unless its disks are to be wiped: that takes it out, cleans it
+// with the steps of the configuration, and provides it again, which cleans once more as Ironic is
+// set up to.
 func plan(state string, s providers.InstallSpec) ([]verb, error) {
 	var todo []verb
 	switch state {
@@ -120,8 +125,9 @@ func plan(state string, s providers.InstallSpec) ([]verb, error) {
 	return todo, nil
 }
 
-// rootDevice puts a disk rule into Ironic's words, its root device hints. What is no list of conditions is a disk's name, as plans of before have it. By itself Ironic takes the
-// smallest disk.
+// rootDevice puts a disk rule into Ironic's words, its root device hints. What is no list of
+// conditions is a disk's name, as plans of before have it. By itself Ironic takes the smallest
+// disk.
 func rootDevice(rule string) (map[string]any, error) {
 	if rule == "" || rule == "by=smallest" {
 		return nil, nil
@@ -146,7 +152,8 @@ func rootDevice(rule string) (map[string]any, error) {
 	return hints, nil
 }
 
-// instanceInfo is what instance_info has to say of an image, and of the disk it goes on: its root device hints.
+// instanceInfo is what instance_info has to say of an image, and of the disk it goes on: its root
+// device hints.
 func (i Image) instanceInfo(disk map[string]any) map[string]any {
 	info := map[string]any{"image_source": i.Source}
 	text := func(key, v string) {

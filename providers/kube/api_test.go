@@ -24,8 +24,9 @@ import (
 // bearer lets in.
 const bearer = "let-me-in"
 
-// cluster is the part of a Kubernetes API that the package speaks to, over TLS: who is let in, the answers and their bodies are as the real one has them. What is
-// not here, make e2e-kube asks the real one.
+// cluster is the part of a Kubernetes API that the package speaks to, over TLS: who is let in, the
+// answers and their bodies are as the real one has them. What is not here, make e2e-kube asks the
+// real one.
 type cluster struct {
 	*httptest.Server
 	ca []byte // PEM

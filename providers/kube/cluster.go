@@ -27,7 +27,8 @@ type Registered struct {
 	Version        string // another one: the values are others
 }
 
-// Clusters finds clusters that were registered. The error of one that was not is a providers.NotAsked with reason providers.ClusterNotRegistered.
+// Clusters finds clusters that were registered. The error of one that was not is a
+// providers.NotAsked with reason providers.ClusterNotRegistered.
 type Clusters interface {
 	Cluster(ctx context.Context, m providers.Machine, ref string) (Registered, error)
 }
@@ -103,8 +104,9 @@ func (j *Joiner) api(ctx context.Context, m providers.Machine, ref string) (*api
 	return a, nil
 }
 
-// Parse reads a kubeconfig that has in it all that it takes to reach a cluster. What would read files of the peer or run programs there is refused, and so
-// is a cluster without its CA: hosts are told its fingerprint. No error shows a value.
+// Parse reads a kubeconfig that has in it all that it takes to reach a cluster. What would read
+// files of the peer or run programs there is refused, and so is a cluster without its CA: hosts are
+// told its fingerprint. No error shows a value.
 func Parse(kubeconfig []byte) (*rest.Config, error) {
 	c, err := clientcmd.Load(kubeconfig)
 	if err != nil {
@@ -133,7 +135,8 @@ func Parse(kubeconfig []byte) (*rest.Config, error) {
 	return cfg, nil
 }
 
-// connect makes a client of the core API whose effects leave in time or not at all. It asks nothing yet.
+// connect makes a client of the core API whose effects leave in time or not at all. It asks nothing
+// yet.
 func connect(cfg *rest.Config) (*rest.RESTClient, error) {
 	cfg = rest.CopyConfig(cfg)
 	scheme := runtime.NewScheme()

@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// discovery says where hosts find the cluster, and what they know it by: what it says of itself (config map cluster-info in kube-public), by
-// the CA that it was registered with.
+// discovery says where hosts find the cluster, and what they know it by: what it says of itself
+// (config map cluster-info in kube-public), by the CA that it was registered with.
 func (a *api) discovery(ctx context.Context) (server string, hashes []string, err error) {
 	op := "read cluster-info of " + a.ref
 	var cm corev1.ConfigMap
@@ -69,7 +69,8 @@ func address(server string) (string, error) {
 	return net.JoinHostPort(u.Hostname(), port), nil
 }
 
-// fingerprints returns the hashes of the public keys of certificates, as kubeadm takes them (RFC 7469 §2.4, in hex).
+// fingerprints returns the hashes of the public keys of certificates, as kubeadm takes them (RFC
+// 7469 §2.4, in hex).
 func fingerprints(bundle []byte) []string {
 	var hashes []string
 	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {

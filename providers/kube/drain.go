@@ -15,7 +15,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Cordon keeps pods from being placed on the machine's node, or lets them again. A machine without a node is an error of class unsupported.
+// Cordon keeps pods from being placed on the machine's node, or lets them again. A machine without
+// a node is an error of class unsupported.
 func (j *Joiner) Cordon(ctx context.Context, _ providers.Op, m providers.Machine, ref string, on bool) error {
 	op := fmt.Sprintf("cordon the node of %s in %s", m.GetMachineId(), ref)
 	if !on {
@@ -39,8 +40,10 @@ func (j *Joiner) Cordon(ctx context.Context, _ providers.Op, m providers.Machine
 	return classify(op, a.client.Patch(types.StrategicMergePatchType).Resource("nodes").Name(n.Name).MaxRetries(0).Body(patch).Do(ctx).Error())
 }
 
-// Evict asks for every pod that has to leave the machine's node to be evicted, once, and says what is left. What a disruption budget forbids stays, and
-// is said. Pods of daemon sets, of the host itself, and those that have ended stay. One that nothing would make anew is refused, unless forced.
+// Evict asks for every pod that has to leave the machine's node to be evicted, once, and says what
+// is left. What a disruption budget forbids stays, and is said. Pods of daemon sets, of the host
+// itself, and those that have ended stay. One that nothing would make anew is refused, unless
+// forced.
 func (j *Joiner) Evict(ctx context.Context, _ providers.Op, m providers.Machine, ref string, force bool) (providers.DrainStatus, error) {
 	op := fmt.Sprintf("drain the node of %s in %s", m.GetMachineId(), ref)
 	look := providers.Unhurried(ctx) // in a large cluster that takes longer than an effect may wait
@@ -107,8 +110,8 @@ func list(names []string) string {
 	return clip(strings.Join(names, ", "))
 }
 
-// nodeOf returns the machine's node, nil if there is none. A node that is not proved to be the machine's is an error of
-// class unsupported.
+// nodeOf returns the machine's node, nil if there is none. A node that is not proved to be the
+// machine's is an error of class unsupported.
 func (j *Joiner) nodeOf(ctx context.Context, op string, m providers.Machine, ref string) (*api, *corev1.Node, error) {
 	a, err := j.api(ctx, m, ref)
 	if err != nil {

@@ -84,8 +84,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestDrainNeedsProof: a node is cordoned and drained only if it is proved to be the machine's by something that the
-// machine's agent cannot report.
+// TestDrainNeedsProof: a node is cordoned and drained only if it is proved to be the machine's by
+// something that the machine's agent cannot report.
 func TestDrainNeedsProof(t *testing.T) {
 	reported := machine("m-1") // the system UUID is a fact that its agent reported
 	reported.Agent = &holdfastv1.AgentRecord{Hostname: "host-7"}
@@ -131,7 +131,8 @@ func TestDrainNeedsProof(t *testing.T) {
 	}
 }
 
-// TestDrainOfASlowCluster: looking at the pods takes longer than an effect may wait, and so does asking for each to leave.
+// TestDrainOfASlowCluster: looking at the pods takes longer than an effect may wait, and so does
+// asking for each to leave.
 func TestDrainOfASlowCluster(t *testing.T) {
 	c := newCluster(t)
 	j := kube.New(c, newHost())

@@ -15,7 +15,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// classify puts an error into a class, unless somebody has done so before. All effects here converge, so of none it matters whether it was done.
+// classify puts an error into a class, unless somebody has done so before. All effects here
+// converge, so of none it matters whether it was done.
 func classify(op string, err error) error {
 	if err == nil {
 		return nil

@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// joinTime is what the host gives kubeadm, whatever becomes of the leader. Its token is good for as long.
+// joinTime is what the host gives kubeadm, whatever becomes of the leader. Its token is good for as
+// long.
 const joinTime = TokenTTL
 
 // controlPlaneLabel is on the node of each control plane.
@@ -24,10 +25,12 @@ type script struct {
 	made time.Time
 }
 
-// scriptAge is how long what was prepared for a join is used: a start that came too late is tried again at once.
+// scriptAge is how long what was prepared for a join is used: a start that came too late is tried
+// again at once.
 const scriptAge = time.Minute
 
-// StartJoin makes a token for the attempt and has kubeadm join the host with it. Where kubeadm was started before it does nothing.
+// StartJoin makes a token for the attempt and has kubeadm join the host with it. Where kubeadm was
+// started before it does nothing.
 func (j *Joiner) StartJoin(ctx context.Context, op providers.Op, m providers.Machine, s providers.JoinSpec) error {
 	what := fmt.Sprintf("join %s to %s", m.GetMachineId(), s.ClusterRef)
 	attempt := op.Token()
@@ -38,7 +41,8 @@ func (j *Joiner) StartJoin(ctx context.Context, op providers.Op, m providers.Mac
 	if ctx, err = providers.Confirmed(ctx, what); err != nil {
 		return err
 	}
-	// What has begun must not be begun with another token: the first one is revoked by its name only.
+	// What has begun must not be begun with another token: the first one is revoked by its name
+	// only.
 	if err := j.host.StartCommand(ctx, op, m, attempt, providers.Command{Script: text, Timeout: joinTime}); err != nil {
 		return err
 	}
@@ -123,7 +127,8 @@ func (a *api) joining(ctx context.Context, m providers.Machine, s providers.Join
 	return c, nil
 }
 
-// certificateKey returns what opens the certificates that control planes share, where they are to be had.
+// certificateKey returns what opens the certificates that control planes share, where they are to
+// be had.
 func (a *api) certificateKey(ctx context.Context, op string) (string, error) {
 	const again = "run kubeadm init phase upload-certs --upload-certs on a control plane, and register the cluster again with its key (holdfast cluster-ref add --certificate-key-file)"
 	if a.certKey == "" {
@@ -165,7 +170,8 @@ func said(output []providers.Output) string {
 	return tail(streams["stdout"])
 }
 
-// EndJoin revokes the attempt's token, and ends its command where that is still at work. It may be called again.
+// EndJoin revokes the attempt's token, and ends its command where that is still at work. It may be
+// called again.
 func (j *Joiner) EndJoin(ctx context.Context, op providers.Op, m providers.Machine, s providers.JoinSpec) error {
 	attempt := op.Token()
 	j.forget(attempt)

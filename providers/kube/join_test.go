@@ -93,7 +93,8 @@ func TestNodeStatusUnknown(t *testing.T) {
 	}
 }
 
-// A token is made once for an attempt, whoever starts it how often, is in no place but the script, and is gone when the attempt is over.
+// A token is made once for an attempt, whoever starts it how often, is in no place but the script,
+// and is gone when the attempt is over.
 func TestJoinTokens(t *testing.T) {
 	c, h := newCluster(t), newHost()
 	for range 2 { // the second one is another leader's

@@ -18,7 +18,8 @@ import (
 // providerScheme begins the provider ids of nodes that we have joined: holdfast://MACHINE.
 const providerScheme = "holdfast://"
 
-// NodeNames lists the names that a machine's node may have, the one that it gets when it joins first: its host's name, what its agent says, and its id.
+// NodeNames lists the names that a machine's node may have, the one that it gets when it joins
+// first: its host's name, what its agent says, and its id.
 func NodeNames(m providers.Machine) []string {
 	var names []string
 	for _, name := range []string{m.GetNode().GetHostname(), m.GetAgent().GetHostname(), m.GetMachineId()} {
@@ -30,7 +31,8 @@ func NodeNames(m providers.Machine) []string {
 	return names
 }
 
-// whose reports whether a node is the machine's: proved, or why it is another's. Neither: nothing is known but its name.
+// whose reports whether a node is the machine's: proved, or why it is another's. Neither: nothing
+// is known but its name.
 func whose(m providers.Machine, n *corev1.Node) (proved bool, other string) {
 	if id, ok := strings.CutPrefix(n.Spec.ProviderID, providerScheme); ok {
 		if id == m.GetMachineId() {
@@ -51,9 +53,10 @@ func whose(m providers.Machine, n *corev1.Node) (proved bool, other string) {
 // machineAnnotation on a node, set by an administrator of the cluster, names the node's machine.
 const machineAnnotation = "holdfast/machine"
 
-// owned reports whether a node is proved to be the machine's by something that neither the machine's agent nor an operator
-// of its pool can write: the provider id that the join set, an annotation in the cluster, or the system UUID that the BMC
-// reports. Pods are evicted only from such a node: a host that reports another host's name or UUID must not choose it.
+// owned reports whether a node is proved to be the machine's by something that neither the
+// machine's agent nor an operator of its pool can write: the provider id that the join set, an
+// annotation in the cluster, or the system UUID that the BMC reports. Pods are evicted only from
+// such a node: a host that reports another host's name or UUID must not choose it.
 func owned(m providers.Machine, n *corev1.Node) bool {
 	if id, ok := strings.CutPrefix(n.Spec.ProviderID, providerScheme); ok {
 		return id == m.GetMachineId()
@@ -65,7 +68,8 @@ func owned(m providers.Machine, n *corev1.Node) bool {
 	return has != "" && want != "" && (has == want || swapped(has) == want)
 }
 
-// uuids lists what is known of the machine's system UUID: what it said itself, and what its BMC says.
+// uuids lists what is known of the machine's system UUID: what it said itself, and what its BMC
+// says.
 func uuids(m providers.Machine) []string {
 	var all []string
 	for _, u := range []string{m.GetNode().GetSystemUuid(), m.GetHardware().GetUuid()} {
@@ -76,7 +80,8 @@ func uuids(m providers.Machine) []string {
 	return all
 }
 
-// canonUUID writes a UUID in one way; "" for what is none, or is one that boards have when nobody has set it.
+// canonUUID writes a UUID in one way; "" for what is none, or is one that boards have when nobody
+// has set it.
 func canonUUID(s string) string {
 	b, err := hex.DecodeString(strings.ReplaceAll(strings.TrimSpace(s), "-", ""))
 	if err != nil || len(b) != 16 {
@@ -89,7 +94,8 @@ func canonUUID(s string) string {
 	return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
 }
 
-// swapped returns a UUID with its first three fields in the other byte order: SMBIOS has them little-endian since 2.6, and not all who read it do.
+// swapped returns a UUID with its first three fields in the other byte order: SMBIOS has them
+// little-endian since 2.6, and not all who read it do.
 func swapped(u string) string {
 	b, err := hex.DecodeString(strings.ReplaceAll(u, "-", ""))
 	if err != nil || len(b) != 16 {
@@ -108,7 +114,8 @@ type directory struct {
 	byUUID map[string]string
 }
 
-// directoryAge is how old the list of all nodes may be in which nodes are looked up that have none of the machine's names.
+// directoryAge is how old the list of all nodes may be in which nodes are looked up that have none
+// of the machine's names.
 const directoryAge = 5 * time.Second
 
 func (a *api) directory(ctx context.Context) (*directory, error) {
@@ -143,7 +150,8 @@ func (a *api) directory(ctx context.Context) (*directory, error) {
 	}
 }
 
-// node finds the machine's node; nil when there is none. One that has its name alone is taken where none is proved to be its own. Other says of a node that has its name why it is somebody else's.
+// node finds the machine's node; nil when there is none. One that has its name alone is taken where
+// none is proved to be its own. Other says of a node that has its name why it is somebody else's.
 func (a *api) node(ctx context.Context, m providers.Machine) (n *corev1.Node, other string, err error) {
 	var named *corev1.Node
 	for _, name := range NodeNames(m) {

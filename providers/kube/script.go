@@ -23,7 +23,8 @@ type joining struct {
 	Known          bool   // the cluster has the machine's node already; of a control plane: and it is one
 }
 
-// script returns what runs on the host. What is secret is in a document within it: it is on no command line, and in no environment.
+// script returns what runs on the host. What is secret is in a document within it: it is on no
+// command line, and in no environment.
 func (c *joining) script() (string, error) {
 	conf := map[string]any{
 		"apiVersion": "kubeadm.k8s.io/v1beta4",

@@ -26,7 +26,8 @@ const (
 	tokenCandidates = 4 // ids that an attempt's token may have: another's may have the first
 )
 
-// tokenID returns the ids that an attempt's token may have, always the same: so that any leader finds it.
+// tokenID returns the ids that an attempt's token may have, always the same: so that any leader
+// finds it.
 func tokenID(attempt string, candidate int) string {
 	h := sha256.Sum256(fmt.Appendf(nil, "holdfast bootstrap token %d of %s", candidate, attempt))
 	n, base := new(big.Int).SetBytes(h[:]), big.NewInt(int64(len(tokenDigits)))
@@ -51,7 +52,8 @@ func newTokenSecret() (string, error) {
 	return string(b), nil
 }
 
-// mint returns the bootstrap token of an attempt, and makes it when there is none, or none that is good for long enough.
+// mint returns the bootstrap token of an attempt, and makes it when there is none, or none that is
+// good for long enough.
 func (a *api) mint(ctx context.Context, attempt string) (string, error) {
 	for c := range tokenCandidates {
 		id := tokenID(attempt, c)

@@ -7,8 +7,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// An install looks at a machine before it does something to it, and may do two things one after the other. A BMC takes longer for that than one
-// confirmation of the term is good for, every time anew: so looks are not hurried, and each effect has a confirmation of its own (decision 0004).
+// An install looks at a machine before it does something to it, and may do two things one after the
+// other. A BMC takes longer for that than one confirmation of the term is good for, every time
+// anew: so looks are not hurried, and each effect has a confirmation of its own (decision 0004).
 
 // confirmed does one effect.
 func confirmed(ctx context.Context, what string, effect func(context.Context) error) error {

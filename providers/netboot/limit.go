@@ -18,8 +18,9 @@ type limit struct {
 	ofStep bool
 }
 
-// limited returns the limit of what goes on since a time. The context is that of the attempt. A step that ends says no more than that it has; so its last stage is over
-// ten seconds before, or a tenth of what the step has, and says what was waited for and where to look.
+// limited returns the limit of what goes on since a time. The context is that of the attempt. A
+// step that ends says no more than that it has; so its last stage is over ten seconds before, or a
+// tenth of what the step has, and says what was waited for and where to look.
 func limited(ctx context.Context, i *holdfastv1.Install, since *timestamppb.Timestamp, most time.Duration) limit {
 	l := limit{since: since.AsTime(), most: most}
 	ends, ok := ctx.Deadline()

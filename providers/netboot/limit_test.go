@@ -20,7 +20,8 @@ type ends struct {
 
 func (e ends) Deadline() (time.Time, bool) { return e.at, true }
 
-// A step that gives an install less time than its stages may take ends with the words of the stage that it was at, and says so.
+// A step that gives an install less time than its stages may take ends with the words of the stage
+// that it was at, and says so.
 func TestStagesFitTheStep(t *testing.T) {
 	const step = 10 * time.Minute
 	for name, tt := range map[string]struct {

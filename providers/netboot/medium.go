@@ -18,20 +18,25 @@ type Drive interface {
 	providers.MediaController
 }
 
-// MediumConfig says how machines are installed by virtual media. Times that are zero are those of Config.
+// MediumConfig says how machines are installed by virtual media. Times that are zero are those of
+// Config.
 type MediumConfig struct {
 	Config
-	// Servers are the base URLs of peers that BMCs load the medium from. Each attempt takes the next one.
+	// Servers are the base URLs of peers that BMCs load the medium from. Each attempt takes the
+	// next one.
 	Servers []string
-	// Installers are those that the installer asks, on the network of the machine, in the same order; default Servers.
+	// Installers are those that the installer asks, on the network of the machine, in the same
+	// order; default Servers.
 	Installers []string
 }
 
-// MediumImager installs machines by virtual media: it inserts a boot medium that is made for the session, boots the machine from it once, and takes it out as
-// soon as the installer runs. It implements providers.Imager and providers.InstallEnder.
+// MediumImager installs machines by virtual media: it inserts a boot medium that is made for the
+// session, boots the machine from it once, and takes it out as soon as the installer runs. It
+// implements providers.Imager and providers.InstallEnder.
 //
-// What is to be done next shows in the drive, in the boot device and in the power; that the machine was off is recorded before it goes on. So a new leader
-// finds out where the last one has stopped. What it cannot know is the secret of a medium that was made and not inserted: it makes another.
+// What is to be done next shows in the drive, in the boot device and in the power; that the machine
+// was off is recorded before it goes on. So a new leader finds out where the last one has stopped.
+// What it cannot know is the secret of a medium that was made and not inserted: it makes another.
 type MediumImager struct {
 	*Imager
 	cfg   MediumConfig
@@ -62,7 +67,8 @@ const (
 	dueOut    = "eject the boot medium: the installer runs from memory"
 )
 
-// BootsInstaller says that nobody answers on a machine that is being installed. A reboot before it is of no use: the install boots the machine itself.
+// BootsInstaller says that nobody answers on a machine that is being installed. A reboot before it
+// is of no use: the install boots the machine itself.
 func (p *MediumImager) BootsInstaller() bool { return true }
 
 // StartInstall opens the session, or does what is due.
@@ -100,7 +106,8 @@ func (p *MediumImager) eject(ctx context.Context, op providers.Op, m providers.M
 	return hide(confirmed(ctx, "eject the medium", func(ctx context.Context) error { return p.drive.EjectMedia(ctx, op, m) }))
 }
 
-// insert makes a medium good, and inserts it. One that was late, or whose answer did not come, is the same the next time, as long as the session is of it.
+// insert makes a medium good, and inserts it. One that was late, or whose answer did not come, is
+// the same the next time, as long as the session is of it.
 func (p *MediumImager) insert(ctx context.Context, op providers.Op, m providers.Machine, i *holdfastv1.Install) error {
 	n := int(i.GetAttempt()-1) % len(p.cfg.Servers)
 	p.mu.Lock()
@@ -189,7 +196,8 @@ func (p *MediumImager) dueNow(ctx context.Context, m providers.Machine, i *holdf
 	return dueOn, nil
 }
 
-// dueAfterBoot takes the medium out while the installer is at work: it runs from memory, and the machine must not boot it once more.
+// dueAfterBoot takes the medium out while the installer is at work: it runs from memory, and the
+// machine must not boot it once more.
 func (p *MediumImager) dueAfterBoot(ctx context.Context, m providers.Machine, i *holdfastv1.Install) (string, error) {
 	p.mu.Lock()
 	out := p.out[token(i)]
@@ -227,7 +235,8 @@ func (p *MediumImager) InstallStatus(ctx context.Context, m providers.Machine, t
 		}
 		return st, err
 	}
-	// What the installer says counts also while the BMC does not answer, but the install is not done before the medium is out.
+	// What the installer says counts also while the BMC does not answer, but the install is not
+	// done before the medium is out.
 	all, failed := p.Imager.InstallStatus(ctx, m, tok)
 	if all.State == providers.WorkDone && (due != "" || err != nil) || all.State == providers.WorkRunning {
 		st.Stage = all.Stage
@@ -243,7 +252,8 @@ func lastSaid(err error) string {
 	return " (" + err.Error() + ")"
 }
 
-// EndInstall takes the medium out of the drive, of whichever attempt it is: after the end of an attempt nobody may boot it.
+// EndInstall takes the medium out of the drive, of whichever attempt it is: after the end of an
+// attempt nobody may boot it.
 func (p *MediumImager) EndInstall(ctx context.Context, op providers.Op, m providers.Machine) error {
 	_, _, ours, err := p.inDrive(providers.Unhurried(ctx), m, nil)
 	if err == nil && ours {

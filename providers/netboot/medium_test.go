@@ -103,7 +103,8 @@ func (b *bay) do(t *testing.T, attempt int32, leaders bool) providers.InstallSta
 	return providers.InstallStatus{}
 }
 
-// The machine boots the medium once, whatever state it was in and however many leaders that takes, and the medium is out before the install is done.
+// The machine boots the medium once, whatever state it was in and however many leaders that takes,
+// and the medium is out before the install is done.
 func TestMedium(t *testing.T) {
 	cd, off, on := "boot VIRTUAL_MEDIA", string(providers.ActionHardOff), string(providers.ActionOn)
 	for name, tt := range map[string]struct {
@@ -139,7 +140,8 @@ func TestMedium(t *testing.T) {
 	}
 }
 
-// What ends an attempt takes the medium out, and nothing that is not ours. The next attempt has another medium, of another peer.
+// What ends an attempt takes the medium out, and nothing that is not ours. The next attempt has
+// another medium, of another peer.
 func TestMediumEnds(t *testing.T) {
 	b := &bay{site: site{power: providers.PowerOff}}
 	b.do(t, 1, false)

@@ -1,9 +1,11 @@
-// Package netboot installs machines that boot from the network: it opens an install session and tells from what becomes of it how far the install is
-// (docs/netboot.md).
+// Package netboot installs machines that boot from the network: it opens an install session and
+// tells from what becomes of it how far the install is (docs/netboot.md).
 //
-// The session is replicated; the machine and its installer move it through any peer. So a new leader has nothing to find out, and nothing to do again.
-// A first attempt presses no button: the plan's steps before it have set the boot device and rebooted the machine. A retry finds the machine wherever
-// the last attempt has left it, and boots it from the network again. The package knows nothing of iPXE, of HTTP or of where sessions are kept.
+// The session is replicated; the machine and its installer move it through any peer. So a new
+// leader has nothing to find out, and nothing to do again. A first attempt presses no button: the
+// plan's steps before it have set the boot device and rebooted the machine. A retry finds the
+// machine wherever the last attempt has left it, and boots it from the network again. The package
+// knows nothing of iPXE, of HTTP or of where sessions are kept.
 package netboot
 
 import (
@@ -43,8 +45,9 @@ type Buttons interface {
 	providers.BootController
 }
 
-// Config says how long each stage may take. Zero is the default. No stage lasts longer than the step that it is of: where the context of InstallStatus ends sooner, it fails
-// a moment before, with the same words.
+// Config says how long each stage may take. Zero is the default. No stage lasts longer than the
+// step that it is of: where the context of InstallStatus ends sooner, it fails a moment before,
+// with the same words.
 type Config struct {
 	Boot    time.Duration // until the machine asks for its boot script; default 15 min: servers test their memory first
 	Start   time.Duration // until the installer reports after that; default 5 min
@@ -79,7 +82,8 @@ func New(cfg Config, s Sessions, b Buttons, host providers.Inspector) *Imager {
 	return &Imager{cfg: cfg.withDefaults(), sessions: s, buttons: b, host: host, now: time.Now}
 }
 
-// BootsInstaller says that a machine that was booted to be installed answers nobody until it is: that it is on is all there is to see.
+// BootsInstaller says that a machine that was booted to be installed answers nobody until it is:
+// that it is on is all there is to see.
 func (p *Imager) BootsInstaller() bool { return true }
 
 func token(i *holdfastv1.Install) string {
@@ -123,8 +127,8 @@ const (
 	dueOn  = "power on"
 )
 
-// due says which button is next; "" for none. It converges: what was pressed shows in the power state, and that it was off is recorded before it is
-// pressed on.
+// due says which button is next; "" for none. It converges: what was pressed shows in the power
+// state, and that it was off is recorded before it is pressed on.
 func (p *Imager) due(ctx context.Context, m providers.Machine, i *holdfastv1.Install) (string, error) {
 	if i.GetAttempt() < 2 || i.GetStage() != holdfastv1.Install_WAITING_FOR_PXE || i.GetPowerOnSeen() {
 		return "", nil
@@ -200,8 +204,8 @@ func (p *Imager) InstallStatus(ctx context.Context, m providers.Machine, tok str
 	return st, nil
 }
 
-// booted looks whether the installed system is up: it answers, and has the host key that its installer has made. Where nobody can log in, that the
-// installer is done is all there is to see.
+// booted looks whether the installed system is up: it answers, and has the host key that its
+// installer has made. Where nobody can log in, that the installer is done is all there is to see.
 func (p *Imager) booted(ctx context.Context, m providers.Machine, i *holdfastv1.Install, st providers.InstallStatus) (providers.InstallStatus, error) {
 	st.Stage, st.Progress = "the machine to boot from its disk", 100
 	if p.host == nil || m.GetSpec().GetSshEndpoint() == "" || i.GetImage() == "" {

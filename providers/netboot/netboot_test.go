@@ -111,7 +111,8 @@ func walk(t *testing.T, s *site, attempt int32, boot string) providers.InstallSt
 	return providers.InstallStatus{}
 }
 
-// A first attempt finds the machine as the plan's steps have left it. A retry boots it again, whatever state it is in, and presses nothing twice.
+// A first attempt finds the machine as the plan's steps have left it. A retry boots it again,
+// whatever state it is in, and presses nothing twice.
 func TestButtons(t *testing.T) {
 	for name, tt := range map[string]struct {
 		attempt int32

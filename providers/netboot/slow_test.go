@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// slow is a BMC that answers everything after a while. Whether an effect is in time is seen right before it is sent, as everywhere.
+// slow is a BMC that answers everything after a while. Whether an effect is in time is seen right
+// before it is sent, as everywhere.
 type slow struct {
 	*bay
 	takes time.Duration
@@ -63,7 +64,8 @@ func (s slow) EjectMedia(ctx context.Context, op providers.Op, m providers.Machi
 // effectTime is how long the executor's confirmation of a term is good for.
 const effectTime = 500 * time.Millisecond
 
-// An install that looks, and does two things one after the other, is no later on a slow BMC than one of these things.
+// An install that looks, and does two things one after the other, is no later on a slow BMC than
+// one of these things.
 func TestSlowBMC(t *testing.T) {
 	cd, off, on := "boot VIRTUAL_MEDIA", string(providers.ActionHardOff), string(providers.ActionOn)
 	for _, takes := range []time.Duration{20 * time.Millisecond, 300 * time.Millisecond, 450 * time.Millisecond} {

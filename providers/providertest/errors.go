@@ -61,7 +61,8 @@ func errorTests() map[string]func(*harness) {
 	}
 }
 
-// prompt is how long a call may take to notice that its context is over: what a busy machine needs, and much less than providers wait for an answer.
+// prompt is how long a call may take to notice that its context is over: what a busy machine needs,
+// and much less than providers wait for an answer.
 const prompt = 5 * time.Second
 
 // calls is one harmless call of each capability that the provider has.

@@ -46,7 +46,8 @@ func installTests() map[string]func(*harness) {
 	}
 }
 
-// installed waits for the end of an install, and does what is due for it, as the executor does. Progress must not go back.
+// installed waits for the end of an install, and does what is due for it, as the executor does.
+// Progress must not go back.
 func (h *harness) installed(p providers.Imager, op providers.Op, spec providers.InstallSpec) (s providers.InstallStatus) {
 	h.Helper()
 	last := 0

@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// lateTests hold a provider to the not-after time of an effect: what is not sent before it is never done.
+// lateTests hold a provider to the not-after time of an effect: what is not sent before it is never
+// done.
 func lateTests() map[string]func(*harness) {
 	return map[string]func(*harness){
 		"NothingIsDoneTooLate": func(h *harness) {

@@ -22,8 +22,8 @@ func (p *Provider) place(op string, m providers.Machine) (place, error) {
 	return to, nil
 }
 
-// read asks a host for something that changes nothing. An answer that did not come because the connection broke is asked for
-// once more over a new one.
+// read asks a host for something that changes nothing. An answer that did not come because the
+// connection broke is asked for once more over a new one.
 func read[T any](ctx context.Context, p *Provider, op string, m providers.Machine, do func(context.Context, *shell) (T, error)) (T, error) {
 	v, err := withShell(ctx, p, op, m, time.Duration(p.cfg.CallTimeout), do)
 	var b *broken
@@ -33,7 +33,8 @@ func read[T any](ctx context.Context, p *Provider, op string, m providers.Machin
 	return v, err
 }
 
-// effect has a host do something, in time or not at all. do gets a shell that has just answered. most is what the call may take besides CallTimeout.
+// effect has a host do something, in time or not at all. do gets a shell that has just answered.
+// most is what the call may take besides CallTimeout.
 func (p *Provider) effect(ctx context.Context, op string, m providers.Machine, most time.Duration, do func(context.Context, *shell) error) error {
 	if err := ctx.Err(); err != nil {
 		return classify(op, err, providers.Timeout)
@@ -47,8 +48,9 @@ func (p *Provider) effect(ctx context.Context, op string, m providers.Machine, m
 	return err
 }
 
-// withShell lends a shell on the machine's host to do, for at most that long. When the context ends first, the shell is given up, do ends by
-// itself when the connection is closed, and what it returns is of no interest any more.
+// withShell lends a shell on the machine's host to do, for at most that long. When the context ends
+// first, the shell is given up, do ends by itself when the connection is closed, and what it
+// returns is of no interest any more.
 func withShell[T any](ctx context.Context, p *Provider, op string, m providers.Machine, most time.Duration, do func(context.Context, *shell) (T, error)) (T, error) {
 	var none T
 	to, err := p.place(op, m)

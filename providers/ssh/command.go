@@ -14,9 +14,11 @@ import (
 const (
 	// maxOutput is how much output one answer carries.
 	maxOutput = 256 << 10
-	// latestStart is how long after the last moment to ask for it a command may begin, by the host's clock, in hundredths of a second.
+	// latestStart is how long after the last moment to ask for it a command may begin, by the
+	// host's clock, in hundredths of a second.
 	latestStart = 200
-	// startTime bounds what the host may take to start a command, findTime what is spent to find out whether it did.
+	// startTime bounds what the host may take to start a command, findTime what is spent to find
+	// out whether it did.
 	startTime = 15 * time.Second
 	findTime  = time.Minute
 )
@@ -28,8 +30,9 @@ func checkToken(op, token string) error {
 	return nil
 }
 
-// StartCommand starts a command under a token. When it answers nil the command has begun, now or earlier. An error other than of class
-// timeout, or of the context, means that it has not been started by this call and will not be.
+// StartCommand starts a command under a token. When it answers nil the command has begun, now or
+// earlier. An error other than of class timeout, or of the context, means that it has not been
+// started by this call and will not be.
 func (p *Provider) StartCommand(ctx context.Context, _ providers.Op, m providers.Machine, token string, c providers.Command) error {
 	op := "start " + token + " on " + m.GetMachineId()
 	if err := checkToken(op, token); err != nil {
@@ -84,7 +87,8 @@ type lostError struct {
 
 func (l *lostError) Unwrap() error { return l.error }
 
-// findOut asks a host whether it has begun a command, until it says yes or it is too late for it to begin.
+// findOut asks a host whether it has begun a command, until it says yes or it is too late for it to
+// begin.
 func (p *Provider) findOut(ctx context.Context, op string, m providers.Machine, token string, lost *lostError) error {
 	ctx, stop := context.WithTimeout(ctx, findTime)
 	defer stop()
@@ -121,8 +125,9 @@ func ask(sh *shell, token string, offset int64, most int) (s providers.CommandSt
 	return s, why, err
 }
 
-// CommandStatus tells how far a command is. The two streams have one offset: it follows the order in which they were seen to grow, and each
-// stream is exact by itself. A stream that is longer than the cap is cut there.
+// CommandStatus tells how far a command is. The two streams have one offset: it follows the order
+// in which they were seen to grow, and each stream is exact by itself. A stream that is longer than
+// the cap is cut there.
 func (p *Provider) CommandStatus(ctx context.Context, m providers.Machine, token string, offset int64) (providers.CommandStatus, error) {
 	op := "read the status of " + token + " on " + m.GetMachineId()
 	if err := checkToken(op, token); err != nil {
@@ -141,8 +146,8 @@ func (p *Provider) CommandStatus(ctx context.Context, m providers.Machine, token
 	})
 }
 
-// KillCommand ends a command and its children: TERM, then KILL after the grace time. It answers when they are gone. A command that has
-// not begun never will.
+// KillCommand ends a command and its children: TERM, then KILL after the grace time. It answers
+// when they are gone. A command that has not begun never will.
 func (p *Provider) KillCommand(ctx context.Context, _ providers.Op, m providers.Machine, token string) error {
 	op := "kill " + token + " on " + m.GetMachineId()
 	if err := checkToken(op, token); err != nil {

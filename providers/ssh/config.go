@@ -33,7 +33,8 @@ type Jump struct {
 	Endpoint       string `json:"endpoint"`        // as Machine.spec.ssh_endpoint
 	CredentialsRef string `json:"credentials_ref"` // default: those of the provider
 
-	// HostKeys are what it is known by, as in authorized_keys. Default: the first one that is seen. A key that changes is put here.
+	// HostKeys are what it is known by, as in authorized_keys. Default: the first one that is seen.
+	// A key that changes is put here.
 	HostKeys []string `json:"host_keys"`
 }
 
@@ -42,7 +43,8 @@ type Config struct {
 	CredentialsRef string `json:"credentials_ref"` // for machines that name no secret of their own; its password is sent to none of them
 	Jump           []Jump `json:"jump"`            // in this order
 
-	// HostKeys says what is done about a host without a pinned key: "first-sight" (the default) pins the one that is seen, "pinned" refuses.
+	// HostKeys says what is done about a host without a pinned key: "first-sight" (the default)
+	// pins the one that is seen, "pinned" refuses.
 	HostKeys string `json:"host_keys"`
 
 	KeepAlive   Duration `json:"keepalive"`    // between two heartbeats that are asked for; default 5s

@@ -85,7 +85,8 @@ func TestHostKeys(t *testing.T) {
 	}
 }
 
-// TestFirstSightNeedsALogin: a host that does not let us in is not pinned; it may be another one's address.
+// TestFirstSightNeedsALogin: a host that does not let us in is not pinned; it may be another one's
+// address.
 func TestFirstSightNeedsALogin(t *testing.T) {
 	s := startSSHD(t)
 	keys := sshexec.NewPinnedInMemory(nil)
@@ -196,7 +197,8 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	}
 }
 
-// TestDeadPeer: a host that stops to answer has its connection closed, and a call without a deadline ends.
+// TestDeadPeer: a host that stops to answer has its connection closed, and a call without a
+// deadline ends.
 func TestDeadPeer(t *testing.T) {
 	s := startSSHD(t)
 	line := newProxy(t, s.addr)
@@ -351,7 +353,8 @@ func TestPasswordIsSentOnce(t *testing.T) {
 	}
 	mu.Unlock()
 
-	// The secret of all machines that name none: whoever registers one says where its host is. A key is tried there, a password is not told.
+	// The secret of all machines that name none: whoever registers one says where its host is. A
+	// key is tried there, a password is not told.
 	_, key := newKey(t)
 	sent = nil
 	for name, common := range map[string]sshexec.Login{"with a key": {Username: "admin", PrivateKey: key, Password: "hunter2"}, "without": {Username: "admin", Password: "hunter2"}} {

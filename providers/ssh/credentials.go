@@ -51,8 +51,10 @@ type Credentials interface {
 	Login(ctx context.Context, ref string) (Login, error)
 }
 
-// methods returns how to log in: certificate, key, password. now decides whether the certificate is still good. A secret that is common to all machines which name none
-// sends no password: whoever may register a machine says where its host is, and would be told it. A key proves itself and stays here.
+// methods returns how to log in: certificate, key, password. now decides whether the certificate is
+// still good. A secret that is common to all machines which name none sends no password: whoever
+// may register a machine says where its host is, and would be told it. A key proves itself and
+// stays here.
 func (l Login) methods(now time.Time, common bool) ([]ssh.AuthMethod, error) {
 	var ms []ssh.AuthMethod
 	password := l.Password
@@ -83,7 +85,8 @@ func (l Login) methods(now time.Time, common bool) ([]ssh.AuthMethod, error) {
 		return ms, nil
 	}
 	if password != "" {
-		// Servers ask in one of two ways. The password is sent once: a second refusal would bring the lock of the account nearer.
+		// Servers ask in one of two ways. The password is sent once: a second refusal would bring
+		// the lock of the account nearer.
 		sent := false
 		once := func() (string, error) {
 			if sent {

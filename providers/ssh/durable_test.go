@@ -119,7 +119,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// slowToStage: the time of an effect is over when what comes before it has been done. The leader is asked once more, and his word counts.
+// slowToStage: the time of an effect is over when what comes before it has been done. The leader is
+// asked once more, and his word counts.
 func slowToStage(t *testing.T, h host) {
 	for _, leads := range []bool{true, false} {
 		t.Run(fmt.Sprintf("leads-%v", leads), func(t *testing.T) {
@@ -184,7 +185,8 @@ func manyStartOnce(t *testing.T, h host) {
 	}
 }
 
-// anotherLeaderGoesOn: the connection is cut again and again, and then another provider goes on: one start, each line once.
+// anotherLeaderGoesOn: the connection is cut again and again, and then another provider goes on:
+// one start, each line once.
 func anotherLeaderGoesOn(t *testing.T, h host) {
 	line := newProxy(t, h.addr)
 	token, marker := newToken(t), filepath.Join(h.dir, rand.Text())
@@ -256,7 +258,8 @@ func killedBeforeItStarted(t *testing.T, h host) {
 	}
 }
 
-// claimOf returns the words of a command's claim: directory, boot id, mode, supervisor's pid and so on.
+// claimOf returns the words of a command's claim: directory, boot id, mode, supervisor's pid and so
+// on.
 func (h host) claimOf(t *testing.T, token string) []string {
 	t.Helper()
 	c := strings.Fields(h.file(t, h.state+"/t-"+token))
@@ -266,7 +269,8 @@ func (h host) claimOf(t *testing.T, token string) []string {
 	return c
 }
 
-// supervisorKilled: what became of the command is not known then. It has failed, and is not started again.
+// supervisorKilled: what became of the command is not known then. It has failed, and is not started
+// again.
 func supervisorKilled(t *testing.T, h host) {
 	p, token, marker := h.make(t), newToken(t), filepath.Join(h.dir, rand.Text())
 	over := marker + ".over" // it is at work until then, however slow the host is
@@ -354,7 +358,8 @@ func lateAtTheHost(t *testing.T, h host) {
 	t.Fatal("no start was held up long enough")
 }
 
-// lostWhileStarting: the connection is cut somewhere between the first byte and the answer. The answer is right every time.
+// lostWhileStarting: the connection is cut somewhere between the first byte and the answer. The
+// answer is right every time.
 func lostWhileStarting(t *testing.T, h host) {
 	line := newProxy(t, h.addr)
 	m := machineAt(h.machine.GetMachineId(), line.addr)
@@ -499,7 +504,8 @@ func refusedCommands(t *testing.T, h host) {
 	}
 }
 
-// oldStateIsRemoved: what is over goes after its time, what runs does not, and the claim stays much longer.
+// oldStateIsRemoved: what is over goes after its time, what runs does not, and the claim stays much
+// longer.
 func oldStateIsRemoved(t *testing.T, h host) {
 	p, old, running := h.make(t), newToken(t), newToken(t)+"running"
 	h.start(t, p, old, providers.Command{Script: "echo old"})

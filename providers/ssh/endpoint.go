@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// parseEndpoint reads Machine.spec.ssh_endpoint, host or host:port, and gives what to dial. IPv6 addresses go with or without brackets.
+// parseEndpoint reads Machine.spec.ssh_endpoint, host or host:port, and gives what to dial. IPv6
+// addresses go with or without brackets.
 func parseEndpoint(s string) (addr string, err error) {
 	bad := func(why string) (string, error) {
 		return "", fmt.Errorf("ssh_endpoint %s: want host or host:port", why)

@@ -14,8 +14,9 @@ var eraseScript string
 
 var _ providers.Eraser = (*Provider)(nil)
 
-// Erase has the host erase all of its disks, as a command under the op's token. It refuses where the host could be another one than the
-// machine's: its key has to be pinned, and either that key comes from the inventory, or the host has one of the machine's MAC addresses. A key that was
+// Erase has the host erase all of its disks, as a command under the op's token. It refuses where
+// the host could be another one than the machine's: its key has to be pinned, and either that key
+// comes from the inventory, or the host has one of the machine's MAC addresses. A key that was
 // taken at first sight says that it is the host that was seen first, and no more.
 func (p *Provider) Erase(ctx context.Context, o providers.Op, m providers.Machine, most time.Duration) error {
 	op := "erase the disks of " + m.GetMachineId()

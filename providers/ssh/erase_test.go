@@ -32,7 +32,8 @@ type disk struct {
 	empty bool
 }
 
-// stage makes the disks and tools that know no others. The real ones of this machine cannot be reached: lsblk is the only one who names disks.
+// stage makes the disks and tools that know no others. The real ones of this machine cannot be
+// reached: lsblk is the only one who names disks.
 func stage(t *testing.T, disks []disk) (dir string, run func(env ...string) (string, string, int)) {
 	t.Helper()
 	dir = t.TempDir()
@@ -213,7 +214,8 @@ func attach(t *testing.T, sys string, host int, d disk) {
 	}
 }
 
-// TestEraseOnlyLocalDisks: the script erases the local disks of the table that it shares with the installer, and names the others.
+// TestEraseOnlyLocalDisks: the script erases the local disks of the table that it shares with the
+// installer, and names the others.
 func TestEraseOnlyLocalDisks(t *testing.T) {
 	table, err := os.ReadFile("testdata/local-disks.txt")
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// classify puts an error into a class, unless somebody has done so before or it is one of the context.
+// classify puts an error into a class, unless somebody has done so before or it is one of the
+// context.
 func classify(op string, err error, otherwise providers.Class) error {
 	var classed *providers.Error
 	switch {

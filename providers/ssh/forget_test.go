@@ -20,7 +20,8 @@ type oneLogin struct{ login Login }
 
 func (o oneLogin) Login(context.Context, string) (Login, error) { return o.login, nil }
 
-// TestClosedConnectionsAreForgotten: what a provider keeps depends on the connections that are open, not on the hosts that it has visited.
+// TestClosedConnectionsAreForgotten: what a provider keeps depends on the connections that are
+// open, not on the hosts that it has visited.
 func TestClosedConnectionsAreForgotten(t *testing.T) {
 	const hosts = 50
 	address, login := serveSSH(t)
@@ -54,7 +55,8 @@ func TestClosedConnectionsAreForgotten(t *testing.T) {
 	}
 }
 
-// TestRemoveKeepsTheNextLink: the end of an old connection does not drop the one that has replaced it.
+// TestRemoveKeepsTheNextLink: the end of an old connection does not drop the one that has replaced
+// it.
 func TestRemoveKeepsTheNextLink(t *testing.T) {
 	to := place{host: "m-1"}
 	old, next := &link{to: to}, &link{to: to}
@@ -69,7 +71,8 @@ func TestRemoveKeepsTheNextLink(t *testing.T) {
 	}
 }
 
-// TestRefusalsExpire: a refusal is dropped after it has expired, also if its host is never visited again.
+// TestRefusalsExpire: a refusal is dropped after it has expired, also if its host is never visited
+// again.
 func TestRefusalsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := refusals{seen: map[place]refusal{}}

@@ -11,8 +11,9 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// HostKeys keeps the keys that hosts are known by, from the inventory, an installer's report, or first sight. A host is a machine's id, or "jump/"
-// and the address of a jump host. Keys are as in authorized_keys: "ssh-ed25519 AAAA…".
+// HostKeys keeps the keys that hosts are known by, from the inventory, an installer's report, or
+// first sight. A host is a machine's id, or "jump/" and the address of a jump host. Keys are as in
+// authorized_keys: "ssh-ed25519 AAAA…".
 type HostKeys interface {
 	// Get returns the pinned keys of a host; none is no error.
 	Get(ctx context.Context, host string) ([]string, error)
@@ -20,7 +21,8 @@ type HostKeys interface {
 	Pin(ctx context.Context, host, key string) error
 }
 
-// jumpKeys has the keys of jump hosts that the configuration names: these go before what was pinned.
+// jumpKeys has the keys of jump hosts that the configuration names: these go before what was
+// pinned.
 type jumpKeys struct {
 	HostKeys
 	jumps []Jump

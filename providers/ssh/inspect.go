@@ -12,8 +12,9 @@ import (
 // inspectTime bounds a look at a host. One that takes longer is not reachable for any purpose.
 const inspectTime = 10 * time.Second
 
-// Inspect looks at the host: whether it lets us in, its boot id, and the image that /etc/holdfast/image names. That it does not answer is a fact, not an
-// error. Of the BMC it knows nothing: whoever composes a provider of this one and a BMC's fills that in.
+// Inspect looks at the host: whether it lets us in, its boot id, and the image that
+// /etc/holdfast/image names. That it does not answer is a fact, not an error. Of the BMC it knows
+// nothing: whoever composes a provider of this one and a BMC's fills that in.
 func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
 	op := "inspect " + m.GetMachineId()
 	f := providers.Facts{BMCReason: "NoBMC", BMCUnknown: true}

@@ -15,7 +15,8 @@ import (
 //go:embed host/supervisor.sh
 var supervisorScript string
 
-// tokenVariable marks the processes of a command, so that the supervisor finds those that have left its group.
+// tokenVariable marks the processes of a command, so that the supervisor finds those that have left
+// its group.
 const tokenVariable = "HOLDFAST_TOKEN"
 
 // job is a command as the host gets it.

@@ -17,7 +17,8 @@ import (
 // maxSessions is how many sessions one connection has at most: sshd allows 10.
 const maxSessions = 4
 
-// link is a connection to a host. It is shared by the calls to that host, and closed when nobody has used it for a while.
+// link is a connection to a host. It is shared by the calls to that host, and closed when nobody
+// has used it for a while.
 type link struct {
 	client *ssh.Client
 	to     place
@@ -113,7 +114,8 @@ func dialTCP(ctx context.Context, address string, via *link) (net.Conn, error) {
 	return via.client.DialContext(ctx, "tcp", address)
 }
 
-// watch asks for heartbeats, closes a connection that gives none, and one that nobody uses. It ends with the connection.
+// watch asks for heartbeats, closes a connection that gives none, and one that nobody uses. It ends
+// with the connection.
 func (l *link) watch(cfg Config) {
 	tick := time.NewTicker(min(time.Duration(cfg.KeepAlive), time.Duration(cfg.Idle)))
 	defer tick.Stop()
@@ -214,7 +216,8 @@ func (p *pool) remove(l *link) {
 
 var errClosed = errors.New("the provider is closed")
 
-// link returns the connection to a place, and makes it when there is none: then it is fresh. The caller releases it.
+// link returns the connection to a place, and makes it when there is none: then it is fresh. The
+// caller releases it.
 func (p *Provider) link(ctx context.Context, to place, jumps []Jump) (l *link, fresh bool, err error) {
 	for {
 		p.pool.mu.Lock()

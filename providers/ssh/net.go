@@ -42,9 +42,10 @@ func (p *Provider) NetworkStatus(ctx context.Context, m providers.Machine) (prov
 	})
 }
 
-// ApplyNetwork has the host apply a configuration (see docs/hardware.md for its form), and go back by itself unless it is confirmed within the rollback time: by
-// a timer that was set before anything was changed, and at the next boot. Zero applies it for good. The next call connects anew, over the new path. Asked twice under one token
-// the host does it once.
+// ApplyNetwork has the host apply a configuration (see docs/hardware.md for its form), and go back
+// by itself unless it is confirmed within the rollback time: by a timer that was set before
+// anything was changed, and at the next boot. Zero applies it for good. The next call connects
+// anew, over the new path. Asked twice under one token the host does it once.
 func (p *Provider) ApplyNetwork(ctx context.Context, o providers.Op, m providers.Machine, config string, rollback time.Duration) error {
 	op, token := "apply the network configuration of "+m.GetMachineId(), o.Token()
 	if err := checkToken(op, token); err != nil {
@@ -83,7 +84,8 @@ func (p *Provider) ApplyNetwork(ctx context.Context, o providers.Op, m providers
 	return err
 }
 
-// ConfirmNetwork keeps a configuration. It asks for that over a new connection: one that is older than the change would prove nothing.
+// ConfirmNetwork keeps a configuration. It asks for that over a new connection: one that is older
+// than the change would prove nothing.
 func (p *Provider) ConfirmNetwork(ctx context.Context, _ providers.Op, m providers.Machine, token string) error {
 	op := "confirm the network configuration of " + m.GetMachineId()
 	if err := checkToken(op, token); err != nil {
@@ -112,8 +114,8 @@ func (p *Provider) ConfirmNetwork(ctx context.Context, _ providers.Op, m provide
 		})
 	}
 	err := confirm()
-	// How old a connection is can be said to a few hundredths of a second and to how long the host takes to begin a shell: right after the change a
-	// new one may seem too old, too.
+	// How old a connection is can be said to a few hundredths of a second and to how long the host
+	// takes to begin a shell: right after the change a new one may seem too old, too.
 	for _, pause := range []time.Duration{0, 200 * time.Millisecond, time.Second} {
 		if !errors.Is(err, errOldPath) {
 			break

@@ -23,7 +23,8 @@ const (
 // netFile is one file of a network configuration.
 type netFile struct{ path, text string }
 
-// fileLine begins a file in a configuration that has several: "# file: /etc/systemd/network/10-bond0.netdev".
+// fileLine begins a file in a configuration that has several: "# file:
+// /etc/systemd/network/10-bond0.netdev".
 var fileLine = regexp.MustCompile(`^#\s*file:\s*(\S+)\s*$`)
 
 // places are the files that each manager reads.
@@ -39,9 +40,10 @@ func places() map[netManager]*regexp.Regexp {
 // maxNetFiles bounds the files of one configuration.
 const maxNetFiles = 100
 
-// parseNet reads a network configuration: the files of one manager. Text without a line "# file: PATH" is one file, and what it looks like decides
-// where it goes: YAML with "network:" is netplan's, "[Match]" is systemd-networkd's, "iface" is ifupdown's, in place of all of /etc/network/interfaces, and "[connection]" at its beginning is a
-// connection of NetworkManager.
+// parseNet reads a network configuration: the files of one manager. Text without a line "# file:
+// PATH" is one file, and what it looks like decides where it goes: YAML with "network:" is
+// netplan's, "[Match]" is systemd-networkd's, "iface" is ifupdown's, in place of all of
+// /etc/network/interfaces, and "[connection]" at its beginning is a connection of NetworkManager.
 func parseNet(config string) (netManager, []netFile, error) {
 	if strings.ContainsRune(config, 0) {
 		return "", nil, errors.New("network configuration holds a NUL byte")

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// netHost is a directory that net.sh takes for a host with systemd-networkd, and for one without systemd.
+// netHost is a directory that net.sh takes for a host with systemd-networkd, and for one without
+// systemd.
 type netHost struct {
 	t       *testing.T
 	dir     string
@@ -18,7 +19,8 @@ type netHost struct {
 	manager string
 }
 
-// newNetHost makes one on which going back waits, between its decision and the lock, as long as the file "hold" is there.
+// newNetHost makes one on which going back waits, between its decision and the lock, as long as the
+// file "hold" is there.
 func newNetHost(t *testing.T) *netHost {
 	t.Helper()
 	for _, tool := range []string{"flock", "setsid"} {
@@ -51,7 +53,8 @@ func newNetHost(t *testing.T) *netHost {
 	return h
 }
 
-// ip is a tool that lists the links in the directory net, each a file with its type, and notes the other calls.
+// ip is a tool that lists the links in the directory net, each a file with its type, and notes the
+// other calls.
 func (h *netHost) ip() string {
 	return `case "$*" in
 "-o link show"*) n=1; for link in ` + h.dir + `/net/*; do
@@ -118,7 +121,8 @@ func (h *netHost) until(what string, ok func() bool) {
 	}
 }
 
-// A configuration whose time is over goes back while the next one comes: the next one waits for that, and is what the host has in the end.
+// A configuration whose time is over goes back while the next one comes: the next one waits for
+// that, and is what the host has in the end.
 func TestNetworkThatGoesBackMeetsTheNext(t *testing.T) {
 	t.Parallel()
 	h := newNetHost(t)
@@ -142,7 +146,8 @@ func TestNetworkThatGoesBackMeetsTheNext(t *testing.T) {
 	}
 }
 
-// A configuration that waits to be confirmed is not overwritten: the next one is refused, and the first one can be kept.
+// A configuration that waits to be confirmed is not overwritten: the next one is refused, and the
+// first one can be kept.
 func TestNetworkThatWaitsIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	h := newNetHost(t)
@@ -163,7 +168,8 @@ func TestNetworkThatWaitsIsLeftAlone(t *testing.T) {
 	}
 }
 
-// A file that is a link, is one again when the host is back: also one that is relative, and one that leads nowhere.
+// A file that is a link, is one again when the host is back: also one that is relative, and one
+// that leads nowhere.
 func TestNetworkGoesBackToLinks(t *testing.T) {
 	t.Parallel()
 	for _, target := range []string{"real/eth0", "nowhere"} {
@@ -180,7 +186,8 @@ func TestNetworkGoesBackToLinks(t *testing.T) {
 	}
 }
 
-// What ifdown takes down comes up again, whatever class it is of: Debian's installer makes it allow-hotplug. An ifup that knows no classes is no failure.
+// What ifdown takes down comes up again, whatever class it is of: Debian's installer makes it
+// allow-hotplug. An ifup that knows no classes is no failure.
 func TestNetworkOfIfupdownComesUpAgain(t *testing.T) {
 	t.Parallel()
 	h := newNetHost(t)
@@ -202,8 +209,9 @@ func TestNetworkOfIfupdownComesUpAgain(t *testing.T) {
 	}
 }
 
-// TestNetworkOfNetworkManager: the new connections are activated, ports first, in files that nobody else can read. On the way back the former ones are, after what the
-// configuration has created is gone.
+// TestNetworkOfNetworkManager: the new connections are activated, ports first, in files that nobody
+// else can read. On the way back the former ones are, after what the configuration has created is
+// gone.
 func TestNetworkOfNetworkManager(t *testing.T) {
 	t.Parallel()
 	h := newNetHost(t)
@@ -242,8 +250,9 @@ echo "$*" >>`+calls+`
 	}
 }
 
-// TestNetworkGoesBackWithoutItsLinks: the bonds, bridges and VLANs that a configuration has created are deleted on the way back, before the former
-// network comes up. Those that were there before, those that it does not name, and links of other kinds stay.
+// TestNetworkGoesBackWithoutItsLinks: the bonds, bridges and VLANs that a configuration has created
+// are deleted on the way back, before the former network comes up. Those that were there before,
+// those that it does not name, and links of other kinds stay.
 func TestNetworkGoesBackWithoutItsLinks(t *testing.T) {
 	t.Parallel()
 	h := newNetHost(t)
@@ -263,7 +272,8 @@ done
 	}
 }
 
-// Daemons that the network's manager starts, such as dhclient, do not hold the lock of network configurations.
+// Daemons that the network's manager starts, such as dhclient, do not hold the lock of network
+// configurations.
 func TestNetworkDaemonsDoNotHoldTheLock(t *testing.T) {
 	t.Parallel()
 	h := newNetHost(t)
@@ -283,7 +293,8 @@ func TestNetworkDaemonsDoNotHoldTheLock(t *testing.T) {
 	}
 }
 
-// What the way back needs is on the disk before anything is changed, file by file: a power cut is one of the ways that a change ends.
+// What the way back needs is on the disk before anything is changed, file by file: a power cut is
+// one of the ways that a change ends.
 func TestNetworkIsSafeFromPowerCuts(t *testing.T) {
 	t.Parallel()
 	h := newNetHost(t)
@@ -318,7 +329,8 @@ func TestNetworkGoesBackOnAFullDisk(t *testing.T) {
 	}
 }
 
-// A configuration that died before it had kept the old files has changed nothing, and the next one takes nothing back for it.
+// A configuration that died before it had kept the old files has changed nothing, and the next one
+// takes nothing back for it.
 func TestNetworkThatDiedAtOnce(t *testing.T) {
 	t.Parallel()
 	h := newNetHost(t)

@@ -19,7 +19,8 @@ import (
 // e2eVariable switches the tests on that boot a host with systemd in a container: make e2e-ssh.
 const e2eVariable = "E2E_SSH"
 
-// container is a Debian host of its own: systemd, sshd, its own network. It is booted by systemd-nspawn from a root that is built once.
+// container is a Debian host of its own: systemd, sshd, its own network. It is booted by
+// systemd-nspawn from a root that is built once.
 type container struct {
 	name, root string
 	net        string // its first three bytes: the host has .2, this machine .1

@@ -20,7 +20,8 @@ func (p *Provider) Reboot(ctx context.Context, op providers.Op, m providers.Mach
 	return p.StartCommand(ctx, op, m, op.Token(), goDown("reboot", "-r", "reboot"))
 }
 
-// Shutdown asks the host to end its services and power off, under the op's token. That it has is seen by the BMC.
+// Shutdown asks the host to end its services and power off, under the op's token. That it has is
+// seen by the BMC.
 func (p *Provider) Shutdown(ctx context.Context, op providers.Op, m providers.Machine) error {
 	return p.StartCommand(ctx, op, m, op.Token(), goDown("poweroff", "-h", "poweroff"))
 }

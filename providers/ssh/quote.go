@@ -9,7 +9,8 @@ import (
 // quote makes one word of a POSIX shell out of any text without a NUL byte.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// line makes a line for the agent out of a function and words. The words hold no line feed: they are checked names and numbers.
+// line makes a line for the agent out of a function and words. The words hold no line feed: they
+// are checked names and numbers.
 func line(function string, words ...any) string {
 	var b strings.Builder
 	b.WriteString(function)

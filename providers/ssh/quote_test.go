@@ -57,7 +57,8 @@ func FuzzQuote(f *testing.F) {
 	})
 }
 
-// TestJobsReachTheirProgram: whatever the path, the arguments and the environment are, the program gets them byte by byte.
+// TestJobsReachTheirProgram: whatever the path, the arguments and the environment are, the program
+// gets them byte by byte.
 func TestJobsReachTheirProgram(t *testing.T) {
 	dir := t.TempDir()
 	text := rapid.StringMatching(`[^\x00]{0,40}`)

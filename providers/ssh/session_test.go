@@ -9,8 +9,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// TestSessionAsConnectionEnds: a session that nobody will ever answer for is not waited for once the connection has ended. The library can miss that by a
-// moment; here it is held in that moment.
+// TestSessionAsConnectionEnds: a session that nobody will ever answer for is not waited for once
+// the connection has ended. The library can miss that by a moment; here it is held in that moment.
 func TestSessionAsConnectionEnds(t *testing.T) {
 	_, key, err := ed25519.GenerateKey(nil)
 	if err != nil {

@@ -42,8 +42,8 @@ type shell struct {
 	systemd bool
 }
 
-// start is what the user's login shell is given. It has no character that any of them takes for something else within quotes. Refusals are to be in English:
-// see refused.
+// start is what the user's login shell is given. It has no character that any of them takes for
+// something else within quotes. Refusals are to be in English: see refused.
 const start = `exec /bin/sh -c 's=; LC_ALL=C; export LC_ALL; [ "$(id -u)" = 0 ] || s="sudo -n"; exec $s /bin/sh -c "read -r n; eval \"\$(head -c \$n)\""'`
 
 // open starts an agent. It takes two round trips and leaves nothing behind.
@@ -60,9 +60,11 @@ func (l *link) open(cfg Config) (*shell, error) {
 	return sh, nil
 }
 
-// session opens one, or sees that the connection has ended. x/crypto does not always see it: a session that is asked for while a connection ends can come
-// too late to be told, and is waited for without end (mux.loop drops its channels before it closes the connection). Just then we ask, since the end of
-// a shell is how we learn of the connection's. What waits for ever then is one small goroutine, and nobody waits for that.
+// session opens one, or sees that the connection has ended. x/crypto does not always see it: a
+// session that is asked for while a connection ends can come too late to be told, and is waited for
+// without end (mux.loop drops its channels before it closes the connection). Just then we ask,
+// since the end of a shell is how we learn of the connection's. What waits for ever then is one
+// small goroutine, and nobody waits for that.
 func (l *link) session() (*ssh.Session, error) {
 	type opened struct {
 		session *ssh.Session
@@ -152,8 +154,9 @@ func (s *shell) ended(err error) error {
 	return &broken{err}
 }
 
-// refused reports whether sudo did not let the user begin, or is not there. What else it says may be a warning: that it cannot resolve the name of the host, for
-// one, and a shell then broke for another reason.
+// refused reports whether sudo did not let the user begin, or is not there. What else it says may
+// be a warning: that it cannot resolve the name of the host, for one, and a shell then broke for
+// another reason.
 func refused(said string) bool {
 	said = strings.ToLower(said)
 	return slices.ContainsFunc([]string{
@@ -192,8 +195,8 @@ func (s *shell) ping() error {
 // maxEffect is the time an effect has that has no not-after time.
 const maxEffect = time.Hour
 
-// until gives, by the host's clock, until when it may do what the context allows. It is early by the time that the clock's reading was on its way, and
-// never late.
+// until gives, by the host's clock, until when it may do what the context allows. It is early by
+// the time that the clock's reading was on its way, and never late.
 func (s *shell) until(ctx context.Context) int64 {
 	left := maxEffect
 	if t, ok := providers.NotAfter(ctx); ok {
@@ -203,8 +206,9 @@ func (s *shell) until(ctx context.Context) int64 {
 	return max(0, s.clock+int64(left/(10*time.Millisecond)))
 }
 
-// confirmed returns until when, by the host's clock, what was staged may begin. Staging may take a slow host longer than any effect may wait, and is
-// no effect: what counts is the time after it. What must not begin any more is dropped.
+// confirmed returns until when, by the host's clock, what was staged may begin. Staging may take a
+// slow host longer than any effect may wait, and is no effect: what counts is the time after it.
+// What must not begin any more is dropped.
 func (s *shell) confirmed(ctx context.Context, op, nonce string) (until int64, err error) {
 	if err := s.ping(); err != nil { // two clocks are compared: not over the time that staging took
 		return 0, err

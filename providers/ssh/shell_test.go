@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Only what sudo refuses is a refusal: what it warns of is not why a shell broke, and a shell that had begun was let in.
+// Only what sudo refuses is a refusal: what it warns of is not why a shell broke, and a shell that
+// had begun was let in.
 func TestWhyAShellEnded(t *testing.T) {
 	t.Parallel()
 	const auth, broke = providers.Auth, providers.Class("")

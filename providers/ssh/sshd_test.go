@@ -24,7 +24,8 @@ import (
 	sshexec "github.com/holdfast-metal/holdfast/providers/ssh"
 )
 
-// sshd is a real OpenSSH server on this machine, which runs no systemd: commands get a supervisor of their own.
+// sshd is a real OpenSSH server on this machine, which runs no systemd: commands get a supervisor
+// of their own.
 type sshd struct {
 	addr    string
 	hostKey ssh.PublicKey
@@ -63,7 +64,8 @@ func newKey(t *testing.T) (ssh.Signer, []byte) {
 	return s, pem.EncodeToMemory(block)
 }
 
-// startSSHD starts a server, and stops it with the test. It skips the test where there is none to start.
+// startSSHD starts a server, and stops it with the test. It skips the test where there is none to
+// start.
 func startSSHD(t *testing.T, more ...string) *sshd {
 	t.Helper()
 	program := "/usr/sbin/sshd"
@@ -93,7 +95,8 @@ func startSSHD(t *testing.T, more ...string) *sshd {
 		}
 		return path
 	}
-	// A port that no outgoing connection gets while sshd starts, not even the one that looks whether it is up.
+	// A port that no outgoing connection gets while sshd starts, not even the one that looks
+	// whether it is up.
 	ports, err := freeport.Claim(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
@@ -152,8 +155,8 @@ func (s *sshd) logins(t *testing.T) int {
 	return bytes.Count(said, []byte("Accepted publickey for "))
 }
 
-// hostDir is a directory of the host. What a command has started there may write for a moment after the test, which does not wait for it: the
-// directory goes once nothing does.
+// hostDir is a directory of the host. What a command has started there may write for a moment after
+// the test, which does not wait for it: the directory goes once nothing does.
 func hostDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "holdfast-host-")

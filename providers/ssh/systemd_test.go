@@ -50,7 +50,8 @@ func TestSystemdHost(t *testing.T) {
 	})
 	t.Run("Network", func(t *testing.T) { networks(t, c, p) })
 	t.Run("NetworkWithoutUnits", func(t *testing.T) {
-		// So that the agent takes the host for one without systemd. Past the host, which may have lost its network when the test has failed.
+		// So that the agent takes the host for one without systemd. Past the host, which may have
+		// lost its network when the test has failed.
 		there, away := c.root+"/usr/bin/systemd-run", c.root+"/usr/bin/systemd-run.away"
 		if err := os.Rename(there, away); err != nil {
 			t.Fatal(err)
@@ -120,7 +121,8 @@ func sudo(t *testing.T, c *container, h host) {
 	wantClass(t, look(t, p, c.machine()), providers.Auth, "sudo")
 }
 
-// networks: each manager, applied, confirmed over the new path, and rolled back when that does not lead anywhere.
+// networks: each manager, applied, confirmed over the new path, and rolled back when that does not
+// lead anywhere.
 func networks(t *testing.T, c *container, p *sshexec.Provider, only ...string) {
 	// A container has no udev, and netplan wants to trigger it.
 	c.shell(t, p, "printf '#!/bin/sh\n' >/usr/local/sbin/udevadm; chmod 755 /usr/local/sbin/udevadm")
@@ -208,8 +210,8 @@ func networks(t *testing.T, c *container, p *sshexec.Provider, only ...string) {
 	})
 }
 
-// confirms confirms a configuration, as the executor does: on a busy machine a new connection too may seem to be older than the change, and is
-// tried again.
+// confirms confirms a configuration, as the executor does: on a busy machine a new connection too
+// may seem to be older than the change, and is tried again.
 func confirms(t *testing.T, p *sshexec.Provider, op providers.Op, m providers.Machine) {
 	t.Helper()
 	eventually(t, "the confirmation", func() bool {
@@ -221,7 +223,8 @@ func confirms(t *testing.T, p *sshexec.Provider, op providers.Op, m providers.Ma
 	})
 }
 
-// firstNetwork: a host that never had a network configuration, and takes its time to begin, is waited for.
+// firstNetwork: a host that never had a network configuration, and takes its time to begin, is
+// waited for.
 func firstNetwork(t *testing.T, c *container, p *sshexec.Provider) {
 	if _, err := os.Stat(c.root + "/var/lib/holdfast/ssh/n-current"); err == nil {
 		t.Fatal("the host has had one")
@@ -243,8 +246,9 @@ func firstNetwork(t *testing.T, c *container, p *sshexec.Provider) {
 	})
 }
 
-// moves: a host whose address changes is confirmed at the new one, by the key that it has had, and cannot be at the old one. One that is not confirmed is back at the
-// old address after the rollback time.
+// moves: a host whose address changes is confirmed at the new one, by the key that it has had, and
+// cannot be at the old one. One that is not confirmed is back at the old address after the rollback
+// time.
 func moves(t *testing.T, c *container, p *sshexec.Provider) {
 	there := machineAt(c.machine().GetMachineId(), c.net+".8:22")
 	apply := func(at providers.Machine, config string, rollback time.Duration) providers.Op {
@@ -321,7 +325,8 @@ func (c *container) useNetworkManager(t *testing.T, p *sshexec.Provider) {
 	reachable(t, p, c.machine())
 }
 
-// bridge is a configuration that moves the address of the host to a bridge, and to where nobody looks for it; "" for managers that are not asked for one.
+// bridge is a configuration that moves the address of the host to a bridge, and to where nobody
+// looks for it; "" for managers that are not asked for one.
 func (c *container) bridge(manager string) string {
 	switch manager {
 	case "networkd":
@@ -336,7 +341,8 @@ func (c *container) bridge(manager string) string {
 	return ""
 }
 
-// goesBackFromABridge: the bridge that a configuration has created is gone when the host is back, and the address is at its interface again.
+// goesBackFromABridge: the bridge that a configuration has created is gone when the host is back,
+// and the address is at its interface again.
 func (c *container) goesBackFromABridge(t *testing.T, p *sshexec.Provider, manager string, apply func(string, time.Duration) providers.Op, status func(providers.NetworkStatus)) {
 	t.Helper()
 	config := c.bridge(manager)
@@ -416,7 +422,8 @@ func reboots(t *testing.T, c *container, h host, p *sshexec.Provider) {
 	}
 }
 
-// rebootBeforeConfirm: a configuration that nobody confirmed does not survive a reboot, though its timer does not either.
+// rebootBeforeConfirm: a configuration that nobody confirmed does not survive a reboot, though its
+// timer does not either.
 func rebootBeforeConfirm(t *testing.T, c *container, p *sshexec.Provider) {
 	before := reachable(t, p, c.machine())
 	op := providers.Op{RunID: "r-" + rand.Text()[:8], Step: "net", Attempt: 1}

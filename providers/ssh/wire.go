@@ -63,7 +63,8 @@ type lateError struct{}
 
 func (lateError) Error() string { return "the host refused it: it came too late" }
 
-// readReply reads an answer up to its end: the words of its first line, with what parse makes of the rest, if it is no error.
+// readReply reads an answer up to its end: the words of its first line, with what parse makes of
+// the rest, if it is no error.
 func readReply(r *bufio.Reader, parse func(words []string) error) error {
 	words, err := readLine(r)
 	if err != nil {
@@ -114,7 +115,8 @@ func only(want string) func([]string) error {
 	}
 }
 
-// readStatus reads the answer of hf_status for an offset: state, code, size of the reason and number of pieces, the reason, the pieces.
+// readStatus reads the answer of hf_status for an offset: state, code, size of the reason and
+// number of pieces, the reason, the pieces.
 func readStatus(r *bufio.Reader, words []string, offset int64) (s providers.CommandStatus, why string, err error) {
 	if len(words) != 5 || words[0] != "status" {
 		return s, "", fmt.Errorf("%w: %q", errReply, clip(strings.Join(words, " "), 100))

@@ -15,8 +15,8 @@ const (
 	maxJWT   = 16 << 10 // those of some issuers name every group
 )
 
-// parseBearer reads the values of an Authorization header: "Bearer X", or X alone, as agents in the field send it (docs/clients.md,
-// 000). Nothing at all gives an empty token.
+// parseBearer reads the values of an Authorization header: "Bearer X", or X alone, as agents in the
+// field send it (docs/clients.md, 000). Nothing at all gives an empty token.
 func parseBearer(values []string) (string, *Error) {
 	if len(values) == 0 {
 		return "", nil
@@ -54,7 +54,8 @@ func token68(c byte) bool {
 	return c == '-' || c == '.' || c == '_' || c == '~' || c == '+' || c == '/' || c == '='
 }
 
-// isJWT tells a signed access token, three parts with dots between, from a token of ours, which has none.
+// isJWT tells a signed access token, three parts with dots between, from a token of ours, which has
+// none.
 func isJWT(token string) bool { return strings.Count(token, ".") == 2 }
 
 func sum(token string) []byte {

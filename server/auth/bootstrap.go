@@ -35,8 +35,8 @@ type Proposer interface {
 	View(ctx context.Context) (*fsm.View, error)
 }
 
-// Bootstrap is the leader task that makes the first token of a cluster, for an admin, and shows it once. It runs where
-// authentication is on.
+// Bootstrap is the leader task that makes the first token of a cluster, for an admin, and shows it
+// once. It runs where authentication is on.
 type Bootstrap struct {
 	node Proposer
 	out  io.Writer
@@ -47,7 +47,8 @@ func NewBootstrap(node Proposer, out io.Writer) *Bootstrap { return &Bootstrap{n
 
 var _ cluster.LeaderTask = (*Bootstrap)(nil)
 
-// bootstrapTTL is how long the first token is valid. A client certificate of an admin gets in after that.
+// bootstrapTTL is how long the first token is valid. A client certificate of an admin gets in after
+// that.
 const bootstrapTTL = 7 * 24 * time.Hour
 
 // bootstrapPause is between two tries.

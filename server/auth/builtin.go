@@ -19,9 +19,9 @@ import (
 // AccessAudience is whom the access tokens of the built-in issuer are for: "aud" must name it.
 const AccessAudience = "holdfast"
 
-// AccessClaims are the claims of an access token of the built-in issuer. It is signed with a key of View.SigningKeys, which
-// the header names in "kid"; "exp" is required. What its bearer may do is not in it: that stands on the record of the
-// token that the client got it for, and ends with it.
+// AccessClaims are the claims of an access token of the built-in issuer. It is signed with a key of
+// View.SigningKeys, which the header names in "kid"; "exp" is required. What its bearer may do is
+// not in it: that stands on the record of the token that the client got it for, and ends with it.
 type AccessClaims struct {
 	jwt.Claims
 	TokenID string `json:"token_id"`
@@ -37,7 +37,8 @@ type builtIn struct {
 
 func newBuiltIn() *builtIn { return &builtIn{parsed: newLRU[jose.JSONWebKey](maxSigningKeys)} }
 
-// accessToken says who an access token stands for: one of an issuer that is configured, or of our own.
+// accessToken says who an access token stands for: one of an issuer that is configured, or of our
+// own.
 func (g *Gate) accessToken(ctx context.Context, token, source string) (*holdfastv1.Identity, error) {
 	h, ok := peek(token)
 	if !ok {
@@ -125,7 +126,8 @@ func (b *builtIn) verify(k *internalv1.SigningKey, token string, now time.Time) 
 	return &c, nil
 }
 
-// ofClient returns the identity of the client that an access token was made for, as it is recorded now.
+// ofClient returns the identity of the client that an access token was made for, as it is recorded
+// now.
 func (g *Gate) ofClient(ctx context.Context, c *AccessClaims, source string) (*holdfastv1.Identity, error) {
 	t, ok := g.deps.Records().Token(c.TokenID)
 	if !ok {

@@ -19,7 +19,8 @@ type Caller struct {
 	seen seen // of the token
 }
 
-// seen are the tokens (Records.TokensMark) among which one was good: as long as they are the same, there is nothing to look up.
+// seen are the tokens (Records.TokensMark) among which one was good: as long as they are the same,
+// there is nothing to look up.
 type seen struct {
 	in      any       // nil: none
 	expires time.Time // zero: never
@@ -30,7 +31,8 @@ func (s *seen) lasts(now time.Time) bool { return s.expires.IsZero() || now.Befo
 
 type callerKey struct{}
 
-// NewContext returns a context for calls of that caller. Nothing that comes over the network can do so.
+// NewContext returns a context for calls of that caller. Nothing that comes over the network can do
+// so.
 func NewContext(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
@@ -64,7 +66,8 @@ func isPeer(id *holdfastv1.Identity) bool {
 	return id.GetMethod() == MethodCertificate && strings.HasPrefix(id.GetPrincipal(), peerPrefix)
 }
 
-// InScope reports whether somebody may see what is in a pool: they are scoped to it, or to none at all. A machine's agent sees no pool.
+// InScope reports whether somebody may see what is in a pool: they are scoped to it, or to none at
+// all. A machine's agent sees no pool.
 func InScope(id *holdfastv1.Identity, pool string) bool {
 	switch id.GetRole() {
 	case holdfastv1.Role_AGENT:

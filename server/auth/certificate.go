@@ -14,8 +14,8 @@ import (
 // maxName bounds the names of principals, in bytes.
 const maxName = 128
 
-// certificateOf returns the identity at the other end of a connection, if it presented a certificate. The listener has verified
-// it; it may have ended since.
+// certificateOf returns the identity at the other end of a connection, if it presented a
+// certificate. The listener has verified it; it may have ended since.
 func (g *Gate) certificateOf(cs *tls.ConnectionState) (*peertls.Caller, *Error) {
 	if cs == nil || len(cs.PeerCertificates) == 0 {
 		return nil, nil
@@ -32,8 +32,8 @@ func (g *Gate) certificateOf(cs *tls.ConnectionState) (*peertls.Caller, *Error) 
 	return nil, unauthenticated(ReasonBadCredentials, "the client certificate was not verified: use one of this cluster's CA")
 }
 
-// fromCertificate returns the identity in a certificate: the common name is the user, the organizational units are roles
-// (docs/security.md), see highest for what becomes of several.
+// fromCertificate returns the identity in a certificate: the common name is the user, the
+// organizational units are roles (docs/security.md), see highest for what becomes of several.
 func fromCertificate(c *peertls.Caller) (*holdfastv1.Identity, *Error) {
 	if c.Peer != "" {
 		return &holdfastv1.Identity{Principal: peerPrefix + c.Peer, Method: MethodCertificate}, nil

@@ -25,8 +25,9 @@ const (
 	waitRecorded  = 2 * time.Second // a refusal waits no longer to be recorded
 	maxPrincipals = 4096
 
-	// The audit trail keeps so many events and no more: who is refused all the time must not push the others out of it. Beyond
-	// these budgets (one event each so often, after a burst) refusals are merged, by principal and method, into one event a minute.
+	// The audit trail keeps so many events and no more: who is refused all the time must not push
+	// the others out of it. Beyond these budgets (one event each so often, after a burst) refusals
+	// are merged, by principal and method, into one event a minute.
 	strangerEvery  = 10 * time.Second // everybody who is not known, together
 	principalEvery = time.Second      // each one who is
 	eventBurst     = 100
@@ -35,7 +36,8 @@ const (
 // unknownPrincipal stands in the audit trail for who could not be authenticated.
 const unknownPrincipal = "unauthenticated"
 
-// denialKey tells refusals apart. Those of one kind that come in a burst are one audit event with a count.
+// denialKey tells refusals apart. Those of one kind that come in a burst are one audit event with a
+// count.
 type denialKey struct {
 	principal, source, peer, method, resource, requestID, outcome, reason, tokenID string
 }
@@ -46,8 +48,9 @@ func keyOf(e *holdfastv1.AuditEvent) denialKey {
 	}
 }
 
-// Denials keeps refusals until they are in the audit trail: all of a moment in one command. What is kept is bounded. A
-// peer that dies loses failed authentications of the last second, and merged refusals of the last minute.
+// Denials keeps refusals until they are in the audit trail: all of a moment in one command. What is
+// kept is bounded. A peer that dies loses failed authentications of the last second, and merged
+// refusals of the last minute.
 type Denials struct {
 	report  func(context.Context, *internalv1.RecordDenials) error
 	log     *slog.Logger
@@ -93,7 +96,8 @@ func newDenials(report func(context.Context, *internalv1.RecordDenials) error, l
 	}
 }
 
-// note keeps a refusal. The channel is closed after the next report; it is nil when the refusal was merged with others.
+// note keeps a refusal. The channel is closed after the next report; it is nil when the refusal was
+// merged with others.
 func (d *Denials) note(e *holdfastv1.AuditEvent) <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -152,8 +156,8 @@ func (d *Denials) limited(c *Caller, err *Error) {
 	})
 }
 
-// refused puts a refused change on record, before its caller is answered. It gives up after a while: the refusal stays
-// kept, and is reported later.
+// refused puts a refused change on record, before its caller is answered. It gives up after a
+// while: the refusal stays kept, and is reported later.
 func (d *Denials) refused(ctx context.Context, c *Caller, resource, requestID string, err *Error) {
 	done := d.note(&holdfastv1.AuditEvent{
 		At: timestamppb.New(d.now()), Principal: c.Identity.GetPrincipal(), Source: c.Source, Peer: c.Peer, Method: c.Method, TokenId: c.Identity.GetTokenId(),
@@ -201,8 +205,9 @@ func (d *Denials) Run(ctx context.Context) error {
 	}
 }
 
-// flush reports what is kept, and what was merged when it is time for that. What could not be reported stays; a report whose
-// answer got lost is made again, so that a count may be too high, never too low.
+// flush reports what is kept, and what was merged when it is time for that. What could not be
+// reported stays; a report whose answer got lost is made again, so that a count may be too high,
+// never too low.
 func (d *Denials) flush(ctx context.Context, all bool) error {
 	d.mu.Lock()
 	events, reported := d.kept.order, d.reported

@@ -71,8 +71,8 @@ func TestFailedAuthentications(t *testing.T) {
 	})
 }
 
-// TestFloodOfStrangers: who tries all the time, from many addresses, does not push others out of the audit trail, and
-// takes no more memory than there is.
+// TestFloodOfStrangers: who tries all the time, from many addresses, does not push others out of
+// the audit trail, and takes no more memory than there is.
 func TestFloodOfStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeRecords{}

@@ -35,7 +35,8 @@ const (
 	ReasonCrossOrigin        = "CROSS_ORIGIN" // a page of another site has had a browser send it
 )
 
-// Error is a refusal of the gate. Its message says what to do next and holds nothing that was presented.
+// Error is a refusal of the gate. Its message says what to do next and holds nothing that was
+// presented.
 type Error struct {
 	Code    codes.Code // Unauthenticated, PermissionDenied, ResourceExhausted or Unavailable
 	Reason  string

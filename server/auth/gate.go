@@ -19,12 +19,14 @@ import (
 type Config struct {
 	// Insecure takes everybody for anonymous, an admin, and limits nobody. For loopback only.
 	Insecure bool
-	// PeerID is this peer's id, for the audit trail. Cluster is the name of its cluster in the certificates of peers.
+	// PeerID is this peer's id, for the audit trail. Cluster is the name of its cluster in the
+	// certificates of peers.
 	PeerID, Cluster string
 	// Issuers are those whose access tokens are taken, beside the built-in one.
 	Issuers []Issuer
-	// RatePerSecond is how many calls a user may make; negative: any number. Default 1000; agents get a twentieth,
-	// services a fifth, the agents of a pool together ten times as many. A burst of twice that is taken at once.
+	// RatePerSecond is how many calls a user may make; negative: any number. Default 1000; agents
+	// get a twentieth, services a fifth, the agents of a pool together ten times as many. A burst
+	// of twice that is taken at once.
 	RatePerSecond float64
 	// Logger defaults to none.
 	Logger *slog.Logger
@@ -126,7 +128,8 @@ func readOnly(name string) bool {
 	return true
 }
 
-// Open returns a gate that takes everybody for anonymous, an admin: that of a server that was told of no other one.
+// Open returns a gate that takes everybody for anonymous, an admin: that of a server that was told
+// of no other one.
 func Open() *Gate {
 	g, err := New(Config{Insecure: true}, Deps{Report: func(context.Context, *internalv1.RecordDenials) error { return nil }})
 	if err != nil {

@@ -18,9 +18,9 @@ func goodPool(s string) bool {
 	return s != "" && len(s) <= maxName && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == ',' })
 }
 
-// parseGrant reads "operator" or "operator@pool". Case does not matter in roles. What is none of that grants nothing:
-// certificates and claims hold other people's words too. Admins, services and backups are not scoped: "admin@pool"
-// grants nothing.
+// parseGrant reads "operator" or "operator@pool". Case does not matter in roles. What is none of
+// that grants nothing: certificates and claims hold other people's words too. Admins, services and
+// backups are not scoped: "admin@pool" grants nothing.
 func parseGrant(text string) (grant, bool) {
 	name, pool, scoped := strings.Cut(text, "@")
 	var g grant
@@ -55,8 +55,9 @@ func rank(r holdfastv1.Role_Value) int {
 	}, r)
 }
 
-// highest sums up grants: the highest role wins, with all the pools that it is named with. Named once without
-// a pool it is not scoped. Pools of lower roles do not count. The order of the grants does not matter.
+// highest sums up grants: the highest role wins, with all the pools that it is named with. Named
+// once without a pool it is not scoped. Pools of lower roles do not count. The order of the grants
+// does not matter.
 func highest(texts []string) grant {
 	var best grant
 	for _, t := range texts {

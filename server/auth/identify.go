@@ -41,14 +41,16 @@ func (g *Gate) fromGRPC(ctx context.Context, method string) (presented, metadata
 	return p, md
 }
 
-// fromHTTP returns what came with a request. Headers that name an address of the client are not believed: anybody can set them.
+// fromHTTP returns what came with a request. Headers that name an address of the client are not
+// believed: anybody can set them.
 func (g *Gate) fromHTTP(r *http.Request, method string) presented {
 	p := presented{source: sourceOf(r.RemoteAddr), bearer: r.Header.Values("Authorization"), method: method}
 	p.cert, p.certError = g.certificateOf(r.TLS)
 	return p
 }
 
-// Source returns what counts as one address of a client: see sourceKey. Limits of a route of its own go by it.
+// Source returns what counts as one address of a client: see sourceKey. Limits of a route of its
+// own go by it.
 func Source(r *http.Request) string { return sourceKey(sourceOf(r.RemoteAddr)) }
 
 // sourceOf returns an address without its port.
@@ -59,10 +61,11 @@ func sourceOf(addr string) string {
 	return addr
 }
 
-// identify says who makes a call. What it is refused for is an *Error, or the error of a read that could not be made.
+// identify says who makes a call. What it is refused for is an *Error, or the error of a read that
+// could not be made.
 //
-// A peer's certificate speaks for whom it forwards. Else a token goes before a certificate: it was sent with this call. One that
-// is bad is refused even beside a good certificate.
+// A peer's certificate speaks for whom it forwards. Else a token goes before a certificate: it was
+// sent with this call. One that is bad is refused even beside a good certificate.
 func (g *Gate) identify(ctx context.Context, p *presented) (*Caller, error) {
 	if g.cfg.Insecure {
 		return g.unknown(p), nil
@@ -103,7 +106,8 @@ func (g *Gate) own(ctx context.Context, token string, p *presented, c *Caller) (
 	return nil
 }
 
-// unknown is the caller where nobody is known. What peers forward is taken for the audit trail, but for the identity.
+// unknown is the caller where nobody is known. What peers forward is taken for the audit trail, but
+// for the identity.
 func (g *Gate) unknown(p *presented) *Caller {
 	c := &Caller{Identity: anonymous(), Source: p.source, Peer: g.cfg.PeerID, Method: p.method}
 	if len(p.forwarded) > 0 {
@@ -146,7 +150,8 @@ func errUnknownToken() *Error {
 	return unauthenticated(ReasonTokenUnknown, "the token is not known: is it one of this cluster, and complete? An admin makes one with `holdfast token create`")
 }
 
-// lookAgain returns a fresh state for credentials that the local one does not know, if that is worth the work.
+// lookAgain returns a fresh state for credentials that the local one does not know, if that is
+// worth the work.
 func (g *Gate) lookAgain(ctx context.Context, hash []byte, source string) (Records, error) {
 	if g.second.seen(hash) {
 		return nil, errUnknownToken()
@@ -157,8 +162,9 @@ func (g *Gate) lookAgain(ctx context.Context, hash []byte, source string) (Recor
 	return g.deps.Fresh(ctx)
 }
 
-// still reports whether the token that a caller came with is good where the call is served, and at the time. Identities without one were
-// judged at the edge for good: a certificate or an access token cannot be taken back. It gives what was seen, for the next time.
+// still reports whether the token that a caller came with is good where the call is served, and at
+// the time. Identities without one were judged at the edge for good: a certificate or an access
+// token cannot be taken back. It gives what was seen, for the next time.
 func (g *Gate) still(id *holdfastv1.Identity, before seen) (seen, *Error) {
 	if id.GetTokenId() == "" {
 		return before, nil

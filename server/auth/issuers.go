@@ -21,17 +21,21 @@ import (
 
 // Issuer is an OIDC issuer whose access tokens are taken.
 type Issuer struct {
-	// URL is the issuer, as its tokens and its discovery document spell it. https, but for loopback.
+	// URL is the issuer, as its tokens and its discovery document spell it. https, but for
+	// loopback.
 	URL string `json:"issuer"`
 	// Audience must be among those that a token is made for.
 	Audience string `json:"audience"`
 	// UserClaim names the user; default "sub".
 	UserClaim string `json:"user_claim"`
-	// RolesClaim has the caller's roles: a string with spaces, or a list. Dots lead into objects: realm_access.roles. Default "roles".
+	// RolesClaim has the caller's roles: a string with spaces, or a list. Dots lead into objects:
+	// realm_access.roles. Default "roles".
 	RolesClaim string `json:"roles_claim"`
-	// Roles translates what is in RolesClaim: {"dc-ops": "operator@gpu"}. Without it "operator" and "operator@gpu" mean themselves.
+	// Roles translates what is in RolesClaim: {"dc-ops": "operator@gpu"}. Without it "operator" and
+	// "operator@gpu" mean themselves.
 	Roles map[string]string `json:"roles"`
-	// PoolsClaim has the pools that the caller is scoped to. When it is set and a token has none, viewers and operators have no role.
+	// PoolsClaim has the pools that the caller is scoped to. When it is set and a token has none,
+	// viewers and operators have no role.
 	PoolsClaim string `json:"pools_claim"`
 }
 
@@ -110,7 +114,8 @@ func newIssuer(cfg Issuer) *issuer {
 	}}
 }
 
-// slowTransport keeps tokens with made-up keys from making us ask the issuer all the time, and bounds what it answers.
+// slowTransport keeps tokens with made-up keys from making us ask the issuer all the time, and
+// bounds what it answers.
 type slowTransport struct {
 	next http.RoundTripper
 	pace *rate.Limiter
@@ -134,7 +139,8 @@ func (t *slowTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// ready returns the verifier. Who comes first fetches it, others that come meanwhile wait for the same try: nobody else does.
+// ready returns the verifier. Who comes first fetches it, others that come meanwhile wait for the
+// same try: nobody else does.
 func (i *issuer) ready(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	i.mu.Lock()
 	if i.verifier != nil || i.failed != nil && time.Since(i.tried) < issuerPause {
@@ -210,7 +216,8 @@ func (i *issuer) unreachable(err error) *Error {
 		Message: fmt.Sprintf("issuer %s cannot be asked for its keys: %s; tokens of this cluster and client certificates work meanwhile", i.cfg.URL, cause)}
 }
 
-// identity makes an identity of claims. The issuer's host is part of the name: its alice is not ours.
+// identity makes an identity of claims. The issuer's host is part of the name: its alice is not
+// ours.
 func (i *issuer) identity(claims map[string]any) (*holdfastv1.Identity, *Error) {
 	user, _ := claim(claims, i.cfg.UserClaim).(string)
 	if !goodName(user) {
@@ -246,7 +253,8 @@ func within(g grant, pools []string) grant {
 	return grant{role: g.role, pools: slices.Compact(both)}
 }
 
-// claim finds a claim. A name with dots is looked for as it stands first, then from object to object.
+// claim finds a claim. A name with dots is looked for as it stands first, then from object to
+// object.
 func claim(claims map[string]any, name string) any {
 	if v, ok := claims[name]; ok {
 		return v

@@ -11,8 +11,8 @@ import (
 // maxKnown bounds the tokens that are remembered: one more, and they are all looked up anew.
 const maxKnown = 65536
 
-// known are the good tokens that were looked up, by their hashes. When any token changes all of them are forgotten: what the next state says
-// of one counts at once.
+// known are the good tokens that were looked up, by their hashes. When any token changes all of
+// them are forgotten: what the next state says of one counts at once.
 type known struct {
 	mu      sync.RWMutex
 	in      any // Records.TokensMark
@@ -24,7 +24,8 @@ type knownCaller struct {
 	seen     seen
 }
 
-// get returns whom a token stands for, if it was looked up among the tokens of that mark and has not expired since.
+// get returns whom a token stands for, if it was looked up among the tokens of that mark and has
+// not expired since.
 func (k *known) get(mark any, hash [sha256.Size]byte, now time.Time) (knownCaller, bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()

@@ -42,7 +42,8 @@ func newLimits(perSecond float64) *limits {
 		strangers: newLRU[*rate.Limiter](maxSources), total: rate.NewLimiter(publicAll, publicAllMax)}
 }
 
-// allow takes one call of a caller's budget. Peers, and everybody where nobody is known, have no limit.
+// allow takes one call of a caller's budget. Peers, and everybody where nobody is known, have no
+// limit.
 func (l *limits) allow(id *holdfastv1.Identity) *Error {
 	if l.perSecond < 0 || id.GetMethod() == MethodInsecure || isPeer(id) {
 		return nil
@@ -68,8 +69,8 @@ func (l *limits) rate(r holdfastv1.Role_Value) float64 {
 	return l.perSecond
 }
 
-// failed counts a failed authentication of an address. One that has too many of them is told so instead of why: good
-// credentials from the same address go on.
+// failed counts a failed authentication of an address. One that has too many of them is told so
+// instead of why: good credentials from the same address go on.
 func (l *limits) failed(source string) *Error {
 	if l.perSecond < 0 || bucket(l.sources, source, failedRate, failedBurst).Allow() {
 		return nil
@@ -77,8 +78,8 @@ func (l *limits) failed(source string) *Error {
 	return tooMany(failedRate, "too many calls with bad credentials or none come from %s", source)
 }
 
-// public takes a call that needs no credentials from the budget of its address, then from that of all addresses: one address cannot use up
-// what the others share.
+// public takes a call that needs no credentials from the budget of its address, then from that of
+// all addresses: one address cannot use up what the others share.
 func (l *limits) public(source string) *Error {
 	switch {
 	case l.perSecond < 0:
@@ -91,7 +92,8 @@ func (l *limits) public(source string) *Error {
 	return nil
 }
 
-// sourceKey returns what counts as one address: an IPv4 address, or the /64 of an IPv6 address, as a host chooses its own address in that.
+// sourceKey returns what counts as one address: an IPv4 address, or the /64 of an IPv6 address, as
+// a host chooses its own address in that.
 func sourceKey(source string) string {
 	ip, err := netip.ParseAddr(source)
 	if err != nil || ip.Unmap().Is4() {

@@ -16,8 +16,9 @@ const (
 	bodyTimeout = 30 * time.Second // for the whole body
 )
 
-// Words writes the answer to a call that is refused, in the words of the API that the route belongs to. Status is 401, 403, 429 or 503 from the
-// gate, 404 or 405 from Otherwise, and 400 or 500 from httpjson; err.Message is fit to be shown.
+// Words writes the answer to a call that is refused, in the words of the API that the route belongs
+// to. Status is 401, 403, 429 or 503 from the gate, 404 or 405 from Otherwise, and 400 or 500 from
+// httpjson; err.Message is fit to be shown.
 type Words func(w http.ResponseWriter, r *http.Request, status int, err *Error)
 
 // Route is one route of a Mux.
@@ -62,9 +63,10 @@ func (g *Gate) NewMux() *Mux {
 	return &Mux{g: g, mux: http.NewServeMux(), routes: new([]Route), twin: http.NewServeMux()}
 }
 
-// WithCookie returns a way to add routes for people in a browser: there a request without an Authorization header may bring its token in
-// that cookie. A browser sends cookies whoever asked for the request, so these routes see to it themselves that it was one of their own pages.
-// Token returns the token that a cookie stands for, and reports whether the cookie is good.
+// WithCookie returns a way to add routes for people in a browser: there a request without an
+// Authorization header may bring its token in that cookie. A browser sends cookies whoever asked
+// for the request, so these routes see to it themselves that it was one of their own pages. Token
+// returns the token that a cookie stands for, and reports whether the cookie is good.
 func (m *Mux) WithCookie(name string, token func(value string) (string, bool)) *Mux {
 	c := *m
 	c.cookie = cookie{name: name, token: token}
@@ -77,11 +79,12 @@ func (m *Mux) Routes() []Route { return *m.routes }
 // ServeHTTP implements http.Handler.
 func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.ServeHTTP(w, r) }
 
-// Handle adds a route: "GET /readyz". A rule that lets nobody in panics, as a bad pattern does. Words may be nil: then the refusal
-// is a line of text.
+// Handle adds a route: "GET /readyz". A rule that lets nobody in panics, as a bad pattern does.
+// Words may be nil: then the refusal is a line of text.
 //
-// The handler gets a context with the caller, and a body of at most MaxBody bytes that must come within 30 s. It makes gRPC calls of
-// this process with that context: the rule of the route is about who may come in at all, the RPC's about what they ask for.
+// The handler gets a context with the caller, and a body of at most MaxBody bytes that must come
+// within 30 s. It makes gRPC calls of this process with that context: the rule of the route is
+// about who may come in at all, the RPC's about what they ask for.
 func (m *Mux) Handle(pattern string, rule Rule, words Words, h http.Handler) {
 	if !rule.set() {
 		panic("route " + strconv.Quote(pattern) + " has no rule that lets anybody in")
@@ -107,7 +110,8 @@ func (g *Gate) guard(pattern string, rule Rule, words Words, cookie cookie, h ht
 			return
 		}
 		if r.Body != nil && r.Body != http.NoBody {
-			// A body that trickles in must not hold a connection for ever. Writers of tests have no deadlines.
+			// A body that trickles in must not hold a connection for ever. Writers of tests have no
+			// deadlines.
 			_ = http.NewResponseController(w).SetReadDeadline(g.now().Add(g.body))
 			if r.ContentLength < 0 || r.ContentLength > MaxBody { // else it is held to the length that it has said
 				r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
@@ -176,8 +180,9 @@ func (g *Gate) mayEnter(c *Caller, rule *Rule, pattern string) error {
 	return err
 }
 
-// ofOurs refuses what a page of another site has a browser send: browsers pick a client certificate whoever asks, and --insecure asks for nothing. A
-// token in the header was put there by who knows it; programs send neither Sec-Fetch-Site nor Origin. Routes with a cookie have a stricter check.
+// ofOurs refuses what a page of another site has a browser send: browsers pick a client certificate
+// whoever asks, and --insecure asks for nothing. A token in the header was put there by who knows
+// it; programs send neither Sec-Fetch-Site nor Origin. Routes with a cookie have a stricter check.
 func (g *Gate) ofOurs(r *http.Request) error {
 	if len(r.Header.Values("Authorization")) > 0 || new(http.CrossOriginProtection).Check(r) == nil {
 		return nil
@@ -214,7 +219,8 @@ func plainWords(w http.ResponseWriter, _ *http.Request, status int, err *Error) 
 	http.Error(w, err.Message, status)
 }
 
-// TooLarge reports whether reading a body failed because it has more than MaxBody bytes: the answer is 413.
+// TooLarge reports whether reading a body failed because it has more than MaxBody bytes: the answer
+// is 413.
 func TooLarge(err error) bool {
 	_, ok := errors.AsType[*http.MaxBytesError](err)
 	return ok

@@ -7,8 +7,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Command starts a command on behalf of the caller: the FSM checks it against the caller's token and scope, and writes the audit event. Without
-// a caller, as in tests of handlers, it is nobody's and has no event.
+// Command starts a command on behalf of the caller: the FSM checks it against the caller's token
+// and scope, and writes the audit event. Without a caller, as in tests of handlers, it is nobody's
+// and has no event.
 func Command(ctx context.Context) *internalv1.Command {
 	c := &internalv1.Command{FeatureLevel: 1, Principal: "anonymous"}
 	from := CallerFrom(ctx)

@@ -7,8 +7,9 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Otherwise has requests under a prefix ("/v2/") that no route takes answered in the words of the API that it belongs to, and not by a line of text: 405 with the
-// methods that the path does have, else 404. That tells nothing that the documents do not, so it asks for no token.
+// Otherwise has requests under a prefix ("/v2/") that no route takes answered in the words of the
+// API that it belongs to, and not by a line of text: 405 with the methods that the path does have,
+// else 404. That tells nothing that the documents do not, so it asks for no token.
 func (m *Mux) Otherwise(prefix string, words Words) {
 	lost := func(w http.ResponseWriter, r *http.Request) {
 		h, _ := m.twin.Handler(r)

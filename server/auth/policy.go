@@ -6,8 +6,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// policy is the table of all methods: who may call them (docs/security.md shows it). A method that is missing is refused, and a test fails
-// the build for it. That a resource lies in the caller's pools is checked by the FSM for changes, and by the handlers for reads.
+// policy is the table of all methods: who may call them (docs/security.md shows it). A method that
+// is missing is refused, and a test fails the build for it. That a resource lies in the caller's
+// pools is checked by the FSM for changes, and by the handlers for reads.
 func policy() map[string]Rule {
 	var (
 		viewer   = Rule{Least: holdfastv1.Role_VIEWER}
@@ -57,7 +58,8 @@ func policy() map[string]Rule {
 	add("holdfast.v1.NodeService", operator, "CreateNode", "UpdateNode", "TransitionNode")
 	add("holdfast.v1.NodeService", also(operator, agents), "ReportNode")
 	add("holdfast.v1.InstallService", viewer, "GetInstall", "ListInstalls")
-	// Machines that boot from the network have no credentials; the installer's token is in the request, and the FSM holds it against the session.
+	// Machines that boot from the network have no credentials; the installer's token is in the
+	// request, and the FSM holds it against the session.
 	add("holdfast.v1.InstallService", Rule{Public: true, OverHTTP: true}, "LookUpBoot", "BootMachine", "GetWorkOrder", "ReportInstall", "AppendInstallLog")
 	add("holdfast.v1.AgentService", operator, "CreateAgentMachine")
 	add("holdfast.v1.AgentService", also(viewer, agents), "ListAgentMachines")
@@ -88,8 +90,8 @@ func policy() map[string]Rule {
 	return p
 }
 
-// ownMachine holds a machine's agent to its machine. That a pool's agent names a machine of its pool is checked where the
-// machine is known.
+// ownMachine holds a machine's agent to its machine. That a pool's agent names a machine of its
+// pool is checked where the machine is known.
 func ownMachine(id *holdfastv1.Identity, req proto.Message) bool {
 	r, ok := req.(interface{ GetMachineId() string })
 	return ok && (id.GetRole() != holdfastv1.Role_AGENT || r.GetMachineId() == id.GetMachineId())

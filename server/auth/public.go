@@ -8,7 +8,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// headerSource is the metadata in which a peer forwards the address of a public call. From other callers it is ignored.
+// headerSource is the metadata in which a peer forwards the address of a public call. From other
+// callers it is ignored.
 const headerSource = "holdfast-source"
 
 type addressKey struct{}
@@ -18,13 +19,15 @@ func withAddress(ctx context.Context, address string) context.Context {
 	return context.WithValue(ctx, addressKey{}, address)
 }
 
-// AddressFrom returns the address that a public call came from, without the port; empty if it is unknown.
+// AddressFrom returns the address that a public call came from, without the port; empty if it is
+// unknown.
 func AddressFrom(ctx context.Context) string {
 	a, _ := ctx.Value(addressKey{}).(string)
 	return a
 }
 
-// forwardedAddress returns the context of a public call that a peer has forwarded, with the address that the peer names.
+// forwardedAddress returns the context of a public call that a peer has forwarded, with the address
+// that the peer names.
 func forwardedAddress(ctx context.Context, md metadata.MD) context.Context {
 	if v := md[headerSource]; len(v) == 1 {
 		return withAddress(ctx, v[0])
@@ -32,8 +35,8 @@ func forwardedAddress(ctx context.Context, md metadata.MD) context.Context {
 	return ctx
 }
 
-// Deny records that a public call was refused: its method, and the resource that it was about. Calls that carry a token or a
-// certificate are recorded by the gate itself.
+// Deny records that a public call was refused: its method, and the resource that it was about.
+// Calls that carry a token or a certificate are recorded by the gate itself.
 func (g *Gate) Deny(ctx context.Context, method, resource string, err *Error) {
 	g.metrics.refused.WithLabelValues(err.Reason).Inc()
 	c := &Caller{Identity: &holdfastv1.Identity{Principal: unknownPrincipal}, Source: AddressFrom(ctx), Peer: g.cfg.PeerID, Method: method}

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// resourceOf names what a refused request was about, for the audit trail, and gives its request id. What is
-// no name is left out.
+// resourceOf names what a refused request was about, for the audit trail, and gives its request id.
+// What is no name is left out.
 func resourceOf(req proto.Message) (resource, requestID string) {
 	if req == nil {
 		return "", ""
@@ -49,5 +49,6 @@ func field(m protoreflect.Message, name string) string {
 	return ""
 }
 
-// thing is what names a resource or a request. What does not look like that may be anything: a token in the wrong place.
+// thing is what names a resource or a request. What does not look like that may be anything: a
+// token in the wrong place.
 var thing = regexp.MustCompile(`^[A-Za-z0-9._:/-]{1,64}$`)

@@ -9,16 +9,18 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Rule says who may call a method or a route. Exactly one of its kinds is set: Public, Anyone, Peers, or a least role.
-// Admins may call everything but what is for peers.
+// Rule says who may call a method or a route. Exactly one of its kinds is set: Public, Anyone,
+// Peers, or a least role. Admins may call everything but what is for peers.
 type Rule struct {
 	// Public takes calls of everybody, and does not look at who they are.
 	Public bool
-	// Unlimited exempts a public rule from the limits of public calls: health checks, which must pass while a client floods
-	// the peer, and downloads, which have limits of their own: a BMC reads a virtual medium in very many small requests.
+	// Unlimited exempts a public rule from the limits of public calls: health checks, which must
+	// pass while a client floods the peer, and downloads, which have limits of their own: a BMC
+	// reads a virtual medium in very many small requests.
 	Unlimited bool
-	// OverHTTP limits a public method to the HTTP routes of this process and to peers, which forward calls. Over gRPC a
-	// caller could name any address as its own, at an address that boot scripts are not served at.
+	// OverHTTP limits a public method to the HTTP routes of this process and to peers, which
+	// forward calls. Over gRPC a caller could name any address as its own, at an address that boot
+	// scripts are not served at.
 	OverHTTP bool
 	// Anyone takes calls of all who are somebody, whatever their role.
 	Anyone bool
@@ -30,7 +32,8 @@ type Rule struct {
 	Also []holdfastv1.Role_Value
 	// Unscoped refuses those who are scoped to pools: it is about the whole cluster.
 	Unscoped bool
-	// Own holds what an agent asks for against what it is; nil where the FSM does it, or there is nothing to check.
+	// Own holds what an agent asks for against what it is; nil where the FSM does it, or there is
+	// nothing to check.
 	Own func(id *holdfastv1.Identity, req proto.Message) bool
 }
 
@@ -39,7 +42,8 @@ func (r *Rule) set() bool {
 	return r.Public || r.Anyone || r.Peers || r.Least != holdfastv1.Role_ROLE_UNSPECIFIED || len(r.Also) > 0
 }
 
-// allows says why somebody may not call what the rule is for, or nil. Req is nil when it has not been read yet.
+// allows says why somebody may not call what the rule is for, or nil. Req is nil when it has not
+// been read yet.
 func (r *Rule) allows(id *holdfastv1.Identity, req proto.Message, what string) *Error {
 	role := id.GetRole()
 	switch {
@@ -77,7 +81,8 @@ func (r *Rule) allowsPerson(id *holdfastv1.Identity, what string) *Error {
 	return nil
 }
 
-// Lets reports whether somebody may call, as far as the role goes: what a user interface offers. Whether the resource is theirs is checked when they call.
+// Lets reports whether somebody may call, as far as the role goes: what a user interface offers.
+// Whether the resource is theirs is checked when they call.
 func (r *Rule) Lets(id *holdfastv1.Identity) bool { return r.allows(id, nil, "") == nil }
 
 // Needs words who may call, for errors and docs/security.md.
@@ -120,14 +125,16 @@ func Public() Rule { return Rule{Public: true} }
 // Health is the rule of health checks: Public, without a limit.
 func Health() Rule { return Rule{Public: true, Unlimited: true} }
 
-// Download is the rule of files that are served without credentials and limit their downloads themselves.
+// Download is the rule of files that are served without credentials and limit their downloads
+// themselves.
 func Download() Rule { return Rule{Public: true, Unlimited: true} }
 
 // Least is the rule of what takes a role at least, in whatever pools.
 func Least(role holdfastv1.Role_Value) Rule { return Rule{Least: role} }
 
-// SameAs is the rule of an RPC, for the HTTP route that leads to it: "holdfast.v1.NodeService/CreateNode". Own is left to
-// the RPC. A name without a rule gives one that refuses all.
+// SameAs is the rule of an RPC, for the HTTP route that leads to it:
+// "holdfast.v1.NodeService/CreateNode". Own is left to the RPC. A name without a rule gives one
+// that refuses all.
 func SameAs(method string) Rule {
 	r := policy()[method]
 	r.Own, r.OverHTTP = nil, false

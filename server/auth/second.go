@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// How often credentials that are not known here are worth a linearizable read. A new token is looked up once on each
-// peer; who sends garbage is told to wait.
+// How often credentials that are not known here are worth a linearizable read. A new token is
+// looked up once on each peer; who sends garbage is told to wait.
 const (
 	looksPerSecond       = 200
 	looksPerSourceSecond = 10
@@ -38,7 +38,8 @@ func newLRU[V any](size int) *lru.Cache[string, V] {
 	return c
 }
 
-// seen reports whether a hash was looked for in vain. The state is asked first, so one that comes up after all is known.
+// seen reports whether a hash was looked for in vain. The state is asked first, so one that comes
+// up after all is known.
 func (s *secondLooks) seen(hash []byte) bool { return s.vain.Contains(string(hash)) }
 
 func (s *secondLooks) remember(hash []byte) { s.vain.Add(string(hash), struct{}{}) }

@@ -10,8 +10,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// EdgeUnary authenticates calls where they arrive: it stands before the cluster's interceptor. What a caller may do is for
-// Unary to say.
+// EdgeUnary authenticates calls where they arrive: it stands before the cluster's interceptor. What
+// a caller may do is for Unary to say.
 func (g *Gate) EdgeUnary(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	ctx, err := g.enter(ctx, call.FullMethod)
 	if err != nil {
@@ -37,8 +37,8 @@ type edgeStream struct {
 // Context implements grpc.ServerStream.
 func (s *edgeStream) Context() context.Context { return s.ctx }
 
-// enter returns the context of a call whose caller is known, and counts it against the caller's limit. Calls that this process makes of
-// itself, for the HTTP APIs, have a caller already.
+// enter returns the context of a call whose caller is known, and counts it against the caller's
+// limit. Calls that this process makes of itself, for the HTTP APIs, have a caller already.
 func (g *Gate) enter(ctx context.Context, method string) (context.Context, error) {
 	rule, refusal := g.rule(method)
 	if refusal != nil {
@@ -108,8 +108,8 @@ func (g *Gate) stranger(p *presented, err error) error {
 	return e
 }
 
-// Unary authorizes calls where they are served: it stands behind the cluster's interceptor. A change that is refused is on
-// record before its caller is answered.
+// Unary authorizes calls where they are served: it stands behind the cluster's interceptor. A
+// change that is refused is on record before its caller is answered.
 func (g *Gate) Unary(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	m, _ := req.(proto.Message)
 	if err := g.Authorize(ctx, call.FullMethod, m); err != nil {
@@ -118,7 +118,8 @@ func (g *Gate) Unary(ctx context.Context, req any, call *grpc.UnaryServerInfo, n
 	return next(ctx, req)
 }
 
-// Stream is Unary for streams. It looks at the token again at each message: what was revoked shows nothing any more, and does nothing.
+// Stream is Unary for streams. It looks at the token again at each message: what was revoked shows
+// nothing any more, and does nothing.
 func (g *Gate) Stream(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	if err := g.Authorize(ss.Context(), call.FullMethod, nil); err != nil {
 		return err
@@ -164,8 +165,8 @@ func (s *tokenStream) still() error {
 	return nil
 }
 
-// Authorize reports whether the caller of a method, by its full name, may call it with this request; nil where it has not been read yet. What
-// serves a call without Unary asks it.
+// Authorize reports whether the caller of a method, by its full name, may call it with this
+// request; nil where it has not been read yet. What serves a call without Unary asks it.
 func (g *Gate) Authorize(ctx context.Context, method string, req proto.Message) error {
 	rule, refusal := g.rule(method)
 	if refusal == nil && rule.Public {

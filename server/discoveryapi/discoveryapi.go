@@ -1,7 +1,9 @@
-// Package discoveryapi is the HTTP API of service discovery (spec 003): services register, ping, report and leave; routers read who is there.
+// Package discoveryapi is the HTTP API of service discovery (spec 003): services register, ping,
+// report and leave; routers read who is there.
 //
-// It owns the wire form, which clients in the field parse strictly: {"error": …, "data": …} and the nine members of a ServiceTarget, no
-// others. Who may call is the gate's to decide, what a call means the services'. It must not know the FSM or the cluster.
+// It owns the wire form, which clients in the field parse strictly: {"error": …, "data": …} and the
+// nine members of a ServiceTarget, no others. Who may call is the gate's to decide, what a call
+// means the services'. It must not know the FSM or the cluster.
 package discoveryapi
 
 import (
@@ -35,8 +37,8 @@ type api struct {
 	watch    Watcher
 }
 
-// Register adds the routes to a mux, each with a slash at its end too. The services are called through rpc; pings go to beats, streams come from
-// watch.
+// Register adds the routes to a mux, each with a slash at its end too. The services are called
+// through rpc; pings go to beats, streams come from watch.
 func Register(m *auth.Mux, rpc grpc.ClientConnInterface, beats Beats, watch Watcher) {
 	a := &api{
 		registry: holdfastv1.NewRegistryServiceClient(rpc), beats: beats, access: holdfastv1.NewAccessServiceClient(rpc), watch: watch,

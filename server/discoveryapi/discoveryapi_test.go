@@ -161,7 +161,8 @@ func TestNoLeader(t *testing.T) {
 	})
 }
 
-// FuzzBodies sends anything as a service: the answer is one of the API's, and JSON; what is refused has changed nothing.
+// FuzzBodies sends anything as a service: the answer is one of the API's, and JSON; what is refused
+// has changed nothing.
 func FuzzBodies(f *testing.F) {
 	paths := []string{register, deregister, base + "/update/" + id, ping}
 	for i := range paths {
@@ -179,7 +180,8 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-// TestDeregisterWithoutID: a client that has never stored its id is found by its name, host and port, and may say it again.
+// TestDeregisterWithoutID: a client that has never stored its id is found by its name, host and
+// port, and may say it again.
 func TestDeregisterWithoutID(t *testing.T) {
 	l := lab(t)
 	nameless := strings.Replace(tool, `"`+id+`"`, "null", 1)
@@ -201,7 +203,8 @@ func TestDeregisterWithoutID(t *testing.T) {
 	})
 }
 
-// TestEnginesAreNoTools: a router calls what is listed as a tool, and an engine cannot be called so.
+// TestEnginesAreNoTools: a router calls what is listed as a tool, and an engine cannot be called
+// so.
 func TestEnginesAreNoTools(t *testing.T) {
 	l := lab(t)
 	l.Run(t, []apitest.Call{

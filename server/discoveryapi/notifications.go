@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// keepStream is how often a stream without news shows that it is alive; firstSign is when one that has nothing to tell says so.
+	// keepStream is how often a stream without news shows that it is alive; firstSign is when one
+	// that has nothing to tell says so.
 	keepStream = 15 * time.Second
 	firstSign  = 200 * time.Millisecond
 	// slowest is how long a client may leave what it was sent lying.
@@ -28,8 +29,9 @@ type notification struct {
 	Activity activity `json:"activity"`
 }
 
-// notifications streams what is registered, then every change, as server-sent events. A client that comes back with Last-Event-ID,
-// here or at another peer, misses none. Who is not let in any more is shown nothing more.
+// notifications streams what is registered, then every change, as server-sent events. A client that
+// comes back with Last-Event-ID, here or at another peer, misses none. Who is not let in any more
+// is shown nothing more.
 func (a *api) notifications(w http.ResponseWriter, r *http.Request) {
 	var cursor uint64
 	if id := r.Header.Get("Last-Event-ID"); id != "" {

@@ -21,7 +21,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// browser reads a stream, as far as it has come. Its methods are those that a connection's writer has.
+// browser reads a stream, as far as it has come. Its methods are those that a connection's writer
+// has.
 type browser struct {
 	header http.Header
 	cancel context.CancelFunc
@@ -139,7 +140,8 @@ func told(cursor int, event, id, name, activity string) string {
 
 const alive = ": alive\n\n"
 
-// Each change comes once, in order and with the id to go on from; who comes back with the last one has missed none.
+// Each change comes once, in order and with the id to go on from; who comes back with the last one
+// has missed none.
 func TestNotifications(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := lab(t)

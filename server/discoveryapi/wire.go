@@ -14,7 +14,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// target is a ServiceTarget: nine members, all of them in every answer (discovery API §ServiceTarget).
+// target is a ServiceTarget: nine members, all of them in every answer (discovery API
+// §ServiceTarget).
 type target struct {
 	ID              *string `json:"id"`
 	ServiceName     *string `json:"serviceName"`
@@ -60,7 +61,8 @@ func (s *state) proto() *holdfastv1.ServiceState {
 	return out
 }
 
-// stamp is a time: ISO 8601 with any fraction, or seconds since 1970 with any fraction. It is written in ISO 8601.
+// stamp is a time: ISO 8601 with any fraction, or seconds since 1970 with any fraction. It is
+// written in ISO 8601.
 type stamp struct{ time.Time }
 
 // UnmarshalJSON takes both forms, and null.

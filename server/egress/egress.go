@@ -1,5 +1,6 @@
-// Package egress decides which networks a peer and the BMCs that it drives must not fetch URLs from: metadata services of clouds and other
-// link-local services are no place for an image, a virtual medium or a webhook.
+// Package egress decides which networks a peer and the BMCs that it drives must not fetch URLs
+// from: metadata services of clouds and other link-local services are no place for an image, a
+// virtual medium or a webhook.
 //
 // It owns the rule. It must not know what a URL is for.
 package egress
@@ -15,13 +16,15 @@ import (
 	"syscall"
 )
 
-// Default lists the networks that are denied unless an operator says otherwise: link-local addresses.
+// Default lists the networks that are denied unless an operator says otherwise: link-local
+// addresses.
 func Default() []string { return []string{"169.254.0.0/16", "fe80::/10"} }
 
 // Policy is a list of denied networks. The zero value denies none.
 type Policy struct{ denied []netip.Prefix }
 
-// New returns the policy that denies networks, each such as 10.0.0.0/8 or an address. "none" alone denies none.
+// New returns the policy that denies networks, each such as 10.0.0.0/8 or an address. "none" alone
+// denies none.
 func New(networks []string) (*Policy, error) {
 	p := &Policy{}
 	if len(networks) == 1 && networks[0] == "none" {
@@ -46,8 +49,8 @@ func (p *Policy) denies(a netip.Addr) bool {
 	return slices.ContainsFunc(p.denied, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
-// CheckURL returns an error if the host of a URL is an address of a denied network. A name is not looked up: the client that resolves it may
-// see another network than this peer.
+// CheckURL returns an error if the host of a URL is an address of a denied network. A name is not
+// looked up: the client that resolves it may see another network than this peer.
 func (p *Policy) CheckURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -60,7 +63,8 @@ func (p *Policy) CheckURL(text string) error {
 	return fmt.Errorf("is on a network that --deny-urls names (%s): use an address that clients may fetch from", a)
 }
 
-// Transport returns a transport like http.DefaultTransport that connects to no address of a denied network, whatever name led there.
+// Transport returns a transport like http.DefaultTransport that connects to no address of a denied
+// network, whatever name led there.
 func (p *Policy) Transport() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is one
 	t.DialContext = (&net.Dialer{Control: p.control}).DialContext

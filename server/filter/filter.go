@@ -43,7 +43,8 @@ func (f *Filter) Possible(m proto.Message) bool { return f.root.eval(m.ProtoRefl
 // Fixed reports whether a message that matches does so for its whole life.
 func (f *Filter) Fixed() bool { return f.root.fixed() }
 
-// Pinned returns the one value that a field must have for a message to match, if the filter says so.
+// Pinned returns the one value that a field must have for a message to match, if the filter says
+// so.
 func (f *Filter) Pinned(path string) (string, bool) { return f.root.pinned(path) }
 
 // truth has a value for what cannot be told.

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// Terms are what a message must have to match: one value at a path, or all of several terms, or one of several. Exactly one of the three
-// is set. The path of an element that is addressed by its key ends with that key (status.conditions.Reachable).
+// Terms are what a message must have to match: one value at a path, or all of several terms, or one
+// of several. Exactly one of the three is set. The path of an element that is addressed by its key
+// ends with that key (status.conditions.Reachable).
 type Terms struct {
 	Path, Value string
 	All, Any    []Terms
@@ -22,12 +23,14 @@ type narrowing interface {
 	only(stored func(path string) bool) bool
 }
 
-// Terms returns terms that every message which matches has, as far as an index knows them; false when all messages have to be looked at.
+// Terms returns terms that every message which matches has, as far as an index knows them; false
+// when all messages have to be looked at.
 func (f *Filter) Terms(indexed func(path, value string) bool) (Terms, bool) {
 	return f.root.terms(indexed)
 }
 
-// Texts returns texts that each stand in one of the strings, at a path that is stored, of every message which matches.
+// Texts returns texts that each stand in one of the strings, at a path that is stored, of every
+// message which matches.
 func (f *Filter) Texts(stored func(path string) bool) []string { return f.root.needs(stored, nil) }
 
 // Only reports whether the filter compares nothing but what is stored.

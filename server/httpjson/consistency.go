@@ -16,7 +16,8 @@ import (
 // askerKey is where a context has the writer of the request that it belongs to.
 type askerKey struct{}
 
-// asks reports whether a request may be answered from this peer's own state: ?consistency=stale of one that reads (docs/concepts.md).
+// asks reports whether a request may be answered from this peer's own state: ?consistency=stale of
+// one that reads (docs/concepts.md).
 func asks(r *http.Request) (stale bool, err *auth.Error) {
 	if !reads(r) || r.URL.RawQuery == "" {
 		return false, nil
@@ -33,11 +34,12 @@ func asks(r *http.Request) (stale bool, err *auth.Error) {
 
 func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
-// makesCalls reports whether a route is served by calls. Heartbeats are not: they go the short way (server.Heartbeats).
+// makesCalls reports whether a route is served by calls. Heartbeats are not: they go the short way
+// (server.Heartbeats).
 func (r *Route) makesCalls() bool { return !strings.HasPrefix(r.RPC, "HeartbeatService/") }
 
-// Conn returns the connection that routes make their calls on. A call asks for what the request asks for, and the answer to the request
-// says of this peer what that of the call does.
+// Conn returns the connection that routes make their calls on. A call asks for what the request
+// asks for, and the answer to the request says of this peer what that of the call does.
 func Conn(rpc grpc.ClientConnInterface) grpc.ClientConnInterface { return conn{rpc} }
 
 type conn struct{ grpc.ClientConnInterface }
@@ -57,7 +59,8 @@ func (c conn) Invoke(ctx context.Context, method string, args, reply any, opts .
 	return err
 }
 
-// note passes the position of an answer on. A list that took several calls is as new as the first of them, a change as the last.
+// note passes the position of an answer on. A list that took several calls is as new as the first
+// of them, a change as the last.
 func (w *writer) note(md metadata.MD) {
 	h := w.Header()
 	if reads(w.r) && h.Get("holdfast-index") != "" {

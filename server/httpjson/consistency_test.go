@@ -20,7 +20,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/inproc"
 )
 
-// pools answer each call with another index, and keep which consistency they were asked for. One that has no name is not found.
+// pools answer each call with another index, and keep which consistency they were asked for. One
+// that has no name is not found.
 type pools struct {
 	holdfastv1.UnimplementedPoolServiceServer
 	asked []string
@@ -39,7 +40,8 @@ func (p *pools) GetPool(ctx context.Context, r *holdfastv1.GetPoolRequest) (*hol
 	return &holdfastv1.Pool{}, nil
 }
 
-// TestConsistency: a request that reads may ask for this peer's own state, and answers say how new they are, errors too.
+// TestConsistency: a request that reads may ask for this peer's own state, and answers say how new
+// they are, errors too.
 func TestConsistency(t *testing.T) {
 	for _, tt := range []struct {
 		method, path string

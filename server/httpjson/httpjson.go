@@ -1,4 +1,5 @@
-// Package httpjson is what the HTTP APIs of a peer have in common: routes, bodies in, answers out, and what the error of a call was about.
+// Package httpjson is what the HTTP APIs of a peer have in common: routes, bodies in, answers out,
+// and what the error of a call was about.
 //
 // It owns no words of any API: each has its own error bodies.
 package httpjson
@@ -58,15 +59,15 @@ func bodyIn(r *http.Request, room []byte) (b []byte, bad *Bad) {
 	return b, nil
 }
 
-// Read reads the body as JSON into v. Members that are not known are passed over; the content type is not looked at: clients in the
-// field send what they like.
+// Read reads the body as JSON into v. Members that are not known are passed over; the content type
+// is not looked at: clients in the field send what they like.
 func Read(r *http.Request, v any) *Bad {
 	_, bad := ReadIn(r, v, nil)
 	return bad
 }
 
-// ReadIn is Read with room for the body that was used before. It gives room for the next one, maybe more of it. Nothing of the body may be kept
-// in v but copies.
+// ReadIn is Read with room for the body that was used before. It gives room for the next one, maybe
+// more of it. Nothing of the body may be kept in v but copies.
 func ReadIn(r *http.Request, v any, room []byte) ([]byte, *Bad) {
 	b, bad := bodyIn(r, room)
 	if bad == nil {
@@ -87,8 +88,8 @@ func ReadAny(r *http.Request, v any) *Bad {
 	return decode(b, v)
 }
 
-// Quick is a body that reads itself where it is written in the way that nearly all clients write it. Of any other, mistakes included, it says
-// false and is left empty: encoding/json reads that.
+// Quick is a body that reads itself where it is written in the way that nearly all clients write
+// it. Of any other, mistakes included, it says false and is left empty: encoding/json reads that.
 type Quick interface {
 	ReadQuick(b []byte) bool
 }
@@ -140,7 +141,8 @@ type Appender interface {
 	AppendJSON(b []byte) []byte
 }
 
-// Write answers with JSON. A client that should come back later is told when. A body that JSON cannot say is an error of ours, and told as one.
+// Write answers with JSON. A client that should come back later is told when. A body that JSON
+// cannot say is an error of ours, and told as one.
 func Write(w http.ResponseWriter, code int, body any) {
 	if a, ok := body.(Appender); ok {
 		WriteIn(w, code, a, make([]byte, 0, 256))
@@ -155,7 +157,8 @@ func Write(w http.ResponseWriter, code int, body any) {
 	_, _ = w.Write(b.Bytes()) // the client is gone: nobody to tell
 }
 
-// unsaid answers that an answer cannot be written: in the words of the API, where the route is one of Add's.
+// unsaid answers that an answer cannot be written: in the words of the API, where the route is one
+// of Add's.
 func unsaid(w http.ResponseWriter, err error) {
 	e := &auth.Error{Code: codes.Internal, Reason: "INTERNAL", Message: "write the answer: " + err.Error()}
 	if own, ok := w.(*writer); ok {

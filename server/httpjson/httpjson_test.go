@@ -132,7 +132,8 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestAdd: routes are there with a slash at their end and without; a path that no message can carry is refused in the API's words.
+// TestAdd: routes are there with a slash at their end and without; a path that no message can carry
+// is refused in the API's words.
 func TestAdd(t *testing.T) {
 	m := auth.Open().NewMux()
 	words := func(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
@@ -150,7 +151,8 @@ func TestAdd(t *testing.T) {
 	}
 }
 
-// TestUnsaid: what JSON cannot say is an error in the API's words, not half an answer that looks like a whole one.
+// TestUnsaid: what JSON cannot say is an error in the API's words, not half an answer that looks
+// like a whole one.
 func TestUnsaid(t *testing.T) {
 	m := auth.Open().NewMux()
 	words := func(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {

@@ -28,9 +28,9 @@ type writer struct {
 // Unwrap is for http.ResponseController.
 func (w *writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Add adds routes to a mux, each with a slash at its end too: some clients in the field send one. Words are the answers of the gate,
-// of a path that is no UTF-8 (400), which must not come into a message of gRPC, and of a consistency that is none (400). The routes' calls are made
-// on a Conn.
+// Add adds routes to a mux, each with a slash at its end too: some clients in the field send one.
+// Words are the answers of the gate, of a path that is no UTF-8 (400), which must not come into a
+// message of gRPC, and of a consistency that is none (400). The routes' calls are made on a Conn.
 func Add(m *auth.Mux, words auth.Words, routes ...Route) {
 	for _, r := range routes {
 		rule := auth.SameAs("holdfast.v1." + r.RPC)

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// TestBusyIsNotKept: that a peer serves too many downloads holds for a moment. No cache on the way may keep it for the file, whose own address is
-// good for ever.
+// TestBusyIsNotKept: that a peer serves too many downloads holds for a moment. No cache on the way
+// may keep it for the file, whose own address is good for ever.
 func TestBusyIsNotKept(t *testing.T) {
 	sum, state := strings.Repeat("ab", 32), fsm.New()
 	entry, err := proto.Marshal(&internalv1.Entry{Commands: []*internalv1.Command{{FeatureLevel: 1, Time: timestamppb.Now(), Op: &internalv1.Command_PutImage{

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// counted counts the bytes that are served, closes the connection of a client that reads too slowly, and leaves the kernel to send files where it can.
+// counted counts the bytes that are served, closes the connection of a client that reads too
+// slowly, and leaves the kernel to send files where it can.
 type counted struct {
 	http.ResponseWriter
 	count func(float64)
@@ -18,7 +19,8 @@ func newCounted(w http.ResponseWriter, count func(float64), slack time.Duration)
 	return &counted{ResponseWriter: w, count: count, rc: http.NewResponseController(w), due: time.Now().Add(slack)}
 }
 
-// sends has a write end with an error if the client has read less than slowestDownload since the beginning. Writers of tests have no deadlines.
+// sends has a write end with an error if the client has read less than slowestDownload since the
+// beginning. Writers of tests have no deadlines.
 func (c *counted) sends(write func() (int64, error)) (int64, error) {
 	_ = c.rc.SetWriteDeadline(c.due)
 	n, err := write()
@@ -39,7 +41,8 @@ func (c *counted) Write(p []byte) (int, error) {
 	return int(n), err
 }
 
-// ReadFrom implements io.ReaderFrom. It sends a piece at a time: the kernel sends a file itself if it is behind one LimitedReader, not two.
+// ReadFrom implements io.ReaderFrom. It sends a piece at a time: the kernel sends a file itself if
+// it is behind one LimitedReader, not two.
 func (c *counted) ReadFrom(r io.Reader) (sum int64, err error) {
 	whole, ok := r.(*io.LimitedReader)
 	for {

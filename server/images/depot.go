@@ -25,9 +25,11 @@ type Config struct {
 	Interval time.Duration
 	// Stall is how long a source may send nothing before it counts as lost; default 30 s.
 	Stall time.Duration
-	// Pause is what the first repetition of a fetch that failed waits; it doubles up to 600 times that. Default 1 s.
+	// Pause is what the first repetition of a fetch that failed waits; it doubles up to 600 times
+	// that. Default 1 s.
 	Pause time.Duration
-	// Grace is how long a follower leaves a URL to the leader, so that it is asked once; default 15 s.
+	// Grace is how long a follower leaves a URL to the leader, so that it is asked once; default 15
+	// s.
 	Grace time.Duration
 	// Patience is how long a download waits for a file that is still being fetched; default 20 s.
 	Patience time.Duration

@@ -44,7 +44,8 @@ func (d *Depot) bring(ctx context.Context, f file, prefer string) error {
 			return err
 		}
 		if errors.Is(err, blob.ErrSum) {
-			// What was received before a crash may not be what is on the disk now. It is gone, so the second time counts.
+			// What was received before a crash may not be what is on the disk now. It is gone, so
+			// the second time counts.
 			if wrong++; wrong == 2 {
 				d.said(f, err)
 				return err
@@ -127,7 +128,8 @@ func (d *Depot) once(ctx context.Context, f file, prefer string) error {
 	return err
 }
 
-// mayAsk reports whether this peer asks the URL: the leader does, others when that takes too long and nobody is at it.
+// mayAsk reports whether this peer asks the URL: the leader does, others when that takes too long
+// and nobody is at it.
 func (d *Depot) mayAsk(sum string, fetching bool) bool {
 	if _, self, ok := d.cluster.Leader(); ok && self {
 		return true
@@ -138,7 +140,8 @@ func (d *Depot) mayAsk(sum string, fetching bool) bool {
 	return !fetching && t != nil && time.Since(t.since) > d.cfg.Grace
 }
 
-// holders lists the peers that have a file, the one that is preferred first, and says whether another one is fetching it.
+// holders lists the peers that have a file, the one that is preferred first, and says whether
+// another one is fetching it.
 func (d *Depot) holders(ctx context.Context, sum, prefer string) (ids []string, fetching bool) {
 	leader, _, _ := d.cluster.Leader()
 	for _, a := range d.ask(ctx, d.others(ctx), &internalv1.StatBlobRequest{Sha256: sum}) {

@@ -28,8 +28,8 @@ const (
 	retryAfter      = "5" // seconds
 )
 
-// Routes adds the downloads. Everybody may have them who reaches the port: a machine that boots from the network has nothing yet that it could
-// show, so there must be no secret in an image.
+// Routes adds the downloads. Everybody may have them who reaches the port: a machine that boots
+// from the network has nothing yet that it could show, so there must be no secret in an image.
 func (d *Depot) Routes(m *auth.Mux, _ grpc.ClientConnInterface) {
 	m.HandleFunc("GET /images/{name}/{part}", auth.Download(), nil, d.serveName)
 	m.HandleFunc("GET /images/sha256/{sum}", auth.Download(), nil, d.serveSum)
@@ -90,7 +90,8 @@ func (d *Depot) serve(w http.ResponseWriter, r *http.Request, f *holdfastv1.Imag
 	})
 }
 
-// hand serves what is made of a file that this peer has whole, and waits a while for one that is on its way.
+// hand serves what is made of a file that this peer has whole, and waits a while for one that is on
+// its way.
 func (d *Depot) hand(w http.ResponseWriter, r *http.Request, f *holdfastv1.Image_File, with func(*os.File) (io.ReadSeeker, error)) {
 	from := auth.Source(r)
 	if err := d.downloads.take(from); err != nil {

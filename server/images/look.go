@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/images/blob"
 )
 
-// look fetches what this peer should have and has not. Each peer looks for itself, so a peer that was away, or has lost its disk, gets
-// everything again.
+// look fetches what this peer should have and has not. Each peer looks for itself, so a peer that
+// was away, or has lost its disk, gets everything again.
 func (d *Depot) look(ctx context.Context) {
 	missing := 0
 	known := map[string]bool{}
@@ -61,8 +61,8 @@ func (d *Depot) lookFor(ctx context.Context, f file) bool {
 	return false
 }
 
-// sweep marks what images have as used, and removes what none had for long. It wants a state that is not old: a peer that has just
-// started knows no images until it has caught up.
+// sweep marks what images have as used, and removes what none had for long. It wants a state that
+// is not old: a peer that has just started knows no images until it has caught up.
 func (d *Depot) sweep(ctx context.Context, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -14,8 +14,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// A boot medium is the disk of the image "installer-iso" with the kernel's command line written into it: which peer to ask, and the token of the install
-// session. It is made as it is read, so that a BMC may read it in any order, and from any peer.
+// A boot medium is the disk of the image "installer-iso" with the kernel's command line written
+// into it: which peer to ask, and the token of the install session. It is made as it is read, so
+// that a BMC may read it in any order, and from any peer.
 
 // mediumImage is the image whose disk is the medium (make netboot).
 const mediumImage = "installer-iso"
@@ -26,7 +27,8 @@ const (
 	blankSize = 1024
 )
 
-// serveMedium serves the boot medium of a secret, as long as its session waits for the machine to boot.
+// serveMedium serves the boot medium of a secret, as long as its session waits for the machine to
+// boot.
 func (d *Depot) serveMedium(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	gone := func() {

@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// installing brings a machine to an install session with a boot medium of the secret, and gives what the peers' state then waits for.
+// installing brings a machine to an install session with a boot medium of the secret, and gives
+// what the peers' state then waits for.
 func (l *lab) installing(secret [32]byte) {
 	l.t.Helper()
 	_, sum := providers.MediumToken(secret)
@@ -26,7 +27,8 @@ func (l *lab) installing(secret [32]byte) {
 	l.do(&internalv1.Command{Op: &internalv1.Command_NoteInstall{NoteInstall: &internalv1.NoteInstall{RunId: "run-1", Step: "repave", Attempt: 1, MediumSha256: sum, MediumServer: "http://10.0.0.1:7404"}}})
 }
 
-// A medium is the disk of its image with the session's words in every room for them, whole and in pieces, for whoever has its URL, while the session waits.
+// A medium is the disk of its image with the session's words in every room for them, whole and in
+// pieces, for whoever has its URL, while the session waits.
 func TestMedium(t *testing.T) {
 	const size = 1024
 	room := "@HOLDFAST-BOOT-PARAMETERS@"

@@ -95,7 +95,8 @@ func (d *Depot) StatBlob(ctx context.Context, r *internalv1.StatBlobRequest) (*i
 	return a, nil
 }
 
-// PullBlob fetches a file from the peer that asks for it. The fetch goes on when the caller goes away.
+// PullBlob fetches a file from the peer that asks for it. The fetch goes on when the caller goes
+// away.
 func (d *Depot) PullBlob(ctx context.Context, r *internalv1.PullBlobRequest) (*internalv1.PullBlobResponse, error) {
 	if err := d.fetch(file{sum: r.GetSha256(), size: r.GetSizeBytes()}, r.GetPeerId()).wait(ctx); err != nil { //nolint:contextcheck // a fetch lives as long as Run, not as long as who asks for it
 		return nil, worded(err)
@@ -164,7 +165,8 @@ func (d *Depot) Copies(ctx context.Context, sum string) []*holdfastv1.Image_Copy
 	return copies
 }
 
-// Held says why a file that was uploaded cannot be relied on: nil when a majority of voters has it. They keep it for another day.
+// Held says why a file that was uploaded cannot be relied on: nil when a majority of voters has it.
+// They keep it for another day.
 func (d *Depot) Held(ctx context.Context, sum string) error {
 	voters := d.voters(ctx)
 	have := 0

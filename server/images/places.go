@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// places counts the downloads under way, in all and of each address: one address must not hold the places of all others.
+// places counts the downloads under way, in all and of each address: one address must not hold the
+// places of all others.
 type places struct {
 	mu  sync.Mutex
 	all int

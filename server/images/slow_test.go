@@ -60,7 +60,8 @@ func TestOneAddressLeavesPlaces(t *testing.T) {
 	}
 }
 
-// TestStalledDownloadEnds: a client that stops reading loses its connection after the slack, however large the file is; one that reads gets all of it.
+// TestStalledDownloadEnds: a client that stops reading loses its connection after the slack,
+// however large the file is; one that reads gets all of it.
 func TestStalledDownloadEnds(t *testing.T) {
 	const size = 64 << 20
 	name, ended := sparse(t, size), make(chan float64, 2)

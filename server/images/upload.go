@@ -30,7 +30,8 @@ const (
 
 type uploadStream = grpc.BidiStreamingServer[holdfastv1.UploadFileRequest, holdfastv1.UploadFileResponse]
 
-// Upload takes a file, and answers when a majority of voters has it. Who says nothing has no place among the uploads.
+// Upload takes a file, and answers when a majority of voters has it. Who says nothing has no place
+// among the uploads.
 func (d *Depot) Upload(stream uploadStream) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
@@ -107,7 +108,8 @@ func (d *Depot) take(stream uploadStream, in *incoming, head *holdfastv1.UploadF
 	return worded(r.Commit())
 }
 
-// spread lets the other voters fetch the file, and answers when a majority has it. The others go on.
+// spread lets the other voters fetch the file, and answers when a majority has it. The others go
+// on.
 func (d *Depot) spread(stream uploadStream, head *holdfastv1.UploadFileRequest_Header) error {
 	ctx, cancel := context.WithTimeout(stream.Context(), slack+time.Duration(head.GetSizeBytes()/slowest)*time.Second)
 	var calls sync.WaitGroup

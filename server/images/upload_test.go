@@ -145,7 +145,8 @@ func TestUploadsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestSilentUploads: who opens uploads and says nothing keeps nobody out, and who stops in the middle loses his place. What he has sent stays.
+// TestSilentUploads: who opens uploads and says nothing keeps nobody out, and who stops in the
+// middle loses his place. What he has sent stays.
 func TestSilentUploads(t *testing.T) {
 	all := someBytes(1<<20, 8)
 	sum, size := sumOf(all), int64(len(all))

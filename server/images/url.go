@@ -77,8 +77,9 @@ func goOn(resp *http.Response, f file, r *blob.Receiver) error {
 	return nil
 }
 
-// contentRange reads a Content-Range (RFC 9110 §14.4): where the body begins, and how long the file is, -1 when that is not said. With
-// "bytes */100" the first is 100 too: nothing is there from there on.
+// contentRange reads a Content-Range (RFC 9110 §14.4): where the body begins, and how long the file
+// is, -1 when that is not said. With "bytes */100" the first is 100 too: nothing is there from
+// there on.
 func contentRange(s string) (first, total int64, ok bool) {
 	s, isBytes := strings.CutPrefix(s, "bytes ")
 	span, all, cut := strings.Cut(s, "/")
@@ -105,7 +106,8 @@ func contentRange(s string) (first, total int64, ok bool) {
 	return int64(a), total, true
 }
 
-// copyTo is io.Copy that says each time that something has come, and tells an error of the disk from one of the source.
+// copyTo is io.Copy that says each time that something has come, and tells an error of the disk
+// from one of the source.
 func copyTo(w io.Writer, from io.Reader, alive func()) (n int64, err error) {
 	buf := make([]byte, 256<<10)
 	for {

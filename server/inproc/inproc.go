@@ -1,8 +1,10 @@
-// Package inproc calls the gRPC services of this process without a network, through the same interceptors as calls that come
-// over it: HTTP APIs are gRPC clients of their own peer, but for heartbeats (server.Heartbeats).
+// Package inproc calls the gRPC services of this process without a network, through the same
+// interceptors as calls that come over it: HTTP APIs are gRPC clients of their own peer, but for
+// heartbeats (server.Heartbeats).
 //
-// It owns how a call gets from a client's stub to a handler and back. It must not know services, nor let anything by the
-// interceptors. Streams have no way through it: an HTTP route that streams reads the state itself.
+// It owns how a call gets from a client's stub to a handler and back. It must not know services,
+// nor let anything by the interceptors. Streams have no way through it: an HTTP route that streams
+// reads the state itself.
 package inproc
 
 import (
@@ -19,9 +21,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Server is a grpc.ServiceRegistrar for handlers, and a grpc.ClientConnInterface for those who call them. The caller of a
-// call, its deadline and all else that its context holds is that of the context it is made with; outgoing metadata becomes
-// incoming. A message that was passed belongs to the handler from then on, as if it had been sent.
+// Server is a grpc.ServiceRegistrar for handlers, and a grpc.ClientConnInterface for those who call
+// them. The caller of a call, its deadline and all else that its context holds is that of the
+// context it is made with; outgoing metadata becomes incoming. A message that was passed belongs to
+// the handler from then on, as if it had been sent.
 type Server struct {
 	intercept grpc.UnaryServerInterceptor
 
@@ -66,7 +69,8 @@ func (s *Server) RegisterService(d *grpc.ServiceDesc, impl any) {
 	}
 }
 
-// Invoke implements grpc.ClientConnInterface. Of the options it knows grpc.Header and grpc.Trailer. Errors are statuses.
+// Invoke implements grpc.ClientConnInterface. Of the options it knows grpc.Header and grpc.Trailer.
+// Errors are statuses.
 func (s *Server) Invoke(ctx context.Context, fullMethod string, args, reply any, opts ...grpc.CallOption) error {
 	s.mu.RLock()
 	m, ok := s.methods[fullMethod]
@@ -101,8 +105,9 @@ func (s *Server) NewStream(_ context.Context, _ *grpc.StreamDesc, fullMethod str
 	return nil, status.Errorf(codes.Unimplemented, "call %s in this process: streams are not supported", fullMethod)
 }
 
-// move returns one message the fields of another one of its type, which is not used any more. What has lists or maps shares them: they may be
-// long. What has none is copied, which is several times as fast.
+// move returns one message the fields of another one of its type, which is not used any more. What
+// has lists or maps shares them: they may be long. What has none is copied, which is several times
+// as fast.
 func move(into, from any) error {
 	dst, ok := into.(proto.Message)
 	src, also := from.(proto.Message)

@@ -40,7 +40,8 @@ func TestTooManyTokenRequests(t *testing.T) {
 	t.Error("no call was limited")
 }
 
-// FuzzToken: whatever comes to the token endpoint, it answers as the standard says, and no one gets a token without the client's secret.
+// FuzzToken: whatever comes to the token endpoint, it answers as the standard says, and no one gets
+// a token without the client's secret.
 func FuzzToken(f *testing.F) {
 	l := newLab(f)
 	id, secret := l.client("tok-svc", holdfastv1.Role_SERVICE)

@@ -39,8 +39,8 @@ type Clients interface {
 
 // Config says under which name the issuer is known.
 type Config struct {
-	// URL is the issuer's, as clients reach it: https://holdfast.example:7401/oidc. Empty: made from each request's
-	// Host, which serves those who always use one name.
+	// URL is the issuer's, as clients reach it: https://holdfast.example:7401/oidc. Empty: made
+	// from each request's Host, which serves those who always use one name.
 	URL string
 	// TTL is how long access tokens are good; default DefaultTTL.
 	TTL time.Duration

@@ -142,7 +142,8 @@ func TestRevokedClient(t *testing.T) {
 	}
 }
 
-// Keys change under clients that hold tokens: those stay good until they expire, and new ones come from the new key.
+// Keys change under clients that hold tokens: those stay good until they expire, and new ones come
+// from the new key.
 func TestRotationUnderClients(t *testing.T) {
 	l := newLab(t)
 	id, secret := l.client("tok-svc", holdfastv1.Role_SERVICE)

@@ -34,8 +34,8 @@ type Rotator struct {
 	log      *slog.Logger
 }
 
-// NewRotator makes a Rotator whose keys sign for a period (default 30 days); the next one is published ahead of that, and the one before
-// verifies for a while after it. Log may be nil.
+// NewRotator makes a Rotator whose keys sign for a period (default 30 days); the next one is
+// published ahead of that, and the one before verifies for a while after it. Log may be nil.
 func NewRotator(period time.Duration, node Proposer, state seal.State, keys *seal.Keyring, log *slog.Logger) *Rotator {
 	if period <= 0 {
 		period = DefaultRotation
@@ -48,7 +48,8 @@ func NewRotator(period time.Duration, node Proposer, state seal.State, keys *sea
 	return &Rotator{schedule: s, node: node, state: state, keys: keys, log: log}
 }
 
-// Run implements cluster.LeaderTask. It ends with the leadership only: without a key, nothing is made until one comes.
+// Run implements cluster.LeaderTask. It ends with the leadership only: without a key, nothing is
+// made until one comes.
 func (r *Rotator) Run(ctx context.Context, t cluster.Term) error {
 	var lost time.Time // since when the newest key cannot be opened
 	for {
@@ -112,7 +113,8 @@ func (r *Rotator) turn(ctx context.Context, t cluster.Term, now time.Time, lost 
 	return nil
 }
 
-// usable reports whether the newest key can be opened here, or might be soon: when its secrets key is gone for good, another takes its place.
+// usable reports whether the newest key can be opened here, or might be soon: when its secrets key
+// is gone for good, another takes its place.
 func (r *Rotator) usable(k *internalv1.SigningKey, now time.Time, lost *time.Time) bool {
 	if _, err := openSigner(r.keys, k); err == nil {
 		*lost = time.Time{}

@@ -15,9 +15,10 @@ import (
 // defaultPath is where the issuer is unless its URL says otherwise.
 const defaultPath = "/oidc"
 
-// Routes adds the issuer's routes: below /oidc, below the path of its URL, and where clients that were made for Keycloak look for them
-// (003 §Step 1: http://auth-server/realms/wanaku/protocol/openid-connect/token, which such a client takes for an issuer). Anybody may
-// call them: clients have no token yet.
+// Routes adds the issuer's routes: below /oidc, below the path of its URL, and where clients that
+// were made for Keycloak look for them (003 §Step 1:
+// http://auth-server/realms/wanaku/protocol/openid-connect/token, which such a client takes for an
+// issuer). Anybody may call them: clients have no token yet.
 func (i *Issuer) Routes(m *auth.Mux) {
 	const realm, protocol = "/realms/{realm}", "/realms/{realm}/protocol/openid-connect"
 	const discovery = "/.well-known/openid-configuration"
@@ -52,8 +53,8 @@ func refused(w http.ResponseWriter, _ *http.Request, status int, err *auth.Error
 	refuse(w, status, code, err.Message)
 }
 
-// base returns scheme and host that a request was sent to, or those of the issuer's URL. It is empty when the request names none that
-// could be one.
+// base returns scheme and host that a request was sent to, or those of the issuer's URL. It is
+// empty when the request names none that could be one.
 func (i *Issuer) base(r *http.Request) string {
 	if i.url != nil {
 		return i.url.Scheme + "://" + i.url.Host
@@ -102,8 +103,9 @@ type document struct {
 	Scopes            []string `json:"scopes_supported"`
 }
 
-// discover answers the discovery document of the issuer that the path belongs to: its own URL is the request's without the well-known
-// part, as the standard wants it, unless the issuer has a URL and this is its path. Endpoints are below own, or where Keycloak has them.
+// discover answers the discovery document of the issuer that the path belongs to: its own URL is
+// the request's without the well-known part, as the standard wants it, unless the issuer has a URL
+// and this is its path. Endpoints are below own, or where Keycloak has them.
 func (i *Issuer) discover(pattern, own string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if _, err := i.ready(); err != nil {

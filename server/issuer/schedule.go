@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// schedule is the life of signing keys: each signs for period, is published ahead of that, and verifies for overlap after it.
+// schedule is the life of signing keys: each signs for period, is published ahead of that, and
+// verifies for overlap after it.
 type schedule struct {
 	period, ahead, overlap time.Duration
 }
@@ -16,7 +17,8 @@ type schedule struct {
 // maxKeys bounds the keys that have not retired, below what the state takes.
 const maxKeys = 12
 
-// signing returns the key that signs at a time: the last one whose time has come, or nil. Keys are newest last.
+// signing returns the key that signs at a time: the last one whose time has come, or nil. Keys are
+// newest last.
 func signing(keys []*internalv1.SigningKey, now time.Time) *internalv1.SigningKey {
 	var current *internalv1.SigningKey
 	for _, k := range keys {
@@ -32,9 +34,9 @@ func retired(k *internalv1.SigningKey, now time.Time) bool {
 	return k.GetRetiresAt() != nil && !now.Before(k.GetRetiresAt().AsTime())
 }
 
-// plan says what to do at a time: which keys to keep, changed where they get a successor, and from when the new one is to sign, if
-// there has to be one. Nothing is to be done when changed is false. Usable says whether a key can be used by this peer: one that cannot
-// gets a successor at once.
+// plan says what to do at a time: which keys to keep, changed where they get a successor, and from
+// when the new one is to sign, if there has to be one. Nothing is to be done when changed is false.
+// Usable says whether a key can be used by this peer: one that cannot gets a successor at once.
 func (s schedule) plan(keys []*internalv1.SigningKey, now time.Time, usable func(*internalv1.SigningKey) bool) (keep []*internalv1.SigningKey, next *time.Time, changed bool) {
 	for _, k := range keys {
 		if retired(k, now) {

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Whenever the leader looks: there is always a key that signs, it was published ahead, and what it has signed verifies until it has
-// expired.
+// Whenever the leader looks: there is always a key that signs, it was published ahead, and what it
+// has signed verifies until it has expired.
 func TestScheduleNeverLeavesAGap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := schedule{period: time.Duration(rapid.IntRange(4, 100).Draw(t, "period")) * time.Hour}

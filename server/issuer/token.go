@@ -87,7 +87,8 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	}{raw, "Bearer", int(ttl.Seconds()), scope})
 }
 
-// readForm reads the body. Parameters of the URL are not looked at: secrets in there end up in logs.
+// readForm reads the body. Parameters of the URL are not looked at: secrets in there end up in
+// logs.
 func readForm(w http.ResponseWriter, r *http.Request) (url.Values, *oauthError) {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/x-www-form-urlencoded" {
 		return nil, invalidRequest("want a body of type application/x-www-form-urlencoded")
@@ -114,7 +115,8 @@ func readForm(w http.ResponseWriter, r *http.Request) (url.Values, *oauthError) 
 	return form, nil
 }
 
-// clientOf returns what a client says of itself: in the Authorization header or in the form (RFC 6749 §2.3.1), not both.
+// clientOf returns what a client says of itself: in the Authorization header or in the form (RFC
+// 6749 §2.3.1), not both.
 func clientOf(h http.Header, form url.Values) (credentials, *oauthError) {
 	c := credentials{id: form.Get("client_id"), secret: form.Get("client_secret")}
 	if headers := h.Values("Authorization"); len(headers) > 0 {
@@ -137,7 +139,8 @@ func clientOf(h http.Header, form url.Values) (credentials, *oauthError) {
 	return c, nil
 }
 
-// unescape undoes the form encoding that the standard wants within Basic, and that some clients leave out.
+// unescape undoes the form encoding that the standard wants within Basic, and that some clients
+// leave out.
 func unescape(s string) string {
 	if u, err := url.QueryUnescape(s); err == nil {
 		return u

@@ -27,8 +27,8 @@ type api struct {
 	rooms  sync.Pool // of *room
 }
 
-// Register adds the routes to a mux. Each is there with a slash at its end too. The services are called through rpc; keepalives go
-// to beats.
+// Register adds the routes to a mux. Each is there with a slash at its end too. The services are
+// called through rpc; keepalives go to beats.
 func Register(m *auth.Mux, rpc grpc.ClientConnInterface, beats Beats, log *slog.Logger) {
 	a := &api{agents: holdfastv1.NewAgentServiceClient(rpc), beats: beats, log: log, rooms: sync.Pool{New: func() any { return &room{} }}}
 	m.Otherwise("/api/v1/machine/", refused)
@@ -61,7 +61,8 @@ func refused(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) 
 
 func invalidToken() failure { return failure{Message: "Invalid token", ErrorCode: "invalid_token"} }
 
-// agentOnly refuses the tokens of people: a valid token of another kind is 403 (docs/clients.md, 000).
+// agentOnly refuses the tokens of people: a valid token of another kind is 403 (docs/clients.md,
+// 000).
 func agentOnly(w http.ResponseWriter, r *http.Request) bool {
 	switch id := auth.From(r.Context()); {
 	case id.GetMethod() == auth.MethodInsecure, id.GetRole() == holdfastv1.Role_AGENT, id.GetRole() == holdfastv1.Role_POOL_AGENT,

@@ -51,7 +51,8 @@ func kindOf(b []byte) string {
 	return "bool"
 }
 
-// plain reports whether b is a string that says what it looks like: ASCII without escapes. The decoder has checked that it is a value.
+// plain reports whether b is a string that says what it looks like: ASCII without escapes. The
+// decoder has checked that it is a value.
 func plain(b []byte) bool {
 	if len(b) < 2 || b[0] != '"' {
 		return false

@@ -35,7 +35,8 @@ type alive struct {
 	NextKeepaliveMS int64        `json:"next_keepalive_ms,omitempty"`
 }
 
-// room is what a keepalive needs while it is served, for the next one to use again. Keepalives are nearly all that comes in.
+// room is what a keepalive needs while it is served, for the next one to use again. Keepalives are
+// nearly all that comes in.
 type room struct {
 	text []byte // the body, then the answer
 	in   keepalive

@@ -80,8 +80,9 @@ func hotHandler(tb testing.TB) http.Handler {
 	return srv.HTTPHandler(func(m *auth.Mux, rpc grpc.ClientConnInterface) { machineapi.Register(m, rpc, srv.Heartbeats(), log) })
 }
 
-// allocsBudget is what a keepalive may allocate between its connection and the way to the leader: the hot path of a large fleet. It was
-// 101 when it went through gRPC, and texts were parsed twice; 25 is what it takes, three of them of this test itself.
+// allocsBudget is what a keepalive may allocate between its connection and the way to the leader:
+// the hot path of a large fleet. It was 101 when it went through gRPC, and texts were parsed twice;
+// 25 is what it takes, three of them of this test itself.
 const allocsBudget = 29
 
 // TestKeepaliveAllocs keeps the hot path from growing unnoticed.
@@ -92,7 +93,8 @@ func TestKeepaliveAllocs(t *testing.T) {
 	}
 }
 
-// BenchmarkKeepalive is what a keepalive costs a peer beside the connection and the way to the leader.
+// BenchmarkKeepalive is what a keepalive costs a peer beside the connection and the way to the
+// leader.
 func BenchmarkKeepalive(b *testing.B) {
 	once := keepaliveOnce(b)
 	b.ReportAllocs()

@@ -201,7 +201,8 @@ func TestNoLeader(t *testing.T) {
 	})
 }
 
-// FuzzBodies sends anything as an agent: the answer is one of the document's, and JSON; what is refused has changed nothing.
+// FuzzBodies sends anything as an agent: the answer is one of the document's, and JSON; what is
+// refused has changed nothing.
 func FuzzBodies(f *testing.F) {
 	for _, body := range []string{machine, beat, `{"machine_id":1165,"metrics":{"free_gpu_count":"1e3"}}`, `[]`, `null`, "\xff", `{"cpu":"9999999999999999m"}`} {
 		f.Add(true, []byte(body))
@@ -217,7 +218,8 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-// TestListOfOddNumbers: what older peers have let into the state does not blank the list for everybody.
+// TestListOfOddNumbers: what older peers have let into the state does not blank the list for
+// everybody.
 func TestListOfOddNumbers(t *testing.T) {
 	l := lab(t)
 	l.Run(t, []apitest.Call{apitest.Expect("register", "agent", "POST", register, machine, 200, "*")})

@@ -6,9 +6,11 @@ import (
 	"strings"
 )
 
-// Keepalives are nearly all that comes in, and encoding/json takes longer for one than the rest of its handler. So the way in which nearly
-// all agents write them is read here: members that are known, by their exact names, texts of ASCII without escapes, numbers that are
-// numbers. Whatever else JSON may be is left to encoding/json, mistakes too: what this reader does not take is not wrong for that.
+// Keepalives are nearly all that comes in, and encoding/json takes longer for one than the rest of
+// its handler. So the way in which nearly all agents write them is read here: members that are
+// known, by their exact names, texts of ASCII without escapes, numbers that are numbers. Whatever
+// else JSON may be is left to encoding/json, mistakes too: what this reader does not take is not
+// wrong for that.
 
 // ReadQuick implements httpjson.Quick.
 func (k *keepalive) ReadQuick(b []byte) bool {
@@ -181,7 +183,8 @@ func (a *alive) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
-// appendText writes a string as encoding/json does, which escapes what HTML might take for its own too.
+// appendText writes a string as encoding/json does, which escapes what HTML might take for its own
+// too.
 func appendText(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; !literal(c) || c == '<' || c == '>' || c == '&' {

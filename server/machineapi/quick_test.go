@@ -11,7 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// sameAsJSON holds what ReadQuick makes of a body against what encoding/json makes of it, and says whether it took it.
+// sameAsJSON holds what ReadQuick makes of a body against what encoding/json makes of it, and says
+// whether it took it.
 func sameAsJSON(t interface {
 	Helper()
 	Errorf(format string, args ...any)
@@ -56,7 +57,8 @@ func TestReadQuick(t *testing.T) {
 	}
 }
 
-// TestReadQuickLikeJSON: whatever is drawn out of the pieces of a keepalive is read as encoding/json reads it, or left to it.
+// TestReadQuickLikeJSON: whatever is drawn out of the pieces of a keepalive is read as
+// encoding/json reads it, or left to it.
 func TestReadQuickLikeJSON(t *testing.T) {
 	pieces := []string{`{`, `}`, `[`, `]`, `:`, `,`, ` `, "\n", `"`, `\`, `null`, `true`, `-`, `.`, `e5`, `0`, `17`, "\x00", "ä", `\u0061`, `<`,
 		`"machine_id"`, `"pool_name"`, `"metrics"`, `"free_gpu_count"`, `"cpu_utilization_pct"`, `"x"`, `""`, `" a "`, `"machine_id":"m-1"`, `"metrics":{"free_gpu_count":1.5}`}

@@ -17,7 +17,8 @@ import (
 // ttlSeconds is how long a machine lives without a keepalive (machine registration §States).
 const ttlSeconds = 300
 
-// registration is the body of POST register. Its token is "" in the field, and means something else to those agents: it is not looked at.
+// registration is the body of POST register. Its token is "" in the field, and means something else
+// to those agents: it is not looked at.
 type registration struct {
 	MachineID    text  `json:"machine_id"`
 	Hostname     text  `json:"hostname"`
@@ -31,8 +32,8 @@ type registration struct {
 	hardware
 }
 
-// hardware is what newer agents say besides, by the names of the node API. Whatever is wrong with it is left out: no agent is turned away
-// for what the document does not ask of it.
+// hardware is what newer agents say besides, by the names of the node API. Whatever is wrong with
+// it is left out: no agent is turned away for what the document does not ask of it.
 type hardware struct {
 	Vendor       extra `json:"vendor"`
 	Model        extra `json:"model"`

@@ -47,7 +47,8 @@ func ask(t *testing.T, b *behind, method, path, body string) *httptest.ResponseR
 	return w
 }
 
-// TestHardwareOfARegistration: what our agent says beyond the document is taken; what is wrong with that turns nobody away.
+// TestHardwareOfARegistration: what our agent says beyond the document is taken; what is wrong with
+// that turns nobody away.
 func TestHardwareOfARegistration(t *testing.T) {
 	const document = `"token":"","machine_id":"1165a9b6","hostname":"w","pool_name":"gpu","cpu":"8000m","memory":"16Gi","gpu_count":"1","private_ip":"10.0.0.1"`
 	for _, tt := range []struct {

@@ -40,7 +40,8 @@ func mebibytes(s string) (int64, error) {
 // maxCount bounds what agents count.
 const maxCount = 1 << 40
 
-// manyMiB is more memory than a machine has, in MiB: a number like that is of bytes, which agents in the field send.
+// manyMiB is more memory than a machine has, in MiB: a number like that is of bytes, which agents
+// in the field send.
 const manyMiB = 1 << 27
 
 func memoryMiB(n number) int64 {

@@ -15,7 +15,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/netbootapi"
 )
 
-// TestLimitedMachineAsksAgain: firmware does not retry a 429, so a machine whose address asks too often gets a script that waits and asks again.
+// TestLimitedMachineAsksAgain: firmware does not retry a 429, so a machine whose address asks too
+// often gets a script that waits and asks again.
 func TestLimitedMachineAsksAgain(t *testing.T) {
 	gate, err := auth.New(auth.Config{PeerID: "p1"}, auth.Deps{Report: func(context.Context, *internalv1.RecordDenials) error { return nil }})
 	if err != nil {

@@ -1,8 +1,9 @@
-// Package netbootapi is the HTTP API of machines that boot from the network: the boot script that iPXE asks for, and the installer's work order,
-// reports and log (docs/netboot.md).
+// Package netbootapi is the HTTP API of machines that boot from the network: the boot script that
+// iPXE asks for, and the installer's work order, reports and log (docs/netboot.md).
 //
-// It owns the wire form: iPXE's language, JSON, {"detail": …} for errors. Which machine may install what is for InstallService to say, which it
-// calls in this process. It must not know the FSM or the cluster. A machine brings no credentials but the token of its install session.
+// It owns the wire form: iPXE's language, JSON, {"detail": …} for errors. Which machine may install
+// what is for InstallService to say, which it calls in this process. It must not know the FSM or
+// the cluster. A machine brings no credentials but the token of its install session.
 package netbootapi
 
 import (
@@ -27,16 +28,19 @@ import (
 
 // Config is what a peer can be told of netboot.
 type Config struct {
-	// Dir has the programs that firmware fetches before it has iPXE (Programs); empty: none are served.
+	// Dir has the programs that firmware fetches before it has iPXE (Programs); empty: none are
+	// served.
 	Dir string
-	// Port is that of the plain listener for machines, which all peers have in common; empty: machines use the one of the other HTTP APIs.
+	// Port is that of the plain listener for machines, which all peers have in common; empty:
+	// machines use the one of the other HTTP APIs.
 	Port string
-	// Neighbors returns the MAC address that an IP address has on the networks of this peer, "" if it is not known there; nil:
-	// boot scripts are served to all callers.
+	// Neighbors returns the MAC address that an IP address has on the networks of this peer, "" if
+	// it is not known there; nil: boot scripts are served to all callers.
 	Neighbors func(netip.Addr) string
 }
 
-// Programs lists the files of Config.Dir that are served. Debian's package ipxe has them under /usr/lib/ipxe.
+// Programs lists the files of Config.Dir that are served. Debian's package ipxe has them under
+// /usr/lib/ipxe.
 func Programs() []string {
 	return []string{"ipxe.efi", "snponly.efi", "ipxe-arm64.efi", "undionly.kpxe", "ipxe.pxe"}
 }
@@ -47,7 +51,8 @@ type api struct {
 	log *slog.Logger
 }
 
-// Register adds the routes to a mux, each with a slash at its end too. InstallService is called through rpc.
+// Register adds the routes to a mux, each with a slash at its end too. InstallService is called
+// through rpc.
 func Register(m *auth.Mux, rpc grpc.ClientConnInterface, cfg Config, log *slog.Logger) {
 	a := &api{cfg: cfg, rpc: holdfastv1.NewInstallServiceClient(rpc), log: log}
 	httpjson.Add(m, bootRefused, httpjson.Route{Pattern: "GET /api/v1/boot", RPC: "InstallService/BootMachine", Handler: a.boot})
@@ -62,9 +67,10 @@ func Register(m *auth.Mux, rpc grpc.ClientConnInterface, cfg Config, log *slog.L
 // previewToken stands in a script that is only looked at. It opens nothing.
 const previewToken = "PREVIEW"
 
-// boot answers the boot script of the machine with ?mac=. With &preview it changes nothing and makes no token. Without a mac, it
-// answers a script that asks with one. The status is always 200: firmware
-// that gets an error does what its maker thought of, and this way it boots its disk, or asks again.
+// boot answers the boot script of the machine with ?mac=. With &preview it changes nothing and
+// makes no token. Without a mac, it answers a script that asks with one. The status is always 200:
+// firmware that gets an error does what its maker thought of, and this way it boots its disk, or
+// asks again.
 func (a *api) boot(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	s := script{base: baseOf(r), mac: q.Get("mac")}
@@ -102,7 +108,8 @@ func (a *api) boot(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// program answers a file that firmware boots, and the script that iPXE asks for next to where it came from.
+// program answers a file that firmware boots, and the script that iPXE asks for next to where it
+// came from.
 func (a *api) program(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("file")
 	if name == "autoexec.ipxe" {
@@ -130,7 +137,8 @@ func (a *api) program(w http.ResponseWriter, r *http.Request) {
 	httpjson.Write(w, http.StatusNotFound, failure{"there is no " + strconv.Quote(name) + " in --netboot-dir of this peer: it may hold " + strings.Join(Programs(), ", ")})
 }
 
-// baseOf returns the URL that the client has reached this peer by. What is no host and port is not repeated to anybody.
+// baseOf returns the URL that the client has reached this peer by. What is no host and port is not
+// repeated to anybody.
 func baseOf(r *http.Request) string {
 	scheme := "http://"
 	if r.TLS != nil {
@@ -177,7 +185,8 @@ func refused(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) 
 	httpjson.Write(w, code, failure{err.Message})
 }
 
-// bootRefused has a machine that asks too often wait and ask again. Others get the status: no machine names a wrong host.
+// bootRefused has a machine that asks too often wait and ask again. Others get the status: no
+// machine names a wrong host.
 func bootRefused(w http.ResponseWriter, r *http.Request, code int, err *auth.Error) {
 	s := script{base: baseOf(r), mac: r.URL.Query().Get("mac")}
 	switch {
@@ -190,7 +199,8 @@ func bootRefused(w http.ResponseWriter, r *http.Request, code int, err *auth.Err
 	}
 }
 
-// fail words the error of a call: 401 for a token that nobody knows, 410 for one whose session is over.
+// fail words the error of a call: 401 for a token that nobody knows, 410 for one whose session is
+// over.
 func fail(w http.ResponseWriter, err error) {
 	code := httpjson.Status(err)
 	switch {

@@ -183,7 +183,8 @@ func TestBootScripts(t *testing.T) {
 	is(t, s.get(boot), "it is retired", "\nexit")
 }
 
-// TestArchitectures: a machine boots the installer of its architecture, which it names itself, and gets no image of another one.
+// TestArchitectures: a machine boots the installer of its architecture, which it names itself, and
+// gets no image of another one.
 func TestArchitectures(t *testing.T) {
 	s := newSite(t)
 	s.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level2})
@@ -208,7 +209,8 @@ func TestArchitectures(t *testing.T) {
 	}
 }
 
-// TestApprovedNode: an admin approves a machine with a workflow, and it is installed when it boots; once for each approval.
+// TestApprovedNode: an admin approves a machine with a workflow, and it is installed when it boots;
+// once for each approval.
 func TestApprovedNode(t *testing.T) {
 	s := newSite(t)
 	s.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level2})
@@ -255,7 +257,8 @@ func TestApprovedNode(t *testing.T) {
 	is(t, s.get("/api/v1/boot?mac=02:00:00:00:00:03"), "its workflow net cannot start: ", "net_config", "\nexit")
 }
 
-// A machine asks the other peers for its script if the one it asked is away: at --netboot-addr, which all peers have at one port.
+// A machine asks the other peers for its script if the one it asked is away: at --netboot-addr,
+// which all peers have at one port.
 func TestScriptsNameAllPeers(t *testing.T) {
 	s := newSite(t)
 	for i, addr := range []string{"10.0.0.1:7401", "example.com", "10.0.0.3:7401"} {
@@ -273,7 +276,8 @@ func TestScriptsNameAllPeers(t *testing.T) {
 	is(t, s.get(boot), "|| goto again\n:again\nimgfree\n"+want, "|| goto again\nboot || goto again")
 }
 
-// A MAC address may be written in many ways, and anything may stand in its place: the machine boots its disk, and nothing that was sent is iPXE's.
+// A MAC address may be written in many ways, and anything may stand in its place: the machine boots
+// its disk, and nothing that was sent is iPXE's.
 func TestBadMACs(t *testing.T) {
 	s := newSite(t)
 	s.image("installer", true, false)
@@ -431,7 +435,8 @@ func TestPrograms(t *testing.T) {
 	is(t, s.get("/netboot/autoexec.ipxe"), "isset ${ip} || dhcp", "chain --replace http://example.com/api/v1/boot?mac=${mac}")
 }
 
-// Whatever is sent as a report, the answer is JSON of a known status, and one that was refused has changed nothing.
+// Whatever is sent as a report, the answer is JSON of a known status, and one that was refused has
+// changed nothing.
 func FuzzReport(f *testing.F) {
 	for _, body := range []string{`{"status":"started"}`, `{"status":"progress","progress":50,"stage":"writing"}`, `{"status":"complete","host_keys":["ssh-ed25519 AAAA"],"inventory":{"disks":[{}]}}`, `{"status":"failed","error":"x"}`, `[`, `null`} {
 		f.Add(body)
@@ -447,7 +452,8 @@ func FuzzReport(f *testing.F) {
 	})
 }
 
-// TestOneInstaller: the installer that reports first has the session. Whoever has another script of it can neither read its order nor report.
+// TestOneInstaller: the installer that reports first has the session. Whoever has another script of
+// it can neither read its order nor report.
 func TestOneInstaller(t *testing.T) {
 	s := newSite(t)
 	s.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level2})
@@ -477,8 +483,9 @@ func TestOneInstaller(t *testing.T) {
 	}
 }
 
-// TestTakeoverByMAC: a neighbor that is another machine than the one whose MAC address it sends gets no token and makes no machine, and
-// the refusal is in the audit trail. A caller that is no neighbor, behind a router, is served.
+// TestTakeoverByMAC: a neighbor that is another machine than the one whose MAC address it sends
+// gets no token and makes no machine, and the refusal is in the audit trail. A caller that is no
+// neighbor, behind a router, is served.
 func TestTakeoverByMAC(t *testing.T) {
 	link := ""
 	cfg := netbootapi.Config{Neighbors: func(ip netip.Addr) string {
@@ -516,7 +523,8 @@ func TestTakeoverByMAC(t *testing.T) {
 	is(t, s.get(boot), "was discovered now")
 }
 
-// TestReadingAScriptChangesNothing: a preview makes no token, and while the installer runs nobody gets another one.
+// TestReadingAScriptChangesNothing: a preview makes no token, and while the installer runs nobody
+// gets another one.
 func TestReadingAScriptChangesNothing(t *testing.T) {
 	s := newSite(t)
 	s.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level2})

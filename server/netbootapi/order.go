@@ -65,7 +65,8 @@ func (a *api) order(w http.ResponseWriter, r *http.Request) {
 	httpjson.Write(w, http.StatusOK, out)
 }
 
-// metaData is what NoCloud wants to know: an instance-id of its own for each install, so that cloud-init does its work again.
+// metaData is what NoCloud wants to know: an instance-id of its own for each install, so that
+// cloud-init does its work again.
 func metaData(i *holdfastv1.Install, hostname string) string {
 	quoted, _ := json.Marshal(hostname) // JSON is YAML
 	return "instance-id: " + i.GetMachineId() + "-" + i.GetRunId() + "\nlocal-hostname: " + string(quoted) + "\n"
@@ -125,7 +126,8 @@ func (a *api) report(w http.ResponseWriter, r *http.Request) {
 	httpjson.Write(w, http.StatusOK, map[string]any{"success": true, "machine_id": i.GetMachineId(), "stage": stageName(i.GetStage())})
 }
 
-// inventory reads what an installer has found. A part that is not as expected is no reason to refuse the report: it counts as not said.
+// inventory reads what an installer has found. A part that is not as expected is no reason to
+// refuse the report: it counts as not said.
 func inventory(raw json.RawMessage) (*holdfastv1.NodeRecord, *holdfastv1.HardwareInventory) {
 	var in struct {
 		Vendor       string `json:"vendor"`

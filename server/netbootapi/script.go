@@ -12,8 +12,8 @@ import (
 // waitSeconds is how long a machine that has to wait does so before it asks again.
 const waitSeconds = 3
 
-// script writes what iPXE runs. Everything in it that came from somebody else goes through word or quiet: iPXE expands ${…}, and takes || and && for
-// its own wherever they stand.
+// script writes what iPXE runs. Everything in it that came from somebody else goes through word or
+// quiet: iPXE expands ${…}, and takes || and && for its own wherever they stand.
 type script struct {
 	base   string   // URL of this peer
 	others []string // of the other ones, whom the machine asks when this one is away
@@ -26,7 +26,8 @@ func write(w http.ResponseWriter, lines ...string) {
 	_, _ = w.Write([]byte("#!ipxe\n" + strings.Join(lines, "\n") + "\n")) // the client is gone: nobody to tell
 }
 
-// quiet returns a text that can stand behind echo: what iPXE would read otherwise is a question mark.
+// quiet returns a text that can stand behind echo: what iPXE would read otherwise is a question
+// mark.
 func quiet(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == ' ' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune(".,:_/()=@+-", r) {
@@ -36,7 +37,8 @@ func quiet(s string) string {
 	}, s)
 }
 
-// words returns the words of a kernel command line that can stand in a script; the others are left out.
+// words returns the words of a kernel command line that can stand in a script; the others are left
+// out.
 func words(s string) string {
 	var ok []string
 	for _, word := range strings.Fields(s) {

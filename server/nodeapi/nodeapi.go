@@ -1,8 +1,9 @@
-// Package nodeapi is the HTTP API of the node state machine (spec 004): nodes, their states and history, the reports of installers.
+// Package nodeapi is the HTTP API of the node state machine (spec 004): nodes, their states and
+// history, the reports of installers.
 //
-// It owns the wire form: the envelopes, {"detail": …} for errors, and the words that clients know. Who may call is the gate's to decide,
-// what a call means the services'. A node is a machine; {id} is its id or one of its MAC addresses. It must not know the FSM or the
-// cluster.
+// It owns the wire form: the envelopes, {"detail": …} for errors, and the words that clients know.
+// Who may call is the gate's to decide, what a call means the services'. A node is a machine; {id}
+// is its id or one of its MAC addresses. It must not know the FSM or the cluster.
 package nodeapi
 
 import (
@@ -27,8 +28,8 @@ type api struct {
 	log      *slog.Logger
 }
 
-// Register adds the routes to a mux, each with a slash at its end too. The services are called through rpc. Transitions are logged too
-// (node state machine §Logging).
+// Register adds the routes to a mux, each with a slash at its end too. The services are called
+// through rpc. Transitions are logged too (node state machine §Logging).
 func Register(m *auth.Mux, rpc grpc.ClientConnInterface, log *slog.Logger) {
 	a := &api{nodes: holdfastv1.NewNodeServiceClient(rpc), machines: holdfastv1.NewMachineServiceClient(rpc), log: log}
 	m.Otherwise(base+"/", refused)

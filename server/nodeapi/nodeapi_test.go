@@ -50,7 +50,8 @@ func invalid(where, field, msg, kind string) string {
 	return string(b)
 }
 
-// shown is how the node of these tests is answered; changes are pairs of what stands there and what instead.
+// shown is how the node of these tests is answered; changes are pairs of what stands there and what
+// instead.
 func shown(message string, changes ...string) string {
 	text := `{"success":true,"data":{"id":"<id>","mac_address":"aa:bb:cc:dd:ee:01","hostname":"n1","ip_address":null,"state":"discovered","workflow_id":null,"vendor":null,"model":null,` +
 		`"serial_number":null,"system_uuid":null,"arch":"x86_64","boot_mode":"uefi","group_id":null,"tags":[],"install_attempts":0,"install_progress":0,"last_install_error":null,` +
@@ -213,7 +214,8 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// TestNodeWords: architecture and boot mode have few values, and those of the original where none is given.
+// TestNodeWords: architecture and boot mode have few values, and those of the original where none
+// is given.
 func TestNodeWords(t *testing.T) {
 	l := made(t)
 	l.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level2})
@@ -252,7 +254,8 @@ func TestNoLeader(t *testing.T) {
 	l.Run(t, calls)
 }
 
-// FuzzBodies sends anything as an operator: the answer is one of the API's, and JSON; what is refused has changed nothing.
+// FuzzBodies sends anything as an operator: the answer is one of the API's, and JSON; what is
+// refused has changed nothing.
 func FuzzBodies(f *testing.F) {
 	routes := [][2]string{{"PATCH", node}, {"PATCH", node + "/state"}, {"POST", node + "/tags"}, {"POST", report}}
 	for i := range routes {

@@ -19,7 +19,8 @@ func fields(n *holdfastv1.NodeRecord) map[string]*string {
 	}
 }
 
-// record reads the members of a body that are about a node, and lists those that are there. Null empties one.
+// record reads the members of a body that are about a node, and lists those that are there. Null
+// empties one.
 func record(w http.ResponseWriter, body map[string]json.RawMessage) (*holdfastv1.NodeRecord, []string, bool) {
 	n := &holdfastv1.NodeRecord{}
 	var paths []string
@@ -131,7 +132,8 @@ func (a *api) removeTag(w http.ResponseWriter, r *http.Request) {
 	a.change(w, r, &holdfastv1.NodeRecord{Tags: []string{r.PathValue("tag")}}, []string{"tags.remove"}, "Tag removed")
 }
 
-// list answers nodes, filtered by ?state=, ?group_id= and ?tag=, all of them or ?limit= from ?offset= on; total counts what matches.
+// list answers nodes, filtered by ?state=, ?group_id= and ?tag=, all of them or ?limit= from
+// ?offset= on; total counts what matches.
 func (a *api) list(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	state, tag := holdfastv1.Node_NODE_STATE_UNSPECIFIED, q.Get("tag")
@@ -191,7 +193,8 @@ func number(w http.ResponseWriter, text, name string, otherwise, least, most int
 	return n, true
 }
 
-// stalled answers nodes that have been on their way for ?threshold_minutes= (60) or longer, longest first.
+// stalled answers nodes that have been on their way for ?threshold_minutes= (60) or longer, longest
+// first.
 func (a *api) stalled(w http.ResponseWriter, r *http.Request) {
 	minutes, good := number(w, r.URL.Query().Get("threshold_minutes"), "threshold_minutes", 60, 1, 1<<20)
 	if !good {

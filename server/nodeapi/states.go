@@ -50,7 +50,8 @@ func (a *api) move(w http.ResponseWriter, r *http.Request, req *holdfastv1.Trans
 	ok(w, m, message)
 }
 
-// report takes what an installer or a booted node says of itself (node state machine §Extended NodeReport Schema).
+// report takes what an installer or a booted node says of itself (node state machine §Extended
+// NodeReport Schema).
 func (a *api) report(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		MACAddress   *string `json:"mac_address"`

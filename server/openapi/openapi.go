@@ -1,7 +1,7 @@
 // Package openapi is the description of a peer's HTTP APIs, in OpenAPI 3.1, and serves it.
 //
-// It owns the file alone, and the APIs do not know it: a test of cmd/holdfast/serve sees to it that every route is in the file. The dashboard is for
-// people, and is not.
+// It owns the file alone, and the APIs do not know it: a test of cmd/holdfast/serve sees to it that
+// every route is in the file. The dashboard is for people, and is not.
 package openapi
 
 import (

@@ -1,8 +1,8 @@
-// Package poolapi is the HTTP API of pool registration (spec 001, POOLREG-18xxx): pool managers register, beat and leave; marketplace
-// providers register; schedulers ask which pools have room.
+// Package poolapi is the HTTP API of pool registration (spec 001, POOLREG-18xxx): pool managers
+// register, beat and leave; marketplace providers register; schedulers ask which pools have room.
 //
-// It owns the wire form and its errors, {"error": code, "message": text}. Who may call is the gate's to decide, what a call means the
-// services'. It must not know the FSM or the cluster.
+// It owns the wire form and its errors, {"error": code, "message": text}. Who may call is the
+// gate's to decide, what a call means the services'. It must not know the FSM or the cluster.
 package poolapi
 
 import (
@@ -29,7 +29,8 @@ type api struct {
 	beats Beats
 }
 
-// Register adds the routes to a mux, each with a slash at its end too. The services are called through rpc, heartbeats go to beats.
+// Register adds the routes to a mux, each with a slash at its end too. The services are called
+// through rpc, heartbeats go to beats.
 func Register(m *auth.Mux, rpc grpc.ClientConnInterface, beats Beats) {
 	a := &api{pools: holdfastv1.NewPoolServiceClient(rpc), beats: beats}
 	m.Otherwise("/v2/", lost)
@@ -76,7 +77,8 @@ func refused(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) 
 	refuse(w, code, err.Message)
 }
 
-// lost answers what has no route: a client must not take it for a pool that is not known, and register again.
+// lost answers what has no route: a client must not take it for a pool that is not known, and
+// register again.
 func lost(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
 	name := "not_found"
 	if code == http.StatusMethodNotAllowed {
@@ -169,7 +171,8 @@ func (a *api) get(w http.ResponseWriter, r *http.Request) {
 	httpjson.Write(w, http.StatusOK, show(p))
 }
 
-// list answers pools, those with room where that is asked for: ?min_available_vram_gb=&gpu_model=&region=.
+// list answers pools, those with room where that is asked for:
+// ?min_available_vram_gb=&gpu_model=&region=.
 func (a *api) list(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	req := &holdfastv1.ListPoolsRequest{GpuModel: q.Get("gpu_model"), Region: q.Get("region"), Filter: q.Get("filter"), PageSize: 1000}

@@ -36,8 +36,9 @@ func refused(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) 
 	httpjson.Write(w, code, failure{err.Message})
 }
 
-// targets answers the machines that match ?filter= (all) and have an address, each with ?port= (9100): the host's, or that of the BMC with
-// ?address=bmc. Prometheus takes no pages, so all of them are in one answer.
+// targets answers the machines that match ?filter= (all) and have an address, each with ?port=
+// (9100): the host's, or that of the BMC with ?address=bmc. Prometheus takes no pages, so all of
+// them are in one answer.
 func (a *api) targets(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	port, ok := portOf(q.Get("port"))

@@ -21,7 +21,8 @@ const (
 	httpClient = "HTTPClient"
 )
 
-// bootsDirectly is option 43 of PXE: PXE_DISCOVERY_CONTROL with bit 3, take the file that this offer names and look for no boot servers.
+// bootsDirectly is option 43 of PXE: PXE_DISCOVERY_CONTROL with bit 3, take the file that this
+// offer names and look for no boot servers.
 func bootsDirectly() []byte { return []byte{6, 1, 8, 255} }
 
 // firmware is what a packet tells of who has sent it.
@@ -60,7 +61,8 @@ func read(p *dhcpv4.DHCPv4) (firmware, bool) {
 	return f, true
 }
 
-// programs names the files that an architecture boots, the best first (RFC 4578 §2.1 and IANA's list of processor architectures).
+// programs names the files that an architecture boots, the best first (RFC 4578 §2.1 and IANA's
+// list of processor architectures).
 func programs(a iana.Arch) []string {
 	switch a {
 	case iana.INTEL_X86PC:
@@ -73,7 +75,8 @@ func programs(a iana.Arch) []string {
 	return nil
 }
 
-// isUEFI reports whether firmware is UEFI, which wants to be told the file on port 4011: several makers' pass over an offer that names it at once.
+// isUEFI reports whether firmware is UEFI, which wants to be told the file on port 4011: several
+// makers' pass over an offer that names it at once.
 func isUEFI(a iana.Arch) bool { return a != iana.INTEL_X86PC }
 
 // program returns the first file of an architecture that is there.
@@ -102,7 +105,8 @@ func (s *Server) file(f firmware) (string, error) {
 	return name, err
 }
 
-// answer returns what to answer a packet with; nil: nothing, it is not for us. At says that it came to port 4011.
+// answer returns what to answer a packet with; nil: nothing, it is not for us. At says that it came
+// to port 4011.
 func (s *Server) answer(ctx context.Context, p *dhcpv4.DHCPv4, at bool) (*dhcpv4.DHCPv4, error) {
 	f, is := read(p)
 	kind := dhcpv4.MessageTypeOffer
@@ -153,7 +157,8 @@ func (s *Server) answer(ctx context.Context, p *dhcpv4.DHCPv4, at bool) (*dhcpv4
 	return reply, nil
 }
 
-// bootFile names the file where firmware older than options looks, and as an option where the name is too long for that (RFC 2131 §2).
+// bootFile names the file where firmware older than options looks, and as an option where the name
+// is too long for that (RFC 2131 §2).
 func bootFile(name string) dhcpv4.Modifier {
 	return func(p *dhcpv4.DHCPv4) {
 		if len(name) < 128 {

@@ -1,9 +1,11 @@
-// Package pxe answers firmware that boots from the network: with ProxyDHCP what to fetch (Preboot Execution Environment Specification 2.1, §2.2; RFC 4578; UEFI
+// Package pxe answers firmware that boots from the network: with ProxyDHCP what to fetch (Preboot
+// Execution Environment Specification 2.1, §2.2; RFC 4578; UEFI
 // 2.10 §24.7 for HTTP), and with TFTP (RFC 1350, RFC 2347) the program itself (docs/netboot.md).
 //
-// It gives out no addresses: a DHCP server beside it does. It owns the packets, and the answer by kind of firmware. Which machine is answered at all is for
-// InstallService to say, which is asked for each packet; it must not know the FSM or the cluster. Every peer may answer: the firmware takes one answer,
-// and all of them lead to the same boot script.
+// It gives out no addresses: a DHCP server beside it does. It owns the packets, and the answer by
+// kind of firmware. Which machine is answered at all is for InstallService to say, which is asked
+// for each packet; it must not know the FSM or the cluster. Every peer may answer: the firmware
+// takes one answer, and all of them lead to the same boot script.
 package pxe
 
 import (

@@ -43,7 +43,8 @@ func (s *Server) serveFiles(ctx context.Context, conn *net.UDPConn) error {
 	return fmt.Errorf("serve files over TFTP on %s: %w", conn.LocalAddr(), err)
 }
 
-// nameOf returns the name of a file that may be asked for, whatever directory firmware thinks it is in; "" for none.
+// nameOf returns the name of a file that may be asked for, whatever directory firmware thinks it is
+// in; "" for none.
 func nameOf(asked string) string {
 	name := path.Base(path.Clean("/" + strings.ReplaceAll(asked, `\`, "/")))
 	if name == scriptName {

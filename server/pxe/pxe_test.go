@@ -276,7 +276,8 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// Whatever comes, an answer is one that DHCP knows, gives out no address, and goes to firmware alone.
+// Whatever comes, an answer is one that DHCP knows, gives out no address, and goes to firmware
+// alone.
 func FuzzAnswer(f *testing.F) {
 	for _, class := range []string{"PXEClient:Arch:00000:UNDI:002001", "HTTPClient:Arch:00016", "dhcpcd", ""} {
 		for _, at := range []bool{false, true} {

@@ -15,8 +15,10 @@ import (
 // reopen is how long a Server waits before it listens again, when its interface has gone away.
 const reopen = 5 * time.Second
 
-// Run answers until ctx ends. It fails at once when it cannot listen: it needs ports below 1024, so root, or CAP_NET_BIND_SERVICE and CAP_NET_RAW. What breaks later
-// is mended: an interface that goes away comes back. A DHCP server of the same host may have port 67 too, if it lets others (dnsmasq with bind-interfaces does).
+// Run answers until ctx ends. It fails at once when it cannot listen: it needs ports below 1024, so
+// root, or CAP_NET_BIND_SERVICE and CAP_NET_RAW. What breaks later is mended: an interface that
+// goes away comes back. A DHCP server of the same host may have port 67 too, if it lets others
+// (dnsmasq with bind-interfaces does).
 func (s *Server) Run(ctx context.Context) error {
 	open, err := s.open()
 	if err != nil {
@@ -80,7 +82,8 @@ func (s *Server) serve(ctx context.Context, open sockets) error {
 	return g.Wait()
 }
 
-// listen answers the packets of a socket, several at a time: one question may have to wait for the leader. What comes on top is dropped, and asked again.
+// listen answers the packets of a socket, several at a time: one question may have to wait for the
+// leader. What comes on top is dropped, and asked again.
 func (s *Server) listen(ctx context.Context, conn *net.UDPConn, at bool) error {
 	var g errgroup.Group
 	defer func() { _ = g.Wait() }()
@@ -117,7 +120,8 @@ func (s *Server) reply(ctx context.Context, conn *net.UDPConn, p *dhcpv4.DHCPv4,
 	return err
 }
 
-// answerTo says where an answer goes: to the relay that has passed the question on; where it came from, if that is an address; to everybody (RFC 2131 §4.1).
+// answerTo says where an answer goes: to the relay that has passed the question on; where it came
+// from, if that is an address; to everybody (RFC 2131 §4.1).
 func answerTo(p *dhcpv4.DHCPv4, from *net.UDPAddr) *net.UDPAddr {
 	switch {
 	case !p.GatewayIPAddr.IsUnspecified() && p.GatewayIPAddr != nil:

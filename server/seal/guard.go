@@ -17,17 +17,19 @@ const (
 	noteEvery  = 5 * time.Second  // between two looks for Note
 	shoutEvery = time.Minute      // while a leader leads without a key
 
-	// handovers is how often in a row a peer gives the leadership away at once. With as many as five peers, of which only one has the key,
-	// it has been the leader by then: whom a peer hands over to varies.
+	// handovers is how often in a row a peer gives the leadership away at once. With as many as
+	// five peers, of which only one has the key, it has been the leader by then: whom a peer hands
+	// over to varies.
 	handovers = 4
-	// After those, a peer leads: without a leader nothing at all would work. It tries again after firstRest, then after twice that, and so on.
+	// After those, a peer leads: without a leader nothing at all would work. It tries again after
+	// firstRest, then after twice that, and so on.
 	firstRest = 10 * time.Minute
 	maxRest   = 2 * time.Hour
 )
 
-// Guard is a leader task: a peer that cannot open what is sealed gives the leadership away, because runs that need a secret would fail
-// under it. Where no peer has the key that would go round in circles, so it is bounded: see handovers. One Guard serves all
-// leaderships of a process.
+// Guard is a leader task: a peer that cannot open what is sealed gives the leadership away, because
+// runs that need a secret would fail under it. Where no peer has the key that would go round in
+// circles, so it is bounded: see handovers. One Guard serves all leaderships of a process.
 type Guard struct {
 	state State
 	keys  *Keyring
@@ -48,7 +50,8 @@ func NewGuard(state State, keys *Keyring, log *slog.Logger) *Guard {
 	return &Guard{state: state, keys: keys, log: log}
 }
 
-// Missing returns the ids of keys that something is sealed under and that this peer does not have, sorted.
+// Missing returns the ids of keys that something is sealed under and that this peer does not have,
+// sorted.
 func (g *Guard) Missing() []string {
 	v := g.state.View()
 	seen := map[string]bool{}

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster"
 )
 
-// lead runs a guard as the leader's, as often as it says that another peer should lead, for so long. It gives how
-// often that was.
+// lead runs a guard as the leader's, as often as it says that another peer should lead, for so
+// long. It gives how often that was.
 func lead(t *testing.T, g *Guard, d time.Duration) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)

@@ -22,8 +22,8 @@ const keySize = 32
 // maxKeyID bounds the ids of keys, in bytes.
 const maxKeyID = 64
 
-// Purpose is what a sealed thing is for. Each has a key of its own, derived from the one in the file, so that nothing sealed for
-// one can be passed off as another.
+// Purpose is what a sealed thing is for. Each has a key of its own, derived from the one in the
+// file, so that nothing sealed for one can be passed off as another.
 type Purpose string
 
 // The purposes.
@@ -63,7 +63,8 @@ func newKey(id string, master []byte) (*key, error) {
 	return k, nil
 }
 
-// NewKeyLine makes a key, as a line of a keys file: "id:base64". The id is of the key itself unless one is given.
+// NewKeyLine makes a key, as a line of a keys file: "id:base64". The id is of the key itself unless
+// one is given.
 func NewKeyLine(id string) (string, error) {
 	master := make([]byte, keySize)
 	_, _ = rand.Read(master) // never fails: see crypto/rand
@@ -94,8 +95,9 @@ func checkID(id string) error {
 	return nil
 }
 
-// parseKeys reads a keys file: a line for each key, "id:base64 of 32 bytes" or the base64 alone, the primary one first.
-// Empty lines and those that begin with # are passed over. Its errors show nothing of a line but its number.
+// parseKeys reads a keys file: a line for each key, "id:base64 of 32 bytes" or the base64 alone,
+// the primary one first. Empty lines and those that begin with # are passed over. Its errors show
+// nothing of a line but its number.
 func parseKeys(b []byte) ([]*key, error) {
 	var keys []*key
 	ids := map[string]bool{}

@@ -18,7 +18,8 @@ const (
 	lookAtMost = time.Second     // between two looks because a key was not there
 )
 
-// Keyring is the keys of a file. It is safe for concurrent use. One without a file, and a nil one, have no key.
+// Keyring is the keys of a file. It is safe for concurrent use. One without a file, and a nil one,
+// have no key.
 type Keyring struct {
 	file string
 	log  *slog.Logger
@@ -31,8 +32,9 @@ type Keyring struct {
 	changed chan struct{}
 }
 
-// Open reads a keys file: a path, or "credential:NAME" for one that systemd hands over. It fails when others can read the file, and
-// when something in it is no key. An empty name makes a keyring without a key. Log gets reloads; nil: none.
+// Open reads a keys file: a path, or "credential:NAME" for one that systemd hands over. It fails
+// when others can read the file, and when something in it is no key. An empty name makes a keyring
+// without a key. Log gets reloads; nil: none.
 func Open(file string, log *slog.Logger) (*Keyring, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -72,8 +74,8 @@ func (k *Keyring) Run(ctx context.Context) error {
 	}
 }
 
-// look reads the file, unless that was done within the time that is given. A file that cannot be used leaves the
-// keys of the last one in place.
+// look reads the file, unless that was done within the time that is given. A file that cannot be
+// used leaves the keys of the last one in place.
 func (k *Keyring) look(atMost time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

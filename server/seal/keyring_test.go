@@ -40,7 +40,8 @@ func TestCredential(t *testing.T) {
 	}
 }
 
-// A file that changes is read again; one that is broken leaves the last keys in use, and is told of once.
+// A file that changes is read again; one that is broken leaves the last keys in use, and is told of
+// once.
 func TestReload(t *testing.T) {
 	path := keyFile(t, line("k1", 'a'))
 	synctest.Test(t, func(t *testing.T) {
@@ -96,7 +97,8 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// Who asks for a key that is not there does not wait for the next look, but does not make a look of each question either.
+// Who asks for a key that is not there does not wait for the next look, but does not make a look of
+// each question either.
 func TestUnknownKeyLooks(t *testing.T) {
 	path := keyFile(t, line("k1", 'a'))
 	synctest.Test(t, func(t *testing.T) {

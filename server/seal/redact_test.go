@@ -83,7 +83,8 @@ func looksSecret(f protoreflect.FieldDescriptor) bool {
 	return regexp.MustCompile(`passw|passphrase|secret|token|private|credential|bearer|api_?key|cookie|otp|(^|_)pin($|_)|(^|_)key$`).MatchString(name)
 }
 
-// TestFieldsAreMarked: a field of any message of ours that looks as if it held a secret is marked, or it is listed as harmless.
+// TestFieldsAreMarked: a field of any message of ours that looks as if it held a secret is marked,
+// or it is listed as harmless.
 func TestFieldsAreMarked(t *testing.T) {
 	var messages int
 	list := harmless()

@@ -36,8 +36,8 @@ func (e *UnknownKeyError) Unwrap() error {
 	return nil
 }
 
-// Seal seals a value under the primary key. Only Open with the same purpose, name and version opens it again. The
-// error is ErrNoKey when there is no key.
+// Seal seals a value under the primary key. Only Open with the same purpose, name and version opens
+// it again. The error is ErrNoKey when there is no key.
 func (k *Keyring) Seal(p Purpose, name string, version uint64, plain []byte) (*internalv1.Sealed, error) {
 	primary := k.primary()
 	if primary == nil {
@@ -51,8 +51,9 @@ func (k *Keyring) Seal(p Purpose, name string, version uint64, plain []byte) (*i
 	return &internalv1.Sealed{KeyId: primary.id, Nonce: out[:nonceSize], Ciphertext: out[nonceSize:]}, nil
 }
 
-// Open returns the value of what was sealed. The error is an *UnknownKeyError when the key is not here; a seal that is not of this
-// purpose, name and version, or that somebody has changed, does not open.
+// Open returns the value of what was sealed. The error is an *UnknownKeyError when the key is not
+// here; a seal that is not of this purpose, name and version, or that somebody has changed, does
+// not open.
 func (k *Keyring) Open(p Purpose, name string, version uint64, s *internalv1.Sealed) ([]byte, error) {
 	key := k.find(s.GetKeyId())
 	if key == nil {
@@ -73,7 +74,8 @@ func (k *Keyring) Open(p Purpose, name string, version uint64, s *internalv1.Sea
 	return plain, nil
 }
 
-// additional is the additional data of a seal: every part with its length, so that no two run together.
+// additional is the additional data of a seal: every part with its length, so that no two run
+// together.
 func additional(p Purpose, name string, version uint64, keyID string) []byte {
 	b := []byte("holdfast seal 1")
 	for _, part := range []string{string(p), name, keyID} {

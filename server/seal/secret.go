@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Put seals the values of a secret for the version that it has. What is recorded of the values is their names.
+// Put seals the values of a secret for the version that it has. What is recorded of the values is
+// their names.
 func (k *Keyring) Put(s *holdfastv1.Secret, values map[string]string) (*internalv1.StoredSecret, error) {
 	plain, err := proto.MarshalOptions{Deterministic: true}.Marshal(&internalv1.SecretValues{Values: values})
 	if err != nil {
@@ -89,8 +90,9 @@ type Secret struct {
 	Values  map[string]Value
 }
 
-// Resolver opens secrets that machines refer to by name (bmc_credentials_ref, ssh_credentials_ref), from this peer's own state: it
-// takes no round trip. The leader's is up to date; only leader tasks should ask.
+// Resolver opens secrets that machines refer to by name (bmc_credentials_ref, ssh_credentials_ref),
+// from this peer's own state: it takes no round trip. The leader's is up to date; only leader tasks
+// should ask.
 type Resolver struct {
 	state State
 	keys  *Keyring
@@ -99,7 +101,8 @@ type Resolver struct {
 // NewResolver makes a Resolver.
 func NewResolver(state State, keys *Keyring) *Resolver { return &Resolver{state, keys} }
 
-// Resolve opens a secret. The error is an *fsm.Error of code NotFound when there is none of that name, and an
+// Resolve opens a secret. The error is an *fsm.Error of code NotFound when there is none of that
+// name, and an
 // *UnknownKeyError when this peer has not got the key that it is sealed under. No error shows a value.
 func (r *Resolver) Resolve(ctx context.Context, name string) (Secret, error) {
 	if err := ctx.Err(); err != nil {

@@ -9,14 +9,16 @@ import (
 // Redacted is what is shown in the place of a value.
 const Redacted = "[redacted]"
 
-// Value is a text that opens something. However it is printed, logged or encoded, it shows Redacted: only Reveal gives it.
-// The zero value is empty. Two are only equal when one is a copy of the other.
+// Value is a text that opens something. However it is printed, logged or encoded, it shows
+// Redacted: only Reveal gives it. The zero value is empty. Two are only equal when one is a copy of
+// the other.
 type Value struct{ text *string } // behind a pointer: fmt prints what it finds in a struct for a verb like %p, and does not ask
 
 // NewValue makes a Value.
 func NewValue(text string) Value { return Value{&text} }
 
-// Reveal returns the text, to whom it opens something for. Do not keep it, and never put it into an error.
+// Reveal returns the text, to whom it opens something for. Do not keep it, and never put it into an
+// error.
 func (v Value) Reveal() string {
 	if v.text == nil {
 		return ""

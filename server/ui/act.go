@@ -10,7 +10,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// actBody is what is asked before something is done: what it is, what will happen, and the word to type where that cannot be undone.
+// actBody is what is asked before something is done: what it is, what will happen, and the word to
+// type where that cannot be undone.
 type actBody struct {
 	Kind    string // run, phase, approve, cancel, release
 	Machine *holdfastv1.Machine

@@ -10,7 +10,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// phaseQuestion is what is asked before a machine is moved by hand. Which moves there are is the state's to say: it answers when one is refused.
+// phaseQuestion is what is asked before a machine is moved by hand. Which moves there are is the
+// state's to say: it answers when one is refused.
 func (v *visit) phaseQuestion(form url.Values) (actBody, error) {
 	b := actBody{Kind: "phase", Form: form}
 	var err error

@@ -8,8 +8,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// TestActions: what is asked for is done and leads to where it shows; what cannot be undone is not done before its word is typed, and what the
-// API refuses is shown in its words, with the form as it was.
+// TestActions: what is asked for is done and leads to where it shows; what cannot be undone is not
+// done before its word is typed, and what the API refuses is shown in its words, with the form as
+// it was.
 func TestActions(t *testing.T) {
 	l := lab(t)
 	phase := func(id string) string {
@@ -48,7 +49,8 @@ func TestActions(t *testing.T) {
 	has(t, post(l, "operator", "/ui/release/plan/inspect", nil), 303, nil)
 }
 
-// TestNoLeader: pages need none, and say so; what changes something is not done, and that is said too.
+// TestNoLeader: pages need none, and say so; what changes something is not done, and that is said
+// too.
 func TestNoLeader(t *testing.T) {
 	l := lab(t)
 	l.LoseLeader(true)

@@ -15,7 +15,8 @@ import (
 //go:embed static
 var static embed.FS
 
-// assets are the files that pages load. The name of each has a hash of all in it, so browsers keep them for good, and a new version is another name.
+// assets are the files that pages load. The name of each has a hash of all in it, so browsers keep
+// them for good, and a new version is another name.
 type assets struct {
 	hash  string
 	files map[string][]byte

@@ -34,7 +34,8 @@ func (b clusterBody) Load() *holdfastv1.PeerLoad {
 	return nil
 }
 
-// Commit is how long the leader's commands have taken on average, from their proposal to their answer.
+// Commit is how long the leader's commands have taken on average, from their proposal to their
+// answer.
 func (b clusterBody) Commit() string {
 	l := b.Load()
 	if l.GetCommands() == 0 {
@@ -44,7 +45,8 @@ func (b clusterBody) Commit() string {
 	return d.Round(10 * time.Microsecond).String()
 }
 
-// CatchesUp says that a voter gives no vote yet. A peer that is older than the field reports no voter at all: then none is shown.
+// CatchesUp says that a voter gives no vote yet. A peer that is older than the field reports no
+// voter at all: then none is shown.
 func (b clusterBody) CatchesUp(p *holdfastv1.Peer) bool {
 	told := slices.ContainsFunc(b.Status.GetPeers(), (*holdfastv1.Peer).GetMayVote)
 	return told && !p.GetMayVote() && p.GetSuffrage() == "voter" && p.GetError() == ""

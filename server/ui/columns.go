@@ -98,8 +98,8 @@ func orderBy(key string) func(a, b *holdfastv1.Machine) int {
 	return nil
 }
 
-// choose takes the columns that the address asks for: one by one, as the form sends them, or all in one. Without any that are known it is the
-// usual ones.
+// choose takes the columns that the address asks for: one by one, as the form sends them, or all in
+// one. Without any that are known it is the usual ones.
 func (b *machinesBody) choose(q url.Values) []columnKind {
 	asked := q["column"]
 	if len(asked) == 0 {
@@ -129,7 +129,8 @@ func (b *machinesBody) choose(q url.Values) []columnKind {
 	return shown
 }
 
-// fill words the heads of the table, which sort by their column, and once more the other way, and its cells.
+// fill words the heads of the table, which sort by their column, and once more the other way, and
+// its cells.
 func (b *machinesBody) fill(shown []columnKind) {
 	for _, k := range shown {
 		c, key := column{Name: k.name}, k.key

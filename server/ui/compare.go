@@ -57,7 +57,8 @@ func planText(p *holdfastv1.Plan) string {
 	return string(text)
 }
 
-// readPlan reads a plan as people write it: YAML or JSON with the names of the API. A key that the API does not have is an error.
+// readPlan reads a plan as people write it: YAML or JSON with the names of the API. A key that the
+// API does not have is an error.
 func readPlan(text string) (*holdfastv1.Plan, error) {
 	raw, err := yaml.YAMLToJSONStrict([]byte(text))
 	if err != nil {
@@ -76,7 +77,8 @@ type diffLine struct{ Class, Mark, Text string }
 // mostLines bounds what is compared: it costs the product of both.
 const mostLines = 1500
 
-// diffTexts shows how to make b of a: the lines that both have in common, in order, as many as there can be, and the others around them.
+// diffTexts shows how to make b of a: the lines that both have in common, in order, as many as
+// there can be, and the others around them.
 func diffTexts(a, b string) ([]diffLine, error) {
 	x, y := strings.Split(strings.TrimSuffix(a, "\n"), "\n"), strings.Split(strings.TrimSuffix(b, "\n"), "\n")
 	if len(x) > mostLines || len(y) > mostLines {

@@ -11,8 +11,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// TestDiffTexts: whatever the texts, what is not new is the first one, what is not gone is the second one, and texts with nothing in common are
-// shown as that.
+// TestDiffTexts: whatever the texts, what is not new is the first one, what is not gone is the
+// second one, and texts with nothing in common are shown as that.
 func TestDiffTexts(t *testing.T) {
 	text := rapid.Custom(func(t *rapid.T) string {
 		return strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "", "- a"}), 1, 20).Draw(t, "lines"), "\n")
@@ -51,7 +51,8 @@ func TestDiffTexts(t *testing.T) {
 	}
 }
 
-// TestPlanText: what a page shows of a plan is what can be checked again, and nothing that the cluster has added.
+// TestPlanText: what a page shows of a plan is what can be checked again, and nothing that the
+// cluster has added.
 func TestPlanText(t *testing.T) {
 	for _, p := range fsm.DefaultPlans() {
 		p = proto.CloneOf(p)

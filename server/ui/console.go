@@ -7,7 +7,8 @@ import (
 // planConsole is the plan whose runs keep a serial console open.
 const planConsole = "plan/console"
 
-// consoleBody is what the serial console of a machine has shown: the newest run that kept it open, and those before.
+// consoleBody is what the serial console of a machine has shown: the newest run that kept it open,
+// and those before.
 type consoleBody struct {
 	Machine *holdfastv1.Machine
 	Run     *holdfastv1.Run // nil: it was never open

@@ -51,7 +51,8 @@ type curveMark struct {
 // hourRow is a part of the hour in words.
 type hourRow struct{ From, Leaders, Signs, Commands, Half, Most string }
 
-// The size of a drawing, and of what it shows: an hour in parts of 15 seconds, as wide as two units each.
+// The size of a drawing, and of what it shows: an hour in parts of 15 seconds, as wide as two units
+// each.
 const (
 	curveLeft  = 56
 	curveTop   = 10
@@ -161,7 +162,8 @@ func drawCurve(c curve, points []point, word func(float64) string, lines []drawn
 	return c
 }
 
-// drawLine draws a line, with a gap where nothing is known. A point that stands alone is a short line.
+// drawLine draws a line, with a gap where nothing is known. A point that stands alone is a short
+// line.
 func drawLine(points []point, value func(point) (float64, bool), top float64) string {
 	var b strings.Builder
 	pen := false

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/ui/history"
 )
 
-// TestHour: an hour of samples, with a leader that dies: the gap is one, the next leader is marked, the words say what the drawing does, and it
-// is small enough to be sent every 5 seconds.
+// TestHour: an hour of samples, with a leader that dies: the gap is one, the next leader is marked,
+// the words say what the drawing does, and it is small enough to be sent every 5 seconds.
 func TestHour(t *testing.T) {
 	now := time.Date(2026, 1, 29, 16, 0, 0, 0, time.UTC)
 	var samples []history.Sample

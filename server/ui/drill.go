@@ -47,7 +47,8 @@ func (d *dashboard) askDrill(v *visit) error {
 	return v.page("drill", "Drill", "cluster", b, err)
 }
 
-// drill hands the leadership over while it writes what changes nothing, and shows how long no write was acknowledged.
+// drill hands the leadership over while it writes what changes nothing, and shows how long no write
+// was acknowledged.
 func (d *dashboard) drill(v *visit) error {
 	form, err := v.form()
 	if err != nil {

@@ -33,14 +33,16 @@ type peerLink struct {
 	URL string `json:"url"`
 }
 
-// transition is what an open page needs to know of a run's transition: whether it is about something that it shows.
+// transition is what an open page needs to know of a run's transition: whether it is about
+// something that it shows.
 type transition struct {
 	Run     string `json:"run"`
 	Machine string `json:"machine"`
 }
 
-// events tells open pages what has changed. The id of an event is the cursor of WatchRuns: a page that comes back, to this peer or another,
-// is told of every transition since. A cursor that is not kept any more is answered with "reset": the page is loaded anew.
+// events tells open pages what has changed. The id of an event is the cursor of WatchRuns: a page
+// that comes back, to this peer or another, is told of every transition since. A cursor that is not
+// kept any more is answered with "reset": the page is loaded anew.
 func (d *dashboard) events(w http.ResponseWriter, r *http.Request) {
 	var cursor uint64
 	if id := r.Header.Get("Last-Event-ID"); id != "" {
@@ -76,7 +78,8 @@ func (d *dashboard) events(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// greeting says who answers. The other peers are at their HTTP addresses, by the scheme of this request.
+// greeting says who answers. The other peers are at their HTTP addresses, by the scheme of this
+// request.
 func (d *dashboard) greeting(ctx context.Context, r *http.Request, read *clients) hello {
 	st, err := read.cluster.GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
 	if err != nil {

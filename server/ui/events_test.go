@@ -71,8 +71,8 @@ func until(t *testing.T, lines <-chan string, text string) (id string) {
 	}
 }
 
-// TestEvents: an open page hears of each transition; one that comes back with the last id hears of what it has missed; and nobody hears
-// more whose token is revoked.
+// TestEvents: an open page hears of each transition; one that comes back with the last id hears of
+// what it has missed; and nobody hears more whose token is revoked.
 func TestEvents(t *testing.T) {
 	l := lab(t)
 	lines := listen(t, l, "/ui/events", "viewer", "")
@@ -96,7 +96,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestLogFollows: the log goes on from the offset where the page ends, byte for byte, and does not repeat itself.
+// TestLogFollows: the log goes on from the offset where the page ends, byte for byte, and does not
+// repeat itself.
 func TestLogFollows(t *testing.T) {
 	l := lab(t)
 	lines := listen(t, l, "/ui/runs/run-1/log", "viewer", "")

@@ -149,8 +149,9 @@ func equals(field, value string) string {
 	return field + ` = "` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `*`, `\*`).Replace(value) + `"`
 }
 
-// fleets keeps what was counted for a while: counting costs the more the more machines there are, and many may be looking. One is
-// kept for each scope, and taken again when it is older than twenty times what counting took, at least a second.
+// fleets keeps what was counted for a while: counting costs the more the more machines there are,
+// and many may be looking. One is kept for each scope, and taken again when it is older than twenty
+// times what counting took, at least a second.
 type fleets struct {
 	start time.Time
 	now   func() time.Time

@@ -27,7 +27,8 @@ func (s *slowMachines) ListMachines(ctx context.Context, _ *holdfastv1.ListMachi
 	}
 }
 
-// TestCountOutlivesWhoAsked: those who wait for a count get it, also when the one who was first has closed his window.
+// TestCountOutlivesWhoAsked: those who wait for a count get it, also when the one who was first has
+// closed his window.
 func TestCountOutlivesWhoAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c, who := newFleets(time.Now), &slowMachines{}, &holdfastv1.Identity{}

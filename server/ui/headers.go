@@ -6,7 +6,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// policy lets a page load what lies beside it, and nothing else: no script or style in the page itself, no other host, no frame around it.
+// policy lets a page load what lies beside it, and nothing else: no script or style in the page
+// itself, no other host, no frame around it.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
 // secured sets what every answer of the dashboard says to the browser.
@@ -22,7 +23,8 @@ func secured(h http.HandlerFunc) http.HandlerFunc {
 
 func secure(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
-	// Not no-referrer: that takes away the Origin of forms, by which they are known as ours where there is no TLS.
+	// Not no-referrer: that takes away the Origin of forms, by which they are known as ours where
+	// there is no TLS.
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
@@ -32,8 +34,9 @@ func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// sameOrigin lets only requests through that a page of this origin has sent. A browser sends a cookie, and picks a client certificate,
-// whoever asks; so what brings neither Sec-Fetch-Site nor Origin is refused too: every browser sends one of them, and programs have the API.
+// sameOrigin lets only requests through that a page of this origin has sent. A browser sends a
+// cookie, and picks a client certificate, whoever asks; so what brings neither Sec-Fetch-Site nor
+// Origin is refused too: every browser sends one of them, and programs have the API.
 func (d *dashboard) sameOrigin(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		err := d.origin.Check(r)
@@ -53,7 +56,8 @@ func (d *dashboard) refused(w http.ResponseWriter, r *http.Request, code int, er
 		return
 	}
 	if r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Site") == "cross-site" {
-		// A link from elsewhere: the browser has kept the cookie back. Asked by a page of ours it sends it.
+		// A link from elsewhere: the browser has kept the cookie back. Asked by a page of ours it
+		// sends it.
 		d.show(w, r, code, "again", &view{Title: "Holdfast"})
 		return
 	}

@@ -36,7 +36,8 @@ type drawn struct {
 
 type shape struct{ Class, D string }
 
-// The bounds between ways to draw: above manyMachines cells are not links of their own, above tooMany a cell is a whole rack.
+// The bounds between ways to draw: above manyMachines cells are not links of their own, above
+// tooMany a cell is a whole rack.
 const (
 	manyMachines = 1500
 	tooMany      = 25000
@@ -66,7 +67,8 @@ func heatMap(f *fleet) heat {
 	return h
 }
 
-// together makes one group of all racks of a location, with a cell for each rack: as bad as the worst in it.
+// together makes one group of all racks of a location, with a cell for each rack: as bad as the
+// worst in it.
 func together(racks []group) []group {
 	var all []group
 	for _, r := range racks {

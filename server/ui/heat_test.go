@@ -34,7 +34,8 @@ func fleetOf(n int) *fleet {
 	return f
 }
 
-// TestHeatMap: every machine has its place, in a drawing that stays small enough to be sent and looked at.
+// TestHeatMap: every machine has its place, in a drawing that stays small enough to be sent and
+// looked at.
 func TestHeatMap(t *testing.T) {
 	for _, tt := range []struct{ machines, blocks, cells int }{{0, 0, 0}, {100, 3, 100}, {10_000, 250, 10_000}, {100_000, 2, 2500}} {
 		h := heatMap(fleetOf(tt.machines))
@@ -58,8 +59,8 @@ func TestHeatMap(t *testing.T) {
 	}
 }
 
-// TestOverviewOfMany: the page of 10,000 machines is small enough to be sent whenever something changes, and of few elements: what a browser takes
-// long for is their number.
+// TestOverviewOfMany: the page of 10,000 machines is small enough to be sent whenever something
+// changes, and of few elements: what a browser takes long for is their number.
 func TestOverviewOfMany(t *testing.T) {
 	f := fleetOf(10_000)
 	d := &dashboard{pages: loadPages(loadAssets()), now: time.Now}

@@ -25,7 +25,8 @@ import (
 
 const evil = `<script>alert(1)</script>`
 
-// lab is a peer with the dashboard: m-1 with a run that has written to its log, m-2 idle in a pool of its own, and a node that awaits approval.
+// lab is a peer with the dashboard: m-1 with a run that has written to its log, m-2 idle in a pool
+// of its own, and a node that awaits approval.
 func lab(t *testing.T) *apitest.Lab {
 	t.Helper()
 	l := apitest.New(t, func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server) {

@@ -49,8 +49,9 @@ func clean(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// runLog follows the log of a run, or one stream of it, as server-sent events, from an offset or the last event on. It ends with an event "end" when the run has
-// ended; as text, it is all that there is.
+// runLog follows the log of a run, or one stream of it, as server-sent events, from an offset or
+// the last event on. It ends with an event "end" when the run has ended; as text, it is all that
+// there is.
 func (d *dashboard) runLog(w http.ResponseWriter, r *http.Request) {
 	q, id := r.URL.Query(), r.PathValue("id")
 	if q.Get("as") == "text" {

@@ -63,7 +63,8 @@ func (d *dashboard) machine(v *visit) error {
 	return v.page("machine", id, "machines", b, nil)
 }
 
-// facts lists what is known of a machine, in the order of `machine get`: what operators declare, then what its agent and installer say.
+// facts lists what is known of a machine, in the order of `machine get`: what operators declare,
+// then what its agent and installer say.
 func facts(m *holdfastv1.Machine) []fact {
 	var all []fact
 	row := func(name, value string) {

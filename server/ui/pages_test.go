@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestPages: every page has its facts, says nothing to a browser that it would run, and sets what keeps others out.
+// TestPages: every page has its facts, says nothing to a browser that it would run, and sets what
+// keeps others out.
 func TestPages(t *testing.T) {
 	l := lab(t)
 	for path, want := range map[string][]string{
@@ -48,7 +49,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestErrorsAreShownInPlace: what the API says about a filter stands above the filter as it was typed.
+// TestErrorsAreShownInPlace: what the API says about a filter stands above the filter as it was
+// typed.
 func TestErrorsAreShownInPlace(t *testing.T) {
 	l := lab(t)
 	for path, want := range map[string]string{
@@ -63,7 +65,8 @@ func TestErrorsAreShownInPlace(t *testing.T) {
 	}
 }
 
-// TestSorted: racks come in the order in which people count, in both directions, with the search kept.
+// TestSorted: racks come in the order in which people count, in both directions, with the search
+// kept.
 func TestSorted(t *testing.T) {
 	l := lab(t)
 	for sort, want := range map[string][]string{"rack": {"m-1", "m-2"}, "-rack": {"m-2", "m-1"}, "machine": {"m-1", "m-2"}} {

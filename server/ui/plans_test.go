@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestCheck: a plan is looked at by the API, what is wrong stands with its field and the text as it was typed, what is right is shown with what
-// it would change, and nothing is stored.
+// TestCheck: a plan is looked at by the API, what is wrong stands with its field and the text as it
+// was typed, what is right is shown with what it would change, and nothing is stored.
 func TestCheck(t *testing.T) {
 	l := lab(t)
 	l.Do(&internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "mine", Steps: []*holdfastv1.Step{{Name: "look", Kind: &holdfastv1.Step_Inspect{Inspect: &holdfastv1.Inspect{}}}}}})
@@ -28,7 +28,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestTry: what the leader has seen is shown; a machine that is not there, or not his, is said to be so.
+// TestTry: what the leader has seen is shown; a machine that is not there, or not his, is said to
+// be so.
 func TestTry(t *testing.T) {
 	l := lab(t)
 	has(t, post(l, "operator", "/ui/try/plan/inspect", url.Values{"machine": {"m-2"}}), 200, []string{"It would fail on m-2", `value="m-2"`, "s-failed"})
@@ -44,7 +45,8 @@ func TestDrillIsRefused(t *testing.T) {
 	has(t, post(l, "admin", "/ui/drill", nil), 409, []string{"no peer may be lost now"}, "handed over to")
 }
 
-// TestConsole: what a console has shown is there for all who see the machine, without what it does to a terminal, and without what the step says.
+// TestConsole: what a console has shown is there for all who see the machine, without what it does
+// to a terminal, and without what the step says.
 func TestConsole(t *testing.T) {
 	l := lab(t)
 	l.Do(&internalv1.StartRun{RunId: "run-c", MachineId: "m-1", RequestId: "r-c", PlanId: "plan/console", DefaultTimeoutSeconds: 60})

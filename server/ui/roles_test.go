@@ -24,7 +24,8 @@ func deeds() map[string]url.Values {
 	}
 }
 
-// TestViewer: who may only read is offered nothing else, and is refused when he tries, with nothing done.
+// TestViewer: who may only read is offered nothing else, and is refused when he tries, with nothing
+// done.
 func TestViewer(t *testing.T) {
 	l := lab(t)
 	for _, path := range []string{"/ui/", "/ui/machines/m-1", "/ui/machines/new", "/ui/machines/m-2/console", "/ui/runs/run-1", "/ui/plans", "/ui/plans/plan/inspect", "/ui/cluster"} {
@@ -45,7 +46,8 @@ func TestViewer(t *testing.T) {
 	has(t, get(l, "service", "/ui/machines"), 403, nil)
 }
 
-// TestScope: who is scoped to a pool sees its machines, counts those alone, and does not find others.
+// TestScope: who is scoped to a pool sees its machines, counts those alone, and does not find
+// others.
 func TestScope(t *testing.T) {
 	l := lab(t)
 	has(t, get(l, "elsewhere", "/ui/"), 200, []string{"<b>1</b><span>machines</span>", "No run is active"}, "m-1", "r7")
@@ -58,7 +60,8 @@ func TestScope(t *testing.T) {
 	has(t, post(l, "elsewhere", "/ui/release/plan/inspect", nil), 403, nil)
 }
 
-// TestCrossOrigin: a form of another site does nothing, whatever the browser sends with it, and neither does one of nobody knows where.
+// TestCrossOrigin: a form of another site does nothing, whatever the browser sends with it, and
+// neither does one of nobody knows where.
 func TestCrossOrigin(t *testing.T) {
 	for name, from := range map[string]map[string]string{
 		"another site":         {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"},

@@ -29,7 +29,8 @@ func stepsDone(r *holdfastv1.Run) string {
 	return fmt.Sprintf("%d/%d", n, len(r.GetSteps()))
 }
 
-// why is what a run waits for, or why it did not succeed, in a few words: those of `run list -o wide`.
+// why is what a run waits for, or why it did not succeed, in a few words: those of `run list -o
+// wide`.
 func why(r *holdfastv1.Run) string {
 	switch {
 	case r.GetError().GetMessage() != "":

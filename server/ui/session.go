@@ -9,8 +9,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// cookieName is the cookie of a session. It holds the token, sealed by the keys that all peers have, so a session works on every peer that
-// the browser reaches under the same name, and ends at once when the token is revoked. Without a secrets key it is the token itself.
+// cookieName is the cookie of a session. It holds the token, sealed by the keys that all peers
+// have, so a session works on every peer that the browser reaches under the same name, and ends at
+// once when the token is revoked. Without a secrets key it is the token itself.
 const cookieName = "holdfast_token"
 
 // Sessions makes cookies of tokens, and tokens of cookies (*seal.Sessions).
@@ -38,7 +39,8 @@ func (d *dashboard) askToken(w http.ResponseWriter, r *http.Request, code int, n
 	d.show(w, r, code, "signin", &view{Title: "Sign in", Now: d.now(), Body: signInBody{Next: ours(next), Message: message}})
 }
 
-// signIn keeps the token. Whether it is a good one is said by the page that it leads to, in the gate's words: here nothing is let in.
+// signIn keeps the token. Whether it is a good one is said by the page that it leads to, in the
+// gate's words: here nothing is let in.
 func (d *dashboard) signIn(w http.ResponseWriter, r *http.Request) {
 	token := strings.TrimSpace(r.PostFormValue("token"))
 	next := ours(r.PostFormValue("next"))

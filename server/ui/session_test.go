@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestSession: a token opens every page until it is revoked or the browser signs out, and its cookie opens nothing else.
+// TestSession: a token opens every page until it is revoked or the browser signs out, and its
+// cookie opens nothing else.
 func TestSession(t *testing.T) {
 	l := lab(t)
 	has(t, get(l, "", "/ui/machines?filter=x"), 401, []string{"Sign in", `name="next" value="/ui/machines?filter=x"`}, "data-live")
@@ -52,7 +53,8 @@ func TestSession(t *testing.T) {
 	if c := post(l, "", "/ui/signout", nil).Result().Cookies(); len(c) != 1 || c[0].MaxAge != -1 {
 		t.Errorf("after signing out: %+v", c)
 	}
-	// A link from another site comes without the cookie: the browser is asked to come again from here.
+	// A link from another site comes without the cookie: the browser is asked to come again from
+	// here.
 	r = httptest.NewRequest(http.MethodGet, "/ui/runs", nil)
 	r.Header.Set("Sec-Fetch-Site", "cross-site")
 	has(t, do(l, "", r), 401, []string{`http-equiv="refresh"`}, "Sign in")

@@ -10,13 +10,15 @@ import (
 )
 
 const (
-	// keepStream is how often a stream without news shows that it is alive, and looks whether who reads it may still do so.
+	// keepStream is how often a stream without news shows that it is alive, and looks whether who
+	// reads it may still do so.
 	keepStream = 3 * time.Second
 	// slowest is how long a browser may leave what it was sent lying.
 	slowest = 30 * time.Second
 )
 
-// stream is an answer of server-sent events. It ends with the request, when the peer stops, and when its reader's token is revoked.
+// stream is an answer of server-sent events. It ends with the request, when the peer stops, and
+// when its reader's token is revoked.
 type stream struct {
 	d     *dashboard
 	w     http.ResponseWriter
@@ -32,7 +34,8 @@ func (d *dashboard) stream(w http.ResponseWriter, r *http.Request) *stream {
 		pulse: func(position) string { return ": alive\n\n" }}
 }
 
-// run sends what follow gives, and a pulse in between, until one of them ends. An error before anything was sent is the answer.
+// run sends what follow gives, and a pulse in between, until one of them ends. An error before
+// anything was sent is the answer.
 func (s *stream) run(follow func(send func(text string) error) error) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	s.ctx = ctx

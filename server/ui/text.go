@@ -33,7 +33,8 @@ func dict(pairs ...any) (map[string]any, error) {
 	return m, nil
 }
 
-// moment is a time as pages show it: what it is from now, which the browser keeps right, and what it is.
+// moment is a time as pages show it: what it is from now, which the browser keeps right, and what
+// it is.
 type moment struct{ ISO, Full, Text string }
 
 // stamp words a time; nil for none.
@@ -45,7 +46,8 @@ func stamp(t *timestamppb.Timestamp) *moment {
 	return &moment{at.Format(time.RFC3339Nano), at.Format("2006-01-02 15:04:05 MST"), relative(time.Since(at))}
 }
 
-// relative words how long ago something was, or how long it is until then: as the command line does.
+// relative words how long ago something was, or how long it is until then: as the command line
+// does.
 func relative(d time.Duration) string {
 	switch {
 	case d > -time.Second && d < time.Second:

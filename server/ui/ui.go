@@ -12,9 +12,11 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// Feed is what pages follow to stay live (*server.Server). Errors are statuses. Send is called by the one goroutine that called.
+// Feed is what pages follow to stay live (*server.Server). Errors are statuses. Send is called by
+// the one goroutine that called.
 type Feed interface {
-	// RunEvents sends the transitions of runs after the cursor; with cursor 0 those from now on, after a bookmark.
+	// RunEvents sends the transitions of runs after the cursor; with cursor 0 those from now on,
+	// after a bookmark.
 	RunEvents(ctx context.Context, filter string, cursor uint64, send func(*holdfastv1.RunEvent) error) error
 	// RunLog sends a run's log from an offset on.
 	RunLog(ctx context.Context, r *holdfastv1.StreamRunLogsRequest, send func(*holdfastv1.LogChunk) error) error

@@ -44,7 +44,8 @@ type view struct {
 	Body       any
 }
 
-// visit makes a handler of a page. An error that the page does not show itself is shown in its place.
+// visit makes a handler of a page. An error that the page does not show itself is shown in its
+// place.
 func (d *dashboard) visit(h func(*visit) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !utf8.ValidString(r.URL.Path) || !utf8.ValidString(r.URL.RawQuery) {
@@ -88,7 +89,8 @@ func (v *visit) page(name, title, nav string, body any, shown error) error {
 	return nil
 }
 
-// unsure reports whether what was asked for may have been done all the same: a leader died in between, or it took too long.
+// unsure reports whether what was asked for may have been done all the same: a leader died in
+// between, or it took too long.
 func (v *visit) unsure(err error) bool {
 	switch status.Code(err) {
 	case codes.DeadlineExceeded, codes.Canceled:

@@ -14,7 +14,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// cloudEvent is an event in the JSON format of CloudEvents 1.0, with the extensions `sequence` and `partitionkey`.
+// cloudEvent is an event in the JSON format of CloudEvents 1.0, with the extensions `sequence` and
+// `partitionkey`.
 type cloudEvent struct {
 	SpecVersion     string          `json:"specversion"`
 	ID              string          `json:"id"`
@@ -66,7 +67,8 @@ func subject(e *holdfastv1.Event) string {
 	return "machines/" + e.GetMachineId()
 }
 
-// sign returns what proves to the receiver who sent a body and when (Standard Webhooks 1.0: v1, HMAC-SHA256 of id.timestamp.body in base64).
+// sign returns what proves to the receiver who sent a body and when (Standard Webhooks 1.0: v1,
+// HMAC-SHA256 of id.timestamp.body in base64).
 func sign(key []byte, id string, at time.Time, body []byte) string {
 	h := hmac.New(sha256.New, key)
 	_, _ = fmt.Fprintf(h, "%s.%d.", id, at.Unix())

@@ -62,7 +62,8 @@ func (s *Sender) start(ctx context.Context, t cluster.Term, name string) *post {
 	return p
 }
 
-// tells reports whether it tells a webhook as that is now. One that has ended because its webhook was changed does not, also when that was changed back since.
+// tells reports whether it tells a webhook as that is now. One that has ended because its webhook
+// was changed does not, also when that was changed back since.
 func (p *post) tells(w *holdfastv1.Webhook) bool {
 	select {
 	case <-p.done:
@@ -95,7 +96,8 @@ func (p *post) run() {
 	}
 }
 
-// errChanged ends a post whose webhook somebody has changed or deleted: the Sender begins another one, or none.
+// errChanged ends a post whose webhook somebody has changed or deleted: the Sender begins another
+// one, or none.
 var errChanged = errors.New("the webhook was changed")
 
 // look tells of all that has happened. Its error is that of the context, or errChanged.
@@ -175,8 +177,9 @@ func (p *post) tell(e *holdfastv1.Event) error {
 	}
 }
 
-// confirm returns when the term is known to go on: a leader that was paused is not to send what the next one has long sent. That it is not known is no
-// fault of the receiver's. Its error is that of the context.
+// confirm returns when the term is known to go on: a leader that was paused is not to send what the
+// next one has long sent. That it is not known is no fault of the receiver's. Its error is that of
+// the context.
 func (p *post) confirm() error {
 	for time.Since(p.confirmed) >= freshTerm {
 		ctx, cancel := context.WithTimeout(p.ctx, p.cfg.Timeout)
@@ -204,7 +207,8 @@ func (p *post) rest(d time.Duration) error {
 	}
 }
 
-// try posts an event once. No error shows the URL: it may have a token in it. After is how long the receiver wants to be left alone.
+// try posts an event once. No error shows the URL: it may have a token in it. After is how long the
+// receiver wants to be left alone.
 func (p *post) try(e *holdfastv1.Event) (after time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(p.ctx, p.cfg.Timeout)
 	defer cancel()
@@ -257,7 +261,8 @@ func (p *post) request(ctx context.Context, e *holdfastv1.Event) (*http.Request,
 	return req, nil
 }
 
-// key opens the secret that signs. It is asked for each time: a new version counts from its next message on.
+// key opens the secret that signs. It is asked for each time: a new version counts from its next
+// message on.
 func (p *post) key(ctx context.Context, ref string) ([]byte, error) {
 	s, err := p.secrets.Resolve(ctx, ref)
 	if err != nil {
@@ -285,7 +290,8 @@ func (p *post) note(failure string) {
 	}
 }
 
-// record commits a note. One that does not get through is made again with the next: what it says is only how little is sent twice.
+// record commits a note. One that does not get through is made again with the next: what it says is
+// only how little is sent twice.
 func (p *post) record(n *internalv1.NoteDelivery) {
 	n.Name, n.Cursor = p.hook.GetName(), p.cursor
 	cmd := &internalv1.Command{FeatureLevel: fsm.Level1, Epoch: p.term.Epoch, Op: &internalv1.Command_NoteDelivery{NoteDelivery: n}}

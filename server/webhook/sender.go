@@ -77,7 +77,8 @@ func NewSender(cfg Config, node Proposer, state State, secrets Secrets) *Sender 
 	return s
 }
 
-// Run implements cluster.LeaderTask: it tells each enabled webhook on its own, so that one that does not answer holds up no other.
+// Run implements cluster.LeaderTask: it tells each enabled webhook on its own, so that one that
+// does not answer holds up no other.
 func (s *Sender) Run(ctx context.Context, t cluster.Term) error {
 	var all sync.WaitGroup
 	running := map[string]*post{}

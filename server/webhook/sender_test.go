@@ -102,7 +102,8 @@ func (p *peer) wait(what string, ok func(*holdfastv1.Webhook) bool) {
 
 func told(w *holdfastv1.Webhook) bool { return w.GetBehind() == 0 && w.GetFailures() == 0 }
 
-// lead runs a sender for a term of its own, which a majority confirms, until the test ends, or stop is called.
+// lead runs a sender for a term of its own, which a majority confirms, until the test ends, or stop
+// is called.
 func (p *peer) lead(secrets Secrets) (stop func()) {
 	p.t.Helper()
 	return p.leadWhile(secrets, func(context.Context) error { return nil })
@@ -247,7 +248,8 @@ func TestReceiverThatFails(t *testing.T) {
 	}
 }
 
-// A leader that goes while the receiver is away has lost nothing, and one that dies before it has recorded what it told tells it again.
+// A leader that goes while the receiver is away has lost nothing, and one that dies before it has
+// recorded what it told tells it again.
 func TestLeaderGoesInTheMiddle(t *testing.T) {
 	p, r := newPeer(t), newReceiver(t)
 	away := make(chan struct{})
@@ -276,7 +278,8 @@ func TestLeaderGoesInTheMiddle(t *testing.T) {
 	}
 }
 
-// A leader who does not know whether he still leads tells nothing, and does not say that the receiver has failed.
+// A leader who does not know whether he still leads tells nothing, and does not say that the
+// receiver has failed.
 func TestLeaderInDoubt(t *testing.T) {
 	p, r := newPeer(t), newReceiver(t)
 	var asked, sure atomic.Int32
@@ -327,7 +330,8 @@ func TestWebhookIsChanged(t *testing.T) {
 	}
 }
 
-// A webhook that is disabled and enabled again before anybody has looked which there are is told by another post.
+// A webhook that is disabled and enabled again before anybody has looked which there are is told by
+// another post.
 func TestWebhookIsChangedBack(t *testing.T) {
 	p, r := newPeer(t), newReceiver(t)
 	hook := &holdfastv1.Webhook{Name: "h", Url: r.URL, Filter: phases}
@@ -351,7 +355,8 @@ func TestWebhookIsChangedBack(t *testing.T) {
 	}
 }
 
-// Nothing that is shown or stored of a failure has the URL in it: its query may be what lets people in.
+// Nothing that is shown or stored of a failure has the URL in it: its query may be what lets people
+// in.
 func TestFailuresTellNoSecrets(t *testing.T) {
 	p, r := newPeer(t), newReceiver(t)
 	url := r.URL

@@ -78,7 +78,8 @@ func TestArchiveToS3(t *testing.T) {
 	}
 }
 
-// start runs the S3 server, fake hardware and three peers that archive runs as soon as they have ended.
+// start runs the S3 server, fake hardware and three peers that archive runs as soon as they have
+// ended.
 func start(ctx context.Context, t *testing.T) *lab {
 	t.Helper()
 	l := &lab{dir: t.TempDir()}

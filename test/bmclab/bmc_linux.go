@@ -92,7 +92,8 @@ func (l *Lab) Redfish(machines []*Machine, inMemory ...string) *BMC {
 // Path returns the endpoint of one system of several.
 func (b *BMC) Path(system string) string { return b.Endpoint + "/redfish/v1/Systems/" + system }
 
-// IPMI starts ipmi_sim before a machine. It speaks cipher suite 3 only, and keeps of the boot flags the device only.
+// IPMI starts ipmi_sim before a machine. It speaks cipher suite 3 only, and keeps of the boot flags
+// the device only.
 func (l *Lab) IPMI(m *Machine) *BMC {
 	l.t.Helper()
 	host, port, err := net.SplitHostPort(l.ports.Address("127.0.0.1"))
@@ -127,7 +128,8 @@ func (l *Lab) IPMI(m *Machine) *BMC {
 	return b
 }
 
-// answersIPMI reports whether a BMC is there: it answers an ASF presence ping (IPMI 2.0 §13.2.3), which costs it nothing.
+// answersIPMI reports whether a BMC is there: it answers an ASF presence ping (IPMI 2.0 §13.2.3),
+// which costs it nothing.
 func answersIPMI(addr string) bool {
 	c, err := net.Dial("udp", addr)
 	if err != nil {

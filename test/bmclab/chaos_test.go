@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/bmclab/chassis"
 )
 
-// front is a kind of BMC, and a plan that cycles the power through it: a BMC over IPMI cannot tell whether the host is up, so that a
-// reboot would wait for it.
+// front is a kind of BMC, and a plan that cycles the power through it: a BMC over IPMI cannot tell
+// whether the host is up, so that a reboot would wait for it.
 type front struct {
 	name, plan string
 	start      func(*Lab, *Machine) *BMC
@@ -27,7 +27,8 @@ func fronts() []front {
 	}
 }
 
-// first calls f at the first press that turns, or is to turn, the machine off, before the BMC hears of it.
+// first calls f at the first press that turns, or is to turn, the machine off, before the BMC hears
+// of it.
 func first(m *Machine, f func()) {
 	var once sync.Once
 	m.OnEffect(func(e chassis.Effect) {
@@ -46,7 +47,8 @@ func TestChaos(t *testing.T) {
 			t.Parallel()
 			s := s.in(t)
 
-			// The BMC reboots while it has a press in hand: the answer never comes, and sessions are lost.
+			// The BMC reboots while it has a press in hand: the answer never comes, and sessions
+			// are lost.
 			t.Run("RebootsMidCall", func(t *testing.T) {
 				t.Parallel()
 				s := s.in(t)
@@ -97,7 +99,8 @@ func TestChaos(t *testing.T) {
 				s.tells(run, "gave up after|goes on under", "attempt 2|goes on under")
 			})
 
-			// The BMC takes every press, and nothing happens: that is no success, and nothing is made up.
+			// The BMC takes every press, and nothing happens: that is no success, and nothing is
+			// made up.
 			t.Run("LiesAlways", func(t *testing.T) {
 				t.Parallel()
 				s := s.in(t)
@@ -115,7 +118,8 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// A leader that dies between power-off and power-on: at the three moments that matter, as the machine sees them.
+// A leader that dies between power-off and power-on: at the three moments that matter, as the
+// machine sees them.
 func TestLeaderDies(t *testing.T) {
 	t.Parallel()
 	l := open(t)
@@ -178,7 +182,8 @@ func TestLeaderDies(t *testing.T) {
 			})
 		}
 	}
-	// Whoever leads in the end speaks with each BMC, and ends what dead leaders have left there. When all have stopped, no session is left.
+	// Whoever leads in the end speaks with each BMC, and ends what dead leaders have left there.
+	// When all have stopped, no session is left.
 	for id := range bmcs {
 		if run := s.ended(s.start(id, "plan/inspect", nil)); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
 			t.Errorf("look at %s: %s %v", id, run.GetPhase(), run.GetError())
@@ -194,7 +199,8 @@ func TestLeaderDies(t *testing.T) {
 	}
 }
 
-// tells checks that the log of a run says what happened: all of the words, of which some have alternatives (a busy machine may elect).
+// tells checks that the log of a run says what happened: all of the words, of which some have
+// alternatives (a busy machine may elect).
 func (s *site) tells(run *holdfastv1.Run, words ...string) {
 	s.t.Helper()
 	said := s.log(run.GetRunId())

@@ -32,7 +32,8 @@ func crowd(t *testing.T, p *bmc.Provider, m providers.Machine, callers, calls in
 	wg.Wait()
 }
 
-// What a BMC over IPMI sees of a crowd: the pause between commands that it needs, or at most two readers and one writer.
+// What a BMC over IPMI sees of a crowd: the pause between commands that it needs, or at most two
+// readers and one writer.
 func TestGentleOverIPMI(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -21,7 +21,8 @@ func missing(ctx context.Context) (packages []string) {
 			packages = append(packages, pkg)
 		}
 	}
-	// The second BMC over IPMI, of the tests of providers/bmc, is a library: it keeps the boot flags that ipmi_sim drops.
+	// The second BMC over IPMI, of the tests of providers/bmc, is a library: it keeps the boot
+	// flags that ipmi_sim drops.
 	if exec.CommandContext(ctx, "/usr/bin/python3", "-c", "import pyghmi.ipmi.bmc").Run() != nil {
 		packages = append(packages, "python3-pyghmi")
 	}
@@ -29,7 +30,8 @@ func missing(ctx context.Context) (packages []string) {
 	return packages
 }
 
-// Install installs what is missing, with apt-get. Without root or apt-get it fails and names what is missing.
+// Install installs what is missing, with apt-get. Without root or apt-get it fails and names what
+// is missing.
 func Install(ctx context.Context) error {
 	packages := missing(ctx)
 	if len(packages) == 0 {

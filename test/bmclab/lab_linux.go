@@ -57,7 +57,8 @@ func Open(ctx context.Context) (*Bench, error) {
 	return b, nil
 }
 
-// Holdfast returns the binary under test. It is built when it is first asked for; HOLDFAST_TEST_BINARY names one that was built before.
+// Holdfast returns the binary under test. It is built when it is first asked for;
+// HOLDFAST_TEST_BINARY names one that was built before.
 func (b *Bench) Holdfast(ctx context.Context) (string, error) {
 	if binary := os.Getenv("HOLDFAST_TEST_BINARY"); binary != "" {
 		return binary, nil
@@ -81,7 +82,8 @@ type Lab struct {
 	made    int
 }
 
-// Lab opens a lab. Its directory is removed when the test has ended, or kept and named when it has failed.
+// Lab opens a lab. Its directory is removed when the test has ended, or kept and named when it has
+// failed.
 func (b *Bench) Lab(t testing.TB) *Lab {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "bmc-") // short: sockets go there

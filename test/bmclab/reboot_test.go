@@ -12,8 +12,9 @@ import (
 	"github.com/holdfast-metal/holdfast/test/bmclab/chassis"
 )
 
-// A reboot through a BMC that speaks IPMI alone: nobody can tell whether the host is up, so what there is to see is the evidence. The machine goes off and on, once each, also when
-// the leader dies with on in hand; that it was seen off is recorded, and the step says what nobody knows.
+// A reboot through a BMC that speaks IPMI alone: nobody can tell whether the host is up, so what
+// there is to see is the evidence. The machine goes off and on, once each, also when the leader
+// dies with on in hand; that it was seen off is recorded, and the step says what nobody knows.
 func TestRebootOverIPMI(t *testing.T) {
 	t.Parallel()
 	l := open(t)

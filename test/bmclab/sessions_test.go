@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 )
 
-// After 1,000 operations on a BMC by three peers, a leader that is killed in the middle, and the end of all of them in order, no session is left
-// on it; and in all that time it was asked gently.
+// After 1,000 operations on a BMC by three peers, a leader that is killed in the middle, and the
+// end of all of them in order, no session is left on it; and in all that time it was asked gently.
 func TestNoSessionIsLeft(t *testing.T) {
 	t.Parallel()
 	const systems, rounds = 8, 63 // each run looks twice: at the facts, and at the power

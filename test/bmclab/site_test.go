@@ -24,7 +24,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/lab"
 )
 
-// configuration is that of the peers: a provider for machines of which the BMC alone is reached. Its times are short, for a lab.
+// configuration is that of the peers: a provider for machines of which the BMC alone is reached.
+// Its times are short, for a lab.
 const configuration = `providers:
   lab:
     kind: cloudbmc
@@ -44,7 +45,8 @@ type site struct {
 	client *client.Client
 }
 
-// openSite starts a cluster of the built binary, with the account of the lab's BMCs as a sealed secret.
+// openSite starts a cluster of the built binary, with the account of the lab's BMCs as a sealed
+// secret.
 func openSite(t *testing.T) *site {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "bmcsite-")
@@ -182,7 +184,8 @@ func (s *site) restart(p *localcluster.Peer) {
 	}
 }
 
-// changes returns what became of the machine's power, in order: off and on, each once for a machine that was cycled once.
+// changes returns what became of the machine's power, in order: off and on, each once for a machine
+// that was cycled once.
 func changes(effects []chassis.Effect) (all []string) {
 	for _, e := range effects {
 		switch {

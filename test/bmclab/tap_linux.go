@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// Tap stands on the wire before a BMC that speaks IPMI and writes down who spoke when. ipmitool has a port of its own for each command, so that
-// what comes from one port is one command, with its session.
+// Tap stands on the wire before a BMC that speaks IPMI and writes down who spoke when. ipmitool has
+// a port of its own for each command, so that what comes from one port is one command, with its
+// session.
 type Tap struct {
 	Endpoint string // as bmc_endpoint of a machine has it
 
@@ -100,8 +101,8 @@ func (t *Tap) answer(conn *net.UDPConn, c *call, to *net.UDPAddr) {
 	}
 }
 
-// Seen says how many commands came, how many were under way at once at most, and what the shortest time was from the end of one to the
-// beginning of the next; negative when they overlap.
+// Seen says how many commands came, how many were under way at once at most, and what the shortest
+// time was from the end of one to the beginning of the next; negative when they overlap.
 func (t *Tap) Seen() (commands, most int, gap time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -52,7 +52,8 @@ func arguments(p *localcluster.Peer, more ...string) []string {
 		"--grpc-addr", p.GRPCAddr, "--http-addr", p.HTTPAddr, "--raft-addr", p.RaftAddr, "--gossip-addr", p.GossipAddr}, more...)
 }
 
-// refusedStart checks that a start ends with an exit code and one clear line, and has changed nothing in the data directory.
+// refusedStart checks that a start ends with an exit code and one clear line, and has changed
+// nothing in the data directory.
 func refusedStart(t *testing.T, p *localcluster.Peer, args []string, want ...string) {
 	t.Helper()
 	before := harness.Hash(t, p.DataDir)
@@ -149,7 +150,8 @@ func TestPeerOfAnotherCluster(t *testing.T) {
 		return st
 	}
 	st := status(c.Client.Cluster())
-	// Not with refusedStart: it may well go on with its own cluster's log before it meets the others.
+	// Not with refusedStart: it may well go on with its own cluster's log before it meets the
+	// others.
 	code, stderr := bench.Run(t, arguments(p, "--bootstrap-expect", "0", "--join", strings.Join(join, ","))...)
 	said := slices.ContainsFunc(strings.Split(stderr, "\n"), func(line string) bool { // Raft may have a last word after it
 		return strings.HasPrefix(line, "error: ") && strings.Contains(line, "belongs to cluster "+st.GetClusterId())
@@ -201,7 +203,8 @@ func TestDamagedSnapshot(t *testing.T) {
 	refusedStart(t, p, arguments(p), "snapshot", p.DataDir)
 }
 
-// snapshot makes the first snapshot of a peer's data: of a state that is empty still, at the index of the configuration.
+// snapshot makes the first snapshot of a peer's data: of a state that is empty still, at the index
+// of the configuration.
 func snapshot(t *testing.T, p *localcluster.Peer) (file string) {
 	t.Helper()
 	store, err := raft.NewFileSnapshotStore(p.DataDir, 2, os.Stderr)

@@ -33,8 +33,8 @@ func (k crashCase) plan(c *harness.Cluster) {
 	c.Plan("crash-"+k.name, steps...)
 }
 
-// check compares what the hardware has seen of a run that has ended with the record, and with what the step is for. It
-// expects one attempt, of at least so many leaders.
+// check compares what the hardware has seen of a run that has ended with the record, and with what
+// the step is for. It expects one attempt, of at least so many leaders.
 func (k crashCase) check(t *testing.T, c *harness.Cluster, run *holdfastv1.Run, leaders int) {
 	t.Helper()
 	got := map[string]int{}
@@ -62,10 +62,12 @@ func (k crashCase) check(t *testing.T, c *harness.Cluster, run *holdfastv1.Run, 
 
 const joined = "prod" // the cluster that machines join
 
-// shutdown is how many seconds an operating system has. If a leader dies between the record of a soft off and the button, it is asked after that.
+// shutdown is how many seconds an operating system has. If a leader dies between the record of a
+// soft off and the button, it is asked after that.
 const shutdown = 4
 
-// crashCases are all kinds of steps. Two of one kind do not follow each other: see TestStopLeaderAtBoundaries.
+// crashCases are all kinds of steps. Two of one kind do not follow each other: see
+// TestStopLeaderAtBoundaries.
 func crashCases() []crashCase {
 	return []crashCase{
 		{"ssh", "ssh", &holdfastv1.SshCommand{Script: "seq 20\nsleep 0.6\nseq 20\n"}, map[string]int{"command": 1}, nil},
@@ -87,8 +89,8 @@ func crashCases() []crashCase {
 	}
 }
 
-// A leader that is killed between any two durable effects of any step leaves a run that the next leader brings to its
-// end, and nothing is done to the machine twice.
+// A leader that is killed between any two durable effects of any step leaves a run that the next
+// leader brings to its end, and nothing is done to the machine twice.
 func TestKillLeaderAtEveryBoundary(t *testing.T) {
 	t.Parallel()
 	all := crashCases()

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// A cancel that was acknowledged is carried out although the leader dies at the same moment: the run ends as canceled, and
-// its command does not run on.
+// A cancel that was acknowledged is carried out although the leader dies at the same moment: the
+// run ends as canceled, and its command does not run on.
 func TestCancelOutlivesTheLeader(t *testing.T) {
 	long(t)
 	t.Parallel()

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// Looks at real peers and a fleet in a process of its own: what is broken shows, budgets hold over the leader's death, and when the fleet's API is gone nobody
-// claims to know.
+// Looks at real peers and a fleet in a process of its own: what is broken shows, budgets hold over
+// the leader's death, and when the fleet's API is gone nobody claims to know.
 func TestConditionsOverTheLeadersDeath(t *testing.T) {
 	t.Parallel()
 	const machines, budget = 40, 60

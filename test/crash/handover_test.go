@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// A leader that is asked to stop hands its runs over: none fails, no attempt is made again, and writers hardly notice.
+// A leader that is asked to stop hands its runs over: none fails, no attempt is made again, and
+// writers hardly notice.
 func TestHandover(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -52,8 +53,8 @@ func TestHandover(t *testing.T) {
 		acked, longest := w.Stop()
 		t.Logf("round %d: %d writes, the longest time without an acknowledged write was %s; the peer had stopped after %s",
 			round, acked, longest.Round(time.Millisecond), stopped.Round(time.Millisecond))
-		// Tens of milliseconds here. A caller that is kept until the old leader's server is cut off waits for 3 s, and so does the stop then; where that
-		// was quicker the machine is busy.
+		// Tens of milliseconds here. A caller that is kept until the old leader's server is cut off
+		// waits for 3 s, and so does the stop then; where that was quicker the machine is busy.
 		limit := 10 * time.Second
 		if stopped >= 3*time.Second {
 			limit = 2 * time.Second

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// A follower that hangs (its connections are open, nothing answers) keeps neither writes nor an orderly stop of the
-// others from their end.
+// A follower that hangs (its connections are open, nothing answers) keeps neither writes nor an
+// orderly stop of the others from their end.
 func TestStopWhileAPeerHangs(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -43,9 +43,10 @@ func TestStopWhileAPeerHangs(t *testing.T) {
 	c.Restart(leader)
 }
 
-// A follower that was stopped for a while finds the last words of its leader in its sockets when it goes on, also those of
-// a term that it has not heard of. If that leader has died meanwhile, the follower and the third peer have to agree
-// on one all the same: its log is behind, so that only the other can be elected, and only with its vote.
+// A follower that was stopped for a while finds the last words of its leader in its sockets when it
+// goes on, also those of a term that it has not heard of. If that leader has died meanwhile, the
+// follower and the third peer have to agree on one all the same: its log is behind, so that only
+// the other can be elected, and only with its vote.
 func TestFollowerGoesOnWhenItsLeaderHasDied(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -57,7 +58,8 @@ func TestFollowerGoesOnWhenItsLeaderHasDied(t *testing.T) {
 		if err := behind.Pause(); err != nil {
 			t.Fatal(err)
 		}
-		// The leader loses its majority for a moment, and leads in a new term, or the third peer does.
+		// The leader loses its majority for a moment, and leads in a new term, or the third peer
+		// does.
 		if err := third.Pause(); err != nil {
 			t.Fatal(err)
 		}

@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// What a leader has sent happens although the leader has died: slow hardware does it a moment later. The next leader
-// must wait for it to show, and not send it again.
+// What a leader has sent happens although the leader has died: slow hardware does it a moment
+// later. The next leader must wait for it to show, and not send it again.
 func TestKillLeaderWithEffectInFlight(t *testing.T) {
 	long(t)
 	t.Parallel()

@@ -17,9 +17,10 @@ import (
 // lateRounds is how often a leader is stopped at each place.
 const lateRounds = 14
 
-// A leader is stopped in the very line between one check and the next on the way of an effect to the hardware, and goes on when
-// the next leader has done the work. Whoever is the first to check after that stops the effect: the majority that confirms terms, the
-// provider, or the hardware itself.
+// A leader is stopped in the very line between one check and the next on the way of an effect to
+// the hardware, and goes on when the next leader has done the work. Whoever is the first to check
+// after that stops the effect: the majority that confirms terms, the provider, or the hardware
+// itself.
 func TestStopLeaderOnTheWayToTheHardware(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -64,8 +65,9 @@ func TestStopLeaderOnTheWayToTheHardware(t *testing.T) {
 	}
 }
 
-// lateBinary builds the product with failpoints. Its attempts do not notice that their term is over: that usually keeps a leader
-// that goes on from sending anything, by luck, and nothing may hang on it.
+// lateBinary builds the product with failpoints. Its attempts do not notice that their term is
+// over: that usually keeps a leader that goes on from sending anything, by luck, and nothing may
+// hang on it.
 func lateBinary(t *testing.T) string {
 	t.Helper()
 	root, err := overlay.Root(".")

@@ -1,7 +1,9 @@
 // Package crash runs real clusters, three processes each, and does to them what happens to
-// clusters: peers are killed at the worst moment, stopped and resumed, wiped, cut to a minority, started wrongly.
+// clusters: peers are killed at the worst moment, stopped and resumed, wiped, cut to a minority,
+// started wrongly.
 //
-// Each test says what must hold all the same. What the fake hardware has seen is compared with the record after each run.
+// Each test says what must hold all the same. What the fake hardware has seen is compared with the
+// record after each run.
 package crash
 
 import (

@@ -33,8 +33,9 @@ func drive(t *testing.T, board *redfishtest.Service, after int) (u string) {
 	return u
 }
 
-// TestMediumSurvivesItsLeaders: a machine is installed by virtual media, its leader killed with the medium in the drive, and when the installer has started. Then an
-// installer fails: the retry boots another medium, and neither drive nor record has anything left of the first.
+// TestMediumSurvivesItsLeaders: a machine is installed by virtual media, its leader killed with the
+// medium in the drive, and when the installer has started. Then an installer fails: the retry boots
+// another medium, and neither drive nor record has anything left of the first.
 func TestMediumSurvivesItsLeaders(t *testing.T) {
 	long(t)
 	t.Parallel()

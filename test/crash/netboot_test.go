@@ -105,8 +105,8 @@ func (m *installing) lose() {
 	m.Restart(p)
 }
 
-// TestInstallSurvivesItsLeaders: a machine of a BMC is installed, its leader killed at each stage; every button is pressed once. Then an installer
-// fails, and the retry boots the machine again.
+// TestInstallSurvivesItsLeaders: a machine of a BMC is installed, its leader killed at each stage;
+// every button is pressed once. Then an installer fails, and the retry boots the machine again.
 func TestInstallSurvivesItsLeaders(t *testing.T) {
 	long(t)
 	t.Parallel()

@@ -23,8 +23,8 @@ const (
 	lateReads   = 16 // reads that wait in the socket of a stopped process
 )
 
-// A leader that is stopped and goes on as if no time had passed neither answers with what it remembers, nor does what
-// the next leader has done already.
+// A leader that is stopped and goes on as if no time had passed neither answers with what it
+// remembers, nor does what the next leader has done already.
 func TestPausedLeader(t *testing.T) {
 	long(t)
 	t.Parallel()

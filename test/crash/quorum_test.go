@@ -24,7 +24,8 @@ const (
 	callSlack = 2 * time.Second
 )
 
-// The last peer of three, whether it led or followed, refuses in time what it cannot do, and still says what it knows.
+// The last peer of three, whether it led or followed, refuses in time what it cannot do, and still
+// says what it knows.
 func TestNoQuorum(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -108,8 +109,8 @@ func label(ctx context.Context, conn grpc.ClientConnInterface, value string) err
 	return err
 }
 
-// refused checks that a call is refused as UNAVAILABLE with a reason, before its deadline. A machine that is too busy to answer
-// in time gets another try.
+// refused checks that a call is refused as UNAVAILABLE with a reason, before its deadline. A
+// machine that is too busy to answer in time gets another try.
 func refused(t *testing.T, what string, call func(context.Context) error) {
 	t.Helper()
 	var err error

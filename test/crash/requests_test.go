@@ -19,8 +19,8 @@ import (
 
 const callers = 200
 
-// Many callers at once, through all peers, while the leader lives or dies: a request id names one run, and a machine has
-// one active run.
+// Many callers at once, through all peers, while the leader lives or dies: a request id names one
+// run, and a machine has one active run.
 func TestConcurrentStartRun(t *testing.T) {
 	t.Parallel()
 	c := bench.Cluster(t, harness.Options{})
@@ -88,8 +88,8 @@ func startTogether(t *testing.T, c *harness.Cluster, machine string, same, kill 
 	}
 }
 
-// call makes all calls at once, each through another peer first, and kills the leader when some were answered if that
-// is asked for.
+// call makes all calls at once, each through another peer first, and kills the leader when some
+// were answered if that is asked for.
 func call(t *testing.T, c *harness.Cluster, kill bool, start func(*client.Client, int) (*holdfastv1.Run, error)) []answer {
 	t.Helper()
 	leader := c.TheLeader()
@@ -134,7 +134,8 @@ func busy(err error, active string) error {
 	return fmt.Errorf("details of the refusal do not name run %s: %v", active, st.Details())
 }
 
-// A request id that comes back with another body is refused, and says what differs, also on another peer.
+// A request id that comes back with another body is refused, and says what differs, also on another
+// peer.
 func TestRequestConflict(t *testing.T) {
 	t.Parallel()
 	c := bench.Cluster(t, harness.Options{})

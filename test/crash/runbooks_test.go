@@ -22,7 +22,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// quoted holds a text that the program has printed against what a runbook quotes of it, in code. "…" stands for what differs.
+// quoted holds a text that the program has printed against what a runbook quotes of it, in code.
+// "…" stands for what differs.
 func quoted(t *testing.T, page, quote, said string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "runbooks", page))

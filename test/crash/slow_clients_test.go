@@ -15,15 +15,17 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// What a client may wait for an answer when the peer that it asks hangs. Two seconds are the client's, and the rest is for a machine that is busy; without
-// asking another peer as well it would be eight and more. A stream has five seconds, and would have fifteen.
+// What a client may wait for an answer when the peer that it asks hangs. Two seconds are the
+// client's, and the rest is for a machine that is busy; without asking another peer as well it
+// would be eight and more. A stream has five seconds, and would have fifteen.
 const (
 	hungAnswer = 7500 * time.Millisecond
 	hungStream = 14 * time.Second
 )
 
-// A peer that is stopped, and whose connections stay open, costs nobody more than a few seconds: neither those who connect to it anew, as the command
-// line does, nor those who are connected, nor agents, whether it leads or not.
+// A peer that is stopped, and whose connections stay open, costs nobody more than a few seconds:
+// neither those who connect to it anew, as the command line does, nor those who are connected, nor
+// agents, whether it leads or not.
 func TestHungPeerCostsClientsLittle(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -144,7 +146,8 @@ func (hardware) Specs(context.Context) (machine.Specs, error) {
 }
 func (hardware) Metrics(context.Context) (machine.Metrics, error) { return machine.Metrics{}, nil }
 
-// startAgents starts agents that send a keepalive a second, until the test ends, one of them at least by way of each peer: each begins with any.
+// startAgents starts agents that send a keepalive a second, until the test ends, one of them at
+// least by way of each peer: each begins with any.
 func startAgents(t *testing.T, c *harness.Cluster, token, name string) []*machine.Agent {
 	t.Helper()
 	var urls []string

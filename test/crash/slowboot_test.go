@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// Real machines take minutes to boot. A leader that dies meanwhile leaves a host that is on and does not answer: the
-// next one must not take that for a host that nobody has touched.
+// Real machines take minutes to boot. A leader that dies meanwhile leaves a host that is on and
+// does not answer: the next one must not take that for a host that nobody has touched.
 func TestKillLeaderWhileHostBoots(t *testing.T) {
 	long(t)
 	t.Parallel()

@@ -8,8 +8,9 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// An operating system takes longer to power off than effects take to show. The leader that has asked it dies; the next one does not ask again, and
-// does not cut the power either: it waits for the rest of the time.
+// An operating system takes longer to power off than effects take to show. The leader that has
+// asked it dies; the next one does not ask again, and does not cut the power either: it waits for
+// the rest of the time.
 func TestSlowShutdownIsAskedForOnce(t *testing.T) {
 	long(t)
 	t.Parallel()

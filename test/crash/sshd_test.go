@@ -18,7 +18,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/sshd"
 )
 
-// startHost starts a server on loopback, and stops it with the test. It skips the test where there is none to start.
+// startHost starts a server on loopback, and stops it with the test. It skips the test where there
+// is none to start.
 func startHost(t *testing.T) *sshd.Server {
 	t.Helper()
 	if m := sshd.Missing(); m != "" {
@@ -37,8 +38,9 @@ func startHost(t *testing.T) *sshd.Server {
 	return s
 }
 
-// A command on a real host survives the leader that started it, and the one that took over from that: it is one process from start to
-// end, and what it prints is recorded in full, each line once. HOLDFAST_SLEEP=60s makes it last as long as you like.
+// A command on a real host survives the leader that started it, and the one that took over from
+// that: it is one process from start to end, and what it prints is recorded in full, each line
+// once. HOLDFAST_SLEEP=60s makes it last as long as you like.
 func TestCommandOnARealHostSurvivesTwoLeaders(t *testing.T) {
 	long(t)
 	lasts := 20 * time.Second

@@ -4,8 +4,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// step makes a step of a plan. No retry is allowed, so that a run only succeeds if nothing that happens
-// to leaders makes an attempt fail.
+// step makes a step of a plan. No retry is allowed, so that a run only succeeds if nothing that
+// happens to leaders makes an attempt fail.
 func step(name string, kind any) *holdfastv1.Step {
 	none := int32(0)
 	s := &holdfastv1.Step{Name: name, TimeoutSeconds: 50, MaxRetries: &none}

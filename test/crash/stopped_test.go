@@ -7,8 +7,9 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// A leader that is stopped at a boundary and goes on when another one has done the work must do nothing more: it asks a
-// majority right before each effect, and its outcome is refused (docs/reliability.md).
+// A leader that is stopped at a boundary and goes on when another one has done the work must do
+// nothing more: it asks a majority right before each effect, and its outcome is refused
+// (docs/reliability.md).
 func TestStopLeaderAtBoundaries(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -16,7 +17,8 @@ func TestStopLeaderAtBoundaries(t *testing.T) {
 	for _, k := range crashCases() {
 		k.plan(c)
 	}
-	// By boundary first: a leader that went on may be in the case before still, and is not to meet the failpoint of the next one.
+	// By boundary first: a leader that went on may be in the case before still, and is not to meet
+	// the failpoint of the next one.
 	for _, b := range executor.Boundaries() {
 		for _, k := range crashCases() {
 			destructive := k.kind == "reboot" || k.kind == "rma" || k.kind == "repave" || k.kind == "power"
@@ -53,7 +55,8 @@ func stopAt(t *testing.T, c *harness.Cluster, k crashCase, b executor.Boundary) 
 		r, err := leader.Readiness(t.Context())
 		return err == nil && r.Role == "follower" && r.Leader != leader.ID, r
 	})
-	// What it was about to do it would have done by now: its tasks end before it says that it follows.
+	// What it was about to do it would have done by now: its tasks end before it says that it
+	// follows.
 	k.check(t, c, c.Ended(id), leaders(b))
 	if n := len(c.Effects(machine, "")); n != seen {
 		t.Errorf("the leader that was stopped did %d things more when it went on", n-seen)

@@ -7,7 +7,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// A leader dies, and the one that takes its attempt over dies as well, later in the same attempt. The third ends it.
+// A leader dies, and the one that takes its attempt over dies as well, later in the same attempt.
+// The third ends it.
 func TestKillTwoLeadersInOneAttempt(t *testing.T) {
 	long(t)
 	t.Parallel()

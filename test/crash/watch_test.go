@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// Watchers and log tails that lose their peer go on with another one where they were: each transition once and in order,
-// each byte once.
+// Watchers and log tails that lose their peer go on with another one where they were: each
+// transition once and in order, each byte once.
 func TestStreamsOverKills(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -124,8 +124,8 @@ func watchAll(ctx context.Context, t *testing.T, c *harness.Cluster) []*watcher 
 	return all
 }
 
-// watchBare does what the SDK does, in the plainest way: at every error it asks the next peer for what comes after its
-// last cursor.
+// watchBare does what the SDK does, in the plainest way: at every error it asks the next peer for
+// what comes after its last cursor.
 func watchBare(ctx context.Context, t *testing.T, c *harness.Cluster, at int, w *watcher) error {
 	cursor := uint64(0)
 	return overPeers(ctx, t, c, at, func(rpc holdfastv1.RunServiceClient) error {
@@ -141,7 +141,8 @@ func watchBare(ctx context.Context, t *testing.T, c *harness.Cluster, at int, w 
 	})
 }
 
-// overPeers makes a call at one peer after the other for as long as it ends with what a peer that dies or stops says.
+// overPeers makes a call at one peer after the other for as long as it ends with what a peer that
+// dies or stops says.
 func overPeers(ctx context.Context, t *testing.T, c *harness.Cluster, at int, call func(holdfastv1.RunServiceClient) error) error {
 	var rpcs []holdfastv1.RunServiceClient
 	for _, p := range c.Peers() {

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// A peer that has lost its disk joins again and votes again, so that another one may fail. And three peers that die at
-// once lose nothing that was acknowledged.
+// A peer that has lost its disk joins again and votes again, so that another one may fail. And
+// three peers that die at once lose nothing that was acknowledged.
 func TestWipedPeerAndColdStart(t *testing.T) {
 	long(t)
 	t.Parallel()
@@ -86,7 +86,8 @@ func someRuns(c *harness.Cluster, name string) []string {
 	return ids
 }
 
-// wipe kills a peer, takes its disk away and waits until it votes again with all that the others have.
+// wipe kills a peer, takes its disk away and waits until it votes again with all that the others
+// have.
 func wipe(t *testing.T, c *harness.Cluster, p *localcluster.Peer) {
 	t.Helper()
 	if err := p.Kill(); err != nil {
@@ -143,7 +144,8 @@ func sameEverywhere(t *testing.T, c *harness.Cluster) {
 		if first == nil {
 			first = got
 		}
-		// The reconciler goes on looking at machines: what it saw when may differ, and with it the revision.
+		// The reconciler goes on looking at machines: what it saw when may differ, and with it the
+		// revision.
 		ignore := []cmp.Option{protocmp.Transform(), protocmp.IgnoreFields(&holdfastv1.Machine{}, "revision", "updated_at"),
 			protocmp.IgnoreFields(&holdfastv1.Condition{}, "observed_at", "last_transition", "status", "reason", "message", "unknown", "unknown_since", "fresh_until"),
 			protocmp.IgnoreFields(&holdfastv1.MachineStatus{}, "effective_state", "banners", "conditions"),

@@ -28,8 +28,9 @@ type left struct {
 	runs map[string]string // run by request id
 }
 
-// crashArchive kills the leader at one point after the other between an archive and the state. No run is lost, and none is there twice: each is to be
-// read as a whole, by its id and by its request, until the archive's own retention has ended.
+// crashArchive kills the leader at one point after the other between an archive and the state. No
+// run is lost, and none is there twice: each is to be read as a whole, by its id and by its
+// request, until the archive's own retention has ended.
 func crashArchive(t *testing.T, binary string, points []string) {
 	a := &left{dir: filepath.Join(t.TempDir(), "archive"), runs: map[string]string{}}
 	a.Lab, a.s = open(t, binary, []string{"--archive-url", "file://" + a.dir, "--archive-after", "1s", "--archive-keep-runs", "0"}, points...)
@@ -160,7 +161,8 @@ func (a *left) archived(ctx context.Context, t *testing.T) {
 	a.folders(t, len(a.runs))
 }
 
-// dropped waits until the retention of all runs has ended, and sees that nothing is left but their names.
+// dropped waits until the retention of all runs has ended, and sees that nothing is left but their
+// names.
 func (a *left) dropped(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for _, id := range a.runs {

@@ -21,9 +21,9 @@ import (
 // patience is how long one crash may take, all in all, on a busy machine.
 const patience = 2 * time.Minute
 
-// A peer is killed at each line that stands between two durable effects, under traffic, and started again: all that
-// was acknowledged is there, every run ends, nothing is done to a machine twice, and all peers have the same state. Without
-// CRASH=1 it is done for a few lines of each kind.
+// A peer is killed at each line that stands between two durable effects, under traffic, and started
+// again: all that was acknowledged is there, every run ends, nothing is done to a machine twice,
+// and all peers have the same state. Without CRASH=1 it is done for a few lines of each kind.
 func TestCrash(t *testing.T) {
 	if testing.Short() {
 		t.Skip("crashes clusters of processes")
@@ -73,7 +73,8 @@ func TestCrash(t *testing.T) {
 	})
 }
 
-// build builds the product with its failpoints, the race detector, and snapshots that come all the time.
+// build builds the product with its failpoints, the race detector, and snapshots that come all the
+// time.
 func build(t *testing.T) string {
 	t.Helper()
 	root, err := overlay.Root(".")
@@ -87,14 +88,16 @@ func build(t *testing.T) string {
 	for before, after := range map[string]string{
 		"setDefault(&c.SnapshotThreshold, 8192)":          "setDefault(&c.SnapshotThreshold, 64)",
 		"setDefault(&c.SnapshotInterval, 30*time.Second)": "setDefault(&c.SnapshotInterval, time.Second)",
-		// Some seconds of this traffic: with less, a peer that comes back is behind again each time that it has restored a snapshot.
+		// Some seconds of this traffic: with less, a peer that comes back is behind again each time
+		// that it has restored a snapshot.
 		"setDefault(&c.TrailingLogs, 10240)": "setDefault(&c.TrailingLogs, 512)",
 	} {
 		if err := o.Patch("cluster/config.go", before, after); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// A leader that the test wants to die while another peer reads does not go on without that one before.
+	// A leader that the test wants to die while another peer reads does not go on without that one
+	// before.
 	if err := o.Patch("server/stage.go", "readGrace = time.Second", "readGrace = 30 * time.Second"); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +111,8 @@ func build(t *testing.T) string {
 	return binary
 }
 
-// open starts a cluster whose points can be armed, and keeps starting what dies. args are more arguments of peers. Its directory stays if the test fails.
+// open starts a cluster whose points can be armed, and keeps starting what dies. args are more
+// arguments of peers. Its directory stays if the test fails.
 func open(t *testing.T, binary string, args []string, points ...string) (*lab.Lab, Switches) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "holdfast-crash-")
@@ -203,7 +207,8 @@ func crashForming(t *testing.T, binary, point string) {
 	}
 }
 
-// crashSteady kills a peer of one cluster at one point after the other, under traffic that never ends.
+// crashSteady kills a peer of one cluster at one point after the other, under traffic that never
+// ends.
 func crashSteady(t *testing.T, binary string, points []string) {
 	l, s := open(t, binary, nil, points...)
 	start, stop := context.WithTimeout(t.Context(), patience)

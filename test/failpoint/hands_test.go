@@ -42,8 +42,9 @@ type hands struct {
 	run   int
 }
 
-// crashHands kills the leader at one point after the other between a BMC and the state: where a session was made and is not noted, and where an install is complete
-// and its medium still in the drive. What leaders have left there, the next one takes away; a session of somebody else stays.
+// crashHands kills the leader at one point after the other between a BMC and the state: where a
+// session was made and is not noted, and where an install is complete and its medium still in the
+// drive. What leaders have left there, the next one takes away; a session of somebody else stays.
 func crashHands(t *testing.T, binary string, points []string) {
 	disc := strings.Repeat("x", 3000) + "@HOLDFAST-BOOT-PARAMETERS@" + strings.Repeat("@", 1024-26) + strings.Repeat("y", 3000)
 	h := &hands{board: redfishtest.New(redfishtest.Config{})}
@@ -137,7 +138,8 @@ func (h *hands) start(ctx context.Context, t *testing.T, plan string) string {
 	return run.GetRunId()
 }
 
-// logIn looks at the machine until somebody dies on the way, and gives the run that did. It begins when no session of ours is open, so that each run has to log in.
+// logIn looks at the machine until somebody dies on the way, and gives the run that did. It begins
+// when no session of ours is open, so that each run has to log in.
 func (h *hands) logIn(ctx context.Context, t *testing.T, point string, before int) (run string) {
 	t.Helper()
 	if err := lab.Until(ctx, "our session to end", func() bool { return h.board.Sessions() == 1 }); err != nil {
@@ -153,7 +155,8 @@ func (h *hands) logIn(ctx context.Context, t *testing.T, point string, before in
 		if err := h.Ended(ctx, run, holdfastv1.Run_SUCCEEDED); err != nil {
 			t.Fatal(err)
 		}
-		// A look may have logged in just before: then there is a session, and no need of another one until it has ended.
+		// A look may have logged in just before: then there is a session, and no need of another
+		// one until it has ended.
 		if err := lab.Until(ctx, "our session to end", func() bool { return h.s.Fired(point) || h.board.Sessions() == 1 }); err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +164,8 @@ func (h *hands) logIn(ctx context.Context, t *testing.T, point string, before in
 	return run
 }
 
-// install installs the machine: this test plays its part, and says that it is complete while the medium is in the drive.
+// install installs the machine: this test plays its part, and says that it is complete while the
+// medium is in the drive.
 func (h *hands) install(ctx context.Context, t *testing.T, point string) string {
 	t.Helper()
 	ins, outs, presses := len(h.board.Effects("media_insert")), len(h.board.Effects("media_eject")), len(h.board.Effects("reset"))

@@ -26,8 +26,9 @@ var (
 	clause  = regexp.MustCompile(`(?m)^package (\w+)$`)
 )
 
-// Arm turns every comment "// failpoint: name" into a call, and gives the points in the order of the files. A name that
-// stands in two places is an error, and so is a comment that only looks like one.
+// Arm turns every comment "// failpoint: name" into a call, and gives the points in the order of
+// the files. A name that stands in two places is an error, and so is a comment that only looks like
+// one.
 func Arm(o *overlay.Overlay) ([]Point, error) {
 	var points []Point
 	seen := map[string]Point{}
@@ -73,9 +74,10 @@ func Arm(o *overlay.Overlay) ([]Point, error) {
 	return points, nil
 }
 
-// code is what each armed package gets. HOLDFAST_FAILPOINT is "name@file", one or more with commas between them: the process
-// that comes to the point and is the first to make the file kills itself, so that one peer dies, once. With "=stop" after the file
-// it stops itself instead (SIGSTOP), and goes on when somebody lets it.
+// code is what each armed package gets. HOLDFAST_FAILPOINT is "name@file", one or more with commas
+// between them: the process that comes to the point and is the first to make the file kills itself,
+// so that one peer dies, once. With "=stop" after the file it stops itself instead (SIGSTOP), and
+// goes on when somebody lets it.
 const code = `
 import (
 	"os"

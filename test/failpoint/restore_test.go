@@ -55,8 +55,9 @@ func deaths() []death {
 	}
 }
 
-// crashRestore kills a peer in the middle of a restore. Whoever it is, the state is the old one or the new one as a whole, the same on all peers; the operator is told that it is
-// done, or what to do; and when he does it the restore comes to its end.
+// crashRestore kills a peer in the middle of a restore. Whoever it is, the state is the old one or
+// the new one as a whole, the same on all peers; the operator is told that it is done, or what to
+// do; and when he does it the restore comes to its end.
 func crashRestore(t *testing.T, binary string, points []string) {
 	r := &restored{binary: binary, file: filepath.Join(t.TempDir(), "a.snap")}
 	r.Lab, r.s = open(t, binary, nil, points...)
@@ -169,7 +170,8 @@ func (r *restored) told(t *testing.T, d death, out string, err error) {
 	t.Logf("the operator was told (%v):\n%s", err, out)
 }
 
-// same makes sure that these machines are there, and no others, on each peer, and that all that peers have is the same.
+// same makes sure that these machines are there, and no others, on each peer, and that all that
+// peers have is the same.
 func (r *restored) same(ctx context.Context, t *testing.T, want []string) {
 	t.Helper()
 	for _, p := range r.Peers() {

@@ -104,7 +104,8 @@ func handOver(ctx context.Context, l *lab.Lab) error {
 	})
 }
 
-// moveLog makes a follower keep its log in the other store from now on. It dies on the way, and goes on when it is started again.
+// moveLog makes a follower keep its log in the other store from now on. It dies on the way, and
+// goes on when it is started again.
 func moveLog(ctx context.Context, l *lab.Lab) error {
 	p, err := l.Follower(ctx)
 	if err != nil {
@@ -142,8 +143,8 @@ func replace(ctx context.Context, p *localcluster.Peer) error {
 	return p.Start(ctx)
 }
 
-// leave takes a follower that has gone out of the cluster. When the leader has died in the middle the next one finishes that. Then
-// the follower comes back.
+// leave takes a follower that has gone out of the cluster. When the leader has died in the middle
+// the next one finishes that. Then the follower comes back.
 func leave(ctx context.Context, l *lab.Lab) error {
 	p, err := l.Follower(ctx)
 	if err != nil {
@@ -153,14 +154,16 @@ func leave(ctx context.Context, l *lab.Lab) error {
 		if err := p.Kill(); err != nil {
 			return err
 		}
-		// Whoever leads next does not know that it was to leave, and would take back a peer that gossip believes alive.
+		// Whoever leads next does not know that it was to leave, and would take back a peer that
+		// gossip believes alive.
 		if err := lab.Until(ctx, "gossip to see that "+p.ID+" has gone", func() bool {
 			st, err := l.Client.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
 			return err == nil && slices.ContainsFunc(st.GetPeers(), func(q *holdfastv1.Peer) bool { return q.GetId() == p.ID && !q.GetAlive() })
 		}); err != nil {
 			return err
 		}
-		// The next leader finds the record of a peer that is no server, unless it is asked to remove that peer before.
+		// The next leader finds the record of a peer that is no server, unless it is asked to
+		// remove that peer before.
 		removed := func() (n int) {
 			for _, other := range l.Peers() {
 				if other != p {
@@ -184,7 +187,8 @@ func leave(ctx context.Context, l *lab.Lab) error {
 	})
 }
 
-// askToLeave asks the leader of the moment to take a peer out of the cluster. There may be another one before it has.
+// askToLeave asks the leader of the moment to take a peer out of the cluster. There may be another
+// one before it has.
 func askToLeave(ctx context.Context, l *lab.Lab, p *localcluster.Peer) {
 	ctx, stop := context.WithTimeout(ctx, 2*time.Second)
 	defer stop()

@@ -18,7 +18,8 @@ import (
 
 const stuckMachine = "m-stuck"
 
-// stuckConfig has machines looked at every second. A restart that the new leader does not see costs it a minute.
+// stuckConfig has machines looked at every second. A restart that the new leader does not see costs
+// it a minute.
 const stuckConfig = `reconcile_interval_seconds: 1
 providers:
   far:
@@ -31,8 +32,9 @@ providers:
     settle: 1s
 `
 
-// crashStuck lets a BMC fall silent about its machine. The leader restarts it by a run of its own and is killed with the restart sent and no answer to it: the next one goes on with that
-// run, sees the BMC answer again, and neither restarts it once more nor starts a second run.
+// crashStuck lets a BMC fall silent about its machine. The leader restarts it by a run of its own
+// and is killed with the restart sent and no answer to it: the next one goes on with that run, sees
+// the BMC answer again, and neither restarts it once more nor starts a second run.
 func crashStuck(t *testing.T, binary string) {
 	board := redfishtest.New(redfishtest.Config{ResetTime: 3 * time.Second})
 	ctx, stop := context.WithTimeout(t.Context(), 2*patience)

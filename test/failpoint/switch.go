@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// Switches arm points of a cluster that is running, each by a file: as long as it is there, nothing happens at the point.
+// Switches arm points of a cluster that is running, each by a file: as long as it is there, nothing
+// happens at the point.
 type Switches struct{ dir string }
 
 // NewSwitches makes the files of some points in a directory, so that none is armed.
@@ -37,7 +38,8 @@ func (s Switches) Environment(names ...string) string {
 	return "HOLDFAST_FAILPOINT=" + strings.Join(all, ",")
 }
 
-// StopEnvironment is Environment for points at which peers stop themselves (SIGSTOP), until somebody lets them go on.
+// StopEnvironment is Environment for points at which peers stop themselves (SIGSTOP), until
+// somebody lets them go on.
 func (s Switches) StopEnvironment(names ...string) string {
 	return strings.ReplaceAll(s.Environment(names...), ",", "=stop,") + "=stop"
 }

@@ -25,7 +25,8 @@ import (
 // patience bounds a test, without the build of the binary.
 const patience = 3 * time.Minute
 
-// keyLine seals the secrets of all directories here. It is no secret: nothing else is sealed under it.
+// keyLine seals the secrets of all directories here. It is no secret: nothing else is sealed under
+// it.
 func keyLine() string {
 	return "golden:" + base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("golden--"), 4)) + "\n"
 }
@@ -68,7 +69,8 @@ func serve(ctx context.Context, t *testing.T, c *localcluster.Cluster) *client.C
 	return cl
 }
 
-// TestGolden: this build opens the data of every release, shows what that release showed, takes a write, and starts again.
+// TestGolden: this build opens the data of every release, shows what that release showed, takes a
+// write, and starts again.
 func TestGolden(t *testing.T) {
 	archives, err := filepath.Glob("testdata/*/data.tar.gz")
 	if err != nil || len(archives) == 0 {

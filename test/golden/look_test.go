@@ -14,7 +14,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// passing lists the fields of answers that are computed when they are read, or that change as time passes.
+// passing lists the fields of answers that are computed when they are read, or that change as time
+// passes.
 func passing() []string {
 	return []string{"active", "updatedAt", "stateChangedAt", "lastSeen", "revision", "conditions", "effectiveState", "effective_state", "state", "status", "missed", "behind", "triedAt", "failures", "lastError", "cursor", "keys", "nextPageToken", "lastUsedAt", "note"}
 }

@@ -17,7 +17,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/program"
 )
 
-// TestWrite writes the directory of a release (make golden-data VERSION=…): one of each kind, part of it in a snapshot, part of it in the log.
+// TestWrite writes the directory of a release (make golden-data VERSION=…): one of each kind, part
+// of it in a snapshot, part of it in the log.
 func TestWrite(t *testing.T) {
 	version := os.Getenv("GOLDEN_VERSION")
 	if version == "" {

@@ -21,7 +21,8 @@ import (
 
 const size = 8 << 20
 
-// TestImagesSurviveAPeer: what was uploaded to one peer comes from each of the others, after the one that took it has died, and lost its disk.
+// TestImagesSurviveAPeer: what was uploaded to one peer comes from each of the others, after the
+// one that took it has died, and lost its disk.
 func TestImagesSurviveAPeer(t *testing.T) {
 	dir := t.TempDir()
 	binary := program.Holdfast(t)
@@ -90,7 +91,8 @@ func TestImagesSurviveAPeer(t *testing.T) {
 	download(ctx, t, c, taker, all)
 }
 
-// download gets a file in two ranges, as an installer does whose connection broke, without credentials. It waits for a peer that has just come back.
+// download gets a file in two ranges, as an installer does whose connection broke, without
+// credentials. It waits for a peer that has just come back.
 func download(ctx context.Context, t *testing.T, c *localcluster.Cluster, p *localcluster.Peer, all []byte) {
 	t.Helper()
 	var got []byte

@@ -16,7 +16,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/program"
 )
 
-// lab is a directory with the binary in it, and the environment that leads `holdfast` to ports of its own.
+// lab is a directory with the binary in it, and the environment that leads `holdfast` to ports of
+// its own.
 type lab struct {
 	*testing.T
 	dir        string

@@ -9,7 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// command is something of a page that is run: a block, or one command of a block with what it prints.
+// command is something of a page that is run: a block, or one command of a block with what it
+// prints.
 type command struct {
 	code string
 	says string   // a text that it has to print
@@ -31,7 +32,8 @@ var (
 	marked     = regexp.MustCompile("(?ms)^<!-- run it(?:: ([^\n]*?))? -->\n```(sh|console)\n(.*?)^```$")
 )
 
-// commands finds what is marked in a page, in its order. CONTRIBUTING.md says how; a mark that is not right above a block is an error. There may be none.
+// commands finds what is marked in a page, in its order. CONTRIBUTING.md says how; a mark that is
+// not right above a block is an error. There may be none.
 func commands(page string) ([]command, error) {
 	type found struct {
 		at  int

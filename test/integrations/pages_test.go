@@ -13,7 +13,8 @@ import (
 // lacking is the exit code by which a page says that this machine has not what it takes.
 const lacking = 77
 
-// TestPages types what the pages of docs/ say, each page in a shell and a directory of its own, with ports of its own.
+// TestPages types what the pages of docs/ say, each page in a shell and a directory of its own,
+// with ports of its own.
 func TestPages(t *testing.T) {
 	ran := 0
 	for _, pattern := range []string{"../../docs/*.md", "../../docs/runbooks/*.md"} {
@@ -42,7 +43,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// typeIn runs the commands of a page in one shell, and holds what each prints against what the page says.
+// typeIn runs the commands of a page in one shell, and holds what each prints against what the page
+// says.
 func typeIn(t *testing.T, all []command) {
 	l := newLab(t)
 	var script strings.Builder

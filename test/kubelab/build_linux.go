@@ -22,8 +22,9 @@ func programs() []string { return []string{"kube-apiserver", "kubeadm", "kube-co
 // Kubelet builds the stand-in for the kubelet: static, for a host that has nothing.
 func Kubelet(ctx context.Context, out string) error { return own(ctx, out, "./test/kubelab/kubelet") }
 
-// Build installs etcd where there is none, and gives a directory with the programs of the control plane, and builds those that are not there yet: about six minutes of two cores the first time, at lowest
-// priority. It is kept in E2E_KUBE_CACHE, else below /var/cache/holdfast/kube.
+// Build installs etcd where there is none, and gives a directory with the programs of the control
+// plane, and builds those that are not there yet: about six minutes of two cores the first time, at
+// lowest priority. It is kept in E2E_KUBE_CACHE, else below /var/cache/holdfast/kube.
 func Build(ctx context.Context) (string, error) {
 	if err := etcd(ctx); err != nil {
 		return "", err

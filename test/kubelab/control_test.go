@@ -23,7 +23,9 @@ func certs() []string {
 	return []string{"ca.crt", "ca.key", "sa.pub", "sa.key", "front-proxy-ca.crt", "front-proxy-ca.key"}
 }
 
-// A host becomes a control plane with the certificate key that the cluster was registered with: kubeadm opens the uploaded certificates by it, makes the host's own of them, and its manifests. Without a key, without certificates, and with another key it says so, and leaves no token behind.
+// A host becomes a control plane with the certificate key that the cluster was registered with:
+// kubeadm opens the uploaded certificates by it, makes the host's own of them, and its manifests.
+// Without a key, without certificates, and with another key it says so, and leaves no token behind.
 func TestControlPlaneJoins(t *testing.T) {
 	bin, dir := prepared(t)
 	began := time.Now()

@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/sshd"
 )
 
-// enter makes a host of this machine: an /etc, a /var/lib and programs of its own, for what runs below it.
+// enter makes a host of this machine: an /etc, a /var/lib and programs of its own, for what runs
+// below it.
 const enter = `set -e
 d="$1"; shift
 for at in etc var/lib; do
@@ -24,8 +25,10 @@ mount --bind "$d/bin" /usr/local/bin
 exec "$@"
 `
 
-// What is in /usr/local/bin of a host, before what is in /usr/bin. kubeadm is the real one; the checks that it makes before are of containers and the kernel, which
-// the stand-in for the kubelet has no use for. None of the containers of a control plane runs: so kubeadm does not wait for them.
+// What is in /usr/local/bin of a host, before what is in /usr/bin. kubeadm is the real one; the
+// checks that it makes before are of containers and the kernel, which the stand-in for the kubelet
+// has no use for. None of the containers of a control plane runs: so kubeadm does not wait for
+// them.
 const (
 	kubeadmProgram = `#!/bin/sh
 case "$1" in

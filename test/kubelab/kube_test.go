@@ -22,8 +22,9 @@ import (
 
 const hostUUID = "4c4c4544-0042-3510-8051-b4c04f4d3232"
 
-// A machine joins a real cluster while the leader dies, is verified, upgraded behind a disruption budget, missed while the API is away, and gone in the end. What it
-// was let in with works while it joins, and not a moment longer.
+// A machine joins a real cluster while the leader dies, is verified, upgraded behind a disruption
+// budget, missed while the API is away, and gone in the end. What it was let in with works while it
+// joins, and not a moment longer.
 func TestMachineInACluster(t *testing.T) {
 	bin, dir := prepared(t)
 	began := time.Now()
@@ -181,7 +182,8 @@ func tokenOfJoin(t *testing.T, plane *Plane) string {
 	return tokens[0]
 }
 
-// drained upgrades the machine with the built-in plan: there is no kubectl on the host, so all of it goes through the API.
+// drained upgrades the machine with the built-in plan: there is no kubectl on the host, so all of
+// it goes through the API.
 func drained(t *testing.T, plane *Plane, s *site) {
 	t.Helper()
 	const pods = "/api/v1/namespaces/default/pods"
@@ -238,7 +240,8 @@ func drained(t *testing.T, plane *Plane, s *site) {
 	}
 }
 
-// prepared skips a test unless it was asked for, fails it when that was for nothing, and gives the programs of a control plane and a directory for a plane and a host.
+// prepared skips a test unless it was asked for, fails it when that was for nothing, and gives the
+// programs of a control plane and a directory for a plane and a host.
 func prepared(t *testing.T) (bin, dir string) {
 	t.Helper()
 	if os.Getenv("E2E_KUBE") == "" {

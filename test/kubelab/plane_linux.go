@@ -117,8 +117,9 @@ func (p *Plane) StartAPI() {
 	})
 }
 
-// UploadCerts has kubeadm put what control planes share into the cluster, sealed with a key of 32 bytes in hex, for two hours. The group
-// that admin.conf of a new control plane belongs to gets its rights, which kubeadm init gives it once.
+// UploadCerts has kubeadm put what control planes share into the cluster, sealed with a key of 32
+// bytes in hex, for two hours. The group that admin.conf of a new control plane belongs to gets its
+// rights, which kubeadm init gives it once.
 func (p *Plane) UploadCerts(key string) {
 	p.t.Helper()
 	conf, err := os.ReadFile(p.path("init.yaml"))

@@ -1,7 +1,8 @@
-// Package lab runs a cluster of processes for tests that crash, stop and wipe single peers of it at moments of their
-// choice, under the traffic and the checks of test/robustness.
+// Package lab runs a cluster of processes for tests that crash, stop and wipe single peers of it at
+// moments of their choice, under the traffic and the checks of test/robustness.
 //
-// It owns the processes, and starts again what has died. It must not decide what is right: that is package check's.
+// It owns the processes, and starts again what has died. It must not decide what is right: that is
+// package check's.
 package lab
 
 import (

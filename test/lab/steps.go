@@ -6,7 +6,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Step makes a step of a plan without retries, so that a run only succeeds if nothing makes an attempt fail.
+// Step makes a step of a plan without retries, so that a run only succeeds if nothing makes an
+// attempt fail.
 func Step(name string, kind any) *holdfastv1.Step {
 	s := &holdfastv1.Step{Name: name, TimeoutSeconds: 60, MaxRetries: proto.Int32(0)}
 	switch k := kind.(type) {

@@ -22,7 +22,8 @@ import (
 // patience bounds the test, without the builds.
 const patience = 8 * time.Minute
 
-// builds returns the binary of a git reference and that of this tree. HOLDFAST_TEST_PREVIOUS and HOLDFAST_TEST_BINARY name ones that were built before.
+// builds returns the binary of a git reference and that of this tree. HOLDFAST_TEST_PREVIOUS and
+// HOLDFAST_TEST_BINARY name ones that were built before.
 func builds(t *testing.T) (previous, now string) {
 	t.Helper()
 	root, err := overlay.Root(".")
@@ -54,8 +55,9 @@ func builds(t *testing.T) (previous, now string) {
 	return previous, now
 }
 
-// TestPreviousBuild: peers of the previous build are replaced one by one, the leader last, and one of them is put back on the way. In each mixture whoever leads, every
-// peer takes writes, reads them, and runs succeed; what was there before is there in the end.
+// TestPreviousBuild: peers of the previous build are replaced one by one, the leader last, and one
+// of them is put back on the way. In each mixture whoever leads, every peer takes writes, reads
+// them, and runs succeed; what was there before is there in the end.
 func TestPreviousBuild(t *testing.T) {
 	previous, now := builds(t)
 	ctx, stop := context.WithTimeout(t.Context(), patience)

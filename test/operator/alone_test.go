@@ -29,7 +29,8 @@ func (f failsWhenTold) Run(ctx context.Context, _ cluster.Term) error {
 	}
 }
 
-// TestOpenAttemptGoesOnInAClusterOfOne: nobody else is there to take it over when the leader's work has stopped in the middle of it.
+// TestOpenAttemptGoesOnInAClusterOfOne: nobody else is there to take it over when the leader's work
+// has stopped in the middle of it.
 func TestOpenAttemptGoesOnInAClusterOfOne(t *testing.T) {
 	why := errors.New("it could not be done")
 	for _, tc := range []struct {

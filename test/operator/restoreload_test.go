@@ -83,8 +83,8 @@ func (tr *traffic) wait(ctx context.Context, more int) {
 	}
 }
 
-// TestRestoreUnderLoad: a restore while everybody goes on working gives back exactly what the file has, and what is acknowledged after it stays. Nothing is pressed
-// for runs of the time before.
+// TestRestoreUnderLoad: a restore while everybody goes on working gives back exactly what the file
+// has, and what is acknowledged after it stays. Nothing is pressed for runs of the time before.
 func TestRestoreUnderLoad(t *testing.T) {
 	s := open(t)
 	ctx, stop := context.WithTimeout(t.Context(), patience)
@@ -161,8 +161,9 @@ func TestRestoreUnderLoad(t *testing.T) {
 	s.must(t, "audit", "verify")
 }
 
-// judge holds the runs against what the hardware has seen: those of the time before the restore are gone or have failed, and nobody presses for them any more; those that were
-// started after it end, each effect once.
+// judge holds the runs against what the hardware has seen: those of the time before the restore are
+// gone or have failed, and nobody presses for them any more; those that were started after it end,
+// each effect once.
 func (tr *traffic) judge(ctx context.Context, s *site, restored time.Time, pressed []fake.Effect) {
 	tr.t.Helper()
 	were := map[string]int{}

@@ -18,7 +18,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
-// between is a peer that gives a snapshot of another one, and leaves who comes to tell that he has it without an answer.
+// between is a peer that gives a snapshot of another one, and leaves who comes to tell that he has
+// it without an answer.
 type between struct {
 	holdfastv1.UnimplementedOperatorServiceServer
 
@@ -53,8 +54,8 @@ func (b *between) NoteSnapshot(ctx context.Context, _ *holdfastv1.NoteSnapshotRe
 	return nil, ctx.Err()
 }
 
-// savesAndDies kills the command that saves a snapshot when the file is in its place, and the cluster does not know of it: the file is whole, it is
-// not on record, and the next save is noted.
+// savesAndDies kills the command that saves a snapshot when the file is in its place, and the
+// cluster does not know of it: the file is whole, it is not on record, and the next save is noted.
 func (s *site) savesAndDies(t *testing.T) {
 	conn, err := grpc.NewClient(s.Addrs()[0], grpc.WithTransportCredentials(s.Credentials()))
 	if err != nil {

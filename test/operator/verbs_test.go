@@ -89,7 +89,8 @@ func (s *site) must(t *testing.T, args ...string) string {
 	return out
 }
 
-// TestVerbs: what docs/operating.md promises of each verb, by an operator and by nobody in particular.
+// TestVerbs: what docs/operating.md promises of each verb, by an operator and by nobody in
+// particular.
 func TestVerbs(t *testing.T) {
 	s := open(t)
 	s.must(t, "machine", "register", "--id", "m-1")
@@ -127,8 +128,8 @@ func TestVerbs(t *testing.T) {
 	s.savesAndDies(t)
 }
 
-// TestRestoreIsKilled: whenever the command that restores is killed, the state is the old one or the new one as a whole, on all peers, and the same command
-// works when it is run again.
+// TestRestoreIsKilled: whenever the command that restores is killed, the state is the old one or
+// the new one as a whole, on all peers, and the same command works when it is run again.
 func TestRestoreIsKilled(t *testing.T) {
 	if os.Getenv("CRASH") == "" {
 		t.Skip("a part of make crash: it waits for many restores")
@@ -160,7 +161,8 @@ func TestRestoreIsKilled(t *testing.T) {
 			_ = cmd.Process.Signal(syscall.SIGKILL)
 			<-done
 		}
-		// Either is right; half of it is not. What the leader has begun it brings to its end without the caller.
+		// Either is right; half of it is not. What the leader has begun it brings to its end
+		// without the caller.
 		if got := s.machines(t); got != "old-1 old-2 old-3" && got != "new-1 new-2 old-1 old-2 old-3" {
 			t.Errorf("killed after %s: machines are %s", after, got)
 		} else if got == "old-1 old-2 old-3" {
@@ -180,7 +182,8 @@ func TestRestoreIsKilled(t *testing.T) {
 	s.must(t, "audit", "verify")
 }
 
-// restore restores to the end. What the command before has left on its way may come in between once: the command says so, and that it is to be run again.
+// restore restores to the end. What the command before has left on its way may come in between
+// once: the command says so, and that it is to be run again.
 func (s *site) restore(t *testing.T, file string) {
 	t.Helper()
 	for range 3 {

@@ -1,8 +1,8 @@
-// Package overlay builds the product with changed sources, without changing the product: tests that break it on purpose need
-// no switches in it.
+// Package overlay builds the product with changed sources, without changing the product: tests that
+// break it on purpose need no switches in it.
 //
-// It owns how a change is declared and applied. A change that does not fit the sources any more is an error, never a
-// change left out.
+// It owns how a change is declared and applied. A change that does not fit the sources any more is
+// an error, never a change left out.
 package overlay
 
 import (
@@ -109,7 +109,8 @@ func (o *Overlay) Write(dir string) (string, error) {
 	return file, nil
 }
 
-// Go runs a go command, such as build or test, with the changes. The overlay is written into dir. The error has the output.
+// Go runs a go command, such as build or test, with the changes. The overlay is written into dir.
+// The error has the output.
 func (o *Overlay) Go(ctx context.Context, dir string, args ...string) error {
 	file, err := o.Write(dir)
 	if err != nil {

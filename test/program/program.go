@@ -1,7 +1,8 @@
-// Package program builds the programs that tests start as processes: each kind once, however many test packages want it, since to link one
-// takes as long as many a test.
+// Package program builds the programs that tests start as processes: each kind once, however many
+// test packages want it, since to link one takes as long as many a test.
 //
-// It does not start anything. Programs of other revisions and other modules are built by the tests that want them.
+// It does not start anything. Programs of other revisions and other modules are built by the tests
+// that want them.
 package program
 
 import (
@@ -29,7 +30,8 @@ type Build struct {
 	Overlay *overlay.Overlay // sources that stand in for others, as mutants do. Nor is such a one
 }
 
-// Into returns the path of the program in dir, built from the sources as they are now. It stays as it is when they change.
+// Into returns the path of the program in dir, built from the sources as they are now. It stays as
+// it is when they change.
 func (b Build) Into(ctx context.Context, dir string) (string, error) {
 	if b.Package == "" {
 		b.Package = "cmd/holdfast"
@@ -55,7 +57,8 @@ func (b Build) Into(ctx context.Context, dir string) (string, error) {
 	return path, nil
 }
 
-// Holdfast returns the path of a holdfast that lasts as long as the test. HOLDFAST_TEST_BINARY names one that was built before.
+// Holdfast returns the path of a holdfast that lasts as long as the test. HOLDFAST_TEST_BINARY
+// names one that was built before.
 func Holdfast(t testing.TB) string {
 	t.Helper()
 	if given := os.Getenv("HOLDFAST_TEST_BINARY"); given != "" {
@@ -95,7 +98,8 @@ func (b Build) build(ctx context.Context, out string) error {
 	return nil
 }
 
-// shared returns the place of all tests for this kind of program, and holds it for this process until unlock.
+// shared returns the place of all tests for this kind of program, and holds it for this process
+// until unlock.
 func (b Build) shared() (path string, unlock func(), err error) {
 	root, err := overlay.Root(".")
 	if err != nil {
@@ -125,7 +129,8 @@ func (b Build) shared() (path string, unlock func(), err error) {
 	return path, func() { _ = lock.Close() }, nil // which unlocks it too
 }
 
-// take puts a file to another place as well. What go build writes to the first one later is another file.
+// take puts a file to another place as well. What go build writes to the first one later is another
+// file.
 func take(from, to string) error {
 	if os.Link(from, to) == nil {
 		return nil

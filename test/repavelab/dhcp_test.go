@@ -63,7 +63,8 @@ func besides() []beside {
 	}
 }
 
-// TestDHCPSnippets: the servers take what docs/netboot.md gives for them and, where a network can be made, answer firmware as that page says.
+// TestDHCPSnippets: the servers take what docs/netboot.md gives for them and, where a network can
+// be made, answer firmware as that page says.
 func TestDHCPSnippets(t *testing.T) {
 	for _, s := range besides() {
 		t.Run(s.name, func(t *testing.T) {
@@ -103,7 +104,8 @@ func ownPlaces(t *testing.T) []string {
 	return append(os.Environ(), "KEA_PIDFILE_DIR="+t.TempDir(), "KEA_LOCKFILE_DIR=none", "KEA_LOGGER_DESTINATION=stderr")
 }
 
-// serverNet is what the server runs in: a network namespace of its own, with one end of a cable. The test moves that there.
+// serverNet is what the server runs in: a network namespace of its own, with one end of a cable.
+// The test moves that there.
 const serverNet = `until ip link show dhcp0 >/dev/null 2>&1; do sleep 0.1; done; ip link set lo up; ip addr add 10.0.0.1/24 dev dhcp0; ip link set dhcp0 up; exec "$@"`
 
 // answers runs the server on one end of a cable, and asks it at the other.
@@ -195,7 +197,8 @@ func namespaced(t *testing.T, pid int) {
 	}
 }
 
-// second is what firmware asks next: the boot server, on port 4011, for the only item of its menu (PXE Specification 2.1, 2.2.3).
+// second is what firmware asks next: the boot server, on port 4011, for the only item of its menu
+// (PXE Specification 2.1, 2.2.3).
 func second(ctx context.Context, class string, arch iana.Arch) (*dhcpv4.DHCPv4, error) {
 	link, err := net.InterfaceByName("dhcp1")
 	if err != nil {

@@ -29,8 +29,9 @@ type failure struct {
 	want  []string                       // words of the reason
 }
 
-// TestRepaveFails: one box and one run. Each attempt of its installation meets another failure, and ends in its time with a reason; the next one boots the box again, whatever
-// state the failure has left it in. The last one works.
+// TestRepaveFails: one box and one run. Each attempt of its installation meets another failure, and
+// ends in its time with a reason; the next one boots the box again, whatever state the failure has
+// left it in. The last one works.
 func TestRepaveFails(t *testing.T) {
 	if why != "" {
 		t.Skip("NOT TESTED: " + why)

@@ -14,7 +14,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/bmclab"
 )
 
-// TestHTTPBoot: a box whose UEFI boots from the network by HTTP alone finds its way to the installer by what the peers answer: dnsmasq gives it an address and nothing else.
+// TestHTTPBoot: a box whose UEFI boots from the network by HTTP alone finds its way to the
+// installer by what the peers answer: dnsmasq gives it an address and nothing else.
 func TestHTTPBoot(t *testing.T) {
 	if why != "" {
 		t.Skip("NOT TESTED: " + why)

@@ -19,8 +19,9 @@ import (
 	"github.com/holdfast-metal/holdfast/test/kubelab"
 )
 
-// installer is what a step of the plan runs on a box that is installed: kubeadm, and the stand-in for the kubelet as a service of systemd. The checks that kubeadm makes before
-// a join are of containers, which the stand-in runs none of.
+// installer is what a step of the plan runs on a box that is installed: kubeadm, and the stand-in
+// for the kubelet as a service of systemd. The checks that kubeadm makes before a join are of
+// containers, which the stand-in runs none of.
 const installer = `import os, subprocess, urllib.request as u
 os.makedirs("/opt/lab", exist_ok=True)
 def put(name, text):

@@ -44,7 +44,8 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// enter installs what is missing, makes the image if need be, and runs this program again in a network namespace that nothing leads out of.
+// enter installs what is missing, makes the image if need be, and runs this program again in a
+// network namespace that nothing leads out of.
 func enter(ready func(context.Context) error) int {
 	ctx := context.Background()
 	if err := ready(ctx); err != nil {
@@ -63,7 +64,8 @@ func enter(ready func(context.Context) error) int {
 	return 0
 }
 
-// cacheDir is where the image of the machines is kept: E2E_REPAVE_CACHE, else /var/cache/holdfast/repave.
+// cacheDir is where the image of the machines is kept: E2E_REPAVE_CACHE, else
+// /var/cache/holdfast/repave.
 func cacheDir() string {
 	if dir := os.Getenv("E2E_REPAVE_CACHE"); dir != "" {
 		return dir
@@ -76,7 +78,8 @@ func diskImage() string { return filepath.Join(cacheDir(), "disk.raw.zst") }
 // netbootDir has the kernel and the initramfs that make netboot builds.
 func netbootDir() string { return filepath.Join("..", "..", "bin", "netboot") }
 
-// programs are what this lab needs beyond that of the BMCs, with the Debian package of each. What its image takes to make, image.sh installs.
+// programs are what this lab needs beyond that of the BMCs, with the Debian package of each. What
+// its image takes to make, image.sh installs.
 func programs() map[string]string {
 	return map[string]string{"/usr/sbin/dnsmasq": "dnsmasq-base", "/usr/share/OVMF/OVMF_CODE.fd": "ovmf", "/usr/lib/ipxe/ipxe.efi": "ipxe"}
 }

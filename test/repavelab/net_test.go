@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/bmclab"
 )
 
-// The network of the lab: a bridge, on which this machine and the peers have addresses, and a tap for each box.
+// The network of the lab: a bridge, on which this machine and the peers have addresses, and a tap
+// for each box.
 const (
 	bridge     = "br0"
 	gateway    = "10.77.0.1"
@@ -47,7 +48,8 @@ func network(t *testing.T, boxes int) {
 // ownDHCP reports whether the peers answer firmware themselves; else dnsmasq does.
 func ownDHCP() bool { return os.Getenv("E2E_REPAVE_DHCP") != "dnsmasq" }
 
-// addresses starts dnsmasq, which gives the boxes their addresses. What they boot is for it to say only when the peers do not: then as docs/netboot.md has it.
+// addresses starts dnsmasq, which gives the boxes their addresses. What they boot is for it to say
+// only when the peers do not: then as docs/netboot.md has it.
 func addresses(l *bmclab.Lab, t *testing.T, boxes int) {
 	t.Helper()
 	config := []string{

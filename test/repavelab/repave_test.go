@@ -22,10 +22,12 @@ import (
 	"github.com/holdfast-metal/holdfast/test/kubelab"
 )
 
-// limit is for all of it, on a machine with two cores and no KVM. The test itself is given 20 minutes, and says what it has seen when this one is over.
+// limit is for all of it, on a machine with two cores and no KVM. The test itself is given 20
+// minutes, and says what it has seen when this one is over.
 const limit = 14*time.Minute + 30*time.Second
 
-// installs is a plan that installs. The installed system has answered, and shown the key that its installer has made, when it is done.
+// installs is a plan that installs. The installed system has answered, and shown the key that its
+// installer has made, when it is done.
 func installs(retries int) string {
 	return fmt.Sprintf(`plan_id: lab-repave
 steps:
@@ -64,9 +66,10 @@ type box struct {
 	run  string
 }
 
-// TestRepave: boxes with empty disks that are off are installed by their BMCs, over the network that they boot from, and join a real Kubernetes cluster: from a box that is
-// off to a node that is Ready, in one run. The leader is killed while the first one boots from the network, again while one is written, and again while one joins.
-// E2E_REPAVE_BOXES says how many, 3 by default.
+// TestRepave: boxes with empty disks that are off are installed by their BMCs, over the network
+// that they boot from, and join a real Kubernetes cluster: from a box that is off to a node that is
+// Ready, in one run. The leader is killed while the first one boots from the network, again while
+// one is written, and again while one joins. E2E_REPAVE_BOXES says how many, 3 by default.
 func TestRepave(t *testing.T) {
 	if why != "" {
 		t.Skip("NOT TESTED: " + why)
@@ -122,7 +125,8 @@ func TestRepave(t *testing.T) {
 	t.Logf("%6.1f s: all", time.Since(began).Seconds())
 }
 
-// boxes makes machines: the first and the third with BIOS, the second with UEFI, or all with UEFI that boots by HTTP alone; the first one's BMC speaks IPMI, that of the others Redfish.
+// boxes makes machines: the first and the third with BIOS, the second with UEFI, or all with UEFI
+// that boots by HTTP alone; the first one's BMC speaks IPMI, that of the others Redfish.
 func (s *site) boxes(l *bmclab.Lab, n int, http bool) (all []*box) {
 	s.t.Helper()
 	for i := range n {
@@ -275,7 +279,8 @@ for f in sorted(glob.glob(v + "[0-9A-F][0-9A-F][0-9A-F][0-9A-F]-*")):
     print(d(f)[6:].decode("utf-16-le", "replace").split(chr(0))[0], "(booted)" if n == now else "")
 '`
 
-// checkBootEntry looks for the entry that the installer makes where the firmware is UEFI, on the system that was booted afterwards.
+// checkBootEntry looks for the entry that the installer makes where the firmware is UEFI, on the
+// system that was booted afterwards.
 func (s *site) checkBootEntry(b *box) {
 	s.t.Helper()
 	out, err := s.on(b.host, "ops", s.install(b).GetHostKeys(), titles)

@@ -27,7 +27,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/lab"
 )
 
-// configuration is that of the peers. A host is known by what its installer has reported, and by nothing else.
+// configuration is that of the peers. A host is known by what its installer has reported, and by
+// nothing else.
 const configuration = `providers:
   dc:
     kind: datacenter
@@ -179,7 +180,8 @@ func (s *site) log(id string) string {
 	return b.String()
 }
 
-// on runs a command on an installed machine, as a user of it, if the host shows one of the keys that its installer has reported.
+// on runs a command on an installed machine, as a user of it, if the host shows one of the keys
+// that its installer has reported.
 func (s *site) on(host, user string, keys []string, command string) (string, error) {
 	config := &ssh.ClientConfig{User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(s.key)}, Timeout: 20 * time.Second,
 		HostKeyAlgorithms: []string{ssh.KeyAlgoED25519},

@@ -1,5 +1,6 @@
-// Package robustness breaks clusters of real processes under traffic, in the manner of Jepsen and of etcd's robustness tests,
-// and has every promise checked that Holdfast makes. README.md says how; docs/reliability.md has the figures.
+// Package robustness breaks clusters of real processes under traffic, in the manner of Jepsen and
+// of etcd's robustness tests, and has every promise checked that Holdfast makes. README.md says
+// how; docs/reliability.md has the figures.
 package robustness
 
 import (
@@ -51,7 +52,8 @@ func env(t *testing.T, name string, def int64) int64 {
 	return n
 }
 
-// A cluster under traffic that is broken in every way we have, one after the other, keeps every promise.
+// A cluster under traffic that is broken in every way we have, one after the other, keeps every
+// promise.
 func TestChaos(t *testing.T) {
 	if os.Getenv("CHAOS") == "" {
 		t.Skip("it takes minutes: run make chaos, or set CHAOS=1")
@@ -109,7 +111,8 @@ type executables struct {
 	leases          workload.Leases
 }
 
-// build returns what is tested: what the environment names, or new executables, of which holdfast has short leases.
+// build returns what is tested: what the environment names, or new executables, of which holdfast
+// has short leases.
 func build(t *testing.T, race bool) executables {
 	t.Helper()
 	front := os.Getenv(frontVar)
@@ -147,7 +150,8 @@ func build(t *testing.T, race bool) executables {
 	return e
 }
 
-// inPrivate reports whether the test is to go on in this process: a private one, or the only one where there can be none.
+// inPrivate reports whether the test is to go on in this process: a private one, or the only one
+// where there can be none.
 func inPrivate(t *testing.T, race bool) bool {
 	t.Helper()
 	if private.Missing() != "" || private.Inside() {
@@ -161,7 +165,8 @@ func inPrivate(t *testing.T, race bool) bool {
 	return private.Again(t, binaryVar+"="+e.holdfast, agentVar+"="+e.agent, frontVar+"="+e.front, shortVar+"="+short)
 }
 
-// cluster starts one for chaos. The multiplier is of Raft's timeouts, the arguments are for each peer. When the test has failed its report is kept, and its path printed.
+// cluster starts one for chaos. The multiplier is of Raft's timeouts, the arguments are for each
+// peer. When the test has failed its report is kept, and its path printed.
 func cluster(t *testing.T, e executables, seed int64, multiplier float64, args []string) *harness.Cluster {
 	t.Helper()
 	reports := os.Getenv("CHAOS_DIR")

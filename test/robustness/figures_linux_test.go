@@ -24,7 +24,8 @@ const (
 	kills        = 30
 )
 
-// The leader is killed under load, again and again. What clients see of it is measured, and must be as promised.
+// The leader is killed under load, again and again. What clients see of it is measured, and must be
+// as promised.
 func TestKillFigures(t *testing.T) {
 	if os.Getenv("KILL_FIGURES") == "" {
 		t.Skip("it takes minutes and wants the machine for itself: run make chaos-figures, or set KILL_FIGURES=1")

@@ -20,8 +20,8 @@ import (
 const (
 	faultEvery = 15 * time.Second // issue B
 	roundTime  = 5 * time.Minute  // of one piece of traffic; then everything is checked, and the next begins on the same cluster
-	// soakMultiplier gives the soak the timeouts that users have. With the shorter ones of chaos a machine that does
-	// other things at the same time shows how slow it is, and nothing else.
+	// soakMultiplier gives the soak the timeouts that users have. With the shorter ones of chaos a
+	// machine that does other things at the same time shows how slow it is, and nothing else.
 	soakMultiplier = 1
 	soakClients    = 5 // half as many as in chaos: what they make stays recorded
 )
@@ -33,14 +33,16 @@ type soak struct {
 	ended  map[string]string          // phase of each run that has ended, by id
 }
 
-// Faults for as long as one wants, a fault every 15 seconds. What is checked at the end of chaos is checked here every five
-// minutes; runs that ended in earlier rounds stay as they were; and peers neither grow nor collect goroutines.
+// Faults for as long as one wants, a fault every 15 seconds. What is checked at the end of chaos is
+// checked here every five minutes; runs that ended in earlier rounds stay as they were; and peers
+// neither grow nor collect goroutines.
 func TestSoak(t *testing.T) {
 	minutes := env(t, "SOAK_MINUTES", 0)
 	if minutes == 0 {
 		t.Skip("it takes as long as it is told to: run make soak MINUTES=60, or set SOAK_MINUTES")
 	}
-	// An hour of runs stays recorded, and with the race detector a peer takes ten times as long to read it when it starts.
+	// An hour of runs stays recorded, and with the race detector a peer takes ten times as long to
+	// read it when it starts.
 	if !inPrivate(t, os.Getenv("SOAK_RACE") != "") {
 		return
 	}
@@ -80,7 +82,8 @@ func TestSoak(t *testing.T) {
 	s.report(t, time.Since(began))
 }
 
-// keep holds the runs that are there now against those that had ended before: none is lost, none is different.
+// keep holds the runs that are there now against those that had ended before: none is lost, none is
+// different.
 func (s *soak) keep(ctx context.Context, c *harness.Cluster) error {
 	conn, err := grpc.NewClient("passthrough:///"+c.Addrs()[0], grpc.WithTransportCredentials(c.Credentials()))
 	if err != nil {
@@ -119,8 +122,9 @@ func (s *soak) report(t *testing.T, took time.Duration) {
 		took.Round(time.Second), len(all), round3(all[len(all)/2]), round3(all[len(all)*9/10]), round3(all[len(all)-1]), len(s.ended))
 }
 
-// flat holds the largest peer of each round against the first one's. Runs stay recorded, so that the state grows, and the heap
-// with it: several times, because it is there as messages, as a snapshot that is written, and as garbage.
+// flat holds the largest peer of each round against the first one's. Runs stay recorded, so that
+// the state grows, and the heap with it: several times, because it is there as messages, as a
+// snapshot that is written, and as garbage.
 func flat(sizes []harness.Size) error {
 	first := sizes[0]
 	for i, s := range sizes {

@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/program"
 )
 
-// enrolls: agents on two hosts. One is not known and enrolls with a token of its pool; of the other the inventory says which machine it is.
+// enrolls: agents on two hosts. One is not known and enrolls with a token of its pool; of the other
+// the inventory says which machine it is.
 func (l *lab) enrolls(t *testing.T) {
 	agent, err := (program.Build{Package: "cmd/holdfast-agent", Version: "v0.0.2"}).Into(t.Context(), filepath.Join(l.dir, "agent"))
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// grows: with two more hosts in the inventory, site.yml makes five peers of three, and then two may lose their power at once, the leader among them.
+// grows: with two more hosts in the inventory, site.yml makes five peers of three, and then two may
+// lose their power at once, the leader among them.
 func (l *lab) grows(t *testing.T) {
 	more := []string{"n4", "n5"}
 	l.hosts = append(l.hosts, more...)

@@ -1,5 +1,6 @@
-// Package rollout runs the playbooks of deploy/ansible on Debian hosts with systemd (test/lab/hosts), under traffic: a cluster is made, upgraded,
-// loses a host, gets new keys, and is taken down.
+// Package rollout runs the playbooks of deploy/ansible on Debian hosts with systemd
+// (test/lab/hosts), under traffic: a cluster is made, upgraded, loses a host, gets new keys, and is
+// taken down.
 //
 // It owns what the plays promise (docs/rollout.md). It must not do by hand what a play is for.
 package rollout
@@ -124,7 +125,8 @@ func (l *lab) ssh(t *testing.T, host int, command string) string {
 		"root@"+l.address(host), command))
 }
 
-// play runs a playbook, prints how long it took, and gives how much it changed on all hosts and what it said.
+// play runs a playbook, prints how long it took, and gives how much it changed on all hosts and
+// what it said.
 func (l *lab) play(t *testing.T, book string, more ...string) (changed int, said string, err error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "ansible-playbook", append([]string{"-i", filepath.Join(l.dir, "inventory.yml"), "playbooks/" + book}, more...)...)

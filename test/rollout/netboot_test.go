@@ -11,7 +11,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// netboots: peers that are told so boot machines from the network, and no longer when they are told to leave it.
+// netboots: peers that are told so boot machines from the network, and no longer when they are told
+// to leave it.
 func (l *lab) netboots(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"vmlinuz", "installer.cpio.gz"} {

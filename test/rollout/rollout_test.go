@@ -43,7 +43,8 @@ func TestRollout(t *testing.T) {
 	l.grows(t)
 }
 
-// TestRecovery is the other half of that life: watched, saved, lost as a whole, restored, under new keys, and taken down.
+// TestRecovery is the other half of that life: watched, saved, lost as a whole, restored, under new
+// keys, and taken down.
 func TestRecovery(t *testing.T) {
 	l := open(t)
 	l.mustPlay(t, "site.yml", "-e", "holdfast_binary="+l.next)

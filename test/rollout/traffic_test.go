@@ -63,7 +63,8 @@ func (tr *traffic) write(ctx context.Context) {
 // patience is how long a call is asked again that fails.
 const patience = 30 * time.Second
 
-// insist asks until it is done, or for long enough; a write whose outcome was unknown may turn out to be there.
+// insist asks until it is done, or for long enough; a write whose outcome was unknown may turn out
+// to be there.
 func (tr *traffic) insist(ctx context.Context, what string, do func(context.Context) error) bool {
 	for deadline := time.Now().Add(patience); ; {
 		err := do(ctx)
@@ -83,7 +84,8 @@ func (tr *traffic) insist(ctx context.Context, what string, do func(context.Cont
 	}
 }
 
-// repave starts one run after the other on a machine, and sees each end. The last one is seen to its end after the stop.
+// repave starts one run after the other on a machine, and sees each end. The last one is seen to
+// its end after the stop.
 func (tr *traffic) repave(stopped context.Context, id string) {
 	ctx := context.WithoutCancel(stopped)
 	registered := tr.insist(ctx, "register "+id, func(ctx context.Context) error {

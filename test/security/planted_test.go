@@ -187,9 +187,9 @@ func until(t *testing.T, what string, d time.Duration, cond func() error) {
 	}
 }
 
-// TestPlantedSecretsStayInside: what is planted in a cluster is found nowhere but sealed or as a hash: not in data, snapshots, logs, metrics,
-// answers, errors, or the audit trail. On the way, clients of the built-in issuer go on over the death of the leader and a rotation of
-// all keys.
+// TestPlantedSecretsStayInside: what is planted in a cluster is found nowhere but sealed or as a
+// hash: not in data, snapshots, logs, metrics, answers, errors, or the audit trail. On the way,
+// clients of the built-in issuer go on over the death of the leader and a rotation of all keys.
 func TestPlantedSecretsStayInside(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes half a minute: run without -short")
@@ -376,7 +376,8 @@ func (s *site) provoke(clientID, clientSecret string) {
 	s.heard("unknown token", err)
 }
 
-// whoAmI asks a peer's HTTP with a token; the rule of /metrics says no to services, with 403, when it knows them.
+// whoAmI asks a peer's HTTP with a token; the rule of /metrics says no to services, with 403, when
+// it knows them.
 func (s *site) whoAmI(p *localcluster.Peer, token string) error {
 	tls := s.TLS()
 	tls.Certificates, tls.GetClientCertificate = nil, nil
@@ -462,7 +463,8 @@ func (s *site) snapshot() {
 	s.heard("run", ended)
 }
 
-// debugFiles takes what `operator debug` makes an archive of: it is sent to others, so it is looked through like an answer.
+// debugFiles takes what `operator debug` makes an archive of: it is sent to others, so it is looked
+// through like an answer.
 func (s *site) debugFiles() {
 	s.t.Helper()
 	stream, err := s.client.Cluster().CollectDebug(s.t.Context(), &holdfastv1.CollectDebugRequest{})

@@ -27,7 +27,8 @@ import (
 // settled is how long a cluster may take to answer again after all of it was down.
 const settled = time.Minute
 
-// guarded is a cluster of three peers on disk in this process, each with the real server and gate before it.
+// guarded is a cluster of three peers on disk in this process, each with the real server and gate
+// before it.
 type guarded struct {
 	*clustertest.Cluster
 	t     *testing.T
@@ -125,7 +126,8 @@ func (g *guarded) wantGood(what string, creds credentials.TransportCredentials, 
 	}
 }
 
-// wantRevoked holds that no peer that runs takes a token, from the first answer on: not having one yet is no answer.
+// wantRevoked holds that no peer that runs takes a token, from the first answer on: not having one
+// yet is no answer.
 func (g *guarded) wantRevoked(when, token string) {
 	g.t.Helper()
 	for i, p := range g.Peers {
@@ -179,8 +181,8 @@ func (g *guarded) call(admin credentials.TransportCredentials, do func(context.C
 	}
 }
 
-// TestRevokedForGood: a token that was revoked is worth nothing on any peer, right after, after a failover, and after every peer was
-// killed and came back from its disk; one that was not goes on.
+// TestRevokedForGood: a token that was revoked is worth nothing on any peer, right after, after a
+// failover, and after every peer was killed and came back from its disk; one that was not goes on.
 func TestRevokedForGood(t *testing.T) {
 	g := guard(t)
 	admin, nobody := g.client(g.CA), g.ClientCredentials(issue.Pair{})
@@ -214,8 +216,8 @@ func TestRevokedForGood(t *testing.T) {
 	g.wantRevoked("at the end", bad.GetSecret())
 }
 
-// TestCertificatesOfACAThatIsGone: once the peers trust another CA alone, an admin's certificate of the old one opens nothing, also after all
-// peers were killed and came back.
+// TestCertificatesOfACAThatIsGone: once the peers trust another CA alone, an admin's certificate of
+// the old one opens nothing, also after all peers were killed and came back.
 func TestCertificatesOfACAThatIsGone(t *testing.T) {
 	g := guard(t)
 	old := g.client(g.CA)

@@ -1,6 +1,8 @@
-// Package security runs real clusters, and tries to find in what they leave and show that which must not be there.
+// Package security runs real clusters, and tries to find in what they leave and show that which
+// must not be there.
 //
-// It owns the search for secrets in files and texts. What callers may do is tested where that is decided, in server/auth.
+// It owns the search for secrets in files and texts. What callers may do is tested where that is
+// decided, in server/auth.
 package security
 
 import (
@@ -24,8 +26,8 @@ type Finding struct{ What, Spelling, Where string }
 
 func (f Finding) String() string { return fmt.Sprintf("%s (%s) in %s", f.What, f.Spelling, f.Where) }
 
-// spellings returns how a secret may be written. Base64 depends on what stands before it: all three positions are tried, without
-// what its neighbours have a part in.
+// spellings returns how a secret may be written. Base64 depends on what stands before it: all three
+// positions are tried, without what its neighbours have a part in.
 func spellings(secret string) map[string][]byte {
 	b := []byte(secret)
 	all := map[string][]byte{
@@ -75,9 +77,10 @@ func (n Needles) Text(where string, text []byte) []Finding {
 	return found
 }
 
-// Files looks for secrets in all files below a directory, and in their names. It gives how many bytes it has looked at. A peer that
-// runs replaces its files (a snapshot is written beside its place and renamed): where one goes while it is looked for, all are looked
-// at again, so that none is missed under its new name.
+// Files looks for secrets in all files below a directory, and in their names. It gives how many
+// bytes it has looked at. A peer that runs replaces its files (a snapshot is written beside its
+// place and renamed): where one goes while it is looked for, all are looked at again, so that none
+// is missed under its new name.
 func (n Needles) Files(dir string) (found []Finding, size int64, err error) {
 	return n.tree(os.DirFS(dir), dir)
 }

@@ -60,7 +60,8 @@ func (r renaming) Open(name string) (fs.File, error) {
 	return r.FS.Open(name)
 }
 
-// A peer renames its files while they are searched: one that was listed under a name it has no more is found under its new one.
+// A peer renames its files while they are searched: one that was listed under a name it has no more
+// is found under its new one.
 func TestTheSearchFollowsRenames(t *testing.T) {
 	const secret = "correct-horse-battery-staple"
 	dir := t.TempDir()

@@ -67,8 +67,9 @@ func (c *calls) OnDeregistration(*discovery.Manager, discovery.Target, int) {}
 
 const agents = 4
 
-// Agents, a pool manager and a service go on while the leader is killed five times and a peer hangs: none is expired, none loses its
-// id, and none has to register again. One that is really gone is declared lost, in its window.
+// Agents, a pool manager and a service go on while the leader is killed five times and a peer
+// hangs: none is expired, none loses its id, and none has to register again. One that is really
+// gone is declared lost, in its window.
 func TestClientsThroughFailovers(t *testing.T) {
 	w := start(t, 1)
 	urls := make([]string, 0, 3)
@@ -229,7 +230,8 @@ func (w *world) waitReady(t *testing.T) {
 	until(t, "wait for all peers", w.WaitReady)
 }
 
-// waitAll waits until every client has been heard anew, and is where it should be, as a peer that runs says.
+// waitAll waits until every client has been heard anew, and is where it should be, as a peer that
+// runs says.
 func (w *world) waitAll(t *testing.T) {
 	t.Helper()
 	since := time.Now()

@@ -14,11 +14,13 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
 )
 
-// fenced is a command of a document with the answer that it promises, if any: "..." stands for whatever there is.
+// fenced is a command of a document with the answer that it promises, if any: "..." stands for
+// whatever there is.
 var fenced = regexp.MustCompile("(?s)```bash\n(.*?)```")
 
-// curl runs the commands of a document letter by letter, each against the next peer. What a document takes for granted is put there: the address
-// and the token of specs/000 are replaced, those of ours come as variables.
+// curl runs the commands of a document letter by letter, each against the next peer. What a
+// document takes for granted is put there: the address and the token of specs/000 are replaced,
+// those of ours come as variables.
 func (w *world) curl(t *testing.T, file string) {
 	t.Helper()
 	program, err := exec.LookPath("curl")
@@ -48,7 +50,8 @@ func (w *world) curl(t *testing.T, file string) {
 	}
 }
 
-// writeCurlFiles writes ca.pem where the commands look for it, and makes curl trust it without being told, and print the status last.
+// writeCurlFiles writes ca.pem where the commands look for it, and makes curl trust it without
+// being told, and print the status last.
 func (w *world) writeCurlFiles(t *testing.T, dir string) {
 	t.Helper()
 	ca, err := os.ReadFile(w.Files().CA)
@@ -86,7 +89,8 @@ func (w *world) shell(t *testing.T, curl, dir string, p *localcluster.Peer, comm
 	return status, strings.TrimSpace(string(out[:at]))
 }
 
-// promised reports whether a body is what a document shows: all that is between the dots, in that order, from its beginning to its end.
+// promised reports whether a body is what a document shows: all that is between the dots, in that
+// order, from its beginning to its end.
 func promised(want, body string) bool {
 	parts := strings.Split(want, "...")
 	rest, ok := strings.CutPrefix(body, parts[0])

@@ -2,7 +2,8 @@ package specs_test
 
 import "testing"
 
-// Every example of the documents, and every refusal that docs/clients.md words, answered by whichever peer is asked.
+// Every example of the documents, and every refusal that docs/clients.md words, answered by
+// whichever peer is asked.
 func TestDocuments(t *testing.T) {
 	w := start(t, 4) // no election that a busy machine brings about is of interest here: an outcome that is not known is in no document
 	t.Run("machine registration", func(t *testing.T) { machineAPI(t, w) })

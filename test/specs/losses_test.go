@@ -13,8 +13,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// late is how long after its TTL a loss may be declared (docs/decisions/0012-leases-have-a-clock-of-their-own.md), and early how much the clocks of this test may be off: an answer is noted when it
-// has come.
+// late is how long after its TTL a loss may be declared
+// (docs/decisions/0012-leases-have-a-clock-of-their-own.md), and early how much the clocks of this
+// test may be off: an answer is noted when it has come.
 const (
 	late  = time.Minute
 	early = time.Second
@@ -42,8 +43,8 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// wantLoss waits until a loss is declared, and checks that this happens within the window after the last heartbeat. The TTL is one of those between
-// least and most.
+// wantLoss waits until a loss is declared, and checks that this happens within the window after the
+// last heartbeat. The TTL is one of those between least and most.
 func wantLoss(t *testing.T, what string, last time.Time, least, most time.Duration, declared func(ctx context.Context) (bool, error)) {
 	t.Helper()
 	var err error
@@ -68,8 +69,8 @@ func wantLoss(t *testing.T, what string, last time.Time, least, most time.Durati
 	t.Errorf("%s was not declared lost within %v: %v", what, most+late, err)
 }
 
-// losePool cuts the line of the pool manager, which cannot say farewell then. Three missed beats are its end, and it was asked for one every 10 s, or
-// every 30 s when little goes on.
+// losePool cuts the line of the pool manager, which cannot say farewell then. Three missed beats
+// are its end, and it was asked for one every 10 s, or every 30 s when little goes on.
 func (w *world) losePool(t *testing.T, l *line) {
 	t.Helper()
 	l.cut.Store(true)
@@ -82,8 +83,9 @@ func (w *world) losePool(t *testing.T, l *line) {
 	})
 }
 
-// loseAgent waits for an agent that was stopped to expire: it leaves a history and a condition. That takes more than five minutes, so only
-// E2E_EXPIRY=1 asks for it; the lease engine's own tests do it in made-up time.
+// loseAgent waits for an agent that was stopped to expire: it leaves a history and a condition.
+// That takes more than five minutes, so only E2E_EXPIRY=1 asks for it; the lease engine's own tests
+// do it in made-up time.
 func (w *world) loseAgent(t *testing.T, id string, stop func(), last func() time.Time) {
 	t.Helper()
 	if os.Getenv("E2E_EXPIRY") == "" {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// nodeAPI is the node state machine document (spec 004): a node's way through it, with its refusals.
+// nodeAPI is the node state machine document (spec 004): a node's way through it, with its
+// refusals.
 func nodeAPI(t *testing.T, w *world) {
 	const report = "/api/v1/report"
 	const mac = "aa:bb:cc:dd:ee:01"

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
 )
 
-// notified reads events of a peer's stream, from one on where there is one, until the service named last has come. It gives their kinds and
-// names, and the last id.
+// notified reads events of a peer's stream, from one on where there is one, until the service named
+// last has come. It gives their kinds and names, and the last id.
 func (w *world) notified(t *testing.T, p *localcluster.Peer, from, last string) (events []string, id string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -60,8 +60,8 @@ func (w *world) notified(t *testing.T, p *localcluster.Peer, from, last string) 
 	return nil, ""
 }
 
-// notifications holds the discovery API's stream against its word: who goes on at another peer with the last id that he has seen misses none and
-// sees none twice.
+// notifications holds the discovery API's stream against its word: who goes on at another peer with
+// the last id that he has seen misses none and sees none twice.
 func notifications(t *testing.T, w *world) {
 	register := func(n int) string {
 		name := fmt.Sprintf("watched-%d", n)

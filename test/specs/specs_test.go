@@ -75,7 +75,8 @@ func start(t *testing.T, multiplier float64) *world {
 	return w
 }
 
-// prepare does what an operator does before agents come: a pool, a machine with its token, tokens for the others.
+// prepare does what an operator does before agents come: a pool, a machine with its token, tokens
+// for the others.
 func (w *world) prepare(ctx context.Context, t *testing.T) {
 	t.Helper()
 	cl, err := client.Dial(client.Config{Addrs: w.Addrs(), TLS: w.TLS(), Timeout: time.Minute}) // a busy machine may elect another leader meanwhile

@@ -47,7 +47,8 @@ type Server struct {
 	starter *proc.Starter
 }
 
-// Start starts a server at an address, host:port, with its files in a directory, which is made, and waits until it answers. Close it.
+// Start starts a server at an address, host:port, with its files in a directory, which is made, and
+// waits until it answers. Close it.
 func Start(ctx context.Context, dir, addr string) (*Server, error) { return StartIn(ctx, dir, addr) }
 
 // StartIn is Start below another command, which runs what comes after its arguments: unshare, say.

@@ -108,7 +108,8 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// handed reports whether the call's spans lead from one peer to another: served, forwarded, served there, committed there, each below the one before.
+// handed reports whether the call's spans lead from one peer to another: served, forwarded, served
+// there, committed there, each below the one before.
 func handed(spans []span, method string) bool {
 	byID := map[string]span{}
 	for _, s := range spans {

@@ -17,8 +17,9 @@ type file struct {
 
 func dir(name string) file { return file{name: name, mode: 0o40755} }
 
-// archive writes the format newc (Documentation/driver-api/early-userspace/buffer-format.rst): thirteen numbers of eight hexadecimal digits, the name, and the
-// data, each padded to four bytes. Everything belongs to root and has no time.
+// archive writes the format newc (Documentation/driver-api/early-userspace/buffer-format.rst):
+// thirteen numbers of eight hexadecimal digits, the name, and the data, each padded to four bytes.
+// Everything belongs to root and has no time.
 func archive(files []file) []byte {
 	var w bytes.Buffer
 	pad := func() {

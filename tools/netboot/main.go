@@ -1,11 +1,14 @@
-// Command netboot makes the netboot image: a kernel as Debian ships it, and an initramfs with holdfast-agent as /init and the drivers that it loads.
+// Command netboot makes the netboot image: a kernel as Debian ships it, and an initramfs with
+// holdfast-agent as /init and the drivers that it loads.
 //
 //	netboot -agent bin/holdfast-agent -deb linux-image-….deb -out bin/netboot [-modules a,b,…] [-ca ca.pem] [-loaders TREE] [-programs TREE]
 //
-// With boot loaders it makes a boot medium of both, too, and with e2fsprogs and dosfstools the installer unpacks root file systems (docs/installer.md).
+// With boot loaders it makes a boot medium of both, too, and with e2fsprogs and dosfstools the
+// installer unpacks root file systems (docs/installer.md).
 //
-// It unpacks the package with dpkg-deb, finds out what a module needs from the module itself, and writes the cpio archive by itself: no root, no mounts, no
-// device nodes. The same input gives the same bytes.
+// It unpacks the package with dpkg-deb, finds out what a module needs from the module itself, and
+// writes the cpio archive by itself: no root, no mounts, no device nodes. The same input gives the
+// same bytes.
 package main
 
 import (
@@ -17,8 +20,9 @@ import (
 	"strings"
 )
 
-// drivers are the modules that are taken when they are in the kernel's package: what is built in or absent is left out. Debian's cloud kernel has those of
-// virtual machines; with the generic one (KERNEL=linux-image-amd64) the others are found too.
+// drivers are the modules that are taken when they are in the kernel's package: what is built in or
+// absent is left out. Debian's cloud kernel has those of virtual machines; with the generic one
+// (KERNEL=linux-image-amd64) the others are found too.
 const drivers = "virtio_pci,virtio_mmio,virtio_blk,virtio_scsi,virtio_net,virtio_rng," +
 	"nvme,ahci,sd_mod,megaraid_sas,mpt3sas,aacraid,smartpqi,hpsa," +
 	"e1000,e1000e,igb,igc,ixgbe,i40e,ice,tg3,bnxt_en,mlx4_en,mlx5_core,r8169,ena,gve,hv_netvsc,hv_storvsc,vmxnet3,vmw_pvscsi," +

@@ -13,8 +13,9 @@ import (
 	"github.com/diskfs/go-diskfs/filesystem/iso9660"
 )
 
-// blank is where a peer that gives the medium out writes what the installer has to know, between two words of the kernel's command line
-// (server/images, Blank). Both boot loaders read it from a file of their own.
+// blank is where a peer that gives the medium out writes what the installer has to know, between
+// two words of the kernel's command line (server/images, Blank). Both boot loaders read it from a
+// file of their own.
 const blankSize = 1024
 
 func blank() string {
@@ -41,8 +42,9 @@ func (l *loaders) find(tree string) error {
 	return nil
 }
 
-// medium writes an ISO 9660 image that BIOS boots by isolinux, and UEFI by systemd-boot from a FAT file system in it (El Torito). Both have the kernel and the
-// initramfs of their own: neither loader reads the other's file system.
+// medium writes an ISO 9660 image that BIOS boots by isolinux, and UEFI by systemd-boot from a FAT
+// file system in it (El Torito). Both have the kernel and the initramfs of their own: neither
+// loader reads the other's file system.
 func medium(to string, l loaders, kernel, initrd []byte) (err error) {
 	dir, err := os.MkdirTemp("", "holdfast-medium-")
 	if err != nil {
@@ -117,7 +119,8 @@ func fat(to string, files []entry) (err error) {
 	return nil
 }
 
-// iso makes the ISO 9660 image of the files, of the loader for BIOS, and of the file system for UEFI.
+// iso makes the ISO 9660 image of the files, of the loader for BIOS, and of the file system for
+// UEFI.
 func iso(to, tree string, l loaders, esp string, files []entry) (err error) {
 	for name, from := range map[string]string{"isolinux.bin": l.isolinux, "ldlinux.c32": l.ldlinux, "esp.img": esp} {
 		data, err := os.ReadFile(from)

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// pick finds modules and all that they need, each behind what it needs, and the names that are not there.
+// pick finds modules and all that they need, each behind what it needs, and the names that are not
+// there.
 func pick(tree string, wanted []string) (paths, absent []string, err error) {
 	where := map[string]string{}
 	err = filepath.WalkDir(tree, func(path string, d fs.DirEntry, err error) error {

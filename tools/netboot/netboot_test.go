@@ -49,7 +49,8 @@ func TestPickNeedsModules(t *testing.T) {
 	}
 }
 
-// Programs come with their libraries and what loads these, found by the last part of the name: links of packages lead to where they are installed.
+// Programs come with their libraries and what loads these, found by the last part of the name:
+// links of packages lead to where they are installed.
 func TestGather(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {

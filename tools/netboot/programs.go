@@ -13,10 +13,12 @@ import (
 	"strings"
 )
 
-// programs give the file systems of a disk that a root file system (TAR) is unpacked to: Debian's e2fsprogs and dosfstools.
+// programs give the file systems of a disk that a root file system (TAR) is unpacked to: Debian's
+// e2fsprogs and dosfstools.
 func programs() []string { return []string{"mke2fs", "mkfs.fat"} }
 
-// gather finds the programs in a directory that packages were unpacked to, with the libraries that they need and what loads these, as files of the initramfs.
+// gather finds the programs in a directory that packages were unpacked to, with the libraries that
+// they need and what loads these, as files of the initramfs.
 func gather(tree string) ([]file, error) {
 	at := map[string]string{} // by the last part of the name
 	err := filepath.WalkDir(tree, func(name string, d fs.DirEntry, err error) error {

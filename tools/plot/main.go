@@ -1,5 +1,5 @@
-// Command plot draws what `holdfast bench growth -o json` has found: how what one operation takes grows with the fleet. It reads the report
-// from its standard input and writes an SVG file.
+// Command plot draws what `holdfast bench growth -o json` has found: how what one operation takes
+// grows with the fleet. It reads the report from its standard input and writes an SVG file.
 //
 //	holdfast bench growth --machines 10000,100000,1000000 -o json | go -C tools/plot run . ../../docs/img/growth.svg
 package main

@@ -1,9 +1,11 @@
-// Command redisgateway is what `holdfast bench` compares a peer with: a gateway that keeps its machines in Redis, as it is commonly written.
-// For each keepalive it takes the machine's lock (bsm/redislock), writes the hash (HSET), sets when it ends (EXPIRE) and gives the lock
-// back, through go-redis over TCP. It asks nobody for a token, and Redis writes to disk once a second.
+// Command redisgateway is what `holdfast bench` compares a peer with: a gateway that keeps its
+// machines in Redis, as it is commonly written. For each keepalive it takes the machine's lock
+// (bsm/redislock), writes the hash (HSET), sets when it ends (EXPIRE) and gives the lock back,
+// through go-redis over TCP. It asks nobody for a token, and Redis writes to disk once a second.
 //
-// It is a module of its own, so that its clients are not linked into peers. It starts a redis-server for itself, writes its address and the
-// ids of both processes, and ends with its standard input.
+// It is a module of its own, so that its clients are not linked into peers. It starts a
+// redis-server for itself, writes its address and the ids of both processes, and ends with its
+// standard input.
 package main
 
 import (
@@ -70,7 +72,8 @@ func run(ctx context.Context, cert, key, dir string) error {
 	return serve(ctx, mux, cert, key, pid)
 }
 
-// freeAddr returns an address that nobody listens on. Somebody may take it before Redis does: then Redis says so, and ends.
+// freeAddr returns an address that nobody listens on. Somebody may take it before Redis does: then
+// Redis says so, and ends.
 func freeAddr(ctx context.Context) (string, error) {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,7 +1,9 @@
-// Command release makes what a release is made of out of binaries that are there: packages (deb and rpm, described by deploy/packages), a bill of materials for
-// each binary (CycloneDX, out of what the Go tool stamped into it), and SHA256SUMS over all. tools/release.sh calls it.
+// Command release makes what a release is made of out of binaries that are there: packages (deb and
+// rpm, described by deploy/packages), a bill of materials for each binary (CycloneDX, out of what
+// the Go tool stamped into it), and SHA256SUMS over all. tools/release.sh calls it.
 //
-// The same input gives the same bytes: the time is SOURCE_DATE_EPOCH, and nothing of the machine that it runs on goes in. It is a module of its own because of what nfpm brings along.
+// The same input gives the same bytes: the time is SOURCE_DATE_EPOCH, and nothing of the machine
+// that it runs on goes in. It is a module of its own because of what nfpm brings along.
 package main
 
 import (

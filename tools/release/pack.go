@@ -13,7 +13,8 @@ import (
 	_ "github.com/goreleaser/nfpm/v2/rpm"
 )
 
-// pack writes one package. Files describe packages in the words of nfpm, with ${VERSION}, ${ARCH} and ${STAGE}.
+// pack writes one package. Files describe packages in the words of nfpm, with ${VERSION}, ${ARCH}
+// and ${STAGE}.
 func (r release) pack(config, arch, format string) (err error) {
 	words := map[string]string{"VERSION": r.version, "ARCH": arch, "STAGE": r.stage}
 	c, err := nfpm.ParseFileWithEnvMapping(config, func(word string) string { return words[word] })

@@ -1,9 +1,10 @@
-// Command vulndb lays out the entries of golang.org/x/vulndb the way govulncheck reads a database from files
-// (https://go.dev/doc/security/vuln/database), for networks without vuln.go.dev.
+// Command vulndb lays out the entries of golang.org/x/vulndb the way govulncheck reads a database
+// from files (https://go.dev/doc/security/vuln/database), for networks without vuln.go.dev.
 //
 //	vulndb ENTRIES DIR
 //
-// ENTRIES is the folder data/osv of the module golang.org/x/vulndb. It writes DIR/index/db.json, DIR/index/modules.json and DIR/ID.
+// ENTRIES is the folder data/osv of the module golang.org/x/vulndb. It writes DIR/index/db.json,
+// DIR/index/modules.json and DIR/ID.
 package main
 
 import (

@@ -1,7 +1,8 @@
-// Package atomicfile writes small files that a crash leaves either as they were or as they should be.
+// Package atomicfile writes small files that a crash leaves either as they were or as they should
+// be.
 //
-// It owns that one guarantee and knows nothing of what is written. It keeps no locks: whoever has two
-// writers of one file gets the one or the other.
+// It owns that one guarantee and knows nothing of what is written. It keeps no locks: whoever has
+// two writers of one file gets the one or the other.
 package atomicfile
 
 import (
@@ -11,8 +12,8 @@ import (
 	"path/filepath"
 )
 
-// Write makes path hold data: it writes a temporary file beside it, has it and the directory put on the
-// disk, and renames it in between. The file is readable for its owner only.
+// Write makes path hold data: it writes a temporary file beside it, has it and the directory put on
+// the disk, and renames it in between. The file is readable for its owner only.
 func Write(path string, data []byte) error {
 	if err := write(path, data); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

@@ -5,7 +5,8 @@ import (
 	"sync"
 )
 
-// Order is in which order targets are asked: who did well stays in front, who failed goes to the end. It is safe for concurrent use.
+// Order is in which order targets are asked: who did well stays in front, who failed goes to the
+// end. It is safe for concurrent use.
 type Order struct {
 	mu   sync.Mutex
 	list []int // never changed, only replaced

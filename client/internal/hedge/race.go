@@ -5,9 +5,10 @@ import (
 	"time"
 )
 
-// Race calls try for target 0 of n, and for each further one when those before have failed, or have not answered for the time that the pace
-// says. Judge gets every result, one at a time, and says whether it is the answer: then the other tries are canceled, and Race returns when
-// they have ended. It gives the targets that were begun before the one that answered, and had not.
+// Race calls try for target 0 of n, and for each further one when those before have failed, or have
+// not answered for the time that the pace says. Judge gets every result, one at a time, and says
+// whether it is the answer: then the other tries are canceled, and Race returns when they have
+// ended. It gives the targets that were begun before the one that answered, and had not.
 func Race[T any](ctx context.Context, pace *Pace, n int, try func(ctx context.Context, target int) T, judge func(target int, result T) bool) (late []int) {
 	if n == 1 {
 		judge(0, try(ctx, 0)) // there is nobody to race with

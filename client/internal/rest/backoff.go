@@ -25,9 +25,9 @@ func (b Backoff) Ceiling(failures int) time.Duration {
 	return d
 }
 
-// Delay is how long to wait after the given number of failures in a row: between half of Ceiling and
-// all of it. The half keeps a failing server from being asked again at once; the rest is chance, so
-// that clients that failed together do not come back together.
+// Delay is how long to wait after the given number of failures in a row: between half of Ceiling
+// and all of it. The half keeps a failing server from being asked again at once; the rest is
+// chance, so that clients that failed together do not come back together.
 func (b Backoff) Delay(failures int) time.Duration {
 	d := b.Ceiling(failures)
 	return d - Chance(d/2)

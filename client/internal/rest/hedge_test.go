@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/resttest"
 )
 
-// A peer that is silent costs one request two seconds; the next one begins elsewhere. One that makes something new waits for the first peer
-// to fail instead.
+// A peer that is silent costs one request two seconds; the next one begins elsewhere. One that
+// makes something new waits for the first peer to fail instead.
 func TestPostRacesASilentPeer(t *testing.T) {
 	for _, tt := range []struct {
 		name     string

@@ -43,7 +43,8 @@ type Config struct {
 	UserAgent string
 }
 
-// Peers asks one peer after the other until one answers, and a second one when the first takes long. It is safe for concurrent use.
+// Peers asks one peer after the other until one answers, and a second one when the first takes
+// long. It is safe for concurrent use.
 type Peers struct {
 	bases     []*url.URL
 	tokens    Tokens

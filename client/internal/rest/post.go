@@ -16,14 +16,16 @@ import (
 )
 
 // Request is a POST. Every one of these APIs can be asked twice for the same thing: what is sent
-// again after a try whose outcome is unknown, or to another peer while one is at work on it, says the same as before.
+// again after a try whose outcome is unknown, or to another peer while one is at work on it, says
+// the same as before.
 type Request struct {
 	Path string // begins with a slash
 	Body []byte
 	JSON bool // sets the Content-Type; otherwise none is sent
 	// Final says of an answer that is not one of success that another peer would say the same.
 	Final func(*Answer) bool
-	// OneByOne is for the request that makes something new each time it is taken: another peer is asked only after one has failed.
+	// OneByOne is for the request that makes something new each time it is taken: another peer is
+	// asked only after one has failed.
 	OneByOne bool
 }
 
@@ -38,7 +40,8 @@ type Answer struct {
 // OK reports whether the status is one of success.
 func (a *Answer) OK() bool { return a.Status >= 200 && a.Status < 300 }
 
-// Err returns nil for an answer of success, and otherwise what it says. The text of the server is cut and quoted.
+// Err returns nil for an answer of success, and otherwise what it says. The text of the server is
+// cut and quoted.
 func (a *Answer) Err() error {
 	if a.OK() {
 		return nil
@@ -95,10 +98,10 @@ func (a *Answer) message() string {
 }
 
 // Post asks one peer after the other, each at most once (twice where a new token is at hand), until
-// one gives an answer that another would give too: the next one when one has failed, and, unless the request is OneByOne, also
-// when it takes long (package hedge). If none does, it returns the last answer, or the
-// errors of all when no peer has answered. The next request begins with the peer that answered
-// well, or with another one.
+// one gives an answer that another would give too: the next one when one has failed, and, unless
+// the request is OneByOne, also when it takes long (package hedge). If none does, it returns the
+// last answer, or the errors of all when no peer has answered. The next request begins with the
+// peer that answered well, or with another one.
 func (p *Peers) Post(ctx context.Context, req Request) (*Answer, error) {
 	// Without a token there is nobody to ask.
 	if _, err := p.tokens.Token(ctx); err != nil {
@@ -159,8 +162,9 @@ func (p *Peers) judge(ctx context.Context, at int, r *reply, t tried) bool {
 	return t.err == nil && !elsewhere(t.answer.Status)
 }
 
-// elsewhere says of a status that another peer may give another one: this one is ill or overloaded, or is no peer at
-// all but something in front of it; or it lags behind and does not know the token or the id yet.
+// elsewhere says of a status that another peer may give another one: this one is ill or overloaded,
+// or is no peer at all but something in front of it; or it lags behind and does not know the token
+// or the id yet.
 func elsewhere(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
@@ -210,8 +214,9 @@ func (p *Peers) try(ctx context.Context, at int, req Request, token string) (*An
 		r.Header.Set("User-Agent", p.userAgent)
 	}
 	if !req.OneByOne {
-		// Lets net/http send it again by itself when a connection that was used before has ended, which is not to be told from a request that was
-		// taken and not answered. An empty list is not sent.
+		// Lets net/http send it again by itself when a connection that was used before has ended,
+		// which is not to be told from a request that was taken and not answered. An empty list is
+		// not sent.
 		r.Header["Idempotency-Key"] = nil
 	}
 	resp, err := p.http.Do(r)
@@ -237,7 +242,8 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-// maxRetryAfter bounds what a server can ask for: whoever sends an hour by mistake loses no clients.
+// maxRetryAfter bounds what a server can ask for: whoever sends an hour by mistake loses no
+// clients.
 const maxRetryAfter = time.Minute
 
 func retryAfter(h http.Header) time.Duration {

@@ -201,8 +201,9 @@ func TestPostSurvivesAClosedIdleConnection(t *testing.T) {
 	}
 }
 
-// A short deadline is shared out: a silent peer does not use it up.
-// A request that makes something new each time it is taken is not sent to a peer again, although the connection ended before the answer: it may have been taken.
+// A short deadline is shared out: a silent peer does not use it up. A request that makes something
+// new each time it is taken is not sent to a peer again, although the connection ended before the
+// answer: it may have been taken.
 func TestPostSendsOnceWhatMakesSomethingNew(t *testing.T) {
 	var taken atomic.Int32
 	url, _ := server(t, func(w http.ResponseWriter, r *http.Request) {

@@ -54,7 +54,8 @@ func (t *FileToken) Token(context.Context) (string, error) {
 	return token, err
 }
 
-// Refused implements Tokens: whoever changes the token writes the file first, so it is worth a look.
+// Refused implements Tokens: whoever changes the token writes the file first, so it is worth a
+// look.
 func (t *FileToken) Refused(token string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

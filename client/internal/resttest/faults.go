@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Faults are ways in which a host that answers as well does can fail. Nil is one that refuses connections.
+// Faults are ways in which a host that answers as well does can fail. Nil is one that refuses
+// connections.
 func Faults(well http.HandlerFunc) []http.HandlerFunc {
 	lost := func(_ http.ResponseWriter, r *http.Request) { // the answer is lost, what it answers is not
 		well(nowhere{}, r)
@@ -18,8 +19,9 @@ func Faults(well http.HandlerFunc) []http.HandlerFunc {
 	}
 }
 
-// Storm makes some of the hosts ill for a while, each in its way, and then well again: any number of them for up to an hour,
-// but all of them for up to most. It returns how many were ill. Sleep lets time pass.
+// Storm makes some of the hosts ill for a while, each in its way, and then well again: any number
+// of them for up to an hour, but all of them for up to most. It returns how many were ill. Sleep
+// lets time pass.
 func Storm(r *rand.Rand, n *Network, hosts []string, well http.HandlerFunc, most time.Duration, sleep func(time.Duration)) int {
 	r.Shuffle(len(hosts), func(i, j int) { hosts[i], hosts[j] = hosts[j], hosts[i] })
 	ill, faults, lasts := hosts[:r.IntN(len(hosts)+1)], Faults(well), time.Hour

@@ -1,7 +1,8 @@
-// Package issue makes certificate authorities and certificates: of peers, and of the people and tools that call them.
+// Package issue makes certificate authorities and certificates: of peers, and of the people and
+// tools that call them.
 //
-// It owns what is in a certificate (docs/security.md). It must not read or write files, and a peer that serves never calls
-// it: keys of CAs have no business there.
+// It owns what is in a certificate (docs/security.md). It must not read or write files, and a peer
+// that serves never calls it: keys of CAs have no business there.
 package issue
 
 import (
@@ -34,7 +35,8 @@ type CA struct {
 	key  any
 }
 
-// NewCA makes a CA for the peers and clients of a cluster, with an ECDSA P-256 key. It ends at that time.
+// NewCA makes a CA for the peers and clients of a cluster, with an ECDSA P-256 key. It ends at that
+// time.
 func NewCA(cluster string, end time.Time) (*CA, error) {
 	if err := peertls.CheckName("cluster", cluster); err != nil {
 		return nil, err
@@ -74,8 +76,8 @@ func (ca *CA) Cluster() string {
 	return c
 }
 
-// Peer makes a certificate for a peer, as server and as client. Hosts are the names and addresses that clients use for
-// it; localhost and the loopback addresses are always among them.
+// Peer makes a certificate for a peer, as server and as client. Hosts are the names and addresses
+// that clients use for it; localhost and the loopback addresses are always among them.
 func (ca *CA) Peer(cluster, id string, hosts []string, end time.Time) (Pair, error) {
 	if err := errors.Join(peertls.CheckName("cluster", cluster), peertls.CheckName("peer id", id)); err != nil {
 		return Pair{}, err
@@ -113,7 +115,8 @@ func (ca *CA) Client(user string, roles []string, end time.Time) (Pair, error) {
 	})
 }
 
-// Named makes a certificate for both uses that bears these URIs, as other tools of the same CA might.
+// Named makes a certificate for both uses that bears these URIs, as other tools of the same CA
+// might.
 func (ca *CA) Named(uris []*url.URL, end time.Time) (Pair, error) {
 	return ca.issue(&x509.Certificate{
 		URIs: uris, NotAfter: end,

@@ -47,8 +47,8 @@ func firstKnown(values ...string) string {
 	return ""
 }
 
-// Known returns "" for what vendors write where they had nothing to write: many machines share it, so that it tells
-// nothing of one.
+// Known returns "" for what vendors write where they had nothing to write: many machines share it,
+// so that it tells nothing of one.
 func Known(s string) string {
 	s = strings.TrimSpace(s)
 	switch strings.ToLower(strings.Trim(s, ".")) {

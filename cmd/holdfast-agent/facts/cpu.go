@@ -94,8 +94,8 @@ func parseCPUTimes(text string) (CPUTimes, error) {
 	return t, nil
 }
 
-// Utilization is the share of work since an earlier moment, in percent. The kernel lets idle times fall a little
-// at times: what went backwards did not happen.
+// Utilization is the share of work since an earlier moment, in percent. The kernel lets idle times
+// fall a little at times: what went backwards did not happen.
 func (t CPUTimes) Utilization(since CPUTimes) float64 {
 	busy, idle := after(t.Busy, since.Busy), after(t.Idle, since.Idle)
 	if busy+idle == 0 {

@@ -1,8 +1,9 @@
 // Package facts finds out what a Linux machine has and how busy it is, from /proc and /sys.
 //
-// It owns the parsers of these files. Each takes the root of a file system, so that tests bring their own,
-// and says what it found or that it found nothing: a machine without DMI, GPUs or a default route is a
-// machine all the same. It runs no programs, writes nothing and knows nothing of servers.
+// It owns the parsers of these files. Each takes the root of a file system, so that tests bring
+// their own, and says what it found or that it found nothing: a machine without DMI, GPUs or a
+// default route is a machine all the same. It runs no programs, writes nothing and knows nothing of
+// servers.
 package facts
 
 import (
@@ -29,7 +30,8 @@ func read(fsys fs.FS, name string) (string, error) {
 	return string(b), nil
 }
 
-// line returns the one line of a file, "" when it cannot be read. Device trees end their text with a NUL.
+// line returns the one line of a file, "" when it cannot be read. Device trees end their text with
+// a NUL.
 func line(fsys fs.FS, name string) string {
 	text, err := read(fsys, name)
 	if err != nil {

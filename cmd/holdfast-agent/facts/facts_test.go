@@ -12,7 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// tree makes a file system of names and texts, by turns. A text that begins with "-> " makes a symbolic link.
+// tree makes a file system of names and texts, by turns. A text that begins with "-> " makes a
+// symbolic link.
 func tree(files ...string) fstest.MapFS {
 	m := make(fstest.MapFS)
 	for i := 0; i < len(files); i += 2 {

@@ -25,8 +25,8 @@ type GPU struct {
 // GivenAway says that the GPU belongs to a virtual machine.
 func (g GPU) GivenAway() bool { return strings.HasPrefix(g.Driver, "vfio") }
 
-// GPUs lists the NVIDIA GPUs, in the order of their addresses. Virtual functions are not counted besides the
-// GPU that they are part of.
+// GPUs lists the NVIDIA GPUs, in the order of their addresses. Virtual functions are not counted
+// besides the GPU that they are part of.
 func GPUs(fsys fs.FS) ([]GPU, error) {
 	entries, err := fs.ReadDir(fsys, pciDevices)
 	if errors.Is(err, fs.ErrNotExist) {

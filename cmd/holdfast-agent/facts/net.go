@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// DefaultInterface is the interface that the way out leads through: of the default routes, that with the
-// lowest metric, IPv4 before IPv6. It is "" when there is none.
+// DefaultInterface is the interface that the way out leads through: of the default routes, that
+// with the lowest metric, IPv4 before IPv6. It is "" when there is none.
 func DefaultInterface(fsys fs.FS) string {
 	if text, err := read(fsys, "proc/net/route"); err == nil {
 		if name := parseRoutes(text); name != "" {
@@ -48,8 +48,8 @@ func parseRoutes(text string) string {
 	return best
 }
 
-// parseRoutes6 reads /proc/net/ipv6_route: destination, its prefix length, source, its prefix length, next hop,
-// metric, references, use, flags, interface; all in hexadecimal.
+// parseRoutes6 reads /proc/net/ipv6_route: destination, its prefix length, source, its prefix
+// length, next hop, metric, references, use, flags, interface; all in hexadecimal.
 func parseRoutes6(text string) string {
 	const anywhere = "00000000000000000000000000000000"
 	best, bestMetric := "", uint64(0)
@@ -88,8 +88,9 @@ type Interface struct {
 	Addrs []netip.Addr
 }
 
-// PrivateIP chooses the address to register: of the interface that the default route leads through if there is one,
-// or else of any; private before public, IPv4 before IPv6, never one of loopback or link-local. It also gives the name of the interface.
+// PrivateIP chooses the address to register: of the interface that the default route leads through
+// if there is one, or else of any; private before public, IPv4 before IPv6, never one of loopback
+// or link-local. It also gives the name of the interface.
 func PrivateIP(interfaces []Interface, way string) (addr netip.Addr, name string) {
 	best := 0
 	for _, i := range interfaces {

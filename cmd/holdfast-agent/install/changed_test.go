@@ -37,7 +37,8 @@ func (r *replugged) change(how func(*machine)) {
 	}
 }
 
-// Names pass to other disks when a controller starts over, or one is plugged in. What no rule has chosen is not written to.
+// Names pass to other disks when a controller starts over, or one is plugged in. What no rule has
+// chosen is not written to.
 func TestDisksThatChange(t *testing.T) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)

@@ -1,8 +1,10 @@
 // Package install puts an image on a disk of this machine, by order of a Holdfast cluster.
 //
-// It owns the order of things: work order, disk, image, the machine's own files, report. It does none of them by itself: the packages
-// below it do, and the machine comes in as an interface. Two rules hold on every way through it. Nothing is written before the order was read, its rule
-// has matched exactly one disk, and a peer has confirmed that the session is still open. And a disk that was begun boots either the whole image, whose checksum was right, or nothing.
+// It owns the order of things: work order, disk, image, the machine's own files, report. It does
+// none of them by itself: the packages below it do, and the machine comes in as an interface. Two
+// rules hold on every way through it. Nothing is written before the order was read, its rule has
+// matched exactly one disk, and a peer has confirmed that the session is still open. And a disk
+// that was begun boots either the whole image, whose checksum was right, or nothing.
 package install
 
 import (
@@ -25,7 +27,8 @@ type Machine interface {
 	Look() (peers.Inventory, string)
 	// Open opens a disk for writing.
 	Open(name string) (Disk, error)
-	// Finish turns a disk that was written, and closed, into this machine's, and gives the public halves of its host keys.
+	// Finish turns a disk that was written, and closed, into this machine's, and gives the public
+	// halves of its host keys.
 	Finish(ctx context.Context, disk string, o peers.Order) ([]string, error)
 }
 
@@ -35,7 +38,8 @@ type Disk interface {
 	io.Closer
 }
 
-// Sectored is a Disk that knows how large its logical sectors are, in bytes. Those of any other have 512.
+// Sectored is a Disk that knows how large its logical sectors are, in bytes. Those of any other
+// have 512.
 type Sectored interface{ SectorSize() int }
 
 // Eraser is a Disk that can be wiped. It gives the means that worked.
@@ -47,7 +51,8 @@ type Eraser interface {
 type Unpacker interface {
 	// CanUnpack says why it cannot do so with a disk, while nothing is written yet.
 	CanUnpack(disk string) error
-	// Unpack makes partitions and file systems on a disk, which is open nowhere, and unpacks a tar into the root as it comes. The disk is not bootable before Finish.
+	// Unpack makes partitions and file systems on a disk, which is open nowhere, and unpacks a tar
+	// into the root as it comes. The disk is not bootable before Finish.
 	Unpack(ctx context.Context, disk string, archive io.Reader) error
 }
 

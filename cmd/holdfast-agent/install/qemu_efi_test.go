@@ -23,7 +23,8 @@ func uefi(t *testing.T) (vars string, args []string) {
 	return vars, []string{"-drive", "if=pflash,format=raw,unit=0,readonly=on,file=" + code, "-drive", "if=pflash,format=raw,unit=1,file=" + vars}
 }
 
-// With UEFI the installer makes a boot entry of the loader that the image has at the fallback path. A second installation uses the same one.
+// With UEFI the installer makes a boot entry of the loader that the image has at the fallback path.
+// A second installation uses the same one.
 func TestQEMUBootEntry(t *testing.T) {
 	lab(t)
 	plain := osImage(t, "mbr")

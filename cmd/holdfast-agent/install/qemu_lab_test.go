@@ -80,7 +80,8 @@ func asExit(err error, e **exec.ExitError) bool {
 	return ok
 }
 
-// osImage makes a disk image: boot code, a partition of noise, and a root of ext4 as a cloud image has it.
+// osImage makes a disk image: boot code, a partition of noise, and a root of ext4 as a cloud image
+// has it.
 func osImage(t *testing.T, table string) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -178,7 +179,8 @@ type drive struct {
 	nvme         bool
 }
 
-// box boots a machine with these disks from the netboot image, and waits until it has restarted or until it was told that the installation ended.
+// box boots a machine with these disks from the netboot image, and waits until it has restarted or
+// until it was told that the installation ended.
 func box(t *testing.T, p *installtest.Peer, drives ...drive) {
 	t.Helper()
 	powered(t, p, nil, drives...)
@@ -193,7 +195,8 @@ func powered(t *testing.T, p *installtest.Peer, goes func() bool, drives ...driv
 // poweredWith is powered, with more of QEMU.
 func poweredWith(t *testing.T, p *installtest.Peer, goes func() bool, more []string, drives ...drive) {
 	t.Helper()
-	// The machine reaches the loopback of its host as 10.0.2.2, and gets its address from QEMU's DHCP server.
+	// The machine reaches the loopback of its host as 10.0.2.2, and gets its address from QEMU's
+	// DHCP server.
 	s := httptest.NewServer(p)
 	t.Cleanup(s.Close)
 	_, port, err := net.SplitHostPort(s.Listener.Addr().String())

@@ -20,7 +20,8 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/install/installtest"
 )
 
-// A root file system that comes as tar is unpacked, made bootable by its own GRUB, and boots by the firmware that it was installed with and by the other one, as the machine that was ordered.
+// A root file system that comes as tar is unpacked, made bootable by its own GRUB, and boots by the
+// firmware that it was installed with and by the other one, as the machine that was ordered.
 func TestTarBoots(t *testing.T) {
 	if os.Getenv("E2E_TAR") == "" {
 		t.Skip("NOT TESTED: it boots machines in QEMU: run make e2e-tar")
@@ -96,7 +97,8 @@ func sparse(t *testing.T, size int64) string {
 	return name
 }
 
-// booted boots a machine from its disk alone, and looks at it over SSH: it has the host key that was reported, or it is not let in.
+// booted boots a machine from its disk alone, and looks at it over SSH: it has the host key that
+// was reported, or it is not let in.
 func booted(t *testing.T, d drive, firmware []string, hostKey string, operator ssh.Signer, mode string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -29,7 +29,8 @@ func labPeer(t *testing.T, plain []byte, rule string) *installtest.Peer {
 	return p
 }
 
-// rootFS returns the root of a disk that was installed, as a file of its own: debugfs and e2fsck look at that.
+// rootFS returns the root of a disk that was installed, as a file of its own: debugfs and e2fsck
+// look at that.
 func rootFS(t *testing.T, disk []byte, end int) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "root.img")
@@ -159,8 +160,8 @@ func TestQEMUWipesNVMe(t *testing.T) {
 	checkRoot(t, rootFS(t, disk, int(root.End+1)*512), p)
 }
 
-// The power goes when half of the image has come and some of it is on the disk: that boots nothing then, neither what was on it nor half of an image. The next attempt does
-// all of it.
+// The power goes when half of the image has come and some of it is on the disk: that boots nothing
+// then, neither what was on it nor half of an image. The next attempt does all of it.
 func TestQEMUPowerLost(t *testing.T) {
 	lab(t)
 	plain := osImage(t, "mbr")

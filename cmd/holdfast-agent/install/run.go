@@ -35,8 +35,9 @@ type work struct {
 	wiped   []peers.Wiped
 }
 
-// Run carries out the work order and reports how it ended. It gives the error that it reported, or one that wraps peers.ErrOver when the cluster wants
-// nothing (any more). The machine can be restarted then, in any case.
+// Run carries out the work order and reports how it ended. It gives the error that it reported, or
+// one that wraps peers.ErrOver when the cluster wants nothing (any more). The machine can be
+// restarted then, in any case.
 func (in *Installer) Run(ctx context.Context) error {
 	wait, cancel := context.WithTimeout(ctx, in.OrderTimeout)
 	order, err := in.Client.Order(wait)
@@ -87,7 +88,8 @@ func (w *work) tell(ctx context.Context, keys []string, err error) error {
 	return errors.Join(err, w.Client.Report(ctx, w.order.ReportURL, r))
 }
 
-// do carries out the order. While it does, progress is reported, and an answer that the session is over stops it.
+// do carries out the order. While it does, progress is reported, and an answer that the session is
+// over stops it.
 func (w *work) do(ctx context.Context) ([]string, error) {
 	if err := w.order.Check(); err != nil {
 		return nil, err
@@ -131,7 +133,8 @@ func (w *work) start(ctx context.Context) error {
 	return w.Client.Report(ctx, w.order.ReportURL, peers.Report{Status: peers.Started, Stage: stageDisk, Inventory: &inv, IPAddress: ip})
 }
 
-// reportProgress returns an error when the session is over, and no other. A report that is on its way when the end comes is waited for: it must not arrive after the last one.
+// reportProgress returns an error when the session is over, and no other. A report that is on its
+// way when the end comes is waited for: it must not arrive after the last one.
 func (w *work) reportProgress(ctx context.Context, end <-chan struct{}) error {
 	t := time.NewTicker(w.Every)
 	defer t.Stop()
@@ -182,7 +185,8 @@ func (w *work) install(ctx context.Context) ([]string, error) {
 	return w.machine.Finish(ctx, chosen.Name, w.order)
 }
 
-// choose waits until the list of disks stands still: a controller that is still looking at its ports must not make an ambiguous rule look like a clear one.
+// choose waits until the list of disks stands still: a controller that is still looking at its
+// ports must not make an ambiguous rule look like a clear one.
 func (w *work) choose(ctx context.Context) (diskrule.Disk, error) {
 	const look = 100 * time.Millisecond
 	started, changed := time.Now(), time.Now()

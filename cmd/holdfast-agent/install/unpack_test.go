@@ -40,7 +40,8 @@ func (u *unpacking) Unpack(_ context.Context, disk string, archive io.Reader) er
 	}
 }
 
-// A tar goes to the machine as it comes, also over a network that breaks; what cannot be is said before anything is written, and a disk that was begun is never finished.
+// A tar goes to the machine as it comes, also over a network that breaks; what cannot be is said
+// before anything is written, and a disk that was begun is never finished.
 func TestInstallTar(t *testing.T) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// urls are the places where the image is: the one that was ordered, the same path on the other peers when it is one of theirs, and all peers by its sum.
-// Those that answered the installer last come before the others.
+// urls are the places where the image is: the one that was ordered, the same path on the other
+// peers when it is one of theirs, and all peers by its sum. Those that answered the installer last
+// come before the others.
 func (w *work) urls() []string {
 	im, servers := w.order.Image, w.Client.Servers()
 	var all []string

@@ -41,7 +41,8 @@ func (w *work) write(ctx context.Context, chosen diskrule.Disk) (got image.Resul
 	return job.Write(ctx, src, disk)
 }
 
-// unpack makes a disk of a root file system. A disk that is open cannot be mounted, so it is open only until its boot sectors are gone.
+// unpack makes a disk of a root file system. A disk that is open cannot be mounted, so it is open
+// only until its boot sectors are gone.
 func (w *work) unpack(ctx context.Context, chosen diskrule.Disk) (image.Result, error) {
 	m, ok := w.machine.(Unpacker)
 	if !ok {
@@ -66,7 +67,8 @@ func (w *work) unpack(ctx context.Context, chosen diskrule.Disk) (image.Result, 
 	return w.job(chosen, prepare).Unpack(ctx, src, func(ctx context.Context, archive io.Reader) error { return m.Unpack(ctx, chosen.Name, archive) })
 }
 
-// prepare is the last point at which nothing has been written. The disk is open, so its name cannot pass to another one any more; but between the choice and Open it could.
+// prepare is the last point at which nothing has been written. The disk is open, so its name cannot
+// pass to another one any more; but between the choice and Open it could.
 func (w *work) prepare(ctx context.Context, chosen diskrule.Disk, disk Disk) (zeroed bool, err error) {
 	name := chosen.Name
 	if err := w.stillChosen(chosen); err != nil {
@@ -93,7 +95,8 @@ func (w *work) prepare(ctx context.Context, chosen diskrule.Disk, disk Disk) (ze
 	return zeroed, nil
 }
 
-// stillChosen looks again whether the rule means this disk: names are given anew when a controller starts over, or a disk is plugged in.
+// stillChosen looks again whether the rule means this disk: names are given anew when a controller
+// starts over, or a disk is plugged in.
 func (w *work) stillChosen(chosen diskrule.Disk) error {
 	disks, err := w.machine.Disks()
 	if err != nil {
@@ -109,7 +112,8 @@ func (w *work) stillChosen(chosen diskrule.Disk) error {
 	return nil
 }
 
-// stillThere looks again whether the name still means the disk that the image was written to. What the rule would choose now does not matter any more.
+// stillThere looks again whether the name still means the disk that the image was written to. What
+// the rule would choose now does not matter any more.
 func (w *work) stillThere(chosen diskrule.Disk) error {
 	disks, err := w.machine.Disks()
 	if err != nil {

@@ -15,7 +15,8 @@ import (
 const (
 	// Every is the time between two looks.
 	Every = 15 * time.Second
-	// askTimeout bounds one run of nvidia-smi: without its persistence daemon it takes seconds for each GPU.
+	// askTimeout bounds one run of nvidia-smi: without its persistence daemon it takes seconds for
+	// each GPU.
 	askTimeout = 30 * time.Second
 	// dieTimeout is how long a run that was killed is waited for.
 	dieTimeout = 2 * time.Second
@@ -35,8 +36,8 @@ func Find() (Ask, bool) {
 	return Program(path), true
 }
 
-// Program asks the program at path. While a run does not even die of SIGKILL, no other one is started: they
-// would pile up.
+// Program asks the program at path. While a run does not even die of SIGKILL, no other one is
+// started: they would pile up.
 func Program(path string) Ask {
 	type result struct {
 		out string

@@ -29,7 +29,8 @@ const (
 	queryPrograms = "gpu_uuid,pid"
 )
 
-// parseGPUs reads the answer to queryGPUs or queryGPUsOld. What a GPU does not tell stands there as "[N/A]" or in similar words.
+// parseGPUs reads the answer to queryGPUs or queryGPUsOld. What a GPU does not tell stands there as
+// "[N/A]" or in similar words.
 func parseGPUs(text string) ([]GPU, error) {
 	var gpus []GPU
 	err := rows(text, 6, func(f []string) error {

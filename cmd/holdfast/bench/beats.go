@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/load"
 )
 
-// beats is a fleet whose agents beat at even distances, whether they are answered soon or not: each at its own time of the period.
+// beats is a fleet whose agents beat at even distances, whether they are answered soon or not: each
+// at its own time of the period.
 type beats struct {
 	agents []load.Agent
 	peers  []*load.Wires // agent i reports to peer i modulo their number

@@ -48,12 +48,14 @@ func (c *calls) close() error {
 	return errors.Join(errs...)
 }
 
-// run has all clients ask for a while. A call that fails ends it: a figure with errors in it means nothing.
+// run has all clients ask for a while. A call that fails ends it: a figure with errors in it means
+// nothing.
 func (c *calls) run(ctx context.Context, d time.Duration) ([]time.Duration, error) {
 	return press(ctx, c.clients, d, func(ctx context.Context, i int) error { return c.timed(ctx, c.conns[i%len(c.conns)]) })
 }
 
-// press has clients do something for a while, each again as soon as it has done it. The first error ends it for all, but for errEnough, which ends it for one.
+// press has clients do something for a while, each again as soon as it has done it. The first error
+// ends it for all, but for errEnough, which ends it for one.
 func press(ctx context.Context, clients int, d time.Duration, do func(ctx context.Context, client int) error) ([]time.Duration, error) {
 	all := make([][]time.Duration, clients)
 	g, ctx := errgroup.WithContext(ctx)

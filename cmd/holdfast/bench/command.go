@@ -94,7 +94,8 @@ func take(cmd *cobra.Command, from *pflag.FlagSet, names []string) {
 	}
 }
 
-// run runs the parts of a benchmark, one after the other. There may be a report beside an error: of what was found before something broke.
+// run runs the parts of a benchmark, one after the other. There may be a report beside an error: of
+// what was found before something broke.
 func (b *benchmark) run(ctx context.Context, o options, version string, notes io.Writer) (r *report, err error) {
 	if err := o.check(); err != nil {
 		return nil, err

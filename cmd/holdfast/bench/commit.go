@@ -17,12 +17,14 @@ import (
 // etcdValue is the size of what etcd is given to keep under a key, in bytes: about that of a run.
 const etcdValue = 256
 
-// commitGoals are those of docs/performance.md for runs started a second, against etcd 3.6, by the number of clients.
+// commitGoals are those of docs/performance.md for runs started a second, against etcd 3.6, by the
+// number of clients.
 func commitGoals() map[int]float64 {
 	return map[int]float64{1: 0.85, 16: 0.85, 64: 1.9, 256: 2.6, 1024: 3.5}
 }
 
-// The other goals of docs/performance.md for StartRun: at 256 clients against the engine alone, processor time there, and p99 at 1024.
+// The other goals of docs/performance.md for StartRun: at 256 clients against the engine alone,
+// processor time there, and p99 at 1024.
 const (
 	goalVsEngine, engineClients = 0.75, 256
 	goalCommitCPU               = 1.0 / 3

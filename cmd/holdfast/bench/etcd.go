@@ -21,7 +21,8 @@ import (
 
 const etcdMembers = 3
 
-// etcd is a cluster of etcd: as many members as there are peers, as it is by default, with TLS as the peers have it, on the same disk.
+// etcd is a cluster of etcd: as many members as there are peers, as it is by default, with TLS as
+// the peers have it, on the same disk.
 type etcd struct {
 	version string
 	members []*etcdMember

@@ -9,8 +9,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// The few messages of etcd's API v3 that are measured with, by their field numbers (etcd's documentation, api_reference_v3). They are
-// written here so that nothing of etcd is linked into peers.
+// The few messages of etcd's API v3 that are measured with, by their field numbers (etcd's
+// documentation, api_reference_v3). They are written here so that nothing of etcd is linked into
+// peers.
 const (
 	etcdTxn    = "/etcdserverpb.KV/Txn"
 	etcdRange  = "/etcdserverpb.KV/Range"

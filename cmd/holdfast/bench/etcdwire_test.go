@@ -7,7 +7,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// TestEtcdTransaction holds the bytes against what protoc makes of the same transaction by etcd's rpc.proto.
+// TestEtcdTransaction holds the bytes against what protoc makes of the same transaction by etcd's
+// rpc.proto.
 func TestEtcdTransaction(t *testing.T) {
 	got := etcdIfNew([]string{"a"}, []string{"a", "b"}, []byte("v"))
 	want := []byte{

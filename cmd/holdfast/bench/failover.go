@@ -14,7 +14,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// The goals of docs/performance.md for writes after the leader was killed, against etcd, and for a leader that is asked to stop.
+// The goals of docs/performance.md for writes after the leader was killed, against etcd, and for a
+// leader that is asked to stop.
 const (
 	goalBackP50, goalBackMax = 1.0 / 20, 1.0 / 5
 	goalHandover             = 50 // ms
@@ -92,7 +93,8 @@ func kills(ctx context.Context, l *lab) (err error) {
 	return nil
 }
 
-// killLeader kills our leader and says how long writes and reads were away. Afterwards all peers are there again.
+// killLeader kills our leader and says how long writes and reads were away. Afterwards all peers
+// are there again.
 func (l *lab) killLeader(ctx context.Context) (writes, reads time.Duration, err error) {
 	leader, followers, err := l.roles(ctx)
 	if err != nil {
@@ -137,7 +139,8 @@ func (l *lab) revive(ctx context.Context, p *localcluster.Peer) error {
 	return errors.Join(p.Start(ctx), l.cluster.WaitReady(ctx))
 }
 
-// underLoad does something while clients of all peers write and read. Theirs may fail: a peer is dying.
+// underLoad does something while clients of all peers write and read. Theirs may fail: a peer is
+// dying.
 func (l *lab) underLoad(ctx context.Context, do func() error) error {
 	return noise{creds: l.cluster.Credentials(), addrs: l.cluster.Addrs(), writers: failoverWriters, readers: failoverReaders, write: relabel, read: getMachine(false)}.during(ctx, do)
 }

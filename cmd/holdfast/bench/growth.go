@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/load"
 )
 
-// goalGrowth is of docs/performance.md: get and a filtered page at 1,000,000 machines against 10,000.
+// goalGrowth is of docs/performance.md: get and a filtered page at 1,000,000 machines against
+// 10,000.
 const (
 	goalGrowth             = 2 // x
 	goalMemory             = 3 // GiB a peer, at a million
@@ -114,7 +115,8 @@ func (g *growing) memory() (float64, error) {
 	return median(all), nil
 }
 
-// times does something again and again for a slice, one after the other, and gives how long each took.
+// times does something again and again for a slice, one after the other, and gives how long each
+// took.
 func (g *growing) times(ctx context.Context, do func(context.Context) error) ([]time.Duration, error) {
 	var all []time.Duration
 	for end := time.Now().Add(g.slice); time.Now().Before(end) || len(all) == 0; {

@@ -16,8 +16,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/ironic/ironiclab"
 )
 
-// ironicSettings give Ironic its best chance beside what it has by default: no cleaning, which is no part of a deployment, and no looks at the power of all nodes
-// while it is measured. Delays of fake hardware are zero by default.
+// ironicSettings give Ironic its best chance beside what it has by default: no cleaning, which is
+// no part of a deployment, and no looks at the power of all nodes while it is measured. Delays of
+// fake hardware are zero by default.
 const ironicSettings = `[conductor]
 automated_clean = false
 sync_power_state_interval = 0
@@ -29,11 +30,13 @@ const (
 	ironicFirst   = 20                     // nodes that are made for the first slice, for each second of it
 )
 
-// ironic is OpenStack Ironic with fake hardware: one conductor, an API with a worker for each processor, JSON-RPC between them and SQLite, which syncs each transaction.
+// ironic is OpenStack Ironic with fake hardware: one conductor, an API with a worker for each
+// processor, JSON-RPC between them and SQLite, which syncs each transaction.
 //
-// It is SQLite because that is what it is fastest with here: the conductor is one thread of Python, which is what limits it, and MariaDB took as much of it for a
-// deployment (45 ms) and a process more. SQLite's log is written ahead (ironiclab). The API is ironic-api itself: uWSGI, as Debian's service has it,
-// closes each connection and was no faster.
+// It is SQLite because that is what it is fastest with here: the conductor is one thread of Python,
+// which is what limits it, and MariaDB took as much of it for a deployment (45 ms) and a process
+// more. SQLite's log is written ahead (ironiclab). The API is ironic-api itself: uWSGI, as Debian's
+// service has it, closes each connection and was no faster.
 type ironic struct {
 	*ironiclab.Lab
 
@@ -141,7 +144,8 @@ func (i *ironic) procs() map[string][]int {
 	return map[string][]int{"conductor": {i.conductor.PID()}, "api": i.workers}
 }
 
-// fill makes nodes until n are there to be deployed. Nodes are deployed once: to make one costs Ironic less than to bring one back, and is not measured either.
+// fill makes nodes until n are there to be deployed. Nodes are deployed once: to make one costs
+// Ironic less than to bring one back, and is not measured either.
 func (i *ironic) fill(ctx context.Context, n int) error {
 	missing := n - (len(i.nodes) - int(i.taken.Load()))
 	if missing <= 0 {
@@ -171,7 +175,8 @@ func (i *ironic) take() (string, error) {
 	return i.nodes[k], nil
 }
 
-// deployments are clients that have nodes deployed: each asks for one, waits until it is active, and asks for the next.
+// deployments are clients that have nodes deployed: each asks for one, waits until it is active,
+// and asks for the next.
 type deployments struct {
 	*ironic
 	want int // nodes for the next slice

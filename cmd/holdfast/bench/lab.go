@@ -38,7 +38,8 @@ func inLab(do func(context.Context, *lab) error) func(context.Context, *session)
 	return inLabOf(localcluster.Config{Args: []string{"--rate-limit-per-second", "1000"}}, do)
 }
 
-// inLabOf does something with three peers that are started in a way of their own. Nobody's calls are limited unless it says so.
+// inLabOf does something with three peers that are started in a way of their own. Nobody's calls
+// are limited unless it says so.
 func inLabOf(cfg localcluster.Config, do func(context.Context, *lab) error) func(context.Context, *session) error {
 	return func(ctx context.Context, s *session) (err error) {
 		s.say("starting three peers, with TLS, in %s", s.dir)
@@ -66,7 +67,8 @@ func inLabOf(cfg localcluster.Config, do func(context.Context, *lab) error) func
 	}
 }
 
-// roles returns the leader and the others. Figures are of a leadership that lasts: ask again at the end.
+// roles returns the leader and the others. Figures are of a leadership that lasts: ask again at the
+// end.
 func (l *lab) roles(ctx context.Context) (leader *localcluster.Peer, followers []*localcluster.Peer, err error) {
 	ctx, stop := context.WithTimeout(ctx, readyTimeout)
 	defer stop()
@@ -112,7 +114,8 @@ func (l *lab) machineAgents(ctx context.Context, n int) ([]load.Agent, error) {
 	return agents, err
 }
 
-// poolAgents returns agents that share the token of their pool; their machines are made when they register.
+// poolAgents returns agents that share the token of their pool; their machines are made when they
+// register.
 func (l *lab) poolAgents(ctx context.Context, n int) ([]load.Agent, error) {
 	made, err := l.client.Access().CreateToken(ctx, &holdfastv1.CreateTokenRequest{Name: "bench", Role: holdfastv1.Role_POOL_AGENT, Pools: []string{poolName}})
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// noise is load that is not measured itself: clients that write and clients that read, at members in turn, whether they are answered well or not.
+// noise is load that is not measured itself: clients that write and clients that read, at members
+// in turn, whether they are answered well or not.
 type noise struct {
 	creds            credentials.TransportCredentials
 	addrs            []string

@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/load"
 )
 
-// pressure is as many connections as there are agents' groups, each asking again as soon as it is answered.
+// pressure is as many connections as there are agents' groups, each asking again as soon as it is
+// answered.
 type pressure struct {
 	load.Target
 	wires  []*load.Wire
@@ -42,8 +43,8 @@ func (l *pressure) close() {
 	}
 }
 
-// run sends keepalives for a while and gives how long each took. One that is not answered with 200 ends it: a figure with errors in
-// it means nothing.
+// run sends keepalives for a while and gives how long each took. One that is not answered with 200
+// ends it: a figure with errors in it means nothing.
 func (l *pressure) run(ctx context.Context, d time.Duration) ([]time.Duration, error) {
 	all := make([][]time.Duration, len(l.wires))
 	g, ctx := errgroup.WithContext(ctx)

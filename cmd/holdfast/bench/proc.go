@@ -30,7 +30,8 @@ func processorTime(pids ...int) (time.Duration, error) {
 	return sum, nil
 }
 
-// parseStat reads user and system time from /proc/PID/stat (proc(5)). The name of the process, in brackets, may hold anything.
+// parseStat reads user and system time from /proc/PID/stat (proc(5)). The name of the process, in
+// brackets, may hold anything.
 func parseStat(b []byte) (time.Duration, error) {
 	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 	const utime, stime = 14 - 3, 15 - 3 // the first field after the name is number 3
@@ -45,7 +46,8 @@ func parseStat(b []byte) (time.Duration, error) {
 	return time.Duration(user+system) * tick, err
 }
 
-// family returns a process and those it has started, in whatever order; what those have started is not in it.
+// family returns a process and those it has started, in whatever order; what those have started is
+// not in it.
 func family(pid int) ([]int, error) {
 	all := []int{pid}
 	stats, err := filepath.Glob("/proc/[0-9]*/stat")
@@ -70,7 +72,8 @@ func family(pid int) ([]int, error) {
 	return all, nil
 }
 
-// heldMiB returns the memory that a process holds itself, in MiB: its files that are mapped, such as the log that bolt keeps, are the cache of the system, which takes them back when it likes.
+// heldMiB returns the memory that a process holds itself, in MiB: its files that are mapped, such
+// as the log that bolt keeps, are the cache of the system, which takes them back when it likes.
 func heldMiB(pid int) (float64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

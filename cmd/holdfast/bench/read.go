@@ -145,7 +145,8 @@ func reads(ctx context.Context, l *lab, id string, writers int) (err error) {
 	return nil
 }
 
-// meanwhile has clients change machines on the leader while something is done, and says how many a second. A write that fails ends it.
+// meanwhile has clients change machines on the leader while something is done, and says how many a
+// second. A write that fails ends it.
 func (l *lab) meanwhile(ctx context.Context, leader *localcluster.Peer, writers int, do func(context.Context) error) (rate float64, err error) {
 	if writers == 0 {
 		return 0, do(ctx)

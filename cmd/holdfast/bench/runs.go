@@ -13,8 +13,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// The goals of docs/performance.md for runs on fake machines. The first two are ratios: to what OpenStack Ironic with its fake hardware and one conductor
-// deploys, and answers of reads of a node, on the same machine in the same run.
+// The goals of docs/performance.md for runs on fake machines. The first two are ratios: to what
+// OpenStack Ironic with its fake hardware and one conductor deploys, and answers of reads of a
+// node, on the same machine in the same run.
 const (
 	goalRuns, goalGets = 50, 150
 	goalTransition     = 100 // ms, p99
@@ -23,11 +24,13 @@ const (
 	wholeClients       = 8
 )
 
-// atOnce has power come and go as soon as a button is pressed, as it does with Ironic's fake hardware.
+// atOnce has power come and go as soon as a button is pressed, as it does with Ironic's fake
+// hardware.
 func atOnce() []string { return []string{"--power-time", "1us"} }
 
-// notLooking has peers look at machines of their own accord once a second at most: Ironic does not look at its nodes either while it is measured, and
-// what either side does then is not to slow the other down.
+// notLooking has peers look at machines of their own accord once a second at most: Ironic does not
+// look at its nodes either while it is measured, and what either side does then is not to slow the
+// other down.
 func notLooking() []string { return []string{"--look-calls-per-second", "1"} }
 
 // runsTimeout is until all runs must have ended.

@@ -21,7 +21,8 @@ import (
 
 const pageSize = 100
 
-// growthBenchmarks are those that measure at several sizes of the fleet: growth measures all that the others do, in one go.
+// growthBenchmarks are those that measure at several sizes of the fleet: growth measures all that
+// the others do, in one go.
 func growthBenchmarks() []benchmark {
 	sized := func(name, within, short string, all ...measure) benchmark {
 		return benchmark{
@@ -145,7 +146,8 @@ func memories(_ context.Context, g *growing) error {
 	return nil
 }
 
-// restores saves a snapshot while somebody writes, starts a follower anew, and restores the snapshot.
+// restores saves a snapshot while somebody writes, starts a follower anew, and restores the
+// snapshot.
 func restores(ctx context.Context, g *growing) error {
 	file := filepath.Join(g.dir, fmt.Sprintf("%d.snap", g.size))
 	var saved time.Duration

@@ -22,8 +22,9 @@ type contender struct {
 	name  string
 	load  loader
 	procs map[string][]int // whose processor time is counted, by a name for it
-	// clients is how many there are, where what they do takes long. The rate is then what each of them did in the time that it took it: when a
-	// slice ends some are done and others at work for a while, and the time in which they are fewer must not count against what is slow.
+	// clients is how many there are, where what they do takes long. The rate is then what each of
+	// them did in the time that it took it: when a slice ends some are done and others at work for
+	// a while, and the time in which they are fewer must not count against what is slow.
 	clients int
 }
 
@@ -37,7 +38,8 @@ type outcome struct {
 // driverCPU is the name for this process.
 const driverCPU = "driver"
 
-// interleave returns each contender a slice in turn, round after round. A first round is for warming up and does not count.
+// interleave returns each contender a slice in turn, round after round. A first round is for
+// warming up and does not count.
 func interleave(ctx context.Context, rounds int, slice time.Duration, all []*contender) (map[string]*outcome, error) {
 	out := map[string]*outcome{}
 	for _, c := range all {

@@ -17,7 +17,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/ironic/ironiclab"
 )
 
-// asHoldfast makes the test binary stand in for holdfast: benchmarks start peers from their own executable.
+// asHoldfast makes the test binary stand in for holdfast: benchmarks start peers from their own
+// executable.
 const asHoldfast = "BENCH_TEST_HOLDFAST"
 
 func TestMain(m *testing.M) {
@@ -51,7 +52,8 @@ func bench(t *testing.T, args ...string) *report {
 	return &r
 }
 
-// TestSmoke runs benchmarks as small as they can be: each one measures something with real peers (make bench-smoke).
+// TestSmoke runs benchmarks as small as they can be: each one measures something with real peers
+// (make bench-smoke).
 func TestSmoke(t *testing.T) {
 	if os.Getenv("BENCH_SMOKE") == "" {
 		t.Skip("set BENCH_SMOKE=1: three peers for each of them take a minute")

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// quantile returns the smallest value that a share q of all values does not exceed (nearest rank); NaN for no values.
+// quantile returns the smallest value that a share q of all values does not exceed (nearest rank);
+// NaN for no values.
 func quantile(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -16,7 +17,8 @@ func quantile(values []float64, q float64) float64 {
 	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
-// median returns the middle of all values, between the two middle ones when their number is even; NaN for no values.
+// median returns the middle of all values, between the two middle ones when their number is even;
+// NaN for no values.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -26,7 +28,8 @@ func median(values []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// ratio returns the median of the ratios of two contenders, round by round: what slows the machine down for a while slows both.
+// ratio returns the median of the ratios of two contenders, round by round: what slows the machine
+// down for a while slows both.
 func ratio(of, to []float64) float64 {
 	var each []float64
 	for i := range min(len(of), len(to)) {

@@ -18,10 +18,12 @@ const (
 	goalLeader  = 15 // % of one core
 )
 
-// maxWires bounds the connections to one peer. A keepalive of such a fleet takes up to a second: that is 600 of them.
+// maxWires bounds the connections to one peer. A keepalive of such a fleet takes up to a second:
+// that is 600 of them.
 const maxWires = 1200
 
-// firstLooks is how many machines a second are looked at for the first time (--look-calls-per-second of peers, of which a look takes more than one).
+// firstLooks is how many machines a second are looked at for the first time
+// (--look-calls-per-second of peers, of which a look takes more than one).
 const firstLooks = 200
 
 // lookedAt is how long it takes to look at so many machines for the first time.
@@ -29,7 +31,8 @@ func lookedAt(machines int) time.Duration {
 	return time.Duration(machines) * time.Second / firstLooks
 }
 
-// steady registers a fleet, lets every agent become ready, and watches what the fleet costs from then on.
+// steady registers a fleet, lets every agent become ready, and watches what the fleet costs from
+// then on.
 func steady(ctx context.Context, l *lab) error {
 	agents, err := l.poolAgents(ctx, l.agents)
 	if err != nil {

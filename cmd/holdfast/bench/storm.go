@@ -24,7 +24,8 @@ const (
 	lastBackoff  = 30 * time.Second
 )
 
-// storm has all agents come back within a second, each on a connection of its own, after all peers were killed and then after the leader was.
+// storm has all agents come back within a second, each on a connection of its own, after all peers
+// were killed and then after the leader was.
 func storm(ctx context.Context, l *lab) error {
 	agents, err := l.poolAgents(ctx, l.storm)
 	if err != nil {
@@ -156,7 +157,8 @@ func (c *crowd) close() {
 	}
 }
 
-// noticed ends the connections to peers that are dead: their agents have seen it before they have anything to say.
+// noticed ends the connections to peers that are dead: their agents have seen it before they have
+// anything to say.
 func (c *crowd) noticed(dead ...load.Target) {
 	for i, w := range c.wires {
 		if w != nil && slices.ContainsFunc(dead, func(t load.Target) bool { return t.Addr == w.Addr() }) {
@@ -180,8 +182,8 @@ type coming struct {
 	done     time.Duration // from the start to the last renewal
 }
 
-// come has all agents send a keepalive, each from a random moment of the window on and until it is taken. A connection that is good is used
-// again; who has none, or has lost it, connects.
+// come has all agents send a keepalive, each from a random moment of the window on and until it is
+// taken. A connection that is good is used again; who has none, or has lost it, connects.
 func (c *crowd) come(ctx context.Context, window time.Duration) *coming {
 	ctx, stop := context.WithTimeout(ctx, stormTimeout)
 	defer stop()
@@ -205,7 +207,8 @@ func (c *crowd) come(ctx context.Context, window time.Duration) *coming {
 	return out
 }
 
-// insist tries as an agent does: one server after the other, and when all have failed, after a pause that gets longer.
+// insist tries as an agent does: one server after the other, and when all have failed, after a
+// pause that gets longer.
 func (c *crowd) insist(ctx context.Context, i int) renewal {
 	var r renewal
 	began := time.Now()

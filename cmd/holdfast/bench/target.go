@@ -22,11 +22,12 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/load"
 )
 
-// targetCommand runs the empty handler that peers are compared with: it is this binary, with a command that no help shows.
+// targetCommand runs the empty handler that peers are compared with: it is this binary, with a
+// command that no help shows.
 const targetCommand = "bench-target"
 
-// TargetCommand returns the command that runs the empty handler that the product is compared with. It ends with its standard input, so that
-// nothing is left behind when a benchmark is killed.
+// TargetCommand returns the command that runs the empty handler that the product is compared with.
+// It ends with its standard input, so that nothing is left behind when a benchmark is killed.
 func TargetCommand() *cobra.Command {
 	var cert, key string
 	var speaksGRPC bool
@@ -52,7 +53,8 @@ func TargetCommand() *cobra.Command {
 	return cmd
 }
 
-// serveTarget serves on a free port of loopback until ctx ends. It writes the address and its process id.
+// serveTarget serves on a free port of loopback until ctx ends. It writes the address and its
+// process id.
 func serveTarget(ctx context.Context, out io.Writer, cert, key string, h http.Handler) error {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -95,7 +97,8 @@ type rival struct {
 	in   io.Closer
 }
 
-// startRival starts one and waits until it serves: it writes its address, and the ids of all its processes.
+// startRival starts one and waits until it serves: it writes its address, and the ids of all its
+// processes.
 func startRival(program string, args ...string) (*rival, error) {
 	kind := filepath.Base(program)
 	cmd := exec.Command(program, args...) //nolint:gosec // our own executables; they end with their standard input

@@ -14,7 +14,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// sameMachine answers a machine out of its memory, whatever it is asked for: what gRPC and TLS cost by themselves.
+// sameMachine answers a machine out of its memory, whatever it is asked for: what gRPC and TLS cost
+// by themselves.
 type sameMachine struct {
 	holdfastv1.UnimplementedMachineServiceServer
 	machine *holdfastv1.Machine

@@ -25,8 +25,8 @@ type opponent struct {
 	args          []string
 }
 
-// throughput has a follower take keepalives as fast as it answers them, in turn with an HTTP server that does nothing and with a gateway
-// that keeps its machines in Redis.
+// throughput has a follower take keepalives as fast as it answers them, in turn with an HTTP server
+// that does nothing and with a gateway that keeps its machines in Redis.
 func throughput(ctx context.Context, l *lab) (err error) {
 	leader, followers, err := l.roles(ctx)
 	if err != nil {

@@ -141,7 +141,8 @@ func fanOut(ctx context.Context, l *lab) (err error) {
 	return nil
 }
 
-// openWatchers opens streams and gives those who read them, until ctx ends. All are open when it returns without an error.
+// openWatchers opens streams and gives those who read them, until ctx ends. All are open when it
+// returns without an error.
 func (l *lab) openWatchers(ctx context.Context, addr string, c *crier) (*errgroup.Group, error) {
 	g := new(errgroup.Group)
 	var conn *grpc.ClientConn

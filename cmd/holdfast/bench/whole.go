@@ -9,7 +9,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// wholeRuns has clients start runs one after the other, and read machines, in turn with Ironic that deploys nodes, and reads them.
+// wholeRuns has clients start runs one after the other, and read machines, in turn with Ironic that
+// deploys nodes, and reads them.
 func wholeRuns(ctx context.Context, l *lab) (err error) {
 	if err := l.plan(ctx, powerCycle()); err != nil {
 		return err
@@ -92,7 +93,8 @@ func (i *ironic) contenders(slice time.Duration) []*contender {
 	}
 }
 
-// whole puts what was found into the report. There is a verdict only against an Ironic that was measured beside it.
+// whole puts what was found into the report. There is a verdict only against an Ironic that was
+// measured beside it.
 func (r *report) whole(out map[string]*outcome) {
 	runs, gets := out["runs"], out["gets"]
 	took, with := millis(runs.latencies), fmt.Sprintf(", %d clients", wholeClients)

@@ -58,9 +58,11 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// TestContenderRate: where operations are long, clients that are done sooner than others do not count against them.
+// TestContenderRate: where operations are long, clients that are done sooner than others do not
+// count against them.
 func TestContenderRate(t *testing.T) {
-	// Two clients and a slice of 2 s: one is done after 2 s, with two operations, the other after 3 s with one.
+	// Two clients and a slice of 2 s: one is done after 2 s, with two operations, the other after 3
+	// s with one.
 	latencies, took := []time.Duration{time.Second, time.Second, 3 * time.Second}, 3*time.Second
 	for _, tt := range []struct {
 		clients int

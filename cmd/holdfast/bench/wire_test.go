@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/load"
 )
 
-// TestWire: what the driver sends is a request that net/http understands, and it reads answers of any length on a connection that is
-// kept.
+// TestWire: what the driver sends is a request that net/http understands, and it reads answers of
+// any length on a connection that is kept.
 func TestWire(t *testing.T) {
 	a := newAgent(7, "secret")
 	var lengths []int
@@ -49,8 +49,8 @@ func TestWire(t *testing.T) {
 	}
 }
 
-// TestStaleWires: a server closes connections that nobody uses. Who takes one connects again and is answered; a server that is gone, or that closes new ones,
-// is an error.
+// TestStaleWires: a server closes connections that nobody uses. Who takes one connects again and is
+// answered; a server that is gone, or that closes new ones, is an error.
 func TestStaleWires(t *testing.T) {
 	var answered atomic.Int64
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { answered.Add(1) }))

@@ -31,7 +31,8 @@ func now(do func() error) (event, error) {
 // success is a call that was answered.
 type success struct{ began, ended time.Time }
 
-// witness asks members of a cluster, each one by itself, again as soon as it is answered: what a client sees that knows all members.
+// witness asks members of a cluster, each one by itself, again as soon as it is answered: what a
+// client sees that knows all members.
 type witness struct {
 	addrs []string
 	creds credentials.TransportCredentials
@@ -47,7 +48,8 @@ type absence struct {
 	gap  time.Duration // the longest time without any answer
 }
 
-// event is when something began to happen, such as a signal that was sent, and when it was done, such as the end of the process.
+// event is when something began to happen, such as a signal that was sent, and when it was done,
+// such as the end of the process.
 type event struct{ began, done time.Time }
 
 // see watches while something happens, until calls are answered again.

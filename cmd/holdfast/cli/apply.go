@@ -80,7 +80,8 @@ gives those that were, or would be, created or updated.`,
 	return cmd
 }
 
-// all applies the documents of a kind, some at a time. Those that cannot be applied are in the result; the error is that it was interrupted.
+// all applies the documents of a kind, some at a time. Those that cannot be applied are in the
+// result; the error is that it was interrupted.
 func (k applyKind) all(ctx context.Context, c *client.Client, docs []proto.Message, dryRun bool) ([]applied, error) {
 	done := make([]applied, len(docs))
 	var g errgroup.Group

@@ -120,7 +120,8 @@ func machineApplier() applier[*holdfastv1.Machine] {
 	}
 }
 
-// specOver is the spec that is there with what the document says over it. MAC addresses are compared as the server keeps them.
+// specOver is the spec that is there with what the document says over it. MAC addresses are
+// compared as the server keeps them.
 func specOver(live, doc *holdfastv1.MachineSpec) *holdfastv1.MachineSpec {
 	out := &holdfastv1.MachineSpec{}
 	proto.Merge(out, live)

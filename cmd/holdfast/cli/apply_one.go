@@ -64,7 +64,8 @@ type applier[M proto.Message] struct {
 	put  func(ctx context.Context, c *client.Client, t *target[M]) error
 }
 
-// one applies a document. Between the look and the write others may write too: the write says what it changes, and what it answers counts.
+// one applies a document. Between the look and the write others may write too: the write says what
+// it changes, and what it answers counts.
 func (k applier[M]) one(ctx context.Context, c *client.Client, doc proto.Message, dryRun bool) applied {
 	t := &target[M]{doc: doc.(M)} //nolint:forcetypeassert // manifest.Mixed makes what applyKinds says
 	out := applied{noun: k.noun, id: k.id(t.doc), action: created}

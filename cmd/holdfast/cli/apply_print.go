@@ -24,7 +24,8 @@ type appliedChange struct {
 	Now   string `json:"now,omitempty"`
 }
 
-// printAppliedAs prints what became of the documents as JSON, YAML, or what an expression makes of it. The error is that of the table.
+// printAppliedAs prints what became of the documents as JSON, YAML, or what an expression makes of
+// it. The error is that of the table.
 func (a *app) printAppliedAs(o *output, all []applied, file string, dryRun bool) error {
 	doc := appliedDocument{DryRun: dryRun, Applied: make([]appliedResource, len(all))}
 	var bad []error

@@ -13,7 +13,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// auditLimit is how many events are listed unless more are asked for: there may be a quarter of a million.
+// auditLimit is how many events are listed unless more are asked for: there may be a quarter of a
+// million.
 const auditLimit = "100"
 
 func (a *app) audit() *cobra.Command {

@@ -57,8 +57,8 @@ leader; the exit code is 7 then. With --wait it first waits for a leader: for wh
 // statusPause is the time between two looks for a leader: elections take about a second.
 const statusPause = 200 * time.Millisecond
 
-// leaderStatus gets the status: the first one that has a leader, if that is waited for, or the last one when time is up. Peers that
-// do not answer yet are waited for too.
+// leaderStatus gets the status: the first one that has a leader, if that is waited for, or the last
+// one when time is up. Peers that do not answer yet are waited for too.
 func leaderStatus(ctx context.Context, c *client.Client, wait waitFlag) (*holdfastv1.ClusterStatus, error) {
 	patience := ctx
 	if wait.limit > 0 {
@@ -130,7 +130,8 @@ func peerKind(s *holdfastv1.ClusterStatus) kind[*holdfastv1.Peer] {
 	}
 }
 
-// trouble says why a peer does not count. Peers that are older than the field report no voter at all.
+// trouble says why a peer does not count. Peers that are older than the field report no voter at
+// all.
 func trouble(s *holdfastv1.ClusterStatus, p *holdfastv1.Peer) string {
 	told := slices.ContainsFunc(s.GetPeers(), (*holdfastv1.Peer).GetMayVote)
 	if p.GetError() == "" && p.GetSuffrage() == "voter" && told && !p.GetMayVote() {

@@ -14,8 +14,8 @@ import (
 // completer lists what an argument may be.
 type completer func(ctx context.Context, c *client.Client) []string
 
-// complete completes the arguments, one completer for each. A shell must not hang: it gets what a peer
-// has at hand, or nothing.
+// complete completes the arguments, one completer for each. A shell must not hang: it gets what a
+// peer has at hand, or nothing.
 func (a *app) complete(args ...completer) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, given []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(given) >= len(args) {

@@ -77,7 +77,8 @@ func TestContexts(t *testing.T) {
 	}
 }
 
-// TestNamedContextAloneCounts: what the environment says of one cluster is not used for another that is named.
+// TestNamedContextAloneCounts: what the environment says of one cluster is not used for another
+// that is named.
 func TestNamedContextAloneCounts(t *testing.T) {
 	home := t.TempDir()
 	set := command{env: map[string]string{"HOME": home}}

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestCutOffIsNoEnd: what has an end of its own and is interrupted before it has failed, and no verdict is given on what has come so far.
+// TestCutOffIsNoEnd: what has an end of its own and is interrupted before it has failed, and no
+// verdict is given on what has come so far.
 func TestCutOffIsNoEnd(t *testing.T) {
 	for _, tt := range []struct {
 		args string

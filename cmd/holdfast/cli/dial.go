@@ -37,8 +37,8 @@ func (g *globals) register(f *pflag.FlagSet) {
 }
 
 // dial connects as flags, environment and context say, in this order. An address from a flag or the
-// environment is used without the current context: its token is for its own cluster. What the environment says of a cluster is not
-// meant for one whose context is named on the command line.
+// environment is used without the current context: its token is for its own cluster. What the
+// environment says of a cluster is not meant for one whose context is named on the command line.
 func (a *app) dial() (*client.Client, error) {
 	cfg, err := a.clientConfig()
 	if err != nil {
@@ -47,7 +47,8 @@ func (a *app) dial() (*client.Client, error) {
 	return client.Dial(cfg)
 }
 
-// ClientConfig says how to connect, for a command of another package below the root command: as the global flags, the environment and the context say.
+// ClientConfig says how to connect, for a command of another package below the root command: as the
+// global flags, the environment and the context say.
 func ClientConfig(cmd *cobra.Command, s Streams) (client.Config, error) {
 	a := &app{Streams: s}
 	a.globals.register(pflag.NewFlagSet("", pflag.ContinueOnError))

@@ -18,7 +18,8 @@ const (
 	verbsEnd   = "<!-- end of verbs -->"
 )
 
-// The table of verbs in the documentation is the one that the commands make. UPDATE_GOLDEN=1 writes it.
+// The table of verbs in the documentation is the one that the commands make. UPDATE_GOLDEN=1 writes
+// it.
 func TestVerbsInDocs(t *testing.T) {
 	data, err := os.ReadFile(verbsPage)
 	if err != nil {

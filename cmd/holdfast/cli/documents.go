@@ -47,8 +47,8 @@ func (a *app) readFile(file string) ([]byte, error) {
 	return data, nil
 }
 
-// printDone prints what was done of several documents, and returns what was not. The two slices have
-// an element for each document.
+// printDone prints what was done of several documents, and returns what was not. The two slices
+// have an element for each document.
 func printDone[M proto.Message](a *app, o *output, k kind[M], done []M, errs []error, what string) error {
 	var ok []M
 	var bad []error

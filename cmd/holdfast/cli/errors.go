@@ -126,7 +126,8 @@ func printError(s Streams, err error) {
 	_, _ = fmt.Fprint(s.Err, b.String())
 }
 
-// severalError is what went wrong with some of several documents or ids. Its exit code is the first's.
+// severalError is what went wrong with some of several documents or ids. Its exit code is the
+// first's.
 type severalError struct {
 	msg  string
 	errs []error
@@ -135,7 +136,8 @@ type severalError struct {
 func (e *severalError) Error() string { return e.msg }
 func (e *severalError) Unwrap() error { return e.errs[0] }
 
-// several joins errors about n things, most of which may have gone well. One alone stands for itself.
+// several joins errors about n things, most of which may have gone well. One alone stands for
+// itself.
 func several(errs []error, n int, what string) error {
 	switch {
 	case len(errs) == 0:

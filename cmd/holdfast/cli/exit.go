@@ -58,8 +58,8 @@ func (e *runError) Error() string {
 	return msg + ": see: holdfast run logs " + r.GetRunId()
 }
 
-// ExitCode is the exit code for what a command returned. An error with a method ExitCode() int decides
-// itself.
+// ExitCode is the exit code for what a command returned. An error with a method ExitCode() int
+// decides itself.
 func ExitCode(err error) int {
 	if err == nil {
 		return ExitOK

@@ -62,7 +62,8 @@ It asks no cluster: these are the fields that this binary knows.`,
 	}
 }
 
-// explanationOf follows a path from a message, also through lists and maps, and tells about where it ends.
+// explanationOf follows a path from a message, also through lists and maps, and tells about where
+// it ends.
 func explanationOf(md protoreflect.MessageDescriptor, path string) (func(colour bool) string, error) {
 	title, about, typ := string(md.Name()), explain.Comment(md), ""
 	var values []protoreflect.EnumValueDescriptor

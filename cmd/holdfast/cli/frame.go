@@ -85,7 +85,8 @@ func listCommand[M proto.Message](a *app, v lister[M]) *cobra.Command {
 	return cmd
 }
 
-// all reads as many as wanted, in the order wanted. One that is sorted is read to its end first: the limit says how many are shown.
+// all reads as many as wanted, in the order wanted. One that is sorted is read to its end first:
+// the limit says how many are shown.
 func (v lister[M]) all(ctx context.Context, c *client.Client, l *listing, args []string, order func(x, y M) int) ([]M, bool, error) {
 	limit := l.limit
 	if order != nil {

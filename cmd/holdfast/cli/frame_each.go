@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 )
 
-// each is a command that does the same to every resource that it is given the id of: delete, above all.
+// each is a command that does the same to every resource that it is given the id of: delete, above
+// all.
 type each struct {
 	verb, done           string // "delete", "deleted"
 	arg                  string // in the usage line: IMAGE
@@ -20,7 +21,8 @@ type each struct {
 	label func(i int, id string) string
 }
 
-// eachCommand makes the command: it goes on after a failure, says what it did and returns what it could not.
+// eachCommand makes the command: it goes on after a failure, says what it did and returns what it
+// could not.
 func eachCommand(a *app, v each) *cobra.Command {
 	return &cobra.Command{
 		Use: v.verb + " " + v.arg + "...", Args: atLeast(v.arg), ValidArgsFunction: a.completeAll(v.ids), Short: v.short, Long: v.long, Example: v.example,

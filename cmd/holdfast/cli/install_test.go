@@ -12,7 +12,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// The sessions of the fake cluster: one that is further each time it is asked for, one that fails, and one that is over.
+// The sessions of the fake cluster: one that is further each time it is asked for, one that fails,
+// and one that is over.
 func (f *fakeCluster) GetInstall(_ context.Context, r *holdfastv1.GetInstallRequest) (*holdfastv1.Install, error) {
 	asked := len(slices.DeleteFunc(asked[*holdfastv1.GetInstallRequest](f), func(o *holdfastv1.GetInstallRequest) bool { return o.GetMachineId() != r.GetMachineId() }))
 	i := &holdfastv1.Install{MachineId: r.GetMachineId(), RunId: "run-789", Step: "repave-os", Attempt: 1, Image: "debian-13", Disk: "by=smallest", Stage: holdfastv1.Install_WRITING, Progress: 40,

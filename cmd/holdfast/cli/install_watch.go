@@ -70,8 +70,8 @@ func (a *app) watchInstall(ctx context.Context, c *client.Client, o *output, id 
 	}
 }
 
-// nextInstall returns the session that is to be watched where the last one is over: that of the run which is under way, once it has opened it, or
-// the last one when there is no such run.
+// nextInstall returns the session that is to be watched where the last one is over: that of the run
+// which is under way, once it has opened it, or the last one when there is no such run.
 func (a *app) nextInstall(ctx context.Context, c *client.Client, old *holdfastv1.Install, every time.Duration) (*holdfastv1.Install, error) {
 	id := old.GetMachineId()
 	m, err := c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: id})
@@ -104,8 +104,8 @@ func installEnded(ctx context.Context, c *client.Client, i *holdfastv1.Install) 
 	case holdfastv1.Install_BOOTED_DISK:
 		return nil
 	case holdfastv1.Install_COMPLETE:
-		// That is the end for a machine whose system nobody can look at, and for one that was only wiped. Any other one should have
-		// come up: its attempt knows.
+		// That is the end for a machine whose system nobody can look at, and for one that was only
+		// wiped. Any other one should have come up: its attempt knows.
 		r, err := c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: i.GetRunId()})
 		if err != nil {
 			return failed(err, "get run %s of the install of %s", i.GetRunId(), i.GetMachineId())

@@ -54,8 +54,8 @@ func sortOrder[M proto.Message](by string) (func(x, y M) int, error) {
 	}, nil
 }
 
-// collect reads page after page until there are no more, or as many as wanted. It tells whether there
-// would be more.
+// collect reads page after page until there are no more, or as many as wanted. It tells whether
+// there would be more.
 func collect[T any](limit int, page func(size int32, token string) (items []T, next string, err error)) (all []T, more bool, err error) {
 	if limit < 0 {
 		return nil, false, usagef("--limit: %d: give 0 (all) or more", limit)

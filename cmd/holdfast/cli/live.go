@@ -12,8 +12,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// redraw is how often a block is drawn again while nothing happens, so that its durations go on; frame
-// is how often at most while much does.
+// redraw is how often a block is drawn again while nothing happens, so that its durations go on;
+// frame is how often at most while much does.
 const (
 	redraw = time.Second
 	frame  = 50 * time.Millisecond

@@ -10,7 +10,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// careVerb makes a command that runs a plan on a machine. Plan may look at the flags, and at the arguments behind MACHINE.
+// careVerb makes a command that runs a plan on a machine. Plan may look at the flags, and at the
+// arguments behind MACHINE.
 func (a *app) careVerb(d *deed, cmd *cobra.Command, plan func(args []string) (string, error)) *cobra.Command {
 	cmd.ValidArgsFunction = a.complete(machineIDs)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

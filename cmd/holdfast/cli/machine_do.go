@@ -11,8 +11,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// What operators do to one machine by hand is a run of a built-in plan: it is recorded, nothing else happens to the machine
-// meanwhile, and the same request id does it once.
+// What operators do to one machine by hand is a run of a built-in plan: it is recorded, nothing
+// else happens to the machine meanwhile, and the same request id does it once.
 
 // deed is such a run.
 type deed struct {

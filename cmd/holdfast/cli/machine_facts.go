@@ -10,7 +10,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// factTable lists what the agent and the installer of a machine have found out about it; only what is known.
+// factTable lists what the agent and the installer of a machine have found out about it; only what
+// is known.
 func factTable(m *holdfastv1.Machine, now time.Time) *render.Table {
 	t := render.NewTable("FACT", "VALUE")
 	row := func(name, value string) {

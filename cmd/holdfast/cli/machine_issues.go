@@ -14,8 +14,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// troubled is what the API is asked for: machines with which something may be wrong. Which of them has an issue, and how urgent it is, is up to
-// issuesOf: a machine that is not in service may well be switched off.
+// troubled is what the API is asked for: machines with which something may be wrong. Which of them
+// has an issue, and how urgent it is, is up to issuesOf: a machine that is not in service may well
+// be switched off.
 const troubled = "NOT phase = RETIRED AND (conditions.NeedsIntervention = true OR node_state = INSTALL_FAILED OR conditions.Degraded = true OR " +
 	"conditions.BMCReachable = false OR conditions.Reachable = false OR conditions.InCustomerCluster = false OR agent_state = EXPIRED)"
 

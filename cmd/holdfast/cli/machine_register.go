@@ -92,7 +92,8 @@ func (a *app) machinesToRegister(file string, spec *specFlags, id, initial strin
 	return machines, nil
 }
 
-// registerAll registers what it can, prints what it registered in the order given, and tells the rest.
+// registerAll registers what it can, prints what it registered in the order given, and tells the
+// rest.
 func (a *app) registerAll(ctx context.Context, c *client.Client, o *output, machines []*holdfastv1.Machine) error {
 	done := make([]*holdfastv1.Machine, len(machines))
 	errs := make([]error, len(machines))

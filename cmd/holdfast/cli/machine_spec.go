@@ -48,8 +48,8 @@ func (s *specFlags) register(f *pflag.FlagSet) {
 // given reports whether any of the flags is on the command line.
 func (s *specFlags) given(f *pflag.FlagSet) bool { return len(s.paths(f)) > 0 }
 
-// paths is the field mask of the flags that are on the command line. Labels are masked one by one, so
-// that an update leaves the others alone.
+// paths is the field mask of the flags that are on the command line. Labels are masked one by one,
+// so that an update leaves the others alone.
 func (s *specFlags) paths(f *pflag.FlagSet) []string {
 	var paths []string
 	for _, d := range specFields() {
@@ -70,8 +70,8 @@ func (s *specFlags) paths(f *pflag.FlagSet) []string {
 	return paths
 }
 
-// machine is what the flags say. A label that is only "key-" is to be removed: it is in the mask and
-// has no value.
+// machine is what the flags say. A label that is only "key-" is to be removed: it is in the mask
+// and has no value.
 func (s *specFlags) machine(id string, removal bool) (*holdfastv1.Machine, error) {
 	var set []string
 	for _, l := range s.labels {

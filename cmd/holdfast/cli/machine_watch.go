@@ -53,7 +53,8 @@ func (a *app) watchMachines(ctx context.Context, o *output, every time.Duration,
 	return watchPolled(ctx, a, o, machineKind(), every, significant, read)
 }
 
-// significant is a machine without the times of observations that changed nothing, and without what each keepalive brings.
+// significant is a machine without the times of observations that changed nothing, and without what
+// each keepalive brings.
 func significant(m *holdfastv1.Machine) *holdfastv1.Machine {
 	m = proto.CloneOf(m)
 	m.Revision, m.UpdatedAt = 0, nil

@@ -51,7 +51,8 @@ func visible(cmd *cobra.Command) []*cobra.Command {
 
 func pageName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
 
-// manPage is a command's page, in the macros of man(7). It has no date: the same binary writes the same page.
+// manPage is a command's page, in the macros of man(7). It has no date: the same binary writes the
+// same page.
 func manPage(cmd *cobra.Command) string {
 	var b strings.Builder
 	section := func(name, text string) {
@@ -116,7 +117,8 @@ func paragraphs(text string) string {
 	return strings.Join(out, "\n.PP\n")
 }
 
-// roff escapes text: what begins with a dot or a quote would be taken for a macro, and a bare hyphen for a line break.
+// roff escapes text: what begins with a dot or a quote would be taken for a macro, and a bare
+// hyphen for a line break.
 func roff(text string) string {
 	lines := strings.Split(strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text), "\n")
 	for i, l := range lines {

@@ -53,7 +53,8 @@ gives what it has, without a leader; that is not in the audit trail, and no back
 	}
 }
 
-// save writes a snapshot beside path, checks it while it comes and reads it back, and puts it in its place.
+// save writes a snapshot beside path, checks it while it comes and reads it back, and puts it in
+// its place.
 func (a *app) save(ctx context.Context, c *client.Client, path string) (_ *fsm.CheckedBackup, size int64, err error) {
 	dir := filepath.Dir(path)
 	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // 0600
@@ -91,8 +92,9 @@ func (a *app) save(ctx context.Context, c *client.Client, path string) (_ *fsm.C
 	return b, in.size, errors.Join(d.Sync(), d.Close())
 }
 
-// noteSaved tells the cluster that the file lies whole where it should: only that counts as a backup. What was rescued from one peer is no
-// reason to be content, and there may be no leader to tell. A file that could not be noted is whole all the same.
+// noteSaved tells the cluster that the file lies whole where it should: only that counts as a
+// backup. What was rescued from one peer is no reason to be content, and there may be no leader to
+// tell. A file that could not be noted is whole all the same.
 func (a *app) noteSaved(ctx context.Context, c *client.Client, b *fsm.CheckedBackup) {
 	if a.globals.stale {
 		return
@@ -203,16 +205,17 @@ registered, changed and run since is gone.`,
 	return cmd
 }
 
-// restoreTimeout is how long a restore may take unless --timeout is given: so long as peers give it themselves. They go on without a caller who
-// leaves sooner, and would not learn the outcome.
+// restoreTimeout is how long a restore may take unless --timeout is given: so long as peers give it
+// themselves. They go on without a caller who leaves sooner, and would not learn the outcome.
 const restoreTimeout = 30 * time.Minute
 
 // uploads is how often a restore sends its file, at most.
 const uploads = 10
 
-// restore sends a snapshot file to the cluster and restores it. A new leader has no chunks of an earlier upload and
-// refuses the restore before it changes anything, so the upload starts again. It does not start again under the same
-// leader: then another operator has started a restore, and the two would delete each other's chunks.
+// restore sends a snapshot file to the cluster and restores it. A new leader has no chunks of an
+// earlier upload and refuses the restore before it changes anything, so the upload starts again. It
+// does not start again under the same leader: then another operator has started a restore, and the
+// two would delete each other's chunks.
 func (a *app) restore(ctx context.Context, c *client.Client, r *holdfastv1.RestoreSnapshotRequest, data []byte) error {
 	if !a.timeoutGiven() {
 		var cancel context.CancelFunc

@@ -27,7 +27,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// fakeOperator is the OperatorService of a fakeCluster. It keeps what was staged, and a restore reads it as a leader would.
+// fakeOperator is the OperatorService of a fakeCluster. It keeps what was staged, and a restore
+// reads it as a leader would.
 type fakeOperator struct {
 	holdfastv1.UnimplementedOperatorServiceServer
 
@@ -229,8 +230,8 @@ func TestRestoreHasTime(t *testing.T) {
 	}
 }
 
-// TestRestoreStartsAgain: a new leader has no chunks of the upload, so the command sends them again. Under the same
-// leader the chunks are those of another restore, which must not be deleted.
+// TestRestoreStartsAgain: a new leader has no chunks of the upload, so the command sends them
+// again. Under the same leader the chunks are those of another restore, which must not be deleted.
 func TestRestoreStartsAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a.snap")
 	if err := os.WriteFile(path, snapshotFile(t), 0o600); err != nil {

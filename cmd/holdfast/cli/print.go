@@ -100,7 +100,8 @@ func printNames[M proto.Message](a *app, k kind[M], items []M) error {
 	return nil
 }
 
-// printStream prints one of many that come over time: JSON on a line each, YAML as documents, an expression's text on a line.
+// printStream prints one of many that come over time: JSON on a line each, YAML as documents, an
+// expression's text on a line.
 func printStream[M proto.Message](a *app, o *output, m M) error {
 	raw, err := manifest.JSON(seal.Redact(m))
 	if err != nil {

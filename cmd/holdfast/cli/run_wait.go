@@ -81,7 +81,8 @@ canceled, 6 when --timeout was given and is up. The run goes on whatever happens
 	return cmd
 }
 
-// limit is how long a wait may take: so long as its --wait says, else --timeout if that was given. 0: for ever.
+// limit is how long a wait may take: so long as its --wait says, else --timeout if that was given.
+// 0: for ever.
 func (a *app) limit(wait time.Duration) time.Duration {
 	if wait == 0 && a.timeoutGiven() {
 		return a.globals.timeout
@@ -89,8 +90,8 @@ func (a *app) limit(wait time.Duration) time.Duration {
 	return wait
 }
 
-// await waits for a run and shows its progress on standard error where that is a terminal. A run that
-// did not succeed is returned along with a *runError.
+// await waits for a run and shows its progress on standard error where that is a terminal. A run
+// that did not succeed is returned along with a *runError.
 func (a *app) await(ctx context.Context, c *client.Client, id string, limit time.Duration) (*holdfastv1.Run, error) {
 	if limit = a.limit(limit); limit > 0 {
 		var cancel context.CancelFunc

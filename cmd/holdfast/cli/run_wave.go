@@ -126,7 +126,8 @@ func (a *app) startWave(ctx context.Context, c *client.Client, o *output, req *h
 	return a.waveEnded(ctx, o, cluster, p, err)
 }
 
-// unanswered tells that it is the cluster that cannot be asked, and not the machine that cannot be started.
+// unanswered tells that it is the cluster that cannot be asked, and not the machine that cannot be
+// started.
 func unanswered(err error) bool {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Unauthenticated:
@@ -135,8 +136,8 @@ func unanswered(err error) bool {
 	return client.Reason(err) == client.ReasonRateLimit // and not let in all the time that a call has
 }
 
-// timeUp tells that it is the time of the context that is up, and not that of a call, which has a limit of its own. What can come to nothing any
-// more before the end is given up a moment earlier.
+// timeUp tells that it is the time of the context that is up, and not that of a call, which has a
+// limit of its own. What can come to nothing any more before the end is given up a moment earlier.
 func timeUp(ctx context.Context) bool {
 	end, limited := ctx.Deadline()
 	return limited && !errors.Is(ctx.Err(), context.Canceled) && time.Until(end) <= time.Second

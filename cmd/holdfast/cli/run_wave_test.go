@@ -96,7 +96,8 @@ func TestWaveInterrupted(t *testing.T) {
 	wantIn(t, "stderr", c.err.String(), "wave "+id+": interrupted: runs that go on: ", "go on with the same command and --wave "+id)
 }
 
-// TestWaveThatCannotGoOn: what a call met is not the end of the wave's time, and the wave's time is not what a call met.
+// TestWaveThatCannotGoOn: what a call met is not the end of the wave's time, and the wave's time is
+// not what a call met.
 func TestWaveThatCannotGoOn(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

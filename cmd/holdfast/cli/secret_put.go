@@ -18,7 +18,8 @@ import (
 // maxValue bounds a value that is read, in bytes: what a peer takes.
 const maxValue = 64 << 10
 
-// secretInput says where the values of a secret come from. None of them is an argument: other users see those.
+// secretInput says where the values of a secret come from. None of them is an argument: other users
+// see those.
 type secretInput struct {
 	kind, username, stdin string
 	files                 []string
@@ -83,7 +84,8 @@ his to set up machines by himself. A new version without --pool keeps the pools;
 	return cmd
 }
 
-// secretValues reads the values, and asks on a terminal for those that have to be there and are not.
+// secretValues reads the values, and asks on a terminal for those that have to be there and are
+// not.
 func (a *app) secretValues(in *secretInput) (map[string]string, error) {
 	values := map[string]string{}
 	set := func(key, text string) error {
@@ -136,7 +138,8 @@ func (a *app) secretValues(in *secretInput) (map[string]string, error) {
 	return values, nil
 }
 
-// readValue reads a value. The line break that editors put at the end of a single line is none of it.
+// readValue reads a value. The line break that editors put at the end of a single line is none of
+// it.
 func readValue(r io.Reader) (string, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxValue+1))
 	if err != nil {

@@ -190,7 +190,8 @@ func TestSecretHelpHasExamples(t *testing.T) {
 	}
 }
 
-// What a message holds in marked fields is not printed, whatever the format, unless a command is there to show it.
+// What a message holds in marked fields is not printed, whatever the format, unless a command is
+// there to show it.
 func TestPrintingRedacts(t *testing.T) {
 	made := &holdfastv1.CreateTokenResponse{Token: &holdfastv1.Token{TokenId: "tok-1"}, Secret: "hunter2"}
 	for _, reveal := range []bool{false, true} {

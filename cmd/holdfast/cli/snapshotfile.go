@@ -79,7 +79,8 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// stage sends a snapshot file to the cluster, in chunks, and gives their number. That every record in it reads is seen by the leader, before it restores anything.
+// stage sends a snapshot file to the cluster, in chunks, and gives their number. That every record
+// in it reads is seen by the leader, before it restores anything.
 func stage(ctx context.Context, c *client.Client, id string, data []byte) (uint32, error) {
 	n := uint32(0)
 	for chunk := range slices.Chunk(data, stageChunk) {

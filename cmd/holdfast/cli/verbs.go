@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// parent makes a command that only has commands below it: alone it shows its help, and a word that it
-// does not know is a usage error.
+// parent makes a command that only has commands below it: alone it shows its help, and a word that
+// it does not know is a usage error.
 func parent(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -49,8 +49,8 @@ func between(low, high int, names ...string) cobra.PositionalArgs {
 	}
 }
 
-// usageTemplate is cobra's, without the "[flags]" line of commands that only hold others. The flags of
-// the clients are left out for commands that are none.
+// usageTemplate is cobra's, without the "[flags]" line of commands that only hold others. The flags
+// of the clients are left out for commands that are none.
 func usageTemplate(client bool) string {
 	global := ""
 	if client {

@@ -12,7 +12,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// watchPolled prints what read returns, and again what differs in what is significant, until the context ends.
+// watchPolled prints what read returns, and again what differs in what is significant, until the
+// context ends.
 func watchPolled[M proto.Message](ctx context.Context, a *app, o *output, k kind[M], every time.Duration, significant func(M) M, read func() ([]M, error)) error {
 	ctx, cancel := a.patience(ctx)
 	defer cancel()
@@ -74,7 +75,8 @@ func printChanged[M proto.Message](a *app, o *output, k kind[M], t *render.Table
 	return a.table(&output{format: o.format, noHeaders: o.noHeaders || !header}, t)
 }
 
-// watchServices prints the services that match, and each again when it changes, by the stream of changes: none is left out.
+// watchServices prints the services that match, and each again when it changes, by the stream of
+// changes: none is left out.
 func (a *app) watchServices(ctx context.Context, c *client.Client, l *listing) error {
 	ctx, cancel := a.patience(ctx)
 	defer cancel()

@@ -10,7 +10,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// board is what is known at a moment. Those who learn something write on it; whoever draws takes a view.
+// board is what is known at a moment. Those who learn something write on it; whoever draws takes a
+// view.
 type board struct {
 	mu      sync.Mutex
 	now     func() time.Time
@@ -32,8 +33,8 @@ type board struct {
 // recorded counts what a run's record has of things worth telling.
 type recorded struct{ failed, taken int }
 
-// killShare is how much of the work is done when the leader is killed, in percent: at the second step of five most
-// machines are between power off and power on.
+// killShare is how much of the work is done when the leader is killed, in percent: at the second
+// step of five most machines are between power off and power on.
 const killShare = 36
 
 func newBoard(machines []*holdfastv1.Machine, now func() time.Time) *board {
@@ -234,7 +235,8 @@ func (b *board) progress() (done, total int) {
 // elapsed is the time since the start.
 func (b *board) elapsed() time.Duration { return b.now().Sub(b.started) }
 
-// settle is how long the count of attempts taken over must stand still before it is told where it cannot be corrected.
+// settle is how long the count of attempts taken over must stand still before it is told where it
+// cannot be corrected.
 const settle = 1500 * time.Millisecond
 
 // view returns what is to be seen now. The caller owns it.

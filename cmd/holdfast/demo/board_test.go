@@ -25,7 +25,8 @@ func newTestBoard(n int) (*board, *clock) {
 	return b, c
 }
 
-// state is a run of a machine with that many of the two steps done, and the attempts of the current one.
+// state is a run of a machine with that many of the two steps done, and the attempts of the current
+// one.
 func state(machine string, p holdfastv1.Run_Phase, done int, attempts ...*holdfastv1.Attempt) *holdfastv1.Run {
 	names := []string{"off", "wipe"}
 	r := &holdfastv1.Run{RunId: "r-" + machine, MachineId: machine, Phase: p, CreatedAt: timestamppb.New(time.Unix(1000, 0))}

@@ -13,8 +13,8 @@ import (
 // maxRows is how many machines get a row of their own.
 const maxRows = 24
 
-// body draws the machines in at most that many lines: a row each, in two columns if that is what it takes, or else a
-// cell each.
+// body draws the machines in at most that many lines: a row each, in two columns if that is what it
+// takes, or else a cell each.
 func body(v view, width, room int, g glyphs) []render.Line {
 	n := len(v.Machines)
 	switch {
@@ -106,8 +106,8 @@ func note(m machineView) (string, render.Style) {
 	return "", render.Plain
 }
 
-// crowd is many machines: how many are at each step, if there is room for that, and a cell for each machine. Where
-// there are more machines than cells, a cell is the slowest of some.
+// crowd is many machines: how many are at each step, if there is room for that, and a cell for each
+// machine. Where there are more machines than cells, a cell is the slowest of some.
 func crowd(v view, width, room int, g glyphs) []render.Line {
 	var lines []render.Line
 	cells := (len(v.Machines) + width - 1) / width

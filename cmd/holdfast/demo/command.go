@@ -44,7 +44,8 @@ func Command() *cobra.Command {
 			if o.machines < 1 || o.machines > maxMachines {
 				return fmt.Errorf("set --machines to a number from 1 to %d, not %d", maxMachines, o.machines)
 			}
-			// With a handler, writing to a pipe that was closed is an error like any other, and what was made is removed.
+			// With a handler, writing to a pipe that was closed is an error like any other, and
+			// what was made is removed.
 			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 			err := run(cmd.Context(), o, newConsole(cmd.OutOrStdout(), cmd.ErrOrStderr(), o.json, os.Getenv))
 			if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// The effects that are compared: all that are destructive, and the other half of pressing power buttons. They are
-// named as the fake hardware names them.
+// The effects that are compared: all that are destructive, and the other half of pressing power
+// buttons. They are named as the fake hardware names them.
 const (
 	powerOff = "power_off"
 	powerOn  = "power_on"
@@ -34,8 +34,8 @@ const (
 	atMostOne                 // the record leaves open whether it happened: the attempt failed on the way, or is not over
 )
 
-// needs reads from an attempt on record which effects it stands for (docs/concepts.md; executor/step_*.go). What is not named
-// must not have happened.
+// needs reads from an attempt on record which effects it stands for (docs/concepts.md;
+// executor/step_*.go). What is not named must not have happened.
 func needs(kind string, a *holdfastv1.Attempt) map[string]need {
 	before, after := a.GetEvidenceBefore(), a.GetEvidenceAfter()
 	settled := atMostOne
@@ -193,7 +193,8 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// inOrder returns the effects that were counted: power first, then the disk, then what else there is.
+// inOrder returns the effects that were counted: power first, then the disk, then what else there
+// is.
 func (c *comparison) inOrder() []string {
 	order := []string{powerOff, powerOn, reboot, poweroff, install, wipe}
 	rank := func(e string) int {

@@ -40,7 +40,8 @@ func newConsole(out, err io.Writer, json bool, getenv func(string) string) *cons
 	return c
 }
 
-// glyphsFor returns signs that the terminal can show, as its locale says. Most that say nothing can show all.
+// glyphsFor returns signs that the terminal can show, as its locale says. Most that say nothing can
+// show all.
 func glyphsFor(getenv func(string) string) glyphs {
 	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
 		if v := strings.ToLower(getenv(name)); v != "" {

@@ -74,7 +74,8 @@ func TestScreen(t *testing.T) {
 	if got, want := take(), "\x1b[6A\r"; !strings.HasPrefix(got, want) {
 		t.Errorf("second picture begins with %q, want to go up 6 lines: %q", got[:min(len(got), 8)], want)
 	}
-	// Half as wide: the two lines of 40 columns now take two each, but more than the terminal has cannot be reached.
+	// Half as wide: the two lines of 40 columns now take two each, but more than the terminal has
+	// cannot be reached.
 	width, height = 21, 30
 	if err := d.show(v); err != nil {
 		t.Fatal(err)

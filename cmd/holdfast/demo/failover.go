@@ -22,7 +22,8 @@ type failover struct {
 // failoverTimeout is when a cluster that takes no writes is given up.
 const failoverTimeout = 30 * time.Second
 
-// failover kills the leader and writes to the others until one of them takes it: a label on a machine, whose run is under way.
+// failover kills the leader and writes to the others until one of them takes it: a label on a
+// machine, whose run is under way.
 func (s *story) failover(ctx context.Context) (failover, error) {
 	ctx, stop := context.WithTimeout(ctx, failoverTimeout)
 	defer stop()

@@ -34,8 +34,8 @@ const (
 	maxEvents = 8
 )
 
-// frame draws a view for a terminal of that many columns and rows. It is at least one line shorter than the terminal:
-// the cursor stays below it. Lines may be longer than the terminal is wide.
+// frame draws a view for a terminal of that many columns and rows. It is at least one line shorter
+// than the terminal: the cursor stays below it. Lines may be longer than the terminal is wide.
 func frame(v view, width, height int, g glyphs) []render.Line {
 	width = max(width, minWidth)
 	room := max(height-1, 1)

@@ -20,7 +20,8 @@ const planID = "plan/repave-join"
 // seed makes the same calls fail each time.
 const seed = 7
 
-// inventory makes the machines to register. Their ids are as wide as the last one's, so that they sort.
+// inventory makes the machines to register. Their ids are as wide as the last one's, so that they
+// sort.
 func inventory(n int) []*holdfastv1.Machine {
 	width := max(2, len(fmt.Sprint(n)))
 	all := make([]*holdfastv1.Machine, n)
@@ -43,8 +44,8 @@ func inventory(n int) []*holdfastv1.Machine {
 	return all
 }
 
-// fleetConfig is hardware with manners of its own, but quick. Faults strike only the first call of an operation on a
-// machine: no step can then run out of retries, whatever the seed.
+// fleetConfig is hardware with manners of its own, but quick. Faults strike only the first call of
+// an operation on a machine: no step can then run out of retries, whatever the seed.
 func fleetConfig(machines []*holdfastv1.Machine) fake.Config {
 	cfg := fake.Config{
 		Seed:        seed,

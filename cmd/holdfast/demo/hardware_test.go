@@ -26,7 +26,8 @@ func TestInventory(t *testing.T) {
 	}
 }
 
-// There is a retry to be seen, and no step can run out of retries: each effect fails once at most on each machine.
+// There is a retry to be seen, and no step can run out of retries: each effect fails once at most
+// on each machine.
 func TestFailuresAreFewAndHarmless(t *testing.T) {
 	for _, n := range []int{1, 12, 500} {
 		machines := inventory(n)

@@ -63,7 +63,8 @@ func onPath(binary string) bool {
 	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
-// pass returns a token to sign in to the dashboard with, as long as the demo lasts; "" where none is needed, or none could be made.
+// pass returns a token to sign in to the dashboard with, as long as the demo lasts; "" where none
+// is needed, or none could be made.
 func (s *story) pass(ctx context.Context) string {
 	if s.cluster.Files() == nil {
 		return ""

@@ -128,8 +128,8 @@ func (s *story) tell(ctx context.Context, binary string) (*report, error) {
 	return r, nil
 }
 
-// repave runs the plan on all machines and kills the leader in the middle. When time is up it returns without an error:
-// the report says what is missing.
+// repave runs the plan on all machines and kills the leader in the middle. When time is up it
+// returns without an error: the report says what is missing.
 func (s *story) repave(ctx context.Context) (failover, error) {
 	g, ctx := errgroup.WithContext(ctx)
 	watching, stop := context.WithCancel(ctx)

@@ -22,7 +22,8 @@ func (s *story) register(ctx context.Context) error {
 	})
 }
 
-// start starts a run on each machine. The request ids make it safe to repeat, whoever leads by then.
+// start starts a run on each machine. The request ids make it safe to repeat, whoever leads by
+// then.
 func (s *story) start(ctx context.Context) error {
 	return s.each(ctx, func(ctx context.Context, m *holdfastv1.Machine) error {
 		_, err := s.client.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{

@@ -10,13 +10,15 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/kube"
 )
 
-// clusterSecret begins the names of the secrets that registered clusters are: cluster/NAME, of type join, with a kubeconfig (holdfast cluster-ref add).
+// clusterSecret begins the names of the secrets that registered clusters are: cluster/NAME, of type
+// join, with a kubeconfig (holdfast cluster-ref add).
 const clusterSecret = "cluster/"
 
 // clusters finds clusters that were registered.
 type clusters struct{ h *Hardware }
 
-// Cluster opens a cluster for a machine. One that is limited to pools is there for machines of these pools alone.
+// Cluster opens a cluster for a machine. One that is limited to pools is there for machines of
+// these pools alone.
 func (c clusters) Cluster(ctx context.Context, m providers.Machine, ref string) (kube.Registered, error) {
 	name := clusterSecret + ref
 	stored, ok := c.h.inventory.View().Secret(name)

@@ -123,14 +123,16 @@ func (m memory) Remember(ctx context.Context, name string, memo bmc.Memo) error 
 	return m.h.notes.Put(ctx, "bmc/"+name, note)
 }
 
-// urgent reports whether the next leader does harm without what was learned: a session that nobody ends, an account that is locked, a BMC that is reset
-// again. That a session was ended, which driver works, and that a BMC is silent it finds out by itself.
+// urgent reports whether the next leader does harm without what was learned: a session that nobody
+// ends, an account that is locked, a BMC that is reset again. That a session was ended, which
+// driver works, and that a BMC is silent it finds out by itself.
 func urgent(before, now bmc.Memo) bool {
 	return now.Session != "" && now.Session != before.Session || now.LoggingIn && !before.LoggingIn ||
 		now.Refused != before.Refused || now.RefusedWith != before.RefusedWith || !now.ResetAt.Equal(before.ResetAt)
 }
 
-// hostKeys finds the keys of hosts in the inventory, and else what was pinned when a host was first seen.
+// hostKeys finds the keys of hosts in the inventory, and else what was pinned when a host was first
+// seen.
 type hostKeys struct{ h *Hardware }
 
 func (k hostKeys) Get(_ context.Context, host string) ([]string, error) {

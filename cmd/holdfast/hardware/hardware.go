@@ -1,5 +1,6 @@
-// Package hardware puts the kinds of providers together with what they need of a peer: secrets, the inventory, and notes for the next
-// leader. It owns which kinds there are and when their sessions end; it drives nothing itself.
+// Package hardware puts the kinds of providers together with what they need of a peer: secrets, the
+// inventory, and notes for the next leader. It owns which kinds there are and when their sessions
+// end; it drives nothing itself.
 package hardware
 
 import (
@@ -44,7 +45,8 @@ type Inventory interface {
 	View() *fsm.View
 }
 
-// Hardware makes the providers of a peer. They are configured before the peer has a state; Attach gives them one.
+// Hardware makes the providers of a peer. They are configured before the peer has a state; Attach
+// gives them one.
 type Hardware struct {
 	secrets   Secrets
 	notes     Notes
@@ -99,7 +101,8 @@ type cloudBMC struct{ *bmc.Provider }
 // Kind is "cloudbmc".
 func (cloudBMC) Kind() string { return "cloudbmc" }
 
-// installingCloudBMC also installs machines, by virtual media: it is told which peers their BMCs reach.
+// installingCloudBMC also installs machines, by virtual media: it is told which peers their BMCs
+// reach.
 type installingCloudBMC struct {
 	cloudBMC
 	*netboot.MediumImager
@@ -191,9 +194,10 @@ func (h *Hardware) newHost(raw json.RawMessage, log *slog.Logger) (*sshexec.Prov
 // releaseTime bounds how long sessions on BMCs are ended after a term.
 const releaseTime = 30 * time.Second
 
-// Run is the leader task that notices the beginning and the end of a term. What is known of BMCs is what the last leader has noted, not what this peer
-// knew when it led before. After the end others may lead from then on: they must find no session of ours. It does not wait for
-// the BMCs, a hand-over would wait with it: Serve does the work.
+// Run is the leader task that notices the beginning and the end of a term. What is known of BMCs is
+// what the last leader has noted, not what this peer knew when it led before. After the end others
+// may lead from then on: they must find no session of ours. It does not wait for the BMCs, a
+// hand-over would wait with it: Serve does the work.
 func (h *Hardware) Run(ctx context.Context, _ cluster.Term) error {
 	for _, p := range h.bmcs {
 		p.Recall()

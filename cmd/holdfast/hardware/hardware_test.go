@@ -192,7 +192,8 @@ func TestHostKeys(t *testing.T) {
 	want("ssh-ed25519 known")
 }
 
-// A term ends: no session of ours is left on the BMC, and the next leader begins with what this one has learned.
+// A term ends: no session of ours is left on the BMC, and the next leader begins with what this one
+// has learned.
 func TestSessionsEndWithTheTerm(t *testing.T) {
 	service := redfishtest.New(redfishtest.Config{})
 	defer service.Close()

@@ -18,7 +18,8 @@ type media struct {
 	stages
 }
 
-// takeMedia takes the key media out of a configuration whose other keys are the BMC's; nil where there is none.
+// takeMedia takes the key media out of a configuration whose other keys are the BMC's; nil where
+// there is none.
 func takeMedia(raw json.RawMessage) (rest, own json.RawMessage, err error) {
 	if len(raw) == 0 {
 		return raw, nil, nil

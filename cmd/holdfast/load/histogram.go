@@ -12,7 +12,8 @@ const (
 	bounds = 400                   // up to 10 µs · 1.05^400, fifty minutes
 )
 
-// Histogram counts times, in the same memory however many there are. The zero value is empty; any number of goroutines may use it.
+// Histogram counts times, in the same memory however many there are. The zero value is empty; any
+// number of goroutines may use it.
 type Histogram struct {
 	counts [bounds + 1]atomic.Int64
 	most   atomic.Int64
@@ -41,7 +42,8 @@ func (h *Histogram) Count() int64 {
 // Most is the longest time; zero when there is none.
 func (h *Histogram) Most() time.Duration { return time.Duration(h.most.Load()) }
 
-// Quantile returns a time that a share q of all does not exceed, at most 5 % too long; zero when there is none.
+// Quantile returns a time that a share q of all does not exceed, at most 5 % too long; zero when
+// there is none.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	rank, seen := max(int64(math.Ceil(q*float64(h.Count()))), 1), int64(0)
 	for i := range h.counts {

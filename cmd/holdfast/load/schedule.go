@@ -9,16 +9,19 @@ import (
 // Never is how long a member waits that has nothing to say any more.
 const Never = time.Duration(-1)
 
-// Schedule has many members do something again and again, each when it is due, whether others have been answered or not. A member has at most one
-// call under way. There is no goroutine for each member, but one for each call: a member that waits takes 16 bytes.
+// Schedule has many members do something again and again, each when it is due, whether others have
+// been answered or not. A member has at most one call under way. There is no goroutine for each
+// member, but one for each call: a member that waits takes 16 bytes.
 type Schedule struct {
 	Members int
-	// AtOnce bounds the calls that are under way. Who is due while there are as many waits for one to end.
+	// AtOnce bounds the calls that are under way. Who is due while there are as many waits for one
+	// to end.
 	AtOnce int
 	// First says how long after the start a member is due for the first time.
 	First func(i int) time.Duration
-	// Call is one call of a member that was due at a moment. It gives how long after that moment the member is due again, or Never. Its context goes
-	// on when that of Run ends, so that what was asked is answered.
+	// Call is one call of a member that was due at a moment. It gives how long after that moment
+	// the member is due again, or Never. Its context goes on when that of Run ends, so that what
+	// was asked is answered.
 	Call func(ctx context.Context, i int, due time.Time) time.Duration
 }
 
@@ -28,7 +31,8 @@ type turn struct {
 	member int
 }
 
-// Run goes on until ctx ends, or until no member has anything to say, and then waits for the calls that are under way.
+// Run goes on until ctx ends, or until no member has anything to say, and then waits for the calls
+// that are under way.
 func (s *Schedule) Run(ctx context.Context) {
 	began := time.Now()
 	calls := context.WithoutCancel(ctx)

@@ -10,7 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestSchedule: each member is called when it is due, however long others take, and never twice at once.
+// TestSchedule: each member is called when it is due, however long others take, and never twice at
+// once.
 func TestSchedule(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -47,7 +48,8 @@ func TestSchedule(t *testing.T) {
 	})
 }
 
-// TestScheduleAtOnce: there are never more calls under way than may be, all get their turn, and Run ends with the last one, which is not cut off.
+// TestScheduleAtOnce: there are never more calls under way than may be, all get their turn, and Run
+// ends with the last one, which is not cut off.
 func TestScheduleAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

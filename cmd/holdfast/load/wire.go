@@ -23,8 +23,8 @@ type Target struct {
 	TLS  *tls.Config // nil: none
 }
 
-// Wire is one connection that is kept. It asks one thing at a time. http.Client would do; it costs more than the servers it is to
-// measure, on the processor that it shares with them.
+// Wire is one connection that is kept. It asks one thing at a time. http.Client would do; it costs
+// more than the servers it is to measure, on the processor that it shares with them.
 type Wire struct {
 	conn net.Conn
 	in   *bufio.Reader
@@ -50,13 +50,15 @@ func (t Target) Dial(ctx context.Context) (*Wire, error) {
 	return &Wire{conn: conn, in: bufio.NewReaderSize(conn, 1024)}, nil
 }
 
-// Stale reports whether a call failed for nothing but that the server had closed the connection while nobody used it: it is to be made again on a
-// new one, as any client of HTTP does. A keepalive may come twice. A server that takes too long is not meant.
+// Stale reports whether a call failed for nothing but that the server had closed the connection
+// while nobody used it: it is to be made again on a new one, as any client of HTTP does. A
+// keepalive may come twice. A server that takes too long is not meant.
 func (w *Wire) Stale(err error) bool {
 	return w.kept && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET))
 }
 
-// Call sends a whole request and reads the answer. After an error the connection is no good any more.
+// Call sends a whole request and reads the answer. After an error the connection is no good any
+// more.
 func (w *Wire) Call(request []byte, body []byte) (status int, answer []byte, err error) {
 	if err := w.conn.SetDeadline(time.Now().Add(CallTimeout)); err != nil {
 		return 0, nil, err

@@ -35,7 +35,8 @@ type Cluster struct {
 	failed  error // of Close
 }
 
-// Start starts a cluster and waits until it serves. When it fails nothing is left running; the logs are kept.
+// Start starts a cluster and waits until it serves. When it fails nothing is left running; the logs
+// are kept.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	c, err := New(ctx, cfg)
 	if err != nil {
@@ -62,8 +63,8 @@ func New(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	// With TLS connections are kept: handshakes many times a second are not for nothing. One that a peer who was killed has left
-	// behind is noticed, and the request made again.
+	// With TLS connections are kept: handshakes many times a second are not for nothing. One that a
+	// peer who was killed has left behind is noticed, and the request made again.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	c := &Cluster{ports: ports, http: client}
 	for i := range cfg.Peers + cfg.Spare {
@@ -95,7 +96,8 @@ func New(ctx context.Context, cfg Config) (*Cluster, error) {
 	return c, nil
 }
 
-// environment is ours without HOLDFAST_*, which would configure peers behind our back, and with what is given.
+// environment is ours without HOLDFAST_*, which would configure peers behind our back, and with
+// what is given.
 func environment(more []string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "HOLDFAST_") })
 	return append(env, more...)
@@ -194,8 +196,8 @@ func (c *Cluster) Leader(ctx context.Context) (*Peer, error) {
 	return leader, nil
 }
 
-// WaitReady waits until all peers that run, and are not paused, are ready and name the same leader. It fails at once when one
-// of them ends.
+// WaitReady waits until all peers that run, and are not paused, are ready and name the same leader.
+// It fails at once when one of them ends.
 func (c *Cluster) WaitReady(ctx context.Context) error {
 	started := c.awake()
 	return c.poll(ctx, func(states map[*Peer]Readiness) error {
@@ -280,7 +282,8 @@ func (c *Cluster) look(ctx context.Context) map[*Peer]Readiness {
 	return states
 }
 
-// Close ends all peers: it asks them to stop, and kills those that have not after a while. Data and logs stay.
+// Close ends all peers: it asks them to stop, and kills those that have not after a while. Data and
+// logs stay.
 func (c *Cluster) Close() error {
 	c.closing.Do(func() {
 		ctx, stop := context.WithTimeout(context.Background(), stopTimeout)

@@ -13,16 +13,18 @@ import (
 // Config says which processes to start, and where.
 type Config struct {
 	Binary string // the holdfast executable
-	// Dir gets each peer's files: <Dir>/<id>/data, <Dir>/<id>/config.yaml and <Dir>/<id>.log, and certificates. It is made if
-	// it is not there, and it is never removed.
+	// Dir gets each peer's files: <Dir>/<id>/data, <Dir>/<id>/config.yaml and <Dir>/<id>.log, and
+	// certificates. It is made if it is not there, and it is never removed.
 	Dir   string
 	Peers int // 1, 3, 5 or 7; ids n1 to nN. Default 3
-	// FakeEndpoint is the address of fake hardware, e.g. "http://127.0.0.1:7450". It becomes each peer's provider "fake".
+	// FakeEndpoint is the address of fake hardware, e.g. "http://127.0.0.1:7450". It becomes each
+	// peer's provider "fake".
 	FakeEndpoint string
-	// Providers is more YAML below "providers:" in each peer's configuration, beside the fake hardware.
+	// Providers is more YAML below "providers:" in each peer's configuration, beside the fake
+	// hardware.
 	Providers string
-	// Insecure leaves out TLS and authentication. Without it certificates are made in <Dir>/tls-…, and whoever asks for
-	// Cluster.TLS is an admin.
+	// Insecure leaves out TLS and authentication. Without it certificates are made in <Dir>/tls-…,
+	// and whoever asks for Cluster.TLS is an admin.
 	Insecure       bool
 	RaftMultiplier float64  // scales Raft's timeouts; zero leaves the peers' default
 	Env            []string // more environment of each peer, KEY=value. Of our own, HOLDFAST_* is not passed on
@@ -30,15 +32,18 @@ type Config struct {
 	// ArgsOf returns more arguments of peer i (from 0), after Args. Nil for none.
 	ArgsOf func(i int) []string
 
-	// Spare is how many more peers Cluster.Add can add later; their ids, hosts and certificates follow on those of the first.
+	// Spare is how many more peers Cluster.Add can add later; their ids, hosts and certificates
+	// follow on those of the first.
 	Spare int
-	// Trust is more CAs that the cluster's clients trust from the start, PEM: those that its peers will have one day.
+	// Trust is more CAs that the cluster's clients trust from the start, PEM: those that its peers
+	// will have one day.
 	Trust []byte
 
 	// Hosts are the addresses that the peers listen on, one each. Default: 127.0.0.1 for all.
 	Hosts []string
-	// Enter is called once on the thread that starts the processes of peer i (from 0), before it starts any, to move it
-	// to where they are to run, e.g. into a network namespace. The thread never runs anything else. Nil for none.
+	// Enter is called once on the thread that starts the processes of peer i (from 0), before it
+	// starts any, to move it to where they are to run, e.g. into a network namespace. The thread
+	// never runs anything else. Nil for none.
 	Enter func(i int) error
 }
 

@@ -25,7 +25,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// actAsPeer serves /readyz, n1 being the leader, and remembers in its data directory that it was there.
+// actAsPeer serves /readyz, n1 being the leader, and remembers in its data directory that it was
+// there.
 func actAsPeer(args []string) error {
 	fs := flag.NewFlagSet("peer", flag.ContinueOnError)
 	vals := map[string]*string{}

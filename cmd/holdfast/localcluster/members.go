@@ -26,7 +26,8 @@ func (c *Cluster) Add(ctx context.Context) (*Peer, error) {
 	return p, nil
 }
 
-// Remove stops a peer that was added, which leaves the cluster, and takes its data away. It is one to spare again.
+// Remove stops a peer that was added, which leaves the cluster, and takes its data away. It is one
+// to spare again.
 func (c *Cluster) Remove(ctx context.Context, p *Peer) error {
 	if err := p.Stop(ctx); err != nil {
 		return fmt.Errorf("remove a peer: %w", err)

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Peer is one peer: a process that can be ended and started again under the same id, with the same addresses and data.
-// It is safe for concurrent use.
+// Peer is one peer: a process that can be ended and started again under the same id, with the same
+// addresses and data. It is safe for concurrent use.
 type Peer struct {
 	ID                                       string
 	GRPCAddr, HTTPAddr, RaftAddr, GossipAddr string // host:port
@@ -53,7 +53,8 @@ func (p *Peer) Start(ctx context.Context) error {
 	return nil
 }
 
-// Add adds arguments to those that the peer is started with from now on. Of a flag that is there twice the last one counts.
+// Add adds arguments to those that the peer is started with from now on. Of a flag that is there
+// twice the last one counts.
 func (p *Peer) Add(args ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,8 +100,8 @@ func (p *Peer) signal(sig syscall.Signal) (*process, error) {
 	return p.now, nil
 }
 
-// Stop asks the peer to stop (SIGTERM) and waits until it has. It fails when the context ends before that, and when
-// the peer's exit status is not zero.
+// Stop asks the peer to stop (SIGTERM) and waits until it has. It fails when the context ends
+// before that, and when the peer's exit status is not zero.
 func (p *Peer) Stop(ctx context.Context) error {
 	proc, err := p.signal(syscall.SIGTERM)
 	if err != nil {
@@ -117,7 +118,8 @@ func (p *Peer) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Kill ends the peer with SIGKILL, as a crash would, and waits until it is gone. To kill a peer that has ended is no error.
+// Kill ends the peer with SIGKILL, as a crash would, and waits until it is gone. To kill a peer
+// that has ended is no error.
 func (p *Peer) Kill() error {
 	proc, err := p.signal(syscall.SIGKILL)
 	if errors.Is(err, errNotRunning) {
@@ -142,7 +144,8 @@ func (p *Peer) Resume() error {
 	return err
 }
 
-// Dump makes the peer write the stacks of all its goroutines into its log and end (SIGQUIT), and waits until it is gone.
+// Dump makes the peer write the stacks of all its goroutines into its log and end (SIGQUIT), and
+// waits until it is gone.
 func (p *Peer) Dump() error {
 	proc, err := p.signal(syscall.SIGQUIT)
 	if err != nil {

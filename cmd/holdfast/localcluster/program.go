@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// Program is a process beside the peers, such as one that they are compared with. Like them it ends with this process.
+// Program is a process beside the peers, such as one that they are compared with. Like them it ends
+// with this process.
 type Program struct {
 	LogFile string // what it writes to stdout and stderr
 
@@ -16,7 +17,8 @@ type Program struct {
 	proc    *process
 }
 
-// StartProgram starts a program and does not wait for it to serve. Of our own environment it gets all but HOLDFAST_*, and what is given.
+// StartProgram starts a program and does not wait for it to serve. Of our own environment it gets
+// all but HOLDFAST_*, and what is given.
 func StartProgram(binary string, args, env []string, logFile string) (*Program, error) {
 	p := &Program{LogFile: logFile}
 	var err error
@@ -39,7 +41,8 @@ func (p *Program) Done() <-chan struct{} { return p.proc.done }
 // LogTail returns at most the last n bytes of what it has written, from the start of a line on.
 func (p *Program) LogTail(n int) string { return tail(p.LogFile, n) }
 
-// Kill ends the process, and those that it has started, with SIGKILL and waits until it is gone. It is no error that it has ended, or was killed, before.
+// Kill ends the process, and those that it has started, with SIGKILL and waits until it is gone. It
+// is no error that it has ended, or was killed, before.
 func (p *Program) Kill() error {
 	defer p.closing.Do(p.spawner.close)
 	// It leads a group of its own, whose id nobody else can get while somebody is in it.

@@ -6,14 +6,15 @@ import (
 	"runtime"
 )
 
-// spawner starts processes, all from one thread: the kernel kills a child when the thread that started it ends, and
-// threads of the Go runtime come and go.
+// spawner starts processes, all from one thread: the kernel kills a child when the thread that
+// started it ends, and threads of the Go runtime come and go.
 type spawner struct {
 	start chan *exec.Cmd
 	done  chan error
 }
 
-// newSpawner starts the thread, which calls enter first unless that is nil. It ends with close, or with the process.
+// newSpawner starts the thread, which calls enter first unless that is nil. It ends with close, or
+// with the process.
 func newSpawner(enter func() error) (*spawner, error) {
 	s := &spawner{start: make(chan *exec.Cmd), done: make(chan error)}
 	go func() {

@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/pki"
 )
 
-// secure makes certificates and keys of gossip for all peers, and a client certificate for an admin.
+// secure makes certificates and keys of gossip for all peers, and a client certificate for an
+// admin.
 func (c *Cluster) secure(cfg Config) error {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return fmt.Errorf("make certificates: %w", err)
@@ -66,7 +67,8 @@ func (c *Cluster) Credentials() credentials.TransportCredentials {
 	return credentials.NewTLS(c.TLS())
 }
 
-// PeerCredentials are for gRPC connections of a peer: what peers ask each other is answered to nobody else.
+// PeerCredentials are for gRPC connections of a peer: what peers ask each other is answered to
+// nobody else.
 func (c *Cluster) PeerCredentials(p *Peer) credentials.TransportCredentials {
 	cfg, ok := c.asPeer[p]
 	if !ok {

@@ -25,8 +25,8 @@ func (e *existsError) Error() string {
 // ExitCode is that of a conflict.
 func (e *existsError) ExitCode() int { return 4 }
 
-// create writes files that are not there yet, 0600, all or none; each appears as a whole. Their directory is made (0700) when it
-// is not there.
+// create writes files that are not there yet, 0600, all or none; each appears as a whole. Their
+// directory is made (0700) when it is not there.
 func create(files ...file) error {
 	for _, f := range files {
 		if _, err := os.Lstat(f.path); err == nil {

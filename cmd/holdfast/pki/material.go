@@ -26,8 +26,9 @@ func (f Files) Authority() *issue.CA { return f.ca }
 // materialLife is how long what Material makes is good.
 const materialLife = 30 * 24 * time.Hour
 
-// Material makes all that a cluster needs for its own sake, in a directory that is new or empty: for clusters that
-// live on one machine for a while. hosts are the addresses of the peers besides loopback. The key of the CA is not kept.
+// Material makes all that a cluster needs for its own sake, in a directory that is new or empty:
+// for clusters that live on one machine for a while. hosts are the addresses of the peers besides
+// loopback. The key of the CA is not kept.
 func Material(dir, cluster string, peers []string, hosts ...string) (Files, error) {
 	f := Files{
 		dir: dir, Cluster: cluster, CA: filepath.Join(dir, certFile), Gossip: filepath.Join(dir, "gossip.key"),
@@ -62,8 +63,8 @@ func (f Files) Peer(id string) (cert, key string) {
 	return filepath.Join(f.dir, "peer-"+id+".pem"), filepath.Join(f.dir, "peer-"+id+"-key.pem")
 }
 
-// Shared returns the files of a peer that say the same for all of them: the CAs that it trusts, and the keys of gossip. Each peer
-// has its own, as on a host of its own.
+// Shared returns the files of a peer that say the same for all of them: the CAs that it trusts, and
+// the keys of gossip. Each peer has its own, as on a host of its own.
 func (f Files) Shared(id string) (ca, gossip string) {
 	return filepath.Join(f.dir, "peer-"+id+"-ca.pem"), filepath.Join(f.dir, "peer-"+id+"-gossip.key")
 }

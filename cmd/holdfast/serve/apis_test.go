@@ -15,7 +15,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/ui/history"
 )
 
-// docs/security.md says who may come in at every route of the HTTP APIs, as the gate does; openapi.yaml has all but the dashboard's.
+// docs/security.md says who may come in at every route of the HTTP APIs, as the gate does;
+// openapi.yaml has all but the dashboard's.
 func TestRoutesAreDocumented(t *testing.T) {
 	m := auth.Open().NewMux()
 	for _, add := range apis(nil, netbootapi.Config{}, history.New(history.Config{}, nil), seal.NewSessions(nil, time.Now), slog.New(slog.DiscardHandler)) {

@@ -20,7 +20,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server"
 )
 
-// archiveConfig is what a peer is told of where old runs go; in the file it is one key, archive, with keys below it.
+// archiveConfig is what a peer is told of where old runs go; in the file it is one key, archive,
+// with keys below it.
 type archiveConfig struct {
 	ArchiveURL, ArchiveCredentialsFile string
 	ArchiveAfter, ArchiveKeep          time.Duration

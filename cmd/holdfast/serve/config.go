@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/egress"
 )
 
-// Config is all that a peer can be told. Each field is a flag, an environment variable and a key of the
-// configuration file (docs/operating.md): --node-id, HOLDFAST_NODE_ID, node_id.
+// Config is all that a peer can be told. Each field is a flag, an environment variable and a key of
+// the configuration file (docs/operating.md): --node-id, HOLDFAST_NODE_ID, node_id.
 type Config struct {
 	File string // --config
 

@@ -23,7 +23,8 @@ type description struct {
 	seen     map[string]bool               // answers that have a schema, and were given: "GET /api/v1/nodes 200"
 }
 
-// describe reads the file. An object whose members the file lists has no others here: what a client is not told of must not be in an answer.
+// describe reads the file. An object whose members the file lists has no others here: what a client
+// is not told of must not be in an answer.
 func describe(t *testing.T) *description {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON(openapi.File())

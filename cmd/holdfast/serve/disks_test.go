@@ -7,7 +7,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// What is said of a rule before the installer runs is sure only where the installer would say the same.
+// What is said of a rule before the installer runs is sure only where the installer would say the
+// same.
 func TestChooseDisk(t *testing.T) {
 	disk := func(slot, serial string, bytes int64) *holdfastv1.HardwarePart {
 		return &holdfastv1.HardwarePart{Kind: "disk", Slot: slot, Serial: serial, Bytes: bytes}

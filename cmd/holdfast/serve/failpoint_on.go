@@ -13,10 +13,11 @@ import (
 	"github.com/holdfast-metal/holdfast/executor"
 )
 
-// boundaryHook reads HOLDFAST_FAILPOINT: one or more "<boundary>/<kind of step>@<file>", with commas between them. The
-// process that reaches such a boundary and is the first to make the file kills itself, so that one peer dies once. With "!"
-// in the place of "@" it stops itself instead (SIGSTOP), until somebody lets it go on. Where the file is there already nothing
-// happens: a test arms a failpoint by removing its file.
+// boundaryHook reads HOLDFAST_FAILPOINT: one or more "<boundary>/<kind of step>@<file>", with
+// commas between them. The process that reaches such a boundary and is the first to make the file
+// kills itself, so that one peer dies once. With "!" in the place of "@" it stops itself instead
+// (SIGSTOP), until somebody lets it go on. Where the file is there already nothing happens: a test
+// arms a failpoint by removing its file.
 func boundaryHook() func(executor.Boundary, string) {
 	kill, stop := map[string]string{}, map[string]string{} // files by "<boundary>/<kind>"
 	for _, point := range strings.Split(os.Getenv("HOLDFAST_FAILPOINT"), ",") {
@@ -47,15 +48,16 @@ func boundaryHook() func(executor.Boundary, string) {
 	}
 }
 
-// stopHere stops the process in this very line. A signal to the process might be taken by another thread, and this one
-// would go on for a millisecond or two.
+// stopHere stops the process in this very line. A signal to the process might be taken by another
+// thread, and this one would go on for a millisecond or two.
 func stopHere() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	_, _, _ = syscall.RawSyscall(syscall.SYS_TGKILL, uintptr(os.Getpid()), uintptr(syscall.Gettid()), uintptr(syscall.SIGSTOP))
 }
 
-// first makes a file and says whether it has: somebody may have been here before, or the failpoint is not armed.
+// first makes a file and says whether it has: somebody may have been here before, or the failpoint
+// is not armed.
 func first(file string) bool {
 	if file == "" {
 		return false

@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// FakeHardwareCommand returns the command that runs a fake fleet as a process of its own, so that it
-// outlives the peers and can be asked afterwards what was done to it.
+// FakeHardwareCommand returns the command that runs a fake fleet as a process of its own, so that
+// it outlives the peers and can be asked afterwards what was done to it.
 func FakeHardwareCommand() *cobra.Command {
 	var addr, file string
 	var faults fake.Faults
@@ -89,7 +89,8 @@ in their configuration. GET /effects answers every effect that really happened, 
 	return cmd
 }
 
-// serveHTTP serves, with TLS where that is configured, until ctx ends, then lets requests end for a moment.
+// serveHTTP serves, with TLS where that is configured, until ctx ends, then lets requests end for a
+// moment.
 func serveHTTP(ctx context.Context, s *http.Server, ln net.Listener) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {

@@ -8,10 +8,12 @@ import (
 	"time"
 )
 
-// The garbage collector runs when the heap has grown by a share of what is alive. One share does not fit all: a peer with a small fleet would collect
-// many times a second under load, and one with a million machines would take twice the memory that they need.
+// The garbage collector runs when the heap has grown by a share of what is alive. One share does
+// not fit all: a peer with a small fleet would collect many times a second under load, and one with
+// a million machines would take twice the memory that they need.
 const (
-	// heapGrowth is by how much a heap may grow between two collections, in bytes, within these shares of what is alive, in percent.
+	// heapGrowth is by how much a heap may grow between two collections, in bytes, within these
+	// shares of what is alive, in percent.
 	heapGrowth            = 512 << 20
 	leastShare, mostShare = 50, 400
 	// heapLook is the pause between two looks.

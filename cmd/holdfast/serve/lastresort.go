@@ -12,8 +12,9 @@ import (
 // hungTime is how long a peer has to end whose disk hangs or has failed.
 const hungTime = 2 * time.Second
 
-// lastResort ends the process where it would not end by itself: whatever is at a disk that hangs never returns, and the others cannot
-// replace this peer while it lives, because its Raft goes on telling them that it leads (cluster.ErrStalled).
+// lastResort ends the process where it would not end by itself: whatever is at a disk that hangs
+// never returns, and the others cannot replace this peer while it lives, because its Raft goes on
+// telling them that it leads (cluster.ErrStalled).
 type lastResort struct {
 	exit  func(code int)
 	log   *slog.Logger

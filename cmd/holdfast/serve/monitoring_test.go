@@ -30,7 +30,8 @@ import (
 
 const monitoring = "../../../deploy/monitoring"
 
-// TestMonitoring holds dashboards and alerts against the metrics of a real peer that has done a bit of everything.
+// TestMonitoring holds dashboards and alerts against the metrics of a real peer that has done a bit
+// of everything.
 func TestMonitoring(t *testing.T) {
 	asked := queries(t)
 	scrape := serving(t)
@@ -297,7 +298,8 @@ func queries(t *testing.T) map[string][]string {
 	return all
 }
 
-// TestAlertsHaveRunbooks: whoever is woken by an alert finds a page on it, and each section of that page is of an alert.
+// TestAlertsHaveRunbooks: whoever is woken by an alert finds a page on it, and each section of that
+// page is of an alert.
 func TestAlertsHaveRunbooks(t *testing.T) {
 	const page = "https://github.com/holdfast-metal/holdfast/blob/main/docs/runbooks/alerts.md#"
 	anchors := map[string]bool{}
@@ -319,7 +321,8 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 	}
 }
 
-// TestAlertRules lets Prometheus try the alerts on series that are well, and on one that is not for each.
+// TestAlertRules lets Prometheus try the alerts on series that are well, and on one that is not for
+// each.
 func TestAlertRules(t *testing.T) {
 	tests := slices.Concat(read(t, monitoring+"/alerts_test.yml"), read(t, monitoring+"/alerts_days_test.yml"))
 	for _, a := range alerts(t) {

@@ -85,7 +85,8 @@ func addressOf(name string) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("read --netboot %q: it has no IPv4 address, and --netboot-addr names none", name)
 }
 
-// serveFirmware answers firmware until ctx ends. What a machine boots is asked of InstallService, as its boot script is.
+// serveFirmware answers firmware until ctx ends. What a machine boots is asked of InstallService,
+// as its boot script is.
 func (c *netbootConfig) serveFirmware(ctx context.Context, rpc grpc.ClientConnInterface, log *slog.Logger) error {
 	s, err := c.firmware(netbootapi.NewBoots(rpc), log)
 	if s == nil || err != nil {
@@ -94,8 +95,9 @@ func (c *netbootConfig) serveFirmware(ctx context.Context, rpc grpc.ClientConnIn
 	return s.Run(ctx)
 }
 
-// machinesOnly passes on what machines that boot from the network ask for. Firmware knows no certificate of ours, so this goes without TLS: what opens
-// anything but one machine's install must not come this way.
+// machinesOnly passes on what machines that boot from the network ask for. Firmware knows no
+// certificate of ours, so this goes without TLS: what opens anything but one machine's install must
+// not come this way.
 func machinesOnly(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !under(r.URL.Path, "/api/v1/boot", "/api/v1/install", "/images", "/netboot", "/healthz") {
@@ -106,8 +108,9 @@ func machinesOnly(h http.Handler) http.Handler {
 	})
 }
 
-// notMachines returns a handler for --http-addr. With --netboot-addr it has no boot scripts and no install sessions: a MAC address is all that a boot
-// script takes, so only the network of the machines may ask for one.
+// notMachines returns a handler for --http-addr. With --netboot-addr it has no boot scripts and no
+// install sessions: a MAC address is all that a boot script takes, so only the network of the
+// machines may ask for one.
 func (c *netbootConfig) notMachines(h http.Handler) http.Handler {
 	if c.NetbootAddr == "" {
 		return h

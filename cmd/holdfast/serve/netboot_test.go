@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestBootRoutesAreAtOneAddress: with --netboot-addr, boot scripts and install sessions are served there and nowhere else, and all but what machines need is not.
+// TestBootRoutesAreAtOneAddress: with --netboot-addr, boot scripts and install sessions are served
+// there and nowhere else, and all but what machines need is not.
 func TestBootRoutesAreAtOneAddress(t *testing.T) {
 	all := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 	with, without := &netbootConfig{NetbootAddr: "127.0.0.1:7404"}, &netbootConfig{}

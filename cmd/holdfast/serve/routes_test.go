@@ -65,14 +65,16 @@ func callers() []who {
 // anotherAgent is the token of another machine, in another pool.
 const anotherAgent = "YW5vdGhlciBhZ2VudCdzIHRva2VuLCBmb3IgYSBtYWNoaW5lIG9mIGFub3RoZXIgcG9vbCwgb2YgNjQgYnl0ZX"
 
-// way is how a route is asked, about what belongs to the machine, the pool gpu, and the service of the lab.
+// way is how a route is asked, about what belongs to the machine, the pool gpu, and the service of
+// the lab.
 type way struct {
 	path, body string
 	// foreign are those who are let in by their role, and whom it does not belong to.
 	foreign []string
 	// people says that it is for agents, and that people are refused, whatever their role.
 	people bool
-	// page is what a page of a browser is answered that asks for a change: done leads on to another page. It sends where it is from.
+	// page is what a page of a browser is answered that asks for a change: done leads on to another
+	// page. It sends where it is from.
 	page int
 	// own says that it takes a token of its own alone, which none of the callers has.
 	own bool

@@ -68,7 +68,8 @@ key of the configuration file (node_id); flags win over the environment, and tha
 	return cmd
 }
 
-// cancelTime is how long a stop that cancels runs waits for them to end: a command to be killed, a press to show (providers.Settler: up to 30 s).
+// cancelTime is how long a stop that cancels runs waits for them to end: a command to be killed, a
+// press to show (providers.Settler: up to 30 s).
 const cancelTime = 35 * time.Second
 
 // stopTime is how long a stop waits for calls in flight.
@@ -288,7 +289,8 @@ func (p *peer) line(state *fsm.FSM) string {
 	return statusLine(p.node.Role(), leader, state.View().Index(), why)
 }
 
-// beforeStop has active runs end where a stop is meant to cancel them, while the executor can still take its hands from their machines.
+// beforeStop has active runs end where a stop is meant to cancel them, while the executor can still
+// take its hands from their machines.
 func (p *peer) beforeStop(ctx context.Context) {
 	if p.node.Role() != "leader" || !p.cancelsRuns(ctx) {
 		return
@@ -310,7 +312,8 @@ func (p *peer) beforeHandover(ctx context.Context) {
 	}
 }
 
-// cancelsRuns reports whether a stop is meant to cancel active runs, or no other peer could go on with them (bare-metal API §Context lifecycle, docs/concepts.md).
+// cancelsRuns reports whether a stop is meant to cancel active runs, or no other peer could go on
+// with them (bare-metal API §Context lifecycle, docs/concepts.md).
 func (p *peer) cancelsRuns(ctx context.Context) bool {
 	p.stopping.Do(func() { // to ask all peers takes a moment: once a stop
 		voters := 0

@@ -7,8 +7,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// settings writes down what a peer was told, flags, environment and file together. What is in the file alone (providers, issuers) is left out:
-// it may hold secrets. Keys and certificates are named by their files.
+// settings writes down what a peer was told, flags, environment and file together. What is in the
+// file alone (providers, issuers) is left out: it may hold secrets. Keys and certificates are named
+// by their files.
 func settings(fs *pflag.FlagSet) string {
 	var b strings.Builder
 	fs.VisitAll(func(f *pflag.Flag) {

@@ -10,10 +10,12 @@ import (
 	"github.com/holdfast-metal/holdfast/client/sdnotify"
 )
 
-// lookEvery is how often systemd hears how the peer is doing, or more often where its watchdog wants that.
+// lookEvery is how often systemd hears how the peer is doing, or more often where its watchdog
+// wants that.
 const lookEvery = 5 * time.Second
 
-// pulse tells systemd that the peer is up, a line of status, and that it does not hang. Where systemd did not start the peer, nothing happens.
+// pulse tells systemd that the peer is up, a line of status, and that it does not hang. Where
+// systemd did not start the peer, nothing happens.
 type pulse struct {
 	notify sdnotify.Notifier
 	log    *slog.Logger
@@ -25,8 +27,9 @@ func newPulse(log *slog.Logger, look func() string) pulse {
 	return pulse{notify: sdnotify.New(os.Getenv, os.Getpid()), log: log, look: look}
 }
 
-// run says that the peer is up (it listens, and calls are answered: that it also knows a leader is /readyz, since a peer whose cluster has
-// no majority is not a service that failed to start), and looks until ctx ends.
+// run says that the peer is up (it listens, and calls are answered: that it also knows a leader is
+// /readyz, since a peer whose cluster has no majority is not a service that failed to start), and
+// looks until ctx ends.
 func (p pulse) run(ctx context.Context) error {
 	p.send(ctx, sdnotify.Ready)
 	every := lookEvery

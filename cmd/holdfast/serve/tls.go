@@ -59,7 +59,8 @@ func (c *tlsConfig) open(insecure bool, id string, log *slog.Logger, reg prometh
 	return peertls.Open(peertls.Config{CA: c.TLSCA, Cert: c.TLSCert, Key: c.TLSKey, PeerID: id, Logger: log, Registerer: reg})
 }
 
-// secured makes a listener end connections with the certificates that opened them, and gives what its gRPC server needs besides.
+// secured makes a listener end connections with the certificates that opened them, and gives what
+// its gRPC server needs besides.
 func secured(store *peertls.Store, l net.Listener) (net.Listener, []grpc.ServerOption) {
 	if store == nil {
 		return l, nil

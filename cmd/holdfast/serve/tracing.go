@@ -30,7 +30,8 @@ const tracerName = "github.com/holdfast-metal/holdfast"
 // lastSpansTime bounds the sending of the last spans when a peer stops.
 const lastSpansTime = 2 * time.Second
 
-// tracingConfig is what a peer is told of traces. Without a URL there are none, and nothing of this costs anything.
+// tracingConfig is what a peer is told of traces. Without a URL there are none, and nothing of this
+// costs anything.
 type tracingConfig struct {
 	TracingURL   string
 	TracingRatio float64
@@ -61,7 +62,8 @@ type tracing struct {
 	way      propagation.TextMapPropagator
 }
 
-// open begins with tracing; nil for none. Nothing is waited for: a receiver that is away costs spans, never a call.
+// open begins with tracing; nil for none. Nothing is waited for: a receiver that is away costs
+// spans, never a call.
 func (c *tracingConfig) open(ctx context.Context, peer, version string, log *slog.Logger) (*tracing, error) {
 	if c.TracingURL == "" {
 		return nil, nil
@@ -130,7 +132,8 @@ func (t *tracing) forwarded() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithStatsHandler(otelgrpc.NewClientHandler(t.options()...))}
 }
 
-// handler makes spans of HTTP requests, but for what is scraped and probed. Neither queries nor headers are in them.
+// handler makes spans of HTTP requests, but for what is scraped and probed. Neither queries nor
+// headers are in them.
 func (t *tracing) handler(h http.Handler) http.Handler {
 	if t == nil {
 		return h

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Without a receiver a call goes the way that it went before there were traces: no interceptor, no handler of statistics, no other HTTP handler is in it.
+// Without a receiver a call goes the way that it went before there were traces: no interceptor, no
+// handler of statistics, no other HTTP handler is in it.
 func TestNoTracesNothingInTheWay(t *testing.T) {
 	traces, err := (&tracingConfig{}).open(t.Context(), "n1", "v1", nil)
 	if err != nil || traces != nil {

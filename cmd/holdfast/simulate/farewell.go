@@ -7,8 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// farewell has services and pool managers sign off, as real ones do that are stopped, and says how many did. Agents have no word for it (spec 000): a
-// machine that is switched off is missed, and so are these. It comes after the report, which counts whom the cluster missed while the fleet lived.
+// farewell has services and pool managers sign off, as real ones do that are stopped, and says how
+// many did. Agents have no word for it (spec 000): a machine that is switched off is missed, and so
+// are these. It comes after the report, which counts whom the cluster missed while the fleet lived.
 func (f *fleet) farewell(ctx context.Context, r *Report) {
 	for _, k := range f.kinds {
 		if k.leave == nil || len(k.members) == 0 {

@@ -16,7 +16,8 @@ import (
 // headerTimeout bounds how long a peer may take to say what it wants of a BMC.
 const headerTimeout = 10 * time.Second
 
-// hardware is the machines' BMCs until ctx ends: peers find them as the endpoint of a provider of kind fake.
+// hardware is the machines' BMCs until ctx ends: peers find them as the endpoint of a provider of
+// kind fake.
 func (f *fleet) hardware(ctx context.Context) error {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", f.Hardware)
 	if err != nil {

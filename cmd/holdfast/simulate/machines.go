@@ -86,7 +86,8 @@ func (f *fleet) machines(ctx context.Context) error {
 	return g.Wait()
 }
 
-// start starts runs at a rate, on one machine after the other: one that is due is started whatever has become of those before it.
+// start starts runs at a rate, on one machine after the other: one that is due is started whatever
+// has become of those before it.
 func (f *fleet) start(ctx context.Context) {
 	gap := time.Duration(float64(time.Second) / f.Runs)
 	turns := min(max(int(f.Runs*callLimit.Seconds()), 1), 100_000) // each starts every so many gaps: more than a call may take

@@ -25,7 +25,8 @@ type kind struct {
 	register func(i int, host string) []byte
 	beat     func(i int, host string) []byte
 	leave    func(i int, host string) []byte // nil: they have no way to sign off
-	// gone reports whether an answer to a beat means that the server does not know the member any more.
+	// gone reports whether an answer to a beat means that the server does not know the member any
+	// more.
 	gone func(status int, answer []byte) bool
 	// every is the time between two beats where the server says nothing of it.
 	every time.Duration
@@ -141,7 +142,8 @@ func agents(o *Options, pools []poolToken) *kind {
 	}
 }
 
-// services register with the discovery API and ping (spec 003). Their ids are theirs, so that nothing has to be remembered.
+// services register with the discovery API and ping (spec 003). Their ids are theirs, so that
+// nothing has to be remembered.
 func services(o *Options, tokens []string) *kind {
 	id := func(i int) string { return fmt.Sprintf("%08x-5157-4000-8000-%012x", o.run, i) }
 	return &kind{

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/load"
 )
 
-// TestAMemberOverItsLife: it registers, beats at once and then as the server says, asks another peer after a failure, waits when all have failed, and registers
-// again when it was forgotten.
+// TestAMemberOverItsLife: it registers, beats at once and then as the server says, asks another
+// peer after a failure, waits when all have failed, and registers again when it was forgotten.
 func TestAMemberOverItsLife(t *testing.T) {
 	script := []struct {
 		status     int

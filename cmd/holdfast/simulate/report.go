@@ -89,7 +89,8 @@ func (k *kind) count() Kind {
 	return c
 }
 
-// lost counts the members of a kind that the cluster holds for gone, now that the simulation has ended and before it could miss them for that.
+// lost counts the members of a kind that the cluster holds for gone, now that the simulation has
+// ended and before it could miss them for that.
 func (f *fleet) lost(ctx context.Context, kind string) (int64, error) {
 	n, token := int64(0), ""
 	for {

@@ -74,7 +74,8 @@ type fleet struct {
 	runs     runs
 }
 
-// Run simulates a fleet until ctx ends or its time is over, and says what it has seen. Admin is the configuration of a client that may do everything.
+// Run simulates a fleet until ctx ends or its time is over, and says what it has seen. Admin is the
+// configuration of a client that may do everything.
 func Run(ctx context.Context, o Options, admin client.Config, notes io.Writer) (r *Report, err error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -218,8 +219,9 @@ func (f *fleet) live(ctx context.Context) error {
 	return g.Wait()
 }
 
-// schedules returns each kind a schedule and calls of its own, so that a few pool managers do not wait behind all agents. Members make themselves
-// known one after the other, pools first: agents want them.
+// schedules returns each kind a schedule and calls of its own, so that a few pool managers do not
+// wait behind all agents. Members make themselves known one after the other, pools first: agents
+// want them.
 func (f *fleet) schedules() []*load.Schedule {
 	gap := time.Duration(float64(time.Second) / f.Rate)
 	all := f.Agents + f.Services + len(f.kinds[0].members)
@@ -245,7 +247,8 @@ func (f *fleet) schedules() []*load.Schedule {
 	return schedules
 }
 
-// share is how many calls a kind of so many members may have under way: half of all are shared alike, half by size.
+// share is how many calls a kind of so many members may have under way: half of all are shared
+// alike, half by size.
 func (f *fleet) share(members, all int) int {
 	return max(f.Connections/(2*len(f.kinds))+f.Connections*members/(2*max(all, 1)), 1)
 }

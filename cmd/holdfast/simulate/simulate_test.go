@@ -34,7 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSimulate has a small fleet live in front of three real peers, with TLS and tokens, until all that it does has been seen, and then stops it as Ctrl-C does.
+// TestSimulate has a small fleet live in front of three real peers, with TLS and tokens, until all
+// that it does has been seen, and then stops it as Ctrl-C does.
 func TestSimulate(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()

@@ -7,7 +7,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// feed holds what the watch of runs has sent until the next drawing: of a thousand transitions in a moment, each run's last one is enough.
+// feed holds what the watch of runs has sent until the next drawing: of a thousand transitions in a
+// moment, each run's last one is enough.
 type feed struct {
 	mu      sync.Mutex
 	changed map[string]*holdfastv1.Run
@@ -30,7 +31,8 @@ func (f *feed) reset() {
 	f.again, f.cursor, f.err = true, 0, nil
 }
 
-// add takes an event. The current state comes with cursor 0, but for the last of it: such an event after others begins a new one.
+// add takes an event. The current state comes with cursor 0, but for the last of it: such an event
+// after others begins a new one.
 func (f *feed) add(e *holdfastv1.RunEvent) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,7 +13,8 @@ import (
 // mostPeers is how many peers have a line of their own.
 const mostPeers = 7
 
-// silent is how long a peer may not have heard a leader before its figures are called old, in milliseconds: elections are over by then.
+// silent is how long a peer may not have heard a leader before its figures are called old, in
+// milliseconds: elections are over by then.
 const silent = 5000
 
 // head is what stands above the tables.
@@ -119,7 +120,8 @@ func rate(x float64) string {
 	return fmt.Sprintf("%.0f", x)
 }
 
-// peerLines are a line for each peer: who it is, how far behind, since when it has not heard of the leader.
+// peerLines are a line for each peer: who it is, how far behind, since when it has not heard of the
+// leader.
 func (m *model) peerLines() []render.Line {
 	var lines []render.Line
 	peers := m.status.GetPeers()

@@ -8,8 +8,9 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli/render"
 )
 
-// list is one of the tables: what it is sorted by, what is searched for, which row is chosen. A row that somebody went to is chosen by its
-// id: it stays so while others come and go. Until then it is the first row, whichever that is.
+// list is one of the tables: what it is sorted by, what is searched for, which row is chosen. A row
+// that somebody went to is chosen by its id: it stays so while others come and go. Until then it is
+// the first row, whichever that is.
 type list[T any] struct {
 	columns  []column[T]
 	id       func(T) string

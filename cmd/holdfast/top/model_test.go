@@ -112,7 +112,8 @@ func TestChosenRowStays(t *testing.T) {
 	}
 }
 
-// A run that has ended is seen for a moment, and after that only when asked for; it is counted once.
+// A run that has ended is seen for a moment, and after that only when asked for; it is counted
+// once.
 func TestEndedRuns(t *testing.T) {
 	at := now()
 	m := newModel(func() time.Time { return at }, false)
@@ -134,7 +135,8 @@ func TestEndedRuns(t *testing.T) {
 	}
 }
 
-// While no peer answers the last figures stay, with the reason; so do they over a leader's death, whose successor starts from nothing.
+// While no peer answers the last figures stay, with the reason; so do they over a leader's death,
+// whose successor starts from nothing.
 func TestLeaderDies(t *testing.T) {
 	at := now()
 	m := shown(false)
@@ -164,7 +166,8 @@ func TestLeaderDies(t *testing.T) {
 	}
 }
 
-// A voter catches up when others are said to vote and it is not. A peer of an older build says of nobody that he may: then nobody is.
+// A voter catches up when others are said to vote and it is not. A peer of an older build says of
+// nobody that he may: then nobody is.
 func TestVoters(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
@@ -193,7 +196,8 @@ func TestColours(t *testing.T) {
 	}
 }
 
-// Whatever the keys, the size and what comes: the screen fits the terminal, and a row is chosen when there is one.
+// Whatever the keys, the size and what comes: the screen fits the terminal, and a row is chosen
+// when there is one.
 func TestFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := shown(false)

@@ -8,7 +8,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Source is where the figures come from. It finds another peer by itself when one fails; an error is what is said to the user meanwhile.
+// Source is where the figures come from. It finds another peer by itself when one fails; an error
+// is what is said to the user meanwhile.
 type Source interface {
 	// Status is how the control plane is, as one peer sees it.
 	Status(ctx context.Context) (*holdfastv1.ClusterStatus, error)

@@ -23,8 +23,8 @@ type column[T any] struct {
 
 func plain(s string) render.Text { return render.T(s, render.Plain) }
 
-// runColumns are those of the runs. The first that can be sorted by is what they are sorted by at first: what has been at its step for
-// longest is where somebody may have to look.
+// runColumns are those of the runs. The first that can be sorted by is what they are sorted by at
+// first: what has been at its step for longest is where somebody may have to look.
 func runColumns() []column[*holdfastv1.Run] {
 	return []column[*holdfastv1.Run]{
 		{"RUN", 16, false, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(r.GetRunId()) }, by((*holdfastv1.Run).GetRunId)},
@@ -77,7 +77,8 @@ func current(r *holdfastv1.Run) *holdfastv1.StepStatus {
 	return r.GetSteps()[i]
 }
 
-// atStep is since when a run has been at its step. One that has not begun comes after those that have.
+// atStep is since when a run has been at its step. One that has not begun comes after those that
+// have.
 func atStep(r *holdfastv1.Run) time.Time {
 	if at := first(current(r).GetStartedAt(), r.GetStartedAt()); at != nil {
 		return at.AsTime()

@@ -18,10 +18,12 @@ type Config struct {
 	Env []string  // of the process: TERM and the like
 	// Colour tells whether to use colours; without them the view says the same.
 	Colour bool
-	// Every is the time between two looks at the cluster, and between two drawings of the runs at least a fifth of it.
+	// Every is the time between two looks at the cluster, and between two drawings of the runs at
+	// least a fifth of it.
 	Every time.Duration
 	Now   func() time.Time // default: time.Now
-	// Width and Height are the size of what Out is, where it is no terminal that can be asked. Default: it is asked.
+	// Width and Height are the size of what Out is, where it is no terminal that can be asked.
+	// Default: it is asked.
 	Width, Height int
 }
 
@@ -49,7 +51,8 @@ func New(cfg Config, s Source) *Top {
 func (t *Top) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// The program's context is not that of the process: it leaves the terminal as it was by being told to quit.
+	// The program's context is not that of the process: it leaves the terminal as it was by being
+	// told to quit.
 	p := tea.NewProgram(newModel(t.cfg.Now, t.cfg.Colour), t.options()...)
 	g, ctx := errgroup.WithContext(ctx)
 	f := newFeed()
@@ -99,7 +102,8 @@ func (t *Top) watch(ctx context.Context, f *feed) {
 	}
 }
 
-// count counts the machines, again and again: the more of them there are, the longer it waits in between.
+// count counts the machines, again and again: the more of them there are, the longer it waits in
+// between.
 func (t *Top) count(ctx context.Context, send func(tea.Msg)) {
 	for ctx.Err() == nil {
 		begin := time.Now()

@@ -68,7 +68,8 @@ func (b *terminal) waitFor(t *testing.T, text string) {
 	}
 }
 
-// The view goes until somebody quits, or the context ends; both leave the terminal as it was, and nothing runs on.
+// The view goes until somebody quits, or the context ends; both leave the terminal as it was, and
+// nothing runs on.
 func TestRun(t *testing.T) {
 	for _, quit := range []bool{true, false} {
 		ctx, cancel := context.WithCancel(t.Context())

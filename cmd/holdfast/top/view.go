@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli/render"
 )
 
-// View draws the screen, whatever its size: what does not fit is cut, the tables take the room that is left.
+// View draws the screen, whatever its size: what does not fit is cut, the tables take the room that
+// is left.
 func (m *model) View() tea.View {
 	var b strings.Builder
 	lines := m.lines()

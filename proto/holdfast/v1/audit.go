@@ -1,5 +1,6 @@
-// Package holdfastv1 is the public API of Holdfast, generated from the .proto files beside it. Written by hand is what every program must
-// do in the same way: AuditHash. It must not know anything else of Holdfast.
+// Package holdfastv1 is the public API of Holdfast, generated from the .proto files beside it.
+// Written by hand is what every program must do in the same way: AuditHash. It must not know
+// anything else of Holdfast.
 package holdfastv1
 
 import (
@@ -9,17 +10,20 @@ import (
 	"fmt"
 )
 
-// auditDomain begins what is hashed, so that the hash of an event is the hash of nothing else. Another layout gets another number.
+// auditDomain begins what is hashed, so that the hash of an event is the hash of nothing else.
+// Another layout gets another number.
 const auditDomain = "holdfast audit event 1"
 
-// AuditHash returns what the hash of an audit event must be (docs/security.md): SHA-256 over these fields, in this order, each with its length in
-// bytes in front as four bytes, most significant first:
+// AuditHash returns what the hash of an audit event must be (docs/security.md): SHA-256 over these
+// fields, in this order, each with its length in bytes in front as four bytes, most significant
+// first:
 //
 //	"holdfast audit event 1", previous_hash, sequence, at (unix seconds), at (nanoseconds), principal, source, peer, method, resource,
 //	request_id, outcome, reason, index, count, token_id
 //
-// Strings are UTF-8, numbers eight bytes, most significant first. The order is not that of protobuf, and does not depend on
-// how protobuf encodes: events that were exported as JSON verify too.
+// Strings are UTF-8, numbers eight bytes, most significant first. The order is not that of
+// protobuf, and does not depend on how protobuf encodes: events that were exported as JSON verify
+// too.
 func AuditHash(e *AuditEvent) []byte {
 	var space [512]byte
 	b := appendText(space[:0], auditDomain)
@@ -50,8 +54,9 @@ func appendNumber(b []byte, n uint64) []byte {
 	return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(b, 8), n)
 }
 
-// AuditChain verifies audit events that are added oldest first. The zero value begins with whatever comes first; give the sequence and
-// hash of an event that was verified before to prove that nothing between is missing.
+// AuditChain verifies audit events that are added oldest first. The zero value begins with whatever
+// comes first; give the sequence and hash of an event that was verified before to prove that
+// nothing between is missing.
 type AuditChain struct {
 	Sequence uint64 // of the newest event
 	Hash     []byte // of the newest event

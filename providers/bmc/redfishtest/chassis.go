@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Chassis is a machine outside of the service, whose buttons a system of the service presses: with it, a power-off that is accepted ends something.
-// It keeps the power, the boot override and the image; the service keeps the rest. It is called with the service's lock held.
+// Chassis is a machine outside of the service, whose buttons a system of the service presses: with
+// it, a power-off that is accepted ends something. It keeps the power, the boot override and the
+// image; the service keeps the rest. It is called with the service's lock held.
 type Chassis interface {
 	State() (State, error)
 	Reset(kind string) error // a ResetType

@@ -15,7 +15,8 @@ const (
 	Mixed    Part = "mixed up" // Health: Enabled, State: OK, as one maker has it
 )
 
-// Healthy makes the machines whole, but for what Break breaks: at first a drive is predicted to fail, and a DIMM has a warning.
+// Healthy makes the machines whole, but for what Break breaks: at first a drive is predicted to
+// fail, and a DIMM has a warning.
 func (s *Service) Healthy() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

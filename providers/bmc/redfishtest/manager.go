@@ -14,7 +14,8 @@ type slot struct {
 	image string
 }
 
-// manager is the BMC as it shows itself: one Manager resource for each system, as in a multi-node chassis.
+// manager is the BMC as it shows itself: one Manager resource for each system, as in a multi-node
+// chassis.
 func (s *Service) manager(r *http.Request, parts []string, body map[string]any) (*result, *fault) {
 	if len(parts) == 0 && r.Method == http.MethodGet {
 		var ids []string

@@ -1,8 +1,9 @@
-// Package redfishtest is a Redfish service for tests: a BMC and its machines that exist in memory, keep their state, and misbehave as real
-// ones do where they are told to (Quirks).
+// Package redfishtest is a Redfish service for tests: a BMC and its machines that exist in memory,
+// keep their state, and misbehave as real ones do where they are told to (Quirks).
 //
-// It follows the DMTF's Redfish specification (DSP0266) and schemas (DSP8010): ServiceRoot, SessionService, ComputerSystem, Manager, Chassis,
-// VirtualMedia, LogService, EthernetInterface, Processor, Memory, Storage. It owns no hardware and knows nothing of Holdfast.
+// It follows the DMTF's Redfish specification (DSP0266) and schemas (DSP8010): ServiceRoot,
+// SessionService, ComputerSystem, Manager, Chassis, VirtualMedia, LogService, EthernetInterface,
+// Processor, Memory, Storage. It owns no hardware and knows nothing of Holdfast.
 package redfishtest
 
 import (
@@ -302,7 +303,8 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 	s.write(w, res.status, res.body, nil)
 }
 
-// interrupted reports whether the answer to a press is lost, and lets the BMC restart with it, where the quirks say so. The lock is held.
+// interrupted reports whether the answer to a press is lost, and lets the BMC restart with it,
+// where the quirks say so. The lock is held.
 func (s *Service) interrupted(res *result) bool {
 	if res == nil || !res.press {
 		return false
@@ -445,7 +447,8 @@ func notAllowed() *fault {
 	return refuse(http.StatusMethodNotAllowed, "OperationNotAllowed", "The resource does not take this method.")
 }
 
-// SwapSleds puts the machines of the first two systems into each other's places: what has a serial number goes, paths stay.
+// SwapSleds puts the machines of the first two systems into each other's places: what has a serial
+// number goes, paths stay.
 func (s *Service) SwapSleds() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Style is how a service that follows the specification presents itself: paths, spelling, and which of the ways that the specification allows
-// it takes. The zero value is that of a plain service.
+// Style is how a service that follows the specification presents itself: paths, spelling, and which
+// of the ways that the specification allows it takes. The zero value is that of a plain service.
 type Style struct {
 	Managers  []string // ids, by system; default: those of the systems
 	ChassisID string   // default "1"

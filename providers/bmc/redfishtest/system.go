@@ -230,7 +230,8 @@ func (m *system) pressed() *result {
 	return res
 }
 
-// patch changes the boot override or the locator light: by the settings resource, where there is one, and it.
+// patch changes the boot override or the locator light: by the settings resource, where there is
+// one, and it.
 func (m *system) patch(r *http.Request, body map[string]any, settings bool) (*result, *fault) {
 	if m.s.style().NeedsMatch && r.Header.Get("If-Match") == "" {
 		return nil, refuse(http.StatusPreconditionRequired, "PreconditionRequired", "The request must have an If-Match header.")

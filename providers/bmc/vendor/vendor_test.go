@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/vendor"
 )
 
-// TestNew: every driver is made without anything being sent, and says by its methods what it can do.
+// TestNew: every driver is made without anything being sent, and says by its methods what it can
+// do.
 func TestNew(t *testing.T) {
 	can := map[string]struct{ boot, reset, inventory bool }{
 		vendor.RPC: {boot: true}, vendor.AMT: {boot: true}, vendor.Ipmitool: {boot: true, reset: true}, vendor.ASRockRack: {reset: true, inventory: true},

@@ -10,13 +10,15 @@ import (
 	"time"
 )
 
-// Microversions of the API. A node that is made with the older one is available at once, as none was enrolled then.
+// Microversions of the API. A node that is made with the older one is available at once, as none
+// was enrolled then.
 const (
 	newest        = "1.82" // of Ironic 21.4
 	madeAvailable = "1.10"
 )
 
-// Client speaks to the API of an Ironic without login. It keeps its connections. Several goroutines may use it.
+// Client speaks to the API of an Ironic without login. It keeps its connections. Several goroutines
+// may use it.
 type Client struct {
 	url  string
 	http *http.Client
@@ -43,7 +45,8 @@ type Node struct {
 	Reservation  string
 }
 
-// Do calls a method of the API, with a body and for an answer unless they are nil. An answer of 300 and above is an error that has it.
+// Do calls a method of the API, with a body and for an answer unless they are nil. An answer of 300
+// and above is an error that has it.
 func (c *Client) Do(ctx context.Context, method, path string, in, out any) error {
 	return c.do(ctx, newest, method, path, in, out)
 }
@@ -112,7 +115,8 @@ func (c *Client) Provision(ctx context.Context, id, target string) error {
 	return c.Do(ctx, http.MethodPut, "/v1/nodes/"+id+"/states/provision", map[string]any{"target": target}, nil)
 }
 
-// Deploy has an available node deployed and looks now and then until it is active. A node that ends elsewhere is an error.
+// Deploy has an available node deployed and looks now and then until it is active. A node that ends
+// elsewhere is an error.
 func (c *Client) Deploy(ctx context.Context, id string, every time.Duration) error {
 	if err := c.Provision(ctx, id, "active"); err != nil {
 		return err

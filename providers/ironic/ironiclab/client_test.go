@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// answering returns a client of a server that answers reads of a node with states, one after the other and the last one again and again.
+// answering returns a client of a server that answers reads of a node with states, one after the
+// other and the last one again and again.
 func answering(t *testing.T, states ...string) *Client {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -29,7 +29,8 @@ type Lab struct {
 	file string // ironic.conf
 }
 
-// settings are those of every lab: one conductor without a message bus, no login, the driver for hardware that does not exist.
+// settings are those of every lab: one conductor without a message bus, no login, the driver for
+// hardware that does not exist.
 const settings = `[DEFAULT]
 auth_strategy = noauth
 rpc_transport = json-rpc
@@ -78,7 +79,8 @@ func (c Config) render() (string, error) {
 	return strings.NewReplacer("DIR", c.Dir, "API", ports["API"], "RPC", ports["RPC"], "WORKERS", strconv.Itoa(max(1, c.Workers))).Replace(settings) + c.Settings, nil
 }
 
-// Prepare writes the configuration of an Ironic and makes its database. Its programs have then to be started (Commands).
+// Prepare writes the configuration of an Ironic and makes its database. Its programs have then to
+// be started (Commands).
 func Prepare(ctx context.Context, cfg Config) (*Lab, error) {
 	text, err := cfg.render()
 	if err != nil {
@@ -101,8 +103,9 @@ func Prepare(ctx context.Context, cfg Config) (*Lab, error) {
 	return l, writeAhead(filepath.Join(cfg.Dir, "ironic.sqlite"))
 }
 
-// writeAhead returns a database of SQLite that nobody has open a log that is written ahead: one sync for a transaction, and readers who do
-// not wait for writers. Bytes 18 and 19 of the file say so (sqlite.org/fileformat2.html, 1.3.3); there is no setting of Ironic for it.
+// writeAhead returns a database of SQLite that nobody has open a log that is written ahead: one
+// sync for a transaction, and readers who do not wait for writers. Bytes 18 and 19 of the file say
+// so (sqlite.org/fileformat2.html, 1.3.3); there is no setting of Ironic for it.
 func writeAhead(file string) error {
 	const magic, at = "SQLite format 3\x00", 18
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
@@ -129,7 +132,8 @@ func (l *Lab) Conductor() (program string, args []string) {
 	return l.cfg.program("ironic-conductor"), []string{"--config-file", l.file}
 }
 
-// API returns the program that serves the API, and its arguments. It starts as many processes again as there are workers.
+// API returns the program that serves the API, and its arguments. It starts as many processes again
+// as there are workers.
 func (l *Lab) API() (program string, args []string) {
 	return l.cfg.program("ironic-api"), []string{"--config-file", l.file}
 }

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// Config of a server. The zero value is an Ironic without authentication whose transitions take 20 ms.
+// Config of a server. The zero value is an Ironic without authentication whose transitions take 20
+// ms.
 type Config struct {
 	Step     time.Duration // that each transition takes; default 20ms
 	Least    int           // minor microversions; default 1
@@ -96,7 +97,8 @@ func (s *Server) Versions(least, newest int) {
 	s.cfg.Least, s.cfg.Newest = least, newest
 }
 
-// Asked lists what was accepted that changes something, in order: "node power: power off", "node provision: active".
+// Asked lists what was accepted that changes something, in order: "node power: power off", "node
+// provision: active".
 func (s *Server) Asked() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -92,7 +92,8 @@ func (s *Server) provision(w http.ResponseWriter, r *http.Request, n *Node) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// walk takes a node through the states on the way, locked while a conductor works on it and not while it waits for the agent.
+// walk takes a node through the states on the way, locked while a conductor works on it and not
+// while it waits for the agent.
 func (s *Server) walk(n *Node, target string, way []string, end string) {
 	if len(way) > 0 {
 		n.enter(way[0])

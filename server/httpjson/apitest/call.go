@@ -60,8 +60,8 @@ func (l *Lab) Secret(token string) string {
 	return s
 }
 
-// Run makes requests one after the other and checks the answers: status, body byte for byte, content type. One that is refused must have
-// changed nothing.
+// Run makes requests one after the other and checks the answers: status, body byte for byte,
+// content type. One that is refused must have changed nothing.
 func (l *Lab) Run(t *testing.T, calls []Call) {
 	for _, c := range calls {
 		t.Run(c.Name, func(t *testing.T) {
@@ -136,8 +136,8 @@ func (l *Lab) Dump() string {
 	return b.String()
 }
 
-// Fuzzed makes a request that nobody has thought of, and checks what holds for all: one of some statuses, an answer in JSON, and
-// nothing changed when it was refused.
+// Fuzzed makes a request that nobody has thought of, and checks what holds for all: one of some
+// statuses, an answer in JSON, and nothing changed when it was refused.
 func (l *Lab) Fuzzed(t *testing.T, c Call, statuses ...int) Answer {
 	t.Helper()
 	before := l.Dump()

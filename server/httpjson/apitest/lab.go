@@ -1,8 +1,8 @@
-// Package apitest holds what the tests of the HTTP APIs have in common: a peer alone with a real server, gate and state, and tables of
-// requests with what has to be answered.
+// Package apitest holds what the tests of the HTTP APIs have in common: a peer alone with a real
+// server, gate and state, and tables of requests with what has to be answered.
 //
-// It owns the stand-in for consensus (a command is applied at once) and for the keeping of leases, which package executor/lease tests. It
-// is for tests only.
+// It owns the stand-in for consensus (a command is applied at once) and for the keeping of leases,
+// which package executor/lease tests. It is for tests only.
 package apitest
 
 import (
@@ -29,7 +29,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// Lab is a peer alone. Its cluster's clock stands at 2026-01-29T15:10:00Z when New returns and moves on by a second with each command.
+// Lab is a peer alone. Its cluster's clock stands at 2026-01-29T15:10:00Z when New returns and
+// moves on by a second with each command.
 type Lab struct {
 	testing.TB
 	Handler http.Handler
@@ -47,8 +48,9 @@ type Lab struct {
 	denied []*holdfastv1.AuditEvent
 }
 
-// New starts a peer with one API, a machine 1165a9b6 that awaits its agent, and tokens: admin, operator, viewer, agent (of that machine), gpu
-// and pool (of the pools gpu and pool-1), service, elsewhere (an operator of another pool), expired and revoked (operators).
+// New starts a peer with one API, a machine 1165a9b6 that awaits its agent, and tokens: admin,
+// operator, viewer, agent (of that machine), gpu and pool (of the pools gpu and pool-1), service,
+// elsewhere (an operator of another pool), expired and revoked (operators).
 func New(t testing.TB, add func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server)) *Lab {
 	t.Helper()
 	return open(t, server.Config{}, providers.SetOf(nil), add)
@@ -238,7 +240,8 @@ func (l *Lab) Votes() error { return nil }
 // Status implements server.Membership.
 func (l *Lab) Status(context.Context) *holdfastv1.ClusterStatus { return &holdfastv1.ClusterStatus{} }
 
-// Renew implements server.Leases: each heartbeat goes on record at once, if the state knows whose it is.
+// Renew implements server.Leases: each heartbeat goes on record at once, if the state knows whose
+// it is.
 func (l *Lab) Renew(ctx context.Context, rn *internalv1.Renewal) (*internalv1.RenewalAnswer, error) {
 	l.mu.Lock()
 	l.clock += 1000

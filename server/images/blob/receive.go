@@ -12,8 +12,8 @@ import (
 	"syscall"
 )
 
-// syncEvery is how many bytes are written before they are brought to the disk: the log of the cluster waits for the same disk, and would wait
-// long for all of an image at once.
+// syncEvery is how many bytes are written before they are brought to the disk: the log of the
+// cluster waits for the same disk, and would wait long for all of an image at once.
 const syncEvery = 32 << 20
 
 // Receiver takes the bytes of one file. It is for one goroutine, which must Close it.
@@ -27,8 +27,9 @@ type Receiver struct {
 	unsaved int64
 }
 
-// Receive goes on with a file where it broke off: Offset says where. Size is what it will have, 0 when that is not known. ErrBusy while somebody
-// else receives it, ErrFull when it has no room, ErrSize when it is too big.
+// Receive goes on with a file where it broke off: Offset says where. Size is what it will have, 0
+// when that is not known. ErrBusy while somebody else receives it, ErrFull when it has no room,
+// ErrSize when it is too big.
 func (s *Store) Receive(ctx context.Context, sum string, size int64) (r *Receiver, err error) {
 	switch {
 	case !valid(sum):
@@ -48,7 +49,8 @@ func (s *Store) Receive(ctx context.Context, sum string, size int64) (r *Receive
 	if err != nil {
 		return nil, r.word(err)
 	}
-	// What is there may be of a file that broke off in a crash, and not be what was received. Then the sum at the end is wrong.
+	// What is there may be of a file that broke off in a crash, and not be what was received. Then
+	// the sum at the end is wrong.
 	if r.at, err = io.Copy(r.hash, contextReader{ctx: ctx, r: r.f}); err != nil {
 		return nil, r.word(err)
 	}
@@ -108,8 +110,8 @@ func (r *Receiver) Write(p []byte) (int, error) {
 	return n, r.word(err)
 }
 
-// Commit makes the file one that the store has, if all of it has come and its sum is right; else it is as if none of it had come. When it
-// returns nil the file is on the disk.
+// Commit makes the file one that the store has, if all of it has come and its sum is right; else it
+// is as if none of it had come. When it returns nil the file is on the disk.
 func (r *Receiver) Commit() error {
 	if r.size > 0 && r.at != r.size {
 		return fmt.Errorf("receive image file %s: it has ended after %d of %d bytes: %w", r.sum, r.at, r.size, ErrSize)

@@ -72,8 +72,9 @@ func valid(sum string) bool { return len(sum) == 64 && strings.Trim(sum, "012345
 
 func (s *Store) path(sum string) string { return filepath.Join(s.cfg.Dir, sum) }
 
-// Has reports whether the store has all of a file, and its size. The first time since the start it reads all of it: a disk can lose what it
-// was given. One whose sum is wrong is removed, and the error is ErrSum, once.
+// Has reports whether the store has all of a file, and its size. The first time since the start it
+// reads all of it: a disk can lose what it was given. One whose sum is wrong is removed, and the
+// error is ErrSum, once.
 func (s *Store) Has(ctx context.Context, sum string) (size int64, ok bool, err error) {
 	if !valid(sum) {
 		return 0, false, nil
@@ -188,7 +189,8 @@ func (s *Store) Keep(sum string, at time.Time) {
 	}
 }
 
-// Sweep removes the files that were in use before a time at last and are not in use now, whole or not.
+// Sweep removes the files that were in use before a time at last and are not in use now, whole or
+// not.
 func (s *Store) Sweep(before time.Time, used func(sum string) bool) (removed []string, err error) {
 	entries, err := os.ReadDir(s.cfg.Dir)
 	if err != nil {

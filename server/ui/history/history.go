@@ -11,7 +11,8 @@ import (
 
 // Load is how the leader is asked (*cluster.Node).
 type Load interface {
-	// LeaderLoad returns who leads, and what it has done since it started. An error: no leader is known, or it does not answer.
+	// LeaderLoad returns who leads, and what it has done since it started. An error: no leader is
+	// known, or it does not answer.
 	LeaderLoad(ctx context.Context) (leader string, load *holdfastv1.PeerLoad, err error)
 }
 
@@ -98,7 +99,8 @@ func (h *History) take(ctx context.Context) {
 	h.n++
 }
 
-// since fills in what has happened between two samples of a leader that has not started anew in between.
+// since fills in what has happened between two samples of a leader that has not started anew in
+// between.
 func (s *Sample) since(before Sample, was, now *holdfastv1.PeerLoad) {
 	d := s.At.Sub(before.At)
 	if was == nil || now == nil || before.Leader != s.Leader || d <= 0 || now.GetCommands() < was.GetCommands() {

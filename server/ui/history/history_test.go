@@ -37,7 +37,8 @@ func says(id string, commands uint64, place int) func() (string, *holdfastv1.Pee
 
 func nobody() (string, *holdfastv1.PeerLoad, error) { return "", nil, errors.New("no leader") }
 
-// TestHistory: rates are between two samples of the same leader, who has not started anew; a leader that is not there is a gap.
+// TestHistory: rates are between two samples of the same leader, who has not started anew; a leader
+// that is not there is a gap.
 func TestHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -95,7 +96,8 @@ func TestRing(t *testing.T) {
 	})
 }
 
-// TestQuantile: it lies within the bound of the command that it is the time of, and grows with its share.
+// TestQuantile: it lies within the bound of the command that it is the time of, and grows with its
+// share.
 func TestQuantile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		counts := rapid.SliceOfN(rapid.Uint64Range(0, 50), cluster.CommitBounds+1, cluster.CommitBounds+1).Draw(t, "counts")

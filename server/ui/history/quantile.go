@@ -6,8 +6,9 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster"
 )
 
-// quantile returns the time that percent of the commands took no longer than, counted as in PeerLoad.commits. Within a bound they are taken to
-// be spread evenly; what took longer than the last bound is told as that. Of no commands it is 0.
+// quantile returns the time that percent of the commands took no longer than, counted as in
+// PeerLoad.commits. Within a bound they are taken to be spread evenly; what took longer than the
+// last bound is told as that. Of no commands it is 0.
 func quantile(counts []uint64, percent uint64) time.Duration {
 	var all uint64
 	for _, n := range counts {

@@ -5,14 +5,15 @@ import (
 	"strings"
 )
 
-// Box is a machine that an operating system is installed on: a PC with a disk of its own, and a card on a tap.
+// Box is a machine that an operating system is installed on: a PC with a disk of its own, and a
+// card on a tap.
 type Box struct {
 	Memory int    // MiB
 	Disk   string // file, raw; its serial number is the machine's name
 	Tap    string // interface that is there already
 	MAC    string
-	// UEFI has the two halves of the firmware, OVMF: code, and variables, which it writes to. Empty: SeaBIOS, whose card has iPXE in its ROM. With UEFI the
-	// firmware's own PXE asks first.
+	// UEFI has the two halves of the firmware, OVMF: code, and variables, which it writes to.
+	// Empty: SeaBIOS, whose card has iPXE in its ROM. With UEFI the firmware's own PXE asks first.
 	UEFI [2]string
 	// HTTP leaves HTTP boot (HTTPClient) as UEFI's only way to boot from the network.
 	HTTP bool
@@ -42,7 +43,8 @@ func (m *Machine) boxArguments(order map[string]int, cd string) []string {
 	return append(args, "-device", card)
 }
 
-// bootsNormally takes an override back that was for one boot: the firmware has read it, and reads again when the guest reboots.
+// bootsNormally takes an override back that was for one boot: the firmware has read it, and reads
+// again when the guest reboots.
 func (q *running) bootsNormally(target string) error {
 	place, is := bootOrder()[target]
 	if !is {

@@ -39,7 +39,8 @@ type Effect struct {
 	Was  bool      `json:"was"`  // it was so already: nothing changed
 }
 
-// Presses counts the effects of one kind that were done or would have been, had it not been so already. Lies do not count.
+// Presses counts the effects of one kind that were done or would have been, had it not been so
+// already. Lies do not count.
 func Presses(effects []Effect, what Press) (n int) {
 	for _, e := range effects {
 		if e.What == string(what) && !e.Lost {

@@ -59,7 +59,8 @@ func BuildGuests(ctx context.Context, dir string) (Guests, error) {
 // cdSector is the size of a sector of a CD.
 const cdSector = 2048
 
-// elTorito makes a CD that boots an image and holds nothing else (El Torito Bootable CD-ROM Format Specification 1.0, §2).
+// elTorito makes a CD that boots an image and holds nothing else (El Torito Bootable CD-ROM Format
+// Specification 1.0, §2).
 func elTorito(boot []byte) []byte {
 	const primary, record, terminator, catalog, image, sectors = 16, 17, 18, 19, 20, 64
 	cd := make([]byte, sectors*cdSector)

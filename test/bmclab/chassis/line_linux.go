@@ -13,7 +13,8 @@ import (
 	"golang.org/x/term"
 )
 
-// line is the serial line of a machine: a terminal that stays when the machine does not, and a log of all that it said.
+// line is the serial line of a machine: a terminal that stays when the machine does not, and a log
+// of all that it said.
 type line struct {
 	path   string // of the terminal, for a BMC that sends it over the network
 	master *os.File
@@ -72,7 +73,8 @@ func (l *line) attach(c net.Conn) {
 	l.conn = c
 }
 
-// tee reads what the machine says, and shows it. What nobody looks at is dropped when the terminal is full.
+// tee reads what the machine says, and shows it. What nobody looks at is dropped when the terminal
+// is full.
 func (l *line) tee(c net.Conn) io.Reader {
 	return io.TeeReader(c, io.MultiWriter(l.log, screen{l.master}))
 }

@@ -18,7 +18,8 @@ type Config struct {
 	Guests  Guests
 	QEMU    string // the program
 	Starter *proc.Starter
-	// Box is a machine that is large enough for an operating system; nil is the smallest there is, which boots the guests.
+	// Box is a machine that is large enough for an operating system; nil is the smallest there is,
+	// which boots the guests.
 	Box *Box
 }
 
@@ -117,7 +118,8 @@ func (m *Machine) OnEffect(f func(Effect)) {
 	m.onEffect = f
 }
 
-// OnLook calls f for each look that a BMC takes at the machine, before the BMC hears what was seen. Nil ends that.
+// OnLook calls f for each look that a BMC takes at the machine, before the BMC hears what was seen.
+// Nil ends that.
 func (m *Machine) OnLook(f func(State)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

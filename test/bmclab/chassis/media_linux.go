@@ -16,7 +16,8 @@ const (
 	maxImage  = 1 << 30
 )
 
-// SetMedia puts the image at a URL into the virtual drive, or empties the drive when the URL is empty.
+// SetMedia puts the image at a URL into the virtual drive, or empties the drive when the URL is
+// empty.
 func (m *Machine) SetMedia(by, url string) error {
 	m.pressing.Lock()
 	defer m.pressing.Unlock()

@@ -15,7 +15,8 @@ const startTime = 30 * time.Second
 // bootOrder is where devices stand when nothing else was asked for: 1 is for what was.
 func bootOrder() map[string]int { return map[string]int{"disk": 2, "net": 3, "cd": 4} }
 
-// arguments returns QEMU's command line: the smallest PC that has a disk, a CD drive, a network card and a serial line.
+// arguments returns QEMU's command line: the smallest PC that has a disk, a CD drive, a network
+// card and a serial line.
 func (m *Machine) arguments(b Boot, image string) []string {
 	order := bootOrder()
 	if _, is := order[b.Target]; is {
@@ -114,7 +115,8 @@ func (m *Machine) await(q *running) {
 	q.close()
 }
 
-// down takes a QEMU that has ended out, and says whether it was the first to do so and nobody had wanted it.
+// down takes a QEMU that has ended out, and says whether it was the first to do so and nobody had
+// wanted it.
 func (m *Machine) down(q *running) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

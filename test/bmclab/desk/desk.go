@@ -1,4 +1,5 @@
-// Package desk is where a test speaks with a Redfish service that runs in another process: it sets quirks and asks what was seen.
+// Package desk is where a test speaks with a Redfish service that runs in another process: it sets
+// quirks and asks what was seen.
 //
 // It owns the words of that, over HTTP at a unix socket. It must not know what they are for.
 package desk

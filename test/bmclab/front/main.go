@@ -30,7 +30,8 @@ func main() {
 	}
 }
 
-// systems is a flag ID=SOCKET that may come often. Without a socket the system exists in memory only.
+// systems is a flag ID=SOCKET that may come often. Without a socket the system exists in memory
+// only.
 type systems struct {
 	ids     []string
 	sockets map[string]string

@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/bmclab/desk"
 )
 
-// redfish is a BMC with Redfish, and a desk at a unix socket where a test sets its quirks and asks what it has seen.
+// redfish is a BMC with Redfish, and a desk at a unix socket where a test sets its quirks and asks
+// what it has seen.
 func redfish(args []string) error {
 	var all systems
 	f := flag.NewFlagSet("redfish", flag.ContinueOnError)

@@ -1,4 +1,5 @@
-// Package proc starts processes that end with the one that starts them, and does to them what tests do: it stops, resumes and kills them.
+// Package proc starts processes that end with the one that starts them, and does to them what tests
+// do: it stops, resumes and kills them.
 //
 // It owns processes and their logs. It must not know what they are.
 package proc
@@ -16,8 +17,8 @@ import (
 	"time"
 )
 
-// Starter starts processes, all from one thread: the kernel kills a child when the thread that started it ends, and threads of the Go
-// runtime come and go.
+// Starter starts processes, all from one thread: the kernel kills a child when the thread that
+// started it ends, and threads of the Go runtime come and go.
 type Starter struct {
 	start chan *exec.Cmd
 	done  chan error
@@ -93,7 +94,8 @@ func (p *Process) Kill() error {
 	return err
 }
 
-// Stop stops the process where it is (SIGSTOP), and waits until it is: on a busy machine a thread goes on for a moment after the signal was sent, and may answer.
+// Stop stops the process where it is (SIGSTOP), and waits until it is: on a busy machine a thread
+// goes on for a moment after the signal was sent, and may answer.
 func (p *Process) Stop() error {
 	if err := p.signal(syscall.SIGSTOP); err != nil {
 		return err

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/program"
 )
 
-// atOnce is how many clusters run at once. More of them, each with the race detector, starve each other's
-// elections on a small machine.
+// atOnce is how many clusters run at once. More of them, each with the race detector, starve each
+// other's elections on a small machine.
 const atOnce = 3
 
 // Bench is the binary under test, and room for some clusters.
@@ -20,8 +20,8 @@ type Bench struct {
 	room   chan struct{}
 }
 
-// Open builds the binary with the race detector and failpoints, into a directory that Close removes.
-// HOLDFAST_TEST_BINARY names one that was built before.
+// Open builds the binary with the race detector and failpoints, into a directory that Close
+// removes. HOLDFAST_TEST_BINARY names one that was built before.
 func Open(ctx context.Context) (*Bench, error) {
 	b := &Bench{Binary: os.Getenv("HOLDFAST_TEST_BINARY"), room: make(chan struct{}, atOnce)}
 	if b.Binary != "" {

@@ -39,8 +39,9 @@ type Cluster struct {
 	t testing.TB
 }
 
-// Cluster starts a cluster. When the test has ended it is stopped; its directory is removed, or kept and
-// named beside the tails of the logs when the test has failed (or just kept, with HOLDFAST_TEST_KEEP=1). A data race or a panic in a peer fails the test.
+// Cluster starts a cluster. When the test has ended it is stopped; its directory is removed, or
+// kept and named beside the tails of the logs when the test has failed (or just kept, with
+// HOLDFAST_TEST_KEEP=1). A data race or a panic in a peer fails the test.
 func (b *Bench) Cluster(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	b.room <- struct{}{}
@@ -82,8 +83,8 @@ func (b *Bench) Cluster(t testing.TB, o Options) *Cluster {
 	return c
 }
 
-// snapshots has peers take one every few seconds: with the race detector it takes them a minute to replay what else they would, and each
-// restart waits for that.
+// snapshots has peers take one every few seconds: with the race detector it takes them a minute to
+// replay what else they would, and each restart waits for that.
 func snapshots() []string {
 	return []string{"--raft-snapshot-threshold", "256", "--raft-snapshot-interval", "2s"}
 }
@@ -95,7 +96,8 @@ func (c *Cluster) In(t testing.TB) *Cluster {
 	return &same
 }
 
-// Through returns the same cluster with a client that knows only some of its peers: one that hangs costs a client seconds.
+// Through returns the same cluster with a client that knows only some of its peers: one that hangs
+// costs a client seconds.
 func (c *Cluster) Through(peers ...*localcluster.Peer) *Cluster {
 	c.t.Helper()
 	same := *c
@@ -118,7 +120,8 @@ func (c *Cluster) Dial(addrs ...string) *client.Client {
 	return cl
 }
 
-// Rotated returns a client for each peer, which asks that peer first and the others when it does not answer.
+// Rotated returns a client for each peer, which asks that peer first and the others when it does
+// not answer.
 func (c *Cluster) Rotated() []*client.Client {
 	c.t.Helper()
 	var all []*client.Client
@@ -129,7 +132,8 @@ func (c *Cluster) Rotated() []*client.Client {
 	return all
 }
 
-// Conn returns a connection to one peer, without the client's retries, closed when the test has ended.
+// Conn returns a connection to one peer, without the client's retries, closed when the test has
+// ended.
 func (c *Cluster) Conn(p *localcluster.Peer) *grpc.ClientConn {
 	c.t.Helper()
 	conn, err := grpc.NewClient("passthrough:///"+p.GRPCAddr, grpc.WithTransportCredentials(c.Credentials()))

@@ -11,8 +11,9 @@ import (
 	"github.com/holdfast-metal/holdfast/executor"
 )
 
-// Failpoints are the places where a peer can be made to kill or to stop itself: each boundary of each kind of step. None of
-// them is armed at first. A file for each tells the peers whether somebody was there before: see cmd/holdfast/serve/failpoint_on.go.
+// Failpoints are the places where a peer can be made to kill or to stop itself: each boundary of
+// each kind of step. None of them is armed at first. A file for each tells the peers whether
+// somebody was there before: see cmd/holdfast/serve/failpoint_on.go.
 type Failpoints struct{ dir string }
 
 // Failpoint is one of them.
@@ -62,10 +63,12 @@ func (f Failpoints) environment() string {
 	return "HOLDFAST_FAILPOINT=" + strings.Join(points, ",")
 }
 
-// Arm makes the next peer that reaches the failpoint die or stop there. Others that reach it later go on.
+// Arm makes the next peer that reaches the failpoint die or stop there. Others that reach it later
+// go on.
 func (f Failpoints) Arm(p Failpoint) error { return os.Remove(f.file(p)) }
 
-// Reached reports whether a peer has reached it since it was armed, and gives the id of its process once that is known.
+// Reached reports whether a peer has reached it since it was armed, and gives the id of its process
+// once that is known.
 func (f Failpoints) Reached(p Failpoint) (pid int, ok bool) {
 	b, err := os.ReadFile(f.file(p))
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// Judge compares what the fake hardware has seen of a run with the record, and gives what does not fit:
+// Judge compares what the fake hardware has seen of a run with the record, and gives what does not
+// fit:
 //
 //   - an effect of an attempt, or of a leader epoch, that is not on record;
 //   - a destructive effect that an attempt has done twice;
@@ -39,7 +40,8 @@ func Judge(run *holdfastv1.Run, effects []fake.Effect) []string {
 	return found
 }
 
-// once reports whether hardware knows the effect by a token, so that a second one is a bug whoever did it.
+// once reports whether hardware knows the effect by a token, so that a second one is a bug whoever
+// did it.
 func once(effect string) bool {
 	return slices.Contains([]string{"command", "join", "net_apply", "net_confirm", "install", "wipe", "kill"}, effect)
 }
@@ -58,8 +60,8 @@ func attemptOf(run *holdfastv1.Run, step string, number int32) *holdfastv1.Attem
 	return nil
 }
 
-// JudgeMachine checks that a leader never touched the machine after a later one had (docs/reliability.md), and that it never was
-// in two hands at once.
+// JudgeMachine checks that a leader never touched the machine after a later one had
+// (docs/reliability.md), and that it never was in two hands at once.
 func JudgeMachine(m fake.MachineState, effects []fake.Effect) []string {
 	var found []string
 	epoch := uint64(0)

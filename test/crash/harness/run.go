@@ -24,8 +24,8 @@ import (
 // startTime is how long a start that cannot succeed may take to say so.
 const startTime = 30 * time.Second
 
-// Run runs the binary until it ends, and gives its exit code and what it wrote to stderr. One that does not end is
-// killed and fails the test.
+// Run runs the binary until it ends, and gives its exit code and what it wrote to stderr. One that
+// does not end is killed and fails the test.
 func (b *Bench) Run(t testing.TB, args ...string) (code int, stderr string) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), startTime)
@@ -53,8 +53,9 @@ func (b *Bench) Run(t testing.TB, args ...string) (code int, stderr string) {
 	return cmd.ProcessState.ExitCode(), out.String()
 }
 
-// Hash returns the mode and the SHA-256 of every file below a directory, by path. A directory that is not there has none. Of
-// a bolt file it is that of its keys and values: to open one for writing touches its first pages.
+// Hash returns the mode and the SHA-256 of every file below a directory, by path. A directory that
+// is not there has none. Of a bolt file it is that of its keys and values: to open one for writing
+// touches its first pages.
 func Hash(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
 )
 
-// Until waits until cond holds. It fails the test when that takes too long, with what cond said last.
+// Until waits until cond holds. It fails the test when that takes too long, with what cond said
+// last.
 func Until(t testing.TB, what string, cond func() (ok bool, state any)) {
 	t.Helper()
 	timeout := time.NewTimer(Patience)
@@ -66,7 +67,8 @@ func (c *Cluster) Ready() {
 	}
 }
 
-// Restart starts a peer that is down, and waits until it has caught up with what the others had then.
+// Restart starts a peer that is down, and waits until it has caught up with what the others had
+// then.
 func (c *Cluster) Restart(p *localcluster.Peer) {
 	c.t.Helper()
 	began := time.Now()
@@ -85,7 +87,8 @@ func (c *Cluster) Restart(p *localcluster.Peer) {
 	c.t.Logf("peer %s was back %s after its restart", p.ID, time.Since(began).Round(time.Millisecond))
 }
 
-// Killed waits until a peer has died at a failpoint, and gives which one and when. All peers have to be up before.
+// Killed waits until a peer has died at a failpoint, and gives which one and when. All peers have
+// to be up before.
 func (c *Cluster) Killed() (*localcluster.Peer, time.Time) {
 	c.t.Helper()
 	died := make(chan *localcluster.Peer, len(c.Peers()))
@@ -111,7 +114,8 @@ func (c *Cluster) Stopped(point Failpoint) *localcluster.Peer {
 	return c.StoppedAt(fmt.Sprint(point), func() (int, bool) { return c.Points.Reached(point) })
 }
 
-// StoppedAt is Stopped for a place of another kind: reached gives the id of the process that has come there.
+// StoppedAt is Stopped for a place of another kind: reached gives the id of the process that has
+// come there.
 func (c *Cluster) StoppedAt(point string, reached func() (pid int, ok bool)) *localcluster.Peer {
 	c.t.Helper()
 	var stopped *localcluster.Peer

@@ -63,8 +63,8 @@ func (c *Cluster) ask(path string, answer any) {
 	}
 }
 
-// Verdict fails the test when a run that has ended does not fit what its machine has seen, or did not succeed. It gives the
-// effects.
+// Verdict fails the test when a run that has ended does not fit what its machine has seen, or did
+// not succeed. It gives the effects.
 func (c *Cluster) Verdict(run *holdfastv1.Run) []fake.Effect {
 	c.t.Helper()
 	effects := c.Effects("", run.GetRunId())

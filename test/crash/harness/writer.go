@@ -83,7 +83,8 @@ func (w *Writer) Next(ctx context.Context) (time.Time, error) {
 	}
 }
 
-// Stop ends it and gives the number of the last write that was acknowledged, and the longest time between two.
+// Stop ends it and gives the number of the last write that was acknowledged, and the longest time
+// between two.
 func (w *Writer) Stop() (acked int, longest time.Duration) {
 	w.stop()
 	<-w.done

@@ -19,14 +19,16 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// axe-core (MPL-2.0) is a tool of this test: it comes from npm's registry, at this version and with this sum, and is in no binary.
+// axe-core (MPL-2.0) is a tool of this test: it comes from npm's registry, at this version and with
+// this sum, and is in no binary.
 const (
 	axeVersion = "4.14.1"
 	axeFile    = "package/axe.min.js"
 	axeSum     = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
 )
 
-// axeSource fetches axe-core; "" when npm or its registry is not there. A sum that is wrong is an error.
+// axeSource fetches axe-core; "" when npm or its registry is not there. A sum that is wrong is an
+// error.
 func axeSource(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -16,8 +16,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// browser is a Chromium with one window. It notes what a page must not do: errors of scripts, what the content security policy had to
-// stop, and requests to anybody but the peers.
+// browser is a Chromium with one window. It notes what a page must not do: errors of scripts, what
+// the content security policy had to stop, and requests to anybody but the peers.
 type browser struct {
 	*testing.T
 	ctx context.Context

@@ -17,7 +17,8 @@ type stop struct {
 	Inside  bool // it lies in the window, and nothing lies over it
 }
 
-// reachable are the elements that the tab key has to reach, in the order of the page; the browser decides whether they are shown.
+// reachable are the elements that the tab key has to reach, in the order of the page; the browser
+// decides whether they are shown.
 const reachable = `[...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")].filter((el) =>
 	el.tabIndex >= 0 && !el.disabled && el.type !== "hidden" && el.checkVisibility())`
 
@@ -49,7 +50,8 @@ func (b *browser) tabs() []stop {
 	return all
 }
 
-// keysReach holds a page to what keyboards need: each element once, in the order of the page, marked and in sight.
+// keysReach holds a page to what keyboards need: each element once, in the order of the page,
+// marked and in sight.
 func keysReach(t *testing.T, b *browser, name string) {
 	t.Helper()
 	stops := b.tabs()

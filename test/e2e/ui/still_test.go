@@ -9,7 +9,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// shifts notes by how much a page moves under the eyes of who reads it, as browsers measure it: 0.1 is what people do not mind.
+// shifts notes by how much a page moves under the eyes of who reads it, as browsers measure it: 0.1
+// is what people do not mind.
 const shifts = `window.moved = 0; window.movers = []; new PerformanceObserver((list) => {
 	for (const e of list.getEntries()) if (!e.hadRecentInput) {
 		window.moved += e.value;
@@ -49,7 +50,8 @@ func testStill(t *testing.T, b *browser, l *lab, home *peer) {
 	b.calm()
 }
 
-// testMany looks at a fleet of 10,000 machines: the map is there at once, small enough to be sent, and fits every window.
+// testMany looks at a fleet of 10,000 machines: the map is there at once, small enough to be sent,
+// and fits every window.
 func testMany(t *testing.T, b *browser, l *lab, home *peer) {
 	const machines = 10_000
 	var all strings.Builder

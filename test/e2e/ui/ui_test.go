@@ -9,8 +9,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestDashboard goes through the dashboard as people do, in a real browser: signing in, every page in every size, a run from its button to its
-// end, what a viewer is denied, and the death of the peer that serves the page.
+// TestDashboard goes through the dashboard as people do, in a real browser: signing in, every page
+// in every size, a run from its button to its end, what a viewer is denied, and the death of the
+// peer that serves the page.
 func TestDashboard(t *testing.T) {
 	if os.Getenv("E2E_UI") == "" {
 		t.Skip("set E2E_UI=1 (make e2e-ui): it needs Chromium")
@@ -187,8 +188,8 @@ func pages(run string) map[string]string {
 	}
 }
 
-// checkPage holds a page to what all of them owe: it fits the window, what can be clicked has a name, fields have labels, and there is one
-// heading, one main part and a language.
+// checkPage holds a page to what all of them owe: it fits the window, what can be clicked has a
+// name, fields have labels, and there is one heading, one main part and a language.
 func checkPage(t *testing.T, b *browser, name string) {
 	t.Helper()
 	if over := eval[int](b, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); over > 0 {

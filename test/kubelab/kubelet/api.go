@@ -20,7 +20,8 @@ const (
 	adminConf = "/etc/kubernetes/admin.conf"
 )
 
-// standInForAPI listens where a control plane's kubelet has its own API server, which runs in a container and so not here, and passes on what it gets to the cluster's.
+// standInForAPI listens where a control plane's kubelet has its own API server, which runs in a
+// container and so not here, and passes on what it gets to the cluster's.
 func standInForAPI() error {
 	if _, err := os.Stat(manifest); errors.Is(err, fs.ErrNotExist) {
 		return nil

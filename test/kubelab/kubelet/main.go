@@ -1,10 +1,13 @@
 //go:build linux
 
-// Command kubelet stands in for the kubelet on a host of the lab. It does what a cluster sees of one: it trades the bootstrap credentials that kubeadm left for a
-// certificate of its own (a signing request, as the real one), registers the node, reports its conditions, and ends pods that are to end. On a control plane it stands in for the
-// API server that kubeadm has left a manifest of, too, by passing on to the cluster's.
+// Command kubelet stands in for the kubelet on a host of the lab. It does what a cluster sees of
+// one: it trades the bootstrap credentials that kubeadm left for a certificate of its own (a
+// signing request, as the real one), registers the node, reports its conditions, and ends pods that
+// are to end. On a control plane it stands in for the API server that kubeadm has left a manifest
+// of, too, by passing on to the cluster's.
 //
-// It owns what it writes to /etc/kubernetes/kubelet.conf. It runs no container, and nothing but the tests of kubelab may use it.
+// It owns what it writes to /etc/kubernetes/kubelet.conf. It runs no container, and nothing but the
+// tests of kubelab may use it.
 package main
 
 import (
@@ -106,7 +109,8 @@ func arguments() (map[string]string, error) {
 	return args, nil
 }
 
-// credentials returns the node's own, and trades the bootstrap token for them when there are none yet.
+// credentials returns the node's own, and trades the bootstrap token for them when there are none
+// yet.
 func credentials(ctx context.Context, name string) (*rest.Config, error) {
 	if _, err := os.Stat(ownConf); err == nil {
 		return clientcmd.BuildConfigFromFlags("", ownConf)

@@ -27,7 +27,8 @@ const (
 	gapTime = 30 * time.Second // to wait for any one of them
 )
 
-// KillLeaders kills the leader n times under load, each time when the last one is back, and measures.
+// KillLeaders kills the leader n times under load, each time when the last one is back, and
+// measures.
 func KillLeaders(ctx context.Context, c *harness.Cluster, n int) ([]Gaps, error) {
 	l, err := startLoad(ctx, c)
 	if err != nil {

@@ -26,7 +26,8 @@ const (
 	loadPlan  = "load"
 )
 
-// load is the traffic that kills are measured under: writes, reads, and runs of several kinds of steps.
+// load is the traffic that kills are measured under: writes, reads, and runs of several kinds of
+// steps.
 type load struct {
 	cluster *harness.Cluster
 	client  *client.Client
@@ -54,7 +55,8 @@ func (m *marks) add(began, ended time.Time) {
 	}
 }
 
-// first returns the time from a moment to the first acknowledgement of a write that began after it; 0 when there was none.
+// first returns the time from a moment to the first acknowledgement of a write that began after it;
+// 0 when there was none.
 func (m *marks) first(at time.Time) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,7 +83,8 @@ func (r *runner) note(e *holdfastv1.RunEvent) error {
 	return nil
 }
 
-// moved returns the time from a moment until we heard of a transition that was made after it; 0 when there was none.
+// moved returns the time from a moment until we heard of a transition that was made after it; 0
+// when there was none.
 func (r *runner) moved(at time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -83,7 +83,8 @@ func (r Round) Run(ctx context.Context, c *harness.Cluster) ([]Injected, error) 
 	return injected, errors.Join(errs...)
 }
 
-// inject follows the schedule until there were enough faults, or one could not be mended. Unrest is told when one begins and is over.
+// inject follows the schedule until there were enough faults, or one could not be mended. Unrest is
+// told when one begins and is over.
 func (r Round) inject(ctx context.Context, c *harness.Cluster, s *schedule, rng *rand.Rand, unrest func() func()) ([]Injected, error) {
 	began := time.Now()
 	var injected []Injected

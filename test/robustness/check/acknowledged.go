@@ -6,9 +6,10 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// acknowledged checks that nothing acknowledged is lost (docs/reliability.md): each run that an answer named is recorded, as it was
-// answered and not further back, each run has ended, and each write of a label has its entry in the machine's history. What
-// value is there in the end is a matter of order: see linearizable.
+// acknowledged checks that nothing acknowledged is lost (docs/reliability.md): each run that an
+// answer named is recorded, as it was answered and not further back, each run has ended, and each
+// write of a label has its entry in the machine's history. What value is there in the end is a
+// matter of order: see linearizable.
 func acknowledged(h *workload.History, f *Final) []error {
 	var errs []error
 	final := map[string]workload.RunSeen{}

@@ -11,19 +11,21 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// All reads the final record of a settled cluster, and gives everything that contradicts the history or the promises. What
-// helps to understand a failure, such as the picture of a history that is not linearizable, goes into reportDir, which is made
-// if it is not there.
+// All reads the final record of a settled cluster, and gives everything that contradicts the
+// history or the promises. What helps to understand a failure, such as the picture of a history
+// that is not linearizable, goes into reportDir, which is made if it is not there.
 func All(ctx context.Context, h *workload.History, t workload.Target, reportDir string) []error {
 	return find(ctx, h, t, reportDir, checks())
 }
 
-// Truth is All for a history of a few calls that a test makes on purpose: it asks for no amount of traffic.
+// Truth is All for a history of a few calls that a test makes on purpose: it asks for no amount of
+// traffic.
 func Truth(ctx context.Context, h *workload.History, t workload.Target, reportDir string) []error {
 	return find(ctx, h, t, reportDir, checks()[1:])
 }
 
-// Order is the part of All that needs no final record: no answer shows what is older than an answer before it.
+// Order is the part of All that needs no final record: no answer shows what is older than an answer
+// before it.
 func Order(h *workload.History) []error { return order(h, &Final{}) }
 
 func find(ctx context.Context, h *workload.History, t workload.Target, reportDir string, checks []check) []error {

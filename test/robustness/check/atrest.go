@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// atRest checks that each machine behind a BMC is as the last attempt that succeeded has left it, and that BMCs were asked at all.
+// atRest checks that each machine behind a BMC is as the last attempt that succeeded has left it,
+// and that BMCs were asked at all.
 func atRest(h *workload.History, f *Final) []error {
 	if h.Real == nil {
 		return nil
@@ -31,7 +32,8 @@ func atRest(h *workload.History, f *Final) []error {
 	return few(errs)
 }
 
-// sessions checks that none is left on a BMC when nobody uses it: not one of a leader that is gone, nor one whose login was never answered.
+// sessions checks that none is left on a BMC when nobody uses it: not one of a leader that is gone,
+// nor one whose login was never answered.
 func sessions(h *workload.History, f *Final) []error {
 	if h.Real == nil {
 		return nil

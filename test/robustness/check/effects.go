@@ -9,8 +9,9 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// effects holds what the fake hardware has seen against the record: each effect is of an attempt and of an epoch on record; what
-// is destructive, or known by a token, happens once for an attempt; all else once for each leader that worked on it.
+// effects holds what the fake hardware has seen against the record: each effect is of an attempt
+// and of an epoch on record; what is destructive, or known by a token, happens once for an attempt;
+// all else once for each leader that worked on it.
 func effects(_ *workload.History, f *Final) []error {
 	var errs []error
 	type key struct {
@@ -32,7 +33,8 @@ func effects(_ *workload.History, f *Final) []error {
 		if !slices.Contains(a.GetEpochs(), e.Epoch) {
 			errs = append(errs, fmt.Errorf("%s: on record are the epochs %v", effectWords(e), a.GetEpochs()))
 		}
-		// A soft and a hard press are two effects: the second one comes when the first has not helped.
+		// A soft and a hard press are two effects: the second one comes when the first has not
+		// helped.
 		k := key{e.RunID, e.Step, e.Effect, e.Detail, e.Attempt}
 		seen[k]++
 		most := len(a.GetEpochs())
@@ -46,7 +48,8 @@ func effects(_ *workload.History, f *Final) []error {
 	return few(errs)
 }
 
-// byToken reports whether hardware knows the effect by a token, so that a second one is a bug whoever did it.
+// byToken reports whether hardware knows the effect by a token, so that a second one is a bug
+// whoever did it.
 func byToken(effect string) bool {
 	return slices.Contains([]string{"command", "join", "net_apply", "net_confirm", "install", "wipe", "kill"}, effect)
 }

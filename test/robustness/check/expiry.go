@@ -9,11 +9,13 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// early checks that no lease is lost before its time (docs/reliability.md, docs/decisions/0012-leases-have-a-clock-of-their-own.md). A look that began after an acknowledged heartbeat had returned shows
-// a loss that came after it: the look must have ended at least a TTL after that sign was sent, not counting the time in which no leader could hear. So a
-// client whose heartbeats are acknowledged within a TTL of each other is never lost, whatever fault runs. It says nothing of clients that got
-// no acknowledgement: they may be lost when their TTL is over, and come back. Losses between two looks are found by package check's
-// losses, in the record.
+// early checks that no lease is lost before its time (docs/reliability.md,
+// docs/decisions/0012-leases-have-a-clock-of-their-own.md). A look that began after an acknowledged
+// heartbeat had returned shows a loss that came after it: the look must have ended at least a TTL
+// after that sign was sent, not counting the time in which no leader could hear. So a client whose
+// heartbeats are acknowledged within a TTL of each other is never lost, whatever fault runs. It
+// says nothing of clients that got no acknowledgement: they may be lost when their TTL is over, and
+// come back. Losses between two looks are found by package check's losses, in the record.
 func early(h *workload.History, _ *Final) []error {
 	f := h.Fleet
 	if f == nil {
@@ -50,8 +52,10 @@ func early(h *workload.History, _ *Final) []error {
 	return few(errs)
 }
 
-// missed checks that a client that is gone is declared lost in time (docs/decisions/0012-leases-have-a-clock-of-their-own.md: within TTL + 60 s, faults left out; the terms of a build with
-// short leases are shorter): in each time that was long enough somebody has seen the loss, and in the end nobody is up who was stopped long ago.
+// missed checks that a client that is gone is declared lost in time
+// (docs/decisions/0012-leases-have-a-clock-of-their-own.md: within TTL + 60 s, faults left out; the
+// terms of a build with short leases are shorter): in each time that was long enough somebody has
+// seen the loss, and in the end nobody is up who was stopped long ago.
 func missed(h *workload.History, _ *Final) []error {
 	f := h.Fleet
 	if f == nil {
@@ -95,5 +99,6 @@ func late(f *workload.Fleet, l workload.Life, id string, g gap, last workload.Si
 	return nil
 }
 
-// between is more than lies between two looks of the observers, all of whom may wait for a peer that hangs.
+// between is more than lies between two looks of the observers, all of whom may wait for a peer
+// that hangs.
 const between = 3 * time.Second

@@ -194,8 +194,8 @@ func connect(addrs []string, creds credentials.TransportCredentials) (conns []*g
 	return conns, hangUp, nil
 }
 
-// sums asks all peers at once until they answer for the same index, or the time is up. Raft goes on by itself when nobody
-// writes, so that this takes a few tries at times.
+// sums asks all peers at once until they answer for the same index, or the time is up. Raft goes on
+// by itself when nobody writes, so that this takes a few tries at times.
 func sums(ctx context.Context, conns []*grpc.ClientConn) ([]Sum, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

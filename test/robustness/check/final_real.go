@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// sessionsTime is how long it may take until nobody uses a session with a BMC, and it is ended: a look at the machine may come in between.
+// sessionsTime is how long it may take until nobody uses a session with a BMC, and it is ended: a
+// look at the machine may come in between.
 const sessionsTime = 8 * site.Idle
 
 // real asks BMCs and the host what they have seen.

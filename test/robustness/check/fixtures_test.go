@@ -69,7 +69,8 @@ func effect(run, what string, epoch uint64, destructive bool) fake.Effect {
 	return fake.Effect{MachineID: machine, RunID: run, Step: "s", Attempt: 1, Epoch: epoch, Effect: what, Destructive: destructive}
 }
 
-// expect compares what a check found with what it should have found: nothing, or something with a word in it.
+// expect compares what a check found with what it should have found: nothing, or something with a
+// word in it.
 func expect(t *testing.T, found []error, want string) {
 	t.Helper()
 	if want == "" {

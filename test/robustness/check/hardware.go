@@ -7,8 +7,9 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// hardware looks at each machine through the hardware's own eyes: no leader touched it after a later one had, no run after
-// a later one had begun, and never were two destructive calls under way at once.
+// hardware looks at each machine through the hardware's own eyes: no leader touched it after a
+// later one had, no run after a later one had begun, and never were two destructive calls under way
+// at once.
 func hardware(_ *workload.History, f *Final) []error {
 	var errs []error
 	type machine struct {

@@ -6,9 +6,10 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// identities checks that no client that was told that it is registered is lost from the record, that it is there once, and that it is deregistered if
-// it was told so, and not if it never asked for it. The same identity (a machine id, an id file) has the same id over all restarts; what is on
-// record beside it can only come from registrations whose outcome their client does not know.
+// identities checks that no client that was told that it is registered is lost from the record,
+// that it is there once, and that it is deregistered if it was told so, and not if it never asked
+// for it. The same identity (a machine id, an id file) has the same id over all restarts; what is
+// on record beside it can only come from registrations whose outcome their client does not know.
 func identities(h *workload.History, _ *Final) []error {
 	f := h.Fleet
 	if f == nil {

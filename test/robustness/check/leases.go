@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// What the checks of leases know (docs/decisions/0012-leases-have-a-clock-of-their-own.md), all of it by the driver's own monotonic clock:
+// What the checks of leases know (docs/decisions/0012-leases-have-a-clock-of-their-own.md), all of
+// it by the driver's own monotonic clock:
 //
 //   - A heartbeat that was answered with success was taken by a leader at some moment between its call and its return. From that moment on
 //     the lease lasts for its TTL at least, so that it cannot be lost before call + TTL, whoever leads by then.
@@ -20,8 +21,8 @@ import (
 // held is how long a peer may be at work on a request whose client is gone.
 const held = 10 * time.Second
 
-// recovery is for how long after the end of a fault nobody is blamed for being late: there is an election, and the lease clock on record may
-// be two seconds behind.
+// recovery is for how long after the end of a fault nobody is blamed for being late: there is an
+// election, and the lease clock on record may be two seconds behind.
 const recovery = 3 * time.Second
 
 // sign is what may have been a heartbeat.
@@ -50,7 +51,8 @@ func signs(l workload.Life, id string) []sign {
 	return all
 }
 
-// gap is a time without a heartbeat: from the latest moment at which one was taken to the earliest of the next one.
+// gap is a time without a heartbeat: from the latest moment at which one was taken to the earliest
+// of the next one.
 type gap struct {
 	after time.Duration // call of the sign before
 	from  time.Duration
@@ -58,8 +60,9 @@ type gap struct {
 	until time.Duration // return of the sign after
 }
 
-// overdue returns the gaps in which the lease must have been lost: those that were longer than it takes, faults left out. The last one ends
-// with the last look. Where the client has said farewell there is none.
+// overdue returns the gaps in which the lease must have been lost: those that were longer than it
+// takes, faults left out. The last one ends with the last look. Where the client has said farewell
+// there is none.
 func overdue(f *workload.Fleet, l workload.Life, id string, end time.Duration) []gap {
 	all := append(signs(l, id), sign{call: end, ret: end, sure: true})
 	var gaps []gap
@@ -84,8 +87,9 @@ func saidFarewell(l workload.Life, from, to time.Duration) bool {
 	})
 }
 
-// atMost says how often a lease can have been lost: once in each time without a heartbeat that was as long as its TTL, where those of unknown
-// outcome are there or not, whichever makes more. The last one has no end.
+// atMost says how often a lease can have been lost: once in each time without a heartbeat that was
+// as long as its TTL, where those of unknown outcome are there or not, whichever makes more. The
+// last one has no end.
 func atMost(f *workload.Fleet, l workload.Life, id string) int {
 	all := signs(l, id)
 	n, base := 0, time.Duration(-1)

@@ -213,7 +213,8 @@ func TestLossesOfServices(t *testing.T) {
 	expect(t, losses(h, with("h", "h", "h", "h", "h", "h", "h", "h", "h", "h")), "") // the older ones are forgotten
 }
 
-// How often somebody can have been lost takes every sign of unknown outcome as it makes most losses.
+// How often somebody can have been lost takes every sign of unknown outcome as it makes most
+// losses.
 func TestAtMost(t *testing.T) {
 	for name, tt := range map[string]struct {
 		trips []workload.Trip

@@ -14,11 +14,13 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// searchTime bounds the search for an order of the calls on one machine. Not to find one in time is a failure.
+// searchTime bounds the search for an order of the calls on one machine. Not to find one in time is
+// a failure.
 const searchTime = time.Minute
 
-// linearizable checks that the calls on each machine, and on the plan that is written, can be put into an order in which each
-// answer is right, and that keeps to real time. If not, the picture is <dir>/linearizable-<machine>.html.
+// linearizable checks that the calls on each machine, and on the plan that is written, can be put
+// into an order in which each answer is right, and that keeps to real time. If not, the picture is
+// <dir>/linearizable-<machine>.html.
 func linearizable(ctx context.Context, h *workload.History, f *Final, dir string) []error {
 	var errs []error
 	for _, id := range append(slices.Clone(h.Machines), h.Register) {

@@ -64,7 +64,8 @@ func TestLinearizable(t *testing.T) {
 	}
 }
 
-// The last reads of the record are part of the history: what was acknowledged last is what is there.
+// The last reads of the record are part of the history: what was acknowledged last is what is
+// there.
 func TestLinearizableEnd(t *testing.T) {
 	f := record()
 	f.Reads = []workload.Op{read(100, 110, "a", "", 1)}

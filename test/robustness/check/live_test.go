@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// A cluster whose leader is killed under load passes all checks. What happens to clusters besides is package chaos's matter:
-// here the checks are checked.
+// A cluster whose leader is killed under load passes all checks. What happens to clusters besides
+// is package chaos's matter: here the checks are checked.
 func TestAllOnACluster(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a cluster of processes")

@@ -6,8 +6,9 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// losses checks that the record tells the truth about clients that were lost: a machine's agent facet goes through states that follow from each other,
-// by nobody but the system, and ends with the one it has; and machine and service were lost once for each time that they were gone: as
+// losses checks that the record tells the truth about clients that were lost: a machine's agent
+// facet goes through states that follow from each other, by nobody but the system, and ends with
+// the one it has; and machine and service were lost once for each time that they were gone: as
 // often as they must have been at least, and as they can have been at most.
 func losses(h *workload.History, f *Final) []error {
 	if h.Fleet == nil {
@@ -42,7 +43,8 @@ func losses(h *workload.History, f *Final) []error {
 	return few(errs)
 }
 
-// agentHistory holds the entries of a machine's agent facet against each other, and counts the losses.
+// agentHistory holds the entries of a machine's agent facet against each other, and counts the
+// losses.
 func agentHistory(f *Final, id string) (lost int, err error) {
 	m := f.Agents[id]
 	if m == nil {
@@ -97,7 +99,8 @@ func agentHistory(f *Final, id string) (lost int, err error) {
 	return lost, nil
 }
 
-// missing counts how often a service was missing, and says whether its record goes back to its beginning.
+// missing counts how often a service was missing, and says whether its record goes back to its
+// beginning.
 func missing(f *Final, id string) (n int, whole bool) {
 	const kept = 10 // states
 	for _, s := range f.Services {

@@ -7,15 +7,17 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// The model of one machine, as its clients can tell: a label that is written and read, and runs, of which each is made
-// once, is active then, and has ended some time later for good. At most one is active.
+// The model of one machine, as its clients can tell: a label that is written and read, and runs, of
+// which each is made once, is active then, and has ended some time later for good. At most one is
+// active.
 //
-// When a run ends is the executor's matter. The model lets it end at the latest possible moment: when an answer says that it
-// has ended, that the machine is free, or that another run was made. That is exact, because an answer that shows it active can
-// only come before that moment, and no other answer minds. A plan is a machine without runs.
+// When a run ends is the executor's matter. The model lets it end at the latest possible moment:
+// when an answer says that it has ended, that the machine is free, or that another run was made.
+// That is exact, because an answer that shows it active can only come before that moment, and no
+// other answer minds. A plan is a machine without runs.
 //
-// A call whose outcome is not known stays open for ever. It is taken to be applied, at the latest after
-// everything else: then it has changed nothing that anybody saw, which is as good as never.
+// A call whose outcome is not known stays open for ever. It is taken to be applied, at the latest
+// after everything else: then it has changed nothing that anybody saw, which is as good as never.
 
 // action is what a call means to the model.
 type action int

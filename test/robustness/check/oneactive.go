@@ -12,12 +12,14 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// oneActive checks that a machine never had two active runs (docs/reliability.md), by the record's own times: each run was made when the
-// one before it had ended. Times are of the state machine, whose clock never goes back.
+// oneActive checks that a machine never had two active runs (docs/reliability.md), by the record's
+// own times: each run was made when the one before it had ended. Times are of the state machine,
+// whose clock never goes back.
 func oneActive(_ *workload.History, f *Final) []error {
 	runs := slices.Clone(f.Runs)
 	slices.SortStableFunc(runs, func(a, b *holdfastv1.Run) int {
-		// That clock stands while the clocks of peers are behind it: many runs have the same times then.
+		// That clock stands while the clocks of peers are behind it: many runs have the same times
+		// then.
 		return cmp.Or(a.GetCreatedAt().AsTime().Compare(b.GetCreatedAt().AsTime()), over(a).Compare(over(b)))
 	})
 	last := map[string]*holdfastv1.Run{}

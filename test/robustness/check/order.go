@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// order checks real time against Raft's indexes, which is exact where linearizable searches: a linearizable answer never shows a
-// machine or a run as it was before another answer, and its index includes every write that was acknowledged before it
-// was asked for.
+// order checks real time against Raft's indexes, which is exact where linearizable searches: a
+// linearizable answer never shows a machine or a run as it was before another answer, and its index
+// includes every write that was acknowledged before it was asked for.
 func order(h *workload.History, f *Final) []error {
 	byKey := map[string][]answer{}
 	add := func(key string, op workload.Op, revision uint64) {
@@ -28,7 +28,8 @@ func order(h *workload.History, f *Final) []error {
 		if op.Got != nil {
 			add("run "+op.Got.ID, op, op.Got.Revision)
 		}
-		// Of the cluster as a whole: what the answer's state includes, and what it proves to be committed.
+		// Of the cluster as a whole: what the answer's state includes, and what it proves to be
+		// committed.
 		all := answer{op.Call, op.Return, op.Index, 0, op}
 		for _, m := range op.Machines {
 			all.proves = max(all.proves, m.Revision)
@@ -47,7 +48,8 @@ func order(h *workload.History, f *Final) []error {
 	return few(errs)
 }
 
-// answer is one answer about one thing: what it shows at least, and what a later one must show therefore.
+// answer is one answer about one thing: what it shows at least, and what a later one must show
+// therefore.
 type answer struct {
 	call, ret     time.Duration
 	shows, proves uint64

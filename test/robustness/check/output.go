@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// output checks that the log of a command that succeeded holds all that it printed, each byte once, whoever led meanwhile.
+// output checks that the log of a command that succeeded holds all that it printed, each byte once,
+// whoever led meanwhile.
 func output(_ *workload.History, f *Final) []error {
 	var errs []error
 	want := Printed(workload.TalkScript)

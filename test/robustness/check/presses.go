@@ -12,13 +12,15 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// presses holds the power buttons that each BMC saw pressed against the attempts on record, in order. A BMC is not told for whom a button is pressed, but
-// runs of a machine do not overlap, so that what it saw has to be the presses of one attempt after the other:
+// presses holds the power buttons that each BMC saw pressed against the attempts on record, in
+// order. A BMC is not told for whom a button is pressed, but runs of a machine do not overlap, so
+// that what it saw has to be the presses of one attempt after the other:
 //
 //   - an attempt that succeeded under one leader, after one that did too, pressed what its evidence says, once each: off if the power was on, on if it was off;
 //   - any other turned the power off at most once and on at most once, whoever led: what one leader has pressed the next one sees.
 //
-// A press that the BMC took and ignored counts by itself: of those there is one for each leader at most.
+// A press that the BMC took and ignored counts by itself: of those there is one for each leader at
+// most.
 func presses(h *workload.History, f *Final) []error {
 	if h.Real == nil {
 		return nil
@@ -71,7 +73,8 @@ type try struct {
 	attempt *holdfastv1.Attempt
 }
 
-// triesOf returns the attempts on a machine that may press, in order: of runs that do not overlap the later one was changed last.
+// triesOf returns the attempts on a machine that may press, in order: of runs that do not overlap
+// the later one was changed last.
 func triesOf(all []*holdfastv1.Run, machine string) []try {
 	runs := slices.DeleteFunc(slices.Clone(all), func(r *holdfastv1.Run) bool { return r.GetMachineId() != machine })
 	slices.SortFunc(runs, func(a, b *holdfastv1.Run) int { return cmp.Compare(a.GetRevision(), b.GetRevision()) })

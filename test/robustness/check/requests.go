@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// requests checks that a request id names one run for ever (docs/reliability.md), over all answers of all peers and the record at each
-// peer, and that the run is what was asked for.
+// requests checks that a request id names one run for ever (docs/reliability.md), over all answers
+// of all peers and the record at each peer, and that the run is what was asked for.
 func requests(h *workload.History, f *Final) []error {
 	type key struct{ machine, request string }
 	runs := map[key]workload.RunSeen{}

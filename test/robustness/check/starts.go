@@ -9,8 +9,9 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// starts holds the commands that began on the host against the record: each is of an attempt, no attempt's has begun twice, and that of one that succeeded
-// has begun once. What it printed is recorded in full, each line once; of a command that was killed, its beginning.
+// starts holds the commands that began on the host against the record: each is of an attempt, no
+// attempt's has begun twice, and that of one that succeeded has begun once. What it printed is
+// recorded in full, each line once; of a command that was killed, its beginning.
 func starts(h *workload.History, f *Final) []error {
 	if h.Real == nil || len(h.Real.Hosts) == 0 {
 		return nil

@@ -23,7 +23,8 @@ func States(ctx context.Context, t workload.Target) []error {
 	return states(nil, &Final{Sums: all})
 }
 
-// states checks that all peers have byte for byte the same state at the same index (docs/reliability.md).
+// states checks that all peers have byte for byte the same state at the same index
+// (docs/reliability.md).
 func states(_ *workload.History, f *Final) []error {
 	if len(f.Sums) == 0 {
 		return []error{errors.New("no peer has summed up its state")}

@@ -7,7 +7,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// traffic checks that there was enough of each kind, with an answer, for the other checks to mean anything.
+// traffic checks that there was enough of each kind, with an answer, for the other checks to mean
+// anything.
 func traffic(h *workload.History, _ *Final) []error {
 	var errs []error
 	answered := 0

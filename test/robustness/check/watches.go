@@ -6,8 +6,9 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// watches checks each watcher: every cursor once, in order and none missing, whatever peers it was connected to (docs/concepts.md);
-// the same events as the others; runs that only move forward; and in the end what the record says.
+// watches checks each watcher: every cursor once, in order and none missing, whatever peers it was
+// connected to (docs/concepts.md); the same events as the others; runs that only move forward; and
+// in the end what the record says.
 func watches(h *workload.History, f *Final) []error {
 	var errs []error
 	first := map[uint64]workload.Event{} // by cursor: what the first watcher of it saw

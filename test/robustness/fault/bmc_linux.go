@@ -58,7 +58,8 @@ func bmcTrouble(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, 
 	return misbehave(ctx, c, func(i int) trouble { return all[order[i%len(all)]] })
 }
 
-// bmcTroubleKill kills the leader while BMCs misbehave: the next one has to find out what was pressed.
+// bmcTroubleKill kills the leader while BMCs misbehave: the next one has to find out what was
+// pressed.
 func bmcTroubleKill(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	heal, err := bmcTrouble(ctx, c, rng)
 	if err != nil {
@@ -74,7 +75,8 @@ func bmcTroubleKill(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (He
 	return func(ctx context.Context) error { return errors.Join(start(ctx), heal(ctx)) }, nil
 }
 
-// misbehave has each BMC misbehave, and gives what has all of them behave again, which makes sure that they were asked something meanwhile.
+// misbehave has each BMC misbehave, and gives what has all of them behave again, which makes sure
+// that they were asked something meanwhile.
 func misbehave(ctx context.Context, c *harness.Cluster, how func(i int) trouble) (Heal, error) {
 	served := 0
 	for i, b := range c.Site.BMCs {

@@ -17,7 +17,8 @@ type log struct {
 	used int64   // bytes of it, from its beginning
 	last []int64 // where the last entry stands: every copy of it, for only bolt knows which one counts
 	size int     // of the last entry
-	// unseen is the index of the last entry where its loss looks like a write that a crash has cut short, so that no peer can notice it; else 0.
+	// unseen is the index of the last entry where its loss looks like a write that a crash has cut
+	// short, so that no peer can notice it; else 0.
 	unseen uint64
 }
 

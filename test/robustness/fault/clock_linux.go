@@ -11,12 +11,14 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
 
-// Certificates begin an hour before they were made: with a clock further back than that they are refused, as they should be.
+// Certificates begin an hour before they were made: with a clock further back than that they are
+// refused, as they should be.
 const clockMost = 55 * time.Minute
 
-// clockJump sets the wall clock of the leader, of another peer, or of all to different times, far off or by seconds, and sets some of
-// them back and forth while it lasts; mending it is a jump back. Nothing that takes time may be shorter for it, and nothing
-// may wait until the clock comes by again.
+// clockJump sets the wall clock of the leader, of another peer, or of all to different times, far
+// off or by seconds, and sets some of them back and forth while it lasts; mending it is a jump
+// back. Nothing that takes time may be shorter for it, and nothing may wait until the clock comes
+// by again.
 func clockJump(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	leader, err := c.Leader(ctx)
 	if err != nil {
@@ -90,8 +92,8 @@ func seen(ctx context.Context, c *harness.Cluster, p *localcluster.Peer, want ti
 	return nil
 }
 
-// drift makes a clock go at three times its pace, or backwards as fast as it should go forwards: corrections as drastic as
-// they come. It ends with the function that it gives.
+// drift makes a clock go at three times its pace, or backwards as fast as it should go forwards:
+// corrections as drastic as they come. It ends with the function that it gives.
 func drift(clock *harness.Clock, off time.Duration, forward bool) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

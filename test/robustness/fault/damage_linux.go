@@ -14,13 +14,14 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
 
-// A peer whose files were damaged while it was down either comes back as if they were not, or refuses to start and says so; then it
-// is wiped and joins again. What it must not do is serve something else than the others: package check compares them.
+// A peer whose files were damaged while it was down either comes back as if they were not, or
+// refuses to start and says so; then it is wiped and joins again. What it must not do is serve
+// something else than the others: package check compares them.
 
 const page = 4096 // of bolt
 
-// tornLog loses the end of the log, as a disk does that has lied about what it has written: the file is cut, or a page of
-// its last entry never arrived.
+// tornLog loses the end of the log, as a disk does that has lied about what it has written: the
+// file is cut, or a page of its last entry never arrived.
 func tornLog(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	return damaged(ctx, c, rng, func(dir string) (uint64, error) {
 		l, err := readLog(dir)
@@ -68,7 +69,8 @@ func corruptSnapshot(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (H
 	})
 }
 
-// damaged kills a peer, damages its files and starts it. What the damage may take without a trace is the last entry that it gives, if any.
+// damaged kills a peer, damages its files and starts it. What the damage may take without a trace
+// is the last entry that it gives, if any.
 func damaged(ctx context.Context, c *harness.Cluster, rng *rand.Rand, damage func(dataDir string) (uint64, error)) (Heal, error) {
 	p := anyPeer(c, rng)
 	if err := p.Kill(); err != nil {
@@ -87,8 +89,9 @@ func damaged(ctx context.Context, c *harness.Cluster, rng *rand.Rand, damage fun
 	return func(ctx context.Context) error { return serveOrRefuse(ctx, c, p) }, nil
 }
 
-// outlived waits until the others have committed an entry that this peer never had: then both of them have all that it had acknowledged. Before that its vote could
-// elect somebody without such an entry, and nobody promises anything over a disk that takes one back without a trace.
+// outlived waits until the others have committed an entry that this peer never had: then both of
+// them have all that it had acknowledged. Before that its vote could elect somebody without such an
+// entry, and nobody promises anything over a disk that takes one back without a trace.
 func outlived(ctx context.Context, c *harness.Cluster, p *localcluster.Peer, index uint64) error {
 	if index == 0 {
 		return nil
@@ -137,7 +140,8 @@ func serveOrRefuse(ctx context.Context, c *harness.Cluster, p *localcluster.Peer
 	}
 }
 
-// refused checks that a peer has said why it ended, and does what it has said: move its data away and let it rejoin.
+// refused checks that a peer has said why it ended, and does what it has said: move its data away
+// and let it rejoin.
 func refused(ctx context.Context, c *harness.Cluster, p *localcluster.Peer) error {
 	log := p.LogTail(3000)
 	if p.Wait() == nil || !strings.Contains(log, "move it away") {
@@ -147,8 +151,8 @@ func refused(ctx context.Context, c *harness.Cluster, p *localcluster.Peer) erro
 	return errors.Join(p.Wipe(), p.Start(ctx))
 }
 
-// lostLog takes raft.db away from a peer, or empties it. The peer must refuse to start: with a new log it could vote a
-// second time in a term. It goes on when the file is back.
+// lostLog takes raft.db away from a peer, or empties it. The peer must refuse to start: with a new
+// log it could vote a second time in a term. It goes on when the file is back.
 func lostLog(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	p := anyPeer(c, rng)
 	if err := p.Kill(); err != nil {

@@ -67,8 +67,8 @@ func breakLeadersDisk(ctx context.Context, c *harness.Cluster, _ *rand.Rand) (He
 	return breakDiskOf(c, i)
 }
 
-// breakDiskOf makes a file system read-only under a peer, as Linux does when it finds it damaged. It is mended by fsck, which
-// takes the peer's end.
+// breakDiskOf makes a file system read-only under a peer, as Linux does when it finds it damaged.
+// It is mended by fsck, which takes the peer's end.
 func breakDiskOf(c *harness.Cluster, i int) (Heal, error) {
 	p := c.Peers()[i]
 	return func(ctx context.Context) error {

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
 
-// Heal undoes a fault, as whoever runs the cluster would. It has been undone when it returns, and peers may still be on
-// their way back.
+// Heal undoes a fault, as whoever runs the cluster would. It has been undone when it returns, and
+// peers may still be on their way back.
 type Heal func(context.Context) error
 
 // Fault is one way to break a cluster.

@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
 
-// gossipRotation replaces the key of gossip: the new one is understood, then it encrypts, then the old one is gone.
+// gossipRotation replaces the key of gossip: the new one is understood, then it encrypts, then the
+// old one is gone.
 type gossipRotation struct {
 	c        *harness.Cluster
 	old, new string
@@ -61,11 +62,12 @@ func (r *gossipRotation) done(step int) error {
 	return nil
 }
 
-// deadTime is how long a peer may be dead in the eyes of another while nothing is broken: a busy machine is late with an answer.
+// deadTime is how long a peer may be dead in the eyes of another while nothing is broken: a busy
+// machine is late with an answer.
 const deadTime = 3 * time.Second
 
-// watchGossip looks at what each peer thinks of the others, until the function that it gives is called. That gives an error when
-// somebody was believed dead.
+// watchGossip looks at what each peer thinks of the others, until the function that it gives is
+// called. That gives an error when somebody was believed dead.
 func watchGossip(ctx context.Context, c *harness.Cluster) func() error {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup

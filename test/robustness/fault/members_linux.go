@@ -19,7 +19,8 @@ const (
 	leadTries  = 6                // leaders that are restarted so that one that was added leads
 )
 
-// membership lets two more peers join, which become voters, and takes two away again: one of them while it leads.
+// membership lets two more peers join, which become voters, and takes two away again: one of them
+// while it leads.
 func membership(ctx context.Context, c *harness.Cluster, _ *rand.Rand) (Heal, error) {
 	var more []*localcluster.Peer
 	for range added {

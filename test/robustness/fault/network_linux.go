@@ -10,10 +10,12 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/wire"
 )
 
-// What goes between a peer and the driver's host, where clients and the fake hardware are, always arrives: a peer that is cut off
-// from the others goes on talking to the world, which is the dangerous case.
+// What goes between a peer and the driver's host, where clients and the fake hardware are, always
+// arrives: a peer that is cut off from the others goes on talking to the world, which is the
+// dangerous case.
 
-// onLinks sets links between peers and gives what clears them, which also makes sure that something was set.
+// onLinks sets links between peers and gives what clears them, which also makes sure that something
+// was set.
 func onLinks(c *harness.Cluster, link func(from, to int) wire.Link) (Heal, error) {
 	before, lossy := c.Net.Lost(), false
 	for from := range c.Peers() {
@@ -116,8 +118,9 @@ func narrowLink(_ context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, er
 	})
 }
 
-// rejectDirection restarts a follower behind a firewall that refuses its connections to the leader, and lets those of the
-// leader through. The follower must not depose a leader whose heartbeats arrive.
+// rejectDirection restarts a follower behind a firewall that refuses its connections to the leader,
+// and lets those of the leader through. The follower must not depose a leader whose heartbeats
+// arrive.
 func rejectDirection(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	leader, err := c.LeaderNow(ctx)
 	if err != nil {

@@ -71,7 +71,8 @@ func wipe(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error)
 
 func nothing(context.Context) error { return nil }
 
-// stopTime is how long a leader may take to stop: it hands over within milliseconds, and gives calls in flight 3 s.
+// stopTime is how long a leader may take to stop: it hands over within milliseconds, and gives
+// calls in flight 3 s.
 const stopTime = 9 * time.Second
 
 // handovers stops and starts leaders in a row, as a hasty rolling restart does.

@@ -25,8 +25,8 @@ type alone struct {
 	errs                 []error
 }
 
-// quorumLoss kills all peers but one, the leader or another. The last one refuses writes and linearizable reads and says why, and
-// goes on answering stale reads.
+// quorumLoss kills all peers but one, the leader or another. The last one refuses writes and
+// linearizable reads and says why, and goes on answering stale reads.
 func quorumLoss(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	leader, err := c.LeaderNow(ctx)
 	if err != nil {
@@ -86,8 +86,8 @@ func (a *alone) read(ctx context.Context, k *harness.Caller) {
 	a.refusal(ctx, "linearizable read", &a.reads, err)
 }
 
-// refusal judges the answer to what cannot be done: UNAVAILABLE with a reason, in time. A machine that is too busy to answer in time is
-// no failure, unless it never answers.
+// refusal judges the answer to what cannot be done: UNAVAILABLE with a reason, in time. A machine
+// that is too busy to answer in time is no failure, unless it never answers.
 func (a *alone) refusal(ctx context.Context, what string, count *int, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -15,18 +15,19 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
 
-// takeTime is how long all peers may take to use what is in their files: they look every 5 s, on a busy machine late, and each of them is
-// met at all its doors for each step.
+// takeTime is how long all peers may take to use what is in their files: they look every 5 s, on a
+// busy machine late, and each of them is met at all its doors for each step.
 const takeTime = time.Minute
 
-// rotateTries is how often a rotation is made when the leader changes meanwhile. Then the cluster is left alone for a while: one that
-// elects then, too, is on a machine that is too busy to tell.
+// rotateTries is how often a rotation is made when the leader changes meanwhile. Then the cluster
+// is left alone for a while: one that elects then, too, is on a machine that is too busy to tell.
 const (
 	rotateTries = 2
 	aloneTime   = 15 * time.Second
 )
 
-// rotateCertificates returns each peer, one after the other, a new certificate of the same CA. Nobody is elected for it.
+// rotateCertificates returns each peer, one after the other, a new certificate of the same CA.
+// Nobody is elected for it.
 func rotateCertificates(ctx context.Context, c *harness.Cluster, rng *mrand.Rand) (Heal, error) {
 	return nothing, calmly(ctx, c, func() error {
 		now, _ := c.CAs()
@@ -39,8 +40,8 @@ func rotateCertificates(ctx context.Context, c *harness.Cluster, rng *mrand.Rand
 	})
 }
 
-// rotateCA replaces the CA, and rotateGossip the key of gossip, by the steps of docs/security.md. rotateKeys does both in the
-// same steps.
+// rotateCA replaces the CA, and rotateGossip the key of gossip, by the steps of docs/security.md.
+// rotateKeys does both in the same steps.
 func rotateCA(ctx context.Context, c *harness.Cluster, rng *mrand.Rand) (Heal, error) {
 	return rotate(ctx, c, rng, newCA(c, rng))
 }
@@ -61,7 +62,8 @@ func rotateKeys(ctx context.Context, c *harness.Cluster, rng *mrand.Rand) (Heal,
 	return rotate(ctx, c, rng, g, newCA(c, rng))
 }
 
-// rotation is a change of files in three steps, each of which is finished on every peer before the next one.
+// rotation is a change of files in three steps, each of which is finished on every peer before the
+// next one.
 type rotation interface {
 	// write changes the files of a peer, and taken waits until the peer goes by them.
 	write(step int, p *localcluster.Peer) error
@@ -85,7 +87,8 @@ func rotate(ctx context.Context, c *harness.Cluster, rng *mrand.Rand, all ...rot
 	if err := errors.Join(err, seen()); err != nil {
 		return nil, err
 	}
-	// Connections that were there have stayed. One peer loses all of its own, and has to make new ones.
+	// Connections that were there have stayed. One peer loses all of its own, and has to make new
+	// ones.
 	p := anyPeer(c, rng)
 	return p.Start, p.Kill()
 }
@@ -183,7 +186,8 @@ func until(ctx context.Context, try func() error) error {
 	}
 }
 
-// caRotation replaces the CA: both are trusted, then the new one certifies, then it alone is trusted.
+// caRotation replaces the CA: both are trusted, then the new one certifies, then it alone is
+// trusted.
 type caRotation struct {
 	c        *harness.Cluster
 	rng      *mrand.Rand
@@ -226,7 +230,8 @@ func (r *caRotation) taken(ctx context.Context, step int, p *localcluster.Peer) 
 	})
 }
 
-// accepted meets all listeners of a peer with certificates of some CAs: as a client, and as another peer where only those come in.
+// accepted meets all listeners of a peer with certificates of some CAs: as a client, and as another
+// peer where only those come in.
 func (r *caRotation) accepted(ctx context.Context, p *localcluster.Peer, cas ...*issue.CA) error {
 	for _, ca := range cas {
 		for _, door := range r.doors(p) {

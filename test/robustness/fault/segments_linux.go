@@ -14,8 +14,8 @@ import (
 	"github.com/hashicorp/raft-wal/types"
 )
 
-// readSegments finds the last entry of a log that is kept in segments. Their files are as long as they may become from the start, so that only the entries in
-// them say how much is used.
+// readSegments finds the last entry of a log that is kept in segments. Their files are as long as
+// they may become from the start, so that only the entries in them say how much is used.
 func readSegments(dir string) (*log, error) {
 	filer := segment.NewFiler(dir, fs.New())
 	all, err := filer.List()

@@ -71,7 +71,8 @@ func watchTokens(ctx context.Context, c *harness.Cluster) (w *tokens, err error)
 	return w, nil
 }
 
-// works waits until a token is good for a read and a write, as it has to be from the moment it was made.
+// works waits until a token is good for a read and a write, as it has to be from the moment it was
+// made.
 func works(ctx context.Context, k *harness.Caller) error {
 	for _, call := range []func(context.Context) (uint64, error){k.Read, k.Write} {
 		for {
@@ -132,8 +133,9 @@ func (w *tokens) writes(ctx context.Context, k *harness.Caller) {
 	w.judge("write", k, began, err)
 }
 
-// stale reads what the peer has: one that has not heard of the revocation cannot know of it, one whose state has it must refuse. The
-// index is that of the state after the call, so that only the second of two calls tells.
+// stale reads what the peer has: one that has not heard of the revocation cannot know of it, one
+// whose state has it must refuse. The index is that of the state after the call, so that only the
+// second of two calls tells.
 func (w *tokens) stale(ctx context.Context, k *harness.Caller) {
 	w.mu.Lock()
 	acked := !w.acked.IsZero()
@@ -205,9 +207,10 @@ func (w *tokens) end() error {
 	return errors.Join(w.errs[:min(len(w.errs), 5)]...)
 }
 
-// revokeToken revokes a token while it is used, and at the moment of the acknowledgement the leader dies or is cut off; or a follower was
-// cut off before and does not hear of it. From the acknowledgement on no peer may take the token: those that come back, and one that is
-// restarted, neither.
+// revokeToken revokes a token while it is used, and at the moment of the acknowledgement the leader
+// dies or is cut off; or a follower was cut off before and does not hear of it. From the
+// acknowledgement on no peer may take the token: those that come back, and one that is restarted,
+// neither.
 func revokeToken(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	w, err := watchTokens(ctx, c)
 	if err != nil {

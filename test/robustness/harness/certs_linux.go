@@ -22,8 +22,8 @@ import (
 // certLife is longer than any soak.
 const certLife = 30 * 24 * time.Hour
 
-// authorities are the CA whose certificates are in use, and the one that is to follow. All clients of this process trust both; peers
-// trust what is in their files.
+// authorities are the CA whose certificates are in use, and the one that is to follow. All clients
+// of this process trust both; peers trust what is in their files.
 type authorities [2]*issue.CA
 
 // CAs returns the CA that is in use, and the next one.
@@ -42,7 +42,8 @@ func (c *Cluster) Trust(p *localcluster.Peer, cas ...*issue.CA) error {
 	return replace(name, all)
 }
 
-// Certify returns a peer a new certificate: its key first or last, since half a set must not be used.
+// Certify returns a peer a new certificate: its key first or last, since half a set must not be
+// used.
 func (c *Cluster) Certify(p *localcluster.Peer, by *issue.CA, keyFirst bool) (*x509.Certificate, error) {
 	host, _, err := net.SplitHostPort(p.GRPCAddr)
 	if err != nil {
@@ -110,11 +111,12 @@ func (c *Cluster) Nobody() credentials.TransportCredentials {
 	return credentials.NewTLS(cfg)
 }
 
-// ErrRefused is in the error of a connection that the other side has ended because of our certificate.
+// ErrRefused is in the error of a connection that the other side has ended because of our
+// certificate.
 var ErrRefused = errors.New("the certificate was refused")
 
-// Meet connects to an address of a peer with a certificate of that CA: as an admin, or as that peer if as names one. It gives the
-// certificate that the peer presents.
+// Meet connects to an address of a peer with a certificate of that CA: as an admin, or as that peer
+// if as names one. It gives the certificate that the peer presents.
 func (c *Cluster) Meet(ctx context.Context, addr string, by *issue.CA, as string) (*x509.Certificate, error) {
 	ctx, stop := context.WithTimeout(ctx, 5*time.Second)
 	defer stop()

@@ -14,9 +14,10 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
 )
 
-// Clock is the wall clock of one process, a peer, which can be set as settimeofday sets a host's: at once, also back, while the
-// process runs, and without a word to it. Durations (CLOCK_MONOTONIC) go on as they do on such a host. The process is changed where it
-// reads the clock, in the vDSO; the binary is the one that everybody runs, and the host's clock stays as it is.
+// Clock is the wall clock of one process, a peer, which can be set as settimeofday sets a host's:
+// at once, also back, while the process runs, and without a word to it. Durations (CLOCK_MONOTONIC)
+// go on as they do on such a host. The process is changed where it reads the clock, in the vDSO;
+// the binary is the one that everybody runs, and the host's clock stays as it is.
 type Clock struct {
 	of   Process
 	code *vdso
@@ -68,7 +69,8 @@ func (c *Clock) Restore(ctx context.Context) error {
 	return nil
 }
 
-// stopped stops the process for some milliseconds, at a moment when no thread is where code is to be replaced.
+// stopped stops the process for some milliseconds, at a moment when no thread is where code is to
+// be replaced.
 func (c *Clock) stopped(ctx context.Context, do func() error) error {
 	for {
 		if err := c.of.Pause(); err != nil {
@@ -116,7 +118,8 @@ func (c *Clock) away(ctx context.Context) (bool, error) {
 	return false, ctx.Err()
 }
 
-// counter says at which instruction a thread is (proc(5), /proc/[pid]/task/[tid]/syscall), and whether it stays there.
+// counter says at which instruction a thread is (proc(5), /proc/[pid]/task/[tid]/syscall), and
+// whether it stays there.
 func counter(task string) (at int64, stopped bool, err error) {
 	stat, err := os.ReadFile(filepath.Join(task, "stat"))
 	if err != nil {
@@ -138,7 +141,8 @@ func counter(task string) (at int64, stopped bool, err error) {
 	return at, err == nil, err
 }
 
-// ClockOf asks a peer what time it is, and gives by how much that differs from the host's time, to the second.
+// ClockOf asks a peer what time it is, and gives by how much that differs from the host's time, to
+// the second.
 func (c *Cluster) ClockOf(ctx context.Context, p *localcluster.Peer) (time.Duration, error) {
 	ctx, stop := context.WithTimeout(ctx, 5*time.Second)
 	defer stop()

@@ -23,7 +23,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// tellTime answers each line with the wall clock and how long it has lived, while all its threads read clocks.
+// tellTime answers each line with the wall clock and how long it has lived, while all its threads
+// read clocks.
 func tellTime() {
 	began := time.Now()
 	for range 2 * runtime.NumCPU() {
@@ -77,7 +78,8 @@ func (c child) answer(t *testing.T) answer {
 	return a
 }
 
-// A process's wall clock is set forward, back, and in steps, again and again while it reads it; its durations stay what they are.
+// A process's wall clock is set forward, back, and in steps, again and again while it reads it; its
+// durations stay what they are.
 func TestClock(t *testing.T) {
 	if m := ClocksMissing(); m != "" {
 		t.Skip(m)

@@ -38,17 +38,18 @@ type Config struct {
 // spare peers can be added later.
 const spare = 2
 
-// QuickRaft is the multiplier of tests: elections within a few hundred milliseconds, with the race detector on two cores.
+// QuickRaft is the multiplier of tests: elections within a few hundred milliseconds, with the race
+// detector on two cores.
 const QuickRaft = 0.5
 
-// OftenSnapshots are arguments that make peers snapshot all the time and keep a short log, so that who was away
-// for some seconds is brought back by a snapshot.
+// OftenSnapshots are arguments that make peers snapshot all the time and keep a short log, so that
+// who was away for some seconds is brought back by a snapshot.
 func OftenSnapshots() []string {
 	return []string{"--raft-snapshot-threshold", "300", "--raft-snapshot-interval", "3s", "--raft-trailing-logs", "200"}
 }
 
-// SomeSnapshots are arguments for hours: who was away for a minute is brought back by a snapshot, and a state that grows is not
-// written all the time.
+// SomeSnapshots are arguments for hours: who was away for a minute is brought back by a snapshot,
+// and a state that grows is not written all the time.
 func SomeSnapshots() []string {
 	return []string{"--raft-snapshot-threshold", "2000", "--raft-snapshot-interval", "10s", "--raft-trailing-logs", "1000"}
 }
@@ -70,8 +71,8 @@ type Cluster struct {
 	netDone chan error
 }
 
-// Start starts all of it, and waits until a leader serves. With namespaces the process must be a private one, and it can
-// have one such cluster at a time.
+// Start starts all of it, and waits until a leader serves. With namespaces the process must be a
+// private one, and it can have one such cluster at a time.
 func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 	if cfg.Peers == 0 {
 		cfg.Peers = 3
@@ -152,7 +153,8 @@ func (c *Cluster) connect(cfg Config, local *localcluster.Config) error {
 // Index returns the number of a peer, from 0: that of its host and its disk.
 func (c *Cluster) Index(p *localcluster.Peer) int { return slices.Index(c.All(), p) }
 
-// electionTime is how long a leader may be looked for: with all peers up there is one within a second.
+// electionTime is how long a leader may be looked for: with all peers up there is one within a
+// second.
 const electionTime = 20 * time.Second
 
 // LeaderNow finds the leader, and gives its number.

@@ -13,8 +13,9 @@ import (
 // deadlineSlack is what an attempt may lose of its time before it notes when it began.
 const deadlineSlack = 3 * time.Second
 
-// noEarlyEnd looks at the runs that were started last: no attempt has been given up before its time. How long one took it says itself, by a
-// clock that nobody sets; the one that its times are from may have been set.
+// noEarlyEnd looks at the runs that were started last: no attempt has been given up before its
+// time. How long one took it says itself, by a clock that nobody sets; the one that its times are
+// from may have been set.
 func (c *Cluster) noEarlyEnd(ctx context.Context) error {
 	page, err := c.probe.Runs().ListRuns(ctx, &holdfastv1.ListRunsRequest{PageSize: 1000})
 	if err != nil {

@@ -12,12 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// diskMiB is the size of a peer's disk. After an hour of the soak the state has 150 MiB, and there are two snapshots of it and a third
-// that is being written. The image is sparse: it takes what is used.
+// diskMiB is the size of a peer's disk. After an hour of the soak the state has 150 MiB, and there
+// are two snapshots of it and a third that is being written. The image is sparse: it takes what is
+// used.
 const diskMiB = 1024
 
-// Disk is the disk of one peer: a file system of its own (ext4 in a file), so that it fills up, hangs and breaks alone and for
-// real. Its mount is seen by this process and its children only.
+// Disk is the disk of one peer: a file system of its own (ext4 in a file), so that it fills up,
+// hangs and breaks alone and for real. Its mount is seen by this process and its children only.
 type Disk struct {
 	Dir   string
 	image string
@@ -104,7 +105,8 @@ func (d *Disk) ioctl(what string, req uint) error {
 	return nil
 }
 
-// Break makes the file system find an error in itself: it turns read-only under whoever has files open.
+// Break makes the file system find an error in itself: it turns read-only under whoever has files
+// open.
 func (d *Disk) Break() error {
 	loop, err := d.device()
 	if err != nil {
@@ -130,7 +132,8 @@ func (d *Disk) device() (string, error) {
 	return "", fmt.Errorf("%s is not mounted", d.Dir)
 }
 
-// Repair undoes Break, as an operator would: unmount, fsck, mount. No process may have files open there.
+// Repair undoes Break, as an operator would: unmount, fsck, mount. No process may have files open
+// there.
 func (d *Disk) Repair() error {
 	if err := d.unmount(); err != nil {
 		return err

@@ -27,8 +27,9 @@ var errHeard = errors.New("this is all that was to be known")
 // NotifyMerge implements memberlist.MergeDelegate.
 func (l *listener) NotifyMerge([]*memberlist.Node) error { l.heard = true; return errHeard }
 
-// Gossips asks a peer for its view of the members, encrypted under the first of some keys, and understands answers under any
-// of them. The error is ErrNoGossip when there was no answer. The peer takes nothing from us: we are no peer.
+// Gossips asks a peer for its view of the members, encrypted under the first of some keys, and
+// understands answers under any of them. The error is ErrNoGossip when there was no answer. The
+// peer takes nothing from us: we are no peer.
 func (c *Cluster) Gossips(p *localcluster.Peer, keys ...string) error {
 	ring, err := keyring(keys)
 	if err != nil {

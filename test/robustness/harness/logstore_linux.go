@@ -23,7 +23,8 @@ func Segments(dataDir string) string {
 	return dir
 }
 
-// mixed makes sure that one peer, and no other, has its log in segments: a flag that nobody heeds would have all of them tested alike.
+// mixed makes sure that one peer, and no other, has its log in segments: a flag that nobody heeds
+// would have all of them tested alike.
 func (c *Cluster) mixed(segments int) error {
 	for i, p := range c.Peers() {
 		if got, want := Segments(p.DataDir) != "", i+1 == segments; got != want {

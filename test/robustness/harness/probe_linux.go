@@ -47,8 +47,8 @@ func (c *Cluster) Write(ctx context.Context) (time.Duration, error) {
 
 var errProgress = errors.New("a run has moved")
 
-// Progress waits until some run moves: a transition that is committed after the call. While there are runs at work that takes
-// at most 10 s (issue B).
+// Progress waits until some run moves: a transition that is committed after the call. While there
+// are runs at work that takes at most 10 s (issue B).
 func (c *Cluster) Progress(ctx context.Context) (time.Duration, error) {
 	ctx, stop := context.WithTimeout(ctx, probeTimeout)
 	defer stop()
@@ -87,8 +87,8 @@ func (c *Cluster) Applied(ctx context.Context, but *localcluster.Peer) (uint64, 
 	return most, nil
 }
 
-// Healthy checks what must hold within seconds of the end of any fault: every peer runs and follows one leader,
-// a write is acknowledged, and runs move.
+// Healthy checks what must hold within seconds of the end of any fault: every peer runs and follows
+// one leader, a write is acknowledged, and runs move.
 func (c *Cluster) Healthy(ctx context.Context, runs bool) error {
 	wrote, err := c.Write(ctx)
 	if err != nil {
@@ -121,8 +121,9 @@ func (c *Cluster) Healthy(ctx context.Context, runs bool) error {
 	return nil
 }
 
-// Settled waits until every peer votes, and nobody else is a member: one that was wiped does so again only when it has caught up, and until
-// then the next fault could take the majority away. For a moment the others still count it, so it is asked itself.
+// Settled waits until every peer votes, and nobody else is a member: one that was wiped does so
+// again only when it has caught up, and until then the next fault could take the majority away. For
+// a moment the others still count it, so it is asked itself.
 func (c *Cluster) Settled(ctx context.Context) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/site"
 )
 
-// bmcCount is how many BMCs there are: one less than it takes to hold a plan (docs/concepts.md), because they misbehave in the same ways.
+// bmcCount is how many BMCs there are: one less than it takes to hold a plan (docs/concepts.md),
+// because they misbehave in the same ways.
 const bmcCount = 4
 
 // openSite starts BMCs and a host beside the fake hardware, and configures the peers for them.

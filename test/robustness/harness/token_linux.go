@@ -33,8 +33,8 @@ func (c *Cluster) NewToken(ctx context.Context, name string) (Token, error) {
 	return Token{ID: res.GetToken().GetTokenId(), Secret: res.GetSecret()}, nil
 }
 
-// Revoke revokes a token. From its return on nobody may accept it: every Healthy looks at it again, on all peers, whatever has been done to
-// them meanwhile.
+// Revoke revokes a token. From its return on nobody may accept it: every Healthy looks at it again,
+// on all peers, whatever has been done to them meanwhile.
 func (c *Cluster) Revoke(ctx context.Context, t Token) error {
 	if _, err := c.probe.Access().RevokeToken(ctx, &holdfastv1.RevokeTokenRequest{TokenId: t.ID}); err != nil {
 		return fmt.Errorf("revoke a token: %w", err)
@@ -70,8 +70,8 @@ func (c *Cluster) stillRevoked(ctx context.Context) error {
 	return nil
 }
 
-// Refused waits until the peer refuses the caller's token for a linearizable read and for a write. Answers of any other kind say
-// nothing: while there is no leader it cannot know.
+// Refused waits until the peer refuses the caller's token for a linearizable read and for a write.
+// Answers of any other kind say nothing: while there is no leader it cannot know.
 func (k *Caller) Refused(ctx context.Context) error {
 	for _, call := range []struct {
 		what string

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// wallClock stands in for the vDSO's clock_gettime: it asks the kernel, and adds an offset to the wall clock (CLOCK_REALTIME).
-// The offset, in nanoseconds, comes right after it. It needs no stack.
+// wallClock stands in for the vDSO's clock_gettime: it asks the kernel, and adds an offset to the
+// wall clock (CLOCK_REALTIME). The offset, in nanoseconds, comes right after it. It needs no stack.
 var wallClock = []byte{
 	0xb8, 0xe4, 0x00, 0x00, 0x00, // mov eax, 228: clock_gettime
 	0x0f, 0x05, // syscall
@@ -36,8 +36,8 @@ var wallClock = []byte{
 
 const jumpSize = 5 // of the jump that leads there
 
-// vdso is the code that the kernel gives a process to read clocks with. It can be changed in one process alone: the kernel copies
-// the page that is written to.
+// vdso is the code that the kernel gives a process to read clocks with. It can be changed in one
+// process alone: the kernel copies the page that is written to.
 type vdso struct {
 	mem   *os.File
 	entry int64 // of clock_gettime
@@ -113,8 +113,8 @@ func clockGettime(image []byte) (int64, error) {
 	return int64(syms[i].Value), nil
 }
 
-// set makes the wall clock differ by an offset, or by another one. The process must be stopped with none of its threads within
-// jumpSize bytes of entry, unless ours is there already.
+// set makes the wall clock differ by an offset, or by another one. The process must be stopped with
+// none of its threads within jumpSize bytes of entry, unless ours is there already.
 func (v *vdso) set(offset time.Duration) error {
 	code := binary.LittleEndian.AppendUint64(slices.Clone(wallClock), uint64(offset))
 	if _, err := v.mem.WriteAt(code, v.room); err != nil {

@@ -24,7 +24,8 @@ type bench struct {
 	stop   func()
 }
 
-// lines is how many connections the recorder has to each peer: peer n is also peer n+3, n+6 and so on.
+// lines is how many connections the recorder has to each peer: peer n is also peer n+3, n+6 and so
+// on.
 const lines = 8
 
 // machineID is what most scenarios are about.
@@ -112,7 +113,8 @@ func (b *bench) mustWrite(ctx context.Context, value string) (int, error) {
 	}
 }
 
-// run starts a run of some steps on machineID through the recorder, with the first peer that takes it.
+// run starts a run of some steps on machineID through the recorder, with the first peer that takes
+// it.
 func (b *bench) run(ctx context.Context, plan string, steps ...*holdfastv1.Step) (string, error) {
 	if err := b.Plan(ctx, plan, steps...); err != nil {
 		return "", err

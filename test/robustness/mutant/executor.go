@@ -24,7 +24,8 @@ func dieWhileLogging() Scenario {
 	}}
 }
 
-// takeOverOutput is a test of the executor that kills a leader right after a command's first lines are recorded, which a cluster cannot be made to do each time.
+// takeOverOutput is a test of the executor that kills a leader right after a command's first lines
+// are recorded, which a cluster cannot be made to do each time.
 func takeOverOutput() Scenario {
 	const test = "TestOutputGoesOnWhereTheRecordEnds"
 	return Scenario{Name: test + " of package executor", Run: func(ctx context.Context, e Env) ([]error, error) {
@@ -64,8 +65,9 @@ func (e Env) die(ctx context.Context, point, plan string, step *holdfastv1.Step)
 	return b.truth(ctx, machineID)
 }
 
-// stoppedExecutor stops the leader's process at a point before an effect, lets the next one finish the run, and lets the first one
-// go on. Its attempt does not notice that the term is over: mostly that would be quicker than the effect, and hide what is missing.
+// stoppedExecutor stops the leader's process at a point before an effect, lets the next one finish
+// the run, and lets the first one go on. Its attempt does not notice that the term is over: mostly
+// that would be quicker than the effect, and hide what is missing.
 func stoppedExecutor(point string) Scenario {
 	return Scenario{Name: "the leader is stopped at " + point + " and goes on after the next one's effect", Provoke: []Patch{
 		{"executor/attempt.go", "providers.WithNotAfter(ctx, notAfter)", "providers.WithNotAfter(context.WithoutCancel(ctx), notAfter)"},
@@ -117,8 +119,9 @@ func (e Env) stopExecutor(ctx context.Context, s failpoint.Switches, point strin
 	return b.truth(ctx, machineID)
 }
 
-// staleCommands feeds the state with commands of a leader that has been replaced. No cluster lets such a command come to the
-// state as long as its other safeguards hold, so the state is asked itself.
+// staleCommands feeds the state with commands of a leader that has been replaced. No cluster lets
+// such a command come to the state as long as its other safeguards hold, so the state is asked
+// itself.
 func staleCommands() Scenario {
 	return Scenario{Name: "TestStaleEpochs of package fsm", Run: func(ctx context.Context, e Env) ([]error, error) {
 		if err := e.Source.Go(ctx, e.Dir, "vet", "./fsm"); err != nil {

@@ -12,8 +12,9 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// underFault breaks a cluster under traffic with one fault of package fault, which looks for itself whether the rule holds. What it then
-// says must match, so that a round that fails for another reason does not pass for a catch.
+// underFault breaks a cluster under traffic with one fault of package fault, which looks for itself
+// whether the rule holds. What it then says must match, so that a round that fails for another
+// reason does not pass for a catch.
 func underFault(name, says string) Scenario {
 	complaint := regexp.MustCompile(`.*` + says + `.*`)
 	var leases []Patch

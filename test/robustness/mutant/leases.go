@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// The agents of these scenarios have leases that end within a scenario, and are long enough for an election on a busy machine to be short.
+// The agents of these scenarios have leases that end within a scenario, and are long enough for an
+// election on a busy machine to be short.
 const agentTTL = 12 * time.Second
 
 // shortLeases changes a number and no rule.
@@ -20,7 +21,8 @@ func shortLeases() []Patch {
 	return []Patch{{"server/agents.go", "machineTTL = 5 * time.Minute", fmt.Sprintf("machineTTL = %d * time.Second", agentTTL/time.Second)}}
 }
 
-// agentTerms are what follows from that: half a TTL is added by a leader to what it inherits, and ten seconds are for a machine that is busy.
+// agentTerms are what follows from that: half a TTL is added by a leader to what it inherits, and
+// ten seconds are for a machine that is busy.
 func agentTerms() workload.Terms {
 	return workload.Terms{TTL: agentTTL, Most: agentTTL + agentTTL/2 + 10*time.Second}
 }
@@ -32,11 +34,13 @@ type hands struct {
 	terms workload.Terms
 }
 
-// The agents of these scenarios: one whose lease matters, and one whose heartbeats put the lease clock on record.
+// The agents of these scenarios: one whose lease matters, and one whose heartbeats put the lease
+// clock on record.
 const subject, other = "agent", "other"
 
 func (e Env) hands(ctx context.Context) (*hands, error) {
-	// Raft's own timeouts: a busy machine must not be taken for one whose leader is gone. Who is killed is noticed at once all the same.
+	// Raft's own timeouts: a busy machine must not be taken for one whose leader is gone. Who is
+	// killed is noticed at once all the same.
 	b, err := e.openWith(ctx, failpoint.Switches{}, lab.Config{Slow: true})
 	if err != nil {
 		return nil, err
@@ -85,7 +89,8 @@ func (h *hands) truth(ctx context.Context) ([]error, error) {
 	return check.Truth(ctx, history, h.bench.Target(), h.dir), nil
 }
 
-// answeredFromMemory lets the leader answer heartbeats from memory, and die: the next one knows of the first only.
+// answeredFromMemory lets the leader answer heartbeats from memory, and die: the next one knows of
+// the first only.
 func answeredFromMemory() Scenario {
 	return Scenario{Name: "the leader dies after heartbeats that are not on record", Provoke: shortLeases(), Run: func(ctx context.Context, e Env) ([]error, error) {
 		h, err := e.hands(ctx)
@@ -167,7 +172,8 @@ func nobodyHears() Scenario {
 	}}
 }
 
-// inherited lets an agent go, and then the leader: the next one has never heard of it, and must miss it all the same.
+// inherited lets an agent go, and then the leader: the next one has never heard of it, and must
+// miss it all the same.
 func inherited() Scenario {
 	return Scenario{Name: "an agent is gone, and then the leader", Provoke: shortLeases(), Run: func(ctx context.Context, e Env) ([]error, error) {
 		h, err := e.hands(ctx)

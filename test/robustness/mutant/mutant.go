@@ -15,17 +15,18 @@ type Mutant struct {
 	Scenario Scenario
 }
 
-// Patch replaces a piece of a file that is there exactly once. Nothing before means a file that is added.
+// Patch replaces a piece of a file that is there exactly once. Nothing before means a file that is
+// added.
 type Patch struct{ File, Before, After string }
 
 // Scenario is what brings a broken rule to light.
 type Scenario struct {
 	Name string
-	// Provoke are patches that let the scenario happen more often than by chance: delays, and elections at a moment of
-	// its choice. They break no rule. The product is built with them too.
+	// Provoke are patches that let the scenario happen more often than by chance: delays, and
+	// elections at a moment of its choice. They break no rule. The product is built with them too.
 	Provoke []Patch
-	// Run returns what contradicts the promises: nothing when they hold. The error is one of the scenario itself. It runs a
-	// binary with failpoints, and may write into dir.
+	// Run returns what contradicts the promises: nothing when they hold. The error is one of the
+	// scenario itself. It runs a binary with failpoints, and may write into dir.
 	Run func(ctx context.Context, e Env) (caught []error, err error)
 }
 

@@ -35,8 +35,8 @@ func TestPatchesFit(t *testing.T) {
 // patience is how long a scenario may take, with the build before it.
 const patience = 3 * time.Minute
 
-// TestMutants shows that each mutant is caught by its scenario, and that the product is not. MUTANTS names some of
-// them, with commas between, or "all".
+// TestMutants shows that each mutant is caught by its scenario, and that the product is not.
+// MUTANTS names some of them, with commas between, or "all".
 func TestMutants(t *testing.T) {
 	asked := os.Getenv("MUTANTS")
 	if asked == "" {

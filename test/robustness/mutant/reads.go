@@ -15,12 +15,14 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// pausedLeader stops the leader's process again and again, lets another peer lead and write, sends reads into the
-// socket of the one that is stopped, and lets it go on: none of them may be answered with what it remembers. What the others
-// have acknowledged before they elected somebody else waits in its sockets, beside the reads.
+// pausedLeader stops the leader's process again and again, lets another peer lead and write, sends
+// reads into the socket of the one that is stopped, and lets it go on: none of them may be answered
+// with what it remembers. What the others have acknowledged before they elected somebody else waits
+// in its sockets, beside the reads.
 //
-// All of it has to happen within the leader's lease, or it knows by its own clock that it was away. So the other peer stands
-// for election when it is told to, and Raft's messages take a few milliseconds each way, as they do between datacenters.
+// All of it has to happen within the leader's lease, or it knows by its own clock that it was away.
+// So the other peer stands for election when it is told to, and Raft's messages take a few
+// milliseconds each way, as they do between datacenters.
 func pausedLeader() Scenario {
 	return Scenario{Name: "the leader is stopped and goes on", Provoke: []Patch{
 		{"cluster/transport.go", "case rpc := <-in:\n", "case rpc := <-in:\n\t\t\tslow()\n"},
@@ -39,7 +41,8 @@ func pausedLeader() Scenario {
 			return nil, err
 		}
 		defer func() { _ = b.close() }()
-		// With messages this slow a busy machine makes a new leader lose its leadership. Such a round shows nothing.
+		// With messages this slow a busy machine makes a new leader lose its leadership. Such a
+		// round shows nothing.
 		const rounds, mostVoid = 80, 8
 		void := 0
 		for round := range rounds {
@@ -57,8 +60,9 @@ func pausedLeader() Scenario {
 	}}
 }
 
-// standWhenTold is code for package cluster: a peer stands for election when a file of its name appears. Heartbeats take
-// 20 ms to arrive and 4 ms back, and who leads takes longer to hear of somebody else who does.
+// standWhenTold is code for package cluster: a peer stands for election when a file of its name
+// appears. Heartbeats take 20 ms to arrive and 4 ms back, and who leads takes longer to hear of
+// somebody else who does.
 const standWhenTold = `package cluster
 
 import (

@@ -59,7 +59,8 @@ func (e Env) openReal(ctx context.Context, cfg site.Config, points ...string) (*
 
 func (r *realBench) close() error { return errors.Join(r.bench.close(), r.site.Close()) }
 
-// once makes one run of a plan on a real machine, from whose start to whose end a peer dies at a point, if one is named.
+// once makes one run of a plan on a real machine, from whose start to whose end a peer dies at a
+// point, if one is named.
 func (r *realBench) once(ctx context.Context, machine, plan, request, point string) error {
 	if point != "" {
 		if err := r.points.Arm(point); err != nil {
@@ -99,7 +100,8 @@ func (r *realBench) truth(ctx context.Context, first string) ([]error, error) {
 	return found, nil
 }
 
-// dieWhileRunning kills the leader when a command on a real host has printed something that is recorded.
+// dieWhileRunning kills the leader when a command on a real host has printed something that is
+// recorded.
 func dieWhileRunning() Scenario {
 	return Scenario{Name: "the leader dies while a command runs on a real host", Run: func(ctx context.Context, e Env) ([]error, error) {
 		const point = "logs-committed"

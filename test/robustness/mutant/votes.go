@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// wipedVoter lets a write be acknowledged by two peers, one of which loses its data while the other is away. The two that are
-// left must not elect a leader that does not have the write.
+// wipedVoter lets a write be acknowledged by two peers, one of which loses its data while the other
+// is away. The two that are left must not elect a leader that does not have the write.
 func wipedVoter() Scenario {
 	return Scenario{Name: "a wiped peer and one that lags are left alone", Run: func(ctx context.Context, e Env) ([]error, error) {
 		b, err := e.open(ctx)

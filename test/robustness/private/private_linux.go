@@ -31,9 +31,10 @@ func Missing() string {
 	return ""
 }
 
-// Again runs the calling test, which must not be a subtest, once more in a process of its own. It returns true there,
-// where the test goes on, and false here when that has ended: its output and its verdict are then the test's. Where it cannot be done the test
-// is skipped. More is added to the environment.
+// Again runs the calling test, which must not be a subtest, once more in a process of its own. It
+// returns true there, where the test goes on, and false here when that has ended: its output and
+// its verdict are then the test's. Where it cannot be done the test is skipped. More is added to
+// the environment.
 func Again(t *testing.T, more ...string) bool {
 	t.Helper()
 	if Inside() {

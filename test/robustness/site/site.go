@@ -1,7 +1,8 @@
-// Package site is what peers drive besides fake hardware: BMCs that speak Redfish, each a process of its own that misbehaves when it is told to,
-// and a host with a real OpenSSH server.
+// Package site is what peers drive besides fake hardware: BMCs that speak Redfish, each a process
+// of its own that misbehaves when it is told to, and a host with a real OpenSSH server.
 //
-// It owns those processes and the peers' configuration for them. It must not know what is asked of them, or what is right.
+// It owns those processes and the peers' configuration for them. It must not know what is asked of
+// them, or what is right.
 package site
 
 import (
@@ -149,7 +150,8 @@ func (s *Site) Close() error {
 func (s *Site) Providers() string {
 	text := ""
 	if len(s.BMCs) > 0 {
-		// A press takes its time to show, and a BMC that restarts is away for a while: settle is longer than both.
+		// A press takes its time to show, and a BMC that restarts is away for a while: settle is
+		// longer than both.
 		text += fmt.Sprintf("  %s: {kind: cloudbmc, protocol: redfish, allow_http: true, settle: %s, open_time: 1s, request_time: 2s, timeout: 6s, idle: %s}\n",
 			BMCs, max(2*time.Second, s.cfg.PowerTime+time.Second), Idle)
 	}

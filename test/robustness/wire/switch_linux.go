@@ -13,8 +13,8 @@ import (
 // queued is how many packets may be under way on a slow link; more are lost, as anywhere.
 const queued = 4096
 
-// Switch connects some hosts, each in a namespace of its own, with each other and with the driver: the namespace of the
-// process that makes it, which must be a private one (see package harness).
+// Switch connects some hosts, each in a namespace of its own, with each other and with the driver:
+// the namespace of the process that makes it, which must be a private one (see package harness).
 type Switch struct {
 	hosts []*host // the driver's is the last
 	links *links

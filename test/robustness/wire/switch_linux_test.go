@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/wire"
 )
 
-// Each direction of each link can be cut alone, for open connections too, and what a host has opened itself is no exception.
+// Each direction of each link can be cut alone, for open connections too, and what a host has
+// opened itself is no exception.
 func TestSwitch(t *testing.T) {
 	if !private.Again(t) {
 		return
@@ -84,7 +85,8 @@ func TestSwitch(t *testing.T) {
 	}
 }
 
-// rejects checks that a link refuses new connections in its direction alone, and lets open ones go on.
+// rejects checks that a link refuses new connections in its direction alone, and lets open ones go
+// on.
 func rejects(t *testing.T, s *wire.Switch) {
 	t.Helper()
 	listeners := make([]net.Listener, 2)

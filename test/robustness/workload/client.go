@@ -64,7 +64,8 @@ func (c *client) timeout() time.Duration {
 	return time.Second + time.Duration(c.rng.Int64N(int64(2*time.Second)))
 }
 
-// next makes one call, or a few that belong together. Calls are not cut short when ctx ends: each has its own deadline.
+// next makes one call, or a few that belong together. Calls are not cut short when ctx ends: each
+// has its own deadline.
 func (c *client) next(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	rec, op := c.w.rec, c.op()
@@ -104,7 +105,8 @@ func (c *client) next(ctx context.Context) {
 	}
 }
 
-// start starts a run. After an unknown outcome it asks again under the same request id, on another peer each time.
+// start starts a run. After an unknown outcome it asks again under the same request id, on another
+// peer each time.
 func (c *client) start(ctx context.Context, op Op) {
 	op.Request, op.Plan = fmt.Sprintf("c%d-%d", c.id, c.n), c.w.plans[c.rng.IntN(len(c.w.plans))]
 	for range 4 {

@@ -64,7 +64,8 @@ func (f *fleet) poolManager(h *holder) (incarnation, error) {
 	return incarnation{run: p.Run, freeze: h.tap.freeze}, nil
 }
 
-// service is one whose access tokens are made by the built-in issuer of some peer, and good at all of them.
+// service is one whose access tokens are made by the built-in issuer of some peer, and good at all
+// of them.
 func (f *fleet) service(h *holder) (incarnation, error) {
 	var issuers []string
 	for i := range f.w.target.URLs {

@@ -11,8 +11,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// declare makes a pool or a plan, looks at one that the client has made, or deletes it. None is made or deleted twice, so that what is
-// there in the end follows from the outcomes.
+// declare makes a pool or a plan, looks at one that the client has made, or deletes it. None is
+// made or deleted twice, so that what is there in the end follows from the outcomes.
 func (c *client) declare(ctx context.Context, op Op) {
 	op.Machine = ""
 	dice := c.rng.IntN(10)

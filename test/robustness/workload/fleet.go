@@ -24,7 +24,8 @@ const (
 	services     = 6
 )
 
-// fleet is the clients of leases: agents, pool managers and services, as the SDK makes them, and real agents.
+// fleet is the clients of leases: agents, pool managers and services, as the SDK makes them, and
+// real agents.
 type fleet struct {
 	w      *Workload
 	dir    string
@@ -73,7 +74,8 @@ func (f *fleet) prepare() []func(context.Context, peer) error {
 
 func (f *fleet) poolName(i int) string { return fmt.Sprintf("%s-pool-%d", f.w.prefix, i) }
 
-// start starts all of them. Those that come and go do so until traffic ends; then they stay as they are until finish.
+// start starts all of them. Those that come and go do so until traffic ends; then they stay as they
+// are until finish.
 func (f *fleet) start(traffic context.Context) error {
 	var err error
 	if f.dir, err = os.MkdirTemp("", "holdfast-fleet-"); err != nil {
@@ -128,7 +130,8 @@ func (f *fleet) listen(ctx context.Context) {
 	}
 	since, until := time.Duration(-1), time.Duration(0)
 	for wait(ctx, 10*time.Millisecond) == nil {
-		// What lies between two looks that both say so counts: a peer does not come and go within a moment.
+		// What lies between two looks that both say so counts: a peer does not come and go within a
+		// moment.
 		now := f.w.rec.Since()
 		few := f.w.target.Running() <= len(f.w.target.Addrs)/2
 		if since >= 0 && (!few || now-until > 200*time.Millisecond) {
@@ -163,11 +166,12 @@ func (w *Workload) Unrest() (over func()) {
 	}
 }
 
-// longest is how long finish waits for losses: more than that is left to the rounds that have the time.
+// longest is how long finish waits for losses: more than that is left to the rounds that have the
+// time.
 const longest = 45 * time.Second
 
-// finish kills half of those that are there, waits until they and all that were stopped before are lost, looks at all, and ends the rest. The traffic
-// has ended, and all is well.
+// finish kills half of those that are there, waits until they and all that were stopped before are
+// lost, looks at all, and ends the rest. The traffic has ended, and all is well.
 func (f *fleet) finish(ctx context.Context) error {
 	defer f.close()
 	began := time.Now()
@@ -183,7 +187,8 @@ func (f *fleet) finish(ctx context.Context) error {
 			}
 		}
 	}
-	// What a peer has taken may be with it for a while. Who is not lost by then is a matter for the checks.
+	// What a peer has taken may be with it for a while. Who is not lost by then is a matter for the
+	// checks.
 	patience, stop := context.WithTimeout(ctx, most+held)
 	defer stop()
 	for {

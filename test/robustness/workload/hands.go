@@ -12,7 +12,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Hands are agents whose every request a test makes itself, at a moment and at a peer of its choice.
+// Hands are agents whose every request a test makes itself, at a moment and at a peer of its
+// choice.
 type Hands struct {
 	rec    *Recorder
 	target Target
@@ -100,7 +101,8 @@ func (h *Hands) Look(ctx context.Context, peer int, id string) (Condition, error
 	return "", nil
 }
 
-// Deaf notes that no leader can hear until the function that it gives is called, and Unrest that something is broken.
+// Deaf notes that no leader can hear until the function that it gives is called, and Unrest that
+// something is broken.
 func (h *Hands) Deaf() (over func()) { return h.span(&h.deaf) }
 
 // Unrest notes that something is broken until the function that it gives is called.

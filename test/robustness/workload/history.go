@@ -18,7 +18,8 @@ const (
 	CreatePlan    Kind = "CreatePlan" // replaces a plan that no run refers to, writes its display name
 	GetPlan       Kind = "GetPlan"
 
-	// Of pools and plans that are there to be made and deleted: each is made once and deleted once, by one client.
+	// Of pools and plans that are there to be made and deleted: each is made once and deleted once,
+	// by one client.
 	AddPool  Kind = "CreatePool"
 	DropPool Kind = "DeletePool"
 	SeePool  Kind = "GetPool"

@@ -42,7 +42,8 @@ type present struct {
 	done  chan struct{}
 }
 
-// live lets the client come and go until traffic ends; then it stays as it is. When life ends it is killed.
+// live lets the client come and go until traffic ends; then it stays as it is. When life ends it is
+// killed.
 func (h *holder) live(life, traffic context.Context, rng *rand.Rand) {
 	defer h.end(Stayed)
 	// pick gives a time between two multiples of the TTL.

@@ -37,8 +37,9 @@ const (
 	Token    TripKind = "token"    // an access token is made
 )
 
-// Trip is one request of a client of a lease to one peer, seen from the client's side of the wire. OK is any answer of success, Refused one that
-// says no, NotApplied one that never left; everything else is Unknown.
+// Trip is one request of a client of a lease to one peer, seen from the client's side of the wire.
+// OK is any answer of success, Refused one that says no, NotApplied one that never left; everything
+// else is Unknown.
 type Trip struct {
 	Kind         TripKind
 	Peer         int
@@ -71,7 +72,8 @@ type Stop struct {
 	For time.Duration // of Frozen
 }
 
-// Life is all that one client of a lease did, over all its incarnations. Its name is its identity: an id file, a machine id.
+// Life is all that one client of a lease did, over all its incarnations. Its name is its identity:
+// an id file, a machine id.
 type Life struct {
 	Holder  Holder
 	Name    string
@@ -111,7 +113,8 @@ type Fleet struct {
 	Unrest []Span  // something was broken, or reads failed or were slow; in the order of From
 }
 
-// Within returns how much of a piece of time lies in some spans, each of which is so much longer at its end.
+// Within returns how much of a piece of time lies in some spans, each of which is so much longer at
+// its end.
 func Within(spans []Span, from, to, after time.Duration) time.Duration {
 	var sum, until time.Duration
 	for _, s := range spans { // in the order of From

@@ -10,8 +10,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// classify says what is known of a call that failed. It believes what a server says of its own outcome, and nothing else:
-// a call that left this process without such a word may have been applied.
+// classify says what is known of a call that failed. It believes what a server says of its own
+// outcome, and nothing else: a call that left this process without such a word may have been
+// applied.
 func classify(err error, sent bool) (o Outcome, reason, named string) {
 	var info *errdetails.ErrorInfo
 	for _, d := range status.Convert(err).Details() {
@@ -46,7 +47,8 @@ func withSent(ctx context.Context) (context.Context, *atomic.Bool) {
 	return context.WithValue(ctx, sentKey{}, sent), sent
 }
 
-// sentHandler sets that flag: gRPC says UNAVAILABLE both for a refused connection and for one that broke.
+// sentHandler sets that flag: gRPC says UNAVAILABLE both for a refused connection and for one that
+// broke.
 type sentHandler struct{}
 
 // TagRPC implements stats.Handler.

@@ -27,7 +27,8 @@ type peer struct {
 	secrets  holdfastv1.SecretServiceClient
 }
 
-// dial makes a connection to each peer. It connects lazily, and again soon after a peer has come back.
+// dial makes a connection to each peer. It connects lazily, and again soon after a peer has come
+// back.
 func dial(addrs []string, creds credentials.TransportCredentials) ([]peer, error) {
 	var all []peer
 	for _, addr := range addrs {

@@ -12,7 +12,8 @@ const TalkScript = "seq 40\nsleep 0.15\nseq 40\nsleep 0.15\nseq 40\n"
 // Talk reports whether a plan is the one that runs TalkScript.
 func Talk(planID string) bool { return planID == "rb-talk" }
 
-// plans returns the plans that runs are of: each takes 0.2 to 2 seconds on fake hardware that answers at once.
+// plans returns the plans that runs are of: each takes 0.2 to 2 seconds on fake hardware that
+// answers at once.
 func plans() []*holdfastv1.Plan {
 	return []*holdfastv1.Plan{
 		{PlanId: "rb-talk", Steps: []*holdfastv1.Step{brief(ssh("talk", TalkScript))}},
@@ -32,7 +33,8 @@ func step(name string) *holdfastv1.Step {
 	return &holdfastv1.Step{Name: name, TimeoutSeconds: 20, MaxRetries: proto.Int32(1)}
 }
 
-// brief is for a host that a canceled reboot may have left without power: its machine should not be held up for long.
+// brief is for a host that a canceled reboot may have left without power: its machine should not be
+// held up for long.
 func brief(s *holdfastv1.Step) *holdfastv1.Step {
 	s.TimeoutSeconds, s.MaxRetries = 8, proto.Int32(0)
 	return s

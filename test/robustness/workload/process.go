@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// listen opens the doors of a process: one for each peer, behind which the tap is. They stay open until the driver ends.
+// listen opens the doors of a process: one for each peer, behind which the tap is. They stay open
+// until the driver ends.
 func (h *holder) listen() error {
 	for _, to := range h.fleet.w.target.URLs {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

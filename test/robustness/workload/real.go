@@ -50,8 +50,8 @@ func HostOutput() (stdout, stderr string) {
 	return out.String(), err.String()
 }
 
-// Real is the machines that are not fake. They are the same for all workloads of a cluster, so that everything that BMCs and hosts have ever seen
-// can be held against the record.
+// Real is the machines that are not fake. They are the same for all workloads of a cluster, so that
+// everything that BMCs and hosts have ever seen can be held against the record.
 type Real struct {
 	BMCs  []string // machines, in the order of the site's BMCs
 	Hosts []string // machines with the site's host
@@ -94,7 +94,8 @@ func (r *Real) plans() []*holdfastv1.Plan {
 	return all
 }
 
-// Presses says what a step of a plan does with the power of a machine behind a BMC: on, off or cycle.
+// Presses says what a step of a plan does with the power of a machine behind a BMC: on, off or
+// cycle.
 func Presses(planID, stepName string) (action string, may bool) {
 	switch {
 	case planID == planOn:
@@ -155,7 +156,8 @@ func (r *Real) prepare() []func(context.Context, peer) error {
 	return todo
 }
 
-// PrepareReal registers the machines and plans of a site, for a test that makes its calls itself. All peers are well.
+// PrepareReal registers the machines and plans of a site, for a test that makes its calls itself.
+// All peers are well.
 func PrepareReal(ctx context.Context, rec *Recorder, s *site.Site) (*Real, error) {
 	r := realOf(s)
 	for _, do := range r.prepare() {
@@ -227,7 +229,8 @@ func (w *Workload) startReal(ctx context.Context, op Op) string {
 	return ""
 }
 
-// rest brings each machine behind a BMC to where its last run has it. All is well by then, so that each of these runs has to succeed.
+// rest brings each machine behind a BMC to where its last run has it. All is well by then, so that
+// each of these runs has to succeed.
 func (w *Workload) rest(ctx context.Context) error {
 	if w.real == nil {
 		return nil

@@ -9,7 +9,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// names are what all clients of one fleet have in common: the pool of agents, the region of pools, the host of services.
+// names are what all clients of one fleet have in common: the pool of agents, the region of pools,
+// the host of services.
 type names struct{ pool, region, host string }
 
 // lookEvery is the time between two looks of one observer at all holders of leases.

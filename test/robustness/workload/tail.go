@@ -13,8 +13,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// tails follows the logs of runs, a few at a time. Each log is left after a while and gone on with at the next peer, from the
-// byte that comes next.
+// tails follows the logs of runs, a few at a time. Each log is left after a while and gone on with
+// at the next peer, from the byte that comes next.
 type tails struct {
 	peers []peer
 	queue chan *tail

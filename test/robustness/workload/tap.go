@@ -16,8 +16,9 @@ import (
 	"time"
 )
 
-// tap is the wire of one client of a lease, over all its incarnations: it records each request and what was answered, and it can be cut and
-// held. It is an http.RoundTripper, below the SDK's retries.
+// tap is the wire of one client of a lease, over all its incarnations: it records each request and
+// what was answered, and it can be cut and held. It is an http.RoundTripper, below the SDK's
+// retries.
 type tap struct {
 	base  http.RoundTripper
 	peers map[string]int // by host:port
@@ -43,7 +44,8 @@ func newTap(t Target, rec *Recorder) *tap {
 
 var errKilled = errors.New("this process was killed")
 
-// begin makes the wire that of another incarnation. What cut gives ends it: what is on its way is given up, nothing is sent any more.
+// begin makes the wire that of another incarnation. What cut gives ends it: what is on its way is
+// given up, nothing is sent any more.
 func (t *tap) begin() (cut func()) {
 	life, end := context.WithCancelCause(context.Background())
 	t.mu.Lock()
@@ -131,8 +133,8 @@ func readAll(r io.ReadCloser) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, maxBody))
 }
 
-// classify says what is known of the request. An error of dialling is that of a request that never left, unless some of it was sent: then net/http has
-// tried it again, on another connection.
+// classify says what is known of the request. An error of dialling is that of a request that never
+// left, unless some of it was sent: then net/http has tried it again, on another connection.
 func (t *Trip) classify(resp *http.Response, answer []byte, err error, sent bool) {
 	var dial *net.OpError
 	var said struct {
@@ -156,7 +158,8 @@ func (t *Trip) classify(resp *http.Response, answer []byte, err error, sent bool
 	}
 }
 
-// reads says what a request is by its path, and whether it is one that matters. The three APIs have their ids in different places.
+// reads says what a request is by its path, and whether it is one that matters. The three APIs have
+// their ids in different places.
 func (t *Trip) reads(path string, body, answer []byte) bool {
 	var in struct {
 		MachineID string `json:"machine_id"`

@@ -84,7 +84,8 @@ func TestTapReads(t *testing.T) {
 	}
 }
 
-// A process that was killed sends nothing any more, and what was on its way is not known; one that cannot connect has sent nothing.
+// A process that was killed sends nothing any more, and what was on its way is not known; one that
+// cannot connect has sent nothing.
 func TestTapCut(t *testing.T) {
 	asked, release := make(chan struct{}), make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

@@ -15,7 +15,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// watcher watches all runs. It leaves each stream after a while, and goes on at the next peer after its last cursor.
+// watcher watches all runs. It leaves each stream after a while, and goes on at the next peer after
+// its last cursor.
 type watcher struct {
 	name  string
 	peers []peer
@@ -118,7 +119,8 @@ func seenEvent(e *holdfastv1.RunEvent) Event {
 		Message: e.GetMessage(), Steps: strings.Join(steps, " ")}
 }
 
-// streamTrouble words an error that no stream may end with: a peer that dies, stops or is cut off gives others.
+// streamTrouble words an error that no stream may end with: a peer that dies, stops or is cut off
+// gives others.
 func streamTrouble(err error) string {
 	switch status.Code(err) {
 	case codes.OK, codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:

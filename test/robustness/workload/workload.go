@@ -86,8 +86,8 @@ type Workload struct {
 	real     *Real // nil: there is none
 }
 
-// New makes the traffic of a seed. Nothing happens before Run. The ids of machines are not of the seed alone: one cluster can
-// take many workloads.
+// New makes the traffic of a seed. Nothing happens before Run. The ids of machines are not of the
+// seed alone: one cluster can take many workloads.
 func New(cfg Config, t Target) *Workload {
 	def := func(v *int, d int) {
 		if *v == 0 {
@@ -118,8 +118,9 @@ func New(cfg Config, t Target) *Workload {
 	return w
 }
 
-// Run registers machines and plans, and then makes traffic until ctx ends. It returns when all calls have: the runs that were
-// started go on, and so do the clients of leases. It fails when there could be no traffic at all.
+// Run registers machines and plans, and then makes traffic until ctx ends. It returns when all
+// calls have: the runs that were started go on, and so do the clients of leases. It fails when
+// there could be no traffic at all.
 func (w *Workload) Run(ctx context.Context) error {
 	var err error
 	if w.rec, err = NewRecorder(w.target.Addrs, w.target.Creds); err != nil {
@@ -157,7 +158,8 @@ func (w *Workload) Run(ctx context.Context) error {
 	return nil
 }
 
-// rng returns a source of decisions. Each goroutine has its own, so that a seed means the same whatever the scheduler does.
+// rng returns a source of decisions. Each goroutine has its own, so that a seed means the same
+// whatever the scheduler does.
 func (w *Workload) rng(salt int) *rand.Rand {
 	return rand.New(rand.NewPCG(uint64(w.cfg.Seed), uint64(salt)))
 }
@@ -203,8 +205,9 @@ func (w *Workload) prepare(ctx context.Context) error {
 
 var errForeign = errors.New("the cluster has other plans of these names: use a fresh cluster")
 
-// Settle waits until every run has ended, every watcher has seen it end and every log tail its last byte, and until clients of leases that
-// were stopped had the time to be lost. Call it after Run, when all faults are healed. What has not come within ctx is the error.
+// Settle waits until every run has ended, every watcher has seen it end and every log tail its last
+// byte, and until clients of leases that were stopped had the time to be lost. Call it after Run,
+// when all faults are healed. What has not come within ctx is the error.
 func (w *Workload) Settle(ctx context.Context) error {
 	fleet := make(chan error, 1)
 	go func() { fleet <- w.fleet.finish(ctx) }()

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Choose returns the one disk that the rule means. It refuses when there is none, or more than one: then the error names the disks that
-// were seen and says what kept each from being chosen.
+// Choose returns the one disk that the rule means. It refuses when there is none, or more than one:
+// then the error names the disks that were seen and says what kept each from being chosen.
 func (r Rule) Choose(disks []Disk) (Disk, error) {
 	var left []Disk
 	var refused []string
@@ -89,7 +89,8 @@ func (r Rule) quoted() string {
 
 // like compares without case; * in the pattern stands for anything.
 func like(pattern, text string) bool {
-	// A slash would stop path.Match's star, and its other signs are just text to whoever writes a model down.
+	// A slash would stop path.Match's star, and its other signs are just text to whoever writes a
+	// model down.
 	clean := strings.NewReplacer("/", "\x00", `\`, `\\`, "?", `\?`, "[", `\[`)
 	ok, err := path.Match(strings.ToLower(clean.Replace(pattern)), strings.ToLower(strings.ReplaceAll(strings.TrimSpace(text), "/", "\x00")))
 	return err == nil && ok

@@ -8,7 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fleet is what a server shows: two NVMe, a large disk that turns, a USB stick and a virtual CD of the BMC.
+// fleet is what a server shows: two NVMe, a large disk that turns, a USB stick and a virtual CD of
+// the BMC.
 func fleet() []Disk {
 	return []Disk{
 		{Name: "nvme0n1", Serial: "S4EVNX0M", WWN: "eui.0025388a91b0", Model: "SAMSUNG MZQLB960HAJR-00007", SizeBytes: 960197124096},
@@ -116,7 +117,8 @@ func TestParseSize(t *testing.T) {
 	}
 }
 
-// The choice does not hang on the order in which the kernel found the disks, and is always a disk that an image may go to.
+// The choice does not hang on the order in which the kernel found the disks, and is always a disk
+// that an image may go to.
 func TestChoiceIsOfOneMind(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		disks := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Disk {

@@ -1,7 +1,8 @@
 // Package diskrule says which disk of a machine an image is written to.
 //
-// It owns the language of the rule (`RepaveImage.disk`) and the choice: exactly one disk or none, and then why. It looks at no hardware and
-// writes nothing. A rule is a list of conditions that all have to hold, `key=value` with commas between them:
+// It owns the language of the rule (`RepaveImage.disk`) and the choice: exactly one disk or none,
+// and then why. It looks at no hardware and writes nothing. A rule is a list of conditions that all
+// have to hold, `key=value` with commas between them:
 //
 //	name=nvme0n1      the kernel's name, with or without /dev/
 //	serial=S4EV…      the serial number
@@ -12,7 +13,8 @@
 //	rotational=false  whether it turns
 //	by=smallest       of those that are left, the smallest (or largest) one
 //
-// An empty rule means the only disk that an image can go to: read-only and removable disks are never chosen.
+// An empty rule means the only disk that an image can go to: read-only and removable disks are
+// never chosen.
 package diskrule
 
 import (

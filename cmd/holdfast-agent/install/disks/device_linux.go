@@ -21,7 +21,8 @@ const (
 // step is how much is erased with one call, in bytes: it bounds how long a call cannot be stopped.
 const step = 1 << 30
 
-// Device is a disk that was opened, alone: the kernel refuses it when it is mounted or part of something.
+// Device is a disk that was opened, alone: the kernel refuses it when it is mounted or part of
+// something.
 type Device struct {
 	*os.File
 	size   uint64
@@ -73,8 +74,9 @@ func (d *Device) each(ctx context.Context, request uint) error {
 	return nil
 }
 
-// Erase makes the disk unreadable, by the strongest means that it knows, and then reads as zeros. It says which means did it, and what did not work.
-// The boot sectors go first: a disk that is half erased must not boot.
+// Erase makes the disk unreadable, by the strongest means that it knows, and then reads as zeros.
+// It says which means did it, and what did not work. The boot sectors go first: a disk that is half
+// erased must not boot.
 func (d *Device) Erase(ctx context.Context) (method string, err error) {
 	front := [2]uint64{0, min(1<<20, d.size)}
 	if err := d.ioctl(blkZeroOut, unsafe.Pointer(&front)); err != nil { //nolint:gosec // an ioctl takes a pointer

@@ -1,7 +1,7 @@
 // Package disks finds the disks of a Linux machine and erases them.
 //
-// It owns what sysfs says of a disk, and the ioctls that wipe one and read its partition table anew. It does not choose a disk: whoever calls
-// Erase has.
+// It owns what sysfs says of a disk, and the ioctls that wipe one and read its partition table
+// anew. It does not choose a disk: whoever calls Erase has.
 package disks
 
 import (
@@ -18,8 +18,8 @@ import (
 // sysSector is the unit of every size in sysfs, in bytes, whatever the disk's own sectors are.
 const sysSector = 512
 
-// List returns the disks below sys/block of a root file system, by name. What is made of other disks, or of memory, is none: device mapper, RAID,
-// loop devices; nor are optical drives.
+// List returns the disks below sys/block of a root file system, by name. What is made of other
+// disks, or of memory, is none: device mapper, RAID, loop devices; nor are optical drives.
 func List(root fs.FS) ([]diskrule.Disk, error) {
 	entries, err := fs.ReadDir(root, "sys/block")
 	if err != nil {
@@ -78,7 +78,8 @@ func line(root fs.FS, name string) string {
 	return strings.Join(strings.Fields(strings.Trim(string(b), "\x00")), " ")
 }
 
-// unitSerial reads the Unit Serial Number page of a SCSI disk (SPC-4, 7.8.15): two bytes of length before the text.
+// unitSerial reads the Unit Serial Number page of a SCSI disk (SPC-4, 7.8.15): two bytes of length
+// before the text.
 func unitSerial(root fs.FS, dir string) string {
 	b, err := fs.ReadFile(root, path.Join(dir, "device/vpd_pg80"))
 	if err != nil || len(b) < 4 {

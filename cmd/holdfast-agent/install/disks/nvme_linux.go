@@ -17,7 +17,8 @@ const (
 	nvmeIdentify = 0x06       // §5.17
 	nvmeFormat   = 0x80       // §5.14
 	userData     = 1          // secure erase setting: all user data
-	// What Identify is asked for (CNS): one namespace, the controller, the namespaces attached to it, and all that were made.
+	// What Identify is asked for (CNS): one namespace, the controller, the namespaces attached to
+	// it, and all that were made.
 	cnsNamespace  = 0x00
 	cnsController = 0x01
 	cnsActive     = 0x02
@@ -37,8 +38,8 @@ type nvmeCommand struct {
 	timeoutMillis, result uint32
 }
 
-// formatNVMe formats the namespace with its present sector size and erases all user data. It fails on what is no NVMe disk, and where the namespace
-// cannot be formatted without others.
+// formatNVMe formats the namespace with its present sector size and erases all user data. It fails
+// on what is no NVMe disk, and where the namespace cannot be formatted without others.
 func (d *Device) formatNVMe(context.Context) error {
 	id, _, errno := unix.Syscall(unix.SYS_IOCTL, d.Fd(), nvmeID, 0)
 	if errno != 0 {
@@ -71,13 +72,15 @@ func (d *Device) formatNVMe(context.Context) error {
 	return d.admin(&nvmeCommand{opcode: nvmeFormat, nsid: nsid, cdw10: flbas&0xf | (flbas>>5&3)<<12 | userData<<9, timeoutMillis: formatWait})
 }
 
-// managesNamespaces reports whether the controller tells of namespaces that are not attached to it, which a format may reach all the same.
+// managesNamespaces reports whether the controller tells of namespaces that are not attached to it,
+// which a format may reach all the same.
 func managesNamespaces(controller []byte) bool {
 	return binary.LittleEndian.Uint16(controller[256:])&(1<<3) != 0 // OACS
 }
 
-// alone refuses to format a namespace when that would format, or erase, others with it: no rule has chosen those. It goes by the controller's Format NVM
-// Attributes and the list of the namespaces that are there.
+// alone refuses to format a namespace when that would format, or erase, others with it: no rule has
+// chosen those. It goes by the controller's Format NVM Attributes and the list of the namespaces
+// that are there.
 func alone(controller, there []byte, nsid uint32) error {
 	const formatsAll, erasesAll = 1, 2
 	fna := controller[524]

@@ -7,12 +7,13 @@ import (
 	"strings"
 )
 
-// local are the SCSI drivers of controllers that are in the machine. A name that ends with * is a prefix.
+// local are the SCSI drivers of controllers that are in the machine. A name that ends with * is a
+// prefix.
 const local = "ahci* ata_* pata_* sata_* isci mpt3sas mpt2sas mptsas mptspi mpi3mr megaraid_* smartpqi hpsa aacraid arcmsr mvsas " +
 	"pm80xx hisi_sas* sym53c8xx virtio_scsi vmw_pvscsi storvsc* ufshcd*"
 
-// remote returns why a disk is not known to be the machine's own, or "". The erase script of the SSH provider has the same rule
-// (providers/ssh/host/erase.sh).
+// remote returns why a disk is not known to be the machine's own, or "". The erase script of the
+// SSH provider has the same rule (providers/ssh/host/erase.sh).
 func remote(root fs.FS, name string) string {
 	at := path.Join("sys/block", name, "device")
 	switch {
@@ -26,7 +27,8 @@ func remote(root fs.FS, name string) string {
 	return "unknown kind of device"
 }
 
-// remoteNVMe reads the transports of a namespace. With multipath it belongs to a subsystem, which has the controllers.
+// remoteNVMe reads the transports of a namespace. With multipath it belongs to a subsystem, which
+// has the controllers.
 func remoteNVMe(root fs.FS, at string) string {
 	paths, _ := fs.Glob(root, path.Join(at, "nvme*", "transport")) // the pattern is good
 	transports := []string{line(root, path.Join(at, "transport"))}

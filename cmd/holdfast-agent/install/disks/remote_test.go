@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/install/diskrule"
 )
 
-// TestRemote: the installer knows the same disks to be local as the erase script of the SSH provider.
+// TestRemote: the installer knows the same disks to be local as the erase script of the SSH
+// provider.
 func TestRemote(t *testing.T) {
 	table, err := os.ReadFile("../../../../providers/ssh/testdata/local-disks.txt")
 	if err != nil {

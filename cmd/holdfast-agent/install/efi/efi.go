@@ -1,6 +1,7 @@
 // Package efi enters a disk's boot loader into the boot menu of UEFI firmware (UEFI Specification 2.10, §3.1 and §10.3).
 //
-// It owns the variables Boot#### that it has made, and its place in BootOrder; those of others stay. It works on a directory as efivarfs shows it, and mounts nothing.
+// It owns the variables Boot#### that it has made, and its place in BootOrder; those of others
+// stay. It works on a directory as efivarfs shows it, and mounts nothing.
 package efi
 
 import (
@@ -36,8 +37,9 @@ type Loader struct {
 	Path         string   // with backslashes
 }
 
-// Enter makes an entry for the loader, or gives the one that an earlier installation made to it. It comes first in the boot order; or second, when the entry that the firmware has
-// booted now is first: a machine that asks the network first goes on doing so. It says which entry it is.
+// Enter makes an entry for the loader, or gives the one that an earlier installation made to it. It
+// comes first in the boot order; or second, when the entry that the firmware has booted now is
+// first: a machine that asks the network first goes on doing so. It says which entry it is.
 func Enter(dir string, l Loader) (name string, err error) {
 	used, mine, err := entries(dir)
 	if err != nil {
@@ -102,7 +104,8 @@ func entries(dir string) (used map[uint16]bool, mine int, err error) {
 	return used, mine, nil
 }
 
-// option is an EFI_LOAD_OPTION (§3.1.3) of a hard drive's partition (§10.3.5.1) and a file on it (§10.3.5.4).
+// option is an EFI_LOAD_OPTION (§3.1.3) of a hard drive's partition (§10.3.5.1) and a file on it
+// (§10.3.5.4).
 func (l Loader) option() []byte {
 	le := binary.LittleEndian
 	disk := []byte{4, 1, 42, 0}

@@ -31,7 +31,8 @@ func loader() Loader {
 	return Loader{Partition: 2, Start: 4096, Count: 524288, GPT: true, ID: [16]byte{1, 2, 3}, Path: `\EFI\BOOT\BOOTX64.EFI`}
 }
 
-// An installer that dies between the boot entry and the boot order leaves an entry that nobody boots. The next one uses it, and makes no second one.
+// An installer that dies between the boot entry and the boot order leaves an entry that nobody
+// boots. The next one uses it, and makes no second one.
 func TestKilledBetween(t *testing.T) {
 	dir := t.TempDir()
 	other := []byte{1, 0, 0, 0, 4, 0, 'P', 0, 0, 0, 0x7f, 0xff, 4, 0}
@@ -40,7 +41,8 @@ func TestKilledBetween(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The boot order is a pipe: it gives the order once, and whoever writes it waits for a reader that never comes.
+	// The boot order is a pipe: it gives the order once, and whoever writes it waits for a reader
+	// that never comes.
 	pipe := filepath.Join(dir, "BootOrder"+global)
 	if err := unix.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)

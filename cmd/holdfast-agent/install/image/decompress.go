@@ -10,10 +10,12 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxWindow is how much memory a zstd frame may ask for, in bytes: that of zstd --long=27, which every zstd reads.
+// maxWindow is how much memory a zstd frame may ask for, in bytes: that of zstd --long=27, which
+// every zstd reads.
 const maxWindow = 128 << 20
 
-// decompress returns the plain bytes. It refuses an image that says itself that it is larger than the disk.
+// decompress returns the plain bytes. It refuses an image that says itself that it is larger than
+// the disk.
 func (j Job) decompress(src io.Reader) (plain io.Reader, end func(), err error) {
 	in := bufio.NewReaderSize(src, chunk)
 	switch j.Compression {
@@ -41,8 +43,8 @@ func (j Job) decompress(src io.Reader) (plain io.Reader, end func(), err error) 
 	return nil, nil, fmt.Errorf("there is no compression %q", j.Compression)
 }
 
-// fill reads until the buffer is full or the reader has ended. Unlike io.ReadFull it does not take a decoder's io.ErrUnexpectedEOF,
-// which says that something is missing, for the end.
+// fill reads until the buffer is full or the reader has ended. Unlike io.ReadFull it does not take
+// a decoder's io.ErrUnexpectedEOF, which says that something is missing, for the end.
 func fill(r io.Reader, buf []byte) (n int, err error) {
 	for n < len(buf) && err == nil {
 		var m int

@@ -1,9 +1,10 @@
 // Package image brings the bytes of an image from the peers to a disk.
 //
-// It owns the download, which goes on where a dropped connection left it, with any peer; the checksum over the bytes as they are sent; the
-// decompression; and the order of the writes: the start of the disk is written last, when the checksum is known to be right, so that a disk that was written
-// half-way, or with the wrong bytes, never boots. It does not choose the disk and does not know what is in the image, beyond how large a disk its
-// partition table wants.
+// It owns the download, which goes on where a dropped connection left it, with any peer; the
+// checksum over the bytes as they are sent; the decompression; and the order of the writes: the
+// start of the disk is written last, when the checksum is known to be right, so that a disk that
+// was written half-way, or with the wrong bytes, never boots. It does not choose the disk and does
+// not know what is in the image, beyond how large a disk its partition table wants.
 package image
 
 import (
@@ -13,7 +14,8 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/install/diskrule"
 )
 
-// HeadSize is how much of the disk's start is held back until the checksum is known, in bytes. Boot code and partition tables lie in it.
+// HeadSize is how much of the disk's start is held back until the checksum is known, in bytes. Boot
+// code and partition tables lie in it.
 const HeadSize = 1 << 20
 
 // Disk is what is written to. A file will do.

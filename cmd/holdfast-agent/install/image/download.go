@@ -19,7 +19,8 @@ import (
 const (
 	// DefaultStall is how long a connection may bring nothing before another one is tried.
 	DefaultStall = 20 * time.Second
-	// DefaultGiveUp is how long no peer may bring anything before the download fails: longer than an election, a restart of a peer or a switch.
+	// DefaultGiveUp is how long no peer may bring anything before the download fails: longer than
+	// an election, a restart of a peer or a switch.
 	DefaultGiveUp = 10 * time.Minute
 	retryWait     = time.Second
 )
@@ -36,8 +37,8 @@ type DownloadConfig struct {
 	Logger *slog.Logger                 // default: none
 }
 
-// Download reads an image from the first URL that has it, and from the next one where that fails, from the byte where it was.
-// Only Received and Size may be called while Read runs.
+// Download reads an image from the first URL that has it, and from the next one where that fails,
+// from the byte where it was. Only Received and Size may be called while Read runs.
 type Download struct {
 	DownloadConfig
 	ctx      context.Context //nolint:containedctx // an io.Reader has no other place for it
@@ -54,7 +55,8 @@ type Download struct {
 	ended  bool
 }
 
-// NewDownload prepares a download that ends with the context. Nothing is sent before the first Read.
+// NewDownload prepares a download that ends with the context. Nothing is sent before the first
+// Read.
 func NewDownload(ctx context.Context, cfg DownloadConfig) *Download {
 	if cfg.HTTP == nil {
 		cfg.HTTP = &http.Client{}
@@ -218,7 +220,8 @@ func (d *Download) open(url string) error {
 	return nil
 }
 
-// position says how many bytes of the answer are known already, and how many there are in all (0: not said).
+// position says how many bytes of the answer are known already, and how many there are in all (0:
+// not said).
 func position(resp *http.Response, at int64) (skip, total int64, err error) {
 	switch resp.StatusCode {
 	case http.StatusOK:

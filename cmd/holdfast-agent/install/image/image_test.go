@@ -22,7 +22,8 @@ import (
 
 const imageSize = 5<<20 + 1234
 
-// picture is an image: noise, with a run of zeros in it, and an MBR in front whose partition ends where the image does.
+// picture is an image: noise, with a run of zeros in it, and an MBR in front whose partition ends
+// where the image does.
 func picture() []byte {
 	b := make([]byte, imageSize)
 	_, _ = rand.NewChaCha8([32]byte{1}).Read(b)
@@ -160,7 +161,8 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// A connection that breaks again and again costs nothing but time: the bytes come from other peers, or with another connection.
+// A connection that breaks again and again costs nothing but time: the bytes come from other peers,
+// or with another connection.
 func TestResume(t *testing.T) {
 	plain := picture()
 	sent := packed(t, "ZSTD", plain)

@@ -19,8 +19,9 @@ type staged struct {
 	end func()
 }
 
-// stage keeps a qcow2 image, which is no stream: its tables are anywhere in it. All of it is in a file, and its checksum is right, before any of it is used; so nothing was
-// written when that fails.
+// stage keeps a qcow2 image, which is no stream: its tables are anywhere in it. All of it is in a
+// file, and its checksum is right, before any of it is used; so nothing was written when that
+// fails.
 func (j Job) stage(ctx context.Context, src Source, plain io.Reader) (_ *staged, err error) {
 	f, err := os.CreateTemp(j.TempDir, "image-")
 	if err != nil {

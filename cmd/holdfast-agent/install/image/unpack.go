@@ -13,11 +13,13 @@ import (
 
 const (
 	formatTAR = "TAR"
-	// look is how much of an archive is read before anything is written, in bytes: to see that it is one.
+	// look is how much of an archive is read before anything is written, in bytes: to see that it
+	// is one.
 	look = 64 << 10
 )
 
-// ContentError says that an image cannot be used because of what is in it: wrong bytes, or an archive that nobody should have made.
+// ContentError says that an image cannot be used because of what is in it: wrong bytes, or an
+// archive that nobody should have made.
 type ContentError struct {
 	What string // where in the image
 	Err  error
@@ -29,8 +31,9 @@ func (e *ContentError) Error() string { return e.What + ": " + e.Err.Error() }
 // Unwrap returns what is wrong there.
 func (e *ContentError) Unwrap() error { return e.Err }
 
-// Unpack hands an image that is a tar to whoever makes a disk of it, as it comes, and reads the source to its end. What was written is to be made bootable only when this has succeeded: the checksum
-// is known in the end. Prepare has to take the boot sectors off the disk (Clear).
+// Unpack hands an image that is a tar to whoever makes a disk of it, as it comes, and reads the
+// source to its end. What was written is to be made bootable only when this has succeeded: the
+// checksum is known in the end. Prepare has to take the boot sectors off the disk (Clear).
 func (j Job) Unpack(ctx context.Context, src Source, into func(ctx context.Context, archive io.Reader) error) (Result, error) {
 	start := time.Now()
 	plain, closeIt, err := j.decompress(src)
@@ -84,7 +87,8 @@ func archived(first []byte) error {
 	return err
 }
 
-// Clear takes boot code and partition tables off a disk of so many bytes: from here on it boots neither what was on it nor half of what comes.
+// Clear takes boot code and partition tables off a disk of so many bytes: from here on it boots
+// neither what was on it nor half of what comes.
 func Clear(disk Disk, size uint64) error { return clearEnds(disk, size) }
 
 // counted counts what is read, and tells that something was.

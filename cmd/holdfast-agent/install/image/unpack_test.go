@@ -112,7 +112,8 @@ type dripping struct{ *sent }
 
 func (d dripping) Read(p []byte) (int, error) { return d.sent.Read(p[:min(len(p), 4<<10)]) }
 
-// A decoder reads ahead by itself: whoever says why a tar is none must not read beside it. Under the race detector this shows.
+// A decoder reads ahead by itself: whoever says why a tar is none must not read beside it. Under
+// the race detector this shows.
 func TestUnpackStopsTheDecoder(t *testing.T) {
 	noise := make([]byte, 8<<20) // more than the decoder holds
 	_, _ = rand.NewChaCha8([32]byte{4}).Read(noise)

@@ -31,8 +31,9 @@ type Job struct {
 	TempDir     string // where that is kept; default that of the system, which is in memory in the installer
 	DiskSize    uint64 // bytes
 	SectorSize  int    // bytes of a logical sector of the disk; default 512. Unpack does not look at it
-	// Prepare is asked once, when the image is known to fit as far as that can be known, right before the first byte is written: it may erase the
-	// disk, and says whether it reads as zeros now. An error stops the job. Nil: nothing is to be prepared.
+	// Prepare is asked once, when the image is known to fit as far as that can be known, right
+	// before the first byte is written: it may erase the disk, and says whether it reads as zeros
+	// now. An error stops the job. Nil: nothing is to be prepared.
 	Prepare func(ctx context.Context) (zeroed bool, err error)
 	// Progress is called as the work goes on, with per cent; it must not block.
 	Progress func(percent int)
@@ -45,8 +46,8 @@ type Result struct {
 	Took       time.Duration
 }
 
-// Write streams an image to a disk and syncs it. When it fails, the disk has no boot code and no partition table, unless it fails before anything
-// was written: then it is as it was.
+// Write streams an image to a disk and syncs it. When it fails, the disk has no boot code and no
+// partition table, unless it fails before anything was written: then it is as it was.
 func (j Job) Write(ctx context.Context, src Source, disk Disk) (Result, error) {
 	start := time.Now()
 	if j.Compression == "NONE" && src.Size() > 0 && uint64(src.Size()) > j.DiskSize {
@@ -149,7 +150,8 @@ func (j Job) report(done, all int64) {
 	}
 }
 
-// clearEnds takes boot code, partition tables and their copies off the disk: whatever happens from here on, it does not boot what was on it, nor half of what comes.
+// clearEnds takes boot code, partition tables and their copies off the disk: whatever happens from
+// here on, it does not boot what was on it, nor half of what comes.
 func clearEnds(disk Disk, size uint64) error {
 	zeros := make([]byte, min(HeadSize, size))
 	for _, at := range []uint64{0, size - uint64(len(zeros))} {
@@ -170,7 +172,8 @@ func (j Job) checkSum(src Source) error {
 	return nil
 }
 
-// explain says why an image could not be decompressed: that its bytes are the wrong ones tells more than where a decoder stumbled.
+// explain says why an image could not be decompressed: that its bytes are the wrong ones tells more
+// than where a decoder stumbled.
 func (j Job) explain(ctx context.Context, src Source, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("write image %s: %w", j.Name, context.Cause(ctx))

@@ -1,7 +1,8 @@
-// Package installtest is a peer for tests of the installer: it speaks the HTTP contract, strictly, and keeps what it was told.
+// Package installtest is a peer for tests of the installer: it speaks the HTTP contract, strictly,
+// and keeps what it was told.
 //
-// It owns what a well-behaved installer may send, and in which order, and the faults a network has. It knows nothing of the installer's own types: what is
-// checked here is the wire.
+// It owns what a well-behaved installer may send, and in which order, and the faults a network has.
+// It knows nothing of the installer's own types: what is checked here is the wire.
 package installtest
 
 import (

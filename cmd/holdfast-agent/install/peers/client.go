@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// tryTimeout is how long one peer may take for a small request: it may have to find the leader first.
+	// tryTimeout is how long one peer may take for a small request: it may have to find the leader
+	// first.
 	tryTimeout = 10 * time.Second
 	// maxOrder bounds an answer, in bytes: user data is the largest part of it.
 	maxOrder  = 8 << 20
@@ -26,8 +27,9 @@ const (
 	maxWait   = 10 * time.Second
 )
 
-// ErrOver is the cause when the cluster does not take this installer's token (any more): the attempt was canceled, has timed out, or another one has
-// taken its place. Nothing may be written then.
+// ErrOver is the cause when the cluster does not take this installer's token (any more): the
+// attempt was canceled, has timed out, or another one has taken its place. Nothing may be written
+// then.
 var ErrOver = errors.New("the install session is over")
 
 // Config says where the cluster is.
@@ -101,7 +103,8 @@ func (c *Client) prefer(server string) {
 	}
 }
 
-// Order fetches the work order. It asks until a peer answers, the session is over (ErrOver) or the context ends.
+// Order fetches the work order. It asks until a peer answers, the session is over (ErrOver) or the
+// context ends.
 func (c *Client) Order(ctx context.Context) (Order, error) {
 	var o Order
 	body, err := c.persist(ctx, http.MethodGet, "/api/v1/install", "", nil)

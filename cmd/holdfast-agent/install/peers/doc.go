@@ -1,7 +1,9 @@
-// Package peers is the installer's side of the HTTP contract with a Holdfast cluster: the work order, reports and the log.
+// Package peers is the installer's side of the HTTP contract with a Holdfast cluster: the work
+// order, reports and the log.
 //
-// It owns these messages, where they go and how often a request is made again: every peer answers every one of them, so a peer that is gone,
-// silent or without a leader costs a moment and nothing else. It must not look at the machine, and it writes to nothing.
+// It owns these messages, where they go and how often a request is made again: every peer answers
+// every one of them, so a peer that is gone, silent or without a leader costs a moment and nothing
+// else. It must not look at the machine, and it writes to nothing.
 package peers
 
 import (
@@ -14,8 +16,8 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/install/diskrule"
 )
 
-// Order is what the cluster wants installed: the answer to GET /api/v1/install. Fields that are not known are ignored, so that a newer
-// cluster can say more.
+// Order is what the cluster wants installed: the answer to GET /api/v1/install. Fields that are not
+// known are ignored, so that a newer cluster can say more.
 type Order struct {
 	MachineID      string    `json:"machine_id"`
 	RunID          string    `json:"run_id"`

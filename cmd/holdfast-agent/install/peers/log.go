@@ -10,19 +10,22 @@ import (
 const (
 	// logEvery is the time between two parts of the log.
 	logEvery = 2 * time.Second
-	// maxLog bounds what is kept while no peer takes the log, and maxPart what is sent at once, in bytes.
+	// maxLog bounds what is kept while no peer takes the log, and maxPart what is sent at once, in
+	// bytes.
 	maxLog  = 4 << 20
 	maxPart = 64 << 10
 )
 
-// Log keeps what is written to it and sends it to the peers. It is an io.Writer that never blocks and never fails.
+// Log keeps what is written to it and sends it to the peers. It is an io.Writer that never blocks
+// and never fails.
 type Log struct {
 	mu   sync.Mutex
 	text []byte // from offset on
 	sent int64  // offset of the first byte that no peer has
 }
 
-// Write implements io.Writer. What does not fit any more is dropped: the start of a log tells more than its end.
+// Write implements io.Writer. What does not fit any more is dropped: the start of a log tells more
+// than its end.
 func (l *Log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,7 +50,8 @@ func (l *Log) Run(ctx context.Context, c *Client, to string) error {
 	}
 }
 
-// Flush sends all that no peer has. Parts keep their offset, so that one that is sent twice counts once.
+// Flush sends all that no peer has. Parts keep their offset, so that one that is sent twice counts
+// once.
 func (l *Log) Flush(ctx context.Context, c *Client, to string) error {
 	for {
 		l.mu.Lock()

@@ -13,7 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// answering returns the URL of a server that gives these statuses in turn, the last one for ever, and a function that lists what it was asked.
+// answering returns the URL of a server that gives these statuses in turn, the last one for ever,
+// and a function that lists what it was asked.
 func answering(t *testing.T, statuses ...int) (url string, asked func() []string) {
 	t.Helper()
 	var mu sync.Mutex

@@ -1,6 +1,8 @@
-// Package pid1 makes a Linux kernel with nothing but this program into a machine on a network: mounts, drivers, addresses, and the way out of it.
+// Package pid1 makes a Linux kernel with nothing but this program into a machine on a network:
+// mounts, drivers, addresses, and the way out of it.
 //
-// It owns what an init of a small initramfs has to do before and after the installation, and the kernel command line. It must not touch disks.
+// It owns what an init of a small initramfs has to do before and after the installation, and the
+// kernel command line. It must not touch disks.
 package pid1
 
 import (
@@ -19,7 +21,8 @@ type Line struct {
 	Hold  bool   // holdfast.hold: stay instead of restarting when it ended
 }
 
-// Addr is an address that somebody else has leased: iPXE hands on its own, so that no second one is needed.
+// Addr is an address that somebody else has leased: iPXE hands on its own, so that no second one is
+// needed.
 type Addr struct {
 	Prefix  netip.Prefix
 	Gateway netip.Addr
@@ -54,7 +57,8 @@ func ParseLine(text string) (Line, error) {
 }
 
 // parseIP reads the kernel's own notation (Documentation/admin-guide/nfs/nfsroot.rst):
-// client:server:gateway:netmask:hostname:device:autoconf:dns0:dns1:ntp0. A word such as dhcp, on or any asks for DHCP.
+// client:server:gateway:netmask:hostname:device:autoconf:dns0:dns1:ntp0. A word such as dhcp, on or
+// any asks for DHCP.
 func parseIP(text string) (Addr, error) {
 	f := strings.Split(text, ":")
 	if len(f) < 4 || f[0] == "" {

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// dhcpTry is how long one question may take, and dhcpTries how many are asked before the interfaces are looked at again.
+	// dhcpTry is how long one question may take, and dhcpTries how many are asked before the
+	// interfaces are looked at again.
 	dhcpTry   = 3 * time.Second
 	dhcpTries = 3
 	// unsaid is how long a lease is when the server does not say it, which it has to.
@@ -82,7 +83,8 @@ func (d *dhcp) Renew(ctx context.Context) (time.Duration, error) {
 	return length, nil
 }
 
-// Again implements lessor. Another address than the one in use is not taken: connections hang on that, and the image comes over them.
+// Again implements lessor. Another address than the one in use is not taken: connections hang on
+// that, and the image comes over them.
 func (d *dhcp) Again(ctx context.Context) (time.Duration, error) {
 	ip := d.lease.ACK.YourIPAddr
 	length, err := d.do(func(c *nclient4.Client) (*nclient4.Lease, error) {

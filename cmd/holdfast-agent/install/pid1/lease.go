@@ -22,15 +22,17 @@ type lessor interface {
 	Again(ctx context.Context) (time.Duration, error)
 }
 
-// Lease is what keeps an address: an installation takes hours, and networks that machines boot from lend for minutes. After that somebody else may get it.
+// Lease is what keeps an address: an installation takes hours, and networks that machines boot from
+// lend for minutes. After that somebody else may get it.
 type Lease struct {
 	from   lessor // nil: the address is not lent
 	length time.Duration
 	log    *slog.Logger
 }
 
-// Run renews the lease after half of its time, as RFC 2131 (§4.4.5) wants it, until the context ends. When nobody answers the address stays, and half of the time that is left later
-// they are asked again: an address that nobody lends is better than none in the middle of an image.
+// Run renews the lease after half of its time, as RFC 2131 (§4.4.5) wants it, until the context
+// ends. When nobody answers the address stays, and half of the time that is left later they are
+// asked again: an address that nobody lends is better than none in the middle of an image.
 func (l *Lease) Run(ctx context.Context) error {
 	if l.from == nil {
 		return nil

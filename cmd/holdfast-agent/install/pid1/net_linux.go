@@ -14,13 +14,15 @@ import (
 )
 
 const (
-	// linkWait is how long an interface may take to show up, or to find its carrier: switches with spanning tree take half a minute.
+	// linkWait is how long an interface may take to show up, or to find its carrier: switches with
+	// spanning tree take half a minute.
 	linkWait = 45 * time.Second
 	resolver = "/etc/resolv.conf"
 )
 
-// Network brings the machine on its network: with the address of the command line, or by DHCP on every interface that has a carrier, until one gets an
-// answer. It goes on until the context ends. Whoever calls it has to run the lease for as long as the network is wanted.
+// Network brings the machine on its network: with the address of the command line, or by DHCP on
+// every interface that has a carrier, until one gets an answer. It goes on until the context ends.
+// Whoever calls it has to run the lease for as long as the network is wanted.
 func Network(ctx context.Context, l Line, log *slog.Logger) (*Lease, error) {
 	if lo, err := netlink.LinkByName("lo"); err == nil {
 		if err := netlink.LinkSetUp(lo); err != nil {

@@ -37,8 +37,9 @@ func Mount() error {
 	return nil
 }
 
-// LoadModules loads the drivers in dir, in the order of its file "order", in which each comes after those that it needs. One that does not load is logged:
-// which of them this machine needs is not known.
+// LoadModules loads the drivers in dir, in the order of its file "order", in which each comes after
+// those that it needs. One that does not load is logged: which of them this machine needs is not
+// known.
 func LoadModules(dir string, log *slog.Logger) {
 	f, err := os.Open(filepath.Join(dir, "order"))
 	if err != nil {
@@ -66,8 +67,9 @@ func LoadModules(dir string, log *slog.Logger) {
 	log.Info("modules loaded", "modules", loaded, "not_of_this_machine", others)
 }
 
-// Randomness waits until the kernel has some: a machine without a generator of its own has to make it, which it begins to do when somebody waits for it. DHCP
-// transactions and host keys want it, and the DHCP library does not wait by itself.
+// Randomness waits until the kernel has some: a machine without a generator of its own has to make
+// it, which it begins to do when somebody waits for it. DHCP transactions and host keys want it,
+// and the DHCP library does not wait by itself.
 func Randomness(log *slog.Logger) {
 	start := time.Now()
 	var b [16]byte

@@ -15,7 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// xattr is what keys of extended attributes begin with in a PAX header, as GNU tar, bsdtar and Go write them.
+// xattr is what keys of extended attributes begin with in a PAX header, as GNU tar, bsdtar and Go
+// write them.
 const xattr = "SCHILY.xattr."
 
 // enter returns the directory that an entry is to be in, open until the next one is entered.
@@ -39,7 +40,8 @@ func (u *unpacker) leave() {
 	}
 }
 
-// open opens a directory inside the root, and nothing else: a pipe of the archive would wait for ever, a device do something. One that has no entry of its own is made where it may be missing.
+// open opens a directory inside the root, and nothing else: a pipe of the archive would wait for
+// ever, a device do something. One that has no entry of its own is made where it may be missing.
 func (u *unpacker) open(dir string, missing bool) (*os.File, error) {
 	f, err := u.root.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if missing && errors.Is(err, fs.ErrNotExist) {
@@ -84,7 +86,8 @@ func isDir(at int, base string) (bool, error) {
 	return st.Mode&unix.S_IFMT == unix.S_IFDIR, err
 }
 
-// finish returns a directory what its entry says. It may be another thing by now only when it was a link on the way that was replaced: then it is left alone.
+// finish returns a directory what its entry says. It may be another thing by now only when it was a
+// link on the way that was replaced: then it is left alone.
 func (u *unpacker) finish(h *tar.Header) error {
 	name, err := local(h.Name)
 	if err != nil {
@@ -107,7 +110,8 @@ func (u *unpacker) finish(h *tar.Header) error {
 	return describe(at, path.Base(name), h)
 }
 
-// describe sets what is not contents. A change of owner takes set-user-ID and file capabilities away: so it comes first.
+// describe sets what is not contents. A change of owner takes set-user-ID and file capabilities
+// away: so it comes first.
 func describe(at int, base string, h *tar.Header) error {
 	if err := unix.Fchownat(at, base, h.Uid, h.Gid, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return fmt.Errorf("set its owner: %w", err)
@@ -117,7 +121,8 @@ func describe(at int, base string, h *tar.Header) error {
 		if !ok {
 			continue
 		}
-		// No call takes a directory and a name. This one is of ours; what it has below that name is not followed.
+		// No call takes a directory and a name. This one is of ours; what it has below that name is
+		// not followed.
 		if err := unix.Lsetxattr(fmt.Sprintf("/proc/self/fd/%d/%s", at, base), name, []byte(h.PAXRecords[key]), 0); err != nil {
 			return fmt.Errorf("set its extended attribute %s: %w", name, err)
 		}
@@ -134,7 +139,8 @@ func describe(at int, base string, h *tar.Header) error {
 	return nil
 }
 
-// stamp is a time as the kernel has it. One that is far out is taken for the nearest that it knows by the file system.
+// stamp is a time as the kernel has it. One that is far out is taken for the nearest that it knows
+// by the file system.
 func stamp(t time.Time) unix.Timespec {
 	s, err := unix.TimeToTimespec(t)
 	if err != nil {

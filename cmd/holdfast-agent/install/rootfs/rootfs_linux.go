@@ -1,8 +1,11 @@
-// Package rootfs unpacks a root file system that comes as tar into a directory, with owners, modes, times, extended attributes, links and devices.
+// Package rootfs unpacks a root file system that comes as tar into a directory, with owners, modes,
+// times, extended attributes, links and devices.
 //
-// It owns that nothing outside the directory is touched, whatever is in the archive: every name is looked up from the open directory (os.Root, openat), links on the way
-// are followed only as far as they stay inside, and a name with ".." is refused. It does not know where the bytes come from, and runs nothing. What a later entry of the same name has
-// replaces what an earlier one had, except that a directory stays one.
+// It owns that nothing outside the directory is touched, whatever is in the archive: every name is
+// looked up from the open directory (os.Root, openat), links on the way are followed only as far as
+// they stay inside, and a name with ".." is refused. It does not know where the bytes come from,
+// and runs nothing. What a later entry of the same name has replaces what an earlier one had,
+// except that a directory stays one.
 package rootfs
 
 import (
@@ -27,7 +30,8 @@ type Stats struct {
 	Bytes   int64 // of files
 }
 
-// Unpack unpacks an archive into a directory that exists, and reads it up to its end mark. What is wrong with the archive is an *image.ContentError; anything else is wrong with the disk.
+// Unpack unpacks an archive into a directory that exists, and reads it up to its end mark. What is
+// wrong with the archive is an *image.ContentError; anything else is wrong with the disk.
 func Unpack(ctx context.Context, dir string, archive io.Reader) (Stats, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -195,7 +199,8 @@ func (u *unpacker) file(at int, base string, r io.Reader) error {
 	}
 }
 
-// link makes a hard link in the directory that was entered. What it leads to is looked up from the root, too.
+// link makes a hard link in the directory that was entered. What it leads to is looked up from the
+// root, too.
 func (u *unpacker) link(base, to string) error {
 	to, err := local(to)
 	if err != nil {

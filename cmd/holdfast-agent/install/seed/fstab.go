@@ -15,8 +15,9 @@ type Mount struct {
 	Pass                       int // of fsck
 }
 
-// Fstab writes the fstab of a disk that was made for a root file system. Of what the image has in it, file systems of other disks go: the machine would wait for them at each boot.
-// What needs no disk stays.
+// Fstab writes the fstab of a disk that was made for a root file system. Of what the image has in
+// it, file systems of other disks go: the machine would wait for them at each boot. What needs no
+// disk stays.
 func Fstab(root *os.Root, mounts []Mount) error {
 	const name = "etc/fstab"
 	old, err := root.ReadFile(name)

@@ -11,9 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A system with SELinux goes by the label of a file, an extended attribute, and the installer's kernel, which has no SELinux, gives none: sshd would be kept from its own host key. So what is replaced gives its label to
-// what takes its place, and what is new gets the one of its like, or of its directory, as a program there would make it. Only the image's own policy knows the right one for sure: where it is enforced, the system
-// is told to label itself anew at its first boot.
+// A system with SELinux goes by the label of a file, an extended attribute, and the installer's
+// kernel, which has no SELinux, gives none: sshd would be kept from its own host key. So what is
+// replaced gives its label to what takes its place, and what is new gets the one of its like, or of
+// its directory, as a program there would make it. Only the image's own policy knows the right one
+// for sure: where it is enforced, the system is told to label itself anew at its first boot.
 
 const (
 	labelKey = "security.selinux"
@@ -27,7 +29,8 @@ type labels struct {
 	guessed bool // one was, or there was none
 }
 
-// of returns the label for a file: "" where the image has none. Like is a pattern of names of files that have the same.
+// of returns the label for a file: "" where the image has none. Like is a pattern of names of files
+// that have the same.
 func (l *labels) of(name, like string) string {
 	if label := labelOf(l.root, name); label != "" {
 		return label
@@ -67,7 +70,8 @@ func (l *labels) mend() error {
 	return nil
 }
 
-// labelOf reads the label of a file or a directory. What is no such thing is not opened: a pipe of the image would wait for ever. What has none, or is not there, has none.
+// labelOf reads the label of a file or a directory. What is no such thing is not opened: a pipe of
+// the image would wait for ever. What has none, or is not there, has none.
 func labelOf(root *os.Root, name string) string {
 	if st, err := root.Lstat(name); err != nil || !st.Mode().IsRegular() && !st.IsDir() {
 		return ""

@@ -32,7 +32,8 @@ func TestEnforcing(t *testing.T) {
 	}
 }
 
-// A system that enforces SELinux labels itself anew after a guess, and no other does: it costs a boot.
+// A system that enforces SELinux labels itself anew after a guess, and no other does: it costs a
+// boot.
 func TestRelabel(t *testing.T) {
 	const enforces, permits = "SELINUX=enforcing\n", "SELINUX=permissive\n"
 	tests := []struct {

@@ -1,7 +1,9 @@
-// Package seed makes the image's root file system this machine's: its name, who may log in, a fresh SSH host key, and a cloud-init NoCloud seed.
+// Package seed makes the image's root file system this machine's: its name, who may log in, a fresh
+// SSH host key, and a cloud-init NoCloud seed.
 //
-// It owns these files and nothing else of the image; it works in any directory that looks like a root file system, and cannot be led out of it by
-// links of the image. It runs none of the image's programs.
+// It owns these files and nothing else of the image; it works in any directory that looks like a
+// root file system, and cannot be led out of it by links of the image. It runs none of the image's
+// programs.
 package seed
 
 import (
@@ -25,7 +27,8 @@ import (
 // dir is where cloud-init looks for a NoCloud seed without being told.
 const dir = "var/lib/cloud/seed/nocloud"
 
-// cloudConfig keeps cloud-init from deleting the host key that was reported, which it does at the first boot, and from waiting for metadata services.
+// cloudConfig keeps cloud-init from deleting the host key that was reported, which it does at the
+// first boot, and from waiting for metadata services.
 const cloudConfig = `# written by the Holdfast installer
 datasource_list: [NoCloud, None]
 ssh_deletekeys: false
@@ -41,7 +44,8 @@ type file struct {
 	label string
 }
 
-// Plant writes the files of an order and gives the public half of the host key it made, as in known_hosts, without the name of the host.
+// Plant writes the files of an order and gives the public half of the host key it made, as in
+// known_hosts, without the name of the host.
 func Plant(root *os.Root, o peers.Order) (hostKeys []string, err error) {
 	if _, err := root.Stat("etc"); err != nil {
 		return nil, fmt.Errorf("write the machine's own files: this is no root file system: %w", err)
@@ -104,7 +108,8 @@ func authorized(root *os.Root, keys []string) (string, error) {
 	return string(text), nil
 }
 
-// forget takes away what every machine with this image would have in common: host keys, and the machine id, which systemd makes anew when its file is empty.
+// forget takes away what every machine with this image would have in common: host keys, and the
+// machine id, which systemd makes anew when its file is empty.
 func forget(l *labels) error {
 	root := l.root
 	old, err := fs.Glob(root.FS(), "etc/ssh/ssh_host_*_key*")
@@ -182,7 +187,8 @@ func hostKey() (private, public string, err error) {
 	return string(pem.EncodeToMemory(block)), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(wire))), nil
 }
 
-// metaData is what the order says, or what cloud-init needs at least: an instance id that is new with every install, so that it runs anew.
+// metaData is what the order says, or what cloud-init needs at least: an instance id that is new
+// with every install, so that it runs anew.
 func metaData(o peers.Order) string {
 	if o.CloudInit.MetaData != "" {
 		return o.CloudInit.MetaData

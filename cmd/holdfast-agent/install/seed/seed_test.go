@@ -13,7 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/install/peers"
 )
 
-// rootfs makes a root file system of names and texts, by turns. A name that ends with a slash is a directory.
+// rootfs makes a root file system of names and texts, by turns. A name that ends with a slash is a
+// directory.
 func rootfs(t *testing.T, files ...string) *os.Root {
 	t.Helper()
 	dir := t.TempDir()

@@ -1,8 +1,10 @@
-// Package table reads and grows partition tables, MBR and GPT, and makes the one of a disk that a root file system is unpacked to.
+// Package table reads and grows partition tables, MBR and GPT, and makes the one of a disk that a
+// root file system is unpacked to.
 //
-// It owns what an image's first bytes say about the disk it needs, and making the last partition reach to the end of the disk. It writes nothing but
-// tables, and does not know what is in a partition. Sectors have 512 bytes: images are made so, and Fits says which of
-// them a disk with others cannot boot.
+// It owns what an image's first bytes say about the disk it needs, and making the last partition
+// reach to the end of the disk. It writes nothing but tables, and does not know what is in a
+// partition. Sectors have 512 bytes: images are made so, and Fits says which of them a disk with
+// others cannot boot.
 package table
 
 import "encoding/binary"
@@ -38,8 +40,9 @@ func mbr(head []byte) (entries []entry, ok bool) {
 	return entries, true
 }
 
-// Fits reports whether a disk whose sectors have so many bytes can boot by the table at the start of an image. A table counts in sectors and does not say how large they are:
-// one that was made for 512 bytes leads elsewhere on a disk with others. An image without a table fits any disk.
+// Fits reports whether a disk whose sectors have so many bytes can boot by the table at the start
+// of an image. A table counts in sectors and does not say how large they are: one that was made for
+// 512 bytes leads elsewhere on a disk with others. An image without a table fits any disk.
 func Fits(head []byte, bytes int) bool {
 	if bytes == sector || gptAt(head, bytes) {
 		return true
@@ -53,13 +56,15 @@ func Fits(head []byte, bytes int) bool {
 	return !gptAt(head, sector)
 }
 
-// gptAt reports whether the header of a GPT for sectors of so many bytes is there: it has the second one.
+// gptAt reports whether the header of a GPT for sectors of so many bytes is there: it has the
+// second one.
 func gptAt(head []byte, bytes int) bool {
 	const signature = "EFI PART"
 	return bytes > 0 && len(head) >= bytes+len(signature) && string(head[bytes:bytes+len(signature)]) == signature
 }
 
-// Need is how large a disk has to be for the table at the start of an image, in bytes: 0 when there is none, or none that can be read.
+// Need is how large a disk has to be for the table at the start of an image, in bytes: 0 when there
+// is none, or none that can be read.
 func Need(head []byte) uint64 {
 	entries, ok := mbr(head)
 	if !ok {
@@ -68,7 +73,8 @@ func Need(head []byte) uint64 {
 	var need uint64
 	for _, e := range entries {
 		if e.kind == typeGPT && len(head) >= 2*sector && gptAt(head, sector) {
-			// The last usable sector has the copy of the table behind it, which is found anew when the table is grown: partitions end there at most.
+			// The last usable sector has the copy of the table behind it, which is found anew when
+			// the table is grown: partitions end there at most.
 			return max(need, gptNeed(head))
 		}
 		if e.kind != 0 && e.kind != typeGPT && e.count > 0 {

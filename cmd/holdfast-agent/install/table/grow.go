@@ -13,8 +13,9 @@ import (
 // align is what the end of a grown partition is rounded down to, in sectors: 1 MiB.
 const align = 1 << 20 / sector
 
-// Grow makes the last partition reach to the end of a disk of so many bytes, and moves the copy of a GPT there. It says what it did, in words for the log.
-// A disk without a table, and one whose last partition reaches far enough, stay as they are.
+// Grow makes the last partition reach to the end of a disk of so many bytes, and moves the copy of
+// a GPT there. It says what it did, in words for the log. A disk without a table, and one whose
+// last partition reaches far enough, stay as they are.
 func Grow(disk *os.File, size uint64) (did string, err error) {
 	head := make([]byte, 2*sector)
 	if _, err := io.ReadFull(io.NewSectionReader(disk, 0, int64(len(head))), head); err != nil {
@@ -58,7 +59,8 @@ func growMBR(disk *os.File, size uint64, entries []entry) (string, error) {
 	return fmt.Sprintf("partition %d (MBR) has %d sectors now instead of %d", last+1, uint32(end)-e.start, e.count), nil
 }
 
-// growGPT leaves the MBR in front as it is, but for the size of the protective entry: boot code, a boot flag and hybrid entries stay.
+// growGPT leaves the MBR in front as it is, but for the size of the protective entry: boot code, a
+// boot flag and hybrid entries stay.
 func growGPT(disk *os.File, size uint64, protective int) (string, error) {
 	t, err := gpt.Read(disk, sector, sector)
 	if err != nil {

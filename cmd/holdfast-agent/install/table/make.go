@@ -7,7 +7,8 @@ import (
 	"github.com/diskfs/go-diskfs/partition/gpt"
 )
 
-// The partitions that Make makes, by number. The first is for what GRUB has behind the first sector when BIOS boots it; the second is the EFI system partition.
+// The partitions that Make makes, by number. The first is for what GRUB has behind the first sector
+// when BIOS boots it; the second is the EFI system partition.
 const (
 	NumberBIOS = 1 + iota
 	NumberSystem
@@ -24,8 +25,9 @@ const (
 // Least is how large a disk has to be for Make, in bytes.
 const Least = 1 << 30
 
-// Make makes a GPT on a disk of so many bytes, for a root file system that comes without one: BIOS and UEFI boot from it alike. Nothing that was on the disk can be found by it afterwards;
-// there is no boot code in it.
+// Make makes a GPT on a disk of so many bytes, for a root file system that comes without one: BIOS
+// and UEFI boot from it alike. Nothing that was on the disk can be found by it afterwards; there is
+// no boot code in it.
 func Make(disk *os.File, size uint64) error {
 	if size < Least {
 		return fmt.Errorf("make partitions: the disk has %d bytes, want %d at least", size, Least)
@@ -46,5 +48,6 @@ func Make(disk *os.File, size uint64) error {
 	return nil
 }
 
-// copySectors are those at the end of the disk that the copy of a GPT takes: 128 entries of 128 bytes, and its header.
+// copySectors are those at the end of the disk that the copy of a GPT takes: 128 entries of 128
+// bytes, and its header.
 const copySectors = 128*128/sector + 1

@@ -11,7 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The partitions are where firmware and GRUB look for them, reach to the end of the disk, and are nothing that would have to be grown.
+// The partitions are where firmware and GRUB look for them, reach to the end of the disk, and are
+// nothing that would have to be grown.
 func TestMake(t *testing.T) {
 	for _, size := range []uint64{Least, Least + 25*sector, 5 << 40} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {

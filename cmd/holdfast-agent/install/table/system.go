@@ -58,7 +58,8 @@ func systemGPT(disk *os.File) (System, bool, error) {
 			return System{}, false, fmt.Errorf("read the GPT: the number of partition %d: %w", p.Index, err)
 		}
 		s := System{Partition: p.Index, Start: p.Start, Count: p.End - p.Start + 1, GPT: true, ID: id}
-		// The first three fields are little endian in the table (UEFI Specification 2.10, appendix A).
+		// The first three fields are little endian in the table (UEFI Specification 2.10, appendix
+		// A).
 		binary.LittleEndian.PutUint32(s.ID[0:], binary.BigEndian.Uint32(id[0:]))
 		binary.LittleEndian.PutUint16(s.ID[4:], binary.BigEndian.Uint16(id[4:]))
 		binary.LittleEndian.PutUint16(s.ID[6:], binary.BigEndian.Uint16(id[6:]))

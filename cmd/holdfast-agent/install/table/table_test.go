@@ -50,7 +50,8 @@ func mbrImage(kind byte) []byte {
 	return b
 }
 
-// gptImage has an EFI system partition and a root behind it, boot code and a flag on the protective entry.
+// gptImage has an EFI system partition and a root behind it, boot code and a flag on the protective
+// entry.
 func gptImage(t *testing.T) []byte {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "image"))

@@ -24,8 +24,9 @@ const (
 	espPoint = "/run/holdfast-esp"
 )
 
-// enter makes a boot entry of the disk's loader where the firmware is UEFI. A machine without one boots by the fallback path, if its firmware looks there: so what goes wrong is
-// logged and does not end the installation.
+// enter makes a boot entry of the disk's loader where the firmware is UEFI. A machine without one
+// boots by the fallback path, if its firmware looks there: so what goes wrong is logged and does
+// not end the installation.
 func enter(ctx context.Context, disk string, parts []partition, log *slog.Logger) {
 	if _, err := os.Stat(firmware); err != nil {
 		log.Info("no boot entry: the machine was booted by BIOS")

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A disk that fails when what waits in memory is written to it: a loop device whose file has no room. Neither writing nor unmounting says so.
+// A disk that fails when what waits in memory is written to it: a loop device whose file has no
+// room. Neither writing nor unmounting says so.
 func TestMountedTellsWriteErrors(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("it mounts: run it as root")

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Requests of the kernel's file systems. Each grows one that is mounted, which xfs and btrfs demand.
+// Requests of the kernel's file systems. Each grows one that is mounted, which xfs and btrfs
+// demand.
 const (
 	ext4Resize  = 0x40086610 // EXT4_IOC_RESIZE_FS, fs/ext4/ext4.h: the new size in blocks
 	xfsGeometry = 0x80705864 // XFS_IOC_FSGEOMETRY_V1, fs/xfs/libxfs/xfs_fs.h: struct xfs_fsop_geom_v1
@@ -50,7 +51,8 @@ func growExt4(dir *os.File, size uint64) error {
 	return nil
 }
 
-// growXFS returns the share of the disk that inodes may take (imaxpct) back as it is: the kernel sets it with the size.
+// growXFS returns the share of the disk that inodes may take (imaxpct) back as it is: the kernel
+// sets it with the size.
 func growXFS(dir *os.File, size uint64) error {
 	var geometry [112]byte
 	if err := ioctl(dir, xfsGeometry, unsafe.Pointer(&geometry)); err != nil { //nolint:gosec // an ioctl takes a pointer

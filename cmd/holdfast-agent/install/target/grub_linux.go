@@ -197,7 +197,8 @@ func within(root *os.Root, system string, do func() error) (err error) {
 	return errors.Join(do(), seen.flush())
 }
 
-// plainDir makes a directory of the root that no link leads to: what is mounted on it would be elsewhere.
+// plainDir makes a directory of the root that no link leads to: what is mounted on it would be
+// elsewhere.
 func plainDir(root *os.Root, dir string) error {
 	if err := root.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make /%s: %w", dir, err)

@@ -1,9 +1,12 @@
-// Package target makes a disk that has just been written bootable as this machine: it grows the last partition, finds and mounts the root file
-// system, grows that, lets package seed write into it, and makes a boot entry where the firmware is UEFI. Of a disk that a root file system is unpacked to, it makes partitions and
-// file systems before, and has the root's own GRUB make it bootable in the end: then, and only then, programs of the image are run.
+// Package target makes a disk that has just been written bootable as this machine: it grows the
+// last partition, finds and mounts the root file system, grows that, lets package seed write into
+// it, and makes a boot entry where the firmware is UEFI. Of a disk that a root file system is
+// unpacked to, it makes partitions and file systems before, and has the root's own GRUB make it
+// bootable in the end: then, and only then, programs of the image are run.
 //
-// It owns mounting, and what mke2fs and mkfs.fat are told. These are Debian's, which the netboot image has with it (tools/netboot): file systems that others have to read for years are not made by a
-// library that few use. It must be given a disk that was chosen by this installer.
+// It owns mounting, and what mke2fs and mkfs.fat are told. These are Debian's, which the netboot
+// image has with it (tools/netboot): file systems that others have to read for years are not made
+// by a library that few use. It must be given a disk that was chosen by this installer.
 package target
 
 import (
@@ -35,7 +38,8 @@ const (
 // fileSystems are those that a root can be on, the likely one first.
 func fileSystems() []string { return []string{"ext4", "xfs", "btrfs"} }
 
-// Finish does all of it, and gives the public halves of the host keys. The disk must be open nowhere.
+// Finish does all of it, and gives the public halves of the host keys. The disk must be open
+// nowhere.
 func Finish(ctx context.Context, disk string, o peers.Order, log *slog.Logger) ([]string, error) {
 	wait, cancel := context.WithTimeout(ctx, settle)
 	defer cancel()
@@ -76,7 +80,8 @@ func grow(ctx context.Context, disk string, log *slog.Logger) error {
 	}
 	did, err := table.Grow(d.File, d.Size())
 	if err != nil {
-		// The image boots without: a table that this installer does not understand is the image's own matter.
+		// The image boots without: a table that this installer does not understand is the image's
+		// own matter.
 		log.Warn("the last partition was not grown", "error", err)
 	} else {
 		log.Info(did)

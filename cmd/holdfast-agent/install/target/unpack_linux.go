@@ -29,7 +29,8 @@ const (
 	makeTime = 10 * time.Minute
 )
 
-// features are what mke2fs gives the root, whatever its version likes better: every kernel and every GRUB of the last years reads it.
+// features are what mke2fs gives the root, whatever its version likes better: every kernel and
+// every GRUB of the last years reads it.
 const features = `[defaults]
 	base_features = sparse_super,large_file,filetype,resize_inode,dir_index,ext_attr
 	default_mntopts = acl,user_xattr
@@ -66,7 +67,8 @@ func CanUnpack(disk string) error {
 	return nil
 }
 
-// Unpack makes partitions and file systems, and unpacks an archive into the root. The disk must be open nowhere; it boots nothing afterwards.
+// Unpack makes partitions and file systems, and unpacks an archive into the root. The disk must be
+// open nowhere; it boots nothing afterwards.
 func Unpack(ctx context.Context, disk string, archive io.Reader, log *slog.Logger) error {
 	wait, cancel := context.WithTimeout(ctx, settle)
 	defer cancel()

@@ -12,7 +12,8 @@ import (
 //go:embed comments.txt
 var comments string
 
-// Comment is what the .proto file says about a message, field, enum or value, on one line; "" where it says nothing.
+// Comment is what the .proto file says about a message, field, enum or value, on one line; "" where
+// it says nothing.
 func Comment(d protoreflect.Descriptor) string {
 	_, rest, ok := strings.Cut("\n"+comments, "\n"+string(d.FullName())+"\t")
 	if !ok {

@@ -17,8 +17,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// scan reads the comments of a .proto file of ours, laid out as ours are: one element on a line, its comment above it or behind it. It
-// returns what it found by full name, "" where there is no comment.
+// scan reads the comments of a .proto file of ours, laid out as ours are: one element on a line,
+// its comment above it or behind it. It returns what it found by full name, "" where there is no
+// comment.
 func scan(source string) map[string]string {
 	opens := regexp.MustCompile(`^(message|enum|oneof|service|rpc)\s+(\w+)`)
 	value := regexp.MustCompile(`^(?:(?:optional|repeated)\s+)?(?:[\w.]+(?:<.*>)?\s+)?(\w+)\s*=\s*-?\d+\s*(?:\[.*\])?;`)

@@ -178,7 +178,8 @@ func TestReferenceIsCurrent(t *testing.T) {
 	}
 }
 
-// What explain shows, and the reference, says something about everything. The name of a message of one method says enough of it.
+// What explain shows, and the reference, says something about everything. The name of a message of
+// one method says enough of it.
 func TestEverythingHasAComment(t *testing.T) {
 	all := sources(t)
 	want := func(d protoreflect.Descriptor) {

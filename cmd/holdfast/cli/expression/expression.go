@@ -25,8 +25,9 @@ type Expression struct {
 	execute func(w io.Writer, data any) error
 }
 
-// Parse reads an expression. JSONPath is that of kubectl: text with paths in braces, {range …}{end}, filters; one path alone may leave the
-// braces and the dot out. A Go template is one of text/template. An error says what is wrong with it.
+// Parse reads an expression. JSONPath is that of kubectl: text with paths in braces, {range
+// …}{end}, filters; one path alone may leave the braces and the dot out. A Go template is one of
+// text/template. An error says what is wrong with it.
 func Parse(kind, text string) (*Expression, error) {
 	if text == "" {
 		return nil, fmt.Errorf("%s=: the expression is missing, such as %s", kind, map[string]string{JSONPath: "jsonpath='{.machine_id}'", GoTemplate: "go-template='{{.machine_id}}'"}[kind])

@@ -8,8 +8,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Order compares messages by the value that a path leads to. Text is compared the way people count (m-2 before m-10); what a message does
-// not have comes last. An error says why values of such a field have no order.
+// Order compares messages by the value that a path leads to. Text is compared the way people count
+// (m-2 before m-10); what a message does not have comes last. An error says why values of such a
+// field have no order.
 func (p Path) Order() (func(a, b protoreflect.Message) int, error) {
 	last := p.steps[len(p.steps)-1]
 	switch {

@@ -8,7 +8,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Path is the way to a value in messages of one type: fields, and in the end a key where the last field is a map.
+// Path is the way to a value in messages of one type: fields, and in the end a key where the last
+// field is a map.
 type Path struct {
 	steps []protoreflect.FieldDescriptor
 	key   string
@@ -17,7 +18,8 @@ type Path struct {
 // depth is how far below the top a field is looked for by its name alone.
 const depth = 3
 
-// Parse finds a field by its path from the top, by the names of the API or of JSON, or by its name alone where only one field has it.
+// Parse finds a field by its path from the top, by the names of the API or of JSON, or by its name
+// alone where only one field has it.
 func Parse(md protoreflect.MessageDescriptor, text string) (Path, error) {
 	head, rest, _ := strings.Cut(strings.TrimPrefix(text, "."), ".")
 	if ByName(md, head) == nil {

@@ -14,8 +14,8 @@ import (
 // maxNodes bounds what aliases can blow a document up to.
 const maxNodes = 1_000_000
 
-// writer turns a document into JSON for protojson. It puts each value on the line that it has in the
-// document, so that the lines in protojson's errors are the user's.
+// writer turns a document into JSON for protojson. It puts each value on the line that it has in
+// the document, so that the lines in protojson's errors are the user's.
 type writer struct {
 	buf   bytes.Buffer
 	line  int

@@ -14,9 +14,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Decode reads every document in data: YAML documents separated by ---, JSON values, lists of them, and
-// objects whose only key is list (what the command line itself prints, e.g. {"machines": […]}). The
-// file name is for errors only. Errors are *Error.
+// Decode reads every document in data: YAML documents separated by ---, JSON values, lists of them,
+// and objects whose only key is list (what the command line itself prints, e.g. {"machines": […]}).
+// The file name is for errors only. Errors are *Error.
 func Decode[M proto.Message](file string, data []byte, list string, empty func() M) ([]M, error) {
 	docs, err := parse(data)
 	if err != nil {

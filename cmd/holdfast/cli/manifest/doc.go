@@ -1,8 +1,9 @@
-// Package manifest reads and writes the documents of the command line: machines and plans as YAML or
-// JSON, with the names of the API.
+// Package manifest reads and writes the documents of the command line: machines and plans as YAML
+// or JSON, with the names of the API.
 //
-// It is strict: a key that the API does not have is an error that names the key and its line, because
-// a typo in a plan must not become a default. It owns the text form only and must not talk to a server.
+// It is strict: a key that the API does not have is an error that names the key and its line,
+// because a typo in a plan must not become a default. It owns the text form only and must not talk
+// to a server.
 package manifest
 
 import "fmt"

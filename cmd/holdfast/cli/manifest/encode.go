@@ -76,8 +76,8 @@ func YAML(raw []byte) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// quoteOdd puts text in double quotes that the block style would not keep as it is: with tabs, other
-// control characters, or spaces at the start of a line.
+// quoteOdd puts text in double quotes that the block style would not keep as it is: with tabs,
+// other control characters, or spaces at the start of a line.
 func quoteOdd(n *yaml.Node) {
 	for _, c := range n.Content {
 		quoteOdd(c)

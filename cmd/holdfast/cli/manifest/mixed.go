@@ -15,8 +15,9 @@ type Kind struct {
 	Empty func() proto.Message
 }
 
-// Mixed reads every document in data as Decode does, of the first kind whose list they are in, or whose id they have. The result has an element for
-// each kind, with its documents in the order of the file.
+// Mixed reads every document in data as Decode does, of the first kind whose list they are in, or
+// whose id they have. The result has an element for each kind, with its documents in the order of
+// the file.
 func Mixed(file string, data []byte, kinds []Kind) ([][]proto.Message, error) {
 	docs, err := parse(data)
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package profile keeps the contexts of the command line: which clusters there are, how to reach them,
-// and which one is meant when none is named.
+// Package profile keeps the contexts of the command line: which clusters there are, how to reach
+// them, and which one is meant when none is named.
 //
-// It owns ~/.config/holdfast/config.yaml, which may hold tokens: the file is written 0600 and refused
-// when others can read it. It must not connect to anything.
+// It owns ~/.config/holdfast/config.yaml, which may hold tokens: the file is written 0600 and
+// refused when others can read it. It must not connect to anything.
 package profile
 
 import (
@@ -25,8 +25,8 @@ type File struct {
 	Contexts map[string]Context `yaml:"contexts,omitempty"`
 }
 
-// Path is where the file lies: HOLDFAST_CONFIG, else holdfast/config.yaml under XDG_CONFIG_HOME, else
-// under ~/.config.
+// Path is where the file lies: HOLDFAST_CONFIG, else holdfast/config.yaml under XDG_CONFIG_HOME,
+// else under ~/.config.
 func Path(getenv func(string) string) (string, error) {
 	if p := getenv("HOLDFAST_CONFIG"); p != "" {
 		return p, nil

@@ -79,8 +79,8 @@ func Save(path string, f File) error {
 	return nil
 }
 
-// Context is the context of that name, or the current one when the name is empty. With neither it is
-// the zero Context.
+// Context is the context of that name, or the current one when the name is empty. With neither it
+// is the zero Context.
 func (f File) Context(name string) (Context, error) {
 	if name == "" {
 		name = f.Current

@@ -9,8 +9,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Board keeps the runs that are being watched, in the order they came. Those that have ended leave it: a few leave their lines behind, of many
-// there are counts.
+// Board keeps the runs that are being watched, in the order they came. Those that have ended leave
+// it: a few leave their lines behind, of many there are counts.
 type Board struct {
 	steps bool // show each run with its steps
 	order []string
@@ -47,7 +47,8 @@ func (b *Board) Add(r *holdfastv1.Run, now time.Time) []render.Line {
 	return nil
 }
 
-// many tells that the runs are shown as a fleet: by counts and kinds of failures first, and then the active ones, the slowest first.
+// many tells that the runs are shown as a fleet: by counts and kinds of failures first, and then
+// the active ones, the slowest first.
 func (b *Board) many() bool { return !b.steps && len(b.order)+len(b.fleet.ended) > few }
 
 // Lines are those of the runs that have not ended.

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// few is how many runs are told one by one. More are counted: a thousand lines that scroll by are read by nobody.
+	// few is how many runs are told one by one. More are counted: a thousand lines that scroll by
+	// are read by nobody.
 	few = 20
 	// kinds is how many kinds of failures are shown; named, how many of the machines of each.
 	kinds, named = 5, 3
@@ -36,7 +37,8 @@ func newFleet() fleet {
 	return fleet{ended: map[string]holdfastv1.Run_Phase{}, failures: map[string]*failure{}}
 }
 
-// add counts a run that has ended. It tells whether it is a new one: a watch that began anew sends what it sent before.
+// add counts a run that has ended. It tells whether it is a new one: a watch that began anew sends
+// what it sent before.
 func (f *fleet) add(r *holdfastv1.Run, now time.Time) bool {
 	if _, known := f.ended[r.GetRunId()]; known {
 		return false
@@ -117,7 +119,8 @@ func bar(done, all int) string {
 	return strings.Repeat("█", n) + strings.Repeat("░", cells-n) + fmt.Sprintf(" %d %%", done*100/max(all, 1))
 }
 
-// slowest puts the runs that have been at their step for longest first: they are where somebody may have to look. Those that wait come last.
+// slowest puts the runs that have been at their step for longest first: they are where somebody may
+// have to look. Those that wait come last.
 func slowest(runs []*holdfastv1.Run) []*holdfastv1.Run {
 	since := func(r *holdfastv1.Run) time.Time {
 		at := r.GetStartedAt()

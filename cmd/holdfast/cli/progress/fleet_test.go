@@ -12,7 +12,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// A thousand runs are counts, kinds of failures, and the slowest ones; few of them leave lines behind.
+// A thousand runs are counts, kinds of failures, and the slowest ones; few of them leave lines
+// behind.
 func TestBoardOfManyRuns(t *testing.T) {
 	b := NewBoard(false)
 	left := 0

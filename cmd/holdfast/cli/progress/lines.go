@@ -67,7 +67,8 @@ func head(r *holdfastv1.Run, now time.Time) render.Line {
 	return line
 }
 
-// stepWhy is what to say about a step: of the current one what it waits for, of others their message.
+// stepWhy is what to say about a step: of the current one what it waits for, of others their
+// message.
 func stepWhy(r *holdfastv1.Run, s *holdfastv1.StepStatus, now time.Time) string {
 	if s.GetState() == holdfastv1.StepStatus_RUNNING && s.GetName() == r.GetCurrentStep() {
 		why := Why(r, now)

@@ -53,8 +53,8 @@ func (t Text) paint(s string, colour bool) string {
 	return "\x1b[" + string(t.Style) + "m" + s + "\x1b[0m"
 }
 
-// Clean makes text from elsewhere harmless on one line of a terminal: a host's message must not move
-// the cursor or change colours.
+// Clean makes text from elsewhere harmless on one line of a terminal: a host's message must not
+// move the cursor or change colours.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -72,6 +72,6 @@ func (t *Table) Format(colour, header bool) string {
 	return b.String()
 }
 
-// Clear drops the rows. The columns stay as wide as they were, so that rows which are written later line
-// up with those above.
+// Clear drops the rows. The columns stay as wide as they were, so that rows which are written later
+// line up with those above.
 func (t *Table) Clear() { t.rows = nil }

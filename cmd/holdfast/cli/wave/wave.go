@@ -14,7 +14,8 @@ import (
 type Cluster interface {
 	// Start starts the run of a machine, or returns the one that it has in this wave.
 	Start(ctx context.Context, machine string) (*holdfastv1.Run, error)
-	// Watch calls f for each run of the wave, as it is and whenever it changes, until the context ends.
+	// Watch calls f for each run of the wave, as it is and whenever it changes, until the context
+	// ends.
 	Watch(ctx context.Context, f func(*holdfastv1.Run) error) error
 }
 
@@ -24,7 +25,8 @@ type Config struct {
 	Known    []*holdfastv1.Run // what the wave has started before
 	Parallel int               // how many runs are active at once, at most; 1 or more
 	Failures int               // how many may fail before no more are started
-	// Refused is told of each machine that could not be started; an error that it returns ends the wave.
+	// Refused is told of each machine that could not be started; an error that it returns ends the
+	// wave.
 	Refused func(machine string, err error) error
 	// Ended is told of each run that has ended.
 	Ended func(run *holdfastv1.Run, p Progress)
@@ -60,8 +62,9 @@ func New(cfg Config, c Cluster) *Wave {
 	return w
 }
 
-// Run starts and waits until all runs have ended. It returns early, with an error, when the context ends or the cluster cannot be asked; what
-// was started goes on then. Machines that were not started because too many failed are no error: they are in Progress.
+// Run starts and waits until all runs have ended. It returns early, with an error, when the context
+// ends or the cluster cannot be asked; what was started goes on then. Machines that were not
+// started because too many failed are no error: they are in Progress.
 func (w *Wave) Run(ctx context.Context) (Progress, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -123,7 +123,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// A cluster that is not there is no refusal: the machine is not started, and is not counted as one that could not be.
+// A cluster that is not there is no refusal: the machine is not started, and is not counted as one
+// that could not be.
 func TestTheClusterIsGone(t *testing.T) {
 	gone := errors.New("no peer answers")
 	c := &cluster{events: make(chan *holdfastv1.Run, 100), refuse: "m-1", end: func(string) holdfastv1.Run_Phase { return holdfastv1.Run_RUNNING }}
