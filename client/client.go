@@ -85,7 +85,7 @@ func (c *Client) Runs() holdfastv1.RunServiceClient {
 	return holdfastv1.NewRunServiceClient(c.peers)
 }
 
-// Cluster tells how the control plane itself is doing.
+// Cluster reports how the control plane itself is doing.
 func (c *Client) Cluster() holdfastv1.ClusterServiceClient {
 	return holdfastv1.NewClusterServiceClient(c.peers)
 }

@@ -31,7 +31,7 @@ type CallError struct {
 	Method string // full method, e.g. /holdfast.v1.RunService/StartRun
 	Addr   string // the address asked last
 	Tries  int
-	// OutcomeUnknown says that the request may have been applied, or may still be.
+	// OutcomeUnknown means that the request may have been applied, or may still be.
 	OutcomeUnknown bool
 	// Err is the last try's error, a gRPC status.
 	Err error
@@ -39,7 +39,7 @@ type CallError struct {
 	Cause error
 }
 
-// Error says what was asked, of whom, what is known about it and what to do.
+// Error reports what was asked, of whom, what is known about it and what to do.
 func (e *CallError) Error() string {
 	name := e.Method[strings.LastIndexByte(e.Method, '/')+1:]
 	last := tidy(status.Convert(e.Err).Message(), e.Addr)

@@ -48,7 +48,7 @@ func reboot(ctx context.Context, c *client.Client, machine, ticket string) error
 	return nil
 }
 
-// explained says what an error means for what comes next.
+// explained reports what an error means for what comes next.
 func explained(err error) error {
 	var call *client.CallError
 	switch {

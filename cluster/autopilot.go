@@ -150,7 +150,7 @@ func (n *Node) Autopilot(ctx context.Context) (*holdfastv1.Autopilot, error) {
 	return a, nil
 }
 
-// unwell says why a peer is not healthy, or nothing.
+// unwell reports why a peer is not healthy, or nothing.
 func unwell(p *holdfastv1.Peer) string {
 	switch {
 	case p.GetError() != "":

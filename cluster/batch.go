@@ -83,7 +83,7 @@ func (b *batcher) add(data []byte) *proposal {
 	return p
 }
 
-// waiting says how many commands are queued.
+// waiting reports how many commands are queued.
 func (b *batcher) waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -127,7 +127,7 @@ func (b *batcher) take() (batch []*proposal, data []byte) {
 	return batch, data
 }
 
-// fits says how many of the queued commands go into one entry, and how long that is. The lock is
+// fits reports how many of the queued commands go into one entry, and how long that is. The lock is
 // held.
 func (b *batcher) fits() (n, length int) {
 	for _, p := range b.queue {

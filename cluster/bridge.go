@@ -43,8 +43,8 @@ type measure struct {
 	name   string  // instead of the library's, where that is none by Prometheus' rules; empty: the library's
 }
 
-// measureOf says what is measured. Samples are durations, which come in seconds, but for those that
-// are listed.
+// measureOf reports what is measured. Samples are durations, which come in seconds, but for those
+// that are listed.
 func measureOf(name string, sample bool) measure {
 	switch name {
 	case "raft.leader.lastContact", "raft.boltdb.txstats.rebalanceTime", "raft.boltdb.txstats.spillTime", "raft.boltdb.txstats.writeTime",

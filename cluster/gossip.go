@@ -162,7 +162,7 @@ func (g *gossip) join(addr string) error {
 	return err
 }
 
-// errForeign says that an address belongs to another cluster.
+// errForeign means that an address belongs to another cluster.
 type errForeign string
 
 func (e errForeign) Error() string { return string(e) }

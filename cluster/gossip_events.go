@@ -102,7 +102,7 @@ func (g *gossip) NotifyMerge(nodes []*memberlist.Node) error {
 	return err
 }
 
-// mismatch says why a node cannot belong to this cluster; empty when it can.
+// mismatch reports why a node cannot belong to this cluster; empty when it can.
 func (g *gossip) mismatch(n *memberlist.Node) string {
 	meta, err := decodeMeta(n)
 	if err != nil {

@@ -93,7 +93,7 @@ func answered(md metadata.MD) metadata.MD {
 	return out
 }
 
-// why says why there is no leader that could be asked.
+// why reports why there is no leader that could be asked.
 func (n *Node) why(leader string) string {
 	var voters, seen []string
 	for _, m := range n.gossip.peers() {

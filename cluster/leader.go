@@ -92,7 +92,7 @@ func (n *Node) leading() (uint64, bool) {
 	return term, n.raft.State() == raft.Leader && n.raft.CurrentTerm() == term
 }
 
-// notReady says why this peer cannot take commands.
+// notReady reports why this peer cannot take commands.
 func (n *Node) notReady() error {
 	if _, ok := n.current(); ok {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// errLogDamaged says that an entry is not what was written.
+// errLogDamaged means that an entry is not what was written.
 var errLogDamaged = errors.New("raft log is damaged")
 
 // summedLogs gives every entry of a log a checksum on its way to the disk, and compares it on the

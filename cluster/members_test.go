@@ -28,7 +28,7 @@ func admittedSoon(t *testing.T, p *clustertest.Peer) {
 	})
 }
 
-// suffrage tells what a peer is in the eyes of another.
+// suffrage reports what a peer is in the eyes of another.
 func suffrage(t *testing.T, of, p *clustertest.Peer) string {
 	t.Helper()
 	for _, s := range of.Node.Status(t.Context()).GetPeers() {

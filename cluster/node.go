@@ -242,7 +242,7 @@ func (n *Node) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
 	return "", errors.New("it has not been seen in gossip")
 }
 
-// grpcAddr tells where a peer's gRPC is.
+// grpcAddr reports where a peer's gRPC is.
 func (n *Node) grpcAddr(id string) (string, bool) {
 	if m, ok := n.gossip.peer(id); ok && m.meta.GetGrpcAddr() != "" {
 		return m.meta.GetGrpcAddr(), true
@@ -255,9 +255,9 @@ func (n *Node) grpcAddr(id string) (string, bool) {
 // that is back: it takes them in some tens of milliseconds.
 const maxBehind = 256
 
-// Votes says why this peer does not count yet should another one be lost, or nil. It gives no vote,
-// as it is new or has lost its data and has not caught up; or it has just started and applies what
-// is in its log: if it was elected now, everybody would wait for that.
+// Votes reports why this peer does not count yet should another one be lost, or nil. It gives no
+// vote, as it is new or has lost its data and has not caught up; or it has just started and applies
+// what is in its log: if it was elected now, everybody would wait for that.
 func (n *Node) Votes() error {
 	if !n.gate.admitted.Load() {
 		return errNotAdmitted

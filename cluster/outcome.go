@@ -60,7 +60,7 @@ var (
 	ErrEncoding = errors.New("command cannot be encoded")
 )
 
-// OutcomeError says that a command was not applied, or that nobody knows whether it was.
+// OutcomeError means that a command was not applied, or that nobody knows whether it was.
 type OutcomeError struct {
 	Outcome Outcome
 	Leader  string // the leader as far as this peer knows; may be empty

@@ -100,7 +100,7 @@ func (n *Node) admitFor(req *internalv1.AdmitRequest) error {
 	return nil
 }
 
-// Stats tells how far this peer is.
+// Stats reports how far this peer is.
 func (s peerServer) Stats(context.Context, *internalv1.StatsRequest) (*internalv1.StatsResponse, error) {
 	return s.n.stats(), nil
 }

@@ -16,7 +16,7 @@ import (
 // statusTimeout bounds asking one peer for its status.
 const statusTimeout = 500 * time.Millisecond
 
-// Status tells how the cluster is doing, as this peer sees it. It needs no quorum: peers that do
+// Status reports how the cluster is doing, as this peer sees it. It needs no quorum: peers that do
 // not answer within half a second are shown with the reason.
 func (n *Node) Status(ctx context.Context) *holdfastv1.ClusterStatus {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)

@@ -296,7 +296,7 @@ func (a *attempt) afterEffect() {
 	}
 }
 
-// awaits says what a poll waits for now: it may learn that from what it sees.
+// awaits reports what a poll waits for now: it may learn that from what it sees.
 func (a *attempt) awaits(what string) {
 	a.awaitsBut(what, "")
 }

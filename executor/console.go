@@ -87,7 +87,7 @@ func (e *Executor) Attach(ctx context.Context, run string, write bool) (io.ReadW
 	}
 }
 
-// Leave says that a caller who has closed the console will not come back: a console that nobody
+// Leave reports that a caller who has closed the console will not come back: a console that nobody
 // else is attached to ends at once. Of others who are still attached it says nothing: one of them
 // whose connection breaks later may come back.
 func (e *Executor) Leave(run string) {

@@ -50,7 +50,7 @@ func (m *lookMetrics) lane(k laneKey, machines int, late, period time.Duration) 
 	m.period.WithLabelValues(k.provider, string(k.kind)).Set(period.Seconds())
 }
 
-// over says that the term has ended: another peer looks now.
+// over reports that the term has ended: another peer looks now.
 func (m *lookMetrics) over() {
 	m.machines.Reset()
 	m.late.Reset()

@@ -254,7 +254,7 @@ func (o *lookout) stale(m *holdfastv1.Machine) []*holdfastv1.Condition {
 	return all
 }
 
-// observe tells how the looks keep up.
+// observe reports how the looks keep up.
 func (o *lookout) observe() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -130,7 +130,7 @@ func (a *attempt) registered(ctx context.Context, ref string) (n providers.NodeS
 	return n, known, err
 }
 
-// noNode says that the cluster has none of the machine. That it runs no pods does not follow: it
+// noNode reports that the cluster has none of the machine. That it runs no pods does not follow: it
 // may be a node of another cluster.
 func noNode(n providers.NodeStatus) bool { return !n.Registered && n.Reason == "NodeNotFound" }
 

@@ -73,8 +73,8 @@ func (a *attempt) askReboot(ctx context.Context, exec providers.RemoteExecutor) 
 	return exec.StartCommand(ctx, a.op, a.machine, a.op.Token(), providers.Command{Path: "systemctl", Args: []string{"reboot"}, Timeout: time.Minute})
 }
 
-// refusal says that the command that was to reboot the host has failed. A host that goes down ends
-// it, too, and does not answer soon: that is none.
+// refusal reports that the command that was to reboot the host has failed. A host that goes down
+// ends it, too, and does not answer soon: that is none.
 func (a *attempt) refusal(ctx context.Context, exec providers.RemoteExecutor) error {
 	st, err := exec.CommandStatus(ctx, a.machine, a.op.Token(), 0)
 	if err != nil || st.State != providers.WorkDone || st.ExitCode == 0 {

@@ -42,7 +42,7 @@ func (a *attempt) readInventory(p providers.InventoryReader) action {
 	}}
 }
 
-// contradictions says where a machine is another than was declared.
+// contradictions reports where a machine is another than was declared.
 func contradictions(m *holdfastv1.Machine, v *providers.Inventory) []string {
 	var all []string
 	if want := m.GetSpec().GetSerial(); want != "" && v.Serial != "" && want != v.Serial {

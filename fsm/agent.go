@@ -168,7 +168,7 @@ func (t *tx) registerAgent(c *internalv1.RegisterAgent) (*holdfastv1.Machine, *E
 	return t.whole(m), nil
 }
 
-// checkAgent says what is wrong with a registration.
+// checkAgent reports what is wrong with a registration.
 func checkAgent(in *holdfastv1.RegisterAgentRequest) []FieldViolation {
 	var bad []FieldViolation
 	if !validName(in.GetMachineId(), 64) {

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// BenchmarkFleet says what a machine costs in memory, and what is asked of one fleet after the
+// BenchmarkFleet reports what a machine costs in memory, and what is asked of one fleet after the
 // other costs as they grow: all but the memory is to stay as it is.
 func BenchmarkFleet(b *testing.B) {
 	heap := func() uint64 {

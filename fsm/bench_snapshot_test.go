@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// BenchmarkSnapshot says what taking, writing and reading the state of a fleet costs: as Raft keeps
-// it, and as the file that operators save.
+// BenchmarkSnapshot reports what taking, writing and reading the state of a fleet costs: as Raft
+// keeps it, and as the file that operators save.
 func BenchmarkSnapshot(b *testing.B) {
 	const size = 100_000
 	p := fleet(b, size)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// BenchmarkStall says how long what is due waits while snapshots are written on all processors: an
-// answer of another peer is such a thing.
+// BenchmarkStall reports how long what is due waits while snapshots are written on all processors:
+// an answer of another peer is such a thing.
 func BenchmarkStall(b *testing.B) {
 	p := fleet(b, 20_000)
 	s, err := p.Snapshot()

@@ -27,7 +27,7 @@ func (f *facet) compare(o *facet) int {
 	return cmp.Or(strings.Compare(f.path, o.path), strings.Compare(f.value, o.value))
 }
 
-// membership says that a row has a facet.
+// membership means that a row has a facet.
 type membership struct {
 	facet *facet
 	row   string

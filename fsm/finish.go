@@ -155,7 +155,7 @@ func interventionReason(failure *holdfastv1.RunError) string {
 	return strings.ToValidUTF8(reason, "")
 }
 
-// nodeAfterFailure says what a failed run left on the disk: a failed install, when it was the
+// nodeAfterFailure reports what a failed run left on the disk: a failed install, when it was the
 // install that failed.
 func nodeAfterFailure(m *holdfastv1.Machine, run *holdfastv1.Run) holdfastv1.Node_State {
 	if m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALLING {

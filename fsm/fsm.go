@@ -136,7 +136,7 @@ func (f *FSM) halt(err error) {
 // exit: its state will not move again.
 func (f *FSM) Halted() <-chan struct{} { return f.halted }
 
-// HaltError says why the FSM has halted; nil while it has not.
+// HaltError reports why the FSM has halted; nil while it has not.
 func (f *FSM) HaltError() error {
 	select {
 	case <-f.halted:

@@ -97,7 +97,7 @@ func (t *tx) putImage(c *internalv1.PutImage) (*holdfastv1.Image, *Error) {
 	return in, nil
 }
 
-// CheckReplaceImage says why an image cannot be replaced by another one, if it cannot.
+// CheckReplaceImage reports why an image cannot be replaced by another one, if it cannot.
 func CheckReplaceImage(old *holdfastv1.Image, replace bool) *Error {
 	if replace {
 		return nil

@@ -22,7 +22,7 @@ const (
 // ImageArches lists the architectures that images are for.
 func ImageArches() []string { return []string{"amd64", "arm64"} }
 
-// ValidateImage says what is wrong with an image that has its defaults (NormalImage).
+// ValidateImage reports what is wrong with an image that has its defaults (NormalImage).
 func ValidateImage(i *holdfastv1.Image) []FieldViolation {
 	var bad []FieldViolation
 	add := func(field, format string, args ...any) {
@@ -86,8 +86,8 @@ func checkImageFile(field string, f *holdfastv1.Image_File) []FieldViolation {
 	return bad
 }
 
-// checkImageURL says what is wrong with where a file comes from; never with its words: there may be
-// a password in it.
+// checkImageURL reports what is wrong with where a file comes from; never with its words: there may
+// be a password in it.
 func checkImageURL(s string) string {
 	if len(s) > maxImageURL || !singleLine(s) {
 		return fmt.Sprintf("is not one line of at most %d bytes", maxImageURL)

@@ -66,7 +66,7 @@ func (t *tx) reportInstall(c *internalv1.ReportInstall) (*holdfastv1.Install, *E
 	return s.GetInstall(), nil
 }
 
-// checkInstallReport says what is wrong with a report.
+// checkInstallReport reports what is wrong with a report.
 func checkInstallReport(r *holdfastv1.ReportInstallRequest) []FieldViolation {
 	bad := CheckNode(r.GetFacts())
 	add := func(field, format string, args ...any) {

@@ -68,7 +68,7 @@ func factPaths() []string {
 	return []string{"hostname", "ip_address", "vendor", "model", "serial_number", "system_uuid", "arch", "boot_mode"}
 }
 
-// CheckNode says what is wrong with what a client says of a node, and trims it.
+// CheckNode reports what is wrong with what a client says of a node, and trims it.
 func CheckNode(n *holdfastv1.NodeRecord) []FieldViolation {
 	var bad []FieldViolation
 	if n == nil {

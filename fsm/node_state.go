@@ -56,7 +56,7 @@ func checkNodeTransition(m *holdfastv1.Machine, to holdfastv1.Node_State, force 
 	return nil
 }
 
-// phaseOf says which phase goes with a node state that a machine is moved to, so that no pair
+// phaseOf reports which phase goes with a node state that a machine is moved to, so that no pair
 // contradicts (docs/concepts.md). INSTALLING and INSTALL_FAILED are not here: runs lead there.
 func phaseOf(to holdfastv1.Node_State, m *holdfastv1.Machine) holdfastv1.MachineStatus_Phase {
 	from, phase := m.GetStatus().GetNodeState(), m.GetStatus().GetPhase()
@@ -154,8 +154,8 @@ func (t *tx) nodeAfterLook(m *holdfastv1.Machine, run *holdfastv1.Run) holdfastv
 // ReasonRunObserved refuses executor commands for a run that reports move.
 const ReasonRunObserved = "RUN_OBSERVED"
 
-// runTrigger says who moves a machine when a run begins or ends: the run, unless somebody reports
-// or decides about it from outside.
+// runTrigger reports who moves a machine when a run begins or ends: the run, unless somebody
+// reports or decides about it from outside.
 func (t *tx) runTrigger() string {
 	switch t.cmd.GetOp().(type) {
 	case *internalv1.Command_ReportNode:

@@ -111,7 +111,7 @@ type concern struct {
 	secrets  []string // that would be sent where they are not sent now
 }
 
-// concerns says what the command is about.
+// concerns reports what the command is about.
 func (t *tx) concerns() concern {
 	about, _ := t.about(t.cmd)
 	return about

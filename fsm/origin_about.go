@@ -5,8 +5,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// about says what any command is about: the one table of it, and a test fails for a command that is
-// not in it. A command that is given no machines and no pools here (plans, tokens, secrets,
+// about reports what any command is about: the one table of it, and a test fails for a command that
+// is not in it. A command that is given no machines and no pools here (plans, tokens, secrets,
 // services, the cluster itself) is refused to callers that are limited to pools.
 func (t *tx) about(c *internalv1.Command) (about concern, known bool) {
 	switch op := c.GetOp().(type) {

@@ -40,7 +40,7 @@ func (t *tx) createPlan(c *internalv1.CreatePlan) (*holdfastv1.Plan, *Error) {
 	return p, nil
 }
 
-// CheckReplacePlan says why a plan cannot be replaced by another one, if it cannot.
+// CheckReplacePlan reports why a plan cannot be replaced by another one, if it cannot.
 func CheckReplacePlan(old *holdfastv1.Plan, replace bool) *Error {
 	switch id := old.GetPlanId(); {
 	case !replace:

@@ -20,8 +20,8 @@ const (
 	maxMediaURL     = 2048 // bytes
 )
 
-// CheckMediaURL says what is wrong with the URL of an image for a virtual drive. It goes on record,
-// and people who may only look can see it: a password has no place in it.
+// CheckMediaURL reports what is wrong with the URL of an image for a virtual drive. It goes on
+// record, and people who may only look can see it: a password has no place in it.
 func CheckMediaURL(s string) error {
 	switch u, ok := parseURL(s); {
 	case !ok:
@@ -43,7 +43,7 @@ func KindOf(s *holdfastv1.Step) string {
 	return fd.TextName()
 }
 
-// ValidatePlan says what is wrong with a plan (bare-metal API §Plan: unknown kinds and repeated
+// ValidatePlan reports what is wrong with a plan (bare-metal API §Plan: unknown kinds and repeated
 // names are refused), and brings its words into their canonical case.
 func ValidatePlan(p *holdfastv1.Plan) []FieldViolation {
 	var bad []FieldViolation

@@ -68,7 +68,7 @@ func (s *state) wholePool(p *holdfastv1.Pool) *holdfastv1.Pool {
 	return p
 }
 
-// CheckPool says what is wrong with a pool that somebody declares or registers, and trims it.
+// CheckPool reports what is wrong with a pool that somebody declares or registers, and trims it.
 func CheckPool(p *holdfastv1.Pool) []FieldViolation {
 	var bad []FieldViolation
 	add := func(field, format string, args ...any) {

@@ -70,7 +70,7 @@ func ValidUUID(s string) bool {
 	return true
 }
 
-// CheckTarget says what is wrong with a target. An empty id is fine: it is one to be made.
+// CheckTarget reports what is wrong with a target. An empty id is fine: it is one to be made.
 func CheckTarget(s *holdfastv1.ServiceTarget) []FieldViolation {
 	var bad []FieldViolation
 	add := func(field, format string, args ...any) {

@@ -89,8 +89,8 @@ func runNotFound(id string) *Error {
 	return refuse(NotFound, "RUN_NOT_FOUND", "run %q not found", id).with("run_id", id)
 }
 
-// CheckStartRun says what is wrong with a start that no state is needed to see. It brings the type
-// into its canonical form and fills in the default plan.
+// CheckStartRun reports what is wrong with a start that no state is needed to see. It brings the
+// type into its canonical form and fills in the default plan.
 func CheckStartRun(c *internalv1.StartRun) *Error {
 	if c.GetRequestId() == "" {
 		return invalid("request_id", "is required: it makes a retry safe")

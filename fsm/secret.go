@@ -54,7 +54,7 @@ func credentials(m *holdfastv1.Machine) []string {
 // secretKey ends with what no name has, so that no name is the beginning of another one.
 func secretKey(name string) string { return name + "\x00" }
 
-// ValidateSecret says what is wrong with what is recorded of a secret, but for its version.
+// ValidateSecret reports what is wrong with what is recorded of a secret, but for its version.
 func ValidateSecret(s *holdfastv1.Secret) []FieldViolation {
 	var bad []FieldViolation
 	add := func(field, format string, args ...any) {

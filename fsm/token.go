@@ -52,7 +52,7 @@ func tokenNotFound(id string) *Error {
 	return refuse(NotFound, "TOKEN_NOT_FOUND", "token %q not found", id).with("token_id", id)
 }
 
-// ValidateToken says what is wrong with a token that somebody asks for, but for its id and its
+// ValidateToken reports what is wrong with a token that somebody asks for, but for its id and its
 // times.
 func ValidateToken(tok *holdfastv1.Token) []FieldViolation {
 	var bad []FieldViolation

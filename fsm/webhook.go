@@ -24,8 +24,8 @@ func webhookNotFound(name string) *Error {
 	return refuse(NotFound, "WEBHOOK_NOT_FOUND", "webhook %q not found", ident(name)).with("webhook", ident(name))
 }
 
-// ValidateWebhook says what is wrong with what somebody says of a webhook. Filters are the server's
-// to read.
+// ValidateWebhook reports what is wrong with what somebody says of a webhook. Filters are the
+// server's to read.
 func ValidateWebhook(w *holdfastv1.Webhook) []FieldViolation {
 	var bad []FieldViolation
 	add := func(field, what string) {

@@ -44,8 +44,8 @@ type BMCResetter interface {
 	// ResetBMC answers when the reset was accepted, which proves nothing. It refuses, as transient,
 	// what comes less than an hour after the last one.
 	ResetBMC(ctx context.Context, op Op, m Machine) error
-	// BMCResetAt tells when a reset was last sent, also by another leader, and no later than it can
-	// have arrived; zero when none is known.
+	// BMCResetAt reports when a reset was last sent, also by another leader, and no later than it
+	// can have arrived; zero when none is known.
 	BMCResetAt(ctx context.Context, m Machine) (time.Time, error)
 }
 

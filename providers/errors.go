@@ -27,7 +27,7 @@ type Error struct {
 	Err   error
 }
 
-// Error says what was tried and what went wrong.
+// Error reports what was tried and what went wrong.
 func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.Op, e.Err) }
 
 // Unwrap returns the cause.

@@ -19,7 +19,7 @@ type Health struct {
 	Unread   []string  // parts that could not be read, and why: nothing is known of those
 }
 
-// OK says that nothing is known to be wrong.
+// OK reports that nothing is known to be wrong.
 func (h Health) OK() bool { return len(h.Problems) == 0 }
 
 // Kind is what sort of part a problem is about: the reason of the condition Degraded.

@@ -80,8 +80,8 @@ const (
 	NoSSHEndpoint = "NoSSHEndpoint" // the same, and the machine has no address to ask it at
 )
 
-// NoWitness says that the BMC answers, and that neither it nor anybody else can ever tell whether
-// the host does: it speaks IPMI, say, and there is no SSH.
+// NoWitness reports that the BMC answers, and that neither it nor anybody else can ever tell
+// whether the host does: it speaks IPMI, say, and there is no SSH.
 func (f Facts) NoWitness() bool {
 	return f.BMCReachable && f.ReachableUnknown && (f.ReachableReason == NotProbed || f.ReachableReason == NoSSHEndpoint)
 }

@@ -24,7 +24,7 @@ type accessService struct {
 	*Server
 }
 
-// WhoAmI tells who the caller is.
+// WhoAmI reports who the caller is.
 func (s *accessService) WhoAmI(ctx context.Context, _ *holdfastv1.WhoAmIRequest) (*holdfastv1.Identity, error) {
 	if id := auth.From(ctx); id != nil {
 		return id, nil
@@ -127,7 +127,7 @@ func withState(t *holdfastv1.Token, now time.Time) *holdfastv1.Token {
 	return t
 }
 
-// tokenFilter says what tokens can be filtered by.
+// tokenFilter reports what tokens can be filtered by.
 func tokenFilter() *filter.Schema {
 	return &filter.Schema{
 		Message: (*holdfastv1.Token)(nil).ProtoReflect().Descriptor(),

@@ -81,7 +81,7 @@ func (s *auditService) ExportAuditEvents(r *holdfastv1.ExportAuditEventsRequest,
 	return nil
 }
 
-// auditFilter says what audit events can be filtered by.
+// auditFilter reports what audit events can be filtered by.
 func auditFilter() *filter.Schema {
 	return &filter.Schema{
 		Message: (*holdfastv1.AuditEvent)(nil).ProtoReflect().Descriptor(),

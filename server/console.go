@@ -21,7 +21,7 @@ import (
 type Consoles interface {
 	// Attach connects with the console that a run keeps open, as soon as it is.
 	Attach(ctx context.Context, run string, write bool) (io.ReadWriteCloser, error)
-	// Leave says that a caller who has closed the console will not come back.
+	// Leave reports that a caller who has closed the console will not come back.
 	Leave(run string)
 }
 

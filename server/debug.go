@@ -84,7 +84,7 @@ func (s *clusterService) CollectDebug(r *holdfastv1.CollectDebugRequest, stream 
 	return nil
 }
 
-// about says what runs, and how it is.
+// about reports what runs, and how it is.
 func (s *Server) about(w io.Writer) error {
 	leader, _, _ := s.node.Leader()
 	ready := "yes"

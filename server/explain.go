@@ -12,7 +12,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// ExplainMachine says why a machine is where it is, what it waits for, and what an operator can do.
+// ExplainMachine reports why a machine is where it is, what it waits for, and what an operator can
+// do.
 func (s *machineService) ExplainMachine(ctx context.Context, r *holdfastv1.ExplainMachineRequest) (*holdfastv1.MachineExplanation, error) {
 	if err := required("machine_id", r.GetMachineId()); err != nil {
 		return nil, err
@@ -203,7 +204,7 @@ func shellWord(text string) string {
 
 const shellSafe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-=./:,+@%"
 
-// ending says how a run has ended, and why.
+// ending reports how a run has ended, and why.
 func ending(run *holdfastv1.Run) string {
 	text := "has " + strings.ToLower(run.GetPhase().String())
 	switch run.GetPhase() {

@@ -19,7 +19,7 @@ func compile(schema func() *filter.Schema, text string) (*filter.Filter, error) 
 	return f, err
 }
 
-// machineFilter says what machines can be filtered by, with short names for what people ask for.
+// machineFilter reports what machines can be filtered by, with short names for what people ask for.
 func machineFilter() *filter.Schema {
 	s := &filter.Schema{
 		Message: (*holdfastv1.Machine)(nil).ProtoReflect().Descriptor(),
@@ -44,7 +44,7 @@ func machineFilter() *filter.Schema {
 	return s
 }
 
-// runFilter says what runs can be filtered by.
+// runFilter reports what runs can be filtered by.
 func runFilter() *filter.Schema {
 	return &filter.Schema{
 		Message: (*holdfastv1.Run)(nil).ProtoReflect().Descriptor(),

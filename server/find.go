@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/filter"
 )
 
-// machineQuery says which machines are worth a look for a filter and for somebody's scope, so that
-// a page costs what is on it and not what the fleet has.
+// machineQuery reports which machines are worth a look for a filter and for somebody's scope, so
+// that a page costs what is on it and not what the fleet has.
 func machineQuery(f *filter.Filter, id *holdfastv1.Identity) fsm.Query {
 	q := fsm.Query{Texts: f.Texts(storedOfMachine)}
 	var all []fsm.Facets

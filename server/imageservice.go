@@ -16,10 +16,10 @@ import (
 type Files interface {
 	// Upload takes a file, and answers when a majority of voters has it.
 	Upload(stream grpc.BidiStreamingServer[holdfastv1.UploadFileRequest, holdfastv1.UploadFileResponse]) error
-	// Held says why a file that was uploaded cannot be relied on; nil when a majority of voters has
-	// it.
+	// Held reports why a file that was uploaded cannot be relied on; nil when a majority of voters
+	// has it.
 	Held(ctx context.Context, sum string) error
-	// Copies says how far each peer is with a file.
+	// Copies reports how far each peer is with a file.
 	Copies(ctx context.Context, sum string) []*holdfastv1.Image_Copy
 }
 

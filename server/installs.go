@@ -73,8 +73,8 @@ func (s *installService) ListInstalls(ctx context.Context, r *holdfastv1.ListIns
 // it knows itself.
 const bootTime = 2 * time.Second
 
-// LookUpBoot says what a machine is to boot. A peer that knows no leader does not let it install:
-// it waits if it may be about to, and else boots its disk.
+// LookUpBoot reports what a machine is to boot. A peer that knows no leader does not let it
+// install: it waits if it may be about to, and else boots its disk.
 func (s *installService) LookUpBoot(ctx context.Context, r *holdfastv1.BootMachineRequest) (*holdfastv1.BootMachineResponse, error) {
 	if err := required("mac", r.GetMac()); err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (s *installService) LookUpBoot(ctx context.Context, r *holdfastv1.BootMachi
 	return answer, nil
 }
 
-// boots says what a machine is to boot by a state, and whom else it can ask.
+// boots reports what a machine is to boot by a state, and whom else it can ask.
 func (s *installService) boots(v *fsm.View, r *holdfastv1.BootMachineRequest) *holdfastv1.BootMachineResponse {
 	answer := s.bootsBy(v, r)
 	answer.HttpAddrs = httpAddrs(v)
@@ -286,7 +286,7 @@ func (s *installService) discovers(ctx context.Context, v *fsm.View, r *holdfast
 	return answer, nil
 }
 
-// GetWorkOrder says what the installer is to do.
+// GetWorkOrder reports what the installer is to do.
 func (s *installService) GetWorkOrder(ctx context.Context, r *holdfastv1.GetWorkOrderRequest) (*holdfastv1.WorkOrder, error) {
 	v, err := s.node.View(ctx)
 	if err != nil {

@@ -80,7 +80,7 @@ func (s *planService) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanRe
 	return apply[*holdfastv1.Plan](ctx, s.node, c)
 }
 
-// checkPlan says what is wrong with a plan, before it is stored: disk rules too, which the
+// checkPlan reports what is wrong with a plan, before it is stored: disk rules too, which the
 // installer would refuse only on the machine.
 func (s *Server) checkPlan(plan *holdfastv1.Plan) error {
 	bad := fsm.ValidatePlan(plan)

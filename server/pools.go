@@ -211,7 +211,7 @@ func withoutToken(p *holdfastv1.PlatformProvider) *holdfastv1.PlatformProvider {
 	return p
 }
 
-// poolFilter says what pools can be filtered by.
+// poolFilter reports what pools can be filtered by.
 func poolFilter() *filter.Schema {
 	return &filter.Schema{Message: (*holdfastv1.Pool)(nil).ProtoReflect().Descriptor(), Fixed: []string{"pool_id", "created_at"}}
 }

@@ -41,7 +41,7 @@ func (s *registryService) RegisterService(ctx context.Context, r *holdfastv1.Reg
 	})
 }
 
-// unreachable says what a target lacks that routers reach it by (discovery API §ServiceTarget).
+// unreachable reports what a target lacks that routers reach it by (discovery API §ServiceTarget).
 // What type it is of is for them to know.
 func unreachable(t *holdfastv1.ServiceTarget) []fsm.FieldViolation {
 	var bad []fsm.FieldViolation
@@ -154,7 +154,7 @@ func (s *registryService) ListServices(ctx context.Context, r *holdfastv1.ListSe
 	return resp, err
 }
 
-// serviceFilter says what services can be filtered by.
+// serviceFilter reports what services can be filtered by.
 func serviceFilter() *filter.Schema {
 	s := &filter.Schema{Message: (*holdfastv1.Service)(nil).ProtoReflect().Descriptor(), Aliases: map[string]string{}, Fixed: []string{"target.id"}}
 	for _, name := range []string{"id", "service_name", "service_type", "service_sub_type", "host", "port"} {

@@ -36,7 +36,7 @@ func shapes() map[string]secretShape {
 	}
 }
 
-// checkSecret says what is wrong with a secret. No answer shows a value.
+// checkSecret reports what is wrong with a secret. No answer shows a value.
 func checkSecret(r *holdfastv1.PutSecretRequest) []fsm.FieldViolation {
 	keys := make([]string, 0, len(r.GetValues()))
 	size := 0

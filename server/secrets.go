@@ -46,7 +46,7 @@ func (s *secretService) PutSecret(ctx context.Context, r *holdfastv1.PutSecretRe
 	})
 }
 
-// GetSecret says what is recorded of a secret, but for its value.
+// GetSecret reports what is recorded of a secret, but for its value.
 func (s *secretService) GetSecret(ctx context.Context, r *holdfastv1.GetSecretRequest) (*holdfastv1.Secret, error) {
 	if err := required("name", r.GetName()); err != nil {
 		return nil, err
@@ -174,7 +174,7 @@ func (s *secretService) reseal(ctx context.Context, primary string) (done int32,
 	return done, cannotOpen(failed)
 }
 
-// cannotOpen says what could not be sealed again, the first three by name.
+// cannotOpen reports what could not be sealed again, the first three by name.
 func cannotOpen(failed []error) error {
 	if len(failed) == 0 {
 		return nil

@@ -204,7 +204,7 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 // peer unready. Call it before the gRPC server's GracefulStop, which waits for streams.
 func (s *Server) Drain() { s.drain.Do(func() { close(s.draining) }) }
 
-// ready says why the peer cannot serve, or nil.
+// ready reports why the peer cannot serve, or nil.
 func (s *Server) ready() error {
 	select {
 	case <-s.draining:

@@ -187,7 +187,7 @@ func (w *runWatch) note(run *holdfastv1.Run, matches bool) {
 	}
 }
 
-// ended says why a stream must end now, or nil.
+// ended reports why a stream must end now, or nil.
 func ended(ctx context.Context, draining <-chan struct{}) error {
 	select {
 	case <-draining:

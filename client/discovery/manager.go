@@ -96,7 +96,7 @@ func (m *Manager) Target() Target {
 	return m.target
 }
 
-// Phase tells where the registration is.
+// Phase reports where the registration is.
 func (m *Manager) Phase() Phase {
 	m.mu.Lock()
 	defer m.mu.Unlock()

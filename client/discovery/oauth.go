@@ -62,7 +62,7 @@ func newOAuth(cfg Config, transport http.RoundTripper) (*oauth, error) {
 	return o, nil
 }
 
-// check says why the secret must not be sent to a URL.
+// check reports why the secret must not be sent to a URL.
 func (o *oauth) check(s string) error {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {

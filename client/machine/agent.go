@@ -21,7 +21,7 @@ const (
 // errForgotten is an answer that says that the server does not know the machine.
 var errForgotten = errors.New("the server does not know this machine (any more)")
 
-// errRevoked says that the machine enrolls again.
+// errRevoked means that the machine enrolls again.
 var errRevoked = errors.New("the machine's own token was refused")
 
 // Agent keeps one machine registered.
@@ -39,7 +39,7 @@ type Agent struct {
 
 // Status is how an agent is doing.
 type Status struct {
-	// Ready says that the server counts the machine as ready: the last keepalive was taken.
+	// Ready means that the server counts the machine as ready: the last keepalive was taken.
 	Ready bool
 	// LastKeepalive is when one was last taken. Zero: never.
 	LastKeepalive time.Time
@@ -87,7 +87,7 @@ func New(cfg Config, source Source) (*Agent, error) {
 	}, nil
 }
 
-// Status tells how the agent is doing.
+// Status reports how the agent is doing.
 func (a *Agent) Status() Status {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -20,7 +20,7 @@ type Client struct {
 
 // Status is how a registration is doing.
 type Status struct {
-	// Connected says that the server has taken a registration or a heartbeat, and that not
+	// Connected means that the server has taken a registration or a heartbeat, and that not
 	// three heartbeats in a row have failed since.
 	Connected bool
 	// Interval is the time between heartbeats (of a platform: registrations).
@@ -75,7 +75,7 @@ func (c *Client) Run(ctx context.Context) error {
 	return nil
 }
 
-// Orchestrator tells how the registration there is doing; nothing when there is none.
+// Orchestrator reports how the registration there is doing; nothing when there is none.
 func (c *Client) Orchestrator() Status {
 	if c.orchestrator == nil {
 		return Status{}
@@ -83,7 +83,7 @@ func (c *Client) Orchestrator() Status {
 	return c.orchestrator.get()
 }
 
-// Platform tells how the registration there is doing; nothing when there is none.
+// Platform reports how the registration there is doing; nothing when there is none.
 func (c *Client) Platform() Status {
 	if c.platform == nil {
 		return Status{}

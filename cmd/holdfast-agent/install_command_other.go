@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// installCommand says that machines are installed with Linux.
+// installCommand reports that machines are installed with Linux.
 func installCommand(system, *logFlags) *cobra.Command {
 	return &cobra.Command{
 		Use: "install", Short: "Install this machine by order of the cluster (Linux only)", Hidden: true,

@@ -66,8 +66,8 @@ func (l *link) add(c call) {
 	l.mu.Unlock()
 }
 
-// signal says that there is something to send, and whether it is enough. It is called with the lock
-// held.
+// signal reports that there is something to send, and whether it is enough. It is called with the
+// lock held.
 func (l *link) signal() {
 	raise(l.wake)
 	if len(l.queue) >= enough {

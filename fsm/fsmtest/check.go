@@ -8,7 +8,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Check says which invariants of docs/reliability.md a state breaks, all of them joined; nil for
+// Check reports which invariants of docs/reliability.md a state breaks, all of them joined; nil for
 // none.
 func Check(v *fsm.View) error {
 	var errs []error

@@ -10,7 +10,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// CheckStep says which invariants of docs/reliability.md the way from one state to a later one
+// CheckStep reports which invariants of docs/reliability.md the way from one state to a later one
 // breaks: what went backwards, vanished or changed after its end; nil for none.
 func CheckStep(before, after *fsm.View) error {
 	var errs []error

@@ -89,7 +89,7 @@ func (c *controller) resetAt(at time.Time) (before time.Time) {
 	return before
 }
 
-// BMCResetAt tells when a reset of the BMC was last sent, by whichever leader.
+// BMCResetAt reports when a reset of the BMC was last sent, by whichever leader.
 func (p *Provider) BMCResetAt(ctx context.Context, m providers.Machine) (time.Time, error) {
 	what := "look up the last reset of the BMC of " + m.GetMachineId()
 	e, err := parseEndpoint(m.GetSpec().GetBmcEndpoint(), p.cfg.AllowHTTP)

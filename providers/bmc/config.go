@@ -134,7 +134,7 @@ func (d *duration) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// tls says how BMCs are verified.
+// tls reports how BMCs are verified.
 func (c Config) tls() (*tls.Config, error) {
 	t := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: c.TLS == "insecure"} //nolint:gosec // the operator chose it, in words
 	if c.CAFile != "" {

@@ -126,7 +126,7 @@ func statusOf(err error) int {
 	return 0
 }
 
-// class says what kind of error a reply is.
+// class reports what kind of error a reply is.
 func (r *reply) class() providers.Class {
 	// What passes may come with any status: HPE says 400 while a machine is in POST, Dell 503 when
 	// it has too many sessions.

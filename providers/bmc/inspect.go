@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Inspect tells what the BMC knows. A BMC that does not answer is a fact, not an error. Whether the
-// host answers is for somebody who speaks with it; a BMC that tells how far the machine has booted
-// gives the next best answer, and the time of the last reset in place of a boot id.
+// Inspect reports what the BMC knows. A BMC that does not answer is a fact, not an error. Whether
+// the host answers is for somebody who speaks with it; a BMC that tells how far the machine has
+// booted gives the next best answer, and the time of the last reset in place of a boot id.
 func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
 	f := providers.Facts{ReachableReason: providers.NotProbed, ReachableUnknown: true}
 	err := p.operate(ctx, m, "inspect the BMC", false, func(ctx context.Context, c *controller, d any, by Protocol) error {
@@ -106,7 +106,7 @@ func (p *Provider) Events(ctx context.Context, m providers.Machine) ([]Event, er
 	return ask(ctx, p, m, "read the event log", reader.events)
 }
 
-// BootProgress tells how far the machine has booted.
+// BootProgress reports how far the machine has booted.
 func (p *Provider) BootProgress(ctx context.Context, m providers.Machine) (Progress, error) {
 	return ask(ctx, p, m, "read the boot progress", reader.progress)
 }

@@ -119,7 +119,7 @@ func badNews() [][2]string {
 	}
 }
 
-// problem says what is wrong by a sensor.
+// problem reports what is wrong by a sensor.
 func (s sensor) problem() (providers.Problem, bool) {
 	name := clip(s.name, 60)
 	if value, unit, ok := s.measured(); ok {

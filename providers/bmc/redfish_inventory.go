@@ -139,7 +139,7 @@ func sortParts(v *Inventory) {
 	slices.SortFunc(v.NICs, func(a, b NIC) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// healthy says that nothing is known to be wrong.
+// healthy reports that nothing is known to be wrong.
 func healthy(s common.Status) bool { return s.Health == "" || s.Health == common.OKHealth }
 
 func first(ss ...string) string {

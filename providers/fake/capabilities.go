@@ -19,7 +19,7 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 	return get[providers.Facts](ctx, p, opInspect, m, nil)
 }
 
-// Health tells what is broken, by the faults in force.
+// Health reports what is broken, by the faults in force.
 func (p *Provider) Health(ctx context.Context, m providers.Machine) (providers.Health, error) {
 	return get[providers.Health](ctx, p, opHealth, m, nil)
 }

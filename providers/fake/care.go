@@ -36,7 +36,7 @@ func (p *Provider) ResetBMC(ctx context.Context, op providers.Op, m providers.Ma
 	return p.call(ctx, opResetBMC, op, m, nil, nil)
 }
 
-// BMCResetAt tells when the BMC was last reset.
+// BMCResetAt reports when the BMC was last reset.
 func (p *Provider) BMCResetAt(ctx context.Context, m providers.Machine) (time.Time, error) {
 	return get[time.Time](ctx, p, opResetAt, m, nil)
 }

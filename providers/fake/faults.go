@@ -72,7 +72,7 @@ type strike struct {
 	gone, auth, down, hang, fail, lie, failAfter bool
 }
 
-// decide says what happens to call number n (from 1) of an operation on a machine. It
+// decide reports what happens to call number n (from 1) of an operation on a machine. It
 // depends on its arguments alone, so that a test that failed can be run again.
 func (f Faults) decide(seed uint64, machine string, o operation, n int, age time.Duration) strike {
 	if f.OnlyFirst > 0 && n > f.OnlyFirst {

@@ -106,7 +106,7 @@ func ParseConfig(raw json.RawMessage) (Config, error) {
 	return c, c.Validate()
 }
 
-// Validate says what is wrong with a configuration, with the key, the value and what is allowed.
+// Validate reports what is wrong with a configuration, with the key, the value and what is allowed.
 func (c Config) Validate() error {
 	for key, value := range map[string]string{"endpoint": c.Endpoint, "auth_url": c.AuthURL} {
 		if value == "" {

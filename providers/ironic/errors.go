@@ -96,7 +96,7 @@ func locked(err error) bool {
 	return r != nil && r.Status == http.StatusConflict && strings.Contains(r.Text, "is locked")
 }
 
-// class says what kind of error a reply is. Of an effect it may not be known what became of it.
+// class reports what kind of error a reply is. Of an effect it may not be known what became of it.
 func (r *reply) class(effect bool) providers.Class {
 	switch r.Status {
 	case http.StatusUnauthorized:

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Inspect tells what Ironic knows. A node that it cannot tell of is a fact, not an error.
+// Inspect reports what Ironic knows. A node that it cannot tell of is a fact, not an error.
 func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
 	f := providers.Facts{ReachableReason: "NotProbed"}
 	err := p.call(ctx, m, "inspect the node", false, func(ctx context.Context, s *session, id string) error {

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// discovery says where hosts find the cluster, and what they know it by: what it says of itself
+// discovery reports where hosts find the cluster, and what they know it by: what it says of itself
 // (config map cluster-info in kube-public), by the CA that it was registered with.
 func (a *api) discovery(ctx context.Context) (server string, hashes []string, err error) {
 	op := "read cluster-info of " + a.ref

@@ -193,7 +193,7 @@ func (a *api) evict(ctx context.Context, p *corev1.Pod) (why string, err error) 
 	return "", err
 }
 
-// budget says which disruption budget forbids an eviction, in the API's words.
+// budget reports which disruption budget forbids an eviction, in the API's words.
 func budget(s metav1.Status) string {
 	var parts []string
 	if s.Details != nil {

@@ -141,7 +141,7 @@ func (a *api) certificateKey(ctx context.Context, op string) (string, error) {
 	return a.certKey, err
 }
 
-// JoinStatus says how far the join is that the attempt has started.
+// JoinStatus reports how far the join is that the attempt has started.
 func (j *Joiner) JoinStatus(ctx context.Context, m providers.Machine, token string) (providers.WorkState, string, error) {
 	st, err := j.host.CommandStatus(ctx, m, token, 0)
 	if err != nil {

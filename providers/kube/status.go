@@ -16,7 +16,7 @@ const (
 	nodeOfAnother = "NodeOfAnotherMachine"
 )
 
-// NodeStatus says what the cluster knows of the machine's node.
+// NodeStatus reports what the cluster knows of the machine's node.
 func (j *Joiner) NodeStatus(ctx context.Context, m providers.Machine, ref string) (providers.NodeStatus, error) {
 	op := fmt.Sprintf("look for the node of %s in %s", m.GetMachineId(), ref)
 	a, err := j.api(ctx, m, ref)

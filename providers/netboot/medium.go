@@ -67,8 +67,8 @@ const (
 	dueOut    = "eject the boot medium: the installer runs from memory"
 )
 
-// BootsInstaller says that nobody answers on a machine that is being installed. A reboot before it
-// is of no use: the install boots the machine itself.
+// BootsInstaller reports that nobody answers on a machine that is being installed. A reboot before
+// it is of no use: the install boots the machine itself.
 func (p *MediumImager) BootsInstaller() bool { return true }
 
 // StartInstall opens the session, or does what is due.
@@ -144,7 +144,7 @@ func hide(err error) error {
 	return errors.New(text)
 }
 
-// inDrive tells what is in the drive: whether it is the medium of a session, or any of ours.
+// inDrive reports what is in the drive: whether it is the medium of a session, or any of ours.
 func (p *MediumImager) inDrive(ctx context.Context, m providers.Machine, i *holdfastv1.Install) (empty, its, ours bool, err error) {
 	u, err := p.drive.Media(ctx, m)
 	if err != nil {
@@ -155,7 +155,7 @@ func (p *MediumImager) inDrive(ctx context.Context, m providers.Machine, i *hold
 	return u == "", ours && bytes.Equal(sum, i.GetMediumSha256()), ours, nil
 }
 
-// dueNow says what is next; "" for nothing.
+// dueNow reports what is next; "" for nothing.
 func (p *MediumImager) dueNow(ctx context.Context, m providers.Machine, i *holdfastv1.Install) (string, error) {
 	switch i.GetStage() {
 	case holdfastv1.Install_WAITING_FOR_PXE, holdfastv1.Install_BOOTED_IPXE:

@@ -82,7 +82,7 @@ func New(cfg Config, s Sessions, b Buttons, host providers.Inspector) *Imager {
 	return &Imager{cfg: cfg.withDefaults(), sessions: s, buttons: b, host: host, now: time.Now}
 }
 
-// BootsInstaller says that a machine that was booted to be installed answers nobody until it is:
+// BootsInstaller reports that a machine that was booted to be installed answers nobody until it is:
 // that it is on is all there is to see.
 func (p *Imager) BootsInstaller() bool { return true }
 
@@ -127,7 +127,7 @@ const (
 	dueOn  = "power on"
 )
 
-// due says which button is next; "" for none. It converges: what was pressed shows in the power
+// due reports which button is next; "" for none. It converges: what was pressed shows in the power
 // state, and that it was off is recorded before it is pressed on.
 func (p *Imager) due(ctx context.Context, m providers.Machine, i *holdfastv1.Install) (string, error) {
 	if i.GetAttempt() < 2 || i.GetStage() != holdfastv1.Install_WAITING_FOR_PXE || i.GetPowerOnSeen() {

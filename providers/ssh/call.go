@@ -78,7 +78,7 @@ func withShell[T any](ctx context.Context, p *Provider, op string, m providers.M
 	}
 }
 
-// staleError says that no shell could be had: nothing was asked.
+// staleError means that no shell could be had: nothing was asked.
 type staleError struct{ error }
 
 func (s *staleError) Unwrap() error { return s.error }

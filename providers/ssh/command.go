@@ -78,7 +78,7 @@ func (p *Provider) grace() int64 {
 	return int64(max(time.Second, time.Duration(p.cfg.KillGrace)).Round(time.Second) / time.Second)
 }
 
-// lostError says that the connection was lost while a command was started.
+// lostError means that the connection was lost while a command was started.
 type lostError struct {
 	error
 	boot   string // of the host
@@ -125,7 +125,7 @@ func ask(sh *shell, token string, offset int64, most int) (s providers.CommandSt
 	return s, why, err
 }
 
-// CommandStatus tells how far a command is. The two streams have one offset: it follows the order
+// CommandStatus reports how far a command is. The two streams have one offset: it follows the order
 // in which they were seen to grow, and each stream is exact by itself. A stream that is longer than
 // the cap is cut there.
 func (p *Provider) CommandStatus(ctx context.Context, m providers.Machine, token string, offset int64) (providers.CommandStatus, error) {

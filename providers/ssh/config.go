@@ -81,7 +81,7 @@ func ParseConfig(raw json.RawMessage) (Config, error) {
 	return c, c.Validate()
 }
 
-// Validate says what is wrong with a configuration, with the key, the value and what is allowed.
+// Validate reports what is wrong with a configuration, with the key, the value and what is allowed.
 func (c Config) Validate() error {
 	switch c.HostKeys {
 	case "", FirstSight, PinnedOnly:

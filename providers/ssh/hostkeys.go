@@ -40,7 +40,7 @@ func (j jumpKeys) Get(ctx context.Context, host string) ([]string, error) {
 // jumpHost names the jump host at an address, among all hosts that have keys.
 func jumpHost(address string) string { return "jump/" + address }
 
-// HostKeyError says that a host is not known by the key that it has shown.
+// HostKeyError means that a host is not known by the key that it has shown.
 type HostKeyError struct {
 	Host    string // machine id, or "jump/" and an address
 	Address string
@@ -48,7 +48,7 @@ type HostKeyError struct {
 	Wanted  []string // those that are pinned; none when there is none and none may be pinned at first sight
 }
 
-// Error says which key was seen, which was wanted, and what to do.
+// Error reports which key was seen, which was wanted, and what to do.
 func (e *HostKeyError) Error() string {
 	if len(e.Wanted) == 0 {
 		return fmt.Sprintf("host %s at %s shows the key %s, and none is pinned: compare it with what the host says on its console (ssh-keygen -lf), then pin it (%s), or set host_keys to %s",
@@ -62,7 +62,7 @@ func (e *HostKeyError) Error() string {
 		e.Host, e.Address, fingerprint(e.Seen), strings.Join(wanted, " or "), e.where())
 }
 
-// where says where a key is pinned by hand.
+// where reports where a key is pinned by hand.
 func (e *HostKeyError) where() string {
 	if strings.HasPrefix(e.Host, jumpHost("")) {
 		return "host_keys of the jump host, in the provider's configuration"

@@ -15,7 +15,8 @@ import (
 //go:embed host/net.sh
 var netScript string
 
-// NetworkStatus tells which network configuration of ours the host had last, and what became of it.
+// NetworkStatus reports which network configuration of ours the host had last, and what became of
+// it.
 func (p *Provider) NetworkStatus(ctx context.Context, m providers.Machine) (providers.NetworkStatus, error) {
 	op := "read the network status of " + m.GetMachineId()
 	if err := ctx.Err(); err != nil {
@@ -131,7 +132,7 @@ func (p *Provider) ConfirmNetwork(ctx context.Context, _ providers.Op, m provide
 	return err
 }
 
-// errOldPath says that a connection was made before the network was changed.
+// errOldPath means that a connection was made before the network was changed.
 var errOldPath = errors.New("the connection is older than the change")
 
 func (p *Provider) forgetMachine(m providers.Machine) {

@@ -136,7 +136,7 @@ func (s *shell) setClock(uptime string) error {
 	return nil
 }
 
-// ended says why an agent is not there any more.
+// ended reports why an agent is not there any more.
 func (s *shell) ended(err error) error {
 	if errors.Is(err, io.EOF) && !s.over {
 		s.over = true

@@ -18,7 +18,7 @@ const (
 	maxPiece = 1 << 20
 )
 
-// errReply says that what a host answered cannot be understood.
+// errReply means that what a host answered cannot be understood.
 var errReply = errors.New("the host's answer is not understood")
 
 // readLine reads a line of the agent, in words.
@@ -58,7 +58,7 @@ type hostError struct {
 
 func (e *hostError) Error() string { return e.text }
 
-// lateError says that the host refused what came too late.
+// lateError means that the host refused what came too late.
 type lateError struct{}
 
 func (lateError) Error() string { return "the host refused it: it came too late" }

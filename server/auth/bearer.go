@@ -63,7 +63,7 @@ func sum(token string) []byte {
 	return s[:]
 }
 
-// alive says why a token on record opens nothing (any more), or nil.
+// alive reports why a token on record opens nothing (any more), or nil.
 func alive(t *holdfastv1.Token, now time.Time) *Error {
 	if e := fsm.TokenGood(t, now); e != nil {
 		return unauthenticated(e.Reason, "%s", e.Message)

@@ -37,8 +37,8 @@ type builtIn struct {
 
 func newBuiltIn() *builtIn { return &builtIn{parsed: newLRU[jose.JSONWebKey](maxSigningKeys)} }
 
-// accessToken says who an access token stands for: one of an issuer that is configured, or of our
-// own.
+// accessToken reports who an access token stands for: one of an issuer that is configured, or of
+// our own.
 func (g *Gate) accessToken(ctx context.Context, token, source string) (*holdfastv1.Identity, error) {
 	h, ok := peek(token)
 	if !ok {

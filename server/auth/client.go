@@ -7,7 +7,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Client says who a client of the built-in issuer is: the principal of the token on record with
+// Client reports who a client of the built-in issuer is: the principal of the token on record with
 // that id and value, if it is one of role SERVICE. Addr is where it called from, and method what,
 // for the audit trail. Calls count towards the client's rate, failed ones towards the address's.
 // What it is refused for is an *Error, or the error of a read that could not be made.

@@ -61,8 +61,8 @@ func sourceOf(addr string) string {
 	return addr
 }
 
-// identify says who makes a call. What it is refused for is an *Error, or the error of a read that
-// could not be made.
+// identify reports who makes a call. What it is refused for is an *Error, or the error of a read
+// that could not be made.
 //
 // A peer's certificate speaks for whom it forwards. Else a token goes before a certificate: it was
 // sent with this call. One that is bad is refused even beside a good certificate.
@@ -118,7 +118,7 @@ func (g *Gate) unknown(p *presented) *Caller {
 	return c
 }
 
-// bearer says who a token stands for.
+// bearer reports who a token stands for.
 func (g *Gate) bearer(ctx context.Context, token string, c *Caller) error {
 	hash, now := sha256.Sum256([]byte(token)), g.now()
 	r := g.deps.Records()

@@ -45,7 +45,7 @@ const (
 	maxIssuerReply = 1 << 20          // bytes
 )
 
-// check says what is wrong with the configuration of an issuer, and fills in defaults.
+// check reports what is wrong with the configuration of an issuer, and fills in defaults.
 func (i *Issuer) check() error {
 	u, err := url.Parse(i.URL)
 	switch {

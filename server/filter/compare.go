@@ -169,7 +169,7 @@ func (c *comparison) message(md protoreflect.MessageDescriptor, value string) er
 	return nil
 }
 
-// ordered says what an operator makes of a comparison's sign.
+// ordered reports what an operator makes of a comparison's sign.
 func ordered(op string, sign int) bool {
 	switch op {
 	case opLess:

@@ -135,7 +135,7 @@ func (d *Depot) ReadBlob(r *internalv1.ReadBlobRequest, stream grpc.ServerStream
 	}
 }
 
-// Copies says how far each peer is with some files.
+// Copies reports how far each peer is with some files.
 func (d *Depot) Copies(ctx context.Context, sum string) []*holdfastv1.Image_Copy {
 	var ids []string
 	down := map[string]string{}
@@ -165,8 +165,8 @@ func (d *Depot) Copies(ctx context.Context, sum string) []*holdfastv1.Image_Copy
 	return copies
 }
 
-// Held says why a file that was uploaded cannot be relied on: nil when a majority of voters has it.
-// They keep it for another day.
+// Held reports why a file that was uploaded cannot be relied on: nil when a majority of voters has
+// it. They keep it for another day.
 func (d *Depot) Held(ctx context.Context, sum string) error {
 	voters := d.voters(ctx)
 	have := 0

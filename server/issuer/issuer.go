@@ -95,7 +95,7 @@ type unavailable struct{ why string }
 
 func (u unavailable) Error() string { return u.why }
 
-// ready says why tokens cannot be issued, or gives what signs them.
+// ready reports why tokens cannot be issued, or gives what signs them.
 func (i *Issuer) ready() (jose.Signer, error) {
 	if _, ok := i.keys.Primary(); !ok {
 		return nil, unavailable{"the built-in issuer is off: " + seal.ErrNoKey.Error()}

@@ -34,9 +34,10 @@ func retired(k *internalv1.SigningKey, now time.Time) bool {
 	return k.GetRetiresAt() != nil && !now.Before(k.GetRetiresAt().AsTime())
 }
 
-// plan says what to do at a time: which keys to keep, changed where they get a successor, and from
-// when the new one is to sign, if there has to be one. Nothing is to be done when changed is false.
-// Usable says whether a key can be used by this peer: one that cannot gets a successor at once.
+// plan reports what to do at a time: which keys to keep, changed where they get a successor, and
+// from when the new one is to sign, if there has to be one. Nothing is to be done when changed is
+// false. Usable says whether a key can be used by this peer: one that cannot gets a successor at
+// once.
 func (s schedule) plan(keys []*internalv1.SigningKey, now time.Time, usable func(*internalv1.SigningKey) bool) (keep []*internalv1.SigningKey, next *time.Time, changed bool) {
 	for _, k := range keys {
 		if retired(k, now) {

@@ -18,8 +18,8 @@ func NewBoots(rpc grpc.ClientConnInterface) *Boots {
 	return &Boots{rpc: holdfastv1.NewInstallServiceClient(rpc)}
 }
 
-// Boots says what the machine with a MAC address is to boot. Nothing is changed by it: there is no
-// token in the answer, and nobody is discovered.
+// Boots reports what the machine with a MAC address is to boot. Nothing is changed by it: there is
+// no token in the answer, and nobody is discovered.
 func (b *Boots) Boots(ctx context.Context, mac, arch string) (*holdfastv1.BootMachineResponse, error) {
 	return b.rpc.LookUpBoot(ctx, &holdfastv1.BootMachineRequest{Mac: mac, Arch: arch})
 }

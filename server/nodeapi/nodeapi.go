@@ -124,7 +124,7 @@ func fail(w http.ResponseWriter, err error) {
 	httpjson.Write(w, code, failure{detail})
 }
 
-// violations says what is wrong with the fields of a call.
+// violations reports what is wrong with the fields of a call.
 func violations(err error) []violation {
 	var all []violation
 	for _, f := range httpjson.Fields(err) {

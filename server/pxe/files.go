@@ -75,7 +75,7 @@ func (s *Server) send(asked string, to io.ReaderFrom) error {
 	return sized(to, f)
 }
 
-// sized tells how long a file is before it is sent (RFC 2349), for firmware that asks.
+// sized reports how long a file is before it is sent (RFC 2349), for firmware that asks.
 func sized(to io.ReaderFrom, from io.ReadSeeker) error {
 	n, err := from.Seek(0, io.SeekEnd)
 	if err == nil {

@@ -120,8 +120,8 @@ func (s *Server) reply(ctx context.Context, conn *net.UDPConn, p *dhcpv4.DHCPv4,
 	return err
 }
 
-// answerTo says where an answer goes: to the relay that has passed the question on; where it came
-// from, if that is an address; to everybody (RFC 2131 §4.1).
+// answerTo reports where an answer goes: to the relay that has passed the question on; where it
+// came from, if that is an address; to everybody (RFC 2131 §4.1).
 func answerTo(p *dhcpv4.DHCPv4, from *net.UDPAddr) *net.UDPAddr {
 	switch {
 	case !p.GatewayIPAddr.IsUnspecified() && p.GatewayIPAddr != nil:

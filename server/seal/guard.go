@@ -102,7 +102,7 @@ func (g *Guard) Run(ctx context.Context, _ cluster.Term) error {
 	}
 }
 
-// words says what is missing, and where.
+// words reports what is missing, and where.
 func (g *Guard) words(missing []string) string {
 	file := g.keys.File()
 	if file == "" {
@@ -134,7 +134,7 @@ func (g *Guard) recovered() bool {
 	return had
 }
 
-// Note says what this peer lacks, for its status, or nothing. It may be a few seconds old.
+// Note reports what this peer lacks, for its status, or nothing. It may be a few seconds old.
 func (g *Guard) Note() string {
 	g.mu.Lock()
 	fresh, missing := !g.noted.IsZero() && time.Since(g.noted) < noteEvery, g.missing

@@ -20,7 +20,7 @@ type UnknownKeyError struct {
 	File string // where it was looked for; empty: this peer has no file
 }
 
-// Error says which key is missing, and where it belongs.
+// Error reports which key is missing, and where it belongs.
 func (e *UnknownKeyError) Error() string {
 	if e.File == "" {
 		return fmt.Sprintf("key %s is not here: %v", e.ID, ErrNoKey)

@@ -45,7 +45,7 @@ func (b clusterBody) Commit() string {
 	return d.Round(10 * time.Microsecond).String()
 }
 
-// CatchesUp says that a voter gives no vote yet. A peer that is older than the field reports no
+// CatchesUp reports that a voter gives no vote yet. A peer that is older than the field reports no
 // voter at all: then none is shown.
 func (b clusterBody) CatchesUp(p *holdfastv1.Peer) bool {
 	told := slices.ContainsFunc(b.Status.GetPeers(), (*holdfastv1.Peer).GetMayVote)

@@ -78,7 +78,7 @@ func (d *dashboard) events(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// greeting says who answers. The other peers are at their HTTP addresses, by the scheme of this
+// greeting reports who answers. The other peers are at their HTTP addresses, by the scheme of this
 // request.
 func (d *dashboard) greeting(ctx context.Context, r *http.Request, read *clients) hello {
 	st, err := read.cluster.GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})

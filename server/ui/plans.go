@@ -76,7 +76,7 @@ func planSteps(p *holdfastv1.Plan) []planStep {
 	return all
 }
 
-// effect says what a step does to a machine.
+// effect reports what a step does to a machine.
 func effect(s *holdfastv1.Step) (text string, interrupts, destroys bool) {
 	switch k := s.GetKind().(type) {
 	case *holdfastv1.Step_Repave:

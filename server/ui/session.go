@@ -87,7 +87,7 @@ func printable(s string) bool {
 	return true
 }
 
-// scope says what somebody sees, for the corner of the page.
+// scope reports what somebody sees, for the corner of the page.
 func scope(id *holdfastv1.Identity) string {
 	role := strings.ToLower(id.GetRole().String())
 	if len(id.GetPools()) == 0 {

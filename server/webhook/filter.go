@@ -5,7 +5,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/filter"
 )
 
-// Schema says what events can be filtered by. Nothing of an event ever changes.
+// Schema reports what events can be filtered by. Nothing of an event ever changes.
 func Schema() *filter.Schema {
 	return &filter.Schema{
 		Message: (*holdfastv1.Event)(nil).ProtoReflect().Descriptor(),

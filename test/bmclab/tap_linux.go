@@ -101,8 +101,8 @@ func (t *Tap) answer(conn *net.UDPConn, c *call, to *net.UDPAddr) {
 	}
 }
 
-// Seen says how many commands came, how many were under way at once at most, and what the shortest
-// time was from the end of one to the beginning of the next; negative when they overlap.
+// Seen reports how many commands came, how many were under way at once at most, and what the
+// shortest time was from the end of one to the beginning of the next; negative when they overlap.
 func (t *Tap) Seen() (commands, most int, gap time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

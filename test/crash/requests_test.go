@@ -120,7 +120,7 @@ func call(t *testing.T, c *harness.Cluster, kill bool, start func(*client.Client
 	return answers
 }
 
-// busy says what is wrong with the refusal of a second run on a machine.
+// busy reports what is wrong with the refusal of a second run on a machine.
 func busy(err error, active string) error {
 	st := status.Convert(err)
 	if st.Code() != codes.FailedPrecondition || client.Reason(err) != "ACTIVE_RUN" || !strings.Contains(st.Message(), active) {

@@ -47,7 +47,7 @@ func (b *between) SaveSnapshot(r *holdfastv1.SaveSnapshotRequest, to grpc.Server
 	}
 }
 
-// NoteSnapshot says that there is a note, which goes no further.
+// NoteSnapshot reports that there is a note, which goes no further.
 func (b *between) NoteSnapshot(ctx context.Context, _ *holdfastv1.NoteSnapshotRequest) (*holdfastv1.NoteSnapshotResponse, error) {
 	b.told <- struct{}{}
 	<-ctx.Done()

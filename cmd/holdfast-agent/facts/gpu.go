@@ -22,7 +22,7 @@ type GPU struct {
 	Driver  string // nvidia, nouveau, vfio-pci …, empty when it has none
 }
 
-// GivenAway says that the GPU belongs to a virtual machine.
+// GivenAway reports that the GPU belongs to a virtual machine.
 func (g GPU) GivenAway() bool { return strings.HasPrefix(g.Driver, "vfio") }
 
 // GPUs lists the NVIDIA GPUs, in the order of their addresses. Virtual functions are not counted

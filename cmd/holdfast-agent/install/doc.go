@@ -49,7 +49,7 @@ type Eraser interface {
 
 // Unpacker is a Machine that makes a disk of a root file system, too.
 type Unpacker interface {
-	// CanUnpack says why it cannot do so with a disk, while nothing is written yet.
+	// CanUnpack reports why it cannot do so with a disk, while nothing is written yet.
 	CanUnpack(disk string) error
 	// Unpack makes partitions and file systems on a disk, which is open nowhere, and unpacks a tar
 	// into the root as it comes. The disk is not bootable before Finish.

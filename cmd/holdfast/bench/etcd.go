@@ -135,7 +135,7 @@ func (e *etcd) ask(ctx context.Context, m *etcdMember) (leads bool, version stri
 	return etcdLeads(ctx, conn)
 }
 
-// ended says which members have ended, and what they said last.
+// ended reports which members have ended, and what they said last.
 func (e *etcd) ended() error {
 	for _, m := range e.members {
 		select {

@@ -82,7 +82,7 @@ func (g *growing) figure(id, what string, value float64, unit string, wanted *go
 	g.report.add(fmt.Sprintf("growth.%d.%s", g.size, id), fmt.Sprintf("%s machines: %s", thousands(int64(g.size)), what), value, unit, wanted)
 }
 
-// compare says how much more the largest fleet takes than the smallest.
+// compare reports how much more the largest fleet takes than the smallest.
 func (g *growing) compare() {
 	first, last := g.sizes[0], g.sizes[len(g.sizes)-1]
 	if first == last {

@@ -45,7 +45,7 @@ type crier struct {
 	all     chan struct{} // closed when nobody is missing
 }
 
-// cry says that an event is on its way, of a run on that machine.
+// cry reports that an event is on its way, of a run on that machine.
 func (c *crier) cry(machine string, watchers int) <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

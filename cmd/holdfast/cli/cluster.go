@@ -93,7 +93,7 @@ func (a *app) printStatus(o *output, s *holdfastv1.ClusterStatus) error {
 	return printList(a, o, peerKind(s), s.GetPeers())
 }
 
-// backupAge says how old the newest backup is, or nothing when there is none.
+// backupAge reports how old the newest backup is, or nothing when there is none.
 func backupAge(now time.Time, s *holdfastv1.ClusterStatus) string {
 	if s.GetLastBackupAt() == nil {
 		return ""
@@ -130,7 +130,7 @@ func peerKind(s *holdfastv1.ClusterStatus) kind[*holdfastv1.Peer] {
 	}
 }
 
-// trouble says why a peer does not count. Peers that are older than the field report no voter at
+// trouble reports why a peer does not count. Peers that are older than the field report no voter at
 // all.
 func trouble(s *holdfastv1.ClusterStatus, p *holdfastv1.Peer) string {
 	told := slices.ContainsFunc(s.GetPeers(), (*holdfastv1.Peer).GetMayVote)

@@ -33,7 +33,7 @@ vote. For scripts: the exit code is 0 when it is so, 7 when not.`,
 	}
 }
 
-// unsafe says why no peer may be lost, or nothing.
+// unsafe reports why no peer may be lost, or nothing.
 func unsafe(s *holdfastv1.ClusterStatus) string {
 	if s.GetLeader() == "" {
 		return "there is no leader"

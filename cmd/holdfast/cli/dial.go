@@ -47,8 +47,8 @@ func (a *app) dial() (*client.Client, error) {
 	return client.Dial(cfg)
 }
 
-// ClientConfig says how to connect, for a command of another package below the root command: as the
-// global flags, the environment and the context say.
+// ClientConfig reports how to connect, for a command of another package below the root command: as
+// the global flags, the environment and the context say.
 func ClientConfig(cmd *cobra.Command, s Streams) (client.Config, error) {
 	a := &app{Streams: s}
 	a.globals.register(pflag.NewFlagSet("", pflag.ContinueOnError))

@@ -60,7 +60,7 @@ type fakeCluster struct {
 	// events are what a watch sends; open says that the stream goes on after them.
 	events []*holdfastv1.RunEvent
 	open   bool
-	// endless says that with open what has an end does not come to it either.
+	// endless means that with open what has an end does not come to it either.
 	endless bool
 	// install answers GetInstall, if it is set. It gets how often it was asked, from 1.
 	install func(asked int) *holdfastv1.Install

@@ -203,7 +203,7 @@ func (in *imageInput) guess(head []byte) error {
 	return nil
 }
 
-// guessImage says what a disk is by its name, and what its first bytes say wins.
+// guessImage reports what a disk is by its name, and what its first bytes say wins.
 func guessImage(name string, head []byte) (holdfastv1.Image_Format, holdfastv1.Image_Compression) {
 	name = strings.ToLower(name)
 	compression := holdfastv1.Image_NONE

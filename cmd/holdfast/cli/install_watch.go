@@ -97,7 +97,7 @@ func (a *app) nextInstall(ctx context.Context, c *client.Client, old *holdfastv1
 	}
 }
 
-// installEnded says how an install went whose session is over, or as good as that.
+// installEnded reports how an install went whose session is over, or as good as that.
 func installEnded(ctx context.Context, c *client.Client, i *holdfastv1.Install) error {
 	why := i.GetError()
 	switch i.GetStage() {

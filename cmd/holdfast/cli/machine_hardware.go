@@ -41,7 +41,7 @@ func hardwareTable(m *holdfastv1.Machine, now time.Time) *render.Table {
 	return t
 }
 
-// partWords says what a part is.
+// partWords reports what a part is.
 func partWords(p *holdfastv1.HardwarePart) string {
 	var words []string
 	add := func(is bool, format string, args ...any) {

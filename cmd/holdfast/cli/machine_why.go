@@ -85,7 +85,7 @@ func explanation(e *holdfastv1.MachineExplanation, now time.Time) []render.Line 
 	return lines
 }
 
-// conditionDetail says why a condition is as it is, since when, and when somebody last looked.
+// conditionDetail reports why a condition is as it is, since when, and when somebody last looked.
 func conditionDetail(c *holdfastv1.Condition, now time.Time) string {
 	text := ""
 	if c.GetReason() != "" {

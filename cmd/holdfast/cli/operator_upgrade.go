@@ -42,7 +42,7 @@ to do; commands that only the new build understands are not used before all peer
 	return cmd
 }
 
-// printUpgrade says what peers run and what is next, and fails when that is to wait.
+// printUpgrade reports what peers run and what is next, and fails when that is to wait.
 func (a *app) printUpgrade(o *output, s *holdfastv1.ClusterStatus, version string, level uint32) error {
 	if _, err := fmt.Fprintf(a.Out, "this build: %s, level %d; the cluster uses level %d\n", version, level, s.GetFeatureLevel()); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (a *app) printUpgrade(o *output, s *holdfastv1.ClusterStatus, version strin
 	return err
 }
 
-// noUpgrade says why no peer may be brought to a build of that level now, or nothing.
+// noUpgrade reports why no peer may be brought to a build of that level now, or nothing.
 func noUpgrade(s *holdfastv1.ClusterStatus, level uint32) string {
 	if level < s.GetFeatureLevel() {
 		return fmt.Sprintf("this build understands level %d, the cluster uses %d: it is too old", level, s.GetFeatureLevel())
@@ -70,7 +70,7 @@ func noUpgrade(s *holdfastv1.ClusterStatus, level uint32) string {
 	return unsafe(s)
 }
 
-// nextUpgrade says which peers are left, the leader last.
+// nextUpgrade reports which peers are left, the leader last.
 func nextUpgrade(s *holdfastv1.ClusterStatus, version string) string {
 	var left []string
 	leads := false

@@ -36,7 +36,7 @@ func planKind() kind[*holdfastv1.Plan] {
 	}
 }
 
-// held says since when the brake holds a plan.
+// held reports since when the brake holds a plan.
 func held(p *holdfastv1.Plan, now time.Time) render.Text {
 	if p.GetBrake() == nil {
 		return plain("-")

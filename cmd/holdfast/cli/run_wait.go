@@ -113,7 +113,7 @@ func (a *app) await(ctx context.Context, c *client.Client, id string, limit time
 	return last, a.waited(id, last, limit, err)
 }
 
-// waited says how the wait for a run ended.
+// waited reports how the wait for a run ended.
 func (a *app) waited(id string, run *holdfastv1.Run, limit time.Duration, err error) error {
 	switch {
 	case err == nil && run.GetPhase() == holdfastv1.Run_SUCCEEDED:

@@ -77,7 +77,7 @@ func scope(pools []string, machine string) string {
 	return ""
 }
 
-// may says what a token is for, in words.
+// may reports what a token is for, in words.
 func may(t *holdfastv1.Token) string {
 	s := roleName(t.GetRole()) + " " + t.GetName()
 	if of := scope(t.GetPools(), t.GetMachineId()); of != "" {

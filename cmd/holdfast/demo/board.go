@@ -48,7 +48,7 @@ func newBoard(machines []*holdfastv1.Machine, now func() time.Time) *board {
 	return b
 }
 
-// plan says which steps there are. It comes before the first run.
+// plan reports which steps there are. It comes before the first run.
 func (b *board) plan(p *holdfastv1.Plan) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -139,14 +139,14 @@ func (b *board) countTaken() {
 	b.v.Events[b.takes].Text = fmt.Sprintf("%s takes over %s that %s left open", b.successor, plural(b.v.TakenOver, "attempt", "attempts"), b.dead)
 }
 
-// died says that a peer was killed with some of the work done.
+// died reports that a peer was killed with some of the work done.
 func (b *board) died(id, at string) {
 	b.peer(id, killed)
 	b.leader("")
 	b.say(bad, "leader %s killed with SIGKILL at %s", id, at)
 }
 
-// succeeded says who leads after a leader was killed, and how long no write was taken.
+// succeeded reports who leads after a leader was killed, and how long no write was taken.
 func (b *board) succeeded(dead, leader string, took time.Duration) {
 	b.leader(leader)
 	b.say(good, "%s leads: writes were away for %d ms", leader, took.Milliseconds())
@@ -194,7 +194,7 @@ func (b *board) tell(e event) {
 	b.v.Events = append(b.v.Events, e)
 }
 
-// peers says which peers there are.
+// peers reports which peers there are.
 func (b *board) peers(ids ...string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -204,7 +204,7 @@ func (b *board) peers(ids ...string) {
 	}
 }
 
-// peer says how a peer is.
+// peer reports how a peer is.
 func (b *board) peer(id string, s peerState) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -215,7 +215,7 @@ func (b *board) peer(id string, s peerState) {
 	}
 }
 
-// leader says who leads, "" for nobody.
+// leader reports who leads, "" for nobody.
 func (b *board) leader(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

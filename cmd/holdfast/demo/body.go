@@ -87,7 +87,7 @@ func segment(m machineView, step, size int, g glyphs) render.Text {
 	return render.T(strings.Repeat(g.rest, size), render.Faint)
 }
 
-// note says why a machine is where it is, if there is more to say than the step's name.
+// note reports why a machine is where it is, if there is more to say than the step's name.
 func note(m machineView) (string, render.Style) {
 	switch {
 	case m.Phase == holdfastv1.Run_SUCCEEDED:

@@ -75,7 +75,7 @@ func (s *story) ready(ctx context.Context) error {
 	return nil
 }
 
-// ended says that peers have ended that nobody has killed.
+// ended reports that peers have ended that nobody has killed.
 func ended(dead []*localcluster.Peer) error {
 	err := dead[0].Wait()
 	if err == nil {
@@ -95,7 +95,7 @@ func (s *story) dead() []*localcluster.Peer {
 	return dead
 }
 
-// expectDead says that a peer is about to be killed, "" that none is.
+// expectDead reports that a peer is about to be killed, "" that none is.
 func (s *story) expectDead(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

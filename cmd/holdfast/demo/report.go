@@ -82,7 +82,7 @@ func newReport(machines int, runs []*holdfastv1.Run, effects []fake.Effect, f fa
 	return r
 }
 
-// judge says what is not as promised.
+// judge reports what is not as promised.
 func (r *report) judge(runs []*holdfastv1.Run, findings []string) {
 	problem := func(format string, args ...any) { r.Problems = append(r.Problems, fmt.Sprintf(format, args...)) }
 	if n := r.Machines - r.Runs[holdfastv1.Run_SUCCEEDED.String()]; n != 0 {
@@ -117,7 +117,7 @@ func (r *report) judge(runs []*holdfastv1.Run, findings []string) {
 	r.OK = len(r.Problems) == 0
 }
 
-// why says why a run is not done.
+// why reports why a run is not done.
 func why(run *holdfastv1.Run) string {
 	if msg := run.GetError().GetMessage(); msg != "" {
 		return msg

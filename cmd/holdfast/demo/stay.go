@@ -76,7 +76,7 @@ func (s *story) pass(ctx context.Context) string {
 	return t.GetSecret()
 }
 
-// invitation says what can be done with a cluster that is up.
+// invitation reports what can be done with a cluster that is up.
 func (s *story) invitation(binary string, onPath bool, token string) []string {
 	lines := []string{"", "  Three peers are up, and stay up until Ctrl-C:", "", "    the dashboard, on each of them:  " + s.cluster.Peers()[0].URL("/ui/")}
 	if token != "" {

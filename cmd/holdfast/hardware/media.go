@@ -50,7 +50,8 @@ func (h *Hardware) newMediumImager(raw json.RawMessage, b *bmc.Provider) (*netbo
 	return netboot.NewMedium(netboot.MediumConfig{Config: m.config(), Servers: m.Servers, Installers: m.Installers}, sessions{h}, b, nil)
 }
 
-// baseURL says what is wrong with the URL of a peer. It becomes a word of a kernel's command line.
+// baseURL reports what is wrong with the URL of a peer. It becomes a word of a kernel's command
+// line.
 func baseURL(s string) error {
 	u, err := url.Parse(s)
 	switch {

@@ -75,7 +75,7 @@ func show(w io.Writer, c *x509.Certificate, now time.Time) {
 	row("sha256", hex.EncodeToString(sum[:]))
 }
 
-// kind says what a certificate is good for.
+// kind reports what a certificate is good for.
 func kind(c *x509.Certificate) string {
 	if cluster, ok := peertls.ClusterOf(c); ok {
 		return "CA of cluster " + cluster

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// buildInfo tells what runs here. Alerts on a mixed cluster and dashboards read it.
+// buildInfo reports what runs here. Alerts on a mixed cluster and dashboards read it.
 func buildInfo(version string) prometheus.Collector {
 	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "holdfast_build_info", Help: "1, with the version of this peer and the Go that it was built with.",
 		ConstLabels: prometheus.Labels{"version": version, "goversion": runtime.Version()}})

@@ -9,7 +9,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// chooseDisk says which disk of a machine a rule means, by the inventory that is recorded: the
+// chooseDisk reports which disk of a machine a rule means, by the inventory that is recorded: the
 // installer's own words, long before it runs. An error is sure when the installer would say it too;
 // BMCs name disks in their own way, and say less of them.
 func chooseDisk(text string, h *holdfastv1.HardwareInventory) (disk string, sure bool, err error) {

@@ -71,12 +71,12 @@ type way struct {
 	path, body string
 	// foreign are those who are let in by their role, and whom it does not belong to.
 	foreign []string
-	// people says that it is for agents, and that people are refused, whatever their role.
+	// people means that it is for agents, and that people are refused, whatever their role.
 	people bool
 	// page is what a page of a browser is answered that asks for a change: done leads on to another
 	// page. It sends where it is from.
 	page int
-	// own says that it takes a token of its own alone, which none of the callers has.
+	// own means that it takes a token of its own alone, which none of the callers has.
 	own bool
 }
 
@@ -241,7 +241,7 @@ func documentedRoutes(t *testing.T) map[string][]string {
 	return table
 }
 
-// wantStatus says what a caller is to be answered.
+// wantStatus reports what a caller is to be answered.
 func wantStatus(w who, about way, rule []string) (least, most int) {
 	person := slices.ContainsFunc(w.roles, func(r string) bool { return slices.Contains([]string{"viewer", "operator", "admin"}, r) })
 	if about.own {

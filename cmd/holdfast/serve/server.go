@@ -259,7 +259,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	return err
 }
 
-// gate says how the callers of this peer are known.
+// gate reports how the callers of this peer are known.
 func (c *Config) gate(log *slog.Logger, reg prometheus.Registerer, cluster string) auth.Config {
 	perSecond := c.RateLimitPerSecond
 	if perSecond == 0 {
@@ -279,7 +279,7 @@ type peer struct {
 	cancels  bool // what is to become of active runs, once it stops
 }
 
-// line says how the peer is doing, in a line.
+// line reports how the peer is doing, in a line.
 func (p *peer) line(state *fsm.FSM) string {
 	leader, _, ok := p.node.Leader()
 	why := p.node.Votes()

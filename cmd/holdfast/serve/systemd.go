@@ -27,9 +27,9 @@ func newPulse(log *slog.Logger, look func() string) pulse {
 	return pulse{notify: sdnotify.New(os.Getenv, os.Getpid()), log: log, look: look}
 }
 
-// run says that the peer is up (it listens, and calls are answered: that it also knows a leader is
-// /readyz, since a peer whose cluster has no majority is not a service that failed to start), and
-// looks until ctx ends.
+// run reports that the peer is up (it listens, and calls are answered: that it also knows a leader
+// is /readyz, since a peer whose cluster has no majority is not a service that failed to start),
+// and looks until ctx ends.
 func (p pulse) run(ctx context.Context) error {
 	p.send(ctx, sdnotify.Ready)
 	every := lookEvery

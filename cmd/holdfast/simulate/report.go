@@ -78,7 +78,7 @@ func (f *fleet) report(ctx context.Context, began time.Time) (*Report, error) {
 	return r, nil
 }
 
-// count says what a kind has seen so far.
+// count reports what a kind has seen so far.
 func (k *kind) count() Kind {
 	k.seen.mu.Lock()
 	defer k.seen.mu.Unlock()

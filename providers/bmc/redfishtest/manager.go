@@ -141,7 +141,7 @@ func (v *slot) show(path string, otherwise bool) any {
 	return all
 }
 
-// refuses says what is wrong with the parameters of InsertMedia.
+// refuses reports what is wrong with the parameters of InsertMedia.
 func (m *system) refuses(body map[string]any) *fault {
 	for _, k := range []string{"Inserted", "WriteProtected"} {
 		if _, there := body[k]; there && m.s.quirks.MediaStrict {

@@ -105,7 +105,7 @@ func (s *Server) Asked() []string {
 	return append([]string(nil), s.asked...)
 }
 
-// Count says how often something was accepted.
+// Count reports how often something was accepted.
 func (s *Server) Count(what string) int {
 	n := 0
 	for _, a := range s.Asked() {
@@ -116,7 +116,7 @@ func (s *Server) Count(what string) int {
 	return n
 }
 
-// Logins says how many logins there were, good or bad.
+// Logins reports how many logins there were, good or bad.
 func (s *Server) Logins() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

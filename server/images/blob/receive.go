@@ -72,7 +72,7 @@ func (s *Store) begin(sum string) bool {
 	return true
 }
 
-// Offset says how many bytes have been received: which one is next.
+// Offset reports how many bytes have been received: which one is next.
 func (r *Receiver) Offset() int64 { return r.at }
 
 // Restart forgets what was received.
@@ -160,7 +160,7 @@ func (r *Receiver) room(more int64) error {
 	return nil
 }
 
-// word says what an error of the disk was about.
+// word reports what an error of the disk was about.
 func (r *Receiver) word(err error) error {
 	switch {
 	case err == nil:

@@ -170,7 +170,7 @@ func (s *Store) forget(sum string) {
 	delete(s.whole, sum)
 }
 
-// Received says how much of a file there is that is not whole.
+// Received reports how much of a file there is that is not whole.
 func (s *Store) Received(sum string) int64 {
 	if !valid(sum) {
 		return 0
@@ -182,7 +182,7 @@ func (s *Store) Received(sum string) int64 {
 	return st.Size()
 }
 
-// Keep says that a file is in use at that time: see Sweep.
+// Keep reports that a file is in use at that time: see Sweep.
 func (s *Store) Keep(sum string, at time.Time) {
 	if valid(sum) {
 		_ = os.Chtimes(s.path(sum), at, at) // there is none, or the next time will do

@@ -217,7 +217,7 @@ func (a *api) register(ctx context.Context, dir, name, providerID string) error 
 	return a.report(ctx, dir, name)
 }
 
-// report tells what the node is, and whether it is Ready.
+// report reports what the node is, and whether it is Ready.
 func (a *api) report(ctx context.Context, dir, name string) error {
 	uuid, err := os.ReadFile(filepath.Join(dir, "uuid"))
 	if err != nil {

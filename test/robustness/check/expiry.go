@@ -81,7 +81,7 @@ func missed(h *workload.History, _ *Final) []error {
 	return few(errs)
 }
 
-// late says how the loss in a gap was late, or was not declared at all.
+// late reports how the loss in a gap was late, or was not declared at all.
 func late(f *workload.Fleet, l workload.Life, id string, g gap, last workload.Sight) error {
 	first := last
 	for _, s := range f.Sights {

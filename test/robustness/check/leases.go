@@ -87,9 +87,9 @@ func saidFarewell(l workload.Life, from, to time.Duration) bool {
 	})
 }
 
-// atMost says how often a lease can have been lost: once in each time without a heartbeat that was
-// as long as its TTL, where those of unknown outcome are there or not, whichever makes more. The
-// last one has no end.
+// atMost reports how often a lease can have been lost: once in each time without a heartbeat that
+// was as long as its TTL, where those of unknown outcome are there or not, whichever makes more.
+// The last one has no end.
 func atMost(f *workload.Fleet, l workload.Life, id string) int {
 	all := signs(l, id)
 	n, base := 0, time.Duration(-1)

@@ -38,7 +38,7 @@ func Printed(script string) string {
 	return b.String()
 }
 
-// difference says where two texts part.
+// difference reports where two texts part.
 func difference(got, want string) string {
 	n := 0
 	for n < len(got) && n < len(want) && got[n] == want[n] {

@@ -91,14 +91,14 @@ func works(ctx context.Context, k *harness.Caller) error {
 	return nil
 }
 
-// ask says that the revocation is about to be asked for.
+// ask reports that the revocation is about to be asked for.
 func (w *tokens) ask() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asked = true
 }
 
-// ack says that the revocation has been acknowledged.
+// ack reports that the revocation has been acknowledged.
 func (w *tokens) ack() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

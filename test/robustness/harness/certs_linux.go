@@ -29,7 +29,7 @@ type authorities [2]*issue.CA
 // CAs returns the CA that is in use, and the next one.
 func (c *Cluster) CAs() (now, next *issue.CA) { return c.cas[0], c.cas[1] }
 
-// TurnCAs says that the next CA is the one in use.
+// TurnCAs reports that the next CA is the one in use.
 func (c *Cluster) TurnCAs() { c.cas[0], c.cas[1] = c.cas[1], c.cas[0] }
 
 // Trust puts CAs into the file of a peer that names those it trusts.

@@ -16,7 +16,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// ErrNoGossip says that a peer's gossip does not understand us, or we do not understand its answer.
+// ErrNoGossip means that a peer's gossip does not understand us, or we do not understand its
+// answer.
 var ErrNoGossip = errors.New("no gossip under this key")
 
 // listener hears what a peer's gossip answers, and wants nothing of it.
@@ -91,7 +92,7 @@ func (c *Cluster) status(ctx context.Context, p *localcluster.Peer) (*holdfastv1
 	return holdfastv1.NewClusterServiceClient(conn).GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
 }
 
-// AliveTo says which peers are alive in the eyes of one of them.
+// AliveTo reports which peers are alive in the eyes of one of them.
 func (c *Cluster) AliveTo(ctx context.Context, p *localcluster.Peer) (map[string]bool, error) {
 	st, err := c.status(ctx, p)
 	if err != nil {

@@ -46,7 +46,7 @@ func (c *Cluster) Revoke(ctx context.Context, t Token) error {
 	return nil
 }
 
-// ErrAccepted says that a token was accepted after it had been revoked.
+// ErrAccepted means that a token was accepted after it had been revoked.
 var ErrAccepted = errors.New("a token works after its revocation was acknowledged")
 
 // stillRevoked tries the revoked tokens on all peers.

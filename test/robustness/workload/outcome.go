@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// classify says what is known of a call that failed. It believes what a server says of its own
+// classify reports what is known of a call that failed. It believes what a server says of its own
 // outcome, and nothing else: a call that left this process without such a word may have been
 // applied.
 func classify(err error, sent bool) (o Outcome, reason, named string) {

@@ -94,7 +94,7 @@ func (r *Real) plans() []*holdfastv1.Plan {
 	return all
 }
 
-// Presses says what a step of a plan does with the power of a machine behind a BMC: on, off or
+// Presses reports what a step of a plan does with the power of a machine behind a BMC: on, off or
 // cycle.
 func Presses(planID, stepName string) (action string, may bool) {
 	switch {

@@ -133,8 +133,8 @@ func readAll(r io.ReadCloser) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, maxBody))
 }
 
-// classify says what is known of the request. An error of dialling is that of a request that never
-// left, unless some of it was sent: then net/http has tried it again, on another connection.
+// classify reports what is known of the request. An error of dialling is that of a request that
+// never left, unless some of it was sent: then net/http has tried it again, on another connection.
 func (t *Trip) classify(resp *http.Response, answer []byte, err error, sent bool) {
 	var dial *net.OpError
 	var said struct {
@@ -158,8 +158,8 @@ func (t *Trip) classify(resp *http.Response, answer []byte, err error, sent bool
 	}
 }
 
-// reads says what a request is by its path, and whether it is one that matters. The three APIs have
-// their ids in different places.
+// reads reports what a request is by its path, and whether it is one that matters. The three APIs
+// have their ids in different places.
 func (t *Trip) reads(path string, body, answer []byte) bool {
 	var in struct {
 		MachineID string `json:"machine_id"`

@@ -25,7 +25,7 @@ type Disk interface {
 	Sync() error
 }
 
-// ChecksumError says that the bytes that came are not those that were ordered.
+// ChecksumError means that the bytes that came are not those that were ordered.
 type ChecksumError struct {
 	Image, Got, Want string
 }
@@ -35,7 +35,7 @@ func (e *ChecksumError) Error() string {
 	return fmt.Sprintf("checksum of image %s is %s, want %s: the image on the peers is damaged or was replaced: delete it and add it again", e.Image, e.Got, e.Want)
 }
 
-// TooSmallError says that the image does not fit.
+// TooSmallError means that the image does not fit.
 type TooSmallError struct {
 	Image      string
 	Need, Have uint64 // bytes

@@ -220,8 +220,8 @@ func (d *Download) open(url string) error {
 	return nil
 }
 
-// position says how many bytes of the answer are known already, and how many there are in all (0:
-// not said).
+// position reports how many bytes of the answer are known already, and how many there are in all
+// (0: not said).
 func position(resp *http.Response, at int64) (skip, total int64, err error) {
 	switch resp.StatusCode {
 	case http.StatusOK:

@@ -18,7 +18,7 @@ const (
 	look = 64 << 10
 )
 
-// ContentError says that an image cannot be used because of what is in it: wrong bytes, or an
+// ContentError means that an image cannot be used because of what is in it: wrong bytes, or an
 // archive that nobody should have made.
 type ContentError struct {
 	What string // where in the image
@@ -75,7 +75,7 @@ func (j Job) Unpack(ctx context.Context, src Source, into func(ctx context.Conte
 	return Result{ImageBytes: all.n, SentBytes: src.Received(), Took: time.Since(start)}, nil
 }
 
-// archived says why the first bytes are not those of a tar.
+// archived reports why the first bytes are not those of a tar.
 func archived(first []byte) error {
 	_, err := tar.NewReader(bytes.NewReader(first)).Next()
 	switch {

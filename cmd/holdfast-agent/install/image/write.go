@@ -172,8 +172,8 @@ func (j Job) checkSum(src Source) error {
 	return nil
 }
 
-// explain says why an image could not be decompressed: that its bytes are the wrong ones tells more
-// than where a decoder stumbled.
+// explain reports why an image could not be decompressed: that its bytes are the wrong ones tells
+// more than where a decoder stumbled.
 func (j Job) explain(ctx context.Context, src Source, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("write image %s: %w", j.Name, context.Cause(ctx))

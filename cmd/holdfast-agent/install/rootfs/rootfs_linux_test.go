@@ -69,7 +69,7 @@ func pack(t testing.TB, entries ...entry) []byte {
 	return b.Bytes()
 }
 
-// tree says what is in a directory: kind, mode, links, and what is in files. Times are told when
+// tree reports what is in a directory: kind, mode, links, and what is in files. Times are told when
 // they are another's.
 func tree(t testing.TB, dir string) map[string]string {
 	t.Helper()

@@ -44,7 +44,7 @@ const features = `[defaults]
 	}
 `
 
-// CanUnpack says why a root file system cannot be unpacked to a disk. It writes nothing.
+// CanUnpack reports why a root file system cannot be unpacked to a disk. It writes nothing.
 func CanUnpack(disk string) error {
 	for _, p := range []string{mke2fs, mkfat} {
 		if _, err := program(p); err != nil {

@@ -15,7 +15,7 @@ type Error struct {
 	Msg  string
 }
 
-// Error says where it is and what.
+// Error reports where it is and what.
 func (e *Error) Error() string {
 	name := e.File
 	if name == "-" {

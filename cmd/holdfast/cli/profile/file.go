@@ -38,7 +38,7 @@ func Load(path string) (File, error) {
 	return f, nil
 }
 
-// plain says what YAML says without the names of Go types.
+// plain reports what YAML says without the names of Go types.
 func plain(err error) string {
 	var types *yaml.TypeError
 	if !errors.As(err, &types) {
