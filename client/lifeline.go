@@ -96,7 +96,7 @@ func (p *peer) answers(ctx context.Context) bool {
 	return status.Code(err) != codes.DeadlineExceeded
 }
 
-// lifeless returns the error of what a lifeline has broken off, nil when none has.
+// lifeless returns the error of what a lifeline has broken off, nil if none has.
 func lifeless(ctx context.Context) error {
 	if !errors.Is(context.Cause(ctx), errLifeless) {
 		return nil

@@ -10,7 +10,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// FollowLogs calls f for each chunk of a run's log from the given byte on, and returns nil when the
+// FollowLogs calls f for each chunk of a run's log from the given byte on, and returns nil if the
 // run has ended and all of its log was delivered. When a peer fails it goes on with another one at
 // the byte after the last: no byte is delivered twice and none is left out. An error of f ends it
 // and is returned. Where the server keeps no more of the log's beginning, the first chunk's offset

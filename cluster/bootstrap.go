@@ -58,7 +58,7 @@ func (p *promise) kept(id string) ([]founder, bool) {
 	return p.fs, p.id == id && time.Now().Before(p.until)
 }
 
-// founders returns the peers that would form a cluster, sorted by id; nil when it must not or
+// founders returns the peers that would form a cluster, sorted by id; nil if it must not or
 // cannot be formed yet.
 func founders(self *internalv1.GossipMeta, members []member) []founder {
 	var fs []founder

@@ -17,7 +17,7 @@ var (
 	_ memberlist.ConflictDelegate = (*gossip)(nil)
 )
 
-// NodeMeta implements memberlist.Delegate. It gives nothing when the meta does not fit; openGossip
+// NodeMeta implements memberlist.Delegate. It gives nothing if the meta does not fit; openGossip
 // checks that.
 func (g *gossip) NodeMeta(limit int) []byte {
 	meta := g.meta()
@@ -102,7 +102,7 @@ func (g *gossip) NotifyMerge(nodes []*memberlist.Node) error {
 	return err
 }
 
-// mismatch reports why a node cannot belong to this cluster; empty when it can.
+// mismatch reports why a node cannot belong to this cluster; empty if it can.
 func (g *gossip) mismatch(n *memberlist.Node) string {
 	meta, err := decodeMeta(n)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // internalPrefix begins the methods that peers call.
 const internalPrefix = "/holdfast.internal."
 
-// callingPeer returns the id of the peer at the other end. ok is false when it is no peer of this
+// callingPeer returns the id of the peer at the other end. ok is false if it is no peer of this
 // cluster.
 func (n *Node) callingPeer(ctx context.Context) (id string, ok bool) {
 	if n.cfg.TLS == nil {

@@ -20,7 +20,7 @@ const (
 	HeaderMinIndex = "holdfast-min-index"
 	// HeaderIndex in every answer: the index of the state when it was given.
 	HeaderIndex = "holdfast-index"
-	// HeaderLeader in every answer: the id of the leader; empty when none is known.
+	// HeaderLeader in every answer: the id of the leader; empty if none is known.
 	HeaderLeader = "holdfast-leader"
 	// HeaderLastContact in every answer: milliseconds since the leader was heard; 0 on the leader, -1 for never.
 	HeaderLastContact = "holdfast-last-contact-ms"

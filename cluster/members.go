@@ -307,7 +307,7 @@ func (r *reconciler) raiseLevel(ctx context.Context) error {
 	return nil
 }
 
-// commonLevel returns the highest level that this peer and all servers understand; 0 when one of
+// commonLevel returns the highest level that this peer and all servers understand; 0 if one of
 // them is not recorded.
 func commonLevel(own uint32, servers []raft.Server, peer func(string) (*internalv1.PeerRecord, bool)) uint32 {
 	for _, s := range servers {

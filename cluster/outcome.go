@@ -104,7 +104,7 @@ func (e *OutcomeError) GRPCStatus() *status.Status {
 	return st
 }
 
-// outcomeReason returns the reason of an outcome error that came over gRPC; empty when it is none.
+// outcomeReason returns the reason of an outcome error that came over gRPC; empty if it is none.
 func outcomeReason(err error) string {
 	for _, d := range status.Convert(err).Details() {
 		if i, ok := d.(*errdetails.ErrorInfo); ok && i.GetDomain() == ErrorDomain {

@@ -20,11 +20,11 @@ const maxStreamAge = 24 * time.Hour
 // streamTLS puts TLS on the connections of a stream.
 type streamTLS struct {
 	store *peertls.Store
-	at    func(addr string) []string // the peers that may be at an address; none when it is not known
+	at    func(addr string) []string // the peers that may be at an address; none if it is not known
 	serve *tls.Config
 }
 
-// newStreamTLS returns nil when there is no store.
+// newStreamTLS returns nil if there is no store.
 func newStreamTLS(store *peertls.Store, at func(addr string) []string) *streamTLS {
 	if store == nil {
 		return nil

@@ -43,7 +43,7 @@ func NewNotes(p Proposer, s State) *Notes {
 	return &Notes{proposer: p, state: s, turn: make(chan struct{}, 1), held: map[string]heldNote{}, written: map[string]time.Time{}}
 }
 
-// Get returns the note under a key, also one that is not on record yet; nil when there is none. It
+// Get returns the note under a key, also one that is not on record yet; nil if there is none. It
 // answers from the leader's own state, at once.
 func (n *Notes) Get(key string) []byte {
 	view := n.state.View()

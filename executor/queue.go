@@ -64,7 +64,7 @@ func (q *queue) set(at line, runs []waiting) {
 }
 
 // next takes the run out that came first among those that may begin, and counts it as its
-// provider's; its run is nil when none may. Its provider is given back with done.
+// provider's; its run is nil if none may. Its provider is given back with done.
 func (q *queue) next(mayBegin func(c fsm.Cohort, atWork int) bool, most func(provider string) int) (next waiting, provider string) {
 	var best *line
 	for at, runs := range q.lines {

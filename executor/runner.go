@@ -43,7 +43,7 @@ func newRunner(ctx context.Context, l *term, w waiting, provider string) *runner
 	return r
 }
 
-// drive takes the run from where it is to its end. It answers nil when the run has ended, or may
+// drive takes the run from where it is to its end. It answers nil if the run has ended, or may
 // not begin because the brake of its plan has fallen since it left the line.
 func (r *runner) drive(ctx context.Context) error {
 	if err := r.outlive(ctx); err != nil {

@@ -75,7 +75,7 @@ func (a *attempt) spared(force bool) error {
 	return nil
 }
 
-// undisturbed reports why no workload is lost with the machine; "" when one may be.
+// undisturbed reports why no workload is lost with the machine; "" if one may be.
 func (a *attempt) undisturbed() string {
 	m, ok := a.state.View().Machine(a.machine.GetMachineId())
 	if !ok {

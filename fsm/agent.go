@@ -245,7 +245,7 @@ func (s *state) whole(m *holdfastv1.Machine) *holdfastv1.Machine {
 	return derive(m, s.meta.GetNow())
 }
 
-// lastKeepalive returns when a machine was heard last; nil when it was not since it registered,
+// lastKeepalive returns when a machine was heard last; nil if it was not since it registered,
 // which is no keepalive.
 func lastKeepalive(l *internalv1.Lease) *timestamppb.Timestamp {
 	if l.GetGone() || !l.GetReady() && !l.GetLastSeen().AsTime().After(l.GetGrantedAt().AsTime()) {

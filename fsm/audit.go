@@ -124,7 +124,7 @@ func (t *tx) recordDenials(c *internalv1.RecordDenials) *Error {
 }
 
 // Audit returns the sequences of the oldest and the newest audit event that are kept, and the
-// newest's hash; zero when there was none.
+// newest's hash; zero if there was none.
 func (v *View) Audit() (first, last uint64, hash []byte) {
 	return v.meta.GetFirstAudit(), v.meta.GetLastAudit(), append([]byte(nil), v.meta.GetAuditHash()...)
 }

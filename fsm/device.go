@@ -55,7 +55,7 @@ func (t *tx) forgetHost(machine string) {
 	}
 }
 
-// DeviceNote returns what is kept under a key; nil when there is nothing.
+// DeviceNote returns what is kept under a key; nil if there is nothing.
 func (v *View) DeviceNote(key string) []byte {
 	n, _ := v.devices.get(key)
 	return n.GetValue()

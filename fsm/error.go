@@ -104,7 +104,7 @@ func (e *Error) with(key, value string) *Error {
 	return e
 }
 
-// Invalid makes the InvalidArgument of some violations; nil when there are none.
+// Invalid makes the InvalidArgument of some violations; nil if there are none.
 func Invalid(fields []FieldViolation) *Error {
 	if len(fields) == 0 {
 		return nil

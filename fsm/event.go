@@ -33,7 +33,7 @@ func (t *tx) addEvent(run *holdfastv1.Run, message string) {
 	}
 }
 
-// LastEvent returns the cursor of the newest event; zero when there was none.
+// LastEvent returns the cursor of the newest event; zero if there was none.
 func (v *View) LastEvent() uint64 { return v.meta.GetLastEvent() }
 
 // Events returns at most limit events with a cursor above after, oldest first. A cursor that is too

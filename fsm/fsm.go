@@ -23,7 +23,7 @@ type Result struct {
 type FSM struct {
 	mu      sync.Mutex // guards state
 	state   *state
-	view    atomic.Pointer[View]          // of what is applied; nil when nobody asked for the one before it
+	view    atomic.Pointer[View]          // of what is applied; nil if nobody asked for the one before it
 	asked   atomic.Bool                   // somebody has, since it was made
 	changed atomic.Pointer[chan struct{}] // closed at the next change
 	applied atomic.Uint64

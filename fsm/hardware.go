@@ -145,7 +145,7 @@ func partName(p *holdfastv1.HardwarePart) string {
 	return strings.Join(strings.Fields(p.GetSlot()+" "+firstOf(p.GetSerial(), p.GetMac(), p.GetModel())), " ")
 }
 
-// Hardware returns what the BMC of a machine has told of it; nil when nobody has asked.
+// Hardware returns what the BMC of a machine has told of it; nil if nobody has asked.
 func (v *View) Hardware(machineID string) *holdfastv1.HardwareInventory {
 	h, ok := v.hardware.get(machineID)
 	if !ok {

@@ -24,7 +24,7 @@ func historyKey(machineID string, seq uint64) string {
 	return string(appendOrdered(append(append(key, machineID...), '/'), seq))
 }
 
-// lastHistory returns the sequence of the newest entry of a machine's history; zero when there is
+// lastHistory returns the sequence of the newest entry of a machine's history; zero if there is
 // none.
 func (s *state) lastHistory(machineID string) uint64 {
 	key, ok := s.history.last(machineID+"/", historyKey(machineID, ^uint64(0)))

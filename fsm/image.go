@@ -55,7 +55,7 @@ func ImageFiles(i *holdfastv1.Image) iter.Seq2[string, *holdfastv1.Image_File] {
 // ImageParts lists what the files of an image can be, as they are named in paths.
 func ImageParts() []string { return []string{"disk", "kernel", "initrd"} }
 
-// ImageFile returns one file of an image; nil when it has none of that name.
+// ImageFile returns one file of an image; nil if it has none of that name.
 func ImageFile(i *holdfastv1.Image, part string) *holdfastv1.Image_File {
 	switch part {
 	case "disk":

@@ -281,7 +281,7 @@ func (v *View) Machine(id string) (*holdfastv1.Machine, bool) {
 
 // MachineMark returns a value to compare with: as long as it is the same one, the record of the
 // machine has not changed. What its lease adds to it is left out, and so is what time makes of it.
-// It is nil when there is no such machine.
+// It is nil if there is no such machine.
 func (v *View) MachineMark(id string) any {
 	if r, ok := v.machines.rows.Get(&record{key: id}); ok {
 		return r

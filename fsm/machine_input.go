@@ -168,7 +168,7 @@ func (t *tx) mergeMachine(m, in *holdfastv1.Machine, paths []string) *Error {
 	return nil
 }
 
-// inventoryDiff names what differs in spec and labels; "" when nothing does.
+// inventoryDiff names what differs in spec and labels; "" if nothing does.
 func inventoryDiff(old, m *holdfastv1.Machine) string {
 	var names []string
 	a, b := old.GetSpec().ProtoReflect(), m.GetSpec().ProtoReflect()

@@ -65,10 +65,10 @@ func poolNews(p *holdfastv1.Pool, reason string) *holdfastv1.Event {
 	}}
 }
 
-// LastNews returns the cursor of the newest event; zero when there was none.
+// LastNews returns the cursor of the newest event; zero if there was none.
 func (v *View) LastNews() uint64 { return v.meta.GetLastNews() }
 
-// FirstNews returns the cursor of the oldest event that is kept; zero when there was none.
+// FirstNews returns the cursor of the oldest event that is kept; zero if there was none.
 func (v *View) FirstNews() uint64 { return v.meta.GetFirstNews() }
 
 // News returns at most limit events with a cursor above after, oldest first, as Events does.

@@ -252,7 +252,7 @@ func (t *tx) updateNode(c *internalv1.UpdateNode) (*holdfastv1.Machine, *Error) 
 	return t.whole(m), nil
 }
 
-// nodeDiff names what differs; "" when nothing does.
+// nodeDiff names what differs; "" if nothing does.
 func nodeDiff(old, n *holdfastv1.NodeRecord) string {
 	var names []string
 	a, b := nodeText(old), nodeText(n)

@@ -29,7 +29,7 @@ func (t *tx) addServiceEvent(s *holdfastv1.Service) {
 	}
 }
 
-// LastServiceEvent returns the cursor of the newest event of services; zero when there was none.
+// LastServiceEvent returns the cursor of the newest event of services; zero if there was none.
 func (v *View) LastServiceEvent() uint64 { return v.meta.GetLastServiceEvent() }
 
 // ServiceEvents returns at most limit events of services with a cursor above after, oldest first,

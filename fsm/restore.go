@@ -106,7 +106,7 @@ func (s *state) stagedBackup(restoreID string, chunks uint32) (*Backup, *Error) 
 	return b, nil
 }
 
-// Staged returns the id of the restore that something is staged for; empty when there is none.
+// Staged returns the id of the restore that something is staged for; empty if there is none.
 func (v *View) Staged() string {
 	first, _ := v.staged.get(ordered(0))
 	return first.GetRestoreId()

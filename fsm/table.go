@@ -13,7 +13,7 @@ type schema[P proto.Message] struct {
 	kind    internalv1.SnapshotRecord_Table
 	key     func(P) string
 	indexes int
-	index   indexing[P] // may be nil when there are no indexes
+	index   indexing[P] // may be nil if there are no indexes
 	facets  faceting[P] // may be nil
 
 	// glance makes what reads of an encoded row all that the three above look at, into the same

@@ -112,7 +112,7 @@ func Needs(s *holdfastv1.Step) []Capability {
 }
 
 // Missing returns the first capability that a plan needs and a provider lacks, and the step that
-// needs it; "" when nothing is missing.
+// needs it; "" if nothing is missing.
 func Missing(p Provider, plan *holdfastv1.Plan) (c Capability, step string) {
 	have := Capabilities(p)
 	for _, s := range plan.GetSteps() {

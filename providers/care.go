@@ -26,8 +26,8 @@ type Identifier interface {
 // Event is an entry of a BMC's event log.
 type Event struct {
 	ID       string
-	At       time.Time // zero when the BMC does not tell
-	Severity string    // OK, Warning, Critical; empty when it does not tell
+	At       time.Time // zero if the BMC does not tell
+	Severity string    // OK, Warning, Critical; empty if it does not tell
 	Sensor   string
 	Message  string
 }
@@ -45,7 +45,7 @@ type BMCResetter interface {
 	// what comes less than an hour after the last one.
 	ResetBMC(ctx context.Context, op Op, m Machine) error
 	// BMCResetAt reports when a reset was last sent, also by another leader, and no later than it
-	// can have arrived; zero when none is known.
+	// can have arrived; zero if none is known.
 	BMCResetAt(ctx context.Context, m Machine) (time.Time, error)
 }
 

@@ -71,7 +71,7 @@ const ClusterNotRegistered = "ClusterNotRegistered"
 // Unwrap returns the cause.
 func (e *NotAsked) Unwrap() error { return e.Err }
 
-// WhyNotAsked returns the reason of a NotAsked in an error; empty when the hardware was asked.
+// WhyNotAsked returns the reason of a NotAsked in an error; empty if the hardware was asked.
 func WhyNotAsked(err error) string {
 	var n *NotAsked
 	if errors.As(err, &n) {

@@ -25,7 +25,7 @@ func MediumURL(base string, secret [32]byte) string {
 	return strings.TrimSuffix(base, "/") + mediumPrefix + base64.RawURLEncoding.EncodeToString(secret[:]) + mediumFile
 }
 
-// MediumSecret returns the secret of the URL, or the path, of a boot medium; false when it is of
+// MediumSecret returns the secret of the URL, or the path, of a boot medium; false if it is of
 // none.
 func MediumSecret(u string) (secret [32]byte, ok bool) {
 	parsed, err := url.Parse(u)

@@ -14,7 +14,7 @@ func TestInTime(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		t    time.Time
-		want string // in the error; none when it is empty
+		want string // in the error; none if it is empty
 	}{
 		{"a minute left", now.Add(time.Minute), ""},
 		{"a minute late", now.Add(-time.Minute), "not sent: it is 1m0"},

@@ -70,8 +70,8 @@ type Facts struct {
 	// NoSecretsKey. What was known before has not changed.
 	ReachableUnknown, BMCUnknown bool
 
-	BootID string // changes with every boot of the host; empty when it cannot be told
-	Image  string // what is installed; empty when it cannot be told
+	BootID string // changes with every boot of the host; empty if it cannot be told
+	Image  string // what is installed; empty if it cannot be told
 }
 
 // Why nobody can tell whether a host answers.
@@ -193,7 +193,7 @@ type InstallStatus struct {
 }
 
 // Imager installs images. Start with a token that was started before does no more than what is due,
-// and nothing when nothing is.
+// and nothing if nothing is.
 type Imager interface {
 	StartInstall(ctx context.Context, op Op, m Machine, s InstallSpec) error
 	InstallStatus(ctx context.Context, m Machine, token string) (InstallStatus, error)
@@ -248,9 +248,9 @@ type NodeStatus struct {
 	Reason     string // CamelCase
 	Message    string // in words: what keeps it from being Ready, or what else is wrong
 
-	Node   string            // its name; empty when it cannot be told
-	BootID string            // of the host when it last reported; empty when it cannot be told
-	Labels map[string]string // nil when they cannot be told
+	Node   string            // its name; empty if it cannot be told
+	BootID string            // of the host when it last reported; empty if it cannot be told
+	Labels map[string]string // nil if they cannot be told
 	Taints []string          // key=value:Effect, or key:Effect
 }
 

@@ -69,7 +69,7 @@ func finiteGpus(field string, gpus []*holdfastv1.Gpu) error {
 	return nil
 }
 
-// violations makes an error of violations; nil when there are none.
+// violations makes an error of violations; nil if there are none.
 func violations(fields []fsm.FieldViolation) error {
 	if err := fsm.Invalid(fields); err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 type Files interface {
 	// Upload takes a file, and answers when a majority of voters has it.
 	Upload(stream grpc.BidiStreamingServer[holdfastv1.UploadFileRequest, holdfastv1.UploadFileResponse]) error
-	// Held reports why a file that was uploaded cannot be relied on; nil when a majority of voters
+	// Held reports why a file that was uploaded cannot be relied on; nil if a majority of voters
 	// has it.
 	Held(ctx context.Context, sum string) error
 	// Copies reports how far each peer is with a file.

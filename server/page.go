@@ -61,7 +61,7 @@ func (p *page) token(key string) string {
 	return base64.RawURLEncoding.EncodeToString(append(binary.BigEndian.AppendUint64(nil, p.list), key...))
 }
 
-// collect takes a page of the rows that match, and the token of the next page, empty when there is
+// collect takes a page of the rows that match, and the token of the next page, empty if there is
 // none. The rows start after p.after.
 func collect[M proto.Message](ctx context.Context, p *page, rows iter.Seq2[string, M], match func(M) bool) ([]M, string, error) {
 	var got []M

@@ -32,7 +32,7 @@ func newTail(state State, draining <-chan struct{}) *tail {
 	return &tail{state: state, draining: draining, look: make(chan struct{}, 1), grown: make(chan struct{})}
 }
 
-// after returns some of the events after a cursor, oldest first; none when there are none yet. They
+// after returns some of the events after a cursor, oldest first; none if there are none yet. They
 // are shared: nobody may change them.
 func (t *tail) after(cursor uint64) ([]*holdfastv1.RunEvent, error) {
 	t.mu.Lock()

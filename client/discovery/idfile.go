@@ -54,7 +54,7 @@ func newIDFile(dir string, t Target) (idFile, error) {
 	return idFile{path: filepath.Join(dir, t.ServiceName+idFileSuffix), serviceType: n}, nil
 }
 
-// read returns the id, "" when none is kept. An error tells why a file that is there was not used.
+// read returns the id, "" if none is kept. An error tells why a file that is there was not used.
 func (f idFile) read() (string, error) {
 	if f.path == "" {
 		return "", nil

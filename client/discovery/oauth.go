@@ -138,7 +138,7 @@ func (o *oauth) keep(token *oauth2.Token) {
 	}
 }
 
-// refresh gets a token with the refresh token, nil when there is none or it does not work, or not
+// refresh gets a token with the refresh token, nil if there is none or it does not work, or not
 // soon: the credentials do. It is shown to one endpoint only, and once: there are issuers that take
 // a second use for a theft.
 func (o *oauth) refresh(ctx context.Context, e *endpoint) *oauth2.Token {

@@ -75,7 +75,7 @@ func (c *Client) Run(ctx context.Context) error {
 	return nil
 }
 
-// Orchestrator reports how the registration there is doing; nothing when there is none.
+// Orchestrator reports how the registration there is doing; nothing if there is none.
 func (c *Client) Orchestrator() Status {
 	if c.orchestrator == nil {
 		return Status{}
@@ -83,7 +83,7 @@ func (c *Client) Orchestrator() Status {
 	return c.orchestrator.get()
 }
 
-// Platform reports how the registration there is doing; nothing when there is none.
+// Platform reports how the registration there is doing; nothing if there is none.
 func (c *Client) Platform() Status {
 	if c.platform == nil {
 		return Status{}
@@ -124,7 +124,7 @@ func (l *link) get() Status {
 	return l.status
 }
 
-// took notes that the server took a request; interval is what it asked for, zero when it did not.
+// took notes that the server took a request; interval is what it asked for, zero if it did not.
 func (l *link) took(interval time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -174,7 +174,7 @@ func forgotten(a *rest.Answer) bool {
 	return a.Status == http.StatusNotFound && json.Unmarshal(a.Body, &body) == nil && body.Error == "pool_not_found"
 }
 
-// askedInterval reads the interval that an answer asks for, in milliseconds; zero when it asks for
+// askedInterval reads the interval that an answer asks for, in milliseconds; zero if it asks for
 // none.
 func askedInterval(body []byte, member string) time.Duration {
 	var members map[string]json.RawMessage

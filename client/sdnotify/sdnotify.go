@@ -42,7 +42,7 @@ func New(getenv func(string) string, pid int) Notifier {
 	return n
 }
 
-// Watchdog is the time within which systemd wants to hear Watchdog, zero when it does not.
+// Watchdog is the time within which systemd wants to hear Watchdog, zero if it does not.
 func (n Notifier) Watchdog() time.Duration { return n.watchdog }
 
 // Send sends words, each on a line of its own.

@@ -20,7 +20,7 @@ type Caller struct {
 	Cluster, Peer string
 }
 
-// FromContext returns the caller of a gRPC call. There is none when the connection has no TLS, the
+// FromContext returns the caller of a gRPC call. There is none if the connection has no TLS, the
 // caller presented no certificate, or it has ended since.
 func FromContext(ctx context.Context) (*Caller, bool) {
 	p, ok := peer.FromContext(ctx)

@@ -79,7 +79,7 @@ func TestWhoMayConnect(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		cert      issue.Pair
-		raft, api string // what the server says; "" when it lets the caller in
+		raft, api string // what the server says; "" if it lets the caller in
 	}{
 		{"a peer", must(t)(ca.Peer("prod", "n2", nil, never)), "", ""},
 		{"nobody", issue.Pair{}, "didn't provide a certificate", ""},

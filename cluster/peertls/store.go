@@ -50,7 +50,7 @@ type Store struct {
 	mu     sync.Mutex
 	looked time.Time            // when the files were read last
 	seen   raw                  // what was in them
-	why    string               // what is wrong with seen; empty when it is in use
+	why    string               // what is wrong with seen; empty if it is in use
 	told   bool                 // that has been logged
 	warned map[string]time.Time // file → when its end was warned of last
 }

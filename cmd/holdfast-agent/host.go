@@ -113,7 +113,7 @@ func (h *host) credential(name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// hardware is what two machines do not share, empty when nothing is known.
+// hardware is what two machines do not share, empty if nothing is known.
 func (h *host) hardware() string {
 	b := h.board()
 	switch {

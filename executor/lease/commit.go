@@ -126,7 +126,7 @@ func ended(err error) error {
 	return nil
 }
 
-// nextBatch returns what is to be committed now; nil when there is nothing.
+// nextBatch returns what is to be committed now; nil if there is nothing.
 func (r *reign) nextBatch() *batch {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -155,7 +155,7 @@ func (r *reign) nextBatch() *batch {
 
 // again puts a heartbeat on record once more, without the lease that it came for: that was lost
 // before it got there. It brings its owner back then, as it would have if it had come a moment
-// later. It says false when there is nothing to bring back. It is called with the lock held.
+// later. It says false if there is nothing to bring back. It is called with the lock held.
 func (r *reign) again(it item, rn *internalv1.Renewal) bool {
 	if it.gen == 0 || len(it.waiters) == 0 || r.over {
 		return false

@@ -189,7 +189,7 @@ func (l *link) sendAll(ctx context.Context, stream renewStream) error {
 	}
 }
 
-// next returns the next message; nil when there is nothing to send.
+// next returns the next message; nil if there is nothing to send.
 func (l *link) next() *internalv1.RenewRequest {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -94,7 +94,7 @@ func (r *reign) follow() {
 	}
 }
 
-// put takes a lease as it is recorded into the table, and gives its entry; nil when it is over.
+// put takes a lease as it is recorded into the table, and gives its entry; nil if it is over.
 func (r *reign) put(l *internalv1.Lease) *entry {
 	k := key{l.GetRef().GetKind(), l.GetRef().GetId()}
 	old := r.table[k]

@@ -58,7 +58,7 @@ func DumpOf(f *fsm.FSM) (*Dump, error) {
 	}
 }
 
-// Diff names what another state has differently; "" when nothing. How far the log was applied and
+// Diff names what another state has differently; "" if nothing. How far the log was applied and
 // the clock are not compared: every command moves them.
 func (d *Dump) Diff(other *Dump) string {
 	var diff []string

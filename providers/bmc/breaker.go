@@ -44,7 +44,7 @@ func (s *Stuck) Error() string {
 	return fmt.Sprintf("not sent: the BMC did not answer several times in a row and is left alone until %s; %s", s.Until.UTC().Format(time.RFC3339), what)
 }
 
-// AdviceOf returns what to do next about an error; empty when it is none of those.
+// AdviceOf returns what to do next about an error; empty if it is none of those.
 func AdviceOf(err error) Advice {
 	var s *Stuck
 	if errors.As(err, &s) {

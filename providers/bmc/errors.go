@@ -117,7 +117,7 @@ func notYet(err error) error {
 	return err
 }
 
-// statusOf returns the status that a Redfish service answered an error with; 0 when it is none.
+// statusOf returns the status that a Redfish service answered an error with; 0 if it is none.
 func statusOf(err error) int {
 	var r *reply
 	if errors.As(err, &r) {

@@ -26,6 +26,6 @@ type (
 
 // Progress is how far a machine has booted, as its BMC sees it.
 type Progress struct {
-	State string    // BootProgressTypes of the ComputerSystem schema, e.g. OSRunning; empty when the BMC does not tell
+	State string    // BootProgressTypes of the ComputerSystem schema, e.g. OSRunning; empty if the BMC does not tell
 	At    time.Time // since when
 }

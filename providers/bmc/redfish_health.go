@@ -29,7 +29,7 @@ func (t *text) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// number is a property that should be a number; set is false when it is not.
+// number is a property that should be a number; set is false if it is not.
 type number struct {
 	value float64
 	set   bool
@@ -45,7 +45,7 @@ func (n *number) UnmarshalJSON(b []byte) error {
 // state is the Status of a resource (Resource schema).
 type state struct{ State, Health, HealthRollup text }
 
-// bad returns what is wrong in a word; empty when nothing is known to be. Values that the schema
+// bad returns what is wrong in a word; empty if nothing is known to be. Values that the schema
 // does not have count for nothing: a service was seen that answers Health: Enabled
 // (bb-Ricardo/check_redfish#200).
 func (s state) bad() string {

@@ -34,7 +34,7 @@ type machine struct {
 	boots  int
 	bootID string // of the host that is up, else empty
 	state  string // CamelCase, why the host is up or not
-	image  string // on the disk; empty when nothing there boots
+	image  string // on the disk; empty if nothing there boots
 
 	next  *providers.BootDevice // for one boot
 	boot  providers.BootDevice

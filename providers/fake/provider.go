@@ -21,7 +21,7 @@ import (
 type Provider struct {
 	client   *http.Client
 	endpoint string // without a slash at the end
-	fleet    *Fleet // nil when it is another process
+	fleet    *Fleet // nil if it is another process
 	fixed    time.Duration
 	learned  atomic.Int64 // the longest settle time that a remote fleet has told, in nanoseconds
 }

@@ -18,7 +18,7 @@ type request struct {
 	Epoch     uint64          `json:"epoch,omitempty"`
 	Args      json.RawMessage `json:"args,omitempty"`
 
-	notAfter time.Time // from the header; zero when there is none
+	notAfter time.Time // from the header; zero if there is none
 }
 
 func (r request) op() providers.Op {

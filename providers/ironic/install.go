@@ -66,7 +66,7 @@ func judge(n *node, r *record) (providers.InstallStatus, due) {
 	return failed("the node is in state %q, to which %s does not lead: somebody else has changed it", clip(n.ProvisionState), r.verb())
 }
 
-// updated is when the provision state last changed, by Ironic's clock; zero when it never did.
+// updated is when the provision state last changed, by Ironic's clock; zero if it never did.
 func (n *node) updated() time.Time {
 	t, err := time.Parse(time.RFC3339, n.ProvisionUpdatedAt)
 	if err != nil {

@@ -155,7 +155,7 @@ func (n *node) sick(op string) error {
 	return providers.Errorf(providers.Unsupported, op, "the node is in maintenance (%s): end it with: openstack baremetal node maintenance unset %s", reason, n.UUID)
 }
 
-// powerChangedAt is when Ironic last changed the power, which stands for a boot id; empty when it
+// powerChangedAt is when Ironic last changed the power, which stands for a boot id; empty if it
 // does not tell.
 func (n *node) powerChangedAt() string {
 	var info struct {
@@ -167,7 +167,7 @@ func (n *node) powerChangedAt() string {
 	return info.At
 }
 
-// uefi reports whether the node boots by UEFI; known is false when it does not tell.
+// uefi reports whether the node boots by UEFI; known is false if it does not tell.
 func (n *node) uefi() (uefi, known bool) {
 	mode := n.BootMode
 	if mode == "" {

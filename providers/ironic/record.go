@@ -26,7 +26,7 @@ type record struct {
 func (r *record) verb() verb { return r.Todo[r.At] }
 func (r *record) last() bool { return r.At == len(r.Todo)-1 }
 
-// record reads what stands on a node; nil when there is none, or what is there is not ours.
+// record reads what stands on a node; nil if there is none, or what is there is not ours.
 func (n *node) record() *record {
 	var r record
 	if len(n.Extra.Holdfast) == 0 || json.Unmarshal(n.Extra.Holdfast, &r) != nil || r.Token == "" || r.At < 0 || r.At >= len(r.Todo) {

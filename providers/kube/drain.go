@@ -174,7 +174,7 @@ func orphans(pods []corev1.Pod) []string {
 	return names
 }
 
-// evict asks for one pod. Why says what forbids it for now; empty when it leaves.
+// evict asks for one pod. Why says what forbids it for now; empty if it leaves.
 func (a *api) evict(ctx context.Context, p *corev1.Pod) (why string, err error) {
 	e := &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace},

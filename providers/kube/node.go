@@ -150,7 +150,7 @@ func (a *api) directory(ctx context.Context) (*directory, error) {
 	}
 }
 
-// node finds the machine's node; nil when there is none. One that has its name alone is taken where
+// node finds the machine's node; nil if there is none. One that has its name alone is taken where
 // none is proved to be its own. Other says of a node that has its name why it is somebody else's.
 func (a *api) node(ctx context.Context, m providers.Machine) (n *corev1.Node, other string, err error) {
 	var named *corev1.Node
@@ -200,7 +200,7 @@ func (a *api) node(ctx context.Context, m providers.Machine) (n *corev1.Node, ot
 	return nil, other, nil
 }
 
-// get reads a node; nil when there is none.
+// get reads a node; nil if there is none.
 func (a *api) get(ctx context.Context, name string) (*corev1.Node, error) {
 	n := &corev1.Node{}
 	err := a.client.Get().Resource("nodes").Name(name).Do(ctx).Into(n)

@@ -117,7 +117,7 @@ func (a *api) revoke(ctx context.Context, attempt string) error {
 	return nil
 }
 
-// tokenSecret reads a token; nil when there is none.
+// tokenSecret reads a token; nil if there is none.
 func (a *api) tokenSecret(ctx context.Context, id string) (*corev1.Secret, error) {
 	s := &corev1.Secret{}
 	err := a.client.Get().Namespace(system).Resource("secrets").Name("bootstrap-token-" + id).Do(ctx).Into(s)

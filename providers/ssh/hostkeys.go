@@ -45,7 +45,7 @@ type HostKeyError struct {
 	Host    string // machine id, or "jump/" and an address
 	Address string
 	Seen    string   // the key that was shown, as in authorized_keys
-	Wanted  []string // those that are pinned; none when there is none and none may be pinned at first sight
+	Wanted  []string // those that are pinned; none if there is none and none may be pinned at first sight
 }
 
 // Error reports which key was seen, which was wanted, and what to do.

@@ -86,7 +86,7 @@ func (h *netHost) tool(name, does string) {
 	}
 }
 
-// read returns a file without its last newline, "" when it is not there.
+// read returns a file without its last newline, "" if it is not there.
 func (h *netHost) read(name string) string {
 	b, _ := os.ReadFile(filepath.Join(h.dir, name))
 	return strings.TrimSpace(string(b))

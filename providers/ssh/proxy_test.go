@@ -13,7 +13,7 @@ type proxy struct {
 	mu     sync.Mutex
 	conns  map[net.Conn]bool
 	dialed int
-	frozen chan struct{} // nothing passes until it is closed; nil when all passes
+	frozen chan struct{} // nothing passes until it is closed; nil if all passes
 }
 
 func newProxy(t *testing.T, target string) *proxy {

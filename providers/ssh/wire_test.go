@@ -27,7 +27,7 @@ func parseStatus(b []byte, offset int64) (s providers.CommandStatus, why string,
 
 func TestReplies(t *testing.T) {
 	for _, c := range []struct {
-		name, reply, want string // want is in the error; none when it is empty
+		name, reply, want string // want is in the error; none if it is empty
 		class             providers.Class
 	}{
 		{"status", "status running 0 0 0\nend\n", "", ""},

@@ -37,7 +37,7 @@ func NewContext(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerFrom returns the caller; nil when nobody has been authenticated, as on public routes.
+// CallerFrom returns the caller; nil if nobody has been authenticated, as on public routes.
 func CallerFrom(ctx context.Context) *Caller {
 	c, _ := ctx.Value(callerKey{}).(*Caller)
 	return c

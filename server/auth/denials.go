@@ -96,7 +96,7 @@ func newDenials(report func(context.Context, *internalv1.RecordDenials) error, l
 	}
 }
 
-// note keeps a refusal. The channel is closed after the next report; it is nil when the refusal was
+// note keeps a refusal. The channel is closed after the next report; it is nil if the refusal was
 // merged with others.
 func (d *Denials) note(e *holdfastv1.AuditEvent) <-chan struct{} {
 	d.mu.Lock()

@@ -238,7 +238,7 @@ func (i *issuer) identity(claims map[string]any) (*holdfastv1.Identity, *Error) 
 	return &holdfastv1.Identity{Principal: "user:" + user + "@" + i.host, Role: g.role, Pools: g.pools, Method: MethodOIDC}, nil
 }
 
-// within narrows a grant to pools; to nothing when none is left.
+// within narrows a grant to pools; to nothing if none is left.
 func within(g grant, pools []string) grant {
 	var both []string
 	for _, p := range pools {

@@ -42,7 +42,7 @@ func (r *Rule) set() bool {
 	return r.Public || r.Anyone || r.Peers || r.Least != holdfastv1.Role_ROLE_UNSPECIFIED || len(r.Also) > 0
 }
 
-// allows reports why somebody may not call what the rule is for, or nil. Req is nil when it has not
+// allows reports why somebody may not call what the rule is for, or nil. Req is nil if it has not
 // been read yet.
 func (r *Rule) allows(id *holdfastv1.Identity, req proto.Message, what string) *Error {
 	role := id.GetRole()

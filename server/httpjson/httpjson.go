@@ -23,7 +23,7 @@ import (
 // Bad is a body that is not what was asked for.
 type Bad struct {
 	TooLarge bool   // more than auth.MaxBody bytes
-	Field    string // path of the member with the wrong type; empty when the body is no JSON at all
+	Field    string // path of the member with the wrong type; empty if the body is no JSON at all
 	Message  string
 }
 

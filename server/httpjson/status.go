@@ -36,7 +36,7 @@ func Status(err error) int {
 // Message returns the message of a call's error.
 func Message(err error) string { return status.Convert(err).Message() }
 
-// Reason returns the reason in a call's error: ErrorInfo.reason; empty when there is none.
+// Reason returns the reason in a call's error: ErrorInfo.reason; empty if there is none.
 func Reason(err error) string {
 	for _, d := range status.Convert(err).Details() {
 		if i, ok := d.(*errdetails.ErrorInfo); ok {

@@ -87,7 +87,7 @@ type Depot struct {
 	downloads        *places
 
 	mu       sync.Mutex
-	life     context.Context // of Run; nil when it does not run
+	life     context.Context // of Run; nil if it does not run
 	work     sync.WaitGroup
 	flights  map[string]*flight // by sum
 	troubles map[string]*trouble

@@ -165,7 +165,7 @@ func (d *Depot) Copies(ctx context.Context, sum string) []*holdfastv1.Image_Copy
 	return copies
 }
 
-// Held reports why a file that was uploaded cannot be relied on: nil when a majority of voters has
+// Held reports why a file that was uploaded cannot be relied on: nil if a majority of voters has
 // it. They keep it for another day.
 func (d *Depot) Held(ctx context.Context, sum string) error {
 	voters := d.voters(ctx)

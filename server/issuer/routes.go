@@ -54,7 +54,7 @@ func refused(w http.ResponseWriter, _ *http.Request, status int, err *auth.Error
 }
 
 // base returns scheme and host that a request was sent to, or those of the issuer's URL. It is
-// empty when the request names none that could be one.
+// empty if the request names none that could be one.
 func (i *Issuer) base(r *http.Request) string {
 	if i.url != nil {
 		return i.url.Scheme + "://" + i.url.Host

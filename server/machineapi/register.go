@@ -44,7 +44,7 @@ type hardware struct {
 	MACAddress   extra `json:"mac_address"`
 }
 
-// record returns what is said; nil when nothing is.
+// record returns what is said; nil if nothing is.
 func (h hardware) record() *holdfastv1.NodeRecord {
 	h.MACAddress = ""
 	if h == (hardware{}) {

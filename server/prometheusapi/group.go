@@ -19,7 +19,7 @@ type group struct {
 // prefix is that of all labels.
 const prefix = "__meta_holdfast_"
 
-// addresses are the values of ?address=, with where to look; empty when a machine has none.
+// addresses are the values of ?address=, with where to look; empty if a machine has none.
 func addresses() map[string]func(*holdfastv1.Machine) string {
 	return map[string]func(*holdfastv1.Machine) string{"": hostAddress, "host": hostAddress, "bmc": bmcAddress}
 }

@@ -108,7 +108,7 @@ func (k *Keyring) look(atMost time.Duration) {
 	k.changed = make(chan struct{})
 }
 
-// File returns the name of the file; empty when there is none.
+// File returns the name of the file; empty if there is none.
 func (k *Keyring) File() string {
 	if k == nil {
 		return ""
@@ -116,7 +116,7 @@ func (k *Keyring) File() string {
 	return k.file
 }
 
-// Primary returns the id of the key that seals; ok is false when there is no key.
+// Primary returns the id of the key that seals; ok is false if there is no key.
 func (k *Keyring) Primary() (id string, ok bool) {
 	if p := k.primary(); p != nil {
 		return p.id, true

@@ -24,7 +24,7 @@ func (d *dashboard) cluster(v *visit) error {
 	return v.page("cluster", "Cluster", "cluster", b, err)
 }
 
-// Load is what the leader does; nil when it is not known.
+// Load is what the leader does; nil if it is not known.
 func (b clusterBody) Load() *holdfastv1.PeerLoad {
 	for _, p := range b.Status.GetPeers() {
 		if p.GetId() != "" && p.GetId() == b.Status.GetLeader() {

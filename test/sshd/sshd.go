@@ -25,7 +25,7 @@ import (
 
 const program = "/usr/sbin/sshd"
 
-// Missing reports what keeps a server from being started here; "" when nothing does.
+// Missing reports what keeps a server from being started here; "" if nothing does.
 func Missing() string {
 	if _, err := os.Stat(program); err != nil {
 		return "there is no " + program + " (Debian: apt-get install openssh-server)"

@@ -49,7 +49,7 @@ type Peers struct {
 	bases     []*url.URL
 	tokens    Tokens
 	http      *http.Client
-	owned     *http.Transport // nil when it is the caller's
+	owned     *http.Transport // nil if it is the caller's
 	timeout   time.Duration
 	userAgent string
 	order     *hedge.Order // indices into bases

@@ -65,7 +65,7 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("%s answered %d: %q", e.URL, e.Status, e.Message)
 }
 
-// Status returns the status of the answer behind an error, 0 when there was no answer.
+// Status returns the status of the answer behind an error, 0 if there was no answer.
 func Status(err error) int {
 	if e, ok := errors.AsType[*StatusError](err); ok {
 		return e.Status
@@ -254,7 +254,7 @@ func retryAfter(h http.Header) time.Duration {
 	return min(time.Duration(n)*time.Second, maxRetryAfter)
 }
 
-// RetryAfter returns how long the answer behind an error asked to wait, zero when it did not.
+// RetryAfter returns how long the answer behind an error asked to wait, zero if it did not.
 func RetryAfter(err error) time.Duration {
 	if e, ok := errors.AsType[*StatusError](err); ok {
 		return e.RetryAfter

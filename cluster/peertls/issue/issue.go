@@ -70,7 +70,7 @@ func LoadCA(p Pair) (*CA, error) {
 	return &CA{Pair: p, Cert: pair.Leaf, key: pair.PrivateKey}, nil
 }
 
-// Cluster returns the cluster that the CA was made for; empty when it was made by other tools.
+// Cluster returns the cluster that the CA was made for; empty if it was made by other tools.
 func (ca *CA) Cluster() string {
 	c, _ := peertls.ClusterOf(ca.Cert)
 	return c

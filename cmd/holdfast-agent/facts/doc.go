@@ -30,7 +30,7 @@ func read(fsys fs.FS, name string) (string, error) {
 	return string(b), nil
 }
 
-// line returns the one line of a file, "" when it cannot be read. Device trees end their text with
+// line returns the one line of a file, "" if it cannot be read. Device trees end their text with
 // a NUL.
 func line(fsys fs.FS, name string) string {
 	text, err := read(fsys, name)

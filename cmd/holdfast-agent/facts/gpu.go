@@ -19,7 +19,7 @@ const (
 type GPU struct {
 	Address string // on the bus: 0000:01:00.0
 	Device  string // its kind, 0x2684
-	Driver  string // nvidia, nouveau, vfio-pci …, empty when it has none
+	Driver  string // nvidia, nouveau, vfio-pci …, empty if it has none
 }
 
 // GivenAway reports that the GPU belongs to a virtual machine.
@@ -57,7 +57,7 @@ func driver(fsys fs.FS, dir string) string {
 	return path.Base(to)
 }
 
-// hex reads "0x030200"; zero when it is no number.
+// hex reads "0x030200"; zero if it is no number.
 func hex(s string) uint64 {
 	n, err := strconv.ParseUint(strings.TrimPrefix(s, "0x"), 16, 32)
 	if err != nil {

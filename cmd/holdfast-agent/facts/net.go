@@ -8,7 +8,7 @@ import (
 )
 
 // DefaultInterface is the interface that the way out leads through: of the default routes, that
-// with the lowest metric, IPv4 before IPv6. It is "" when there is none.
+// with the lowest metric, IPv4 before IPv6. It is "" if there is none.
 func DefaultInterface(fsys fs.FS) string {
 	if text, err := read(fsys, "proc/net/route"); err == nil {
 		if name := parseRoutes(text); name != "" {
@@ -70,7 +70,7 @@ func parseRoutes6(text string) string {
 	return best
 }
 
-// MAC is the address of an interface, in lower case with colons; "" when it has none.
+// MAC is the address of an interface, in lower case with colons; "" if it has none.
 func MAC(fsys fs.FS, name string) string {
 	if name == "" || !fs.ValidPath(name) || strings.Contains(name, "/") {
 		return ""

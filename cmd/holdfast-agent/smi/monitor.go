@@ -27,7 +27,7 @@ const (
 // Ask runs nvidia-smi with these arguments and gives what it writes.
 type Ask func(ctx context.Context, args ...string) (string, error)
 
-// Find returns an Ask for the nvidia-smi of this machine, false when it has none.
+// Find returns an Ask for the nvidia-smi of this machine, false if it has none.
 func Find() (Ask, bool) {
 	path, err := exec.LookPath("nvidia-smi")
 	if err != nil {

@@ -95,7 +95,7 @@ func rows(text string, least int, take func([]string) error) error {
 	}
 }
 
-// number reads a whole number; zero when it is none.
+// number reads a whole number; zero if it is none.
 func number(s string) int64 {
 	n, err := strconv.ParseUint(s, 10, 40)
 	if err != nil {

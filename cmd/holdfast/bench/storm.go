@@ -281,7 +281,7 @@ func (c *coming) failed() int {
 	return n
 }
 
-// err is why one of the tries failed; nil when none has.
+// err is why one of the tries failed; nil if none has.
 func (c *coming) err() error {
 	for _, r := range c.renewals {
 		if r.err != nil {

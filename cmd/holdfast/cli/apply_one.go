@@ -46,7 +46,7 @@ type applyKind struct {
 
 // target is what a document is to become.
 type target[M proto.Message] struct {
-	doc, live M // live is empty when it is not there
+	doc, live M // live is empty if it is not there
 	found     bool
 	want      M // what is to be there, of what people declare
 	changes   []difference.Change

@@ -93,7 +93,7 @@ func (a *app) printStatus(o *output, s *holdfastv1.ClusterStatus) error {
 	return printList(a, o, peerKind(s), s.GetPeers())
 }
 
-// backupAge reports how old the newest backup is, or nothing when there is none.
+// backupAge reports how old the newest backup is, or nothing if there is none.
 func backupAge(now time.Time, s *holdfastv1.ClusterStatus) string {
 	if s.GetLastBackupAt() == nil {
 		return ""

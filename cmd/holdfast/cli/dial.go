@@ -123,7 +123,7 @@ func (a *app) target() (profile.Context, error) {
 	return c, nil
 }
 
-// loadTLS is nil when no CA and no certificate is given.
+// loadTLS is nil if no CA and no certificate is given.
 func loadTLS(c profile.Context) (*tls.Config, error) {
 	switch {
 	case c.CA == "" && c.Cert == "" && c.Key == "":

@@ -43,7 +43,7 @@ func factTable(m *holdfastv1.Machine, now time.Time) *render.Table {
 	return t
 }
 
-// inUse words the metrics of a keepalive; "" when there are none.
+// inUse words the metrics of a keepalive; "" if there are none.
 func inUse(x *holdfastv1.AgentMetrics) string {
 	if x == nil {
 		return ""

@@ -17,7 +17,7 @@ type Streams struct {
 	Out, Err io.Writer
 	Getenv   func(string) string
 	Now      func() time.Time
-	// Size is that of the terminal that w is, in columns and rows; ok is false when it is none.
+	// Size is that of the terminal that w is, in columns and rows; ok is false if it is none.
 	Size func(w io.Writer) (width, height int, ok bool)
 }
 

@@ -92,7 +92,7 @@ func (a *app) watchServices(ctx context.Context, c *client.Client, l *listing) e
 	return failed(err, "watch services")
 }
 
-// ended is what a watch without an end returns when its context ends: nothing when the user stopped
+// ended is what a watch without an end returns when its context ends: nothing if the user stopped
 // it, which is how it ends. What has an end of its own was cut off then, and must say so.
 func ended(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {

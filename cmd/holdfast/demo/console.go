@@ -16,7 +16,7 @@ type console struct {
 	out, err io.Writer
 	json     bool
 	progress io.Writer
-	size     func() (width, height int, ok bool) // of the terminal that progress goes to; ok is false when it is none
+	size     func() (width, height int, ok bool) // of the terminal that progress goes to; ok is false if it is none
 	colour   bool
 	glyphs   glyphs
 }

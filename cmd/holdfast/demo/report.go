@@ -128,7 +128,7 @@ func why(run *holdfastv1.Run) string {
 	return "no reason on record"
 }
 
-// err is nil when all is as promised.
+// err is nil if all is as promised.
 func (r *report) err() error {
 	if r.OK {
 		return nil

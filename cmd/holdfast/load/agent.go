@@ -39,7 +39,7 @@ func (a Agent) Register(buf []byte, host string) []byte {
 	return Request(buf, host, "/api/v1/machine/register", a.Token, body)
 }
 
-// Interval reads when the server wants to hear of a machine again; zero when it does not say.
+// Interval reads when the server wants to hear of a machine again; zero if it does not say.
 func Interval(answer []byte) time.Duration {
 	var a struct {
 		NextKeepaliveMS int64 `json:"next_keepalive_ms"`

@@ -39,7 +39,7 @@ func (h *Histogram) Count() int64 {
 	return n
 }
 
-// Most is the longest time; zero when there is none.
+// Most is the longest time; zero if there is none.
 func (h *Histogram) Most() time.Duration { return time.Duration(h.most.Load()) }
 
 // Quantile returns a time that a share q of all does not exceed, at most 5 % too long; zero when

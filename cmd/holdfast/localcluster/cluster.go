@@ -28,7 +28,7 @@ type Cluster struct {
 
 	ports   *freeport.Block
 	http    *http.Client
-	files   *pki.Files  // nil when the cluster is insecure
+	files   *pki.Files  // nil if the cluster is insecure
 	admin   *tls.Config // the same
 	asPeer  map[*Peer]*tls.Config
 	closing sync.Once

@@ -181,7 +181,7 @@ func (p *Peer) Done() <-chan struct{} {
 	return p.now.done
 }
 
-// PID returns the id of the peer's process, or 0 when it has none.
+// PID returns the id of the peer's process, or 0 if it has none.
 func (p *Peer) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

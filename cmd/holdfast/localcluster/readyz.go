@@ -12,7 +12,7 @@ import (
 type Readiness struct {
 	Ready        bool   `json:"-"`             // it answered 200
 	Role         string `json:"role"`          // leader, follower or candidate
-	Leader       string `json:"leader"`        // peer id; empty when it knows none
+	Leader       string `json:"leader"`        // peer id; empty if it knows none
 	AppliedIndex uint64 `json:"applied_index"` // of its own state
 	Error        string `json:"error"`         // why it is not ready
 }

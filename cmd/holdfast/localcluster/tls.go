@@ -48,10 +48,10 @@ func (c *Cluster) secure(cfg Config) error {
 	return nil
 }
 
-// Files are the certificates of the cluster; nil when it is insecure.
+// Files are the certificates of the cluster; nil if it is insecure.
 func (c *Cluster) Files() *pki.Files { return c.files }
 
-// TLS is for clients: they are an admin. It is nil when the cluster is insecure.
+// TLS is for clients: they are an admin. It is nil if the cluster is insecure.
 func (c *Cluster) TLS() *tls.Config {
 	if c.admin == nil {
 		return nil

@@ -147,7 +147,7 @@ func (c Config) Version(ctx context.Context) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Missing reports which of Ironic's programs are not there; empty when all are.
+// Missing reports which of Ironic's programs are not there; empty if all are.
 func (c Config) Missing() string {
 	var missing []string
 	for _, name := range []string{"ironic-api", "ironic-conductor", "ironic-dbsync"} {

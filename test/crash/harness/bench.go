@@ -16,7 +16,7 @@ const atOnce = 3
 // Bench is the binary under test, and room for some clusters.
 type Bench struct {
 	Binary string
-	dir    string // of the binary; empty when it was given
+	dir    string // of the binary; empty if it was given
 	room   chan struct{}
 }
 

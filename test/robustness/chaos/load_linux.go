@@ -56,7 +56,7 @@ func (m *marks) add(began, ended time.Time) {
 }
 
 // first returns the time from a moment to the first acknowledgement of a write that began after it;
-// 0 when there was none.
+// 0 if there was none.
 func (m *marks) first(at time.Time) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -106,7 +106,7 @@ func (t *translator) number(run string) int {
 	return t.runs[run]
 }
 
-// translate reports what a call tells; false when it is nothing, or is about another machine.
+// translate reports what a call tells; false if it is nothing, or is about another machine.
 func (t *translator) translate(op workload.Op) (input, bool) {
 	if op.Stale || op.Outcome == workload.NotApplied {
 		return input{}, false

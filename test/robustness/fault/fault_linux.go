@@ -15,7 +15,7 @@ type Heal func(context.Context) error
 // Fault is one way to break a cluster.
 type Fault interface {
 	Name() string
-	// Missing reports what keeps this fault from being injected here; "" when nothing does.
+	// Missing reports what keeps this fault from being injected here; "" if nothing does.
 	Missing(c *harness.Cluster) string
 	// Inject breaks something, chosen by rng, and gives what mends it.
 	Inject(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error)

@@ -24,7 +24,7 @@ type tokens struct {
 	mu      sync.Mutex
 	asked   bool      // the revocation has been asked for: calls may be refused
 	acked   time.Time // when it was acknowledged; zero before
-	index   uint64    // of a state that has it; zero when it is not known
+	index   uint64    // of a state that has it; zero if it is not known
 	refused int
 	unaware int // stale reads that were answered by a peer that had not heard of the revocation
 	errs    []error

@@ -31,7 +31,7 @@ type Process interface {
 	Resume() error
 }
 
-// ClocksMissing reports what keeps clocks from being set here; "" when nothing does.
+// ClocksMissing reports what keeps clocks from being set here; "" if nothing does.
 func ClocksMissing() string {
 	v, err := openVDSO(os.Getpid())
 	if err != nil {

@@ -14,7 +14,7 @@ func logStore(segments bool) []string {
 	return []string{"--log-store", "boltdb"}
 }
 
-// Segments returns the directory where a peer's Raft log is in segments; "" when it is in bolt.
+// Segments returns the directory where a peer's Raft log is in segments; "" if it is in bolt.
 func Segments(dataDir string) string {
 	dir := filepath.Join(dataDir, "wal")
 	if _, err := os.Stat(filepath.Join(dir, "wal-meta.db")); err != nil {

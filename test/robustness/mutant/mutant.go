@@ -25,7 +25,7 @@ type Scenario struct {
 	// Provoke are patches that let the scenario happen more often than by chance: delays, and
 	// elections at a moment of its choice. They break no rule. The product is built with them too.
 	Provoke []Patch
-	// Run returns what contradicts the promises: nothing when they hold. The error is one of the
+	// Run returns what contradicts the promises: nothing if they hold. The error is one of the
 	// scenario itself. It runs a binary with failpoints, and may write into dir.
 	Run func(ctx context.Context, e Env) (caught []error, err error)
 }

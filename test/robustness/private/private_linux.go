@@ -15,7 +15,7 @@ const mark = "HOLDFAST_TEST_PRIVATE"
 // Inside reports whether this process has a network and mounts of its own.
 func Inside() bool { return os.Getenv(mark) != "" }
 
-// Missing reports what keeps this host from giving a process those; "" when nothing does.
+// Missing reports what keeps this host from giving a process those; "" if nothing does.
 func Missing() string {
 	if os.Getuid() != 0 {
 		return "it needs root"

@@ -56,7 +56,7 @@ const (
 type Site struct {
 	BMCs []*BMC
 	SSH  *sshd.Server // nil: there is none
-	// Without says what is not there and why; "" when all is.
+	// Without says what is not there and why; "" if all is.
 	Without string
 
 	cfg     Config

@@ -58,7 +58,7 @@ type Op struct {
 
 	Machines []MachineSeen // what was answered, of machines
 	Got      *RunSeen      // what was answered, of a run
-	Index    uint64        // the index in the answer's header; 0 when there was none
+	Index    uint64        // the index in the answer's header; 0 if there was none
 }
 
 // MachineSeen is what an answer says of a machine. Of a plan it has the display name as Value.
@@ -111,8 +111,8 @@ type History struct {
 	Ops      []Op
 	Watches  []Watch
 	Tails    []Tail
-	Fleet    *Fleet // nil when there are no clients of leases
-	Real     *Real  // nil when all machines are fake
+	Fleet    *Fleet // nil if there are no clients of leases
+	Real     *Real  // nil if all machines are fake
 }
 
 // Count counts the calls of a kind with an outcome; an empty outcome is any.

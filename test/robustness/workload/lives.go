@@ -108,7 +108,7 @@ type Fleet struct {
 	Terms  Leases
 	Lives  []Life
 	Sights []Sight // of all that was lost, whenever somebody looked, and the first of each other condition
-	Last   []Sight // of all holders, when all that was stopped had its time; nil when nobody looked
+	Last   []Sight // of all holders, when all that was stopped had its time; nil if nobody looked
 	Deaf   []Span  // fewer than a majority of the peers had a process: no leader could hear
 	Unrest []Span  // something was broken, or reads failed or were slow; in the order of From
 }

@@ -33,7 +33,7 @@ type Target struct {
 	URLs             []string    // HTTP address of each peer, in the same order, e.g. "https://127.0.0.1:7401"
 	TLS              *tls.Config // for clients that have a token and no certificate
 	Site             *site.Site  // BMCs and hosts that are not fake; nil for none
-	Running          func() int  // how many peers have a process; nil when that is not known
+	Running          func() int  // how many peers have a process; nil if that is not known
 }
 
 // TargetOf returns the peers and the hardware of a local cluster.

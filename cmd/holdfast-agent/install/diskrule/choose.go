@@ -48,7 +48,7 @@ func (r Rule) pick(left []Disk) []Disk {
 	return best
 }
 
-// refuses reports why a disk does not qualify, "" when it does.
+// refuses reports why a disk does not qualify, "" if it does.
 func (r Rule) refuses(d Disk) string {
 	switch {
 	case d.ReadOnly:

@@ -63,7 +63,7 @@ func gptAt(head []byte, bytes int) bool {
 	return bytes > 0 && len(head) >= bytes+len(signature) && string(head[bytes:bytes+len(signature)]) == signature
 }
 
-// Need is how large a disk has to be for the table at the start of an image, in bytes: 0 when there
+// Need is how large a disk has to be for the table at the start of an image, in bytes: 0 if there
 // is none, or none that can be read.
 func Need(head []byte) uint64 {
 	entries, ok := mbr(head)

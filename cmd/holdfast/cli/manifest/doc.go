@@ -11,7 +11,7 @@ import "fmt"
 // Error is something wrong in a document.
 type Error struct {
 	File string // as the user named it; "-" is standard input
-	Line int    // from 1; 0 when it is not known
+	Line int    // from 1; 0 if it is not known
 	Msg  string
 }
 
