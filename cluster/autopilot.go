@@ -125,7 +125,7 @@ func (r *reconciler) stable(instance string) bool {
 	return now.Sub(r.well[instance]) >= rulesOf(r.n.fsm.View().Meta().GetAutopilot()).stabilise
 }
 
-// Autopilot tells the rules, and what they make of the peers now. It works on the leader.
+// Autopilot returns the rules, and what they make of the peers now. It works on the leader.
 func (n *Node) Autopilot(ctx context.Context) (*holdfastv1.Autopilot, error) {
 	if _, ok := n.current(); !ok {
 		return nil, n.refusal(n.notReady())

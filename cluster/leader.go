@@ -25,7 +25,7 @@ type Term struct {
 	confirm func(context.Context) error
 }
 
-// NewTerm makes a Term for tests of leader tasks.
+// NewTerm returns a Term for tests of leader tasks.
 func NewTerm(epoch uint64, confirm func(context.Context) error) Term {
 	return Term{Epoch: epoch, confirm: confirm}
 }

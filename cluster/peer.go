@@ -28,8 +28,8 @@ func (n *Node) RegisterPeerService(s grpc.ServiceRegistrar) {
 	internalv1.RegisterPeerServiceServer(s, peerServer{n: n})
 }
 
-// Confirm tells the term that this peer has. A peer that lost its data does not know what it voted
-// for: it confirms nothing.
+// Confirm returns the term that this peer has. A peer that lost its data does not know what it
+// voted for: it confirms nothing.
 func (s peerServer) Confirm(context.Context, *internalv1.ConfirmRequest) (*internalv1.ConfirmResponse, error) {
 	if !s.n.gate.admitted.Load() {
 		return nil, status.Error(codes.FailedPrecondition, errNotAdmitted.Error())

@@ -102,7 +102,7 @@ func (a *attempt) clearEvents(p providers.EventLog) action {
 	}
 }
 
-// eventKey tells an entry from the others.
+// eventKey returns an entry from the others.
 func eventKey(e providers.Event) string {
 	return said(fmt.Sprintf("%s %s %.64s", e.ID, e.At.UTC().Format(time.RFC3339), e.Message))
 }

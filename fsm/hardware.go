@@ -140,7 +140,7 @@ func without(parts, others []*holdfastv1.HardwarePart) []*holdfastv1.HardwarePar
 	return left
 }
 
-// partName tells a part from the others of its kind.
+// partName returns a part from the others of its kind.
 func partName(p *holdfastv1.HardwarePart) string {
 	return strings.Join(strings.Fields(p.GetSlot()+" "+firstOf(p.GetSerial(), p.GetMac(), p.GetModel())), " ")
 }

@@ -94,7 +94,7 @@ func (s *operatorService) Probe(ctx context.Context, _ *holdfastv1.ProbeRequest)
 	return &holdfastv1.ProbeResponse{Index: res.Index, Leader: s.cfg.PeerID}, nil
 }
 
-// GetAutopilot tells the rules and how the peers are, as the leader has seen them.
+// GetAutopilot returns the rules and how the peers are, as the leader has seen them.
 func (s *operatorService) GetAutopilot(ctx context.Context, _ *holdfastv1.GetAutopilotRequest) (*holdfastv1.Autopilot, error) {
 	k, err := s.keeper()
 	if err != nil {

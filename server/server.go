@@ -131,8 +131,8 @@ type Server struct {
 	drain     sync.Once
 }
 
-// New makes a server. It starts nothing: Register it with a gRPC server that has its interceptors,
-// and serve its HTTPHandler.
+// New returns a server. It starts nothing: Register it with a gRPC server that has its
+// interceptors, and serve its HTTPHandler.
 func New(cfg Config, node Node, state State, set *providers.Set) *Server {
 	if cfg.Version == "" {
 		cfg.Version = "dev"

@@ -47,7 +47,7 @@ func (m machines) GetMachine(ctx context.Context, req *holdfastv1.GetMachineRequ
 	return got, nil
 }
 
-// GetClusterStatus tells the node's status.
+// GetClusterStatus returns the node's status.
 func (m machines) GetClusterStatus(ctx context.Context, _ *holdfastv1.GetClusterStatusRequest) (*holdfastv1.ClusterStatus, error) {
 	return m.n.Status(ctx), nil
 }

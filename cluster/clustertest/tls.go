@@ -31,7 +31,7 @@ func (c *Cluster) tlsDir(p *Peer) string { return filepath.Join(c.dir, "tls-"+p.
 // GossipKeyFile returns the file with a peer's gossip keys, in a cluster with TLS.
 func (c *Cluster) GossipKeyFile(p *Peer) string { return filepath.Join(c.tlsDir(p), "gossip.key") }
 
-// NewCA makes a CA of that cluster's name.
+// NewCA returns a CA of that cluster's name.
 func (c *Cluster) NewCA(name string) *issue.CA {
 	c.t.Helper()
 	ca, err := issue.NewCA(name, time.Now().Add(certLife))

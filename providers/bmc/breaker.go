@@ -53,7 +53,7 @@ func AdviceOf(err error) Advice {
 	return ""
 }
 
-// newBreaker makes the circuit breaker of one BMC.
+// newBreaker returns the circuit breaker of one BMC.
 func (c *controller) newBreaker() *gobreaker.CircuitBreaker[struct{}] {
 	return gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Name: c.key, MaxRequests: 1, Timeout: c.p.cfg.OpenTime,

@@ -49,7 +49,7 @@ type InMemory struct {
 	memos map[string]Memo
 }
 
-// NewInMemory makes an empty memory.
+// NewInMemory returns an empty memory.
 func NewInMemory() *InMemory { return &InMemory{memos: map[string]Memo{}} }
 
 // Recall returns what is known of a BMC; nothing is no error.

@@ -42,7 +42,7 @@ var (
 	_ providers.Settler         = (*Provider)(nil)
 )
 
-// New makes a provider. It speaks to no BMC before it is asked to.
+// New returns a provider. It speaks to no BMC before it is asked to.
 func New(c Config, d Deps) (*Provider, error) {
 	c, err := c.withDefaults()
 	if err != nil {

@@ -73,8 +73,8 @@ type Provider struct {
 	bmc, host providers.Inspector
 }
 
-// New makes a provider of two halves. The BMC's says how late its effects show: a host refuses what
-// comes late by itself.
+// New returns a provider of two halves. The BMC's says how late its effects show: a host refuses
+// what comes late by itself.
 func New(bmc BMC, care Care, console providers.Console, settle providers.Settler, host Host, joiner Joiner, installer Installer) *Provider {
 	return &Provider{PowerController: bmc, BootController: bmc, MediaController: bmc, RemoteExecutor: host, NetConfigurator: host, HostOnly: host, Joiner: joiner, Installer: installer, Care: care, Console: console, Settler: settle, bmc: bmc, host: host}
 }

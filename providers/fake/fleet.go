@@ -47,7 +47,7 @@ func (t *faultTable) of(machineID string) faultSet {
 	return t.all
 }
 
-// NewFleet makes a fleet. Durations that are zero take their defaults. A configuration
+// NewFleet returns a fleet. Durations that are zero take their defaults. A configuration
 // that was not read by ParseConfig should be checked with Validate first.
 func NewFleet(c Config) *Fleet {
 	f := &Fleet{config: c.withDefaults(), ops: make(map[string]operation), machines: make(map[string]*machine)}

@@ -45,12 +45,12 @@ var (
 	_ providers.Factory         = Factory
 )
 
-// New makes the provider of a fleet in this process.
+// New returns the provider of a fleet in this process.
 func New(f *Fleet) *Provider {
 	return &Provider{client: &http.Client{Transport: direct{f.Handler()}}, endpoint: "http://fake.invalid", fleet: f}
 }
 
-// NewRemote makes the provider of a fleet in another process, e.g. at "http://127.0.0.1:7450".
+// NewRemote returns the provider of a fleet in another process, e.g. at "http://127.0.0.1:7450".
 // A settle time above zero is used as it is; else the provider learns it from the fleet.
 func NewRemote(endpoint string, settle time.Duration) (*Provider, error) {
 	u, err := url.Parse(endpoint)

@@ -36,7 +36,7 @@ var (
 	_ providers.Settler         = (*Provider)(nil)
 )
 
-// New makes a provider. It does not speak to Ironic before it is asked to.
+// New returns a provider. It does not speak to Ironic before it is asked to.
 func New(c Config, d Deps) (*Provider, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err

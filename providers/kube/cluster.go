@@ -48,7 +48,7 @@ type Joiner struct {
 	scripts map[string]script // of joins that were prepared and not started, by the attempt's token
 }
 
-// New makes a Joiner. It connects to nothing before it is asked something.
+// New returns a Joiner. It connects to nothing before it is asked something.
 func New(c Clusters, h Host) *Joiner {
 	return &Joiner{clusters: c, host: h, apis: map[string]*api{}, scripts: map[string]script{}}
 }

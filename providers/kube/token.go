@@ -39,7 +39,7 @@ func tokenID(attempt string, candidate int) string {
 	return string(id)
 }
 
-// newTokenSecret makes the half of a token that nobody may know.
+// newTokenSecret returns the half of a token that nobody may know.
 func newTokenSecret() (string, error) {
 	b := make([]byte, 16)
 	for i := range b {

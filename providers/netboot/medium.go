@@ -47,7 +47,7 @@ type MediumImager struct {
 	out  map[string]bool     // by attempt: it was taken out
 }
 
-// NewMedium makes a MediumImager.
+// NewMedium returns a MediumImager.
 func NewMedium(cfg MediumConfig, s Sessions, d Drive, host providers.Inspector) (*MediumImager, error) {
 	if len(cfg.Installers) == 0 {
 		cfg.Installers = cfg.Servers

@@ -77,7 +77,7 @@ type Imager struct {
 	now      func() time.Time
 }
 
-// New makes an Imager.
+// New returns an Imager.
 func New(cfg Config, s Sessions, b Buttons, host providers.Inspector) *Imager {
 	return &Imager{cfg: cfg.withDefaults(), sessions: s, buttons: b, host: host, now: time.Now}
 }

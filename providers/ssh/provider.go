@@ -24,7 +24,7 @@ var (
 	_ providers.RemoteExecutor = (*Provider)(nil)
 )
 
-// New makes a provider. It connects to nothing before it is asked something.
+// New returns a provider. It connects to nothing before it is asked something.
 func New(cfg Config, credentials Credentials, keys HostKeys, log *slog.Logger) (*Provider, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err

@@ -54,8 +54,8 @@ func token68(c byte) bool {
 	return c == '-' || c == '.' || c == '_' || c == '~' || c == '+' || c == '/' || c == '='
 }
 
-// isJWT tells a signed access token, three parts with dots between, from a token of ours, which has
-// none.
+// isJWT returns a signed access token, three parts with dots between, from a token of ours, which
+// has none.
 func isJWT(token string) bool { return strings.Count(token, ".") == 2 }
 
 func sum(token string) []byte {

@@ -21,7 +21,7 @@ import (
 // secretBytes is the length of tokens before they are spelled in base64url (docs/clients.md, 000).
 const secretBytes = 64
 
-// NewSecret makes the value of a token, and the hash that is kept of it.
+// NewSecret returns the value of a token, and the hash that is kept of it.
 func NewSecret() (secret string, hash []byte) {
 	b := make([]byte, secretBytes)
 	_, _ = rand.Read(b) // never fails: see crypto/rand
@@ -42,7 +42,7 @@ type Bootstrap struct {
 	out  io.Writer
 }
 
-// NewBootstrap makes the task. Out is where the operator looks: never a log.
+// NewBootstrap returns the task. Out is where the operator looks: never a log.
 func NewBootstrap(node Proposer, out io.Writer) *Bootstrap { return &Bootstrap{node: node, out: out} }
 
 var _ cluster.LeaderTask = (*Bootstrap)(nil)

@@ -77,7 +77,7 @@ type methodRule struct {
 	read bool   // changes nothing: a refusal is no audit event
 }
 
-// New makes a gate. Its Denials must be run.
+// New returns a gate. Its Denials must be run.
 func New(cfg Config, deps Deps) (*Gate, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

@@ -58,7 +58,7 @@ func (c *cookie) of(r *http.Request) ([]string, *Error) {
 	return []string{token}, nil
 }
 
-// NewMux makes a mux without routes.
+// NewMux returns a mux without routes.
 func (g *Gate) NewMux() *Mux {
 	return &Mux{g: g, mux: http.NewServeMux(), routes: new([]Route), twin: http.NewServeMux()}
 }

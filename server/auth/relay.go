@@ -23,7 +23,7 @@ type Relay struct {
 	commit func(context.Context, *internalv1.RecordDenials) error
 }
 
-// NewRelay makes a relay. Commit is called on the leader.
+// NewRelay returns a relay. Commit is called on the leader.
 func NewRelay(peers Peers, commit func(context.Context, *internalv1.RecordDenials) error) *Relay {
 	return &Relay{peers: peers, commit: commit}
 }

@@ -29,7 +29,7 @@ func newSecondLooks() *secondLooks {
 	return &secondLooks{all: rate.NewLimiter(looksPerSecond, looksPerSecond), sources: newLRU[*rate.Limiter](maxSources), vain: newLRU[struct{}](maxForgotten)}
 }
 
-// newLRU makes a cache of strings.
+// newLRU returns a cache of strings.
 func newLRU[V any](size int) *lru.Cache[string, V] {
 	c, err := lru.New[string, V](size)
 	if err != nil {

@@ -108,7 +108,7 @@ type trouble struct {
 	pause time.Duration
 }
 
-// New makes a Depot over a store. It fetches nothing until Run is called.
+// New returns a Depot over a store. It fetches nothing until Run is called.
 func New(cfg Config, store *blob.Store, cluster Cluster, state State) *Depot {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

@@ -42,7 +42,7 @@ type method struct {
 	handler grpc.MethodHandler
 }
 
-// New makes a server whose calls go through the interceptors, the first one first.
+// New returns a server whose calls go through the interceptors, the first one first.
 func New(interceptors ...grpc.UnaryServerInterceptor) *Server {
 	return &Server{intercept: chain(interceptors), methods: map[string]method{}}
 }

@@ -63,7 +63,7 @@ type Issuer struct {
 	signer jose.Signer
 }
 
-// New makes an issuer. It fails when its URL cannot be one.
+// New returns an issuer. It fails when its URL cannot be one.
 func New(cfg Config, state seal.State, keys *seal.Keyring, clients Clients) (*Issuer, error) {
 	if cfg.TTL <= 0 {
 		cfg.TTL = DefaultTTL

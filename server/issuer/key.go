@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/seal"
 )
 
-// newKey makes a key that signs from a time on. Its id is its thumbprint (RFC 7638).
+// newKey returns a key that signs from a time on. Its id is its thumbprint (RFC 7638).
 func newKey(keys *seal.Keyring, now, from time.Time) (*internalv1.SigningKey, error) {
 	priv, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -51,7 +51,7 @@ func newLab(t testing.TB) *lab {
 	return l
 }
 
-// newGate makes the gate of one more peer.
+// newGate returns the gate of one more peer.
 func (l *lab) newGate() *auth.Gate {
 	g, err := auth.New(auth.Config{PeerID: "p1", RatePerSecond: l.rate}, auth.Deps{
 		Records: func() auth.Records { return l.View() },

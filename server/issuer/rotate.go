@@ -34,7 +34,7 @@ type Rotator struct {
 	log      *slog.Logger
 }
 
-// NewRotator makes a Rotator whose keys sign for a period (default 30 days); the next one is
+// NewRotator returns a Rotator whose keys sign for a period (default 30 days); the next one is
 // published ahead of that, and the one before verifies for a while after it. Log may be nil.
 func NewRotator(period time.Duration, node Proposer, state seal.State, keys *seal.Keyring, log *slog.Logger) *Rotator {
 	if period <= 0 {

@@ -69,7 +69,7 @@ type Server struct {
 	log   *slog.Logger
 }
 
-// New makes a Server. It fails where Host is no IPv4 address, or Dir is not there.
+// New returns a Server. It fails where Host is no IPv4 address, or Dir is not there.
 func New(cfg Config, boots Boots) (*Server, error) {
 	if !cfg.Host.Is4() {
 		return nil, fmt.Errorf("answer firmware: %s is no IPv4 address: PXE knows no other", cfg.Host)

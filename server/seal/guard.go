@@ -42,7 +42,7 @@ type Guard struct {
 	missing []string // when it was noted
 }
 
-// NewGuard makes a Guard.
+// NewGuard returns a Guard.
 func NewGuard(state State, keys *Keyring, log *slog.Logger) *Guard {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)

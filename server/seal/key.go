@@ -63,8 +63,8 @@ func newKey(id string, master []byte) (*key, error) {
 	return k, nil
 }
 
-// NewKeyLine makes a key, as a line of a keys file: "id:base64". The id is of the key itself unless
-// one is given.
+// NewKeyLine returns a key, as a line of a keys file: "id:base64". The id is of the key itself
+// unless one is given.
 func NewKeyLine(id string) (string, error) {
 	master := make([]byte, keySize)
 	_, _ = rand.Read(master) // never fails: see crypto/rand

@@ -98,7 +98,7 @@ type Resolver struct {
 	keys  *Keyring
 }
 
-// NewResolver makes a Resolver.
+// NewResolver returns a Resolver.
 func NewResolver(state State, keys *Keyring) *Resolver { return &Resolver{state, keys} }
 
 // Resolve opens a secret. The error is an *fsm.Error of code NotFound when there is none of that

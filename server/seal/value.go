@@ -14,7 +14,7 @@ const Redacted = "[redacted]"
 // the other.
 type Value struct{ text *string } // behind a pointer: fmt prints what it finds in a struct for a verb like %p, and does not ask
 
-// NewValue makes a Value.
+// NewValue returns a Value.
 func NewValue(text string) Value { return Value{&text} }
 
 // Reveal returns the text, to whom it opens something for. Do not keep it, and never put it into an

@@ -13,7 +13,7 @@ import (
 // happens at the point.
 type Switches struct{ dir string }
 
-// NewSwitches makes the files of some points in a directory, so that none is armed.
+// NewSwitches returns the files of some points in a directory, so that none is armed.
 func NewSwitches(dir string, names ...string) (Switches, error) {
 	s := Switches{dir: dir}
 	if err := os.MkdirAll(dir, 0o750); err != nil {

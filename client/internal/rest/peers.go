@@ -113,7 +113,7 @@ func (p *Peers) Close() {
 // NoRedirect makes a redirect an answer like any other.
 func NoRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// NewTransport makes a transport with a bound on connecting. It speaks HTTP/1.1 only: there, a
+// NewTransport returns a transport with a bound on connecting. It speaks HTTP/1.1 only: there, a
 // request that timed out takes its connection with it, while one of HTTP/2 to a host that is gone
 // would be used again and again.
 func NewTransport(conf *tls.Config) *http.Transport {

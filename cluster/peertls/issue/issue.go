@@ -35,8 +35,8 @@ type CA struct {
 	key  any
 }
 
-// NewCA makes a CA for the peers and clients of a cluster, with an ECDSA P-256 key. It ends at that
-// time.
+// NewCA returns a CA for the peers and clients of a cluster, with an ECDSA P-256 key. It ends at
+// that time.
 func NewCA(cluster string, end time.Time) (*CA, error) {
 	if err := peertls.CheckName("cluster", cluster); err != nil {
 		return nil, err

@@ -94,7 +94,7 @@ type Monitor struct {
 	err  error     // of the last look
 }
 
-// NewMonitor makes a monitor. Nothing is asked yet.
+// NewMonitor returns a monitor. Nothing is asked yet.
 func NewMonitor(ask Ask, log *slog.Logger) *Monitor { return &Monitor{ask: ask, log: log} }
 
 // Run looks until the context ends, and returns nil then.

@@ -101,8 +101,8 @@ func (s *specFlags) machine(id string, removal bool) (*holdfastv1.Machine, error
 	}}, nil
 }
 
-// newMachineID makes the id here rather than on the server: with it a registration can be repeated
-// when nobody knows whether it was applied.
+// newMachineID returns the id here rather than on the server: with it a registration can be
+// repeated when nobody knows whether it was applied.
 func newMachineID() string {
 	var b [4]byte
 	// Never fails: the runtime ends the process instead.

@@ -30,7 +30,7 @@ type story struct {
 	victim string // the peer that may be dead
 }
 
-// run tells the whole story, and cleans up behind it.
+// run returns the whole story, and cleans up behind it.
 func run(ctx context.Context, o options, c *console) (err error) {
 	binary, err := os.Executable()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli/render"
 )
 
-// summary tells a report to people.
+// summary returns a report to people.
 func summary(r *report, g glyphs) []render.Line {
 	var phases []string
 	for _, p := range r.phases() {

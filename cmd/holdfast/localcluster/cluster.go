@@ -53,7 +53,7 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	return c, nil
 }
 
-// New makes the peers of a cluster and starts none. Close releases their ports.
+// New returns the peers of a cluster and starts none. Close releases their ports.
 func New(ctx context.Context, cfg Config) (*Cluster, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {

@@ -39,7 +39,7 @@ type Top struct {
 	source Source
 }
 
-// New makes a view of what a source tells.
+// New returns a view of what a source tells.
 func New(cfg Config, s Source) *Top {
 	if cfg.Now == nil {
 		cfg.Now = time.Now

@@ -112,7 +112,7 @@ type Service struct {
 	most      [2]int
 }
 
-// New makes a service.
+// New returns a service.
 func New(c Config) *Service {
 	def := func(s *string, v string) {
 		if *s == "" {

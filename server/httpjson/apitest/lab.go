@@ -157,7 +157,7 @@ func (l *Lab) Do(op proto.Message) {
 	}
 }
 
-// NewToken makes a token, and returns its value.
+// NewToken returns a token, and returns its value.
 func (l *Lab) NewToken(tok *holdfastv1.Token) string {
 	l.Helper()
 	secret, hash := auth.NewSecret()

@@ -49,7 +49,7 @@ type History struct {
 	before Sample
 }
 
-// New makes a history of nothing yet.
+// New returns a history of nothing yet.
 func New(cfg Config, l Load) *History {
 	if cfg.Every <= 0 {
 		cfg.Every = 5 * time.Second

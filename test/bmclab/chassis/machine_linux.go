@@ -50,7 +50,7 @@ type running struct {
 	wanted  bool // to end
 }
 
-// New makes a machine that is off.
+// New returns a machine that is off.
 func New(cfg Config) (*Machine, error) {
 	m := &Machine{cfg: cfg}
 	m.now = State{Since: time.Now(), Boot: Boot{Target: "none", UEFI: m.onlyUEFI()}}

@@ -277,7 +277,7 @@ func (r *caRotation) done(step int) error {
 	return nil
 }
 
-// newKey makes a key of gossip.
+// newKey returns a key of gossip.
 func newKey() string {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // it never fails

@@ -24,7 +24,7 @@ type revoked struct {
 
 const remembered = 3 // tokens that are tried after each fault
 
-// NewToken makes a token of an operator.
+// NewToken returns a token of an operator.
 func (c *Cluster) NewToken(ctx context.Context, name string) (Token, error) {
 	res, err := c.probe.Access().CreateToken(ctx, &holdfastv1.CreateTokenRequest{Name: name, Role: holdfastv1.Role_OPERATOR})
 	if err != nil {

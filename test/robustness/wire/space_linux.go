@@ -24,7 +24,7 @@ type host struct {
 	tun  *os.File
 }
 
-// newHost makes a namespace with an interface in it.
+// newHost returns a namespace with an interface in it.
 func newHost(addr string) (*host, error) {
 	h := &host{addr: addr}
 	done := make(chan error, 1)

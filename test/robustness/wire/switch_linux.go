@@ -27,7 +27,7 @@ type packet struct {
 	data []byte
 }
 
-// New makes a network of n hosts and the driver. Seed decides which packets a lossy link loses.
+// New returns a network of n hosts and the driver. Seed decides which packets a lossy link loses.
 func New(n int, seed int64) (*Switch, error) {
 	s := &Switch{links: newLinks(n+1, rand.New(rand.NewPCG(uint64(seed), 0))), late: map[[2]int]chan packet{}}
 	for i := range n {

@@ -30,7 +30,7 @@ type Hands struct {
 // handsPool is the pool of these agents.
 const handsPool = "hands"
 
-// NewHands makes a pool and a token for the agents. All peers are well.
+// NewHands returns a pool and a token for the agents. All peers are well.
 func NewHands(ctx context.Context, rec *Recorder, t Target, terms Leases) (*Hands, error) {
 	p := rec.peers[0]
 	if _, err := p.pools.CreatePool(ctx, &holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: handsPool}}); err != nil {

@@ -24,7 +24,7 @@ type Recorder struct {
 	ops []Op
 }
 
-// NewRecorder makes a Recorder of the peers at some addresses. Close it.
+// NewRecorder returns a Recorder of the peers at some addresses. Close it.
 func NewRecorder(addrs []string, creds credentials.TransportCredentials) (*Recorder, error) {
 	ps, err := dial(addrs, creds)
 	if err != nil {

@@ -86,7 +86,7 @@ type Workload struct {
 	real     *Real // nil: there is none
 }
 
-// New makes the traffic of a seed. Nothing happens before Run. The ids of machines are not of the
+// New returns the traffic of a seed. Nothing happens before Run. The ids of machines are not of the
 // seed alone: one cluster can take many workloads.
 func New(cfg Config, t Target) *Workload {
 	def := func(v *int, d int) {

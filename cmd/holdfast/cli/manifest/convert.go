@@ -189,7 +189,7 @@ func (w *writer) quoted(s string) {
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// isText tells the messages that JSON writes as text.
+// isText returns the messages that JSON writes as text.
 func isText(md protoreflect.MessageDescriptor) bool {
 	switch md.FullName() {
 	case "google.protobuf.Timestamp", "google.protobuf.Duration", "google.protobuf.FieldMask":

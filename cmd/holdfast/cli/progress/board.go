@@ -18,7 +18,7 @@ type Board struct {
 	fleet fleet
 }
 
-// NewBoard makes an empty board. With steps it shows each run with all of its steps.
+// NewBoard returns an empty board. With steps it shows each run with all of its steps.
 func NewBoard(steps bool) *Board {
 	return &Board{steps: steps, runs: map[string]*holdfastv1.Run{}, fleet: newFleet()}
 }

@@ -36,7 +36,7 @@ type Block struct {
 	drawn  int
 }
 
-// NewBlock makes an empty block on a terminal.
+// NewBlock returns an empty block on a terminal.
 func NewBlock(w io.Writer, colour bool) *Block { return &Block{w: w, colour: colour} }
 
 // Draw replaces the block. Lines for above are written once, over it, and stay. Width and height

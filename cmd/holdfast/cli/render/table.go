@@ -15,7 +15,7 @@ type Table struct {
 	widths []int
 }
 
-// NewTable makes a table with these columns.
+// NewTable returns a table with these columns.
 func NewTable(header ...string) *Table {
 	t := &Table{header: header, widths: make([]int, len(header))}
 	for i, h := range header {

@@ -52,7 +52,7 @@ type Wave struct {
 	p       Progress
 }
 
-// New makes a wave that has the runs it began before.
+// New returns a wave that has the runs it began before.
 func New(cfg Config, c Cluster) *Wave {
 	w := &Wave{cfg: cfg, cluster: c, runs: map[string]*holdfastv1.Run{}, refused: map[string]bool{}}
 	w.p.Total = len(cfg.Machines) + len(cfg.Known)
