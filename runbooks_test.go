@@ -25,7 +25,8 @@ var (
 	gap      = regexp.MustCompile(`…|: |; |\[…\]|\(…\)|"[^"]*"|\[|\]|\.{3}`)
 )
 
-// messages returns what stands in code in the first column of those tables of a document whose heading is "message" or "seen".
+// messages returns what stands in code in the first column of those tables of a document whose
+// heading is "message" or "seen".
 func messages(text string) []string {
 	var found []string
 	in := false

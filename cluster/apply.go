@@ -12,9 +12,10 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Apply commits a command and gives what became of it. It works on a leader that is ready; elsewhere the
-// command is not applied. It sets cmd.Time when that is unset. The error is an *fsm.Error when the
-// state refused the command (it is then in Result.Err too), else an *OutcomeError.
+// Apply commits a command and gives what became of it. It works on a leader that is ready;
+// elsewhere the command is not applied. It sets cmd.Time when that is unset. The error is an
+// *fsm.Error when the state refused the command (it is then in Result.Err too), else an
+// *OutcomeError.
 func (n *Node) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
 	start := time.Now()
 	ctx, done := n.commitSpan(ctx, cmd)

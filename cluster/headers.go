@@ -22,7 +22,8 @@ const (
 	HeaderIndex = "holdfast-index"
 	// HeaderLeader in every answer: the id of the leader; empty if none is known.
 	HeaderLeader = "holdfast-leader"
-	// HeaderLastContact in every answer: milliseconds since the leader was heard; 0 on the leader, -1 for never.
+	// HeaderLastContact in every answer: milliseconds since the leader was heard; 0 on the leader,
+	// -1 for never.
 	HeaderLastContact = "holdfast-last-contact-ms"
 
 	// headerHop marks a call that another peer has forwarded: it is not forwarded again.

@@ -13,8 +13,8 @@ import (
 // than all of them (about 5 s).
 const CommitBounds = 32
 
-// CommitBound is the longest that a command took which is counted at place i of PeerLoad.commits: 0.1 ms, 0.15 ms, and from there on each
-// twice the last but one.
+// CommitBound is the longest that a command took which is counted at place i of PeerLoad.commits:
+// 0.1 ms, 0.15 ms, and from there on each twice the last but one.
 func CommitBound(i int) time.Duration {
 	d := 100 * time.Microsecond << (i / 2)
 	if i%2 == 1 {

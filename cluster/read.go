@@ -74,7 +74,8 @@ func (n *Node) waitApplied(ctx context.Context, index uint64) error {
 	return n.fsm.WaitApplied(ctx, index)
 }
 
-// readIndexHeld returns a read index, and waits for a leader as calls do. Its errors are *OutcomeErrors.
+// readIndexHeld returns a read index, and waits for a leader as calls do. Its errors are
+// *OutcomeErrors.
 func (n *Node) readIndexHeld(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

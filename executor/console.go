@@ -54,9 +54,11 @@ func errConsoleLost() error {
 	return &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: fmt.Errorf("%w: this peer does not lead any more, and holds no console", cluster.ErrNoLeader)}
 }
 
-// Attach connects with the console that a run keeps open, as soon as it is. Read gives what it shows, from a little before on, and io.EOF when the
-// run has ended; Write types, for one at a time. Close leaves it: the run goes on for a while, for others and for who comes back.
-// The refusals are *fsm.Error; a peer that does not lead, or not any more, answers a *cluster.OutcomeError.
+// Attach connects with the console that a run keeps open, as soon as it is. Read gives what it
+// shows, from a little before on, and io.EOF when the run has ended; Write types, for one at a
+// time. Close leaves it: the run goes on for a while, for others and for who comes back. The
+// refusals are *fsm.Error; a peer that does not lead, or not any more, answers a
+// *cluster.OutcomeError.
 func (e *Executor) Attach(ctx context.Context, run string, write bool) (io.ReadWriteCloser, error) {
 	begins := time.NewTimer(termBegins)
 	defer begins.Stop()

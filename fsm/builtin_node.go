@@ -67,7 +67,8 @@ version="${version#v}"
 [ -z "$version" ] || [ "$has" = "Kubernetes v${version%%-*}" ] || complain "the kubelet is $has, not $version"
 `
 
-// versionOK is a version of Kubernetes, with a package's revision or without: 1.31.2, v1.31.2, 1.31.2-1.1.
+// versionOK is a version of Kubernetes, with a package's revision or without: 1.31.2, v1.31.2,
+// 1.31.2-1.1.
 var versionOK = regexp.MustCompile(`^v?[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}(-[0-9A-Za-z.+~]{1,40})?$`)
 
 func upgradePlan(ssh func(name string, seconds int32, script string) *holdfastv1.Step, verify *holdfastv1.Step) *holdfastv1.Plan {

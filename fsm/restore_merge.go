@@ -14,15 +14,20 @@ import (
 // snapshot's; what must not go back is the present state's.
 //
 //   - The time of the newest backup is that of the file.
-//   - The cluster: its id, epoch, leader, peers, feature level, autopilot's rules, and the index. Epochs fence leaders, and peers have their own data.
-//   - Clocks: the record's time and the lease clock are the later ones. All leases count as heard just now, so that none expires for
-//     what was not heard while nobody listened; their generations never go down.
-//   - Cursors of watchers go on above all that were ever given out, with a gap: whoever resumes is told to start from the present state.
-//   - Who may call, when the snapshot is of this cluster: a token that was revoked since stays so. Into another cluster the snapshot's tokens come
-//     along, and this cluster's stay: the caller's own is one.
-//   - What a leader has learned of BMCs and hosts, when the snapshot is of this cluster: it is newer.
-//   - The audit trail, when the snapshot's is the beginning of it: nobody gets rid of it by a restore. Else the snapshot's is taken, and
-//     the end of the present one is noted in it.
+//   - The cluster: its id, epoch, leader, peers, feature level, autopilot's rules, and the index.
+//     Epochs fence leaders, and peers have their own data.
+//   - Clocks: the record's time and the lease clock are the later ones. All leases count as heard
+//     just now, so that none expires for what was not heard while nobody listened; their
+//     generations never go down.
+//   - Cursors of watchers go on above all that were ever given out, with a gap: whoever resumes is
+//     told to start from the present state.
+//   - Who may call, when the snapshot is of this cluster: a token that was revoked since stays so.
+//     Into another cluster the snapshot's tokens come along, and this cluster's stay: the caller's
+//     own is one.
+//   - What a leader has learned of BMCs and hosts, when the snapshot is of this cluster: it is
+//     newer.
+//   - The audit trail, when the snapshot's is the beginning of it: nobody gets rid of it by a
+//     restore. Else the snapshot's is taken, and the end of the present one is noted in it.
 func (t *tx) merged(b *state, takenAt *timestamppb.Timestamp) *state {
 	now, had := t.state, t.meta
 	m := proto.CloneOf(b.meta)

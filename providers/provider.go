@@ -13,13 +13,15 @@
 // effect when it goes on: the next leader has acted. So the context of every call that changes
 // something has a not-after time, half a second or less away (docs/decisions/0004). A provider
 //
-//   - checks it (InTime) right before the bytes of the effect leave, after everything that takes time: connecting, logging in,
-//     queueing for the BMC. For HTTP, package guard does it in the last line before the system call;
-//   - answers an error of class Late when it has passed, and only when nothing was done. The executor then asks the cluster again,
-//     and calls once more if it still leads. What was opened meanwhile is kept, so that the next call is in time;
+//   - checks it (InTime) right before the bytes of the effect leave, after everything that takes
+//     time: connecting, logging in, queueing for the BMC. For HTTP, package guard does it in the
+//     last line before the system call;
+//   - answers an error of class Late when it has passed, and only when nothing was done. The
+//     executor then asks the cluster again, and calls once more if it still leads. What was opened
+//     meanwhile is kept, so that the next call is in time;
 //   - tells the hardware, where that can refuse what comes late;
-//   - does not let the effect be on its way for longer than DeliverTime. What takes longer from there until it shows, such as a
-//     program that does the sending, is part of its Settle.
+//   - does not let the effect be on its way for longer than DeliverTime. What takes longer from
+//     there until it shows, such as a program that does the sending, is part of its Settle.
 package providers
 
 import (

@@ -95,7 +95,8 @@ type Node interface {
 
 // Proposer commits commands and serves reads (cluster.Node does).
 type Proposer interface {
-	// Apply commits a command. The error is an *fsm.Error when the state refused it, or a *cluster.OutcomeError.
+	// Apply commits a command. The error is an *fsm.Error when the state refused it, or a
+	// *cluster.OutcomeError.
 	Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error)
 	// View returns a state that is as fresh as the call asks for: linearizable unless it says
 	// otherwise.

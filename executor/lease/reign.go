@@ -209,7 +209,7 @@ func (r *reign) placed(rn *internalv1.Renewal) (pool string, ok bool) {
 func match(a, b string) bool { return a == "" || b == "" || a == b }
 
 // find looks for a lease that the table does not have: one that was granted a moment ago, one that
-// is over but whose owner a sign of life brings back, or a machine that has none yet. What becomes
+// is over but whose owner a heartbeat brings back, or a machine that has none yet. What becomes
 // of those is the FSM's to say.
 func (r *reign) find(k key) (*entry, internalv1.RenewalAnswer_Outcome) {
 	view := r.state.View()

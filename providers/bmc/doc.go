@@ -19,8 +19,9 @@
 // the press leaves; it answers "done" to a soft off when that reading failed; and it cannot tell a
 // refused login from silence, so that the count of refused logins would be wrong.
 //
-// bmclib's other drivers (package vendor) are for what these two do not reach, such as Intel AMT and BMC services with its RPC. They are chosen by address or
-// label and never probed for: decision 0022. The driver that worked is remembered for each machine (Memory) and tried first.
+// bmclib's other drivers (package vendor) are for what these two do not reach, such as Intel AMT
+// and BMC services with its RPC. They are chosen by address or label and never probed for: decision
+// 0022. The driver that worked is remembered for each machine (Memory) and tried first.
 //
 // # In time or not at all
 //

@@ -17,9 +17,12 @@
 //
 //   - killed before the claim: nothing was started, and the next start may;
 //   - killed after the claim: never started again; the command has failed, and the reason says why;
-//   - the host reboots: the claim is synced to the disk before the job runs and holds the boot id, so the command has failed;
-//   - the connection is lost while starting: StartCommand asks again over a new one, until it is known or too late to have happened;
-//   - a command that is killed before it was started leaves a tombstone in place of the claim: a start that comes later does nothing.
+//   - the host reboots: the claim is synced to the disk before the job runs and holds the boot id,
+//     so the command has failed;
+//   - the connection is lost while starting: StartCommand asks again over a new one, until it is
+//     known or too late to have happened;
+//   - a command that is killed before it was started leaves a tombstone in place of the claim: a
+//     start that comes later does nothing.
 //
 // # In time
 //

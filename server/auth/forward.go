@@ -18,8 +18,8 @@ const (
 	headerToken    = "authorization"
 )
 
-// Forward is cluster.Config.ForwardMetadata: it tells the next peer who the caller is. His token
-// stays here.
+// Forward is cluster.Config.ForwardMetadata: it tells the next peer who the caller is. The
+// caller's token stays here.
 func Forward(ctx context.Context, md metadata.MD) {
 	md.Delete(headerToken)
 	md.Delete(headerIdentity)

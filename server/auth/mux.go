@@ -11,7 +11,8 @@ import (
 
 // The limits of HTTP requests.
 const (
-	// MaxBody is how many bytes of a body are read: a handler that reads on gets an *http.MaxBytesError, and answers 413.
+	// MaxBody is how many bytes of a body are read: a handler that reads on gets an
+	// *http.MaxBytesError, and answers 413.
 	MaxBody     = 1 << 20
 	bodyTimeout = 30 * time.Second // for the whole body
 )

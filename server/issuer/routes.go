@@ -44,7 +44,8 @@ func (i *Issuer) Routes(m *auth.Mux) {
 	handle("POST "+protocol+"/token", i.token)
 }
 
-// refused writes what the gate refuses, such as too many calls, in the form of RFC 6749 section 5.2.
+// refused writes what the gate refuses, such as too many calls, in the form of RFC 6749 section
+// 5.2.
 func refused(w http.ResponseWriter, _ *http.Request, status int, err *auth.Error) {
 	code := "temporarily_unavailable"
 	if status == http.StatusForbidden {

@@ -102,8 +102,8 @@ type Resolver struct {
 func NewResolver(state State, keys *Keyring) *Resolver { return &Resolver{state, keys} }
 
 // Resolve opens a secret. The error is an *fsm.Error of code NotFound when there is none of that
-// name, and an
-// *UnknownKeyError when this peer has not got the key that it is sealed under. No error shows a value.
+// name, and an *UnknownKeyError when this peer has not got the key that it is sealed under. No
+// error shows a value.
 func (r *Resolver) Resolve(ctx context.Context, name string) (Secret, error) {
 	if err := ctx.Err(); err != nil {
 		return Secret{}, fmt.Errorf("resolve secret %q: %w", name, err)

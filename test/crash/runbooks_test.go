@@ -123,7 +123,8 @@ func write(t *testing.T, p *localcluster.Peer, id string) {
 	})
 }
 
-// damage flips a bit of each place where a text stands in a file: bolt may have left old pages with it.
+// damage flips a bit of each place where a text stands in a file: bolt may have left old pages with
+// it.
 func damage(t *testing.T, file, text string) {
 	t.Helper()
 	b, err := os.ReadFile(file)

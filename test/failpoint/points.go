@@ -111,7 +111,8 @@ func failpoint(name string) {
 	_, _ = f.WriteString(strconv.Itoa(os.Getpid()))
 	_ = f.Close()
 	if stop {
-		// To this thread: another one would take a signal to the process a moment later, and this line would be passed.
+		// To this thread: another one would take a signal to the process a moment later, and this
+		// line would be passed.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		_, _, _ = syscall.RawSyscall(syscall.SYS_TGKILL, uintptr(os.Getpid()), uintptr(syscall.Gettid()), uintptr(syscall.SIGSTOP))

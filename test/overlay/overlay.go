@@ -85,7 +85,8 @@ func (o *Overlay) Files(folder string) ([]string, error) {
 	return all, nil
 }
 
-// Write writes the changed files into a directory, and gives the path of the file for `go build -overlay`.
+// Write writes the changed files into a directory, and gives the path of the file for `go build
+// -overlay`.
 func (o *Overlay) Write(dir string) (string, error) {
 	replace := map[string]string{}
 	for path, text := range o.files {

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// DefaultTimeout bounds one try: a peer itself waits up to 8 s for a leader before it answers 503. Long before
-	// that another peer is asked as well.
+	// DefaultTimeout bounds one try: a peer itself waits up to 8 s for a leader before it answers
+	// 503. Long before that another peer is asked as well.
 	DefaultTimeout = 10 * time.Second
 	// dialTimeout bounds connecting: a host that is gone does not cost a whole try.
 	dialTimeout = 3 * time.Second

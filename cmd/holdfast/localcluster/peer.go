@@ -155,8 +155,8 @@ func (p *Peer) Dump() error {
 	return nil
 }
 
-// Wait waits until the peer's process has ended and gives why: nil for exit status 0, else an *exec.ExitError. A peer
-// that was never started is an error.
+// Wait waits until the peer's process has ended and gives why: nil for exit status 0, else an
+// *exec.ExitError. A peer that was never started is an error.
 func (p *Peer) Wait() error {
 	p.mu.Lock()
 	proc := p.now

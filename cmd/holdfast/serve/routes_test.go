@@ -264,8 +264,9 @@ func wantStatus(w who, about way, rule []string) (least, most int) {
 	return 200, 299
 }
 
-// TestRouteMatrix: every route, by every kind of caller, through the real chain of handlers and the real state, is answered as docs/security.md
-// says; and whoever is refused has changed nothing. What is answered is as openapi.yaml says.
+// TestRouteMatrix: every route, by every kind of caller, through the real chain of handlers and the
+// real state, is answered as docs/security.md says; and whoever is refused has changed nothing.
+// What is answered is as openapi.yaml says.
 func TestRouteMatrix(t *testing.T) {
 	l, routes := equipped(t)
 	rules, all, described := documentedRoutes(t), ways(), describe(t)

@@ -13,7 +13,8 @@ import (
 //
 //   - an effect of an attempt, or of a leader epoch, that is not on record;
 //   - a destructive effect that an attempt has done twice;
-//   - other effects more often than the attempt had leaders; what is known by the attempt's token, more than once.
+//   - other effects more often than the attempt had leaders; what is known by the attempt's token,
+//     more than once.
 func Judge(run *holdfastv1.Run, effects []fake.Effect) []string {
 	var found []string
 	seen := map[string]int{}

@@ -11,12 +11,16 @@ import (
 // What the checks of leases know (docs/decisions/0012-leases-have-a-clock-of-their-own.md), all of
 // it by the driver's own monotonic clock:
 //
-//   - A heartbeat that was answered with success was taken by a leader at some moment between its call and its return. From that moment on
-//     the lease lasts for its TTL at least, so that it cannot be lost before call + TTL, whoever leads by then.
-//   - A heartbeat whose outcome is not known may have been taken, also some time after its client has given it up: a peer works for up to
-//     10 s on what it was asked. Nothing is concluded from it but that the lease may have lasted longer.
-//   - Time in which fewer than a majority of the peers had a process does not count against a lease: no leader could hear.
-//   - A look is a linearizable read: what it shows was so at some moment between its call and its return.
+//   - A heartbeat that was answered with success was taken by a leader at some moment between its
+//     call and its return. From that moment on the lease lasts for its TTL at least, so that it
+//     cannot be lost before call + TTL, whoever leads by then.
+//   - A heartbeat whose outcome is not known may have been taken, also some time after its client
+//     has given it up: a peer works for up to 10 s on what it was asked. Nothing is concluded from
+//     it but that the lease may have lasted longer.
+//   - Time in which fewer than a majority of the peers had a process does not count against a
+//     lease: no leader could hear.
+//   - A look is a linearizable read: what it shows was so at some moment between its call and its
+//     return.
 
 // held is how long a peer may be at work on a request whose client is gone.
 const held = 10 * time.Second

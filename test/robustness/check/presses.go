@@ -16,8 +16,10 @@ import (
 // order. A BMC is not told for whom a button is pressed, but runs of a machine do not overlap, so
 // that what it saw has to be the presses of one attempt after the other:
 //
-//   - an attempt that succeeded under one leader, after one that did too, pressed what its evidence says, once each: off if the power was on, on if it was off;
-//   - any other turned the power off at most once and on at most once, whoever led: what one leader has pressed the next one sees.
+//   - an attempt that succeeded under one leader, after one that did too, pressed what its evidence
+//     says, once each: off if the power was on, on if it was off;
+//   - any other turned the power off at most once and on at most once, whoever led: what one leader
+//     has pressed the next one sees.
 //
 // A press that the BMC took and ignored counts by itself: of those there is one for each leader at
 // most.

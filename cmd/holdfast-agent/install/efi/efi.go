@@ -1,4 +1,5 @@
-// Package efi enters a disk's boot loader into the boot menu of UEFI firmware (UEFI Specification 2.10, §3.1 and §10.3).
+// Package efi enters a disk's boot loader into the boot menu of UEFI firmware (UEFI Specification
+// 2.10, §3.1 and §10.3).
 //
 // It owns the variables Boot#### that it has made, and its place in BootOrder; those of others
 // stay. It works on a directory as efivarfs shows it, and mounts nothing.

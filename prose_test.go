@@ -1,0 +1,127 @@
+package holdfast_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Limits of a line, in columns; a tab is four.
+const (
+	maxComment = 100
+	maxProse   = 160
+)
+
+// avoided lists words that this tree does not use, with those to use: see docs/glossary.md.
+func avoided() map[string]*regexp.Regexp {
+	return map[string]*regexp.Regexp{
+		"heartbeat":                     regexp.MustCompile(`(?i)\bsigns? of life\b`),
+		"it or they, for a peer":        regexp.MustCompile(`(?i)\b(he|his|him|himself)\b`),
+		"a document of this repository": regexp.MustCompile(`DESIGN(\.md)? ?§|specs/README`),
+	}
+}
+
+// unwrapped begins comments that are not prose: directives, code, and texts that must stand in one line.
+var unwrapped = regexp.MustCompile(`^\s*//(nolint|go:|\t|    |\s*(https?:|sleep:|failpoint:|nolint))`)
+
+// checkComments lists the full-line comments of a Go file that are too wide, and words to avoid.
+func checkComments(path, text string) []string {
+	var found []string
+	for i, line := range strings.Split(text, "\n") {
+		_, comment, ok := strings.Cut(line, "//")
+		if !ok || !strings.HasPrefix(strings.TrimSpace(line), "//") {
+			continue
+		}
+		at := fmt.Sprintf("%s:%d", path, i+1)
+		if n := len([]rune(strings.ReplaceAll(line, "\t", "    "))); n > maxComment && !unwrapped.MatchString(line) {
+			found = append(found, fmt.Sprintf("%s: comment has %d columns, more than %d: wrap it", at, n, maxComment))
+		}
+		for use, word := range avoided() {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			if m := word.FindString(comment); m != "" {
+				found = append(found, fmt.Sprintf("%s: comment says %q: say %s", at, m, use))
+			}
+		}
+	}
+	return found
+}
+
+// checkDocument lists the lines of a document's prose that are too wide. Tables, code, images and
+// links have lines of their own.
+func checkDocument(path, text string) []string {
+	var found []string
+	fence := false
+	for i, line := range strings.Split(text, "\n") {
+		trimmed := strings.TrimSpace(line)
+		switch {
+		case strings.HasPrefix(trimmed, "```"):
+			fence = !fence
+		case fence || strings.HasPrefix(line, "    ") || strings.HasPrefix(trimmed, "|") || strings.HasPrefix(trimmed, "![") || strings.HasPrefix(trimmed, "http"):
+		case len([]rune(line)) > maxProse:
+			found = append(found, fmt.Sprintf("%s:%d: line has %d columns, more than %d: wrap it", path, i+1, len([]rune(line)), maxProse))
+		}
+	}
+	return found
+}
+
+// TestProse holds comments and documents to the lengths and words that reviews ask for.
+func TestProse(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.generated() || s.path == "prose_test.go" {
+			continue
+		}
+		text, err := os.ReadFile(s.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range checkComments(s.path, string(text)) {
+			t.Error(f)
+		}
+	}
+	documents, err := filepath.Glob("docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range append(documents, "README.md", "CONTRIBUTING.md", "CHANGELOG.md") {
+		if path == filepath.Join("docs", "reference.md") { // it is made of the protos
+			continue
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range checkDocument(path, string(text)) {
+			t.Error(f)
+		}
+	}
+}
+
+func TestProseIsChecked(t *testing.T) {
+	long := strings.Repeat("x ", 60)
+	for _, tt := range []struct {
+		name  string
+		check func(path, text string) []string
+		text  string
+		want  []string
+	}{
+		{"wide", checkComments, "// " + long, []string{"a:1: comment has 123 columns, more than 100: wrap it"}},
+		{"code", checkComments, "x := 1 // " + long, nil},
+		{"directive", checkComments, "//nolint:all " + long, nil},
+		{"word", checkComments, "// No sign of life came.", []string{`a:1: comment says "sign of life": say heartbeat`}},
+		{"citation", checkComments, "// See DESIGN §9.", []string{`a:1: comment says "DESIGN §": say a document of this repository`}},
+		{"prose", checkDocument, "\n" + strings.Repeat("x ", 81), []string{"a:2: line has 162 columns, more than 160: wrap it"}},
+		{"table", checkDocument, "| " + strings.Repeat("x ", 81), nil},
+		{"code block", checkDocument, "```\n" + strings.Repeat("x ", 81) + "\n```", nil},
+	} {
+		if diff := cmp.Diff(tt.want, tt.check("a", tt.text)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
+		}
+	}
+}
