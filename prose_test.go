@@ -26,15 +26,21 @@ func avoided() map[string]*regexp.Regexp {
 	}
 }
 
-// unwrapped begins comments that are not prose: directives, code, and texts that must stand in one line.
+// unwrapped begins comments that are not prose: directives, code, and texts that must stand in one
+// line, such as what an example prints.
 var unwrapped = regexp.MustCompile(`^\s*//(nolint|go:|\t|    |\s*(https?:|sleep:|failpoint:|nolint))`)
 
 // checkComments lists the full-line comments of a Go file that are too wide, and words to avoid.
 func checkComments(path, text string) []string {
 	var found []string
+	output := false // of an example
 	for i, line := range strings.Split(text, "\n") {
 		_, comment, ok := strings.Cut(line, "//")
 		if !ok || !strings.HasPrefix(strings.TrimSpace(line), "//") {
+			output = false
+			continue
+		}
+		if output = output || strings.HasPrefix(comment, " Output:"); output {
 			continue
 		}
 		at := fmt.Sprintf("%s:%d", path, i+1)
@@ -114,6 +120,7 @@ func TestProseIsChecked(t *testing.T) {
 		{"wide", checkComments, "// " + long, []string{"a:1: comment has 123 columns, more than 100: wrap it"}},
 		{"code", checkComments, "x := 1 // " + long, nil},
 		{"directive", checkComments, "//nolint:all " + long, nil},
+		{"output", checkComments, "// Output:\n// " + long + "\n}\n// No sign of life", []string{`a:4: comment says "sign of life": say heartbeat`}},
 		{"word", checkComments, "// No sign of life came.", []string{`a:1: comment says "sign of life": say heartbeat`}},
 		{"citation", checkComments, "// See DESIGN §9.", []string{`a:1: comment says "DESIGN §": say a document of this repository`}},
 		{"prose", checkDocument, "\n" + strings.Repeat("x ", 81), []string{"a:2: line has 162 columns, more than 160: wrap it"}},

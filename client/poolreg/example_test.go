@@ -69,6 +69,6 @@ registration:
 	_, err = poolreg.ParseSettings([]byte("registration: {poolid: pool-1}"))
 	fmt.Println(err)
 	// Output:
-	// pool-1 http://orchestrator:8080 <nil> read the configuration: error unmarshaling JSON: while
-	// decoding JSON: json: unknown field "poolid"
+	// pool-1 http://orchestrator:8080 <nil>
+	// read the configuration: error unmarshaling JSON: while decoding JSON: json: unknown field "poolid"
 }
