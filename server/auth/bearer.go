@@ -9,20 +9,21 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// The sizes of credentials, in bytes.
+// The maximum sizes of credentials, in bytes.
 const (
-	maxToken = 512      // ours have 86
-	maxJWT   = 16 << 10 // those of some issuers name every group
+	maxToken = 512      // Holdfast's own tokens have 86
+	maxJWT   = 16 << 10 // tokens of some issuers list every group of the user
 )
 
-// parseBearer reads the values of an Authorization header: "Bearer X", or X alone, as agents in the
-// field send it (docs/clients.md, 000). Nothing at all gives an empty token.
+// parseBearer returns the token in the values of an Authorization header. The header is "Bearer X",
+// or just X, which deployed agents send (docs/clients.md, 000). Without a header the token is
+// empty.
 func parseBearer(values []string) (string, *Error) {
 	if len(values) == 0 {
 		return "", nil
 	}
 	if len(values) > 1 {
-		return "", unauthenticated(ReasonBadCredentials, "there are %d authorization headers: send one", len(values))
+		return "", unauthenticated(ReasonBadCredentials, "got %d authorization headers: send one", len(values))
 	}
 	v := strings.Trim(values[0], " \t")
 	if scheme, rest, ok := strings.Cut(v, " "); ok && strings.EqualFold(scheme, "bearer") {
@@ -35,17 +36,18 @@ func parseBearer(values []string) (string, *Error) {
 		limit = maxJWT
 	}
 	if len(v) > limit {
-		return "", unauthenticated(ReasonBadCredentials, "the token has %d bytes, more than any of ours", len(v))
+		return "", unauthenticated(ReasonBadCredentials, "the token has %d bytes: want at most %d", len(v), limit)
 	}
 	for i := range len(v) {
 		if !token68(v[i]) {
-			return "", unauthenticated(ReasonBadCredentials, "the authorization header is not a bearer token: send `Authorization: Bearer` and the token")
+			return "", unauthenticated(ReasonBadCredentials,
+				"the authorization header is not a bearer token: send `Authorization: Bearer` and the token")
 		}
 	}
 	return v, nil
 }
 
-// token68 reports whether a byte may stand in a bearer token (RFC 6750 §2.1).
+// token68 reports whether a byte may occur in a bearer token (RFC 6750 §2.1).
 func token68(c byte) bool {
 	switch {
 	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
@@ -54,8 +56,8 @@ func token68(c byte) bool {
 	return c == '-' || c == '.' || c == '_' || c == '~' || c == '+' || c == '/' || c == '='
 }
 
-// isJWT returns a signed access token, three parts with dots between, from a token of ours, which
-// has none.
+// isJWT reports whether a token is a JWT: it has three parts with dots between. Holdfast's own
+// tokens contain no dot.
 func isJWT(token string) bool { return strings.Count(token, ".") == 2 }
 
 func sum(token string) []byte {
@@ -63,7 +65,7 @@ func sum(token string) []byte {
 	return s[:]
 }
 
-// alive reports why a token on record opens nothing (any more), or nil.
+// alive returns why a token is not valid, or nil if it is.
 func alive(t *holdfastv1.Token, now time.Time) *Error {
 	if e := fsm.TokenGood(t, now); e != nil {
 		return unauthenticated(e.Reason, "%s", e.Message)
@@ -73,10 +75,14 @@ func alive(t *holdfastv1.Token, now time.Time) *Error {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// fromToken returns the identity that a token on record stands for.
+// fromToken returns the identity of the bearer of a token.
 func fromToken(t *holdfastv1.Token) *holdfastv1.Identity {
 	id := &holdfastv1.Identity{
-		Principal: "token:" + t.GetName(), Role: t.GetRole(), Pools: t.GetPools(), TokenId: t.GetTokenId(), Method: MethodToken,
+		Principal: "token:" + t.GetName(),
+		Role:      t.GetRole(),
+		Pools:     t.GetPools(),
+		TokenId:   t.GetTokenId(),
+		Method:    MethodToken,
 	}
 	switch t.GetRole() {
 	case holdfastv1.Role_AGENT:

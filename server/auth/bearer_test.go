@@ -132,7 +132,7 @@ func TestSecondLook(t *testing.T) {
 		_, err := who(fmt.Sprint("garbage", i), "10.0.0.3")
 		reasons[reasonOf(err)]++
 	}
-	if n := f.looks - 2; n < looksBurst || n > 2*looksBurst || reasons[ReasonRateLimit] < 400 {
+	if n := f.looks - 2; n < lookupsBurst || n > 2*lookupsBurst || reasons[ReasonRateLimit] < 400 {
 		t.Errorf("%d looks, answers %v", n, reasons)
 	}
 	if _, err := who(secret, "10.0.0.4"); err != nil {

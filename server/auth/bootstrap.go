@@ -18,10 +18,10 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// secretBytes is the length of tokens before they are spelled in base64url (docs/clients.md, 000).
+// secretBytes is the length of a token before base64url encoding (docs/clients.md, 000).
 const secretBytes = 64
 
-// NewSecret returns the value of a token, and the hash that is kept of it.
+// NewSecret returns a new token value and its hash. Only the hash is stored.
 func NewSecret() (secret string, hash []byte) {
 	b := make([]byte, secretBytes)
 	_, _ = rand.Read(b) // never fails: see crypto/rand
@@ -35,35 +35,35 @@ type Proposer interface {
 	View(ctx context.Context) (*fsm.View, error)
 }
 
-// Bootstrap is the leader task that makes the first token of a cluster, for an admin, and shows it
-// once. It runs where authentication is on.
+// Bootstrap is the leader task that creates the first token of a cluster, for an admin, and prints
+// it once. It runs only if authentication is on.
 type Bootstrap struct {
 	node Proposer
 	out  io.Writer
 }
 
-// NewBootstrap returns the task. Out is where the operator looks: never a log.
+// NewBootstrap returns the task. It prints the token to out, which must not be a log.
 func NewBootstrap(node Proposer, out io.Writer) *Bootstrap { return &Bootstrap{node: node, out: out} }
 
 var _ cluster.LeaderTask = (*Bootstrap)(nil)
 
-// bootstrapTTL is how long the first token is valid. A client certificate of an admin gets in after
-// that.
+// bootstrapTTL is how long the first token is valid. If it expires unused, an admin can still use a
+// client certificate.
 const bootstrapTTL = 7 * 24 * time.Hour
 
-// bootstrapPause is between two tries.
+// bootstrapPause is the time between two attempts.
 const bootstrapPause = time.Second
 
 // Run implements cluster.LeaderTask.
 func (b *Bootstrap) Run(ctx context.Context, _ cluster.Term) error {
-	secret, hash := NewSecret() // one for all tries: an outcome that was not known may turn up
+	secret, hash := NewSecret() // shared by all attempts: one with an unknown outcome may still commit
 	for {
 		done, err := b.try(ctx, secret, hash)
 		if done {
 			return nil
 		}
 		if err != nil && ctx.Err() == nil && !retryable(err) {
-			return fmt.Errorf("make the bootstrap token: %w", err)
+			return fmt.Errorf("create the bootstrap token: %w", err)
 		}
 		t := time.NewTimer(bootstrapPause)
 		select {
@@ -75,19 +75,19 @@ func (b *Bootstrap) Run(ctx context.Context, _ cluster.Term) error {
 	}
 }
 
-// retryable reports whether another try may do better.
+// retryable reports whether another attempt may succeed.
 func retryable(err error) bool {
 	_, refused := errors.AsType[*fsm.Error](err)
 	return !refused
 }
 
-// try makes the token unless there is one, and shows it when it is recorded.
+// try creates the token unless the cluster has one, and prints it after the commit.
 func (b *Bootstrap) try(ctx context.Context, secret string, hash []byte) (done bool, err error) {
 	v, err := b.node.View(ctx)
 	if err != nil {
 		return false, err
 	}
-	if _, made := v.TokenByHash(hash); made { // by a try whose outcome was not known
+	if _, made := v.TokenByHash(hash); made { // by an earlier attempt whose outcome was unknown
 		return true, b.show(secret)
 	}
 	if v.Meta().GetBootstrapped() {
@@ -99,8 +99,13 @@ func (b *Bootstrap) try(ctx context.Context, secret string, hash []byte) (done b
 		Op: &internalv1.Command_CreateToken{CreateToken: &internalv1.CreateToken{Token: &internalv1.StoredToken{
 			Sha256: hash,
 			Token: &holdfastv1.Token{
-				TokenId: "tok-" + randomHex(6), Name: "bootstrap", Role: holdfastv1.Role_ADMIN, Bootstrap: true, CreatedBy: "system",
-				Comment: "the first token of the cluster", ExpiresAt: timestamppb.New(now.AsTime().Add(bootstrapTTL).Truncate(time.Second)),
+				TokenId:   "tok-" + randomHex(6),
+				Name:      "bootstrap",
+				Role:      holdfastv1.Role_ADMIN,
+				Bootstrap: true,
+				CreatedBy: "system",
+				Comment:   "the first token of the cluster",
+				ExpiresAt: timestamppb.New(now.AsTime().Add(bootstrapTTL).Truncate(time.Second)),
 			},
 		}}},
 	})
@@ -111,7 +116,9 @@ func (b *Bootstrap) try(ctx context.Context, secret string, hash []byte) (done b
 }
 
 func (b *Bootstrap) show(secret string) error {
-	_, err := fmt.Fprintf(b.out, "bootstrap token: %s\nThis is shown once and expires in 7 days. Set HOLDFAST_TOKEN to it, make tokens for people with `holdfast token create`, then revoke it with `holdfast token revoke`.\n", secret)
+	_, err := fmt.Fprintf(b.out, "bootstrap token: %s\nThis is shown once and expires in 7 days. "+
+		"Set HOLDFAST_TOKEN to it, create tokens for users with `holdfast token create`, "+
+		"then revoke it with `holdfast token revoke`.\n", secret)
 	return err
 }
 

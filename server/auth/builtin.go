@@ -16,33 +16,33 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// AccessAudience is whom the access tokens of the built-in issuer are for: "aud" must name it.
+// AccessAudience is the audience of access tokens of the built-in issuer: "aud" must name it.
 const AccessAudience = "holdfast"
 
-// AccessClaims are the claims of an access token of the built-in issuer. It is signed with a key of
-// View.SigningKeys, which the header names in "kid"; "exp" is required. What its bearer may do is
-// not in it: that stands on the record of the token that the client got it for, and ends with it.
+// AccessClaims are the claims of an access token of the built-in issuer. The token is signed with
+// the key of View.SigningKeys that its header names in "kid"; "exp" is required. It contains no
+// rights: those are read from the record of the client's token, and end with that token.
 type AccessClaims struct {
 	jwt.Claims
 	TokenID string `json:"token_id"`
 }
 
-// maxSigningKeys bounds the keys that are kept parsed: there are two or three at a time.
+// maxSigningKeys is the size of the cache of parsed keys. There are two or three keys at a time.
 const maxSigningKeys = 16
 
 // builtIn verifies access tokens of the built-in issuer.
 type builtIn struct {
-	parsed *lru.Cache[string, jose.JSONWebKey] // by the JSON of the key
+	parsed *lru.Cache[string, jose.JSONWebKey] // by the key's JSON
 }
 
 func newBuiltIn() *builtIn { return &builtIn{parsed: newLRU[jose.JSONWebKey](maxSigningKeys)} }
 
-// accessToken reports who an access token stands for: one of an issuer that is configured, or of
-// our own.
+// accessToken returns the identity of the bearer of an access token, which must be of a configured
+// issuer or of the built-in one.
 func (g *Gate) accessToken(ctx context.Context, token, source string) (*holdfastv1.Identity, error) {
 	h, ok := peek(token)
 	if !ok {
-		return nil, unauthenticated(ReasonBadCredentials, "the access token cannot be read: is it complete?")
+		return nil, unauthenticated(ReasonBadCredentials, "cannot parse the access token: is it complete?")
 	}
 	if i := g.oidc.by[h.Issuer]; i != nil {
 		id, err := i.verify(ctx, token)
@@ -54,33 +54,34 @@ func (g *Gate) accessToken(ctx context.Context, token, source string) (*holdfast
 	r := g.deps.Records()
 	key := signingKey(r, h.KeyID)
 	if key == nil {
-		// Another peer may have made the key, and a token with it, a moment ago.
+		// Another peer may have just created the key and signed a token with it.
 		hash := sum(h.KeyID)
 		var err error
-		if r, err = g.lookAgain(ctx, hash, source); err != nil {
-			return nil, foreign(err)
+		if r, err = g.readFresh(ctx, hash, source); err != nil {
+			return nil, unknownIssuer(err)
 		}
 		if key = signingKey(r, h.KeyID); key == nil {
-			g.second.remember(hash)
-			return nil, foreign(errUnknownToken())
+			g.lookups.remember(hash)
+			return nil, unknownIssuer(errUnknownToken())
 		}
 	}
 	claims, refusal := g.builtIn.verify(key, token, g.now())
 	if refusal != nil {
 		return nil, refusal
 	}
-	return g.ofClient(ctx, claims, source)
+	return g.clientIdentity(ctx, claims, source)
 }
 
-// foreign words a token of an issuer that nobody here knows.
-func foreign(err error) error {
+// unknownIssuer rewords the error about an unknown token if the unknown part is the issuer.
+func unknownIssuer(err error) error {
 	if e, ok := isRefusal(err); ok && e.Reason == ReasonTokenUnknown {
-		return unauthenticated(ReasonTokenUnknown, "the issuer of the access token is not known: it is neither the built-in one nor among oidc_issuers")
+		return unauthenticated(ReasonTokenUnknown,
+			"unknown issuer of the access token: want the built-in issuer or one of oidc_issuers")
 	}
 	return err
 }
 
-// signingKey returns the key of the built-in issuer that a token names, until it retires.
+// signingKey returns the key of the built-in issuer with that id, or nil if there is none.
 func signingKey(r Records, id string) *internalv1.SigningKey {
 	for _, k := range r.SigningKeys() {
 		if k.GetKeyId() == id && id != "" {
@@ -90,15 +91,16 @@ func signingKey(r Records, id string) *internalv1.SigningKey {
 	return nil
 }
 
-// verify returns the claims of an access token.
+// verify checks the signature and claims of an access token, and returns the claims.
 func (b *builtIn) verify(k *internalv1.SigningKey, token string, now time.Time) (*AccessClaims, *Error) {
 	if k.GetRetiresAt() != nil && now.After(k.GetRetiresAt().AsTime()) {
-		return nil, unauthenticated(ReasonTokenExpired, "the access token was signed with a key that has retired: get a new one")
+		return nil, unauthenticated(ReasonTokenExpired,
+			"the signing key of the access token has been retired: get a new token")
 	}
 	jwk, ok := b.parsed.Get(string(k.GetPublicJwk()))
 	if !ok {
 		if err := json.Unmarshal(k.GetPublicJwk(), &jwk); err != nil || !jwk.IsPublic() || !jwk.Valid() {
-			return nil, unauthenticated(ReasonTokenInvalid, "the key that the access token names cannot be used")
+			return nil, unauthenticated(ReasonTokenInvalid, "the signing key of the access token is not usable")
 		}
 		b.parsed.Add(string(k.GetPublicJwk()), jwk)
 	}
@@ -119,25 +121,27 @@ func (b *builtIn) verify(k *internalv1.SigningKey, token string, now time.Time) 
 	}
 	switch {
 	case errors.Is(err, jwt.ErrExpired):
-		return nil, unauthenticated(ReasonTokenExpired, "the access token has expired at %s: get a new one", stamp(c.Expiry.Time()))
+		return nil, unauthenticated(ReasonTokenExpired,
+			"the access token expired at %s: get a new one", stamp(c.Expiry.Time()))
 	case err != nil:
-		return nil, unauthenticated(ReasonTokenInvalid, "the access token is not good: it wants our signature, a time to live, and the audience %q", AccessAudience)
+		return nil, unauthenticated(ReasonTokenInvalid,
+			"invalid access token: want a signature of this cluster, an expiry, and the audience %q", AccessAudience)
 	}
 	return &c, nil
 }
 
-// ofClient returns the identity of the client that an access token was made for, as it is recorded
-// now.
-func (g *Gate) ofClient(ctx context.Context, c *AccessClaims, source string) (*holdfastv1.Identity, error) {
+// clientIdentity returns the identity of the client that an access token was issued to. Role and pools
+// are read from the current record of the client's token.
+func (g *Gate) clientIdentity(ctx context.Context, c *AccessClaims, source string) (*holdfastv1.Identity, error) {
 	t, ok := g.deps.Records().Token(c.TokenID)
 	if !ok {
 		hash := sum("client of " + c.TokenID)
-		r, err := g.lookAgain(ctx, hash, source)
+		r, err := g.readFresh(ctx, hash, source)
 		if err != nil {
 			return nil, err
 		}
 		if t, ok = r.Token(c.TokenID); !ok {
-			g.second.remember(hash)
+			g.lookups.remember(hash)
 			return nil, errUnknownToken()
 		}
 	}
@@ -149,10 +153,10 @@ func (g *Gate) ofClient(ctx context.Context, c *AccessClaims, source string) (*h
 	return id, nil
 }
 
-// header is what is read of a JWT before anybody vouches for it.
+// header contains the fields of a JWT that are read before it is verified.
 type header struct{ KeyID, Issuer string }
 
-// peek reads the key id and the issuer of a JWT that has not been verified.
+// peek reads the key id and the issuer of an unverified JWT.
 func peek(token string) (h header, ok bool) {
 	parts := strings.Split(token, ".")
 	var head struct {

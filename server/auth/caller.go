@@ -9,41 +9,42 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Caller is who makes a call, and how it came here.
+// Caller is the caller of an RPC or HTTP route, and the way the call arrived.
 type Caller struct {
 	Identity *holdfastv1.Identity
 	Source   string // address of the caller, without the port
-	Peer     string // id of the peer that took the call
-	Method   string // as the audit trail names it: holdfast.v1.RunService/StartRun, or POST /api/v1/machine/register
+	Peer     string // id of the peer that received the call
+	Method   string // as in the audit trail: holdfast.v1.RunService/StartRun, or POST /api/v1/machine/register
 
-	seen seen // of the token
+	seen seen // the last successful check of the token
 }
 
-// seen are the tokens (Records.TokensMark) among which one was good: as long as they are the same,
-// there is nothing to look up.
+// seen remembers a successful check of a token. It holds until any token changes
+// (Records.TokensMark) or this one expires; until then the token is not looked up again.
 type seen struct {
-	in      any       // nil: none
+	in      any       // Records.TokensMark at the check; nil if there was none
 	expires time.Time // zero: never
 }
 
-// lasts reports whether the token has not expired yet.
+// lasts reports whether the token has not yet expired.
 func (s *seen) lasts(now time.Time) bool { return s.expires.IsZero() || now.Before(s.expires) }
 
 type callerKey struct{}
 
-// NewContext returns a context for calls of that caller. Nothing that comes over the network can do
-// so.
+// NewContext returns a context for calls of that caller. Only code of this process can set it:
+// nothing that arrives over the network does.
 func NewContext(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerFrom returns the caller; nil if nobody has been authenticated, as on public routes.
+// CallerFrom returns the caller, or nil if the call was not authenticated, as on public routes.
 func CallerFrom(ctx context.Context) *Caller {
 	c, _ := ctx.Value(callerKey{}).(*Caller)
 	return c
 }
 
-// From returns the identity of the caller; nil, which has no role, if nobody was authenticated.
+// From returns the identity of the caller. If the call was not authenticated it is nil, which has
+// no role.
 func From(ctx context.Context) *holdfastv1.Identity {
 	if c := CallerFrom(ctx); c != nil {
 		return c.Identity
@@ -51,7 +52,7 @@ func From(ctx context.Context) *holdfastv1.Identity {
 	return nil
 }
 
-// The ways to say who one is: Identity.method.
+// The ways to authenticate, as in Identity.method.
 const (
 	MethodCertificate = "certificate"
 	MethodToken       = "token"
@@ -59,15 +60,15 @@ const (
 	MethodInsecure    = "insecure"
 )
 
-// peerPrefix begins the principals of peers, and of nobody else.
+// peerPrefix begins the principals of peers. No other principal begins with it.
 const peerPrefix = "peer:"
 
 func isPeer(id *holdfastv1.Identity) bool {
 	return id.GetMethod() == MethodCertificate && strings.HasPrefix(id.GetPrincipal(), peerPrefix)
 }
 
-// InScope reports whether somebody may see what is in a pool: they are scoped to it, or to none at
-// all. A machine's agent sees no pool.
+// InScope reports whether an identity may see the contents of a pool: it is scoped to that pool, or
+// not scoped at all. The agent of a machine sees no pool.
 func InScope(id *holdfastv1.Identity, pool string) bool {
 	switch id.GetRole() {
 	case holdfastv1.Role_AGENT:
@@ -78,7 +79,7 @@ func InScope(id *holdfastv1.Identity, pool string) bool {
 	return len(id.GetPools()) == 0 || slices.Contains(id.GetPools(), pool)
 }
 
-// Scoped reports whether somebody sees only some of what there is.
+// Scoped reports whether an identity sees only a part of the resources.
 func Scoped(id *holdfastv1.Identity) bool {
 	switch id.GetRole() {
 	case holdfastv1.Role_AGENT, holdfastv1.Role_POOL_AGENT, holdfastv1.Role_ENROLLER:
@@ -87,7 +88,7 @@ func Scoped(id *holdfastv1.Identity) bool {
 	return len(id.GetPools()) > 0
 }
 
-// anonymous is everybody where there is no authentication.
+// anonymous is the identity of all callers if authentication is off.
 func anonymous() *holdfastv1.Identity {
 	return &holdfastv1.Identity{Principal: "anonymous", Role: holdfastv1.Role_ADMIN, Method: MethodInsecure}
 }

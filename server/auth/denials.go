@@ -17,40 +17,48 @@ import (
 )
 
 const (
-	maxDenials    = 400                    // kinds of refusals that are kept apart, and merged ones; both go into one command
-	denialPause   = 100 * time.Millisecond // least time between two reports
-	failedPause   = time.Second            // failed authentications wait so long for others
-	mergedPause   = time.Minute            // merged refusals wait so long
+	maxDenials    = 400                    // kinds of refusals kept, and as many merged: they fit in one command
+	denialPause   = 100 * time.Millisecond // minimum time between two reports
+	failedPause   = time.Second            // time to collect failed authentications before a report
+	mergedPause   = time.Minute            // time to collect merged refusals before a report
 	reportTimeout = 5 * time.Second
-	waitRecorded  = 2 * time.Second // a refusal waits no longer to be recorded
+	waitRecorded  = 2 * time.Second // maximum time that a refused call waits to be recorded
 	maxPrincipals = 4096
 
-	// The audit trail keeps so many events and no more: who is refused all the time must not push
-	// the others out of it. Beyond these budgets (one event each so often, after a burst) refusals
-	// are merged, by principal and method, into one event a minute.
-	strangerEvery  = 10 * time.Second // everybody who is not known, together
-	principalEvery = time.Second      // each one who is
+	// The audit trail holds a fixed number of events, so a caller that is refused all the time must
+	// not displace the other events. Each budget is one event per interval after a burst. Refusals
+	// beyond the budget are merged, by principal and method, into one event a minute.
+	unknownEvery   = 10 * time.Second // all unknown callers together
+	principalEvery = time.Second      // each known principal
 	eventBurst     = 100
 )
 
-// unknownPrincipal stands in the audit trail for who could not be authenticated.
+// unknownPrincipal is the principal in the audit trail of a caller that failed to authenticate.
 const unknownPrincipal = "unauthenticated"
 
-// denialKey tells refusals apart. Those of one kind that come in a burst are one audit event with a
-// count.
+// denialKey identifies one kind of refusal. A burst of refusals of one kind is one audit event with
+// a count.
 type denialKey struct {
 	principal, source, peer, method, resource, requestID, outcome, reason, tokenID string
 }
 
 func keyOf(e *holdfastv1.AuditEvent) denialKey {
 	return denialKey{
-		e.GetPrincipal(), e.GetSource(), e.GetPeer(), e.GetMethod(), e.GetResource(), e.GetRequestId(), e.GetOutcome(), e.GetReason(), e.GetTokenId(),
+		principal: e.GetPrincipal(),
+		source:    e.GetSource(),
+		peer:      e.GetPeer(),
+		method:    e.GetMethod(),
+		resource:  e.GetResource(),
+		requestID: e.GetRequestId(),
+		outcome:   e.GetOutcome(),
+		reason:    e.GetReason(),
+		tokenID:   e.GetTokenId(),
 	}
 }
 
-// Denials keeps refusals until they are in the audit trail: all of a moment in one command. What is
-// kept is bounded. A peer that dies loses failed authentications of the last second, and merged
-// refusals of the last minute.
+// Denials buffers refusals and writes them to the audit trail, several in one command. The buffer
+// is bounded. A peer that crashes loses the failed authentications of the last second and the
+// merged refusals of the last minute.
 type Denials struct {
 	report  func(context.Context, *internalv1.RecordDenials) error
 	log     *slog.Logger
@@ -61,18 +69,19 @@ type Denials struct {
 	mu       sync.Mutex
 	kept     batch
 	merged   batch
-	since    time.Time     // of the last report of merged ones
-	reported chan struct{} // closed when what is kept has been reported, or could not be
+	since    time.Time     // of the last report of merged refusals
+	reported chan struct{} // closed when the report of the current batch has ended, with or without success
 	budgets  *lru.Cache[string, *rate.Limiter]
 }
 
-// batch is a number of events, in the order in which they came.
+// batch is a list of events in the order of arrival.
 type batch struct {
 	by    map[denialKey]*holdfastv1.AuditEvent
 	order []*holdfastv1.AuditEvent
 }
 
-// add counts an event, or takes it as a new one when there is room.
+// add counts an event with others of its kind, or appends it. It returns false if the batch is
+// full.
 func (b *batch) add(e *holdfastv1.AuditEvent) bool {
 	k := keyOf(e)
 	if old, ok := b.by[k]; ok {
@@ -96,8 +105,8 @@ func newDenials(report func(context.Context, *internalv1.RecordDenials) error, l
 	}
 }
 
-// note keeps a refusal. The channel is closed after the next report; it is nil if the refusal was
-// merged with others.
+// note buffers a refusal. The returned channel is closed after the next report. It is nil if the
+// refusal was merged with others.
 func (d *Denials) note(e *holdfastv1.AuditEvent) <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,11 +117,11 @@ func (d *Denials) note(e *holdfastv1.AuditEvent) <-chan struct{} {
 	return nil
 }
 
-// budget takes one event of a principal's share of the audit trail.
+// budget spends one event of a principal's budget, and reports whether there was one left.
 func (d *Denials) budget(principal string) bool {
 	every := principalEvery
 	if principal == unknownPrincipal {
-		every = strangerEvery
+		every = unknownEvery
 	}
 	l, ok := d.budgets.Get(principal)
 	if !ok {
@@ -122,17 +131,23 @@ func (d *Denials) budget(principal string) bool {
 	return l.AllowN(d.now(), 1)
 }
 
-// merge keeps a refusal without its particulars.
+// merge counts a refusal without its details: source, resource and request id.
 func (d *Denials) merge(e *holdfastv1.AuditEvent) {
 	d.metrics.merged.Add(float64(e.GetCount()))
 	m := &holdfastv1.AuditEvent{
-		At: e.GetAt(), Principal: e.GetPrincipal(), Peer: e.GetPeer(), Method: e.GetMethod(), Outcome: e.GetOutcome(), Reason: e.GetReason(),
-		TokenId: e.GetTokenId(), Count: e.GetCount(),
+		At:        e.GetAt(),
+		Principal: e.GetPrincipal(),
+		Peer:      e.GetPeer(),
+		Method:    e.GetMethod(),
+		Outcome:   e.GetOutcome(),
+		Reason:    e.GetReason(),
+		TokenId:   e.GetTokenId(),
+		Count:     e.GetCount(),
 	}
 	if d.merged.add(m) {
 		return
 	}
-	for _, old := range d.merged.order { // there is no room: any of them stands for it
+	for _, old := range d.merged.order { // no room: count it with any event of the same outcome
 		if old.GetOutcome() == m.GetOutcome() {
 			old.Count += m.GetCount()
 			return
@@ -140,7 +155,7 @@ func (d *Denials) merge(e *holdfastv1.AuditEvent) {
 	}
 }
 
-// failed keeps a failed authentication: by source, method and reason.
+// failed buffers a failed authentication.
 func (d *Denials) failed(p *presented, peer string, err *Error) {
 	d.note(&holdfastv1.AuditEvent{
 		At: timestamppb.New(d.now()), Principal: unknownPrincipal, Source: p.source, Peer: peer, Method: p.method,
@@ -148,20 +163,30 @@ func (d *Denials) failed(p *presented, peer string, err *Error) {
 	})
 }
 
-// limited keeps a change that was refused because its caller makes too many.
+// limited buffers a change that was refused because its caller exceeded the rate limit.
 func (d *Denials) limited(c *Caller, err *Error) {
 	d.note(&holdfastv1.AuditEvent{
-		At: timestamppb.New(d.now()), Principal: c.Identity.GetPrincipal(), Source: c.Source, Peer: c.Peer, Method: c.Method, TokenId: c.Identity.GetTokenId(),
-		Outcome: outcome(err.Code), Reason: err.Reason, Count: 1,
+		At:        timestamppb.New(d.now()),
+		Principal: c.Identity.GetPrincipal(),
+		Source:    c.Source,
+		Peer:      c.Peer,
+		Method:    c.Method,
+		TokenId:   c.Identity.GetTokenId(),
+		Outcome:   outcome(err.Code), Reason: err.Reason, Count: 1,
 	})
 }
 
-// refused puts a refused change on record, before its caller is answered. It gives up after a
-// while: the refusal stays kept, and is reported later.
+// refused records a refused change before its caller gets the answer. It waits at most
+// waitRecorded; after that the refusal stays in the buffer and is reported later.
 func (d *Denials) refused(ctx context.Context, c *Caller, resource, requestID string, err *Error) {
 	done := d.note(&holdfastv1.AuditEvent{
-		At: timestamppb.New(d.now()), Principal: c.Identity.GetPrincipal(), Source: c.Source, Peer: c.Peer, Method: c.Method, TokenId: c.Identity.GetTokenId(),
-		Resource: resource, RequestId: requestID, Outcome: outcome(err.Code), Reason: err.Reason, Count: 1,
+		At:        timestamppb.New(d.now()),
+		Principal: c.Identity.GetPrincipal(),
+		Source:    c.Source,
+		Peer:      c.Peer,
+		Method:    c.Method,
+		TokenId:   c.Identity.GetTokenId(),
+		Resource:  resource, RequestId: requestID, Outcome: outcome(err.Code), Reason: err.Reason, Count: 1,
 	})
 	if done == nil {
 		return
@@ -179,7 +204,7 @@ func (d *Denials) refused(ctx context.Context, c *Caller, resource, requestID st
 	}
 }
 
-// Run reports what is kept until ctx ends, and once more then.
+// Run reports buffered refusals until ctx ends, and then once more.
 func (d *Denials) Run(ctx context.Context) error {
 	tick := time.NewTicker(failedPause)
 	defer tick.Stop()
@@ -190,11 +215,11 @@ func (d *Denials) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			defer cancel()
-			_ = d.flush(last, true) // the peer stops: nobody is left to tell
+			_ = d.flush(last, true) // the peer is stopping: the error has no reader
 			return nil
 		}
 		if err := d.flush(ctx, false); err != nil && ctx.Err() == nil {
-			d.log.WarnContext(ctx, "refused calls are not in the audit trail yet: trying again", "error", err)
+			d.log.WarnContext(ctx, "writing refused calls to the audit trail failed, will retry", "error", err)
 		}
 		pause := time.NewTimer(denialPause)
 		select {
@@ -205,9 +230,9 @@ func (d *Denials) Run(ctx context.Context) error {
 	}
 }
 
-// flush reports what is kept, and what was merged when it is time for that. What could not be
-// reported stays; a report whose answer got lost is made again, so that a count may be too high,
-// never too low.
+// flush reports the buffered refusals, and the merged ones if they are due or all is true. On an
+// error the refusals stay in the buffer. A report whose answer was lost is repeated, so a count may
+// be too high, but never too low.
 func (d *Denials) flush(ctx context.Context, all bool) error {
 	d.mu.Lock()
 	events, reported := d.kept.order, d.reported
@@ -238,7 +263,7 @@ func (d *Denials) flush(ctx context.Context, all bool) error {
 	return fmt.Errorf("report %d refusals: %w", len(events), err)
 }
 
-// outcome spells a code as the audit trail does.
+// outcome returns the name of a code as the audit trail spells it.
 func outcome(c codes.Code) string {
 	switch c {
 	case codes.PermissionDenied:

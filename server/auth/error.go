@@ -14,34 +14,34 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// The reasons of refusals, for programs: ErrorInfo.reason.
+// The machine-readable reasons of refusals: ErrorInfo.reason.
 const (
 	ReasonNoCredentials      = "NO_CREDENTIALS"
-	ReasonBadCredentials     = "BAD_CREDENTIALS" // they cannot be read
+	ReasonBadCredentials     = "BAD_CREDENTIALS" // they cannot be parsed
 	ReasonTokenUnknown       = fsm.ReasonTokenUnknown
 	ReasonTokenRevoked       = fsm.ReasonTokenRevoked
 	ReasonTokenExpired       = fsm.ReasonTokenExpired
-	ReasonTokenInvalid       = "TOKEN_INVALID" // an access token that its issuer did not make so, or not for us
+	ReasonTokenInvalid       = "TOKEN_INVALID" // an access token with a bad signature, or for another audience
 	ReasonCertificateExpired = "CERTIFICATE_EXPIRED"
 	ReasonIssuerUnreachable  = "ISSUER_UNREACHABLE"
-	ReasonRole               = "ROLE"    // the role does not allow it
-	ReasonScope              = "SCOPE"   // only somebody who is scoped to no pool may
-	ReasonNotOwn             = "NOT_OWN" // an agent may speak for itself only
+	ReasonRole               = "ROLE"    // the role does not allow the call
+	ReasonScope              = "SCOPE"   // the call needs a caller that is not scoped to pools
+	ReasonNotOwn             = "NOT_OWN" // an agent named a machine or pool other than its own
 	ReasonPeersOnly          = "PEERS_ONLY"
-	ReasonOverHTTP           = "OVER_HTTP" // a method that machines reach by its HTTP route only
+	ReasonOverHTTP           = "OVER_HTTP" // machines can call the method only by its HTTP route
 	ReasonNoRule             = "NO_RULE"
 	ReasonRateLimit          = "RATE_LIMIT"
-	ReasonForeignHost        = "FOREIGN_HOST" // --insecure, and the request names another host than this one
-	ReasonCrossOrigin        = "CROSS_ORIGIN" // a page of another site has had a browser send it
+	ReasonForeignHost        = "FOREIGN_HOST" // --insecure, and the Host header is not a loopback name
+	ReasonCrossOrigin        = "CROSS_ORIGIN" // a browser sent it for a page of another site
 )
 
-// Error is a refusal of the gate. Its message says what to do next and holds nothing that was
-// presented.
+// Error is a refusal of the gate. Its message names the remedy, and contains no part of the
+// credentials.
 type Error struct {
 	Code    codes.Code // Unauthenticated, PermissionDenied, ResourceExhausted or Unavailable
 	Reason  string
 	Message string
-	Retry   time.Duration // of ResourceExhausted and Unavailable: how long to wait
+	Retry   time.Duration // of ResourceExhausted and Unavailable: time to wait before a retry
 }
 
 // Error returns the message.

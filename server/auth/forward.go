@@ -11,15 +11,15 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// The metadata of calls that a peer forwards. From anybody else it is dropped.
+// The metadata of calls that a peer forwards. It is dropped if the caller is not a peer.
 const (
 	headerIdentity = "holdfast-identity-bin"
-	headerHop      = "holdfast-forwarded-by" // cluster's
+	headerHop      = "holdfast-forwarded-by" // set by cluster
 	headerToken    = "authorization"
 )
 
-// Forward is cluster.Config.ForwardMetadata: it tells the next peer who the caller is. The
-// caller's token stays here.
+// Forward implements cluster.Config.ForwardMetadata. It adds the caller's identity to the metadata
+// for the next peer. The caller's token is not forwarded.
 func Forward(ctx context.Context, md metadata.MD) {
 	md.Delete(headerToken)
 	md.Delete(headerIdentity)
@@ -31,21 +31,24 @@ func Forward(ctx context.Context, md metadata.MD) {
 		}
 		return
 	}
-	b, err := proto.Marshal(&internalv1.ForwardedCaller{Identity: c.Identity, Source: c.Source, Peer: c.Peer, Method: c.Method})
+	b, err := proto.Marshal(&internalv1.ForwardedCaller{
+		Identity: c.Identity, Source: c.Source, Peer: c.Peer, Method: c.Method,
+	})
 	if err == nil {
-		md.Set(headerIdentity, string(b)) // else the next peer takes this one for the caller, and refuses
+		md.Set(headerIdentity, string(b)) // without it the next peer takes this peer for the caller, and refuses
 	}
 }
 
-// forwarded reads who a peer forwards a call for.
+// forwarded returns the original caller of a call that a peer forwards.
 func forwarded(values []string) (*Caller, *Error) {
 	var f internalv1.ForwardedCaller
 	if len(values) != 1 || proto.Unmarshal([]byte(values[0]), &f) != nil || f.GetIdentity() == nil {
-		return nil, unauthenticated(ReasonBadCredentials, "the identity that a peer has forwarded cannot be read: do the peers run the same version?")
+		return nil, unauthenticated(ReasonBadCredentials,
+			"cannot parse the identity forwarded by a peer: do all peers run the same version?")
 	}
 	id := f.GetIdentity()
 	if _, known := holdfastv1.Role_Value_name[int32(id.GetRole())]; !known {
-		id.Role = holdfastv1.Role_ROLE_UNSPECIFIED // of a newer version: this one does not know what it may
+		id.Role = holdfastv1.Role_ROLE_UNSPECIFIED // a role of a newer version has no rights here
 	}
 	return &Caller{Identity: id, Source: f.GetSource(), Peer: f.GetPeer(), Method: f.GetMethod()}, nil
 }

@@ -15,41 +15,41 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Config says how callers are known, and how much each of them may ask for.
+// Config configures the authentication and the rate limits of callers.
 type Config struct {
-	// Insecure takes everybody for anonymous, an admin, and limits nobody. For loopback only.
+	// Insecure makes every caller an anonymous admin without limits. For loopback only.
 	Insecure bool
-	// PeerID is this peer's id, for the audit trail. Cluster is the name of its cluster in the
+	// PeerID is this peer's id, for the audit trail. Cluster is the cluster name in the
 	// certificates of peers.
 	PeerID, Cluster string
-	// Issuers are those whose access tokens are taken, beside the built-in one.
+	// Issuers are the issuers whose access tokens are accepted, besides the built-in one.
 	Issuers []Issuer
-	// RatePerSecond is how many calls a user may make; negative: any number. Default 1000; agents
-	// get a twentieth, services a fifth, the agents of a pool together ten times as many. A burst
-	// of twice that is taken at once.
+	// RatePerSecond is the number of calls a second that a user may make. A negative value means
+	// no limit; the default is 1000. Agents may make a twentieth of it, services a fifth, the
+	// agents of a pool together ten times as many. Bursts may have twice as many calls.
 	RatePerSecond float64
-	// Logger defaults to none.
+	// Logger defaults to a logger that discards everything.
 	Logger *slog.Logger
-	// Registerer takes the metrics; nil registers none.
+	// Registerer registers the metrics; nil registers none.
 	Registerer prometheus.Registerer
 }
 
-// Records are the parts of the replicated state that say who somebody is (*fsm.View).
+// Records is the part of the replicated state that identifies callers (*fsm.View).
 type Records interface {
 	TokenByHash(sum []byte) (*holdfastv1.Token, bool)
 	Token(id string) (*holdfastv1.Token, bool)
 	SigningKeys() []*internalv1.SigningKey
-	// TokensMark returns a value that is another one after any change of a token.
+	// TokensMark returns a value that differs after any change of a token.
 	TokensMark() any
 }
 
-// Deps are what a Gate needs of its peer.
+// Deps are the functions of the peer that a Gate calls.
 type Deps struct {
-	// Records returns this peer's own state.
+	// Records returns this peer's copy of the state.
 	Records func() Records
-	// Fresh returns a state that includes all that was acknowledged before the call.
+	// Fresh returns a state with every change that was acknowledged before the call.
 	Fresh func(context.Context) (Records, error)
-	// Report takes refusals to the audit trail.
+	// Report writes refusals to the audit trail.
 	Report func(context.Context, *internalv1.RecordDenials) error
 }
 
@@ -58,26 +58,26 @@ type Gate struct {
 	cfg     Config
 	deps    Deps
 	log     *slog.Logger
-	rules   map[string]methodRule // by full method, as gRPC spells it
+	rules   map[string]methodRule // by full gRPC method
 	limits  *limits
 	denials *Denials
-	second  *secondLooks
+	lookups *lookups
 	known   known
 	oidc    *issuers
 	builtIn *builtIn
 	metrics *metrics
 	now     func() time.Time
-	body    time.Duration // that a request's body may take
+	body    time.Duration // maximum time to read a request's body
 }
 
-// methodRule is what the gate needs to know of a method.
+// methodRule is the rule of a method, and how the audit trail treats its refusals.
 type methodRule struct {
 	Rule
 	name string // in the audit trail
-	read bool   // changes nothing: a refusal is no audit event
+	read bool   // the method changes nothing, so a refusal is not an audit event
 }
 
-// New returns a gate. Its Denials must be run.
+// New returns a gate. The caller must run its Denials.
 func New(cfg Config, deps Deps) (*Gate, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -86,8 +86,12 @@ func New(cfg Config, deps Deps) (*Gate, error) {
 		cfg.RatePerSecond = defaultRate
 	}
 	g := &Gate{
-		cfg: cfg, deps: deps, log: cfg.Logger, rules: map[string]methodRule{}, second: newSecondLooks(),
-		limits: newLimits(cfg.RatePerSecond), builtIn: newBuiltIn(), metrics: newMetrics(cfg.Registerer), now: time.Now, body: bodyTimeout,
+		cfg: cfg, deps: deps, log: cfg.Logger, rules: map[string]methodRule{}, lookups: newLookups(),
+		limits:  newLimits(cfg.RatePerSecond),
+		builtIn: newBuiltIn(),
+		metrics: newMetrics(cfg.Registerer),
+		now:     time.Now,
+		body:    bodyTimeout,
 	}
 	g.denials = newDenials(deps.Report, cfg.Logger, g.metrics)
 	for name, r := range policy() {
@@ -98,19 +102,20 @@ func New(cfg Config, deps Deps) (*Gate, error) {
 	return g, err
 }
 
-// Denials returns what takes refusals to the audit trail.
+// Denials returns the writer of refusals to the audit trail.
 func (g *Gate) Denials() *Denials { return g.denials }
 
-// rule returns the rule of a method. One that is not in the table refuses everybody.
+// rule returns the rule of a method. A method that is not in the table is refused for all callers.
 func (g *Gate) rule(method string) (methodRule, *Error) {
 	r, ok := g.rules[method]
 	if !ok || !r.set() {
-		return methodRule{}, denied(ReasonNoRule, "%s has no rule that lets anybody call it", method)
+		return methodRule{}, denied(ReasonNoRule, "method %s has no access rule", method)
 	}
 	return r, nil
 }
 
-// readOnly reports whether a method is marked so in its proto, or is gRPC's own.
+// readOnly reports whether a method has no side effects according to its proto, or is one of
+// gRPC's own.
 func readOnly(name string) bool {
 	service, method, _ := strings.Cut(name, "/")
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
@@ -128,12 +133,13 @@ func readOnly(name string) bool {
 	return true
 }
 
-// Open returns a gate that takes everybody for anonymous, an admin: that of a server that was told
-// of no other one.
+// Open returns a gate that treats every caller as an anonymous admin. A server without another gate
+// uses it.
 func Open() *Gate {
-	g, err := New(Config{Insecure: true}, Deps{Report: func(context.Context, *internalv1.RecordDenials) error { return nil }})
+	discard := func(context.Context, *internalv1.RecordDenials) error { return nil }
+	g, err := New(Config{Insecure: true}, Deps{Report: discard})
 	if err != nil {
-		panic(err) // no issuer is configured that could be wrong
+		panic(err) // impossible: no issuer is configured
 	}
 	return g
 }

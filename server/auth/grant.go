@@ -7,20 +7,21 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// grant is a role and the pools that it is scoped to; none: all of them.
+// grant is a role and the pools it is scoped to. Without pools it applies to all of them.
 type grant struct {
 	role  holdfastv1.Role_Value
 	pools []string
 }
 
-// goodPool reports whether a pool can be called so: visible ASCII, no comma, as the FSM has it.
+// goodPool reports whether s is a valid pool id: visible ASCII without a comma, as in the FSM.
 func goodPool(s string) bool {
-	return s != "" && len(s) <= maxName && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == ',' })
+	return s != "" && len(s) <= maxName &&
+		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == ',' })
 }
 
-// parseGrant reads "operator" or "operator@pool". Case does not matter in roles. What is none of
-// that grants nothing: certificates and claims hold other people's words too. Admins, services and
-// backups are not scoped: "admin@pool" grants nothing.
+// parseGrant parses "operator" or "operator@pool". Roles ignore case. Any other text is ignored,
+// because certificates and claims also contain unrelated words. Admins, services and backups cannot
+// be scoped, so "admin@pool" grants nothing.
 func parseGrant(text string) (grant, bool) {
 	name, pool, scoped := strings.Cut(text, "@")
 	var g grant
@@ -48,16 +49,21 @@ func parseGrant(text string) (grant, bool) {
 	return g, true
 }
 
-// rank orders the roles that certificates and claims can name.
+// rank orders the roles that a certificate or claim can name.
 func rank(r holdfastv1.Role_Value) int {
 	return slices.Index([]holdfastv1.Role_Value{
-		holdfastv1.Role_ROLE_UNSPECIFIED, holdfastv1.Role_BACKUP, holdfastv1.Role_SERVICE, holdfastv1.Role_VIEWER, holdfastv1.Role_OPERATOR, holdfastv1.Role_ADMIN,
+		holdfastv1.Role_ROLE_UNSPECIFIED,
+		holdfastv1.Role_BACKUP,
+		holdfastv1.Role_SERVICE,
+		holdfastv1.Role_VIEWER,
+		holdfastv1.Role_OPERATOR,
+		holdfastv1.Role_ADMIN,
 	}, r)
 }
 
-// highest sums up grants: the highest role wins, with all the pools that it is named with. Named
-// once without a pool it is not scoped. Pools of lower roles do not count. The order of the grants
-// does not matter.
+// highest returns the highest role among the grants, with all pools named for that role. If one of
+// those grants names no pool, the result is not scoped. Pools of lower roles are ignored. The order
+// of the grants does not matter.
 func highest(texts []string) grant {
 	var best grant
 	for _, t := range texts {

@@ -15,20 +15,20 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// presented is what came with a call.
+// presented is the credentials and the origin of a call.
 type presented struct {
 	source    string
 	cert      *peertls.Caller // nil without one
-	certError *Error          // of one that is not good
+	certError *Error          // why the certificate was refused
 	bearer    []string
 	forwarded []string
-	method    string // as the audit trail names it
+	method    string // as in the audit trail
 }
 
-// peer reports whether a call came over a connection of another peer of this cluster.
+// peer reports whether a call arrived over a connection of another peer of this cluster.
 func (p *presented) peer() bool { return p.cert != nil && p.cert.Peer != "" }
 
-// fromGRPC returns what came with a gRPC call, and its metadata.
+// fromGRPC returns the credentials of a gRPC call, and its metadata.
 func (g *Gate) fromGRPC(ctx context.Context, method string) (presented, metadata.MD) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	p := presented{bearer: md[headerToken], forwarded: md[headerIdentity], method: method}
@@ -41,16 +41,16 @@ func (g *Gate) fromGRPC(ctx context.Context, method string) (presented, metadata
 	return p, md
 }
 
-// fromHTTP returns what came with a request. Headers that name an address of the client are not
-// believed: anybody can set them.
+// fromHTTP returns the credentials of a request. Headers with a client address are ignored, because
+// any client can set them.
 func (g *Gate) fromHTTP(r *http.Request, method string) presented {
 	p := presented{source: sourceOf(r.RemoteAddr), bearer: r.Header.Values("Authorization"), method: method}
 	p.cert, p.certError = g.certificateOf(r.TLS)
 	return p
 }
 
-// Source returns what counts as one address of a client: see sourceKey. Limits of a route of its
-// own go by it.
+// Source returns the rate-limit key of a client's address: see sourceKey. Routes with limits of
+// their own use it.
 func Source(r *http.Request) string { return sourceKey(sourceOf(r.RemoteAddr)) }
 
 // sourceOf returns an address without its port.
@@ -61,14 +61,15 @@ func sourceOf(addr string) string {
 	return addr
 }
 
-// identify reports who makes a call. What it is refused for is an *Error, or the error of a read
-// that could not be made.
+// identify returns the caller of a call. It returns an *Error if the caller is refused, or another
+// error if the state could not be read.
 //
-// A peer's certificate speaks for whom it forwards. Else a token goes before a certificate: it was
-// sent with this call. One that is bad is refused even beside a good certificate.
+// A peer's certificate may name another caller, for which it forwards the call. Otherwise a token
+// has precedence over a certificate, because it was sent with this call. A bad token is refused
+// even if the certificate is good.
 func (g *Gate) identify(ctx context.Context, p *presented) (*Caller, error) {
 	if g.cfg.Insecure {
-		return g.unknown(p), nil
+		return g.anonymousCaller(p), nil
 	}
 	token, bad := parseBearer(p.bearer)
 	switch {
@@ -84,11 +85,11 @@ func (g *Gate) identify(ctx context.Context, p *presented) (*Caller, error) {
 		return c, nil
 	}
 	c := &Caller{Source: p.source, Peer: g.cfg.PeerID, Method: p.method}
-	return c, g.own(ctx, token, p, c)
+	return c, g.authenticate(ctx, token, p, c)
 }
 
-// own finds out the identity at the other end itself.
-func (g *Gate) own(ctx context.Context, token string, p *presented, c *Caller) (err error) {
+// authenticate identifies the caller at the other end of the connection.
+func (g *Gate) authenticate(ctx context.Context, token string, p *presented, c *Caller) (err error) {
 	switch {
 	case token != "" && isJWT(token):
 		c.Identity, err = g.accessToken(ctx, token, p.source)
@@ -96,7 +97,9 @@ func (g *Gate) own(ctx context.Context, token string, p *presented, c *Caller) (
 	case token != "":
 		return g.bearer(ctx, token, c)
 	case p.cert == nil:
-		return unauthenticated(ReasonNoCredentials, "no credentials: send `Authorization: Bearer` and a token (`holdfast token create`), or use a client certificate")
+		return unauthenticated(ReasonNoCredentials,
+			"no credentials: send `Authorization: Bearer` and a token (`holdfast token create`), "+
+				"or use a client certificate")
 	}
 	id, refusal := fromCertificate(p.cert)
 	if refusal != nil {
@@ -106,9 +109,9 @@ func (g *Gate) own(ctx context.Context, token string, p *presented, c *Caller) (
 	return nil
 }
 
-// unknown is the caller where nobody is known. What peers forward is taken for the audit trail, but
-// for the identity.
-func (g *Gate) unknown(p *presented) *Caller {
+// anonymousCaller returns the caller if authentication is off. Source, peer and method of a forwarded call
+// are kept for the audit trail, but not its identity.
+func (g *Gate) anonymousCaller(p *presented) *Caller {
 	c := &Caller{Identity: anonymous(), Source: p.source, Peer: g.cfg.PeerID, Method: p.method}
 	if len(p.forwarded) > 0 {
 		if f, err := forwarded(p.forwarded); err == nil {
@@ -118,7 +121,7 @@ func (g *Gate) unknown(p *presented) *Caller {
 	return c
 }
 
-// bearer reports who a token stands for.
+// bearer sets the identity of c to that of the token's bearer.
 func (g *Gate) bearer(ctx context.Context, token string, c *Caller) error {
 	hash, now := sha256.Sum256([]byte(token)), g.now()
 	r := g.deps.Records()
@@ -128,13 +131,13 @@ func (g *Gate) bearer(ctx context.Context, token string, c *Caller) error {
 	}
 	t, ok := r.TokenByHash(hash[:])
 	if !ok {
-		// It may have been made on another peer a moment ago.
+		// Another peer may have just created it.
 		var err error
-		if r, err = g.lookAgain(ctx, hash[:], c.Source); err != nil {
+		if r, err = g.readFresh(ctx, hash[:], c.Source); err != nil {
 			return err
 		}
 		if t, ok = r.TokenByHash(hash[:]); !ok {
-			g.second.remember(hash[:])
+			g.lookups.remember(hash[:])
 			return errUnknownToken()
 		}
 	}
@@ -147,25 +150,26 @@ func (g *Gate) bearer(ctx context.Context, token string, c *Caller) error {
 }
 
 func errUnknownToken() *Error {
-	return unauthenticated(ReasonTokenUnknown, "the token is not known: is it one of this cluster, and complete? An admin makes one with `holdfast token create`")
+	return unauthenticated(ReasonTokenUnknown,
+		"unknown token: is it of this cluster, and complete? An admin creates one with `holdfast token create`")
 }
 
-// lookAgain returns a fresh state for credentials that the local one does not know, if that is
-// worth the work.
-func (g *Gate) lookAgain(ctx context.Context, hash []byte, source string) (Records, error) {
-	if g.second.seen(hash) {
+// readFresh returns a fresh state to look up credentials that the local state does not contain. It
+// returns an error if they were not found recently, or if source sends too many such credentials.
+func (g *Gate) readFresh(ctx context.Context, hash []byte, source string) (Records, error) {
+	if g.lookups.seen(hash) {
 		return nil, errUnknownToken()
 	}
-	if err := g.second.allow(source); err != nil {
+	if err := g.lookups.allow(source); err != nil {
 		return nil, err
 	}
 	return g.deps.Fresh(ctx)
 }
 
-// still reports whether the token that a caller came with is good where the call is served, and at
-// the time. Identities without one were judged at the edge for good: a certificate or an access
-// token cannot be taken back. It gives what was seen, for the next time.
-func (g *Gate) still(id *holdfastv1.Identity, before seen) (seen, *Error) {
+// recheck checks that the caller's token is still valid, on the peer that serves the call. An
+// identity without a token was checked when the call arrived: certificates and access tokens cannot
+// be revoked. The returned seen is passed to the next check.
+func (g *Gate) recheck(id *holdfastv1.Identity, before seen) (seen, *Error) {
 	if id.GetTokenId() == "" {
 		return before, nil
 	}
@@ -188,7 +192,7 @@ func sawToken(r Records, t *holdfastv1.Token) seen {
 	return s
 }
 
-// isRefusal reports whether an error is the gate's word on the caller, not a failure to find out.
+// isRefusal reports whether an error is a refusal of the caller, rather than a failed read.
 func isRefusal(err error) (*Error, bool) {
 	e, ok := errors.AsType[*Error](err)
 	return e, ok

@@ -19,46 +19,48 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Issuer is an OIDC issuer whose access tokens are taken.
+// Issuer is an OIDC issuer whose access tokens are accepted.
 type Issuer struct {
-	// URL is the issuer, as its tokens and its discovery document spell it. https, but for
+	// URL is the issuer as in its tokens and its discovery document. It must be https, except on
 	// loopback.
 	URL string `json:"issuer"`
-	// Audience must be among those that a token is made for.
+	// Audience is the audience that a token must contain.
 	Audience string `json:"audience"`
-	// UserClaim names the user; default "sub".
+	// UserClaim is the claim with the user's name; default "sub".
 	UserClaim string `json:"user_claim"`
-	// RolesClaim has the caller's roles: a string with spaces, or a list. Dots lead into objects:
-	// realm_access.roles. Default "roles".
+	// RolesClaim is the claim with the caller's roles: a string with spaces, or a list. Dots
+	// address nested objects: realm_access.roles. Default "roles".
 	RolesClaim string `json:"roles_claim"`
-	// Roles translates what is in RolesClaim: {"dc-ops": "operator@gpu"}. Without it "operator" and
-	// "operator@gpu" mean themselves.
+	// Roles maps values of RolesClaim to grants: {"dc-ops": "operator@gpu"}. Without it a value
+	// must itself be a grant, such as "operator" or "operator@gpu".
 	Roles map[string]string `json:"roles"`
-	// PoolsClaim has the pools that the caller is scoped to. When it is set and a token has none,
-	// viewers and operators have no role.
+	// PoolsClaim is the claim with the pools that the caller is scoped to. If it is set and a token
+	// names no pool, viewers and operators have no role.
 	PoolsClaim string `json:"pools_claim"`
 }
 
 const (
 	issuerTimeout  = 5 * time.Second  // of one request to an issuer
-	issuerPause    = 10 * time.Second // between two tries to reach one, or to learn of new keys
+	issuerPause    = 10 * time.Second // between two requests for its discovery document or new keys
 	maxIssuerReply = 1 << 20          // bytes
 )
 
-// check reports what is wrong with the configuration of an issuer, and fills in defaults.
+// check validates the configuration of an issuer, and fills in defaults.
 func (i *Issuer) check() error {
 	u, err := url.Parse(i.URL)
 	switch {
 	case err != nil || u.Host == "":
 		return fmt.Errorf("issuer %q: want a URL such as https://sso.example.com/realms/dc", i.URL)
 	case u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
-		return fmt.Errorf("issuer %q: want https: who can change its answers can be anybody", i.URL)
+		return fmt.Errorf("issuer %q: want https: over http an attacker can replace the issuer's keys", i.URL)
 	case i.Audience == "":
-		return fmt.Errorf("issuer %q: set audience: tokens that it makes for others must not open this cluster", i.URL)
+		return fmt.Errorf("issuer %q: set audience: tokens issued for other services must be refused", i.URL)
 	}
 	for from, to := range i.Roles {
 		if _, ok := parseGrant(to); !ok {
-			return fmt.Errorf("issuer %q: role %q is %q: want viewer, operator, admin or service, and @pool after viewer or operator", i.URL, from, to)
+			return fmt.Errorf(
+				"issuer %q: role %q is %q: want viewer, operator, admin or service, and @pool after viewer or operator",
+				i.URL, from, to)
 		}
 	}
 	if i.UserClaim == "" {
@@ -74,7 +76,7 @@ func loopback(host string) bool {
 	return host == "localhost" || host == "127.0.0.1" || host == "::1"
 }
 
-// issuers knows those that are configured, by their URL.
+// issuers contains the configured issuers by URL.
 type issuers struct{ by map[string]*issuer }
 
 func newIssuers(cfgs []Issuer) (*issuers, error) {
@@ -84,14 +86,14 @@ func newIssuers(cfgs []Issuer) (*issuers, error) {
 			return nil, fmt.Errorf("read oidc_issuers: %w", err)
 		}
 		if s.by[cfg.URL] != nil {
-			return nil, fmt.Errorf("read oidc_issuers: issuer %q is there twice", cfg.URL)
+			return nil, fmt.Errorf("read oidc_issuers: issuer %q is listed twice", cfg.URL)
 		}
 		s.by[cfg.URL] = newIssuer(cfg)
 	}
 	return s, nil
 }
 
-// issuer is one of them. What it publishes is fetched when a token of it comes first.
+// issuer is one configured issuer. Its discovery document is fetched with the first of its tokens.
 type issuer struct {
 	cfg    Issuer
 	host   string
@@ -101,27 +103,27 @@ type issuer struct {
 	verifier *oidc.IDTokenVerifier
 	tried    time.Time
 	failed   error
-	running  chan struct{} // closed when a try has ended; nil while there is none
+	running  chan struct{} // closed when the current fetch has ended; nil if there is none
 }
 
 func newIssuer(cfg Issuer) *issuer {
 	u, _ := url.Parse(cfg.URL) // checked
 	return &issuer{cfg: cfg, host: u.Host, client: &http.Client{
 		Timeout: issuerTimeout,
-		// Redirects could lead anywhere: an issuer is where its URL says.
+		// Do not follow redirects: they could lead to any address.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport:     &slowTransport{next: http.DefaultTransport, pace: rate.NewLimiter(rate.Every(issuerPause), 4)},
 	}}
 }
 
-// slowTransport keeps tokens with made-up keys from making us ask the issuer all the time, and
-// bounds what it answers.
+// slowTransport limits the rate of requests to an issuer, which tokens with made-up key ids would
+// cause otherwise, and the size of its responses.
 type slowTransport struct {
 	next http.RoundTripper
 	pace *rate.Limiter
 }
 
-var errAskedJustNow = errors.New("it was asked a moment ago")
+var errAskedJustNow = errors.New("request rate limit reached")
 
 // RoundTrip implements http.RoundTripper.
 func (t *slowTransport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -139,8 +141,8 @@ func (t *slowTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// ready returns the verifier. Who comes first fetches it, others that come meanwhile wait for the
-// same try: nobody else does.
+// ready returns the verifier of an issuer. The first caller starts a fetch; callers that come
+// meanwhile wait for the same fetch.
 func (i *issuer) ready(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	i.mu.Lock()
 	if i.verifier != nil || i.failed != nil && time.Since(i.tried) < issuerPause {
@@ -151,7 +153,7 @@ func (i *issuer) ready(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	if running == nil {
 		running = make(chan struct{})
 		i.running = running
-		go i.fetch(running) //nolint:contextcheck,gosec // it is for all who wait, not for this caller; issuerTimeout bounds it
+		go i.fetch(running) //nolint:contextcheck,gosec // it runs for all waiting callers; issuerTimeout bounds it
 	}
 	i.mu.Unlock()
 	select {
@@ -177,12 +179,16 @@ func (i *issuer) fetch(done chan struct{}) {
 	}
 }
 
-// asymmetric are the algorithms of signatures that are taken: none where a verifier could sign.
+// asymmetric returns the accepted signature algorithms. Symmetric ones are left out: with those a
+// verifier could sign.
 func asymmetric() []string {
-	return []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA}
+	return []string{
+		oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512,
+		oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA,
+	}
 }
 
-// verify returns the identity in an access token.
+// verify checks an access token and returns the identity in it.
 func (i *issuer) verify(ctx context.Context, token string) (*holdfastv1.Identity, *Error) {
 	ctx, cancel := context.WithTimeout(ctx, issuerTimeout)
 	defer cancel()
@@ -194,34 +200,42 @@ func (i *issuer) verify(ctx context.Context, token string) (*holdfastv1.Identity
 	var expired *oidc.TokenExpiredError
 	switch {
 	case errors.As(err, &expired):
-		return nil, unauthenticated(ReasonTokenExpired, "the access token of %s has expired at %s: get a new one there", i.cfg.URL, stamp(expired.Expiry))
+		return nil, unauthenticated(ReasonTokenExpired,
+			"the access token of %s expired at %s: get a new one there", i.cfg.URL, stamp(expired.Expiry))
 	case err != nil && (strings.Contains(err.Error(), "fetching keys") || ctx.Err() != nil):
-		return nil, i.unreachable(errors.New("its keys cannot be read now")) // go-oidc wraps no cause here
+		return nil, i.unreachable(errors.New("fetch its keys")) // go-oidc wraps no cause here
 	case err != nil:
-		return nil, unauthenticated(ReasonTokenInvalid, "the access token of %s is not good: it wants a signature of the issuer, a time to live, and the audience %q", i.cfg.URL, i.cfg.Audience)
+		return nil, unauthenticated(ReasonTokenInvalid,
+			"invalid access token of %s: want a signature of the issuer, an expiry, and the audience %q",
+			i.cfg.URL, i.cfg.Audience)
 	}
 	var claims map[string]any
 	if err := t.Claims(&claims); err != nil {
-		return nil, unauthenticated(ReasonTokenInvalid, "the access token of %s has claims that cannot be read", i.cfg.URL)
+		return nil, unauthenticated(ReasonTokenInvalid, "cannot parse the claims of the access token of %s", i.cfg.URL)
 	}
 	return i.identity(claims)
 }
 
 func (i *issuer) unreachable(err error) *Error {
-	cause := "ask whoever runs it"
+	cause := "ask its administrator"
 	if errors.Is(err, context.DeadlineExceeded) {
 		cause = "it did not answer in time"
 	}
-	return &Error{Code: codes.Unavailable, Reason: ReasonIssuerUnreachable, Retry: time.Second,
-		Message: fmt.Sprintf("issuer %s cannot be asked for its keys: %s; tokens of this cluster and client certificates work meanwhile", i.cfg.URL, cause)}
+	return &Error{
+		Code: codes.Unavailable, Reason: ReasonIssuerUnreachable, Retry: time.Second,
+		Message: fmt.Sprintf(
+			"cannot fetch the keys of issuer %s: %s; tokens of this cluster and client certificates still work",
+			i.cfg.URL, cause),
+	}
 }
 
-// identity makes an identity of claims. The issuer's host is part of the name: its alice is not
-// ours.
+// identity returns the identity in the claims of a token. The principal includes the issuer's host,
+// so that users of different issuers with the same name are different principals.
 func (i *issuer) identity(claims map[string]any) (*holdfastv1.Identity, *Error) {
 	user, _ := claim(claims, i.cfg.UserClaim).(string)
 	if !goodName(user) {
-		return nil, unauthenticated(ReasonTokenInvalid, "the access token of %s names no user in its claim %q", i.cfg.URL, i.cfg.UserClaim)
+		return nil, unauthenticated(ReasonTokenInvalid,
+			"the access token of %s has no valid user name in its claim %q", i.cfg.URL, i.cfg.UserClaim)
 	}
 	var roles []string
 	for _, r := range words(claims, i.cfg.RolesClaim) {
@@ -235,10 +249,15 @@ func (i *issuer) identity(claims map[string]any) (*holdfastv1.Identity, *Error) 
 	if i.cfg.PoolsClaim != "" && (g.role == holdfastv1.Role_VIEWER || g.role == holdfastv1.Role_OPERATOR) {
 		g = within(g, words(claims, i.cfg.PoolsClaim))
 	}
-	return &holdfastv1.Identity{Principal: "user:" + user + "@" + i.host, Role: g.role, Pools: g.pools, Method: MethodOIDC}, nil
+	return &holdfastv1.Identity{
+		Principal: "user:" + user + "@" + i.host,
+		Role:      g.role,
+		Pools:     g.pools,
+		Method:    MethodOIDC,
+	}, nil
 }
 
-// within narrows a grant to pools; to nothing if none is left.
+// within restricts a grant to pools. If none is left it returns an empty grant.
 func within(g grant, pools []string) grant {
 	var both []string
 	for _, p := range pools {
@@ -253,8 +272,8 @@ func within(g grant, pools []string) grant {
 	return grant{role: g.role, pools: slices.Compact(both)}
 }
 
-// claim finds a claim. A name with dots is looked for as it stands first, then from object to
-// object.
+// claim returns a claim by name. A name with dots is first tried as the name of one claim, then as
+// a path through nested objects.
 func claim(claims map[string]any, name string) any {
 	if v, ok := claims[name]; ok {
 		return v
@@ -272,7 +291,7 @@ func claim(claims map[string]any, name string) any {
 	}
 }
 
-// words reads a claim that is a string of words or a list of strings.
+// words returns the strings of a claim: the words of a string, or the items of a list.
 func words(claims map[string]any, name string) []string {
 	switch v := claim(claims, name).(type) {
 	case string:

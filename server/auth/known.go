@@ -8,11 +8,11 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// maxKnown bounds the tokens that are remembered: one more, and they are all looked up anew.
+// maxKnown is the size of the cache. If it is exceeded, the cache is emptied.
 const maxKnown = 65536
 
-// known are the good tokens that were looked up, by their hashes. When any token changes all of
-// them are forgotten: what the next state says of one counts at once.
+// known is a cache of valid tokens by their hashes. Any change of a token empties it, so a
+// revocation counts at once.
 type known struct {
 	mu      sync.RWMutex
 	in      any // Records.TokensMark
@@ -20,12 +20,11 @@ type known struct {
 }
 
 type knownCaller struct {
-	identity *holdfastv1.Identity // nobody changes it: many calls share it
+	identity *holdfastv1.Identity // shared by many calls, so it must not be changed
 	seen     seen
 }
 
-// get returns whom a token stands for, if it was looked up among the tokens of that mark and has
-// not expired since.
+// get returns the bearer of a token, if it was cached at the same mark and has not expired.
 func (k *known) get(mark any, hash [sha256.Size]byte, now time.Time) (knownCaller, bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()

@@ -12,38 +12,43 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// The limits of callers (docs/security.md).
+// The rate limits of callers (docs/security.md).
 const (
 	defaultRate   = 1000.0 // calls a second of a user
-	maxBuckets    = 65536  // callers that are told apart; who comes after that starts with a full bucket
-	failedRate    = 10.0   // failed authentications a second of one address, before they are called too many
+	maxBuckets    = 65536  // callers with a budget; the least recent one is dropped, and starts with a full one
+	failedRate    = 10.0   // failed authentications a second of one address
 	failedBurst   = 50
 	publicRate    = 50.0 // public calls a second of one address
 	publicBurst   = 200
 	publicAll     = 1000.0 // public calls a second of all addresses
-	publicAllMax  = 2000   // at once
+	publicAllMax  = 2000   // burst
 	burstSeconds  = 2
 	shareAgent    = 0.05
 	shareService  = 0.2
 	sharePoolCrew = 10.0
 )
 
-// limits counts the calls of each caller. Everything is kept in memory, on each peer for itself.
+// limits is the rate limits of all callers. They are kept in memory, by each peer on its own.
 type limits struct {
-	perSecond float64
-	callers   *lru.Cache[string, *rate.Limiter]
-	sources   *lru.Cache[string, *rate.Limiter] // of failed authentications
-	strangers *lru.Cache[string, *rate.Limiter] // of public calls, by sourceKey
-	total     *rate.Limiter                     // of public calls
+	perSecond     float64
+	callers       *lru.Cache[string, *rate.Limiter]
+	sources       *lru.Cache[string, *rate.Limiter] // of failed authentications
+	publicSources *lru.Cache[string, *rate.Limiter] // of public calls, by sourceKey
+	total         *rate.Limiter                     // of public calls
 }
 
 func newLimits(perSecond float64) *limits {
-	return &limits{perSecond: perSecond, callers: newLRU[*rate.Limiter](maxBuckets), sources: newLRU[*rate.Limiter](maxSources),
-		strangers: newLRU[*rate.Limiter](maxSources), total: rate.NewLimiter(publicAll, publicAllMax)}
+	return &limits{
+		perSecond:     perSecond,
+		callers:       newLRU[*rate.Limiter](maxBuckets),
+		sources:       newLRU[*rate.Limiter](maxSources),
+		publicSources: newLRU[*rate.Limiter](maxSources),
+		total:         rate.NewLimiter(publicAll, publicAllMax),
+	}
 }
 
-// allow takes one call of a caller's budget. Peers, and everybody where nobody is known, have no
-// limit.
+// allow spends one call of a caller's budget. Peers have no limit, and neither has any caller if
+// authentication is off.
 func (l *limits) allow(id *holdfastv1.Identity) *Error {
 	if l.perSecond < 0 || id.GetMethod() == MethodInsecure || isPeer(id) {
 		return nil
@@ -53,10 +58,10 @@ func (l *limits) allow(id *holdfastv1.Identity) *Error {
 	if b.Allow() {
 		return nil
 	}
-	return tooMany(perSecond, "%s makes more than %g calls a second on this peer", id.GetPrincipal(), perSecond)
+	return tooMany(perSecond, "%s exceeds %g calls a second on this peer", id.GetPrincipal(), perSecond)
 }
 
-// rate returns the calls a second of a role. Many agents share a pool's token.
+// rate returns the number of calls a second for a role. A pool's token is shared by many agents.
 func (l *limits) rate(r holdfastv1.Role_Value) float64 {
 	switch r {
 	case holdfastv1.Role_AGENT:
@@ -69,31 +74,31 @@ func (l *limits) rate(r holdfastv1.Role_Value) float64 {
 	return l.perSecond
 }
 
-// failed counts a failed authentication of an address. One that has too many of them is told so
-// instead of why: good credentials from the same address go on.
+// failed counts a failed authentication of an address. If there are too many, it returns that error
+// instead of the cause. Calls with good credentials from the same address are still served.
 func (l *limits) failed(source string) *Error {
 	if l.perSecond < 0 || bucket(l.sources, source, failedRate, failedBurst).Allow() {
 		return nil
 	}
-	return tooMany(failedRate, "too many calls with bad credentials or none come from %s", source)
+	return tooMany(failedRate, "too many calls without valid credentials from %s", source)
 }
 
-// public takes a call that needs no credentials from the budget of its address, then from that of
-// all addresses: one address cannot use up what the others share.
+// public counts a call without credentials: first against the limit of its address, then against
+// that of all addresses. So one address cannot use up the common limit.
 func (l *limits) public(source string) *Error {
 	switch {
 	case l.perSecond < 0:
 		return nil
-	case !bucket(l.strangers, sourceKey(source), publicRate, publicBurst).Allow():
-		return tooMany(publicRate, "%s makes more than %g calls a second without credentials on this peer", source, publicRate)
+	case !bucket(l.publicSources, sourceKey(source), publicRate, publicBurst).Allow():
+		return tooMany(publicRate, "%s exceeds %g calls a second without credentials on this peer", source, publicRate)
 	case !l.total.Allow():
-		return tooMany(publicRate, "more than %g calls a second without credentials reach this peer", publicAll)
+		return tooMany(publicRate, "this peer gets more than %g calls a second without credentials", publicAll)
 	}
 	return nil
 }
 
-// sourceKey returns what counts as one address: an IPv4 address, or the /64 of an IPv6 address, as
-// a host chooses its own address in that.
+// sourceKey returns the key of an address in the limits: an IPv4 address itself, or the /64 of an
+// IPv6 address, because a host can choose any address within it.
 func sourceKey(source string) string {
 	ip, err := netip.ParseAddr(source)
 	if err != nil || ip.Unmap().Is4() {
@@ -118,7 +123,7 @@ func bucket(c *lru.Cache[string, *rate.Limiter], key string, perSecond, burst fl
 }
 
 func tooMany(perSecond float64, format string, args ...any) *Error {
-	e := denied(ReasonRateLimit, format+": slow down and try again", args...)
+	e := denied(ReasonRateLimit, format+": slow down and retry", args...)
 	e.Code, e.Retry = codes.ResourceExhausted, max(100*time.Millisecond, time.Duration(float64(time.Second)/perSecond))
 	return e
 }

@@ -8,20 +8,22 @@ import (
 )
 
 // localHost refuses a request without authentication (--insecure) whose Host header is not a
-// loopback name. A page of another site can have its name resolve to 127.0.0.1 (DNS rebinding): the
-// browser then takes this peer for the origin of the page, and CrossOriginProtection does not
-// apply. Public routes also accept other IP addresses, which cannot be rebound: a virtual machine
-// reaches the loopback of its host by one.
+// loopback name. A page of another site can resolve its own name to 127.0.0.1 (DNS rebinding). The
+// browser then treats this peer as the page's origin, and CrossOriginProtection does not apply.
+// Public routes also accept other IP addresses, which cannot be rebound: a virtual machine uses one
+// to reach the loopback of its host.
 func (g *Gate) localHost(r *http.Request, public bool) *Error {
 	if !g.cfg.Insecure || loopbackHost(r.Host, public) {
 		return nil
 	}
 	g.metrics.refused.WithLabelValues(ReasonForeignHost).Inc()
-	return denied(ReasonForeignHost, "refuse host %.100q: a peer with --insecure serves only loopback names: use localhost, 127.0.0.1 or [::1]", r.Host)
+	return denied(ReasonForeignHost,
+		"refuse host %.100q: a peer with --insecure serves only loopback names: use localhost, 127.0.0.1 or [::1]",
+		r.Host)
 }
 
 // loopbackHost reports whether a Host header is localhost or a loopback address, with or without a
-// port. If anyIP is true, every IP address will do.
+// port. If anyIP is true, it accepts every IP address.
 func loopbackHost(host string, anyIP bool) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

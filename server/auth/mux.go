@@ -11,15 +11,15 @@ import (
 
 // The limits of HTTP requests.
 const (
-	// MaxBody is how many bytes of a body are read: a handler that reads on gets an
-	// *http.MaxBytesError, and answers 413.
+	// MaxBody is the maximum size of a request body in bytes. Reading more of it returns an
+	// *http.MaxBytesError, which handlers answer with 413.
 	MaxBody     = 1 << 20
 	bodyTimeout = 30 * time.Second // for the whole body
 )
 
-// Words writes the answer to a call that is refused, in the words of the API that the route belongs
-// to. Status is 401, 403, 429 or 503 from the gate, 404 or 405 from Otherwise, and 400 or 500 from
-// httpjson; err.Message is fit to be shown.
+// Words writes the response to a refused call, in the format of the API that the route belongs to.
+// The status is 401, 403, 429 or 503 from the gate, 404 or 405 from Otherwise, and 400 or 500 from
+// httpjson. It may show err.Message to the client.
 type Words func(w http.ResponseWriter, r *http.Request, status int, err *Error)
 
 // Route is one route of a Mux.
@@ -28,33 +28,33 @@ type Route struct {
 	Rule    Rule
 }
 
-// Mux is a http.ServeMux that takes no route without a rule.
+// Mux is an http.ServeMux that accepts no route without a rule.
 type Mux struct {
 	g      *Gate
 	mux    *http.ServeMux
 	routes *[]Route
-	twin   *http.ServeMux // the routes alone: it knows what a path without a route lacks
-	cookie cookie         // that may bring a token
+	twin   *http.ServeMux // the routes alone, to find out if a path has other methods
+	cookie cookie         // may contain a token
 }
 
-// cookie is one that may bring a token; without a name there is none.
+// cookie is a cookie that may contain a token. Without a name it is not used.
 type cookie struct {
 	name  string
 	token func(value string) (string, bool)
 }
 
-// of returns the tokens that a request's cookie brings: one or none.
+// of returns the token in a request's cookie, as a list of at most one.
 func (c *cookie) of(r *http.Request) ([]string, *Error) {
 	if c.name == "" {
 		return nil, nil
 	}
 	sent, err := r.Cookie(c.name)
 	if err != nil {
-		return nil, nil //nolint:nilerr // there is no such cookie
+		return nil, nil //nolint:nilerr // the request has no such cookie
 	}
 	token, ok := c.token(sent.Value)
 	if !ok {
-		return nil, unauthenticated(ReasonTokenExpired, "this session is over: sign in again")
+		return nil, unauthenticated(ReasonTokenExpired, "the session has expired: sign in again")
 	}
 	return []string{token}, nil
 }
@@ -64,31 +64,31 @@ func (g *Gate) NewMux() *Mux {
 	return &Mux{g: g, mux: http.NewServeMux(), routes: new([]Route), twin: http.NewServeMux()}
 }
 
-// WithCookie returns a way to add routes for people in a browser: there a request without an
-// Authorization header may bring its token in that cookie. A browser sends cookies whoever asked
-// for the request, so these routes see to it themselves that it was one of their own pages. Token
-// returns the token that a cookie stands for, and reports whether the cookie is good.
+// WithCookie returns a Mux for adding routes that users open in a browser. On those routes a
+// request without an Authorization header may carry its token in that cookie. Browsers send cookies with
+// the requests of other sites too, so the handlers must check that a request comes from one of
+// their own pages. Token returns the token for a cookie's value, and whether the cookie is valid.
 func (m *Mux) WithCookie(name string, token func(value string) (string, bool)) *Mux {
 	c := *m
 	c.cookie = cookie{name: name, token: token}
 	return &c
 }
 
-// Routes lists what was handled.
+// Routes returns all routes that were added.
 func (m *Mux) Routes() []Route { return *m.routes }
 
 // ServeHTTP implements http.Handler.
 func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.ServeHTTP(w, r) }
 
-// Handle adds a route: "GET /readyz". A rule that lets nobody in panics, as a bad pattern does.
-// Words may be nil: then the refusal is a line of text.
+// Handle adds a route: "GET /readyz". It panics if the pattern is bad or the rule allows no caller.
+// Words may be nil: then a refusal is one line of text.
 //
-// The handler gets a context with the caller, and a body of at most MaxBody bytes that must come
-// within 30 s. It makes gRPC calls of this process with that context: the rule of the route is
-// about who may come in at all, the RPC's about what they ask for.
+// The handler gets a context with the caller, and a body of at most MaxBody bytes that must arrive
+// within 30 s. It uses that context for gRPC calls within this process. The rule of the route
+// decides only whether a caller may use the route; the rule of the RPC checks the request.
 func (m *Mux) Handle(pattern string, rule Rule, words Words, h http.Handler) {
 	if !rule.set() {
-		panic("route " + strconv.Quote(pattern) + " has no rule that lets anybody in")
+		panic("route " + strconv.Quote(pattern) + " has no rule that allows a caller")
 	}
 	if words == nil {
 		words = plainWords
@@ -103,7 +103,7 @@ func (m *Mux) HandleFunc(pattern string, rule Rule, words Words, h http.HandlerF
 	m.Handle(pattern, rule, words, h)
 }
 
-// guard stands before a route.
+// guard returns a handler that checks a request against the rule of the route, then calls h.
 func (g *Gate) guard(pattern string, rule Rule, words Words, cookie cookie, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := g.localHost(r, rule.Public); err != nil {
@@ -111,15 +111,15 @@ func (g *Gate) guard(pattern string, rule Rule, words Words, cookie cookie, h ht
 			return
 		}
 		if r.Body != nil && r.Body != http.NoBody {
-			// A body that trickles in must not hold a connection for ever. Writers of tests have no
+			// A slow body must not hold a connection forever. The writers of tests have no
 			// deadlines.
 			_ = http.NewResponseController(w).SetReadDeadline(g.now().Add(g.body))
-			if r.ContentLength < 0 || r.ContentLength > MaxBody { // else it is held to the length that it has said
+			if r.ContentLength < 0 || r.ContentLength > MaxBody { // otherwise the declared length bounds it
 				r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
 			}
 		}
 		if rule.Public {
-			if err := g.mayAsk(&rule, sourceOf(r.RemoteAddr)); err != nil {
+			if err := g.allowPublic(&rule, sourceOf(r.RemoteAddr)); err != nil {
 				refuse(w, r, words, err)
 				return
 			}
@@ -140,7 +140,7 @@ func (g *Gate) guard(pattern string, rule Rule, words Words, cookie cookie, h ht
 			err = g.mayEnter(c, &rule, pattern)
 		}
 		if err == nil && cookie.name == "" {
-			err = g.ofOurs(r)
+			err = g.sameSite(r)
 		}
 		if err == nil {
 			h.ServeHTTP(w, r.WithContext(NewContext(r.Context(), c)))
@@ -148,7 +148,10 @@ func (g *Gate) guard(pattern string, rule Rule, words Words, cookie cookie, h ht
 		}
 		e, ok := isRefusal(err)
 		if !ok {
-			e = &Error{Code: codes.Unavailable, Reason: "NO_LEADER", Message: "the cluster has no leader now that could say who you are: try again", Retry: time.Second}
+			e = &Error{
+				Code: codes.Unavailable, Reason: "NO_LEADER", Retry: time.Second,
+				Message: "cannot authenticate the caller: the cluster has no leader now: retry",
+			}
 		} else if c != nil && !read {
 			g.denials.refused(r.Context(), c, "", "", e)
 		}
@@ -156,8 +159,8 @@ func (g *Gate) guard(pattern string, rule Rule, words Words, cookie cookie, h ht
 	})
 }
 
-// mayAsk counts a public call against the limits of its address and of all addresses.
-func (g *Gate) mayAsk(rule *Rule, source string) *Error {
+// allowPublic counts a public call against the limits of its address and of all addresses.
+func (g *Gate) allowPublic(rule *Rule, source string) *Error {
 	if g.cfg.Insecure || rule.Unlimited {
 		return nil
 	}
@@ -168,9 +171,9 @@ func (g *Gate) mayAsk(rule *Rule, source string) *Error {
 	return err
 }
 
-// mayEnter is Authorize for a route. What it gives is an *Error, or nil.
+// mayEnter is Authorize for a route. It returns an *Error or nil.
 func (g *Gate) mayEnter(c *Caller, rule *Rule, pattern string) error {
-	_, err := g.still(c.Identity, c.seen)
+	_, err := g.recheck(c.Identity, c.seen)
 	if err == nil {
 		err = rule.allows(c.Identity, nil, pattern)
 	}
@@ -181,15 +184,18 @@ func (g *Gate) mayEnter(c *Caller, rule *Rule, pattern string) error {
 	return err
 }
 
-// ofOurs refuses what a page of another site has a browser send: browsers pick a client certificate
-// whoever asks, and --insecure asks for nothing. A token in the header was put there by who knows
-// it; programs send neither Sec-Fetch-Site nor Origin. Routes with a cookie have a stricter check.
-func (g *Gate) ofOurs(r *http.Request) error {
+// sameSite refuses a request that a browser sends for a page of another site. A browser adds its
+// client certificate to such a request, and with --insecure no credentials are needed. A token in
+// the header proves that the sender knows it, and programs other than browsers send neither
+// Sec-Fetch-Site nor Origin. Routes with a cookie have a stricter check.
+func (g *Gate) sameSite(r *http.Request) error {
 	if len(r.Header.Values("Authorization")) > 0 || new(http.CrossOriginProtection).Check(r) == nil {
 		return nil
 	}
 	g.metrics.refused.WithLabelValues(ReasonCrossOrigin).Inc()
-	return denied(ReasonCrossOrigin, "a page of another site has sent this (Origin %.100q), and nothing was done: what comes from there must have a token in its header `Authorization`", r.Header.Get("Origin"))
+	return denied(ReasonCrossOrigin,
+		"refuse a request from a page of another site (Origin %.100q): send a token in the `Authorization` header",
+		r.Header.Get("Origin"))
 }
 
 func refuse(w http.ResponseWriter, r *http.Request, words Words, e *Error) {
@@ -220,8 +226,8 @@ func plainWords(w http.ResponseWriter, _ *http.Request, status int, err *Error) 
 	http.Error(w, err.Message, status)
 }
 
-// TooLarge reports whether reading a body failed because it has more than MaxBody bytes: the answer
-// is 413.
+// TooLarge reports whether reading a body failed because it exceeds MaxBody. The status is then
+// 413.
 func TooLarge(err error) bool {
 	_, ok := errors.AsType[*http.MaxBytesError](err)
 	return ok

@@ -280,7 +280,7 @@ func TestPublicCallsAreLimited(t *testing.T) {
 		ctx          context.Context
 		limited      bool
 	}{
-		{"a stranger", "/holdfast.v1.InstallService/BootMachine", from, true},
+		{"an unknown client", "/holdfast.v1.InstallService/BootMachine", from, true},
 		{"a health check", "/grpc.health.v1.Health/Check", from, false},
 		{"this process", "/holdfast.v1.InstallService/BootMachine", t.Context(), false},
 	} {

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Node is the peer that a gate stands before (*cluster.Node).
+// Node is the peer that a gate protects (*cluster.Node).
 type Node interface {
 	Proposer
 	Peers
@@ -22,10 +22,16 @@ type State interface {
 	View() *fsm.View
 }
 
-// ForNode makes the gate of a peer. Register its relay, and run its Denials.
+// ForNode returns the gate of a peer and its relay. The caller must register the relay and run the
+// gate's Denials.
 func ForNode(cfg Config, node Node, state State) (*Gate, *Relay, error) {
 	relay := NewRelay(node, func(ctx context.Context, d *internalv1.RecordDenials) error {
-		_, err := node.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Time: timestamppb.Now(), Principal: "system", Op: &internalv1.Command_RecordDenials{RecordDenials: d}})
+		_, err := node.Apply(ctx, &internalv1.Command{
+			FeatureLevel: 1,
+			Time:         timestamppb.Now(),
+			Principal:    "system",
+			Op:           &internalv1.Command_RecordDenials{RecordDenials: d},
+		})
 		return err
 	})
 	g, err := New(cfg, Deps{
@@ -42,5 +48,5 @@ func ForNode(cfg Config, node Node, state State) (*Gate, *Relay, error) {
 	return g, relay, err
 }
 
-// Register adds the service that other peers report refusals to.
+// Register adds the service to which other peers report refusals.
 func (r *Relay) Register(s grpc.ServiceRegistrar) { internalv1.RegisterAuditRelayServer(s, r) }

@@ -7,28 +7,29 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Otherwise has requests under a prefix ("/v2/") that no route takes answered in the words of the
-// API that it belongs to, and not by a line of text: 405 with the methods that the path does have,
-// else 404. That tells nothing that the documents do not, so it asks for no token.
+// Otherwise sets the response to requests under a prefix ("/v2/") that match no route. It is in the
+// format of that API instead of a line of text: 405 with the methods of the path, or 404. The
+// response contains nothing that the documentation does not, so it needs no token.
 func (m *Mux) Otherwise(prefix string, words Words) {
-	lost := func(w http.ResponseWriter, r *http.Request) {
+	notFound := func(w http.ResponseWriter, r *http.Request) {
 		h, _ := m.twin.Handler(r)
 		v := &verdict{header: http.Header{}}
 		h.ServeHTTP(v, r)
 		status, err := http.StatusNotFound, &Error{Code: codes.NotFound, Reason: "NO_SUCH_ROUTE", Message: "Not Found"}
 		if v.status == http.StatusMethodNotAllowed {
-			status, err = v.status, &Error{Code: codes.Unimplemented, Reason: "NO_SUCH_METHOD", Message: "Method Not Allowed"}
+			status = v.status
+			err = &Error{Code: codes.Unimplemented, Reason: "NO_SUCH_METHOD", Message: "Method Not Allowed"}
 			w.Header()["Allow"] = v.header["Allow"]
 		}
 		words(w, r, status, err)
 	}
-	m.mux.HandleFunc(prefix, lost)
+	m.mux.HandleFunc(prefix, notFound)
 	if path := strings.TrimSuffix(prefix, "/"); path != "" {
-		m.mux.HandleFunc(path, lost) // else it would be redirected
+		m.mux.HandleFunc(path, notFound) // otherwise the mux would redirect it
 	}
 }
 
-// verdict takes down what http.ServeMux would have answered.
+// verdict records the response of an http.ServeMux.
 type verdict struct {
 	header http.Header
 	status int

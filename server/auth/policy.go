@@ -6,9 +6,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// policy is the table of all methods: who may call them (docs/security.md shows it). A method that
-// is missing is refused, and a test fails the build for it. That a resource lies in the caller's
-// pools is checked by the FSM for changes, and by the handlers for reads.
+// policy returns the access rules of all methods (shown in docs/security.md). A method without a
+// rule is refused, and a test fails for it. Whether a resource is in the caller's pools is checked
+// elsewhere: by the FSM for changes, by the handlers for reads.
 func policy() map[string]Rule {
 	var (
 		viewer   = Rule{Least: holdfastv1.Role_VIEWER}
@@ -32,7 +32,8 @@ func policy() map[string]Rule {
 	}
 
 	add("holdfast.v1.MachineService", viewer, "GetMachine", "ListMachines", "ListMachineHistory", "ExplainMachine")
-	add("holdfast.v1.MachineService", operator, "RegisterMachine", "UpdateMachine", "SetMachinePhase", "RetryBmc", "DeleteMachine")
+	add("holdfast.v1.MachineService", operator,
+		"RegisterMachine", "UpdateMachine", "SetMachinePhase", "RetryBmc", "DeleteMachine")
 	add("holdfast.v1.PlanService", viewer, "GetPlan", "ListPlans")
 	add("holdfast.v1.PlanService", operator, "ProbePlan")
 	add("holdfast.v1.PlanService", overall, "CreatePlan", "DeletePlan", "ReleasePlan")
@@ -58,12 +59,14 @@ func policy() map[string]Rule {
 	add("holdfast.v1.NodeService", operator, "CreateNode", "UpdateNode", "TransitionNode")
 	add("holdfast.v1.NodeService", also(operator, agents), "ReportNode")
 	add("holdfast.v1.InstallService", viewer, "GetInstall", "ListInstalls")
-	// Machines that boot from the network have no credentials; the installer's token is in the
-	// request, and the FSM holds it against the session.
-	add("holdfast.v1.InstallService", Rule{Public: true, OverHTTP: true}, "LookUpBoot", "BootMachine", "GetWorkOrder", "ReportInstall", "AppendInstallLog")
+	// Machines that boot from the network have no credentials. The installer's token is in the
+	// request, and the FSM compares it with that of the session.
+	add("holdfast.v1.InstallService", Rule{Public: true, OverHTTP: true},
+		"LookUpBoot", "BootMachine", "GetWorkOrder", "ReportInstall", "AppendInstallLog")
 	add("holdfast.v1.AgentService", operator, "CreateAgentMachine")
 	add("holdfast.v1.AgentService", also(viewer, agents), "ListAgentMachines")
-	add("holdfast.v1.AgentService", Rule{Also: append([]holdfastv1.Role_Value{holdfastv1.Role_ENROLLER}, agents...), Own: ownMachine}, "RegisterAgent")
+	enrollers := append([]holdfastv1.Role_Value{holdfastv1.Role_ENROLLER}, agents...)
+	add("holdfast.v1.AgentService", Rule{Also: enrollers, Own: ownMachine}, "RegisterAgent")
 	add("holdfast.v1.HeartbeatService", Rule{Also: agents, Own: ownMachine}, "KeepMachineAlive")
 	add("holdfast.v1.HeartbeatService", Rule{Also: pools, Own: ownPool}, "HeartbeatPool")
 	add("holdfast.v1.HeartbeatService", Rule{Also: services}, "PingService")
@@ -75,14 +78,16 @@ func policy() map[string]Rule {
 	add("holdfast.v1.PoolService", Rule{Least: holdfastv1.Role_OPERATOR, Also: pools, Own: ownPool}, "DeregisterPool")
 
 	add("holdfast.v1.RegistryService", also(viewer, services), "GetService", "ListServices", "WatchServices")
-	add("holdfast.v1.RegistryService", Rule{Also: services}, "RegisterService", "UpdateServiceState", "DeregisterService")
+	add("holdfast.v1.RegistryService", Rule{Also: services},
+		"RegisterService", "UpdateServiceState", "DeregisterService")
 
 	add("grpc.health.v1.Health", Health(), "Check", "List", "Watch")
 	add("grpc.reflection.v1.ServerReflection", Rule{Anyone: true}, "ServerReflectionInfo")
 	add("grpc.reflection.v1alpha.ServerReflection", Rule{Anyone: true}, "ServerReflectionInfo")
 
 	peers := Rule{Peers: true}
-	add("holdfast.internal.v1.PeerService", peers, "Confirm", "ReadIndex", "StandDown", "Admit", "Stats", "StateSum", "Leave")
+	add("holdfast.internal.v1.PeerService", peers,
+		"Confirm", "ReadIndex", "StandDown", "Admit", "Stats", "StateSum", "Leave")
 	add("holdfast.internal.v1.BlobService", peers, "StatBlob", "PullBlob", "ReadBlob")
 	add("holdfast.internal.v1.LeaseService", peers, "Renew")
 	add("holdfast.internal.v1.StageService", peers, "ReadStage")
@@ -90,14 +95,14 @@ func policy() map[string]Rule {
 	return p
 }
 
-// ownMachine holds a machine's agent to its machine. That a pool's agent names a machine of its
-// pool is checked where the machine is known.
+// ownMachine reports whether a request names the machine of its agent. For the agents of a pool,
+// the handlers check that the machine is in the pool.
 func ownMachine(id *holdfastv1.Identity, req proto.Message) bool {
 	r, ok := req.(interface{ GetMachineId() string })
 	return ok && (id.GetRole() != holdfastv1.Role_AGENT || r.GetMachineId() == id.GetMachineId())
 }
 
-// ownPool holds a pool's agent to its pool.
+// ownPool reports whether a request names the pool of its agent.
 func ownPool(id *holdfastv1.Identity, req proto.Message) bool {
 	var pool string
 	switch r := req.(type) {

@@ -10,25 +10,25 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Peers is how the gate reaches the leader (*cluster.Node).
+// Peers is the access of the gate to the leader (*cluster.Node).
 type Peers interface {
 	Leader() (id string, self, ok bool)
 	PeerConn(id string) (grpc.ClientConnInterface, error)
 }
 
-// Relay takes refusals to the leader, which commits them.
+// Relay sends refusals to the leader, which commits them.
 type Relay struct {
 	internalv1.UnimplementedAuditRelayServer
 	peers  Peers
 	commit func(context.Context, *internalv1.RecordDenials) error
 }
 
-// NewRelay returns a relay. Commit is called on the leader.
+// NewRelay returns a relay. The leader calls commit.
 func NewRelay(peers Peers, commit func(context.Context, *internalv1.RecordDenials) error) *Relay {
 	return &Relay{peers: peers, commit: commit}
 }
 
-// Report is Deps.Report.
+// Report implements Deps.Report.
 func (r *Relay) Report(ctx context.Context, d *internalv1.RecordDenials) error {
 	id, self, ok := r.peers.Leader()
 	switch {
@@ -42,13 +42,15 @@ func (r *Relay) Report(ctx context.Context, d *internalv1.RecordDenials) error {
 		return err
 	}
 	if _, err := internalv1.NewAuditRelayClient(conn).RecordDenials(ctx, d); err != nil {
-		return fmt.Errorf("tell leader %s: %w", id, err)
+		return fmt.Errorf("report to leader %s: %w", id, err)
 	}
 	return nil
 }
 
-// RecordDenials is called by other peers.
-func (r *Relay) RecordDenials(ctx context.Context, d *internalv1.RecordDenials) (*internalv1.RecordDenialsResponse, error) {
+// RecordDenials commits the refusals of another peer.
+func (r *Relay) RecordDenials(
+	ctx context.Context, d *internalv1.RecordDenials,
+) (*internalv1.RecordDenialsResponse, error) {
 	if err := r.commit(ctx, d); err != nil {
 		return nil, err
 	}

@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// resourceOf names what a refused request was about, for the audit trail, and gives its request id.
-// What is no name is left out.
+// resourceOf returns the resource that a refused request named, and its request id, for the audit
+// trail. Values that are not valid names are left out.
 func resourceOf(req proto.Message) (resource, requestID string) {
 	if req == nil {
 		return "", ""
@@ -16,8 +16,8 @@ func resourceOf(req proto.Message) (resource, requestID string) {
 	m := req.ProtoReflect()
 	requestID = field(m, "request_id")
 	for _, kind := range [...]struct{ field, prefix string }{
-		{"run_id", "runs/"}, {"machine_id", "machines/"}, {"plan_id", "plans/"}, {"token_id", "tokens/"}, {"pool_id", "pools/"},
-		{"mac_address", "nodes/"}, {"id", ""}, {"name", ""},
+		{"run_id", "runs/"}, {"machine_id", "machines/"}, {"plan_id", "plans/"}, {"token_id", "tokens/"},
+		{"pool_id", "pools/"}, {"mac_address", "nodes/"}, {"id", ""}, {"name", ""},
 	} {
 		if id := field(m, kind.field); id != "" {
 			return kind.prefix + id, requestID
@@ -43,12 +43,12 @@ func field(m protoreflect.Message, name string) string {
 	if fd == nil || fd.Kind() != protoreflect.StringKind || fd.IsList() {
 		return ""
 	}
-	if v := m.Get(fd).String(); thing.MatchString(v) {
+	if v := m.Get(fd).String(); resourceName.MatchString(v) {
 		return v
 	}
 	return ""
 }
 
-// thing is what names a resource or a request. What does not look like that may be anything: a
-// token in the wrong place.
-var thing = regexp.MustCompile(`^[A-Za-z0-9._:/-]{1,64}$`)
+// resourceName matches the name of a resource or a request. Any other value could be a secret, such as a
+// token in the wrong field.
+var resourceName = regexp.MustCompile(`^[A-Za-z0-9._:/-]{1,64}$`)

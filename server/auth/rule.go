@@ -9,41 +9,41 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Rule says who may call a method or a route. Exactly one of its kinds is set: Public, Anyone,
-// Peers, or a least role. Admins may call everything but what is for peers.
+// Rule is the access rule of a method or a route. It sets exactly one of Public, Anyone, Peers, or
+// a minimum role. Admins may call everything except the methods of peers.
 type Rule struct {
-	// Public takes calls of everybody, and does not look at who they are.
+	// Public allows every caller without authentication.
 	Public bool
-	// Unlimited exempts a public rule from the limits of public calls: health checks, which must
-	// pass while a client floods the peer, and downloads, which have limits of their own: a BMC
+	// Unlimited exempts a public rule from the rate limits of public calls. Health checks need it,
+	// because they must pass while a client floods the peer. Downloads have their own limits: a BMC
 	// reads a virtual medium in very many small requests.
 	Unlimited bool
 	// OverHTTP limits a public method to the HTTP routes of this process and to peers, which
-	// forward calls. Over gRPC a caller could name any address as its own, at an address that boot
-	// scripts are not served at.
+	// forward calls. Over gRPC a caller could claim any source address, on a listener that does not
+	// serve boot scripts.
 	OverHTTP bool
-	// Anyone takes calls of all who are somebody, whatever their role.
+	// Anyone allows every authenticated caller, whatever its role.
 	Anyone bool
-	// Peers takes calls of this cluster's peers alone.
+	// Peers allows only peers of this cluster.
 	Peers bool
-	// Least is the role of viewers, operators and admins that it takes.
+	// Least is the minimum role: viewer, operator or admin.
 	Least holdfastv1.Role_Value
-	// Also are roles of agents and services.
+	// Also are further allowed roles, of agents and services.
 	Also []holdfastv1.Role_Value
-	// Unscoped refuses those who are scoped to pools: it is about the whole cluster.
+	// Unscoped refuses callers that are scoped to pools: the method affects the whole cluster.
 	Unscoped bool
-	// Own holds what an agent asks for against what it is; nil where the FSM does it, or there is
-	// nothing to check.
+	// Own checks that an agent's request concerns the agent itself. It is nil if the FSM checks it,
+	// or if there is nothing to check.
 	Own func(id *holdfastv1.Identity, req proto.Message) bool
 }
 
-// set reports whether the rule says anything.
+// set reports whether the rule allows any caller.
 func (r *Rule) set() bool {
 	return r.Public || r.Anyone || r.Peers || r.Least != holdfastv1.Role_ROLE_UNSPECIFIED || len(r.Also) > 0
 }
 
-// allows reports why somebody may not call what the rule is for, or nil. Req is nil if it has not
-// been read yet.
+// allows returns why an identity may not call the method or route named what, or nil if it may. Req
+// is nil if the request has not been read yet.
 func (r *Rule) allows(id *holdfastv1.Identity, req proto.Message, what string) *Error {
 	role := id.GetRole()
 	switch {
@@ -53,39 +53,51 @@ func (r *Rule) allows(id *holdfastv1.Identity, req proto.Message, what string) *
 		if isPeer(id) || id.GetMethod() == MethodInsecure {
 			return nil
 		}
-		return denied(ReasonPeersOnly, "%s is for peers of this cluster: the certificate of %s is not a peer's", what, id.GetPrincipal())
+		return denied(ReasonPeersOnly,
+			"%s is only for peers of this cluster: the certificate of %s is not a peer's",
+			what, id.GetPrincipal())
 	case isPeer(id):
-		return denied(ReasonRole, "%s may not call %s: a peer's certificate is for the cluster itself; use one with a role, or a token", id.GetPrincipal(), what)
+		return denied(ReasonRole,
+			"%s may not call %s: peer certificates have no role: use a client certificate or a token",
+			id.GetPrincipal(), what)
 	case r.Anyone, role == holdfastv1.Role_ADMIN:
 		return nil
 	case rank(role) > rank(holdfastv1.Role_SERVICE):
 		return r.allowsPerson(id, what)
 	case !slices.Contains(r.Also, role):
-		return denied(ReasonRole, "%s has the role %s, which may not call %s: it takes %s", id.GetPrincipal(), roleName(role), what, r.Needs())
-	case role == holdfastv1.Role_AGENT && id.GetMachineId() == "", (role == holdfastv1.Role_POOL_AGENT || role == holdfastv1.Role_ENROLLER) && len(id.GetPools()) == 0:
-		return denied(ReasonNotOwn, "the token of %s names no machine and no pool: make a new one", id.GetPrincipal())
+		return r.wrongRole(id, what)
+	case role == holdfastv1.Role_AGENT && id.GetMachineId() == "",
+		(role == holdfastv1.Role_POOL_AGENT || role == holdfastv1.Role_ENROLLER) && len(id.GetPools()) == 0:
+		return denied(ReasonNotOwn, "the token of %s names no machine and no pool: create a new one", id.GetPrincipal())
 	case req != nil && r.Own != nil && !r.Own(id, req):
 		return denied(ReasonNotOwn, "%s may call %s for itself only", id.GetPrincipal(), what)
 	}
 	return nil
 }
 
+// wrongRole returns the refusal of an identity whose role may not call what.
+func (r *Rule) wrongRole(id *holdfastv1.Identity, what string) *Error {
+	return denied(ReasonRole, "%s has the role %s, which may not call %s: it needs %s",
+		id.GetPrincipal(), roleName(id.GetRole()), what, r.Needs())
+}
+
 // allowsPerson is allows for viewers and operators.
 func (r *Rule) allowsPerson(id *holdfastv1.Identity, what string) *Error {
 	if r.Least == holdfastv1.Role_ROLE_UNSPECIFIED || rank(id.GetRole()) < rank(r.Least) {
-		return denied(ReasonRole, "%s has the role %s, which may not call %s: it takes %s", id.GetPrincipal(), roleName(id.GetRole()), what, r.Needs())
+		return r.wrongRole(id, what)
 	}
 	if r.Unscoped && Scoped(id) {
-		return denied(ReasonScope, "%s is scoped to the pools %s: %s takes an %s who is scoped to none", id.GetPrincipal(), strings.Join(id.GetPools(), ", "), what, roleName(r.Least))
+		return denied(ReasonScope, "%s is scoped to the pools %s: %s needs an %s without a scope",
+			id.GetPrincipal(), strings.Join(id.GetPools(), ", "), what, roleName(r.Least))
 	}
 	return nil
 }
 
-// Lets reports whether somebody may call, as far as the role goes: what a user interface offers.
-// Whether the resource is theirs is checked when they call.
+// Lets reports whether the role of an identity may call. User interfaces use it to decide what to
+// offer. The resource is checked only by the call itself.
 func (r *Rule) Lets(id *holdfastv1.Identity) bool { return r.allows(id, nil, "") == nil }
 
-// Needs words who may call, for errors and docs/security.md.
+// Needs returns the callers that the rule allows, for errors and docs/security.md.
 func (r *Rule) Needs() string {
 	switch {
 	case r.Public && r.OverHTTP:
@@ -111,7 +123,7 @@ func (r *Rule) Needs() string {
 	return strings.Join(who, ", ")
 }
 
-// roleName is how people write a role.
+// roleName returns a role as users write it.
 func roleName(r holdfastv1.Role_Value) string {
 	if r == holdfastv1.Role_ROLE_UNSPECIFIED {
 		return "none"
@@ -119,22 +131,21 @@ func roleName(r holdfastv1.Role_Value) string {
 	return strings.ReplaceAll(strings.ToLower(r.String()), "_", "-")
 }
 
-// Public is the rule of what everybody may call.
+// Public returns a rule that allows every caller without authentication.
 func Public() Rule { return Rule{Public: true} }
 
-// Health is the rule of health checks: Public, without a limit.
+// Health returns the rule of health checks: Public without a rate limit.
 func Health() Rule { return Rule{Public: true, Unlimited: true} }
 
-// Download is the rule of files that are served without credentials and limit their downloads
-// themselves.
+// Download returns the rule of files that are served without credentials, and whose handlers limit
+// downloads themselves.
 func Download() Rule { return Rule{Public: true, Unlimited: true} }
 
-// Least is the rule of what takes a role at least, in whatever pools.
+// Least returns a rule with a minimum role, for any scope.
 func Least(role holdfastv1.Role_Value) Rule { return Rule{Least: role} }
 
-// SameAs is the rule of an RPC, for the HTTP route that leads to it:
-// "holdfast.v1.NodeService/CreateNode". Own is left to the RPC. A name without a rule gives one
-// that refuses all.
+// SameAs returns the rule of an RPC ("holdfast.v1.NodeService/CreateNode") for its HTTP route. It
+// leaves Own to the RPC. If the method has no rule, the returned rule allows no caller.
 func SameAs(method string) Rule {
 	r := policy()[method]
 	r.Own, r.OverHTTP = nil, false

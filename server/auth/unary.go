@@ -10,9 +10,11 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// EdgeUnary authenticates calls where they arrive: it stands before the cluster's interceptor. What
-// a caller may do is for Unary to say.
-func (g *Gate) EdgeUnary(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+// EdgeUnary authenticates calls on the peer where they arrive. It runs before the cluster's
+// interceptor. Unary authorizes them.
+func (g *Gate) EdgeUnary(
+	ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler,
+) (any, error) {
 	ctx, err := g.enter(ctx, call.FullMethod)
 	if err != nil {
 		return nil, err
@@ -37,8 +39,8 @@ type edgeStream struct {
 // Context implements grpc.ServerStream.
 func (s *edgeStream) Context() context.Context { return s.ctx }
 
-// enter returns the context of a call whose caller is known, and counts it against the caller's
-// limit. Calls that this process makes of itself, for the HTTP APIs, have a caller already.
+// enter returns a context with the authenticated caller, and counts the call against the caller's
+// rate limit. Calls that this process makes itself, for the HTTP APIs, already have a caller.
 func (g *Gate) enter(ctx context.Context, method string) (context.Context, error) {
 	rule, refusal := g.rule(method)
 	if refusal != nil {
@@ -50,7 +52,7 @@ func (g *Gate) enter(ctx context.Context, method string) (context.Context, error
 	}
 	p, md := g.fromGRPC(ctx, rule.name)
 	if rule.Public {
-		switch { // counted by the HTTP route, or by the peer that took the call
+		switch { // already counted by the HTTP route, or by the peer where it arrived
 		case p.source == "":
 			return ctx, nil
 		case p.peer():
@@ -58,9 +60,10 @@ func (g *Gate) enter(ctx context.Context, method string) (context.Context, error
 		}
 		if rule.OverHTTP && !g.cfg.Insecure {
 			g.metrics.refused.WithLabelValues(ReasonOverHTTP).Inc()
-			return nil, denied(ReasonOverHTTP, "%s is served over HTTP only: use its route (docs/netboot.md)", rule.name)
+			return nil, denied(ReasonOverHTTP,
+				"%s is served over HTTP only: use its route (docs/netboot.md)", rule.name)
 		}
-		if e := g.mayAsk(&rule.Rule, p.source); e != nil {
+		if e := g.allowPublic(&rule.Rule, p.source); e != nil {
 			return nil, e
 		}
 		return ctx, nil
@@ -79,10 +82,10 @@ func (g *Gate) enter(ctx context.Context, method string) (context.Context, error
 func (g *Gate) admit(ctx context.Context, p *presented, read bool) (*Caller, error) {
 	c, err := g.identify(ctx, p)
 	if err != nil {
-		return nil, g.stranger(p, err)
+		return nil, g.authFailed(p, err)
 	}
 	if c.Peer != g.cfg.PeerID && p.peer() {
-		return c, nil // the peer that took the call has counted it
+		return c, nil // already counted by the peer where it arrived
 	}
 	if e := g.limits.allow(c.Identity); e != nil {
 		g.metrics.refused.WithLabelValues(e.Reason).Inc()
@@ -94,8 +97,8 @@ func (g *Gate) admit(ctx context.Context, p *presented, read bool) (*Caller, err
 	return c, nil
 }
 
-// stranger counts a failed authentication.
-func (g *Gate) stranger(p *presented, err error) error {
+// authFailed counts and records a failed authentication, and returns the error for the caller.
+func (g *Gate) authFailed(p *presented, err error) error {
 	e, ok := isRefusal(err)
 	if !ok {
 		return err
@@ -108,8 +111,8 @@ func (g *Gate) stranger(p *presented, err error) error {
 	return e
 }
 
-// Unary authorizes calls where they are served: it stands behind the cluster's interceptor. A
-// change that is refused is on record before its caller is answered.
+// Unary authorizes calls on the peer that serves them. It runs after the cluster's interceptor. A
+// refused change is recorded before its caller gets the answer.
 func (g *Gate) Unary(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	m, _ := req.(proto.Message)
 	if err := g.Authorize(ctx, call.FullMethod, m); err != nil {
@@ -118,8 +121,8 @@ func (g *Gate) Unary(ctx context.Context, req any, call *grpc.UnaryServerInfo, n
 	return next(ctx, req)
 }
 
-// Stream is Unary for streams. It looks at the token again at each message: what was revoked shows
-// nothing any more, and does nothing.
+// Stream is Unary for streams. It checks the token again at each message, so a stream ends when its
+// token is revoked.
 func (g *Gate) Stream(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	if err := g.Authorize(ss.Context(), call.FullMethod, nil); err != nil {
 		return err
@@ -152,32 +155,33 @@ func (s *tokenStream) RecvMsg(m any) error {
 	if err := s.ServerStream.RecvMsg(m); err != nil {
 		return err
 	}
-	return s.still() // after it has come: that may take hours
+	return s.still() // after the message, which may take hours to arrive
 }
 
 func (s *tokenStream) still() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var err *Error
-	if s.seen, err = s.g.still(s.id, s.seen); err != nil {
+	if s.seen, err = s.g.recheck(s.id, s.seen); err != nil {
 		return err
 	}
 	return nil
 }
 
-// Authorize reports whether the caller of a method, by its full name, may call it with this
-// request; nil where it has not been read yet. What serves a call without Unary asks it.
+// Authorize returns an error if the caller may not call a method, by its full name, with this
+// request. Req is nil if the request has not been read yet. Code that serves a call without Unary
+// must call it.
 func (g *Gate) Authorize(ctx context.Context, method string, req proto.Message) error {
 	rule, refusal := g.rule(method)
 	if refusal == nil && rule.Public {
 		return nil
 	}
 	c := CallerFrom(ctx)
-	if c == nil { // EdgeUnary was not asked
-		return unauthenticated(ReasonNoCredentials, "nobody has said who makes this call")
+	if c == nil { // EdgeUnary did not run
+		return unauthenticated(ReasonNoCredentials, "no credentials: the call was not authenticated")
 	}
 	if refusal == nil {
-		_, refusal = g.still(c.Identity, c.seen)
+		_, refusal = g.recheck(c.Identity, c.seen)
 	}
 	if refusal == nil {
 		refusal = rule.allows(c.Identity, req, rule.name)

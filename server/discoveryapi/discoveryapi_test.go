@@ -51,7 +51,7 @@ func TestTokens(t *testing.T) {
 		expect("", 401, wrong("no credentials: send `Authorization: Bearer` and a token (`holdfast token create`), or use a client certificate"))
 		expect("expired", 401, wrong(`token \"tok-expired\" has expired at 2026-01-30T15:10:00Z: ask for another one`))
 		expect("revoked", 401, wrong(`token \"tok-revoked\" was revoked: ask for another one`))
-		expect("=Bearer garbage", 401, wrong("the token is not known: is it one of this cluster, and complete? An admin makes one with `holdfast token create`"))
+		expect("=Bearer garbage", 401, wrong("unknown token: is it of this cluster, and complete? An admin creates one with `holdfast token create`"))
 		expect("agent", 403, "*")
 		expect("pool", 403, "*")
 		if r.method == "POST" {

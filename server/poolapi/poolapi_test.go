@@ -45,7 +45,7 @@ func TestTokens(t *testing.T) {
 	} {
 		for tok, message := range map[string]string{
 			"":                "no credentials: send `Authorization: Bearer` and a token (`holdfast token create`), or use a client certificate",
-			"=Bearer garbage": "the token is not known: is it one of this cluster, and complete? An admin makes one with `holdfast token create`",
+			"=Bearer garbage": "unknown token: is it of this cluster, and complete? An admin creates one with `holdfast token create`",
 			"expired":         `token \"tok-expired\" has expired at 2026-01-30T15:10:00Z: ask for another one`,
 			"revoked":         `token \"tok-revoked\" was revoked: ask for another one`,
 		} {

@@ -27,7 +27,7 @@ func TestSession(t *testing.T) {
 		return do(l, "", r)
 	}
 	has(t, withCookie("/ui/runs", c.Value), 200, []string{"token:operator"})
-	has(t, withCookie("/ui/runs", c.Value[:len(c.Value)-8]+"AAAAAAAA"), 401, []string{"this session is over", "Sign in"})
+	has(t, withCookie("/ui/runs", c.Value[:len(c.Value)-8]+"AAAAAAAA"), 401, []string{"the session has expired", "Sign in"})
 	bearer := httptest.NewRequest(http.MethodGet, "/ui/runs", nil)
 	bearer.Header.Set("Authorization", "Bearer "+c.Value)
 	has(t, do(l, "", bearer), 401, []string{"Sign in"}) // the cookie is no token
