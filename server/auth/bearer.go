@@ -15,9 +15,9 @@ const (
 	maxJWT   = 16 << 10 // tokens of some issuers list every group of the user
 )
 
-// parseBearer returns the token in the values of an Authorization header. The header is "Bearer X",
-// or just X, which deployed agents send (docs/clients.md, 000). Without a header the token is
-// empty.
+// parseBearer returns the token in the values of an Authorization header. The header is
+// "Bearer X", or just X, which deployed agents send (docs/clients.md, 000). Without a
+// header the token is empty.
 func parseBearer(values []string) (string, *Error) {
 	if len(values) == 0 {
 		return "", nil
@@ -56,8 +56,8 @@ func token68(c byte) bool {
 	return c == '-' || c == '.' || c == '_' || c == '~' || c == '+' || c == '/' || c == '='
 }
 
-// isJWT reports whether a token is a JWT: it has three parts with dots between. Holdfast's own
-// tokens contain no dot.
+// isJWT reports whether a token is a JWT: it has three parts with dots between.
+// Holdfast's own tokens contain no dot.
 func isJWT(token string) bool { return strings.Count(token, ".") == 2 }
 
 func sum(token string) []byte {

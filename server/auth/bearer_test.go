@@ -104,8 +104,8 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestSecondLook: a token that was made a moment ago on another peer works here, and garbage makes
-// no more than a little work.
+// TestSecondLook: a token that was made a moment ago on another peer works here, and
+// garbage makes no more than a little work.
 func TestSecondLook(t *testing.T) {
 	f := &fakeRecords{}
 	g := newGate(t, f, Config{})

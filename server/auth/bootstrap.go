@@ -35,8 +35,8 @@ type Proposer interface {
 	View(ctx context.Context) (*fsm.View, error)
 }
 
-// Bootstrap is the leader task that creates the first token of a cluster, for an admin, and prints
-// it once. It runs only if authentication is on.
+// Bootstrap is the leader task that creates the first token of a cluster, for an admin,
+// and prints it once. It runs only if authentication is on.
 type Bootstrap struct {
 	node Proposer
 	out  io.Writer
@@ -47,8 +47,8 @@ func NewBootstrap(node Proposer, out io.Writer) *Bootstrap { return &Bootstrap{n
 
 var _ cluster.LeaderTask = (*Bootstrap)(nil)
 
-// bootstrapTTL is how long the first token is valid. If it expires unused, an admin can still use a
-// client certificate.
+// bootstrapTTL is how long the first token is valid. If it expires unused, an admin can
+// still use a client certificate.
 const bootstrapTTL = 7 * 24 * time.Hour
 
 // bootstrapPause is the time between two attempts.

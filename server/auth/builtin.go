@@ -16,18 +16,21 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// AccessAudience is the audience of access tokens of the built-in issuer: "aud" must name it.
+// AccessAudience is the audience of access tokens of the built-in issuer: "aud" must name
+// it.
 const AccessAudience = "holdfast"
 
-// AccessClaims are the claims of an access token of the built-in issuer. The token is signed with
-// the key of View.SigningKeys that its header names in "kid"; "exp" is required. It contains no
-// rights: those are read from the record of the client's token, and end with that token.
+// AccessClaims are the claims of an access token of the built-in issuer. The token is
+// signed with the key of View.SigningKeys that its header names in "kid"; "exp" is
+// required. It contains no rights: those are read from the record of the client's token,
+// and end with that token.
 type AccessClaims struct {
 	jwt.Claims
 	TokenID string `json:"token_id"`
 }
 
-// maxSigningKeys is the size of the cache of parsed keys. There are two or three keys at a time.
+// maxSigningKeys is the size of the cache of parsed keys. There are two or three keys at
+// a time.
 const maxSigningKeys = 16
 
 // builtIn verifies access tokens of the built-in issuer.
@@ -37,8 +40,8 @@ type builtIn struct {
 
 func newBuiltIn() *builtIn { return &builtIn{parsed: newLRU[jose.JSONWebKey](maxSigningKeys)} }
 
-// accessToken returns the identity of the bearer of an access token, which must be of a configured
-// issuer or of the built-in one.
+// accessToken returns the identity of the bearer of an access token, which must be of a
+// configured issuer or of the built-in one.
 func (g *Gate) accessToken(ctx context.Context, token, source string) (*holdfastv1.Identity, error) {
 	h, ok := peek(token)
 	if !ok {
@@ -72,7 +75,8 @@ func (g *Gate) accessToken(ctx context.Context, token, source string) (*holdfast
 	return g.clientIdentity(ctx, claims, source)
 }
 
-// unknownIssuer rewords the error about an unknown token if the unknown part is the issuer.
+// unknownIssuer rewords the error about an unknown token if the unknown part is the
+// issuer.
 func unknownIssuer(err error) error {
 	if e, ok := isRefusal(err); ok && e.Reason == ReasonTokenUnknown {
 		return unauthenticated(ReasonTokenUnknown,
@@ -81,7 +85,8 @@ func unknownIssuer(err error) error {
 	return err
 }
 
-// signingKey returns the key of the built-in issuer with that id, or nil if there is none.
+// signingKey returns the key of the built-in issuer with that id, or nil if there is
+// none.
 func signingKey(r Records, id string) *internalv1.SigningKey {
 	for _, k := range r.SigningKeys() {
 		if k.GetKeyId() == id && id != "" {
@@ -130,8 +135,8 @@ func (b *builtIn) verify(k *internalv1.SigningKey, token string, now time.Time) 
 	return &c, nil
 }
 
-// clientIdentity returns the identity of the client that an access token was issued to. Role and pools
-// are read from the current record of the client's token.
+// clientIdentity returns the identity of the client that an access token was issued to.
+// Role and pools are read from the current record of the client's token.
 func (g *Gate) clientIdentity(ctx context.Context, c *AccessClaims, source string) (*holdfastv1.Identity, error) {
 	t, ok := g.deps.Records().Token(c.TokenID)
 	if !ok {

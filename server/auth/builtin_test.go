@@ -152,8 +152,8 @@ func FuzzAccessToken(f *testing.F) {
 	f.Fuzz(func(t *testing.T, token string) {
 		id, err := g.accessToken(context.Background(), token, "fuzz")
 		if err == nil && token != good {
-			// ECDSA signatures and base64 have one spelling each here; another token was never
-			// signed.
+			// ECDSA signatures and base64 have one spelling each here; another token was
+			// never signed.
 			t.Fatalf("%q was taken for %v", token, id)
 		}
 	})

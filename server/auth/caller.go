@@ -31,20 +31,21 @@ func (s *seen) lasts(now time.Time) bool { return s.expires.IsZero() || now.Befo
 
 type callerKey struct{}
 
-// NewContext returns a context for calls of that caller. Only code of this process can set it:
-// nothing that arrives over the network does.
+// NewContext returns a context for calls of that caller. Only code of this process can
+// set it: nothing that arrives over the network does.
 func NewContext(ctx context.Context, c *Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerFrom returns the caller, or nil if the call was not authenticated, as on public routes.
+// CallerFrom returns the caller, or nil if the call was not authenticated, as on public
+// routes.
 func CallerFrom(ctx context.Context) *Caller {
 	c, _ := ctx.Value(callerKey{}).(*Caller)
 	return c
 }
 
-// From returns the identity of the caller. If the call was not authenticated it is nil, which has
-// no role.
+// From returns the identity of the caller. If the call was not authenticated it is nil,
+// which has no role.
 func From(ctx context.Context) *holdfastv1.Identity {
 	if c := CallerFrom(ctx); c != nil {
 		return c.Identity
@@ -67,8 +68,8 @@ func isPeer(id *holdfastv1.Identity) bool {
 	return id.GetMethod() == MethodCertificate && strings.HasPrefix(id.GetPrincipal(), peerPrefix)
 }
 
-// InScope reports whether an identity may see the contents of a pool: it is scoped to that pool, or
-// not scoped at all. The agent of a machine sees no pool.
+// InScope reports whether an identity may see the contents of a pool: it is scoped to
+// that pool, or not scoped at all. The agent of a machine sees no pool.
 func InScope(id *holdfastv1.Identity, pool string) bool {
 	switch id.GetRole() {
 	case holdfastv1.Role_AGENT:

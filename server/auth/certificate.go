@@ -14,8 +14,9 @@ import (
 // maxName is the maximum length of a principal's name, in bytes.
 const maxName = 128
 
-// certificateOf returns the caller named by the client certificate of a connection, or nil if there
-// is no certificate. The listener has verified it, but it may have expired since.
+// certificateOf returns the caller named by the client certificate of a connection, or
+// nil if there is no certificate. The listener has verified it, but it may have expired
+// since.
 func (g *Gate) certificateOf(cs *tls.ConnectionState) (*peertls.Caller, *Error) {
 	if cs == nil || len(cs.PeerCertificates) == 0 {
 		return nil, nil
@@ -37,8 +38,9 @@ func (g *Gate) certificateOf(cs *tls.ConnectionState) (*peertls.Caller, *Error) 
 		"the client certificate is not verified: use one issued by this cluster's CA")
 }
 
-// fromCertificate returns the identity in a client certificate: its common name is the user, its
-// organizational units are the roles (docs/security.md). See highest for several roles.
+// fromCertificate returns the identity in a client certificate: its common name is the
+// user, its organizational units are the roles (docs/security.md). See highest for
+// several roles.
 func fromCertificate(c *peertls.Caller) (*holdfastv1.Identity, *Error) {
 	if c.Peer != "" {
 		return &holdfastv1.Identity{Principal: peerPrefix + c.Peer, Method: MethodCertificate}, nil

@@ -7,10 +7,11 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Client authenticates a client of the built-in issuer. The id and secret are those of a token with
-// the role SERVICE, whose identity it returns. The address and method of the call are for the audit
-// trail. Calls count toward the client's rate limit, failed ones toward that of the address. It
-// returns an *Error if the client is refused, or another error if the state could not be read.
+// Client authenticates a client of the built-in issuer. The id and secret are those of a
+// token with the role SERVICE, whose identity it returns. The address and method of the
+// call are for the audit trail. Calls count toward the client's rate limit, failed ones
+// toward that of the address. It returns an *Error if the client is refused, or another
+// error if the state could not be read.
 func (g *Gate) Client(ctx context.Context, id, secret, addr, method string) (*holdfastv1.Identity, error) {
 	who, err := g.client(ctx, id, secret, sourceOf(addr))
 	if err != nil {

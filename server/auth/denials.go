@@ -25,19 +25,21 @@ const (
 	waitRecorded  = 2 * time.Second // maximum time that a refused call waits to be recorded
 	maxPrincipals = 4096
 
-	// The audit trail holds a fixed number of events, so a caller that is refused all the time must
-	// not displace the other events. Each budget is one event per interval after a burst. Refusals
-	// beyond the budget are merged, by principal and method, into one event a minute.
+	// The audit trail holds a fixed number of events, so a caller that is refused all the
+	// time must not displace the other events. Each budget is one event per interval
+	// after a burst. Refusals beyond the budget are merged, by principal and method, into
+	// one event a minute.
 	unknownEvery   = 10 * time.Second // all unknown callers together
 	principalEvery = time.Second      // each known principal
 	eventBurst     = 100
 )
 
-// unknownPrincipal is the principal in the audit trail of a caller that failed to authenticate.
+// unknownPrincipal is the principal in the audit trail of a caller that failed to
+// authenticate.
 const unknownPrincipal = "unauthenticated"
 
-// denialKey identifies one kind of refusal. A burst of refusals of one kind is one audit event with
-// a count.
+// denialKey identifies one kind of refusal. A burst of refusals of one kind is one audit
+// event with a count.
 type denialKey struct {
 	principal, source, peer, method, resource, requestID, outcome, reason, tokenID string
 }
@@ -56,9 +58,9 @@ func keyOf(e *holdfastv1.AuditEvent) denialKey {
 	}
 }
 
-// Denials buffers refusals and writes them to the audit trail, several in one command. The buffer
-// is bounded. A peer that crashes loses the failed authentications of the last second and the
-// merged refusals of the last minute.
+// Denials buffers refusals and writes them to the audit trail, several in one command.
+// The buffer is bounded. A peer that crashes loses the failed authentications of the last
+// second and the merged refusals of the last minute.
 type Denials struct {
 	report  func(context.Context, *internalv1.RecordDenials) error
 	log     *slog.Logger
@@ -80,8 +82,8 @@ type batch struct {
 	order []*holdfastv1.AuditEvent
 }
 
-// add counts an event with others of its kind, or appends it. It returns false if the batch is
-// full.
+// add counts an event with others of its kind, or appends it. It returns false if the
+// batch is full.
 func (b *batch) add(e *holdfastv1.AuditEvent) bool {
 	k := keyOf(e)
 	if old, ok := b.by[k]; ok {
@@ -105,8 +107,8 @@ func newDenials(report func(context.Context, *internalv1.RecordDenials) error, l
 	}
 }
 
-// note buffers a refusal. The returned channel is closed after the next report. It is nil if the
-// refusal was merged with others.
+// note buffers a refusal. The returned channel is closed after the next report. It is nil
+// if the refusal was merged with others.
 func (d *Denials) note(e *holdfastv1.AuditEvent) <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -117,7 +119,8 @@ func (d *Denials) note(e *holdfastv1.AuditEvent) <-chan struct{} {
 	return nil
 }
 
-// budget spends one event of a principal's budget, and reports whether there was one left.
+// budget spends one event of a principal's budget, and reports whether there was one
+// left.
 func (d *Denials) budget(principal string) bool {
 	every := principalEvery
 	if principal == unknownPrincipal {
@@ -230,9 +233,9 @@ func (d *Denials) Run(ctx context.Context) error {
 	}
 }
 
-// flush reports the buffered refusals, and the merged ones if they are due or all is true. On an
-// error the refusals stay in the buffer. A report whose answer was lost is repeated, so a count may
-// be too high, but never too low.
+// flush reports the buffered refusals, and the merged ones if they are due or all is
+// true. On an error the refusals stay in the buffer. A report whose answer was lost is
+// repeated, so a count may be too high, but never too low.
 func (d *Denials) flush(ctx context.Context, all bool) error {
 	d.mu.Lock()
 	events, reported := d.kept.order, d.reported

@@ -34,7 +34,8 @@ func caller(principal string) *Caller {
 	return &Caller{Identity: &holdfastv1.Identity{Principal: principal, TokenId: "t1"}, Source: "10.0.0.1", Peer: "n2", Method: "holdfast.v1.RunService/StartRun"}
 }
 
-// TestDenialIsOnRecord: a change that is refused is in the trail before its caller is answered.
+// TestDenialIsOnRecord: a change that is refused is in the trail before its caller is
+// answered.
 func TestDenialIsOnRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeRecords{}
@@ -71,8 +72,8 @@ func TestFailedAuthentications(t *testing.T) {
 	})
 }
 
-// TestFloodOfStrangers: who tries all the time, from many addresses, does not push others out of
-// the audit trail, and takes no more memory than there is.
+// TestFloodOfStrangers: who tries all the time, from many addresses, does not push others
+// out of the audit trail, and takes no more memory than there is.
 func TestFloodOfStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeRecords{}

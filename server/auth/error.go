@@ -35,8 +35,8 @@ const (
 	ReasonCrossOrigin        = "CROSS_ORIGIN" // a browser sent it for a page of another site
 )
 
-// Error is a refusal of the gate. Its message names the remedy, and contains no part of the
-// credentials.
+// Error is a refusal of the gate. Its message names the remedy, and contains no part of
+// the credentials.
 type Error struct {
 	Code    codes.Code // Unauthenticated, PermissionDenied, ResourceExhausted or Unavailable
 	Reason  string

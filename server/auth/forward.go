@@ -18,8 +18,8 @@ const (
 	headerToken    = "authorization"
 )
 
-// Forward implements cluster.Config.ForwardMetadata. It adds the caller's identity to the metadata
-// for the next peer. The caller's token is not forwarded.
+// Forward implements cluster.Config.ForwardMetadata. It adds the caller's identity to the
+// metadata for the next peer. The caller's token is not forwarded.
 func Forward(ctx context.Context, md metadata.MD) {
 	md.Delete(headerToken)
 	md.Delete(headerIdentity)

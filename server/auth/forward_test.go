@@ -15,7 +15,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestForward: who calls one peer is known to the next one, and his token stays with the first.
+// TestForward: who calls one peer is known to the next one, and his token stays with the
+// first.
 func TestForward(t *testing.T) {
 	alice := &Caller{
 		Identity: &holdfastv1.Identity{Principal: "user:alice", Role: holdfastv1.Role_OPERATOR, Pools: []string{"a"}, Method: MethodCertificate},

@@ -24,9 +24,10 @@ type Config struct {
 	PeerID, Cluster string
 	// Issuers are the issuers whose access tokens are accepted, besides the built-in one.
 	Issuers []Issuer
-	// RatePerSecond is the number of calls a second that a user may make. A negative value means
-	// no limit; the default is 1000. Agents may make a twentieth of it, services a fifth, the
-	// agents of a pool together ten times as many. Bursts may have twice as many calls.
+	// RatePerSecond is the number of calls a second that a user may make. A negative
+	// value means no limit; the default is 1000. Agents may make a twentieth of it,
+	// services a fifth, the agents of a pool together ten times as many. Bursts may have
+	// twice as many calls.
 	RatePerSecond float64
 	// Logger defaults to a logger that discards everything.
 	Logger *slog.Logger
@@ -105,7 +106,8 @@ func New(cfg Config, deps Deps) (*Gate, error) {
 // Denials returns the writer of refusals to the audit trail.
 func (g *Gate) Denials() *Denials { return g.denials }
 
-// rule returns the rule of a method. A method that is not in the table is refused for all callers.
+// rule returns the rule of a method. A method that is not in the table is refused for all
+// callers.
 func (g *Gate) rule(method string) (methodRule, *Error) {
 	r, ok := g.rules[method]
 	if !ok || !r.set() {
@@ -114,8 +116,8 @@ func (g *Gate) rule(method string) (methodRule, *Error) {
 	return r, nil
 }
 
-// readOnly reports whether a method has no side effects according to its proto, or is one of
-// gRPC's own.
+// readOnly reports whether a method has no side effects according to its proto, or is one
+// of gRPC's own.
 func readOnly(name string) bool {
 	service, method, _ := strings.Cut(name, "/")
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
@@ -133,8 +135,8 @@ func readOnly(name string) bool {
 	return true
 }
 
-// Open returns a gate that treats every caller as an anonymous admin. A server without another gate
-// uses it.
+// Open returns a gate that treats every caller as an anonymous admin. A server without
+// another gate uses it.
 func Open() *Gate {
 	discard := func(context.Context, *internalv1.RecordDenials) error { return nil }
 	g, err := New(Config{Insecure: true}, Deps{Report: discard})

@@ -13,15 +13,16 @@ type grant struct {
 	pools []string
 }
 
-// goodPool reports whether s is a valid pool id: visible ASCII without a comma, as in the FSM.
+// goodPool reports whether s is a valid pool id: visible ASCII without a comma, as in the
+// FSM.
 func goodPool(s string) bool {
 	return s != "" && len(s) <= maxName &&
 		!strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' || r == ',' })
 }
 
-// parseGrant parses "operator" or "operator@pool". Roles ignore case. Any other text is ignored,
-// because certificates and claims also contain unrelated words. Admins, services and backups cannot
-// be scoped, so "admin@pool" grants nothing.
+// parseGrant parses "operator" or "operator@pool". Roles ignore case. Any other text is
+// ignored, because certificates and claims also contain unrelated words. Admins, services
+// and backups cannot be scoped, so "admin@pool" grants nothing.
 func parseGrant(text string) (grant, bool) {
 	name, pool, scoped := strings.Cut(text, "@")
 	var g grant
@@ -61,9 +62,9 @@ func rank(r holdfastv1.Role_Value) int {
 	}, r)
 }
 
-// highest returns the highest role among the grants, with all pools named for that role. If one of
-// those grants names no pool, the result is not scoped. Pools of lower roles are ignored. The order
-// of the grants does not matter.
+// highest returns the highest role among the grants, with all pools named for that role.
+// If one of those grants names no pool, the result is not scoped. Pools of lower roles
+// are ignored. The order of the grants does not matter.
 func highest(texts []string) grant {
 	var best grant
 	for _, t := range texts {

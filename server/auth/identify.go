@@ -41,16 +41,16 @@ func (g *Gate) fromGRPC(ctx context.Context, method string) (presented, metadata
 	return p, md
 }
 
-// fromHTTP returns the credentials of a request. Headers with a client address are ignored, because
-// any client can set them.
+// fromHTTP returns the credentials of a request. Headers with a client address are
+// ignored, because any client can set them.
 func (g *Gate) fromHTTP(r *http.Request, method string) presented {
 	p := presented{source: sourceOf(r.RemoteAddr), bearer: r.Header.Values("Authorization"), method: method}
 	p.cert, p.certError = g.certificateOf(r.TLS)
 	return p
 }
 
-// Source returns the rate-limit key of a client's address: see sourceKey. Routes with limits of
-// their own use it.
+// Source returns the rate-limit key of a client's address: see sourceKey. Routes with
+// limits of their own use it.
 func Source(r *http.Request) string { return sourceKey(sourceOf(r.RemoteAddr)) }
 
 // sourceOf returns an address without its port.
@@ -61,12 +61,12 @@ func sourceOf(addr string) string {
 	return addr
 }
 
-// identify returns the caller of a call. It returns an *Error if the caller is refused, or another
-// error if the state could not be read.
+// identify returns the caller of a call. It returns an *Error if the caller is refused,
+// or another error if the state could not be read.
 //
-// A peer's certificate may name another caller, for which it forwards the call. Otherwise a token
-// has precedence over a certificate, because it was sent with this call. A bad token is refused
-// even if the certificate is good.
+// A peer's certificate may name another caller, for which it forwards the call. Otherwise
+// a token has precedence over a certificate, because it was sent with this call. A bad
+// token is refused even if the certificate is good.
 func (g *Gate) identify(ctx context.Context, p *presented) (*Caller, error) {
 	if g.cfg.Insecure {
 		return g.anonymousCaller(p), nil
@@ -109,8 +109,8 @@ func (g *Gate) authenticate(ctx context.Context, token string, p *presented, c *
 	return nil
 }
 
-// anonymousCaller returns the caller if authentication is off. Source, peer and method of a forwarded call
-// are kept for the audit trail, but not its identity.
+// anonymousCaller returns the caller if authentication is off. Source, peer and method of
+// a forwarded call are kept for the audit trail, but not its identity.
 func (g *Gate) anonymousCaller(p *presented) *Caller {
 	c := &Caller{Identity: anonymous(), Source: p.source, Peer: g.cfg.PeerID, Method: p.method}
 	if len(p.forwarded) > 0 {
@@ -154,8 +154,9 @@ func errUnknownToken() *Error {
 		"unknown token: is it of this cluster, and complete? An admin creates one with `holdfast token create`")
 }
 
-// readFresh returns a fresh state to look up credentials that the local state does not contain. It
-// returns an error if they were not found recently, or if source sends too many such credentials.
+// readFresh returns a fresh state to look up credentials that the local state does not
+// contain. It returns an error if they were not found recently, or if source sends too
+// many such credentials.
 func (g *Gate) readFresh(ctx context.Context, hash []byte, source string) (Records, error) {
 	if g.lookups.seen(hash) {
 		return nil, errUnknownToken()
@@ -166,9 +167,9 @@ func (g *Gate) readFresh(ctx context.Context, hash []byte, source string) (Recor
 	return g.deps.Fresh(ctx)
 }
 
-// recheck checks that the caller's token is still valid, on the peer that serves the call. An
-// identity without a token was checked when the call arrived: certificates and access tokens cannot
-// be revoked. The returned seen is passed to the next check.
+// recheck checks that the caller's token is still valid, on the peer that serves the
+// call. An identity without a token was checked when the call arrived: certificates and
+// access tokens cannot be revoked. The returned seen is passed to the next check.
 func (g *Gate) recheck(id *holdfastv1.Identity, before seen) (seen, *Error) {
 	if id.GetTokenId() == "" {
 		return before, nil
@@ -192,7 +193,8 @@ func sawToken(r Records, t *holdfastv1.Token) seen {
 	return s
 }
 
-// isRefusal reports whether an error is a refusal of the caller, rather than a failed read.
+// isRefusal reports whether an error is a refusal of the caller, rather than a failed
+// read.
 func isRefusal(err error) (*Error, bool) {
 	e, ok := errors.AsType[*Error](err)
 	return e, ok

@@ -21,21 +21,21 @@ import (
 
 // Issuer is an OIDC issuer whose access tokens are accepted.
 type Issuer struct {
-	// URL is the issuer as in its tokens and its discovery document. It must be https, except on
-	// loopback.
+	// URL is the issuer as in its tokens and its discovery document. It must be https,
+	// except on loopback.
 	URL string `json:"issuer"`
 	// Audience is the audience that a token must contain.
 	Audience string `json:"audience"`
 	// UserClaim is the claim with the user's name; default "sub".
 	UserClaim string `json:"user_claim"`
-	// RolesClaim is the claim with the caller's roles: a string with spaces, or a list. Dots
-	// address nested objects: realm_access.roles. Default "roles".
+	// RolesClaim is the claim with the caller's roles: a string with spaces, or a list.
+	// Dots address nested objects: realm_access.roles. Default "roles".
 	RolesClaim string `json:"roles_claim"`
-	// Roles maps values of RolesClaim to grants: {"dc-ops": "operator@gpu"}. Without it a value
-	// must itself be a grant, such as "operator" or "operator@gpu".
+	// Roles maps values of RolesClaim to grants: {"dc-ops": "operator@gpu"}. Without it a
+	// value must itself be a grant, such as "operator" or "operator@gpu".
 	Roles map[string]string `json:"roles"`
-	// PoolsClaim is the claim with the pools that the caller is scoped to. If it is set and a token
-	// names no pool, viewers and operators have no role.
+	// PoolsClaim is the claim with the pools that the caller is scoped to. If it is set
+	// and a token names no pool, viewers and operators have no role.
 	PoolsClaim string `json:"pools_claim"`
 }
 
@@ -93,7 +93,8 @@ func newIssuers(cfgs []Issuer) (*issuers, error) {
 	return s, nil
 }
 
-// issuer is one configured issuer. Its discovery document is fetched with the first of its tokens.
+// issuer is one configured issuer. Its discovery document is fetched with the first of
+// its tokens.
 type issuer struct {
 	cfg    Issuer
 	host   string
@@ -116,8 +117,8 @@ func newIssuer(cfg Issuer) *issuer {
 	}}
 }
 
-// slowTransport limits the rate of requests to an issuer, which tokens with made-up key ids would
-// cause otherwise, and the size of its responses.
+// slowTransport limits the rate of requests to an issuer, which tokens with made-up key
+// ids would cause otherwise, and the size of its responses.
 type slowTransport struct {
 	next http.RoundTripper
 	pace *rate.Limiter
@@ -141,8 +142,8 @@ func (t *slowTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// ready returns the verifier of an issuer. The first caller starts a fetch; callers that come
-// meanwhile wait for the same fetch.
+// ready returns the verifier of an issuer. The first caller starts a fetch; callers that
+// come meanwhile wait for the same fetch.
 func (i *issuer) ready(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	i.mu.Lock()
 	if i.verifier != nil || i.failed != nil && time.Since(i.tried) < issuerPause {
@@ -179,8 +180,8 @@ func (i *issuer) fetch(done chan struct{}) {
 	}
 }
 
-// asymmetric returns the accepted signature algorithms. Symmetric ones are left out: with those a
-// verifier could sign.
+// asymmetric returns the accepted signature algorithms. Symmetric ones are left out: with
+// those a verifier could sign.
 func asymmetric() []string {
 	return []string{
 		oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512,
@@ -229,8 +230,9 @@ func (i *issuer) unreachable(err error) *Error {
 	}
 }
 
-// identity returns the identity in the claims of a token. The principal includes the issuer's host,
-// so that users of different issuers with the same name are different principals.
+// identity returns the identity in the claims of a token. The principal includes the
+// issuer's host, so that users of different issuers with the same name are different
+// principals.
 func (i *issuer) identity(claims map[string]any) (*holdfastv1.Identity, *Error) {
 	user, _ := claim(claims, i.cfg.UserClaim).(string)
 	if !goodName(user) {
@@ -272,8 +274,8 @@ func within(g grant, pools []string) grant {
 	return grant{role: g.role, pools: slices.Compact(both)}
 }
 
-// claim returns a claim by name. A name with dots is first tried as the name of one claim, then as
-// a path through nested objects.
+// claim returns a claim by name. A name with dots is first tried as the name of one
+// claim, then as a path through nested objects.
 func claim(claims map[string]any, name string) any {
 	if v, ok := claims[name]; ok {
 		return v

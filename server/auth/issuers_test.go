@@ -129,8 +129,8 @@ func TestIssuer(t *testing.T) {
 	}
 }
 
-// TestIssuerIsAskedRarely: what an issuer publishes is fetched once; a new key is found; tokens
-// with made-up signatures do not make us ask it all the time.
+// TestIssuerIsAskedRarely: what an issuer publishes is fetched once; a new key is found;
+// tokens with made-up signatures do not make us ask it all the time.
 func TestIssuerIsAskedRarely(t *testing.T) {
 	key, next := newSigner(t, "a"), newSigner(t, "b")
 	p := newIDP(t, key)
@@ -164,7 +164,8 @@ func TestIssuerIsAskedRarely(t *testing.T) {
 	}
 }
 
-// TestIssuerHangs: it holds up those who come with its tokens, for a while, and nobody else.
+// TestIssuerHangs: it holds up those who come with its tokens, for a while, and nobody
+// else.
 func TestIssuerHangs(t *testing.T) {
 	key := newSigner(t, "a")
 	p := newIDP(t, key)

@@ -11,8 +11,8 @@ import (
 // maxKnown is the size of the cache. If it is exceeded, the cache is emptied.
 const maxKnown = 65536
 
-// known is a cache of valid tokens by their hashes. Any change of a token empties it, so a
-// revocation counts at once.
+// known is a cache of valid tokens by their hashes. Any change of a token empties it, so
+// a revocation counts at once.
 type known struct {
 	mu      sync.RWMutex
 	in      any // Records.TokensMark
@@ -24,7 +24,8 @@ type knownCaller struct {
 	seen     seen
 }
 
-// get returns the bearer of a token, if it was cached at the same mark and has not expired.
+// get returns the bearer of a token, if it was cached at the same mark and has not
+// expired.
 func (k *known) get(mark any, hash [sha256.Size]byte, now time.Time) (knownCaller, bool) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()

@@ -12,8 +12,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// TestKnownToken: a token is looked up once, until tokens change; what is said of it then counts at
-// once, and so does its end.
+// TestKnownToken: a token is looked up once, until tokens change; what is said of it then
+// counts at once, and so does its end.
 func TestKnownToken(t *testing.T) {
 	f := &fakeRecords{}
 	tok := &holdfastv1.Token{TokenId: "tok-1", Role: holdfastv1.Role_AGENT, MachineId: "m-1", ExpiresAt: timestamppb.New(time.Now().Add(time.Hour))}

@@ -28,7 +28,8 @@ const (
 	sharePoolCrew = 10.0
 )
 
-// limits is the rate limits of all callers. They are kept in memory, by each peer on its own.
+// limits is the rate limits of all callers. They are kept in memory, by each peer on its
+// own.
 type limits struct {
 	perSecond     float64
 	callers       *lru.Cache[string, *rate.Limiter]
@@ -47,8 +48,8 @@ func newLimits(perSecond float64) *limits {
 	}
 }
 
-// allow spends one call of a caller's budget. Peers have no limit, and neither has any caller if
-// authentication is off.
+// allow spends one call of a caller's budget. Peers have no limit, and neither has any
+// caller if authentication is off.
 func (l *limits) allow(id *holdfastv1.Identity) *Error {
 	if l.perSecond < 0 || id.GetMethod() == MethodInsecure || isPeer(id) {
 		return nil
@@ -61,7 +62,8 @@ func (l *limits) allow(id *holdfastv1.Identity) *Error {
 	return tooMany(perSecond, "%s exceeds %g calls a second on this peer", id.GetPrincipal(), perSecond)
 }
 
-// rate returns the number of calls a second for a role. A pool's token is shared by many agents.
+// rate returns the number of calls a second for a role. A pool's token is shared by many
+// agents.
 func (l *limits) rate(r holdfastv1.Role_Value) float64 {
 	switch r {
 	case holdfastv1.Role_AGENT:
@@ -74,8 +76,9 @@ func (l *limits) rate(r holdfastv1.Role_Value) float64 {
 	return l.perSecond
 }
 
-// failed counts a failed authentication of an address. If there are too many, it returns that error
-// instead of the cause. Calls with good credentials from the same address are still served.
+// failed counts a failed authentication of an address. If there are too many, it returns
+// that error instead of the cause. Calls with good credentials from the same address are
+// still served.
 func (l *limits) failed(source string) *Error {
 	if l.perSecond < 0 || bucket(l.sources, source, failedRate, failedBurst).Allow() {
 		return nil
@@ -83,8 +86,8 @@ func (l *limits) failed(source string) *Error {
 	return tooMany(failedRate, "too many calls without valid credentials from %s", source)
 }
 
-// public counts a call without credentials: first against the limit of its address, then against
-// that of all addresses. So one address cannot use up the common limit.
+// public counts a call without credentials: first against the limit of its address, then
+// against that of all addresses. So one address cannot use up the common limit.
 func (l *limits) public(source string) *Error {
 	switch {
 	case l.perSecond < 0:
@@ -97,8 +100,8 @@ func (l *limits) public(source string) *Error {
 	return nil
 }
 
-// sourceKey returns the key of an address in the limits: an IPv4 address itself, or the /64 of an
-// IPv6 address, because a host can choose any address within it.
+// sourceKey returns the key of an address in the limits: an IPv4 address itself, or the
+// /64 of an IPv6 address, because a host can choose any address within it.
 func sourceKey(source string) string {
 	ip, err := netip.ParseAddr(source)
 	if err != nil || ip.Unmap().Is4() {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// localHost refuses a request without authentication (--insecure) whose Host header is not a
-// loopback name. A page of another site can resolve its own name to 127.0.0.1 (DNS rebinding). The
-// browser then treats this peer as the page's origin, and CrossOriginProtection does not apply.
-// Public routes also accept other IP addresses, which cannot be rebound: a virtual machine uses one
-// to reach the loopback of its host.
+// localHost refuses a request without authentication (--insecure) whose Host header is
+// not a loopback name. A page of another site can resolve its own name to 127.0.0.1 (DNS
+// rebinding). The browser then treats this peer as the page's origin, and
+// CrossOriginProtection does not apply. Public routes also accept other IP addresses,
+// which cannot be rebound: a virtual machine uses one to reach the loopback of its host.
 func (g *Gate) localHost(r *http.Request, public bool) *Error {
 	if !g.cfg.Insecure || loopbackHost(r.Host, public) {
 		return nil
@@ -22,8 +22,8 @@ func (g *Gate) localHost(r *http.Request, public bool) *Error {
 		r.Host)
 }
 
-// loopbackHost reports whether a Host header is localhost or a loopback address, with or without a
-// port. If anyIP is true, it accepts every IP address.
+// loopbackHost reports whether a Host header is localhost or a loopback address, with or
+// without a port. If anyIP is true, it accepts every IP address.
 func loopbackHost(host string, anyIP bool) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// The limits of linearizable reads for unknown credentials. Each peer looks up a new token once;
-// sources that send garbage have to wait.
+// The limits of linearizable reads for unknown credentials. Each peer looks up a new
+// token once; sources that send garbage have to wait.
 const (
 	lookupsPerSecond       = 200
 	lookupsPerSourceSecond = 10
@@ -42,8 +42,8 @@ func newLRU[V any](size int) *lru.Cache[string, V] {
 	return c
 }
 
-// seen reports whether a hash was not found recently. Callers search the local state first, so a
-// token that appears later is found there.
+// seen reports whether a hash was not found recently. Callers search the local state
+// first, so a token that appears later is found there.
 func (s *lookups) seen(hash []byte) bool { return s.misses.Contains(string(hash)) }
 
 func (s *lookups) remember(hash []byte) { s.misses.Add(string(hash), struct{}{}) }

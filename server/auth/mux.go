@@ -11,15 +11,15 @@ import (
 
 // The limits of HTTP requests.
 const (
-	// MaxBody is the maximum size of a request body in bytes. Reading more of it returns an
-	// *http.MaxBytesError, which handlers answer with 413.
+	// MaxBody is the maximum size of a request body in bytes. Reading more of it returns
+	// an *http.MaxBytesError, which handlers answer with 413.
 	MaxBody     = 1 << 20
 	bodyTimeout = 30 * time.Second // for the whole body
 )
 
-// Words writes the response to a refused call, in the format of the API that the route belongs to.
-// The status is 401, 403, 429 or 503 from the gate, 404 or 405 from Otherwise, and 400 or 500 from
-// httpjson. It may show err.Message to the client.
+// Words writes the response to a refused call, in the format of the API that the route
+// belongs to. The status is 401, 403, 429 or 503 from the gate, 404 or 405 from
+// Otherwise, and 400 or 500 from httpjson. It may show err.Message to the client.
 type Words func(w http.ResponseWriter, r *http.Request, status int, err *Error)
 
 // Route is one route of a Mux.
@@ -64,10 +64,11 @@ func (g *Gate) NewMux() *Mux {
 	return &Mux{g: g, mux: http.NewServeMux(), routes: new([]Route), twin: http.NewServeMux()}
 }
 
-// WithCookie returns a Mux for adding routes that users open in a browser. On those routes a
-// request without an Authorization header may carry its token in that cookie. Browsers send cookies with
-// the requests of other sites too, so the handlers must check that a request comes from one of
-// their own pages. Token returns the token for a cookie's value, and whether the cookie is valid.
+// WithCookie returns a Mux for adding routes that users open in a browser. On those
+// routes a request without an Authorization header may carry its token in that cookie.
+// Browsers send cookies with the requests of other sites too, so the handlers must check
+// that a request comes from one of their own pages. Token returns the token for a
+// cookie's value, and whether the cookie is valid.
 func (m *Mux) WithCookie(name string, token func(value string) (string, bool)) *Mux {
 	c := *m
 	c.cookie = cookie{name: name, token: token}
@@ -80,12 +81,13 @@ func (m *Mux) Routes() []Route { return *m.routes }
 // ServeHTTP implements http.Handler.
 func (m *Mux) ServeHTTP(w http.ResponseWriter, r *http.Request) { m.mux.ServeHTTP(w, r) }
 
-// Handle adds a route: "GET /readyz". It panics if the pattern is bad or the rule allows no caller.
-// Words may be nil: then a refusal is one line of text.
+// Handle adds a route: "GET /readyz". It panics if the pattern is bad or the rule allows
+// no caller. Words may be nil: then a refusal is one line of text.
 //
-// The handler gets a context with the caller, and a body of at most MaxBody bytes that must arrive
-// within 30 s. It uses that context for gRPC calls within this process. The rule of the route
-// decides only whether a caller may use the route; the rule of the RPC checks the request.
+// The handler gets a context with the caller, and a body of at most MaxBody bytes that
+// must arrive within 30 s. It uses that context for gRPC calls within this process. The
+// rule of the route decides only whether a caller may use the route; the rule of the RPC
+// checks the request.
 func (m *Mux) Handle(pattern string, rule Rule, words Words, h http.Handler) {
 	if !rule.set() {
 		panic("route " + strconv.Quote(pattern) + " has no rule that allows a caller")
@@ -103,7 +105,8 @@ func (m *Mux) HandleFunc(pattern string, rule Rule, words Words, h http.HandlerF
 	m.Handle(pattern, rule, words, h)
 }
 
-// guard returns a handler that checks a request against the rule of the route, then calls h.
+// guard returns a handler that checks a request against the rule of the route, then calls
+// h.
 func (g *Gate) guard(pattern string, rule Rule, words Words, cookie cookie, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := g.localHost(r, rule.Public); err != nil {
@@ -111,8 +114,8 @@ func (g *Gate) guard(pattern string, rule Rule, words Words, cookie cookie, h ht
 			return
 		}
 		if r.Body != nil && r.Body != http.NoBody {
-			// A slow body must not hold a connection forever. The writers of tests have no
-			// deadlines.
+			// A slow body must not hold a connection forever. The writers of tests have
+			// no deadlines.
 			_ = http.NewResponseController(w).SetReadDeadline(g.now().Add(g.body))
 			if r.ContentLength < 0 || r.ContentLength > MaxBody { // otherwise the declared length bounds it
 				r.Body = http.MaxBytesReader(w, r.Body, MaxBody)
@@ -159,7 +162,8 @@ func (g *Gate) guard(pattern string, rule Rule, words Words, cookie cookie, h ht
 	})
 }
 
-// allowPublic counts a public call against the limits of its address and of all addresses.
+// allowPublic counts a public call against the limits of its address and of all
+// addresses.
 func (g *Gate) allowPublic(rule *Rule, source string) *Error {
 	if g.cfg.Insecure || rule.Unlimited {
 		return nil
@@ -184,10 +188,11 @@ func (g *Gate) mayEnter(c *Caller, rule *Rule, pattern string) error {
 	return err
 }
 
-// sameSite refuses a request that a browser sends for a page of another site. A browser adds its
-// client certificate to such a request, and with --insecure no credentials are needed. A token in
-// the header proves that the sender knows it, and programs other than browsers send neither
-// Sec-Fetch-Site nor Origin. Routes with a cookie have a stricter check.
+// sameSite refuses a request that a browser sends for a page of another site. A browser
+// adds its client certificate to such a request, and with --insecure no credentials are
+// needed. A token in the header proves that the sender knows it, and programs other than
+// browsers send neither Sec-Fetch-Site nor Origin. Routes with a cookie have a stricter
+// check.
 func (g *Gate) sameSite(r *http.Request) error {
 	if len(r.Header.Values("Authorization")) > 0 || new(http.CrossOriginProtection).Check(r) == nil {
 		return nil
@@ -226,8 +231,8 @@ func plainWords(w http.ResponseWriter, _ *http.Request, status int, err *Error) 
 	http.Error(w, err.Message, status)
 }
 
-// TooLarge reports whether reading a body failed because it exceeds MaxBody. The status is then
-// 413.
+// TooLarge reports whether reading a body failed because it exceeds MaxBody. The status
+// is then 413.
 func TooLarge(err error) bool {
 	_, ok := errors.AsType[*http.MaxBytesError](err)
 	return ok

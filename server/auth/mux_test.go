@@ -161,9 +161,9 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// TestOtherSites: a page of another site cannot have a browser change anything with the certificate
-// that it picks by itself, or where nobody is asked who he is. What brings a token is known, and
-// programs say nothing of pages.
+// TestOtherSites: a page of another site cannot have a browser change anything with the
+// certificate that it picks by itself, or where nobody is asked who he is. What brings a
+// token is known, and programs say nothing of pages.
 func TestOtherSites(t *testing.T) {
 	f := &fakeRecords{}
 	operator := "Bearer " + f.issue(&holdfastv1.Token{TokenId: "t1", Name: "op", Role: holdfastv1.Role_OPERATOR})
@@ -210,8 +210,8 @@ func TestOtherSites(t *testing.T) {
 	}
 }
 
-// TestPublicLimits: calls without credentials are limited for each address and in all. Health
-// checks, and peers where nobody is known, are not.
+// TestPublicLimits: calls without credentials are limited for each address and in all.
+// Health checks, and peers where nobody is known, are not.
 func TestPublicLimits(t *testing.T) {
 	l := newLimits(defaultRate)
 	take := func(source string) (n int) {
@@ -270,8 +270,8 @@ func TestPublicLimits(t *testing.T) {
 	}
 }
 
-// TestPublicCallsAreLimited: the same over gRPC. What the HTTP routes of this process call has been
-// counted already.
+// TestPublicCallsAreLimited: the same over gRPC. What the HTTP routes of this process
+// call has been counted already.
 func TestPublicCallsAreLimited(t *testing.T) {
 	g := newGate(t, &fakeRecords{}, Config{})
 	from := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 66), Port: 1}})

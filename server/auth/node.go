@@ -22,8 +22,8 @@ type State interface {
 	View() *fsm.View
 }
 
-// ForNode returns the gate of a peer and its relay. The caller must register the relay and run the
-// gate's Denials.
+// ForNode returns the gate of a peer and its relay. The caller must register the relay
+// and run the gate's Denials.
 func ForNode(cfg Config, node Node, state State) (*Gate, *Relay, error) {
 	relay := NewRelay(node, func(ctx context.Context, d *internalv1.RecordDenials) error {
 		_, err := node.Apply(ctx, &internalv1.Command{

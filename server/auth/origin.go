@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Command returns a command on behalf of the caller. The FSM checks it against the caller's token
-// and scope, and writes the audit event. Without a caller, as in tests of handlers, the command is
-// anonymous and writes no audit event.
+// Command returns a command on behalf of the caller. The FSM checks it against the
+// caller's token and scope, and writes the audit event. Without a caller, as in tests of
+// handlers, the command is anonymous and writes no audit event.
 func Command(ctx context.Context) *internalv1.Command {
 	c := &internalv1.Command{FeatureLevel: 1, Principal: "anonymous"}
 	from := CallerFrom(ctx)

@@ -7,9 +7,10 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// Otherwise sets the response to requests under a prefix ("/v2/") that match no route. It is in the
-// format of that API instead of a line of text: 405 with the methods of the path, or 404. The
-// response contains nothing that the documentation does not, so it needs no token.
+// Otherwise sets the response to requests under a prefix ("/v2/") that match no route. It
+// is in the format of that API instead of a line of text: 405 with the methods of the
+// path, or 404. The response contains nothing that the documentation does not, so it
+// needs no token.
 func (m *Mux) Otherwise(prefix string, words Words) {
 	notFound := func(w http.ResponseWriter, r *http.Request) {
 		h, _ := m.twin.Handler(r)

@@ -6,9 +6,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// policy returns the access rules of all methods (shown in docs/security.md). A method without a
-// rule is refused, and a test fails for it. Whether a resource is in the caller's pools is checked
-// elsewhere: by the FSM for changes, by the handlers for reads.
+// policy returns the access rules of all methods (shown in docs/security.md). A method
+// without a rule is refused, and a test fails for it. Whether a resource is in the
+// caller's pools is checked elsewhere: by the FSM for changes, by the handlers for reads.
 func policy() map[string]Rule {
 	var (
 		viewer   = Rule{Least: holdfastv1.Role_VIEWER}
@@ -59,8 +59,8 @@ func policy() map[string]Rule {
 	add("holdfast.v1.NodeService", operator, "CreateNode", "UpdateNode", "TransitionNode")
 	add("holdfast.v1.NodeService", also(operator, agents), "ReportNode")
 	add("holdfast.v1.InstallService", viewer, "GetInstall", "ListInstalls")
-	// Machines that boot from the network have no credentials. The installer's token is in the
-	// request, and the FSM compares it with that of the session.
+	// Machines that boot from the network have no credentials. The installer's token is
+	// in the request, and the FSM compares it with that of the session.
 	add("holdfast.v1.InstallService", Rule{Public: true, OverHTTP: true},
 		"LookUpBoot", "BootMachine", "GetWorkOrder", "ReportInstall", "AppendInstallLog")
 	add("holdfast.v1.AgentService", operator, "CreateAgentMachine")
@@ -95,8 +95,8 @@ func policy() map[string]Rule {
 	return p
 }
 
-// ownMachine reports whether a request names the machine of its agent. For the agents of a pool,
-// the handlers check that the machine is in the pool.
+// ownMachine reports whether a request names the machine of its agent. For the agents of
+// a pool, the handlers check that the machine is in the pool.
 func ownMachine(id *holdfastv1.Identity, req proto.Message) bool {
 	r, ok := req.(interface{ GetMachineId() string })
 	return ok && (id.GetRole() != holdfastv1.Role_AGENT || r.GetMachineId() == id.GetMachineId())

@@ -48,8 +48,8 @@ func TestPolicyIsComplete(t *testing.T) {
 	}
 }
 
-// installers are what machines call that are being installed, with what lets them: they have no
-// credentials yet.
+// installers are what machines call that are being installed, with what lets them: they
+// have no credentials yet.
 func installers() map[string]string {
 	return map[string]string{
 		"holdfast.v1.InstallService/BootMachine":      "a MAC address that a session waits for (docs/netboot.md: who is on that network is trusted)",
@@ -58,7 +58,8 @@ func installers() map[string]string {
 	}
 }
 
-// TestChangesWantARole: what changes something is never public, nor for anyone, nor for viewers.
+// TestChangesWantARole: what changes something is never public, nor for anyone, nor for
+// viewers.
 func TestChangesWantARole(t *testing.T) {
 	for m, r := range policy() {
 		if readOnly(m) || r.Peers || installers()[m] != "" {

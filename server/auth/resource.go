@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// resourceOf returns the resource that a refused request named, and its request id, for the audit
-// trail. Values that are not valid names are left out.
+// resourceOf returns the resource that a refused request named, and its request id, for
+// the audit trail. Values that are not valid names are left out.
 func resourceOf(req proto.Message) (resource, requestID string) {
 	if req == nil {
 		return "", ""
@@ -49,6 +49,6 @@ func field(m protoreflect.Message, name string) string {
 	return ""
 }
 
-// resourceName matches the name of a resource or a request. Any other value could be a secret, such as a
-// token in the wrong field.
+// resourceName matches the name of a resource or a request. Any other value could be a
+// secret, such as a token in the wrong field.
 var resourceName = regexp.MustCompile(`^[A-Za-z0-9._:/-]{1,64}$`)

@@ -9,18 +9,18 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Rule is the access rule of a method or a route. It sets exactly one of Public, Anyone, Peers, or
-// a minimum role. Admins may call everything except the methods of peers.
+// Rule is the access rule of a method or a route. It sets exactly one of Public, Anyone,
+// Peers, or a minimum role. Admins may call everything except the methods of peers.
 type Rule struct {
 	// Public allows every caller without authentication.
 	Public bool
-	// Unlimited exempts a public rule from the rate limits of public calls. Health checks need it,
-	// because they must pass while a client floods the peer. Downloads have their own limits: a BMC
-	// reads a virtual medium in very many small requests.
+	// Unlimited exempts a public rule from the rate limits of public calls. Health checks
+	// need it, because they must pass while a client floods the peer. Downloads have
+	// their own limits: a BMC reads a virtual medium in very many small requests.
 	Unlimited bool
-	// OverHTTP limits a public method to the HTTP routes of this process and to peers, which
-	// forward calls. Over gRPC a caller could claim any source address, on a listener that does not
-	// serve boot scripts.
+	// OverHTTP limits a public method to the HTTP routes of this process and to peers,
+	// which forward calls. Over gRPC a caller could claim any source address, on a
+	// listener that does not serve boot scripts.
 	OverHTTP bool
 	// Anyone allows every authenticated caller, whatever its role.
 	Anyone bool
@@ -30,10 +30,11 @@ type Rule struct {
 	Least holdfastv1.Role_Value
 	// Also are further allowed roles, of agents and services.
 	Also []holdfastv1.Role_Value
-	// Unscoped refuses callers that are scoped to pools: the method affects the whole cluster.
+	// Unscoped refuses callers that are scoped to pools: the method affects the whole
+	// cluster.
 	Unscoped bool
-	// Own checks that an agent's request concerns the agent itself. It is nil if the FSM checks it,
-	// or if there is nothing to check.
+	// Own checks that an agent's request concerns the agent itself. It is nil if the FSM
+	// checks it, or if there is nothing to check.
 	Own func(id *holdfastv1.Identity, req proto.Message) bool
 }
 
@@ -42,8 +43,8 @@ func (r *Rule) set() bool {
 	return r.Public || r.Anyone || r.Peers || r.Least != holdfastv1.Role_ROLE_UNSPECIFIED || len(r.Also) > 0
 }
 
-// allows returns why an identity may not call the method or route named what, or nil if it may. Req
-// is nil if the request has not been read yet.
+// allows returns why an identity may not call the method or route named what, or nil if
+// it may. Req is nil if the request has not been read yet.
 func (r *Rule) allows(id *holdfastv1.Identity, req proto.Message, what string) *Error {
 	role := id.GetRole()
 	switch {
@@ -93,8 +94,8 @@ func (r *Rule) allowsPerson(id *holdfastv1.Identity, what string) *Error {
 	return nil
 }
 
-// Lets reports whether the role of an identity may call. User interfaces use it to decide what to
-// offer. The resource is checked only by the call itself.
+// Lets reports whether the role of an identity may call. User interfaces use it to decide
+// what to offer. The resource is checked only by the call itself.
 func (r *Rule) Lets(id *holdfastv1.Identity) bool { return r.allows(id, nil, "") == nil }
 
 // Needs returns the callers that the rule allows, for errors and docs/security.md.
@@ -137,15 +138,16 @@ func Public() Rule { return Rule{Public: true} }
 // Health returns the rule of health checks: Public without a rate limit.
 func Health() Rule { return Rule{Public: true, Unlimited: true} }
 
-// Download returns the rule of files that are served without credentials, and whose handlers limit
-// downloads themselves.
+// Download returns the rule of files that are served without credentials, and whose
+// handlers limit downloads themselves.
 func Download() Rule { return Rule{Public: true, Unlimited: true} }
 
 // Least returns a rule with a minimum role, for any scope.
 func Least(role holdfastv1.Role_Value) Rule { return Rule{Least: role} }
 
-// SameAs returns the rule of an RPC ("holdfast.v1.NodeService/CreateNode") for its HTTP route. It
-// leaves Own to the RPC. If the method has no rule, the returned rule allows no caller.
+// SameAs returns the rule of an RPC ("holdfast.v1.NodeService/CreateNode") for its HTTP
+// route. It leaves Own to the RPC. If the method has no rule, the returned rule allows no
+// caller.
 func SameAs(method string) Rule {
 	r := policy()[method]
 	r.Own, r.OverHTTP = nil, false

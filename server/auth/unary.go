@@ -10,8 +10,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// EdgeUnary authenticates calls on the peer where they arrive. It runs before the cluster's
-// interceptor. Unary authorizes them.
+// EdgeUnary authenticates calls on the peer where they arrive. It runs before the
+// cluster's interceptor. Unary authorizes them.
 func (g *Gate) EdgeUnary(
 	ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler,
 ) (any, error) {
@@ -39,8 +39,9 @@ type edgeStream struct {
 // Context implements grpc.ServerStream.
 func (s *edgeStream) Context() context.Context { return s.ctx }
 
-// enter returns a context with the authenticated caller, and counts the call against the caller's
-// rate limit. Calls that this process makes itself, for the HTTP APIs, already have a caller.
+// enter returns a context with the authenticated caller, and counts the call against the
+// caller's rate limit. Calls that this process makes itself, for the HTTP APIs, already
+// have a caller.
 func (g *Gate) enter(ctx context.Context, method string) (context.Context, error) {
 	rule, refusal := g.rule(method)
 	if refusal != nil {
@@ -97,7 +98,8 @@ func (g *Gate) admit(ctx context.Context, p *presented, read bool) (*Caller, err
 	return c, nil
 }
 
-// authFailed counts and records a failed authentication, and returns the error for the caller.
+// authFailed counts and records a failed authentication, and returns the error for the
+// caller.
 func (g *Gate) authFailed(p *presented, err error) error {
 	e, ok := isRefusal(err)
 	if !ok {
@@ -111,8 +113,8 @@ func (g *Gate) authFailed(p *presented, err error) error {
 	return e
 }
 
-// Unary authorizes calls on the peer that serves them. It runs after the cluster's interceptor. A
-// refused change is recorded before its caller gets the answer.
+// Unary authorizes calls on the peer that serves them. It runs after the cluster's
+// interceptor. A refused change is recorded before its caller gets the answer.
 func (g *Gate) Unary(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 	m, _ := req.(proto.Message)
 	if err := g.Authorize(ctx, call.FullMethod, m); err != nil {
@@ -121,8 +123,8 @@ func (g *Gate) Unary(ctx context.Context, req any, call *grpc.UnaryServerInfo, n
 	return next(ctx, req)
 }
 
-// Stream is Unary for streams. It checks the token again at each message, so a stream ends when its
-// token is revoked.
+// Stream is Unary for streams. It checks the token again at each message, so a stream
+// ends when its token is revoked.
 func (g *Gate) Stream(srv any, ss grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	if err := g.Authorize(ss.Context(), call.FullMethod, nil); err != nil {
 		return err
@@ -168,9 +170,9 @@ func (s *tokenStream) still() error {
 	return nil
 }
 
-// Authorize returns an error if the caller may not call a method, by its full name, with this
-// request. Req is nil if the request has not been read yet. Code that serves a call without Unary
-// must call it.
+// Authorize returns an error if the caller may not call a method, by its full name, with
+// this request. Req is nil if the request has not been read yet. Code that serves a call
+// without Unary must call it.
 func (g *Gate) Authorize(ctx context.Context, method string, req proto.Message) error {
 	rule, refusal := g.rule(method)
 	if refusal == nil && rule.Public {
