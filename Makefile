@@ -9,7 +9,7 @@ SHELL := bash
 MAKEFLAGS += --no-builtin-rules
 
 VERSION := $(or $(shell git describe --tags --always --dirty 2>/dev/null),dev)
-BINARIES := holdfast $(notdir $(wildcard cmd/holdfast-agent))
+BINARIES := $(notdir $(wildcard cmd/*))
 TOOLS := bin/tools/golangci-lint bin/tools/govulncheck bin/tools/protoc-gen-go bin/tools/protoc-gen-go-grpc
 
 # The version comes from git describe, so Go need not ask git for it: it fails where the
@@ -95,12 +95,12 @@ e2e-bmc: ## Run BMCs over Redfish and IPMI with real machines (QEMU) behind them
 # Needs Debian, and root or qemu-system-x86 and e2fsprogs, which it installs when they are missing. No KVM.
 .PHONY: e2e-installer
 e2e-installer: netboot ## Install real machines (QEMU) with the netboot image, over a network that breaks (5 minutes)
-	E2E_INSTALLER=1 go test -count=1 -timeout 15m -v -run '^TestQEMU' ./cmd/holdfast-agent/install
+	E2E_INSTALLER=1 go test -count=1 -timeout 15m -v -run '^TestQEMU' ./internal/installer
 
 # Needs Debian and root: the root file system is made once, with that of make e2e-repave.
 .PHONY: e2e-tar
 e2e-tar: netboot ## Install machines (QEMU) with a root file system that comes as tar, and boot them by BIOS and UEFI (8 minutes)
-	E2E_TAR=1 go test -count=1 -timeout 15m -v -run '^TestTarBoots$$' ./cmd/holdfast-agent/install
+	E2E_TAR=1 go test -count=1 -timeout 15m -v -run '^TestTarBoots$$' ./internal/installer
 
 # Needs Debian and root; it installs what is missing, and makes the image that is installed once, into /var/cache/holdfast/repave (E2E_REPAVE_CACHE=dir). No KVM. E2E_REPAVE_DHCP=dnsmasq
 # lets dnsmasq tell firmware what to boot, as docs/netboot.md has it; E2E_REPAVE_BOXES=1 is quicker.
@@ -199,7 +199,7 @@ soak: ## Break a cluster every 15 s for MINUTES (60), and check everything every
 # Who gets in and what he may do: the matrix of callers and methods, forged and stolen credentials, limits, certificates, sealed values.
 .PHONY: test-security
 test-security: ## Run the tests of TLS, identities, roles, secrets, audit and limits
-	CGO_ENABLED=1 go test -race -count=1 -timeout 15m ./server/auth/... ./server/inproc ./server/seal/... ./server/issuer/... ./cluster/peertls/... ./cluster/keyfile
+	CGO_ENABLED=1 go test -race -count=1 -timeout 15m ./server/auth/... ./server/inproc ./internal/secrets/... ./server/issuer/... ./cluster/peertls/... ./cluster/keyfile
 	CGO_ENABLED=1 go test -race -count=1 -timeout 15m -run 'Matrix|WhoDidIt|Forged|Revoked|Bootstrap|Scoped|Loris|Oversized|PingFlood|RateLimit|PlainText|Secret|Audit|Token' ./server
 	go test -count=1 -timeout 10m -run 'TLS|Gossip|Forward|Removed|Peer' ./cluster
 	go test -count=1 -timeout 15m ./test/security
@@ -244,22 +244,22 @@ build-etcd:
 
 BENCH_SHORT := --rounds 3 --slice 500ms
 .PHONY: bench
-bench: build-holdfast build-redisgateway build-etcd ## Measure on this machine, a short version of all: 7 minutes (ARGS="--raft-multiplier 3")
-	bin/holdfast bench commit $(BENCH_SHORT) --clients 1,64,256 $(ARGS)
-	bin/holdfast bench read $(BENCH_SHORT) $(ARGS)
-	bin/holdfast bench failover --kills 3 $(ARGS)
-	bin/holdfast bench watch --watchers 1000 $(ARGS)
-	bin/holdfast bench runs $(BENCH_SHORT) --runs 1000 $(ARGS)
-	bin/holdfast bench growth --machines 1000,10000 --slice 500ms $(ARGS)
-	bin/holdfast bench keepalive --agents 10000 --beat 20s --duration 30s --storm 2000 --rounds 5 --slice 1s $(ARGS)
+bench: build-holdfast build-holdfast-bench build-redisgateway build-etcd ## Measure on this machine, a short version of all: 7 minutes (ARGS="--raft-multiplier 3")
+	bin/holdfast-bench commit $(BENCH_SHORT) --clients 1,64,256 $(ARGS)
+	bin/holdfast-bench read $(BENCH_SHORT) $(ARGS)
+	bin/holdfast-bench failover --kills 3 $(ARGS)
+	bin/holdfast-bench watch --watchers 1000 $(ARGS)
+	bin/holdfast-bench runs $(BENCH_SHORT) --runs 1000 $(ARGS)
+	bin/holdfast-bench growth --machines 1000,10000 --slice 500ms $(ARGS)
+	bin/holdfast-bench keepalive --agents 10000 --beat 20s --duration 30s --storm 2000 --rounds 5 --slice 1s $(ARGS)
 
 .PHONY: bench-goals
-bench-goals: build-holdfast build-redisgateway build-etcd ## Measure at full size and fail where a goal is missed: 30 minutes and 12 GiB, wants the machine for itself
-	bin/holdfast bench goals $(ARGS)
+bench-goals: build-holdfast build-holdfast-bench build-redisgateway build-etcd ## Measure at full size and fail where a goal is missed: 30 minutes and 12 GiB, wants the machine for itself
+	bin/holdfast-bench goals $(ARGS)
 
 .PHONY: bench-smoke
 bench-smoke: build-etcd ## Run each benchmark as small as it can be, to see that it works: 2 minutes
-	PATH="$$PWD/bin:$$PATH" BENCH_SMOKE=1 go test -count=1 -timeout 15m -run TestSmoke ./cmd/holdfast/bench
+	PATH="$$PWD/bin:$$PATH" BENCH_SMOKE=1 go test -count=1 -timeout 15m -run TestSmoke ./internal/bench
 
 # The race target runs test/ too: `make e2e` would do the same work twice.
 .PHONY: ci

@@ -42,25 +42,54 @@ func importRules() []importRule {
 		"github.com/hashicorp/raft/...", "github.com/hashicorp/raft-boltdb/...", "github.com/hashicorp/raft-wal/...", "github.com/hashicorp/memberlist",
 		"go.etcd.io/bbolt", module + "/fsm/...", module + "/cluster/...", module + "/providers/...",
 	}
+	// Packages that belong in tests only.
+	tests := []string{module + "/providers/providertest", "testing/..."}
 	return []importRule{
 		{part: "."}, // these tests
 		{part: "proto/holdfast/..."},
 		{part: "proto/internalv1", may: []string{"proto/holdfast/..."}},
-		{part: "nearest"},
-		{part: "fsm/...", may: []string{"proto/...", "nearest"}, never: impure},
-		{part: "archive/...", may: []string{"proto/..."}},
+		{part: "internal/nearest"},
+		{part: "fsm/...", may: []string{"proto/...", "internal/nearest"}, never: impure},
+		{part: "internal/archive/...", may: []string{"proto/..."}},
 		{part: "cluster/...", may: []string{"proto/...", "fsm"}},
+		{part: "internal/secrets", may: []string{"proto/...", "fsm", "cluster", "cluster/keyfile"}},
 		{part: "providers/...", may: []string{"proto/holdfast/..."}, tests: []string{"cluster/freeport"}},
-		{part: "executor/...", may: []string{"proto/...", "archive", "fsm", "cluster", "providers"}, tests: []string{"archive/...", "providers/..."}},
-		{part: "server/...", may: []string{"proto/...", "nearest", "archive", "fsm", "cluster", "cluster/peertls", "cluster/keyfile", "providers"}, tests: []string{"providers/...", "cluster/peertls/issue"}},
+		{part: "executor/...", may: []string{
+			"proto/...", "internal/archive", "fsm", "cluster", "providers",
+		}, tests: []string{"internal/archive/...", "providers/..."}},
+		{part: "internal/images/...", may: []string{"proto/...", "fsm", "cluster", "providers", "server/auth"}},
+		{part: "server/...", may: []string{
+			"proto/...", "internal/nearest", "internal/archive", "internal/images/...", "internal/secrets",
+			"fsm", "cluster", "cluster/peertls", "cluster/keyfile", "providers",
+		}, tests: []string{"providers/...", "cluster/peertls/issue"}},
 		{part: "client/...", may: []string{"proto/holdfast/..."}, link: heavy},
-		{part: "cmd/holdfast-agent/...", may: []string{"proto/holdfast/...", "client/..."}, link: heavy},
+		{part: "internal/facts/...", link: heavy},
+		{part: "internal/installer/...", may: []string{"proto/holdfast/...", "client/...", "internal/facts/..."}, link: heavy},
+		{part: "cmd/holdfast-agent", may: []string{
+			"proto/holdfast/...", "client/...", "internal/facts/...", "internal/installer/...",
+		}, link: heavy},
+		{part: "internal/hardware", may: []string{
+			"proto/...", "fsm", "cluster", "executor", "server/...", "providers/...", "internal/images/...", "internal/secrets",
+		}, tests: []string{"fsm/fsmtest"}},
+		{part: "internal/cli/...", may: []string{
+			"proto/...", "client/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "internal/nearest", "internal/secrets",
+		}, tests: []string{"fsm/fsmtest"}, never: tests},
+		{part: "internal/localcluster", may: []string{
+			"proto/...", "client/...", "internal/cli/pki", "cluster/...", "server/...",
+		}, never: tests},
+		{part: "internal/demo", may: []string{"proto/...", "client/...", "internal/cli/...", "internal/localcluster", "providers/fake"}, tests: []string{"fsm", "providers"}, never: tests},
+		{part: "internal/bench/...", may: []string{
+			"proto/...", "client/...", "fsm", "cluster", "cluster/freeport", "internal/cli/...", "internal/localcluster", "internal/bench/...",
+			"providers/...", "server/...",
+		}, tests: []string{"cmd/holdfast/serve"}, never: tests},
+		{part: "cmd/holdfast-bench", may: []string{"client", "internal/cli/...", "internal/bench/..."}},
 		{part: "cmd/holdfast/...", may: []string{
-			"proto/...", "nearest", "archive/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "cluster/freeport", "executor/...", "server/...", "providers/...", "client/...",
-			"cmd/holdfast-agent/install/diskrule", // what a plan says of disks, before the installer reads it
-		}, tests: []string{"fsm/fsmtest"}, never: []string{module + "/providers/providertest", "testing/..."}},
+			"proto/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "executor/...", "server/...", "providers/...", "client/...",
+			"internal/...",
+		}, tests: []string{"fsm/fsmtest", "cluster/freeport"}, never: slices.Concat(tests, []string{module + "/internal/bench/..."}), link: []string{module + "/internal/bench/..."}},
 		{part: "test/...", may: []string{
-			"proto/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "cluster/freeport", "executor/...", "server/...", "providers/...", "client/...", "cmd/holdfast/...",
+			"proto/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "cluster/freeport", "executor/...", "server/...",
+			"providers/...", "client/...", "internal/...", "cmd/holdfast/serve",
 		}, tests: []string{"cluster/clustertest"}},
 	}
 }
@@ -223,8 +252,8 @@ func TestCheckImports(t *testing.T) {
 		{"the SDK", pkg("client", "~/proto/internalv1"), []string{"client: must not import proto/internalv1"}},
 		{"the public API", pkg("proto/holdfast/v1", "~/proto/internalv1"), []string{"proto/holdfast/v1: must not import proto/internalv1"}},
 		{"the conformance suite", pkg("cmd/holdfast", "~/providers/providertest"), []string{"cmd/holdfast: must not import " + module + "/providers/providertest"}},
-		{"a test harness", pkg("cmd/holdfast/demo", "~/test/harness"), []string{"cmd/holdfast/demo: must not import test/harness"}},
-		{"the binary", pkg("cmd/holdfast", "~/cmd/holdfast/demo", "~/executor", "~/server", "~/client"), nil},
+		{"a test harness", pkg("internal/demo", "~/test/harness"), []string{"internal/demo: must not import test/harness"}},
+		{"the binary", pkg("cmd/holdfast", "~/internal/demo", "~/executor", "~/server", "~/client"), nil},
 		{"a drawer for odds and ends", pkg("util/strings"), []string{"util/strings: has no place in the layout of CONTRIBUTING.md"}},
 		{"a name that only begins alike", pkg("fsmx"), []string{"fsmx: has no place in the layout of CONTRIBUTING.md"}},
 		{"the network in the FSM", pkg("fsm", "net", "net/netip", "net/http", "time"), []string{"fsm: must not import net", "fsm: must not import net/http"}},

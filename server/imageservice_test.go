@@ -17,7 +17,7 @@ import (
 )
 
 // heldFiles are files of which a majority has those that are listed. What the peers say of bytes is
-// tested in server/images.
+// tested in internal/images.
 type heldFiles map[string]bool
 
 func (f heldFiles) Upload(grpc.BidiStreamingServer[holdfastv1.UploadFileRequest, holdfastv1.UploadFileResponse]) error {

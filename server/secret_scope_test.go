@@ -7,9 +7,9 @@ import (
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
-	"github.com/holdfast-metal/holdfast/server/seal"
 )
 
 // TestOperatorsOfAPoolAreNotSentTheSecretsOfOthers is the theft that secrets have pools for, over
@@ -20,9 +20,9 @@ func TestOperatorsOfAPoolAreNotSentTheSecretsOfOthers(t *testing.T) {
 	p := secureWith(t, auth.Config{}, func(c *Config) { c.Keys = keys })
 	admin := p.connect(t, kind{token: &holdfastv1.Token{Name: "root", Role: holdfastv1.Role_ADMIN}})
 	thief := p.connect(t, kind{token: &holdfastv1.Token{Name: "mallory", Role: holdfastv1.Role_OPERATOR, Pools: []string{"a"}}})
-	secrets := holdfastv1.NewSecretServiceClient(admin.conn)
+	api := holdfastv1.NewSecretServiceClient(admin.conn)
 	for name, pools := range map[string][]string{"bmc/a": {"a"}, "bmc/b": {"b"}, "bmc/a-b": {"a", "b"}, "bmc/all": nil} {
-		s, err := secrets.PutSecret(admin.ctx(t), &holdfastv1.PutSecretRequest{Name: name, Type: "bmc", Values: map[string]string{"username": "u", "password": "p"}, Pools: pools})
+		s, err := api.PutSecret(admin.ctx(t), &holdfastv1.PutSecretRequest{Name: name, Type: "bmc", Values: map[string]string{"username": "u", "password": "p"}, Pools: pools})
 		if err != nil || len(s.GetPools()) != len(pools) {
 			t.Fatalf("%v, %v", s, err)
 		}
@@ -57,12 +57,12 @@ func TestOperatorsOfAPoolAreNotSentTheSecretsOfOthers(t *testing.T) {
 	}
 
 	// Another password leaves its pools alone, whoever forgets them.
-	_, err := secrets.PutSecret(admin.ctx(t), &holdfastv1.PutSecretRequest{Name: "bmc/b", Type: "bmc", Values: map[string]string{"username": "u", "password": "q"}})
+	_, err := api.PutSecret(admin.ctx(t), &holdfastv1.PutSecretRequest{Name: "bmc/b", Type: "bmc", Values: map[string]string{"username": "u", "password": "q"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantError(t, update(thief, &holdfastv1.MachineSpec{BmcCredentialsRef: "bmc/b"}, ref), codes.PermissionDenied, fsm.ReasonOutOfScope)
-	got, err := seal.NewResolver(p.peer, keys).Resolve(t.Context(), "bmc/b")
+	got, err := secrets.NewResolver(p.peer, keys).Resolve(t.Context(), "bmc/b")
 	if s, _ := p.peer.View().Secret("bmc/b"); err != nil || got.Values["password"].Reveal() != "q" || len(s.GetSecret().GetPools()) != 1 {
 		t.Errorf("got %v, %v", got, err)
 	}

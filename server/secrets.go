@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
-	"github.com/holdfast-metal/holdfast/server/seal"
 )
 
 // resealBatch is how many secrets are sealed again in one command.
@@ -28,7 +28,7 @@ func (s *secretService) PutSecret(ctx context.Context, r *holdfastv1.PutSecretRe
 		return nil, err
 	}
 	if _, ok := s.cfg.Keys.Primary(); !ok {
-		return nil, keyMissing(seal.ErrNoKey)
+		return nil, keyMissing(secrets.ErrNoKey)
 	}
 	return again(func() (*holdfastv1.Secret, error) {
 		v, err := s.node.View(ctx)
@@ -103,7 +103,7 @@ func (s *secretService) DeleteSecret(ctx context.Context, r *holdfastv1.DeleteSe
 func (s *secretService) RotateSecrets(ctx context.Context, _ *holdfastv1.RotateSecretsRequest) (*holdfastv1.RotateSecretsResponse, error) {
 	primary, ok := s.cfg.Keys.Primary()
 	if !ok {
-		return nil, keyMissing(seal.ErrNoKey)
+		return nil, keyMissing(secrets.ErrNoKey)
 	}
 	resp := &holdfastv1.RotateSecretsResponse{KeyId: primary}
 	for range maxTries {
@@ -189,12 +189,12 @@ func cannotOpen(failed []error) error {
 
 // keyMissing words that the leader cannot seal or open.
 func keyMissing(err error) error {
-	unknown := new(seal.UnknownKeyError)
+	unknown := new(secrets.UnknownKeyError)
 	switch {
 	case errors.As(err, &unknown):
 		return &fsm.Error{Code: fsm.FailedPrecondition, Reason: "SECRETS_KEY_MISSING", Message: "the leader cannot do that: " + err.Error(), Meta: map[string]string{"key_id": unknown.ID}}
-	case errors.Is(err, seal.ErrNoKey):
-		return &fsm.Error{Code: fsm.FailedPrecondition, Reason: "SECRETS_KEY_MISSING", Message: "the leader cannot seal secrets: " + seal.ErrNoKey.Error()}
+	case errors.Is(err, secrets.ErrNoKey):
+		return &fsm.Error{Code: fsm.FailedPrecondition, Reason: "SECRETS_KEY_MISSING", Message: "the leader cannot seal secrets: " + secrets.ErrNoKey.Error()}
 	}
 	return err
 }

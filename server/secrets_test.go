@@ -18,17 +18,17 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
-	"github.com/holdfast-metal/holdfast/server/seal"
 )
 
 // keyring makes a keyring with new keys of these ids; the first seals.
-func keyring(t *testing.T, ids ...string) (*seal.Keyring, []string) {
+func keyring(t *testing.T, ids ...string) (*secrets.Keyring, []string) {
 	t.Helper()
 	var lines []string
 	for _, id := range ids {
-		l, err := seal.NewKeyLine(id)
+		l, err := secrets.NewKeyLine(id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,20 +37,20 @@ func keyring(t *testing.T, ids ...string) (*seal.Keyring, []string) {
 	return ring(t, lines...), lines
 }
 
-func ring(t *testing.T, lines ...string) *seal.Keyring {
+func ring(t *testing.T, lines ...string) *secrets.Keyring {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "keys")
 	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	k, err := seal.Open(path, nil)
+	k, err := secrets.Open(path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return k
 }
 
-func secretClient(t *testing.T, n *fakeNode, k *seal.Keyring) holdfastv1.SecretServiceClient {
+func secretClient(t *testing.T, n *fakeNode, k *secrets.Keyring) holdfastv1.SecretServiceClient {
 	t.Helper()
 	_, c := serve(t, n, Config{Keys: k})
 	return holdfastv1.NewSecretServiceClient(c.conn)
@@ -75,7 +75,7 @@ func TestSecretsLife(t *testing.T) {
 	if s, err = c.PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: "bmc/r7", Type: "bmc", Values: values}); err != nil || s.GetVersion() != 2 {
 		t.Errorf("second version: %v, %v", s, err)
 	}
-	got, err := seal.NewResolver(n.peer, k).Resolve(ctx, "bmc/r7")
+	got, err := secrets.NewResolver(n.peer, k).Resolve(ctx, "bmc/r7")
 	if err != nil || got.Values["password"].Reveal() != "battery-staple" {
 		t.Errorf("resolved %v, %v", got, err)
 	}
@@ -125,7 +125,7 @@ func TestPutSecretAtTheSameTime(t *testing.T) {
 	if err != nil || s.GetVersion() != 2 {
 		t.Fatalf("got %v, %v; want version 2", s, err)
 	}
-	got, err := seal.NewResolver(n.peer, k).Resolve(t.Context(), "a")
+	got, err := secrets.NewResolver(n.peer, k).Resolve(t.Context(), "a")
 	if err != nil || got.Values["x"].Reveal() != "2" {
 		t.Errorf("resolved %v, %v", got, err)
 	}
@@ -273,7 +273,7 @@ func TestRotateSecrets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	sealed, err := old.Seal(seal.SigningKeys, "kid", 0, []byte("pkcs8"))
+	sealed, err := old.Seal(secrets.SigningKeys, "kid", 0, []byte("pkcs8"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,12 +303,12 @@ func TestRotateSecrets(t *testing.T) {
 	}
 	only := ring(t, next[0])
 	for i := range many {
-		s, err := seal.NewResolver(n.peer, only).Resolve(ctx, fmt.Sprintf("s-%03d", i))
+		s, err := secrets.NewResolver(n.peer, only).Resolve(ctx, fmt.Sprintf("s-%03d", i))
 		if err != nil || s.Version != 1 || s.Values["token"].Reveal() != fmt.Sprint(i) {
 			t.Fatalf("after rotation: %v, %v", s, err)
 		}
 	}
-	if plain, err := only.Open(seal.SigningKeys, "kid", 0, n.peer.View().SigningKeys()[0].GetSealed()); err != nil || string(plain) != "pkcs8" {
+	if plain, err := only.Open(secrets.SigningKeys, "kid", 0, n.peer.View().SigningKeys()[0].GetSealed()); err != nil || string(plain) != "pkcs8" {
 		t.Errorf("signing key: %q, %v", plain, err)
 	}
 }

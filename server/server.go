@@ -12,12 +12,12 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/inproc"
-	"github.com/holdfast-metal/holdfast/server/seal"
 )
 
 // Config is what a Server can be told. The zero value works.
@@ -72,7 +72,7 @@ type Config struct {
 	// before the installer runs.
 	ChooseDisk func(rule string, h *holdfastv1.HardwareInventory) (disk string, sure bool, err error)
 	// Keys seal secrets; without them, none can be stored.
-	Keys *seal.Keyring
+	Keys *secrets.Keyring
 	// Files keeps the files of images; without them, none can be uploaded.
 	Files Files
 	// Archive has the steps and logs of old runs; without it they cannot be read here.

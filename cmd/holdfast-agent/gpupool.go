@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/client/poolreg"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/smi"
+	"github.com/holdfast-metal/holdfast/internal/facts/smi"
 )
 
 // gpuPool tells the state of the GPUs of this machine. It implements poolreg.Source. A program that

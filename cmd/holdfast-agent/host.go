@@ -11,8 +11,8 @@ import (
 	"sync"
 
 	"github.com/holdfast-metal/holdfast/client/machine"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/facts"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/smi"
+	"github.com/holdfast-metal/holdfast/internal/facts"
+	"github.com/holdfast-metal/holdfast/internal/facts/smi"
 )
 
 // host tells the facts of this machine. It implements machine.Source.

@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/install"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/install/peers"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/install/pid1"
+	"github.com/holdfast-metal/holdfast/internal/installer"
+	"github.com/holdfast-metal/holdfast/internal/installer/peers"
+	"github.com/holdfast-metal/holdfast/internal/installer/pid1"
 )
 
 const (
@@ -79,7 +79,7 @@ func runInstaller(ctx context.Context, s system, l pid1.Line, caFile string, sen
 		return err
 	}
 	m := &bareMachine{host: host{system: s}, log: log}
-	return install.New(install.Config{Client: c, Log: sent, HTTP: client, Logger: log}, m).Run(ctx)
+	return installer.New(installer.Config{Client: c, Log: sent, HTTP: client, Logger: log}, m).Run(ctx)
 }
 
 // asInit is the whole life of the netboot image. It returns only when the machine cannot be

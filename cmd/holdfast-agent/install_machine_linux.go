@@ -7,26 +7,26 @@ import (
 	"net"
 	"runtime"
 
-	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/facts"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/install"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/install/diskrule"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/install/disks"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/install/peers"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/install/target"
+	"github.com/holdfast-metal/holdfast/internal/facts"
+	"github.com/holdfast-metal/holdfast/internal/installer"
+	"github.com/holdfast-metal/holdfast/internal/installer/diskrule"
+	"github.com/holdfast-metal/holdfast/internal/installer/disks"
+	"github.com/holdfast-metal/holdfast/internal/installer/peers"
+	"github.com/holdfast-metal/holdfast/internal/installer/target"
 )
 
-// bareMachine is this machine, as the installer sees it. It implements install.Machine and
-// install.Unpacker.
+// bareMachine is this machine, as the installer sees it. It implements installer.Machine and
+// installer.Unpacker.
 type bareMachine struct {
 	host
 	log *slog.Logger
 }
 
-// Disks implements install.Machine.
+// Disks implements installer.Machine.
 func (m *bareMachine) Disks() ([]diskrule.Disk, error) { return disks.List(m.root) }
 
-// Look implements install.Machine. What cannot be found out is left out: an inventory must not keep
-// a machine from being installed.
+// Look implements installer.Machine. It leaves out facts that it cannot read: an incomplete
+// inventory must not prevent an installation.
 func (m *bareMachine) Look() (peers.Inventory, string) {
 	board := m.board()
 	inv := peers.Inventory{
@@ -56,18 +56,18 @@ func (m *bareMachine) Look() (peers.Inventory, string) {
 	return inv, ip
 }
 
-// Open implements install.Machine.
-func (m *bareMachine) Open(name string) (install.Disk, error) { return disks.Open(name) }
+// Open implements installer.Machine.
+func (m *bareMachine) Open(name string) (installer.Disk, error) { return disks.Open(name) }
 
-// CanUnpack implements install.Unpacker.
+// CanUnpack implements installer.Unpacker.
 func (m *bareMachine) CanUnpack(disk string) error { return target.CanUnpack(disk) }
 
-// Unpack implements install.Unpacker.
+// Unpack implements installer.Unpacker.
 func (m *bareMachine) Unpack(ctx context.Context, disk string, archive io.Reader) error {
 	return target.Unpack(ctx, disk, archive, m.log)
 }
 
-// Finish implements install.Machine.
+// Finish implements installer.Machine.
 func (m *bareMachine) Finish(ctx context.Context, disk string, o peers.Order) ([]string, error) {
 	return target.Finish(ctx, disk, o, m.log)
 }

@@ -19,8 +19,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/facts"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/smi"
+	"github.com/holdfast-metal/holdfast/internal/facts"
+	"github.com/holdfast-metal/holdfast/internal/facts/smi"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -18,8 +18,8 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client/poolreg"
 	"github.com/holdfast-metal/holdfast/client/sdnotify"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/facts"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/smi"
+	"github.com/holdfast-metal/holdfast/internal/facts"
+	"github.com/holdfast-metal/holdfast/internal/facts/smi"
 )
 
 // poolFile is the configuration of pool.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client/machine"
 	"github.com/holdfast-metal/holdfast/client/sdnotify"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/smi"
+	"github.com/holdfast-metal/holdfast/internal/facts/smi"
 )
 
 // runFlags are those of run.

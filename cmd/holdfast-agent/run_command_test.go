@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-metal/holdfast/client/machine"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/facts"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/smi"
+	"github.com/holdfast-metal/holdfast/internal/facts"
+	"github.com/holdfast-metal/holdfast/internal/facts/smi"
 )
 
 // From the command line to what a server is told, and the same id after a restart.

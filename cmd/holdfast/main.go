@@ -7,15 +7,10 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/spf13/cobra"
-
-	"github.com/holdfast-metal/holdfast/client"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast/bench"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast/cli"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast/demo"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast/pki"
 	"github.com/holdfast-metal/holdfast/cmd/holdfast/serve"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast/simulate"
+	"github.com/holdfast-metal/holdfast/internal/cli"
+	"github.com/holdfast-metal/holdfast/internal/cli/pki"
+	"github.com/holdfast-metal/holdfast/internal/demo"
 )
 
 var version = "dev" // set by the build
@@ -29,7 +24,7 @@ func run() int {
 	defer context.AfterFunc(ctx, stop)()
 	streams := cli.OSStreams()
 	streams.Version = version
-	connect := func(cmd *cobra.Command) (client.Config, error) { return cli.ClientConfig(cmd, streams) }
 	return cli.Main(ctx, streams, os.Args[1:],
-		serve.Command(version), serve.FakeHardwareCommand(), demo.Command(), bench.Command(version), bench.TargetCommand(), simulate.Command(connect), pki.TLSCommand(), pki.GossipCommand())
+		serve.Command(version), serve.FakeHardwareCommand(), demo.Command(), pki.TLSCommand(), pki.GossipCommand(),
+		companionCommand("bench"), companionCommand("simulate", "simulate"))
 }

@@ -7,7 +7,7 @@ import (
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/holdfast-metal/holdfast/nearest"
+	"github.com/holdfast-metal/holdfast/internal/nearest"
 )
 
 // Schema says what of a message can be filtered by. It must not change once it is used.

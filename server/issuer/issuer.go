@@ -15,9 +15,9 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
 
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/server/auth"
-	"github.com/holdfast-metal/holdfast/server/seal"
 )
 
 const (
@@ -52,8 +52,8 @@ type Config struct {
 type Issuer struct {
 	cfg     Config
 	url     *url.URL // of Config; nil without
-	state   seal.State
-	keys    *seal.Keyring
+	state   secrets.State
+	keys    *secrets.Keyring
 	clients Clients
 	log     *slog.Logger
 	now     func() time.Time
@@ -64,7 +64,7 @@ type Issuer struct {
 }
 
 // New returns an issuer. It fails when its URL cannot be one.
-func New(cfg Config, state seal.State, keys *seal.Keyring, clients Clients) (*Issuer, error) {
+func New(cfg Config, state secrets.State, keys *secrets.Keyring, clients Clients) (*Issuer, error) {
 	if cfg.TTL <= 0 {
 		cfg.TTL = DefaultTTL
 	}
@@ -98,7 +98,7 @@ func (u unavailable) Error() string { return u.why }
 // ready reports why tokens cannot be issued, or gives what signs them.
 func (i *Issuer) ready() (jose.Signer, error) {
 	if _, ok := i.keys.Primary(); !ok {
-		return nil, unavailable{"the built-in issuer is off: " + seal.ErrNoKey.Error()}
+		return nil, unavailable{"the built-in issuer is off: " + secrets.ErrNoKey.Error()}
 	}
 	k := signing(i.state.View().SigningKeys(), i.now())
 	if k == nil {
@@ -112,7 +112,7 @@ func (i *Issuer) ready() (jose.Signer, error) {
 	signer, err := openSigner(i.keys, k)
 	if err != nil {
 		i.log.Error("the signing key of the built-in issuer cannot be opened on this peer", "error", err)
-		if unknown := new(seal.UnknownKeyError); errors.As(err, &unknown) {
+		if unknown := new(secrets.UnknownKeyError); errors.As(err, &unknown) {
 			return nil, unavailable{"this peer cannot sign: the signing key is sealed under secrets key " + unknown.ID + ", which it does not have; try another peer"}
 		}
 		return nil, unavailable{"this peer cannot sign: its secrets key does not open the signing key; try another peer"}

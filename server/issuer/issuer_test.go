@@ -17,10 +17,10 @@ import (
 	"golang.org/x/oauth2"
 	"golang.org/x/oauth2/clientcredentials"
 
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
-	"github.com/holdfast-metal/holdfast/server/seal"
 )
 
 // fetch gets an access token as a real client does: discovery first, then the token endpoint.
@@ -201,7 +201,7 @@ func TestResealedSigningKey(t *testing.T) {
 	l := newLab(t)
 	id, secret := l.client("tok-svc", holdfastv1.Role_SERVICE)
 	l.turn(l.rotator(0), time.Now())
-	next, err := seal.NewKeyLine("k2")
+	next, err := secrets.NewKeyLine("k2")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func TestResealedSigningKey(t *testing.T) {
 	if err := os.WriteFile(both, []byte(next+"\n"+string(old)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	k, err := seal.Open(both, nil)
+	k, err := secrets.Open(both, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestResealedSigningKey(t *testing.T) {
 	if err := os.WriteFile(l.file, []byte(next), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if l.keys, err = seal.Open(l.file, nil); err != nil {
+	if l.keys, err = secrets.Open(l.file, nil); err != nil {
 		t.Fatal(err)
 	}
 	s, _ := l.serve("")
@@ -256,14 +256,14 @@ func TestWithoutKeys(t *testing.T) {
 	good := l.keys
 	l.keys = nil
 	ask("--secrets-key-file")
-	other, err := seal.NewKeyLine("k9")
+	other, err := secrets.NewKeyLine("k9")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(l.file+"9", []byte(other), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if l.keys, err = seal.Open(l.file+"9", nil); err != nil {
+	if l.keys, err = secrets.Open(l.file+"9", nil); err != nil {
 		t.Fatal(err)
 	}
 	ask("secrets key k1")

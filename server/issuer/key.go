@@ -15,12 +15,12 @@ import (
 	"github.com/go-jose/go-jose/v4"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
-	"github.com/holdfast-metal/holdfast/server/seal"
 )
 
 // newKey returns a key that signs from a time on. Its id is its thumbprint (RFC 7638).
-func newKey(keys *seal.Keyring, now, from time.Time) (*internalv1.SigningKey, error) {
+func newKey(keys *secrets.Keyring, now, from time.Time) (*internalv1.SigningKey, error) {
 	priv, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("make signing key: %w", err)
@@ -40,7 +40,7 @@ func newKey(keys *seal.Keyring, now, from time.Time) (*internalv1.SigningKey, er
 		return nil, fmt.Errorf("make signing key: %w", err)
 	}
 	defer clear(der)
-	sealed, err := keys.Seal(seal.SigningKeys, jwk.KeyID, 0, der)
+	sealed, err := keys.Seal(secrets.SigningKeys, jwk.KeyID, 0, der)
 	if err != nil {
 		return nil, err
 	}
@@ -48,8 +48,8 @@ func newKey(keys *seal.Keyring, now, from time.Time) (*internalv1.SigningKey, er
 }
 
 // openSigner returns what signs with a key.
-func openSigner(keys *seal.Keyring, k *internalv1.SigningKey) (jose.Signer, error) {
-	der, err := keys.Open(seal.SigningKeys, k.GetKeyId(), 0, k.GetSealed())
+func openSigner(keys *secrets.Keyring, k *internalv1.SigningKey) (jose.Signer, error) {
+	der, err := keys.Open(secrets.SigningKeys, k.GetKeyId(), 0, k.GetSealed())
 	if err != nil {
 		return nil, err
 	}

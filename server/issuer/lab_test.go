@@ -16,10 +16,10 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server/auth"
-	"github.com/holdfast-metal/holdfast/server/seal"
 )
 
 // lab is a real state with a real gate and issuer before it; only consensus is left out.
@@ -28,14 +28,14 @@ type lab struct {
 	*fsm.FSM
 	t     testing.TB
 	file  string
-	keys  *seal.Keyring
+	keys  *secrets.Keyring
 	gate  *auth.Gate
 	mu    sync.Mutex
 	index uint64
 }
 
 func newLab(t testing.TB) *lab {
-	line, err := seal.NewKeyLine("k1")
+	line, err := secrets.NewKeyLine("k1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func newLab(t testing.TB) *lab {
 	if err := os.WriteFile(l.file, []byte(line), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if l.keys, err = seal.Open(l.file, nil); err != nil {
+	if l.keys, err = secrets.Open(l.file, nil); err != nil {
 		t.Fatal(err)
 	}
 	l.must(&internalv1.Command{Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "p1", Term: 1}}})

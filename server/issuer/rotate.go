@@ -9,8 +9,8 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
-	"github.com/holdfast-metal/holdfast/server/seal"
 )
 
 const (
@@ -29,14 +29,14 @@ type Proposer interface {
 type Rotator struct {
 	schedule schedule
 	node     Proposer
-	state    seal.State
-	keys     *seal.Keyring
+	state    secrets.State
+	keys     *secrets.Keyring
 	log      *slog.Logger
 }
 
 // NewRotator returns a Rotator whose keys sign for a period (default 30 days); the next one is
 // published ahead of that, and the one before verifies for a while after it. Log may be nil.
-func NewRotator(period time.Duration, node Proposer, state seal.State, keys *seal.Keyring, log *slog.Logger) *Rotator {
+func NewRotator(period time.Duration, node Proposer, state secrets.State, keys *secrets.Keyring, log *slog.Logger) *Rotator {
 	if period <= 0 {
 		period = DefaultRotation
 	}

@@ -13,12 +13,12 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/httpjson/apitest"
-	"github.com/holdfast-metal/holdfast/server/seal"
 	"github.com/holdfast-metal/holdfast/server/ui"
 	"github.com/holdfast-metal/holdfast/server/ui/history"
 )
@@ -50,9 +50,9 @@ func appendLog(l *apitest.Lab, text string) {
 }
 
 // sessions returns sessions under a key of the test.
-func sessions(t *testing.T) *seal.Sessions {
+func sessions(t *testing.T) *secrets.Sessions {
 	t.Helper()
-	line, err := seal.NewKeyLine("")
+	line, err := secrets.NewKeyLine("")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,11 +60,11 @@ func sessions(t *testing.T) *seal.Sessions {
 	if err := os.WriteFile(file, []byte(line+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	keys, err := seal.Open(file, nil)
+	keys, err := secrets.Open(file, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return seal.NewSessions(keys, time.Now)
+	return secrets.NewSessions(keys, time.Now)
 }
 
 // once is a history of one sample.

@@ -12,9 +12,9 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
-	"github.com/holdfast-metal/holdfast/server/seal"
 )
 
 // Proposer commits commands (*cluster.Node).
@@ -28,9 +28,9 @@ type State interface {
 	Changed() <-chan struct{} // closed at the next change
 }
 
-// Secrets opens secrets by name (*seal.Resolver).
+// Secrets opens secrets by name (*secrets.Resolver).
 type Secrets interface {
-	Resolve(ctx context.Context, name string) (seal.Secret, error)
+	Resolve(ctx context.Context, name string) (secrets.Secret, error)
 }
 
 // Config says how messages are sent.

@@ -22,9 +22,9 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
-	"github.com/holdfast-metal/holdfast/server/seal"
 )
 
 // peer is a cluster of one: the state is real, only the consensus is left out.
@@ -405,13 +405,13 @@ func TestKey(t *testing.T) {
 // box is a secret.
 type box map[string]string
 
-func (b box) Resolve(_ context.Context, name string) (seal.Secret, error) {
+func (b box) Resolve(_ context.Context, name string) (secrets.Secret, error) {
 	if b == nil {
-		return seal.Secret{}, errors.New("secret not found")
+		return secrets.Secret{}, errors.New("secret not found")
 	}
-	s := seal.Secret{Name: name, Type: "token", Version: 1, Values: map[string]seal.Value{}}
+	s := secrets.Secret{Name: name, Type: "token", Version: 1, Values: map[string]secrets.Value{}}
 	for k, v := range b {
-		s.Values[k] = seal.NewValue(v)
+		s.Values[k] = secrets.NewValue(v)
 	}
 	return s, nil
 }

@@ -16,10 +16,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/holdfast-metal/holdfast/client"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers/bmc"
-	"github.com/holdfast-metal/holdfast/server/seal"
 	"github.com/holdfast-metal/holdfast/test/bmclab/chassis"
 	"github.com/holdfast-metal/holdfast/test/lab"
 )
@@ -73,7 +73,7 @@ func openSite(t *testing.T) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, err := seal.NewKeyLine("k1")
+	key, err := secrets.NewKeyLine("k1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 	"github.com/holdfast-metal/holdfast/test/failpoint"
 	"github.com/holdfast-metal/holdfast/test/overlay"

@@ -15,9 +15,9 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
-	"github.com/holdfast-metal/holdfast/server/seal"
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 )
 
@@ -114,7 +114,7 @@ func TestInstallSurvivesItsLeaders(t *testing.T) {
 	web := httptest.NewServer(board.Handler())
 	t.Cleanup(func() { board.Close(); web.Close() })
 	dir := t.TempDir()
-	key, err := seal.NewKeyLine("k1")
+	key, err := secrets.NewKeyLine("k1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/holdfast-metal/holdfast/cluster/freeport"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/server/seal"
 	"github.com/holdfast-metal/holdfast/test/crash/harness"
 	"github.com/holdfast-metal/holdfast/test/sshd"
 )
@@ -51,7 +51,7 @@ func TestCommandOnARealHostSurvivesTwoLeaders(t *testing.T) {
 		}
 	}
 	h := startHost(t)
-	key, err := seal.NewKeyLine("k1")
+	key, err := secrets.NewKeyLine("k1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	"github.com/holdfast-metal/holdfast/test/lab"
 	"github.com/holdfast-metal/holdfast/test/robustness/check"
 )

@@ -16,9 +16,9 @@ import (
 	"google.golang.org/protobuf/encoding/prototext"
 
 	"github.com/holdfast-metal/holdfast/client"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/server/seal"
 	"github.com/holdfast-metal/holdfast/test/lab"
 )
 
@@ -39,7 +39,7 @@ func openSite(t *testing.T, dir string) *site {
 	} else if err := own(t.Context(), s.binary, "./cmd/holdfast"); err != nil {
 		t.Fatal(err)
 	}
-	key, err := seal.NewKeyLine("k1")
+	key, err := secrets.NewKeyLine("k1")
 	if err != nil {
 		t.Fatal(err)
 	}

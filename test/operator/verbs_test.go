@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	"github.com/holdfast-metal/holdfast/test/program"
 )
 

@@ -20,9 +20,9 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"github.com/holdfast-metal/holdfast/client"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/server/seal"
 	"github.com/holdfast-metal/holdfast/test/bmclab"
 	"github.com/holdfast-metal/holdfast/test/lab"
 )
@@ -59,7 +59,7 @@ func openSite(t *testing.T, bench *bmclab.Bench, l *bmclab.Lab, deadlines string
 	if s.binary, err = bench.Holdfast(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	sealed, err := seal.NewKeyLine("k1")
+	sealed, err := secrets.NewKeyLine("k1")
 	if err != nil {
 		t.Fatal(err)
 	}

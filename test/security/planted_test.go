@@ -28,9 +28,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/holdfast-metal/holdfast/client"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
-	"github.com/holdfast-metal/holdfast/server/seal"
 	"github.com/holdfast-metal/holdfast/test/program"
 )
 
@@ -70,7 +70,7 @@ func (s *site) heard(what string, it any) {
 
 func newKey(t *testing.T, id string) string {
 	t.Helper()
-	line, err := seal.NewKeyLine(id)
+	line, err := secrets.NewKeyLine(id)
 	if err != nil {
 		t.Fatal(err)
 	}

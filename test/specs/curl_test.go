@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/localcluster"
 )
 
 // fenced is a command of a document with the answer that it promises, if any: "..." stands for

@@ -1,4 +1,4 @@
-// Command etcd is etcd, built at the version that `holdfast bench --vs etcd` compares with. It is a
+// Command etcd is etcd, built at the version that `holdfast-bench --vs etcd` compares with. It is a
 // module of its own: nothing of it is linked into peers.
 package main
 

@@ -14,7 +14,7 @@ import (
 )
 
 // blank is where a peer that gives the medium out writes what the installer has to know, between
-// two words of the kernel's command line (server/images, Blank). Both boot loaders read it from a
+// two words of the kernel's command line (internal/images, Blank). Both boot loaders read it from a
 // file of their own.
 const blankSize = 1024
 

@@ -1,7 +1,7 @@
-// Command plot draws what `holdfast bench growth -o json` has found: how what one operation takes
+// Command plot draws what `holdfast-bench growth -o json` has found: how what one operation takes
 // grows with the fleet. It reads the report from its standard input and writes an SVG file.
 //
-//	holdfast bench growth --machines 10000,100000,1000000 -o json | go -C tools/plot run . ../../docs/img/growth.svg
+//	holdfast-bench growth --machines 10000,100000,1000000 -o json | go -C tools/plot run . ../../docs/img/growth.svg
 package main
 
 import (
@@ -83,7 +83,7 @@ func series(all []figure) (map[string]plotter.XYs, error) {
 		lines[name] = append(lines[name], plotter.XY{X: machines, Y: ms})
 	}
 	if len(lines) == 0 {
-		return nil, errors.New("the report has no figures of growth: give that of holdfast bench growth -o json")
+		return nil, errors.New("the report has no figures of growth: give that of holdfast-bench growth -o json")
 	}
 	return lines, nil
 }

@@ -1,4 +1,4 @@
-// Command redisgateway is what `holdfast bench` compares a peer with: a gateway that keeps its
+// Command redisgateway is what `holdfast-bench` compares a peer with: a gateway that keeps its
 // machines in Redis, as it is commonly written. For each keepalive it takes the machine's lock
 // (bsm/redislock), writes the hash (HSET), sets when it ends (EXPIRE) and gives the lock back,
 // through go-redis over TCP. It asks nobody for a token, and Redis writes to disk once a second.

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/inproc"
 	"github.com/holdfast-metal/holdfast/server/netbootapi"
 	"github.com/holdfast-metal/holdfast/server/openapi"
-	"github.com/holdfast-metal/holdfast/server/seal"
 	"github.com/holdfast-metal/holdfast/server/ui/history"
 )
 
@@ -19,7 +19,7 @@ import (
 // openapi.yaml has all but the dashboard's.
 func TestRoutesAreDocumented(t *testing.T) {
 	m := auth.Open().NewMux()
-	for _, add := range apis(nil, netbootapi.Config{}, history.New(history.Config{}, nil), seal.NewSessions(nil, time.Now), slog.New(slog.DiscardHandler)) {
+	for _, add := range apis(nil, netbootapi.Config{}, history.New(history.Config{}, nil), secrets.NewSessions(nil, time.Now), slog.New(slog.DiscardHandler)) {
 		add(m, inproc.New())
 	}
 	doc, err := os.ReadFile("../../../docs/security.md")

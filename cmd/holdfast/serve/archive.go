@@ -14,9 +14,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
-	"github.com/holdfast-metal/holdfast/archive/dir"
-	"github.com/holdfast-metal/holdfast/archive/s3"
 	"github.com/holdfast-metal/holdfast/executor"
+	"github.com/holdfast-metal/holdfast/internal/archive/dir"
+	"github.com/holdfast-metal/holdfast/internal/archive/s3"
 	"github.com/holdfast-metal/holdfast/server"
 )
 

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/holdfast-metal/holdfast/cmd/holdfast-agent/install/diskrule"
+	"github.com/holdfast-metal/holdfast/internal/installer/diskrule"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 

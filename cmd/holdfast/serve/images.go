@@ -5,8 +5,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/holdfast-metal/holdfast/server/images"
-	"github.com/holdfast-metal/holdfast/server/images/blob"
+	"github.com/holdfast-metal/holdfast/internal/images"
+	"github.com/holdfast-metal/holdfast/internal/images/blob"
 )
 
 // openImages opens the files of images under the data directory. A peer that keeps all in memory

@@ -24,7 +24,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/cluster/freeport"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast/pki"
+	"github.com/holdfast-metal/holdfast/internal/cli/pki"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 

@@ -15,13 +15,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
 
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/server"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/httpjson/apitest"
 	"github.com/holdfast-metal/holdfast/server/netbootapi"
-	"github.com/holdfast-metal/holdfast/server/seal"
 	"github.com/holdfast-metal/holdfast/server/ui/history"
 )
 
@@ -163,7 +163,7 @@ func equipped(t *testing.T) (*apitest.Lab, []auth.Route) {
 	t.Helper()
 	var mux *auth.Mux
 	l := apitest.New(t, func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server) {
-		for _, add := range apis(s, netbootapi.Config{}, history.New(history.Config{}, nil), seal.NewSessions(nil, time.Now), slog.New(slog.DiscardHandler)) {
+		for _, add := range apis(s, netbootapi.Config{}, history.New(history.Config{}, nil), secrets.NewSessions(nil, time.Now), slog.New(slog.DiscardHandler)) {
 			add(m, rpc)
 		}
 		mux = m

@@ -10,9 +10,9 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/issuer"
-	"github.com/holdfast-metal/holdfast/server/seal"
 )
 
 // secretsConfig says what seals secrets, and how the built-in issuer is known.
@@ -41,15 +41,15 @@ func (c *secretsConfig) settle() error {
 
 // vault is what a peer does with its secrets keys.
 type vault struct {
-	keys   *seal.Keyring
-	guard  *seal.Guard
+	keys   *secrets.Keyring
+	guard  *secrets.Guard
 	issuer *issuer.Issuer
 	tasks  []cluster.LeaderTask
 }
 
 // open puts it together. Keys were read before anything else was done.
-func (c *secretsConfig) open(keys *seal.Keyring, node *cluster.Node, state *fsm.FSM, gate *auth.Gate, log *slog.Logger) (*vault, error) {
-	v := &vault{keys: keys, guard: seal.NewGuard(state, keys, log)}
+func (c *secretsConfig) open(keys *secrets.Keyring, node *cluster.Node, state *fsm.FSM, gate *auth.Gate, log *slog.Logger) (*vault, error) {
+	v := &vault{keys: keys, guard: secrets.NewGuard(state, keys, log)}
 	var err error
 	if v.issuer, err = issuer.New(issuer.Config{URL: c.OIDCIssuerURL, Logger: log}, state, keys, gate); err != nil {
 		return nil, err

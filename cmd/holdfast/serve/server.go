@@ -19,17 +19,17 @@ import (
 
 	"github.com/holdfast-metal/holdfast/cluster"
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast/hardware"
 	"github.com/holdfast-metal/holdfast/executor"
 	"github.com/holdfast-metal/holdfast/executor/lease"
 	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/hardware"
+	"github.com/holdfast-metal/holdfast/internal/images"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/server"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/egress"
-	"github.com/holdfast-metal/holdfast/server/images"
-	"github.com/holdfast-metal/holdfast/server/seal"
 	"github.com/holdfast-metal/holdfast/server/ui/history"
 	"github.com/holdfast-metal/holdfast/server/webhook"
 )
@@ -94,7 +94,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	if err := cluster.BridgeMetrics(reg); err != nil {
 		return fmt.Errorf("bridge metrics: %w", err)
 	}
-	keys, err := seal.Open(cfg.SecretsKeyFile, log.With("peer", cfg.NodeID))
+	keys, err := secrets.Open(cfg.SecretsKeyFile, log.With("peer", cfg.NodeID))
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		return err
 	}
 	notes := executor.NewNotes(p.node, state)
-	hw.Attach(seal.NewResolver(state, keys), notes, state)
+	hw.Attach(secrets.NewResolver(state, keys), notes, state)
 	hw.AttachInstalls(executor.NewInstalls(p.node, state))
 	leases := lease.NewEngine(lease.Config{Logger: peerLog, Registerer: reg}, p.node, state)
 	leaseLoad = leases.Load
@@ -202,7 +202,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	g.Go(func() error { return hour.Run(web) })
 	var local grpc.ClientConnInterface // the services of this process, as the HTTP APIs call them
 	own := func(_ *auth.Mux, rpc grpc.ClientConnInterface) { local = rpc }
-	site := srv.HTTPServer(traces.handler(srv.HTTPHandler(append(apis(srv, cfg.netbootConfig.api(), hour, seal.NewSessions(keys, time.Now), peerLog), vault.routes, files.Routes, own)...)))
+	site := srv.HTTPServer(traces.handler(srv.HTTPHandler(append(apis(srv, cfg.netbootConfig.api(), hour, secrets.NewSessions(keys, time.Now), peerLog), vault.routes, files.Routes, own)...)))
 	machines := machinesOnly(site.Handler)
 	site.Handler = cfg.netbootConfig.notMachines(site.Handler)
 	webLn := httpLn
@@ -225,7 +225,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	g.Go(func() error { return hw.Serve(web) })
 	g.Go(func() error { return newPulse(peerLog, func() string { return p.line(state) }).run(gctx) })
 	tasks := append([]cluster.LeaderTask{p.exec, reconciler, leases, hw, notes, executor.NewJanitor(p.node, state, peerLog), server.NewNodeLog(state, peerLog)}, vault.tasks...)
-	tasks = append(tasks, webhook.NewSender(webhook.Config{Transport: fetches.Transport(), Logger: peerLog, Registerer: reg}, p.node, state, seal.NewResolver(state, keys)))
+	tasks = append(tasks, webhook.NewSender(webhook.Config{Transport: fetches.Transport(), Logger: peerLog, Registerer: reg}, p.node, state, secrets.NewResolver(state, keys)))
 	if old != nil {
 		tasks = append(tasks, executor.NewArchivist(cfg.archiveConfig.archivist(peerLog, reg), p.node, state, old))
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	"github.com/holdfast-metal/holdfast/test/program"
 	"github.com/holdfast-metal/holdfast/test/robustness/check"
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"

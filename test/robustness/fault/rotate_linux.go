@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
 

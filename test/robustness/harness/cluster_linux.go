@@ -14,7 +14,7 @@ import (
 
 	"github.com/holdfast-metal/holdfast/client"
 	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
-	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	"github.com/holdfast-metal/holdfast/test/robustness/private"
 	"github.com/holdfast-metal/holdfast/test/robustness/site"
 	"github.com/holdfast-metal/holdfast/test/robustness/wire"

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/memberlist"
 	"google.golang.org/grpc"
 
-	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/localcluster"
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-metal/holdfast/cmd/holdfast/localcluster"
+	"github.com/holdfast-metal/holdfast/internal/localcluster"
 )
 
 // Metrics returns the values of a peer's /metrics, by name and labels as they are written there.

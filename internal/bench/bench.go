@@ -1,0 +1,58 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// benchmark is one subcommand: parts that can be run by themselves.
+type benchmark struct {
+	name, short, long, example string
+	parts                      []part
+	within                     string   // another one that measures all of it, and more; goals run that one
+	flags                      []string // names of those that it takes, beside the ones that all take
+}
+
+// part measures one thing on a cluster of its own, and adds what it has found to the report.
+type part struct {
+	name, about string
+	run         func(context.Context, *session) error
+}
+
+// benchmarks are all that there are.
+func benchmarks() []benchmark {
+	return append([]benchmark{commit(), read(), failover(), watch(), runs()}, append(growthBenchmarks(), keepalive())...)
+}
+
+// session is one run of a benchmark.
+type session struct {
+	options
+	binary string // holdfast, which runs the peers
+	self   string // this program, which runs the empty handlers
+	dir    string // of this part
+	report *report
+	notes  io.Writer
+}
+
+// say tells people how far it is.
+func (s *session) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(s.notes, time.Now().Format("15:04:05 ")+format+"\n", args...) // nobody reads it: nothing is lost
+}
+
+// chosen returns the parts that are to run.
+func (b *benchmark) chosen(only []string) ([]part, error) {
+	var names []string
+	for _, p := range b.parts {
+		names = append(names, p.name)
+	}
+	for _, o := range only {
+		if !slices.Contains(names, o) {
+			return nil, fmt.Errorf("set --only to parts of the benchmark %s (%s), not %q", b.name, strings.Join(names, ", "), o)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(b.parts), func(p part) bool { return len(only) > 0 && !slices.Contains(only, p.name) }), nil
+}

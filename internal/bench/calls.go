@@ -1,0 +1,90 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/holdfast-metal/holdfast/internal/bench/load"
+)
+
+// callConns is how many connections the clients of one contender share at most, whatever it is.
+const callConns = 16
+
+// errEnough ends a slice before its time: there is nothing left to do.
+var errEnough = errors.New("nothing is left to do")
+
+// calls is clients of a gRPC server that ask again as soon as they are answered.
+type calls struct {
+	clients int
+	conns   []*grpc.ClientConn
+	call    func(ctx context.Context, conn grpc.ClientConnInterface) error
+}
+
+// newCalls connects clients to one or more servers.
+func newCalls(clients int, creds credentials.TransportCredentials, addrs []string, call func(context.Context, grpc.ClientConnInterface) error) (*calls, error) {
+	c := &calls{clients: clients, call: call}
+	for i := range min(clients, callConns) {
+		conn, err := grpc.NewClient(addrs[i%len(addrs)], grpc.WithTransportCredentials(creds))
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("connect to %s: %w", addrs[i%len(addrs)], err), c.close())
+		}
+		c.conns = append(c.conns, conn)
+	}
+	return c, nil
+}
+
+func (c *calls) close() error {
+	var errs []error
+	for _, conn := range c.conns {
+		errs = append(errs, conn.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// run has all clients ask for a while. A call that fails ends it: a figure with errors in it means
+// nothing.
+func (c *calls) run(ctx context.Context, d time.Duration) ([]time.Duration, error) {
+	return press(ctx, c.clients, d, func(ctx context.Context, i int) error { return c.timed(ctx, c.conns[i%len(c.conns)]) })
+}
+
+// press has clients do something for a while, each again as soon as it has done it. The first error
+// ends it for all, but for errEnough, which ends it for one.
+func press(ctx context.Context, clients int, d time.Duration, do func(ctx context.Context, client int) error) ([]time.Duration, error) {
+	all := make([][]time.Duration, clients)
+	g, ctx := errgroup.WithContext(ctx)
+	end := time.Now().Add(d)
+	for i := range all {
+		g.Go(func() error {
+			for began := time.Now(); began.Before(end); {
+				err := do(ctx, i)
+				if errors.Is(err, errEnough) {
+					return nil
+				}
+				if err != nil {
+					return err
+				}
+				now := time.Now()
+				all[i] = append(all[i], now.Sub(began))
+				began = now
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return slices.Concat(all...), nil
+}
+
+func (c *calls) timed(ctx context.Context, conn grpc.ClientConnInterface) error {
+	ctx, stop := context.WithTimeout(ctx, load.CallTimeout)
+	defer stop()
+	return c.call(ctx, conn)
+}

@@ -1,0 +1,270 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// etcdValue is the size of what etcd is given to keep under a key, in bytes: about that of a run.
+const etcdValue = 256
+
+// commitGoals are those of docs/performance.md for runs started a second, against etcd 3.6, by the
+// number of clients.
+func commitGoals() map[int]float64 {
+	return map[int]float64{1: 0.85, 16: 0.85, 64: 1.9, 256: 2.6, 1024: 3.5}
+}
+
+// The other goals of docs/performance.md for StartRun: at 256 clients against the engine alone,
+// processor time there, and p99 at 1024.
+const (
+	goalVsEngine, engineClients = 0.75, 256
+	goalCommitCPU               = 1.0 / 3
+	goalCommitP99, tailClients  = 0.6, 1024
+)
+
+func commit() benchmark {
+	return benchmark{
+		name: "commit", short: "Writes: runs started a second, side by side with etcd",
+		long: `Measure StartRun, the write that has most to do: the same request only once, no other run on the machine, history, events. Clients ask the
+leader over at most 16 connections, again as soon as they are answered, each for a machine that had no run yet. In turn with
+
+  engine  the same calls of a command that changes nothing (Probe): what Raft, the log and the API cost by themselves;
+  etcd    a transaction of three members of etcd that writes three keys of 256 bytes if two of them are not there (--vs etcd).
+
+The runs then wait in line: nothing executes them while it is measured.`,
+		example: `  holdfast-bench commit
+  holdfast-bench commit --clients 1,64 --slice 1s -o json`,
+		parts: []part{{"startrun", "runs started, side by side with etcd", inHardware(
+			[]string{"--latency", "1h"}, // the one run that is at work stays there
+			[]string{"--max-active-runs", "1", "--look-calls-per-second", "1"}, startRuns)}},
+		flags: []string{"clients", "vs", "etcd", "rounds", "slice"},
+	}
+}
+
+// inHardware does something with three peers and fake machines in a process of their own.
+func inHardware(hardware, peers []string, do func(context.Context, *lab) error) func(context.Context, *session) error {
+	return func(ctx context.Context, s *session) (err error) {
+		start, stop := context.WithTimeout(ctx, readyTimeout)
+		defer stop()
+		f, err := localcluster.StartFakeHardware(start, s.binary, s.dir, hardware...)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		return inLabOf(localcluster.Config{FakeEndpoint: f.Endpoint, Args: peers}, do)(ctx, s)
+	}
+}
+
+// planID is of the plan that all runs here follow.
+const planID = "bench"
+
+// plan makes it, of steps that are given.
+func (l *lab) plan(ctx context.Context, steps ...*holdfastv1.Step) error {
+	_, err := l.client.Plans().CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: &holdfastv1.Plan{PlanId: planID, Steps: steps}})
+	if err != nil {
+		return fmt.Errorf("create plan %s: %w", planID, err)
+	}
+	return nil
+}
+
+// powerCycle is a step that always has an effect.
+func powerCycle() *holdfastv1.Step {
+	return &holdfastv1.Step{Name: "cycle", Kind: &holdfastv1.Step_Power{Power: &holdfastv1.Power{Action: "cycle", Force: true}}}
+}
+
+// starter starts a run on a machine of the stock with each call.
+type starter struct {
+	*calls
+	stock *stock
+	want  int // machines for the next slice
+}
+
+func (s *starter) prepare(ctx context.Context) error { return s.stock.fill(ctx, s.want) }
+
+func (s *starter) run(ctx context.Context, d time.Duration) ([]time.Duration, error) {
+	latencies, err := s.calls.run(ctx, d)
+	s.want = max(s.want, len(latencies)*5/4)
+	return latencies, err
+}
+
+// startRun starts a run on a machine that had none.
+func (s *stock) startRun(ctx context.Context, conn grpc.ClientConnInterface) error {
+	id, err := s.take()
+	if err != nil {
+		return err
+	}
+	return startRun(ctx, conn, id)
+}
+
+func startRun(ctx context.Context, conn grpc.ClientConnInterface, machine string) error {
+	_, err := holdfastv1.NewRunServiceClient(conn).StartRun(ctx, &holdfastv1.StartRunRequest{MachineId: machine, RequestId: "bench", Type: "REBOOT", PlanId: planID})
+	if err != nil {
+		return fmt.Errorf("start a run on %s: %w", machine, err)
+	}
+	return nil
+}
+
+// startRuns measures StartRun for all numbers of clients.
+func startRuns(ctx context.Context, l *lab) (err error) {
+	if err := l.plan(ctx, powerCycle()); err != nil {
+		return err
+	}
+	rival, err := l.rivalEtcd(ctx)
+	if err != nil {
+		return err
+	}
+	if rival != nil {
+		defer func() { err = errors.Join(err, rival.close()) }()
+	}
+	machines := &stock{lab: l}
+	for _, n := range l.clients {
+		l.say("%d rounds of %s each: %d clients", l.rounds, l.slice, n)
+		if err := startRunsBy(ctx, l, n, machines, rival); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rivalEtcd starts etcd if it is to be compared with; nil if not.
+func (l *lab) rivalEtcd(ctx context.Context) (*etcd, error) {
+	if !l.against(vsEtcd) {
+		return nil, nil //nolint:nilnil // nothing to compare with is no error
+	}
+	program, why := l.findEtcd()
+	if why != "" {
+		l.report.note("nothing was compared with etcd: %s", why)
+		return nil, nil //nolint:nilnil // the same
+	}
+	l.say("starting three members of etcd, with TLS, in %s", l.dir)
+	e, err := l.startEtcd(ctx, program)
+	if err == nil {
+		l.report.note("etcd is %s", e.version)
+	}
+	return e, err
+}
+
+// startRunsBy is one number of clients.
+func startRunsBy(ctx context.Context, l *lab, n int, machines *stock, rival *etcd) (err error) {
+	leader, followers, err := l.roles(ctx)
+	if err != nil {
+		return err
+	}
+	peers := []int{leader.PID()}
+	for _, p := range followers {
+		peers = append(peers, p.PID())
+	}
+	addrs, creds := []string{leader.GRPCAddr}, l.cluster.Credentials()
+	ours, err := newCalls(n, creds, addrs, machines.startRun)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, ours.close()) }()
+	engine, err := newCalls(n, creds, addrs, probe)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, engine.close()) }()
+	servers := map[string][]int{"servers": peers}
+	all := []*contender{
+		{name: "holdfast", load: &starter{calls: ours, stock: machines, want: min(100*n, 10_000)}, procs: servers},
+		{name: "engine", load: engine, procs: servers},
+	}
+	var lead *etcdMember
+	if rival != nil {
+		if lead, err = rival.leader(ctx); err != nil {
+			return err
+		}
+		theirs, err := newCalls(n, rival.creds, []string{lead.addr}, etcdStarter(n))
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, theirs.close()) }()
+		all = append(all, &contender{name: vsEtcd, load: theirs, procs: map[string][]int{"servers": rival.pids()}})
+	}
+	out, err := interleave(ctx, l.rounds, l.slice, all)
+	if err != nil {
+		return err
+	}
+	if err := l.stillLeads(ctx, leader); err != nil {
+		return err
+	}
+	if now, err := rival.stillLed(ctx, lead); err != nil || !now {
+		return errors.Join(err, errors.New("the leader of etcd has changed while it was measured: run it again, on a machine with less to do"))
+	}
+	l.report.commits(n, out, rival)
+	return nil
+}
+
+// stillLed reports whether the same member leads. Without etcd it is true.
+func (e *etcd) stillLed(ctx context.Context, m *etcdMember) (bool, error) {
+	if e == nil {
+		return true, nil
+	}
+	now, err := e.leader(ctx)
+	return now == m, err
+}
+
+// etcdStarter writes what a run is for etcd: the request, the machine's active run and the run.
+func etcdStarter(clients int) func(context.Context, grpc.ClientConnInterface) error {
+	value := []byte(strings.Repeat("x", etcdValue))
+	var next atomic.Int64
+	return func(ctx context.Context, conn grpc.ClientConnInterface) error {
+		id := fmt.Sprintf("%d-%d", clients, next.Add(1))
+		request, active, run := "req/"+id, "active/"+id, "run/"+id
+		return etcdCommit(ctx, conn, etcdIfNew([]string{request, active}, []string{request, active, run}, value))
+	}
+}
+
+// commits puts what was found into the report.
+func (r *report) commits(n int, out map[string]*outcome, rival *etcd) {
+	us, engine := out["holdfast"], out["engine"]
+	id, with := fmt.Sprintf("commit.%d", n), fmt.Sprintf(", %d clients", n)
+	p99 := func(o *outcome) float64 { return quantile(millis(o.latencies), 0.99) }
+	if rival != nil {
+		them := out[vsEtcd]
+		var rate, cpu, tail *goal
+		if g, ok := commitGoals()[n]; ok && rival.counts() {
+			rate = atLeast(g)
+		}
+		if n == engineClients && rival.counts() {
+			cpu = atMost(goalCommitCPU)
+		}
+		if n == tailClients && rival.counts() {
+			tail = atMost(goalCommitP99)
+		}
+		r.add(id+".vs_etcd", "StartRun : etcd"+with, ratio(us.rate, them.rate), "x", rate)
+		r.add(id+".cpu_vs_etcd", "processor time of all servers a StartRun : etcd"+with, ratio(us.cpu["servers"], them.cpu["servers"]), "x", cpu)
+		r.add(id+".p99_vs_etcd", "p99 of StartRun : etcd"+with, p99(us)/p99(them), "x", tail)
+		defer func() {
+			r.add(id+".etcd_rate", "etcd, transactions"+with, median(them.rate), "/s", nil)
+			r.add(id+".etcd_p50", "etcd, p50"+with, quantile(millis(them.latencies), 0.5), "ms", nil)
+			r.add(id+".etcd_p99", "etcd, p99"+with, p99(them), "ms", nil)
+			r.add(id+".etcd_cpu", "processor time of all members a transaction"+with, median(them.cpu["servers"]), "µs", nil)
+		}()
+	}
+	var bare *goal
+	if n == engineClients {
+		bare = atLeast(goalVsEngine)
+	}
+	r.add(id+".vs_engine", "StartRun : a command that changes nothing"+with, ratio(us.rate, engine.rate), "x", bare)
+	r.add(id+".rate", "runs started"+with, median(us.rate), "/s", nil)
+	r.add(id+".p50", "StartRun, p50"+with, quantile(millis(us.latencies), 0.5), "ms", nil)
+	r.add(id+".p99", "StartRun, p99"+with, p99(us), "ms", nil)
+	r.add(id+".cpu", "processor time of all peers a StartRun"+with, median(us.cpu["servers"]), "µs", nil)
+	r.add(id+".engine_rate", "commands that change nothing"+with, median(engine.rate), "/s", nil)
+}
+
+// counts reports whether the goals are about this version: they are about 3.6.
+func (e *etcd) counts() bool {
+	return !strings.HasPrefix(e.version, "3.4.") && !strings.HasPrefix(e.version, "3.5.")
+}

@@ -1,0 +1,219 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// The goals of docs/performance.md for writes after the leader was killed, against etcd, and for a
+// leader that is asked to stop.
+const (
+	goalBackP50, goalBackMax = 1.0 / 20, 1.0 / 5
+	goalHandover             = 50 // ms
+)
+
+// failoverWriters and failoverReaders are the load beside the witness, spread over all members.
+const failoverWriters, failoverReaders = 8, 8
+
+func failover() benchmark {
+	return benchmark{
+		name: "failover", short: "The leader is killed under load: how long until writes and reads are back, side by side with etcd",
+		long: `Kill the leader with SIGKILL, again and again, while 8 clients write and 8 read, and measure the time until the first write, and the first
+linearizable read, that began after the kill is answered by any of the others. In turn with etcd as it is by default (--vs etcd). Then
+stop the leader with SIGTERM as often: the longest time in which no write was answered.`,
+		example: `  holdfast-bench failover
+  holdfast-bench failover --kills 5 --only kill -o json`,
+		parts: []part{
+			{"kill", "the leader is killed, side by side with etcd", inLabOf(localcluster.Config{}, kills)},
+			{"stop", "the leader is asked to stop", inLabOf(localcluster.Config{}, stops)},
+		},
+		flags: []string{"kills", "vs", "etcd"},
+	}
+}
+
+// probe is a write that leaves no trace.
+func probe(ctx context.Context, conn grpc.ClientConnInterface) error {
+	_, err := holdfastv1.NewOperatorServiceClient(conn).Probe(ctx, &holdfastv1.ProbeRequest{})
+	return err
+}
+
+// kills kills leaders, of ours and of etcd in turn.
+func kills(ctx context.Context, l *lab) (err error) {
+	if err := (&stock{lab: l}).fill(ctx, readFleet); err != nil {
+		return err
+	}
+	rival, err := l.rivalEtcd(ctx)
+	if err != nil {
+		return err
+	}
+	if rival != nil {
+		defer func() { err = errors.Join(err, rival.close()) }()
+		if _, err := rival.fill(ctx, readFleet); err != nil {
+			return err
+		}
+	}
+	var writes, reads, theirs []time.Duration
+	for i := range l.kills {
+		l.say("kill %d of %d", i+1, l.kills)
+		w, r, err := l.killLeader(ctx)
+		if err != nil {
+			return err
+		}
+		writes, reads = append(writes, w), append(reads, r)
+		if rival != nil {
+			t, err := rival.killLeader(ctx)
+			if err != nil {
+				return err
+			}
+			theirs = append(theirs, t)
+		}
+	}
+	p50 := func(t []time.Duration) float64 { return quantile(millis(t), 0.5) }
+	most := func(t []time.Duration) float64 { return quantile(millis(t), 1) }
+	r := l.report
+	if rival != nil {
+		r.add("failover.p50_vs_etcd", "writes back after the leader was killed : etcd, p50", p50(writes)/p50(theirs), "x", atMost(goalBackP50))
+		r.add("failover.max_vs_etcd", "the same, longest", most(writes)/most(theirs), "x", atMost(goalBackMax))
+		r.add("failover.etcd_p50", fmt.Sprintf("writes of etcd back, p50 of %d kills", l.kills), p50(theirs), "ms", nil)
+		r.add("failover.etcd_max", "the same, longest", most(theirs), "ms", nil)
+	}
+	r.add("failover.writes_p50", fmt.Sprintf("writes back after the leader was killed, p50 of %d kills", l.kills), p50(writes), "ms", nil)
+	r.add("failover.writes_max", "the same, longest", most(writes), "ms", nil)
+	r.add("failover.reads_p50", "linearizable reads back after the leader was killed, p50", p50(reads), "ms", nil)
+	r.add("failover.reads_max", "the same, longest", most(reads), "ms", nil)
+	return nil
+}
+
+// killLeader kills our leader and says how long writes and reads were away. Afterwards all peers
+// are there again.
+func (l *lab) killLeader(ctx context.Context) (writes, reads time.Duration, err error) {
+	leader, followers, err := l.roles(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	var left []string
+	for _, p := range followers {
+		left = append(left, p.GRPCAddr)
+	}
+	creds := l.cluster.Credentials()
+	w, r := &witness{addrs: left, creds: creds, call: probe}, &witness{addrs: left, creds: creds, call: getMachine(false)}
+	err = l.underLoad(ctx, func() error {
+		killed := make(chan struct{})
+		var at event
+		var g errgroup.Group
+		g.Go(func() error {
+			o, err := r.see(ctx, func() (event, error) {
+				<-killed
+				return at, nil
+			})
+			reads = o.back
+			return err
+		})
+		o, err := w.see(ctx, func() (_ event, err error) {
+			defer close(killed)
+			at, err = now(leader.Kill)
+			return at, err
+		})
+		writes = o.back
+		return errors.Join(err, g.Wait())
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	return writes, reads, l.revive(ctx, leader)
+}
+
+// revive starts a peer and waits until all are ready.
+func (l *lab) revive(ctx context.Context, p *localcluster.Peer) error {
+	ctx, stop := context.WithTimeout(ctx, readyTimeout)
+	defer stop()
+	return errors.Join(p.Start(ctx), l.cluster.WaitReady(ctx))
+}
+
+// underLoad does something while clients of all peers write and read. Theirs may fail: a peer is
+// dying.
+func (l *lab) underLoad(ctx context.Context, do func() error) error {
+	return noise{creds: l.cluster.Credentials(), addrs: l.cluster.Addrs(), writers: failoverWriters, readers: failoverReaders, write: relabel, read: getMachine(false)}.during(ctx, do)
+}
+
+// killLeader kills the leader of etcd and says how long writes were away.
+func (e *etcd) killLeader(ctx context.Context) (time.Duration, error) {
+	lead, err := e.leader(ctx)
+	if err != nil {
+		return 0, err
+	}
+	var left, all []string
+	for _, m := range e.members {
+		if all = append(all, m.addr); m != lead {
+			left = append(left, m.addr)
+		}
+	}
+	value := []byte(strings.Repeat("x", etcdValue))
+	write := func(ctx context.Context, conn grpc.ClientConnInterface) error {
+		return etcdCommit(ctx, conn, etcdIfNew(nil, []string{machineID(int(chance(readFleet)))}, value))
+	}
+	w := &witness{addrs: left, creds: e.creds, call: write}
+	var o absence
+	err = noise{creds: e.creds, addrs: all, writers: failoverWriters, readers: failoverReaders, write: write, read: func(ctx context.Context, conn grpc.ClientConnInterface) error {
+		return etcdGet(ctx, conn, machineID(int(chance(readFleet))))
+	}}.during(ctx, func() (err error) {
+		o, err = w.see(ctx, func() (event, error) { return now(lead.program.Kill) })
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	if err := lead.start(); err != nil {
+		return 0, err
+	}
+	back := &witness{addrs: []string{lead.addr}, creds: e.creds, call: write} // until it takes part again
+	_, err = back.see(ctx, func() (event, error) { return now(func() error { return nil }) })
+	return o.back, err
+}
+
+// stops asks the leader to stop.
+func stops(ctx context.Context, l *lab) error {
+	if err := (&stock{lab: l}).fill(ctx, readFleet); err != nil {
+		return err
+	}
+	var gaps []time.Duration
+	for range l.kills {
+		leader, followers, err := l.roles(ctx)
+		if err != nil {
+			return err
+		}
+		var left []string
+		for _, p := range followers {
+			left = append(left, p.GRPCAddr)
+		}
+		w := &witness{addrs: left, creds: l.cluster.Credentials(), call: probe}
+		var o absence
+		err = l.underLoad(ctx, func() (err error) {
+			o, err = w.see(ctx, func() (event, error) {
+				ctx, stop := context.WithTimeout(ctx, readyTimeout)
+				defer stop()
+				return now(func() error { return leader.Stop(ctx) })
+			})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if err := l.revive(ctx, leader); err != nil {
+			return err
+		}
+		gaps = append(gaps, o.gap)
+	}
+	l.report.add("failover.stop_p50", fmt.Sprintf("no write answered while the leader stops (SIGTERM), p50 of %d", l.kills), quantile(millis(gaps), 0.5), "ms", atMost(goalHandover))
+	l.report.add("failover.stop_max", "the same, longest", quantile(millis(gaps), 1), "ms", nil)
+	return nil
+}

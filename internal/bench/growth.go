@@ -1,0 +1,131 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/internal/bench/load"
+)
+
+// goalGrowth is of docs/performance.md: get and a filtered page at 1,000,000 machines against
+// 10,000.
+const (
+	goalGrowth             = 2 // x
+	goalMemory             = 3 // GiB a peer, at a million
+	goalSnapshot           = 5 // s, the same
+	goalRestore            = 15
+	goalStall              = 10 // ms, the same
+	smallFleet, largeFleet = 10_000, 1_000_000
+)
+
+// measure is something that is measured at each size of the fleet.
+type measure func(context.Context, *growing) error
+
+// growing is a fleet that gets larger.
+type growing struct {
+	*lab
+	machines *stock
+	agents   []load.Agent // those of the fleet that report for themselves; none before they are measured
+	size     int          // now, without them
+	empty    float64      // MiB of a peer with no machines, median
+	series   map[string][]float64
+}
+
+// inGrowth fills a cluster to one size after the other and measures at each.
+func inGrowth(all ...measure) func(context.Context, *session) error {
+	// The one run that is at work stays there: what is started waits in line.
+	return inHardware([]string{"--latency", "1h"}, []string{"--max-active-runs", "1", "--look-calls-per-second", "1"}, func(ctx context.Context, l *lab) error {
+		if err := l.plan(ctx, powerCycle()); err != nil {
+			return err
+		}
+		g := &growing{lab: l, machines: &stock{lab: l}, series: map[string][]float64{}}
+		var err error
+		if g.empty, err = g.memory(); err != nil {
+			return err
+		}
+		for _, size := range l.sizes {
+			if err := g.grow(ctx, size); err != nil {
+				return err
+			}
+			for _, m := range all {
+				if err := m(ctx, g); err != nil {
+					return fmt.Errorf("at %s machines: %w", thousands(int64(size)), err)
+				}
+			}
+		}
+		g.compare()
+		return nil
+	})
+}
+
+// grow registers machines until there are as many. None of them has a run.
+func (g *growing) grow(ctx context.Context, size int) error {
+	more := size - g.size
+	g.say("registering machines up to %s", thousands(int64(size)))
+	began := time.Now()
+	if err := g.machines.fill(ctx, g.machines.made-int(g.machines.taken.Load())+size-g.machines.made); err != nil {
+		return err
+	}
+	g.size = size
+	g.figure("register", "machines registered", float64(more)/time.Since(began).Seconds(), "/s", nil)
+	return nil
+}
+
+// figure notes one value at the size that the fleet has; a goal is for a million machines.
+func (g *growing) figure(id, what string, value float64, unit string, wanted *goal) {
+	if g.size != largeFleet {
+		wanted = nil
+	}
+	g.series[id] = append(g.series[id], value)
+	g.report.add(fmt.Sprintf("growth.%d.%s", g.size, id), fmt.Sprintf("%s machines: %s", thousands(int64(g.size)), what), value, unit, wanted)
+}
+
+// compare reports how much more the largest fleet takes than the smallest.
+func (g *growing) compare() {
+	first, last := g.sizes[0], g.sizes[len(g.sizes)-1]
+	if first == last {
+		return
+	}
+	var wanted *goal
+	if first == smallFleet && last == largeFleet {
+		wanted = atMost(goalGrowth)
+	} else {
+		g.report.note("the goals of large fleets are for %s machines against %s (--machines)", thousands(largeFleet), thousands(smallFleet))
+	}
+	for _, id := range []string{"get", "page"} {
+		if s := g.series[id]; len(s) == len(g.sizes) {
+			g.report.add("growth."+id, fmt.Sprintf("%s, %s machines : %s", map[string]string{"get": "one machine read", "page": "a filtered page of 100"}[id],
+				thousands(int64(last)), thousands(int64(first))), s[len(s)-1]/s[0], "x", wanted)
+		}
+	}
+}
+
+// memory returns what a peer holds, the median of all.
+func (g *growing) memory() (float64, error) {
+	var all []float64
+	for _, p := range g.cluster.Peers() {
+		m, err := heldMiB(p.PID())
+		if err != nil {
+			return 0, err
+		}
+		all = append(all, m)
+	}
+	return median(all), nil
+}
+
+// times does something again and again for a slice, one after the other, and gives how long each
+// took.
+func (g *growing) times(ctx context.Context, do func(context.Context) error) ([]time.Duration, error) {
+	var all []time.Duration
+	for end := time.Now().Add(g.slice); time.Now().Before(end) || len(all) == 0; {
+		began := time.Now()
+		if err := do(ctx); err != nil {
+			return nil, err
+		}
+		all = append(all, time.Since(began))
+	}
+	slices.Sort(all)
+	return all, nil
+}

@@ -1,0 +1,210 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"path/filepath"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/cluster/freeport"
+	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	"github.com/holdfast-metal/holdfast/providers/ironic/ironiclab"
+)
+
+// ironicSettings give Ironic its best chance beside what it has by default: no cleaning, which is
+// no part of a deployment, and no looks at the power of all nodes while it is measured. Delays of
+// fake hardware are zero by default.
+const ironicSettings = `[conductor]
+automated_clean = false
+sync_power_state_interval = 0
+`
+
+const (
+	ironicPoll    = 200 * time.Millisecond // between two looks of a client that waits. It makes no more deployments with 30 ms or 400
+	ironicTimeout = time.Minute            // of one deployment
+	ironicFirst   = 20                     // nodes that are made for the first slice, for each second of it
+)
+
+// ironic is OpenStack Ironic with fake hardware: one conductor, an API with a worker for each
+// processor, JSON-RPC between them and SQLite, which syncs each transaction.
+//
+// It is SQLite because that is what it is fastest with here: the conductor is one thread of Python,
+// which is what limits it, and MariaDB took as much of it for a deployment (45 ms) and a process
+// more. SQLite's log is written ahead (ironiclab). The API is ironic-api itself: uWSGI, as Debian's
+// service has it, closes each connection and was no faster.
+type ironic struct {
+	*ironiclab.Lab
+
+	version        string
+	conductor, api *localcluster.Program
+	workers        []int // and their parent: the processes of the API
+	ports          *freeport.Block
+	nodes          []string
+	taken          atomic.Int64
+}
+
+// rivalIronic starts Ironic if it is to be compared with; nil if not.
+func (l *lab) rivalIronic(ctx context.Context) (*ironic, error) {
+	if !l.against(vsIronic) {
+		return nil, nil //nolint:nilnil // nothing to compare with is no error
+	}
+	if missing := (ironiclab.Config{Programs: l.ironic}).Missing(); missing != "" {
+		l.report.note("nothing was compared with Ironic, so that there are no verdicts about it: there is no %s (apt-get install --no-install-recommends ironic-api ironic-conductor)", missing)
+		return nil, nil //nolint:nilnil // the same
+	}
+	l.say("starting Ironic with fake hardware, in %s", l.dir)
+	i, err := l.startIronic(ctx)
+	if err == nil {
+		l.report.note("Ironic is %s: one conductor, %d workers of the API, SQLite", i.version, len(i.workers)-1)
+	}
+	return i, err
+}
+
+// startIronic starts one and waits until its conductor is there.
+func (s *session) startIronic(ctx context.Context) (i *ironic, err error) {
+	i = &ironic{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("start Ironic: %w", err), i.close())
+		}
+	}()
+	if i.ports, err = freeport.Claim(ctx, 2); err != nil {
+		return i, err
+	}
+	cfg := ironiclab.Config{
+		Programs: s.ironic, Dir: filepath.Join(s.dir, "ironic"), API: i.ports.Address("127.0.0.1"), RPC: i.ports.Address("127.0.0.1"),
+		Workers: runtime.NumCPU(), Settings: ironicSettings,
+	}
+	if i.version, err = cfg.Version(ctx); err != nil {
+		return i, err
+	}
+	if i.Lab, err = ironiclab.Prepare(ctx, cfg); err != nil {
+		return i, err
+	}
+	program, args := i.Conductor()
+	if i.conductor, err = localcluster.StartProgram(program, args, nil, filepath.Join(cfg.Dir, "conductor.log")); err != nil {
+		return i, err
+	}
+	program, args = i.API()
+	if i.api, err = localcluster.StartProgram(program, args, nil, filepath.Join(cfg.Dir, "api.log")); err != nil {
+		return i, err
+	}
+	if err := i.wait(ctx); err != nil {
+		return i, err
+	}
+	i.workers, err = family(i.api.PID())
+	return i, err
+}
+
+// wait waits until the API has a conductor.
+func (i *ironic) wait(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(ctx, readyTimeout)
+	defer stop()
+	for {
+		ready, err := i.Ready(ctx)
+		if ready {
+			return nil
+		}
+		for _, p := range []*localcluster.Program{i.conductor, i.api} {
+			select {
+			case <-p.Done():
+				return fmt.Errorf("wait for a conductor: a program has ended; the end of its log:\n%s", p.LogTail(2000))
+			default:
+			}
+		}
+		if late := sleep(ctx, 100*time.Millisecond); late != nil {
+			return fmt.Errorf("wait for a conductor: %w; the end of its log:\n%s", errors.Join(late, err), i.conductor.LogTail(2000))
+		}
+	}
+}
+
+func (i *ironic) close() error {
+	var errs []error
+	for _, p := range []*localcluster.Program{i.api, i.conductor} {
+		if p != nil {
+			errs = append(errs, p.Kill())
+		}
+	}
+	if i.Lab != nil {
+		i.Close()
+	}
+	if i.ports != nil {
+		errs = append(errs, i.ports.Release())
+	}
+	return errors.Join(errs...)
+}
+
+// procs are the processes of Ironic, whose processor time is counted.
+func (i *ironic) procs() map[string][]int {
+	return map[string][]int{"conductor": {i.conductor.PID()}, "api": i.workers}
+}
+
+// fill makes nodes until n are there to be deployed. Nodes are deployed once: to make one costs
+// Ironic less than to bring one back, and is not measured either.
+func (i *ironic) fill(ctx context.Context, n int) error {
+	missing := n - (len(i.nodes) - int(i.taken.Load()))
+	if missing <= 0 {
+		return nil
+	}
+	made := make([]string, missing)
+	var next atomic.Int64
+	_, err := press(ctx, wholeClients, runsTimeout, func(ctx context.Context, _ int) (err error) {
+		k := int(next.Add(1)) - 1
+		if k >= missing {
+			return errEnough
+		}
+		made[k], err = i.MakeAvailable(ctx)
+		return err
+	})
+	i.nodes = append(i.nodes, made...)
+	return err
+}
+
+// take returns a node that nobody was given before. It fails with errEnough when there is none.
+func (i *ironic) take() (string, error) {
+	k := int(i.taken.Add(1)) - 1
+	if k >= len(i.nodes) {
+		i.taken.Add(-1)
+		return "", errEnough
+	}
+	return i.nodes[k], nil
+}
+
+// deployments are clients that have nodes deployed: each asks for one, waits until it is active,
+// and asks for the next.
+type deployments struct {
+	*ironic
+	want int // nodes for the next slice
+}
+
+func (d *deployments) prepare(ctx context.Context) error { return d.fill(ctx, d.want) }
+
+func (d *deployments) run(ctx context.Context, length time.Duration) ([]time.Duration, error) {
+	latencies, err := press(ctx, wholeClients, length, func(ctx context.Context, _ int) error {
+		id, err := d.take()
+		if err != nil {
+			return err
+		}
+		ctx, stop := context.WithTimeout(ctx, ironicTimeout)
+		defer stop()
+		return d.Deploy(ctx, id, ironicPoll)
+	})
+	d.want = max(d.want, len(latencies)*5/4)
+	return latencies, err
+}
+
+// nodeReads are clients that read any of the nodes, each again as soon as it is answered.
+type nodeReads struct{ *ironic }
+
+func (r nodeReads) run(ctx context.Context, length time.Duration) ([]time.Duration, error) {
+	return press(ctx, wholeClients, length, func(ctx context.Context, _ int) error {
+		ctx, stop := context.WithTimeout(ctx, ironicTimeout)
+		defer stop()
+		return r.Do(ctx, http.MethodGet, "/v1/nodes/"+r.nodes[rand.IntN(len(r.nodes))], nil, nil) //nolint:gosec // no secret
+	})
+}

@@ -1,0 +1,89 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-metal/holdfast/internal/bench/load"
+)
+
+// pressure is as many connections as there are agents' groups, each asking again as soon as it is
+// answered.
+type pressure struct {
+	load.Target
+	wires  []*load.Wire
+	groups [][]load.Agent // one for each connection
+	turn   []int          // whose turn it is in the group
+}
+
+// newLoad connects. The agents are dealt out to the connections.
+func newLoad(ctx context.Context, t load.Target, conns int, agents []load.Agent) (*pressure, error) {
+	l := &pressure{Target: t, groups: make([][]load.Agent, conns), turn: make([]int, conns)}
+	for i, a := range agents {
+		l.groups[i%conns] = append(l.groups[i%conns], a)
+	}
+	for range conns {
+		w, err := t.Dial(ctx)
+		if err != nil {
+			l.close()
+			return nil, err
+		}
+		l.wires = append(l.wires, w)
+	}
+	return l, nil
+}
+
+func (l *pressure) close() {
+	for _, w := range l.wires {
+		w.Close()
+	}
+}
+
+// run sends keepalives for a while and gives how long each took. One that is not answered with 200
+// ends it: a figure with errors in it means nothing.
+func (l *pressure) run(ctx context.Context, d time.Duration) ([]time.Duration, error) {
+	all := make([][]time.Duration, len(l.wires))
+	g, ctx := errgroup.WithContext(ctx)
+	end := time.Now().Add(d)
+	for i, w := range l.wires {
+		g.Go(func() (err error) {
+			all[i], err = l.drive(ctx, i, w, end)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	var latencies []time.Duration
+	for _, some := range all {
+		latencies = append(latencies, some...)
+	}
+	return latencies, nil
+}
+
+func (l *pressure) drive(ctx context.Context, i int, w *load.Wire, end time.Time) ([]time.Duration, error) {
+	var latencies []time.Duration
+	var request, body []byte
+	group := l.groups[i]
+	for began := time.Now(); began.Before(end); {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		a := group[l.turn[i]%len(group)]
+		l.turn[i]++
+		request = a.Keepalive(request, l.Addr)
+		status, answer, err := w.Call(request, body)
+		if err != nil || status != http.StatusOK {
+			return nil, fmt.Errorf("keepalive of %s to %s: %w", a.ID, l.Addr, load.Wrong(status, answer, err))
+		}
+		body = answer
+		now := time.Now()
+		latencies = append(latencies, now.Sub(began))
+		began = now
+	}
+	return latencies, nil
+}

@@ -1,0 +1,238 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// The goals of docs/performance.md for linearizable reads on a follower.
+const (
+	goalRead, goalReadWrites = 0.6, 0.5 // against stale reads, without and with writes
+	goalReadP50              = 3        // ms, with writes
+	readers                  = 64
+)
+
+const (
+	readFleet   = 1000 // machines, or keys of etcd
+	readWriters = 16
+)
+
+func read() benchmark {
+	return benchmark{
+		name: "read", short: "Reads on a follower, side by side with etcd and with a gRPC handler that does nothing",
+		long: `Measure GetMachine on a follower, with 64 clients that ask again as soon as they are answered. In turn: linearizable reads, stale ones, those
+of a follower of etcd (Range, linearizable as it is by default; --vs etcd), and a gRPC handler with TLS in a process of its own that answers the
+same machine out of its memory (--vs grpc). First with no writes, then while 16 clients change machines.`,
+		example: `  holdfast-bench read
+  holdfast-bench read --only quiet --vs etcd -o json`,
+		parts: []part{
+			{"quiet", "reads on a follower, no writes", inLabOf(localcluster.Config{}, func(ctx context.Context, l *lab) error { return reads(ctx, l, "quiet", 0) })},
+			{"writes", "reads on a follower, with writes", inLabOf(localcluster.Config{}, func(ctx context.Context, l *lab) error { return reads(ctx, l, "writes", readWriters) })},
+		},
+		flags: []string{"connections", "vs", "etcd", "rounds", "slice"},
+	}
+}
+
+// getMachine reads any machine of the fleet; stale: as the peer has it.
+func getMachine(stale bool) func(context.Context, grpc.ClientConnInterface) error {
+	return func(ctx context.Context, conn grpc.ClientConnInterface) error {
+		if stale {
+			ctx = metadata.AppendToOutgoingContext(ctx, client.HeaderConsistency, "stale")
+		}
+		_, err := holdfastv1.NewMachineServiceClient(conn).GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: machineID(int(chance(readFleet)))})
+		return err
+	}
+}
+
+// relabel changes a label of any machine of the fleet.
+func relabel(ctx context.Context, conn grpc.ClientConnInterface) error {
+	m := &holdfastv1.Machine{MachineId: machineID(int(chance(readFleet))), Labels: map[string]string{"seen": fmt.Sprint(rand.Uint32())}} //nolint:gosec // no secret
+	_, err := holdfastv1.NewMachineServiceClient(conn).UpdateMachine(ctx, &holdfastv1.UpdateMachineRequest{Machine: m, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"labels.seen"}}})
+	return err
+}
+
+// reads measures one part. The writers go on through all slices of ours.
+func reads(ctx context.Context, l *lab, id string, writers int) (err error) {
+	leader, followers, err := l.roles(ctx)
+	if err != nil {
+		return err
+	}
+	if err := (&stock{lab: l}).fill(ctx, readFleet); err != nil {
+		return err
+	}
+	var all []*contender
+	add := func(name string, c *calls, err error, pids ...int) error {
+		if err == nil {
+			all = append(all, &contender{name: name, load: c, procs: map[string][]int{"server": pids}})
+		}
+		return err
+	}
+	defer func() {
+		for _, c := range all {
+			if c, ok := c.load.(*calls); ok {
+				err = errors.Join(err, c.close())
+			}
+		}
+	}()
+	at, creds := []string{followers[0].GRPCAddr}, l.cluster.Credentials()
+	for _, name := range []string{"linearizable", "stale"} {
+		c, err := newCalls(l.conns, creds, at, getMachine(name == "stale"))
+		if err := add(name, c, err, followers[0].PID()); err != nil {
+			return err
+		}
+	}
+	var rival *etcd
+	if writers == 0 {
+		if rival, err = l.rivalEtcd(ctx); err != nil {
+			return err
+		}
+	}
+	if rival != nil {
+		defer func() { err = errors.Join(err, rival.close()) }()
+		member, err := rival.fill(ctx, readFleet)
+		if err != nil {
+			return err
+		}
+		c, err := newCalls(l.conns, rival.creds, []string{member.addr}, func(ctx context.Context, conn grpc.ClientConnInterface) error {
+			return etcdGet(ctx, conn, machineID(int(chance(readFleet))))
+		})
+		if err := add(vsEtcd, c, err, member.program.PID()); err != nil {
+			return err
+		}
+	}
+	if l.against(vsGRPC) {
+		cert, key := l.cluster.Files().Peer(followers[0].ID)
+		p, err := startRival(l.self, targetVerb, "--grpc", "--cert", cert, "--key", key)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, p.close()) }()
+		c, err := newCalls(l.conns, creds, []string{p.addr}, getMachine(false))
+		if err := add(vsGRPC, c, err, p.pids...); err != nil {
+			return err
+		}
+	}
+	l.say("%d rounds of %s each: %d clients that read, %d that write", l.rounds, l.slice, l.conns, writers)
+	var out map[string]*outcome
+	written, err := l.meanwhile(ctx, leader, writers, func(ctx context.Context) (err error) {
+		out, err = interleave(ctx, l.rounds, l.slice, all)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := l.stillLeads(ctx, leader); err != nil {
+		return err
+	}
+	l.report.reads(id, l.conns, writers, out)
+	if writers > 0 {
+		l.report.add("read.writes.rate", "writes meanwhile", written, "/s", nil)
+	}
+	return nil
+}
+
+// meanwhile has clients change machines on the leader while something is done, and says how many a
+// second. A write that fails ends it.
+func (l *lab) meanwhile(ctx context.Context, leader *localcluster.Peer, writers int, do func(context.Context) error) (rate float64, err error) {
+	if writers == 0 {
+		return 0, do(ctx)
+	}
+	w, err := newCalls(writers, l.cluster.Credentials(), []string{leader.GRPCAddr}, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	var done atomic.Int64
+	var over atomic.Bool
+	w.call = func(ctx context.Context, conn grpc.ClientConnInterface) error {
+		if over.Load() {
+			return errEnough
+		}
+		done.Add(1)
+		return relabel(ctx, conn)
+	}
+	began := time.Now()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		_, err := w.run(ctx, time.Hour)
+		return err
+	})
+	g.Go(func() error {
+		defer over.Store(true)
+		return do(ctx)
+	})
+	err = g.Wait()
+	return float64(done.Load()) / time.Since(began).Seconds(), err
+}
+
+// fill writes keys, and gives a member that does not lead.
+func (e *etcd) fill(ctx context.Context, n int) (*etcdMember, error) {
+	lead, err := e.leader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	value := []byte(strings.Repeat("x", etcdValue))
+	var next atomic.Int64
+	c, err := newCalls(callConns, e.creds, []string{lead.addr}, func(ctx context.Context, conn grpc.ClientConnInterface) error {
+		i := int(next.Add(1)) - 1
+		if i >= n {
+			return errEnough
+		}
+		return etcdCommit(ctx, conn, etcdIfNew(nil, []string{machineID(i)}, value))
+	})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := c.run(ctx, readyTimeout); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	for _, m := range e.members {
+		if m != lead {
+			return m, c.close()
+		}
+	}
+	return lead, c.close()
+}
+
+// reads puts what was found into the report.
+func (r *report) reads(part string, clients, writers int, out map[string]*outcome) {
+	id, with := "read."+part, fmt.Sprintf(", %d clients", clients)
+	fraction, p50 := atLeast(goalRead), (*goal)(nil)
+	if writers > 0 {
+		with, fraction, p50 = with+" and writes", atLeast(goalReadWrites), atMost(goalReadP50)
+	}
+	if clients != readers {
+		fraction, p50 = nil, nil
+		r.note("the goals of reads are for %d clients", readers)
+	}
+	us := out["linearizable"]
+	r.add(id+".vs_stale", "reads on a follower, linearizable : stale"+with, ratio(us.rate, out["stale"].rate), "x", fraction)
+	if them := out[vsEtcd]; them != nil {
+		r.add(id+".vs_etcd", "reads on a follower, linearizable : etcd's"+with, ratio(us.rate, them.rate), "x", nil)
+		r.add(id+".cpu_vs_etcd", "processor time of the follower a linearizable read : etcd's"+with, ratio(us.cpu["server"], them.cpu["server"]), "x", nil)
+		r.add(id+".etcd_rate", "reads of etcd on a follower"+with, median(them.rate), "/s", nil)
+	}
+	if them := out[vsGRPC]; them != nil {
+		r.add(id+".stale_vs_grpc", "reads on a follower, stale : gRPC handler that does nothing"+with, ratio(out["stale"].rate, them.rate), "x", nil)
+		r.add(id+".grpc_rate", "gRPC handler that does nothing"+with, median(them.rate), "/s", nil)
+	}
+	r.add(id+".p50", "linearizable read on a follower, p50"+with, quantile(millis(us.latencies), 0.5), "ms", p50)
+	r.add(id+".p99", "the same, p99", quantile(millis(us.latencies), 0.99), "ms", nil)
+	r.add(id+".rate", "linearizable reads on a follower"+with, median(us.rate), "/s", nil)
+	r.add(id+".stale_rate", "stale reads on a follower"+with, median(out["stale"].rate), "/s", nil)
+	r.add(id+".cpu", "processor time of the follower a linearizable read"+with, median(us.cpu["server"]), "µs", nil)
+}

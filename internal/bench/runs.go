@@ -1,0 +1,202 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// The goals of docs/performance.md for runs on fake machines. The first two are ratios: to what
+// OpenStack Ironic with its fake hardware and one conductor deploys, and answers of reads of a
+// node, on the same machine in the same run.
+const (
+	goalRuns, goalGets = 50, 150
+	goalTransition     = 100 // ms, p99
+	goalStepEntries    = 0.5 // of the log
+	flightRuns         = 10_000
+	wholeClients       = 8
+)
+
+// atOnce has power come and go as soon as a button is pressed, as it does with Ironic's fake
+// hardware.
+func atOnce() []string { return []string{"--power-time", "1us"} }
+
+// notLooking has peers look at machines of their own accord once a second at most: Ironic does not
+// look at its nodes either while it is measured, and what either side does then is not to slow the
+// other down.
+func notLooking() []string { return []string{"--look-calls-per-second", "1"} }
+
+// runsTimeout is until all runs must have ended.
+const runsTimeout = 10 * time.Minute
+
+func runs() benchmark {
+	return benchmark{
+		name: "runs", short: "Whole runs on fake machines, side by side with OpenStack Ironic, and 10,000 at once",
+		long: `Measure runs of one step (power off and on again) on fake machines in a process of their own, in two parts:
+
+  whole   8 clients start a run and wait for its end before they start the next one; then 8 clients that read machines. In turn with OpenStack
+          Ironic, its fake hardware and one conductor (--vs ironic): 8 clients have a node deployed and wait until it is active before they take
+          the next one; then 8 clients that read nodes. Nodes are made outside of the slices, as machines are.
+  flight  10,000 runs are started as fast as 64 clients can, on as many machines, and all have to succeed: runs of three steps.`,
+		example: `  holdfast-bench runs
+  holdfast-bench runs --only whole --slice 5s
+  holdfast-bench runs --only flight --runs 1000 -o json`,
+		parts: []part{
+			{"whole", "runs from start to end, 8 clients", inHardware(atOnce(), notLooking(), wholeRuns)},
+			{"flight", "many runs at once", inHardware(atOnce(), nil, flight)},
+		},
+		flags: []string{"runs", "vs", "ironic", "rounds", "slice"},
+	}
+}
+
+// ends tells those who wait for runs that they have ended.
+type ends struct {
+	mu   sync.Mutex
+	wait map[string]chan *holdfastv1.Run // by machine
+}
+
+// of returns what gets the end of the machine's next run. Ask before it is started.
+func (e *ends) of(machine string) <-chan *holdfastv1.Run {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	ch := make(chan *holdfastv1.Run, 1)
+	e.wait[machine] = ch
+	return ch
+}
+
+// note takes an event of a run.
+func (e *ends) note(ev *holdfastv1.RunEvent) error {
+	run := ev.GetSnapshot()
+	if run.GetFinishedAt() == nil {
+		return nil
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if ch := e.wait[run.GetMachineId()]; ch != nil {
+		delete(e.wait, run.GetMachineId())
+		ch <- run
+	}
+	return nil
+}
+
+// watching does something while the ends of all runs are watched.
+func (l *lab) watching(ctx context.Context, do func(context.Context, *ends) error) error {
+	e := &ends{wait: map[string]chan *holdfastv1.Run{}}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var g errgroup.Group
+	g.Go(func() error {
+		defer stop()
+		if err := l.client.WatchRuns(ctx, "", 0, e.note); ctx.Err() == nil {
+			return fmt.Errorf("watch runs: %w", err)
+		}
+		return nil
+	})
+	err := do(ctx, e)
+	stop()
+	return errors.Join(err, g.Wait())
+}
+
+// ended waits for the end of a run, which must be a good one.
+func ended(ctx context.Context, ch <-chan *holdfastv1.Run) (*holdfastv1.Run, error) {
+	select {
+	case run := <-ch:
+		if run.GetPhase() != holdfastv1.Run_SUCCEEDED {
+			return nil, fmt.Errorf("run %s of %s ended as %s: %s", run.GetRunId(), run.GetMachineId(), run.GetPhase(), run.GetError().GetMessage())
+		}
+		return run, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("wait for a run: %w", ctx.Err())
+	}
+}
+
+// flight starts many runs at once.
+func flight(ctx context.Context, l *lab) (err error) {
+	inspect := func(name string) *holdfastv1.Step {
+		return &holdfastv1.Step{Name: name, Kind: &holdfastv1.Step_Inspect{Inspect: &holdfastv1.Inspect{}}}
+	}
+	if err := l.plan(ctx, inspect("before"), powerCycle(), inspect("after")); err != nil {
+		return err
+	}
+	leader, _, err := l.roles(ctx)
+	if err != nil {
+		return err
+	}
+	machines := &stock{lab: l}
+	l.say("registering %s machines", thousands(int64(l.runs)))
+	if err := machines.fill(ctx, l.runs); err != nil {
+		return err
+	}
+	c, err := newCalls(readers, l.cluster.Credentials(), []string{leader.GRPCAddr}, machines.startRun)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.close()) }()
+	ctx, stop := context.WithTimeout(ctx, runsTimeout)
+	defer stop()
+	var done []*holdfastv1.Run
+	var before, after localcluster.Readiness
+	began := time.Now()
+	err = l.watching(ctx, func(ctx context.Context, e *ends) error {
+		var all []<-chan *holdfastv1.Run
+		for i := range l.runs {
+			all = append(all, e.of(machineID(i)))
+		}
+		l.say("starting %s runs", thousands(int64(l.runs)))
+		var err error
+		if before, err = leader.Readiness(ctx); err != nil {
+			return err
+		}
+		began = time.Now()
+		if _, err := c.run(ctx, runsTimeout); err != nil {
+			return err
+		}
+		for _, ch := range all {
+			run, err := ended(ctx, ch)
+			if err != nil {
+				return err
+			}
+			done = append(done, run)
+		}
+		after, err = leader.Readiness(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err := l.stillLeads(ctx, leader); err != nil {
+		return err
+	}
+	l.report.flight(done, time.Since(began), after.AppliedIndex-before.AppliedIndex)
+	return nil
+}
+
+// flight puts what was found into the report.
+func (r *report) flight(done []*holdfastv1.Run, took time.Duration, entries uint64) {
+	var between []time.Duration // steps
+	steps := 0
+	for _, run := range done {
+		for i, s := range run.GetSteps() {
+			if steps++; i > 0 {
+				between = append(between, s.GetStartedAt().AsTime().Sub(run.GetSteps()[i-1].GetFinishedAt().AsTime()))
+			}
+		}
+	}
+	var transition, perStep *goal
+	if len(done) == flightRuns {
+		transition, perStep = atMost(goalTransition), atMost(goalStepEntries)
+	} else {
+		r.note("the goals of many runs at once are for %s runs", thousands(flightRuns))
+	}
+	who := fmt.Sprintf("%s runs of %d steps at once: ", thousands(int64(len(done))), steps/max(len(done), 1))
+	r.add("flight.rate", who+"ended well", float64(len(done))/took.Seconds(), "/s", nil)
+	r.add("flight.transition_p99", who+"from the end of a step to the begin of the next, p99", quantile(millis(between), 0.99), "ms", transition)
+	r.add("flight.entries", who+"entries of the Raft log a step", float64(entries)/float64(max(steps, 1)), "", perStep)
+}

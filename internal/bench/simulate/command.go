@@ -1,0 +1,174 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+)
+
+// lookEvery is how often it is looked how it goes.
+const lookEvery = 200 * time.Millisecond
+
+const long = `Put a fleet in front of a cluster, from this one process: for load, and to see that it goes on for days. It is for clusters that are thrown away:
+pools, machines, services and tokens of the fleet stay behind, named after --prefix.
+
+Agents register and send keepalives, services register and ping, pool managers register and send heartbeats, all over HTTP as real ones do: as often as
+the cluster says, with another peer after a failure, and registering again when they were forgotten. Machines are declared, and given runs at a rate; with
+--bmc-listen their BMCs are here too, for peers that have in their configuration
+
+  providers: {fake: {kind: fake, endpoint: "http://127.0.0.1:7450"}}
+
+It talks to the peers that the global flags name (--addr, --token, --ca, --cert, --key), as an admin, and asks them where they serve HTTP (or --servers).
+It ends with Ctrl-C or after --duration, and says then what it has seen. Services and pool managers sign off at the end. Agents cannot: the cluster
+misses them when their time to live is over (300 s), and shows their machines as EXPIRED. What is killed signs nobody off.`
+
+// Command returns the command "simulate". Connect gives how its global flags say to connect.
+func Command(connect func(*cobra.Command) (client.Config, error)) *cobra.Command {
+	o := Options{Rate: 500, Ping: 10 * time.Second, Connections: 4096, Prefix: "sim", Provider: "fake", Every: 10 * time.Second}
+	output := "text"
+	cmd := &cobra.Command{
+		Use: "simulate", Short: "Put a fleet of agents, services, pools and machines in front of a cluster", Long: long, Args: cobra.NoArgs,
+		Example: "  holdfast-bench simulate --agents 1000 --services 50 --pools 4 --duration 5m\n  holdfast-bench simulate --machines 200 --runs 5 --bmc-listen 127.0.0.1:7450 -o json",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output != "text" && output != "json" {
+				return fmt.Errorf("set --output to text or json, not %q", output)
+			}
+			admin, err := connect(cmd)
+			if err != nil {
+				return err
+			}
+			r, err := Run(cmd.Context(), o, admin, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			if output == "json" {
+				enc := json.NewEncoder(cmd.OutOrStdout())
+				enc.SetIndent("", "  ")
+				return enc.Encode(r)
+			}
+			return r.write(cmd.OutOrStdout())
+		},
+	}
+	fs := cmd.Flags()
+	fs.IntVar(&o.Agents, "agents", 0, "`agents`: machines that report for themselves")
+	fs.IntVar(&o.Services, "services", 0, "`services` that ping")
+	fs.IntVar(&o.Pools, "pools", 0, "`pools` with a manager; the agents are dealt out to them")
+	fs.IntVar(&o.Machines, "machines", 0, "`machines` that are declared, with fake BMCs")
+	fs.DurationVar(&o.Duration, "duration", 0, "how `long`; 0: until Ctrl-C")
+	fs.Float64Var(&o.Rate, "rate", o.Rate, "members that make themselves known, `a second`")
+	fs.Float64Var(&o.Runs, "runs", 0, "runs that are started, `a second`, on one machine after the other")
+	fs.DurationVar(&o.Ping, "ping", o.Ping, "`time` between two pings of a service")
+	fs.IntVar(&o.Connections, "connections", o.Connections, "`connections` at most, over all peers: a keepalive takes up to 1.25 s")
+	fs.StringSliceVar(&o.Servers, "servers", nil, "base `URLs` of the peers' HTTP (default: as the cluster says)")
+	fs.StringVar(&o.Prefix, "prefix", o.Prefix, "`begin` of all names")
+	fs.StringVar(&o.Provider, "provider", o.Provider, "`provider` of the machines")
+	fs.StringVar(&o.Hardware, "bmc-listen", "", "serve the machines' BMCs at this `address`")
+	fs.DurationVar(&o.Every, "every", o.Every, "`time` between two lines on how it goes; 0: none")
+	fs.StringVarP(&output, "output", "o", output, "`form` of the summary: text or json")
+	return cmd
+}
+
+// say tells people something.
+func (f *fleet) say(format string, args ...any) {
+	_, _ = fmt.Fprintf(f.notes, time.Now().Format("15:04:05 ")+format+"\n", args...) // nobody reads it: nothing is lost
+}
+
+// tell tells people how it goes, until ctx ends.
+func (f *fleet) tell(ctx context.Context) error {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for said := time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if f.progress != nil {
+			f.progress(f)
+		}
+		if f.Every <= 0 || time.Since(said) < f.Every {
+			continue
+		}
+		said = time.Now()
+		var parts []string
+		for _, k := range f.kinds {
+			if c := k.count(); c.Members > 0 {
+				failed := int64(0)
+				for _, n := range c.Failures {
+					failed += n
+				}
+				parts = append(parts, fmt.Sprintf("%s %d of %d, %d beats (p99 %s), %d failed, %d forgotten", k.name, c.Known, c.Members, c.Beats.Count, seconds(c.Beats.P99), failed, c.Forgotten))
+			}
+		}
+		if f.Machines > 0 {
+			parts = append(parts, fmt.Sprintf("machines %d of %d, %d runs started, %d ended", f.declared.Load(), f.Machines, f.runs.started.Count(), f.runs.ended.Count()))
+		}
+		f.say("%s", strings.Join(parts, "; "))
+	}
+}
+
+func seconds(s float64) string {
+	return time.Duration(s * float64(time.Second)).Round(100 * time.Microsecond).String()
+}
+
+// write writes the report for people.
+func (r *Report) write(w io.Writer) error {
+	t := render.NewTable("WHO", "WHAT", "COUNT", "P50", "P99", "MAX")
+	row := func(who, what string, l Latency) {
+		t.Row(plain(who), plain(what), plain(fmt.Sprint(l.Count)), plain(seconds(l.P50)), plain(seconds(l.P99)), plain(seconds(l.Most)))
+	}
+	count := func(who, what string, n int64) {
+		t.Row(plain(who), plain(what), plain(fmt.Sprint(n)), plain(""), plain(""), plain(""))
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Kinds)) {
+		k := r.Kinds[name]
+		row(name, fmt.Sprintf("registered, of %d", k.Members), k.Registered)
+		row(name, "heartbeats", k.Beats)
+		t.Row(plain(name), plain("made late by the simulator"), plain(""), plain(""), plain(seconds(k.LateSeconds)), plain(""))
+		for _, why := range slices.Sorted(maps.Keys(k.Failures)) {
+			count(name, "tries that failed: "+why, k.Failures[why])
+		}
+		count(name, "forgotten, and registered again", k.Forgotten)
+		if n, ok := r.Lost[name]; ok {
+			count(name, "gone at the end", n)
+		}
+		if n, ok := r.Left[name]; ok {
+			count(name, "signed off", n)
+		}
+	}
+	if r.Machines > 0 {
+		count("machines", "declared", r.Machines)
+	}
+	if r.Runs != nil {
+		row("runs", "started", r.Runs.Started)
+		row("runs", "ended, from their creation", r.Runs.Ended)
+		for _, phase := range slices.Sorted(maps.Keys(r.Runs.Phases)) {
+			count("runs", strings.ToLower(phase), r.Runs.Phases[phase])
+		}
+		count("runs", "not started, the machine was busy", r.Runs.Busy)
+		for _, why := range slices.Sorted(maps.Keys(r.Runs.Failures)) {
+			count("runs", "calls that failed: "+why, r.Runs.Failures[why])
+		}
+	}
+	if _, err := fmt.Fprintf(w, "%d peers, %.0f s\n\n%s", r.Peers, r.Seconds, t.Format(false, true)); err != nil {
+		return err
+	}
+	for _, n := range r.Notes {
+		if _, err := fmt.Fprintf(w, "\nNote: %s.\n", n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func plain(s string) render.Text { return render.T(s, render.Plain) }

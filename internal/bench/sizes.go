@@ -1,0 +1,256 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"github.com/holdfast-metal/holdfast/internal/bench/load"
+	"github.com/holdfast-metal/holdfast/internal/localcluster"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+const pageSize = 100
+
+// growthBenchmarks are those that measure at several sizes of the fleet: growth measures all that
+// the others do, in one go.
+func growthBenchmarks() []benchmark {
+	sized := func(name, within, short string, all ...measure) benchmark {
+		return benchmark{
+			within: within,
+			name:   name, short: short, long: short + `.
+
+Machines are registered up to the first size, it is measured, more are registered up to the next size, and so on (--machines). All calls go to
+the leader, keepalives to a follower, one after the other, for as long as a slice.`,
+			example: fmt.Sprintf("  holdfast-bench %[1]s\n  holdfast-bench %[1]s --machines 10000,1000000 -o json", name),
+			parts:   []part{{name, "several sizes of the fleet", inGrowth(all...)}},
+			flags:   []string{"machines", "slice"},
+		}
+	}
+	return []benchmark{
+		sized("list", "growth", "Read one machine, and pages of 100 with a filter, as the fleet grows", lists),
+		sized("memory", "growth", "Memory of a peer as the fleet grows", memories),
+		sized("restore", "growth", "Snapshot, restore and start of a peer as the fleet grows", restores),
+		sized("growth", "", "Everything that could grow with the fleet: reads, pages, keepalives, runs, memory, snapshot, restore, start", lists, keepalives, starts, memories, restores),
+	}
+}
+
+// lists reads machines and pages.
+func lists(ctx context.Context, g *growing) error {
+	return g.onLeader(ctx, func(conn *grpc.ClientConn, _ *localcluster.Peer) error {
+		machines := holdfastv1.NewMachineServiceClient(conn)
+		get, err := g.times(ctx, func(ctx context.Context) error {
+			_, err := machines.GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: machineID(int(chance(time.Duration(g.size))))})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		g.figure("get", "one machine read, p50", quantile(millis(get), 0.5), "ms", nil)
+		for _, p := range []struct{ id, what, filter string }{
+			{"page", "a page of 100, filter on a label", fmt.Sprintf("labels.rack = %q", "r7")},
+			{"rare", "a page of 100, filter that nothing matches", `labels.rack = "none"`},
+			{"plain", "a page of 100, no filter", ""},
+		} {
+			wants := map[string]int{"page": min(pageSize, (g.size-7+racks-1)/racks), "plain": min(pageSize, g.size+len(g.agents))}[p.id]
+			took, err := g.times(ctx, func(ctx context.Context) error {
+				page, err := machines.ListMachines(ctx, &holdfastv1.ListMachinesRequest{Filter: p.filter, PageSize: pageSize})
+				if err == nil && len(page.GetMachines()) != wants {
+					err = fmt.Errorf("list machines with filter %q: got %d, want %d", p.filter, len(page.GetMachines()), wants)
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			g.figure(p.id, p.what+", p50", quantile(millis(took), 0.5), "ms", nil)
+		}
+		return nil
+	})
+}
+
+// keepalives has a follower take keepalives of some agents, which report beside the fleet.
+func keepalives(ctx context.Context, g *growing) (err error) {
+	leader, followers, err := g.roles(ctx)
+	if err != nil {
+		return err
+	}
+	if g.agents == nil {
+		if g.agents, err = g.machineAgents(ctx, perConn); err != nil {
+			return err
+		}
+	}
+	if _, err := g.register(ctx, g.agents); err != nil { // again, too: they may have been away for so long that they have expired
+		return err
+	}
+	wire, err := g.target(followers[0]).Dial(ctx)
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", followers[0].ID, err)
+	}
+	defer wire.Close()
+	next := 0
+	beat := func(context.Context) error {
+		a := g.agents[next%len(g.agents)]
+		next++
+		status, body, err := wire.Call(a.Keepalive(nil, wire.Addr()), nil)
+		if err != nil || status != http.StatusOK {
+			return fmt.Errorf("keepalive of %s at %s: %w", a.ID, followers[0].ID, load.Wrong(status, body, err))
+		}
+		return nil
+	}
+	for range g.agents { // the first one of each may be a change: it has been away since the last size
+		if err := beat(ctx); err != nil {
+			return err
+		}
+	}
+	took, err := g.times(ctx, beat)
+	if err != nil {
+		return err
+	}
+	g.figure("keepalive", "a keepalive of an agent, at a follower, p50", quantile(millis(took), 0.5), "ms", nil)
+	return g.stillLeads(ctx, leader)
+}
+
+// starts starts runs.
+func starts(ctx context.Context, g *growing) error {
+	return g.onLeader(ctx, func(conn *grpc.ClientConn, _ *localcluster.Peer) error {
+		took, err := g.times(ctx, func(ctx context.Context) error {
+			err := g.machines.startRun(ctx, conn)
+			if errors.Is(err, errEnough) {
+				return errors.New("all machines have a run: choose a larger fleet or shorter slices")
+			}
+			return err
+		})
+		g.figure("start", "a run started, p50", quantile(millis(took), 0.5), "ms", nil)
+		return err
+	})
+}
+
+// memories looks at the memory of peers.
+func memories(_ context.Context, g *growing) error {
+	now, err := g.memory()
+	if err != nil {
+		return err
+	}
+	g.figure("memory", "memory of a peer", now/1024, "GiB", atMost(goalMemory))
+	g.figure("bytes", "memory a machine, without what a peer has with none", (now-g.empty)*(1<<20)/float64(g.size), "B", nil)
+	return nil
+}
+
+// restores saves a snapshot while somebody writes, starts a follower anew, and restores the
+// snapshot.
+func restores(ctx context.Context, g *growing) error {
+	file := filepath.Join(g.dir, fmt.Sprintf("%d.snap", g.size))
+	var saved time.Duration
+	var stall []time.Duration
+	err := g.onLeader(ctx, func(conn *grpc.ClientConn, leader *localcluster.Peer) error {
+		running, stop := context.WithCancel(ctx)
+		defer stop()
+		var eg errgroup.Group
+		eg.Go(func() error {
+			for running.Err() == nil {
+				began := time.Now()
+				if err := probe(ctx, conn); err != nil {
+					return err
+				}
+				stall = append(stall, time.Since(began))
+			}
+			return nil
+		})
+		began := time.Now()
+		err := g.operator(ctx, leader, "snapshot", "save", file)
+		saved = time.Since(began)
+		stop()
+		return errors.Join(err, eg.Wait())
+	})
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return fmt.Errorf("look at the snapshot: %w", err)
+	}
+	g.figure("save", "a snapshot saved and checked by holdfast operator", saved.Seconds(), "s", atMost(goalSnapshot))
+	g.figure("file", "its size", float64(info.Size())/(1<<20), "MiB", nil)
+	g.figure("stall", "longest write meanwhile", quantile(millis(stall), 1), "ms", atMost(goalStall))
+	leader, followers, err := g.roles(ctx)
+	if err != nil {
+		return err
+	}
+	if err := followers[0].Kill(); err != nil {
+		return err
+	}
+	began := time.Now()
+	start, stop := context.WithTimeout(ctx, runsTimeout)
+	defer stop()
+	if err := errors.Join(followers[0].Start(start), g.cluster.WaitReady(start)); err != nil {
+		return err
+	}
+	g.figure("up", "a follower killed and started, until it is ready", time.Since(began).Seconds(), "s", nil)
+	began = time.Now()
+	if err := g.operator(ctx, leader, "snapshot", "restore", file, "--abandon-runs"); err != nil {
+		return err
+	}
+	g.figure("restore", "the snapshot restored by holdfast operator", time.Since(began).Seconds(), "s", atMost(goalRestore))
+	if err := errors.Join(g.everywhere(start, leader), g.cluster.WaitReady(start), os.Remove(file)); err != nil {
+		return err
+	}
+	g.figure("restored", "until all peers have restored it", time.Since(began).Seconds(), "s", nil)
+	return nil
+}
+
+// everywhere waits until all peers have what the leader has by now.
+func (g *growing) everywhere(ctx context.Context, leader *localcluster.Peer) error {
+	want, err := leader.Readiness(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range g.cluster.Peers() {
+		for {
+			if now, err := p.Readiness(ctx); err == nil && now.AppliedIndex >= want.AppliedIndex {
+				break
+			}
+			if err := sleep(ctx, 20*time.Millisecond); err != nil {
+				return fmt.Errorf("wait until %s has index %d: %w", p.ID, want.AppliedIndex, err)
+			}
+		}
+	}
+	return nil
+}
+
+// onLeader does something with a connection to the leader, who must lead to its end.
+func (g *growing) onLeader(ctx context.Context, do func(*grpc.ClientConn, *localcluster.Peer) error) (err error) {
+	leader, _, err := g.roles(ctx)
+	if err != nil {
+		return err
+	}
+	conn, err := grpc.NewClient(leader.GRPCAddr, grpc.WithTransportCredentials(g.cluster.Credentials()))
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", leader.GRPCAddr, err)
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if err := do(conn, leader); err != nil {
+		return err
+	}
+	return g.stillLeads(ctx, leader)
+}
+
+// operator runs `holdfast operator`, as an admin does.
+func (g *growing) operator(ctx context.Context, at *localcluster.Peer, args ...string) error {
+	files := g.cluster.Files()
+	args = append([]string{"--addr", at.GRPCAddr, "--ca", files.CA, "--cert", files.AdminCert, "--key", files.AdminKey, "--timeout", runsTimeout.String(), "operator"}, args...)
+	out, err := exec.CommandContext(ctx, g.binary, args...).CombinedOutput() //nolint:gosec // our own executable
+	if err != nil {
+		return fmt.Errorf("holdfast %s: %w: %s", strings.Join(args[len(args)-2:], " "), err, out)
+	}
+	return nil
+}

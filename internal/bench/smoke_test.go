@@ -1,0 +1,92 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/holdfast-metal/holdfast/cmd/holdfast/serve"
+	"github.com/holdfast-metal/holdfast/internal/cli"
+	"github.com/holdfast-metal/holdfast/providers/ironic/ironiclab"
+)
+
+// asHoldfast makes the test binary stand in for holdfast and holdfast-bench: benchmarks start peers
+// and empty handlers from it.
+const asHoldfast = "BENCH_TEST_HOLDFAST"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asHoldfast) != "" {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		code := cli.Main(ctx, cli.OSStreams(), os.Args[1:], serve.Command("test"), serve.FakeHardwareCommand(), targetCommand())
+		stop()
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
+
+// bench runs a benchmark as a user does and gives its report.
+func bench(t *testing.T, args ...string) *report {
+	t.Helper()
+	t.Setenv(asHoldfast, "1")
+	cmd := Command("test")
+	var out bytes.Buffer
+	var notes strings.Builder
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.SetArgs(append(args, "-o", "json", "--raft-multiplier", "5", "--holdfast", self))
+	cmd.SetOut(&out)
+	cmd.SetErr(&notes)
+	cmd.SilenceUsage = true
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		t.Fatalf("bench %s: %v\n%s", strings.Join(args, " "), err, notes.String())
+	}
+	var r report
+	if err := json.NewDecoder(io.Reader(&out)).Decode(&r); err != nil {
+		t.Fatal(err)
+	}
+	return &r
+}
+
+// TestSmoke runs benchmarks as small as they can be: each one measures something with real peers
+// (make bench-smoke).
+func TestSmoke(t *testing.T) {
+	if os.Getenv("BENCH_SMOKE") == "" {
+		t.Skip("set BENCH_SMOKE=1: three peers for each of them take a minute")
+	}
+	whole := []string{"runs.rate", "runs.gets", "flight.rate", "flight.entries"}
+	if (ironiclab.Config{}).Missing() == "" {
+		whole = append(whole, "runs.vs_ironic", "runs.gets_vs_ironic", "runs.ironic_rate", "runs.ironic_api_cpu")
+	}
+	for _, tt := range []struct {
+		args string
+		want []string // figures that must be more than zero
+	}{
+		{"commit --clients 2 --rounds 1 --slice 100ms --vs none", []string{"commit.2.vs_engine", "commit.2.rate", "commit.2.p99"}},
+		{"commit --clients 2 --rounds 1 --slice 200ms", []string{"commit.2.vs_etcd", "commit.2.etcd_rate"}},
+		{"read --connections 2 --rounds 1 --slice 100ms", []string{"read.quiet.vs_stale", "read.quiet.grpc_rate", "read.quiet.etcd_rate", "read.writes.rate"}},
+		{"failover --kills 1", []string{"failover.writes_p50", "failover.reads_p50", "failover.etcd_p50", "failover.stop_p50"}},
+		{"watch --watchers 20", []string{"watch.all_p99"}},
+		{"runs --runs 20 --rounds 1 --slice 100ms", whole},
+		{"runs --only whole --rounds 1 --slice 100ms --vs none", whole[:2]},
+		{"growth --machines 300,600 --slice 100ms", []string{"growth.300.get", "growth.600.page", "growth.300.keepalive", "growth.600.keepalive", "growth.600.memory", "growth.600.restore", "growth.page"}},
+	} {
+		t.Run(strings.ReplaceAll(tt.args, " ", "_"), func(t *testing.T) {
+			r := bench(t, strings.Fields(tt.args)...)
+			for _, id := range tt.want {
+				f := slices.IndexFunc(r.Figures, func(f figure) bool { return f.ID == id })
+				if f < 0 || r.Figures[f].Value <= 0 {
+					t.Errorf("%s: got %+v, want more than 0", id, r.Figures)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,196 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-metal/holdfast/internal/bench/load"
+	"github.com/holdfast-metal/holdfast/internal/localcluster"
+)
+
+// The goals of docs/performance.md for 100,000 agents at a 60 s beat.
+const (
+	goalEntries = 1  // a second
+	goalLeader  = 15 // % of one core
+)
+
+// maxWires bounds the connections to one peer. A keepalive of such a fleet takes up to a second:
+// that is 600 of them.
+const maxWires = 1200
+
+// firstLooks is how many machines a second are looked at for the first time
+// (--look-calls-per-second of peers, of which a look takes more than one).
+const firstLooks = 200
+
+// lookedAt is how long it takes to look at so many machines for the first time.
+func lookedAt(machines int) time.Duration {
+	return time.Duration(machines) * time.Second / firstLooks
+}
+
+// steady registers a fleet, lets every agent become ready, and watches what the fleet costs from
+// then on.
+func steady(ctx context.Context, l *lab) error {
+	agents, err := l.poolAgents(ctx, l.agents)
+	if err != nil {
+		return err
+	}
+	rate, err := l.register(ctx, agents)
+	if err != nil {
+		return err
+	}
+	l.report.add("fleet.registered", fmt.Sprintf("registrations, %s agents, each acknowledged after its commit", thousands(int64(l.agents))), rate, "/s", nil)
+	b := &beats{agents: agents, period: l.beat}
+	for _, p := range l.cluster.Peers() {
+		b.peers = append(b.peers, &load.Wires{Target: l.target(p)})
+	}
+	defer func() {
+		for _, p := range b.peers {
+			p.Close()
+		}
+	}()
+	g, gctx := errgroup.WithContext(ctx)
+	running, stop := context.WithCancel(gctx)
+	defer stop()
+	g.Go(func() error {
+		b.run(running)
+		return nil
+	})
+	g.Go(func() error {
+		defer stop()
+		return l.watch(running, b)
+	})
+	return g.Wait()
+}
+
+// watch waits for one whole period, in which every agent becomes ready, and measures from then on.
+func (l *lab) watch(ctx context.Context, b *beats) error {
+	leader, followers, err := l.roles(ctx)
+	if err != nil {
+		return err
+	}
+	l.say("one keepalive each, within %s: after that all are ready", l.beat)
+	if err := sleep(ctx, l.beat+2*time.Second); err != nil { // the last ones are still on their way
+		return err
+	}
+	settle := l.settle
+	if settle < 0 {
+		settle = max(0, lookedAt(l.agents)-l.beat)
+	}
+	if settle > 0 {
+		l.say("leaving them alone for %s", settle)
+		if err := sleep(ctx, settle); err != nil {
+			return err
+		}
+	}
+	if _, failed, why := b.reset(); failed > 0 {
+		l.report.note("%s of the first keepalives failed, one of them because: %v", thousands(int64(failed)), why)
+	}
+	l.say("watching them for %s", l.duration)
+	before, err := l.usage(ctx, leader, followers)
+	if err != nil {
+		return err
+	}
+	if err := sleep(ctx, l.duration); err != nil {
+		return err
+	}
+	after, err := l.usage(ctx, leader, followers)
+	if err != nil {
+		return err
+	}
+	if err := l.stillLeads(ctx, leader); err != nil {
+		return err
+	}
+	latencies, failed, why := b.reset()
+	if failed > 0 {
+		return fmt.Errorf("%d of %d keepalives failed, one of them because: %w", failed, failed+len(latencies), why)
+	}
+	connections := 0
+	for _, p := range b.peers {
+		connections += p.Open()
+	}
+	l.reportSteady(before, after, latencies, connections)
+	return nil
+}
+
+// usage is what a cluster has used so far.
+type usage struct {
+	at        time.Time
+	index     uint64 // of the log, applied on the leader
+	leader    time.Duration
+	followers []time.Duration
+	driver    time.Duration
+	memory    []float64 // MiB of each peer, the leader first
+}
+
+func (l *lab) usage(ctx context.Context, leader *localcluster.Peer, followers []*localcluster.Peer) (usage, error) {
+	ready, err := leader.Readiness(ctx)
+	for tries := 1; err != nil && tries < 10; tries++ { // on a machine with much to do one look may take too long
+		ready, err = leader.Readiness(ctx)
+	}
+	u := usage{at: time.Now(), index: ready.AppliedIndex}
+	if err != nil {
+		return u, err
+	}
+	if u.leader, err = processorTime(leader.PID()); err != nil {
+		return u, err
+	}
+	if u.driver, err = processorTime(os.Getpid()); err != nil {
+		return u, err
+	}
+	for _, p := range followers {
+		t, err := processorTime(p.PID())
+		if err != nil {
+			return u, err
+		}
+		u.followers = append(u.followers, t)
+	}
+	for _, p := range append([]*localcluster.Peer{leader}, followers...) {
+		m, err := heldMiB(p.PID())
+		if err != nil {
+			return u, err
+		}
+		u.memory = append(u.memory, m)
+	}
+	return u, nil
+}
+
+func (l *lab) reportSteady(before, after usage, latencies []time.Duration, connections int) {
+	took := after.at.Sub(before.at)
+	core := func(d time.Duration) float64 { return 100 * d.Seconds() / took.Seconds() }
+	entries, cpu := atMost(goalEntries), atMost(goalLeader)
+	if l.agents != fleetAgents || l.beat != fleetBeat {
+		entries, cpu = nil, nil
+		l.report.note("the goals of the fleet are for %s agents that beat once in %s", thousands(fleetAgents), fleetBeat)
+	}
+	fleet := fmt.Sprintf("%s agents that beat once in %s", thousands(int64(l.agents)), l.beat)
+	r := l.report
+	r.add("fleet.entries", fleet+": entries of the Raft log", float64(after.index-before.index)/took.Seconds(), "/s", entries)
+	r.add("fleet.leader_cpu", fleet+": leader, of one core", core(after.leader-before.leader), "%", cpu)
+	var followers []float64
+	for i := range after.followers {
+		followers = append(followers, core(after.followers[i]-before.followers[i]))
+	}
+	r.add("fleet.follower_cpu", "a follower meanwhile, of one core", median(followers), "%", nil)
+	r.add("fleet.rate", "keepalives taken, over all peers", float64(len(latencies))/took.Seconds(), "/s", nil)
+	r.add("fleet.p50", "keepalive of the fleet, from when it was due, p50", quantile(millis(latencies), 0.5), "ms", nil)
+	r.add("fleet.p99", "the same, p99", quantile(millis(latencies), 0.99), "ms", nil)
+	r.add("fleet.connections", "connections that the agents had to share, all peers", float64(connections), "", nil)
+	r.add("fleet.memory_leader", "memory of the leader", after.memory[0], "MiB", nil)
+	r.add("fleet.memory_follower", "memory of a follower", median(after.memory[1:]), "MiB", nil)
+	r.add("fleet.driver_cpu", "load driver, of one core", core(after.driver-before.driver), "%", nil)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}

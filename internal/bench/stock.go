@@ -1,0 +1,83 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-metal/holdfast/internal/bench/load"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// poolName is the pool of all agents.
+const poolName = "bench"
+
+func newAgent(i int, token string) load.Agent {
+	return load.Agent{ID: fmt.Sprintf("m-%06d", i), Token: token, Pool: poolName}
+}
+
+// racks is how many racks a fleet of ours stands in.
+const racks = 100
+
+// machineID names the i-th machine of a fleet.
+func machineID(i int) string { return fmt.Sprintf("b-%07d", i) }
+
+// newMachine is the i-th machine of a fleet, as operators describe one: about 200 bytes.
+func newMachine(i int) *holdfastv1.Machine {
+	mac := fmt.Sprintf("02:00:%02x:%02x:%02x:%02x", i>>24&0xff, i>>16&0xff, i>>8&0xff, i&0xff)
+	return &holdfastv1.Machine{
+		MachineId: machineID(i),
+		Labels:    map[string]string{"env": "bench", "rack": "r" + strconv.Itoa(i%racks)},
+		Spec: &holdfastv1.MachineSpec{
+			SshEndpoint: fmt.Sprintf("10.%d.%d.%d:22", i>>16&0xff, i>>8&0xff, i&0xff), BmcEndpoint: fmt.Sprintf("https://10.%d.%d.%d", 100+i>>16&0x7f, i>>8&0xff, i&0xff),
+			Rack: "r" + strconv.Itoa(i%racks), Serial: fmt.Sprintf("SN%09d", i), MacAddresses: []string{mac},
+		},
+	}
+}
+
+// stock is machines that were made before anybody wants them.
+type stock struct {
+	*lab
+	made  int
+	taken atomic.Int64
+}
+
+// fill makes machines until n are there to be taken.
+func (s *stock) fill(ctx context.Context, n int) error {
+	missing := n - (s.made - int(s.taken.Load()))
+	if missing <= 0 {
+		return nil
+	}
+	from := s.made
+	err := each(ctx, missing, func(ctx context.Context, i int) error {
+		for try := 0; ; try++ {
+			m := newMachine(from + i)
+			_, err := s.client.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: m})
+			if err == nil || status.Code(err) == codes.AlreadyExists {
+				return nil
+			}
+			if try == registerTries || ctx.Err() != nil {
+				return fmt.Errorf("register machine %s: %w", m.GetMachineId(), err)
+			}
+			if err := sleep(ctx, firstBackoff); err != nil { // an election
+				return err
+			}
+		}
+	})
+	s.made += missing
+	return err
+}
+
+// take returns a machine that nobody was given before. It fails with errEnough when there is none.
+func (s *stock) take() (string, error) {
+	i := int(s.taken.Add(1)) - 1
+	if i >= s.made {
+		s.taken.Add(-1)
+		return "", errEnough
+	}
+	return machineID(i), nil
+}

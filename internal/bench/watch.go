@@ -1,0 +1,182 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"github.com/holdfast-metal/holdfast/internal/bench/load"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// The goal of docs/performance.md for watchers on one peer.
+const (
+	goalWatch     = 1000 // ms, p99 of the last one that hears of an event
+	watchWatchers = 5000
+	watchEvents   = 100
+	watchPerConn  = 250
+)
+
+func watch() benchmark {
+	return benchmark{
+		name: "watch", short: "One peer with 5,000 watchers: how long until all have an event",
+		long: `Open 5,000 streams of runs to one follower, over connections of 250 streams each. Then start 100 runs, one after the other, and measure from
+the call until each watcher has the event, and until the last one has it.`,
+		example: `  holdfast-bench watch
+  holdfast-bench watch --watchers 500 -o json`,
+		parts: []part{{"fanout", "watchers on one follower", inHardware(
+			[]string{"--latency", "1h"}, []string{"--max-active-runs", "1", "--look-calls-per-second", "1"}, fanOut)}},
+		flags: []string{"watchers"},
+	}
+}
+
+// crier counts who has heard of the event that is on its way.
+type crier struct {
+	mu      sync.Mutex
+	machine string
+	began   time.Time
+	missing int
+	heard   []time.Duration
+	all     chan struct{} // closed when nobody is missing
+}
+
+// cry reports that an event is on its way, of a run on that machine.
+func (c *crier) cry(machine string, watchers int) <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.machine, c.missing, c.began, c.all = machine, watchers, time.Now(), make(chan struct{})
+	return c.all
+}
+
+// hear is called by each watcher for each event: the first one of a run counts.
+func (c *crier) hear(ev *holdfastv1.RunEvent) {
+	if run := ev.GetSnapshot(); run.GetPhase() == holdfastv1.Run_PENDING {
+		now := time.Now()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if run.GetMachineId() != c.machine || c.missing == 0 {
+			return
+		}
+		c.heard = append(c.heard, now.Sub(c.began))
+		if c.missing--; c.missing == 0 {
+			close(c.all)
+		}
+	}
+}
+
+// fanOut measures it.
+func fanOut(ctx context.Context, l *lab) (err error) {
+	if err := l.plan(ctx, powerCycle()); err != nil {
+		return err
+	}
+	leader, followers, err := l.roles(ctx)
+	if err != nil {
+		return err
+	}
+	machines := &stock{lab: l}
+	if err := machines.fill(ctx, watchEvents+1); err != nil {
+		return err
+	}
+	at, err := newCalls(1, l.cluster.Credentials(), []string{leader.GRPCAddr}, machines.startRun)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, at.close()) }()
+	if err := at.timed(ctx, at.conns[0]); err != nil { // it is at work for ever, so that the others wait in line
+		return err
+	}
+	c := &crier{}
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	l.say("opening %s streams to %s", thousands(int64(l.watchers)), followers[0].ID)
+	g, err := l.openWatchers(running, followers[0].GRPCAddr, c)
+	if err != nil {
+		stop()
+		return errors.Join(err, g.Wait())
+	}
+	before, err := processorTime(followers[0].PID())
+	if err != nil {
+		return err
+	}
+	var last []time.Duration
+	for range watchEvents {
+		id := machineID(int(machines.taken.Load()))
+		all := c.cry(id, l.watchers)
+		if err := at.timed(ctx, at.conns[0]); err != nil {
+			return err
+		}
+		late, stop := context.WithTimeout(ctx, load.CallTimeout)
+		select {
+		case <-all:
+			last = append(last, time.Since(c.began))
+			stop()
+		case <-late.Done():
+			stop()
+			return fmt.Errorf("%d of %d watchers have not heard of an event in %s", c.missing, l.watchers, load.CallTimeout)
+		}
+	}
+	after, err := processorTime(followers[0].PID())
+	if err != nil {
+		return err
+	}
+	stop()
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	r, events := l.report, float64(watchEvents*l.watchers)
+	var wanted *goal
+	if l.watchers == watchWatchers {
+		wanted = atMost(goalWatch)
+	}
+	who := fmt.Sprintf("%s watchers on one follower: ", thousands(int64(l.watchers)))
+	r.add("watch.all_p99", who+"from StartRun until all have its event, p99", quantile(millis(last), 0.99), "ms", wanted)
+	r.add("watch.all_p50", "the same, p50", quantile(millis(last), 0.5), "ms", nil)
+	r.add("watch.each_p50", who+"from StartRun until one has its event, p50", quantile(millis(c.heard), 0.5), "ms", nil)
+	r.add("watch.cpu", "processor time of the follower an event and watcher", float64((after-before).Microseconds())/events, "µs", nil)
+	return nil
+}
+
+// openWatchers opens streams and gives those who read them, until ctx ends. All are open when it
+// returns without an error.
+func (l *lab) openWatchers(ctx context.Context, addr string, c *crier) (*errgroup.Group, error) {
+	g := new(errgroup.Group)
+	var conn *grpc.ClientConn
+	for i := range l.watchers {
+		if i%watchPerConn == 0 {
+			var err error
+			if conn, err = grpc.NewClient(addr, grpc.WithTransportCredentials(l.cluster.Credentials())); err != nil {
+				return g, fmt.Errorf("connect to %s: %w", addr, err)
+			}
+			closing := conn
+			g.Go(func() error {
+				<-ctx.Done()
+				return closing.Close()
+			})
+		}
+		stream, err := holdfastv1.NewRunServiceClient(conn).WatchRuns(ctx, &holdfastv1.WatchRunsRequest{})
+		if err != nil {
+			return g, fmt.Errorf("watch runs: %w", err)
+		}
+		if _, err := stream.Recv(); err != nil { // the run that there is: the stream is open
+			return g, fmt.Errorf("watch runs: %w", err)
+		}
+		g.Go(func() error {
+			for {
+				ev, err := stream.Recv()
+				if ctx.Err() != nil {
+					return nil
+				}
+				if err != nil {
+					return fmt.Errorf("watch runs: %w", err)
+				}
+				c.hear(ev)
+			}
+		})
+	}
+	return g, nil
+}

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+)
+
+func (a *app) apply() *cobra.Command {
+	var file string
+	var dryRun bool
+	var o output
+	cmd := &cobra.Command{
+		Use: "apply -f FILE", DisableFlagsInUseLine: true, Args: exactly(),
+		Short: "Make pools, images, plans and machines what a file says",
+		Long: `Make pools, images, plans and machines what a file says: those that are not there are created, those that differ
+are updated and shown field by field, and all else is left alone. Nothing is ever deleted.
+
+The file is YAML or JSON with the names of the API: documents with --- between them, lists, or what the list
+commands print with -o yaml. What a document is its id says: pool_id, plan_id, machine_id, or name for an
+image. What belongs to the server, such as a status, does not count. Pools come first, then images, plans and machines.
+
+Of a pool and a machine only what the file says changes: a field or label that it leaves out stays. An image
+and a plan become what the file says; a plan that a run refers to never changes: give the new one another id.
+
+With --dry-run nothing is stored: the server checks plans and images, and the differences are shown.
+The exit code is 0 when all of the file is, or could be, applied, whether or not anything differs; else
+it is that of the first document that could not.
+
+-o json and -o yaml give each document with what became of it, those left alone and those that could not be applied too; -o name
+gives those that were, or would be, created or updated.`,
+		Example: `  holdfast apply -f site.yaml --dry-run
+  holdfast apply -f site.yaml
+  holdfast apply -f site.yaml --dry-run -o json | jq -r '.applied[] | select(.action != "unchanged").id'
+  holdfast --context eu machine list -o yaml | holdfast apply -f -`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if file == "" {
+				return usagef("%s: -f FILE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
+			}
+			data, err := a.readFile(file)
+			if err != nil {
+				return fmt.Errorf("apply: %w", err)
+			}
+			kinds := applyKinds()
+			of := make([]manifest.Kind, len(kinds))
+			for i := range kinds {
+				of[i] = kinds[i].Kind
+			}
+			docs, err := manifest.Mixed(file, data, of)
+			if err != nil {
+				return fmt.Errorf("apply: %w", err)
+			}
+			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+				var all []applied
+				for i, k := range kinds {
+					done, err := k.all(ctx, c, docs[i], dryRun)
+					if err != nil {
+						return err
+					}
+					all = append(all, done...)
+				}
+				if o.structured() {
+					return a.printAppliedAs(&o, all, file, dryRun)
+				}
+				return a.printApplied(&o, all, file, dryRun)
+			})(cmd, nil)
+		},
+	}
+	o.register(cmd)
+	cmd.Flags().StringVarP(&file, "file", "f", "", `file with documents, YAML or JSON ("-": standard input)`)
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be done, and store nothing")
+	return cmd
+}
+
+// all applies the documents of a kind, some at a time. Those that cannot be applied are in the
+// result; the error is that it was interrupted.
+func (k applyKind) all(ctx context.Context, c *client.Client, docs []proto.Message, dryRun bool) ([]applied, error) {
+	done := make([]applied, len(docs))
+	var g errgroup.Group
+	g.SetLimit(parallel)
+	for i, doc := range docs {
+		g.Go(func() error {
+			if ctx.Err() == nil {
+				done[i] = k.one(ctx, c, doc, dryRun)
+			}
+			return ctx.Err()
+		})
+	}
+	return done, failed(g.Wait(), "apply %s: some may be done: apply again", k.List)
+}
+
+// printApplied prints what differs, and the counts.
+func (a *app) printApplied(o *output, all []applied, file string, dryRun bool) error {
+	var b strings.Builder
+	var bad []error
+	counts := map[action]int{}
+	would := ""
+	if dryRun {
+		would = "would be "
+	}
+	colour := a.colour(a.Out)
+	for _, one := range all {
+		if one.err != nil {
+			bad = append(bad, one.err)
+			continue
+		}
+		counts[one.action]++
+		if one.action == unchanged {
+			continue
+		}
+		if o.format == formatName {
+			b.WriteString(one.id + "\n")
+			continue
+		}
+		line := render.Line{plain(one.noun + " " + one.id + " "), render.T(would+string(one.action), one.action.style())}
+		b.WriteString(line.Format(0, colour) + "\n")
+		for _, c := range one.changes {
+			b.WriteString("  " + render.Clean(c.String()) + "\n")
+		}
+	}
+	if o.format == formatName {
+		if _, err := fmt.Fprint(a.Out, b.String()); err != nil {
+			return err
+		}
+		return several(bad, len(all), "apply "+file)
+	}
+	counted := "%d created, %d updated, %d unchanged"
+	if dryRun {
+		counted = "dry run: %d to create, %d to update, %d unchanged"
+	}
+	fmt.Fprintf(&b, counted, counts[created], counts[updated], counts[unchanged])
+	if len(bad) > 0 {
+		fmt.Fprintf(&b, ", %d failed", len(bad))
+	}
+	if _, err := fmt.Fprintln(a.Out, b.String()); err != nil {
+		return err
+	}
+	return several(bad, len(all), "apply "+file)
+}

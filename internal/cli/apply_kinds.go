@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"context"
+	"maps"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// applyKinds are the kinds of documents, those first that others refer to.
+func applyKinds() []applyKind {
+	return []applyKind{
+		{manifest.Kind{List: "pools", ID: "pool_id", Empty: func() proto.Message { return &holdfastv1.Pool{} }}, poolApplier().one},
+		{manifest.Kind{List: "images", ID: "name", Empty: func() proto.Message { return &holdfastv1.Image{} }}, imageApplier().one},
+		{manifest.Kind{List: "plans", ID: "plan_id", Empty: func() proto.Message { return &holdfastv1.Plan{} }}, planApplier().one},
+		{manifest.Kind{List: "machines", ID: "machine_id", Empty: func() proto.Message { return &holdfastv1.Machine{} }}, machineApplier().one},
+	}
+}
+
+func poolApplier() applier[*holdfastv1.Pool] {
+	return applier[*holdfastv1.Pool]{
+		noun: "pool", id: (*holdfastv1.Pool).GetPoolId,
+		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Pool, error) {
+			return c.Pools().GetPool(ctx, &holdfastv1.GetPoolRequest{PoolId: id})
+		},
+		declared: func(p *holdfastv1.Pool) *holdfastv1.Pool {
+			return &holdfastv1.Pool{PoolId: p.GetPoolId(), Declared: p.GetDeclared(), Provider: p.GetProvider(), GpuType: p.GetGpuType(), Labels: p.GetLabels()}
+		},
+		plan: func(_ context.Context, _ *client.Client, t *target[*holdfastv1.Pool]) (*holdfastv1.Pool, error) {
+			return &holdfastv1.Pool{
+				PoolId: t.doc.GetPoolId(), Declared: true, Provider: first(t.doc.GetProvider(), t.live.GetProvider()),
+				GpuType: first(t.doc.GetGpuType(), t.live.GetGpuType()), Labels: labels(t.live.GetLabels(), t.doc.GetLabels()),
+			}, nil
+		},
+		put: func(ctx context.Context, c *client.Client, t *target[*holdfastv1.Pool]) error {
+			_, err := c.Pools().CreatePool(ctx, &holdfastv1.CreatePoolRequest{Pool: t.want})
+			return err
+		},
+	}
+}
+
+func imageApplier() applier[*holdfastv1.Image] {
+	return applier[*holdfastv1.Image]{
+		noun: "image", id: (*holdfastv1.Image).GetName,
+		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Image, error) {
+			return c.Images().GetImage(ctx, &holdfastv1.GetImageRequest{Name: id})
+		},
+		declared: func(i *holdfastv1.Image) *holdfastv1.Image {
+			i = proto.CloneOf(i)
+			i.CreatedAt, i.UpdatedAt, i.CreatedBy = nil, nil, ""
+			for _, f := range []*holdfastv1.Image_File{i.GetDisk(), i.GetKernel(), i.GetInitrd()} {
+				if f != nil {
+					f.Copies = nil
+				}
+			}
+			return i
+		},
+		plan: func(ctx context.Context, c *client.Client, t *target[*holdfastv1.Image]) (*holdfastv1.Image, error) {
+			return c.Images().AddImage(ctx, &holdfastv1.AddImageRequest{Image: t.doc, Replace: true, ValidateOnly: true})
+		},
+		put: func(ctx context.Context, c *client.Client, t *target[*holdfastv1.Image]) error {
+			_, err := c.Images().AddImage(ctx, &holdfastv1.AddImageRequest{Image: t.doc, Replace: true})
+			return err
+		},
+	}
+}
+
+func planApplier() applier[*holdfastv1.Plan] {
+	return applier[*holdfastv1.Plan]{
+		noun: "plan", id: (*holdfastv1.Plan).GetPlanId,
+		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Plan, error) {
+			return c.Plans().GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: id})
+		},
+		declared: func(p *holdfastv1.Plan) *holdfastv1.Plan {
+			return &holdfastv1.Plan{PlanId: p.GetPlanId(), DisplayName: p.GetDisplayName(), Steps: p.GetSteps()}
+		},
+		plan: func(ctx context.Context, c *client.Client, t *target[*holdfastv1.Plan]) (*holdfastv1.Plan, error) {
+			return c.Plans().CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: t.doc, Replace: true, ValidateOnly: true})
+		},
+		put: func(ctx context.Context, c *client.Client, t *target[*holdfastv1.Plan]) error {
+			_, err := c.Plans().CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: t.doc, Replace: true})
+			return err
+		},
+	}
+}
+
+func machineApplier() applier[*holdfastv1.Machine] {
+	return applier[*holdfastv1.Machine]{
+		noun: "machine", id: (*holdfastv1.Machine).GetMachineId,
+		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Machine, error) {
+			return c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: id})
+		},
+		declared: func(m *holdfastv1.Machine) *holdfastv1.Machine {
+			return &holdfastv1.Machine{MachineId: m.GetMachineId(), Spec: specOver(m.GetSpec(), nil), Labels: m.GetLabels()}
+		},
+		plan: func(_ context.Context, _ *client.Client, t *target[*holdfastv1.Machine]) (*holdfastv1.Machine, error) {
+			return &holdfastv1.Machine{
+				MachineId: t.doc.GetMachineId(), Spec: specOver(t.live.GetSpec(), t.doc.GetSpec()), Labels: labels(t.live.GetLabels(), t.doc.GetLabels()),
+			}, nil
+		},
+		put: func(ctx context.Context, c *client.Client, t *target[*holdfastv1.Machine]) error {
+			if !t.found {
+				_, err := c.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: t.doc})
+				return err
+			}
+			mask := &fieldmaskpb.FieldMask{} // what others change meanwhile stays
+			for _, change := range t.changes {
+				mask.Paths = append(mask.Paths, change.Path)
+			}
+			_, err := c.Machines().UpdateMachine(ctx, &holdfastv1.UpdateMachineRequest{Machine: t.want, UpdateMask: mask})
+			return err
+		},
+	}
+}
+
+// specOver is the spec that is there with what the document says over it. MAC addresses are
+// compared as the server keeps them.
+func specOver(live, doc *holdfastv1.MachineSpec) *holdfastv1.MachineSpec {
+	out := &holdfastv1.MachineSpec{}
+	proto.Merge(out, live)
+	doc = proto.CloneOf(doc)
+	for i, mac := range doc.GetMacAddresses() {
+		doc.MacAddresses[i] = strings.ToLower(strings.ReplaceAll(mac, "-", ":"))
+	}
+	doc.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		out.ProtoReflect().Set(f, v)
+		return true
+	})
+	return out
+}
+
+// labels are those that are there with those of the document over them.
+func labels(live, doc map[string]string) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, live)
+	maps.Copy(out, doc)
+	return out
+}

@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/difference"
+	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
+)
+
+// action is what was done, or would be.
+type action string
+
+const (
+	created   action = "created"
+	updated   action = "updated"
+	unchanged action = "unchanged"
+)
+
+func (a action) style() render.Style {
+	if a == created {
+		return render.Green
+	}
+	return render.Yellow
+}
+
+// applied is what became of a document.
+type applied struct {
+	noun, id string
+	action   action
+	changes  []difference.Change // of one that was there
+	err      error
+}
+
+// applyKind is a kind of documents, and how one is applied.
+type applyKind struct {
+	manifest.Kind
+	one func(ctx context.Context, c *client.Client, doc proto.Message, dryRun bool) applied
+}
+
+// target is what a document is to become.
+type target[M proto.Message] struct {
+	doc, live M // live is empty if it is not there
+	found     bool
+	want      M // what is to be there, of what people declare
+	changes   []difference.Change
+}
+
+// applier is how the documents of a kind are applied.
+type applier[M proto.Message] struct {
+	noun string
+	id   func(M) string
+	get  func(ctx context.Context, c *client.Client, id string) (M, error)
+	// declared is what people say of it: what is left belongs to the server.
+	declared func(M) M
+	// plan says what is to be there.
+	plan func(ctx context.Context, c *client.Client, t *target[M]) (M, error)
+	put  func(ctx context.Context, c *client.Client, t *target[M]) error
+}
+
+// one applies a document. Between the look and the write others may write too: the write says what
+// it changes, and what it answers counts.
+func (k applier[M]) one(ctx context.Context, c *client.Client, doc proto.Message, dryRun bool) applied {
+	t := &target[M]{doc: doc.(M)} //nolint:forcetypeassert // manifest.Mixed makes what applyKinds says
+	out := applied{noun: k.noun, id: k.id(t.doc), action: created}
+	fail := func(err error) applied {
+		out.err = failed(err, "apply %s %s", k.noun, out.id)
+		return out
+	}
+	live, err := k.get(ctx, c, out.id)
+	switch {
+	case err == nil:
+		t.live, t.found, out.action = live, true, updated
+	case status.Code(err) != codes.NotFound:
+		return fail(err)
+	}
+	if t.want, err = k.plan(ctx, c, t); err != nil {
+		return fail(err)
+	}
+	if t.found {
+		was, now := k.declared(t.live), k.declared(t.want)
+		t.changes = difference.Between(was.ProtoReflect(), now.ProtoReflect())
+		out.changes = shown(t.changes, difference.Between(secrets.Redact(was).ProtoReflect(), secrets.Redact(now).ProtoReflect()))
+		if len(t.changes) == 0 {
+			out.action = unchanged
+		}
+	}
+	if dryRun || out.action == unchanged {
+		return out
+	}
+	if err := k.put(ctx, c, t); err != nil {
+		return fail(err)
+	}
+	return out
+}
+
+// shown hides the values that are left out of, or the same in, what may be shown.
+func shown(all, open []difference.Change) []difference.Change {
+	may := map[difference.Change]bool{}
+	for _, c := range open {
+		may[c] = true
+	}
+	out := make([]difference.Change, len(all))
+	for i, c := range all {
+		if !may[c] {
+			c.Was, c.Now = "(secret)", "(secret)"
+		}
+		out[i] = c
+	}
+	return out
+}

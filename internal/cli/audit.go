@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// auditLimit is how many events are listed unless more are asked for: there may be a quarter of a
+// million.
+const auditLimit = "100"
+
+func (a *app) audit() *cobra.Command {
+	return parent(&cobra.Command{
+		Use:   "audit",
+		Short: "The audit trail: who changed what, or was not allowed to",
+		Example: `  holdfast audit list --filter 'outcome != OK'
+  holdfast audit verify
+  holdfast audit export > audit.jsonl`,
+	}, a.auditList(), a.auditVerify(), a.auditExport())
+}
+
+func (a *app) auditList() *cobra.Command {
+	cmd := listCommand(a, lister[*holdfastv1.AuditEvent]{
+		short: "List audit events, newest first",
+		example: `  holdfast audit list --limit 20
+  holdfast audit list --filter 'principal = "user:alice" AND at > "2026-11-01T00:00:00Z"'
+  holdfast audit list --filter 'resource = "machines/m-123*"'
+  holdfast audit list --filter 'outcome = PERMISSION_DENIED' -o wide`,
+		kind: auditKind(), plural: "audit events", filter: "outcome != OK",
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.AuditEvent, string, error) {
+			r, err := c.Audit().ListAuditEvents(ctx, &holdfastv1.ListAuditEventsRequest{Filter: q.filter, PageSize: q.size, PageToken: q.token})
+			return r.GetEvents(), r.GetNextPageToken(), err
+		},
+	})
+	limit := cmd.Flags().Lookup("limit")
+	limit.DefValue = auditLimit
+	_ = limit.Value.Set(auditLimit) // it is a number
+	return cmd
+}
+
+func (a *app) auditExport() *cobra.Command {
+	var from uint64
+	cmd := &cobra.Command{
+		Use: "export", Args: exactly(),
+		Short: "Write the audit trail as JSON lines, oldest first",
+		Long: `Write the audit trail as JSON, an event on a line, oldest first, up to the newest. holdfast audit verify -f checks such a file.
+The trail keeps the last 262144 events: export from where you ended the last time to keep all of them.`,
+		Example: `  holdfast audit export > audit.jsonl
+  holdfast audit export --from 4712 >> audit.jsonl
+  holdfast audit verify -f audit.jsonl`,
+		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			ctx, cancel := a.patience(ctx)
+			defer cancel()
+			out := bufio.NewWriter(a.Out)
+			err := c.ExportAudit(ctx, from, func(e *holdfastv1.AuditEvent) error {
+				raw, err := manifest.JSON(e)
+				if err != nil {
+					return err
+				}
+				_, err = out.Write(append(raw, '\n'))
+				return err
+			})
+			if flushed := out.Flush(); err == nil {
+				err = flushed
+			}
+			return failed(err, "export audit events")
+		}),
+	}
+	cmd.Flags().Uint64Var(&from, "from", 0, "start at this sequence number (0: the oldest that is kept)")
+	return cmd
+}
+
+func auditKind() kind[*holdfastv1.AuditEvent] {
+	return kind[*holdfastv1.AuditEvent]{
+		noun: "audit", list: "events",
+		name:   func(e *holdfastv1.AuditEvent) string { return number(e.GetSequence()) },
+		header: []string{"SEQUENCE", "AT", "PRINCIPAL", "METHOD", "RESOURCE", "OUTCOME", "REASON"},
+		wide:   []string{"SOURCE", "PEER", "REQUEST", "TOKEN", "COUNT", "INDEX"},
+		row: func(e *holdfastv1.AuditEvent, _ time.Time, wide bool) []render.Text {
+			outcome := render.T(e.GetOutcome(), render.Green)
+			if e.GetOutcome() != "OK" {
+				outcome = render.T(e.GetOutcome(), render.Red)
+			}
+			row := []render.Text{
+				plain(number(e.GetSequence())), plain(stamp(at(e.GetAt()))), plain(e.GetPrincipal()), plain(e.GetMethod()), plain(e.GetResource()),
+				outcome, plain(e.GetReason()),
+			}
+			if wide {
+				row = append(row, plain(e.GetSource()), plain(e.GetPeer()), plain(e.GetRequestId()), plain(e.GetTokenId()),
+					plain(number(uint64(e.GetCount()))), plain(number(e.GetIndex())))
+			}
+			return row
+		},
+	}
+}

@@ -1,0 +1,218 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// maxAuditLine bounds a line of an exported trail, in bytes.
+const maxAuditLine = 64 << 10
+
+func (a *app) auditVerify() *cobra.Command {
+	var o output
+	var file, after string
+	cmd := &cobra.Command{
+		Use: "verify", Args: exactly(),
+		Short: "Prove that no audit event is missing or was changed",
+		Long: `Prove that no audit event is missing or was changed: every hash is computed again here, from the content of its event and the
+hash of the one before. What the peers say of their chain is not relied on.
+
+Keep the newest hash that this prints, and give it to the next verification with --after: that also proves that the trail still is
+the one that was verified then, and that its end was not cut off. With -f a file is verified that was exported.
+
+The exit code is 0 when everything verifies, and 1 when something does not.`,
+		Example: `  holdfast audit verify
+  holdfast audit verify --after 4711:b5bb9d8014a0f9b1d61e21e796d78dccdf1352f23cd32812f4850b878ae4944c
+  holdfast audit verify -f audit.jsonl`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			v, err := newVerification(after)
+			if err != nil {
+				return err
+			}
+			if file != "" {
+				return a.verified(&o, v, a.verifyFile(file, v))
+			}
+			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+				ctx, cancel := a.patience(ctx)
+				defer cancel()
+				err := c.ExportAudit(ctx, v.sequence, v.add)
+				if broken := (*brokenError)(nil); !errors.As(err, &broken) {
+					err = failed(err, "read the audit trail")
+				}
+				return a.verified(&o, v, err)
+			})(cmd, args)
+		},
+	}
+	o.register(cmd)
+	cmd.Flags().StringVarP(&file, "file", "f", "", "verify an exported file instead of the cluster's trail (- is standard input)")
+	cmd.Flags().StringVar(&after, "after", "", "SEQUENCE:HASH of the newest event of an earlier verification")
+	return cmd
+}
+
+// verification goes over a trail, oldest event first.
+type verification struct {
+	chain    holdfastv1.AuditChain
+	sequence uint64 // of an event that was verified before; 0: of none
+	hash     []byte // of that event
+}
+
+func newVerification(after string) (*verification, error) {
+	v := &verification{}
+	if after == "" {
+		return v, nil
+	}
+	seq, sum, _ := strings.Cut(after, ":")
+	n, errN := strconv.ParseUint(seq, 10, 64)
+	hash, errH := hex.DecodeString(sum)
+	if errN != nil || errH != nil || n == 0 || len(hash) != 32 {
+		return nil, usagef("--after: %q is not SEQUENCE:HASH as an earlier verification printed it", after)
+	}
+	v.sequence, v.hash = n, hash
+	return v, nil
+}
+
+// brokenError says where a trail does not verify.
+type brokenError struct {
+	verified uint64
+	fault    string
+}
+
+func (e *brokenError) Error() string {
+	return fmt.Sprintf("the audit trail is broken, after %d events that verify: %s", e.verified, e.fault)
+}
+
+func (v *verification) add(e *holdfastv1.AuditEvent) error {
+	if v.chain.Count == 0 && v.sequence > 0 && e.GetSequence() > v.sequence {
+		return &brokenError{0, fmt.Sprintf("it begins with event %d, event %d is not in it", e.GetSequence(), v.sequence)}
+	}
+	if e.GetSequence() == v.sequence && !bytes.Equal(e.GetHash(), v.hash) {
+		return &brokenError{v.chain.Count, fmt.Sprintf("event %d has hash %x, but it had hash %x when it was verified before", v.sequence, e.GetHash(), v.hash)}
+	}
+	if err := v.chain.Add(e); err != nil {
+		return &brokenError{v.chain.Count, err.Error()}
+	}
+	return nil
+}
+
+// done reports whether a trail has come to where it must have been before.
+func (v *verification) done() error {
+	if v.chain.Sequence < v.sequence {
+		return &brokenError{v.chain.Count, fmt.Sprintf("it ends with event %d, but event %d was verified before", v.chain.Sequence, v.sequence)}
+	}
+	return nil
+}
+
+func (a *app) verifyFile(name string, v *verification) (err error) {
+	in := a.In
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return fmt.Errorf("verify audit events: %w", err)
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		in = f
+	}
+	return verifyLines(in, first(map[string]string{"-": "standard input"}[name], name), v)
+}
+
+func verifyLines(in io.Reader, name string, v *verification) error {
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxAuditLine)
+	n := 0
+	for lines.Scan() {
+		n++
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		var e holdfastv1.AuditEvent
+		if err := protojson.Unmarshal(lines.Bytes(), &e); err != nil {
+			return &brokenError{v.chain.Count, fmt.Sprintf("%s:%d is no audit event: %v", name, n, err)}
+		}
+		if err := v.add(&e); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("verify audit events: %s:%d: %w", name, n+1, err)
+	}
+	return nil
+}
+
+// verdict is what -o json shows.
+type verdict struct {
+	Whole bool   `json:"whole"`
+	First uint64 `json:"first_sequence"`
+	Last  uint64 `json:"last_sequence"`
+	Count uint64 `json:"count"`
+	After string `json:"after,omitempty"` // hash that the first event follows: what came before is no longer kept
+	End   string `json:"newest,omitempty"`
+	Fault string `json:"fault,omitempty"`
+}
+
+// verified prints what came of it. A trail that is broken is an error after that.
+func (a *app) verified(o *output, v *verification, err error) error {
+	broken := (*brokenError)(nil)
+	if err == nil {
+		err = v.done()
+	}
+	if err != nil && !errors.As(err, &broken) {
+		return err
+	}
+	d := verdict{Whole: err == nil, First: v.chain.First, Last: v.chain.Sequence, Count: v.chain.Count}
+	if v.chain.First > 1 && v.chain.First != v.sequence {
+		d.After = hex.EncodeToString(v.chain.Anchor)
+	}
+	if d.Count > 0 {
+		d.End = fmt.Sprintf("%d:%x", v.chain.Sequence, v.chain.Hash)
+	}
+	if broken != nil {
+		d.Fault = broken.fault
+	}
+	if printed := a.printVerdict(o, d); printed != nil {
+		return printed
+	}
+	return err
+}
+
+func (a *app) printVerdict(o *output, d verdict) error {
+	switch {
+	case o.structured():
+		raw, err := json.Marshal(d)
+		if err != nil {
+			return err
+		}
+		return a.document(o, raw)
+	case o.format == formatName:
+		if d.End == "" {
+			return nil
+		}
+		_, err := fmt.Fprintln(a.Out, d.End)
+		return err
+	}
+	t := render.NewTable("VERIFIED", "FIRST", "LAST", "EVENTS", "NEWEST")
+	whole := render.T("yes", render.Green)
+	if !d.Whole {
+		whole = render.T("no", render.Red)
+	}
+	t.Row(whole, plain(number(d.First)), plain(number(d.Last)), plain(number(d.Count)), plain(d.End))
+	if d.After != "" {
+		a.note("note: the events before %d were not looked at; event %d follows an event with hash %s", d.First, d.First, d.After)
+	}
+	return a.table(o, t)
+}

@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) cluster() *cobra.Command {
+	return parent(&cobra.Command{
+		Use:     "cluster",
+		Short:   "The control plane itself",
+		Example: "  holdfast cluster status",
+	}, a.clusterStatus(), a.clusterSafe(), a.clusterDrill())
+}
+
+func (a *app) clusterStatus() *cobra.Command {
+	var o output
+	var wait waitFlag
+	cmd := &cobra.Command{
+		Use: "status", Args: exactly(),
+		Short: "Show the peers, the leader and how many may fail",
+		Long: `Show the peers, the leader and how many may fail, as the peer that answers sees it. It works without a
+leader; the exit code is 7 then. With --wait it first waits for a leader: for what starts peers and goes on.`,
+		Example: `  holdfast cluster status
+  holdfast cluster status --wait=1m
+  holdfast cluster status -o json`,
+		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			s, err := leaderStatus(ctx, c, wait)
+			if err != nil {
+				return failed(err, "get cluster status")
+			}
+			if err := a.printStatus(&o, s); err != nil {
+				return err
+			}
+			if s.GetLeader() == "" {
+				return &codeError{ExitUnavailable, fmt.Sprintf("cluster status: there is no leader, says %s: writes wait until most voters reach each other", first(s.GetAnsweredBy(), "the peer asked"))}
+			}
+			return nil
+		}),
+	}
+	o.register(cmd)
+	wait.register(cmd, "wait until there is a leader, at most so long if a time is given (--wait=1m)")
+	return cmd
+}
+
+// statusPause is the time between two looks for a leader: elections take about a second.
+const statusPause = 200 * time.Millisecond
+
+// leaderStatus gets the status: the first one that has a leader, if that is waited for, or the last
+// one when time is up. Peers that do not answer yet are waited for too.
+func leaderStatus(ctx context.Context, c *client.Client, wait waitFlag) (*holdfastv1.ClusterStatus, error) {
+	patience := ctx
+	if wait.limit > 0 {
+		var cancel context.CancelFunc
+		patience, cancel = context.WithTimeout(ctx, wait.limit)
+		defer cancel()
+	}
+	for {
+		s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+		absent := err == nil && s.GetLeader() == "" || status.Code(err) == codes.Unavailable
+		if !wait.set || !absent || patience.Err() != nil {
+			return s, err
+		}
+		pause(patience, statusPause)
+	}
+}
+
+func (a *app) printStatus(o *output, s *holdfastv1.ClusterStatus) error {
+	if o.format == formatName {
+		return printNames(a, peerKind(s), s.GetPeers())
+	}
+	if !o.table() {
+		return printOne(a, o, kind[*holdfastv1.ClusterStatus]{}, s)
+	}
+	_, err := fmt.Fprintf(a.Out, "cluster %s: leader %s, term %d, feature level %d, %d may fail (says %s)\nnewest backup: %s\n\n",
+		first(render.Clean(s.GetClusterId()), "-"), first(render.Clean(s.GetLeader()), "none"), s.GetTerm(), s.GetFeatureLevel(),
+		s.GetFailureTolerance(), first(render.Clean(s.GetAnsweredBy()), "-"),
+		first(backupAge(a.Now(), s), "none; make one with holdfast operator snapshot save FILE"))
+	if err != nil {
+		return err
+	}
+	return printList(a, o, peerKind(s), s.GetPeers())
+}
+
+// backupAge reports how old the newest backup is, or nothing if there is none.
+func backupAge(now time.Time, s *holdfastv1.ClusterStatus) string {
+	if s.GetLastBackupAt() == nil {
+		return ""
+	}
+	return agoIfAny(now, s.GetLastBackupAt().AsTime())
+}
+
+func peerKind(s *holdfastv1.ClusterStatus) kind[*holdfastv1.Peer] {
+	return kind[*holdfastv1.Peer]{
+		list:   "peers",
+		name:   (*holdfastv1.Peer).GetId,
+		header: []string{"PEER", "ROLE", "ALIVE", "VERSION", "APPLIED", "LAST CONTACT", "GRPC", "ERROR"},
+		wide:   []string{"TERM", "BEHIND", "LAST INDEX", "LEVEL", "HTTP", "RAFT", "GOSSIP"},
+		row: func(p *holdfastv1.Peer, _ time.Time, wide bool) []render.Text {
+			role := p.GetSuffrage()
+			if p.GetLeader() || p.GetId() != "" && p.GetId() == s.GetLeader() {
+				role = "leader"
+			}
+			alive := render.T("yes", render.Green)
+			if !p.GetAlive() {
+				alive = render.T("no", render.Red)
+			}
+			row := []render.Text{
+				plain(p.GetId()), render.State(role), alive, plain(p.GetVersion()),
+				plain(number(p.GetAppliedIndex())), plain(lastContact(p, role)), plain(p.GetGrpcAddr()),
+				render.T(trouble(s, p), render.Red),
+			}
+			if wide {
+				row = append(row, plain(number(p.GetTerm())), plain(number(p.GetBehind())), plain(number(p.GetLastIndex())), plain(number(uint64(p.GetMaxFeatureLevel()))),
+					plain(p.GetHttpAddr()), plain(p.GetRaftAddr()), plain(p.GetGossipAddr()))
+			}
+			return row
+		},
+	}
+}
+
+// trouble reports why a peer does not count. Peers that are older than the field report no voter at
+// all.
+func trouble(s *holdfastv1.ClusterStatus, p *holdfastv1.Peer) string {
+	told := slices.ContainsFunc(s.GetPeers(), (*holdfastv1.Peer).GetMayVote)
+	if p.GetError() == "" && p.GetSuffrage() == "voter" && told && !p.GetMayVote() {
+		return "does not vote yet: it catches up"
+	}
+	return p.GetError()
+}
+
+func lastContact(p *holdfastv1.Peer, role string) string {
+	if role == "leader" || p.GetLastContactMs() < 0 || p.GetError() != "" {
+		return ""
+	}
+	return (time.Duration(p.GetLastContactMs()) * time.Millisecond).String()
+}
+
+// versionTable prints what each peer runs.
+func (a *app) versionTable(o *output, s *holdfastv1.ClusterStatus) error {
+	t := render.NewTable("PEER", "VERSION", "LEVEL", "ERROR")
+	for _, p := range s.GetPeers() {
+		t.Row(plain(p.GetId()), plain(p.GetVersion()), plain(number(uint64(p.GetMaxFeatureLevel()))), render.T(p.GetError(), render.Red))
+	}
+	_, err := io.WriteString(a.Out, "\n"+t.Format(a.colour(a.Out), !o.noHeaders))
+	return err
+}

@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// What a registered cluster is: a secret of type join, with a kubeconfig, of this name.
+const (
+	clusterPrefix = "cluster/"
+	clusterType   = "join"
+	kubeconfigKey = "kubeconfig"
+	certKeyKey    = "certificate_key"
+)
+
+func (a *app) clusterRef() *cobra.Command {
+	return parent(&cobra.Command{
+		Use: "cluster-ref", Aliases: []string{"cluster-refs"},
+		Short: "Kubernetes clusters that machines join",
+		Long: `Kubernetes clusters that machines join: a machine's target_cluster_ref, or a step's cluster_ref, names one. A cluster is registered with a
+kubeconfig, which is kept as a sealed secret (cluster/NAME) and never comes out.`,
+		Example: `  kubectl config view --raw --flatten --minify > prod.kubeconfig
+  holdfast cluster-ref add prod --kubeconfig prod.kubeconfig
+  holdfast machine update m-123 --cluster prod
+  holdfast cluster-ref list`,
+	}, a.clusterRefAdd(), a.clusterRefList(), a.clusterRefGet(), a.clusterRefDelete())
+}
+
+func clusterRefName(s *holdfastv1.Secret) string {
+	return strings.TrimPrefix(s.GetName(), clusterPrefix)
+}
+
+func isClusterRef(s *holdfastv1.Secret) bool {
+	return strings.HasPrefix(s.GetName(), clusterPrefix) && s.GetType() == clusterType && slices.Contains(s.GetKeys(), kubeconfigKey)
+}
+
+func clusterRefKind() kind[*holdfastv1.Secret] {
+	return kind[*holdfastv1.Secret]{
+		noun: "cluster", list: "secrets",
+		name:   clusterRefName,
+		header: []string{"CLUSTER", "CONTROL PLANES", "POOLS", "VERSION", "UPDATED"},
+		wide:   []string{"BY", "CREATED", "KEY"},
+		row: func(s *holdfastv1.Secret, now time.Time, wide bool) []render.Text {
+			planes := "no"
+			if slices.Contains(s.GetKeys(), certKeyKey) {
+				planes = "yes"
+			}
+			row := []render.Text{
+				plain(clusterRefName(s)), plain(planes), plain(strings.Join(s.GetPools(), ",")), plain(fmt.Sprint(s.GetVersion())), plain(render.Ago(now, at(s.GetUpdatedAt()))),
+			}
+			if wide {
+				row = append(row, plain(s.GetUpdatedBy()), plain(render.Ago(now, at(s.GetCreatedAt()))), plain(s.GetKeyId()))
+			}
+			return row
+		},
+	}
+}
+
+func (a *app) clusterRefAdd() *cobra.Command {
+	var o output
+	var kubeconfig, certKey string
+	var pools []string
+	var allPools bool
+	cmd := &cobra.Command{
+		Use: "add NAME --kubeconfig FILE", DisableFlagsInUseLine: true, Args: exactly("NAME"),
+		Short: "Register a cluster, or what opens it now",
+		Long: `Register a cluster, or what opens it now. The kubeconfig has to have everything in it (kubectl config view --raw --flatten --minify): a peer reads none of
+its files and runs no program for it. What its user needs to be allowed is in docs/kubernetes.md.
+
+Control planes join with the key that kubeadm init phase upload-certs --upload-certs prints, which is good for two hours. With --pool the cluster is
+there for machines of these pools alone.`,
+		Example: `  holdfast cluster-ref add prod --kubeconfig prod.kubeconfig
+  holdfast cluster-ref add prod --kubeconfig prod.kubeconfig --certificate-key-file /run/certificate-key
+  holdfast cluster-ref add gpu --kubeconfig gpu.kubeconfig --pool gpu,gpu-eu`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if kubeconfig == "" {
+				return usagef("%s: --kubeconfig is missing: give a file, or - for standard input", cmd.CommandPath())
+			}
+			if allPools && len(pools) > 0 {
+				return usagef("%s: give --pool or --all-pools, not both", cmd.CommandPath())
+			}
+			values := map[string]string{}
+			for key, path := range map[string]string{kubeconfigKey: kubeconfig, certKeyKey: certKey} {
+				if path == "" {
+					continue
+				}
+				text, err := a.readSecretFile(path)
+				if err != nil {
+					return fmt.Errorf("read %s of cluster %s: %w", key, args[0], err)
+				}
+				values[key] = text
+			}
+			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
+				s, err := c.Secrets().PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: clusterPrefix + args[0], Type: clusterType, Values: values, Pools: pools, AllPools: allPools})
+				if err != nil {
+					return failed(err, "register cluster %s", args[0])
+				}
+				return printOne(a, &o, clusterRefKind(), s)
+			})(cmd, args)
+		},
+	}
+	o.register(cmd)
+	f := cmd.Flags()
+	f.StringVar(&kubeconfig, "kubeconfig", "", "`FILE` with the kubeconfig, - for standard input")
+	f.StringVar(&certKey, "certificate-key-file", "", "`FILE` with the certificate key that control planes join with")
+	f.StringSliceVar(&pools, "pool", nil, "for machines of this pool alone, or of several, comma-separated")
+	f.BoolVar(&allPools, "all-pools", false, "for machines of any pool again")
+	return cmd
+}
+
+// readSecretFile reads a value from a file, or from standard input for "-".
+func (a *app) readSecretFile(path string) (string, error) {
+	if path == "-" {
+		return readValue(a.In)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }() // it is only read
+	return readValue(file)
+}
+
+func (a *app) clusterRefList() *cobra.Command {
+	return listCommand(a, lister[*holdfastv1.Secret]{
+		short: "List the clusters that are registered", example: "  holdfast cluster-ref list\n  holdfast cluster-ref list -o wide",
+		kind: clusterRefKind(), plural: "clusters",
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Secret, string, error) {
+			items, next, err := pageOfSecrets(ctx, c, q)
+			return slices.DeleteFunc(items, func(s *holdfastv1.Secret) bool { return !isClusterRef(s) }), next, err
+		},
+	})
+}
+
+func (a *app) clusterRefGet() *cobra.Command {
+	return getCommand(a, getter[*holdfastv1.Secret]{
+		short: "Show what is on record of a cluster", example: "  holdfast cluster-ref get prod",
+		arg: "NAME", kind: clusterRefKind(), ids: clusterRefNames,
+		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Secret, error) {
+			return c.Secrets().GetSecret(ctx, &holdfastv1.GetSecretRequest{Name: clusterPrefix + id})
+		},
+	})
+}
+
+func (a *app) clusterRefDelete() *cobra.Command {
+	return eachCommand(a, each{
+		verb: "delete", done: "deleted", arg: "NAME", noun: "cluster", plural: "clusters", ids: clusterRefNames,
+		short: "Forget clusters: whether machines are in them is not known any more", example: "  holdfast cluster-ref delete prod",
+		do: func(ctx context.Context, c *client.Client, id string) error {
+			_, err := c.Secrets().DeleteSecret(ctx, &holdfastv1.DeleteSecretRequest{Name: clusterPrefix + id})
+			return err
+		},
+	})
+}
+
+func clusterRefNames(ctx context.Context, c *client.Client) []string {
+	r, err := c.Secrets().ListSecrets(ctx, &holdfastv1.ListSecretsRequest{PageSize: pageSize})
+	if err != nil {
+		return nil
+	}
+	return ids(slices.DeleteFunc(r.GetSecrets(), func(s *holdfastv1.Secret) bool { return !isClusterRef(s) }), clusterRefName)
+}

@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"bufio"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/profile"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+)
+
+func (a *app) contextCommand() *cobra.Command {
+	return parent(&cobra.Command{
+		Use: "context", Aliases: []string{"ctx"},
+		Short: "Clusters by name, in the config file",
+		Long: `Clusters by name, in ~/.config/holdfast/config.yaml (or HOLDFAST_CONFIG). The file may hold tokens: it is
+written so that only you can read it, and refused when others can.
+
+Flags come before the environment, which comes before the context. --addr or HOLDFAST_ADDR without
+--context leaves the context out altogether: its token is for its own cluster. With --context it is the other
+way round: HOLDFAST_ADDR, HOLDFAST_TOKEN, HOLDFAST_CA, HOLDFAST_CERT and HOLDFAST_KEY are left out.`,
+		Example: `  holdfast context set prod --addr 10.0.0.1:7400,10.0.0.2:7400,10.0.0.3:7400 --ca /etc/holdfast/ca.pem
+  holdfast context use prod
+  holdfast --context lab machine list`,
+	}, a.contextList(), a.contextUse(), a.contextSet(), a.contextDelete())
+}
+
+// edit changes the config file.
+func (a *app) edit(change func(*profile.File) error) error {
+	path, err := profile.Path(a.Getenv)
+	if err != nil {
+		return err
+	}
+	f, err := profile.Load(path)
+	if err != nil {
+		return err
+	}
+	if err := change(&f); err != nil {
+		return err
+	}
+	return profile.Save(path, f)
+}
+
+func (a *app) contextList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Args: exactly(),
+		Short:   "List the contexts; the current one has a star",
+		Example: "  holdfast context list",
+		RunE: func(*cobra.Command, []string) error {
+			path, err := profile.Path(a.Getenv)
+			if err != nil {
+				return err
+			}
+			f, err := profile.Load(path)
+			if err != nil {
+				return err
+			}
+			if len(f.Contexts) == 0 {
+				a.note("note: %s has no contexts: see: holdfast context set --help", path)
+			}
+			t := render.NewTable("CURRENT", "CONTEXT", "ADDRESSES", "TOKEN", "CA")
+			for _, name := range slices.Sorted(maps.Keys(f.Contexts)) {
+				c, star, token := f.Contexts[name], "", ""
+				if name == f.Current {
+					star = "*"
+				}
+				if c.Token != "" {
+					token = "set" // never the token itself
+				}
+				t.Row(plain(star), plain(name), plain(strings.Join(c.Addrs, ",")), plain(token), plain(c.CA))
+			}
+			return a.table(&output{}, t)
+		},
+	}
+}
+
+func (a *app) contextUse() *cobra.Command {
+	return &cobra.Command{
+		Use: "use CONTEXT", Args: exactly("CONTEXT"), ValidArgsFunction: a.completeContexts,
+		Short:   "Make a context the current one",
+		Example: "  holdfast context use prod",
+		RunE: func(_ *cobra.Command, args []string) error {
+			err := a.edit(func(f *profile.File) error {
+				if _, err := f.Context(args[0]); err != nil {
+					return &codeError{ExitNotFound, err.Error()}
+				}
+				f.Current = args[0]
+				return nil
+			})
+			if err == nil {
+				a.note("context %s is the current one", args[0])
+			}
+			return err
+		},
+	}
+}
+
+func (a *app) contextSet() *cobra.Command {
+	return &cobra.Command{
+		Use: "set CONTEXT [--addr …] [--token …] [--ca …] [--cert …] [--key …]", DisableFlagsInUseLine: true, Args: exactly("CONTEXT"), ValidArgsFunction: a.completeContexts,
+		Short: "Add a context, or change what the flags name",
+		Long: `Add a context, or change what the flags name. The first one becomes the current one. "--token -" reads the
+token from standard input, where no other user and no shell history sees it.`,
+		Example: `  holdfast context set lab --addr 127.0.0.1:7400
+  holdfast context set prod --addr 10.0.0.1:7400,10.0.0.2:7400 --ca /etc/holdfast/ca.pem --token - < token`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			token := a.globals.token
+			if token == "-" {
+				line, err := bufio.NewReader(a.In).ReadString('\n')
+				if token = strings.TrimSpace(line); token == "" {
+					return fmt.Errorf("read the token from standard input: there is none: %w", err)
+				}
+			}
+			return a.edit(func(f *profile.File) error {
+				c, known := f.Contexts[args[0]]
+				set := func(flag string, to *string, value string) {
+					if cmd.Flags().Changed(flag) {
+						*to = value
+					}
+				}
+				set("token", &c.Token, token)
+				set("ca", &c.CA, a.globals.ca)
+				set("cert", &c.Cert, a.globals.cert)
+				set("key", &c.Key, a.globals.key)
+				if cmd.Flags().Changed("addr") {
+					c.Addrs = splitAddrs(a.globals.addr)
+				}
+				if !known && len(c.Addrs) == 0 {
+					return usagef("%s: --addr is missing: a new context needs the addresses of its peers", cmd.CommandPath())
+				}
+				if f.Contexts == nil {
+					f.Contexts = map[string]profile.Context{}
+				}
+				f.Contexts[args[0]] = c
+				f.Current = first(f.Current, args[0])
+				return nil
+			})
+		},
+	}
+}
+
+func (a *app) contextDelete() *cobra.Command {
+	return &cobra.Command{
+		Use: "delete CONTEXT", Args: exactly("CONTEXT"), ValidArgsFunction: a.completeContexts,
+		Short:   "Forget a context",
+		Example: "  holdfast context delete lab",
+		RunE: func(_ *cobra.Command, args []string) error {
+			return a.edit(func(f *profile.File) error {
+				if _, err := f.Context(args[0]); err != nil {
+					return &codeError{ExitNotFound, err.Error()}
+				}
+				delete(f.Contexts, args[0])
+				if f.Current == args[0] {
+					f.Current = ""
+				}
+				return nil
+			})
+		},
+	}
+}
+
+func (a *app) completeContexts(_ *cobra.Command, given []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	path, err := profile.Path(a.Getenv)
+	if err != nil || len(given) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	f, err := profile.Load(path)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return slices.Sorted(maps.Keys(f.Contexts)), cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/profile"
+)
+
+func TestContexts(t *testing.T) {
+	f := startCluster(t, fixture())
+	home := t.TempDir()
+	path := filepath.Join(home, ".config", "holdfast", "config.yaml")
+	run := func(want int, in string, env map[string]string, args ...string) *command {
+		t.Helper()
+		c := &command{in: in, env: map[string]string{"HOME": home}}
+		for k, v := range env {
+			c.env[k] = v
+		}
+		c.wantCode(t, c.run(t, nil, args...), want)
+		return c
+	}
+	run(ExitOK, "", nil, "context", "set", "lab", "--addr", f.addr)
+	run(ExitOK, "s3cret\n", nil, "context", "set", "prod", "--addr", "127.0.0.1:1,127.0.0.1:2", "--token", "-")
+
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("config file: %v (%v), want mode 0600", info.Mode(), err)
+	}
+	list := run(ExitOK, "", nil, "context", "list").out.String()
+	var rows [][]string
+	for line := range strings.Lines(list) {
+		rows = append(rows, strings.Fields(line))
+	}
+	wantRows := [][]string{{"CURRENT", "CONTEXT", "ADDRESSES", "TOKEN", "CA"}, {"*", "lab", f.addr, "-", "-"}, {"-", "prod", "127.0.0.1:1,127.0.0.1:2", "set", "-"}}
+	if diff := cmp.Diff(wantRows, rows); diff != "" {
+		t.Errorf("contexts (-want +got):\n%s", diff)
+	}
+	if strings.Contains(list, "s3cret") {
+		t.Errorf("the list shows the token:\n%s", list)
+	}
+
+	// The first one is the current one.
+	if got := run(ExitOK, "", nil, "machine", "list", "-o", "name").out.String(); !strings.Contains(got, "m-123") {
+		t.Errorf("machines of the current context = %q", got)
+	}
+	if got := f.meta.Get("authorization"); len(got) != 0 {
+		t.Errorf("authorization = %q, want none: lab has no token", got)
+	}
+	run(ExitOK, "", nil, "context", "use", "prod")
+	run(ExitUnavailable, "", nil, "machine", "list", "--timeout", "2s")
+	run(ExitOK, "", nil, "--context", "lab", "machine", "list")
+	run(ExitOK, "", map[string]string{"HOLDFAST_CONTEXT": "lab"}, "machine", "list")
+
+	// An address of its own must not get the current context's token.
+	run(ExitOK, "", map[string]string{"HOLDFAST_ADDR": f.addr}, "machine", "list")
+	if got := f.meta.Get("authorization"); len(got) != 0 {
+		t.Errorf("authorization = %q, want none: the token is prod's", got)
+	}
+	run(ExitOK, "", nil, "--context", "prod", "--addr", f.addr, "machine", "list")
+	if got := f.meta.Get("authorization"); len(got) != 1 || got[0] != "Bearer s3cret" {
+		t.Errorf("authorization = %q, want prod's: it was named", got)
+	}
+	run(ExitOK, "", map[string]string{"HOLDFAST_TOKEN": "other"}, "--addr", f.addr, "machine", "list")
+	if got := f.meta.Get("authorization"); len(got) != 1 || got[0] != "Bearer other" {
+		t.Errorf("authorization = %q, want the environment's", got)
+	}
+
+	run(ExitNotFound, "", nil, "context", "use", "nowhere")
+	run(ExitError, "", nil, "--context", "nowhere", "machine", "list")
+	run(ExitOK, "", nil, "context", "delete", "prod")
+	if got := run(ExitOK, "", nil, "context", "list").out.String(); strings.Contains(got, "prod") {
+		t.Errorf("prod is still there:\n%s", got)
+	}
+}
+
+// TestNamedContextAloneCounts: what the environment says of one cluster is not used for another
+// that is named.
+func TestNamedContextAloneCounts(t *testing.T) {
+	home := t.TempDir()
+	set := command{env: map[string]string{"HOME": home}}
+	set.wantCode(t, set.run(t, nil, "context", "set", "prod", "--addr", "10.0.0.1:7400", "--token", "p", "--ca", "/prod/ca", "--cert", "/prod/cert", "--key", "/prod/key"), ExitOK)
+	prod := profile.Context{Addrs: []string{"10.0.0.1:7400"}, Token: "p", CA: "/prod/ca", Cert: "/prod/cert", Key: "/prod/key"}
+	lab := profile.Context{Addrs: []string{"10.0.0.9:7400"}, Token: "l", CA: "/lab/ca", Cert: "/lab/cert", Key: "/lab/key"}
+	env := map[string]string{"HOME": home, "HOLDFAST_ADDR": "10.0.0.9:7400", "HOLDFAST_TOKEN": "l", "HOLDFAST_CA": "/lab/ca", "HOLDFAST_CERT": "/lab/cert", "HOLDFAST_KEY": "/lab/key"}
+	over := prod
+	over.Addrs, over.Token = []string{"10.0.0.2:7400"}, "f"
+	for name, tt := range map[string]struct {
+		globals globals
+		context string // in the environment
+		want    profile.Context
+	}{
+		"the environment":                {globals{}, "", lab},
+		"a context of the environment":   {globals{}, "prod", lab},
+		"a context that is named":        {globals{context: "prod"}, "", prod},
+		"named, and another in the rest": {globals{context: "prod"}, "nowhere", prod},
+		"named, and other flags":         {globals{context: "prod", addr: "10.0.0.2:7400", token: "f"}, "", over},
+	} {
+		a := &app{globals: tt.globals, Streams: Streams{Getenv: func(k string) string {
+			if k == "HOLDFAST_CONTEXT" {
+				return tt.context
+			}
+			return env[k]
+		}}}
+		got, err := a.target()
+		if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+}
+
+func TestConfigFileThatOthersCanRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(path, []byte("contexts: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	c := command{env: map[string]string{"HOLDFAST_CONFIG": path}}
+	c.wantCode(t, c.run(t, nil, "machine", "list"), ExitError)
+	want := "error: read config file " + path + ": others can read it (mode 0640) and it may hold a token: run: chmod 600 " + path + "\n"
+	if c.err.String() != want {
+		t.Errorf("stderr = %q, want %q", c.err.String(), want)
+	}
+}
+
+func TestTLSFilesAreChecked(t *testing.T) {
+	junk := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(junk, []byte("junk"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--ca", junk}, "there is no PEM certificate in it"},
+		{[]string{"--ca", "/does/not/exist"}, "/does/not/exist"},
+		{[]string{"--cert", junk, "--key", junk}, "read client certificate"},
+		{[]string{"--addr", "10.0.0.1:7400", "--token", "s3cret"}, "refusing to send the token without TLS"},
+	} {
+		var c command
+		c.wantCode(t, c.run(t, nil, append(tt.args, "machine", "list")...), ExitError)
+		wantIn(t, "stderr", c.err.String(), tt.want)
+		if strings.Contains(c.err.String(), "s3cret") {
+			t.Errorf("stderr shows the token: %s", c.err.String())
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	f := startCluster(t, fixture())
+	var c command
+	c.wantCode(t, c.run(t, nil, "version"), ExitOK)
+	wantIn(t, "out", c.out.String(), "holdfast ", "go1.")
+	c = command{}
+	c.wantCode(t, c.run(t, f, "version", "--server"), ExitOK)
+	wantIn(t, "out", c.out.String(), "peer-1   v1.2.0", "peer-3   -         -       connection refused")
+	c = command{}
+	c.wantCode(t, c.run(t, f, "version", "--server", "-o", "json"), ExitOK)
+	wantIn(t, "out", c.out.String(), `"client": {`, `"peer": "peer-2"`)
+}
+
+func TestCompletion(t *testing.T) {
+	f := startCluster(t, fixture())
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"machine", "get", ""}, "m-123\nm-124\nm-125\n"},
+		{[]string{"machine", "set-phase", "m-123", "in"}, "in-service\n"},
+		{[]string{"plan", "get", ""}, "plan/reboot\n"},
+		{[]string{"run", "logs", ""}, "run-789\nrun-788\n"},
+		{[]string{"run", "start", "m-123", "--plan", ""}, "plan/reboot\n"},
+		{[]string{"machine", "list", "-o", ""}, "table\nwide\njson\n"},
+	} {
+		var c command
+		c.wantCode(t, c.run(t, f, append([]string{"__complete"}, tt.args...)...), ExitOK)
+		wantIn(t, strings.Join(tt.args, " "), c.out.String(), tt.want)
+	}
+	var c command
+	c.wantCode(t, c.run(t, nil, "completion", "bash"), ExitOK)
+	wantIn(t, "script", c.out.String(), "holdfast")
+}

@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/profile"
+)
+
+const defaultAddr = "127.0.0.1:" + client.DefaultPort
+
+// globals are the flags of every command that talks to a cluster.
+type globals struct {
+	addr, token, context string
+	ca, cert, key        string
+	timeout              time.Duration
+	stale, debug         bool
+}
+
+func (g *globals) register(f *pflag.FlagSet) {
+	f.StringVar(&g.addr, "addr", "", "gRPC addresses of the peers, comma-separated; any of them will do (HOLDFAST_ADDR; default "+defaultAddr+")")
+	f.StringVar(&g.token, "token", "", "access token (better: HOLDFAST_TOKEN, which other users cannot see)")
+	f.StringVar(&g.context, "context", "", "context of the config file to use (HOLDFAST_CONTEXT); beside this flag HOLDFAST_ADDR, _TOKEN, _CA, _CERT and _KEY do not count")
+	f.StringVar(&g.ca, "ca", "", "file with the CA certificates of the cluster, which turns TLS on (HOLDFAST_CA)")
+	f.StringVar(&g.cert, "cert", "", "file with a client certificate (HOLDFAST_CERT)")
+	f.StringVar(&g.key, "key", "", "file with its key (HOLDFAST_KEY)")
+	f.DurationVar(&g.timeout, "timeout", client.DefaultTimeout, "how long a call may take, with all its tries; what waits or follows has no limit unless this is given")
+	f.BoolVar(&g.stale, "stale", false, "read what the peer has, without asking the others: works without a leader")
+	f.BoolVar(&g.debug, "debug", false, "tell on standard error what is tried")
+}
+
+// dial connects as flags, environment and context say, in this order. An address from a flag or the
+// environment is used without the current context: its token is for its own cluster. What the
+// environment says of a cluster is not meant for one whose context is named on the command line.
+func (a *app) dial() (*client.Client, error) {
+	cfg, err := a.clientConfig()
+	if err != nil {
+		return nil, err
+	}
+	return client.Dial(cfg)
+}
+
+// WithClientFlags adds the flags that select a cluster to a command of another program, and returns
+// the command.
+func WithClientFlags(cmd *cobra.Command) *cobra.Command {
+	new(globals).register(cmd.PersistentFlags())
+	return cmd
+}
+
+// ClientConfig reports how to connect, for a command of another package below the root command: as
+// the global flags, the environment and the context say.
+func ClientConfig(cmd *cobra.Command, s Streams) (client.Config, error) {
+	a := &app{Streams: s}
+	a.globals.register(pflag.NewFlagSet("", pflag.ContinueOnError))
+	g, fs := &a.globals, cmd.Flags()
+	for name, to := range map[string]*string{"addr": &g.addr, "token": &g.token, "context": &g.context, "ca": &g.ca, "cert": &g.cert, "key": &g.key} {
+		v, err := fs.GetString(name)
+		if err != nil {
+			return client.Config{}, err
+		}
+		*to = v
+	}
+	return a.clientConfig()
+}
+
+func (a *app) clientConfig() (client.Config, error) {
+	target, err := a.target()
+	if err != nil {
+		return client.Config{}, err
+	}
+	if a.globals.timeout <= 0 {
+		return client.Config{}, usagef("--timeout: %s: give more than 0", a.globals.timeout)
+	}
+	tlsConfig, err := loadTLS(target)
+	if err != nil {
+		return client.Config{}, err
+	}
+	level := slog.LevelWarn
+	if a.globals.debug {
+		level = slog.LevelDebug
+	}
+	return client.Config{
+		Addrs: target.Addrs, Token: target.Token, TLS: tlsConfig, Timeout: a.globals.timeout,
+		Consistency: client.Consistency{Stale: a.globals.stale},
+		Logger:      slog.New(noteHandler{w: a.Err, level: level}),
+	}, nil
+}
+
+func (a *app) target() (profile.Context, error) {
+	g := a.globals
+	env := a.Getenv
+	if g.context != "" {
+		env = func(string) string { return "" }
+	}
+	name := first(g.context, env("HOLDFAST_CONTEXT"))
+	addr := first(g.addr, env("HOLDFAST_ADDR"))
+	var c profile.Context
+	if addr == "" || name != "" {
+		path, err := profile.Path(a.Getenv)
+		if err != nil && name != "" {
+			return c, err
+		}
+		if err == nil {
+			file, err := profile.Load(path)
+			if err != nil {
+				return c, err
+			}
+			if c, err = file.Context(name); err != nil {
+				return c, err
+			}
+		}
+	}
+	if addr != "" {
+		c.Addrs = splitAddrs(addr)
+	}
+	if len(c.Addrs) == 0 {
+		c.Addrs = []string{defaultAddr}
+	}
+	c.Token = first(g.token, env("HOLDFAST_TOKEN"), c.Token)
+	c.CA = first(g.ca, env("HOLDFAST_CA"), c.CA)
+	c.Cert = first(g.cert, env("HOLDFAST_CERT"), c.Cert)
+	c.Key = first(g.key, env("HOLDFAST_KEY"), c.Key)
+	return c, nil
+}
+
+// loadTLS is nil if no CA and no certificate is given.
+func loadTLS(c profile.Context) (*tls.Config, error) {
+	switch {
+	case c.CA == "" && c.Cert == "" && c.Key == "":
+		return nil, nil
+	case c.Cert == "" && c.Key != "":
+		return nil, usagef("--key %s: give the certificate that it belongs to, with --cert or HOLDFAST_CERT", c.Key)
+	case c.Cert != "" && c.Key == "":
+		return nil, usagef("--cert %s: give its key, with --key or HOLDFAST_KEY", c.Cert)
+	}
+	return client.LoadTLS(c.CA, c.Cert, c.Key)
+}
+
+func splitAddrs(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+func first(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// online makes a command of a function that needs a client.
+func (a *app) online(f func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) (err error) {
+		c, err := a.dial()
+		if err != nil {
+			return err
+		}
+		defer func() { _ = c.Close() }()
+		return f(cmd.Context(), c, args)
+	}
+}
+
+// patience is the context of what waits or follows: without a limit, unless --timeout was given.
+func (a *app) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	if a.timeoutGiven() {
+		return context.WithTimeout(ctx, a.globals.timeout)
+	}
+	return context.WithCancel(ctx)
+}

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+)
+
+// opError is a call that failed: what was done with which value, why, and what to do next.
+type opError struct {
+	op  string // "get machine m-1"
+	err error
+}
+
+// failed wraps a call's error, unless there is none.
+func failed(err error, op string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return &opError{op: fmt.Sprintf(op, args...), err: err}
+}
+
+// Error is one line. Unwrapping gives the status, so the exit code stays.
+func (e *opError) Error() string {
+	msg := e.op + ": " + reason(e.err)
+	if hint := hint(e.err); hint != "" {
+		msg += ": " + hint
+	}
+	return msg
+}
+
+func (e *opError) Unwrap() error { return e.err }
+
+// reason is the server's message without gRPC's words around it.
+func reason(err error) string {
+	var call *client.CallError
+	if errors.As(err, &call) {
+		// What was done is said already.
+		_, why, _ := strings.Cut(call.Error(), ": ")
+		return why
+	}
+	var s interface{ GRPCStatus() *status.Status }
+	if errors.As(err, &s) {
+		return s.GRPCStatus().Message()
+	}
+	return err.Error()
+}
+
+// hint is what to do next about an error that has no such thing in its message.
+func hint(err error) string {
+	if errors.Is(err, context.Canceled) {
+		return "interrupted"
+	}
+	s, ok := status.FromError(err)
+	if !ok {
+		return ""
+	}
+	var call *client.CallError
+	if errors.As(err, &call) && call.OutcomeUnknown {
+		return "" // it says so itself
+	}
+	switch s.Code() {
+	case codes.NotFound:
+		return notFoundHint(client.Reason(err))
+	case codes.Unavailable:
+		switch msg := err.Error(); {
+		case strings.Contains(msg, "looked like an HTTP/1.1 header"):
+			return "that is a port for HTTP: give the one of the API, 7400 unless a peer was told otherwise"
+		case strings.Contains(msg, "error reading server preface"):
+			return "does the cluster want TLS? give its CA with --ca or HOLDFAST_CA"
+		case strings.Contains(msg, "first record does not look like a TLS handshake"):
+			return "the cluster has no TLS: leave out --ca, --cert and --key"
+		case strings.Contains(msg, "failed to verify certificate"):
+			return "is it the CA of this cluster (--ca, HOLDFAST_CA)?"
+		}
+		return "is the address right (--addr, HOLDFAST_ADDR)? see: holdfast cluster status"
+	case codes.DeadlineExceeded:
+		return "give it longer with --timeout"
+	case codes.Unauthenticated:
+		return "give a token with --token or HOLDFAST_TOKEN"
+	case codes.Unimplemented:
+		return "the server is another version, or not Holdfast: see: holdfast version --server"
+	}
+	return ""
+}
+
+// notFoundHint is where to find what there is.
+func notFoundHint(reason string) string {
+	noun, is := strings.CutSuffix(reason, "_NOT_FOUND")
+	if !is || !slices.Contains([]string{"MACHINE", "PLAN", "RUN", "POOL", "NODE", "SERVICE", "IMAGE", "INSTALL", "SECRET", "TOKEN", "WEBHOOK"}, noun) {
+		return ""
+	}
+	return "see: holdfast " + strings.ToLower(noun) + " list"
+}
+
+// printError writes an error as one line, and what is wrong with which field on a line each.
+func printError(s Streams, err error) {
+	var b strings.Builder
+	write := func(indent string, err error) {
+		fmt.Fprintf(&b, "%s\n", render.Clean(err.Error()))
+		for _, v := range client.FieldViolations(err) {
+			if strings.Contains(err.Error(), v.GetDescription()) {
+				continue // there is one, and the message is it
+			}
+			fmt.Fprintf(&b, "%s  %s: %s\n", indent, render.Clean(v.GetField()), render.Clean(v.GetDescription()))
+		}
+	}
+	b.WriteString("error: ")
+	if several := (*severalError)(nil); errors.As(err, &several) {
+		b.WriteString(several.msg + "\n")
+		for _, one := range several.errs {
+			b.WriteString("  ")
+			write("  ", one)
+		}
+	} else {
+		write("", err)
+	}
+	_, _ = fmt.Fprint(s.Err, b.String())
+}
+
+// severalError is what went wrong with some of several documents or ids. Its exit code is the
+// first's.
+type severalError struct {
+	msg  string
+	errs []error
+}
+
+func (e *severalError) Error() string { return e.msg }
+func (e *severalError) Unwrap() error { return e.errs[0] }
+
+// several joins errors about n things, most of which may have gone well. One alone stands for
+// itself.
+func several(errs []error, n int, what string) error {
+	switch {
+	case len(errs) == 0:
+		return nil
+	case n == 1:
+		return errs[0]
+	}
+	return &severalError{msg: fmt.Sprintf("%s: %d of %d failed:", what, len(errs), n), errs: errs}
+}

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) events() *cobra.Command {
+	return parent(&cobra.Command{
+		Use: "events", Aliases: []string{"event"},
+		Short:   "What happens to machines, runs and services",
+		Example: "  holdfast events watch",
+	}, a.eventsWatch())
+}
+
+func (a *app) eventsWatch() *cobra.Command {
+	var o output
+	var filter string
+	var cursor uint64
+	cmd := &cobra.Command{
+		Use: "watch", Args: exactly(),
+		Short: "Follow what happens, in one order",
+		Long: `Follow what happens to machines, runs and services until Ctrl-C: phases, states of nodes and agents, conditions and
+inventory of machines, runs that begin and end, services that come and go. Each event is a line; -o json gives it whole,
+with the cursor to go on from later. None is left out and none comes twice, also when a peer fails in between.
+
+With --cursor it begins with what has happened since; the last 65,536 events are kept.`,
+		Example: `  holdfast events watch
+  holdfast events watch --filter 'type = "run.failed" OR type = "machine.condition"'
+  holdfast events watch --filter 'machine_id = m-123' -o json
+  holdfast events watch --cursor 4711`,
+		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			ctx, cancel := a.patience(ctx)
+			defer cancel()
+			err := c.WatchEvents(ctx, filter, cursor, func(e *holdfastv1.Event) error {
+				if e.GetType() == "" {
+					return nil
+				}
+				return a.printEvent(&o, e)
+			})
+			return failed(ended(ctx, err), "watch events")
+		}),
+	}
+	o.register(cmd)
+	cmd.Flags().StringVar(&filter, "filter", "", `only events that match (AIP-160), e.g. 'type = "run.failed"'`)
+	cmd.Flags().Uint64Var(&cursor, "cursor", 0, "go on after the event with this cursor, instead of from now on")
+	return cmd
+}
+
+func (a *app) printEvent(o *output, e *holdfastv1.Event) error {
+	switch {
+	case o.structured():
+		return printStream(a, o, e)
+	case o.format == formatName:
+		_, err := fmt.Fprintln(a.Out, e.GetCursor())
+		return err
+	}
+	_, err := fmt.Fprintln(a.Out, render.Clean(eventLine(e)))
+	return err
+}
+
+// eventLine is an event in words: when, what, about what, and how it changed.
+func eventLine(e *holdfastv1.Event) string {
+	words := []string{stamp(at(e.GetAt())), e.GetType()}
+	add := func(s ...string) {
+		for _, w := range s {
+			if w != "" {
+				words = append(words, w)
+			}
+		}
+	}
+	switch c, r, s := e.GetChange(), e.GetRun(), e.GetService(); {
+	case c != nil:
+		to := c.GetTo()
+		if c.GetFrom() != "" {
+			to = c.GetFrom() + " -> " + to
+		}
+		add(e.GetMachineId(), to)
+		if c.GetRunId() != "" {
+			add("by run " + c.GetRunId())
+		} else if by := first(c.GetPrincipal(), c.GetTriggeredBy()); by != "" {
+			add("by " + by)
+		}
+		if c.GetComment() != "" {
+			add("(" + c.GetComment() + ")")
+		}
+	case r != nil:
+		add(e.GetMachineId(), r.GetRunId(), r.GetType())
+		if r.GetError().GetMessage() != "" {
+			add("(" + r.GetError().GetMessage() + ")")
+		}
+	case s != nil:
+		add(serviceID(s), s.GetTarget().GetServiceName())
+	case e.GetPool() != nil:
+		add(e.GetPool().GetPoolId())
+		if why := e.GetPool().GetStatusReason(); why != "" {
+			add("(" + why + ")")
+		}
+	}
+	return strings.Join(words, "  ")
+}

@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/explain"
+	"github.com/holdfast-metal/holdfast/internal/cli/fields"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// resources are what can be explained, by the noun of the command line.
+func resources() map[string]protoreflect.MessageDescriptor {
+	all := map[string]protoreflect.MessageDescriptor{}
+	for noun, m := range map[string]proto.Message{
+		"machine": &holdfastv1.Machine{}, "plan": &holdfastv1.Plan{}, "step": &holdfastv1.Step{}, "run": &holdfastv1.Run{}, "pool": &holdfastv1.Pool{},
+		"service": &holdfastv1.Service{}, "image": &holdfastv1.Image{}, "secret": &holdfastv1.Secret{}, "token": &holdfastv1.Token{},
+		"audit": &holdfastv1.AuditEvent{}, "history": &holdfastv1.HistoryEntry{}, "cluster": &holdfastv1.ClusterStatus{},
+	} {
+		all[noun] = m.ProtoReflect().Descriptor()
+	}
+	return all
+}
+
+func nouns() []string {
+	return slices.Sorted(maps.Keys(resources()))
+}
+
+func (a *app) explain() *cobra.Command {
+	return &cobra.Command{
+		Use: "explain RESOURCE[.FIELD...]", Args: exactly("RESOURCE"),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return nouns(), cobra.ShellCompDirectiveNoFileComp
+		},
+		Short: "Tell what the fields of a resource mean",
+		Long: `Tell what the fields of a resource mean: those of files (apply -f), of -o json and yaml, of filters and of --sort-by.
+It asks no cluster: these are the fields that this binary knows.`,
+		Example: `  holdfast explain machine
+  holdfast explain machine.spec.rack
+  holdfast explain plan.steps.repave`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			noun, path, _ := strings.Cut(args[0], ".")
+			md := resources()[noun]
+			if md == nil {
+				return usagef("%s: %q is not one of %s", cmd.CommandPath(), noun, strings.Join(nouns(), ", "))
+			}
+			text, err := explanationOf(md, path)
+			if err != nil {
+				return usagef("%s: %s", cmd.CommandPath(), err)
+			}
+			_, err = io.WriteString(a.Out, text(a.colour(a.Out)))
+			return err
+		},
+	}
+}
+
+// explanationOf follows a path from a message, also through lists and maps, and tells about where
+// it ends.
+func explanationOf(md protoreflect.MessageDescriptor, path string) (func(colour bool) string, error) {
+	title, about, typ := string(md.Name()), explain.Comment(md), ""
+	var values []protoreflect.EnumValueDescriptor
+	for path != "" {
+		var name string
+		name, path, _ = strings.Cut(path, ".")
+		fd, err := fields.Field(md, name)
+		if err != nil {
+			return nil, err
+		}
+		title, about, typ, values = string(fd.FullName()), explain.Comment(fd), explain.Type(fd), explain.Values(fd)
+		if fd.IsMap() {
+			fd = fd.MapValue()
+		}
+		if md = fd.Message(); md == nil || strings.HasPrefix(string(md.FullName()), "google.") {
+			if md = nil; path != "" {
+				return nil, fmt.Errorf("%q has no fields", name)
+			}
+		}
+	}
+	return func(colour bool) string {
+		lines := []render.Line{{render.T(strings.TrimPrefix(title, "holdfast.v1."), render.Bold), render.T("  "+typ, render.Cyan)}}
+		for _, text := range []string{about, commentOf(md, about)} {
+			if text != "" {
+				lines = append(lines, render.Line{plain("  " + text)})
+			}
+		}
+		var b strings.Builder
+		for _, l := range lines {
+			b.WriteString(strings.TrimRight(l.Format(0, colour), " ") + "\n")
+		}
+		for _, t := range []*render.Table{valueTable(values), fieldTable(md)} {
+			if t.Len() > 0 {
+				b.WriteString("\n" + t.Format(colour, true))
+			}
+		}
+		return b.String()
+	}, nil
+}
+
+// commentOf is what a message says about itself, unless that has been said.
+func commentOf(md protoreflect.MessageDescriptor, said string) string {
+	if md == nil || explain.Comment(md) == said {
+		return ""
+	}
+	return explain.Comment(md)
+}
+
+func valueTable(values []protoreflect.EnumValueDescriptor) *render.Table {
+	t := render.NewTable("VALUE", "MEANING")
+	for _, v := range values {
+		t.Row(render.State(string(v.Name())), plain(explain.Comment(v)))
+	}
+	return t
+}
+
+func fieldTable(md protoreflect.MessageDescriptor) *render.Table {
+	t := render.NewTable("FIELD", "TYPE", "MEANING")
+	if md == nil {
+		return t
+	}
+	for i := range md.Fields().Len() {
+		fd := md.Fields().Get(i)
+		t.Row(plain(string(fd.Name())), render.T(explain.Type(fd), render.Cyan), plain(explain.Comment(fd)))
+	}
+	return t
+}

@@ -1,0 +1,164 @@
+package explain
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// scan reads the comments of a .proto file of ours, laid out as ours are: one element on a line,
+// its comment above it or behind it. It returns what it found by full name, "" where there is no
+// comment.
+func scan(source string) map[string]string {
+	opens := regexp.MustCompile(`^(message|enum|oneof|service|rpc)\s+(\w+)`)
+	value := regexp.MustCompile(`^(?:(?:optional|repeated)\s+)?(?:[\w.]+(?:<.*>)?\s+)?(\w+)\s*=\s*-?\d+\s*(?:\[.*\])?;`)
+	found := map[string]string{}
+	type scope struct {
+		kind, name string
+	}
+	path := []scope{{"package", "holdfast.v1"}}
+	var above []string
+	for line := range strings.Lines(source) {
+		code, behind, _ := strings.Cut(strings.TrimSpace(line), "//")
+		code, behind = strings.TrimSpace(code), strings.TrimSpace(behind)
+		if code == "" {
+			if behind == "" {
+				above = nil
+			} else {
+				above = append(above, behind)
+			}
+			continue
+		}
+		if behind != "" {
+			above = append(above, behind)
+		}
+		here := path[len(path)-1]
+		switch m := opens.FindStringSubmatch(code); {
+		case m != nil:
+			name := here.name + "." + m[2]
+			found[name] = strings.Join(above, " ")
+			if m[1] == "oneof" {
+				name = here.name // its fields are the message's
+			}
+			if strings.HasSuffix(code, "{") {
+				path = append(path, scope{m[1], name})
+			}
+		case code == "}":
+			path = path[:len(path)-1]
+		default:
+			if m := value.FindStringSubmatch(code); m != nil && here.kind != "package" {
+				name := here.name + "." + m[1]
+				if here.kind == "enum" {
+					name = here.name[:strings.LastIndex(here.name, ".")] + "." + m[1] // values lie beside their enum
+				}
+				found[name] = strings.Join(above, " ")
+			}
+		}
+		above = nil
+	}
+	return found
+}
+
+func sources(t *testing.T) map[string]string {
+	t.Helper()
+	files, err := filepath.Glob("../../../proto/holdfast/v1/*.proto")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no .proto files (%v)", err)
+	}
+	all := map[string]string{}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		maps.Copy(all, scan(string(data)))
+	}
+	return all
+}
+
+func TestCommentsAreThoseOfTheProtos(t *testing.T) {
+	all := sources(t)
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if all[name] != "" {
+			fmt.Fprintf(&b, "%s\t%s\n", name, all[name])
+		}
+	}
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile("comments.txt", []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := cmp.Diff(b.String(), comments); diff != "" {
+		t.Errorf("comments.txt (-want +got; UPDATE_GOLDEN=1 writes it):\n%s", diff)
+	}
+}
+
+// Nothing that the compiler knows has been overlooked by the test's reader.
+func TestAllElementsAreFound(t *testing.T) {
+	all := sources(t)
+	want := func(d protoreflect.Descriptor) {
+		if _, ok := all[string(d.FullName())]; !ok {
+			t.Errorf("%s is not found in the .proto files", d.FullName())
+		}
+	}
+	var message func(md protoreflect.MessageDescriptor)
+	enum := func(ed protoreflect.EnumDescriptor) {
+		want(ed)
+		for i := range ed.Values().Len() {
+			want(ed.Values().Get(i))
+		}
+	}
+	message = func(md protoreflect.MessageDescriptor) {
+		if md.IsMapEntry() {
+			return
+		}
+		want(md)
+		for i := range md.Fields().Len() {
+			want(md.Fields().Get(i))
+		}
+		for i := range md.Enums().Len() {
+			enum(md.Enums().Get(i))
+		}
+		for i := range md.Messages().Len() {
+			message(md.Messages().Get(i))
+		}
+	}
+	protoregistry.GlobalFiles.RangeFilesByPackage("holdfast.v1", func(fd protoreflect.FileDescriptor) bool {
+		for i := range fd.Messages().Len() {
+			message(fd.Messages().Get(i))
+		}
+		for i := range fd.Enums().Len() {
+			enum(fd.Enums().Get(i))
+		}
+		return true
+	})
+}
+
+func TestExplain(t *testing.T) {
+	md := (&holdfastv1.Machine{}).ProtoReflect().Descriptor()
+	for name, want := range map[string]string{
+		"revision": "Raft index of the last change (uint64)", "labels": "free words of operators, to filter by (map[string]string)", "created_at": "when it was made (time)", "spec": "what operators declare (MachineSpec)",
+	} {
+		fd := md.Fields().ByName(protoreflect.Name(name))
+		if got := Comment(fd) + " (" + Type(fd) + ")"; got != want {
+			t.Errorf("%s = %q, want %q", name, got, want)
+		}
+	}
+	phase := (&holdfastv1.MachineStatus{}).ProtoReflect().Descriptor().Fields().ByName("phase")
+	if got := Values(phase); len(got) != 7 || got[0].Name() != "FACTORY_READY" {
+		t.Errorf("values of phase = %v, want seven from FACTORY_READY on", got)
+	}
+}

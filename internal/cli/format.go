@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/expression"
+)
+
+// The output formats.
+const (
+	formatTable = "table"
+	formatWide  = "wide"
+	formatJSON  = "json"
+	formatYAML  = "yaml"
+	formatName  = "name"
+)
+
+// format is the name of an output format, or an expression: jsonpath=… or go-template=….
+type format string
+
+func formats() []string {
+	return []string{formatTable, formatWide, formatJSON, formatYAML, formatName}
+}
+
+// output is how a command prints resources.
+type output struct {
+	format    format
+	noHeaders bool
+	expr      *expression.Expression // nil unless the format is one
+}
+
+// String implements pflag.Value.
+func (o *output) String() string { return string(o.format) }
+
+// Type implements pflag.Value.
+func (o *output) Type() string { return "format" }
+
+// Set implements pflag.Value.
+func (o *output) Set(v string) error {
+	o.format, o.expr = format(v), nil
+	if slices.Contains(formats(), v) {
+		return nil
+	}
+	kind, text, ok := strings.Cut(v, "=")
+	if !ok || !slices.Contains(expression.Kinds(), kind) {
+		return fmt.Errorf("%q is not one of %s, %s=…", v, strings.Join(formats(), ", "), strings.Join(expression.Kinds(), "=…, "))
+	}
+	var err error
+	o.expr, err = expression.Parse(kind, text)
+	return err
+}
+
+func (o *output) register(cmd *cobra.Command) {
+	o.format = formatTable
+	cmd.Flags().VarP(o, "output", "o", "output format: "+strings.Join(formats(), ", ")+", "+strings.Join(expression.Kinds(), "=…, ")+"=…")
+	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "tables without a header")
+	// Only fails for a flag that does not exist.
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(append(formats(), "jsonpath=", "go-template="), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
+}
+
+func (o *output) wide() bool { return o.format == formatWide }
+
+// structured reports whether whole messages are printed, or what an expression makes of them.
+func (o *output) structured() bool { return !o.table() && o.format != formatName }
+
+func (o *output) table() bool { return o.format == formatTable || o.format == formatWide }

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"context"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+)
+
+// lister is a command that lists resources of one kind: what it does is the same for all of them.
+type lister[M proto.Message] struct {
+	use                  string // empty: list
+	short, long, example string
+	kind                 kind[M]
+	plural               string // in messages: "images"
+	filter               string // an example; empty where the API has no filter
+	args                 []string
+	ids                  completer // of the arguments, where there are any
+	// page asks for one page, with the filter and the arguments of the command line.
+	page func(ctx context.Context, c *client.Client, q query) (items []M, next string, err error)
+	// order is that of the list unless --sort-by gives another; nil: as the API lists them.
+	order func(x, y M) int
+	empty string // what to note when there is none; empty for nothing
+	// watch follows instead of listing, with -w; nil where nothing can be followed.
+	watch func(ctx context.Context, c *client.Client, l *listing) error
+}
+
+// query is what one page is asked for with.
+type query struct {
+	args   []string
+	filter string
+	size   int32
+	token  string
+}
+
+// listCommand makes the command. More flags can be added to it.
+func listCommand[M proto.Message](a *app, v lister[M]) *cobra.Command {
+	var l listing
+	watch := false
+	cmd := &cobra.Command{
+		Use: first(v.use, "list"), Args: exactly(v.args...), Short: v.short, Long: v.long, Example: v.example,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			order, err := sortOrder[M](l.sortBy)
+			switch {
+			case err != nil:
+				return err
+			case order == nil:
+				order = v.order
+			case watch:
+				return usagef("%s: what is followed comes in its own order: leave out --sort-by or --watch", cmd.CommandPath())
+			}
+			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
+				if watch {
+					return v.watch(ctx, c, &l)
+				}
+				items, more, err := v.all(ctx, c, &l, args, order)
+				if err != nil {
+					return err
+				}
+				if more {
+					a.noteMore(&l)
+				}
+				if len(items) == 0 && v.empty != "" && l.table() {
+					a.note("%s", v.empty)
+					return nil
+				}
+				return printList(a, &l.output, v.kind, items)
+			})(cmd, args)
+		},
+	}
+	if v.use == "" {
+		cmd.Aliases = []string{"ls"}
+	}
+	if v.ids != nil {
+		cmd.ValidArgsFunction = a.complete(v.ids)
+	}
+	l.register(cmd, v.filter)
+	if v.watch != nil {
+		cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on and print what changes (holdfast "+v.kind.noun+" watch)")
+	}
+	return cmd
+}
+
+// all reads as many as wanted, in the order wanted. One that is sorted is read to its end first:
+// the limit says how many are shown.
+func (v lister[M]) all(ctx context.Context, c *client.Client, l *listing, args []string, order func(x, y M) int) ([]M, bool, error) {
+	limit := l.limit
+	if order != nil {
+		limit = min(limit, 0)
+	}
+	items, more, err := collect(limit, func(size int32, token string) ([]M, string, error) {
+		return v.page(ctx, c, query{args: args, filter: l.filter, size: size, token: token})
+	})
+	if err != nil || order == nil {
+		return items, more, failed(err, "list %s", v.plural)
+	}
+	slices.SortStableFunc(items, order)
+	if l.limit > 0 && len(items) > l.limit {
+		return items[:l.limit], true, nil
+	}
+	return items, false, nil
+}
+
+// getter is a command that shows one resource.
+type getter[M proto.Message] struct {
+	short, long, example string
+	arg                  string // in the usage line: IMAGE
+	kind                 kind[M]
+	ids                  completer
+	get                  func(ctx context.Context, c *client.Client, id string) (M, error)
+	more                 func(M) []*render.Table // what a table shows below; nil for nothing
+	watch                func(ctx context.Context, c *client.Client, o *output, id string) error
+}
+
+func getCommand[M proto.Message](a *app, v getter[M]) *cobra.Command {
+	var o output
+	watch := false
+	cmd := &cobra.Command{
+		Use: "get " + v.arg, Args: exactly(v.arg), ValidArgsFunction: a.complete(v.ids), Short: v.short, Long: v.long, Example: v.example,
+		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			if watch {
+				return v.watch(ctx, c, &o, args[0])
+			}
+			m, err := v.get(ctx, c, args[0])
+			if err != nil {
+				return failed(err, "get %s %s", v.kind.noun, args[0])
+			}
+			if v.more == nil {
+				return printOne(a, &o, v.kind, m)
+			}
+			return printOne(a, &o, v.kind, m, v.more(m)...)
+		}),
+	}
+	o.register(cmd)
+	if v.watch != nil {
+		cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow it (holdfast "+v.kind.noun+" watch)")
+	}
+	return cmd
+}

@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) image() *cobra.Command {
+	return parent(&cobra.Command{
+		Use: "image", Aliases: []string{"images"},
+		Short: "What machines are installed with: disks, kernels, initrds",
+		Long: `What machines are installed with. An image has a disk, or a kernel and an initrd, or all three; each is a URL, or a file that
+is uploaded. Every peer keeps all files of all images and serves them to machines at http://PEER:7401/images/NAME/{disk,kernel,initrd}.
+Whoever reaches that port can read them: keep secrets out of images.`,
+		Example: `  holdfast image add debian-13 --disk debian-13-genericcloud-amd64.raw
+  holdfast image add debian-13 --disk https://images.example/debian-13.raw.zst --sha256 $SUM
+  holdfast image list
+  holdfast image get debian-13`,
+	}, a.imageAdd(), a.imageApply(), a.imageList(), a.imageGet(), a.imageDelete())
+}
+
+func imageKind() kind[*holdfastv1.Image] {
+	return kind[*holdfastv1.Image]{
+		noun: "image", list: "images",
+		name:   (*holdfastv1.Image).GetName,
+		header: []string{"IMAGE", "ARCH", "FORMAT", "FILES", "SIZE", "UPDATED"},
+		wide:   []string{"BY", "CMDLINE", "DESCRIPTION"},
+		row: func(i *holdfastv1.Image, now time.Time, wide bool) []render.Text {
+			var parts []string
+			var size int64
+			for part, f := range imageFiles(i) {
+				parts = append(parts, part)
+				size += f.GetSizeBytes()
+			}
+			row := []render.Text{plain(i.GetName()), plain(i.GetArch()), plain(imageFormat(i)), plain(strings.Join(parts, ",")), plain(byteSize(size)),
+				plain(render.Ago(now, at(i.GetUpdatedAt())))}
+			if wide {
+				row = append(row, plain(i.GetCreatedBy()), plain(i.GetCmdline()), plain(i.GetDescription()))
+			}
+			return row
+		},
+	}
+}
+
+// imageFiles returns the files of an image, by what they are.
+func imageFiles(i *holdfastv1.Image) iter.Seq2[string, *holdfastv1.Image_File] {
+	return func(yield func(string, *holdfastv1.Image_File) bool) {
+		_ = (i.GetDisk() == nil || yield("disk", i.GetDisk())) &&
+			(i.GetKernel() == nil || yield("kernel", i.GetKernel())) &&
+			(i.GetInitrd() == nil || yield("initrd", i.GetInitrd()))
+	}
+}
+
+// imageFormat is that of the disk: qcow2, or raw+zstd.
+func imageFormat(i *holdfastv1.Image) string {
+	if i.GetDisk() == nil {
+		return ""
+	}
+	f := strings.ToLower(i.GetFormat().String())
+	if c := i.GetCompression(); c == holdfastv1.Image_GZIP || c == holdfastv1.Image_ZSTD {
+		f += "+" + strings.ToLower(c.String())
+	}
+	return f
+}
+
+// byteSize writes a number of bytes for people; nothing for 0, which is not known.
+func byteSize(n int64) string {
+	const units = "KMGT"
+	if n == 0 {
+		return ""
+	}
+	if n < 1<<10 {
+		return fmt.Sprintf("%d B", n)
+	}
+	v, u := float64(n)/1024, 0
+	for v >= 1024 && u < len(units)-1 {
+		v, u = v/1024, u+1
+	}
+	return fmt.Sprintf("%.1f %ciB", v, units[u])
+}
+
+// copiesOf shows which peer has what.
+func copiesOf(i *holdfastv1.Image) *render.Table {
+	t := render.NewTable("FILE", "SHA256", "PEER", "HAS")
+	for part, f := range imageFiles(i) {
+		sum := f.GetSha256()
+		for _, c := range f.GetCopies() {
+			has := "all"
+			switch {
+			case c.GetPresent():
+			case c.GetReceivedBytes() > 0 || c.GetError() == "":
+				has = first(byteSize(c.GetReceivedBytes()), "nothing yet")
+				if f.GetSizeBytes() > 0 {
+					has += " of " + byteSize(f.GetSizeBytes())
+				}
+			default:
+				has = "nothing"
+			}
+			if c.GetError() != "" && !c.GetPresent() {
+				has += ": " + c.GetError()
+			}
+			t.Row(plain(part), plain(sum[:min(12, len(sum))]), plain(c.GetPeerId()), plain(has))
+			part, sum = "", ""
+		}
+	}
+	return t
+}
+
+func (a *app) imageList() *cobra.Command {
+	return listCommand(a, lister[*holdfastv1.Image]{
+		short: "List images by name", example: "  holdfast image list\n  holdfast image list -o wide",
+		kind: imageKind(), plural: "images",
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Image, string, error) {
+			r, err := c.Images().ListImages(ctx, &holdfastv1.ListImagesRequest{PageSize: q.size, PageToken: q.token})
+			return r.GetImages(), r.GetNextPageToken(), err
+		},
+	})
+}
+
+func (a *app) imageGet() *cobra.Command {
+	return getCommand(a, getter[*holdfastv1.Image]{
+		short: "Show an image, and which peers have its files", example: "  holdfast image get debian-13\n  holdfast image get debian-13 -o yaml",
+		arg: "IMAGE", kind: imageKind(), ids: imageNames,
+		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Image, error) {
+			return c.Images().GetImage(ctx, &holdfastv1.GetImageRequest{Name: id})
+		},
+		more: func(i *holdfastv1.Image) []*render.Table { return []*render.Table{copiesOf(i)} },
+	})
+}
+
+func (a *app) imageDelete() *cobra.Command {
+	return eachCommand(a, each{
+		verb: "delete", done: "deleted", arg: "IMAGE", noun: "image", plural: "images", ids: imageNames,
+		short: "Delete images that no active run installs", example: "  holdfast image delete debian-12",
+		long: "Delete images that no active run installs. Their files go a day later, unless another image has them too.",
+		do: func(ctx context.Context, c *client.Client, id string) error {
+			_, err := c.Images().DeleteImage(ctx, &holdfastv1.DeleteImageRequest{Name: id})
+			return err
+		},
+	})
+}
+
+func imageNames(ctx context.Context, c *client.Client) []string {
+	r, err := c.Images().ListImages(ctx, &holdfastv1.ListImagesRequest{PageSize: pageSize})
+	if err != nil {
+		return nil
+	}
+	return ids(r.GetImages(), (*holdfastv1.Image).GetName)
+}

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) installWatch() *cobra.Command {
+	var o output
+	every := watchInterval
+	cmd := &cobra.Command{
+		Use: "watch MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(installMachines),
+		Short: "Follow a machine's install session until it is over",
+		Long: `Follow a machine's install session until it is over: a line for each stage, and for each percent that was seen. It asks every --interval. When a run is
+under way that has not opened its session yet, it waits for that; without such a run it shows how the last install ended. The exit code is 5 when the install
+has failed, was over before the system was seen (where that can be seen), or when the run ended without one. 'run watch' shows the steps around it, and its retries.`,
+		Example: "  holdfast install watch m-123\n  holdfast install watch m-123 -o json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if every <= 0 {
+				return usagef("--interval: %s: give more than 0", every)
+			}
+			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
+				return a.watchInstall(ctx, c, &o, args[0], every)
+			})(cmd, args)
+		},
+	}
+	o.register(cmd)
+	cmd.Flags().DurationVar(&every, "interval", watchInterval, "how often to ask")
+	return cmd
+}
+
+func (a *app) watchInstall(ctx context.Context, c *client.Client, o *output, id string, every time.Duration) error {
+	ctx, cancel := a.patience(ctx)
+	defer cancel()
+	i, err := getInstall(ctx, c, id)
+	if err == nil && i.GetClosedAt() != nil {
+		i, err = a.nextInstall(ctx, c, i, every)
+	}
+	last := ""
+	for {
+		if err != nil {
+			return failed(err, "watch install of %s", id)
+		}
+		if now := fmt.Sprint(i.GetRunId(), i.GetAttempt(), i.GetStage(), i.GetProgress(), i.GetDetail(), i.GetNote(), i.GetError(), i.GetClosedAt() != nil); now != last {
+			last = now
+			if err := a.printInstall(o, i); err != nil {
+				return err
+			}
+		}
+		if i.GetClosedAt() != nil || i.GetStage() == holdfastv1.Install_BOOTED_DISK || i.GetStage() == holdfastv1.Install_FAILED {
+			return installEnded(ctx, c, i)
+		}
+		pause(ctx, every)
+		if err := ctx.Err(); err != nil {
+			what, code := "interrupted", ExitError
+			if errors.Is(err, context.DeadlineExceeded) {
+				what, code = "time is up", ExitTimeout
+			}
+			return &codeError{code, fmt.Sprintf("watch install of %s: %s while it is at %s: it goes on", id, what, installStage(i).Value)}
+		}
+		i, err = getInstall(ctx, c, id)
+	}
+}
+
+// nextInstall returns the session that is to be watched where the last one is over: that of the run
+// which is under way, once it has opened it, or the last one when there is no such run.
+func (a *app) nextInstall(ctx context.Context, c *client.Client, old *holdfastv1.Install, every time.Duration) (*holdfastv1.Install, error) {
+	id := old.GetMachineId()
+	m, err := c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: id})
+	run := m.GetStatus().GetActiveRunId()
+	if err != nil || run == "" || run == old.GetRunId() {
+		return old, err
+	}
+	a.note("note: run %s has not begun to install yet; how the install before it ended: holdfast install get %s", run, id)
+	for {
+		// The run first: what it has opened until it ended is seen after that.
+		r, err := c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: run})
+		if err != nil {
+			return nil, err
+		}
+		i, err := getInstall(ctx, c, id)
+		if err != nil || i.GetRunId() != old.GetRunId() || i.GetAttempt() != old.GetAttempt() {
+			return i, err
+		}
+		if client.Finished(r) {
+			return nil, &codeError{ExitRunFailed, fmt.Sprintf("run %s has ended (%s) and installed nothing", run, r.GetPhase())}
+		}
+		pause(ctx, every)
+	}
+}
+
+// installEnded reports how an install went whose session is over, or as good as that.
+func installEnded(ctx context.Context, c *client.Client, i *holdfastv1.Install) error {
+	why := i.GetError()
+	switch i.GetStage() {
+	case holdfastv1.Install_BOOTED_DISK:
+		return nil
+	case holdfastv1.Install_COMPLETE:
+		// That is the end for a machine whose system nobody can look at, and for one that was only
+		// wiped. Any other one should have come up: its attempt knows.
+		r, err := c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: i.GetRunId()})
+		if err != nil {
+			return failed(err, "get run %s of the install of %s", i.GetRunId(), i.GetMachineId())
+		}
+		attempt := attemptOf(r, i)
+		if attempt.GetOutcome() == holdfastv1.Attempt_SUCCEEDED {
+			return nil
+		}
+		why = attempt.GetError()
+	}
+	return &codeError{ExitRunFailed, "install of " + i.GetMachineId() + ": " + render.Clean(first(why, "it was over at "+installStage(i).Value))}
+}
+
+// attemptOf returns the attempt that has opened a session, nil if it is not on record.
+func attemptOf(r *holdfastv1.Run, i *holdfastv1.Install) *holdfastv1.Attempt {
+	for _, s := range r.GetSteps() {
+		for _, attempt := range s.GetAttempts() {
+			if s.GetName() == i.GetStep() && attempt.GetNumber() == i.GetAttempt() {
+				return attempt
+			}
+		}
+	}
+	return nil
+}
+
+func (a *app) printInstall(o *output, i *holdfastv1.Install) error {
+	switch {
+	case o.format == formatName:
+		return printNames(a, installKind(), []*holdfastv1.Install{i})
+	case !o.table():
+		return printStream(a, o, i)
+	}
+	_, err := fmt.Fprintf(a.Out, "%s  %s  %d %%  %s\n", i.GetMachineId(), installStage(i).Value, i.GetProgress(), render.Clean(first(i.GetError(), i.GetNote(), i.GetDetail())))
+	return err
+}

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/fields"
+)
+
+// pageSize is how many are asked for at once: at most what the API gives.
+const pageSize = 500
+
+// listing is what list commands have in common.
+type listing struct {
+	output
+	filter     string
+	filterable bool // there is a --filter
+	sortBy     string
+	limit      int
+}
+
+func (l *listing) register(cmd *cobra.Command, filterExample string) {
+	l.output.register(cmd)
+	l.filterable = filterExample != ""
+	if l.filterable {
+		cmd.Flags().StringVar(&l.filter, "filter", "", "only those that match (AIP-160), e.g. '"+filterExample+"'")
+	}
+	cmd.Flags().StringVar(&l.sortBy, "sort-by", "", "sort by a field, such as created_at; with a - before it, the other way round (holdfast explain)")
+	cmd.Flags().IntVar(&l.limit, "limit", 0, "at most so many (0: all)")
+}
+
+// sortOrder is the order that --sort-by names; nil for none.
+func sortOrder[M proto.Message](by string) (func(x, y M) int, error) {
+	if by == "" {
+		return nil, nil
+	}
+	name, reverse := strings.CutPrefix(by, "-")
+	var empty M
+	path, err := fields.Parse(empty.ProtoReflect().Descriptor(), name)
+	if err != nil {
+		return nil, usagef("--sort-by: %s", err)
+	}
+	order, err := path.Order()
+	if err != nil {
+		return nil, usagef("--sort-by: %s", err)
+	}
+	return func(x, y M) int {
+		if reverse {
+			x, y = y, x
+		}
+		return order(x.ProtoReflect(), y.ProtoReflect())
+	}, nil
+}
+
+// collect reads page after page until there are no more, or as many as wanted. It tells whether
+// there would be more.
+func collect[T any](limit int, page func(size int32, token string) (items []T, next string, err error)) (all []T, more bool, err error) {
+	if limit < 0 {
+		return nil, false, usagef("--limit: %d: give 0 (all) or more", limit)
+	}
+	token := ""
+	for {
+		size := pageSize
+		if limit > 0 {
+			size = min(size, limit-len(all))
+		}
+		items, next, err := page(int32(size), token)
+		if err != nil {
+			return nil, false, err
+		}
+		all = append(all, items...)
+		if limit > 0 && len(all) >= limit {
+			return all[:limit], next != "" || len(all) > limit, nil
+		}
+		if next == "" || next == token {
+			return all, false, nil
+		}
+		token = next
+	}
+}
+
+// noteMore says on standard error that a list was cut, so that nobody takes it for all.
+func (a *app) noteMore(l *listing) {
+	hint := "note: there are more than these %d: raise --limit"
+	if l.filterable {
+		hint += ", or narrow it with --filter"
+	}
+	a.note(hint, l.limit)
+}

@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/progress"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// redraw is how often a block is drawn again while nothing happens, so that its durations go on;
+// frame is how often at most while much does.
+const (
+	redraw = time.Second
+	frame  = 50 * time.Millisecond
+)
+
+// live shows events as a block on a terminal until the watch ends.
+func (a *app) live(ctx context.Context, w io.Writer, steps bool, watch watcher) error {
+	events := make(chan *holdfastv1.RunEvent)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		defer close(events)
+		return watch(ctx, func(e *holdfastv1.RunEvent) error {
+			select {
+			case events <- e:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	})
+	g.Go(func() error { return a.draw(w, progress.NewBoard(steps), events) })
+	return g.Wait()
+}
+
+// draw draws the board until there are no more events.
+func (a *app) draw(w io.Writer, board *progress.Board, events <-chan *holdfastv1.RunEvent) error {
+	block := render.NewBlock(w, a.colour(w))
+	tick := time.NewTicker(redraw)
+	defer tick.Stop()
+	var above []render.Line
+	var next time.Time
+	var due <-chan time.Time
+	flush := func() error {
+		width, height, _ := a.Size(w)
+		err := block.Draw(above, board.Lines(a.Now()), width, height)
+		above, due, next = nil, nil, time.Now().Add(frame)
+		return err
+	}
+	for {
+		select {
+		case e, ok := <-events:
+			if !ok {
+				return flush()
+			}
+			above = append(above, board.Add(e.GetSnapshot(), a.Now())...)
+			if due == nil {
+				due = time.After(time.Until(next))
+			}
+		case <-due:
+			if err := flush(); err != nil {
+				return err
+			}
+		case <-tick.C:
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+}

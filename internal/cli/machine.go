@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) machine() *cobra.Command {
+	return parent(&cobra.Command{
+		Use: "machine", Aliases: []string{"machines", "m"},
+		Short: "The inventory: machines and what operators want of them",
+		Example: `  holdfast machine list --filter 'phase = IN_SERVICE AND labels.rack = "r7"'
+  holdfast machine register -f machines.yaml
+  holdfast machine why m-123`,
+	}, a.machineList(), a.machineGet(), a.machineRegister(), a.machineCreate(), a.machineUpdate(), a.machineSetPhase(),
+		a.machineBMCRetry(), a.machineDelete(), a.machineHistory(), a.machineIssues(), a.machineWhy(), a.machineWatch(), a.machinePower(), a.machineBootDevice(), a.machineInspect(),
+		a.machineInventory(), a.machineIdentify(), a.machineSEL(), a.machineBMCReset(), a.machineMedia(), a.machineConsole())
+}
+
+func (a *app) machineList() *cobra.Command {
+	return listCommand(a, lister[*holdfastv1.Machine]{
+		short: "List machines",
+		long:  "List machines by id.\n\nSTATE is what an operator acts by: an active run makes it PROVISIONING whatever the phase is.\n-o wide adds the phase, conditions and banners.",
+		example: `  holdfast machine list
+  holdfast machine list --filter 'phase = MAINTENANCE' -o wide
+  holdfast machine list --filter 'labels.rack = "r7"' -o name
+  holdfast machine list --sort-by -updated_at --limit 20
+  holdfast machine list -o jsonpath='{range .machines[*]}{.machine_id} {.spec.bmc_endpoint}{"\n"}{end}'
+  holdfast machine list -w`,
+		kind: machineKind(), plural: "machines", filter: "phase = IN_SERVICE", page: pageOfMachines,
+		watch: func(ctx context.Context, c *client.Client, l *listing) error {
+			return a.watchMachines(ctx, &l.output, watchInterval, func() ([]*holdfastv1.Machine, error) {
+				return listMachines(ctx, c, l)
+			})
+		},
+	})
+}
+
+func pageOfMachines(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Machine, string, error) {
+	r, err := c.Machines().ListMachines(ctx, &holdfastv1.ListMachinesRequest{Filter: q.filter, PageSize: q.size, PageToken: q.token})
+	return r.GetMachines(), r.GetNextPageToken(), err
+}
+
+func listMachines(ctx context.Context, c *client.Client, l *listing) ([]*holdfastv1.Machine, error) {
+	items, _, err := collect(l.limit, func(size int32, token string) ([]*holdfastv1.Machine, string, error) {
+		return pageOfMachines(ctx, c, query{filter: l.filter, size: size, token: token})
+	})
+	return items, failed(err, "list machines")
+}
+
+func (a *app) machineGet() *cobra.Command {
+	return getCommand(a, getter[*holdfastv1.Machine]{
+		short: "Show a machine",
+		example: `  holdfast machine get m-123
+  holdfast machine get m-123 -o yaml
+  holdfast machine get m-123 -o jsonpath=status.phase
+  holdfast machine get m-123 -w`,
+		arg: "MACHINE", kind: machineKind(), ids: machineIDs,
+		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Machine, error) {
+			return c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: id})
+		},
+		more: func(m *holdfastv1.Machine) []*render.Table {
+			return []*render.Table{conditionTable(m, a.Now()), factTable(m, a.Now()), hardwareTable(m, a.Now())}
+		},
+		watch: func(ctx context.Context, c *client.Client, o *output, id string) error {
+			return a.watchMachines(ctx, o, watchInterval, func() ([]*holdfastv1.Machine, error) {
+				m, err := getMachine(ctx, c, id)
+				return []*holdfastv1.Machine{m}, err
+			})
+		},
+	})
+}
+
+func getMachine(ctx context.Context, c *client.Client, id string) (*holdfastv1.Machine, error) {
+	m, err := c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: id})
+	return m, failed(err, "get machine %s", id)
+}
+
+// at is a time, or the zero time when there is none.
+func at(ts *timestamppb.Timestamp) time.Time {
+	if ts == nil {
+		return time.Time{}
+	}
+	return ts.AsTime()
+}

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// hardwareTable lists what is in a machine as its BMC tells.
+func hardwareTable(m *holdfastv1.Machine, now time.Time) *render.Table {
+	t := render.NewTable("PART", "SLOT", "WHAT", "SERIAL", "STATE")
+	h := m.GetHardware()
+	if h == nil {
+		return t
+	}
+	row := func(cells ...string) {
+		out := make([]render.Text, len(cells))
+		for i, c := range cells {
+			out[i] = plain(c)
+		}
+		t.Row(out...)
+	}
+	row("system", "", strings.TrimSpace(h.GetManufacturer()+" "+h.GetModel()), h.GetSerial(), "read "+render.Ago(now, at(h.GetObservedAt()))+" from the "+h.GetSource())
+	for _, f := range [][2]string{{"bios", h.GetBiosVersion()}, {"bmc", h.GetBmcVersion()}} {
+		if f[1] != "" {
+			row(f[0], "", f[1], "", "")
+		}
+	}
+	for _, p := range h.GetParts() {
+		row(p.GetKind(), p.GetSlot(), partWords(p), first(p.GetSerial(), p.GetMac()), p.GetState())
+	}
+	for _, missing := range h.GetMissing() {
+		row("missing", "", missing, "", "")
+	}
+	if n := h.GetLeftOut(); n > 0 {
+		row("left out", "", fmt.Sprintf("%d more parts", n), "", "")
+	}
+	return t
+}
+
+// partWords reports what a part is.
+func partWords(p *holdfastv1.HardwarePart) string {
+	var words []string
+	add := func(is bool, format string, args ...any) {
+		if is {
+			words = append(words, fmt.Sprintf(format, args...))
+		}
+	}
+	switch p.GetKind() {
+	case "memory":
+		add(p.GetBytes() > 0, "%d GiB", p.GetBytes()>>30)
+	case "disk":
+		add(p.GetBytes() > 0, "%d GB", p.GetBytes()/1e9)
+	}
+	add(p.GetModel() != "", "%s", p.GetModel())
+	add(p.GetFirmware() != "", "firmware %s", p.GetFirmware())
+	add(p.GetCores() > 0, "%d cores, %d threads", p.GetCores(), p.GetThreads())
+	add(p.GetMbps() > 0, "%d Mb/s", p.GetMbps())
+	return strings.Join(words, ", ")
+}

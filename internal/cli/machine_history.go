@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) machineHistory() *cobra.Command {
+	return listCommand(a, lister[*holdfastv1.HistoryEntry]{
+		use: "history MACHINE", args: []string{"MACHINE"}, ids: machineIDs,
+		short: "List what happened to a machine, newest first", example: "  holdfast machine history m-123 --limit 20\n  holdfast machine history m-123 -o json",
+		kind: historyKind(), plural: "the history of a machine",
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.HistoryEntry, string, error) {
+			r, err := c.Machines().ListMachineHistory(ctx, &holdfastv1.ListMachineHistoryRequest{MachineId: q.args[0], PageSize: q.size, PageToken: q.token})
+			return r.GetEntries(), r.GetNextPageToken(), err
+		},
+	})
+}
+
+func historyKind() kind[*holdfastv1.HistoryEntry] {
+	return kind[*holdfastv1.HistoryEntry]{
+		list:   "entries",
+		name:   func(e *holdfastv1.HistoryEntry) string { return stamp(at(e.GetAt())) },
+		header: []string{"AT", "FACET", "FROM", "TO", "BY", "RUN", "COMMENT"},
+		wide:   []string{"SEQUENCE", "PRINCIPAL", "METADATA"},
+		row: func(e *holdfastv1.HistoryEntry, _ time.Time, wide bool) []render.Text {
+			row := []render.Text{
+				plain(stamp(at(e.GetAt()))),
+				plain(e.GetFacet()),
+				render.State(e.GetFrom()),
+				render.State(e.GetTo()),
+				plain(e.GetTriggeredBy()),
+				plain(e.GetRunId()),
+				plain(e.GetComment()),
+			}
+			if wide {
+				row = append(row, plain(number(e.GetSequence())), plain(e.GetPrincipal()), joined(e.GetMetadata()))
+			}
+			return row
+		},
+	}
+}
+
+// stamp is a time to the second, in UTC: histories of several places are put side by side.
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339)
+}

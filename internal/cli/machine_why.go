@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) machineWhy() *cobra.Command {
+	var o output
+	cmd := &cobra.Command{
+		Use: "why MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(machineIDs),
+		Short:   "Tell why a machine is where it is, and what comes next",
+		Example: "  holdfast machine why m-123",
+		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			e, err := c.Machines().ExplainMachine(ctx, &holdfastv1.ExplainMachineRequest{MachineId: args[0]})
+			if err != nil {
+				return failed(err, "explain machine %s", args[0])
+			}
+			if !o.table() {
+				return printOne(a, &o, kind[*holdfastv1.MachineExplanation]{name: (*holdfastv1.MachineExplanation).GetMachineId}, e)
+			}
+			var b strings.Builder
+			for _, line := range explanation(e, a.Now()) {
+				b.WriteString(line.Format(0, a.colour(a.Out)) + "\n")
+			}
+			_, err = io.WriteString(a.Out, b.String())
+			return err
+		}),
+	}
+	o.register(cmd)
+	return cmd
+}
+
+// explanation is the answer in lines: the sentence first, then what it is made of.
+func explanation(e *holdfastv1.MachineExplanation, now time.Time) []render.Line {
+	lines := []render.Line{{
+		render.T(e.GetMachineId(), render.Bold), plain(" is "), render.State(enum(e.GetEffectiveState())),
+		plain(": " + e.GetSummary()),
+	}}
+	add := func(name string, text render.Text) {
+		if text.Value != "" {
+			lines = append(lines, render.Line{render.T(fmt.Sprintf("  %-13s ", name), render.Faint), text})
+		}
+	}
+	for _, b := range e.GetBanners() {
+		add("attention", render.T(b, render.Red))
+	}
+	if e.GetRunId() != "" {
+		run := e.GetRunId()
+		if e.GetStep() != "" {
+			run += ", step " + e.GetStep()
+		}
+		if e.GetAttempt() > 0 {
+			run += fmt.Sprintf(", attempt %d", e.GetAttempt())
+		}
+		add("run", plain(run))
+	}
+	if e.GetQueuePosition() > 0 {
+		add("in the queue", plain(fmt.Sprintf("position %d", e.GetQueuePosition())))
+	}
+	waiting := e.GetWaitingFor()
+	if since := render.Ago(now, at(e.GetSince())); waiting != "" && since != "" {
+		waiting += " (since " + since + ")"
+	}
+	add("waiting for", plain(waiting))
+	add("next action", plain(render.Until(now, at(e.GetNextActionAt()))))
+	add("deadline", plain(render.Until(now, at(e.GetDeadline()))))
+	add("last error", render.T(e.GetLastError(), render.Red))
+	for _, c := range e.GetConditions() {
+		name := render.T(fmt.Sprintf("  %-13s ", "condition"), render.Faint)
+		lines = append(lines, append(render.Line{name, plain(c.GetType() + " "), conditionStatus(c)}, plain(conditionDetail(c, now))))
+	}
+	for _, s := range e.GetSuggestions() {
+		add("you can", plain(s))
+	}
+	return lines
+}
+
+// conditionDetail reports why a condition is as it is, since when, and when somebody last looked.
+func conditionDetail(c *holdfastv1.Condition, now time.Time) string {
+	text := ""
+	if c.GetReason() != "" {
+		text += " (" + c.GetReason() + ")"
+	}
+	since := c.GetLastTransition()
+	if c.GetUnknown() {
+		since = c.GetUnknownSince()
+	}
+	if ago := render.Ago(now, at(since)); ago != "" {
+		text += ", since " + ago
+	}
+	if ago := render.Ago(now, at(c.GetObservedAt())); ago != "" {
+		text += ", looked at " + ago
+	}
+	if c.GetMessage() != "" {
+		text += ": " + c.GetMessage()
+	}
+	return text
+}

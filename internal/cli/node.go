@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) node() *cobra.Command {
+	return parent(&cobra.Command{
+		Use: "node", Aliases: []string{"nodes"},
+		Short: "The node facet of machines: what is on their disks",
+		Long:  "The node facet of machines: what is on their disks, as installers and operators say. A node is named by its machine's id or by a MAC address.",
+		Example: `  holdfast node list --filter 'node_state = DISCOVERED'
+  holdfast node approve aa:bb:cc:dd:ee:ff --workflow plan/repave-join
+  holdfast node state m-123 pending --force --comment "new disk"
+  holdfast node stalled`,
+	}, a.nodeList(), a.nodeGet(), a.nodeApprove(), a.nodeState(), a.nodeTag(), a.nodeHistory(), a.nodeStalled())
+}
+
+func nodeKind() kind[*holdfastv1.Machine] {
+	return kind[*holdfastv1.Machine]{
+		noun: "node", list: "nodes",
+		name:   (*holdfastv1.Machine).GetMachineId,
+		header: []string{"NODE", "MAC", "HOSTNAME", "STATE", "SINCE", "WORKFLOW", "ATTEMPTS", "LAST SEEN"},
+		wide:   []string{"IP", "VENDOR", "MODEL", "SERIAL", "GROUP", "TAGS", "ERROR"},
+		row: func(m *holdfastv1.Machine, now time.Time, wide bool) []render.Text {
+			n, mac := m.GetNode(), ""
+			if macs := m.GetSpec().GetMacAddresses(); len(macs) > 0 {
+				mac = macs[0]
+			}
+			row := []render.Text{
+				plain(m.GetMachineId()), plain(mac), plain(n.GetHostname()), nodeStateText(m.GetStatus().GetNodeState()), plain(render.Ago(now, at(n.GetStateChangedAt()))),
+				plain(n.GetWorkflowId()), plain(strconv.Itoa(int(n.GetInstallAttempts()))), plain(render.Ago(now, at(n.GetLastSeenAt()))),
+			}
+			if wide {
+				row = append(row, plain(n.GetIpAddress()), plain(n.GetVendor()), plain(n.GetModel()), plain(n.GetSerialNumber()), plain(n.GetGroupId()),
+					plain(strings.Join(n.GetTags(), ",")), plain(n.GetLastInstallError()))
+			}
+			return row
+		},
+	}
+}
+
+func nodeStateText(s holdfastv1.Node_State) render.Text {
+	name := strings.ToLower(s.String())
+	switch s {
+	case holdfastv1.Node_ACTIVE, holdfastv1.Node_INSTALLED:
+		return render.T(name, render.Green)
+	case holdfastv1.Node_INSTALL_FAILED:
+		return render.T(name, render.Red)
+	}
+	return plain(name)
+}
+
+func (a *app) nodeList() *cobra.Command {
+	return listCommand(a, lister[*holdfastv1.Machine]{
+		short: "List nodes", example: "  holdfast node list --filter 'node_state = DISCOVERED'\n  holdfast node list -w",
+		kind: nodeKind(), plural: "nodes", filter: "node_state = INSTALL_FAILED", page: pageOfMachines,
+		watch: func(ctx context.Context, c *client.Client, l *listing) error {
+			return watchPolled(ctx, a, &l.output, nodeKind(), watchInterval, significant, func() ([]*holdfastv1.Machine, error) { return listMachines(ctx, c, l) })
+		},
+	})
+}
+
+func (a *app) nodeGet() *cobra.Command {
+	return getCommand(a, getter[*holdfastv1.Machine]{
+		short: "Show a node", example: "  holdfast node get aa:bb:cc:dd:ee:ff -o yaml",
+		arg: "NODE", kind: nodeKind(), ids: machineIDs,
+		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Machine, error) {
+			return c.Nodes().GetNode(ctx, &holdfastv1.GetNodeRequest{Id: id})
+		},
+	})
+}
+
+func (a *app) nodeApprove() *cobra.Command {
+	var o output
+	var workflow, comment string
+	cmd := &cobra.Command{
+		Use: "approve NODE", Args: exactly("NODE"), ValidArgsFunction: a.complete(machineIDs),
+		Short: "Take a discovered node in: with a workflow, its next network boot installs it",
+		Example: `  holdfast node approve aa:bb:cc:dd:ee:ff --workflow plan/repave-join
+  holdfast node approve 0a1b2c3d --comment "rack r7, as ordered"`,
+		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			if workflow != "" { // first: from pending on, an installer may take it up
+				if _, err := c.Nodes().UpdateNode(ctx, &holdfastv1.UpdateNodeRequest{Id: args[0], Node: &holdfastv1.NodeRecord{WorkflowId: workflow}, Paths: []string{"workflow_id"}}); err != nil {
+					return failed(err, "set the workflow of node %s to %s", args[0], workflow)
+				}
+			}
+			return a.moveNode(ctx, c, &o, &holdfastv1.TransitionNodeRequest{Id: args[0], State: holdfastv1.Node_PENDING, Comment: comment})
+		}),
+	}
+	o.register(cmd)
+	cmd.Flags().StringVar(&workflow, "workflow", "", "the plan that installs it")
+	cmd.Flags().StringVar(&comment, "comment", "", "why; kept in its history")
+	return cmd
+}
+
+func (a *app) nodeState() *cobra.Command {
+	var o output
+	r := &holdfastv1.TransitionNodeRequest{}
+	cmd := &cobra.Command{
+		Use: "state NODE STATE", Args: exactly("NODE", "STATE"), ValidArgsFunction: a.complete(machineIDs, nodeStates),
+		Short: "Move a node to another state",
+		Long: `Move a node to another state, along the transitions of the node state machine. --force bypasses the limit of failed installs and
+nothing else.`,
+		Example: `  holdfast node state m-123 active --comment "burn-in passed"
+  holdfast node state m-123 pending --force`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, ok := holdfastv1.Node_State_value[strings.ToUpper(strings.ReplaceAll(args[1], "-", "_"))]
+			if !ok || s == 0 {
+				return usagef("STATE: %q is not one of %s", args[1], strings.Join(nodeStates(cmd.Context(), nil), ", "))
+			}
+			r.State = holdfastv1.Node_State(s)
+			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
+				r.Id = args[0]
+				return a.moveNode(ctx, c, &o, r)
+			})(cmd, args)
+		},
+	}
+	o.register(cmd)
+	cmd.Flags().StringVar(&r.Comment, "comment", "", "why; kept in its history")
+	cmd.Flags().BoolVar(&r.Force, "force", false, "although it has failed to install too often")
+	return cmd
+}
+
+func (a *app) moveNode(ctx context.Context, c *client.Client, o *output, r *holdfastv1.TransitionNodeRequest) error {
+	m, err := c.Nodes().TransitionNode(ctx, r)
+	if err != nil {
+		return failed(err, "move node %s to %s", r.GetId(), strings.ToLower(r.GetState().String()))
+	}
+	return printOne(a, o, nodeKind(), m)
+}
+
+func (a *app) nodeStalled() *cobra.Command {
+	var o output
+	var after time.Duration
+	cmd := &cobra.Command{
+		Use: "stalled", Args: exactly(),
+		Short:   "List nodes that have been on their way for long, longest first",
+		Example: "  holdfast node stalled --after 30m",
+		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			stalled, _, err := collect(0, func(size int32, token string) ([]*holdfastv1.Machine, string, error) {
+				r, err := c.Nodes().ListStalledNodes(ctx, &holdfastv1.ListStalledNodesRequest{OlderThanSeconds: int64(after.Seconds()), PageSize: size, PageToken: token})
+				return r.GetMachines(), r.GetNextPageToken(), err
+			})
+			if err != nil {
+				return failed(err, "list stalled nodes")
+			}
+			return printList(a, &o, nodeKind(), stalled)
+		}),
+	}
+	o.register(cmd)
+	cmd.Flags().DurationVar(&after, "after", time.Hour, "how long")
+	return cmd
+}
+
+// nodeStates completes states.
+func nodeStates(context.Context, *client.Client) []string {
+	var names []string
+	for i := int32(1); holdfastv1.Node_State_name[i] != ""; i++ {
+		names = append(names, strings.ToLower(holdfastv1.Node_State_name[i]))
+	}
+	return names
+}

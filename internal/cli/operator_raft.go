@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) operatorRaft() *cobra.Command {
+	return parent(&cobra.Command{
+		Use:     "raft",
+		Short:   "The members of the cluster and who leads",
+		Example: "  holdfast operator raft list-peers",
+	}, a.raftListPeers(), a.raftTransfer(), a.raftRemove())
+}
+
+func (a *app) raftListPeers() *cobra.Command {
+	var o output
+	cmd := &cobra.Command{
+		Use: "list-peers", Args: exactly(),
+		Short:   "List the peers of the Raft configuration",
+		Example: "  holdfast operator raft list-peers -o wide",
+		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+			if err != nil {
+				return failed(err, "list peers")
+			}
+			return printList(a, &o, peerKind(s), s.GetPeers())
+		}),
+	}
+	o.register(cmd)
+	return cmd
+}
+
+func (a *app) raftTransfer() *cobra.Command {
+	var to string
+	cmd := &cobra.Command{
+		Use: "transfer-leadership", Args: exactly(),
+		Short: "Hand the leadership to another voter",
+		Example: `  holdfast operator raft transfer-leadership
+  holdfast operator raft transfer-leadership --to n2`,
+		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			r, err := c.Operator().TransferLeadership(ctx, &holdfastv1.TransferLeadershipRequest{To: to})
+			if err != nil {
+				return failed(err, "transfer leadership")
+			}
+			_, err = fmt.Fprintf(a.Out, "%s leads now, %s has handed over (%s)\n", r.GetTo(), r.GetFrom(), r.GetTook().AsDuration().Round(time.Millisecond))
+			return err
+		}),
+	}
+	cmd.Flags().StringVar(&to, "to", "", "`peer` that is to lead; default: the one that is furthest")
+	return cmd
+}
+
+func (a *app) raftRemove() *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use: "remove-peer PEER", Args: exactly("PEER"), ValidArgsFunction: a.complete(peerIDs),
+		Short: "Take a peer out of the cluster that is gone for good",
+		Long: `Take a peer out of the cluster that is gone for good. It is refused for the leader, for a peer that answers, and where the voters that are left
+and answer would be no majority. A peer that is to leave and still runs is better stopped with --leave-on-stop.`,
+		Example: "  holdfast operator raft remove-peer n3",
+		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			if _, err := c.Operator().RemovePeer(ctx, &holdfastv1.RemovePeerRequest{Id: args[0], Force: force}); err != nil {
+				return failed(err, "remove peer %s", args[0])
+			}
+			_, err := fmt.Fprintf(a.Out, "peer %s is no member any more; move its data directory away before you start it again\n", args[0])
+			return err
+		}),
+	}
+	cmd.Flags().BoolVar(&force, "force", false, "also when it answers: stop it at once, or it joins again")
+	return cmd
+}
+
+func (a *app) operatorAutopilot() *cobra.Command {
+	return parent(&cobra.Command{
+		Use:     "autopilot",
+		Short:   "The rules by which the leader changes the membership by itself",
+		Example: "  holdfast operator autopilot state",
+	}, a.autopilotState(), a.autopilotGet(), a.autopilotSet())
+}
+
+func (a *app) autopilotState() *cobra.Command {
+	var o output
+	cmd := &cobra.Command{
+		Use: "state", Args: exactly(),
+		Short:   "Show how the peers are, as the leader has seen them; the exit code is 7 when not all are well",
+		Example: "  holdfast operator autopilot state",
+		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			s, err := c.Operator().GetAutopilot(ctx, &holdfastv1.GetAutopilotRequest{})
+			if err != nil {
+				return failed(err, "get autopilot's state")
+			}
+			if err := a.printAutopilot(&o, s); err != nil {
+				return err
+			}
+			if !s.GetHealthy() {
+				return unavailable("autopilot: not all peers are well, %d may fail", s.GetFailureTolerance())
+			}
+			return nil
+		}),
+	}
+	o.register(cmd)
+	return cmd
+}
+
+func (a *app) printAutopilot(o *output, s *holdfastv1.Autopilot) error {
+	if o.structured() {
+		return printOne(a, o, kind[*holdfastv1.Autopilot]{}, s)
+	}
+	return printList(a, o, autopilotKind(), s.GetPeers())
+}
+
+func autopilotKind() kind[*holdfastv1.AutopilotPeer] {
+	return kind[*holdfastv1.AutopilotPeer]{
+		list: "peers", name: (*holdfastv1.AutopilotPeer).GetId,
+		header: []string{"PEER", "SUFFRAGE", "WELL", "SINCE", "BEHIND", "REMOVED AFTER", "WHY"},
+		row: func(p *holdfastv1.AutopilotPeer, now time.Time, _ bool) []render.Text {
+			well := render.T("yes", render.Green)
+			if !p.GetHealthy() {
+				well = render.T("no", render.Red)
+			}
+			since, removed := "", ""
+			if p.GetSince() != nil {
+				since = now.Sub(p.GetSince().AsTime()).Round(time.Second).String()
+			}
+			if p.GetRemovedAfter() != nil {
+				removed = p.GetRemovedAfter().AsTime().UTC().Format(time.RFC3339)
+			}
+			return []render.Text{plain(p.GetId()), plain(p.GetSuffrage()), well, plain(since), plain(number(p.GetBehind())), plain(removed), plain(p.GetWhy())}
+		},
+	}
+}
+
+func (a *app) autopilotGet() *cobra.Command {
+	return &cobra.Command{
+		Use: "get-config", Args: exactly(),
+		Short:   "Show the rules",
+		Example: "  holdfast operator autopilot get-config",
+		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			s, err := c.Operator().GetAutopilot(ctx, &holdfastv1.GetAutopilotRequest{})
+			if err != nil {
+				return failed(err, "get autopilot's rules")
+			}
+			return a.printRules(s.GetConfig())
+		}),
+	}
+}
+
+func (a *app) printRules(c *holdfastv1.AutopilotConfig) error {
+	_, err := fmt.Fprintf(a.Out, "cleanup-dead-servers   %t\ndead-server-threshold  %s\nmin-quorum             %d\nstabilization-time     %s\n",
+		c.GetCleanupDeadServers(), c.GetDeadServerThreshold().AsDuration(), c.GetMinQuorum(), c.GetStabilizationTime().AsDuration())
+	return err
+}
+
+func (a *app) autopilotSet() *cobra.Command {
+	var cleanup bool
+	var dead, stable time.Duration
+	var quorum uint32
+	cmd := &cobra.Command{
+		Use: "set-config", Args: exactly(),
+		Short: "Change rules; those that are not given stay",
+		Example: `  holdfast operator autopilot set-config --cleanup-dead-servers --dead-server-threshold 2h --min-quorum 3
+  holdfast operator autopilot set-config --cleanup-dead-servers=false`,
+	}
+	cmd.RunE = a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+		s, err := c.Operator().GetAutopilot(ctx, &holdfastv1.GetAutopilotRequest{})
+		if err != nil {
+			return failed(err, "get autopilot's rules")
+		}
+		rules, given := s.GetConfig(), cmd.Flags().Changed
+		if given("cleanup-dead-servers") {
+			rules.CleanupDeadServers = cleanup
+		}
+		if given("dead-server-threshold") {
+			rules.DeadServerThreshold = durationpb.New(dead)
+		}
+		if given("min-quorum") {
+			rules.MinQuorum = quorum
+		}
+		if given("stabilization-time") {
+			rules.StabilizationTime = durationpb.New(stable)
+		}
+		if s, err = c.Operator().SetAutopilot(ctx, &holdfastv1.SetAutopilotRequest{Config: rules}); err != nil {
+			return failed(err, "set autopilot's rules")
+		}
+		return a.printRules(s.GetConfig())
+	})
+	cmd.Flags().BoolVar(&cleanup, "cleanup-dead-servers", false, "remove peers that are gone for longer than the threshold")
+	cmd.Flags().DurationVar(&dead, "dead-server-threshold", 24*time.Hour, "for how `long` a peer must be gone, as one leader has seen it")
+	cmd.Flags().Uint32Var(&quorum, "min-quorum", 3, "never fewer `voters` than these")
+	cmd.Flags().DurationVar(&stable, "stabilization-time", 0, "for how `long` a newcomer must have been caught up before it votes")
+	return cmd
+}

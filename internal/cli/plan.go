@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) plan() *cobra.Command {
+	return parent(&cobra.Command{
+		Use: "plan", Aliases: []string{"plans", "p"},
+		Short: "The recipes that runs execute",
+		Example: `  holdfast plan list
+  holdfast plan apply -f plan.yaml
+  holdfast run start m-123 --type REPAVE --plan plan-repave-ubuntu-2204-v1`,
+	}, a.planList(), a.planGet(), a.planApply(), a.planValidate(), a.planRelease(), a.planDelete())
+}
+
+func (a *app) planList() *cobra.Command {
+	return listCommand(a, lister[*holdfastv1.Plan]{
+		short: "List plans by id", example: "  holdfast plan list\n  holdfast plan list -o wide",
+		kind: planKind(), plural: "plans",
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Plan, string, error) {
+			r, err := c.Plans().ListPlans(ctx, &holdfastv1.ListPlansRequest{PageSize: q.size, PageToken: q.token})
+			return r.GetPlans(), r.GetNextPageToken(), err
+		},
+	})
+}
+
+func (a *app) planGet() *cobra.Command {
+	return getCommand(a, getter[*holdfastv1.Plan]{
+		short: "Show a plan and its steps", example: "  holdfast plan get plan/repave-join\n  holdfast plan get plan/repave-join -o yaml > plan.yaml",
+		arg: "PLAN", kind: planKind(), ids: planIDs,
+		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Plan, error) {
+			p, err := c.Plans().GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: id})
+			if b := p.GetBrake(); b != nil {
+				a.note("held: %s on %d machines, of its last %d runs (%s). New runs wait until: holdfast plan release %s", b.GetFailure(), b.GetMachines(), b.GetRuns(), b.GetLastError(), p.GetPlanId())
+			}
+			return p, err
+		},
+		more: func(p *holdfastv1.Plan) []*render.Table { return []*render.Table{planSteps(p)} },
+	})
+}
+
+func (a *app) planRelease() *cobra.Command {
+	var o output
+	var most int32
+	cmd := &cobra.Command{
+		Use: "release PLAN", Args: exactly("PLAN"), ValidArgsFunction: a.complete(planIDs),
+		Short: "Let the runs of a plan that is held begin again",
+		Long: `Let the runs of a plan that is held begin again. A plan is held when its last runs failed the same way on five machines or
+more, and on half of them at least: its further runs wait, so that a bad image or a bad script does not reach the whole
+fleet. Look at one of the runs first (holdfast run list --filter 'phase = FAILED'), and cancel those that should not begin.
+
+A plan that erases disks, takes machines out or changes their network begins with 5 machines at once for each image, and one more for
+each run that succeeds. --max-active replaces that ramp by a limit of your own, 0 returns to it.`,
+		Example: "  holdfast plan release plan/repave-join\n  holdfast plan release plan/repave-join --max-active 200",
+		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			r := &holdfastv1.ReleasePlanRequest{PlanId: args[0]}
+			if most >= 0 {
+				r.MaxActive = &most
+			}
+			p, err := c.Plans().ReleasePlan(ctx, r)
+			if err != nil {
+				return failed(err, "release plan %s", args[0])
+			}
+			return printOne(a, &o, planKind(), p, planSteps(p))
+		}),
+	}
+	o.register(cmd)
+	cmd.Flags().Int32Var(&most, "max-active", -1, "runs of the plan that may be at work at once for each image, instead of a ramp; 0 returns to the ramp")
+	return cmd
+}
+
+func (a *app) planDelete() *cobra.Command {
+	return eachCommand(a, each{
+		verb: "delete", done: "deleted", arg: "PLAN", noun: "plan", plural: "plans", ids: planIDs,
+		short: "Delete plans that no run refers to and that are not built in", example: "  holdfast plan delete plan-repave-ubuntu-2204-v1",
+		do: func(ctx context.Context, c *client.Client, id string) error {
+			_, err := c.Plans().DeletePlan(ctx, &holdfastv1.DeletePlanRequest{PlanId: id})
+			return err
+		},
+	})
+}

@@ -1,0 +1,225 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) pool() *cobra.Command {
+	return parent(&cobra.Command{
+		Use: "pool", Aliases: []string{"pools"},
+		Short: "Pools: machines that belong together, and the GPUs that pool managers report",
+		Example: `  holdfast pool create gpu --provider generic --gpu-type H100
+  holdfast pool list --free-vram 24 --gpu-model "RTX 4090" --region EU
+  holdfast pool get gpu`,
+	}, a.poolCreate(), a.poolList(), a.poolGet(), a.poolDelete(), a.poolProviders(), a.poolDeleteProvider())
+}
+
+func poolKind() kind[*holdfastv1.Pool] {
+	return kind[*holdfastv1.Pool]{
+		noun: "pool", list: "pools",
+		name:   (*holdfastv1.Pool).GetPoolId,
+		header: []string{"POOL", "STATUS", "MACHINES", "READY", "GPUS", "FREE VRAM", "WORKERS", "REGION", "HEARTBEAT"},
+		wide:   []string{"PROVIDER", "GPU TYPE", "ENDPOINT", "VERSION", "REASON"},
+		row: func(p *holdfastv1.Pool, now time.Time, wide bool) []render.Text {
+			row := []render.Text{
+				plain(p.GetPoolId()), poolStatus(p.GetStatus()), count(int(p.GetMachines())), count(int(p.GetMachinesReady())), count(len(p.GetGpus())),
+				plain(vram(p)), plain(workers(p)), plain(p.GetRegion()), plain(render.Ago(now, at(p.GetLastHeartbeat()))),
+			}
+			if wide {
+				row = append(row, plain(p.GetProvider()), plain(p.GetGpuType()), plain(p.GetEndpoint()), plain(p.GetVersion()), plain(p.GetStatusReason()))
+			}
+			return row
+		},
+	}
+}
+
+func count(n int) render.Text { return plain(strconv.Itoa(n)) }
+
+func vram(p *holdfastv1.Pool) string {
+	if len(p.GetGpus()) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d GB", p.GetAvailableVramGb())
+}
+
+func workers(p *holdfastv1.Pool) string {
+	if p.GetWorkersTotal() == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d/%d busy", p.GetWorkersBusy(), p.GetWorkersTotal())
+}
+
+func poolStatus(s holdfastv1.Pool_Status) render.Text {
+	name := strings.ToLower(s.String())
+	switch s {
+	case holdfastv1.Pool_STATUS_UNSPECIFIED:
+		return plain("declared")
+	case holdfastv1.Pool_HEALTHY:
+		return render.T(name, render.Green)
+	case holdfastv1.Pool_UNAVAILABLE:
+		return render.T(name, render.Red)
+	}
+	return plain(name)
+}
+
+func (a *app) poolCreate() *cobra.Command {
+	var o output
+	p := &holdfastv1.Pool{}
+	cmd := &cobra.Command{
+		Use: "create POOL", Args: exactly("POOL"),
+		Short: "Declare a pool, or change what is declared of it",
+		Example: `  holdfast pool create gpu --provider generic --gpu-type H100
+  holdfast pool create cpu --label site=fra1`,
+		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			p.PoolId = args[0]
+			made, err := c.Pools().CreatePool(ctx, &holdfastv1.CreatePoolRequest{Pool: p})
+			if err != nil {
+				return failed(err, "create pool %s", args[0])
+			}
+			return printOne(a, &o, poolKind(), made)
+		}),
+	}
+	o.register(cmd)
+	f := cmd.Flags()
+	f.StringVar(&p.Provider, "provider", "", "provider of its machines; without, generic")
+	f.StringVar(&p.GpuType, "gpu-type", "", "the GPUs of its machines, such as H100")
+	f.StringToStringVar(&p.Labels, "label", nil, "labels, key=value, comma-separated")
+	return cmd
+}
+
+func (a *app) poolList() *cobra.Command {
+	r := &holdfastv1.ListPoolsRequest{}
+	page := func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Pool, string, error) {
+		r.Filter, r.PageSize, r.PageToken = q.filter, q.size, q.token
+		resp, err := c.Pools().ListPools(ctx, r)
+		return resp.GetPools(), resp.GetNextPageToken(), err
+	}
+	cmd := listCommand(a, lister[*holdfastv1.Pool]{
+		short: "List pools",
+		example: `  holdfast pool list
+  holdfast pool list --free-vram 24 --gpu-model "RTX 4090"
+  holdfast pool list --filter 'status = UNAVAILABLE' -o wide
+  holdfast pool list -w`,
+		kind: poolKind(), plural: "pools", filter: "status = HEALTHY", page: page,
+		watch: func(ctx context.Context, c *client.Client, l *listing) error {
+			return watchPolled(ctx, a, &l.output, poolKind(), watchInterval, steadyPool, func() ([]*holdfastv1.Pool, error) {
+				items, _, err := collect(l.limit, func(size int32, token string) ([]*holdfastv1.Pool, string, error) {
+					return page(ctx, c, query{filter: l.filter, size: size, token: token})
+				})
+				return items, failed(err, "list pools")
+			})
+		},
+	})
+	f := cmd.Flags()
+	f.Float64Var(&r.MinAvailableVramGb, "free-vram", 0, "only those with a GPU that has so many gigabytes free")
+	f.StringVar(&r.GpuModel, "gpu-model", "", "only those with such a GPU")
+	f.StringVar(&r.Region, "region", "", "only those of a region")
+	return cmd
+}
+
+// steadyPool is a pool without what each of its heartbeats changes.
+func steadyPool(p *holdfastv1.Pool) *holdfastv1.Pool {
+	p = proto.CloneOf(p)
+	p.LastHeartbeat, p.UptimeSeconds, p.UpdatedAt = nil, 0, nil
+	for _, g := range p.GetGpus() {
+		g.TemperatureCelsius = 0
+	}
+	return p
+}
+
+func (a *app) poolGet() *cobra.Command {
+	return getCommand(a, getter[*holdfastv1.Pool]{
+		short: "Show a pool and its GPUs", example: "  holdfast pool get gpu\n  holdfast pool get gpu -o yaml",
+		arg: "POOL", kind: poolKind(), ids: poolIDs,
+		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Pool, error) {
+			return c.Pools().GetPool(ctx, &holdfastv1.GetPoolRequest{PoolId: id})
+		},
+		more: func(p *holdfastv1.Pool) []*render.Table { return []*render.Table{gpus(p)} },
+	})
+}
+
+func gpus(p *holdfastv1.Pool) *render.Table {
+	t := render.NewTable("GPU", "MODEL", "VRAM", "FREE", "TEMPERATURE", "WORKERS")
+	for _, g := range p.GetGpus() {
+		t.Row(count(int(g.GetId())), plain(g.GetModel()), plain(fmt.Sprintf("%g GB", g.GetTotalVramGb())), plain(fmt.Sprintf("%g GB", g.GetAvailableVramGb())),
+			plain(fmt.Sprintf("%g °C", g.GetTemperatureCelsius())), plain(strings.Join(g.GetWorkers(), ", ")))
+	}
+	return t
+}
+
+func (a *app) poolDelete() *cobra.Command {
+	return eachCommand(a, each{
+		verb: "delete", done: "deleted", arg: "POOL", noun: "pool", plural: "pools", ids: poolIDs,
+		short: "Delete declared pools that no machine is in", example: "  holdfast pool delete gpu",
+		do: func(ctx context.Context, c *client.Client, id string) error {
+			_, err := c.Pools().DeletePool(ctx, &holdfastv1.DeletePoolRequest{PoolId: id})
+			return err
+		},
+	})
+}
+
+func providerKind() kind[*holdfastv1.PlatformProvider] {
+	return kind[*holdfastv1.PlatformProvider]{
+		noun: "provider", list: "providers",
+		name:   (*holdfastv1.PlatformProvider).GetProviderId,
+		header: []string{"PROVIDER", "POOL", "GPUS", "VRAM", "PRICE/HOUR", "REGION", "ENDPOINT", "UPDATED"},
+		row: func(p *holdfastv1.PlatformProvider, now time.Time, _ bool) []render.Text {
+			price := strings.TrimSpace(fmt.Sprintf("%g %s", p.GetPricePerHour(), p.GetCurrency()))
+			return []render.Text{plain(p.GetProviderId()), plain(p.GetPoolId()), count(int(p.GetTotalGpus())), plain(fmt.Sprintf("%g GB", p.GetTotalVramGb())),
+				plain(price), plain(p.GetRegion()), plain(p.GetEndpoint()), plain(render.Ago(now, at(p.GetUpdatedAt())))}
+		},
+	}
+}
+
+func (a *app) poolProviders() *cobra.Command {
+	cmd := listCommand(a, lister[*holdfastv1.PlatformProvider]{
+		short: "List the marketplace providers that pool managers and operators registered", example: "  holdfast pool providers",
+		kind: providerKind(), plural: "providers",
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.PlatformProvider, string, error) {
+			r, err := c.Pools().ListProviders(ctx, &holdfastv1.ListProvidersRequest{PageSize: q.size, PageToken: q.token})
+			return r.GetProviders(), r.GetNextPageToken(), err
+		},
+	})
+	cmd.Use, cmd.Aliases = "providers", nil
+	return cmd
+}
+
+func (a *app) poolDeleteProvider() *cobra.Command {
+	cmd := eachCommand(a, each{
+		verb: "delete", done: "deleted", arg: "PROVIDER", noun: "provider", plural: "providers", ids: providerIDs,
+		short: "Delete marketplace providers; one whose manager still runs registers again", example: "  holdfast pool delete-provider acme",
+		do: func(ctx context.Context, c *client.Client, id string) error {
+			_, err := c.Pools().DeleteProvider(ctx, &holdfastv1.DeleteProviderRequest{ProviderId: id})
+			return err
+		},
+	})
+	cmd.Use = strings.Replace(cmd.Use, "delete", "delete-provider", 1)
+	return cmd
+}
+
+func providerIDs(ctx context.Context, c *client.Client) []string {
+	r, err := c.Pools().ListProviders(ctx, &holdfastv1.ListProvidersRequest{PageSize: pageSize})
+	if err != nil {
+		return nil
+	}
+	return ids(r.GetProviders(), (*holdfastv1.PlatformProvider).GetProviderId)
+}
+
+func poolIDs(ctx context.Context, c *client.Client) []string {
+	r, err := c.Pools().ListPools(ctx, &holdfastv1.ListPoolsRequest{PageSize: pageSize})
+	if err != nil {
+		return nil
+	}
+	return ids(r.GetPools(), (*holdfastv1.Pool).GetPoolId)
+}

@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
+)
+
+// kind is how one kind of resource is printed.
+type kind[M proto.Message] struct {
+	noun   string // in messages, and the command that is about them: machine
+	list   string // the key of a list of them
+	name   func(M) string
+	header []string
+	wide   []string // more columns for -o wide
+	row    func(m M, now time.Time, wide bool) []render.Text
+	reveal bool // it is there to show a secret, this once
+}
+
+// shown is what may be printed of a message: fields that hold a secret are not.
+func (k kind[M]) shown(m M) M {
+	if k.reveal {
+		return m
+	}
+	return secrets.Redact(m)
+}
+
+func (k kind[M]) newTable(o *output) *render.Table {
+	if o.wide() {
+		return render.NewTable(append(k.header[:len(k.header):len(k.header)], k.wide...)...)
+	}
+	return render.NewTable(k.header...)
+}
+
+// printList prints resources as a list, however many there are.
+func printList[M proto.Message](a *app, o *output, k kind[M], items []M) error {
+	switch {
+	case o.format == formatName:
+		return printNames(a, k, items)
+	case !o.table():
+		open := make([]M, len(items))
+		for i, m := range items {
+			open[i] = k.shown(m)
+		}
+		raw, err := manifest.List(k.list, open)
+		if err != nil {
+			return err
+		}
+		return a.document(o, raw)
+	}
+	t := k.newTable(o)
+	now := a.Now()
+	for _, m := range items {
+		t.Row(k.row(m, now, o.wide())...)
+	}
+	return a.table(o, t)
+}
+
+// printOne prints one resource. More is what its table view shows below the row.
+func printOne[M proto.Message](a *app, o *output, k kind[M], m M, more ...*render.Table) error {
+	switch {
+	case o.format == formatName:
+		return printNames(a, k, []M{m})
+	case !o.table():
+		raw, err := manifest.JSON(k.shown(m))
+		if err != nil {
+			return err
+		}
+		return a.document(o, raw)
+	}
+	if err := printList(a, o, k, []M{m}); err != nil {
+		return err
+	}
+	for _, t := range more {
+		if t.Len() == 0 {
+			continue
+		}
+		if _, err := fmt.Fprintln(a.Out); err != nil {
+			return err
+		}
+		if err := a.table(o, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printNames[M proto.Message](a *app, k kind[M], items []M) error {
+	for _, m := range items {
+		if _, err := fmt.Fprintln(a.Out, k.name(m)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printStream prints one of many that come over time: JSON on a line each, YAML as documents, an
+// expression's text on a line.
+func printStream[M proto.Message](a *app, o *output, m M) error {
+	raw, err := manifest.JSON(secrets.Redact(m))
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.format == formatJSON:
+		_, err = a.Out.Write(append(raw, '\n'))
+		return err
+	case o.expr != nil:
+		return a.document(o, raw)
+	}
+	if _, err := fmt.Fprintln(a.Out, "---"); err != nil {
+		return err
+	}
+	return a.document(o, raw)
+}
+
+// document prints JSON as JSON for people, as YAML, or what an expression makes of it.
+func (a *app) document(o *output, raw []byte) error {
+	if o.expr != nil {
+		if err := o.expr.Execute(a.Out, raw); err != nil {
+			return fmt.Errorf("print with -o %s: %w", o.format, err)
+		}
+		return nil
+	}
+	write := manifest.Indent
+	if o.format == formatYAML {
+		write = manifest.YAML
+	}
+	text, err := write(raw)
+	if err != nil {
+		return err
+	}
+	_, err = a.Out.Write(text)
+	return err
+}
+
+func (a *app) table(o *output, t *render.Table) error {
+	_, err := io.WriteString(a.Out, t.Format(a.colour(a.Out), !o.noHeaders))
+	return err
+}

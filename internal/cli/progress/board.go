@@ -1,0 +1,76 @@
+package progress
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// Board keeps the runs that are being watched, in the order they came. Those that have ended leave
+// it: a few leave their lines behind, of many there are counts.
+type Board struct {
+	steps bool // show each run with its steps
+	order []string
+	runs  map[string]*holdfastv1.Run
+	fleet fleet
+}
+
+// NewBoard returns an empty board. With steps it shows each run with all of its steps.
+func NewBoard(steps bool) *Board {
+	return &Board{steps: steps, runs: map[string]*holdfastv1.Run{}, fleet: newFleet()}
+}
+
+// Add takes a run's new state. When the run has ended it returns the lines to leave behind for it.
+func (b *Board) Add(r *holdfastv1.Run, now time.Time) []render.Line {
+	id := r.GetRunId()
+	_, known := b.runs[id]
+	if client.Finished(r) {
+		delete(b.runs, id)
+		if i := slices.Index(b.order, id); i >= 0 {
+			b.order = slices.Delete(b.order, i, i+1)
+		}
+		if b.steps {
+			return One(r, now)
+		}
+		if !b.fleet.add(r, now) || b.many() {
+			return nil
+		}
+		return []render.Line{Short(r, now)}
+	}
+	if !known {
+		b.order = append(b.order, id)
+	}
+	b.runs[id] = r
+	return nil
+}
+
+// many tells that the runs are shown as a fleet: by counts and kinds of failures first, and then
+// the active ones, the slowest first.
+func (b *Board) many() bool { return !b.steps && len(b.order)+len(b.fleet.ended) > few }
+
+// Lines are those of the runs that have not ended.
+func (b *Board) Lines(now time.Time) []render.Line {
+	var lines []render.Line
+	if b.many() {
+		active := make([]*holdfastv1.Run, len(b.order))
+		for i, id := range b.order {
+			active[i] = b.runs[id]
+		}
+		lines = b.fleet.lines(active)
+		for _, r := range slowest(active) {
+			lines = append(lines, Short(r, now))
+		}
+		return lines
+	}
+	for _, id := range b.order {
+		if b.steps {
+			lines = append(lines, One(b.runs[id], now)...)
+			continue
+		}
+		lines = append(lines, Short(b.runs[id], now))
+	}
+	return lines
+}

@@ -1,0 +1,143 @@
+package progress
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+const (
+	// few is how many runs are told one by one. More are counted: a thousand lines that scroll by
+	// are read by nobody.
+	few = 20
+	// kinds is how many kinds of failures are shown; named, how many of the machines of each.
+	kinds, named = 5, 3
+)
+
+// fleet counts the runs that have ended.
+type fleet struct {
+	ended    map[string]holdfastv1.Run_Phase
+	failures map[string]*failure // by step and reason
+}
+
+// failure is what some runs have in common.
+type failure struct {
+	what     string
+	machines []string
+	last     string // the message of the last one
+}
+
+func newFleet() fleet {
+	return fleet{ended: map[string]holdfastv1.Run_Phase{}, failures: map[string]*failure{}}
+}
+
+// add counts a run that has ended. It tells whether it is a new one: a watch that began anew sends
+// what it sent before.
+func (f *fleet) add(r *holdfastv1.Run, now time.Time) bool {
+	if _, known := f.ended[r.GetRunId()]; known {
+		return false
+	}
+	f.ended[r.GetRunId()] = r.GetPhase()
+	if r.GetPhase() != holdfastv1.Run_FAILED {
+		return true
+	}
+	what := first(r.GetError().GetReason(), "failed")
+	if step := r.GetError().GetStep(); step != "" {
+		what = step + ": " + what
+	}
+	if f.failures[what] == nil {
+		f.failures[what] = &failure{what: what}
+	}
+	f.failures[what].machines = append(f.failures[what].machines, r.GetMachineId())
+	f.failures[what].last = Why(r, now)
+	return true
+}
+
+// lines are the counts, where the active runs are, and the failures.
+func (f *fleet) lines(active []*holdfastv1.Run) []render.Line {
+	phases, steps := map[holdfastv1.Run_Phase]int{}, map[string]int{}
+	for _, p := range f.ended {
+		phases[p]++
+	}
+	for _, r := range active {
+		phases[r.GetPhase()]++
+		if r.GetPhase() != holdfastv1.Run_PENDING && r.GetCurrentStep() != "" {
+			steps[r.GetCurrentStep()]++
+		}
+	}
+	all := len(f.ended) + len(active)
+	head := render.Line{render.T(fmt.Sprintf("%d runs", all), render.Bold), text("  " + bar(len(f.ended), all))}
+	for _, p := range slices.Sorted(maps.Keys(phases)) {
+		head = append(head, text(fmt.Sprintf("  %d ", phases[p])), render.State(p.String()))
+	}
+	lines := []render.Line{head}
+	if len(steps) > 0 {
+		at := render.Line{text("at work on")}
+		names := slices.SortedFunc(maps.Keys(steps), func(a, b string) int { return cmp.Or(steps[b]-steps[a], cmp.Compare(a, b)) })
+		for _, name := range names {
+			at = append(at, text(fmt.Sprintf("  %s %d", name, steps[name])))
+		}
+		lines = append(lines, at)
+	}
+	return append(lines, f.failed()...)
+}
+
+// failed shows what failed, the most frequent first.
+func (f *fleet) failed() []render.Line {
+	all := slices.SortedFunc(maps.Values(f.failures), func(a, b *failure) int {
+		return cmp.Or(len(b.machines)-len(a.machines), cmp.Compare(a.what, b.what))
+	})
+	var lines []render.Line
+	rest := 0
+	for i, one := range all {
+		if i >= kinds {
+			rest += len(one.machines)
+			continue
+		}
+		who := strings.Join(one.machines[:min(len(one.machines), named)], ", ")
+		if len(one.machines) > named {
+			who += ", …"
+		}
+		lines = append(lines, render.Line{render.T(fmt.Sprintf("✗ %d × ", len(one.machines)), render.Red), text(one.what + "  " + who), render.T("  "+one.last, render.Faint)})
+	}
+	if rest > 0 {
+		lines = append(lines, render.Line{render.T(fmt.Sprintf("✗ %d × otherwise", rest), render.Red)})
+	}
+	return lines
+}
+
+// bar shows how much is done.
+func bar(done, all int) string {
+	const cells = 20
+	n := done * cells / max(all, 1)
+	return strings.Repeat("█", n) + strings.Repeat("░", cells-n) + fmt.Sprintf(" %d %%", done*100/max(all, 1))
+}
+
+// slowest puts the runs that have been at their step for longest first: they are where somebody may
+// have to look. Those that wait come last.
+func slowest(runs []*holdfastv1.Run) []*holdfastv1.Run {
+	since := func(r *holdfastv1.Run) time.Time {
+		at := r.GetStartedAt()
+		if s := current(r); s.GetStartedAt() != nil {
+			at = s.GetStartedAt()
+		}
+		return at.AsTime()
+	}
+	sorted := slices.Clone(runs)
+	slices.SortStableFunc(sorted, func(a, b *holdfastv1.Run) int {
+		if a, b := a.GetStartedAt() == nil, b.GetStartedAt() == nil; a != b {
+			if a {
+				return 1
+			}
+			return -1
+		}
+		return since(a).Compare(since(b))
+	})
+	return sorted
+}

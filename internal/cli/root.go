@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+)
+
+// app is one run of the command line.
+type app struct {
+	Streams
+	globals globals
+	root    *cobra.Command
+}
+
+const rootLong = `Holdfast is a highly available control plane for bare metal.
+
+The commands below talk to any peer of a cluster: --addr, HOLDFAST_ADDR, or a context of
+the config file (holdfast context --help). Several addresses are tried one after the other.
+
+Output goes to standard output in the format of -o (table, wide, json, yaml, name, jsonpath=…,
+go-template=…); notes and errors go to standard error. There are colours on terminals, unless
+NO_COLOR is set.`
+
+const rootExample = `  holdfast machine list
+  holdfast run start m-123 --type REPAVE --wait
+  holdfast machine why m-123
+  holdfast run list --filter 'phase = RUNNING' -o json`
+
+// The groups of commands in the help.
+const (
+	groupOperate = "operate"
+	groupServe   = "serve"
+	groupSetup   = "setup"
+)
+
+// Root is the root command: this package's commands and more, which are those that run the control
+// plane itself. The flags of the clients are not shown in their help.
+func Root(s Streams, more ...*cobra.Command) *cobra.Command {
+	a := &app{Streams: s}
+	a.root = &cobra.Command{
+		Use: "holdfast", Short: "A highly available control plane for bare metal",
+		Long: rootLong + "\n\n" + exitCodeHelp, Example: rootExample,
+		SilenceErrors: true, SilenceUsage: true,
+	}
+	parent(a.root)
+	a.root.SetIn(s.In)
+	a.root.SetOut(s.Out)
+	a.root.SetErr(s.Err)
+	a.root.SetUsageTemplate(usageTemplate(true))
+	a.root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%s: %s: see: %s --help", cmd.CommandPath(), flagTrouble(err), cmd.CommandPath())
+	})
+	a.globals.register(a.root.PersistentFlags())
+	a.root.AddGroup(&cobra.Group{ID: groupOperate, Title: "Operate:"})
+	if len(more) > 0 {
+		a.root.AddGroup(&cobra.Group{ID: groupServe, Title: "Run the control plane:"})
+	}
+	a.root.AddGroup(&cobra.Group{ID: groupSetup, Title: "Set up:"})
+	a.root.SetHelpCommandGroupID(groupSetup)
+	a.root.SetCompletionCommandGroupID(groupSetup)
+
+	for _, cmd := range []*cobra.Command{a.machine(), a.plan(), a.run(), a.pool(), a.node(), a.service(), a.cluster(), a.operator(), a.clusterRef(), a.token(), a.secret(), a.image(), a.install(), a.events(), a.webhook(), a.audit(), a.apply(), a.top()} {
+		cmd.GroupID = groupOperate
+		a.root.AddCommand(cmd)
+	}
+	for _, cmd := range more {
+		if cmd.GroupID == "" {
+			cmd.GroupID = groupServe
+		}
+		cmd.SetUsageTemplate(usageTemplate(false))
+		a.root.AddCommand(cmd)
+	}
+	a.root.AddCommand(a.man())
+	for _, cmd := range []*cobra.Command{a.contextCommand(), a.explain(), a.whoami(), a.version()} {
+		cmd.GroupID = groupSetup
+		a.root.AddCommand(cmd)
+	}
+	a.root.InitDefaultCompletionCmd("completion") // which is cobra's, and takes a shell that it does not know for a wish to be helped
+	for _, cmd := range a.root.Commands() {
+		if cmd.Name() == "completion" {
+			parent(cmd)
+		}
+	}
+	_ = a.root.RegisterFlagCompletionFunc("context", func(cmd *cobra.Command, _ []string, part string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return a.completeContexts(cmd, nil, part)
+	}) // it fails for flags that are not there only
+	return a.root
+}
+
+// Main runs a command line and returns its exit code.
+func Main(ctx context.Context, s Streams, args []string, more ...*cobra.Command) int {
+	return Execute(ctx, s, Root(s, more...), args) //nolint:contextcheck // cobra passes the context of ExecuteContext to the commands
+}
+
+// Execute runs a command line of root and returns its exit code. Errors are printed to s.Err.
+func Execute(ctx context.Context, s Streams, root *cobra.Command, args []string) int {
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err != nil {
+		printError(s, err)
+	}
+	return ExitCode(err)
+}
+
+func (a *app) timeoutGiven() bool { return a.root.PersistentFlags().Changed("timeout") }

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/progress"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) runWatch() *cobra.Command {
+	var o output
+	var filter string
+	var cursor uint64
+	cmd := &cobra.Command{
+		Use: "watch [RUN | --filter FILTER]", Args: between(0, 1, "RUN"), ValidArgsFunction: a.complete(runIDs),
+		Short: "Follow runs live",
+		Long: `Follow a run until it has ended (exit code 5 if it failed or was canceled), or all runs that match
+until Ctrl-C.
+
+On a terminal a block with the steps of the run, or with the active runs, is kept up to date. More than
+20 runs are shown as a fleet, never higher than the terminal: how many are where, what failed on which
+machines, and the runs that have been at their step for longest. In a pipe each transition is a line. -o json gives each event as JSON on a line, with the cursor to go on from
+later. No transition is left out and none comes twice, also when a peer fails in between.`,
+		Example: `  holdfast run watch run-789
+  holdfast run watch --filter 'machine_id = m-123'
+  holdfast run watch --filter 'request_id = "wave-0195…"'
+  holdfast run watch -o json | jq -r .snapshot.phase`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && (filter != "" || cursor != 0) {
+				return usagef("%s: give either a run, or --filter and --cursor", cmd.CommandPath())
+			}
+			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
+				if len(args) > 0 {
+					return a.watchRun(ctx, c, &o, args[0])
+				}
+				return a.watchRuns(ctx, c, &o, filter, cursor)
+			})(cmd, args)
+		},
+	}
+	o.register(cmd)
+	cmd.Flags().StringVar(&filter, "filter", "", "only runs that match (AIP-160), e.g. 'machine_id = m-123'")
+	cmd.Flags().Uint64Var(&cursor, "cursor", 0, "go on after the event with this cursor, instead of starting with the current state")
+	return cmd
+}
+
+// watchRun follows one run until it has ended.
+func (a *app) watchRun(ctx context.Context, c *client.Client, o *output, id string) error {
+	ctx, cancel := a.patience(ctx)
+	defer cancel()
+	var last *holdfastv1.Run
+	err := a.show(ctx, o, true, func(ctx context.Context, f func(*holdfastv1.RunEvent) error) (err error) {
+		last, err = c.ObserveRun(ctx, id, f)
+		return err
+	})
+	return a.waited(id, last, a.globals.timeout, err)
+}
+
+// watchRuns follows all runs that match until the context ends.
+func (a *app) watchRuns(ctx context.Context, c *client.Client, o *output, filter string, cursor uint64) error {
+	ctx, cancel := a.patience(ctx)
+	defer cancel()
+	err := a.show(ctx, o, false, func(ctx context.Context, f func(*holdfastv1.RunEvent) error) error {
+		return c.WatchRuns(ctx, filter, cursor, f)
+	})
+	return failed(ended(ctx, err), "watch runs")
+}
+
+// watcher calls f for each event until it ends.
+type watcher func(ctx context.Context, f func(*holdfastv1.RunEvent) error) error
+
+// show prints events on standard output as the format says.
+func (a *app) show(ctx context.Context, o *output, steps bool, watch watcher) error {
+	if o.table() && a.terminal(a.Out) {
+		return a.live(ctx, a.Out, steps, watch)
+	}
+	return watch(ctx, func(e *holdfastv1.RunEvent) error {
+		switch {
+		case o.structured():
+			return printStream(a, o, e)
+		case o.format == formatName:
+			_, err := fmt.Fprintln(a.Out, e.GetSnapshot().GetRunId())
+			return err
+		}
+		_, err := fmt.Fprintln(a.Out, progress.Event(e))
+		return err
+	})
+}

@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/fields"
+	"github.com/holdfast-metal/holdfast/internal/cli/wave"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// waveFlags make a wave of run start.
+type waveFlags struct {
+	selector, id       string
+	parallel, failures int
+}
+
+func (w *waveFlags) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&w.selector, "selector", "", "start a run on each machine that matches (AIP-160), e.g. 'pool = gpu AND phase = READY'")
+	f.IntVar(&w.parallel, "max-parallel", 10, "with --selector: how many runs are active at once")
+	f.IntVar(&w.failures, "max-failures", 0, "with --selector: how many runs may fail before no more are started")
+	f.StringVar(&w.id, "wave", "", "with --selector: go on with this wave (default: a new one, whose id is printed)")
+}
+
+func (w *waveFlags) check(cmd *cobra.Command, args []string, req *holdfastv1.StartRunRequest) error {
+	switch {
+	case len(args) == 0 && w.selector == "":
+		return usagef("%s: MACHINE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
+	case len(args) > 0 && w.selector != "":
+		return usagef("%s: give either MACHINE or --selector", cmd.CommandPath())
+	case w.selector == "":
+		for _, name := range []string{"max-parallel", "max-failures", "wave"} {
+			if cmd.Flags().Changed(name) {
+				return usagef("--%s: it is for a wave: give --selector", name)
+			}
+		}
+		return nil
+	case req.GetRequestId() != "":
+		return usagef("--request-id: the runs of a wave have its id: give --wave")
+	case w.parallel < 1:
+		return usagef("--max-parallel: %d: give 1 or more", w.parallel)
+	case w.failures < 0:
+		return usagef("--max-failures: %d: give 0 or more", w.failures)
+	}
+	return nil
+}
+
+// waveCluster is the cluster as one wave sees it.
+type waveCluster struct {
+	c    *client.Client
+	req  *holdfastv1.StartRunRequest
+	call time.Duration // how long a start may take: the limit of the wave is not its
+}
+
+func (w *waveCluster) filter() string { return fmt.Sprintf("request_id = %q", w.req.GetRequestId()) }
+
+// Start implements wave.Cluster.
+func (w *waveCluster) Start(ctx context.Context, machine string) (*holdfastv1.Run, error) {
+	req := proto.CloneOf(w.req)
+	req.MachineId = machine
+	ctx, cancel := context.WithTimeout(ctx, w.call)
+	defer cancel()
+	return w.c.Runs().StartRun(ctx, req)
+}
+
+// Watch implements wave.Cluster.
+func (w *waveCluster) Watch(ctx context.Context, f func(*holdfastv1.Run) error) error {
+	return w.c.WatchRuns(ctx, w.filter(), 0, func(e *holdfastv1.RunEvent) error { return f(e.GetSnapshot()) })
+}
+
+// runs lists the wave's runs.
+func (w *waveCluster) runs(ctx context.Context) ([]*holdfastv1.Run, error) {
+	all, _, err := collect(0, func(size int32, token string) ([]*holdfastv1.Run, string, error) {
+		return pageOfRuns(ctx, w.c, query{filter: w.filter(), size: size, token: token})
+	})
+	return all, failed(err, "list the runs of wave %s", w.req.GetRequestId())
+}
+
+func (a *app) startWave(ctx context.Context, c *client.Client, o *output, req *holdfastv1.StartRunRequest, flags waveFlags, limit time.Duration) error {
+	if limit = a.limit(limit); limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	req.RequestId = first(flags.id, "wave-"+uuid.NewString())
+	cluster := &waveCluster{c: c, req: req, call: a.globals.timeout}
+	known, err := cluster.runs(ctx)
+	if err != nil {
+		return err
+	}
+	machines, err := listMachines(ctx, c, &listing{filter: flags.selector})
+	if err != nil {
+		return err
+	}
+	todo := slices.DeleteFunc(ids(machines, (*holdfastv1.Machine).GetMachineId), func(id string) bool {
+		return slices.ContainsFunc(known, func(r *holdfastv1.Run) bool { return r.GetMachineId() == id })
+	})
+	if len(todo) == 0 && len(known) == 0 {
+		return &codeError{ExitNotFound, fmt.Sprintf("start a wave: no machine matches %q", flags.selector)}
+	}
+	slices.SortFunc(todo, fields.Natural)
+	a.note("wave: %s: machines to start: %d, started before: %d", req.GetRequestId(), len(todo), len(known))
+	p, err := wave.New(wave.Config{Machines: todo, Known: known, Parallel: flags.parallel, Failures: flags.failures,
+		Refused: func(machine string, err error) error {
+			err = failed(err, "start run on machine %s", machine)
+			if unanswered(err) {
+				return err
+			}
+			a.note("%s", err)
+			return nil
+		},
+		Ended: func(r *holdfastv1.Run, p wave.Progress) {
+			a.note("%s %s %s: %d of %d done, %d failed, %d active", r.GetMachineId(), r.GetRunId(), r.GetPhase(), p.Succeeded+p.Failed+p.Refused, p.Total, p.Failed+p.Refused, p.Active())
+		}}, cluster).Run(ctx)
+	return a.waveEnded(ctx, o, cluster, p, err)
+}
+
+// unanswered tells that it is the cluster that cannot be asked, and not the machine that cannot be
+// started.
+func unanswered(err error) bool {
+	switch status.Code(err) {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Unauthenticated:
+		return true
+	}
+	return client.Reason(err) == client.ReasonRateLimit // and not let in all the time that a call has
+}
+
+// timeUp tells that it is the time of the context that is up, and not that of a call, which has a
+// limit of its own. What can come to nothing any more before the end is given up a moment earlier.
+func timeUp(ctx context.Context) bool {
+	end, limited := ctx.Deadline()
+	return limited && !errors.Is(ctx.Err(), context.Canceled) && time.Until(end) <= time.Second
+}
+
+// waveEnded prints the runs and says how the wave went.
+func (a *app) waveEnded(ctx context.Context, o *output, cluster *waveCluster, p wave.Progress, err error) error {
+	id := cluster.req.GetRequestId()
+	onward := fmt.Sprintf("runs that go on: %d, machines that are not started: %d: go on with the same command and --wave %s", p.Active(), p.Waiting(), id)
+	switch {
+	case err != nil && timeUp(ctx):
+		return &codeError{ExitTimeout, fmt.Sprintf("wave %s: time is up: %s", id, onward)}
+	case err != nil && errors.Is(ctx.Err(), context.Canceled):
+		return &codeError{ExitError, fmt.Sprintf("wave %s: interrupted: %s", id, onward)}
+	case err != nil:
+		a.note("wave: %s: %s", id, onward)
+		return failed(err, "wave %s", id)
+	}
+	runs, err := cluster.runs(ctx)
+	if err != nil {
+		return err
+	}
+	if err := printList(a, o, runKind(), runs); err != nil {
+		return err
+	}
+	if p.Succeeded == p.Total {
+		return nil
+	}
+	msg := fmt.Sprintf("wave %s: %d of %d machines succeeded; failed: %d, refused: %d", id, p.Succeeded, p.Total, p.Failed, p.Refused)
+	if n := p.Waiting(); n > 0 {
+		msg += fmt.Sprintf(", not started: %d: mend what is wrong, then go on with the same command, --max-failures %d and --wave %s", n, p.Failed+p.Refused, id)
+	}
+	return &codeError{ExitRunFailed, msg}
+}

@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) secret() *cobra.Command {
+	return parent(&cobra.Command{
+		Use: "secret", Aliases: []string{"secrets"},
+		Short: "What opens BMCs and hosts: values go in and never come out",
+		Long: `What opens BMCs and hosts. Machines refer to a secret by its name (bmc_credentials_ref, ssh_credentials_ref).
+Values go in and never come out: they are sealed under a key that peers have in a file (--secrets-key-file).`,
+		Example: `  holdfast secret keygen --out /etc/holdfast/secrets.keys
+  holdfast secret put bmc/r7 --type bmc --username root --from-file password=/run/bmc-password
+  holdfast secret list
+  holdfast secret rotate`,
+	}, a.secretPut(), a.secretList(), a.secretGet(), a.secretDelete(), a.secretRotate(), a.secretKeygen())
+}
+
+func secretKind() kind[*holdfastv1.Secret] {
+	return kind[*holdfastv1.Secret]{
+		noun: "secret", list: "secrets",
+		name:   (*holdfastv1.Secret).GetName,
+		header: []string{"SECRET", "TYPE", "VALUES", "POOLS", "VERSION", "KEY", "USES", "UPDATED"},
+		wide:   []string{"BY", "CREATED", "USED BY"},
+		row: func(s *holdfastv1.Secret, now time.Time, wide bool) []render.Text {
+			row := []render.Text{
+				plain(s.GetName()), plain(s.GetType()), plain(strings.Join(s.GetKeys(), ",")), plain(strings.Join(s.GetPools(), ",")), plain(fmt.Sprint(s.GetVersion())),
+				plain(s.GetKeyId()), plain(fmt.Sprint(s.GetUses())), plain(render.Ago(now, at(s.GetUpdatedAt()))),
+			}
+			if wide {
+				row = append(row, plain(s.GetUpdatedBy()), plain(render.Ago(now, at(s.GetCreatedAt()))), plain(strings.Join(s.GetUsedBy(), ",")))
+			}
+			return row
+		},
+	}
+}
+
+// usedBy lists machines that refer to a secret.
+func usedBy(s *holdfastv1.Secret) *render.Table {
+	t := render.NewTable("USED BY")
+	for _, m := range s.GetUsedBy() {
+		t.Row(plain(m))
+	}
+	if more := int(s.GetUses()) - len(s.GetUsedBy()); more > 0 {
+		t.Row(plain(fmt.Sprintf("and %d more", more)))
+	}
+	return t
+}
+
+func (a *app) secretList() *cobra.Command {
+	return listCommand(a, lister[*holdfastv1.Secret]{
+		short: "List secrets by name, without their values", example: "  holdfast secret list\n  holdfast secret list -o wide",
+		kind: secretKind(), plural: "secrets", page: pageOfSecrets,
+	})
+}
+
+func pageOfSecrets(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Secret, string, error) {
+	r, err := c.Secrets().ListSecrets(ctx, &holdfastv1.ListSecretsRequest{PageSize: q.size, PageToken: q.token})
+	return r.GetSecrets(), r.GetNextPageToken(), err
+}
+
+func (a *app) secretGet() *cobra.Command {
+	return getCommand(a, getter[*holdfastv1.Secret]{
+		short: "Show what is on record of a secret, and which machines refer to it", example: "  holdfast secret get bmc/r7",
+		arg: "SECRET", kind: secretKind(), ids: secretNames,
+		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Secret, error) {
+			return c.Secrets().GetSecret(ctx, &holdfastv1.GetSecretRequest{Name: id})
+		},
+		more: func(s *holdfastv1.Secret) []*render.Table { return []*render.Table{usedBy(s)} },
+	})
+}
+
+func (a *app) secretDelete() *cobra.Command {
+	var force bool
+	cmd := eachCommand(a, each{
+		verb: "delete", done: "deleted", arg: "SECRET", noun: "secret", plural: "secrets", ids: secretNames,
+		short: "Delete secrets that no machine refers to", example: "  holdfast secret delete bmc/r7\n  holdfast secret delete bmc/r7 --force",
+		do: func(ctx context.Context, c *client.Client, id string) error {
+			_, err := c.Secrets().DeleteSecret(ctx, &holdfastv1.DeleteSecretRequest{Name: id, Force: force})
+			return err
+		},
+	})
+	cmd.Flags().BoolVar(&force, "force", false, "although machines refer to it")
+	return cmd
+}
+
+func (a *app) secretRotate() *cobra.Command {
+	return &cobra.Command{
+		Use: "rotate", Args: exactly(),
+		Short: "Seal all secrets again under the leader's primary key",
+		Long: `Seal all secrets, and the keys of the built-in issuer, again under the leader's primary key: the first line of its
+--secrets-key-file. To rotate: put a new line first in the file of every peer, run this, then remove the old line. It can be
+run again at any time.`,
+		Example: "  holdfast secret rotate",
+		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+			r, err := c.Secrets().RotateSecrets(ctx, &holdfastv1.RotateSecretsRequest{})
+			if err != nil {
+				return failed(err, "rotate secrets")
+			}
+			a.note("sealed %d again; all are under key %s now", r.GetResealed(), r.GetKeyId())
+			return nil
+		}),
+	}
+}
+
+func secretNames(ctx context.Context, c *client.Client) []string {
+	r, err := c.Secrets().ListSecrets(ctx, &holdfastv1.ListSecretsRequest{PageSize: pageSize})
+	if err != nil {
+		return nil
+	}
+	return ids(r.GetSecrets(), (*holdfastv1.Secret).GetName)
+}

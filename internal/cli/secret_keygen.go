@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/internal/secrets"
+)
+
+func (a *app) secretKeygen() *cobra.Command {
+	var id, out string
+	cmd := &cobra.Command{
+		Use: "keygen", Args: exactly(),
+		Short: "Make a key that seals secrets",
+		Long: `Make a key that seals secrets: a line of a --secrets-key-file. All peers need the same lines. Keep a copy where no peer
+is: without the key nothing that was sealed under it can ever be opened. With --out the line goes into a new file that nobody else can
+read; without, to standard output.`,
+		Example: `  holdfast secret keygen --out /etc/holdfast/secrets.keys
+  holdfast secret keygen --id 2026-11 | cat - /etc/holdfast/secrets.keys > /etc/holdfast/secrets.keys.new`,
+		RunE: func(*cobra.Command, []string) error {
+			line, err := secrets.NewKeyLine(id)
+			if err != nil {
+				return usagef("--id: %s", err)
+			}
+			if out == "" {
+				_, err = fmt.Fprintln(a.Out, line)
+				return err
+			}
+			f, err := os.OpenFile(out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+			if err != nil {
+				return fmt.Errorf("make key file (one that is there is never overwritten): %w", err)
+			}
+			_, err = fmt.Fprintln(f, line)
+			if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+				return fmt.Errorf("write key file %s: %w", out, err)
+			}
+			a.note("made %s: copy it to every peer, and to a place where no peer is", out)
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&id, "id", "", "name of the key, such as 2026-11; default: of the key itself")
+	cmd.Flags().StringVar(&out, "out", "", "`file` to make, with mode 0600")
+	return cmd
+}

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) service() *cobra.Command {
+	return parent(&cobra.Command{
+		Use: "service", Aliases: []string{"services"},
+		Short: "Services that registered with the discovery API",
+		Example: `  holdfast service list
+  holdfast service list --filter 'active = false'
+  holdfast service get 550e8400-e29b-41d4-a716-446655440000`,
+	}, a.serviceList(), a.serviceGet(), a.serviceDeregister())
+}
+
+func serviceID(s *holdfastv1.Service) string { return s.GetTarget().GetId() }
+
+func serviceKind() kind[*holdfastv1.Service] {
+	return kind[*holdfastv1.Service]{
+		noun: "service", list: "services",
+		name:   serviceID,
+		header: []string{"SERVICE", "NAME", "TYPE", "ADDRESS", "STATE", "REASON", "LAST SEEN"},
+		wide:   []string{"REGISTERED", "BY"},
+		row: func(s *holdfastv1.Service, now time.Time, wide bool) []render.Text {
+			t, reason := s.GetTarget(), ""
+			if states := s.GetStates(); len(states) > 0 {
+				reason = states[len(states)-1].GetReason()
+			}
+			row := []render.Text{
+				plain(t.GetId()), plain(t.GetServiceName()), plain(t.GetServiceType()), plain(t.GetHost() + ":" + strconv.Itoa(int(t.GetPort()))),
+				serviceState(s), plain(reason), plain(render.Ago(now, at(s.GetLastSeen()))),
+			}
+			if wide {
+				row = append(row, plain(stamp(at(s.GetRegisteredAt()))), plain(s.GetPrincipal()))
+			}
+			return row
+		},
+	}
+}
+
+func serviceState(s *holdfastv1.Service) render.Text {
+	switch {
+	case s.GetDeregistered():
+		return plain("deregistered")
+	case !s.GetActive():
+		return render.T("inactive", render.Red)
+	}
+	return render.T("active", render.Green)
+}
+
+func (a *app) serviceList() *cobra.Command {
+	return listCommand(a, lister[*holdfastv1.Service]{
+		short: "List services, deregistered ones while they are remembered",
+		example: `  holdfast service list
+  holdfast service list --filter 'service_type = "tool-invoker" AND active = true'
+  holdfast service list -w`,
+		kind: serviceKind(), plural: "services", filter: "active = true", watch: a.watchServices,
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Service, string, error) {
+			r, err := c.Registry().ListServices(ctx, &holdfastv1.ListServicesRequest{Filter: q.filter, PageSize: q.size, PageToken: q.token})
+			return r.GetServices(), r.GetNextPageToken(), err
+		},
+	})
+}
+
+func (a *app) serviceGet() *cobra.Command {
+	return getCommand(a, getter[*holdfastv1.Service]{
+		short: "Show a service and its last states", example: "  holdfast service get 550e8400-e29b-41d4-a716-446655440000",
+		arg: "SERVICE", kind: serviceKind(), ids: serviceIDs,
+		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Service, error) {
+			return c.Registry().GetService(ctx, &holdfastv1.GetServiceRequest{Id: id})
+		},
+		more: func(s *holdfastv1.Service) []*render.Table {
+			states := render.NewTable("AT", "HEALTHY", "REASON")
+			for _, st := range s.GetStates() {
+				states.Row(plain(stamp(at(st.GetTimestamp()))), plain(strconv.FormatBool(st.GetHealthy())), plain(st.GetReason()))
+			}
+			return []*render.Table{states}
+		},
+	})
+}
+
+func (a *app) serviceDeregister() *cobra.Command {
+	return eachCommand(a, each{
+		verb: "deregister", done: "deregistered", arg: "SERVICE", noun: "service", plural: "services", ids: serviceIDs,
+		short: "Take services out, as they would themselves", example: "  holdfast service deregister 550e8400-e29b-41d4-a716-446655440000",
+		do: func(ctx context.Context, c *client.Client, id string) error {
+			_, err := c.Registry().DeregisterService(ctx, &holdfastv1.DeregisterServiceRequest{Id: id})
+			return err
+		},
+	})
+}
+
+func serviceIDs(ctx context.Context, c *client.Client) []string {
+	r, err := c.Registry().ListServices(ctx, &holdfastv1.ListServicesRequest{PageSize: pageSize})
+	if err != nil {
+		return nil
+	}
+	return ids(r.GetServices(), serviceID)
+}

@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/top"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) top() *cobra.Command {
+	var every time.Duration
+	cmd := &cobra.Command{
+		Use: "top", Args: exactly(),
+		Short: "Watch the fleet live: machines, runs, what needs attention, peers",
+		Long: `Watch the fleet live on a terminal: machines by state, the active runs with what they wait for, the machines that somebody should look
+at (as 'machine issues' lists them), the peers with the leader and how far each is behind, leases and commands a second.
+
+It only looks: no key changes anything. Reads are of the peer that answers (as with --stale), so that it goes on without a leader;
+when a peer fails it goes on with another one. ? shows the keys. The row that is chosen stays chosen while others come and go.
+
+Without a terminal: 'run watch', 'machine issues' and 'cluster status -o json'.`,
+		Example: `  holdfast top
+  holdfast top --every 5s
+  NO_COLOR=1 holdfast top`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch _, _, ok := a.Size(a.Out); {
+			case every < minEvery:
+				return usagef("%s: --every %s: give %s or more", cmd.CommandPath(), every, minEvery)
+			case !ok:
+				return usagef("%s: standard output is not a terminal: in pipes use run watch, machine issues, or cluster status -o json", cmd.CommandPath())
+			case !a.terminal(a.Out):
+				return usagef("%s: TERM is dumb: such a terminal cannot be drawn on: use run watch, or machine issues", cmd.CommandPath())
+			}
+			a.globals.stale = true
+			a.Err = io.Discard // what the client notes on its way to another peer would be written over the view, which says it itself
+			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
+				ctx, cancel := a.patience(ctx)
+				defer cancel()
+				cfg := top.Config{In: a.In, Out: a.Out, Colour: a.colour(a.Out), Every: every, Now: a.Now, Env: []string{"TERM=" + a.Getenv("TERM"), "COLORTERM=" + a.Getenv("COLORTERM"), "NO_COLOR=" + a.Getenv("NO_COLOR")}}
+				return top.New(cfg, topSource{c}).Run(ctx)
+			})(cmd, nil)
+		},
+	}
+	cmd.Flags().DurationVar(&every, "every", time.Second, "time between two looks at the peers and machines; runs are followed")
+	return cmd
+}
+
+// minEvery keeps somebody from asking the peers for all machines without a pause.
+const minEvery = 200 * time.Millisecond
+
+// topSource asks a cluster for what the view shows.
+type topSource struct{ c *client.Client }
+
+// Status is how the control plane is, as one peer sees it.
+func (s topSource) Status(ctx context.Context) (*holdfastv1.ClusterStatus, error) {
+	return s.c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
+}
+
+// active selects the runs that are followed. The transition with which one ends is sent too.
+const active = "phase = RUNNING OR phase = PENDING"
+
+// WatchRuns sends the active runs, and then each transition of one.
+func (s topSource) WatchRuns(ctx context.Context, f func(*holdfastv1.RunEvent) error) error {
+	return s.c.WatchRuns(ctx, active, 0, f)
+}
+
+// Fleet counts the machines.
+func (s topSource) Fleet(ctx context.Context) (*top.Fleet, error) {
+	f := &top.Fleet{States: map[holdfastv1.EffectiveState_Value]int{}}
+	token := ""
+	for {
+		page, err := s.c.Machines().ListMachines(ctx, &holdfastv1.ListMachinesRequest{PageSize: 1000, PageToken: token})
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range page.GetMachines() {
+			f.Total++
+			f.States[m.GetStatus().GetEffectiveState()]++
+			if i, ok := topIssue(m); ok {
+				f.Issues = append(f.Issues, i)
+			}
+		}
+		if token = page.GetNextPageToken(); token == "" {
+			return f, nil
+		}
+	}
+}
+
+// topIssue is what 'machine issues' says of a machine.
+func topIssue(m *holdfastv1.Machine) (top.Issue, bool) {
+	all := issuesOf(m)
+	if len(all) == 0 || m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RETIRED {
+		return top.Issue{}, false
+	}
+	i := top.Issue{
+		Machine: m.GetMachineId(), Urgency: all[0].urgency.text(), Rank: int(all[0].urgency), Since: all[0].since,
+		State: m.GetStatus().GetEffectiveState(), Where: first(m.GetSpec().GetRack(), m.GetSpec().GetPool()), Run: m.GetStatus().GetActiveRunId(),
+	}
+	for _, one := range all {
+		i.What = append(i.What, one.text)
+	}
+	return i, true
+}

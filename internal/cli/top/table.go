@@ -1,0 +1,146 @@
+package top
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/progress"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// column is a column of a table, and what it is sorted by.
+type column[T any] struct {
+	name  string
+	width int  // 0: as wide as there is room
+	wide  bool // left out on a narrow terminal
+	cell  func(x T, now time.Time) render.Text
+	order func(a, b T) int // nil: it is not sorted by
+}
+
+func plain(s string) render.Text { return render.T(s, render.Plain) }
+
+// runColumns are those of the runs. The first that can be sorted by is what they are sorted by at
+// first: what has been at its step for longest is where somebody may have to look.
+func runColumns() []column[*holdfastv1.Run] {
+	return []column[*holdfastv1.Run]{
+		{"RUN", 16, false, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(r.GetRunId()) }, by((*holdfastv1.Run).GetRunId)},
+		{"MACHINE", 10, false, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(r.GetMachineId()) }, by((*holdfastv1.Run).GetMachineId)},
+		{"TYPE", 8, true, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(r.GetType()) }, by((*holdfastv1.Run).GetType)},
+		{"PHASE", 9, false, func(r *holdfastv1.Run, _ time.Time) render.Text { return render.State(r.GetPhase().String()) }, by((*holdfastv1.Run).GetPhase)},
+		{"DONE", 9, false, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(bar(r)) }, by(doneShare)},
+		{"AGE", 6, true, func(r *holdfastv1.Run, now time.Time) render.Text {
+			return plain(progress.Took(now, first(r.GetStartedAt(), r.GetCreatedAt()), r.GetFinishedAt()))
+		}, func(a, b *holdfastv1.Run) int { return a.GetCreatedAt().AsTime().Compare(b.GetCreatedAt().AsTime()) }},
+		{"AT STEP", 8, false, func(r *holdfastv1.Run, now time.Time) render.Text {
+			s := current(r)
+			return plain(progress.Took(now, s.GetStartedAt(), s.GetFinishedAt()))
+		}, func(a, b *holdfastv1.Run) int { return atStep(a).Compare(atStep(b)) }},
+		{"STEP", 0, false, func(r *holdfastv1.Run, now time.Time) render.Text { return plain(doing(r, now)) }, by((*holdfastv1.Run).GetCurrentStep)},
+	}
+}
+
+// issueColumns are those of the machines that somebody should look at.
+func issueColumns() []column[Issue] {
+	return []column[Issue]{
+		{"MACHINE", 16, false, func(i Issue, _ time.Time) render.Text { return plain(i.Machine) }, by(func(i Issue) string { return i.Machine })},
+		{"URGENCY", 8, false, func(i Issue, _ time.Time) render.Text { return i.Urgency }, func(a, b Issue) int {
+			return cmp.Or(cmp.Compare(a.Rank, b.Rank), a.Since.Compare(b.Since))
+		}},
+		{"SINCE", 9, false, func(i Issue, now time.Time) render.Text { return plain(render.Ago(now, i.Since)) }, func(a, b Issue) int { return a.Since.Compare(b.Since) }},
+		{"STATE", 14, true, func(i Issue, _ time.Time) render.Text { return render.State(i.State.String()) }, by(func(i Issue) holdfastv1.EffectiveState_Value { return i.State })},
+		{"WHERE", 12, true, func(i Issue, _ time.Time) render.Text { return plain(i.Where) }, by(func(i Issue) string { return i.Where })},
+		{"ISSUES", 0, false, func(i Issue, _ time.Time) render.Text { return plain(strings.Join(i.What, ", ")) }, nil},
+	}
+}
+
+// by orders by what f gives.
+func by[T any, K cmp.Ordered](f func(T) K) func(a, b T) int {
+	return func(a, b T) int { return cmp.Compare(f(a), f(b)) }
+}
+
+func first[T any](x, y *T) *T {
+	if x != nil {
+		return x
+	}
+	return y
+}
+
+func current(r *holdfastv1.Run) *holdfastv1.StepStatus {
+	i := slices.IndexFunc(r.GetSteps(), func(s *holdfastv1.StepStatus) bool { return s.GetName() == r.GetCurrentStep() })
+	if i < 0 {
+		return nil
+	}
+	return r.GetSteps()[i]
+}
+
+// atStep is since when a run has been at its step. One that has not begun comes after those that
+// have.
+func atStep(r *holdfastv1.Run) time.Time {
+	if at := first(current(r).GetStartedAt(), r.GetStartedAt()); at != nil {
+		return at.AsTime()
+	}
+	return r.GetCreatedAt().AsTime().AddDate(100, 0, 0)
+}
+
+func doneShare(r *holdfastv1.Run) float64 {
+	n := 0
+	for _, s := range r.GetSteps() {
+		if s.GetState() == holdfastv1.StepStatus_SUCCEEDED {
+			n++
+		}
+	}
+	return float64(n) / float64(max(len(r.GetSteps()), 1))
+}
+
+// bar shows how many steps are done: "██░░ 2/4".
+func bar(r *holdfastv1.Run) string {
+	const cells = 4
+	n := int(doneShare(r) * cells)
+	return strings.Repeat("█", n) + strings.Repeat("░", cells-n) + " " + progress.Done(r)
+}
+
+// doing is the step of a run and what it waits for, or how it ended.
+func doing(r *holdfastv1.Run, now time.Time) string {
+	var parts []string
+	if s := current(r); s != nil && !client.Finished(r) {
+		name := s.GetName()
+		if s.GetRetryCount() > 0 {
+			name += " (attempt " + progress.Attempts(s) + ")"
+		}
+		parts = append(parts, name)
+	}
+	if why := progress.Why(r, now); why != "" {
+		parts = append(parts, why)
+	}
+	return strings.Join(parts, ": ")
+}
+
+// narrow is the width below which columns are left out, so that there is room for the last one.
+const narrow = 100
+
+// line writes cells at the widths of their columns; what is too long is cut.
+func line[T any](columns []column[T], width int, cell func(column[T]) render.Text) render.Line {
+	var l render.Line
+	for _, c := range columns {
+		if c.wide && width < narrow {
+			continue
+		}
+		t := cell(c)
+		t.Value = strings.TrimSpace(render.Clean(t.Value))
+		if c.width == 0 {
+			l = append(l, t)
+			continue
+		}
+		v := []rune(t.Value)
+		if len(v) > c.width {
+			v = append(v[:c.width-1], '…')
+		}
+		t.Value = string(v)
+		l = append(l, t, plain(strings.Repeat(" ", c.width-len(v)+2)))
+	}
+	return l
+}

@@ -1,0 +1,102 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// watchPolled prints what read returns, and again what differs in what is significant, until the
+// context ends.
+func watchPolled[M proto.Message](ctx context.Context, a *app, o *output, k kind[M], every time.Duration, significant func(M) M, read func() ([]M, error)) error {
+	ctx, cancel := a.patience(ctx)
+	defer cancel()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	printed := map[string]M{}
+	t := k.newTable(o)
+	header := true
+	for {
+		items, err := read()
+		if err != nil {
+			return ended(ctx, err)
+		}
+		var changed []M
+		now := make(map[string]M, len(items))
+		for _, m := range items {
+			seen := significant(m)
+			now[k.name(m)] = seen
+			if before, ok := printed[k.name(m)]; !ok || !proto.Equal(seen, before) {
+				changed = append(changed, m)
+			}
+		}
+		for id := range printed {
+			if _, ok := now[id]; !ok {
+				a.note("note: %s %s is gone, or no longer matches", k.noun, id)
+			}
+		}
+		printed = now
+		if err := printChanged(a, o, k, t, changed, header); err != nil {
+			return err
+		}
+		header = header && len(changed) == 0
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ended(ctx, ctx.Err())
+		}
+	}
+}
+
+func printChanged[M proto.Message](a *app, o *output, k kind[M], t *render.Table, items []M, header bool) error {
+	switch {
+	case len(items) == 0:
+		return nil
+	case o.format == formatName:
+		return printNames(a, k, items)
+	case !o.table():
+		for _, m := range items {
+			if err := printStream(a, o, m); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for _, m := range items {
+		t.Row(k.row(m, a.Now(), o.wide())...)
+	}
+	defer t.Clear()
+	return a.table(&output{format: o.format, noHeaders: o.noHeaders || !header}, t)
+}
+
+// watchServices prints the services that match, and each again when it changes, by the stream of
+// changes: none is left out.
+func (a *app) watchServices(ctx context.Context, c *client.Client, l *listing) error {
+	ctx, cancel := a.patience(ctx)
+	defer cancel()
+	k := serviceKind()
+	t, header := k.newTable(&l.output), true
+	err := c.WatchServices(ctx, l.filter, 0, func(e *holdfastv1.ServiceEvent) error {
+		defer func() { header = false }()
+		return printChanged(a, &l.output, k, t, []*holdfastv1.Service{e.GetService()}, header)
+	})
+	if ctx.Err() != nil {
+		return ended(ctx, ctx.Err())
+	}
+	return failed(err, "watch services")
+}
+
+// ended is what a watch without an end returns when its context ends: nothing if the user stopped
+// it, which is how it ends. What has an end of its own was cut off then, and must say so.
+func ended(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+func (a *app) webhook() *cobra.Command {
+	return parent(&cobra.Command{
+		Use: "webhook", Aliases: []string{"webhooks"},
+		Short: "URLs that are told what happens, as CloudEvents",
+		Example: `  holdfast webhook put chat --url https://hooks.example/in --filter 'type = "run.failed"' --secret hook-key
+  holdfast webhook list`,
+	}, a.webhookPut(), a.webhookList(), a.webhookGet(), a.webhookDelete())
+}
+
+func webhookKind() kind[*holdfastv1.Webhook] {
+	return kind[*holdfastv1.Webhook]{
+		noun: "webhook", list: "webhooks",
+		name:   (*holdfastv1.Webhook).GetName,
+		header: []string{"WEBHOOK", "STATE", "BEHIND", "FAILURES", "FILTER", "ERROR"},
+		wide:   []string{"URL", "SECRET", "MISSED", "AT", "TRIED"},
+		row: func(w *holdfastv1.Webhook, now time.Time, wide bool) []render.Text {
+			row := []render.Text{
+				plain(w.GetName()), webhookState(w), plain(number(w.GetBehind())), plain(number(uint64(w.GetFailures()))), plain(w.GetFilter()), plain(w.GetLastError()),
+			}
+			if wide {
+				row = append(row, plain(w.GetUrl()), plain(w.GetSecretRef()), plain(number(w.GetMissed())), plain(strconv.FormatUint(w.GetCursor(), 10)), plain(render.Ago(now, at(w.GetTriedAt()))))
+			}
+			return row
+		},
+	}
+}
+
+func webhookState(w *holdfastv1.Webhook) render.Text {
+	switch {
+	case w.GetDisabled():
+		return plain("disabled")
+	case w.GetFailures() > 0:
+		return render.T("failing", render.Red)
+	}
+	return render.T("ok", render.Green)
+}
+
+func (a *app) webhookPut() *cobra.Command {
+	var o output
+	in := &holdfastv1.Webhook{}
+	cmd := &cobra.Command{
+		Use: "put WEBHOOK --url URL", DisableFlagsInUseLine: true, Args: exactly("WEBHOOK"), ValidArgsFunction: a.complete(webhookNames),
+		Short: "Make a webhook, or change one",
+		Long: `Make a webhook, or change one: what is not given has its default then. The leader posts each event that matches, in
+order and at least once, as a CloudEvent. With --secret each message is signed with the key "token" of a secret.
+A new webhook hears of what happens from now on; a changed one, or one that was disabled, goes on where it was.`,
+		Example: `  holdfast webhook put chat --url https://hooks.example/in
+  holdfast webhook put oncall --url https://oncall.example/holdfast --filter 'type = "run.failed"' --secret hook-key
+  holdfast webhook put chat --url https://hooks.example/in --disabled`,
+		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
+			in.Name = args[0]
+			w, err := c.Webhooks().PutWebhook(ctx, &holdfastv1.PutWebhookRequest{Webhook: in})
+			if err != nil {
+				return failed(err, "put webhook %s", args[0])
+			}
+			return printOne(a, &o, webhookKind(), w)
+		}),
+	}
+	o.register(cmd)
+	f := cmd.Flags()
+	f.StringVar(&in.Url, "url", "", "http or https `URL` that takes the messages")
+	f.StringVar(&in.Filter, "filter", "", `only events that match (AIP-160), e.g. 'type = "run.failed"'`)
+	f.StringVar(&in.SecretRef, "secret", "", "`SECRET` of type token that signs the messages")
+	f.BoolVar(&in.Disabled, "disabled", false, "tell it nothing for now")
+	return cmd
+}
+
+func (a *app) webhookList() *cobra.Command {
+	return listCommand(a, lister[*holdfastv1.Webhook]{
+		short:   "List webhooks, with how far each is",
+		example: "  holdfast webhook list -o wide",
+		kind:    webhookKind(), plural: "webhooks",
+		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Webhook, string, error) {
+			r, err := c.Webhooks().ListWebhooks(ctx, &holdfastv1.ListWebhooksRequest{PageSize: q.size, PageToken: q.token})
+			return r.GetWebhooks(), r.GetNextPageToken(), err
+		},
+	})
+}
+
+func (a *app) webhookGet() *cobra.Command {
+	return getCommand(a, getter[*holdfastv1.Webhook]{
+		short: "Show a webhook, how far it is and what its receiver said last", example: "  holdfast webhook get chat -o wide",
+		arg: "WEBHOOK", kind: webhookKind(), ids: webhookNames,
+		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Webhook, error) {
+			return c.Webhooks().GetWebhook(ctx, &holdfastv1.GetWebhookRequest{Name: id})
+		},
+	})
+}
+
+func (a *app) webhookDelete() *cobra.Command {
+	return eachCommand(a, each{
+		verb: "delete", done: "deleted", arg: "WEBHOOK", noun: "webhook", plural: "webhooks", ids: webhookNames,
+		short: "Delete webhooks; what they were not told yet, they are not told", example: "  holdfast webhook delete chat",
+		do: func(ctx context.Context, c *client.Client, id string) error {
+			_, err := c.Webhooks().DeleteWebhook(ctx, &holdfastv1.DeleteWebhookRequest{Name: id})
+			return err
+		},
+	})
+}
+
+func webhookNames(ctx context.Context, c *client.Client) []string {
+	r, err := c.Webhooks().ListWebhooks(ctx, &holdfastv1.ListWebhooksRequest{PageSize: pageSize})
+	if err != nil {
+		return nil
+	}
+	return ids(r.GetWebhooks(), (*holdfastv1.Webhook).GetName)
+}

@@ -1,0 +1,39 @@
+package demo
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-metal/holdfast/internal/cli/render"
+)
+
+// golden compares with a file of testdata. UPDATE_GOLDEN=1 writes it instead.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("read what is wanted (UPDATE_GOLDEN=1 makes it): %v", err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
+
+// text writes lines as a terminal of that width would show them.
+func text(lines []render.Line, width int, g glyphs, colour bool) string {
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(strings.TrimRight(cut(l, width, g).Format(0, colour), " ") + "\n")
+	}
+	return b.String()
+}

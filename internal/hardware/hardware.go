@@ -1,0 +1,259 @@
+// Package hardware puts the kinds of providers together with what they need of a peer: secrets, the
+// inventory, and notes for the next leader. It owns which kinds there are and when their sessions
+// end; it drives nothing itself.
+package hardware
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/internal/secrets"
+	"github.com/holdfast-metal/holdfast/providers"
+	"github.com/holdfast-metal/holdfast/providers/bmc"
+	"github.com/holdfast-metal/holdfast/providers/datacenter"
+	"github.com/holdfast-metal/holdfast/providers/fake"
+	"github.com/holdfast-metal/holdfast/providers/ironic"
+	"github.com/holdfast-metal/holdfast/providers/kube"
+	"github.com/holdfast-metal/holdfast/providers/netboot"
+	sshexec "github.com/holdfast-metal/holdfast/providers/ssh"
+)
+
+// Secrets opens secrets by name.
+type Secrets interface {
+	Resolve(ctx context.Context, name string) (secrets.Secret, error)
+}
+
+// Notes keeps what is to be known after a change of leader.
+type Notes interface {
+	Get(key string) []byte
+	Put(ctx context.Context, key string, value []byte) error
+	PutSoon(key string, value []byte) // a change of leader may lose it
+	PutFirst(ctx context.Context, key string, value []byte) error
+}
+
+// Inventory is the peer's own state.
+type Inventory interface {
+	View() *fsm.View
+}
+
+// Hardware makes the providers of a peer. They are configured before the peer has a state; Attach
+// gives them one.
+type Hardware struct {
+	secrets   Secrets
+	notes     Notes
+	inventory Inventory
+	installs  Installs
+	log       *slog.Logger
+	metrics   *metrics // nil: nobody counts
+
+	bmcs  []*bmc.Provider
+	hosts []*sshexec.Provider
+
+	ironics []*ironic.Provider
+
+	joiners []*kube.Joiner
+
+	over chan struct{} // a term has ended
+}
+
+// New returns a Hardware without providers.
+func New(log *slog.Logger) *Hardware { return &Hardware{log: log, over: make(chan struct{}, 1)} }
+
+// Attach is called once, before any provider is used.
+func (h *Hardware) Attach(s Secrets, n Notes, i Inventory) { h.secrets, h.notes, h.inventory = s, n, i }
+
+// Factories returns the kinds that a configuration may name.
+func (h *Hardware) Factories() map[string]providers.Factory {
+	return map[string]providers.Factory{"fake": fake.Factory, "cloudbmc": h.cloudBMC, "ssh": h.ssh, "datacenter": h.datacenter, "ironic": h.ironic}
+}
+
+func (h *Hardware) cloudBMC(_ string, raw json.RawMessage, log *slog.Logger) (providers.Provider, error) {
+	own, media, err := takeMedia(raw)
+	if err != nil {
+		return nil, err
+	}
+	p, err := h.newBMC(own, log)
+	if err != nil {
+		return nil, err
+	}
+	if media == nil {
+		return cloudBMC{p}, nil
+	}
+	i, err := h.newMediumImager(media, p)
+	if err != nil {
+		return nil, fmt.Errorf("media: %w", err)
+	}
+	return installingCloudBMC{cloudBMC{p}, i}, nil
+}
+
+// cloudBMC is a machine somewhere else of which only the BMC is reached.
+type cloudBMC struct{ *bmc.Provider }
+
+// Kind is "cloudbmc".
+func (cloudBMC) Kind() string { return "cloudbmc" }
+
+// installingCloudBMC also installs machines, by virtual media: it is told which peers their BMCs
+// reach.
+type installingCloudBMC struct {
+	cloudBMC
+	*netboot.MediumImager
+}
+
+func (h *Hardware) ssh(_ string, raw json.RawMessage, log *slog.Logger) (providers.Provider, error) {
+	p, err := h.newHost(raw, log)
+	if err != nil {
+		return nil, err
+	}
+	return host{p, h.newJoiner(p)}, nil
+}
+
+// host is a machine of which only the host is reached.
+type host struct {
+	*sshexec.Provider
+	*kube.Joiner
+}
+
+// newJoiner makes what joins hosts to clusters that are registered.
+func (h *Hardware) newJoiner(p *sshexec.Provider) *kube.Joiner {
+	j := kube.New(clusters{h}, p)
+	h.joiners = append(h.joiners, j)
+	return j
+}
+
+func (h *Hardware) datacenter(_ string, raw json.RawMessage, log *slog.Logger) (providers.Provider, error) {
+	var halves struct {
+		BMC json.RawMessage `json:"bmc"`
+		SSH json.RawMessage `json:"ssh"`
+
+		Netboot json.RawMessage `json:"netboot"`
+	}
+	if err := strict(raw, &halves); err != nil {
+		return nil, err
+	}
+	b, err := h.newBMC(halves.BMC, log)
+	if err != nil {
+		return nil, fmt.Errorf("bmc: %w", err)
+	}
+	s, err := h.newHost(halves.SSH, log)
+	if err != nil {
+		return nil, fmt.Errorf("ssh: %w", err)
+	}
+	i, err := h.newImager(halves.Netboot, b, s)
+	if err != nil {
+		return nil, fmt.Errorf("netboot: %w", err)
+	}
+	return datacenter.New(b, b, b, b, s, h.newJoiner(s), i), nil
+}
+
+func (h *Hardware) ironic(_ string, raw json.RawMessage, log *slog.Logger) (providers.Provider, error) {
+	cfg, err := ironic.ParseConfig(raw)
+	if err != nil {
+		return nil, err
+	}
+	p, err := ironic.New(cfg, ironic.Deps{Credentials: ironicLogins{h}, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	h.ironics = append(h.ironics, p)
+	return p, nil
+}
+
+func (h *Hardware) newBMC(raw json.RawMessage, log *slog.Logger) (*bmc.Provider, error) {
+	cfg, err := bmc.ParseConfig(raw)
+	if err != nil {
+		return nil, err
+	}
+	p, err := bmc.New(cfg, bmc.Deps{Credentials: accounts{h}, Memory: memory{h}, Log: log, Called: h.count})
+	if err == nil {
+		h.bmcs = append(h.bmcs, p)
+	}
+	return p, err
+}
+
+func (h *Hardware) newHost(raw json.RawMessage, log *slog.Logger) (*sshexec.Provider, error) {
+	cfg, err := sshexec.ParseConfig(raw)
+	if err != nil {
+		return nil, err
+	}
+	p, err := sshexec.New(cfg, logins{h}, hostKeys{h}, log)
+	if err == nil {
+		h.hosts = append(h.hosts, p)
+	}
+	return p, err
+}
+
+// releaseTime bounds how long sessions on BMCs are ended after a term.
+const releaseTime = 30 * time.Second
+
+// Run is the leader task that notices the beginning and the end of a term. What is known of BMCs is
+// what the last leader has noted, not what this peer knew when it led before. After the end others
+// may lead from then on: they must find no session of ours. It does not wait for the BMCs, a
+// hand-over would wait with it: Serve does the work.
+func (h *Hardware) Run(ctx context.Context, _ cluster.Term) error {
+	for _, p := range h.bmcs {
+		p.Recall()
+	}
+	<-ctx.Done()
+	select {
+	case h.over <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// Serve ends sessions that are not used, and all of them after each term and when ctx ends.
+func (h *Hardware) Serve(ctx context.Context) error {
+	var g errgroup.Group
+	for _, p := range h.bmcs {
+		g.Go(func() error {
+			if err := p.Run(ctx); err != nil {
+				h.log.Warn("could not end all sessions on BMCs", "error", err)
+			}
+			return nil
+		})
+	}
+	g.Go(func() error {
+		for {
+			select {
+			case <-h.over:
+				h.release(ctx)
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
+	err := g.Wait()
+	for _, p := range h.hosts {
+		err = errors.Join(err, p.Close())
+	}
+	for _, p := range h.ironics {
+		p.Close()
+	}
+	for _, j := range h.joiners {
+		j.Close()
+	}
+	return err
+}
+
+func (h *Hardware) release(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, releaseTime)
+	defer cancel()
+	var wg sync.WaitGroup
+	for _, p := range h.bmcs {
+		wg.Go(func() {
+			if err := p.Release(ctx); err != nil {
+				h.log.Warn("could not end all sessions on BMCs after the term", "error", err)
+			}
+		})
+	}
+	wg.Wait()
+}

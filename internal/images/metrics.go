@@ -1,0 +1,58 @@
+package images
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/holdfast-metal/holdfast/internal/images/blob"
+)
+
+// metrics are what a Depot measures.
+type metrics struct {
+	fetches *prometheus.CounterVec
+	fetched *prometheus.CounterVec
+	served  prometheus.Counter
+	missing prometheus.Gauge
+	damaged prometheus.Counter
+}
+
+func newMetrics(r prometheus.Registerer, store *blob.Store) *metrics {
+	m := &metrics{
+		fetches: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "holdfast_image_fetches_total",
+			Help: "Tries to fetch a file of an image, by source (peer, url) and outcome (ok, failed).",
+		}, []string{"source", "outcome"}),
+		fetched: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "holdfast_image_fetched_bytes_total",
+			Help: "Bytes of image files that came to this peer, by source (peer, url, upload).",
+		}, []string{"source"}),
+		served: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "holdfast_image_served_bytes_total",
+			Help: "Bytes of image files that this peer gave out over HTTP.",
+		}),
+		missing: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "holdfast_image_files_missing",
+			Help: "Files of images that this peer does not have.",
+		}),
+		damaged: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "holdfast_image_files_damaged_total",
+			Help: "Files of images that this peer had on disk with a wrong checksum.",
+		}),
+	}
+	if r == nil {
+		return m
+	}
+	r.MustRegister(m.fetches, m.fetched, m.served, m.missing, m.damaged,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "holdfast_image_stored_bytes", Help: "Bytes of image files on this peer's disk, whole or not."}, func() float64 {
+			_, bytes := store.Usage()
+			return float64(bytes)
+		}))
+	return m
+}
+
+// outcome is the label of how something ended.
+func outcome(err error) string {
+	if err != nil {
+		return "failed"
+	}
+	return "ok"
+}

@@ -1,0 +1,120 @@
+package installer
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/holdfast-metal/holdfast/internal/installer/diskrule"
+	"github.com/holdfast-metal/holdfast/internal/installer/installtest"
+	"github.com/holdfast-metal/holdfast/internal/installer/peers"
+)
+
+// replugged is a machine whose disks change when the image was unpacked.
+type replugged struct {
+	*unpacking
+	after func(*machine)
+}
+
+func (r *replugged) Unpack(ctx context.Context, disk string, archive io.Reader) error {
+	err := r.unpacking.Unpack(ctx, disk, archive)
+	r.change(r.after)
+	return err
+}
+
+func (r *replugged) change(how func(*machine)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if how != nil {
+		how(r.machine)
+	}
+}
+
+// Names pass to other disks when a controller starts over, or one is plugged in. What no rule has
+// chosen is not written to.
+func TestDisksThatChange(t *testing.T) {
+	var archive bytes.Buffer
+	w := tar.NewWriter(&archive)
+	if err := errors.Join(w.WriteHeader(&tar.Header{Name: "etc/", Typeflag: tar.TypeDir, Mode: 0o755}), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	other := func(m *machine) { m.disks = []diskrule.Disk{{Name: "sda", Serial: "Z", SizeBytes: diskSize}} }
+	more := func(m *machine) {
+		m.disks = append(m.disks[:1:1], diskrule.Disk{Name: "sdb", Serial: "Z", SizeBytes: diskSize})
+	}
+	none := func(m *machine) { m.disks = nil }
+	tests := []struct {
+		name, format, rule string
+		before, after      func(*machine) // it is asked for the image; it was unpacked
+		want               string         // empty: it is installed
+		written            bool
+	}{
+		{"the name is another disk's", "TAR", "", other, nil, "nothing was written: the disk rule means sda (8 MB, serial Z) now", false},
+		{"the name is another disk's, by the rule", "TAR", "serial=A", other, nil, "its serial is not A", false},
+		{"a disk image", "RAW", "", other, nil, "nothing was written: the disk rule means sda (8 MB, serial Z) now", false},
+		{"the rule means two now", "TAR", "", more, nil, "2 disks qualify", false},
+		{"another one, which the rule does not mean", "TAR", "serial=A", more, nil, "", true},
+		{"the name is another disk's in the end", "TAR", "", nil, other, "finish sda (8 MB, serial A): that is another disk now: sda (8 MB, serial Z)", true},
+		{"the disk is gone in the end", "TAR", "", nil, none, "finish sda (8 MB, serial A): the disk is gone", true},
+		{"another one in the end", "TAR", "", nil, more, "", true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p, m := &installtest.Peer{Image: archive.Bytes()}, &replugged{&unpacking{machine: newMachine("A")}, tt.after}
+			p.Order = p.Standard("debian-13", "NONE", tt.rule)
+			p.Order["image"].(map[string]any)["format"] = tt.format
+			p.Refuse = func(r *http.Request) int {
+				if strings.HasPrefix(r.URL.Path, "/images/") {
+					m.change(tt.before)
+				}
+				return 0
+			}
+			err := run(t, p, m)
+			got := p.Last()
+			if m.untouched() == tt.written {
+				t.Errorf("something was written: %v, want %v", !m.untouched(), tt.written)
+			}
+			if tt.want == "" {
+				if err != nil || cmp.Diff([]string{"sda"}, m.finished) != "" {
+					t.Errorf("got %+v, %v, finished %v", got, err, m.finished)
+				}
+				return
+			}
+			if err == nil || got.Status != peers.Failed || !strings.Contains(got.Error, tt.want) || len(m.finished) > 0 {
+				t.Errorf("got %+v, %v, finished %v\nwant %q", got, err, m.finished, tt.want)
+			}
+		})
+	}
+}
+
+// large is a machine whose disks have sectors of 4096 bytes.
+type large struct{ *machine }
+
+func (l large) Open(name string) (Disk, error) { return sectored{l.media[name]}, nil }
+
+type sectored struct{ *memory }
+
+func (sectored) SectorSize() int { return 4096 }
+
+// That an image is for other sectors is known before the old data is gone.
+func TestInstallOnLargeSectors(t *testing.T) {
+	b := plainImage()
+	copy(b[512:], "EFI PART")
+	p, m := &installtest.Peer{Image: b}, large{newMachine("A")}
+	p.Order = p.Standard("debian-13", "NONE", "")
+	p.Order["wipe"] = true
+	const want = "its partition table is for disks with sectors of 512 bytes, and those of this one have 4096: nothing was written"
+	if err := run(t, p, m); err == nil || !strings.Contains(p.Last().Error, want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+	if !m.untouched() {
+		t.Error("something was written")
+	}
+}

@@ -1,0 +1,218 @@
+// Package rootfs unpacks a root file system that comes as tar into a directory, with owners, modes,
+// times, extended attributes, links and devices.
+//
+// It owns that nothing outside the directory is touched, whatever is in the archive: every name is
+// looked up from the open directory (os.Root, openat), links on the way are followed only as far as
+// they stay inside, and a name with ".." is refused. It does not know where the bytes come from,
+// and runs nothing. What a later entry of the same name has replaces what an earlier one had,
+// except that a directory stays one.
+package rootfs
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-metal/holdfast/internal/installer/image"
+)
+
+// Stats is what was unpacked.
+type Stats struct {
+	Entries int
+	Bytes   int64 // of files
+}
+
+// Unpack unpacks an archive into a directory that exists, and reads it up to its end mark. What is
+// wrong with the archive is an *image.ContentError; anything else is wrong with the disk.
+func Unpack(ctx context.Context, dir string, archive io.Reader) (Stats, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return Stats{}, fmt.Errorf("open the root file system: %w", err)
+	}
+	u := &unpacker{root: root, told: map[string]int{}, buf: make([]byte, 1<<20)}
+	err = u.all(ctx, tar.NewReader(archive))
+	u.leave()
+	return u.stats, errors.Join(err, root.Close())
+}
+
+// unpacker is one unpacking.
+type unpacker struct {
+	root  *os.Root
+	stats Stats
+	dirs  []*tar.Header  // what they are told in the end: what is written into one changes its time
+	told  map[string]int // where in dirs a name is
+	in    *os.File       // the directory that was written to last
+	name  string         // of it
+	buf   []byte
+}
+
+func (u *unpacker) all(ctx context.Context, r *tar.Reader) error {
+	for {
+		if err := context.Cause(ctx); err != nil {
+			return fmt.Errorf("unpack: %w", err)
+		}
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return &image.ContentError{What: fmt.Sprintf("behind %d entries", u.stats.Entries), Err: err}
+		}
+		if err := u.entry(h, r); err != nil {
+			return blame(h.Name, err)
+		}
+		u.stats.Entries++
+	}
+	for _, h := range slices.Backward(u.dirs) { // those inside first
+		if err := u.finish(h); err != nil {
+			return blame(h.Name, err)
+		}
+	}
+	return nil
+}
+
+// blame tells a disk that does not take an entry from an entry that no disk would take.
+func blame(name string, err error) error {
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		return fmt.Errorf("unpack %q: the root file system is full: the image needs a larger disk: %w", name, err)
+	}
+	for _, e := range []error{unix.EIO, unix.EROFS, unix.EPERM, unix.EACCES, unix.ENOMEM, unix.EOPNOTSUPP, unix.EUCLEAN} {
+		if errors.Is(err, e) {
+			return fmt.Errorf("unpack %q: %w", name, err)
+		}
+	}
+	if content := (*image.ContentError)(nil); errors.As(err, &content) {
+		return err
+	}
+	return &image.ContentError{What: fmt.Sprintf("entry %q", name), Err: err}
+}
+
+// local returns a name from the root on, without a slash in front; "." is the root.
+func local(name string) (string, error) {
+	if slices.Contains(strings.Split(name, "/"), "..") {
+		return "", errors.New("its name leads upwards (..)")
+	}
+	if name = strings.Trim(path.Clean("/"+name), "/"); name == "" {
+		return ".", nil
+	}
+	return name, nil
+}
+
+func (u *unpacker) entry(h *tar.Header, r io.Reader) error {
+	if h.Typeflag == tar.TypeXGlobalHeader {
+		return nil
+	}
+	name, err := local(h.Name)
+	if err != nil {
+		return err
+	}
+	if h.Uid < 0 || h.Gid < 0 || h.Uid >= 1<<32-1 || h.Gid >= 1<<32-1 {
+		return fmt.Errorf("it belongs to %d:%d, which is nobody", h.Uid, h.Gid)
+	}
+	if h.Typeflag == tar.TypeDir {
+		u.remember(name, h)
+	}
+	if name == "." {
+		if h.Typeflag != tar.TypeDir {
+			return errors.New("the root is no directory")
+		}
+		return nil
+	}
+	base := path.Base(name)
+	at, err := u.enter(path.Dir(name))
+	if err != nil {
+		return err
+	}
+	if h.Typeflag == tar.TypeDir {
+		return u.mkdir(at, base)
+	}
+	if err := u.clear(at, base); err != nil {
+		return err
+	}
+	return u.create(at, base, h, r)
+}
+
+// remember keeps what the last entry of a directory says of it.
+func (u *unpacker) remember(name string, h *tar.Header) {
+	if i, ok := u.told[name]; ok {
+		u.dirs[i] = h
+		return
+	}
+	u.told[name] = len(u.dirs)
+	u.dirs = append(u.dirs, h)
+}
+
+// create makes anything but a directory, where nothing is.
+func (u *unpacker) create(at int, base string, h *tar.Header, r io.Reader) error {
+	device := int(unix.Mkdev(uint32(h.Devmajor), uint32(h.Devminor)))
+	var err error
+	switch h.Typeflag {
+	case tar.TypeReg, tar.TypeGNUSparse, tar.TypeCont:
+		err = u.file(at, base, r)
+	case tar.TypeLink:
+		return u.link(base, h.Linkname) // it has all else in common with what it links to
+	case tar.TypeSymlink:
+		err = unix.Symlinkat(h.Linkname, at, base)
+	case tar.TypeChar:
+		err = unix.Mknodat(at, base, unix.S_IFCHR|0o600, device)
+	case tar.TypeBlock:
+		err = unix.Mknodat(at, base, unix.S_IFBLK|0o600, device)
+	case tar.TypeFifo:
+		err = unix.Mknodat(at, base, unix.S_IFIFO|0o600, 0)
+	default:
+		return fmt.Errorf("it is of the kind %q, which this installer does not know", h.Typeflag)
+	}
+	if err != nil {
+		return err
+	}
+	return describe(at, base, h)
+}
+
+// file writes a file that is not there.
+func (u *unpacker) file(at int, base string, r io.Reader) error {
+	fd, err := unix.Openat(at, base, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return err
+	}
+	f := os.NewFile(uintptr(fd), base)
+	for {
+		n, rerr := r.Read(u.buf)
+		if _, err := f.Write(u.buf[:n]); err != nil {
+			return errors.Join(err, f.Close())
+		}
+		u.stats.Bytes += int64(n)
+		if errors.Is(rerr, io.EOF) {
+			return f.Close()
+		}
+		if rerr != nil {
+			_ = f.Close() // what came is not enough
+			return &image.ContentError{What: fmt.Sprintf("in the middle of %q", base), Err: rerr}
+		}
+	}
+}
+
+// link makes a hard link in the directory that was entered. What it leads to is looked up from the
+// root, too.
+func (u *unpacker) link(base, to string) error {
+	to, err := local(to)
+	if err != nil {
+		return fmt.Errorf("it is a link to %q: %w", to, err)
+	}
+	from, err := u.open(path.Dir(to), false)
+	if err != nil {
+		return fmt.Errorf("it is a link to %q: %w", to, err)
+	}
+	err = unix.Linkat(int(from.Fd()), path.Base(to), int(u.in.Fd()), base, 0) // a symbolic link is linked, not followed
+	if err := errors.Join(err, from.Close()); err != nil {
+		return fmt.Errorf("it is a link to %q: %w", to, err)
+	}
+	return nil
+}

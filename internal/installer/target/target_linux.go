@@ -1,0 +1,202 @@
+// Package target makes a disk that has just been written bootable as this machine: it grows the
+// last partition, finds and mounts the root file system, grows that, lets package seed write into
+// it, and makes a boot entry where the firmware is UEFI. Of a disk that a root file system is
+// unpacked to, it makes partitions and file systems before, and has the root's own GRUB make it
+// bootable in the end: then, and only then, programs of the image are run.
+//
+// It owns mounting, and what mke2fs and mkfs.fat are told. These are Debian's, which the netboot
+// image has with it (tools/netboot): file systems that others have to read for years are not made
+// by a library that few use. It must be given a disk that was chosen by this installer.
+package target
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-metal/holdfast/internal/installer/disks"
+	"github.com/holdfast-metal/holdfast/internal/installer/peers"
+	"github.com/holdfast-metal/holdfast/internal/installer/seed"
+	"github.com/holdfast-metal/holdfast/internal/installer/table"
+)
+
+const (
+	mountPoint = "/run/holdfast-target"
+	// settle is how long the kernel may take to show partitions.
+	settle = 20 * time.Second
+)
+
+// fileSystems are those that a root can be on, the likely one first.
+func fileSystems() []string { return []string{"ext4", "xfs", "btrfs"} }
+
+// Finish does all of it, and gives the public halves of the host keys. The disk must be open
+// nowhere.
+func Finish(ctx context.Context, disk string, o peers.Order, log *slog.Logger) ([]string, error) {
+	wait, cancel := context.WithTimeout(ctx, settle)
+	defer cancel()
+	if err := grow(wait, disk, log); err != nil {
+		return nil, err
+	}
+	parts, err := partitions(disk)
+	if err != nil {
+		return nil, err
+	}
+	part, kind, err := mountRoot(wait, parts)
+	if err != nil {
+		return nil, fmt.Errorf("find the root file system of image %s: %w", o.Image.Name, err)
+	}
+	log.Info("root file system found", "partition", part.name, "type", kind)
+	var keys []string
+	seen, err := watch(mountPoint)
+	if err == nil {
+		keys, err = fill(part, kind, o, log)
+		if err == nil && o.Image.Format == tarImage {
+			err = bootable(ctx, disk, parts, log)
+		}
+		err = errors.Join(err, seen.flush())
+	}
+	if err := errors.Join(err, unix.Unmount(mountPoint, 0)); err != nil {
+		return nil, err
+	}
+	wait, cancel = context.WithTimeout(ctx, settle)
+	defer cancel()
+	enter(wait, disk, parts, log)
+	return keys, nil
+}
+
+func grow(ctx context.Context, disk string, log *slog.Logger) error {
+	d, err := disks.Open(disk)
+	if err != nil {
+		return err
+	}
+	did, err := table.Grow(d.File, d.Size())
+	if err != nil {
+		// The image boots without: a table that this installer does not understand is the image's
+		// own matter.
+		log.Warn("the last partition was not grown", "error", err)
+	} else {
+		log.Info(did)
+	}
+	return errors.Join(d.Sync(), d.Reread(ctx), d.Close())
+}
+
+// partition is a block device that may have a file system.
+type partition struct {
+	name string
+	size uint64 // bytes
+}
+
+// partitions lists those of a disk, the largest first; the disk itself when it has none.
+func partitions(disk string) ([]partition, error) {
+	dir := filepath.Join("/sys/block", disk)
+	found, err := filepath.Glob(filepath.Join(dir, "*", "partition"))
+	if err != nil {
+		return nil, fmt.Errorf("list the partitions: %w", err)
+	}
+	all := make([]partition, 0, len(found)+1)
+	for _, f := range found {
+		all = append(all, partition{filepath.Base(filepath.Dir(f)), size(filepath.Dir(f))})
+	}
+	if len(all) == 0 {
+		all = append(all, partition{disk, size(dir)})
+	}
+	slices.SortStableFunc(all, func(a, b partition) int {
+		if a.size > b.size {
+			return -1
+		}
+		return 1
+	})
+	return all, nil
+}
+
+func size(dir string) uint64 {
+	b, err := os.ReadFile(filepath.Join(dir, "size"))
+	if err != nil {
+		return 0
+	}
+	n, _ := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 54)
+	return n * 512
+}
+
+// mountRoot mounts the first partition that looks like a root.
+func mountRoot(ctx context.Context, parts []partition) (partition, string, error) {
+	if err := os.MkdirAll(mountPoint, 0o700); err != nil {
+		return partition{}, "", err
+	}
+	var seen []string
+	for _, p := range parts {
+		dev := "/dev/" + p.name
+		if err := waitFor(ctx, dev); err != nil {
+			seen = append(seen, p.name+": "+err.Error())
+			continue
+		}
+		why := "no file system that this installer knows"
+		for _, kind := range fileSystems() {
+			err := unix.Mount(dev, mountPoint, kind, unix.MS_NOATIME, "")
+			if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENODEV) {
+				continue
+			}
+			if err != nil {
+				why = kind + ": " + err.Error()
+				continue
+			}
+			if isRoot(mountPoint) {
+				return p, kind, nil
+			}
+			why = kind + ", but without /etc and an operating system in it"
+			if err := unix.Unmount(mountPoint, 0); err != nil {
+				return partition{}, "", fmt.Errorf("unmount %s: %w", p.name, err)
+			}
+			break
+		}
+		seen = append(seen, p.name+": "+why)
+	}
+	return partition{}, "", fmt.Errorf("none of its partitions has one (%s): it must be ext4, xfs or btrfs, not in LVM or encrypted", strings.Join(seen, "; "))
+}
+
+// isRoot knows a root by what every distribution has.
+func isRoot(dir string) bool {
+	if st, err := os.Stat(filepath.Join(dir, "etc")); err != nil || !st.IsDir() {
+		return false
+	}
+	for _, name := range []string{"etc/os-release", "usr/lib/os-release", "sbin/init", "usr/sbin/init", "etc/passwd"} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func waitFor(ctx context.Context, name string) error {
+	for {
+		if _, err := os.Stat(name); err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s did not appear", name)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func fill(p partition, kind string, o peers.Order, log *slog.Logger) ([]string, error) {
+	if err := growRoot(p.size, kind); err != nil {
+		log.Warn("the root file system was not grown: cloud-init's growpart and resizefs may do it", "type", kind, "error", err)
+	}
+	root, err := os.OpenRoot(mountPoint)
+	if err != nil {
+		return nil, fmt.Errorf("open the root file system: %w", err)
+	}
+	keys, err := seed.Plant(root, o)
+	return keys, errors.Join(err, root.Close())
+}

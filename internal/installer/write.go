@@ -1,0 +1,132 @@
+package installer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/holdfast-metal/holdfast/internal/installer/diskrule"
+	"github.com/holdfast-metal/holdfast/internal/installer/image"
+)
+
+// download prepares the image's download.
+func (w *work) download(ctx context.Context) *image.Download {
+	im := w.order.Image
+	return image.NewDownload(ctx, image.DownloadConfig{Name: im.Name, URLs: w.urls(), Size: im.SizeBytes, HTTP: w.HTTP, GiveUp: w.GiveUp, Logger: w.Logger})
+}
+
+// job is the image on its way to a disk.
+func (w *work) job(chosen diskrule.Disk, prepare func(context.Context) (bool, error)) image.Job {
+	im := w.order.Image
+	return image.Job{
+		Name: im.Name, SHA256: im.SHA256, Compression: im.Compression, Format: im.Format, DiskSize: chosen.SizeBytes, Prepare: prepare,
+		Progress: func(p int) { w.percent.Store(int64(min(p, 99))) },
+	}
+}
+
+// write brings the image of a disk to the disk.
+func (w *work) write(ctx context.Context, chosen diskrule.Disk) (got image.Result, err error) {
+	disk, err := w.machine.Open(chosen.Name)
+	if err != nil {
+		return image.Result{}, err
+	}
+	defer func() { err = errors.Join(err, disk.Close()) }()
+	src := w.download(ctx)
+	defer func() { _ = src.Close() }()
+	job := w.job(chosen, func(ctx context.Context) (bool, error) { return w.prepare(ctx, chosen, disk) })
+	if s, ok := disk.(Sectored); ok {
+		job.SectorSize = s.SectorSize()
+	}
+	return job.Write(ctx, src, disk)
+}
+
+// unpack makes a disk of a root file system. A disk that is open cannot be mounted, so it is open
+// only until its boot sectors are gone.
+func (w *work) unpack(ctx context.Context, chosen diskrule.Disk) (image.Result, error) {
+	m, ok := w.machine.(Unpacker)
+	if !ok {
+		return image.Result{}, fmt.Errorf("unpack image %s: this machine cannot: make a disk image of it and add that", w.order.Image.Name)
+	}
+	if err := m.CanUnpack(chosen.Name); err != nil {
+		return image.Result{}, fmt.Errorf("unpack image %s, which is TAR: %w: nothing was written", w.order.Image.Name, err)
+	}
+	src := w.download(ctx)
+	defer func() { _ = src.Close() }()
+	prepare := func(ctx context.Context) (zeroed bool, err error) {
+		disk, err := w.machine.Open(chosen.Name)
+		if err != nil {
+			return false, err
+		}
+		defer func() { err = errors.Join(err, disk.Close()) }()
+		if zeroed, err = w.prepare(ctx, chosen, disk); err != nil {
+			return false, err
+		}
+		return zeroed, image.Clear(disk, chosen.SizeBytes)
+	}
+	return w.job(chosen, prepare).Unpack(ctx, src, func(ctx context.Context, archive io.Reader) error { return m.Unpack(ctx, chosen.Name, archive) })
+}
+
+// prepare is the last point at which nothing has been written. The disk is open, so its name cannot
+// pass to another one any more; but between the choice and Open it could.
+func (w *work) prepare(ctx context.Context, chosen diskrule.Disk, disk Disk) (zeroed bool, err error) {
+	name := chosen.Name
+	if err := w.stillChosen(chosen); err != nil {
+		return false, err
+	}
+	w.stage.Store(stageWrite)
+	if w.order.Wipe {
+		w.stage.Store(stageWipe)
+	}
+	if err := w.Client.Report(ctx, w.order.ReportURL, w.progress()); err != nil {
+		return false, err
+	}
+	if w.order.Wipe {
+		if err := w.erase(ctx, name, disk); err != nil {
+			return false, err
+		}
+		w.stage.Store(stageWrite)
+		if err := w.Client.Report(ctx, w.order.ReportURL, w.progress()); err != nil {
+			return false, err
+		}
+		zeroed = true
+	}
+	w.Logger.Info("writing the image", "disk", name)
+	return zeroed, nil
+}
+
+// stillChosen looks again whether the rule means this disk: names are given anew when a controller
+// starts over, or a disk is plugged in.
+func (w *work) stillChosen(chosen diskrule.Disk) error {
+	disks, err := w.machine.Disks()
+	if err != nil {
+		return err
+	}
+	again, err := w.rule.Choose(disks)
+	if err == nil && again != chosen {
+		err = fmt.Errorf("the disk rule means %s now", again)
+	}
+	if err != nil {
+		return fmt.Errorf("write to %s: the disks of this machine have changed since it was chosen, and nothing was written: %w", chosen, err)
+	}
+	return nil
+}
+
+// stillThere looks again whether the name still means the disk that the image was written to. What
+// the rule would choose now does not matter any more.
+func (w *work) stillThere(chosen diskrule.Disk) error {
+	disks, err := w.machine.Disks()
+	if err != nil {
+		return err
+	}
+	for _, d := range disks {
+		switch {
+		case d.Name != chosen.Name:
+		case d == chosen:
+			return nil
+		default:
+			return fmt.Errorf("finish %s: that is another disk now: %s: the image is complete, but not made this machine's: install again", chosen, d)
+		}
+	}
+	return fmt.Errorf("finish %s: the disk is gone since the image was written: look at its cable and its controller, and install again", chosen)
+}

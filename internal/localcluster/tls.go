@@ -1,0 +1,89 @@
+package localcluster
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"os"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/holdfast-metal/holdfast/client"
+	"github.com/holdfast-metal/holdfast/internal/cli/pki"
+)
+
+// secure makes certificates and keys of gossip for all peers, and a client certificate for an
+// admin.
+func (c *Cluster) secure(cfg Config) error {
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return fmt.Errorf("make certificates: %w", err)
+	}
+	dir, err := os.MkdirTemp(cfg.Dir, "tls-") // another one each time: what is there already is not ours
+	if err != nil {
+		return fmt.Errorf("make certificates: %w", err)
+	}
+	var ids []string
+	for _, p := range c.all {
+		ids = append(ids, p.ID)
+	}
+	files, err := pki.Material(dir, "local", ids, cfg.Hosts...)
+	if err != nil {
+		return err
+	}
+	c.files = &files
+	if c.admin, err = client.LoadTLS(files.CA, files.AdminCert, files.AdminKey); err != nil {
+		return err
+	}
+	c.admin.RootCAs.AppendCertsFromPEM(cfg.Trust)
+	c.asPeer = map[*Peer]*tls.Config{}
+	for _, p := range c.all {
+		cert, key := files.Peer(p.ID)
+		if c.asPeer[p], err = client.LoadTLS(files.CA, cert, key); err != nil {
+			return err
+		}
+		c.asPeer[p].RootCAs.AppendCertsFromPEM(cfg.Trust)
+	}
+	c.http.Transport = &http.Transport{TLSClientConfig: c.admin}
+	return nil
+}
+
+// Files are the certificates of the cluster; nil if it is insecure.
+func (c *Cluster) Files() *pki.Files { return c.files }
+
+// TLS is for clients: they are an admin. It is nil if the cluster is insecure.
+func (c *Cluster) TLS() *tls.Config {
+	if c.admin == nil {
+		return nil
+	}
+	return c.admin.Clone()
+}
+
+// Credentials are for gRPC connections of an admin.
+func (c *Cluster) Credentials() credentials.TransportCredentials {
+	if c.admin == nil {
+		return insecure.NewCredentials()
+	}
+	return credentials.NewTLS(c.TLS())
+}
+
+// PeerCredentials are for gRPC connections of a peer: what peers ask each other is answered to
+// nobody else.
+func (c *Cluster) PeerCredentials(p *Peer) credentials.TransportCredentials {
+	cfg, ok := c.asPeer[p]
+	if !ok {
+		return insecure.NewCredentials()
+	}
+	return credentials.NewTLS(cfg)
+}
+
+// HTTP is a client for the peers' HTTP: an admin too.
+func (c *Cluster) HTTP() *http.Client { return c.http }
+
+// URL returns the address of a path of the peer's HTTP.
+func (p *Peer) URL(path string) string {
+	if p.secure {
+		return "https://" + p.HTTPAddr + path
+	}
+	return "http://" + p.HTTPAddr + path
+}

@@ -1,0 +1,115 @@
+package secrets
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+)
+
+// lead runs a guard as the leader's, as often as it says that another peer should lead, for so
+// long. It gives how often that was.
+func lead(t *testing.T, g *Guard, d time.Duration) int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	given := 0
+	for {
+		err := g.Run(ctx, cluster.NewTerm(1, nil))
+		if err == nil {
+			return given
+		}
+		given++
+		if !strings.Contains(err.Error(), "k1") || given > 1000 {
+			t.Fatalf("gave the leadership away %d times: %v", given, err)
+		}
+		time.Sleep(time.Second) // sleep: in a bubble; another peer leads meanwhile
+	}
+}
+
+func TestGuard(t *testing.T) {
+	p := newPeer(t)
+	good, lacks := keyFile(t, line("k1", 'a')), keyFile(t, line("k2", 'b'))
+	synctest.Test(t, func(t *testing.T) {
+		has, err := Open(good, nil) // in the bubble: it has a channel
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.put(has, "a", 1, map[string]string{"x": "1"})
+		if n := lead(t, NewGuard(p, has, nil), 24*time.Hour); n != 0 {
+			t.Errorf("a peer with the key gave the leadership away %d times", n)
+		}
+		var out bytes.Buffer
+		k, err := Open(lacks, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := NewGuard(p, k, slog.New(slog.NewTextHandler(&out, nil)))
+		if n := lead(t, g, 5*time.Minute); n != handovers {
+			t.Errorf("a peer without the key gave the leadership away %d times at once, want %d", n, handovers)
+		}
+		for _, want := range []string{"LEADING WITHOUT A SECRETS KEY", "key k1, which is not in " + lacks} {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("the log does not say %q:\n%s", want, out.String())
+			}
+		}
+		// It goes on trying, ever more seldom: a peer with the key may come.
+		if n := lead(t, g, 12*time.Hour); n < 5 || n > 12 {
+			t.Errorf("gave it away %d times in the 12 hours after", n)
+		}
+		if note := g.Note(); !strings.Contains(note, "k1") || !strings.Contains(note, lacks) {
+			t.Errorf("Note() = %q", note)
+		}
+
+		// The key comes: it leads, and knows nothing of what was.
+		ctx, cancel := context.WithCancel(t.Context())
+		reloading := make(chan error)
+		go func() { reloading <- k.Run(ctx) }()
+		if err := os.WriteFile(lacks, []byte(line("k2", 'b')+"\n"+line("k1", 'a')), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second) // sleep: in a bubble, for a look at the file
+		if n := lead(t, g, time.Hour); n != 0 {
+			t.Errorf("with the key it gave the leadership away %d times", n)
+		}
+		if note := g.Note(); note != "" {
+			t.Errorf("Note() = %q", note)
+		}
+		// And it is taken away while it leads.
+		if err := os.WriteFile(lacks, []byte(line("k2", 'b')), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if n := lead(t, g, time.Minute); n != handovers {
+			t.Errorf("without the key again it gave the leadership away %d times, want %d", n, handovers)
+		}
+		cancel()
+		if err := <-reloading; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestGuardWithoutAnyFile(t *testing.T) {
+	none, err := Open("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPeer(t)
+	g := NewGuard(p, none, nil)
+	if got := g.Missing(); got != nil {
+		t.Errorf("nothing is sealed, but %v is missing", got)
+	}
+	p.sign(keys(t, line("k1", 'a')), "s1")
+	if got := g.Missing(); len(got) != 1 || got[0] != "k1" {
+		t.Errorf("missing = %v, want k1", got)
+	}
+	if err := g.Run(t.Context(), cluster.NewTerm(1, nil)); err == nil || !strings.Contains(err.Error(), "no --secrets-key-file") {
+		t.Errorf("Run = %v", err)
+	}
+}

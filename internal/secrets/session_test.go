@@ -1,0 +1,61 @@
+package secrets
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSessions(t *testing.T) {
+	open := func() *Keyring {
+		line, err := NewKeyLine("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), "keys")
+		if err := os.WriteFile(file, []byte(line+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		k, err := Open(file, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	now := time.Date(2026, 1, 29, 15, 10, 0, 0, time.UTC)
+	clock := func() time.Time { return now }
+	keys := open()
+	peer, other, stranger := NewSessions(keys, clock), NewSessions(keys, clock), NewSessions(open(), clock)
+	session, err := peer.Begin("secret-token", time.Hour)
+	if err != nil || strings.Contains(session, "secret-token") || strings.ContainsAny(session, " \",;\\") {
+		t.Fatalf("got %q, %v, want a word that does not show the token", session, err)
+	}
+	flipped := session[:len(session)-4] + "AAAA"
+	for _, tt := range []struct {
+		name    string
+		at      *Sessions
+		session string
+		later   time.Duration
+		want    string // empty: refused
+	}{
+		{"at the peer that began it", peer, session, 0, "secret-token"},
+		{"at another peer", other, session, time.Hour - time.Second, "secret-token"},
+		{"when it is over", peer, session, time.Hour, ""},
+		{"at a peer with other keys", stranger, session, 0, ""},
+		{"at a peer without a key", NewSessions(nil, clock), session, 0, ""},
+		{"changed", peer, flipped, 0, ""},
+		{"cut short", peer, sessionPrefix + "AA", 0, ""},
+		{"not of our letters", peer, sessionPrefix + "?", 0, ""},
+		{"a token", peer, "secret-token", 0, "secret-token"},
+	} {
+		now = time.Date(2026, 1, 29, 15, 10, 0, 0, time.UTC).Add(tt.later)
+		if got, ok := tt.at.Token(tt.session); got != tt.want || ok != (tt.want != "") {
+			t.Errorf("%s: got %q, %t, want %q", tt.name, got, ok, tt.want)
+		}
+	}
+	if got, err := NewSessions(nil, clock).Begin("secret-token", time.Hour); got != "secret-token" || err != nil {
+		t.Errorf("without a key: got %q, %v, want the token", got, err)
+	}
+}
