@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// allowance is the context of an attempt. It is one of context.WithDeadline whose deadline can be
-// moved: the time that a machine stands in line to be powered on is not the step's.
+// allowance is the context of an attempt. It is like context.WithDeadline, but its
+// deadline can be extended: the time that a machine waits for its turn to be powered on
+// does not count.
 type allowance struct {
 	parent context.Context
 	inner  context.Context // ends with the parent, or when the deadline passes
@@ -22,7 +23,7 @@ var _ context.Context = (*allowance)(nil)
 
 type allowanceKey struct{}
 
-// allow returns a context that ends at a deadline or with its parent. Stop releases what it holds.
+// allow returns a context that ends at a deadline or with its parent. stop releases its resources.
 func allow(parent context.Context, end time.Time) (a *allowance, stop func()) {
 	inner, cancel := context.WithCancel(parent)
 	a = &allowance{parent: parent, inner: inner, end: end}
@@ -38,8 +39,7 @@ func allow(parent context.Context, end time.Time) (a *allowance, stop func()) {
 	}
 }
 
-// extend moves the deadline of the attempt whose context this is, or derives from, unless it has
-// passed.
+// extend moves the deadline of the attempt that ctx belongs to, unless it has passed.
 func extend(ctx context.Context, by time.Duration) {
 	a, ok := ctx.Value(allowanceKey{}).(*allowance)
 	if !ok || by <= 0 || !a.timer.Stop() {
@@ -58,8 +58,7 @@ func (a *allowance) timedOut() bool {
 	return a.passed
 }
 
-// timedOut reports whether the deadline of the attempt whose context this is, or derives from, has
-// passed.
+// timedOut reports whether the deadline of the attempt that ctx belongs to has passed.
 func timedOut(ctx context.Context) bool {
 	a, ok := ctx.Value(allowanceKey{}).(*allowance)
 	return ok && a.timedOut()
@@ -86,8 +85,8 @@ func (a *allowance) Err() error {
 	return a.inner.Err()
 }
 
-// Value implements context.Context. The inner context is left out: contexts that derive from this
-// one end with Err.
+// Value implements context.Context. The inner context is left out: contexts that derive
+// from this one end with Err.
 func (a *allowance) Value(key any) any {
 	if key == (allowanceKey{}) {
 		return a
@@ -95,6 +94,5 @@ func (a *allowance) Value(key any) any {
 	return a.parent.Value(key)
 }
 
-// AfterFunc has f called when the context ends. Package context uses it for contexts that derive
-// from this one.
+// AfterFunc calls f when the context ends. Package context uses it for derived contexts.
 func (a *allowance) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(a.inner, f) }

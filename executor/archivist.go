@@ -18,27 +18,27 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Archive is where old runs go (archive/dir, archive/s3). Each call may be made again with the same
-// words.
+// Archive stores old runs (archive/dir, archive/s3). Each call may be repeated with the
+// same arguments.
 type Archive interface {
 	Put(ctx context.Context, name string, data []byte) error
 	Get(ctx context.Context, name string) ([]byte, error)
 	Remove(ctx context.Context, folder string) error
 }
 
-// ArchivistConfig says which runs go, and when.
+// ArchivistConfig tunes an Archivist.
 type ArchivistConfig struct {
-	After      time.Duration // runs go when they have ended so long ago. Default 30 days
-	KeepRuns   int           // but so many of each machine's newest stay. Default 3; negative: none
-	Keep       time.Duration // the archive drops them when they have ended so long ago; 0: never
-	Interval   time.Duration // between two looks. Default 1 min
+	After      time.Duration // time from the end of a run to its archival. Default 30 days
+	KeepRuns   int           // newest runs of each machine that are never archived. Default 3; negative for none
+	Keep       time.Duration // time from the end of a run to its removal from the archive; 0 for never
+	Interval   time.Duration // between two passes. Default 1 min
 	Timeout    time.Duration // of each call to the archive. Default 1 min
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
 
-// Archivist is the leader task that moves old runs out of the state, and out of the archive in the
-// end.
+// Archivist is the leader task that moves old runs from the state to the archive, and
+// eventually removes them from the archive.
 type Archivist struct {
 	cfg      ArchivistConfig
 	proposer Proposer
@@ -65,7 +65,8 @@ func NewArchivist(cfg ArchivistConfig, p Proposer, s State, a Archive) *Archivis
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	v := &Archivist{cfg: cfg, proposer: p, state: s, archive: a, moved: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "holdfast_archive_runs_total", Help: "Runs whose steps and logs this peer has moved to the archive (archived), removed from it (dropped), or does not know that it has (failed).",
+		Name: "holdfast_archive_runs_total",
+		Help: "Runs that this peer moved to the archive (archived) or removed from it (dropped), and failed tries (failed).",
 	}, []string{"outcome"})}
 	for _, outcome := range []string{"archived", "dropped", "failed"} {
 		v.moved.WithLabelValues(outcome)
@@ -76,7 +77,7 @@ func NewArchivist(cfg ArchivistConfig, p Proposer, s State, a Archive) *Archivis
 	return v
 }
 
-// Run looks once an interval until the term ends.
+// Run archives and drops runs once per interval until the term ends.
 func (v *Archivist) Run(ctx context.Context, t cluster.Term) error {
 	for {
 		if err := v.look(ctx, t.Epoch, time.Now()); err != nil {
@@ -88,13 +89,16 @@ func (v *Archivist) Run(ctx context.Context, t cluster.Term) error {
 	}
 }
 
-// look moves what is due. It gives an error only when another leader should go on: an archive that
-// does not answer is asked again at the next look.
+// look makes one pass. It returns an error only if another peer leads now: errors of the
+// archive are retried in the next pass.
 func (v *Archivist) look(ctx context.Context, epoch uint64, now time.Time) error {
 	view := v.state.View()
 	for run := range view.WholeRuns() {
 		if v.due(view, run, now) {
-			if err := v.each(ctx, run, "archived", func(ctx context.Context) error { return v.move(ctx, epoch, view, run) }); err != nil || ctx.Err() != nil {
+			err := v.each(ctx, run, "archived", func(ctx context.Context) error {
+				return v.move(ctx, epoch, view, run)
+			})
+			if err != nil || ctx.Err() != nil {
 				return err
 			}
 		}
@@ -104,7 +108,8 @@ func (v *Archivist) look(ctx context.Context, epoch uint64, now time.Time) error
 	}
 	for run := range view.ArchivedRuns() {
 		if now.Sub(run.GetFinishedAt().AsTime()) >= v.cfg.Keep {
-			if err := v.each(ctx, run, "dropped", func(ctx context.Context) error { return v.drop(ctx, epoch, run) }); err != nil || ctx.Err() != nil {
+			err := v.each(ctx, run, "dropped", func(ctx context.Context) error { return v.drop(ctx, epoch, run) })
+			if err != nil || ctx.Err() != nil {
 				return err
 			}
 		}
@@ -113,10 +118,11 @@ func (v *Archivist) look(ctx context.Context, epoch uint64, now time.Time) error
 }
 
 func (v *Archivist) due(view *fsm.View, run *holdfastv1.Run, now time.Time) bool {
-	return now.Sub(run.GetFinishedAt().AsTime()) >= v.cfg.After && (v.cfg.KeepRuns < 0 || view.NewerRuns(run, v.cfg.KeepRuns) >= v.cfg.KeepRuns)
+	return now.Sub(run.GetFinishedAt().AsTime()) >= v.cfg.After &&
+		(v.cfg.KeepRuns < 0 || view.NewerRuns(run, v.cfg.KeepRuns) >= v.cfg.KeepRuns)
 }
 
-// each does one of them, and counts it.
+// each calls do for one run and counts the outcome.
 func (v *Archivist) each(ctx context.Context, run *holdfastv1.Run, outcome string, do func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, v.cfg.Timeout)
 	defer cancel()
@@ -129,14 +135,14 @@ func (v *Archivist) each(ctx context.Context, run *holdfastv1.Run, outcome strin
 		return fmt.Errorf("archive run %s: %w", run.GetRunId(), err)
 	case ctx.Err() == nil:
 		v.moved.WithLabelValues("failed").Inc()
-		v.cfg.Logger.Warn("run is not known to be "+outcome+": looking again later", "run", run.GetRunId(), "error", err)
+		v.cfg.Logger.Warn("run was not "+outcome+", will retry", "run", run.GetRunId(), "error", err)
 	}
 	return nil
 }
 
-// move writes a run to the archive, reads it back, and takes it out of the state only then. A
-// leader that dies anywhere in it leaves an object that nobody needs at most: the next one writes
-// the run again.
+// move writes a run to the archive, reads it back, and only then removes it from the
+// state. A leader that dies in between leaves at most an unused object: the next leader
+// writes the run again.
 func (v *Archivist) move(ctx context.Context, epoch uint64, view *fsm.View, run *holdfastv1.Run) error {
 	o, err := archive.Seal(run, view.LogBlocks(run.GetRunId()))
 	if err != nil {
@@ -148,26 +154,40 @@ func (v *Archivist) move(ctx context.Context, epoch uint64, view *fsm.View, run 
 	// failpoint: archive-object-written
 	back, err := v.archive.Get(ctx, o.Name)
 	if err != nil {
-		return fmt.Errorf("read it back: %w", err)
+		return fmt.Errorf("read back %s: %w", o.Name, err)
 	}
 	if !bytes.Equal(back, o.Data) {
-		return fmt.Errorf("read it back: %s has %d bytes that are not the %d that were written", o.Name, len(back), len(o.Data))
+		return fmt.Errorf("read back %s: its %d bytes differ from the %d written", o.Name, len(back), len(o.Data))
 	}
 	// failpoint: archive-object-verified
-	_, err = v.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Epoch: epoch, Op: &internalv1.Command_ArchiveRun{ArchiveRun: &internalv1.ArchiveRun{
-		RunId: run.GetRunId(), Revision: run.GetRevision(), Object: o.Name, SizeBytes: int64(len(o.Data)), Sha256: slices.Clone(o.SHA256)}}})
+	_, err = v.proposer.Apply(ctx, &internalv1.Command{
+		FeatureLevel: 1,
+		Epoch:        epoch,
+		Op: &internalv1.Command_ArchiveRun{ArchiveRun: &internalv1.ArchiveRun{
+			RunId:     run.GetRunId(),
+			Revision:  run.GetRevision(),
+			Object:    o.Name,
+			SizeBytes: int64(len(o.Data)),
+			Sha256:    slices.Clone(o.SHA256),
+		}},
+	})
 	return err
 }
 
-// drop removes a run from the archive, and says so in the state.
+// drop removes a run from the archive, and then from the state.
 func (v *Archivist) drop(ctx context.Context, epoch uint64, run *holdfastv1.Run) error {
 	folder, err := archive.Folder(run.GetRunId())
 	if err != nil {
 		return err
 	}
-	if v.state.View().Has(fsm.Level2) { // the object cannot be brought back: the record's clock decides, not this peer's
-		if _, err := v.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: fsm.Level2, Epoch: epoch, Op: &internalv1.Command_DropArchivedRun{
-			DropArchivedRun: &internalv1.DropArchivedRun{RunId: run.GetRunId(), KeepMs: v.cfg.Keep.Milliseconds()}}}); err != nil {
+	if v.state.View().Has(fsm.Level2) { // removal is final, so the clock of the state decides, not this peer's
+		if _, err := v.proposer.Apply(ctx, &internalv1.Command{
+			FeatureLevel: fsm.Level2,
+			Epoch:        epoch,
+			Op: &internalv1.Command_DropArchivedRun{
+				DropArchivedRun: &internalv1.DropArchivedRun{RunId: run.GetRunId(), KeepMs: v.cfg.Keep.Milliseconds()},
+			},
+		}); err != nil {
 			return err
 		}
 	}
@@ -175,6 +195,12 @@ func (v *Archivist) drop(ctx context.Context, epoch uint64, run *holdfastv1.Run)
 		return err
 	}
 	// failpoint: archive-object-removed
-	_, err = v.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Epoch: epoch, Op: &internalv1.Command_DropArchivedRun{DropArchivedRun: &internalv1.DropArchivedRun{RunId: run.GetRunId()}}})
+	_, err = v.proposer.Apply(ctx, &internalv1.Command{
+		FeatureLevel: 1,
+		Epoch:        epoch,
+		Op: &internalv1.Command_DropArchivedRun{
+			DropArchivedRun: &internalv1.DropArchivedRun{RunId: run.GetRunId()},
+		},
+	})
 	return err
 }

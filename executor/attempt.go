@@ -27,27 +27,27 @@ type attempt struct {
 	provider providers.Provider
 	number   int32
 	op       providers.Op
-	adopted  *holdfastv1.Attempt // begun by an earlier leader: observe before acting
+	adopted  *holdfastv1.Attempt // set if an earlier leader began the attempt: observe before acting
 
 	before  map[string]string // evidence from before the effect
 	seen    map[string]string // evidence gathered since
-	message string            // what the step has to say in the end
+	message string            // final message of the step
 
-	inventory *holdfastv1.HardwareInventory // what was read of the machine, to be kept
+	inventory *holdfastv1.HardwareInventory // read from the machine, to be stored with the outcome
 
-	began      time.Time // by this leader
-	waitingFor string    // with the last error
-	wait       string    // without it
-	since      time.Time // since when that is waited for
-	noted      string    // the wait that is recorded
-	notedWait  string    // the same without an error
+	began      time.Time // when this leader recorded the intent
+	waitingFor string    // current wait, with its last error
+	wait       string    // current wait, without the error
+	since      time.Time // start of the current wait
+	noted      string    // last recorded wait, with its error
+	notedWait  string    // last recorded wait, without the error
 	notedAt    time.Time
 	hand       hand
-	crossed    bool  // the boundary after the first effect
-	broken     error // a commit in the middle failed: the attempt cannot be concluded by this leader
+	crossed    bool  // the boundary after the first effect was reached
+	broken     error // a commit during the attempt failed: this leader cannot conclude it
 }
 
-// make takes the attempt from intent to outcome and gives the run after it.
+// make executes the attempt from intent to outcome and returns the run after it.
 func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 	timeout := time.Duration(a.status.GetTimeoutSeconds()) * time.Second
 	if timeout <= 0 {
@@ -55,8 +55,7 @@ func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 	}
 	deadline := time.Now().Add(timeout)
 	if a.adopted != nil {
-		// What the outage took of the time is not the step's fault: there is always time to
-		// observe.
+		// An outage must not fail the step: there is always some time left to observe.
 		if d := a.run.GetDeadline(); d != nil && d.AsTime().Before(deadline) {
 			deadline = latest(d.AsTime(), time.Now().Add(a.remainder(timeout)))
 		}
@@ -68,7 +67,7 @@ func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 
 	action, err := a.prepare(attemptCtx, min(timeout, prepareTime)) //nolint:contextcheck // it derives from live
 	if err != nil {
-		action = func(context.Context) error { return err } // it is an attempt that failed, on record like any other
+		action = func(context.Context) error { return err } // recorded as a failed attempt like any other
 	}
 	a.cfg.Boundary(BeforeIntent, a.kind)
 	if err := a.intend(ctx, deadline); err != nil {
@@ -77,10 +76,10 @@ func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 	a.cfg.Boundary(AfterIntent, a.kind)
 	err = action(attemptCtx) //nolint:contextcheck // the same
 	if err != nil && attemptCtx.Err() != nil {
-		a.letGo() //nolint:contextcheck // the attempt's context has ended, the term's goes on
+		a.letGo() //nolint:contextcheck // the attempt's context has ended, the term's has not
 	}
 	if ctx.Err() != nil {
-		return nil, ctx.Err() // the term is over: the attempt stays open for the next leader
+		return nil, ctx.Err() // the term has ended: the attempt stays open for the next leader
 	}
 	if a.broken != nil {
 		return nil, a.broken
@@ -93,13 +92,14 @@ func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 }
 
 const (
-	leastRemainder = 30 * time.Second // that an adopted attempt has, to observe
-	fairAdoptions  = 8                // leaders that may give an attempt more than that
+	leastRemainder = 30 * time.Second // minimum time for an adopted attempt to observe
+	fairAdoptions  = 8                // number of leaders that may extend an attempt by more than that
 )
 
-// remainder returns how long an adopted attempt has at least when its deadline is near or has
-// passed. Half of the timeout, for an outage may have taken the time that the step needed; an
-// attempt that leader after leader has adopted ends sometime.
+// remainder returns the minimum time for an adopted attempt if its deadline is near or
+// has passed. It is half of the timeout, because the outage may have used the time that
+// the step needed. After fairAdoptions leaders it is only leastRemainder, so that every
+// attempt ends eventually.
 func (a *attempt) remainder(timeout time.Duration) time.Duration {
 	least := min(timeout, leastRemainder)
 	if time.Until(a.run.GetDeadline().AsTime()) > least || len(a.adopted.GetEpochs()) >= fairAdoptions {
@@ -108,8 +108,8 @@ func (a *attempt) remainder(timeout time.Duration) time.Duration {
 	return max(least, timeout/2)
 }
 
-// prepareTime bounds the look at the machine before the intent. An attempt that fails there is
-// recorded like any other.
+// prepareTime bounds the observation of the machine before the intent. An attempt that
+// fails there is recorded like any other.
 const prepareTime = 30 * time.Second
 
 func latest(a, b time.Time) time.Time {
@@ -119,15 +119,15 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// action is how a step is done: do brings it about and gathers the evidence; before, if there is
-// one, observes what the effect will change.
+// action is the implementation of a step. do carries it out and gathers the evidence.
+// before may be nil; it observes the state that the effect will change.
 type action struct {
 	do     func(context.Context) error
 	before func(context.Context) (map[string]string, error)
 }
 
-// prepare picks the provider and how the step is done, and observes what is there before the
-// effect.
+// prepare chooses the provider and the action of the step, and observes the machine
+// before the effect.
 func (a *attempt) prepare(ctx context.Context, most time.Duration) (func(context.Context) error, error) {
 	p, err := a.providers.Of(a.machine)
 	if err != nil {
@@ -146,7 +146,7 @@ func (a *attempt) prepare(ctx context.Context, most time.Duration) (func(context
 	if how.before != nil {
 		ctx, stop := context.WithTimeout(ctx, most)
 		defer stop()
-		err = a.poll(ctx, "a first look at the machine", func(ctx context.Context) (bool, error) {
+		err = a.poll(ctx, "a first observation of the machine", func(ctx context.Context) (bool, error) {
 			seen, err := how.before(ctx)
 			a.before = saidAll(seen)
 			return err == nil, err
@@ -155,12 +155,19 @@ func (a *attempt) prepare(ctx context.Context, most time.Duration) (func(context
 	return how.do, err
 }
 
-// intend commits that the effect is about to be done.
+// intend commits the intent.
 func (a *attempt) intend(ctx context.Context, deadline time.Time) error {
 	a.began, a.noted = time.Now(), "the "+a.kind
-	run, err := a.proposeRun(ctx, &internalv1.Command{Op: &internalv1.Command_BeginAttempt{BeginAttempt: &internalv1.BeginAttempt{
-		RunId: a.id, Step: a.step.GetName(), Attempt: a.number, Deadline: at(deadline), WaitingFor: a.noted,
-		EvidenceBefore: a.before, NextActionAt: at(a.began)}}})
+	begin := &internalv1.BeginAttempt{
+		RunId:          a.id,
+		Step:           a.step.GetName(),
+		Attempt:        a.number,
+		Deadline:       at(deadline),
+		WaitingFor:     a.noted,
+		EvidenceBefore: a.before,
+		NextActionAt:   at(a.began),
+	}
+	run, err := a.proposeRun(ctx, &internalv1.Command{Op: &internalv1.Command_BeginAttempt{BeginAttempt: begin}})
 	if err != nil {
 		return err
 	}
@@ -170,14 +177,14 @@ func (a *attempt) intend(ctx context.Context, deadline time.Time) error {
 		a.hand.sent = a.began
 	}
 	if a.adopted != nil {
-		a.say("attempt %d of %s goes on under the leader of term %d", a.number, a.step.GetName(), a.epoch)
+		a.say("attempt %d of %s continues under the leader of term %d", a.number, a.step.GetName(), a.epoch)
 	} else {
 		a.say("attempt %d of %s (%s)", a.number, a.step.GetName(), a.kind)
 	}
 	return nil
 }
 
-// takeUp records that this leader goes on with an attempt, to end it. It may be called again.
+// takeUp records that this leader adopts the attempt, in order to end it. It may be called again.
 func (a *attempt) takeUp(ctx context.Context, most time.Duration) error {
 	if !a.began.IsZero() {
 		return nil
@@ -185,14 +192,21 @@ func (a *attempt) takeUp(ctx context.Context, most time.Duration) error {
 	return a.intend(ctx, time.Now().Add(most))
 }
 
-// conclude commits the outcome with its evidence and what is left of the log.
+// conclude commits the outcome with its evidence and the rest of the log.
 func (a *attempt) conclude(ctx context.Context, timedOut bool, failure error) (*holdfastv1.Run, error) {
-	end := &internalv1.EndAttempt{RunId: a.id, Step: a.step.GetName(), Attempt: a.number, EvidenceAfter: a.seen, Message: upTo(maxWords, a.message), Inventory: a.inventory}
+	end := &internalv1.EndAttempt{
+		RunId:         a.id,
+		Step:          a.step.GetName(),
+		Attempt:       a.number,
+		EvidenceAfter: a.seen,
+		Message:       upTo(maxWords, a.message),
+		Inventory:     a.inventory,
+	}
 	switch {
 	case failure == nil:
 		end.Outcome = holdfastv1.Attempt_SUCCEEDED
 		a.say("%s succeeded%s", a.step.GetName(), suffix(a.message))
-	case errors.Is(context.Cause(a.live), errCanceled): //nolint:contextcheck // the run's context knows why it ended
+	case errors.Is(context.Cause(a.live), errCanceled): //nolint:contextcheck // the run's context has the cause of its end
 		end.Outcome, end.Error = holdfastv1.Attempt_CANCELED, "canceled while waiting for "+a.waiting()
 		end.Message = end.GetError()
 		a.say("%s %s", a.step.GetName(), end.GetError())
@@ -200,14 +214,16 @@ func (a *attempt) conclude(ctx context.Context, timedOut bool, failure error) (*
 		class := providers.ClassOf(failure)
 		if timedOut {
 			class = providers.Timeout
-			failure = fmt.Errorf("gave up after %s waiting for %s%s", time.Since(a.began).Round(time.Millisecond), a.waiting(), cause(failure))
+			failure = fmt.Errorf("gave up after %s waiting for %s%s",
+				time.Since(a.began).Round(time.Millisecond), a.waiting(), cause(failure))
 		}
 		end.Outcome, end.Error, end.ErrorClass = holdfastv1.Attempt_FAILED, upTo(maxWords, failure.Error()), string(class)
 		end.Permanent = permanent(class, a.status)
 		end.RetryAt = at(time.Now().Add(retryAfter(a.cfg.RetryBase, a.cfg.RetryMax, a.number)))
 		end.Message = end.GetError()
 		a.say("%s failed: %s", a.step.GetName(), end.GetError())
-		a.runner.log.Warn("attempt failed", "step", a.step.GetName(), "attempt", a.number, "class", class, "error", end.GetError())
+		a.runner.log.Warn("attempt failed",
+			"step", a.step.GetName(), "attempt", a.number, "class", class, "error", end.GetError())
 	}
 	a.tell(ctx, end.GetOutcome())
 	var run *holdfastv1.Run
@@ -223,7 +239,8 @@ func (a *attempt) conclude(ctx context.Context, timedOut bool, failure error) (*
 	return run, err
 }
 
-// permanent reports whether a retry is pointless, or dangerous: accounts lock after a few refusals
+// permanent reports whether a retry is pointless or dangerous. BMCs lock an account after
+// a few failed logins, so there is only one retry after an authentication error
 // (docs/concepts.md).
 func permanent(c providers.Class, s *holdfastv1.StepStatus) bool {
 	switch c {
@@ -239,10 +256,11 @@ func permanent(c providers.Class, s *holdfastv1.StepStatus) bool {
 	return false
 }
 
-// effect does one thing that changes the world. Right before it a majority has to confirm that this
-// leader has not been replaced: a process that was stopped and goes on must not press a button that
-// the next leader has pressed. What is not sent soon after that is not sent any more (decision
-// 0004): then nothing was done, and the majority is asked again.
+// effect runs do, which changes the outside world. Right before it, a majority has to
+// confirm that this peer still leads: a process that was suspended and resumes must not
+// repeat an effect of the next leader. do must send its request soon after the
+// confirmation, or not at all (decision 0004). If it was too late, nothing was done, and
+// effect confirms the term and tries again.
 func (a *attempt) effect(ctx context.Context, what string, do func(context.Context) error) error {
 	said, late, wait := false, 0, a.cfg.PollMin
 	for {
@@ -262,10 +280,12 @@ func (a *attempt) effect(ctx context.Context, what string, do func(context.Conte
 			if err == nil || providers.ClassOf(err) != providers.Late {
 				return err
 			}
-			// What was opened on the way makes the next try quicker. Where that does not help,
-			// something is wrong for longer: a clock.
+			// The next try is faster, because it reuses the connections that are open
+			// now. If it is late again and again, something else is wrong, such as a
+			// clock.
 			if late++; late&(late-1) == 0 {
-				a.runner.log.Warn("effect came too late and was not done", "step", a.step.GetName(), "attempt", a.number, "effect", what, "times", late, "error", err)
+				a.runner.log.Warn("effect was too late and was not sent, will retry",
+					"step", a.step.GetName(), "attempt", a.number, "effect", what, "times", late, "error", err)
 			}
 			wait = min(2*wait, a.cfg.PollMax)
 		}
@@ -275,20 +295,20 @@ func (a *attempt) effect(ctx context.Context, what string, do func(context.Conte
 	}
 }
 
-// lease has a majority confirm the term, and gives the time after which nothing may be sent on its
-// word.
+// lease asks a majority to confirm the term. It returns the time after which no effect
+// may be sent on the strength of that confirmation.
 func (a *attempt) lease(ctx context.Context) (notAfter time.Time, err error) {
 	asked := time.Now()
 	if err := a.confirm(ctx); err != nil {
 		return time.Time{}, err
 	}
 	if took := time.Since(asked); took >= confirmValid {
-		return time.Time{}, fmt.Errorf("confirm the term: a majority answered after %s, which is too old after %s", took, confirmValid)
+		return time.Time{}, fmt.Errorf("confirm the term: a majority answered after %s, limit %s", took, confirmValid)
 	}
 	return asked.Add(effectValid), nil
 }
 
-// afterEffect reaches the boundary once an attempt, also when there was nothing left to do.
+// afterEffect calls the boundary AfterEffect once per attempt, even if no effect was needed.
 func (a *attempt) afterEffect() {
 	if !a.crossed {
 		a.crossed = true
@@ -296,13 +316,14 @@ func (a *attempt) afterEffect() {
 	}
 }
 
-// awaits reports what a poll waits for now: it may learn that from what it sees.
+// awaits sets the text that describes the current wait. A poll may call it to be more
+// precise than its caller.
 func (a *attempt) awaits(what string) {
 	a.awaitsBut(what, "")
 }
 
-// awaitsBut is awaits with the error that keeps it from happening. Another error of the same wait
-// does not begin it again.
+// awaitsBut is awaits with the error that prevents progress. A different error of the
+// same wait does not restart the wait.
 func (a *attempt) awaitsBut(what, cause string) {
 	if a.wait != what {
 		a.wait, a.since = what, time.Now()
@@ -312,8 +333,8 @@ func (a *attempt) awaitsBut(what, cause string) {
 	}
 }
 
-// poll observes until cond holds. Errors that may pass are borne until the deadline, and told to
-// who asks what the run waits for; the others end the attempt.
+// poll calls cond until it returns true. Transient errors are retried until the deadline
+// and shown in the run's waiting_for; any other error fails the attempt.
 func (a *attempt) poll(ctx context.Context, what string, cond func(context.Context) (bool, error)) error {
 	a.awaits(what)
 	p := poller{next: a.cfg.PollMin, most: a.cfg.PollMax}
@@ -329,7 +350,7 @@ func (a *attempt) poll(ctx context.Context, what string, cond func(context.Conte
 		switch last = err; {
 		case err != nil:
 			a.awaitsBut(what, brief(err))
-		case a.wait == what: // cond may have learned what is really waited for
+		case a.wait == what: // unless cond has set a more precise text
 			a.awaits(what)
 		}
 		if err := a.note(ctx); err != nil {
@@ -344,7 +365,7 @@ func (a *attempt) poll(ctx context.Context, what string, cond func(context.Conte
 	}
 }
 
-// passing reports whether an error may be gone at the next look.
+// passing reports whether an error is transient, so that the next observation may succeed.
 func passing(err error) bool {
 	var observed *failure
 	if errors.As(err, &observed) {
@@ -354,55 +375,62 @@ func passing(err error) bool {
 	return class == providers.Transient || class == providers.Timeout
 }
 
-// failure ends an attempt at once: it is an outcome that was observed, not an observation that
-// failed.
+// failure is an error that ends an attempt at once: a bad outcome was observed. Other
+// errors mean that the observation failed.
 type failure struct{ error }
 
 func (f *failure) Unwrap() error { return f.error }
 
-// settle returns what an earlier leader may have sent the time to show, before it is concluded that
-// nothing was sent. It answers early when cond says that it has shown.
+// settle waits for the result of an effect that an earlier leader may have sent. It
+// returns once cond returns true, or after the settle time: then nothing was sent.
 func (a *attempt) settle(ctx context.Context, cond func(context.Context) (bool, error)) error {
 	if a.adopted == nil {
 		return nil
 	}
-	return a.poll(ctx, "what the earlier leader may have done to show", func(ctx context.Context) (bool, error) {
+	return a.poll(ctx, "the result of an effect of the earlier leader", func(ctx context.Context) (bool, error) {
 		shown, err := cond(ctx)
 		if shown || err != nil {
 			return shown, err
 		}
-		// Asked after the look: a provider may learn from it how slow the hardware is.
+		// Read settleTime after the observation, which may have told the provider how
+		// slow the hardware is.
 		return time.Since(a.began) > a.settleTime(), nil
 	})
 }
 
-// causeEvery is how much longer than for another wait it takes until another error of the same wait
-// is recorded.
+// causeEvery is the factor by which a new error of the same wait is recorded less often
+// than a new wait.
 const causeEvery = 10
 
-// note records what the attempt waits for, once it has waited for long enough to interest somebody.
+// note records the current wait once it has lasted for NoteAfter.
 func (a *attempt) note(ctx context.Context) error {
 	if a.waitingFor == a.noted || a.began.IsZero() || time.Since(a.since) < a.cfg.NoteAfter {
 		return nil
 	}
 	if a.wait == a.notedWait && a.noted != a.wait && time.Since(a.notedAt) < causeEvery*a.cfg.NoteAfter {
-		return nil // an error whose words differ each time is not worth an entry of the log each time
+		return nil // an error whose text changes each time must not write a log entry each time
 	}
 	return a.record(ctx, nil)
 }
 
-// record commits evidence in the middle of an attempt, and what it waits for. It takes no log
-// along, though the command could: notes are rare, and what was said is recorded within a LogFlush
-// anyway, many runs in one command.
+// record commits evidence and the current wait in the middle of an attempt. It does not
+// include the run log, though the command could: notes are rare, and logs of many runs
+// are committed together every LogFlush anyway.
 func (a *attempt) record(ctx context.Context, evidence map[string]string) error {
 	evidence = saidAll(evidence)
-	// A commit outlives the attempt: if a cancel or the deadline cut it off, its outcome would be
-	// unknown, and that ends the term.
+	// The commit must outlive the attempt: if a cancel or the deadline interrupted it,
+	// its outcome would be unknown, which ends the term.
 	committing := trace.ContextWithSpan(a.whole, trace.SpanFromContext(ctx))
+	note := &internalv1.NoteProgress{
+		RunId:        a.id,
+		Step:         a.step.GetName(),
+		Attempt:      a.number,
+		WaitingFor:   upTo(maxWords, a.waiting()),
+		Evidence:     evidence,
+		NextActionAt: at(time.Now().Add(a.cfg.PollMax)),
+	}
 	//nolint:contextcheck // see above
-	run, err := a.proposeRun(committing, &internalv1.Command{Op: &internalv1.Command_NoteProgress{NoteProgress: &internalv1.NoteProgress{
-		RunId: a.id, Step: a.step.GetName(), Attempt: a.number, WaitingFor: upTo(maxWords, a.waiting()), Evidence: evidence,
-		NextActionAt: at(time.Now().Add(a.cfg.PollMax))}}})
+	run, err := a.proposeRun(committing, &internalv1.Command{Op: &internalv1.Command_NoteProgress{NoteProgress: note}})
 	if err != nil {
 		a.broken = err
 		return err
@@ -413,7 +441,7 @@ func (a *attempt) record(ctx context.Context, evidence map[string]string) error 
 	return nil
 }
 
-// prove adds to the evidence of the outcome.
+// prove adds evidence to the outcome.
 func (a *attempt) prove(evidence map[string]string) {
 	if a.seen == nil {
 		a.seen = map[string]string{}
@@ -428,22 +456,28 @@ func (a *attempt) waiting() string {
 	return a.waitingFor
 }
 
-// say writes a line of Holdfast's own into the run's log.
+// say writes a line to the run log, in the stream "system".
 func (a *attempt) say(format string, args ...any) {
 	a.write("system", fmt.Appendf(nil, format+"\n", args...))
 }
 
 func (a *attempt) write(stream string, data []byte) {
-	a.out.write(&holdfastv1.LogChunk{Ts: at(time.Now()), Stream: stream, Data: data, Step: a.step.GetName(), Attempt: a.number})
+	a.out.write(&holdfastv1.LogChunk{
+		Ts:      at(time.Now()),
+		Stream:  stream,
+		Data:    data,
+		Step:    a.step.GetName(),
+		Attempt: a.number,
+	})
 }
 
-// brief is an error in the line that says what a run waits for.
+// brief returns the text of an error for waiting_for.
 func brief(err error) string {
 	return upTo(300, ephemeral.ReplaceAllString(err.Error(), "$1->"))
 }
 
-// ephemeral is the local address of a connection in an error of package net, whose port is another
-// one each time.
+// ephemeral matches the local address of a connection in an error of package net. Its
+// port differs each time.
 var ephemeral = regexp.MustCompile(`(\d+\.\d+\.\d+\.\d+|\[[0-9a-fA-F:.%\w]+\]):\d+->`)
 
 func suffix(message string) string {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// retryAfter returns how long to wait before a retry: doubled for each attempt that was made, with
-// half of it left to chance so that a fleet that failed together does not come back together.
+// retryAfter returns the delay before a retry. It doubles with each attempt, and half of
+// it is random, so that runs that failed together do not retry together.
 func retryAfter(base, most time.Duration, attempt int32) time.Duration {
 	d := base
 	for range attempt - 1 {
@@ -19,7 +19,7 @@ func retryAfter(base, most time.Duration, attempt int32) time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
-// poller paces observations: quick at first, then slower, with jitter.
+// poller returns the intervals between observations: short at first, then longer, with jitter.
 type poller struct{ next, most time.Duration }
 
 func (p *poller) interval() time.Duration {

@@ -276,7 +276,7 @@ func TestBMCLosesAPress(t *testing.T) {
 			w := newWard(t, redfishtest.Config{ResetTime: 100 * time.Millisecond}, patience)
 			w.s.Set(lose)
 			run := w.run(60*time.Second, 100, "cycle")
-			w.sees(run, "whether it was done is not known")
+			w.sees(run, "the outcome is unknown")
 			w.ends(run, holdfastv1.Run_SUCCEEDED, "hard-off", "on")
 		})
 	}

@@ -1,6 +1,7 @@
 package executor
 
-// Boundary is a place between two durable effects: where a crash leaves one done and the other not.
+// Boundary is a point between two durable effects: after a crash there, the first is done
+// and the second is not.
 type Boundary string
 
 // The boundaries of an attempt, in order.
@@ -11,7 +12,7 @@ const (
 	AfterEvidence Boundary = "after-evidence"
 )
 
-// Boundaries lists all of them.
+// Boundaries returns all boundaries, in order.
 func Boundaries() []Boundary {
 	return []Boundary{BeforeIntent, AfterIntent, AfterEffect, AfterEvidence}
 }

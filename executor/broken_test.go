@@ -95,7 +95,7 @@ func TestRmaOfADeadMachine(t *testing.T) {
 	}{
 		{"the host is dead", dead, nil, nil, "", "", []string{"soft-off"}},
 		{"host and BMC are dead", dead, dead, nil, "", "", nil},
-		{"the BMC is dead and the host may be up", nil, dead, nil, "", "repair the BMC, or set force", nil},
+		{"the BMC is dead and the host may be up", nil, dead, nil, "", "repair the BMC or set force", nil},
 		{"the same by force", nil, dead, nil, "true", "", nil},
 		{"a dead host of a cluster", dead, nil, []string{"InCustomerCluster"}, "", "in a cluster and not drained", nil},
 		{"the same by force", dead, nil, []string{"InCustomerCluster"}, "true", "", []string{"soft-off"}},
@@ -280,7 +280,7 @@ func TestConsolesAreLimitedBeforeTheyOpen(t *testing.T) {
 	l.lead(quick())
 	refused := func() (n int) {
 		for _, r := range runs {
-			if run, _ := l.fsm.View().Run(r.GetRunId()); strings.Contains(run.GetError().GetMessage(), "consoles are open already") {
+			if run, _ := l.fsm.View().Run(r.GetRunId()); strings.Contains(run.GetError().GetMessage(), "consoles are already open") {
 				n++
 			}
 		}

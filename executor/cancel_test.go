@@ -101,7 +101,7 @@ func TestLeftoverIsOnRecord(t *testing.T) {
 	if run.GetPhase() != holdfastv1.Run_CANCELED || len(a) != 1 || a[0].GetOutcome() != holdfastv1.Attempt_CANCELED {
 		t.Fatalf("the run is %s, its attempts are %v, want one that was canceled", run.GetPhase(), a)
 	}
-	for _, want := range []string{"goes on under the leader of term 2", "kill the command", "canceled"} {
+	for _, want := range []string{"continues under the leader of term 2", "kill the command", "canceled"} {
 		if log := l.log(id, "system"); !strings.Contains(log, want) {
 			t.Errorf("the log does not say %q:\n%s", want, log)
 		}

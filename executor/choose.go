@@ -7,7 +7,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// choose returns how the step is done. Each kind has its file.
+// choose returns the action of the step. Each kind of step has its own file.
 func (a *attempt) choose() (action, error) {
 	switch k := a.step.GetKind().(type) {
 	case *holdfastv1.Step_Netboot:
@@ -17,7 +17,9 @@ func (a *attempt) choose() (action, error) {
 	case *holdfastv1.Step_Repave:
 		return with(a, providers.CanImage, func(p providers.Imager) action { return a.repave(p, k.Repave) })
 	case *holdfastv1.Step_Ssh:
-		return with(a, providers.CanExec, func(p providers.RemoteExecutor) action { return a.unlessDead(a.setAside(a.ssh(p, k.Ssh))) })
+		return with(a, providers.CanExec, func(p providers.RemoteExecutor) action {
+			return a.unlessDead(a.setAside(a.ssh(p, k.Ssh)))
+		})
 	case *holdfastv1.Step_Join:
 		return with(a, providers.CanJoin, func(p providers.ClusterJoiner) action { return a.join(p, k.Join) })
 	case *holdfastv1.Step_Verify:
@@ -35,7 +37,8 @@ func (a *attempt) choose() (action, error) {
 	case *holdfastv1.Step_ResetBmc:
 		look, ok := a.provider.(providers.Inspector)
 		if !ok {
-			return action{}, providers.Errorf(providers.Unsupported, "do step "+a.step.GetName(), "provider %s lacks %s", a.provider.Kind(), providers.CanInspect)
+			return action{}, providers.Errorf(providers.Unsupported, "do step "+a.step.GetName(),
+				"provider %s lacks %s", a.provider.Kind(), providers.CanInspect)
 		}
 		return with(a, providers.CanReset, func(p providers.BMCResetter) action { return a.resetBMC(p, look) })
 	case *holdfastv1.Step_Media:
@@ -49,21 +52,22 @@ func (a *attempt) choose() (action, error) {
 	case *holdfastv1.Step_Rma:
 		return with(a, providers.CanPower, func(p providers.PowerController) action { return a.rma(p, k.Rma) })
 	}
-	return action{}, providers.Errorf(providers.Unsupported, "choose how to do step "+a.step.GetName(), "this build does not know its kind")
+	return action{}, providers.Errorf(providers.Unsupported, "do step "+a.step.GetName(), "this build does not know its kind")
 }
 
-// with hands the provider over as the capability that a step needs. StartRun has checked it, but
-// the configuration may have changed since.
+// with calls how with the provider as the capability that a step needs. StartRun has
+// checked that it has the capability, but the configuration may have changed since.
 func with[C any](a *attempt, c providers.Capability, how func(C) action) (action, error) {
 	p, ok := a.provider.(C)
 	if !ok {
-		return action{}, providers.Errorf(providers.Unsupported, "do step "+a.step.GetName(), "provider %s lacks %s", a.provider.Kind(), c)
+		return action{}, providers.Errorf(providers.Unsupported, "do step "+a.step.GetName(),
+			"provider %s lacks %s", a.provider.Kind(), c)
 	}
 	return how(p), nil
 }
 
-// param returns the first value that is set: the step's own, the run's parameter, and what else
-// applies.
+// param returns the first value that is not empty: the step's own, the run's parameter,
+// or one of the others.
 func (a *attempt) param(own, name string, others ...string) string {
 	for _, v := range append([]string{own, a.run.GetParams()[name]}, others...) {
 		if v != "" {
@@ -73,7 +77,7 @@ func (a *attempt) param(own, name string, others ...string) string {
 	return ""
 }
 
-// flag reports whether the step or a parameter of the run asks for something.
+// flag reports whether a flag is set in the step or in the parameters of the run.
 func (a *attempt) flag(own bool, name string) bool {
 	return own || a.run.GetParams()[name] == "true"
 }

@@ -18,13 +18,13 @@ var (
 	errPlanHeld = errors.New("plan is held")
 )
 
-// propose commits a command of this term. What was not applied is proposed again, unless it never
-// will be; an outcome that is not known ends the term, because only a new look at the state can
-// tell.
+// propose commits a command of this term. A command that was not applied is retried,
+// unless it can never succeed. An unknown outcome is an error that ends the term, because
+// the state has to be read again to learn the outcome.
 func (l *term) propose(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
 	cmd.Epoch, cmd.FeatureLevel = l.epoch, 1
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 250*time.Millisecond) {
-		cmd.Time = nil // of this proposal
+		cmd.Time = nil // each proposal gets its own time
 		res, err := l.proposer.Apply(ctx, cmd)
 		var out *cluster.OutcomeError
 		if !errors.As(err, &out) || out.Outcome != cluster.NotApplied || neverTaken(err) {
@@ -36,14 +36,14 @@ func (l *term) propose(ctx context.Context, cmd *internalv1.Command) (fsm.Result
 	}
 }
 
-// neverTaken reports whether a command was refused for what it is: no other leader will take it
-// either.
+// neverTaken reports whether a command was rejected because of its content: any other
+// leader would reject it too.
 func neverTaken(err error) bool {
 	return errors.Is(err, cluster.ErrTooLarge) || errors.Is(err, cluster.ErrEncoding)
 }
 
-// proposeRun commits a command about a run and gives the run as it is after it. errRunOver,
-// errCanceled and errPlanHeld are the refusals that a runner lives with.
+// proposeRun commits a command about a run and returns the run after it. errRunOver,
+// errCanceled and errPlanHeld are the refusals that a runner expects.
 func (l *term) proposeRun(ctx context.Context, cmd *internalv1.Command) (*holdfastv1.Run, error) {
 	res, err := l.propose(ctx, cmd)
 	var refused *fsm.Error
@@ -64,7 +64,7 @@ func (l *term) proposeRun(ctx context.Context, cmd *internalv1.Command) (*holdfa
 	return run, nil
 }
 
-// sleep waits, or less when ctx ends, which it answers.
+// sleep blocks for d. If ctx ends first it returns the error of ctx.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()

@@ -14,12 +14,12 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// maxCompactBlock is how many bytes of log are compressed together. It keeps one command well below
-// what Raft takes.
+// maxCompactBlock is the maximum number of bytes of log in one compressed block. It keeps
+// the command well below the size limit of a log entry.
 const maxCompactBlock = 256 << 10
 
-// compact compresses the logs of runs that have ended, off the path of commits: the leader
-// compresses once, and every peer stores the same bytes.
+// compact compresses the logs of ended runs outside of Apply: the leader compresses once,
+// and every peer stores the same bytes.
 func (l *term) compact(ctx context.Context) error {
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 	if err != nil {
@@ -50,15 +50,16 @@ func (l *term) compact(ctx context.Context) error {
 			return ctx.Err()
 		case <-changed:
 		}
-		// Not after each change: a moment's runs together share a look and their Raft entries.
+		// Do not scan after each change: runs that end within a LogFlush share a scan and
+		// their Raft entries.
 		if err := sleep(ctx, l.cfg.LogFlush); err != nil {
 			return err
 		}
 	}
 }
 
-// refusals are the runs whose compressed log the FSM did not take in this term. A log that stays as
-// it is harms nobody.
+// refusals are the runs whose compressed log the FSM refused in this term. They are not
+// retried, because an uncompressed log does no harm.
 type refusals struct {
 	mu   sync.Mutex
 	runs map[string]bool
@@ -70,7 +71,7 @@ func (r *refusals) has(run string) bool {
 	return r.runs[run]
 }
 
-// note remembers a refusal and passes other errors on.
+// note remembers a refusal and returns other errors.
 func (r *refusals) note(l *term, run string, err error) error {
 	var refused *fsm.Error
 	if !errors.As(err, &refused) || refused.Reason == fsm.ReasonStaleEpoch {
@@ -95,15 +96,17 @@ func (l *term) compactRun(ctx context.Context, enc *zstd.Encoder, view *fsm.View
 			return fmt.Errorf("compress the log of run %s: %w", run, err)
 		}
 		group, size = nil, 0
-		_, err = l.propose(ctx, &internalv1.Command{Op: &internalv1.Command_CompactRunLog{CompactRunLog: &internalv1.CompactRunLog{RunId: run, Block: block}}})
+		_, err = l.propose(ctx, &internalv1.Command{Op: &internalv1.Command_CompactRunLog{
+			CompactRunLog: &internalv1.CompactRunLog{RunId: run, Block: block},
+		}})
 		// failpoint: log-compacted
 		return err
 	}
 	// failpoint: log-to-compact
 	blocks := view.LogBlocks(run)
 	for i, b := range blocks {
-		// An earlier leader may have compressed the first blocks. The last one is always proposed:
-		// it ends the matter.
+		// An earlier leader may have compressed the first blocks. The last one is always
+		// proposed, because it marks the log as compacted.
 		compressed := b.GetCodec() != internalv1.LogBlock_PLAIN
 		if compressed || size+b.GetSize() > maxCompactBlock {
 			if err := commit(); err != nil {
@@ -118,7 +121,7 @@ func (l *term) compactRun(ctx context.Context, enc *zstd.Encoder, view *fsm.View
 	return commit()
 }
 
-// compress makes one block of some that follow each other.
+// compress merges adjacent blocks into one compressed block.
 func compress(enc *zstd.Encoder, group []*internalv1.LogBlock) (*internalv1.LogBlock, error) {
 	if len(group) == 1 && group[0].GetCodec() != internalv1.LogBlock_PLAIN {
 		return group[0], nil

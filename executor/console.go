@@ -12,29 +12,29 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// consoleTail is how much of what a console has shown is shown again to who attaches, in bytes.
+// consoleTail is the number of bytes of earlier output that a client receives when it attaches.
 const consoleTail = 32 << 10
 
-// termBegins is how long somebody who attaches waits for a new leader to begin its work.
+// termBegins is how long Attach waits for a new leader to start its tasks.
 const termBegins = time.Second
 
-// maxConsoles is how many consoles are open at once: each is a program that speaks with a BMC.
+// maxConsoles is the maximum number of open consoles: each is a program that talks to a BMC.
 const maxConsoles = 256
 
 // consoles are the consoles that are open on this peer, while it leads.
 type consoles struct {
 	mu       sync.Mutex
-	terms    int // under way: one or none
+	terms    int // running terms: one or none
 	open     map[string]*openConsole
-	reserved int           // places taken: open ones, and those that are being opened or closed
-	changed  chan struct{} // closed at the next change of the above
+	reserved int           // number of consoles that are open, opening or closing
+	changed  chan struct{} // closed at the next change of the fields above
 }
 
 func newConsoles() *consoles {
 	return &consoles{open: map[string]*openConsole{}, changed: make(chan struct{})}
 }
 
-// change changes something under the lock, and tells those who wait.
+// change calls f under the lock and signals the change.
 func (c *consoles) change(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,16 +49,20 @@ func (c *consoles) look(run string) (o *openConsole, leads bool, changed <-chan 
 	return c.open[run], c.terms > 0, c.changed
 }
 
-// errConsoleLost is why a console ends with the term.
+// errConsoleLost returns the error of a console that is closed because the term has ended.
 func errConsoleLost() error {
-	return &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: fmt.Errorf("%w: this peer does not lead any more, and holds no console", cluster.ErrNoLeader)}
+	return &cluster.OutcomeError{
+		Outcome: cluster.NotApplied,
+		Err:     fmt.Errorf("%w: this peer no longer leads, and has no open consoles", cluster.ErrNoLeader),
+	}
 }
 
-// Attach connects with the console that a run keeps open, as soon as it is. Read gives what it
-// shows, from a little before on, and io.EOF when the run has ended; Write types, for one at a
-// time. Close leaves it: the run goes on for a while, for others and for who comes back. The
-// refusals are *fsm.Error; a peer that does not lead, or not any more, answers a
-// *cluster.OutcomeError.
+// Attach connects to the console that a run keeps open. It waits until the console is
+// open. Read returns its output, preceded by some earlier output, and io.EOF when the run
+// has ended. Write sends input; only one client at a time may write. Close detaches the
+// client, but the run keeps the console open for a while, for other clients or a return.
+// Refusals are *fsm.Error. The error is a *cluster.OutcomeError if this peer does not
+// lead.
 func (e *Executor) Attach(ctx context.Context, run string, write bool) (io.ReadWriteCloser, error) {
 	begins := time.NewTimer(termBegins)
 	defer begins.Stop()
@@ -70,11 +74,26 @@ func (e *Executor) Attach(ctx context.Context, run string, write bool) (io.ReadW
 		case o != nil:
 			return o.attach(ctx, write)
 		case !ok:
-			return nil, &fsm.Error{Code: fsm.NotFound, Reason: "RUN_NOT_FOUND", Message: fmt.Sprintf("run %q not found", run), Meta: map[string]string{"run_id": run}}
+			return nil, &fsm.Error{
+				Code:    fsm.NotFound,
+				Reason:  "RUN_NOT_FOUND",
+				Message: fmt.Sprintf("run %q not found", run),
+				Meta:    map[string]string{"run_id": run},
+			}
 		case !r.GetBeside():
-			return nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: "NO_CONSOLE", Message: fmt.Sprintf("run %s of plan %s keeps no console open: start one of plan/console", run, r.GetPlanId()), Meta: map[string]string{"run_id": run}}
+			return nil, &fsm.Error{
+				Code:    fsm.FailedPrecondition,
+				Reason:  "NO_CONSOLE",
+				Message: fmt.Sprintf("run %s of plan %s has no console: start a run of plan/console", run, r.GetPlanId()),
+				Meta:    map[string]string{"run_id": run},
+			}
 		case fsm.Ended(r):
-			return nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: fsm.ReasonRunFinished, Message: fmt.Sprintf("run %s has %s: %s", run, r.GetPhase(), consoleEnd(r)), Meta: map[string]string{"run_id": run}}
+			return nil, &fsm.Error{
+				Code:    fsm.FailedPrecondition,
+				Reason:  fsm.ReasonRunFinished,
+				Message: fmt.Sprintf("run %s has %s: %s", run, r.GetPhase(), consoleEnd(r)),
+				Meta:    map[string]string{"run_id": run},
+			}
 		case !leads && late:
 			return nil, errConsoleLost()
 		}
@@ -89,31 +108,31 @@ func (e *Executor) Attach(ctx context.Context, run string, write bool) (io.ReadW
 	}
 }
 
-// Leave reports that a caller who has closed the console will not come back: a console that nobody
-// else is attached to ends at once. Of others who are still attached it says nothing: one of them
-// whose connection breaks later may come back.
+// Leave records that a client that has closed the console will not return. The console is
+// closed at once if no other client is attached. Otherwise Leave has no effect: if the
+// connection of another client breaks later, that client may return.
 func (e *Executor) Leave(run string) {
 	if o, _, _ := e.consoles.look(run); o != nil {
 		o.change(func() { o.left = o.here == 0 })
 	}
 }
 
-// openConsole is one console and those who are attached to it.
+// openConsole is an open console with its attached clients.
 type openConsole struct {
 	run string
 	hw  io.ReadWriter
 
-	typing sync.Mutex // held by who writes
+	typing sync.Mutex // serializes writes to hw
 
 	mu       sync.Mutex
-	tail     []byte // the end of what it has shown
-	from     int64  // offset of tail's first byte
-	err      error  // why it is over
+	tail     []byte // end of the output
+	from     int64  // offset of the first byte of tail
+	err      error  // reason of its end, if it has ended
 	writer   *attached
-	here     int       // who is attached
-	left     bool      // the last one does not come back
-	since    time.Time // when here has become what it is
-	lastWord time.Time // when something was typed or shown
+	here     int       // number of attached clients
+	left     bool      // the last client will not return
+	since    time.Time // last change of here
+	lastWord time.Time // last input or output
 	changed  chan struct{}
 }
 
@@ -129,7 +148,7 @@ func (o *openConsole) change(f func()) {
 	o.changed = make(chan struct{})
 }
 
-// show takes what the console has shown.
+// show adds output of the console.
 func (o *openConsole) show(data []byte) {
 	o.change(func() {
 		o.lastWord = time.Now()
@@ -141,7 +160,7 @@ func (o *openConsole) show(data []byte) {
 	})
 }
 
-// end ends all that are attached. A nil error is the end of the run.
+// end ends the console for all attached clients. A nil error means that the run has ended.
 func (o *openConsole) end(err error) {
 	o.change(func() {
 		if o.err = err; err == nil {
@@ -150,14 +169,19 @@ func (o *openConsole) end(err error) {
 	})
 }
 
-// attach adds somebody.
+// attach adds a client.
 func (o *openConsole) attach(ctx context.Context, write bool) (*attached, error) {
 	a := &attached{o: o, ctx: ctx}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if write && o.writer != nil {
-		return nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: "CONSOLE_TAKEN", Message: fmt.Sprintf("somebody else types at the console of run %s: look on (read_only), or wait until he leaves", o.run),
-			Meta: map[string]string{"run_id": o.run}}
+		return nil, &fsm.Error{
+			Code:   fsm.FailedPrecondition,
+			Reason: "CONSOLE_TAKEN",
+			Message: fmt.Sprintf("another client has write access to the console of run %s: "+
+				"attach with read_only, or wait until it leaves", o.run),
+			Meta: map[string]string{"run_id": o.run},
+		}
 	}
 	if write {
 		o.writer = a
@@ -167,15 +191,16 @@ func (o *openConsole) attach(ctx context.Context, write bool) (*attached, error)
 	return a, nil
 }
 
-// attached is one who is attached. It implements io.ReadWriteCloser.
+// attached is an attached client. It implements io.ReadWriteCloser.
 type attached struct {
 	o    *openConsole
 	ctx  context.Context // of the call
-	next int64           // offset that is read next
+	next int64           // offset of the next read
 	gone bool
 }
 
-// Read waits for output. Who is too slow misses what is not kept any more.
+// Read blocks until there is output. A client that reads too slowly misses output older
+// than consoleTail.
 func (a *attached) Read(b []byte) (int, error) {
 	for {
 		a.o.mu.Lock()
@@ -198,7 +223,7 @@ func (a *attached) Read(b []byte) (int, error) {
 	}
 }
 
-// Write types.
+// Write sends input to the console.
 func (a *attached) Write(b []byte) (int, error) {
 	a.o.mu.Lock()
 	mine, err := a.o.writer == a, a.o.err
@@ -208,14 +233,14 @@ func (a *attached) Write(b []byte) (int, error) {
 	case err != nil:
 		return 0, err
 	case !mine:
-		return 0, errors.New("type at the console: it was attached to look on")
+		return 0, errors.New("write to the console: it was attached read-only")
 	}
 	a.o.typing.Lock()
 	defer a.o.typing.Unlock()
 	return a.o.hw.Write(b)
 }
 
-// Close leaves.
+// Close detaches the client.
 func (a *attached) Close() error {
 	a.o.change(func() {
 		if a.gone {

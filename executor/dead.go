@@ -13,11 +13,11 @@ import (
 const (
 	stepShutdown = "graceful-shutdown"
 
-	// powerUnknown is the evidence of a power state that nobody can read.
+	// powerUnknown is the evidence of a power state that cannot be read.
 	powerUnknown = "unknown"
 )
 
-// takesOut reports whether the run is of a built-in plan that takes the machine out.
+// takesOut reports whether the run's plan is a built-in one that takes the machine out.
 func (a *attempt) takesOut() bool {
 	for _, s := range a.plan.GetSteps() {
 		if s.GetRma() != nil {
@@ -27,8 +27,8 @@ func (a *attempt) takesOut() bool {
 	return false
 }
 
-// unlessDead returns how a step is done that asks the host of a machine to shut down: not at all if
-// the host is dead.
+// unlessDead returns the action of a step that shuts the host down. If the host is dead,
+// the action is skipped.
 func (a *attempt) unlessDead(how action) action {
 	if a.step.GetName() != stepShutdown || !a.takesOut() {
 		return how
@@ -41,9 +41,9 @@ func (a *attempt) unlessDead(how action) action {
 	}}
 }
 
-// hostDead reports whether the host has not answered for as long as a dead one does not. With force
-// a host that refuses the login counts as dead too. The step then has nothing left to do, and its
-// evidence has the reason.
+// hostDead reports whether the host is dead: it has not answered for the time of
+// deadAfter. With force, a host that refuses the login counts as dead too. The reason is
+// recorded as evidence, and the step has nothing left to do.
 func (a *attempt) hostDead(ctx context.Context) (bool, error) {
 	exec, ok := a.provider.(providers.RemoteExecutor)
 	if !ok {
@@ -70,8 +70,8 @@ func (a *attempt) hostDead(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// deadAfter is how long something does not answer before it counts as dead. It leaves half of the
-// attempt's time.
+// deadAfter returns how long a host or BMC must not answer before it counts as dead: at
+// most half of the attempt's time.
 func (a *attempt) deadAfter(ctx context.Context) time.Duration {
 	most := a.cfg.DeadAfter
 	if end, ok := ctx.Deadline(); ok {
@@ -80,8 +80,8 @@ func (a *attempt) deadAfter(ctx context.Context) time.Duration {
 	return most
 }
 
-// powerToTakeOut reads the power of a machine before it is taken out. A BMC that does not answer is
-// not an error yet.
+// powerToTakeOut returns a function that reads the power state of a machine before it is
+// taken out. A BMC that does not answer is not an error at this point.
 func (a *attempt) powerToTakeOut(power providers.PowerController) func(context.Context) (map[string]string, error) {
 	since := time.Now()
 	return func(ctx context.Context) (map[string]string, error) {
@@ -93,9 +93,9 @@ func (a *attempt) powerToTakeOut(power providers.PowerController) func(context.C
 	}
 }
 
-// beyondReach reports whether a machine is taken out although nobody can switch its power off: its
-// BMC has not answered for as long as a dead one does not, and either its host does not answer, or
-// force is set.
+// beyondReach reports whether a machine is taken out although its power cannot be
+// switched off: its BMC has not answered for the time of deadAfter, and its host does not
+// answer either or force is set.
 func (a *attempt) beyondReach(ctx context.Context, power providers.PowerController, s *holdfastv1.RmaAction) (bool, error) {
 	var last error
 	since := time.Now()
@@ -113,7 +113,8 @@ func (a *attempt) beyondReach(ctx context.Context, power providers.PowerControll
 		}
 		if f, err := in.Inspect(ctx, a.machine); err == nil && (f.Reachable || f.ReachableUnknown) {
 			return false, providers.Errorf(providers.Unsupported, "take out "+a.machine.GetMachineId(),
-				"its BMC does not answer and its host may be up, so its power cannot be switched off: repair the BMC, or set force: %w", last)
+				"its BMC does not answer and its host may be up, so its power cannot be switched off: "+
+					"repair the BMC or set force: %w", last)
 		}
 	}
 	a.prove(map[string]string{proofPower: powerUnknown + ": " + clean(last.Error())})

@@ -19,25 +19,29 @@ import (
 
 // Config tunes an Executor. The zero value is the default everywhere.
 type Config struct {
-	MaxActive    int                    // runs at work at once; the others wait in line. Default 10,000
-	RetryBase    time.Duration          // before the first retry, doubled for each further one. Default 1 s
-	RetryMax     time.Duration          // the longest wait between retries. Default 1 min
-	PollMin      time.Duration          // first interval between observations. Default 20 ms
-	PollMax      time.Duration          // longest interval between observations. Default 2 s
-	NoteAfter    time.Duration          // how long a wait lasts before it is recorded. Default 1 s
-	SoftOff      time.Duration          // how long an operating system has to power off when asked. Default 1 min
-	Linger       time.Duration          // how long a console stays open while nobody is attached. Default 30 s
-	UnseenBoot   time.Duration          // how long a host has to boot when nobody can see that it has. Default 1 min
-	DeadAfter    time.Duration          // how long a host or BMC does not answer before a machine that is taken out counts as dead. Default 1 min
-	BMCGoes      time.Duration          // how soon a BMC that is reset goes away. Default 1 min
-	LogFlush     time.Duration          // how often logs are committed. Default 200 ms
-	StepDeadline time.Duration          // for steps without a timeout on record. Default 10 min
-	DenyURL      func(url string) error // refuses the URL of a virtual medium, worded to follow "the URL". Nil: none is refused
-	Logger       *slog.Logger
-	Tracer       trace.Tracer // makes spans of attempts. Nil: there are none
+	MaxActive    int           // maximum number of active runs; the others wait in the queue. Default 10,000
+	RetryBase    time.Duration // delay before the first retry, doubled for each further one. Default 1 s
+	RetryMax     time.Duration // maximum delay between retries. Default 1 min
+	PollMin      time.Duration // first interval between observations. Default 20 ms
+	PollMax      time.Duration // maximum interval between observations. Default 2 s
+	NoteAfter    time.Duration // duration of a wait before it is recorded. Default 1 s
+	SoftOff      time.Duration // time for an operating system to shut down after a soft off. Default 1 min
+	Linger       time.Duration // time that a console stays open with no client attached. Default 30 s
+	UnseenBoot   time.Duration // time for a host to boot if its boot cannot be observed. Default 1 min
+	DeadAfter    time.Duration // time without an answer until a machine to be taken out counts as dead. Default 1 min
+	BMCGoes      time.Duration // time for a BMC that was reset to go away. Default 1 min
+	LogFlush     time.Duration // interval between commits of logs. Default 200 ms
+	StepDeadline time.Duration // for steps without a recorded timeout. Default 10 min
 
-	// Boundary is called at each boundary of each attempt, with the kind of the step. It is for
-	// tests that crash there.
+	// DenyURL returns an error if the URL of a virtual medium is not allowed. The error
+	// is worded to follow "the URL". If nil, all URLs are allowed.
+	DenyURL func(url string) error
+
+	Logger *slog.Logger
+	Tracer trace.Tracer // records spans of attempts; nil for none
+
+	// Boundary is called at each boundary of each attempt, with the kind of the step.
+	// Tests crash the leader there.
 	Boundary func(b Boundary, kind string)
 }
 
@@ -74,12 +78,12 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Proposer commits commands. It answers an error when the outcome is anything but applied.
+// Proposer commits commands. It returns an error unless the command was applied.
 type Proposer interface {
 	Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error)
 }
 
-// State is what the executor reads: the leader's own FSM.
+// State is the state that the executor reads: the leader's own FSM.
 type State interface {
 	View() *fsm.View
 	Changed() <-chan struct{}
@@ -97,16 +101,33 @@ type Executor struct {
 
 // New returns an Executor; Run it in each term.
 func New(cfg Config, p Proposer, s State, set *providers.Set) *Executor {
-	return &Executor{cfg: cfg.withDefaults(), proposer: p, state: s, providers: set, consoles: newConsoles(), turns: newTurns()}
+	return &Executor{
+		cfg:       cfg.withDefaults(),
+		proposer:  p,
+		state:     s,
+		providers: set,
+		consoles:  newConsoles(),
+		turns:     newTurns(),
+	}
 }
 
-// Run drives all active runs until the term ends. It returns when nothing of it is at work any
-// more, with an error when it could not go on and another leader should.
+// Run drives all active runs until the term ends. It returns after all its goroutines
+// have ended. It returns an error if this leader cannot continue and another one should.
 func (e *Executor) Run(ctx context.Context, t cluster.Term) error {
 	e.consoles.change(func() { e.consoles.terms++ })
 	defer e.consoles.change(func() { e.consoles.terms-- })
 	g, gctx := errgroup.WithContext(ctx)
-	l := &term{Executor: e, epoch: t.Epoch, began: time.Now(), confirm: t.Confirm, runners: map[string]*runner{}, queue: newQueue(), done: make(chan string), group: g, logs: newLogSet()}
+	l := &term{
+		Executor: e,
+		epoch:    t.Epoch,
+		began:    time.Now(),
+		confirm:  t.Confirm,
+		runners:  map[string]*runner{},
+		queue:    newQueue(),
+		done:     make(chan string),
+		group:    g,
+		logs:     newLogSet(),
+	}
 	g.Go(func() error { return l.follow(gctx) })
 	g.Go(func() error { return l.flushLogs(gctx) })
 	g.Go(func() error { return l.compact(gctx) })
@@ -116,7 +137,7 @@ func (e *Executor) Run(ctx context.Context, t cluster.Term) error {
 	return nil
 }
 
-// term is the executor's work in one term.
+// term is the state of the executor in one term.
 type term struct {
 	*Executor
 	epoch   uint64
@@ -124,25 +145,26 @@ type term struct {
 	confirm func(context.Context) error
 	group   *errgroup.Group
 	runners map[string]*runner // by run id; owned by follow
-	beside  int                // so many of them are consoles, which take no place; owned by follow
+	beside  int                // number of runners of consoles, which do not count against MaxActive; owned by follow
 	queue   *queue             // owned by follow
-	done    chan string        // runners that have ended
+	done    chan string        // receives the run ids of runners that have ended
 	logs    *logSet
 }
 
-// follow starts a runner for each active run, oldest first, and tells runners of cancels. It learns
-// of runs from the event log, so its cost does not grow with the number of runs that are at work.
+// follow starts a runner for each active run, oldest first, and cancels the runners of
+// canceled runs. It reads changes from the event log, so its cost does not grow with the
+// number of active runs.
 func (l *term) follow(ctx context.Context) error {
 	changed, view := l.state.Changed(), l.state.View()
 	cursor := view.LastEvent()
 	for run := range view.ActiveRuns() {
 		switch {
-		case run.GetObserved(): // those are moved by the reports of an installer
-		case run.GetBeside(): // it waits for nobody, and nobody for it
+		case run.GetObserved(): // advanced by the reports of an installer
+		case run.GetBeside(): // it runs concurrently with other runs of the machine
 			l.start(ctx, waiting{run: run}, "")
 		case run.GetPhase() == holdfastv1.Run_PENDING:
 			l.queue.add(run, l.providerOf(view, run))
-		default: // it is at work, and may be in the middle of something: it waits for nobody
+		default: // it has begun and may be in the middle of an effect, so it does not queue
 			provider := l.providerOf(view, run)
 			l.queue.work(fsm.CohortOf(run), provider)
 			l.start(ctx, waiting{run: run}, provider)
@@ -161,7 +183,7 @@ func (l *term) follow(ctx context.Context) error {
 				l.queue.done(r.cohort, r.instance)
 			}
 			delete(l.runners, id)
-			if now := l.state.View(); unbegun(now, id) { // its plan is held, by now if not as of the view
+			if now := l.state.View(); unbegun(now, id) { // its plan is held now, if not as of the view
 				view = now
 				l.queue.giveBack(waiting{r.run, r.place}, r.instance)
 			}
@@ -171,7 +193,7 @@ func (l *term) follow(ctx context.Context) error {
 		changed, view = l.state.Changed(), l.state.View()
 		for {
 			events, err := view.Events(cursor, 1024)
-			if err != nil { // so far behind that events are gone: the term has to begin anew
+			if err != nil { // so far behind that events have been deleted: restart the term
 				return err
 			}
 			if len(events) == 0 {
@@ -183,7 +205,7 @@ func (l *term) follow(ctx context.Context) error {
 	}
 }
 
-// begin starts the runs that wait and may begin.
+// begin starts the queued runs that may begin now.
 func (l *term) begin(ctx context.Context, view *fsm.View) {
 	for len(l.runners)-l.beside < l.cfg.MaxActive {
 		next, provider := l.queue.next(view.MayBegin, l.providers.MaxActive)
@@ -200,13 +222,14 @@ func unbegun(view *fsm.View, id string) bool {
 	return ok && run.GetPhase() == holdfastv1.Run_PENDING
 }
 
-// providerOf returns the name of the provider that a run's machine has.
+// providerOf returns the name of the provider of a run's machine.
 func (l *term) providerOf(view *fsm.View, run *holdfastv1.Run) string {
 	m, _ := view.Machine(run.GetMachineId())
 	return l.providers.NameOf(m)
 }
 
-// learn takes new runs into the queue, takes canceled ones out of it, and passes cancels on.
+// learn processes events: it queues new runs, removes canceled ones from the queue, and
+// cancels the runners of others.
 func (l *term) learn(ctx context.Context, view *fsm.View, events []*holdfastv1.RunEvent) {
 	for _, ev := range events {
 		run := ev.GetSnapshot()
@@ -237,7 +260,7 @@ func (l *term) start(ctx context.Context, w waiting, provider string) {
 		defer r.cancel(nil)
 		err := r.driveSafely(ctx)
 		if ctx.Err() != nil {
-			return nil // the term is over: the run goes on under the next leader
+			return nil // the term has ended: the next leader continues the run
 		}
 		if err != nil {
 			return fmt.Errorf("drive run %s: %w", r.id, err)

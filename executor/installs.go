@@ -11,8 +11,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Installs keeps the install sessions of machines in the replicated state. Only a leader can open
-// one, under its epoch.
+// Installs stores the install sessions of machines in the replicated state. Only the
+// leader can open one, under its epoch.
 type Installs struct {
 	proposer Proposer
 	state    State
@@ -21,8 +21,8 @@ type Installs struct {
 // NewInstalls returns the install sessions of a peer.
 func NewInstalls(p Proposer, s State) *Installs { return &Installs{proposer: p, state: s} }
 
-// Session returns the last session of a machine, nil for none. It answers from the leader's own
-// state, at once.
+// Session returns the last session of a machine, or nil. It reads the leader's own state
+// and does not block.
 func (n *Installs) Session(machineID string) *holdfastv1.Install {
 	i, ok := n.state.View().Install(machineID)
 	if !ok {
@@ -31,11 +31,22 @@ func (n *Installs) Session(machineID string) *holdfastv1.Install {
 	return i
 }
 
-// Open opens the session of an attempt. An error of class Unsupported is a machine that cannot have
-// one.
+// Open opens the session of an attempt. The error has class Unsupported if the machine
+// cannot have a session.
 func (n *Installs) Open(ctx context.Context, op providers.Op, image, disk, cloudInit string, wipe bool) error {
-	cmd := &internalv1.Command{FeatureLevel: 1, Epoch: op.Epoch, Op: &internalv1.Command_OpenInstall{OpenInstall: &internalv1.OpenInstall{
-		RunId: op.RunID, Step: op.Step, Attempt: op.Attempt, Image: image, Disk: disk, CloudInit: cloudInit, Wipe: wipe}}}
+	cmd := &internalv1.Command{
+		FeatureLevel: 1,
+		Epoch:        op.Epoch,
+		Op: &internalv1.Command_OpenInstall{OpenInstall: &internalv1.OpenInstall{
+			RunId:     op.RunID,
+			Step:      op.Step,
+			Attempt:   op.Attempt,
+			Image:     image,
+			Disk:      disk,
+			CloudInit: cloudInit,
+			Wipe:      wipe,
+		}},
+	}
 	_, err := n.proposer.Apply(ctx, cmd)
 	var refused *fsm.Error
 	if errors.As(err, &refused) && refused.Code != fsm.Aborted {
@@ -47,22 +58,26 @@ func (n *Installs) Open(ctx context.Context, op providers.Op, image, disk, cloud
 	return nil
 }
 
-// Note records what was seen of the machine of a session: seen names no session.
+// Note records an observation of the machine of a session. It sets the session in seen.
 func (n *Installs) Note(ctx context.Context, i *holdfastv1.Install, seen *internalv1.NoteInstall) error {
 	seen.RunId, seen.Step, seen.Attempt = i.GetRunId(), i.GetStep(), i.GetAttempt()
-	cmd := &internalv1.Command{FeatureLevel: 1, Epoch: n.state.View().Meta().GetEpoch(), Op: &internalv1.Command_NoteInstall{NoteInstall: seen}}
+	cmd := &internalv1.Command{
+		FeatureLevel: 1,
+		Epoch:        n.state.View().Meta().GetEpoch(),
+		Op:           &internalv1.Command_NoteInstall{NoteInstall: seen},
+	}
 	if _, err := n.proposer.Apply(ctx, cmd); err != nil {
 		return providers.Errorf(providers.Transient, "note the install of "+i.GetMachineId(), "%w", err)
 	}
 	return nil
 }
 
-// installerBooter is a provider whose installer answers nobody: that the machine is on is all that
-// can be seen of a reboot into it.
+// installerBooter is implemented by providers whose installer does not answer while it
+// runs: the only evidence of a reboot into it is that the power is on.
 type installerBooter interface{ BootsInstaller() bool }
 
-// bootsInstaller reports whether the attempt boots the machine to be installed by one of the next
-// steps.
+// bootsInstaller reports whether the attempt boots the machine into the installer of one
+// of the next steps.
 func (a *attempt) bootsInstaller() bool {
 	if p, ok := a.provider.(installerBooter); !ok || !p.BootsInstaller() {
 		return false

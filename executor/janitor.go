@@ -16,17 +16,16 @@ import (
 
 const (
 	janitorPause = 20 * time.Second
-	// deadTokenFor is how long a token that was revoked or has expired stays recorded, for those
-	// who look for it.
+	// deadTokenFor is how long a revoked or expired token stays in the state, for audits.
 	deadTokenFor = 30 * 24 * time.Hour
-	maxDropped   = 1000 // tokens by one command
-	maxMissing   = 100  // services at once, each by a command
-	// beatEvery keeps the record's clock near the time in a cluster that is idle.
+	maxDropped   = 1000 // tokens per command
+	maxMissing   = 100  // services per pass, one per command
+	// beatEvery keeps the clock of the state near the time in an idle cluster.
 	beatEvery = 4 * time.Minute
 )
 
-// Janitor is the leader task that removes what is over: pools that were deregistered, tokens that
-// have been dead for long, services that have been missing for long.
+// Janitor is the leader task that removes old records: deregistered pools, tokens that
+// expired or were revoked long ago, and services that have been missing for long.
 type Janitor struct {
 	proposer Proposer
 	state    State
@@ -38,18 +37,22 @@ func NewJanitor(p Proposer, s State, log *slog.Logger) *Janitor {
 	return &Janitor{proposer: p, state: s, log: log}
 }
 
-// Run polls at once, so that leaders that change often put things away too, and every 20 s until
-// the term ends.
+// Run makes a pass at once, so that short terms collect garbage too, and then every 20 s
+// until the term ends.
 func (j *Janitor) Run(ctx context.Context, t cluster.Term) error {
 	beat := time.Now()
 	for ok := true; ok; ok = sleep(ctx, janitorPause) == nil {
 		if j.state.View().Has(fsm.Level2) && time.Since(beat) >= beatEvery {
 			beat = time.Now()
-			if _, err := j.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}}}); err != nil && ctx.Err() == nil {
-				j.log.Warn("the record's clock was not moved on: trying again", "error", err)
+			_, err := j.proposer.Apply(ctx, &internalv1.Command{
+				FeatureLevel: 1,
+				Op:           &internalv1.Command_Beat{Beat: &internalv1.Beat{}},
+			})
+			if err != nil && ctx.Err() == nil {
+				j.log.Warn("advancing the clock of the state failed, will retry", "error", err)
 			}
 			if ahead := j.state.View().ClockAhead(); ahead > 0 {
-				j.log.Warn("this leader's clock is far ahead of the record's and not followed: check it", "ahead", ahead)
+				j.log.Warn("clock of this leader is far ahead of the state's and is ignored: check it", "ahead", ahead)
 			}
 		}
 		for _, cmd := range j.due(time.Now()) {
@@ -57,22 +60,24 @@ func (j *Janitor) Run(ctx context.Context, t cluster.Term) error {
 			_, err := j.proposer.Apply(ctx, cmd)
 			var refused *fsm.Error
 			if errors.As(err, &refused) && refused.Reason == fsm.ReasonStaleEpoch {
-				return fmt.Errorf("put away what is over: %w", err)
+				return fmt.Errorf("collect garbage: %w", err)
 			}
 			if err != nil && ctx.Err() == nil {
-				j.log.Warn("not put away what is over: trying again", "error", err)
+				j.log.Warn("garbage collection failed, will retry", "error", err)
 			}
 		}
 	}
 	return nil
 }
 
-// due returns the commands for what is over now. The FSM looks again.
+// due returns the commands that remove old records. The FSM checks each record again.
 func (j *Janitor) due(now time.Time) []*internalv1.Command {
 	view := j.state.View()
 	var cmds []*internalv1.Command
 	if pools := view.DrainedPools(now); len(pools) > 0 {
-		cmds = append(cmds, &internalv1.Command{Op: &internalv1.Command_SweepPools{SweepPools: &internalv1.SweepPools{PoolIds: pools}}})
+		cmds = append(cmds, &internalv1.Command{Op: &internalv1.Command_SweepPools{
+			SweepPools: &internalv1.SweepPools{PoolIds: pools},
+		}})
 	}
 	var dead []string
 	for tok := range view.Tokens("") {
@@ -86,13 +91,17 @@ func (j *Janitor) due(now time.Time) []*internalv1.Command {
 			}
 		}
 	}
-	if view.Has(fsm.Level2) { // older peers keep out what the server has deregistered
+	if view.Has(fsm.Level2) { // peers below level 2 do not let a service return that the server has deregistered
 		for _, id := range view.MissingServices(now, maxMissing) {
-			cmds = append(cmds, &internalv1.Command{Op: &internalv1.Command_DeregisterService{DeregisterService: &internalv1.DeregisterService{Id: id, ByServer: true}}})
+			cmds = append(cmds, &internalv1.Command{Op: &internalv1.Command_DeregisterService{
+				DeregisterService: &internalv1.DeregisterService{Id: id, ByServer: true},
+			}})
 		}
 	}
 	if len(dead) > 0 {
-		cmds = append(cmds, &internalv1.Command{Op: &internalv1.Command_DropTokens{DropTokens: &internalv1.DropTokens{TokenIds: dead}}})
+		cmds = append(cmds, &internalv1.Command{Op: &internalv1.Command_DropTokens{
+			DropTokens: &internalv1.DropTokens{TokenIds: dead},
+		}})
 	}
 	return cmds
 }

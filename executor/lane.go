@@ -9,45 +9,57 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// lane is the looks of one kind at the machines of one provider. Lanes do not wait for each other:
-// a provider that does not answer holds up its own only.
+// lane is the queue of the polls of one kind of the machines of one provider. Queues are
+// independent: a provider that does not answer delays only its own machines.
 type lane struct {
 	parallel int
 	pace     *pacer
-	base     time.Duration // the period when the budget allows it
+	base     time.Duration // period, if the budget allows it
 	began    time.Time
-	budget   int           // calls a second that its looks may make; 0: any number
-	grain    time.Duration // machines that are due within it are looked at together: to wake up for each costs more than to find that there is nothing to do
+	budget   int // calls per second for its polls; 0 for no limit
+
+	// Machines that are due within grain are polled together: a wakeup for each costs
+	// more than finding that there is nothing to do.
+	grain time.Duration
 
 	mu      sync.Mutex
 	wake    chan struct{}
 	entries map[string]*entry
 	due     dueHeap
-	calls   int           // that looking at all of them makes
-	period  time.Duration // now
+	calls   int           // number of calls to poll all machines once
+	period  time.Duration // current interval between polls of a machine
 }
 
-// entry is one machine in a lane.
+// entry is one machine in a queue.
 type entry struct {
 	id      string
-	at      time.Time
-	calls   int // that a look makes, at most
-	place   int // in the heap; -1 while it is looked at
-	again   bool
+	at      time.Time // due time
+	calls   int       // maximum number of calls of one poll
+	place   int       // in the heap; -1 while it is polled
+	again   bool      // poll it again at once
 	gone    bool
-	skipped int // looks in a row that a run had precedence over
-	failed  int // looks in a row that found out nothing
-	mark    any // of the machine's record (View.MachineMark), as it was read last
-	settled any // the mark with which there was nothing to do
-	among   any // the mark of all machines (View.MachinesMark) when this one was found settled
+	skipped int // number of polls in a row that were skipped for a run
+	failed  int // number of polls in a row that failed
+	mark    any // of the machine's record (View.MachineMark) when it was last read
+	settled any // mark with which there was nothing to do
+	among   any // mark of all machines (View.MachinesMark) when settled was set
 }
 
 func newLane(parallel int, pace *pacer, base time.Duration, budget int, began time.Time) *lane {
-	return &lane{parallel: parallel, pace: pace, base: base, began: began, period: base, budget: budget, wake: make(chan struct{}, 1), entries: map[string]*entry{}}
+	return &lane{
+		parallel: parallel,
+		pace:     pace,
+		base:     base,
+		began:    began,
+		period:   base,
+		budget:   budget,
+		wake:     make(chan struct{}, 1),
+		entries:  map[string]*entry{},
+	}
 }
 
-// ensure takes a machine into the lane. One that was never looked at is due at once, the others at
-// their first time since the lane began.
+// ensure adds a machine to the queue. A machine that was never polled is due at once, the
+// others at their first time since the queue was started.
 func (l *lane) ensure(id string, calls int, never bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,11 +79,11 @@ func (l *lane) ensure(id string, calls int, never bool) {
 	l.nudge()
 }
 
-// handover is how long before a term began its predecessor may have left out looks.
+// handover is the time before the start of a term in which polls may have been missed.
 const handover = time.Second
 
-// first returns the first time at which a machine is looked at. What the last leader may have left
-// out is made up for over some time.
+// first returns the time of the first poll of a machine. Polls that were missed before
+// the term began are spread over a twentieth of the period.
 func (l *lane) first(id string) time.Time {
 	slot := slotAfter(id, l.period, l.began.Add(-handover))
 	if left := l.began.Sub(slot); left >= 0 {
@@ -80,7 +92,7 @@ func (l *lane) first(id string) time.Time {
 	return slot
 }
 
-// drop takes a machine out.
+// drop removes a machine.
 func (l *lane) drop(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,8 +109,8 @@ func (l *lane) drop(id string) {
 	l.repace()
 }
 
-// repace finds out how often machines can be looked at. With another period all have other places
-// in it.
+// repace updates the period from the number of calls and the budget. If the period
+// changes, all machines get new times.
 func (l *lane) repace() {
 	period := stretched(l.base, l.calls, l.budget)
 	if period == l.period {
@@ -130,7 +142,7 @@ func (l *lane) soon(id string) {
 	}
 }
 
-// done puts a machine back until its next time.
+// done returns a machine to the queue after a poll.
 func (l *lane) done(e *entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,8 +179,7 @@ func (l *lane) next() (*entry, time.Duration) {
 	return e, 0
 }
 
-// state returns how many machines are in the lane, how late the first one is, and how often each is
-// looked at.
+// state returns the number of machines in the queue, the delay of the first one, and the period.
 func (l *lane) state() (machines int, late, period time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -178,16 +189,19 @@ func (l *lane) state() (machines int, late, period time.Duration) {
 	return len(l.entries), late, l.period
 }
 
-// now is how often each machine is looked at.
+// now returns the current period.
 func (l *lane) now() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.period
 }
 
-// run calls look for each machine that is due, until the context ends and the last one has
-// returned. A machine that read does not give costs no call.
-func (l *lane) run(ctx context.Context, read func(*entry) *holdfastv1.Machine, look func(context.Context, *entry, *holdfastv1.Machine)) error {
+// run calls look for each machine that is due. It returns after ctx has ended and the
+// last call has returned. A machine for which read returns nil is skipped and costs no
+// call.
+func (l *lane) run(
+	ctx context.Context, read func(*entry) *holdfastv1.Machine, look func(context.Context, *entry, *holdfastv1.Machine),
+) error {
 	var looks sync.WaitGroup
 	defer looks.Wait()
 	places := make(chan struct{}, l.parallel)
@@ -211,13 +225,13 @@ func (l *lane) run(ctx context.Context, read func(*entry) *holdfastv1.Machine, l
 			l.done(e)
 			continue
 		}
-		select { // a place first: a call that was paid for has to be made then
+		select { // first a slot, then the budget: a call that was counted has to be made at once
 		case places <- struct{}{}:
 		case <-ctx.Done():
 			return nil
 		}
 		if err := l.pace.wait(ctx); err != nil {
-			return nil //nolint:nilerr // the term is over
+			return nil //nolint:nilerr // the term has ended
 		}
 		looks.Go(func() {
 			defer func() { <-places }()
@@ -227,7 +241,7 @@ func (l *lane) run(ctx context.Context, read func(*entry) *holdfastv1.Machine, l
 	}
 }
 
-// dueHeap orders machines by when they are due.
+// dueHeap is a heap of machines, ordered by due time.
 type dueHeap []*entry
 
 func (h dueHeap) Len() int           { return len(h) }
@@ -237,14 +251,14 @@ func (h dueHeap) Swap(i, j int) {
 	h[i].place, h[j].place = i, j
 }
 
-// Push is for container/heap.
+// Push implements heap.Interface.
 func (h *dueHeap) Push(x any) {
 	e, _ := x.(*entry)
 	e.place = len(*h)
 	*h = append(*h, e)
 }
 
-// Pop is for container/heap.
+// Pop implements heap.Interface.
 func (h *dueHeap) Pop() any {
 	old := *h
 	e := old[len(old)-1]

@@ -11,14 +11,15 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// maxLogBatch is how many bytes of log one command carries at most (64 KiB or 200 ms).
+// maxLogBatch is the maximum number of bytes of log in one command. A batch is committed
+// when it is full, or after LogFlush.
 const maxLogBatch = 64 << 10
 
-// logSet is the logs of the runs at work.
+// logSet contains the logs of the active runs.
 type logSet struct {
 	mu   sync.Mutex
 	logs map[string]*runLog
-	full chan struct{} // a log has a whole batch: do not wait for the tick
+	full chan struct{} // a log has a full batch: commit before the next tick
 }
 
 func newLogSet() *logSet {
@@ -49,21 +50,22 @@ func (s *logSet) all() []*runLog {
 	return all
 }
 
-// runLog is what a run has logged and not committed yet.
+// runLog is the part of a run's log that is not committed yet.
 type runLog struct {
 	run  string
 	full chan<- struct{}
 
-	committing sync.Mutex // held from take to committed: offsets follow each other
+	committing sync.Mutex // held from take to committed, so that offsets are consecutive
 
 	mu      sync.Mutex
 	pending []*holdfastv1.LogChunk
 	size    int
-	offset  int64 // of pending in the run's log
+	offset  int64 // of pending in the run log
 }
 
-// write adds a chunk, cut so that no piece is larger than a batch. What is far beyond the cap of a
-// run's log is dropped here already: the FSM writes the marker.
+// write adds a chunk, split so that no piece is larger than a batch. Data beyond the size
+// limit of a run log is dropped here; the FSM writes the marker that the log is
+// truncated.
 func (l *runLog) write(c *holdfastv1.LogChunk) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +74,13 @@ func (l *runLog) write(c *holdfastv1.LogChunk) {
 			return
 		}
 		n := min(len(data), maxLogBatch)
-		l.pending = append(l.pending, &holdfastv1.LogChunk{Ts: c.GetTs(), Stream: c.GetStream(), Step: c.GetStep(), Attempt: c.GetAttempt(), Data: data[:n:n]})
+		l.pending = append(l.pending, &holdfastv1.LogChunk{
+			Ts:      c.GetTs(),
+			Stream:  c.GetStream(),
+			Step:    c.GetStep(),
+			Attempt: c.GetAttempt(),
+			Data:    data[:n:n],
+		})
 		l.size += n
 		data = data[n:]
 	}
@@ -84,8 +92,8 @@ func (l *runLog) write(c *holdfastv1.LogChunk) {
 	}
 }
 
-// take returns what is pending, up to room bytes, and whether there is more. The caller holds
-// committing.
+// take returns the pending chunks, up to room bytes, and whether there are more. The
+// caller holds committing.
 func (l *runLog) take(room int) (a *internalv1.LogAppend, size int, more bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,7 +108,7 @@ func (l *runLog) take(room int) (a *internalv1.LogAppend, size int, more bool) {
 	return a, size, n < len(l.pending)
 }
 
-// committed forgets what was taken.
+// committed removes the chunks that take returned.
 func (l *runLog) committed(a *internalv1.LogAppend, size int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,7 +117,8 @@ func (l *runLog) committed(a *internalv1.LogAppend, size int) {
 	l.offset += int64(size)
 }
 
-// last commits all that is pending; the last batch goes with the outcome that commit proposes.
+// last commits all pending chunks. The last batch is passed to commit, to be proposed
+// together with the outcome.
 func (l *runLog) last(appendTo func(*internalv1.LogAppend) error, commit func(rest *internalv1.LogAppend) error) error {
 	l.committing.Lock()
 	defer l.committing.Unlock()
@@ -129,7 +138,7 @@ func (l *runLog) last(appendTo func(*internalv1.LogAppend) error, commit func(re
 	}
 }
 
-// flushLogs commits what runs have logged, many runs in one command.
+// flushLogs commits the logs of runs until the term ends, many runs in one command.
 func (l *term) flushLogs(ctx context.Context) error {
 	tick := time.NewTicker(l.cfg.LogFlush)
 	defer tick.Stop()
@@ -149,7 +158,7 @@ func (l *term) flushLogs(ctx context.Context) error {
 	}
 }
 
-// flushBatch commits one batch and says whether there is more.
+// flushBatch commits one batch and reports whether there is more.
 func (l *term) flushBatch(ctx context.Context) (more bool, err error) {
 	type taken struct {
 		log  *runLog

@@ -12,14 +12,14 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// The conditions that looks set (bare-metal API §Conditions).
+// The conditions that polls set (docs/hardware.md).
 const (
 	condReachable    = "Reachable"
 	condBMCReachable = "BMCReachable"
 	condInCluster    = "InCustomerCluster"
 	condProvisioned  = "Provisioned"
 	condDegraded     = "Degraded"
-	condIntervention = "NeedsIntervention" // that one is only read
+	condIntervention = "NeedsIntervention" // only read here
 )
 
 func condition(m *holdfastv1.Machine, kind string) *holdfastv1.Condition {
@@ -31,17 +31,17 @@ func condition(m *holdfastv1.Machine, kind string) *holdfastv1.Condition {
 	return nil
 }
 
-// unknown is a condition that nobody can tell.
+// unknown returns a condition that could not be observed.
 func unknown(kind, reason string) *holdfastv1.Condition {
 	return &holdfastv1.Condition{Type: kind, Unknown: true, Reason: reason}
 }
 
-// reach looks whether the machine is there: its host, its BMC, its node in the cluster.
+// reach polls whether the machine is reachable: its host, its BMC, its node in the cluster.
 func (o *lookout) reach(ctx context.Context, l *lane, e *entry, m *holdfastv1.Machine) {
 	began, name := time.Now(), o.providers.NameOf(m)
 	p, err := o.providers.Of(m)
 	if err != nil {
-		return // the lane of records says so
+		return // the queue of records reports it
 	}
 	var seen []*holdfastv1.Condition
 	var facts providers.Facts
@@ -52,9 +52,11 @@ func (o *lookout) reach(ctx context.Context, l *lane, e *entry, m *holdfastv1.Ma
 		stop()
 		switch {
 		case ctx.Err() != nil:
-			return // the term is over: that says nothing about the machine
+			return // the term has ended: the error is not about the machine
 		case err != nil && providers.ClassOf(err) == providers.Gone:
-			seen = append(seen, &holdfastv1.Condition{Type: condReachable, Reason: "Gone"}, &holdfastv1.Condition{Type: condBMCReachable, Reason: "Gone"})
+			seen = append(seen,
+				&holdfastv1.Condition{Type: condReachable, Reason: "Gone"},
+				&holdfastv1.Condition{Type: condBMCReachable, Reason: "Gone"})
 		case err != nil:
 			failed = true
 			seen = append(seen, o.untold(e, m, err, condReachable, condBMCReachable)...)
@@ -66,7 +68,7 @@ func (o *lookout) reach(ctx context.Context, l *lane, e *entry, m *holdfastv1.Ma
 		}
 	}
 	if ref := clusterToLookAt(m); ref != "" && m.GetStatus().GetActiveRunId() == "" {
-		// While a run is at work, the run says when the machine has joined.
+		// An active run reports by itself when the machine has joined.
 		if j, ok := p.(providers.ClusterJoiner); ok && l.pace.wait(ctx) == nil {
 			lctx, stop := context.WithTimeout(ctx, o.cfg.Timeout)
 			node, err := j.NodeStatus(lctx, m, ref)
@@ -78,7 +80,12 @@ func (o *lookout) reach(ctx context.Context, l *lane, e *entry, m *holdfastv1.Ma
 				failed = true
 				seen = append(seen, o.untold(e, m, err, condInCluster)...)
 			default:
-				seen = append(seen, &holdfastv1.Condition{Type: condInCluster, Status: node.Registered && node.Ready, Reason: node.Reason, Message: clean(node.Message)})
+				seen = append(seen, &holdfastv1.Condition{
+					Type:    condInCluster,
+					Status:  node.Registered && node.Ready,
+					Reason:  node.Reason,
+					Message: clean(node.Message),
+				})
 			}
 		}
 	}
@@ -88,13 +95,13 @@ func (o *lookout) reach(ctx context.Context, l *lane, e *entry, m *holdfastv1.Ma
 	o.rescue(ctx, m, p, facts)
 }
 
-// clusterToLookAt returns the cluster in which a machine's node is looked for: the one that a run
-// has joined it to, else the one that it is meant for; "" for none.
+// clusterToLookAt returns the cluster to ask for the machine's node: the one that a run
+// has joined it to, else the one that it is intended for, or "".
 func clusterToLookAt(m *holdfastv1.Machine) string {
 	return cmp.Or(m.GetStatus().GetClusterRef(), m.GetSpec().GetTargetClusterRef())
 }
 
-// health looks what the hardware says of its parts.
+// health polls the health of the machine's parts.
 func (o *lookout) health(ctx context.Context, l *lane, e *entry, m *holdfastv1.Machine) {
 	began, name := time.Now(), o.providers.NameOf(m)
 	p, err := o.providers.Of(m)
@@ -131,22 +138,24 @@ func (o *lookout) looked(e *entry, provider string, kind lookKind, failed bool) 
 	o.metrics.looked(provider, kind, "ok")
 }
 
-// untold says of conditions that a look has failed to tell. Once is no news: what is known is good
-// for some time yet. But where there is nothing to wait for (no account, no key, or nothing is
-// known at all), it is said at once.
+// untold returns unknown conditions after a failed poll. A single failure is ignored,
+// because the last observation is still fresh. There are exceptions without a reason to
+// wait: if the provider did not ask (no account, no key), or if the condition was not
+// known before.
 func (o *lookout) untold(e *entry, m *holdfastv1.Machine, err error, kinds ...string) []*holdfastv1.Condition {
 	var all []*holdfastv1.Condition
 	for _, kind := range kinds {
 		c := unknown(kind, whyUntold(err))
 		c.Message = clean(err.Error())
-		if e.failed > 0 || providers.WhyNotAsked(err) != "" || condition(m, kind) == nil || condition(m, kind).GetUnknown() {
+		known := condition(m, kind)
+		if e.failed > 0 || providers.WhyNotAsked(err) != "" || known == nil || known.GetUnknown() {
 			all = append(all, c)
 		}
 	}
 	return all
 }
 
-// whyUntold returns the reason of a condition for an error of a provider.
+// whyUntold returns the reason of an unknown condition after an error of a provider.
 func whyUntold(err error) string {
 	if why := providers.WhyNotAsked(err); why != "" {
 		return why
@@ -164,8 +173,8 @@ func whyUntold(err error) string {
 	return "ProviderFailed"
 }
 
-// hostSeen is the condition Reachable. Where nobody has asked the host, its agent is the next best
-// witness.
+// hostSeen returns the condition Reachable. If the provider cannot observe the host, the
+// condition is derived from the state of its agent.
 func hostSeen(m *holdfastv1.Machine, f providers.Facts) *holdfastv1.Condition {
 	if f.ReachableUnknown {
 		return hostByAgent(m, f.ReachableReason)
@@ -173,8 +182,8 @@ func hostSeen(m *holdfastv1.Machine, f providers.Facts) *holdfastv1.Condition {
 	return &holdfastv1.Condition{Type: condReachable, Status: f.Reachable, Reason: f.ReachableReason}
 }
 
-// hostByAgent says of a host what its agent tells. An agent that is silent proves nothing about the
-// host.
+// hostByAgent returns the condition Reachable as derived from the agent's state. A silent
+// agent does not mean that the host is down.
 func hostByAgent(m *holdfastv1.Machine, otherwise string) *holdfastv1.Condition {
 	switch m.GetStatus().GetAgentState() {
 	case holdfastv1.Agent_READY:
@@ -186,17 +195,22 @@ func hostByAgent(m *holdfastv1.Machine, otherwise string) *holdfastv1.Condition 
 }
 
 func bmcSeen(f providers.Facts) *holdfastv1.Condition {
-	return &holdfastv1.Condition{Type: condBMCReachable, Status: f.BMCReachable, Unknown: f.BMCUnknown, Reason: f.BMCReason}
+	return &holdfastv1.Condition{
+		Type:    condBMCReachable,
+		Status:  f.BMCReachable,
+		Unknown: f.BMCUnknown,
+		Reason:  f.BMCReason,
+	}
 }
 
-// unobserved is what can be said of a machine whose provider does not look.
+// unobserved returns the conditions of a machine that its provider cannot observe.
 func (o *lookout) unobserved(m *holdfastv1.Machine, reason string) []*holdfastv1.Condition {
 	return []*holdfastv1.Condition{hostByAgent(m, reason), unknown(condBMCReachable, reason)}
 }
 
-// provisioned holds what a host says of itself against what was installed. The first answer after
-// an install is taken down; from then on another one means that somebody else has installed the
-// machine.
+// provisioned compares the image that a host reports with the installed one. The first
+// report after an install is recorded. A different report after that means that the
+// machine was installed by other means.
 func provisioned(m *holdfastv1.Machine, f providers.Facts) *holdfastv1.Condition {
 	known := condition(m, condProvisioned)
 	if known == nil || !f.Reachable || f.Image == "" || m.GetStatus().GetActiveRunId() != "" {
@@ -208,7 +222,7 @@ func provisioned(m *holdfastv1.Machine, f providers.Facts) *holdfastv1.Condition
 		_, installed, _ = strings.Cut(installed, not)
 	}
 	if !known.GetStatus() && known.GetReason() != other {
-		return nil // nothing of ours is on it
+		return nil // it has no image that Holdfast installed
 	}
 	image := clean(f.Image)
 	if installed != "" && installed != image {
@@ -217,11 +231,11 @@ func provisioned(m *holdfastv1.Machine, f providers.Facts) *holdfastv1.Condition
 	return &holdfastv1.Condition{Type: condProvisioned, Status: true, Reason: "ImageOnHost", Message: image}
 }
 
-// most parts that a message names.
+// mostProblems is the maximum number of problems in a message.
 const mostProblems = 8
 
-// degraded is the condition of that name. What could not be read is said, and is no problem by
-// itself.
+// degraded returns the condition Degraded. Parts that could not be read are listed in its
+// message, but do not make it true.
 func degraded(h providers.Health) *holdfastv1.Condition {
 	c := &holdfastv1.Condition{Type: condDegraded, Status: !h.OK(), Reason: "HealthOK"}
 	var parts []string
@@ -236,7 +250,7 @@ func degraded(h providers.Health) *holdfastv1.Condition {
 		c.Reason = string(h.Problems[0].Kind)
 	} else if len(h.Unread) > 0 {
 		c.Reason = "HealthPartial"
-		parts = append(parts, "nothing is known to be wrong; not read: "+strings.Join(h.Unread, "; "))
+		parts = append(parts, "no known problems; not read: "+strings.Join(h.Unread, "; "))
 	}
 	c.Message = clean(strings.Join(parts, "; "))
 	return c
@@ -245,10 +259,10 @@ func degraded(h providers.Health) *holdfastv1.Condition {
 // mostMessage bounds a message, in bytes.
 const mostMessage = 500
 
-// dated returns observations their time, and the time until when they are good.
+// dated sets the time of observations and the time until which they are fresh.
 func dated(began time.Time, good time.Duration, seen []*holdfastv1.Condition) []*holdfastv1.Condition {
 	for _, c := range seen {
-		// When it began: what a run has seen meanwhile is newer.
+		// Use the start of the poll, so that observations that a run makes meanwhile are newer.
 		c.ObservedAt = at(began)
 		if !c.GetUnknown() && c.GetType() != condProvisioned {
 			c.FreshUntil = at(began.Add(good))
@@ -257,15 +271,16 @@ func dated(began time.Time, good time.Duration, seen []*holdfastv1.Condition) []
 	return seen
 }
 
-// age returns how much older a recorded observation is than another. The record has a clock of its
-// own, which may be ahead of this peer's.
+// age returns the age of a recorded observation when another one is made. The replicated
+// state has its own clock, which may be ahead of this peer's.
 func (o *lookout) age(c, known *holdfastv1.Condition) time.Duration {
 	recorded := known.GetObservedAt().AsTime()
 	return max(c.GetObservedAt().AsTime().Sub(recorded), o.state.View().Now().Sub(recorded))
 }
 
-// tell puts on its way what is not on record already, and says whether there was something.
-// Observations that are good for a time only are renewed when they are that old on record.
+// tell reports the observations that differ from the recorded conditions, and returns
+// whether there were any. Observations with a limited freshness are reported again once
+// they are as old as renew.
 func (o *lookout) tell(ctx context.Context, m *holdfastv1.Machine, renew time.Duration, seen ...*holdfastv1.Condition) bool {
 	var news []*holdfastv1.Condition
 	for _, c := range seen {
@@ -276,10 +291,11 @@ func (o *lookout) tell(ctx context.Context, m *holdfastv1.Machine, renew time.Du
 			c.ObservedAt = at(time.Now())
 		}
 		known := condition(m, c.GetType())
-		same := known != nil && known.GetStatus() == c.GetStatus() && known.GetUnknown() == c.GetUnknown() && known.GetReason() == c.GetReason() &&
-			known.GetMessage() == c.GetMessage() && (known.GetFreshUntil() != nil) == (c.GetFreshUntil() != nil)
+		same := known != nil && known.GetStatus() == c.GetStatus() && known.GetUnknown() == c.GetUnknown() &&
+			known.GetReason() == c.GetReason() && known.GetMessage() == c.GetMessage() &&
+			(known.GetFreshUntil() != nil) == (c.GetFreshUntil() != nil)
 		if c.GetUnknown() && known.GetUnknown() && known.GetReason() == c.GetReason() && known.GetFreshUntil() == nil {
-			same = true // the status of what is unknown stays what it was
+			same = true // an unknown condition keeps its last status
 		}
 		if !same || c.GetFreshUntil() != nil && o.age(c, known) >= renew {
 			news = append(news, c)

@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// lookMetrics tell how looks at machines go. Those of lanes are of the leader alone. Without a
-// registerer they count for nobody.
+// lookMetrics are the metrics of polls. The gauges of queues exist only on the leader.
+// Without a registerer the metrics are not exported.
 type lookMetrics struct {
 	looks                  *prometheus.CounterVec
 	calls, waited          *prometheus.CounterVec
@@ -22,12 +22,16 @@ func newLookMetrics(reg prometheus.Registerer) *lookMetrics {
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, []string{"provider", "kind"})
 	}
 	m := &lookMetrics{
-		looks:    counter("holdfast_looks_total", "Looks at machines by provider, kind (reach, health) and outcome; skipped: a run was at work.", "provider", "kind", "outcome"),
-		calls:    counter("holdfast_look_calls_total", "Calls that looks have made at a provider.", "provider"),
-		waited:   counter("holdfast_look_wait_seconds_total", "Time that looks have waited for the budget of calls.", "provider"),
-		machines: gauge("holdfast_look_machines", "Machines that this leader looks at; nothing on followers."),
-		late:     gauge("holdfast_look_late_seconds", "How late the look is that has been due the longest."),
-		period:   gauge("holdfast_look_period_seconds", "How often each machine is looked at: as configured, or longer where the budget of calls does not allow it."),
+		looks: counter("holdfast_looks_total",
+			"Polls of machines by provider, kind (reach, health) and outcome (skipped: during a run).",
+			"provider", "kind", "outcome"),
+		calls: counter("holdfast_look_calls_total", "Calls to a provider by polls.", "provider"),
+		waited: counter("holdfast_look_wait_seconds_total",
+			"Time that polls have waited for the budget of calls.", "provider"),
+		machines: gauge("holdfast_look_machines", "Machines that the leader polls; absent on followers."),
+		late:     gauge("holdfast_look_late_seconds", "Delay of the poll that is overdue the longest."),
+		period: gauge("holdfast_look_period_seconds",
+			"Interval between polls of each machine: as configured, or longer if the budget of calls requires it."),
 	}
 	if reg != nil {
 		reg.MustRegister(m.looks, m.calls, m.waited, m.machines, m.late, m.period)
@@ -50,7 +54,7 @@ func (m *lookMetrics) lane(k laneKey, machines int, late, period time.Duration) 
 	m.period.WithLabelValues(k.provider, string(k.kind)).Set(period.Seconds())
 }
 
-// over reports that the term has ended: another peer looks now.
+// over removes the gauges when the term ends: another peer polls now.
 func (m *lookMetrics) over() {
 	m.machines.Reset()
 	m.late.Reset()

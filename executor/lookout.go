@@ -17,12 +17,12 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// lookKind is what is looked at.
+// lookKind is a kind of poll.
 type lookKind string
 
 const (
-	lookReach  lookKind = "reach"  // whether host, BMC and node are there: a call or two
-	lookHealth lookKind = "health" // what the BMC says of the parts
+	lookReach  lookKind = "reach"  // host, BMC and node: one or two calls
+	lookHealth lookKind = "health" // the health of the parts, from the BMC
 )
 
 type laneKey struct {
@@ -30,9 +30,9 @@ type laneKey struct {
 	kind     lookKind
 }
 
-// lookout is a Reconciler's work in one term: a lane of looks for each provider and kind, and one
-// that only reads the record, to see which lanes a machine belongs to and what of it has gone
-// stale.
+// lookout is the state of a Reconciler in one term. It has a queue of polls for each
+// provider and kind. One more queue only reads the recorded machines, to find the queues
+// that a machine belongs to and its stale conditions.
 type lookout struct {
 	*Reconciler
 	epoch    uint64
@@ -47,21 +47,32 @@ type lookout struct {
 	mu     sync.Mutex
 	lanes  map[laneKey]*lane
 	paces  map[string]*pacer // by provider
-	placed map[string]string // the provider of each machine
+	placed map[string]string // provider of each machine
 }
 
 func newLookout(ctx context.Context, r *Reconciler, epoch uint64) *lookout {
 	g, gctx := errgroup.WithContext(ctx)
 	free := newPacer(recordPace, nil, func(time.Duration) {})
-	o := &lookout{Reconciler: r, epoch: epoch, began: time.Now(), ctx: gctx, group: g, news: make(chan *internalv1.MachineConditions, r.cfg.Parallel),
-		records: newLane(1, free, r.period(lookReach), recordBudget, time.Now()), all: rate.NewLimiter(rate.Every(gapOf(r.cfg.Calls)), 1), recovers: rate.NewLimiter(rate.Every(recoverGap), 1),
-		lanes: map[laneKey]*lane{}, paces: map[string]*pacer{}, placed: map[string]string{}}
+	o := &lookout{
+		Reconciler: r,
+		epoch:      epoch,
+		began:      time.Now(),
+		ctx:        gctx,
+		group:      g,
+		records:    newLane(1, free, r.period(lookReach), recordBudget, time.Now()),
+		all:        rate.NewLimiter(rate.Every(gapOf(r.cfg.Calls)), 1),
+		recovers:   rate.NewLimiter(rate.Every(recoverGap), 1),
+		news:       make(chan *internalv1.MachineConditions, r.cfg.Parallel),
+		lanes:      map[laneKey]*lane{},
+		paces:      map[string]*pacer{},
+		placed:     map[string]string{},
+	}
 	o.records.grain = recordGrain
 	return o
 }
 
-// period is how often a machine is looked at when the budget allows it: a little more often than it
-// has to be, for looks that wait.
+// period returns the interval between polls of a machine if the budget allows it. It is a
+// little shorter than configured, because polls may be late.
 func (r *Reconciler) period(kind lookKind) time.Duration {
 	if kind == lookHealth {
 		return r.cfg.HealthInterval * 9 / 10
@@ -69,8 +80,9 @@ func (r *Reconciler) period(kind lookKind) time.Duration {
 	return r.cfg.Interval * 9 / 10
 }
 
-// read puts a machine into the lane of records. One that is as it was when there was nothing to do
-// is not read again: that is nearly the whole of a large fleet whose agents speak for themselves.
+// read returns a machine from the state, or nil if there is nothing to do for it. A
+// machine that has not changed since there was nothing to do is not read again. In a
+// large fleet with agents, that is nearly all machines.
 func (o *lookout) read(e *entry) *holdfastv1.Machine {
 	view := o.state.View()
 	all := view.MachinesMark()
@@ -90,8 +102,8 @@ func (o *lookout) read(e *entry) *holdfastv1.Machine {
 	return m
 }
 
-// place sees to it that a machine is in the lanes of its provider, and says what can be said of it
-// without a call.
+// place adds a machine to the queues of its provider, and reports the conditions that are
+// known without a call.
 func (o *lookout) place(ctx context.Context, e *entry, m *holdfastv1.Machine) {
 	e.settled, e.among = nil, nil
 	if !o.situate(ctx, m) && !goodForATime(m) {
@@ -99,8 +111,8 @@ func (o *lookout) place(ctx context.Context, e *entry, m *holdfastv1.Machine) {
 	}
 }
 
-// situate does the work of place, and says whether there was something to recorded: the next look
-// sees whether it has come there.
+// situate does the work of place, and returns whether conditions were reported. If so,
+// the next read checks that they were recorded.
 func (o *lookout) situate(ctx context.Context, m *holdfastv1.Machine) (told bool) {
 	id, name := m.GetMachineId(), o.providers.NameOf(m)
 	o.mu.Lock()
@@ -120,7 +132,8 @@ func (o *lookout) situate(ctx context.Context, m *holdfastv1.Machine) (told bool
 		if inspects && joins && clusterToLookAt(m) != "" {
 			calls = 2
 		}
-		o.lane(name, lookReach).ensure(id, calls, condition(m, condReachable) == nil && condition(m, condBMCReachable) == nil)
+		never := condition(m, condReachable) == nil && condition(m, condBMCReachable) == nil
+		o.lane(name, lookReach).ensure(id, calls, never)
 	}
 	if !inspects {
 		told = o.witness(ctx, m, "NotObservable")
@@ -131,9 +144,9 @@ func (o *lookout) situate(ctx context.Context, m *holdfastv1.Machine) (told bool
 	return o.tell(ctx, m, 0, o.stale(m)...) || told
 }
 
-// witness says of a machine that nobody looks at what its agent tells. One that has just registered
-// is heard of within its first interval, or lost: until then there is nothing to say, and half as
-// much for the log of a fleet that comes up.
+// witness reports the conditions of a machine that its provider cannot observe. It waits
+// for the first heartbeat of an agent that has just registered, or for its loss. That
+// halves the number of log entries when a fleet starts up.
 func (o *lookout) witness(ctx context.Context, m *holdfastv1.Machine, why string) (told bool) {
 	if m.GetStatus().GetAgentState() == holdfastv1.Agent_REGISTERED && condition(m, condReachable) == nil {
 		return false
@@ -141,13 +154,14 @@ func (o *lookout) witness(ctx context.Context, m *holdfastv1.Machine, why string
 	return o.tell(ctx, m, 0, o.unobserved(m, why)...)
 }
 
-// goodForATime reports whether time makes something else of a machine's conditions.
+// goodForATime reports whether any condition of the machine can become stale.
 func goodForATime(m *holdfastv1.Machine) bool {
-	return slices.ContainsFunc(m.GetStatus().GetConditions(), func(c *holdfastv1.Condition) bool { return c.GetFreshUntil() != nil })
+	return slices.ContainsFunc(m.GetStatus().GetConditions(), func(c *holdfastv1.Condition) bool {
+		return c.GetFreshUntil() != nil
+	})
 }
 
-// lane returns the looks of a kind at the machines of a provider, and begins them with the first
-// machine.
+// lane returns the queue of a provider and kind. It starts the queue with the first machine.
 func (o *lookout) lane(provider string, kind lookKind) *lane {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -157,11 +171,12 @@ func (o *lookout) lane(provider string, kind lookKind) *lane {
 	}
 	pace := o.paces[provider]
 	if pace == nil {
-		pace = newPacer(o.providers.Calls(provider), o.all, func(waited time.Duration) { o.metrics.called(provider, waited) })
+		spent := func(waited time.Duration) { o.metrics.called(provider, waited) }
+		pace = newPacer(o.providers.Calls(provider), o.all, spent)
 		o.paces[provider] = pace
 	}
-	// Both kinds of looks live from the same budget: a share of it is the health's, so that neither
-	// starves.
+	// Both kinds of polls share one budget of calls. Health polls get a fixed part of it,
+	// so that neither kind starves.
 	budget, parallel, look := max(1, o.share(provider)*4/5), o.cfg.Parallel, o.reach
 	if kind == lookHealth {
 		budget, parallel, look = max(1, o.share(provider)/5), max(1, o.cfg.Parallel/4), o.health
@@ -178,23 +193,26 @@ func (o *lookout) lane(provider string, kind lookKind) *lane {
 	return l
 }
 
-// lookPanicked recovers a look in which a provider has panicked: it has failed, like one that the
-// hardware did not answer. Else the process would end, and the next leader would come to the same.
+// lookPanicked recovers from a panic of a provider and counts the poll as failed. Without
+// it the process would end, and so would each next leader.
 func (o *lookout) lookPanicked(provider string, kind lookKind, e *entry) {
 	if p := recover(); p != nil {
-		o.cfg.Logger.Error("a look at a machine has panicked", "machine", e.id, "provider", provider, "panic", p, "stack", string(debug.Stack()))
+		o.cfg.Logger.Error("polling a machine panicked",
+			"machine", e.id, "provider", provider, "panic", p, "stack", string(debug.Stack()))
 		o.looked(e, provider, kind, true)
 	}
 }
 
-// share returns the calls a second that a provider has: its own budget, or all that there are.
+// share returns the calls per second that a provider may get: its own budget, or the
+// common one if that is smaller.
 func (o *lookout) share(provider string) int { return min(o.providers.Calls(provider), o.cfg.Calls) }
 
-// deferred is how many looks in a row a run has precedence over.
+// deferred is the number of polls in a row that are skipped during a run.
 const deferred = 3
 
-// due returns a machine that may be looked at now. While a run is at work on it, its BMC and its
-// host have better things to do: it is looked at now and then, and not for its health.
+// due returns the machine of an entry if it may be polled now, or nil. During a run only
+// every fourth poll is made, and none of the health, to keep the load off its BMC and
+// host.
 func (o *lookout) due(e *entry, kind lookKind) *holdfastv1.Machine {
 	m, ok := o.state.View().Machine(e.id)
 	if !ok || m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RETIRED {
@@ -209,7 +227,7 @@ func (o *lookout) due(e *entry, kind lookKind) *holdfastv1.Machine {
 	return m
 }
 
-// drop takes a machine out of all lanes, and puts down the provider that it has now.
+// drop removes a machine from all queues, and sets its new provider.
 func (o *lookout) drop(id, provider string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -225,7 +243,7 @@ func (o *lookout) drop(id, provider string) {
 	}
 }
 
-// soon makes a machine due at once, in all its lanes.
+// soon makes a machine due at once, in all its queues.
 func (o *lookout) soon(id string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -236,8 +254,9 @@ func (o *lookout) soon(id string) {
 	}
 }
 
-// stale returns the conditions that the record reads as stale and does not say so yet: once, so
-// that those who follow it learn of it. A new leader first looks for itself.
+// stale returns the conditions that have expired but are not yet marked stale in the
+// state. Each is reported once, so that watchers learn of it. A new leader polls for two
+// periods first.
 func (o *lookout) stale(m *holdfastv1.Machine) []*holdfastv1.Condition {
 	var all []*holdfastv1.Condition
 	for _, c := range m.GetStatus().GetConditions() {
@@ -254,7 +273,7 @@ func (o *lookout) stale(m *holdfastv1.Machine) []*holdfastv1.Condition {
 	return all
 }
 
-// observe reports how the looks keep up.
+// observe updates the metrics of the queues.
 func (o *lookout) observe() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -12,39 +12,46 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Bounds of what providers learn on the way, and need not have on record at once.
+// Limits of notes that are not urgent.
 const (
-	noteEvery = 30 * time.Second // of one device, at most
+	noteEvery = 30 * time.Second // minimum interval per device
 	noteTick  = time.Second
-	noteBatch = 50 // in one tick, of all devices
+	noteBatch = 50 // notes per tick, of all devices
 )
 
-// Notes keeps what providers learn of hardware where the next leader finds it: which driver worked,
-// which session is open, what a host was first known by. Only a leader can write, under its epoch.
+// Notes stores facts about devices that providers learn, for the next leader: the driver
+// that worked, the open session, the first host key of a host. Only the leader can write,
+// under its epoch.
 type Notes struct {
 	proposer Proposer
 	state    State
 
-	turn chan struct{} // held by who writes: what was put off must not come after a later note of the same device
+	turn chan struct{} // mutex of writers: a delayed note must not overwrite a later one of the same device
 
 	mu      sync.Mutex
 	held    map[string]heldNote
-	written map[string]time.Time // when a device's note was last written, for as long as that holds the next one back
+	written map[string]time.Time // last write of each device, for noteEvery
 }
 
-// heldNote is one that is not on record yet.
+// heldNote is a note that is not committed yet.
 type heldNote struct {
-	epoch uint64 // whose leader has learned it: a later one knows better
+	epoch uint64 // of the leader that learned it; it is dropped under a later one
 	value []byte
 }
 
 // NewNotes returns the notes of a peer. Run writes those that are not urgent.
 func NewNotes(p Proposer, s State) *Notes {
-	return &Notes{proposer: p, state: s, turn: make(chan struct{}, 1), held: map[string]heldNote{}, written: map[string]time.Time{}}
+	return &Notes{
+		proposer: p,
+		state:    s,
+		turn:     make(chan struct{}, 1),
+		held:     map[string]heldNote{},
+		written:  map[string]time.Time{},
+	}
 }
 
-// Get returns the note under a key, also one that is not on record yet; nil if there is none. It
-// answers from the leader's own state, at once.
+// Get returns the note under a key, even if it is not committed yet, or nil if there is
+// none. It reads the leader's own state and does not block.
 func (n *Notes) Get(key string) []byte {
 	view := n.state.View()
 	n.mu.Lock()
@@ -55,12 +62,13 @@ func (n *Notes) Get(key string) []byte {
 	return view.DeviceNote(key)
 }
 
-// Put keeps a note of at most 4 KiB; an empty one removes it. It is recorded when Put answers nil.
+// Put stores a note of at most 4 KiB; an empty one removes it. The note is committed if
+// Put returns nil.
 func (n *Notes) Put(ctx context.Context, key string, value []byte) error {
 	select {
 	case n.turn <- struct{}{}:
 	case <-ctx.Done():
-		return fmt.Errorf("keep a note of %s: %w", key, ctx.Err())
+		return fmt.Errorf("store the note of %s: %w", key, ctx.Err())
 	}
 	defer func() { <-n.turn }()
 	if err := n.note(ctx, &internalv1.NoteDevice{Key: key, Value: value}); err != nil {
@@ -68,13 +76,13 @@ func (n *Notes) Put(ctx context.Context, key string, value []byte) error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	delete(n.held, key) // it was older
+	delete(n.held, key) // it is older
 	n.written[key] = time.Now()
 	return nil
 }
 
-// PutSoon keeps a note that a change of leader may lose: what would be learned again. Of one device
-// it is recorded once in 30 s at most, the last one of those that came meanwhile.
+// PutSoon stores a note that may be lost at a change of leader, because it can be learned
+// again. The newest note of each device is committed at most once every 30 s.
 func (n *Notes) PutSoon(key string, value []byte) {
 	epoch := n.state.View().Meta().GetEpoch()
 	n.mu.Lock()
@@ -82,13 +90,14 @@ func (n *Notes) PutSoon(key string, value []byte) {
 	n.held[key] = heldNote{epoch, bytes.Clone(value)}
 }
 
-// PutFirst keeps a note unless another one is there: that is an *fsm.Error with ReasonDeviceNoted.
+// PutFirst stores a note if there is none under the key. If there is one, the error is an
+// *fsm.Error with ReasonDeviceNoted.
 func (n *Notes) PutFirst(ctx context.Context, key string, value []byte) error {
 	return n.note(ctx, &internalv1.NoteDevice{Key: key, Value: value, First: true})
 }
 
-// Run is the leader task that writes what was put off. What it has not written when the term ends
-// is forgotten.
+// Run is the leader task that writes the notes of PutSoon. Notes that are not written
+// when the term ends are lost.
 func (n *Notes) Run(ctx context.Context, _ cluster.Term) error {
 	tick := time.NewTicker(noteTick)
 	defer tick.Stop()
@@ -100,13 +109,13 @@ func (n *Notes) Run(ctx context.Context, _ cluster.Term) error {
 		}
 		for _, key := range n.due() {
 			if n.writeHeld(ctx, key) != nil {
-				break // it is tried again with the next tick
+				break // retried at the next tick
 			}
 		}
 	}
 }
 
-// writeHeld writes what was put off of a device, if nobody else has meanwhile.
+// writeHeld writes the held note of a device, unless another note was written meanwhile.
 func (n *Notes) writeHeld(ctx context.Context, key string) error {
 	select {
 	case n.turn <- struct{}{}:
@@ -133,7 +142,7 @@ func (n *Notes) writeHeld(ctx context.Context, key string) error {
 	return nil
 }
 
-// due returns the devices whose notes may be written now, and forgets what is over.
+// due returns the devices whose notes may be written now, and deletes outdated entries.
 func (n *Notes) due() []string {
 	view := n.state.View()
 	epoch := view.Meta().GetEpoch()
@@ -157,9 +166,13 @@ func (n *Notes) due() []string {
 }
 
 func (n *Notes) note(ctx context.Context, c *internalv1.NoteDevice) error {
-	cmd := &internalv1.Command{FeatureLevel: 1, Epoch: n.state.View().Meta().GetEpoch(), Op: &internalv1.Command_NoteDevice{NoteDevice: c}}
+	cmd := &internalv1.Command{
+		FeatureLevel: 1,
+		Epoch:        n.state.View().Meta().GetEpoch(),
+		Op:           &internalv1.Command_NoteDevice{NoteDevice: c},
+	}
 	if _, err := n.proposer.Apply(ctx, cmd); err != nil {
-		return fmt.Errorf("keep a note of %s: %w", c.GetKey(), err)
+		return fmt.Errorf("store the note of %s: %w", c.GetKey(), err)
 	}
 	return nil
 }

@@ -9,18 +9,18 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// pacer spaces the calls that looks make at one provider, and those of all providers together: two
-// calls are never closer than a second divided by the budget, so that no second has more of them
-// than the budget says, whenever it begins. Calls of one provider that wait for its own budget take
-// nothing of the common one.
+// pacer limits the rate of calls to one provider, and of all providers together. The gap
+// between two calls is at least a second divided by the budget, so that no interval of a
+// second exceeds the budget. A call that waits for the budget of its provider does not
+// use up the common one.
 type pacer struct {
-	gap   time.Duration // between two calls of the provider; zero: any number
-	all   *rate.Limiter // of all providers; nil: none
+	gap   time.Duration // between two calls to the provider; zero for no limit
+	all   *rate.Limiter // common limit of all providers; nil for none
 	spent func(waited time.Duration)
 
-	turn chan struct{} // held by the call that waits for its time
+	turn chan struct{} // mutex of the call that waits
 	mu   sync.Mutex
-	next time.Time // the earliest time of the next call
+	next time.Time // earliest time of the next call
 }
 
 func newPacer(perSecond int, all *rate.Limiter, spent func(time.Duration)) *pacer {
@@ -31,11 +31,11 @@ func newPacer(perSecond int, all *rate.Limiter, spent func(time.Duration)) *pace
 	return p
 }
 
-// gapOf returns the least time between two of so many calls a second. It is rounded up: the first
-// call of the next second must not fall into this one.
+// gapOf returns the minimum time between two calls at a rate. It is rounded up, so that
+// the first call of the next second does not fall into this one.
 func gapOf(perSecond int) time.Duration { return time.Second/time.Duration(perSecond) + 1 }
 
-// wait returns when a call may be made. Its error is that of the context.
+// wait blocks until a call may be made. It returns the error of ctx if that ends first.
 func (p *pacer) wait(ctx context.Context) error {
 	began := time.Now()
 	select {
@@ -57,7 +57,7 @@ func (p *pacer) wait(ctx context.Context) error {
 			return err
 		}
 	}
-	now := time.Now() // the time of the call, and not the one that was planned: else those that were held up would come closer together
+	now := time.Now() // not the planned time: otherwise calls after a delayed one would be too close
 	p.mu.Lock()
 	p.next = now.Add(p.gap)
 	p.mu.Unlock()
@@ -65,18 +65,19 @@ func (p *pacer) wait(ctx context.Context) error {
 	return nil
 }
 
-// slotAfter returns the first time after t at which a machine is to be looked at: each has its own
-// place in every period of the wall clock. So looks are spread evenly, and the next leader goes on
-// where the last one stopped instead of looking at all machines at once.
+// slotAfter returns the first time after t at which a machine is to be polled. Each
+// machine has a fixed offset in every period of the wall clock. So polls are spread
+// evenly, and a new leader continues the schedule of the last one instead of polling all
+// machines at once.
 func slotAfter(id string, period time.Duration, t time.Time) time.Time {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(id)) // it has no error
-	// FNV's low bits differ most between names that are alike.
+	_, _ = h.Write([]byte(id)) // never fails
+	// For similar names, the low bits of FNV differ most.
 	x := h.Sum64()
 	x ^= x >> 32
 	x *= 0x9e3779b97f4a7c15
 	place := time.Duration(float64(x>>11) / (1 << 53) * float64(period))
-	begun := t.Truncate(period) // of the zero time, which is as good as any: all peers have the same
+	begun := t.Truncate(period) // since the zero time, which is the same on all peers
 	slot := begun.Add(place)
 	if !slot.After(t) {
 		slot = slot.Add(period)
@@ -84,8 +85,9 @@ func slotAfter(id string, period time.Duration, t time.Time) time.Time {
 	return slot
 }
 
-// stretched returns the period in which so many calls fit into a budget with a tenth to spare. It
-// goes up in steps of a quarter: with each other period all machines get other places.
+// stretched returns a period in which a number of calls fits into nine tenths of a
+// budget. It grows in steps of a quarter, because each change of the period moves all
+// machines.
 func stretched(period time.Duration, calls, perSecond int) time.Duration {
 	for perSecond > 0 && float64(calls) > 0.9*float64(perSecond)*period.Seconds() {
 		period += period / 4

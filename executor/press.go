@@ -8,9 +8,14 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// press presses a button of the chassis, which shows as shown says, or after the provider's Settle
-// at the latest.
-func (a *attempt) press(ctx context.Context, power providers.PowerController, action providers.PowerAction, shown func(context.Context) (bool, error)) error {
+// press presses the power button. shown reports whether the press has taken effect, which
+// may take as long as the provider's Settle.
+func (a *attempt) press(
+	ctx context.Context,
+	power providers.PowerController,
+	action providers.PowerAction,
+	shown func(context.Context) (bool, error),
+) error {
 	return a.effect(ctx, "power "+string(action), func(ctx context.Context) error {
 		err := power.SetPower(ctx, a.op, a.machine, action)
 		if err == nil || providers.ClassOf(err) != providers.Late {
@@ -20,10 +25,17 @@ func (a *attempt) press(ctx context.Context, power providers.PowerController, ac
 	})
 }
 
-// pressed presses a button and waits until it shows. A press whose answer did not come may have
-// been done, and is no failure: the machine is looked at for as long as a press may take to show.
-// Only then is the attempt given up, and a next one presses again.
-func (a *attempt) pressed(ctx context.Context, power providers.PowerController, action providers.PowerAction, what string, shown func(context.Context) (bool, error)) error {
+// pressed presses the power button and waits until shown returns true. If the BMC does
+// not answer, the press may have been done, so this is not a failure yet: the machine is
+// polled for as long as a press may take to show. Only then the attempt fails, and the
+// next one presses again.
+func (a *attempt) pressed(
+	ctx context.Context,
+	power providers.PowerController,
+	action providers.PowerAction,
+	what string,
+	shown func(context.Context) (bool, error),
+) error {
 	lost := a.press(ctx, power, action, shown)
 	if lost == nil {
 		return a.poll(ctx, what, shown)
@@ -31,7 +43,7 @@ func (a *attempt) pressed(ctx context.Context, power providers.PowerController, 
 	if !a.unanswered(ctx, lost) {
 		return lost
 	}
-	var answers time.Time // since when the machine can be looked at
+	var answers time.Time // when the machine first answered a poll
 	return a.poll(ctx, what, func(ctx context.Context) (bool, error) {
 		ok, err := shown(ctx)
 		switch {
@@ -46,10 +58,10 @@ func (a *attempt) pressed(ctx context.Context, power providers.PowerController, 
 	})
 }
 
-// hand is what may be on a power button still.
+// hand is a press that may still be in flight.
 type hand struct {
-	sent  time.Time                           // the last press, by this leader or at the latest by the one before; zero for none
-	shown func(context.Context) (bool, error) // nil: nobody can tell
+	sent  time.Time                           // upper bound of the time of the last press, by any leader; zero for none
+	shown func(context.Context) (bool, error) // reports whether the press has taken effect; nil if unknown
 }
 
 // presses reports whether a step of this kind presses a power button.
@@ -57,9 +69,10 @@ func presses(kind string) bool {
 	return slices.Contains([]string{"power", "reboot", "repave", "rma"}, kind)
 }
 
-// letGo waits until a press of an attempt that is canceled, or out of time, has shown or cannot any
-// more: before that the hand is on the button, and the machine must not be another run's (decision
-// 0008). When the term is over it waits no longer: the next leader does.
+// letGo blocks until the press in flight has taken effect or cannot any more. It is
+// called if the attempt is canceled or out of time: until then the machine must not be
+// used by another run (decision 0008). It returns when the term ends: the next leader
+// waits instead.
 func (a *attempt) letGo() {
 	if a.hand.sent.IsZero() || a.broken != nil {
 		return
@@ -83,26 +96,26 @@ func (a *attempt) letGoLeftover(ctx context.Context) error {
 	}
 	var err error
 	if a.provider, err = a.providers.Of(a.machine); err != nil {
-		return nil //nolint:nilerr // there is nobody to ask: the run ends all the same
+		return nil //nolint:nilerr // the machine has no provider to poll: the run ends all the same
 	}
 	if err := a.takeUp(ctx, a.settleTime()); err != nil {
 		return err
 	}
-	a.letGo() //nolint:contextcheck // the run's context has ended, the term's goes on
+	a.letGo() //nolint:contextcheck // the run's context has ended, the term's has not
 	return nil
 }
 
-// unanswered reports whether an error means that nobody knows what became of an effect, and puts
-// that into the log.
+// unanswered reports whether an error means that the outcome of an effect is unknown. If
+// so, it writes that to the run log.
 func (a *attempt) unanswered(ctx context.Context, err error) bool {
 	if ctx.Err() != nil || a.broken != nil || providers.ClassOf(err) != providers.Timeout {
 		return false
 	}
-	a.say("whether it was done is not known, so the machine is looked at: %s", clean(err.Error()))
+	a.say("no answer, so the outcome is unknown: polling the machine: %s", clean(err.Error()))
 	return true
 }
 
-// settleTime is how long an effect may take to show.
+// settleTime returns the time within which an effect shows.
 func (a *attempt) settleTime() time.Duration {
 	if s, ok := a.provider.(providers.Settler); ok {
 		return s.Settle(a.machine)

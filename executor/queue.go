@@ -8,17 +8,17 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// queue is the runs that have not begun: first come, first served, but for those whose plan is held
-// or whose provider has as many runs at work as it may. They let others pass, so they stand in
-// lines of their own.
+// queue contains the runs that have not begun. It is first come, first served, except
+// that runs are passed over if their plan is held or their provider is at its limit of
+// active runs. So runs are queued by plan and provider.
 type queue struct {
 	lines map[line][]waiting
-	came  int                // how many ever did
-	busy  map[string]int     // running runs, by provider
-	alike map[fsm.Cohort]int // running runs, by what their plan limits
+	came  int                // number of runs that were ever added
+	busy  map[string]int     // number of running runs, by provider
+	alike map[fsm.Cohort]int // number of running runs, by cohort
 }
 
-// line is what runs have in common that begin, or wait, for the same reasons.
+// line is the key of runs that begin or wait for the same reasons.
 type line struct {
 	cohort   fsm.Cohort
 	provider string
@@ -40,17 +40,18 @@ func (q *queue) add(run *holdfastv1.Run, provider string) {
 	q.came++
 }
 
-// giveBack puts a run that could not begin back to where it stood.
+// giveBack returns a run that could not begin to its former position.
 func (q *queue) giveBack(w waiting, provider string) {
 	at := line{fsm.CohortOf(w.run), provider}
 	i, _ := slices.BinarySearchFunc(q.lines[at], w.place, func(w waiting, place int) int { return w.place - place })
 	q.lines[at] = slices.Insert(q.lines[at], i, w)
 }
 
-// remove takes a run out that ended without having begun.
+// remove removes a run that ended before it began.
 func (q *queue) remove(run *holdfastv1.Run) {
 	for at, runs := range q.lines {
-		if i := slices.IndexFunc(runs, func(w waiting) bool { return w.run.GetRunId() == run.GetRunId() }); at.cohort.Plan == run.GetPlanId() && i >= 0 {
+		i := slices.IndexFunc(runs, func(w waiting) bool { return w.run.GetRunId() == run.GetRunId() })
+		if at.cohort.Plan == run.GetPlanId() && i >= 0 {
 			q.set(at, slices.Delete(runs, i, i+1))
 			return
 		}
@@ -63,9 +64,11 @@ func (q *queue) set(at line, runs []waiting) {
 	}
 }
 
-// next takes the run out that came first among those that may begin, and counts it as its
-// provider's; its run is nil if none may. Its provider is given back with done.
-func (q *queue) next(mayBegin func(c fsm.Cohort, atWork int) bool, most func(provider string) int) (next waiting, provider string) {
+// next removes and returns the oldest run that may begin, and counts it as running; done
+// reverses that. The run is nil if none may begin.
+func (q *queue) next(
+	mayBegin func(c fsm.Cohort, running int) bool, most func(provider string) int,
+) (next waiting, provider string) {
 	var best *line
 	for at, runs := range q.lines {
 		if best != nil && q.lines[*best][0].place < runs[0].place {
@@ -91,7 +94,7 @@ func (q *queue) work(c fsm.Cohort, provider string) {
 	q.alike[c]++
 }
 
-// done takes back what work has counted.
+// done reverses work when a run has ended.
 func (q *queue) done(c fsm.Cohort, provider string) {
 	if q.busy[provider]--; q.busy[provider] <= 0 {
 		delete(q.busy, provider)

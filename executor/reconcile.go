@@ -18,20 +18,20 @@ import (
 
 // ReconcilerConfig tunes a Reconciler. The zero value is the default everywhere.
 type ReconcilerConfig struct {
-	Interval       time.Duration // between two looks at one machine, at most, where the budget of calls allows it. Default 30 s
-	HealthInterval time.Duration // the same of looks at its health, which are dear. Default 15 min
-	Calls          int           // most calls a second that looks make, of all providers. Default 500. Each provider has a budget of its own (providers.Set.Calls)
-	Timeout        time.Duration // of one look. Default 10 s
-	HealthTimeout  time.Duration // of one look at the health. Default 2 min
-	Parallel       int           // looks at once at the machines of one provider; a quarter as many at their health. Default 64
+	Interval       time.Duration // maximum interval between polls of a machine, if Calls allows it. Default 30 s
+	HealthInterval time.Duration // the same for health polls, which are expensive. Default 15 min
+	Calls          int           // calls per second of all polls. Default 500. providers.Set.Calls limits each provider
+	Timeout        time.Duration // of one poll. Default 10 s
+	HealthTimeout  time.Duration // of one health poll. Default 2 min
+	Parallel       int           // concurrent polls per provider; a quarter of it for health polls. Default 64
 	Logger         *slog.Logger
-	Registerer     prometheus.Registerer // nil: nobody is told
+	Registerer     prometheus.Registerer // nil for none
 }
 
-// Reconciler is the leader task that keeps the conditions true that are observed: Reachable,
-// BMCReachable, InCustomerCluster, Degraded, and Provisioned as the host tells (bare-metal API §v1
-// Deliverables). It only looks. What has not changed is committed so often only that observed_at
-// stays of use.
+// Reconciler is the leader task that polls machines and updates their observed
+// conditions: Reachable, BMCReachable, InCustomerCluster, Degraded, and Provisioned as
+// the host reports it. It changes nothing on the machines. Unchanged conditions are
+// committed only as often as needed to keep observed_at useful.
 type Reconciler struct {
 	cfg       ReconcilerConfig
 	proposer  Proposer
@@ -64,19 +64,19 @@ func NewReconciler(cfg ReconcilerConfig, p Proposer, s State, set *providers.Set
 }
 
 const (
-	maxPerCommand = 2000                   // machines whose conditions go into one command
-	maxNews       = 256 << 10              // bytes of them: an entry of the log takes twice as many
-	linger        = 200 * time.Millisecond // how long news wait for others to go with them
-	lingerBusy    = time.Second            // the same where the last ones are no older: a fleet that comes up has news for minutes
-	scanEvery     = time.Second            // how often new machines are looked for
-	recordBudget  = 2000                   // machines a second that are read from the record, in the long run
-	recordPace    = 10_000                 // the same when a term begins
-	recordGrain   = 50 * time.Millisecond  // those of so much time are read together
+	maxPerCommand = 2000                   // machines in one command
+	maxNews       = 256 << 10              // bytes of conditions in one command: half of the limit of a log entry
+	linger        = 200 * time.Millisecond // how long a change waits for others, to be committed together
+	lingerBusy    = time.Second            // minimum interval between commits, for a fleet that starts up
+	scanEvery     = time.Second            // interval between searches for new machines
+	recordBudget  = 2000                   // machines per second that are read from the state on average
+	recordPace    = 10_000                 // the same at the start of a term
+	recordGrain   = 50 * time.Millisecond  // machines that are due within this time are read together
 )
 
-// Run looks at every machine once an interval until the term ends. New machines are looked at
-// within seconds, and those whose run has ended at once: what is recorded of them is from before
-// it.
+// Run polls every machine once per interval until the term ends. New machines are polled
+// within seconds. Machines whose run has ended are polled at once, because their
+// conditions are from before the run.
 func (r *Reconciler) Run(ctx context.Context, t cluster.Term) error {
 	o := newLookout(ctx, r, t.Epoch)
 	defer r.metrics.over()
@@ -89,7 +89,7 @@ func (r *Reconciler) Run(ctx context.Context, t cluster.Term) error {
 	return nil
 }
 
-// follow keeps the machines that are looked at those that there are.
+// follow updates the queues for machines that are added, removed, or free again after a run.
 func (o *lookout) follow(ctx context.Context) error {
 	cursor := o.state.View().LastEvent()
 	known := map[string]bool{}
@@ -102,14 +102,14 @@ func (o *lookout) follow(ctx context.Context) error {
 			known, walked = o.walk(view, known), roll
 		}
 		o.observe()
-		// A walk over very many machines takes its time: at most 2 % of it.
+		// A walk over many machines is slow: spend at most 2 % of the time on it.
 		if sleep(ctx, max(scanEvery, 50*time.Since(began))) != nil {
 			return nil
 		}
 	}
 }
 
-// walk takes in machines that are new and drops those that are gone. It gives those that there are.
+// walk adds new machines and drops deleted ones. It returns the current machines.
 func (o *lookout) walk(view *fsm.View, known map[string]bool) map[string]bool {
 	here := make(map[string]bool, len(known))
 	for id := range view.MachineIDs() {
@@ -127,7 +127,7 @@ func (o *lookout) walk(view *fsm.View, known map[string]bool) map[string]bool {
 	return here
 }
 
-// ended makes the machines whose run has ended due at once. It gives the cursor to go on from.
+// ended makes the machines whose runs have ended due at once. It returns the next cursor.
 func (o *lookout) ended(view *fsm.View, cursor uint64) uint64 {
 	for {
 		events, err := view.Events(cursor, 1024)
@@ -143,8 +143,8 @@ func (o *lookout) ended(view *fsm.View, cursor uint64) uint64 {
 	}
 }
 
-// commit puts news on record, those of many machines at once. The first after a pause wait for
-// linger; where there is always something new, once a second is enough: each entry of the log costs
+// commit commits changed conditions, many machines in one command. After a pause it waits
+// for linger. Under constant load it commits once a second, because each log entry costs
 // every peer a disk write.
 func (o *lookout) commit(ctx context.Context) error {
 	var batch []*internalv1.MachineConditions
@@ -169,12 +169,17 @@ func (o *lookout) commit(ctx context.Context) error {
 		if len(batch) == 0 {
 			continue
 		}
-		cmd := &internalv1.Command{FeatureLevel: 1, Epoch: o.epoch, Op: &internalv1.Command_ObserveConditions{
-			ObserveConditions: &internalv1.ObserveConditions{Machines: batch}}}
+		cmd := &internalv1.Command{
+			FeatureLevel: 1,
+			Epoch:        o.epoch,
+			Op: &internalv1.Command_ObserveConditions{
+				ObserveConditions: &internalv1.ObserveConditions{Machines: batch},
+			},
+		}
 		batch, size, last = nil, 0, time.Now()
 		_, err := o.proposer.Apply(ctx, cmd)
 		var out *cluster.OutcomeError
-		if err != nil && !errors.As(err, &out) { // else the next look sees it again
+		if err != nil && !errors.As(err, &out) { // after other errors, the next poll reports the change again
 			return err
 		}
 	}

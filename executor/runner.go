@@ -22,9 +22,9 @@ type runner struct {
 	*term
 	id       string
 	instance string          // name of its machine's provider when the run began
-	cohort   fsm.Cohort      // as the queue counts it
-	besides  bool            // it is a console
-	place    int             // in the queue, when it was pending
+	cohort   fsm.Cohort      // that the queue counts it in
+	besides  bool            // the run is a console
+	place    int             // position in the queue, if it was queued
 	run      *holdfastv1.Run // as of the last commit
 	plan     *holdfastv1.Plan
 	whole    context.Context // ends with the term
@@ -36,15 +36,22 @@ type runner struct {
 
 func newRunner(ctx context.Context, l *term, w waiting, provider string) *runner {
 	run := w.run
-	r := &runner{term: l, id: run.GetRunId(), instance: provider, cohort: fsm.CohortOf(run), besides: run.GetBeside(), place: w.place,
-		log: l.cfg.Logger.With("run", run.GetRunId(), "machine", run.GetMachineId(), "request_id", run.GetRequestId())}
+	r := &runner{
+		term:     l,
+		id:       run.GetRunId(),
+		instance: provider,
+		cohort:   fsm.CohortOf(run),
+		besides:  run.GetBeside(),
+		place:    w.place,
+	}
+	r.log = l.cfg.Logger.With("run", r.id, "machine", run.GetMachineId(), "request_id", run.GetRequestId())
 	r.whole = ctx
 	r.live, r.cancel = context.WithCancelCause(ctx)
 	return r
 }
 
-// drive takes the run from where it is to its end. It answers nil if the run has ended, or may
-// not begin because the brake of its plan has fallen since it left the line.
+// drive executes the run until it ends. It returns nil if the run has ended, or if it may
+// not begin because its plan was held after the run left the queue.
 func (r *runner) drive(ctx context.Context) error {
 	if err := r.outlive(ctx); err != nil {
 		return err
@@ -74,10 +81,14 @@ func (r *runner) drive(ctx context.Context) error {
 			return nil
 		case errors.Is(err, errCanceled):
 			return r.abort(ctx, holdfastv1.Run_CANCELED, nil)
-		case neverTaken(err): // the next leader would come to the same: this run ends, all others go on
-			r.log.Error("what a step has come to cannot be put on record", "step", r.run.GetCurrentStep(), "error", err)
-			return r.abort(ctx, holdfastv1.Run_FAILED, &holdfastv1.RunError{Reason: "NotRecorded", Step: r.run.GetCurrentStep(),
-				Message: "what the step has come to cannot be put on record, look at the machine: " + upTo(maxWords, err.Error())})
+		case neverTaken(err): // the next leader would fail alike: end this run, and keep the others running
+			r.log.Error("cannot record the result of a step, its run fails",
+				"step", r.run.GetCurrentStep(), "error", err)
+			return r.abort(ctx, holdfastv1.Run_FAILED, &holdfastv1.RunError{
+				Reason:  "NotRecorded",
+				Step:    r.run.GetCurrentStep(),
+				Message: "cannot record the result of the step, check the machine: " + upTo(maxWords, err.Error()),
+			})
 		case err != nil:
 			return err
 		}
@@ -87,18 +98,23 @@ func (r *runner) drive(ctx context.Context) error {
 	return nil
 }
 
-// driveSafely is drive for a run whose provider or step may panic: that fails this run. Else the
-// process would end, and the next leader would come to the same.
+// driveSafely is drive with a recover: a panic of a provider or step fails only this run.
+// Without it the process would end, and so would each next leader.
 func (r *runner) driveSafely(ctx context.Context) (err error) {
 	defer func() {
 		p := recover()
 		if p == nil {
 			return
 		}
-		r.log.Error("a step has panicked: its run fails", "step", r.run.GetCurrentStep(), "panic", p, "stack", string(debug.Stack()))
-		err = r.abort(ctx, holdfastv1.Run_FAILED, &holdfastv1.RunError{Reason: "Panicked", Step: r.run.GetCurrentStep(),
-			Message: upTo(maxWords, fmt.Sprintf("do step %s: a defect in Holdfast or its provider: %v: look at the machine; the stack is in the log of the peer that led",
-				r.run.GetCurrentStep(), p))})
+		r.log.Error("step panicked, its run fails",
+			"step", r.run.GetCurrentStep(), "panic", p, "stack", string(debug.Stack()))
+		message := fmt.Sprintf("do step %s: a defect in Holdfast or its provider: %v: "+
+			"check the machine; the stack is in the log of the leader", r.run.GetCurrentStep(), p)
+		err = r.abort(ctx, holdfastv1.Run_FAILED, &holdfastv1.RunError{
+			Reason:  "Panicked",
+			Step:    r.run.GetCurrentStep(),
+			Message: upTo(maxWords, message),
+		})
 	}()
 	return r.drive(ctx)
 }
@@ -114,8 +130,8 @@ func (r *runner) abort(ctx context.Context, phase holdfastv1.Run_Phase, why *hol
 	return err
 }
 
-// giveUp fails the run for a reason that no retry can mend. It answers errRunOver when that is
-// recorded.
+// giveUp fails the run for a reason that no retry can fix. It returns errRunOver once
+// that is committed.
 func (r *runner) giveUp(ctx context.Context, reason, message string) error {
 	if err := r.abort(ctx, holdfastv1.Run_FAILED, &holdfastv1.RunError{Reason: reason, Message: message}); err != nil {
 		return err
@@ -123,8 +139,8 @@ func (r *runner) giveUp(ctx context.Context, reason, message string) error {
 	return errRunOver
 }
 
-// step makes one attempt of the current step: a new one, or the one that an earlier leader left
-// open.
+// step executes one attempt of the current step: a new attempt, or the open one of an
+// earlier leader.
 func (r *runner) step(ctx context.Context) (*holdfastv1.Run, error) {
 	status, step := r.current()
 	if step == nil {
@@ -134,8 +150,15 @@ func (r *runner) step(ctx context.Context) (*holdfastv1.Run, error) {
 	if !ok {
 		return nil, r.giveUp(ctx, "MachineMissing", "machine "+r.run.GetMachineId()+" does not exist")
 	}
-	a := &attempt{runner: r, status: status, step: step, machine: machine, kind: fsm.KindOf(step), number: 1,
-		op: providers.Op{RunID: r.id, Step: step.GetName(), Epoch: r.epoch}}
+	a := &attempt{
+		runner:  r,
+		status:  status,
+		step:    step,
+		machine: machine,
+		kind:    fsm.KindOf(step),
+		number:  1,
+		op:      providers.Op{RunID: r.id, Step: step.GetName(), Epoch: r.epoch},
+	}
 	if n := len(status.GetAttempts()); n > 0 {
 		last := status.GetAttempts()[n-1]
 		a.number = last.GetNumber() + 1
@@ -154,9 +177,9 @@ func (r *runner) step(ctx context.Context) (*holdfastv1.Run, error) {
 	return a.make(ctx)
 }
 
-// clearUp ends what an earlier leader has left going on for a run that was canceled meanwhile, and
-// the attempt with it: what was done to the machine, and what not, is on record. It answers
-// errCanceled where nothing was left.
+// clearUp cleans up after an earlier leader if the run was canceled meanwhile. It ends
+// effects that are still in progress and then the attempt, so that the record shows the
+// effects on the machine. It returns errCanceled if there was nothing to clean up.
 func (a *attempt) clearUp(ctx context.Context) (*holdfastv1.Run, error) {
 	for _, end := range []func(context.Context) error{a.killLeftover, a.lightOutLeftover, a.letGoLeftover} {
 		if err := end(ctx); err != nil {
@@ -175,19 +198,20 @@ func (a *attempt) clearUp(ctx context.Context) (*holdfastv1.Run, error) {
 }
 
 func (r *runner) current() (*holdfastv1.StepStatus, *holdfastv1.Step) {
+	planned := r.plan.GetSteps()
 	for i, s := range r.run.GetSteps() {
-		if s.GetName() == r.run.GetCurrentStep() && i < len(r.plan.GetSteps()) && r.plan.GetSteps()[i].GetName() == s.GetName() {
-			return s, r.plan.GetSteps()[i]
+		if s.GetName() == r.run.GetCurrentStep() && i < len(planned) && planned[i].GetName() == s.GetName() {
+			return s, planned[i]
 		}
 	}
 	return nil, nil
 }
 
-// waitForRetry waits until the time on record for a retry has come.
+// waitForRetry blocks until the recorded time of the next retry.
 func (r *runner) waitForRetry(s *holdfastv1.StepStatus) error {
 	if len(s.GetAttempts()) > 0 && !fsm.Open(s.GetAttempts()[len(s.GetAttempts())-1]) {
 		if at := r.run.GetNextActionAt(); at != nil {
-			// A clock that jumped must not hold a run back for longer than a retry can take.
+			// The wall clock may have jumped, so wait at most as long as a retry can be delayed.
 			if err := sleep(r.live, min(time.Until(at.AsTime()), r.cfg.RetryMax)); err != nil {
 				return r.whyEnded(err)
 			}
@@ -199,7 +223,7 @@ func (r *runner) waitForRetry(s *holdfastv1.StepStatus) error {
 	return nil
 }
 
-// whyEnded tells a canceled run from the end of the term.
+// whyEnded returns errCanceled if the run was canceled, and otherwise err: the term has ended.
 func (r *runner) whyEnded(err error) error {
 	if errors.Is(context.Cause(r.live), errCanceled) {
 		return errCanceled

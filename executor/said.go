@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// What hosts and BMCs say of themselves comes on record: as text that can be encoded, and not more
-// of it than an entry of the log has room for. One that says something else must not hold its run
-// for ever, and less so all others.
+// Texts from hosts and BMCs are recorded as valid UTF-8, and truncated so that they fit
+// in a log entry. Otherwise a broken device could block its run, or even all runs,
+// forever.
 const (
 	maxSaid  = 1 << 10  // bytes of a value of the evidence
 	maxWords = 16 << 10 // bytes of an error or a message
 )
 
-// clean keeps what hardware says from breaking the encoding of the record.
+// clean replaces invalid UTF-8, which could not be encoded in a command.
 func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// said is a value of the evidence as it is recorded. What is compared with one that was recorded
-// before has to go through it too.
+// said returns a value of the evidence in its recorded form. A value that is compared
+// with a recorded one has to be converted too.
 func said(s string) string { return upTo(maxSaid, s) }
 
-// upTo returns a clean text of so many bytes at most.
+// upTo returns s as valid UTF-8, truncated to most bytes.
 func upTo(most int, s string) string {
 	const more = "…"
 	if s = clean(s); len(s) > most {
@@ -29,7 +29,7 @@ func upTo(most int, s string) string {
 	return s
 }
 
-// saidAll is evidence as it is recorded.
+// saidAll returns evidence in its recorded form.
 func saidAll(evidence map[string]string) map[string]string {
 	out := maps.Clone(evidence)
 	for k, v := range out {

@@ -12,14 +12,14 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Cancel asks for every active run to be canceled and waits until all have ended, or ctx has. It is
-// for a graceful stop that has no other peer to hand the runs over to (bare-metal API §Context
-// lifecycle; docs/concepts.md), while Run goes on: it ends what a run does to its machine, and puts
-// that on record (decision 0008). What is left then is for CancelActive.
+// Cancel requests the cancellation of every active run and blocks until all have ended,
+// or until ctx ends. It is for a graceful stop without another peer to take over
+// (docs/concepts.md). Run must still be running: it ends the effects of each run on its
+// machine, and records the outcome (decision 0008). CancelActive ends the rest.
 func (e *Executor) Cancel(ctx context.Context, why string) error {
 	for {
 		changed := e.state.Changed()
-		if err := e.requestCancel(ctx, why); err != nil { // also of those that have come meanwhile
+		if err := e.requestCancel(ctx, why); err != nil { // also for runs that were started meanwhile
 			return err
 		}
 		left := false
@@ -38,21 +38,26 @@ func (e *Executor) Cancel(ctx context.Context, why string) error {
 	}
 }
 
-// CancelActive ends every active run as canceled, after Run has returned and while this peer still
-// leads.
+// CancelActive ends every active run as canceled. It is called after Run has returned,
+// while this peer still leads.
 func (e *Executor) CancelActive(ctx context.Context, why string) error {
 	errs := []error{e.requestCancel(ctx, why)}
 	view := e.state.View()
 	for run := range toCancel(view) {
-		_, err := e.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Epoch: view.Meta().GetEpoch(), Op: &internalv1.Command_AbortRun{
-			AbortRun: &internalv1.AbortRun{RunId: run.GetRunId(), Phase: holdfastv1.Run_CANCELED}}})
+		_, err := e.proposer.Apply(ctx, &internalv1.Command{
+			FeatureLevel: 1,
+			Epoch:        view.Meta().GetEpoch(),
+			Op: &internalv1.Command_AbortRun{
+				AbortRun: &internalv1.AbortRun{RunId: run.GetRunId(), Phase: holdfastv1.Run_CANCELED},
+			},
+		})
 		errs = append(errs, unlessRefused(err))
 	}
 	return errors.Join(errs...)
 }
 
-// requestCancel records that every active run is to end, where that is not so already. One that is
-// pending has ended with that: those come first, or they would take the places of those that end.
+// requestCancel records a cancel request for every active run that has none. Pending runs
+// end at once. They come first, so that they do not begin in place of the runs that end.
 func (e *Executor) requestCancel(ctx context.Context, why string) error {
 	var errs []error
 	for _, phase := range []holdfastv1.Run_Phase{holdfastv1.Run_PENDING, holdfastv1.Run_RUNNING} {
@@ -68,8 +73,8 @@ func (e *Executor) requestCancel(ctx context.Context, why string) error {
 	return errors.Join(errs...)
 }
 
-// toCancel returns the active runs but those that are observed: their installers go on, whatever
-// becomes of this peer.
+// toCancel returns the active runs except observed ones: their installers continue
+// without this peer.
 func toCancel(v *fsm.View) iter.Seq[*holdfastv1.Run] {
 	return func(yield func(*holdfastv1.Run) bool) {
 		for run := range v.ActiveRuns() {
@@ -80,8 +85,7 @@ func toCancel(v *fsm.View) iter.Seq[*holdfastv1.Run] {
 	}
 }
 
-// unlessRefused is the error of a command that was not refused: what is refused has ended by
-// itself.
+// unlessRefused returns err unless the FSM refused the command: then the run has already ended.
 func unlessRefused(err error) error {
 	if refused := (*fsm.Error)(nil); errors.As(err, &refused) {
 		return nil

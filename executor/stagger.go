@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// turns are the times at which machines may be powered on: those of one provider, and of one rack,
-// stand in line, so that a site's power does not see them all start at once. They are of one
-// leader; the next one begins without a line.
+// turns schedules the times at which machines may be powered on. Machines of the same
+// provider or rack are powered on one after another, to limit the inrush current at a
+// site. The schedule is in the leader's memory: the next leader starts with an empty one.
 type turns struct {
 	mu   sync.Mutex
 	next map[string]time.Time // by provider, and by provider and rack
@@ -18,7 +18,7 @@ type turns struct {
 
 func newTurns() *turns { return &turns{next: map[string]time.Time{}} }
 
-// take returns the time of the next turn, which then is taken.
+// take reserves the next turn and returns its time.
 func (t *turns) take(provider, rack string, by providers.Stagger) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -48,7 +48,6 @@ func (a *attempt) awaitTurn(ctx context.Context) error {
 	}
 	at := a.turns.take(a.instance, a.machine.GetSpec().GetRack(), by)
 	extend(ctx, time.Until(at))
-	return a.poll(ctx, "its turn to be powered on (power_on_interval of provider "+a.instance+")", func(context.Context) (bool, error) {
-		return !time.Now().Before(at), nil
-	})
+	what := "its turn to be powered on (power_on_interval of provider " + a.instance + ")"
+	return a.poll(ctx, what, func(context.Context) (bool, error) { return !time.Now().Before(at), nil })
 }

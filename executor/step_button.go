@@ -10,8 +10,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// power turns the power on, off, or off and on. On and off converge; of a cycle it is recorded that
-// the power was seen off before it is turned on again, so that it cannot be done twice.
+// power turns the power on, off, or off and on. On and off are idempotent. For a cycle,
+// it records that the power was seen off before it turns the power on again, so that it
+// cannot happen twice.
 func (a *attempt) power(power providers.PowerController, s *holdfastv1.Power) action {
 	how := a.stopping(a.flag(s.GetForce(), "force"), s.GetShutdownSeconds())
 	return action{
@@ -39,9 +40,11 @@ func (a *attempt) power(power providers.PowerController, s *holdfastv1.Power) ac
 	}
 }
 
-// turn brings the power to where it should be. What an earlier leader has asked for gets time to
-// show first.
-func (a *attempt) turn(ctx context.Context, power providers.PowerController, want providers.PowerState, how stopping) error {
+// turn sets the power to the wanted state. It first waits for the result of a press that
+// an earlier leader may have sent.
+func (a *attempt) turn(
+	ctx context.Context, power providers.PowerController, want providers.PowerState, how stopping,
+) error {
 	is := func(ctx context.Context) (bool, error) { return a.powerIs(ctx, power, want) }
 	if err := a.settle(ctx, is); err != nil {
 		return err
@@ -50,7 +53,7 @@ func (a *attempt) turn(ctx context.Context, power providers.PowerController, wan
 	if err != nil {
 		return err
 	}
-	if a.message = "power was " + string(want) + " already"; !done {
+	if a.message = "power was already " + string(want); !done {
 		if want == providers.PowerOn {
 			err = a.powerOn(ctx, power)
 		} else {
@@ -64,7 +67,7 @@ func (a *attempt) turn(ctx context.Context, power providers.PowerController, wan
 	return err
 }
 
-// inspect looks, and tells what it saw.
+// inspect reads the state of the machine into the evidence.
 func (a *attempt) inspect(inspector providers.Inspector) action {
 	return action{do: func(ctx context.Context) error {
 		facts, err := inspector.Inspect(ctx, a.machine)
@@ -72,11 +75,14 @@ func (a *attempt) inspect(inspector providers.Inspector) action {
 			return err
 		}
 		seen := map[string]string{
-			"reachable": strconv.FormatBool(facts.Reachable), "reachable_reason": facts.ReachableReason,
-			"bmc_reachable": strconv.FormatBool(facts.BMCReachable), "bmc_reason": facts.BMCReason,
-			proofBootID: facts.BootID, "image": facts.Image,
+			"reachable":        strconv.FormatBool(facts.Reachable),
+			"reachable_reason": facts.ReachableReason,
+			"bmc_reachable":    strconv.FormatBool(facts.BMCReachable),
+			"bmc_reason":       facts.BMCReason,
+			proofBootID:        facts.BootID,
+			"image":            facts.Image,
 		}
-		a.message = "looked at"
+		a.message = "inspected"
 		if power, ok := a.provider.(providers.PowerController); ok {
 			state, err := power.PowerState(ctx, a.machine)
 			if err != nil {

@@ -20,8 +20,9 @@ const (
 	proofLitUntil = "lit_until"
 )
 
-// identify switches the locator light: that converges. One that is to be on for a while has its end
-// on record, so that a new leader switches it off in time.
+// identify switches the locator light, which is idempotent. If the light is to be on for
+// a limited time, the end of that time is recorded, so that a new leader switches it off
+// in time.
 func (a *attempt) identify(p providers.Identifier, s *holdfastv1.Identify) action {
 	return action{
 		before: func(ctx context.Context) (map[string]string, error) {
@@ -37,41 +38,44 @@ func (a *attempt) identify(p providers.Identifier, s *holdfastv1.Identify) actio
 				return a.turnLight(ctx, p, providers.LightOff)
 			}
 			until, err := time.Parse(time.RFC3339Nano, a.seen[proofLitUntil])
-			if err != nil { // it is not on record yet
+			if err != nil { // it is not recorded yet
 				if err := a.turnLight(ctx, p, providers.LightOn); err != nil || long == 0 {
 					return err
 				}
 				until = time.Now().Add(long)
-				if err := a.record(ctx, map[string]string{proofLitUntil: until.UTC().Format(time.RFC3339Nano)}); err != nil {
+				if err := a.record(ctx, map[string]string{proofLitUntil: stamp(until)}); err != nil {
 					return err
 				}
 			}
-			err = a.poll(ctx, "the time of the light to be over", func(context.Context) (bool, error) { return !time.Now().Before(until), nil })
+			err = a.poll(ctx, "the end of the light's time", func(context.Context) (bool, error) {
+				return !time.Now().Before(until), nil
+			})
 			if err == nil {
 				return a.turnLight(ctx, p, providers.LightOff)
 			}
-			if errors.Is(context.Cause(a.live), errCanceled) { //nolint:contextcheck // the run's context knows why it ended
-				a.lightOut(p) //nolint:contextcheck // the attempt's context has ended, the term's goes on
+			if errors.Is(context.Cause(a.live), errCanceled) { //nolint:contextcheck // the run's context has the cause of its end
+				a.lightOut(p) //nolint:contextcheck // the attempt's context has ended, the term's has not
 			}
 			return err
 		},
 	}
 }
 
-// lightTime is how long the light is to be on; zero: until it is switched off.
+// lightTime returns how long the light is to be on, or zero if there is no limit.
 func (a *attempt) lightTime(s *holdfastv1.Identify) (time.Duration, error) {
 	long := time.Duration(s.GetForSeconds()) * time.Second
 	if asked := a.run.GetParams()["for"]; long == 0 && asked != "" {
 		var err error
 		if long, err = time.ParseDuration(asked); err != nil || long <= 0 || long > time.Hour {
-			return 0, providers.Errorf(providers.Unsupported, "switch the locator light", "the parameter for is %q: it is a time of 1h at most, such as 5m", asked)
+			return 0, providers.Errorf(providers.Unsupported, "switch the locator light",
+				"parameter \"for\" is %q: it must be a duration of at most 1h, such as 5m", asked)
 		}
 	}
 	return long, nil
 }
 
-// turnLight brings the light to where it should be. Not all BMCs tell where it is: then their word
-// is all there is.
+// turnLight sets the light to the wanted state. Some BMCs do not report the state of the
+// light: then it relies on their answer to the request.
 func (a *attempt) turnLight(ctx context.Context, p providers.Identifier, want providers.LightState) error {
 	var got providers.LightState
 	is := func(ctx context.Context) (bool, error) {
@@ -86,7 +90,7 @@ func (a *attempt) turnLight(ctx context.Context, p providers.Identifier, want pr
 	if err != nil {
 		return err
 	}
-	if a.message = "light was " + string(want) + " already"; !done {
+	if a.message = "light was already " + string(want); !done {
 		err := a.effect(ctx, "switch the locator light "+string(want), func(ctx context.Context) error {
 			return p.Identify(ctx, a.op, a.machine, want == providers.LightOn)
 		})
@@ -104,18 +108,20 @@ func (a *attempt) turnLight(ctx context.Context, p providers.Identifier, want pr
 	}
 	a.prove(map[string]string{proofLocator: string(want)})
 	if got == providers.LightUnknown {
-		a.prove(map[string]string{"light_read_back": "the BMC does not tell"})
+		a.prove(map[string]string{"light_read_back": "the BMC does not report it"})
 	}
 	return nil
 }
 
-// lightOut switches a light off that nobody waits for any more: its run was canceled.
+// lightOut switches the light off after its run was canceled.
 func (a *attempt) lightOut(p providers.Identifier) {
 	ctx, stop := context.WithTimeout(a.whole, killTime)
 	defer stop()
-	err := a.effect(ctx, "switch the locator light off", func(ctx context.Context) error { return p.Identify(ctx, a.op, a.machine, false) })
+	err := a.effect(ctx, "switch the locator light off", func(ctx context.Context) error {
+		return p.Identify(ctx, a.op, a.machine, false)
+	})
 	if err != nil {
-		a.say("the locator light could not be switched off: %v", err)
+		a.say("cannot switch the locator light off: %v", err)
 	}
 }
 
@@ -123,7 +129,7 @@ func (a *attempt) lightOut(p providers.Identifier) {
 func (a *attempt) lightOutLeftover(ctx context.Context) error {
 	provider, err := a.providers.Of(a.machine)
 	if err != nil {
-		return nil //nolint:nilerr // there is nobody to ask: the run ends all the same
+		return nil //nolint:nilerr // the machine has no provider: the run ends all the same
 	}
 	p, ok := provider.(providers.Identifier)
 	if !ok || a.step.GetIdentify() == nil || a.step.GetIdentify().GetOff() || a.adopted == nil {
@@ -132,12 +138,12 @@ func (a *attempt) lightOutLeftover(ctx context.Context) error {
 	if err := a.takeUp(ctx, killTime); err != nil {
 		return err
 	}
-	a.lightOut(p) //nolint:contextcheck // the run's context has ended, the term's goes on
+	a.lightOut(p) //nolint:contextcheck // the run's context has ended, the term's has not
 	return nil
 }
 
-// media brings the virtual drive to what is asked for, and reads it back. That converges: what is
-// in it already is left alone, another image is taken out first.
+// media inserts or ejects the image of the virtual drive, and reads the drive back. It is
+// idempotent: an image that is already inserted stays, another one is ejected first.
 func (a *attempt) media(p providers.MediaController, s *holdfastv1.Media) action {
 	want := ""
 	if !s.GetEject() {
@@ -159,7 +165,8 @@ func (a *attempt) media(p providers.MediaController, s *holdfastv1.Media) action
 		do: func(ctx context.Context) error {
 			if !s.GetEject() {
 				if err := cmp.Or(fsm.CheckMediaURL(want), a.cfg.DenyURL(want)); err != nil {
-					return providers.Errorf(providers.Unsupported, "insert virtual media", "the URL %w: set it in the step or as the run's parameter url", err)
+					return providers.Errorf(providers.Unsupported, "insert virtual media",
+						"the URL %w: set it in the step or as the run's parameter url", err)
 				}
 			}
 			if err := a.settle(ctx, holds(want)); err != nil {
@@ -169,7 +176,7 @@ func (a *attempt) media(p providers.MediaController, s *holdfastv1.Media) action
 			if err != nil {
 				return err
 			}
-			if a.message = "virtual drive was so already"; !done {
+			if a.message = "virtual drive already held " + shownURL(want); !done {
 				if err := a.changeMedia(ctx, p, got, want, holds); err != nil {
 					return err
 				}
@@ -181,22 +188,33 @@ func (a *attempt) media(p providers.MediaController, s *holdfastv1.Media) action
 	}
 }
 
-func (a *attempt) changeMedia(ctx context.Context, p providers.MediaController, is, want string, holds func(string) func(context.Context) (bool, error)) error {
+func (a *attempt) changeMedia(
+	ctx context.Context,
+	p providers.MediaController,
+	is, want string,
+	holds func(string) func(context.Context) (bool, error),
+) error {
 	if is != "" {
-		if err := a.effect(ctx, "eject "+shownURL(is), func(ctx context.Context) error { return p.EjectMedia(ctx, a.op, a.machine) }); err != nil {
+		err := a.effect(ctx, "eject "+shownURL(is), func(ctx context.Context) error {
+			return p.EjectMedia(ctx, a.op, a.machine)
+		})
+		if err != nil {
 			return err
 		}
 		if err := a.poll(ctx, "the virtual drive to be empty", holds("")); err != nil || want == "" {
 			return err
 		}
 	}
-	if err := a.effect(ctx, "insert "+shownURL(want), func(ctx context.Context) error { return p.InsertMedia(ctx, a.op, a.machine, want) }); err != nil {
+	err := a.effect(ctx, "insert "+shownURL(want), func(ctx context.Context) error {
+		return p.InsertMedia(ctx, a.op, a.machine, want)
+	})
+	if err != nil {
 		return err
 	}
 	return a.poll(ctx, "the virtual drive to hold the image", holds(want))
 }
 
-// shownURL leaves out what may be a secret of a URL: who logs in, and the query.
+// shownURL returns a URL without the parts that may be secret: user, password and query.
 func shownURL(s string) string {
 	if s == "" {
 		return "nothing"
@@ -218,8 +236,8 @@ const (
 	proofAway    = "bmc_away"
 )
 
-// resetBMC restarts the BMC, sees it go and waits until it answers again. That it was asked is what
-// the provider keeps of it: a new leader does not ask again.
+// resetBMC restarts the BMC, observes that it goes away and waits until it answers again.
+// The provider knows the time of the last reset, so a new leader does not reset it again.
 func (a *attempt) resetBMC(p providers.BMCResetter, look providers.Inspector) action {
 	lastReset := func(ctx context.Context) (string, error) {
 		at, err := p.BMCResetAt(ctx, a.machine)
@@ -246,7 +264,9 @@ func (a *attempt) resetBMC(p providers.BMCResetter, look providers.Inspector) ac
 				return err
 			}
 			if !was {
-				err := a.effect(ctx, "restart the BMC", func(ctx context.Context) error { return p.ResetBMC(ctx, a.op, a.machine) })
+				err := a.effect(ctx, "restart the BMC", func(ctx context.Context) error {
+					return p.ResetBMC(ctx, a.op, a.machine)
+				})
 				if err != nil {
 					if was, lookErr := asked(ctx); lookErr != nil || !was {
 						return err
@@ -259,8 +279,8 @@ func (a *attempt) resetBMC(p providers.BMCResetter, look providers.Inspector) ac
 	}
 }
 
-// bmcComesBack waits until the BMC has gone away and answers again. A new leader may be too late to
-// see it gone.
+// bmcComesBack blocks until the BMC has gone away and answers again. A new leader may be
+// too late to observe that it is away.
 func (a *attempt) bmcComesBack(ctx context.Context, look providers.Inspector) error {
 	if a.seen[proofAway] == "" {
 		goes, stop := context.WithTimeout(ctx, a.cfg.BMCGoes)
@@ -278,7 +298,8 @@ func (a *attempt) bmcComesBack(ctx context.Context, look providers.Inspector) er
 		case ctx.Err() != nil || a.broken != nil || !timedOut:
 			return err
 		case a.adopted == nil:
-			return &failure{fmt.Errorf("the BMC took the reset, but was not seen to go away within %s: it may have ignored it", a.cfg.BMCGoes)}
+			return &failure{fmt.Errorf("the BMC accepted the reset, but did not go away within %s: it may have ignored it",
+				a.cfg.BMCGoes)}
 		default:
 			a.prove(map[string]string{proofAway: "not seen"})
 		}

@@ -151,7 +151,7 @@ func TestInventoryIsKept(t *testing.T) {
 		t.Errorf("hardware = %v", h)
 	}
 	msg := run.GetSteps()[0].GetMessage()
-	for _, want := range []string{"read 2 CPUs, 128 GiB of memory, 2 disks, 2 network ports", "SN-DECLARED is declared", "no network port with the declared MAC address aa:bb:cc:dd:ee:ff"} {
+	for _, want := range []string{"read 2 CPUs, 128 GiB of memory, 2 disks, 2 network ports", "declared is SN-DECLARED", "no network port with the declared MAC address aa:bb:cc:dd:ee:ff"} {
 		if !strings.Contains(msg, want) {
 			t.Errorf("message %q does not say %q", msg, want)
 		}
@@ -173,12 +173,12 @@ func TestCareStepsFail(t *testing.T) {
 	}{
 		{"light that stays dark", &holdfastv1.Identify{}, nil, fake.Faults{Lie: []string{"identify"}}, "waiting for the light to be on"},
 		{"log that stays", &holdfastv1.ClearEventLog{}, nil, fake.Faults{Lie: []string{"clear_log"}}, "waiting for the event log to be cleared"},
-		{"BMC that stays", &holdfastv1.ResetBmc{}, nil, fake.Faults{Lie: []string{"bmc_reset"}}, "was not seen to go away"},
+		{"BMC that stays", &holdfastv1.ResetBmc{}, nil, fake.Faults{Lie: []string{"bmc_reset"}}, "did not go away"},
 		{"drive that stays empty", &holdfastv1.Media{Url: iso}, nil, fake.Faults{Lie: []string{"media_insert"}}, "waiting for the virtual drive to hold the image"},
 		{"no URL", &holdfastv1.Media{}, nil, fake.Faults{}, "is not a URL"},
 		{"password in the URL", &holdfastv1.Media{}, map[string]string{"url": "https://u:p@h/x.iso"}, fake.Faults{}, "names a user"},
 		{"URL of a denied network", &holdfastv1.Media{}, map[string]string{"url": "http://169.254.169.254/x.iso"}, fake.Faults{}, "the URL is on a denied network"},
-		{"time of a light", &holdfastv1.Identify{}, map[string]string{"for": "2h"}, fake.Faults{}, "it is a time of 1h at most"},
+		{"time of a light", &holdfastv1.Identify{}, map[string]string{"for": "2h"}, fake.Faults{}, "must be a duration of at most 1h"},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()

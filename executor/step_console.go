@@ -12,20 +12,20 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// streamConsole is the stream of the run's log that has what a console has shown.
+// streamConsole is the stream of the run log with the output of a console.
 const streamConsole = "console"
 
-// consoleIdle is how long a console stays open when nothing is typed or shown, where the step does
-// not say.
+// consoleIdle is how long a console stays open without input or output, if the step does
+// not set it.
 const consoleIdle = 30 * time.Minute
 
-// consoleOpens is how long it is tried to open a console.
+// consoleOpens bounds the time to open a console, with retries.
 const consoleOpens = 30 * time.Second
 
-// consoleLook is how long a look at who is attached is the last one, at least.
+// consoleLook is the minimum interval between two checks of the attached clients.
 const consoleLook = 100 * time.Millisecond
 
-// consoleEnd words why the run of a console has ended.
+// consoleEnd returns the reason why the run of a console has ended.
 func consoleEnd(r *holdfastv1.Run) string {
 	if msg := r.GetError().GetMessage(); msg != "" {
 		return msg
@@ -36,8 +36,8 @@ func consoleEnd(r *holdfastv1.Run) string {
 	return ""
 }
 
-// console keeps the serial console open until all have left, nothing happens any more or the time
-// is over. It is closed on the BMC whatever happens; a new leader opens it anew.
+// console keeps the serial console open until all clients have left, it is idle or the
+// time is up. It always closes the console on the BMC; a new leader opens it again.
 func (a *attempt) console(p providers.Console, s *holdfastv1.SerialConsole) action {
 	idle := time.Duration(s.GetIdleSeconds()) * time.Second
 	if idle == 0 {
@@ -48,12 +48,14 @@ func (a *attempt) console(p providers.Console, s *holdfastv1.SerialConsole) acti
 			return err
 		}
 		defer a.consoles.change(func() { a.consoles.reserved-- })
-		live, stop := context.WithCancel(ctx) // the console lives as long
+		live, stop := context.WithCancel(ctx) // the lifetime of the console
 		defer stop()
 		var hw io.ReadWriteCloser
 		opening, stopOpening := context.WithTimeout(ctx, consoleOpens)
-		err := a.poll(opening, "the console to open", func(opening context.Context) (bool, error) { // who had it may be about to close it
-			err := a.effect(opening, "open the console", func(context.Context) error { // it changes nothing, and outlives the time for effects
+		// The previous user may be about to close it, so retry.
+		err := a.poll(opening, "the console to open", func(opening context.Context) (bool, error) {
+			// Opening uses live, not the context of the effect: the console outlives that context.
+			err := a.effect(opening, "open the console", func(context.Context) error {
 				var err error
 				hw, err = p.OpenConsole(live, a.machine)
 				return err
@@ -66,10 +68,10 @@ func (a *attempt) console(p providers.Console, s *holdfastv1.SerialConsole) acti
 		}
 		o := newOpenConsole(a.id, hw)
 		ended := make(chan error, 1)
-		defer func() { // also on panic: the BMC must not be left with it
+		defer func() { // also on panic: the BMC must not keep the session
 			_ = hw.Close()
 			stop()
-			<-ended //nolint:errcheck // it was said where the console was waited for
+			<-ended //nolint:errcheck // whileConsole has reported it
 		}()
 		go func() { ended <- a.copyConsole(o, hw) }()
 		a.consoles.change(func() { a.consoles.open[a.id] = o })
@@ -86,8 +88,8 @@ func (a *attempt) console(p providers.Console, s *holdfastv1.SerialConsole) acti
 	}}
 }
 
-// reserveConsole takes one of the places for consoles, before the program that speaks with the BMC
-// is started.
+// reserveConsole reserves one of the maxConsoles slots, before the program that talks to
+// the BMC is started.
 func (a *attempt) reserveConsole() error {
 	full := false
 	a.consoles.change(func() {
@@ -96,17 +98,18 @@ func (a *attempt) reserveConsole() error {
 		}
 	})
 	if full {
-		return providers.Errorf(providers.Unsupported, "open the console", "%d consoles are open already: close one", maxConsoles)
+		return providers.Errorf(providers.Unsupported, "open the console",
+			"%d consoles are already open: close one", maxConsoles)
 	}
 	return nil
 }
 
-// copyConsole takes what the console shows into the run's log, and to those who are attached, until
-// it ends.
+// copyConsole copies the output of the console to the run log and to the attached
+// clients, until the console ends.
 func (a *attempt) copyConsole(o *openConsole, hw io.Reader) (err error) {
-	defer func() { // this goroutine is not the runner's, which recovers its own
+	defer func() { // driveSafely recovers only panics of the runner's own goroutine
 		if p := recover(); p != nil {
-			a.runner.log.Error("reading a console has panicked", "panic", p, "stack", string(debug.Stack()))
+			a.runner.log.Error("reading a console panicked", "panic", p, "stack", string(debug.Stack()))
 			err = fmt.Errorf("read the console: a defect in Holdfast or its provider: %v", p)
 		}
 	}()
@@ -123,9 +126,10 @@ func (a *attempt) copyConsole(o *openConsole, hw io.Reader) (err error) {
 	}
 }
 
-// whileConsole waits for the end of a console, and says why it has come.
+// whileConsole blocks until the console is to be closed, and sets the message of the step
+// to the reason.
 func (a *attempt) whileConsole(ctx context.Context, o *openConsole, idle time.Duration, ended chan error) error {
-	a.awaits("somebody to attach to the console")
+	a.awaits("a client to attach to the console")
 	tick := time.NewTicker(a.cfg.Linger / 10)
 	defer tick.Stop()
 	for {
@@ -134,34 +138,34 @@ func (a *attempt) whileConsole(ctx context.Context, o *openConsole, idle time.Du
 		o.mu.Unlock()
 		switch {
 		case here == 0 && left:
-			a.message = "everybody has left"
+			a.message = "all clients have left"
 			return nil
 		case here == 0 && time.Since(since) > a.cfg.Linger:
-			a.message = fmt.Sprintf("nobody was attached for %s", a.cfg.Linger)
+			a.message = fmt.Sprintf("no client was attached for %s", a.cfg.Linger)
 			return nil
 		case quiet > idle:
-			a.message = fmt.Sprintf("nothing was typed or shown for %s", idle)
+			a.message = fmt.Sprintf("no input or output for %s", idle)
 			return nil
 		}
 		if here > 0 {
-			a.awaits("everybody to leave the console")
+			a.awaits("all clients to leave the console")
 		}
 		if err := a.note(ctx); err != nil {
 			return err
 		}
 		select {
 		case <-changed:
-			_ = sleep(ctx, consoleLook) // what is shown changes it, too
+			_ = sleep(ctx, consoleLook) // output signals a change, too
 		case <-tick.C:
 		case err := <-ended:
-			ended <- err // for who waits for it
+			ended <- err // console receives it again
 			if ctx.Err() == nil {
-				return providers.Errorf(providers.Transient, "keep the console open", "the BMC has ended it: %w", err)
+				return providers.Errorf(providers.Transient, "keep the console open", "the BMC closed it: %w", err)
 			}
 		case <-ctx.Done():
 		}
 		if timedOut(ctx) {
-			a.message = "its time was over"
+			a.message = "closed at the end of its time"
 			return nil
 		}
 		if ctx.Err() != nil {

@@ -75,7 +75,7 @@ func TestConsole(t *testing.T) {
 	_ = again.Close()
 	_ = onlooker.Close()
 	ld.Leave(run.GetRunId())
-	if got := l.ended(run.GetRunId()); got.GetPhase() != holdfastv1.Run_SUCCEEDED || got.GetSteps()[0].GetMessage() != "everybody has left" {
+	if got := l.ended(run.GetRunId()); got.GetPhase() != holdfastv1.Run_SUCCEEDED || got.GetSteps()[0].GetMessage() != "all clients have left" {
 		t.Errorf("run is %s: %v", got.GetPhase(), got.GetSteps())
 	}
 	if log := l.log(run.GetRunId(), streamConsole); !strings.Contains(log, "root\n") {
@@ -166,9 +166,9 @@ func TestConsoleEndsByItself(t *testing.T) {
 		stays  bool // somebody is attached
 		want   string
 	}{
-		{"nobody comes", &holdfastv1.SerialConsole{}, 60, 50 * time.Millisecond, false, "nobody was attached for 50ms"},
-		{"idle", &holdfastv1.SerialConsole{IdleSeconds: 1}, 60, 2 * time.Second, true, "nothing was typed or shown for 1s"},
-		{"time is over", &holdfastv1.SerialConsole{}, 1, time.Minute, true, "its time was over"},
+		{"nobody comes", &holdfastv1.SerialConsole{}, 60, 50 * time.Millisecond, false, "no client was attached for 50ms"},
+		{"idle", &holdfastv1.SerialConsole{IdleSeconds: 1}, 60, 2 * time.Second, true, "no input or output for 1s"},
+		{"time is over", &holdfastv1.SerialConsole{}, 1, time.Minute, true, "closed at the end of its time"},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
@@ -201,8 +201,8 @@ func TestConsoleOfWhoStays(t *testing.T) {
 		leave bool // the last one, too
 		want  string
 	}{
-		{"his connection breaks", false, "nobody was attached for 30s"},
-		{"he leaves too", true, "everybody has left"},
+		{"his connection breaks", false, "no client was attached for 30s"},
+		{"he leaves too", true, "all clients have left"},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()

@@ -7,9 +7,10 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// The steps of built-in plans that set a node aside. They are scripts, for hosts with a kubectl;
-// where the machine's cluster is registered, it is done through the API instead, and the host is
-// asked only where the cluster has no node of it. A plan of one's own runs what it says.
+// The steps of built-in plans that cordon, drain and uncordon a node. They are scripts
+// for hosts with kubectl. If the machine's cluster is registered, its API is used
+// instead, and the script runs only if the cluster has no node of the machine. Custom
+// plans always run their scripts.
 const (
 	stepCordon     = "cordon-node"
 	stepDrain      = "drain-node"
@@ -17,8 +18,8 @@ const (
 	stepUncordon   = "uncordon-node"
 )
 
-// setAside returns how a step sets a node aside: through the API of its cluster where that is
-// registered, else by its script.
+// setAside returns the action of a step that cordons, drains or uncordons a node: through
+// the API of its cluster if that is registered, otherwise by its script.
 func (a *attempt) setAside(script action) action {
 	d, ok := a.provider.(providers.Drainer)
 	if !a.builtIn() {
@@ -56,19 +57,20 @@ func (a *attempt) setAside(script action) action {
 		if err != nil {
 			return err
 		}
-		if drains && a.takesOut() && (!known || !n.Ready) { // a node that is Ready has a host that is up
+		if drains && a.takesOut() && (!known || !n.Ready) { // the host of a node that is Ready is up
 			if dead, err := a.hostDead(ctx); dead || err != nil {
 				return err
 			}
 		}
 		if known && drains && noNode(n) && !a.flag(false, "force") {
-			a.say("the host is asked whether it is a node of another cluster, or under a name of its own: who knows that it is none sets the run's parameter force=true")
+			a.say("asking the host whether it is a node of another cluster, or has another name: " +
+				"to skip this, set the run's parameter force=true")
 			known = false
 		}
 		if !known {
 			return script.do(ctx)
 		}
-		if a.seen["cluster"] == "" { // a leader that takes over need not ask the host, which may not answer any more
+		if a.seen["cluster"] == "" { // recorded, so that a new leader need not ask the host, which may be down by then
 			if err := a.record(ctx, map[string]string{"cluster": ref}); err != nil {
 				return err
 			}
@@ -77,7 +79,8 @@ func (a *attempt) setAside(script action) action {
 	}}
 }
 
-// drainUnlessDead returns how a machine that is taken out is drained by its host alone.
+// drainUnlessDead returns the action of a drain by the script alone. It is skipped if the
+// machine is taken out and its host is dead.
 func (a *attempt) drainUnlessDead(script action) action {
 	if a.step.GetName() != stepDrainCheck || !a.takesOut() {
 		return script
@@ -95,13 +98,13 @@ func (a *attempt) builtIn() bool {
 	return ok && p.GetBuiltIn()
 }
 
-// scriptBegun reports whether an earlier leader has begun the step's script, which then goes on.
+// scriptBegun reports whether an earlier leader has started the step's script.
 func (a *attempt) scriptBegun(ctx context.Context) (begun bool, err error) {
 	exec, ok := a.provider.(providers.RemoteExecutor)
 	if !ok || a.adopted == nil || a.seen["cluster"] != "" {
 		return false, nil
 	}
-	err = a.poll(ctx, "the host to tell whether the step's script was started", func(ctx context.Context) (bool, error) {
+	err = a.poll(ctx, "the host to report whether the step's script was started", func(ctx context.Context) (bool, error) {
 		st, err := exec.CommandStatus(ctx, a.machine, a.op.Token(), 0)
 		begun = st.State != providers.WorkNone
 		return err == nil, err
@@ -109,8 +112,8 @@ func (a *attempt) scriptBegun(ctx context.Context) (begun bool, err error) {
 	return begun, err
 }
 
-// registered reports whether somebody has registered a cluster, and what it knows of the machine's
-// node.
+// registered reports whether the cluster is registered, and returns its status of the
+// machine's node.
 func (a *attempt) registered(ctx context.Context, ref string) (n providers.NodeStatus, known bool, err error) {
 	joiner, ok := a.provider.(providers.ClusterJoiner)
 	if !ok {
@@ -130,8 +133,8 @@ func (a *attempt) registered(ctx context.Context, ref string) (n providers.NodeS
 	return n, known, err
 }
 
-// noNode reports that the cluster has none of the machine. That it runs no pods does not follow: it
-// may be a node of another cluster.
+// noNode reports whether the cluster has no node of the machine. The machine may still
+// run pods, as a node of another cluster.
 func noNode(n providers.NodeStatus) bool { return !n.Registered && n.Reason == "NodeNotFound" }
 
 func describeNode(n providers.NodeStatus) string {
@@ -146,7 +149,8 @@ func (a *attempt) cordon(ctx context.Context, d providers.Drainer, ref string, o
 	if !on {
 		what, done = "un"+what, "un"+done
 	}
-	if err := a.converge(ctx, what, func(ctx context.Context) error { return d.Cordon(ctx, a.op, a.machine, ref, on) }); err != nil {
+	err := a.converge(ctx, what, func(ctx context.Context) error { return d.Cordon(ctx, a.op, a.machine, ref, on) })
+	if err != nil {
 		return err
 	}
 	a.prove(map[string]string{"cluster": ref})
@@ -154,7 +158,7 @@ func (a *attempt) cordon(ctx context.Context, d providers.Drainer, ref string, o
 	return nil
 }
 
-// converge does an effect that may be done any number of times, until it is done.
+// converge repeats an idempotent effect until it succeeds.
 func (a *attempt) converge(ctx context.Context, what string, do func(context.Context) error) error {
 	return a.poll(ctx, "the cluster to "+what, func(ctx context.Context) (bool, error) {
 		err := a.effect(ctx, what, do)
@@ -162,7 +166,7 @@ func (a *attempt) converge(ctx context.Context, what string, do func(context.Con
 	})
 }
 
-// drain cordons the node, and has its pods evicted until none is left that has to go.
+// drain cordons the node and evicts its pods until none is left that must be evicted.
 func (a *attempt) drain(ctx context.Context, d providers.Drainer, ref string, n providers.NodeStatus) error {
 	var st providers.DrainStatus
 	force := a.flag(false, "force")
@@ -180,7 +184,7 @@ func (a *attempt) drain(ctx context.Context, d providers.Drainer, ref string, n 
 	}
 	said := ""
 	if err := a.poll(ctx, "the pods to leave the node in "+ref, func(ctx context.Context) (bool, error) {
-		if err := a.effect(ctx, "evict what is on the node in "+ref, evict); err != nil {
+		if err := a.effect(ctx, "evict the pods of the node in "+ref, evict); err != nil {
 			return false, err
 		}
 		if st.Left == 0 {
@@ -191,13 +195,13 @@ func (a *attempt) drain(ctx context.Context, d providers.Drainer, ref string, n 
 		}
 		if st.Waiting != said {
 			said = st.Waiting
-			a.say("%d pods are left; waiting for %s", st.Left, clean(said))
+			a.say("%d pods left; waiting for %s", st.Left, clean(said))
 		}
 		return false, nil
 	}); err != nil {
 		return err
 	}
-	a.prove(map[string]string{"cluster": ref, "node": st.Node, "drained": "no pod is left that has to go"})
+	a.prove(map[string]string{"cluster": ref, "node": st.Node, "drained": "no pod is left to evict"})
 	a.message = fmt.Sprintf("node %s is drained", st.Node)
 	if st.Node == "" {
 		a.message = "no node in " + ref + ": there is nothing to drain"

@@ -9,22 +9,24 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// eraser is a host that erases its own disks.
+// eraser is implemented by providers whose hosts can erase their own disks.
 type eraser interface {
 	providers.RemoteExecutor
 	providers.Eraser
 }
 
-// erase has the host erase its disks, and gives how many that were. It fails unless each of them is
-// known to be erased.
+// erase makes the host erase its disks, and returns their number. It fails unless every
+// disk is known to be erased.
 func (a *attempt) erase(ctx context.Context, host eraser) (int, error) {
 	most := a.cfg.StepDeadline
 	if d, ok := ctx.Deadline(); ok {
 		most = time.Until(d)
 	}
-	failed := a.command(ctx, host, "erase all disks", func(ctx context.Context) error { return host.Erase(ctx, a.op, a.machine, most) })
+	failed := a.command(ctx, host, "erase all disks", func(ctx context.Context) error {
+		return host.Erase(ctx, a.op, a.machine, most)
+	})
 	if ctx.Err() != nil {
-		a.kill(host) //nolint:contextcheck // the attempt's context has ended, the term's goes on
+		a.kill(host) //nolint:contextcheck // the attempt's context has ended, the term's has not
 		return 0, ctx.Err()
 	}
 	said, err := a.output(ctx, host)
@@ -48,23 +50,25 @@ func (a *attempt) erase(ctx context.Context, host eraser) (int, error) {
 	a.prove(evidence)
 	switch {
 	case len(bad) > 0:
-		return 0, &failure{fmt.Errorf("%d of %d disks are not erased: %s", len(bad), len(report.Disks), strings.Join(bad, "; "))}
+		return 0, &failure{fmt.Errorf("%d of %d disks are not erased: %s",
+			len(bad), len(report.Disks), strings.Join(bad, "; "))}
 	case failed != nil:
 		return 0, failed
 	case !report.Complete || len(report.Disks) == 0:
-		return 0, &failure{fmt.Errorf("the host does not say that all of its disks are erased: it has told of %d", len(report.Disks))}
+		return 0, &failure{fmt.Errorf("the host did not report that all of its disks are erased: it reported %d",
+			len(report.Disks))}
 	}
 	return len(report.Disks), nil
 }
 
-// maxReport bounds what is read of a command's output to learn what it did.
+// maxReport bounds the bytes that are read of a report in a command's output.
 const maxReport = 64 << 10
 
-// output reads what the attempt's command has printed to stdout. What is recorded of it may be cut,
-// and may lack what was read before a takeover.
+// output reads the standard output of the attempt's command from the host. The recorded
+// output may be truncated, and may lack the part that was read before a takeover.
 func (a *attempt) output(ctx context.Context, exec providers.RemoteExecutor) (string, error) {
 	var b strings.Builder
-	err := a.poll(ctx, "the host to tell what it did", func(ctx context.Context) (bool, error) {
+	err := a.poll(ctx, "the host to report the result", func(ctx context.Context) (bool, error) {
 		b.Reset()
 		for offset := int64(0); b.Len() < maxReport; {
 			st, err := exec.CommandStatus(ctx, a.machine, a.op.Token(), offset)

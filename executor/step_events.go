@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// streamEvents is the stream of the run's log that has the entries of an event log.
+// streamEvents is the stream of the run log with the entries of an event log.
 const streamEvents = "events"
 
 // The evidence of an event log.
@@ -22,7 +22,7 @@ const (
 	proofNewest = "newest"
 )
 
-// readEvents reads the event log into the run's log.
+// readEvents copies the event log to the run log.
 func (a *attempt) readEvents(p providers.EventLog) action {
 	return action{do: func(ctx context.Context) error {
 		all, err := p.Events(ctx, a.machine)
@@ -35,8 +35,8 @@ func (a *attempt) readEvents(p providers.EventLog) action {
 	}}
 }
 
-// clearEvents reads the event log into the run's log and, once that is recorded, clears it. A new
-// leader finds it cleared when the newest entry of before is not in it any more.
+// clearEvents copies the event log to the run log and, once that is committed, clears it.
+// The event log counts as cleared if its newest entry from before the attempt is gone.
 func (a *attempt) clearEvents(p providers.EventLog) action {
 	var all []providers.Event
 	cleared := func(ctx context.Context) (bool, error) {
@@ -47,7 +47,8 @@ func (a *attempt) clearEvents(p providers.EventLog) action {
 		all = now
 		had, _ := strconv.Atoi(a.before[proofEvents])
 		gone := !slices.ContainsFunc(now, func(e providers.Event) bool { return eventKey(e) == a.before[proofNewest] })
-		// A clock that is not set makes the entry of the clearing look like the one before.
+		// Without a clock on the BMC, the entry that records the clearing may equal the
+		// entry before it.
 		return had == 0 || gone || len(now) < had || had == 1 && len(now) == 1 && now[0].At.IsZero(), nil
 	}
 	return action{
@@ -60,7 +61,7 @@ func (a *attempt) clearEvents(p providers.EventLog) action {
 		},
 		do: func(ctx context.Context) error {
 			if a.before[proofEvents] == "0" {
-				a.message = "event log was empty already"
+				a.message = "event log was already empty"
 				return nil
 			}
 			if err := a.settle(ctx, cleared); err != nil {
@@ -79,15 +80,16 @@ func (a *attempt) clearEvents(p providers.EventLog) action {
 					return err
 				}
 				a.showEvents(all)
-				if err := a.commitLog(ctx); err != nil { // what is lost on the BMC must be kept here
+				if err := a.commitLog(ctx); err != nil { // entries must be stored before they are deleted on the BMC
 					return err
 				}
 				if run, _ := a.state.View().Run(a.id); run.GetLogTruncated() {
-					return providers.Errorf(providers.Unsupported, "clear the event log", "the log of this run is full (%d bytes), and does not hold the entries that would be cleared: clear it by a run of its own", fsm.MaxRunLog)
+					return providers.Errorf(providers.Unsupported, "clear the event log",
+						"the log of this run is full (%d bytes), so the entries could not be stored: "+
+							"clear the event log in a separate run", fsm.MaxRunLog)
 				}
-				err = a.effect(ctx, fmt.Sprintf("clear the event log of %d entries", len(all)), func(ctx context.Context) error {
-					return p.ClearEvents(ctx, a.op, a.machine)
-				})
+				what := fmt.Sprintf("clear the event log of %d entries", len(all))
+				err = a.effect(ctx, what, func(ctx context.Context) error { return p.ClearEvents(ctx, a.op, a.machine) })
 				if err != nil {
 					return err
 				}
@@ -102,13 +104,13 @@ func (a *attempt) clearEvents(p providers.EventLog) action {
 	}
 }
 
-// eventKey returns an entry from the others.
+// eventKey returns a text that identifies an entry.
 func eventKey(e providers.Event) string {
 	return said(fmt.Sprintf("%s %s %.64s", e.ID, e.At.UTC().Format(time.RFC3339), e.Message))
 }
 
-// showEvents writes entries into the run's log, a line each. What an earlier leader has written of
-// the same is not written again.
+// showEvents writes entries to the run log, one per line. Lines that an earlier leader
+// has written are skipped.
 func (a *attempt) showEvents(all []providers.Event) {
 	var b strings.Builder
 	worst := map[string]int{}
@@ -134,7 +136,7 @@ func (a *attempt) showEvents(all []providers.Event) {
 	}
 }
 
-// eventLine returns an entry as it stands in the log.
+// eventLine formats an entry for the run log.
 func eventLine(e providers.Event) string {
 	at := "-"
 	if !e.At.IsZero() {
@@ -151,7 +153,7 @@ func orDash(s string) string {
 	return s
 }
 
-// eventSummary counts the entries by how bad they are.
+// eventSummary returns the number of entries in total and by severity.
 func eventSummary(all []providers.Event) string {
 	n := map[string]int{}
 	for _, e := range all {
@@ -166,7 +168,7 @@ func eventSummary(all []providers.Event) string {
 	return s
 }
 
-// shown returns what the run's log has of a stream of this attempt already.
+// shown returns the part of a stream of this attempt that is already in the run log.
 func (a *attempt) shown(stream string) string {
 	if a.adopted == nil {
 		return ""
@@ -180,7 +182,7 @@ func (a *attempt) shown(stream string) string {
 	return b.String()
 }
 
-// commitLog waits until all that was said is recorded.
+// commitLog commits the rest of the run log.
 func (a *attempt) commitLog(ctx context.Context) error {
 	appendTo := func(l *internalv1.LogAppend) error {
 		if l == nil {

@@ -8,13 +8,13 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// rebooter is a host that knows how it is rebooted, whatever its init. It does that as a durable
-// command under the op's token.
+// rebooter is implemented by providers that reboot a host with any init system. Reboot
+// runs a durable command under the op's token.
 type rebooter interface {
 	Reboot(ctx context.Context, op providers.Op, m providers.Machine) error
 }
 
-// rebootInband asks the host to reboot. The boot id is the only evidence there can be.
+// rebootInband asks the host to reboot. The boot id is the only possible evidence.
 func (a *attempt) rebootInband(exec providers.RemoteExecutor, inspector providers.Inspector) action {
 	return action{
 		before: func(ctx context.Context) (map[string]string, error) {
@@ -23,7 +23,8 @@ func (a *attempt) rebootInband(exec providers.RemoteExecutor, inspector provider
 				return nil, err
 			}
 			if f.BootID == "" {
-				return nil, fmt.Errorf("read the boot id of %s: the host does not answer (%s)", a.machine.GetMachineId(), f.ReachableReason)
+				return nil, fmt.Errorf("read the boot id of %s: the host does not answer (%s)",
+					a.machine.GetMachineId(), f.ReachableReason)
 			}
 			return map[string]string{proofBootID: f.BootID}, nil
 		},
@@ -33,7 +34,8 @@ func (a *attempt) rebootInband(exec providers.RemoteExecutor, inspector provider
 				return err
 			}
 			if !asked {
-				if err := a.effect(ctx, "reboot from within", func(ctx context.Context) error { return a.askReboot(ctx, exec) }); err != nil {
+				err := a.effect(ctx, "reboot from within", func(ctx context.Context) error { return a.askReboot(ctx, exec) })
+				if err != nil {
 					return err
 				}
 			}
@@ -48,13 +50,16 @@ func (a *attempt) rebootInband(exec providers.RemoteExecutor, inspector provider
 	}
 }
 
-// askedToReboot finds out what an earlier leader has done. The host knows the attempt's command by
-// its token, once it answers: it may be booting.
-func (a *attempt) askedToReboot(ctx context.Context, exec providers.RemoteExecutor, inspector providers.Inspector) (asked, done bool, err error) {
+// askedToReboot reports whether an earlier leader has asked the host to reboot, and
+// whether the reboot is done. The host knows the attempt's command by its token. It may
+// be booting, so it is polled until it answers.
+func (a *attempt) askedToReboot(
+	ctx context.Context, exec providers.RemoteExecutor, inspector providers.Inspector,
+) (asked, done bool, err error) {
 	if a.adopted == nil {
 		return false, false, nil
 	}
-	err = a.poll(ctx, "the host to tell whether it was asked to reboot", func(ctx context.Context) (bool, error) {
+	err = a.poll(ctx, "the host to report whether it was asked to reboot", func(ctx context.Context) (bool, error) {
 		var err error
 		if done, err = a.booted(ctx, inspector); done || err != nil {
 			return done, err
@@ -70,15 +75,16 @@ func (a *attempt) askReboot(ctx context.Context, exec providers.RemoteExecutor) 
 	if r, ok := exec.(rebooter); ok {
 		return r.Reboot(ctx, a.op, a.machine)
 	}
-	return exec.StartCommand(ctx, a.op, a.machine, a.op.Token(), providers.Command{Path: "systemctl", Args: []string{"reboot"}, Timeout: time.Minute})
+	cmd := providers.Command{Path: "systemctl", Args: []string{"reboot"}, Timeout: time.Minute}
+	return exec.StartCommand(ctx, a.op, a.machine, a.op.Token(), cmd)
 }
 
-// refusal reports that the command that was to reboot the host has failed. A host that goes down
-// ends it, too, and does not answer soon: that is none.
+// refusal returns an error if the reboot command has failed on the host. A host that
+// shuts down ends the command too, and soon does not answer: that is not a refusal.
 func (a *attempt) refusal(ctx context.Context, exec providers.RemoteExecutor) error {
 	st, err := exec.CommandStatus(ctx, a.machine, a.op.Token(), 0)
 	if err != nil || st.State != providers.WorkDone || st.ExitCode == 0 {
-		return nil //nolint:nilerr // what the host does not tell is no refusal
+		return nil //nolint:nilerr // no answer is not a refusal
 	}
 	said := ""
 	for _, o := range st.Output {

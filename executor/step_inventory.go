@@ -13,8 +13,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// readInventory reads what is in the machine. It is kept with the outcome; where it contradicts
-// what an operator has declared, the evidence says so, and nothing is changed.
+// readInventory reads the inventory of the machine, which is stored with the outcome. If
+// it contradicts the machine's spec, the message and the run log have the difference, but
+// nothing is changed.
 func (a *attempt) readInventory(p providers.InventoryReader) action {
 	return action{do: func(ctx context.Context) error {
 		v, err := p.Inventory(ctx, a.machine)
@@ -23,16 +24,21 @@ func (a *attempt) readInventory(p providers.InventoryReader) action {
 		}
 		a.inventory = hardwareOf(v)
 		a.prove(map[string]string{
-			"serial": clean(v.Serial), "model": clean(strings.TrimSpace(v.Manufacturer + " " + v.Model)), "cpus": strconv.Itoa(len(v.CPUs)),
-			"memory_bytes": strconv.FormatInt(v.MemoryBytes, 10), "disks": strconv.Itoa(len(v.Disks)), "nics": strconv.Itoa(len(v.NICs)),
+			"serial":       clean(v.Serial),
+			"model":        clean(strings.TrimSpace(v.Manufacturer + " " + v.Model)),
+			"cpus":         strconv.Itoa(len(v.CPUs)),
+			"memory_bytes": strconv.FormatInt(v.MemoryBytes, 10),
+			"disks":        strconv.Itoa(len(v.Disks)),
+			"nics":         strconv.Itoa(len(v.NICs)),
 		})
 		if len(v.GPUs) > 0 {
 			a.prove(map[string]string{"gpus": strconv.Itoa(len(v.GPUs))})
 		}
-		a.message = fmt.Sprintf("read %d CPUs, %d GiB of memory, %d disks, %d network ports", len(v.CPUs), v.MemoryBytes>>30, len(v.Disks), len(v.NICs))
+		a.message = fmt.Sprintf("read %d CPUs, %d GiB of memory, %d disks, %d network ports",
+			len(v.CPUs), v.MemoryBytes>>30, len(v.Disks), len(v.NICs))
 		if len(v.Missing) > 0 {
 			a.prove(map[string]string{"missing": clean(strings.Join(v.Missing, "; "))})
-			a.message += ", not all could be read"
+			a.message += ", some parts could not be read"
 		}
 		for _, c := range contradictions(a.machine, v) {
 			a.say("%s", c)
@@ -42,27 +48,34 @@ func (a *attempt) readInventory(p providers.InventoryReader) action {
 	}}
 }
 
-// contradictions reports where a machine is another than was declared.
+// contradictions returns the differences between an inventory and the machine's spec.
 func contradictions(m *holdfastv1.Machine, v *providers.Inventory) []string {
 	var all []string
 	if want := m.GetSpec().GetSerial(); want != "" && v.Serial != "" && want != v.Serial {
-		all = append(all, fmt.Sprintf("the BMC says that its serial number is %s, %s is declared", clean(v.Serial), want))
+		all = append(all, fmt.Sprintf("the BMC reports serial number %s, declared is %s", clean(v.Serial), want))
 	}
 	if len(v.NICs) == 0 {
 		return all
 	}
 	for _, mac := range m.GetSpec().GetMacAddresses() {
 		if !slices.ContainsFunc(v.NICs, func(n providers.NIC) bool { return n.MAC == mac }) {
-			all = append(all, fmt.Sprintf("the BMC shows no network port with the declared MAC address %s", mac))
+			all = append(all, fmt.Sprintf("the BMC reports no network port with the declared MAC address %s", mac))
 		}
 	}
 	return all
 }
 
-// hardwareOf words an inventory for the record.
+// hardwareOf converts an inventory to its recorded form.
 func hardwareOf(v *providers.Inventory) *holdfastv1.HardwareInventory {
-	h := &holdfastv1.HardwareInventory{Manufacturer: clean(v.Manufacturer), Model: clean(v.Model), Serial: clean(v.Serial), Uuid: clean(v.UUID),
-		BiosVersion: clean(v.BIOS), BmcVersion: clean(v.BMC), MemoryBytes: v.MemoryBytes}
+	h := &holdfastv1.HardwareInventory{
+		Manufacturer: clean(v.Manufacturer),
+		Model:        clean(v.Model),
+		Serial:       clean(v.Serial),
+		Uuid:         clean(v.UUID),
+		BiosVersion:  clean(v.BIOS),
+		BmcVersion:   clean(v.BMC),
+		MemoryBytes:  v.MemoryBytes,
+	}
 	state := func(healthy bool) string {
 		if healthy {
 			return "ok"
@@ -70,24 +83,56 @@ func hardwareOf(v *providers.Inventory) *holdfastv1.HardwareInventory {
 		return "failed"
 	}
 	add := func(p *holdfastv1.HardwarePart) {
-		p.Slot, p.Model, p.Serial, p.Firmware, p.Mac = clean(p.GetSlot()), clean(p.GetModel()), clean(p.GetSerial()), clean(p.GetFirmware()), clean(p.GetMac())
+		p.Slot, p.Model, p.Serial = clean(p.GetSlot()), clean(p.GetModel()), clean(p.GetSerial())
+		p.Firmware, p.Mac = clean(p.GetFirmware()), clean(p.GetMac())
 		h.Parts = append(h.Parts, p)
 	}
 	for _, c := range v.CPUs {
-		add(&holdfastv1.HardwarePart{Kind: "cpu", Slot: c.Slot, Model: c.Model, Serial: c.Serial, Cores: int32(c.Cores), Threads: int32(c.Threads), State: state(c.Healthy)})
+		add(&holdfastv1.HardwarePart{
+			Kind:    "cpu",
+			Slot:    c.Slot,
+			Model:   c.Model,
+			Serial:  c.Serial,
+			Cores:   int32(c.Cores),
+			Threads: int32(c.Threads),
+			State:   state(c.Healthy),
+		})
 	}
 	for _, d := range v.Memory {
-		add(&holdfastv1.HardwarePart{Kind: "memory", Slot: d.Slot, Model: d.Type, Serial: d.Serial, Bytes: d.Bytes, State: state(d.Healthy)})
+		add(&holdfastv1.HardwarePart{
+			Kind:   "memory",
+			Slot:   d.Slot,
+			Model:  d.Type,
+			Serial: d.Serial,
+			Bytes:  d.Bytes,
+			State:  state(d.Healthy),
+		})
 	}
 	for _, d := range v.Disks {
-		add(&holdfastv1.HardwarePart{Kind: "disk", Slot: d.Slot, Model: strings.TrimSpace(d.Model + " " + d.Media), Serial: d.Serial, Firmware: d.Firmware, Bytes: d.Bytes, State: state(d.Healthy)})
+		add(&holdfastv1.HardwarePart{
+			Kind:     "disk",
+			Slot:     d.Slot,
+			Model:    strings.TrimSpace(d.Model + " " + d.Media),
+			Serial:   d.Serial,
+			Firmware: d.Firmware,
+			Bytes:    d.Bytes,
+			State:    state(d.Healthy),
+		})
 	}
 	for _, cards := range []struct {
 		kind string
 		of   []providers.Card
 	}{{"gpu", v.GPUs}, {"pcie", v.PCIe}} {
 		for _, c := range cards.of {
-			add(&holdfastv1.HardwarePart{Kind: cards.kind, Slot: c.Slot, Model: c.Model, Serial: c.Serial, Firmware: c.Firmware, Bytes: c.Bytes, State: state(c.Healthy)})
+			add(&holdfastv1.HardwarePart{
+				Kind:     cards.kind,
+				Slot:     c.Slot,
+				Model:    c.Model,
+				Serial:   c.Serial,
+				Firmware: c.Firmware,
+				Bytes:    c.Bytes,
+				State:    state(c.Healthy),
+			})
 		}
 	}
 	for _, n := range v.NICs {

@@ -14,20 +14,21 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// proofToken says what has become of what the join was let in with.
+// proofToken is the evidence of the outcome of the bootstrap token of a join.
 const proofToken = "join_token"
 
-// controlPlane is the role of a join that is not a worker's.
+// controlPlane is the role of a join of a control plane node.
 const controlPlane = "control-plane"
 
-// join looks at the node first: one that is Ready needs no joining. The join itself is known by the
-// attempt's token on the host. What it was let in with is taken away when the attempt is over.
+// join joins the host to a cluster. It reads the node first: a node that is Ready need
+// not join. The host knows the join by the attempt's token. The bootstrap token of the
+// join is revoked when the attempt ends.
 func (a *attempt) join(joiner providers.ClusterJoiner, s *holdfastv1.KubeadmJoin) action {
 	spec := a.joinSpec(s)
 	return action{do: func(ctx context.Context) error {
 		begun, err := a.joinHost(ctx, joiner, spec)
 		if begun {
-			a.endJoin(joiner, spec) //nolint:contextcheck // the attempt's context may have ended, the term's goes on
+			a.endJoin(joiner, spec) //nolint:contextcheck // the attempt's context may have ended, the term's has not
 		}
 		return err
 	}}
@@ -37,8 +38,11 @@ func (a *attempt) joinSpec(s *holdfastv1.KubeadmJoin) providers.JoinSpec {
 	return providers.JoinSpec{ClusterRef: a.clusterRef(s.GetClusterRef()), Role: s.GetRole()}
 }
 
-// joinHost reports whether a join may have begun, by this leader or one before.
-func (a *attempt) joinHost(ctx context.Context, joiner providers.ClusterJoiner, spec providers.JoinSpec) (begun bool, err error) {
+// joinHost joins the host and waits until the node is registered. It reports whether a
+// join may have begun, under this leader or an earlier one.
+func (a *attempt) joinHost(
+	ctx context.Context, joiner providers.ClusterJoiner, spec providers.JoinSpec,
+) (begun bool, err error) {
 	token := a.op.Token()
 	var state providers.WorkState
 	var detail string
@@ -56,7 +60,7 @@ func (a *attempt) joinHost(ctx context.Context, joiner providers.ClusterJoiner, 
 		if joined && state == providers.WorkNone {
 			old, err := a.fromBefore(ctx, node)
 			if err != nil || old {
-				a.awaits("the cluster to notice that the node of this machine is gone: what it has is from before it booted last")
+				a.awaits("the cluster to notice that the machine's node is gone: its data is from before the last boot")
 				return false, err
 			}
 		}
@@ -90,8 +94,9 @@ func (a *attempt) joinHost(ctx context.Context, joiner providers.ClusterJoiner, 
 	})
 }
 
-// is reports whether a node is what it is to be joined as, as far as its labels can be told: a
-// control plane's join that broke off leaves a node that is Ready, and no control plane.
+// is reports whether a node has the role of the join, as far as its labels are known. An
+// interrupted join of a control plane leaves a node that is Ready, but is not a control
+// plane.
 func is(n providers.NodeStatus, role string) bool {
 	if role != controlPlane || n.Labels == nil {
 		return true
@@ -100,9 +105,9 @@ func is(n providers.NodeStatus, role string) bool {
 	return ok
 }
 
-// fromBefore reports whether what a cluster knows of a node is from before its host booted last. A
-// disk that was written meanwhile has no kubelet on it that the cluster knows, though the node is
-// shown as Ready until the cluster misses it.
+// fromBefore reports whether the cluster's data of a node is from before the last boot of
+// its host. If the disk was written meanwhile, the node no longer exists, but the cluster
+// still shows it as Ready until its heartbeats are overdue.
 func (a *attempt) fromBefore(ctx context.Context, n providers.NodeStatus) (bool, error) {
 	look, ok := a.provider.(providers.Inspector)
 	if !ok || n.BootID == "" {
@@ -112,11 +117,11 @@ func (a *attempt) fromBefore(ctx context.Context, n providers.NodeStatus) (bool,
 	return err == nil && f.BootID != "" && f.BootID != n.BootID, err
 }
 
-// endJoinTime bounds how long it is tried to end a join.
+// endJoinTime bounds the time to end a join.
 const endJoinTime = 20 * time.Second
 
-// endJoin takes away what a join was let in with. When it is only the term that is over it does
-// nothing: the next leader goes on with the join.
+// endJoin revokes the bootstrap token of a join. If only the term has ended it does
+// nothing: the next leader continues with the join.
 func (a *attempt) endJoin(joiner providers.ClusterJoiner, spec providers.JoinSpec) {
 	ender, ok := joiner.(providers.JoinEnder)
 	if !ok {
@@ -132,12 +137,12 @@ func (a *attempt) endJoin(joiner providers.ClusterJoiner, spec providers.JoinSpe
 		a.prove(map[string]string{proofToken: "revoked"})
 	case a.whole.Err() == nil:
 		a.prove(map[string]string{proofToken: "not known to be revoked: it expires by itself"})
-		a.say("the join could not be ended, its token expires by itself: %v", err)
+		a.say("cannot revoke the token of the join, it expires by itself: %v", err)
 	}
 }
 
-// verify waits until the node is registered and Ready, with the labels and taints that it is to
-// have. It changes nothing.
+// verify waits until the node is registered and Ready, with the required labels and
+// taints. It changes nothing.
 func (a *attempt) verify(joiner providers.ClusterJoiner, s *holdfastv1.VerifyInCluster) action {
 	ref := a.clusterRef(s.GetClusterRef())
 	what := "the node to be Ready in " + ref
@@ -168,14 +173,16 @@ func (a *attempt) verify(joiner providers.ClusterJoiner, s *holdfastv1.VerifyInC
 		short, stop := context.WithTimeout(ctx, most)
 		defer stop()
 		err := ready(short)
-		if err != nil && short.Err() != nil && ctx.Err() == nil { // the attempt goes on, and does not know what this one has waited for
-			return providers.Errorf(providers.Timeout, "verify "+a.machine.GetMachineId(), "gave up after %s waiting for %s%s", most, a.waiting(), cause(err))
+		// If only the step's own timeout has passed, conclude does not add the wait to the error.
+		if err != nil && short.Err() != nil && ctx.Err() == nil {
+			return providers.Errorf(providers.Timeout, "verify "+a.machine.GetMachineId(),
+				"gave up after %s waiting for %s%s", most, a.waiting(), cause(err))
 		}
 		return err
 	}}
 }
 
-// lacking lists the labels and taints that a node is to have and has not.
+// lacking lists the required labels and taints that a node does not have.
 func lacking(n providers.NodeStatus, s *holdfastv1.VerifyInCluster) string {
 	var lacks []string
 	for _, name := range slices.Sorted(maps.Keys(s.GetLabels())) {
@@ -192,7 +199,11 @@ func lacking(n providers.NodeStatus, s *holdfastv1.VerifyInCluster) string {
 }
 
 func nodeProof(ref string, n providers.NodeStatus) map[string]string {
-	proof := map[string]string{"cluster": ref, "registered": strconv.FormatBool(n.Registered), "ready": strconv.FormatBool(n.Ready)}
+	proof := map[string]string{
+		"cluster":    ref,
+		"registered": strconv.FormatBool(n.Registered),
+		"ready":      strconv.FormatBool(n.Ready),
+	}
 	if n.Node != "" {
 		proof["node"] = n.Node
 	}

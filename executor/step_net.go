@@ -16,36 +16,39 @@ import (
 )
 
 const (
-	// netRollback is how long a host waits for a new network to be confirmed before it goes back.
+	// netRollback is how long a host waits for the confirmation of a new network before
+	// it rolls back.
 	netRollback = 2 * time.Minute
-	// netLook bounds a look at one of two addresses, of which one may not answer.
+	// netLook bounds a poll at one of two addresses, of which one may not answer.
 	netLook = 10 * time.Second
 )
 
-// netChange is a network configuration on its way to a host.
+// netChange is a change of a host's network configuration.
 type netChange struct {
 	*attempt
 	host   providers.NetConfigurator
-	there  providers.Machine // the machine as it is reached with the new configuration
-	moves  bool              // that is at another address
-	token  string            // of the attempt that has applied it: this one, or an earlier one of the same step
+	there  providers.Machine // the machine with its address under the new configuration
+	moves  bool              // the address changes
+	token  string            // of the attempt that applied it: this one, or an earlier one of the same step
 	status providers.NetworkStatus
 }
 
-// net applies a network configuration and confirms it over the new path: at the machine's address,
-// or at the one where the host answers from then on. Whoever answers there has to know the
-// machine's host key. A host that nobody confirms goes back by itself, so a mistake costs minutes
-// and not a drive to the datacenter.
+// net applies a network configuration and confirms it over the new path: at the machine's
+// address, or at its new address if the step changes it. The host at that address must
+// have the machine's host key. Without a confirmation the host rolls back by itself, so a
+// mistake costs minutes and not a drive to the datacenter.
 func (a *attempt) net(p providers.NetConfigurator, s *holdfastv1.NetReconfig) action {
 	return action{do: func(ctx context.Context) error {
 		config := a.param(s.GetConfig(), "net_config")
 		if config == "" {
-			return providers.Errorf(providers.Unsupported, "apply network configuration", "there is none: set it in the step or as the run's parameter net_config")
+			return providers.Errorf(providers.Unsupported, "apply network configuration",
+				"there is none: set it in the step or as the run's parameter net_config")
 		}
 		c := &netChange{attempt: a, host: p, there: a.machine, token: a.op.Token()}
 		if to := a.param(s.GetNewSshEndpoint(), "new_ssh_endpoint"); to != "" && to != a.machine.GetSpec().GetSshEndpoint() {
 			if strings.ContainsAny(to, "/@ \t\r\n") || len(to) > 255 {
-				return providers.Errorf(providers.Unsupported, "apply network configuration", "new_ssh_endpoint %q is no address: want host or host:port", to)
+				return providers.Errorf(providers.Unsupported, "apply network configuration",
+					"new_ssh_endpoint %q is not an address: want host or host:port", to)
 			}
 			there, _ := proto.Clone(a.machine).(*holdfastv1.Machine)
 			if there.Spec == nil {
@@ -63,15 +66,17 @@ func (a *attempt) net(p providers.NetConfigurator, s *holdfastv1.NetReconfig) ac
 }
 
 func (c *netChange) bring(ctx context.Context, config string, rollback time.Duration) error {
-	if err := c.poll(ctx, "the host to answer", func(ctx context.Context) (bool, error) { return c.look(ctx, c.adopted != nil || c.number > 1) }); err != nil {
+	applied := c.adopted != nil || c.number > 1 // perhaps
+	err := c.poll(ctx, "the host to answer", func(ctx context.Context) (bool, error) { return c.look(ctx, applied) })
+	if err != nil {
 		return err
 	}
 	if c.earlier() {
 		c.token = c.status.Token
-		c.say("the host has the network of %s, an earlier attempt: it is not applied again", c.token)
+		c.say("the host already has the network of %s, an earlier attempt: not applying it again", c.token)
 	}
 	if c.status.Token != c.token {
-		c.status = providers.NetworkStatus{} // what is known is of another configuration
+		c.status = providers.NetworkStatus{} // it is the status of another configuration
 		if err := c.apply(ctx, config, rollback); err != nil {
 			return err
 		}
@@ -104,15 +109,17 @@ func (c *netChange) bring(ctx context.Context, config string, rollback time.Dura
 	})
 }
 
-// earlier reports whether the host has the network of an earlier attempt of this step, and has not
-// gone back from it. Its configuration is the same: what was not known was the outcome.
+// earlier reports whether the host has the network of an earlier attempt of this step,
+// and has not rolled it back. That attempt had the same configuration, but its outcome
+// was unknown.
 func (c *netChange) earlier() bool {
 	return !c.status.Reverted && c.status.Token != c.token && c.ours(c.status.Token)
 }
 
-// apply has the host apply the configuration. An answer that does not come is no failure, for the
-// change itself may have cut it off: the host is looked at, and when it has nothing of this attempt
-// it is asked again, under the same token. So it does it once.
+// apply makes the host apply the configuration. A missing answer is not a failure,
+// because the change itself may have broken the connection. Then the host is polled, and
+// if it does not have the configuration of this attempt, the request is repeated under
+// the same token. So the host applies it once.
 func (c *netChange) apply(ctx context.Context, config string, rollback time.Duration) error {
 	for {
 		lost := c.effect(ctx, "apply the network configuration", func(ctx context.Context) error {
@@ -121,8 +128,8 @@ func (c *netChange) apply(ctx context.Context, config string, rollback time.Dura
 		if lost == nil || !c.unanswered(ctx, lost) {
 			return lost
 		}
-		var answers time.Time // since when the host can be looked at
-		err := c.poll(ctx, "the host to tell whether it has the new network", func(ctx context.Context) (bool, error) {
+		var answers time.Time // when the host first answered a poll
+		err := c.poll(ctx, "the host to report whether it has the new network", func(ctx context.Context) (bool, error) {
 			if ok, err := c.look(ctx, true); !ok {
 				return false, err
 			}
@@ -139,7 +146,7 @@ func (c *netChange) apply(ctx context.Context, config string, rollback time.Dura
 
 var errWentBack = &failure{errors.New("the host went back to its former network")}
 
-// ours reports whether a token is of this step of this run.
+// ours reports whether a token belongs to an attempt of this step of this run.
 func (c *netChange) ours(token string) bool {
 	for n := int32(1); n <= c.number; n++ {
 		op := c.op
@@ -150,9 +157,10 @@ func (c *netChange) ours(token string) bool {
 	return false
 }
 
-// look asks the host which network it has. Once the new one may be in force it is asked where that
-// makes it answer, and where it answers when it has gone back; who does not have this attempt's
-// network there may be another host, or the former one.
+// look reads which network the host has. If the new one may be applied, it asks at the
+// new address first, and then at the old one, in case the host has rolled back. An answer
+// at the new address counts only if it has a token of this step: otherwise it may be from
+// another host.
 func (c *netChange) look(ctx context.Context, applied bool) (bool, error) {
 	if c.moves && applied {
 		short, stop := context.WithTimeout(ctx, netLook)
@@ -170,8 +178,7 @@ func (c *netChange) look(ctx context.Context, applied bool) (bool, error) {
 	return err == nil, err
 }
 
-// confirm confirms over the new path until that answers. It is no new effect: it keeps the one that
-// was done.
+// confirm confirms the configuration over the new path, with retries until the host answers there.
 func (c *netChange) confirm(ctx context.Context, token string) error {
 	what := "the new network to be confirmed"
 	if c.moves {
@@ -182,7 +189,7 @@ func (c *netChange) confirm(ctx context.Context, token string) error {
 			return c.host.ConfirmNetwork(ctx, c.op, c.there, token)
 		})
 		if err != nil && c.moves && ctx.Err() == nil {
-			// Nobody there may mean that the host has gone back to where it was.
+			// No answer may mean that the host has rolled back to its old address.
 			short, stop := context.WithTimeout(ctx, netLook)
 			defer stop()
 			if st, lookErr := c.host.NetworkStatus(short, c.machine); lookErr == nil && st.Token == token && st.Reverted {

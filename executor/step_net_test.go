@@ -89,7 +89,7 @@ func TestNetworkOfAnotherAddress(t *testing.T) {
 		{"it comes up nowhere, and the leader dies", "", "new:22", AfterIntent, "old:22", "went back to its former network"},
 		{"it comes up elsewhere", "else:22", "new:22", "", "old:22", "went back to its former network"},
 		{"it stays", "old:22", "", "", "old:22", ""},
-		{"no address", "new:22", "root@new", "", "old:22", "is no address"},
+		{"no address", "new:22", "root@new", "", "old:22", "is not an address"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestNetworkOfAnotherAddress(t *testing.T) {
 						applied++
 					}
 				}
-				if want := 1; applied != want && tc.err != "is no address" {
+				if want := 1; applied != want && tc.err != "is not an address" {
 					t.Errorf("applied %d times, want once", applied)
 				}
 			})

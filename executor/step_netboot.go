@@ -9,16 +9,16 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// netboot reads the next boot device, sets it only if it is another, and reads it back. That
-// converges, so a new leader does the same. The boot mode stays as it is unless another one is
-// asked for.
+// netboot reads the next boot device, sets it if it differs, and reads it back. This is
+// idempotent, so a new leader does the same. The boot mode is only changed if the step
+// asks for it.
 func (a *attempt) netboot(boot providers.BootController, s *holdfastv1.SetNetboot) action {
 	want := providers.BootDevice{Mode: s.GetMode(), Persistent: a.flag(s.GetPersistent(), "persistent")}
 	mode := a.param(s.GetBootMode(), "boot_mode")
 	if a.flag(s.GetUefi(), "uefi") {
 		mode = providers.BootUEFI
 	}
-	var chosen bool // want has the boot mode that was found before the first effect
+	var chosen bool // want contains the boot mode that was read before the first effect
 	isSet := func(ctx context.Context) (bool, error) {
 		got, err := boot.BootDevice(ctx, a.machine)
 		if err != nil {
@@ -55,5 +55,9 @@ func (a *attempt) netboot(boot providers.BootController, s *holdfastv1.SetNetboo
 }
 
 func bootProof(d providers.BootDevice) map[string]string {
-	return map[string]string{"boot_device": d.Mode, "persistent": strconv.FormatBool(d.Persistent), "uefi": strconv.FormatBool(d.UEFI)}
+	return map[string]string{
+		"boot_device": d.Mode,
+		"persistent":  strconv.FormatBool(d.Persistent),
+		"uefi":        strconv.FormatBool(d.UEFI),
+	}
 }

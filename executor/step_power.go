@@ -10,32 +10,34 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// The evidence of power work.
+// The evidence of power changes.
 const (
 	proofPower   = "power"
 	proofBootID  = "boot_id"
 	proofOffSeen = "power_off_seen"
 
-	// The soft off that was asked for, on record before it is.
+	// A soft off, recorded before it is requested.
 	proofSoftOff   = "soft_off_at"
 	proofSoftUntil = "soft_off_until"
-	proofSoftSent  = "soft_off_sent_at"  // the BMC has taken the request
-	proofSoftAgain = "soft_off_again_at" // the second request, where nobody knows of the first
+	proofSoftSent  = "soft_off_sent_at"  // the BMC accepted the request
+	proofSoftAgain = "soft_off_again_at" // the second request, if the outcome of the first is unknown
 )
 
-// reboot picks how: through the BMC where there is a power button, in band where there is none or
-// the step says so.
+// reboot chooses the way to reboot: through the BMC if there is one, otherwise, or if the
+// step asks for it, in band.
 func (a *attempt) reboot(s *holdfastv1.Reboot) (action, error) {
 	power, _ := a.provider.(providers.PowerController)
 	inspector, ok := a.provider.(providers.Inspector)
 	if !ok {
-		return action{}, providers.Errorf(providers.Unsupported, "reboot", "provider %s lacks %s", a.provider.Kind(), providers.CanInspect)
+		return action{}, providers.Errorf(providers.Unsupported, "reboot",
+			"provider %s lacks %s", a.provider.Kind(), providers.CanInspect)
 	}
 	if s.GetMode() == "inband" || (s.GetMode() != "bmc" && (power == nil || a.noBMC())) {
 		return with(a, providers.CanExec, func(p providers.RemoteExecutor) action { return a.rebootInband(p, inspector) })
 	}
 	if power == nil {
-		return action{}, providers.Errorf(providers.Unsupported, "reboot", "provider %s lacks %s", a.provider.Kind(), providers.CanPower)
+		return action{}, providers.Errorf(providers.Unsupported, "reboot",
+			"provider %s lacks %s", a.provider.Kind(), providers.CanPower)
 	}
 	return action{
 		before: func(ctx context.Context) (map[string]string, error) {
@@ -44,8 +46,8 @@ func (a *attempt) reboot(s *holdfastv1.Reboot) (action, error) {
 				return nil, err
 			}
 			seen := map[string]string{proofPower: string(state)}
-			// A host that does not answer has no boot id to compare: then the power itself is the
-			// evidence.
+			// If the host does not answer there is no boot id to compare. Then the power
+			// state is the evidence.
 			if f, err := inspector.Inspect(ctx, a.machine); err == nil && f.BootID != "" {
 				seen[proofBootID] = f.BootID
 			}
@@ -57,27 +59,30 @@ func (a *attempt) reboot(s *holdfastv1.Reboot) (action, error) {
 	}, nil
 }
 
-// bmcless is a provider some of whose machines have no BMC.
+// bmcless is implemented by providers that also have machines without a BMC.
 type bmcless interface {
 	HasBMC(m providers.Machine) bool
 }
 
-// noBMC reports whether the machine has no BMC, though its provider can drive one.
+// noBMC reports whether the machine has no BMC, though its provider supports BMCs.
 func (a *attempt) noBMC() bool {
 	p, ok := a.provider.(bmcless)
 	return ok && !p.HasBMC(a.machine)
 }
 
-// rebootBMC is off, seen off, on, seen on, booted: never "cycle" (docs/concepts.md).
-func (a *attempt) rebootBMC(ctx context.Context, power providers.PowerController, inspector providers.Inspector, how stopping) error {
+// rebootBMC reboots in separate steps: power off, observe off, power on, observe on,
+// observe the boot. It never uses the BMC's "cycle" (docs/concepts.md).
+func (a *attempt) rebootBMC(
+	ctx context.Context, power providers.PowerController, inspector providers.Inspector, how stopping,
+) error {
 	rebooted := func(ctx context.Context) (bool, error) { return a.booted(ctx, inspector) }
 	isOff := func(ctx context.Context) (bool, error) { return a.powerIs(ctx, power, providers.PowerOff) }
 
-	// Was it off already, or has an earlier leader turned it off, or even on again?
+	// Was it off already, or has an earlier leader powered it off, or even on again?
 	wasOff := a.before[proofPower] == string(providers.PowerOff) || a.seen[proofOffSeen] != ""
 	if !wasOff {
-		// One that was asked to power off may take its time, and nobody has pressed on: that comes
-		// after off was recorded.
+		// If a soft off is recorded, powerOff waits for it. No earlier leader can have
+		// pressed on in that case: that comes after off was recorded.
 		if a.adopted != nil && a.seen[proofSoftOff] == "" {
 			done := false
 			err := a.settle(ctx, func(ctx context.Context) (bool, error) {
@@ -101,14 +106,15 @@ func (a *attempt) rebootBMC(ctx context.Context, power providers.PowerController
 		}
 		a.prove(map[string]string{proofOffSeen: stamp(time.Now())})
 		if a.before[proofBootID] == "" || a.seen[proofSoftOff] != "" || a.bootsInstaller() {
-			// There will be no boot id to compare, or a soft off is recorded: that it was off must
-			// be, too, before it is on again.
+			// There will be no boot id to compare, or a soft off is recorded. So record
+			// that the power was off before it is on again.
 			if err := a.record(ctx, a.seen); err != nil {
 				return err
 			}
 		}
 	}
-	if err := a.settle(ctx, func(ctx context.Context) (bool, error) { return a.powerIs(ctx, power, providers.PowerOn) }); err != nil {
+	isOn := func(ctx context.Context) (bool, error) { return a.powerIs(ctx, power, providers.PowerOn) }
+	if err := a.settle(ctx, isOn); err != nil {
 		return err
 	}
 	if err := a.powerOn(ctx, power); err != nil {
@@ -116,15 +122,16 @@ func (a *attempt) rebootBMC(ctx context.Context, power providers.PowerController
 	}
 	if a.bootsInstaller() {
 		a.prove(map[string]string{proofPower: string(providers.PowerOn)})
-		a.message = "power is on: the machine is on its way to its installer"
+		a.message = "power is on: the machine is booting its installer"
 		return nil
 	}
 	return a.poll(ctx, "the host to boot", a.bootedOrUnseen(inspector))
 }
 
-// bootedOrUnseen is booted, or the power alone where nobody could ever tell more: it was seen off,
-// it is on, and for a while the BMC has known nothing of the host. One that does tell of boots
-// begins to within that while.
+// bootedOrUnseen returns a condition like booted that also accepts the power state alone
+// if the boot cannot be observed: the power was seen off, it is on, and the BMC has
+// reported nothing about the host for UnseenBoot. A BMC that reports boots at all does so
+// within that time.
 func (a *attempt) bootedOrUnseen(inspector providers.Inspector) func(context.Context) (bool, error) {
 	var since time.Time
 	return func(ctx context.Context) (bool, error) {
@@ -140,14 +147,14 @@ func (a *attempt) bootedOrUnseen(inspector providers.Inspector) func(context.Con
 			return false, nil
 		}
 		a.prove(map[string]string{proofPower: string(providers.PowerOn)})
-		a.message = "power was off and is on: nobody can tell whether the host is up (" + clean(f.ReachableReason) + ")"
+		a.message = "power was off and is on: cannot observe whether the host is up (" + clean(f.ReachableReason) + ")"
 		return true, nil
 	}
 }
 
-// answersAsBefore returns an error for a host that answered before the attempt and does not now: it
-// may be on its way down or up, for minutes. That must not be taken for a host that nobody has
-// touched.
+// answersAsBefore returns an error if the host answered before the attempt and does not
+// answer now. It may be shutting down or booting, for minutes, which must not be mistaken
+// for a host that was never asked to reboot.
 func (a *attempt) answersAsBefore(ctx context.Context, inspector providers.Inspector) error {
 	if a.before[proofBootID] == "" {
 		return nil
@@ -159,8 +166,8 @@ func (a *attempt) answersAsBefore(ctx context.Context, inspector providers.Inspe
 	return err
 }
 
-// booted reports whether the host is up with another boot id than before. Where no boot id could be
-// seen before, up after off is enough.
+// booted reports whether the host is up with another boot id than before. If its boot id
+// was not known before, it is enough that the host is up after the power was off.
 func (a *attempt) booted(ctx context.Context, inspector providers.Inspector) (bool, error) {
 	return a.bootedBy(inspector.Inspect(ctx, a.machine))
 }
@@ -168,10 +175,11 @@ func (a *attempt) booted(ctx context.Context, inspector providers.Inspector) (bo
 func (a *attempt) bootedBy(f providers.Facts, err error) (bool, error) {
 	if err != nil || !f.Reachable {
 		if err == nil && f.ReachableReason == "HostKeyMismatch" {
-			// Borne until the deadline: an initramfs that waits for a passphrase has a key of its
-			// own.
+			// Transient, because an initramfs that waits for a passphrase has its own key.
 			err = providers.Errorf(providers.Transient, "boot "+a.machine.GetMachineId(),
-				"what answers at %s has another host key than the one on record: if the host was installed anew, put the new key on record; if not, another host has its address", a.machine.GetSpec().GetSshEndpoint())
+				"the host at %s has another host key than the recorded one: "+
+					"if the host was reinstalled, record its new key; if not, another host has its address",
+				a.machine.GetSpec().GetSshEndpoint())
 		}
 		return false, err
 	}

@@ -10,15 +10,21 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// repave installs an image. The install is known by the attempt's token, so a new leader finds it.
+// repave installs an image. The install is identified by the attempt's token, so a new
+// leader finds it.
 func (a *attempt) repave(imager providers.Imager, s *holdfastv1.RepaveImage) action {
-	spec := providers.InstallSpec{CloudInit: s.GetCloudInit(), Disk: s.GetDisk(), Wipe: s.GetWipe(),
-		Image: a.param(s.GetImage(), "image", a.machine.GetLabels()["image"], "default"), Boot: a.networkBoot()}
+	spec := providers.InstallSpec{
+		CloudInit: s.GetCloudInit(),
+		Disk:      s.GetDisk(),
+		Wipe:      s.GetWipe(),
+		Image:     a.param(s.GetImage(), "image", a.machine.GetLabels()["image"], "default"),
+		Boot:      a.networkBoot(),
+	}
 	return action{do: func(ctx context.Context) error { return a.install(ctx, imager, spec) }}
 }
 
-// networkBoot is how the plan boots the machine from the network for this step, as the last step
-// before it that says so; empty: none does.
+// networkBoot returns the network boot mode that the plan's last netboot step before this
+// one sets, or "" if there is none.
 func (a *attempt) networkBoot() (mode string) {
 	for _, s := range a.plan.GetSteps() {
 		if s.GetName() == a.step.GetName() {
@@ -31,15 +37,15 @@ func (a *attempt) networkBoot() (mode string) {
 	return mode
 }
 
-// longStage is how long a stage of an install lasts before it is recorded as what is waited for:
-// most are over sooner, and each note is an entry.
+// longStage is how long a stage of an install lasts before it is recorded in waiting_for.
+// Most stages are shorter, and each note is a log entry.
 const longStage = 10 * time.Second
 
 // install starts the install of this attempt unless it was started, and waits for it.
 func (a *attempt) install(ctx context.Context, imager providers.Imager, spec providers.InstallSpec) error {
 	token := a.op.Token()
 	begun := a.adopted != nil
-	defer func() { //nolint:contextcheck // the attempt's context may have ended, the term's goes on
+	defer func() { //nolint:contextcheck // the attempt's context may have ended, the term's has not
 		if ender, ok := imager.(providers.InstallEnder); ok && begun {
 			a.endInstall(ender)
 		}
@@ -55,20 +61,21 @@ func (a *attempt) install(ctx context.Context, imager providers.Imager, spec pro
 	}); err != nil {
 		return err
 	}
+	start := func(ctx context.Context) error { return imager.StartInstall(ctx, a.op, a.machine, spec) }
 	if st.State == providers.WorkNone {
 		what := "install " + spec.Image
 		if spec.Image == "" {
 			what = "wipe the disks"
 		}
 		begun = true
-		err := a.effect(ctx, what, func(ctx context.Context) error { return imager.StartInstall(ctx, a.op, a.machine, spec) })
-		if err != nil {
+		if err := a.effect(ctx, what, start); err != nil {
 			return err
 		}
 	}
 	stage, since := "", time.Now()
-	// A press that was taken, or not answered, may show late: it is not pressed again before. So
-	// may one of an earlier leader, whichever it was.
+	// A press that was accepted or not answered may take effect late, so it is not
+	// repeated before the settle time has passed. The same holds for any press of an
+	// earlier leader.
 	var pressed struct {
 		due string
 		at  time.Time
@@ -85,15 +92,15 @@ func (a *attempt) install(ctx context.Context, imager providers.Imager, spec pro
 			a.say("install: %s (%d %%)", clean(stage), st.Progress)
 		}
 		if stage != "" && time.Since(since) > longStage {
-			a.waitingFor = "the install to finish (" + clean(stage) + ")" // the next note says so
+			a.waitingFor = "the install to finish (" + clean(stage) + ")" // the next note records it
 		}
 		if st.Due != "" && st.State == providers.WorkRunning {
 			if st.Press && (pressed.due == st.Due || pressed.due == "") && time.Since(pressed.at) <= a.settleTime() {
 				return false, nil
 			}
-			err := a.effect(ctx, st.Due, func(ctx context.Context) error { return imager.StartInstall(ctx, a.op, a.machine, spec) })
+			err := a.effect(ctx, st.Due, start)
 			if st.Press {
-				a.hand.sent = time.Now() // or it was not sent: a cancel waits all the same
+				a.hand.sent = time.Now() // even if it was not sent, so that a cancel always waits
 			}
 			if st.Press && (err == nil || a.unanswered(ctx, err)) {
 				pressed.due, pressed.at, err = st.Due, time.Now(), nil
@@ -104,10 +111,11 @@ func (a *attempt) install(ctx context.Context, imager providers.Imager, spec pro
 		case providers.WorkFailed:
 			return false, &failure{fmt.Errorf("install failed: %s", clean(st.Error))}
 		case providers.WorkNone:
-			return false, &failure{fmt.Errorf("start install: accepted, but there is no install %s", token)}
+			return false, &failure{fmt.Errorf("start install: accepted, but install %s does not exist", token)}
 		case providers.WorkDone:
 			if st.Image != spec.Image && spec.Image != "" {
-				return false, &failure{fmt.Errorf("install finished, but the disk has %q, not %q", clean(st.Image), spec.Image)}
+				return false, &failure{fmt.Errorf("install finished, but the disk has %q, not %q",
+					clean(st.Image), spec.Image)}
 			}
 			a.prove(map[string]string{"image": st.Image})
 			a.message = "installed " + st.Image
@@ -117,20 +125,21 @@ func (a *attempt) install(ctx context.Context, imager providers.Imager, spec pro
 	})
 }
 
-// proofMedium says what has become of what a machine was booted from to be installed.
+// proofMedium is the evidence of whether the boot medium of an install was ejected.
 const proofMedium = "boot_medium"
 
-// endInstallTime bounds how long it is tried to end an install.
+// endInstallTime bounds the time to end an install.
 const endInstallTime = 20 * time.Second
 
-// endInstall takes away what a machine was booted from to be installed, however the attempt has
-// ended. When it is only the term that is over it does nothing: the next leader goes on with the
-// install.
+// endInstall removes the boot medium of an install, whatever the outcome of the attempt.
+// If only the term has ended it does nothing: the next leader continues with the install.
 func (a *attempt) endInstall(ender providers.InstallEnder) {
 	ctx, stop := context.WithTimeout(a.whole, endInstallTime)
 	defer stop()
 	for {
-		err := a.effect(ctx, "see that no boot medium is left in the machine", func(ctx context.Context) error { return ender.EndInstall(ctx, a.op, a.machine) })
+		err := a.effect(ctx, "remove the boot medium from the machine", func(ctx context.Context) error {
+			return ender.EndInstall(ctx, a.op, a.machine)
+		})
 		switch {
 		case err == nil:
 			a.prove(map[string]string{proofMedium: "ejected"})
@@ -138,8 +147,8 @@ func (a *attempt) endInstall(ender providers.InstallEnder) {
 		case a.whole.Err() != nil || a.broken != nil:
 			return
 		case !passing(err) || sleep(ctx, a.cfg.PollMax) != nil:
-			a.prove(map[string]string{proofMedium: "not known to be ejected: nobody gets it any more"})
-			a.say("the boot medium could not be ejected; nothing can be booted from it any more, as its install is over: %v", err)
+			a.prove(map[string]string{proofMedium: "not known to be ejected, but no longer served"})
+			a.say("cannot eject the boot medium; it is no longer served, as its install has ended: %v", err)
 			return
 		}
 	}

@@ -12,16 +12,17 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// The evidence of a machine that goes back.
+// The evidence of a machine that is taken out.
 const (
-	proofWorkloads = "workloads" // why none is lost
-	proofWiped     = "wiped"     // by what
+	proofWorkloads = "workloads" // why no workload is lost
+	proofWiped     = "wiped"     // what erased the disks
 	proofLight     = "locator_light"
 )
 
-// rma takes a machine out: no workloads on it, its disks erased where that is asked for, shut down,
-// off, and its locator light on for whoever pulls it. It converges: what is done is left alone, and
-// what cannot be looked at any more once the power is off is recorded before.
+// rma takes a machine out. It checks that the machine has no workloads, erases the disks
+// if requested, powers the machine off, and switches its locator light on for the
+// technician. It is idempotent: parts that are done are skipped, and facts that cannot be
+// read after power off are recorded before.
 func (a *attempt) rma(power providers.PowerController, s *holdfastv1.RmaAction) action {
 	wipe := a.flag(s.GetWipe(), "wipe")
 	return action{
@@ -41,7 +42,7 @@ func (a *attempt) rma(power providers.PowerController, s *holdfastv1.RmaAction) 
 			}
 			what := "its power cannot be switched off, taken out for return "
 			if !gone {
-				// A wiped host has nothing that could be asked.
+				// A wiped host has no operating system to shut down.
 				if err := a.turn(ctx, power, providers.PowerOff, a.stopping(wipe, s.GetShutdownSeconds())); err != nil {
 					return err
 				}
@@ -59,13 +60,14 @@ func (a *attempt) rma(power providers.PowerController, s *holdfastv1.RmaAction) 
 	}
 }
 
-// spared refuses while workloads may be on the machine: it is a member of a cluster, as far as
-// anybody knows, and was not drained, neither by this run nor before.
+// spared returns an error if the machine may still run workloads: it is in a cluster, as
+// far as known, and was not drained by this run or before.
 func (a *attempt) spared(force bool) error {
 	why := a.undisturbed()
 	if why == "" && !force {
 		return providers.Errorf(providers.Unsupported, "take out "+a.machine.GetMachineId(),
-			"it is in a cluster and not drained (conditions InCustomerCluster and Drained): drain it first, with a step drain-node or drain-check, or set force")
+			"it is in a cluster and not drained (conditions InCustomerCluster and Drained): "+
+				"drain it first, with a step drain-node or drain-check, or set force")
 	}
 	if why == "" {
 		why = "taken out by force: it is in a cluster and not drained"
@@ -75,7 +77,8 @@ func (a *attempt) spared(force bool) error {
 	return nil
 }
 
-// undisturbed reports why no workload is lost with the machine; "" if one may be.
+// undisturbed returns the reason why no workload is lost with the machine, or "" if one
+// may be lost.
 func (a *attempt) undisturbed() string {
 	m, ok := a.state.View().Machine(a.machine.GetMachineId())
 	if !ok {
@@ -83,7 +86,7 @@ func (a *attempt) undisturbed() string {
 	}
 	holds := map[string]bool{}
 	for _, c := range m.GetStatus().GetConditions() {
-		holds[c.GetType()] = c.GetStatus() // while it is unknown: what was last known
+		holds[c.GetType()] = c.GetStatus() // the last known status, if it is unknown now
 	}
 	for _, s := range a.run.GetSteps() {
 		if s.GetState() == holdfastv1.StepStatus_SUCCEEDED && fsm.Drains(s) && !fsm.Skipped(s) {
@@ -99,8 +102,9 @@ func (a *attempt) undisturbed() string {
 	return ""
 }
 
-// wiped reports whether the disks are erased already: by this attempt under an earlier leader, or
-// by one before it, after which a host can neither erase them again nor tell.
+// wiped reports whether the disks are already erased: by this attempt under an earlier
+// leader, or by an earlier attempt. After that the host can neither erase them again nor
+// answer.
 func (a *attempt) wiped() bool {
 	for _, earlier := range a.status.GetAttempts() {
 		if by := earlier.GetEvidenceAfter()[proofWiped]; by != "" {
@@ -110,13 +114,14 @@ func (a *attempt) wiped() bool {
 	return a.seen[proofWiped] != ""
 }
 
-// wipe erases the disks: from within where the host can, else by the provider's installer. That it
-// was done is recorded before the power goes off.
+// wipe erases the disks: from within the host if it can, otherwise with the provider's
+// installer. The result is recorded before power off.
 func (a *attempt) wipe(ctx context.Context) error {
 	var by string
 	if host, ok := a.provider.(eraser); ok {
 		if a.before[proofPower] != string(providers.PowerOn) {
-			return providers.Errorf(providers.Unsupported, "erase the disks of "+a.machine.GetMachineId(), "its power is not on, and its host is what erases them: power it on first")
+			return providers.Errorf(providers.Unsupported, "erase the disks of "+a.machine.GetMachineId(),
+				"its power is not on, and its host has to erase them: power it on first")
 		}
 		n, err := a.erase(ctx, host)
 		if err != nil {
@@ -129,16 +134,17 @@ func (a *attempt) wipe(ctx context.Context) error {
 		}
 		by = "by the installer"
 	} else {
-		return providers.Errorf(providers.Unsupported, "wipe "+a.machine.GetMachineId(), "provider %s has neither %s nor a host that erases its own disks", a.provider.Kind(), providers.CanImage)
+		return providers.Errorf(providers.Unsupported, "wipe "+a.machine.GetMachineId(),
+			"provider %s has neither %s nor a host that erases its own disks", a.provider.Kind(), providers.CanImage)
 	}
 	return a.record(ctx, map[string]string{proofWiped: by})
 }
 
-// lightTime bounds what is spent on a locator light.
+// lightTime bounds the time spent on a locator light.
 const lightTime = 30 * time.Second
 
-// light switches the locator light on, if there is one. A machine whose light is broken goes back
-// all the same.
+// light switches the locator light on, if there is one. A failure is recorded as
+// evidence, but does not fail the step.
 func (a *attempt) light(ctx context.Context) {
 	l, ok := a.provider.(providers.Identifier)
 	if !ok {
@@ -148,10 +154,12 @@ func (a *attempt) light(ctx context.Context) {
 	defer stop()
 	is, err := l.Light(short, a.machine)
 	if err == nil && is != providers.LightOn {
-		err = a.effect(short, "switch the locator light on", func(ctx context.Context) error { return l.Identify(ctx, a.op, a.machine, true) })
+		err = a.effect(short, "switch the locator light on", func(ctx context.Context) error {
+			return l.Identify(ctx, a.op, a.machine, true)
+		})
 		if err == nil {
 			if is, err = l.Light(short, a.machine); err == nil && is == providers.LightUnknown {
-				is = "on, as far as the BMC tells"
+				is = "on, not read back"
 			}
 		}
 	}

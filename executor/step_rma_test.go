@@ -75,8 +75,8 @@ func TestRma(t *testing.T) {
 		{"a disk is not erased", &holdfastv1.RmaAction{}, nil, "echo holdfast-erase disk sda S1 failed it is frozen\necho holdfast-erase disk sdb S2 erased overwrite\necho holdfast-erase done 1 of 2\nexit 1\n",
 			nil, map[string]string{"wipe": "true"}, "1 of 2 disks are not erased: sda: it is frozen", nil, map[string]string{"disk sda": "NOT erased: it is frozen (serial S1)", "disk sdb": "erased: overwrite (serial S2)"}},
 		{"a disk is not erased, and it says all is well", &holdfastv1.RmaAction{Wipe: true}, nil, "echo holdfast-erase disk sda S1 failed it is frozen\necho holdfast-erase done 1 of 1\n", nil, nil, "1 of 1 disks are not erased", nil, nil},
-		{"it does not come to the end", &holdfastv1.RmaAction{Wipe: true}, nil, "echo holdfast-erase disk sda S1 erased overwrite\n", nil, nil, "does not say that all of its disks are erased", nil, nil},
-		{"there is no disk", &holdfastv1.RmaAction{Wipe: true}, nil, "echo holdfast-erase done 0 of 0\n", nil, nil, "it has told of 0", nil, nil},
+		{"it does not come to the end", &holdfastv1.RmaAction{Wipe: true}, nil, "echo holdfast-erase disk sda S1 erased overwrite\n", nil, nil, "did not report that all of its disks are erased", nil, nil},
+		{"there is no disk", &holdfastv1.RmaAction{Wipe: true}, nil, "echo holdfast-erase done 0 of 0\n", nil, nil, "it reported 0", nil, nil},
 		{"the command fails", &holdfastv1.RmaAction{Wipe: true}, nil, "exit 3\n", nil, nil, "exited with 3", nil, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -13,11 +13,17 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// ssh runs a command durably: it is started once under the attempt's token, and whoever leads
-// follows its output from where the record ends.
+// ssh runs a command durably: it is started once under the attempt's token, and each
+// leader reads its output from the end of the recorded log.
 func (a *attempt) ssh(exec providers.RemoteExecutor, s *holdfastv1.SshCommand) action {
 	return action{do: func(ctx context.Context) error {
-		cmd := providers.Command{Path: s.GetCommand(), Args: s.GetArgs(), Script: s.GetScript(), Env: a.environment(s.GetEnv()), User: s.GetUser()}
+		cmd := providers.Command{
+			Path:   s.GetCommand(),
+			Args:   s.GetArgs(),
+			Script: s.GetScript(),
+			Env:    a.environment(s.GetEnv()),
+			User:   s.GetUser(),
+		}
 		if d, ok := ctx.Deadline(); ok {
 			cmd.Timeout = time.Until(d)
 		}
@@ -25,15 +31,16 @@ func (a *attempt) ssh(exec providers.RemoteExecutor, s *holdfastv1.SshCommand) a
 			return exec.StartCommand(ctx, a.op, a.machine, a.op.Token(), cmd)
 		})
 		if ctx.Err() != nil {
-			a.kill(exec) //nolint:contextcheck // the attempt's context has ended, the term's goes on
+			a.kill(exec) //nolint:contextcheck // the attempt's context has ended, the term's has not
 		}
 		return err
 	}}
 }
 
-// environment returns a command the run's parameters beside its own variables, which win: "version"
-// is HOLDFAST_PARAM_VERSION. They are never text of a script. A parameter whose name makes no
-// variable is left out.
+// environment returns the environment of a command: the run's parameters and the step's
+// own variables, which take precedence. The parameter "version" becomes
+// HOLDFAST_PARAM_VERSION. Parameters are never inserted into the text of a script.
+// Parameters with names that are not valid in variables are left out.
 func (a *attempt) environment(own map[string]string) map[string]string {
 	env := map[string]string{}
 	for name, value := range a.run.GetParams() {
@@ -49,8 +56,11 @@ func paramOK(name string) bool {
 	return name != "" && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
 }
 
-// command has start begin the attempt's command unless it was begun, and follows it to its end.
-func (a *attempt) command(ctx context.Context, exec providers.RemoteExecutor, what string, start func(context.Context) error) error {
+// command calls start unless the attempt's command was already started, and follows its
+// output until it exits.
+func (a *attempt) command(
+	ctx context.Context, exec providers.RemoteExecutor, what string, start func(context.Context) error,
+) error {
 	token, offset := a.op.Token(), a.logged()
 	var st providers.CommandStatus
 	look := func(ctx context.Context) (err error) {
@@ -80,7 +90,7 @@ func (a *attempt) command(ctx context.Context, exec providers.RemoteExecutor, wh
 		}
 		offset = st.Next
 		if len(st.Output) > 0 {
-			return false, nil // there may be more, also of a command that has ended
+			return false, nil // there may be more output, even if the command has exited
 		}
 		switch st.State {
 		case providers.WorkRunning:
@@ -98,48 +108,52 @@ func (a *attempt) command(ctx context.Context, exec providers.RemoteExecutor, wh
 			}
 			return false, &failure{fmt.Errorf("command was killed on the host")}
 		}
-		return false, &failure{fmt.Errorf("command %s is not known to the host any more", token)}
+		return false, &failure{fmt.Errorf("the host no longer knows command %s", token)}
 	})
 }
 
-// unstarted asks the host about a start that failed: an answer that was lost says nothing, and the
-// next attempt would start the command a second time, under another token. It gives the error back
-// when the command was not started, and cannot be any more.
-func (a *attempt) unstarted(ctx context.Context, failed error, look func(context.Context) error, st *providers.CommandStatus) error {
+// unstarted asks the host whether a start that returned an error has happened all the
+// same: the answer may have been lost, and the next attempt would start the command a
+// second time, under another token. It returns the error if the command was not started,
+// and cannot be any more.
+func (a *attempt) unstarted(
+	ctx context.Context, failed error, look func(context.Context) error, st *providers.CommandStatus,
+) error {
 	if c := providers.ClassOf(failed); c != providers.Timeout && c != providers.Transient {
 		return failed
 	}
 	since := time.Now()
-	err := a.poll(ctx, "the host to say whether the command was started", func(ctx context.Context) (bool, error) {
+	err := a.poll(ctx, "the host to report whether the command was started", func(ctx context.Context) (bool, error) {
 		err := look(ctx)
 		return err == nil && (st.State != providers.WorkNone || time.Since(since) > outlast), err
 	})
 	if err != nil || st.State == providers.WorkNone {
 		return failed
 	}
-	a.say("%v; but the host says that it was started", failed)
+	a.say("%v; but the host reports that it was started", failed)
 	return nil
 }
 
-// logged counts how much of this attempt's output is in the run's log already.
+// logged returns the number of bytes of this attempt's output that are already in the run log.
 func (a *attempt) logged() int64 {
 	if a.adopted == nil {
 		return 0
 	}
 	var n int64
 	for c := range a.state.View().RunLog(a.id, 0) {
-		if c.GetStep() == a.step.GetName() && c.GetAttempt() == a.number && (c.GetStream() == "stdout" || c.GetStream() == "stderr") && !c.GetTruncated() {
+		output := c.GetStream() == "stdout" || c.GetStream() == "stderr"
+		if c.GetStep() == a.step.GetName() && c.GetAttempt() == a.number && output && !c.GetTruncated() {
 			n += int64(len(c.GetData()))
 		}
 	}
 	return n
 }
 
-// killTime bounds how long a command is tried to be killed.
+// killTime bounds the time to kill a command.
 const killTime = 10 * time.Second
 
-// kill ends a command that nobody waits for any more: canceled, or out of time. When it is only the
-// term that is over it does nothing: the next leader goes on with the command.
+// kill ends the command of an attempt that was canceled or is out of time. If only the
+// term has ended it does nothing: the next leader continues with the command.
 func (a *attempt) kill(exec providers.RemoteExecutor) {
 	ctx, stop := context.WithTimeout(a.whole, killTime)
 	defer stop()
@@ -148,30 +162,31 @@ func (a *attempt) kill(exec providers.RemoteExecutor) {
 		return exec.KillCommand(ctx, a.op, a.machine, a.op.Token())
 	})
 	if err != nil {
-		a.say("the command could not be killed: %v", err)
+		a.say("cannot kill the command: %v", err)
 	}
 }
 
-// killLeftover ends the command of an attempt that an earlier leader left open, when the run was
-// canceled meanwhile. To kill is an effect like any other: the intent comes first, so that the
-// record says whose it was.
+// killLeftover ends the command, join or install of an attempt that an earlier leader
+// left open, if the run was canceled meanwhile. To kill is an effect like any other, so
+// its intent is recorded first.
 func (a *attempt) killLeftover(ctx context.Context) error {
 	p, err := a.providers.Of(a.machine)
 	if err != nil {
-		return nil //nolint:nilerr // there is nobody to ask: the run ends all the same
+		return nil //nolint:nilerr // the machine has no provider: the run ends all the same
 	}
 	if joiner, ok := p.(providers.ClusterJoiner); ok && a.step.GetJoin() != nil && a.adopted != nil {
 		if err := a.takeUp(ctx, endJoinTime); err != nil {
 			return err
 		}
-		a.endJoin(joiner, a.joinSpec(a.step.GetJoin())) //nolint:contextcheck // the run's context has ended, the term's goes on
+		a.endJoin(joiner, a.joinSpec(a.step.GetJoin())) //nolint:contextcheck // the run's context has ended, the term's has not
 		return nil
 	}
-	if ender, ok := p.(providers.InstallEnder); ok && (a.step.GetRepave() != nil || a.step.GetRma() != nil) && a.adopted != nil {
+	installs := a.step.GetRepave() != nil || a.step.GetRma() != nil
+	if ender, ok := p.(providers.InstallEnder); ok && installs && a.adopted != nil {
 		if err := a.takeUp(ctx, endInstallTime); err != nil {
 			return err
 		}
-		a.endInstall(ender) //nolint:contextcheck // the run's context has ended, the term's goes on
+		a.endInstall(ender) //nolint:contextcheck // the run's context has ended, the term's has not
 		return nil
 	}
 	exec, ok := p.(providers.RemoteExecutor)
@@ -181,7 +196,7 @@ func (a *attempt) killLeftover(ctx context.Context) error {
 	if err := a.takeUp(ctx, killTime); err != nil {
 		return err
 	}
-	a.kill(exec) //nolint:contextcheck // the run's context has ended, the term's goes on
+	a.kill(exec) //nolint:contextcheck // the run's context has ended, the term's has not
 	return nil
 }
 

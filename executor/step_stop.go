@@ -10,12 +10,12 @@ import (
 
 // stopping is how a machine is to be powered off.
 type stopping struct {
-	force bool          // at once
-	grace time.Duration // else that is how long the operating system has
+	force bool          // skip the soft off
+	grace time.Duration // time for the operating system to shut down
 }
 
-// stopping returns what a step asks for, else the run's parameter shutdown_seconds, else the
-// configuration.
+// stopping returns how to power off. The grace time is the step's own, the run's
+// parameter shutdown_seconds, or the default of the configuration.
 func (a *attempt) stopping(force bool, seconds int32) stopping {
 	how := stopping{force, time.Duration(seconds) * time.Second}
 	if n, err := strconv.ParseUint(a.run.GetParams()["shutdown_seconds"], 10, 16); how.grace <= 0 && err == nil {
@@ -27,12 +27,12 @@ func (a *attempt) stopping(force bool, seconds int32) stopping {
 	return how
 }
 
-// powerOff asks the operating system first, unless forced, and presses the button when it does not
-// listen.
+// powerOff requests a soft off first, unless forced. If the machine is still on after the
+// grace time, it presses the power button.
 func (a *attempt) powerOff(ctx context.Context, power providers.PowerController, how stopping) error {
 	isOff := func(ctx context.Context) (bool, error) { return a.powerIs(ctx, power, providers.PowerOff) }
 	if !how.force {
-		if end, ok := ctx.Deadline(); ok { // there must be time left for the button
+		if end, ok := ctx.Deadline(); ok { // leave time for the power button
 			how.grace = min(how.grace, time.Until(end)/2)
 		}
 		if off, err := a.softOff(ctx, power, isOff, how.grace); off || err != nil {
@@ -44,16 +44,23 @@ func (a *attempt) powerOff(ctx context.Context, power providers.PowerController,
 
 const waitSoftOff = "the operating system to power off"
 
-// softOff asks the operating system to power off and gives it its time. That it is asked, and until
-// when it has, is recorded before the request is sent, so a new leader does not ask again: it waits
-// for the rest of the time. If the leader before it died before it recorded that the BMC took the
-// request, nobody may have asked. Then, and only if the machine is still on when the time is over,
-// the system is asked once more, which is recorded as well: a second request is harmless, and to
-// cut the power of a system that was never asked is not.
-func (a *attempt) softOff(ctx context.Context, power providers.PowerController, isOff func(context.Context) (bool, error), grace time.Duration) (off bool, err error) {
+// softOff requests that the operating system powers off, and waits for the grace time.
+// The request and the end of that time are recorded before the request is sent, so a new
+// leader does not repeat it: it waits for the rest of the time.
+//
+// If the earlier leader died before it recorded that the BMC accepted the request, the
+// request may never have been sent. Then, and only if the machine is still on after the
+// grace time, softOff sends a second request, which is recorded too. A second request is
+// harmless, but cutting the power of a system that was never asked to shut down is not.
+func (a *attempt) softOff(
+	ctx context.Context,
+	power providers.PowerController,
+	isOff func(context.Context) (bool, error),
+	grace time.Duration,
+) (off bool, err error) {
 	until, err := time.Parse(time.RFC3339Nano, a.seen[proofSoftUntil])
 	if asked := err == nil; asked {
-		// A clock that jumped must not make it longer than it was meant to be.
+		// The wall clock may have jumped, so wait at most for the grace time.
 		until = earliest(until, time.Now().Add(grace))
 		a.say("the operating system was asked to power off at %s, by an earlier leader", a.seen[proofSoftOff])
 		if err := a.settle(ctx, isOff); err != nil {
@@ -69,7 +76,7 @@ func (a *attempt) softOff(ctx context.Context, power providers.PowerController, 
 		if end, ok := ctx.Deadline(); ok {
 			grace = min(grace, time.Until(end)/2)
 		}
-		a.say("nobody knows whether the operating system was asked to power off: the leader died before it recorded that")
+		a.say("the earlier leader did not record whether the soft off was sent: requesting it again")
 		if until, err = a.askOff(ctx, power, isOff, proofSoftAgain, grace); err != nil || until.IsZero() {
 			return false, err
 		}
@@ -81,9 +88,16 @@ func (a *attempt) softOff(ctx context.Context, power providers.PowerController, 
 	return false, nil
 }
 
-// askOff asks the operating system to power off, and returns until when it has; the zero time if
-// there is no such button. The evidence of that name has when it is asked.
-func (a *attempt) askOff(ctx context.Context, power providers.PowerController, isOff func(context.Context) (bool, error), proof string, grace time.Duration) (time.Time, error) {
+// askOff sends a soft off request and returns the end of the grace time, or the zero time
+// if the BMC does not support it. The time of the request is recorded as the evidence
+// named by proof.
+func (a *attempt) askOff(
+	ctx context.Context,
+	power providers.PowerController,
+	isOff func(context.Context) (bool, error),
+	proof string,
+	grace time.Duration,
+) (time.Time, error) {
 	now := time.Now()
 	a.awaits(waitSoftOff)
 	if err := a.record(ctx, map[string]string{proof: stamp(now), proofSoftUntil: stamp(now.Add(grace))}); err != nil {
@@ -100,8 +114,10 @@ func (a *attempt) askOff(ctx context.Context, power providers.PowerController, i
 	return now.Add(grace), a.record(ctx, map[string]string{proofSoftSent: stamp(now)})
 }
 
-// wentOff reports whether the machine is off by a time.
-func (a *attempt) wentOff(ctx context.Context, isOff func(context.Context) (bool, error), until time.Time) (off bool, err error) {
+// wentOff polls the machine until a time, and reports whether it is off.
+func (a *attempt) wentOff(
+	ctx context.Context, isOff func(context.Context) (bool, error), until time.Time,
+) (off bool, err error) {
 	softCtx, stop := context.WithDeadline(ctx, until)
 	defer stop()
 	err = a.poll(softCtx, waitSoftOff, isOff)
@@ -111,7 +127,7 @@ func (a *attempt) wentOff(ctx context.Context, isOff func(context.Context) (bool
 	case ctx.Err() != nil || a.broken != nil || softCtx.Err() == nil:
 		return false, err
 	}
-	off, err = isOff(ctx) // there may have been no time left to look at it
+	off, err = isOff(ctx) // the time may have been too short for a poll
 	return off && err == nil, nil
 }
 
@@ -122,5 +138,5 @@ func earliest(a, b time.Time) time.Time {
 	return b
 }
 
-// stamp words a time as evidence.
+// stamp formats a time for the evidence.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }

@@ -10,28 +10,31 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// A confirmed term is a lease on the machine of an attempt: short, and never renewed in silence.
-// Decision 0004 has the proof.
+// A confirmation of the term permits effects on the machine of an attempt for a short
+// time. It is never extended without asking a majority again. Decision 0004 has the
+// proof.
 const (
-	// confirmValid bounds how old a confirmation may be when a provider is called. It is far below
-	// any election timeout.
+	// confirmValid bounds the age of a confirmation when a provider is called. It is far
+	// below any election timeout.
 	confirmValid = 100 * time.Millisecond
 
-	// effectValid bounds the time from the question for a confirmation to when the last byte of the
-	// effect has left.
+	// effectValid bounds the time from the request for a confirmation until the last byte
+	// of the effect has been sent.
 	effectValid = 500 * time.Millisecond
 
-	// slack is for clocks that do not run at the same rate, and for the way from the provider's
-	// check to the kernel.
+	// slack covers clocks that run at different rates, and the time from the provider's
+	// check to the kernel's send.
 	slack = 100 * time.Millisecond
 
-	// outlast is how old a term has to be before nothing of an earlier one can reach a machine any
-	// more. Earlier leaders asked for their last confirmation before this one was elected.
+	// outlast is the age of a term after which no effect of an earlier leader can reach a
+	// machine any more. Earlier leaders requested their last confirmation before this one
+	// was elected.
 	outlast = effectValid + providers.DeliverTime + slack
 )
 
-// outlive waits, when an earlier leader has left an attempt of the run open, until nothing that it
-// has sent can arrive any more. What is observed after that stays true until this leader acts.
+// outlive blocks until no effect of an earlier leader can arrive any more, if such a
+// leader left an attempt of the run open. Observations after that stay true until this
+// leader acts.
 func (r *runner) outlive(ctx context.Context) error {
 	if run, ok := r.state.View().Run(r.id); !ok || !inAttempt(run) {
 		return nil

@@ -2,23 +2,23 @@ package lease
 
 import "time"
 
-// maxStep is the most that the lease clock moves at once. A gap between two looks at it that is
-// longer was a pause: nothing was heard in it.
+// maxStep is the most that the lease clock advances at once. A longer gap between two
+// readings is a pause, in which the peer received nothing.
 const maxStep = time.Second
 
-// clock is the lease clock of one leadership. It is not safe for concurrent use.
+// clock is the lease clock of one term. It is not safe for concurrent use.
 type clock struct {
 	at     time.Duration // on the lease clock
-	last   time.Time     // of the leader's monotonic clock
-	pauses int           // gaps above maxStep so far
+	last   time.Time     // last reading of the leader's monotonic clock
+	pauses int           // number of gaps above maxStep
 }
 
 func newClock(at time.Duration, now time.Time) *clock { return &clock{at: at, last: now} }
 
-// stand puts the clock back to what is recorded.
-func (c *clock) stand(at time.Duration) { c.at, c.last = at, time.Now() }
+// reset sets the clock back to its committed value.
+func (c *clock) reset(at time.Duration) { c.at, c.last = at, time.Now() }
 
-// now moves the clock on and reads it.
+// now advances the clock and returns its time.
 func (c *clock) now() time.Duration {
 	t := time.Now()
 	gap := t.Sub(c.last)

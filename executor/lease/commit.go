@@ -14,68 +14,69 @@ import (
 
 const (
 	maxPerCommand = 4096
-	// maxCommand bounds the leases of one command, in bytes: an entry of the log may have 512 KiB,
-	// and one that is larger is never taken.
+	// maxCommand bounds the leases of one command, in bytes. A log entry may have 512
+	// KiB; a larger one is always rejected.
 	maxCommand = 480 << 10
-	// spacing is the least time between two commits for 100,000 leases (docs/performance.md: at
-	// most one entry a second, and others want some too). It must stay well below lostAfter, which
-	// calls a leader hung.
+	// spacing is the minimum time between two commits at 100,000 leases: less than one
+	// log entry a second, so that other commands get their share (docs/performance.md).
+	// It must stay well below lostAfter, after which a leader counts as hung.
 	spacing      = 1250 * time.Millisecond
 	spacingFleet = 100_000
-	// tellAfter is when a heartbeat that nobody waits for goes on record.
-	tellAfter = 20 * time.Second
+	// flushAfter is the delay after which a heartbeat is committed if no caller waits for it.
+	flushAfter = 20 * time.Second
 )
 
-// commits puts heartbeats on record, many at once, and answers those who wait.
-func (r *reign) commits(ctx context.Context) error {
-	tick := time.NewTicker(r.cfg.ClockEvery / 2)
+// commits proposes heartbeats in batches and answers the waiting calls until ctx ends.
+func (ts *termState) commits(ctx context.Context) error {
+	tick := time.NewTicker(ts.cfg.ClockEvery / 2)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-r.wake:
+		case <-ts.wake:
 		case <-tick.C:
 		}
 		for {
 			began := time.Now()
-			batch := r.nextBatch()
+			batch := ts.nextBatch()
 			if batch == nil {
 				break
 			}
-			if err := r.commit(ctx, batch); err != nil {
+			if err := ts.commit(ctx, batch); err != nil {
 				return err
 			}
 			if batch.full {
-				continue // spacing is for batches that grow while they wait
+				continue // waiting only helps a batch that still has room
 			}
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-time.After(gapFor(r.live()) - time.Since(began)):
+			case <-time.After(gapFor(ts.live()) - time.Since(began)):
 			}
 		}
 	}
 }
 
-// gapFor returns the least time between two commits for so many leases. Fewer have to wait less,
-// but not in proportion: then fleets of a few thousand would make the most entries, up to 40 a
-// second. Like this there are at most 11 of agents that beat once a minute, and a commit for 1,000
-// of them waits 125 ms.
+// gapFor returns the minimum time between two commits for a number of leases. It grows
+// with the square root. If it were proportional, fleets of a few thousand leases would
+// write the most log entries, up to 40 a second. With the square root, agents that send
+// one heartbeat a minute cause at most 11 a second, and a commit for 1,000 of them waits
+// 125 ms.
 func gapFor(leases int) time.Duration {
 	return time.Duration(float64(spacing) * math.Sqrt(min(1, float64(leases)/spacingFleet)))
 }
 
-// batch is one CheckpointLeases with those who wait for it.
+// batch is one CheckpointLeases command with the calls that wait for it.
 type batch struct {
 	cmd   *internalv1.CheckpointLeases
 	items []item
 	bytes int  // of the leases in cmd
-	full  bool // there is more to be committed
-	after int  // the leader's pauses before it was proposed
+	full  bool // an entry did not fit
+	after int  // number of the leader's pauses before the proposal
 }
 
-// add takes an entry in, unless the batch has no room for it.
+// add adds an entry to the batch. It reports whether the entry fits.
 func (b *batch) add(e *entry, now time.Duration) bool {
 	rn := &internalv1.Renewal{}
 	if e.latest != nil {
@@ -84,7 +85,7 @@ func (b *batch) add(e *entry, now time.Duration) bool {
 	rn.Lease = &internalv1.LeaseRef{Kind: e.kind, Id: e.id, Generation: e.gen}
 	l := &internalv1.SeenLease{Renewal: rn, AgeMs: (now - e.seen).Milliseconds(), SeenMs: e.seen.Milliseconds()}
 	size := proto.Size(l) + leaseOverhead
-	if size > maxCommand { // no gateway sends such a one; that it lives is what counts
+	if size > maxCommand { // no gateway sends one; record at least the heartbeat
 		l.Renewal = &internalv1.Renewal{Lease: rn.GetLease()}
 		size = proto.Size(l) + leaseOverhead
 	}
@@ -99,11 +100,11 @@ func (b *batch) add(e *entry, now time.Duration) bool {
 	return true
 }
 
-// leaseOverhead is what a lease takes in a command besides itself, in bytes: its tag and its
-// length.
+// leaseOverhead is the number of bytes that a lease needs in a command besides its own
+// encoding: tag and length.
 const leaseOverhead = 4
 
-// item is what a batch holds of an entry.
+// item is an entry as of when it was added to a batch.
 type item struct {
 	key
 	gen     uint64
@@ -126,77 +127,83 @@ func ended(err error) error {
 	return nil
 }
 
-// nextBatch returns what is to be committed now; nil if there is nothing.
-func (r *reign) nextBatch() *batch {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.follow()
-	now := r.clock.now()
-	b := &batch{cmd: &internalv1.CheckpointLeases{ClockMs: now.Milliseconds()}, after: r.clock.pauses}
-	for len(r.pending) > 0 && b.add(r.pending[0], now) {
-		r.pending = r.pending[1:]
+// nextBatch returns the batch to commit now, or nil if there is nothing to commit.
+func (ts *termState) nextBatch() *batch {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	ts.follow()
+	now := ts.clock.now()
+	b := &batch{cmd: &internalv1.CheckpointLeases{ClockMs: now.Milliseconds()}, after: ts.clock.pauses}
+	for len(ts.pending) > 0 && b.add(ts.pending[0], now) {
+		ts.pending = ts.pending[1:]
 	}
-	for len(r.untold) > 0 && !b.full {
-		e := r.untold[0]
-		if now-e.untoldAt < tellAfter {
+	for len(ts.unflushed) > 0 && !b.full {
+		e := ts.unflushed[0]
+		if now-e.unflushedSince < flushAfter {
 			break
 		}
-		if e.seen > e.durable && r.table[e.key] == e && !e.queued && !b.add(e, now) {
+		if e.seen > e.durable && ts.table[e.key] == e && !e.queued && !b.add(e, now) {
 			break
 		}
-		e.untold = false
-		r.untold = r.untold[1:]
+		e.unflushed = false
+		ts.unflushed = ts.unflushed[1:]
 	}
-	if len(b.items) == 0 && (len(r.order.entries) == 0 || now-r.recorded < r.cfg.ClockEvery) {
+	if len(b.items) == 0 && (len(ts.order.entries) == 0 || now-ts.recorded < ts.cfg.ClockEvery) {
 		return nil
 	}
 	return b
 }
 
-// again puts a heartbeat on record once more, without the lease that it came for: that was lost
-// before it got there. It brings its owner back then, as it would have if it had come a moment
-// later. It says false if there is nothing to bring back. It is called with the lock held.
-func (r *reign) again(it item, rn *internalv1.Renewal) bool {
-	if it.gen == 0 || len(it.waiters) == 0 || r.over {
+// requeue queues a committed heartbeat for another commit, without its lease generation,
+// because the lease expired before the commit. The second commit revives the owner, as if
+// the heartbeat had arrived a moment later. It returns false if there is no owner to
+// revive. It is called with the lock held.
+func (ts *termState) requeue(it item, rn *internalv1.Renewal) bool {
+	if it.gen == 0 || len(it.waiters) == 0 || ts.over {
 		return false
 	}
-	e, _ := r.find(it.key)
+	e, _ := ts.find(it.key)
 	if e == nil {
 		return false
 	}
 	e.seen, e.latest, e.waiters, e.queued = it.seen, rn, it.waiters, true
-	r.pending = append(r.pending, e)
+	ts.pending = append(ts.pending, e)
 	return true
 }
 
-// commit commits a batch and answers those who wait for it. It fails when this peer cannot go on as
-// the leader.
-func (r *reign) commit(ctx context.Context, b *batch) error {
-	_, err := r.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Epoch: r.term.Epoch, Op: &internalv1.Command_CheckpointLeases{CheckpointLeases: b.cmd}})
-	r.metrics.committed(len(b.items), err)
+// commit commits a batch and answers the waiting calls. It returns an error only if
+// another peer leads now.
+func (ts *termState) commit(ctx context.Context, b *batch) error {
+	_, err := ts.proposer.Apply(ctx, &internalv1.Command{
+		FeatureLevel: 1,
+		Epoch:        ts.term.Epoch,
+		Op:           &internalv1.Command_CheckpointLeases{CheckpointLeases: b.cmd},
+	})
+	ts.metrics.committed(len(b.items), err)
 	if err != nil {
 		for _, it := range b.items {
-			it.answer(notLeader()) // who asks again brings it again
+			it.answer(notLeader()) // the gateway retries
 		}
 		return ended(err)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.recorded = max(r.recorded, time.Duration(b.cmd.GetClockMs())*time.Millisecond)
-	r.proven = max(r.proven, b.after)
-	r.follow()
-	view := r.state.View()
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	ts.recorded = max(ts.recorded, time.Duration(b.cmd.GetClockMs())*time.Millisecond)
+	ts.proven = max(ts.proven, b.after)
+	ts.follow()
+	view := ts.state.View()
 	for i, it := range b.items {
-		if e := r.table[it.key]; e != nil && e.gen == it.gen && it.gen != 0 && it.kind != internalv1.LeaseRef_PENDING_MACHINE {
-			// What would have kept it off the record, that the lease is over or has another
-			// generation, follow would have seen.
+		granted := it.gen != 0 && it.kind != internalv1.LeaseRef_PENDING_MACHINE
+		if e := ts.table[it.key]; e != nil && e.gen == it.gen && granted {
+			// The heartbeat was recorded: follow would have removed the entry if the
+			// lease had expired or had another generation.
 			e.durable, e.ready = max(e.durable, it.seen), true
-			it.answer(r.renewed(e))
+			it.answer(ts.renewed(e))
 			continue
 		}
 		l, ok := view.Lease(it.kind, it.id)
 		if !ok || l.GetExpiredAt() != nil {
-			if r.again(it, b.cmd.GetLeases()[i].GetRenewal()) {
+			if ts.requeue(it, b.cmd.GetLeases()[i].GetRenewal()) {
 				continue
 			}
 			out := internalv1.RenewalAnswer_EXPIRED
@@ -206,12 +213,12 @@ func (r *reign) commit(ctx context.Context, b *batch) error {
 			it.answer(&internalv1.RenewalAnswer{Outcome: out})
 			continue
 		}
-		e := r.put(l)
+		e := ts.put(l)
 		if l.GetSeenMs() >= it.seen.Milliseconds() {
 			e.durable = max(e.durable, it.seen)
 			e.ready = true
 		}
-		it.answer(r.renewed(e))
+		it.answer(ts.renewed(e))
 	}
 	return nil
 }

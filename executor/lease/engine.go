@@ -18,8 +18,8 @@ import (
 
 // Config tunes an Engine. The zero value is the default everywhere.
 type Config struct {
-	Sweep      time.Duration         // between two looks at the deadlines. Default 250 ms
-	ClockEvery time.Duration         // the lease clock on record is at most so old while there are leases. Default 2 s
+	Sweep      time.Duration         // interval between checks of the deadlines. Default 250 ms
+	ClockEvery time.Duration         // interval between commits of the lease clock while there are leases. Default 2 s
 	Logger     *slog.Logger          // default: none
 	Registerer prometheus.Registerer // default: none
 }
@@ -34,7 +34,7 @@ type State interface {
 	View() *fsm.View
 }
 
-// records is what the engine reads of the state (*fsm.View).
+// records are the parts of the state that the engine reads (*fsm.View).
 type records interface {
 	LeaseClock() int64
 	Lease(kind internalv1.LeaseRef_Kind, id string) (*internalv1.Lease, bool)
@@ -42,12 +42,12 @@ type records interface {
 	LeasesChangedSince(revision uint64) iter.Seq[*internalv1.Lease]
 }
 
-// Engine is the leader task that keeps the leases.
+// Engine is the leader task that tracks the leases and expires them.
 type Engine struct {
 	cfg      Config
 	proposer Proposer
 	state    State
-	current  atomic.Pointer[reign]
+	current  atomic.Pointer[termState]
 	metrics  *metrics
 }
 
@@ -67,33 +67,33 @@ func NewEngine(cfg Config, p Proposer, s State) *Engine {
 	return e
 }
 
-// Run keeps the leases until the term ends. It implements cluster.LeaderTask.
+// Run tracks the leases until the term ends. It implements cluster.LeaderTask.
 func (e *Engine) Run(ctx context.Context, t cluster.Term) error {
-	r := newReign(e, t)
-	e.current.Store(r)
+	ts := newTermState(e, t)
+	e.current.Store(ts)
 	defer func() {
-		e.current.CompareAndSwap(r, nil)
-		r.end()
+		e.current.CompareAndSwap(ts, nil)
+		ts.end()
 	}()
-	e.cfg.Logger.Info("keeping leases", "term", t.Epoch, "leases", r.live(), "clock", r.began)
+	e.cfg.Logger.Info("lease engine started", "term", t.Epoch, "leases", ts.live(), "clock", ts.began)
 	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return r.sweep(gctx) })
-	g.Go(func() error { return r.commits(gctx) })
+	g.Go(func() error { return ts.sweep(gctx) })
+	g.Go(func() error { return ts.commits(gctx) })
 	if err := g.Wait(); ctx.Err() == nil {
-		return fmt.Errorf("keep leases in term %d: %w", t.Epoch, err)
+		return fmt.Errorf("run lease engine in term %d: %w", t.Epoch, err)
 	}
 	return nil
 }
 
-// Take takes a heartbeat on the leader and answers it once it is safe, now or later. Elsewhere the
-// answer is NOT_LEADER.
+// Take accepts a heartbeat on the leader. It calls answer once that is safe, now or
+// later. On other peers the answer is NOT_LEADER.
 func (e *Engine) Take(rn *internalv1.Renewal, answer func(*internalv1.RenewalAnswer)) {
-	r := e.current.Load()
-	if r == nil {
+	ts := e.current.Load()
+	if ts == nil {
 		answer(notLeader())
 		return
 	}
-	r.take(rn, answer)
+	ts.take(rn, answer)
 }
 
 func notLeader() *internalv1.RenewalAnswer {

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// slackMax is how much older than the newest heartbeat the one on record may be. A new leader adds
-// as much to the deadlines that it inherits.
+// slackMax is the maximum age difference between the newest heartbeat and the newest
+// committed one. A new leader adds the same amount to the deadlines that it inherits.
 const slackMax = 30 * time.Second
 
 type key struct {
@@ -21,34 +21,34 @@ type entry struct {
 	key
 	gen       uint64
 	ttl       time.Duration
-	interval  time.Duration // asked for last; pools are given three of them
-	seen      time.Duration // the newest heartbeat, the grant included
-	durable   time.Duration // the newest one on record
-	inherited bool          // nothing was heard of it in this leadership
-	ready     bool          // its owner has what a heartbeat changes: it was recorded once in this leadership
+	interval  time.Duration // requested last; a pool is lost after three of them
+	seen      time.Duration // time of the newest heartbeat, or of the grant
+	durable   time.Duration // time of the newest committed heartbeat
+	inherited bool          // no heartbeat has arrived in this term
+	ready     bool          // a heartbeat was committed in this term, so the owner's state is up to date
 	latest    *internalv1.Renewal
 	pool      string // of the machine, as of its newest keepalive
 
-	queued   bool // for the next commit
-	waiters  []reply
-	untold   bool // seen is newer than durable, and nobody waits for it
-	untoldAt time.Duration
-	place    int // in the heap; -1: not in it
+	queued         bool // for the next commit
+	waiters        []reply
+	unflushed      bool // seen is newer than durable, and no caller waits for the commit
+	unflushedSince time.Duration
+	heapIndex      int // in the heap; -1 if it is not in the heap
 }
 
-// reply is called once with what became of a heartbeat. It must not block.
+// reply is called once with the answer to a heartbeat. It must not block.
 type reply func(*internalv1.RenewalAnswer)
 
-// slack is how far seen may run ahead of durable.
+// slack returns how far seen may run ahead of durable.
 func (e *entry) slack() time.Duration { return min(slackMax, e.ttl/2) }
 
-// due is when the lease is over unless there is another heartbeat.
+// due returns when the lease expires unless there is another heartbeat.
 func (e *entry) due() time.Duration {
 	ttl := e.ttl
 	if e.kind == internalv1.LeaseRef_POOL {
 		interval := e.interval
 		if e.inherited {
-			interval = poolQuiet // the leader before may have asked for it
+			interval = poolQuiet // the previous leader may have requested it
 		}
 		ttl = max(ttl, missedBeats*interval)
 	}
@@ -58,9 +58,9 @@ func (e *entry) due() time.Duration {
 	return e.seen + ttl
 }
 
-// deadlines orders entries by when they have to be looked at: no later than they are due. A
-// heartbeat that puts off when an entry is due does not move it: that is seen to when its turn
-// comes.
+// deadlines is a heap of entries, ordered by when they have to be checked: no later than
+// they are due. A heartbeat that moves the due time of an entry to later does not move
+// the entry: overdue does so when the old time comes.
 type deadlines struct {
 	entries []*entry
 	at      []time.Duration
@@ -76,13 +76,13 @@ func (d *deadlines) Less(i, j int) bool { return d.at[i] < d.at[j] }
 func (d *deadlines) Swap(i, j int) {
 	d.entries[i], d.entries[j] = d.entries[j], d.entries[i]
 	d.at[i], d.at[j] = d.at[j], d.at[i]
-	d.entries[i].place, d.entries[j].place = i, j
+	d.entries[i].heapIndex, d.entries[j].heapIndex = i, j
 }
 
 // Push implements heap.Interface.
 func (d *deadlines) Push(x any) {
 	e := x.(*entry)
-	e.place = len(d.entries)
+	e.heapIndex = len(d.entries)
 	d.entries, d.at = append(d.entries, e), append(d.at, e.due())
 }
 
@@ -92,40 +92,40 @@ func (d *deadlines) Pop() any {
 	e := d.entries[n]
 	d.entries[n] = nil
 	d.entries, d.at = d.entries[:n], d.at[:n]
-	e.place = -1
+	e.heapIndex = -1
 	return e
 }
 
-// add puts an entry in, or where it belongs now.
+// add inserts an entry, or moves it to its current due time.
 func (d *deadlines) add(e *entry) {
-	if e.place >= 0 {
-		d.at[e.place] = e.due()
-		heap.Fix(d, e.place)
+	if e.heapIndex >= 0 {
+		d.at[e.heapIndex] = e.due()
+		heap.Fix(d, e.heapIndex)
 		return
 	}
 	heap.Push(d, e)
 }
 
-// sooner moves an entry that is due before it would be looked at: it was inherited, or asked for
-// fewer heartbeats before.
-func (d *deadlines) sooner(e *entry) {
-	if e.place >= 0 && e.due() < d.at[e.place] {
+// advance moves an entry forward if it is now due before its next check: it was
+// inherited, or its requested interval was longer before.
+func (d *deadlines) advance(e *entry) {
+	if e.heapIndex >= 0 && e.due() < d.at[e.heapIndex] {
 		d.add(e)
 	}
 }
 
 func (d *deadlines) remove(e *entry) {
-	if e.place >= 0 {
-		heap.Remove(d, e.place)
+	if e.heapIndex >= 0 {
+		heap.Remove(d, e.heapIndex)
 	}
 }
 
-// overdue takes out at most limit entries that are over.
+// overdue removes and returns at most limit entries whose time has come.
 func (d *deadlines) overdue(now time.Duration, limit int) []*entry {
 	var over []*entry
 	for len(d.entries) > 0 && d.at[0] <= now && len(over) < limit {
 		e := d.entries[0]
-		if due := e.due(); due > now { // there was a heartbeat meanwhile
+		if due := e.due(); due > now { // a heartbeat arrived meanwhile
 			d.at[0] = due
 			heap.Fix(d, 0)
 			continue

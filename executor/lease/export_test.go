@@ -6,36 +6,36 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// LeftWhileAnswering returns how long the leader keeps a lease from now on. It is for use within an
-// answer that renews one: the engine is locked then.
+// LeftWhileAnswering returns the time until a lease expires. It is for use within the answer to a
+// renewal: the engine is locked then.
 func (e *Engine) LeftWhileAnswering(kind internalv1.LeaseRef_Kind, id string) (time.Duration, bool) {
-	r := e.current.Load()
-	if r == nil {
+	ts := e.current.Load()
+	if ts == nil {
 		return 0, false
 	}
-	n := r.table[key{kind, id}]
-	if n == nil || n.place >= 0 && r.order.at[n.place] > n.due() { // out of the order: the sweep has it, and puts it back
+	n := ts.table[key{kind, id}]
+	if n == nil || n.heapIndex >= 0 && ts.order.at[n.heapIndex] > n.due() { // not in the heap: the sweep holds it and puts it back
 		return 0, false
 	}
-	return n.due() - r.clock.now(), true
+	return n.due() - ts.clock.now(), true
 }
 
-// Pause makes the leader believe that nobody has looked at the clock for so long: his process was
-// stopped, or his host slept.
+// Pause makes the engine see a gap of d in the readings of its clock, as if the process had been
+// stopped or the host had been suspended.
 func (e *Engine) Pause(d time.Duration) {
-	r := e.current.Load()
-	if r == nil {
+	ts := e.current.Load()
+	if ts == nil {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.clock.last = r.clock.last.Add(-d)
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	ts.clock.last = ts.clock.last.Add(-d)
 }
 
-// Clock returns the lease clock of the current leadership.
+// Clock returns the lease clock of the current term.
 func (e *Engine) Clock() time.Duration {
-	r := e.current.Load()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.clock.at
+	ts := e.current.Load()
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return ts.clock.at
 }

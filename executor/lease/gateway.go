@@ -22,16 +22,16 @@ type Leadership interface {
 }
 
 const (
-	holdTime   = 8 * time.Second       // a heartbeat waits for a leader (docs/clients.md: the same for every API)
+	holdTime   = 8 * time.Second       // how long a heartbeat waits for a leader (docs/clients.md)
 	firstPause = 10 * time.Millisecond // between tries
 	lastPause  = 200 * time.Millisecond
-	maxBatch   = 2048      // heartbeats in one message
-	maxMessage = 1 << 20   // bytes of those; servers take 4 MiB
-	maxRenewal = 256 << 10 // bytes of one heartbeat: a pool of a thousand GPUs sends 100 KiB
-	lostAfter  = 2 * time.Second
+	maxBatch   = 2048            // heartbeats in one message
+	maxMessage = 1 << 20         // bytes of one message; servers accept 4 MiB
+	maxRenewal = 256 << 10       // bytes of one heartbeat: a pool of a thousand GPUs sends 100 KiB
+	lostAfter  = 2 * time.Second // a leader that has not answered for this long counts as hung
 )
 
-// Gateway brings heartbeats to the leader, from whichever peer takes them.
+// Gateway sends heartbeats to the leader, from any peer that receives them.
 type Gateway struct {
 	engine *Engine
 	peers  Leadership
@@ -40,57 +40,66 @@ type Gateway struct {
 	waiters sync.Pool
 
 	mu    sync.Mutex
-	links map[string]*link // by peer; at most one is in use, others end
-	life  context.Context  // of Run; nil before
+	links map[string]*link // by peer; at most one is in use, the others are closing
+	life  context.Context  // of Run; nil while it is not running
 	work  sync.WaitGroup
 }
 
-// waiter waits for one answer. Once that has come nobody else knows it, and it is used for another
-// one.
+// waiter waits for one answer. Once the answer has arrived there are no other references
+// to it, so it is reused.
 type waiter struct {
 	answer chan *internalv1.RenewalAnswer
-	give   reply
+	reply  reply
 }
 
 func newWaiter() any {
 	w := &waiter{answer: make(chan *internalv1.RenewalAnswer, 1)}
-	w.give = func(a *internalv1.RenewalAnswer) { w.answer <- a }
+	w.reply = func(a *internalv1.RenewalAnswer) { w.answer <- a }
 	return w
 }
 
-// NewGateway returns a Gateway. It carries nothing until Run is called.
+// NewGateway returns a Gateway. It sends nothing to other peers until Run is called.
 func NewGateway(engine *Engine, peers Leadership, log *slog.Logger) *Gateway {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Gateway{engine: engine, peers: peers, log: log, links: map[string]*link{}, waiters: sync.Pool{New: newWaiter}}
+	return &Gateway{
+		engine:  engine,
+		peers:   peers,
+		log:     log,
+		links:   map[string]*link{},
+		waiters: sync.Pool{New: newWaiter},
+	}
 }
 
-// Run keeps the connection to the leader until ctx ends.
+// Run maintains the connection to the leader until ctx ends.
 func (g *Gateway) Run(ctx context.Context) error {
 	g.mu.Lock()
 	g.life = ctx
 	g.mu.Unlock()
 	<-ctx.Done()
 	g.mu.Lock()
-	g.life = nil // from here on nothing new begins
+	g.life = nil // no new link is opened after this
 	g.mu.Unlock()
 	g.work.Wait()
 	return nil
 }
 
-// Renew brings a heartbeat to the leader and returns its answer, once it is safe. It rides out
-// elections for 8 s, or as long as ctx lasts; then the error is a *cluster.OutcomeError. Another
-// try is always safe. One of more than 256 KiB is never taken (cluster.ErrTooLarge): others must
-// not have to wait for it.
+// Renew sends a heartbeat to the leader and returns the leader's answer. During elections
+// it retries for 8 s, or until ctx ends; then the error is a *cluster.OutcomeError. A
+// retry by the caller is always safe. A heartbeat of more than 256 KiB is rejected
+// (cluster.ErrTooLarge), since it would delay the others.
 func (g *Gateway) Renew(ctx context.Context, rn *internalv1.Renewal) (*internalv1.RenewalAnswer, error) {
 	c := call{rn: rn, size: sizeOf(rn)}
 	if c.size > maxRenewal {
-		return nil, &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: fmt.Errorf("%w: a heartbeat of %d bytes, at most %d", cluster.ErrTooLarge, c.size, maxRenewal)}
+		return nil, &cluster.OutcomeError{
+			Outcome: cluster.NotApplied,
+			Err:     fmt.Errorf("%w: heartbeat has %d bytes, at most %d are allowed", cluster.ErrTooLarge, c.size, maxRenewal),
+		}
 	}
 	began := time.Now()
 	a, why := g.try(ctx, c)
-	if taken(a) { // nearly always: what follows is for elections
+	if taken(a) { // nearly always: the rest is for elections
 		return a, nil
 	}
 	ctx, cancel := context.WithDeadline(ctx, began.Add(holdTime))
@@ -102,7 +111,11 @@ func (g *Gateway) Renew(ctx context.Context, rn *internalv1.Renewal) (*internalv
 			if why == nil {
 				why = cluster.ErrNoLeader
 			}
-			return nil, &cluster.OutcomeError{Outcome: cluster.NotApplied, Leader: id, Err: fmt.Errorf("bring a heartbeat to the leader: %w", why)}
+			return nil, &cluster.OutcomeError{
+				Outcome: cluster.NotApplied,
+				Leader:  id,
+				Err:     fmt.Errorf("send a heartbeat to the leader: %w", why),
+			}
 		case <-time.After(pause):
 		}
 		if a, why = g.try(ctx, c); taken(a) {
@@ -116,14 +129,14 @@ func taken(a *internalv1.RenewalAnswer) bool {
 	return a != nil && a.GetOutcome() != internalv1.RenewalAnswer_NOT_LEADER
 }
 
-// try asks the present leader, once.
+// try sends the heartbeat to the current leader once.
 func (g *Gateway) try(ctx context.Context, c call) (*internalv1.RenewalAnswer, error) {
 	id, self, ok := g.peers.Leader()
 	if !ok {
 		return nil, cluster.ErrNoLeader
 	}
 	w := g.waiters.Get().(*waiter)
-	c.give = w.give
+	c.reply = w.reply
 	if self {
 		return g.own(ctx, w, c)
 	}
@@ -143,11 +156,11 @@ func (g *Gateway) try(ctx context.Context, c call) (*internalv1.RenewalAnswer, e
 	}
 }
 
-// own asks the engine of this peer.
+// own passes the heartbeat to the engine of this peer, which is the leader.
 func (g *Gateway) own(ctx context.Context, w *waiter, c call) (*internalv1.RenewalAnswer, error) {
-	g.engine.Take(c.rn, c.give)
+	g.engine.Take(c.rn, c.reply)
 	select {
-	case a := <-w.answer: // at once, mostly
+	case a := <-w.answer: // usually immediate
 		g.waiters.Put(w)
 		return a, nil
 	default:
@@ -159,18 +172,18 @@ func (g *Gateway) own(ctx context.Context, w *waiter, c call) (*internalv1.Renew
 		g.waiters.Put(w)
 		return a, nil
 	case <-late.C:
-		return nil, errors.New("this peer leads, and cannot put heartbeats on record")
+		return nil, errors.New("this peer leads but cannot commit heartbeats")
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// send hands a heartbeat to the link with the leader.
+// send adds a heartbeat to the link to the leader, which it opens if there is none.
 func (g *Gateway) send(id string, c call) (*link, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.life == nil {
-		return nil, fmt.Errorf("%w: this peer is not up", cluster.ErrNoLeader)
+		return nil, fmt.Errorf("%w: this peer is not running", cluster.ErrNoLeader)
 	}
 	l := g.links[id]
 	if l == nil {
@@ -181,7 +194,7 @@ func (g *Gateway) send(id string, c call) (*link, error) {
 		ctx, cancel := context.WithCancel(g.life)
 		l = newLink(cancel)
 		for _, old := range g.links {
-			old.cancel() // that one leads no more
+			old.cancel() // its peer no longer leads
 		}
 		g.links[id] = l
 		g.work.Go(func() {
@@ -192,19 +205,19 @@ func (g *Gateway) send(id string, c call) (*link, error) {
 			}
 			g.mu.Unlock()
 			l.close()
-			g.log.Debug("stream of heartbeats has ended", "leader", id, "error", err)
+			g.log.Debug("heartbeat stream ended", "leader", id, "error", err)
 		})
 	}
 	l.add(c)
 	return l, nil
 }
 
-// sizeOf returns the bytes that a heartbeat takes in a message, or somewhat more: to count those of
-// a machine takes as long as to write them.
+// sizeOf returns the encoded size of a heartbeat in bytes. For machines it is an upper
+// estimate, since computing the size costs as much as encoding the message.
 func sizeOf(rn *internalv1.Renewal) int {
 	if rn.GetPool() != nil || rn.GetState() != nil {
 		return proto.Size(rn)
 	}
-	const most = 192 // of all but texts
+	const most = 192 // upper bound of all fields but the strings
 	return most + len(rn.GetLease().GetId()) + len(rn.GetAgentVersion()) + len(rn.GetPoolName()) + len(rn.GetProviderName())
 }

@@ -71,7 +71,7 @@ func TestCoalescing(t *testing.T) {
 // What comes one by one goes together, a hundred times a second at most; many at once wait for
 // nothing.
 func TestGather(t *testing.T) {
-	const gather, enough = 10 * time.Millisecond, 32
+	const batchWindow, batchSize = 10 * time.Millisecond, 32
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)
 		p1 := o.elect("p1", 0)
@@ -95,12 +95,12 @@ func TestGather(t *testing.T) {
 		for _, c := range all {
 			a := <-c
 			o.want("all at once", a, unknown)
-			if a.took >= gather {
+			if a.took >= batchWindow {
 				late++
 			}
 		}
-		if late >= enough {
-			t.Errorf("%d of %d at once have waited for %s, want less than go at once", late, len(all), gather)
+		if late >= batchSize {
+			t.Errorf("%d of %d at once have waited for %s, want less than go at once", late, len(all), batchWindow)
 		}
 	})
 }

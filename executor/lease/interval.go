@@ -7,13 +7,14 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// What the server asks clients for (POOLREG-18022; docs/clients.md, 001). Load is heartbeats a
-// second that the leader takes.
+// Heartbeat intervals that the server requests from clients (POOLREG-18022;
+// docs/clients.md, 001). Load is the number of heartbeats a second that the leader
+// receives.
 const (
-	quietLoad = 1
-	quietFor  = time.Minute // of no more than that: a leader who has just begun has not measured anything yet
-	highLoad  = 500
-	crush     = 5000 // more than this, and machines are asked to slow down
+	quietLoad    = 1
+	quietFor     = time.Minute // with at most quietLoad; a new leader has not measured anything yet
+	highLoad     = 500
+	overloadRate = 5000 // machines are asked to slow down from here on
 
 	poolNormal = 10 * time.Second
 	poolHigh   = 5 * time.Second
@@ -23,10 +24,10 @@ const (
 	machineSlow   = 90 * time.Second
 	serviceNormal = 10 * time.Second
 
-	missedBeats = 3 // of a pool, in a row
+	missedBeats = 3 // a pool is lost after this many in a row
 )
 
-// asked returns the interval between heartbeats that the load calls for.
+// asked returns the heartbeat interval to request at the given load.
 func asked(kind internalv1.LeaseRef_Kind, load float64, quiet bool) time.Duration {
 	switch kind {
 	case internalv1.LeaseRef_POOL:
@@ -40,14 +41,15 @@ func asked(kind internalv1.LeaseRef_Kind, load float64, quiet bool) time.Duratio
 	case internalv1.LeaseRef_SERVICE:
 		return serviceNormal
 	}
-	if load >= crush {
+	if load >= overloadRate {
 		return machineSlow
 	}
 	return machineNormal
 }
 
-// spread returns about an interval, by a tenth more or less: machines that have come back all at
-// once do not stay in step. What pools are asked for is in their document, and exact.
+// spread returns an interval that varies by up to a tenth, so that machines that
+// reconnected together do not stay in step. The intervals of pools are part of their API
+// and stay exact.
 func spread(kind internalv1.LeaseRef_Kind, interval time.Duration) time.Duration {
 	if kind != internalv1.LeaseRef_MACHINE || interval < time.Second {
 		return interval
@@ -55,21 +57,21 @@ func spread(kind internalv1.LeaseRef_Kind, interval time.Duration) time.Duration
 	return interval - interval/10 + rand.N(interval/5) //nolint:gosec // no secret
 }
 
-// meter measures the load: an average over some ten seconds.
+// meter measures the load as a moving average over about ten seconds.
 type meter struct {
-	count int // since the last tick
-	load  float64
-	last  time.Time
-	loud  time.Time // when there was load last
+	count    int // since the last tick
+	load     float64
+	last     time.Time // of the last tick
+	lastBusy time.Time // of the last tick with more than quietLoad
 }
 
-// quiet reports whether there has been hardly any load for long.
-func (m *meter) quiet() bool { return m.last.Sub(m.loud) >= quietFor }
+// quiet reports whether the load has been at most quietLoad for quietFor.
+func (m *meter) quiet() bool { return m.last.Sub(m.lastBusy) >= quietFor }
 
-// tick closes a measuring period.
+// tick ends a measuring period.
 func (m *meter) tick(now time.Time) {
 	if m.last.IsZero() {
-		m.last, m.loud = now, now
+		m.last, m.lastBusy = now, now
 		return
 	}
 	d := now.Sub(m.last).Seconds()
@@ -80,6 +82,6 @@ func (m *meter) tick(now time.Time) {
 	m.load += weight * (float64(m.count)/d - m.load)
 	m.count, m.last = 0, now
 	if m.load > quietLoad {
-		m.loud = now
+		m.lastBusy = now
 	}
 }

@@ -11,51 +11,57 @@ import (
 
 // call is a heartbeat on its way to the leader.
 type call struct {
-	rn   *internalv1.Renewal
-	size int // bytes
-	give reply
+	rn    *internalv1.Renewal
+	size  int // bytes
+	reply reply
 }
 
-// A message costs both sides more than the heartbeats in it. The first one after a pause waits for
-// nothing; then what comes within gather goes together, or as soon as there are enough. A fleet
-// waits for its commits anyway, up to a second.
+// A message costs both sides more than the heartbeats in it, so they are sent in batches.
+// The first message after a pause is sent at once. Then heartbeats are collected for
+// batchWindow, or until there are batchSize of them. The delay is small against a large
+// fleet's commits, which take up to a second.
 const (
-	gather = 10 * time.Millisecond
-	enough = 32
+	batchWindow = 10 * time.Millisecond
+	batchSize   = 32
 )
 
 // link is the stream to one leader.
 type link struct {
 	cancel context.CancelFunc
-	wake   chan struct{} // there is something to send
-	many   chan struct{} // there is enough
+	wake   chan struct{} // the queue is not empty
+	full   chan struct{} // the queue has batchSize heartbeats
 
 	mu       sync.Mutex
 	closed   bool
-	hung     bool // the leader did not answer
+	hung     bool // the leader did not answer in time
 	queue    []call
-	since    time.Time // the queue is not empty
+	since    time.Time // when the queue stopped being empty
 	batch    uint64
 	inflight map[uint64]*sent
-	spare    []call // of a batch that has been answered, for another one
+	spare    []call // buffer of an answered batch, to be reused
 }
 
-// sent is a batch on its way.
+// sent is a batch that is not fully answered yet.
 type sent struct {
-	calls []call // answered ones have no give
-	left  int    // that are not answered
+	calls []call // zero once answered
+	left  int    // number of unanswered calls
 	since time.Time
 }
 
 func newLink(cancel context.CancelFunc) *link {
-	return &link{cancel: cancel, wake: make(chan struct{}, 1), many: make(chan struct{}, 1), inflight: map[uint64]*sent{}}
+	return &link{
+		cancel:   cancel,
+		wake:     make(chan struct{}, 1),
+		full:     make(chan struct{}, 1),
+		inflight: map[uint64]*sent{},
+	}
 }
 
 func (l *link) add(c call) {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
-		c.give(notLeader())
+		c.reply(notLeader())
 		return
 	}
 	if len(l.queue) == 0 {
@@ -66,24 +72,23 @@ func (l *link) add(c call) {
 	l.mu.Unlock()
 }
 
-// signal reports that there is something to send, and whether it is enough. It is called with the
-// lock held.
+// signal wakes sendAll. It is called with the lock held.
 func (l *link) signal() {
-	raise(l.wake)
-	if len(l.queue) >= enough {
-		raise(l.many)
+	notify(l.wake)
+	if len(l.queue) >= batchSize {
+		notify(l.full)
 	}
 }
 
-// raise sets a signal that may be set already.
-func raise(signal chan<- struct{}) {
+// notify sets a signal. It does nothing if the signal is already set.
+func notify(signal chan<- struct{}) {
 	select {
 	case signal <- struct{}{}:
 	default:
 	}
 }
 
-// close answers every call that waits.
+// close ends the link and answers all waiting calls with NOT_LEADER.
 func (l *link) close() {
 	l.mu.Lock()
 	l.closed = true
@@ -95,14 +100,15 @@ func (l *link) close() {
 	l.mu.Unlock()
 	l.cancel()
 	for _, c := range waiting {
-		if c.give != nil {
-			c.give(notLeader())
+		if c.reply != nil {
+			c.reply(notLeader())
 		}
 	}
 }
 
-// watch ends the link when the leader takes too long: one that hangs keeps its connections. It is
-// done here and not for each call, as a timer costs more than what else there is to a call.
+// watch ends the link if the leader takes too long to answer, since a hung peer does not
+// close its connections. There is one timer for the link because a timer per call would
+// cost more than the call itself.
 func (l *link) watch(ctx context.Context) {
 	tick := time.NewTicker(lostAfter / 8)
 	defer tick.Stop()
@@ -136,7 +142,7 @@ func (l *link) wasHung() bool {
 	return l.hung
 }
 
-// run carries heartbeats and answers until the stream breaks or ctx ends.
+// run sends heartbeats and receives answers until the stream breaks or ctx ends.
 func (l *link) run(ctx context.Context, client internalv1.LeaseServiceClient) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var watching sync.WaitGroup
@@ -178,14 +184,14 @@ func (l *link) sendAll(ctx context.Context, stream renewStream) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-pause.C:
-		case <-l.many:
+		case <-l.full:
 		}
 		if req := l.next(); req != nil {
 			if err := stream.Send(req); err != nil {
 				return fmt.Errorf("send heartbeats: %w", err)
 			}
 		}
-		pause.Reset(gather)
+		pause.Reset(batchWindow)
 	}
 }
 
@@ -209,7 +215,7 @@ func (l *link) next() *internalv1.RenewRequest {
 		req.Renewals[i] = c.rn
 	}
 	select {
-	case <-l.many: // that was for these
+	case <-l.full: // it was set for the calls of this message
 	default:
 	}
 	if l.queue = l.queue[n:]; len(l.queue) == 0 {
@@ -223,7 +229,7 @@ func (l *link) next() *internalv1.RenewRequest {
 }
 
 func (l *link) receive(stream renewStream) error {
-	var room []given
+	var room []delivery
 	for {
 		resp, err := stream.Recv()
 		if err != nil {
@@ -233,24 +239,24 @@ func (l *link) receive(stream renewStream) error {
 	}
 }
 
-// given is an answer on its way to who waits for it.
-type given struct {
+// delivery is an answer with the reply function of its caller.
+type delivery struct {
 	reply
 	a *internalv1.RenewalAnswer
 }
 
-// answer sends each caller its answer. Room is for use by the next one.
-func (l *link) answer(resp *internalv1.RenewResponse, room []given) []given {
+// answer delivers the answers of a message to their callers. It returns room, a buffer to reuse.
+func (l *link) answer(resp *internalv1.RenewResponse, room []delivery) []delivery {
 	all := l.match(resp, room[:0])
 	for i, g := range all {
 		g.reply(g.a)
-		all[i] = given{}
+		all[i] = delivery{}
 	}
 	return all
 }
 
-// match finds out who waits for the answers of a message.
-func (l *link) match(resp *internalv1.RenewResponse, all []given) []given {
+// match appends the answers of a message to all, each with its caller's reply function.
+func (l *link) match(resp *internalv1.RenewResponse, all []delivery) []delivery {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := l.inflight[resp.GetBatch()]
@@ -258,8 +264,8 @@ func (l *link) match(resp *internalv1.RenewResponse, all []given) []given {
 		return all
 	}
 	for i, p := range resp.GetPositions() {
-		if int(p) < len(b.calls) && i < len(resp.GetAnswers()) && b.calls[p].give != nil {
-			all = append(all, given{b.calls[p].give, resp.GetAnswers()[i]})
+		if int(p) < len(b.calls) && i < len(resp.GetAnswers()) && b.calls[p].reply != nil {
+			all = append(all, delivery{b.calls[p].reply, resp.GetAnswers()[i]})
 			b.calls[p] = call{}
 			b.left--
 		}

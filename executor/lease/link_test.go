@@ -17,12 +17,12 @@ func TestLinkAllocs(t *testing.T) {
 	const calls, budget = 32, 12 // for all of them: the message with its list, the batch, and some for the map to grow
 	l := newLink(func() {})
 	answered := 0
-	c := call{rn: &internalv1.Renewal{}, size: 100, give: func(*internalv1.RenewalAnswer) { answered++ }}
+	c := call{rn: &internalv1.Renewal{}, size: 100, reply: func(*internalv1.RenewalAnswer) { answered++ }}
 	resp := &internalv1.RenewResponse{}
 	for i := range calls {
 		resp.Positions, resp.Answers = append(resp.Positions, uint32(i)), append(resp.Answers, &internalv1.RenewalAnswer{})
 	}
-	var room []given
+	var room []delivery
 	runs := 0
 	got := testing.AllocsPerRun(100, func() {
 		for range calls {
@@ -49,7 +49,7 @@ func TestLinkHangs(t *testing.T) {
 	got := map[int]int{}
 	l := newLink(func() {})
 	for i := range 3 {
-		l.add(call{rn: &internalv1.Renewal{}, give: func(*internalv1.RenewalAnswer) { got[i]++ }})
+		l.add(call{rn: &internalv1.Renewal{}, reply: func(*internalv1.RenewalAnswer) { got[i]++ }})
 	}
 	if l.hangs(time.Now()) || !l.hangs(time.Now().Add(lostAfter)) {
 		t.Error("nothing was sent: want it to hang after a while, not at once")
@@ -76,7 +76,7 @@ func TestLinkHangs(t *testing.T) {
 	if l.hangs(time.Now().Add(time.Hour)) || got[1] != 1 || len(l.inflight) != 0 {
 		t.Errorf("all are answered: %v, %d batches are left; want none that hangs", got, len(l.inflight))
 	}
-	l.add(call{rn: &internalv1.Renewal{}, give: func(a *internalv1.RenewalAnswer) {
+	l.add(call{rn: &internalv1.Renewal{}, reply: func(a *internalv1.RenewalAnswer) {
 		if a.GetOutcome() == internalv1.RenewalAnswer_NOT_LEADER {
 			got[9]++
 		}

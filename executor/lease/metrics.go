@@ -2,7 +2,7 @@ package lease
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics of the leases. Without a registerer they count for nobody.
+// metrics are the metrics of the leases. Without a registerer they are not exported.
 type metrics struct {
 	commits, lost *prometheus.CounterVec
 	recorded      prometheus.Counter
@@ -10,11 +10,20 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer, e *Engine) *metrics {
 	m := &metrics{
-		commits:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "holdfast_lease_commits_total", Help: "Commands that put heartbeats on record."}, []string{"outcome"}),
-		lost:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "holdfast_lease_expiries_total", Help: "Leases proposed to be over."}, []string{"outcome"}),
-		recorded: prometheus.NewCounter(prometheus.CounterOpts{Name: "holdfast_lease_recorded_total", Help: "Heartbeats put on record."}),
+		commits: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "holdfast_lease_commits_total",
+			Help: "Commands that commit heartbeats.",
+		}, []string{"outcome"}),
+		lost: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "holdfast_lease_expiries_total",
+			Help: "Leases proposed to be expired.",
+		}, []string{"outcome"}),
+		recorded: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "holdfast_lease_recorded_total",
+			Help: "Committed heartbeats.",
+		}),
 	}
-	for _, o := range []string{"applied", "failed"} { // a rate wants to begin at zero
+	for _, o := range []string{"applied", "failed"} { // so that rates start from zero
 		m.commits.WithLabelValues(o)
 		m.lost.WithLabelValues(o)
 	}
@@ -22,27 +31,33 @@ func newMetrics(reg prometheus.Registerer, e *Engine) *metrics {
 		return m
 	}
 	reg.MustRegister(m.commits, m.lost, m.recorded,
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "holdfast_leases", Help: "Live leases that this leader keeps; 0 on followers."}, func() float64 {
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "holdfast_leases",
+			Help: "Live leases on the leader; 0 on followers.",
+		}, func() float64 {
 			live, _ := e.Load()
 			return float64(live)
 		}),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "holdfast_lease_load", Help: "Heartbeats a second that this leader takes."}, func() float64 {
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "holdfast_lease_load",
+			Help: "Heartbeats per second received by the leader; 0 on followers.",
+		}, func() float64 {
 			_, rate := e.Load()
 			return rate
 		}))
 	return m
 }
 
-// Load is how many live leases this engine keeps, and how many heartbeats it takes a second: none
-// while its peer does not lead.
+// Load returns the number of live leases and the heartbeats received per second. Both are
+// 0 unless this peer leads.
 func (e *Engine) Load() (live int, rate float64) {
-	r := e.current.Load()
-	if r == nil {
+	ts := e.current.Load()
+	if ts == nil {
 		return 0, 0
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.order.entries), r.meter.load
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return len(ts.order.entries), ts.meter.load
 }
 
 func outcome(err error) string {

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Register adds the service that brings other peers' heartbeats to this one, which takes them while
-// it leads.
+// Register adds the service that receives heartbeats from other peers. The engine accepts
+// them while this peer leads.
 func (e *Engine) Register(r grpc.ServiceRegistrar) {
 	internalv1.RegisterLeaseServiceServer(r, &service{engine: e})
 }
@@ -21,8 +21,8 @@ type service struct {
 	engine *Engine
 }
 
-// Renew takes batches and answers each heartbeat when it is safe: most at once, in one message,
-// others later.
+// Renew receives batches of heartbeats and answers each heartbeat once that is safe. Most
+// are answered at once, in one message, the others later.
 func (s *service) Renew(stream internalv1.LeaseService_RenewServer) error {
 	o := &outbox{wake: make(chan struct{}, 1), done: make(chan struct{})}
 	sent := make(chan error, 1)
@@ -52,14 +52,14 @@ func (s *service) receive(stream internalv1.LeaseService_RenewServer, o *outbox)
 	}
 }
 
-// outbox collects answers, so that those that are ready together go in one message.
+// outbox collects answers so that those that are ready together are sent in one message.
 type outbox struct {
 	wake chan struct{}
 	done chan struct{}
 
 	mu    sync.Mutex
 	held  bool
-	ready []*internalv1.RenewResponse // the last one is open for more of its batch
+	ready []*internalv1.RenewResponse // answers of the same batch are added to the last one
 }
 
 func (o *outbox) add(batch uint64, position uint32, a *internalv1.RenewalAnswer) {
@@ -77,7 +77,7 @@ func (o *outbox) add(batch uint64, position uint32, a *internalv1.RenewalAnswer)
 	}
 }
 
-// hold keeps answers back until release: those of one batch come one after the other.
+// hold delays sending until release, so that the answers of one batch are collected.
 func (o *outbox) hold() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -9,29 +9,29 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// sweep declares losses until ctx ends.
-func (r *reign) sweep(ctx context.Context) error {
-	tick := time.NewTicker(r.cfg.Sweep)
+// sweep expires overdue leases until ctx ends.
+func (ts *termState) sweep(ctx context.Context) error {
+	tick := time.NewTicker(ts.cfg.Sweep)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case now := <-tick.C:
-			r.mu.Lock()
-			r.clock.now()
-			r.meter.tick(now)
-			r.follow()
-			if len(r.order.entries) == 0 && len(r.pending) == 0 {
-				// The clock goes on record while there are leases only. It must not run ahead of
-				// the record without any: the next grant takes its time from there, and would seem
-				// to be that much older to the next leader.
-				r.clock.stand(r.recorded)
+			ts.mu.Lock()
+			ts.clock.now()
+			ts.meter.tick(now)
+			ts.follow()
+			if len(ts.order.entries) == 0 && len(ts.pending) == 0 {
+				// The clock is committed only while there are leases. Without any it must
+				// not run ahead of its committed value: the next grant is dated by that
+				// value, so it would seem older to the next leader than it is.
+				ts.clock.reset(ts.recorded)
 			}
-			r.mu.Unlock()
+			ts.mu.Unlock()
 		}
 		for {
-			more, err := r.expire(ctx)
+			more, err := ts.expire(ctx)
 			if err != nil {
 				return err
 			}
@@ -42,51 +42,55 @@ func (r *reign) sweep(ctx context.Context) error {
 	}
 }
 
-// expire ends overdue leases, as many as one command holds, and reports whether more of them were
-// due.
-func (r *reign) expire(ctx context.Context) (more bool, err error) {
-	r.mu.Lock()
-	now := r.clock.now()
-	over := r.order.overdue(now, maxPerCommand)
+// expire expires overdue leases, as many as fit in one command, and reports whether more
+// are overdue.
+func (ts *termState) expire(ctx context.Context) (more bool, err error) {
+	ts.mu.Lock()
+	now := ts.clock.now()
+	over := ts.order.overdue(now, maxPerCommand)
 	more = len(over) == maxPerCommand
 	cmd := &internalv1.ExpireLeases{ClockMs: now.Milliseconds()}
 	size := 0
 	for i, e := range over {
 		ref := &internalv1.LeaseRef{Kind: e.kind, Id: e.id, Generation: e.gen}
-		if size += proto.Size(ref) + leaseOverhead; size > maxCommand { // a command that is too large would never be applied
+		if size += proto.Size(ref) + leaseOverhead; size > maxCommand { // a larger command is always rejected
 			for _, later := range over[i:] {
-				r.order.add(later)
+				ts.order.add(later)
 			}
 			over, more = over[:i], true
 			break
 		}
 		cmd.Leases = append(cmd.Leases, ref)
 	}
-	r.mu.Unlock()
+	ts.mu.Unlock()
 	if len(over) == 0 {
 		return false, nil
 	}
-	// A heartbeat that comes from here on is recorded before it is answered: the one on record is
-	// older than the lease is long. The log orders the two, and the FSM refuses an expiry that
-	// comes second.
-	if err = r.term.Confirm(ctx); err == nil {
-		_, err = r.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Epoch: r.term.Epoch, Op: &internalv1.Command_ExpireLeases{ExpireLeases: cmd}})
+	// A heartbeat that arrives from here on is committed before it is answered, because
+	// the committed one is older than the lease's TTL. The log orders heartbeat and
+	// expiry, and the FSM refuses an expiry that comes second.
+	if err = ts.term.Confirm(ctx); err == nil {
+		_, err = ts.proposer.Apply(ctx, &internalv1.Command{
+			FeatureLevel: 1,
+			Epoch:        ts.term.Epoch,
+			Op:           &internalv1.Command_ExpireLeases{ExpireLeases: cmd},
+		})
 	}
-	r.metrics.expired(len(over), err)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.follow()
+	ts.metrics.expired(len(over), err)
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	ts.follow()
 	for _, e := range over {
-		if r.table[e.key] == e { // it is not over after all, or nobody knows: look again soon
-			r.order.add(e)
+		if ts.table[e.key] == e { // not expired, or the outcome is unknown: check it again soon
+			ts.order.add(e)
 		}
 	}
 	if err != nil {
 		return false, ended(err)
 	}
 	for _, ref := range cmd.GetLeases() {
-		if l, ok := r.state.View().Lease(ref.GetKind(), ref.GetId()); ok && l.GetExpiredAt() != nil {
-			r.cfg.Logger.Info("lease is lost", "kind", ref.GetKind().String(), "id", ref.GetId(), "generation", ref.GetGeneration())
+		if l, ok := ts.state.View().Lease(ref.GetKind(), ref.GetId()); ok && l.GetExpiredAt() != nil {
+			ts.cfg.Logger.Info("lease expired", "kind", ref.GetKind().String(), "id", ref.GetId(), "generation", ref.GetGeneration())
 		}
 	}
 	return more, nil

@@ -164,7 +164,7 @@ func TestLeaderDies(t *testing.T) {
 				})
 				run := s.ended(s.start(m.Name(), f.plan, nil))
 				s.cycledOnce(m, run)
-				s.tells(run, "attempt 1", "goes on under the leader of term")
+				s.tells(run, "attempt 1", "continues under the leader of term")
 				attempts := run.GetSteps()[0].GetAttempts()
 				if len(attempts) != 1 || len(attempts[0].GetEpochs()) < 2 {
 					t.Errorf("%d attempts, the first by %v, want one by two leaders", len(attempts), attempts[0].GetEpochs())

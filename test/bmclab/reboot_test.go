@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/bmclab/chassis"
 )
 
-// A reboot through a BMC that speaks IPMI alone: nobody can tell whether the host is up, so what
+// A reboot through a BMC that speaks IPMI alone: the host cannot be observed, so what
 // there is to see is the evidence. The machine goes off and on, once each, also when the leader
 // dies with on in hand; that it was seen off is recorded, and the step says what nobody knows.
 func TestRebootOverIPMI(t *testing.T) {
@@ -58,14 +58,14 @@ func TestRebootOverIPMI(t *testing.T) {
 			if begun, ended := attempts[0].GetStartedAt().AsTime(), attempts[0].GetFinishedAt().AsTime(); seenOff.Before(begun) || seenOff.After(ended) {
 				t.Errorf("seen off at %s, in an attempt from %s to %s", seenOff, begun, ended)
 			}
-			if !strings.Contains(status.GetMessage(), "nobody can tell whether the host is up") {
+			if !strings.Contains(status.GetMessage(), "cannot observe whether the host is up") {
 				t.Errorf("the step says %q", status.GetMessage())
 			}
 			if k.dies {
 				if leader.Running() {
 					t.Error("the leader lives: nothing was tested")
 				}
-				s.tells(run, "attempt 1", "goes on under the leader of term")
+				s.tells(run, "attempt 1", "continues under the leader of term")
 				s.restart(leader)
 			}
 			if run.GetPhase() == holdfastv1.Run_SUCCEEDED {

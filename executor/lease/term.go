@@ -1,0 +1,265 @@
+package lease
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/holdfast-metal/holdfast/cluster"
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+
+	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
+)
+
+// termState is the state of the engine in one term.
+type termState struct {
+	*Engine
+	term  cluster.Term
+	began time.Duration // lease clock
+
+	mu        sync.Mutex
+	over      bool
+	clock     *clock
+	meter     meter
+	table     map[key]*entry
+	order     deadlines
+	revision  uint64        // newest revision of a lease in the table
+	followed  *fsm.View     // the view that the table was last updated from
+	pending   []*entry      // to commit next: callers wait for them
+	unflushed []*entry      // to commit later, oldest first: no caller waits
+	recorded  time.Duration // the committed lease clock
+	proven    int           // number of pauses after which a commit has proven leadership
+	wake      chan struct{}
+}
+
+// newTermState returns the state of a new term, loaded from the replicated leases. The
+// clock continues from its committed value.
+func newTermState(e *Engine, t cluster.Term) *termState {
+	var view records = e.state.View()
+	began := time.Duration(view.LeaseClock()) * time.Millisecond
+	ts := &termState{
+		Engine:   e,
+		term:     t,
+		began:    began,
+		clock:    newClock(began, time.Now()),
+		recorded: began,
+		table:    map[key]*entry{},
+		wake:     make(chan struct{}, 1),
+	}
+	for l := range view.Leases() {
+		ts.revision = max(ts.revision, l.GetRevision())
+		if l.GetExpiredAt() != nil {
+			continue // find looks it up if a heartbeat arrives
+		}
+		n := newEntry(l)
+		n.inherited, n.seen = true, n.durable
+		ts.table[n.key] = n
+		ts.order.Push(n)
+	}
+	heap.Init(&ts.order)
+	return ts
+}
+
+func newEntry(l *internalv1.Lease) *entry {
+	ref := l.GetRef()
+	seen := time.Duration(l.GetSeenMs()) * time.Millisecond
+	return &entry{
+		key:       key{ref.GetKind(), ref.GetId()},
+		gen:       ref.GetGeneration(),
+		ttl:       time.Duration(l.GetTtlMs()) * time.Millisecond,
+		seen:      seen,
+		durable:   seen,
+		interval:  poolQuiet,
+		heapIndex: -1,
+	}
+}
+
+func (ts *termState) live() int {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	return len(ts.order.entries)
+}
+
+// end answers all waiting callers with NOT_LEADER, so that they try the next leader.
+func (ts *termState) end() {
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	ts.over = true
+	for _, e := range ts.pending {
+		item{waiters: e.waiters}.answer(notLeader())
+		e.waiters = nil
+	}
+	ts.pending = nil
+}
+
+// follow updates the table with the grants, expiries and releases that have been
+// committed. It is called with the lock held.
+func (ts *termState) follow() {
+	view := ts.state.View()
+	if view == ts.followed {
+		return
+	}
+	ts.followed = view
+	ts.recorded = max(ts.recorded, time.Duration(view.LeaseClock())*time.Millisecond) // expiries carry it too
+	for l := range records(view).LeasesChangedSince(ts.revision) {
+		ts.revision = max(ts.revision, l.GetRevision())
+		ts.put(l)
+	}
+}
+
+// put updates the table with a committed lease and returns its entry, or nil if the lease
+// has expired.
+func (ts *termState) put(l *internalv1.Lease) *entry {
+	k := key{l.GetRef().GetKind(), l.GetRef().GetId()}
+	old := ts.table[k]
+	if l.GetExpiredAt() != nil {
+		if old != nil && old.gen <= l.GetRef().GetGeneration() {
+			ts.order.remove(old)
+			delete(ts.table, k) // its waiting calls are answered after their commit
+		}
+		return nil
+	}
+	if old != nil && old.gen >= l.GetRef().GetGeneration() {
+		return old
+	}
+	n := newEntry(l)
+	n.seen = ts.clock.now() // a grant counts as a heartbeat now: the committed clock may be behind
+	n.interval = ts.asked(k.kind)
+	if old != nil {
+		ts.order.remove(old)
+		n.latest, n.waiters, n.queued = old.latest, old.waiters, old.queued
+		if n.queued {
+			for i, e := range ts.pending {
+				if e == old {
+					ts.pending[i] = n
+				}
+			}
+		}
+	}
+	ts.table[k] = n
+	ts.order.add(n)
+	return n
+}
+
+func (ts *termState) asked(kind internalv1.LeaseRef_Kind) time.Duration {
+	return asked(kind, ts.meter.load, ts.meter.quiet())
+}
+
+// take implements Engine.Take.
+func (ts *termState) take(rn *internalv1.Renewal, answer reply) {
+	pool, placed := ts.placed(rn)
+	ts.mu.Lock()
+	defer ts.mu.Unlock()
+	if ts.over {
+		answer(notLeader())
+		return
+	}
+	ts.meter.count++
+	if !placed {
+		answer(&internalv1.RenewalAnswer{Outcome: internalv1.RenewalAnswer_UNKNOWN_LEASE})
+		return
+	}
+	ts.follow() // so that a lease that has just been released is not answered from memory
+	k := key{rn.GetLease().GetKind(), rn.GetLease().GetId()}
+	e := ts.table[k]
+	if e == nil {
+		var refusal internalv1.RenewalAnswer_Outcome
+		if e, refusal = ts.find(k); e == nil {
+			answer(&internalv1.RenewalAnswer{Outcome: refusal})
+			return
+		}
+	}
+	now := ts.clock.now()
+	e.seen, e.inherited, e.latest, e.pool = now, false, rn, pool
+	e.interval = ts.asked(k.kind)
+	ts.order.advance(e)
+	// After a pause another peer may lead, and its lease clock may be ahead. Only a
+	// commit proves that this peer still leads.
+	if e.ready && ts.proven == ts.clock.pauses && now-e.durable < e.slack() {
+		if !e.unflushed {
+			e.unflushed, e.unflushedSince = true, now
+			ts.unflushed = append(ts.unflushed, e)
+		}
+		answer(ts.renewed(e))
+		return
+	}
+	e.waiters = append(e.waiters, answer)
+	if !e.queued {
+		e.queued = true
+		ts.pending = append(ts.pending, e)
+		select {
+		case ts.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (ts *termState) renewed(e *entry) *internalv1.RenewalAnswer {
+	return &internalv1.RenewalAnswer{
+		Outcome:    internalv1.RenewalAnswer_RENEWED,
+		TtlMs:      e.ttl.Milliseconds(),
+		IntervalMs: spread(e.kind, e.interval).Milliseconds(),
+		At:         timestamppb.Now(),
+		PoolName:   e.pool,
+	}
+}
+
+// placed returns the pool of the machine that sent a keepalive, and reports whether the
+// keepalive names that pool and the machine's provider. Clients identify a machine by
+// provider, pool and id, so a keepalive with other names is not for it. A name that
+// either side leaves empty matches.
+func (ts *termState) placed(rn *internalv1.Renewal) (pool string, ok bool) {
+	if rn.GetLease().GetKind() != internalv1.LeaseRef_MACHINE {
+		return "", true
+	}
+	view := ts.state.View()
+	if rn.GetProviderName() == "" && rn.GetPoolName() != "" && view.InPool(rn.GetLease().GetId(), rn.GetPoolName()) {
+		return rn.GetPoolName(), true // without reading the machine
+	}
+	m, known := view.Machine(rn.GetLease().GetId())
+	if !known {
+		return "", true // find rejects it
+	}
+	pool = m.GetSpec().GetPool()
+	return pool, match(rn.GetPoolName(), pool) && match(rn.GetProviderName(), m.GetAgent().GetProviderName())
+}
+
+func match(a, b string) bool { return a == "" || b == "" || a == b }
+
+// find returns a new entry for a lease that is not in the table, or the reason for its
+// refusal. It accepts a lease that was granted a moment ago, one that has expired but
+// whose owner a heartbeat revives, and a machine that has none yet. The FSM decides the
+// outcome of the heartbeat.
+func (ts *termState) find(k key) (*entry, internalv1.RenewalAnswer_Outcome) {
+	view := ts.state.View()
+	switch k.kind {
+	case internalv1.LeaseRef_MACHINE:
+		m, ok := view.Machine(k.id)
+		if !ok {
+			return nil, internalv1.RenewalAnswer_UNKNOWN_LEASE
+		}
+		if m.GetStatus().GetAgentState() == holdfastv1.Agent_EXPIRED {
+			return nil, internalv1.RenewalAnswer_EXPIRED
+		}
+	case internalv1.LeaseRef_POOL:
+		p, ok := view.Pool(k.id)
+		s := p.GetStatus()
+		if !ok || s != holdfastv1.Pool_REGISTERED && s != holdfastv1.Pool_HEALTHY && s != holdfastv1.Pool_UNAVAILABLE {
+			return nil, internalv1.RenewalAnswer_UNKNOWN_LEASE
+		}
+	case internalv1.LeaseRef_SERVICE:
+		s, ok := view.Service(k.id)
+		if !ok {
+			return nil, internalv1.RenewalAnswer_UNKNOWN_LEASE
+		}
+		if s.GetDeregistered() && (!view.Has(fsm.Level2) || !fsm.AutoDeregistered(s)) {
+			return nil, internalv1.RenewalAnswer_EXPIRED
+		}
+	default:
+		return nil, internalv1.RenewalAnswer_UNKNOWN_LEASE
+	}
+	return &entry{key: k, heapIndex: -1}, 0 // for the commit, which puts the lease into the table
+}
