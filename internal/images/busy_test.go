@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// TestBusyIsNotKept: that a peer serves too many downloads holds for a moment. No cache on the way
-// may keep it for the file, whose own address is good for ever.
+// TestBusyIsNotKept: a response of an overloaded peer is temporary, so caches must not
+// store it for the file, whose URL is otherwise cached permanently.
 func TestBusyIsNotKept(t *testing.T) {
 	sum, state := strings.Repeat("ab", 32), fsm.New()
 	entry, err := proto.Marshal(&internalv1.Entry{Commands: []*internalv1.Command{{FeatureLevel: 1, Time: timestamppb.Now(), Op: &internalv1.Command_PutImage{
@@ -30,7 +30,7 @@ func TestBusyIsNotKept(t *testing.T) {
 	}
 	d := New(Config{}, nil, nil, state)
 	for i := range maxDownloads {
-		if err := d.downloads.take(strconv.Itoa(i)); err != nil {
+		if err := d.downloads.acquire(strconv.Itoa(i)); err != nil {
 			t.Fatal(err)
 		}
 	}

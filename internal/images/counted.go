@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// counted counts the bytes that are served, closes the connection of a client that reads too
-// slowly, and leaves the kernel to send files where it can.
+// counted is a ResponseWriter that counts the bytes sent and closes the connection of a
+// client that reads too slowly. It lets the kernel send files (sendfile) where possible.
 type counted struct {
 	http.ResponseWriter
 	count func(float64)
 	rc    *http.ResponseController
-	due   time.Time // for what has been sent so far
+	due   time.Time // deadline for the bytes sent so far
 }
 
 func newCounted(w http.ResponseWriter, count func(float64), slack time.Duration) *counted {
 	return &counted{ResponseWriter: w, count: count, rc: http.NewResponseController(w), due: time.Now().Add(slack)}
 }
 
-// sends has a write end with an error if the client has read less than slowestDownload since the
-// beginning. Writers of tests have no deadlines.
+// sends runs write with a deadline. The write fails if the client has read less than
+// slowestDownload on average. Recorders in tests do not support deadlines.
 func (c *counted) sends(write func() (int64, error)) (int64, error) {
 	_ = c.rc.SetWriteDeadline(c.due)
 	n, err := write()
@@ -29,7 +29,7 @@ func (c *counted) sends(write func() (int64, error)) (int64, error) {
 	return n, err
 }
 
-// done ends the deadline: the next request on the connection has its own time.
+// done clears the deadline, because the connection may serve another request.
 func (c *counted) done() { _ = c.rc.SetWriteDeadline(time.Time{}) }
 
 // Write implements io.Writer.
@@ -41,8 +41,8 @@ func (c *counted) Write(p []byte) (int, error) {
 	return int(n), err
 }
 
-// ReadFrom implements io.ReaderFrom. It sends a piece at a time: the kernel sends a file itself if
-// it is behind one LimitedReader, not two.
+// ReadFrom implements io.ReaderFrom. It sends one piece at a time. The kernel sends a file
+// itself only if the file is behind one LimitedReader, not two.
 func (c *counted) ReadFrom(r io.Reader) (sum int64, err error) {
 	whole, ok := r.(*io.LimitedReader)
 	for {
@@ -62,5 +62,5 @@ func (c *counted) ReadFrom(r io.Reader) (sum int64, err error) {
 	}
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap supports http.ResponseController.
 func (c *counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }

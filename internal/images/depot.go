@@ -17,34 +17,35 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Config is what a Depot can be told. The zero value works.
+// Config configures a Depot. The zero value works.
 type Config struct {
 	// PeerID is this peer's id.
 	PeerID string
-	// Interval is the time between two looks at what is missing; default 1 s.
+	// Interval is the time between two checks for missing files; default 1 s.
 	Interval time.Duration
-	// Stall is how long a source may send nothing before it counts as lost; default 30 s.
+	// Stall is how long a source may send nothing before it is given up; default 30 s.
 	Stall time.Duration
-	// Pause is what the first repetition of a fetch that failed waits; it doubles up to 600 times
-	// that. Default 1 s.
+	// Pause is the delay before a failed fetch is first retried; default 1 s. It doubles
+	// with each failure, up to 600 times its initial value.
 	Pause time.Duration
-	// Grace is how long a follower leaves a URL to the leader, so that it is asked once; default 15
-	// s.
+	// Grace is how long followers wait for the leader to fetch a URL, so that it is fetched
+	// once; default 15 s.
 	Grace time.Duration
-	// Patience is how long a download waits for a file that is still being fetched; default 20 s.
+	// Patience is how long a download waits for a file that is being fetched; default 20 s.
 	Patience time.Duration
-	// KeepUnused is how long a file stays that no image has; default 24 h.
+	// KeepUnused is how long a file that no image uses is kept; default 24 h.
 	KeepUnused time.Duration
-	// Client fetches from URLs; default one that bounds dialing and waiting for an answer.
+	// Client fetches URLs; the default bounds dialing and the wait for a response header.
 	Client *http.Client
-	// Transport is that of the default Client; nil: like http.DefaultTransport. It is changed.
+	// Transport is the transport of the default Client, which changes it; default: a copy
+	// of http.DefaultTransport.
 	Transport *http.Transport
-	// Logger defaults to none, Registerer gets the metrics.
+	// Logger discards logs if nil. Registerer, if not nil, registers the metrics.
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
 
-// Cluster is this peer among the others (*cluster.Node).
+// Cluster is the part of *cluster.Node that a Depot needs.
 type Cluster interface {
 	Leader() (id string, self, ok bool)
 	PeerConn(id string) (grpc.ClientConnInterface, error)
@@ -56,24 +57,24 @@ type Cluster interface {
 // State is this peer's own copy of the replicated state (*fsm.FSM).
 type State interface{ View() *fsm.View }
 
-// The limits of a Depot.
+// Limits of a Depot.
 const (
-	maxFetches   = 4 // at once
+	maxFetches   = 4 // concurrent
 	maxUploads   = 8
 	maxDownloads = 512
-	maxOfOne     = 32  // downloads of one address
-	maxPauses    = 600 // times Config.Pause between two fetches
+	maxOfOne     = 32  // concurrent downloads of one address
+	maxPauses    = 600 // maximum delay between two fetches, in multiples of Config.Pause
 )
 
-var errNotRunning = errors.New("this peer is starting or stopping: it fetches nothing now")
+var errNotRunning = errors.New("this peer is starting or stopping and fetches no files")
 
-// file is what is to be fetched.
+// file is a file to fetch.
 type file struct {
 	sum, url string
 	size     int64
 }
 
-// Depot keeps the files of images on this peer.
+// Depot stores the files of images on this peer.
 type Depot struct {
 	internalv1.UnimplementedBlobServiceServer
 	cfg     Config
@@ -83,28 +84,28 @@ type Depot struct {
 	state   State
 	metrics *metrics
 
-	fetches, uploads chan struct{} // one in it for each under way
-	downloads        *places
+	fetches, uploads chan struct{} // semaphores: one element for each in progress
+	downloads        *downloadLimit
 
 	mu       sync.Mutex
-	life     context.Context // of Run; nil if it does not run
+	life     context.Context // the context of Run; nil if it is not running
 	work     sync.WaitGroup
 	flights  map[string]*flight // by sum
 	troubles map[string]*trouble
-	blanks   map[string][]int64 // where a boot medium has room, by sum
+	blanks   map[string][]int64 // by sum: offsets of the parameter area in a boot medium
 }
 
-// flight is one fetch, which any number may wait for.
+// flight is a fetch in progress. Any number of callers may wait for it.
 type flight struct {
 	done chan struct{}
 	err  error // set before done is closed
 }
 
-// trouble is what is known of a file that is not here.
+// trouble is the state of a missing file.
 type trouble struct {
-	since time.Time // it is missing
+	since time.Time // when it was found missing
 	err   error     // of the last fetch
-	next  time.Time // try again
+	next  time.Time // time of the next fetch
 	pause time.Duration
 }
 
@@ -124,23 +125,38 @@ func New(cfg Config, store *blob.Store, cluster Cluster, state State) *Depot {
 	for _, d := range []struct {
 		v         *time.Duration
 		otherwise time.Duration
-	}{{&cfg.Interval, time.Second}, {&cfg.Stall, 30 * time.Second}, {&cfg.Pause, time.Second}, {&cfg.Grace, 15 * time.Second},
-		{&cfg.Patience, 20 * time.Second}, {&cfg.KeepUnused, 24 * time.Hour}} {
+	}{
+		{&cfg.Interval, time.Second},
+		{&cfg.Stall, 30 * time.Second},
+		{&cfg.Pause, time.Second},
+		{&cfg.Grace, 15 * time.Second},
+		{&cfg.Patience, 20 * time.Second},
+		{&cfg.KeepUnused, 24 * time.Hour},
+	} {
 		if *d.v == 0 {
 			*d.v = d.otherwise
 		}
 	}
-	d := &Depot{cfg: cfg, log: cfg.Logger, store: store, cluster: cluster, state: state,
-		fetches: make(chan struct{}, maxFetches), uploads: make(chan struct{}, maxUploads), downloads: &places{of: map[string]int{}},
-		flights: map[string]*flight{}, troubles: map[string]*trouble{}}
+	d := &Depot{
+		cfg:       cfg,
+		log:       cfg.Logger,
+		store:     store,
+		cluster:   cluster,
+		state:     state,
+		fetches:   make(chan struct{}, maxFetches),
+		uploads:   make(chan struct{}, maxUploads),
+		downloads: &downloadLimit{of: map[string]int{}},
+		flights:   map[string]*flight{},
+		troubles:  map[string]*trouble{},
+	}
 	d.metrics = newMetrics(cfg.Registerer, store)
 	return d
 }
 
-// Register adds the service that the other peers ask.
+// Register adds the gRPC service that other peers call.
 func (d *Depot) Register(r grpc.ServiceRegistrar) { internalv1.RegisterBlobServiceServer(r, d) }
 
-// Run fetches what is missing, and removes what nobody needs any more, until ctx ends.
+// Run fetches missing files and removes unused ones until ctx ends.
 func (d *Depot) Run(ctx context.Context) error {
 	d.mu.Lock()
 	d.life = ctx
@@ -151,24 +167,24 @@ func (d *Depot) Run(ctx context.Context) error {
 		d.mu.Unlock()
 		d.work.Wait()
 	}()
-	look := time.NewTicker(d.cfg.Interval)
-	defer look.Stop()
+	tick := time.NewTicker(d.cfg.Interval)
+	defer tick.Stop()
 	var swept time.Time
 	for {
-		d.look(ctx)
+		d.fetchMissing(ctx)
 		if now := time.Now(); now.Sub(swept) > d.cfg.KeepUnused/24 {
 			d.sweep(ctx, now)
 			swept = now
 		}
 		select {
-		case <-look.C:
+		case <-tick.C:
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// fetch begins to fetch a file, or joins who does already.
+// fetch starts to fetch a file, or returns the fetch that is already in progress.
 func (d *Depot) fetch(f file, prefer string) *flight {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -184,7 +200,7 @@ func (d *Depot) fetch(f file, prefer string) *flight {
 	d.flights[f.sum] = fl
 	ctx := d.life
 	d.work.Go(func() {
-		fl.err = d.bring(ctx, f, prefer)
+		fl.err = d.fetchWithRetry(ctx, f, prefer)
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		delete(d.flights, f.sum)
@@ -194,7 +210,7 @@ func (d *Depot) fetch(f file, prefer string) *flight {
 	return fl
 }
 
-// wait waits for a fetch. That who waits goes away does not end it.
+// wait waits for a fetch. The end of ctx ends only the wait, not the fetch.
 func (fl *flight) wait(ctx context.Context) error {
 	select {
 	case <-fl.done:
@@ -204,7 +220,7 @@ func (fl *flight) wait(ctx context.Context) error {
 	}
 }
 
-// note keeps what became of a fetch. The caller holds mu.
+// note records the result of a fetch. The caller holds mu.
 func (d *Depot) note(sum string, err error) {
 	if err == nil {
 		delete(d.troubles, sum)
@@ -224,7 +240,7 @@ func (d *Depot) note(sum string, err error) {
 	t.next = time.Now().Add(t.pause)
 }
 
-// status reports whether a file is being fetched, and why the last fetch failed.
+// status reports whether a file is being fetched, and returns the error of the last fetch.
 func (d *Depot) status(sum string) (fetching bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package images sees to it that every peer has the files of all images on its disk, takes uploads,
-// and gives them out over HTTP: to machines that have no account yet (docs/images.md). What an
-// image is says the replicated state; this package never changes it.
+// Package images keeps the files of all images on every peer's disk, receives uploads, and
+// serves the files over HTTP to machines that have no account yet (docs/images.md). Images
+// are defined in the replicated state, which this package never changes.
 package images

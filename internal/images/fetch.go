@@ -13,22 +13,22 @@ import (
 )
 
 const (
-	maxTries    = 5                // without a byte in between
-	statTimeout = 15 * time.Second // a peer that has just started reads a file before it says that it has it
+	maxTries    = 5                // in a row without progress
+	statTimeout = 15 * time.Second // a peer that has just started verifies a file before it answers
 	maxPause    = 10 * time.Second
 )
 
-// errLeft is what a follower ends with that leaves a URL to the leader.
-var errLeft = errors.New("it is on its way to another peer first")
+// errLeft is returned by a follower that leaves a URL to the leader.
+var errLeft = errors.New("another peer fetches it first")
 
-// permanentError is one that another try now does not mend.
+// permanentError is an error that a retry cannot fix.
 type permanentError struct{ error }
 
-// Unwrap returns the reason.
+// Unwrap returns the cause.
 func (e permanentError) Unwrap() error { return e.error }
 
-// bring fetches a file, and tries again for as long as more of it comes.
-func (d *Depot) bring(ctx context.Context, f file, prefer string) error {
+// fetchWithRetry fetches a file. It retries as long as each attempt makes progress.
+func (d *Depot) fetchWithRetry(ctx context.Context, f file, prefer string) error {
 	select {
 	case d.fetches <- struct{}{}:
 		defer func() { <-d.fetches }()
@@ -38,16 +38,18 @@ func (d *Depot) bring(ctx context.Context, f file, prefer string) error {
 	pause, wrong := d.cfg.Pause, 0
 	for try := 1; ; try++ {
 		before := d.store.Received(f.sum)
-		err := d.once(ctx, f, prefer)
-		if err == nil || ctx.Err() != nil || errors.Is(err, errLeft) || errors.Is(err, blob.ErrFull) || errors.Is(err, blob.ErrSize) || errors.As(err, new(permanentError)) {
-			d.said(f, err)
+		err := d.fetchOnce(ctx, f, prefer)
+		final := errors.Is(err, errLeft) || errors.Is(err, blob.ErrFull) || errors.Is(err, blob.ErrSize) ||
+			errors.As(err, new(permanentError))
+		if err == nil || ctx.Err() != nil || final {
+			d.logResult(f, err)
 			return err
 		}
 		if errors.Is(err, blob.ErrSum) {
-			// What was received before a crash may not be what is on the disk now. It is gone, so
-			// the second time counts.
+			// The first failure may come from a partial file that a crash damaged. It has
+			// been discarded, so a second failure is final.
 			if wrong++; wrong == 2 {
-				d.said(f, err)
+				d.logResult(f, err)
 				return err
 			}
 		}
@@ -55,29 +57,30 @@ func (d *Depot) bring(ctx context.Context, f file, prefer string) error {
 			try, pause = 0, d.cfg.Pause
 		}
 		if try >= maxTries {
-			d.said(f, err)
+			d.logResult(f, err)
 			return err
 		}
-		d.log.Info("image file broke off, going on", "sha256", f.sum, "received", d.store.Received(f.sum), "error", err)
-		if !sleep(ctx, pause/2+rand.N(pause)) { //nolint:gosec // only spreads tries
+		d.log.Info("image fetch interrupted, will resume",
+			"sha256", f.sum, "received", d.store.Received(f.sum), "error", err)
+		if !sleep(ctx, pause/2+rand.N(pause)) { //nolint:gosec // jitter
 			return ctx.Err()
 		}
 		pause = min(2*pause, max(maxPause, d.cfg.Pause))
 	}
 }
 
-// said logs how a fetch ended.
-func (d *Depot) said(f file, err error) {
+// logResult logs the result of a fetch.
+func (d *Depot) logResult(f file, err error) {
 	switch {
 	case err == nil:
-		d.log.Info("image file is here", "sha256", f.sum)
+		d.log.Info("image file fetched", "sha256", f.sum)
 	case errors.Is(err, errLeft), errors.Is(err, context.Canceled):
 	default:
-		d.log.Warn("image file cannot be fetched", "sha256", f.sum, "error", err)
+		d.log.Warn("image fetch failed", "sha256", f.sum, "error", err)
 	}
 }
 
-// sleep reports whether the time has passed.
+// sleep waits for t. It returns false if ctx ends first.
 func sleep(ctx context.Context, t time.Duration) bool {
 	timer := time.NewTimer(t)
 	defer timer.Stop()
@@ -89,21 +92,21 @@ func sleep(ctx context.Context, t time.Duration) bool {
 	}
 }
 
-// once tries each source in turn: peers that have the file, then its URL.
-func (d *Depot) once(ctx context.Context, f file, prefer string) error {
+// fetchOnce tries each source once: the peers that have the file, then its URL.
+func (d *Depot) fetchOnce(ctx context.Context, f file, prefer string) error {
 	if _, ok, err := d.store.Has(ctx, f.sum); ok || ctx.Err() != nil {
 		return err
 	}
 	r, err := d.store.Receive(ctx, f.sum, f.size)
 	if errors.Is(err, blob.ErrBusy) {
-		return fmt.Errorf("%w: %w", errLeft, err) // to the upload of it
+		return fmt.Errorf("%w: %w", errLeft, err) // an upload is receiving it
 	}
 	if err != nil {
 		return err
 	}
 	defer func() { _ = r.Close() }()
 	if f.size > 0 && r.Offset() == f.size {
-		return r.Commit() // it was killed right before
+		return r.Commit() // complete, but interrupted before the commit
 	}
 	peers, fetching := d.holders(ctx, f.sum, prefer)
 	var failed []error
@@ -117,10 +120,10 @@ func (d *Depot) once(ctx context.Context, f file, prefer string) error {
 	}
 	switch {
 	case f.url == "" && len(failed) == 0:
-		return permanentError{errors.New("no peer that answers has it: upload it again, or start the peers that have it")}
+		return permanentError{errors.New("no reachable peer has it: upload it again, or start the peers that have it")}
 	case f.url == "":
 		return errors.Join(failed...)
-	case !d.mayAsk(f.sum, fetching):
+	case !d.mayFetchURL(f.sum, fetching):
 		return errLeft
 	}
 	err = d.fromURL(ctx, f, r)
@@ -128,9 +131,9 @@ func (d *Depot) once(ctx context.Context, f file, prefer string) error {
 	return err
 }
 
-// mayAsk reports whether this peer asks the URL: the leader does, others when that takes too long
-// and nobody is at it.
-func (d *Depot) mayAsk(sum string, fetching bool) bool {
+// mayFetchURL reports whether this peer may fetch the URL. The leader may. A follower may once
+// Grace has passed and no other peer is fetching the file.
+func (d *Depot) mayFetchURL(sum string, fetching bool) bool {
 	if _, self, ok := d.cluster.Leader(); ok && self {
 		return true
 	}
@@ -140,8 +143,8 @@ func (d *Depot) mayAsk(sum string, fetching bool) bool {
 	return !fetching && t != nil && time.Since(t.since) > d.cfg.Grace
 }
 
-// holders lists the peers that have a file, the one that is preferred first, and says whether
-// another one is fetching it.
+// holders returns the peers that have a file, the preferred one first. It also reports
+// whether another peer is fetching the file.
 func (d *Depot) holders(ctx context.Context, sum, prefer string) (ids []string, fetching bool) {
 	leader, _, _ := d.cluster.Leader()
 	for _, a := range d.ask(ctx, d.others(ctx), &internalv1.StatBlobRequest{Sha256: sum}) {
@@ -152,13 +155,13 @@ func (d *Depot) holders(ctx context.Context, sum, prefer string) (ids []string, 
 		case a.stat.GetPresent():
 			ids = append(ids, a.id)
 		case a.stat.GetFetching() && (a.id == leader || a.id < d.cfg.PeerID):
-			fetching = true // of two followers that wait for each other, one goes
+			fetching = true // of two followers that would wait for each other, one fetches
 		}
 	}
 	return ids, fetching
 }
 
-// fromPeer goes on with a file from another peer.
+// fromPeer starts or resumes a file from another peer.
 func (d *Depot) fromPeer(ctx context.Context, id string, f file, r *blob.Receiver) error {
 	conn, err := d.cluster.PeerConn(id)
 	if err != nil {
@@ -166,7 +169,8 @@ func (d *Depot) fromPeer(ctx context.Context, id string, f file, r *blob.Receive
 	}
 	ctx, alive, stop := d.lifeline(ctx)
 	defer stop()
-	stream, err := internalv1.NewBlobServiceClient(conn).ReadBlob(ctx, &internalv1.ReadBlobRequest{Sha256: f.sum, Offset: r.Offset()})
+	req := &internalv1.ReadBlobRequest{Sha256: f.sum, Offset: r.Offset()}
+	stream, err := internalv1.NewBlobServiceClient(conn).ReadBlob(ctx, req)
 	if err != nil {
 		return fmt.Errorf("fetch from peer %s: %w", id, err)
 	}
@@ -187,17 +191,17 @@ func (d *Depot) fromPeer(ctx context.Context, id string, f file, r *blob.Receive
 	}
 }
 
-// errStalled is a source that sends nothing any more.
-var errStalled = errors.New("nothing has come for too long")
+// errStalled is returned if a source stops sending.
+var errStalled = errors.New("the source sent nothing for too long")
 
-// lifeline returns a context that ends when alive has not been called for a while.
+// lifeline returns a context that is canceled if alive is not called within Config.Stall.
 func (d *Depot) lifeline(ctx context.Context) (_ context.Context, alive, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	t := time.AfterFunc(d.cfg.Stall, func() { cancel(errStalled) })
 	return ctx, func() { t.Reset(d.cfg.Stall) }, func() { t.Stop(); cancel(nil) }
 }
 
-// why returns the reason of a context that has ended in place of an error that only says so.
+// why returns errStalled if that canceled ctx, and err otherwise.
 func why(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); errors.Is(cause, errStalled) {
 		return cause

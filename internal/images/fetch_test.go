@@ -14,11 +14,11 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// source is a web server with a file, and its troubles.
+// source is a web server with a file and configurable failures.
 type source struct {
 	*httptest.Server
 	asked, ranges atomic.Int64
-	broken        atomic.Int64 // so many answers break off half-way
+	broken        atomic.Int64 // number of responses that are interrupted half-way
 }
 
 func newSource(t *testing.T, all []byte, trouble func(s *source, w http.ResponseWriter, r *http.Request) bool) *source {
@@ -37,7 +37,7 @@ func newSource(t *testing.T, all []byte, trouble func(s *source, w http.Response
 	return s
 }
 
-// half sends half of what is left, and breaks the connection, as often as the source says.
+// half sends half of the rest and breaks the connection, as often as configured.
 func half(all []byte) func(s *source, w http.ResponseWriter, r *http.Request) bool {
 	return func(s *source, w http.ResponseWriter, r *http.Request) bool {
 		if s.broken.Add(-1) < 0 {
@@ -68,7 +68,7 @@ func TestFetchFromURL(t *testing.T) {
 		trouble func(*source, http.ResponseWriter, *http.Request) bool
 		size    int64
 		sum     string
-		words   string // of why it failed; empty: it is fetched
+		words   string // part of the expected error; empty: success
 	}{
 		{name: "as it should be", size: int64(len(all))},
 		{name: "its size is not known"},
@@ -107,7 +107,7 @@ func TestFetchFromURL(t *testing.T) {
 		}},
 		{name: "is not there", trouble: status(http.StatusNotFound), words: "the server answered 404 Not Found"},
 		{name: "may not be read", trouble: status(http.StatusForbidden), words: "the server answered 403 Forbidden"},
-		{name: "has another size", size: 17, words: "the file there has 1048576 bytes, the image says 17"},
+		{name: "has another size", size: 17, words: "the file has 1048576 bytes, but the image states 17"},
 		{name: "has another sum", sum: sumOf([]byte("other")), words: "wrong checksum"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestAFollowerAsksTheURLWhenTheLeaderDoesNot(t *testing.T) {
 	src := newSource(t, all, nil)
 	l := newLab(t, 3)
 	l.grace = 50 * time.Millisecond
-	l.start(l.peers[1]) // p0, who leads, does not answer
+	l.start(l.peers[1]) // the leader p0 does not answer
 	l.add("debian", &holdfastv1.Image_File{Url: src.URL, Sha256: sumOf(all)})
 	l.peers[1].has(sumOf(all))
 }
@@ -189,7 +189,7 @@ func TestFetchFromPeers(t *testing.T) {
 	p := l.peers[2]
 	l.start(p)
 	l.until(func() bool { return p.store.Received(sum) > 1<<20 }, "something has come")
-	l.peers[0].stop() // who gives it
+	l.peers[0].stop() // the source of the fetch
 	close(l.brake)
 	p.has(sum)
 	f, err := p.store.Open(t.Context(), sum)

@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	slowestDownload = 64 << 10        // bytes a second on average, below that a connection is closed
-	downloadSlack   = 2 * time.Minute // besides; more than a piece takes at that rate
-	piece           = 4 << 20         // bytes that are sent between two checks of the rate
-	lookTimeout     = 5 * time.Second // for a look at what the leader knows
+	slowestDownload = 64 << 10        // minimum average rate in bytes per second; slower connections are closed
+	downloadSlack   = 2 * time.Minute // extra time; longer than a piece needs at that rate
+	piece           = 4 << 20         // bytes sent between two checks of the rate
+	lookTimeout     = 5 * time.Second // for a linearizable read
 	pollEvery       = 50 * time.Millisecond
 	retryAfter      = "5" // seconds
 )
 
-// Routes adds the downloads. Everybody may have them who reaches the port: a machine that boots
-// from the network has nothing yet that it could show, so there must be no secret in an image.
+// Routes adds the downloads. They need no authentication, because a machine that boots from
+// the network has no credentials yet. Images must therefore contain no secrets.
 func (d *Depot) Routes(m *auth.Mux, _ grpc.ClientConnInterface) {
 	m.HandleFunc("GET /images/{name}/{part}", auth.Download(), nil, d.serveName)
 	m.HandleFunc("GET /images/sha256/{sum}", auth.Download(), nil, d.serveSum)
@@ -45,14 +45,15 @@ func (d *Depot) serveName(w http.ResponseWriter, r *http.Request) {
 		return f, f != nil
 	})
 	if !ok {
-		http.Error(w, fmt.Sprintf("image %.80q has no %.20q, or there is no such image (holdfast image list)", name, part), http.StatusNotFound)
+		message := fmt.Sprintf("image %.80q has no %.20q, or there is no such image (holdfast image list)", name, part)
+		http.Error(w, message, http.StatusNotFound)
 		return
 	}
-	w.Header().Set("Cache-Control", "no-cache") // another one may come under this name; the tag tells
+	w.Header().Set("Cache-Control", "no-cache") // the name may get another file; the ETag changes with it
 	d.serve(w, r, f)
 }
 
-// serveSum serves a file by its sum, as long as an image has it.
+// serveSum serves a file by its checksum, as long as an image uses it.
 func (d *Depot) serveSum(w http.ResponseWriter, r *http.Request) {
 	sum := r.PathValue("sum")
 	f, ok := d.find(r.Context(), func(v *fsm.View) (*holdfastv1.Image_File, bool) { return v.ImageFileBySum(sum) })
@@ -64,8 +65,12 @@ func (d *Depot) serveSum(w http.ResponseWriter, r *http.Request) {
 	d.serve(w, r, f)
 }
 
-// find looks at this peer's state, and when there is nothing, whether the leader knows more.
-func (d *Depot) find(ctx context.Context, look func(*fsm.View) (*holdfastv1.Image_File, bool)) (*holdfastv1.Image_File, bool) {
+// find evaluates look on this peer's state, and if it finds nothing, on a linearizable
+// view.
+func (d *Depot) find(
+	ctx context.Context,
+	look func(*fsm.View) (*holdfastv1.Image_File, bool),
+) (*holdfastv1.Image_File, bool) {
 	if f, ok := look(d.state.View()); ok {
 		return f, true
 	}
@@ -78,10 +83,10 @@ func (d *Depot) find(ctx context.Context, look func(*fsm.View) (*holdfastv1.Imag
 	return look(v)
 }
 
-// serve writes a file of an image as it is.
+// serve serves a file of an image unchanged.
 func (d *Depot) serve(w http.ResponseWriter, r *http.Request, f *holdfastv1.Image_File) {
 	h := w.Header()
-	d.hand(w, r, f, func(open *os.File) (io.ReadSeeker, error) {
+	d.serveContent(w, r, f, func(open *os.File) (io.ReadSeeker, error) {
 		h.Set("ETag", `"`+f.GetSha256()+`"`)
 		if raw, err := hex.DecodeString(f.GetSha256()); err == nil {
 			h.Set("Repr-Digest", "sha-256=:"+base64.StdEncoding.EncodeToString(raw)+":") // RFC 9530
@@ -90,17 +95,22 @@ func (d *Depot) serve(w http.ResponseWriter, r *http.Request, f *holdfastv1.Imag
 	})
 }
 
-// hand serves what is made of a file that this peer has whole, and waits a while for one that is on
-// its way.
-func (d *Depot) hand(w http.ResponseWriter, r *http.Request, f *holdfastv1.Image_File, with func(*os.File) (io.ReadSeeker, error)) {
+// serveContent serves content made from a file that this peer has. It waits up to
+// Config.Patience for a file that is being fetched.
+func (d *Depot) serveContent(
+	w http.ResponseWriter,
+	r *http.Request,
+	f *holdfastv1.Image_File,
+	with func(*os.File) (io.ReadSeeker, error),
+) {
 	from := auth.Source(r)
-	if err := d.downloads.take(from); err != nil {
+	if err := d.downloads.acquire(from); err != nil {
 		w.Header().Set("Retry-After", retryAfter)
 		w.Header().Set("Cache-Control", "no-store")
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	defer d.downloads.leave(from)
+	defer d.downloads.release(from)
 	open, err := d.await(r.Context(), f)
 	if err != nil {
 		w.Header().Set("Retry-After", retryAfter)
@@ -114,7 +124,7 @@ func (d *Depot) hand(w http.ResponseWriter, r *http.Request, f *holdfastv1.Image
 	h.Set("X-Content-Type-Options", "nosniff")
 	content, err := with(open)
 	if err != nil {
-		d.log.Error("cannot serve an image file", "error", err)
+		d.log.Error("cannot serve image file", "error", err)
 		h.Set("Cache-Control", "no-store")
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -124,7 +134,8 @@ func (d *Depot) hand(w http.ResponseWriter, r *http.Request, f *holdfastv1.Image
 	http.ServeContent(c, r, "", time.Time{}, content)
 }
 
-// await opens a file, as soon as this peer has it, or says how far it is.
+// await opens a file as soon as this peer has it. If that takes too long, the error
+// contains the progress.
 func (d *Depot) await(ctx context.Context, f *holdfastv1.Image_File) (*os.File, error) {
 	end := time.Now().Add(d.cfg.Patience)
 	for {
@@ -140,20 +151,21 @@ func (d *Depot) await(ctx context.Context, f *holdfastv1.Image_File) (*os.File, 
 		}
 		fetching, last := d.status(f.GetSha256())
 		if last != nil && !fetching || !time.Now().Add(pollEvery).Before(end) || !sleep(ctx, pollEvery) {
-			return nil, d.far(f, last)
+			return nil, d.progressError(f, last)
 		}
 	}
 }
 
-// far words how far this peer is with a file.
-func (d *Depot) far(f *holdfastv1.Image_File, last error) error {
+// progressError returns the error for a file that this peer does not have yet, with its
+// progress.
+func (d *Depot) progressError(f *holdfastv1.Image_File, last error) error {
 	words := fmt.Sprintf("this peer has %d", d.store.Received(f.GetSha256()))
 	if n := f.GetSizeBytes(); n > 0 {
 		words += fmt.Sprintf(" of %d", n)
 	}
-	words += " bytes of it: try again, or another peer"
-	if last != nil { // it may tell of paths and hosts: not to everybody
-		words += "; the last fetch failed, `holdfast image get` says why"
+	words += " bytes of it: retry, or use another peer"
+	if last != nil { // not included: it may contain paths and host names, and callers are anonymous
+		words += "; the last fetch failed: run `holdfast image get` for its error"
 	}
 	return errors.New(words)
 }

@@ -9,11 +9,11 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// incoming gives what comes on a stream of an upload, as long as it keeps coming.
+// incoming receives the messages of an upload, and fails if none arrives for too long.
 type incoming struct {
-	ctx   context.Context //nolint:containedctx // it is a stream's, and lives as long
+	ctx   context.Context //nolint:containedctx // the context of the stream, with the same lifetime
 	parts chan part
-	stall time.Duration // nothing may come for so long
+	stall time.Duration // maximum time between two messages
 }
 
 type part struct {
@@ -21,12 +21,12 @@ type part struct {
 	err error
 }
 
-// listen receives until the stream or ctx ends.
+// listen receives messages until the stream or ctx ends.
 func listen(ctx context.Context, stream uploadStream, stall time.Duration) *incoming {
 	in := &incoming{ctx: ctx, parts: make(chan part), stall: stall}
 	go func() {
 		for {
-			r, err := stream.Recv() // it ends with the stream
+			r, err := stream.Recv() // returns when the stream ends
 			select {
 			case in.parts <- part{r, err}:
 			case <-ctx.Done():
@@ -48,7 +48,8 @@ func (in *incoming) next() (*holdfastv1.UploadFileRequest, error) {
 	case p := <-in.parts:
 		return p.r, p.err
 	case <-t.C:
-		return nil, refusal(codes.Unavailable, "STALLED", "nothing came of the upload for %s: send it again, it goes on from where it was", in.stall)
+		return nil, refusal(codes.Unavailable, "STALLED",
+			"the upload sent nothing for %s: upload the file again, it resumes", in.stall)
 	case <-in.ctx.Done():
 		return nil, in.ctx.Err()
 	}

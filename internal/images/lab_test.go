@@ -26,17 +26,18 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// lab is some peers that share a state, as if each had applied everything at once. p0 leads.
+// lab is a group of peers that share a state, as if each had applied everything at once. p0
+// leads.
 type lab struct {
 	t     *testing.T
 	state *fsm.FSM
 	index uint64
 	peers []*peer
 	grace time.Duration // see images.Config
-	brake chan struct{} // if any, peers that give files stop after braked bytes of each, until it is closed
+	brake chan struct{} // if set, peers pause after sending braked bytes of a file, until it is closed
 }
 
-// peer is one of them: the real Depot behind a real gRPC server and a real HTTP one.
+// peer is one of them: a real Depot behind real gRPC and HTTP servers.
 type peer struct {
 	lab   *lab
 	id    string
@@ -45,7 +46,7 @@ type peer struct {
 	store *blob.Store
 	srv   *grpc.Server
 	web   *httptest.Server
-	conn  atomic.Pointer[grpc.ClientConn] // others look at it while it starts
+	conn  atomic.Pointer[grpc.ClientConn] // atomic: read by others while it starts
 	down  atomic.Bool
 	free  atomic.Int64
 	stop  func()
@@ -62,7 +63,7 @@ func newLab(t *testing.T, n int) *lab {
 	return l
 }
 
-// start starts a peer, or all of them.
+// start starts some peers, or all of them.
 func (l *lab) start(which ...*peer) *lab {
 	l.t.Helper()
 	if len(which) == 0 {
@@ -123,10 +124,10 @@ func (p *peer) start() {
 	t.Cleanup(p.stop)
 }
 
-// braked is what a peer gives of a file before it waits for lab.brake.
+// braked is the number of bytes that a peer sends before it waits for lab.brake.
 const braked = 2 << 20
 
-// braking is a stream of a peer with a brake.
+// braking is a stream of a peer that pauses.
 type braking struct {
 	grpc.ServerStream
 	until chan struct{}
@@ -144,7 +145,7 @@ func (b *braking) SendMsg(m any) error {
 	return b.ServerStream.SendMsg(m)
 }
 
-// uploads is ImageService as far as it is about bytes.
+// uploads is the upload part of ImageService.
 type uploads struct {
 	holdfastv1.UnimplementedImageServiceServer
 	depot *images.Depot
@@ -218,7 +219,7 @@ func (l *lab) until(ok func() bool, what string, args ...any) {
 	}
 }
 
-// put returns a peer a file, as if it had been fetched before.
+// put stores a file on a peer, as if it had been fetched before.
 func (p *peer) put(b []byte) string {
 	p.lab.t.Helper()
 	r, err := p.store.Receive(p.lab.t.Context(), sumOf(b), 0)
@@ -240,7 +241,7 @@ func sumOf(b []byte) string {
 	return hex.EncodeToString(s[:])
 }
 
-// someBytes is a file of a size, that another seed makes another one.
+// someBytes returns a file of a size, with content that depends on seed.
 func someBytes(size int, seed byte) []byte {
 	b := bytes.Repeat([]byte{seed, 1, 2, 3, 5, 7, 11}, size/7+1)[:size]
 	for i := 0; i < size; i += 1000 {

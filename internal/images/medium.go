@@ -14,25 +14,26 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// A boot medium is the disk of the image "installer-iso" with the kernel's command line written
-// into it: which peer to ask, and the token of the install session. It is made as it is read, so
-// that a BMC may read it in any order, and from any peer.
+// A boot medium is the disk of the image "installer-iso" with a kernel command line written
+// into it. The command line contains the URL of the peers and the token of the install
+// session. The medium is generated on read, so a BMC can read it in any order and from any
+// peer.
 
-// mediumImage is the image whose disk is the medium (make netboot).
+// mediumImage is the name of the image whose disk is the medium (make netboot).
 const mediumImage = "installer-iso"
 
-// The room in a medium for words of the command line (tools/netboot, blank).
+// The area for the command line in a medium (tools/netboot, blank).
 const (
 	blankMark = "@HOLDFAST-BOOT-PARAMETERS@"
 	blankSize = 1024
 )
 
-// serveMedium serves the boot medium of a secret, as long as its session waits for the machine to
-// boot.
+// serveMedium serves the boot medium with a secret in its URL, as long as its install
+// session waits for the machine to boot.
 func (d *Depot) serveMedium(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	gone := func() {
-		http.Error(w, "there is no such boot medium, or its install is over", http.StatusNotFound)
+		http.Error(w, "there is no such boot medium, or its install has ended", http.StatusNotFound)
 	}
 	secret, ok := providers.MediumSecret(r.URL.Path)
 	if !ok {
@@ -50,7 +51,8 @@ func (d *Depot) serveMedium(w http.ResponseWriter, r *http.Request) {
 		install = i
 		m, _ := v.Machine(i.GetMachineId())
 		arch = fsm.MachineArch("", m)
-		installer, _ := v.ImageFor("installer", arch) // what its kernel is told when it boots from the network, it is told here too
+		// The medium gets the same command line as a boot from the network.
+		installer, _ := v.ImageFor("installer", arch)
 		more = strings.Join(strings.Fields(installer.GetCmdline()), " ")
 		image, _ := v.ImageFor(mediumImage, arch)
 		return image.GetDisk(), image.GetDisk() != nil
@@ -61,7 +63,10 @@ func (d *Depot) serveMedium(w http.ResponseWriter, r *http.Request) {
 		return
 	case !ok:
 		name := fsm.ImageName(mediumImage, arch)
-		http.Error(w, "there is no image "+name+" with a disk: add one (holdfast image add "+name+" --arch "+arch+" --disk installer.iso)", http.StatusNotFound)
+		message := fmt.Sprintf(
+			"there is no image %s with a disk: add one (holdfast image add %s --arch %s --disk installer.iso)",
+			name, name, arch)
+		http.Error(w, message, http.StatusNotFound)
 		return
 	}
 	line := "holdfast.url=" + install.GetMediumServer() + " holdfast.token=" + token
@@ -69,13 +74,15 @@ func (d *Depot) serveMedium(w http.ResponseWriter, r *http.Request) {
 		line += " " + more
 	}
 	if len(line) > blankSize {
-		http.Error(w, fmt.Sprintf("the command line of the installer has %d characters, and a medium has room for %d: shorten that of the image installer", len(line), blankSize), http.StatusInternalServerError)
+		message := fmt.Sprintf("the command line of the installer has %d characters, and the medium has room for %d: "+
+			"shorten that of the image installer", len(line), blankSize)
+		http.Error(w, message, http.StatusInternalServerError)
 		return
 	}
-	d.hand(w, r, f, func(open *os.File) (io.ReadSeeker, error) { return d.filled(open, f.GetSha256(), line) })
+	d.serveContent(w, r, f, func(open *os.File) (io.ReadSeeker, error) { return d.filled(open, f.GetSha256(), line) })
 }
 
-// filled returns a medium with a line in the places that have room for it.
+// filled returns a medium with line written into its parameter areas.
 func (d *Depot) filled(open *os.File, sum, line string) (io.ReadSeeker, error) {
 	d.mu.Lock()
 	at, known := d.blanks[sum]
@@ -86,20 +93,22 @@ func (d *Depot) filled(open *os.File, sum, line string) (io.ReadSeeker, error) {
 			return nil, err
 		}
 		d.mu.Lock()
-		d.blanks = map[string][]int64{sum: at} // the last one is the one that is in use
+		d.blanks = map[string][]int64{sum: at} // only the medium in use is remembered
 		d.mu.Unlock()
 	}
 	if len(at) == 0 {
-		return nil, errors.New("the disk of image " + mediumImage + " is no boot medium: there is no room for parameters in it (make netboot makes bin/netboot/installer.iso)")
+		return nil, errors.New("the disk of image " + mediumImage + " is not a boot medium: " +
+			"it has no room for parameters (make netboot creates bin/netboot/installer.iso)")
 	}
 	st, err := open.Stat()
 	if err != nil {
 		return nil, err
 	}
-	return io.NewSectionReader(&overlay{open, at, []byte(line + strings.Repeat(" ", blankSize-len(line)))}, 0, st.Size()), nil
+	text := []byte(line + strings.Repeat(" ", blankSize-len(line)))
+	return io.NewSectionReader(&overlay{open, at, text}, 0, st.Size()), nil
 }
 
-// blanks finds where a medium has room.
+// blanks returns the offsets of the parameter areas in a medium.
 func blanks(r io.ReaderAt) ([]int64, error) {
 	blank := []byte(blankMark + strings.Repeat("@", blankSize-len(blankMark)))
 	var at []int64
@@ -118,12 +127,12 @@ func blanks(r io.ReaderAt) ([]int64, error) {
 		case errors.Is(err, io.EOF):
 			return at, nil
 		case err != nil:
-			return nil, fmt.Errorf("look for the room in a boot medium: %w", err)
+			return nil, fmt.Errorf("find the parameter area of a boot medium: %w", err)
 		}
 	}
 }
 
-// overlay shows text in some places of what it reads.
+// overlay is a ReaderAt that replaces the bytes at some offsets with text.
 type overlay struct {
 	r    io.ReaderAt
 	at   []int64

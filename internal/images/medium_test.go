@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// installing brings a machine to an install session with a boot medium of the secret, and gives
-// what the peers' state then waits for.
+// installing creates an install session with a boot medium for secret, and returns a
+// function that waits for its state.
 func (l *lab) installing(secret [32]byte) {
 	l.t.Helper()
 	_, sum := providers.MediumToken(secret)
@@ -27,13 +27,13 @@ func (l *lab) installing(secret [32]byte) {
 	l.do(&internalv1.Command{Op: &internalv1.Command_NoteInstall{NoteInstall: &internalv1.NoteInstall{RunId: "run-1", Step: "repave", Attempt: 1, MediumSha256: sum, MediumServer: "http://10.0.0.1:7404"}}})
 }
 
-// A medium is the disk of its image with the session's words in every room for them, whole and in
-// pieces, for whoever has its URL, while the session waits.
+// A medium is the disk of its image with the session's command line in every parameter
+// area. It can be read whole or in parts, by anyone with its URL, while the session waits.
 func TestMedium(t *testing.T) {
 	const size = 1024
 	room := "@HOLDFAST-BOOT-PARAMETERS@"
 	room += strings.Repeat("@", size-len(room))
-	// The second room lies across two of the pieces that the file is searched in.
+	// The second area spans two of the blocks in which the file is searched.
 	disc := strings.Join([]string{string(someBytes(3000, 1)), string(someBytes(1<<20-3000-size-500, 2)), string(someBytes(9000, 3))}, room)
 	l := newLab(t, 1).start()
 	p := l.peers[0]

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/images/blob"
 )
 
-// metrics are what a Depot measures.
+// metrics are the metrics of a Depot.
 type metrics struct {
 	fetches *prometheus.CounterVec
 	fetched *prometheus.CounterVec
@@ -19,15 +19,15 @@ func newMetrics(r prometheus.Registerer, store *blob.Store) *metrics {
 	m := &metrics{
 		fetches: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "holdfast_image_fetches_total",
-			Help: "Tries to fetch a file of an image, by source (peer, url) and outcome (ok, failed).",
+			Help: "Attempts to fetch a file of an image, by source (peer, url) and outcome (ok, failed).",
 		}, []string{"source", "outcome"}),
 		fetched: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "holdfast_image_fetched_bytes_total",
-			Help: "Bytes of image files that came to this peer, by source (peer, url, upload).",
+			Help: "Bytes of image files received by this peer, by source (peer, url, upload).",
 		}, []string{"source"}),
 		served: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "holdfast_image_served_bytes_total",
-			Help: "Bytes of image files that this peer gave out over HTTP.",
+			Help: "Bytes of image files served by this peer over HTTP.",
 		}),
 		missing: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "holdfast_image_files_missing",
@@ -35,21 +35,25 @@ func newMetrics(r prometheus.Registerer, store *blob.Store) *metrics {
 		}),
 		damaged: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "holdfast_image_files_damaged_total",
-			Help: "Files of images that this peer had on disk with a wrong checksum.",
+			Help: "Files of images found on this peer's disk with a wrong checksum.",
 		}),
 	}
 	if r == nil {
 		return m
 	}
+	stored := prometheus.GaugeOpts{
+		Name: "holdfast_image_stored_bytes",
+		Help: "Bytes of image files on this peer's disk, complete or not.",
+	}
 	r.MustRegister(m.fetches, m.fetched, m.served, m.missing, m.damaged,
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "holdfast_image_stored_bytes", Help: "Bytes of image files on this peer's disk, whole or not."}, func() float64 {
+		prometheus.NewGaugeFunc(stored, func() float64 {
 			_, bytes := store.Usage()
 			return float64(bytes)
 		}))
 	return m
 }
 
-// outcome is the label of how something ended.
+// outcome returns the value of the label outcome.
 func outcome(err error) string {
 	if err != nil {
 		return "failed"

@@ -18,17 +18,17 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// chunk is how many bytes of a file one message between peers has.
+// chunk is the number of bytes in one message between peers.
 const chunk = 256 << 10
 
-// answer is what a peer says of a file.
+// answer is a peer's answer to StatBlob.
 type answer struct {
 	id   string
 	stat *internalv1.StatBlobResponse
 	err  error
 }
 
-// others lists the other peers that answer.
+// others returns the ids of the other peers that are reachable.
 func (d *Depot) others(ctx context.Context) []string {
 	var ids []string
 	for _, p := range d.cluster.Status(ctx).GetPeers() {
@@ -39,7 +39,7 @@ func (d *Depot) others(ctx context.Context) []string {
 	return ids
 }
 
-// voters lists the peers that vote, this one among them if it does.
+// voters returns the ids of the voting peers, including this one if it votes.
 func (d *Depot) voters(ctx context.Context) []string {
 	var ids []string
 	for _, p := range d.cluster.Status(ctx).GetPeers() {
@@ -50,7 +50,7 @@ func (d *Depot) voters(ctx context.Context) []string {
 	return ids
 }
 
-// ask asks peers about a file, this one too when it is among them, all at once.
+// ask calls StatBlob on peers in parallel, which may include this one.
 func (d *Depot) ask(ctx context.Context, ids []string, r *internalv1.StatBlobRequest) []answer {
 	ctx, cancel := context.WithTimeout(ctx, statTimeout)
 	defer cancel()
@@ -73,7 +73,7 @@ func (d *Depot) ask(ctx context.Context, ids []string, r *internalv1.StatBlobReq
 	return answers
 }
 
-// StatBlob reports whether this peer has a file, or how far it is.
+// StatBlob reports whether this peer has a file, or its progress.
 func (d *Depot) StatBlob(ctx context.Context, r *internalv1.StatBlobRequest) (*internalv1.StatBlobResponse, error) {
 	a := &internalv1.StatBlobResponse{PeerId: d.cfg.PeerID}
 	size, ok, err := d.store.Has(ctx, r.GetSha256())
@@ -95,18 +95,23 @@ func (d *Depot) StatBlob(ctx context.Context, r *internalv1.StatBlobRequest) (*i
 	return a, nil
 }
 
-// PullBlob fetches a file from the peer that asks for it. The fetch goes on when the caller goes
-// away.
+// PullBlob fetches a file, preferably from the calling peer. The fetch continues if the
+// caller goes away.
 func (d *Depot) PullBlob(ctx context.Context, r *internalv1.PullBlobRequest) (*internalv1.PullBlobResponse, error) {
-	if err := d.fetch(file{sum: r.GetSha256(), size: r.GetSizeBytes()}, r.GetPeerId()).wait(ctx); err != nil { //nolint:contextcheck // a fetch lives as long as Run, not as long as who asks for it
-		return nil, worded(err)
+	f := file{sum: r.GetSha256(), size: r.GetSizeBytes()}
+	//nolint:contextcheck // a fetch lives as long as Run, not as long as its caller
+	if err := d.fetch(f, r.GetPeerId()).wait(ctx); err != nil {
+		return nil, toStatus(err)
 	}
 	d.store.Keep(r.GetSha256(), time.Now())
 	return &internalv1.PullBlobResponse{}, nil
 }
 
-// ReadBlob sends a file from an offset on.
-func (d *Depot) ReadBlob(r *internalv1.ReadBlobRequest, stream grpc.ServerStreamingServer[internalv1.ReadBlobResponse]) error {
+// ReadBlob sends a file from the given offset.
+func (d *Depot) ReadBlob(
+	r *internalv1.ReadBlobRequest,
+	stream grpc.ServerStreamingServer[internalv1.ReadBlobResponse],
+) error {
 	f, err := d.store.Open(stream.Context(), r.GetSha256())
 	if errors.Is(err, fs.ErrNotExist) {
 		return status.Errorf(codes.NotFound, "peer %s does not have image file %.64q", d.cfg.PeerID, r.GetSha256())
@@ -119,7 +124,7 @@ func (d *Depot) ReadBlob(r *internalv1.ReadBlobRequest, stream grpc.ServerStream
 		return status.Errorf(codes.OutOfRange, "offset %d: %v", r.GetOffset(), err)
 	}
 	for {
-		buf := make([]byte, chunk) // gRPC may keep it
+		buf := make([]byte, chunk) // gRPC may retain it
 		n, err := io.ReadFull(f, buf)
 		if n > 0 {
 			if err := stream.Send(&internalv1.ReadBlobResponse{Data: buf[:n]}); err != nil {
@@ -135,7 +140,7 @@ func (d *Depot) ReadBlob(r *internalv1.ReadBlobRequest, stream grpc.ServerStream
 	}
 }
 
-// Copies reports how far each peer is with some files.
+// Copies returns the progress of each peer with a file.
 func (d *Depot) Copies(ctx context.Context, sum string) []*holdfastv1.Image_Copy {
 	var ids []string
 	down := map[string]string{}
@@ -147,7 +152,12 @@ func (d *Depot) Copies(ctx context.Context, sum string) []*holdfastv1.Image_Copy
 	asked := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return down[id] != "" })
 	copies := make([]*holdfastv1.Image_Copy, 0, len(ids))
 	for _, a := range d.ask(ctx, asked, &internalv1.StatBlobRequest{Sha256: sum}) {
-		c := &holdfastv1.Image_Copy{PeerId: a.id, Present: a.stat.GetPresent(), ReceivedBytes: a.stat.GetReceivedBytes(), Error: a.stat.GetError()}
+		c := &holdfastv1.Image_Copy{
+			PeerId:        a.id,
+			Present:       a.stat.GetPresent(),
+			ReceivedBytes: a.stat.GetReceivedBytes(),
+			Error:         a.stat.GetError(),
+		}
 		if a.err != nil {
 			c.Error = status.Convert(a.err).Message()
 		}
@@ -165,8 +175,8 @@ func (d *Depot) Copies(ctx context.Context, sum string) []*holdfastv1.Image_Copy
 	return copies
 }
 
-// Held reports why a file that was uploaded cannot be relied on: nil if a majority of voters has
-// it. They keep it for another day.
+// Held returns nil if a majority of voters has an uploaded file, and otherwise an error.
+// The voters then keep the file for another day.
 func (d *Depot) Held(ctx context.Context, sum string) error {
 	voters := d.voters(ctx)
 	have := 0
@@ -178,5 +188,8 @@ func (d *Depot) Held(ctx context.Context, sum string) error {
 	if have > len(voters)/2 {
 		return nil
 	}
-	return refusal(codes.FailedPrecondition, "BYTES_MISSING", "%d of %d voters have the file with the SHA-256 %s: upload it first (holdfast image add NAME --disk FILE), or say a URL", have, len(voters), sum)
+	return refusal(codes.FailedPrecondition, "BYTES_MISSING",
+		"%d of %d voters have the file with the SHA-256 %s: "+
+			"upload it first (holdfast image add NAME --disk FILE), or set a URL",
+		have, len(voters), sum)
 }

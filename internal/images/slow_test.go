@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// sparse returns a file of a size that takes no room.
+// sparse returns a sparse file of a size.
 func sparse(t *testing.T, size int64) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "disk")
@@ -25,43 +25,44 @@ func sparse(t *testing.T, size int64) string {
 	return name
 }
 
-// TestOneAddressLeavesPlaces: one address holds a part of the places, and gets them back.
+// TestOneAddressLeavesPlaces: one address can use only a part of the downloads, and
+// releases them.
 func TestOneAddressLeavesPlaces(t *testing.T) {
-	p := &places{of: map[string]int{}}
+	p := &downloadLimit{of: map[string]int{}}
 	for i := range maxOfOne {
-		if err := p.take("10.0.0.66"); err != nil {
+		if err := p.acquire("10.0.0.66"); err != nil {
 			t.Fatalf("place %d: %v", i, err)
 		}
 	}
-	if err := p.take("10.0.0.66"); err == nil {
+	if err := p.acquire("10.0.0.66"); err == nil {
 		t.Errorf("an address took more than %d places", maxOfOne)
 	}
 	for i := range maxDownloads - maxOfOne {
-		if err := p.take(strconv.Itoa(i)); err != nil {
+		if err := p.acquire(strconv.Itoa(i)); err != nil {
 			t.Fatalf("address %d: %v", i, err)
 		}
 	}
-	if err := p.take("10.0.0.5"); err == nil {
+	if err := p.acquire("10.0.0.5"); err == nil {
 		t.Errorf("more than %d places were taken", maxDownloads)
 	}
-	p.leave("10.0.0.66")
-	if err := p.take("10.0.0.5"); err != nil {
+	p.release("10.0.0.66")
+	if err := p.acquire("10.0.0.5"); err != nil {
 		t.Errorf("a place that was left: %v", err)
 	}
 	for range maxOfOne - 1 {
-		p.leave("10.0.0.66")
+		p.release("10.0.0.66")
 	}
-	p.leave("10.0.0.5")
+	p.release("10.0.0.5")
 	for i := range maxDownloads - maxOfOne {
-		p.leave(strconv.Itoa(i))
+		p.release(strconv.Itoa(i))
 	}
 	if p.all != 0 || len(p.of) != 0 {
 		t.Errorf("after all have left there are %d places taken, of %v", p.all, p.of)
 	}
 }
 
-// TestStalledDownloadEnds: a client that stops reading loses its connection after the slack,
-// however large the file is; one that reads gets all of it.
+// TestStalledDownloadEnds: a client that stops reading is disconnected after the slack,
+// however large the file is. A client that reads gets all of it.
 func TestStalledDownloadEnds(t *testing.T) {
 	const size = 64 << 20
 	name, ended := sparse(t, size), make(chan float64, 2)

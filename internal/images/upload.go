@@ -23,15 +23,15 @@ import (
 )
 
 const (
-	sayEvery = 2 * time.Second // while an upload goes on
-	slowest  = 1 << 20         // bytes a second that peers give each other at least
-	slack    = 2 * time.Minute // and what they may take besides
+	sayEvery = 2 * time.Second // interval of progress messages
+	slowest  = 1 << 20         // bytes per second; the minimum rate between peers
+	slack    = 2 * time.Minute // additional time
 )
 
 type uploadStream = grpc.BidiStreamingServer[holdfastv1.UploadFileRequest, holdfastv1.UploadFileResponse]
 
-// Upload takes a file, and answers when a majority of voters has it. Who says nothing has no place
-// among the uploads.
+// Upload receives a file and returns when a majority of voters has it. A stream counts as
+// an upload only after its first message.
 func (d *Depot) Upload(stream uploadStream) error {
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
@@ -44,24 +44,27 @@ func (d *Depot) Upload(stream uploadStream) error {
 	case d.uploads <- struct{}{}:
 		defer func() { <-d.uploads }()
 	default:
-		return refusal(codes.ResourceExhausted, "UPLOADS", "this peer takes %d uploads at once already: try again later", maxUploads)
+		return refusal(codes.ResourceExhausted, "UPLOADS",
+			"this peer already receives %d uploads, the limit: retry later", maxUploads)
 	}
 	head := first.GetHeader()
 	switch {
 	case !fsm.ValidSum(head.GetSha256()):
-		return refusal(codes.InvalidArgument, "INVALID_FIELD", "header.sha256 is not a SHA-256: the first message has a header with 64 hexadecimal digits, small letters")
+		return refusal(codes.InvalidArgument, "INVALID_FIELD",
+			"header.sha256 is not a SHA-256: want 64 hexadecimal digits in lower case in the first message")
 	case head.GetSizeBytes() <= 0 || head.GetSizeBytes() > fsm.MaxImageFile:
-		return refusal(codes.InvalidArgument, "INVALID_FIELD", "header.size_bytes is %d: a file has 1 to %d bytes", head.GetSizeBytes(), int64(fsm.MaxImageFile))
+		return refusal(codes.InvalidArgument, "INVALID_FIELD",
+			"header.size_bytes is %d: want 1 to %d", head.GetSizeBytes(), int64(fsm.MaxImageFile))
 	}
-	if err := d.take(stream, in, head); err != nil {
+	if err := d.receive(stream, in, head); err != nil {
 		return err
 	}
 	d.store.Keep(head.GetSha256(), time.Now())
-	return d.spread(stream, head)
+	return d.replicate(stream, head)
 }
 
-// take receives the file on this peer.
-func (d *Depot) take(stream uploadStream, in *incoming, head *holdfastv1.UploadFileRequest_Header) error {
+// receive receives the file on this peer.
+func (d *Depot) receive(stream uploadStream, in *incoming, head *holdfastv1.UploadFileRequest_Header) error {
 	ctx := stream.Context()
 	size, ok, err := d.store.Has(ctx, head.GetSha256())
 	if ctx.Err() != nil {
@@ -69,16 +72,17 @@ func (d *Depot) take(stream uploadStream, in *incoming, head *holdfastv1.UploadF
 	}
 	if ok {
 		if size != head.GetSizeBytes() {
-			return refusal(codes.DataLoss, "WRONG_SUM", "the file with the SHA-256 %s has %d bytes, not %d", head.GetSha256(), size, head.GetSizeBytes())
+			return refusal(codes.DataLoss, "WRONG_SUM", "the file with the SHA-256 %s has %d bytes, not %d",
+				head.GetSha256(), size, head.GetSizeBytes())
 		}
 		return stream.Send(&holdfastv1.UploadFileResponse{ReceivedBytes: size})
 	}
 	if err != nil {
-		d.log.Warn("image file is uploaded anew", "error", err)
+		d.log.Warn("image file damaged, receiving it again", "error", err)
 	}
 	r, err := d.store.Receive(ctx, head.GetSha256(), head.GetSizeBytes())
 	if err != nil {
-		return worded(err)
+		return toStatus(err)
 	}
 	defer func() { _ = r.Close() }()
 	if err := stream.Send(&holdfastv1.UploadFileResponse{ReceivedBytes: r.Offset()}); err != nil {
@@ -96,7 +100,7 @@ func (d *Depot) take(stream uploadStream, in *incoming, head *holdfastv1.UploadF
 		n, err := r.Write(part.GetData())
 		d.metrics.fetched.WithLabelValues("upload").Add(float64(n))
 		if err != nil {
-			return worded(err)
+			return toStatus(err)
 		}
 		if time.Since(said) > sayEvery {
 			said = time.Now()
@@ -105,12 +109,12 @@ func (d *Depot) take(stream uploadStream, in *incoming, head *holdfastv1.UploadF
 			}
 		}
 	}
-	return worded(r.Commit())
+	return toStatus(r.Commit())
 }
 
-// spread lets the other voters fetch the file, and answers when a majority has it. The others go
-// on.
-func (d *Depot) spread(stream uploadStream, head *holdfastv1.UploadFileRequest_Header) error {
+// replicate makes the other voters fetch the file and returns when a majority has it. The
+// fetches of the others continue.
+func (d *Depot) replicate(stream uploadStream, head *holdfastv1.UploadFileRequest_Header) error {
 	ctx, cancel := context.WithTimeout(stream.Context(), slack+time.Duration(head.GetSizeBytes()/slowest)*time.Second)
 	var calls sync.WaitGroup
 	defer calls.Wait()
@@ -120,16 +124,19 @@ func (d *Depot) spread(stream uploadStream, head *holdfastv1.UploadFileRequest_H
 		id  string
 		err error
 	}
-	results := make(chan result, len(voters)) // nobody waits for the last of them, whose fetches go on
+	results := make(chan result, len(voters)) // buffered: the last results are not read
 	for _, id := range voters {
-		calls.Go(func() { results <- result{id, d.give(ctx, id, head)} })
+		calls.Go(func() { results <- result{id, d.pull(ctx, id, head)} })
 	}
 	say := time.NewTicker(sayEvery)
 	defer say.Stop()
 	var have, failed []string
 	for len(have) <= len(voters)/2 {
 		if len(voters)-len(failed) <= len(voters)/2 {
-			return refusal(codes.FailedPrecondition, "NO_MAJORITY", "%d of %d voters have the file, a majority must: peer %s keeps it for a day, try again when more peers can take it: %s", len(have), len(voters), d.cfg.PeerID, strings.Join(failed, "; "))
+			return refusal(codes.FailedPrecondition, "NO_MAJORITY",
+				"%d of %d voters have the file, a majority is needed: peer %s keeps it for a day, "+
+					"retry when more peers can receive it: %s",
+				len(have), len(voters), d.cfg.PeerID, strings.Join(failed, "; "))
 		}
 		select {
 		case r := <-results:
@@ -139,26 +146,35 @@ func (d *Depot) spread(stream uploadStream, head *holdfastv1.UploadFileRequest_H
 			}
 			have = append(have, r.id)
 		case <-say.C:
-			if err := stream.Send(&holdfastv1.UploadFileResponse{ReceivedBytes: head.GetSizeBytes(), Peers: have}); err != nil {
+			progress := &holdfastv1.UploadFileResponse{ReceivedBytes: head.GetSizeBytes(), Peers: have}
+			if err := stream.Send(progress); err != nil {
 				return err
 			}
 		case <-ctx.Done():
-			return refusal(codes.FailedPrecondition, "NO_MAJORITY", "%d of %d voters have the file after a long time: peer %s keeps it for a day, try again", len(have), len(voters), d.cfg.PeerID)
+			return refusal(codes.FailedPrecondition, "NO_MAJORITY",
+				"timed out: %d of %d voters have the file: peer %s keeps it for a day, retry",
+				len(have), len(voters), d.cfg.PeerID)
 		}
 	}
 	slices.Sort(have)
 	return stream.Send(&holdfastv1.UploadFileResponse{ReceivedBytes: head.GetSizeBytes(), Peers: have, Done: true})
 }
 
-// give lets one voter fetch a file that this peer has, and tries again for a while: peers restart.
-func (d *Depot) give(ctx context.Context, id string, head *holdfastv1.UploadFileRequest_Header) error {
+// pull makes one voter fetch a file from this peer. It retries for a while, because peers
+// restart.
+func (d *Depot) pull(ctx context.Context, id string, head *holdfastv1.UploadFileRequest_Header) error {
 	if id == d.cfg.PeerID {
 		return nil
+	}
+	req := &internalv1.PullBlobRequest{
+		Sha256:    head.GetSha256(),
+		SizeBytes: head.GetSizeBytes(),
+		PeerId:    d.cfg.PeerID,
 	}
 	for end := time.Now().Add(10 * d.cfg.Pause); ; {
 		conn, err := d.cluster.PeerConn(id)
 		if err == nil {
-			_, err = internalv1.NewBlobServiceClient(conn).PullBlob(ctx, &internalv1.PullBlobRequest{Sha256: head.GetSha256(), SizeBytes: head.GetSizeBytes(), PeerId: d.cfg.PeerID})
+			_, err = internalv1.NewBlobServiceClient(conn).PullBlob(ctx, req)
 		}
 		if err == nil || status.Code(err) != codes.Unavailable || time.Now().After(end) || !sleep(ctx, d.cfg.Pause) {
 			return err
@@ -166,8 +182,8 @@ func (d *Depot) give(ctx context.Context, id string, head *holdfastv1.UploadFile
 	}
 }
 
-// worded makes a status of what went wrong with a file.
-func worded(err error) error {
+// toStatus converts an error of a file to a status.
+func toStatus(err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -178,14 +194,14 @@ func worded(err error) error {
 	case errors.Is(err, blob.ErrSize):
 		return refusal(codes.InvalidArgument, "WRONG_SIZE", "%v", err)
 	case errors.Is(err, blob.ErrBusy):
-		return refusal(codes.Unavailable, "BUSY", "somebody else sends this file right now: try again, it goes on from there")
+		return refusal(codes.Unavailable, "BUSY", "the file is already being received: retry, the upload resumes")
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	}
 	return refusal(codes.Unavailable, "FETCH_FAILED", "%v", err)
 }
 
-// refusal is a status with a reason for programs.
+// refusal returns a status with a machine-readable reason.
 func refusal(c codes.Code, reason, format string, args ...any) error {
 	st := status.New(c, fmt.Sprintf(format, args...))
 	if more, err := st.WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: cluster.ErrorDomain}); err == nil {

@@ -16,7 +16,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// upload sends a file to a peer, or the first part of it, and gives the answers.
+// upload sends a file or the first part of it to a peer, and returns the answers.
 func upload(t *testing.T, p *peer, sum string, size int64, all []byte, until int) (answers []*holdfastv1.UploadFileResponse, err error) {
 	t.Helper()
 	s, err := holdfastv1.NewImageServiceClient(p.conn.Load()).UploadFile(t.Context())
@@ -31,7 +31,7 @@ func upload(t *testing.T, p *peer, sum string, size int64, all []byte, until int
 	answers = append(answers, first)
 	for at := int(first.GetReceivedBytes()); at < until; at += 64 << 10 {
 		if err := s.Send(&holdfastv1.UploadFileRequest{Part: &holdfastv1.UploadFileRequest_Data{Data: all[at:min(at+64<<10, until)]}}); err != nil {
-			break // Recv tells why
+			break // Recv returns the reason
 		}
 	}
 	_ = s.CloseSend()
@@ -93,7 +93,8 @@ func TestUpload(t *testing.T) {
 		t.Errorf("once more: %v, %v: want all of it known", answers, err)
 	}
 
-	// The one that was away gets it too, once an image has it, and so does one whose file is torn.
+	// The peer that was down gets the file too once an image uses it, and so does one with
+	// a damaged file.
 	l.add("debian", &holdfastv1.Image_File{Sha256: sum, SizeBytes: size})
 	l.start(l.peers[2])
 	l.peers[2].has(sum)
@@ -145,15 +146,15 @@ func TestUploadsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestSilentUploads: who opens uploads and says nothing keeps nobody out, and who stops in the
-// middle loses his place. What he has sent stays.
+// TestSilentUploads: uploads that send nothing do not block others, and an upload that
+// stalls loses its slot. The received bytes are kept.
 func TestSilentUploads(t *testing.T) {
 	all := someBytes(1<<20, 8)
 	sum, size := sumOf(all), int64(len(all))
 	l := newLab(t, 1).start()
 	p := l.peers[0]
 	api := holdfastv1.NewImageServiceClient(p.conn.Load())
-	for range 20 { // more than there is room for
+	for range 20 { // more than the limit
 		if _, err := api.UploadFile(t.Context()); err != nil {
 			t.Fatal(err)
 		}

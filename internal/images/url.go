@@ -13,47 +13,47 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/images/blob"
 )
 
-// fromURL goes on with a file from where its image says it is.
+// fromURL starts or resumes a file from its URL.
 func (d *Depot) fromURL(ctx context.Context, f file, r *blob.Receiver) error {
 	ctx, alive, stop := d.lifeline(ctx)
 	defer stop()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.url, http.NoBody)
 	if err != nil {
-		return permanentError{fmt.Errorf("fetch from %s: %w", place(f.url), bare(err))}
+		return permanentError{fmt.Errorf("fetch from %s: %w", displayURL(f.url), unwrapURL(err))}
 	}
-	req.Header.Set("Accept-Encoding", "identity") // the sum is of the file as it lies there
+	req.Header.Set("Accept-Encoding", "identity") // the checksum is of the unencoded file
 	req.Header.Set("User-Agent", "holdfast")
 	if r.Offset() > 0 {
 		req.Header.Set("Range", "bytes="+strconv.FormatInt(r.Offset(), 10)+"-")
 	}
 	resp, err := d.cfg.Client.Do(req)
 	if err != nil {
-		return fmt.Errorf("fetch from %s: %w", place(f.url), why(ctx, bare(err)))
+		return fmt.Errorf("fetch from %s: %w", displayURL(f.url), why(ctx, unwrapURL(err)))
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if err := goOn(resp, f, r); err != nil {
-		return fmt.Errorf("fetch from %s: %w", place(f.url), err)
+	if err := checkResponse(resp, f, r); err != nil {
+		return fmt.Errorf("fetch from %s: %w", displayURL(f.url), err)
 	}
-	if resp.StatusCode != http.StatusRequestedRangeNotSatisfiable { // else all of it is here
+	if resp.StatusCode != http.StatusRequestedRangeNotSatisfiable { // 416: the file is already complete
 		n, err := copyTo(r, resp.Body, alive)
 		d.metrics.fetched.WithLabelValues("url").Add(float64(n))
 		if err != nil {
-			return fmt.Errorf("fetch from %s: %w", place(f.url), why(ctx, bare(err)))
+			return fmt.Errorf("fetch from %s: %w", displayURL(f.url), why(ctx, unwrapURL(err)))
 		}
 	}
 	if err := r.Commit(); err != nil {
-		return fmt.Errorf("fetch from %s: %w", place(f.url), err)
+		return fmt.Errorf("fetch from %s: %w", displayURL(f.url), err)
 	}
 	return nil
 }
 
-// goOn reports whether the body of an answer is what comes next of a file.
-func goOn(resp *http.Response, f file, r *blob.Receiver) error {
-	var total int64 // -1: not said
+// checkResponse checks that the body of a response continues the file at the current offset.
+func checkResponse(resp *http.Response, f file, r *blob.Receiver) error {
+	var total int64 // -1 if unknown
 	switch code := resp.StatusCode; {
 	case code == http.StatusOK:
 		total = resp.ContentLength
-		if r.Offset() > 0 { // it knows no ranges
+		if r.Offset() > 0 { // the server does not support ranges
 			if err := r.Restart(); err != nil {
 				return err
 			}
@@ -62,24 +62,32 @@ func goOn(resp *http.Response, f file, r *blob.Receiver) error {
 		first, all, ok := contentRange(resp.Header.Get("Content-Range"))
 		whole := code == http.StatusRequestedRangeNotSatisfiable
 		if !ok || first != r.Offset() && !whole || whole && all != r.Offset() {
-			got := resp.Header.Get("Content-Range")
-			return errors.Join(fmt.Errorf("asked for the bytes from %d on, the server answered %s with the range %.80q: starting over", r.Offset(), resp.Status, got), r.Restart())
+			return errors.Join(
+				fmt.Errorf("asked for the bytes from %d, the server answered %s with the range %.80q: restarting",
+					r.Offset(), resp.Status, resp.Header.Get("Content-Range")),
+				r.Restart(),
+			)
 		}
 		total = all
 	case code == http.StatusRequestTimeout, code == http.StatusTooManyRequests, code >= http.StatusInternalServerError:
 		return fmt.Errorf("the server answered %s", resp.Status)
 	default:
-		return permanentError{fmt.Errorf("the server answered %s: check the URL, or add the image with another one", resp.Status)}
+		return permanentError{
+			fmt.Errorf("the server answered %s: check the URL, or add the image with another one", resp.Status),
+		}
 	}
 	if f.size > 0 && total >= 0 && total != f.size {
-		return permanentError{fmt.Errorf("the file there has %d bytes, the image says %d: add the image with what is there now: %w", total, f.size, blob.ErrSize)}
+		return permanentError{
+			fmt.Errorf("the file has %d bytes, but the image states %d: add the image again for the current file: %w",
+				total, f.size, blob.ErrSize),
+		}
 	}
 	return nil
 }
 
-// contentRange reads a Content-Range (RFC 9110 §14.4): where the body begins, and how long the file
-// is, -1 when that is not said. With "bytes */100" the first is 100 too: nothing is there from
-// there on.
+// contentRange parses a Content-Range (RFC 9110 §14.4). It returns the offset of the body
+// and the length of the file, -1 if unknown. For "bytes */100" both are 100: there are no
+// bytes from that offset.
 func contentRange(s string) (first, total int64, ok bool) {
 	s, isBytes := strings.CutPrefix(s, "bytes ")
 	span, all, cut := strings.Cut(s, "/")
@@ -106,8 +114,8 @@ func contentRange(s string) (first, total int64, ok bool) {
 	return int64(a), total, true
 }
 
-// copyTo is io.Copy that says each time that something has come, and tells an error of the disk
-// from one of the source.
+// copyTo is io.Copy that calls alive after each read. It returns errors of the reader and
+// the writer unwrapped.
 func copyTo(w io.Writer, from io.Reader, alive func()) (n int64, err error) {
 	buf := make([]byte, 256<<10)
 	for {
@@ -129,8 +137,9 @@ func copyTo(w io.Writer, from io.Reader, alive func()) (n int64, err error) {
 	}
 }
 
-// place is a URL as it may be shown: what comes after a question mark can be a signature.
-func place(s string) string {
+// displayURL returns a URL for display. The query is removed, because it may contain a
+// signature.
+func displayURL(s string) string {
 	u, err := url.Parse(s)
 	if err != nil {
 		return "its URL"
@@ -138,8 +147,8 @@ func place(s string) string {
 	return u.Scheme + "://" + u.Host + u.EscapedPath()
 }
 
-// bare takes an error out of its *url.Error, which has all of the URL in it.
-func bare(err error) error {
+// unwrapURL unwraps a *url.Error, which contains the full URL.
+func unwrapURL(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err
 	}

@@ -1,7 +1,7 @@
-// Package secrets keeps what must not be read: the values of secrets, and the keys of the built-in
-// issuer.
+// Package secrets encrypts the values of secrets, the keys of the built-in issuer and browser
+// sessions.
 //
-// It owns the keys that seal them (a file that never enters the log), how a value is sealed and
-// opened, and the types and functions that keep values out of everything that is printed. It must
-// not decide who may ask, and it never shows a key or a value: not in a log, not in an error.
+// It owns the encryption keys (in a file that never enters the log), the format of sealed
+// values, and the types and functions that keep values out of all output. Access control is
+// not its concern. It never includes a key or a value in a log or an error.
 package secrets

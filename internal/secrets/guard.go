@@ -13,36 +13,37 @@ import (
 )
 
 const (
-	checkEvery = 30 * time.Second // between two looks of a leader at what is sealed
-	noteEvery  = 5 * time.Second  // between two looks for Note
-	shoutEvery = time.Minute      // while a leader leads without a key
+	checkEvery = 30 * time.Second // between two checks by the leader
+	noteEvery  = 5 * time.Second  // minimum time between two checks for Note
+	shoutEvery = time.Minute      // interval of the error log while leading without a key
 
-	// handovers is how often in a row a peer gives the leadership away at once. With as many as
-	// five peers, of which only one has the key, it has been the leader by then: whom a peer hands
-	// over to varies.
+	// handovers is how often in a row a peer hands over the leadership immediately. With up
+	// to five peers, of which only one has the key, that one has been the leader by then,
+	// because hand-over targets vary.
 	handovers = 4
-	// After those, a peer leads: without a leader nothing at all would work. It tries again after
-	// firstRest, then after twice that, and so on.
+	// After that, the peer keeps the leadership, because without a leader nothing works. It
+	// hands over again after firstRest, then after twice that, and so on.
 	firstRest = 10 * time.Minute
 	maxRest   = 2 * time.Hour
 )
 
-// Guard is a leader task: a peer that cannot open what is sealed gives the leadership away, because
-// runs that need a secret would fail under it. Where no peer has the key that would go round in
-// circles, so it is bounded: see handovers. One Guard serves all leaderships of a process.
+// Guard is a leader task. A peer that cannot decrypt all sealed values hands over the
+// leadership, because runs that need a secret would fail. If no peer has the key,
+// hand-overs would never end, so they are limited: see handovers. One Guard serves all
+// leaderships of a process.
 type Guard struct {
 	state State
 	keys  *Keyring
 	log   *slog.Logger
 
-	mu      sync.Mutex
-	given   int // hand-overs since the last time that nothing was missing
-	last    time.Time
-	noted   time.Time
-	missing []string // when it was noted
+	mu         sync.Mutex
+	handedOver int // hand-overs since no key was last missing
+	last       time.Time
+	noted      time.Time
+	missing    []string // as of noted
 }
 
-// NewGuard returns a Guard.
+// NewGuard returns a Guard. log may be nil.
 func NewGuard(state State, keys *Keyring, log *slog.Logger) *Guard {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -50,8 +51,8 @@ func NewGuard(state State, keys *Keyring, log *slog.Logger) *Guard {
 	return &Guard{state: state, keys: keys, log: log}
 }
 
-// Missing returns the ids of keys that something is sealed under and that this peer does not have,
-// sorted.
+// Missing returns the sorted ids of keys that are in use in the state but that this peer
+// does not have.
 func (g *Guard) Missing() []string {
 	v := g.state.View()
 	seen := map[string]bool{}
@@ -86,11 +87,12 @@ func (g *Guard) Run(ctx context.Context, _ cluster.Term) error {
 				g.log.Info("this peer has all secrets keys again", "file", g.keys.File())
 			}
 			shouted = time.Time{}
-		case g.giveAway(time.Now()):
+		case g.shouldHandOver(time.Now()):
 			return fmt.Errorf("%s: another peer should lead", g.words(missing))
 		case time.Since(shouted) >= shoutEvery:
 			shouted = time.Now()
-			g.log.Error("LEADING WITHOUT A SECRETS KEY: no other peer that has led since has it either. Runs that need such a secret fail until the key is back",
+			g.log.Error("leading without a secrets key: no recent leader has it; "+
+				"runs that need such a secret fail until the key is back",
 				"missing", missing, "file", g.keys.File(), "what", g.words(missing))
 		}
 		select {
@@ -102,39 +104,40 @@ func (g *Guard) Run(ctx context.Context, _ cluster.Term) error {
 	}
 }
 
-// words reports what is missing, and where.
+// words returns a description of the missing keys.
 func (g *Guard) words(missing []string) string {
-	file := g.keys.File()
+	ids, file := strings.Join(missing, ", "), g.keys.File()
 	if file == "" {
-		return fmt.Sprintf("secrets are sealed under key %s, but this peer has no --secrets-key-file", strings.Join(missing, ", "))
+		return fmt.Sprintf("secrets are sealed under key %s, but this peer has no --secrets-key-file", ids)
 	}
-	return fmt.Sprintf("secrets are sealed under key %s, which is not in %s", strings.Join(missing, ", "), file)
+	return fmt.Sprintf("secrets are sealed under key %s, which is not in %s", ids, file)
 }
 
-// giveAway reports whether to give the leadership away once more, and counts that.
-func (g *Guard) giveAway(now time.Time) bool {
+// shouldHandOver reports whether to hand over the leadership now. If so, it counts that.
+func (g *Guard) shouldHandOver(now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if n := g.given - handovers; n >= 0 {
+	if n := g.handedOver - handovers; n >= 0 {
 		if now.Sub(g.last) < min(firstRest<<min(n, 10), maxRest) {
 			return false
 		}
 	}
-	g.given++
+	g.handedOver++
 	g.last = now
 	return true
 }
 
-// recovered forgets past hand-overs, and says whether there were any.
+// recovered resets the count of hand-overs and reports whether there were any.
 func (g *Guard) recovered() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	had := g.given > 0
-	g.given, g.last = 0, time.Time{}
+	had := g.handedOver > 0
+	g.handedOver, g.last = 0, time.Time{}
 	return had
 }
 
-// Note reports what this peer lacks, for its status, or nothing. It may be a few seconds old.
+// Note returns a description of missing keys for the peer's status, or "". It may be a few
+// seconds old.
 func (g *Guard) Note() string {
 	g.mu.Lock()
 	fresh, missing := !g.noted.IsZero() && time.Since(g.noted) < noteEvery, g.missing

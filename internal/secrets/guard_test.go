@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster"
 )
 
-// lead runs a guard as the leader's, as often as it says that another peer should lead, for so
-// long. It gives how often that was.
+// lead runs a guard on the leader for a time, restarting it whenever it hands over, and
+// returns the number of hand-overs.
 func lead(t *testing.T, g *Guard, d time.Duration) int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
@@ -37,7 +37,7 @@ func TestGuard(t *testing.T) {
 	p := newPeer(t)
 	good, lacks := keyFile(t, line("k1", 'a')), keyFile(t, line("k2", 'b'))
 	synctest.Test(t, func(t *testing.T) {
-		has, err := Open(good, nil) // in the bubble: it has a channel
+		has, err := Open(good, nil) // created in the bubble, because it has a channel
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,12 +54,13 @@ func TestGuard(t *testing.T) {
 		if n := lead(t, g, 5*time.Minute); n != handovers {
 			t.Errorf("a peer without the key gave the leadership away %d times at once, want %d", n, handovers)
 		}
-		for _, want := range []string{"LEADING WITHOUT A SECRETS KEY", "key k1, which is not in " + lacks} {
+		for _, want := range []string{"leading without a secrets key", "key k1, which is not in " + lacks} {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("the log does not say %q:\n%s", want, out.String())
 			}
 		}
-		// It goes on trying, ever more seldom: a peer with the key may come.
+		// It continues to hand over at growing intervals, because a peer with the key may
+		// appear.
 		if n := lead(t, g, 12*time.Hour); n < 5 || n > 12 {
 			t.Errorf("gave it away %d times in the 12 hours after", n)
 		}
@@ -67,21 +68,21 @@ func TestGuard(t *testing.T) {
 			t.Errorf("Note() = %q", note)
 		}
 
-		// The key comes: it leads, and knows nothing of what was.
+		// The key arrives: the peer keeps the leadership, and the count is reset.
 		ctx, cancel := context.WithCancel(t.Context())
 		reloading := make(chan error)
 		go func() { reloading <- k.Run(ctx) }()
 		if err := os.WriteFile(lacks, []byte(line("k2", 'b')+"\n"+line("k1", 'a')), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(10 * time.Second) // sleep: in a bubble, for a look at the file
+		time.Sleep(10 * time.Second) // sleep: in a bubble, until the file is read
 		if n := lead(t, g, time.Hour); n != 0 {
 			t.Errorf("with the key it gave the leadership away %d times", n)
 		}
 		if note := g.Note(); note != "" {
 			t.Errorf("Note() = %q", note)
 		}
-		// And it is taken away while it leads.
+		// The key is removed while the peer leads.
 		if err := os.WriteFile(lacks, []byte(line("k2", 'b')), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -16,14 +16,14 @@ import (
 	"strings"
 )
 
-// keySize is that of the keys in the file and of those derived from them: AES-256.
+// keySize is the size of the keys in the file and of the derived keys: AES-256.
 const keySize = 32
 
-// maxKeyID bounds the ids of keys, in bytes.
+// maxKeyID bounds the length of key ids, in bytes.
 const maxKeyID = 64
 
-// Purpose is what a sealed thing is for. Each has a key of its own, derived from the one in the
-// file, so that nothing sealed for one can be passed off as another.
+// Purpose is the purpose of a sealed value. Each purpose has its own key, derived from the
+// one in the file. A value sealed for one purpose therefore cannot be used for another.
 type Purpose string
 
 // The purposes.
@@ -35,16 +35,16 @@ const (
 
 func purposes() []Purpose { return []Purpose{Secrets, SigningKeys, BrowserSessions} }
 
-// key is one line of the file. What stood there is not kept: only what was derived from it.
+// key is one key of the file. Only the derived keys are kept, not the key itself.
 type key struct {
 	id    string
 	aeads map[Purpose]cipher.AEAD
 }
 
-// Format shows the id, whatever the verb.
+// Format writes the id for every verb.
 func (k *key) Format(w fmt.State, _ rune) { _, _ = io.WriteString(w, "key "+k.id+" "+Redacted) }
 
-// newKey derives the keys of all purposes (RFC 5869).
+// newKey derives the keys for all purposes (RFC 5869).
 func newKey(id string, master []byte) (*key, error) {
 	k := &key{id: id, aeads: map[Purpose]cipher.AEAD{}}
 	for _, p := range purposes() {
@@ -63,8 +63,8 @@ func newKey(id string, master []byte) (*key, error) {
 	return k, nil
 }
 
-// NewKeyLine returns a key, as a line of a keys file: "id:base64". The id is of the key itself
-// unless one is given.
+// NewKeyLine returns a new random key as a line of a keys file: "id:base64". If id is
+// empty, it is derived from the key.
 func NewKeyLine(id string) (string, error) {
 	master := make([]byte, keySize)
 	_, _ = rand.Read(master) // never fails: see crypto/rand
@@ -77,7 +77,7 @@ func NewKeyLine(id string) (string, error) {
 	return id + ":" + base64.StdEncoding.EncodeToString(master), nil
 }
 
-// idOf is the id of a key whose line names none: nobody can tell the key from it.
+// idOf returns the id of a key that has none in the file. It does not reveal the key.
 func idOf(master []byte) string {
 	sum := sha256.Sum256(master)
 	return hex.EncodeToString(sum[:4])
@@ -89,15 +89,15 @@ func checkID(id string) error {
 	}
 	for _, r := range id {
 		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._-", r) {
-			return errors.New("key id has other characters than letters, digits, and . _ -")
+			return errors.New("key id has characters other than letters, digits and . _ -")
 		}
 	}
 	return nil
 }
 
-// parseKeys reads a keys file: a line for each key, "id:base64 of 32 bytes" or the base64 alone,
-// the primary one first. Empty lines and those that begin with # are passed over. Its errors show
-// nothing of a line but its number.
+// parseKeys parses a keys file. Each line is "id:base64 of 32 bytes" or only the base64;
+// the first key is the primary one. Empty lines and lines that begin with # are ignored.
+// Errors contain only the number of a line, never its text.
 func parseKeys(b []byte) ([]*key, error) {
 	var keys []*key
 	ids := map[string]bool{}
@@ -113,7 +113,9 @@ func parseKeys(b []byte) ([]*key, error) {
 		}
 		master, err := decodeKey(strings.TrimSpace(text))
 		if err != nil {
-			return nil, fmt.Errorf("line %d: want \"id:\" and the base64 of %d bytes: make one with: holdfast secret keygen", n, keySize)
+			return nil, fmt.Errorf(
+				"line %d: want \"id:\" and the base64 of %d bytes: create one with: holdfast secret keygen",
+				n, keySize)
 		}
 		if !named {
 			id = idOf(master)
@@ -127,7 +129,7 @@ func parseKeys(b []byte) ([]*key, error) {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 		if ids[k.id] {
-			return nil, fmt.Errorf("line %d: key id %s is there twice", n, k.id)
+			return nil, fmt.Errorf("line %d: duplicate key id %s", n, k.id)
 		}
 		ids[k.id] = true
 		keys = append(keys, k)
@@ -136,7 +138,7 @@ func parseKeys(b []byte) ([]*key, error) {
 		return nil, errors.New("a line is too long")
 	}
 	if len(keys) == 0 {
-		return nil, errors.New("there is no key in it: make one with: holdfast secret keygen")
+		return nil, errors.New("it contains no key: create one with: holdfast secret keygen")
 	}
 	return keys, nil
 }

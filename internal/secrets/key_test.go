@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// line is a key of one byte over and over, with an id or without.
+// line returns a line with a key of one repeated byte, with or without an id.
 func line(id string, b byte) string {
 	text := base64.StdEncoding.EncodeToString([]byte(strings.Repeat(string(rune(b)), keySize)))
 	if id == "" {
@@ -31,12 +31,12 @@ func TestParseKeys(t *testing.T) {
 		{"bare", line("", 'a'), []string{"3ba3f5f4"}, ""},
 		{"spaces around the colon", "k1 : " + line("", 'a'), []string{"k1"}, ""},
 		{"base64url without padding", "k1:" + base64.RawURLEncoding.EncodeToString([]byte(strings.Repeat("\xff\xfe", 16))), []string{"k1"}, ""},
-		{"empty", "\n", nil, "there is no key"},
+		{"empty", "\n", nil, "contains no key"},
 		{"short", line("k1", 'a') + "\nk2:" + short, nil, "line 2: want"},
 		{"no base64", "k1:not-so-" + short, nil, "line 1: want"},
 		{"bad id", line("k/1", 'a'), nil, "line 1: key id"},
 		{"no id before the colon", ":" + line("", 'a'), nil, "line 1: key id has 0"},
-		{"twice", line("k1", 'a') + "\n" + line("k1", 'b'), nil, "line 2: key id k1 is there twice"},
+		{"twice", line("k1", 'a') + "\n" + line("k1", 'b'), nil, "line 2: duplicate key id k1"},
 		{"long line", strings.Repeat("A", 1<<20), nil, "too long"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func TestNewKeyLine(t *testing.T) {
 		} else {
 			seen[text] = true
 		}
-		// The id of a key that was given none is that of its bare line.
+		// The id of a key without one is derived from its bare line.
 		if _, text, _ := strings.Cut(l, ":"); id == "" {
 			if bare, err := parseKeys([]byte(text)); err != nil || bare[0].id != keys[0].id {
 				t.Errorf("bare line has id %v, %v; want %s", bare, err, keys[0].id)

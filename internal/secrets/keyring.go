@@ -14,27 +14,27 @@ import (
 )
 
 const (
-	lookEvery  = 5 * time.Second // between two looks at the file
-	lookAtMost = time.Second     // between two looks because a key was not there
+	lookEvery  = 5 * time.Second // interval of reads of the file
+	lookAtMost = time.Second     // minimum time between reads because of a missing key
 )
 
-// Keyring is the keys of a file. It is safe for concurrent use. One without a file, and a nil one,
-// have no key.
+// Keyring holds the keys of a file. It is safe for concurrent use. A nil Keyring, or one
+// without a file, has no keys.
 type Keyring struct {
 	file string
 	log  *slog.Logger
-	keys atomic.Pointer[[]*key] // the primary one first; nil: none
+	keys atomic.Pointer[[]*key] // the primary key first; nil if there are none
 
 	mu      sync.Mutex
 	looked  time.Time
-	seen    [sha256.Size]byte // of the file in use
-	trouble string            // that the last look had
+	seen    [sha256.Size]byte // hash of the file in use
+	trouble string            // error of the last read
 	changed chan struct{}
 }
 
-// Open reads a keys file: a path, or "credential:NAME" for one that systemd hands over. It fails
-// when others can read the file, and when something in it is no key. An empty name makes a keyring
-// without a key. Log gets reloads; nil: none.
+// Open reads a keys file. file is a path, or "credential:NAME" for a systemd credential.
+// Open fails if other users can read the file or if it is malformed. If file is empty, the
+// keyring has no keys. Reloads are logged to log, which may be nil.
 func Open(file string, log *slog.Logger) (*Keyring, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -56,7 +56,7 @@ func Open(file string, log *slog.Logger) (*Keyring, error) {
 	return k, nil
 }
 
-// Run reads the file again when it changes, until ctx ends.
+// Run reloads the file when it changes, until ctx ends.
 func (k *Keyring) Run(ctx context.Context) error {
 	if k.File() == "" {
 		<-ctx.Done()
@@ -67,16 +67,16 @@ func (k *Keyring) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-t.C:
-			k.look(0)
+			k.reload(0)
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// look reads the file, unless that was done within the time that is given. A file that cannot be
-// used leaves the keys of the last one in place.
-func (k *Keyring) look(atMost time.Duration) {
+// reload reads the file unless it was read within the last atMost. If the file is invalid,
+// the current keys stay in use.
+func (k *Keyring) reload(atMost time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
@@ -96,7 +96,8 @@ func (k *Keyring) look(atMost time.Duration) {
 	}
 	if err != nil {
 		if k.trouble != err.Error() {
-			k.log.Error("the secrets keys cannot be read: the last ones stay in use until the file is mended", "file", k.file, "error", err)
+			k.log.Error("secrets keys file is invalid, keeping the current keys until it is fixed",
+				"file", k.file, "error", err)
 		}
 		k.trouble = err.Error()
 		return
@@ -108,7 +109,7 @@ func (k *Keyring) look(atMost time.Duration) {
 	k.changed = make(chan struct{})
 }
 
-// File returns the name of the file; empty if there is none.
+// File returns the path of the file, or "" if there is none.
 func (k *Keyring) File() string {
 	if k == nil {
 		return ""
@@ -116,7 +117,7 @@ func (k *Keyring) File() string {
 	return k.file
 }
 
-// Primary returns the id of the key that seals; ok is false if there is no key.
+// Primary returns the id of the key used for sealing. ok is false if there is no key.
 func (k *Keyring) Primary() (id string, ok bool) {
 	if p := k.primary(); p != nil {
 		return p.id, true
@@ -133,10 +134,10 @@ func (k *Keyring) IDs() []string {
 	return ids
 }
 
-// Has reports whether a key is here. Before it says no it looks at the file once more.
+// Has reports whether a key is present. If it is not, the file is read again first.
 func (k *Keyring) Has(id string) bool { return k.find(id) != nil }
 
-// Changed returns a channel that is closed when other keys come into use.
+// Changed returns a channel that is closed when the keys change.
 func (k *Keyring) Changed() <-chan struct{} {
 	if k == nil {
 		return nil
@@ -173,7 +174,7 @@ func (k *Keyring) find(id string) *key {
 	}
 	key := get()
 	if key == nil && k.File() != "" {
-		k.look(lookAtMost)
+		k.reload(lookAtMost)
 		key = get()
 	}
 	return key

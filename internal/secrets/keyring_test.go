@@ -40,7 +40,7 @@ func TestCredential(t *testing.T) {
 	}
 }
 
-// A file that changes is read again; one that is broken leaves the last keys in use, and is told of
+// A changed file is reloaded. An invalid one leaves the current keys in use and is logged
 // once.
 func TestReload(t *testing.T) {
 	path := keyFile(t, line("k1", 'a'))
@@ -61,7 +61,7 @@ func TestReload(t *testing.T) {
 			if err := os.Chmod(path, mode); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(2 * lookEvery) // sleep: in a bubble, for two looks at the file
+			time.Sleep(2 * lookEvery) // sleep: in a bubble, for two reads of the file
 			synctest.Wait()
 		}
 		wantIDs := func(want ...string) {
@@ -97,8 +97,7 @@ func TestReload(t *testing.T) {
 	})
 }
 
-// Who asks for a key that is not there does not wait for the next look, but does not make a look of
-// each question either.
+// A lookup of a missing key reads the file at once, but not for every lookup.
 func TestUnknownKeyLooks(t *testing.T) {
 	path := keyFile(t, line("k1", 'a'))
 	synctest.Test(t, func(t *testing.T) {

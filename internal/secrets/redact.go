@@ -18,9 +18,9 @@ func Sensitive(f protoreflect.FieldDescriptor) bool {
 	return marked
 }
 
-// Redact returns a copy of a message for logs and for people: fields marked (holdfast.v1.sensitive)
-// show Redacted in the place of a text, and nothing otherwise. Fields that this build does not know
-// are left out: nobody can tell what is in them.
+// Redact returns a copy of a message for logs and display. Text fields marked
+// (holdfast.v1.sensitive) are replaced by Redacted, and other marked fields are cleared.
+// Unknown fields are removed, because they may be sensitive.
 func Redact[M proto.Message](m M) M {
 	c := proto.CloneOf(m)
 	redact(c.ProtoReflect())
@@ -55,7 +55,7 @@ func redact(m protoreflect.Message) {
 	})
 }
 
-// hide puts Redacted into a field that holds texts; the keys of a map stay. Any other field is
+// hide replaces the text of a field, or the texts in a map, by Redacted. Other fields are
 // cleared.
 func hide(m protoreflect.Message, f protoreflect.FieldDescriptor, v protoreflect.Value) {
 	hidden := protoreflect.ValueOfString(Redacted)

@@ -46,7 +46,7 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-// harmless are fields that look as if they held a secret, with what they hold instead.
+// harmless lists fields whose names resemble secrets, with their actual content.
 func harmless() map[protoreflect.FullName]string {
 	return map[protoreflect.FullName]string{
 		"holdfast.v1.RegisterAgentRequest.token_sha256":  "the hash of 64 random bytes",
@@ -63,7 +63,7 @@ func harmless() map[protoreflect.FullName]string {
 	}
 }
 
-// looksSecret reports whether a field's name is that of something that opens something.
+// looksSecret reports whether a field's name suggests a secret.
 func looksSecret(f protoreflect.FieldDescriptor) bool {
 	switch f.Kind() {
 	case protoreflect.StringKind, protoreflect.BytesKind:
@@ -83,8 +83,8 @@ func looksSecret(f protoreflect.FieldDescriptor) bool {
 	return regexp.MustCompile(`passw|passphrase|secret|token|private|credential|bearer|api_?key|cookie|otp|(^|_)pin($|_)|(^|_)key$`).MatchString(name)
 }
 
-// TestFieldsAreMarked: a field of any message of ours that looks as if it held a secret is marked,
-// or it is listed as harmless.
+// TestFieldsAreMarked: every field whose name suggests a secret is marked, or listed as
+// harmless.
 func TestFieldsAreMarked(t *testing.T) {
 	var messages int
 	list := harmless()
@@ -123,7 +123,7 @@ func TestFieldsAreMarked(t *testing.T) {
 	}
 }
 
-// TestMarksAreSeen: the walk above would find nothing wrong if no mark could be read.
+// TestMarksAreSeen: the walk above would find nothing if marks could not be read.
 func TestMarksAreSeen(t *testing.T) {
 	for name, want := range map[protoreflect.FullName]bool{
 		"holdfast.v1.CreateTokenResponse.secret": true, "holdfast.v1.PutSecretRequest.values": true,

@@ -8,27 +8,29 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// nonceSize is that of AES-GCM.
+// nonceSize is the size of a nonce of AES-GCM.
 const nonceSize = 12
 
-// ErrNoKey is that this peer was given no key at all.
-var ErrNoKey = errors.New("this peer has no secrets key: start it with --secrets-key-file (holdfast secret keygen makes one)")
+// ErrNoKey is returned if this peer has no secrets key.
+var ErrNoKey = errors.New(
+	"this peer has no secrets key: start it with --secrets-key-file (holdfast secret keygen makes one)")
 
-// UnknownKeyError is that something is sealed under a key that this peer does not have.
+// UnknownKeyError is returned if a value is sealed under a key that this peer does not
+// have.
 type UnknownKeyError struct {
-	ID   string // of the key
-	File string // where it was looked for; empty: this peer has no file
+	ID   string // id of the key
+	File string // the file that lacks the key, or "" if there is no file
 }
 
-// Error reports which key is missing, and where it belongs.
+// Error names the missing key and the file to add it to.
 func (e *UnknownKeyError) Error() string {
 	if e.File == "" {
-		return fmt.Sprintf("key %s is not here: %v", e.ID, ErrNoKey)
+		return fmt.Sprintf("key %s is missing: %v", e.ID, ErrNoKey)
 	}
-	return fmt.Sprintf("key %s is not in %s: add its line there (it is read again by itself)", e.ID, e.File)
+	return fmt.Sprintf("key %s is not in %s: add its line (the file is reloaded automatically)", e.ID, e.File)
 }
 
-// Unwrap returns ErrNoKey when there is no file.
+// Unwrap returns ErrNoKey if there is no file.
 func (e *UnknownKeyError) Unwrap() error {
 	if e.File == "" {
 		return ErrNoKey
@@ -36,8 +38,8 @@ func (e *UnknownKeyError) Unwrap() error {
 	return nil
 }
 
-// Seal seals a value under the primary key. Only Open with the same purpose, name and version opens
-// it again. The error is ErrNoKey when there is no key.
+// Seal encrypts a value under the primary key. Open needs the same purpose, name and
+// version. The error is ErrNoKey if there is no key.
 func (k *Keyring) Seal(p Purpose, name string, version uint64, plain []byte) (*internalv1.Sealed, error) {
 	primary := k.primary()
 	if primary == nil {
@@ -45,15 +47,16 @@ func (k *Keyring) Seal(p Purpose, name string, version uint64, plain []byte) (*i
 	}
 	aead, ok := primary.aeads[p]
 	if !ok {
-		return nil, fmt.Errorf("seal %s %q: there is no key for that purpose", p, name)
+		return nil, fmt.Errorf("seal %s %q: unknown purpose", p, name)
 	}
-	out := aead.Seal(nil, nil, plain, additional(p, name, version, primary.id)) //nolint:gosec // it makes a random nonce itself, and takes none
+	//nolint:gosec // the AEAD generates a random nonce and does not accept one
+	out := aead.Seal(nil, nil, plain, additional(p, name, version, primary.id))
 	return &internalv1.Sealed{KeyId: primary.id, Nonce: out[:nonceSize], Ciphertext: out[nonceSize:]}, nil
 }
 
-// Open returns the value of what was sealed. The error is an *UnknownKeyError when the key is not
-// here; a seal that is not of this purpose, name and version, or that somebody has changed, does
-// not open.
+// Open decrypts a sealed value. The error is an *UnknownKeyError if the key is missing.
+// Open also fails if the purpose, name or version differs, or if the sealed value was
+// modified.
 func (k *Keyring) Open(p Purpose, name string, version uint64, s *internalv1.Sealed) ([]byte, error) {
 	key := k.find(s.GetKeyId())
 	if key == nil {
@@ -61,21 +64,22 @@ func (k *Keyring) Open(p Purpose, name string, version uint64, s *internalv1.Sea
 	}
 	aead, ok := key.aeads[p]
 	if !ok {
-		return nil, fmt.Errorf("open %s %q: there is no key for that purpose", p, name)
+		return nil, fmt.Errorf("open %s %q: unknown purpose", p, name)
 	}
 	if len(s.GetNonce()) != nonceSize {
-		return nil, fmt.Errorf("open %s %q: its nonce has %d bytes, not %d", p, name, len(s.GetNonce()), nonceSize)
+		return nil, fmt.Errorf("open %s %q: the nonce has %d bytes, not %d", p, name, len(s.GetNonce()), nonceSize)
 	}
 	sealed := append(append(make([]byte, 0, nonceSize+len(s.GetCiphertext())), s.GetNonce()...), s.GetCiphertext()...)
 	plain, err := aead.Open(nil, nil, sealed, additional(p, name, version, key.id))
 	if err != nil {
-		return nil, fmt.Errorf("open %s %q: the seal of version %d does not fit key %s: it was changed, or another key has that id", p, name, version, key.id)
+		return nil, fmt.Errorf("open %s %q: version %d cannot be decrypted with key %s: "+
+			"it was modified, or another key has that id", p, name, version, key.id)
 	}
 	return plain, nil
 }
 
-// additional is the additional data of a seal: every part with its length, so that no two run
-// together.
+// additional returns the additional data of a sealed value. Each part is preceded by its
+// length, so that the encoding is unambiguous.
 func additional(p Purpose, name string, version uint64, keyID string) []byte {
 	b := []byte("holdfast seal 1")
 	for _, part := range []string{string(p), name, keyID} {

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// keys makes a keyring from a file that holds these lines.
+// keys returns a keyring from a file with these lines.
 func keys(t *testing.T, lines ...string) *Keyring {
 	t.Helper()
 	k, err := Open(keyFile(t, lines...), nil)
@@ -58,7 +58,7 @@ func TestSealAndOpen(t *testing.T) {
 	})
 }
 
-// A seal opens for what it was made for and nothing else.
+// A sealed value opens only for the purpose, name and version that it was sealed for.
 func TestSealIsBound(t *testing.T) {
 	k := keys(t, line("k1", 'a'), line("k2", 'b'))
 	s, err := k.Seal(Secrets, "bmc", 3, []byte("correct-horse"))

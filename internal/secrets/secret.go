@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Put seals the values of a secret for the version that it has. What is recorded of the values is
-// their names.
+// Put seals the values of a secret under its current version. The record contains the names
+// of the values.
 func (k *Keyring) Put(s *holdfastv1.Secret, values map[string]string) (*internalv1.StoredSecret, error) {
 	plain, err := proto.MarshalOptions{Deterministic: true}.Marshal(&internalv1.SecretValues{Values: values})
 	if err != nil {
@@ -30,7 +30,7 @@ func (k *Keyring) Put(s *holdfastv1.Secret, values map[string]string) (*internal
 	return &internalv1.StoredSecret{Secret: out, Sealed: sealed}, nil
 }
 
-// Get opens the values of a secret.
+// Get decrypts the values of a secret.
 func (k *Keyring) Get(s *internalv1.StoredSecret) (map[string]Value, error) {
 	name := s.GetSecret().GetName()
 	plain, err := k.Open(Secrets, name, s.GetSecret().GetVersion(), s.GetSealed())
@@ -40,7 +40,7 @@ func (k *Keyring) Get(s *internalv1.StoredSecret) (map[string]Value, error) {
 	defer clear(plain)
 	var sv internalv1.SecretValues
 	if proto.Unmarshal(plain, &sv) != nil {
-		return nil, fmt.Errorf("open secret %q: what is sealed in version %d are no values", name, s.GetSecret().GetVersion())
+		return nil, fmt.Errorf("open secret %q: version %d does not contain values", name, s.GetSecret().GetVersion())
 	}
 	values := make(map[string]Value, len(sv.GetValues()))
 	for key, text := range sv.GetValues() {
@@ -49,7 +49,7 @@ func (k *Keyring) Get(s *internalv1.StoredSecret) (map[string]Value, error) {
 	return values, nil
 }
 
-// Reseal seals a secret again, as the same version, under the primary key.
+// Reseal encrypts a secret again under the primary key, with the same version.
 func (k *Keyring) Reseal(s *internalv1.StoredSecret) (*internalv1.StoredSecret, error) {
 	name, version := s.GetSecret().GetName(), s.GetSecret().GetVersion()
 	plain, err := k.Open(Secrets, name, version, s.GetSealed())
@@ -65,7 +65,7 @@ func (k *Keyring) Reseal(s *internalv1.StoredSecret) (*internalv1.StoredSecret, 
 	return out, nil
 }
 
-// ResealKey seals a key of the issuer again under the primary key.
+// ResealKey encrypts a signing key of the issuer again under the primary key.
 func (k *Keyring) ResealKey(s *internalv1.SigningKey) (*internalv1.SigningKey, error) {
 	plain, err := k.Open(SigningKeys, s.GetKeyId(), 0, s.GetSealed())
 	if err != nil {
@@ -82,17 +82,17 @@ type State interface {
 	View() *fsm.View
 }
 
-// Secret is a secret that was opened, for whom it opens something for.
+// Secret is a decrypted secret, for the code that uses its values.
 type Secret struct {
 	Name    string
 	Type    string // bmc, ssh, join, token, opaque
-	Version uint64 // a higher one than before: the values are others
+	Version uint64 // changes whenever the values change
 	Values  map[string]Value
 }
 
-// Resolver opens secrets that machines refer to by name (bmc_credentials_ref, ssh_credentials_ref),
-// from this peer's own state: it takes no round trip. The leader's is up to date; only leader tasks
-// should ask.
+// Resolver decrypts secrets that machines reference by name (bmc_credentials_ref,
+// ssh_credentials_ref). It reads this peer's own state, without a round trip. Only the
+// leader's state is current, so only leader tasks should use it.
 type Resolver struct {
 	state State
 	keys  *Keyring
@@ -101,21 +101,26 @@ type Resolver struct {
 // NewResolver returns a Resolver.
 func NewResolver(state State, keys *Keyring) *Resolver { return &Resolver{state, keys} }
 
-// Resolve opens a secret. The error is an *fsm.Error of code NotFound when there is none of that
-// name, and an *UnknownKeyError when this peer has not got the key that it is sealed under. No
-// error shows a value.
+// Resolve decrypts a secret. The error is an *fsm.Error of code NotFound if there is no
+// such secret, and an *UnknownKeyError if this peer does not have its key. Errors contain
+// no values.
 func (r *Resolver) Resolve(ctx context.Context, name string) (Secret, error) {
 	if err := ctx.Err(); err != nil {
 		return Secret{}, fmt.Errorf("resolve secret %q: %w", name, err)
 	}
 	s, ok := r.state.View().Secret(name)
 	if !ok {
-		return Secret{}, &fsm.Error{Code: fsm.NotFound, Reason: "SECRET_NOT_FOUND", Meta: map[string]string{"secret": name},
-			Message: fmt.Sprintf("secret %q not found: make it with: holdfast secret put %s", name, name)}
+		return Secret{}, &fsm.Error{
+			Code:    fsm.NotFound,
+			Reason:  "SECRET_NOT_FOUND",
+			Meta:    map[string]string{"secret": name},
+			Message: fmt.Sprintf("secret %q not found: make it with: holdfast secret put %s", name, name),
+		}
 	}
 	values, err := r.keys.Get(s)
 	if err != nil {
 		return Secret{}, err
 	}
-	return Secret{Name: name, Type: s.GetSecret().GetType(), Version: s.GetSecret().GetVersion(), Values: values}, nil
+	meta := s.GetSecret()
+	return Secret{Name: name, Type: meta.GetType(), Version: meta.GetVersion(), Values: values}, nil
 }

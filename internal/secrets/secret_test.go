@@ -49,7 +49,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// What is in the state is of no use to somebody who exchanges records in it.
+// Exchanging sealed records in the state does not reveal values.
 func TestExchangedRecords(t *testing.T) {
 	p := newPeer(t)
 	k := keys(t, line("k1", 'a'))
@@ -79,7 +79,7 @@ func TestReseal(t *testing.T) {
 	if err := os.WriteFile(path, []byte(line("k2", 'b')+"\n"+line("k1", 'a')), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	k.look(0)
+	k.reload(0)
 
 	s, err := k.Reseal(p.stored("a"))
 	if err != nil {

@@ -11,23 +11,23 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// sessionPrefix begins the text of a session, so that it is told apart from a token.
+// sessionPrefix begins the text of a session, to distinguish it from a token.
 const sessionPrefix = "hfsession."
 
-// Sessions makes sessions of browsers: texts that stand for a token until a time, and open nothing
-// where the token itself is asked for. Every peer with the same keys opens them, and none is kept.
+// Sessions creates browser sessions: texts that stand for a token for a limited time. They
+// are not accepted in place of the token itself. Every peer with the same keys can open
+// them, and none are stored.
 type Sessions struct {
 	keys *Keyring
 	now  func() time.Time
 }
 
-// NewSessions returns the sessions of a keyring. Now is the clock.
+// NewSessions returns the sessions of a keyring. now is the clock.
 func NewSessions(keys *Keyring, now func() time.Time) *Sessions {
 	return &Sessions{keys: keys, now: now}
 }
 
-// Begin returns a session for a token that lasts for a time. Without a key it returns the token
-// itself.
+// Begin returns a session for a token. Without a key it returns the token itself.
 func (s *Sessions) Begin(token string, lasts time.Duration) (string, error) {
 	if s.keys.primary() == nil {
 		return token, nil
@@ -44,8 +44,8 @@ func (s *Sessions) Begin(token string, lasts time.Duration) (string, error) {
 	return sessionPrefix + base64.RawURLEncoding.EncodeToString(b), nil
 }
 
-// Token returns the token that a session stands for, and reports whether the session is good. A
-// text that is no session is taken for the token itself: that of a peer without a key.
+// Token returns the token of a session and whether the session is valid. A text without the
+// prefix is returned as the token itself, as issued by a peer without a key.
 func (s *Sessions) Token(session string) (string, bool) {
 	text, ok := strings.CutPrefix(session, sessionPrefix)
 	if !ok {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// peer is a real state that is fed as Raft would.
+// peer is a real state without Raft.
 type peer struct {
 	*fsm.FSM
 	t     testing.TB
@@ -45,7 +45,7 @@ func (p *peer) do(c *internalv1.Command) {
 	}
 }
 
-// put stores a version of a secret under the primary key of a keyring.
+// put stores a version of a secret, sealed under the primary key of a keyring.
 func (p *peer) put(k *Keyring, name string, version uint64, values map[string]string) {
 	p.t.Helper()
 	s, err := k.Put(&holdfastv1.Secret{Name: name, Type: "opaque", Version: version}, values)
@@ -55,7 +55,7 @@ func (p *peer) put(k *Keyring, name string, version uint64, values map[string]st
 	p.do(&internalv1.Command{Op: &internalv1.Command_PutSecret{PutSecret: &internalv1.PutSecret{Secret: s}}})
 }
 
-// sign stores a signing key that is sealed by a keyring.
+// sign stores a signing key sealed by a keyring.
 func (p *peer) sign(k *Keyring, id string) *internalv1.SigningKey {
 	p.t.Helper()
 	sealed, err := k.Seal(SigningKeys, id, 0, []byte("pkcs8"))

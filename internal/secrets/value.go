@@ -6,19 +6,19 @@ import (
 	"log/slog"
 )
 
-// Redacted is what is shown in the place of a value.
+// Redacted is shown in place of a value.
 const Redacted = "[redacted]"
 
-// Value is a text that opens something. However it is printed, logged or encoded, it shows
-// Redacted: only Reveal gives it. The zero value is empty. Two are only equal when one is a copy of
+// Value is a sensitive text. Printed, logged or encoded, it shows Redacted; only Reveal
+// returns the text. The zero value is empty. Two Values are equal only if one is a copy of
 // the other.
-type Value struct{ text *string } // behind a pointer: fmt prints what it finds in a struct for a verb like %p, and does not ask
+type Value struct{ text *string } // a pointer, because fmt prints struct fields for %p without calling Format
 
 // NewValue returns a Value.
 func NewValue(text string) Value { return Value{&text} }
 
-// Reveal returns the text, to whom it opens something for. Do not keep it, and never put it into an
-// error.
+// Reveal returns the text, for the code that uses it. Do not keep it, and never put it into
+// an error.
 func (v Value) Reveal() string {
 	if v.text == nil {
 		return ""
@@ -35,13 +35,13 @@ func (Value) String() string { return Redacted }
 // GoString returns Redacted.
 func (Value) GoString() string { return Redacted }
 
-// Format writes Redacted for every verb: some of them, such as %d, look past String.
+// Format writes Redacted for every verb: some of them, such as %d, do not call String.
 func (Value) Format(w fmt.State, _ rune) { _, _ = io.WriteString(w, Redacted) }
 
 // LogValue returns Redacted.
 func (Value) LogValue() slog.Value { return slog.StringValue(Redacted) }
 
-// MarshalText returns Redacted, also as the key of a map and in XML.
+// MarshalText returns Redacted, including for map keys and XML.
 func (Value) MarshalText() ([]byte, error) { return []byte(Redacted), nil }
 
 // MarshalJSON returns Redacted.

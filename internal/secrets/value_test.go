@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 )
 
-// A value must not show, in whatever way it is printed, alone or inside of something.
+// A value must not be revealed by any way of printing it, alone or inside another value.
 func TestValueIsNeverShown(t *testing.T) {
 	const text = "correct-horse"
 	v := secrets.NewValue(text)

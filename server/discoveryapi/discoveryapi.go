@@ -1,9 +1,9 @@
-// Package discoveryapi is the HTTP API of service discovery (spec 003): services register, ping,
-// report and leave; routers read who is there.
+// Package discoveryapi is the HTTP API of service discovery (spec 003). Services register,
+// ping, report their state and deregister. Routers read the list of registered services.
 //
-// It owns the wire form, which clients in the field parse strictly: {"error": …, "data": …} and the
-// nine members of a ServiceTarget, no others. Who may call is the gate's to decide, what a call
-// means the services'. It must not know the FSM or the cluster.
+// It owns the wire form, which clients in the field parse strictly: {"error": …, "data": …}
+// and the nine members of a ServiceTarget. The gate decides which calls are allowed, and
+// the gRPC services carry them out. It must not import the FSM or the cluster.
 package discoveryapi
 
 import (
@@ -25,7 +25,7 @@ type Watcher interface {
 	Services(ctx context.Context, filter string, cursor uint64, send func(*holdfastv1.ServiceEvent) error) error
 }
 
-// Beats takes pings (server.Heartbeats). Its errors are statuses.
+// Beats accepts pings (server.Heartbeats). Its errors are statuses.
 type Beats interface {
 	PingService(ctx context.Context, r *holdfastv1.PingServiceRequest) (*holdfastv1.PingServiceResponse, error)
 }
@@ -37,28 +37,54 @@ type api struct {
 	watch    Watcher
 }
 
-// Register adds the routes to a mux, each with a slash at its end too. The services are called
-// through rpc; pings go to beats, streams come from watch.
+// Register adds the routes to a mux, each with and without a trailing slash. Calls to the
+// services use rpc; pings go to beats and streams come from watch.
 func Register(m *auth.Mux, rpc grpc.ClientConnInterface, beats Beats, watch Watcher) {
 	a := &api{
-		registry: holdfastv1.NewRegistryServiceClient(rpc), beats: beats, access: holdfastv1.NewAccessServiceClient(rpc), watch: watch,
+		registry: holdfastv1.NewRegistryServiceClient(rpc),
+		beats:    beats,
+		access:   holdfastv1.NewAccessServiceClient(rpc),
+		watch:    watch,
 	}
 	m.Otherwise(base+"/", refused)
 	m.Otherwise("/api/v1/capabilities/", refused)
 	httpjson.Add(m, refused,
-		httpjson.Route{Pattern: "POST " + base + "/register", RPC: "RegistryService/RegisterService", Handler: a.register},
-		httpjson.Route{Pattern: "POST " + base + "/deregister", RPC: "RegistryService/DeregisterService", Handler: a.deregister},
-		httpjson.Route{Pattern: "POST " + base + "/update/{id}", RPC: "RegistryService/UpdateServiceState", Handler: a.update},
+		httpjson.Route{
+			Pattern: "POST " + base + "/register",
+			RPC:     "RegistryService/RegisterService",
+			Handler: a.register,
+		},
+		httpjson.Route{
+			Pattern: "POST " + base + "/deregister",
+			RPC:     "RegistryService/DeregisterService",
+			Handler: a.deregister,
+		},
+		httpjson.Route{
+			Pattern: "POST " + base + "/update/{id}",
+			RPC:     "RegistryService/UpdateServiceState",
+			Handler: a.update,
+		},
 		httpjson.Route{Pattern: "POST " + base + "/ping", RPC: "HeartbeatService/PingService", Handler: a.ping},
 		httpjson.Route{Pattern: "GET /api/v1/capabilities", RPC: "RegistryService/ListServices", Handler: a.list},
-		httpjson.Route{Pattern: "GET /api/v1/capabilities/tools/state", RPC: "RegistryService/ListServices",
-			Handler: a.states("tool-invoker", "multi-capability")},
-		httpjson.Route{Pattern: "GET /api/v1/capabilities/resources/state", RPC: "RegistryService/ListServices", Handler: a.states("resource-provider", "multi-capability")},
-		httpjson.Route{Pattern: "GET /api/v1/capabilities/notifications", RPC: "RegistryService/WatchServices", Handler: a.notifications},
+		httpjson.Route{
+			Pattern: "GET /api/v1/capabilities/tools/state",
+			RPC:     "RegistryService/ListServices",
+			Handler: a.states("tool-invoker", "multi-capability"),
+		},
+		httpjson.Route{
+			Pattern: "GET /api/v1/capabilities/resources/state",
+			RPC:     "RegistryService/ListServices",
+			Handler: a.states("resource-provider", "multi-capability"),
+		},
+		httpjson.Route{
+			Pattern: "GET /api/v1/capabilities/notifications",
+			RPC:     "RegistryService/WatchServices",
+			Handler: a.notifications,
+		},
 	)
 }
 
-// response is the envelope: both members are always there (discovery API §WanakuResponse).
+// response is the envelope of every answer. Both members are always present.
 type response struct {
 	Error *failure `json:"error"`
 	Data  any      `json:"data"`
@@ -78,13 +104,14 @@ func refused(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) 
 
 func fail(w http.ResponseWriter, err error) {
 	code := httpjson.Status(err)
-	if code == http.StatusConflict { // never said here (docs/clients.md, 003): clients try again after this one
+	if code == http.StatusConflict { // clients retry a 503 but not a 409 (docs/clients.md, 003)
 		code = http.StatusServiceUnavailable
 	}
 	refuse(w, code, httpjson.Message(err))
 }
 
-// read takes a body, or answers what is wrong with it.
+// read decodes the body into v. If the body is invalid, it writes the error and returns
+// false.
 func read(w http.ResponseWriter, r *http.Request, v any) bool {
 	bad := httpjson.Read(r, v)
 	if bad != nil {
@@ -112,7 +139,8 @@ func (a *api) deregister(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t := in.proto()
-	if _, err := a.registry.DeregisterService(r.Context(), &holdfastv1.DeregisterServiceRequest{Id: t.GetId(), Target: t}); err != nil {
+	req := &holdfastv1.DeregisterServiceRequest{Id: t.GetId(), Target: t}
+	if _, err := a.registry.DeregisterService(r.Context(), req); err != nil {
 		fail(w, err)
 		return
 	}
@@ -124,17 +152,18 @@ func (a *api) update(w http.ResponseWriter, r *http.Request) {
 	if !read(w, r, &in) {
 		return
 	}
-	if _, err := a.registry.UpdateServiceState(r.Context(), &holdfastv1.UpdateServiceStateRequest{Id: r.PathValue("id"), State: in.proto()}); err != nil {
+	req := &holdfastv1.UpdateServiceStateRequest{Id: r.PathValue("id"), State: in.proto()}
+	if _, err := a.registry.UpdateServiceState(r.Context(), req); err != nil {
 		fail(w, err)
 		return
 	}
 	w.WriteHeader(http.StatusOK)
 }
 
-// maxID is the most that is looked at of an id: it is more than any has.
+// maxID bounds the part of an id that is read. No id is longer.
 const maxID = 64 // bytes
 
-// ping takes a raw id, whatever the content type says; one in quotes too.
+// ping reads a raw id, with or without quotes. The content type is ignored.
 func (a *api) ping(w http.ResponseWriter, r *http.Request) {
 	b, bad := httpjson.Body(r)
 	if bad != nil {
@@ -146,7 +175,8 @@ func (a *api) ping(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, "body is empty: want the id of a service")
 		return
 	}
-	if _, err := a.beats.PingService(r.Context(), &holdfastv1.PingServiceRequest{Id: strings.ToValidUTF8(id[:min(len(id), maxID)], "")}); err != nil {
+	req := &holdfastv1.PingServiceRequest{Id: strings.ToValidUTF8(id[:min(len(id), maxID)], "")}
+	if _, err := a.beats.PingService(r.Context(), req); err != nil {
 		fail(w, err)
 		return
 	}

@@ -88,7 +88,7 @@ func TestBodies(t *testing.T) {
 	send("id that is none", register, strings.Replace(tool, id, `short`, 1), 400, "*")
 	send("timestamp that is none", base+"/update/"+id, `{"timestamp":"noon","healthy":true}`, 400, wrong(`timestamp: want ISO 8601 or seconds, not \"noon\"`))
 	send("timestamp beyond time", base+"/update/"+id, `{"timestamp":1e300,"healthy":true}`, 400, wrong(`timestamp: want ISO 8601 or seconds, not 1e300`))
-	for _, far := range []string{`253402300800`, `-62135596801`, `"0000-01-01T00:00:00Z"`, `"9999-12-31T23:59:59-12:00"`} { // of no year from 1 to 9999: counts as none
+	for _, far := range []string{`253402300800`, `-62135596801`, `"0000-01-01T00:00:00Z"`, `"9999-12-31T23:59:59-12:00"`} { // outside the years 1 to 9999: treated as absent
 		send("timestamp "+far, base+"/update/"+id, `{"timestamp":`+far+`,"healthy":true}`, 200, "")
 	}
 	send("update of nobody", base+"/update/"+never, healthy, 404, unknown(never))
@@ -161,8 +161,8 @@ func TestNoLeader(t *testing.T) {
 	})
 }
 
-// FuzzBodies sends anything as a service: the answer is one of the API's, and JSON; what is refused
-// has changed nothing.
+// FuzzBodies sends arbitrary bodies as a service. The response is a known status with JSON,
+// and a refused request changes nothing.
 func FuzzBodies(f *testing.F) {
 	paths := []string{register, deregister, base + "/update/" + id, ping}
 	for i := range paths {
@@ -180,8 +180,8 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-// TestDeregisterWithoutID: a client that has never stored its id is found by its name, host and
-// port, and may say it again.
+// TestDeregisterWithoutID: a client that never stored its id is found by its name, host and
+// port, and the call is idempotent.
 func TestDeregisterWithoutID(t *testing.T) {
 	l := lab(t)
 	nameless := strings.Replace(tool, `"`+id+`"`, "null", 1)
@@ -203,8 +203,8 @@ func TestDeregisterWithoutID(t *testing.T) {
 	})
 }
 
-// TestEnginesAreNoTools: a router calls what is listed as a tool, and an engine cannot be called
-// so.
+// TestEnginesAreNoTools: routers call everything listed as a tool, but engines cannot be
+// called like that.
 func TestEnginesAreNoTools(t *testing.T) {
 	l := lab(t)
 	l.Run(t, []apitest.Call{

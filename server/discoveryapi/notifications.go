@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// keepStream is how often a stream without news shows that it is alive; firstSign is when one
-	// that has nothing to tell says so.
+	// keepStream is the interval of keep-alive comments on a stream without events.
+	// firstSign is the delay of the first one.
 	keepStream = 15 * time.Second
 	firstSign  = 200 * time.Millisecond
-	// slowest is how long a client may leave what it was sent lying.
+	// slowest is how long a write may block on a slow client.
 	slowest = 30 * time.Second
 )
 
@@ -29,9 +29,9 @@ type notification struct {
 	Activity activity `json:"activity"`
 }
 
-// notifications streams what is registered, then every change, as server-sent events. A client that
-// comes back with Last-Event-ID, here or at another peer, misses none. Who is not let in any more
-// is shown nothing more.
+// notifications streams the registered services, then every change, as server-sent events.
+// A client that reconnects with Last-Event-ID, to this or another peer, misses no event.
+// The stream ends if the caller loses its access.
 func (a *api) notifications(w http.ResponseWriter, r *http.Request) {
 	var cursor uint64
 	if id := r.Header.Get("Last-Event-ID"); id != "" {
@@ -43,7 +43,7 @@ func (a *api) notifications(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	events, done := make(chan *holdfastv1.ServiceEvent), make(chan struct{})
-	var end error // once done is closed
+	var end error // valid once done is closed
 	go func() {
 		defer close(done)
 		end = a.watch.Services(ctx, "", cursor, func(e *holdfastv1.ServiceEvent) error {
@@ -90,7 +90,7 @@ func (a *api) notifications(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// stream is an answer that goes on.
+// stream is a response that is written event by event.
 type stream struct {
 	w     http.ResponseWriter
 	c     *http.ResponseController
@@ -104,17 +104,18 @@ func (s *stream) write(text string) error {
 		s.w.Header().Set("Cache-Control", "no-store")
 		s.w.WriteHeader(http.StatusOK)
 	}
-	_ = s.c.SetWriteDeadline(time.Now().Add(slowest)) // writers of tests have none
+	_ = s.c.SetWriteDeadline(time.Now().Add(slowest)) // recorders in tests do not support deadlines
 	if _, err := io.WriteString(s.w, text); err != nil {
 		return err
 	}
 	return s.c.Flush()
 }
 
-// end leaves the connection as it was: others may come over it.
+// end clears the write deadline, because the connection may serve further requests.
 func (s *stream) end() { _ = s.c.SetWriteDeadline(time.Time{}) }
 
-// event words a change. One without a service only says where the stream is.
+// event formats a change as a server-sent event. A change without a service only moves the
+// cursor.
 func event(e *holdfastv1.ServiceEvent) string {
 	var text strings.Builder
 	if id := e.GetCursor(); id != 0 {
@@ -128,7 +129,7 @@ func event(e *holdfastv1.ServiceEvent) string {
 		case len(s.GetStates()) <= 1 && s.GetRegisteredAt().AsTime().Equal(s.GetUpdatedAt().AsTime()):
 			n.Event = "register"
 		}
-		data, _ := json.Marshal(n) // nothing in it can fail
+		data, _ := json.Marshal(n) // a notification always marshals
 		fmt.Fprintf(&text, "event: %s\ndata: %s\n", n.Event, data)
 	}
 	text.WriteString("\n")

@@ -21,17 +21,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// browser reads a stream, as far as it has come. Its methods are those that a connection's writer
-// has.
+// browser is a ResponseWriter that records a stream. It supports deadlines like a
+// connection.
 type browser struct {
 	header http.Header
 	cancel context.CancelFunc
-	gone   chan struct{} // closed when the handler is
+	gone   chan struct{} // closed when the handler has returned
 
 	mu       sync.Mutex
 	status   int
 	text     strings.Builder
-	stuck    bool // what is written stays unread
+	stuck    bool // writes block
 	deadline time.Time
 }
 
@@ -56,22 +56,22 @@ func (b *browser) Write(p []byte) (int, error) {
 	defer b.mu.Unlock()
 	if b.stuck {
 		if b.deadline.IsZero() {
-			select {} // as a socket does
+			select {} // as on a socket without a deadline
 		}
-		time.Sleep(time.Until(b.deadline)) // sleep: in a bubble; it takes none
+		time.Sleep(time.Until(b.deadline)) // sleep: in a bubble, so it takes no real time
 		return 0, os.ErrDeadlineExceeded
 	}
 	return b.text.Write(p)
 }
 
-// stick leaves lying what comes from now on.
+// stick makes all further writes block.
 func (b *browser) stick() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stuck = true
 }
 
-// read returns what came since the last time, and the status.
+// read returns the text since the last call, and the status.
 func (b *browser) read() (string, int) {
 	synctest.Wait()
 	b.mu.Lock()
@@ -99,7 +99,7 @@ func (b *browser) ended() bool {
 	}
 }
 
-// open opens the stream, from an event on where there is one.
+// open opens the stream, optionally after an event.
 func open(l *apitest.Lab, token, last string) *browser {
 	ctx, cancel := context.WithCancel(l.Context())
 	b := &browser{header: http.Header{}, cancel: cancel, gone: make(chan struct{})}
@@ -128,7 +128,7 @@ func post(t *testing.T, l *apitest.Lab, path, body string) {
 	}
 }
 
-// told is an event as it is sent.
+// told is an event as it was sent.
 func told(cursor int, event, id, name, activity string) string {
 	text := ""
 	if cursor != 0 {
@@ -140,8 +140,8 @@ func told(cursor int, event, id, name, activity string) string {
 
 const alive = ": alive\n\n"
 
-// Each change comes once, in order and with the id to go on from; who comes back with the last one
-// has missed none.
+// Each change arrives once, in order and with an id. A client that reconnects with the last
+// id misses none.
 func TestNotifications(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := lab(t)
@@ -193,10 +193,10 @@ func TestNotifications(t *testing.T) {
 
 // pass lets time pass in the bubble.
 func pass(d time.Duration) {
-	time.Sleep(d) // sleep: it takes none
+	time.Sleep(d) // sleep: in a bubble, so it takes no real time
 }
 
-// Who may not look any more is shown nothing more.
+// A caller that loses its access receives nothing more.
 func TestNotificationsEndWithTheToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := lab(t)
@@ -222,7 +222,7 @@ func TestNotificationsEndWithTheToken(t *testing.T) {
 	})
 }
 
-// Who leaves lying what he was sent does not hold the peer up for ever.
+// A client that stops reading does not block the peer forever.
 func TestNotificationsToNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := lab(t)
@@ -258,7 +258,7 @@ func TestNotificationsFromWhere(t *testing.T) {
 	}
 }
 
-// Over a real connection: what happens is there at once, and the connection's end is noticed.
+// On a real connection, events arrive at once, and a closed connection is noticed.
 func TestNotificationsOverTheNetwork(t *testing.T) {
 	l := lab(t)
 	srv := httptest.NewServer(l.Handler)
@@ -285,7 +285,7 @@ func TestNotificationsOverTheNetwork(t *testing.T) {
 			if !strings.Contains(lines.Text(), service) {
 				t.Errorf("got %s, want %s", lines.Text(), service)
 			}
-			return // srv.Close waits for the handler, goleak for all the rest
+			return // srv.Close waits for the handler; goleak checks the rest
 		}
 	}
 	t.Error("the stream has ended")

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// services returns all that are registered now.
+// services returns all registered services.
 func (a *api) services(r *http.Request) ([]*holdfastv1.Service, error) {
 	req := &holdfastv1.ListServicesRequest{PageSize: 1000}
 	var all []*holdfastv1.Service
@@ -28,7 +28,7 @@ func (a *api) services(r *http.Request) ([]*holdfastv1.Service, error) {
 	}
 }
 
-// list answers the targets of all services.
+// list responds with the targets of all services.
 func (a *api) list(w http.ResponseWriter, r *http.Request) {
 	all, err := a.services(r)
 	if err != nil {
@@ -42,7 +42,8 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 	httpjson.Write(w, http.StatusOK, response{Data: targets})
 }
 
-// states answers the activity records of services of some types, by name.
+// states returns a handler that responds with the activity records of services of the given
+// types, by service name.
 func (a *api) states(types ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		all, err := a.services(r)

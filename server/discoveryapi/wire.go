@@ -14,8 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// target is a ServiceTarget: nine members, all of them in every answer (discovery API
-// §ServiceTarget).
+// target is a ServiceTarget. All nine members are present in every answer.
 type target struct {
 	ID              *string `json:"id"`
 	ServiceName     *string `json:"serviceName"`
@@ -29,14 +28,31 @@ type target struct {
 }
 
 func (t *target) proto() *holdfastv1.ServiceTarget {
-	return &holdfastv1.ServiceTarget{Id: text(t.ID), ServiceName: text(t.ServiceName), Host: text(t.Host), Port: t.Port, ServiceType: text(t.ServiceType),
-		ServiceSubType: text(t.ServiceSubType), LanguageName: text(t.LanguageName), LanguageType: text(t.LanguageType), LanguageSubType: text(t.LanguageSubType)}
+	return &holdfastv1.ServiceTarget{
+		Id:              text(t.ID),
+		ServiceName:     text(t.ServiceName),
+		Host:            text(t.Host),
+		Port:            t.Port,
+		ServiceType:     text(t.ServiceType),
+		ServiceSubType:  text(t.ServiceSubType),
+		LanguageName:    text(t.LanguageName),
+		LanguageType:    text(t.LanguageType),
+		LanguageSubType: text(t.LanguageSubType),
+	}
 }
 
 func showTarget(t *holdfastv1.ServiceTarget) target {
-	return target{ID: httpjson.OrNull(t.GetId()), ServiceName: httpjson.OrNull(t.GetServiceName()), Host: httpjson.OrNull(t.GetHost()), Port: t.GetPort(), ServiceType: httpjson.OrNull(t.GetServiceType()),
-		ServiceSubType: httpjson.OrNull(t.GetServiceSubType()), LanguageName: httpjson.OrNull(t.GetLanguageName()), LanguageType: httpjson.OrNull(t.GetLanguageType()),
-		LanguageSubType: httpjson.OrNull(t.GetLanguageSubType())}
+	return target{
+		ID:              httpjson.OrNull(t.GetId()),
+		ServiceName:     httpjson.OrNull(t.GetServiceName()),
+		Host:            httpjson.OrNull(t.GetHost()),
+		Port:            t.GetPort(),
+		ServiceType:     httpjson.OrNull(t.GetServiceType()),
+		ServiceSubType:  httpjson.OrNull(t.GetServiceSubType()),
+		LanguageName:    httpjson.OrNull(t.GetLanguageName()),
+		LanguageType:    httpjson.OrNull(t.GetLanguageType()),
+		LanguageSubType: httpjson.OrNull(t.GetLanguageSubType()),
+	}
 }
 
 func text(s *string) string {
@@ -61,11 +77,11 @@ func (s *state) proto() *holdfastv1.ServiceState {
 	return out
 }
 
-// stamp is a time: ISO 8601 with any fraction, or seconds since 1970 with any fraction. It is
-// written in ISO 8601.
+// stamp is a time. It is read as ISO 8601 or as seconds since 1970, both with an optional
+// fraction, and written as ISO 8601.
 type stamp struct{ time.Time }
 
-// UnmarshalJSON takes both forms, and null.
+// UnmarshalJSON accepts both forms, and null.
 func (s *stamp) UnmarshalJSON(b []byte) error {
 	if bytes.Equal(b, []byte("null")) {
 		return nil
@@ -83,7 +99,11 @@ func (s *stamp) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &t); err != nil {
 		return err
 	}
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02T15:04:05.999999999Z0700"} {
+	for _, layout := range []string{
+		time.RFC3339Nano,
+		"2006-01-02T15:04:05.999999999",
+		"2006-01-02T15:04:05.999999999Z0700",
+	} {
 		if at, err := time.Parse(layout, t); err == nil {
 			s.Time = at.UTC()
 			return nil
@@ -116,9 +136,18 @@ type activity struct {
 }
 
 func showActivity(s *holdfastv1.Service) activity {
-	a := activity{ID: s.GetTarget().GetId(), LastSeen: stampOf(s.GetLastSeen()), Active: s.GetActive(), States: []state{}}
+	a := activity{
+		ID:       s.GetTarget().GetId(),
+		LastSeen: stampOf(s.GetLastSeen()),
+		Active:   s.GetActive(),
+		States:   []state{},
+	}
 	for _, st := range s.GetStates() {
-		a.States = append(a.States, state{Timestamp: stampOf(st.GetTimestamp()), Healthy: st.GetHealthy(), Reason: st.GetReason()})
+		a.States = append(a.States, state{
+			Timestamp: stampOf(st.GetTimestamp()),
+			Healthy:   st.GetHealthy(),
+			Reason:    st.GetReason(),
+		})
 	}
 	return a
 }

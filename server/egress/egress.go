@@ -1,8 +1,8 @@
-// Package egress decides which networks a peer and the BMCs that it drives must not fetch URLs
-// from: metadata services of clouds and other link-local services are no place for an image, a
-// virtual medium or a webhook.
+// Package egress decides from which networks a peer and its BMCs must not fetch URLs.
+// Metadata services of clouds and other link-local addresses must not be used as sources of
+// images and virtual media, or as targets of webhooks.
 //
-// It owns the rule. It must not know what a URL is for.
+// It owns the rule. It does not know the purpose of a URL.
 package egress
 
 import (
@@ -16,15 +16,14 @@ import (
 	"syscall"
 )
 
-// Default lists the networks that are denied unless an operator says otherwise: link-local
-// addresses.
+// Default returns the networks that are denied by default: the link-local ones.
 func Default() []string { return []string{"169.254.0.0/16", "fe80::/10"} }
 
 // Policy is a list of denied networks. The zero value denies none.
 type Policy struct{ denied []netip.Prefix }
 
-// New returns the policy that denies networks, each such as 10.0.0.0/8 or an address. "none" alone
-// denies none.
+// New returns a policy that denies the given networks. Each is a prefix such as 10.0.0.0/8
+// or a single address. "none" alone denies nothing.
 func New(networks []string) (*Policy, error) {
 	p := &Policy{}
 	if len(networks) == 1 && networks[0] == "none" {
@@ -49,24 +48,25 @@ func (p *Policy) denies(a netip.Addr) bool {
 	return slices.ContainsFunc(p.denied, func(n netip.Prefix) bool { return n.Contains(a) })
 }
 
-// CheckURL returns an error if the host of a URL is an address of a denied network. A name is not
-// looked up: the client that resolves it may see another network than this peer.
+// CheckURL returns an error if the host of a URL is an address of a denied network. A name
+// is not resolved here, because the client may resolve it differently.
 func (p *Policy) CheckURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil //nolint:nilerr // another check says what is wrong with it
+		return nil //nolint:nilerr // malformed URLs are reported by another check
 	}
 	a, err := netip.ParseAddr(strings.Trim(u.Hostname(), "[]"))
 	if err != nil || !p.denies(a) {
-		return nil //nolint:nilerr // a name
+		return nil //nolint:nilerr // the host is a name
 	}
-	return fmt.Errorf("is on a network that --deny-urls names (%s): use an address that clients may fetch from", a)
+	return fmt.Errorf("%s is on a network denied by --deny-urls: use an address that clients may fetch from", a)
 }
 
-// Transport returns a transport like http.DefaultTransport that connects to no address of a denied
-// network, whatever name led there.
+// Transport returns a copy of http.DefaultTransport that refuses to connect to denied
+// networks. The check is made on the resolved address, so names and redirects cannot bypass
+// it.
 func (p *Policy) Transport() *http.Transport {
-	t := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is one
+	t := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it always is
 	t.DialContext = (&net.Dialer{Control: p.control}).DialContext
 	return t
 }
@@ -77,7 +77,7 @@ func (p *Policy) control(_, address string, _ syscall.RawConn) error {
 		return fmt.Errorf("connect to %s: not an address", address)
 	}
 	if p.denies(at.Addr()) {
-		return fmt.Errorf("connect to %s: it is on a network that --deny-urls names", at.Addr())
+		return fmt.Errorf("connect to %s: the address is on a network denied by --deny-urls", at.Addr())
 	}
 	return nil
 }

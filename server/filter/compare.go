@@ -17,14 +17,14 @@ const timestamp = protoreflect.FullName("google.protobuf.Timestamp")
 type comparison struct {
 	*field
 	op    string
-	exact string // the value, when it is one text that = demands
-	isSet bool   // asks only whether the field has been set
-	any   bool   // takes any value, also one that is not known
-	lost  bool   // asks for elements whose value is not known
+	exact string // the value, if = demands exactly one text
+	isSet bool   // matches if the field is set
+	any   bool   // matches any value, including an unknown one
+	lost  bool   // matches elements whose value is unknown
 	test  func(protoreflect.Value) bool
 
-	demands *string // what the value has to be, when = or : demands one
-	holds   string  // a text that is in every value that matches; may be empty
+	demands *string // the value that = or : demands, if there is one
+	holds   string  // a substring of every matching value; may be empty
 }
 
 // newComparison checks that the operator and the value fit the field's type.
@@ -44,12 +44,13 @@ func newComparison(f *field, op, value string, quoted bool) (*comparison, error)
 	switch {
 	case fd.IsMap() && f.leaf().key == nil:
 		if op != opHas {
-			return nil, fmt.Errorf("%s is a map: compare one entry with %s.key %s %s, or ask for a key with %s:key", f.path, f.path, op, value, f.path)
+			return nil, fmt.Errorf("%s is a map: compare one entry with %s.key %s %s, or ask for a key with %s:key",
+				f.path, f.path, op, value, f.path)
 		}
 		c.test = hasKey(value, anything)
 		return c, nil
 	case anything:
-		c.isSet = f.steps[max(0, len(f.steps)-2)].by == nil // an element that is there has been set
+		c.isSet = f.steps[max(0, len(f.steps)-2)].by == nil // an element that exists has been set
 		c.test = func(protoreflect.Value) bool { return true }
 		return c, nil
 	case fd.IsMap():
@@ -70,7 +71,8 @@ func hasKey(key string, anything bool) func(protoreflect.Value) bool {
 	}
 }
 
-// compile makes the test of one value. For != it is the test of =, and eval turns it round.
+// compile builds the test for one value. For != it builds the test for =, and eval inverts
+// it.
 func (c *comparison) compile(fd protoreflect.FieldDescriptor, value string) error {
 	var err error
 	switch fd.Kind() {
@@ -81,7 +83,8 @@ func (c *comparison) compile(fd protoreflect.FieldDescriptor, value string) erro
 		var want bool
 		if want, err = strconv.ParseBool(strings.ToLower(value)); err != nil || !c.unordered() {
 			if c.mayBeUnknown() {
-				return fmt.Errorf("%s is true, false or unknown: compare it with = and one of them, not %s %s", c.path, c.op, value)
+				return fmt.Errorf("%s is true, false or unknown: compare it with = and one of them, not %s %s",
+					c.path, c.op, value)
 			}
 			return fmt.Errorf("%s is true or false: compare it with = true or = false, not %s %s", c.path, c.op, value)
 		}
@@ -121,8 +124,8 @@ func (c *comparison) text(value string) func(protoreflect.Value) bool {
 	return func(v protoreflect.Value) bool { return ordered(c.op, cmp.Compare(v.String(), value)) }
 }
 
-// wild matches a text with parts that stand in it in this order: the first at its start, the last
-// at its end.
+// wild reports whether text contains the parts in order, the first as a prefix and the last
+// as a suffix.
 func wild(text string, parts []string) bool {
 	rest, ok := strings.CutPrefix(text, parts[0])
 	if !ok {
@@ -151,7 +154,7 @@ func (c *comparison) enum(ed protoreflect.EnumDescriptor, value string) error {
 		}
 		names = append(names, name)
 	}
-	return fmt.Errorf("%s is never %q; it is one of: %s", c.path, value, strings.Join(names, ", "))
+	return fmt.Errorf("%s cannot be %q: want one of %s", c.path, value, strings.Join(names, ", "))
 }
 
 func (c *comparison) message(md protoreflect.MessageDescriptor, value string) error {
@@ -169,7 +172,7 @@ func (c *comparison) message(md protoreflect.MessageDescriptor, value string) er
 	return nil
 }
 
-// ordered reports what an operator makes of a comparison's sign.
+// ordered reports whether a comparison with the given sign satisfies op.
 func ordered(op string, sign int) bool {
 	switch op {
 	case opLess:

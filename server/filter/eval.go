@@ -2,8 +2,8 @@ package filter
 
 import "google.golang.org/protobuf/reflect/protoreflect"
 
-// eval finds out whether some value at the path passes the test. A map entry, a condition or a time
-// that is not there passes none, so that a != b always means NOT a = b.
+// eval evaluates whether any value at the path passes the test. A missing map entry,
+// condition or time never passes, so a != b always equals NOT a = b.
 func (c *comparison) eval(m protoreflect.Message, later bool) truth {
 	if later && !c.field.fixed {
 		return maybe
@@ -34,7 +34,8 @@ func (c *comparison) some(m protoreflect.Message, steps []step) bool {
 	list := m.Get(s.fd).List()
 	for i := range list.Len() {
 		element := list.Get(i).Message()
-		if s.by != nil && element.Get(s.by).String() != s.name || s.unknown != nil && !c.any && element.Get(s.unknown).Bool() != c.lost {
+		if s.by != nil && element.Get(s.by).String() != s.name ||
+			s.unknown != nil && !c.any && element.Get(s.unknown).Bool() != c.lost {
 			continue
 		}
 		if c.some(element, rest) {

@@ -11,7 +11,7 @@ import (
 // Filter is a compiled filter. It is safe for concurrent use.
 type Filter struct{ root node }
 
-// Compile reads a filter. The empty one matches everything. The error is an *Error.
+// Compile parses a filter. An empty filter matches everything. The error is an *Error.
 func Compile(schema *Schema, text string) (*Filter, error) {
 	p := &parser{text: text, schema: schema}
 	if len(text) > MaxLength {
@@ -36,18 +36,19 @@ func Compile(schema *Schema, text string) (*Filter, error) {
 // Match reports whether a message of the schema's type matches.
 func (f *Filter) Match(m proto.Message) bool { return f.root.eval(m.ProtoReflect(), false) == yes }
 
-// Possible reports whether the message could match at another time of its life: only comparisons of
-// fields that never change are decided.
+// Possible reports whether the message could match at some point of its life. Only
+// comparisons of fields that never change are evaluated.
 func (f *Filter) Possible(m proto.Message) bool { return f.root.eval(m.ProtoReflect(), true) != no }
 
-// Fixed reports whether a message that matches does so for its whole life.
+// Fixed reports whether a match is permanent: no compared field changes during a message's
+// life.
 func (f *Filter) Fixed() bool { return f.root.fixed() }
 
-// Pinned returns the one value that a field must have for a message to match, if the filter says
-// so.
+// Pinned returns the only value that the field at path can have in a match, if the filter
+// demands one.
 func (f *Filter) Pinned(path string) (string, bool) { return f.root.pinned(path) }
 
-// truth has a value for what cannot be told.
+// truth is the result of an evaluation. It is maybe if the result can change.
 type truth int
 
 const (
@@ -58,7 +59,7 @@ const (
 
 // node is a part of a filter.
 type node interface {
-	// eval evaluates; with later set, comparisons of fields that may change are maybe.
+	// eval evaluates the node. If later is set, comparisons of mutable fields are maybe.
 	eval(m protoreflect.Message, later bool) truth
 	fixed() bool
 	pinned(path string) (string, bool)

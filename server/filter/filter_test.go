@@ -54,14 +54,14 @@ func TestMatch(t *testing.T) {
 	}{
 		{"", true},
 		{"  \n", true},
-		// The document's own examples.
+		// The examples of the documentation.
 		{"phase=IN_SERVICE", true},
 		{"phase=READY", false},
 		{"machine_id=m-1", true},
 		{"machine_id=m-2", false},
 		{`phase = IN_SERVICE AND labels.rack = "r7"`, false},
 		{`phase = IN_SERVICE AND spec.rack = "r7"`, true},
-		// Enums by name, in any case.
+		// Enums by name, case-insensitive.
 		{"phase=in_service", true},
 		{"status.phase != Ready", true},
 		{"phase:IN_SERVICE", true},
@@ -111,7 +111,7 @@ func TestMatch(t *testing.T) {
 		{"conditions.Degraded = false", true},
 		{"conditions.Degraded:*", true},
 		{"conditions.type:Reachable", true},
-		// What is not known is neither true nor false.
+		// Unknown values are neither true nor false.
 		{"conditions.BMCReachable = unknown", true},
 		{"conditions.BMCReachable = Unknown", true},
 		{"conditions.BMCReachable != unknown", false},
@@ -134,7 +134,7 @@ func TestMatch(t *testing.T) {
 		{"revision != 42", false},
 		{"status.active_run_id:*", false},
 		{"status:*", true},
-		// Operators: OR binds tighter than AND, as AIP-160 says.
+		// Operators: OR binds tighter than AND (AIP-160).
 		{"NOT phase=READY", true},
 		{"-phase=IN_SERVICE", false},
 		{"NOT (phase=READY OR rack=r7)", false},
@@ -169,9 +169,9 @@ func TestErrors(t *testing.T) {
 	for _, tt := range []struct{ filter, want string }{
 		{"colour=red", `at character 1: there is no field "colour"; known are: conditions.<type>, mac_addresses, phase, rack, machine_id, labels.<key>, spec.ssh_endpoint`},
 		{"rack=r7 AND spec.colour=red", `at character 13: there is no field "spec.colour"`},
-		{"machine_id.x=red", `machine_id has no fields in it, "machine_id.x" leads nowhere`},
-		{"status.banners:x", "is computed when it is read and cannot be filtered by"},
-		{"phase=BROKEN", `at character 7: status.phase is never "BROKEN"; it is one of: PHASE_UNSPECIFIED, FACTORY_READY, READY`},
+		{"machine_id.x=red", `machine_id has no fields: there is no path "machine_id.x"`},
+		{"status.banners:x", "is computed on read: it cannot be used in a filter"},
+		{"phase=BROKEN", `at character 7: status.phase cannot be "BROKEN": want one of PHASE_UNSPECIFIED, FACTORY_READY, READY`},
 		{"phase>READY", "status.phase has no order"},
 		{"conditions.Reachble = true", `there is no "Reachble" in status.conditions; known are: Reachable, Degraded, BMCReachable`},
 		{"conditions.Reachable = maybe", "is true, false or unknown"},
@@ -181,24 +181,24 @@ func TestErrors(t *testing.T) {
 		{"mac_addresses = x", "spec.mac_addresses is repeated: ask whether it has a value with spec.mac_addresses:x"},
 		{"labels = x", "labels is a map: compare one entry with labels.key = x"},
 		{"spec = x", "spec has fields"},
-		{"IN_SERVICE", "IN_SERVICE stands alone: a comparison such as phase = READY is needed"},
-		{"rack = IN SERVICE", "at character 11: SERVICE stands alone"},
+		{"IN_SERVICE", "IN_SERVICE is not a comparison: write one such as phase = READY"},
+		{"rack = IN SERVICE", "at character 11: SERVICE is not a comparison"},
 		{"rack=r7 and phase=READY", "write AND in upper case"},
 		{"size(labels) > 3", "there are no functions"},
 		{"rack=", "at character 6: a value is missing at the end"},
-		{"rack==r7", "a value is needed where '=' stands"},
-		{"=r7", "a field is needed where '=' stands"},
+		{"rack==r7", "want a value, not '='"},
+		{"=r7", "want a field, not '='"},
 		{"rack=r7 AND", "a field is missing at the end"},
 		{"rack=r7 OR", "a field is missing at the end"},
 		{"(rack=r7", "at character 1: parenthesis is not closed"},
 		{"rack=r7)", "at character 8: parenthesis was not opened"},
-		{"()", "a field is needed where ')' stands"},
+		{"()", "want a field, not ')'"},
 		{`rack="r7`, "at character 6: string is not closed"},
 		{`rack="\q"`, "is not an escape"},
 		{`rack="é" AND colour=x`, "at character 14"},
-		{"rack..x=1", "a field is needed where '.' stands"},
+		{"rack..x=1", "want a field, not '.'"},
 		{"rack=\xff", "filter is not UTF-8"},
-		{strings.Repeat("(", 100) + "rack=r7" + strings.Repeat(")", 100), "more than 64 parentheses"},
+		{strings.Repeat("(", 100) + "rack=r7" + strings.Repeat(")", 100), "nested more than 64 deep"},
 		{"rack=" + strings.Repeat("x", filter.MaxLength), "filter has 8197 bytes, at most 8192 are allowed"},
 	} {
 		name := tt.filter[:min(len(tt.filter), 30)]
@@ -250,8 +250,8 @@ func TestPinnedFixedPossible(t *testing.T) {
 	}
 }
 
-// FuzzCompile looks for panics, and for filters that contradict their own negation or the promises
-// of Pinned and Possible.
+// FuzzCompile checks for panics, and for filters that contradict their own negation or the
+// promises of Pinned and Possible.
 func FuzzCompile(f *testing.F) {
 	for _, s := range []string{
 		"phase=IN_SERVICE", `machine_id = "m-1" OR labels.env!=prod`, "-(rack=r7 AND NOT conditions.Reachable = true)",

@@ -5,35 +5,34 @@ import (
 	"strings"
 )
 
-// Terms are what a message must have to match: one value at a path, or all of several terms, or one
-// of several. Exactly one of the three is set. The path of an element that is addressed by its key
-// ends with that key (status.conditions.Reachable).
+// Terms are conditions that every match meets: one value at a path, all of several terms,
+// or any of several. Exactly one of the three is set. The path of an element that is
+// addressed by its key ends with that key (status.conditions.Reachable).
 type Terms struct {
 	Path, Value string
 	All, Any    []Terms
 }
 
-// narrowing says what can be told of all messages that match, without a look at one.
+// narrowing derives facts about all matches without evaluating a message.
 type narrowing interface {
-	// terms returns some that all matches have; false: there are none.
+	// terms returns conditions that all matches meet, or false if it knows none.
 	terms(indexed func(path, value string) bool) (Terms, bool)
-	// texts appends texts that the strings of all matches have in them.
+	// needs appends texts that occur in the strings of all matches.
 	needs(stored func(path string) bool, texts []string) []string
-	// only reports whether nothing else is compared.
+	// only reports whether all compared fields are stored.
 	only(stored func(path string) bool) bool
 }
 
-// Terms returns terms that every message which matches has, as far as an index knows them; false
-// when all messages have to be looked at.
+// Terms returns conditions that every match meets and that an index can answer. It returns
+// false if all messages have to be evaluated.
 func (f *Filter) Terms(indexed func(path, value string) bool) (Terms, bool) {
 	return f.root.terms(indexed)
 }
 
-// Texts returns texts that each stand in one of the strings, at a path that is stored, of every
-// message which matches.
+// Texts returns texts that occur in every match. Each is part of a string at a stored path.
 func (f *Filter) Texts(stored func(path string) bool) []string { return f.root.needs(stored, nil) }
 
-// Only reports whether the filter compares nothing but what is stored.
+// Only reports whether the filter compares stored fields only.
 func (f *Filter) Only(stored func(path string) bool) bool { return f.root.only(stored) }
 
 func (a and) terms(indexed func(path, value string) bool) (Terms, bool) {
@@ -74,12 +73,12 @@ func (c *comparison) terms(indexed func(path, value string) bool) (Terms, bool) 
 	return t, indexed(t.Path, t.Value)
 }
 
-// termPath returns the path with the keys of a map's entry or of an element.
+// termPath returns the path, including the keys of map entries and elements.
 func (c *comparison) termPath() string {
 	var names []string
 	for i, s := range c.steps {
 		if i > 0 && c.steps[i-1].by != nil {
-			continue // the value of an element: its key says enough
+			continue // the value of an element: its key is enough
 		}
 		names = append(names, s.fd.TextName())
 		switch {
@@ -127,14 +126,14 @@ func allOnly(nodes []node, stored func(path string) bool) bool {
 	return !slices.ContainsFunc(nodes, func(n node) bool { return !n.only(stored) })
 }
 
-// demand notes the one value that matches.
+// demand records the only matching value.
 func (c *comparison) demand(value string) {
 	if c.op == opEqual || c.op == opHas {
 		c.demands = &value
 	}
 }
 
-// texts notes what can be told of the texts that match.
+// texts records the substring, and if possible the only value, of matching texts.
 func (c *comparison) texts(value string) {
 	if c.op != opEqual && c.op != opHas {
 		return

@@ -17,7 +17,7 @@ func always(path, value string) bool {
 		strings.HasPrefix(path, "status.conditions.") && !strings.HasSuffix(path, ".type") && (value == "true" || value == "false")
 }
 
-// has reports whether a machine has what terms demand.
+// has reports whether a machine meets the terms.
 func has(m *holdfastv1.Machine, t filter.Terms) bool {
 	if t.Path == "" {
 		lacks := func(t filter.Terms) bool { return !has(m, t) }

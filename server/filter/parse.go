@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// MaxLength bounds a filter, in bytes.
+	// MaxLength bounds the length of a filter, in bytes.
 	MaxLength = 8 << 10
 	maxDepth  = 64 // of parentheses
 )
@@ -24,17 +24,18 @@ const (
 	opHas          = ":"
 )
 
-// Error says what is wrong with a filter, and where.
+// Error is a syntax or field error in a filter, with its position.
 type Error struct {
 	At  int // byte, from 0
 	Msg string
 }
 
-// Error returns the position as people count, from 1.
+// Error returns the message and the position, counted from 1.
 func (e *Error) Error() string { return fmt.Sprintf("at character %d: %s", e.At+1, e.Msg) }
 
-// parser is a recursive descent over the text. It reads words differently on the two sides of an
-// operator, because unquoted values such as m-1 or 10.0.0.1:443 hold what separates names.
+// parser is a recursive descent parser. It splits words differently on the two sides of an
+// operator, because unquoted values such as m-1 or 10.0.0.1:443 contain characters that
+// separate names.
 type parser struct {
 	text   string
 	at     int
@@ -54,7 +55,7 @@ func (p *parser) blanks() {
 
 func (p *parser) done() bool { return p.at >= len(p.text) }
 
-// keyword takes a keyword that stands for itself.
+// keyword consumes word if it is there as a separate token.
 func (p *parser) keyword(word string) bool {
 	rest, ok := strings.CutPrefix(p.text[p.at:], word)
 	if !ok || rest != "" && strings.IndexByte(" \t\r\n()\"'", rest[0]) < 0 {
@@ -67,7 +68,7 @@ func (p *parser) keyword(word string) bool {
 // expression = sequence {"AND" sequence}
 func (p *parser) expression() (node, error) {
 	if p.depth++; p.depth > maxDepth {
-		return nil, p.errorf(p.at, "more than %d parentheses in each other", maxDepth)
+		return nil, p.errorf(p.at, "parentheses are nested more than %d deep", maxDepth)
 	}
 	defer func() { p.depth-- }()
 	var all and
@@ -81,7 +82,7 @@ func (p *parser) expression() (node, error) {
 		if p.done() || p.text[p.at] == ')' {
 			return all, nil
 		}
-		p.keyword("AND") // two comparisons with nothing between them are joined by AND, too
+		p.keyword("AND") // AND between two comparisons is optional
 	}
 }
 
@@ -173,7 +174,7 @@ func missingOperator(name, rest string) string {
 	case name == "and" || name == "or" || name == "not":
 		return fmt.Sprintf("write %s in upper case", strings.ToUpper(name))
 	}
-	return fmt.Sprintf("%s stands alone: a comparison such as phase = READY is needed", name)
+	return fmt.Sprintf("%s is not a comparison: write one such as phase = READY", name)
 }
 
 // path = segment {"." segment}; a segment is a word or a quoted string.
@@ -206,7 +207,7 @@ func (p *parser) value() (value string, quoted bool, err error) {
 	return p.word(" \t\r\n()\"',=<>!", "value")
 }
 
-// word reads a quoted string, or a word up to one of the stops.
+// word reads a quoted string, or a word up to one of the stop characters.
 func (p *parser) word(stops, what string) (text string, quoted bool, err error) {
 	start := p.at
 	if !p.done() && (p.text[p.at] == '"' || p.text[p.at] == '\'') {
@@ -223,10 +224,11 @@ func (p *parser) word(stops, what string) (text string, quoted bool, err error) 
 		return "", false, p.errorf(start, "a %s is missing at the end", what)
 	}
 	r, _ := utf8.DecodeRuneInString(p.text[p.at:])
-	return "", false, p.errorf(start, "a %s is needed where %q stands; quote text that holds such characters", what, r)
+	return "", false, p.errorf(start, "want a %s, not %q: quote text that contains such characters", what, r)
 }
 
-// quotedString reads a string in single or double quotes, with the escapes of Go and JSON.
+// quotedString reads a string in single or double quotes. The escapes are those of Go and
+// JSON.
 func (p *parser) quotedString() (string, error) {
 	start, quote := p.at, p.text[p.at]
 	p.at++
@@ -243,7 +245,8 @@ func (p *parser) quotedString() (string, error) {
 		}
 		r, multibyte, tail, err := strconv.UnquoteChar(p.text[p.at:], quote)
 		if err != nil {
-			return "", p.errorf(p.at, "%q is not an escape: write \\\\ for a backslash", p.text[p.at:min(p.at+2, len(p.text))])
+			escape := p.text[p.at:min(p.at+2, len(p.text))]
+			return "", p.errorf(p.at, "%q is not an escape: write \\\\ for a backslash", escape)
 		}
 		if r < utf8.RuneSelf || multibyte {
 			b.WriteRune(r)

@@ -10,56 +10,60 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/nearest"
 )
 
-// Schema says what of a message can be filtered by. It must not change once it is used.
+// Schema describes which fields of a message can be used in a filter. It must not change
+// while in use.
 type Schema struct {
 	Message protoreflect.MessageDescriptor
-	// Aliases are short names of paths, e.g. "phase" of "status.phase".
+	// Aliases are short names of paths, such as "phase" for "status.phase".
 	Aliases map[string]string
-	// Keyed are repeated messages that are addressed by the value of one of their fields, e.g.
-	// status.conditions, so that conditions.Reachable is the status of that condition.
+	// Keyed are repeated messages whose elements are addressed by one of their fields. For
+	// example, conditions.Reachable is the status of that condition.
 	Keyed map[string]Keyed
-	// Hidden are paths that cannot be filtered by.
+	// Hidden are paths that cannot be used in a filter.
 	Hidden []string
-	// Fixed are paths that never change during a message's life.
+	// Fixed are paths whose values never change during a message's life.
 	Fixed []string
-	// Canonical brings a value into the form in which a path's values are stored.
+	// Canonical converts a value to the form in which the values of a path are stored.
 	Canonical map[string]func(string) string
 }
 
-// Keyed says how elements of a repeated message are addressed.
+// Keyed describes how elements of a repeated message are addressed.
 type Keyed struct {
-	Key, Value string   // fields of the element
-	Unknown    string   // optional: a field that is true when Value is not known; it is then "unknown", and no other value
-	Names      []string // the values of Key that there are
+	// Key and Value are fields of the element.
+	Key, Value string
+	// Unknown is an optional field. If it is true, the only value of the element is "unknown".
+	Unknown string
+	// Names are the values that Key can have.
+	Names []string
 }
 
 // field is a resolved path.
 type field struct {
 	path     string
 	steps    []step
-	repeated bool // some element of a repeated field is meant
+	repeated bool // the path contains a repeated field
 	fixed    bool
 	fold     func(string) string // may be nil
 }
 
-// step goes from a message to one of its fields.
+// step selects a field of a message.
 type step struct {
 	fd  protoreflect.FieldDescriptor
-	key *string // of a map: this entry
-	// of a keyed field: the element whose by is name
+	key *string // selects an entry, if the field is a map
+	// Of a keyed field, the step selects the element whose by field equals name.
 	by      protoreflect.FieldDescriptor
 	name    string
-	unknown protoreflect.FieldDescriptor // says that the element has no known value; may be nil
+	unknown protoreflect.FieldDescriptor // true if the element has no known value; may be nil
 }
 
-// mayBeUnknown reports whether the path leads to a value that an element may not know.
+// mayBeUnknown reports whether the value at the path can be unknown.
 func (f *field) mayBeUnknown() bool {
 	return len(f.steps) > 1 && f.steps[len(f.steps)-2].unknown != nil
 }
 
 func (f *field) leaf() step { return f.steps[len(f.steps)-1] }
 
-// field resolves the segments of a path. Its error names the path and lists those that there are.
+// field resolves the segments of a path. Its error names the path and lists the valid ones.
 func (s *Schema) field(segments []string) (*field, error) {
 	written := strings.Join(segments, ".")
 	if alias, ok := s.Aliases[segments[0]]; ok {
@@ -70,7 +74,7 @@ func (s *Schema) field(segments []string) (*field, error) {
 	var names []string
 	for len(segments) > 0 {
 		if msg == nil {
-			return nil, fmt.Errorf("%s has no fields in it, %q leads nowhere", f.path, written)
+			return nil, fmt.Errorf("%s has no fields: there is no path %q", f.path, written)
 		}
 		fd := lookup(msg, segments[0])
 		if fd == nil {
@@ -78,7 +82,8 @@ func (s *Schema) field(segments []string) (*field, error) {
 			if guess != "" {
 				guess = ": did you mean " + guess + "?"
 			}
-			return nil, fmt.Errorf("there is no field %q%s; known are: %s", written, guess, strings.Join(s.Names(), ", "))
+			return nil, fmt.Errorf("there is no field %q%s; known are: %s",
+				written, guess, strings.Join(s.Names(), ", "))
 		}
 		names, segments = append(names, fd.TextName()), segments[1:]
 		f.path, msg = strings.Join(names, "."), fd.Message()
@@ -86,17 +91,18 @@ func (s *Schema) field(segments []string) (*field, error) {
 		keyed, isKeyed := s.Keyed[f.path]
 		switch {
 		case fd.IsMap() && fd.MapKey().Kind() != protoreflect.StringKind:
-			return nil, fmt.Errorf("%s has keys that are not text and cannot be filtered by", f.path)
+			return nil, fmt.Errorf("%s has keys that are not text: it cannot be used in a filter", f.path)
 		case fd.IsMap():
 			msg = fd.MapValue().Message()
-			if len(segments) > 0 { // a key may have dots in it
+			if len(segments) > 0 { // a key may contain dots
 				key := strings.Join(segments, ".")
 				st.key, segments = &key, nil
 			}
 		case isKeyed && len(segments) > 0 && lookup(msg, segments[0]) == nil:
 			i := slices.IndexFunc(keyed.Names, func(n string) bool { return strings.EqualFold(n, segments[0]) })
 			if i < 0 {
-				return nil, fmt.Errorf("there is no %q in %s; known are: %s", segments[0], f.path, strings.Join(keyed.Names, ", "))
+				return nil, fmt.Errorf("there is no %q in %s; known are: %s",
+					segments[0], f.path, strings.Join(keyed.Names, ", "))
 			}
 			st.by, st.name = lookup(msg, keyed.Key), keyed.Names[i]
 			if keyed.Unknown != "" {
@@ -107,7 +113,7 @@ func (s *Schema) field(segments []string) (*field, error) {
 			f.repeated = true
 		}
 		if slices.Contains(s.Hidden, f.path) {
-			return nil, fmt.Errorf("field %q is computed when it is read and cannot be filtered by", written)
+			return nil, fmt.Errorf("field %q is computed on read: it cannot be used in a filter", written)
 		}
 		f.fixed = f.fixed || slices.Contains(s.Fixed, f.path)
 		f.steps = append(f.steps, st)
@@ -123,7 +129,7 @@ func lookup(msg protoreflect.MessageDescriptor, name string) protoreflect.FieldD
 	return msg.Fields().ByJSONName(name)
 }
 
-// Names lists what can be filtered by, for people: short names first, then paths.
+// Names lists the names to show to people: aliases first, then paths.
 func (s *Schema) Names() []string {
 	var names []string
 	for alias := range s.Aliases {
@@ -145,7 +151,7 @@ func (s *Schema) shown(name, path string) string {
 	return name
 }
 
-// walk visits the paths that do not lead through repeated messages.
+// walk visits all paths that contain no repeated message.
 func (s *Schema) walk(msg protoreflect.MessageDescriptor, prefix string, visit func(path string)) {
 	for i := range msg.Fields().Len() {
 		fd := msg.Fields().Get(i)

@@ -13,12 +13,12 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// askerKey is where a context has the writer of the request that it belongs to.
-type askerKey struct{}
+// writerKey is the context key of the writer that belongs to a request.
+type writerKey struct{}
 
-// asks reports whether a request may be answered from this peer's own state: ?consistency=stale of
-// one that reads (docs/concepts.md).
-func asks(r *http.Request) (stale bool, err *auth.Error) {
+// wantsStale reports whether a request may be answered from this peer's own state. That is the
+// case for a read with ?consistency=stale (docs/concepts.md).
+func wantsStale(r *http.Request) (stale bool, err *auth.Error) {
 	if !reads(r) || r.URL.RawQuery == "" {
 		return false, nil
 	}
@@ -28,25 +28,29 @@ func asks(r *http.Request) (stale bool, err *auth.Error) {
 	case "linearizable", "":
 		return false, nil
 	default:
-		return false, &auth.Error{Code: codes.InvalidArgument, Reason: "INVALID_CONSISTENCY", Message: "consistency is " + strconv.Quote(v) + ": want stale or linearizable"}
+		return false, &auth.Error{
+			Code:    codes.InvalidArgument,
+			Reason:  "INVALID_CONSISTENCY",
+			Message: "consistency is " + strconv.Quote(v) + ": want stale or linearizable",
+		}
 	}
 }
 
 func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
-// makesCalls reports whether a route is served by calls. Heartbeats are not: they go the short way
-// (server.Heartbeats).
+// makesCalls reports whether a route is served by gRPC calls. Heartbeats are not: they
+// bypass gRPC (server.Heartbeats).
 func (r *Route) makesCalls() bool { return !strings.HasPrefix(r.RPC, "HeartbeatService/") }
 
-// Conn returns the connection that routes make their calls on. A call asks for what the request
-// asks for, and the answer to the request says of this peer what that of the call does.
+// Conn returns the connection for the calls of routes. It copies the consistency of the
+// HTTP request to the call, and the position in the call's answer to the HTTP response.
 func Conn(rpc grpc.ClientConnInterface) grpc.ClientConnInterface { return conn{rpc} }
 
 type conn struct{ grpc.ClientConnInterface }
 
 // Invoke implements grpc.ClientConnInterface.
 func (c conn) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	w, ok := ctx.Value(askerKey{}).(*writer)
+	w, ok := ctx.Value(writerKey{}).(*writer)
 	if !ok {
 		return c.ClientConnInterface.Invoke(ctx, method, args, reply, opts...)
 	}
@@ -59,8 +63,8 @@ func (c conn) Invoke(ctx context.Context, method string, args, reply any, opts .
 	return err
 }
 
-// note passes the position of an answer on. A list that took several calls is as new as the first
-// of them, a change as the last.
+// note copies the position of a call's answer to the response. A read of several calls is
+// as fresh as its first call, a write as its last.
 func (w *writer) note(md metadata.MD) {
 	h := w.Header()
 	if reads(w.r) && h.Get("holdfast-index") != "" {

@@ -20,8 +20,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/inproc"
 )
 
-// pools answer each call with another index, and keep which consistency they were asked for. One
-// that has no name is not found.
+// pools answers each call with another index and records the requested consistency. A pool
+// without a name is not found.
 type pools struct {
 	holdfastv1.UnimplementedPoolServiceServer
 	asked []string
@@ -40,13 +40,13 @@ func (p *pools) GetPool(ctx context.Context, r *holdfastv1.GetPoolRequest) (*hol
 	return &holdfastv1.Pool{}, nil
 }
 
-// TestConsistency: a request that reads may ask for this peer's own state, and answers say how new
-// they are, errors too.
+// TestConsistency: a read may request this peer's own state. Responses, including errors,
+// have the position headers.
 func TestConsistency(t *testing.T) {
 	for _, tt := range []struct {
 		method, path string
-		want         string   // status, body, and the headers about the peer
-		asked        []string // the two calls that a request makes
+		want         string   // status, body, and the position headers
+		asked        []string // consistency of the two calls of a request
 	}{
 		{"GET", "/a/x", `200 "x" index 41 leader n1 contact 7`, []string{"", ""}},
 		{"GET", "/a/x?more=1&consistency=stale", `200 "x" index 41 leader n1 contact 7`, []string{"stale", "stale"}},

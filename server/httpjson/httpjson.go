@@ -1,7 +1,7 @@
-// Package httpjson is what the HTTP APIs of a peer have in common: routes, bodies in, answers out,
-// and what the error of a call was about.
+// Package httpjson contains the shared parts of a peer's HTTP APIs: routes, request bodies,
+// responses and the details of call errors.
 //
-// It owns no words of any API: each has its own error bodies.
+// It does not define error bodies. Each API has its own.
 package httpjson
 
 import (
@@ -20,14 +20,14 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// Bad is a body that is not what was asked for.
+// Bad is the error of an invalid body.
 type Bad struct {
-	TooLarge bool   // more than auth.MaxBody bytes
-	Field    string // path of the member with the wrong type; empty if the body is no JSON at all
+	TooLarge bool   // the body has more than auth.MaxBody bytes
+	Field    string // path of the member with the wrong type; empty if the body is not JSON
 	Message  string
 }
 
-// Status returns the status of the answer, unless the document of an API says otherwise.
+// Status returns the default HTTP status of the error. An API may specify another one.
 func (b *Bad) Status() int {
 	if b.TooLarge {
 		return http.StatusRequestEntityTooLarge
@@ -35,17 +35,17 @@ func (b *Bad) Status() int {
 	return http.StatusBadRequest
 }
 
-// small is the length of bodies that get room of their own length.
+// small is the maximum length of a body that is read into an exactly sized buffer.
 const small = 16 << 10
 
-// Body reads the body, whatever it is; nil for Bad when it came whole.
+// Body reads the body. Bad is nil if it was read completely.
 func Body(r *http.Request) ([]byte, *Bad) { return bodyIn(r, nil) }
 
-// bodyIn reads the body into room, if it has said how long it is and fits in there.
-func bodyIn(r *http.Request, room []byte) (b []byte, bad *Bad) {
+// bodyIn reads the body. It uses buf if the Content-Length is known and small.
+func bodyIn(r *http.Request, buf []byte) (b []byte, bad *Bad) {
 	var err error
-	if n := r.ContentLength; n > 0 && n <= small { // it is not longer than it has said
-		b = slices.Grow(room[:0], int(n))[:n]
+	if n := r.ContentLength; n > 0 && n <= small { // the server enforces Content-Length
+		b = slices.Grow(buf[:0], int(n))[:n]
 		_, err = io.ReadFull(r.Body, b)
 	} else {
 		b, err = io.ReadAll(r.Body)
@@ -54,32 +54,32 @@ func bodyIn(r *http.Request, room []byte) (b []byte, bad *Bad) {
 	case auth.TooLarge(err):
 		return nil, &Bad{TooLarge: true, Message: fmt.Sprintf("body has more than %d bytes", auth.MaxBody)}
 	case err != nil:
-		return nil, &Bad{Message: "body did not come whole"}
+		return nil, &Bad{Message: "body is incomplete"}
 	}
 	return b, nil
 }
 
-// Read reads the body as JSON into v. Members that are not known are passed over; the content type
-// is not looked at: clients in the field send what they like.
+// Read decodes the body as JSON into v. Unknown members and the content type are ignored,
+// because clients in the field differ.
 func Read(r *http.Request, v any) *Bad {
 	_, bad := ReadIn(r, v, nil)
 	return bad
 }
 
-// ReadIn is Read with room for the body that was used before. It gives room for the next one, maybe
-// more of it. Nothing of the body may be kept in v but copies.
-func ReadIn(r *http.Request, v any, room []byte) ([]byte, *Bad) {
-	b, bad := bodyIn(r, room)
+// ReadIn is Read with a buffer from an earlier request. It returns the buffer for the next
+// one, which may have grown. v must keep only copies of the body.
+func ReadIn(r *http.Request, v any, buf []byte) ([]byte, *Bad) {
+	b, bad := bodyIn(r, buf)
 	if bad == nil {
 		bad = decode(b, v)
 	}
-	if b == nil || cap(b) > 2*small { // a huge one is not to be kept
-		return room, bad
+	if b == nil || cap(b) > 2*small { // a huge buffer is not kept
+		return buf, bad
 	}
 	return b, bad
 }
 
-// ReadAny is Read for a body that may be empty: then v stays as it is.
+// ReadAny is Read for an optional body. If the body is empty, v is unchanged.
 func ReadAny(r *http.Request, v any) *Bad {
 	b, bad := Body(r)
 	if bad != nil || len(b) == 0 {
@@ -88,8 +88,9 @@ func ReadAny(r *http.Request, v any) *Bad {
 	return decode(b, v)
 }
 
-// Quick is a body that reads itself where it is written in the way that nearly all clients write
-// it. Of any other, mistakes included, it says false and is left empty: encoding/json reads that.
+// Quick is a body with its own decoder for the form that nearly all clients send. For any
+// other input, including errors, it returns false and stays empty. encoding/json then
+// decodes it.
 type Quick interface {
 	ReadQuick(b []byte) bool
 }
@@ -105,11 +106,15 @@ func decode(b []byte, v any) *Bad {
 	case err == nil:
 		return nil
 	case errors.As(err, &wrong):
-		return &Bad{Field: wrong.Field, Message: fmt.Sprintf("%s: want %s, not %s", orBody(wrong.Field), kind(wrong.Type.Kind().String()), wrong.Value)}
+		want := kind(wrong.Type.Kind().String())
+		return &Bad{
+			Field:   wrong.Field,
+			Message: fmt.Sprintf("%s: want %s, not %s", orBody(wrong.Field), want, wrong.Value),
+		}
 	case errors.As(err, &syntax):
 		return &Bad{Message: "body is not JSON: " + err.Error()}
 	}
-	return &Bad{Message: strings.TrimPrefix(err.Error(), "json: ")} // of a member that reads itself
+	return &Bad{Message: strings.TrimPrefix(err.Error(), "json: ")} // from a member's UnmarshalJSON
 }
 
 func orBody(field string) string {
@@ -119,7 +124,7 @@ func orBody(field string) string {
 	return field
 }
 
-// kind words a Go kind for those who do not write Go.
+// kind returns a readable name for a Go kind.
 func kind(k string) string {
 	switch {
 	case strings.HasPrefix(k, "int"), strings.HasPrefix(k, "uint"):
@@ -136,13 +141,13 @@ func kind(k string) string {
 	return "a " + k
 }
 
-// Appender is an answer that writes itself, byte for byte as encoding/json would.
+// Appender is a response that encodes itself, byte for byte as encoding/json would.
 type Appender interface {
 	AppendJSON(b []byte) []byte
 }
 
-// Write answers with JSON. A client that should come back later is told when. A body that JSON
-// cannot say is an error of ours, and told as one.
+// Write writes a JSON response. A retryable status gets a Retry-After header. If the body
+// cannot be encoded, it responds with an internal error.
 func Write(w http.ResponseWriter, code int, body any) {
 	if a, ok := body.(Appender); ok {
 		WriteIn(w, code, a, make([]byte, 0, 256))
@@ -150,17 +155,17 @@ func Write(w http.ResponseWriter, code int, body any) {
 	}
 	var b bytes.Buffer
 	if err := json.NewEncoder(&b).Encode(body); err != nil {
-		unsaid(w, err)
+		writeEncodingError(w, err)
 		return
 	}
 	writeHeader(w, code)
-	_, _ = w.Write(b.Bytes()) // the client is gone: nobody to tell
+	_, _ = w.Write(b.Bytes()) // the client has disconnected
 }
 
-// unsaid answers that an answer cannot be written: in the words of the API, where the route is one
-// of Add's.
-func unsaid(w http.ResponseWriter, err error) {
-	e := &auth.Error{Code: codes.Internal, Reason: "INTERNAL", Message: "write the answer: " + err.Error()}
+// writeEncodingError reports that a response cannot be encoded. It uses the API's own error form if the
+// route was added with Add.
+func writeEncodingError(w http.ResponseWriter, err error) {
+	e := &auth.Error{Code: codes.Internal, Reason: "INTERNAL", Message: "encode the response: " + err.Error()}
 	if own, ok := w.(*writer); ok {
 		own.words(own.ResponseWriter, own.r, http.StatusInternalServerError, e)
 		return
@@ -168,7 +173,7 @@ func unsaid(w http.ResponseWriter, err error) {
 	http.Error(w, e.Message, http.StatusInternalServerError)
 }
 
-// Finite returns a number as JSON can say it: one that is none counts as not said.
+// Finite returns f, or 0 if JSON cannot represent it.
 func Finite(f float64) float64 {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return 0
@@ -176,12 +181,13 @@ func Finite(f float64) float64 {
 	return f
 }
 
-// WriteIn is Write with room for the answer that was used before. It gives room for the next one.
-func WriteIn(w http.ResponseWriter, code int, body Appender, room []byte) []byte {
+// WriteIn is Write with a buffer from an earlier response. It returns the buffer for the
+// next one.
+func WriteIn(w http.ResponseWriter, code int, body Appender, buf []byte) []byte {
 	writeHeader(w, code)
-	room = append(body.AppendJSON(room[:0]), '\n')
-	_, _ = w.Write(room) // as above
-	return room
+	buf = append(body.AppendJSON(buf[:0]), '\n')
+	_, _ = w.Write(buf) // as above
+	return buf
 }
 
 func writeHeader(w http.ResponseWriter, code int) {
@@ -193,7 +199,7 @@ func writeHeader(w http.ResponseWriter, code int) {
 	w.WriteHeader(code)
 }
 
-// OrNull returns a text for a member that is null when there is none.
+// OrNull returns nil for an empty string, so that the member is null.
 func OrNull(s string) *string {
 	if s == "" {
 		return nil

@@ -59,8 +59,8 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", in, diff)
 		}
 	}
-	if bad := httpjson.Read(request(iotest.ErrReader(errors.New("reset"))), &body{}); bad == nil || bad.Message != "body did not come whole" || bad.Status() != 400 {
-		t.Errorf("a body that breaks off: got %+v", bad)
+	if bad := httpjson.Read(request(iotest.ErrReader(errors.New("reset"))), &body{}); bad == nil || bad.Message != "body is incomplete" || bad.Status() != 400 {
+		t.Errorf("an incomplete body: got %+v", bad)
 	}
 	for size, want := range map[int]int{auth.MaxBody: 400, auth.MaxBody + 1: 413} {
 		r := request(nil)
@@ -84,7 +84,7 @@ func TestReadAny(t *testing.T) {
 	}
 }
 
-// TestStatus: every code of gRPC has its status; what nobody has thought of is our fault.
+// TestStatus: every gRPC code has an HTTP status; unknown ones are internal errors.
 func TestStatus(t *testing.T) {
 	want := map[codes.Code]int{
 		codes.OK: 200, codes.InvalidArgument: 400, codes.Unauthenticated: 401, codes.PermissionDenied: 403, codes.NotFound: 404, codes.AlreadyExists: 409,
@@ -132,8 +132,8 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestAdd: routes are there with a slash at their end and without; a path that no message can carry
-// is refused in the API's words.
+// TestAdd: routes exist with and without a trailing slash. A path that gRPC cannot carry is
+// refused in the API's error form.
 func TestAdd(t *testing.T) {
 	m := auth.Open().NewMux()
 	words := func(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
@@ -151,8 +151,8 @@ func TestAdd(t *testing.T) {
 	}
 }
 
-// TestUnsaid: what JSON cannot say is an error in the API's words, not half an answer that looks
-// like a whole one.
+// TestUnsaid: a body that JSON cannot represent is an error in the API's form, not a
+// truncated response.
 func TestUnsaid(t *testing.T) {
 	m := auth.Open().NewMux()
 	words := func(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
@@ -163,7 +163,7 @@ func TestUnsaid(t *testing.T) {
 	}})
 	w := httptest.NewRecorder()
 	m.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost/a", nil))
-	if want := `{"word":"write the answer: json: unsupported value: NaN"}` + "\n"; w.Code != 500 || w.Body.String() != want {
+	if want := `{"word":"encode the response: json: unsupported value: NaN"}` + "\n"; w.Code != 500 || w.Body.String() != want {
 		t.Errorf("got %d %s, want %s", w.Code, w.Body, want)
 	}
 	bare := httptest.NewRecorder()
@@ -172,7 +172,7 @@ func TestUnsaid(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever comes is read, or refused with words that can be shown.
+// FuzzRead: any body is decoded or refused with a printable message.
 func FuzzRead(f *testing.F) {
 	for _, s := range []string{`{"name":"x","count":1,"inner":{"size":3}}`, `{"count":1e400}`, `[`, "\xff", `{"name":"\ud800"}`, strings.Repeat("[", 20000)} {
 		f.Add([]byte(s))

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Status returns the HTTP status of a call's error, unless the document of an API says otherwise.
+// Status returns the default HTTP status of a call's error. An API may specify another one.
 func Status(err error) int {
 	switch status.Code(err) {
 	case codes.OK:
@@ -36,7 +36,7 @@ func Status(err error) int {
 // Message returns the message of a call's error.
 func Message(err error) string { return status.Convert(err).Message() }
 
-// Reason returns the reason in a call's error: ErrorInfo.reason; empty if there is none.
+// Reason returns ErrorInfo.reason of a call's error, or "".
 func Reason(err error) string {
 	for _, d := range status.Convert(err).Details() {
 		if i, ok := d.(*errdetails.ErrorInfo); ok {
@@ -46,7 +46,7 @@ func Reason(err error) string {
 	return ""
 }
 
-// Fields returns the violations in a call's error: those of its BadRequest.
+// Fields returns the field violations in the BadRequest detail of a call's error.
 func Fields(err error) []*errdetails.BadRequest_FieldViolation {
 	for _, d := range status.Convert(err).Details() {
 		if b, ok := d.(*errdetails.BadRequest); ok {

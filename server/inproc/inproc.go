@@ -1,10 +1,10 @@
-// Package inproc calls the gRPC services of this process without a network, through the same
-// interceptors as calls that come over it: HTTP APIs are gRPC clients of their own peer, but for
-// heartbeats (server.Heartbeats).
+// Package inproc calls the gRPC services of this process without a network, through the
+// same interceptors as remote calls. The HTTP APIs are gRPC clients of their own peer,
+// except for heartbeats (server.Heartbeats).
 //
-// It owns how a call gets from a client's stub to a handler and back. It must not know services,
-// nor let anything by the interceptors. Streams have no way through it: an HTTP route that streams
-// reads the state itself.
+// It owns the path of a call from a client stub to a handler and back. It must not know
+// services, and no call may bypass the interceptors. Streams are not supported: an HTTP
+// route that streams reads the state itself.
 package inproc
 
 import (
@@ -21,10 +21,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Server is a grpc.ServiceRegistrar for handlers, and a grpc.ClientConnInterface for those who call
-// them. The caller of a call, its deadline and all else that its context holds is that of the
-// context it is made with; outgoing metadata becomes incoming. A message that was passed belongs to
-// the handler from then on, as if it had been sent.
+// Server is a grpc.ServiceRegistrar for handlers and a grpc.ClientConnInterface for their
+// callers. The context of a call supplies its deadline and identity; outgoing metadata
+// becomes incoming metadata. A request belongs to the handler once it is passed, as if it
+// had been sent.
 type Server struct {
 	intercept grpc.UnaryServerInterceptor
 
@@ -42,12 +42,12 @@ type method struct {
 	handler grpc.MethodHandler
 }
 
-// New returns a server whose calls go through the interceptors, the first one first.
+// New returns a server whose calls run through the interceptors in the given order.
 func New(interceptors ...grpc.UnaryServerInterceptor) *Server {
 	return &Server{intercept: chain(interceptors), methods: map[string]method{}}
 }
 
-// chain makes one interceptor of many.
+// chain combines interceptors into one.
 func chain(all []grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
 	all = slices.Clone(all)
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
@@ -60,7 +60,7 @@ func chain(all []grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
 	}
 }
 
-// RegisterService implements grpc.ServiceRegistrar. Streams of the service are left out.
+// RegisterService implements grpc.ServiceRegistrar. Streams of the service are ignored.
 func (s *Server) RegisterService(d *grpc.ServiceDesc, impl any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,8 +69,8 @@ func (s *Server) RegisterService(d *grpc.ServiceDesc, impl any) {
 	}
 }
 
-// Invoke implements grpc.ClientConnInterface. Of the options it knows grpc.Header and grpc.Trailer.
-// Errors are statuses.
+// Invoke implements grpc.ClientConnInterface. It supports the options grpc.Header and
+// grpc.Trailer. Errors are statuses.
 func (s *Server) Invoke(ctx context.Context, fullMethod string, args, reply any, opts ...grpc.CallOption) error {
 	s.mu.RLock()
 	m, ok := s.methods[fullMethod]
@@ -81,14 +81,16 @@ func (s *Server) Invoke(ctx context.Context, fullMethod string, args, reply any,
 	in, isIn := args.(proto.Message)
 	out, isOut := reply.(proto.Message)
 	if !isIn || !isOut {
-		return status.Errorf(codes.Internal, "call %s in this process: %T and %T are not messages", fullMethod, args, reply)
+		return status.Errorf(codes.Internal, "call %s in this process: %T and %T are not messages",
+			fullMethod, args, reply)
 	}
 	if err := ctx.Err(); err != nil {
 		return status.FromContextError(err).Err()
 	}
 	md, _ := metadata.FromOutgoingContext(ctx)
 	stream := &serverStream{method: fullMethod}
-	ctx = grpc.NewContextWithServerTransportStream(metadata.NewIncomingContext(metadata.NewOutgoingContext(ctx, nil), md), stream)
+	ctx = metadata.NewIncomingContext(metadata.NewOutgoingContext(ctx, nil), md)
+	ctx = grpc.NewContextWithServerTransportStream(ctx, stream)
 	got, err := m.handler(m.impl, ctx, func(into any) error { return move(into, in) }, s.intercept)
 	stream.answer(opts)
 	if err != nil {
@@ -101,13 +103,18 @@ func (s *Server) Invoke(ctx context.Context, fullMethod string, args, reply any,
 }
 
 // NewStream implements grpc.ClientConnInterface.
-func (s *Server) NewStream(_ context.Context, _ *grpc.StreamDesc, fullMethod string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
+func (s *Server) NewStream(
+	_ context.Context,
+	_ *grpc.StreamDesc,
+	fullMethod string,
+	_ ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	return nil, status.Errorf(codes.Unimplemented, "call %s in this process: streams are not supported", fullMethod)
 }
 
-// move returns one message the fields of another one of its type, which is not used any more. What
-// has lists or maps shares them: they may be long. What has none is copied, which is several times
-// as fast.
+// move sets one message to the contents of another of the same type, which must not be used
+// afterwards. Messages with lists or maps share them, because they may be long. All others
+// are copied, which is several times as fast.
 func move(into, from any) error {
 	dst, ok := into.(proto.Message)
 	src, also := from.(proto.Message)
@@ -128,7 +135,7 @@ func move(into, from any) error {
 	return nil
 }
 
-// collects reports whether messages of a type have fields that hold many values.
+// collects reports whether a message type has repeated fields or maps.
 func collects(d protoreflect.MessageDescriptor) bool {
 	for i := range d.Fields().Len() {
 		if d.Fields().Get(i).Cardinality() == protoreflect.Repeated {
@@ -138,7 +145,7 @@ func collects(d protoreflect.MessageDescriptor) bool {
 	return false
 }
 
-// serverStream takes the headers that handlers and interceptors set.
+// serverStream collects the headers that handlers and interceptors set.
 type serverStream struct {
 	method string
 
@@ -168,7 +175,7 @@ func (s *serverStream) SetTrailer(md metadata.MD) error {
 	return nil
 }
 
-// answer fills in what the caller wants to know of the headers.
+// answer stores the headers and trailers in the call options that ask for them.
 func (s *serverStream) answer(opts []grpc.CallOption) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

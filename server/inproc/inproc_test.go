@@ -18,7 +18,7 @@ import (
 
 type key struct{}
 
-// machines answers with what it was asked, and keeps how.
+// machines answers with the request and records how it was called.
 type machines struct {
 	holdfastv1.UnimplementedMachineServiceServer
 	md       metadata.MD
@@ -57,7 +57,8 @@ func TestInvoke(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(context.WithValue(t.Context(), key{}, "alice"), time.Minute)
 	defer cancel()
-	// What came in does not go on by itself: an HTTP request's context may hold anything.
+	// Incoming metadata is not forwarded, because the context of an HTTP request may
+	// contain anything.
 	ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("holdfast-identity-bin", "forged"))
 	ctx = metadata.AppendToOutgoingContext(ctx, "holdfast-consistency", "stale")
 	var header, trailer metadata.MD
@@ -103,7 +104,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// BenchmarkInvoke measures what a call costs beside its handler.
+// BenchmarkInvoke measures the overhead of a call.
 func BenchmarkInvoke(b *testing.B) {
 	s := inproc.New()
 	holdfastv1.RegisterMachineServiceServer(s, &machines{})

@@ -24,7 +24,7 @@ func TestTooManyTokenRequests(t *testing.T) {
 	}
 	m := gate.NewMux()
 	i.Routes(m)
-	for range 2000 { // more than are allowed in the meantime, also on a slow machine
+	for range 2000 { // more than the limit, even on a slow machine
 		r := httptest.NewRequest(http.MethodGet, "/oidc/jwks", nil)
 		w := httptest.NewRecorder()
 		m.ServeHTTP(w, r)
@@ -40,13 +40,13 @@ func TestTooManyTokenRequests(t *testing.T) {
 	t.Error("no call was limited")
 }
 
-// FuzzToken: whatever comes to the token endpoint, it answers as the standard says, and no one gets
-// a token without the client's secret.
+// FuzzToken: for any request, the token endpoint answers as the standard requires, and
+// issues no token without the client's secret.
 func FuzzToken(f *testing.F) {
 	l := newLab(f)
 	id, secret := l.client("tok-svc", holdfastv1.Role_SERVICE)
 	l.turn(l.rotator(0), time.Now())
-	l.rate = -1 // the limit of calls without credentials would answer nearly all of them
+	l.rate = -1 // the rate limit would refuse nearly all requests without credentials
 	gate := l.newGate()
 	i, err := New(Config{}, l, l.keys, gate)
 	if err != nil {
@@ -87,7 +87,7 @@ func FuzzToken(f *testing.F) {
 	})
 }
 
-// FuzzBasic: what is read from the header and the form is what was sent, or an error.
+// FuzzBasic: the parsed credentials are those that were sent, or an error.
 func FuzzBasic(f *testing.F) {
 	f.Add("tok-1", "a+b%20c")
 	f.Add("a:b", "%")

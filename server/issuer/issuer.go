@@ -21,37 +21,38 @@ import (
 )
 
 const (
-	// DefaultTTL is how long an access token is good.
+	// DefaultTTL is the lifetime of an access token.
 	DefaultTTL = 5 * time.Minute
-	// DefaultRotation is how long a key signs.
+	// DefaultRotation is how long a key is used for signing.
 	DefaultRotation = 30 * 24 * time.Hour
 
-	// scope is what every access token is for, whatever was asked for.
+	// scope is the scope of every access token, regardless of the request.
 	scope = "discovery"
-	// skew is what the clocks of peers may differ by.
+	// skew is the tolerated difference between the clocks of peers.
 	skew = 30 * time.Second
 )
 
-// Clients says who a client is (*auth.Gate).
+// Clients authenticates clients (*auth.Gate).
 type Clients interface {
 	Client(ctx context.Context, id, secret, addr, method string) (*holdfastv1.Identity, error)
 }
 
-// Config says under which name the issuer is known.
+// Config configures an Issuer.
 type Config struct {
-	// URL is the issuer's, as clients reach it: https://holdfast.example:7401/oidc. Empty: made
-	// from each request's Host, which serves those who always use one name.
+	// URL is the issuer's URL as clients reach it: https://holdfast.example:7401/oidc. If
+	// empty, it is derived from each request's Host; that works for clients that always use
+	// one name.
 	URL string
-	// TTL is how long access tokens are good; default DefaultTTL.
+	// TTL is the lifetime of access tokens; default DefaultTTL.
 	TTL time.Duration
-	// Logger defaults to none.
+	// Logger discards logs if nil.
 	Logger *slog.Logger
 }
 
-// Issuer answers the clients of one peer.
+// Issuer issues access tokens on one peer.
 type Issuer struct {
 	cfg     Config
-	url     *url.URL // of Config; nil without
+	url     *url.URL // parsed Config.URL; nil if empty
 	state   secrets.State
 	keys    *secrets.Keyring
 	clients Clients
@@ -63,7 +64,7 @@ type Issuer struct {
 	signer jose.Signer
 }
 
-// New returns an issuer. It fails when its URL cannot be one.
+// New returns an issuer. It fails if the URL is invalid.
 func New(cfg Config, state secrets.State, keys *secrets.Keyring, clients Clients) (*Issuer, error) {
 	if cfg.TTL <= 0 {
 		cfg.TTL = DefaultTTL
@@ -76,33 +77,36 @@ func New(cfg Config, state secrets.State, keys *secrets.Keyring, clients Clients
 		return i, nil
 	}
 	u, err := url.Parse(strings.TrimSuffix(cfg.URL, "/"))
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || (u.Scheme != "https" && u.Scheme != "http") {
-		return nil, fmt.Errorf("read the issuer's URL %q: want one like https://holdfast.example:7401/oidc, with nothing after the path", cfg.URL)
+	plain := err == nil && u.Host != "" && u.User == nil && u.RawQuery == "" && u.Fragment == ""
+	if !plain || u.Scheme != "https" && u.Scheme != "http" {
+		return nil, fmt.Errorf("read the issuer's URL %q: want one such as https://holdfast.example:7401/oidc, "+
+			"without query or fragment", cfg.URL)
 	}
 	i.url = u
 	return i, nil
 }
 
-// claims are those of an access token (RFC 9068 §2.2).
+// claims are the claims of an access token (RFC 9068 §2.2).
 type claims struct {
 	auth.AccessClaims
 	ClientID string `json:"client_id"`
 	Scope    string `json:"scope"`
 }
 
-// unavailable is that the issuer cannot sign now, and why.
+// unavailable is the reason why the issuer cannot sign at the moment.
 type unavailable struct{ why string }
 
 func (u unavailable) Error() string { return u.why }
 
-// ready reports why tokens cannot be issued, or gives what signs them.
+// ready returns the current signer, or an unavailable error.
 func (i *Issuer) ready() (jose.Signer, error) {
 	if _, ok := i.keys.Primary(); !ok {
 		return nil, unavailable{"the built-in issuer is off: " + secrets.ErrNoKey.Error()}
 	}
 	k := signing(i.state.View().SigningKeys(), i.now())
 	if k == nil {
-		return nil, unavailable{"the built-in issuer has no signing key yet: the leader makes one when it has a secrets key; try again in a moment"}
+		return nil, unavailable{"the built-in issuer has no signing key yet: " +
+			"the leader creates one once it has a secrets key; retry in a moment"}
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -111,25 +115,31 @@ func (i *Issuer) ready() (jose.Signer, error) {
 	}
 	signer, err := openSigner(i.keys, k)
 	if err != nil {
-		i.log.Error("the signing key of the built-in issuer cannot be opened on this peer", "error", err)
+		i.log.Error("cannot decrypt the built-in issuer's signing key", "error", err)
 		if unknown := new(secrets.UnknownKeyError); errors.As(err, &unknown) {
-			return nil, unavailable{"this peer cannot sign: the signing key is sealed under secrets key " + unknown.ID + ", which it does not have; try another peer"}
+			return nil, unavailable{"this peer cannot sign: the signing key is sealed under secrets key " + unknown.ID +
+				", which it does not have; use another peer"}
 		}
-		return nil, unavailable{"this peer cannot sign: its secrets key does not open the signing key; try another peer"}
+		return nil, unavailable{
+			"this peer cannot sign: its secrets key does not decrypt the signing key; use another peer",
+		}
 	}
 	i.keyID, i.signer = k.GetKeyId(), signer
 	return signer, nil
 }
 
-// issue makes an access token for a client, and says how long it is good.
+// issue returns an access token for a client and its lifetime.
 func (i *Issuer) issue(signer jose.Signer, iss string, who *holdfastv1.Identity) (string, time.Duration, error) {
 	now := i.now()
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // never fails: see crypto/rand
 	c := claims{
 		AccessClaims: auth.AccessClaims{TokenID: who.GetTokenId(), Claims: jwt.Claims{
-			Issuer: iss, Subject: who.GetPrincipal(), Audience: jwt.Audience{auth.AccessAudience}, ID: base64.RawURLEncoding.EncodeToString(id),
-			IssuedAt: jwt.NewNumericDate(now.Add(-skew)), // a peer whose clock is behind takes it too
+			Issuer:   iss,
+			Subject:  who.GetPrincipal(),
+			Audience: jwt.Audience{auth.AccessAudience},
+			ID:       base64.RawURLEncoding.EncodeToString(id),
+			IssuedAt: jwt.NewNumericDate(now.Add(-skew)), // for peers whose clock is behind
 			Expiry:   jwt.NewNumericDate(now.Add(i.cfg.TTL)),
 		}},
 		ClientID: who.GetTokenId(), Scope: scope,

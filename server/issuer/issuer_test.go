@@ -23,7 +23,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// fetch gets an access token as a real client does: discovery first, then the token endpoint.
+// fetch gets an access token like a real client: discovery first, then the token endpoint.
 func fetch(t *testing.T, s *httptest.Server, iss, id, secret string, style oauth2.AuthStyle) (*oidc.Provider, *oauth2.Token, error) {
 	t.Helper()
 	ctx := context.WithValue(t.Context(), oauth2.HTTPClient, s.Client())
@@ -36,7 +36,7 @@ func fetch(t *testing.T, s *httptest.Server, iss, id, secret string, style oauth
 	return p, tok, err
 }
 
-// use calls a route that wants a service, and gives who it took the caller for.
+// use calls a route for services and returns the caller's identity.
 func use(t *testing.T, s *httptest.Server, token string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/protected", nil)
@@ -79,7 +79,7 @@ func TestRealClient(t *testing.T) {
 			if tok.TokenType != "Bearer" || time.Until(tok.Expiry) > DefaultTTL || time.Until(tok.Expiry) < DefaultTTL-time.Minute {
 				t.Errorf("token of type %s until %s", tok.TokenType, tok.Expiry)
 			}
-			// Somebody else can verify it too, by what the issuer publishes.
+			// Others can verify the token with the published keys.
 			ctx := oidc.ClientContext(t.Context(), one.Client())
 			v, err := p.Verifier(&oidc.Config{ClientID: auth.AccessAudience, SupportedSigningAlgs: []string{"ES256"}, SkipIssuerCheck: strings.HasSuffix(tc.path, "/token")}).Verify(ctx, tok.AccessToken)
 			if err != nil {
@@ -121,7 +121,7 @@ func TestConfiguredIssuer(t *testing.T) {
 	}
 }
 
-// A client that is revoked is out at once, whatever it still holds.
+// Revoking a client takes effect at once, even if it holds valid access tokens.
 func TestRevokedClient(t *testing.T) {
 	l := newLab(t)
 	id, secret := l.client("tok-svc", holdfastv1.Role_SERVICE)
@@ -142,13 +142,13 @@ func TestRevokedClient(t *testing.T) {
 	}
 }
 
-// Keys change under clients that hold tokens: those stay good until they expire, and new ones come
-// from the new key.
+// Tokens stay valid across a key rotation until they expire, and new ones are signed with
+// the new key.
 func TestRotationUnderClients(t *testing.T) {
 	l := newLab(t)
 	id, secret := l.client("tok-svc", holdfastv1.Role_SERVICE)
 	r := l.rotator(4 * time.Minute)
-	start := time.Now().Add(-4*time.Minute - 2*time.Second) // so that what is issued below is of now
+	start := time.Now().Add(-4*time.Minute - 2*time.Second) // so that tokens issued below are current
 	l.turn(r, start)
 	first := l.View().SigningKeys()
 	l.turn(r, start.Add(3*time.Minute))
@@ -184,7 +184,7 @@ func TestRotationUnderClients(t *testing.T) {
 	if code, body := use(t, s, before); code != 200 {
 		t.Errorf("a token of the key before is answered %d %s", code, body)
 	}
-	// Long after, the first key is gone.
+	// Much later, the first key has been removed.
 	l.turn(r, start.Add(time.Hour))
 	for _, k := range l.View().SigningKeys() {
 		if k.GetKeyId() == first[0].GetKeyId() {
@@ -196,7 +196,7 @@ func TestRotationUnderClients(t *testing.T) {
 	}
 }
 
-// Sealed again under another secrets key, the signing key goes on.
+// The signing key stays in use when it is sealed again under another secrets key.
 func TestResealedSigningKey(t *testing.T) {
 	l := newLab(t)
 	id, secret := l.client("tok-svc", holdfastv1.Role_SERVICE)
@@ -270,7 +270,7 @@ func TestWithoutKeys(t *testing.T) {
 	l.keys = good
 }
 
-// post asks and gives the answer: status, error, headers.
+// post sends a request and returns status, error and headers.
 func post(t *testing.T, s *httptest.Server, method, path, body string, header map[string]string) (int, struct {
 	Error       string `json:"error"`
 	Description string `json:"error_description"`
@@ -357,7 +357,7 @@ func TestTokenErrors(t *testing.T) {
 			}
 		})
 	}
-	// The URL is no place for a secret: what stands there is not seen.
+	// Secrets in the URL are ignored.
 	if code, e, _ := post(t, s, http.MethodPost, "/oidc/token?"+form(good...), "", nil); code != 401 && code != 400 {
 		t.Errorf("credentials in the URL: %d %+v", code, e)
 	}

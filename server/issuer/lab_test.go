@@ -22,9 +22,9 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// lab is a real state with a real gate and issuer before it; only consensus is left out.
+// lab has a real state, gate and issuer, and no consensus.
 type lab struct {
-	rate float64 // of the gate: see auth.Config.RatePerSecond
+	rate float64 // auth.Config.RatePerSecond of the gate
 	*fsm.FSM
 	t     testing.TB
 	file  string
@@ -51,7 +51,7 @@ func newLab(t testing.TB) *lab {
 	return l
 }
 
-// newGate returns the gate of one more peer.
+// newGate returns the gate of another peer.
 func (l *lab) newGate() *auth.Gate {
 	g, err := auth.New(auth.Config{PeerID: "p1", RatePerSecond: l.rate}, auth.Deps{
 		Records: func() auth.Records { return l.View() },
@@ -94,7 +94,7 @@ func (l *lab) must(c *internalv1.Command) {
 	}
 }
 
-// client makes a token, and gives its id and value.
+// client creates a token and returns its id and value.
 func (l *lab) client(id string, role holdfastv1.Role_Value) (string, string) {
 	l.t.Helper()
 	secret, _ := auth.NewSecret()
@@ -104,7 +104,7 @@ func (l *lab) client(id string, role holdfastv1.Role_Value) (string, string) {
 	return id, secret
 }
 
-// rotator makes the leader's task; turn does its work at a time.
+// rotator returns the leader task; turn runs it at a given time.
 func (l *lab) rotator(period time.Duration) *Rotator { return NewRotator(period, l, l, l.keys, nil) }
 
 func (l *lab) turn(r *Rotator, now time.Time) {
@@ -115,7 +115,7 @@ func (l *lab) turn(r *Rotator, now time.Time) {
 	}
 }
 
-// serve starts a peer's HTTP listener, with TLS: the issuer and a route for services.
+// serve starts a peer's HTTPS listener with the issuer and a route for services.
 func (l *lab) serve(url string) (*httptest.Server, *Issuer) {
 	l.t.Helper()
 	gate := l.newGate()

@@ -12,13 +12,13 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// defaultPath is where the issuer is unless its URL says otherwise.
+// defaultPath is the issuer's path if its URL has none.
 const defaultPath = "/oidc"
 
-// Routes adds the issuer's routes: below /oidc, below the path of its URL, and where clients that
-// were made for Keycloak look for them (003 §Step 1:
-// http://auth-server/realms/wanaku/protocol/openid-connect/token, which such a client takes for an
-// issuer). Anybody may call them: clients have no token yet.
+// Routes adds the issuer's routes: below /oidc, below the path of its URL, and at the paths
+// of Keycloak. Clients made for Keycloak call
+// http://auth-server/realms/wanaku/protocol/openid-connect/token and take that for an
+// issuer (003, step 1). The routes are public, because clients have no token yet.
 func (i *Issuer) Routes(m *auth.Mux) {
 	const realm, protocol = "/realms/{realm}", "/realms/{realm}/protocol/openid-connect"
 	const discovery = "/.well-known/openid-configuration"
@@ -28,7 +28,9 @@ func (i *Issuer) Routes(m *auth.Mux) {
 	}
 	handle := func(pattern string, h http.HandlerFunc) {
 		m.HandleFunc(pattern, auth.Public(), refused, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Cache-Control", "no-store") // RFC 6749 §5.1; and what is made from the Host is for its sender alone
+			// RFC 6749 §5.1. Also, a response derived from the Host is valid for its sender
+			// only.
+			w.Header().Set("Cache-Control", "no-store")
 			h(w, r)
 		})
 	}
@@ -44,8 +46,8 @@ func (i *Issuer) Routes(m *auth.Mux) {
 	handle("POST "+protocol+"/token", i.token)
 }
 
-// refused writes what the gate refuses, such as too many calls, in the form of RFC 6749 section
-// 5.2.
+// refused writes an error of the gate, such as too many requests, in the form of RFC 6749
+// section 5.2.
 func refused(w http.ResponseWriter, _ *http.Request, status int, err *auth.Error) {
 	code := "temporarily_unavailable"
 	if status == http.StatusForbidden {
@@ -54,8 +56,8 @@ func refused(w http.ResponseWriter, _ *http.Request, status int, err *auth.Error
 	refuse(w, status, code, err.Message)
 }
 
-// base returns scheme and host that a request was sent to, or those of the issuer's URL. It is
-// empty if the request names none that could be one.
+// base returns the scheme and host of the issuer's URL or, if it has none, of the request.
+// It returns "" if the request's Host is invalid.
 func (i *Issuer) base(r *http.Request) string {
 	if i.url != nil {
 		return i.url.Scheme + "://" + i.url.Host
@@ -75,7 +77,7 @@ func (i *Issuer) base(r *http.Request) string {
 	return scheme + "://" + host
 }
 
-// name returns the issuer's own URL, for "iss".
+// name returns the issuer's URL, which is the claim "iss".
 func (i *Issuer) name(r *http.Request) string {
 	if i.url != nil {
 		return i.url.String()
@@ -104,9 +106,10 @@ type document struct {
 	Scopes            []string `json:"scopes_supported"`
 }
 
-// discover answers the discovery document of the issuer that the path belongs to: its own URL is
-// the request's without the well-known part, as the standard wants it, unless the issuer has a URL
-// and this is its path. Endpoints are below own, or where Keycloak has them.
+// discover returns a handler for the discovery document of the issuer at a path. The
+// document's issuer is the request's URL without the well-known part, as the standard
+// requires, unless Config.URL is set and this is its path. Endpoints are below own, or at
+// Keycloak's paths if own is "".
 func (i *Issuer) discover(pattern, own string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if _, err := i.ready(); err != nil {
@@ -115,19 +118,26 @@ func (i *Issuer) discover(pattern, own string) http.HandlerFunc {
 		}
 		base := i.base(r)
 		if base == "" {
-			refuse(w, http.StatusBadRequest, "invalid_request", "the Host of the request is no host")
+			refuse(w, http.StatusBadRequest, "invalid_request", "the Host header of the request is invalid")
 			return
 		}
 		realm := "/realms/" + url.PathEscape(r.PathValue("realm"))
 		d := document{
-			Issuer: base + own, TokenEndpoint: base + own + "/token", JWKSURI: base + own + "/jwks",
-			ResponseTypes: []string{"token"}, SubjectTypes: []string{"public"}, SigningAlgorithms: []string{"ES256"}, GrantTypes: []string{"client_credentials"},
-			ClientAuth: []string{"client_secret_basic", "client_secret_post"}, Scopes: []string{scope},
+			Issuer:            base + own,
+			TokenEndpoint:     base + own + "/token",
+			JWKSURI:           base + own + "/jwks",
+			ResponseTypes:     []string{"token"},
+			SubjectTypes:      []string{"public"},
+			SigningAlgorithms: []string{"ES256"},
+			GrantTypes:        []string{"client_credentials"},
+			ClientAuth:        []string{"client_secret_basic", "client_secret_post"},
+			Scopes:            []string{scope},
 		}
 		switch {
 		case own == "":
 			d.Issuer = base + strings.ReplaceAll(pattern, "/realms/{realm}", realm)
-			d.TokenEndpoint, d.JWKSURI = base+realm+"/protocol/openid-connect/token", base+realm+"/protocol/openid-connect/certs"
+			d.TokenEndpoint = base + realm + "/protocol/openid-connect/token"
+			d.JWKSURI = base + realm + "/protocol/openid-connect/certs"
 		case i.url != nil:
 			d.Issuer = i.url.String()
 			d.TokenEndpoint, d.JWKSURI = d.Issuer+"/token", d.Issuer+"/jwks"
@@ -136,7 +146,8 @@ func (i *Issuer) discover(pattern, own string) http.HandlerFunc {
 	}
 }
 
-// jwks answers the public keys: those that sign, have signed, or will.
+// jwks responds with the public keys of past, current and future signing keys that have not
+// retired.
 func (i *Issuer) jwks(w http.ResponseWriter, r *http.Request) {
 	if _, err := i.ready(); err != nil {
 		i.fail(w, r, err)
@@ -158,5 +169,5 @@ func (i *Issuer) jwks(w http.ResponseWriter, r *http.Request) {
 func answer(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the client is gone: nobody to tell
+	_ = json.NewEncoder(w).Encode(body) // the client has disconnected
 }

@@ -8,17 +8,16 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// schedule is the life of signing keys: each signs for period, is published ahead of that, and
-// verifies for overlap after it.
+// schedule is the lifecycle of signing keys. Each signs for period, is published ahead of
+// that, and verifies for overlap afterwards.
 type schedule struct {
 	period, ahead, overlap time.Duration
 }
 
-// maxKeys bounds the keys that have not retired, below what the state takes.
+// maxKeys bounds the keys that have not retired. It is below the limit of the state.
 const maxKeys = 12
 
-// signing returns the key that signs at a time: the last one whose time has come, or nil. Keys are
-// newest last.
+// signing returns the newest key that may sign now, or nil. keys are ordered oldest first.
 func signing(keys []*internalv1.SigningKey, now time.Time) *internalv1.SigningKey {
 	var current *internalv1.SigningKey
 	for _, k := range keys {
@@ -29,16 +28,20 @@ func signing(keys []*internalv1.SigningKey, now time.Time) *internalv1.SigningKe
 	return current
 }
 
-// retired reports whether a key verifies nothing any more.
+// retired reports whether a key is no longer valid for verification.
 func retired(k *internalv1.SigningKey, now time.Time) bool {
 	return k.GetRetiresAt() != nil && !now.Before(k.GetRetiresAt().AsTime())
 }
 
-// plan reports what to do at a time: which keys to keep, changed where they get a successor, and
-// from when the new one is to sign, if there has to be one. Nothing is to be done when changed is
-// false. Usable says whether a key can be used by this peer: one that cannot gets a successor at
-// once.
-func (s schedule) plan(keys []*internalv1.SigningKey, now time.Time, usable func(*internalv1.SigningKey) bool) (keep []*internalv1.SigningKey, next *time.Time, changed bool) {
+// plan returns the keys to keep, with their retirement set if they get a successor, and the
+// time from which a new key signs, if one is needed. If changed is false, there is nothing
+// to do. usable reports whether this peer can use a key; an unusable key gets a successor
+// at once.
+func (s schedule) plan(
+	keys []*internalv1.SigningKey,
+	now time.Time,
+	usable func(*internalv1.SigningKey) bool,
+) (keep []*internalv1.SigningKey, next *time.Time, changed bool) {
 	for _, k := range keys {
 		if retired(k, now) {
 			changed = true
@@ -50,7 +53,7 @@ func (s schedule) plan(keys []*internalv1.SigningKey, now time.Time, usable func
 		return nil, &now, true
 	}
 	if len(keep) >= maxKeys {
-		return keep, nil, changed // the period is shorter than tokens live: wait until some have retired
+		return keep, nil, changed // the period is shorter than the lifetime of tokens: wait for keys to retire
 	}
 	newest := keep[len(keep)-1]
 	from := newest.GetSignsFrom().AsTime().Add(s.period)
@@ -60,7 +63,7 @@ func (s schedule) plan(keys []*internalv1.SigningKey, now time.Time, usable func
 	case now.Before(from.Add(-s.ahead)):
 		return keep, nil, changed
 	case from.Before(now.Add(s.ahead)):
-		from = now.Add(s.ahead) // nobody was there in time: it is published ahead all the same
+		from = now.Add(s.ahead) // rotation is late: the key is still published ahead of its use
 	}
 	for _, k := range keep {
 		if k.GetRetiresAt() == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Whenever the leader looks: there is always a key that signs, it was published ahead, and what it
-// has signed verifies until it has expired.
+// At any time there is a key that signs. It was published ahead of time, and its signatures
+// can be verified until they expire.
 func TestScheduleNeverLeavesAGap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := schedule{period: time.Duration(rapid.IntRange(4, 100).Draw(t, "period")) * time.Hour}
@@ -58,7 +58,7 @@ func TestScheduleNeverLeavesAGap(t *testing.T) {
 			if len(keys) > 4 {
 				t.Fatalf("%d keys pile up", len(keys))
 			}
-			// Often a minute or an hour; sometimes nobody leads for long.
+			// Often a minute or an hour; sometimes there is no leader for long.
 			now = now.Add(time.Duration(rapid.SampledFrom([]int{1, 7, 30, 60, 120, 600}).Draw(t, "minutes")) * time.Minute)
 		}
 	})
@@ -74,7 +74,7 @@ func TestScheduleReplacesAKeyThatIsLost(t *testing.T) {
 	}
 }
 
-// A period that is shorter than tokens live does not pile up keys without end.
+// A period shorter than the lifetime of tokens does not accumulate keys without bound.
 func TestScheduleIsBounded(t *testing.T) {
 	s := schedule{period: time.Second, ahead: time.Second / 4, overlap: time.Hour}
 	now := time.Unix(1_700_000_000, 0)

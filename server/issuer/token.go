@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// maxForm is how many bytes a request for a token may have: ours have a few hundred.
+// maxForm bounds the body of a token request in bytes. Real ones have a few hundred.
 const maxForm = 16 << 10
 
 // oauthError is an error of RFC 6749 §5.2.
@@ -31,7 +31,7 @@ func invalidRequest(description string) *oauthError {
 	return &oauthError{status: http.StatusBadRequest, code: "invalid_request", description: description}
 }
 
-// credentials are what a client has sent for itself.
+// credentials are the id and secret that a client sent.
 type credentials struct {
 	id, secret string
 }
@@ -59,12 +59,16 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 		i.fail(w, r, invalidRequest("grant_type is missing: want client_credentials"))
 		return
 	default:
-		i.fail(w, r, &oauthError{status: http.StatusBadRequest, code: "unsupported_grant_type", description: "only client_credentials is supported"})
+		i.fail(w, r, &oauthError{
+			status:      http.StatusBadRequest,
+			code:        "unsupported_grant_type",
+			description: "only client_credentials is supported",
+		})
 		return
 	}
 	iss := i.name(r)
 	if iss == "" {
-		i.fail(w, r, invalidRequest("the Host of the request is no host"))
+		i.fail(w, r, invalidRequest("the Host header of the request is invalid"))
 		return
 	}
 	who, err := i.clients.Client(r.Context(), c.id, c.secret, r.RemoteAddr, r.Pattern)
@@ -77,7 +81,8 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 		i.fail(w, r, err)
 		return
 	}
-	i.log.DebugContext(r.Context(), "access token issued", "client", who.GetPrincipal(), "client_id", who.GetTokenId(), "seconds", int(ttl.Seconds()))
+	i.log.DebugContext(r.Context(), "access token issued",
+		"client", who.GetPrincipal(), "client_id", who.GetTokenId(), "seconds", int(ttl.Seconds()))
 	w.Header().Set("Pragma", "no-cache")
 	answer(w, http.StatusOK, struct {
 		AccessToken string `json:"access_token"`
@@ -87,36 +92,41 @@ func (i *Issuer) token(w http.ResponseWriter, r *http.Request) {
 	}{raw, "Bearer", int(ttl.Seconds()), scope})
 }
 
-// readForm reads the body. Parameters of the URL are not looked at: secrets in there end up in
-// logs.
+// readForm reads the form in the body. URL parameters are ignored, because secrets in URLs
+// end up in logs.
 func readForm(w http.ResponseWriter, r *http.Request) (url.Values, *oauthError) {
-	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/x-www-form-urlencoded" {
+	t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || t != "application/x-www-form-urlencoded" {
 		return nil, invalidRequest("want a body of type application/x-www-form-urlencoded")
 	}
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxForm))
 	switch {
 	case auth.TooLarge(err):
-		return nil, &oauthError{status: http.StatusRequestEntityTooLarge, code: "invalid_request", description: "the body has more than " + strconv.Itoa(maxForm) + " bytes"}
+		return nil, &oauthError{
+			status:      http.StatusRequestEntityTooLarge,
+			code:        "invalid_request",
+			description: "the body has more than " + strconv.Itoa(maxForm) + " bytes",
+		}
 	case err != nil:
-		return nil, invalidRequest("the body did not come whole")
+		return nil, invalidRequest("the body is incomplete")
 	}
 	form, err := url.ParseQuery(string(b))
 	if err != nil {
-		return nil, invalidRequest("the body is not a form") // the error quotes it
+		return nil, invalidRequest("the body is not a form") // the error would quote the form
 	}
 	for name, values := range form {
 		if len(values) > 1 {
 			if name != "grant_type" && name != "client_id" && name != "client_secret" && name != "scope" {
 				name = "a parameter"
 			}
-			return nil, invalidRequest(name + " is there more than once")
+			return nil, invalidRequest(name + " is given more than once")
 		}
 	}
 	return form, nil
 }
 
-// clientOf returns what a client says of itself: in the Authorization header or in the form (RFC
-// 6749 §2.3.1), not both.
+// clientOf returns the credentials of a client. They are in the Authorization header or in
+// the form (RFC 6749 §2.3.1), not in both.
 func clientOf(h http.Header, form url.Values) (credentials, *oauthError) {
 	c := credentials{id: form.Get("client_id"), secret: form.Get("client_secret")}
 	if headers := h.Values("Authorization"); len(headers) > 0 {
@@ -129,18 +139,19 @@ func clientOf(h http.Header, form url.Values) (credentials, *oauthError) {
 		}
 		b := credentials{id: unescape(id), secret: unescape(secret)}
 		if form.Has("client_id") && c.id != b.id {
-			return c, invalidRequest("client_id is not that of the Authorization header")
+			return c, invalidRequest("client_id differs from the Authorization header")
 		}
 		c = b
 	}
 	if c.id == "" || c.secret == "" {
-		return c, invalidClient("the client does not say who it is: send its id and secret, as HTTP Basic or as client_id and client_secret")
+		return c, invalidClient(
+			"no client credentials: send id and secret as HTTP Basic or as client_id and client_secret")
 	}
 	return c, nil
 }
 
-// unescape undoes the form encoding that the standard wants within Basic, and that some clients
-// leave out.
+// unescape decodes the form encoding within Basic, which the standard requires and some
+// clients omit.
 func unescape(s string) string {
 	if u, err := url.QueryUnescape(s); err == nil {
 		return u
@@ -152,7 +163,7 @@ func invalidClient(description string) *oauthError {
 	return &oauthError{status: http.StatusUnauthorized, code: "invalid_client", description: description}
 }
 
-// fail answers an error.
+// fail writes an error in the form of RFC 6749 §5.2.
 func (i *Issuer) fail(w http.ResponseWriter, r *http.Request, err error) {
 	var (
 		known  *oauthError
@@ -162,14 +173,29 @@ func (i *Issuer) fail(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.As(err, &known):
 	case errors.As(err, &off):
-		known = &oauthError{status: http.StatusServiceUnavailable, code: "temporarily_unavailable", description: off.why, retry: 5 * time.Second}
+		known = &oauthError{
+			status:      http.StatusServiceUnavailable,
+			code:        "temporarily_unavailable",
+			description: off.why,
+			retry:       5 * time.Second,
+		}
 	case errors.As(err, &denied) && denied.Code == codes.Unauthenticated:
 		known = invalidClient(denied.Message)
 	case errors.As(err, &denied):
-		known = &oauthError{status: auth.StatusOf(denied.Code), code: "temporarily_unavailable", description: denied.Message, retry: max(denied.Retry, time.Second)}
+		known = &oauthError{
+			status:      auth.StatusOf(denied.Code),
+			code:        "temporarily_unavailable",
+			description: denied.Message,
+			retry:       max(denied.Retry, time.Second),
+		}
 	default:
 		i.log.WarnContext(r.Context(), "token request failed", "path", r.URL.Path, "error", err)
-		known = &oauthError{status: http.StatusServiceUnavailable, code: "temporarily_unavailable", description: "the cluster cannot say now who the client is: try again", retry: time.Second}
+		known = &oauthError{
+			status:      http.StatusServiceUnavailable,
+			code:        "temporarily_unavailable",
+			description: "the cluster cannot authenticate the client at the moment: retry",
+			retry:       time.Second,
+		}
 	}
 	if known.status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Basic realm="holdfast", charset="UTF-8"`)
@@ -181,7 +207,8 @@ func (i *Issuer) fail(w http.ResponseWriter, r *http.Request, err error) {
 }
 
 func refuse(w http.ResponseWriter, status int, code, description string) {
-	plain := strings.NewReplacer(`"`, "'", "`", "'", `\\`, "/").Replace(description) // its grammar is narrow
+	// RFC 6749 allows few characters in a description.
+	plain := strings.NewReplacer(`"`, "'", "`", "'", `\\`, "/").Replace(description)
 	answer(w, status, struct {
 		Error       string `json:"error"`
 		Description string `json:"error_description"`

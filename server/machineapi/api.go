@@ -14,40 +14,56 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// Beats takes keepalives (server.Heartbeats). Its errors are statuses.
+// Beats accepts keepalives (server.Heartbeats). Its errors are statuses.
 type Beats interface {
-	KeepMachineAlive(ctx context.Context, r *holdfastv1.KeepMachineAliveRequest) (*holdfastv1.KeepMachineAliveResponse, error)
+	KeepMachineAlive(
+		ctx context.Context,
+		r *holdfastv1.KeepMachineAliveRequest,
+	) (*holdfastv1.KeepMachineAliveResponse, error)
 }
 
 // api serves the routes.
 type api struct {
-	agents holdfastv1.AgentServiceClient
-	beats  Beats
-	log    *slog.Logger
-	rooms  sync.Pool // of *room
+	agents  holdfastv1.AgentServiceClient
+	beats   Beats
+	log     *slog.Logger
+	buffers sync.Pool // of *buffers
 }
 
-// Register adds the routes to a mux. Each is there with a slash at its end too. The services are
-// called through rpc; keepalives go to beats.
+// Register adds the routes to a mux, each with and without a trailing slash. Calls to the
+// services use rpc; keepalives go to beats.
 func Register(m *auth.Mux, rpc grpc.ClientConnInterface, beats Beats, log *slog.Logger) {
-	a := &api{agents: holdfastv1.NewAgentServiceClient(rpc), beats: beats, log: log, rooms: sync.Pool{New: func() any { return &room{} }}}
+	a := &api{
+		agents:  holdfastv1.NewAgentServiceClient(rpc),
+		beats:   beats,
+		log:     log,
+		buffers: sync.Pool{New: func() any { return &buffers{} }},
+	}
 	m.Otherwise("/api/v1/machine/", refused)
 	httpjson.Add(m, refused,
-		httpjson.Route{Pattern: "POST /api/v1/machine/register", RPC: "AgentService/RegisterAgent", Handler: a.register},
-		httpjson.Route{Pattern: "POST /api/v1/machine/keepalive", RPC: "HeartbeatService/KeepMachineAlive", Handler: a.keepalive},
+		httpjson.Route{
+			Pattern: "POST /api/v1/machine/register",
+			RPC:     "AgentService/RegisterAgent",
+			Handler: a.register,
+		},
+		httpjson.Route{
+			Pattern: "POST /api/v1/machine/keepalive",
+			RPC:     "HeartbeatService/KeepMachineAlive",
+			Handler: a.keepalive,
+		},
 		httpjson.Route{Pattern: "GET /api/v1/machine/list", RPC: "AgentService/ListAgentMachines", Handler: a.list},
 		httpjson.Route{Pattern: "GET /api/v1/machine/config", RPC: "AgentService/ListAgentMachines", Handler: a.config},
 	)
 }
 
-// failure is the body of every error (machine registration §Errors).
+// failure is the body of every error.
 type failure struct {
 	Message    string `json:"message"`
 	ErrorCode  string `json:"error_code,omitempty"`
 	Suggestion string `json:"suggestion,omitempty"`
 }
 
-// The answers of the gate.
+// refused writes the errors of the gate.
 func refused(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
 	switch code {
 	case http.StatusUnauthorized:
@@ -61,11 +77,13 @@ func refused(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) 
 
 func invalidToken() failure { return failure{Message: "Invalid token", ErrorCode: "invalid_token"} }
 
-// agentOnly refuses the tokens of people: a valid token of another kind is 403 (docs/clients.md,
-// 000).
+// agentOnly refuses tokens of people: a valid token of another kind is 403
+// (docs/clients.md, 000).
 func agentOnly(w http.ResponseWriter, r *http.Request) bool {
 	switch id := auth.From(r.Context()); {
-	case id.GetMethod() == auth.MethodInsecure, id.GetRole() == holdfastv1.Role_AGENT, id.GetRole() == holdfastv1.Role_POOL_AGENT,
+	case id.GetMethod() == auth.MethodInsecure,
+		id.GetRole() == holdfastv1.Role_AGENT,
+		id.GetRole() == holdfastv1.Role_POOL_AGENT,
 		id.GetRole() == holdfastv1.Role_ENROLLER:
 		return true
 	}
@@ -73,12 +91,12 @@ func agentOnly(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// read takes a body, or answers what is wrong with it.
+// read decodes the body. If it is invalid, it writes the error and returns false.
 func read(w http.ResponseWriter, r *http.Request, into any) bool {
 	return good(w, httpjson.Read(r, into))
 }
 
-// good answers what is wrong with a body, if anything is.
+// good reports whether bad is nil. Otherwise it writes the error.
 func good(w http.ResponseWriter, bad *httpjson.Bad) bool {
 	switch {
 	case bad == nil:
@@ -93,7 +111,8 @@ func good(w http.ResponseWriter, bad *httpjson.Bad) bool {
 
 func answer(w http.ResponseWriter, code int, body any) { httpjson.Write(w, code, body) }
 
-// fail words the error of a call. Other is what the document says of errors that it does not name.
+// fail writes the error of a call. other is the body for errors that the specification does
+// not name.
 func (a *api) fail(w http.ResponseWriter, err error, other failure) {
 	code, message := httpjson.Status(err), httpjson.Message(err)
 	switch code {

@@ -1,8 +1,8 @@
-// Package machineapi is the HTTP API of machine registration (spec 000), which agents in the field
-// speak: register, keepalive, list and config. It takes what they send, which is not always what
-// the document says, makes gRPC calls of this process of it, and words the answers as they expect
-// them.
+// Package machineapi is the HTTP API of machine registration (spec 000), which agents in
+// the field use: register, keepalive, list and config. It accepts their requests, which do
+// not always follow the specification, makes gRPC calls in this process, and responds in
+// the form that they expect.
 //
-// It owns the wire form and nothing else: who may call is decided by the gate, what a call means by
-// the services behind. It must not know the FSM or the cluster.
+// It owns the wire form only. The gate decides which calls are allowed, and the gRPC
+// services carry them out. It must not import the FSM or the cluster.
 package machineapi

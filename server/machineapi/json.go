@@ -10,10 +10,10 @@ import (
 	"unicode"
 )
 
-// text is a string. Agents send numbers in its place, too.
+// text is a string. Some agents send a number instead.
 type text string
 
-// UnmarshalJSON takes strings, numbers and null.
+// UnmarshalJSON accepts strings, numbers and null.
 func (t *text) UnmarshalJSON(b []byte) error {
 	switch {
 	case bytes.Equal(b, []byte("null")):
@@ -35,12 +35,13 @@ func (t *text) UnmarshalJSON(b []byte) error {
 	return unfit[string](kindOf(b))
 }
 
-// unfit is the error of a value that is no T. encoding/json puts in which member it is of.
+// unfit returns the error for a value that is not a T. encoding/json adds the member's
+// name.
 func unfit[T any](value string) error {
 	return &json.UnmarshalTypeError{Value: value, Type: reflect.TypeFor[T]()}
 }
 
-// kindOf names the kind of a JSON value, as encoding/json does.
+// kindOf returns the kind of a JSON value, as encoding/json names it.
 func kindOf(b []byte) string {
 	switch {
 	case bytes.HasPrefix(b, []byte("[")):
@@ -51,8 +52,8 @@ func kindOf(b []byte) string {
 	return "bool"
 }
 
-// plain reports whether b is a string that says what it looks like: ASCII without escapes. The
-// decoder has checked that it is a value.
+// plain reports whether b is a string of ASCII without escapes. The decoder has checked
+// that it is a valid JSON value.
 func plain(b []byte) bool {
 	if len(b) < 2 || b[0] != '"' {
 		return false
@@ -65,25 +66,26 @@ func plain(b []byte) bool {
 	return true
 }
 
-// maxExtra bounds an extra, in bytes.
+// maxExtra bounds the length of an extra, in bytes.
 const maxExtra = 255
 
-// extra is a text that nobody asked for: what is no line of a sensible length counts as not said.
+// extra is an optional text. A value that is too long or has control characters is ignored.
 type extra string
 
-// UnmarshalJSON takes anything.
+// UnmarshalJSON accepts any value.
 func (e *extra) UnmarshalJSON(b []byte) error {
 	var t text
-	if err := t.UnmarshalJSON(b); err == nil && len(t) <= maxExtra && !strings.ContainsFunc(string(t), unicode.IsControl) {
+	err := t.UnmarshalJSON(b)
+	if err == nil && len(t) <= maxExtra && !strings.ContainsFunc(string(t), unicode.IsControl) {
 		*e = extra(t)
 	}
 	return nil
 }
 
-// number is a number. Agents send strings in its place, too.
+// number is a number. Some agents send a string instead.
 type number float64
 
-// UnmarshalJSON takes numbers, strings of one, and null.
+// UnmarshalJSON accepts numbers, strings with a number, and null.
 func (n *number) UnmarshalJSON(b []byte) error {
 	s := string(b)
 	if len(b) == 0 || b[0] != '-' && (b[0] < '0' || b[0] > '9') {
@@ -104,5 +106,5 @@ func (n *number) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// maxNumber keeps what is converted to integers exact.
+// maxNumber is the largest number that converts to an integer exactly.
 const maxNumber = 1 << 53

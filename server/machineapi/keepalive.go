@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// keepalive is the body of POST keepalive. Metrics may be missing.
+// keepalive is the body of POST keepalive. Metrics are optional.
 type keepalive struct {
 	MachineID    text     `json:"machine_id"`
 	ProviderName text     `json:"provider_name"`
@@ -24,21 +24,21 @@ type metrics struct {
 	CPUUtilization    number `json:"cpu_utilization_pct"`
 	MemoryUtilization number `json:"memory_utilization_pct"`
 	TotalCPU          number `json:"total_cpu_available"`
-	TotalMemory       number `json:"total_memory_available"` // MiB; bytes in the field
+	TotalMemory       number `json:"total_memory_available"` // MiB; some agents send bytes
 	FreeGPUs          number `json:"free_gpu_count"`
 }
 
-// alive is the answer of POST keepalive. The interval is ours: agents may follow it.
+// alive is the response of POST keepalive. Agents may follow the interval.
 type alive struct {
 	Status          string       `json:"status"`
 	MachineState    machineState `json:"machine_state"`
 	NextKeepaliveMS int64        `json:"next_keepalive_ms,omitempty"`
 }
 
-// room is what a keepalive needs while it is served, for the next one to use again. Keepalives are
-// nearly all that comes in.
-type room struct {
-	text []byte // the body, then the answer
+// buffers holds the buffers of one keepalive, which later ones reuse. Keepalives are nearly
+// all of the requests.
+type buffers struct {
+	text []byte // the body, then the response
 	in   keepalive
 	out  alive
 }
@@ -47,8 +47,8 @@ func (a *api) keepalive(w http.ResponseWriter, r *http.Request) {
 	if !agentOnly(w, r) {
 		return
 	}
-	k := a.rooms.Get().(*room)
-	defer a.rooms.Put(k)
+	k := a.buffers.Get().(*buffers)
+	defer a.buffers.Put(k)
 	k.in = keepalive{}
 	var bad *httpjson.Bad
 	if k.text, bad = httpjson.ReadIn(r, &k.in, k.text); !good(w, bad) {
@@ -60,31 +60,45 @@ func (a *api) keepalive(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	req := &holdfastv1.KeepMachineAliveRequest{
-		MachineId: string(in.MachineID), ProviderName: string(in.ProviderName), PoolName: string(in.PoolName), AgentVersion: string(in.AgentVersion),
+		MachineId:    string(in.MachineID),
+		ProviderName: string(in.ProviderName),
+		PoolName:     string(in.PoolName),
+		AgentVersion: string(in.AgentVersion),
 	}
 	if m := in.Metrics; m != nil {
 		req.Metrics = &holdfastv1.AgentMetrics{
-			CpuUtilizationPct: float64(m.CPUUtilization), MemoryUtilizationPct: float64(m.MemoryUtilization),
-			TotalCpuAvailable: int64(m.TotalCPU), TotalMemoryAvailable: memoryMiB(m.TotalMemory), FreeGpuCount: int32(min(max(m.FreeGPUs, 0), 1<<20)),
+			CpuUtilizationPct:    float64(m.CPUUtilization),
+			MemoryUtilizationPct: float64(m.MemoryUtilization),
+			TotalCpuAvailable:    int64(m.TotalCPU),
+			TotalMemoryAvailable: memoryMiB(m.TotalMemory),
+			FreeGpuCount:         int32(min(max(m.FreeGPUs, 0), 1<<20)),
 		}
 	}
 	resp, err := a.beats.KeepMachineAlive(r.Context(), req)
 	if err != nil {
 		other := failure{Message: "Failed to update keepalive"}
 		if status.Code(err) == codes.NotFound {
-			other = failure{Message: "Machine state expired", ErrorCode: "machine_not_found", Suggestion: "Register the machine again: POST /api/v1/machine/register"}
+			other = failure{
+				Message:    "Machine state expired",
+				ErrorCode:  "machine_not_found",
+				Suggestion: "Register the machine again: POST /api/v1/machine/register",
+			}
 		}
 		a.fail(w, err, other)
 		return
 	}
 	k.out = alive{Status: "ok", NextKeepaliveMS: resp.GetNextKeepaliveMs(), MachineState: machineState{
-		MachineID: resp.GetMachineId(), Status: "ready", PoolName: resp.GetPoolName(), LastKeepalive: unix(resp.GetLastKeepalive().GetSeconds()),
-		TTLSeconds: ttlSeconds, AgentVersion: resp.GetAgentVersion(),
+		MachineID:     resp.GetMachineId(),
+		Status:        "ready",
+		PoolName:      resp.GetPoolName(),
+		LastKeepalive: unix(resp.GetLastKeepalive().GetSeconds()),
+		TTLSeconds:    ttlSeconds,
+		AgentVersion:  resp.GetAgentVersion(),
 	}}
 	k.text = httpjson.WriteIn(w, http.StatusOK, &k.out, k.text)
 }
 
-// unix returns seconds as the text that agents expect; empty for none.
+// unix returns seconds as text, as agents expect them, or "" for 0.
 func unix(seconds int64) string {
 	if seconds == 0 {
 		return ""

@@ -26,7 +26,7 @@ import (
 
 const hotBody = `{"machine_id":"m-000001","provider_name":"generic","pool_name":"bench","agent_version":"bench-1","metrics":{"cpu_utilization_pct":12.5,"memory_utilization_pct":50.1,"total_cpu_available":64000,"total_memory_available":524288,"free_gpu_count":8}}`
 
-// records know one token, which is machine m-000001's.
+// records has one token, of machine m-000001.
 type records struct{ token *holdfastv1.Token }
 
 func (r *records) TokenByHash(sum []byte) (*holdfastv1.Token, bool) {
@@ -37,7 +37,7 @@ func (r *records) Token(string) (*holdfastv1.Token, bool) { return r.token, true
 func (*records) SigningKeys() []*internalv1.SigningKey    { return nil }
 func (r *records) TokensMark() any                        { return r.token }
 
-// node is a peer that is never asked: keepalives go to the leases.
+// node is a peer that must not be called: keepalives go to the leases.
 type node struct{ state *fsm.FSM }
 
 var errNode = errors.New("not asked for")
@@ -51,14 +51,14 @@ func (node) Role() string                                     { return "leader" 
 func (node) Votes() error                                     { return nil }
 func (node) Status(context.Context) *holdfastv1.ClusterStatus { return &holdfastv1.ClusterStatus{} }
 
-// leases take everything at once.
+// leases accepts every renewal at once.
 type leases struct{}
 
 func (leases) Renew(_ context.Context, _ *internalv1.Renewal) (*internalv1.RenewalAnswer, error) {
 	return &internalv1.RenewalAnswer{Outcome: internalv1.RenewalAnswer_RENEWED, TtlMs: 300_000, IntervalMs: 60_000, At: timestamppb.Now()}, nil
 }
 
-// hotHandler is a peer's HTTP, as `holdfast server` puts it together, but for the cluster.
+// hotHandler is a peer's HTTP handler as `holdfast server` builds it, without the cluster.
 func hotHandler(tb testing.TB) http.Handler {
 	tb.Helper()
 	r := &records{&holdfastv1.Token{TokenId: "t-1", Role: holdfastv1.Role_AGENT, MachineId: "m-000001"}}
@@ -80,12 +80,12 @@ func hotHandler(tb testing.TB) http.Handler {
 	return srv.HTTPHandler(func(m *auth.Mux, rpc grpc.ClientConnInterface) { machineapi.Register(m, rpc, srv.Heartbeats(), log) })
 }
 
-// allocsBudget is what a keepalive may allocate between its connection and the way to the leader:
-// the hot path of a large fleet. It was 101 when it went through gRPC, and texts were parsed twice;
-// 25 is what it takes, three of them of this test itself.
+// allocsBudget is the number of allocations of a keepalive between its connection and the
+// forwarding to the leader, the hot path of a large fleet. It was 101 when it went through
+// gRPC and parsed texts twice. Now it is 25, including three of this test.
 const allocsBudget = 29
 
-// TestKeepaliveAllocs keeps the hot path from growing unnoticed.
+// TestKeepaliveAllocs detects new allocations on the hot path.
 func TestKeepaliveAllocs(t *testing.T) {
 	once := keepaliveOnce(t)
 	if got := testing.AllocsPerRun(200, once); got > allocsBudget {
@@ -93,7 +93,7 @@ func TestKeepaliveAllocs(t *testing.T) {
 	}
 }
 
-// BenchmarkKeepalive is what a keepalive costs a peer beside the connection and the way to the
+// BenchmarkKeepalive measures a keepalive without its connection and the forwarding to the
 // leader.
 func BenchmarkKeepalive(b *testing.B) {
 	once := keepaliveOnce(b)
@@ -103,7 +103,7 @@ func BenchmarkKeepalive(b *testing.B) {
 	}
 }
 
-// keepaliveOnce returns what makes one keepalive.
+// keepaliveOnce returns a function that makes one keepalive.
 func keepaliveOnce(tb testing.TB) func() {
 	tb.Helper()
 	h := hotHandler(tb)
@@ -121,7 +121,7 @@ func keepaliveOnce(tb testing.TB) func() {
 	}
 }
 
-// discard takes an answer and keeps its status.
+// discard is a ResponseWriter that records only the status.
 type discard struct {
 	h    http.Header
 	code int

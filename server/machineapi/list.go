@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// listed is one machine of GET list. It holds no token.
+// listed is one machine of GET list. It contains no token.
 type listed struct {
 	State   listedState    `json:"state"`
 	Metrics *listedMetrics `json:"metrics"`
@@ -21,7 +21,7 @@ type listedState struct {
 	Hostname      string `json:"hostname"`
 	CPU           int64  `json:"cpu"`    // millicores
 	Memory        int64  `json:"memory"` // MiB
-	GPU           string `json:"gpu"`    // the pool's GPU type; "" where the pool has none
+	GPU           string `json:"gpu"`    // the pool's GPU type, or ""
 	GPUCount      int32  `json:"gpu_count"`
 	PrivateIP     string `json:"private_ip"`
 	Created       string `json:"created"`        // unix seconds
@@ -37,11 +37,11 @@ type listedMetrics struct {
 	FreeGPUs          int32   `json:"free_gpu_count"`
 }
 
-// list answers the ready machines, of a pool and of a provider where they are named.
+// list responds with the ready machines, optionally of one pool and one provider.
 func (a *api) list(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	machines := make([]listed, 0)
-	for token := ""; ; { // the document knows no pages
+	for token := ""; ; { // the HTTP API has no paging
 		resp, err := a.agents.ListAgentMachines(r.Context(), &holdfastv1.ListAgentMachinesRequest{
 			PoolName: q.Get("pool_name"), ProviderName: q.Get("provider_name"), PageSize: listPage, PageToken: token,
 		})
@@ -59,23 +59,39 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 	answer(w, http.StatusOK, machines)
 }
 
-// listPage is how many machines are taken at once.
+// listPage is the page size of the calls.
 const listPage = 1000
 
 func listing(m *holdfastv1.Machine, gpu string) listed {
 	g := m.GetAgent()
 	l := listed{State: listedState{
-		MachineID: m.GetMachineId(), PoolName: m.GetSpec().GetPool(), ProviderName: g.GetProviderName(), Status: "ready", Hostname: g.GetHostname(),
-		CPU: g.GetCpuMillicores(), Memory: g.GetMemoryMib(), GPU: gpu, GPUCount: g.GetGpuCount(), PrivateIP: g.GetPrivateIp(),
-		Created: unix(m.GetCreatedAt().GetSeconds()), LastKeepalive: unix(g.GetLastKeepalive().GetSeconds()), AgentVersion: g.GetAgentVersion(),
+		MachineID:     m.GetMachineId(),
+		PoolName:      m.GetSpec().GetPool(),
+		ProviderName:  g.GetProviderName(),
+		Status:        "ready",
+		Hostname:      g.GetHostname(),
+		CPU:           g.GetCpuMillicores(),
+		Memory:        g.GetMemoryMib(),
+		GPU:           gpu,
+		GPUCount:      g.GetGpuCount(),
+		PrivateIP:     g.GetPrivateIp(),
+		Created:       unix(m.GetCreatedAt().GetSeconds()),
+		LastKeepalive: unix(g.GetLastKeepalive().GetSeconds()),
+		AgentVersion:  g.GetAgentVersion(),
 	}}
 	if x := g.GetMetrics(); x != nil {
-		l.Metrics = &listedMetrics{httpjson.Finite(x.GetCpuUtilizationPct()), httpjson.Finite(x.GetMemoryUtilizationPct()), x.GetTotalCpuAvailable(), x.GetTotalMemoryAvailable(), x.GetFreeGpuCount()}
+		l.Metrics = &listedMetrics{
+			CPUUtilization:    httpjson.Finite(x.GetCpuUtilizationPct()),
+			MemoryUtilization: httpjson.Finite(x.GetMemoryUtilizationPct()),
+			TotalCPU:          x.GetTotalCpuAvailable(),
+			TotalMemory:       x.GetTotalMemoryAvailable(),
+			FreeGPUs:          x.GetFreeGpuCount(),
+		}
 	}
 	return l
 }
 
-// config has nothing for agents: they reach the cluster as it is.
+// config responds with an empty configuration: agents need none.
 func (a *api) config(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, map[string]any{"config": nil})
 }

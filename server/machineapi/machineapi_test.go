@@ -40,7 +40,7 @@ const (
 
 func with(body, old, replacement string) string { return strings.Replace(body, old, replacement, 1) }
 
-// Who comes with what: the document's words, and nothing changed.
+// Requests with missing or wrong credentials get the specified errors and change nothing.
 func TestTokens(t *testing.T) {
 	l := lab(t)
 	var calls []apitest.Call
@@ -67,7 +67,8 @@ func TestTokens(t *testing.T) {
 	))
 }
 
-// TestEnroll: a token to enroll with brings a machine, and its own token alone speaks for it then.
+// TestEnroll: an enroll token creates a machine; after that, only the machine's own token
+// is valid for it.
 func TestEnroll(t *testing.T) {
 	l := lab(t)
 	l.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level2})
@@ -101,7 +102,7 @@ func TestEnroll(t *testing.T) {
 	call("pool token, a machine that is not enrolled", "gpu", register, stolen, 200, "*")
 }
 
-// What is not a registration or a keepalive.
+// Invalid registrations and keepalives.
 func TestBodies(t *testing.T) {
 	l := lab(t)
 	post := func(name, path, body string, status int, want string) apitest.Call {
@@ -124,7 +125,7 @@ func TestBodies(t *testing.T) {
 		post("member of a wrong type", register, with(machine, `"1165a9b6"`, `{}`), 400, `{"message":"Invalid payload","suggestion":"machine_id: want a string, not object"}`),
 		post("list in place of a number", keepalive, with(beat, `}`, `,"metrics":{"free_gpu_count":[]}}`), 400, `{"message":"Invalid payload","suggestion":"metrics.free_gpu_count: want a number, not array"}`),
 		post("truth in place of a text", register, with(machine, `"8000m"`, `true`), 400, `{"message":"Invalid payload","suggestion":"cpu: want a string, not bool"}`),
-		post("token of a wrong type", register, with(machine, `"token":""`, `"token":[7]`), 200, "*"), // it is not looked at
+		post("token of a wrong type", register, with(machine, `"token":""`, `"token":[7]`), 200, "*"), // it is ignored
 	}
 	for _, path := range []string{register, keepalive} {
 		calls = append(calls,
@@ -143,7 +144,7 @@ func TestBodies(t *testing.T) {
 	l.Run(t, calls)
 }
 
-// A machine's life: each answer, byte for byte.
+// The life of a machine, with each response byte for byte.
 func TestLife(t *testing.T) {
 	l := lab(t)
 	registered := `{"config":null,"machine_state":{"machine_id":"1165a9b6","status":"registered","pool_name":"gpu","ttl_seconds":300}}`
@@ -188,7 +189,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// While there is no leader the answer says so, and when to come back.
+// Without a leader, the response is a 503 with Retry-After.
 func TestNoLeader(t *testing.T) {
 	l := lab(t)
 	l.Run(t, []apitest.Call{apitest.Expect("register", "agent", "POST", register, machine, 200, "*")})
@@ -201,8 +202,8 @@ func TestNoLeader(t *testing.T) {
 	})
 }
 
-// FuzzBodies sends anything as an agent: the answer is one of the document's, and JSON; what is
-// refused has changed nothing.
+// FuzzBodies sends arbitrary bodies as an agent. The response is a known status with JSON,
+// and a refused request changes nothing.
 func FuzzBodies(f *testing.F) {
 	for _, body := range []string{machine, beat, `{"machine_id":1165,"metrics":{"free_gpu_count":"1e3"}}`, `[]`, `null`, "\xff", `{"cpu":"9999999999999999m"}`} {
 		f.Add(true, []byte(body))
@@ -218,8 +219,8 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-// TestListOfOddNumbers: what older peers have let into the state does not blank the list for
-// everybody.
+// TestListOfOddNumbers: unrepresentable numbers that older peers stored do not break the
+// list.
 func TestListOfOddNumbers(t *testing.T) {
 	l := lab(t)
 	l.Run(t, []apitest.Call{apitest.Expect("register", "agent", "POST", register, machine, 200, "*")})

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Keepalives are nearly all that comes in, and encoding/json takes longer for one than the rest of
-// its handler. So the way in which nearly all agents write them is read here: members that are
-// known, by their exact names, texts of ASCII without escapes, numbers that are numbers. Whatever
-// else JSON may be is left to encoding/json, mistakes too: what this reader does not take is not
-// wrong for that.
+// This file decodes keepalives in the form that nearly all agents send. Keepalives are
+// nearly all of the requests, and encoding/json takes longer for one than the rest of its
+// handler. The form is: known members by their exact names, ASCII texts without escapes,
+// and numbers without exponents. All other input, including errors, is left to
+// encoding/json.
 
 // ReadQuick implements httpjson.Quick.
 func (k *keepalive) ReadQuick(b []byte) bool {
@@ -57,13 +57,13 @@ func (m *metrics) member(s *scanner, name []byte) bool {
 	return false
 }
 
-// scanner reads plain JSON. Each of its methods says whether it has found what it was asked for.
+// scanner reads plain JSON. Each method reports whether it found the expected value.
 type scanner struct {
 	b  []byte
 	at int
 }
 
-// take passes over space and one character.
+// take skips space and consumes the character c.
 func (s *scanner) take(c byte) bool {
 	s.space()
 	if s.at == len(s.b) || s.b[s.at] != c {
@@ -79,13 +79,13 @@ func (s *scanner) space() {
 	}
 }
 
-// end reports whether nothing follows.
+// end reports whether only space follows.
 func (s *scanner) end() bool {
 	s.space()
 	return s.at == len(s.b)
 }
 
-// object reads an object whose members are read by member.
+// object reads an object and calls member for each of its members.
 func (s *scanner) object(member func(name []byte) bool) bool {
 	if !s.take('{') {
 		return false
@@ -107,7 +107,7 @@ func (s *scanner) object(member func(name []byte) bool) bool {
 	}
 }
 
-// quoted reads a string that says what it looks like.
+// quoted reads a string of ASCII without escapes.
 func (s *scanner) quoted() ([]byte, bool) {
 	if !s.take('"') {
 		return nil, false
@@ -125,7 +125,7 @@ func (s *scanner) quoted() ([]byte, bool) {
 	return nil, false
 }
 
-// literal reports whether a character stands for itself in a string.
+// literal reports whether a character needs no escape in a string.
 func literal(c byte) bool { return c >= ' ' && c <= '~' && c != '\\' && c != '"' }
 
 func (s *scanner) text(into *text) bool {
@@ -149,12 +149,13 @@ func (s *scanner) number(into *number) bool {
 			return false
 		}
 	}
-	f, err := strconv.ParseFloat(string(s.b[begin:s.at]), 64) // an exponent is what follows, and nothing that may follow
+	// An exponent is not consumed; its "e" then fails the next step.
+	f, err := strconv.ParseFloat(string(s.b[begin:s.at]), 64)
 	*into = number(f)
 	return err == nil && f <= maxNumber && f >= -maxNumber
 }
 
-// digits passes over digits and says how many there were.
+// digits skips digits and returns their number.
 func (s *scanner) digits() (n int) {
 	for s.at < len(s.b) && s.b[s.at] >= '0' && s.b[s.at] <= '9' {
 		s.at, n = s.at+1, n+1
@@ -183,12 +184,11 @@ func (a *alive) AppendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
-// appendText writes a string as encoding/json does, which escapes what HTML might take for its own
-// too.
+// appendText appends a JSON string as encoding/json does, including its escapes for HTML.
 func appendText(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; !literal(c) || c == '<' || c == '>' || c == '&' {
-			quoted, _ := json.Marshal(s) // it takes any string
+			quoted, _ := json.Marshal(s) // never fails for a string
 			return append(b, quoted...)
 		}
 	}

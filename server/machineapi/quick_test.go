@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// sameAsJSON holds what ReadQuick makes of a body against what encoding/json makes of it, and says
-// whether it took it.
+// sameAsJSON compares ReadQuick with encoding/json, and reports whether ReadQuick accepted
+// the body.
 func sameAsJSON(t interface {
 	Helper()
 	Errorf(format string, args ...any)
@@ -39,7 +39,7 @@ const (
 	fullBeat  = ` { "machine_id" : "m-1" , "pool_name":" gpu ","metrics":{"cpu_utilization_pct":12.5,"memory_utilization_pct":-0.50,"total_cpu_available":64000,"total_memory_available":17179869184,"free_gpu_count":0}}` + "\r\n"
 )
 
-// TestReadQuick: what agents send is taken; what encoding/json has to judge is left to it.
+// TestReadQuick: the usual form is accepted; everything else is left to encoding/json.
 func TestReadQuick(t *testing.T) {
 	for body, want := range map[string]bool{
 		plainBeat: true, fullBeat: true, `{}`: true, "\t{ }": true, `{"metrics":{}}`: true,
@@ -57,8 +57,8 @@ func TestReadQuick(t *testing.T) {
 	}
 }
 
-// TestReadQuickLikeJSON: whatever is drawn out of the pieces of a keepalive is read as
-// encoding/json reads it, or left to it.
+// TestReadQuickLikeJSON: any combination of a keepalive's parts is decoded as encoding/json
+// does, or left to it.
 func TestReadQuickLikeJSON(t *testing.T) {
 	pieces := []string{`{`, `}`, `[`, `]`, `:`, `,`, ` `, "\n", `"`, `\`, `null`, `true`, `-`, `.`, `e5`, `0`, `17`, "\x00", "ä", `\u0061`, `<`,
 		`"machine_id"`, `"pool_name"`, `"metrics"`, `"free_gpu_count"`, `"cpu_utilization_pct"`, `"x"`, `""`, `" a "`, `"machine_id":"m-1"`, `"metrics":{"free_gpu_count":1.5}`}
@@ -90,7 +90,7 @@ func TestReadQuickLikeJSON(t *testing.T) {
 	}
 }
 
-// TestAppendJSON: the answer is what encoding/json writes, byte for byte.
+// TestAppendJSON: the response equals that of encoding/json, byte for byte.
 func TestAppendJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := func(name string) string {
@@ -111,7 +111,8 @@ func TestAppendJSON(t *testing.T) {
 	})
 }
 
-// FuzzReadQuick sends anything: it is read as encoding/json reads it, or left to it.
+// FuzzReadQuick sends arbitrary bodies: they are decoded as encoding/json does, or left to
+// it.
 func FuzzReadQuick(f *testing.F) {
 	for _, body := range []string{plainBeat, fullBeat, `{"metrics":{"free_gpu_count":-0.0}}`, `{"machine_id":"\u0061"}`, `{"x":[{}]}`, `{}{}`, ``} {
 		f.Add([]byte(body))

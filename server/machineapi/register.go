@@ -14,11 +14,11 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// ttlSeconds is how long a machine lives without a keepalive (machine registration §States).
+// ttlSeconds is how long a machine lives without a keepalive.
 const ttlSeconds = 300
 
-// registration is the body of POST register. Its token is "" in the field, and means something else
-// to those agents: it is not looked at.
+// registration is the body of POST register. Agents in the field also send a token, which
+// is "" or has another meaning to them. It is ignored.
 type registration struct {
 	MachineID    text  `json:"machine_id"`
 	Hostname     text  `json:"hostname"`
@@ -28,12 +28,12 @@ type registration struct {
 	Memory       text  `json:"memory"`
 	GPUCount     text  `json:"gpu_count"`
 	PrivateIP    text  `json:"private_ip"`
-	TokenSHA256  extra `json:"token_sha256"` // hex; ours: see RegisterAgentRequest
+	TokenSHA256  extra `json:"token_sha256"` // hex; an extension, see RegisterAgentRequest
 	hardware
 }
 
-// hardware is what newer agents say besides, by the names of the node API. Whatever is wrong with
-// it is left out: no agent is turned away for what the document does not ask of it.
+// hardware contains optional members of newer agents, named as in the node API. Invalid
+// values are ignored, so that no agent is refused because of them.
 type hardware struct {
 	Vendor       extra `json:"vendor"`
 	Model        extra `json:"model"`
@@ -44,19 +44,23 @@ type hardware struct {
 	MACAddress   extra `json:"mac_address"`
 }
 
-// record returns what is said; nil if nothing is.
+// record returns the hardware record, or nil if it is empty.
 func (h hardware) record() *holdfastv1.NodeRecord {
 	h.MACAddress = ""
 	if h == (hardware{}) {
 		return nil
 	}
 	return &holdfastv1.NodeRecord{
-		Vendor: string(h.Vendor), Model: string(h.Model), SerialNumber: string(h.SerialNumber), SystemUuid: string(h.SystemUUID),
-		Arch: string(h.Arch), BootMode: string(h.BootMode),
+		Vendor:       string(h.Vendor),
+		Model:        string(h.Model),
+		SerialNumber: string(h.SerialNumber),
+		SystemUuid:   string(h.SystemUUID),
+		Arch:         string(h.Arch),
+		BootMode:     string(h.BootMode),
 	}
 }
 
-// mac returns the MAC address, or "" where there is none.
+// mac returns the MAC address, or "" if there is no valid one.
 func (h hardware) mac() string {
 	if a, err := net.ParseMAC(string(h.MACAddress)); err == nil && len(a) == 6 {
 		return a.String()
@@ -64,7 +68,7 @@ func (h hardware) mac() string {
 	return ""
 }
 
-// machineState is what both answers say of a machine.
+// machineState is the machine in the responses of register and keepalive.
 type machineState struct {
 	MachineID     string `json:"machine_id"`
 	Status        string `json:"status"`
@@ -72,10 +76,10 @@ type machineState struct {
 	LastKeepalive string `json:"last_keepalive,omitempty"` // unix seconds
 	TTLSeconds    int64  `json:"ttl_seconds"`
 	AgentVersion  string `json:"agent_version,omitempty"`
-	TokenID       string `json:"token_id,omitempty"` // of a machine that this registration has enrolled
+	TokenID       string `json:"token_id,omitempty"` // set if this registration enrolled the machine
 }
 
-// registered is the answer of POST register; config is always there.
+// registered is the response of POST register. config is always present.
 type registered struct {
 	Config       any          `json:"config"`
 	MachineState machineState `json:"machine_state"`
@@ -89,7 +93,9 @@ func (a *api) register(w http.ResponseWriter, r *http.Request) {
 	if !read(w, r, &in) {
 		return
 	}
-	for _, required := range []text{in.MachineID, in.Hostname, in.PoolName, in.CPU, in.Memory, in.GPUCount, in.PrivateIP} {
+	for _, required := range []text{
+		in.MachineID, in.Hostname, in.PoolName, in.CPU, in.Memory, in.GPUCount, in.PrivateIP,
+	} {
 		if required == "" {
 			answer(w, http.StatusBadRequest, failure{Message: "Invalid payload"})
 			return
@@ -119,22 +125,36 @@ func (a *api) register(w http.ResponseWriter, r *http.Request) {
 		sum = nil
 	}
 	m, err := a.agents.RegisterAgent(r.Context(), &holdfastv1.RegisterAgentRequest{
-		MachineId: string(in.MachineID), Hostname: string(in.Hostname), ProviderName: provider, PoolName: string(in.PoolName),
-		CpuMillicores: cpu, MemoryMib: memory, GpuCount: int32(gpus), PrivateIp: string(in.PrivateIP),
-		Hardware: in.record(), MacAddress: in.mac(), TokenSha256: sum,
+		MachineId:     string(in.MachineID),
+		Hostname:      string(in.Hostname),
+		ProviderName:  provider,
+		PoolName:      string(in.PoolName),
+		CpuMillicores: cpu,
+		MemoryMib:     memory,
+		GpuCount:      int32(gpus),
+		PrivateIp:     string(in.PrivateIP),
+		Hardware:      in.record(),
+		MacAddress:    in.mac(),
+		TokenSha256:   sum,
 	})
 	if err != nil {
 		other := failure{Message: "Failed to register machine"}
 		if httpjson.Reason(err) == "POOL_UNKNOWN" {
 			other.Message = "Invalid pool name"
 		}
-		if c, why := status.Code(err), status.Convert(err).Message(); why != other.Message && (c == codes.FailedPrecondition || c == codes.NotFound) {
+		c, why := status.Code(err), status.Convert(err).Message()
+		if why != other.Message && (c == codes.FailedPrecondition || c == codes.NotFound) {
 			other.Suggestion = why
 		}
 		a.fail(w, err, other)
 		return
 	}
-	state := machineState{MachineID: m.GetMachineId(), Status: "registered", PoolName: m.GetSpec().GetPool(), TTLSeconds: ttlSeconds}
+	state := machineState{
+		MachineID:  m.GetMachineId(),
+		Status:     "registered",
+		PoolName:   m.GetSpec().GetPool(),
+		TTLSeconds: ttlSeconds,
+	}
 	if sum != nil {
 		state.TokenID = m.GetAgent().GetTokenId()
 	}

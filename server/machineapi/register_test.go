@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/inproc"
 )
 
-// behind is AgentService: it keeps what is asked of it, and has three machines, one on a page.
+// behind is an AgentService that records requests and lists three machines, one per page.
 type behind struct {
 	holdfastv1.UnimplementedAgentServiceServer
 	asked []proto.Message
@@ -47,8 +47,8 @@ func ask(t *testing.T, b *behind, method, path, body string) *httptest.ResponseR
 	return w
 }
 
-// TestHardwareOfARegistration: what our agent says beyond the document is taken; what is wrong with
-// that turns nobody away.
+// TestHardwareOfARegistration: additional members of our agent are accepted, and invalid
+// ones do not fail the registration.
 func TestHardwareOfARegistration(t *testing.T) {
 	const document = `"token":"","machine_id":"1165a9b6","hostname":"w","pool_name":"gpu","cpu":"8000m","memory":"16Gi","gpu_count":"1","private_ip":"10.0.0.1"`
 	for _, tt := range []struct {
@@ -80,7 +80,7 @@ func TestHardwareOfARegistration(t *testing.T) {
 	}
 }
 
-// TestListGivesAll: the document knows no pages, the service behind does.
+// TestListGivesAll: the HTTP API has no paging, but the service has.
 func TestListGivesAll(t *testing.T) {
 	b := &behind{}
 	w := ask(t, b, "GET", "/api/v1/machine/list?pool_name=gpu", "")

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// millicores reads "8000m"; a bare "8" is 8 millicores too (docs/clients.md, 000).
+// millicores parses "8000m". A bare "8" is also 8 millicores (docs/clients.md, 000).
 func millicores(s string) (int64, error) {
 	n, err := strconv.ParseInt(strings.TrimSuffix(s, "m"), 10, 64)
 	if err != nil || n < 0 || n > maxCount {
@@ -15,7 +15,7 @@ func millicores(s string) (int64, error) {
 	return n, nil
 }
 
-// mebibytes reads memory in Ki, Mi, Gi or bare MiB.
+// mebibytes parses memory in Ki, Mi, Gi or bare MiB.
 func mebibytes(s string) (int64, error) {
 	digits, shift := s, 0
 	switch {
@@ -37,11 +37,11 @@ func mebibytes(s string) (int64, error) {
 	return n << shift, nil
 }
 
-// maxCount bounds what agents count.
+// maxCount bounds the numbers that agents report.
 const maxCount = 1 << 40
 
-// manyMiB is more memory than a machine has, in MiB: a number like that is of bytes, which agents
-// in the field send.
+// manyMiB is more memory than any machine has, in MiB. A larger number is in bytes, which
+// some agents send.
 const manyMiB = 1 << 27
 
 func memoryMiB(n number) int64 {

@@ -28,7 +28,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// FuzzUnits: what is taken is a count that can be reckoned with.
+// FuzzUnits: accepted values are within bounds.
 func FuzzUnits(f *testing.F) {
 	for _, s := range []string{"8000m", "8", "16Gi", "512Mi", "2048Ki", "1099511627776Gi", "-1", "9223372036854775807Gi"} {
 		f.Add(s)

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/netbootapi"
 )
 
-// TestLimitedMachineAsksAgain: firmware does not retry a 429, so a machine whose address asks too
-// often gets a script that waits and asks again.
+// TestLimitedMachineAsksAgain: firmware does not retry after a 429, so a rate-limited
+// machine gets a script that waits and retries.
 func TestLimitedMachineAsksAgain(t *testing.T) {
 	gate, err := auth.New(auth.Config{PeerID: "p1"}, auth.Deps{Report: func(context.Context, *internalv1.RecordDenials) error { return nil }})
 	if err != nil {

@@ -1,9 +1,10 @@
-// Package netbootapi is the HTTP API of machines that boot from the network: the boot script that
-// iPXE asks for, and the installer's work order, reports and log (docs/netboot.md).
+// Package netbootapi is the HTTP API for machines that boot from the network: the boot
+// script for iPXE, and the installer's work order, reports and log (docs/netboot.md).
 //
-// It owns the wire form: iPXE's language, JSON, {"detail": …} for errors. Which machine may install
-// what is for InstallService to say, which it calls in this process. It must not know the FSM or
-// the cluster. A machine brings no credentials but the token of its install session.
+// It owns the wire form: iPXE scripts, JSON, and {"detail": …} for errors. InstallService,
+// which it calls in this process, decides which machine may install which image. The
+// package must not import the FSM or the cluster. A machine's only credential is the token
+// of its install session.
 package netbootapi
 
 import (
@@ -26,21 +27,21 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// Config is what a peer can be told of netboot.
+// Config configures the API.
 type Config struct {
-	// Dir has the programs that firmware fetches before it has iPXE (Programs); empty: none are
-	// served.
+	// Dir contains the programs that firmware fetches before it runs iPXE (Programs). If
+	// empty, none are served.
 	Dir string
-	// Port is that of the plain listener for machines, which all peers have in common; empty:
-	// machines use the one of the other HTTP APIs.
+	// Port is the port of the plain HTTP listener for machines, the same on all peers. If
+	// empty, machines use the port of the other HTTP APIs.
 	Port string
-	// Neighbors returns the MAC address that an IP address has on the networks of this peer, "" if
-	// it is not known there; nil: boot scripts are served to all callers.
+	// Neighbors returns the MAC address of an IP address on this peer's networks, or "" if
+	// unknown. If nil, boot scripts are served to all callers.
 	Neighbors func(netip.Addr) string
 }
 
-// Programs lists the files of Config.Dir that are served. Debian's package ipxe has them under
-// /usr/lib/ipxe.
+// Programs returns the names of the files that are served from Config.Dir. Debian's package
+// ipxe installs them in /usr/lib/ipxe.
 func Programs() []string {
 	return []string{"ipxe.efi", "snponly.efi", "ipxe-arm64.efi", "undionly.kpxe", "ipxe.pxe"}
 }
@@ -51,26 +52,37 @@ type api struct {
 	log *slog.Logger
 }
 
-// Register adds the routes to a mux, each with a slash at its end too. InstallService is called
-// through rpc.
+// Register adds the routes to a mux, each with and without a trailing slash. Calls to
+// InstallService use rpc.
 func Register(m *auth.Mux, rpc grpc.ClientConnInterface, cfg Config, log *slog.Logger) {
 	a := &api{cfg: cfg, rpc: holdfastv1.NewInstallServiceClient(rpc), log: log}
-	httpjson.Add(m, bootRefused, httpjson.Route{Pattern: "GET /api/v1/boot", RPC: "InstallService/BootMachine", Handler: a.boot})
+	boots := func(pattern string, h http.HandlerFunc) httpjson.Route {
+		return httpjson.Route{Pattern: pattern, RPC: "InstallService/BootMachine", Handler: h}
+	}
+	httpjson.Add(m, bootRefused, boots("GET /api/v1/boot", a.boot))
 	httpjson.Add(m, refused,
 		httpjson.Route{Pattern: "GET /api/v1/install", RPC: "InstallService/GetWorkOrder", Handler: a.order},
-		httpjson.Route{Pattern: "POST /api/v1/install/report", RPC: "InstallService/ReportInstall", Handler: a.report},
-		httpjson.Route{Pattern: "POST /api/v1/install/log", RPC: "InstallService/AppendInstallLog", Handler: a.logPart},
-		httpjson.Route{Pattern: "GET /netboot/{file}", RPC: "InstallService/BootMachine", Handler: a.program},
+		httpjson.Route{
+			Pattern: "POST /api/v1/install/report",
+			RPC:     "InstallService/ReportInstall",
+			Handler: a.report,
+		},
+		httpjson.Route{
+			Pattern: "POST /api/v1/install/log",
+			RPC:     "InstallService/AppendInstallLog",
+			Handler: a.logPart,
+		},
+		boots("GET /netboot/{file}", a.program),
 	)
 }
 
-// previewToken stands in a script that is only looked at. It opens nothing.
+// previewToken replaces the token in a preview of a script. It is not valid.
 const previewToken = "PREVIEW"
 
-// boot answers the boot script of the machine with ?mac=. With &preview it changes nothing and
-// makes no token. Without a mac, it answers a script that asks with one. The status is always 200:
-// firmware that gets an error does what its maker thought of, and this way it boots its disk, or
-// asks again.
+// boot responds with the boot script of the machine with ?mac=. With &preview it has no
+// side effects and issues no token. Without ?mac= it responds with a script that calls
+// again with the address. The status is always 200, because firmware handles errors in
+// vendor-specific ways. A script can instead boot the disk or retry.
 func (a *api) boot(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	s := script{base: baseOf(r), mac: q.Get("mac")}
@@ -78,13 +90,21 @@ func (a *api) boot(w http.ResponseWriter, r *http.Request) {
 		s.ask(w)
 		return
 	}
-	req := &holdfastv1.BootMachineRequest{Mac: s.mac, Arch: q.Get("arch"), IpAddress: hostOf(r.RemoteAddr), LinkAddress: a.linkOf(r)}
+	req := &holdfastv1.BootMachineRequest{
+		Mac:         s.mac,
+		Arch:        q.Get("arch"),
+		IpAddress:   hostOf(r.RemoteAddr),
+		LinkAddress: a.linkOf(r),
+	}
 	answer, err := a.rpc.LookUpBoot(r.Context(), req)
 	preview := q.Has("preview")
-	if preview && answer.GetAction() == holdfastv1.BootMachineResponse_INSTALL {
+	action := answer.GetAction()
+	if preview && action == holdfastv1.BootMachineResponse_INSTALL {
 		answer.Token = previewToken
 	}
-	if err == nil && !preview && (answer.GetAction() == holdfastv1.BootMachineResponse_INSTALL || answer.GetAction() == holdfastv1.BootMachineResponse_WAIT || answer.GetUnknown()) && r.Method != http.MethodHead {
+	commits := action == holdfastv1.BootMachineResponse_INSTALL || action == holdfastv1.BootMachineResponse_WAIT ||
+		answer.GetUnknown()
+	if err == nil && !preview && commits && r.Method != http.MethodHead {
 		answer, err = a.rpc.BootMachine(r.Context(), req)
 	}
 	s.others = a.servers(r, answer.GetHttpAddrs())[1:]
@@ -92,14 +112,17 @@ func (a *api) boot(w http.ResponseWriter, r *http.Request) {
 	case err != nil && status.Code(err) == codes.InvalidArgument:
 		s.disk(w, "", httpjson.Message(err))
 	case err != nil:
-		a.log.Warn("a machine has asked for its boot script in vain: it asks again", "mac", s.mac, "error", httpjson.Message(err))
-		s.again(w, "", "the cluster cannot tell now what to boot")
-	case answer.GetAction() == holdfastv1.BootMachineResponse_INSTALL || answer.GetAction() == holdfastv1.BootMachineResponse_INVENTORY:
+		a.log.Warn("boot script not available, machine will retry", "mac", s.mac, "error", httpjson.Message(err))
+		s.again(w, "", "the cluster is not available")
+	case answer.GetAction() == holdfastv1.BootMachineResponse_INSTALL,
+		answer.GetAction() == holdfastv1.BootMachineResponse_INVENTORY:
 		if preview {
 			s.image(w, answer)
 			return
 		}
-		a.log.Info("machine boots from the network", "machine", answer.GetMachineId(), "run", answer.GetRunId(), "image", answer.GetImage(), "address", req.GetIpAddress())
+		a.log.Info("machine boots from the network",
+			"machine", answer.GetMachineId(), "run", answer.GetRunId(),
+			"image", answer.GetImage(), "address", req.GetIpAddress())
 		s.image(w, answer)
 	case answer.GetAction() == holdfastv1.BootMachineResponse_WAIT:
 		s.again(w, answer.GetMachineId(), answer.GetReason())
@@ -108,8 +131,8 @@ func (a *api) boot(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// program answers a file that firmware boots, and the script that iPXE asks for next to where it
-// came from.
+// program responds with a file that firmware boots, or with the script that iPXE requests
+// next to that file.
 func (a *api) program(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("file")
 	if name == "autoexec.ipxe" {
@@ -134,11 +157,13 @@ func (a *api) program(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, known, info.ModTime(), f)
 		return
 	}
-	httpjson.Write(w, http.StatusNotFound, failure{"there is no " + strconv.Quote(name) + " in --netboot-dir of this peer: it may hold " + strings.Join(Programs(), ", ")})
+	message := "there is no " + strconv.Quote(name) + " in --netboot-dir of this peer: it may contain " +
+		strings.Join(Programs(), ", ")
+	httpjson.Write(w, http.StatusNotFound, failure{message})
 }
 
-// baseOf returns the URL that the client has reached this peer by. What is no host and port is not
-// repeated to anybody.
+// baseOf returns the URL by which the client reached this peer. An invalid Host header is
+// not repeated to the client.
 func baseOf(r *http.Request) string {
 	scheme := "http://"
 	if r.TLS != nil {
@@ -154,12 +179,13 @@ func baseOf(r *http.Request) string {
 	return scheme + host
 }
 
-// plainHost reports whether a Host header is a name or an address, with a port or without one.
+// plainHost reports whether a Host header is a name or an address, with or without a port.
 func plainHost(host string) bool {
-	return host != "" && len(host) <= 255 && strings.Trim(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:[]") == ""
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:[]"
+	return host != "" && len(host) <= 255 && strings.Trim(host, allowed) == ""
 }
 
-// linkOf returns the MAC address of the caller, "" if it is not known.
+// linkOf returns the MAC address of the caller, or "" if it is unknown.
 func (a *api) linkOf(r *http.Request) string {
 	from, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || a.cfg.Neighbors == nil {
@@ -185,8 +211,8 @@ func refused(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) 
 	httpjson.Write(w, code, failure{err.Message})
 }
 
-// bootRefused has a machine that asks too often wait and ask again. Others get the status: no
-// machine names a wrong host.
+// bootRefused makes a machine that exceeds its rate limit wait and retry. Other errors are
+// returned as a status, because no machine causes them.
 func bootRefused(w http.ResponseWriter, r *http.Request, code int, err *auth.Error) {
 	s := script{base: baseOf(r), mac: r.URL.Query().Get("mac")}
 	switch {
@@ -199,8 +225,8 @@ func bootRefused(w http.ResponseWriter, r *http.Request, code int, err *auth.Err
 	}
 }
 
-// fail words the error of a call: 401 for a token that nobody knows, 410 for one whose session is
-// over.
+// fail writes the error of a call: 401 for an unknown token, 410 for a token whose session
+// has ended.
 func fail(w http.ResponseWriter, err error) {
 	code := httpjson.Status(err)
 	switch {
@@ -212,18 +238,21 @@ func fail(w http.ResponseWriter, err error) {
 	httpjson.Write(w, code, failure{httpjson.Message(err)})
 }
 
-// token returns the bearer token of a request; without one the answer is 401.
+// token returns the bearer token of a request. If there is none, it responds with 401.
 func token(w http.ResponseWriter, r *http.Request) (string, bool) {
 	t, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if t = strings.TrimSpace(t); !ok || t == "" {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="holdfast"`)
-		httpjson.Write(w, http.StatusUnauthorized, failure{"the install token is missing: send Authorization: Bearer and what holdfast.token= says"})
+		httpjson.Write(w, http.StatusUnauthorized, failure{
+			"the install token is missing: send Authorization: Bearer with the value of holdfast.token=",
+		})
 		return "", false
 	}
 	return t, true
 }
 
-// logPart takes a part of the installer's log: the body is text, from ?offset= on.
+// logPart accepts a part of the installer's log. The body is text, and ?offset= is its
+// position.
 func (a *api) logPart(w http.ResponseWriter, r *http.Request) {
 	t, ok := token(w, r)
 	if !ok {
@@ -233,20 +262,23 @@ func (a *api) logPart(w http.ResponseWriter, r *http.Request) {
 	if text := r.URL.Query().Get("offset"); text != "" {
 		var err error
 		if offset, err = strconv.ParseInt(text, 10, 64); err != nil || offset < 0 {
-			httpjson.Write(w, http.StatusUnprocessableEntity, failure{"offset: want a whole number from 0 on, not " + strconv.Quote(text)})
+			message := "offset: want a whole number from 0 up, not " + strconv.Quote(text)
+			httpjson.Write(w, http.StatusUnprocessableEntity, failure{message})
 			return
 		}
 	}
 	data, err := io.ReadAll(r.Body)
 	switch {
 	case auth.TooLarge(err):
-		httpjson.Write(w, http.StatusRequestEntityTooLarge, failure{"the body has more than " + strconv.Itoa(auth.MaxBody) + " bytes: send it in parts"})
+		message := "the body has more than " + strconv.Itoa(auth.MaxBody) + " bytes: send it in parts"
+		httpjson.Write(w, http.StatusRequestEntityTooLarge, failure{message})
 		return
 	case err != nil:
-		httpjson.Write(w, http.StatusBadRequest, failure{"the body did not come whole"})
+		httpjson.Write(w, http.StatusBadRequest, failure{"the body is incomplete"})
 		return
 	}
-	resp, err := a.rpc.AppendInstallLog(r.Context(), &holdfastv1.AppendInstallLogRequest{Token: t, Offset: offset, Data: data})
+	req := &holdfastv1.AppendInstallLogRequest{Token: t, Offset: offset, Data: data}
+	resp, err := a.rpc.AppendInstallLog(r.Context(), req)
 	if err != nil {
 		fail(w, err)
 		return

@@ -32,7 +32,7 @@ const (
 	work = "/api/v1/install"
 )
 
-// site is a peer with a machine m-1, and what its requests bring.
+// site is a peer with a machine m-1, and the recorded effects of its requests.
 type site struct {
 	*apitest.Lab
 	t *testing.T
@@ -90,7 +90,7 @@ func (s *site) ends(step string, outcome holdfastv1.Attempt_Outcome) {
 	s.Do(&internalv1.EndAttempt{RunId: "run-1", Step: step, Attempt: 1, Outcome: outcome, Error: "two disks match"})
 }
 
-// opens starts the run, and opens its session.
+// opens starts a run and its install session.
 func (s *site) opens() {
 	s.start()
 	s.attempt("pxe")
@@ -108,7 +108,7 @@ func (s *site) get(path string) string {
 	return a.Body
 }
 
-// token boots the machine, and gives the token in its boot script.
+// token boots the machine and returns the token in its boot script.
 func (s *site) token() string {
 	s.t.Helper()
 	script := s.get(boot)
@@ -133,7 +133,7 @@ func is(t *testing.T, script string, words ...string) {
 	}
 }
 
-// What a machine boots, from before its run until after it.
+// The boot actions of a machine before, during and after its run.
 func TestBootScripts(t *testing.T) {
 	s := newSite(t)
 	is(t, s.get(boot), "m-1 boots its disk: no run is installing it", "\nexit")
@@ -166,7 +166,7 @@ func TestBootScripts(t *testing.T) {
 		t.Errorf("stage %s", s.stage())
 	}
 	s.LoseLeader(true)
-	is(t, s.get(boot), "waits: the cluster cannot tell now what to boot", "|| goto again")
+	is(t, s.get(boot), "waits: the cluster is not available", "|| goto again")
 	is(t, s.get("/api/v1/boot?mac=02:00:00:00:00:09"), "\nexit")
 	s.LoseLeader(false)
 	tok := s.token()
@@ -183,7 +183,7 @@ func TestBootScripts(t *testing.T) {
 	is(t, s.get(boot), "it is retired", "\nexit")
 }
 
-// TestArchitectures: a machine boots the installer of its architecture, which it names itself, and
+// TestArchitectures: a machine boots the installer of the architecture that it reports, and
 // gets no image of another one.
 func TestArchitectures(t *testing.T) {
 	s := newSite(t)
@@ -198,7 +198,7 @@ func TestArchitectures(t *testing.T) {
 	file := &holdfastv1.Image_File{Url: "http://images.example/x", Sha256: strings.Repeat("d", 64), SizeBytes: 7}
 	s.Do(&internalv1.PutImage{Image: &holdfastv1.Image{Name: "installer-arm64", Arch: "arm64", Kernel: file, Initrd: file}})
 	is(t, s.get(boot+"&arch=arm64"), "/images/installer-arm64/kernel")
-	for _, pc := range []string{"", "&arch=i386", "&arch=x86_64", "&arch=riscv64"} { // by BIOS iPXE is i386
+	for _, pc := range []string{"", "&arch=i386", "&arch=x86_64", "&arch=riscv64"} { // BIOS iPXE reports i386
 		is(t, s.get(boot+pc), "/images/installer/kernel")
 	}
 	s.Do(&internalv1.UpdateNode{Id: "m-1", Node: &holdfastv1.NodeRecord{Arch: "aarch64"}, Paths: []string{"arch"}})
@@ -209,8 +209,8 @@ func TestArchitectures(t *testing.T) {
 	}
 }
 
-// TestApprovedNode: an admin approves a machine with a workflow, and it is installed when it boots;
-// once for each approval.
+// TestApprovedNode: a machine that an admin approves with a workflow is installed when it
+// boots, once per approval.
 func TestApprovedNode(t *testing.T) {
 	s := newSite(t)
 	s.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level2})
@@ -242,7 +242,7 @@ func TestApprovedNode(t *testing.T) {
 	}
 	run := runs()[0].GetRunId()
 	s.Do(&internalv1.AbortRun{RunId: run, Phase: holdfastv1.Run_FAILED, Error: &holdfastv1.RunError{Message: "no link"}})
-	is(t, s.get(other), "no run is installing it", "\nexit") // a person has to look first
+	is(t, s.get(other), "no run is installing it", "\nexit") // an operator has to check it first
 	s.Do(&internalv1.TransitionNode{Id: "m-2", State: holdfastv1.Node_PENDING, Force: true})
 	is(t, s.get(other), "is about to install it", "|| goto again")
 	if all := runs(); len(all) != 2 {
@@ -257,8 +257,8 @@ func TestApprovedNode(t *testing.T) {
 	is(t, s.get("/api/v1/boot?mac=02:00:00:00:00:03"), "its workflow net cannot start: ", "net_config", "\nexit")
 }
 
-// A machine asks the other peers for its script if the one it asked is away: at --netboot-addr,
-// which all peers have at one port.
+// A machine requests its script from the other peers if the first one is down. The port is
+// that of --netboot-addr, the same on all peers.
 func TestScriptsNameAllPeers(t *testing.T) {
 	s := newSite(t)
 	for i, addr := range []string{"10.0.0.1:7401", "example.com", "10.0.0.3:7401"} {
@@ -276,8 +276,8 @@ func TestScriptsNameAllPeers(t *testing.T) {
 	is(t, s.get(boot), "|| goto again\n:again\nimgfree\n"+want, "|| goto again\nboot || goto again")
 }
 
-// A MAC address may be written in many ways, and anything may stand in its place: the machine boots
-// its disk, and nothing that was sent is iPXE's.
+// MAC addresses have many spellings, and the parameter can be any text. The machine boots
+// its disk, and no part of the request is interpreted by iPXE.
 func TestBadMACs(t *testing.T) {
 	s := newSite(t)
 	s.image("installer", true, false)
@@ -303,7 +303,7 @@ func (s *site) report(token, body string) apitest.Answer {
 	return s.Send(apitest.Expect("", "=Bearer "+token, "POST", work+"/report", body, 0, ""))
 }
 
-// From the boot script to the end with its tokens: unknown, good, one of the last, over.
+// From the boot script to the end, with tokens that are unknown, valid, outdated and ended.
 func TestInstall(t *testing.T) {
 	s := newSite(t)
 	s.image("installer", true, false)
@@ -362,15 +362,15 @@ func TestInstall(t *testing.T) {
 	send(first, "POST", work+"/log?offset=0", "hello\nworld\n", 200, `{"next":12}`)
 	send(first, "POST", work+"/log?offset=99", "x", 409, "detail")
 	for _, bad := range []string{"x", "-1", "1.5", "99999999999999999999"} {
-		send(first, "POST", work+"/log?offset="+bad, "x", 422, "want a whole number from 0 on")
+		send(first, "POST", work+"/log?offset="+bad, "x", 422, "want a whole number from 0 up")
 	}
-	second := "=Bearer " + s.token() // its power was away
+	second := "=Bearer " + s.token() // after a power failure
 	send(first, "GET", work, "", 200, "run-1")
 	s.LoseLeader(true)
 	send(second, "POST", work+"/report", `{"status":"progress"}`, 503, "detail")
 	s.LoseLeader(false)
 	send(second, "POST", work+"/report", `{"status":"failed","error":"two disks match"}`, 200, `"stage":"failed"`)
-	is(t, s.get(boot), "\n") // whatever it is now, it installs nothing
+	is(t, s.get(boot), "\n") // installs nothing in any case
 	if strings.Contains(s.get(boot), "holdfast.token=") {
 		t.Error("a machine whose install has failed gets the installer")
 	}
@@ -382,7 +382,7 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// Only the last tokens of a session are good.
+// Only the latest tokens of a session are valid.
 func TestOldTokens(t *testing.T) {
 	s := newSite(t)
 	s.image("installer", true, false)
@@ -435,8 +435,8 @@ func TestPrograms(t *testing.T) {
 	is(t, s.get("/netboot/autoexec.ipxe"), "isset ${ip} || dhcp", "chain --replace http://example.com/api/v1/boot?mac=${mac}")
 }
 
-// Whatever is sent as a report, the answer is JSON of a known status, and one that was refused has
-// changed nothing.
+// For any report, the response is JSON with a known status, and a refused report changes
+// nothing.
 func FuzzReport(f *testing.F) {
 	for _, body := range []string{`{"status":"started"}`, `{"status":"progress","progress":50,"stage":"writing"}`, `{"status":"complete","host_keys":["ssh-ed25519 AAAA"],"inventory":{"disks":[{}]}}`, `{"status":"failed","error":"x"}`, `[`, `null`} {
 		f.Add(body)
@@ -452,8 +452,8 @@ func FuzzReport(f *testing.F) {
 	})
 }
 
-// TestOneInstaller: the installer that reports first has the session. Whoever has another script of
-// it can neither read its order nor report.
+// TestOneInstaller: the installer that reports first owns the session. With another script
+// of the session, one can neither read its order nor report.
 func TestOneInstaller(t *testing.T) {
 	s := newSite(t)
 	s.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level2})
@@ -483,9 +483,9 @@ func TestOneInstaller(t *testing.T) {
 	}
 }
 
-// TestTakeoverByMAC: a neighbor that is another machine than the one whose MAC address it sends
-// gets no token and makes no machine, and the refusal is in the audit trail. A caller that is no
-// neighbor, behind a router, is served.
+// TestTakeoverByMAC: a neighbor that sends another machine's MAC address gets no token and
+// creates no machine, and the refusal is in the audit trail. A caller behind a router,
+// which is no neighbor, is served.
 func TestTakeoverByMAC(t *testing.T) {
 	link := ""
 	cfg := netbootapi.Config{Neighbors: func(ip netip.Addr) string {
@@ -523,8 +523,8 @@ func TestTakeoverByMAC(t *testing.T) {
 	is(t, s.get(boot), "was discovered now")
 }
 
-// TestReadingAScriptChangesNothing: a preview makes no token, and while the installer runs nobody
-// gets another one.
+// TestReadingAScriptChangesNothing: a preview issues no token, and while the installer
+// runs, no other token is issued.
 func TestReadingAScriptChangesNothing(t *testing.T) {
 	s := newSite(t)
 	s.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level2})

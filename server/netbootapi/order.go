@@ -30,7 +30,7 @@ type order struct {
 
 type image struct {
 	Name        string `json:"name"`
-	URL         string `json:"url"` // a path, which every server has
+	URL         string `json:"url"` // a path that is valid on every server
 	SHA256      string `json:"sha256"`
 	SizeBytes   int64  `json:"size_bytes"`
 	Format      string `json:"format"`
@@ -43,7 +43,7 @@ type cloudInit struct {
 	MetaData      string `json:"meta_data"`
 }
 
-// order answers what the installer is to do.
+// order responds with the work order of the installer.
 func (a *api) order(w http.ResponseWriter, r *http.Request) {
 	t, ok := token(w, r)
 	if !ok {
@@ -55,24 +55,40 @@ func (a *api) order(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	i := o.GetInstall()
-	out := order{MachineID: i.GetMachineId(), RunID: i.GetRunId(), Attempt: i.GetAttempt(), Disk: i.GetDisk(), Wipe: i.GetWipe(), Hostname: o.GetHostname(),
+	out := order{
+		MachineID:      i.GetMachineId(),
+		RunID:          i.GetRunId(),
+		Attempt:        i.GetAttempt(),
+		Disk:           i.GetDisk(),
+		Wipe:           i.GetWipe(),
+		Hostname:       o.GetHostname(),
 		CloudInit:      cloudInit{UserData: i.GetCloudInit(), MetaData: metaData(i, o.GetHostname())},
-		AuthorizedKeys: append([]string{}, o.GetAuthorizedKeys()...), ReportURL: "/api/v1/install/report", LogURL: "/api/v1/install/log", Servers: a.servers(r, o.GetHttpAddrs())}
+		AuthorizedKeys: append([]string{}, o.GetAuthorizedKeys()...),
+		ReportURL:      "/api/v1/install/report",
+		LogURL:         "/api/v1/install/log",
+		Servers:        a.servers(r, o.GetHttpAddrs()),
+	}
 	if i.GetImage() != "" {
-		out.Image = image{Name: i.GetImage(), URL: "/images/" + i.GetImage() + "/disk", SHA256: o.GetImageSha256(), SizeBytes: o.GetImageSizeBytes(),
-			Format: o.GetImageFormat(), Compression: o.GetImageCompression()}
+		out.Image = image{
+			Name:        i.GetImage(),
+			URL:         "/images/" + i.GetImage() + "/disk",
+			SHA256:      o.GetImageSha256(),
+			SizeBytes:   o.GetImageSizeBytes(),
+			Format:      o.GetImageFormat(),
+			Compression: o.GetImageCompression(),
+		}
 	}
 	httpjson.Write(w, http.StatusOK, out)
 }
 
-// metaData is what NoCloud wants to know: an instance-id of its own for each install, so that
-// cloud-init does its work again.
+// metaData returns the meta-data of NoCloud. Each install has its own instance-id, so that
+// cloud-init runs again.
 func metaData(i *holdfastv1.Install, hostname string) string {
 	quoted, _ := json.Marshal(hostname) // JSON is YAML
 	return "instance-id: " + i.GetMachineId() + "-" + i.GetRunId() + "\nlocal-hostname: " + string(quoted) + "\n"
 }
 
-// servers returns the base URLs of all peers, the one that was asked first.
+// servers returns the base URLs of all peers, this one first.
 func (a *api) servers(r *http.Request, addrs []string) []string {
 	own := baseOf(r)
 	all := []string{own}
@@ -82,7 +98,7 @@ func (a *api) servers(r *http.Request, addrs []string) []string {
 	}
 	for _, addr := range addrs {
 		if host, _, err := net.SplitHostPort(addr); err == nil && a.cfg.Port != "" {
-			addr = net.JoinHostPort(host, a.cfg.Port) // machines have a listener of their own, on the same port everywhere
+			addr = net.JoinHostPort(host, a.cfg.Port) // the port of the listener for machines, the same on all peers
 		}
 		if u := scheme + addr; addr != "" && plainHost(addr) && !slices.Contains(all, u) {
 			all = append(all, u)
@@ -91,7 +107,7 @@ func (a *api) servers(r *http.Request, addrs []string) []string {
 	return all
 }
 
-// report takes what an installer says of its work.
+// report accepts a progress report of an installer.
 func (a *api) report(w http.ResponseWriter, r *http.Request) {
 	t, ok := token(w, r)
 	if !ok {
@@ -110,7 +126,14 @@ func (a *api) report(w http.ResponseWriter, r *http.Request) {
 		httpjson.Write(w, bad.Status(), failure{bad.Message})
 		return
 	}
-	req := &holdfastv1.ReportInstallRequest{Token: t, Status: in.Status, Detail: in.Stage, Error: in.Error, HostKeys: in.HostKeys, IpAddress: in.IPAddress}
+	req := &holdfastv1.ReportInstallRequest{
+		Token:     t,
+		Status:    in.Status,
+		Detail:    in.Stage,
+		Error:     in.Error,
+		HostKeys:  in.HostKeys,
+		IpAddress: in.IPAddress,
+	}
 	if in.Progress != nil {
 		req.Progress, req.HasProgress = int32(min(max(*in.Progress, -1), 101)), true
 	}
@@ -121,13 +144,18 @@ func (a *api) report(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if in.Status != "progress" {
-		a.log.Info("installer has reported", "machine", i.GetMachineId(), "run", i.GetRunId(), "status", in.Status, "stage", in.Stage, "error", in.Error)
+		a.log.Info("installer reported", "machine", i.GetMachineId(), "run", i.GetRunId(),
+			"status", in.Status, "stage", in.Stage, "error", in.Error)
 	}
-	httpjson.Write(w, http.StatusOK, map[string]any{"success": true, "machine_id": i.GetMachineId(), "stage": stageName(i.GetStage())})
+	httpjson.Write(w, http.StatusOK, map[string]any{
+		"success":    true,
+		"machine_id": i.GetMachineId(),
+		"stage":      stageName(i.GetStage()),
+	})
 }
 
-// inventory reads what an installer has found. A part that is not as expected is no reason to
-// refuse the report: it counts as not said.
+// inventory reads the inventory that an installer reports. A malformed inventory is
+// ignored, so that the report is still accepted.
 func inventory(raw json.RawMessage) (*holdfastv1.NodeRecord, *holdfastv1.HardwareInventory) {
 	var in struct {
 		Vendor       string `json:"vendor"`
@@ -150,24 +178,42 @@ func inventory(raw json.RawMessage) (*holdfastv1.NodeRecord, *holdfastv1.Hardwar
 	if len(raw) == 0 || string(raw) == "null" || json.Unmarshal(raw, &in) != nil {
 		return nil, nil
 	}
-	facts := &holdfastv1.NodeRecord{Vendor: line(in.Vendor), Model: line(in.Model), SerialNumber: line(in.SerialNumber), SystemUuid: line(in.SystemUUID), Arch: line(in.Arch), BootMode: line(in.BootMode)}
-	h := &holdfastv1.HardwareInventory{Manufacturer: in.Vendor, Model: in.Model, Serial: in.SerialNumber, Uuid: in.SystemUUID}
+	facts := &holdfastv1.NodeRecord{
+		Vendor:       line(in.Vendor),
+		Model:        line(in.Model),
+		SerialNumber: line(in.SerialNumber),
+		SystemUuid:   line(in.SystemUUID),
+		Arch:         line(in.Arch),
+		BootMode:     line(in.BootMode),
+	}
+	h := &holdfastv1.HardwareInventory{
+		Manufacturer: in.Vendor,
+		Model:        in.Model,
+		Serial:       in.SerialNumber,
+		Uuid:         in.SystemUUID,
+	}
 	for _, n := range in.NICs {
 		h.Parts = append(h.Parts, &holdfastv1.HardwarePart{Kind: "nic", Slot: n.Name, Mac: n.MAC})
 	}
 	for _, d := range in.Disks {
-		h.Parts = append(h.Parts, &holdfastv1.HardwarePart{Kind: "disk", Slot: d.Name, Model: d.Model, Serial: d.Serial, Bytes: int64(min(d.SizeBytes, 1<<62))})
+		h.Parts = append(h.Parts, &holdfastv1.HardwarePart{
+			Kind:   "disk",
+			Slot:   d.Name,
+			Model:  d.Model,
+			Serial: d.Serial,
+			Bytes:  int64(min(d.SizeBytes, 1<<62)),
+		})
 	}
 	return facts, h
 }
 
-// line returns a text as one line that is not too long.
+// line returns a text as a single line of at most 255 bytes.
 func line(s string) string {
 	s = strings.Join(strings.FieldsFunc(s, unicode.IsControl), " ")
 	return strings.ToValidUTF8(s[:min(len(s), 255)], "")
 }
 
-// stageName is how people write a stage: waiting-for-pxe.
+// stageName returns the readable name of a stage, such as waiting-for-pxe.
 func stageName(s holdfastv1.Install_Stage) string {
 	return strings.ReplaceAll(strings.ToLower(s.String()), "_", "-")
 }

@@ -9,36 +9,37 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// waitSeconds is how long a machine that has to wait does so before it asks again.
+// waitSeconds is how long a machine waits before it retries.
 const waitSeconds = 3
 
-// script writes what iPXE runs. Everything in it that came from somebody else goes through word or
-// quiet: iPXE expands ${…}, and takes || and && for its own wherever they stand.
+// script writes scripts for iPXE. Text from other sources is passed through words or quiet,
+// because iPXE expands ${…} and interprets || and && anywhere.
 type script struct {
 	base   string   // URL of this peer
-	others []string // of the other ones, whom the machine asks when this one is away
+	others []string // URLs of the other peers, which the machine tries if this one is down
 	mac    string
 }
 
 func write(w http.ResponseWriter, lines ...string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write([]byte("#!ipxe\n" + strings.Join(lines, "\n") + "\n")) // the client is gone: nobody to tell
+	_, _ = w.Write([]byte("#!ipxe\n" + strings.Join(lines, "\n") + "\n")) // the client has disconnected
 }
 
-// quiet returns a text that can stand behind echo: what iPXE would read otherwise is a question
-// mark.
+// quiet returns a text that is safe as an argument of echo. Characters that iPXE may
+// interpret are replaced by question marks.
 func quiet(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r == ' ' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune(".,:_/()=@+-", r) {
+		safe := r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		if safe || r == ' ' || strings.ContainsRune(".,:_/()=@+-", r) {
 			return r
 		}
 		return '?'
 	}, s)
 }
 
-// words returns the words of a kernel command line that can stand in a script; the others are left
-// out.
+// words returns the words of a kernel command line that are safe in a script. Other words
+// are dropped.
 func words(s string) string {
 	var ok []string
 	for _, word := range strings.Fields(s) {
@@ -49,41 +50,53 @@ func words(s string) string {
 	return strings.Join(ok, " ")
 }
 
-// disk boots what is on the disk.
+// disk writes a script that boots the disk.
 func (s *script) disk(w http.ResponseWriter, machine, why string) {
 	write(w, "echo Holdfast: "+quiet(firstOf(machine, s.mac))+" boots its disk: "+quiet(why), "exit")
 }
 
-// again waits, and asks once more.
+// again writes a script that waits and retries.
 func (s *script) again(w http.ResponseWriter, machine, why string) {
-	write(w, append([]string{"echo Holdfast: " + quiet(firstOf(machine, s.mac)) + " waits: " + quiet(why), ":again"}, s.retry()...)...)
+	begin := "echo Holdfast: " + quiet(firstOf(machine, s.mac)) + " waits: " + quiet(why)
+	write(w, append([]string{begin, ":again"}, s.retry()...)...)
 }
 
 func (s *script) retry() []string {
 	lines := []string{fmt.Sprintf("sleep %d", waitSeconds)}
 	bases := append([]string{s.base}, s.others...)
 	for i, base := range bases {
-		otherwise := " ||" // what fails is passed over
+		otherwise := " ||" // ignore a failure and go to the next line
 		if i == len(bases)-1 {
 			otherwise = " || goto again"
 		}
-		lines = append(lines, "chain --replace "+base+"/api/v1/boot?mac="+url.QueryEscape(s.mac)+"&arch=${buildarch}"+otherwise)
+		path := "/api/v1/boot?mac=" + url.QueryEscape(s.mac) + "&arch=${buildarch}"
+		lines = append(lines, "chain --replace "+base+path+otherwise)
 	}
 	return lines
 }
 
-// ask asks for the boot script with the address of the card that iPXE has come by.
+// ask writes a script that requests the boot script for the network card that iPXE booted
+// from.
 func (s *script) ask(w http.ResponseWriter) {
-	write(w, ":again", "isset ${ip} || dhcp || goto wait", "chain --replace "+s.base+"/api/v1/boot?mac=${mac}&arch=${buildarch} || goto wait", ":wait", fmt.Sprintf("sleep %d", waitSeconds), "goto again")
+	write(w,
+		":again",
+		"isset ${ip} || dhcp || goto wait",
+		"chain --replace "+s.base+"/api/v1/boot?mac=${mac}&arch=${buildarch} || goto wait",
+		":wait",
+		fmt.Sprintf("sleep %d", waitSeconds),
+		"goto again",
+	)
 }
 
-// image boots a kernel and an initrd. initrd= is for UEFI, where the kernel has to be told.
+// image writes a script that boots a kernel and an initrd. UEFI kernels need initrd= on the
+// command line.
 func (s *script) image(w http.ResponseWriter, a *holdfastv1.BootMachineResponse) {
 	cmdline := []string{"initrd=initrd", "holdfast.url=" + s.base}
 	if a.GetToken() != "" {
 		cmdline = append(cmdline, "holdfast.token="+a.GetToken())
 	}
-	cmdline = append(cmdline, "ip=dhcp", "BOOTIF=01-"+quiet(strings.ReplaceAll(s.mac, ":", "-")), "console=tty0", "console=ttyS0")
+	bootIf := "BOOTIF=01-" + quiet(strings.ReplaceAll(s.mac, ":", "-"))
+	cmdline = append(cmdline, "ip=dhcp", bootIf, "console=tty0", "console=ttyS0")
 	if more := words(a.GetCmdline()); more != "" {
 		cmdline = append(cmdline, more)
 	}

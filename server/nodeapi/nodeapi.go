@@ -1,9 +1,10 @@
-// Package nodeapi is the HTTP API of the node state machine (spec 004): nodes, their states and
-// history, the reports of installers.
+// Package nodeapi is the HTTP API of the node state machine (spec 004): nodes, their states
+// and history, and the reports of installers.
 //
-// It owns the wire form: the envelopes, {"detail": …} for errors, and the words that clients know.
-// Who may call is the gate's to decide, what a call means the services'. A node is a machine; {id}
-// is its id or one of its MAC addresses. It must not know the FSM or the cluster.
+// It owns the wire form: the envelopes, {"detail": …} for errors, and the names that
+// clients know. The gate decides which calls are allowed, and the gRPC services carry them
+// out. A node is a machine; {id} is its id or one of its MAC addresses. It must not import
+// the FSM or the cluster.
 package nodeapi
 
 import (
@@ -28,35 +29,42 @@ type api struct {
 	log      *slog.Logger
 }
 
-// Register adds the routes to a mux, each with a slash at its end too. The services are called
-// through rpc. Transitions are logged too (node state machine §Logging).
+// Register adds the routes to a mux, each with and without a trailing slash. Calls to the
+// services use rpc. Transitions are also logged.
 func Register(m *auth.Mux, rpc grpc.ClientConnInterface, log *slog.Logger) {
-	a := &api{nodes: holdfastv1.NewNodeServiceClient(rpc), machines: holdfastv1.NewMachineServiceClient(rpc), log: log}
+	a := &api{
+		nodes:    holdfastv1.NewNodeServiceClient(rpc),
+		machines: holdfastv1.NewMachineServiceClient(rpc),
+		log:      log,
+	}
 	m.Otherwise(base+"/", refused)
 	m.Otherwise("/api/v1/report/", refused)
+	route := func(pattern, rpc string, h http.HandlerFunc) httpjson.Route {
+		return httpjson.Route{Pattern: pattern, RPC: rpc, Handler: h}
+	}
 	httpjson.Add(m, refused,
-		httpjson.Route{Pattern: "GET " + base, RPC: "MachineService/ListMachines", Handler: a.list},
-		httpjson.Route{Pattern: "POST " + base, RPC: "NodeService/CreateNode", Handler: a.create},
-		httpjson.Route{Pattern: "GET " + base + "/stalled", RPC: "NodeService/ListStalledNodes", Handler: a.stalled},
-		httpjson.Route{Pattern: "GET " + base + "/{id}", RPC: "NodeService/GetNode", Handler: a.get},
-		httpjson.Route{Pattern: "PATCH " + base + "/{id}", RPC: "NodeService/UpdateNode", Handler: a.update},
-		httpjson.Route{Pattern: "DELETE " + base + "/{id}", RPC: "NodeService/TransitionNode", Handler: a.retire},
-		httpjson.Route{Pattern: "PATCH " + base + "/{id}/state", RPC: "NodeService/TransitionNode", Handler: a.transition},
-		httpjson.Route{Pattern: "GET " + base + "/{id}/history", RPC: "MachineService/ListMachineHistory", Handler: a.history},
-		httpjson.Route{Pattern: "POST " + base + "/{id}/tags", RPC: "NodeService/UpdateNode", Handler: a.addTag},
-		httpjson.Route{Pattern: "DELETE " + base + "/{id}/tags/{tag}", RPC: "NodeService/UpdateNode", Handler: a.removeTag},
-		httpjson.Route{Pattern: "POST /api/v1/report", RPC: "NodeService/ReportNode", Handler: a.report},
+		route("GET "+base, "MachineService/ListMachines", a.list),
+		route("POST "+base, "NodeService/CreateNode", a.create),
+		route("GET "+base+"/stalled", "NodeService/ListStalledNodes", a.stalled),
+		route("GET "+base+"/{id}", "NodeService/GetNode", a.get),
+		route("PATCH "+base+"/{id}", "NodeService/UpdateNode", a.update),
+		route("DELETE "+base+"/{id}", "NodeService/TransitionNode", a.retire),
+		route("PATCH "+base+"/{id}/state", "NodeService/TransitionNode", a.transition),
+		route("GET "+base+"/{id}/history", "MachineService/ListMachineHistory", a.history),
+		route("POST "+base+"/{id}/tags", "NodeService/UpdateNode", a.addTag),
+		route("DELETE "+base+"/{id}/tags/{tag}", "NodeService/UpdateNode", a.removeTag),
+		route("POST /api/v1/report", "NodeService/ReportNode", a.report),
 	)
 }
 
-// envelope is the body of every answer about one node.
+// envelope is the body of a response about one node.
 type envelope struct {
 	Success bool   `json:"success"`
 	Data    any    `json:"data"`
 	Message string `json:"message"`
 }
 
-// many is the body of every list.
+// many is the body of a list.
 type many struct {
 	Success bool   `json:"success"`
 	Data    any    `json:"data"`
@@ -64,7 +72,7 @@ type many struct {
 	Total   int    `json:"total"`
 }
 
-// failure is the body of every error: a text, or a list of violations.
+// failure is the body of an error: a text or a list of violations.
 type failure struct {
 	Detail any `json:"detail"`
 }
@@ -83,7 +91,7 @@ func ok(w http.ResponseWriter, m *holdfastv1.Machine, message string) {
 	httpjson.Write(w, http.StatusOK, envelope{true, show(m), message})
 }
 
-// invalid answers 422 about one member of the body.
+// invalid responds with 422 for one member of the body.
 func invalid(w http.ResponseWriter, where, field, msg, kind string) {
 	loc := []string{where}
 	if field != "" {
@@ -92,7 +100,7 @@ func invalid(w http.ResponseWriter, where, field, msg, kind string) {
 	httpjson.Write(w, http.StatusUnprocessableEntity, failure{[]violation{{loc, msg, kind}}})
 }
 
-// read takes a body, or answers what is wrong with it.
+// read decodes the body. If it is invalid, it writes the error and returns false.
 func read(w http.ResponseWriter, r *http.Request, v any) bool {
 	bad := httpjson.Read(r, v)
 	switch {
@@ -108,7 +116,7 @@ func read(w http.ResponseWriter, r *http.Request, v any) bool {
 	return false
 }
 
-// fail words the error of a call.
+// fail writes the error of a call.
 func fail(w http.ResponseWriter, err error) {
 	code, detail := httpjson.Status(err), any(httpjson.Message(err))
 	switch reason := httpjson.Reason(err); status.Code(err) {
@@ -124,11 +132,12 @@ func fail(w http.ResponseWriter, err error) {
 	httpjson.Write(w, code, failure{detail})
 }
 
-// violations reports what is wrong with the fields of a call.
+// violations returns the field violations in a call's error.
 func violations(err error) []violation {
 	var all []violation
 	for _, f := range httpjson.Fields(err) {
-		all = append(all, violation{append([]string{"body"}, strings.Split(f.GetField(), ".")...), f.GetDescription(), "value_error"})
+		loc := append([]string{"body"}, strings.Split(f.GetField(), ".")...)
+		all = append(all, violation{loc, f.GetDescription(), "value_error"})
 	}
 	if len(all) == 0 {
 		all = append(all, violation{[]string{"body"}, httpjson.Message(err), "value_error"})

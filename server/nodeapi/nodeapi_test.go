@@ -35,7 +35,7 @@ func says(status string) string {
 	return `{"mac_address":"` + mac + `","installation_status":"` + status + `","installation_error":"Disk not found"}`
 }
 
-// invalid is the answer to a body or a query with one member that is wrong.
+// invalid returns the response to a body or query with one invalid member.
 func invalid(where, field, msg, kind string) string {
 	loc := []string{where}
 	if field != "" {
@@ -50,8 +50,7 @@ func invalid(where, field, msg, kind string) string {
 	return string(b)
 }
 
-// shown is how the node of these tests is answered; changes are pairs of what stands there and what
-// instead.
+// shown returns the response for the tests' node. changes are pairs of texts to replace.
 func shown(message string, changes ...string) string {
 	text := `{"success":true,"data":{"id":"<id>","mac_address":"aa:bb:cc:dd:ee:01","hostname":"n1","ip_address":null,"state":"discovered","workflow_id":null,"vendor":null,"model":null,` +
 		`"serial_number":null,"system_uuid":null,"arch":"x86_64","boot_mode":"uefi","group_id":null,"tags":[],"install_attempts":0,"install_progress":0,"last_install_error":null,` +
@@ -59,7 +58,7 @@ func shown(message string, changes ...string) string {
 	return strings.NewReplacer(changes...).Replace(text)
 }
 
-// made returns a lab with the node of these tests.
+// made returns a lab with the tests' node.
 func made(t testing.TB) *apitest.Lab {
 	l := lab(t)
 	if a := l.Send(apitest.Expect("", "operator", "POST", nodes, `{"mac_address":"AA-BB-CC-DD-EE-01","hostname":"n1","arch":"x86_64","boot_mode":"uefi"}`, 0, "")); a.Status != 201 {
@@ -214,8 +213,8 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// TestNodeWords: architecture and boot mode have few values, and those of the original where none
-// is given.
+// TestNodeWords: architecture and boot mode have few values, and the defaults of the
+// original API.
 func TestNodeWords(t *testing.T) {
 	l := made(t)
 	l.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level2})
@@ -254,8 +253,8 @@ func TestNoLeader(t *testing.T) {
 	l.Run(t, calls)
 }
 
-// FuzzBodies sends anything as an operator: the answer is one of the API's, and JSON; what is
-// refused has changed nothing.
+// FuzzBodies sends arbitrary bodies as an operator. The response is a known status with
+// JSON, and a refused request changes nothing.
 func FuzzBodies(f *testing.F) {
 	routes := [][2]string{{"PATCH", node}, {"PATCH", node + "/state"}, {"POST", node + "/tags"}, {"POST", report}}
 	for i := range routes {
@@ -270,7 +269,7 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-// FuzzCreate makes nodes of anything.
+// FuzzCreate creates nodes with arbitrary values.
 func FuzzCreate(f *testing.F) {
 	for _, body := range []string{`{"mac_address":"02:00:00:00:00:01","hostname":"x"}`, `{"mac_address":"020000000001"}`, `{"mac_address":"0200.0000.0001"}`, `{"mac_address":null}`, `[]`} {
 		f.Add([]byte(body))

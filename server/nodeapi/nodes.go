@@ -11,16 +11,24 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// fields are the members of a node that clients set, with where they go.
+// fields returns the members that clients may set, with their destinations in n.
 func fields(n *holdfastv1.NodeRecord) map[string]*string {
 	return map[string]*string{
-		"hostname": &n.Hostname, "ip_address": &n.IpAddress, "workflow_id": &n.WorkflowId, "vendor": &n.Vendor, "model": &n.Model,
-		"serial_number": &n.SerialNumber, "system_uuid": &n.SystemUuid, "arch": &n.Arch, "boot_mode": &n.BootMode, "group_id": &n.GroupId,
+		"hostname":      &n.Hostname,
+		"ip_address":    &n.IpAddress,
+		"workflow_id":   &n.WorkflowId,
+		"vendor":        &n.Vendor,
+		"model":         &n.Model,
+		"serial_number": &n.SerialNumber,
+		"system_uuid":   &n.SystemUuid,
+		"arch":          &n.Arch,
+		"boot_mode":     &n.BootMode,
+		"group_id":      &n.GroupId,
 	}
 }
 
-// record reads the members of a body that are about a node, and lists those that are there. Null
-// empties one.
+// record reads the node's members of a body and returns the names of those present. A null
+// clears a member.
 func record(w http.ResponseWriter, body map[string]json.RawMessage) (*holdfastv1.NodeRecord, []string, bool) {
 	n := &holdfastv1.NodeRecord{}
 	var paths []string
@@ -93,14 +101,21 @@ func (a *api) update(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if len(paths) == 0 {
-		a.get(w, r) // no path at all would mean every path
+		a.get(w, r) // an empty list of paths would mean all paths
 		return
 	}
 	a.change(w, r, n, paths, "Node updated successfully")
 }
 
-func (a *api) change(w http.ResponseWriter, r *http.Request, n *holdfastv1.NodeRecord, paths []string, message string) {
-	m, err := a.nodes.UpdateNode(r.Context(), &holdfastv1.UpdateNodeRequest{Id: r.PathValue("id"), Node: n, Paths: paths})
+func (a *api) change(
+	w http.ResponseWriter,
+	r *http.Request,
+	n *holdfastv1.NodeRecord,
+	paths []string,
+	message string,
+) {
+	req := &holdfastv1.UpdateNodeRequest{Id: r.PathValue("id"), Node: n, Paths: paths}
+	m, err := a.nodes.UpdateNode(r.Context(), req)
 	if err != nil {
 		fail(w, err)
 		return
@@ -108,7 +123,7 @@ func (a *api) change(w http.ResponseWriter, r *http.Request, n *holdfastv1.NodeR
 	ok(w, m, message)
 }
 
-// addTag adds a tag; one that is there already stays.
+// addTag adds tags. Existing tags are kept.
 func (a *api) addTag(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Tag  string   `json:"tag"`
@@ -129,11 +144,12 @@ func (a *api) addTag(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *api) removeTag(w http.ResponseWriter, r *http.Request) {
-	a.change(w, r, &holdfastv1.NodeRecord{Tags: []string{r.PathValue("tag")}}, []string{"tags.remove"}, "Tag removed")
+	n := &holdfastv1.NodeRecord{Tags: []string{r.PathValue("tag")}}
+	a.change(w, r, n, []string{"tags.remove"}, "Tag removed")
 }
 
-// list answers nodes, filtered by ?state=, ?group_id= and ?tag=, all of them or ?limit= from
-// ?offset= on; total counts what matches.
+// list responds with nodes, filtered by ?state=, ?group_id= and ?tag=. It returns all of
+// them, or ?limit= nodes from ?offset=. The total counts all matches.
 func (a *api) list(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	state, tag := holdfastv1.Node_NODE_STATE_UNSPECIFIED, q.Get("tag")
@@ -162,8 +178,9 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 		}
 		for _, m := range resp.GetMachines() {
 			n := m.GetNode()
-			if state != 0 && m.GetStatus().GetNodeState() != state || q.Get("group_id") != "" && n.GetGroupId() != q.Get("group_id") ||
-				tag != "" && !slices.ContainsFunc(n.GetTags(), func(has string) bool { return strings.EqualFold(has, tag) }) {
+			if state != 0 && m.GetStatus().GetNodeState() != state ||
+				q.Get("group_id") != "" && n.GetGroupId() != q.Get("group_id") ||
+				tag != "" && !hasTag(n, tag) {
 				continue
 			}
 			if total >= offset && (limit == 0 || len(all) < limit) {
@@ -178,23 +195,29 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 	httpjson.Write(w, http.StatusOK, many{Success: true, Data: all, Total: total})
 }
 
+func hasTag(n *holdfastv1.NodeRecord, tag string) bool {
+	return slices.ContainsFunc(n.GetTags(), func(has string) bool { return strings.EqualFold(has, tag) })
+}
+
 const maxList = 100_000
 
-// number reads a number of the query.
+// number parses a number of the query. An empty text yields otherwise; an invalid one is a
+// 422.
 func number(w http.ResponseWriter, text, name string, otherwise, least, most int) (int, bool) {
 	if text == "" {
 		return otherwise, true
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < least || n > most {
-		invalid(w, "query", name, "want a whole number from "+strconv.Itoa(least)+" to "+strconv.Itoa(most)+", not "+strconv.Quote(text), "value_error")
+		want := "want a whole number from " + strconv.Itoa(least) + " to " + strconv.Itoa(most)
+		invalid(w, "query", name, want+", not "+strconv.Quote(text), "value_error")
 		return 0, false
 	}
 	return n, true
 }
 
-// stalled answers nodes that have been on their way for ?threshold_minutes= (60) or longer, longest
-// first.
+// stalled responds with the nodes that have been in a transition for at least
+// ?threshold_minutes= (60), longest first.
 func (a *api) stalled(w http.ResponseWriter, r *http.Request) {
 	minutes, good := number(w, r.URL.Query().Get("threshold_minutes"), "threshold_minutes", 60, 1, 1<<20)
 	if !good {

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// transition moves a node by hand.
+// transition changes the state of a node on request.
 func (a *api) transition(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		State   *string `json:"state"`
@@ -31,12 +31,19 @@ func (a *api) transition(w http.ResponseWriter, r *http.Request) {
 		invalid(w, "body", "state", strconv.Quote(*in.State)+" is not a state of a node", "value_error")
 		return
 	}
-	a.move(w, r, &holdfastv1.TransitionNodeRequest{Id: r.PathValue("id"), State: to, Comment: in.Comment, Force: in.Force}, "Node transitioned to "+*in.State)
+	req := &holdfastv1.TransitionNodeRequest{
+		Id:      r.PathValue("id"),
+		State:   to,
+		Comment: in.Comment,
+		Force:   in.Force,
+	}
+	a.move(w, r, req, "Node transitioned to "+*in.State)
 }
 
-// retire is DELETE: the node stays recorded.
+// retire handles DELETE. The node's record is kept.
 func (a *api) retire(w http.ResponseWriter, r *http.Request) {
-	a.move(w, r, &holdfastv1.TransitionNodeRequest{Id: r.PathValue("id"), State: holdfastv1.Node_RETIRED}, "Node retired")
+	req := &holdfastv1.TransitionNodeRequest{Id: r.PathValue("id"), State: holdfastv1.Node_RETIRED}
+	a.move(w, r, req, "Node retired")
 }
 
 func (a *api) move(w http.ResponseWriter, r *http.Request, req *holdfastv1.TransitionNodeRequest, message string) {
@@ -46,12 +53,12 @@ func (a *api) move(w http.ResponseWriter, r *http.Request, req *holdfastv1.Trans
 		fail(w, err)
 		return
 	}
-	a.log.Info("node was moved", "node", m.GetMachineId(), "to", stateName(to), "triggered_by", "admin", "principal", auth.From(r.Context()).GetPrincipal(), "force", force)
+	a.log.Info("node state changed", "node", m.GetMachineId(), "to", stateName(to), "triggered_by", "admin",
+		"principal", auth.From(r.Context()).GetPrincipal(), "force", force)
 	ok(w, m, message)
 }
 
-// report takes what an installer or a booted node says of itself (node state machine §Extended
-// NodeReport Schema).
+// report accepts the report of an installer or a booted node.
 func (a *api) report(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		MACAddress   *string `json:"mac_address"`
@@ -75,9 +82,19 @@ func (a *api) report(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	req := &holdfastv1.ReportNodeRequest{
-		MacAddress: *in.MACAddress, InstallationStatus: in.Status, InstallationError: in.Error,
-		Facts: &holdfastv1.NodeRecord{IpAddress: in.IPAddress, Hostname: in.Hostname, Vendor: in.Vendor, Model: in.Model, SerialNumber: in.SerialNumber,
-			SystemUuid: in.SystemUUID, Arch: in.Arch, BootMode: in.BootMode},
+		MacAddress:         *in.MACAddress,
+		InstallationStatus: in.Status,
+		InstallationError:  in.Error,
+		Facts: &holdfastv1.NodeRecord{
+			IpAddress:    in.IPAddress,
+			Hostname:     in.Hostname,
+			Vendor:       in.Vendor,
+			Model:        in.Model,
+			SerialNumber: in.SerialNumber,
+			SystemUuid:   in.SystemUUID,
+			Arch:         in.Arch,
+			BootMode:     in.BootMode,
+		},
 	}
 	if in.Progress != nil {
 		req.InstallationProgress, req.HasProgress = *in.Progress, true
@@ -88,13 +105,14 @@ func (a *api) report(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if in.Status != "" {
-		a.log.Info("installer has reported", "node", m.GetMachineId(), "status", in.Status, "state", stateName(m.GetStatus().GetNodeState()),
+		a.log.Info("installer reported", "node", m.GetMachineId(), "status", in.Status,
+			"state", stateName(m.GetStatus().GetNodeState()),
 			"attempts", m.GetNode().GetInstallAttempts(), "triggered_by", "node_report")
 	}
 	ok(w, m, "Report processed")
 }
 
-// entry is one transition of a node (node state machine §Node History Endpoint).
+// entry is one state transition of a node.
 type entry struct {
 	ID          string         `json:"id"`
 	FromState   string         `json:"from_state"`
@@ -106,7 +124,8 @@ type entry struct {
 	CreatedAt   *string        `json:"created_at"`
 }
 
-// history answers the transitions of a node, newest first: ?limit=1..200 (50) from ?offset= on.
+// history responds with the transitions of a node, newest first: ?limit=1..200 (50) from
+// ?offset=.
 func (a *api) history(w http.ResponseWriter, r *http.Request) {
 	limit, good := number(w, r.URL.Query().Get("limit"), "limit", 50, 1, 200)
 	if !good {
@@ -130,7 +149,7 @@ func (a *api) history(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		for _, e := range resp.GetEntries() {
-			if e.GetFacet() != "node" || e.GetFrom() == "" { // how a node began is no transition
+			if e.GetFacet() != "node" || e.GetFrom() == "" { // the initial state is not a transition
 				continue
 			}
 			if total >= offset && len(all) < limit {
@@ -148,9 +167,13 @@ func (a *api) history(w http.ResponseWriter, r *http.Request) {
 func lower(state string) string { return strings.ToLower(state) }
 
 func showEntry(e *holdfastv1.HistoryEntry) entry {
+	key := "holdfast:" + e.GetMachineId() + "/history/" + strconv.FormatUint(e.GetSequence(), 10)
 	out := entry{
-		ID:        uuid.NewSHA1(uuid.NameSpaceURL, []byte("holdfast:"+e.GetMachineId()+"/history/"+strconv.FormatUint(e.GetSequence(), 10))).String(),
-		FromState: lower(e.GetFrom()), ToState: lower(e.GetTo()), Comment: httpjson.OrNull(e.GetComment()), CreatedAt: stamp(e.GetAt()),
+		ID:        uuid.NewSHA1(uuid.NameSpaceURL, []byte(key)).String(),
+		FromState: lower(e.GetFrom()),
+		ToState:   lower(e.GetTo()),
+		Comment:   httpjson.OrNull(e.GetComment()),
+		CreatedAt: stamp(e.GetAt()),
 	}
 	switch e.GetTriggeredBy() {
 	case "operator", "admin":

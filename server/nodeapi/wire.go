@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// node is a node as it is answered; its id is the machine's.
+// node is a node in a response. Its id is the machine's id.
 type node struct {
 	ID               string   `json:"id"`
 	MACAddress       *string  `json:"mac_address"`
@@ -38,11 +38,26 @@ type node struct {
 func show(m *holdfastv1.Machine) node {
 	n := m.GetNode()
 	out := node{
-		ID: m.GetMachineId(), Hostname: httpjson.OrNull(n.GetHostname()), IPAddress: httpjson.OrNull(n.GetIpAddress()), State: stateName(m.GetStatus().GetNodeState()),
-		WorkflowID: httpjson.OrNull(n.GetWorkflowId()), Vendor: httpjson.OrNull(n.GetVendor()), Model: httpjson.OrNull(n.GetModel()), SerialNumber: httpjson.OrNull(n.GetSerialNumber()),
-		SystemUUID: httpjson.OrNull(n.GetSystemUuid()), Arch: httpjson.OrNull(n.GetArch()), BootMode: httpjson.OrNull(n.GetBootMode()), GroupID: httpjson.OrNull(n.GetGroupId()), Tags: n.GetTags(),
-		InstallAttempts: n.GetInstallAttempts(), InstallProgress: n.GetInstallProgress(), LastInstallError: httpjson.OrNull(n.GetLastInstallError()),
-		StateChangedAt: stamp(n.GetStateChangedAt()), CreatedAt: stamp(m.GetCreatedAt()), UpdatedAt: stamp(m.GetUpdatedAt()), LastSeenAt: stamp(n.GetLastSeenAt()),
+		ID:               m.GetMachineId(),
+		Hostname:         httpjson.OrNull(n.GetHostname()),
+		IPAddress:        httpjson.OrNull(n.GetIpAddress()),
+		State:            stateName(m.GetStatus().GetNodeState()),
+		WorkflowID:       httpjson.OrNull(n.GetWorkflowId()),
+		Vendor:           httpjson.OrNull(n.GetVendor()),
+		Model:            httpjson.OrNull(n.GetModel()),
+		SerialNumber:     httpjson.OrNull(n.GetSerialNumber()),
+		SystemUUID:       httpjson.OrNull(n.GetSystemUuid()),
+		Arch:             httpjson.OrNull(n.GetArch()),
+		BootMode:         httpjson.OrNull(n.GetBootMode()),
+		GroupID:          httpjson.OrNull(n.GetGroupId()),
+		Tags:             n.GetTags(),
+		InstallAttempts:  n.GetInstallAttempts(),
+		InstallProgress:  n.GetInstallProgress(),
+		LastInstallError: httpjson.OrNull(n.GetLastInstallError()),
+		StateChangedAt:   stamp(n.GetStateChangedAt()),
+		CreatedAt:        stamp(m.GetCreatedAt()),
+		UpdatedAt:        stamp(m.GetUpdatedAt()),
+		LastSeenAt:       stamp(n.GetLastSeenAt()),
 	}
 	if macs := m.GetSpec().GetMacAddresses(); len(macs) > 0 {
 		out.MACAddress = &macs[0]
@@ -50,7 +65,7 @@ func show(m *holdfastv1.Machine) node {
 	if out.SerialNumber == nil {
 		out.SerialNumber = httpjson.OrNull(m.GetSpec().GetSerial())
 	}
-	if out.Arch == nil { // those of the original, where nobody has said another
+	if out.Arch == nil { // the defaults of the original API
 		out.Arch = httpjson.OrNull("x86_64")
 	}
 	if out.BootMode == nil {
@@ -64,7 +79,7 @@ func show(m *holdfastv1.Machine) node {
 
 func stateName(s holdfastv1.Node_State) string { return strings.ToLower(s.String()) }
 
-// stateOf reads the name of a state.
+// stateOf parses the name of a state.
 func stateOf(name string) (holdfastv1.Node_State, bool) {
 	s, ok := holdfastv1.Node_State_value[strings.ToUpper(name)]
 	return holdfastv1.Node_State(s), ok && s != 0 && name == strings.ToLower(name)

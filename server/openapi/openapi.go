@@ -1,7 +1,8 @@
-// Package openapi is the description of a peer's HTTP APIs, in OpenAPI 3.1, and serves it.
+// Package openapi describes a peer's HTTP APIs in OpenAPI 3.1 and serves the description.
 //
-// It owns the file alone, and the APIs do not know it: a test of cmd/holdfast/serve sees to it that
-// every route is in the file. The dashboard is for people, and is not.
+// It owns the file only, and the APIs do not import it. A test in cmd/holdfast/serve checks
+// that the file lists every route. The dashboard is not described, because it is for
+// people.
 package openapi
 
 import (
@@ -21,10 +22,11 @@ const Pattern = "GET /openapi.yaml"
 // File returns the file.
 func File() []byte { return slices.Clone(file) }
 
-// Register adds the route to a mux. Anybody may read it: it says what is in this repository.
+// Register adds the route to a mux. It is public, because the file is public in this
+// repository.
 func Register(m *auth.Mux) {
 	m.HandleFunc(Pattern, auth.Public(), nil, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/yaml")
-		_, _ = w.Write(file) // the client is gone: nobody to tell
+		_, _ = w.Write(file) // the client has disconnected
 	})
 }

@@ -1,8 +1,10 @@
-// Package poolapi is the HTTP API of pool registration (spec 001, POOLREG-18xxx): pool managers
-// register, beat and leave; marketplace providers register; schedulers ask which pools have room.
+// Package poolapi is the HTTP API of pool registration (spec 001, POOLREG-18xxx). Pool
+// managers register, send heartbeats and deregister. Marketplace providers register.
+// Schedulers query pools with free capacity.
 //
-// It owns the wire form and its errors, {"error": code, "message": text}. Who may call is the
-// gate's to decide, what a call means the services'. It must not know the FSM or the cluster.
+// It owns the wire form and its errors, {"error": code, "message": text}. The gate decides
+// which calls are allowed, and the gRPC services carry them out. It must not import the FSM
+// or the cluster.
 package poolapi
 
 import (
@@ -19,7 +21,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// Beats takes heartbeats (server.Heartbeats). Its errors are statuses.
+// Beats accepts heartbeats (server.Heartbeats). Its errors are statuses.
 type Beats interface {
 	HeartbeatPool(ctx context.Context, r *holdfastv1.HeartbeatPoolRequest) (*holdfastv1.HeartbeatPoolResponse, error)
 }
@@ -29,22 +31,25 @@ type api struct {
 	beats Beats
 }
 
-// Register adds the routes to a mux, each with a slash at its end too. The services are called
-// through rpc, heartbeats go to beats.
+// Register adds the routes to a mux, each with and without a trailing slash. Calls to the
+// services use rpc; heartbeats go to beats.
 func Register(m *auth.Mux, rpc grpc.ClientConnInterface, beats Beats) {
 	a := &api{pools: holdfastv1.NewPoolServiceClient(rpc), beats: beats}
 	m.Otherwise("/v2/", lost)
+	route := func(pattern, rpc string, h http.HandlerFunc) httpjson.Route {
+		return httpjson.Route{Pattern: pattern, RPC: rpc, Handler: h}
+	}
 	httpjson.Add(m, refused,
-		httpjson.Route{Pattern: "POST /v2/pools/register", RPC: "PoolService/RegisterPool", Handler: a.register},
-		httpjson.Route{Pattern: "POST /v2/pools/{id}/heartbeat", RPC: "HeartbeatService/HeartbeatPool", Handler: a.heartbeat},
-		httpjson.Route{Pattern: "POST /v2/pools/{id}/deregister", RPC: "PoolService/DeregisterPool", Handler: a.deregister},
-		httpjson.Route{Pattern: "GET /v2/pools", RPC: "PoolService/ListPools", Handler: a.list},
-		httpjson.Route{Pattern: "GET /v2/pools/{id}", RPC: "PoolService/GetPool", Handler: a.get},
-		httpjson.Route{Pattern: "POST /v2/platform/providers/register", RPC: "PoolService/RegisterProvider", Handler: a.registerProvider},
+		route("POST /v2/pools/register", "PoolService/RegisterPool", a.register),
+		route("POST /v2/pools/{id}/heartbeat", "HeartbeatService/HeartbeatPool", a.heartbeat),
+		route("POST /v2/pools/{id}/deregister", "PoolService/DeregisterPool", a.deregister),
+		route("GET /v2/pools", "PoolService/ListPools", a.list),
+		route("GET /v2/pools/{id}", "PoolService/GetPool", a.get),
+		route("POST /v2/platform/providers/register", "PoolService/RegisterProvider", a.registerProvider),
 	)
 }
 
-// failure is the body of every error.
+// failure is the body of an error.
 type failure struct {
 	Error   string `json:"error"`
 	Message string `json:"message"`
@@ -77,8 +82,8 @@ func refused(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) 
 	refuse(w, code, err.Message)
 }
 
-// lost answers what has no route: a client must not take it for a pool that is not known, and
-// register again.
+// lost responds to a path without a route. Its error name differs from that of an unknown
+// pool, because clients register again if their pool is unknown.
 func lost(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
 	name := "not_found"
 	if code == http.StatusMethodNotAllowed {
@@ -89,7 +94,7 @@ func lost(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
 
 func fail(w http.ResponseWriter, err error) { refuse(w, httpjson.Status(err), httpjson.Message(err)) }
 
-// read takes a body, or answers what is wrong with it.
+// read decodes the body. If it is invalid, it writes the error and returns false.
 func read(w http.ResponseWriter, r *http.Request, v any) bool {
 	bad := httpjson.Read(r, v)
 	if bad != nil {
@@ -103,7 +108,7 @@ func (a *api) register(w http.ResponseWriter, r *http.Request) {
 	if !read(w, r, &in) {
 		return
 	}
-	if in.PoolID == "" { // before the gate compares it with the pool of the token
+	if in.PoolID == "" { // checked before the gate compares it with the token's pool
 		refuse(w, http.StatusBadRequest, "pool_id: is required")
 		return
 	}
@@ -117,10 +122,11 @@ func (a *api) register(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// sameID refuses a body that names another pool than the path.
+// sameID refuses a body whose pool differs from the one in the path.
 func sameID(w http.ResponseWriter, r *http.Request, body string) bool {
 	if id := r.PathValue("id"); body != "" && body != id {
-		refuse(w, http.StatusBadRequest, "pool_id is "+strconv.Quote(body)+" in the body and "+strconv.Quote(id)+" in the path")
+		message := "pool_id is " + strconv.Quote(body) + " in the body and " + strconv.Quote(id) + " in the path"
+		refuse(w, http.StatusBadRequest, message)
 		return false
 	}
 	return true
@@ -133,7 +139,11 @@ func (a *api) heartbeat(w http.ResponseWriter, r *http.Request) {
 	}
 	p := in.proto()
 	resp, err := a.beats.HeartbeatPool(r.Context(), &holdfastv1.HeartbeatPoolRequest{
-		PoolId: r.PathValue("id"), Gpus: p.GetGpus(), WorkersTotal: p.GetWorkersTotal(), WorkersReady: p.GetWorkersReady(), WorkersBusy: p.GetWorkersBusy(),
+		PoolId:        r.PathValue("id"),
+		Gpus:          p.GetGpus(),
+		WorkersTotal:  p.GetWorkersTotal(),
+		WorkersReady:  p.GetWorkersReady(),
+		WorkersBusy:   p.GetWorkersBusy(),
 		UptimeSeconds: p.GetUptimeSeconds(),
 	})
 	if err != nil {
@@ -155,7 +165,8 @@ func (a *api) deregister(w http.ResponseWriter, r *http.Request) {
 	if !sameID(w, r, in.PoolID) {
 		return
 	}
-	if _, err := a.pools.DeregisterPool(r.Context(), &holdfastv1.DeregisterPoolRequest{PoolId: r.PathValue("id"), Reason: in.Reason}); err != nil {
+	req := &holdfastv1.DeregisterPoolRequest{PoolId: r.PathValue("id"), Reason: in.Reason}
+	if _, err := a.pools.DeregisterPool(r.Context(), req); err != nil {
 		fail(w, err)
 		return
 	}
@@ -171,15 +182,21 @@ func (a *api) get(w http.ResponseWriter, r *http.Request) {
 	httpjson.Write(w, http.StatusOK, show(p))
 }
 
-// list answers pools, those with room where that is asked for:
-// ?min_available_vram_gb=&gpu_model=&region=.
+// list responds with pools. ?min_available_vram_gb=, gpu_model= and region= select pools
+// with free capacity.
 func (a *api) list(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	req := &holdfastv1.ListPoolsRequest{GpuModel: q.Get("gpu_model"), Region: q.Get("region"), Filter: q.Get("filter"), PageSize: 1000}
+	req := &holdfastv1.ListPoolsRequest{
+		GpuModel: q.Get("gpu_model"),
+		Region:   q.Get("region"),
+		Filter:   q.Get("filter"),
+		PageSize: 1000,
+	}
 	if s := q.Get("min_available_vram_gb"); s != "" {
 		v, err := strconv.ParseFloat(s, 64)
 		if err != nil || !(v >= 0 && v < 1e12) {
-			refuse(w, http.StatusBadRequest, "min_available_vram_gb is "+strconv.Quote(s)+": want a number of gigabytes")
+			want := ": want a number of gigabytes"
+			refuse(w, http.StatusBadRequest, "min_available_vram_gb is "+strconv.Quote(s)+want)
 			return
 		}
 		req.MinAvailableVramGb = v
@@ -201,11 +218,11 @@ func (a *api) list(w http.ResponseWriter, r *http.Request) {
 	httpjson.Write(w, http.StatusOK, map[string]any{"pools": all, "total": len(all)})
 }
 
-// registration is a marketplace provider's (docs/clients.md, 001).
+// registration is the body of a marketplace provider's registration (docs/clients.md, 001).
 type registration struct {
 	ProviderID string `json:"provider_id"`
 	Endpoint   string `json:"endpoint"`
-	AuthToken  string `json:"auth_token"` // only its hash is kept
+	AuthToken  string `json:"auth_token"` // only its hash is stored
 	Pricing    struct {
 		PerToken float64 `json:"per_token"`
 		PerHour  float64 `json:"per_hour"`
@@ -232,9 +249,18 @@ func (a *api) registerProvider(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p := &holdfastv1.PlatformProvider{
-		ProviderId: in.ProviderID, Endpoint: in.Endpoint, PricePerToken: in.Pricing.PerToken, PricePerHour: in.Pricing.PerHour, Currency: in.Pricing.Currency,
-		TotalGpus: in.Capacity.TotalGPUs, TotalVramGb: in.Capacity.TotalVRAMGB, GpuModels: in.Capacity.GPUModels,
-		UptimeGuarantee: in.SLA.UptimeGuarantee, MaxLatencyMs: in.SLA.MaxLatencyMS, Country: in.Geo.Country, Region: in.Geo.Region,
+		ProviderId:      in.ProviderID,
+		Endpoint:        in.Endpoint,
+		PricePerToken:   in.Pricing.PerToken,
+		PricePerHour:    in.Pricing.PerHour,
+		Currency:        in.Pricing.Currency,
+		TotalGpus:       in.Capacity.TotalGPUs,
+		TotalVramGb:     in.Capacity.TotalVRAMGB,
+		GpuModels:       in.Capacity.GPUModels,
+		UptimeGuarantee: in.SLA.UptimeGuarantee,
+		MaxLatencyMs:    in.SLA.MaxLatencyMS,
+		Country:         in.Geo.Country,
+		Region:          in.Geo.Region,
 	}
 	if in.AuthToken != "" {
 		sum := sha256.Sum256([]byte(in.AuthToken))
@@ -246,7 +272,9 @@ func (a *api) registerProvider(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	httpjson.Write(w, http.StatusOK, offered{
-		ProviderID: resp.GetProvider().GetProviderId(), Status: resp.GetProvider().GetStatus(), PlatformMarginPercent: resp.GetPlatformMarginPercent(),
+		ProviderID:            resp.GetProvider().GetProviderId(),
+		Status:                resp.GetProvider().GetStatus(),
+		PlatformMarginPercent: resp.GetPlatformMarginPercent(),
 	})
 }
 

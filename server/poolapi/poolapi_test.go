@@ -164,8 +164,8 @@ func TestNoLeader(t *testing.T) {
 	})
 }
 
-// FuzzBodies sends anything: the answer is one of the API's, and JSON; what is refused has changed
-// nothing.
+// FuzzBodies sends arbitrary bodies. The response is a known status with JSON, and a
+// refused request changes nothing.
 func FuzzBodies(f *testing.F) {
 	paths := []string{register, heartbeat, deregister, providers}
 	for i := range paths {
@@ -179,8 +179,8 @@ func FuzzBodies(f *testing.F) {
 	})
 }
 
-// TestListOfOddNumbers: what older peers have let into the state does not blank the list for
-// everybody.
+// TestListOfOddNumbers: unrepresentable numbers that older peers stored do not break the
+// list.
 func TestListOfOddNumbers(t *testing.T) {
 	l := lab(t)
 	l.Do(&internalv1.RegisterPool{TtlMs: 15_000, Pool: &holdfastv1.Pool{PoolId: "pool-1", Gpus: []*holdfastv1.Gpu{{Id: 7, TotalVramGb: 24, TemperatureCelsius: math.Inf(1)}}}})

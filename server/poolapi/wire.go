@@ -7,7 +7,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// pool is what registrations and heartbeats have in common (POOLREG-18010, 18020, 18030).
+// pool contains the members shared by registrations and heartbeats (POOLREG-18010, 18020,
+// 18030).
 type pool struct {
 	PoolID        string `json:"pool_id"`
 	Endpoint      string `json:"endpoint"`
@@ -32,16 +33,32 @@ type gpu struct {
 }
 
 func (p *pool) proto() *holdfastv1.Pool {
-	out := &holdfastv1.Pool{PoolId: p.PoolID, Endpoint: p.Endpoint, NodeId: p.NodeID, Region: p.Region, Version: p.Version,
-		WorkersTotal: p.WorkersTotal, WorkersReady: p.WorkersReady, WorkersBusy: p.WorkersBusy, UptimeSeconds: p.UptimeSeconds}
+	out := &holdfastv1.Pool{
+		PoolId:        p.PoolID,
+		Endpoint:      p.Endpoint,
+		NodeId:        p.NodeID,
+		Region:        p.Region,
+		Version:       p.Version,
+		WorkersTotal:  p.WorkersTotal,
+		WorkersReady:  p.WorkersReady,
+		WorkersBusy:   p.WorkersBusy,
+		UptimeSeconds: p.UptimeSeconds,
+	}
 	for _, g := range p.GPUs {
-		out.Gpus = append(out.Gpus, &holdfastv1.Gpu{Id: g.ID, Model: g.Model, TotalVramGb: g.TotalVRAMGB, AvailableVramGb: g.AvailableVRAMGB,
-			ComputeCapability: g.ComputeCapability, Workers: g.Workers, TemperatureCelsius: g.TemperatureCelsius})
+		out.Gpus = append(out.Gpus, &holdfastv1.Gpu{
+			Id:                 g.ID,
+			Model:              g.Model,
+			TotalVramGb:        g.TotalVRAMGB,
+			AvailableVramGb:    g.AvailableVRAMGB,
+			ComputeCapability:  g.ComputeCapability,
+			Workers:            g.Workers,
+			TemperatureCelsius: g.TemperatureCelsius,
+		})
 	}
 	return out
 }
 
-// shown is a pool as it is answered.
+// shown is a pool in a response.
 type shown struct {
 	pool
 	Status          string            `json:"status"` // declared, registered, healthy, unavailable, draining, archived
@@ -59,11 +76,29 @@ type shown struct {
 
 func show(p *holdfastv1.Pool) shown {
 	s := shown{
-		pool: pool{PoolID: p.GetPoolId(), Endpoint: p.GetEndpoint(), NodeID: p.GetNodeId(), Region: p.GetRegion(), Version: p.GetVersion(), GPUs: []gpu{},
-			WorkersTotal: p.GetWorkersTotal(), WorkersReady: p.GetWorkersReady(), WorkersBusy: p.GetWorkersBusy(), UptimeSeconds: p.GetUptimeSeconds()},
-		Status: strings.ToLower(p.GetStatus().String()), StatusReason: p.GetStatusReason(), Provider: p.GetProvider(), GPUType: p.GetGpuType(),
-		Labels: p.GetLabels(), Declared: p.GetDeclared(), AvailableVRAMGB: p.GetAvailableVramGb(), Machines: p.GetMachines(), MachinesReady: p.GetMachinesReady(),
-		RegisteredAt: stamp(p.GetRegisteredAt().GetSeconds()), LastHeartbeat: stamp(p.GetLastHeartbeat().GetSeconds()),
+		pool: pool{
+			PoolID:        p.GetPoolId(),
+			Endpoint:      p.GetEndpoint(),
+			NodeID:        p.GetNodeId(),
+			Region:        p.GetRegion(),
+			Version:       p.GetVersion(),
+			GPUs:          []gpu{},
+			WorkersTotal:  p.GetWorkersTotal(),
+			WorkersReady:  p.GetWorkersReady(),
+			WorkersBusy:   p.GetWorkersBusy(),
+			UptimeSeconds: p.GetUptimeSeconds(),
+		},
+		Status:          strings.ToLower(p.GetStatus().String()),
+		StatusReason:    p.GetStatusReason(),
+		Provider:        p.GetProvider(),
+		GPUType:         p.GetGpuType(),
+		Labels:          p.GetLabels(),
+		Declared:        p.GetDeclared(),
+		AvailableVRAMGB: p.GetAvailableVramGb(),
+		Machines:        p.GetMachines(),
+		MachinesReady:   p.GetMachinesReady(),
+		RegisteredAt:    stamp(p.GetRegisteredAt().GetSeconds()),
+		LastHeartbeat:   stamp(p.GetLastHeartbeat().GetSeconds()),
 	}
 	if p.GetStatus() == holdfastv1.Pool_STATUS_UNSPECIFIED {
 		s.Status = "declared"
@@ -73,13 +108,21 @@ func show(p *holdfastv1.Pool) shown {
 		if workers == nil {
 			workers = []string{}
 		}
-		s.GPUs = append(s.GPUs, gpu{ID: g.GetId(), Model: g.GetModel(), TotalVRAMGB: httpjson.Finite(g.GetTotalVramGb()), AvailableVRAMGB: httpjson.Finite(g.GetAvailableVramGb()),
-			ComputeCapability: g.GetComputeCapability(), Workers: workers, TemperatureCelsius: httpjson.Finite(g.GetTemperatureCelsius())})
+		s.GPUs = append(s.GPUs, gpu{
+			ID:                 g.GetId(),
+			Model:              g.GetModel(),
+			TotalVRAMGB:        httpjson.Finite(g.GetTotalVramGb()),
+			AvailableVRAMGB:    httpjson.Finite(g.GetAvailableVramGb()),
+			ComputeCapability:  g.GetComputeCapability(),
+			Workers:            workers,
+			TemperatureCelsius: httpjson.Finite(g.GetTemperatureCelsius()),
+		})
 	}
 	return s
 }
 
-// registered, heard and offered are answers with their members in the order of the document.
+// registered, heard and offered are responses with their members in the order of the
+// specification.
 type registered struct {
 	PoolID              string `json:"pool_id"`
 	Status              string `json:"status"`

@@ -1,6 +1,8 @@
-// Package prometheusapi tells Prometheus which machines to scrape: its HTTP service discovery.
+// Package prometheusapi implements HTTP service discovery for Prometheus: the machines to
+// scrape.
 //
-// It owns the wire form, a list of targets with labels, as
-// https://prometheus.io/docs/prometheus/latest/http_sd/ has it. Which machines there are, and which
-// of them a caller may see, is MachineService's to say. It must not know the FSM or the cluster.
+// It owns the wire form, a list of targets with labels, as described in
+// https://prometheus.io/docs/prometheus/latest/http_sd/. MachineService decides which
+// machines exist and which of them a caller may see. It must not import the FSM or the
+// cluster.
 package prometheusapi

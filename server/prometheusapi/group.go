@@ -9,25 +9,30 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// group is a target with its labels. Those that begin with __meta_ are there for relabeling, and
-// are gone after it.
+// group is a target with its labels. Labels that begin with __meta_ can be used for
+// relabeling, and Prometheus drops them afterwards.
 type group struct {
 	Targets []string          `json:"targets"`
 	Labels  map[string]string `json:"labels"`
 }
 
-// prefix is that of all labels.
+// prefix is the prefix of all labels.
 const prefix = "__meta_holdfast_"
 
-// addresses are the values of ?address=, with where to look; empty if a machine has none.
+// addresses returns the values of ?address= with a function for each that returns a
+// machine's address, or "" if it has none.
 func addresses() map[string]func(*holdfastv1.Machine) string {
 	return map[string]func(*holdfastv1.Machine) string{"": hostAddress, "host": hostAddress, "bmc": bmcAddress}
 }
 
-// hostAddress returns the address of a machine's system: what its agent says, else what its
-// installer reported, else where operators reach it.
+// hostAddress returns the address of a machine's host. It prefers the address reported by
+// the agent, then that of the installer, then the configured SSH endpoint.
 func hostAddress(m *holdfastv1.Machine) string {
-	for _, s := range []string{m.GetAgent().GetPrivateIp(), m.GetNode().GetIpAddress(), hostOf(m.GetSpec().GetSshEndpoint())} {
+	for _, s := range []string{
+		m.GetAgent().GetPrivateIp(),
+		m.GetNode().GetIpAddress(),
+		hostOf(m.GetSpec().GetSshEndpoint()),
+	} {
 		if s != "" {
 			return s
 		}
@@ -37,8 +42,8 @@ func hostAddress(m *holdfastv1.Machine) string {
 
 func bmcAddress(m *holdfastv1.Machine) string { return hostOf(m.GetSpec().GetBmcEndpoint()) }
 
-// hostOf takes the host out of an endpoint: host, host:port, user@host:port, [2001:db8::1]:22,
-// https://host/redfish.
+// hostOf returns the host of an endpoint: host, host:port, user@host:port,
+// [2001:db8::1]:22, https://host/redfish.
 func hostOf(endpoint string) string {
 	if _, rest, ok := strings.Cut(endpoint, "://"); ok {
 		u, err := url.Parse("x://" + rest)
@@ -56,8 +61,8 @@ func hostOf(endpoint string) string {
 	return strings.Trim(endpoint, "[]")
 }
 
-// groupOf returns the target of a machine. Every label is always there, empty where nothing is
-// known: rules need not ask.
+// groupOf returns the target of a machine. Every label is always present, and empty if
+// unknown, so that relabeling rules can rely on it.
 func groupOf(m *holdfastv1.Machine, host string, port int) group {
 	labels := map[string]string{
 		prefix + "machine_id":      m.GetMachineId(),
@@ -92,8 +97,8 @@ func facet(state, none string) string {
 	return state
 }
 
-// labelName makes a name that Prometheus takes: what is no letter, digit or underscore becomes an
-// underscore, as in its own discoveries.
+// labelName converts a name to a valid Prometheus label. Characters other than letters,
+// digits and underscores become underscores, as in Prometheus's own discoveries.
 func labelName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {

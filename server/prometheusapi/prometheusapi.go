@@ -11,23 +11,23 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// Pattern is the one route.
+// Pattern is the only route.
 const Pattern = "GET /api/v1/sd/prometheus"
 
-// defaultPort is where Prometheus's node exporter listens.
+// defaultPort is the port of Prometheus's node exporter.
 const defaultPort = 9100
 
 type api struct {
 	machines holdfastv1.MachineServiceClient
 }
 
-// Register adds the route to a mux. The services are called through rpc.
+// Register adds the route to a mux. Calls to the services use rpc.
 func Register(m *auth.Mux, rpc grpc.ClientConnInterface) {
 	a := &api{machines: holdfastv1.NewMachineServiceClient(rpc)}
 	httpjson.Add(m, refused, httpjson.Route{Pattern: Pattern, RPC: "MachineService/ListMachines", Handler: a.targets})
 }
 
-// failure is the body of every error. Prometheus logs it and keeps the targets that it has.
+// failure is the body of an error. Prometheus logs it and keeps its current targets.
 type failure struct {
 	Error string `json:"error"`
 }
@@ -36,22 +36,24 @@ func refused(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) 
 	httpjson.Write(w, code, failure{err.Message})
 }
 
-// targets answers the machines that match ?filter= (all) and have an address, each with ?port=
-// (9100): the host's, or that of the BMC with ?address=bmc. Prometheus takes no pages, so all of
-// them are in one answer.
+// targets responds with the machines that match ?filter= (default: all) and have an
+// address, with ?port= (9100). The address is the host's, or the BMC's with ?address=bmc.
+// Prometheus does not support paging, so the response contains all of them.
 func (a *api) targets(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	port, ok := portOf(q.Get("port"))
 	if !ok {
-		httpjson.Write(w, http.StatusBadRequest, failure{"port: want a number from 1 to 65535, not " + strconv.Quote(q.Get("port"))})
+		message := "port: want a number from 1 to 65535, not " + strconv.Quote(q.Get("port"))
+		httpjson.Write(w, http.StatusBadRequest, failure{message})
 		return
 	}
 	address, ok := addresses()[q.Get("address")]
 	if !ok {
-		httpjson.Write(w, http.StatusBadRequest, failure{"address: want host or bmc, not " + strconv.Quote(q.Get("address"))})
+		message := "address: want host or bmc, not " + strconv.Quote(q.Get("address"))
+		httpjson.Write(w, http.StatusBadRequest, failure{message})
 		return
 	}
-	all := []group{} // never null: Prometheus wants a list
+	all := []group{} // never null: Prometheus requires a list
 	req := &holdfastv1.ListMachinesRequest{Filter: q.Get("filter"), PageSize: 1000}
 	for {
 		resp, err := a.machines.ListMachines(r.Context(), req)

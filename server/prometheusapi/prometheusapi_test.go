@@ -31,7 +31,7 @@ func lab(t testing.TB) *apitest.Lab {
 	return l
 }
 
-// target is what Prometheus reads.
+// target is a target as Prometheus reads it.
 type target struct {
 	Targets []string          `json:"targets"`
 	Labels  map[string]string `json:"labels"`

@@ -15,29 +15,31 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// What option 60 begins with: firmware that fetches with TFTP, and with HTTP.
+// The prefixes of option 60: firmware that fetches with TFTP, and with HTTP.
 const (
 	pxeClient  = "PXEClient"
 	httpClient = "HTTPClient"
 )
 
-// bootsDirectly is option 43 of PXE: PXE_DISCOVERY_CONTROL with bit 3, take the file that this
-// offer names and look for no boot servers.
+// bootsDirectly is option 43 of PXE: PXE_DISCOVERY_CONTROL with bit 3. It makes the
+// firmware boot the file of this offer without discovering boot servers.
 func bootsDirectly() []byte { return []byte{6, 1, 8, 255} }
 
-// firmware is what a packet tells of who has sent it.
+// firmware is the sender of a packet, as described by the packet.
 type firmware struct {
 	mac   string
 	arch  iana.Arch
-	ipxe  bool // it is iPXE, and takes a URL of its own
+	ipxe  bool // iPXE, which accepts a URL
 	http  bool
-	class string // option 60 of the answer
+	class string // option 60 of the reply
 }
 
-// read tells firmware from everybody else who asks for an address.
+// read parses a packet. It returns false if the sender is not firmware that boots from the
+// network.
 func read(p *dhcpv4.DHCPv4) (firmware, bool) {
 	f := firmware{mac: p.ClientHWAddr.String()}
-	if p.OpCode != dhcpv4.OpcodeBootRequest || p.HWType != iana.HWTypeEthernet || len(p.ClientHWAddr) != 6 || p.ClientHWAddr[0]&1 != 0 {
+	ethernet := p.HWType == iana.HWTypeEthernet && len(p.ClientHWAddr) == 6 && p.ClientHWAddr[0]&1 == 0
+	if p.OpCode != dhcpv4.OpcodeBootRequest || !ethernet {
 		return f, false
 	}
 	switch class := p.ClassIdentifier(); {
@@ -50,19 +52,19 @@ func read(p *dhcpv4.DHCPv4) (firmware, bool) {
 	}
 	archs := p.ClientArch()
 	if len(archs) == 0 {
-		return f, false // RFC 4578 §2.1: it must tell
+		return f, false // required by RFC 4578 §2.1
 	}
 	f.arch = archs[0]
 	for _, c := range p.UserClass() {
 		f.ipxe = f.ipxe || c == "iPXE"
 	}
-	// iPXE sends its user class bare, without the lengths of RFC 3004.
+	// iPXE sends its user class without the length bytes of RFC 3004.
 	f.ipxe = f.ipxe || string(p.Options.Get(dhcpv4.OptionUserClassInformation)) == "iPXE"
 	return f, true
 }
 
-// programs names the files that an architecture boots, the best first (RFC 4578 §2.1 and IANA's
-// list of processor architectures).
+// programs returns the files that an architecture boots, best first (RFC 4578 §2.1 and
+// IANA's list of processor architectures).
 func programs(a iana.Arch) []string {
 	switch a {
 	case iana.INTEL_X86PC:
@@ -75,25 +77,26 @@ func programs(a iana.Arch) []string {
 	return nil
 }
 
-// isUEFI reports whether firmware is UEFI, which wants to be told the file on port 4011: several
-// makers' pass over an offer that names it at once.
+// isUEFI reports whether firmware is UEFI. UEFI asks for the file on port 4011; several
+// vendors ignore an offer that already names it.
 func isUEFI(a iana.Arch) bool { return a != iana.INTEL_X86PC }
 
-// program returns the first file of an architecture that is there.
+// program returns the first existing file for an architecture.
 func (s *Server) program(a iana.Arch) (string, error) {
 	for _, name := range programs(a) {
 		if info, err := os.Stat(filepath.Join(s.cfg.Dir, name)); err == nil && info.Mode().IsRegular() {
 			return name, nil
 		}
 	}
-	return "", fmt.Errorf("there is no program for firmware of architecture %d (%s) in %s: want one of %v", a, a, s.cfg.Dir, programs(a))
+	return "", fmt.Errorf("there is no program for firmware of architecture %d (%s) in %s: want one of %v",
+		a, a, s.cfg.Dir, programs(a))
 }
 
 func (s *Server) url(path string) string {
 	return fmt.Sprintf("http://%s:%d%s", s.cfg.Host, s.cfg.BootPort, path)
 }
 
-// file returns what firmware is to fetch: iPXE the boot script of its machine, all others iPXE.
+// file returns the file for firmware: the boot script for iPXE, and iPXE for all others.
 func (s *Server) file(f firmware) (string, error) {
 	if f.ipxe {
 		return s.url("/api/v1/boot?mac=" + url.QueryEscape(f.mac)), nil
@@ -105,49 +108,54 @@ func (s *Server) file(f firmware) (string, error) {
 	return name, err
 }
 
-// answer returns what to answer a packet with; nil: nothing, it is not for us. At says that it came
-// to port 4011.
+// answer returns the reply to a packet, or nil if there is none. at is set if the packet
+// arrived on port 4011.
 func (s *Server) answer(ctx context.Context, p *dhcpv4.DHCPv4, at bool) (*dhcpv4.DHCPv4, error) {
 	f, is := read(p)
 	kind := dhcpv4.MessageTypeOffer
 	switch {
 	case !is:
-		return nil, nil //nolint:nilnil // nothing to answer is no error
+		return nil, nil //nolint:nilnil // no reply is not an error
 	case at && p.MessageType() == dhcpv4.MessageTypeRequest:
 		kind = dhcpv4.MessageTypeAck
 	case at || p.MessageType() != dhcpv4.MessageTypeDiscover:
-		return nil, nil //nolint:nilnil // a request to port 67 is for the server that gives out addresses
+		return nil, nil //nolint:nilnil // a request to port 67 is for the DHCP server
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	boots, err := s.boots.Boots(ctx, f.mac, "")
 	if err != nil {
-		return nil, fmt.Errorf("ask what %s boots: %w", f.mac, err)
+		return nil, fmt.Errorf("look up the boot action of %s: %w", f.mac, err)
 	}
 	switch {
-	case boots.GetAction() == holdfastv1.BootMachineResponse_INSTALL, boots.GetAction() == holdfastv1.BootMachineResponse_WAIT, boots.GetUnknown():
+	case boots.GetAction() == holdfastv1.BootMachineResponse_INSTALL,
+		boots.GetAction() == holdfastv1.BootMachineResponse_WAIT,
+		boots.GetUnknown():
 	default:
-		return nil, nil //nolint:nilnil // it is to boot its disk: the next device in its order
+		return nil, nil //nolint:nilnil // no reply makes the firmware boot the next device, the disk
 	}
 	name, err := s.file(f)
 	if err != nil {
 		return nil, err
 	}
 	mods := []dhcpv4.Modifier{
-		dhcpv4.WithMessageType(kind), dhcpv4.WithServerIP(s.cfg.Host.AsSlice()), dhcpv4.WithOption(dhcpv4.OptServerIdentifier(net.IP(s.cfg.Host.AsSlice()))),
+		dhcpv4.WithMessageType(kind),
+		dhcpv4.WithServerIP(s.cfg.Host.AsSlice()),
+		dhcpv4.WithOption(dhcpv4.OptServerIdentifier(net.IP(s.cfg.Host.AsSlice()))),
 		dhcpv4.WithOption(dhcpv4.OptClassIdentifier(f.class)),
 	}
 	if id := p.Options.Get(dhcpv4.OptionClientMachineIdentifier); len(id) > 0 {
 		mods = append(mods, dhcpv4.WithOption(dhcpv4.OptGeneric(dhcpv4.OptionClientMachineIdentifier, id)))
 	}
 	switch asks := isUEFI(f.arch) && !f.http && !f.ipxe; {
-	case asks && !at: // it asks us for the file then
+	case asks && !at: // it requests the file on port 4011 next
 	case f.http:
 		mods = append(mods, dhcpv4.WithOption(dhcpv4.OptBootFileName(name)))
 	default:
 		mods = append(mods, bootFile(name))
 		if !asks {
-			mods = append(mods, dhcpv4.WithOption(dhcpv4.OptGeneric(dhcpv4.OptionVendorSpecificInformation, bootsDirectly())))
+			direct := dhcpv4.OptGeneric(dhcpv4.OptionVendorSpecificInformation, bootsDirectly())
+			mods = append(mods, dhcpv4.WithOption(direct))
 		}
 	}
 	reply, err := dhcpv4.NewReplyFromRequest(p, mods...)
@@ -157,8 +165,8 @@ func (s *Server) answer(ctx context.Context, p *dhcpv4.DHCPv4, at bool) (*dhcpv4
 	return reply, nil
 }
 
-// bootFile names the file where firmware older than options looks, and as an option where the name
-// is too long for that (RFC 2131 §2).
+// bootFile sets the boot file name in the header field, or in an option if it is too long
+// for that (RFC 2131 §2).
 func bootFile(name string) dhcpv4.Modifier {
 	return func(p *dhcpv4.DHCPv4) {
 		if len(name) < 128 {

@@ -1,11 +1,11 @@
-// Package pxe answers firmware that boots from the network: with ProxyDHCP what to fetch (Preboot
-// Execution Environment Specification 2.1, §2.2; RFC 4578; UEFI
-// 2.10 §24.7 for HTTP), and with TFTP (RFC 1350, RFC 2347) the program itself (docs/netboot.md).
+// Package pxe answers firmware that boots from the network. ProxyDHCP names the file to
+// fetch (Preboot Execution Environment Specification 2.1, §2.2; RFC 4578; UEFI 2.10 §24.7
+// for HTTP). TFTP serves the file itself (RFC 1350, RFC 2347; docs/netboot.md).
 //
-// It gives out no addresses: a DHCP server beside it does. It owns the packets, and the answer by
-// kind of firmware. Which machine is answered at all is for InstallService to say, which is asked
-// for each packet; it must not know the FSM or the cluster. Every peer may answer: the firmware
-// takes one answer, and all of them lead to the same boot script.
+// It assigns no addresses; a separate DHCP server does. It owns the packets and the reply
+// for each kind of firmware. InstallService, which is called for each packet, decides which
+// machines get a reply. The package must not import the FSM or the cluster. Every peer may
+// reply: the firmware accepts one reply, and all of them lead to the same boot script.
 package pxe
 
 import (
@@ -22,15 +22,17 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Config says where to answer.
+// Config configures a Server.
 type Config struct {
-	// Interface is the network card that machines are behind, e.g. "eno2".
+	// Interface is the network interface on which machines are reached, such as "eno2".
 	Interface string
-	// Host is the peer's IPv4 address there; what firmware fetches over TFTP comes from it.
+	// Host is the peer's IPv4 address on that interface. Firmware fetches files over TFTP
+	// from it.
 	Host netip.Addr
-	// BootPort is the port of the plain HTTP listener for machines, at Host.
+	// BootPort is the port of the plain HTTP listener for machines on Host.
 	BootPort uint16
-	// Dir has the programs: ipxe.efi, undionly.kpxe and the like (Debian: /usr/lib/ipxe).
+	// Dir contains the programs: ipxe.efi, undionly.kpxe and others (Debian:
+	// /usr/lib/ipxe).
 	Dir string
 
 	Logger *slog.Logger
@@ -43,39 +45,41 @@ const (
 	tftpPort  = 69
 )
 
-// Limits of what a peer does at once. Firmware asks again.
+// Limits of concurrent work. Firmware retries if a limit is reached.
 const (
 	maxQuestions = 32
 	maxTransfers = 64
-	askTime      = 3 * time.Second // for one question: firmware does not wait longer
+	askTime      = 3 * time.Second // for one lookup; firmware does not wait longer
 )
 
-// Boots says what a machine is to boot (InstallService.LookUpBoot). It changes nothing.
+// Boots returns the boot action of a machine (InstallService.LookUpBoot). It has no side
+// effects.
 type Boots interface {
 	Boots(ctx context.Context, mac, arch string) (*holdfastv1.BootMachineResponse, error)
 }
 
-// sockets are what a Server listens on; tests have their own.
+// sockets are the sockets of a Server. Tests use their own.
 type sockets struct {
-	dhcp  *net.UDPConn // what is broadcast on the interface
-	proxy *net.UDPConn // what is for this peer alone
+	dhcp  *net.UDPConn // broadcasts on the interface
+	proxy *net.UDPConn // packets addressed to this peer
 	tftp  *net.UDPConn
 }
 
-// Server answers firmware.
+// Server replies to firmware.
 type Server struct {
 	cfg   Config
 	boots Boots
 	log   *slog.Logger
 }
 
-// New returns a Server. It fails where Host is no IPv4 address, or Dir is not there.
+// New returns a Server. It fails if Host is not an IPv4 address or Dir does not exist.
 func New(cfg Config, boots Boots) (*Server, error) {
 	if !cfg.Host.Is4() {
-		return nil, fmt.Errorf("answer firmware: %s is no IPv4 address: PXE knows no other", cfg.Host)
+		return nil, fmt.Errorf("answer firmware: %s is not an IPv4 address: PXE supports IPv4 only", cfg.Host)
 	}
 	if _, err := os.Stat(filepath.Join(cfg.Dir, ".")); cfg.Dir == "" || err != nil {
-		return nil, fmt.Errorf("answer firmware: find the programs that it boots: %w (netboot_dir; Debian's package ipxe has them in /usr/lib/ipxe)", errors.Join(err, os.ErrNotExist))
+		return nil, fmt.Errorf("answer firmware: find the boot programs: %w "+
+			"(netboot_dir; Debian's package ipxe installs them in /usr/lib/ipxe)", errors.Join(err, os.ErrNotExist))
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

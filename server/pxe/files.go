@@ -17,10 +17,11 @@ import (
 	"github.com/holdfast-metal/holdfast/server/netbootapi"
 )
 
-// scriptName is what newer iPXE asks for where it came from, when DHCP has told it nothing.
+// scriptName is the file that newer iPXE versions request from their boot server if DHCP
+// named none.
 const scriptName = "autoexec.ipxe"
 
-// serveFiles serves the programs over TFTP, until ctx ends. Nothing is ever written.
+// serveFiles serves the programs over TFTP until ctx ends. It is read-only.
 func (s *Server) serveFiles(ctx context.Context, conn *net.UDPConn) error {
 	busy := make(chan struct{}, maxTransfers)
 	t := tftp.NewServer(func(name string, to io.ReaderFrom) error {
@@ -28,7 +29,7 @@ func (s *Server) serveFiles(ctx context.Context, conn *net.UDPConn) error {
 		case busy <- struct{}{}:
 			defer func() { <-busy }()
 		default:
-			return fmt.Errorf("this peer serves %d transfers already: try again", maxTransfers)
+			return fmt.Errorf("this peer already serves %d transfers, the limit: retry", maxTransfers)
 		}
 		return s.send(name, to)
 	}, nil)
@@ -38,13 +39,13 @@ func (s *Server) serveFiles(ctx context.Context, conn *net.UDPConn) error {
 	defer stop()
 	err := t.Serve(conn)
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // it was told to stop
+		return nil //nolint:nilerr // it was stopped
 	}
 	return fmt.Errorf("serve files over TFTP on %s: %w", conn.LocalAddr(), err)
 }
 
-// nameOf returns the name of a file that may be asked for, whatever directory firmware thinks it is
-// in; "" for none.
+// nameOf returns the base name of a requested file if it may be served, and "" otherwise.
+// The directory is ignored.
 func nameOf(asked string) string {
 	name := path.Base(path.Clean("/" + strings.ReplaceAll(asked, `\`, "/")))
 	if name == scriptName {
@@ -58,24 +59,25 @@ func nameOf(asked string) string {
 	return ""
 }
 
-// send sends a file.
+// send serves a file.
 func (s *Server) send(asked string, to io.ReaderFrom) error {
 	name := nameOf(asked)
 	if name == "" {
-		return fmt.Errorf("there is no %s: this peer has %v", strconv.Quote(asked[:min(len(asked), 80)]), netbootapi.Programs())
+		requested := strconv.Quote(asked[:min(len(asked), 80)])
+		return fmt.Errorf("there is no %s: this peer has %v", requested, netbootapi.Programs())
 	}
 	if name == scriptName {
 		return sized(to, strings.NewReader(s.script()))
 	}
 	f, err := os.Open(filepath.Join(s.cfg.Dir, name))
 	if err != nil {
-		return fmt.Errorf("there is no %s on this peer", name) // where it would be is nobody's business
+		return fmt.Errorf("there is no %s on this peer", name) // the path is not disclosed
 	}
 	defer func() { _ = f.Close() }()
 	return sized(to, f)
 }
 
-// sized reports how long a file is before it is sent (RFC 2349), for firmware that asks.
+// sized sends a file with its length, for firmware that asks for it (RFC 2349).
 func sized(to io.ReaderFrom, from io.ReadSeeker) error {
 	n, err := from.Seek(0, io.SeekEnd)
 	if err == nil {
@@ -91,7 +93,9 @@ func sized(to io.ReaderFrom, from io.ReadSeeker) error {
 	return err
 }
 
-// script asks this peer for the boot script of the machine.
+// script returns a script that requests the boot script of the machine from this peer.
 func (s *Server) script() string {
-	return "#!ipxe\n:again\nisset ${ip} || dhcp || goto wait\nchain --replace " + s.url("/api/v1/boot?mac=${mac}&arch=${buildarch}") + " || goto wait\n:wait\nsleep 3\ngoto again\n"
+	return "#!ipxe\n:again\nisset ${ip} || dhcp || goto wait\n" +
+		"chain --replace " + s.url("/api/v1/boot?mac=${mac}&arch=${buildarch}") + " || goto wait\n" +
+		":wait\nsleep 3\ngoto again\n"
 }

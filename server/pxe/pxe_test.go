@@ -22,7 +22,7 @@ import (
 
 const mac = "52:54:00:77:00:01"
 
-// answers is what machines boot, by MAC address; those that are not there boot their disk.
+// answers maps MAC addresses to boot actions. Other machines boot their disk.
 type answers map[string]*holdfastv1.BootMachineResponse
 
 func (a answers) Boots(_ context.Context, mac, _ string) (*holdfastv1.BootMachineResponse, error) {
@@ -54,7 +54,7 @@ func newServer(t *testing.T, boots Boots) *Server {
 	return s
 }
 
-// asks makes what firmware sends.
+// asks returns a packet as firmware sends it.
 func asks(t testing.TB, mac, class, user string, arch iana.Arch, kind dhcpv4.MessageType) *dhcpv4.DHCPv4 {
 	t.Helper()
 	hw, err := net.ParseMAC(mac)
@@ -78,7 +78,7 @@ func asks(t testing.TB, mac, class, user string, arch iana.Arch, kind dhcpv4.Mes
 	return p
 }
 
-// seen is what matters of an answer.
+// seen is the relevant part of a reply.
 type seen struct {
 	Type, Class, File, Server string
 	Direct                    bool
@@ -159,7 +159,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// serve runs a server on loopback, and gives its addresses.
+// serve runs a server on loopback and returns its addresses.
 func serve(t *testing.T, s *Server) sockets {
 	t.Helper()
 	var open sockets
@@ -181,7 +181,7 @@ func serve(t *testing.T, s *Server) sockets {
 	return open
 }
 
-// Over sockets: what is no DHCP is passed over, and who asks is answered where he is.
+// On real sockets: malformed packets are ignored, and replies go to the sender.
 func TestPackets(t *testing.T) {
 	open := serve(t, newServer(t, installing()))
 	c, err := net.DialUDP("udp4", nil, open.proxy.LocalAddr().(*net.UDPAddr))
@@ -276,8 +276,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// Whatever comes, an answer is one that DHCP knows, gives out no address, and goes to firmware
-// alone.
+// For any packet, a reply is valid DHCP, assigns no address, and goes to firmware only.
 func FuzzAnswer(f *testing.F) {
 	for _, class := range []string{"PXEClient:Arch:00000:UNDI:002001", "HTTPClient:Arch:00016", "dhcpcd", ""} {
 		for _, at := range []bool{false, true} {

@@ -12,23 +12,24 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// reopen is how long a Server waits before it listens again, when its interface has gone away.
+// reopen is the retry delay after a failure, such as an interface that went down.
 const reopen = 5 * time.Second
 
-// Run answers until ctx ends. It fails at once when it cannot listen: it needs ports below 1024, so
-// root, or CAP_NET_BIND_SERVICE and CAP_NET_RAW. What breaks later is mended: an interface that
-// goes away comes back. A DHCP server of the same host may have port 67 too, if it lets others
-// (dnsmasq with bind-interfaces does).
+// Run replies to firmware until ctx ends. It fails at once if it cannot listen: ports below
+// 1024 need root, or CAP_NET_BIND_SERVICE and CAP_NET_RAW. Later failures are retried,
+// because an interface can come back. A DHCP server on the same host can share port 67 if
+// it allows that (dnsmasq does with bind-interfaces).
 func (s *Server) Run(ctx context.Context) error {
 	open, err := s.open()
 	if err != nil {
 		return err
 	}
-	s.log.Info("firmware that boots from the network is answered", "interface", s.cfg.Interface, "address", s.cfg.Host, "programs", s.cfg.Dir)
+	s.log.Info("replying to firmware that boots from the network",
+		"interface", s.cfg.Interface, "address", s.cfg.Host, "programs", s.cfg.Dir)
 	for {
 		err := s.serve(ctx, open)
 		for err != nil && ctx.Err() == nil {
-			s.log.Warn("firmware is not answered now", "error", err)
+			s.log.Warn("cannot reply to firmware, will retry", "error", err)
 			select {
 			case <-ctx.Done():
 			case <-time.After(reopen):
@@ -68,7 +69,7 @@ func (o sockets) close() {
 	}
 }
 
-// serve answers on sockets, and closes them.
+// serve replies on sockets until ctx ends or one fails, and then closes them.
 func (s *Server) serve(ctx context.Context, open sockets) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
@@ -82,8 +83,8 @@ func (s *Server) serve(ctx context.Context, open sockets) error {
 	return g.Wait()
 }
 
-// listen answers the packets of a socket, several at a time: one question may have to wait for the
-// leader. What comes on top is dropped, and asked again.
+// listen replies to the packets of a socket. Several are handled concurrently, because a
+// lookup may wait for the leader. Packets over the limit are dropped; firmware retries.
 func (s *Server) listen(ctx context.Context, conn *net.UDPConn, at bool) error {
 	var g errgroup.Group
 	defer func() { _ = g.Wait() }()
@@ -99,11 +100,12 @@ func (s *Server) listen(ctx context.Context, conn *net.UDPConn, at bool) error {
 		}
 		p, err := dhcpv4.FromBytes(b[:n])
 		if err != nil {
-			continue // anybody may send anything there
+			continue // malformed packets are ignored
 		}
 		g.TryGo(func() error {
-			if err := s.reply(ctx, conn, p, from, at); err != nil && ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
-				s.log.Warn("firmware was not answered", "mac", p.ClientHWAddr.String(), "error", err)
+			err := s.reply(ctx, conn, p, from, at)
+			if err != nil && ctx.Err() == nil && !errors.Is(err, net.ErrClosed) {
+				s.log.Warn("replying to firmware failed", "mac", p.ClientHWAddr.String(), "error", err)
 			}
 			return nil
 		})
@@ -115,13 +117,14 @@ func (s *Server) reply(ctx context.Context, conn *net.UDPConn, p *dhcpv4.DHCPv4,
 	if answer == nil || err != nil {
 		return err
 	}
-	s.log.Info("firmware is told what to boot", "mac", p.ClientHWAddr.String(), "class", p.ClassIdentifier(), "file", answer.BootFileName)
+	s.log.Info("replied to firmware", "mac", p.ClientHWAddr.String(),
+		"class", p.ClassIdentifier(), "file", answer.BootFileName)
 	_, err = conn.WriteToUDP(answer.ToBytes(), answerTo(p, from))
 	return err
 }
 
-// answerTo reports where an answer goes: to the relay that has passed the question on; where it
-// came from, if that is an address; to everybody (RFC 2131 §4.1).
+// answerTo returns the destination of a reply: the relay that forwarded the request, else
+// the sender if it has an address, else the broadcast address (RFC 2131 §4.1).
 func answerTo(p *dhcpv4.DHCPv4, from *net.UDPAddr) *net.UDPAddr {
 	switch {
 	case !p.GatewayIPAddr.IsUnspecified() && p.GatewayIPAddr != nil:

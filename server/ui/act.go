@@ -10,51 +10,51 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// actBody is what is asked before something is done: what it is, what will happen, and the word to
-// type where that cannot be undone.
+// actBody is a confirmation page: the action, its consequences, and for actions that cannot
+// be undone, the text to type.
 type actBody struct {
 	Kind    string // run, phase, approve, cancel, release
 	Machine *holdfastv1.Machine
 	Run     *holdfastv1.Run
 	Plan    *holdfastv1.Plan
-	Happens []string // what will happen
-	Grave   bool     // it cannot be undone
-	Typed   string   // what has to be typed first; empty: nothing
-	Submit  string   // on the button; empty: nothing can be sent yet
+	Happens []string // the consequences, in words
+	Grave   bool     // the action cannot be undone
+	Typed   string   // the text to type as confirmation, or ""
+	Submit  string   // label of the button, or "" if the form is incomplete
 	Back    string
 
-	Form url.Values // what was filled in
+	Form url.Values // the submitted values
 
-	Plans   []*holdfastv1.Plan // run: those to choose from
+	Plans   []*holdfastv1.Plan // run: the plans to choose from
 	Steps   []planStep
-	Phases  []holdfastv1.MachineStatus_Phase // phase: those to choose from
-	Request string                           // run: its request id: the form sent twice is one run
+	Phases  []holdfastv1.MachineStatus_Phase // phase: the phases to choose from
+	Request string                           // run: the request id, so that a form submitted twice starts one run
 }
 
-// Value is what a field was filled in with.
+// Value returns the submitted value of a field.
 func (b actBody) Value(name string) string { return b.Form.Get(name) }
 
-// ask shows the question, with what went wrong when it was answered before.
+// ask shows the confirmation page, with the error of the last submission if there was one.
 func (v *visit) ask(title, nav string, b actBody, wrong error) error {
 	return v.page("act", title, nav, b, wrong)
 }
 
-// form reads what was sent.
+// form parses the submitted form.
 func (v *visit) form() (url.Values, error) {
 	if err := v.r.ParseForm(); err != nil {
-		return nil, status.Error(codes.InvalidArgument, "read the form: it is not one")
+		return nil, status.Error(codes.InvalidArgument, "the form is malformed")
 	}
 	for _, all := range v.r.PostForm {
 		for _, s := range all {
 			if strings.ToValidUTF8(s, "") != s {
-				return nil, status.Error(codes.InvalidArgument, "read the form: it is not UTF-8")
+				return nil, status.Error(codes.InvalidArgument, "the form is not UTF-8")
 			}
 		}
 	}
 	return v.r.PostForm, nil
 }
 
-// typed reports whether the word was typed that what cannot be undone takes.
+// typed checks that the confirmation text was typed, if the action requires one.
 func (b actBody) typed() error {
 	if b.Typed != "" && strings.TrimSpace(b.Form.Get("typed")) != b.Typed {
 		return status.Errorf(codes.InvalidArgument, "nothing was done: type %s to confirm", b.Typed)

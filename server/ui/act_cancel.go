@@ -6,7 +6,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// cancelQuestion is what is asked before a run is canceled.
+// cancelQuestion returns the confirmation page for canceling a run.
 func (v *visit) cancelQuestion(form url.Values) (actBody, error) {
 	b := actBody{Kind: "cancel", Form: form, Submit: "Cancel the run"}
 	var err error
@@ -14,9 +14,10 @@ func (v *visit) cancelQuestion(form url.Values) (actBody, error) {
 		return b, err
 	}
 	b.Back = runPath(b.Run.GetRunId())
-	b.Happens = []string{"The run ends when its current step has stopped. What its steps have done stays done: nothing is rolled back."}
+	b.Happens = []string{"The run ends once its current step has stopped. Completed steps are not rolled back."}
 	if s := b.Run.GetCurrentStep(); s != "" {
-		b.Happens = append(b.Happens, b.Run.GetMachineId()+" is at step "+s+" and may be left half-way: it then goes to maintenance.")
+		b.Happens = append(b.Happens, b.Run.GetMachineId()+" is at step "+s+
+			" and may be left in an intermediate state. It then goes to maintenance.")
 	}
 	return b, nil
 }
@@ -38,13 +39,14 @@ func (d *dashboard) cancelRun(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if _, err := v.write.runs.CancelRun(v.ctx, &holdfastv1.CancelRunRequest{RunId: b.Run.GetRunId(), Reason: form.Get("comment")}); err != nil {
+	req := &holdfastv1.CancelRunRequest{RunId: b.Run.GetRunId(), Reason: form.Get("comment")}
+	if _, err := v.write.runs.CancelRun(v.ctx, req); err != nil {
 		return v.ask("Cancel "+b.Run.GetRunId(), "runs", b, err)
 	}
 	return v.done(b.Back)
 }
 
-// releaseQuestion is what is asked before the brake of a plan is released.
+// releaseQuestion returns the confirmation page for releasing a plan's brake.
 func (v *visit) releaseQuestion() (actBody, error) {
 	b := actBody{Kind: "release", Submit: "Release the brake"}
 	var err error
@@ -52,7 +54,7 @@ func (v *visit) releaseQuestion() (actBody, error) {
 		return b, err
 	}
 	b.Back = planPath(b.Plan.GetPlanId())
-	b.Happens = []string{"Runs that wait for it begin. What has failed before no longer counts."}
+	b.Happens = []string{"Runs that wait for this plan start. Earlier failures no longer count."}
 	return b, nil
 }
 
@@ -69,7 +71,8 @@ func (d *dashboard) release(v *visit) error {
 	if err != nil {
 		return err
 	}
-	if _, err := v.write.plans.ReleasePlan(v.ctx, &holdfastv1.ReleasePlanRequest{PlanId: b.Plan.GetPlanId()}); err != nil {
+	req := &holdfastv1.ReleasePlanRequest{PlanId: b.Plan.GetPlanId()}
+	if _, err := v.write.plans.ReleasePlan(v.ctx, req); err != nil {
 		return v.ask("Release "+b.Plan.GetPlanId(), "plans", b, err)
 	}
 	return v.done(b.Back)

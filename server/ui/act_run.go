@@ -13,7 +13,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// runQuestion is what is asked before a run starts: which plan, then what its steps will do.
+// runQuestion returns the confirmation page for a run: the choice of a plan, then the
+// effects of its steps.
 func (v *visit) runQuestion(form url.Values) (actBody, error) {
 	b := actBody{Kind: "run", Form: form, Request: form.Get("request")}
 	var err error
@@ -43,24 +44,26 @@ func (v *visit) runQuestion(form url.Values) (actBody, error) {
 	switch {
 	case b.Grave:
 		b.Typed = id
-		b.Happens = append(b.Happens, "What is on "+id+" now cannot be brought back.")
+		b.Happens = append(b.Happens, "All data on "+id+" will be lost.")
 	case interrupts:
-		b.Happens = append(b.Happens, "What runs on "+id+" is interrupted.")
+		b.Happens = append(b.Happens, "Workloads on "+id+" are interrupted.")
 	}
 	s := b.Machine.GetStatus()
 	if s.GetPhase() == holdfastv1.MachineStatus_IN_SERVICE && (b.Grave || interrupts) {
 		b.Happens = append(b.Happens, id+" is in service.")
 	}
 	if run := s.GetActiveRunId(); run != "" {
-		b.Happens = append(b.Happens, id+" has the active run "+run+": another one will be refused until that has ended.")
+		b.Happens = append(b.Happens,
+			id+" has the active run "+run+": another run is refused until that run has ended.")
 	}
 	if b.Plan.GetBrake() != nil {
-		b.Happens = append(b.Happens, "The brake holds this plan: the run will wait until somebody releases it.")
+		b.Happens = append(b.Happens, "This plan is held by its brake: the run waits until the brake is released.")
 	}
 	return b, nil
 }
 
-// planRank puts what people start by themselves before the verbs of one machine.
+// planRank sorts plans of users first, then built-in plans that are usually started
+// directly, then those with a single operation.
 func planRank(p *holdfastv1.Plan) int {
 	switch {
 	case !p.GetBuiltIn():
@@ -71,7 +74,7 @@ func planRank(p *holdfastv1.Plan) int {
 	return 2
 }
 
-// typeOf returns the run type that a plan is the default of.
+// typeOf returns the run type whose default plan this is, or "".
 func typeOf(plan string) string {
 	for _, t := range []string{"REPAVE", "RMA", "REBOOT", "UPGRADE", "NET_RECONFIG"} {
 		if fsm.DefaultPlanID(t) == plan {
@@ -113,7 +116,11 @@ func (d *dashboard) startRun(v *visit) error {
 		return v.ask(title, "machines", b, err)
 	}
 	run, err := v.write.runs.StartRun(v.ctx, &holdfastv1.StartRunRequest{
-		RequestId: b.Request, MachineId: b.Machine.GetMachineId(), Type: typeOf(b.Plan.GetPlanId()), PlanId: b.Plan.GetPlanId(), Params: params,
+		RequestId: b.Request,
+		MachineId: b.Machine.GetMachineId(),
+		Type:      typeOf(b.Plan.GetPlanId()),
+		PlanId:    b.Plan.GetPlanId(),
+		Params:    params,
 	})
 	if err != nil {
 		return v.ask(title, "machines", b, err)
@@ -121,7 +128,7 @@ func (d *dashboard) startRun(v *visit) error {
 	return v.done(runPath(run.GetRunId()))
 }
 
-// readParams reads one key=value on each line.
+// readParams parses one key=value per line.
 func readParams(text string) (map[string]string, error) {
 	params := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -131,17 +138,18 @@ func readParams(text string) (map[string]string, error) {
 		}
 		key, value, ok := strings.Cut(line, "=")
 		if key = strings.TrimSpace(key); !ok || key == "" {
-			return nil, status.Errorf(codes.InvalidArgument, "params: %q is not key=value, e.g. image=ubuntu-24.04", line)
+			return nil, status.Errorf(codes.InvalidArgument,
+				"params: %q is not key=value, such as image=ubuntu-24.04", line)
 		}
 		if _, twice := params[key]; twice {
-			return nil, status.Errorf(codes.InvalidArgument, "params: %s is there twice", key)
+			return nil, status.Errorf(codes.InvalidArgument, "params: %s is set twice", key)
 		}
 		params[key] = strings.TrimSpace(value)
 	}
 	return params, nil
 }
 
-// retryLink leads to the question whether to do again what a run did.
+// retryLink returns a link to the page that starts a run with the same plan and parameters.
 func retryLink(r *holdfastv1.Run) string {
 	var lines []string
 	for k, v := range r.GetParams() {

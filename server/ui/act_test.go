@@ -8,9 +8,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// TestActions: what is asked for is done and leads to where it shows; what cannot be undone is not
-// done before its word is typed, and what the API refuses is shown in its words, with the form as
-// it was.
+// TestActions: actions are done and redirect to a page that shows the result. Those that
+// cannot be undone require confirmation. Refusals are shown with the API's message and the
+// submitted form.
 func TestActions(t *testing.T) {
 	l := lab(t)
 	phase := func(id string) string {
@@ -31,7 +31,7 @@ func TestActions(t *testing.T) {
 	has(t, post(l, "operator", "/ui/machines/m-2/phase", url.Values{"phase": {"RETIRED"}, "typed": {"m-2"}}), 303, nil)
 	has(t, post(l, "operator", "/ui/machines/m-2/phase", url.Values{"phase": {"READY"}}), 409, []string{"cannot be moved by hand from RETIRED to READY"})
 	has(t, post(l, "operator", "/ui/machines/m-1/phase", url.Values{"phase": {"READY"}}), 409, []string{"has the active run run-1"})
-	has(t, post(l, "operator", "/ui/machines/m-1/phase", url.Values{"phase": {"NONSENSE"}}), 400, []string{"is none"})
+	has(t, post(l, "operator", "/ui/machines/m-1/phase", url.Values{"phase": {"NONSENSE"}}), 400, []string{"is not a phase"})
 
 	has(t, post(l, "operator", "/ui/machines/m-1/run", url.Values{"plan": {"plan/repave-join"}, "request": {"q-1"}}), 400, []string{"type m-1 to confirm", `value="q-1"`})
 	has(t, post(l, "operator", "/ui/machines/m-1/run", url.Values{"plan": {"plan/inspect"}, "params": {"image"}}), 400, []string{"is not key=value"})
@@ -49,23 +49,22 @@ func TestActions(t *testing.T) {
 	has(t, post(l, "operator", "/ui/release/plan/inspect", nil), 303, nil)
 }
 
-// TestNoLeader: pages need none, and say so; what changes something is not done, and that is said
-// too.
+// TestNoLeader: pages work without a leader and say so. Actions fail with a message.
 func TestNoLeader(t *testing.T) {
 	l := lab(t)
 	l.LoseLeader(true)
 	has(t, post(l, "operator", "/ui/machines/m-2/phase", url.Values{"phase": {"MAINTENANCE"}}), 503, nil)
 }
 
-// TestNobodyKnows: who hears "not done" of what was done does it again.
+// TestNobodyKnows: an unknown outcome is not shown as "not done", because users would repeat the action.
 func TestNobodyKnows(t *testing.T) {
 	l := lab(t)
 	l.LoseOutcomes(true)
-	has(t, post(l, "operator", "/ui/machines/m-2/phase", url.Values{"phase": {"MAINTENANCE"}}), 503, []string{"It is not known whether this was done"}, "Not done")
+	has(t, post(l, "operator", "/ui/machines/m-2/phase", url.Values{"phase": {"MAINTENANCE"}}), 503, []string{"The outcome is unknown"}, "Not done")
 	if m, _ := l.State().Machine("m-2"); m.GetStatus().GetPhase() != holdfastv1.MachineStatus_MAINTENANCE {
 		t.Errorf("m-2 is in %s", m.GetStatus().GetPhase())
 	}
 	l.LoseOutcomes(false)
 	l.LoseLeader(true)
-	has(t, post(l, "operator", "/ui/machines/m-2/phase", url.Values{"phase": {"READY"}}), 503, nil, "It is not known")
+	has(t, post(l, "operator", "/ui/machines/m-2/phase", url.Values{"phase": {"READY"}}), 503, nil, "The outcome is unknown")
 }

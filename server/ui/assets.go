@@ -15,8 +15,8 @@ import (
 //go:embed static
 var static embed.FS
 
-// assets are the files that pages load. The name of each has a hash of all in it, so browsers keep
-// them for good, and a new version is another name.
+// assets are the static files of pages. Their URLs contain a hash of all files, so browsers
+// can cache them permanently.
 type assets struct {
 	hash  string
 	files map[string][]byte
@@ -26,7 +26,7 @@ func loadAssets() *assets {
 	a, sum := &assets{files: map[string][]byte{}}, sha256.New()
 	entries, err := fs.ReadDir(static, "static")
 	if err != nil {
-		panic(err) // it is in the binary
+		panic(err) // the files are embedded
 	}
 	for _, e := range entries {
 		b, err := static.ReadFile(path.Join("static", e.Name()))
@@ -40,10 +40,11 @@ func loadAssets() *assets {
 	return a
 }
 
-// url is where a file is.
+// url returns the URL of a file.
 func (a *assets) url(name string) string { return "/ui/assets/" + a.hash + "/" + name }
 
-// serve answers a file under whatever hash: a page of another peer's build gets ours, once.
+// serve serves a file under any hash. A page from another peer's build gets this peer's
+// version, without caching.
 func (a *assets) serve(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
 	b, ok := a.files[name]
@@ -58,7 +59,7 @@ func (a *assets) serve(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(b))
 }
 
-// mimeOf does not ask the host's own table for what we have.
+// mimeOf returns the media type of a file without consulting the host's MIME table.
 func mimeOf(name string) string {
 	switch path.Ext(name) {
 	case ".css":

@@ -11,19 +11,19 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// position is where this peer's state was when it answered.
+// position is the position of this peer's state when it answered.
 type position struct {
 	Index   string
-	Leader  string // empty: none is known
-	Contact int64  // milliseconds since the leader was heard; -1: never
+	Leader  string // empty if there is no known leader
+	Contact int64  // milliseconds since the last contact with the leader; -1: never
 	known   bool
 }
 
-// conn makes calls of this process, and notes what the answers say of the peer.
+// conn makes calls in this process and records the position of the answers.
 type conn struct {
 	rpc   grpc.ClientConnInterface
-	reads bool   // take this peer's own state
-	least string // index that reads must include, so that who did something sees it
+	reads bool   // read this peer's own state
+	least string // minimum index of reads, so that users see their own writes
 
 	mu sync.Mutex
 	at position
@@ -43,8 +43,14 @@ func (c *conn) Invoke(ctx context.Context, method string, args, reply any, opts 
 	return err
 }
 
-// NewStream implements grpc.ClientConnInterface: there are none in this process.
-func (c *conn) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+// NewStream implements grpc.ClientConnInterface. It always fails, because in-process
+// streams are not supported.
+func (c *conn) NewStream(
+	ctx context.Context,
+	d *grpc.StreamDesc,
+	method string,
+	opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	return c.rpc.NewStream(ctx, d, method, opts...)
 }
 
@@ -71,7 +77,7 @@ func (c *conn) position() position {
 	return c.at
 }
 
-// clients are the services as pages read them.
+// clients are the clients of all services that pages use.
 type clients struct {
 	conn     *conn
 	machines holdfastv1.MachineServiceClient
@@ -88,9 +94,16 @@ type clients struct {
 
 func newClients(c *conn) *clients {
 	return &clients{
-		conn: c, machines: holdfastv1.NewMachineServiceClient(c), runs: holdfastv1.NewRunServiceClient(c), plans: holdfastv1.NewPlanServiceClient(c),
-		pools: holdfastv1.NewPoolServiceClient(c), registry: holdfastv1.NewRegistryServiceClient(c), audit: holdfastv1.NewAuditServiceClient(c),
-		cluster: holdfastv1.NewClusterServiceClient(c), access: holdfastv1.NewAccessServiceClient(c), nodes: holdfastv1.NewNodeServiceClient(c),
+		conn:     c,
+		machines: holdfastv1.NewMachineServiceClient(c),
+		runs:     holdfastv1.NewRunServiceClient(c),
+		plans:    holdfastv1.NewPlanServiceClient(c),
+		pools:    holdfastv1.NewPoolServiceClient(c),
+		registry: holdfastv1.NewRegistryServiceClient(c),
+		audit:    holdfastv1.NewAuditServiceClient(c),
+		cluster:  holdfastv1.NewClusterServiceClient(c),
+		access:   holdfastv1.NewAccessServiceClient(c),
+		nodes:    holdfastv1.NewNodeServiceClient(c),
 		operator: holdfastv1.NewOperatorServiceClient(c),
 	}
 }

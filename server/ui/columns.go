@@ -11,36 +11,36 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// column is the head of a column that is shown.
+// column is the header of a shown column.
 type column struct {
 	Name, Link string
 	Sorted     string // ascending, descending, or ""
 }
 
-// choice is a column that can be shown.
+// choice is a column that can be selected.
 type choice struct {
 	Key, Name string
 	Shown     bool
 }
 
-// cellText is what a machine has in a column. One of them is set.
+// cellText is the content of a cell. Exactly one field is set.
 type cellText struct {
 	Text    string
-	Machine string                    // the machine itself
-	State   *holdfastv1.MachineStatus // its state, with what is wrong with it
+	Machine string                    // the machine's id
+	State   *holdfastv1.MachineStatus // the machine's state and its banners
 	Run     string
 	At      *timestamppb.Timestamp
 }
 
-// columnKind is a column of the list of machines.
+// columnKind is a column of the machine list.
 type columnKind struct {
 	key, name string
-	usual     bool // shown where nobody has chosen
+	usual     bool // shown by default
 	cell      func(*holdfastv1.Machine) cellText
 	order     func(a, b *holdfastv1.Machine) int
 }
 
-// columnKinds are all columns, in order. The first is always shown.
+// columnKinds returns all columns in order. The first one is always shown.
 func columnKinds() []columnKind {
 	text := func(key, name string, usual bool, f func(*holdfastv1.Machine) string) columnKind {
 		return columnKind{key, name, usual, func(m *holdfastv1.Machine) cellText { return cellText{Text: f(m)} },
@@ -51,20 +51,34 @@ func columnKinds() []columnKind {
 			func(a, b *holdfastv1.Machine) int { return f(b).AsTime().Compare(f(a).AsTime()) }}
 	}
 	return []columnKind{
-		{"machine", "Machine", true, func(m *holdfastv1.Machine) cellText { return cellText{Machine: m.GetMachineId()} },
-			func(a, b *holdfastv1.Machine) int { return natural(a.GetMachineId(), b.GetMachineId()) }},
-		{"state", "State", true, func(m *holdfastv1.Machine) cellText { return cellText{State: m.GetStatus()} }, byState},
-		{"run", "Run", true, func(m *holdfastv1.Machine) cellText { return cellText{Run: m.GetStatus().GetActiveRunId()} },
+		{
+			"machine", "Machine", true,
+			func(m *holdfastv1.Machine) cellText { return cellText{Machine: m.GetMachineId()} },
+			func(a, b *holdfastv1.Machine) int { return natural(a.GetMachineId(), b.GetMachineId()) },
+		},
+		{
+			"state", "State", true,
+			func(m *holdfastv1.Machine) cellText { return cellText{State: m.GetStatus()} },
+			byState,
+		},
+		{
+			"run", "Run", true,
+			func(m *holdfastv1.Machine) cellText { return cellText{Run: m.GetStatus().GetActiveRunId()} },
 			func(a, b *holdfastv1.Machine) int {
 				return natural(a.GetStatus().GetActiveRunId(), b.GetStatus().GetActiveRunId())
-			}},
+			},
+		},
 		text("pool", "Pool", true, func(m *holdfastv1.Machine) string { return m.GetSpec().GetPool() }),
 		text("location", "Location", true, func(m *holdfastv1.Machine) string { return m.GetSpec().GetLocation() }),
 		text("rack", "Rack", true, func(m *holdfastv1.Machine) string { return m.GetSpec().GetRack() }),
 		text("phase", "Phase", false, func(m *holdfastv1.Machine) string { return label(m.GetStatus().GetPhase()) }),
 		text("node", "Node", false, func(m *holdfastv1.Machine) string { return label(m.GetStatus().GetNodeState()) }),
-		text("agent", "Agent", false, func(m *holdfastv1.Machine) string { return label(m.GetStatus().GetAgentState()) }),
-		text("provider", "Provider", false, func(m *holdfastv1.Machine) string { return first(m.GetSpec().GetProvider(), m.GetLabels()["provider"]) }),
+		text("agent", "Agent", false, func(m *holdfastv1.Machine) string {
+			return label(m.GetStatus().GetAgentState())
+		}),
+		text("provider", "Provider", false, func(m *holdfastv1.Machine) string {
+			return first(m.GetSpec().GetProvider(), m.GetLabels()["provider"])
+		}),
 		text("hostname", "Hostname", false, func(m *holdfastv1.Machine) string {
 			return first(m.GetAgent().GetHostname(), m.GetNode().GetHostname())
 		}),
@@ -77,18 +91,26 @@ func columnKinds() []columnKind {
 		text("model", "Model", false, func(m *holdfastv1.Machine) string {
 			return strings.TrimSpace(m.GetNode().GetVendor() + " " + m.GetNode().GetModel())
 		}),
-		text("version", "Agent version", false, func(m *holdfastv1.Machine) string { return m.GetAgent().GetAgentVersion() }),
-		when("keepalive", "Keepalive", false, func(m *holdfastv1.Machine) *timestamppb.Timestamp { return m.GetAgent().GetLastKeepalive() }),
+		text("version", "Agent version", false, func(m *holdfastv1.Machine) string {
+			return m.GetAgent().GetAgentVersion()
+		}),
+		when("keepalive", "Keepalive", false, func(m *holdfastv1.Machine) *timestamppb.Timestamp {
+			return m.GetAgent().GetLastKeepalive()
+		}),
 		when("updated", "Updated", true, (*holdfastv1.Machine).GetUpdatedAt),
 	}
 }
 
-// byState puts those first that somebody should look at.
+// byState sorts machines with the most banners first, then by effective state.
 func byState(a, b *holdfastv1.Machine) int {
-	return cmp.Or(cmp.Compare(len(b.GetStatus().GetBanners()), len(a.GetStatus().GetBanners())), cmp.Compare(a.GetStatus().GetEffectiveState(), b.GetStatus().GetEffectiveState()))
+	x, y := a.GetStatus(), b.GetStatus()
+	return cmp.Or(
+		cmp.Compare(len(y.GetBanners()), len(x.GetBanners())),
+		cmp.Compare(x.GetEffectiveState(), y.GetEffectiveState()),
+	)
 }
 
-// orderBy is how a column sorts; nil: there is no such column.
+// orderBy returns the order of a column, or nil if there is no such column.
 func orderBy(key string) func(a, b *holdfastv1.Machine) int {
 	for _, k := range columnKinds() {
 		if k.key == key {
@@ -98,8 +120,8 @@ func orderBy(key string) func(a, b *holdfastv1.Machine) int {
 	return nil
 }
 
-// choose takes the columns that the address asks for: one by one, as the form sends them, or all in
-// one. Without any that are known it is the usual ones.
+// choose returns the columns that the URL selects: as repeated parameters, which the form
+// sends, or as one list. Without a valid column it returns the default ones.
 func (b *machinesBody) choose(q url.Values) []columnKind {
 	asked := q["column"]
 	if len(asked) == 0 {
@@ -124,13 +146,14 @@ func (b *machinesBody) choose(q url.Values) []columnKind {
 		shown = append(columnKinds()[:1], shown...)
 	}
 	for _, k := range columnKinds()[1:] {
-		b.Choices = append(b.Choices, choice{k.key, k.name, slices.ContainsFunc(shown, func(s columnKind) bool { return s.key == k.key })})
+		isShown := slices.ContainsFunc(shown, func(s columnKind) bool { return s.key == k.key })
+		b.Choices = append(b.Choices, choice{k.key, k.name, isShown})
 	}
 	return shown
 }
 
-// fill words the heads of the table, which sort by their column, and once more the other way, and
-// its cells.
+// fill sets the headers and cells of the table. A header links to the list sorted by its
+// column, or in reverse if it is already sorted so.
 func (b *machinesBody) fill(shown []columnKind) {
 	for _, k := range shown {
 		c, key := column{Name: k.name}, k.key
@@ -152,7 +175,7 @@ func (b *machinesBody) fill(shown []columnKind) {
 	}
 }
 
-// link leads to this list with something else of it.
+// link returns a link to this list with additional parameters.
 func (b *machinesBody) link(pairs ...string) string {
 	return link("/ui/machines", append([]string{"filter", b.Filter, "columns", b.Chosen}, pairs...)...)
 }

@@ -14,9 +14,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// compareBody is two plans side by side, line by line.
+// compareBody is the comparison of two plans.
 type compareBody struct {
-	Plans []*holdfastv1.Plan // those to choose from
+	Plans []*holdfastv1.Plan // the plans to choose from
 	A, B  string
 	Lines []diffLine
 	Same  bool
@@ -42,7 +42,7 @@ func (d *dashboard) compare(v *visit) error {
 	return v.page("compare", "Compare plans", "plans", b, err)
 }
 
-// planText is a plan as a file has it, without what the cluster adds to it.
+// planText returns a plan as YAML, without the fields that the cluster adds.
 func planText(p *holdfastv1.Plan) string {
 	p = proto.CloneOf(p)
 	p.BuiltIn, p.Referenced, p.CreatedAt, p.Brake, p.Recent = false, false, nil, nil, nil
@@ -57,34 +57,37 @@ func planText(p *holdfastv1.Plan) string {
 	return string(text)
 }
 
-// readPlan reads a plan as people write it: YAML or JSON with the names of the API. A key that the
-// API does not have is an error.
+// readPlan parses a plan in YAML or JSON with the field names of the API. Unknown fields
+// are an error.
 func readPlan(text string) (*holdfastv1.Plan, error) {
 	raw, err := yaml.YAMLToJSONStrict([]byte(text))
 	if err != nil {
-		return nil, status.Errorf(codes.InvalidArgument, "read the plan: %v", err)
+		return nil, status.Errorf(codes.InvalidArgument, "parse plan: %v", err)
 	}
 	p := &holdfastv1.Plan{}
 	if err := protojson.Unmarshal(raw, p); err != nil {
-		return nil, status.Errorf(codes.InvalidArgument, "read the plan: %s", strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: "))
+		message := strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: ")
+		return nil, status.Errorf(codes.InvalidArgument, "parse plan: %s", message)
 	}
 	return p, nil
 }
 
-// diffLine is a line of two texts: of both, or of one.
+// diffLine is a line of a comparison: of one text, or common to both.
 type diffLine struct{ Class, Mark, Text string }
 
-// mostLines bounds what is compared: it costs the product of both.
+// mostLines bounds the number of compared lines. The cost is the product of both.
 const mostLines = 1500
 
-// diffTexts shows how to make b of a: the lines that both have in common, in order, as many as
-// there can be, and the others around them.
+// diffTexts returns the lines of a and b with a longest common subsequence marked as
+// common.
 func diffTexts(a, b string) ([]diffLine, error) {
 	x, y := strings.Split(strings.TrimSuffix(a, "\n"), "\n"), strings.Split(strings.TrimSuffix(b, "\n"), "\n")
 	if len(x) > mostLines || len(y) > mostLines {
-		return nil, status.Errorf(codes.InvalidArgument, "compare %d lines with %d: at most %d are compared here: holdfast plan get -o yaml gives both", len(x), len(y), mostLines)
+		return nil, status.Errorf(codes.InvalidArgument,
+			"compare %d lines with %d: the limit is %d: use holdfast plan get -o yaml and a diff tool",
+			len(x), len(y), mostLines)
 	}
-	// common[i][j] is how many lines x[i:] and y[j:] have in common.
+	// common[i][j] is the length of the longest common subsequence of x[i:] and y[j:].
 	common := make([][]uint16, len(x)+1)
 	for i := range common {
 		common[i] = make([]uint16, len(y)+1)
@@ -116,18 +119,18 @@ func diffTexts(a, b string) ([]diffLine, error) {
 	return all, nil
 }
 
-// checkBody is a plan that somebody is writing.
+// checkBody is the page that checks a plan.
 type checkBody struct {
 	Text    string
-	Plan    *holdfastv1.Plan // as it would be stored; nil: there is none yet, or it is wrong
+	Plan    *holdfastv1.Plan // as it would be stored; nil if there is no valid plan
 	Steps   []planStep
-	Stored  *holdfastv1.Plan // what has its id now
-	Lines   []diffLine       // from what is stored to it
+	Stored  *holdfastv1.Plan // the stored plan with the same id
+	Lines   []diffLine       // the difference from the stored plan
 	Changed bool
-	Fields  []string // what is wrong with it, by field
+	Fields  []string // errors by field
 }
 
-// longestPlan is the most that is read of a form with a plan.
+// longestPlan bounds the size of a plan in the form.
 const longestPlan = 256 << 10
 
 func (d *dashboard) askCheck(v *visit) error {
@@ -142,7 +145,8 @@ func (d *dashboard) askCheck(v *visit) error {
 	return v.page("check", "Check a plan", "plans", b, nil)
 }
 
-// check lets the API look at a plan, and shows what it would change. Nothing is stored.
+// check validates a plan with the API and shows the difference from the stored one. Nothing
+// is stored.
 func (d *dashboard) check(v *visit) error {
 	form, err := v.form()
 	if err != nil {
@@ -152,7 +156,8 @@ func (d *dashboard) check(v *visit) error {
 	p, err := readPlan(b.Text)
 	switch {
 	case len(b.Text) > longestPlan:
-		err = status.Errorf(codes.InvalidArgument, "read the plan: it has %d bytes, at most %d are read here: use holdfast plan validate", len(b.Text), longestPlan)
+		err = status.Errorf(codes.InvalidArgument,
+			"the plan has %d bytes, the limit is %d: use holdfast plan validate", len(b.Text), longestPlan)
 	case err == nil:
 		err = b.check(v, p)
 	}
@@ -160,7 +165,8 @@ func (d *dashboard) check(v *visit) error {
 }
 
 func (b *checkBody) check(v *visit, p *holdfastv1.Plan) error {
-	p, err := v.write.plans.CreatePlan(v.ctx, &holdfastv1.CreatePlanRequest{Plan: p, Replace: true, ValidateOnly: true})
+	req := &holdfastv1.CreatePlanRequest{Plan: p, Replace: true, ValidateOnly: true}
+	p, err := v.write.plans.CreatePlan(v.ctx, req)
 	for _, f := range fieldsOf(err) {
 		b.Fields = append(b.Fields, fmt.Sprintf("%s: %s", f.GetField(), f.GetDescription()))
 	}

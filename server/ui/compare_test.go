@@ -11,8 +11,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// TestDiffTexts: whatever the texts, what is not new is the first one, what is not gone is the
-// second one, and texts with nothing in common are shown as that.
+// TestDiffTexts: for any two texts, the lines not added are the first text, and the lines
+// not removed are the second one.
 func TestDiffTexts(t *testing.T) {
 	text := rapid.Custom(func(t *rapid.T) string {
 		return strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "", "- a"}), 1, 20).Draw(t, "lines"), "\n")
@@ -51,8 +51,8 @@ func TestDiffTexts(t *testing.T) {
 	}
 }
 
-// TestPlanText: what a page shows of a plan is what can be checked again, and nothing that the
-// cluster has added.
+// TestPlanText: the text of a plan can be checked again, and contains no fields that the
+// cluster added.
 func TestPlanText(t *testing.T) {
 	for _, p := range fsm.DefaultPlans() {
 		p = proto.CloneOf(p)
@@ -65,7 +65,7 @@ func TestPlanText(t *testing.T) {
 	}
 }
 
-// FuzzReadPlan: whatever somebody types, it is a plan or an error.
+// FuzzReadPlan: any text is a plan or an error.
 func FuzzReadPlan(f *testing.F) {
 	for _, s := range []string{"plan_id: p\nsteps: [{name: a, reboot: {}}]", "{}", "plan_id: p\nplan_id: q", "- a", "steps: [{name: a, nonsense: {}}]", "a: &x [*x]", "\x00"} {
 		f.Add(s)

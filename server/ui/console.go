@@ -4,27 +4,28 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// planConsole is the plan whose runs keep a serial console open.
+// planConsole is the plan that keeps a serial console open.
 const planConsole = "plan/console"
 
-// consoleBody is what the serial console of a machine has shown: the newest run that kept it open,
-// and those before.
+// consoleBody is the output of a machine's serial console: the latest run that kept it
+// open, and earlier ones.
 type consoleBody struct {
 	Machine *holdfastv1.Machine
-	Run     *holdfastv1.Run // nil: it was never open
+	Run     *holdfastv1.Run // nil if it was never open
 	Log     logBody
 	Before  []*holdfastv1.Run
 	MayOpen bool
 }
 
-// console shows the console. What is typed goes in by the command line: a page is for looking.
+// console shows the console's output. Input is possible with the command line only.
 func (d *dashboard) console(v *visit) error {
 	m, err := v.theMachine()
 	if err != nil {
 		return err
 	}
 	b := consoleBody{Machine: m, MayOpen: v.rules.may(v.who, "RunService/StartRun")}
-	runs, err := v.read.runs.ListRuns(v.ctx, &holdfastv1.ListRunsRequest{Filter: equals("machine_id", m.GetMachineId()) + " AND " + equals("plan_id", planConsole), PageSize: 20})
+	filter := equals("machine_id", m.GetMachineId()) + " AND " + equals("plan_id", planConsole)
+	runs, err := v.read.runs.ListRuns(v.ctx, &holdfastv1.ListRunsRequest{Filter: filter, PageSize: 20})
 	if err != nil {
 		return err
 	}

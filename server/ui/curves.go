@@ -10,34 +10,34 @@ import (
 	"github.com/holdfast-metal/holdfast/server/ui/history"
 )
 
-// Histories is what this peer knows of the last hour (*history.History).
+// Histories is this peer's history of the last hour (*history.History).
 type Histories interface {
-	// Samples are those that are kept, the oldest first.
+	// Samples returns the stored samples, oldest first.
 	Samples() []history.Sample
-	// Taken is how many were ever taken.
+	// Taken returns the number of samples taken since the start.
 	Taken() uint64
 }
 
-// lastHour is the drawings of how busy the cluster was, and the same in words.
+// lastHour is the cluster's load in the last hour, as charts and as a table.
 type lastHour struct {
 	Curves []curve
-	Rows   []hourRow // a part of the hour each, the newest first
+	Rows   []hourRow // one per period, newest first
 }
 
-// curve is one drawing.
+// curve is one chart.
 type curve struct {
 	ID, Title, Now, Label string
 	Lines                 []curveLine
-	Marks                 []curveMark // other leaders
-	Levels                []curveMark // lines across, with what they stand for
+	Marks                 []curveMark // leader changes
+	Levels                []curveMark // horizontal grid lines with labels
 	Width, Height         int
-	Left, Top, Base       int // of the plane
+	Left, Top, Base       int // edges of the plot area
 }
 
-// Before is where what stands to the left of the plane ends.
+// Before returns the x coordinate of labels left of the plot area.
 func (c curve) Before() int { return c.Left - 6 }
 
-// Under is where what stands below the plane lies.
+// Under returns the y coordinate of labels below the plot area.
 func (c curve) Under() int { return c.Base + 16 }
 
 type curveLine struct{ Class, D, Name string }
@@ -45,14 +45,14 @@ type curveLine struct{ Class, D, Name string }
 type curveMark struct {
 	At, Text    int
 	Label, Long string
-	End         bool // the label stands before it
+	End         bool // the label ends at the mark
 }
 
-// hourRow is a part of the hour in words.
-type hourRow struct{ From, Leaders, Signs, Commands, Half, Most string }
+// hourRow is one period of the hour, formatted.
+type hourRow struct{ From, Leaders, Heartbeats, Commands, P50, P99 string }
 
-// The size of a drawing, and of what it shows: an hour in parts of 15 seconds, as wide as two units
-// each.
+// The size of a chart and its plot area. The hour is divided into parts of 15 seconds, each
+// two units wide.
 const (
 	curveLeft  = 56
 	curveTop   = 10
@@ -64,15 +64,15 @@ const (
 	hourPart   = 10 * time.Minute
 )
 
-// point is what a drawing knows of a part of the hour.
+// point is one part of the hour in a chart.
 type point struct {
-	there, known                bool
-	leader                      string
-	signs, commands, half, most float64
-	n, rated                    float64
+	there, known                   bool
+	leader                         string
+	heartbeats, commands, p50, p99 float64
+	n, rated                       float64
 }
 
-// hourOf draws samples. Without any it is nil.
+// hourOf returns the charts for samples, or nil if there are none.
 func hourOf(samples []history.Sample, now time.Time) *lastHour {
 	if len(samples) == 0 {
 		return nil
@@ -88,37 +88,40 @@ func hourOf(samples []history.Sample, now time.Time) *lastHour {
 	marks := changes(points)
 	last := samples[len(samples)-1]
 	draw := func(id, title, now string, word func(float64) string, lines ...drawnLine) {
-		h.Curves = append(h.Curves, drawCurve(curve{ID: id, Title: title, Now: now, Marks: marks}, points, word, lines))
+		c := curve{ID: id, Title: title, Now: now, Marks: marks}
+		h.Curves = append(h.Curves, drawCurve(c, points, word, lines))
 	}
-	draw("signs", "Heartbeats a second", perSecond(last.Signs), perSecond,
-		drawnLine{"p-half", "heartbeats", func(p point) (float64, bool) { return p.signs / max(p.n, 1), p.leader != "" }})
-	draw("commands", "Commands a second", perSecond(last.Commands), perSecond,
+	draw("signs", "Heartbeats/s", perSecond(last.Signs), perSecond,
+		drawnLine{"p-half", "heartbeats", func(p point) (float64, bool) {
+			return p.heartbeats / max(p.n, 1), p.leader != ""
+		}})
+	draw("commands", "Commands/s", perSecond(last.Commands), perSecond,
 		drawnLine{"p-half", "commands", func(p point) (float64, bool) { return p.commands / max(p.rated, 1), p.known }})
-	draw("commits", "How long a command takes", inTime(last.Half)+" / "+inTime(last.Most), func(v float64) string {
+	draw("commits", "Commit latency p50 / p99", inTime(last.Half)+" / "+inTime(last.Most), func(v float64) string {
 		if v == 0 {
 			return "0"
 		}
 		return inTime(time.Duration(v))
 	},
-		drawnLine{"p-most", "99 in 100", func(p point) (float64, bool) { return p.most, p.most > 0 }},
-		drawnLine{"p-half", "half", func(p point) (float64, bool) { return p.half, p.half > 0 }})
+		drawnLine{"p-most", "p99", func(p point) (float64, bool) { return p.p99, p.p99 > 0 }},
+		drawnLine{"p-half", "p50", func(p point) (float64, bool) { return p.p50, p.p50 > 0 }})
 	return h
 }
 
-// add takes a sample into its part: the mean of rates, and the worst of times.
+// add adds a sample: rates are averaged, and of latencies the highest is kept.
 func (p *point) add(s history.Sample) {
 	p.there, p.leader = true, s.Leader
 	if s.Leader == "" {
 		return
 	}
-	p.n, p.signs = p.n+1, p.signs+s.Signs
+	p.n, p.heartbeats = p.n+1, p.heartbeats+s.Signs
 	if s.Known {
 		p.known, p.rated, p.commands = true, p.rated+1, p.commands+s.Commands
-		p.half, p.most = max(p.half, float64(s.Half)), max(p.most, float64(s.Most))
+		p.p50, p.p99 = max(p.p50, float64(s.Half)), max(p.p99, float64(s.Most))
 	}
 }
 
-// changes marks where another peer leads than before.
+// changes returns a mark for each change of the leader.
 func changes(points []point) []curveMark {
 	var all []curveMark
 	before := ""
@@ -127,21 +130,27 @@ func changes(points []point) []curveMark {
 			continue
 		}
 		if before != "" && p.leader != before {
-			all = append(all, curveMark{At: curveLeft + i*curveUnits, End: i > len(points)*9/10, Label: p.leader, Long: p.leader + " leads from here on, " + before + " did before"})
+			all = append(all, curveMark{
+				At:    curveLeft + i*curveUnits,
+				End:   i > len(points)*9/10,
+				Label: p.leader,
+				Long:  p.leader + " leads from here on, previously " + before,
+			})
 		}
 		before = p.leader
 	}
 	return all
 }
 
-// drawnLine is one of the lines of a drawing.
+// drawnLine is one line of a chart.
 type drawnLine struct {
 	class, name string
 	value       func(point) (float64, bool)
 }
 
 func drawCurve(c curve, points []point, word func(float64) string, lines []drawnLine) curve {
-	c.Width, c.Height, c.Left, c.Top, c.Base = curveWidth, curveTop+curvePlane+20, curveLeft, curveTop, curveTop+curvePlane
+	c.Width, c.Height = curveWidth, curveTop+curvePlane+20
+	c.Left, c.Top, c.Base = curveLeft, curveTop, curveTop+curvePlane
 	most := 0.0
 	for _, l := range lines {
 		for _, p := range points {
@@ -155,22 +164,23 @@ func drawCurve(c curve, points []point, word func(float64) string, lines []drawn
 		y := c.Base - curvePlane*share/2
 		c.Levels = append(c.Levels, curveMark{At: y, Text: y + 4, Label: word(top * float64(share) / 2)})
 	}
-	c.Label = fmt.Sprintf("%s in the last hour: now %s, at most %s", c.Title, c.Now, word(most))
+	c.Label = fmt.Sprintf("%s in the last hour: now %s, maximum %s", c.Title, c.Now, word(most))
 	for _, l := range lines {
 		c.Lines = append(c.Lines, curveLine{Class: l.class, Name: l.name, D: drawLine(points, l.value, top)})
 	}
 	return c
 }
 
-// drawLine draws a line, with a gap where nothing is known. A point that stands alone is a short
-// line.
+// drawLine returns the path of a line, with gaps where values are unknown. An isolated
+// point is drawn as a short line.
 func drawLine(points []point, value func(point) (float64, bool), top float64) string {
 	var b strings.Builder
 	pen := false
 	for i, p := range points {
 		v, ok := value(p)
 		if !ok {
-			pen = pen && !p.there && i+1 < len(points) // a part without a sample is bridged: the ticks of a busy peer come late
+			// A part without a sample is bridged, because a busy peer may sample late.
+			pen = pen && !p.there && i+1 < len(points)
 			continue
 		}
 		x, y := curveLeft+i*curveUnits, curveTop+curvePlane-v/top*curvePlane
@@ -184,7 +194,7 @@ func drawLine(points []point, value func(point) (float64, bool), top float64) st
 	return b.String()
 }
 
-// round returns the least of 1, 2, 5, 10, … that is not less than v.
+// round returns the smallest of 1, 2, 5, 10, … that is not less than v.
 func round(v float64) float64 {
 	if v <= 0 {
 		return 1
@@ -198,7 +208,7 @@ func round(v float64) float64 {
 	return 10 * ten
 }
 
-// rowsOf words the hour in parts.
+// rowsOf returns the table rows of the hour.
 func rowsOf(samples []history.Sample, now time.Time) []hourRow {
 	var all []hourRow
 	for from := now.Add(-hourPart); from.After(now.Add(-curveSpan - hourPart/2)); from = from.Add(-hourPart) {
@@ -216,19 +226,24 @@ func rowsOf(samples []history.Sample, now time.Time) []hourRow {
 		if !p.there {
 			break
 		}
-		r := hourRow{From: fmt.Sprintf("%d to %d min ago", int(now.Sub(from)/time.Minute), int((now.Sub(from)-hourPart)/time.Minute)), Leaders: first(strings.Join(leaders, ", then "), "none")}
+		begin, end := int(now.Sub(from)/time.Minute), int((now.Sub(from)-hourPart)/time.Minute)
+		r := hourRow{
+			From:    fmt.Sprintf("%d to %d min ago", begin, end),
+			Leaders: first(strings.Join(leaders, ", then "), "none"),
+		}
 		if p.n > 0 {
-			r.Signs = perSecond(p.signs / p.n)
+			r.Heartbeats = perSecond(p.heartbeats / p.n)
 		}
 		if p.known {
-			r.Commands, r.Half, r.Most = perSecond(p.commands/p.rated), inTime(time.Duration(p.half)), inTime(time.Duration(p.most))
+			r.Commands = perSecond(p.commands / p.rated)
+			r.P50, r.P99 = inTime(time.Duration(p.p50)), inTime(time.Duration(p.p99))
 		}
 		all = append(all, r)
 	}
 	return slices.Clip(all)
 }
 
-// perSecond words a rate.
+// perSecond formats a rate.
 func perSecond(v float64) string {
 	switch {
 	case v == 0:
@@ -239,7 +254,7 @@ func perSecond(v float64) string {
 	return count(int(v + .5))
 }
 
-// inTime words a short time; that of nothing is "-".
+// inTime formats a short duration. 0 is "-".
 func inTime(d time.Duration) string {
 	ms := float64(d) / float64(time.Millisecond)
 	switch {

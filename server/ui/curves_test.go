@@ -11,8 +11,9 @@ import (
 	"github.com/holdfast-metal/holdfast/server/ui/history"
 )
 
-// TestHour: an hour of samples, with a leader that dies: the gap is one, the next leader is marked,
-// the words say what the drawing does, and it is small enough to be sent every 5 seconds.
+// TestHour: an hour of samples in which the leader dies. There is one gap, the new leader
+// is marked, the table agrees with the charts, and the result is small enough to be sent
+// every 5 seconds.
 func TestHour(t *testing.T) {
 	now := time.Date(2026, 1, 29, 16, 0, 0, 0, time.UTC)
 	var samples []history.Sample
@@ -35,19 +36,19 @@ func TestHour(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s %s: %d parts, now %s, %d marks", c.ID, l.Name, strings.Count(l.D, "M"), c.Now, len(c.Marks)))
 		}
 	}
-	want := []string{"signs heartbeats: 2 parts, now 30, 1 marks", "commands commands: 2 parts, now 4, 1 marks", "commits 99 in 100: 2 parts, now 2 ms / 9 ms, 1 marks", "commits half: 2 parts, now 2 ms / 9 ms, 1 marks"}
+	want := []string{"signs heartbeats: 2 parts, now 30, 1 marks", "commands commands: 2 parts, now 4, 1 marks", "commits p99: 2 parts, now 2 ms / 9 ms, 1 marks", "commits p50: 2 parts, now 2 ms / 9 ms, 1 marks"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("curves (-want +got):\n%s", diff)
 	}
 	if bytes > 20_000 {
 		t.Errorf("the lines have %d bytes", bytes)
 	}
-	if got, want := h.Curves[2].Label, "How long a command takes in the last hour: now 2 ms / 9 ms, at most 9 ms"; got != want {
+	if got, want := h.Curves[2].Label, "Commit latency p50 / p99 in the last hour: now 2 ms / 9 ms, maximum 9 ms"; got != want {
 		t.Errorf("the label is %q, want %q", got, want)
 	}
 	var rows []string
 	for _, r := range h.Rows {
-		rows = append(rows, strings.Join([]string{r.From, r.Leaders, r.Signs, r.Commands, r.Half, r.Most}, "; "))
+		rows = append(rows, strings.Join([]string{r.From, r.Leaders, r.Heartbeats, r.Commands, r.P50, r.P99}, "; "))
 	}
 	if diff := cmp.Diff([]string{
 		"10 to 0 min ago; n2; 30; 4; 2 ms; 9 ms", "20 to 10 min ago; n1, then n2; 30; 4; 2 ms; 9 ms", "30 to 20 min ago; n1; 30; 4; 2 ms; 9 ms",
@@ -56,7 +57,7 @@ func TestHour(t *testing.T) {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 	if hourOf(nil, now) != nil {
-		t.Error("nothing is drawn as something")
+		t.Error("no samples result in a chart")
 	}
 	if one := hourOf(samples[:1], samples[0].At); len(one.Rows) != 1 || !strings.HasPrefix(one.Curves[0].Lines[0].D, "M") {
 		t.Errorf("one sample is %+v", one)

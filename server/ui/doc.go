@@ -1,12 +1,11 @@
-// Package ui is the dashboard at /ui/: pages for people, made on the peer that is asked, from its
-// own state.
+// Package ui is the dashboard at /ui/. Pages are rendered by the peer that receives the
+// request, from its own state.
 //
-// It owns how things look and what is asked before something is done. It decides nothing: every
-// page and every action calls the services of this process in the name of who is signed in, so what
-// they may see and do is the gate's to decide. Reads take this peer's state as it is, so that pages
-// come up without a quorum too; writes go the way of all writes, to the leader. Pages work without
-// JavaScript; with it they stay live.
+// It owns the pages and the confirmations of actions. It makes no access decisions: every
+// page and action calls the services of this process as the signed-in user. Reads use this
+// peer's own state, so pages work without a quorum; writes go to the leader. Pages work
+// without JavaScript; JavaScript keeps them up to date.
 //
-// It must not know the cluster or read the state past the services, ask any other host for
-// anything, or keep state that another peer would lack.
+// It must not import the cluster's internals, read the state other than through the
+// services, contact other hosts, or keep state that other peers lack.
 package ui

@@ -11,17 +11,18 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// drillBody is a handover of the leadership on purpose: what is asked before it, and what it cost.
+// drillBody is the page for a deliberate transfer of the leadership, with its measured
+// effect.
 type drillBody struct {
 	Status         *holdfastv1.ClusterStatus
 	To             string
-	Others         []string // voters that could lead
-	From, Led      string   // who handed over to whom; empty: it has not been done
+	Others         []string // voters that can become leader
+	From, Led      string   // previous and new leader; empty before the transfer
 	Took, Away     string
 	Acked, Refused int
 }
 
-// How a drill measures: as holdfast cluster drill does.
+// The timing of a drill, as in holdfast cluster drill.
 const (
 	drillPause  = 5 * time.Millisecond
 	drillBefore = 500 * time.Millisecond
@@ -37,7 +38,9 @@ func (v *visit) drillQuestion(to string) (drillBody, error) {
 		}
 	}
 	if err == nil && (st.GetLeader() == "" || st.GetFailureTolerance() == 0) {
-		err = status.Error(codes.FailedPrecondition, "no peer may be lost now, so none hands over: the cluster page says who does not answer or does not vote")
+		err = status.Error(codes.FailedPrecondition,
+			"cannot transfer the leadership: the cluster tolerates no failure at the moment; "+
+				"see the cluster page for unhealthy peers")
 	}
 	return b, err
 }
@@ -47,8 +50,8 @@ func (d *dashboard) askDrill(v *visit) error {
 	return v.page("drill", "Drill", "cluster", b, err)
 }
 
-// drill hands the leadership over while it writes what changes nothing, and shows how long no write
-// was acknowledged.
+// drill transfers the leadership while it writes no-op commands, and shows the longest time
+// without an acknowledged write.
 func (d *dashboard) drill(v *visit) error {
 	form, err := v.form()
 	if err != nil {
@@ -90,7 +93,7 @@ func (b *drillBody) measure(ctx context.Context, c holdfastv1.OperatorServiceCli
 		pause(ctx, drillAfter)
 	}
 	stop()
-	_ = g.Wait() // it gives no error
+	_ = g.Wait() // it always returns nil
 	if err != nil {
 		return err
 	}

@@ -13,16 +13,16 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// pulse says where the peer is: what the line at the top of a page shows.
+// pulse is the position of the peer, for the status line of a page.
 type pulse struct {
 	Index   string `json:"index"`
 	Leader  string `json:"leader"`
 	Contact int64  `json:"contact"`
-	Now     int64  `json:"now"`    // of this peer, in milliseconds since 1970
-	Sample  uint64 `json:"sample"` // how many there are of the last hour: a new one is a reason to draw it anew
+	Now     int64  `json:"now"`    // this peer's clock, in milliseconds since 1970
+	Sample  uint64 `json:"sample"` // number of samples taken; a change makes the page redraw its charts
 }
 
-// hello is the first event of a stream: who answers, and where else one could ask.
+// hello is the first event of a stream: the answering peer and the other ones.
 type hello struct {
 	Peer  string     `json:"peer"`
 	Peers []peerLink `json:"peers"`
@@ -33,22 +33,22 @@ type peerLink struct {
 	URL string `json:"url"`
 }
 
-// transition is what an open page needs to know of a run's transition: whether it is about
-// something that it shows.
+// transition is the subject of a run's transition. An open page uses it to decide whether
+// to refresh.
 type transition struct {
 	Run     string `json:"run"`
 	Machine string `json:"machine"`
 }
 
-// events tells open pages what has changed. The id of an event is the cursor of WatchRuns: a page
-// that comes back, to this peer or another, is told of every transition since. A cursor that is not
-// kept any more is answered with "reset": the page is loaded anew.
+// events streams changes to open pages. The id of an event is the cursor of WatchRuns, so a
+// page that reconnects, to this peer or another, receives every transition since. If the
+// cursor is no longer available, the event "reset" makes the page reload.
 func (d *dashboard) events(w http.ResponseWriter, r *http.Request) {
 	var cursor uint64
 	if id := r.Header.Get("Last-Event-ID"); id != "" {
 		var err error
 		if cursor, err = strconv.ParseUint(id, 10, 64); err != nil {
-			http.Error(w, "Last-Event-ID: want the id of an event, or none", http.StatusBadRequest)
+			http.Error(w, "Last-Event-ID is invalid: want the id of an event, or none", http.StatusBadRequest)
 			return
 		}
 	}
@@ -58,7 +58,7 @@ func (d *dashboard) events(w http.ResponseWriter, r *http.Request) {
 	}
 	s.run(func(send func(text string) error) error { //nolint:contextcheck // the stream has the context of its request
 		read := newClients(s.conn)
-		if !stillIn(s.ctx, read) {
+		if !authorized(s.ctx, read) {
 			return status.Error(codes.Unauthenticated, "sign in first")
 		}
 		if err := send(event("hello", d.greeting(s.ctx, r, read)) + s.pulse(s.conn.position())); err != nil {
@@ -78,8 +78,8 @@ func (d *dashboard) events(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// greeting reports who answers. The other peers are at their HTTP addresses, by the scheme of this
-// request.
+// greeting returns the answering peer and the HTTP addresses of the others, with the scheme
+// of this request.
 func (d *dashboard) greeting(ctx context.Context, r *http.Request, read *clients) hello {
 	st, err := read.cluster.GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
 	if err != nil {
@@ -98,13 +98,13 @@ func (d *dashboard) greeting(ctx context.Context, r *http.Request, read *clients
 	return h
 }
 
-// stillIn reports whether who reads a stream would still be let in.
-func stillIn(ctx context.Context, read *clients) bool {
+// authorized reports whether the reader of a stream is still authorized.
+func authorized(ctx context.Context, read *clients) bool {
 	_, err := read.access.WhoAmI(ctx, &holdfastv1.WhoAmIRequest{})
 	return status.Code(err) != codes.Unauthenticated && status.Code(err) != codes.PermissionDenied
 }
 
 func event(name string, data any) string {
-	b, _ := json.Marshal(data) // nothing of ours can fail
+	b, _ := json.Marshal(data) // these types always marshal
 	return "event: " + name + "\ndata: " + string(b) + "\n\n"
 }

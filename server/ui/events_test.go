@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson/apitest"
 )
 
-// listen opens a stream and gives its lines.
+// listen opens a stream and returns its lines.
 func listen(t *testing.T, l *apitest.Lab, path, as, last string) <-chan string {
 	t.Helper()
 	srv := httptest.NewServer(l.Handler)
@@ -49,7 +49,7 @@ func listen(t *testing.T, l *apitest.Lab, path, as, last string) <-chan string {
 	return lines
 }
 
-// until reads lines until one has a text, and gives the id of the event before it.
+// until reads lines until one has a text, and returns the id of the event before it.
 func until(t *testing.T, lines <-chan string, text string) (id string) {
 	t.Helper()
 	deadline := time.After(10 * time.Second)
@@ -71,8 +71,8 @@ func until(t *testing.T, lines <-chan string, text string) (id string) {
 	}
 }
 
-// TestEvents: an open page hears of each transition; one that comes back with the last id hears of
-// what it has missed; and nobody hears more whose token is revoked.
+// TestEvents: an open page receives each transition. One that reconnects with the last id
+// receives the missed ones. A revoked token ends the stream.
 func TestEvents(t *testing.T) {
 	l := lab(t)
 	lines := listen(t, l, "/ui/events", "viewer", "")
@@ -96,8 +96,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestLogFollows: the log goes on from the offset where the page ends, byte for byte, and does not
-// repeat itself.
+// TestLogFollows: the log continues at the offset where the page ends, byte for byte and
+// without repetition.
 func TestLogFollows(t *testing.T) {
 	l := lab(t)
 	lines := listen(t, l, "/ui/runs/run-1/log", "viewer", "")

@@ -13,45 +13,50 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// fleet is all machines that somebody sees, counted.
+// fleet contains the counts of all machines that a user may see.
 type fleet struct {
-	at, took  time.Duration // when it was counted, on a clock of our own, and how long that took
+	at, took  time.Duration // when it was counted, since fleets.start, and the duration
 	Total     int
 	States    [numStates]int
-	Attention []*holdfastv1.Machine // the first of those that need somebody, those who want a person first
-	Troubled  int                   // how many need somebody
+	Attention []*holdfastv1.Machine // the most urgent machines that need attention
+	Troubled  int                   // number of machines that need attention
 	Pools     []group
 	Racks     []group // by location and name
 }
 
-// numStates is one more than the last effective state.
+// numStates is the number of effective states, including the unspecified one.
 const numStates = int(holdfastv1.EffectiveState_RETIRED) + 1
 
-// group is some machines that belong together.
+// group is a pool or a rack.
 type group struct {
 	Name, Location string
-	Filter         string // that selects them
+	Filter         string // selects its machines
 	Total          int
 	Troubled       int
 	States         [numStates]int
 	cells          []cell
 }
 
-// cell is a machine in a heat map.
+// cell is a machine in the heat map.
 type cell struct {
 	id       string
 	state    holdfastv1.EffectiveState_Value
 	troubled bool
 }
 
-// mostAttention is how many machines in need the overview lists.
+// mostAttention bounds the machines in Attention.
 const mostAttention = 12
 
-// pageSize is the most that a list gives at once.
+// pageSize is the maximum page size of lists.
 const pageSize = 1000
 
-// everyMachine lists machines, all of them or until f has seen enough.
-func everyMachine(ctx context.Context, c holdfastv1.MachineServiceClient, filter string, f func(*holdfastv1.Machine) bool) error {
+// everyMachine calls f for all machines that match, until it returns false.
+func everyMachine(
+	ctx context.Context,
+	c holdfastv1.MachineServiceClient,
+	filter string,
+	f func(*holdfastv1.Machine) bool,
+) error {
 	r := &holdfastv1.ListMachinesRequest{Filter: filter, PageSize: pageSize}
 	for {
 		page, err := c.ListMachines(ctx, r)
@@ -70,7 +75,7 @@ func everyMachine(ctx context.Context, c holdfastv1.MachineServiceClient, filter
 	}
 }
 
-// countFleet looks at all machines.
+// countFleet counts all machines.
 func countFleet(ctx context.Context, c holdfastv1.MachineServiceClient) (*fleet, error) {
 	f := &fleet{}
 	pools, racks := map[string]*group{}, map[[2]string]*group{}
@@ -87,7 +92,8 @@ func countFleet(ctx context.Context, c holdfastv1.MachineServiceClient) (*fleet,
 		add(racks, [2]string{spec.GetLocation(), spec.GetRack()}, x, true)
 		return true
 	})
-	slices.SortStableFunc(f.Attention, func(a, b *holdfastv1.Machine) int { return cmp.Compare(urgency(a), urgency(b)) })
+	byUrgency := func(a, b *holdfastv1.Machine) int { return cmp.Compare(urgency(a), urgency(b)) }
+	slices.SortStableFunc(f.Attention, byUrgency)
 	f.Attention = slices.Clip(f.Attention[:min(len(f.Attention), mostAttention)])
 	for name, g := range pools {
 		g.Name, g.Filter = name, equals("spec.pool", name)
@@ -118,7 +124,7 @@ func add[K comparable](groups map[K]*group, key K, x cell, keep bool) {
 	}
 }
 
-// urgency puts machines that want a person before those that are only degraded.
+// urgency sorts machines that need intervention before degraded ones.
 func urgency(m *holdfastv1.Machine) int {
 	for _, b := range m.GetStatus().GetBanners() {
 		if strings.HasPrefix(b, "NeedsIntervention") {
@@ -128,7 +134,7 @@ func urgency(m *holdfastv1.Machine) int {
 	return 1
 }
 
-// byName puts r2 before r10, and what has no name last.
+// byName sorts r2 before r10, and groups without a name last.
 func byName(a, b group) int {
 	return cmp.Or(natural(a.Location, b.Location), natural(a.Name, b.Name))
 }
@@ -144,14 +150,15 @@ func natural(a, b string) int {
 	return cmp.Compare(a, b)
 }
 
-// equals words a comparison of the filter language. An empty value is one that is not set.
+// equals returns a filter that compares a field with a value. An empty value matches an
+// unset field.
 func equals(field, value string) string {
 	return field + ` = "` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `*`, `\*`).Replace(value) + `"`
 }
 
-// fleets keeps what was counted for a while: counting costs the more the more machines there are,
-// and many may be looking. One is kept for each scope, and taken again when it is older than twenty
-// times what counting took, at least a second.
+// fleets caches counts, because their cost grows with the number of machines, and many
+// users may view them. There is one per scope. It is counted again after 20 times the
+// duration of the count, and at least a second.
 type fleets struct {
 	start time.Time
 	now   func() time.Time
@@ -161,15 +168,19 @@ type fleets struct {
 	all map[string]*fleet
 }
 
-// mostScopes is how many of them are kept.
+// mostScopes bounds the number of cached counts.
 const mostScopes = 32
 
 func newFleets(now func() time.Time) *fleets {
 	return &fleets{start: now(), now: now, all: map[string]*fleet{}}
 }
 
-// of returns the fleet that a caller sees.
-func (s *fleets) of(ctx context.Context, id *holdfastv1.Identity, c holdfastv1.MachineServiceClient) (*fleet, error) {
+// of returns the fleet that a user may see.
+func (s *fleets) of(
+	ctx context.Context,
+	id *holdfastv1.Identity,
+	c holdfastv1.MachineServiceClient,
+) (*fleet, error) {
 	key := id.GetRole().String() + " " + strings.Join(id.GetPools(), " ")
 	s.mu.Lock()
 	f := s.all[key]
@@ -178,7 +189,8 @@ func (s *fleets) of(ctx context.Context, id *holdfastv1.Identity, c holdfastv1.M
 		return f, nil
 	}
 	got, err, _ := s.one.Do(key, func() (any, error) {
-		// The others wait for it too: the first one may close its window.
+		// Other requests wait for this count, so it must survive the cancellation of the
+		// first one.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pageTimeout)
 		defer cancel()
 		begin := s.now()
@@ -198,5 +210,5 @@ func (s *fleets) of(ctx context.Context, id *holdfastv1.Identity, c holdfastv1.M
 	if err != nil {
 		return nil, err
 	}
-	return got.(*fleet), nil //nolint:forcetypeassert // it is what the function above gives
+	return got.(*fleet), nil //nolint:forcetypeassert // the function above returns a *fleet
 }

@@ -11,7 +11,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// slowMachines are three, after a second.
+// slowMachines returns three machines after a second.
 type slowMachines struct {
 	holdfastv1.MachineServiceClient
 	asked int
@@ -27,8 +27,8 @@ func (s *slowMachines) ListMachines(ctx context.Context, _ *holdfastv1.ListMachi
 	}
 }
 
-// TestCountOutlivesWhoAsked: those who wait for a count get it, also when the one who was first has
-// closed his window.
+// TestCountOutlivesWhoAsked: callers that wait for a count get it even if the first caller
+// has disconnected.
 func TestCountOutlivesWhoAsked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, c, who := newFleets(time.Now), &slowMachines{}, &holdfastv1.Identity{}

@@ -6,16 +6,17 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// policy lets a page load what lies beside it, and nothing else: no script or style in the page
-// itself, no other host, no frame around it.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+// policy allows pages to load files of this origin only: no inline scripts or styles, no
+// other hosts, no frames.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
-// secured sets what every answer of the dashboard says to the browser.
+// secured sets the security headers of all dashboard responses.
 func secured(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		secure(w.Header())
 		if r.TLS != nil {
-			w.Header().Set("Strict-Transport-Security", "max-age=31536000") // a year, this host alone
+			w.Header().Set("Strict-Transport-Security", "max-age=31536000") // one year, this host only
 		}
 		h(w, r)
 	}
@@ -23,8 +24,8 @@ func secured(h http.HandlerFunc) http.HandlerFunc {
 
 func secure(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
-	// Not no-referrer: that takes away the Origin of forms, by which they are known as ours where
-	// there is no TLS.
+	// Not no-referrer: that removes the Origin header of forms, which sameOrigin needs
+	// without TLS.
 	h.Set("Referrer-Policy", "same-origin")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
@@ -34,21 +35,24 @@ func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// sameOrigin lets only requests through that a page of this origin has sent. A browser sends a
-// cookie, and picks a client certificate, whoever asks; so what brings neither Sec-Fetch-Site nor
-// Origin is refused too: every browser sends one of them, and programs have the API.
+// sameOrigin accepts only requests sent by a page of this origin. Browsers attach cookies
+// and client certificates to cross-site requests too. A request with neither Sec-Fetch-Site
+// nor Origin is also refused: every browser sends one of them, and programs can use the
+// API.
 func (d *dashboard) sameOrigin(h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		err := d.origin.Check(r)
 		if err != nil || r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Origin") == "" {
-			d.fault(w, r, http.StatusForbidden, "This was not sent by a page of this dashboard, and nothing was done. Open the dashboard at its own address and try again.")
+			d.fault(w, r, http.StatusForbidden,
+				"This request was not sent by a page of this dashboard, and nothing was done. "+
+					"Open the dashboard at its own address and try again.")
 			return
 		}
 		h(w, r)
 	}
 }
 
-// refused words what the gate says: to somebody unknown, with the form to sign in.
+// refused shows an error of the gate. Users who are not signed in get the sign-in form.
 func (d *dashboard) refused(w http.ResponseWriter, r *http.Request, code int, err *auth.Error) {
 	secure(w.Header())
 	if code != http.StatusUnauthorized {
@@ -56,8 +60,8 @@ func (d *dashboard) refused(w http.ResponseWriter, r *http.Request, code int, er
 		return
 	}
 	if r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Site") == "cross-site" {
-		// A link from elsewhere: the browser has kept the cookie back. Asked by a page of ours it
-		// sends it.
+		// A link from another site: the browser did not send the SameSite=Strict cookie. It
+		// sends it after a reload by our own page.
 		d.show(w, r, code, "again", &view{Title: "Holdfast"})
 		return
 	}

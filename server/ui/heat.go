@@ -9,24 +9,24 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// heat is the map of all machines: a block for each rack, and in it a cell for each machine.
+// heat is the heat map: a block for each rack with a cell for each machine.
 type heat struct {
 	Rows   []heatRow
-	Single bool // cells lead to their machines
+	Single bool // each cell links to its machine
 }
 
-// heatRow is the racks of a location.
+// heatRow contains the racks of a location.
 type heatRow struct {
 	Location string
 	Blocks   []block
 }
 
-// block is a rack, drawn.
+// block is the drawing of a rack.
 type block struct {
 	Name, Filter, Title string
 	Width, Height, Side int
-	Cells               []drawn // of few machines: each of its own
-	Paths               []shape // of many: all of a kind at once
+	Cells               []drawn // for few machines: one element each
+	Paths               []shape // for many machines: one path per class
 }
 
 type drawn struct {
@@ -36,8 +36,8 @@ type drawn struct {
 
 type shape struct{ Class, D string }
 
-// The bounds between ways to draw: above manyMachines cells are not links of their own, above
-// tooMany a cell is a whole rack.
+// The limits of the drawing modes. Above manyMachines, cells are not separate links. Above
+// tooMany, a cell is a whole rack.
 const (
 	manyMachines = 1500
 	tooMany      = 25000
@@ -67,8 +67,8 @@ func heatMap(f *fleet) heat {
 	return h
 }
 
-// together makes one group of all racks of a location, with a cell for each rack: as bad as the
-// worst in it.
+// together merges the racks of each location into one group, with a cell for each rack. A
+// cell shows the most frequent state of the rack, or trouble if any machine has it.
 func together(racks []group) []group {
 	var all []group
 	for _, r := range racks {
@@ -88,19 +88,27 @@ func together(racks []group) []group {
 	return all
 }
 
-// drawBlock places the cells of a rack in columns, a few next to each other.
+// drawBlock arranges the cells of a rack in rows.
 func drawBlock(g group, side int, single bool) block {
-	columns := 4 // higher than wide, as racks are
+	columns := 4 // taller than wide, like a rack
 	for columns*min(columns*4, 64) < len(g.cells) {
 		columns += 2
 	}
 	rows := (len(g.cells) + columns - 1) / columns
-	b := block{Name: g.Name, Filter: g.Filter, Title: g.title(), Width: columns * side, Height: max(rows, 1) * side, Side: side - gap(side)}
+	b := block{
+		Name:   g.Name,
+		Filter: g.Filter,
+		Title:  g.title(),
+		Width:  columns * side,
+		Height: max(rows, 1) * side,
+		Side:   side - gap(side),
+	}
 	paths := map[string]*strings.Builder{}
 	for i, x := range g.cells {
 		class, left, top := x.class(), i%columns*side, i/columns*side
 		if single {
-			b.Cells = append(b.Cells, drawn{ID: x.id, Class: class, X: left, Y: top, Title: x.id + ": " + label(x.state) + x.trouble()})
+			title := x.id + ": " + label(x.state) + x.trouble()
+			b.Cells = append(b.Cells, drawn{ID: x.id, Class: class, X: left, Y: top, Title: title})
 			continue
 		}
 		if paths[class] == nil {
@@ -137,7 +145,7 @@ func (x cell) trouble() string {
 	return ""
 }
 
-// cellClasses are the classes of cells in a fixed order.
+// cellClasses returns the CSS classes of cells in a fixed order.
 func cellClasses() []string {
 	var all []string
 	for s := range numStates {
@@ -146,7 +154,8 @@ func cellClasses() []string {
 	return append(all, "c-bad")
 }
 
-// title words a group: "r7: 40 machines, 38 in service, 2 in maintenance, 1 needs attention".
+// title describes a group: "r7: 40 machines, 38 in service, 2 in maintenance, 1 in need of
+// attention".
 func (g *group) title() string {
 	text := cmp.Or(g.Name, "no rack") + ": " + count(g.Total) + " machines"
 	if g.Total == 1 {

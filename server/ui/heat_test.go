@@ -16,7 +16,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// fleetOf makes n machines in racks of 40, in two locations; every hundredth is in trouble.
+// fleetOf returns n machines in racks of 40 in two locations; one in a hundred needs
+// attention.
 func fleetOf(n int) *fleet {
 	f := &fleet{}
 	for i := range n {
@@ -34,8 +35,7 @@ func fleetOf(n int) *fleet {
 	return f
 }
 
-// TestHeatMap: every machine has its place, in a drawing that stays small enough to be sent and
-// looked at.
+// TestHeatMap: every machine has a cell, and the drawing stays small.
 func TestHeatMap(t *testing.T) {
 	for _, tt := range []struct{ machines, blocks, cells int }{{0, 0, 0}, {100, 3, 100}, {10_000, 250, 10_000}, {100_000, 2, 2500}} {
 		h := heatMap(fleetOf(tt.machines))
@@ -59,8 +59,8 @@ func TestHeatMap(t *testing.T) {
 	}
 }
 
-// TestOverviewOfMany: the page of 10,000 machines is small enough to be sent whenever something
-// changes, and of few elements: what a browser takes long for is their number.
+// TestOverviewOfMany: the page of 10,000 machines is small enough to be sent on every
+// change, and has few elements, which determine the rendering time.
 func TestOverviewOfMany(t *testing.T) {
 	f := fleetOf(10_000)
 	d := &dashboard{pages: loadPages(loadAssets()), now: time.Now}
@@ -90,7 +90,7 @@ func TestEquals(t *testing.T) {
 	}
 }
 
-// FuzzClean: whatever a host writes, a page shows text.
+// FuzzClean: any output of a host is shown as text.
 func FuzzClean(f *testing.F) {
 	for _, s := range []string{"plain\n", "\x1b[31mred\x1b[0m", "\x1b]0;title\x07x", "\xff\xfe", "a\r\nb\rc\x00", "\x1b", "\u009b1m"} {
 		f.Add(s)
@@ -103,7 +103,7 @@ func FuzzClean(f *testing.F) {
 	})
 }
 
-// TestTimeline: attempts lie where they were in the run's time, and none outside of it.
+// TestTimeline: attempts are placed within the run's time.
 func TestTimeline(t *testing.T) {
 	begin := time.Date(2026, 1, 29, 15, 10, 0, 0, time.UTC)
 	at := func(s int) *timestamppb.Timestamp { return timestamppb.New(begin.Add(time.Duration(s) * time.Second)) }

@@ -25,8 +25,8 @@ import (
 
 const evil = `<script>alert(1)</script>`
 
-// lab is a peer with the dashboard: m-1 with a run that has written to its log, m-2 idle in a pool
-// of its own, and a node that awaits approval.
+// lab is a peer with the dashboard. m-1 has a run with a log, m-2 is idle in another pool,
+// and a node waits for approval.
 func lab(t *testing.T) *apitest.Lab {
 	t.Helper()
 	l := apitest.New(t, func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server) {
@@ -49,7 +49,7 @@ func appendLog(l *apitest.Lab, text string) {
 	}}}})
 }
 
-// sessions returns sessions under a key of the test.
+// sessions returns sessions with a test key.
 func sessions(t *testing.T) *secrets.Sessions {
 	t.Helper()
 	line, err := secrets.NewKeyLine("")
@@ -67,7 +67,7 @@ func sessions(t *testing.T) *secrets.Sessions {
 	return secrets.NewSessions(keys, time.Now)
 }
 
-// once is a history of one sample.
+// once is a history with one sample.
 type once struct{}
 
 func (once) Samples() []history.Sample {
@@ -76,13 +76,13 @@ func (once) Samples() []history.Sample {
 
 func (once) Taken() uint64 { return 1 }
 
-// get asks for a page as somebody: the name of a token, or "" for nobody.
+// get requests a page with a token by its name, or "" for none.
 func get(l *apitest.Lab, as, path string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodGet, path, nil)
 	return do(l, as, r)
 }
 
-// post sends a form, as a page of ours does.
+// post sends a form, like a page of the dashboard.
 func post(l *apitest.Lab, as, path string, form url.Values) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(form.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -99,7 +99,7 @@ func do(l *apitest.Lab, as string, r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// has checks what a page says, and what it must not say.
+// has checks that a page contains some texts and not others.
 func has(t *testing.T, w *httptest.ResponseRecorder, code int, want []string, not ...string) {
 	t.Helper()
 	if w.Code != code {

@@ -6,7 +6,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// poolsBody is the pools with their GPUs, and the marketplace's providers.
+// poolsBody is the page of pools and marketplace providers.
 type poolsBody struct {
 	Pools     []*holdfastv1.Pool
 	Providers []*holdfastv1.PlatformProvider
@@ -14,7 +14,8 @@ type poolsBody struct {
 }
 
 func (d *dashboard) pools(v *visit) error {
-	resp, err := v.read.pools.ListPools(v.ctx, &holdfastv1.ListPoolsRequest{PageSize: rows, PageToken: v.r.URL.Query().Get("page")})
+	q := v.r.URL.Query()
+	resp, err := v.read.pools.ListPools(v.ctx, &holdfastv1.ListPoolsRequest{PageSize: rows, PageToken: q.Get("page")})
 	if err != nil {
 		return v.page("pools", "Pools & GPUs", "pools", poolsBody{}, err)
 	}
@@ -27,7 +28,7 @@ func (d *dashboard) pools(v *visit) error {
 	return v.page("pools", "Pools & GPUs", "pools", b, err)
 }
 
-// searchBody is a list that can be searched.
+// searchBody is a list with a filter.
 type searchBody[T any] struct {
 	Filter, Next  string
 	Items         []T
@@ -38,23 +39,37 @@ type searchBody[T any] struct {
 func (d *dashboard) services(v *visit) error {
 	q := v.r.URL.Query()
 	b := searchBody[*holdfastv1.Service]{Filter: strings.TrimSpace(q.Get("filter"))}
-	resp, err := v.read.registry.ListServices(v.ctx, &holdfastv1.ListServicesRequest{Filter: b.Filter, PageSize: rows, PageToken: q.Get("page")})
+	resp, err := v.read.registry.ListServices(v.ctx, &holdfastv1.ListServicesRequest{
+		Filter:    b.Filter,
+		PageSize:  rows,
+		PageToken: q.Get("page"),
+	})
 	b.Items, b.FilterInvalid = resp.GetServices(), err != nil && b.Filter != ""
 	if t := resp.GetNextPageToken(); t != "" {
 		b.Next = link("/ui/services", "filter", b.Filter, "page", t)
 	}
-	b.Hints = []hint{{"active", link("/ui/services", "filter", "active = true")}, {"gone", link("/ui/services", "filter", "active = false")}}
+	b.Hints = []hint{
+		{"active", link("/ui/services", "filter", "active = true")},
+		{"inactive", link("/ui/services", "filter", "active = false")},
+	}
 	return v.page("services", "Services", "services", b, err)
 }
 
 func (d *dashboard) audit(v *visit) error {
 	q := v.r.URL.Query()
 	b := searchBody[*holdfastv1.AuditEvent]{Filter: strings.TrimSpace(q.Get("filter"))}
-	resp, err := v.read.audit.ListAuditEvents(v.ctx, &holdfastv1.ListAuditEventsRequest{Filter: b.Filter, PageSize: rows, PageToken: q.Get("page")})
+	resp, err := v.read.audit.ListAuditEvents(v.ctx, &holdfastv1.ListAuditEventsRequest{
+		Filter:    b.Filter,
+		PageSize:  rows,
+		PageToken: q.Get("page"),
+	})
 	b.Items, b.FilterInvalid = resp.GetEvents(), err != nil && b.Filter != ""
 	if t := resp.GetNextPageToken(); t != "" {
 		b.Next = link("/ui/audit", "filter", b.Filter, "page", t)
 	}
-	b.Hints = []hint{{"refused", link("/ui/audit", "filter", "outcome != OK")}, {"runs started", link("/ui/audit", "filter", `method = "*StartRun"`)}}
+	b.Hints = []hint{
+		{"refused", link("/ui/audit", "filter", "outcome != OK")},
+		{"runs started", link("/ui/audit", "filter", `method = "*StartRun"`)},
+	}
 	return v.page("audit", "Audit", "audit", b, err)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// logPiece is a part of a log that one attempt wrote to one stream.
+// logPiece is the output of one attempt to one stream.
 type logPiece struct {
 	Step    string `json:"step"`
 	Attempt int32  `json:"attempt"`
@@ -21,10 +21,11 @@ type logPiece struct {
 	Text    string `json:"text"`
 }
 
-// appendLog adds a chunk to what there is of the log.
+// appendLog appends a chunk. It extends the last piece if attempt and stream are the same.
 func appendLog(all []logPiece, c *holdfastv1.LogChunk) []logPiece {
 	p := piece(c)
-	if n := len(all); n > 0 && all[n-1].Step == p.Step && all[n-1].Attempt == p.Attempt && all[n-1].Stream == p.Stream {
+	n := len(all)
+	if n > 0 && all[n-1].Step == p.Step && all[n-1].Attempt == p.Attempt && all[n-1].Stream == p.Stream {
 		all[n-1].Text += p.Text
 		return all
 	}
@@ -35,10 +36,10 @@ func piece(c *holdfastv1.LogChunk) logPiece {
 	return logPiece{Step: c.GetStep(), Attempt: c.GetAttempt(), Stream: c.GetStream(), Text: clean(string(c.GetData()))}
 }
 
-// escapes are what programs send a terminal to move and to paint.
+// escapes matches terminal escape sequences.
 var escapes = regexp.MustCompile(`\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-_])`)
 
-// clean returns what a log says, without what it would do to a terminal.
+// clean removes escape sequences and control characters from log output.
 func clean(s string) string {
 	s = escapes.ReplaceAllString(strings.ReplaceAll(s, "\r\n", "\n"), "")
 	return strings.Map(func(r rune) rune {
@@ -49,9 +50,9 @@ func clean(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// runLog follows the log of a run, or one stream of it, as server-sent events, from an offset or
-// the last event on. It ends with an event "end" when the run has ended; as text, it is all that
-// there is.
+// runLog streams the log of a run, or one of its streams, as server-sent events. It starts
+// at an offset or after the last event. When the run has ended, it sends the event "end".
+// With ?as=text it responds with the whole log so far.
 func (d *dashboard) runLog(w http.ResponseWriter, r *http.Request) {
 	q, id := r.URL.Query(), r.PathValue("id")
 	if q.Get("as") == "text" {
@@ -60,17 +61,19 @@ func (d *dashboard) runLog(w http.ResponseWriter, r *http.Request) {
 	}
 	offset, err := strconv.ParseInt(orZero(first(r.Header.Get("Last-Event-ID"), q.Get("offset"))), 10, 64)
 	if err != nil || offset < 0 {
-		http.Error(w, "offset: want the number of a byte of the log", http.StatusBadRequest)
+		http.Error(w, "offset is invalid: want a byte offset in the log", http.StatusBadRequest)
 		return
 	}
 	s, only := d.stream(w, r), q.Get("stream")
 	s.run(func(send func(text string) error) error { //nolint:contextcheck // the stream has the context of its request
-		err := d.feed.RunLog(s.ctx, &holdfastv1.StreamRunLogsRequest{RunId: id, Offset: offset}, func(c *holdfastv1.LogChunk) error {
+		req := &holdfastv1.StreamRunLogsRequest{RunId: id, Offset: offset}
+		err := d.feed.RunLog(s.ctx, req, func(c *holdfastv1.LogChunk) error {
 			if only != "" && c.GetStream() != only {
 				return nil
 			}
-			data, _ := json.Marshal(piece(c)) // nothing in it can fail
-			return send(fmt.Sprintf("id: %d\nevent: log\ndata: %s\n\n", c.GetOffset()+int64(len(c.GetData())), data))
+			data, _ := json.Marshal(piece(c)) // a piece always marshals
+			next := c.GetOffset() + int64(len(c.GetData()))
+			return send(fmt.Sprintf("id: %d\nevent: log\ndata: %s\n\n", next, data))
 		})
 		if err == nil {
 			err = send("event: end\ndata: {}\n\n")
@@ -79,10 +82,11 @@ func (d *dashboard) runLog(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// wholeLog answers the log as it is, as text.
+// wholeLog responds with the unmodified log as text.
 func (d *dashboard) wholeLog(w http.ResponseWriter, r *http.Request, id string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	err := d.feed.RunLog(r.Context(), &holdfastv1.StreamRunLogsRequest{RunId: id, NoFollow: true}, func(c *holdfastv1.LogChunk) error {
+	req := &holdfastv1.StreamRunLogsRequest{RunId: id, NoFollow: true}
+	err := d.feed.RunLog(r.Context(), req, func(c *holdfastv1.LogChunk) error {
 		_, err := w.Write(c.GetData())
 		return err
 	})

@@ -12,11 +12,11 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// machineBody is one machine.
+// machineBody is the page of one machine.
 type machineBody struct {
 	Machine                     *holdfastv1.Machine
 	Why                         *holdfastv1.MachineExplanation
-	Active                      *holdfastv1.Run // nil: none
+	Active                      *holdfastv1.Run // nil if no run is active
 	Runs                        []*holdfastv1.Run
 	MoreRuns                    string
 	History                     []*holdfastv1.HistoryEntry
@@ -37,20 +37,27 @@ func (d *dashboard) machine(v *visit) error {
 		return err
 	}
 	b := machineBody{Machine: m, Facts: facts(m)}
-	if b.Why, err = v.read.machines.ExplainMachine(v.ctx, &holdfastv1.ExplainMachineRequest{MachineId: id}); err != nil {
+	b.Why, err = v.read.machines.ExplainMachine(v.ctx, &holdfastv1.ExplainMachineRequest{MachineId: id})
+	if err != nil {
 		return err
 	}
-	runs, err := v.read.runs.ListRuns(v.ctx, &holdfastv1.ListRunsRequest{Filter: equals("machine_id", id), PageSize: 20})
+	req := &holdfastv1.ListRunsRequest{Filter: equals("machine_id", id), PageSize: 20}
+	runs, err := v.read.runs.ListRuns(v.ctx, req)
 	if err != nil {
 		return err
 	}
 	if b.Runs = runs.GetRuns(); runs.GetNextPageToken() != "" {
 		b.MoreRuns = link("/ui/runs", "filter", equals("machine_id", id))
 	}
-	if i := slices.IndexFunc(b.Runs, func(r *holdfastv1.Run) bool { return r.GetRunId() == m.GetStatus().GetActiveRunId() }); i >= 0 {
+	isActive := func(r *holdfastv1.Run) bool { return r.GetRunId() == m.GetStatus().GetActiveRunId() }
+	if i := slices.IndexFunc(b.Runs, isActive); i >= 0 {
 		b.Active = b.Runs[i]
 	}
-	h, err := v.read.machines.ListMachineHistory(v.ctx, &holdfastv1.ListMachineHistoryRequest{MachineId: id, PageSize: 50, PageToken: v.r.URL.Query().Get("history")})
+	h, err := v.read.machines.ListMachineHistory(v.ctx, &holdfastv1.ListMachineHistoryRequest{
+		MachineId: id,
+		PageSize:  50,
+		PageToken: v.r.URL.Query().Get("history"),
+	})
 	if err != nil {
 		return err
 	}
@@ -59,12 +66,13 @@ func (d *dashboard) machine(v *visit) error {
 	}
 	b.MayRun = v.rules.may(v.who, "RunService/StartRun")
 	b.MayMove = v.rules.may(v.who, "MachineService/SetMachinePhase")
-	b.MayApprove = m.GetStatus().GetNodeState() == holdfastv1.Node_DISCOVERED && v.rules.may(v.who, "NodeService/TransitionNode")
+	b.MayApprove = m.GetStatus().GetNodeState() == holdfastv1.Node_DISCOVERED &&
+		v.rules.may(v.who, "NodeService/TransitionNode")
 	return v.page("machine", id, "machines", b, nil)
 }
 
-// facts lists what is known of a machine, in the order of `machine get`: what operators declare,
-// then what its agent and installer say.
+// facts returns the known facts of a machine, in the order of `machine get`: those declared
+// by operators, then those reported by its agent and installer.
 func facts(m *holdfastv1.Machine) []fact {
 	var all []fact
 	row := func(name, value string) {
@@ -114,7 +122,8 @@ func facts(m *holdfastv1.Machine) []fact {
 	when("last keepalive", a.GetLastKeepalive())
 	row("agent version", a.GetAgentVersion())
 	if x := a.GetMetrics(); x != nil {
-		row("in use", fmt.Sprintf("cpu %.0f%%, memory %.0f%%, free gpus %d", x.GetCpuUtilizationPct(), x.GetMemoryUtilizationPct(), x.GetFreeGpuCount()))
+		row("in use", fmt.Sprintf("cpu %.0f%%, memory %.0f%%, free gpus %d",
+			x.GetCpuUtilizationPct(), x.GetMemoryUtilizationPct(), x.GetFreeGpuCount()))
 	}
 	row("tags", strings.Join(n.GetTags(), ", "))
 	when("last seen", n.GetLastSeenAt())

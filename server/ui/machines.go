@@ -9,24 +9,24 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// machinesBody is the list of machines.
+// machinesBody is the machine list.
 type machinesBody struct {
 	Filter, Sort  string
 	Machines      []*holdfastv1.Machine
 	Columns       []column
 	Rows          [][]cellText // by machine, then by column
-	From, Total   int          // Total -1: not counted
+	From, Total   int          // Total is -1 if not counted
 	Next, First   string
-	Cut           bool // too many to sort: only the first mostSorted were looked at
+	Cut           bool // there are too many to sort: only the first mostSorted were sorted
 	Hints         []hint
 	FilterInvalid bool
-	Chosen        string   // the columns, where they are others than the usual ones
-	Choices       []choice // all there are
+	Chosen        string   // the selected columns, or "" for the default ones
+	Choices       []choice // all columns
 }
 
 type hint struct{ Text, Link string }
 
-// mostSorted is how many machines are looked at to sort them; rows is how many a page has.
+// mostSorted bounds the number of machines that are sorted. rows is the page size of lists.
 const (
 	mostSorted = 20000
 	rows       = 100
@@ -45,19 +45,24 @@ func (d *dashboard) machines(v *visit) error {
 	}
 	b.fill(shown)
 	b.FilterInvalid = err != nil && b.Filter != ""
+	filtered := func(text, filter string) hint { return hint{text, link("/ui/machines", "filter", filter)} }
 	b.Hints = []hint{
-		{"needs attention", link("/ui/machines", "filter", "conditions.NeedsIntervention = true OR conditions.Degraded = true")},
-		{"not reachable", link("/ui/machines", "filter", "conditions.Reachable = false OR conditions.BMCReachable = false")},
-		{"in maintenance", link("/ui/machines", "filter", "phase = MAINTENANCE")},
-		{"waiting for approval", link("/ui/machines", "filter", "node_state = DISCOVERED")},
-		{"with a run", link("/ui/machines", "filter", `active_run_id != ""`)},
+		filtered("needs attention", "conditions.NeedsIntervention = true OR conditions.Degraded = true"),
+		filtered("not reachable", "conditions.Reachable = false OR conditions.BMCReachable = false"),
+		filtered("in maintenance", "phase = MAINTENANCE"),
+		filtered("waiting for approval", "node_state = DISCOVERED"),
+		filtered("with an active run", `active_run_id != ""`),
 	}
 	return v.page("machines", "Machines", "machines", b, err)
 }
 
-// byID takes one page of the list as it is.
+// byID reads one page of the list in its native order.
 func (b *machinesBody) byID(v *visit, token string) error {
-	resp, err := v.read.machines.ListMachines(v.ctx, &holdfastv1.ListMachinesRequest{Filter: b.Filter, PageSize: rows, PageToken: token})
+	resp, err := v.read.machines.ListMachines(v.ctx, &holdfastv1.ListMachinesRequest{
+		Filter:    b.Filter,
+		PageSize:  rows,
+		PageToken: token,
+	})
 	if err != nil {
 		return err
 	}
@@ -71,7 +76,7 @@ func (b *machinesBody) byID(v *visit, token string) error {
 	return nil
 }
 
-// sorted takes all that match, sorts them, and takes a page of that.
+// sorted reads all matches, up to mostSorted, sorts them and selects a page.
 func (b *machinesBody) sorted(v *visit, order func(x, y *holdfastv1.Machine) int, from string) error {
 	var all []*holdfastv1.Machine
 	err := everyMachine(v.ctx, v.read.machines, b.Filter, func(m *holdfastv1.Machine) bool {
@@ -88,7 +93,7 @@ func (b *machinesBody) sorted(v *visit, order func(x, y *holdfastv1.Machine) int
 	if strings.HasPrefix(b.Sort, "-") {
 		slices.Reverse(all)
 	}
-	n, _ := strconv.Atoi(from) // what is no number is the beginning
+	n, _ := strconv.Atoi(from) // an invalid number is 0
 	n = min(max(n, 0), len(all))
 	b.From, b.Total = n, len(all)
 	b.Machines = all[n:min(n+rows, len(all))]
@@ -101,7 +106,7 @@ func (b *machinesBody) sorted(v *visit, order func(x, y *holdfastv1.Machine) int
 	return nil
 }
 
-// link makes an address with a query; what is empty is left out.
+// link returns a URL with a query. Empty values are omitted.
 func link(path string, pairs ...string) string {
 	q := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {

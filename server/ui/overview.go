@@ -4,7 +4,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// overviewBody is what a wall screen shows.
+// overviewBody is the overview page.
 type overviewBody struct {
 	Fleet   *fleet
 	States  []stateCount
@@ -13,7 +13,7 @@ type overviewBody struct {
 	Active  []*holdfastv1.Run
 	More    bool // there are more active runs
 	Recent  []*holdfastv1.Run
-	Held    []*holdfastv1.Plan // by their brake
+	Held    []*holdfastv1.Plan // held by their brake
 	RunsErr string
 }
 
@@ -28,13 +28,13 @@ type poolRow struct {
 	Bar []slice
 }
 
-// slice is a part of a bar, in per mille of its width.
+// slice is a part of a bar, in thousandths of its width.
 type slice struct {
 	Class, Title string
 	X, Width     int
 }
 
-// mostRuns is how many runs the overview lists of each kind.
+// mostRuns bounds the active and the recent runs in the overview.
 const mostRuns = 12
 
 func (d *dashboard) overview(v *visit) error {
@@ -50,12 +50,18 @@ func (d *dashboard) overview(v *visit) error {
 	for _, g := range f.Pools {
 		b.Pools = append(b.Pools, poolRow{g, bar(&g)})
 	}
-	active, err := v.read.runs.ListRuns(v.ctx, &holdfastv1.ListRunsRequest{Filter: "phase = RUNNING OR phase = PENDING", PageSize: mostRuns})
+	active, err := v.read.runs.ListRuns(v.ctx, &holdfastv1.ListRunsRequest{
+		Filter:   "phase = RUNNING OR phase = PENDING",
+		PageSize: mostRuns,
+	})
 	if err != nil {
 		return err
 	}
 	b.Active, b.More = active.GetRuns(), active.GetNextPageToken() != ""
-	recent, err := v.read.runs.ListRuns(v.ctx, &holdfastv1.ListRunsRequest{Filter: "NOT (phase = RUNNING OR phase = PENDING)", PageSize: mostRuns})
+	recent, err := v.read.runs.ListRuns(v.ctx, &holdfastv1.ListRunsRequest{
+		Filter:   "NOT (phase = RUNNING OR phase = PENDING)",
+		PageSize: mostRuns,
+	})
 	if err != nil {
 		return err
 	}
@@ -72,7 +78,7 @@ func (d *dashboard) overview(v *visit) error {
 	return v.page("overview", "Overview", "overview", b, nil)
 }
 
-// bar draws how the machines of a group are spread over their states.
+// bar returns the parts of a bar that shows the states of a group.
 func bar(g *group) []slice {
 	var all []slice
 	before := 0
@@ -82,7 +88,12 @@ func bar(g *group) []slice {
 		}
 		state := holdfastv1.EffectiveState_Value(s)
 		x, end := before*1000/g.Total, (before+n)*1000/g.Total
-		all = append(all, slice{Class: cell{state: state}.class(), Title: count(n) + " " + label(state), X: x, Width: end - x})
+		all = append(all, slice{
+			Class: cell{state: state}.class(),
+			Title: count(n) + " " + label(state),
+			X:     x,
+			Width: end - x,
+		})
 		before += n
 	}
 	return all

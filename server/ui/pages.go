@@ -13,15 +13,16 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// pages are the templates, each with the layout around it.
+// pages are the parsed templates, each within the layout.
 type pages struct{ all map[string]*template.Template }
 
 func loadPages(a *assets) *pages {
 	p := &pages{all: map[string]*template.Template{}}
-	base := template.Must(template.New("layout.html").Funcs(functions(a)).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
+	base := template.Must(template.New("layout.html").Funcs(functions(a)).
+		ParseFS(templates, "templates/layout.html", "templates/parts.html"))
 	names, err := fs.Glob(templates, "templates/*.html")
 	if err != nil {
-		panic(err) // the pattern is good
+		panic(err) // the pattern is valid
 	}
 	for _, n := range names {
 		name := strings.TrimSuffix(path.Base(n), ".html")
@@ -33,17 +34,17 @@ func loadPages(a *assets) *pages {
 	return p
 }
 
-// show writes a page, all of it or an error.
+// show writes a page. If the template fails, it writes an error instead of a partial page.
 func (d *dashboard) show(w http.ResponseWriter, r *http.Request, code int, name string, v *view) {
 	var b bytes.Buffer
 	if err := d.pages.all[name].ExecuteTemplate(&b, "layout.html", v); err != nil {
-		d.log.Error("make a page of the dashboard", "page", name, "error", err)
-		http.Error(w, "This page could not be made; the log of this peer says why.", http.StatusInternalServerError)
+		d.log.Error("rendering a dashboard page failed", "page", name, "error", err)
+		http.Error(w, "This page could not be rendered; see the log of this peer.", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(code)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(b.Bytes()) // the client is gone: nobody to tell
+		_, _ = w.Write(b.Bytes()) // the client has disconnected
 	}
 }

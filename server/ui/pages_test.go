@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestPages: every page has its facts, says nothing to a browser that it would run, and sets what
-// keeps others out.
+// TestPages: every page has its content, contains no executable input, and sets the
+// security headers.
 func TestPages(t *testing.T) {
 	l := lab(t)
 	for path, want := range map[string][]string{
@@ -17,20 +17,20 @@ func TestPages(t *testing.T) {
 		"/ui/machines?filter=rack%3Dr7": {"m-1"},
 		"/ui/machines/m-1":              {"is at step set-netboot, attempt 1", "holdfast run cancel run-1", "provisioning", "Conditions", "rack", "registered"},
 		"/ui/machines/new":              {"Approve", "02:00:00:00:00:aa"},
-		"/ui/runs":                      {"run-1", "REPAVE", "0/5", "How long steps take"},
+		"/ui/runs":                      {"run-1", "REPAVE", "0/5", "Step duration"},
 		"/ui/runs/run-1":                {"set-netboot", "repave-image", "1/", "hello ", `data-follow`, "Cancel"},
 		"/ui/plans":                     {"plan/repave-join", "set-netboot"},
-		"/ui/plans/plan/repave-join":    {"what is on the disk is gone", "run-1"},
+		"/ui/plans/plan/repave-join":    {"erases the disk", "run-1"},
 		"/ui/pools":                     {"elsewhere", "gpu"},
 		"/ui/services":                  {"No service matches"},
 		"/ui/audit":                     {"Audit"},
 		"/ui/cluster":                   {"Cluster", "leader"},
 		"/ui/machines/m-2/run":          {"plan/reboot", "choose one"},
-		"/ui/machines/m-2/run?plan=plan%2Frepave-join": {"Type <b>m-2</b> to confirm", "cannot be brought back", "installs an image"},
-		"/ui/machines/m-2/run?plan=plan%2Finspect":     {"looks, and changes nothing", "Start the run"},
-		"/ui/machines/m-2/phase?phase=RETIRED":         {"no way back", "Type <b>m-2</b>"},
-		"/ui/machines/new/approve":                     {"Approve it"},
-		"/ui/runs/run-1/cancel":                        {"nothing is rolled back", "Cancel the run"},
+		"/ui/machines/m-2/run?plan=plan%2Frepave-join": {"Type <b>m-2</b> to confirm", "will be lost", "installs an image"},
+		"/ui/machines/m-2/run?plan=plan%2Finspect":     {"reads only, changes nothing", "Start the run"},
+		"/ui/machines/m-2/phase?phase=RETIRED":         {"cannot be undone", "Type <b>m-2</b>"},
+		"/ui/machines/new/approve":                     {">Approve</button>"},
+		"/ui/runs/run-1/cancel":                        {"are not rolled back", "Cancel the run"},
 	} {
 		t.Run(path, func(t *testing.T) {
 			w := get(l, "admin", path)
@@ -49,7 +49,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// TestErrorsAreShownInPlace: what the API says about a filter stands above the filter as it was
+// TestErrorsAreShownInPlace: an error of a filter is shown above the filter as it was
 // typed.
 func TestErrorsAreShownInPlace(t *testing.T) {
 	l := lab(t)
@@ -65,8 +65,7 @@ func TestErrorsAreShownInPlace(t *testing.T) {
 	}
 }
 
-// TestSorted: racks come in the order in which people count, in both directions, with the search
-// kept.
+// TestSorted: racks are sorted numerically, in both directions, and the filter is kept.
 func TestSorted(t *testing.T) {
 	l := lab(t)
 	for sort, want := range map[string][]string{"rack": {"m-1", "m-2"}, "-rack": {"m-2", "m-1"}, "machine": {"m-1", "m-2"}} {

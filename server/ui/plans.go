@@ -18,7 +18,8 @@ type plansBody struct {
 }
 
 func (d *dashboard) plans(v *visit) error {
-	resp, err := v.read.plans.ListPlans(v.ctx, &holdfastv1.ListPlansRequest{PageSize: rows, PageToken: v.r.URL.Query().Get("page")})
+	q := v.r.URL.Query()
+	resp, err := v.read.plans.ListPlans(v.ctx, &holdfastv1.ListPlansRequest{PageSize: rows, PageToken: q.Get("page")})
 	b := plansBody{Plans: resp.GetPlans(), MayCheck: v.rules.may(v.who, "PlanService/CreatePlan")}
 	if t := resp.GetNextPageToken(); t != "" {
 		b.Next = link("/ui/plans", "page", t)
@@ -26,7 +27,7 @@ func (d *dashboard) plans(v *visit) error {
 	return v.page("plans", "Plans", "plans", b, err)
 }
 
-// planBody is one plan, rendered.
+// planBody is the page of one plan.
 type planBody struct {
 	Plan       *holdfastv1.Plan
 	Steps      []planStep
@@ -36,13 +37,13 @@ type planBody struct {
 	MayCheck   bool
 }
 
-// planStep is a step in words.
+// planStep is a step, formatted.
 type planStep struct {
 	Number                       int
 	Name, Kind, Timeout, Retries string
-	Effect                       string // what it does to the machine
-	Destroys                     bool   // what was there is gone after it
-	Interrupts                   bool   // what runs there stops
+	Effect                       string // the effect on the machine
+	Destroys                     bool   // it destroys data
+	Interrupts                   bool   // it interrupts workloads
 	Params                       []fact
 }
 
@@ -52,13 +53,15 @@ func (d *dashboard) plan(v *visit) error {
 	if err != nil {
 		return err
 	}
-	runs, err := v.read.runs.ListRuns(v.ctx, &holdfastv1.ListRunsRequest{Filter: equals("plan_id", id), PageSize: 20})
-	b := planBody{Plan: p, Steps: planSteps(p), Runs: runs.GetRuns(), MayRelease: p.GetBrake() != nil && v.rules.may(v.who, "PlanService/ReleasePlan")}
+	req := &holdfastv1.ListRunsRequest{Filter: equals("plan_id", id), PageSize: 20}
+	runs, err := v.read.runs.ListRuns(v.ctx, req)
+	b := planBody{Plan: p, Steps: planSteps(p), Runs: runs.GetRuns()}
+	b.MayRelease = p.GetBrake() != nil && v.rules.may(v.who, "PlanService/ReleasePlan")
 	b.MayTry, b.MayCheck = v.rules.may(v.who, "PlanService/ProbePlan"), v.rules.may(v.who, "PlanService/CreatePlan")
 	return v.page("plan", first(p.GetDisplayName(), id), "plans", b, err)
 }
 
-// planSteps words the steps of a plan.
+// planSteps formats the steps of a plan.
 func planSteps(p *holdfastv1.Plan) []planStep {
 	var all []planStep
 	for i, s := range p.GetSteps() {
@@ -76,13 +79,14 @@ func planSteps(p *holdfastv1.Plan) []planStep {
 	return all
 }
 
-// effect reports what a step does to a machine.
+// effect describes the effect of a step on a machine, and reports whether it interrupts
+// workloads or destroys data.
 func effect(s *holdfastv1.Step) (text string, interrupts, destroys bool) {
 	switch k := s.GetKind().(type) {
 	case *holdfastv1.Step_Repave:
-		return "installs an image: what is on the disk is gone", true, true
+		return "erases the disk and installs an image", true, true
 	case *holdfastv1.Step_Rma:
-		return "takes the machine out: wiped if asked, powered off", true, true
+		return "prepares the machine for return: optional wipe, power off", true, true
 	case *holdfastv1.Step_Reboot:
 		return "restarts the machine", true, false
 	case *holdfastv1.Step_Power:
@@ -91,7 +95,7 @@ func effect(s *holdfastv1.Step) (text string, interrupts, destroys bool) {
 		}
 		return "turns the power " + k.Power.GetAction(), true, false
 	case *holdfastv1.Step_Netboot:
-		return "sets where it boots from next", false, false
+		return "sets the next boot device", false, false
 	case *holdfastv1.Step_Ssh:
 		return "runs a command on the host", true, false
 	case *holdfastv1.Step_Join:
@@ -101,20 +105,20 @@ func effect(s *holdfastv1.Step) (text string, interrupts, destroys bool) {
 	case *holdfastv1.Step_Net:
 		return "applies a network configuration, rolled back unless confirmed", true, false
 	case *holdfastv1.Step_ClearEventLog:
-		return "reads the event log of its BMC, then clears it", false, true
+		return "reads and then clears the BMC's event log", false, true
 	case *holdfastv1.Step_ResetBmc:
-		return "restarts its BMC; the host goes on", false, false
+		return "restarts the BMC; the host keeps running", false, false
 	case *holdfastv1.Step_Media:
-		return "changes what is in its virtual drive", false, false
+		return "inserts or ejects virtual media", false, false
 	case *holdfastv1.Step_Identify:
-		return "switches its locator light", false, false
+		return "switches the locator light", false, false
 	case *holdfastv1.Step_Console:
-		return "keeps its serial console open", false, false
+		return "keeps the serial console open", false, false
 	}
-	return "looks, and changes nothing", false, false
+	return "reads only, changes nothing", false, false
 }
 
-// stepKind is the name of a step's kind, and what it sets.
+// stepKind returns the name of a step's kind and its parameters.
 func stepKind(s *holdfastv1.Step) (kind string, params []fact) {
 	m := s.ProtoReflect()
 	fd := m.WhichOneof(m.Descriptor().Oneofs().ByName("kind"))

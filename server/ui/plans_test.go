@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestCheck: a plan is looked at by the API, what is wrong stands with its field and the text as it
-// was typed, what is right is shown with what it would change, and nothing is stored.
+// TestCheck: errors of a plan are shown by field, with the text as it was typed. For a
+// valid plan, the changes are shown. Nothing is stored.
 func TestCheck(t *testing.T) {
 	l := lab(t)
 	l.Do(&internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "mine", Steps: []*holdfastv1.Step{{Name: "look", Kind: &holdfastv1.Step_Inspect{Inspect: &holdfastv1.Inspect{}}}}}})
@@ -17,8 +17,8 @@ func TestCheck(t *testing.T) {
 		t.Helper()
 		has(t, post(l, "admin", "/ui/check", url.Values{"plan": {plan}}), code, want, not...)
 	}
-	check("plan_id: other\nsteps: [{name: a, reboot: {}}]", 200, []string{"other is valid", "restarts the machine", "plan apply -f plan.yaml</code>"}, "What is different")
-	check("plan_id: mine\nsteps: [{name: look, inspect: {}}, {name: a, reboot: {}}]", 200, []string{"mine is valid", "What is different", "<ins>    mode: auto</ins>", "--replace"}, "<del>  name: look")
+	check("plan_id: other\nsteps: [{name: a, reboot: {}}]", 200, []string{"other is valid", "restarts the machine", "plan apply -f plan.yaml</code>"}, "Changes to the stored plan")
+	check("plan_id: mine\nsteps: [{name: look, inspect: {}}, {name: a, reboot: {}}]", 200, []string{"mine is valid", "Changes to the stored plan", "<ins>    mode: auto</ins>", "--replace"}, "<del>  name: look")
 	check("plan_id: mine\nsteps: [{name: look, inspect: {}, nonsense: 1}]", 400, []string{"nonsense", "nonsense: 1}]</textarea>"}, "is valid")
 	check("plan_id: mine\nsteps: [{name: a, reboot: {}}, {name: a, reboot: {}}]", 400, []string{`<ul class="trouble">`, "steps"}, "is valid")
 	check("plan_id: \"</textarea>"+evil+"\"", 400, nil, evil, "</textarea><script")
@@ -28,8 +28,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestTry: what the leader has seen is shown; a machine that is not there, or not his, is said to
-// be so.
+// TestTry: probes of the leader are shown. An unknown or inaccessible machine is an error.
 func TestTry(t *testing.T) {
 	l := lab(t)
 	has(t, post(l, "operator", "/ui/try/plan/inspect", url.Values{"machine": {"m-2"}}), 200, []string{"It would fail on m-2", `value="m-2"`, "s-failed"})
@@ -38,15 +37,16 @@ func TestTry(t *testing.T) {
 	has(t, post(l, "operator", "/ui/try/plan/inspect", url.Values{"machine": {"m-2"}, "params": {"nonsense"}}), 400, []string{"is not key=value"})
 }
 
-// TestDrillIsRefused: where no peer may be lost, none hands over, and the page says so.
+// TestDrillIsRefused: if the cluster tolerates no failure, the leadership is not
+// transferred.
 func TestDrillIsRefused(t *testing.T) {
 	l := lab(t)
-	has(t, get(l, "admin", "/ui/drill"), 409, []string{"no peer may be lost now"}, "<form method=\"post\" class=\"card")
-	has(t, post(l, "admin", "/ui/drill", nil), 409, []string{"no peer may be lost now"}, "handed over to")
+	has(t, get(l, "admin", "/ui/drill"), 409, []string{"tolerates no failure"}, "<form method=\"post\" class=\"card")
+	has(t, post(l, "admin", "/ui/drill", nil), 409, []string{"tolerates no failure"}, "handed over to")
 }
 
-// TestConsole: what a console has shown is there for all who see the machine, without what it does
-// to a terminal, and without what the step says.
+// TestConsole: console output is shown to everyone who may see the machine, without escape
+// sequences and without the step's own log.
 func TestConsole(t *testing.T) {
 	l := lab(t)
 	l.Do(&internalv1.StartRun{RunId: "run-c", MachineId: "m-1", RequestId: "r-c", PlanId: "plan/console", DefaultTimeoutSeconds: 60})

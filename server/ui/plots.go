@@ -9,20 +9,20 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// plots are drawings of how the last runs of a list went.
+// plots are charts of the durations and failures of recent runs.
 type plots struct {
 	Runs                     int
 	Took, Failed             []plotRow
 	TookHeight, FailedHeight int
 }
 
-// plotRow is a bar with its name before it and its figure after it, in units of the drawing.
+// plotRow is a bar with its name and value. Positions are in units of the chart.
 type plotRow struct {
 	Name, Label, Title             string
 	X, Y, Text, Width, Span, After int
 }
 
-// The size of a drawing: names to the left, bars, figures to the right.
+// The size of a chart: names to the left, bars, values to the right.
 const (
 	plotNames = 190
 	plotBars  = 340
@@ -31,16 +31,18 @@ const (
 	plotRuns  = 300
 )
 
-// plotRunsOf looks at the last runs that match a filter. Nothing to draw is nil.
+// plotRunsOf returns charts of the latest runs that match a filter, or nil if there are
+// none.
 func plotRunsOf(v *visit, filter string) (*plots, error) {
-	resp, err := v.read.runs.ListRuns(v.ctx, &holdfastv1.ListRunsRequest{Filter: filter, PageSize: plotRuns})
+	req := &holdfastv1.ListRunsRequest{Filter: filter, PageSize: plotRuns}
+	resp, err := v.read.runs.ListRuns(v.ctx, req)
 	if err != nil || len(resp.GetRuns()) == 0 {
 		return nil, err
 	}
 	return plot(resp.GetRuns()), nil
 }
 
-// plot draws how long the steps of runs took, and why attempts have failed.
+// plot draws the durations of steps and the causes of failed attempts.
 func plot(runs []*holdfastv1.Run) *plots {
 	took, failed := map[string][]time.Duration{}, map[string]int{}
 	for _, r := range runs {
@@ -48,7 +50,8 @@ func plot(runs []*holdfastv1.Run) *plots {
 			for _, a := range s.GetAttempts() {
 				switch a.GetOutcome() {
 				case holdfastv1.Attempt_SUCCEEDED:
-					took[s.GetName()] = append(took[s.GetName()], a.GetFinishedAt().AsTime().Sub(a.GetStartedAt().AsTime()))
+					d := a.GetFinishedAt().AsTime().Sub(a.GetStartedAt().AsTime())
+					took[s.GetName()] = append(took[s.GetName()], d)
 				case holdfastv1.Attempt_FAILED:
 					failed[s.GetName()+": "+cmp.Or(a.GetErrorClass(), "other")]++
 				}
@@ -74,13 +77,15 @@ func (p *plots) drawTook(took map[string][]time.Duration) {
 		r := row{name, all[(len(all)-1)/2], all[(len(all)-1)*95/100], len(all)}
 		rows, longest = append(rows, r), max(longest, r.nearly)
 	}
-	slices.SortFunc(rows, func(a, b row) int { return cmp.Or(cmp.Compare(b.nearly, a.nearly), cmp.Compare(a.name, b.name)) })
+	slices.SortFunc(rows, func(a, b row) int {
+		return cmp.Or(cmp.Compare(b.nearly, a.nearly), cmp.Compare(a.name, b.name))
+	})
 	for i, r := range rows[:min(len(rows), plotMost)] {
 		b := newPlotRow(i, r.name)
 		b.Width, b.Span = int(r.half*plotBars/longest)+1, int(r.nearly*plotBars/longest)+1
 		b.After = b.X + b.Span + 6
 		b.Label = duration(r.half) + " / " + duration(r.nearly)
-		b.Title = fmt.Sprintf("%s: half within %s, 95 in 100 within %s, of %d", r.name, duration(r.half), duration(r.nearly), r.n)
+		b.Title = fmt.Sprintf("%s: p50 %s, p95 %s, %d attempts", r.name, duration(r.half), duration(r.nearly), r.n)
 		p.Took = append(p.Took, b)
 	}
 	p.TookHeight = len(p.Took)*plotLine + 4
@@ -91,7 +96,9 @@ func (p *plots) drawFailed(failed map[string]int) {
 	for name, n := range failed {
 		names, most = append(names, name), max(most, n)
 	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(failed[b], failed[a]), cmp.Compare(a, b)) })
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(failed[b], failed[a]), cmp.Compare(a, b))
+	})
 	for i, name := range names[:min(len(names), plotMost)] {
 		b := newPlotRow(i, name)
 		b.Width = failed[name]*plotBars/most + 1

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// deeds are all actions, as a form that would be taken.
+// deeds returns all actions with valid forms.
 func deeds() map[string]url.Values {
 	return map[string]url.Values{
 		"/ui/machines/m-2/run":     {"plan": {"plan/inspect"}},
@@ -24,8 +24,8 @@ func deeds() map[string]url.Values {
 	}
 }
 
-// TestViewer: who may only read is offered nothing else, and is refused when he tries, with nothing
-// done.
+// TestViewer: viewers are offered no actions, and their requests are refused without an
+// effect.
 func TestViewer(t *testing.T) {
 	l := lab(t)
 	for _, path := range []string{"/ui/", "/ui/machines/m-1", "/ui/machines/new", "/ui/machines/m-2/console", "/ui/runs/run-1", "/ui/plans", "/ui/plans/plan/inspect", "/ui/cluster"} {
@@ -46,8 +46,7 @@ func TestViewer(t *testing.T) {
 	has(t, get(l, "service", "/ui/machines"), 403, nil)
 }
 
-// TestScope: who is scoped to a pool sees its machines, counts those alone, and does not find
-// others.
+// TestScope: a user scoped to a pool sees and counts its machines only.
 func TestScope(t *testing.T) {
 	l := lab(t)
 	has(t, get(l, "elsewhere", "/ui/"), 200, []string{"<b>1</b><span>machines</span>", "No run is active"}, "m-1", "r7")
@@ -60,8 +59,8 @@ func TestScope(t *testing.T) {
 	has(t, post(l, "elsewhere", "/ui/release/plan/inspect", nil), 403, nil)
 }
 
-// TestCrossOrigin: a form of another site does nothing, whatever the browser sends with it, and
-// neither does one of nobody knows where.
+// TestCrossOrigin: a form of another or an unknown origin has no effect, whatever the
+// browser attaches.
 func TestCrossOrigin(t *testing.T) {
 	for name, from := range map[string]map[string]string{
 		"another site":         {"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"},
@@ -92,7 +91,7 @@ func TestCrossOrigin(t *testing.T) {
 			}
 		})
 	}
-	// Browsers without TLS send the origin alone.
+	// Without TLS, browsers send only the Origin.
 	l := lab(t)
 	r := httptest.NewRequest(http.MethodPost, "/ui/machines/m-2/phase", strings.NewReader("phase=MAINTENANCE"))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")

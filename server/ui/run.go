@@ -6,7 +6,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// runBody is one run.
+// runBody is the page of one run.
 type runBody struct {
 	Run       *holdfastv1.Run
 	Steps     []stepRow
@@ -15,16 +15,16 @@ type runBody struct {
 	MayRetry  bool
 }
 
-// logBody is what a page has of a log.
+// logBody is the shown part of a log.
 type logBody struct {
 	Run    *holdfastv1.Run
 	Pieces []logPiece
-	End    int64  // where it goes on
-	Cut    bool   // it is longer than what is shown
-	Stream string // the only one that is shown; empty: all
+	End    int64  // offset of the end
+	Cut    bool   // the beginning is not shown
+	Stream string // the only stream to show, or "" for all
 }
 
-// stepRow is a step and where it lies on the time line of its run, in per mille.
+// stepRow is a step with its position on the run's timeline, in thousandths.
 type stepRow struct {
 	*holdfastv1.StepStatus
 	Current bool
@@ -36,7 +36,7 @@ type timeBar struct {
 	X, Width     int
 }
 
-// shownLog is how much of a log's end a page has: the rest is a link away.
+// shownLog is how much of the end of a log a page shows.
 const shownLog = 64 << 10
 
 func (d *dashboard) run(v *visit) error {
@@ -46,21 +46,23 @@ func (d *dashboard) run(v *visit) error {
 	}
 	b := runBody{Run: run, Steps: timeline(run, timestamppb.New(v.now()))}
 	b.MayCancel = !ended(run) && run.GetCancelRequestedAt() == nil && v.rules.may(v.who, "RunService/CancelRun")
-	b.MayRetry = ended(run) && run.GetPhase() != holdfastv1.Run_SUCCEEDED && !run.GetObserved() && v.rules.may(v.who, "RunService/StartRun")
+	b.MayRetry = ended(run) && run.GetPhase() != holdfastv1.Run_SUCCEEDED && !run.GetObserved() &&
+		v.rules.may(v.who, "RunService/StartRun")
 	if b.Log, err = d.theLog(v, run, ""); err != nil {
 		return err
 	}
 	return v.page("run", run.GetRunId(), "runs", b, nil)
 }
 
-// theLog reads the end of a run's log, or all of it where the address says so.
+// theLog reads the end of a run's log, or all of it with ?log=all.
 func (d *dashboard) theLog(v *visit, run *holdfastv1.Run, stream string) (logBody, error) {
 	b := logBody{Run: run, Stream: stream}
 	if v.r.URL.Query().Get("log") != "all" {
 		b.End = max(0, run.GetLogBytes()-shownLog)
 	}
 	b.Cut = b.End > 0
-	err := d.feed.RunLog(v.ctx, &holdfastv1.StreamRunLogsRequest{RunId: run.GetRunId(), Offset: b.End, NoFollow: true}, func(c *holdfastv1.LogChunk) error {
+	req := &holdfastv1.StreamRunLogsRequest{RunId: run.GetRunId(), Offset: b.End, NoFollow: true}
+	err := d.feed.RunLog(v.ctx, req, func(c *holdfastv1.LogChunk) error {
 		if stream == "" || c.GetStream() == stream {
 			b.Pieces = appendLog(b.Pieces, c)
 		}
@@ -70,7 +72,7 @@ func (d *dashboard) theLog(v *visit, run *holdfastv1.Run, stream string) (logBod
 	return b, err
 }
 
-// timeline places the attempts of each step on the time that the run has taken.
+// timeline places the attempts of each step on the timeline of the run.
 func timeline(run *holdfastv1.Run, now *timestamppb.Timestamp) []stepRow {
 	begin, end := run.GetStartedAt(), run.GetFinishedAt()
 	if end == nil {

@@ -20,7 +20,11 @@ func (d *dashboard) runs(v *visit) error {
 	q := v.r.URL.Query()
 	b := runsBody{Filter: strings.TrimSpace(q.Get("filter"))}
 	token := q.Get("page")
-	resp, err := v.read.runs.ListRuns(v.ctx, &holdfastv1.ListRunsRequest{Filter: b.Filter, PageSize: rows, PageToken: token})
+	resp, err := v.read.runs.ListRuns(v.ctx, &holdfastv1.ListRunsRequest{
+		Filter:    b.Filter,
+		PageSize:  rows,
+		PageToken: token,
+	})
 	b.FilterInvalid = err != nil && b.Filter != ""
 	if err == nil {
 		b.Runs = resp.GetRuns()

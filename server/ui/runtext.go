@@ -9,7 +9,8 @@ import (
 // ended reports whether a run has ended.
 func ended(r *holdfastv1.Run) bool { return r.GetPhase() >= holdfastv1.Run_SUCCEEDED }
 
-// attempts is how many attempts of a step were made, of how many: "2/3". A step that waits has "".
+// attempts returns the number of attempts made and allowed, such as "2/3", or "" if the
+// step has not started.
 func attempts(s *holdfastv1.StepStatus) string {
 	if s.GetState() <= holdfastv1.StepStatus_WAITING {
 		return ""
@@ -18,7 +19,7 @@ func attempts(s *holdfastv1.StepStatus) string {
 	return fmt.Sprintf("%d/%d", made, max(s.GetMaxRetries()+1, made))
 }
 
-// stepsDone is how many steps have succeeded, of how many: "2/5".
+// stepsDone returns the number of succeeded steps and of all steps, such as "2/5".
 func stepsDone(r *holdfastv1.Run) string {
 	n := 0
 	for _, s := range r.GetSteps() {
@@ -29,7 +30,7 @@ func stepsDone(r *holdfastv1.Run) string {
 	return fmt.Sprintf("%d/%d", n, len(r.GetSteps()))
 }
 
-// why is what a run waits for, or why it did not succeed, in a few words: those of `run list -o
+// why returns a short reason why a run is waiting or did not succeed, as in `run list -o
 // wide`.
 func why(r *holdfastv1.Run) string {
 	switch {

@@ -9,21 +9,21 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// cookieName is the cookie of a session. It holds the token, sealed by the keys that all peers
-// have, so a session works on every peer that the browser reaches under the same name, and ends at
-// once when the token is revoked. Without a secrets key it is the token itself.
+// cookieName is the session cookie. It contains the token, sealed with keys that all peers
+// share. A session therefore works on every peer behind the same name and ends at once if
+// the token is revoked. Without a secrets key the cookie contains the token itself.
 const cookieName = "holdfast_token"
 
-// Sessions makes cookies of tokens, and tokens of cookies (*seal.Sessions).
+// Sessions converts tokens to cookies and back (*secrets.Sessions).
 type Sessions interface {
 	Begin(token string, lasts time.Duration) (cookie string, err error)
 	Token(cookie string) (token string, ok bool)
 }
 
-// sessionTime is how long a session lasts.
+// sessionTime is the lifetime of a session.
 const sessionTime = 12 * time.Hour
 
-// longestToken is about what a cookie can hold.
+// longestToken is approximately the maximum size of a cookie.
 const longestToken = 3800
 
 type signInBody struct {
@@ -36,25 +36,28 @@ func (d *dashboard) signInPage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (d *dashboard) askToken(w http.ResponseWriter, r *http.Request, code int, next, message string) {
-	d.show(w, r, code, "signin", &view{Title: "Sign in", Now: d.now(), Body: signInBody{Next: ours(next), Message: message}})
+	v := &view{Title: "Sign in", Now: d.now(), Body: signInBody{Next: localPath(next), Message: message}}
+	d.show(w, r, code, "signin", v)
 }
 
-// signIn keeps the token. Whether it is a good one is said by the page that it leads to, in the
-// gate's words: here nothing is let in.
+// signIn stores the token in a cookie without checking it. The next page checks it and
+// shows the gate's error if it is not valid.
 func (d *dashboard) signIn(w http.ResponseWriter, r *http.Request) {
 	token := strings.TrimSpace(r.PostFormValue("token"))
-	next := ours(r.PostFormValue("next"))
+	next := localPath(r.PostFormValue("next"))
 	if token == "" || len(token) > longestToken || !printable(token) {
-		d.askToken(w, r, http.StatusBadRequest, next, "That is not a token: it is one word, as `holdfast token create` prints it.")
+		d.askToken(w, r, http.StatusBadRequest, next,
+			"That is not a token: want a single word, as printed by `holdfast token create`.")
 		return
 	}
 	cookie, err := d.sessions.Begin(token, sessionTime)
 	if err != nil || len(cookie) > longestToken {
-		d.askToken(w, r, http.StatusBadRequest, next, "That token is too long for a browser session: make one with `holdfast token create`.")
+		d.askToken(w, r, http.StatusBadRequest, next,
+			"That token is too long for a browser session: create one with `holdfast token create`.")
 		return
 	}
 	d.keep(w, r, cookie, int(sessionTime/time.Second))
-	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // ours has made it a path of the dashboard
+	http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // localPath returns only paths of the dashboard
 }
 
 func (d *dashboard) signOut(w http.ResponseWriter, r *http.Request) {
@@ -63,21 +66,30 @@ func (d *dashboard) signOut(w http.ResponseWriter, r *http.Request) {
 }
 
 func (d *dashboard) keep(w http.ResponseWriter, r *http.Request, token string, seconds int) {
-	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure wherever there is TLS; without it tokens are for loopback only
-		Name: cookieName, Value: token, Path: "/ui/", MaxAge: seconds, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
+	http.SetCookie(w, &http.Cookie{ //nolint:gosec // Secure with TLS; without TLS, tokens are for loopback only
+		Name:     cookieName,
+		Value:    token,
+		Path:     "/ui/",
+		MaxAge:   seconds,
+		HttpOnly: true,
+		Secure:   r.TLS != nil,
+		SameSite: http.SameSiteStrictMode,
 	})
 }
 
-// ours returns a path of the dashboard to go to: never another host, nor what only leads back here.
-func ours(next string) string {
+// localPath returns next if it is a page of the dashboard other than the sign-in, and otherwise
+// the overview.
+func localPath(next string) string {
 	u, err := url.Parse(next)
-	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(u.Path, "/ui/") || strings.HasPrefix(u.Path, "/ui/sign") || strings.Contains(u.Path, "..") || strings.ContainsAny(next, "\\\r\n") {
+	invalid := err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(u.Path, "/ui/")
+	if invalid || strings.HasPrefix(u.Path, "/ui/sign") || strings.Contains(u.Path, "..") ||
+		strings.ContainsAny(next, "\\\r\n") {
 		return "/ui/"
 	}
 	return u.RequestURI()
 }
 
-// printable reports whether a token can stand in a cookie as it is.
+// printable reports whether a token can be stored in a cookie unencoded.
 func printable(s string) bool {
 	for _, c := range []byte(s) {
 		if c <= ' ' || c >= 0x7f || strings.ContainsRune("\"\\,;", rune(c)) {
@@ -87,7 +99,7 @@ func printable(s string) bool {
 	return true
 }
 
-// scope reports what somebody sees, for the corner of the page.
+// scope describes the role and pools of a user, for the page header.
 func scope(id *holdfastv1.Identity) string {
 	role := strings.ToLower(id.GetRole().String())
 	if len(id.GetPools()) == 0 {

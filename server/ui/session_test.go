@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestSession: a token opens every page until it is revoked or the browser signs out, and its
-// cookie opens nothing else.
+// TestSession: a token opens every page until it is revoked or the browser signs out. Its
+// cookie is valid for the dashboard only.
 func TestSession(t *testing.T) {
 	l := lab(t)
 	has(t, get(l, "", "/ui/machines?filter=x"), 401, []string{"Sign in", `name="next" value="/ui/machines?filter=x"`}, "data-live")
@@ -30,7 +30,7 @@ func TestSession(t *testing.T) {
 	has(t, withCookie("/ui/runs", c.Value[:len(c.Value)-8]+"AAAAAAAA"), 401, []string{"the session has expired", "Sign in"})
 	bearer := httptest.NewRequest(http.MethodGet, "/ui/runs", nil)
 	bearer.Header.Set("Authorization", "Bearer "+c.Value)
-	has(t, do(l, "", bearer), 401, []string{"Sign in"}) // the cookie is no token
+	has(t, do(l, "", bearer), 401, []string{"Sign in"}) // the cookie is not a token
 	r := httptest.NewRequest(http.MethodPost, "https://example.com/ui/signin", nil)
 	r.PostForm = url.Values{"token": {"x"}}
 	r.Form = r.PostForm
@@ -47,20 +47,21 @@ func TestSession(t *testing.T) {
 	}
 	has(t, get(l, "operator", "/ui/runs"), 200, []string{"token:operator", "operator"})
 	has(t, get(l, "operator", "/api/v1/nodes"), 404, nil) // not served here
-	has(t, get(l, "operator", "/metrics"), 401, nil)      // the cookie is the dashboard's alone
+	has(t, get(l, "operator", "/metrics"), 401, nil)      // the cookie is for the dashboard only
 	l.Revoke("operator")
 	has(t, get(l, "operator", "/ui/runs"), 401, []string{"revoked", "Sign in"})
 	if c := post(l, "", "/ui/signout", nil).Result().Cookies(); len(c) != 1 || c[0].MaxAge != -1 {
 		t.Errorf("after signing out: %+v", c)
 	}
-	// A link from another site comes without the cookie: the browser is asked to come again from
-	// here.
+	// A link from another site arrives without the cookie: the browser is made to reload
+	// from here.
 	r = httptest.NewRequest(http.MethodGet, "/ui/runs", nil)
 	r.Header.Set("Sec-Fetch-Site", "cross-site")
 	has(t, do(l, "", r), 401, []string{`http-equiv="refresh"`}, "Sign in")
 }
 
-// TestSignInLeadsNowhereElse: what comes after signing in is a page of the dashboard.
+// TestSignInLeadsNowhereElse: the redirect after signing in is always a page of the
+// dashboard.
 func TestSignInLeadsNowhereElse(t *testing.T) {
 	l := lab(t)
 	for _, next := range []string{"https://evil.example/ui/", "//evil.example/ui/", "/\\evil.example", "/ui/../x", "/api/v1/nodes", "/ui/signin", "javascript:alert(1)", "/ui/%2e%2e/x", "\r\n/ui/", ""} {

@@ -10,37 +10,43 @@ import (
 )
 
 const (
-	// keepStream is how often a stream without news shows that it is alive, and looks whether who
-	// reads it may still do so.
+	// keepStream is the interval of pulses, and of checks whether the reader is still
+	// authorized.
 	keepStream = 3 * time.Second
-	// slowest is how long a browser may leave what it was sent lying.
+	// slowest is how long a write may block on a slow browser.
 	slowest = 30 * time.Second
 )
 
-// stream is an answer of server-sent events. It ends with the request, when the peer stops, and
-// when its reader's token is revoked.
+// stream is a response of server-sent events. It ends with the request, when the peer
+// stops, and when the reader's token is revoked.
 type stream struct {
 	d     *dashboard
 	w     http.ResponseWriter
 	c     *http.ResponseController
-	ctx   context.Context //nolint:containedctx // of the request that it answers
+	ctx   context.Context //nolint:containedctx // the context of the request
 	begun bool
 	conn  *conn
-	pulse func(at position) string // what is sent when nothing else is
+	pulse func(at position) string // returns the text to send if there are no events
 }
 
 func (d *dashboard) stream(w http.ResponseWriter, r *http.Request) *stream {
-	return &stream{d: d, w: w, c: http.NewResponseController(w), ctx: r.Context(), conn: &conn{rpc: d.rpc, reads: true},
-		pulse: func(position) string { return ": alive\n\n" }}
+	return &stream{
+		d:     d,
+		w:     w,
+		c:     http.NewResponseController(w),
+		ctx:   r.Context(),
+		conn:  &conn{rpc: d.rpc, reads: true},
+		pulse: func(position) string { return ": alive\n\n" },
+	}
 }
 
-// run sends what follow gives, and a pulse in between, until one of them ends. An error before
-// anything was sent is the answer.
+// run sends the texts of follow and pulses in between, until follow returns or the stream
+// ends. If follow fails before anything was sent, its error is the response.
 func (s *stream) run(follow func(send func(text string) error) error) {
 	ctx, cancel := context.WithCancel(s.ctx)
 	s.ctx = ctx
 	texts, done := make(chan string), make(chan struct{})
-	var end error // once done is closed
+	var end error // valid once done is closed
 	go func() {
 		defer close(done)
 		end = follow(func(text string) error {
@@ -55,7 +61,7 @@ func (s *stream) run(follow func(send func(text string) error) error) {
 	defer func() {
 		cancel()
 		<-done
-		_ = s.c.SetWriteDeadline(time.Time{}) // others may come over this connection
+		_ = s.c.SetWriteDeadline(time.Time{}) // the connection may serve further requests
 	}()
 	read := newClients(s.conn)
 	alive := time.NewTicker(keepStream)
@@ -65,7 +71,7 @@ func (s *stream) run(follow func(send func(text string) error) error) {
 		select {
 		case text = <-texts:
 		case <-alive.C:
-			if !stillIn(ctx, read) {
+			if !authorized(ctx, read) {
 				return
 			}
 			text = s.pulse(s.conn.position())
@@ -89,7 +95,7 @@ func (s *stream) write(text string) error {
 		s.w.Header().Set("Content-Type", "text/event-stream")
 		s.w.WriteHeader(http.StatusOK)
 	}
-	_ = s.c.SetWriteDeadline(time.Now().Add(slowest)) // writers of tests have none
+	_ = s.c.SetWriteDeadline(time.Now().Add(slowest)) // recorders in tests do not support deadlines
 	if _, err := io.WriteString(s.w, text); err != nil {
 		return err
 	}

@@ -11,16 +11,34 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// functions are what templates can call.
+// functions returns the functions for templates.
 func functions(a *assets) template.FuncMap {
 	return template.FuncMap{
-		"asset": a.url, "stamp": stamp, "span": span, "enum": enum, "lower": strings.ToLower, "scope": scope, "label": label,
-		"attempts": attempts, "done": stepsDone, "why": why, "count": count, "first": first, "condition": conditionText, "poolStatus": poolStatus,
-		"dict": dict, "retry": retryLink, "used": usedVRAM, "lastState": lastState, "ended": ended, "join": strings.Join, "bytes": size,
+		"asset":      a.url,
+		"stamp":      stamp,
+		"span":       span,
+		"enum":       enum,
+		"lower":      strings.ToLower,
+		"scope":      scope,
+		"label":      label,
+		"attempts":   attempts,
+		"done":       stepsDone,
+		"why":        why,
+		"count":      count,
+		"first":      first,
+		"condition":  conditionText,
+		"poolStatus": poolStatus,
+		"dict":       dict,
+		"retry":      retryLink,
+		"used":       usedVRAM,
+		"lastState":  lastState,
+		"ended":      ended,
+		"join":       strings.Join,
+		"bytes":      size,
 	}
 }
 
-// dict passes several values to a template.
+// dict builds a map, to pass several values to a template.
 func dict(pairs ...any) (map[string]any, error) {
 	m := map[string]any{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -33,11 +51,10 @@ func dict(pairs ...any) (map[string]any, error) {
 	return m, nil
 }
 
-// moment is a time as pages show it: what it is from now, which the browser keeps right, and what
-// it is.
+// moment is a time in a page: relative, which the browser keeps up to date, and absolute.
 type moment struct{ ISO, Full, Text string }
 
-// stamp words a time; nil for none.
+// stamp formats a time. It returns nil for nil.
 func stamp(t *timestamppb.Timestamp) *moment {
 	if t == nil {
 		return nil
@@ -46,8 +63,7 @@ func stamp(t *timestamppb.Timestamp) *moment {
 	return &moment{at.Format(time.RFC3339Nano), at.Format("2006-01-02 15:04:05 MST"), relative(time.Since(at))}
 }
 
-// relative words how long ago something was, or how long it is until then: as the command line
-// does.
+// relative formats the time since an event, or until it, as the command line does.
 func relative(d time.Duration) string {
 	switch {
 	case d > -time.Second && d < time.Second:
@@ -71,12 +87,12 @@ func largest(d time.Duration) string {
 	return fmt.Sprintf("%dd", s/86400)
 }
 
-// stretch is how long something took, or has taken so far.
+// stretch is a duration, completed or still running.
 type stretch struct {
-	Text, Since string // Since only while it goes on
+	Text, Since string // Since is set while it is running
 }
 
-// span returns the stretch between two times; nil before it begins.
+// span returns the stretch between two times, or nil if it has not begun.
 func span(from, to *timestamppb.Timestamp) *stretch {
 	if from == nil {
 		return nil
@@ -87,7 +103,8 @@ func span(from, to *timestamppb.Timestamp) *stretch {
 	return &stretch{Text: duration(time.Since(from.AsTime())), Since: from.AsTime().Format(time.RFC3339Nano)}
 }
 
-// duration words a duration with its one or two largest units, and short ones in milliseconds.
+// duration formats a duration with its one or two largest units, or tenths of a second if
+// it is short.
 func duration(d time.Duration) string {
 	d = max(d, 0)
 	s := int64(d / time.Second)
@@ -104,7 +121,7 @@ func duration(d time.Duration) string {
 	return fmt.Sprintf("%dd%dh", s/86400, s/3600%24)
 }
 
-// enum is the name of a value; that of no value is "".
+// enum returns the name of a value, or "" if it is unspecified.
 func enum(v fmt.Stringer) string {
 	if s := v.String(); !strings.HasSuffix(s, "_UNSPECIFIED") {
 		return s
@@ -112,7 +129,7 @@ func enum(v fmt.Stringer) string {
 	return ""
 }
 
-// label is an enum for people: "in service".
+// label returns the readable name of a value, such as "in service".
 func label(v fmt.Stringer) string { return strings.ToLower(strings.ReplaceAll(enum(v), "_", " ")) }
 
 func first(all ...string) string {
@@ -124,7 +141,7 @@ func first(all ...string) string {
 	return ""
 }
 
-// count writes a number with its thousands apart.
+// count formats a number with separated thousands.
 func count(n int) string {
 	s := fmt.Sprint(n)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -133,7 +150,7 @@ func count(n int) string {
 	return s
 }
 
-// size words a number of bytes.
+// size formats a number of bytes.
 func size(n int64) string {
 	switch {
 	case n >= 1<<40:
@@ -148,7 +165,7 @@ func size(n int64) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-// conditionText is the status of a condition: true, false, or unknown.
+// conditionText returns the status of a condition: true, false or unknown.
 func conditionText(c *holdfastv1.Condition) string {
 	switch {
 	case c.GetUnknown():
@@ -161,10 +178,10 @@ func conditionText(c *holdfastv1.Condition) string {
 
 func poolStatus(p *holdfastv1.Pool) string { return first(label(p.GetStatus()), "declared") }
 
-// usedVRAM is what of a GPU's memory is taken, in gigabytes.
+// usedVRAM returns the used memory of a GPU in gigabytes.
 func usedVRAM(g *holdfastv1.Gpu) float64 { return max(g.GetTotalVramGb()-g.GetAvailableVramGb(), 0) }
 
-// lastState is the last that was heard of a service's health; nil: nothing.
+// lastState returns the last reported health of a service, or nil.
 func lastState(s *holdfastv1.Service) *holdfastv1.ServiceState {
 	if n := len(s.GetStates()); n > 0 {
 		return s.GetStates()[n-1]

@@ -11,19 +11,19 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// tryTimeout bounds a look at a machine, which the API makes within 25 seconds.
+// tryTimeout is the timeout of probes, which the API completes within 25 seconds.
 const tryTimeout = 30 * time.Second
 
-// tryBody is whether a plan would get through on a machine.
+// tryBody is the page that probes whether a plan would succeed on a machine.
 type tryBody struct {
 	Plan   *holdfastv1.Plan
 	Form   url.Values
 	Probes []*holdfastv1.Probe
 	Fails  int
-	Open   int // how many looks cannot tell
+	Open   int // number of inconclusive probes
 }
 
-// Value is what a field was filled in with.
+// Value returns the submitted value of a field.
 func (b tryBody) Value(name string) string { return b.Form.Get(name) }
 
 func (v *visit) tryQuestion(form url.Values) (tryBody, error) {
@@ -39,7 +39,8 @@ func (d *dashboard) askTry(v *visit) error {
 	return v.page("try", "Try "+b.Plan.GetPlanId(), "plans", b, nil)
 }
 
-// try has the leader look. It is a form that is sent, not a link: looking costs the BMC a login.
+// try makes the leader probe the machine. It is a form and not a link, because probes log
+// in to the BMC.
 func (d *dashboard) try(v *visit) error {
 	form, err := v.form()
 	if err != nil {
@@ -54,7 +55,11 @@ func (d *dashboard) try(v *visit) error {
 		var resp *holdfastv1.ProbePlanResponse
 		ctx, cancel := context.WithTimeout(v.r.Context(), tryTimeout) // BMCs are slow
 		defer cancel()
-		resp, err = v.write.plans.ProbePlan(ctx, &holdfastv1.ProbePlanRequest{MachineId: form.Get("machine"), PlanId: b.Plan.GetPlanId(), Params: params})
+		resp, err = v.write.plans.ProbePlan(ctx, &holdfastv1.ProbePlanRequest{
+			MachineId: form.Get("machine"),
+			PlanId:    b.Plan.GetPlanId(),
+			Params:    params,
+		})
 		b.Probes = resp.GetProbes()
 	}
 	for _, p := range b.Probes {
@@ -68,7 +73,7 @@ func (d *dashboard) try(v *visit) error {
 	return v.page("try", "Try "+b.Plan.GetPlanId(), "plans", b, err)
 }
 
-// fieldsOf are the fields that an error is about.
+// fieldsOf returns the field violations of an error.
 func fieldsOf(err error) []*errdetails.BadRequest_FieldViolation {
 	if err == nil {
 		return nil

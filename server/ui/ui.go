@@ -12,17 +12,17 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// Feed is what pages follow to stay live (*server.Server). Errors are statuses. Send is called by
-// the one goroutine that called.
+// Feed streams changes to pages (*server.Server). Its errors are statuses. send is called
+// in the goroutine of the caller.
 type Feed interface {
-	// RunEvents sends the transitions of runs after the cursor; with cursor 0 those from now on,
-	// after a bookmark.
+	// RunEvents sends the transitions of runs after the cursor. With cursor 0 it sends a
+	// cursor first and then new transitions.
 	RunEvents(ctx context.Context, filter string, cursor uint64, send func(*holdfastv1.RunEvent) error) error
-	// RunLog sends a run's log from an offset on.
+	// RunLog sends a run's log from an offset.
 	RunLog(ctx context.Context, r *holdfastv1.StreamRunLogsRequest, send func(*holdfastv1.LogChunk) error) error
 }
 
-// dashboard is what all handlers share. It keeps nothing but caches of what the state says.
+// dashboard is the shared state of all handlers. It contains only caches.
 type dashboard struct {
 	rpc      grpc.ClientConnInterface
 	feed     Feed
@@ -37,17 +37,33 @@ type dashboard struct {
 	now      func() time.Time
 }
 
-// Register adds the dashboard's routes. The services are called through rpc.
-func Register(m *auth.Mux, rpc grpc.ClientConnInterface, feed Feed, hour Histories, sessions Sessions, log *slog.Logger) {
+// Register adds the dashboard's routes. Calls to the services use rpc.
+func Register(
+	m *auth.Mux,
+	rpc grpc.ClientConnInterface,
+	feed Feed,
+	hour Histories,
+	sessions Sessions,
+	log *slog.Logger,
+) {
 	a := loadAssets()
 	d := &dashboard{
-		rpc: rpc, feed: feed, hour: hour, sessions: sessions, log: log, assets: a, pages: loadPages(a), rules: loadRules(), origin: http.NewCrossOriginProtection(), now: time.Now,
+		rpc:      rpc,
+		feed:     feed,
+		hour:     hour,
+		sessions: sessions,
+		log:      log,
+		assets:   a,
+		pages:    loadPages(a),
+		rules:    loadRules(),
+		origin:   http.NewCrossOriginProtection(),
+		now:      time.Now,
 	}
 	d.fleets = newFleets(d.now)
 	d.routes(m.WithCookie(cookieName, sessions.Token))
 }
 
-// routes are all that there is under /ui/.
+// routes adds all routes below /ui/.
 func (d *dashboard) routes(m *auth.Mux) {
 	viewer := auth.Least(holdfastv1.Role_VIEWER)
 	open := func(pattern string, h http.HandlerFunc) { m.HandleFunc(pattern, auth.Public(), nil, secured(h)) }
@@ -91,21 +107,28 @@ func (d *dashboard) routes(m *auth.Mux) {
 	act("/ui/drill", "OperatorService/TransferLeadership", d.askDrill, d.drill)
 }
 
-// rules are who may do what is offered on pages.
+// rules are the access rules of the actions that pages offer.
 type rules map[string]auth.Rule
 
 func loadRules() rules {
 	r := rules{}
 	for _, m := range []string{
-		"RunService/StartRun", "RunService/CancelRun", "MachineService/SetMachinePhase", "NodeService/TransitionNode", "PlanService/ReleasePlan", "AuditService/ListAuditEvents",
-		"PlanService/CreatePlan", "PlanService/ProbePlan", "OperatorService/TransferLeadership",
+		"RunService/StartRun",
+		"RunService/CancelRun",
+		"MachineService/SetMachinePhase",
+		"NodeService/TransitionNode",
+		"PlanService/ReleasePlan",
+		"AuditService/ListAuditEvents",
+		"PlanService/CreatePlan",
+		"PlanService/ProbePlan",
+		"OperatorService/TransferLeadership",
 	} {
 		r[m] = auth.SameAs("holdfast.v1." + m)
 	}
 	return r
 }
 
-// may reports whether a role allows a method.
+// may reports whether a user may call a method.
 func (r rules) may(id *holdfastv1.Identity, method string) bool {
 	rule := r[method]
 	return rule.Lets(id)

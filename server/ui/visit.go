@@ -16,36 +16,36 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// pageTimeout bounds what a page asks for: somebody is looking at an empty window.
+// pageTimeout bounds the time to render a page.
 const pageTimeout = 10 * time.Second
 
-// visit is one request for a page, by somebody who has been let in.
+// visit is one request for a page by an authenticated user.
 type visit struct {
 	*dashboard
 	w     http.ResponseWriter
 	r     *http.Request
-	ctx   context.Context //nolint:containedctx // it lives as long as the request that it is of
+	ctx   context.Context //nolint:containedctx // the context of the request
 	who   *holdfastv1.Identity
-	read  *clients // from this peer's state
+	read  *clients // reads this peer's state
 	write *clients
 }
 
-// view is what every template gets.
+// view is the data of every template.
 type view struct {
 	Title, Nav string
-	Who        *holdfastv1.Identity // nil: nobody is signed in
-	Open       bool                 // no sign-in here: everybody is an admin
+	Who        *holdfastv1.Identity // nil if not signed in
+	Open       bool                 // started with --insecure: every caller is an admin
 	At         position
 	Now        time.Time
-	Again      string // this page, to come back to
-	Error      string // of what was asked for, in the words of the API
-	Unsure     bool   // whether what was asked for was done
+	Again      string // the URL of this page
+	Error      string // the error of the requested action
+	Unsure     bool   // the outcome of the requested action is unknown
 	MayAudit   bool
 	Body       any
 }
 
-// visit makes a handler of a page. An error that the page does not show itself is shown in its
-// place.
+// visit returns the handler of a page. An error that h returns is shown instead of the
+// page.
 func (d *dashboard) visit(h func(*visit) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !utf8.ValidString(r.URL.Path) || !utf8.ValidString(r.URL.RawQuery) {
@@ -59,15 +59,23 @@ func (d *dashboard) visit(h func(*visit) error) http.HandlerFunc {
 			reads.least = strconv.FormatUint(n, 10)
 		}
 		v := &visit{
-			dashboard: d, w: w, r: r, ctx: ctx, who: auth.From(r.Context()), read: newClients(reads), write: newClients(&conn{rpc: d.rpc}),
+			dashboard: d,
+			w:         w,
+			r:         r,
+			ctx:       ctx,
+			who:       auth.From(r.Context()),
+			read:      newClients(reads),
+			write:     newClients(&conn{rpc: d.rpc}),
 		}
 		if err := h(v); err != nil {
-			d.show(w, r, httpjson.Status(err), "fault", v.view("", "", &view{Title: http.StatusText(httpjson.Status(err)), Error: httpjson.Message(err), Unsure: v.unsure(err)}))
+			code := httpjson.Status(err)
+			p := &view{Title: http.StatusText(code), Error: httpjson.Message(err), Unsure: v.unsure(err)}
+			d.show(w, r, code, "fault", v.view("", "", p))
 		}
 	}
 }
 
-// view fills in what every page has.
+// view sets the fields that all pages have.
 func (v *visit) view(title, nav string, p *view) *view {
 	if title != "" {
 		p.Title = title
@@ -79,7 +87,7 @@ func (v *visit) view(title, nav string, p *view) *view {
 	return p
 }
 
-// page shows a page. The error that is no reason not to show it stands in it.
+// page shows a page, with an error above its content if shown is not nil.
 func (v *visit) page(name, title, nav string, body any, shown error) error {
 	code, p := http.StatusOK, &view{Body: body}
 	if shown != nil {
@@ -89,8 +97,8 @@ func (v *visit) page(name, title, nav string, body any, shown error) error {
 	return nil
 }
 
-// unsure reports whether what was asked for may have been done all the same: a leader died in
-// between, or it took too long.
+// unsure reports whether an action may have been done although it failed: the leader died,
+// or it timed out.
 func (v *visit) unsure(err error) bool {
 	switch status.Code(err) {
 	case codes.DeadlineExceeded, codes.Canceled:
@@ -99,7 +107,7 @@ func (v *visit) unsure(err error) bool {
 	return v.r.Method == http.MethodPost && httpjson.Reason(err) == cluster.ReasonOutcomeUnknown
 }
 
-// done leads to where the outcome of an action is to be seen, in a state that includes it.
+// done redirects to a page that shows the result, read from a state that includes it.
 func (v *visit) done(path string) error {
 	if at := v.write.conn.position(); at.known {
 		path += "?at=" + at.Index
@@ -108,7 +116,7 @@ func (v *visit) done(path string) error {
 	return nil
 }
 
-// fault shows that something did not work, to whomever.
+// fault shows an error page. It does not need an authenticated user.
 func (d *dashboard) fault(w http.ResponseWriter, r *http.Request, code int, message string) {
 	d.show(w, r, code, "fault", &view{Title: http.StatusText(code), Error: message, Now: d.now()})
 }

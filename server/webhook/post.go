@@ -21,34 +21,34 @@ import (
 )
 
 const (
-	batch      = 64                     // events that are read at once
-	newsPause  = 20 * time.Millisecond  // least time between two looks for events
-	freshTerm  = 500 * time.Millisecond // so long a term counts as confirmed
-	skipNote   = 4096                   // events that a webhook does not want until it is recorded that it is past them
-	noteLimit  = 10 * time.Second       // of one command
-	maxAnswer  = 64 << 10               // of a receiver's answer, which nobody reads, so that its connection is used again
-	keyPrefix  = "whsec_"               // of keys that are base64 (Standard Webhooks)
-	signingKey = "token"                // of a secret
+	batch      = 64                     // events per read
+	pollPause  = 20 * time.Millisecond  // minimum time between two reads of events
+	freshTerm  = 500 * time.Millisecond // how long a confirmed term counts as confirmed
+	skipNote   = 4096                   // filtered-out events after which the position is recorded
+	noteLimit  = 10 * time.Second       // timeout of one command
+	maxAnswer  = 64 << 10               // bytes of a response to discard, so that the connection can be reused
+	keyPrefix  = "whsec_"               // of keys in base64 (Standard Webhooks)
+	signingKey = "token"                // name of the value in the secret
 )
 
-// post tells one webhook what happens, for one term or until it is changed.
+// post delivers events to one webhook, until the term ends or the webhook changes.
 type post struct {
 	*Sender
 	lead   context.Context // ends with the term
-	ctx    context.Context // of lead; ends with the post
+	ctx    context.Context // child of lead; ends with the post
 	stop   context.CancelFunc
 	done   chan struct{}
-	over   bool // when done is closed: it has found its webhook changed
+	stale  bool // valid once done is closed: the post ended because its webhook changed
 	term   cluster.Term
 	hook   *holdfastv1.Webhook
 	filter *filter.Filter
 
-	cursor    uint64 // the last event that it was told, or does not want
-	noted     uint64 // what of that is recorded
+	cursor    uint64 // the last event that was delivered or filtered out
+	noted     uint64 // the recorded cursor
 	notedAt   time.Time
-	told      bool   // something since then
-	missed    uint64 // events that the record does not count yet
-	counted   uint64 // missed events that it counts
+	delivered bool   // an event was delivered since then
+	missed    uint64 // missed events that are not recorded yet
+	counted   uint64 // missed events that are recorded
 	failures  uint32
 	confirmed time.Time
 }
@@ -62,91 +62,95 @@ func (s *Sender) start(ctx context.Context, t cluster.Term, name string) *post {
 	return p
 }
 
-// tells reports whether it tells a webhook as that is now. One that has ended because its webhook
-// was changed does not, also when that was changed back since.
-func (p *post) tells(w *holdfastv1.Webhook) bool {
+// current reports whether the post delivers to the webhook as it is now. It returns false
+// if the post ended because its webhook changed, even if that change was reverted since.
+func (p *post) current(w *holdfastv1.Webhook) bool {
 	select {
 	case <-p.done:
-		return sameHook(p.hook, w) && !p.over
+		return sameHook(p.hook, w) && !p.stale
 	default:
 		return sameHook(p.hook, w)
 	}
 }
 
-// run ends with its context. Whatever it could not do, it tries again.
+// run delivers events until its context ends or its webhook changes. Failed deliveries are
+// retried.
 func (p *post) run() {
 	defer close(p.done)
 	var err error
-	if p.filter, err = Compile(p.hook.GetFilter()); err != nil { // of a later version; it was read when it was stored
-		p.cfg.Logger.Error("webhook is told nothing: its filter is not understood", "webhook", p.hook.GetName(), "error", err)
+	// The filter was valid when it was stored, but may be from a later version.
+	if p.filter, err = Compile(p.hook.GetFilter()); err != nil {
+		p.cfg.Logger.Error("webhook filter is invalid, delivering nothing", "webhook", p.hook.GetName(), "error", err)
 		return
 	}
 	for {
 		changed := p.state.Changed()
-		if err := p.look(); err != nil {
-			p.over = errors.Is(err, errChanged)
+		if err := p.deliverAll(); err != nil {
+			p.stale = errors.Is(err, errChanged)
 			break
 		}
-		if wait(p.ctx, newsPause, changed) != nil {
+		if wait(p.ctx, pollPause, changed) != nil {
 			break
 		}
 	}
-	if p.lead.Err() == nil && p.failures == 0 { // the next post begins with what is recorded; another leader would refuse it, and each failure was recorded
+	// The next post starts from the recorded position. Another leader would refuse the
+	// record, and after a failure it is already recorded.
+	if p.lead.Err() == nil && p.failures == 0 {
 		p.note("")
 	}
 }
 
-// errChanged ends a post whose webhook somebody has changed or deleted: the Sender begins another
-// one, or none.
+// errChanged ends a post whose webhook was changed or deleted. The Sender starts another
+// one if needed.
 var errChanged = errors.New("the webhook was changed")
 
-// look tells of all that has happened. Its error is that of the context, or errChanged.
-func (p *post) look() error {
+// deliverAll delivers all events so far. Its error is that of the context, or errChanged.
+func (p *post) deliverAll() error {
 	for {
 		view := p.state.View()
 		w, ok := view.Webhook(p.hook.GetName())
-		if !ok || w.GetDisabled() || !sameHook(p.hook, w) { // what this view has happened after that
+		if !ok || w.GetDisabled() || !sameHook(p.hook, w) { // later events are for the changed webhook
 			return errChanged
 		}
-		p.cursor = max(p.cursor, w.GetCursor()) // a restore puts it after all that was before
+		p.cursor = max(p.cursor, w.GetCursor()) // a restore moves the position past all earlier events
 		if first := view.FirstNews(); p.cursor+1 < first {
 			p.skip(first - 1 - p.cursor)
 		}
 		events, err := view.News(p.cursor, batch)
-		if err != nil || len(events) == 0 { // the state is behind what the last leader recorded, for a moment
+		if err != nil || len(events) == 0 { // the state is briefly behind the record of the last leader
 			break
 		}
 		for _, e := range events {
 			if p.filter.Match(e) {
-				if err := p.tell(e); err != nil {
+				if err := p.deliver(e); err != nil {
 					return err
 				}
-				p.told = true
+				p.delivered = true
 			}
 			p.cursor = e.GetCursor()
-			if time.Since(p.notedAt) >= p.cfg.NoteEvery && (p.told || p.cursor-p.noted >= skipNote) {
+			if time.Since(p.notedAt) >= p.cfg.NoteEvery && (p.delivered || p.cursor-p.noted >= skipNote) {
 				p.note("")
 			}
 		}
 	}
-	if p.told && time.Since(p.notedAt) >= p.cfg.NoteEvery {
+	if p.delivered && time.Since(p.notedAt) >= p.cfg.NoteEvery {
 		p.note("")
 	}
 	return p.ctx.Err()
 }
 
-// skip goes past events that are not kept any more.
+// skip skips events that are no longer stored.
 func (p *post) skip(n uint64) {
-	p.cfg.Logger.Warn("webhook misses events: they are not kept any more", "webhook", p.hook.GetName(), "events", n)
+	p.cfg.Logger.Warn("webhook missed events that are no longer stored", "webhook", p.hook.GetName(), "events", n)
 	p.cursor += n
 	p.missed += n
 	p.record(&internalv1.NoteDelivery{Failures: p.failures})
 }
 
-// tell posts an event until the receiver has taken it.
-func (p *post) tell(e *holdfastv1.Event) error {
+// deliver posts an event until the receiver accepts it.
+func (p *post) deliver(e *holdfastv1.Event) error {
 	pause := p.cfg.FirstRetry
-	for range min(p.failures, 16) { // a new leader goes on with the pauses where the last one was
+	for range min(p.failures, 16) { // continue with the retry delay of the previous leader
 		pause = min(2*pause, p.cfg.LastRetry)
 	}
 	for {
@@ -160,7 +164,7 @@ func (p *post) tell(e *holdfastv1.Event) error {
 		if err == nil {
 			p.tries.WithLabelValues(p.hook.GetName(), "delivered").Inc()
 			if p.failures > 0 {
-				p.cfg.Logger.Info("webhook takes events again", "webhook", p.hook.GetName(), "failures", p.failures)
+				p.cfg.Logger.Info("webhook accepts events again", "webhook", p.hook.GetName(), "failures", p.failures)
 				p.failures, p.cursor = 0, e.GetCursor()
 				p.note("")
 			}
@@ -169,7 +173,8 @@ func (p *post) tell(e *holdfastv1.Event) error {
 		p.tries.WithLabelValues(p.hook.GetName(), "failed").Inc()
 		p.failures++
 		p.note(err.Error())
-		p.cfg.Logger.Warn("webhook did not take an event: trying again", "webhook", p.hook.GetName(), "event", e.GetCursor(), "failures", p.failures, "error", err)
+		p.cfg.Logger.Warn("webhook delivery failed, will retry", "webhook", p.hook.GetName(),
+			"event", e.GetCursor(), "failures", p.failures, "error", err)
 		if err := p.rest(min(max(pause, after), p.cfg.LastRetry)); err != nil {
 			return err
 		}
@@ -177,9 +182,9 @@ func (p *post) tell(e *holdfastv1.Event) error {
 	}
 }
 
-// confirm returns when the term is known to go on: a leader that was paused is not to send what the
-// next one has long sent. That it is not known is no fault of the receiver's. Its error is that of
-// the context.
+// confirm returns once the term is confirmed to be current. A leader that was paused must
+// not send events that its successor sent long ago. A failed confirmation is not counted as
+// a failure of the receiver. The error is that of the context.
 func (p *post) confirm() error {
 	for time.Since(p.confirmed) >= freshTerm {
 		ctx, cancel := context.WithTimeout(p.ctx, p.cfg.Timeout)
@@ -207,8 +212,8 @@ func (p *post) rest(d time.Duration) error {
 	}
 }
 
-// try posts an event once. No error shows the URL: it may have a token in it. After is how long the
-// receiver wants to be left alone.
+// try posts an event once. Errors do not contain the URL, which may include a token. after
+// is the receiver's Retry-After.
 func (p *post) try(e *holdfastv1.Event) (after time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(p.ctx, p.cfg.Timeout)
 	defer cancel()
@@ -230,7 +235,8 @@ func (p *post) try(e *holdfastv1.Event) (after time.Duration, err error) {
 	case 2:
 		return 0, nil
 	case 3:
-		return 0, fmt.Errorf("the receiver answers %s: redirects are not followed, give the URL that it moved to", resp.Status)
+		return 0, fmt.Errorf("the receiver answers %s: redirects are not followed, set the webhook to the new URL",
+			resp.Status)
 	}
 	seconds, _ := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 16)
 	return time.Duration(seconds) * time.Second, fmt.Errorf("the receiver answers %s", resp.Status)
@@ -244,7 +250,7 @@ func (p *post) request(ctx context.Context, e *holdfastv1.Event) (*http.Request,
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.hook.GetUrl(), bytes.NewReader(body))
 	if err != nil {
-		return nil, errors.New("make the request: the URL is none")
+		return nil, errors.New("create the request: the URL is invalid")
 	}
 	id, now := messageID(cluster, e.GetCursor()), time.Now()
 	req.Header.Set("Content-Type", "application/cloudevents+json; charset=utf-8")
@@ -261,8 +267,8 @@ func (p *post) request(ctx context.Context, e *holdfastv1.Event) (*http.Request,
 	return req, nil
 }
 
-// key opens the secret that signs. It is asked for each time: a new version counts from its next
-// message on.
+// key returns the signing key. The secret is resolved for each message, so that a new
+// version takes effect at once.
 func (p *post) key(ctx context.Context, ref string) ([]byte, error) {
 	s, err := p.secrets.Resolve(ctx, ref)
 	if err != nil {
@@ -278,24 +284,29 @@ func (p *post) key(ctx context.Context, ref string) ([]byte, error) {
 	}
 	key, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		return nil, fmt.Errorf("secret %q begins with %s, and is no base64 after it", ref, keyPrefix)
+		return nil, fmt.Errorf("secret %q begins with %s but is not base64 after that", ref, keyPrefix)
 	}
 	return key, nil
 }
 
-// note records how far the webhook is, and why the last try failed if it did.
+// note records the position of the webhook, and the error of the last attempt if it failed.
 func (p *post) note(failure string) {
-	if p.cursor != p.noted || failure != "" || p.told {
+	if p.cursor != p.noted || failure != "" || p.delivered {
 		p.record(&internalv1.NoteDelivery{Failures: p.failures, LastError: failure})
 	}
 }
 
-// record commits a note. One that does not get through is made again with the next: what it says is
-// only how little is sent twice.
+// record commits a note. If that fails, the next note includes it. Until then, a new leader
+// may repeat more events.
 func (p *post) record(n *internalv1.NoteDelivery) {
 	n.Name, n.Cursor = p.hook.GetName(), p.cursor
-	cmd := &internalv1.Command{FeatureLevel: fsm.Level1, Epoch: p.term.Epoch, Op: &internalv1.Command_NoteDelivery{NoteDelivery: n}}
-	if p.state.View().Has(fsm.Level2) { // a total is counted once, also if the outcome of an earlier command is unknown
+	cmd := &internalv1.Command{
+		FeatureLevel: fsm.Level1,
+		Epoch:        p.term.Epoch,
+		Op:           &internalv1.Command_NoteDelivery{NoteDelivery: n},
+	}
+	// A total is counted once, even if the outcome of an earlier command is unknown.
+	if p.state.View().Has(fsm.Level2) {
 		cmd.FeatureLevel, n.MissedTotal = fsm.Level2, p.counted+p.missed
 	} else {
 		n.Missed = p.missed
@@ -304,9 +315,10 @@ func (p *post) record(n *internalv1.NoteDelivery) {
 	defer cancel()
 	p.notedAt = time.Now()
 	if _, err := p.node.Apply(ctx, cmd); err != nil {
-		p.cfg.Logger.Debug("how far a webhook is was not recorded", "webhook", n.GetName(), "event", n.GetCursor(), "error", err)
+		p.cfg.Logger.Debug("recording the webhook's position failed",
+			"webhook", n.GetName(), "event", n.GetCursor(), "error", err)
 		return
 	}
-	p.noted, p.told = n.GetCursor(), false
+	p.noted, p.delivered = n.GetCursor(), false
 	p.counted, p.missed = p.counted+p.missed, 0
 }

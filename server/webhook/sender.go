@@ -28,18 +28,18 @@ type State interface {
 	Changed() <-chan struct{} // closed at the next change
 }
 
-// Secrets opens secrets by name (*secrets.Resolver).
+// Secrets resolves secrets by name (*secrets.Resolver).
 type Secrets interface {
 	Resolve(ctx context.Context, name string) (secrets.Secret, error)
 }
 
-// Config says how messages are sent.
+// Config configures a Sender.
 type Config struct {
-	Timeout    time.Duration // of one try. Default 10 s
-	FirstRetry time.Duration // after the first try that failed; the pauses double. Default 1 s
-	LastRetry  time.Duration // they do not get longer than this. Default 5 min
-	NoteEvery  time.Duration // least time between two records of how far a webhook is, while all goes well. Default 1 s
-	LookEvery  time.Duration // least time between two looks at which webhooks there are. Default 250 ms
+	Timeout    time.Duration // of one attempt; default 10 s
+	FirstRetry time.Duration // delay after the first failed attempt; it doubles with each failure; default 1 s
+	LastRetry  time.Duration // maximum delay; default 5 min
+	NoteEvery  time.Duration // minimum time between two records of the position, if there are no failures; default 1 s
+	LookEvery  time.Duration // minimum time between two reads of the webhooks; default 250 ms
 	Transport  http.RoundTripper
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -55,10 +55,14 @@ type Sender struct {
 	tries   *prometheus.CounterVec
 }
 
-// NewSender returns a Sender; Run it in each term.
+// NewSender returns a Sender. Run is called in each term.
 func NewSender(cfg Config, node Proposer, state State, secrets Secrets) *Sender {
 	for d, otherwise := range map[*time.Duration]time.Duration{
-		&cfg.Timeout: 10 * time.Second, &cfg.FirstRetry: time.Second, &cfg.LastRetry: 5 * time.Minute, &cfg.NoteEvery: time.Second, &cfg.LookEvery: 250 * time.Millisecond,
+		&cfg.Timeout:    10 * time.Second,
+		&cfg.FirstRetry: time.Second,
+		&cfg.LastRetry:  5 * time.Minute,
+		&cfg.NoteEvery:  time.Second,
+		&cfg.LookEvery:  250 * time.Millisecond,
 	} {
 		if *d == 0 {
 			*d = otherwise
@@ -67,18 +71,24 @@ func NewSender(cfg Config, node Proposer, state State, secrets Secrets) *Sender 
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Sender{cfg: cfg, node: node, state: state, secrets: secrets, tries: prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "holdfast_webhook_tries_total", Help: "Messages that this peer has posted to webhooks, by whether the receiver took them (delivered) or not (failed).",
-	}, []string{"webhook", "outcome"})}
-	s.client = &http.Client{Transport: cfg.Transport, Timeout: cfg.Timeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	tries := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "holdfast_webhook_tries_total",
+		Help: "Messages that this peer posted to webhooks, by outcome (delivered, failed).",
+	}, []string{"webhook", "outcome"})
+	s := &Sender{cfg: cfg, node: node, state: state, secrets: secrets, tries: tries}
+	s.client = &http.Client{
+		Transport:     cfg.Transport,
+		Timeout:       cfg.Timeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	if cfg.Registerer != nil {
 		cfg.Registerer.MustRegister(s.tries)
 	}
 	return s
 }
 
-// Run implements cluster.LeaderTask: it tells each enabled webhook on its own, so that one that
-// does not answer holds up no other.
+// Run implements cluster.LeaderTask. Each enabled webhook is served by its own goroutine,
+// so that a receiver that does not respond delays no other.
 func (s *Sender) Run(ctx context.Context, t cluster.Term) error {
 	var all sync.WaitGroup
 	running := map[string]*post{}
@@ -93,11 +103,11 @@ func (s *Sender) Run(ctx context.Context, t cluster.Term) error {
 		}
 		maps.DeleteFunc(running, func(name string, p *post) bool {
 			w, ok := want[name]
-			if ok && p.tells(w) {
+			if ok && p.current(w) {
 				return false
 			}
 			p.stop()
-			<-p.done // what it has recorded is what the next one begins with
+			<-p.done // the next post starts from its recorded position
 			return true
 		})
 		for name := range want {
@@ -113,13 +123,14 @@ func (s *Sender) Run(ctx context.Context, t cluster.Term) error {
 	}
 }
 
-// sameHook reports whether nobody has changed a webhook: how far it is does not count.
+// sameHook reports whether the settings of two webhooks are equal. Their positions are
+// ignored.
 func sameHook(a, b *holdfastv1.Webhook) bool {
 	return a.GetUrl() == b.GetUrl() && a.GetFilter() == b.GetFilter() && a.GetSecretRef() == b.GetSecretRef() &&
 		a.GetCreatedAt().AsTime().Equal(b.GetCreatedAt().AsTime())
 }
 
-// wait returns after the next change, and not before a pause is over.
+// wait returns after the next change, and not before the pause has passed.
 func wait(ctx context.Context, least time.Duration, changed <-chan struct{}) error {
 	timer := time.NewTimer(least)
 	defer timer.Stop()

@@ -27,7 +27,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// peer is a cluster of one: the state is real, only the consensus is left out.
+// peer is a single-peer cluster with a real state and no consensus.
 type peer struct {
 	*fsm.FSM
 	t     *testing.T
@@ -78,13 +78,13 @@ func (p *peer) put(w *holdfastv1.Webhook) {
 	p.do(&internalv1.Command{Op: &internalv1.Command_PutWebhook{PutWebhook: &internalv1.PutWebhook{Webhook: w}}})
 }
 
-// machine makes events: one machine.phase each, among others.
+// machine creates a machine, which causes one machine.phase event among others.
 func (p *peer) machine(id string) {
 	p.t.Helper()
 	p.do(&internalv1.Command{Op: &internalv1.Command_RegisterMachine{RegisterMachine: &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: id}}}})
 }
 
-// wait polls until a webhook is as it should be.
+// wait polls until a webhook meets a condition.
 func (p *peer) wait(what string, ok func(*holdfastv1.Webhook) bool) {
 	p.t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -102,8 +102,7 @@ func (p *peer) wait(what string, ok func(*holdfastv1.Webhook) bool) {
 
 func told(w *holdfastv1.Webhook) bool { return w.GetBehind() == 0 && w.GetFailures() == 0 }
 
-// lead runs a sender for a term of its own, which a majority confirms, until the test ends, or stop
-// is called.
+// lead runs a sender for a new, confirmed term until the test ends or stop is called.
 func (p *peer) lead(secrets Secrets) (stop func()) {
 	p.t.Helper()
 	return p.leadWhile(secrets, func(context.Context) error { return nil })
@@ -132,12 +131,12 @@ func (p *peer) leadWhile(secrets Secrets, confirm func(context.Context) error) (
 	return stop
 }
 
-// receiver is the other side: it keeps what it took, and refuses what answer says.
+// receiver records the events that it accepts. answer decides which to refuse.
 type receiver struct {
 	*httptest.Server
 	mu     sync.Mutex
 	took   []received
-	answer func(n int, w http.ResponseWriter) bool // true: it is taken
+	answer func(n int, w http.ResponseWriter) bool // true: accepted
 	asked  int
 }
 
@@ -175,7 +174,7 @@ func (r *receiver) all() []received {
 	return slices.Clone(r.took)
 }
 
-// machines returns the machines of what was taken, in order.
+// machines returns the machines of the accepted events, in order.
 func (r *receiver) machines() []string {
 	var ids []string
 	for _, m := range r.all() {
@@ -216,7 +215,7 @@ func TestEventsAreToldInOrderAndSigned(t *testing.T) {
 		}
 	}
 
-	// The next leader goes on where this one was.
+	// The next leader continues from the recorded position.
 	stop()
 	p.lead(box{"token": "correct horse"})
 	p.machine("after")
@@ -248,8 +247,8 @@ func TestReceiverThatFails(t *testing.T) {
 	}
 }
 
-// A leader that goes while the receiver is away has lost nothing, and one that dies before it has
-// recorded what it told tells it again.
+// A leadership that ends while the receiver is down loses no event. A leader that dies
+// before it records a delivery causes a repetition.
 func TestLeaderGoesInTheMiddle(t *testing.T) {
 	p, r := newPeer(t), newReceiver(t)
 	away := make(chan struct{})
@@ -278,8 +277,8 @@ func TestLeaderGoesInTheMiddle(t *testing.T) {
 	}
 }
 
-// A leader who does not know whether he still leads tells nothing, and does not say that the
-// receiver has failed.
+// A leader that cannot confirm its term delivers nothing, and does not count that as a
+// failure of the receiver.
 func TestLeaderInDoubt(t *testing.T) {
 	p, r := newPeer(t), newReceiver(t)
 	var asked, sure atomic.Int32
@@ -330,8 +329,7 @@ func TestWebhookIsChanged(t *testing.T) {
 	}
 }
 
-// A webhook that is disabled and enabled again before anybody has looked which there are is told by
-// another post.
+// A webhook that is disabled and enabled again between two checks is served by a new post.
 func TestWebhookIsChangedBack(t *testing.T) {
 	p, r := newPeer(t), newReceiver(t)
 	hook := &holdfastv1.Webhook{Name: "h", Url: r.URL, Filter: phases}
@@ -342,7 +340,7 @@ func TestWebhookIsChangedBack(t *testing.T) {
 		w, _ := p.View().Webhook("h")
 		return w
 	}
-	if !first.tells(now()) {
+	if !first.current(now()) {
 		t.Error("a webhook that nobody has changed is told by another post")
 	}
 	hook.Disabled = true
@@ -350,13 +348,13 @@ func TestWebhookIsChangedBack(t *testing.T) {
 	<-first.done
 	hook.Disabled = false
 	p.put(hook)
-	if first.tells(now()) {
+	if first.current(now()) {
 		t.Error("the post that has ended is held for the one that tells it")
 	}
 }
 
-// Nothing that is shown or stored of a failure has the URL in it: its query may be what lets people
-// in.
+// Errors that are shown or stored do not contain the URL, because its query may be a
+// credential.
 func TestFailuresTellNoSecrets(t *testing.T) {
 	p, r := newPeer(t), newReceiver(t)
 	url := r.URL
@@ -402,7 +400,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// box is a secret.
+// box returns a secret.
 type box map[string]string
 
 func (b box) Resolve(_ context.Context, name string) (secrets.Secret, error) {

@@ -231,8 +231,8 @@ func lostKey(t *testing.T) {
 	}
 	harness.Until(t, "the peer to say that it leads without the key", func() (bool, any) {
 		said := p.LogTail(1 << 20)
-		return strings.Contains(said, "LEADING WITHOUT"), said
+		return strings.Contains(said, "leading without a secrets key"), said
 	})
-	quoted(t, "keys.md", "LEADING WITHOUT A SECRETS KEY: no other peer that has led since has it either. Runs that need such a secret fail until the key is back", p.LogTail(1<<20))
+	quoted(t, "keys.md", "leading without a secrets key: no recent leader has it; runs that need such a secret fail until the key is back", p.LogTail(1<<20))
 	quoted(t, "keys.md", "secrets are sealed under key …, which is not in …", p.LogTail(1<<20))
 }

@@ -1,4 +1,4 @@
-// Package blob keeps files on a peer's disk under their SHA-256, and gives out none that is not
-// whole. A file that is being received lies beside them, so that what broke off goes on. It knows
-// neither images nor peers, and never fetches anything.
+// Package blob stores files on a peer's disk under their SHA-256. It serves complete files
+// only. A partially received file is kept next to them, so that an interrupted transfer can
+// resume. The package does not know images or peers, and fetches nothing.
 package blob

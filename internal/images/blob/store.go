@@ -15,45 +15,46 @@ import (
 	"time"
 )
 
-// partial is how the files end that are not whole yet.
+// partial is the suffix of incomplete files.
 const partial = ".part"
 
-// maxReserve is how much of a disk stays free at most: the log of the cluster lies on it too.
+// maxReserve bounds the space that is kept free for the cluster's log, which is on the same
+// disk.
 const maxReserve = 2 << 30
 
-// The ways in which a file is not kept.
+// The reasons why a file is not stored.
 var (
-	// ErrSum is a file whose bytes are not those that its name says. They are gone.
+	// ErrSum is returned if a file does not match its checksum. Its bytes are discarded.
 	ErrSum = errors.New("wrong checksum")
-	// ErrFull is a file that does not fit on the disk. What was received is kept.
+	// ErrFull is returned if a file does not fit on the disk. The received bytes are kept.
 	ErrFull = errors.New("the disk is full")
-	// ErrSize is a file that has more or fewer bytes than was said.
+	// ErrSize is returned if a file is longer or shorter than announced, or too big.
 	ErrSize = errors.New("wrong size")
-	// ErrBusy is a file that somebody else receives right now.
+	// ErrBusy is returned if the file is already being received.
 	ErrBusy = errors.New("the file is being received already")
 )
 
-// Config is what a Store can be told.
+// Config configures a Store.
 type Config struct {
-	// Dir is where the files lie; made with mode 0700.
+	// Dir is the directory of the files. It is created with mode 0700.
 	Dir string
-	// MaxFile is how many bytes a file may have; default 1 TiB.
+	// MaxFile is the maximum size of a file in bytes; default 1 TiB.
 	MaxFile int64
-	// Free tells how many bytes the disk has left, and in all; default: asks the disk.
+	// Free returns the free and total bytes of the disk; default: those of the file system.
 	Free func(dir string) (free, total int64, err error)
 }
 
-// Store keeps files. Its methods may be called by any goroutine.
+// Store stores files. Its methods are safe for concurrent use.
 type Store struct {
 	cfg Config
 
 	mu      sync.Mutex
-	whole   map[string]int64         // sum → size, of those that were checked since the start
-	checks  map[string]chan struct{} // closed when a check is over
+	whole   map[string]int64         // sum → size of complete files that were checked since the start
+	checks  map[string]chan struct{} // by sum; closed when the check has ended
 	writing map[string]bool
 }
 
-// Open opens the directory, and makes it if there is none.
+// Open opens the directory, and creates it if needed.
 func Open(cfg Config) (*Store, error) {
 	if cfg.MaxFile == 0 {
 		cfg.MaxFile = 1 << 40
@@ -62,19 +63,24 @@ func Open(cfg Config) (*Store, error) {
 		cfg.Free = freeSpace
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("make the directory of images: %w", err)
+		return nil, fmt.Errorf("create the image directory: %w", err)
 	}
-	return &Store{cfg: cfg, whole: map[string]int64{}, checks: map[string]chan struct{}{}, writing: map[string]bool{}}, nil
+	return &Store{
+		cfg:     cfg,
+		whole:   map[string]int64{},
+		checks:  map[string]chan struct{}{},
+		writing: map[string]bool{},
+	}, nil
 }
 
-// valid reports whether a text is a sum, and so fit to be a file's name.
+// valid reports whether a text is a SHA-256 in hex, and so safe as a file name.
 func valid(sum string) bool { return len(sum) == 64 && strings.Trim(sum, "0123456789abcdef") == "" }
 
 func (s *Store) path(sum string) string { return filepath.Join(s.cfg.Dir, sum) }
 
-// Has reports whether the store has all of a file, and its size. The first time since the start it
-// reads all of it: a disk can lose what it was given. One whose sum is wrong is removed, and the
-// error is ErrSum, once.
+// Has reports whether the store has a complete file, and returns its size. The first call
+// for a file after a start reads and verifies all of it, because disks can lose data. A
+// damaged file is removed, and that one call returns ErrSum.
 func (s *Store) Has(ctx context.Context, sum string) (size int64, ok bool, err error) {
 	if !valid(sum) {
 		return 0, false, nil
@@ -114,15 +120,16 @@ func (s *Store) check(ctx context.Context, sum string, done chan struct{}) (int6
 		return 0, false, fmt.Errorf("read image file %s: %w", sum, err)
 	case got != sum:
 		if err := os.Remove(s.path(sum)); err != nil {
-			return 0, false, fmt.Errorf("remove image file %s, whose bytes sum up to %s: %w", sum, got, err)
+			return 0, false, fmt.Errorf("remove damaged image file %s with the checksum %s: %w", sum, got, err)
 		}
-		return 0, false, fmt.Errorf("image file %s on this peer's disk was damaged, it sums up to %s: it was removed: %w", sum, got, ErrSum)
+		return 0, false, fmt.Errorf(
+			"image file %s on this peer's disk was damaged (its checksum is %s): it was removed: %w", sum, got, ErrSum)
 	}
 	s.whole[sum] = size
 	return size, true, nil
 }
 
-// sumOf reads a file to its end, unless ctx ends before.
+// sumOf reads a whole file and returns its size and SHA-256. It stops early if ctx ends.
 func sumOf(ctx context.Context, path string) (size int64, sum string, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -134,7 +141,7 @@ func sumOf(ctx context.Context, path string) (size int64, sum string, err error)
 	return size, hex.EncodeToString(h.Sum(nil)), err
 }
 
-// contextReader ends when the context does.
+// contextReader is a Reader that fails once its context has ended.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader
@@ -148,7 +155,8 @@ func (r contextReader) Read(p []byte) (int, error) {
 	return r.r.Read(p)
 }
 
-// Open opens a file that the store has whole; fs.ErrNotExist when it has not. The caller closes it.
+// Open opens a complete file. The error is fs.ErrNotExist if the store does not have it.
+// The caller closes the file.
 func (s *Store) Open(ctx context.Context, sum string) (*os.File, error) {
 	_, ok, err := s.Has(ctx, sum)
 	if err != nil {
@@ -158,7 +166,7 @@ func (s *Store) Open(ctx context.Context, sum string) (*os.File, error) {
 		return nil, fmt.Errorf("open image file %.64q: %w", sum, fs.ErrNotExist)
 	}
 	f, err := os.Open(s.path(sum))
-	if errors.Is(err, fs.ErrNotExist) { // somebody has tidied up
+	if errors.Is(err, fs.ErrNotExist) { // removed by another process
 		s.forget(sum)
 	}
 	return f, err
@@ -170,7 +178,7 @@ func (s *Store) forget(sum string) {
 	delete(s.whole, sum)
 }
 
-// Received reports how much of a file there is that is not whole.
+// Received returns the number of bytes of an incomplete file.
 func (s *Store) Received(sum string) int64 {
 	if !valid(sum) {
 		return 0
@@ -182,15 +190,15 @@ func (s *Store) Received(sum string) int64 {
 	return st.Size()
 }
 
-// Keep reports that a file is in use at that time: see Sweep.
+// Keep marks a file as in use at the given time: see Sweep.
 func (s *Store) Keep(sum string, at time.Time) {
 	if valid(sum) {
-		_ = os.Chtimes(s.path(sum), at, at) // there is none, or the next time will do
+		_ = os.Chtimes(s.path(sum), at, at) // no such file, or the next call succeeds
 	}
 }
 
-// Sweep removes the files that were in use before a time at last and are not in use now, whole or
-// not.
+// Sweep removes files, complete or not, that were last in use before the given time and
+// that used does not report as in use now.
 func (s *Store) Sweep(before time.Time, used func(sum string) bool) (removed []string, err error) {
 	entries, err := os.ReadDir(s.cfg.Dir)
 	if err != nil {
@@ -199,7 +207,10 @@ func (s *Store) Sweep(before time.Time, used func(sum string) bool) (removed []s
 	for _, e := range entries {
 		sum, _ := strings.CutSuffix(e.Name(), partial)
 		st, serr := e.Info()
-		if serr != nil || !valid(sum) || st.IsDir() || !st.ModTime().Before(before) || used(sum) || !s.remove(sum, e.Name(), before) {
+		if serr != nil || !valid(sum) || st.IsDir() || !st.ModTime().Before(before) || used(sum) {
+			continue
+		}
+		if !s.remove(sum, e.Name(), before) {
 			continue
 		}
 		removed = append(removed, e.Name())
@@ -207,7 +218,7 @@ func (s *Store) Sweep(before time.Time, used func(sum string) bool) (removed []s
 	return removed, nil
 }
 
-// remove looks at the time again: a caller may have announced meanwhile that it will use it.
+// remove removes a file unless it was marked as in use in the meantime.
 func (s *Store) remove(sum, name string, before time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,7 +230,7 @@ func (s *Store) remove(sum, name string, before time.Time) bool {
 	return os.Remove(filepath.Join(s.cfg.Dir, name)) == nil
 }
 
-// Usage returns how many files there are, whole or not, and their bytes.
+// Usage returns the number of files, complete or not, and their total size in bytes.
 func (s *Store) Usage() (files int, bytes int64) {
 	entries, err := os.ReadDir(s.cfg.Dir)
 	if err != nil {

@@ -34,7 +34,7 @@ func open(t *testing.T, cfg blob.Config) *blob.Store {
 	return s
 }
 
-// receive returns a store some bytes of a file, from where it is on, and commits.
+// receive resumes a file in a store, writes some bytes, and commits.
 func receive(t *testing.T, s *blob.Store, sum string, size int64, all []byte, until int) error {
 	t.Helper()
 	r, err := s.Receive(t.Context(), sum, size)
@@ -48,7 +48,7 @@ func receive(t *testing.T, s *blob.Store, sum string, size int64, all []byte, un
 		}
 	}
 	if until < len(all) {
-		return nil // it breaks off
+		return nil // interrupted
 	}
 	return r.Commit()
 }
@@ -78,7 +78,7 @@ func TestAFileThatBrokeOffGoesOn(t *testing.T) {
 	if _, err := s.Open(t.Context(), sum); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a file that is not whole: got %v, want ErrNotExist", err)
 	}
-	s = open(t, blob.Config{Dir: dir}) // the process starts again
+	s = open(t, blob.Config{Dir: dir}) // a restart of the process
 	if got := s.Received(sum); got != 3000 {
 		t.Errorf("received %d, want 3000", got)
 	}
@@ -218,7 +218,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestDiskFillsUp has a disk that gets full while a file comes, whose size nobody knew.
+// TestDiskFillsUp fills the disk while a file of unknown size arrives.
 func TestDiskFillsUp(t *testing.T) {
 	free := int64(1000)
 	s := open(t, blob.Config{Dir: t.TempDir(), Free: func(string) (int64, int64, error) { return free, 10_000, nil }})
@@ -227,7 +227,7 @@ func TestDiskFillsUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	free = 499 // a twentieth stays free
+	free = 499 // a twentieth is reserved
 	if _, err := r.Write(all); !errors.Is(err, blob.ErrFull) {
 		t.Errorf("got %v, want ErrFull", err)
 	}
@@ -235,7 +235,7 @@ func TestDiskFillsUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	free = 1000
-	if err := receive(t, s, sumOf(all), 0, all, len(all)); err != nil { // from where it was
+	if err := receive(t, s, sumOf(all), 0, all, len(all)); err != nil { // resumes
 		t.Errorf("with room again: %v", err)
 	}
 }

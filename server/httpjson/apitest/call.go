@@ -15,15 +15,15 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Call is a request with what has to be answered.
+// Call is a request and the expected response.
 type Call struct {
 	Name   string
-	Token  string // by its name in New; "" for none, and what begins with "=" stands in the header as it is
+	Token  string // a name known to New, or "" for none; a value that begins with "=" is the header itself
 	Method string
 	Path   string
 	Body   string
 	Status int
-	Want   string // the whole body, scrubbed, without the new line at its end; "*" takes any
+	Want   string // the whole body, scrubbed, without the final newline; "*" accepts any
 }
 
 // Expect returns a Call.
@@ -31,7 +31,7 @@ func Expect(name, token, method, path, body string, status int, want string) Cal
 	return Call{Name: name, Token: token, Method: method, Path: path, Body: body, Status: status, Want: want}
 }
 
-// Answer is what came back.
+// Answer is a response.
 type Answer struct {
 	Status int
 	Body   string
@@ -51,7 +51,7 @@ func (l *Lab) Send(c Call) Answer {
 	return Answer{w.Code, string(bytes.TrimSuffix(w.Body.Bytes(), []byte("\n"))), w.Header()}
 }
 
-// Secret returns the value of a token.
+// Secret returns the value of a token by its name.
 func (l *Lab) Secret(token string) string {
 	s, ok := l.tokens[token]
 	if !ok {
@@ -60,8 +60,8 @@ func (l *Lab) Secret(token string) string {
 	return s
 }
 
-// Run makes requests one after the other and checks the answers: status, body byte for byte,
-// content type. One that is refused must have changed nothing.
+// Run makes requests one after the other and checks status, body and content type. A
+// refused request must not change the state.
 func (l *Lab) Run(t *testing.T, calls []Call) {
 	for _, c := range calls {
 		t.Run(c.Name, func(t *testing.T) {
@@ -73,24 +73,30 @@ func (l *Lab) Run(t *testing.T, calls []Call) {
 			if body := scrub(got.Body); c.Want != "*" && body != c.Want {
 				t.Errorf("body:\n got %s\nwant %s", body, c.Want)
 			}
-			if ct := got.Header["Content-Type"]; got.Body != "" && got.Status != 405 && (len(ct) != 1 || ct[0] != "application/json") {
+			ct, jsonBody := got.Header["Content-Type"], got.Body != "" && got.Status != 405
+			if jsonBody && (len(ct) != 1 || ct[0] != "application/json") {
 				t.Errorf("content type is %q", ct)
 			}
-			for status, header := range map[int]string{401: "Www-Authenticate", 405: "Allow", 429: "Retry-After", 503: "Retry-After"} {
+			for status, header := range map[int]string{
+				401: "Www-Authenticate",
+				405: "Allow",
+				429: "Retry-After",
+				503: "Retry-After",
+			} {
 				if got.Status == status && len(got.Header[header]) == 0 {
 					t.Errorf("no header %s with status %d", header, status)
 				}
 			}
 			if got.Status >= 300 {
 				if diff := cmp.Diff(before, l.Dump()); diff != "" {
-					t.Errorf("a request that was refused has changed the state (-before +after):\n%s", diff)
+					t.Errorf("a refused request changed the state (-before +after):\n%s", diff)
 				}
 			}
 		})
 	}
 }
 
-// scrub makes what differs from run to run the same: ids that are made up.
+// scrub replaces generated ids, which differ from run to run.
 func scrub(body string) string {
 	for _, r := range []struct{ what, with string }{
 		{`"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"`, `"<uuid>"`},
@@ -101,7 +107,7 @@ func scrub(body string) string {
 	return body
 }
 
-// Dump returns all that an API can change, as text.
+// Dump returns everything that an API can change, as text.
 func (l *Lab) Dump() string {
 	v := l.state.View()
 	var b strings.Builder
@@ -110,7 +116,8 @@ func (l *Lab) Dump() string {
 		if err != nil {
 			panic(err)
 		}
-		fmt.Fprintf(&b, "%s %s\n", kind, strings.ReplaceAll(string(text), "  ", " ")) // prototext varies its blanks
+		// prototext varies its blanks on purpose.
+		fmt.Fprintf(&b, "%s %s\n", kind, strings.ReplaceAll(string(text), "  ", " "))
 	}
 	for m := range v.Machines("") {
 		add("machine", m)
@@ -136,8 +143,8 @@ func (l *Lab) Dump() string {
 	return b.String()
 }
 
-// Fuzzed makes a request that nobody has thought of, and checks what holds for all: one of some
-// statuses, an answer in JSON, and nothing changed when it was refused.
+// Fuzzed makes a generated request and checks what holds for all of them: the status is one
+// of the given ones, the body is JSON, and a refused request changes nothing.
 func (l *Lab) Fuzzed(t *testing.T, c Call, statuses ...int) Answer {
 	t.Helper()
 	before := l.Dump()
@@ -149,7 +156,8 @@ func (l *Lab) Fuzzed(t *testing.T, c Call, statuses ...int) Answer {
 		t.Errorf("%s %s %q: the answer is not JSON: %q", c.Method, c.Path, c.Body, got.Body)
 	}
 	if got.Status >= 300 && l.Dump() != before {
-		t.Errorf("%s %s %q: refused with %d, and the state has changed:\n%s", c.Method, c.Path, c.Body, got.Status, cmp.Diff(before, l.Dump()))
+		diff := cmp.Diff(before, l.Dump())
+		t.Errorf("%s %s %q: refused with %d, but the state changed:\n%s", c.Method, c.Path, c.Body, got.Status, diff)
 	}
 	return got
 }

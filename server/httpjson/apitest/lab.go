@@ -1,8 +1,8 @@
-// Package apitest holds what the tests of the HTTP APIs have in common: a peer alone with a real
-// server, gate and state, and tables of requests with what has to be answered.
+// Package apitest contains the shared parts of the tests of the HTTP APIs: a single peer
+// with a real server, gate and state, and tables of requests with their expected responses.
 //
-// It owns the stand-in for consensus (a command is applied at once) and for the keeping of leases,
-// which package executor/lease tests. It is for tests only.
+// It owns the stand-ins for consensus (a command is applied at once) and for leases, which
+// package executor/lease tests. It is for tests only.
 package apitest
 
 import (
@@ -29,8 +29,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// Lab is a peer alone. Its cluster's clock stands at 2026-01-29T15:10:00Z when New returns and
-// moves on by a second with each command.
+// Lab is a single peer. The cluster clock is 2026-01-29T15:10:00Z when New returns and
+// advances by one second with each command.
 type Lab struct {
 	testing.TB
 	Handler http.Handler
@@ -42,33 +42,43 @@ type Lab struct {
 	index  uint64
 	now    time.Time
 	clock  int64 // lease clock, in milliseconds
-	lost   bool  // the leader
-	unsure bool  // nobody hears what has become of a command
+	lost   bool  // there is no leader
+	unsure bool  // the outcome of every command is lost
 	tokens map[string]string
 	denied []*holdfastv1.AuditEvent
 }
 
-// New starts a peer with one API, a machine 1165a9b6 that awaits its agent, and tokens: admin,
-// operator, viewer, agent (of that machine), gpu and pool (of the pools gpu and pool-1), service,
-// elsewhere (an operator of another pool), expired and revoked (operators).
+// New starts a peer with one API, a machine 1165a9b6 that waits for its agent, and tokens.
+// They are admin, operator, viewer, agent (of that machine), gpu and pool (of the pools gpu
+// and pool-1), service, elsewhere (an operator of another pool), expired and revoked
+// (operators).
 func New(t testing.TB, add func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server)) *Lab {
 	t.Helper()
 	return open(t, server.Config{}, providers.SetOf(nil), add)
 }
 
-// Discovering is New for a peer that makes machines of those nobody knows (--auto-discover).
+// Discovering is New for a peer that registers unknown machines (--auto-discover).
 func Discovering(t testing.TB, add func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server)) *Lab {
 	t.Helper()
 	return open(t, server.Config{AutoDiscover: true}, providers.SetOf(nil), add)
 }
 
 // Driving is New for a peer with providers.
-func Driving(t testing.TB, set *providers.Set, add func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server)) *Lab {
+func Driving(
+	t testing.TB,
+	set *providers.Set,
+	add func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server),
+) *Lab {
 	t.Helper()
 	return open(t, server.Config{}, set, add)
 }
 
-func open(t testing.TB, cfg server.Config, set *providers.Set, add func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server)) *Lab {
+func open(
+	t testing.TB,
+	cfg server.Config,
+	set *providers.Set,
+	add func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server),
+) *Lab {
 	t.Helper()
 	begin := time.Date(2026, 1, 29, 15, 10, 0, 0, time.UTC)
 	l := &Lab{TB: t, state: fsm.New(), now: begin.Add(-time.Hour), tokens: map[string]string{}}
@@ -77,7 +87,7 @@ func open(t testing.TB, cfg server.Config, set *providers.Set, add func(m *auth.
 		l.Do(&internalv1.CreatePlan{Plan: plan, BuiltIn: true})
 	}
 	l.Do(&internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: "gpu"}})
-	past := timestamppb.New(begin.AddDate(0, 0, 1)) // of the wall clock, and to come for the cluster's
+	past := timestamppb.New(begin.AddDate(0, 0, 1)) // past for the wall clock, future for the cluster clock
 	for name, tok := range map[string]*holdfastv1.Token{
 		"admin":     {Role: holdfastv1.Role_ADMIN},
 		"operator":  {Role: holdfastv1.Role_OPERATOR},
@@ -97,9 +107,15 @@ func open(t testing.TB, cfg server.Config, set *providers.Set, add func(m *auth.
 	l.Do(&internalv1.RevokeToken{TokenId: "tok-revoked"})
 	l.now = begin.Add(-time.Second)
 	secret, hash := auth.NewSecret()
-	l.Do(&internalv1.CreateAgentMachine{MachineId: "1165a9b6", Pool: "gpu", PendingTtlMs: time.Hour.Milliseconds(), Token: &internalv1.StoredToken{
-		Sha256: hash, Token: &holdfastv1.Token{TokenId: "tok-agent", Name: "agent"},
-	}})
+	l.Do(&internalv1.CreateAgentMachine{
+		MachineId:    "1165a9b6",
+		Pool:         "gpu",
+		PendingTtlMs: time.Hour.Milliseconds(),
+		Token: &internalv1.StoredToken{
+			Sha256: hash,
+			Token:  &holdfastv1.Token{TokenId: "tok-agent", Name: "agent"},
+		},
+	})
 	l.tokens["agent"] = secret
 	gate, err := auth.New(auth.Config{PeerID: "p1", RatePerSecond: -1}, auth.Deps{
 		Records: func() auth.Records { return l.state.View() },
@@ -132,7 +148,7 @@ func (l *Lab) report(_ context.Context, d *internalv1.RecordDenials) error {
 	return nil
 }
 
-// Denied returns the refusals that went to the audit trail, as "method resource source reason".
+// Denied returns the refusals in the audit trail, as "method resource source reason".
 func (l *Lab) Denied() (all []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -142,7 +158,7 @@ func (l *Lab) Denied() (all []string) {
 	return all
 }
 
-// Do applies an operation that has to be taken.
+// Do applies a command that must succeed.
 func (l *Lab) Do(op proto.Message) {
 	l.Helper()
 	c := &internalv1.Command{}
@@ -157,7 +173,7 @@ func (l *Lab) Do(op proto.Message) {
 	}
 }
 
-// NewToken returns a token, and returns its value.
+// NewToken creates a token and returns its value.
 func (l *Lab) NewToken(tok *holdfastv1.Token) string {
 	l.Helper()
 	secret, hash := auth.NewSecret()
@@ -168,20 +184,20 @@ func (l *Lab) NewToken(tok *holdfastv1.Token) string {
 	return secret
 }
 
-// State returns the state as it is now.
+// State returns the current state.
 func (l *Lab) State() *fsm.View { return l.state.View() }
 
-// Revoke takes a token back.
+// Revoke revokes a token.
 func (l *Lab) Revoke(name string) { l.Do(&internalv1.RevokeToken{TokenId: "tok-" + name}) }
 
-// LoseLeader makes every call that needs the leader fail, as in an election that goes on.
+// LoseLeader makes every call that needs the leader fail, as during an election.
 func (l *Lab) LoseLeader(lost bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lost = lost
 }
 
-// LoseOutcomes makes the leader do what it is asked, and die before it says so.
+// LoseOutcomes makes the leader apply each command and die before it answers.
 func (l *Lab) LoseOutcomes(lost bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -211,7 +227,7 @@ func (l *Lab) Apply(_ context.Context, c *internalv1.Command) (fsm.Result, error
 	res := l.state.Apply(l.index, 1, data)[0]
 	switch {
 	case l.unsure:
-		return fsm.Result{}, &cluster.OutcomeError{Outcome: cluster.Unknown, Err: errors.New("the leader has died")}
+		return fsm.Result{}, &cluster.OutcomeError{Outcome: cluster.Unknown, Err: errors.New("the leader died")}
 	case res.Err != nil:
 		return res, res.Err
 	}
@@ -240,8 +256,8 @@ func (l *Lab) Votes() error { return nil }
 // Status implements server.Membership.
 func (l *Lab) Status(context.Context) *holdfastv1.ClusterStatus { return &holdfastv1.ClusterStatus{} }
 
-// Renew implements server.Leases: each heartbeat goes on record at once, if the state knows whose
-// it is.
+// Renew implements server.Leases. Each heartbeat is committed at once if the state knows
+// its owner.
 func (l *Lab) Renew(ctx context.Context, rn *internalv1.Renewal) (*internalv1.RenewalAnswer, error) {
 	l.mu.Lock()
 	l.clock += 1000
@@ -250,7 +266,7 @@ func (l *Lab) Renew(ctx context.Context, rn *internalv1.Renewal) (*internalv1.Re
 	v := l.state.View()
 	before, ok := v.Lease(rn.GetLease().GetKind(), rn.GetLease().GetId())
 	if !ok && rn.GetLease().GetKind() == internalv1.LeaseRef_MACHINE {
-		_, ok = v.Machine(rn.GetLease().GetId()) // its first heartbeat may come before it registers
+		_, ok = v.Machine(rn.GetLease().GetId()) // the first heartbeat may arrive before the registration
 	}
 	switch {
 	case !ok:
@@ -260,16 +276,22 @@ func (l *Lab) Renew(ctx context.Context, rn *internalv1.Renewal) (*internalv1.Re
 	case before.GetExpiredAt() != nil:
 		return &internalv1.RenewalAnswer{Outcome: internalv1.RenewalAnswer_EXPIRED}, nil
 	}
-	if _, err := l.Apply(ctx, &internalv1.Command{Op: &internalv1.Command_CheckpointLeases{CheckpointLeases: &internalv1.CheckpointLeases{
-		ClockMs: clock, Leases: []*internalv1.SeenLease{{Renewal: rn, SeenMs: clock}},
-	}}}); err != nil {
+	seen := []*internalv1.SeenLease{{Renewal: rn, SeenMs: clock}}
+	if _, err := l.Apply(ctx, &internalv1.Command{Op: &internalv1.Command_CheckpointLeases{
+		CheckpointLeases: &internalv1.CheckpointLeases{ClockMs: clock, Leases: seen},
+	}}); err != nil {
 		return nil, err
 	}
 	after, _ := l.state.View().Lease(rn.GetLease().GetKind(), rn.GetLease().GetId())
-	return &internalv1.RenewalAnswer{Outcome: internalv1.RenewalAnswer_RENEWED, TtlMs: after.GetTtlMs(), IntervalMs: 10_000, At: after.GetLastSeen()}, nil
+	return &internalv1.RenewalAnswer{
+		Outcome:    internalv1.RenewalAnswer_RENEWED,
+		TtlMs:      after.GetTtlMs(),
+		IntervalMs: 10_000,
+		At:         after.GetLastSeen(),
+	}, nil
 }
 
-// Expire makes a lease be over: nothing was heard of it for as long as it lasts.
+// Expire makes a lease expire, as if no heartbeat had arrived for its whole TTL.
 func (l *Lab) Expire(kind internalv1.LeaseRef_Kind, id string) {
 	l.Helper()
 	lease, ok := l.state.View().Lease(kind, id)

@@ -1,7 +1,7 @@
-// Package neighbor reads the neighbor table of this host: which MAC address an IP address has on
-// the networks that the host is on.
+// Package neighbor reads the neighbor table of this host. The table maps the IP addresses
+// of the local networks to MAC addresses.
 //
-// It owns how the table is read. It must not know what the answer is for.
+// It owns the reading of the table. It does not know the purpose of a lookup.
 package neighbor
 
 import (
@@ -10,13 +10,12 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// unusable are the states of an entry whose MAC address says nothing: it was never found out, or is
-// not found any more.
+// unusable are the states of entries without a valid MAC address: the address was never
+// resolved or can no longer be resolved.
 const unusable = netlink.NUD_INCOMPLETE | netlink.NUD_FAILED | netlink.NUD_NOARP
 
-// MAC returns the MAC address of an IP address, such as 02:00:00:00:00:01. It is empty if the
-// address is not a neighbor, if the table has two MAC addresses of it, or if the table cannot be
-// read.
+// MAC returns the MAC address of an IP address, such as 02:00:00:00:00:01. It returns "" if
+// the address is not a neighbor, has two MAC addresses, or the table cannot be read.
 func MAC(ip netip.Addr) string {
 	family := netlink.FAMILY_V4
 	if ip.Is6() {
@@ -31,7 +30,8 @@ func MAC(ip netip.Addr) string {
 
 func find(all []netlink.Neigh, ip netip.Addr) (mac string) {
 	for _, n := range all {
-		if at, ok := netip.AddrFromSlice(n.IP); !ok || at.Unmap() != ip || n.State&unusable != 0 || len(n.HardwareAddr) != 6 {
+		at, ok := netip.AddrFromSlice(n.IP)
+		if !ok || at.Unmap() != ip || n.State&unusable != 0 || len(n.HardwareAddr) != 6 {
 			continue
 		}
 		if mac != "" && mac != n.HardwareAddr.String() {

@@ -1,10 +1,10 @@
-// Package history keeps how busy the cluster has been: what the leader says of itself, every few
-// seconds, for an hour.
+// Package history records the cluster's load: a sample from the leader every few seconds,
+// for an hour.
 //
-// It owns a ring in the memory of this peer, of a fixed size, and how counts since the start of a
-// leader become rates in between. Each peer asks the leader by itself, so each has the hour that it
-// was up, over the change of a leader too; a peer that starts begins with nothing.
+// It owns a fixed-size ring in the memory of this peer, and the conversion of the leader's
+// counters to rates. Each peer samples the leader itself, so each has the history since its
+// own start, across leader changes.
 //
-// It must not be asked for decisions, and none of it is replicated or kept on disk: metrics are
-// what lasts (docs/operating.md).
+// It must not be used for decisions. It is neither replicated nor stored on disk; use
+// metrics for longer periods (docs/operating.md).
 package history

@@ -9,47 +9,48 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Load is how the leader is asked (*cluster.Node).
+// Load reads the load of the leader (*cluster.Node).
 type Load interface {
-	// LeaderLoad returns who leads, and what it has done since it started. An error: no leader is
-	// known, or it does not answer.
+	// LeaderLoad returns the leader's id and its counters since its start. It returns an
+	// error if no leader is known or it does not answer.
 	LeaderLoad(ctx context.Context) (leader string, load *holdfastv1.PeerLoad, err error)
 }
 
-// Config says how often and for how long.
+// Config configures a History.
 type Config struct {
-	Every time.Duration    // time between two samples. Default 5 s
-	Keep  int              // samples that are kept. Default 720, an hour of them
+	Every time.Duration    // sampling interval; default 5 s
+	Keep  int              // number of stored samples; default 720, an hour
 	Now   func() time.Time // default time.Now
 }
 
-// Sample is what was seen at one moment.
+// Sample is the load at one moment.
 type Sample struct {
 	At     time.Time
-	Leader string  // who leads; empty: nobody who answers
-	Leases uint64  // live ones that the leader keeps
-	Signs  float64 // heartbeats a second that it takes
-	// Since the sample before, by the same leader. Without one they are not known.
+	Leader string  // empty if no leader answered
+	Leases uint64  // live leases
+	Signs  float64 // heartbeats per second
+	// Known reports whether the fields below are set. They are relative to the previous
+	// sample of the same leader.
 	Known    bool
-	Commands float64       // a second
-	Half     time.Duration // half of the commands took no longer; 0: there was none
-	Most     time.Duration // 99 in 100 took no longer
+	Commands float64       // per second
+	Half     time.Duration // p50 of the commit latency; 0 if there were no commands
+	Most     time.Duration // p99 of the commit latency
 }
 
-// History is the last hour.
+// History is the load of the last hour.
 type History struct {
 	cfg  Config
 	load Load
 
 	mu   sync.Mutex
 	ring []Sample
-	n    uint64 // samples that were ever taken
+	n    uint64 // number of samples taken
 
-	last   *holdfastv1.PeerLoad // Run's own: what the leader said the last time
+	last   *holdfastv1.PeerLoad // used by Run only: the previous answer
 	before Sample
 }
 
-// New returns a history of nothing yet.
+// New returns an empty History.
 func New(cfg Config, l Load) *History {
 	if cfg.Every <= 0 {
 		cfg.Every = 5 * time.Second
@@ -63,7 +64,7 @@ func New(cfg Config, l Load) *History {
 	return &History{cfg: cfg, load: l}
 }
 
-// Run takes samples until ctx ends, which is no error.
+// Run takes samples until ctx ends, and then returns nil.
 func (h *History) Run(ctx context.Context) error {
 	tick := time.NewTicker(h.cfg.Every)
 	defer tick.Stop()
@@ -77,7 +78,8 @@ func (h *History) Run(ctx context.Context) error {
 	}
 }
 
-// take adds a sample. A leader that does not answer is one too: a gap is what people look for.
+// take adds a sample. If the leader does not answer, the sample records that, so that
+// outages are visible.
 func (h *History) take(ctx context.Context) {
 	leader, load, err := h.load.LeaderLoad(ctx)
 	if errors.Is(err, context.Canceled) {
@@ -99,8 +101,8 @@ func (h *History) take(ctx context.Context) {
 	h.n++
 }
 
-// since fills in what has happened between two samples of a leader that has not started anew in
-// between.
+// since sets the values relative to the previous sample, if the leader is the same and has
+// not restarted.
 func (s *Sample) since(before Sample, was, now *holdfastv1.PeerLoad) {
 	d := s.At.Sub(before.At)
 	if was == nil || now == nil || before.Leader != s.Leader || d <= 0 || now.GetCommands() < was.GetCommands() {
@@ -110,14 +112,14 @@ func (s *Sample) since(before Sample, was, now *holdfastv1.PeerLoad) {
 	counts := make([]uint64, 0, len(now.GetCommits()))
 	for i, n := range now.GetCommits() {
 		if i < len(was.GetCommits()) {
-			n -= min(n, was.GetCommits()[i]) // they are not read all at once
+			n -= min(n, was.GetCommits()[i]) // the counters are not read atomically
 		}
 		counts = append(counts, n)
 	}
 	s.Half, s.Most = quantile(counts, 50), quantile(counts, 99)
 }
 
-// Samples are those that are kept, the oldest first.
+// Samples returns the stored samples, oldest first.
 func (h *History) Samples() []Sample {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -128,7 +130,8 @@ func (h *History) Samples() []Sample {
 	return append(append(make([]Sample, 0, len(h.ring)), h.ring[at:]...), h.ring[:at]...)
 }
 
-// Taken is how many samples were ever taken: it tells whether there is a new one.
+// Taken returns the number of samples taken since the start. It changes with each new
+// sample.
 func (h *History) Taken() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()

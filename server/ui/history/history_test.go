@@ -15,7 +15,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// leaders answers one after the other, and then always the last.
+// leaders returns the given leaders one after the other, and then always the last.
 type leaders []func() (string, *holdfastv1.PeerLoad, error)
 
 func (l *leaders) LeaderLoad(context.Context) (string, *holdfastv1.PeerLoad, error) {
@@ -26,7 +26,7 @@ func (l *leaders) LeaderLoad(context.Context) (string, *holdfastv1.PeerLoad, err
 	return f()
 }
 
-// says is a leader that has committed so many commands, all of them in the bound at a place.
+// says returns a leader that has committed n commands, all of them in the given bucket.
 func says(id string, commands uint64, place int) func() (string, *holdfastv1.PeerLoad, error) {
 	return func() (string, *holdfastv1.PeerLoad, error) {
 		l := &holdfastv1.PeerLoad{Leases: 30, LeaseRate: 3, Commands: commands, Commits: make([]uint64, cluster.CommitBounds+1)}
@@ -37,8 +37,8 @@ func says(id string, commands uint64, place int) func() (string, *holdfastv1.Pee
 
 func nobody() (string, *holdfastv1.PeerLoad, error) { return "", nil, errors.New("no leader") }
 
-// TestHistory: rates are between two samples of the same leader, who has not started anew; a leader
-// that is not there is a gap.
+// TestHistory: rates are between two samples of the same leader without a restart. A
+// missing leader is a gap.
 func TestHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -46,7 +46,7 @@ func TestHistory(t *testing.T) {
 		h := New(Config{Every: 10 * time.Second}, &leaders{says("n1", 100, 0), says("n1", 150, 0), says("n1", 150, 0), nobody, says("n2", 900, 2), says("n2", 5, 2), says("n2", 25, 2), old})
 		ended := make(chan error)
 		go func() { ended <- h.Run(ctx) }()
-		time.Sleep(75 * time.Second) // sleep: of the clock of the test
+		time.Sleep(75 * time.Second) // sleep: of the test's clock
 		cancel()
 		if err := <-ended; err != nil {
 			t.Errorf("Run: %v", err)
@@ -74,7 +74,7 @@ func TestHistory(t *testing.T) {
 	})
 }
 
-// TestRing: however long it runs, it keeps the last ones, in order.
+// TestRing: the history keeps the latest samples in order, however long it runs.
 func TestRing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		keep, n := rapid.IntRange(1, 20).Draw(t, "keep"), rapid.IntRange(0, 60).Draw(t, "n")
@@ -96,8 +96,8 @@ func TestRing(t *testing.T) {
 	})
 }
 
-// TestQuantile: it lies within the bound of the command that it is the time of, and grows with its
-// share.
+// TestQuantile: a quantile is within the bucket of its command, and grows with the
+// percentage.
 func TestQuantile(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		counts := rapid.SliceOfN(rapid.Uint64Range(0, 50), cluster.CommitBounds+1, cluster.CommitBounds+1).Draw(t, "counts")

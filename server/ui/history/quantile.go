@@ -6,9 +6,9 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster"
 )
 
-// quantile returns the time that percent of the commands took no longer than, counted as in
-// PeerLoad.commits. Within a bound they are taken to be spread evenly; what took longer than the
-// last bound is told as that. Of no commands it is 0.
+// quantile returns the latency that percent of the commands did not exceed, with counts as
+// in PeerLoad.commits. It interpolates linearly within a bucket. Latencies above the last
+// bound are reported as that bound. Without commands it returns 0.
 func quantile(counts []uint64, percent uint64) time.Duration {
 	var all uint64
 	for _, n := range counts {
@@ -17,7 +17,7 @@ func quantile(counts []uint64, percent uint64) time.Duration {
 	if all == 0 {
 		return 0
 	}
-	want := (all*percent + 99) / 100 // of so many, rounded up
+	want := (all*percent + 99) / 100 // rank, rounded up
 	var below time.Duration
 	for i, n := range counts {
 		if i >= cluster.CommitBounds {

@@ -1,11 +1,12 @@
-// What keeps pages live. Each page is complete without it: this asks for the page again when something has changed, and takes over what
-// is different, so that focus, scroll positions and what is unfolded stay as they are.
+// This script keeps pages up to date. Pages are complete without it. When something has changed, it
+// fetches the page again and applies only the differences, so that focus, scroll positions and open
+// details are preserved.
 "use strict";
 (() => {
   const live = document.getElementById("live");
   const said = live && live.querySelector(".said");
   const dot = live && live.querySelector(".dot");
-  let peer = "", peers = [], leader = null, skew = 0, lastSign = Date.now(), staleSince = 0, cursor = "";
+  let peer = "", peers = [], leader = null, skew = 0, lastHeard = Date.now(), staleSince = 0, cursor = "";
 
   // --- times ---------------------------------------------------------------------------------------------------------------------------
   const largest = (ms) => {
@@ -34,7 +35,7 @@
     for (const el of document.querySelectorAll("[data-since]")) put(el, took(now - Date.parse(el.dataset.since)));
   };
 
-  // --- taking over what is different ---------------------------------------------------------------------------------------------------
+  // --- applying the differences ---------------------------------------------------------------------------------------------------
   const same = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && (a.id || "") === (b.id || "");
   const morph = (old, now) => {
     if (old.nodeType !== Node.ELEMENT_NODE) {
@@ -67,9 +68,9 @@
     }
   };
 
-  // --- asking again --------------------------------------------------------------------------------------------------------------------
+  // --- refreshing --------------------------------------------------------------------------------------------------------------------
   let due = 0, busy = false, cost = 0;
-  // A form that somebody fills in is left alone.
+  // A page with a form that is being filled in is not refreshed.
   const writing = () => document.querySelector("main form[method=post]") !== null || (document.activeElement && document.activeElement.matches("main input, main select, main textarea"));
   const refresh = async () => {
     due = 0;
@@ -87,12 +88,12 @@
       if (main && !writing()) morph(document.getElementById("main"), main);
       document.querySelectorAll("[data-log]").forEach(follow);
       tick();
-    } catch { /* the line at the top says that the peer does not answer */ } finally {
+    } catch { /* the status line shows that the peer does not respond */ } finally {
       cost = performance.now() - begin;
       busy = false;
     }
   };
-  // Soon, and not more often than once in ten times what it takes.
+  // Refresh after the given delay, but at least ten times the duration of the last refresh.
   const want = (soon) => {
     const wait = Math.max(soon, 10 * cost);
     if (due && due <= Date.now() + wait) return;
@@ -104,34 +105,34 @@
   const clock = (t) => new Date(t).toLocaleTimeString();
   const show = () => {
     if (!live) return;
-    const quiet = Date.now() - lastSign > 10000;
+    const quiet = Date.now() - lastHeard > 10000;
     if (staleSince || quiet) {
-      staleSince ||= lastSign;
-      const text = `Stale since ${clock(staleSince)}: ${peer || "this peer"} does not answer. Trying again.`;
+      staleSince ||= lastHeard;
+      const text = `Stale since ${clock(staleSince)}: ${peer || "this peer"} is not responding. Reconnecting.`;
       live.className = "live stale";
       if (said.firstChild?.nodeValue !== text || said.childElementCount !== peers.length) {
         said.replaceChildren(text, ...peers.map((p) => {
           const a = document.createElement("a");
           a.href = p.url + location.pathname + location.search;
-          a.textContent = "go on with " + p.id;
+          a.textContent = "switch to " + p.id;
           return a;
         }));
       }
       return;
     }
-    if (!peer || leader === null) return; // nothing was heard yet
+    if (!peer || leader === null) return; // nothing received yet
     live.className = leader ? "live on" : "live stale";
-    put(said, leader ? `Live from ${peer}${leader === peer ? ", which leads" : ", " + leader + " leads"}` : `${peer} knows no leader: this is what it has. Changes wait.`);
+    put(said, leader ? `Live from ${peer}, ${leader === peer ? "the leader" : "leader " + leader}` : `${peer} has no known leader: showing its own state. Writes wait.`);
   };
   let source, lastIndex = "", lastSample = 0;
-  const sign = () => {
-    lastSign = Date.now();
+  const heard = () => {
+    lastHeard = Date.now();
     staleSince = 0;
   };
   const listen = () => {
     source = new EventSource(document.body.dataset.live);
     const on = (name, f) => source.addEventListener(name, (e) => {
-      sign();
+      heard();
       if (e.lastEventId) cursor = e.lastEventId;
       f(JSON.parse(e.data));
       show();
@@ -157,9 +158,9 @@
     on("mark", () => {});
     on("reset", () => location.reload());
     source.onerror = () => {
-      staleSince ||= lastSign;
+      staleSince ||= lastHeard;
       show();
-      if (source.readyState === EventSource.CLOSED) { // it was refused: by whom and why, the page itself says
+      if (source.readyState === EventSource.CLOSED) { // refused: refresh the page, which shows the reason
         source.close();
         setTimeout(() => { want(0); listen(); }, 3000);
       }
@@ -213,7 +214,7 @@
     form.addEventListener("submit", () => setTimeout(() => { form.querySelector(".actions button").disabled = true; }));
   }
   document.addEventListener("keydown", (e) => {
-    if (e.key === "Escape" && !e.defaultPrevented) { // out of a field first, then back from a question
+    if (e.key === "Escape" && !e.defaultPrevented) { // first leave the field, then the confirmation page
       if (e.target.matches("input, textarea, select")) return e.target.blur();
       document.querySelector("main form.ask[method=post] a.button.quiet, main > p > a.button.quiet")?.click();
       return;
@@ -226,7 +227,7 @@
     filter.select();
   });
   const here = document.querySelector(".top nav [aria-current]")?.getBoundingClientRect();
-  if (here) { // not scrollIntoView: from where that leads to, the tab key goes on, past the link that skips all this
+  if (here) { // not scrollIntoView: it would move the start of tab navigation past the skip link
     const nav = document.querySelector(".top nav"), room = nav.getBoundingClientRect();
     nav.scrollLeft += here.left + here.width / 2 - room.left - room.width / 2;
   }

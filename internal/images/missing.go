@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/images/blob"
 )
 
-// look fetches what this peer should have and has not. Each peer looks for itself, so a peer that
-// was away, or has lost its disk, gets everything again.
-func (d *Depot) look(ctx context.Context) {
+// fetchMissing fetches the files of images that this peer does not have. Each peer checks
+// for itself, so one that was down or lost its disk fetches everything again.
+func (d *Depot) fetchMissing(ctx context.Context) {
 	missing := 0
 	known := map[string]bool{}
 	for image := range d.state.View().Images("") {
@@ -20,7 +20,7 @@ func (d *Depot) look(ctx context.Context) {
 				continue
 			}
 			known[f.GetSha256()] = true
-			if !d.lookFor(ctx, file{sum: f.GetSha256(), url: f.GetUrl(), size: f.GetSizeBytes()}) {
+			if !d.ensure(ctx, file{sum: f.GetSha256(), url: f.GetUrl(), size: f.GetSizeBytes()}) {
 				missing++
 			}
 		}
@@ -30,20 +30,20 @@ func (d *Depot) look(ctx context.Context) {
 	defer d.mu.Unlock()
 	for sum, t := range d.troubles {
 		if !known[sum] && time.Since(t.since) > time.Hour {
-			delete(d.troubles, sum) // of an upload, or of an image that is gone
+			delete(d.troubles, sum) // an upload, or a deleted image
 		}
 	}
 }
 
-// lookFor reports whether the peer has a file, and begins to fetch it if not.
-func (d *Depot) lookFor(ctx context.Context, f file) bool {
+// ensure reports whether the peer has a file. If not, it starts a fetch.
+func (d *Depot) ensure(ctx context.Context, f file) bool {
 	_, ok, err := d.store.Has(ctx, f.sum)
 	if ok {
 		return true
 	}
 	if errors.Is(err, blob.ErrSum) {
 		d.metrics.damaged.Inc()
-		d.log.Error("image file was damaged on disk: it is fetched again", "sha256", f.sum, "error", err)
+		d.log.Error("image file damaged on disk, will fetch it again", "sha256", f.sum, "error", err)
 	} else if err != nil && ctx.Err() == nil {
 		d.log.Error("cannot read image file", "sha256", f.sum, "error", err)
 	}
@@ -56,19 +56,20 @@ func (d *Depot) lookFor(ctx context.Context, f file) bool {
 	wait := d.flights[f.sum] != nil || time.Now().Before(t.next)
 	d.mu.Unlock()
 	if !wait {
-		d.fetch(f, "") //nolint:contextcheck // a fetch lives as long as Run, not as long as who asks for it
+		d.fetch(f, "") //nolint:contextcheck // a fetch lives as long as Run, not as long as its caller
 	}
 	return false
 }
 
-// sweep marks what images have as used, and removes what none had for long. It wants a state that
-// is not old: a peer that has just started knows no images until it has caught up.
+// sweep marks the files of images as used and removes those that have been unused for long.
+// It needs a linearizable view, because a peer that has just started knows no images until
+// it has caught up.
 func (d *Depot) sweep(ctx context.Context, now time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	v, err := d.cluster.View(ctx)
 	if err != nil {
-		return // no leader: another time
+		return // no leader: the next sweep retries
 	}
 	for image := range v.Images("") {
 		for _, f := range fsm.ImageFiles(image) {
@@ -80,9 +81,9 @@ func (d *Depot) sweep(ctx context.Context, now time.Time) {
 		return used
 	})
 	if err != nil {
-		d.log.Warn("cannot tidy up images", "error", err)
+		d.log.Warn("removing unused image files failed, will retry", "error", err)
 	}
 	if len(removed) > 0 {
-		d.log.Info("removed files that no image has", "files", len(removed))
+		d.log.Info("removed unused image files", "files", len(removed))
 	}
 }
