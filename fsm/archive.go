@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// archiveRun takes the steps and the log out of a run that has ended. What names it, what became of
-// it and its request id stay for ever: a request that is repeated years later must still find it.
-// Nobody sees an event: nothing happened to the run.
+// archiveRun removes the steps and the log of an ended run. Its names, outcome and request id
+// are kept permanently, because a request that is repeated years later must still find it. No
+// event is recorded, because the run itself has not changed.
 func (t *tx) archiveRun(c *internalv1.ArchiveRun) *Error {
 	run, ok := t.runs.get(c.GetRunId())
 	switch {
@@ -21,9 +21,10 @@ func (t *tx) archiveRun(c *internalv1.ArchiveRun) *Error {
 	case run.GetArchive() != nil:
 		return nil
 	case run.GetRevision() != c.GetRevision():
-		return refuse(Aborted, "RUN_CHANGED", "run %s has revision %d, what was archived is %d", run.GetRunId(), run.GetRevision(), c.GetRevision())
+		return refuse(Aborted, "RUN_CHANGED", "run %s has revision %d, the archived one is %d", run.GetRunId(), run.GetRevision(), c.GetRevision())
 	case c.GetObject() == "" || len(c.GetSha256()) != 32 || c.GetSizeBytes() <= 0:
-		return invalid("object", "an object of the archive has a name, a size and a SHA-256: got %q, %d bytes, a sum of %d bytes", c.GetObject(), c.GetSizeBytes(), len(c.GetSha256()))
+		return invalid("object", "an object of the archive has a name, a size and a SHA-256: got %q, %d bytes, a sum of %d bytes",
+			c.GetObject(), c.GetSizeBytes(), len(c.GetSha256()))
 	}
 	for _, b := range t.logKeys(run.GetRunId()) {
 		t.logs.delete(b)
@@ -34,7 +35,7 @@ func (t *tx) archiveRun(c *internalv1.ArchiveRun) *Error {
 	return nil
 }
 
-// dropArchivedRun notes that the archive has the run no longer.
+// dropArchivedRun records that the archive no longer has the run.
 func (t *tx) dropArchivedRun(c *internalv1.DropArchivedRun) *Error {
 	run, ok := t.runs.get(c.GetRunId())
 	switch {
@@ -64,7 +65,7 @@ func (t *tx) logKeys(runID string) (keys []string) {
 	return keys
 }
 
-// WholeRuns returns the runs that have ended and have their steps and log here, oldest first.
+// WholeRuns returns the ended runs whose steps and log are not archived, oldest first.
 func (v *View) WholeRuns() iter.Seq[*holdfastv1.Run] { return runSeq(v.runs.scan(runsWhole, "", "")) }
 
 // ArchivedRuns returns the runs whose steps and log are in the archive, oldest first.
@@ -72,7 +73,7 @@ func (v *View) ArchivedRuns() iter.Seq[*holdfastv1.Run] {
 	return runSeq(v.runs.scan(runsArchived, "", ""))
 }
 
-// NewerRuns counts the runs of a run's machine that were made after it, up to a limit.
+// NewerRuns returns the number of newer runs of the same machine, up to limit.
 func (v *View) NewerRuns(run *holdfastv1.Run, limit int) (n int) {
 	for _, r := range v.MachineRuns(run.GetMachineId(), "") {
 		if n >= limit || r.GetRunId() == run.GetRunId() {

@@ -10,14 +10,14 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// maxAudit bounds how many audit events are kept: 80 MB or so. It is a constant because every peer
-// must keep the same events.
+// maxAudit bounds the number of audit events kept: about 80 MB. It is a constant because
+// every peer must keep the same events.
 const maxAudit = 1 << 18
 
-// MaxDenials bounds how many events one RecordDenials carries.
+// MaxDenials is the maximum number of events in one RecordDenials.
 const MaxDenials = 1000
 
-// How long the texts of an event get, in bytes: callers choose most of them.
+// The maximum length of an event's texts, in bytes. Callers choose most of them.
 const (
 	maxAuditText  = 128
 	maxAuditThing = 256 // principal and resource
@@ -37,8 +37,8 @@ func auditSchema() *schema[*holdfastv1.AuditEvent] {
 	}
 }
 
-// addAudit writes down what somebody asked for and what became of it, once for each command that
-// has an origin. A replay is one too: it was a call.
+// addAudit records a call and its result, once for each command that has an origin. A replay
+// is a call too.
 func (t *tx) addAudit(about concern, value proto.Message, err *Error) {
 	o := t.cmd.GetOrigin()
 	e := &holdfastv1.AuditEvent{At: t.now, Principal: t.cmd.GetPrincipal(), Source: o.GetSource(), Peer: o.GetPeer(), Method: o.GetMethod(),
@@ -55,7 +55,8 @@ func (t *tx) addAudit(about concern, value proto.Message, err *Error) {
 	t.chainAudit(e)
 }
 
-// made names what a command has made under an id that the command does not say, or not surely.
+// made returns the resource that a command has made, if the command does not determine its
+// id.
 func made(value proto.Message) string {
 	if run, ok := value.(*holdfastv1.Run); ok && run != nil {
 		return "machines/" + run.GetMachineId() + "/runs/" + run.GetRunId()
@@ -63,8 +64,8 @@ func made(value proto.Message) string {
 	return ""
 }
 
-// chainAudit adds an event to the chain. Sequences count from 1 without a hole, and each hash
-// covers the one before: that is how it is proved that none is missing.
+// chainAudit appends an event to the chain. Sequences count from 1 without a gap, and each
+// hash covers the previous one. That proves that no event is missing.
 func (t *tx) chainAudit(e *holdfastv1.AuditEvent) {
 	for _, s := range []*string{&e.Source, &e.Peer, &e.Method, &e.RequestId, &e.Outcome, &e.Reason} {
 		*s = clip(*s, maxAuditText)
@@ -86,7 +87,7 @@ func (t *tx) chainAudit(e *holdfastv1.AuditEvent) {
 	}
 }
 
-// clip cuts a text to so many bytes, between two characters.
+// clip truncates a text to at most most bytes, at a rune boundary.
 func clip(s string, most int) string {
 	if len(s) <= most {
 		return s
@@ -99,8 +100,8 @@ func clip(s string, most int) string {
 	return s[:cut] + dots
 }
 
-// recordDenials writes events of calls that were refused before they became commands: by policy, or
-// because nobody knows who calls. They are not taken for more than that: they cannot say that
+// recordDenials records calls that were refused before they became commands, by policy or
+// because the caller is unknown. Their outcome cannot be OK, so they cannot claim that
 // something was done.
 func (t *tx) recordDenials(c *internalv1.RecordDenials) *Error {
 	if n := len(c.GetEvents()); n > MaxDenials {
@@ -123,14 +124,14 @@ func (t *tx) recordDenials(c *internalv1.RecordDenials) *Error {
 	return nil
 }
 
-// Audit returns the sequences of the oldest and the newest audit event that are kept, and the
-// newest's hash; zero if there was none.
+// Audit returns the sequences of the oldest and the newest audit event kept, and the hash of
+// the newest. All are zero if there is none.
 func (v *View) Audit() (first, last uint64, hash []byte) {
 	return v.meta.GetFirstAudit(), v.meta.GetLastAudit(), append([]byte(nil), v.meta.GetAuditHash()...)
 }
 
-// AuditEvents returns the audit events below a sequence number, newest first; from the newest on
-// when before is zero.
+// AuditEvents returns the audit events below a sequence number, newest first. If before is
+// zero, it starts at the newest.
 func (v *View) AuditEvents(before uint64) iter.Seq[*holdfastv1.AuditEvent] {
 	if before == 0 {
 		before = ^uint64(0)
@@ -138,13 +139,14 @@ func (v *View) AuditEvents(before uint64) iter.Seq[*holdfastv1.AuditEvent] {
 	return v.audit.descend("", ordered(before))
 }
 
-// AuditAfter returns at most limit audit events above a sequence number, oldest first; from the
-// oldest that is kept when it is zero. A number that is too old to go on from, or that was never
-// given out, is OutOfRange: a hole would look like a broken chain.
+// AuditAfter returns at most limit audit events above a sequence number, oldest first. If seq
+// is zero, it starts at the oldest event kept. A number that is too old to resume from, or
+// that was never issued, is OutOfRange: a gap would be mistaken for a broken chain.
 func (v *View) AuditAfter(seq uint64, limit int) ([]*holdfastv1.AuditEvent, error) {
 	first, last := v.meta.GetFirstAudit(), v.meta.GetLastAudit()
 	if seq > 0 && (seq+1 < first || seq > last) {
-		return nil, refuse(OutOfRange, ReasonCursorGone, "audit event %d is not kept: events %d to %d are; start without a number to read all of them", seq, first, last)
+		return nil, refuse(OutOfRange, ReasonCursorGone, "audit event %d is not kept: events %d to %d are; start without a number to read all of them",
+			seq, first, last)
 	}
 	var es []*holdfastv1.AuditEvent
 	for e := range v.audit.ascend("", ordered(seq)) {

@@ -4,11 +4,11 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// minDeadServer is the shortest time after which a peer may count as gone for good, in
-// milliseconds: a reboot of its host takes longer.
+// minDeadServer is the shortest time after which a peer may count as permanently gone, in
+// milliseconds. A reboot of its host must not count.
 const minDeadServer = 60_000
 
-// setAutopilot replaces the rules by which leaders change the membership by themselves.
+// setAutopilot replaces the rules by which leaders change the membership automatically.
 func (t *tx) setAutopilot(c *internalv1.SetAutopilot) *Error {
 	a := c.GetConfig()
 	switch {

@@ -19,22 +19,22 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// A snapshot file is a snapshot of the state that tells what it is: backupMagic, an
-// internalv1.BackupHeader (length-delimited), the stream of Snapshot.WriteTo compressed with zstd
-// and cut into frames (a varint with the length, the bytes; a length of zero ends them), and the
-// SHA-256 of all that comes before it. Whoever has it has hashes of tokens and sealed secrets, but
-// no key that opens them.
+// A snapshot file is a snapshot of the state with a description. It consists of backupMagic,
+// an internalv1.BackupHeader (length-delimited), the compressed stream, and the SHA-256 of
+// everything before it. The stream is the output of Snapshot.WriteTo, compressed with zstd
+// and cut into frames: a varint with the length, then the bytes; a length of zero ends them.
+// The file contains hashes of tokens and sealed secrets, but no key that opens them.
 const (
 	backupMagic  = "HOLDFAST-SNAPSHOT\n"
 	backupFormat = 1
 	backupFrame  = 64 << 10 // bytes of a frame, at most
 )
 
-// BackupInfo is what a snapshot file says of itself besides what the state knows.
+// BackupInfo is the part of a snapshot file's description that the state does not know.
 type BackupInfo struct {
 	TakenAt *timestamppb.Timestamp
-	Peer    string // that writes it
-	Version string // the peer's build
+	Peer    string // the peer that writes the file
+	Version string // of the peer's build
 }
 
 // WriteBackup writes a snapshot file.
@@ -70,7 +70,7 @@ func (s *Snapshot) WriteBackup(w io.Writer, info BackupInfo) error {
 	return nil
 }
 
-// frameWriter cuts what is written into frames.
+// frameWriter cuts its input into frames.
 type frameWriter struct{ w io.Writer }
 
 func (f *frameWriter) Write(p []byte) (int, error) {
@@ -92,27 +92,26 @@ func (f *frameWriter) end() error {
 	return err
 }
 
-// Backup is a snapshot file that has been read to its end: its sum is right, and every record in it
-// decodes.
+// Backup is a snapshot file that was read to its end. Its checksum is right, and every record
+// in it decodes.
 type Backup struct {
 	Header *internalv1.BackupHeader
 	state  *state
 	tables []TableCount
 }
 
-// ReadBackup reads a snapshot file. It fails for one that is damaged or cut off, or that a newer
-// build has written.
+// ReadBackup reads a snapshot file. It fails if the file is damaged, truncated or written by
+// a newer build.
 func ReadBackup(r io.Reader) (*Backup, error) { return readBackup(r, true) }
 
-// CheckedBackup is what a snapshot file says of itself that has been read to its end, as a Backup
-// has.
+// CheckedBackup describes a snapshot file that was read to its end.
 type CheckedBackup struct {
 	Header *internalv1.BackupHeader
 	Tables []TableCount // in the order of the file
 }
 
-// CheckBackup fails as ReadBackup does, for everything that that fails for, but keeps nothing: it
-// takes a third of the time and little memory.
+// CheckBackup returns an error whenever ReadBackup does, but keeps no records. It takes a
+// third of the time and little memory.
 func CheckBackup(r io.Reader) (*CheckedBackup, error) {
 	b, err := readBackup(r, false)
 	if err != nil {
@@ -121,8 +120,8 @@ func CheckBackup(r io.Reader) (*CheckedBackup, error) {
 	return &CheckedBackup{Header: b.Header, Tables: b.tables}, nil
 }
 
-// SumBackup looks at the sum of a snapshot file only: it says in a moment whether the file is as it
-// was written.
+// SumBackup checks only the checksum of a snapshot file. It is fast, and tells whether the
+// file is intact.
 func SumBackup(file []byte) error {
 	if !bytes.HasPrefix(file, []byte(backupMagic)) {
 		return errNoBackup
@@ -160,12 +159,12 @@ func readBackup(r io.Reader, keep bool) (*Backup, error) {
 	defer z.Close()
 	s, tables, err := readSnapshot(z, keep)
 	if frames.err != nil {
-		err = frames.err // what is behind the decoder's words
+		err = frames.err // the cause of the decoder's error
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read snapshot file: %w", damaged(err))
 	}
-	if _, err := io.Copy(io.Discard, frames); err != nil { // the end of the frames
+	if _, err := io.Copy(io.Discard, frames); err != nil { // up to the end of the frames
 		return nil, fmt.Errorf("read snapshot file: %w", cutOff(err))
 	}
 	if err := in.checkSum(); err != nil {
@@ -177,7 +176,7 @@ func readBackup(r io.Reader, keep bool) (*Backup, error) {
 	return &Backup{Header: h, state: s, tables: tables}, nil
 }
 
-// cutOff words the end of a file that came too early.
+// cutOff returns a clear error for a file that ends too early.
 func cutOff(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("it is damaged: it ends too early")
@@ -185,21 +184,20 @@ func cutOff(err error) error {
 	return err
 }
 
-// damaged says of the decoder's errors what they mean. Others say it by themselves, or mean
-// something else.
+// damaged marks errors of the decoder that mean damage. It returns other errors unchanged.
 func damaged(err error) error {
 	for _, e := range []error{zstd.ErrCRCMismatch, zstd.ErrMagicMismatch, zstd.ErrWindowSizeExceeded, zstd.ErrReservedBlockType, zstd.ErrCompressedSizeTooBig, zstd.ErrDecoderSizeExceeded} {
 		if errors.Is(err, e) {
 			return fmt.Errorf("it is damaged: %w", err)
 		}
 	}
-	if strings.Contains(err.Error(), "corruption detected") { // the decoder has more errors than names
+	if strings.Contains(err.Error(), "corruption detected") { // the decoder does not export all of its errors
 		return fmt.Errorf("it is damaged: %w", err)
 	}
 	return cutOff(err)
 }
 
-// sumReader sums up what is read through it.
+// sumReader computes the checksum of the bytes read through it.
 type sumReader struct {
 	r   *bufio.Reader
 	sum hash.Hash
@@ -208,7 +206,7 @@ type sumReader struct {
 
 func (s *sumReader) Read(p []byte) (int, error) {
 	n, err := s.r.Read(p)
-	_, _ = s.sum.Write(p[:n]) // a hash takes everything
+	_, _ = s.sum.Write(p[:n]) // a hash never fails
 	return n, err
 }
 
@@ -221,7 +219,8 @@ func (s *sumReader) ReadByte() (byte, error) {
 	return b, err
 }
 
-// checkSum reads the sum, which covers what was read so far, and wants the file to end with it.
+// checkSum reads the checksum, compares it with that of the bytes read so far, and requires
+// the file to end there.
 func (s *sumReader) checkSum() error {
 	want := s.sum.Sum(nil)
 	got := make([]byte, sha256.Size)
@@ -237,7 +236,7 @@ func (s *sumReader) checkSum() error {
 	return nil
 }
 
-// frameReader gives what is in the frames.
+// frameReader returns the contents of the frames.
 type frameReader struct {
 	in   *sumReader
 	left uint64
@@ -273,13 +272,13 @@ func (f *frameReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TableCount is how many records a table has.
+// TableCount is the number of records in a table.
 type TableCount struct {
 	Table   string
 	Records uint64
 }
 
-// Tables counts the records of each table, in the order of the file.
+// Tables returns the number of records in each table, in the order of the file.
 func (b *Backup) Tables() []TableCount { return b.tables }
 
 // View returns the state in the file.
@@ -287,7 +286,7 @@ func (b *Backup) View() *View {
 	return &View{state: b.state, codec: newLogCodec(), decoded: newPlanCache()}
 }
 
-// SealedUnder returns the ids of the keys that secrets and the issuer's keys are sealed under,
+// SealedUnder returns the ids of the keys that seal secrets and the issuer's signing keys,
 // sorted.
 func (v *View) SealedUnder() []string { return v.sealedUnder() }
 

@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// noteBackup takes note that a snapshot is in safety. The newest one counts, and none is newer than
-// now: a clock that is wrong once would keep silent for years whoever watches for backups that stay
-// away.
+// noteBackup records the time of a saved snapshot. The newest one counts, but never a time in
+// the future: one wrong clock would otherwise suppress the alert on missing backups for
+// years.
 func (t *tx) noteBackup(c *internalv1.NoteBackup) *Error {
 	if c.GetSaved() == nil {
 		return nil
@@ -23,7 +23,7 @@ func (t *tx) noteBackup(c *internalv1.NoteBackup) *Error {
 	return nil
 }
 
-// earlier returns a copy of the one that comes first.
+// earlier returns a copy of the earlier time.
 func earlier(a, b *timestamppb.Timestamp) *timestamppb.Timestamp {
 	if b.AsTime().Before(a.AsTime()) {
 		a = b

@@ -10,15 +10,15 @@ import (
 )
 
 const (
-	// maxAhead is how far a leader's wall clock may be ahead of the record and still be followed at
-	// once.
+	// maxAhead is how far a leader's wall clock may be ahead of the record and still be
+	// followed at once.
 	maxAhead = 10 * time.Minute
-	// believeAfter is when a wall clock that stayed equally far ahead is followed: the cluster was
-	// down, and the clock is right.
+	// believeAfter is the time after which a wall clock that stayed equally far ahead is
+	// followed. It is probably right, and the cluster was down.
 	believeAfter = 15 * time.Minute
 )
 
-// tick moves the record's clock on by one command. It never goes back.
+// tick advances the record's clock by one command. The clock never goes back.
 func (s *state) tick(c *internalv1.Command) {
 	at, now := c.GetTime().AsTime(), s.meta.GetNow().AsTime()
 	switch {
@@ -29,9 +29,9 @@ func (s *state) tick(c *internalv1.Command) {
 	}
 }
 
-// tickBounded keeps one wrong wall clock from moving the record far: time passes at the pace of
-// leaders' monotonic clocks, at half of it while the wall clock is behind, so that this comes up
-// with the record.
+// tickBounded prevents one wrong wall clock from moving the record far. Time passes at the
+// pace of leaders' monotonic clocks. While the wall clock is behind, it passes at half that
+// pace, so that the wall clock catches up.
 func (s *state) tickBounded(c *internalv1.Command, at, now time.Time) {
 	k := s.meta.GetClock()
 	if k == nil {
@@ -58,8 +58,8 @@ func (s *state) tickBounded(c *internalv1.Command, at, now time.Time) {
 	s.meta.Now = timestamppb.New(next)
 }
 
-// believed reports whether a wall clock far ahead is right after all. It notes what it has seen of
-// it.
+// believed reports whether a wall clock far ahead is probably right, and records the
+// observation.
 func (s *state) believed(k *internalv1.Clock, ahead, passed time.Duration) bool {
 	if had := time.Duration(k.GetAheadMs()) * time.Millisecond; had == 0 || (ahead-had).Abs() > maxAhead {
 		k.AheadMs, k.HeldMs, k.Leader = ahead.Milliseconds(), 0, s.meta.GetLeader()
@@ -69,8 +69,7 @@ func (s *state) believed(k *internalv1.Clock, ahead, passed time.Duration) bool 
 	return k.GetHeldMs() >= believeAfter.Milliseconds() || s.meta.GetLeader() != k.GetLeader()
 }
 
-// resetClock sets the record's clock to the right time. It is the only command that may set it
-// back.
+// resetClock sets the record's clock to the right time. No other command may set it back.
 func (t *tx) resetClock(c *internalv1.ResetClock) *Error {
 	if !c.GetTo().IsValid() || c.GetTo().AsTime().Unix() <= 0 {
 		return invalid("to", "is not a time")

@@ -11,13 +11,15 @@ const (
 	NotFound
 	AlreadyExists
 	FailedPrecondition
-	Aborted // the command was made from a state that has changed: make it again
+	Aborted // the state has changed since the command was made: retry
 	OutOfRange
-	Unauthenticated  // nobody, or nobody any more
-	PermissionDenied // somebody, but not one who may
+	// The caller's credentials are unknown or no longer valid.
+	Unauthenticated
+	// The caller is known and may not do this.
+	PermissionDenied
 )
 
-// String returns the name of the gRPC code, as it is written in audit events: FAILED_PRECONDITION.
+// String returns the name of the gRPC code as audit events use it: FAILED_PRECONDITION.
 func (c Code) String() string {
 	switch c {
 	case InvalidArgument:
@@ -40,52 +42,54 @@ func (c Code) String() string {
 	return "UNKNOWN"
 }
 
-// The reasons that callers decide by. They are stable: clients see them too.
+// The reasons that callers decide by. They are stable, because clients receive them too.
 const (
 	ReasonStaleEpoch      = "STALE_EPOCH"      // a newer leader has taken over
 	ReasonRunFinished     = "RUN_FINISHED"     // a terminal run never changes
-	ReasonCancelRequested = "CANCEL_REQUESTED" // no attempt begins once a cancel was asked for
+	ReasonCancelRequested = "CANCEL_REQUESTED" // no attempt begins after a cancel request
 	ReasonAttemptMismatch = "ATTEMPT_MISMATCH" // not the step or attempt that is next
-	ReasonPlanHeld        = "PLAN_HELD"        // the brake holds the run's plan: nothing of it begins
-	ReasonLogGap          = "LOG_GAP"          // the log would have a hole
+	ReasonPlanHeld        = "PLAN_HELD"        // the brake holds the plan: none of its runs begins
+	ReasonLogGap          = "LOG_GAP"          // the log would have a gap
 	ReasonProviderChanged = "PROVIDER_CHANGED" // capabilities were checked for another provider
-	ReasonPlanChanged     = "PLAN_CHANGED"     // capabilities were checked for the steps of another plan of the same name
+	// Capabilities were checked for the steps of another plan of the same name.
+	ReasonPlanChanged     = "PLAN_CHANGED"
 	ReasonIDTaken         = "ID_TAKEN"         // a generated id is in use: generate another
 	ReasonConsoleOpen     = "CONSOLE_OPEN"
 	ReasonActiveRun       = "ACTIVE_RUN"       // the machine has an active run
 	ReasonRequestConflict = "REQUEST_CONFLICT" // the request id names a run with another body
-	ReasonCursorGone      = "CURSOR_GONE"      // the cursor is older than what is kept
-	ReasonStageGone       = "STAGE_GONE"       // what was staged of a snapshot file is not there (any more): begin anew
-	ReasonRunsActive      = "RUNS_ACTIVE"      // a restore would abandon them
-	ReasonOtherCluster    = "OTHER_CLUSTER"    // the snapshot is of another cluster, and this one is not empty
-	ReasonTokenUnknown    = "TOKEN_UNKNOWN"    // the caller's token is not on record
+	ReasonCursorGone      = "CURSOR_GONE"      // the cursor is older than the oldest event kept
+	ReasonStageGone       = "STAGE_GONE"       // staged chunks are missing: restart the upload
+	ReasonRunsActive      = "RUNS_ACTIVE"      // a restore would abandon active runs
+	// The snapshot is of another cluster, and this one is not empty.
+	ReasonOtherCluster    = "OTHER_CLUSTER"
+	ReasonTokenUnknown    = "TOKEN_UNKNOWN"    // the caller's token does not exist
 	ReasonTokenRevoked    = "TOKEN_REVOKED"
 	ReasonTokenExpired    = "TOKEN_EXPIRED"
-	ReasonOutOfScope      = "OUT_OF_SCOPE"   // of the caller's pools, or of the agent's machine
-	ReasonPrivilege       = "PRIVILEGE"      // nobody can give away more than their own rights
-	ReasonBootstrapped    = "BOOTSTRAPPED"   // the bootstrap token was made already
+	ReasonOutOfScope      = "OUT_OF_SCOPE"   // outside the caller's pools, or the agent's machine
+	ReasonPrivilege       = "PRIVILEGE"      // a caller cannot grant more than its own rights
+	ReasonBootstrapped    = "BOOTSTRAPPED"   // the bootstrap token already exists
 	ReasonSecretVersion   = "SECRET_VERSION" // another version was stored meanwhile
 	ReasonSecretInUse     = "SECRET_IN_USE"  // machines refer to it
 	ReasonSecretPools     = "SECRET_POOLS"   // it is limited to pools that the machine is not in
 	ReasonSigningKeyMoved = "SIGNING_KEY_MOVED"
 	ReasonImageInUse      = "IMAGE_IN_USE" // an active run installs it
-	// ReasonDeviceNoted: another note of the device is kept.
+	// ReasonDeviceNoted: another note of the device is stored.
 	ReasonDeviceNoted = "DEVICE_NOTED"
 )
 
 // Error is a refusal: a command or query that the state does not allow. It is the same on
-// every peer, and nothing has changed.
+// every peer, and the state is unchanged.
 type Error struct {
 	Code    Code
 	Reason  string // UPPER_SNAKE, stable
-	Message string // what, which value, what next
+	Message string // the problem, the value and the remedy
 	Meta    map[string]string
 	Fields  []FieldViolation // of an InvalidArgument
 }
 
-// FieldViolation says what is wrong with one field of a request.
+// FieldViolation describes one invalid field of a request.
 type FieldViolation struct {
-	Field       string // path, e.g. machine.spec.mac_addresses[0]
+	Field       string // a path, e.g. machine.spec.mac_addresses[0]
 	Description string
 }
 
@@ -104,7 +108,7 @@ func (e *Error) with(key, value string) *Error {
 	return e
 }
 
-// Invalid makes the InvalidArgument of some violations; nil if there are none.
+// Invalid returns an InvalidArgument error with the violations, or nil if there are none.
 func Invalid(fields []FieldViolation) *Error {
 	if len(fields) == 0 {
 		return nil

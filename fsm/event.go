@@ -5,8 +5,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// maxEvents bounds how far back a watcher can resume. It is a constant because every peer must
-// keep the same events.
+// maxEvents bounds how far back a watcher can resume. It is a constant because every peer
+// must keep the same events.
 const maxEvents = 1 << 16
 
 func eventSchema() *schema[*holdfastv1.RunEvent] {
@@ -20,8 +20,8 @@ func eventSchema() *schema[*holdfastv1.RunEvent] {
 	}
 }
 
-// addEvent records a transition of a run. Cursors count from 1 without a hole, so that a watcher
-// can prove that it has missed nothing.
+// addEvent records a transition of a run. Cursors count from 1 without a gap, so that a
+// watcher can prove that it has missed nothing.
 func (t *tx) addEvent(run *holdfastv1.Run, message string) {
 	t.meta.LastEvent++
 	t.events.put(&holdfastv1.RunEvent{Ts: t.now, Snapshot: run, Message: message, Cursor: t.meta.GetLastEvent(), Index: t.index})
@@ -33,11 +33,11 @@ func (t *tx) addEvent(run *holdfastv1.Run, message string) {
 	}
 }
 
-// LastEvent returns the cursor of the newest event; zero if there was none.
+// LastEvent returns the cursor of the newest event, or zero if there is none.
 func (v *View) LastEvent() uint64 { return v.meta.GetLastEvent() }
 
-// Events returns at most limit events with a cursor above after, oldest first. A cursor that is too
-// old to go on from, or that this cluster never gave out, is OutOfRange.
+// Events returns at most limit events with a cursor above after, oldest first. A cursor that
+// is too old to resume from, or that this cluster never issued, is OutOfRange.
 func (v *View) Events(after uint64, limit int) ([]*holdfastv1.RunEvent, error) {
 	if first := v.meta.GetFirstEvent(); after+1 < first || after > v.LastEvent() {
 		return nil, refuse(OutOfRange, ReasonCursorGone, "cursor %d is not kept: events %d to %d are; watch again without a cursor to start from the current state",

@@ -9,15 +9,15 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Facets are what filters find rows by: a path and a value that a row has under it, such as
-// spec.rack and r7. Many rows share one, and a row has several, so what is kept of them has to be
-// small: the text is held once for all rows, the key once for all facets of a row. They are made of
-// the rows, so snapshots do not have them.
+// Filters find rows by facets: a facet is a path and a value, such as spec.rack and r7. Many
+// rows share a facet, and a row has several, so memory matters. A facet's text is stored once
+// for all rows, and a row's key once for all its facets. Facets are derived from rows, so
+// snapshots do not contain them.
 
-// facet is one of them. It never changes.
+// facet is a path and the value under it. It is immutable.
 type facet struct{ path, value string }
 
-// is reports whether it is the facet of a path in two parts and a value.
+// is reports whether f has the path prefix+name and the value.
 func (f *facet) is(prefix, name, value string) bool { return f.value == value && f.path == prefix+name }
 
 func (f *facet) compare(o *facet) int {
@@ -27,7 +27,7 @@ func (f *facet) compare(o *facet) int {
 	return cmp.Or(strings.Compare(f.path, o.path), strings.Compare(f.value, o.value))
 }
 
-// membership means that a row has a facet.
+// membership records that a row has a facet.
 type membership struct {
 	facet *facet
 	row   string
@@ -40,16 +40,16 @@ func (m membership) less(o membership) bool {
 	return m.row < o.row
 }
 
-// faceting visits the facets of a row: the path in two parts, so that no text has to be made for
-// most, and the value. One may come twice.
+// faceting visits the facets of a row. The path comes in two parts, so that most need no
+// allocation. A facet may be visited twice.
 type faceting[P any] func(m P, visit func(prefix, name, value string))
 
 func newFacets() *btree.BTreeG[membership] {
 	return btree.NewBTreeGOptions(membership.less, btree.Options{NoLocks: true})
 }
 
-// facetsOf returns the facets of a row that takes the place of an old one (nil: of none), and what
-// was kept of that is kept again.
+// facetsOf returns the facets of a row that replaces old, which may be nil. It reuses the
+// facets of old.
 func (t *rowset) facetsOf(m proto.Message, old *record) []*facet {
 	if old != nil && t.sameFacets(m, old.facets) {
 		return old.facets
@@ -69,7 +69,8 @@ func (t *rowset) facetsOf(m proto.Message, old *record) []*facet {
 	return slices.Clip(has)
 }
 
-// sameFacets reports whether a row has just these facets. Most changes of a row change none.
+// sameFacets reports whether a row has exactly the facets in had. Most changes of a row
+// change none.
 func (t *rowset) sameFacets(m proto.Message, had []*facet) bool {
 	n, same := 0, true
 	t.rules.facets(m, func(prefix, name, value string) {
@@ -79,7 +80,7 @@ func (t *rowset) sameFacets(m proto.Message, had []*facet) bool {
 	return same && n == len(had)
 }
 
-// intern returns the facet as other rows have it already, or else as it is.
+// intern returns the equal facet that other rows use, or f if there is none.
 func (t *rowset) intern(f *facet) *facet {
 	known := f
 	t.facets.Ascend(membership{facet: f}, func(m membership) bool {
@@ -91,14 +92,14 @@ func (t *rowset) intern(f *facet) *facet {
 	return known
 }
 
-// refacet brings the memberships of a row up to date. The old one may be nil.
+// refacet updates the memberships of a row. old may be nil.
 func (t *rowset) refacet(r, old *record) {
 	var had []*facet
 	if old != nil {
 		had = old.facets
 	}
 	if len(had) > 0 && len(r.facets) > 0 && &had[0] == &r.facets[0] {
-		return // the very same
+		return // the same slice
 	}
 	for _, f := range had {
 		if !slices.Contains(r.facets, f) {

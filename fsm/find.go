@@ -8,20 +8,21 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// Facets say which rows can match a filter at all: those with one value under a path, those in all
-// of several sets, or those in any. Exactly one of the three is set; an empty Any has no rows.
+// Facets is a set of rows by their facets: rows with one value under a path, rows in all of
+// several sets, or rows in any of them. Exactly one of the three is set. An empty Any has no
+// rows.
 type Facets struct {
 	Path, Value string
 	All, Any    []Facets
 }
 
-// cursor walks over row keys in their order.
+// cursor iterates over row keys in order.
 type cursor interface {
 	// seek returns the first key that is not below at.
 	seek(at string) (string, bool)
 }
 
-// cursor returns the keys of a set.
+// cursor returns a cursor over the keys of a set.
 func (t *rowset) cursor(s Facets) cursor {
 	switch {
 	case s.Path != "":
@@ -40,7 +41,7 @@ func (t *rowset) cursors(sets []Facets) []cursor {
 	return all
 }
 
-// having are the rows with a facet.
+// having iterates over the rows with a facet.
 type having struct {
 	memberships *btree.BTreeG[membership]
 	facet       *facet
@@ -54,7 +55,7 @@ func (h *having) seek(at string) (key string, ok bool) {
 	return key, ok
 }
 
-// everyOf are the rows that all cursors have.
+// everyOf iterates over the rows that all cursors return.
 type everyOf []cursor
 
 func (e everyOf) seek(at string) (string, bool) {
@@ -67,13 +68,13 @@ func (e everyOf) seek(at string) (string, bool) {
 			}
 			at = next
 		}
-		if at == from { // nobody has moved on
+		if at == from { // no cursor has moved
 			return at, true
 		}
 	}
 }
 
-// anyOf are the rows that one of the cursors has.
+// anyOf iterates over the rows that at least one cursor returns.
 type anyOf []cursor
 
 func (a anyOf) seek(at string) (string, bool) {
@@ -86,17 +87,17 @@ func (a anyOf) seek(at string) (string, bool) {
 	return best, found
 }
 
-// Query says which rows are worth a look. It may let through rows that do not match, and never
-// keeps one back that does.
+// Query narrows down the rows to check. It may include rows that do not match, and never
+// excludes one that does.
 type Query struct {
-	// Facets the row has; nil for all rows.
+	// Facets of the row; nil selects all rows.
 	Facets *Facets
-	// Texts that all stand in the row's encoded record, such as a serial number: what has none of
-	// them need not be decoded.
+	// Texts that the encoded record must contain, such as a serial number. A row without them
+	// is not decoded.
 	Texts []string
 }
 
-// findRows visits the rows with key > after that a query lets through, by key.
+// findRows visits the rows with a key > after that q selects, by key.
 func (t *rowset) findRows(q Query, after string, visit func(*record) bool) {
 	texts := make([][]byte, len(q.Texts))
 	for i, text := range q.Texts {
@@ -114,7 +115,7 @@ func (t *rowset) findRows(q Query, after string, visit func(*record) bool) {
 
 func (t *rowset) having(c cursor, after string, visit func(*record) bool) {
 	for {
-		key, ok := c.seek(after + "\x00") // the next key that there can be
+		key, ok := c.seek(after + "\x00") // the smallest key above after
 		if !ok {
 			return
 		}
@@ -125,7 +126,7 @@ func (t *rowset) having(c cursor, after string, visit func(*record) bool) {
 	}
 }
 
-// String shows a set for people, and for tests.
+// String returns the set as a readable expression.
 func (s Facets) String() string {
 	list := func(sets []Facets, joint string) string {
 		var parts []string

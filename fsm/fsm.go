@@ -11,27 +11,27 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Result is what became of one command.
+// Result is the outcome of one command.
 type Result struct {
 	Index uint64        // the Raft index it was applied at
-	Value proto.Message // the Machine, Plan or Run it made or changed; the caller owns it
-	Err   *Error        // the refusal, when nothing was changed
+	Value proto.Message // the record it made or changed; the caller owns it
+	Err   *Error        // the refusal; if set, nothing was changed
 }
 
-// FSM applies commands and answers with Views. Apply, Observe, Snapshot and Restore are called by
-// one goroutine (Raft's); everything else by any.
+// FSM applies commands and returns Views. Raft's goroutine calls Apply, Observe, Snapshot and
+// Restore, one at a time. The other methods are safe for concurrent use.
 type FSM struct {
 	mu      sync.Mutex // guards state
 	state   *state
-	view    atomic.Pointer[View]          // of what is applied; nil if nobody asked for the one before it
-	asked   atomic.Bool                   // somebody has, since it was made
+	view    atomic.Pointer[View]          // nil if no reader asked for the previous one
+	asked   atomic.Bool                   // whether a reader asked since view was made
 	changed atomic.Pointer[chan struct{}] // closed at the next change
 	applied atomic.Uint64
 
 	halted  chan struct{}
 	haltErr error     // set before halted is closed
-	codec   *logCodec // of Views
-	own     *logCodec // of Apply, which must not wait for readers
+	codec   *logCodec // for Views
+	own     *logCodec // for Apply, which must not wait for readers
 	decoded *planCache
 }
 
@@ -48,8 +48,9 @@ func New() *FSM {
 	return f
 }
 
-// Apply applies one log entry, an encoded internalv1.Entry, and gives one Result per command. After
-// a command that this build does not understand it does nothing any more: see Halted.
+// Apply applies one log entry, an encoded internalv1.Entry, and returns one Result per
+// command. If this build does not understand a command, the FSM halts and ignores all later
+// entries: see Halted.
 func (f *FSM) Apply(index, term uint64, data []byte) []Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -62,16 +63,18 @@ func (f *FSM) Apply(index, term uint64, data []byte) []Result {
 		return nil
 	}
 	if len(e.ProtoReflect().GetUnknown()) > 0 {
-		f.halt(fmt.Errorf("log entry %d: unknown field in %s: this peer is too old for the cluster's commands; upgrade it", index, e.ProtoReflect().Descriptor().FullName()))
+		f.halt(fmt.Errorf("log entry %d: unknown field in %s: this peer is too old for the cluster's commands; upgrade it",
+			index, e.ProtoReflect().Descriptor().FullName()))
 		return nil
 	}
-	// Nothing of an entry is applied unless all of it is understood: a peer that stops in the
-	// middle of one would apply its first half again after an upgrade.
+	// Check all commands before applying any. A peer that stopped in the middle of an entry
+	// would apply its first half again after an upgrade.
 	skip := make([]bool, len(e.GetCommands()))
 	for i, c := range e.GetCommands() {
 		if err := understood(c); err != nil {
 			if skip[i] = c.GetIgnorable(); !skip[i] {
-				f.halt(fmt.Errorf("log entry %d: %w: this peer is too old for the cluster's commands; upgrade it", index, err))
+				f.halt(fmt.Errorf("log entry %d: %w: this peer is too old for the cluster's commands; upgrade it",
+					index, err))
 				return nil
 			}
 		}
@@ -87,7 +90,8 @@ func (f *FSM) Apply(index, term uint64, data []byte) []Result {
 }
 
 func (f *FSM) apply(index uint64, c *internalv1.Command, skip bool) Result {
-	t := newTx(f, index, c) // moves the clock, also for a command that is skipped: other peers may understand it
+	// Even a skipped command moves the clock, because other peers may understand it.
+	t := newTx(f, index, c)
 	if skip {
 		return Result{Index: index}
 	}
@@ -95,7 +99,7 @@ func (f *FSM) apply(index uint64, c *internalv1.Command, skip bool) Result {
 	return Result{Index: index, Value: value, Err: err}
 }
 
-// Observe records an index that carried no command, such as a configuration change.
+// Observe records an index without a command, such as a configuration change.
 func (f *FSM) Observe(index, term uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,8 +113,8 @@ func (f *FSM) advance(index, term uint64) {
 	f.publish()
 }
 
-// publish shows a change. As long as there are readers, each finds a View: they do not wait for the
-// next Apply, which has the lock.
+// publish makes a change visible. While there are readers it prepares a View for them, so
+// that they do not wait for the next Apply, which holds the lock.
 func (f *FSM) publish() {
 	if was := f.view.Load(); was != nil && f.asked.Swap(false) {
 		f.view.Store(f.newView(was.state))
@@ -125,18 +129,18 @@ func (f *FSM) newView(since *state) *View {
 	return &View{state: f.state.freeze(since), codec: f.codec, decoded: f.decoded}
 }
 
-// halt freezes the state: what was not understood must not be skipped, nor passed over by a
-// snapshot.
+// halt freezes the state. A command that was not understood must be neither skipped nor
+// covered by a snapshot.
 func (f *FSM) halt(err error) {
 	f.haltErr = err
 	close(f.halted)
 }
 
-// Halted is closed when a command came that this build does not understand. The process must
-// exit: its state will not move again.
+// Halted returns a channel that is closed when a command arrives that this build does not
+// understand. The process must exit, because its state no longer changes.
 func (f *FSM) Halted() <-chan struct{} { return f.halted }
 
-// HaltError reports why the FSM has halted; nil while it has not.
+// HaltError returns the reason why the FSM has halted, or nil.
 func (f *FSM) HaltError() error {
 	select {
 	case <-f.halted:
@@ -149,11 +153,11 @@ func (f *FSM) HaltError() error {
 // Applied returns the index of the last entry that Views include.
 func (f *FSM) Applied() uint64 { return f.applied.Load() }
 
-// Changed returns a channel that is closed at the next change. Get it before the View that is
-// to be compared with the change.
+// Changed returns a channel that is closed at the next change. Call it before View, or a
+// change between the two calls is missed.
 func (f *FSM) Changed() <-chan struct{} { return *f.changed.Load() }
 
-// WaitApplied waits until Views include an index.
+// WaitApplied blocks until Views include index.
 func (f *FSM) WaitApplied(ctx context.Context, index uint64) error {
 	for f.Applied() < index {
 		changed := f.Changed()
@@ -171,10 +175,11 @@ func (f *FSM) WaitApplied(ctx context.Context, index uint64) error {
 	return nil
 }
 
-// View returns the state as it is now: an Apply that is under way is not in it. Views are shared
-// until the next change, so asking is cheap.
+// View returns the current state, without an Apply that is in progress. Views are shared
+// until the next change, so a call is cheap.
 func (f *FSM) View() *View {
-	if !f.asked.Load() { // most often it is set, and processors share what is only read
+	// It is usually set. Reading first keeps the cache line shared between processors.
+	if !f.asked.Load() {
 		f.asked.Store(true)
 	}
 	if v := f.view.Load(); v != nil {

@@ -9,22 +9,23 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// A glance at a row reads what its key, its indexes and its facets look at, and nothing else: what
-// the intake of a snapshot wants to know of a row. The row decodes, as its shape says. What it
-// gives is good until the next one, and its texts are parts of the row's: who keeps one makes a
-// copy. The numbers are those of the .proto files. What a key, an index or a facet begins to look
-// at has to be read here too: FuzzGlance fails until it is.
+// Partial decoding reads the fields of a row that its key, indexes and facets use, and no
+// others. The bulk loader of snapshots needs no more. The caller has checked that the row
+// decodes (see shape). A decoded message is valid until the next one, and its strings alias
+// the row, so a caller that keeps one must clone it. The numbers are those of the .proto
+// files. If a key, index or facet uses another field, decode it here too; FuzzGlance fails
+// otherwise.
 
 // wireField is one field of an encoded message.
 type wireField struct {
 	number protowire.Number
 	wire   protowire.Type
-	text   string // of a length: a text, or another message
+	text   string // of a length-delimited field: a string or a message
 	value  uint64 // of a varint
 }
 
-// isText and isVarint say whether it is the field with a number, of that type: with another one it
-// is a field that is not known.
+// isText and isVarint report whether the field has this number and type. A field of another
+// type is treated as unknown.
 func (f *wireField) isText(number protowire.Number) bool {
 	return f.number == number && f.wire == protowire.BytesType
 }
@@ -33,7 +34,7 @@ func (f *wireField) isVarint(number protowire.Number) bool {
 	return f.number == number && f.wire == protowire.VarintType
 }
 
-// fieldsOf returns the fields of a message that decodes, in the order of the bytes.
+// fieldsOf returns the fields of an encoded message, in the order of the bytes.
 func fieldsOf(text string) func(yield func(wireField) bool) {
 	return func(yield func(wireField) bool) {
 		for text != "" {
@@ -59,7 +60,7 @@ func fieldsOf(text string) func(yield func(wireField) bool) {
 	}
 }
 
-// uvarint returns a varint and how long it is.
+// uvarint returns a varint and its length.
 func uvarint(text string) (v uint64, n int) {
 	for i := range len(text) {
 		v |= uint64(text[i]&0x7f) << (7 * i)
@@ -70,7 +71,8 @@ func uvarint(text string) (v uint64, n int) {
 	return v, len(text)
 }
 
-// glanceNumber glances at rows of which only a number is looked at, which is kept at a place in m.
+// glanceNumber returns a decoder for rows of which only one number is used. It stores the
+// number in *at, a field of m.
 func glanceNumber[P proto.Message](m P, number protowire.Number, at *uint64) func(row string) P {
 	return func(row string) P {
 		*at = 0
@@ -83,7 +85,7 @@ func glanceNumber[P proto.Message](m P, number protowire.Number, at *uint64) fun
 	}
 }
 
-// glanceLease glances at leases.
+// glanceLease returns a partial decoder of leases.
 func glanceLease() func(row string) *internalv1.Lease {
 	l, expired := &internalv1.Lease{Ref: &internalv1.LeaseRef{}}, &timestamppb.Timestamp{}
 	return func(row string) *internalv1.Lease {
@@ -129,7 +131,7 @@ func glanceTime(t *timestamppb.Timestamp, text string) {
 	}
 }
 
-// glanceHistory glances at entries of histories.
+// glanceHistory returns a partial decoder of history entries.
 func glanceHistory() func(row string) *holdfastv1.HistoryEntry {
 	e := &holdfastv1.HistoryEntry{}
 	return func(row string) *holdfastv1.HistoryEntry {
@@ -146,13 +148,13 @@ func glanceHistory() func(row string) *holdfastv1.HistoryEntry {
 	}
 }
 
-// machineGlance has the room for what is read of a machine.
+// machineGlance holds the messages that a partial decoder of machines reuses.
 type machineGlance struct {
 	machine *holdfastv1.Machine
 	changed *timestamppb.Timestamp
 }
 
-// glanceMachine glances at machines.
+// glanceMachine returns a partial decoder of machines.
 func glanceMachine() func(row string) *holdfastv1.Machine {
 	g := &machineGlance{changed: &timestamppb.Timestamp{}, machine: &holdfastv1.Machine{
 		Labels: map[string]string{}, Spec: &holdfastv1.MachineSpec{}, Status: &holdfastv1.MachineStatus{}, Node: &holdfastv1.NodeRecord{}, Agent: &holdfastv1.AgentRecord{}}}
@@ -187,7 +189,7 @@ func (g *machineGlance) read(row string) *holdfastv1.Machine {
 	return m
 }
 
-// mapEntry reads an entry of a map of texts.
+// mapEntry decodes an entry of a map of strings.
 func mapEntry(text string) (key, value string) {
 	for f := range fieldsOf(text) {
 		switch {
@@ -247,7 +249,8 @@ func glanceStatus(s *holdfastv1.MachineStatus, text string) {
 	}
 }
 
-// glanceCondition adds a condition to the others, in one that was used before if there is one.
+// glanceCondition appends a condition, and reuses a message that the slice has allocated
+// before.
 func glanceCondition(all []*holdfastv1.Condition, text string) []*holdfastv1.Condition {
 	if n := len(all); n < cap(all) && all[:n+1][n] != nil {
 		all = all[:n+1]

@@ -11,11 +11,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The rows of a snapshot come in the order of their keys, and all of a table at once. So they are
-// decoded by several goroutines, and the trees are made of what is sorted: one row put in after the
-// other takes three times as long. What comes out depends on the rows alone.
+// The rows of a snapshot arrive table by table, in key order. Several goroutines decode them,
+// and the trees are built from sorted rows: inserting one row at a time takes three times as
+// long. The result depends on the rows alone.
 
-// incoming is a row on its way into a table.
+// incoming is a row to be loaded into a table.
 type incoming struct {
 	*record
 	shared []*sharing // one for each of its facets
@@ -27,18 +27,19 @@ type sharing struct {
 	rows  []*record
 }
 
-// intake takes the rows of a table.
+// intake loads or checks the rows of a table.
 type intake interface {
-	// prepare decodes rows and checks them. Several goroutines may do so.
+	// prepare decodes and checks rows. It is safe for concurrent use.
 	prepare(rows []incoming) error
-	// add takes rows that are prepared, in the order of the snapshot.
+	// add adds prepared rows, in the order of the snapshot.
 	add(rows []incoming) error
-	// trees returns what is left to do when all rows are there, in any order or at once.
+	// trees returns functions that build the trees after the last row. They may run in any
+	// order or concurrently.
 	trees() []func()
 	len() int
 }
 
-// following says whether rows are in order, after the last one that came before.
+// following checks that rows are in ascending key order.
 type following struct {
 	any  bool
 	last string
@@ -54,7 +55,7 @@ func (f *following) next(t *rowset, rows []incoming) error {
 	return nil
 }
 
-// filling is the intake of a table that is empty.
+// filling is the intake of an empty table.
 type filling struct {
 	checking
 	order following
@@ -62,11 +63,11 @@ type filling struct {
 
 	mu     sync.RWMutex
 	known  map[[3]string]*sharing // by both parts of the path and the value
-	shared []*sharing             // the same ones
+	shared []*sharing             // the values of known
 }
 
-// intake returns the intake of a table that is empty. If the rows are not to be kept, they are only
-// checked and counted.
+// intake returns the intake of an empty table. If keep is false, rows are only checked and
+// counted.
 func (t *rowset) intake(keep bool) intake {
 	c := checking{rowset: t, shape: shapeOf(t.rules.fresh().ProtoReflect().Descriptor())}
 	if !keep {
@@ -108,7 +109,7 @@ func (in *filling) prepare(rows []incoming) error {
 	return nil
 }
 
-// share returns a facet as it is kept, once for all rows.
+// share returns the shared entry of a facet, one for all rows.
 func (in *filling) share(key [3]string) *sharing {
 	in.mu.RLock()
 	s := in.known[key]
@@ -134,7 +135,7 @@ func (in *filling) add(rows []incoming) error {
 	for _, r := range rows {
 		in.rows = append(in.rows, r.record)
 		for _, s := range r.shared {
-			if n := len(s.rows); n == 0 || s.rows[n-1] != r.record { // a facet may come twice
+			if n := len(s.rows); n == 0 || s.rows[n-1] != r.record { // a facet may be visited twice
 				s.rows = append(s.rows, r.record)
 			}
 		}
@@ -193,13 +194,13 @@ func (in *filling) fillFacets() {
 		for _, r := range s.rows {
 			in.rowset.facets.Load(membership{s.facet, r.key})
 		}
-		s.rows = nil // they are many
+		s.rows = nil // frees memory
 	}
 	in.rowset.facets = packed(in.rowset.facets)
 }
 
-// packed returns a tree whose nodes have no more room than they need: those of one that was loaded
-// in order are half empty, and a node is made anew when a copy of its tree is written to.
+// packed returns a tree without spare capacity. Loading a tree in order leaves its nodes half
+// empty, and writing to a copy of a tree allocates its nodes again.
 func packed[T any](tree *btree.BTreeG[T]) *btree.BTreeG[T] {
 	if tree.Len() == 0 {
 		return tree
@@ -209,14 +210,14 @@ func packed[T any](tree *btree.BTreeG[T]) *btree.BTreeG[T] {
 	return c
 }
 
-// checking is what all intakes do: no row comes in that does not decode, or is under another key
-// than its own.
+// checking is the part that all intakes share: it refuses a row that does not decode or whose
+// key is wrong.
 type checking struct {
 	*rowset
 	shape *shape
 }
 
-// each checks rows, and has them seen with what is read of them, which is good until the next one.
+// each checks rows and passes each message to see. The message is valid until the next one.
 func (in *checking) each(rows []incoming, see func(proto.Message)) error {
 	read := in.reader()
 	for i := range rows {
@@ -236,7 +237,8 @@ func (in *checking) each(rows []incoming, see func(proto.Message)) error {
 	return nil
 }
 
-// reader returns what reads rows: a glance at those that decode, where the table has one.
+// reader returns the function that reads a row: the table's partial decoder if it has one,
+// and the row decodes.
 func (in *checking) reader() func(*record) (proto.Message, error) {
 	decode := func(r *record) (proto.Message, error) {
 		m := in.rules.fresh()
@@ -248,13 +250,13 @@ func (in *checking) reader() func(*record) (proto.Message, error) {
 	glance := in.rules.glance()
 	return func(r *record) (proto.Message, error) {
 		if !in.shape.fits(r.value) {
-			return decode(r) // says what is wrong
+			return decode(r) // returns the error
 		}
 		return glance(textOf(r.value)), nil
 	}
 }
 
-// counting is the intake of who only wants to know that all rows are as they should be.
+// counting is an intake that checks and counts rows and keeps none.
 type counting struct {
 	checking
 	order following

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// maxNews bounds how far back a watcher, and a webhook, can go on. It is a constant because every
-// peer must keep the same events.
+// maxNews bounds how far back a watcher and a webhook can resume. It is a constant because
+// every peer must keep the same events.
 const maxNews = 1 << 16
 
 func newsSchema() *schema[*holdfastv1.Event] {
@@ -22,8 +22,8 @@ func newsSchema() *schema[*holdfastv1.Event] {
 	}
 }
 
-// addNews records what happened, for all who want to hear of everything in one order. Cursors count
-// from 1 without a hole.
+// addNews records an event for the watchers of all changes. Cursors count from 1 without a
+// gap.
 func (t *tx) addNews(e *holdfastv1.Event) {
 	t.meta.LastNews++
 	e.Cursor, e.Index, e.At = t.meta.GetLastNews(), t.index, t.now
@@ -36,7 +36,7 @@ func (t *tx) addNews(e *holdfastv1.Event) {
 	}
 }
 
-// runNews is a run that has come into its phase, without what it consists of.
+// runNews returns the event of a run that has entered its phase, without the run's steps.
 func runNews(r *holdfastv1.Run) *holdfastv1.Event {
 	return &holdfastv1.Event{Type: "run." + strings.ToLower(r.GetPhase().String()), MachineId: r.GetMachineId(), Run: &holdfastv1.Run{
 		RunId: r.GetRunId(), MachineId: r.GetMachineId(), RequestId: r.GetRequestId(), Type: r.GetType(), PlanId: r.GetPlanId(), Phase: r.GetPhase(),
@@ -45,7 +45,7 @@ func runNews(r *holdfastv1.Run) *holdfastv1.Event {
 	}}
 }
 
-// serviceNews is a service after a change.
+// serviceNews returns the event of a changed service.
 func serviceNews(s *holdfastv1.Service) *holdfastv1.Event {
 	e := &holdfastv1.Event{Type: "service.inactive", Service: s}
 	switch {
@@ -57,7 +57,7 @@ func serviceNews(s *holdfastv1.Service) *holdfastv1.Event {
 	return e
 }
 
-// poolNews is a pool that has come into its status.
+// poolNews returns the event of a pool that has entered its status.
 func poolNews(p *holdfastv1.Pool, reason string) *holdfastv1.Event {
 	return &holdfastv1.Event{Type: "pool." + strings.ToLower(p.GetStatus().String()), Pool: &holdfastv1.Pool{
 		PoolId: p.GetPoolId(), Provider: p.GetProvider(), Status: p.GetStatus(), StatusReason: reason, StatusChangedAt: p.GetStatusChangedAt(),
@@ -65,16 +65,18 @@ func poolNews(p *holdfastv1.Pool, reason string) *holdfastv1.Event {
 	}}
 }
 
-// LastNews returns the cursor of the newest event; zero if there was none.
+// LastNews returns the cursor of the newest event, or zero if there is none.
 func (v *View) LastNews() uint64 { return v.meta.GetLastNews() }
 
-// FirstNews returns the cursor of the oldest event that is kept; zero if there was none.
+// FirstNews returns the cursor of the oldest event kept, or zero if there is none.
 func (v *View) FirstNews() uint64 { return v.meta.GetFirstNews() }
 
-// News returns at most limit events with a cursor above after, oldest first, as Events does.
+// News returns at most limit events with a cursor above after, oldest first. It returns the
+// errors of Events.
 func (v *View) News(after uint64, limit int) ([]*holdfastv1.Event, error) {
 	if first := v.FirstNews(); after+1 < first || after > v.LastNews() {
-		return nil, refuse(OutOfRange, ReasonCursorGone, "cursor %d is not kept: events %d to %d are; watch again without a cursor to go on from now", after, first, v.LastNews())
+		return nil, refuse(OutOfRange, ReasonCursorGone, "cursor %d is not kept: events %d to %d are; watch again without a cursor to go on from now",
+			after, first, v.LastNews())
 	}
 	var es []*holdfastv1.Event
 	for e := range v.news.ascend("", ordered(after)) {

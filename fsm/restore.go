@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// maxStagedChunk bounds a chunk of a snapshot file, in bytes; the command has to fit into a
-	// Raft entry.
+	// maxStagedChunk bounds a chunk of a snapshot file, in bytes. The command has to fit into
+	// a Raft entry.
 	maxStagedChunk = 256 << 10
 	// maxStagedChunks bounds a snapshot file: 1 GiB.
 	maxStagedChunks = 4096
-	// reasonRestored is that of runs which a restore has ended.
+	// reasonRestored is the reason of runs that a restore has ended.
 	reasonRestored = "Restored"
-	// reasonRecovered is that of runs which ended with the cluster that they were of.
+	// reasonRecovered is the reason of runs that ended when their cluster was recovered.
 	reasonRecovered = "Recovered"
 )
 
@@ -29,7 +29,7 @@ func stageSchema() *schema[*internalv1.StagedChunk] {
 	}
 }
 
-// clearStage forgets what was staged: with a new leader, and with each new restore.
+// clearStage discards the staged chunks. A new leader and each new restore do so.
 func (t *tx) clearStage() {
 	if t.staged.len() > 0 {
 		t.staged = newTable(stageSchema())
@@ -53,26 +53,26 @@ func (t *tx) stageBackup(c *internalv1.StageBackup) *Error {
 	}
 	next := uint32(t.staged.len())
 	if first, ok := t.staged.get(ordered(0)); ok && first.GetRestoreId() != c.GetRestoreId() || c.GetSequence() > next {
-		return refuse(Aborted, ReasonStageGone, "chunk %d of restore %s does not follow on what is staged: another restore has begun, or another peer leads now; begin anew",
+		return refuse(Aborted, ReasonStageGone, "chunk %d of restore %s is out of order: another restore started or the leadership changed; restart the upload",
 			c.GetSequence(), c.GetRestoreId())
 	}
 	if c.GetSequence() < next {
-		return nil // it was sent twice
+		return nil // a duplicate
 	}
 	t.staged.put(&internalv1.StagedChunk{RestoreId: c.GetRestoreId(), Sequence: c.GetSequence(), Data: c.GetData()})
 	return nil
 }
 
-// readStage remembers the file that was read from the stage, for as long as somebody has it: who
-// asks whether it can be restored, and keeps the answer until it is, saves the leader the time to
-// read it again, which for a large fleet is seconds.
+// readStage caches the file read from the stage while a caller holds it. A caller that checks
+// a restore and keeps the result until it restores saves the leader a second read, which
+// takes seconds for a large fleet.
 type readStage struct {
 	mu   sync.Mutex
 	mark *mark // of the stage
 	file weak.Pointer[Backup]
 }
 
-// of returns the file of a stage: what was read before, or what read gives.
+// of returns the file of a stage: the cached one, or the result of read.
 func (r *readStage) of(m *mark, read func() (*Backup, error)) (*Backup, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -97,7 +97,8 @@ func (s *state) stagedBackup(restoreID string, chunks uint32) (*Backup, *Error) 
 		n++
 	}
 	if n == 0 || n != chunks || int(n) != s.staged.len() {
-		return nil, refuse(Aborted, ReasonStageGone, "restore %s has %d of %d chunks staged: another restore has begun, or another peer leads now; begin anew", restoreID, n, chunks)
+		return nil, refuse(Aborted, ReasonStageGone, "restore %s has %d of %d chunks staged: another restore started or the leadership changed; restart the upload",
+			restoreID, n, chunks)
 	}
 	b, err := s.read.of(s.staged.mark, func() (*Backup, error) { return ReadBackup(&file) })
 	if err != nil {
@@ -106,24 +107,24 @@ func (s *state) stagedBackup(restoreID string, chunks uint32) (*Backup, *Error) 
 	return b, nil
 }
 
-// Staged returns the id of the restore that something is staged for; empty if there is none.
+// Staged returns the id of the staged restore, or an empty string.
 func (v *View) Staged() string {
 	first, _ := v.staged.get(ordered(0))
 	return first.GetRestoreId()
 }
 
-// StagedMark returns a value to compare with: as long as it is the same one, so is what Staged
-// gives, which has to decode a chunk for it.
+// StagedMark returns a value that changes whenever Staged may change. Comparing it is
+// cheaper, because Staged has to decode a chunk.
 func (v *View) StagedMark() any { return v.staged.mark }
 
-// ReadStage reads the snapshot that is staged. As long as the caller keeps it, a restore need not
-// read it again.
+// ReadStage reads the staged snapshot. While the caller keeps it, a restore need not read it
+// again.
 func (v *View) ReadStage(restoreID string, chunks uint32) (*Backup, *Error) {
 	return v.stagedBackup(restoreID, chunks)
 }
 
-// CheckRestore returns the snapshot that is staged, or says why it cannot be restored now. As long
-// as the caller keeps it, it need not be read again.
+// CheckRestore returns the staged snapshot, or the reason why it cannot be restored now.
+// While the caller keeps it, a restore need not read it again.
 func (v *View) CheckRestore(c *internalv1.RestoreBackup) (*Backup, *Error) { return v.restorable(c) }
 
 func (s *state) restorable(c *internalv1.RestoreBackup) (*Backup, *Error) {
@@ -132,15 +133,18 @@ func (s *state) restorable(c *internalv1.RestoreBackup) (*Backup, *Error) {
 		return nil, err
 	}
 	if l := b.state.meta.GetFeatureLevel(); l > s.meta.GetFeatureLevel() {
-		return nil, refuse(FailedPrecondition, "SNAPSHOT_TOO_NEW", "the snapshot has feature level %d, the cluster %d: upgrade all peers first", l, s.meta.GetFeatureLevel())
+		return nil, refuse(FailedPrecondition, "SNAPSHOT_TOO_NEW", "the snapshot has feature level %d, the cluster %d: upgrade all peers first",
+			l, s.meta.GetFeatureLevel())
 	}
 	if was, is := b.Header.GetClusterId(), s.meta.GetClusterId(); was != is && !c.GetOtherCluster() && s.machines.len()+s.runs.len() > 0 {
 		return nil, refuse(FailedPrecondition, ReasonOtherCluster,
-			"the snapshot is of cluster %s, and this is %s with %d machines and %d runs of its own, which would be lost: restore it into a new cluster, or say that this is meant (--other-cluster)",
+			"the snapshot is of cluster %s, and this is %s with %d machines and %d runs of its own, which would be lost: "+
+				"restore it into a new cluster, or confirm with --other-cluster",
 			was, is, s.machines.len(), s.runs.len())
 	}
 	if active := s.activeRuns(); len(active) > 0 && !c.GetAbandonRuns() {
-		return nil, refuse(FailedPrecondition, ReasonRunsActive, "a restore would abandon active runs (%d, such as %s on machine %s): cancel them or wait, or say that they may be abandoned where they are (--abandon-runs)",
+		return nil, refuse(FailedPrecondition, ReasonRunsActive,
+			"a restore would abandon active runs (%d, such as %s on machine %s): cancel them, wait, or pass --abandon-runs",
 			len(active), active[0].GetRunId(), active[0].GetMachineId())
 	}
 	return b, nil
@@ -154,9 +158,9 @@ func (s *state) activeRuns() []*holdfastv1.Run {
 	return runs
 }
 
-// restoreBackup replaces the state by the one that is staged, but for what must not go back: see
-// merged. Runs that were active when the snapshot was taken have FAILED: what became of them since
-// is not on record, and no button is pressed for them again.
+// restoreBackup replaces the state with the staged one, except for the parts that must not go
+// back: see merged. Runs that were active when the snapshot was taken fail, because their
+// progress since then is unknown. Their power actions are not repeated.
 func (t *tx) restoreBackup(c *internalv1.RestoreBackup) (*holdfastv1.RestoreSnapshotResponse, *Error) {
 	b, err := t.restorable(c)
 	if err != nil {
@@ -187,8 +191,8 @@ func (t *tx) restoreBackup(c *internalv1.RestoreBackup) (*holdfastv1.RestoreSnap
 	return out, nil
 }
 
-// abandoned lets a person look at a machine on which something was under way that the record knows
-// nothing of any more.
+// abandoned marks a machine for inspection: a run was active on it that the restored state
+// does not know.
 func (t *tx) abandoned(run *holdfastv1.Run, at string) {
 	m, ok := t.machines.get(run.GetMachineId())
 	if !ok || run.GetBeside() || m.GetStatus().GetActiveRunId() != "" {

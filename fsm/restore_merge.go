@@ -10,24 +10,21 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// merged makes the state after a restore (decision 0015): what describes the fleet is the
-// snapshot's; what must not go back is the present state's.
-//
+// merged returns the state after a restore (decision 0015). The description of the fleet
+// comes from the snapshot. The parts that must not go back come from the present state:
 //   - The time of the newest backup is that of the file.
-//   - The cluster: its id, epoch, leader, peers, feature level, autopilot's rules, and the index.
+//   - The cluster's id, epoch, leader, peers, feature level, autopilot rules and index are kept.
 //     Epochs fence leaders, and peers have their own data.
-//   - Clocks: the record's time and the lease clock are the later ones. All leases count as heard
-//     just now, so that none expires for what was not heard while nobody listened; their
-//     generations never go down.
-//   - Cursors of watchers go on above all that were ever given out, with a gap: whoever resumes is
-//     told to start from the present state.
-//   - Who may call, when the snapshot is of this cluster: a token that was revoked since stays so.
-//     Into another cluster the snapshot's tokens come along, and this cluster's stay: the caller's
-//     own is one.
-//   - What a leader has learned of BMCs and hosts, when the snapshot is of this cluster: it is
-//     newer.
-//   - The audit trail, when the snapshot's is the beginning of it: nobody gets rid of it by a
-//     restore. Else the snapshot's is taken, and the end of the present one is noted in it.
+//   - The record's time and the lease clock are the later ones. All leases count as renewed just
+//     now, so that none expires because no peer was listening. Generations never decrease.
+//   - Cursors of watchers continue above all that were ever issued, with a gap. A watcher that
+//     resumes is asked to start from the present state.
+//   - Tokens are kept if the snapshot is of this cluster: a token revoked since stays revoked. In
+//     another cluster both the snapshot's tokens and the present ones are kept, because the
+//     caller's own is one of them.
+//   - Notes on BMCs and hosts are kept if the snapshot is of this cluster, because they are newer.
+//   - The audit trail is kept if the snapshot's is its beginning, so that a restore cannot erase
+//     it. Otherwise the snapshot's is used, and the end of the present one is noted in it.
 func (t *tx) merged(b *state, takenAt *timestamppb.Timestamp) *state {
 	now, had := t.state, t.meta
 	m := proto.CloneOf(b.meta)
@@ -38,7 +35,7 @@ func (t *tx) merged(b *state, takenAt *timestamppb.Timestamp) *state {
 		m.Now = had.GetNow()
 	}
 	m.Clock = had.GetClock()
-	m.LastBackup = earlier(takenAt, m.GetNow()) // what is restored lies in that file, and nothing newer does
+	m.LastBackup = earlier(takenAt, m.GetNow()) // nothing newer is in that file
 	m.LeaseClockMs = max(had.GetLeaseClockMs(), m.GetLeaseClockMs())
 	m.LastEvent = max(had.GetLastEvent(), m.GetLastEvent()) + 1
 	m.FirstEvent = m.GetLastEvent() + 1
@@ -75,17 +72,18 @@ func (t *tx) merged(b *state, takenAt *timestamppb.Timestamp) *state {
 	return s
 }
 
-// continues reports whether the audit trail is that of an earlier state, gone on.
+// continues reports whether the audit trail continues that of an earlier state.
 func (s *state) continues(earlier *state) bool {
 	last := earlier.meta.GetLastAudit()
-	if last == 0 || last < s.meta.GetFirstAudit() { // it had none, or its newest is not kept any more
+	// The earlier trail is empty, or its newest event is no longer kept.
+	if last == 0 || last < s.meta.GetFirstAudit() {
 		return last <= s.meta.GetLastAudit()
 	}
 	e, ok := s.audit.get(ordered(last))
 	return ok && string(e.GetHash()) == string(earlier.meta.GetAuditHash())
 }
 
-// restoredLeases returns the snapshot's leases, all heard at the present lease clock.
+// restoredLeases returns the snapshot's leases, all renewed at the present lease clock.
 func (t *tx) restoredLeases(now, b *state, clock int64) *table[*internalv1.Lease] {
 	out := newTable(leaseSchema())
 	for l := range b.leases.ascend("", "") {
@@ -98,8 +96,8 @@ func (t *tx) restoredLeases(now, b *state, clock int64) *table[*internalv1.Lease
 	return out
 }
 
-// noteReplacedTrail writes the end of the audit trail that a restore has replaced into the one that
-// takes its place.
+// noteReplacedTrail records the end of the audit trail that a restore has replaced in the
+// trail that replaces it.
 func (t *tx) noteReplacedTrail(had *internalv1.Meta) {
 	t.chainAudit(&holdfastv1.AuditEvent{At: t.now, Principal: "system", Method: "holdfast.v1.OperatorService/RestoreSnapshot",
 		Resource: fmt.Sprintf("audit/%d/%x", had.GetLastAudit(), had.GetAuditHash()), Reason: "REPLACED_TRAIL", Outcome: auditOK, Count: 1})

@@ -6,14 +6,14 @@ import (
 	"unsafe"
 )
 
-// A snapshot has millions of rows, and what is kept of each is short: the collector looks at every
-// piece that was allocated, so many of them are allocated at once.
+// A snapshot has millions of rows, and each is short. The garbage collector visits every
+// allocation, so many rows share one.
 
-// roomSize is how much is allocated at once, in bytes.
+// roomSize is the size of one allocation, in bytes.
 const roomSize = 32 << 10
 
-// room keeps copies of what is short. What it has allocated is freed when none of them is used any
-// more.
+// room copies short byte slices into shared allocations. An allocation is freed when none of
+// its slices is in use.
 type room struct{ free []byte }
 
 func (r *room) keep(b []byte) []byte {
@@ -29,24 +29,24 @@ func (r *room) keep(b []byte) []byte {
 	return kept
 }
 
-// textOf returns bytes that never change as a text, without a copy.
+// textOf returns bytes that never change as a string, without a copy.
 func textOf(b []byte) string {
-	return unsafe.String(unsafe.SliceData(b), len(b)) //nolint:gosec // nobody writes to them
+	return unsafe.String(unsafe.SliceData(b), len(b)) //nolint:gosec // the bytes never change
 }
 
-// parts are slices that follow on each other in one.
+// parts is a list of slices that share one backing array.
 type parts[T any] struct {
 	all  []T
 	ends []int
 }
 
-// end ends the part that was added to last.
+// end ends the current part.
 func (p *parts[T]) end() { p.ends = append(p.ends, len(p.all)) }
 
-// pack releases the room that no part has. Nothing is added after it.
+// pack releases spare capacity. Nothing may be added after it.
 func (p *parts[T]) pack() { p.all = slices.Clip(slices.Clone(p.all)) }
 
-// part returns one of them, by number.
+// part returns part i.
 func (p *parts[T]) part(i int) []T {
 	from := 0
 	if i > 0 {

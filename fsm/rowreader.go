@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	intakeRows  = 256     // rows that are decoded together
-	intakeBytes = 1 << 20 // or fewer, when they are as large as this
-	intakeAhead = 4       // such batches under way
+	intakeRows  = 256     // rows in a batch
+	intakeBytes = 1 << 20 // or fewer, if they are as large as this
+	intakeAhead = 4       // batches decoded ahead
 )
 
 // rowReader reads the rows of a snapshot into their tables.
 type rowReader struct {
 	in      *summingReader
 	tables  []*rowset
-	intakes map[internalv1.SnapshotRecord_Table]intake // of each table
+	intakes map[internalv1.SnapshotRecord_Table]intake // by table
 
-	keys, values room // of the rows that were read
+	keys, values room // of the rows
 
-	batch   *rowBatch   // is being filled
-	pending []*rowBatch // are decoded, in the order of the snapshot
-	err     error       // the first that was wrong with rows
+	batch   *rowBatch   // being filled
+	pending []*rowBatch // being decoded, in the order of the snapshot
+	err     error       // the first error in a row
 }
 
 type rowBatch struct {
@@ -36,7 +36,8 @@ type rowBatch struct {
 	done  chan error // buffered
 }
 
-// newRowReader returns what reads rows into a state that is empty, or only checks them.
+// newRowReader returns a reader of rows into an empty state. If keep is false, it only checks
+// them.
 func newRowReader(in *summingReader, s *state, keep bool) *rowReader {
 	r := &rowReader{in: in, tables: s.tables(), intakes: map[internalv1.SnapshotRecord_Table]intake{}}
 	for _, t := range r.tables {
@@ -45,12 +46,12 @@ func newRowReader(in *summingReader, s *state, keep bool) *rowReader {
 	return r
 }
 
-// read reads the rows up to the end of their list and says how many they are. The first thing that
-// is wrong is told, however far the decoding of others has come.
+// read reads all rows and returns their number. It returns the first error in the order of
+// the snapshot, however far the decoding of later rows has come.
 func (r *rowReader) read() (uint64, error) {
 	n, err := r.each()
 	r.send()
-	for len(r.pending) > 0 { // also after an error: nothing is left to work on its own
+	for len(r.pending) > 0 { // also after an error, so that no goroutine is left
 		r.receive()
 	}
 	if r.err != nil {
@@ -83,8 +84,8 @@ func (r *rowReader) each() (uint64, error) {
 	}
 }
 
-// take puts a copy of a row into a batch. Keys lie together, because they stay when their rows are
-// replaced.
+// take copies a row into a batch. Keys have their own arena, because they outlive their rows
+// when these are replaced.
 func (r *rowReader) take(into intake, key, value []byte) error {
 	if b := r.batch; b != nil && (b.into != into || len(b.rows) == intakeRows || b.bytes >= intakeBytes) {
 		r.send()
@@ -103,7 +104,7 @@ func (r *rowReader) take(into intake, key, value []byte) error {
 	return nil
 }
 
-// send has a batch decoded.
+// send starts decoding the current batch.
 func (r *rowReader) send() {
 	b := r.batch
 	if b == nil {
@@ -113,7 +114,7 @@ func (r *rowReader) send() {
 	go func() { b.done <- b.into.prepare(b.rows) }() // read and receive wait for it
 }
 
-// receive puts the oldest batch into its table.
+// receive adds the oldest batch to its table.
 func (r *rowReader) receive() {
 	b := r.pending[0]
 	r.pending = r.pending[1:]
@@ -124,7 +125,7 @@ func (r *rowReader) receive() {
 	}
 }
 
-// build makes the trees of all tables, several at once.
+// build builds the trees of all tables, several at once.
 func (r *rowReader) build() {
 	var all sync.WaitGroup
 	turn := make(chan struct{}, intakeAhead)
@@ -148,16 +149,16 @@ func (r *rowReader) counts() []TableCount {
 	return counts
 }
 
-// The fields of an internalv1.SnapshotRecord. There is one for every row, so it is read and written
-// by hand.
+// The fields of internalv1.SnapshotRecord. There is one for every row, so it is encoded and
+// decoded by hand.
 const (
 	recordTable protowire.Number = 1
 	recordKey   protowire.Number = 2
 	recordValue protowire.Number = 3
 )
 
-// parseRecord reads a row as proto.Unmarshal reads an internalv1.SnapshotRecord. Key and value are
-// parts of raw.
+// parseRecord decodes an internalv1.SnapshotRecord as proto.Unmarshal does. Key and value
+// alias raw.
 func parseRecord(raw []byte) (kind internalv1.SnapshotRecord_Table, key, value []byte, _ error) {
 	for len(raw) > 0 {
 		field, wire, n := protowire.ConsumeTag(raw)
@@ -166,8 +167,9 @@ func parseRecord(raw []byte) (kind internalv1.SnapshotRecord_Table, key, value [
 		}
 		raw = raw[n:]
 		switch {
-		case field > protowire.MaxValidNumber: // ConsumeTag takes it
-			return 0, nil, nil, fmt.Errorf("decode it: field %d is above %d, the highest there is", field, protowire.MaxValidNumber)
+		case field > protowire.MaxValidNumber: // ConsumeTag accepts it
+			return 0, nil, nil, fmt.Errorf("decode it: field %d is above the highest number %d",
+				field, protowire.MaxValidNumber)
 		case field == recordTable && wire == protowire.VarintType:
 			var v uint64
 			v, n = protowire.ConsumeVarint(raw)
@@ -189,8 +191,8 @@ func parseRecord(raw []byte) (kind internalv1.SnapshotRecord_Table, key, value [
 	return kind, key, value, nil
 }
 
-// appendRecord appends a row as it stands in a snapshot, its length first: the bytes that
-// protodelim makes of an internalv1.SnapshotRecord.
+// appendRecord appends a length-prefixed internalv1.SnapshotRecord, with the same bytes as
+// protodelim.
 func appendRecord(to []byte, kind internalv1.SnapshotRecord_Table, key string, value []byte) []byte {
 	size := 0
 	if kind != 0 {

@@ -13,11 +13,11 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// record is one encoded row. It never changes once it is in a table.
+// record is one encoded row. It is immutable once it is in a table.
 type record struct {
 	key    string
 	value  []byte
-	index  []indexKey // those it has in the table's indexes
+	index  []indexKey // its keys in the table's indexes
 	facets []*facet
 }
 
@@ -27,16 +27,16 @@ type indexKey struct {
 	key   string
 }
 
-// entry is one row of an index: several records may share an index key.
+// entry is one row of an index. Several records may share an index key.
 type entry struct {
 	key string
 	rec *record
 }
 
-// indexing adds the keys that a row has in indexes.
+// indexing adds the index keys of a row.
 type indexing[P any] func(m P, add func(index int, key string))
 
-// rules are a schema of which the type of the messages is not known.
+// rules is a schema without the type of its messages.
 type rules struct {
 	kind    internalv1.SnapshotRecord_Table
 	fresh   func() proto.Message
@@ -47,20 +47,21 @@ type rules struct {
 	glance  func() func(row string) proto.Message
 }
 
-// rowset is a table of which the type of the messages is not known: all that can be done without.
-// What has a type parameter is compiled once more for each type, in each package that knows the
+// rowset is a table without the type of its messages. It holds all code that does not need
+// the type: generic code is compiled again for each type, in each package that uses the
 // state.
 type rowset struct {
 	rules   rules
 	rows    *btree.BTreeG[*record]
 	indexes []*btree.BTreeG[entry]
 	facets  *btree.BTreeG[membership]
-	mark    *mark // another one after each change
-	roll    *mark // another one when a row has come or gone
+	mark    *mark // replaced at every change
+	roll    *mark // replaced when a row is inserted or deleted
 }
 
-// mark tells the contents of a table from others: as long as it is the same one, they are.
-type mark struct{ _ byte } // of a size: all that have none may be at one address
+// mark identifies the contents of a table: while the pointer is the same, so are the
+// contents.
+type mark struct{ _ byte } // not empty: all empty values may have the same address
 
 func newRowset(r rules) *rowset {
 	opts := btree.Options{NoLocks: true}
@@ -77,7 +78,7 @@ func newRowset(r rules) *rowset {
 	return t
 }
 
-// copy returns one that later writes do not touch.
+// copy returns a copy that later writes do not affect.
 func (t *rowset) copy() *rowset {
 	c := &rowset{rules: t.rules, rows: t.rows.Copy(), facets: t.facets.Copy(), mark: t.mark, roll: t.roll}
 	for _, ix := range t.indexes {
@@ -86,7 +87,7 @@ func (t *rowset) copy() *rowset {
 	return c
 }
 
-// name is that of the table as people read it.
+// name returns the table's name in lower case.
 func (t *rowset) name() string { return strings.ToLower(t.rules.kind.String()) }
 
 func (t *rowset) len() int { return t.rows.Len() }
@@ -96,8 +97,8 @@ func (t *rowset) has(key string) bool {
 	return ok
 }
 
-// decode panics on bytes that do not decode: only put and an intake write records, and that checks
-// them.
+// decode panics if the bytes do not decode: only put and the bulk loader write records, and
+// the loader checks them.
 func (t *rowset) decode(r *record) proto.Message {
 	m := t.rules.fresh()
 	if err := proto.Unmarshal(r.value, m); err != nil {
@@ -106,10 +107,10 @@ func (t *rowset) decode(r *record) proto.Message {
 	return m
 }
 
-// write inserts or replaces the row of a message.
+// write inserts or replaces the row of m.
 func (t *rowset) write(m proto.Message) {
 	value, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
-	if err != nil { // only a string that is not UTF-8 can do this, and the edge refuses those
+	if err != nil { // only for a string that is not UTF-8, which the edge refuses
 		panic(fmt.Sprintf("encode record of %v: %v", t.rules.kind, err))
 	}
 	t.insert(t.rules.key(m), value, m)
@@ -120,7 +121,7 @@ func (t *rowset) insert(key string, value []byte, m proto.Message) {
 	r := &record{key: key, value: value, index: t.keysOf(m)}
 	old, replaced := t.rows.Set(r)
 	if replaced {
-		r.key = old.key // the indexes hold that one: none of its copies is to stay
+		r.key = old.key // share the string that the indexes hold
 		t.unindex(old, r)
 	} else {
 		t.roll = new(mark)
@@ -130,11 +131,11 @@ func (t *rowset) insert(key string, value []byte, m proto.Message) {
 		t.refacet(r, old)
 	}
 	for _, k := range r.index {
-		t.indexes[k.index].Set(entry{key: k.key, rec: r}) // in the place of the old record's, where it has the same key
+		t.indexes[k.index].Set(entry{key: k.key, rec: r}) // replaces the old record if it has the same key
 	}
 }
 
-// keysOf returns the keys of a row in the indexes.
+// keysOf returns the index keys of a row.
 func (t *rowset) keysOf(m proto.Message) []indexKey {
 	if t.rules.index == nil {
 		return nil
@@ -153,8 +154,8 @@ func (t *rowset) delete(key string) {
 	}
 }
 
-// unindex removes a record from the indexes, but for the keys that the next one has too: most
-// changes of a record change no index.
+// unindex removes a record from the indexes, except for keys that the next record has too.
+// Most changes of a record change no index.
 func (t *rowset) unindex(old, next *record) {
 	for _, k := range old.index {
 		if !slices.Contains(next.index, k) {
@@ -163,7 +164,7 @@ func (t *rowset) unindex(old, next *record) {
 	}
 }
 
-// each calls f for every encoded row, by key, until f fails.
+// each calls f for every encoded row, by key, until f returns an error.
 func (t *rowset) each(f func(kind internalv1.SnapshotRecord_Table, key string, value []byte) error) error {
 	var err error
 	t.rows.Scan(func(r *record) bool {
@@ -180,7 +181,7 @@ func (t *rowset) keys() iter.Seq[string] {
 	}
 }
 
-// rowsFrom visits the rows with key > after that start with prefix, by key.
+// rowsFrom visits the rows with the prefix and a key > after, by key.
 func (t *rowset) rowsFrom(prefix, after string, visit func(*record) bool) {
 	t.rows.Ascend(&record{key: max(prefix, after)}, func(r *record) bool {
 		if !strings.HasPrefix(r.key, prefix) {
@@ -190,7 +191,7 @@ func (t *rowset) rowsFrom(prefix, after string, visit func(*record) bool) {
 	})
 }
 
-// rowsBack visits the rows with key < before that start with prefix, by key, last first.
+// rowsBack visits the rows with the prefix and a key < before, last first.
 func (t *rowset) rowsBack(prefix, before string, visit func(*record) bool) {
 	t.rows.Descend(&record{key: before}, func(r *record) bool {
 		if r.key >= before {
@@ -200,7 +201,7 @@ func (t *rowset) rowsBack(prefix, before string, visit func(*record) bool) {
 	})
 }
 
-// scanRows visits the rows whose index key starts with prefix and is above after, by index key.
+// scanRows visits the rows whose index key has the prefix and is above after, by index key.
 func (t *rowset) scanRows(index int, prefix, after string, visit func(string, *record) bool) {
 	t.indexes[index].Ascend(entry{key: max(prefix, after), rec: &record{}}, func(e entry) bool {
 		if !strings.HasPrefix(e.key, prefix) {
@@ -210,8 +211,8 @@ func (t *rowset) scanRows(index int, prefix, after string, visit func(string, *r
 	})
 }
 
-// scanRowsBack visits the rows whose index key starts with prefix and is below before, last first.
-// An empty before starts at the end.
+// scanRowsBack visits the rows whose index key has the prefix and is below before, last
+// first. An empty before starts at the end.
 func (t *rowset) scanRowsBack(index int, prefix, before string, visit func(string, *record) bool) {
 	if before == "" {
 		before = prefix + "\xff"
@@ -224,7 +225,7 @@ func (t *rowset) scanRowsBack(index int, prefix, before string, visit func(strin
 	})
 }
 
-// last returns the key of the row with the highest key that starts with prefix and is below before.
+// last returns the highest key that has the prefix and is below before.
 func (t *rowset) last(prefix, before string) (key string, ok bool) {
 	t.rows.Descend(&record{key: before}, func(r *record) bool {
 		if r.key >= before {
@@ -236,13 +237,14 @@ func (t *rowset) last(prefix, before string) (key string, ok bool) {
 	return key, ok
 }
 
-// indexed reports whether a row has a key in an index, without reading it.
+// indexed reports whether a row has a key in an index, without reading the row.
 func (t *rowset) indexed(index int, key, row string) bool {
 	_, ok := t.indexes[index].Get(entry{key: key, rec: &record{key: row}})
 	return ok
 }
 
-// count counts the entries of an index whose key is below before, without a walk over them.
+// count returns how many entries of an index have a key below before. It searches and does
+// not iterate.
 func (t *rowset) count(index int, before string) int {
 	ix := t.indexes[index]
 	return sort.Search(ix.Len(), func(i int) bool {

@@ -7,25 +7,24 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// shape tells bytes that decode as messages of one type from those that do not, without decoding
-// them: a snapshot has millions of rows, and what a message takes of the collector is most of what
-// it costs to decode one.
-type shape struct{ fields []*fieldShape } // by number; nil where there is none
+// shape checks whether bytes decode as messages of one type, without decoding them. A
+// snapshot has millions of rows, and most of the cost of decoding one is garbage collection.
+type shape struct{ fields []*fieldShape } // by field number; nil if there is none
 
-// fieldShape is what a field wants of its bytes, beyond that they are whole.
+// fieldShape is the constraint on a field's bytes, besides its encoding.
 type fieldShape struct {
-	sub    *shape         // it is a message, or an entry of a map
-	text   bool           // it is UTF-8
-	packed protowire.Type // that of its elements, when they may stand together; those of length stand alone
+	sub    *shape         // set for a message or a map entry
+	text   bool           // must be UTF-8
+	packed protowire.Type // of the elements if they may be packed, else BytesType
 }
 
-// shapeOf returns the shape of messages of a type.
+// shapeOf returns the shape of a message type.
 func shapeOf(md protoreflect.MessageDescriptor) *shape {
 	return shapeWithin(md, map[protoreflect.FullName]*shape{})
 }
 
-// shapeWithin returns a shape whose parts may have the shapes that are known, those that it is a
-// part of among them.
+// shapeWithin returns the shape of md. known memoizes shapes, including those under
+// construction, so that recursive types terminate.
 func shapeWithin(md protoreflect.MessageDescriptor, known map[protoreflect.FullName]*shape) *shape {
 	if s := known[md.FullName()]; s != nil {
 		return s
@@ -62,8 +61,8 @@ func packedType(kind protoreflect.Kind) protowire.Type {
 	}
 }
 
-// fits reports whether proto.Unmarshal takes the bytes. A field of a type that it should not have
-// is one that is not known, as there.
+// fits reports whether proto.Unmarshal accepts the bytes. Like Unmarshal, it treats a field
+// of the wrong type as unknown.
 func (s *shape) fits(raw []byte) bool {
 	for len(raw) > 0 {
 		number, wire, n := protowire.ConsumeTag(raw)
@@ -87,7 +86,7 @@ func (s *shape) fits(raw []byte) bool {
 	return true
 }
 
-// fits reports whether a field may have a value of a length.
+// fits reports whether a length-delimited value is valid for the field.
 func (f *fieldShape) fits(value []byte) bool {
 	switch {
 	case f == nil:

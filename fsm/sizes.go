@@ -1,6 +1,6 @@
 package fsm
 
-// Sizes returns how many records each table has, by the name of the table.
+// Sizes returns the number of records in each table, by table name.
 func (v *View) Sizes() map[string]int {
 	sizes := map[string]int{}
 	for _, t := range v.tables() {

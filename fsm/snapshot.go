@@ -16,19 +16,19 @@ import (
 // snapshotFormat is the version of the stream.
 const snapshotFormat = 1
 
-// maxRecord bounds one message of a snapshot, in bytes: larger ones are damage.
+// maxRecord bounds one message of a snapshot, in bytes. A larger one means damage.
 const maxRecord = 64 << 20
 
-// yieldRows is after how many rows who writes or reads a snapshot steps back: on a peer whose
-// processors are all busy, what waits for one would else wait for 10 ms, which is when the
-// scheduler takes it away, and writes and heartbeats are among it.
+// yieldRows is the number of rows after which a reader or writer of a snapshot yields its
+// processor. If all processors are busy, other goroutines would otherwise wait for 10 ms,
+// until the scheduler preempts it. Writes and heartbeats are among them.
 const yieldRows = 64
 
-// Snapshot is the state at one index, ready to be written while the FSM goes on.
+// Snapshot is the state at one index. It can be written while the FSM continues.
 type Snapshot struct{ state *state }
 
-// Snapshot takes a snapshot in constant time. It is refused once the FSM has halted: it would pass
-// over what was not understood.
+// Snapshot takes a snapshot in constant time. It fails once the FSM has halted, because the
+// snapshot would cover a command that was not understood.
 func (f *FSM) Snapshot() (*Snapshot, error) {
 	if err := f.HaltError(); err != nil {
 		return nil, fmt.Errorf("take snapshot: %w", err)
@@ -42,13 +42,13 @@ func (v *View) Snapshot() *Snapshot { return &Snapshot{state: v.state} }
 // Index returns the index of the last entry in the snapshot.
 func (s *Snapshot) Index() uint64 { return s.state.meta.GetAppliedIndex() }
 
-// WriteTo streams the snapshot: a header with the applied index, every record as it is stored, a
-// trailer that proves it whole.
+// WriteTo streams the snapshot: a header with the applied index, every record as it is
+// stored, and a trailer with the count and checksum.
 func (s *Snapshot) WriteTo(w io.Writer) (int64, error) {
 	out := &countingWriter{w: w}
 	buf := bufio.NewWriterSize(out, 1<<20)
 	sum, trailer := xxhash.New(), &internalv1.SnapshotTrailer{}
-	summed := io.MultiWriter(buf, sum) // all but the trailer
+	summed := io.MultiWriter(buf, sum) // all except the trailer
 	write := protodelim.MarshalOptions{}
 	if _, err := write.MarshalTo(summed, &internalv1.SnapshotHeader{Format: snapshotFormat, Meta: s.state.meta}); err != nil {
 		return out.n, fmt.Errorf("write snapshot header: %w", err)
@@ -68,7 +68,7 @@ func (s *Snapshot) WriteTo(w io.Writer) (int64, error) {
 			return out.n, fmt.Errorf("write snapshot record %d: %w", trailer.GetRecords(), err)
 		}
 	}
-	// An empty record tells that the trailer follows.
+	// An empty record announces the trailer.
 	if _, err := write.MarshalTo(summed, &internalv1.SnapshotRecord{}); err != nil {
 		return out.n, fmt.Errorf("write snapshot end: %w", err)
 	}
@@ -82,8 +82,8 @@ func (s *Snapshot) WriteTo(w io.Writer) (int64, error) {
 	return out.n, nil
 }
 
-// Restore replaces the state by a snapshot's. A snapshot that is damaged, or newer than this build,
-// is an error and changes nothing. So is any snapshot once the FSM has halted.
+// Restore replaces the state with a snapshot. It fails and changes nothing if the snapshot is
+// damaged or newer than this build, or if the FSM has halted.
 func (f *FSM) Restore(r io.Reader) error {
 	s, _, err := readSnapshot(r, true)
 	if err != nil {
@@ -99,8 +99,8 @@ func (f *FSM) Restore(r io.Reader) error {
 	return nil
 }
 
-// readSnapshot reads a snapshot and says how many records each table has. When they are not to be
-// kept, the state has none of them: they are only checked.
+// readSnapshot reads a snapshot and returns the number of records in each table. If keep is
+// false, it checks the records and returns a state without them.
 func readSnapshot(r io.Reader, keep bool) (*state, []TableCount, error) {
 	in := newSummingReader(r)
 	read := protodelim.UnmarshalOptions{MaxSize: maxRecord}
@@ -142,7 +142,7 @@ func readSnapshot(r io.Reader, keep bool) (*state, []TableCount, error) {
 	return s, rows.counts(), nil
 }
 
-// wholeness words the end of a stream that came too early.
+// wholeness returns a clear error for a stream that ends too early.
 func wholeness(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("snapshot is damaged: it ends too early")

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// state is all that is replicated.
+// state is the replicated state.
 type state struct {
 	meta          *internalv1.Meta
 	machines      *table[*holdfastv1.Machine]
@@ -33,7 +33,7 @@ type state struct {
 	images        *table[*holdfastv1.Image]
 	news          *table[*holdfastv1.Event]
 	webhooks      *table[*holdfastv1.Webhook]
-	read          *readStage // no part of it: what is known of what is staged
+	read          *readStage // a cache of the staged file, not replicated
 }
 
 func newState() *state {
@@ -66,11 +66,11 @@ func newState() *state {
 	}
 }
 
-// copy returns one that later writes do not touch, and that may be written to.
+// copy returns a writable copy that later writes to s do not affect.
 func (s *state) copy() *state { return s.freeze(&state{}) }
 
-// freeze returns what is not to be written to, neither by later writes to the state. What has not
-// changed since an earlier one it has in common with that.
+// freeze returns a read-only copy that later writes to s do not affect. It shares the tables
+// of since, an earlier copy, that have not changed.
 func (s *state) freeze(since *state) *state {
 	return &state{
 		meta:          proto.CloneOf(s.meta),
@@ -101,7 +101,7 @@ func (s *state) freeze(since *state) *state {
 	}
 }
 
-// tables lists all tables in the order of a snapshot.
+// tables returns all tables in the order of a snapshot.
 func (s *state) tables() []*rowset {
 	return []*rowset{
 		s.machines.rowset, s.plans.rowset, s.runs.rowset, s.history.rowset, s.events.rowset, s.logs.rowset, s.peers.rowset, s.tokens.rowset,

@@ -10,10 +10,10 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// readAhead is how much of a snapshot is read at once, in bytes.
+// readAhead is the read buffer of a snapshot, in bytes.
 const readAhead = 1 << 20
 
-// summingReader sums up what is read through it.
+// summingReader computes the checksum of the bytes read through it.
 type summingReader struct {
 	*bufio.Reader
 	sum *xxhash.Digest
@@ -39,8 +39,8 @@ func (r *summingReader) ReadByte() (byte, error) {
 	return b, err
 }
 
-// next returns the next message of the stream. Its bytes may be those of the buffer: they are good
-// until something else is read.
+// next returns the next message of the stream. Its bytes may alias the buffer, so they are
+// valid until the next read.
 func (r *summingReader) next() ([]byte, error) {
 	size, err := binary.ReadUvarint(r)
 	if err != nil {
@@ -62,6 +62,6 @@ func (r *summingReader) next() ([]byte, error) {
 		return nil, err
 	}
 	_, _ = r.sum.Write(b)
-	_, err = r.Discard(len(b)) // they stay where they are until the next read
+	_, err = r.Discard(len(b)) // the bytes stay valid until the next read
 	return b, err
 }

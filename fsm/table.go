@@ -8,20 +8,20 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// schema says how a table's rows are keyed and indexed.
+// schema defines the key, the indexes and the facets of a table's rows.
 type schema[P proto.Message] struct {
 	kind    internalv1.SnapshotRecord_Table
 	key     func(P) string
 	indexes int
-	index   indexing[P] // may be nil if there are no indexes
+	index   indexing[P] // nil if there are no indexes
 	facets  faceting[P] // may be nil
 
-	// glance makes what reads of an encoded row all that the three above look at, into the same
-	// message each time. Nil: rows are decoded.
+	// glance returns a partial decoder: it reads the fields that key, index and facets use,
+	// into the same message each time. If nil, rows are decoded in full.
 	glance func() func(row string) P
 }
 
-// rules returns the schema for messages of any type; others than its own make it panic.
+// rules returns the untyped schema. Its functions panic on messages of another type.
 func (s *schema[P]) rules() rules {
 	var none P
 	kind := none.ProtoReflect().Type()
@@ -41,14 +41,14 @@ func (s *schema[P]) rules() rules {
 	return r
 }
 
-// table is a typed table with an O(1) copy: what a rowset does not know is the type. Reads decode:
-// the caller owns what it gets.
+// table is a rowset with the type of its messages, and an O(1) copy. Reads decode, so the
+// caller owns the message.
 type table[P proto.Message] struct{ *rowset }
 
 func newTable[P proto.Message](s *schema[P]) *table[P] { return &table[P]{newRowset(s.rules())} }
 
-// freeze returns an earlier copy if nothing has changed since, or else another one. It is not to be
-// written to.
+// freeze returns since if nothing has changed since that copy, or else a new copy. The result
+// is read-only.
 func (t *table[P]) freeze(since *table[P]) *table[P] {
 	if since != nil && since.mark == t.mark {
 		return since
@@ -56,7 +56,7 @@ func (t *table[P]) freeze(since *table[P]) *table[P] {
 	return t.copy()
 }
 
-// copy returns one that later writes do not touch.
+// copy returns a copy that later writes do not affect.
 func (t *table[P]) copy() *table[P] { return &table[P]{t.rowset.copy()} }
 
 func (t *table[P]) decode(r *record) P { return t.rowset.decode(r).(P) }
@@ -69,13 +69,13 @@ func (t *table[P]) get(key string) (m P, ok bool) {
 	return m, ok
 }
 
-// put inserts or replaces the row of a message.
+// put inserts or replaces the row of m.
 func (t *table[P]) put(m P) { t.write(m) }
 
-// lookup returns the row that an index has under exactly key.
+// lookup returns the row with exactly this key in an index.
 func (t *table[P]) lookup(index int, key string) (m P, ok bool) {
 	t.scanRows(index, key, "", func(k string, r *record) bool {
-		if ok = k == key; ok { // or a longer one
+		if ok = k == key; ok { // the scan may return a longer key
 			m = t.decode(r)
 		}
 		return false
@@ -83,35 +83,35 @@ func (t *table[P]) lookup(index int, key string) (m P, ok bool) {
 	return m, ok
 }
 
-// ascend returns the rows with key > after that start with prefix, by key.
+// ascend returns the rows with the prefix and a key > after, by key.
 func (t *table[P]) ascend(prefix, after string) iter.Seq[P] {
 	return func(yield func(P) bool) {
 		t.rowsFrom(prefix, after, func(r *record) bool { return yield(t.decode(r)) })
 	}
 }
 
-// descend returns the rows with key < before that start with prefix, by key, last first.
+// descend returns the rows with the prefix and a key < before, last first.
 func (t *table[P]) descend(prefix, before string) iter.Seq[P] {
 	return func(yield func(P) bool) {
 		t.rowsBack(prefix, before, func(r *record) bool { return yield(t.decode(r)) })
 	}
 }
 
-// find returns the rows with key > after that a query lets through, by key.
+// find returns the rows with a key > after that q selects, by key.
 func (t *table[P]) find(q Query, after string) iter.Seq[P] {
 	return func(yield func(P) bool) {
 		t.findRows(q, after, func(r *record) bool { return yield(t.decode(r)) })
 	}
 }
 
-// scan returns the rows whose index key starts with prefix and is above after, by index key.
+// scan returns the rows whose index key has the prefix and is above after, by index key.
 func (t *table[P]) scan(index int, prefix, after string) iter.Seq2[string, P] {
 	return func(yield func(string, P) bool) {
 		t.scanRows(index, prefix, after, func(key string, r *record) bool { return yield(key, t.decode(r)) })
 	}
 }
 
-// scanBack returns the rows whose index key starts with prefix and is below before, last first.
+// scanBack returns the rows whose index key has the prefix and is below before, last first.
 // An empty before starts at the end.
 func (t *table[P]) scanBack(index int, prefix, before string) iter.Seq2[string, P] {
 	return func(yield func(string, P) bool) {

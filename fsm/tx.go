@@ -7,15 +7,15 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// tx is the application of one command. Commands check first and write last: one that is
-// refused has changed nothing.
+// tx applies one command. A command checks first and writes last, so one that is refused has
+// changed nothing.
 type tx struct {
 	*state
 	codec   *logCodec
 	decoded *planCache
 	index   uint64
 	cmd     *internalv1.Command
-	now     *timestamppb.Timestamp // never goes back, whatever proposers' clocks do; a copy, for the messages made here
+	now     *timestamppb.Timestamp // never decreases, even if a proposer's clock does
 }
 
 func newTx(f *FSM, index uint64, c *internalv1.Command) *tx {
@@ -24,13 +24,13 @@ func newTx(f *FSM, index uint64, c *internalv1.Command) *tx {
 	return &tx{state: s, codec: f.own, decoded: f.decoded, index: index, cmd: c, now: proto.CloneOf(s.meta.GetNow())}
 }
 
-// perform applies the command. One that a caller asked for is checked against their rights first,
-// and leaves an audit event, whatever becomes of it.
+// perform applies the command. If the command has an origin, its caller's rights are checked
+// first, and the result is recorded in an audit event.
 func (t *tx) perform() (proto.Message, *Error) {
 	if t.cmd.GetOrigin() == nil {
 		return t.dispatch()
 	}
-	about := t.concerns() // what it is about before it changes anything
+	about := t.concerns() // read before the command changes anything
 	value, err := proto.Message(nil), t.checkOrigin(about)
 	if err == nil {
 		value, err = t.dispatch()
@@ -91,7 +91,7 @@ func (t *tx) dispatch() (proto.Message, *Error) {
 	return t.dispatchAccess()
 }
 
-// dispatchAccess takes the commands about who may call, and what only some may know.
+// dispatchAccess applies the commands on tokens, secrets, webhooks and denied calls.
 func (t *tx) dispatchAccess() (proto.Message, *Error) {
 	switch op := t.cmd.GetOp().(type) {
 	case *internalv1.Command_CreateToken:
@@ -114,7 +114,7 @@ func (t *tx) dispatchAccess() (proto.Message, *Error) {
 	return t.dispatchFleet()
 }
 
-// dispatchFleet takes the commands of machines, pools and services that report for themselves.
+// dispatchFleet applies the commands of agents, nodes, pools, services and installers.
 func (t *tx) dispatchFleet() (proto.Message, *Error) {
 	switch op := t.cmd.GetOp().(type) {
 	case *internalv1.Command_CreateAgentMachine:
@@ -157,8 +157,8 @@ func (t *tx) dispatchFleet() (proto.Message, *Error) {
 	return t.dispatchExecutor()
 }
 
-// dispatchExecutor takes the commands of leader tasks, which carry the epoch of their leader: those
-// of a leader that has been replaced are refused (docs/reliability.md).
+// dispatchExecutor applies the commands of leader tasks, which carry the epoch of their
+// leader. Commands of a former leader are refused (docs/reliability.md).
 func (t *tx) dispatchExecutor() (proto.Message, *Error) {
 	if e, now := t.cmd.GetEpoch(), t.meta.GetEpoch(); e != now {
 		return nil, refuse(Aborted, ReasonStaleEpoch, "command of leader epoch %d refused: the epoch is %d", e, now)
@@ -204,7 +204,8 @@ func (t *tx) dispatchExecutor() (proto.Message, *Error) {
 	panic("command was understood but has no handler") // a test dispatches every operation
 }
 
-// result keeps a nil *Machine from becoming a proto.Message that is not nil.
+// result returns m as a proto.Message. On an error it returns a nil interface, not one that
+// holds a nil P.
 func result[P proto.Message](m P, err *Error) (proto.Message, *Error) {
 	if err != nil {
 		return nil, err

@@ -8,8 +8,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// understood reports whether this build knows every part of a command. Protobuf would drop a field
-// that it does not know, and this peer's state would part from the others' without a word.
+// understood returns an error if this build does not know every part of a command. Protobuf
+// would ignore a field it does not know, and this peer's state would silently differ from the
+// others'.
 func understood(c *internalv1.Command) error {
 	if l := c.GetFeatureLevel(); l > FeatureLevel {
 		return fmt.Errorf("command needs feature level %d, this build has %d", l, FeatureLevel)
@@ -26,7 +27,8 @@ func understood(c *internalv1.Command) error {
 	return nil
 }
 
-// known walks a message and everything in it for fields and enum values that are not declared.
+// known returns an error if m, or a message in it, has a field or enum value that is not
+// declared.
 func known(m protoreflect.Message) error {
 	if len(m.GetUnknown()) > 0 {
 		return fmt.Errorf("unknown field in %s", m.Descriptor().FullName())
