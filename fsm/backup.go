@@ -191,7 +191,7 @@ func damaged(err error) error {
 			return fmt.Errorf("it is damaged: %w", err)
 		}
 	}
-	if strings.Contains(err.Error(), "corruption detected") { // the decoder does not export all of its errors
+	if strings.Contains(err.Error(), "corruption detected") { // not all decoder errors are exported
 		return fmt.Errorf("it is damaged: %w", err)
 	}
 	return cutOff(err)

@@ -39,7 +39,8 @@ func (s *state) tickBounded(c *internalv1.Command, at, now time.Time) {
 		s.meta.Clock = k
 	}
 	var passed time.Duration
-	epoch := max(s.meta.GetEpoch(), c.GetLeaderEstablished().GetTerm()) // a new leader has another monotonic clock
+	// A new leader has another monotonic clock.
+	epoch := max(s.meta.GetEpoch(), c.GetLeaderEstablished().GetTerm())
 	if k.GetEpoch() == epoch {
 		passed = time.Duration(max(0, c.GetUptimeMs()-k.GetUptimeMs())) * time.Millisecond
 		k.UptimeMs = max(k.GetUptimeMs(), c.GetUptimeMs())

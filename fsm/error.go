@@ -53,7 +53,7 @@ const (
 	ReasonProviderChanged = "PROVIDER_CHANGED" // capabilities were checked for another provider
 	// Capabilities were checked for the steps of another plan of the same name.
 	ReasonPlanChanged     = "PLAN_CHANGED"
-	ReasonIDTaken         = "ID_TAKEN"         // a generated id is in use: generate another
+	ReasonIDTaken         = "ID_TAKEN" // a generated id is in use: generate another
 	ReasonConsoleOpen     = "CONSOLE_OPEN"
 	ReasonActiveRun       = "ACTIVE_RUN"       // the machine has an active run
 	ReasonRequestConflict = "REQUEST_CONFLICT" // the request id names a run with another body
@@ -62,7 +62,7 @@ const (
 	ReasonRunsActive      = "RUNS_ACTIVE"      // a restore would abandon active runs
 	// The snapshot is of another cluster, and this one is not empty.
 	ReasonOtherCluster    = "OTHER_CLUSTER"
-	ReasonTokenUnknown    = "TOKEN_UNKNOWN"    // the caller's token does not exist
+	ReasonTokenUnknown    = "TOKEN_UNKNOWN" // the caller's token does not exist
 	ReasonTokenRevoked    = "TOKEN_REVOKED"
 	ReasonTokenExpired    = "TOKEN_EXPIRED"
 	ReasonOutOfScope      = "OUT_OF_SCOPE"   // outside the caller's pools, or the agent's machine

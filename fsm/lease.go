@@ -9,37 +9,38 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Leases (docs/decisions/0012-leases-have-a-clock-of-their-own.md). A grant is a new generation;
-// what is said of an older one is void. Whoever is over, by expiry or because its owner ended it,
-// has expired_at: that is all the engine needs to know of it.
+// Leases (docs/decisions/0012-leases-have-a-clock-of-their-own.md). Each grant starts a new
+// generation, and heartbeats of older generations are ignored. A lease that expired or was
+// ended by its owner has expired_at set. The engine needs no other state of it.
 //
-// No lease expires early, whatever leaders and clocks do. The leader counts the lease clock with
-// its monotonic clock, and only while it could hear; ExpireLeases brings that count, and it is
-// refused for a lease whose newest heartbeat on record is less than its TTL before it. So wall
-// clocks do not come into it: leaders may disagree about the time of day, and step it, and neither
-// makes a lease expire early nor keeps one alive. last_seen is wall time (the FSM's, which never
-// goes back) and is for people alone.
+// No lease expires early, whatever leaders and clocks do. The leader advances the lease clock
+// with its monotonic clock, and only while it could receive heartbeats. ExpireLeases carries
+// that clock. It is refused for a lease whose newest recorded heartbeat is less than its TTL
+// old. Wall clocks play no part: leaders may disagree about the time of day, or step it,
+// without expiring a lease early or keeping one alive. last_seen is wall time (the FSM's,
+// which never goes back) and only for display.
 
 // The indexes of leases.
 const (
-	leasesByRevision = iota // all: what the engine follows
-	leasesGone              // those that their owner has ended, by when
-	leaseIndexes            // how many there are
+	leasesByRevision = iota // all leases; the engine follows it
+	leasesGone              // leases ended by their owner, by time
+	leaseIndexes            // the number of indexes
 )
 
-// How long leases are when nobody says.
+// The default duration of leases.
 const (
-	machineTTL = 5 * time.Minute // machine registration §States
+	machineTTL = 5 * time.Minute // of the machine registration API
 	poolTTL    = 30 * time.Second
 	serviceTTL = time.Minute
-	installTTL = 2 * time.Hour // twice as long as a node takes to count as stalled
+	// Twice the time after which a node counts as stalled.
+	installTTL = 2 * time.Hour
 )
 
-// A lease that its owner has ended is kept so long, so that the engine learns of it and generations
-// go on rising.
+// Limits on leases that their owner has ended. They are kept for a while, so that the engine
+// learns of the end and generations keep rising.
 const (
 	goneFor   = time.Hour
-	goneBatch = 64 // forgotten by one command at most
+	goneBatch = 64 // deleted by one command, at most
 )
 
 func leaseSchema() *schema[*internalv1.Lease] {
@@ -63,8 +64,8 @@ func (s *state) lease(kind internalv1.LeaseRef_Kind, id string) (*internalv1.Lea
 	return s.leases.get(leaseKey(&internalv1.LeaseRef{Kind: kind, Id: id}))
 }
 
-// grantLease begins a lease, or its next generation. That counts as a heartbeat. Without a TTL it
-// gets that of the generation before, or the default of its kind.
+// grantLease grants a lease, or its next generation. The grant counts as a heartbeat. Without
+// a TTL it gets that of the previous generation, or the default of its kind.
 func (t *tx) grantLease(kind internalv1.LeaseRef_Kind, id string, ttlMS int64) *internalv1.Lease {
 	l := &internalv1.Lease{Ref: &internalv1.LeaseRef{Kind: kind, Id: id, Generation: 1}, TtlMs: ttlMS}
 	if old, ok := t.lease(kind, id); ok {
@@ -98,7 +99,7 @@ func defaultTTL(kind internalv1.LeaseRef_Kind) time.Duration {
 	return machineTTL
 }
 
-// endLease ends a lease because its owner says so, or is no more.
+// endLease ends a lease at the request of its owner, or because the owner was deleted.
 func (t *tx) endLease(kind internalv1.LeaseRef_Kind, id string) {
 	l, ok := t.lease(kind, id)
 	if !ok || l.GetGone() {
@@ -115,7 +116,8 @@ func (t *tx) endMachineLeases(id string) {
 	t.endLease(internalv1.LeaseRef_PENDING_MACHINE, id)
 }
 
-// advanceLeaseClock moves the lease clock on, never back, and forgets what was ended long ago.
+// advanceLeaseClock advances the lease clock, never back, and deletes leases that were ended
+// long ago.
 func (t *tx) advanceLeaseClock(ms int64) {
 	t.meta.LeaseClockMs = max(t.meta.GetLeaseClockMs(), ms)
 	var stale []*internalv1.Lease
@@ -130,9 +132,9 @@ func (t *tx) advanceLeaseClock(ms int64) {
 	}
 }
 
-// checkpointLeases puts heartbeats on record. The owners of those that come for the first time
-// become ready. What is said of a lease that is over, or of an older generation, is passed over:
-// the others must not suffer for it.
+// checkpointLeases records heartbeats. The owner of a lease becomes ready with its first one.
+// Heartbeats of ended leases and of older generations are skipped, so that they do not fail
+// the others.
 func (t *tx) checkpointLeases(c *internalv1.CheckpointLeases) *Error {
 	t.advanceLeaseClock(c.GetClockMs())
 	for _, seen := range c.GetLeases() {
@@ -143,14 +145,14 @@ func (t *tx) checkpointLeases(c *internalv1.CheckpointLeases) *Error {
 	return nil
 }
 
-// aliveLease returns the lease that a heartbeat is for, and whether it was granted just now. A
-// heartbeat brings back what may come back without registering: see the owners' files.
+// aliveLease returns the lease that a heartbeat renews, and whether it was granted just now.
+// A heartbeat can revive some leases without a registration: see the owners' files.
 func (t *tx) aliveLease(r *internalv1.Renewal) (l *internalv1.Lease, fresh bool) {
 	ref := r.GetLease()
 	l, ok := t.lease(ref.GetKind(), ref.GetId())
 	alive := ok && l.GetExpiredAt() == nil
 	if g := ref.GetGeneration(); g != 0 && (!alive || g != l.GetRef().GetGeneration()) {
-		return nil, false // it was alive when it was said, and is not any more
+		return nil, false // the generation has ended since the heartbeat was sent
 	}
 	if alive && ref.GetKind() != internalv1.LeaseRef_PENDING_MACHINE {
 		return l, false
@@ -166,11 +168,12 @@ func (t *tx) aliveLease(r *internalv1.Renewal) (l *internalv1.Lease, fresh bool)
 	return nil, false
 }
 
-// see puts one heartbeat on record.
+// see records one heartbeat.
 func (t *tx) see(l *internalv1.Lease, seen *internalv1.SeenLease, fresh bool) {
 	r := seen.GetRenewal()
 	l.SeenMs = max(l.GetSeenMs(), min(seen.GetSeenMs(), t.meta.GetLeaseClockMs()))
-	if at := t.now.AsTime().Add(-time.Duration(max(0, seen.GetAgeMs())) * time.Millisecond); !fresh && at.After(l.GetLastSeen().AsTime()) {
+	age := time.Duration(max(0, seen.GetAgeMs())) * time.Millisecond
+	if at := t.now.AsTime().Add(-age); !fresh && at.After(l.GetLastSeen().AsTime()) {
 		l.LastSeen = timestamppb.New(at)
 	}
 	switch l.GetRef().GetKind() {
@@ -195,13 +198,14 @@ func (t *tx) see(l *internalv1.Lease, seen *internalv1.SeenLease, fresh bool) {
 	t.leases.put(l)
 }
 
-// expireLeases declares losses. Each is held against what is recorded by now: a lease of another
-// generation, one that is over already and one whose time is not up are passed over.
+// expireLeases expires leases. Each is checked against the recorded state: a lease of another
+// generation, one that has ended and one whose TTL has not passed are skipped.
 func (t *tx) expireLeases(c *internalv1.ExpireLeases) *Error {
 	t.advanceLeaseClock(c.GetClockMs())
 	for _, ref := range c.GetLeases() {
 		l, ok := t.lease(ref.GetKind(), ref.GetId())
-		if !ok || l.GetExpiredAt() != nil || l.GetRef().GetGeneration() != ref.GetGeneration() || c.GetClockMs()-l.GetSeenMs() < l.GetTtlMs() {
+		if !ok || l.GetExpiredAt() != nil || l.GetRef().GetGeneration() != ref.GetGeneration() ||
+			c.GetClockMs()-l.GetSeenMs() < l.GetTtlMs() {
 			continue
 		}
 		l.ExpiredAt, l.Revision, l.Ready = t.now, t.index, false
@@ -220,10 +224,10 @@ func (t *tx) expireLeases(c *internalv1.ExpireLeases) *Error {
 	return nil
 }
 
-// LeaseClock returns the newest value of the lease clock on record, in milliseconds.
+// LeaseClock returns the recorded lease clock, in milliseconds.
 func (v *View) LeaseClock() int64 { return v.meta.GetLeaseClockMs() }
 
-// Lease returns a lease as it is recorded, alive or not.
+// Lease returns a recorded lease, alive or not.
 func (v *View) Lease(kind internalv1.LeaseRef_Kind, id string) (*internalv1.Lease, bool) {
 	return v.lease(kind, id)
 }

@@ -11,21 +11,21 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// checkOrigin refuses the command of somebody who may not give it: whose token is not good any
-// more, or who reaches for what is outside their scope. It is done here and not at the edge because
-// tokens are revoked, and machines move to other pools, while commands are on their way.
+// checkOrigin refuses a command that its caller may not give: the token is no longer valid,
+// or the command is outside the caller's scope. Apply checks this and not only the edge,
+// because tokens are revoked and machines change pools while commands are in transit.
 func (t *tx) checkOrigin(about concern) *Error {
 	o := t.cmd.GetOrigin()
 	if o.GetTokenId() != "" {
 		s, ok := t.tokens.get(o.GetTokenId())
 		if !ok {
-			return refuse(Unauthenticated, ReasonTokenUnknown, "token %q is not on record: ask for another one", ident(o.GetTokenId()))
+			return refuse(Unauthenticated, ReasonTokenUnknown, "token %q is unknown: ask for another one", ident(o.GetTokenId()))
 		}
 		tok := s.GetToken()
 		if err := TokenGood(tok, t.now.AsTime()); err != nil {
 			return err
 		}
-		// What the token says counts too: an edge that says less about it must not widen it.
+		// The token's own scope counts too: an edge that omits it must not widen it.
 		if err := t.within(about, tok.GetPools(), tok.GetMachineId()); err != nil {
 			return err
 		}
@@ -33,8 +33,8 @@ func (t *tx) checkOrigin(about concern) *Error {
 	return t.within(about, o.GetPools(), o.GetMachineId())
 }
 
-// within refuses a command that is about something outside some pools (none: all of them), or about
-// another machine than one (empty: any).
+// within refuses a command that concerns anything outside some pools (none: all pools are
+// allowed) or outside one machine (empty: any machine is allowed).
 func (t *tx) within(about concern, pools []string, machineID string) *Error {
 	if machineID != "" {
 		return t.onlyMachine(about, machineID)
@@ -49,7 +49,7 @@ func (t *tx) within(about concern, pools []string, machineID string) *Error {
 	for _, id := range about.machines {
 		m, ok := t.machines.get(id)
 		if !ok {
-			continue // the command says what that means; where it makes the machine, about.pools has its pool
+			continue // the command reports it; if it makes the machine, about.pools has the pool
 		}
 		if p := m.GetSpec().GetPool(); !slices.Contains(pools, p) {
 			return outOfScope("machine %q is in %s, and %s", id, poolName(p), scope).with("machine_id", id).with("pool", p)
@@ -68,21 +68,24 @@ func (t *tx) within(about concern, pools []string, machineID string) *Error {
 
 func (t *tx) onlyMachine(about concern, machineID string) *Error {
 	if len(about.machines) == 0 {
-		return outOfScope("%s is not machine %q, which is all that this token is good for", orThis(about.resource), machineID)
+		return outOfScope("%s is not machine %q, and this token is valid for that machine only",
+			orThis(about.resource), machineID)
 	}
 	for _, id := range about.machines {
 		if id != machineID {
-			return outOfScope("machine %q is not machine %q, which is all that this token is good for", id, machineID).with("machine_id", id)
+			return outOfScope("machine %q is not machine %q, and this token is valid for that machine only", id, machineID).
+				with("machine_id", id)
 		}
 	}
 	m, ok := t.machines.get(machineID)
 	for _, p := range about.pools {
 		if !ok || m.GetSpec().GetPool() != p { // an agent does not choose its pool
-			return outOfScope("machine %q is in %s, and its agent does not move it to %s", machineID, poolName(m.GetSpec().GetPool()), poolName(p)).
+			return outOfScope("machine %q is in %s, and its agent cannot move it to %s",
+				machineID, poolName(m.GetSpec().GetPool()), poolName(p)).
 				with("machine_id", machineID).with("pool", p)
 		}
 	}
-	return t.ownSecrets(about, nil, "you are its agent") // no agent owns any
+	return t.ownSecrets(about, nil, "you are its agent") // an agent owns no secrets
 }
 
 func outOfScope(format string, args ...any) *Error {
@@ -103,22 +106,22 @@ func orThis(resource string) string {
 	return resource
 }
 
-// concern is what a command is about, before it changes anything.
+// concern is the subject of a command, as it is before the command changes anything.
 type concern struct {
-	resource string   // for the audit trail; made of ids alone, so that no secret can get in
-	machines []string // ids: those that exist must be in the caller's pools
-	pools    []string // where something is made or moved to; "" is no pool
-	secrets  []string // that would be sent where they are not sent now
+	resource string   // for the audit trail; contains only ids, so that no secret leaks
+	machines []string // ids; those that exist must be in the caller's pools
+	pools    []string // pools of new or moved machines; "" is no pool
+	secrets  []string // secrets that the command would newly send somewhere
 }
 
-// concerns reports what the command is about.
+// concerns returns the subject of the command.
 func (t *tx) concerns() concern {
 	about, _ := t.about(t.cmd)
 	return about
 }
 
-// ident returns an id as it may stand in an audit event. What cannot be an id may be anything:
-// somebody's token, in the wrong place.
+// ident returns an id if it is valid, or else "?". An invalid id may be anything, even a
+// token in the wrong place, and audit events must not contain it.
 func ident(id string) string {
 	if len(id) <= 64 && validName(strings.ReplaceAll(id, "/", "."), 64) {
 		return id
@@ -136,21 +139,21 @@ func poolConcern(id string) concern {
 	return concern{resource: "pools/" + ident(id), pools: []string{id}}
 }
 
-// runConcern is about the machine of a run. A run that is not on record is nobody's: the command
-// says so.
+// runConcern returns the machine of a run as the subject. An unknown run belongs to no
+// caller, and the command reports that it is unknown.
 func (t *tx) runConcern(id string) concern {
 	run, ok := t.runs.get(id)
 	if !ok {
 		return concern{resource: "runs/" + ident(id), machines: []string{""}}
 	}
 	about := concern{resource: "machines/" + run.GetMachineId() + "/runs/" + run.GetRunId()}
-	if t.machines.has(run.GetMachineId()) { // one that was deleted is in no pool
+	if t.machines.has(run.GetMachineId()) { // a deleted one is in no pool
 		about.machines = []string{run.GetMachineId()}
 	}
 	return about
 }
 
-// newMachine is about a machine that a command makes in a pool, or finds.
+// newMachine returns the subject of a command that finds a machine or makes it in a pool.
 func (t *tx) newMachine(id, pool string) concern {
 	about := machineConcern(id)
 	if pool != "" || !t.machines.has(id) {
@@ -159,11 +162,12 @@ func (t *tx) newMachine(id, pool string) concern {
 	return about
 }
 
-// inventoryConcern is about a machine whose spec is replaced or merged: where it is, and where it
-// will be.
+// inventoryConcern returns the subject of a command that replaces or merges a machine's spec.
+// It includes the pool before and after.
 func (t *tx) inventoryConcern(in *holdfastv1.Machine, merge func(m *holdfastv1.Machine) *Error) concern {
 	about := machineConcern(in.GetMachineId())
-	if in == nil || !t.scoped() { // the rest costs, and nobody asks for it
+	// The rest is expensive and only needed for scoped callers.
+	if in == nil || !t.scoped() {
 		return about
 	}
 	old, exists := t.machines.get(in.GetMachineId())
@@ -182,10 +186,10 @@ func (t *tx) inventoryConcern(in *holdfastv1.Machine, merge func(m *holdfastv1.M
 	return about
 }
 
-// startConcern is about the machine of a run, and about the secrets that its parameters would send
-// somewhere: the credentials of a cluster that the caller names, as a host that joins a cluster
-// gets an identity there, and those of the machine when it moves to another address. The cluster
-// that the machine is meant for needs no further permission.
+// startConcern returns the machine of a run as the subject, and the secrets that the run's
+// parameters would send somewhere. These are the credentials of a cluster that the caller
+// names, because a host that joins gets an identity there, and the machine's own if it moves
+// to another address. The machine's target cluster needs no further permission.
 func (t *tx) startConcern(c *internalv1.StartRun) concern {
 	about := machineConcern(c.GetMachineId())
 	if !t.has(Level2) {

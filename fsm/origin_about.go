@@ -5,9 +5,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// about reports what any command is about: the one table of it, and a test fails for a command that
-// is not in it. A command that is given no machines and no pools here (plans, tokens, secrets,
-// services, the cluster itself) is refused to callers that are limited to pools.
+// about returns the subject of any command, and whether the command is listed here; a test
+// fails for one that is not. A command without machines and pools (plans, tokens, secrets,
+// services, the cluster) is refused to callers that are limited to pools.
 func (t *tx) about(c *internalv1.Command) (about concern, known bool) {
 	switch op := c.GetOp().(type) {
 	case *internalv1.Command_RegisterMachine:
@@ -17,13 +17,15 @@ func (t *tx) about(c *internalv1.Command) (about concern, known bool) {
 				m.Spec = in.GetSpec()
 			}
 			if len(in.GetLabels()) > 0 {
-				m.Labels = in.GetLabels() // which may name the provider
+				m.Labels = in.GetLabels() // they may contain the provider
 			}
 			return nil
 		}), true
 	case *internalv1.Command_UpdateMachine:
 		in := op.UpdateMachine.GetMachine()
-		return t.inventoryConcern(in, func(m *holdfastv1.Machine) *Error { return t.mergeMachine(m, in, op.UpdateMachine.GetPaths()) }), true
+		return t.inventoryConcern(in, func(m *holdfastv1.Machine) *Error {
+			return t.mergeMachine(m, in, op.UpdateMachine.GetPaths())
+		}), true
 	case *internalv1.Command_SetMachinePhase:
 		return machineConcern(op.SetMachinePhase.GetMachineId()), true
 	case *internalv1.Command_RetryBmc:
@@ -66,14 +68,15 @@ func (t *tx) about(c *internalv1.Command) (about concern, known bool) {
 	return t.aboutFleet(c)
 }
 
-// aboutFleet knows the commands of machines, pools and services that report for themselves.
+// aboutFleet returns the subjects of the commands of agents, nodes, pools, services and
+// installers.
 func (t *tx) aboutFleet(c *internalv1.Command) (about concern, known bool) {
 	switch op := c.GetOp().(type) {
 	case *internalv1.Command_CreateAgentMachine:
 		return t.newMachine(op.CreateAgentMachine.GetMachineId(), op.CreateAgentMachine.GetPool()), true
 	case *internalv1.Command_RegisterAgent:
 		in := op.RegisterAgent.GetAgent()
-		if _, ok := t.poolOpen(in.GetPoolName()); !ok { // the command is refused, in the words that agents know
+		if _, ok := t.poolOpen(in.GetPoolName()); !ok { // the command returns the error that agents expect
 			return machineConcern(in.GetMachineId()), true
 		}
 		return t.newMachine(in.GetMachineId(), in.GetPoolName()), true
@@ -88,7 +91,7 @@ func (t *tx) aboutFleet(c *internalv1.Command) (about concern, known bool) {
 		if id := t.nodeID(op.ReportNode.GetReport().GetMacAddress()); t.machines.has(id) {
 			return machineConcern(id), true
 		}
-		return t.newMachine(op.ReportNode.GetMachineId(), ""), true // it is discovered
+		return t.newMachine(op.ReportNode.GetMachineId(), ""), true // the machine is discovered
 
 	case *internalv1.Command_BootInstall:
 		return machineConcern(op.BootInstall.GetMachineId()), true
@@ -128,7 +131,7 @@ func (t *tx) aboutFleet(c *internalv1.Command) (about concern, known bool) {
 	return t.aboutCluster(c)
 }
 
-// installConcern is about the machine whose installer brings a token.
+// installConcern returns the machine of the installer's token as the subject.
 func (t *tx) installConcern(sum []byte) concern {
 	if s, _, ok := t.installByToken(sum); ok {
 		return machineConcern(s.GetInstall().GetMachineId())
@@ -136,8 +139,8 @@ func (t *tx) installConcern(sum []byte) concern {
 	return named("installs", "?")
 }
 
-// aboutCluster knows the commands that the cluster gives itself. Nobody limited to pools has any
-// business with them.
+// aboutCluster returns the subjects of commands of the cluster itself. They name no machine
+// or pool, so callers limited to pools may not give them.
 func (t *tx) aboutCluster(c *internalv1.Command) (about concern, known bool) {
 	switch op := c.GetOp().(type) {
 	case *internalv1.Command_PutPeer:
@@ -180,15 +183,19 @@ func (t *tx) aboutCluster(c *internalv1.Command) (about concern, known bool) {
 		return named("runs", op.DropArchivedRun.GetRunId()), true
 	case *internalv1.Command_NoteDelivery:
 		return named("webhooks", op.NoteDelivery.GetName()), true
-	case *internalv1.Command_LeaderEstablished, *internalv1.Command_InitCluster, *internalv1.Command_RaiseFeatureLevel, *internalv1.Command_Beat,
-		*internalv1.Command_ObserveConditions, *internalv1.Command_AppendRunLogs, *internalv1.Command_DropTokens, *internalv1.Command_PutSigningKeys,
-		*internalv1.Command_NoteDevice, *internalv1.Command_CheckpointLeases, *internalv1.Command_ExpireLeases, *internalv1.Command_SweepPools:
+	case *internalv1.Command_LeaderEstablished, *internalv1.Command_InitCluster,
+		*internalv1.Command_RaiseFeatureLevel, *internalv1.Command_Beat,
+		*internalv1.Command_ObserveConditions, *internalv1.Command_AppendRunLogs,
+		*internalv1.Command_DropTokens, *internalv1.Command_PutSigningKeys,
+		*internalv1.Command_NoteDevice, *internalv1.Command_CheckpointLeases,
+		*internalv1.Command_ExpireLeases, *internalv1.Command_SweepPools:
 		return concern{resource: "cluster"}, true
 	}
 	return concern{}, false
 }
 
-// nodeID returns the machine that a node's id names: its own, or one of its MAC addresses.
+// nodeID returns the machine that a node's id refers to, which may be a machine id or a MAC
+// address.
 func (t *tx) nodeID(id string) string {
 	if mac, ok := normalizeMAC(id); ok && !t.machines.has(id) {
 		if m, ok := t.machines.lookup(machinesByOwned, "MAC address "+mac); ok {

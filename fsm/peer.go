@@ -22,12 +22,12 @@ func (t *tx) leaderEstablished(c *internalv1.LeaderEstablished) *Error {
 
 func (t *tx) initCluster(c *internalv1.InitCluster) *Error {
 	if id := t.meta.GetClusterId(); id != "" {
-		return refuse(AlreadyExists, "CLUSTER_EXISTS", "cluster has the id %s already", id)
+		return refuse(AlreadyExists, "CLUSTER_EXISTS", "the cluster already has the id %s", id)
 	}
 	t.meta.ClusterId = c.GetClusterId()
 	if t.meta.GetLastNews() == 0 {
-		// Who watches before anything has happened is told of a place to go on from: zero would be
-		// from then on.
+		// A watcher of an empty cluster needs a cursor to resume from, and zero would mean
+		// "from now on".
 		t.meta.LastNews, t.meta.FirstNews = 1, 2
 	}
 	return nil

@@ -10,10 +10,11 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Recover makes of the state of a peer that has lost its majority the beginning of another cluster:
-// it gets an id of its own, so that old peers that come back are no peers of it, and the runs that
-// were active have FAILED, because what the lost peers had acknowledged of them may not be recorded
-// here. It gives those runs. It is for a peer that does not run; nothing of it goes through a log.
+// Recover turns the state of a peer that has lost its majority into the beginning of another
+// cluster, and returns the runs it ended. The cluster gets a new id, so that returning old
+// peers are not part of it. Active runs fail, because progress that the lost peers
+// acknowledged may not be recorded here. Call it on a peer that is not running; it bypasses
+// the log.
 func (f *FSM) Recover(clusterID, why string) ([]*holdfastv1.Run, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -33,13 +34,13 @@ func (f *FSM) Recover(clusterID, why string) ([]*holdfastv1.Run, error) {
 	return ended, nil
 }
 
-// recoverGap lies between the cursors of the lost peers and those of the recovered cluster. No peer
-// has made as many events beyond what this one has.
+// recoverGap separates the cursors of the lost peers from those of the recovered cluster. No
+// peer has recorded that many events more than this one.
 const recoverGap = 1 << 32
 
-// moveCursors renumbers events, so that a cursor that a lost peer has handed out is refused for
-// ever, and never taken for a place in the history of the recovered cluster. Webhooks move along:
-// they still deliver what was pending.
+// moveCursors renumbers events. A cursor issued by a lost peer is then always refused, and
+// never taken for a position in the recovered cluster. Webhooks move along, so that they
+// still deliver pending events.
 func (t *tx) moveCursors() {
 	m := t.meta
 	for e := range collected(t.events) {
@@ -66,7 +67,7 @@ func (t *tx) moveCursors() {
 	m.LastNews, m.FirstNews = m.GetLastNews()+recoverGap, max(1, m.GetFirstNews())+recoverGap
 }
 
-// collected returns the rows of a table that may be changed while they are read.
+// collected returns the rows of a table, which may be changed during the iteration.
 func collected[P proto.Message](t *table[P]) iter.Seq[P] {
 	return slices.Values(slices.Collect(t.ascend("", "")))
 }

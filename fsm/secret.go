@@ -17,11 +17,11 @@ const (
 	maxSecretName = 128
 	maxSecretKeys = 32
 	maxSealed     = 128 << 10 // bytes of ciphertext: certificates and kubeconfigs fit
-	maxPools      = 64        // that a secret is limited to
+	maxPools      = 64        // of one secret
 	shownUses     = 10        // machines that Secret.used_by lists
 )
 
-// SecretTypes lists the types that secrets have.
+// SecretTypes returns the types of secrets.
 func SecretTypes() []string { return []string{"bmc", "ssh", "join", "token", "opaque"} }
 
 func secretSchema() *schema[*internalv1.StoredSecret] {
@@ -39,8 +39,8 @@ func validSecretName(name string) bool {
 	return validName(strings.ReplaceAll(name, "/", "."), maxSecretName)
 }
 
-// credentials lists the secrets that a machine refers to. They need not exist: inventory is often
-// loaded before them. A provider says so when it needs one that does not.
+// credentials returns the secrets that a machine refers to. They need not exist, because
+// inventory is often loaded first; the provider that needs a missing one reports it.
 func credentials(m *holdfastv1.Machine) []string {
 	var names []string
 	for _, name := range []string{m.GetSpec().GetBmcCredentialsRef(), m.GetSpec().GetSshCredentialsRef()} {
@@ -51,17 +51,18 @@ func credentials(m *holdfastv1.Machine) []string {
 	return names
 }
 
-// secretKey ends with what no name has, so that no name is the beginning of another one.
+// secretKey returns the index key of a secret. It ends with a byte that no name contains, so
+// that no key is a prefix of another.
 func secretKey(name string) string { return name + "\x00" }
 
-// ValidateSecret reports what is wrong with what is recorded of a secret, but for its version.
+// ValidateSecret returns the violations of a secret's public part, except for its version.
 func ValidateSecret(s *holdfastv1.Secret) []FieldViolation {
 	var bad []FieldViolation
 	add := func(field, format string, args ...any) {
 		bad = append(bad, FieldViolation{Field: field, Description: fmt.Sprintf(format, args...)})
 	}
 	if !validSecretName(s.GetName()) {
-		add("name", "is not 1 to %d letters, digits, '.', '_', '-', ':' or '/'", maxSecretName) // it may be a value in the wrong place
+		add("name", "is not 1 to %d letters, digits, '.', '_', '-', ':' or '/'", maxSecretName) // without the name: it may be a secret value
 	}
 	if !slices.Contains(SecretTypes(), s.GetType()) {
 		add("type", "is not one of %s", strings.Join(SecretTypes(), ", "))
@@ -85,8 +86,8 @@ func ValidateSecret(s *holdfastv1.Secret) []FieldViolation {
 	return bad
 }
 
-// putSecret stores a version of a secret. It is sealed for that version, so it must be the next
-// one.
+// putSecret stores a version of a secret. Its ciphertext is bound to that version, so it must
+// be the next one.
 func (t *tx) putSecret(c *internalv1.PutSecret) (*holdfastv1.Secret, *Error) {
 	in := proto.CloneOf(c.GetSecret())
 	s := in.GetSecret()
@@ -98,17 +99,18 @@ func (t *tx) putSecret(c *internalv1.PutSecret) (*holdfastv1.Secret, *Error) {
 	}
 	old, exists := t.secrets.get(s.GetName())
 	if v := old.GetSecret().GetVersion() + 1; s.GetVersion() != v {
-		return nil, refuse(Aborted, ReasonSecretVersion, "secret %q was sealed as version %d, but version %d is next", s.GetName(), s.GetVersion(), v)
+		return nil, refuse(Aborted, ReasonSecretVersion, "secret %q was sealed as version %d, but version %d is next",
+			s.GetName(), s.GetVersion(), v)
 	}
 	if exists && old.GetSecret().GetType() != s.GetType() {
-		return nil, refuse(FailedPrecondition, "SECRET_TYPE", "secret %q has type %s, not %s: delete it first, or take another name",
+		return nil, refuse(FailedPrecondition, "SECRET_TYPE", "secret %q has type %s, not %s: delete it first, or use another name",
 			s.GetName(), old.GetSecret().GetType(), s.GetType())
 	}
 	if c.GetAllPools() && len(s.GetPools()) > 0 {
 		return nil, invalid("pools", "must be empty for a secret of all pools")
 	}
 	if len(s.GetPools()) == 0 && !c.GetAllPools() {
-		s.Pools = old.GetSecret().GetPools() // another password is no other scope
+		s.Pools = old.GetSecret().GetPools() // another password does not change the scope
 	}
 	slices.Sort(s.Pools)
 	s.Pools = slices.Compact(s.Pools)
@@ -125,19 +127,21 @@ func (t *tx) putSecret(c *internalv1.PutSecret) (*holdfastv1.Secret, *Error) {
 	return t.withUses(s), nil
 }
 
-// deleteSecret forgets a secret that no machine refers to, or with force any.
+// deleteSecret deletes a secret that no machine or webhook refers to, or with force any.
 func (t *tx) deleteSecret(c *internalv1.DeleteSecret) *Error {
 	s, ok := t.secrets.get(c.GetName())
 	if !ok {
 		return secretNotFound(c.GetName())
 	}
 	if used := t.withUses(s.GetSecret()); used.GetUses() > 0 && !c.GetForce() {
-		return refuse(FailedPrecondition, ReasonSecretInUse, "secret %q is in use by %d machines, %s among them: let them refer to another one, or delete it by force",
+		return refuse(FailedPrecondition, ReasonSecretInUse, "secret %q is in use by %d machines, such as %s: let them refer to another one, or delete it with force",
 			c.GetName(), used.GetUses(), strings.Join(used.GetUsedBy(), ", ")).with("secret", c.GetName())
 	}
 	for w := range t.webhooks.ascend("", "") {
 		if w.GetSecretRef() == c.GetName() && !c.GetForce() {
-			return refuse(FailedPrecondition, ReasonSecretInUse, "secret %q signs the messages of webhook %q: let it refer to another one, or delete it by force", c.GetName(), w.GetName()).
+			return refuse(FailedPrecondition, ReasonSecretInUse,
+				"secret %q signs the messages of webhook %q: let it refer to another one, or delete it with force",
+				c.GetName(), w.GetName()).
 				with("secret", c.GetName()).with("webhook", w.GetName())
 		}
 	}
@@ -145,14 +149,15 @@ func (t *tx) deleteSecret(c *internalv1.DeleteSecret) *Error {
 	return nil
 }
 
-// resealSecrets takes over sealings under another key. A secret or key that has moved on meanwhile
-// is skipped: it was sealed for what it is now.
+// resealSecrets replaces ciphertexts with ones under another key. A secret or key that has
+// changed meanwhile is skipped, because it is already sealed under the current key.
 func (t *tx) resealSecrets(c *internalv1.ResealSecrets) *Error {
 	for _, in := range c.GetSecrets() {
 		s, ok := t.secrets.get(in.GetSecret().GetName())
-		// A secret that was deleted and made anew counts from 1 again: the time tells it from the
-		// one before.
-		same := ok && s.GetSecret().GetVersion() == in.GetSecret().GetVersion() && proto.Equal(s.GetSecret().GetCreatedAt(), in.GetSecret().GetCreatedAt())
+		// A secret that was deleted and created again counts from 1 again, so compare the
+		// creation time too.
+		same := ok && s.GetSecret().GetVersion() == in.GetSecret().GetVersion() &&
+			proto.Equal(s.GetSecret().GetCreatedAt(), in.GetSecret().GetCreatedAt())
 		if same && in.GetSealed().GetKeyId() != "" {
 			s.Sealed, s.Secret.KeyId = in.GetSealed(), in.GetSealed().GetKeyId()
 			t.secrets.put(s)
@@ -167,7 +172,7 @@ func (t *tx) resealSecrets(c *internalv1.ResealSecrets) *Error {
 	return nil
 }
 
-// withUses fills in what is computed on read.
+// withUses sets the fields that are computed on read.
 func (s *state) withUses(sec *holdfastv1.Secret) *holdfastv1.Secret {
 	key := secretKey(sec.GetName())
 	sec.Uses = int32(s.machines.count(machinesBySecret, key+"\x00") - s.machines.count(machinesBySecret, key))
@@ -181,7 +186,7 @@ func (s *state) withUses(sec *holdfastv1.Secret) *holdfastv1.Secret {
 	return sec
 }
 
-// Secret returns a secret as it is kept, sealed.
+// Secret returns a sealed secret.
 func (v *View) Secret(name string) (*internalv1.StoredSecret, bool) {
 	s, ok := v.secrets.get(name)
 	if ok {
@@ -190,7 +195,7 @@ func (v *View) Secret(name string) (*internalv1.StoredSecret, bool) {
 	return s, ok
 }
 
-// Secrets returns the secrets with a name above after, by name, sealed.
+// Secrets returns the sealed secrets with a name above after, by name.
 func (v *View) Secrets(after string) iter.Seq[*internalv1.StoredSecret] {
 	return func(yield func(*internalv1.StoredSecret) bool) {
 		for s := range v.secrets.ascend("", after) {

@@ -7,13 +7,13 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Whose secrets are whose. A secret that is limited to pools opens machines of these pools alone,
-// whoever asks. And a caller who is limited to pools owns the secrets whose pools are all theirs,
-// and no others: a secret for all pools, or one that does not exist yet, is not theirs. Where a
-// machine's provider and endpoints are, there its secrets are sent; so callers must own those that
-// they send somewhere.
+// Ownership of secrets. A secret that is limited to pools works only for machines of these
+// pools, whoever the caller is. A caller that is limited to pools owns the secrets whose
+// pools are all among them. It does not own a secret for all pools, or one that does not
+// exist yet. A machine's secrets are sent to its provider and endpoints, so a caller must own
+// the secrets it sends somewhere.
 
-// clusterSecret begins the names of the secrets that hold the credentials of registered clusters:
+// clusterSecret is the prefix of secrets with the credentials of registered clusters:
 // cluster/REF.
 const clusterSecret = "cluster/"
 
@@ -30,9 +30,9 @@ func secretWithin(s *holdfastv1.Secret, pools []string) bool {
 	return true
 }
 
-// sent lists the secrets that a change of a machine would send somewhere else than before: those
-// that it newly refers to, and all of them when its provider or an endpoint is another one. old is
-// nil for a machine that is new.
+// sent returns the secrets that a change of a machine would send somewhere else: those that
+// it newly refers to, and all of them if its provider or an endpoint changes. old is nil for
+// a new machine.
 func sent(old, m *holdfastv1.Machine) []string {
 	if old == nil || movesHardware(old, m) {
 		return credentials(m)
@@ -49,14 +49,14 @@ func sent(old, m *holdfastv1.Machine) []string {
 	return names
 }
 
-// movesHardware reports whether a change makes a machine another piece of hardware.
+// movesHardware reports whether a change makes a machine refer to other hardware.
 func movesHardware(old, m *holdfastv1.Machine) bool {
 	return ProviderOf(old) != ProviderOf(m) || old.GetSpec().GetBmcEndpoint() != m.GetSpec().GetBmcEndpoint() ||
 		old.GetSpec().GetSshEndpoint() != m.GetSpec().GetSshEndpoint()
 }
 
-// ownSecrets refuses to send a secret somewhere for a caller who does not own it. It tells nobody
-// whether there is such a secret.
+// ownSecrets refuses a command that sends a secret its caller does not own. The error does
+// not reveal whether the secret exists.
 func (t *tx) ownSecrets(about concern, pools []string, scope string) *Error {
 	for _, name := range about.secrets {
 		s, _ := t.secrets.get(name)
@@ -67,35 +67,39 @@ func (t *tx) ownSecrets(about concern, pools []string, scope string) *Error {
 			return outOfScope("cluster %q is not limited to your pools, and %s: register it with holdfast cluster-ref add %s --pool POOL",
 				ident(ref), scope, ident(ref)).with("secret", ident(name))
 		}
-		return outOfScope("secret %q is not limited to your pools, and %s: neither let a machine refer to it, nor change its address while it does", name, scope).
+		return outOfScope("secret %q is not limited to your pools, and %s: use another secret, and keep the address of machines that refer to this one",
+			name, scope).
 			with("secret", name)
 	}
 	return nil
 }
 
-// checkSecretPools refuses a machine that refers to a secret of pools that it is not in. One that
-// is not there may be referred to: inventory is often loaded before secrets.
+// checkSecretPools refuses a machine that refers to a secret of other pools. It may refer to
+// a secret that does not exist, because inventory is often loaded first.
 func (t *tx) checkSecretPools(m *holdfastv1.Machine) *Error {
 	for _, name := range credentials(m) {
 		s, _ := t.secrets.get(name)
 		pools := s.GetSecret().GetPools()
 		if len(pools) > 0 && !slices.Contains(pools, m.GetSpec().GetPool()) {
-			return refuse(FailedPrecondition, ReasonSecretPools, "secret %q is for pool %s, and machine %q is in %s: let it refer to another one, or put the secret for its pool too",
+			return refuse(FailedPrecondition, ReasonSecretPools,
+				"secret %q is for pool %s, and machine %q is in %s: let it refer to another one, or allow its pool in the secret",
 				name, strings.Join(pools, ", "), m.GetMachineId(), poolName(m.GetSpec().GetPool())).with("secret", name)
 		}
 	}
 	return nil
 }
 
-// checkNarrowed refuses to limit a secret to pools while machines of others refer to it.
+// checkNarrowed refuses to limit a secret to some pools while machines of others refer to it.
 func (t *tx) checkNarrowed(s *holdfastv1.Secret, was []string, exists bool) *Error {
 	if len(s.GetPools()) == 0 || exists && len(was) > 0 && secretWithin(&holdfastv1.Secret{Pools: was}, s.GetPools()) {
-		return nil // no machine is left out: there may be very many to look at
+		return nil // no machine is excluded, so skip the scan of many machines
 	}
 	for _, m := range t.machines.scan(machinesBySecret, secretKey(s.GetName()), "") {
 		if p := m.GetSpec().GetPool(); !slices.Contains(s.GetPools(), p) {
-			return refuse(FailedPrecondition, ReasonSecretInUse, "machine %q in %s refers to secret %q, which would be for pool %s alone: let it refer to another one first",
-				m.GetMachineId(), poolName(p), s.GetName(), strings.Join(s.GetPools(), ", ")).with("secret", s.GetName()).with("machine_id", m.GetMachineId())
+			return refuse(FailedPrecondition, ReasonSecretInUse,
+				"machine %q in %s refers to secret %q, which would be for pool %s only: let it refer to another one first",
+				m.GetMachineId(), poolName(p), s.GetName(), strings.Join(s.GetPools(), ", ")).
+				with("secret", s.GetName()).with("machine_id", m.GetMachineId())
 		}
 	}
 	return nil

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// maxSigningKeys bounds the keys of the built-in issuer: the one that signs, the next one, and
-// those whose tokens still live.
+// maxSigningKeys bounds the keys of the built-in issuer: the signing key, the next one, and
+// those whose tokens are still valid.
 const maxSigningKeys = 16
 
 func signingKeySchema() *schema[*internalv1.SigningKey] {
@@ -18,7 +18,7 @@ func signingKeySchema() *schema[*internalv1.SigningKey] {
 	}
 }
 
-// putSigningKeys replaces the keys of the built-in issuer, unless somebody else has done so
+// putSigningKeys replaces the keys of the built-in issuer, unless they have changed
 // meanwhile.
 func (t *tx) putSigningKeys(c *internalv1.PutSigningKeys) *Error {
 	if n := len(c.GetKeys()); n == 0 || n > maxSigningKeys {
@@ -27,7 +27,7 @@ func (t *tx) putSigningKeys(c *internalv1.PutSigningKeys) *Error {
 	seen := map[string]bool{}
 	for _, k := range c.GetKeys() {
 		if !validName(k.GetKeyId(), 64) || seen[k.GetKeyId()] {
-			return invalid("keys", "key id %q is there twice, or is not 1 to 64 letters, digits, '.', '_', '-' or ':'", ident(k.GetKeyId()))
+			return invalid("keys", "key id %q is duplicate, or is not 1 to 64 letters, digits, '.', '_', '-' or ':'", ident(k.GetKeyId()))
 		}
 		seen[k.GetKeyId()] = true
 		if len(k.GetSealed().GetCiphertext()) == 0 || len(k.GetPublicJwk()) == 0 || !k.GetCreatedAt().IsValid() {

@@ -16,12 +16,12 @@ import (
 // The indexes of tokens.
 const (
 	tokensByHash    = iota // the first bytes of the hash
-	tokensByMachine        // machine: of its agent
-	tokenIndexes           // how many there are
+	tokensByMachine        // the machine of an agent's token
+	tokenIndexes           // the number of indexes
 )
 
-// hashPrefix is how much of a token's hash is in the index, in bytes: the rest is compared in
-// constant time.
+// hashPrefix is the length of the indexed part of a token's hash, in bytes. The full hash is
+// compared in constant time.
 const hashPrefix = 8
 
 // Limits of a token.
@@ -52,8 +52,7 @@ func tokenNotFound(id string) *Error {
 	return refuse(NotFound, "TOKEN_NOT_FOUND", "token %q not found", id).with("token_id", id)
 }
 
-// ValidateToken reports what is wrong with a token that somebody asks for, but for its id and its
-// times.
+// ValidateToken returns the violations of a requested token, except for its id and its times.
 func ValidateToken(tok *holdfastv1.Token) []FieldViolation {
 	var bad []FieldViolation
 	add := func(field, format string, args ...any) {
@@ -74,7 +73,7 @@ func ValidateToken(tok *holdfastv1.Token) []FieldViolation {
 	case holdfastv1.Role_VIEWER, holdfastv1.Role_OPERATOR:
 	case holdfastv1.Role_AGENT:
 		if machine == "" {
-			add("machine_id", "is required for role AGENT: the token is good for that machine alone")
+			add("machine_id", "is required for role AGENT: the token is valid for that machine only")
 		}
 	case holdfastv1.Role_POOL_AGENT, holdfastv1.Role_ENROLLER:
 		if pools != 1 {
@@ -85,7 +84,7 @@ func ValidateToken(tok *holdfastv1.Token) []FieldViolation {
 	}
 	switch role := tok.GetRole(); {
 	case role == holdfastv1.Role_AGENT && pools > 0:
-		add("pools", "must be empty for role AGENT: the machine says which pool it is in")
+		add("pools", "must be empty for role AGENT: the machine's pool applies")
 	case role != holdfastv1.Role_AGENT && machine != "":
 		add("machine_id", "must be empty for role %s: only agents are bound to a machine", role)
 	case machine != "" && !validName(machine, 64):
@@ -102,8 +101,8 @@ func ValidateToken(tok *holdfastv1.Token) []FieldViolation {
 	return bad
 }
 
-// printable reports whether a text is not empty, not too long, and visible ASCII without a comma,
-// which separates names in certificates and on command lines.
+// printable reports whether a text has 1 to most bytes of visible ASCII. It must not contain
+// a comma, which separates names in certificates and on command lines.
 func printable(s string, most int) bool {
 	if s == "" || len(s) > most {
 		return false
@@ -116,8 +115,7 @@ func printable(s string, most int) bool {
 	return true
 }
 
-// createToken puts a token on record. The bootstrap token is the first of the cluster, and there is
-// one for ever.
+// createToken stores a token. A cluster has only one bootstrap token, the first one.
 func (t *tx) createToken(c *internalv1.CreateToken) (*holdfastv1.Token, *Error) {
 	tok := proto.CloneOf(c.GetToken().GetToken())
 	if err := t.admitToken(c.GetToken()); err != nil {
@@ -125,7 +123,7 @@ func (t *tx) createToken(c *internalv1.CreateToken) (*holdfastv1.Token, *Error) 
 	}
 	if tok.GetBootstrap() {
 		if t.meta.GetBootstrapped() {
-			return nil, refuse(FailedPrecondition, ReasonBootstrapped, "the bootstrap token of this cluster was made already: make tokens with it")
+			return nil, refuse(FailedPrecondition, ReasonBootstrapped, "this cluster already has a bootstrap token: create tokens with it")
 		}
 		if tok.GetRole() != holdfastv1.Role_ADMIN {
 			return nil, invalid("token.role", "of the bootstrap token must be ADMIN")
@@ -135,8 +133,8 @@ func (t *tx) createToken(c *internalv1.CreateToken) (*holdfastv1.Token, *Error) 
 	return t.storeToken(c.GetToken()), nil
 }
 
-// admitToken refuses a token that cannot be recorded. Other commands that bring a token call it
-// too, before they write anything.
+// admitToken refuses a token that cannot be stored. Other commands that carry a token call it
+// too, before they write.
 func (t *tx) admitToken(s *internalv1.StoredToken) *Error {
 	if err := t.checkToken(s); err != nil {
 		return err
@@ -144,7 +142,7 @@ func (t *tx) admitToken(s *internalv1.StoredToken) *Error {
 	return t.checkPrivilege(s.GetToken())
 }
 
-// checkToken is admitToken without the check of what the caller may ask for.
+// checkToken is admitToken without the check of the caller's privileges.
 func (t *tx) checkToken(s *internalv1.StoredToken) *Error {
 	tok := s.GetToken()
 	if !validName(tok.GetTokenId(), 64) {
@@ -160,19 +158,21 @@ func (t *tx) checkToken(s *internalv1.StoredToken) *Error {
 		return invalid("token.role", "%q needs feature level %d: upgrade all peers first", tok.GetRole().String(), Level2)
 	}
 	if at := tok.GetExpiresAt(); at != nil && (!at.IsValid() || !at.AsTime().After(t.now.AsTime())) {
-		return invalid("token.expires_at", "%s is not after %s, which it is now", at.AsTime().Format(time.RFC3339), t.now.AsTime().Format(time.RFC3339))
+		return invalid("token.expires_at", "%s is not after the current time %s",
+			at.AsTime().Format(time.RFC3339), t.now.AsTime().Format(time.RFC3339))
 	}
 	if t.tokens.has(tok.GetTokenId()) {
 		return refuse(Aborted, ReasonIDTaken, "generated token id %q is in use", tok.GetTokenId())
 	}
 	if other, taken := t.tokenByHash(s.GetSha256()); taken {
-		return refuse(AlreadyExists, "TOKEN_TAKEN", "the value of the token is that of token %q: make another one", other.GetTokenId())
+		return refuse(AlreadyExists, "TOKEN_TAKEN", "the value of the token is that of token %q: generate another one",
+			other.GetTokenId())
 	}
 	return nil
 }
 
-// checkPrivilege refuses a token that may more than the one who asks for it. Which pools it may
-// have is a matter of scope.
+// checkPrivilege refuses a token with more rights than its caller has. The scope check covers
+// its pools.
 func (t *tx) checkPrivilege(tok *holdfastv1.Token) *Error {
 	o := t.cmd.GetOrigin()
 	if o == nil { // the cluster itself
@@ -180,7 +180,7 @@ func (t *tx) checkPrivilege(tok *holdfastv1.Token) *Error {
 	}
 	role := o.GetRole()
 	if own, ok := t.tokens.get(o.GetTokenId()); ok && own.GetToken().GetRole() != role {
-		role = holdfastv1.Role_ROLE_UNSPECIFIED // what the caller is said to be is not what its token says
+		role = holdfastv1.Role_ROLE_UNSPECIFIED // the claimed role is not the token's
 	}
 	agents := tok.GetRole() == holdfastv1.Role_AGENT || tok.GetRole() == holdfastv1.Role_POOL_AGENT || tok.GetRole() == holdfastv1.Role_ENROLLER
 	switch {
@@ -190,7 +190,7 @@ func (t *tx) checkPrivilege(tok *holdfastv1.Token) *Error {
 	case role == holdfastv1.Role_OPERATOR && agents:
 		return nil
 	}
-	return refuse(PermissionDenied, ReasonPrivilege, "role %s makes no token of role %s: ask an admin", role, tok.GetRole())
+	return refuse(PermissionDenied, ReasonPrivilege, "role %s cannot create a token of role %s: ask an admin", role, tok.GetRole())
 }
 
 func (t *tx) storeToken(s *internalv1.StoredToken) *holdfastv1.Token {
@@ -200,7 +200,7 @@ func (t *tx) storeToken(s *internalv1.StoredToken) *holdfastv1.Token {
 	return s.GetToken()
 }
 
-// revokeToken makes a token worth nothing, from this entry of the log on.
+// revokeToken makes a token invalid from this log entry on.
 func (t *tx) revokeToken(c *internalv1.RevokeToken) (*holdfastv1.Token, *Error) {
 	s, ok := t.tokens.get(c.GetTokenId())
 	if !ok {
@@ -213,8 +213,8 @@ func (t *tx) revokeToken(c *internalv1.RevokeToken) (*holdfastv1.Token, *Error) 
 	return s.GetToken(), nil
 }
 
-// revokeAgents revokes the tokens of a machine's agent: a machine that is registered again under
-// the same id is another one.
+// revokeAgents revokes the tokens of a machine's agent. If the id is registered again, it is
+// another machine.
 func (t *tx) revokeAgents(machineID string) {
 	var stale []*internalv1.StoredToken
 	for _, s := range t.tokens.scan(tokensByMachine, machineID+"/", "") {
@@ -228,8 +228,8 @@ func (t *tx) revokeAgents(machineID string) {
 	}
 }
 
-// dropTokens forgets tokens that open nothing any more. One that does stays, whatever the proposer
-// thought.
+// dropTokens deletes tokens that are no longer valid. It keeps a valid one, even if the
+// proposer named it.
 func (t *tx) dropTokens(c *internalv1.DropTokens) *Error {
 	for _, id := range c.GetTokenIds() {
 		if s, ok := t.tokens.get(id); ok && TokenGood(s.GetToken(), t.now.AsTime()) != nil {
@@ -239,14 +239,16 @@ func (t *tx) dropTokens(c *internalv1.DropTokens) *Error {
 	return nil
 }
 
-// TokenGood refuses a token that is revoked or has expired by now, which is the cluster's clock
-// (Meta.now) inside the FSM and may be a peer's own at the edge.
+// TokenGood returns an error if a token is revoked or has expired. Inside the FSM, now is the
+// cluster's clock (Meta.now); at the edge it may be the peer's own.
 func TokenGood(tok *holdfastv1.Token, now time.Time) *Error {
 	if tok.GetRevokedAt() != nil {
-		return refuse(Unauthenticated, ReasonTokenRevoked, "token %q was revoked: ask for another one", tok.GetTokenId()).with("token_id", tok.GetTokenId())
+		return refuse(Unauthenticated, ReasonTokenRevoked, "token %q was revoked: ask for another one", tok.GetTokenId()).
+			with("token_id", tok.GetTokenId())
 	}
 	if at := tok.GetExpiresAt(); at != nil && !now.Before(at.AsTime()) {
-		return refuse(Unauthenticated, ReasonTokenExpired, "token %q has expired at %s: ask for another one", tok.GetTokenId(), at.AsTime().Format(time.RFC3339)).
+		return refuse(Unauthenticated, ReasonTokenExpired, "token %q expired at %s: ask for another one",
+			tok.GetTokenId(), at.AsTime().Format(time.RFC3339)).
 			with("token_id", tok.GetTokenId())
 	}
 	return nil
@@ -264,14 +266,15 @@ func (s *state) tokenByHash(sum []byte) (*holdfastv1.Token, bool) {
 	return nil, false
 }
 
-// TokensMark returns a value to compare with: as long as it is the same one, no token has changed.
-// It says nothing of time, which ends tokens too.
+// TokensMark returns a value that changes whenever a token changes. It does not reflect
+// expiry.
 func (v *View) TokensMark() any { return v.tokens.mark }
 
-// TokenByHash returns the token whose value has a SHA-256, good or not: ask TokenGood.
+// TokenByHash returns the token whose value has this SHA-256. The token may be invalid: see
+// TokenGood.
 func (v *View) TokenByHash(sum []byte) (*holdfastv1.Token, bool) { return v.tokenByHash(sum) }
 
-// Token returns a token on record.
+// Token returns the token with an id.
 func (v *View) Token(id string) (*holdfastv1.Token, bool) {
 	s, ok := v.tokens.get(id)
 	return s.GetToken(), ok

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Bounds of webhooks: the leader posts to each of them on its own.
+// Limits of webhooks. The leader posts to each of them separately.
 const (
 	maxWebhooks    = 100
 	maxWebhookURL  = 2048
@@ -24,8 +24,8 @@ func webhookNotFound(name string) *Error {
 	return refuse(NotFound, "WEBHOOK_NOT_FOUND", "webhook %q not found", ident(name)).with("webhook", ident(name))
 }
 
-// ValidateWebhook reports what is wrong with what somebody says of a webhook. Filters are the
-// server's to read.
+// ValidateWebhook returns the violations of a requested webhook. The server checks its
+// filter.
 func ValidateWebhook(w *holdfastv1.Webhook) []FieldViolation {
 	var bad []FieldViolation
 	add := func(field, what string) {
@@ -49,22 +49,28 @@ func ValidateWebhook(w *holdfastv1.Webhook) []FieldViolation {
 	return bad
 }
 
-// putWebhook makes a webhook, or changes what somebody says of one. A new one hears of what happens
-// after it.
+// putWebhook creates or changes a webhook. A new one receives the events after its creation.
 func (t *tx) putWebhook(c *internalv1.PutWebhook) (*holdfastv1.Webhook, *Error) {
 	in := c.GetWebhook()
 	if err := Invalid(ValidateWebhook(in)); err != nil {
 		return nil, err
 	}
 	if ref := in.GetSecretRef(); ref != "" && !t.secrets.has(ref) {
-		return nil, refuse(FailedPrecondition, "SECRET_NOT_FOUND", "secret %q, which is to sign the messages, is not there: store it first", ref).with("secret", ref)
+		return nil, refuse(FailedPrecondition, "SECRET_NOT_FOUND", "signing secret %q not found: store it first", ref).
+			with("secret", ref)
 	}
 	w, exists := t.webhooks.get(in.GetName())
 	if !exists {
 		if t.webhooks.len() >= maxWebhooks {
-			return nil, refuse(FailedPrecondition, "TOO_MANY_WEBHOOKS", "there are %d webhooks, and no more are allowed: delete some, or tell several receivers from one", maxWebhooks)
+			return nil, refuse(FailedPrecondition, "TOO_MANY_WEBHOOKS",
+				"there are %d webhooks already, the maximum: delete some, or serve several receivers from one", maxWebhooks)
 		}
-		w = &holdfastv1.Webhook{Name: in.GetName(), Cursor: t.meta.GetLastNews(), CreatedAt: t.now, CreatedBy: clip(t.cmd.GetPrincipal(), maxAuditThing)}
+		w = &holdfastv1.Webhook{
+			Name:      in.GetName(),
+			Cursor:    t.meta.GetLastNews(),
+			CreatedAt: t.now,
+			CreatedBy: clip(t.cmd.GetPrincipal(), maxAuditThing),
+		}
 	}
 	had := proto.CloneOf(w)
 	w.Url, w.Filter, w.SecretRef, w.Disabled = in.GetUrl(), in.GetFilter(), in.GetSecretRef(), in.GetDisabled()
@@ -84,14 +90,16 @@ func (t *tx) deleteWebhook(c *internalv1.DeleteWebhook) *Error {
 	return nil
 }
 
-// noteDelivery records how far a webhook is. It never goes back, nor beyond what has happened.
+// noteDelivery records the progress of a webhook. Its cursor never goes back, nor beyond the
+// newest event.
 func (t *tx) noteDelivery(c *internalv1.NoteDelivery) *Error {
 	w, ok := t.webhooks.get(c.GetName())
 	if !ok {
 		return webhookNotFound(c.GetName())
 	}
 	if c.GetCursor() < w.GetCursor() || c.GetCursor() > t.meta.GetLastNews() {
-		return refuse(FailedPrecondition, "CURSOR_MISMATCH", "webhook %q is at event %d of %d: %d is not after it", w.GetName(), w.GetCursor(), t.meta.GetLastNews(), c.GetCursor())
+		return refuse(FailedPrecondition, "CURSOR_MISMATCH", "webhook %q is at event %d of %d: %d is not after it",
+			w.GetName(), w.GetCursor(), t.meta.GetLastNews(), c.GetCursor())
 	}
 	if w.GetFailures() != c.GetFailures() {
 		w.TriedAt = t.now
@@ -102,7 +110,7 @@ func (t *tx) noteDelivery(c *internalv1.NoteDelivery) *Error {
 	return nil
 }
 
-// withBehind fills in what is computed on read.
+// withBehind sets the fields that are computed on read.
 func (s *state) withBehind(w *holdfastv1.Webhook) *holdfastv1.Webhook {
 	if last := s.meta.GetLastNews(); last > w.GetCursor() {
 		w.Behind = last - w.GetCursor()
@@ -110,7 +118,7 @@ func (s *state) withBehind(w *holdfastv1.Webhook) *holdfastv1.Webhook {
 	return w
 }
 
-// Webhook returns a webhook, with how far it is behind.
+// Webhook returns a webhook and the number of events it is behind.
 func (v *View) Webhook(name string) (*holdfastv1.Webhook, bool) {
 	w, ok := v.webhooks.get(name)
 	if !ok {
