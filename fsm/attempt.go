@@ -9,18 +9,19 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// activeStep returns a run that is at a step, and that step. Executor commands name both, so that
-// one that was proposed before something else happened finds out.
+// activeStep returns a run and the step it is at. Executor commands name both, so that a
+// command that was proposed before another change is refused.
 func (t *tx) activeStep(runID, step string) (*holdfastv1.Run, *holdfastv1.StepStatus, *Error) {
 	run, ok := t.runs.get(runID)
 	if !ok {
 		return nil, nil, runNotFound(runID)
 	}
 	if Ended(run) {
-		return nil, nil, refuse(FailedPrecondition, ReasonRunFinished, "run %s has %s already", runID, run.GetPhase())
+		return nil, nil, refuse(FailedPrecondition, ReasonRunFinished, "run %s has already %s", runID, run.GetPhase())
 	}
 	if run.GetObserved() {
-		return nil, nil, refuse(FailedPrecondition, ReasonRunObserved, "run %s is observed: its installer's reports move it, not the executor", runID)
+		return nil, nil, refuse(FailedPrecondition, ReasonRunObserved,
+			"run %s is observed: its installer's reports advance it, not the executor", runID)
 	}
 	if run.GetCurrentStep() != step {
 		return nil, nil, refuse(Aborted, ReasonAttemptMismatch, "run %s is at step %q, not %q", runID, run.GetCurrentStep(), step)
@@ -45,25 +46,27 @@ func Open(a *holdfastv1.Attempt) bool {
 	return a != nil && a.GetOutcome() == holdfastv1.Attempt_OUTCOME_UNSPECIFIED
 }
 
-// beginAttempt records the intent. An open attempt can only be begun again by a later leader.
+// beginAttempt records the intent. An open attempt can only be adopted by a later leader.
 func (t *tx) beginAttempt(c *internalv1.BeginAttempt) (*holdfastv1.Run, *Error) {
 	run, step, err := t.activeStep(c.GetRunId(), c.GetStep())
 	if err != nil {
 		return nil, err
 	}
 	last, msg := lastAttempt(step), ""
-	// An open one is taken over all the same: who ends on the host what it has begun must be
-	// recorded.
+	// A later leader may adopt an open attempt of a canceled run, because it must be recorded
+	// which leader cleans up on the host.
 	if run.GetCancelRequestedAt() != nil && !Open(last) {
 		return nil, refuse(FailedPrecondition, ReasonCancelRequested, "run %s is being canceled: no attempt begins", run.GetRunId())
 	}
-	// What has begun goes on: it is in the middle of something.
+	// A held plan does not stop runs that have begun, because they may be in the middle of an
+	// effect.
 	plan, _ := t.plan(run.GetPlanId())
 	if held := t.heldBy(plan, run); held != "" && run.GetPhase() == holdfastv1.Run_PENDING {
 		return nil, refuse(FailedPrecondition, ReasonPlanHeld, "run %s waits for %s", run.GetRunId(), held)
 	}
 	switch {
-	case Open(last) && c.GetAttempt() == last.GetNumber() && last.GetEpochs()[len(last.GetEpochs())-1] < t.cmd.GetEpoch():
+	case Open(last) && c.GetAttempt() == last.GetNumber() &&
+		last.GetEpochs()[len(last.GetEpochs())-1] < t.cmd.GetEpoch():
 		last.Epochs = append(last.Epochs, t.cmd.GetEpoch())
 		msg = fmt.Sprintf("step %s: attempt %d taken over by the leader of term %d", step.GetName(), last.GetNumber(), t.cmd.GetEpoch())
 	case !Open(last) && c.GetAttempt() == last.GetNumber()+1:
@@ -88,8 +91,8 @@ func (t *tx) beginAttempt(c *internalv1.BeginAttempt) (*holdfastv1.Run, *Error) 
 	return run, nil
 }
 
-// openAttempt returns the run, step and attempt that a progress note or an outcome is about. Only
-// the leader that began an attempt last may say what became of it.
+// openAttempt returns the run, step and attempt of a progress note or an outcome. Only the
+// leader that last began or adopted the attempt may report them.
 func (t *tx) openAttempt(runID, stepName string, number int32) (*holdfastv1.Run, *holdfastv1.StepStatus, *holdfastv1.Attempt, *Error) {
 	run, step, err := t.activeStep(runID, stepName)
 	if err != nil {
@@ -123,10 +126,10 @@ func (t *tx) noteProgress(c *internalv1.NoteProgress) (*holdfastv1.Run, *Error) 
 	return run, nil
 }
 
-// ButCause stands in waiting_for between what is waited for and the last error.
+// ButCause separates the wait and its last error in waiting_for.
 const ButCause = ", but "
 
-// sameWait reports whether two texts are about the same wait, with any errors.
+// sameWait reports whether two texts describe the same wait, whatever the errors.
 func sameWait(a, b string) bool {
 	a, _, _ = strings.Cut(a, ButCause)
 	b, _, _ = strings.Cut(b, ButCause)
@@ -140,8 +143,8 @@ func mergeEvidence(a *holdfastv1.Attempt, seen map[string]string) {
 	maps.Copy(a.EvidenceAfter, seen)
 }
 
-// endAttempt records the outcome of an attempt and derives what becomes of the step, the run and
-// the machine (bare-metal API §Run State Machine).
+// endAttempt records the outcome of an attempt and derives the new state of the step, the run
+// and the machine (docs/concepts.md).
 func (t *tx) endAttempt(c *internalv1.EndAttempt) (*holdfastv1.Run, *Error) {
 	if c.GetOutcome() == holdfastv1.Attempt_OUTCOME_UNSPECIFIED {
 		return nil, invalid("outcome", "is required")
@@ -157,12 +160,14 @@ func (t *tx) endAttempt(c *internalv1.EndAttempt) (*holdfastv1.Run, *Error) {
 	a.Outcome, a.FinishedAt, a.Error, a.ErrorClass = c.GetOutcome(), t.now, c.GetError(), c.GetErrorClass()
 	run.Deadline = nil
 	if step.GetKind() == "repave" {
-		if m, ok := t.machines.get(run.GetMachineId()); ok && t.hostInstalled(m, run) { // however it ended: the next step of this run may have to log in
+		// Whatever the outcome, the next step of this run may have to log in.
+		if m, ok := t.machines.get(run.GetMachineId()); ok && t.hostInstalled(m, run) {
 			t.putMachine(m)
 		}
 	}
 	t.closeInstall(run)
-	if to := a.GetEvidenceAfter()[ProofEndpoint]; to != "" && step.GetKind() == "net" && c.GetOutcome() == holdfastv1.Attempt_SUCCEEDED {
+	moved := step.GetKind() == "net" && c.GetOutcome() == holdfastv1.Attempt_SUCCEEDED
+	if to := a.GetEvidenceAfter()[ProofEndpoint]; to != "" && moved {
 		t.moveHost(run.GetMachineId(), to)
 	}
 	step.Message = c.GetMessage()
@@ -185,7 +190,8 @@ func (t *tx) endAttempt(c *internalv1.EndAttempt) (*holdfastv1.Run, *Error) {
 			noteFailedInstall(m, a.GetNumber(), c.GetError())
 			t.putMachine(m)
 		}
-		run.WaitingFor, run.WaitingSince, run.NextActionAt = fmt.Sprintf("retry %d of step %s", a.GetNumber(), step.GetName()), t.now, c.GetRetryAt()
+		run.WaitingFor = fmt.Sprintf("retry %d of step %s", a.GetNumber(), step.GetName())
+		run.WaitingSince, run.NextActionAt = t.now, c.GetRetryAt()
 		t.putRun(run, fmt.Sprintf("step %s: attempt %d failed: %s", step.GetName(), a.GetNumber(), c.GetError()))
 	default:
 		t.endStep(step, holdfastv1.StepStatus_FAILED)
@@ -215,16 +221,17 @@ func (t *tx) stepSucceeded(run *holdfastv1.Run, step *holdfastv1.StepStatus) {
 	t.finishRun(run, holdfastv1.Run_SUCCEEDED, nil)
 }
 
-// abortRun ends a run between attempts. A step that an earlier leader left open ends with it.
+// abortRun ends a run between attempts, with a step that an earlier leader left open.
 func (t *tx) abortRun(c *internalv1.AbortRun) (*holdfastv1.Run, *Error) {
 	run, ok := t.runs.get(c.GetRunId())
 	switch {
 	case !ok:
 		return nil, runNotFound(c.GetRunId())
 	case Ended(run):
-		return nil, refuse(FailedPrecondition, ReasonRunFinished, "run %s has %s already", run.GetRunId(), run.GetPhase())
+		return nil, refuse(FailedPrecondition, ReasonRunFinished, "run %s has already %s", run.GetRunId(), run.GetPhase())
 	case run.GetObserved() && c.GetPhase() != holdfastv1.Run_CANCELED:
-		return nil, refuse(FailedPrecondition, ReasonRunObserved, "run %s is observed: its installer's reports say whether it fails", run.GetRunId())
+		return nil, refuse(FailedPrecondition, ReasonRunObserved,
+			"run %s is observed: its installer's reports decide whether it fails", run.GetRunId())
 	case c.GetPhase() != holdfastv1.Run_FAILED && c.GetPhase() != holdfastv1.Run_CANCELED:
 		return nil, invalid("phase", "%s does not abort a run", c.GetPhase())
 	case c.GetPhase() == holdfastv1.Run_FAILED && c.GetError() == nil:
@@ -239,7 +246,7 @@ func (t *tx) abortRun(c *internalv1.AbortRun) (*holdfastv1.Run, *Error) {
 	return run, nil
 }
 
-// closeSteps ends what is open of a run that ends between attempts.
+// closeSteps ends the open steps of a run that ends between attempts.
 func (t *tx) closeSteps(run *holdfastv1.Run, why string) {
 	for _, s := range run.GetSteps() {
 		if s.GetState() != holdfastv1.StepStatus_RUNNING {

@@ -7,20 +7,23 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// A plan that is wrong is wrong on every machine it is run on. When the last runs of a plan fail
-// the same way on several machines, and on most of them, its further runs wait until an operator
-// has looked (docs/concepts.md, the fleet brake).
+// A wrong plan fails on every machine. If recent runs of a plan fail the same way on several
+// machines, and on most of them, its further runs wait until an operator has intervened
+// (docs/concepts.md, the fleet brake).
 const (
-	brakeWindow   = 20 // runs that are looked at
-	brakeMachines = 5  // so many machines at least: one bad machine that is tried again and again is not the plan's fault
+	brakeWindow = 20 // recent runs that count
+	// At least so many machines must fail. One bad machine that is retried often is not the
+	// plan's fault.
+	brakeMachines = 5
 )
 
-// noteOutcome puts the end of a run on the record of its plan, and holds the plan when there are
-// too many like it.
+// noteOutcome records the end of a run in its plan, and holds the plan if too many runs
+// failed the same way.
 func (t *tx) noteOutcome(run *holdfastv1.Run) {
 	p, ok := t.plans.get(run.GetPlanId())
-	if !ok || !braked(p) || run.GetObserved() || run.GetPhase() == holdfastv1.Run_CANCELED || slices.Contains([]string{reasonRestored, reasonRecovered}, run.GetError().GetReason()) {
-		return // its end says nothing of the plan
+	if !ok || !braked(p) || run.GetObserved() || run.GetPhase() == holdfastv1.Run_CANCELED ||
+		slices.Contains([]string{reasonRestored, reasonRecovered}, run.GetError().GetReason()) {
+		return // its end is not evidence about the plan
 	}
 	o := &holdfastv1.PlanOutcome{RunId: run.GetRunId(), MachineId: run.GetMachineId()}
 	if f := run.GetError(); f != nil {
@@ -54,19 +57,22 @@ func (t *tx) noteOutcome(run *holdfastv1.Run) {
 	t.plans.put(p)
 }
 
-// braked reports whether a plan has a brake: what operators do to one machine by hand has none.
+// braked reports whether a plan has a brake. Plans that only inspect or operate one machine
+// have none.
 func braked(p *holdfastv1.Plan) bool {
 	return slices.ContainsFunc(p.GetSteps(), func(s *holdfastv1.Step) bool {
 		switch s.GetKind().(type) {
-		case *holdfastv1.Step_Inspect, *holdfastv1.Step_Power, *holdfastv1.Step_Netboot, *holdfastv1.Step_Identify, *holdfastv1.Step_EventLog,
-			*holdfastv1.Step_ClearEventLog, *holdfastv1.Step_ResetBmc, *holdfastv1.Step_Media, *holdfastv1.Step_Inventory, *holdfastv1.Step_Console:
+		case *holdfastv1.Step_Inspect, *holdfastv1.Step_Power, *holdfastv1.Step_Netboot,
+			*holdfastv1.Step_Identify, *holdfastv1.Step_EventLog,
+			*holdfastv1.Step_ClearEventLog, *holdfastv1.Step_ResetBmc, *holdfastv1.Step_Media,
+			*holdfastv1.Step_Inventory, *holdfastv1.Step_Console:
 			return false
 		}
 		return true
 	})
 }
 
-// releasePlan lets the runs of a plan begin again, and forgets how the last ones ended.
+// releasePlan lets the runs of a plan begin again, and clears the record of recent ones.
 func (t *tx) releasePlan(c *internalv1.ReleasePlan) (*holdfastv1.Plan, *Error) {
 	p, ok := t.plans.get(c.GetPlanId())
 	if !ok {

@@ -11,27 +11,28 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// The conditions that the FSM itself sets or reads (bare-metal API §Conditions).
+// The conditions that the FSM sets or reads itself (docs/concepts.md).
 const (
 	condProvisioned       = "Provisioned"
 	condInCluster         = "InCustomerCluster"
 	condDrained           = "Drained"
 	condDegraded          = "Degraded"
 	condNeedsIntervention = "NeedsIntervention"
-	condAgentReady        = "AgentReady" // of machines with an agent: it gives heartbeats
+	condAgentReady        = "AgentReady" // the agent of the machine sends heartbeats
 )
 
-// setCondition sets a condition as a consequence of a command, true or not yet known as false.
+// setCondition sets a condition as a consequence of a command. It does not add a false
+// condition that was never set.
 func (t *tx) setCondition(m *holdfastv1.Machine, kind string, status bool, reason string) {
 	if c := condition(m, kind); c == nil && !status {
-		return // nothing to take back
+		return // nothing to revoke
 	}
 	t.observe(m, &holdfastv1.Condition{Type: kind, Status: status, Reason: reason, ObservedAt: t.now})
 }
 
-// observe merges an observation into a machine. The time of the last transition moves only when the
-// status does. That something cannot be told any more leaves the status as it was last known: what
-// is computed of it must not turn round because nobody could look.
+// observe merges an observation into a machine. The time of the last transition changes only
+// if the status does. An unknown condition keeps its last known status, so that derived state
+// does not flip because of a failed poll.
 func (t *tx) observe(m *holdfastv1.Machine, seen *holdfastv1.Condition) {
 	c := condition(m, seen.GetType())
 	first := c == nil
@@ -39,7 +40,9 @@ func (t *tx) observe(m *holdfastv1.Machine, seen *holdfastv1.Condition) {
 		c = &holdfastv1.Condition{Type: seen.GetType(), LastTransition: t.now}
 		s := m.GetStatus()
 		s.Conditions = append(s.Conditions, c)
-		slices.SortFunc(s.Conditions, func(a, b *holdfastv1.Condition) int { return strings.Compare(a.GetType(), b.GetType()) })
+		slices.SortFunc(s.Conditions, func(a, b *holdfastv1.Condition) int {
+			return strings.Compare(a.GetType(), b.GetType())
+		})
 	}
 	next := proto.CloneOf(seen)
 	if next.GetUnknown() {
@@ -50,7 +53,9 @@ func (t *tx) observe(m *holdfastv1.Machine, seen *holdfastv1.Condition) {
 		next.LastTransition = t.now
 	}
 	if next.GetStatus() != c.GetStatus() || next.GetUnknown() != c.GetUnknown() && !first {
-		t.addHistory(m, &holdfastv1.HistoryEntry{Facet: "condition", From: conditionText(c), To: conditionText(next), TriggeredBy: "system"})
+		t.addHistory(m, &holdfastv1.HistoryEntry{
+			Facet: "condition", From: conditionText(c), To: conditionText(next), TriggeredBy: "system",
+		})
 	}
 	if next.GetUnknown() {
 		next.UnknownSince = firstTime(c.GetUnknownSince(), firstTime(seen.GetUnknownSince(), t.now))
@@ -70,7 +75,7 @@ func conditionText(c *holdfastv1.Condition) string {
 	return text
 }
 
-// ConditionStatus returns the status of a condition as people read it: true, false or unknown.
+// ConditionStatus returns the status of a condition as text: true, false or unknown.
 func ConditionStatus(c *holdfastv1.Condition) string {
 	switch {
 	case c.GetUnknown():
@@ -81,11 +86,11 @@ func ConditionStatus(c *holdfastv1.Condition) string {
 	return "false"
 }
 
-// Stale is the reason of conditions that nobody has looked at in time.
+// Stale is the reason of conditions that were not observed in time.
 const Stale = "Stale"
 
-// expireConditions makes conditions unknown that were to be observed again by now. The clock is
-// that of the record: every peer says the same.
+// expireConditions marks conditions as unknown that should have been observed again by now.
+// It uses the record's clock, so every peer computes the same.
 func expireConditions(m *holdfastv1.Machine, now *timestamppb.Timestamp) {
 	for _, c := range m.GetStatus().GetConditions() {
 		if until := c.GetFreshUntil(); !c.GetUnknown() && until != nil && older(until, now) {
@@ -104,8 +109,8 @@ func condition(m *holdfastv1.Machine, kind string) *holdfastv1.Condition {
 	return nil
 }
 
-// observeConditions takes what the reconciler saw. Machines that were deleted meanwhile are passed
-// over, and so is what is older than what is known: a run may have learned better since.
+// observeConditions records the observations of the monitor. It skips deleted machines, and
+// observations older than the recorded ones, because a run may have observed more since.
 func (t *tx) observeConditions(c *internalv1.ObserveConditions) *Error {
 	for _, seen := range c.GetMachines() {
 		m, ok := t.machines.get(seen.GetMachineId())
@@ -120,7 +125,9 @@ func (t *tx) observeConditions(c *internalv1.ObserveConditions) *Error {
 			if t.has(Level2) {
 				t.date(cond)
 			}
-			if known := condition(m, cond.GetType()); known == nil || t.has(Level2) && older(t.now, known.GetObservedAt()) || !older(cond.GetObservedAt(), known.GetObservedAt()) {
+			known := condition(m, cond.GetType())
+			if known == nil || t.has(Level2) && older(t.now, known.GetObservedAt()) ||
+				!older(cond.GetObservedAt(), known.GetObservedAt()) {
 				t.observe(m, cond)
 				changed = true
 			}
@@ -132,15 +139,15 @@ func (t *tx) observeConditions(c *internalv1.ObserveConditions) *Error {
 	return nil
 }
 
-// date puts the times of an observation on the record's clock: its age and how long it is good come
-// from the leader's.
+// date converts the times of an observation from the leader's clock to the record's. Its age
+// and its validity stay the same.
 func (t *tx) date(c *holdfastv1.Condition) {
 	if c.GetObservedAt() == nil {
 		return
 	}
 	seen, proposed := c.GetObservedAt().AsTime(), t.cmd.GetTime().AsTime()
 	age := max(0, proposed.Sub(seen))
-	if age > maxAhead { // no look takes as long: the clock was set meanwhile
+	if age > maxAhead { // no poll takes that long: the leader's clock was stepped
 		age = 0
 	}
 	at := t.now.AsTime().Add(-age)
@@ -150,9 +157,9 @@ func (t *tx) date(c *holdfastv1.Condition) {
 	c.ObservedAt = timestamppb.New(at)
 }
 
-// seenFromOutside reports whether a look may set a condition. Whether a person is needed cannot be
-// seen: runs and operators say it; whether an agent is there, its lease says; whether it was
-// drained, the run that did it. What is on the disk is a run's business while one is at work.
+// seenFromOutside reports whether a poll may set a condition. Runs and operators set
+// NeedsIntervention, leases set AgentReady, and the run that drains sets Drained. During an
+// active run, only the run sets Provisioned.
 func seenFromOutside(m *holdfastv1.Machine, c *holdfastv1.Condition) bool {
 	switch c.GetType() {
 	case "", condNeedsIntervention, condAgentReady, condDrained:

@@ -9,7 +9,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// nodeDuring returns the node state that a run of a plan means, if it means one.
+// nodeDuring returns the node state during a run of a plan, or unspecified if the plan does
+// not determine it.
 func nodeDuring(p *holdfastv1.Plan) holdfastv1.Node_State {
 	for _, s := range p.GetSteps() {
 		if s.GetRepave() != nil {
@@ -19,8 +20,8 @@ func nodeDuring(p *holdfastv1.Plan) holdfastv1.Node_State {
 	return holdfastv1.Node_NODE_STATE_UNSPECIFIED
 }
 
-// finishRun ends a run and frees its machine. From here on the run never changes, but for the form
-// its log is kept in.
+// finishRun ends a run and frees its machine. From here on only the storage of its log
+// changes.
 func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure *holdfastv1.RunError) {
 	run.Phase, run.FinishedAt, run.Error = phase, t.now, failure
 	run.WaitingFor, run.WaitingSince, run.Deadline, run.NextActionAt = "", nil, nil, nil
@@ -51,8 +52,8 @@ func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure 
 	case phase == holdfastv1.Run_SUCCEEDED:
 		t.runSucceeded(m, run, c)
 	case phase == holdfastv1.Run_FAILED && run.GetPrincipal() == recoverer:
-		// Nobody has asked for it, and it does nothing to what the machine does: that goes on. But
-		// somebody has to come.
+		// The leader started this run, and it did not affect the machine's workload, so the
+		// phase stays. But the machine needs an operator.
 		t.observe(m, &holdfastv1.Condition{Type: condNeedsIntervention, Status: true, Reason: interventionReason(failure)})
 		t.movePhase(m, run.GetMachinePhaseBefore(), c)
 	case phase == holdfastv1.Run_FAILED:
@@ -65,7 +66,8 @@ func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure 
 		}
 		t.movePhase(m, holdfastv1.MachineStatus_MAINTENANCE, c)
 	default:
-		// A person canceled it and knows. What an earlier failure asked for stays.
+		// An operator canceled it, so no intervention is needed. One that an earlier failure
+		// asked for stays.
 		if !condition(m, condNeedsIntervention).GetStatus() {
 			t.observe(m, &holdfastv1.Condition{Type: condNeedsIntervention, Reason: "Canceled"})
 		}
@@ -77,18 +79,20 @@ func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure 
 	t.putMachine(m)
 }
 
-// noteProved takes over what the steps of a run have proved of the machine, however the run has
-// ended: a node that was drained stays so, and a disk that was written has the new image and
-// nothing of a cluster on it, when the step after it fails.
+// noteProved records what the succeeded steps have proved of the machine, whatever the run's
+// outcome. A drained node stays drained. A written disk has the new image and is not in a
+// cluster, even if the next step fails.
 func (t *tx) noteProved(m *holdfastv1.Machine, run *holdfastv1.Run) {
 	for _, s := range run.GetSteps() {
 		if s.GetState() != holdfastv1.StepStatus_SUCCEEDED {
 			continue
 		}
 		switch {
-		case Drains(s) && t.has(Level2) && Skipped(s): // by level 1 no step is skipped
+		case Drains(s) && t.has(Level2) && Skipped(s): // at level 1 no step is skipped
 		case Drains(s):
-			t.observe(m, &holdfastv1.Condition{Type: condDrained, Status: true, Reason: "Drained", Message: "by step " + s.GetName()})
+			t.observe(m, &holdfastv1.Condition{
+				Type: condDrained, Status: true, Reason: "Drained", Message: "by step " + s.GetName(),
+			})
 		case s.GetName() == "uncordon-node":
 			t.setCondition(m, condDrained, false, "Uncordoned")
 		case s.GetKind() == "repave":
@@ -96,7 +100,7 @@ func (t *tx) noteProved(m *holdfastv1.Machine, run *holdfastv1.Run) {
 			t.setCondition(m, condInCluster, false, "Repaved")
 			m.Status.ClusterRef = ""
 			t.observe(m, &holdfastv1.Condition{Type: condProvisioned, Status: true, Reason: "Repaved"})
-		case s.GetKind() == "join": // workloads may come from now on, also while it is not verified
+		case s.GetKind() == "join": // workloads may arrive now, even before the node is verified
 			t.setCondition(m, condDrained, false, "Joined")
 			t.observe(m, &holdfastv1.Condition{Type: condInCluster, Status: true, Reason: "Joined"})
 			if t.has(Level2) {
@@ -106,8 +110,8 @@ func (t *tx) noteProved(m *holdfastv1.Machine, run *holdfastv1.Run) {
 	}
 }
 
-// clusterOf returns the cluster that a step of a run has joined a machine to: the step names it, or
-// the run, or the machine.
+// clusterOf returns the cluster that a step of a run has joined: the step's, else the run's,
+// else the machine's.
 func (t *tx) clusterOf(m *holdfastv1.Machine, run *holdfastv1.Run, step *holdfastv1.StepStatus) string {
 	plan, _ := t.plan(run.GetPlanId())
 	for _, s := range plan.GetSteps() {
@@ -118,18 +122,18 @@ func (t *tx) clusterOf(m *holdfastv1.Machine, run *holdfastv1.Run, step *holdfas
 	return ClusterRef(m, "", run.GetParams())
 }
 
-// ClusterRef returns the cluster that a step means: its own, else the parameter cluster_ref, else
-// the machine's, else "default".
+// ClusterRef returns the cluster of a step: its own, else the parameter cluster_ref, else the
+// machine's, else "default".
 func ClusterRef(m *holdfastv1.Machine, own string, params map[string]string) string {
 	return cmp.Or(own, params["cluster_ref"], m.GetSpec().GetTargetClusterRef(), "default")
 }
 
-// recoverer is who asks for the runs that nobody has asked for: the leader itself.
+// recoverer is the principal of runs that the leader starts by itself.
 const recoverer = "recovery"
 
-// leavesAlone reports whether a run does nothing to what the machine does: it is afterwards what it
-// was, also when the run has failed. It looks, or it changes what is beside the machine: a light, a
-// log, a virtual drive.
+// leavesAlone reports whether a run leaves the machine's state unchanged, even if it fails.
+// Such a run reads, or changes something outside of the host: a light, a log, a virtual
+// drive.
 func leavesAlone(run *holdfastv1.Run) bool {
 	for _, s := range run.GetSteps() {
 		switch s.GetKind() {
@@ -155,8 +159,8 @@ func interventionReason(failure *holdfastv1.RunError) string {
 	return strings.ToValidUTF8(reason, "")
 }
 
-// nodeAfterFailure reports what a failed run left on the disk: a failed install, when it was the
-// install that failed.
+// nodeAfterFailure returns the node state after a failed run: a failed install if the install
+// was what failed.
 func nodeAfterFailure(m *holdfastv1.Machine, run *holdfastv1.Run) holdfastv1.Node_State {
 	if m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALLING {
 		return holdfastv1.Node_NODE_STATE_UNSPECIFIED
@@ -174,8 +178,8 @@ func installed(run *holdfastv1.Run) bool {
 	})
 }
 
-// runSucceeded moves the machine to where its steps have brought it (docs/clients.md, 002: "Phase
-// after success").
+// runSucceeded moves the machine to the phase its steps have reached (docs/clients.md, 002:
+// "Phase after success").
 func (t *tx) runSucceeded(m *holdfastv1.Machine, run *holdfastv1.Run, c change) {
 	done := map[string]bool{}
 	for _, s := range run.GetSteps() {
@@ -184,9 +188,9 @@ func (t *tx) runSucceeded(m *holdfastv1.Machine, run *holdfastv1.Run, c change) 
 	phase := run.GetMachinePhaseBefore()
 	if done["repave"] {
 		phase, c.node = holdfastv1.MachineStatus_READY, holdfastv1.Node_INSTALLED
-		t.hostInstalled(m, run) // also where an installer has reported it: nobody made an attempt
+		t.hostInstalled(m, run) // needed if an installer reported it, without an attempt
 	}
-	if done["join"] { // and verified, where the plan says so: every step has succeeded
+	if done["join"] { // all steps have succeeded, including any verification
 		phase, c.node = holdfastv1.MachineStatus_IN_SERVICE, holdfastv1.Node_NODE_STATE_UNSPECIFIED
 	}
 	if done["rma"] || run.GetType() == "RMA" {
@@ -194,8 +198,9 @@ func (t *tx) runSucceeded(m *holdfastv1.Machine, run *holdfastv1.Run, c change) 
 		t.setCondition(m, condInCluster, false, "RMA")
 		m.Status.ClusterRef = ""
 	}
-	if !t.has(Level2) || m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALL_FAILED || done["repave"] || phase != holdfastv1.MachineStatus_MAINTENANCE {
-		t.setCondition(m, condNeedsIntervention, false, "RunSucceeded") // the disk of a failed install is as it was
+	if !t.has(Level2) || m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALL_FAILED || done["repave"] ||
+		phase != holdfastv1.MachineStatus_MAINTENANCE {
+		t.setCondition(m, condNeedsIntervention, false, "RunSucceeded") // the disk of the failed install is unchanged
 	}
 	t.movePhase(m, phase, c)
 }

@@ -11,13 +11,13 @@ import (
 
 // The indexes of machines.
 const (
-	machinesByOwned  = iota // what belongs to at most one machine
-	machinesBySecret        // the secrets that it refers to
+	machinesByOwned  = iota // keys that at most one machine may have
+	machinesBySecret        // referenced secrets
 	machinesByPool
-	machinesPoolReady // by pool too, those whose agent is ready
-	machinesPassing   // those whose node is on its way, by since when
-	machinesEnrolled  // those whose agent has a token of its own
-	machineIndexes    // how many there are
+	machinesPoolReady // by pool, machines whose agent is ready
+	machinesPassing   // nodes in a transient state, by the time they entered it
+	machinesEnrolled  // machines whose agent has its own token
+	machineIndexes    // the number of indexes
 )
 
 func machineSchema() *schema[*holdfastv1.Machine] {
@@ -53,7 +53,7 @@ func indexMachine(m *holdfastv1.Machine, add func(index int, key string)) {
 	}
 }
 
-// owned lists what a machine has that no other may have (docs/concepts.md).
+// owned returns the keys that no other machine may have (docs/concepts.md).
 func owned(m *holdfastv1.Machine) []string {
 	keys := make([]string, 0, len(m.GetSpec().GetMacAddresses())+2)
 	for _, mac := range m.GetSpec().GetMacAddresses() {
@@ -68,8 +68,8 @@ func owned(m *holdfastv1.Machine) []string {
 	return keys
 }
 
-// ProviderOf returns the provider a machine names itself; configuration decides when it names none.
-// It is what StartRun.checked_provider is compared with.
+// ProviderOf returns the provider named by a machine, or "" if configuration decides.
+// StartRun.checked_provider is compared with it.
 func ProviderOf(m *holdfastv1.Machine) string {
 	if p := m.GetSpec().GetProvider(); p != "" {
 		return p
@@ -77,8 +77,8 @@ func ProviderOf(m *holdfastv1.Machine) string {
 	return m.GetLabels()["provider"]
 }
 
-// ProviderOf returns what ProviderOf says of a machine, and whether there is one, without decoding
-// it.
+// ProviderOf returns the provider named by a machine, and whether the machine exists, without
+// decoding it.
 func (v *View) ProviderOf(machineID string) (provider string, ok bool) {
 	r, ok := v.machines.rows.Get(&record{key: machineID})
 	if !ok {
@@ -99,7 +99,7 @@ func machineNotFound(id string) *Error {
 	return refuse(NotFound, "MACHINE_NOT_FOUND", "machine %q not found", id).with("machine_id", id)
 }
 
-// checkOwned refuses a machine that claims what belongs to another one.
+// checkOwned refuses a machine with a key that belongs to another one.
 func (t *tx) checkOwned(m *holdfastv1.Machine) *Error {
 	for _, key := range owned(m) {
 		if other, ok := t.machines.lookup(machinesByOwned, key); ok && other.GetMachineId() != m.GetMachineId() {
@@ -110,8 +110,8 @@ func (t *tx) checkOwned(m *holdfastv1.Machine) *Error {
 	return nil
 }
 
-// checkSteady refuses to move a machine to other hardware while a run is at work on it: the run
-// would go on pressing buttons elsewhere.
+// checkSteady refuses to change the hardware of a machine during an active run, because the
+// run would operate other hardware.
 func checkSteady(old, m *holdfastv1.Machine) *Error {
 	run := old.GetStatus().GetActiveRunId()
 	if run == "" {
@@ -125,7 +125,7 @@ func checkSteady(old, m *holdfastv1.Machine) *Error {
 	return nil
 }
 
-// registerMachine inserts a machine, or replaces what the request brings of spec and labels.
+// registerMachine creates a machine, or replaces its spec or labels if the request has them.
 func (t *tx) registerMachine(c *internalv1.RegisterMachine) (*holdfastv1.Machine, *Error) {
 	in := c.GetMachine()
 	if err := Invalid(NormalizeMachine(in)); err != nil {
@@ -168,7 +168,7 @@ func (t *tx) registerMachine(c *internalv1.RegisterMachine) (*holdfastv1.Machine
 	return t.whole(m), nil
 }
 
-// updateMachine replaces spec and labels, or the parts of them that a field mask names.
+// updateMachine replaces spec and labels, or the fields in the mask.
 func (t *tx) updateMachine(c *internalv1.UpdateMachine) (*holdfastv1.Machine, *Error) {
 	in := c.GetMachine()
 	old, ok := t.machines.get(in.GetMachineId())
@@ -202,7 +202,7 @@ func (t *tx) replaceInventory(old, m *holdfastv1.Machine) (*holdfastv1.Machine, 
 	return t.whole(m), nil
 }
 
-// setMachinePhase moves a machine by hand, along the transitions that operators have.
+// setMachinePhase moves a machine by hand, along the transitions allowed to operators.
 func (t *tx) setMachinePhase(c *internalv1.SetMachinePhase) (*holdfastv1.Machine, *Error) {
 	m, ok := t.machines.get(c.GetMachineId())
 	if !ok {
@@ -210,7 +210,8 @@ func (t *tx) setMachinePhase(c *internalv1.SetMachinePhase) (*holdfastv1.Machine
 	}
 	from, to := m.GetStatus().GetPhase(), c.GetPhase()
 	if run := m.GetStatus().GetActiveRunId(); run != "" {
-		return nil, refuse(FailedPrecondition, ReasonActiveRun, "machine %q has the active run %s: cancel it or wait for it", m.GetMachineId(), run).
+		return nil, refuse(FailedPrecondition, ReasonActiveRun, "machine %q has the active run %s: cancel it or wait for it",
+			m.GetMachineId(), run).
 			with("run_id", run)
 	}
 	if from == to {
@@ -227,7 +228,7 @@ func (t *tx) setMachinePhase(c *internalv1.SetMachinePhase) (*holdfastv1.Machine
 	return t.whole(m), nil
 }
 
-// retryBMC allows logins to the machine's BMC again. The provider reads the time of it from the
+// retryBMC allows logins to the machine's BMC again. The provider reads the time from the
 // machine.
 func (t *tx) retryBMC(c *internalv1.RetryBmc) (*holdfastv1.Machine, *Error) {
 	m, ok := t.machines.get(c.GetMachineId())
@@ -240,8 +241,8 @@ func (t *tx) retryBMC(c *internalv1.RetryBmc) (*holdfastv1.Machine, *Error) {
 	return t.whole(m), nil
 }
 
-// deleteMachine forgets a machine. Its runs and its history stay, and its id can be registered
-// again.
+// deleteMachine deletes a machine. Its runs and its history stay, and its id can be
+// registered again.
 func (t *tx) deleteMachine(c *internalv1.DeleteMachine) *Error {
 	m, ok := t.machines.get(c.GetMachineId())
 	if !ok {
@@ -252,7 +253,8 @@ func (t *tx) deleteMachine(c *internalv1.DeleteMachine) *Error {
 		run = console.GetRunId()
 	}
 	if run != "" {
-		return refuse(FailedPrecondition, ReasonActiveRun, "machine %q has the active run %s: cancel it or wait for it", m.GetMachineId(), run).
+		return refuse(FailedPrecondition, ReasonActiveRun, "machine %q has the active run %s: cancel it or wait for it",
+			m.GetMachineId(), run).
 			with("run_id", run)
 	}
 	t.addHistory(m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "deleted", TriggeredBy: "operator"})
@@ -279,9 +281,8 @@ func (v *View) Machine(id string) (*holdfastv1.Machine, bool) {
 	return v.whole(m), true
 }
 
-// MachineMark returns a value to compare with: as long as it is the same one, the record of the
-// machine has not changed. What its lease adds to it is left out, and so is what time makes of it.
-// It is nil if there is no such machine.
+// MachineMark returns a value that changes whenever the record of the machine changes. It
+// reflects neither the lease nor the passage of time. It is nil if there is no such machine.
 func (v *View) MachineMark(id string) any {
 	if r, ok := v.machines.rows.Get(&record{key: id}); ok {
 		return r
@@ -289,19 +290,17 @@ func (v *View) MachineMark(id string) any {
 	return nil
 }
 
-// MachinesMark is MachineMark of all machines: as long as it is the same one, no record of a
-// machine has changed.
+// MachinesMark returns a value that changes whenever the record of any machine changes.
 func (v *View) MachinesMark() any { return v.machines.mark }
 
-// MachineRoll returns a value to compare with: as long as it is the same one, no machine has come
-// or gone.
+// MachineRoll returns a value that changes whenever a machine is created or deleted.
 func (v *View) MachineRoll() any { return v.machines.roll }
 
 // MachineCount returns the number of machines.
 func (v *View) MachineCount() int { return v.machines.len() }
 
-// MachineIDs returns the ids of all machines, in order. It reads no machine, which for a large
-// fleet takes long.
+// MachineIDs returns the ids of all machines, in order. It decodes no machine, which would be
+// slow for a large fleet.
 func (v *View) MachineIDs() iter.Seq[string] { return v.machines.keys() }
 
 // Machines returns the machines with an id above after, by id.

@@ -9,21 +9,22 @@ import (
 
 const labelPath = "labels."
 
-// telling are the conditions that people look for, and the status that few machines have;
-// InCustomerCluster decides the effective state.
+// telling contains the conditions that operators search for, with the status that few
+// machines have. InCustomerCluster decides the effective state.
 var telling = map[string]string{
 	condDegraded: "true", condNeedsIntervention: "true", condInCluster: "true",
 	"Reachable": "false", "BMCReachable": "false", condAgentReady: "false",
 }
 
-// machineFacets visits what machines are found by: all labels, and what MachineFacet says.
+// machineFacets visits the facets of a machine: all labels, and those of MachineFacet.
 func machineFacets(m *holdfastv1.Machine, visit func(prefix, name, value string)) {
-	for key, value := range m.GetLabels() { // in any order: each is kept for itself
+	for key, value := range m.GetLabels() { // the order does not matter
 		visit(labelPath, key, value)
 	}
 	spec, status := m.GetSpec(), m.GetStatus()
 	for _, f := range [...]struct{ name, value string }{
-		{"pool", spec.GetPool()}, {"rack", spec.GetRack()}, {"location", spec.GetLocation()}, {"provider", spec.GetProvider()},
+		{"pool", spec.GetPool()}, {"rack", spec.GetRack()},
+		{"location", spec.GetLocation()}, {"provider", spec.GetProvider()},
 		{"customer_id", spec.GetCustomerId()}, {"target_cluster_ref", spec.GetTargetClusterRef()},
 	} {
 		if f.value != "" {
@@ -50,8 +51,9 @@ func machineFacets(m *holdfastv1.Machine, visit func(prefix, name, value string)
 	}
 }
 
-// MachineFacet reports whether machines can be found by a path and a value: all that match have the
-// facet. Paths are those of filters; a condition is status.conditions and its type.
+// MachineFacet reports whether path and value are a facet, so that all matching machines can
+// be found by it. Paths are those of filters; the path of a condition is status.conditions
+// and its type.
 func MachineFacet(path, value string) bool {
 	if len(path) > len(labelPath) && path[:len(labelPath)] == labelPath {
 		return true
@@ -69,7 +71,7 @@ func MachineFacet(path, value string) bool {
 	}, path)
 }
 
-// FindMachines returns the machines with an id above after that a query lets through, by id.
+// FindMachines returns the machines with an id above after that q selects, by id.
 func (v *View) FindMachines(q Query, after string) iter.Seq[*holdfastv1.Machine] {
 	return func(yield func(*holdfastv1.Machine) bool) {
 		for m := range v.machines.find(q, after) {

@@ -11,8 +11,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// NormalizeMachine brings spec and labels of a request into the form that is stored (MAC addresses
-// in lower case with colons, sorted out of repeats; endpoints trimmed) and says what cannot be.
+// NormalizeMachine converts spec and labels of a request to their stored form, and returns
+// the violations. MAC addresses get lower case, colons and no duplicates; endpoints are
+// trimmed.
 func NormalizeMachine(m *holdfastv1.Machine) []FieldViolation {
 	var bad []FieldViolation
 	add := func(field, format string, args ...any) {
@@ -48,7 +49,8 @@ func NormalizeMachine(m *holdfastv1.Machine) []FieldViolation {
 		value *string
 	}{
 		{"ssh_endpoint", &s.SshEndpoint}, {"bmc_endpoint", &s.BmcEndpoint}, {"target_cluster_ref", &s.TargetClusterRef},
-		{"provider", &s.Provider}, {"location", &s.Location}, {"rack", &s.Rack}, {"serial", &s.Serial}, {"customer_id", &s.CustomerId},
+		{"provider", &s.Provider}, {"location", &s.Location}, {"rack", &s.Rack}, {"serial", &s.Serial},
+		{"customer_id", &s.CustomerId},
 		{"pool", &s.Pool}, {"bmc_credentials_ref", &s.BmcCredentialsRef}, {"ssh_credentials_ref", &s.SshCredentialsRef},
 	} {
 		*f.value = strings.TrimSpace(*f.value)
@@ -70,16 +72,19 @@ func NormalizeMachine(m *holdfastv1.Machine) []FieldViolation {
 	if p := s.GetPool(); p != "" && !printable(p, maxPoolName) {
 		add("spec.pool", "%q is not 1 to %d visible characters", p, maxPoolName)
 	}
-	for _, f := range []struct{ name, value string }{{"bmc_credentials_ref", s.GetBmcCredentialsRef()}, {"ssh_credentials_ref", s.GetSshCredentialsRef()}} {
+	for _, f := range []struct{ name, value string }{
+		{"bmc_credentials_ref", s.GetBmcCredentialsRef()},
+		{"ssh_credentials_ref", s.GetSshCredentialsRef()},
+	} {
 		if f.value != "" && !validSecretName(f.value) {
-			add("spec."+f.name, "is not the name of a secret") // it may be the secret itself
+			add("spec."+f.name, "is not the name of a secret") // it may be a secret value
 		}
 	}
 	return bad
 }
 
-// hostKeyKind reports whether it is the kind of a key, so that a private key is not taken for a
-// public one.
+// hostKeyKind reports whether s is the type of a public key, so that a private key is not
+// accepted as one.
 func hostKeyKind(s string) bool {
 	return strings.HasPrefix(s, "ssh-") || strings.HasPrefix(s, "ecdsa-sha2-") || strings.HasPrefix(s, "sk-")
 }
@@ -98,7 +103,7 @@ func validName(s string, most int) bool {
 	return true
 }
 
-// normalizeMAC accepts six bytes in hex, with colons, dashes, dots or nothing between them.
+// normalizeMAC accepts six bytes in hex, separated by colons, dashes, dots or nothing.
 func normalizeMAC(s string) (string, bool) {
 	hex := lower(strings.NewReplacer(":", "", "-", "", ".", "").Replace(strings.TrimSpace(s)))
 	if len(hex) != 12 || strings.Trim(hex, "0123456789abcdef") != "" {
@@ -114,8 +119,8 @@ func normalizeMAC(s string) (string, bool) {
 	return b.String(), true
 }
 
-// mergeMachine takes spec and labels over as a field mask says. An empty mask replaces those that
-// are set; before feature level 2 it replaced both.
+// mergeMachine copies the fields of spec and labels in the mask. An empty mask replaces
+// whichever of the two is set; before feature level 2 it replaced both.
 func (t *tx) mergeMachine(m, in *holdfastv1.Machine, paths []string) *Error {
 	in = proto.CloneOf(in)
 	if len(paths) == 0 && t.has(Level2) {
@@ -168,7 +173,7 @@ func (t *tx) mergeMachine(m, in *holdfastv1.Machine, paths []string) *Error {
 	return nil
 }
 
-// inventoryDiff names what differs in spec and labels; "" if nothing does.
+// inventoryDiff returns the names of the fields of spec and labels that differ, or "".
 func inventoryDiff(old, m *holdfastv1.Machine) string {
 	var names []string
 	a, b := old.GetSpec().ProtoReflect(), m.GetSpec().ProtoReflect()

@@ -7,8 +7,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// manualPhases lists where operators may move a machine by hand. PROVISIONING is entered and left
-// by runs alone, and RETIRED is the end (docs/clients.md, 002 and 004).
+// manualPhases returns the phases to which operators may move a machine. Only runs enter and
+// leave PROVISIONING, and RETIRED is final (docs/clients.md, 002 and 004).
 func manualPhases(from holdfastv1.MachineStatus_Phase) []holdfastv1.MachineStatus_Phase {
 	const (
 		ready       = holdfastv1.MachineStatus_READY
@@ -45,24 +45,27 @@ func checkManualPhase(id string, from, to holdfastv1.MachineStatus_Phase) *Error
 	if len(names) > 0 {
 		next = strings.Join(names, ", ")
 	}
-	return refuse(FailedPrecondition, "PHASE_TRANSITION", "machine %q cannot be moved by hand from %s to %s; from there it can go to: %s", id, from, to, next)
+	return refuse(FailedPrecondition, "PHASE_TRANSITION",
+		"machine %q cannot be moved by hand from %s to %s; from there it can go to: %s", id, from, to, next)
 }
 
-// change says who moved a facet, and why.
+// change is the origin of a transition and the reason.
 type change struct {
 	by       string // operator, run, system, node_report
 	run      string
 	comment  string
-	node     holdfastv1.Node_State // where the node facet goes, when the phase alone does not say it
+	node     holdfastv1.Node_State // the new node state, if the phase does not imply it
 	metadata map[string]string     // of the node facet's history entry
 }
 
-// movePhase moves the phase of a machine, and the node facet with it, so that no pair can
-// contradict (docs/concepts.md). Each facet that moved is one history entry.
+// movePhase moves the phase of a machine, and the node facet with it, so that the two cannot
+// contradict each other (docs/concepts.md). Each change of a facet adds one history entry.
 func (t *tx) movePhase(m *holdfastv1.Machine, to holdfastv1.MachineStatus_Phase, c change) {
 	s := m.GetStatus()
 	if from := s.GetPhase(); from != to {
-		e := &holdfastv1.HistoryEntry{Facet: "phase", From: from.String(), To: to.String(), TriggeredBy: c.by, RunId: c.run, Comment: c.comment}
+		e := &holdfastv1.HistoryEntry{
+			Facet: "phase", From: from.String(), To: to.String(), TriggeredBy: c.by, RunId: c.run, Comment: c.comment,
+		}
 		if from == holdfastv1.MachineStatus_PHASE_UNSPECIFIED {
 			e.From = ""
 		}
@@ -79,14 +82,14 @@ func (t *tx) movePhase(m *holdfastv1.Machine, to holdfastv1.MachineStatus_Phase,
 	t.moveNode(m, node, c)
 }
 
-// stays reports whether a node keeps its state while a run is at work that installs nothing.
+// stays reports whether a node keeps its state during a run that installs nothing.
 func stays(node holdfastv1.Node_State) bool {
 	return node == holdfastv1.Node_ACTIVE || node == holdfastv1.Node_INSTALL_FAILED
 }
 
-// nodeAt returns the node state that a phase leaves as it is, or forces: active goes with
-// IN_SERVICE, retired with RETIRED, installing with PROVISIONING, install_failed with MAINTENANCE,
-// and with nothing else.
+// nodeAt returns the node state that goes with a phase. Active requires IN_SERVICE, retired
+// RETIRED, installing PROVISIONING and install_failed MAINTENANCE. Other states are
+// unchanged.
 func nodeAt(phase holdfastv1.MachineStatus_Phase, node holdfastv1.Node_State) holdfastv1.Node_State {
 	switch {
 	case phase == holdfastv1.MachineStatus_IN_SERVICE:

@@ -8,17 +8,18 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// A destructive plan begins with few machines, and reaches more of them as its runs succeed: a bad
-// image costs a few disks and not a fleet. The ramp is part of the replicated state, so a new
-// leader continues it.
+// A destructive plan starts with few machines and reaches more as its runs succeed, so that a
+// bad image costs a few disks and not a fleet. The ramp is part of the replicated state, so a
+// new leader continues it.
 const (
-	rampFirst     = 5         // runs at once before one has succeeded
-	rampIdle      = time.Hour // without a run, after which a ramp begins again
-	maxRamps      = 8         // images of one plan that have a ramp; the one used least recently begins again
-	maxPlanActive = 1_000_000 // an operator's limit
+	rampFirst = 5         // concurrent runs before the first success
+	rampIdle  = time.Hour // idle time after which a ramp starts again
+	// Images of one plan with a ramp. The least recently used one starts again.
+	maxRamps      = 8
+	maxPlanActive = 1_000_000 // bound of an operator's limit
 )
 
-// Cohort is the runs that share a ramp: what is wrong with one of them is probably wrong with all.
+// Cohort identifies the runs that share a ramp. A defect of one of them probably affects all.
 type Cohort struct{ Plan, Image string }
 
 // CohortOf returns the cohort of a run.
@@ -26,17 +27,17 @@ func CohortOf(r *holdfastv1.Run) Cohort {
 	return Cohort{Plan: r.GetPlanId(), Image: r.GetParams()["image"]}
 }
 
-// key is unambiguous: a plan id has no NUL.
+// key is unambiguous, because a plan id has no NUL.
 func (c Cohort) key() string { return c.Plan + "\x00" + c.Image + "\x00" }
 
-// atWork counts the runs of a cohort that have begun and not ended.
+// atWork returns the number of runs of a cohort that have begun and not ended.
 func (s *state) atWork(c Cohort) int {
 	key := c.key()
 	return s.runs.count(runsAtWork, key+"\x01") - s.runs.count(runsAtWork, key)
 }
 
-// ramped reports whether the runs of a plan are limited by a ramp: those that erase a disk, take a
-// machine out, or may cut it off from the network.
+// ramped reports whether a ramp limits the runs of a plan: runs that erase a disk, remove a
+// machine, or may disconnect it from the network.
 func ramped(p *holdfastv1.Plan) bool {
 	return slices.ContainsFunc(p.GetSteps(), func(s *holdfastv1.Step) bool {
 		return s.GetRepave() != nil || s.GetRma() != nil || s.GetNet() != nil
@@ -47,7 +48,8 @@ func rampOf(p *holdfastv1.Plan, image string) int {
 	return slices.IndexFunc(p.GetRamps(), func(r *holdfastv1.PlanRamp) bool { return r.GetImage() == image })
 }
 
-// limitOf returns how many runs of a cohort may run at once; 0 is no limit.
+// limitOf returns the maximum number of concurrent runs of a cohort, or 0 if there is no
+// limit.
 func (s *state) limitOf(p *holdfastv1.Plan, c Cohort) int {
 	switch i := rampOf(p, c.Image); {
 	case p.GetMaxActive() > 0:
@@ -60,8 +62,8 @@ func (s *state) limitOf(p *holdfastv1.Plan, c Cohort) int {
 	return rampFirst
 }
 
-// heldBy returns what a run that has not begun waits for: the release of its plan, or a place in
-// the ramp; "" if it may begin. The plan may be nil.
+// heldBy returns the reason why a pending run must wait: the release of its plan, or a place
+// in the ramp. It returns "" if the run may begin. The plan may be nil.
 func (s *state) heldBy(p *holdfastv1.Plan, run *holdfastv1.Run) string {
 	if p.GetBrake() != nil {
 		return "the release of plan " + p.GetPlanId() + ": " + p.GetBrake().GetFailure()
@@ -81,8 +83,8 @@ func (s *state) heldBy(p *holdfastv1.Plan, run *holdfastv1.Run) string {
 	return fmt.Sprintf("a run of %s to end: %d are running, and more may begin as runs succeed", what, limit)
 }
 
-// noteRamp moves the ramp of an ended run, and holds the plan if its runs fail on one machine after
-// another, for any reasons.
+// noteRamp updates the ramp after a run has ended, and holds the plan if its runs fail on one
+// machine after another, for any reasons.
 func (t *tx) noteRamp(p *holdfastv1.Plan, run *holdfastv1.Run, o *holdfastv1.PlanOutcome) {
 	r := &holdfastv1.PlanRamp{Image: CohortOf(run).Image, Limit: rampFirst}
 	if i := rampOf(p, r.GetImage()); i >= 0 {
@@ -112,8 +114,8 @@ func (t *tx) noteRamp(p *holdfastv1.Plan, run *holdfastv1.Run, o *holdfastv1.Pla
 	}
 }
 
-// restartRamp begins the ramp of a run again if no run of its cohort is at work and none has ended
-// for a while: what the plan installs may be another thing by now.
+// restartRamp resets the ramp of a run's cohort if no run of it is active and none has ended
+// for a while: the plan may install something else by now.
 func (t *tx) restartRamp(run *holdfastv1.Run) {
 	shared, _ := t.plan(run.GetPlanId())
 	c := CohortOf(run)
@@ -127,7 +129,7 @@ func (t *tx) restartRamp(run *holdfastv1.Run) {
 	}
 }
 
-// MayBegin reports whether one more run of a cohort may begin while so many are running.
+// MayBegin reports whether another run of a cohort may begin while atWork runs are active.
 func (v *View) MayBegin(c Cohort, atWork int) bool {
 	p, ok := v.SharedPlan(c.Plan)
 	if !ok {

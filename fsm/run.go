@@ -14,17 +14,17 @@ import (
 
 // The indexes of runs.
 const (
-	runsByRequest   = iota // machine/request: the run that a request id names, for ever
+	runsByRequest   = iota // machine/request: the run of a request id, kept permanently
 	runsByTime             // all
 	runsByMachine          // machine/time
 	runsActive             // PENDING and RUNNING, by time
 	runsPending            // PENDING, by time
-	runsUncompacted        // ended, with a log that is not compressed yet
-	runsBeside             // active beside the machine's active run, by machine
-	runsWhole              // ended, with steps and log here, by time
-	runsArchived           // their steps and logs are in the archive, by time
+	runsUncompacted        // ended, with an uncompressed log
+	runsBeside             // active besides the machine's exclusive run, by machine
+	runsWhole              // ended, with unarchived steps and log, by time
+	runsArchived           // archived, by time
 	runsAtWork             // RUNNING and driven by the executor, by plan and image
-	runIndexes             // how many there are
+	runIndexes             // the number of indexes
 )
 
 func runSchema() *schema[*holdfastv1.Run] {
@@ -64,13 +64,13 @@ func indexRun(r *holdfastv1.Run, add func(index int, key string)) {
 	}
 }
 
-// requestKey is unambiguous: the id of a machine that is registered has no slash.
+// requestKey is unambiguous, because the id of a registered machine has no slash.
 func requestKey(machineID, requestID string) string { return machineID + "/" + requestID }
 
-// byRequest returns the run that a request id names.
+// byRequest returns the run of a request id.
 func (s *state) byRequest(machineID, requestID string) (*holdfastv1.Run, bool) {
 	run, ok := s.runs.lookup(runsByRequest, requestKey(machineID, requestID))
-	if !ok || run.GetMachineId() != machineID { // asked with a slash, for what may belong to another machine
+	if !ok || run.GetMachineId() != machineID { // the given machine id has a slash, so the key may match another machine
 		return nil, false
 	}
 	return run, true
@@ -89,8 +89,8 @@ func runNotFound(id string) *Error {
 	return refuse(NotFound, "RUN_NOT_FOUND", "run %q not found", id).with("run_id", id)
 }
 
-// CheckStartRun reports what is wrong with a start that no state is needed to see. It brings the
-// type into its canonical form and fills in the default plan.
+// CheckStartRun checks the parts of a start that need no state. It sets the canonical type
+// and the default plan.
 func CheckStartRun(c *internalv1.StartRun) *Error {
 	if c.GetRequestId() == "" {
 		return invalid("request_id", "is required: it makes a retry safe")
@@ -99,7 +99,8 @@ func CheckStartRun(c *internalv1.StartRun) *Error {
 		return invalid("request_id", "has %d bytes, at most 128 are allowed", len(c.GetRequestId()))
 	}
 	if c.GetType() == "" && c.GetPlanId() == "" {
-		return invalid("type", "type and plan_id are both empty: name one of REPAVE, RMA, REBOOT, UPGRADE, NET_RECONFIG, or a plan")
+		return invalid("type",
+			"type and plan_id are both empty: name one of REPAVE, RMA, REBOOT, UPGRADE, NET_RECONFIG, or a plan")
 	}
 	if c.GetType() != "" {
 		canonical, ok := CanonicalType(c.GetType())
@@ -115,7 +116,7 @@ func CheckStartRun(c *internalv1.StartRun) *Error {
 		return invalid("machine_id", "is required")
 	}
 	if v := c.GetParams()["version"]; c.GetPlanId() == DefaultPlanID("UPGRADE") && v != "" && !versionOK.MatchString(v) {
-		return invalid("params.version", "%q is no version of Kubernetes: want one like 1.31.2", v)
+		return invalid("params.version", "%q is not a version of Kubernetes: want one like 1.31.2", v)
 	}
 	size := 0
 	for k, v := range c.GetParams() {
@@ -127,8 +128,9 @@ func CheckStartRun(c *internalv1.StartRun) *Error {
 	return nil
 }
 
-// startRun creates a run, or gives the one that the request id names. The order of the checks is
-// the contract's (docs/clients.md, 002): replay beats busy.
+// startRun creates a run, or returns the existing run of the request id. The order of the
+// checks is part of the contract (docs/clients.md, 002): a replay succeeds even if the
+// machine is busy.
 func (t *tx) startRun(c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
 	if err := CheckStartRun(c); err != nil {
 		return nil, err
@@ -153,7 +155,7 @@ func (t *tx) startRun(c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
 	if err := t.startable(m, plan, c, beside); err != nil {
 		return nil, err
 	}
-	if !validName(c.GetRunId(), 64) { // without one the machine would seem to be free
+	if !validName(c.GetRunId(), 64) { // with an empty id the machine would seem free
 		return nil, invalid("run_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", c.GetRunId())
 	}
 	if t.runs.has(c.GetRunId()) {
@@ -167,7 +169,8 @@ func (t *tx) startRun(c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
 	run.MachinePhaseBefore, run.Beside = m.GetStatus().GetPhase(), beside
 	if !beside {
 		m.Status.ActiveRunId = run.GetRunId()
-		t.movePhase(m, holdfastv1.MachineStatus_PROVISIONING, change{by: "run", run: run.GetRunId(), comment: "run started", node: nodeDuring(plan)})
+		t.movePhase(m, holdfastv1.MachineStatus_PROVISIONING,
+			change{by: "run", run: run.GetRunId(), comment: "run started", node: nodeDuring(plan)})
 		t.putMachine(m)
 	}
 	if !plan.GetReferenced() {
@@ -184,10 +187,12 @@ func (t *tx) startable(m *holdfastv1.Machine, plan *holdfastv1.Plan, c *internal
 		return refuse(FailedPrecondition, "MACHINE_RETIRED", "machine %q is RETIRED: no operations are allowed", m.GetMachineId())
 	}
 	if p := ProviderOf(m); p != c.GetCheckedProvider() {
-		return refuse(Aborted, ReasonProviderChanged, "provider of machine %q changed to %q while the run was being started", m.GetMachineId(), p)
+		return refuse(Aborted, ReasonProviderChanged, "provider of machine %q changed to %q while the run was being started",
+			m.GetMachineId(), p)
 	}
 	if p := c.GetCheckedPlan(); p != nil && !plan.GetReferenced() && !SamePlan(p, plan) {
-		return refuse(Aborted, ReasonPlanChanged, "plan %q was replaced while the run was being started", plan.GetPlanId())
+		return refuse(Aborted, ReasonPlanChanged, "plan %q was replaced while the run was being started",
+			plan.GetPlanId())
 	}
 	if missing := c.GetMissingCapability(); missing != "" {
 		return refuse(FailedPrecondition, "CAPABILITY_MISSING", "step %q of plan %q cannot run on machine %q: %s",
@@ -197,13 +202,15 @@ func (t *tx) startable(m *holdfastv1.Machine, plan *holdfastv1.Plan, c *internal
 		return t.consoleFree(m.GetMachineId())
 	}
 	if run := m.GetStatus().GetActiveRunId(); run != "" {
-		return refuse(FailedPrecondition, ReasonActiveRun, "machine %q has the active run %s: wait for it or cancel it", m.GetMachineId(), run).
+		return refuse(FailedPrecondition, ReasonActiveRun, "machine %q has the active run %s: wait for it or cancel it",
+			m.GetMachineId(), run).
 			with("run_id", run).with("machine_id", m.GetMachineId())
 	}
 	return nil
 }
 
-// sameRequest refuses a request id that comes with another body, and says what differs.
+// sameRequest returns an error with the differences if a request id is used again with
+// another body.
 func sameRequest(run *holdfastv1.Run, c *internalv1.StartRun) *Error {
 	var diff []string
 	if run.GetType() != c.GetType() {
@@ -218,11 +225,11 @@ func sameRequest(run *holdfastv1.Run, c *internalv1.StartRun) *Error {
 	if len(diff) == 0 {
 		return nil
 	}
-	return refuse(AlreadyExists, ReasonRequestConflict, "request_id %q of machine %q names run %s, which was asked for differently: %s",
+	return refuse(AlreadyExists, ReasonRequestConflict, "request_id %q of machine %q already started run %s with another request: %s",
 		c.GetRequestId(), c.GetMachineId(), run.GetRunId(), strings.Join(diff, "; ")).with("run_id", run.GetRunId())
 }
 
-// newRun lists all steps from the start, WAITING, with the timeouts and retries they will have.
+// newRun returns a run with all its steps WAITING, with their timeouts and retries.
 func newRun(c *internalv1.StartRun, plan *holdfastv1.Plan) *holdfastv1.Run {
 	run := &holdfastv1.Run{RunId: c.GetRunId(), MachineId: c.GetMachineId(), RequestId: c.GetRequestId(), Type: c.GetType(),
 		PlanId: plan.GetPlanId(), Phase: holdfastv1.Run_PENDING, Params: c.GetParams(), WaitingFor: "the executor"}
@@ -244,11 +251,11 @@ func newRun(c *internalv1.StartRun, plan *holdfastv1.Plan) *holdfastv1.Run {
 	return run
 }
 
-// installs reports whether a step boots an installer and waits for it: servers take minutes to
-// boot, and each of its stages may take as long.
+// installs reports whether a step boots an installer and waits for it. Servers take minutes
+// to boot, and each stage of the installer may take as long.
 func installs(s *holdfastv1.Step) bool { return s.GetRepave() != nil || s.GetRma().GetWipe() }
 
-// cancelRun ends a run that has not begun, and asks the executor to end one that has.
+// cancelRun ends a pending run, or asks the executor to end a running one.
 func (t *tx) cancelRun(c *internalv1.CancelRun) (*holdfastv1.Run, *Error) {
 	run, ok := t.runs.get(c.GetRunId())
 	switch {
@@ -257,7 +264,7 @@ func (t *tx) cancelRun(c *internalv1.CancelRun) (*holdfastv1.Run, *Error) {
 	case run.GetPhase() == holdfastv1.Run_CANCELED, run.GetCancelRequestedAt() != nil && !Ended(run):
 		return run, nil
 	case Ended(run):
-		return nil, refuse(FailedPrecondition, ReasonRunFinished, "run %s has %s already", run.GetRunId(), run.GetPhase()).
+		return nil, refuse(FailedPrecondition, ReasonRunFinished, "run %s has already %s", run.GetRunId(), run.GetPhase()).
 			with("phase", run.GetPhase().String())
 	}
 	run.CancelRequestedAt, run.CancelReason = t.now, c.GetReason()
@@ -282,7 +289,7 @@ func canceledError(run *holdfastv1.Run) *holdfastv1.RunError {
 	return &holdfastv1.RunError{Reason: "Canceled", Message: msg, Step: run.GetCurrentStep()}
 }
 
-// putRun stores a run and makes the event of its transition.
+// putRun stores a run and adds the event of its transition.
 func (t *tx) putRun(run *holdfastv1.Run, message string) {
 	run.Revision, run.QueuePosition = t.index, 0
 	had, _ := t.runs.get(run.GetRunId())
@@ -293,7 +300,7 @@ func (t *tx) putRun(run *holdfastv1.Run, message string) {
 	}
 }
 
-// withQueue fills in what is computed on read.
+// withQueue sets the fields that are computed on read.
 func (s *state) withQueue(run *holdfastv1.Run, c *planCache) *holdfastv1.Run {
 	if run.GetPhase() != holdfastv1.Run_PENDING {
 		return run
@@ -315,18 +322,18 @@ func (v *View) Run(id string) (*holdfastv1.Run, bool) {
 	return v.withQueue(run, v.decoded), true
 }
 
-// RunByRequest returns the run that a request id names.
+// RunByRequest returns the run of a request id.
 func (v *View) RunByRequest(machineID, requestID string) (*holdfastv1.Run, bool) {
 	return v.byRequest(machineID, requestID)
 }
 
-// Runs returns all runs, newest first, with the key of each for the next page; from the newest on
-// when before is "". Queue positions are left out: see Run.
+// Runs returns all runs, newest first, each with its key for the next page. If before is
+// empty, it starts at the newest. Queue positions are omitted: see Run.
 func (v *View) Runs(before string) iter.Seq2[string, *holdfastv1.Run] {
 	return v.runs.scanBack(runsByTime, "", before)
 }
 
-// RunsByAge returns all runs, oldest first, as Runs does.
+// RunsByAge returns all runs, oldest first, without queue positions.
 func (v *View) RunsByAge() iter.Seq[*holdfastv1.Run] { return runSeq(v.runs.scan(runsByTime, "", "")) }
 
 // MachineRuns returns the runs of one machine as Runs does.
@@ -337,8 +344,7 @@ func (v *View) MachineRuns(machineID, before string) iter.Seq2[string, *holdfast
 // ActiveRuns returns the runs that have not ended, oldest first.
 func (v *View) ActiveRuns() iter.Seq[*holdfastv1.Run] { return runSeq(v.runs.scan(runsActive, "", "")) }
 
-// UncompactedRuns returns the runs that have ended and whose log is not compressed yet, oldest
-// first.
+// UncompactedRuns returns the ended runs whose log is not compressed yet, oldest first.
 func (v *View) UncompactedRuns() iter.Seq[*holdfastv1.Run] {
 	return runSeq(v.runs.scan(runsUncompacted, "", ""))
 }

@@ -62,7 +62,8 @@ func ValidateSecret(s *holdfastv1.Secret) []FieldViolation {
 		bad = append(bad, FieldViolation{Field: field, Description: fmt.Sprintf(format, args...)})
 	}
 	if !validSecretName(s.GetName()) {
-		add("name", "is not 1 to %d letters, digits, '.', '_', '-', ':' or '/'", maxSecretName) // without the name: it may be a secret value
+		// The message omits the name, because it may be a secret value.
+		add("name", "is not 1 to %d letters, digits, '.', '_', '-', ':' or '/'", maxSecretName)
 	}
 	if !slices.Contains(SecretTypes(), s.GetType()) {
 		add("type", "is not one of %s", strings.Join(SecretTypes(), ", "))
