@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// maxAgentText bounds what an agent says of its machine, in bytes a field.
+// maxAgentText bounds a text field of an agent, in bytes.
 const maxAgentText = 255
 
 // The reasons of the condition AgentReady.
@@ -19,8 +19,8 @@ const (
 	agentExpired    = "AgentExpired"
 )
 
-// moveAgent moves the agent facet (machine registration §State Machine). It is one history entry;
-// the condition AgentReady follows.
+// moveAgent changes the agent facet, with one history entry, and sets the condition
+// AgentReady.
 func (t *tx) moveAgent(m *holdfastv1.Machine, to holdfastv1.Agent_State, by, comment string) {
 	s := m.GetStatus()
 	if m.Agent == nil {
@@ -48,14 +48,14 @@ func invalidPool(id string) *Error {
 	return refuse(FailedPrecondition, ReasonPoolUnknown, "Invalid pool name").with("pool_id", id)
 }
 
-// poolOpen reports whether machines may come into a pool.
+// poolOpen reports whether machines may join a pool.
 func (t *tx) poolOpen(id string) (*holdfastv1.Pool, bool) {
 	p, ok := t.pools.get(id)
 	return p, ok && (p.GetDeclared() || p.GetStatus() != holdfastv1.Pool_ARCHIVED)
 }
 
-// createAgentMachine makes a machine that awaits its agent, with the agent's token. A machine of
-// the same pool whose agent is not there may await it again, with another token.
+// createAgentMachine creates a machine that waits for its agent, with the agent's token. An
+// existing machine of the pool without an agent may wait again, with another token.
 func (t *tx) createAgentMachine(c *internalv1.CreateAgentMachine) (*holdfastv1.Machine, *Error) {
 	pool, ok := t.poolOpen(c.GetPool())
 	if !ok {
@@ -71,7 +71,8 @@ func (t *tx) createAgentMachine(c *internalv1.CreateAgentMachine) (*holdfastv1.M
 		return nil, refuse(Aborted, ReasonIDTaken, "generated machine id %q is in use", id)
 	case exists && (m.GetSpec().GetPool() != c.GetPool() || s.GetPhase() == holdfastv1.MachineStatus_RETIRED ||
 		s.GetAgentState() == holdfastv1.Agent_REGISTERED || s.GetAgentState() == holdfastv1.Agent_READY):
-		return nil, refuse(AlreadyExists, "MACHINE_CONFLICT", "machine %q exists, and is in another pool, retired, or has its agent: it cannot await one", id).
+		return nil, refuse(AlreadyExists, "MACHINE_CONFLICT",
+			"machine %q exists and cannot wait for an agent: it is in another pool, retired, or has one", id).
 			with("machine_id", id)
 	case !exists:
 		m = t.newMachineRecord(id, c.GetPool())
@@ -100,14 +101,13 @@ func (t *tx) createAgentMachine(c *internalv1.CreateAgentMachine) (*holdfastv1.M
 	return t.whole(m), nil
 }
 
-// newMachineRecord is a machine that nobody has described yet.
+// newMachineRecord returns the record of a machine without inventory.
 func (t *tx) newMachineRecord(id, pool string) *holdfastv1.Machine {
 	return &holdfastv1.Machine{MachineId: id, CreatedAt: t.now, Spec: &holdfastv1.MachineSpec{Pool: pool},
 		Status: &holdfastv1.MachineStatus{NodeState: holdfastv1.Node_PENDING}}
 }
 
-// genericProvider is the provider of agents and pools that name none (machine registration
-// §Fields).
+// genericProvider is the provider of agents and pools that name none.
 const genericProvider = "generic"
 
 func firstOf(values ...string) string {
@@ -119,9 +119,9 @@ func firstOf(values ...string) string {
 	return ""
 }
 
-// registerAgent makes a machine registered, whatever it was: its identity and history stay. A
-// machine that is new is made on the fly, but not for a token that is good for one machine alone:
-// that one was deleted.
+// registerAgent sets a machine's agent to registered, from any state. The machine's identity
+// and history stay. A new machine is created on the fly, except for a token of one machine:
+// that machine was deleted.
 func (t *tx) registerAgent(c *internalv1.RegisterAgent) (*holdfastv1.Machine, *Error) {
 	in := c.GetAgent()
 	if err := Invalid(checkAgent(in)); err != nil {
@@ -168,7 +168,7 @@ func (t *tx) registerAgent(c *internalv1.RegisterAgent) (*holdfastv1.Machine, *E
 	return t.whole(m), nil
 }
 
-// checkAgent reports what is wrong with a registration.
+// checkAgent returns the violations of a registration.
 func checkAgent(in *holdfastv1.RegisterAgentRequest) []FieldViolation {
 	var bad []FieldViolation
 	if !validName(in.GetMachineId(), 64) {
@@ -195,9 +195,9 @@ func checkAgent(in *holdfastv1.RegisterAgentRequest) []FieldViolation {
 	return bad
 }
 
-// reviveMachine grants the lease of a machine that gives a heartbeat without having one: any that
-// is known, pending or of the inventory alone (docs/clients.md, 000). One that has expired
-// registers again first.
+// reviveMachine grants a lease to a known machine that sends a heartbeat without having one,
+// whether it is pending or only in the inventory (docs/clients.md, 000). One whose lease has
+// expired must register again first.
 func (t *tx) reviveMachine(id string) *internalv1.Lease {
 	m, ok := t.machines.get(id)
 	if !ok || m.GetStatus().GetAgentState() == holdfastv1.Agent_EXPIRED {
@@ -210,7 +210,7 @@ func (t *tx) reviveMachine(id string) *internalv1.Lease {
 	return t.grantLease(internalv1.LeaseRef_MACHINE, id, 0)
 }
 
-// agentReady makes the machine of a keepalive ready.
+// agentReady sets the agent of a machine to ready.
 func (t *tx) agentReady(id string) {
 	if m, ok := t.machines.get(id); ok {
 		t.moveAgent(m, holdfastv1.Agent_READY, "system", "")
@@ -218,8 +218,8 @@ func (t *tx) agentReady(id string) {
 	}
 }
 
-// agentExpired takes a machine whose agent was not heard for too long, or never, for lost.
-// Identity, inventory and history stay.
+// agentExpired marks the agent of a machine as expired: it was silent for too long, or never
+// registered. Identity, inventory and history stay.
 func (t *tx) agentExpired(l *internalv1.Lease) {
 	m, ok := t.machines.get(l.GetRef().GetId())
 	if !ok {
@@ -233,8 +233,7 @@ func (t *tx) agentExpired(l *internalv1.Lease) {
 	t.putMachine(m)
 }
 
-// whole returns a machine as it is shown: with what is computed, and with what lies in the lease of
-// its agent.
+// whole returns a machine with its computed fields and the data from its agent's lease.
 func (s *state) whole(m *holdfastv1.Machine) *holdfastv1.Machine {
 	if a := m.GetAgent(); a != nil {
 		if l, ok := s.lease(internalv1.LeaseRef_MACHINE, m.GetMachineId()); ok && !l.GetGone() {
@@ -245,8 +244,8 @@ func (s *state) whole(m *holdfastv1.Machine) *holdfastv1.Machine {
 	return derive(m, s.meta.GetNow())
 }
 
-// lastKeepalive returns when a machine was heard last; nil if it was not since it registered,
-// which is no keepalive.
+// lastKeepalive returns the time of the last heartbeat, or nil if there was none since the
+// registration.
 func lastKeepalive(l *internalv1.Lease) *timestamppb.Timestamp {
 	if l.GetGone() || !l.GetReady() && !l.GetLastSeen().AsTime().After(l.GetGrantedAt().AsTime()) {
 		return nil

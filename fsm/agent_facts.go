@@ -7,15 +7,15 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// hardwarePaths lists what an agent may say of the node facet: what a look at the hardware tells.
-// Host name and address of its machine it has fields of its own for.
+// hardwarePaths returns the fields of the node facet that an agent may set: those read from
+// the hardware. Host name and address have fields of their own in the registration.
 func hardwarePaths() []string {
 	return []string{"vendor", "model", "serial_number", "system_uuid", "arch", "boot_mode"}
 }
 
-// takeFacts takes over what an agent says of its machine. What is another than before is one
-// history entry. None of it claims anything: MAC addresses and serial numbers that belong to one
-// machine alone are those of the inventory.
+// takeFacts copies the facts in an agent's registration to its machine. All changes are one
+// history entry. Facts claim no unique keys: only the inventory's MAC addresses and serial
+// numbers do.
 func (t *tx) takeFacts(m *holdfastv1.Machine, in *holdfastv1.RegisterAgentRequest) {
 	a, d := m.GetAgent(), factDiff{again: m.GetAgent().GetRegisteredAt() != nil}
 	text := func(name string, field *string, is string) {
@@ -47,9 +47,9 @@ func (t *tx) takeHardware(m *holdfastv1.Machine, in *holdfastv1.NodeRecord, d *f
 	if in == nil {
 		return
 	}
-	said := nodeText(in)
+	reported := nodeText(in)
 	for _, p := range hardwarePaths() {
-		is := *said[p]
+		is := *reported[p]
 		if is == "" {
 			continue
 		}
@@ -62,9 +62,9 @@ func (t *tx) takeHardware(m *holdfastv1.Machine, in *holdfastv1.NodeRecord, d *f
 	}
 }
 
-// factDiff collects what is another than before.
+// factDiff collects changed facts.
 type factDiff struct {
-	again  bool // the agent has said it before: else nothing has changed, it is new
+	again  bool // the agent has registered before; otherwise its facts are new and not changes
 	names  []string
 	values map[string]string
 }
@@ -75,7 +75,7 @@ func (d *factDiff) note(name, was, is string) {
 	}
 }
 
-// noteOver is for what others than the agent may have said before.
+// noteOver records a change of a field that others than the agent may have set.
 func (d *factDiff) noteOver(name, was, is string) {
 	if was == is || was == "" && !d.again {
 		return

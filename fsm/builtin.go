@@ -8,14 +8,14 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// CanonicalType returns a run type as it is stored: upper case with underscores (docs/clients.md,
-// 002).
+// CanonicalType returns the stored form of a run type: upper case with underscores
+// (docs/clients.md, 002).
 func CanonicalType(s string) (string, bool) {
 	c := strings.ToUpper(strings.ReplaceAll(s, "-", "_"))
 	return c, DefaultPlanID(c) != ""
 }
 
-// DefaultPlanID returns the plan of a canonical run type when the request names none.
+// DefaultPlanID returns the plan of a canonical run type for requests that name none.
 func DefaultPlanID(canonicalType string) string {
 	switch canonicalType {
 	case "REPAVE":
@@ -32,20 +32,20 @@ func DefaultPlanID(canonicalType string) string {
 	return ""
 }
 
-// DefaultPlans returns the built-in plans: one per run type (docs/clients.md, 002), and one for
-// each thing that operators do to a single machine. The first leader stores them, so that every
-// peer has the same ones whatever its version.
+// DefaultPlans returns the built-in plans: one per run type (docs/clients.md, 002), and one
+// for each operation on a single machine. The first leader stores them, so that all peers
+// have the same plans, whatever their versions.
 func DefaultPlans() []*holdfastv1.Plan { return append(typePlans(), verbPlans()...) }
 
-// verbPlans are what `holdfast machine power`, `boot-device`, `inspect` and the other verbs of one
-// machine run.
+// verbPlans returns the plans behind `holdfast machine power`, `boot-device`, `inspect` and
+// other commands on one machine.
 func verbPlans() []*holdfastv1.Plan {
 	plan := func(name, display string, seconds int32, step *holdfastv1.Step) *holdfastv1.Plan {
 		step.Name, step.TimeoutSeconds, step.MaxRetries = name, seconds, proto.Int32(2)
 		return &holdfastv1.Plan{PlanId: "plan/" + name, DisplayName: display, Steps: []*holdfastv1.Step{step}}
 	}
 	plans := []*holdfastv1.Plan{plan("inspect", "Look at the machine", 120, &holdfastv1.Step{Kind: &holdfastv1.Step_Inspect{Inspect: &holdfastv1.Inspect{}}})}
-	once := func(p *holdfastv1.Plan) *holdfastv1.Plan { // what may not be repeated without a look
+	once := func(p *holdfastv1.Plan) *holdfastv1.Plan { // not repeatable without an inspection
 		p.Steps[0].MaxRetries = proto.Int32(0)
 		return p
 	}
@@ -96,7 +96,8 @@ func typePlans() []*holdfastv1.Plan {
 	}
 }
 
-// rmaPlan takes a machine out. To erase its disks can take hours, to power it off does not.
+// rmaPlan returns a plan that takes a machine out. Erasing its disks can take hours; powering
+// it off does not.
 func rmaPlan(ssh func(name string, seconds int32, script string) *holdfastv1.Step, id, display string, seconds int32, rma *holdfastv1.RmaAction) *holdfastv1.Plan {
 	return &holdfastv1.Plan{PlanId: id, DisplayName: display, Steps: []*holdfastv1.Step{
 		ssh("drain-check", 600, drainCheck),

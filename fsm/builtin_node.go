@@ -6,13 +6,12 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// The scripts of the built-in plans that run on nodes of a Kubernetes cluster, as root, as durable
-// commands. A parameter of the run reaches them as an environment variable (HOLDFAST_PARAM_VERSION)
-// and never as text of the script.
+// The scripts of the built-in plans that run on Kubernetes nodes, as root, as durable
+// commands. Parameters of the run are passed as environment variables
+// (HOLDFAST_PARAM_VERSION) and never inserted into the script.
 
-// onNode finds the node's name, and credentials that may do something to it: those that the step's
-// KUBECONFIG names, an administrator's where there are some on the host, and else the kubelet's
-// own.
+// onNode finds the node's name and usable credentials: the step's KUBECONFIG, else an
+// administrator's on the host, else the kubelet's own.
 const onNode = `set -eu
 complain() { echo "$1" >&2; return 1; }
 node="$(hostname | tr '[:upper:]' '[:lower:]')"
@@ -27,15 +26,16 @@ const needsKubectl = `command -v kubectl >/dev/null || complain 'this host is a 
 
 const drainNode = `kubectl drain "$node" --ignore-daemonsets --delete-emptydir-data --timeout=`
 
-// drainCheck drains a host that is a node. One that is none has nothing to drain; one of which
-// nobody can tell is not taken for drained.
+// drainCheck drains a host that is a node. A host that is not a node has nothing to drain. If
+// this cannot be determined, the host does not count as drained.
 const drainCheck = onNode + `if [ ! -e /etc/kubernetes/kubelet.conf ]; then
   echo 'this host is no node of a cluster: there is nothing to drain'
 else
   ` + needsKubectl + "  " + drainNode + "300s\nfi\n"
 
-// upgradeKubelet brings the host to a version, else to the newest of its package repository, which
-// has one minor version (pkgs.k8s.io). kubeadm comes first: it knows what the newer kubelet wants.
+// upgradeKubelet upgrades the host to a version, by default to the newest of its package
+// repository, which has one minor version (pkgs.k8s.io). kubeadm is upgraded first, because
+// it knows the requirements of the newer kubelet.
 const upgradeKubelet = `set -eu
 complain() { echo "$1" >&2; return 1; }
 version="${HOLDFAST_PARAM_VERSION:-}"
@@ -67,8 +67,8 @@ version="${version#v}"
 [ -z "$version" ] || [ "$has" = "Kubernetes v${version%%-*}" ] || complain "the kubelet is $has, not $version"
 `
 
-// versionOK is a version of Kubernetes, with a package's revision or without: 1.31.2, v1.31.2,
-// 1.31.2-1.1.
+// versionOK matches a version of Kubernetes, with or without a package revision: 1.31.2,
+// v1.31.2, 1.31.2-1.1.
 var versionOK = regexp.MustCompile(`^v?[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}(-[0-9A-Za-z.+~]{1,40})?$`)
 
 func upgradePlan(ssh func(name string, seconds int32, script string) *holdfastv1.Step, verify *holdfastv1.Step) *holdfastv1.Plan {

@@ -4,14 +4,15 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// A console is a run, so that it is recorded. It does nothing to the machine, and people want it
-// most while something else is done to the machine: it stands beside the active run and takes no
-// place (docs/decisions/0014).
+// A console is a run, so that it is recorded. It does not affect the machine, and operators
+// need it most during another run. It therefore runs besides the active run and does not
+// block others (docs/decisions/0014).
 
 // kindConsole is the kind of a console's step.
 const kindConsole = "console"
 
-// standsBeside reports whether the runs of a plan stand beside the active run of their machine.
+// standsBeside reports whether runs of a plan may run besides the active run of their
+// machine.
 func standsBeside(p *holdfastv1.Plan) bool {
 	for _, s := range p.GetSteps() {
 		if s.GetConsole() == nil {
@@ -26,8 +27,8 @@ func (s *state) consoleOf(machineID string) (*holdfastv1.Run, bool) {
 	return s.runs.lookup(runsBeside, machineID)
 }
 
-// consoleFree refuses a second console of a machine. The refusal names the run that has it: one can
-// attach to that.
+// consoleFree refuses a second console of a machine. The error contains the run that has the
+// console, so that the caller can attach to it.
 func (t *tx) consoleFree(machineID string) *Error {
 	run, ok := t.consoleOf(machineID)
 	if !ok {

@@ -6,9 +6,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// What providers learn of BMCs and hosts (the driver that worked, the session that is open, refused
-// logins, the key that a host was first seen with) must not be lost with a leader: the next one
-// would stampede, or take any key for the right one.
+// Notes of providers on BMCs and hosts: the driver that worked, the open session, refused
+// logins, the host key first seen. They must survive a change of the leader. Otherwise the
+// next leader would overload the BMCs, and trust any host key.
 
 const (
 	maxDeviceKey  = 320
@@ -22,11 +22,11 @@ func deviceSchema() *schema[*internalv1.DeviceNote] {
 	}
 }
 
-// hostNote is the key of what is known of a machine's host.
+// hostNote returns the key of the note on a machine's host.
 func hostNote(machine string) string { return "host/" + machine }
 
-// noteDevice keeps a note, or removes it. One that must be the first is refused when there is
-// another.
+// noteDevice stores or deletes a note. A note marked as first is refused if there is another
+// one.
 func (t *tx) noteDevice(c *internalv1.NoteDevice) *Error {
 	if !printable(c.GetKey(), maxDeviceKey) {
 		return invalid("key", "is not 1 to %d visible characters", maxDeviceKey)
@@ -48,14 +48,14 @@ func (t *tx) noteDevice(c *internalv1.NoteDevice) *Error {
 	return nil
 }
 
-// forgetHost forgets what a host was known by: it is installed anew, or gone.
+// forgetHost deletes the note on a host that was installed again or removed.
 func (t *tx) forgetHost(machine string) {
 	if _, ok := t.devices.get(hostNote(machine)); ok {
 		t.devices.delete(hostNote(machine))
 	}
 }
 
-// DeviceNote returns what is kept under a key; nil if there is nothing.
+// DeviceNote returns the note under a key, or nil.
 func (v *View) DeviceNote(key string) []byte {
 	n, _ := v.devices.get(key)
 	return n.GetValue()

@@ -6,7 +6,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// derive fills in what is computed on read (bare-metal API §EffectiveState), at a time of the
+// derive sets the fields that are computed on read (docs/concepts.md), at a time of the
 // record's clock.
 func derive(m *holdfastv1.Machine, now *timestamppb.Timestamp) *holdfastv1.Machine {
 	s := m.GetStatus()
@@ -21,8 +21,8 @@ func derive(m *holdfastv1.Machine, now *timestamppb.Timestamp) *holdfastv1.Machi
 	return m
 }
 
-// effectiveState follows the precedence of the document: an active run, the phases that operators
-// set on purpose, the truth about the cluster, FACTORY_READY, and READY for the rest.
+// effectiveState returns the first that applies: an active run, a phase set by operators,
+// membership in a cluster, FACTORY_READY, READY.
 func effectiveState(m *holdfastv1.Machine) holdfastv1.EffectiveState_Value {
 	s := m.GetStatus()
 	switch {

@@ -7,29 +7,32 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// ReasonMachineEnrolled refuses a token of the pool for a machine that has a token of its own.
+// ReasonMachineEnrolled is the reason for refusing a pool's token for a machine that has its
+// own.
 const ReasonMachineEnrolled = "MACHINE_ENROLLED"
 
-// enrollment returns the token that a registration enrolls its machine with, or nil if it enrolls
-// none: a token of the pool is on every machine of the pool, so it must not replace the token that
-// a machine has.
+// enrollment returns the token with which a registration enrolls its machine, or nil if it
+// does not. Every machine of a pool has the pool's token, so a caller with that one must not
+// replace a machine's own token.
 func (t *tx) enrollment(m *holdfastv1.Machine, id string, tok *internalv1.StoredToken) (*internalv1.StoredToken, *Error) {
 	if tok == nil || t.cmd.GetOrigin().GetRole() == holdfastv1.Role_AGENT {
 		if t.cmd.GetOrigin().GetRole() == holdfastv1.Role_ENROLLER {
 			return nil, refuse(PermissionDenied, ReasonPrivilege,
-				"a token of role ENROLLER enrolls machines, and registers none without a token of its own: send token_sha256").with("machine_id", id)
+				"a token of role ENROLLER can register a machine only with a token of its own: send token_sha256").
+				with("machine_id", id)
 		}
 		return nil, t.checkSpeaker(m)
 	}
 	if same, ok := t.tokenByHash(tok.GetSha256()); ok && same.GetTokenId() == m.GetAgent().GetTokenId() && TokenGood(same, t.now.AsTime()) == nil {
-		return nil, nil // the answer to the first try was lost
+		return nil, nil // a retry after a lost response
 	}
 	if has := t.goodAgentToken(id); has != "" {
 		if m.GetAgent().GetTokenId() == "" && t.cmd.GetOrigin().GetRole() == holdfastv1.Role_POOL_AGENT {
-			return nil, nil // an operator has made that token, and the agent uses its pool's
+			return nil, nil // an operator made that token; the agent uses its pool's
 		}
 		return nil, refuse(PermissionDenied, ReasonMachineEnrolled,
-			"machine %q has a token of its own, %s: use it, or revoke it to enroll the machine again", id, has).with("machine_id", id).with("token_id", has)
+			"machine %q has a token of its own, %s: use it, or revoke it to enroll the machine again", id, has).
+			with("machine_id", id).with("token_id", has)
 	}
 	tok.Token = &holdfastv1.Token{TokenId: tok.GetToken().GetTokenId(), Name: "agent-" + id, Role: holdfastv1.Role_AGENT, MachineId: id}
 	if err := t.checkToken(tok); err != nil {
@@ -45,7 +48,7 @@ func (t *tx) enroll(m *holdfastv1.Machine, tok *internalv1.StoredToken) {
 		Comment: "enrolled with a token of its own, " + m.GetAgent().GetTokenId()})
 }
 
-// checkSpeaker refuses the token of a pool for a machine that is enrolled.
+// checkSpeaker refuses a pool's token for an enrolled machine.
 func (t *tx) checkSpeaker(m *holdfastv1.Machine) *Error {
 	role, own := t.cmd.GetOrigin().GetRole(), m.GetAgent().GetTokenId()
 	if own == "" || role != holdfastv1.Role_POOL_AGENT && role != holdfastv1.Role_ENROLLER {
@@ -54,14 +57,13 @@ func (t *tx) checkSpeaker(m *holdfastv1.Machine) *Error {
 	return MachineEnrolled(m.GetMachineId())
 }
 
-// MachineEnrolled returns the error of a call for an enrolled machine that came with a token of its
-// pool.
+// MachineEnrolled returns the error for a call for an enrolled machine with its pool's token.
 func MachineEnrolled(id string) *Error {
 	return refuse(PermissionDenied, ReasonMachineEnrolled,
-		"machine %q has a token of its own: the token of its pool does not speak for it", id).with("machine_id", id)
+		"machine %q has a token of its own: the token of its pool is not valid for it", id).with("machine_id", id)
 }
 
-// goodAgentToken returns the id of a token that a machine's agent can use, or "".
+// goodAgentToken returns the id of a valid token of a machine's agent, or "".
 func (t *tx) goodAgentToken(machineID string) string {
 	for _, s := range t.tokens.scan(tokensByMachine, machineID+"/", "") {
 		if TokenGood(s.GetToken(), t.now.AsTime()) == nil {
@@ -71,9 +73,9 @@ func (t *tx) goodAgentToken(machineID string) string {
 	return ""
 }
 
-// forgetEnrollment revokes the token that a machine enrolled with before a time: the disk that held
-// it has been written since. It reports whether it changed the machine. Tokens that operators made
-// stay: the new system may have been given one.
+// forgetEnrollment revokes the token that a machine enrolled with before a time, because the
+// disk that held it has been overwritten. It reports whether it changed the machine. Tokens
+// made by operators stay: the new system may have one.
 func (t *tx) forgetEnrollment(m *holdfastv1.Machine, before *timestamppb.Timestamp) (changed bool) {
 	s, ok := t.tokens.get(m.GetAgent().GetTokenId())
 	switch {
@@ -87,7 +89,7 @@ func (t *tx) forgetEnrollment(m *holdfastv1.Machine, before *timestamppb.Timesta
 	return true
 }
 
-// installBegan returns when the last attempt to write the disk of a run's machine began.
+// installBegan returns the start of the last attempt to write the disk of a run's machine.
 func installBegan(run *holdfastv1.Run) *timestamppb.Timestamp {
 	at := run.GetCreatedAt()
 	for _, s := range run.GetSteps() {
@@ -98,5 +100,6 @@ func installBegan(run *holdfastv1.Run) *timestamppb.Timestamp {
 	return at
 }
 
-// Enrolled reports whether a machine's agent has a token of its own. It does not read the machine.
+// Enrolled reports whether a machine's agent has its own token. It does not decode the
+// machine.
 func (v *View) Enrolled(id string) bool { return v.machines.indexed(machinesEnrolled, id, id) }

@@ -200,7 +200,8 @@ func (t *tx) runSucceeded(m *holdfastv1.Machine, run *holdfastv1.Run, c change) 
 	}
 	if !t.has(Level2) || m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALL_FAILED || done["repave"] ||
 		phase != holdfastv1.MachineStatus_MAINTENANCE {
-		t.setCondition(m, condNeedsIntervention, false, "RunSucceeded") // the disk of the failed install is unchanged
+		// The disk of a failed install is unchanged, so the condition stays.
+		t.setCondition(m, condNeedsIntervention, false, "RunSucceeded")
 	}
 	t.movePhase(m, phase, c)
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// What a BMC says is in a machine is kept beside the machine's record and not in it: a machine is
-// written often, its parts change once a year. It claims nothing, and overwrites nothing that an
-// operator or an agent has said.
+// The inventory that a BMC reports is stored separately from the machine's record, because
+// the record is written often and parts change once a year. It claims no unique keys, and
+// does not overwrite values set by an operator or an agent.
 
-// Bounds of what is kept of one machine, some 40 KiB at most.
+// Limits of the inventory of one machine, about 40 KiB at most.
 const (
 	maxParts    = 200
 	maxPartText = 64 // bytes
 	maxMissing  = 8
-	maxDiff     = 20 // changes that one history entry tells
+	maxDiff     = 20 // changes in one history entry
 )
 
 // hardwareFromBMC is the source of an inventory that a step has read.
@@ -32,7 +32,7 @@ func hardwareSchema() *schema[*internalv1.MachineHardware] {
 	}
 }
 
-// keepHardware takes over what a run has read of its machine. What is another than before is one
+// keepHardware stores the inventory that a run has read from its machine. All changes are one
 // history entry.
 func (t *tx) keepHardware(run *holdfastv1.Run, in *holdfastv1.HardwareInventory) {
 	m, ok := t.machines.get(run.GetMachineId())
@@ -50,9 +50,8 @@ func (t *tx) keepHardware(run *holdfastv1.Run, in *holdfastv1.HardwareInventory)
 	t.hardware.put(&internalv1.MachineHardware{MachineId: m.GetMachineId(), Hardware: is})
 }
 
-// BoundHardware returns a copy that is not too large: what a BMC says of itself may be anything.
-// Whoever proposes it bounds it, so that it fits into an entry of the log, and Apply does, whoever
-// has.
+// BoundHardware returns a truncated copy, because the data of a BMC can have any size. Both
+// the proposer and Apply truncate it, so it always fits in a log entry.
 func BoundHardware(in *holdfastv1.HardwareInventory) *holdfastv1.HardwareInventory {
 	h := proto.CloneOf(in)
 	text := func(fields ...*string) {
@@ -74,7 +73,7 @@ func BoundHardware(in *holdfastv1.HardwareInventory) *holdfastv1.HardwareInvento
 	return h
 }
 
-// partKinds lists the kinds of parts that are compared with the ones before.
+// partKinds returns the kinds of parts that are compared with the previous inventory.
 func (t *tx) partKinds() []string {
 	kinds := []string{"cpu", "memory", "disk", "nic"}
 	if t.has(Level2) {
@@ -83,7 +82,8 @@ func (t *tx) partKinds() []string {
 	return kinds
 }
 
-// hardwareDiff words what is another than before. What could not be read this time has not changed.
+// hardwareDiff describes the changes of an inventory. Parts that could not be read this time
+// count as unchanged.
 func hardwareDiff(was, is *holdfastv1.HardwareInventory, kinds []string) []string {
 	var diff []string
 	field := func(name, was, is string) {
@@ -124,8 +124,8 @@ func partsOf(h *holdfastv1.HardwareInventory, kind string) []*holdfastv1.Hardwar
 	return ps
 }
 
-// without returns the parts that have no like among others: the same one in the same slot, in
-// whatever state.
+// without returns the parts that are not among others. It compares the slot and the part, and
+// not its state.
 func without(parts, others []*holdfastv1.HardwarePart) []*holdfastv1.HardwarePart {
 	seen := map[string]bool{}
 	for _, p := range others {
@@ -140,12 +140,12 @@ func without(parts, others []*holdfastv1.HardwarePart) []*holdfastv1.HardwarePar
 	return left
 }
 
-// partName returns a part from the others of its kind.
+// partName returns a name that distinguishes a part from others of its kind.
 func partName(p *holdfastv1.HardwarePart) string {
 	return strings.Join(strings.Fields(p.GetSlot()+" "+firstOf(p.GetSerial(), p.GetMac(), p.GetModel())), " ")
 }
 
-// Hardware returns what the BMC of a machine has told of it; nil if nobody has asked.
+// Hardware returns the inventory of a machine, or nil if none was read.
 func (v *View) Hardware(machineID string) *holdfastv1.HardwareInventory {
 	h, ok := v.hardware.get(machineID)
 	if !ok {

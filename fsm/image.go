@@ -15,11 +15,11 @@ import (
 // imagesByFile is the index of images by the sums of their files.
 const imagesByFile = 0
 
-// installerName is the image that writes all others: every open session is about to boot it, or
-// has.
+// installerName is the image that writes all others. Every open session has booted it or
+// will.
 const installerName = "installer"
 
-// maxImages bounds how many images there are: every peer keeps all of them, and asks for each
+// maxImages bounds the number of images. Every peer stores all of them, and checks for each
 // whether it has its files.
 const maxImages = 10_000
 
@@ -40,8 +40,7 @@ func imageSchema() *schema[*holdfastv1.Image] {
 	}
 }
 
-// ImageFiles returns the files of an image by what they are: disk, kernel, initrd, those that it
-// has.
+// ImageFiles returns the files that an image has, with their part: disk, kernel or initrd.
 func ImageFiles(i *holdfastv1.Image) iter.Seq2[string, *holdfastv1.Image_File] {
 	return func(yield func(string, *holdfastv1.Image_File) bool) {
 		for _, part := range ImageParts() {
@@ -52,10 +51,10 @@ func ImageFiles(i *holdfastv1.Image) iter.Seq2[string, *holdfastv1.Image_File] {
 	}
 }
 
-// ImageParts lists what the files of an image can be, as they are named in paths.
+// ImageParts returns the parts of images, as used in paths.
 func ImageParts() []string { return []string{"disk", "kernel", "initrd"} }
 
-// ImageFile returns one file of an image; nil if it has none of that name.
+// ImageFile returns one file of an image, or nil.
 func ImageFile(i *holdfastv1.Image, part string) *holdfastv1.Image_File {
 	switch part {
 	case "disk":
@@ -72,7 +71,7 @@ func imageNotFound(name string) *Error {
 	return refuse(NotFound, "IMAGE_NOT_FOUND", "image %q not found", ident(name)).with("image", ident(name))
 }
 
-// putImage stores an image. One that an active run installs does not change under it.
+// putImage stores an image. It does not replace one that an active run installs.
 func (t *tx) putImage(c *internalv1.PutImage) (*holdfastv1.Image, *Error) {
 	in := NormalImage(c.GetImage())
 	if err := Invalid(ValidateImage(in)); err != nil {
@@ -91,13 +90,14 @@ func (t *tx) putImage(c *internalv1.PutImage) (*holdfastv1.Image, *Error) {
 		}
 		in.CreatedAt = old.GetCreatedAt()
 	case t.images.len() >= maxImages:
-		return nil, refuse(FailedPrecondition, "TOO_MANY_IMAGES", "there are %d images, and no more are allowed: delete some that nobody installs", maxImages)
+		return nil, refuse(FailedPrecondition, "TOO_MANY_IMAGES",
+			"there are %d images already, the maximum: delete some that no run installs", maxImages)
 	}
 	t.images.put(in)
 	return in, nil
 }
 
-// CheckReplaceImage reports why an image cannot be replaced by another one, if it cannot.
+// CheckReplaceImage returns an error if an image may not be replaced.
 func CheckReplaceImage(old *holdfastv1.Image, replace bool) *Error {
 	if replace {
 		return nil
@@ -105,7 +105,8 @@ func CheckReplaceImage(old *holdfastv1.Image, replace bool) *Error {
 	return refuse(AlreadyExists, "IMAGE_EXISTS", "image %q exists with other content: use a new name, or replace it", old.GetName()).with("image", old.GetName())
 }
 
-// NormalImage returns a copy of an image with its defaults, and without what only the server says.
+// NormalImage returns a copy of an image with its defaults, and without the fields that the
+// server sets.
 func NormalImage(i *holdfastv1.Image) *holdfastv1.Image {
 	i = proto.CloneOf(i)
 	if i == nil {
@@ -127,10 +128,10 @@ func NormalImage(i *holdfastv1.Image) *holdfastv1.Image {
 	return i
 }
 
-// SameImage reports whether two images are the same thing under the same name.
+// SameImage reports whether two images are equal except for the fields that the server sets.
 func SameImage(a, b *holdfastv1.Image) bool { return proto.Equal(NormalImage(a), NormalImage(b)) }
 
-// deleteImage forgets an image that no active run installs.
+// deleteImage deletes an image that no active run installs.
 func (t *tx) deleteImage(c *internalv1.DeleteImage) *Error {
 	if !t.images.has(c.GetName()) {
 		return imageNotFound(c.GetName())
@@ -142,16 +143,17 @@ func (t *tx) deleteImage(c *internalv1.DeleteImage) *Error {
 	return nil
 }
 
-// maxInUse is how many of those that use an image a refusal names.
+// maxInUse bounds the sessions listed in an error.
 const maxInUse = 5
 
-// checkImageUnused refuses while an install session that is open is of the image, or an active run
-// has a step that installs it. A session holds the name that the image had when it was opened; the
-// machine's label may say another one since. It walks over the sessions and the active runs, and
-// that rarely: images change less often than machines are installed.
+// checkImageUnused returns an error if an open install session uses the image, or an active
+// run has a step that installs it. A session keeps the name of the image from when it was
+// opened, since the machine's label may have changed. The check scans all sessions and active
+// runs, which is fine because images change rarely.
 func (t *tx) checkImageUnused(name string) *Error {
 	img, _ := t.images.get(name)
-	boots := (name == installerName || name == ImageName(installerName, img.GetArch())) && img.GetKernel() != nil && img.GetInitrd() != nil // one that cannot boot is what the sessions wait to see replaced
+	// An installer that cannot boot may be replaced: open sessions wait for that.
+	boots := (name == installerName || name == ImageName(installerName, img.GetArch())) && img.GetKernel() != nil && img.GetInitrd() != nil
 	var open []string
 	for s := range t.installs.ascend("", "") {
 		if i := s.GetInstall(); InstallOpen(i) && (i.GetImage() == name || boots) {
@@ -183,8 +185,8 @@ func (t *tx) runInstalls(run *holdfastv1.Run, name string) bool {
 	})
 }
 
-// ImageOf returns the name of the image that a step of a run installs: its own, else the run's
-// parameter, else the machine's label, else "default".
+// ImageOf returns the name of the image that a step of a run installs: its own, else the
+// run's parameter, else the machine's label, else "default".
 func ImageOf(s *holdfastv1.RepaveImage, run *holdfastv1.Run, m *holdfastv1.Machine) string {
 	for _, name := range []string{s.GetImage(), run.GetParams()["image"], m.GetLabels()["image"]} {
 		if name != "" {
@@ -200,7 +202,7 @@ func (v *View) Image(name string) (*holdfastv1.Image, bool) { return v.images.ge
 // Images returns the images with a name above after, by name.
 func (v *View) Images(after string) iter.Seq[*holdfastv1.Image] { return v.images.ascend("", after) }
 
-// ImageFileBySum returns a file that an image has by its SHA-256.
+// ImageFileBySum returns the file of an image with a SHA-256.
 func (v *View) ImageFileBySum(sum string) (*holdfastv1.Image_File, bool) {
 	image, ok := v.images.lookup(imagesByFile, sum)
 	if !ok {
@@ -208,7 +210,7 @@ func (v *View) ImageFileBySum(sum string) (*holdfastv1.Image_File, bool) {
 	}
 	var found *holdfastv1.Image_File
 	for _, f := range ImageFiles(image) {
-		// The one that says where it can be fetched, when the image has the same bytes twice.
+		// If the image has the same bytes twice, prefer the file with a URL.
 		if f.GetSha256() == sum && (found == nil || found.GetUrl() == "") {
 			found = f
 		}

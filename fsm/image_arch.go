@@ -6,12 +6,12 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// ReasonImageArch refuses an install of an image that the machine cannot run.
+// ReasonImageArch is the reason for refusing to install an image of another architecture.
 const ReasonImageArch = "IMAGE_ARCH"
 
-// ArchOf returns the architecture that a name stands for, as images have it: amd64 or arm64. It
-// returns "" if it is neither. The names are those of agents (uname), of the node API and of iPXE,
-// whose programs for BIOS are i386 on every PC.
+// ArchOf returns the architecture of a name, as images have it: amd64 or arm64. It returns ""
+// for other names. It accepts the names of agents (uname), of the node API and of iPXE, whose
+// BIOS builds report i386 on every PC.
 func ArchOf(name string) string {
 	switch name {
 	case "amd64", "x86_64", "i386":
@@ -22,14 +22,14 @@ func ArchOf(name string) string {
 	return ""
 }
 
-// MachineArch returns the architecture of a machine: as it asks for its boot script, else as its
-// node has it, else amd64.
+// MachineArch returns the architecture of a machine: from its request for a boot script, else
+// from its node, else amd64.
 func MachineArch(asks string, m *holdfastv1.Machine) string {
 	return cmp.Or(ArchOf(asks), ArchOf(m.GetNode().GetArch()), "amd64")
 }
 
-// ImageName returns the name that an image of an architecture has beside the one for amd64:
-// installer-arm64.
+// ImageName returns the name of the variant of an image for an architecture, such as
+// installer-arm64. The variant for amd64 has the plain name.
 func ImageName(name, arch string) string {
 	if arch == "amd64" {
 		return name
@@ -37,8 +37,8 @@ func ImageName(name, arch string) string {
 	return name + "-" + arch
 }
 
-// ImageFor returns the image of a name for an architecture: the one whose name ends with it, else
-// the one of the plain name if that is its architecture.
+// ImageFor returns the variant of an image for an architecture: the one with the architecture
+// in its name, else the one with the plain name if its architecture matches.
 func (s *state) ImageFor(name, arch string) (*holdfastv1.Image, bool) {
 	if i, ok := s.images.get(ImageName(name, arch)); ok && i.GetArch() == arch {
 		return i, true
@@ -49,8 +49,8 @@ func (s *state) ImageFor(name, arch string) (*holdfastv1.Image, bool) {
 	return nil, false
 }
 
-// checkImageArch refuses a run that would write an image of one architecture to a machine of
-// another. What is not known of either is no reason.
+// checkImageArch refuses a run that would write an image of another architecture to the
+// machine. An unknown architecture is accepted.
 func (t *tx) checkImageArch(m *holdfastv1.Machine, plan *holdfastv1.Plan, run *holdfastv1.Run) *Error {
 	arch := ArchOf(m.GetNode().GetArch())
 	if arch == "" || !t.has(Level2) {

@@ -13,16 +13,16 @@ import (
 const (
 	maxImageName    = 64
 	maxImageText    = 1024
-	maxImageCmdline = 2048 // what kernels of all architectures take
+	maxImageCmdline = 2048 // the limit of kernels on all architectures
 	maxImageURL     = 2048
-	// MaxImageFile is how big a file of an image may be: 1 TiB.
+	// MaxImageFile is the maximum size of a file of an image: 1 TiB.
 	MaxImageFile = 1 << 40
 )
 
-// ImageArches lists the architectures that images are for.
+// ImageArches returns the architectures of images.
 func ImageArches() []string { return []string{"amd64", "arm64"} }
 
-// ValidateImage reports what is wrong with an image that has its defaults (NormalImage).
+// ValidateImage returns the violations of an image that has its defaults (NormalImage).
 func ValidateImage(i *holdfastv1.Image) []FieldViolation {
 	var bad []FieldViolation
 	add := func(field, format string, args ...any) {
@@ -58,8 +58,8 @@ func ValidateImage(i *holdfastv1.Image) []FieldViolation {
 	return bad
 }
 
-// singleLine reports whether a text has no control characters: it is written into scripts that end
-// with a line.
+// singleLine reports whether a text has no control characters, so that it can be written into
+// line-based scripts.
 func singleLine(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
 }
@@ -70,7 +70,7 @@ func checkImageFile(field string, f *holdfastv1.Image_File) []FieldViolation {
 		bad = append(bad, FieldViolation{Field: field + "." + name, Description: fmt.Sprintf(format, args...)})
 	}
 	if !ValidSum(f.GetSha256()) {
-		add("sha256", "is not a SHA-256: 64 hexadecimal digits, small letters (sha256sum FILE)")
+		add("sha256", "is not a SHA-256: 64 hexadecimal digits in lower case (sha256sum FILE)")
 	}
 	switch n := f.GetSizeBytes(); {
 	case n < 0 || n > MaxImageFile:
@@ -86,8 +86,8 @@ func checkImageFile(field string, f *holdfastv1.Image_File) []FieldViolation {
 	return bad
 }
 
-// checkImageURL reports what is wrong with where a file comes from; never with its words: there may
-// be a password in it.
+// checkImageURL returns the violation of an image file's URL. It does not quote the URL,
+// which may contain a password.
 func checkImageURL(s string) string {
 	if len(s) > maxImageURL || !singleLine(s) {
 		return fmt.Sprintf("is not one line of at most %d bytes", maxImageURL)
@@ -96,15 +96,15 @@ func checkImageURL(s string) string {
 	case !ok || !u.isWeb():
 		return "is not an http or https URL (a blank in it is written as %20)"
 	case u.user:
-		return "has a user or a password in it: everybody who may list images would see it"
+		return "contains a user or a password, which every caller that may list images would see"
 	case u.fragment:
 		return "has a fragment (#…), which servers never see"
 	}
 	return ""
 }
 
-// ValidSum reports whether a text is a SHA-256 as images have it: 64 hexadecimal digits, small
-// letters.
+// ValidSum reports whether a text is a SHA-256 as images have it: 64 hexadecimal digits in
+// lower case.
 func ValidSum(s string) bool {
 	return len(s) == 64 && strings.Trim(s, "0123456789abcdef") == ""
 }

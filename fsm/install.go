@@ -13,27 +13,31 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// An install session is how a machine that nobody can log in to, and that knows nothing but its MAC
-// address, is led to its image: the step that installs opens it, the machine asks for its boot
-// script, the installer reports, and it is over with the attempt. There is one of each machine, and
-// it outlives leaders: whoever leads looks at it and goes on.
+// An install session leads a machine that boots from the network to its image. The machine
+// has no login yet, and is known by its MAC address only. The step that installs opens the
+// session, the machine requests its boot script, the installer reports, and the session ends
+// with the attempt. A machine has at most one session. It outlives leaders: a new leader
+// continues it.
 //
-// Its tokens are made when the boot script is handed out, because nobody keeps their values. A
-// machine may ask more than once (iPXE tries again, the power goes away), so the last few are good.
+// Its tokens are generated with each boot script, because their values are not stored. A
+// machine may request the script more than once (iPXE retries, a power loss), so the last few
+// tokens are valid.
 
-// The refusals of an installer's calls.
+// The reasons for refusing an installer's calls.
 const (
-	ReasonInstallToken = "INSTALL_TOKEN" // nobody knows it
-	ReasonInstallOver  = "INSTALL_OVER"  // its session is over
+	ReasonInstallToken = "INSTALL_TOKEN" // the token is unknown
+	ReasonInstallOver  = "INSTALL_OVER"  // its session has ended
 	ReasonNoInstall    = "NO_INSTALL"    // no session of the machine waits for a boot
 	ReasonInstallTaken = "INSTALL_TAKEN" // an installer with another token reports in its session
 )
 
 // Limits of a session.
 const (
-	goodTokens     = 4  // that open a session, before feature level 2
-	moreGoodTokens = 16 // and since: scripts that somebody else reads must not end the token of the installer
-	pastTokens     = 16 // that are told that it is over
+	goodTokens = 4 // valid tokens of a session, before feature level 2
+	// Since feature level 2: a caller that requests scripts must not displace the installer's
+	// token.
+	moreGoodTokens = 16
+	pastTokens     = 16 // past tokens, for a clear error
 	maxInstallText = 64 << 10
 	maxHostKeys    = 16
 	maxInstallLog  = 256 << 10 // bytes in one command
@@ -55,10 +59,10 @@ func installSchema() *schema[*internalv1.StoredInstall] {
 	}
 }
 
-// InstallOpen reports whether a session goes on: its attempt is not over.
+// InstallOpen reports whether a session and its attempt have not ended.
 func InstallOpen(i *holdfastv1.Install) bool { return i != nil && i.GetClosedAt() == nil }
 
-// InstallBoots reports whether a machine that asks for its boot script gets the installer.
+// InstallBoots reports whether a machine that requests its boot script boots the installer.
 func InstallBoots(i *holdfastv1.Install) bool {
 	switch i.GetStage() {
 	case holdfastv1.Install_COMPLETE, holdfastv1.Install_BOOTED_DISK, holdfastv1.Install_FAILED:
@@ -67,14 +71,14 @@ func InstallBoots(i *holdfastv1.Install) bool {
 	return InstallOpen(i)
 }
 
-// InstallerSilence is how long an installer may report nothing until a boot script is served to its
-// machine again. The installer reports every 5 s; a machine that restarts in the middle of an
-// install asks again until then.
+// InstallerSilence is the time without a report after which a boot script is served to the
+// machine again. The installer reports every 5 s. A machine that restarts during an install
+// retries until then.
 const InstallerSilence = 30 * time.Second
 
-// InstallerRuns reports whether the installer of a session has started and was heard from within
-// InstallerSilence. While it runs no other token is issued: a caller that knows the MAC address
-// could end the install or report in its name.
+// InstallerRuns reports whether the installer of a session has started and reported within
+// InstallerSilence. While it runs no other token is issued: a caller that knows the MAC
+// address could end the install or report in its name.
 func InstallerRuns(i *holdfastv1.Install, now time.Time) bool {
 	switch i.GetStage() {
 	case holdfastv1.Install_INSTALLER_STARTED, holdfastv1.Install_WRITING:
@@ -83,7 +87,7 @@ func InstallerRuns(i *holdfastv1.Install, now time.Time) bool {
 	return false
 }
 
-// InstallStage words a stage: what the session waits for next.
+// InstallStage returns what a session waits for next, as text.
 func InstallStage(i *holdfastv1.Install) string {
 	switch i.GetStage() {
 	case holdfastv1.Install_WAITING_FOR_PXE:
@@ -107,13 +111,13 @@ func InstallStage(i *holdfastv1.Install) string {
 	return "nothing"
 }
 
-// StageName is how people write a stage: waiting-for-pxe.
+// StageName returns a stage as text: waiting-for-pxe.
 func StageName(s holdfastv1.Install_Stage) string {
 	return strings.ReplaceAll(strings.ToLower(s.String()), "_", "-")
 }
 
-// openInstall opens the session of an attempt that is open. One that it has opened before stays as
-// it is.
+// openInstall opens the session of an open attempt. If the attempt has one already, it
+// returns that.
 func (t *tx) openInstall(c *internalv1.OpenInstall) (*holdfastv1.Install, *Error) {
 	run, step, _, err := t.openAttempt(c.GetRunId(), c.GetStep(), c.GetAttempt())
 	if err != nil {
@@ -123,14 +127,16 @@ func (t *tx) openInstall(c *internalv1.OpenInstall) (*holdfastv1.Install, *Error
 		return nil, invalid("step", "%q is of kind %s, which installs nothing", step.GetName(), k)
 	}
 	if len(c.GetCloudInit()) > maxInstallText || len(c.GetDisk()) > maxNodeText || len(c.GetImage()) > maxNodeText {
-		return nil, invalid("cloud_init", "has %d bytes, at most %d are allowed, and %d of image and disk", len(c.GetCloudInit()), maxInstallText, maxNodeText)
+		return nil, invalid("cloud_init", "has %d bytes, at most %d are allowed, and %d of image and disk",
+			len(c.GetCloudInit()), maxInstallText, maxNodeText)
 	}
 	m, ok := t.machines.get(run.GetMachineId())
 	if !ok {
 		return nil, machineNotFound(run.GetMachineId())
 	}
 	if len(m.GetSpec().GetMacAddresses()) == 0 {
-		return nil, refuse(FailedPrecondition, "NO_MAC_ADDRESS", "machine %q has no MAC address: nobody could tell that it is the one that boots; set spec.mac_addresses", m.GetMachineId())
+		return nil, refuse(FailedPrecondition, "NO_MAC_ADDRESS",
+			"machine %q has no MAC address, so it cannot be recognized when it boots: set spec.mac_addresses", m.GetMachineId())
 	}
 	old, exists := t.installs.get(m.GetMachineId())
 	if i := old.GetInstall(); exists && i.GetRunId() == c.GetRunId() && i.GetStep() == c.GetStep() && i.GetAttempt() == c.GetAttempt() {
@@ -145,7 +151,7 @@ func (t *tx) openInstall(c *internalv1.OpenInstall) (*holdfastv1.Install, *Error
 
 func lastOf(sums [][]byte, n int) [][]byte { return sums[max(0, len(sums)-n):] }
 
-// stage brings a session to a stage and stores it; the run says what it waits for.
+// stage moves a session to a stage, stores it and updates the run's waiting_for.
 func (t *tx) stage(s *internalv1.StoredInstall, stage holdfastv1.Install_Stage, what string) {
 	i := s.GetInstall()
 	i.Stage, i.StageSince = stage, t.now
@@ -158,7 +164,7 @@ func (t *tx) stage(s *internalv1.StoredInstall, stage holdfastv1.Install_Stage, 
 	t.putRun(run, fmt.Sprintf("step %s: %s", i.GetStep(), firstOf(what, "waiting for "+InstallStage(i))))
 }
 
-// closeInstall ends the session of a run's attempt: its tokens open nothing any more.
+// closeInstall ends the session of a run's attempt. Its tokens become invalid.
 func (t *tx) closeInstall(run *holdfastv1.Run) {
 	s, ok := t.installs.get(run.GetMachineId())
 	if i := s.GetInstall(); ok && i.GetRunId() == run.GetRunId() && InstallOpen(i) {
@@ -167,7 +173,7 @@ func (t *tx) closeInstall(run *holdfastv1.Run) {
 	}
 }
 
-// bootInstall takes note that a machine has asked for its boot script, and which token it gets.
+// bootInstall records that a machine has requested its boot script, and the token in it.
 func (t *tx) bootInstall(c *internalv1.BootInstall) (*holdfastv1.Install, *Error) {
 	s, ok := t.installs.get(c.GetMachineId())
 	i := s.GetInstall()
@@ -175,7 +181,8 @@ func (t *tx) bootInstall(c *internalv1.BootInstall) (*holdfastv1.Install, *Error
 		return nil, refuse(Aborted, ReasonNoInstall, "no install session of machine %q waits for a boot", ident(c.GetMachineId()))
 	}
 	if t.has(Level2) && InstallerRuns(i, t.now.AsTime()) {
-		return nil, refuse(Aborted, ReasonNoInstall, "the installer of machine %q is running: a boot script is served again after %s without a report",
+		return nil, refuse(Aborted, ReasonNoInstall,
+			"the installer of machine %q is running: a boot script is served again after %s without a report",
 			ident(c.GetMachineId()), InstallerSilence)
 	}
 	i.LastSeenAt, i.Note = t.now, clip(c.GetNote(), maxNote)
@@ -194,7 +201,8 @@ func (t *tx) bootInstall(c *internalv1.BootInstall) (*holdfastv1.Install, *Error
 		i.BootedAt = t.now
 	}
 	i.Progress, i.Detail = 0, ""
-	i.LogBytes = 0 // an installer that starts over begins its log at 0: what it says is not what was said before
+	// A restarted installer begins its log at 0, and its output is new.
+	i.LogBytes = 0
 	what := "the machine has its boot script"
 	if i.GetBoots() > 1 {
 		what = fmt.Sprintf("the machine has its boot script again (%d times now)", i.GetBoots())
@@ -203,7 +211,7 @@ func (t *tx) bootInstall(c *internalv1.BootInstall) (*holdfastv1.Install, *Error
 	return i, nil
 }
 
-// letInstall makes a new token good for a session. It is not stored: the caller has more to change.
+// letInstall adds a valid token to a session. The caller stores the session.
 func (t *tx) letInstall(s *internalv1.StoredInstall, sum []byte) *Error {
 	if len(sum) != sha256.Size {
 		return invalid("sha256", "has %d bytes, want %d", len(sum), sha256.Size)
@@ -222,14 +230,15 @@ func (t *tx) letInstall(s *internalv1.StoredInstall, sum []byte) *Error {
 	return nil
 }
 
-// installByToken returns the session that a token belongs to, and whether it opens it.
+// installByToken returns the session of a token, and whether the token is valid and whether
+// it is known.
 func (s *state) installByToken(sum []byte) (in *internalv1.StoredInstall, good, known bool) {
 	if len(sum) != sha256.Size {
 		return nil, false, false
 	}
 	for _, in := range s.installs.scan(installsByToken, hashKey(sum), "") {
 		for _, g := range in.GetGood() {
-			if bytes.Equal(g, sum) { // hashes of random values: how long that takes tells nothing
+			if bytes.Equal(g, sum) { // hashes of random values: timing reveals nothing
 				return in, InstallOpen(in.GetInstall()), true
 			}
 		}
@@ -242,24 +251,26 @@ func (s *state) installByToken(sum []byte) (in *internalv1.StoredInstall, good, 
 	return nil, false, false
 }
 
-// admitInstaller returns the open session that a token is good for.
+// admitInstaller returns the open session of a valid token.
 func (s *state) admitInstaller(sum []byte) (*internalv1.StoredInstall, *Error) {
 	in, good, known := s.installByToken(sum)
 	switch {
 	case !known:
-		return nil, refuse(Unauthenticated, ReasonInstallToken, "nobody knows this install token: boot the machine from the network again")
+		return nil, refuse(Unauthenticated, ReasonInstallToken, "unknown install token: boot the machine from the network again")
 	case !good:
-		return nil, refuse(OutOfRange, ReasonInstallOver, "the install session of machine %q that this token was for is over: boot the machine again", in.GetInstall().GetMachineId()).
+		return nil, refuse(OutOfRange, ReasonInstallOver,
+			"the install session of machine %q for this token has ended: boot the machine again", in.GetInstall().GetMachineId()).
 			with("machine_id", in.GetInstall().GetMachineId())
 	case len(in.GetBound()) > 0 && !bytes.Equal(in.GetBound(), sum):
-		return nil, refuse(PermissionDenied, ReasonInstallTaken, "another installer reports in the install session of machine %q: boot the machine again if this is the right one",
+		return nil, refuse(PermissionDenied, ReasonInstallTaken,
+			"another installer reports in the install session of machine %q: boot the machine again if this is the right one",
 			in.GetInstall().GetMachineId()).with("machine_id", in.GetInstall().GetMachineId())
 	}
 	return in, nil
 }
 
-// noteInstallSession is what the leader has seen of the machine. What is about another attempt is
-// passed over.
+// noteInstallSession records the leader's observations of the machine. It refuses those of
+// another attempt.
 func (t *tx) noteInstallSession(c *internalv1.NoteInstall) (*holdfastv1.Install, *Error) {
 	run, _, _, err := t.openAttempt(c.GetRunId(), c.GetStep(), c.GetAttempt())
 	if err != nil {
@@ -268,14 +279,15 @@ func (t *tx) noteInstallSession(c *internalv1.NoteInstall) (*holdfastv1.Install,
 	s, ok := t.installs.get(run.GetMachineId())
 	i := s.GetInstall()
 	if !ok || !InstallOpen(i) || i.GetRunId() != c.GetRunId() || i.GetStep() != c.GetStep() || i.GetAttempt() != c.GetAttempt() {
-		return nil, refuse(FailedPrecondition, ReasonNoInstall, "attempt %d of step %q of run %s has no install session", c.GetAttempt(), c.GetStep(), c.GetRunId())
+		return nil, refuse(FailedPrecondition, ReasonNoInstall, "attempt %d of step %q of run %s has no install session",
+			c.GetAttempt(), c.GetStep(), c.GetRunId())
 	}
 	if sum := c.GetMediumSha256(); len(sum) > 0 {
 		if len(c.GetMediumServer()) > maxNodeText {
 			return nil, invalid("medium_server", "has %d bytes, at most %d are allowed", len(c.GetMediumServer()), maxNodeText)
 		}
 		if !InstallBoots(i) {
-			return nil, refuse(Aborted, ReasonNoInstall, "the install session of machine %q waits for no boot", i.GetMachineId())
+			return nil, refuse(Aborted, ReasonNoInstall, "the install session of machine %q does not wait for a boot", i.GetMachineId())
 		}
 		if err := t.letInstall(s, sum); err != nil {
 			return nil, err
@@ -294,14 +306,14 @@ func (t *tx) noteInstallSession(c *internalv1.NoteInstall) (*holdfastv1.Install,
 	return i, nil
 }
 
-// Install returns the install session of a machine, the last one when none is open.
+// Install returns the open install session of a machine, or the last one.
 func (v *View) Install(machineID string) (*holdfastv1.Install, bool) {
 	s, ok := v.installs.get(machineID)
 	return s.GetInstall(), ok
 }
 
-// Installs iterates over the install sessions, the last of each machine, by machine, after the one
-// named.
+// Installs returns the last install session of each machine with an id above after, by
+// machine.
 func (v *View) Installs(after string) iter.Seq[*holdfastv1.Install] {
 	return func(yield func(*holdfastv1.Install) bool) {
 		for s := range v.installs.ascend("", after) {
@@ -312,7 +324,7 @@ func (v *View) Installs(after string) iter.Seq[*holdfastv1.Install] {
 	}
 }
 
-// InstallByToken returns the open session that the token with a SHA-256 is good for.
+// InstallByToken returns the open session of the valid token with this SHA-256.
 func (v *View) InstallByToken(sum []byte) (*holdfastv1.Install, *Error) {
 	s, err := v.admitInstaller(sum)
 	return s.GetInstall(), err

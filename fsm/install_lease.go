@@ -11,27 +11,28 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Nobody here has a hand on an install that is only observed, so that nothing but its installer's
-// reports could end its run; and an installer may lose its network, or its power, for good. So they
-// are heartbeats of a lease, which ends the run when they stop. A lease, and not a time of day: it
-// outlives leaders and does not believe their clocks (docs/decisions/0012).
+// The executor does not drive an observed install, so only its installer's reports could end
+// the run, and an installer may lose its network or power permanently. Reports therefore
+// renew a lease, which ends the run when they stop. A lease outlives leaders and does not
+// depend on their clocks (docs/decisions/0012).
 
-// A second lease, which nothing renews, ends the run of an installer that reports for ever and
-// never comes to an end.
+// A second lease, which is never renewed, ends the run of an installer that reports without
+// ever finishing.
 
-// InstallTimeout is why a run has failed whose installer was not heard for too long, or has not
-// come to an end.
+// InstallTimeout is the failure reason of a run whose installer was silent for too long or
+// has not finished in time.
 const InstallTimeout = "InstallTimeout"
 
-// installLimit is how long all attempts of an observed install may take together, whatever is
-// reported; or three times what its workflow gives the step that installs, where that is more.
+// installLimit bounds all attempts of an observed install together, whatever it reports. If
+// three times the timeout of the workflow's install step is longer, that applies.
 const installLimit = 24 * time.Hour
 
-// limitOf names the lease that ends an observed run in any case. No run has such an id: validName.
+// limitOf returns the id of the lease that bounds an observed run. No run has such an id: see
+// validName.
 func limitOf(runID string) string { return runID + "/limit" }
 
-// quietSeconds is how long the installer of a run may say nothing: what its workflow gives the step
-// that installs, or two hours.
+// quietSeconds returns how long the installer of a run may be silent: the timeout of the
+// workflow's install step, or two hours.
 func (t *tx) quietSeconds(run *holdfastv1.Run) int32 {
 	plan, _ := t.plan(run.GetPlanId())
 	for _, s := range plan.GetSteps() {
@@ -42,7 +43,7 @@ func (t *tx) quietSeconds(run *holdfastv1.Run) int32 {
 	return int32(installTTL / time.Second)
 }
 
-// heardInstall takes note of a report about an observed run. The caller stores the run.
+// heardInstall records a report about an observed run. The caller stores the run.
 func (t *tx) heardInstall(run *holdfastv1.Run) {
 	quiet := time.Duration(run.GetSteps()[0].GetTimeoutSeconds()) * time.Second
 	l := t.grantLease(internalv1.LeaseRef_INSTALL, run.GetRunId(), quiet.Milliseconds())
@@ -64,7 +65,7 @@ func (t *tx) endInstallLeases(runID string) {
 	t.endLease(internalv1.LeaseRef_INSTALL, limitOf(runID))
 }
 
-// installOver ends an observed run one of whose leases is over.
+// installOver ends an observed run after one of its leases has expired.
 func (t *tx) installOver(l *internalv1.Lease) {
 	runID, atLimit := strings.CutSuffix(l.GetRef().GetId(), limitOf(""))
 	run, ok := t.runs.get(runID)

@@ -70,7 +70,8 @@ func requestKey(machineID, requestID string) string { return machineID + "/" + r
 // byRequest returns the run of a request id.
 func (s *state) byRequest(machineID, requestID string) (*holdfastv1.Run, bool) {
 	run, ok := s.runs.lookup(runsByRequest, requestKey(machineID, requestID))
-	if !ok || run.GetMachineId() != machineID { // the given machine id has a slash, so the key may match another machine
+	// An id with a slash may match the key of another machine.
+	if !ok || run.GetMachineId() != machineID {
 		return nil, false
 	}
 	return run, true
