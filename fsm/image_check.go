@@ -29,7 +29,8 @@ func ValidateImage(i *holdfastv1.Image) []FieldViolation {
 		bad = append(bad, FieldViolation{Field: "image." + field, Description: fmt.Sprintf(format, args...)})
 	}
 	if name := i.GetName(); !validName(name, maxImageName) || strings.Contains(name, ":") || strings.Trim(name, ".") == "" || name == "sha256" {
-		add("name", "is not 1 to %d letters, digits, '.', '_' or '-', or it is sha256", maxImageName) // it is part of paths
+		// The name is part of paths.
+		add("name", "is not 1 to %d letters, digits, '.', '_' or '-', or it is sha256", maxImageName)
 	}
 	if n := len(i.GetDescription()); n > maxImageText {
 		add("description", "has %d bytes, at most %d are allowed", n, maxImageText)

@@ -15,12 +15,12 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// The reasons by which the node API words its refusals.
+// The reasons from which the node API derives its errors.
 const (
 	ReasonNodeTransition  = "NODE_TRANSITION"  // not in the table of transitions
-	ReasonInstallAttempts = "INSTALL_ATTEMPTS" // the retry limit is reached: force resets it
+	ReasonInstallAttempts = "INSTALL_ATTEMPTS" // the retry limit is reached; force resets it
 	ReasonNodeNotFound    = "NODE_NOT_FOUND"
-	ReasonDiscoveryFull   = "DISCOVERY_FULL" // as many discovered machines await approval as may
+	ReasonDiscoveryFull   = "DISCOVERY_FULL" // the limit of discovered machines that wait for approval is reached
 )
 
 // Limits of a node's record.
@@ -34,7 +34,7 @@ func nodeNotFound(id string) *Error {
 	return refuse(NotFound, ReasonNodeNotFound, "Node not found").with("node_id", id)
 }
 
-// node returns the machine that a node's id names: its own, or one of its MAC addresses.
+// node returns the machine with an id, which may be a machine id or a MAC address.
 func (s *state) node(id string) (*holdfastv1.Machine, bool) {
 	if m, ok := s.machines.get(id); ok {
 		return m, true
@@ -50,7 +50,7 @@ func (s *state) byMAC(mac string) (*holdfastv1.Machine, bool) {
 	return s.machines.lookup(machinesByOwned, "MAC address "+mac)
 }
 
-// nodeText names the texts of a record that clients set.
+// nodeText returns the text fields of a record that clients set, by path.
 func nodeText(n *holdfastv1.NodeRecord) map[string]*string {
 	return map[string]*string{
 		"hostname": &n.Hostname, "ip_address": &n.IpAddress, "workflow_id": &n.WorkflowId, "vendor": &n.Vendor, "model": &n.Model,
@@ -58,17 +58,17 @@ func nodeText(n *holdfastv1.NodeRecord) map[string]*string {
 	}
 }
 
-// nodePaths lists the paths of what clients set, in order.
+// nodePaths returns the paths of all fields that clients set, in order.
 func nodePaths() []string {
 	return []string{"hostname", "ip_address", "workflow_id", "vendor", "model", "serial_number", "system_uuid", "arch", "boot_mode", "group_id", "tags"}
 }
 
-// factPaths lists what a node may say of itself.
+// factPaths returns the paths that a node may report about itself.
 func factPaths() []string {
 	return []string{"hostname", "ip_address", "vendor", "model", "serial_number", "system_uuid", "arch", "boot_mode"}
 }
 
-// CheckNode reports what is wrong with what a client says of a node, and trims it.
+// CheckNode returns the violations of a client's node record, and trims its texts.
 func CheckNode(n *holdfastv1.NodeRecord) []FieldViolation {
 	var bad []FieldViolation
 	if n == nil {
@@ -98,13 +98,13 @@ func CheckNode(n *holdfastv1.NodeRecord) []FieldViolation {
 	return bad
 }
 
-// nodeWords are the values of what has few. Empty: not known.
+// nodeWords returns the values of enumerated fields. Empty means unknown.
 func nodeWords() map[string][]string {
 	return map[string][]string{"arch": {"", "x86_64", "arm64", "aarch64", "amd64"}, "boot_mode": {"", "bios", "uefi"}}
 }
 
-// checkNodeWords returns what is wrong with the words that an operator sets. What a machine reports
-// of itself is not held against them.
+// checkNodeWords returns the violations of enumerated fields set by an operator. Values
+// reported by a machine are not checked.
 func (t *tx) checkNodeWords(n *holdfastv1.NodeRecord) []FieldViolation {
 	if n == nil || !t.has(Level2) {
 		return nil
@@ -119,7 +119,7 @@ func (t *tx) checkNodeWords(n *holdfastv1.NodeRecord) []FieldViolation {
 	return bad
 }
 
-// checkWorkflow refuses a workflow that is no plan.
+// checkWorkflow refuses a workflow that is not a plan.
 func (t *tx) checkWorkflow(id string) *Error {
 	if id != "" && !t.plans.has(id) {
 		return planNotFound(id)
@@ -127,7 +127,7 @@ func (t *tx) checkWorkflow(id string) *Error {
 	return nil
 }
 
-// createNode registers a node: a machine that awaits approval.
+// createNode registers a node: a machine that waits for approval.
 func (t *tx) createNode(c *internalv1.CreateNode) (*holdfastv1.Machine, *Error) {
 	mac, ok := normalizeMAC(c.GetMacAddress())
 	if !ok {
@@ -160,8 +160,9 @@ func (t *tx) checkNewNode(id string, generated bool) *Error {
 	return nil
 }
 
-// checkDiscovery refuses another discovered machine if limit of them await approval already:
-// whoever reaches the boot network could make machines without end. A limit of 0 is none.
+// checkDiscovery refuses another discovered machine if limit of them already wait for
+// approval. Otherwise any host on the boot network could create machines without end. A limit
+// of 0 means no limit.
 func (t *tx) checkDiscovery(mac string, limit uint32) *Error {
 	if limit == 0 {
 		return nil
@@ -169,14 +170,16 @@ func (t *tx) checkDiscovery(mac string, limit uint32) *Error {
 	waiting := uint32(0)
 	for range t.machines.find(Query{Facets: &Facets{Path: "status.node_state", Value: holdfastv1.Node_DISCOVERED.String()}}, "") {
 		if waiting++; waiting >= limit {
-			return refuse(FailedPrecondition, ReasonDiscoveryFull, "discover node %s: %d discovered machines await approval, which is the limit: approve or delete them, or raise --auto-discover-limit",
+			return refuse(FailedPrecondition, ReasonDiscoveryFull,
+				"discover node %s: %d discovered machines await approval, which is the limit: "+
+					"approve or delete them, or raise --auto-discover-limit",
 				mac, limit)
 		}
 	}
 	return nil
 }
 
-// discover makes the machine of a node that was not known.
+// discover creates the machine of an unknown node.
 func (t *tx) discover(id, mac string, in *holdfastv1.NodeRecord, c change) *holdfastv1.Machine {
 	m := t.newMachineRecord(id, "")
 	m.Spec.MacAddresses, m.Status.NodeState, m.Node = []string{mac}, holdfastv1.Node_NODE_STATE_UNSPECIFIED, &holdfastv1.NodeRecord{}
@@ -187,7 +190,7 @@ func (t *tx) discover(id, mac string, in *holdfastv1.NodeRecord, c change) *hold
 	return m
 }
 
-// mergeNode takes over what paths name. They are known to be good.
+// mergeNode copies the fields in paths, which must be valid.
 func mergeNode(n, in *holdfastv1.NodeRecord, paths []string) {
 	if in == nil {
 		in = &holdfastv1.NodeRecord{}
@@ -212,7 +215,8 @@ func mergeNode(n, in *holdfastv1.NodeRecord, paths []string) {
 	}
 }
 
-// updateNode sets what operators know of a node. Its state is not among that.
+// updateNode sets the fields of a node that operators maintain. They do not include its
+// state.
 func (t *tx) updateNode(c *internalv1.UpdateNode) (*holdfastv1.Machine, *Error) {
 	m, ok := t.node(c.GetId())
 	if !ok {
@@ -252,7 +256,7 @@ func (t *tx) updateNode(c *internalv1.UpdateNode) (*holdfastv1.Machine, *Error) 
 	return t.whole(m), nil
 }
 
-// nodeDiff names what differs; "" if nothing does.
+// nodeDiff returns the names of the fields that differ, or "".
 func nodeDiff(old, n *holdfastv1.NodeRecord) string {
 	var names []string
 	a, b := nodeText(old), nodeText(n)
@@ -264,8 +268,8 @@ func nodeDiff(old, n *holdfastv1.NodeRecord) string {
 	return strings.Join(names, ", ")
 }
 
-// reportNode takes what an installer or a booted node says: facts, last seen, and what its
-// installation means for its state.
+// reportNode applies the report of an installer or a booted node: its facts, the time, and
+// the consequences of its installation status.
 func (t *tx) reportNode(c *internalv1.ReportNode) (*holdfastv1.Machine, *Error) {
 	r := c.GetReport()
 	mac, ok := normalizeMAC(r.GetMacAddress())
@@ -323,7 +327,7 @@ func (t *tx) beginsInstall(m *holdfastv1.Machine, r *holdfastv1.ReportNodeReques
 	return r.GetInstallationStatus() == "started" && m.GetStatus().GetNodeState() == holdfastv1.Node_PENDING && m.GetStatus().GetActiveRunId() == ""
 }
 
-// passing reports whether a machine's node is on its way from one state to another.
+// passing reports whether a machine's node is in a transient state.
 func passing(m *holdfastv1.Machine) bool {
 	switch m.GetStatus().GetNodeState() {
 	case holdfastv1.Node_INSTALLING, holdfastv1.Node_DEPROVISIONING, holdfastv1.Node_MIGRATING:
@@ -332,7 +336,7 @@ func passing(m *holdfastv1.Machine) bool {
 	return false
 }
 
-// MachineByMAC returns the machine that a MAC address belongs to, in any spelling.
+// MachineByMAC returns the machine with a MAC address, in any notation.
 func (v *View) MachineByMAC(mac string) (*holdfastv1.Machine, bool) {
 	mac, ok := normalizeMAC(mac)
 	if !ok {
@@ -345,7 +349,7 @@ func (v *View) MachineByMAC(mac string) (*holdfastv1.Machine, bool) {
 	return v.whole(m), true
 }
 
-// NodeByID returns the machine that a machine id or a MAC address names.
+// NodeByID returns the machine with a machine id or a MAC address.
 func (v *View) NodeByID(id string) (*holdfastv1.Machine, bool) {
 	m, ok := v.node(id)
 	if !ok {
@@ -354,9 +358,9 @@ func (v *View) NodeByID(id string) (*holdfastv1.Machine, bool) {
 	return v.whole(m), true
 }
 
-// Stalled returns the machines whose node has been installing, deprovisioning or migrating since
-// before a time, longest first, each with its key for the next page; from the first on when after
-// is "".
+// Stalled returns the machines whose node has been installing, deprovisioning or migrating
+// since before a time. The longest comes first, each with its key for the next page. If after
+// is empty, it starts at the first.
 func (v *View) Stalled(since time.Time, after string) iter.Seq2[string, *holdfastv1.Machine] {
 	end := orderedTime(timestamppb.New(since), "")
 	return func(yield func(string, *holdfastv1.Machine) bool) {

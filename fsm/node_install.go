@@ -8,16 +8,16 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// An installer that nobody here has started reports all the same. Its install is a run like any
-// other, so that PROVISIONING has a run, a log and a reason behind it: type REPAVE, one step,
-// observed instead of executed. Reports open and close its attempts; the executor leaves it alone,
-// and its commands are refused.
+// An installer that Holdfast has not started may report too. Its install is a run like any
+// other, so that PROVISIONING has a run, a log and a reason: type REPAVE, with one step that
+// is observed and not executed. Reports open and close its attempts. The executor ignores the
+// run, and the executor's commands for it are refused.
 
 // observedStep is the step of an observed run.
 const observedStep = "install"
 
-// observedRun returns the observed run that is active on a machine, nil for none. One that is
-// executed is in the way.
+// observedRun returns the active observed run of a machine, or nil. It returns an error if
+// the executor drives the active run.
 func (t *tx) observedRun(m *holdfastv1.Machine) (*holdfastv1.Run, *Error) {
 	id := m.GetStatus().GetActiveRunId()
 	if id == "" {
@@ -31,7 +31,7 @@ func (t *tx) observedRun(m *holdfastv1.Machine) (*holdfastv1.Run, *Error) {
 	return run, nil
 }
 
-// checkObservable refuses the id of a run that cannot be made.
+// checkObservable refuses the id of a new run that is invalid or in use.
 func (t *tx) checkObservable(m *holdfastv1.Machine, runID string) *Error {
 	if !validName(runID, 64) {
 		return invalid("run_id", "%q is not 1 to 64 letters, digits, '.', '_', '-' or ':'", runID)
@@ -42,11 +42,10 @@ func (t *tx) checkObservable(m *holdfastv1.Machine, runID string) *Error {
 	return nil
 }
 
-// observedRequest is the request id of an observed run, which nobody has asked for.
+// observedRequest returns the request id of an observed run, which no caller has requested.
 func observedRequest(runID string) string { return "report:" + runID }
 
-// beginObserved begins the run of an install that was reported. It gives the machine as it is
-// stored.
+// beginObserved begins the run of a reported install. It returns the machine as stored.
 func (t *tx) beginObserved(m *holdfastv1.Machine, runID, why string) *holdfastv1.Machine {
 	run := &holdfastv1.Run{
 		RunId: runID, MachineId: m.GetMachineId(), RequestId: observedRequest(runID), Type: "REPAVE", Observed: true, Phase: holdfastv1.Run_RUNNING,
@@ -77,26 +76,28 @@ func (t *tx) observedAttempt(number int32) *holdfastv1.Attempt {
 	return &holdfastv1.Attempt{Number: number, StartedAt: t.now, Epochs: []uint64{t.meta.GetEpoch()}}
 }
 
-// noteInstall keeps what was reported last of an installation: a step that installs waits for it.
+// noteInstall records the last reported status of an installation. A step that installs waits
+// for it.
 func (t *tx) noteInstall(m *holdfastv1.Machine, status, runID string) {
 	n := m.GetNode()
 	n.InstallStatus, n.InstallStatusAt, n.InstallRunId = status, t.now, runID
 }
 
-// sayObserved adds a line to the run's log. The caller stores the run.
+// sayObserved appends a line to the run's log. The caller stores the run.
 func (t *tx) sayObserved(run *holdfastv1.Run, line string) {
 	_ = t.appendLog(run, &internalv1.LogAppend{RunId: run.GetRunId(), Offset: OwnLogBytes(run), Chunks: []*holdfastv1.LogChunk{{
 		Ts: t.now, Stream: "system", Step: observedStep, Attempt: int32(len(run.GetSteps()[0].GetAttempts())), Data: []byte(line + "\n")}}})
 }
 
-// observedProgress puts a stage of the install into the run's log.
+// observedProgress records a stage of the install in the run's log.
 func (t *tx) observedProgress(run *holdfastv1.Run, line string) {
 	t.sayObserved(run, line)
 	run.Revision = t.index
 	t.runs.put(run) // no event: a log tail follows log_bytes
 }
 
-// observedDone closes the run as the installer says. It gives the machine as it is stored.
+// observedDone ends the run after the installer has finished. It returns the machine as
+// stored.
 func (t *tx) observedDone(m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
 	m.GetNode().InstallProgress = 100
 	t.noteInstall(m, "complete", run.GetRunId())
@@ -110,8 +111,8 @@ func (t *tx) observedDone(m *holdfastv1.Machine, run *holdfastv1.Run, why string
 	return t.again(m)
 }
 
-// observedStrike counts a failed install. The first ones leave the node installing, and the
-// installer tries again.
+// observedStrike counts a failed install. After the first failures the node stays installing,
+// and the installer retries.
 func (t *tx) observedStrike(m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
 	step := run.GetSteps()[0]
 	a := lastAttempt(step)
@@ -125,18 +126,19 @@ func (t *tx) observedStrike(m *holdfastv1.Machine, run *holdfastv1.Run, why stri
 	t.sayObserved(run, msg)
 	step.Attempts = append(step.GetAttempts(), t.observedAttempt(a.GetNumber()+1))
 	step.RetryCount = a.GetNumber()
-	run.WaitingFor, run.WaitingSince = fmt.Sprintf("the installer to try again: %d of %d attempts failed", a.GetNumber(), maxInstallAttempts), t.now
+	run.WaitingFor = fmt.Sprintf("the installer to try again: %d of %d attempts failed", a.GetNumber(), maxInstallAttempts)
+	run.WaitingSince = t.now
 	t.putRun(run, msg)
 	return t.again(m)
 }
 
-// observedFailed closes the run because the installer, or an operator, says that it has failed. It
-// gives the machine as it is stored.
+// observedFailed ends the run because the installer or an operator reports a failure. It
+// returns the machine as stored.
 func (t *tx) observedFailed(m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
 	return t.failObserved(m, run, &holdfastv1.RunError{Reason: "InstallFailed", Message: why})
 }
 
-// failObserved closes the run as failed. It gives the machine as it is stored.
+// failObserved ends the run as failed. It returns the machine as stored.
 func (t *tx) failObserved(m *holdfastv1.Machine, run *holdfastv1.Run, failure *holdfastv1.RunError) *holdfastv1.Machine {
 	why := failure.GetMessage()
 	m.GetNode().LastInstallError = why
@@ -153,14 +155,15 @@ func (t *tx) failObserved(m *holdfastv1.Machine, run *holdfastv1.Run, failure *h
 	return t.again(m)
 }
 
-// observedCanceled closes the run because nobody waits for its installer any more.
+// observedCanceled ends the run because its node was moved elsewhere. It returns the machine
+// as stored.
 func (t *tx) observedCanceled(m *holdfastv1.Machine, run *holdfastv1.Run, why string) *holdfastv1.Machine {
 	t.putMachine(m)
 	t.cancelObserved(run, why)
 	return t.again(m)
 }
 
-// cancelObserved ends an observed run: there is no executor that could.
+// cancelObserved cancels an observed run directly, because no executor drives it.
 func (t *tx) cancelObserved(run *holdfastv1.Run, why string) {
 	if run.GetCancelRequestedAt() == nil {
 		run.CancelRequestedAt, run.CancelReason = t.now, why
@@ -176,21 +179,22 @@ func (t *tx) cancelObserved(run *holdfastv1.Run, why string) {
 	t.finishRun(run, holdfastv1.Run_CANCELED, failure)
 }
 
-// again reads a machine back that a run has changed.
+// again returns the stored machine after a run has changed it.
 func (t *tx) again(m *holdfastv1.Machine) *holdfastv1.Machine {
 	stored, _ := t.machines.get(m.GetMachineId())
 	return stored
 }
 
-// installRun returns the run that an installation's report is about: the one that is active.
+// installRun returns the run of an installation's report: the active one.
 func (t *tx) installRun(m *holdfastv1.Machine) *holdfastv1.Run {
 	run, _ := t.runs.get(m.GetStatus().GetActiveRunId())
 	return run
 }
 
-// installReported does what the document says of a status in a state, and nothing where it says
-// nothing (node state machine §Report Handling Logic). While a run of ours is at work, the report
-// is evidence for its step, which decides.
+// installReported applies an installation status to the node, according to the table of the
+// node state machine (docs/concepts.md). A status without an entry for the node's state
+// changes nothing. If the executor drives the run, the report is evidence for its step, which
+// decides.
 func (t *tx) installReported(m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequest, runID string) *holdfastv1.Machine {
 	n, status := m.GetNode(), r.GetInstallationStatus()
 	if !t.sessionReported(m, r) {
@@ -200,15 +204,16 @@ func (t *tx) installReported(m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequ
 	if status == "started" && m.GetStatus().GetNodeState() == holdfastv1.Node_PENDING && run == nil {
 		return t.beginObserved(m, runID, "the installer has started")
 	}
-	if m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALLING || !slices.Contains([]string{"started", "progress", "complete", "failed"}, status) {
+	if m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALLING ||
+		!slices.Contains([]string{"started", "progress", "complete", "failed"}, status) {
 		return m
 	}
 	observed := run.GetObserved()
 	if observed {
 		t.heardInstall(run)
-		t.runs.put(run) // no event: nothing has happened to it
+		t.runs.put(run) // no event: the run itself is unchanged
 	}
-	if !observed || status != "started" { // a second start is no row of the table
+	if !observed || status != "started" { // a repeated start has no entry in the table
 		t.noteInstall(m, status, run.GetRunId())
 	}
 	if r.GetHasProgress() && status == "progress" {

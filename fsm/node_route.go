@@ -4,12 +4,13 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// nodeRoute returns the states that a node passes on its way, where the table of transitions has no
-// direct one: a run stands for what the table leaves to people. Who starts an install has approved
-// the machine, and a machine that joins its cluster was installed.
+// nodeRoute returns the intermediate states of a transition that the table does not have
+// directly. A run replaces steps that the table leaves to operators: starting an install
+// approves the machine, and a machine that joins its cluster was installed.
 func nodeRoute(from, to holdfastv1.Node_State) []holdfastv1.Node_State {
 	switch {
-	case to == holdfastv1.Node_INSTALLING && (from == holdfastv1.Node_DISCOVERED || from == holdfastv1.Node_INSTALL_FAILED || from == holdfastv1.Node_REPROVISION):
+	case to == holdfastv1.Node_INSTALLING &&
+		(from == holdfastv1.Node_DISCOVERED || from == holdfastv1.Node_INSTALL_FAILED || from == holdfastv1.Node_REPROVISION):
 		return []holdfastv1.Node_State{holdfastv1.Node_PENDING}
 	case to == holdfastv1.Node_INSTALLING && from == holdfastv1.Node_ACTIVE:
 		return []holdfastv1.Node_State{holdfastv1.Node_REPROVISION, holdfastv1.Node_PENDING}
@@ -21,8 +22,8 @@ func nodeRoute(from, to holdfastv1.Node_State) []holdfastv1.Node_State {
 	return nil
 }
 
-// noteFailedInstall keeps in the node's record that an attempt to install has failed, as the
-// reports of an installer are kept. The caller stores the machine.
+// noteFailedInstall records a failed install in the node's record, as reports of an installer
+// do. The caller stores the machine.
 func noteFailedInstall(m *holdfastv1.Machine, attempt int32, why string) {
 	if m.Node == nil {
 		m.Node = &holdfastv1.NodeRecord{}
@@ -31,12 +32,13 @@ func noteFailedInstall(m *holdfastv1.Machine, attempt int32, why string) {
 	m.Node.LastInstallError = clip(firstOf(why, m.GetNode().GetLastInstallError()), maxNote)
 }
 
-// ApprovedPlan returns the plan that installs a machine when it boots from the network: an admin
-// has moved its node to pending, and it has a workflow. It returns "" if nothing does. Nodes that
-// were pending before feature level 2 are not installed this way.
+// ApprovedPlan returns the plan that installs a machine when it boots from the network, or
+// "". It requires that an admin has moved the node to pending, and that it has a workflow.
+// Nodes that were pending before feature level 2 are not installed this way.
 func ApprovedPlan(m *holdfastv1.Machine) string {
 	s, n := m.GetStatus(), m.GetNode()
-	if s.GetNodeState() != holdfastv1.Node_PENDING || s.GetPhase() != holdfastv1.MachineStatus_READY || s.GetActiveRunId() != "" || n.GetApprovedAt() == nil {
+	if s.GetNodeState() != holdfastv1.Node_PENDING || s.GetPhase() != holdfastv1.MachineStatus_READY ||
+		s.GetActiveRunId() != "" || n.GetApprovedAt() == nil {
 		return ""
 	}
 	return n.GetWorkflowId()

@@ -9,12 +9,12 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// maxInstallAttempts is how many failed installs in a row a node has before a person is needed
-// (node state machine §Failure Handling).
+// maxInstallAttempts is the number of consecutive failed installs after which a node needs an
+// operator.
 const maxInstallAttempts = 3
 
-// nodeTransitions lists where a node may go (node state machine §Transitions). Any may be retired,
-// and retired is the end.
+// nodeTransitions returns the states that may follow a state. Any node may be retired, and
+// retired is final.
 func nodeTransitions(from holdfastv1.Node_State) []holdfastv1.Node_State {
 	var next []holdfastv1.Node_State
 	switch from {
@@ -34,10 +34,11 @@ func nodeTransitions(from holdfastv1.Node_State) []holdfastv1.Node_State {
 	return append(next, holdfastv1.Node_RETIRED)
 }
 
-// NodeStateName returns a state as the node API words it: lower case.
+// NodeStateName returns a state in the lower case of the node API.
 func NodeStateName(s holdfastv1.Node_State) string { return strings.ToLower(s.String()) }
 
-// checkNodeTransition refuses what the table does not have. The words are the node API's.
+// checkNodeTransition refuses transitions that are not in the table. The error texts are
+// specified by the node API.
 func checkNodeTransition(m *holdfastv1.Machine, to holdfastv1.Node_State, force bool) *Error {
 	from := m.GetStatus().GetNodeState()
 	allowed := nodeTransitions(from)
@@ -49,15 +50,18 @@ func checkNodeTransition(m *holdfastv1.Machine, to holdfastv1.Node_State, force 
 		return refuse(FailedPrecondition, ReasonNodeTransition, "Invalid state transition from '%s' to '%s'. Valid transitions: [%s]",
 			NodeStateName(from), NodeStateName(to), strings.Join(names, ", ")).with("machine_id", m.GetMachineId())
 	}
-	if from == holdfastv1.Node_INSTALL_FAILED && to == holdfastv1.Node_PENDING && !force && m.GetNode().GetInstallAttempts() >= maxInstallAttempts {
-		return refuse(FailedPrecondition, ReasonInstallAttempts, "Max install attempts (%d) exceeded. Use force=true to reset and retry.", maxInstallAttempts).
+	if from == holdfastv1.Node_INSTALL_FAILED && to == holdfastv1.Node_PENDING && !force &&
+		m.GetNode().GetInstallAttempts() >= maxInstallAttempts {
+		return refuse(FailedPrecondition, ReasonInstallAttempts,
+			"Max install attempts (%d) exceeded. Use force=true to reset and retry.", maxInstallAttempts).
 			with("machine_id", m.GetMachineId())
 	}
 	return nil
 }
 
-// phaseOf reports which phase goes with a node state that a machine is moved to, so that no pair
-// contradicts (docs/concepts.md). INSTALLING and INSTALL_FAILED are not here: runs lead there.
+// phaseOf returns the phase that goes with a new node state, so that the two cannot
+// contradict each other (docs/concepts.md). It does not handle INSTALLING and INSTALL_FAILED,
+// because runs move machines there.
 func phaseOf(to holdfastv1.Node_State, m *holdfastv1.Machine) holdfastv1.MachineStatus_Phase {
 	from, phase := m.GetStatus().GetNodeState(), m.GetStatus().GetPhase()
 	switch to {
@@ -65,7 +69,7 @@ func phaseOf(to holdfastv1.Node_State, m *holdfastv1.Machine) holdfastv1.Machine
 		return holdfastv1.MachineStatus_IN_SERVICE
 	case holdfastv1.Node_RETIRED:
 		return holdfastv1.MachineStatus_RETIRED
-	case holdfastv1.Node_DEPROVISIONING, holdfastv1.Node_MIGRATING: // people are at work on it
+	case holdfastv1.Node_DEPROVISIONING, holdfastv1.Node_MIGRATING: // operators are working on it
 		return holdfastv1.MachineStatus_MAINTENANCE
 	case holdfastv1.Node_PENDING:
 		if from == holdfastv1.Node_INSTALL_FAILED || phase == holdfastv1.MachineStatus_FACTORY_READY {
@@ -78,8 +82,8 @@ func phaseOf(to holdfastv1.Node_State, m *holdfastv1.Machine) holdfastv1.Machine
 	return phase
 }
 
-// moveNode moves the node facet: one history entry, and the counters of installs begin anew where
-// the document says so.
+// moveNode moves the node facet, with one history entry. It resets the install counters where
+// the node state machine requires it.
 func (t *tx) moveNode(m *holdfastv1.Machine, to holdfastv1.Node_State, c change) {
 	s := m.GetStatus()
 	from := s.GetNodeState()
@@ -100,7 +104,8 @@ func (t *tx) moveNode(m *holdfastv1.Machine, to holdfastv1.Node_State, c change)
 	if n.GetApprovedAt() != nil {
 		n.ApprovedAt = nil
 	}
-	if t.has(Level2) && from == holdfastv1.Node_INSTALL_FAILED { // failures count anew after a person has looked
+	// An operator has handled the failures, so they are counted from zero again.
+	if t.has(Level2) && from == holdfastv1.Node_INSTALL_FAILED {
 		n.InstallAttempts, n.LastInstallError = 0, ""
 	}
 	switch to {
@@ -110,18 +115,22 @@ func (t *tx) moveNode(m *holdfastv1.Machine, to holdfastv1.Node_State, c change)
 	case holdfastv1.Node_INSTALLED:
 		n.InstallAttempts, n.LastInstallError = 0, ""
 	}
-	e := &holdfastv1.HistoryEntry{Facet: "node", From: from.String(), To: to.String(), TriggeredBy: c.by, RunId: c.run, Comment: c.comment, Metadata: c.metadata}
+	e := &holdfastv1.HistoryEntry{
+		Facet: "node", From: from.String(), To: to.String(), TriggeredBy: c.by, RunId: c.run, Comment: c.comment,
+		Metadata: c.metadata,
+	}
 	if from == holdfastv1.Node_NODE_STATE_UNSPECIFIED {
 		e.From = ""
 	}
 	if c.by == byReport {
-		e.Comment = "" // those are people's; what was reported is metadata, and the run says the rest
+		// Only operators comment. The report is in the metadata, and the run has the rest.
+		e.Comment = ""
 	}
 	t.addHistory(m, e)
 	s.NodeState = to
 }
 
-// routed returns the change for a state on the way of another one.
+// routed returns the change for an intermediate state.
 func routed(c change, over holdfastv1.Node_State) change {
 	hop := change{by: c.by, run: c.run, comment: c.comment}
 	switch over {
@@ -133,9 +142,9 @@ func routed(c change, over holdfastv1.Node_State) change {
 	return hop
 }
 
-// nodeAfterLook returns the node state that a run which leaves its machine alone has to put back:
-// an install that has failed too often waits for a person, and a look at the machine is none. For
-// all others it is what the phase says.
+// nodeAfterLook returns the node state to restore after a run that leaves its machine
+// unchanged. A failed install still waits for an operator after an inspection. For all other
+// nodes the phase decides.
 func (t *tx) nodeAfterLook(m *holdfastv1.Machine, run *holdfastv1.Run) holdfastv1.Node_State {
 	if run.GetMachinePhaseBefore() != holdfastv1.MachineStatus_MAINTENANCE || m.GetStatus().GetNodeState() != holdfastv1.Node_PENDING {
 		return holdfastv1.Node_NODE_STATE_UNSPECIFIED
@@ -151,11 +160,11 @@ func (t *tx) nodeAfterLook(m *holdfastv1.Machine, run *holdfastv1.Run) holdfastv
 	return holdfastv1.Node_NODE_STATE_UNSPECIFIED
 }
 
-// ReasonRunObserved refuses executor commands for a run that reports move.
+// ReasonRunObserved is the reason for refusing executor commands for an observed run.
 const ReasonRunObserved = "RUN_OBSERVED"
 
-// runTrigger reports who moves a machine when a run begins or ends: the run, unless somebody
-// reports or decides about it from outside.
+// runTrigger returns the trigger of a machine's transition when a run begins or ends: the
+// run, unless a report or an operator caused it.
 func (t *tx) runTrigger() string {
 	switch t.cmd.GetOp().(type) {
 	case *internalv1.Command_ReportNode:
@@ -166,15 +175,15 @@ func (t *tx) runTrigger() string {
 	return "run"
 }
 
-// Who triggers what, in the history.
+// The triggers in a history.
 const (
 	byOperator = "operator"
 	bySystem   = "system"
 	byReport   = "node_report"
 )
 
-// transitionNode moves a node by hand. What an executed run is at work on is the run's to move; an
-// observed one ends with it.
+// transitionNode moves a node by hand. It refuses a node with an executed run. An observed
+// run ends with the transition.
 func (t *tx) transitionNode(c *internalv1.TransitionNode) (*holdfastv1.Machine, *Error) {
 	m, ok := t.node(c.GetId())
 	if !ok {

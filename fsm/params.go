@@ -12,12 +12,13 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// paramVariable is how a command or script names the environment variable of a run parameter.
+// paramVariable matches the environment variable of a run parameter in a command or script.
 var paramVariable = regexp.MustCompile(`HOLDFAST_PARAM_([A-Z0-9_]+)`)
 
-// paramsOf returns the run parameters that a step reads, and those of them that a run must have
-// because neither the step nor its plan holds the value. Commands read parameters as environment
-// variables: those that the step declares, and those whose variable the command or script names.
+// paramsOf returns the run parameters that a step reads, and the parameters that a run must
+// have because neither the step nor its plan has the value. Commands read parameters as
+// environment variables: those that the step declares, and those that the command or script
+// mentions.
 func paramsOf(s *holdfastv1.Step) (read, needed []string) {
 	switch k := s.GetKind().(type) {
 	case *holdfastv1.Step_Ssh:
@@ -55,26 +56,26 @@ func paramsOf(s *holdfastv1.Step) (read, needed []string) {
 	return read, needed
 }
 
-// bootModes lists the boot modes of a netboot step.
+// bootModes returns the boot modes of a netboot step.
 func bootModes() []string { return []string{"keep", "uefi", "bios"} }
 
-// checkBootMode returns an error if the parameter boot_mode is none, or contradicts a step: only
-// UEFI boots by HTTP.
+// checkBootMode returns an error if the parameter boot_mode is invalid or contradicts a step:
+// only UEFI boots by HTTP.
 func checkBootMode(plan *holdfastv1.Plan, mode string) *Error {
 	if mode != "" && !slices.Contains(bootModes(), mode) {
 		return invalid("params.boot_mode", "%q is not one of %s", mode, strings.Join(bootModes(), ", "))
 	}
 	for _, s := range plan.GetSteps() {
 		if s.GetNetboot().GetMode() == "HTTP" && mode == "bios" && s.GetNetboot().GetBootMode() == "" {
-			return invalid("params.boot_mode", "is bios, and step %q of plan %q boots by HTTP, which is UEFI", s.GetName(), plan.GetPlanId())
+			return invalid("params.boot_mode", "is bios, and step %q of plan %q boots by HTTP, which requires UEFI", s.GetName(), plan.GetPlanId())
 		}
 	}
 	return nil
 }
 
-// CheckParams returns an error if a plan does not read one of a run's parameters, or needs one that
-// is missing. A mistyped name would otherwise run the plan with a default in its place: another
-// image, say.
+// CheckParams returns an error if a plan does not read one of a run's parameters, or requires
+// one that is missing. With a mistyped name, the plan would otherwise run with a default,
+// such as another image.
 func CheckParams(plan *holdfastv1.Plan, params map[string]string) *Error {
 	reads := map[string]bool{}
 	for _, s := range plan.GetSteps() {
@@ -84,7 +85,7 @@ func CheckParams(plan *holdfastv1.Plan, params map[string]string) *Error {
 		}
 		for _, name := range needed {
 			if params[name] == "" {
-				return invalid("params."+name, "is required: step %q of plan %q holds no value: set the parameter", s.GetName(), plan.GetPlanId())
+				return invalid("params."+name, "is required: step %q of plan %q has no value: set the parameter", s.GetName(), plan.GetPlanId())
 			}
 		}
 	}

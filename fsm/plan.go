@@ -20,7 +20,7 @@ func planNotFound(id string) *Error {
 	return refuse(NotFound, "PLAN_NOT_FOUND", "plan %q not found", id).with("plan_id", id)
 }
 
-// createPlan stores a plan. One that a run refers to never changes (bare-metal API §Plan).
+// createPlan stores a plan. One that a run refers to never changes.
 func (t *tx) createPlan(c *internalv1.CreatePlan) (*holdfastv1.Plan, *Error) {
 	p := proto.CloneOf(c.GetPlan())
 	if err := Invalid(ValidatePlan(p)); err != nil {
@@ -40,11 +40,12 @@ func (t *tx) createPlan(c *internalv1.CreatePlan) (*holdfastv1.Plan, *Error) {
 	return p, nil
 }
 
-// CheckReplacePlan reports why a plan cannot be replaced by another one, if it cannot.
+// CheckReplacePlan returns an error if a plan may not be replaced.
 func CheckReplacePlan(old *holdfastv1.Plan, replace bool) *Error {
 	switch id := old.GetPlanId(); {
 	case !replace:
-		return refuse(AlreadyExists, "PLAN_EXISTS", "plan %q exists with other content: use a new plan_id, or replace it while no run refers to it", id)
+		return refuse(AlreadyExists, "PLAN_EXISTS",
+			"plan %q exists with other content: use a new plan_id, or replace it while no run refers to it", id)
 	case old.GetReferenced():
 		return refuse(FailedPrecondition, "PLAN_REFERENCED", "plan %q is immutable since a run refers to it: use a new plan_id", id)
 	case old.GetBuiltIn():
@@ -53,7 +54,7 @@ func CheckReplacePlan(old *holdfastv1.Plan, replace bool) *Error {
 	return nil
 }
 
-// SamePlan reports whether two plans are the same recipe under the same name.
+// SamePlan reports whether two plans have the same id, display name and steps.
 func SamePlan(a, b *holdfastv1.Plan) bool {
 	bare := func(p *holdfastv1.Plan) *holdfastv1.Plan {
 		return &holdfastv1.Plan{PlanId: p.GetPlanId(), DisplayName: p.GetDisplayName(), Steps: p.GetSteps()}
@@ -67,9 +68,9 @@ func (t *tx) deletePlan(c *internalv1.DeletePlan) *Error {
 	case !ok:
 		return planNotFound(c.GetPlanId())
 	case p.GetReferenced():
-		return refuse(FailedPrecondition, "PLAN_REFERENCED", "plan %q stays: a run refers to it", p.GetPlanId())
+		return refuse(FailedPrecondition, "PLAN_REFERENCED", "plan %q cannot be deleted: a run refers to it", p.GetPlanId())
 	case p.GetBuiltIn():
-		return refuse(FailedPrecondition, "PLAN_BUILT_IN", "plan %q stays: it is built in", p.GetPlanId())
+		return refuse(FailedPrecondition, "PLAN_BUILT_IN", "plan %q cannot be deleted: it is built in", p.GetPlanId())
 	}
 	t.plans.delete(p.GetPlanId())
 	return nil

@@ -9,7 +9,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Limits of a plan. They keep one command far below what Raft takes well.
+// Limits of a plan. They keep a command far below the size that Raft handles well.
 const (
 	maxSteps        = 100
 	maxStepTimeout  = 7 * 24 * 3600 // seconds
@@ -20,21 +20,21 @@ const (
 	maxMediaURL     = 2048 // bytes
 )
 
-// CheckMediaURL reports what is wrong with the URL of an image for a virtual drive. It goes on
-// record, and people who may only look can see it: a password has no place in it.
+// CheckMediaURL returns an error if the URL of an image for a virtual drive is invalid. It is
+// recorded and visible to viewers, so it must not contain a password.
 func CheckMediaURL(s string) error {
 	switch u, ok := parseURL(s); {
 	case !ok:
 		return errors.New("is not a URL like https://images.example/rescue.iso")
 	case u.user:
-		return errors.New("names a user: it goes on record, where others can read it. Use a URL that needs none, or one that expires")
+		return errors.New("contains a user, and the record is visible to others: use a URL without credentials, or one that expires")
 	case len(s) > maxMediaURL:
 		return fmt.Errorf("has %d bytes, at most %d are allowed", len(s), maxMediaURL)
 	}
 	return nil
 }
 
-// KindOf returns the name of a step's kind, as run status and filters show it; "" for none.
+// KindOf returns the name of a step's kind, as run status and filters show it, or "".
 func KindOf(s *holdfastv1.Step) string {
 	fd := s.ProtoReflect().WhichOneof(s.ProtoReflect().Descriptor().Oneofs().ByName("kind"))
 	if fd == nil {
@@ -43,8 +43,8 @@ func KindOf(s *holdfastv1.Step) string {
 	return fd.TextName()
 }
 
-// ValidatePlan reports what is wrong with a plan (bare-metal API §Plan: unknown kinds and repeated
-// names are refused), and brings its words into their canonical case.
+// ValidatePlan returns the violations of a plan, and sets the canonical case of its words.
+// Unknown kinds and duplicate names are violations.
 func ValidatePlan(p *holdfastv1.Plan) []FieldViolation {
 	var bad []FieldViolation
 	add := func(field, format string, args ...any) {
@@ -76,14 +76,15 @@ func ValidatePlan(p *holdfastv1.Plan) []FieldViolation {
 			add(at+v.Field, "%s", v.Description)
 		}
 	}
-	if len(p.GetSteps()) > 1 && slices.ContainsFunc(p.GetSteps(), func(s *holdfastv1.Step) bool { return s.GetConsole() != nil }) {
-		add("steps", "a console stands alone: nothing comes before or after it")
+	console := func(s *holdfastv1.Step) bool { return s.GetConsole() != nil }
+	if len(p.GetSteps()) > 1 && slices.ContainsFunc(p.GetSteps(), console) {
+		add("steps", "a console must be the only step")
 	}
 	return bad
 }
 
-// validParam reports whether the name of a parameter can be part of the name of an environment
-// variable.
+// validParam reports whether the name of a parameter can be part of an environment variable's
+// name.
 func validParam(name string) bool {
 	return validName(name, 64) && !strings.ContainsAny(name, ".-:")
 }
@@ -111,7 +112,8 @@ func checkStep(s *holdfastv1.Step) []FieldViolation {
 	}
 	switch k := s.GetKind().(type) {
 	case nil:
-		add("kind", "is missing or unknown: one of ssh, reboot, netboot, repave, join, verify, net, rma, power, inspect, identify, event_log, clear_event_log, reset_bmc, media, inventory, console is needed")
+		add("kind", "is missing or unknown: one of ssh, reboot, netboot, repave, join, verify, net, rma, power, inspect, "+
+			"identify, event_log, clear_event_log, reset_bmc, media, inventory, console is needed")
 	case *holdfastv1.Step_Ssh:
 		if (k.Ssh.GetCommand() == "") == (k.Ssh.GetScript() == "") {
 			add("ssh", "needs a command or a script, and not both")
@@ -137,7 +139,7 @@ func checkStep(s *holdfastv1.Step) []FieldViolation {
 			oneOf("netboot.boot_mode", &k.Netboot.BootMode, strings.ToLower, bootModes()...)
 		}
 		if m := k.Netboot.GetBootMode(); m == "bios" && (k.Netboot.GetMode() == "HTTP" || k.Netboot.GetUefi()) {
-			add("netboot.boot_mode", "is bios, and HTTP boot and uefi are UEFI")
+			add("netboot.boot_mode", "is bios, but HTTP boot and uefi require UEFI")
 		}
 	case *holdfastv1.Step_Repave:
 		short("repave.cloud_init", k.Repave.GetCloudInit())
@@ -153,7 +155,7 @@ func checkStep(s *holdfastv1.Step) []FieldViolation {
 	case *holdfastv1.Step_Net:
 		short("net.config", k.Net.GetConfig())
 		if to := k.Net.GetNewSshEndpoint(); strings.ContainsAny(to, "/@ \t\r\n") || len(to) > 255 {
-			add("net.new_ssh_endpoint", "%q is no address: want host or host:port", to)
+			add("net.new_ssh_endpoint", "%q is not an address: want host or host:port", to)
 		}
 	case *holdfastv1.Step_Identify:
 		if n := k.Identify.GetForSeconds(); n < 0 || n > maxLight || n > 0 && k.Identify.GetOff() {

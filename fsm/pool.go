@@ -10,14 +10,14 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// A pool has two facets in one record: what an operator declares (provider, GPU type, labels), and
-// what a pool manager registers (endpoint, GPUs, and a status that its lease moves). Either may be
-// there without the other.
+// A pool has two facets in one record: the operator's declaration (provider, GPU type,
+// labels), and the registration by a pool manager (endpoint, GPUs, and a status that its
+// lease changes). Either may be missing.
 
-// The reasons by which others decide.
+// The reasons that other packages decide by.
 const (
-	ReasonPoolUnknown  = "POOL_UNKNOWN"   // machines cannot come into it
-	ReasonPoolNotFound = "POOL_NOT_FOUND" // its manager registers again
+	ReasonPoolUnknown  = "POOL_UNKNOWN"   // machines cannot join it
+	ReasonPoolNotFound = "POOL_NOT_FOUND" // its manager must register again
 	ReasonPoolInUse    = "POOL_IN_USE"
 )
 
@@ -28,7 +28,7 @@ const (
 	maxWorkers  = 256 // of one GPU
 )
 
-// drainFor is how long a pool that was deregistered is kept before it is archived (docs/clients.md,
+// drainFor is the time from the deregistration of a pool to its archival (docs/clients.md,
 // 001).
 const drainFor = 5 * time.Minute
 
@@ -43,15 +43,16 @@ func poolNotFound(id string) *Error {
 	return refuse(NotFound, ReasonPoolNotFound, "pool %q not found", id).with("pool_id", id)
 }
 
-// poolKey begins the keys of a pool's machines. The separator cannot be in either name.
+// poolKey returns the prefix of the index keys of a pool's machines. Neither name can contain
+// the separator.
 func poolKey(id string) string { return id + "\x00" }
 
-// countPool counts a pool's machines in an index, without a walk over them.
+// countPool returns the number of a pool's machines in an index. It does not iterate.
 func (s *state) countPool(index int, id string) int {
 	return s.machines.count(index, id+"\x01") - s.machines.count(index, poolKey(id))
 }
 
-// wholePool fills in what is computed on read.
+// wholePool sets the fields that are computed on read.
 func (s *state) wholePool(p *holdfastv1.Pool) *holdfastv1.Pool {
 	p.Machines, p.MachinesReady = int32(s.countPool(machinesByPool, p.GetPoolId())), int32(s.countPool(machinesPoolReady, p.GetPoolId()))
 	free := 0.0
@@ -68,7 +69,7 @@ func (s *state) wholePool(p *holdfastv1.Pool) *holdfastv1.Pool {
 	return p
 }
 
-// CheckPool reports what is wrong with a pool that somebody declares or registers, and trims it.
+// CheckPool returns the violations of a declared or registered pool, and trims its texts.
 func CheckPool(p *holdfastv1.Pool) []FieldViolation {
 	var bad []FieldViolation
 	add := func(field, format string, args ...any) {
@@ -96,8 +97,8 @@ func CheckPool(p *holdfastv1.Pool) []FieldViolation {
 	return append(bad, checkGpus(p.GetGpus())...)
 }
 
-// CheckPoolReport returns what is wrong with the numbers of a heartbeat. What a manager cannot have
-// measured is refused with its field, so that its author sees it.
+// CheckPoolReport returns the violations of a heartbeat's numbers. Impossible measurements
+// are refused by field, so that the author of the manager can find the cause.
 func CheckPoolReport(r *internalv1.PoolReport) []FieldViolation {
 	bad := checkGpus(r.GetGpus())
 	for i := range bad {
@@ -136,8 +137,8 @@ func checkGpus(gpus []*holdfastv1.Gpu) []FieldViolation {
 		at := fmt.Sprintf("pool.gpus[%d]", i)
 		switch {
 		case seen[g.GetId()]:
-			bad = append(bad, FieldViolation{Field: at + ".id", Description: fmt.Sprintf("%d is there twice", g.GetId())})
-		case !(g.GetTotalVramGb() >= 0) || !(g.GetAvailableVramGb() >= 0) || g.GetTotalVramGb() > 1e6 || g.GetAvailableVramGb() > 1e6: // NaN too
+			bad = append(bad, FieldViolation{Field: at + ".id", Description: fmt.Sprintf("%d is duplicate", g.GetId())})
+		case !(g.GetTotalVramGb() >= 0) || !(g.GetAvailableVramGb() >= 0) || g.GetTotalVramGb() > 1e6 || g.GetAvailableVramGb() > 1e6: // also catches NaN
 			bad = append(bad, FieldViolation{Field: at, Description: "VRAM is not a number of gigabytes"})
 		case len(g.GetModel()) > maxPoolText || len(g.GetComputeCapability()) > maxPoolText || len(g.GetWorkers()) > maxWorkers:
 			bad = append(bad, FieldViolation{Field: at, Description: "is too long"})
@@ -147,7 +148,7 @@ func checkGpus(gpus []*holdfastv1.Gpu) []FieldViolation {
 	return bad
 }
 
-// createPool declares a pool, or changes what is declared of it.
+// createPool declares a pool, or changes its declaration.
 func (t *tx) createPool(c *internalv1.CreatePool) (*holdfastv1.Pool, *Error) {
 	in := c.GetPool()
 	if err := Invalid(CheckPool(in)); err != nil {
@@ -165,7 +166,7 @@ func (t *tx) createPool(c *internalv1.CreatePool) (*holdfastv1.Pool, *Error) {
 	return t.wholePool(p), nil
 }
 
-// managed reports whether a pool has a manager that has not gone for good.
+// managed reports whether a pool has a manager that is registered or may return.
 func managed(p *holdfastv1.Pool) bool {
 	return p.GetStatus() != holdfastv1.Pool_STATUS_UNSPECIFIED && p.GetStatus() != holdfastv1.Pool_ARCHIVED
 }
@@ -176,18 +177,21 @@ func (t *tx) putPool(p *holdfastv1.Pool) {
 	t.pools.put(p)
 }
 
-// deletePool takes a declaration back. What a manager has registered stays until it deregisters.
+// deletePool removes a pool's declaration. The registration by a manager stays until it
+// deregisters.
 func (t *tx) deletePool(c *internalv1.DeletePool) *Error {
 	p, ok := t.pools.get(c.GetPoolId())
 	if !ok {
 		return poolNotFound(c.GetPoolId())
 	}
 	if n := t.countPool(machinesByPool, p.GetPoolId()); n > 0 {
-		return refuse(FailedPrecondition, ReasonPoolInUse, "pool %q has %d machines: move or delete them first", p.GetPoolId(), n).with("pool_id", p.GetPoolId())
+		return refuse(FailedPrecondition, ReasonPoolInUse, "pool %q has %d machines: move or delete them first", p.GetPoolId(), n).
+			with("pool_id", p.GetPoolId())
 	}
 	if managed(p) {
 		if !p.GetDeclared() {
-			return refuse(FailedPrecondition, ReasonPoolInUse, "pool %q was not declared: it goes when its manager deregisters it", p.GetPoolId()).
+			return refuse(FailedPrecondition, ReasonPoolInUse,
+				"pool %q was not declared: it is removed after its manager deregisters it", p.GetPoolId()).
 				with("pool_id", p.GetPoolId())
 		}
 		p.Declared, p.Provider, p.GpuType, p.Labels = false, "", "", nil
@@ -199,8 +203,7 @@ func (t *tx) deletePool(c *internalv1.DeletePool) *Error {
 	return nil
 }
 
-// registerPool takes what a pool manager registers, in full: a pool that was draining or archived
-// is back.
+// registerPool replaces the registration of a pool. A draining or archived pool returns.
 func (t *tx) registerPool(c *internalv1.RegisterPool) (*holdfastv1.Pool, *Error) {
 	in := c.GetPool()
 	if err := Invalid(CheckPool(in)); err != nil {
@@ -224,8 +227,8 @@ func (t *tx) registerPool(c *internalv1.RegisterPool) (*holdfastv1.Pool, *Error)
 	return t.wholePool(p), nil
 }
 
-// keepMeasured carries the measurements of the last heartbeat over to a registration, which has
-// none: a healthy pool that registers again stays in placement.
+// keepMeasured copies the measurements of the last heartbeat to a registration, which has
+// none, so that a healthy pool that registers again stays in placement.
 func keepMeasured(old, registered []*holdfastv1.Gpu) {
 	last := map[int32]*holdfastv1.Gpu{}
 	for _, g := range old {
@@ -253,7 +256,7 @@ func (t *tx) movePool(p *holdfastv1.Pool, to holdfastv1.Pool_Status, reason stri
 	p.StatusReason = reason
 }
 
-// deregisterPool takes a pool out of placement at once. Once more changes nothing.
+// deregisterPool removes a pool from placement at once. Repeating it changes nothing.
 func (t *tx) deregisterPool(c *internalv1.DeregisterPool) *Error {
 	p, ok := t.pools.get(c.GetPoolId())
 	if !ok {
@@ -268,7 +271,7 @@ func (t *tx) deregisterPool(c *internalv1.DeregisterPool) *Error {
 	return nil
 }
 
-// sweepPools archives those that were deregistered long enough ago, and passes over the others.
+// sweepPools archives pools that were deregistered long enough ago, and skips others.
 func (t *tx) sweepPools(c *internalv1.SweepPools) *Error {
 	for _, id := range c.GetPoolIds() {
 		p, ok := t.pools.get(id)
@@ -283,8 +286,8 @@ func (t *tx) sweepPools(c *internalv1.SweepPools) *Error {
 	return nil
 }
 
-// revivePool grants the lease of a pool that was unavailable and gives a heartbeat. One that was
-// deregistered registers again.
+// revivePool grants a lease to an unavailable pool that sends a heartbeat. One that was
+// deregistered must register again.
 func (t *tx) revivePool(id string) *internalv1.Lease {
 	p, ok := t.pools.get(id)
 	if !ok || !managed(p) || p.GetStatus() == holdfastv1.Pool_DRAINING {
@@ -293,8 +296,8 @@ func (t *tx) revivePool(id string) *internalv1.Lease {
 	return t.grantLease(internalv1.LeaseRef_POOL, id, 0)
 }
 
-// poolSeen takes a heartbeat's report. A report that cannot be is left out: the heartbeat counts
-// all the same.
+// poolSeen applies the report of a heartbeat. An invalid report is ignored, but the heartbeat
+// still counts.
 func (t *tx) poolSeen(id string, r *internalv1.PoolReport) {
 	p, ok := t.pools.get(id)
 	if !ok {
@@ -308,8 +311,8 @@ func (t *tx) poolSeen(id string, r *internalv1.PoolReport) {
 	t.putPool(p)
 }
 
-// mergeGpus brings what was registered up to what was reported. Heartbeats name no models; a GPU
-// that one leaves out has nothing to give.
+// mergeGpus updates registered GPUs with reported ones. Heartbeats have no models. A GPU
+// missing from the report has no free memory.
 func mergeGpus(known, seen []*holdfastv1.Gpu) []*holdfastv1.Gpu {
 	reported := map[int32]*holdfastv1.Gpu{}
 	for _, g := range seen {
@@ -336,7 +339,8 @@ func mergeGpus(known, seen []*holdfastv1.Gpu) []*holdfastv1.Gpu {
 	return known
 }
 
-// poolMissing takes a pool that has missed its heartbeats out of placement. It is still listed.
+// poolMissing removes a pool that has missed its heartbeats from placement. It is still
+// listed.
 func (t *tx) poolMissing(id string) {
 	if p, ok := t.pools.get(id); ok && managed(p) && p.GetStatus() != holdfastv1.Pool_DRAINING {
 		t.movePool(p, holdfastv1.Pool_UNAVAILABLE, "missed its heartbeats")
@@ -353,7 +357,7 @@ func (v *View) Pool(id string) (*holdfastv1.Pool, bool) {
 	return v.wholePool(p), true
 }
 
-// Pools returns the pools with an id above after, by id; those that are archived too.
+// Pools returns the pools with an id above after, by id, including archived ones.
 func (v *View) Pools(after string) iter.Seq[*holdfastv1.Pool] {
 	return func(yield func(*holdfastv1.Pool) bool) {
 		for p := range v.pools.ascend("", after) {
@@ -364,7 +368,7 @@ func (v *View) Pools(after string) iter.Seq[*holdfastv1.Pool] {
 	}
 }
 
-// DrainedPools returns the pools that SweepPools would archive at a time.
+// DrainedPools returns the ids of pools that SweepPools would archive at a time.
 func (v *View) DrainedPools(at time.Time) []string {
 	var ids []string
 	for p := range v.pools.ascend("", "") {
@@ -389,21 +393,21 @@ func (v *View) PoolMachines(pool, after string) iter.Seq[*holdfastv1.Machine] {
 	}
 }
 
-// InPool reports whether a machine is in a pool. It does not read the machine.
+// InPool reports whether a machine is in a pool. It does not decode the machine.
 func (v *View) InPool(id, pool string) bool {
 	return v.machines.indexed(machinesByPool, poolKey(pool)+id, id)
 }
 
-// PoolQuery asks for pools that can be placed on. The zero value asks for nothing: any pool
-// matches.
+// PoolQuery selects pools for placement. The zero value matches any pool.
 type PoolQuery struct {
 	MinFreeVRAM float64 // gigabytes, on one GPU
 	GPUModel    string
 	Region      string
 }
 
-// Match reports whether a pool is what is asked for. Only healthy ones have something free; one GPU
-// has to meet both the model and the free memory. Models and regions are compared without case.
+// Match reports whether a pool matches the query. Only healthy pools have free memory, and
+// one GPU must match both the model and the memory. Models and regions are compared without
+// case.
 func (q PoolQuery) Match(p *holdfastv1.Pool) bool {
 	if q.Region != "" && !strings.EqualFold(q.Region, p.GetRegion()) {
 		return false

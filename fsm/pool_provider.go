@@ -15,11 +15,11 @@ func providerSchema() *schema[*holdfastv1.PlatformProvider] {
 	}
 }
 
-// maxProviders is how many providers the manager of one pool may register.
+// maxProviders bounds the providers of one pool.
 const maxProviders = 16
 
-// providerConcern is about the pool of a provider: a manager registers the one of its pool, and
-// takes over no other.
+// providerConcern returns the pool of a provider as the subject: a manager may register
+// providers of its own pool, and may not replace others.
 func (t *tx) providerConcern(in *holdfastv1.PlatformProvider) concern {
 	about := named("providers", in.GetProviderId())
 	old, exists := t.providers.get(in.GetProviderId())
@@ -34,7 +34,7 @@ func (t *tx) providerConcern(in *holdfastv1.PlatformProvider) concern {
 	return about
 }
 
-// providersOf counts the providers of a pool.
+// providersOf returns the number of providers of a pool.
 func (t *tx) providersOf(pool string) int {
 	n := 0
 	for p := range t.providers.ascend("", "") {
@@ -45,8 +45,8 @@ func (t *tx) providersOf(pool string) int {
 	return n
 }
 
-// registerProvider takes a marketplace provider's registration, in full (POOLREG-18060). Of its
-// token the hash alone is kept.
+// registerProvider replaces the registration of a marketplace provider (POOLREG-18060). Only
+// the hash of its token is stored.
 func (t *tx) registerProvider(c *internalv1.RegisterProvider) (*holdfastv1.PlatformProvider, *Error) {
 	p := c.GetProvider()
 	if !validName(p.GetProviderId(), maxPoolName) {
@@ -55,7 +55,10 @@ func (t *tx) registerProvider(c *internalv1.RegisterProvider) (*holdfastv1.Platf
 	if n := len(p.GetAuthTokenSha256()); n != 0 && n != sha256.Size {
 		return nil, invalid("provider.auth_token_sha256", "has %d bytes, want %d", n, sha256.Size)
 	}
-	for _, f := range []struct{ name, value string }{{"endpoint", p.GetEndpoint()}, {"currency", p.GetCurrency()}, {"country", p.GetCountry()}, {"region", p.GetRegion()}} {
+	for _, f := range []struct{ name, value string }{
+		{"endpoint", p.GetEndpoint()}, {"currency", p.GetCurrency()},
+		{"country", p.GetCountry()}, {"region", p.GetRegion()},
+	} {
 		if len(f.value) > maxPoolText {
 			return nil, invalid("provider."+f.name, "has %d bytes, at most %d are allowed", len(f.value), maxPoolText)
 		}
@@ -72,13 +75,14 @@ func (t *tx) registerProvider(c *internalv1.RegisterProvider) (*holdfastv1.Platf
 		p.CreatedAt, p.PoolId = old.GetCreatedAt(), firstOf(p.GetPoolId(), old.GetPoolId())
 	}
 	if pool := p.GetPoolId(); pool != "" && pool != old.GetPoolId() && t.providersOf(pool) >= maxProviders {
-		return nil, refuse(FailedPrecondition, "PROVIDER_LIMIT", "pool %q has %d providers, which is all that a pool may have", pool, maxProviders).with("pool_id", pool)
+		return nil, refuse(FailedPrecondition, "PROVIDER_LIMIT", "pool %q already has %d providers, the maximum", pool, maxProviders).
+			with("pool_id", pool)
 	}
 	t.providers.put(p)
 	return p, nil
 }
 
-// deleteProvider forgets a marketplace provider.
+// deleteProvider deletes a marketplace provider.
 func (t *tx) deleteProvider(c *internalv1.DeleteProvider) *Error {
 	if !t.providers.has(c.GetProviderId()) {
 		return refuse(NotFound, "PROVIDER_NOT_FOUND", "provider %q not found", c.GetProviderId()).with("provider_id", c.GetProviderId())

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// The reasons that a service's state has without its doing (discovery API §Standard Reasons).
+// The reasons of states that the server sets (discovery API, standard reasons).
 const (
 	StateHealthy          = "healthy"
 	StateMissing          = "missing in action"
@@ -24,17 +24,18 @@ const (
 const ReasonServiceNotFound = "SERVICE_NOT_FOUND"
 
 const (
-	maxStates      = 10 // of a service that are kept
+	maxStates      = 10 // states kept of a service
 	maxServiceText = 255
 	maxStateReason = 1024
-	// forgetAfter is how long a service that was deregistered stays recorded, so that its late
-	// pings are no surprise. After that its id is one that was never registered; a client that has
-	// it stored registers with it and gets it back.
+	// forgetAfter is how long a deregistered service stays recorded, so that late pings are
+	// recognized. After that its id counts as never registered. A client that has stored the
+	// id can register again under it.
 	forgetAfter = 30 * 24 * time.Hour
-	forgetBatch = 16 // forgotten by one registration at most
+	forgetBatch = 16 // deleted by one registration, at most
 )
 
-const servicesGone = 0 // index: those that were deregistered, by when
+// The index of deregistered services, by time.
+const servicesGone = 0
 
 func serviceSchema() *schema[*holdfastv1.Service] {
 	return &schema[*holdfastv1.Service]{
@@ -53,7 +54,8 @@ func serviceNotFound(id string) *Error {
 	return refuse(NotFound, ReasonServiceNotFound, "service %q was never registered", clip(id, 64)).with("service_id", clip(id, 64))
 }
 
-// ValidUUID reports whether a text is a UUID of 36 characters, as the discovery API's ids are.
+// ValidUUID reports whether a text is a UUID of 36 characters, as the ids of the discovery
+// API are.
 func ValidUUID(s string) bool {
 	if len(s) != 36 {
 		return false
@@ -70,7 +72,8 @@ func ValidUUID(s string) bool {
 	return true
 }
 
-// CheckTarget reports what is wrong with a target. An empty id is fine: it is one to be made.
+// CheckTarget returns the violations of a target. An empty id is valid: the server generates
+// one.
 func CheckTarget(s *holdfastv1.ServiceTarget) []FieldViolation {
 	var bad []FieldViolation
 	add := func(field, format string, args ...any) {
@@ -86,8 +89,10 @@ func CheckTarget(s *holdfastv1.ServiceTarget) []FieldViolation {
 		add("port", "%d is not 0 to 65535", s.GetPort())
 	}
 	for _, f := range []struct{ name, value string }{
-		{"service_name", s.GetServiceName()}, {"host", s.GetHost()}, {"service_type", s.GetServiceType()}, {"service_sub_type", s.GetServiceSubType()},
-		{"language_name", s.GetLanguageName()}, {"language_type", s.GetLanguageType()}, {"language_sub_type", s.GetLanguageSubType()},
+		{"service_name", s.GetServiceName()}, {"host", s.GetHost()},
+		{"service_type", s.GetServiceType()}, {"service_sub_type", s.GetServiceSubType()},
+		{"language_name", s.GetLanguageName()}, {"language_type", s.GetLanguageType()},
+		{"language_sub_type", s.GetLanguageSubType()},
 	} {
 		if len(f.value) > maxServiceText || strings.ContainsAny(f.value, "\x00\n\r") {
 			add(f.name, "must be one line of at most %d bytes", maxServiceText)
@@ -96,8 +101,8 @@ func CheckTarget(s *holdfastv1.ServiceTarget) []FieldViolation {
 	return bad
 }
 
-// registerService registers a service, or takes one back under the id that its client has stored,
-// also one that nobody here remembers.
+// registerService registers a service. A client may register again under the id it has
+// stored, even if it is no longer recorded.
 func (t *tx) registerService(c *internalv1.RegisterService) (*holdfastv1.Service, *Error) {
 	target := c.GetTarget()
 	if target == nil {
@@ -120,7 +125,8 @@ func (t *tx) registerService(c *internalv1.RegisterService) (*holdfastv1.Service
 		s = &holdfastv1.Service{}
 	}
 	s.Target, s.Active, s.Deregistered, s.RegisteredAt, s.Principal = target, true, false, t.now, t.cmd.GetPrincipal()
-	if !t.has(Level2) { // from level 2 on, the record has only what was reported
+	// From level 2 on, the record has only reported states.
+	if !t.has(Level2) {
 		t.addState(s, &holdfastv1.ServiceState{Timestamp: t.now, Healthy: true, Reason: StateHealthy})
 	}
 	t.grantLease(internalv1.LeaseRef_SERVICE, target.GetId(), c.GetTtlMs())
@@ -129,7 +135,7 @@ func (t *tx) registerService(c *internalv1.RegisterService) (*holdfastv1.Service
 	return t.wholeService(s), nil
 }
 
-// forgetServices drops what was deregistered long ago.
+// forgetServices deletes services that were deregistered long ago.
 func (t *tx) forgetServices() {
 	var stale []string
 	for _, s := range t.services.scan(servicesGone, "", "") {
@@ -143,7 +149,7 @@ func (t *tx) forgetServices() {
 	}
 }
 
-// addState adds to the activity record.
+// addState appends a state to the activity record.
 func (t *tx) addState(s *holdfastv1.Service, state *holdfastv1.ServiceState) {
 	if state.GetTimestamp() == nil || !state.GetTimestamp().IsValid() {
 		state.Timestamp = t.now
@@ -153,7 +159,7 @@ func (t *tx) addState(s *holdfastv1.Service, state *holdfastv1.ServiceState) {
 	s.States = s.States[max(0, len(s.States)-maxStates):]
 }
 
-// putService stores a service and makes the event of its change.
+// putService stores a service and adds the event of its change.
 func (t *tx) putService(s *holdfastv1.Service) {
 	s.UpdatedAt, s.Revision, s.LastSeen = t.now, t.index, nil
 	t.services.put(s)
@@ -162,8 +168,8 @@ func (t *tx) putService(s *holdfastv1.Service) {
 	t.addNews(serviceNews(whole))
 }
 
-// updateServiceState takes a state that a service reports; one with a time can be sent again. That
-// is a heartbeat: one that was missing is back.
+// updateServiceState records a state that a service reports. A state with a time can be
+// repeated. The report is a heartbeat: a missing service is active again.
 func (t *tx) updateServiceState(c *internalv1.UpdateServiceState) (*holdfastv1.Service, *Error) {
 	s, ok := t.services.get(c.GetId())
 	if !ok {
@@ -172,13 +178,13 @@ func (t *tx) updateServiceState(c *internalv1.UpdateServiceState) (*holdfastv1.S
 	if c.GetState() == nil {
 		return nil, invalid("state", "is required")
 	}
-	if s.GetDeregistered() && !t.comesBack(s) { // it is late: the registration is over
+	if s.GetDeregistered() && !t.comesBack(s) { // a late report after the end of the registration
 		return t.wholeService(s), nil
 	}
 	if t.has(Level2) && overtaken(s.GetStates(), c.GetState()) {
 		return t.wholeService(s), nil
 	}
-	if n := len(s.GetStates()); n == 0 || !proto.Equal(s.GetStates()[n-1], c.GetState()) { // sent again, it is the same one
+	if n := len(s.GetStates()); n == 0 || !proto.Equal(s.GetStates()[n-1], c.GetState()) { // a repeated state is recorded once
 		t.addState(s, c.GetState())
 	}
 	s.Active, s.Deregistered = true, false
@@ -187,8 +193,8 @@ func (t *tx) updateServiceState(c *internalv1.UpdateServiceState) (*holdfastv1.S
 	return t.wholeService(s), nil
 }
 
-// overtaken reports whether a state is a late duplicate: it was recorded before, and a newer one
-// came since.
+// overtaken reports whether a state is a late duplicate: it was recorded before, and a newer
+// one followed.
 func overtaken(states []*holdfastv1.ServiceState, s *holdfastv1.ServiceState) bool {
 	for i := range max(0, len(states)-1) {
 		if proto.Equal(states[i], s) {
@@ -198,8 +204,9 @@ func overtaken(states []*holdfastv1.ServiceState, s *holdfastv1.ServiceState) bo
 	return false
 }
 
-// deregisterService takes a service out. Its id stays known for a while, so that once more changes
-// nothing. A client that sends no id is found by its name, host and port, if those are clear.
+// deregisterService deregisters a service. Its id stays known for a while, so that repeating
+// the call changes nothing. A client without an id is found by name, host and port, if they
+// are unique.
 func (t *tx) deregisterService(c *internalv1.DeregisterService) (*holdfastv1.Service, *Error) {
 	id := firstOf(c.GetId(), c.GetTarget().GetId())
 	if id == "" {
@@ -213,7 +220,7 @@ func (t *tx) deregisterService(c *internalv1.DeregisterService) (*holdfastv1.Ser
 		return t.wholeService(s), nil
 	}
 	reason := stateDeregistered
-	if c.GetByServer() && s.GetActive() && t.has(Level2) { // it is back
+	if c.GetByServer() && s.GetActive() && t.has(Level2) { // the service has returned
 		return t.wholeService(s), nil
 	}
 	if c.GetByServer() {
@@ -226,15 +233,16 @@ func (t *tx) deregisterService(c *internalv1.DeregisterService) (*holdfastv1.Ser
 	return t.wholeService(s), nil
 }
 
-// targetID returns the id of the one registered service that is where a target is; "" for none, or
-// for several.
+// targetID returns the id of the registered service with the name, host and port of a target,
+// or "" if there is not exactly one.
 func (t *tx) targetID(target *holdfastv1.ServiceTarget) string {
 	id := ""
 	if target.GetServiceName() == "" {
 		return id
 	}
 	for s := range t.services.ascend("", "") {
-		if o := s.GetTarget(); !s.GetDeregistered() && o.GetServiceName() == target.GetServiceName() && o.GetHost() == target.GetHost() && o.GetPort() == target.GetPort() {
+		if o := s.GetTarget(); !s.GetDeregistered() && o.GetServiceName() == target.GetServiceName() &&
+			o.GetHost() == target.GetHost() && o.GetPort() == target.GetPort() {
 			if id != "" {
 				return ""
 			}
@@ -244,8 +252,8 @@ func (t *tx) targetID(target *holdfastv1.ServiceTarget) string {
 	return id
 }
 
-// reviveService grants the lease of a service that was missing and pings again. One that was
-// deregistered on request registers again.
+// reviveService grants a lease to a missing service that pings again. One that was
+// deregistered on request must register again.
 func (t *tx) reviveService(id string) *internalv1.Lease {
 	s, ok := t.services.get(id)
 	if !ok || s.GetDeregistered() && !t.comesBack(s) {
@@ -254,7 +262,7 @@ func (t *tx) reviveService(id string) *internalv1.Lease {
 	return t.grantLease(internalv1.LeaseRef_SERVICE, id, 0)
 }
 
-// serviceSeen makes a service active that was missing, and takes the state that came along.
+// serviceSeen marks a missing service as active, and records the reported state.
 func (t *tx) serviceSeen(id string, state *holdfastv1.ServiceState) {
 	s, ok := t.services.get(id)
 	if !ok || s.GetActive() && state == nil {
@@ -268,12 +276,13 @@ func (t *tx) serviceSeen(id string, state *holdfastv1.ServiceState) {
 	t.putService(s)
 }
 
-// ServiceMissingFor is how long a service is missing until the server deregisters it. Until then it
-// is listed as missing.
+// ServiceMissingFor is how long a service is listed as missing before the server deregisters
+// it.
 const ServiceMissingFor = 24 * time.Hour
 
-// AutoDeregistered reports whether the server has deregistered a service, because it was missing
-// for too long. Such a service is back with its next ping: it has not been told to go.
+// AutoDeregistered reports whether the server has deregistered a service because it was
+// missing for too long. Such a service returns with its next ping, because no one asked for
+// the deregistration.
 func AutoDeregistered(s *holdfastv1.Service) bool {
 	n := len(s.GetStates())
 	return s.GetDeregistered() && n > 0 && s.GetStates()[n-1].GetReason() == StateAutoDeregistered
@@ -281,7 +290,7 @@ func AutoDeregistered(s *holdfastv1.Service) bool {
 
 func (t *tx) comesBack(s *holdfastv1.Service) bool { return t.has(Level2) && AutoDeregistered(s) }
 
-// MissingServices returns up to a number of services that have been missing for longer than
+// MissingServices returns at most most services that have been missing for longer than
 // ServiceMissingFor.
 func (v *View) MissingServices(now time.Time, most int) (ids []string) {
 	for s := range v.services.ascend("", "") {
@@ -295,7 +304,7 @@ func (v *View) MissingServices(now time.Time, most int) (ids []string) {
 	return ids
 }
 
-// serviceMissing takes a service for missing that was not heard. It stays registered.
+// serviceMissing marks a silent service as missing. It stays registered.
 func (t *tx) serviceMissing(id string) {
 	s, ok := t.services.get(id)
 	if !ok || s.GetDeregistered() {
@@ -306,7 +315,7 @@ func (t *tx) serviceMissing(id string) {
 	t.putService(s)
 }
 
-// wholeService fills in what lies in the lease.
+// wholeService sets the fields that come from the lease.
 func (s *state) wholeService(svc *holdfastv1.Service) *holdfastv1.Service {
 	if l, ok := s.lease(internalv1.LeaseRef_SERVICE, svc.GetTarget().GetId()); ok {
 		svc.LastSeen = l.GetLastSeen()
@@ -314,7 +323,7 @@ func (s *state) wholeService(svc *holdfastv1.Service) *holdfastv1.Service {
 	return svc
 }
 
-// Service returns a service, deregistered ones too while they are remembered.
+// Service returns a service, including deregistered ones until they are deleted.
 func (v *View) Service(id string) (*holdfastv1.Service, bool) {
 	s, ok := v.services.get(id)
 	if !ok {
@@ -323,7 +332,7 @@ func (v *View) Service(id string) (*holdfastv1.Service, bool) {
 	return v.wholeService(s), true
 }
 
-// Services returns the services with an id above after, by id; deregistered ones too.
+// Services returns the services with an id above after, by id, including deregistered ones.
 func (v *View) Services(after string) iter.Seq[*holdfastv1.Service] {
 	return func(yield func(*holdfastv1.Service) bool) {
 		for s := range v.services.ascend("", after) {

@@ -5,8 +5,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// maxServiceEvents bounds how far back a watcher can resume. It is a constant because every peer
-// must keep the same events.
+// maxServiceEvents bounds how far back a watcher can resume. It is a constant because every
+// peer must keep the same events.
 const maxServiceEvents = 1 << 14
 
 func serviceEventSchema() *schema[*holdfastv1.ServiceEvent] {
@@ -16,8 +16,8 @@ func serviceEventSchema() *schema[*holdfastv1.ServiceEvent] {
 	}
 }
 
-// addServiceEvent records a change of a service. Cursors count from 1 without a hole. A ping that
-// changes nothing is no event.
+// addServiceEvent records a change of a service. Cursors count from 1 without a gap. A ping
+// that changes nothing is not an event.
 func (t *tx) addServiceEvent(s *holdfastv1.Service) {
 	t.meta.LastServiceEvent++
 	t.serviceEvents.put(&holdfastv1.ServiceEvent{Cursor: t.meta.GetLastServiceEvent(), Service: s, At: t.now})
@@ -29,11 +29,12 @@ func (t *tx) addServiceEvent(s *holdfastv1.Service) {
 	}
 }
 
-// LastServiceEvent returns the cursor of the newest event of services; zero if there was none.
+// LastServiceEvent returns the cursor of the newest event of services, or zero if there is
+// none.
 func (v *View) LastServiceEvent() uint64 { return v.meta.GetLastServiceEvent() }
 
-// ServiceEvents returns at most limit events of services with a cursor above after, oldest first,
-// as Events does.
+// ServiceEvents returns at most limit events of services with a cursor above after, oldest
+// first. It returns the errors of Events.
 func (v *View) ServiceEvents(after uint64, limit int) ([]*holdfastv1.ServiceEvent, error) {
 	if first := v.meta.GetFirstServiceEvent(); after+1 < first || after > v.LastServiceEvent() {
 		return nil, refuse(OutOfRange, ReasonCursorGone, "cursor %d is not kept: events %d to %d are; watch again without a cursor to start from the current state",

@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// MaxRunLog is how many bytes of log a run can have. Then comes a chunk that says so, and no more.
+// MaxRunLog bounds a run's log, in bytes. A log that reaches it ends with a chunk that
+// reports the truncation.
 const MaxRunLog = 1 << 20
 
 func logSchema() *schema[*internalv1.StoredLog] {
@@ -24,10 +25,10 @@ func logSchema() *schema[*internalv1.StoredLog] {
 
 func logKey(runID string, offset int64) string { return runID + "/" + ordered(uint64(offset)) }
 
-// appendRunLogs adds to the logs of many runs, or to none of them when one would get a hole. A run
-// that has ended meanwhile is passed over: the others must not suffer for it.
+// appendRunLogs appends to the logs of many runs, or to none if one would have a gap. Runs
+// that have ended meanwhile are skipped, so that they do not fail the others.
 func (t *tx) appendRunLogs(c *internalv1.AppendRunLogs) *Error {
-	runs := map[string]*holdfastv1.Run{} // as they will be
+	runs := map[string]*holdfastv1.Run{} // after the append
 	var blocks []*internalv1.StoredLog
 	for _, a := range c.GetAppends() {
 		run, seen := runs[a.GetRunId()]
@@ -57,7 +58,7 @@ func (t *tx) appendRunLogs(c *internalv1.AppendRunLogs) *Error {
 	return nil
 }
 
-// appendLog adds to a run's log. The caller stores the run.
+// appendLog appends to a run's log. The caller stores the run.
 func (t *tx) appendLog(run *holdfastv1.Run, a *internalv1.LogAppend) *Error {
 	block, err := t.logBlock(run, a)
 	if block != nil {
@@ -66,28 +67,30 @@ func (t *tx) appendLog(run *holdfastv1.Run, a *internalv1.LogAppend) *Error {
 	return err
 }
 
-// appendBeside adds what another one than the executor has to say to a run's log. The executor
-// counts its own bytes, and knows nothing of these. The caller stores the run.
+// appendBeside appends to a run's log on behalf of others than the executor. The executor's
+// offsets do not count these bytes. The caller stores the run.
 func (t *tx) appendBeside(run *holdfastv1.Run, c *holdfastv1.LogChunk) {
 	before := run.GetLogBytes()
-	_ = t.appendLog(run, &internalv1.LogAppend{RunId: run.GetRunId(), Offset: OwnLogBytes(run), Chunks: []*holdfastv1.LogChunk{c}}) // it leaves no hole
+	own := &internalv1.LogAppend{RunId: run.GetRunId(), Offset: OwnLogBytes(run), Chunks: []*holdfastv1.LogChunk{c}}
+	_ = t.appendLog(run, own) // it leaves no gap
 	run.LogBesideBytes += run.GetLogBytes() - before
 }
 
-// OwnLogBytes is how long a run's log is without what others than the executor have added: the
-// offset that its next append is at.
+// OwnLogBytes returns the length of a run's log without the bytes of others than the
+// executor. It is the offset of the executor's next append.
 func OwnLogBytes(run *holdfastv1.Run) int64 { return run.GetLogBytes() - run.GetLogBesideBytes() }
 
-// logBlock makes the block by which a run's log grows, nil for nothing, and counts it in the run.
-// Nothing is stored. The offset is the one that the proposer knows: what is there already is
-// skipped, so that an append whose outcome was unknown can be proposed again; a hole is refused.
+// logBlock returns the next block of a run's log, or nil, and counts it in the run. The
+// caller stores both. The offset is the proposer's: bytes that are already stored are
+// skipped, so that an append with an unknown outcome can be proposed again. A gap is refused.
 func (t *tx) logBlock(run *holdfastv1.Run, a *internalv1.LogAppend) (*internalv1.StoredLog, *Error) {
 	if a == nil || run.GetLogTruncated() {
 		return nil, nil
 	}
 	at := a.GetOffset()
 	if at > OwnLogBytes(run) {
-		return nil, refuse(Aborted, ReasonLogGap, "log of run %s has %d bytes: an append at %d would leave a hole", run.GetRunId(), OwnLogBytes(run), at)
+		return nil, refuse(Aborted, ReasonLogGap, "log of run %s has %d bytes: an append at %d would leave a gap",
+			run.GetRunId(), OwnLogBytes(run), at)
 	}
 	var fresh []*holdfastv1.LogChunk
 	at += run.GetLogBesideBytes()
@@ -127,9 +130,9 @@ func (t *tx) logBlock(run *holdfastv1.Run, a *internalv1.LogAppend) (*internalv1
 	return block, nil
 }
 
-// compactRunLog puts one compressed block in the place of the blocks it was made of, if it has the
-// very bytes of theirs. The proposer compresses, because compressors differ between versions and
-// peers must not.
+// compactRunLog replaces blocks of a log with one compressed block, if it has the same bytes.
+// The proposer compresses, because the output of compressors differs between versions, and
+// peers must agree.
 func (t *tx) compactRunLog(c *internalv1.CompactRunLog) *Error {
 	run, ok := t.runs.get(c.GetRunId())
 	if !ok || !Ended(run) || run.GetLogCompacted() || run.GetArchive() != nil {
@@ -148,7 +151,8 @@ func (t *tx) compactRunLog(c *internalv1.CompactRunLog) *Error {
 		return refuse(Aborted, ReasonLogGap, "compressed log of run %s does not fit its blocks", run.GetRunId())
 	}
 	if !t.codec.sameText([]*internalv1.LogBlock{b}, old) {
-		return refuse(InvalidArgument, "LOG_MISMATCH", "compressed log of run %s at %d is not what the run has logged", run.GetRunId(), b.GetOffset())
+		return refuse(InvalidArgument, "LOG_MISMATCH", "compressed log of run %s at %d differs from the run's log",
+			run.GetRunId(), b.GetOffset())
 	}
 	for _, o := range old {
 		t.logs.delete(logKey(run.GetRunId(), o.GetOffset()))
@@ -161,7 +165,7 @@ func (t *tx) compactRunLog(c *internalv1.CompactRunLog) *Error {
 	return nil
 }
 
-// RunLog returns a run's log from a byte offset on, in order. The first chunk is cut to start
+// RunLog returns a run's log from a byte offset, in order. The first chunk is cut to start
 // there.
 func (v *View) RunLog(runID string, offset int64) iter.Seq[*holdfastv1.LogChunk] {
 	return func(yield func(*holdfastv1.LogChunk) bool) {
@@ -175,7 +179,7 @@ func (v *View) RunLog(runID string, offset int64) iter.Seq[*holdfastv1.LogChunk]
 	}
 }
 
-// ReadLog returns the log that blocks of a run hold, as RunLog does.
+// ReadLog returns the log in blocks of a run, as RunLog does.
 func ReadLog(runID string, blocks iter.Seq[*internalv1.LogBlock], offset int64) iter.Seq[*holdfastv1.LogChunk] {
 	return newLogCodec().read(runID, blocks, offset)
 }
@@ -202,8 +206,8 @@ func (c *logCodec) read(runID string, blocks iter.Seq[*internalv1.LogBlock], off
 	}
 }
 
-// blocksFrom returns the blocks of a log from the one that holds a byte on. A tail looks often: it
-// must not pay for what it has seen.
+// blocksFrom returns the blocks of a log from the one with a byte on. A tail polls often, so
+// it must not read old blocks again.
 func (v *View) blocksFrom(runID string, offset int64) iter.Seq[*internalv1.StoredLog] {
 	return func(yield func(*internalv1.StoredLog) bool) {
 		after := ""
@@ -222,7 +226,7 @@ func (v *View) blocksFrom(runID string, offset int64) iter.Seq[*internalv1.Store
 	}
 }
 
-// LogBlocks returns the blocks of a run's log as they are stored, in order.
+// LogBlocks returns the blocks of a run's log as stored, in order.
 func (v *View) LogBlocks(runID string) []*internalv1.LogBlock {
 	var bs []*internalv1.LogBlock
 	for l := range v.logs.ascend(runID+"/", "") {
@@ -231,11 +235,11 @@ func (v *View) LogBlocks(runID string) []*internalv1.LogBlock {
 	return bs
 }
 
-// maxLogPayload bounds a compressed block, opened: a chunk of one byte has up to a hundred of them
-// around it.
+// maxLogPayload bounds a decompressed block: a chunk of one byte has up to a hundred bytes of
+// overhead.
 const maxLogPayload = 64 * MaxRunLog
 
-// logCodec opens compressed blocks.
+// logCodec decompresses blocks.
 type logCodec struct{ zstd *zstd.Decoder }
 
 func newLogCodec() *logCodec {
@@ -259,7 +263,7 @@ func (c *logCodec) open(b *internalv1.LogBlock) (*internalv1.LogChunks, error) {
 	return &chunks, proto.Unmarshal(payload, &chunks)
 }
 
-// decode returns the chunks of a block. A block that does not decode shows as a chunk that says so.
+// decode returns the chunks of a block. A damaged block becomes a chunk with the error.
 func (c *logCodec) decode(b *internalv1.LogBlock) *internalv1.LogChunks {
 	chunks, err := c.open(b)
 	if err != nil {
@@ -268,7 +272,7 @@ func (c *logCodec) decode(b *internalv1.LogBlock) *internalv1.LogChunks {
 	return chunks
 }
 
-// sameText reports whether two series of blocks have the same bytes of log in them.
+// sameText reports whether two series of blocks have the same bytes of log.
 func (c *logCodec) sameText(a, b []*internalv1.LogBlock) bool {
 	text := func(blocks []*internalv1.LogBlock) (data []byte, ok bool) {
 		for _, block := range blocks {

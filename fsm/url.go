@@ -6,16 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// weburl is what matters to the record of a URL that somebody else will open.
+// weburl is the part of a URL that the record checks. Other programs open it.
 type weburl struct {
-	scheme   string // small letters
-	user     bool   // it names a user, and maybe a password
+	scheme   string // lower case
+	user     bool   // it has a user, and maybe a password
 	fragment bool
 }
 
-// parseURL reads SCHEME://HOST[:PORT], and what may follow. Apply reads URLs by this rule and not
-// by net/url, which refuses more with each release of Go: peers of two builds have to take the same
-// ones. All that it takes net/url takes too (FuzzURL).
+// parseURL parses SCHEME://HOST[:PORT] and the rest. Apply does not use net/url, which
+// refuses more with each release of Go: peers of two builds must accept the same URLs.
+// net/url accepts all that parseURL does (FuzzURL).
 func parseURL(s string) (weburl, bool) {
 	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return weburl{}, false
@@ -34,7 +34,7 @@ func parseURL(s string) (weburl, bool) {
 	return weburl{scheme: lower(scheme), user: host != authority, fragment: fragment != ""}, true
 }
 
-// isWeb reports whether it is opened by HTTP or HTTPS.
+// isWeb reports whether the scheme is HTTP or HTTPS.
 func (u weburl) isWeb() bool { return u.scheme == "http" || u.scheme == "https" }
 
 func isScheme(s string) bool {
@@ -46,7 +46,8 @@ func isScheme(s string) bool {
 	return s != ""
 }
 
-// isHostPort takes a name, an IPv4 address or an IPv6 address in brackets, and a port.
+// isHostPort reports whether s is a name, an IPv4 address or an IPv6 address in brackets,
+// with an optional port.
 func isHostPort(s string) bool {
 	host, port := s, ""
 	if i := strings.LastIndexByte(s, ':'); i > strings.LastIndexByte(s, ']') {
@@ -65,7 +66,7 @@ func isHostPort(s string) bool {
 	})
 }
 
-// percentEncoded reports whether two hexadecimal digits follow each percent sign.
+// percentEncoded reports whether each percent sign precedes two hexadecimal digits.
 func percentEncoded(s string) bool {
 	for i, part := range strings.Split(s, "%") {
 		if i > 0 && (len(part) < 2 || strings.Trim(part[:2], "0123456789abcdefABCDEF") != "") {
@@ -79,8 +80,8 @@ func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// lower makes the letters A to Z small, and leaves all others: which of those are capitals depends
-// on the release of Go.
+// lower converts the letters A to Z to lower case and no others. Which other letters have a
+// lower case depends on the release of Go.
 func lower(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' {
