@@ -20,7 +20,8 @@ const (
 	ReasonNodeTransition  = "NODE_TRANSITION"  // not in the table of transitions
 	ReasonInstallAttempts = "INSTALL_ATTEMPTS" // the retry limit is reached; force resets it
 	ReasonNodeNotFound    = "NODE_NOT_FOUND"
-	ReasonDiscoveryFull   = "DISCOVERY_FULL" // the limit of discovered machines that wait for approval is reached
+	// The limit of discovered machines that wait for approval is reached.
+	ReasonDiscoveryFull = "DISCOVERY_FULL"
 )
 
 // Limits of a node's record.

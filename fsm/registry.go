@@ -184,7 +184,8 @@ func (t *tx) updateServiceState(c *internalv1.UpdateServiceState) (*holdfastv1.S
 	if t.has(Level2) && overtaken(s.GetStates(), c.GetState()) {
 		return t.wholeService(s), nil
 	}
-	if n := len(s.GetStates()); n == 0 || !proto.Equal(s.GetStates()[n-1], c.GetState()) { // a repeated state is recorded once
+	// A repeated state is recorded once.
+	if n := len(s.GetStates()); n == 0 || !proto.Equal(s.GetStates()[n-1], c.GetState()) {
 		t.addState(s, c.GetState())
 	}
 	s.Active, s.Deregistered = true, false

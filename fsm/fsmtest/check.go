@@ -8,13 +8,13 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Check reports which invariants of docs/reliability.md a state breaks, all of them joined; nil for
-// none.
+// Check returns the violations of the invariants in docs/reliability.md by a state, joined,
+// or nil.
 func Check(v *fsm.View) error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	active := map[string]string{}   // machine: its active run
-	consoles := map[string]string{} // machine: its console, beside that
+	active := map[string]string{}   // active run by machine
+	consoles := map[string]string{} // open console by machine
 	requests := map[string]string{}
 	for _, r := range v.Runs("") {
 		if err := checkRun(r); err != nil {
@@ -38,7 +38,7 @@ func Check(v *fsm.View) error {
 		if named, ok := v.RunByRequest(r.GetMachineId(), r.GetRequestId()); !ok || named.GetRunId() != r.GetRunId() {
 			add("request %s names %q, want %s", key, named.GetRunId(), r.GetRunId())
 		}
-		noPlan := r.GetObserved() && r.GetPlanId() == "" // nobody named a workflow
+		noPlan := r.GetObserved() && r.GetPlanId() == "" // the node had no workflow
 		if p, ok := v.Plan(r.GetPlanId()); !noPlan && (!ok || !p.GetReferenced()) {
 			add("run %s refers to plan %s, which is gone or not marked", r.GetRunId(), r.GetPlanId())
 		}
@@ -65,7 +65,8 @@ func Check(v *fsm.View) error {
 	return errors.Join(append(errs, checkEvents(v), checkAccess(v), checkFleet(v))...)
 }
 
-// checkMachine checks that no two facets of a machine contradict each other (docs/concepts.md).
+// checkMachine checks that no two facets of a machine contradict each other
+// (docs/concepts.md).
 func checkMachine(m *holdfastv1.Machine, activeRun string) error {
 	s := m.GetStatus()
 	node, phase := s.GetNodeState(), s.GetPhase()
@@ -79,7 +80,8 @@ func checkMachine(m *holdfastv1.Machine, activeRun string) error {
 		fault = fmt.Sprintf("its active run is %q", activeRun)
 	case (phase == holdfastv1.MachineStatus_PROVISIONING) != (activeRun != ""):
 		fault = "PROVISIONING goes with an active run"
-	case (phase == holdfastv1.MachineStatus_IN_SERVICE) != (node == holdfastv1.Node_ACTIVE) && // while a run is at work that installs nothing, it stays active
+	// It stays active during a run that installs nothing.
+	case (phase == holdfastv1.MachineStatus_IN_SERVICE) != (node == holdfastv1.Node_ACTIVE) &&
 		(phase != holdfastv1.MachineStatus_PROVISIONING || node != holdfastv1.Node_ACTIVE):
 		fault = "IN_SERVICE goes with active"
 	case (phase == holdfastv1.MachineStatus_RETIRED) != (node == holdfastv1.Node_RETIRED):
@@ -96,7 +98,7 @@ func checkMachine(m *holdfastv1.Machine, activeRun string) error {
 	return fmt.Errorf("machine %s: %s, but it is %s, %s, run %q", m.GetMachineId(), fault, phase, node, s.GetActiveRunId())
 }
 
-// checkRun checks that the parts of a run fit together.
+// checkRun checks that the parts of a run are consistent.
 func checkRun(r *holdfastv1.Run) error {
 	var errs []error
 	add := func(format string, args ...any) {
@@ -153,8 +155,8 @@ func checkRun(r *holdfastv1.Run) error {
 	return errors.Join(errs...)
 }
 
-// checkEvents checks that events have consecutive cursors and that the last one of a run shows the
-// run as it is, but for what makes no event: the log.
+// checkEvents checks that cursors are consecutive, and that the last event of a run shows its
+// present state. The log is ignored, because appends to it add no events.
 func checkEvents(v *fsm.View) error {
 	var errs []error
 	first := v.Meta().GetFirstEvent()

@@ -83,8 +83,8 @@ func CheckAudit(v *fsm.View) error {
 	return nil
 }
 
-// checkAccessStep checks that no audit event was changed or lost, and that no dead token came back
-// to life.
+// checkAccessStep checks that no audit event was changed or lost, and that no invalid token
+// became valid.
 func checkAccessStep(before, after *fsm.View) error {
 	var errs []error
 	for old := range before.Tokens("") {
@@ -121,8 +121,7 @@ func checkAccessStep(before, after *fsm.View) error {
 	return errors.Join(errs...)
 }
 
-// WithoutAudit returns the state without its audit trail, which commands add to when they are
-// refused, too.
+// WithoutAudit returns the state without its audit trail, to which refused commands add too.
 func (d *Dump) WithoutAudit() *Dump {
 	c := &Dump{Meta: proto.CloneOf(d.Meta), Records: map[string]string{}}
 	c.Meta.FirstAudit, c.Meta.LastAudit, c.Meta.AuditHash = 0, 0, nil

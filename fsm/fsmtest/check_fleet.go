@@ -12,8 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// checkFleet checks machines, pools and services that report for themselves: each owner's state
-// goes with its lease.
+// checkFleet checks that the states of machines, pools and services agree with their leases.
 func checkFleet(v *fsm.View) error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -74,7 +73,7 @@ func checkFleet(v *fsm.View) error {
 	return errors.Join(append(errs, checkLeases(v), checkServiceEvents(v), checkNews(v))...)
 }
 
-// checkLeases checks that no lease that is alive has lost its owner.
+// checkLeases checks that every live lease has an owner.
 func checkLeases(v *fsm.View) error {
 	var errs []error
 	for l := range v.Leases() {
@@ -103,8 +102,8 @@ func checkLeases(v *fsm.View) error {
 	return errors.Join(errs...)
 }
 
-// checkServiceEvents checks that events of services have consecutive cursors, and that the last one
-// of a service shows it as it is.
+// checkServiceEvents checks that cursors are consecutive, and that the last event of a
+// service shows its present state.
 func checkServiceEvents(v *fsm.View) error {
 	cursor := max(v.Meta().GetFirstServiceEvent(), 1) - 1
 	events, err := v.ServiceEvents(cursor, int(v.LastServiceEvent()))
@@ -126,7 +125,7 @@ func checkServiceEvents(v *fsm.View) error {
 		if e == nil {
 			continue // no longer kept
 		}
-		s.LastSeen, e.LastSeen = nil, nil // pings are no events
+		s.LastSeen, e.LastSeen = nil, nil // pings are not events
 		if !proto.Equal(s, e) {
 			return fmt.Errorf("service %s is not as its last event says:\n%v\n%v", s.GetTarget().GetId(), s, e)
 		}
@@ -134,8 +133,8 @@ func checkServiceEvents(v *fsm.View) error {
 	return nil
 }
 
-// checkFleetStep checks what happened to leases between two states: generations rise, heartbeats
-// never go back, and none expired within its TTL.
+// checkFleetStep checks the changes of leases between two states: generations rise,
+// heartbeats never go back, and no lease expired within its TTL.
 func checkFleetStep(before, after *fsm.View) error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }

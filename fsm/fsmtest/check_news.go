@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// checkNews checks that events have consecutive cursors, and that the last ones of a machine and of
-// a run show them as they are.
+// checkNews checks that cursors are consecutive, and that the last events of a machine and of
+// a run show their present state.
 func checkNews(v *fsm.View) error {
 	cursor := max(v.FirstNews(), 1) - 1
 	events, err := v.News(cursor, int(v.LastNews()))

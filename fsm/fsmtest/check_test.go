@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// made returns a view of a state that no log would lead to: a snapshot of the rows given, with as
+// made returns a view of a state that no log produces: a snapshot of the given rows, with as
 // many events.
 func made(t *testing.T, rows ...proto.Message) *fsm.View {
 	t.Helper()
@@ -58,7 +58,7 @@ func made(t *testing.T, rows ...proto.Message) *fsm.View {
 	return f.View()
 }
 
-// wants checks that an error says something; "" wants none.
+// wants checks that an error contains a text; "" means no error.
 func wants(t *testing.T, err error, want string) {
 	t.Helper()
 	if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -71,7 +71,7 @@ func machine(id, run string, phase holdfastv1.MachineStatus_Phase, node holdfast
 		Status: &holdfastv1.MachineStatus{Phase: phase, NodeState: node, ActiveRunId: run}}
 }
 
-// run is a run that is at its only step, in the first attempt.
+// run returns a run at its only step, in the first attempt.
 func run(id, machine, request string, change ...func(*holdfastv1.Run)) *holdfastv1.Run {
 	r := &holdfastv1.Run{RunId: id, MachineId: machine, RequestId: request, PlanId: "p", Phase: holdfastv1.Run_RUNNING, CurrentStep: "a",
 		Steps: []*holdfastv1.StepStatus{{Name: "a", State: holdfastv1.StepStatus_RUNNING, MaxRetries: 1, Attempts: []*holdfastv1.Attempt{{Number: 1, Epochs: []uint64{1}}}}}}
@@ -96,7 +96,7 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 	)
 	plan := &holdfastv1.Plan{PlanId: "p", Referenced: true}
 	busy := machine("m", "r", provisioning, pending)
-	// of checks a run together with all that belongs to it.
+	// of checks a run and the records that belong to it.
 	of := func(change ...func(*holdfastv1.Run)) []proto.Message {
 		r := run("r", "m", "q", change...)
 		m := busy
@@ -227,7 +227,7 @@ func TestDiff(t *testing.T) {
 		}
 		return x.Diff(y)
 	}
-	b.Do(&internalv1.Beat{}) // moves the index and the clock only
+	b.Do(&internalv1.Beat{}) // only moves the index and the clock
 	if got := diff(); got != "" {
 		t.Errorf("got %q, want nothing", got)
 	}

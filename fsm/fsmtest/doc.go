@@ -1,7 +1,7 @@
-// Package fsmtest drives an fsm.FSM in tests: a Peer feeds it entries as Raft would, a Generator
-// makes random commands that fit its state, and Check and CheckStep say which invariant of
-// docs/reliability.md a state, or the way from one to the next, has broken.
+// Package fsmtest drives an fsm.FSM in tests. A Peer feeds it entries as Raft would, and a
+// Generator makes random commands that fit its state. Check and CheckStep report violations
+// of the invariants in docs/reliability.md, by a state or by the change from one to the next.
 //
-// It must not be linked into a program, and like fsm it has no clock and no randomness: a Chooser
-// makes the choices, so that a failure can be played again.
+// It must not be linked into a program. Like fsm it has no clock and no randomness: a Chooser
+// makes the choices, so that a failure can be replayed.
 package fsmtest

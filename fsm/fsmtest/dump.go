@@ -15,13 +15,13 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Dump is a whole state, to compare with another one.
+// Dump is a whole state that can be compared with another one.
 type Dump struct {
 	Meta    *internalv1.Meta
-	Records map[string]string // the stored bytes under TABLE/key
+	Records map[string]string // the stored bytes by TABLE/key
 }
 
-// Bytes returns the snapshot of an FSM as it is written.
+// Bytes returns the encoded snapshot of an FSM.
 func Bytes(f *fsm.FSM) ([]byte, error) {
 	s, err := f.Snapshot()
 	if err != nil {
@@ -34,7 +34,7 @@ func Bytes(f *fsm.FSM) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// DumpOf takes the state of an FSM apart.
+// DumpOf returns the dump of an FSM's state.
 func DumpOf(f *fsm.FSM) (*Dump, error) {
 	b, err := Bytes(f)
 	if err != nil {
@@ -58,8 +58,8 @@ func DumpOf(f *fsm.FSM) (*Dump, error) {
 	}
 }
 
-// Diff names what another state has differently; "" if nothing. How far the log was applied and
-// the clock are not compared: every command moves them.
+// Diff returns the differences to another state, or "". It ignores the applied index and the
+// clock, which every command changes.
 func (d *Dump) Diff(other *Dump) string {
 	var diff []string
 	a, b := proto.CloneOf(d.Meta), proto.CloneOf(other.Meta)

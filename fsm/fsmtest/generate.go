@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// How many ids there are: few, so that commands meet.
+// The number of ids. There are few, so that commands collide.
 const (
 	machineIDs = 4
 	planIDs    = 3
@@ -24,16 +24,16 @@ const (
 
 // Chooser makes the choices of a Generator.
 type Chooser interface {
-	// Choose returns a number from 0 to n-1; what it is for is shown when a test fails.
+	// Choose returns a number from 0 to n-1. The label is shown when a test fails.
 	Choose(what string, n int) int
 }
 
-// Generator makes random commands. It looks at the state to make mostly valid ones.
+// Generator makes random commands. It reads the state, so that most of them are valid.
 type Generator struct {
 	Chooser Chooser
 }
 
-// choice is one kind of command and how often it comes.
+// choice is a kind of command and its weight.
 type choice struct {
 	weight int
 	name   string
@@ -64,7 +64,7 @@ func choices() []choice {
 	}
 }
 
-// Next makes a command that suits a state, or nearly so.
+// Next returns a command that fits a state, or almost does.
 func (g *Generator) Next(v *fsm.View) *internalv1.Command {
 	all, total := slices.Concat(choices(), accessChoices(), fleetChoices(), installCommands(), operatorChoices(), webhookChoices()), 0
 	for _, c := range all {
@@ -81,19 +81,19 @@ func (g *Generator) Next(v *fsm.View) *internalv1.Command {
 	if g.rarely("epoch of another leader") {
 		c.Epoch += uint64(g.Chooser.Choose("epoch", 3)) - 1
 	}
-	// Proposers' clocks differ by some seconds.
+	// The clocks of proposers differ by some seconds.
 	c.Time = timestamppb.New(v.Meta().GetNow().AsTime().Add(time.Duration(g.Chooser.Choose("clock", 10)-2) * time.Second))
 	return c
 }
 
-// rarely is true one time in twelve.
+// rarely returns true one time in twelve.
 func (g *Generator) rarely(what string) bool { return g.Chooser.Choose(what, 12) == 11 }
 
 func (g *Generator) id(kind string, n int) string {
 	return fmt.Sprintf("%s-%d", kind, g.Chooser.Choose(kind, n))
 }
 
-// oneOf returns one of some values; the zero value of none.
+// oneOf returns one of some values, or the zero value if there are none.
 func oneOf[T any](g *Generator, what string, all []T) T {
 	if len(all) == 0 {
 		var none T
@@ -131,7 +131,7 @@ func (g *Generator) updateMachine(*fsm.View) proto.Message {
 }
 
 func (g *Generator) setPhase(*fsm.View) proto.Message {
-	// RETIRED is the end, so it comes rarely; the others lead on.
+	// RETIRED is final, so it is rare.
 	phases := []holdfastv1.MachineStatus_Phase{2, 2, 2, 4, 4, 4, 5, 5, 5, 6, 6, 7, 7}
 	phase := oneOf(g, "phase", phases)
 	if g.Chooser.Choose("any phase", 6) == 0 {
@@ -186,7 +186,7 @@ func (g *Generator) deletePlan(*fsm.View) proto.Message {
 }
 
 func (g *Generator) noteDevice(*fsm.View) proto.Message {
-	// Of few devices, so that some are noted twice.
+	// Few devices, so that some have several notes.
 	c := &internalv1.NoteDevice{Key: oneOf(g, "of", []string{"host/m-0", "bmc/m-0"}), First: g.Chooser.Choose("first", 2) == 1}
 	if n := g.Chooser.Choose("note", 4); n > 0 {
 		c.Value = []byte{byte(n)}

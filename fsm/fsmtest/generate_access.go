@@ -34,8 +34,8 @@ func accessChoices() []choice {
 	}
 }
 
-// origin draws who asks for a command: often the cluster itself, mostly somebody who may all, and
-// now and then somebody who is limited, or whose token is not worth anything.
+// origin returns the origin of a command: often the cluster itself, mostly a caller with all
+// rights, and sometimes one with a scope or an invalid token.
 func (g *Generator) origin(v *fsm.View, c *internalv1.Command) *internalv1.Origin {
 	if internal(c) && !g.rarely("a leader's command that somebody asks for") {
 		return nil
@@ -79,13 +79,14 @@ func internal(c *internalv1.Command) bool {
 		*internalv1.Command_DropTokens, *internalv1.Command_PutSigningKeys, *internalv1.Command_RecordDenials,
 		*internalv1.Command_CheckpointLeases, *internalv1.Command_ExpireLeases, *internalv1.Command_SweepPools, *internalv1.Command_NoteDevice,
 		*internalv1.Command_OpenInstall, *internalv1.Command_NoteInstall,
-		*internalv1.Command_BootInstall, *internalv1.Command_ReportInstall, *internalv1.Command_AppendInstallLog: // the last three: whose credentials are in them
+		// The last three carry their own credentials.
+		*internalv1.Command_BootInstall, *internalv1.Command_ReportInstall, *internalv1.Command_AppendInstallLog:
 		return true
 	}
 	return false
 }
 
-// place puts a machine into a pool, and gives it secrets, often enough.
+// place often assigns a pool and secrets to a machine.
 func (g *Generator) place(m *holdfastv1.Machine) {
 	if n := g.Chooser.Choose("in pool", poolIDs+1); n < poolIDs {
 		m.Spec.Pool = poolID(n)
@@ -100,7 +101,7 @@ func (g *Generator) place(m *holdfastv1.Machine) {
 
 func poolID(n int) string { return []string{"pool-0", "pool-1", "pool-2"}[n] }
 
-// TokenValue returns the hash of the value of a token that a Generator makes.
+// TokenValue returns the hash of a token's value, as a Generator makes it.
 func TokenValue(id string) []byte {
 	sum := sha256.Sum256([]byte("value of " + id))
 	return sum[:]
@@ -209,7 +210,7 @@ func (g *Generator) putSigningKeys(v *fsm.View) proto.Message {
 	at := v.Meta().GetNow()
 	id := "k-" + at.AsTime().Format("150405")
 	if slices.ContainsFunc(keys, func(k *internalv1.SigningKey) bool { return k.GetKeyId() == id }) {
-		return c // nothing new in this second: the same keys again
+		return c // no new keys in this second
 	}
 	c.Keys = append(c.Keys, &internalv1.SigningKey{KeyId: id, Sealed: g.sealed(), PublicJwk: []byte("{}"), CreatedAt: at, SignsFrom: at})
 	return c

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// archiveRun archives a run that has ended, or seldom one that has not or has changed.
+// archiveRun archives an ended run, or seldom one that is active or has changed.
 func (g *Generator) archiveRun(v *fsm.View) proto.Message {
 	r := oneOf(g, "run that has ended", slices.Collect(v.WholeRuns()))
 	if r == nil || g.rarely("any run") {

@@ -14,7 +14,7 @@ import (
 
 const (
 	serviceIDs = 3
-	leaseTTL   = 30_000 // milliseconds: short, so that leases expire
+	leaseTTL   = 30_000 // milliseconds; short, so that leases expire
 )
 
 func fleetChoices() []choice {
@@ -39,7 +39,7 @@ func fleetChoices() []choice {
 	}
 }
 
-// leases gives the leases of a state and some that it does not have.
+// leases returns leases of a state and some that it does not have.
 func (g *Generator) someLease(v *fsm.View) *internalv1.LeaseRef {
 	if all := slices.Collect(v.Leases()); len(all) > 0 && !g.rarely("no such lease") {
 		return oneOf(g, "lease", all).GetRef()
@@ -48,7 +48,7 @@ func (g *Generator) someLease(v *fsm.View) *internalv1.LeaseRef {
 	return &internalv1.LeaseRef{Kind: oneOf(g, "kind of lease", kinds), Id: g.id("m", machineIDs), Generation: uint64(g.Chooser.Choose("generation", 2))}
 }
 
-// tick returns a value of the lease clock: somewhat later, or now and then much.
+// tick returns a value of the lease clock: a little later, or sometimes much.
 func (g *Generator) tick(v *fsm.View) int64 {
 	step := int64(g.Chooser.Choose("seconds", 20)) * 1000
 	if g.rarely("a long while") {
@@ -163,7 +163,7 @@ func (g *Generator) updateNode(v *fsm.View) proto.Message {
 	return &internalv1.UpdateNode{Id: g.someNode(v), Node: g.nodeRecord(), Paths: oneOf(g, "paths", paths)}
 }
 
-// transitionNode mostly goes where the table leads.
+// transitionNode mostly makes transitions that the table allows.
 func (g *Generator) transitionNode(v *fsm.View) proto.Message {
 	c := &internalv1.TransitionNode{Id: g.someNode(v), Comment: g.id("comment", 2), Force: g.Chooser.Choose("force", 2) == 0, RunId: g.id("run", runIDs)}
 	next := map[holdfastv1.Node_State][]holdfastv1.Node_State{

@@ -12,7 +12,8 @@ import (
 
 const imageIDs = 3
 
-// imageName draws a name that plans install too: "default" is what a step without one means.
+// imageName returns a name that plans install too. "default" is the image of a step without
+// one.
 func (g *Generator) imageName() string {
 	return oneOf(g, "image", []string{"default", g.id("image", imageIDs)})
 }

@@ -12,10 +12,10 @@ import (
 
 const installTokens = 12
 
-// installToken draws the hash of an installer's token.
+// installToken returns the hash of an installer's token.
 func (g *Generator) installToken() []byte { return TokenValue(g.id("install", installTokens)) }
 
-// openInstall opens a session of the attempt that a run is at.
+// openInstall opens a session of a run's current attempt.
 func (g *Generator) openInstall(v *fsm.View) proto.Message {
 	r := g.atInstall(v)
 	step, n := r.GetCurrentStep(), int32(1)
@@ -38,7 +38,7 @@ func (g *Generator) openInstall(v *fsm.View) proto.Message {
 	return &internalv1.OpenInstall{RunId: r.GetRunId(), Step: step, Attempt: n, Image: g.imageName(), Wipe: g.Chooser.Choose("wipe", 2) == 0}
 }
 
-// atInstall returns a run that is at a step that installs, where there is one.
+// atInstall returns a run at a step that installs, if there is one.
 func (g *Generator) atInstall(v *fsm.View) *holdfastv1.Run {
 	var at []*holdfastv1.Run
 	for r := range v.ActiveRuns() {
@@ -99,7 +99,7 @@ func (g *Generator) appendInstallLog(v *fsm.View) proto.Message {
 	return c
 }
 
-// goodInstallToken draws a token that is good, where there is one.
+// goodInstallToken returns a valid token, if there is one.
 func (g *Generator) goodInstallToken(v *fsm.View) []byte {
 	var good []int
 	for n := range installTokens {
@@ -117,8 +117,8 @@ func installCommands() []choice {
 	return []choice{{20, "something of an install", (*Generator).install}}
 }
 
-// install goes on with an install session, or opens one. Attempts are short, so it takes what comes
-// next, mostly.
+// install continues an install session, or opens one. Attempts are short, so it mostly makes
+// the next command in order.
 func (g *Generator) install(v *fsm.View) proto.Message {
 	next := 0
 	for m := range v.Machines("") {

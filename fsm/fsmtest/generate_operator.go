@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// operatorChoices are what those ask for who keep the control plane. A restore is not among them:
-// it breaks what CheckStep holds on purpose, and has tests of its own.
+// operatorChoices are the commands of operators of the control plane. Restores are not
+// included: they break invariants of CheckStep on purpose, and have their own tests.
 func operatorChoices() []choice {
 	return []choice{
 		{1, "stage a chunk", (*Generator).stageBackup},
@@ -39,8 +39,8 @@ func (g *Generator) setAutopilot(*fsm.View) proto.Message {
 		CleanupDeadServers: g.Chooser.Choose("cleanup", 2) == 1, MinQuorum: uint32(g.Chooser.Choose("quorum", 6)), DeadServerMs: int64(g.Chooser.Choose("dead", 3)) * 60_000}}
 }
 
-// resetClock sets the clock forward only: CheckStep holds that time never goes back. TestResetClock
-// sets it back.
+// resetClock only sets the clock forward, because CheckStep requires that time never goes
+// back. TestResetClock sets it back.
 func (g *Generator) resetClock(v *fsm.View) proto.Message {
 	return &internalv1.ResetClock{To: timestamppb.New(v.Now().Add(time.Duration(g.Chooser.Choose("minutes", 3)) * time.Minute))}
 }
@@ -52,7 +52,7 @@ func Backup(v *fsm.View) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// BringBack stages a snapshot file in chunks of so many bytes, and restores it as the command says.
+// BringBack stages a snapshot file in chunks of a size, and restores it.
 func (p *Peer) BringBack(file []byte, chunk int, c *internalv1.RestoreBackup) fsm.Result {
 	for n := 0; len(file) > 0; n++ {
 		cut := min(chunk, len(file))

@@ -39,7 +39,7 @@ func (g *Generator) startRun(v *fsm.View) proto.Message {
 		c.PlanId = oneOf(g, "plan", plans)
 	}
 	switch {
-	case g.Chooser.Choose("again", 6) == 0: // a client that has not heard the answer
+	case g.Chooser.Choose("again", 6) == 0: // a client that lost the response
 		if old := oneOf(g, "old run", runs(v)); old != nil {
 			c.MachineId, c.RequestId, c.Type, c.PlanId, c.Params = old.GetMachineId(), old.GetRequestId(), old.GetType(), old.GetPlanId(), old.GetParams()
 			if g.rarely("with another body") {
@@ -83,8 +83,8 @@ func (g *Generator) cancelRun(v *fsm.View) proto.Message {
 	return &internalv1.CancelRun{RunId: g.someRun(v).GetRunId(), Reason: g.id("reason", 2)}
 }
 
-// advance does what an executor would do next with a run, or what one would that has missed
-// something.
+// advance returns the next command of an executor for a run, or of one that has missed a
+// change.
 func (g *Generator) advance(v *fsm.View) proto.Message {
 	if none := len(slices.Collect(v.ActiveRuns())) == 0; none && v.MachineCount() == 0 {
 		return g.registerMachine(v)
@@ -142,7 +142,7 @@ func (g *Generator) abort(r *holdfastv1.Run, open *holdfastv1.Attempt, step stri
 	return &internalv1.AbortRun{RunId: r.GetRunId(), Phase: phase, Error: &holdfastv1.RunError{Reason: "Aborted", Message: g.id("error", 3)}}
 }
 
-// logAppend continues a run's log, repeats what it has, or leaves a hole.
+// logAppend continues a run's log, repeats a part, or leaves a gap.
 func (g *Generator) logAppend(r *holdfastv1.Run) *internalv1.LogAppend {
 	a := &internalv1.LogAppend{RunId: r.GetRunId(), Offset: fsm.OwnLogBytes(r)}
 	for range g.Chooser.Choose("chunks", 3) {
@@ -167,7 +167,7 @@ func (g *Generator) appendLogs(v *fsm.View) proto.Message {
 	return c
 }
 
-// compactLog compresses the log of a run that has ended, in one block or in two.
+// compactLog compresses the log of an ended run, in one block or in two.
 func (g *Generator) compactLog(v *fsm.View) proto.Message {
 	r := oneOf(g, "run with a log", slices.Collect(v.UncompactedRuns()))
 	if r == nil || g.rarely("any run") {
@@ -185,8 +185,8 @@ func (g *Generator) compactLog(v *fsm.View) proto.Message {
 	return c
 }
 
-// Compress makes one compressed block of a run's log, from one byte to another, which must be where
-// blocks begin.
+// Compress returns a compressed block of a run's log, between two bytes at the boundaries of
+// blocks.
 func Compress(v *fsm.View, run string, from, to int64) *internalv1.LogBlock {
 	all := &internalv1.LogChunks{}
 	for c := range v.RunLog(run, from) {

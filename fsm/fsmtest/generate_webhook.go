@@ -36,7 +36,7 @@ func (g *Generator) deleteWebhook(*fsm.View) proto.Message {
 	return &internalv1.DeleteWebhook{Name: g.id("hook", webhookIDs)}
 }
 
-// noteDelivery goes on by some events, or seldom back.
+// noteDelivery advances by some events, or seldom goes back.
 func (g *Generator) noteDelivery(v *fsm.View) proto.Message {
 	c := &internalv1.NoteDelivery{Name: g.id("hook", webhookIDs)}
 	w, _ := v.Webhook(c.GetName())

@@ -12,10 +12,10 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// start is where the clock of a new Peer stands, in unix seconds.
+// start is the clock of a new Peer, in Unix seconds.
 const start = 1_769_699_400
 
-// Peer feeds one FSM as Raft would: one entry after the other, each a second after the one before.
+// Peer feeds one FSM as Raft would. Entries are one second apart.
 type Peer struct {
 	*fsm.FSM
 	Index uint64    // of the last entry
@@ -23,7 +23,8 @@ type Peer struct {
 	Now   time.Time // the proposer's clock
 }
 
-// NewPeer returns a Peer whose leader of term 1 is established and has stored the built-in plans.
+// NewPeer returns a Peer with an established leader of term 1, which has stored the built-in
+// plans.
 func NewPeer() *Peer {
 	p := &Peer{FSM: fsm.New(), Now: time.Unix(start, 0).UTC()}
 	p.Lead(1)
@@ -33,7 +34,7 @@ func NewPeer() *Peer {
 	return p
 }
 
-// Lead makes a new leader.
+// Lead establishes a new leader.
 func (p *Peer) Lead(term uint64) fsm.Result {
 	p.Term = term
 	return p.Do(&internalv1.LeaderEstablished{PeerId: fmt.Sprintf("p%d", term%3), Term: term})
@@ -44,8 +45,8 @@ func (p *Peer) Do(op proto.Message) fsm.Result {
 	return p.Propose(Command(op))[0]
 }
 
-// Propose applies commands in one entry. It fills in the time, feature level, principal and epoch
-// of those that have none.
+// Propose applies commands in one entry. It sets the time, feature level, principal and epoch
+// where they are missing.
 func (p *Peer) Propose(cmds ...*internalv1.Command) []fsm.Result {
 	p.Now = p.Now.Add(time.Second)
 	for _, c := range cmds {
@@ -66,7 +67,7 @@ func (p *Peer) Propose(cmds ...*internalv1.Command) []fsm.Result {
 	return p.Apply(p.Index, p.Term, Encode(cmds...))
 }
 
-// Command puts an operation's message into a command.
+// Command wraps an operation's message in a command.
 func Command(op proto.Message) *internalv1.Command {
 	c := (&internalv1.Command{}).ProtoReflect()
 	fields := c.Descriptor().Oneofs().ByName("op").Fields()
@@ -83,7 +84,7 @@ func Command(op proto.Message) *internalv1.Command {
 func Encode(cmds ...*internalv1.Command) []byte {
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(&internalv1.Entry{Commands: cmds})
 	if err != nil {
-		panic(fmt.Sprintf("encode entry: %v", err)) // only a string that is not UTF-8 can do this
+		panic(fmt.Sprintf("encode entry: %v", err)) // only for a string that is not UTF-8
 	}
 	return data
 }

@@ -6,7 +6,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Kinds lists the kinds of steps.
+// Kinds returns the kinds of steps.
 func Kinds() []string {
 	return []string{"ssh", "reboot", "netboot", "repave", "join", "verify", "net", "rma", "power", "inspect",
 		"identify", "event_log", "clear_event_log", "reset_bmc", "media", "inventory", "console"}

@@ -10,8 +10,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// CheckStep reports which invariants of docs/reliability.md the way from one state to a later one
-// breaks: what went backwards, vanished or changed after its end; nil for none.
+// CheckStep returns the violations of the invariants in docs/reliability.md between a state
+// and a later one, or nil: data that went backwards, vanished, or changed after its end.
 func CheckStep(before, after *fsm.View) error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -89,7 +89,7 @@ func checkRunStep(old, r *holdfastv1.Run) error {
 	return nil
 }
 
-// checkHistoryStep checks that a machine's history was only added to, one number after the other.
+// checkHistoryStep checks that a machine's history only grew, with consecutive numbers.
 func checkHistoryStep(before, after *fsm.View, machine string) error {
 	var old, now []*holdfastv1.HistoryEntry
 	for e := range before.History(machine, 0) {
@@ -123,8 +123,8 @@ func LogText(v *fsm.View, run string) string {
 	return string(text)
 }
 
-// sameButLogForm compares runs that have ended: the log of the later one may have been compressed,
-// and it may have been archived.
+// sameButLogForm compares ended runs. The log of the later one may have been compressed or
+// archived.
 func sameButLogForm(a, b *holdfastv1.Run) bool {
 	x, y := proto.CloneOf(a), proto.CloneOf(b)
 	for _, r := range []*holdfastv1.Run{x, y} {
@@ -136,8 +136,8 @@ func sameButLogForm(a, b *holdfastv1.Run) bool {
 	return proto.Equal(x, y)
 }
 
-// sameButLog compares a run with its last event: its log may have grown, and an installer that was
-// only observed may have been heard, which moves the deadline.
+// sameButLog compares a run with its last event. Its log may have grown, and a report about
+// an observed install may have moved the deadline.
 func sameButLog(a, b *holdfastv1.Run) bool {
 	x, y := proto.CloneOf(a), proto.CloneOf(b)
 	for _, r := range []*holdfastv1.Run{x, y} {
