@@ -76,7 +76,7 @@ func (t *tx) aboutFleet(c *internalv1.Command) (about concern, known bool) {
 		return t.newMachine(op.CreateAgentMachine.GetMachineId(), op.CreateAgentMachine.GetPool()), true
 	case *internalv1.Command_RegisterAgent:
 		in := op.RegisterAgent.GetAgent()
-		if _, ok := t.poolOpen(in.GetPoolName()); !ok { // the command returns the error that agents expect
+		if _, ok := t.poolOpen(in.GetPoolName()); !ok { // the command has the right error
 			return machineConcern(in.GetMachineId()), true
 		}
 		return t.newMachine(in.GetMachineId(), in.GetPoolName()), true

@@ -138,7 +138,8 @@ func checkGpus(gpus []*holdfastv1.Gpu) []FieldViolation {
 		switch {
 		case seen[g.GetId()]:
 			bad = append(bad, FieldViolation{Field: at + ".id", Description: fmt.Sprintf("%d is duplicate", g.GetId())})
-		case !(g.GetTotalVramGb() >= 0) || !(g.GetAvailableVramGb() >= 0) || g.GetTotalVramGb() > 1e6 || g.GetAvailableVramGb() > 1e6: // also catches NaN
+		// NaN fails these comparisons too.
+		case !(g.GetTotalVramGb() >= 0) || !(g.GetAvailableVramGb() >= 0) || g.GetTotalVramGb() > 1e6 || g.GetAvailableVramGb() > 1e6:
 			bad = append(bad, FieldViolation{Field: at, Description: "VRAM is not a number of gigabytes"})
 		case len(g.GetModel()) > maxPoolText || len(g.GetComputeCapability()) > maxPoolText || len(g.GetWorkers()) > maxWorkers:
 			bad = append(bad, FieldViolation{Field: at, Description: "is too long"})

@@ -131,7 +131,8 @@ func (t *rowset) insert(key string, value []byte, m proto.Message) {
 		t.refacet(r, old)
 	}
 	for _, k := range r.index {
-		t.indexes[k.index].Set(entry{key: k.key, rec: r}) // replaces the old record if it has the same key
+		// This replaces the old record if it has the same key.
+		t.indexes[k.index].Set(entry{key: k.key, rec: r})
 	}
 }
 

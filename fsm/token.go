@@ -247,7 +247,7 @@ func TokenGood(tok *holdfastv1.Token, now time.Time) *Error {
 			with("token_id", tok.GetTokenId())
 	}
 	if at := tok.GetExpiresAt(); at != nil && !now.Before(at.AsTime()) {
-		return refuse(Unauthenticated, ReasonTokenExpired, "token %q expired at %s: ask for another one",
+		return refuse(Unauthenticated, ReasonTokenExpired, "token %q has expired at %s: ask for another one",
 			tok.GetTokenId(), at.AsTime().Format(time.RFC3339)).
 			with("token_id", tok.GetTokenId())
 	}

@@ -164,7 +164,7 @@ func (r *restored) told(t *testing.T, d death, out string, err error) {
 	switch {
 	case err != nil && d.succeeds:
 		t.Errorf("the restore has failed: %v\n%s", err, out)
-	case err != nil && !strings.Contains(out, "begin anew") && !strings.Contains(out, "before you repeat it"):
+	case err != nil && !strings.Contains(out, "restart the upload") && !strings.Contains(out, "before you repeat it"):
 		t.Errorf("the restore has failed without saying what to do: %v\n%s", err, out)
 	}
 	t.Logf("the operator was told (%v):\n%s", err, out)

@@ -191,11 +191,11 @@ func (s *site) restore(t *testing.T, file string) {
 		if code == 0 {
 			return
 		}
-		if !strings.Contains(out, "begin anew") {
+		if !strings.Contains(out, "restart the upload") {
 			t.Fatalf("restore: exit code %d\n%s", code, out)
 		}
 	}
-	t.Fatal("restore: it was to begin anew three times")
+	t.Fatal("restore: three attempts asked to restart the upload")
 }
 
 // machines lists the ids of machines.
