@@ -27,7 +27,9 @@ func (t *tx) moveAgent(m *holdfastv1.Machine, to holdfastv1.Agent_State, by, com
 		m.Agent = &holdfastv1.AgentRecord{CreatedAt: t.now}
 	}
 	if from := s.GetAgentState(); from != to {
-		e := &holdfastv1.HistoryEntry{Facet: "agent", From: from.String(), To: to.String(), TriggeredBy: by, Comment: comment}
+		e := &holdfastv1.HistoryEntry{
+			Facet: "agent", From: from.String(), To: to.String(), TriggeredBy: by, Comment: comment,
+		}
 		if from == holdfastv1.Agent_AGENT_STATE_UNSPECIFIED {
 			e.From = ""
 		}
@@ -95,7 +97,8 @@ func (t *tx) createAgentMachine(c *internalv1.CreateAgentMachine) (*holdfastv1.M
 		t.movePhase(m, holdfastv1.MachineStatus_READY, change{by: "operator", comment: "created for an agent"})
 	}
 	t.moveAgent(m, holdfastv1.Agent_PENDING, "operator", "")
-	m.Agent.ProviderName = firstOf(c.GetProviderName(), m.GetAgent().GetProviderName(), pool.GetProvider(), genericProvider)
+	m.Agent.ProviderName = firstOf(c.GetProviderName(), m.GetAgent().GetProviderName(), pool.GetProvider(),
+		genericProvider)
 	t.grantLease(internalv1.LeaseRef_PENDING_MACHINE, id, c.GetPendingTtlMs())
 	t.putMachine(m)
 	return t.whole(m), nil
@@ -135,7 +138,8 @@ func (t *tx) registerAgent(c *internalv1.RegisterAgent) (*holdfastv1.Machine, *E
 	case !exists && t.cmd.GetOrigin().GetRole() == holdfastv1.Role_AGENT:
 		return nil, machineNotFound(in.GetMachineId())
 	case exists && m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RETIRED:
-		return nil, refuse(FailedPrecondition, "MACHINE_RETIRED", "machine %q is RETIRED: its agent cannot register", m.GetMachineId()).
+		return nil, refuse(FailedPrecondition, "MACHINE_RETIRED",
+			"machine %q is RETIRED: its agent cannot register", m.GetMachineId()).
 			with("machine_id", m.GetMachineId())
 	case exists && m.GetSpec().GetPool() != "" && m.GetSpec().GetPool() != in.GetPoolName():
 		return nil, invalidPool(in.GetPoolName()).with("machine_id", m.GetMachineId())
@@ -172,7 +176,9 @@ func (t *tx) registerAgent(c *internalv1.RegisterAgent) (*holdfastv1.Machine, *E
 func checkAgent(in *holdfastv1.RegisterAgentRequest) []FieldViolation {
 	var bad []FieldViolation
 	if !validName(in.GetMachineId(), 64) {
-		bad = append(bad, FieldViolation{Field: "machine_id", Description: "is not 1 to 64 letters, digits, '.', '_', '-' or ':'"})
+		bad = append(bad, FieldViolation{
+			Field: "machine_id", Description: "is not 1 to 64 letters, digits, '.', '_', '-' or ':'",
+		})
 	}
 	for _, f := range []struct{ name, value string }{
 		{"hostname", in.GetHostname()}, {"provider_name", in.GetProviderName()}, {"private_ip", in.GetPrivateIp()},
@@ -182,11 +188,15 @@ func checkAgent(in *holdfastv1.RegisterAgentRequest) []FieldViolation {
 		}
 	}
 	if in.GetCpuMillicores() < 0 || in.GetMemoryMib() < 0 || in.GetGpuCount() < 0 {
-		bad = append(bad, FieldViolation{Field: "cpu_millicores", Description: "cpu, memory and GPU count must not be below zero"})
+		bad = append(bad, FieldViolation{
+			Field: "cpu_millicores", Description: "cpu, memory and GPU count must not be below zero",
+		})
 	}
 	if mac := in.GetMacAddress(); mac != "" {
 		if _, ok := normalizeMAC(mac); !ok {
-			bad = append(bad, FieldViolation{Field: "mac_address", Description: "is not a MAC address such as aa:bb:cc:dd:ee:ff"})
+			bad = append(bad, FieldViolation{
+				Field: "mac_address", Description: "is not a MAC address such as aa:bb:cc:dd:ee:ff",
+			})
 		}
 	}
 	for _, v := range CheckNode(in.GetHardware()) {

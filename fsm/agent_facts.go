@@ -39,7 +39,9 @@ func (t *tx) takeFacts(m *holdfastv1.Machine, in *holdfastv1.RegisterAgentReques
 	a.GpuCount = in.GetGpuCount()
 	t.takeHardware(m, in.GetHardware(), &d)
 	if len(d.names) > 0 {
-		t.addHistory(m, &holdfastv1.HistoryEntry{Facet: "inventory", To: strings.Join(d.names, ", "), TriggeredBy: "agent", Metadata: d.values})
+		t.addHistory(m, &holdfastv1.HistoryEntry{
+			Facet: "inventory", To: strings.Join(d.names, ", "), TriggeredBy: "agent", Metadata: d.values,
+		})
 	}
 }
 

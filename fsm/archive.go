@@ -17,20 +17,25 @@ func (t *tx) archiveRun(c *internalv1.ArchiveRun) *Error {
 	case !ok:
 		return runNotFound(c.GetRunId())
 	case !Ended(run):
-		return refuse(FailedPrecondition, ReasonActiveRun, "run %s is %s: only runs that have ended are archived", run.GetRunId(), run.GetPhase())
+		return refuse(FailedPrecondition, ReasonActiveRun,
+			"run %s is %s: only runs that have ended are archived", run.GetRunId(), run.GetPhase())
 	case run.GetArchive() != nil:
 		return nil
 	case run.GetRevision() != c.GetRevision():
-		return refuse(Aborted, "RUN_CHANGED", "run %s has revision %d, the archived one is %d", run.GetRunId(), run.GetRevision(), c.GetRevision())
+		return refuse(Aborted, "RUN_CHANGED", "run %s has revision %d, the archived one is %d",
+			run.GetRunId(), run.GetRevision(), c.GetRevision())
 	case c.GetObject() == "" || len(c.GetSha256()) != 32 || c.GetSizeBytes() <= 0:
-		return invalid("object", "an object of the archive has a name, a size and a SHA-256: got %q, %d bytes, a sum of %d bytes",
+		return invalid("object",
+			"an object of the archive has a name, a size and a SHA-256: got %q, %d bytes, a sum of %d bytes",
 			c.GetObject(), c.GetSizeBytes(), len(c.GetSha256()))
 	}
 	for _, b := range t.logKeys(run.GetRunId()) {
 		t.logs.delete(b)
 	}
 	run.Steps, run.Revision = nil, t.index
-	run.Archive = &holdfastv1.RunArchive{Object: c.GetObject(), SizeBytes: c.GetSizeBytes(), Sha256: c.GetSha256(), ArchivedAt: t.now}
+	run.Archive = &holdfastv1.RunArchive{
+		Object: c.GetObject(), SizeBytes: c.GetSizeBytes(), Sha256: c.GetSha256(), ArchivedAt: t.now,
+	}
 	t.runs.put(run)
 	return nil
 }
@@ -42,13 +47,15 @@ func (t *tx) dropArchivedRun(c *internalv1.DropArchivedRun) *Error {
 	case !ok:
 		return runNotFound(c.GetRunId())
 	case run.GetArchive() == nil:
-		return refuse(FailedPrecondition, "NOT_ARCHIVED", "run %s was not archived: its steps and log are here", run.GetRunId())
+		return refuse(FailedPrecondition, "NOT_ARCHIVED", "run %s was not archived: its steps and log are here",
+			run.GetRunId())
 	case run.GetArchive().GetDroppedAt() != nil:
 		return nil
 	}
 	if keep := time.Duration(c.GetKeepMs()) * time.Millisecond; keep > 0 {
 		if age := t.now.AsTime().Sub(run.GetFinishedAt().AsTime()); age < keep {
-			return refuse(FailedPrecondition, "NOT_DUE", "run %s ended %v ago, and is kept for %v: check the leader's clock", run.GetRunId(), age, keep)
+			return refuse(FailedPrecondition, "NOT_DUE",
+				"run %s ended %v ago, and is kept for %v: check the leader's clock", run.GetRunId(), age, keep)
 		}
 		return nil
 	}

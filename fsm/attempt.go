@@ -24,7 +24,8 @@ func (t *tx) activeStep(runID, step string) (*holdfastv1.Run, *holdfastv1.StepSt
 			"run %s is observed: its installer's reports advance it, not the executor", runID)
 	}
 	if run.GetCurrentStep() != step {
-		return nil, nil, refuse(Aborted, ReasonAttemptMismatch, "run %s is at step %q, not %q", runID, run.GetCurrentStep(), step)
+		return nil, nil, refuse(Aborted, ReasonAttemptMismatch, "run %s is at step %q, not %q",
+			runID, run.GetCurrentStep(), step)
 	}
 	for _, s := range run.GetSteps() {
 		if s.GetName() == step {
@@ -56,7 +57,8 @@ func (t *tx) beginAttempt(c *internalv1.BeginAttempt) (*holdfastv1.Run, *Error) 
 	// A later leader may adopt an open attempt of a canceled run, because it must be recorded
 	// which leader cleans up on the host.
 	if run.GetCancelRequestedAt() != nil && !Open(last) {
-		return nil, refuse(FailedPrecondition, ReasonCancelRequested, "run %s is being canceled: no attempt begins", run.GetRunId())
+		return nil, refuse(FailedPrecondition, ReasonCancelRequested,
+			"run %s is being canceled: no attempt begins", run.GetRunId())
 	}
 	// A held plan does not stop runs that have begun, because they may be in the middle of an
 	// effect.
@@ -68,14 +70,20 @@ func (t *tx) beginAttempt(c *internalv1.BeginAttempt) (*holdfastv1.Run, *Error) 
 	case Open(last) && c.GetAttempt() == last.GetNumber() &&
 		last.GetEpochs()[len(last.GetEpochs())-1] < t.cmd.GetEpoch():
 		last.Epochs = append(last.Epochs, t.cmd.GetEpoch())
-		msg = fmt.Sprintf("step %s: attempt %d taken over by the leader of term %d", step.GetName(), last.GetNumber(), t.cmd.GetEpoch())
+		msg = fmt.Sprintf("step %s: attempt %d taken over by the leader of term %d",
+			step.GetName(), last.GetNumber(), t.cmd.GetEpoch())
 	case !Open(last) && c.GetAttempt() == last.GetNumber()+1:
-		step.Attempts = append(step.Attempts, &holdfastv1.Attempt{Number: c.GetAttempt(), Epochs: []uint64{t.cmd.GetEpoch()},
-			StartedAt: t.now, EvidenceBefore: c.GetEvidenceBefore()})
+		step.Attempts = append(step.Attempts, &holdfastv1.Attempt{
+			Number:         c.GetAttempt(),
+			Epochs:         []uint64{t.cmd.GetEpoch()},
+			StartedAt:      t.now,
+			EvidenceBefore: c.GetEvidenceBefore(),
+		})
 		step.RetryCount = c.GetAttempt() - 1
 		msg = fmt.Sprintf("step %s: attempt %d begins", step.GetName(), c.GetAttempt())
 	default:
-		return nil, refuse(Aborted, ReasonAttemptMismatch, "attempt %d of step %q of run %s cannot begin: the last one is %d (%s)",
+		return nil, refuse(Aborted, ReasonAttemptMismatch,
+			"attempt %d of step %q of run %s cannot begin: the last one is %d (%s)",
 			c.GetAttempt(), step.GetName(), run.GetRunId(), last.GetNumber(), last.GetOutcome())
 	}
 	if run.GetPhase() == holdfastv1.Run_PENDING {
@@ -93,14 +101,17 @@ func (t *tx) beginAttempt(c *internalv1.BeginAttempt) (*holdfastv1.Run, *Error) 
 
 // openAttempt returns the run, step and attempt of a progress note or an outcome. Only the
 // leader that last began or adopted the attempt may report them.
-func (t *tx) openAttempt(runID, stepName string, number int32) (*holdfastv1.Run, *holdfastv1.StepStatus, *holdfastv1.Attempt, *Error) {
+func (t *tx) openAttempt(
+	runID, stepName string, number int32,
+) (*holdfastv1.Run, *holdfastv1.StepStatus, *holdfastv1.Attempt, *Error) {
 	run, step, err := t.activeStep(runID, stepName)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	a := lastAttempt(step)
 	if !Open(a) || a.GetNumber() != number || a.GetEpochs()[len(a.GetEpochs())-1] != t.cmd.GetEpoch() {
-		return nil, nil, nil, refuse(Aborted, ReasonAttemptMismatch, "attempt %d of step %q of run %s is not open in epoch %d",
+		return nil, nil, nil, refuse(Aborted, ReasonAttemptMismatch,
+			"attempt %d of step %q of run %s is not open in epoch %d",
 			number, stepName, runID, t.cmd.GetEpoch())
 	}
 	return run, step, a, nil
@@ -228,7 +239,8 @@ func (t *tx) abortRun(c *internalv1.AbortRun) (*holdfastv1.Run, *Error) {
 	case !ok:
 		return nil, runNotFound(c.GetRunId())
 	case Ended(run):
-		return nil, refuse(FailedPrecondition, ReasonRunFinished, "run %s has already %s", run.GetRunId(), run.GetPhase())
+		return nil, refuse(FailedPrecondition, ReasonRunFinished, "run %s has already %s",
+			run.GetRunId(), run.GetPhase())
 	case run.GetObserved() && c.GetPhase() != holdfastv1.Run_CANCELED:
 		return nil, refuse(FailedPrecondition, ReasonRunObserved,
 			"run %s is observed: its installer's reports decide whether it fails", run.GetRunId())

@@ -41,8 +41,18 @@ func auditSchema() *schema[*holdfastv1.AuditEvent] {
 // is a call too.
 func (t *tx) addAudit(about concern, value proto.Message, err *Error) {
 	o := t.cmd.GetOrigin()
-	e := &holdfastv1.AuditEvent{At: t.now, Principal: t.cmd.GetPrincipal(), Source: o.GetSource(), Peer: o.GetPeer(), Method: o.GetMethod(),
-		Resource: about.resource, RequestId: o.GetRequestId(), TokenId: o.GetTokenId(), Outcome: auditOK, Count: 1}
+	e := &holdfastv1.AuditEvent{
+		At:        t.now,
+		Principal: t.cmd.GetPrincipal(),
+		Source:    o.GetSource(),
+		Peer:      o.GetPeer(),
+		Method:    o.GetMethod(),
+		Resource:  about.resource,
+		RequestId: o.GetRequestId(),
+		TokenId:   o.GetTokenId(),
+		Outcome:   auditOK,
+		Count:     1,
+	}
 	if err != nil {
 		e.Outcome, e.Reason = err.Code.String(), err.Reason
 	}
@@ -117,9 +127,19 @@ func (t *tx) recordDenials(c *internalv1.RecordDenials) *Error {
 		if !at.IsValid() || at.AsTime().After(t.now.AsTime()) {
 			at = t.now
 		}
-		t.chainAudit(&holdfastv1.AuditEvent{At: at, Principal: e.GetPrincipal(), Source: e.GetSource(), Peer: e.GetPeer(), Method: e.GetMethod(),
-			Resource: e.GetResource(), RequestId: e.GetRequestId(), TokenId: e.GetTokenId(), Outcome: e.GetOutcome(), Reason: e.GetReason(),
-			Count: max(1, e.GetCount())})
+		t.chainAudit(&holdfastv1.AuditEvent{
+			At:        at,
+			Principal: e.GetPrincipal(),
+			Source:    e.GetSource(),
+			Peer:      e.GetPeer(),
+			Method:    e.GetMethod(),
+			Resource:  e.GetResource(),
+			RequestId: e.GetRequestId(),
+			TokenId:   e.GetTokenId(),
+			Outcome:   e.GetOutcome(),
+			Reason:    e.GetReason(),
+			Count:     max(1, e.GetCount()),
+		})
 	}
 	return nil
 }
@@ -145,7 +165,8 @@ func (v *View) AuditEvents(before uint64) iter.Seq[*holdfastv1.AuditEvent] {
 func (v *View) AuditAfter(seq uint64, limit int) ([]*holdfastv1.AuditEvent, error) {
 	first, last := v.meta.GetFirstAudit(), v.meta.GetLastAudit()
 	if seq > 0 && (seq+1 < first || seq > last) {
-		return nil, refuse(OutOfRange, ReasonCursorGone, "audit event %d is not kept: events %d to %d are; start without a number to read all of them",
+		return nil, refuse(OutOfRange, ReasonCursorGone,
+			"audit event %d is not kept: events %d to %d are; start without a number to read all of them",
 			seq, first, last)
 	}
 	var es []*holdfastv1.AuditEvent

@@ -45,8 +45,17 @@ func (s *Snapshot) WriteBackup(w io.Writer, info BackupInfo) error {
 	if _, err := io.WriteString(out, backupMagic); err != nil {
 		return fmt.Errorf("write snapshot file: %w", err)
 	}
-	h := &internalv1.BackupHeader{Format: backupFormat, ClusterId: meta.GetClusterId(), Index: meta.GetAppliedIndex(), Term: meta.GetAppliedTerm(),
-		FeatureLevel: meta.GetFeatureLevel(), TakenAt: info.TakenAt, Peer: info.Peer, Version: info.Version, SecretsKeys: s.state.sealedUnder()}
+	h := &internalv1.BackupHeader{
+		Format:       backupFormat,
+		ClusterId:    meta.GetClusterId(),
+		Index:        meta.GetAppliedIndex(),
+		Term:         meta.GetAppliedTerm(),
+		FeatureLevel: meta.GetFeatureLevel(),
+		TakenAt:      info.TakenAt,
+		Peer:         info.Peer,
+		Version:      info.Version,
+		SecretsKeys:  s.state.sealedUnder(),
+	}
 	if _, err := protodelim.MarshalTo(out, h); err != nil {
 		return fmt.Errorf("write header of snapshot file: %w", err)
 	}
@@ -126,14 +135,16 @@ func SumBackup(file []byte) error {
 	if !bytes.HasPrefix(file, []byte(backupMagic)) {
 		return errNoBackup
 	}
-	body, sum := file[:max(len(backupMagic), len(file)-sha256.Size)], file[max(len(backupMagic), len(file)-sha256.Size):]
+	body, sum := file[:max(len(backupMagic), len(file)-sha256.Size)],
+		file[max(len(backupMagic), len(file)-sha256.Size):]
 	if got := sha256.Sum256(body); !bytes.Equal(got[:], sum) {
 		return fmt.Errorf("read snapshot file: it is damaged: its bytes have the SHA-256 %x, it says %x", got, sum)
 	}
 	return nil
 }
 
-var errNoBackup = errors.New("read snapshot file: it is none: it does not begin with " + backupMagic[:len(backupMagic)-1])
+var errNoBackup = errors.New("read snapshot file: it is none: it does not begin with " +
+	backupMagic[:len(backupMagic)-1])
 
 func readBackup(r io.Reader, keep bool) (*Backup, error) {
 	in := &sumReader{r: bufio.NewReaderSize(r, backupFrame), sum: sha256.New()}
@@ -146,7 +157,8 @@ func readBackup(r io.Reader, keep bool) (*Backup, error) {
 		return nil, fmt.Errorf("read header of snapshot file: %w", cutOff(err))
 	}
 	if h.GetFormat() != backupFormat {
-		return nil, fmt.Errorf("read snapshot file: format %d is not %d, the one this build reads", h.GetFormat(), backupFormat)
+		return nil, fmt.Errorf("read snapshot file: format %d is not %d, the one this build reads",
+			h.GetFormat(), backupFormat)
 	}
 	if err := known(h.ProtoReflect()); err != nil {
 		return nil, fmt.Errorf("read header of snapshot file: %w: a newer build has written it", err)

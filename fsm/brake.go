@@ -50,8 +50,13 @@ func (t *tx) noteOutcome(run *holdfastv1.Run) {
 			}
 		}
 		if n := len(machines); n >= brakeMachines && 2*n >= len(p.GetRecent()) {
-			p.Brake = &holdfastv1.PlanBrake{Failure: o.GetFailure(), Machines: int32(n), Runs: int32(len(p.GetRecent())),
-				LastError: run.GetError().GetMessage(), Since: t.now}
+			p.Brake = &holdfastv1.PlanBrake{
+				Failure:   o.GetFailure(),
+				Machines:  int32(n),
+				Runs:      int32(len(p.GetRecent())),
+				LastError: run.GetError().GetMessage(),
+				Since:     t.now,
+			}
 		}
 	}
 	t.plans.put(p)

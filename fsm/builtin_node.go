@@ -71,7 +71,9 @@ version="${version#v}"
 // v1.31.2, 1.31.2-1.1.
 var versionOK = regexp.MustCompile(`^v?[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}(-[0-9A-Za-z.+~]{1,40})?$`)
 
-func upgradePlan(ssh func(name string, seconds int32, script string) *holdfastv1.Step, verify *holdfastv1.Step) *holdfastv1.Plan {
+func upgradePlan(
+	ssh func(name string, seconds int32, script string) *holdfastv1.Step, verify *holdfastv1.Step,
+) *holdfastv1.Plan {
 	return &holdfastv1.Plan{PlanId: DefaultPlanID("UPGRADE"), DisplayName: "Upgrade the kubelet", Steps: []*holdfastv1.Step{
 		ssh("cordon-node", 300, onNode+needsKubectl+"kubectl cordon \"$node\"\n"),
 		ssh("drain-node", 1800, onNode+needsKubectl+drainNode+"1500s\n"),

@@ -94,7 +94,8 @@ const Stale = "Stale"
 func expireConditions(m *holdfastv1.Machine, now *timestamppb.Timestamp) {
 	for _, c := range m.GetStatus().GetConditions() {
 		if until := c.GetFreshUntil(); !c.GetUnknown() && until != nil && older(until, now) {
-			c.Message = strings.TrimSpace("it was " + ConditionStatus(c) + " (" + c.GetReason() + ") when it was last seen")
+			c.Message = strings.TrimSpace("it was " + ConditionStatus(c) + " (" + c.GetReason() +
+				") when it was last seen")
 			c.Unknown, c.UnknownSince, c.Reason = true, until, Stale
 		}
 	}

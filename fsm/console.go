@@ -34,6 +34,7 @@ func (t *tx) consoleFree(machineID string) *Error {
 	if !ok {
 		return nil
 	}
-	return refuse(FailedPrecondition, ReasonConsoleOpen, "the console of machine %q is open in run %s: attach to it, or cancel it", machineID, run.GetRunId()).
+	return refuse(FailedPrecondition, ReasonConsoleOpen,
+		"the console of machine %q is open in run %s: attach to it, or cancel it", machineID, run.GetRunId()).
 		with("run_id", run.GetRunId()).with("machine_id", machineID)
 }

@@ -39,7 +39,8 @@ func (t *tx) noteDevice(c *internalv1.NoteDevice) *Error {
 	case ok && bytes.Equal(old.GetValue(), c.GetValue()):
 		return nil
 	case ok && c.GetFirst():
-		return refuse(AlreadyExists, ReasonDeviceNoted, "another note of %q is kept since %s", c.GetKey(), old.GetUpdatedAt().AsTime().Format("2006-01-02T15:04:05Z"))
+		return refuse(AlreadyExists, ReasonDeviceNoted, "another note of %q is kept since %s",
+			c.GetKey(), old.GetUpdatedAt().AsTime().Format("2006-01-02T15:04:05Z"))
 	case len(c.GetValue()) == 0:
 		t.devices.delete(c.GetKey())
 		return nil

@@ -14,7 +14,9 @@ const ReasonMachineEnrolled = "MACHINE_ENROLLED"
 // enrollment returns the token with which a registration enrolls its machine, or nil if it
 // does not. Every machine of a pool has the pool's token, so a caller with that one must not
 // replace a machine's own token.
-func (t *tx) enrollment(m *holdfastv1.Machine, id string, tok *internalv1.StoredToken) (*internalv1.StoredToken, *Error) {
+func (t *tx) enrollment(
+	m *holdfastv1.Machine, id string, tok *internalv1.StoredToken,
+) (*internalv1.StoredToken, *Error) {
 	if tok == nil || t.cmd.GetOrigin().GetRole() == holdfastv1.Role_AGENT {
 		if t.cmd.GetOrigin().GetRole() == holdfastv1.Role_ENROLLER {
 			return nil, refuse(PermissionDenied, ReasonPrivilege,
@@ -23,7 +25,8 @@ func (t *tx) enrollment(m *holdfastv1.Machine, id string, tok *internalv1.Stored
 		}
 		return nil, t.checkSpeaker(m)
 	}
-	if same, ok := t.tokenByHash(tok.GetSha256()); ok && same.GetTokenId() == m.GetAgent().GetTokenId() && TokenGood(same, t.now.AsTime()) == nil {
+	if same, ok := t.tokenByHash(tok.GetSha256()); ok && same.GetTokenId() == m.GetAgent().GetTokenId() &&
+		TokenGood(same, t.now.AsTime()) == nil {
 		return nil, nil // a retry after a lost response
 	}
 	if has := t.goodAgentToken(id); has != "" {
@@ -34,7 +37,12 @@ func (t *tx) enrollment(m *holdfastv1.Machine, id string, tok *internalv1.Stored
 			"machine %q has a token of its own, %s: use it, or revoke it to enroll the machine again", id, has).
 			with("machine_id", id).with("token_id", has)
 	}
-	tok.Token = &holdfastv1.Token{TokenId: tok.GetToken().GetTokenId(), Name: "agent-" + id, Role: holdfastv1.Role_AGENT, MachineId: id}
+	tok.Token = &holdfastv1.Token{
+		TokenId:   tok.GetToken().GetTokenId(),
+		Name:      "agent-" + id,
+		Role:      holdfastv1.Role_AGENT,
+		MachineId: id,
+	}
 	if err := t.checkToken(tok); err != nil {
 		return nil, err
 	}

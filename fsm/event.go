@@ -24,7 +24,9 @@ func eventSchema() *schema[*holdfastv1.RunEvent] {
 // watcher can prove that it has missed nothing.
 func (t *tx) addEvent(run *holdfastv1.Run, message string) {
 	t.meta.LastEvent++
-	t.events.put(&holdfastv1.RunEvent{Ts: t.now, Snapshot: run, Message: message, Cursor: t.meta.GetLastEvent(), Index: t.index})
+	t.events.put(&holdfastv1.RunEvent{
+		Ts: t.now, Snapshot: run, Message: message, Cursor: t.meta.GetLastEvent(), Index: t.index,
+	})
 	if t.meta.GetFirstEvent() == 0 {
 		t.meta.FirstEvent = 1
 	}
@@ -40,7 +42,8 @@ func (v *View) LastEvent() uint64 { return v.meta.GetLastEvent() }
 // is too old to resume from, or that this cluster never issued, is OutOfRange.
 func (v *View) Events(after uint64, limit int) ([]*holdfastv1.RunEvent, error) {
 	if first := v.meta.GetFirstEvent(); after+1 < first || after > v.LastEvent() {
-		return nil, refuse(OutOfRange, ReasonCursorGone, "cursor %d is not kept: events %d to %d are; watch again without a cursor to start from the current state",
+		return nil, refuse(OutOfRange, ReasonCursorGone,
+			"cursor %d is not kept: events %d to %d are; watch again without a cursor to start from the current state",
 			after, first, v.LastEvent())
 	}
 	var es []*holdfastv1.RunEvent

@@ -54,10 +54,14 @@ func (t *tx) finishRun(run *holdfastv1.Run, phase holdfastv1.Run_Phase, failure 
 	case phase == holdfastv1.Run_FAILED && run.GetPrincipal() == recoverer:
 		// The leader started this run, and it did not affect the machine's workload, so the
 		// phase stays. But the machine needs an operator.
-		t.observe(m, &holdfastv1.Condition{Type: condNeedsIntervention, Status: true, Reason: interventionReason(failure)})
+		t.observe(m, &holdfastv1.Condition{
+			Type: condNeedsIntervention, Status: true, Reason: interventionReason(failure),
+		})
 		t.movePhase(m, run.GetMachinePhaseBefore(), c)
 	case phase == holdfastv1.Run_FAILED:
-		t.observe(m, &holdfastv1.Condition{Type: condNeedsIntervention, Status: true, Reason: interventionReason(failure)})
+		t.observe(m, &holdfastv1.Condition{
+			Type: condNeedsIntervention, Status: true, Reason: interventionReason(failure),
+		})
 		if c.node = nodeAfterFailure(m, run); c.node == holdfastv1.Node_INSTALL_FAILED {
 			c.metadata = map[string]string{"error": failure.GetMessage(), "attempt": fmt.Sprint(failure.GetAttempt())}
 			if t.has(Level2) {

@@ -168,7 +168,8 @@ func (g *machineGlance) read(row string) *holdfastv1.Machine {
 	m.Spec.Reset()
 	m.Status.Reset()
 	g.changed.Reset()
-	m.MachineId, m.Spec.MacAddresses, m.Status.Conditions, m.Node.StateChangedAt, m.Agent.TokenId = "", macs, conditions, nil, ""
+	m.MachineId, m.Spec.MacAddresses, m.Status.Conditions, m.Node.StateChangedAt, m.Agent.TokenId = "", macs,
+		conditions, nil, ""
 	for f := range fieldsOf(row) {
 		switch {
 		case f.isText(1):

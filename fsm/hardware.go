@@ -43,8 +43,13 @@ func (t *tx) keepHardware(run *holdfastv1.Run, in *holdfastv1.HardwareInventory)
 	is.Source, is.ObservedAt, is.RunId = hardwareFromBMC, t.now, run.GetRunId()
 	if was, ok := t.hardware.get(m.GetMachineId()); ok {
 		if diff := hardwareDiff(was.GetHardware(), is, t.partKinds()); len(diff) > 0 {
-			t.addHistory(m, &holdfastv1.HistoryEntry{Facet: "inventory", To: "hardware: " + strings.Join(diff, ", "), TriggeredBy: t.runTrigger(),
-				RunId: run.GetRunId(), Comment: "as the BMC tells"})
+			t.addHistory(m, &holdfastv1.HistoryEntry{
+				Facet:       "inventory",
+				To:          "hardware: " + strings.Join(diff, ", "),
+				TriggeredBy: t.runTrigger(),
+				RunId:       run.GetRunId(),
+				Comment:     "as the BMC tells",
+			})
 		}
 	}
 	t.hardware.put(&internalv1.MachineHardware{MachineId: m.GetMachineId(), Hardware: is})

@@ -102,7 +102,9 @@ func CheckReplaceImage(old *holdfastv1.Image, replace bool) *Error {
 	if replace {
 		return nil
 	}
-	return refuse(AlreadyExists, "IMAGE_EXISTS", "image %q exists with other content: use a new name, or replace it", old.GetName()).with("image", old.GetName())
+	return refuse(AlreadyExists, "IMAGE_EXISTS",
+		"image %q exists with other content: use a new name, or replace it",
+		old.GetName()).with("image", old.GetName())
 }
 
 // NormalImage returns a copy of an image with its defaults, and without the fields that the
@@ -153,7 +155,8 @@ const maxInUse = 5
 func (t *tx) checkImageUnused(name string) *Error {
 	img, _ := t.images.get(name)
 	// An installer that cannot boot may be replaced: open sessions wait for that.
-	boots := (name == installerName || name == ImageName(installerName, img.GetArch())) && img.GetKernel() != nil && img.GetInitrd() != nil
+	boots := (name == installerName || name == ImageName(installerName, img.GetArch())) &&
+		img.GetKernel() != nil && img.GetInitrd() != nil
 	var open []string
 	for s := range t.installs.ascend("", "") {
 		if i := s.GetInstall(); InstallOpen(i) && (i.GetImage() == name || boots) {
@@ -165,12 +168,15 @@ func (t *tx) checkImageUnused(name string) *Error {
 		if n > maxInUse {
 			open, more = open[:maxInUse], fmt.Sprintf(" and %d more", n-maxInUse)
 		}
-		return refuse(FailedPrecondition, ReasonImageInUse, "image %q is in use by the install sessions of %s%s: wait for the runs, or cancel them", name, strings.Join(open, ", "), more).
+		return refuse(FailedPrecondition, ReasonImageInUse,
+			"image %q is in use by the install sessions of %s%s: wait for the runs, or cancel them", name,
+			strings.Join(open, ", "), more).
 			with("image", name).with("sessions", fmt.Sprint(n))
 	}
 	for _, run := range t.runs.scan(runsActive, "", "") {
 		if t.runInstalls(run, name) {
-			return refuse(FailedPrecondition, ReasonImageInUse, "image %q is in use: run %q of machine %q installs it: wait for the run, or cancel it",
+			return refuse(FailedPrecondition, ReasonImageInUse,
+				"image %q is in use: run %q of machine %q installs it: wait for the run, or cancel it",
 				name, run.GetRunId(), run.GetMachineId()).with("image", name).with("run_id", run.GetRunId())
 		}
 	}

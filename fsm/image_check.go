@@ -28,7 +28,8 @@ func ValidateImage(i *holdfastv1.Image) []FieldViolation {
 	add := func(field, format string, args ...any) {
 		bad = append(bad, FieldViolation{Field: "image." + field, Description: fmt.Sprintf(format, args...)})
 	}
-	if name := i.GetName(); !validName(name, maxImageName) || strings.Contains(name, ":") || strings.Trim(name, ".") == "" || name == "sha256" {
+	if name := i.GetName(); !validName(name, maxImageName) || strings.Contains(name, ":") ||
+		strings.Trim(name, ".") == "" || name == "sha256" {
 		// The name is part of paths.
 		add("name", "is not 1 to %d letters, digits, '.', '_' or '-', or it is sha256", maxImageName)
 	}

@@ -139,11 +139,22 @@ func (t *tx) openInstall(c *internalv1.OpenInstall) (*holdfastv1.Install, *Error
 			"machine %q has no MAC address, so it cannot be recognized when it boots: set spec.mac_addresses", m.GetMachineId())
 	}
 	old, exists := t.installs.get(m.GetMachineId())
-	if i := old.GetInstall(); exists && i.GetRunId() == c.GetRunId() && i.GetStep() == c.GetStep() && i.GetAttempt() == c.GetAttempt() {
+	if i := old.GetInstall(); exists && i.GetRunId() == c.GetRunId() && i.GetStep() == c.GetStep() &&
+		i.GetAttempt() == c.GetAttempt() {
 		return i, nil
 	}
-	i := &holdfastv1.Install{MachineId: m.GetMachineId(), RunId: c.GetRunId(), Step: c.GetStep(), Attempt: c.GetAttempt(), Image: c.GetImage(), Disk: c.GetDisk(),
-		Wipe: c.GetWipe(), CloudInit: c.GetCloudInit(), Macs: m.GetSpec().GetMacAddresses(), OpenedAt: t.now}
+	i := &holdfastv1.Install{
+		MachineId: m.GetMachineId(),
+		RunId:     c.GetRunId(),
+		Step:      c.GetStep(),
+		Attempt:   c.GetAttempt(),
+		Image:     c.GetImage(),
+		Disk:      c.GetDisk(),
+		Wipe:      c.GetWipe(),
+		CloudInit: c.GetCloudInit(),
+		Macs:      m.GetSpec().GetMacAddresses(),
+		OpenedAt:  t.now,
+	}
 	s := &internalv1.StoredInstall{Install: i, Past: lastOf(append(old.GetPast(), old.GetGood()...), pastTokens)}
 	t.stage(s, holdfastv1.Install_WAITING_FOR_PXE, "")
 	return i, nil
@@ -178,7 +189,8 @@ func (t *tx) bootInstall(c *internalv1.BootInstall) (*holdfastv1.Install, *Error
 	s, ok := t.installs.get(c.GetMachineId())
 	i := s.GetInstall()
 	if !ok || !InstallBoots(i) {
-		return nil, refuse(Aborted, ReasonNoInstall, "no install session of machine %q waits for a boot", ident(c.GetMachineId()))
+		return nil, refuse(Aborted, ReasonNoInstall, "no install session of machine %q waits for a boot",
+			ident(c.GetMachineId()))
 	}
 	if t.has(Level2) && InstallerRuns(i, t.now.AsTime()) {
 		return nil, refuse(Aborted, ReasonNoInstall,
@@ -256,7 +268,8 @@ func (s *state) admitInstaller(sum []byte) (*internalv1.StoredInstall, *Error) {
 	in, good, known := s.installByToken(sum)
 	switch {
 	case !known:
-		return nil, refuse(Unauthenticated, ReasonInstallToken, "unknown install token: boot the machine from the network again")
+		return nil, refuse(Unauthenticated, ReasonInstallToken,
+			"unknown install token: boot the machine from the network again")
 	case !good:
 		return nil, refuse(OutOfRange, ReasonInstallOver,
 			"the install session of machine %q for this token has ended: boot the machine again", in.GetInstall().GetMachineId()).
@@ -278,16 +291,20 @@ func (t *tx) noteInstallSession(c *internalv1.NoteInstall) (*holdfastv1.Install,
 	}
 	s, ok := t.installs.get(run.GetMachineId())
 	i := s.GetInstall()
-	if !ok || !InstallOpen(i) || i.GetRunId() != c.GetRunId() || i.GetStep() != c.GetStep() || i.GetAttempt() != c.GetAttempt() {
-		return nil, refuse(FailedPrecondition, ReasonNoInstall, "attempt %d of step %q of run %s has no install session",
+	if !ok || !InstallOpen(i) || i.GetRunId() != c.GetRunId() || i.GetStep() != c.GetStep() ||
+		i.GetAttempt() != c.GetAttempt() {
+		return nil, refuse(FailedPrecondition, ReasonNoInstall,
+			"attempt %d of step %q of run %s has no install session",
 			c.GetAttempt(), c.GetStep(), c.GetRunId())
 	}
 	if sum := c.GetMediumSha256(); len(sum) > 0 {
 		if len(c.GetMediumServer()) > maxNodeText {
-			return nil, invalid("medium_server", "has %d bytes, at most %d are allowed", len(c.GetMediumServer()), maxNodeText)
+			return nil, invalid("medium_server", "has %d bytes, at most %d are allowed",
+				len(c.GetMediumServer()), maxNodeText)
 		}
 		if !InstallBoots(i) {
-			return nil, refuse(Aborted, ReasonNoInstall, "the install session of machine %q does not wait for a boot", i.GetMachineId())
+			return nil, refuse(Aborted, ReasonNoInstall,
+				"the install session of machine %q does not wait for a boot", i.GetMachineId())
 		}
 		if err := t.letInstall(s, sum); err != nil {
 			return nil, err

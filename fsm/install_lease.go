@@ -49,7 +49,8 @@ func (t *tx) heardInstall(run *holdfastv1.Run) {
 	l := t.grantLease(internalv1.LeaseRef_INSTALL, run.GetRunId(), quiet.Milliseconds())
 	limit, ok := t.lease(internalv1.LeaseRef_INSTALL, limitOf(run.GetRunId()))
 	if !ok {
-		limit = t.grantLease(internalv1.LeaseRef_INSTALL, limitOf(run.GetRunId()), max(installLimit, maxInstallAttempts*quiet).Milliseconds())
+		limit = t.grantLease(internalv1.LeaseRef_INSTALL, limitOf(run.GetRunId()),
+			max(installLimit, maxInstallAttempts*quiet).Milliseconds())
 	}
 	ends := limit.GetGrantedAt().AsTime().Add(time.Duration(limit.GetTtlMs()) * time.Millisecond)
 	if silent := t.now.AsTime().Add(time.Duration(l.GetTtlMs()) * time.Millisecond); silent.Before(ends) {
@@ -80,6 +81,10 @@ func (t *tx) installOver(l *internalv1.Lease) {
 	if atLimit {
 		what = "finished in"
 	}
-	t.failObserved(m, run, &holdfastv1.RunError{Reason: InstallTimeout, ErrorClass: "timeout",
-		Message: fmt.Sprintf("its installer has not %s %s: look at the console of the machine, and move the node to pending to install it again", what, ttl)})
+	t.failObserved(m, run, &holdfastv1.RunError{
+		Reason:     InstallTimeout,
+		ErrorClass: "timeout",
+		Message: fmt.Sprintf("its installer has not %s %s: look at the console of the machine, and move the node to pending to install it again",
+			what, ttl),
+	})
 }

@@ -59,8 +59,15 @@ func (t *tx) reportInstall(c *internalv1.ReportInstall) (*holdfastv1.Install, *E
 	}
 	i.LastSeenAt = t.now
 	t.installs.put(s)
-	m = t.installReported(m, &holdfastv1.ReportNodeRequest{MacAddress: i.GetMacs()[0], InstallationStatus: r.GetStatus(), InstallationError: r.GetError(),
-		InstallationProgress: r.GetProgress(), HasProgress: r.GetHasProgress()}, "")
+	m = t.installReported(m,
+		&holdfastv1.ReportNodeRequest{
+			MacAddress:           i.GetMacs()[0],
+			InstallationStatus:   r.GetStatus(),
+			InstallationError:    r.GetError(),
+			InstallationProgress: r.GetProgress(),
+			HasProgress:          r.GetHasProgress(),
+		},
+		"")
 	t.putMachine(m)
 	s, _ = t.installs.get(i.GetMachineId())
 	return s.GetInstall(), nil
@@ -99,7 +106,8 @@ func oneLine(s string) bool { return len(s) <= maxNodeText && !strings.ContainsA
 
 // keepHardwareOfHost stores the inventory from an installer, unless a BMC has reported one.
 func (t *tx) keepHardwareOfHost(run *holdfastv1.Run, in *holdfastv1.HardwareInventory) {
-	if was, ok := t.hardware.get(run.GetMachineId()); in == nil || ok && was.GetHardware().GetSource() == hardwareFromBMC {
+	if was, ok := t.hardware.get(run.GetMachineId()); in == nil ||
+		ok && was.GetHardware().GetSource() == hardwareFromBMC {
 		return
 	}
 	is := BoundHardware(in)
@@ -165,7 +173,8 @@ func (t *tx) pinHost(m *holdfastv1.Machine, i *holdfastv1.Install) (changed bool
 // has finished. It reports whether it changed the machine.
 func (t *tx) hostInstalled(m *holdfastv1.Machine, run *holdfastv1.Run) (changed bool) {
 	s, ok := t.installs.get(run.GetMachineId())
-	if i := s.GetInstall(); ok && i.GetRunId() == run.GetRunId() && i.GetCompletedAt() != nil && i.GetStage() != holdfastv1.Install_FAILED {
+	if i := s.GetInstall(); ok && i.GetRunId() == run.GetRunId() && i.GetCompletedAt() != nil &&
+		i.GetStage() != holdfastv1.Install_FAILED {
 		forgot := t.forgetEnrollment(m, i.GetCompletedAt())
 		return t.pinHost(m, i) || forgot
 	}
@@ -196,7 +205,9 @@ func (t *tx) appendInstallLog(c *internalv1.AppendInstallLog) (*holdfastv1.Insta
 	i.LastSeenAt = t.now
 	if skip := i.GetLogBytes() - c.GetOffset(); skip < int64(len(c.GetData())) {
 		fresh := c.GetData()[skip:]
-		t.appendBeside(run, &holdfastv1.LogChunk{Ts: t.now, Stream: "installer", Step: i.GetStep(), Attempt: i.GetAttempt(), Data: fresh})
+		t.appendBeside(run, &holdfastv1.LogChunk{
+			Ts: t.now, Stream: "installer", Step: i.GetStep(), Attempt: i.GetAttempt(), Data: fresh,
+		})
 		i.LogBytes += int64(len(fresh))
 		run.Revision = t.index
 		t.runs.put(run) // no event: a log tail follows log_bytes

@@ -210,7 +210,8 @@ func (t *tx) setMachinePhase(c *internalv1.SetMachinePhase) (*holdfastv1.Machine
 	}
 	from, to := m.GetStatus().GetPhase(), c.GetPhase()
 	if run := m.GetStatus().GetActiveRunId(); run != "" {
-		return nil, refuse(FailedPrecondition, ReasonActiveRun, "machine %q has the active run %s: cancel it or wait for it",
+		return nil, refuse(FailedPrecondition, ReasonActiveRun,
+			"machine %q has the active run %s: cancel it or wait for it",
 			m.GetMachineId(), run).
 			with("run_id", run)
 	}

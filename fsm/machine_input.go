@@ -59,7 +59,8 @@ func NormalizeMachine(m *holdfastv1.Machine) []FieldViolation {
 		}
 	}
 	for i, k := range s.GetSshHostKeys() {
-		if kind, rest, ok := strings.Cut(k, " "); !ok || len(k) > 2048 || strings.ContainsAny(k, "\x00\n\r") || rest == "" || !hostKeyKind(kind) {
+		if kind, rest, ok := strings.Cut(k, " "); !ok || len(k) > 2048 || strings.ContainsAny(k, "\x00\n\r") ||
+			rest == "" || !hostKeyKind(kind) {
 			add(fmt.Sprintf("spec.ssh_host_keys[%d]", i), "is not a public key such as ssh-ed25519 AAAA…, on one line")
 		}
 	}

@@ -39,8 +39,10 @@ func (t *tx) addNews(e *holdfastv1.Event) {
 // runNews returns the event of a run that has entered its phase, without the run's steps.
 func runNews(r *holdfastv1.Run) *holdfastv1.Event {
 	return &holdfastv1.Event{Type: "run." + strings.ToLower(r.GetPhase().String()), MachineId: r.GetMachineId(), Run: &holdfastv1.Run{
-		RunId: r.GetRunId(), MachineId: r.GetMachineId(), RequestId: r.GetRequestId(), Type: r.GetType(), PlanId: r.GetPlanId(), Phase: r.GetPhase(),
-		CurrentStep: r.GetCurrentStep(), CreatedAt: r.GetCreatedAt(), StartedAt: r.GetStartedAt(), FinishedAt: r.GetFinishedAt(), Error: r.GetError(),
+		RunId: r.GetRunId(), MachineId: r.GetMachineId(), RequestId: r.GetRequestId(), Type: r.GetType(),
+		PlanId: r.GetPlanId(), Phase: r.GetPhase(),
+		CurrentStep: r.GetCurrentStep(), CreatedAt: r.GetCreatedAt(), StartedAt: r.GetStartedAt(),
+		FinishedAt: r.GetFinishedAt(), Error: r.GetError(),
 		CancelReason: r.GetCancelReason(), Principal: r.GetPrincipal(), Revision: r.GetRevision(),
 	}}
 }
@@ -60,8 +62,9 @@ func serviceNews(s *holdfastv1.Service) *holdfastv1.Event {
 // poolNews returns the event of a pool that has entered its status.
 func poolNews(p *holdfastv1.Pool, reason string) *holdfastv1.Event {
 	return &holdfastv1.Event{Type: "pool." + strings.ToLower(p.GetStatus().String()), Pool: &holdfastv1.Pool{
-		PoolId: p.GetPoolId(), Provider: p.GetProvider(), Status: p.GetStatus(), StatusReason: reason, StatusChangedAt: p.GetStatusChangedAt(),
-		Region: p.GetRegion(), Endpoint: p.GetEndpoint(), NodeId: p.GetNodeId(),
+		PoolId: p.GetPoolId(), Provider: p.GetProvider(), Status: p.GetStatus(), StatusReason: reason,
+		StatusChangedAt: p.GetStatusChangedAt(),
+		Region:          p.GetRegion(), Endpoint: p.GetEndpoint(), NodeId: p.GetNodeId(),
 	}}
 }
 
@@ -75,7 +78,8 @@ func (v *View) FirstNews() uint64 { return v.meta.GetFirstNews() }
 // errors of Events.
 func (v *View) News(after uint64, limit int) ([]*holdfastv1.Event, error) {
 	if first := v.FirstNews(); after+1 < first || after > v.LastNews() {
-		return nil, refuse(OutOfRange, ReasonCursorGone, "cursor %d is not kept: events %d to %d are; watch again without a cursor to go on from now",
+		return nil, refuse(OutOfRange, ReasonCursorGone,
+			"cursor %d is not kept: events %d to %d are; watch again without a cursor to go on from now",
 			after, first, v.LastNews())
 	}
 	var es []*holdfastv1.Event

@@ -54,14 +54,19 @@ func (s *state) byMAC(mac string) (*holdfastv1.Machine, bool) {
 // nodeText returns the text fields of a record that clients set, by path.
 func nodeText(n *holdfastv1.NodeRecord) map[string]*string {
 	return map[string]*string{
-		"hostname": &n.Hostname, "ip_address": &n.IpAddress, "workflow_id": &n.WorkflowId, "vendor": &n.Vendor, "model": &n.Model,
-		"serial_number": &n.SerialNumber, "system_uuid": &n.SystemUuid, "arch": &n.Arch, "boot_mode": &n.BootMode, "group_id": &n.GroupId,
+		"hostname": &n.Hostname, "ip_address": &n.IpAddress, "workflow_id": &n.WorkflowId, "vendor": &n.Vendor,
+		"model":         &n.Model,
+		"serial_number": &n.SerialNumber, "system_uuid": &n.SystemUuid, "arch": &n.Arch,
+		"boot_mode": &n.BootMode, "group_id": &n.GroupId,
 	}
 }
 
 // nodePaths returns the paths of all fields that clients set, in order.
 func nodePaths() []string {
-	return []string{"hostname", "ip_address", "workflow_id", "vendor", "model", "serial_number", "system_uuid", "arch", "boot_mode", "group_id", "tags"}
+	return []string{
+		"hostname", "ip_address", "workflow_id", "vendor", "model", "serial_number", "system_uuid", "arch",
+		"boot_mode", "group_id", "tags",
+	}
 }
 
 // factPaths returns the paths that a node may report about itself.
@@ -83,17 +88,25 @@ func CheckNode(n *holdfastv1.NodeRecord) []FieldViolation {
 		}
 		*text = strings.TrimSpace(*text)
 		if len(*text) > maxNodeText || strings.ContainsAny(*text, "\x00\n\r") || !utf8.ValidString(*text) {
-			bad = append(bad, FieldViolation{Field: name, Description: fmt.Sprintf("must be one line of at most %d bytes", maxNodeText)})
+			bad = append(bad, FieldViolation{
+				Field: name, Description: fmt.Sprintf("must be one line of at most %d bytes", maxNodeText),
+			})
 		}
 	}
 	if len(n.GetTags()) > maxTags {
-		bad = append(bad, FieldViolation{Field: "tags", Description: fmt.Sprintf("are %d, at most %d are allowed", len(n.GetTags()), maxTags)})
+		bad = append(bad, FieldViolation{
+			Field:       "tags",
+			Description: fmt.Sprintf("are %d, at most %d are allowed", len(n.GetTags()), maxTags),
+		})
 	}
 	for i, tag := range n.GetTags() {
 		tag = lower(strings.TrimSpace(tag))
 		n.Tags[i] = tag
 		if tag == "" || len(tag) > maxTag || strings.ContainsAny(tag, "\x00\n\r/") {
-			bad = append(bad, FieldViolation{Field: fmt.Sprintf("tags[%d]", i), Description: fmt.Sprintf("must be one line of 1 to %d bytes without a slash", maxTag)})
+			bad = append(bad, FieldViolation{
+				Field:       fmt.Sprintf("tags[%d]", i),
+				Description: fmt.Sprintf("must be one line of 1 to %d bytes without a slash", maxTag),
+			})
 		}
 	}
 	return bad
@@ -114,7 +127,10 @@ func (t *tx) checkNodeWords(n *holdfastv1.NodeRecord) []FieldViolation {
 	texts, words := nodeText(n), nodeWords()
 	for _, name := range []string{"arch", "boot_mode"} {
 		if !slices.Contains(words[name], *texts[name]) {
-			bad = append(bad, FieldViolation{Field: name, Description: fmt.Sprintf("%q is not one of %s", *texts[name], strings.Join(words[name][1:], ", "))})
+			bad = append(bad, FieldViolation{
+				Field:       name,
+				Description: fmt.Sprintf("%q is not one of %s", *texts[name], strings.Join(words[name][1:], ", ")),
+			})
 		}
 	}
 	return bad
@@ -135,7 +151,8 @@ func (t *tx) createNode(c *internalv1.CreateNode) (*holdfastv1.Machine, *Error) 
 		return nil, invalid("mac_address", "%q is not a MAC address such as aa:bb:cc:dd:ee:ff", c.GetMacAddress())
 	}
 	if other, taken := t.byMAC(mac); taken {
-		return nil, refuse(AlreadyExists, "MACHINE_CONFLICT", "Node with MAC %s already exists", mac).with("machine_id", other.GetMachineId())
+		return nil, refuse(AlreadyExists, "MACHINE_CONFLICT", "Node with MAC %s already exists",
+			mac).with("machine_id", other.GetMachineId())
 	}
 	if err := Invalid(append(CheckNode(c.GetNode()), t.checkNodeWords(c.GetNode())...)); err != nil {
 		return nil, err
@@ -183,7 +200,8 @@ func (t *tx) checkDiscovery(mac string, limit uint32) *Error {
 // discover creates the machine of an unknown node.
 func (t *tx) discover(id, mac string, in *holdfastv1.NodeRecord, c change) *holdfastv1.Machine {
 	m := t.newMachineRecord(id, "")
-	m.Spec.MacAddresses, m.Status.NodeState, m.Node = []string{mac}, holdfastv1.Node_NODE_STATE_UNSPECIFIED, &holdfastv1.NodeRecord{}
+	m.Spec.MacAddresses, m.Status.NodeState, m.Node = []string{mac}, holdfastv1.Node_NODE_STATE_UNSPECIFIED,
+		&holdfastv1.NodeRecord{}
 	mergeNode(m.GetNode(), in, nodePaths())
 	c.node = holdfastv1.Node_DISCOVERED
 	t.movePhase(m, holdfastv1.MachineStatus_FACTORY_READY, c)
@@ -229,7 +247,8 @@ func (t *tx) updateNode(c *internalv1.UpdateNode) (*holdfastv1.Machine, *Error) 
 	}
 	for _, p := range paths {
 		if !slices.Contains(nodePaths(), p) && p != "tags.add" && p != "tags.remove" {
-			return nil, invalid("paths", "%q is not one of %s, tags.add, tags.remove", p, strings.Join(nodePaths(), ", "))
+			return nil, invalid("paths", "%q is not one of %s, tags.add, tags.remove",
+				p, strings.Join(nodePaths(), ", "))
 		}
 	}
 	if err := Invalid(append(CheckNode(c.GetNode()), t.checkNodeWords(c.GetNode())...)); err != nil {
@@ -325,7 +344,8 @@ func (t *tx) reportNode(c *internalv1.ReportNode) (*holdfastv1.Machine, *Error) 
 
 // beginsInstall reports whether a report begins a run.
 func (t *tx) beginsInstall(m *holdfastv1.Machine, r *holdfastv1.ReportNodeRequest) bool {
-	return r.GetInstallationStatus() == "started" && m.GetStatus().GetNodeState() == holdfastv1.Node_PENDING && m.GetStatus().GetActiveRunId() == ""
+	return r.GetInstallationStatus() == "started" && m.GetStatus().GetNodeState() == holdfastv1.Node_PENDING &&
+		m.GetStatus().GetActiveRunId() == ""
 }
 
 // passing reports whether a machine's node is in a transient state.

@@ -25,7 +25,8 @@ func (t *tx) observedRun(m *holdfastv1.Machine) (*holdfastv1.Run, *Error) {
 	}
 	run, ok := t.runs.get(id)
 	if !ok || !run.GetObserved() {
-		return nil, refuse(FailedPrecondition, ReasonActiveRun, "machine %q has the active run %s: cancel it or wait for it", m.GetMachineId(), id).
+		return nil, refuse(FailedPrecondition, ReasonActiveRun,
+			"machine %q has the active run %s: cancel it or wait for it", m.GetMachineId(), id).
 			with("run_id", id).with("machine_id", m.GetMachineId())
 	}
 	return run, nil
@@ -48,11 +49,20 @@ func observedRequest(runID string) string { return "report:" + runID }
 // beginObserved begins the run of a reported install. It returns the machine as stored.
 func (t *tx) beginObserved(m *holdfastv1.Machine, runID, why string) *holdfastv1.Machine {
 	run := &holdfastv1.Run{
-		RunId: runID, MachineId: m.GetMachineId(), RequestId: observedRequest(runID), Type: "REPAVE", Observed: true, Phase: holdfastv1.Run_RUNNING,
+		RunId: runID, MachineId: m.GetMachineId(), RequestId: observedRequest(runID), Type: "REPAVE",
+		Observed: true, Phase: holdfastv1.Run_RUNNING,
 		CurrentStep: observedStep, CreatedAt: t.now, StartedAt: t.now, Principal: t.cmd.GetPrincipal(),
 		WaitingFor: "the installer's reports", WaitingSince: t.now, MachinePhaseBefore: m.GetStatus().GetPhase(),
-		Steps: []*holdfastv1.StepStatus{{Name: observedStep, Kind: "repave", State: holdfastv1.StepStatus_RUNNING, StartedAt: t.now,
-			MaxRetries: maxInstallAttempts - 1, Attempts: []*holdfastv1.Attempt{t.observedAttempt(1)}}},
+		Steps: []*holdfastv1.StepStatus{
+			{
+				Name:       observedStep,
+				Kind:       "repave",
+				State:      holdfastv1.StepStatus_RUNNING,
+				StartedAt:  t.now,
+				MaxRetries: maxInstallAttempts - 1,
+				Attempts:   []*holdfastv1.Attempt{t.observedAttempt(1)},
+			},
+		},
 	}
 	if plan, ok := t.plans.get(m.GetNode().GetWorkflowId()); ok {
 		run.PlanId = plan.GetPlanId()
@@ -64,7 +74,9 @@ func (t *tx) beginObserved(m *holdfastv1.Machine, runID, why string) *holdfastv1
 	run.Steps[0].TimeoutSeconds = t.quietSeconds(run)
 	t.heardInstall(run)
 	m.Status.ActiveRunId = runID
-	t.movePhase(m, holdfastv1.MachineStatus_PROVISIONING, change{by: t.runTrigger(), run: runID, comment: why, node: holdfastv1.Node_INSTALLING})
+	t.movePhase(m, holdfastv1.MachineStatus_PROVISIONING, change{
+		by: t.runTrigger(), run: runID, comment: why, node: holdfastv1.Node_INSTALLING,
+	})
 	t.noteInstall(m, "started", runID)
 	t.putMachine(m)
 	t.sayObserved(run, why)
@@ -126,7 +138,8 @@ func (t *tx) observedStrike(m *holdfastv1.Machine, run *holdfastv1.Run, why stri
 	t.sayObserved(run, msg)
 	step.Attempts = append(step.GetAttempts(), t.observedAttempt(a.GetNumber()+1))
 	step.RetryCount = a.GetNumber()
-	run.WaitingFor = fmt.Sprintf("the installer to try again: %d of %d attempts failed", a.GetNumber(), maxInstallAttempts)
+	run.WaitingFor = fmt.Sprintf("the installer to try again: %d of %d attempts failed",
+		a.GetNumber(), maxInstallAttempts)
 	run.WaitingSince = t.now
 	t.putRun(run, msg)
 	return t.again(m)
@@ -139,7 +152,9 @@ func (t *tx) observedFailed(m *holdfastv1.Machine, run *holdfastv1.Run, why stri
 }
 
 // failObserved ends the run as failed. It returns the machine as stored.
-func (t *tx) failObserved(m *holdfastv1.Machine, run *holdfastv1.Run, failure *holdfastv1.RunError) *holdfastv1.Machine {
+func (t *tx) failObserved(
+	m *holdfastv1.Machine, run *holdfastv1.Run, failure *holdfastv1.RunError,
+) *holdfastv1.Machine {
 	why := failure.GetMessage()
 	m.GetNode().LastInstallError = why
 	t.noteInstall(m, "failed", run.GetRunId())

@@ -10,7 +10,8 @@ import (
 func nodeRoute(from, to holdfastv1.Node_State) []holdfastv1.Node_State {
 	switch {
 	case to == holdfastv1.Node_INSTALLING &&
-		(from == holdfastv1.Node_DISCOVERED || from == holdfastv1.Node_INSTALL_FAILED || from == holdfastv1.Node_REPROVISION):
+		(from == holdfastv1.Node_DISCOVERED || from == holdfastv1.Node_INSTALL_FAILED ||
+			from == holdfastv1.Node_REPROVISION):
 		return []holdfastv1.Node_State{holdfastv1.Node_PENDING}
 	case to == holdfastv1.Node_INSTALLING && from == holdfastv1.Node_ACTIVE:
 		return []holdfastv1.Node_State{holdfastv1.Node_REPROVISION, holdfastv1.Node_PENDING}

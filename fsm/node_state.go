@@ -27,7 +27,9 @@ func nodeTransitions(from holdfastv1.Node_State) []holdfastv1.Node_State {
 	case holdfastv1.Node_INSTALLED, holdfastv1.Node_MIGRATING:
 		next = []holdfastv1.Node_State{holdfastv1.Node_ACTIVE}
 	case holdfastv1.Node_ACTIVE:
-		next = []holdfastv1.Node_State{holdfastv1.Node_REPROVISION, holdfastv1.Node_DEPROVISIONING, holdfastv1.Node_MIGRATING}
+		next = []holdfastv1.Node_State{
+			holdfastv1.Node_REPROVISION, holdfastv1.Node_DEPROVISIONING, holdfastv1.Node_MIGRATING,
+		}
 	case holdfastv1.Node_RETIRED:
 		return nil
 	}
@@ -47,7 +49,8 @@ func checkNodeTransition(m *holdfastv1.Machine, to holdfastv1.Node_State, force 
 		for _, s := range allowed {
 			names = append(names, "'"+NodeStateName(s)+"'")
 		}
-		return refuse(FailedPrecondition, ReasonNodeTransition, "Invalid state transition from '%s' to '%s'. Valid transitions: [%s]",
+		return refuse(FailedPrecondition, ReasonNodeTransition,
+			"Invalid state transition from '%s' to '%s'. Valid transitions: [%s]",
 			NodeStateName(from), NodeStateName(to), strings.Join(names, ", ")).with("machine_id", m.GetMachineId())
 	}
 	if from == holdfastv1.Node_INSTALL_FAILED && to == holdfastv1.Node_PENDING && !force &&
@@ -146,14 +149,16 @@ func routed(c change, over holdfastv1.Node_State) change {
 // unchanged. A failed install still waits for an operator after an inspection. For all other
 // nodes the phase decides.
 func (t *tx) nodeAfterLook(m *holdfastv1.Machine, run *holdfastv1.Run) holdfastv1.Node_State {
-	if run.GetMachinePhaseBefore() != holdfastv1.MachineStatus_MAINTENANCE || m.GetStatus().GetNodeState() != holdfastv1.Node_PENDING {
+	if run.GetMachinePhaseBefore() != holdfastv1.MachineStatus_MAINTENANCE ||
+		m.GetStatus().GetNodeState() != holdfastv1.Node_PENDING {
 		return holdfastv1.Node_NODE_STATE_UNSPECIFIED
 	}
 	for e := range t.history.descend(m.GetMachineId()+"/", historyKey(m.GetMachineId(), ^uint64(0))) {
 		switch {
 		case e.GetAt().AsTime().Before(run.GetCreatedAt().AsTime()):
 			return holdfastv1.Node_NODE_STATE_UNSPECIFIED
-		case e.GetFacet() == "node" && e.GetRunId() == run.GetRunId() && e.GetFrom() == holdfastv1.Node_INSTALL_FAILED.String():
+		case e.GetFacet() == "node" && e.GetRunId() == run.GetRunId() &&
+			e.GetFrom() == holdfastv1.Node_INSTALL_FAILED.String():
 			return holdfastv1.Node_INSTALL_FAILED
 		}
 	}
@@ -202,7 +207,8 @@ func (t *tx) transitionNode(c *internalv1.TransitionNode) (*holdfastv1.Machine, 
 		if err := t.checkObservable(m, c.GetRunId()); err != nil {
 			return nil, err
 		}
-		return t.whole(t.beginObserved(m, c.GetRunId(), firstOf(comment, "an operator says that the install has begun"))), nil
+		return t.whole(t.beginObserved(m, c.GetRunId(), firstOf(comment,
+			"an operator says that the install has begun"))), nil
 	case run != nil && c.GetState() == holdfastv1.Node_INSTALLED:
 		m = t.observedDone(m, run, firstOf(comment, "an operator says that the install is complete"))
 	case run != nil && c.GetState() == holdfastv1.Node_INSTALL_FAILED:
@@ -212,7 +218,8 @@ func (t *tx) transitionNode(c *internalv1.TransitionNode) (*holdfastv1.Machine, 
 			m = t.observedCanceled(m, run, fmt.Sprintf("the node was moved to %s", NodeStateName(c.GetState())))
 		}
 		phase := phaseOf(c.GetState(), m)
-		if phase != m.GetStatus().GetPhase() && (phase == holdfastv1.MachineStatus_READY || phase == holdfastv1.MachineStatus_IN_SERVICE) {
+		if phase != m.GetStatus().GetPhase() &&
+			(phase == holdfastv1.MachineStatus_READY || phase == holdfastv1.MachineStatus_IN_SERVICE) {
 			t.setCondition(m, condNeedsIntervention, false, "Cleared")
 		}
 		t.movePhase(m, phase, change{by: byOperator, comment: comment, node: c.GetState()})

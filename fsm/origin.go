@@ -19,7 +19,8 @@ func (t *tx) checkOrigin(about concern) *Error {
 	if o.GetTokenId() != "" {
 		s, ok := t.tokens.get(o.GetTokenId())
 		if !ok {
-			return refuse(Unauthenticated, ReasonTokenUnknown, "token %q is unknown: ask for another one", ident(o.GetTokenId()))
+			return refuse(Unauthenticated, ReasonTokenUnknown, "token %q is unknown: ask for another one",
+				ident(o.GetTokenId()))
 		}
 		tok := s.GetToken()
 		if err := TokenGood(tok, t.now.AsTime()); err != nil {
@@ -52,7 +53,8 @@ func (t *tx) within(about concern, pools []string, machineID string) *Error {
 			continue // the command reports it; if it makes the machine, about.pools has the pool
 		}
 		if p := m.GetSpec().GetPool(); !slices.Contains(pools, p) {
-			return outOfScope("machine %q is in %s, and %s", id, poolName(p), scope).with("machine_id", id).with("pool", p)
+			return outOfScope("machine %q is in %s, and %s",
+				id, poolName(p), scope).with("machine_id", id).with("pool", p)
 		}
 	}
 	for _, p := range about.pools {
@@ -73,7 +75,8 @@ func (t *tx) onlyMachine(about concern, machineID string) *Error {
 	}
 	for _, id := range about.machines {
 		if id != machineID {
-			return outOfScope("machine %q is not machine %q, and this token is valid for that machine only", id, machineID).
+			return outOfScope("machine %q is not machine %q, and this token is valid for that machine only",
+				id, machineID).
 				with("machine_id", id)
 		}
 	}
@@ -180,7 +183,8 @@ func (t *tx) inventoryConcern(in *holdfastv1.Machine, merge func(m *holdfastv1.M
 	}
 	NormalizeMachine(m)
 	about.pools, about.secrets = []string{m.GetSpec().GetPool()}, sent(old, m)
-	if ref := m.GetSpec().GetTargetClusterRef(); t.has(Level2) && ref != "" && ref != old.GetSpec().GetTargetClusterRef() {
+	if ref := m.GetSpec().GetTargetClusterRef(); t.has(Level2) && ref != "" &&
+		ref != old.GetSpec().GetTargetClusterRef() {
 		about.secrets = append(about.secrets, clusterSecret+ref)
 	}
 	return about

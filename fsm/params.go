@@ -67,7 +67,8 @@ func checkBootMode(plan *holdfastv1.Plan, mode string) *Error {
 	}
 	for _, s := range plan.GetSteps() {
 		if s.GetNetboot().GetMode() == "HTTP" && mode == "bios" && s.GetNetboot().GetBootMode() == "" {
-			return invalid("params.boot_mode", "is bios, and step %q of plan %q boots by HTTP, which requires UEFI", s.GetName(), plan.GetPlanId())
+			return invalid("params.boot_mode",
+				"is bios, and step %q of plan %q boots by HTTP, which requires UEFI", s.GetName(), plan.GetPlanId())
 		}
 	}
 	return nil
@@ -85,7 +86,9 @@ func CheckParams(plan *holdfastv1.Plan, params map[string]string) *Error {
 		}
 		for _, name := range needed {
 			if params[name] == "" {
-				return invalid("params."+name, "is required: step %q of plan %q has no value: set the parameter", s.GetName(), plan.GetPlanId())
+				return invalid("params."+name,
+					"is required: step %q of plan %q has no value: set the parameter", s.GetName(),
+					plan.GetPlanId())
 			}
 		}
 	}
@@ -101,7 +104,8 @@ func CheckParams(plan *holdfastv1.Plan, params map[string]string) *Error {
 		if guess != "" {
 			guess = ": did you mean " + guess + "?"
 		}
-		return invalid("params."+clip(name, maxAuditThing), "no step of plan %q reads it%s; it reads: %s", plan.GetPlanId(), guess,
+		return invalid("params."+clip(name, maxAuditThing), "no step of plan %q reads it%s; it reads: %s",
+			plan.GetPlanId(), guess,
 			cmp.Or(strings.Join(known, ", "), "no parameters"))
 	}
 	return nil

@@ -13,7 +13,8 @@ func peerSchema() *schema[*internalv1.PeerRecord] {
 
 func (t *tx) leaderEstablished(c *internalv1.LeaderEstablished) *Error {
 	if c.GetTerm() < t.meta.GetEpoch() {
-		return refuse(Aborted, ReasonStaleEpoch, "leader of term %d refused: the epoch is %d", c.GetTerm(), t.meta.GetEpoch())
+		return refuse(Aborted, ReasonStaleEpoch, "leader of term %d refused: the epoch is %d",
+			c.GetTerm(), t.meta.GetEpoch())
 	}
 	t.meta.Epoch, t.meta.Leader = c.GetTerm(), c.GetPeerId()
 	t.clearStage()
@@ -43,7 +44,8 @@ func (t *tx) putPeer(c *internalv1.PutPeer) *Error {
 		return invalid("peer.id", "is required")
 	}
 	if l, have := t.meta.GetFeatureLevel(), c.GetPeer().GetMaxFeatureLevel(); have < l {
-		return refuse(FailedPrecondition, "PEER_TOO_OLD", "peer %s refused: it understands feature level %d, the cluster uses %d; upgrade it",
+		return refuse(FailedPrecondition, "PEER_TOO_OLD",
+			"peer %s refused: it understands feature level %d, the cluster uses %d; upgrade it",
 			c.GetPeer().GetId(), have, l)
 	}
 	t.peers.put(c.GetPeer())

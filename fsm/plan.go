@@ -47,7 +47,8 @@ func CheckReplacePlan(old *holdfastv1.Plan, replace bool) *Error {
 		return refuse(AlreadyExists, "PLAN_EXISTS",
 			"plan %q exists with other content: use a new plan_id, or replace it while no run refers to it", id)
 	case old.GetReferenced():
-		return refuse(FailedPrecondition, "PLAN_REFERENCED", "plan %q is immutable since a run refers to it: use a new plan_id", id)
+		return refuse(FailedPrecondition, "PLAN_REFERENCED",
+			"plan %q is immutable since a run refers to it: use a new plan_id", id)
 	case old.GetBuiltIn():
 		return refuse(FailedPrecondition, "PLAN_BUILT_IN", "plan %q is built in: use a new plan_id", id)
 	}
@@ -68,7 +69,8 @@ func (t *tx) deletePlan(c *internalv1.DeletePlan) *Error {
 	case !ok:
 		return planNotFound(c.GetPlanId())
 	case p.GetReferenced():
-		return refuse(FailedPrecondition, "PLAN_REFERENCED", "plan %q cannot be deleted: a run refers to it", p.GetPlanId())
+		return refuse(FailedPrecondition, "PLAN_REFERENCED", "plan %q cannot be deleted: a run refers to it",
+			p.GetPlanId())
 	case p.GetBuiltIn():
 		return refuse(FailedPrecondition, "PLAN_BUILT_IN", "plan %q cannot be deleted: it is built in", p.GetPlanId())
 	}

@@ -112,8 +112,9 @@ func checkStep(s *holdfastv1.Step) []FieldViolation {
 	}
 	switch k := s.GetKind().(type) {
 	case nil:
-		add("kind", "is missing or unknown: one of ssh, reboot, netboot, repave, join, verify, net, rma, power, inspect, "+
-			"identify, event_log, clear_event_log, reset_bmc, media, inventory, console is needed")
+		add("kind",
+			"is missing or unknown: one of ssh, reboot, netboot, repave, join, verify, net, rma, power, inspect, "+
+				"identify, event_log, clear_event_log, reset_bmc, media, inventory, console is needed")
 	case *holdfastv1.Step_Ssh:
 		if (k.Ssh.GetCommand() == "") == (k.Ssh.GetScript() == "") {
 			add("ssh", "needs a command or a script, and not both")

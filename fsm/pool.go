@@ -54,7 +54,9 @@ func (s *state) countPool(index int, id string) int {
 
 // wholePool sets the fields that are computed on read.
 func (s *state) wholePool(p *holdfastv1.Pool) *holdfastv1.Pool {
-	p.Machines, p.MachinesReady = int32(s.countPool(machinesByPool, p.GetPoolId())), int32(s.countPool(machinesPoolReady, p.GetPoolId()))
+	p.Machines, p.MachinesReady = int32(s.countPool(machinesByPool, p.GetPoolId())),
+		int32(s.countPool(machinesPoolReady,
+			p.GetPoolId()))
 	free := 0.0
 	for _, g := range p.GetGpus() {
 		free += g.GetAvailableVramGb()
@@ -63,7 +65,8 @@ func (s *state) wholePool(p *holdfastv1.Pool) *holdfastv1.Pool {
 	if p.GetStatus() == holdfastv1.Pool_HEALTHY {
 		p.AvailableVramGb = int64(free)
 	}
-	if l, ok := s.lease(internalv1.LeaseRef_POOL, p.GetPoolId()); ok && l.GetLastSeen().AsTime().After(p.GetRegisteredAt().AsTime()) {
+	if l, ok := s.lease(internalv1.LeaseRef_POOL, p.GetPoolId()); ok &&
+		l.GetLastSeen().AsTime().After(p.GetRegisteredAt().AsTime()) {
 		p.LastHeartbeat = l.GetLastSeen()
 	}
 	return p
@@ -118,18 +121,25 @@ func CheckPoolReport(r *internalv1.PoolReport) []FieldViolation {
 		{"workers_busy", int64(r.GetWorkersBusy())}, {"uptime_seconds", r.GetUptimeSeconds()},
 	} {
 		if f.value < 0 {
-			bad = append(bad, FieldViolation{Field: f.name, Description: fmt.Sprintf("is %d: must not be negative", f.value)})
+			bad = append(bad, FieldViolation{
+				Field: f.name, Description: fmt.Sprintf("is %d: must not be negative", f.value),
+			})
 		}
 	}
 	if total, used := int64(r.GetWorkersTotal()), int64(r.GetWorkersReady())+int64(r.GetWorkersBusy()); total > 0 && used > total {
-		bad = append(bad, FieldViolation{Field: "workers_total", Description: fmt.Sprintf("is %d, but %d are ready or busy", total, used)})
+		bad = append(bad, FieldViolation{
+			Field:       "workers_total",
+			Description: fmt.Sprintf("is %d, but %d are ready or busy", total, used),
+		})
 	}
 	return bad
 }
 
 func checkGpus(gpus []*holdfastv1.Gpu) []FieldViolation {
 	if len(gpus) > maxGpus {
-		return []FieldViolation{{Field: "pool.gpus", Description: fmt.Sprintf("are %d, at most %d are allowed", len(gpus), maxGpus)}}
+		return []FieldViolation{
+			{Field: "pool.gpus", Description: fmt.Sprintf("are %d, at most %d are allowed", len(gpus), maxGpus)},
+		}
 	}
 	seen := map[int32]bool{}
 	var bad []FieldViolation
@@ -139,9 +149,11 @@ func checkGpus(gpus []*holdfastv1.Gpu) []FieldViolation {
 		case seen[g.GetId()]:
 			bad = append(bad, FieldViolation{Field: at + ".id", Description: fmt.Sprintf("%d is duplicate", g.GetId())})
 		// NaN fails these comparisons too.
-		case !(g.GetTotalVramGb() >= 0) || !(g.GetAvailableVramGb() >= 0) || g.GetTotalVramGb() > 1e6 || g.GetAvailableVramGb() > 1e6:
+		case !(g.GetTotalVramGb() >= 0) || !(g.GetAvailableVramGb() >= 0) || g.GetTotalVramGb() > 1e6 ||
+			g.GetAvailableVramGb() > 1e6:
 			bad = append(bad, FieldViolation{Field: at, Description: "VRAM is not a number of gigabytes"})
-		case len(g.GetModel()) > maxPoolText || len(g.GetComputeCapability()) > maxPoolText || len(g.GetWorkers()) > maxWorkers:
+		case len(g.GetModel()) > maxPoolText || len(g.GetComputeCapability()) > maxPoolText ||
+			len(g.GetWorkers()) > maxWorkers:
 			bad = append(bad, FieldViolation{Field: at, Description: "is too long"})
 		}
 		seen[g.GetId()] = true
@@ -159,7 +171,8 @@ func (t *tx) createPool(c *internalv1.CreatePool) (*holdfastv1.Pool, *Error) {
 	if !exists {
 		p = &holdfastv1.Pool{PoolId: in.GetPoolId(), CreatedAt: t.now}
 	}
-	p.Declared, p.Provider, p.GpuType, p.Labels = true, firstOf(in.GetProvider(), genericProvider), in.GetGpuType(), in.GetLabels()
+	p.Declared, p.Provider, p.GpuType, p.Labels = true, firstOf(in.GetProvider(),
+		genericProvider), in.GetGpuType(), in.GetLabels()
 	if !managed(p) && in.GetRegion() != "" {
 		p.Region = in.GetRegion()
 	}
@@ -186,7 +199,8 @@ func (t *tx) deletePool(c *internalv1.DeletePool) *Error {
 		return poolNotFound(c.GetPoolId())
 	}
 	if n := t.countPool(machinesByPool, p.GetPoolId()); n > 0 {
-		return refuse(FailedPrecondition, ReasonPoolInUse, "pool %q has %d machines: move or delete them first", p.GetPoolId(), n).
+		return refuse(FailedPrecondition, ReasonPoolInUse, "pool %q has %d machines: move or delete them first",
+			p.GetPoolId(), n).
 			with("pool_id", p.GetPoolId())
 	}
 	if managed(p) {
@@ -214,14 +228,16 @@ func (t *tx) registerPool(c *internalv1.RegisterPool) (*holdfastv1.Pool, *Error)
 	if !exists {
 		p = &holdfastv1.Pool{PoolId: in.GetPoolId(), CreatedAt: t.now}
 	}
-	p.Endpoint, p.NodeId, p.Region, p.Version = in.GetEndpoint(), in.GetNodeId(), firstOf(in.GetRegion(), p.GetRegion()), in.GetVersion()
+	p.Endpoint, p.NodeId, p.Region, p.Version = in.GetEndpoint(), in.GetNodeId(),
+		firstOf(in.GetRegion(), p.GetRegion()), in.GetVersion()
 	if t.has(Level2) && p.GetStatus() == holdfastv1.Pool_HEALTHY {
 		keepMeasured(p.GetGpus(), in.GetGpus())
 	} else {
 		t.movePool(p, holdfastv1.Pool_REGISTERED, "")
 	}
 	p.Gpus = in.GetGpus()
-	p.WorkersTotal, p.WorkersReady, p.WorkersBusy, p.UptimeSeconds = in.GetWorkersTotal(), in.GetWorkersReady(), in.GetWorkersBusy(), in.GetUptimeSeconds()
+	p.WorkersTotal, p.WorkersReady, p.WorkersBusy, p.UptimeSeconds = in.GetWorkersTotal(), in.GetWorkersReady(),
+		in.GetWorkersBusy(), in.GetUptimeSeconds()
 	p.RegisteredAt = t.now
 	t.grantLease(internalv1.LeaseRef_POOL, p.GetPoolId(), c.GetTtlMs())
 	t.putPool(p)
@@ -276,7 +292,8 @@ func (t *tx) deregisterPool(c *internalv1.DeregisterPool) *Error {
 func (t *tx) sweepPools(c *internalv1.SweepPools) *Error {
 	for _, id := range c.GetPoolIds() {
 		p, ok := t.pools.get(id)
-		if !ok || p.GetStatus() != holdfastv1.Pool_DRAINING || t.now.AsTime().Sub(p.GetStatusChangedAt().AsTime()) < drainFor {
+		if !ok || p.GetStatus() != holdfastv1.Pool_DRAINING ||
+			t.now.AsTime().Sub(p.GetStatusChangedAt().AsTime()) < drainFor {
 			continue
 		}
 		t.movePool(p, holdfastv1.Pool_ARCHIVED, p.GetStatusReason())
@@ -307,7 +324,8 @@ func (t *tx) poolSeen(id string, r *internalv1.PoolReport) {
 	t.movePool(p, holdfastv1.Pool_HEALTHY, "")
 	if r != nil && checkGpus(r.GetGpus()) == nil {
 		p.Gpus = mergeGpus(p.GetGpus(), r.GetGpus())
-		p.WorkersTotal, p.WorkersReady, p.WorkersBusy, p.UptimeSeconds = r.GetWorkersTotal(), r.GetWorkersReady(), r.GetWorkersBusy(), r.GetUptimeSeconds()
+		p.WorkersTotal, p.WorkersReady, p.WorkersBusy, p.UptimeSeconds = r.GetWorkersTotal(),
+			r.GetWorkersReady(), r.GetWorkersBusy(), r.GetUptimeSeconds()
 	}
 	t.putPool(p)
 }
@@ -326,11 +344,13 @@ func mergeGpus(known, seen []*holdfastv1.Gpu) []*holdfastv1.Gpu {
 			continue
 		}
 		delete(reported, k.GetId())
-		k.Model, k.ComputeCapability = firstOf(g.GetModel(), k.GetModel()), firstOf(g.GetComputeCapability(), k.GetComputeCapability())
+		k.Model, k.ComputeCapability = firstOf(g.GetModel(), k.GetModel()), firstOf(g.GetComputeCapability(),
+			k.GetComputeCapability())
 		if g.GetTotalVramGb() > 0 {
 			k.TotalVramGb = g.GetTotalVramGb()
 		}
-		k.AvailableVramGb, k.Workers, k.TemperatureCelsius = g.GetAvailableVramGb(), g.GetWorkers(), g.GetTemperatureCelsius()
+		k.AvailableVramGb, k.Workers, k.TemperatureCelsius = g.GetAvailableVramGb(), g.GetWorkers(),
+			g.GetTemperatureCelsius()
 	}
 	for _, g := range seen {
 		if reported[g.GetId()] != nil {
@@ -417,7 +437,8 @@ func (q PoolQuery) Match(p *holdfastv1.Pool) bool {
 		return true
 	}
 	for _, g := range p.GetGpus() {
-		free := q.MinFreeVRAM <= 0 || p.GetStatus() == holdfastv1.Pool_HEALTHY && g.GetAvailableVramGb() >= q.MinFreeVRAM
+		free := q.MinFreeVRAM <= 0 || p.GetStatus() == holdfastv1.Pool_HEALTHY &&
+			g.GetAvailableVramGb() >= q.MinFreeVRAM
 		if free && (q.GPUModel == "" || strings.EqualFold(q.GPUModel, g.GetModel())) {
 			return true
 		}

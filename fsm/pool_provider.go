@@ -50,7 +50,8 @@ func (t *tx) providersOf(pool string) int {
 func (t *tx) registerProvider(c *internalv1.RegisterProvider) (*holdfastv1.PlatformProvider, *Error) {
 	p := c.GetProvider()
 	if !validName(p.GetProviderId(), maxPoolName) {
-		return nil, invalid("provider.provider_id", "%q is not 1 to %d letters, digits, '.', '_', '-' or ':'", p.GetProviderId(), maxPoolName)
+		return nil, invalid("provider.provider_id", "%q is not 1 to %d letters, digits, '.', '_', '-' or ':'",
+			p.GetProviderId(), maxPoolName)
 	}
 	if n := len(p.GetAuthTokenSha256()); n != 0 && n != sha256.Size {
 		return nil, invalid("provider.auth_token_sha256", "has %d bytes, want %d", n, sha256.Size)
@@ -75,7 +76,8 @@ func (t *tx) registerProvider(c *internalv1.RegisterProvider) (*holdfastv1.Platf
 		p.CreatedAt, p.PoolId = old.GetCreatedAt(), firstOf(p.GetPoolId(), old.GetPoolId())
 	}
 	if pool := p.GetPoolId(); pool != "" && pool != old.GetPoolId() && t.providersOf(pool) >= maxProviders {
-		return nil, refuse(FailedPrecondition, "PROVIDER_LIMIT", "pool %q already has %d providers, the maximum", pool, maxProviders).
+		return nil, refuse(FailedPrecondition, "PROVIDER_LIMIT",
+			"pool %q already has %d providers, the maximum", pool, maxProviders).
 			with("pool_id", pool)
 	}
 	t.providers.put(p)
@@ -85,7 +87,8 @@ func (t *tx) registerProvider(c *internalv1.RegisterProvider) (*holdfastv1.Platf
 // deleteProvider deletes a marketplace provider.
 func (t *tx) deleteProvider(c *internalv1.DeleteProvider) *Error {
 	if !t.providers.has(c.GetProviderId()) {
-		return refuse(NotFound, "PROVIDER_NOT_FOUND", "provider %q not found", c.GetProviderId()).with("provider_id", c.GetProviderId())
+		return refuse(NotFound, "PROVIDER_NOT_FOUND", "provider %q not found",
+			c.GetProviderId()).with("provider_id", c.GetProviderId())
 	}
 	t.providers.delete(c.GetProviderId())
 	return nil

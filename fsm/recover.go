@@ -26,7 +26,8 @@ func (f *FSM) Recover(clusterID, why string) ([]*holdfastv1.Run, error) {
 	ended := t.activeRuns()
 	for _, run := range ended {
 		t.closeSteps(run, why)
-		t.finishRun(run, holdfastv1.Run_FAILED, &holdfastv1.RunError{Reason: reasonRecovered, Message: why, Step: run.GetCurrentStep()})
+		t.finishRun(run, holdfastv1.Run_FAILED,
+			&holdfastv1.RunError{Reason: reasonRecovered, Message: why, Step: run.GetCurrentStep()})
 	}
 	t.clearStage()
 	t.meta.ClusterId = clusterID
@@ -63,7 +64,8 @@ func (t *tx) moveCursors() {
 		t.webhooks.put(w)
 	}
 	m.LastEvent, m.FirstEvent = m.GetLastEvent()+recoverGap, max(1, m.GetFirstEvent())+recoverGap
-	m.LastServiceEvent, m.FirstServiceEvent = m.GetLastServiceEvent()+recoverGap, max(1, m.GetFirstServiceEvent())+recoverGap
+	m.LastServiceEvent, m.FirstServiceEvent = m.GetLastServiceEvent()+recoverGap,
+		max(1, m.GetFirstServiceEvent())+recoverGap
 	m.LastNews, m.FirstNews = m.GetLastNews()+recoverGap, max(1, m.GetFirstNews())+recoverGap
 }
 

@@ -37,7 +37,8 @@ func (v *View) LastServiceEvent() uint64 { return v.meta.GetLastServiceEvent() }
 // first. It returns the errors of Events.
 func (v *View) ServiceEvents(after uint64, limit int) ([]*holdfastv1.ServiceEvent, error) {
 	if first := v.meta.GetFirstServiceEvent(); after+1 < first || after > v.LastServiceEvent() {
-		return nil, refuse(OutOfRange, ReasonCursorGone, "cursor %d is not kept: events %d to %d are; watch again without a cursor to start from the current state",
+		return nil, refuse(OutOfRange, ReasonCursorGone,
+			"cursor %d is not kept: events %d to %d are; watch again without a cursor to start from the current state",
 			after, first, v.LastServiceEvent())
 	}
 	var es []*holdfastv1.ServiceEvent

@@ -53,7 +53,8 @@ func (t *tx) stageBackup(c *internalv1.StageBackup) *Error {
 	}
 	next := uint32(t.staged.len())
 	if first, ok := t.staged.get(ordered(0)); ok && first.GetRestoreId() != c.GetRestoreId() || c.GetSequence() > next {
-		return refuse(Aborted, ReasonStageGone, "chunk %d of restore %s is out of order: another restore started or the leadership changed; restart the upload",
+		return refuse(Aborted, ReasonStageGone,
+			"chunk %d of restore %s is out of order: another restore started or the leadership changed; restart the upload",
 			c.GetSequence(), c.GetRestoreId())
 	}
 	if c.GetSequence() < next {
@@ -97,7 +98,8 @@ func (s *state) stagedBackup(restoreID string, chunks uint32) (*Backup, *Error) 
 		n++
 	}
 	if n == 0 || n != chunks || int(n) != s.staged.len() {
-		return nil, refuse(Aborted, ReasonStageGone, "restore %s has %d of %d chunks staged: another restore started or the leadership changed; restart the upload",
+		return nil, refuse(Aborted, ReasonStageGone,
+			"restore %s has %d of %d chunks staged: another restore started or the leadership changed; restart the upload",
 			restoreID, n, chunks)
 	}
 	b, err := s.read.of(s.staged.mark, func() (*Backup, error) { return ReadBackup(&file) })
@@ -133,10 +135,12 @@ func (s *state) restorable(c *internalv1.RestoreBackup) (*Backup, *Error) {
 		return nil, err
 	}
 	if l := b.state.meta.GetFeatureLevel(); l > s.meta.GetFeatureLevel() {
-		return nil, refuse(FailedPrecondition, "SNAPSHOT_TOO_NEW", "the snapshot has feature level %d, the cluster %d: upgrade all peers first",
+		return nil, refuse(FailedPrecondition, "SNAPSHOT_TOO_NEW",
+			"the snapshot has feature level %d, the cluster %d: upgrade all peers first",
 			l, s.meta.GetFeatureLevel())
 	}
-	if was, is := b.Header.GetClusterId(), s.meta.GetClusterId(); was != is && !c.GetOtherCluster() && s.machines.len()+s.runs.len() > 0 {
+	if was, is := b.Header.GetClusterId(), s.meta.GetClusterId(); was != is && !c.GetOtherCluster() &&
+		s.machines.len()+s.runs.len() > 0 {
 		return nil, refuse(FailedPrecondition, ReasonOtherCluster,
 			"the snapshot is of cluster %s, and this is %s with %d machines and %d runs of its own, which would be lost: "+
 				"restore it into a new cluster, or confirm with --other-cluster",
@@ -173,15 +177,25 @@ func (t *tx) restoreBackup(c *internalv1.RestoreBackup) (*holdfastv1.RestoreSnap
 	if now := t.meta.GetNow(); now.AsTime().After(t.now.AsTime()) {
 		t.now = now
 	}
-	if had.GetLastAudit() > 0 && (t.meta.GetLastAudit() != had.GetLastAudit() || string(t.meta.GetAuditHash()) != string(had.GetAuditHash())) {
+	if had.GetLastAudit() > 0 &&
+		(t.meta.GetLastAudit() != had.GetLastAudit() || string(t.meta.GetAuditHash()) != string(had.GetAuditHash())) {
 		t.noteReplacedTrail(had)
 	}
-	out := &holdfastv1.RestoreSnapshotResponse{ClusterId: b.Header.GetClusterId(), Index: b.Header.GetIndex(), TakenAt: b.Header.GetTakenAt(),
-		TakenBy: b.Header.GetPeer(), Machines: uint64(t.machines.len()), Runs: uint64(t.runs.len()), RestoredAt: t.index}
+	out := &holdfastv1.RestoreSnapshotResponse{
+		ClusterId:  b.Header.GetClusterId(),
+		Index:      b.Header.GetIndex(),
+		TakenAt:    b.Header.GetTakenAt(),
+		TakenBy:    b.Header.GetPeer(),
+		Machines:   uint64(t.machines.len()),
+		Runs:       uint64(t.runs.len()),
+		RestoredAt: t.index,
+	}
 	for _, run := range t.activeRuns() {
-		why := fmt.Sprintf("it was active when the snapshot of %s was taken, which has been restored: what became of it since is not on record; look at the machine before anything else", at)
+		why := fmt.Sprintf("it was active when the snapshot of %s was taken, which has been restored: what became of it since is not on record; look at the machine before anything else",
+			at)
 		t.closeSteps(run, why)
-		t.finishRun(run, holdfastv1.Run_FAILED, &holdfastv1.RunError{Reason: reasonRestored, Message: why, Step: run.GetCurrentStep()})
+		t.finishRun(run, holdfastv1.Run_FAILED,
+			&holdfastv1.RunError{Reason: reasonRestored, Message: why, Step: run.GetCurrentStep()})
 		out.EndedRuns = append(out.EndedRuns, run.GetRunId())
 	}
 	for _, run := range abandoned {
@@ -201,9 +215,15 @@ func (t *tx) abandoned(run *holdfastv1.Run, at string) {
 	switch m.GetStatus().GetPhase() {
 	case holdfastv1.MachineStatus_RETIRED, holdfastv1.MachineStatus_MAINTENANCE, holdfastv1.MachineStatus_PROVISIONING:
 	default:
-		t.movePhase(m, holdfastv1.MachineStatus_MAINTENANCE, change{by: "restore", comment: "run " + run.GetRunId() + " was active when a snapshot was restored"})
+		t.movePhase(m, holdfastv1.MachineStatus_MAINTENANCE, change{
+			by: "restore", comment: "run " + run.GetRunId() + " was active when a snapshot was restored",
+		})
 	}
-	t.observe(m, &holdfastv1.Condition{Type: condNeedsIntervention, Status: true,
-		Reason: fmt.Sprintf("Restored: run %s (%s) was active when the snapshot of %s was restored", run.GetRunId(), run.GetType(), at)})
+	t.observe(m, &holdfastv1.Condition{
+		Type:   condNeedsIntervention,
+		Status: true,
+		Reason: fmt.Sprintf("Restored: run %s (%s) was active when the snapshot of %s was restored",
+			run.GetRunId(), run.GetType(), at),
+	})
 	t.putMachine(m)
 }

@@ -29,7 +29,8 @@ func (t *tx) merged(b *state, takenAt *timestamppb.Timestamp) *state {
 	now, had := t.state, t.meta
 	m := proto.CloneOf(b.meta)
 	m.AppliedIndex, m.AppliedTerm = had.GetAppliedIndex(), had.GetAppliedTerm()
-	m.ClusterId, m.FeatureLevel, m.Epoch, m.Leader, m.Autopilot = had.GetClusterId(), had.GetFeatureLevel(), had.GetEpoch(), had.GetLeader(), had.GetAutopilot()
+	m.ClusterId, m.FeatureLevel, m.Epoch, m.Leader, m.Autopilot = had.GetClusterId(), had.GetFeatureLevel(),
+		had.GetEpoch(), had.GetLeader(), had.GetAutopilot()
 	m.Bootstrapped = had.GetBootstrapped() || m.GetBootstrapped()
 	if had.GetNow().AsTime().After(m.GetNow().AsTime()) {
 		m.Now = had.GetNow()
@@ -46,7 +47,8 @@ func (t *tx) merged(b *state, takenAt *timestamppb.Timestamp) *state {
 
 	s := b.copy()
 	s.meta = m
-	s.events, s.serviceEvents, s.staged = newTable(eventSchema()), newTable(serviceEventSchema()), newTable(stageSchema())
+	s.events, s.serviceEvents, s.staged = newTable(eventSchema()), newTable(serviceEventSchema()),
+		newTable(stageSchema())
 	s.news = newTable(newsSchema())
 	for w := range b.webhooks.ascend("", "") {
 		w.Cursor = m.GetLastNews()
@@ -99,6 +101,13 @@ func (t *tx) restoredLeases(now, b *state, clock int64) *table[*internalv1.Lease
 // noteReplacedTrail records the end of the audit trail that a restore has replaced in the
 // trail that replaces it.
 func (t *tx) noteReplacedTrail(had *internalv1.Meta) {
-	t.chainAudit(&holdfastv1.AuditEvent{At: t.now, Principal: "system", Method: "holdfast.v1.OperatorService/RestoreSnapshot",
-		Resource: fmt.Sprintf("audit/%d/%x", had.GetLastAudit(), had.GetAuditHash()), Reason: "REPLACED_TRAIL", Outcome: auditOK, Count: 1})
+	t.chainAudit(&holdfastv1.AuditEvent{
+		At:        t.now,
+		Principal: "system",
+		Method:    "holdfast.v1.OperatorService/RestoreSnapshot",
+		Resource:  fmt.Sprintf("audit/%d/%x", had.GetLastAudit(), had.GetAuditHash()),
+		Reason:    "REPLACED_TRAIL",
+		Outcome:   auditOK,
+		Count:     1,
+	})
 }

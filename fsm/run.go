@@ -116,7 +116,8 @@ func CheckStartRun(c *internalv1.StartRun) *Error {
 	if c.GetMachineId() == "" {
 		return invalid("machine_id", "is required")
 	}
-	if v := c.GetParams()["version"]; c.GetPlanId() == DefaultPlanID("UPGRADE") && v != "" && !versionOK.MatchString(v) {
+	if v := c.GetParams()["version"]; c.GetPlanId() == DefaultPlanID("UPGRADE") && v != "" &&
+		!versionOK.MatchString(v) {
 		return invalid("params.version", "%q is not a version of Kubernetes: want one like 1.31.2", v)
 	}
 	size := 0
@@ -185,10 +186,12 @@ func (t *tx) startRun(c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
 
 func (t *tx) startable(m *holdfastv1.Machine, plan *holdfastv1.Plan, c *internalv1.StartRun, beside bool) *Error {
 	if m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RETIRED {
-		return refuse(FailedPrecondition, "MACHINE_RETIRED", "machine %q is RETIRED: no operations are allowed", m.GetMachineId())
+		return refuse(FailedPrecondition, "MACHINE_RETIRED", "machine %q is RETIRED: no operations are allowed",
+			m.GetMachineId())
 	}
 	if p := ProviderOf(m); p != c.GetCheckedProvider() {
-		return refuse(Aborted, ReasonProviderChanged, "provider of machine %q changed to %q while the run was being started",
+		return refuse(Aborted, ReasonProviderChanged,
+			"provider of machine %q changed to %q while the run was being started",
 			m.GetMachineId(), p)
 	}
 	if p := c.GetCheckedPlan(); p != nil && !plan.GetReferenced() && !SamePlan(p, plan) {
@@ -226,14 +229,23 @@ func sameRequest(run *holdfastv1.Run, c *internalv1.StartRun) *Error {
 	if len(diff) == 0 {
 		return nil
 	}
-	return refuse(AlreadyExists, ReasonRequestConflict, "request_id %q of machine %q already started run %s with another request: %s",
+	return refuse(AlreadyExists, ReasonRequestConflict,
+		"request_id %q of machine %q already started run %s with another request: %s",
 		c.GetRequestId(), c.GetMachineId(), run.GetRunId(), strings.Join(diff, "; ")).with("run_id", run.GetRunId())
 }
 
 // newRun returns a run with all its steps WAITING, with their timeouts and retries.
 func newRun(c *internalv1.StartRun, plan *holdfastv1.Plan) *holdfastv1.Run {
-	run := &holdfastv1.Run{RunId: c.GetRunId(), MachineId: c.GetMachineId(), RequestId: c.GetRequestId(), Type: c.GetType(),
-		PlanId: plan.GetPlanId(), Phase: holdfastv1.Run_PENDING, Params: c.GetParams(), WaitingFor: "the executor"}
+	run := &holdfastv1.Run{
+		RunId:      c.GetRunId(),
+		MachineId:  c.GetMachineId(),
+		RequestId:  c.GetRequestId(),
+		Type:       c.GetType(),
+		PlanId:     plan.GetPlanId(),
+		Phase:      holdfastv1.Run_PENDING,
+		Params:     c.GetParams(),
+		WaitingFor: "the executor",
+	}
 	for _, s := range plan.GetSteps() {
 		st := &holdfastv1.StepStatus{Name: s.GetName(), State: holdfastv1.StepStatus_WAITING, Kind: KindOf(s),
 			TimeoutSeconds: s.GetTimeoutSeconds(), MaxRetries: c.GetDefaultMaxRetries()}
@@ -265,7 +277,8 @@ func (t *tx) cancelRun(c *internalv1.CancelRun) (*holdfastv1.Run, *Error) {
 	case run.GetPhase() == holdfastv1.Run_CANCELED, run.GetCancelRequestedAt() != nil && !Ended(run):
 		return run, nil
 	case Ended(run):
-		return nil, refuse(FailedPrecondition, ReasonRunFinished, "run %s has already %s", run.GetRunId(), run.GetPhase()).
+		return nil, refuse(FailedPrecondition, ReasonRunFinished, "run %s has already %s",
+			run.GetRunId(), run.GetPhase()).
 			with("phase", run.GetPhase().String())
 	}
 	run.CancelRequestedAt, run.CancelReason = t.now, c.GetReason()

@@ -107,12 +107,25 @@ func (t *tx) logBlock(run *holdfastv1.Run, a *internalv1.LogAppend) (*internalv1
 			run.LogTruncated = true
 		}
 		if len(data) > 0 {
-			fresh = append(fresh, &holdfastv1.LogChunk{Ts: c.GetTs(), Stream: c.GetStream(), Step: c.GetStep(), Attempt: c.GetAttempt(), Data: data})
+			fresh = append(fresh, &holdfastv1.LogChunk{
+				Ts:      c.GetTs(),
+				Stream:  c.GetStream(),
+				Step:    c.GetStep(),
+				Attempt: c.GetAttempt(),
+				Data:    data,
+			})
 			end += int64(len(data))
 		}
 		if run.GetLogTruncated() {
 			note := fmt.Appendf(nil, "\n[log truncated: it has reached its cap of %d bytes]\n", MaxRunLog)
-			fresh = append(fresh, &holdfastv1.LogChunk{Ts: t.now, Stream: "stderr", Step: c.GetStep(), Attempt: c.GetAttempt(), Data: note, Truncated: true})
+			fresh = append(fresh, &holdfastv1.LogChunk{
+				Ts:        t.now,
+				Stream:    "stderr",
+				Step:      c.GetStep(),
+				Attempt:   c.GetAttempt(),
+				Data:      note,
+				Truncated: true,
+			})
 			end += int64(len(note))
 			break
 		}
@@ -184,7 +197,9 @@ func ReadLog(runID string, blocks iter.Seq[*internalv1.LogBlock], offset int64) 
 	return newLogCodec().read(runID, blocks, offset)
 }
 
-func (c *logCodec) read(runID string, blocks iter.Seq[*internalv1.LogBlock], offset int64) iter.Seq[*holdfastv1.LogChunk] {
+func (c *logCodec) read(
+	runID string, blocks iter.Seq[*internalv1.LogBlock], offset int64,
+) iter.Seq[*holdfastv1.LogChunk] {
 	return func(yield func(*holdfastv1.LogChunk) bool) {
 		for b := range blocks {
 			at := b.GetOffset()
@@ -267,7 +282,11 @@ func (c *logCodec) open(b *internalv1.LogBlock) (*internalv1.LogChunks, error) {
 func (c *logCodec) decode(b *internalv1.LogBlock) *internalv1.LogChunks {
 	chunks, err := c.open(b)
 	if err != nil {
-		return &internalv1.LogChunks{Chunks: []*holdfastv1.LogChunk{{Stream: "stderr", Data: fmt.Appendf(nil, "[log block at %d is damaged: %v]\n", b.GetOffset(), err)}}}
+		return &internalv1.LogChunks{
+			Chunks: []*holdfastv1.LogChunk{
+				{Stream: "stderr", Data: fmt.Appendf(nil, "[log block at %d is damaged: %v]\n", b.GetOffset(), err)},
+			},
+		}
 	}
 	return chunks
 }

@@ -96,7 +96,8 @@ func (t *tx) putSecret(c *internalv1.PutSecret) (*holdfastv1.Secret, *Error) {
 		return nil, err
 	}
 	if n := len(in.GetSealed().GetCiphertext()); in.GetSealed().GetKeyId() == "" || n == 0 || n > maxSealed {
-		return nil, invalid("sealed", "has %d bytes under key %q: want 1 to %d, and the key's id", n, in.GetSealed().GetKeyId(), maxSealed)
+		return nil, invalid("sealed", "has %d bytes under key %q: want 1 to %d, and the key's id",
+			n, in.GetSealed().GetKeyId(), maxSealed)
 	}
 	old, exists := t.secrets.get(s.GetName())
 	if v := old.GetSecret().GetVersion() + 1; s.GetVersion() != v {
@@ -104,7 +105,8 @@ func (t *tx) putSecret(c *internalv1.PutSecret) (*holdfastv1.Secret, *Error) {
 			s.GetName(), s.GetVersion(), v)
 	}
 	if exists && old.GetSecret().GetType() != s.GetType() {
-		return nil, refuse(FailedPrecondition, "SECRET_TYPE", "secret %q has type %s, not %s: delete it first, or use another name",
+		return nil, refuse(FailedPrecondition, "SECRET_TYPE",
+			"secret %q has type %s, not %s: delete it first, or use another name",
 			s.GetName(), old.GetSecret().GetType(), s.GetType())
 	}
 	if c.GetAllPools() && len(s.GetPools()) > 0 {
@@ -135,7 +137,8 @@ func (t *tx) deleteSecret(c *internalv1.DeleteSecret) *Error {
 		return secretNotFound(c.GetName())
 	}
 	if used := t.withUses(s.GetSecret()); used.GetUses() > 0 && !c.GetForce() {
-		return refuse(FailedPrecondition, ReasonSecretInUse, "secret %q is in use by %d machines, such as %s: let them refer to another one, or delete it with force",
+		return refuse(FailedPrecondition, ReasonSecretInUse,
+			"secret %q is in use by %d machines, such as %s: let them refer to another one, or delete it with force",
 			c.GetName(), used.GetUses(), strings.Join(used.GetUsedBy(), ", ")).with("secret", c.GetName())
 	}
 	for w := range t.webhooks.ascend("", "") {

@@ -27,7 +27,9 @@ func (t *tx) putSigningKeys(c *internalv1.PutSigningKeys) *Error {
 	seen := map[string]bool{}
 	for _, k := range c.GetKeys() {
 		if !validName(k.GetKeyId(), 64) || seen[k.GetKeyId()] {
-			return invalid("keys", "key id %q is duplicate, or is not 1 to 64 letters, digits, '.', '_', '-' or ':'", ident(k.GetKeyId()))
+			return invalid("keys",
+				"key id %q is duplicate, or is not 1 to 64 letters, digits, '.', '_', '-' or ':'",
+				ident(k.GetKeyId()))
 		}
 		seen[k.GetKeyId()] = true
 		if len(k.GetSealed().GetCiphertext()) == 0 || len(k.GetPublicJwk()) == 0 || !k.GetCreatedAt().IsValid() {
@@ -39,7 +41,8 @@ func (t *tx) putSigningKeys(c *internalv1.PutSigningKeys) *Error {
 		newest = old[len(old)-1].GetKeyId()
 	}
 	if c.GetAfterKeyId() != newest {
-		return refuse(Aborted, ReasonSigningKeyMoved, "keys were made after key %q, but %q is the newest", ident(c.GetAfterKeyId()), newest)
+		return refuse(Aborted, ReasonSigningKeyMoved, "keys were made after key %q, but %q is the newest",
+			ident(c.GetAfterKeyId()), newest)
 	}
 	for _, k := range t.sortedKeys() {
 		t.signingKeys.delete(k.GetKeyId())
@@ -52,7 +55,8 @@ func (t *tx) putSigningKeys(c *internalv1.PutSigningKeys) *Error {
 
 func (s *state) sortedKeys() []*internalv1.SigningKey {
 	return slices.SortedStableFunc(s.signingKeys.ascend("", ""), func(a, b *internalv1.SigningKey) int {
-		return cmp.Or(a.GetCreatedAt().AsTime().Compare(b.GetCreatedAt().AsTime()), cmp.Compare(a.GetKeyId(), b.GetKeyId()))
+		return cmp.Or(a.GetCreatedAt().AsTime().Compare(b.GetCreatedAt().AsTime()),
+			cmp.Compare(a.GetKeyId(), b.GetKeyId()))
 	})
 }
 

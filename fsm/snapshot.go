@@ -115,7 +115,8 @@ func readSnapshot(r io.Reader, keep bool) (*state, []TableCount, error) {
 		return nil, nil, fmt.Errorf("read header: %w: the snapshot is of a newer build", err)
 	}
 	if l := header.GetMeta().GetFeatureLevel(); l > FeatureLevel {
-		return nil, nil, fmt.Errorf("snapshot has feature level %d, this build understands %d: upgrade it", l, FeatureLevel)
+		return nil, nil, fmt.Errorf("snapshot has feature level %d, this build understands %d: upgrade it",
+			l, FeatureLevel)
 	}
 	if header.GetMeta() == nil {
 		return nil, nil, errors.New("snapshot is damaged: its header has no state")
@@ -133,7 +134,8 @@ func readSnapshot(r io.Reader, keep bool) (*state, []TableCount, error) {
 		return nil, nil, fmt.Errorf("read trailer: %w", wholeness(err))
 	}
 	if trailer.GetRecords() != n || trailer.GetChecksum() != sum {
-		return nil, nil, fmt.Errorf("snapshot is damaged: %d records with checksum %x, its trailer says %d with %x", n, sum, trailer.GetRecords(), trailer.GetChecksum())
+		return nil, nil, fmt.Errorf("snapshot is damaged: %d records with checksum %x, its trailer says %d with %x",
+			n, sum, trailer.GetRecords(), trailer.GetChecksum())
 	}
 	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
 		return nil, nil, errors.New("snapshot is damaged: it goes on after its end")

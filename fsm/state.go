@@ -104,8 +104,11 @@ func (s *state) freeze(since *state) *state {
 // tables returns all tables in the order of a snapshot.
 func (s *state) tables() []*rowset {
 	return []*rowset{
-		s.machines.rowset, s.plans.rowset, s.runs.rowset, s.history.rowset, s.events.rowset, s.logs.rowset, s.peers.rowset, s.tokens.rowset,
-		s.secrets.rowset, s.signingKeys.rowset, s.audit.rowset, s.leases.rowset, s.installs.rowset, s.pools.rowset, s.providers.rowset, s.services.rowset,
-		s.serviceEvents.rowset, s.devices.rowset, s.hardware.rowset, s.images.rowset, s.news.rowset, s.webhooks.rowset, s.staged.rowset,
+		s.machines.rowset, s.plans.rowset, s.runs.rowset, s.history.rowset, s.events.rowset, s.logs.rowset,
+		s.peers.rowset, s.tokens.rowset,
+		s.secrets.rowset, s.signingKeys.rowset, s.audit.rowset, s.leases.rowset, s.installs.rowset,
+		s.pools.rowset, s.providers.rowset, s.services.rowset,
+		s.serviceEvents.rowset, s.devices.rowset, s.hardware.rowset, s.images.rowset, s.news.rowset,
+		s.webhooks.rowset, s.staged.rowset,
 	}
 }

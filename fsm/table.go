@@ -25,7 +25,10 @@ type schema[P proto.Message] struct {
 func (s *schema[P]) rules() rules {
 	var none P
 	kind := none.ProtoReflect().Type()
-	r := rules{kind: s.kind, indexes: s.indexes, fresh: func() proto.Message { return kind.New().Interface() }, key: func(m proto.Message) string { return s.key(m.(P)) }}
+	r := rules{
+		kind: s.kind, indexes: s.indexes, fresh: func() proto.Message { return kind.New().Interface() },
+		key: func(m proto.Message) string { return s.key(m.(P)) },
+	}
 	if s.index != nil {
 		r.index = func(m proto.Message, add func(int, string)) { s.index(m.(P), add) }
 	}

@@ -123,7 +123,8 @@ func (t *tx) createToken(c *internalv1.CreateToken) (*holdfastv1.Token, *Error) 
 	}
 	if tok.GetBootstrap() {
 		if t.meta.GetBootstrapped() {
-			return nil, refuse(FailedPrecondition, ReasonBootstrapped, "this cluster already has a bootstrap token: create tokens with it")
+			return nil, refuse(FailedPrecondition, ReasonBootstrapped,
+				"this cluster already has a bootstrap token: create tokens with it")
 		}
 		if tok.GetRole() != holdfastv1.Role_ADMIN {
 			return nil, invalid("token.role", "of the bootstrap token must be ADMIN")
@@ -155,7 +156,8 @@ func (t *tx) checkToken(s *internalv1.StoredToken) *Error {
 		return err
 	}
 	if tok.GetRole() == holdfastv1.Role_ENROLLER && !t.has(Level2) {
-		return invalid("token.role", "%q needs feature level %d: upgrade all peers first", tok.GetRole().String(), Level2)
+		return invalid("token.role", "%q needs feature level %d: upgrade all peers first",
+			tok.GetRole().String(), Level2)
 	}
 	if at := tok.GetExpiresAt(); at != nil && (!at.IsValid() || !at.AsTime().After(t.now.AsTime())) {
 		return invalid("token.expires_at", "%s is not after the current time %s",
@@ -182,7 +184,8 @@ func (t *tx) checkPrivilege(tok *holdfastv1.Token) *Error {
 	if own, ok := t.tokens.get(o.GetTokenId()); ok && own.GetToken().GetRole() != role {
 		role = holdfastv1.Role_ROLE_UNSPECIFIED // the claimed role is not the token's
 	}
-	agents := tok.GetRole() == holdfastv1.Role_AGENT || tok.GetRole() == holdfastv1.Role_POOL_AGENT || tok.GetRole() == holdfastv1.Role_ENROLLER
+	agents := tok.GetRole() == holdfastv1.Role_AGENT || tok.GetRole() == holdfastv1.Role_POOL_AGENT ||
+		tok.GetRole() == holdfastv1.Role_ENROLLER
 	switch {
 	case tok.GetBootstrap():
 	case role == holdfastv1.Role_ADMIN:
@@ -190,7 +193,8 @@ func (t *tx) checkPrivilege(tok *holdfastv1.Token) *Error {
 	case role == holdfastv1.Role_OPERATOR && agents:
 		return nil
 	}
-	return refuse(PermissionDenied, ReasonPrivilege, "role %s cannot create a token of role %s: ask an admin", role, tok.GetRole())
+	return refuse(PermissionDenied, ReasonPrivilege, "role %s cannot create a token of role %s: ask an admin",
+		role, tok.GetRole())
 }
 
 func (t *tx) storeToken(s *internalv1.StoredToken) *holdfastv1.Token {
@@ -243,7 +247,8 @@ func (t *tx) dropTokens(c *internalv1.DropTokens) *Error {
 // cluster's clock (Meta.now); at the edge it may be the peer's own.
 func TokenGood(tok *holdfastv1.Token, now time.Time) *Error {
 	if tok.GetRevokedAt() != nil {
-		return refuse(Unauthenticated, ReasonTokenRevoked, "token %q was revoked: ask for another one", tok.GetTokenId()).
+		return refuse(Unauthenticated, ReasonTokenRevoked, "token %q was revoked: ask for another one",
+			tok.GetTokenId()).
 			with("token_id", tok.GetTokenId())
 	}
 	if at := tok.GetExpiresAt(); at != nil && !now.Before(at.AsTime()) {

@@ -88,14 +88,16 @@ func checkMachine(m *holdfastv1.Machine, activeRun string) error {
 		fault = "RETIRED goes with retired"
 	case node == holdfastv1.Node_INSTALLING && phase != holdfastv1.MachineStatus_PROVISIONING:
 		fault = "installing implies PROVISIONING"
-	case node == holdfastv1.Node_INSTALL_FAILED && (phase != holdfastv1.MachineStatus_MAINTENANCE || !needs) && phase != holdfastv1.MachineStatus_PROVISIONING:
+	case node == holdfastv1.Node_INSTALL_FAILED && (phase != holdfastv1.MachineStatus_MAINTENANCE || !needs) &&
+		phase != holdfastv1.MachineStatus_PROVISIONING:
 		fault = "install_failed implies MAINTENANCE and NeedsIntervention"
 	case phase == holdfastv1.MachineStatus_PHASE_UNSPECIFIED || node == holdfastv1.Node_NODE_STATE_UNSPECIFIED:
 		fault = "a facet is not set"
 	default:
 		return nil
 	}
-	return fmt.Errorf("machine %s: %s, but it is %s, %s, run %q", m.GetMachineId(), fault, phase, node, s.GetActiveRunId())
+	return fmt.Errorf("machine %s: %s, but it is %s, %s, run %q",
+		m.GetMachineId(), fault, phase, node, s.GetActiveRunId())
 }
 
 // checkRun checks that the parts of a run are consistent.
@@ -125,8 +127,10 @@ func checkRun(r *holdfastv1.Run) error {
 			}
 			if fsm.Open(a) {
 				open++
-				if s.GetState() != holdfastv1.StepStatus_RUNNING || s.GetName() != r.GetCurrentStep() || n+1 != len(s.GetAttempts()) {
-					add("step %s is %s with attempt %d open, the current step is %s", s.GetName(), s.GetState(), a.GetNumber(), r.GetCurrentStep())
+				if s.GetState() != holdfastv1.StepStatus_RUNNING || s.GetName() != r.GetCurrentStep() ||
+					n+1 != len(s.GetAttempts()) {
+					add("step %s is %s with attempt %d open, the current step is %s",
+						s.GetName(), s.GetState(), a.GetNumber(), r.GetCurrentStep())
 				}
 			}
 			for e := 1; e < len(a.GetEpochs()); e++ {
@@ -136,7 +140,8 @@ func checkRun(r *holdfastv1.Run) error {
 			}
 		}
 		if n := len(s.GetAttempts()); s.GetRetryCount() != int32(max(0, n-1)) || n > int(max(0, s.GetMaxRetries()))+1 {
-			add("step %s has %d attempts, retry_count %d, max_retries %d", s.GetName(), n, s.GetRetryCount(), s.GetMaxRetries())
+			add("step %s has %d attempts, retry_count %d, max_retries %d",
+				s.GetName(), n, s.GetRetryCount(), s.GetMaxRetries())
 		}
 		if (s.GetState() == holdfastv1.StepStatus_WAITING) != (len(s.GetAttempts()) == 0) {
 			add("step %s is %s with %d attempts", s.GetName(), s.GetState(), len(s.GetAttempts()))
@@ -149,7 +154,8 @@ func checkRun(r *holdfastv1.Run) error {
 		add("an attempt is open, but it is %s", r.GetPhase())
 	}
 	ended := fsm.Ended(r)
-	if ended != (r.GetFinishedAt() != nil) || (ended && r.GetPhase() != holdfastv1.Run_SUCCEEDED) != (r.GetError() != nil) {
+	if ended != (r.GetFinishedAt() != nil) ||
+		(ended && r.GetPhase() != holdfastv1.Run_SUCCEEDED) != (r.GetError() != nil) {
 		add("is %s, finished at %v with error %v", r.GetPhase(), r.GetFinishedAt(), r.GetError())
 	}
 	return errors.Join(errs...)

@@ -42,13 +42,15 @@ func checkAccess(v *fsm.View) error {
 		for _, name := range []string{bmc, ssh} {
 			s, _ := v.Secret(name)
 			if pools := s.GetSecret().GetPools(); len(pools) > 0 && !slices.Contains(pools, m.GetSpec().GetPool()) {
-				add("machine %s in pool %q refers to secret %s, which is for %v", m.GetMachineId(), m.GetSpec().GetPool(), name, pools)
+				add("machine %s in pool %q refers to secret %s, which is for %v",
+					m.GetMachineId(), m.GetSpec().GetPool(), name, pools)
 			}
 		}
 	}
 	for s := range v.Secrets("") {
 		sec := s.GetSecret()
-		if bad := fsm.ValidateSecret(sec); len(bad) > 0 || sec.GetVersion() == 0 || sec.GetKeyId() != s.GetSealed().GetKeyId() {
+		if bad := fsm.ValidateSecret(sec); len(bad) > 0 || sec.GetVersion() == 0 ||
+			sec.GetKeyId() != s.GetSealed().GetKeyId() {
 			add("secret %v: %v", sec, bad)
 		}
 		if sec.GetUses() != uses[sec.GetName()] {
@@ -78,7 +80,8 @@ func CheckAudit(v *fsm.View) error {
 		}
 	}
 	if chain.First != first || chain.Sequence != last || !bytes.Equal(chain.Hash, hash) {
-		return fmt.Errorf("the audit trail has events %d to %d with hash %x, want %d to %d with %x", chain.First, chain.Sequence, chain.Hash, first, last, hash)
+		return fmt.Errorf("the audit trail has events %d to %d with hash %x, want %d to %d with %x",
+			chain.First, chain.Sequence, chain.Hash, first, last, hash)
 	}
 	return nil
 }
@@ -93,7 +96,8 @@ func checkAccessStep(before, after *fsm.View) error {
 		switch {
 		case !ok && fsm.TokenGood(old, after.Meta().GetNow().AsTime()) == nil:
 			errs = append(errs, fmt.Errorf("token %s was good and has vanished", old.GetTokenId()))
-		case ok && dead && proto.Equal(old.GetCreatedAt(), tok.GetCreatedAt()) && fsm.TokenGood(tok, after.Meta().GetNow().AsTime()) == nil:
+		case ok && dead && proto.Equal(old.GetCreatedAt(), tok.GetCreatedAt()) &&
+			fsm.TokenGood(tok, after.Meta().GetNow().AsTime()) == nil:
 			errs = append(errs, fmt.Errorf("token %s is good again", old.GetTokenId()))
 		}
 	}

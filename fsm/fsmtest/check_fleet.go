@@ -24,8 +24,11 @@ func checkFleet(v *fsm.View) error {
 	for m := range v.Machines("") {
 		id, s := m.GetMachineId(), m.GetStatus().GetAgentState()
 		here := s == holdfastv1.Agent_REGISTERED || s == holdfastv1.Agent_READY
-		if alive(internalv1.LeaseRef_MACHINE, id) != here || alive(internalv1.LeaseRef_PENDING_MACHINE, id) != (s == holdfastv1.Agent_PENDING) {
-			add("machine %s is %s, but its leases are alive: %t, pending: %t", id, s, alive(internalv1.LeaseRef_MACHINE, id), alive(internalv1.LeaseRef_PENDING_MACHINE, id))
+		if alive(internalv1.LeaseRef_MACHINE, id) != here ||
+			alive(internalv1.LeaseRef_PENDING_MACHINE, id) != (s == holdfastv1.Agent_PENDING) {
+			add("machine %s is %s, but its leases are alive: %t, pending: %t",
+				id, s, alive(internalv1.LeaseRef_MACHINE, id),
+				alive(internalv1.LeaseRef_PENDING_MACHINE, id))
 		}
 		if (s != holdfastv1.Agent_AGENT_STATE_UNSPECIFIED) != (m.GetAgent() != nil) {
 			add("machine %s is %s with agent record %v", id, s, m.GetAgent())
@@ -41,7 +44,8 @@ func checkFleet(v *fsm.View) error {
 				readyInPool[p]++
 			}
 		}
-		if n := m.GetNode().GetInstallAttempts(); n < 0 || m.GetStatus().GetNodeState() == holdfastv1.Node_INSTALLED && n != 0 {
+		if n := m.GetNode().GetInstallAttempts(); n < 0 ||
+			m.GetStatus().GetNodeState() == holdfastv1.Node_INSTALLED && n != 0 {
 			add("machine %s is %s after %d failed installs", id, m.GetStatus().GetNodeState(), n)
 		}
 		for _, mac := range m.GetSpec().GetMacAddresses() {
@@ -52,21 +56,27 @@ func checkFleet(v *fsm.View) error {
 	}
 	for p := range v.Pools("") {
 		id, s := p.GetPoolId(), p.GetStatus()
-		if on := s == holdfastv1.Pool_REGISTERED || s == holdfastv1.Pool_HEALTHY; alive(internalv1.LeaseRef_POOL, id) != on {
+		if on := s == holdfastv1.Pool_REGISTERED ||
+			s == holdfastv1.Pool_HEALTHY; alive(internalv1.LeaseRef_POOL, id) != on {
 			add("pool %s is %s, but its lease is alive: %t", id, s, !on)
 		}
 		if p.GetMachines() != inPool[id] || p.GetMachinesReady() != readyInPool[id] {
-			add("pool %s counts %d machines, %d ready, want %d, %d", id, p.GetMachines(), p.GetMachinesReady(), inPool[id], readyInPool[id])
+			add("pool %s counts %d machines, %d ready, want %d, %d",
+				id, p.GetMachines(), p.GetMachinesReady(), inPool[id], readyInPool[id])
 		}
 	}
 	for s := range v.Services("") {
-		if id := s.GetTarget().GetId(); alive(internalv1.LeaseRef_SERVICE, id) != s.GetActive() || s.GetActive() && s.GetDeregistered() || len(s.GetStates()) > 10 {
-			add("service %s is active: %t, deregistered: %t, with %d states and a lease alive: %t", id, s.GetActive(), s.GetDeregistered(), len(s.GetStates()),
+		if id := s.GetTarget().GetId(); alive(internalv1.LeaseRef_SERVICE, id) != s.GetActive() ||
+			s.GetActive() && s.GetDeregistered() || len(s.GetStates()) > 10 {
+			add("service %s is active: %t, deregistered: %t, with %d states and a lease alive: %t", id,
+				s.GetActive(), s.GetDeregistered(), len(s.GetStates()),
 				alive(internalv1.LeaseRef_SERVICE, id))
 		}
 	}
 	for r := range v.ActiveRuns() {
-		if r.GetObserved() && (!alive(internalv1.LeaseRef_INSTALL, r.GetRunId()) || !alive(internalv1.LeaseRef_INSTALL, r.GetRunId()+"/limit") || r.GetDeadline() == nil) {
+		if r.GetObserved() &&
+			(!alive(internalv1.LeaseRef_INSTALL, r.GetRunId()) ||
+				!alive(internalv1.LeaseRef_INSTALL, r.GetRunId()+"/limit") || r.GetDeadline() == nil) {
 			add("run %s is observed, and nothing would end it: deadline %v", r.GetRunId(), r.GetDeadline())
 		}
 	}
@@ -95,8 +105,10 @@ func checkLeases(v *fsm.View) error {
 		if !owned && !l.GetGone() || l.GetGone() && l.GetExpiredAt() == nil {
 			errs = append(errs, fmt.Errorf("lease %v has no owner, or has ended without a time", l))
 		}
-		if ref.GetGeneration() == 0 || l.GetTtlMs() <= 0 || l.GetSeenMs() > v.LeaseClock() || l.GetRevision() == 0 || l.GetRevision() > v.Index() {
-			errs = append(errs, fmt.Errorf("lease %v cannot be, at index %d and lease clock %d", l, v.Index(), v.LeaseClock()))
+		if ref.GetGeneration() == 0 || l.GetTtlMs() <= 0 || l.GetSeenMs() > v.LeaseClock() ||
+			l.GetRevision() == 0 || l.GetRevision() > v.Index() {
+			errs = append(errs, fmt.Errorf("lease %v cannot be, at index %d and lease clock %d",
+				l, v.Index(), v.LeaseClock()))
 		}
 	}
 	return errors.Join(errs...)
@@ -139,7 +151,8 @@ func checkFleetStep(before, after *fsm.View) error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if after.LeaseClock() < before.LeaseClock() || after.LastServiceEvent() < before.LastServiceEvent() {
-		add("the lease clock went from %d to %d, service events from %d to %d", before.LeaseClock(), after.LeaseClock(), before.LastServiceEvent(), after.LastServiceEvent())
+		add("the lease clock went from %d to %d, service events from %d to %d",
+			before.LeaseClock(), after.LeaseClock(), before.LastServiceEvent(), after.LastServiceEvent())
 	}
 	for old := range before.Leases() {
 		ref := old.GetRef()
@@ -161,10 +174,12 @@ func checkFleetStep(before, after *fsm.View) error {
 		case l.GetSeenMs() < old.GetSeenMs() || l.GetLastSeen().AsTime().Before(old.GetLastSeen().AsTime()):
 			add("lease %v was seen at %d, then at %d", ref, old.GetSeenMs(), l.GetSeenMs())
 		case l.GetExpiredAt() != nil && !l.GetGone() && after.LeaseClock()-old.GetSeenMs() < old.GetTtlMs():
-			add("lease %v expired at %d, but was seen at %d and lasts %d", ref, after.LeaseClock(), old.GetSeenMs(), old.GetTtlMs())
+			add("lease %v expired at %d, but was seen at %d and lasts %d",
+				ref, after.LeaseClock(), old.GetSeenMs(), old.GetTtlMs())
 		}
 		if changed := l.GetRevision() != old.GetRevision(); changed != (is != was || (l.GetExpiredAt() != nil) != (old.GetExpiredAt() != nil) || l.GetGone() != old.GetGone()) {
-			add("lease %v went from %v to %v, but its revision from %d to %d", ref, old, l, old.GetRevision(), l.GetRevision())
+			add("lease %v went from %v to %v, but its revision from %d to %d",
+				ref, old, l, old.GetRevision(), l.GetRevision())
 		}
 	}
 	return errors.Join(errs...)

@@ -35,7 +35,8 @@ func checkNews(v *fsm.View) error {
 	}
 	for id, want := range phases {
 		if m, ok := v.Machine(id); !ok || m.GetStatus().GetPhase().String() != want {
-			errs = append(errs, fmt.Errorf("machine %s is %v, its last event says %s", id, m.GetStatus().GetPhase(), want))
+			errs = append(errs, fmt.Errorf("machine %s is %v, its last event says %s",
+				id, m.GetStatus().GetPhase(), want))
 		}
 	}
 	for id, want := range runs {

@@ -66,7 +66,8 @@ func choices() []choice {
 
 // Next returns a command that fits a state, or almost does.
 func (g *Generator) Next(v *fsm.View) *internalv1.Command {
-	all, total := slices.Concat(choices(), accessChoices(), fleetChoices(), installCommands(), operatorChoices(), webhookChoices()), 0
+	all, total := slices.Concat(choices(), accessChoices(), fleetChoices(), installCommands(),
+		operatorChoices(), webhookChoices()), 0
 	for _, c := range all {
 		total += c.weight
 	}
@@ -76,13 +77,15 @@ func (g *Generator) Next(v *fsm.View) *internalv1.Command {
 		n -= all[i].weight
 	}
 	c := Command(all[i].make(g, v))
-	c.FeatureLevel, c.Epoch, c.Principal = fsm.FeatureLevel, v.Meta().GetEpoch(), fmt.Sprintf("user-%d", g.Chooser.Choose("principal", 2))
+	c.FeatureLevel, c.Epoch, c.Principal = fsm.FeatureLevel, v.Meta().GetEpoch(), fmt.Sprintf("user-%d",
+		g.Chooser.Choose("principal", 2))
 	c.Origin = g.origin(v, c)
 	if g.rarely("epoch of another leader") {
 		c.Epoch += uint64(g.Chooser.Choose("epoch", 3)) - 1
 	}
 	// The clocks of proposers differ by some seconds.
-	c.Time = timestamppb.New(v.Meta().GetNow().AsTime().Add(time.Duration(g.Chooser.Choose("clock", 10)-2) * time.Second))
+	c.Time = timestamppb.New(v.Meta().GetNow().AsTime().Add(time.Duration(g.Chooser.Choose("clock",
+		10)-2) * time.Second))
 	return c
 }
 
@@ -126,7 +129,10 @@ func (g *Generator) registerMachine(*fsm.View) proto.Message {
 }
 
 func (g *Generator) updateMachine(*fsm.View) proto.Message {
-	masks := [][]string{nil, {"spec.rack"}, {"labels"}, {"labels.env", "spec.serial"}, {"spec"}, {"spec.pool", "spec.bmc_credentials_ref"}, {"spec.bmc_endpoint"}, {"status"}}
+	masks := [][]string{
+		nil, {"spec.rack"}, {"labels"}, {"labels.env", "spec.serial"}, {"spec"},
+		{"spec.pool", "spec.bmc_credentials_ref"}, {"spec.bmc_endpoint"}, {"status"},
+	}
 	return &internalv1.UpdateMachine{Machine: g.machine(), Paths: oneOf(g, "mask", masks)}
 }
 
@@ -154,8 +160,13 @@ func (g *Generator) observe(v *fsm.View) proto.Message {
 		mc := &internalv1.MachineConditions{MachineId: g.id("m", machineIDs)}
 		for range g.Chooser.Choose("conditions", 3) {
 			kinds := []string{"Reachable", "BMCReachable", "InCustomerCluster", "Degraded", "NeedsIntervention"}
-			mc.Conditions = append(mc.Conditions, &holdfastv1.Condition{Type: oneOf(g, "condition", kinds), Status: g.Chooser.Choose("status", 2) == 1,
-				Reason: g.id("reason", 2), ObservedAt: timestamppb.New(v.Meta().GetNow().AsTime().Add(time.Duration(g.Chooser.Choose("age", 4)-1) * time.Second))})
+			mc.Conditions = append(mc.Conditions, &holdfastv1.Condition{
+				Type:   oneOf(g, "condition", kinds),
+				Status: g.Chooser.Choose("status", 2) == 1,
+				Reason: g.id("reason", 2),
+				ObservedAt: timestamppb.New(v.Meta().GetNow().AsTime().Add(time.Duration(g.Chooser.Choose("age",
+					4)-1) * time.Second)),
+			})
 		}
 		c.Machines = append(c.Machines, mc)
 	}
@@ -187,7 +198,9 @@ func (g *Generator) deletePlan(*fsm.View) proto.Message {
 
 func (g *Generator) noteDevice(*fsm.View) proto.Message {
 	// Few devices, so that some have several notes.
-	c := &internalv1.NoteDevice{Key: oneOf(g, "of", []string{"host/m-0", "bmc/m-0"}), First: g.Chooser.Choose("first", 2) == 1}
+	c := &internalv1.NoteDevice{
+		Key: oneOf(g, "of", []string{"host/m-0", "bmc/m-0"}), First: g.Chooser.Choose("first", 2) == 1,
+	}
 	if n := g.Chooser.Choose("note", 4); n > 0 {
 		c.Value = []byte{byte(n)}
 	}
@@ -208,7 +221,9 @@ func (g *Generator) lead(v *fsm.View) proto.Message {
 
 func (g *Generator) cluster(*fsm.View) proto.Message {
 	return oneOf(g, "cluster", []proto.Message{
-		&internalv1.PutPeer{Peer: &internalv1.PeerRecord{Id: g.id("p", 4), Instance: g.id("i", 3), MaxFeatureLevel: fsm.FeatureLevel}},
+		&internalv1.PutPeer{
+			Peer: &internalv1.PeerRecord{Id: g.id("p", 4), Instance: g.id("i", 3), MaxFeatureLevel: fsm.FeatureLevel},
+		},
 		&internalv1.RemovePeer{Id: g.id("p", 4)},
 		&internalv1.InitCluster{ClusterId: g.id("c", 2)},
 		&internalv1.RaiseFeatureLevel{Level: fsm.FeatureLevel},

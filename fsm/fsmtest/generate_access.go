@@ -44,7 +44,13 @@ func (g *Generator) origin(v *fsm.View, c *internalv1.Command) *internalv1.Origi
 	if kind < 4 {
 		return nil
 	}
-	o := &internalv1.Origin{Source: g.id("10.0.0", 3), Peer: g.id("p", 3), Method: g.id("method", 3), RequestId: g.id("call", 5), Role: holdfastv1.Role_ADMIN}
+	o := &internalv1.Origin{
+		Source:    g.id("10.0.0", 3),
+		Peer:      g.id("p", 3),
+		Method:    g.id("method", 3),
+		RequestId: g.id("call", 5),
+		Role:      holdfastv1.Role_ADMIN,
+	}
 	switch kind {
 	case 4:
 		o.Role, o.Pools = holdfastv1.Role_OPERATOR, []string{g.id("pool", poolIDs)}
@@ -73,11 +79,14 @@ func (g *Generator) origin(v *fsm.View, c *internalv1.Command) *internalv1.Origi
 // internal reports whether a command comes from the cluster itself.
 func internal(c *internalv1.Command) bool {
 	switch c.GetOp().(type) {
-	case *internalv1.Command_LeaderEstablished, *internalv1.Command_BeginAttempt, *internalv1.Command_NoteProgress, *internalv1.Command_EndAttempt,
-		*internalv1.Command_AbortRun, *internalv1.Command_AppendRunLogs, *internalv1.Command_CompactRunLog, *internalv1.Command_ObserveConditions,
+	case *internalv1.Command_LeaderEstablished, *internalv1.Command_BeginAttempt,
+		*internalv1.Command_NoteProgress, *internalv1.Command_EndAttempt,
+		*internalv1.Command_AbortRun, *internalv1.Command_AppendRunLogs, *internalv1.Command_CompactRunLog,
+		*internalv1.Command_ObserveConditions,
 		*internalv1.Command_ArchiveRun, *internalv1.Command_DropArchivedRun,
 		*internalv1.Command_DropTokens, *internalv1.Command_PutSigningKeys, *internalv1.Command_RecordDenials,
-		*internalv1.Command_CheckpointLeases, *internalv1.Command_ExpireLeases, *internalv1.Command_SweepPools, *internalv1.Command_NoteDevice,
+		*internalv1.Command_CheckpointLeases, *internalv1.Command_ExpireLeases, *internalv1.Command_SweepPools,
+		*internalv1.Command_NoteDevice,
 		*internalv1.Command_OpenInstall, *internalv1.Command_NoteInstall,
 		// The last three carry their own credentials.
 		*internalv1.Command_BootInstall, *internalv1.Command_ReportInstall, *internalv1.Command_AppendInstallLog:
@@ -134,7 +143,8 @@ func (g *Generator) createToken(v *fsm.View) proto.Message {
 		tok.Role, tok.Pools, tok.MachineId, tok.Bootstrap = holdfastv1.Role_ADMIN, nil, "", true
 	}
 	if g.Chooser.Choose("expires", 3) == 0 {
-		tok.ExpiresAt = timestamppb.New(v.Meta().GetNow().AsTime().Add(time.Duration(g.Chooser.Choose("seconds", 60)) * time.Second))
+		tok.ExpiresAt = timestamppb.New(v.Meta().GetNow().AsTime().Add(time.Duration(g.Chooser.Choose("seconds",
+			60)) * time.Second))
 	}
 	return &internalv1.CreateToken{Token: &internalv1.StoredToken{Token: tok, Sha256: TokenValue(id)}}
 }
@@ -161,7 +171,12 @@ func (g *Generator) sealed() *internalv1.Sealed {
 func (g *Generator) putSecret(v *fsm.View) proto.Message {
 	name, kind := g.id("secret", secretIDs), oneOf(g, "type", []string{"bmc", "bmc", "bmc", "bmc", "ssh"})
 	old, _ := v.Secret(name)
-	s := &holdfastv1.Secret{Name: name, Type: kind, Keys: []string{"username", "password"}, Version: old.GetSecret().GetVersion() + 1}
+	s := &holdfastv1.Secret{
+		Name:    name,
+		Type:    kind,
+		Keys:    []string{"username", "password"},
+		Version: old.GetSecret().GetVersion() + 1,
+	}
 	if g.rarely("made from an older version") {
 		s.Version--
 	}
@@ -212,15 +227,23 @@ func (g *Generator) putSigningKeys(v *fsm.View) proto.Message {
 	if slices.ContainsFunc(keys, func(k *internalv1.SigningKey) bool { return k.GetKeyId() == id }) {
 		return c // no new keys in this second
 	}
-	c.Keys = append(c.Keys, &internalv1.SigningKey{KeyId: id, Sealed: g.sealed(), PublicJwk: []byte("{}"), CreatedAt: at, SignsFrom: at})
+	c.Keys = append(c.Keys, &internalv1.SigningKey{
+		KeyId: id, Sealed: g.sealed(), PublicJwk: []byte("{}"), CreatedAt: at, SignsFrom: at,
+	})
 	return c
 }
 
 func (g *Generator) recordDenials(*fsm.View) proto.Message {
 	c := &internalv1.RecordDenials{}
 	for range 1 + g.Chooser.Choose("denials", 3) {
-		c.Events = append(c.Events, &holdfastv1.AuditEvent{Principal: g.id("user", 3), Source: g.id("10.0.0", 3), Method: g.id("method", 3),
-			Outcome: "PERMISSION_DENIED", Reason: "ROLE", Count: uint32(g.Chooser.Choose("count", 4))})
+		c.Events = append(c.Events, &holdfastv1.AuditEvent{
+			Principal: g.id("user", 3),
+			Source:    g.id("10.0.0", 3),
+			Method:    g.id("method", 3),
+			Outcome:   "PERMISSION_DENIED",
+			Reason:    "ROLE",
+			Count:     uint32(g.Chooser.Choose("count", 4)),
+		})
 	}
 	if g.rarely("a denial that is none") {
 		c.Events[0].Outcome = "OK"

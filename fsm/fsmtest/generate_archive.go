@@ -17,7 +17,13 @@ func (g *Generator) archiveRun(v *fsm.View) proto.Message {
 		r = g.someRun(v)
 	}
 	sum := sha256.Sum256([]byte(r.GetRunId()))
-	c := &internalv1.ArchiveRun{RunId: r.GetRunId(), Revision: r.GetRevision(), Object: "runs/" + r.GetRunId(), SizeBytes: 7, Sha256: sum[:]}
+	c := &internalv1.ArchiveRun{
+		RunId:     r.GetRunId(),
+		Revision:  r.GetRevision(),
+		Object:    "runs/" + r.GetRunId(),
+		SizeBytes: 7,
+		Sha256:    sum[:],
+	}
 	if g.rarely("of another revision") {
 		c.Revision++
 	}

@@ -44,8 +44,15 @@ func (g *Generator) someLease(v *fsm.View) *internalv1.LeaseRef {
 	if all := slices.Collect(v.Leases()); len(all) > 0 && !g.rarely("no such lease") {
 		return oneOf(g, "lease", all).GetRef()
 	}
-	kinds := []internalv1.LeaseRef_Kind{internalv1.LeaseRef_MACHINE, internalv1.LeaseRef_POOL, internalv1.LeaseRef_SERVICE, internalv1.LeaseRef_PENDING_MACHINE}
-	return &internalv1.LeaseRef{Kind: oneOf(g, "kind of lease", kinds), Id: g.id("m", machineIDs), Generation: uint64(g.Chooser.Choose("generation", 2))}
+	kinds := []internalv1.LeaseRef_Kind{
+		internalv1.LeaseRef_MACHINE, internalv1.LeaseRef_POOL, internalv1.LeaseRef_SERVICE,
+		internalv1.LeaseRef_PENDING_MACHINE,
+	}
+	return &internalv1.LeaseRef{
+		Kind:       oneOf(g, "kind of lease", kinds),
+		Id:         g.id("m", machineIDs),
+		Generation: uint64(g.Chooser.Choose("generation", 2)),
+	}
 }
 
 // tick returns a value of the lease clock: a little later, or sometimes much.
@@ -68,7 +75,11 @@ func (g *Generator) checkpoint(v *fsm.View) proto.Message {
 			ref.Generation = 0
 		}
 		age := int64(g.Chooser.Choose("age", 40)) * 1000
-		s := &internalv1.SeenLease{AgeMs: age, SeenMs: c.GetClockMs() - age, Renewal: &internalv1.Renewal{Lease: ref, AgentVersion: g.id("v", 2)}}
+		s := &internalv1.SeenLease{
+			AgeMs:   age,
+			SeenMs:  c.GetClockMs() - age,
+			Renewal: &internalv1.Renewal{Lease: ref, AgentVersion: g.id("v", 2)},
+		}
 		switch ref.GetKind() {
 		case internalv1.LeaseRef_MACHINE:
 			s.Renewal.Metrics = &holdfastv1.AgentMetrics{FreeGpuCount: int32(g.Chooser.Choose("free", 4))}
@@ -99,7 +110,12 @@ func (g *Generator) expire(v *fsm.View) proto.Message {
 }
 
 func (g *Generator) createAgentMachine(*fsm.View) proto.Message {
-	c := &internalv1.CreateAgentMachine{MachineId: g.id("m", machineIDs), Pool: g.id("pool", poolIDs), PendingTtlMs: leaseTTL, GeneratedId: g.rarely("generated id")}
+	c := &internalv1.CreateAgentMachine{
+		MachineId:    g.id("m", machineIDs),
+		Pool:         g.id("pool", poolIDs),
+		PendingTtlMs: leaseTTL,
+		GeneratedId:  g.rarely("generated id"),
+	}
 	if g.rarely("no token") {
 		return c
 	}
@@ -110,7 +126,12 @@ func (g *Generator) createAgentMachine(*fsm.View) proto.Message {
 }
 
 func (g *Generator) registerAgent(v *fsm.View) proto.Message {
-	in := &holdfastv1.RegisterAgentRequest{MachineId: g.id("m", machineIDs), PoolName: g.id("pool", poolIDs), Hostname: g.id("host", 2), GpuCount: 1}
+	in := &holdfastv1.RegisterAgentRequest{
+		MachineId: g.id("m", machineIDs),
+		PoolName:  g.id("pool", poolIDs),
+		Hostname:  g.id("host", 2),
+		GpuCount:  1,
+	}
 	if m, ok := v.Machine(in.GetMachineId()); ok && m.GetSpec().GetPool() != "" && !g.rarely("another pool") {
 		in.PoolName = m.GetSpec().GetPool()
 	}
@@ -159,16 +180,25 @@ func (g *Generator) someNode(v *fsm.View) string {
 }
 
 func (g *Generator) updateNode(v *fsm.View) proto.Message {
-	paths := [][]string{nil, {"hostname"}, {"workflow_id", "group_id"}, {"tags.add"}, {"tags.remove"}, {"install_attempts"}}
+	paths := [][]string{
+		nil, {"hostname"}, {"workflow_id", "group_id"}, {"tags.add"}, {"tags.remove"}, {"install_attempts"},
+	}
 	return &internalv1.UpdateNode{Id: g.someNode(v), Node: g.nodeRecord(), Paths: oneOf(g, "paths", paths)}
 }
 
 // transitionNode mostly makes transitions that the table allows.
 func (g *Generator) transitionNode(v *fsm.View) proto.Message {
-	c := &internalv1.TransitionNode{Id: g.someNode(v), Comment: g.id("comment", 2), Force: g.Chooser.Choose("force", 2) == 0, RunId: g.id("run", runIDs)}
+	c := &internalv1.TransitionNode{
+		Id:      g.someNode(v),
+		Comment: g.id("comment", 2),
+		Force:   g.Chooser.Choose("force", 2) == 0,
+		RunId:   g.id("run", runIDs),
+	}
 	next := map[holdfastv1.Node_State][]holdfastv1.Node_State{
-		holdfastv1.Node_DISCOVERED: {2}, holdfastv1.Node_PENDING: {3}, holdfastv1.Node_INSTALLING: {4, 5}, holdfastv1.Node_INSTALL_FAILED: {2},
-		holdfastv1.Node_INSTALLED: {6}, holdfastv1.Node_ACTIVE: {7, 8, 9}, holdfastv1.Node_REPROVISION: {2}, holdfastv1.Node_DEPROVISIONING: {8}, holdfastv1.Node_MIGRATING: {6},
+		holdfastv1.Node_DISCOVERED: {2}, holdfastv1.Node_PENDING: {3}, holdfastv1.Node_INSTALLING: {4, 5},
+		holdfastv1.Node_INSTALL_FAILED: {2},
+		holdfastv1.Node_INSTALLED:      {6}, holdfastv1.Node_ACTIVE: {7, 8, 9}, holdfastv1.Node_REPROVISION: {2},
+		holdfastv1.Node_DEPROVISIONING: {8}, holdfastv1.Node_MIGRATING: {6},
 	}
 	m, _ := v.NodeByID(c.GetId())
 	c.State = oneOf(g, "next", next[m.GetStatus().GetNodeState()])
@@ -180,24 +210,34 @@ func (g *Generator) transitionNode(v *fsm.View) proto.Message {
 
 func (g *Generator) reportNode(v *fsm.View) proto.Message {
 	mac := g.mac()
-	if m := oneOf(g, "node", slices.Collect(v.Machines(""))); len(m.GetSpec().GetMacAddresses()) > 0 && !g.rarely("any MAC") {
+	if m := oneOf(g, "node", slices.Collect(v.Machines(""))); len(m.GetSpec().GetMacAddresses()) > 0 &&
+		!g.rarely("any MAC") {
 		mac = m.GetSpec().GetMacAddresses()[0]
 	}
 	r := &holdfastv1.ReportNodeRequest{MacAddress: mac, Facts: &holdfastv1.NodeRecord{IpAddress: g.id("10.0.0", 3)}}
-	r.InstallationStatus = oneOf(g, "status", []string{"started", "started", "progress", "complete", "failed", "failed", "failed", "", "dancing"})
+	r.InstallationStatus = oneOf(g, "status", []string{
+		"started", "started", "progress", "complete", "failed", "failed", "failed", "", "dancing",
+	})
 	if r.GetInstallationStatus() == "progress" {
 		r.HasProgress, r.InstallationProgress = true, int32(g.Chooser.Choose("progress", 102))
 	}
 	if r.GetInstallationStatus() == "failed" {
 		r.InstallationError = g.id("error", 2)
 	}
-	return &internalv1.ReportNode{Report: r, RunId: g.id("run", runIDs), MachineId: g.id("m", machineIDs), Discover: g.Chooser.Choose("discover", 3) == 0}
+	return &internalv1.ReportNode{
+		Report:    r,
+		RunId:     g.id("run", runIDs),
+		MachineId: g.id("m", machineIDs),
+		Discover:  g.Chooser.Choose("discover", 3) == 0,
+	}
 }
 
 func (g *Generator) gpus() []*holdfastv1.Gpu {
 	var gpus []*holdfastv1.Gpu
 	for i := range g.Chooser.Choose("gpus", 3) {
-		gpus = append(gpus, &holdfastv1.Gpu{Id: int32(i), TotalVramGb: 24, AvailableVramGb: float64(g.Chooser.Choose("free", 25))})
+		gpus = append(gpus, &holdfastv1.Gpu{
+			Id: int32(i), TotalVramGb: 24, AvailableVramGb: float64(g.Chooser.Choose("free", 25)),
+		})
 	}
 	return gpus
 }
@@ -214,7 +254,10 @@ func (g *Generator) deletePool(*fsm.View) proto.Message {
 }
 
 func (g *Generator) registerPool(*fsm.View) proto.Message {
-	return &internalv1.RegisterPool{TtlMs: leaseTTL, Pool: &holdfastv1.Pool{PoolId: g.id("pool", poolIDs), Endpoint: g.id("http", 2), Gpus: g.gpus()}}
+	return &internalv1.RegisterPool{
+		TtlMs: leaseTTL,
+		Pool:  &holdfastv1.Pool{PoolId: g.id("pool", poolIDs), Endpoint: g.id("http", 2), Gpus: g.gpus()},
+	}
 }
 
 func (g *Generator) deregisterPool(*fsm.View) proto.Message {
@@ -238,7 +281,10 @@ func (g *Generator) serviceID() string {
 }
 
 func (g *Generator) registerService(*fsm.View) proto.Message {
-	c := &internalv1.RegisterService{TtlMs: leaseTTL, Target: &holdfastv1.ServiceTarget{ServiceName: g.id("tool", 2), Host: "10.0.0.1", Port: 9090}}
+	c := &internalv1.RegisterService{
+		TtlMs:  leaseTTL,
+		Target: &holdfastv1.ServiceTarget{ServiceName: g.id("tool", 2), Host: "10.0.0.1", Port: 9090},
+	}
 	if c.NewId = g.serviceID(); g.Chooser.Choose("with its id", 2) == 0 {
 		c.Target.Id = c.GetNewId()
 	}
@@ -246,7 +292,10 @@ func (g *Generator) registerService(*fsm.View) proto.Message {
 }
 
 func (g *Generator) updateService(*fsm.View) proto.Message {
-	return &internalv1.UpdateServiceState{Id: g.serviceID(), State: &holdfastv1.ServiceState{Healthy: g.Chooser.Choose("healthy", 2) == 0, Reason: g.id("reason", 2)}}
+	return &internalv1.UpdateServiceState{
+		Id:    g.serviceID(),
+		State: &holdfastv1.ServiceState{Healthy: g.Chooser.Choose("healthy", 2) == 0, Reason: g.id("reason", 2)},
+	}
 }
 
 func (g *Generator) deregisterService(*fsm.View) proto.Message {

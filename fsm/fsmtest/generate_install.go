@@ -28,14 +28,26 @@ func (g *Generator) openInstall(v *fsm.View) proto.Message {
 		n++
 	}
 	if g.Chooser.Choose("note", 3) == 0 {
-		c := &internalv1.NoteInstall{RunId: r.GetRunId(), Step: step, Attempt: n, DiskBooted: g.Chooser.Choose("disk booted", 2) == 0,
-			PowerOffSeen: g.Chooser.Choose("off", 2) == 0, PowerOnSeen: g.Chooser.Choose("on", 2) == 0}
+		c := &internalv1.NoteInstall{
+			RunId:        r.GetRunId(),
+			Step:         step,
+			Attempt:      n,
+			DiskBooted:   g.Chooser.Choose("disk booted", 2) == 0,
+			PowerOffSeen: g.Chooser.Choose("off", 2) == 0,
+			PowerOnSeen:  g.Chooser.Choose("on", 2) == 0,
+		}
 		if g.rarely("medium") {
 			c.MediumSha256, c.MediumServer = g.installToken(), "http://10.0.0.1:7404"
 		}
 		return c
 	}
-	return &internalv1.OpenInstall{RunId: r.GetRunId(), Step: step, Attempt: n, Image: g.imageName(), Wipe: g.Chooser.Choose("wipe", 2) == 0}
+	return &internalv1.OpenInstall{
+		RunId:   r.GetRunId(),
+		Step:    step,
+		Attempt: n,
+		Image:   g.imageName(),
+		Wipe:    g.Chooser.Choose("wipe", 2) == 0,
+	}
 }
 
 // atInstall returns a run at a step that installs, if there is one.
@@ -58,7 +70,9 @@ func (g *Generator) atInstall(v *fsm.View) *holdfastv1.Run {
 }
 
 func (g *Generator) bootInstall(v *fsm.View) proto.Message {
-	c := &internalv1.BootInstall{MachineId: g.id("m", machineIDs), Sha256: g.installToken(), IpAddress: g.id("10.0.0", 3)}
+	c := &internalv1.BootInstall{
+		MachineId: g.id("m", machineIDs), Sha256: g.installToken(), IpAddress: g.id("10.0.0", 3),
+	}
 	var open []string
 	for m := range v.Machines("") {
 		if i, ok := v.Install(m.GetMachineId()); ok && fsm.InstallBoots(i) {
@@ -75,7 +89,12 @@ func (g *Generator) bootInstall(v *fsm.View) proto.Message {
 }
 
 func (g *Generator) reportInstall(v *fsm.View) proto.Message {
-	r := &holdfastv1.ReportInstallRequest{Status: oneOf(g, "status", []string{"started", "progress", "progress", "complete", "complete", "failed", "dancing"}), Detail: g.id("stage", 3)}
+	r := &holdfastv1.ReportInstallRequest{
+		Status: oneOf(g, "status", []string{
+			"started", "progress", "progress", "complete", "complete", "failed", "dancing",
+		}),
+		Detail: g.id("stage", 3),
+	}
 	if r.GetStatus() == "progress" {
 		r.HasProgress, r.Progress = true, int32(g.Chooser.Choose("progress", 102))
 	}
@@ -89,7 +108,10 @@ func (g *Generator) reportInstall(v *fsm.View) proto.Message {
 }
 
 func (g *Generator) appendInstallLog(v *fsm.View) proto.Message {
-	c := &internalv1.AppendInstallLog{Sha256: g.goodInstallToken(v), Data: []byte(oneOf(g, "line", []string{"", "x", "über\n", "a longer line\n"}))}
+	c := &internalv1.AppendInstallLog{
+		Sha256: g.goodInstallToken(v),
+		Data:   []byte(oneOf(g, "line", []string{"", "x", "über\n", "a longer line\n"})),
+	}
 	if i, err := v.InstallByToken(c.GetSha256()); err == nil {
 		c.Offset = max(0, i.GetLogBytes()-int64(g.Chooser.Choose("back", 4)))
 	}

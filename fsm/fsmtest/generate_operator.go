@@ -23,7 +23,11 @@ func operatorChoices() []choice {
 }
 
 func (g *Generator) stageBackup(*fsm.View) proto.Message {
-	return &internalv1.StageBackup{RestoreId: g.id("restore", 2), Sequence: uint32(g.Chooser.Choose("sequence", 3)), Data: []byte(g.id("chunk", 2))}
+	return &internalv1.StageBackup{
+		RestoreId: g.id("restore", 2),
+		Sequence:  uint32(g.Chooser.Choose("sequence", 3)),
+		Data:      []byte(g.id("chunk", 2)),
+	}
 }
 
 func (g *Generator) noteBackup(*fsm.View) proto.Message {
@@ -42,7 +46,9 @@ func (g *Generator) setAutopilot(*fsm.View) proto.Message {
 // resetClock only sets the clock forward, because CheckStep requires that time never goes
 // back. TestResetClock sets it back.
 func (g *Generator) resetClock(v *fsm.View) proto.Message {
-	return &internalv1.ResetClock{To: timestamppb.New(v.Now().Add(time.Duration(g.Chooser.Choose("minutes", 3)) * time.Minute))}
+	return &internalv1.ResetClock{
+		To: timestamppb.New(v.Now().Add(time.Duration(g.Chooser.Choose("minutes", 3)) * time.Minute)),
+	}
 }
 
 // Backup returns the snapshot file of a state.

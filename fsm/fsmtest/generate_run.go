@@ -15,7 +15,8 @@ import (
 func (g *Generator) startRun(v *fsm.View) proto.Message {
 	var ids, plans []string
 	for m := range v.Machines("") {
-		if s := m.GetStatus(); s.GetActiveRunId() == "" && s.GetPhase() != holdfastv1.MachineStatus_RETIRED || g.rarely("busy or retired") {
+		if s := m.GetStatus(); s.GetActiveRunId() == "" && s.GetPhase() != holdfastv1.MachineStatus_RETIRED ||
+			g.rarely("busy or retired") {
 			ids = append(ids, m.GetMachineId())
 		}
 	}
@@ -25,8 +26,13 @@ func (g *Generator) startRun(v *fsm.View) proto.Message {
 	for p := range v.Plans("") {
 		plans = append(plans, p.GetPlanId())
 	}
-	c := &internalv1.StartRun{RunId: g.id("run", runIDs), MachineId: oneOf(g, "machine", ids), RequestId: g.id("request", requestIDs),
-		DefaultTimeoutSeconds: 60, DefaultMaxRetries: int32(g.Chooser.Choose("default retries", 3))}
+	c := &internalv1.StartRun{
+		RunId:                 g.id("run", runIDs),
+		MachineId:             oneOf(g, "machine", ids),
+		RequestId:             g.id("request", requestIDs),
+		DefaultTimeoutSeconds: 60,
+		DefaultMaxRetries:     int32(g.Chooser.Choose("default retries", 3)),
+	}
 	if m, ok := v.Machine(c.GetMachineId()); ok {
 		c.CheckedProvider = m.GetSpec().GetProvider()
 	}
@@ -41,7 +47,8 @@ func (g *Generator) startRun(v *fsm.View) proto.Message {
 	switch {
 	case g.Chooser.Choose("again", 6) == 0: // a client that lost the response
 		if old := oneOf(g, "old run", runs(v)); old != nil {
-			c.MachineId, c.RequestId, c.Type, c.PlanId, c.Params = old.GetMachineId(), old.GetRequestId(), old.GetType(), old.GetPlanId(), old.GetParams()
+			c.MachineId, c.RequestId, c.Type, c.PlanId, c.Params = old.GetMachineId(), old.GetRequestId(),
+				old.GetType(), old.GetPlanId(), old.GetParams()
 			if g.rarely("with another body") {
 				c.Params = map[string]string{"image": g.id("image", 2)}
 			}
@@ -118,14 +125,28 @@ func (g *Generator) advance(v *fsm.View) proto.Message {
 		return &internalv1.BeginAttempt{RunId: r.GetRunId(), Step: name, Attempt: n + 1, WaitingFor: g.id("thing", 3),
 			EvidenceBefore: map[string]string{"boot_id": g.id("boot", 9)}}
 	case open.GetEpochs()[len(open.GetEpochs())-1] < v.Meta().GetEpoch():
-		return &internalv1.BeginAttempt{RunId: r.GetRunId(), Step: name, Attempt: n, EvidenceBefore: map[string]string{"boot_id": g.id("boot", 9)}}
+		return &internalv1.BeginAttempt{
+			RunId:          r.GetRunId(),
+			Step:           name,
+			Attempt:        n,
+			EvidenceBefore: map[string]string{"boot_id": g.id("boot", 9)},
+		}
 	case g.Chooser.Choose("progress", 3) == 0:
 		return &internalv1.NoteProgress{RunId: r.GetRunId(), Step: name, Attempt: n, WaitingFor: g.id("thing", 3),
 			Evidence: map[string]string{g.id("key", 2): g.id("value", 3)}, Log: g.logAppend(r)}
 	}
-	end := &internalv1.EndAttempt{RunId: r.GetRunId(), Step: name, Attempt: n, Outcome: holdfastv1.Attempt_SUCCEEDED, Log: g.logAppend(r)}
+	end := &internalv1.EndAttempt{
+		RunId:   r.GetRunId(),
+		Step:    name,
+		Attempt: n,
+		Outcome: holdfastv1.Attempt_SUCCEEDED,
+		Log:     g.logAppend(r),
+	}
 	if step.GetKind() == "inventory" {
-		end.Inventory = &holdfastv1.HardwareInventory{Serial: g.id("serial", 3), Parts: []*holdfastv1.HardwarePart{{Kind: "disk", Slot: "1", Serial: g.id("disk", 3)}}}
+		end.Inventory = &holdfastv1.HardwareInventory{
+			Serial: g.id("serial", 3),
+			Parts:  []*holdfastv1.HardwarePart{{Kind: "disk", Slot: "1", Serial: g.id("disk", 3)}},
+		}
 	}
 	if g.Chooser.Choose("fails", 3) == 0 {
 		end.Outcome, end.Error, end.ErrorClass = holdfastv1.Attempt_FAILED, g.id("error", 3), "transient"
@@ -136,17 +157,34 @@ func (g *Generator) advance(v *fsm.View) proto.Message {
 
 func (g *Generator) abort(r *holdfastv1.Run, open *holdfastv1.Attempt, step string, n int32) proto.Message {
 	if open != nil && g.Chooser.Choose("with the attempt", 2) == 0 {
-		return &internalv1.EndAttempt{RunId: r.GetRunId(), Step: step, Attempt: n, Outcome: holdfastv1.Attempt_CANCELED, Error: "canceled"}
+		return &internalv1.EndAttempt{
+			RunId:   r.GetRunId(),
+			Step:    step,
+			Attempt: n,
+			Outcome: holdfastv1.Attempt_CANCELED,
+			Error:   "canceled",
+		}
 	}
-	phase := oneOf(g, "aborted as", []holdfastv1.Run_Phase{holdfastv1.Run_FAILED, holdfastv1.Run_CANCELED, holdfastv1.Run_CANCELED, holdfastv1.Run_SUCCEEDED})
-	return &internalv1.AbortRun{RunId: r.GetRunId(), Phase: phase, Error: &holdfastv1.RunError{Reason: "Aborted", Message: g.id("error", 3)}}
+	phase := oneOf(g, "aborted as", []holdfastv1.Run_Phase{
+		holdfastv1.Run_FAILED, holdfastv1.Run_CANCELED, holdfastv1.Run_CANCELED, holdfastv1.Run_SUCCEEDED,
+	})
+	return &internalv1.AbortRun{
+		RunId: r.GetRunId(),
+		Phase: phase,
+		Error: &holdfastv1.RunError{Reason: "Aborted", Message: g.id("error", 3)},
+	}
 }
 
 // logAppend continues a run's log, repeats a part, or leaves a gap.
 func (g *Generator) logAppend(r *holdfastv1.Run) *internalv1.LogAppend {
 	a := &internalv1.LogAppend{RunId: r.GetRunId(), Offset: fsm.OwnLogBytes(r)}
 	for range g.Chooser.Choose("chunks", 3) {
-		a.Chunks = append(a.Chunks, &holdfastv1.LogChunk{Stream: "stdout", Step: r.GetCurrentStep(), Attempt: 1, Data: []byte(oneOf(g, "line", []string{"", "x", "über\n", "a longer line\n"}))})
+		a.Chunks = append(a.Chunks, &holdfastv1.LogChunk{
+			Stream:  "stdout",
+			Step:    r.GetCurrentStep(),
+			Attempt: 1,
+			Data:    []byte(oneOf(g, "line", []string{"", "x", "über\n", "a longer line\n"})),
+		})
 	}
 	switch {
 	case g.rarely("a hole"):
@@ -181,7 +219,8 @@ func (g *Generator) compactLog(v *fsm.View) proto.Message {
 	if len(blocks) == 0 || g.rarely("a block of nothing") {
 		return c
 	}
-	c.Block = Compress(v, r.GetRunId(), blocks[0].GetOffset(), blocks[len(blocks)-1].GetOffset()+blocks[len(blocks)-1].GetSize())
+	c.Block = Compress(v, r.GetRunId(), blocks[0].GetOffset(),
+		blocks[len(blocks)-1].GetOffset()+blocks[len(blocks)-1].GetSize())
 	return c
 }
 
@@ -199,9 +238,12 @@ func Compress(v *fsm.View, run string, from, to int64) *internalv1.LogBlock {
 	if err != nil {
 		panic(fmt.Sprintf("encode log chunks: %v", err)) // they were decoded before
 	}
-	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithLowerEncoderMem(true))
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest),
+		zstd.WithLowerEncoderMem(true))
 	if err != nil {
 		panic(fmt.Sprintf("make zstd encoder: %v", err)) // its options are constants
 	}
-	return &internalv1.LogBlock{Offset: from, Size: to - from, Codec: internalv1.LogBlock_ZSTD, Payload: enc.EncodeAll(raw, nil)}
+	return &internalv1.LogBlock{
+		Offset: from, Size: to - from, Codec: internalv1.LogBlock_ZSTD, Payload: enc.EncodeAll(raw, nil),
+	}
 }

@@ -19,7 +19,9 @@ func webhookChoices() []choice {
 }
 
 func (g *Generator) putWebhook(*fsm.View) proto.Message {
-	w := &holdfastv1.Webhook{Name: g.id("hook", webhookIDs), Url: "https://hooks.example/in", Disabled: g.rarely("disabled")}
+	w := &holdfastv1.Webhook{
+		Name: g.id("hook", webhookIDs), Url: "https://hooks.example/in", Disabled: g.rarely("disabled"),
+	}
 	if g.rarely("filtered") {
 		w.Filter = `type = "run.failed"`
 	}

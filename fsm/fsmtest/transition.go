@@ -16,7 +16,8 @@ func CheckStep(before, after *fsm.View) error {
 	var errs []error
 	add := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	a, b := before.Meta(), after.Meta()
-	if b.GetEpoch() < a.GetEpoch() || b.GetAppliedIndex() < a.GetAppliedIndex() || b.GetLastEvent() < a.GetLastEvent() ||
+	if b.GetEpoch() < a.GetEpoch() || b.GetAppliedIndex() < a.GetAppliedIndex() ||
+		b.GetLastEvent() < a.GetLastEvent() ||
 		b.GetFirstEvent() < a.GetFirstEvent() || b.GetFeatureLevel() < a.GetFeatureLevel() || b.GetNow().AsTime().Before(a.GetNow().AsTime()) {
 		add("something went backwards: %v, then %v", a, b)
 	}
@@ -47,8 +48,10 @@ func CheckStep(before, after *fsm.View) error {
 		add("read the new events: %w", err)
 	}
 	for i, e := range events {
-		if e.GetCursor() != a.GetLastEvent()+uint64(i)+1 || e.GetIndex() <= a.GetAppliedIndex() || e.GetIndex() > b.GetAppliedIndex() {
-			add("event %d of index %d comes after event %d of index %d", e.GetCursor(), e.GetIndex(), a.GetLastEvent(), a.GetAppliedIndex())
+		if e.GetCursor() != a.GetLastEvent()+uint64(i)+1 || e.GetIndex() <= a.GetAppliedIndex() ||
+			e.GetIndex() > b.GetAppliedIndex() {
+			add("event %d of index %d comes after event %d of index %d",
+				e.GetCursor(), e.GetIndex(), a.GetLastEvent(), a.GetAppliedIndex())
 		}
 	}
 	return errors.Join(append(errs, checkAccessStep(before, after), checkFleetStep(before, after))...)
@@ -64,24 +67,29 @@ func checkRunStep(old, r *holdfastv1.Run) error {
 	if r.GetPhase() < old.GetPhase() {
 		return fmt.Errorf("run %s went from %s to %s", r.GetRunId(), old.GetPhase(), r.GetPhase())
 	}
-	if r.GetMachineId() != old.GetMachineId() || r.GetRequestId() != old.GetRequestId() || r.GetType() != old.GetType() || r.GetPlanId() != old.GetPlanId() ||
-		!proto.Equal(r.GetCreatedAt(), old.GetCreatedAt()) || len(r.GetSteps()) != len(old.GetSteps()) || r.GetLogBytes() < old.GetLogBytes() {
+	if r.GetMachineId() != old.GetMachineId() || r.GetRequestId() != old.GetRequestId() ||
+		r.GetType() != old.GetType() || r.GetPlanId() != old.GetPlanId() ||
+		!proto.Equal(r.GetCreatedAt(), old.GetCreatedAt()) || len(r.GetSteps()) != len(old.GetSteps()) ||
+		r.GetLogBytes() < old.GetLogBytes() {
 		return fmt.Errorf("run %s has become another one:\n%v\n%v", r.GetRunId(), old, r)
 	}
 	for i, was := range old.GetSteps() {
 		s := r.GetSteps()[i]
-		if s.GetState() < was.GetState() || s.GetName() != was.GetName() || len(s.GetAttempts()) < len(was.GetAttempts()) ||
+		if s.GetState() < was.GetState() || s.GetName() != was.GetName() ||
+			len(s.GetAttempts()) < len(was.GetAttempts()) ||
 			(was.GetState() >= holdfastv1.StepStatus_SUCCEEDED && !proto.Equal(was, s)) {
 			return fmt.Errorf("run %s: step %s went from %v to %v", r.GetRunId(), was.GetName(), was, s)
 		}
 		for n, a := range was.GetAttempts() {
 			now := s.GetAttempts()[n]
 			if !fsm.Open(a) && !proto.Equal(a, now) {
-				return fmt.Errorf("run %s: attempt %d of step %s has changed after its end", r.GetRunId(), a.GetNumber(), s.GetName())
+				return fmt.Errorf("run %s: attempt %d of step %s has changed after its end",
+					r.GetRunId(), a.GetNumber(), s.GetName())
 			}
 			for k, v := range a.GetEvidenceBefore() {
 				if now.GetEvidenceBefore()[k] != v {
-					return fmt.Errorf("run %s: attempt %d of step %s has lost its first evidence", r.GetRunId(), a.GetNumber(), s.GetName())
+					return fmt.Errorf("run %s: attempt %d of step %s has lost its first evidence",
+						r.GetRunId(), a.GetNumber(), s.GetName())
 				}
 			}
 		}
