@@ -135,8 +135,8 @@ func SumBackup(file []byte) error {
 	if !bytes.HasPrefix(file, []byte(backupMagic)) {
 		return errNoBackup
 	}
-	body, sum := file[:max(len(backupMagic), len(file)-sha256.Size)],
-		file[max(len(backupMagic), len(file)-sha256.Size):]
+	end := max(len(backupMagic), len(file)-sha256.Size)
+	body, sum := file[:end], file[end:]
 	if got := sha256.Sum256(body); !bytes.Equal(got[:], sum) {
 		return fmt.Errorf("read snapshot file: it is damaged: its bytes have the SHA-256 %x, it says %x", got, sum)
 	}
@@ -198,7 +198,10 @@ func cutOff(err error) error {
 
 // damaged marks errors of the decoder that mean damage. It returns other errors unchanged.
 func damaged(err error) error {
-	for _, e := range []error{zstd.ErrCRCMismatch, zstd.ErrMagicMismatch, zstd.ErrWindowSizeExceeded, zstd.ErrReservedBlockType, zstd.ErrCompressedSizeTooBig, zstd.ErrDecoderSizeExceeded} {
+	for _, e := range []error{
+		zstd.ErrCRCMismatch, zstd.ErrMagicMismatch, zstd.ErrWindowSizeExceeded,
+		zstd.ErrReservedBlockType, zstd.ErrCompressedSizeTooBig, zstd.ErrDecoderSizeExceeded,
+	} {
 		if errors.Is(err, e) {
 			return fmt.Errorf("it is damaged: %w", err)
 		}

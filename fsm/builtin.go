@@ -154,7 +154,8 @@ func typePlans() []*holdfastv1.Plan {
 // rmaPlan returns a plan that takes a machine out. Erasing its disks can take hours; powering
 // it off does not.
 func rmaPlan(
-	ssh func(name string, seconds int32, script string) *holdfastv1.Step, id, display string, seconds int32, rma *holdfastv1.RmaAction,
+	ssh func(name string, seconds int32, script string) *holdfastv1.Step,
+	id, display string, seconds int32, rma *holdfastv1.RmaAction,
 ) *holdfastv1.Plan {
 	return &holdfastv1.Plan{PlanId: id, DisplayName: display, Steps: []*holdfastv1.Step{
 		ssh("drain-check", 600, drainCheck),

@@ -74,12 +74,13 @@ var versionOK = regexp.MustCompile(`^v?[0-9]{1,3}\.[0-9]{1,3}\.[0-9]{1,3}(-[0-9A
 func upgradePlan(
 	ssh func(name string, seconds int32, script string) *holdfastv1.Step, verify *holdfastv1.Step,
 ) *holdfastv1.Plan {
-	return &holdfastv1.Plan{PlanId: DefaultPlanID("UPGRADE"), DisplayName: "Upgrade the kubelet", Steps: []*holdfastv1.Step{
+	steps := []*holdfastv1.Step{
 		ssh("cordon-node", 300, onNode+needsKubectl+"kubectl cordon \"$node\"\n"),
 		ssh("drain-node", 1800, onNode+needsKubectl+drainNode+"1500s\n"),
 		ssh("upgrade-kubelet", 1800, upgradeKubelet),
 		ssh("restart-kubelet", 300, restartKubelet),
 		ssh("uncordon-node", 300, onNode+needsKubectl+"kubectl uncordon \"$node\"\n"),
 		verify,
-	}}
+	}
+	return &holdfastv1.Plan{PlanId: DefaultPlanID("UPGRADE"), DisplayName: "Upgrade the kubelet", Steps: steps}
 }

@@ -63,7 +63,8 @@ func (f *FSM) Apply(index, term uint64, data []byte) []Result {
 		return nil
 	}
 	if len(e.ProtoReflect().GetUnknown()) > 0 {
-		f.halt(fmt.Errorf("log entry %d: unknown field in %s: this peer is too old for the cluster's commands; upgrade it",
+		f.halt(fmt.Errorf(
+			"log entry %d: unknown field in %s: this peer is too old for the cluster's commands; upgrade it",
 			index, e.ProtoReflect().Descriptor().FullName()))
 		return nil
 	}

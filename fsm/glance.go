@@ -157,7 +157,9 @@ type machineGlance struct {
 // glanceMachine returns a partial decoder of machines.
 func glanceMachine() func(row string) *holdfastv1.Machine {
 	g := &machineGlance{changed: &timestamppb.Timestamp{}, machine: &holdfastv1.Machine{
-		Labels: map[string]string{}, Spec: &holdfastv1.MachineSpec{}, Status: &holdfastv1.MachineStatus{}, Node: &holdfastv1.NodeRecord{}, Agent: &holdfastv1.AgentRecord{}}}
+		Labels: map[string]string{}, Spec: &holdfastv1.MachineSpec{}, Status: &holdfastv1.MachineStatus{},
+		Node: &holdfastv1.NodeRecord{}, Agent: &holdfastv1.AgentRecord{},
+	}}
 	return g.read
 }
 
@@ -168,8 +170,8 @@ func (g *machineGlance) read(row string) *holdfastv1.Machine {
 	m.Spec.Reset()
 	m.Status.Reset()
 	g.changed.Reset()
-	m.MachineId, m.Spec.MacAddresses, m.Status.Conditions, m.Node.StateChangedAt, m.Agent.TokenId = "", macs,
-		conditions, nil, ""
+	m.MachineId, m.Node.StateChangedAt, m.Agent.TokenId = "", nil, ""
+	m.Spec.MacAddresses, m.Status.Conditions = macs, conditions
 	for f := range fieldsOf(row) {
 		switch {
 		case f.isText(1):

@@ -103,8 +103,8 @@ func CheckReplaceImage(old *holdfastv1.Image, replace bool) *Error {
 		return nil
 	}
 	return refuse(AlreadyExists, "IMAGE_EXISTS",
-		"image %q exists with other content: use a new name, or replace it",
-		old.GetName()).with("image", old.GetName())
+		"image %q exists with other content: use a new name, or replace it", old.GetName()).
+		with("image", old.GetName())
 }
 
 // NormalImage returns a copy of an image with its defaults, and without the fields that the

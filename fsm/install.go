@@ -136,7 +136,8 @@ func (t *tx) openInstall(c *internalv1.OpenInstall) (*holdfastv1.Install, *Error
 	}
 	if len(m.GetSpec().GetMacAddresses()) == 0 {
 		return nil, refuse(FailedPrecondition, "NO_MAC_ADDRESS",
-			"machine %q has no MAC address, so it cannot be recognized when it boots: set spec.mac_addresses", m.GetMachineId())
+			"machine %q has no MAC address, so it cannot be recognized when it boots: set spec.mac_addresses",
+			m.GetMachineId())
 	}
 	old, exists := t.installs.get(m.GetMachineId())
 	if i := old.GetInstall(); exists && i.GetRunId() == c.GetRunId() && i.GetStep() == c.GetStep() &&
@@ -272,11 +273,13 @@ func (s *state) admitInstaller(sum []byte) (*internalv1.StoredInstall, *Error) {
 			"unknown install token: boot the machine from the network again")
 	case !good:
 		return nil, refuse(OutOfRange, ReasonInstallOver,
-			"the install session of machine %q for this token has ended: boot the machine again", in.GetInstall().GetMachineId()).
+			"the install session of machine %q for this token has ended: boot the machine again",
+			in.GetInstall().GetMachineId()).
 			with("machine_id", in.GetInstall().GetMachineId())
 	case len(in.GetBound()) > 0 && !bytes.Equal(in.GetBound(), sum):
 		return nil, refuse(PermissionDenied, ReasonInstallTaken,
-			"another installer reports in the install session of machine %q: boot the machine again if this is the right one",
+			"another installer reports in the install session of machine %q: "+
+				"boot the machine again if this is the right one",
 			in.GetInstall().GetMachineId()).with("machine_id", in.GetInstall().GetMachineId())
 	}
 	return in, nil

@@ -84,7 +84,7 @@ func (t *tx) installOver(l *internalv1.Lease) {
 	t.failObserved(m, run, &holdfastv1.RunError{
 		Reason:     InstallTimeout,
 		ErrorClass: "timeout",
-		Message: fmt.Sprintf("its installer has not %s %s: look at the console of the machine, and move the node to pending to install it again",
-			what, ttl),
+		Message: fmt.Sprintf("its installer has not %s %s: look at the console of the machine, "+
+			"and move the node to pending to install it again", what, ttl),
 	})
 }

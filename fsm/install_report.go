@@ -59,15 +59,13 @@ func (t *tx) reportInstall(c *internalv1.ReportInstall) (*holdfastv1.Install, *E
 	}
 	i.LastSeenAt = t.now
 	t.installs.put(s)
-	m = t.installReported(m,
-		&holdfastv1.ReportNodeRequest{
-			MacAddress:           i.GetMacs()[0],
-			InstallationStatus:   r.GetStatus(),
-			InstallationError:    r.GetError(),
-			InstallationProgress: r.GetProgress(),
-			HasProgress:          r.GetHasProgress(),
-		},
-		"")
+	m = t.installReported(m, &holdfastv1.ReportNodeRequest{
+		MacAddress:           i.GetMacs()[0],
+		InstallationStatus:   r.GetStatus(),
+		InstallationError:    r.GetError(),
+		InstallationProgress: r.GetProgress(),
+		HasProgress:          r.GetHasProgress(),
+	}, "")
 	t.putMachine(m)
 	s, _ = t.installs.get(i.GetMachineId())
 	return s.GetInstall(), nil

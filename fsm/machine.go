@@ -119,7 +119,8 @@ func checkSteady(old, m *holdfastv1.Machine) *Error {
 	}
 	if movesHardware(old, m) {
 		return refuse(FailedPrecondition, ReasonActiveRun,
-			"machine %q has the active run %s: its provider and endpoints cannot change before that ends", m.GetMachineId(), run).
+			"machine %q has the active run %s: its provider and endpoints cannot change before that ends",
+			m.GetMachineId(), run).
 			with("run_id", run)
 	}
 	return nil

@@ -151,8 +151,8 @@ func (t *tx) createNode(c *internalv1.CreateNode) (*holdfastv1.Machine, *Error) 
 		return nil, invalid("mac_address", "%q is not a MAC address such as aa:bb:cc:dd:ee:ff", c.GetMacAddress())
 	}
 	if other, taken := t.byMAC(mac); taken {
-		return nil, refuse(AlreadyExists, "MACHINE_CONFLICT", "Node with MAC %s already exists",
-			mac).with("machine_id", other.GetMachineId())
+		return nil, refuse(AlreadyExists, "MACHINE_CONFLICT", "Node with MAC %s already exists", mac).
+			with("machine_id", other.GetMachineId())
 	}
 	if err := Invalid(append(CheckNode(c.GetNode()), t.checkNodeWords(c.GetNode())...)); err != nil {
 		return nil, err
@@ -186,7 +186,8 @@ func (t *tx) checkDiscovery(mac string, limit uint32) *Error {
 		return nil
 	}
 	waiting := uint32(0)
-	for range t.machines.find(Query{Facets: &Facets{Path: "status.node_state", Value: holdfastv1.Node_DISCOVERED.String()}}, "") {
+	discovered := &Facets{Path: "status.node_state", Value: holdfastv1.Node_DISCOVERED.String()}
+	for range t.machines.find(Query{Facets: discovered}, "") {
 		if waiting++; waiting >= limit {
 			return refuse(FailedPrecondition, ReasonDiscoveryFull,
 				"discover node %s: %d discovered machines await approval, which is the limit: "+
@@ -200,8 +201,8 @@ func (t *tx) checkDiscovery(mac string, limit uint32) *Error {
 // discover creates the machine of an unknown node.
 func (t *tx) discover(id, mac string, in *holdfastv1.NodeRecord, c change) *holdfastv1.Machine {
 	m := t.newMachineRecord(id, "")
-	m.Spec.MacAddresses, m.Status.NodeState, m.Node = []string{mac}, holdfastv1.Node_NODE_STATE_UNSPECIFIED,
-		&holdfastv1.NodeRecord{}
+	m.Spec.MacAddresses, m.Node = []string{mac}, &holdfastv1.NodeRecord{}
+	m.Status.NodeState = holdfastv1.Node_NODE_STATE_UNSPECIFIED
 	mergeNode(m.GetNode(), in, nodePaths())
 	c.node = holdfastv1.Node_DISCOVERED
 	t.movePhase(m, holdfastv1.MachineStatus_FACTORY_READY, c)

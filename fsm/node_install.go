@@ -97,8 +97,13 @@ func (t *tx) noteInstall(m *holdfastv1.Machine, status, runID string) {
 
 // sayObserved appends a line to the run's log. The caller stores the run.
 func (t *tx) sayObserved(run *holdfastv1.Run, line string) {
-	_ = t.appendLog(run, &internalv1.LogAppend{RunId: run.GetRunId(), Offset: OwnLogBytes(run), Chunks: []*holdfastv1.LogChunk{{
-		Ts: t.now, Stream: "system", Step: observedStep, Attempt: int32(len(run.GetSteps()[0].GetAttempts())), Data: []byte(line + "\n")}}})
+	chunk := &holdfastv1.LogChunk{
+		Ts: t.now, Stream: "system", Step: observedStep, Attempt: int32(len(run.GetSteps()[0].GetAttempts())),
+		Data: []byte(line + "\n"),
+	}
+	_ = t.appendLog(run, &internalv1.LogAppend{
+		RunId: run.GetRunId(), Offset: OwnLogBytes(run), Chunks: []*holdfastv1.LogChunk{chunk},
+	})
 }
 
 // observedProgress records a stage of the install in the run's log.

@@ -207,8 +207,8 @@ func (t *tx) transitionNode(c *internalv1.TransitionNode) (*holdfastv1.Machine, 
 		if err := t.checkObservable(m, c.GetRunId()); err != nil {
 			return nil, err
 		}
-		return t.whole(t.beginObserved(m, c.GetRunId(), firstOf(comment,
-			"an operator says that the install has begun"))), nil
+		why := firstOf(comment, "an operator says that the install has begun")
+		return t.whole(t.beginObserved(m, c.GetRunId(), why)), nil
 	case run != nil && c.GetState() == holdfastv1.Node_INSTALLED:
 		m = t.observedDone(m, run, firstOf(comment, "an operator says that the install is complete"))
 	case run != nil && c.GetState() == holdfastv1.Node_INSTALL_FAILED:

@@ -53,8 +53,8 @@ func (t *tx) within(about concern, pools []string, machineID string) *Error {
 			continue // the command reports it; if it makes the machine, about.pools has the pool
 		}
 		if p := m.GetSpec().GetPool(); !slices.Contains(pools, p) {
-			return outOfScope("machine %q is in %s, and %s",
-				id, poolName(p), scope).with("machine_id", id).with("pool", p)
+			return outOfScope("machine %q is in %s, and %s", id, poolName(p), scope).
+				with("machine_id", id).with("pool", p)
 		}
 	}
 	for _, p := range about.pools {

@@ -27,7 +27,8 @@ func CheckMediaURL(s string) error {
 	case !ok:
 		return errors.New("is not a URL like https://images.example/rescue.iso")
 	case u.user:
-		return errors.New("names a user, and the record is visible to others: use a URL without credentials, or one that expires")
+		return errors.New("names a user, and the record is visible to others: " +
+			"use a URL without credentials, or one that expires")
 	case len(s) > maxMediaURL:
 		return fmt.Errorf("has %d bytes, at most %d are allowed", len(s), maxMediaURL)
 	}

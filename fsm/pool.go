@@ -54,9 +54,8 @@ func (s *state) countPool(index int, id string) int {
 
 // wholePool sets the fields that are computed on read.
 func (s *state) wholePool(p *holdfastv1.Pool) *holdfastv1.Pool {
-	p.Machines, p.MachinesReady = int32(s.countPool(machinesByPool, p.GetPoolId())),
-		int32(s.countPool(machinesPoolReady,
-			p.GetPoolId()))
+	p.Machines = int32(s.countPool(machinesByPool, p.GetPoolId()))
+	p.MachinesReady = int32(s.countPool(machinesPoolReady, p.GetPoolId()))
 	free := 0.0
 	for _, g := range p.GetGpus() {
 		free += g.GetAvailableVramGb()
@@ -87,7 +86,10 @@ func CheckPool(p *holdfastv1.Pool) []FieldViolation {
 	for _, f := range []struct {
 		name  string
 		value *string
-	}{{"provider", &p.Provider}, {"gpu_type", &p.GpuType}, {"endpoint", &p.Endpoint}, {"node_id", &p.NodeId}, {"region", &p.Region}, {"version", &p.Version}} {
+	}{
+		{"provider", &p.Provider}, {"gpu_type", &p.GpuType}, {"endpoint", &p.Endpoint},
+		{"node_id", &p.NodeId}, {"region", &p.Region}, {"version", &p.Version},
+	} {
 		*f.value = strings.TrimSpace(*f.value)
 		if len(*f.value) > maxPoolText || strings.ContainsAny(*f.value, "\x00\n\r") {
 			add(f.name, "must be one line of at most %d bytes", maxPoolText)
@@ -126,7 +128,8 @@ func CheckPoolReport(r *internalv1.PoolReport) []FieldViolation {
 			})
 		}
 	}
-	if total, used := int64(r.GetWorkersTotal()), int64(r.GetWorkersReady())+int64(r.GetWorkersBusy()); total > 0 && used > total {
+	used := int64(r.GetWorkersReady()) + int64(r.GetWorkersBusy())
+	if total := int64(r.GetWorkersTotal()); total > 0 && used > total {
 		bad = append(bad, FieldViolation{
 			Field:       "workers_total",
 			Description: fmt.Sprintf("is %d, but %d are ready or busy", total, used),
@@ -171,8 +174,8 @@ func (t *tx) createPool(c *internalv1.CreatePool) (*holdfastv1.Pool, *Error) {
 	if !exists {
 		p = &holdfastv1.Pool{PoolId: in.GetPoolId(), CreatedAt: t.now}
 	}
-	p.Declared, p.Provider, p.GpuType, p.Labels = true, firstOf(in.GetProvider(),
-		genericProvider), in.GetGpuType(), in.GetLabels()
+	p.Declared, p.Provider = true, firstOf(in.GetProvider(), genericProvider)
+	p.GpuType, p.Labels = in.GetGpuType(), in.GetLabels()
 	if !managed(p) && in.GetRegion() != "" {
 		p.Region = in.GetRegion()
 	}
@@ -228,16 +231,16 @@ func (t *tx) registerPool(c *internalv1.RegisterPool) (*holdfastv1.Pool, *Error)
 	if !exists {
 		p = &holdfastv1.Pool{PoolId: in.GetPoolId(), CreatedAt: t.now}
 	}
-	p.Endpoint, p.NodeId, p.Region, p.Version = in.GetEndpoint(), in.GetNodeId(),
-		firstOf(in.GetRegion(), p.GetRegion()), in.GetVersion()
+	p.Endpoint, p.NodeId, p.Version = in.GetEndpoint(), in.GetNodeId(), in.GetVersion()
+	p.Region = firstOf(in.GetRegion(), p.GetRegion())
 	if t.has(Level2) && p.GetStatus() == holdfastv1.Pool_HEALTHY {
 		keepMeasured(p.GetGpus(), in.GetGpus())
 	} else {
 		t.movePool(p, holdfastv1.Pool_REGISTERED, "")
 	}
 	p.Gpus = in.GetGpus()
-	p.WorkersTotal, p.WorkersReady, p.WorkersBusy, p.UptimeSeconds = in.GetWorkersTotal(), in.GetWorkersReady(),
-		in.GetWorkersBusy(), in.GetUptimeSeconds()
+	p.WorkersTotal, p.WorkersReady, p.WorkersBusy = in.GetWorkersTotal(), in.GetWorkersReady(), in.GetWorkersBusy()
+	p.UptimeSeconds = in.GetUptimeSeconds()
 	p.RegisteredAt = t.now
 	t.grantLease(internalv1.LeaseRef_POOL, p.GetPoolId(), c.GetTtlMs())
 	t.putPool(p)
@@ -324,8 +327,8 @@ func (t *tx) poolSeen(id string, r *internalv1.PoolReport) {
 	t.movePool(p, holdfastv1.Pool_HEALTHY, "")
 	if r != nil && checkGpus(r.GetGpus()) == nil {
 		p.Gpus = mergeGpus(p.GetGpus(), r.GetGpus())
-		p.WorkersTotal, p.WorkersReady, p.WorkersBusy, p.UptimeSeconds = r.GetWorkersTotal(),
-			r.GetWorkersReady(), r.GetWorkersBusy(), r.GetUptimeSeconds()
+		p.WorkersTotal, p.WorkersReady, p.WorkersBusy = r.GetWorkersTotal(), r.GetWorkersReady(), r.GetWorkersBusy()
+		p.UptimeSeconds = r.GetUptimeSeconds()
 	}
 	t.putPool(p)
 }
@@ -344,13 +347,13 @@ func mergeGpus(known, seen []*holdfastv1.Gpu) []*holdfastv1.Gpu {
 			continue
 		}
 		delete(reported, k.GetId())
-		k.Model, k.ComputeCapability = firstOf(g.GetModel(), k.GetModel()), firstOf(g.GetComputeCapability(),
-			k.GetComputeCapability())
+		k.Model = firstOf(g.GetModel(), k.GetModel())
+		k.ComputeCapability = firstOf(g.GetComputeCapability(), k.GetComputeCapability())
 		if g.GetTotalVramGb() > 0 {
 			k.TotalVramGb = g.GetTotalVramGb()
 		}
-		k.AvailableVramGb, k.Workers, k.TemperatureCelsius = g.GetAvailableVramGb(), g.GetWorkers(),
-			g.GetTemperatureCelsius()
+		k.AvailableVramGb, k.Workers = g.GetAvailableVramGb(), g.GetWorkers()
+		k.TemperatureCelsius = g.GetTemperatureCelsius()
 	}
 	for _, g := range seen {
 		if reported[g.GetId()] != nil {

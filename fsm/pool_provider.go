@@ -87,8 +87,8 @@ func (t *tx) registerProvider(c *internalv1.RegisterProvider) (*holdfastv1.Platf
 // deleteProvider deletes a marketplace provider.
 func (t *tx) deleteProvider(c *internalv1.DeleteProvider) *Error {
 	if !t.providers.has(c.GetProviderId()) {
-		return refuse(NotFound, "PROVIDER_NOT_FOUND", "provider %q not found",
-			c.GetProviderId()).with("provider_id", c.GetProviderId())
+		return refuse(NotFound, "PROVIDER_NOT_FOUND", "provider %q not found", c.GetProviderId()).
+			with("provider_id", c.GetProviderId())
 	}
 	t.providers.delete(c.GetProviderId())
 	return nil

@@ -51,8 +51,8 @@ func serviceSchema() *schema[*holdfastv1.Service] {
 }
 
 func serviceNotFound(id string) *Error {
-	return refuse(NotFound, ReasonServiceNotFound, "service %q was never registered",
-		clip(id, 64)).with("service_id", clip(id, 64))
+	return refuse(NotFound, ReasonServiceNotFound, "service %q was never registered", clip(id, 64)).
+		with("service_id", clip(id, 64))
 }
 
 // ValidUUID reports whether a text is a UUID of 36 characters, as the ids of the discovery

@@ -54,7 +54,8 @@ func (t *tx) stageBackup(c *internalv1.StageBackup) *Error {
 	next := uint32(t.staged.len())
 	if first, ok := t.staged.get(ordered(0)); ok && first.GetRestoreId() != c.GetRestoreId() || c.GetSequence() > next {
 		return refuse(Aborted, ReasonStageGone,
-			"chunk %d of restore %s is out of order: another restore started or the leadership changed; restart the upload",
+			"chunk %d of restore %s is out of order: "+
+				"another restore started or the leadership changed; restart the upload",
 			c.GetSequence(), c.GetRestoreId())
 	}
 	if c.GetSequence() < next {
@@ -99,7 +100,8 @@ func (s *state) stagedBackup(restoreID string, chunks uint32) (*Backup, *Error) 
 	}
 	if n == 0 || n != chunks || int(n) != s.staged.len() {
 		return nil, refuse(Aborted, ReasonStageGone,
-			"restore %s has %d of %d chunks staged: another restore started or the leadership changed; restart the upload",
+			"restore %s has %d of %d chunks staged: "+
+				"another restore started or the leadership changed; restart the upload",
 			restoreID, n, chunks)
 	}
 	b, err := s.read.of(s.staged.mark, func() (*Backup, error) { return ReadBackup(&file) })
@@ -142,13 +144,14 @@ func (s *state) restorable(c *internalv1.RestoreBackup) (*Backup, *Error) {
 	if was, is := b.Header.GetClusterId(), s.meta.GetClusterId(); was != is && !c.GetOtherCluster() &&
 		s.machines.len()+s.runs.len() > 0 {
 		return nil, refuse(FailedPrecondition, ReasonOtherCluster,
-			"the snapshot is of cluster %s, and this is %s with %d machines and %d runs of its own, which would be lost: "+
-				"restore it into a new cluster, or confirm with --other-cluster",
+			"the snapshot is of cluster %s, and this is %s with %d machines and %d runs of its own, "+
+				"which would be lost: restore it into a new cluster, or confirm with --other-cluster",
 			was, is, s.machines.len(), s.runs.len())
 	}
 	if active := s.activeRuns(); len(active) > 0 && !c.GetAbandonRuns() {
 		return nil, refuse(FailedPrecondition, ReasonRunsActive,
-			"a restore would abandon active runs (%d, such as %s on machine %s): cancel them, wait, or pass --abandon-runs",
+			"a restore would abandon active runs (%d, such as %s on machine %s): "+
+				"cancel them, wait, or pass --abandon-runs",
 			len(active), active[0].GetRunId(), active[0].GetMachineId())
 	}
 	return b, nil
@@ -191,7 +194,8 @@ func (t *tx) restoreBackup(c *internalv1.RestoreBackup) (*holdfastv1.RestoreSnap
 		RestoredAt: t.index,
 	}
 	for _, run := range t.activeRuns() {
-		why := fmt.Sprintf("it was active when the snapshot of %s was taken, which has been restored: what became of it since is not on record; look at the machine before anything else",
+		why := fmt.Sprintf("it was active when the snapshot of %s was taken, which has been restored: "+
+			"what became of it since is not on record; look at the machine before anything else",
 			at)
 		t.closeSteps(run, why)
 		t.finishRun(run, holdfastv1.Run_FAILED,

@@ -64,10 +64,12 @@ func (t *tx) ownSecrets(about concern, pools []string, scope string) *Error {
 			continue
 		}
 		if ref, ok := strings.CutPrefix(name, clusterSecret); ok {
-			return outOfScope("cluster %q is not limited to your pools, and %s: register it with holdfast cluster-ref add %s --pool POOL",
+			return outOfScope("cluster %q is not limited to your pools, and %s: "+
+				"register it with holdfast cluster-ref add %s --pool POOL",
 				ident(ref), scope, ident(ref)).with("secret", ident(name))
 		}
-		return outOfScope("secret %q is not limited to your pools, and %s: use another secret, and keep the address of machines that refer to this one",
+		return outOfScope("secret %q is not limited to your pools, and %s: "+
+			"use another secret, and keep the address of machines that refer to this one",
 			name, scope).
 			with("secret", name)
 	}
@@ -82,7 +84,8 @@ func (t *tx) checkSecretPools(m *holdfastv1.Machine) *Error {
 		pools := s.GetSecret().GetPools()
 		if len(pools) > 0 && !slices.Contains(pools, m.GetSpec().GetPool()) {
 			return refuse(FailedPrecondition, ReasonSecretPools,
-				"secret %q is for pool %s, and machine %q is in %s: let it refer to another one, or allow its pool in the secret",
+				"secret %q is for pool %s, and machine %q is in %s: "+
+					"let it refer to another one, or allow its pool in the secret",
 				name, strings.Join(pools, ", "), m.GetMachineId(), poolName(m.GetSpec().GetPool())).with("secret", name)
 		}
 	}
@@ -97,7 +100,8 @@ func (t *tx) checkNarrowed(s *holdfastv1.Secret, was []string, exists bool) *Err
 	for _, m := range t.machines.scan(machinesBySecret, secretKey(s.GetName()), "") {
 		if p := m.GetSpec().GetPool(); !slices.Contains(s.GetPools(), p) {
 			return refuse(FailedPrecondition, ReasonSecretInUse,
-				"machine %q in %s refers to secret %q, which would be for pool %s only: let it refer to another one first",
+				"machine %q in %s refers to secret %q, which would be for pool %s only: "+
+					"let it refer to another one first",
 				m.GetMachineId(), poolName(p), s.GetName(), strings.Join(s.GetPools(), ", ")).
 				with("secret", s.GetName()).with("machine_id", m.GetMachineId())
 		}

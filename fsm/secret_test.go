@@ -117,7 +117,7 @@ func TestSecretsInUse(t *testing.T) {
 		t.Errorf("a secret with a longer name has the uses of another one: %v", s.GetSecret())
 	}
 	err := refused(t, p, &internalv1.DeleteSecret{Name: "bmc"}, fsm.FailedPrecondition, fsm.ReasonSecretInUse)
-	if !strings.Contains(err.Message, "13 machines, m-1") {
+	if !strings.Contains(err.Message, "13 machines, such as m-1") {
 		t.Errorf("got %q", err.Message)
 	}
 	refused(t, p, &internalv1.DeleteSecret{Name: "none"}, fsm.NotFound, "SECRET_NOT_FOUND")

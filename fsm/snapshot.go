@@ -50,7 +50,8 @@ func (s *Snapshot) WriteTo(w io.Writer) (int64, error) {
 	sum, trailer := xxhash.New(), &internalv1.SnapshotTrailer{}
 	summed := io.MultiWriter(buf, sum) // all except the trailer
 	write := protodelim.MarshalOptions{}
-	if _, err := write.MarshalTo(summed, &internalv1.SnapshotHeader{Format: snapshotFormat, Meta: s.state.meta}); err != nil {
+	header := &internalv1.SnapshotHeader{Format: snapshotFormat, Meta: s.state.meta}
+	if _, err := write.MarshalTo(summed, header); err != nil {
 		return out.n, fmt.Errorf("write snapshot header: %w", err)
 	}
 	var row []byte

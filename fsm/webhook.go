@@ -63,7 +63,8 @@ func (t *tx) putWebhook(c *internalv1.PutWebhook) (*holdfastv1.Webhook, *Error) 
 	if !exists {
 		if t.webhooks.len() >= maxWebhooks {
 			return nil, refuse(FailedPrecondition, "TOO_MANY_WEBHOOKS",
-				"there are %d webhooks already, the maximum: delete some, or serve several receivers from one", maxWebhooks)
+				"there are %d webhooks already, the maximum: delete some, or serve several receivers from one",
+				maxWebhooks)
 		}
 		w = &holdfastv1.Webhook{
 			Name:      in.GetName(),

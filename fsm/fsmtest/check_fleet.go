@@ -56,8 +56,8 @@ func checkFleet(v *fsm.View) error {
 	}
 	for p := range v.Pools("") {
 		id, s := p.GetPoolId(), p.GetStatus()
-		if on := s == holdfastv1.Pool_REGISTERED ||
-			s == holdfastv1.Pool_HEALTHY; alive(internalv1.LeaseRef_POOL, id) != on {
+		on := s == holdfastv1.Pool_REGISTERED || s == holdfastv1.Pool_HEALTHY
+		if alive(internalv1.LeaseRef_POOL, id) != on {
 			add("pool %s is %s, but its lease is alive: %t", id, s, !on)
 		}
 		if p.GetMachines() != inPool[id] || p.GetMachinesReady() != readyInPool[id] {
@@ -177,7 +177,8 @@ func checkFleetStep(before, after *fsm.View) error {
 			add("lease %v expired at %d, but was seen at %d and lasts %d",
 				ref, after.LeaseClock(), old.GetSeenMs(), old.GetTtlMs())
 		}
-		if changed := l.GetRevision() != old.GetRevision(); changed != (is != was || (l.GetExpiredAt() != nil) != (old.GetExpiredAt() != nil) || l.GetGone() != old.GetGone()) {
+		moved := is != was || (l.GetExpiredAt() != nil) != (old.GetExpiredAt() != nil) || l.GetGone() != old.GetGone()
+		if changed := l.GetRevision() != old.GetRevision(); changed != moved {
 			add("lease %v went from %v to %v, but its revision from %d to %d",
 				ref, old, l, old.GetRevision(), l.GetRevision())
 		}

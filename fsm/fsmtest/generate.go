@@ -77,15 +77,15 @@ func (g *Generator) Next(v *fsm.View) *internalv1.Command {
 		n -= all[i].weight
 	}
 	c := Command(all[i].make(g, v))
-	c.FeatureLevel, c.Epoch, c.Principal = fsm.FeatureLevel, v.Meta().GetEpoch(), fmt.Sprintf("user-%d",
-		g.Chooser.Choose("principal", 2))
+	c.FeatureLevel, c.Epoch = fsm.FeatureLevel, v.Meta().GetEpoch()
+	c.Principal = fmt.Sprintf("user-%d", g.Chooser.Choose("principal", 2))
 	c.Origin = g.origin(v, c)
 	if g.rarely("epoch of another leader") {
 		c.Epoch += uint64(g.Chooser.Choose("epoch", 3)) - 1
 	}
 	// The clocks of proposers differ by some seconds.
-	c.Time = timestamppb.New(v.Meta().GetNow().AsTime().Add(time.Duration(g.Chooser.Choose("clock",
-		10)-2) * time.Second))
+	skew := time.Duration(g.Chooser.Choose("clock", 10)-2) * time.Second
+	c.Time = timestamppb.New(v.Meta().GetNow().AsTime().Add(skew))
 	return c
 }
 

@@ -143,8 +143,8 @@ func (g *Generator) createToken(v *fsm.View) proto.Message {
 		tok.Role, tok.Pools, tok.MachineId, tok.Bootstrap = holdfastv1.Role_ADMIN, nil, "", true
 	}
 	if g.Chooser.Choose("expires", 3) == 0 {
-		tok.ExpiresAt = timestamppb.New(v.Meta().GetNow().AsTime().Add(time.Duration(g.Chooser.Choose("seconds",
-			60)) * time.Second))
+		life := time.Duration(g.Chooser.Choose("seconds", 60)) * time.Second
+		tok.ExpiresAt = timestamppb.New(v.Meta().GetNow().AsTime().Add(life))
 	}
 	return &internalv1.CreateToken{Token: &internalv1.StoredToken{Token: tok, Sha256: TokenValue(id)}}
 }

@@ -40,7 +40,8 @@ func (g *Generator) noteBackup(*fsm.View) proto.Message {
 
 func (g *Generator) setAutopilot(*fsm.View) proto.Message {
 	return &internalv1.SetAutopilot{Config: &internalv1.AutopilotConfig{
-		CleanupDeadServers: g.Chooser.Choose("cleanup", 2) == 1, MinQuorum: uint32(g.Chooser.Choose("quorum", 6)), DeadServerMs: int64(g.Chooser.Choose("dead", 3)) * 60_000}}
+		CleanupDeadServers: g.Chooser.Choose("cleanup", 2) == 1, MinQuorum: uint32(g.Chooser.Choose("quorum", 6)),
+		DeadServerMs: int64(g.Chooser.Choose("dead", 3)) * 60_000}}
 }
 
 // resetClock only sets the clock forward, because CheckStep requires that time never goes
@@ -62,7 +63,8 @@ func Backup(v *fsm.View) ([]byte, error) {
 func (p *Peer) BringBack(file []byte, chunk int, c *internalv1.RestoreBackup) fsm.Result {
 	for n := 0; len(file) > 0; n++ {
 		cut := min(chunk, len(file))
-		if r := p.Do(&internalv1.StageBackup{RestoreId: c.GetRestoreId(), Sequence: uint32(n), Data: file[:cut]}); r.Err != nil {
+		chunk := &internalv1.StageBackup{RestoreId: c.GetRestoreId(), Sequence: uint32(n), Data: file[:cut]}
+		if r := p.Do(chunk); r.Err != nil {
 			return r
 		}
 		file, c.Chunks = file[cut:], uint32(n+1)

@@ -18,7 +18,8 @@ func CheckStep(before, after *fsm.View) error {
 	a, b := before.Meta(), after.Meta()
 	if b.GetEpoch() < a.GetEpoch() || b.GetAppliedIndex() < a.GetAppliedIndex() ||
 		b.GetLastEvent() < a.GetLastEvent() ||
-		b.GetFirstEvent() < a.GetFirstEvent() || b.GetFeatureLevel() < a.GetFeatureLevel() || b.GetNow().AsTime().Before(a.GetNow().AsTime()) {
+		b.GetFirstEvent() < a.GetFirstEvent() || b.GetFeatureLevel() < a.GetFeatureLevel() ||
+		b.GetNow().AsTime().Before(a.GetNow().AsTime()) {
 		add("something went backwards: %v, then %v", a, b)
 	}
 	for _, old := range before.Runs("") {
