@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// factsOp is a registration with all that agents find out.
+// factsOp returns a registration with all facts that agents report.
 func factsOp(id string, change func(*holdfastv1.RegisterAgentRequest)) *internalv1.RegisterAgent {
 	op := agentOp(id, "gpu")
 	op.Agent.Hardware = &holdfastv1.NodeRecord{Vendor: "ACME", Model: "X1", SerialNumber: "S-1", SystemUuid: "4c4c4544", Arch: "x86_64", BootMode: "uefi"}
@@ -23,7 +23,7 @@ func factsOp(id string, change func(*holdfastv1.RegisterAgentRequest)) *internal
 	return op
 }
 
-// inventoryHistory returns the entries about what a machine has, oldest first.
+// inventoryHistory returns the inventory entries of a machine's history, oldest first.
 func inventoryHistory(p *fsmtest.Peer, id string) []*holdfastv1.HistoryEntry {
 	var entries []*holdfastv1.HistoryEntry
 	for e := range p.View().History(id, 0) {
@@ -47,14 +47,15 @@ func TestWhatAnAgentFindsIsKept(t *testing.T) {
 	if got := inventoryHistory(p, "m-9"); len(got) != 0 {
 		t.Errorf("what is said for the first time has changed nothing: %v", got)
 	}
-	do(t, p, factsOp("m-8", nil)) // the same serial and MAC address: somebody lies, and nobody is harmed
+	// A false serial and MAC address of another machine do no harm.
+	do(t, p, factsOp("m-8", nil))
 	before := dump(t, p)
 	do(t, p, factsOp("m-9", nil))
 	if got := inventoryHistory(p, "m-9"); len(got) != 0 {
 		t.Errorf("nothing is another than before: %v\n%s", got, before.Diff(dump(t, p)))
 	}
 
-	// A lost GPU, another board; an older agent that says less takes nothing back.
+	// A lost GPU and another board. An older agent that reports less clears nothing.
 	do(t, p, factsOp("m-9", func(r *holdfastv1.RegisterAgentRequest) {
 		r.GpuCount, r.Hostname, r.MacAddress = 0, "gpu-worker-2", ""
 		r.Hardware = &holdfastv1.NodeRecord{SerialNumber: "S-2"}
@@ -74,8 +75,8 @@ func TestWhatAnAgentFindsIsKept(t *testing.T) {
 	}
 }
 
-// TestAgentsDoNotSetWhatIsNotTheirs: tags, workflow and group are for people, whatever an agent
-// sends; what people knew and an agent contradicts is in the history.
+// TestAgentsDoNotSetWhatIsNotTheirs checks that agents cannot set tags, workflow and group.
+// If an agent contradicts an operator's value, the history shows it.
 func TestAgentsDoNotSetWhatIsNotTheirs(t *testing.T) {
 	p := gpuPool(t)
 	register(t, p, "m-2", ready)

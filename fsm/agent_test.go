@@ -22,8 +22,8 @@ func awaitOp(id string) *internalv1.CreateAgentMachine {
 	return &internalv1.CreateAgentMachine{MachineId: id, Pool: "gpu", PendingTtlMs: 3_600_000, Token: storedToken("t-"+id, "secret of "+id)}
 }
 
-// TestAgentStates follows the state machine of the document: pending, registered, ready, and what
-// ends each.
+// TestAgentStates follows the agent's state machine: pending, registered, ready, and the
+// transitions out of each.
 func TestAgentStates(t *testing.T) {
 	p := gpuPool(t)
 	m := do(t, p, awaitOp("m-2")).(*holdfastv1.Machine)
@@ -70,7 +70,7 @@ func TestAgentStates(t *testing.T) {
 	m = registerAgent(t, p, "m-2")
 	same(t, "last keepalive after another registration", heard, m.GetAgent().GetLastKeepalive())
 	seen(t, p, 370, ref(ofMachine, "m-2", 2))
-	registerAgent(t, p, "m-2") // a ready machine goes back to registered
+	registerAgent(t, p, "m-2") // a ready machine becomes registered again
 	want := []string{"phase:  -> READY", "agent:  -> PENDING", "agent: PENDING -> REGISTERED", "agent: REGISTERED -> READY",
 		"condition: AgentReady=false -> AgentReady=true (AgentKeepalive)", "agent: READY -> EXPIRED", "condition: AgentReady=true (AgentKeepalive) -> AgentReady=false (AgentExpired)",
 		"agent: EXPIRED -> REGISTERED", "agent: REGISTERED -> READY", "condition: AgentReady=false (AgentRegistered) -> AgentReady=true (AgentKeepalive)",
@@ -80,8 +80,8 @@ func TestAgentStates(t *testing.T) {
 	}
 }
 
-// TestKeepaliveMakesAnyKnownMachineReady: also one that has never registered (docs/clients.md,
-// 000).
+// TestKeepaliveMakesAnyKnownMachineReady includes a machine that has never registered
+// (docs/clients.md, 000).
 func TestKeepaliveMakesAnyKnownMachineReady(t *testing.T) {
 	p := gpuPool(t)
 	do(t, p, awaitOp("m-2"))
@@ -109,7 +109,7 @@ func TestPendingMachineExpires(t *testing.T) {
 	if s := agentState(t, p, "m-2"); s != holdfastv1.Agent_EXPIRED {
 		t.Errorf("after an hour: %s", s)
 	}
-	c := awaitOp("m-2") // it may await its agent again, with another token
+	c := awaitOp("m-2") // it may wait for its agent again, with another token
 	c.Token = storedToken("t-new", "another secret")
 	do(t, p, c)
 	if tok, _ := p.View().Token("t-m-2"); tok.GetRevokedAt() == nil {
@@ -149,17 +149,18 @@ func TestAgentRefusals(t *testing.T) {
 	if e := refused(t, p, agentOp("m-9", "none"), fsm.FailedPrecondition, "POOL_UNKNOWN"); e.Message != "Invalid pool name" {
 		t.Errorf("message: got %q, want the document's", e.Message)
 	}
-	refused(t, p, agentOp("m-1", "cpu"), fsm.FailedPrecondition, "POOL_UNKNOWN") // an agent does not move its machine
+	// An agent cannot move its machine to another pool.
+	refused(t, p, agentOp("m-1", "cpu"), fsm.FailedPrecondition, "POOL_UNKNOWN")
 	refused(t, p, agentOp("", "gpu"), fsm.InvalidArgument, "INVALID_FIELD")
 	refused(t, p, agentOp("m-4", "gpu"), fsm.FailedPrecondition, "MACHINE_RETIRED")
 	bad := agentOp("m-9", "gpu")
 	bad.Agent.Hostname = "two\nlines"
 	refused(t, p, bad, fsm.InvalidArgument, "INVALID_FIELD")
 
-	// One token, one machine: what was deleted does not come back by itself. A pool's token brings
-	// machines that nobody knows.
+	// A machine's token does not create a deleted machine again. A pool's token creates
+	// unknown machines.
 	for role, want := range map[holdfastv1.Role_Value]string{holdfastv1.Role_AGENT: "MACHINE_NOT_FOUND", holdfastv1.Role_POOL_AGENT: ""} {
-		c := fsmtest.Command(agentOp("m-new-"+role.String(), "gpu")) // the order of a map is none
+		c := fsmtest.Command(agentOp("m-new-"+role.String(), "gpu")) // the order of a map is random
 		c.Origin = &internalv1.Origin{Role: role, Pools: []string{"gpu"}}
 		r := p.Propose(c)[0]
 		if got := r.Err; (got == nil) != (want == "") || got != nil && got.Reason != want {
@@ -176,7 +177,8 @@ func TestAgentRefusals(t *testing.T) {
 	if m := getMachine(t, p, "m-new-POOL_AGENT"); m.GetSpec().GetPool() != "gpu" || m.GetAgent().GetProviderName() != "generic" {
 		t.Errorf("made on the fly: %v", m)
 	}
-	if m := registerAgent(t, p, "m-3"); m.GetSpec().GetPool() != "gpu" { // of the inventory, in no pool yet
+	// The machine is only in the inventory, and in no pool yet.
+	if m := registerAgent(t, p, "m-3"); m.GetSpec().GetPool() != "gpu" {
 		t.Errorf("registered into %q", m.GetSpec().GetPool())
 	}
 }

@@ -13,14 +13,15 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// The budgets of what is done most, in allocations: what it takes today and a fifth more, so that a
-// hot path does not grow unnoticed. Raise one only with a reason.
+// The allocation budgets of the most frequent operations: the present number and a fifth
+// more, so that a hot path does not grow unnoticed. Raise one only with a reason.
 const (
 	budgetStart  = 220 // a StartRun applied, with its history, event and audit
 	budgetGet    = 30  // a machine read
-	budgetNobody = 9   // a list whose filter nothing matches, whatever the size of the fleet
-	budgetRead   = 13  // a machine of a snapshot file that is read, with its entry of history and its event
-	budgetCheck  = 8   // the same when the file is only checked
+	budgetNobody = 9   // a list whose filter matches nothing, for any size of the fleet
+	// A machine read from a snapshot file, with its history entry and its event.
+	budgetRead  = 13
+	budgetCheck = 8 // the same, if the file is only checked
 )
 
 func withinBudget(t *testing.T, what string, budget float64, f func()) {
@@ -65,8 +66,8 @@ func registered(n int) *fsmtest.Peer {
 	return p
 }
 
-// TestAllocsOfSnapshots: what every row of millions costs is what a restore, a start and the check
-// of a backup cost.
+// TestAllocsOfSnapshots bounds the cost of a row, because a snapshot has millions: it
+// determines the time of a restore, a start and the check of a backup.
 func TestAllocsOfSnapshots(t *testing.T) {
 	files := map[int][]byte{}
 	for _, n := range []int{1000, 2000} {
@@ -95,7 +96,7 @@ func TestAllocsOfSnapshots(t *testing.T) {
 				}
 			})
 		}
-		if got := (allocs(2000) - allocs(1000)) / 1000; got > c.budget { // without what a file costs
+		if got := (allocs(2000) - allocs(1000)) / 1000; got > c.budget { // without the fixed cost of a file
 			t.Errorf("%s allocates %.1f times, want at most %v", c.what, got, c.budget)
 		} else {
 			t.Logf("%s allocates %.1f times of %v", c.what, got, c.budget)

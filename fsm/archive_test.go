@@ -10,7 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestArchiveRun: steps and log leave, and what makes a repeated request find its run stays.
+// TestArchiveRun checks that steps and log are removed, and that a repeated request still
+// finds its run.
 func TestArchiveRun(t *testing.T) {
 	p, run := running(t)
 	sum := sha256.Sum256([]byte("the object"))
@@ -42,7 +43,7 @@ func TestArchiveRun(t *testing.T) {
 		t.Errorf("%d blocks of log are left, events went from %d to %d", n, events, p.View().LastEvent())
 	}
 	same(t, "a request that is repeated", want, start(t, p, "m", "request-1", "", "plan/x"))
-	do(t, p, again) // by the next leader: nothing happens
+	do(t, p, again) // by the next leader: no effect
 	do(t, p, compact)
 	same(t, "run", want, getRun(t, p, run))
 	if whole, archived := len(slices.Collect(p.View().WholeRuns())), len(slices.Collect(p.View().ArchivedRuns())); whole != 0 || archived != 1 {

@@ -29,7 +29,7 @@ func TestAttemptsOfARun(t *testing.T) {
 	p, run := running(t)
 	deadline, next := timestamppb.New(p.Now.Add(time.Hour)), timestamppb.New(p.Now.Add(time.Minute))
 
-	// The intent comes first, with the state that it was made in.
+	// The intent is recorded first, with the state before the effect.
 	got := do(t, p, &internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 1, Deadline: deadline, NextActionAt: next,
 		WaitingFor: "the script", EvidenceBefore: map[string]string{"boot_id": "b1"}}).(*holdfastv1.Run)
 	t1 := p.View().Meta().GetNow()
@@ -75,7 +75,7 @@ func TestAttemptsOfARun(t *testing.T) {
 		t.Errorf("between attempts: got %v", want)
 	}
 
-	// The retry succeeds, and the next step is up.
+	// The retry succeeds, and the next step begins.
 	begin(t, p, run)
 	if got := getRun(t, p, run).GetSteps()[0].GetRetryCount(); got != 1 {
 		t.Errorf("retry_count: got %d, want 1", got)
@@ -101,7 +101,7 @@ func TestRetries(t *testing.T) {
 		name      string
 		plan      *int32 // max_retries of the step
 		byDefault int32
-		permanent int32 // the attempt that fails for good
+		permanent int32 // the attempt that fails permanently
 		attempts  int   // until the run has failed
 	}{
 		{"none", proto.Int32(0), 5, 0, 1},
@@ -197,7 +197,8 @@ func TestOutcomesNeedTheirAttempt(t *testing.T) {
 	refused(t, p, &internalv1.NoteProgress{RunId: run, Step: "ssh", Attempt: 1, Evidence: map[string]string{"a": "b"}, Log: gap}, fsm.Aborted, fsm.ReasonLogGap)
 	refused(t, p, &internalv1.EndAttempt{RunId: run, Step: "ssh", Attempt: 1, Outcome: failed, Log: gap}, fsm.Aborted, fsm.ReasonLogGap)
 	end(t, p, run, failed)
-	both("ssh", 1, fsm.Aborted, fsm.ReasonAttemptMismatch) // the answer to the first EndAttempt was lost
+	// A retry after the response to the first EndAttempt was lost.
+	both("ssh", 1, fsm.Aborted, fsm.ReasonAttemptMismatch)
 	finish(t, p, run, succeeded)
 	both("reboot", 1, fsm.FailedPrecondition, fsm.ReasonRunFinished)
 	run = "run-none"
@@ -211,9 +212,9 @@ func TestTakeOver(t *testing.T) {
 	again := func() *internalv1.BeginAttempt {
 		return &internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 1, WaitingFor: "the script, again", EvidenceBefore: map[string]string{"boot_id": "b2"}}
 	}
-	refused(t, p, again(), fsm.Aborted, fsm.ReasonAttemptMismatch) // its own leader has it already
+	refused(t, p, again(), fsm.Aborted, fsm.ReasonAttemptMismatch) // its leader has already begun it
 	p.Lead(5)
-	// The new leader has not begun it: it may not say what became of it.
+	// The new leader has not adopted the attempt, so it may not report an outcome.
 	refused(t, p, &internalv1.EndAttempt{RunId: run, Step: "ssh", Attempt: 1, Outcome: succeeded}, fsm.Aborted, fsm.ReasonAttemptMismatch)
 	refused(t, p, &internalv1.NoteProgress{RunId: run, Step: "ssh", Attempt: 1}, fsm.Aborted, fsm.ReasonAttemptMismatch)
 	second := again()
@@ -271,7 +272,7 @@ func TestStaleEpochs(t *testing.T) {
 			}
 		}
 	}
-	// The commands of clients carry none.
+	// Commands of clients have no epoch.
 	for _, op := range []proto.Message{&internalv1.CancelRun{RunId: run}, registerOp("m-3", nil)} {
 		c := fsmtest.Command(op)
 		c.Epoch = 1

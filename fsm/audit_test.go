@@ -40,7 +40,8 @@ func TestAuditEvent(t *testing.T) {
 		{&internalv1.SetMachinePhase{MachineId: "m-2", Phase: maintenance}, "machines/m-2", "NOT_FOUND", "MACHINE_NOT_FOUND"},
 		{&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "a b"}}, "machines/?", "INVALID_ARGUMENT", "INVALID_FIELD"},
 		{startOp("m-1", "r-2", "REBOOT", ""), "machines/m-1/runs/run-r-2", "OK", ""},
-		{startOp("m-1", "r-1", "REBOOT", ""), "machines/m-1/runs/run-r-1", "OK", ""}, // a replay is a call
+		// A replay is a call.
+		{startOp("m-1", "r-1", "REBOOT", ""), "machines/m-1/runs/run-r-1", "OK", ""},
 		{startOp("m-1", "r-1", "RMA", ""), "machines/m-1", "ALREADY_EXISTS", fsm.ReasonRequestConflict},
 		{&internalv1.CancelRun{RunId: "run-r-1"}, "machines/m-1/runs/run-r-1", "FAILED_PRECONDITION", fsm.ReasonRunFinished},
 		{&internalv1.CancelRun{RunId: "run-none"}, "runs/run-none", "NOT_FOUND", "RUN_NOT_FOUND"},
@@ -56,7 +57,7 @@ func TestAuditEvent(t *testing.T) {
 		finish(t, p, "run-r-1", succeeded)
 		r := from(p, admin(), tt.op)
 		got := newestEvent(t, p)
-		if tt.outcome == "" { // an executor's: whatever comes of it
+		if tt.outcome == "" { // an executor's command, whatever its result
 			tt.outcome, tt.reason = r.Err.Code.String(), r.Err.Reason
 		}
 		want := &holdfastv1.AuditEvent{Sequence: 1, At: timestamppb.New(p.Now), Principal: "tester", Source: "10.0.0.1:5000", Peer: "p1", Method: "/m", RequestId: "call-1",
@@ -152,8 +153,8 @@ func TestAuditQueries(t *testing.T) {
 	}
 }
 
-// TestAuditChainAlwaysVerifies draws logs and restores peers in between: exactly one event for each
-// command with an origin, and a chain that verifies at any time.
+// TestAuditChainAlwaysVerifies draws logs and restores peers in between. Each command with an
+// origin adds exactly one event, and the chain verifies at any time.
 func TestAuditChainAlwaysVerifies(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, g := furnished(), &fsmtest.Generator{Chooser: drawn{t}}
@@ -187,8 +188,9 @@ func TestAuditChainAlwaysVerifies(t *testing.T) {
 	})
 }
 
-// TestAuditChainNoticesEveryChange changes one field of one event, leaves one out, swaps two: each
-// is found, at the right place. Events that went through JSON verify.
+// TestAuditChainNoticesEveryChange changes one field of one event, omits one, or swaps two.
+// Each change is found, at the right place. Events that were converted to JSON and back
+// verify.
 func TestAuditChainNoticesEveryChange(t *testing.T) {
 	p := lived(5, 150)
 	events, err := p.View().AuditAfter(0, 1<<20)
@@ -268,8 +270,7 @@ func TestAuditChainNoticesEveryChange(t *testing.T) {
 	}
 }
 
-// TestAuditHashIsStable pins the layout: whoever has exported events must be able to verify them
-// for ever.
+// TestAuditHashIsStable pins the layout, because exported events must remain verifiable.
 func TestAuditHashIsStable(t *testing.T) {
 	e := &holdfastv1.AuditEvent{Sequence: 2, At: timestamppb.New(time.Unix(1_769_699_400, 5)), Principal: "token:ci", Source: "10.0.0.1:5000", Peer: "p1",
 		Method: "/holdfast.v1.RunService/StartRun", Resource: "machines/m-1", RequestId: "r-1", Outcome: "OK", Index: 77, Count: 1,
@@ -277,15 +278,15 @@ func TestAuditHashIsStable(t *testing.T) {
 	if got, want := fmt.Sprintf("%x", holdfastv1.AuditHash(e)), "da50cb2ce3c190322e7cf7f8af673bfd39352c6cc4644fa528be79ade4101c36"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	// Texts cannot be moved from one field to the next.
+	// Moving text from one field to the next changes the hash.
 	a, b := &holdfastv1.AuditEvent{Source: "ab", Peer: "c"}, &holdfastv1.AuditEvent{Source: "a", Peer: "bc"}
 	if bytes.Equal(holdfastv1.AuditHash(a), holdfastv1.AuditHash(b)) {
 		t.Error("two events have one hash")
 	}
 }
 
-// TestAuditKeepsSoMany fills the trail over its bound: the oldest go, what is left verifies, and a
-// number that is too old is refused.
+// TestAuditKeepsSoMany fills the trail beyond its bound. The oldest events are deleted, the
+// others verify, and a number that is too old is refused.
 func TestAuditKeepsSoMany(t *testing.T) {
 	const kept = 1 << 18
 	p := overflowing(t, kept+1500)
@@ -342,7 +343,7 @@ func restoredPeer(t testing.TB, p *fsmtest.Peer) *fsmtest.Peer {
 	return q
 }
 
-// TestOriginsReachEverything keeps the property tests honest: every refusal of access must come up.
+// TestOriginsReachEverything checks the property tests: every refusal of access must occur.
 func TestOriginsReachEverything(t *testing.T) {
 	refusals := map[string]int{}
 	for seed := range uint64(100) {

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestLastBackup: the newest snapshot in safety counts, none is newer than now, and one that is
-// only read does not count.
+// TestLastBackup checks that the newest saved snapshot counts, that none is newer than now,
+// and that a snapshot that is only read does not count.
 func TestLastBackup(t *testing.T) {
 	p := fsmtest.NewPeer()
 	now := p.Now
@@ -46,8 +46,8 @@ func TestLastBackup(t *testing.T) {
 	}
 }
 
-// TestRestoreKnowsItsBackup: after a restore the newest backup is the file that was restored,
-// though newer ones lie about: what is there now is in none of them.
+// TestRestoreKnowsItsBackup checks that after a restore the newest backup is the restored
+// file, even if newer ones exist: none of them contains the present state.
 func TestRestoreKnowsItsBackup(t *testing.T) {
 	p := fsmtest.NewPeer()
 	do(t, p, &internalv1.InitCluster{ClusterId: "c1"})

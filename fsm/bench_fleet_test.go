@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// BenchmarkFleet reports what a machine costs in memory, and what is asked of one fleet after the
-// other costs as they grow: all but the memory is to stay as it is.
+// BenchmarkFleet measures the memory of a machine, and the cost of queries for fleets of
+// growing size. Only the memory may grow.
 func BenchmarkFleet(b *testing.B) {
 	heap := func() uint64 {
 		var m runtime.MemStats

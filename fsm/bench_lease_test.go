@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// BenchmarkCheckpointLeases puts heartbeats of machines that are ready, with their metrics, on
-// record: entries of 4,096 as the engine makes them, and one of 10,000.
+// BenchmarkCheckpointLeases records heartbeats of ready machines with metrics: entries of
+// 4,096, as the engine makes them, and one of 10,000.
 func BenchmarkCheckpointLeases(b *testing.B) {
 	const machines = 100_000
 	p := fleet(b, machines)

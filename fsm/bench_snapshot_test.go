@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// BenchmarkSnapshot reports what taking, writing and reading the state of a fleet costs: as Raft
-// keeps it, and as the file that operators save.
+// BenchmarkSnapshot measures the cost of taking, writing and reading the state of a fleet, as
+// Raft keeps it and as a snapshot file.
 func BenchmarkSnapshot(b *testing.B) {
 	const size = 100_000
 	p := fleet(b, size)

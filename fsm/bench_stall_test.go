@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// BenchmarkStall reports how long what is due waits while snapshots are written on all processors:
-// an answer of another peer is such a thing.
+// BenchmarkStall measures how long other goroutines wait while snapshots are written on all
+// processors. A response to another peer is one example.
 func BenchmarkStall(b *testing.B) {
 	p := fleet(b, 20_000)
 	s, err := p.Snapshot()

@@ -39,9 +39,9 @@ func fleet(b *testing.B, n int) *fsmtest.Peer {
 	return p
 }
 
-// BenchmarkStartRun applies starts of the default repave, each on a machine of its own, in entries
-// of 1 and 64. Machines that are busy are freed by canceling, outside the clock. With an origin
-// each is held against a token and audited.
+// BenchmarkStartRun applies starts of the default repave, each on a machine of its own, in
+// entries of 1 and 64. Busy machines are freed by canceling, outside the measurement. With an
+// origin, each start is checked against a token and audited.
 func BenchmarkStartRun(b *testing.B) {
 	for _, batch := range []int{1, 64} {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) { benchmarkStartRun(b, batch, nil) })
@@ -111,8 +111,8 @@ func BenchmarkGet(b *testing.B) {
 	})
 }
 
-// BenchmarkFullAudit writes and restores a snapshot of all the audit events that are kept, and says
-// what one costs in memory.
+// BenchmarkFullAudit writes and restores a snapshot with the maximum number of audit events,
+// and reports the memory per event.
 func BenchmarkFullAudit(b *testing.B) {
 	const events = 1 << 18
 	heap := func() uint64 {

@@ -27,7 +27,7 @@ func TestBrake(t *testing.T) {
 		name     string
 		kind     string
 		ends     []holdfastv1.Attempt_Outcome
-		machines int // that they take turns on
+		machines int // that they use in turn
 		held     bool
 	}{
 		{"four failures are not enough", "ssh", repeat(4, fails), 4, false},
@@ -84,8 +84,8 @@ func TestBrake(t *testing.T) {
 	}
 }
 
-// The intent of a run and the brake of its plan race: whichever is first in the log wins. A run
-// that has begun goes on to its end, by whichever leader.
+// The intent of a run and the brake of its plan race: the first one in the log wins. A run
+// that has begun continues to its end, under any leader.
 func TestBrakeAgainstIntent(t *testing.T) {
 	for _, first := range []string{"intent", "brake"} {
 		t.Run(first, func(t *testing.T) {

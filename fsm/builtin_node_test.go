@@ -24,12 +24,12 @@ func scriptOf(t *testing.T, plan, step string) string {
 	return ""
 }
 
-// The scripts of plan/upgrade call what they are to call, with the version that was asked for.
+// The scripts of plan/upgrade call the right programs, with the requested version.
 func TestUpgradeScripts(t *testing.T) {
 	for _, tt := range []struct {
 		plan, step, version string
-		want                string // what was called
-		says                string // when it fails
+		want                string // the calls
+		says                string // the output on failure
 	}{
 		{"plan/upgrade", "cordon-node", "", "kubectl cordon node-7\n", ""},
 		{"plan/upgrade", "drain-node", "", "kubectl drain node-7 --ignore-daemonsets --delete-emptydir-data --timeout=1500s\n", ""},
@@ -41,7 +41,7 @@ func TestUpgradeScripts(t *testing.T) {
 		{"plan/upgrade", "upgrade-kubelet", "1.31.9", "apt-get update\n", "no package of kubelet 1.31.9"},
 		{"plan/upgrade", "restart-kubelet", "1.31.2-1.1", "systemctl daemon-reload\nsystemctl restart kubelet\nsystemctl is-active kubelet\n", ""},
 		{"plan/upgrade", "restart-kubelet", "1.31.3", "systemctl daemon-reload\nsystemctl restart kubelet\nsystemctl is-active kubelet\n", "the kubelet is Kubernetes v1.31.2, not 1.31.3"},
-		{"plan/rma", "drain-check", "", "", ""}, // this machine is no node
+		{"plan/rma", "drain-check", "", "", ""}, // this machine is not a node
 	} {
 		t.Run(tt.step+" "+tt.version, func(t *testing.T) {
 			dir := t.TempDir()

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// wantCanceled checks a run that was canceled, and what it left of its machine.
+// wantCanceled checks a canceled run, and the state of its machine.
 func wantCanceled(t *testing.T, p *fsmtest.Peer, run, message string) {
 	t.Helper()
 	r := getRun(t, p, run)
@@ -61,7 +61,7 @@ func TestCancel(t *testing.T) {
 		if m := getMachine(t, p, "m").GetStatus(); m.GetPhase() != provisioning || m.GetActiveRunId() != run {
 			t.Errorf("machine: got %v, want it to wait for the executor", m)
 		}
-		// Progress is still heard of, and asking again changes nothing.
+		// Progress is still recorded, and a second cancel changes nothing.
 		do(t, p, &internalv1.NoteProgress{RunId: run, Step: "ssh", Attempt: 1, WaitingFor: "the script to stop"})
 		before := dump(t, p)
 		if r := do(t, p, &internalv1.CancelRun{RunId: run, Reason: "another"}).(*holdfastv1.Run); r.GetCancelReason() != "wrong machine" {
@@ -106,8 +106,8 @@ func TestCancel(t *testing.T) {
 		cancel(t, p, run)
 		p.Lead(4)
 		refused(t, p, &internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 2}, fsm.Aborted, fsm.ReasonAttemptMismatch)
-		// The next leader takes it over before it kills what runs on the host: that has to be
-		// recorded.
+		// The next leader adopts the attempt before it kills the command on the host. This
+		// must be recorded.
 		do(t, p, &internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 1})
 		r := do(t, p, &internalv1.AbortRun{RunId: run, Phase: holdfastv1.Run_CANCELED, Error: &holdfastv1.RunError{Reason: "Canceled", Message: "gone"}}).(*holdfastv1.Run)
 		a := r.GetSteps()[0].GetAttempts()[0]
@@ -156,7 +156,8 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// TestCancelKeepsAnEarlierFailure: a cancel does not say that what an earlier run needed is mended.
+// TestCancelKeepsAnEarlierFailure checks that a cancel does not clear the intervention that
+// an earlier run needs.
 func TestCancelKeepsAnEarlierFailure(t *testing.T) {
 	p, run := running(t)
 	finish(t, p, run, failed)
@@ -174,7 +175,8 @@ func TestAbort(t *testing.T) {
 	for _, phase := range []holdfastv1.Run_Phase{0, holdfastv1.Run_PENDING, holdfastv1.Run_RUNNING, holdfastv1.Run_SUCCEEDED} {
 		refused(t, p, &internalv1.AbortRun{RunId: run, Phase: phase, Error: &holdfastv1.RunError{Reason: "x"}}, fsm.InvalidArgument, "INVALID_FIELD")
 	}
-	refused(t, p, &internalv1.AbortRun{RunId: run, Phase: holdfastv1.Run_FAILED}, fsm.InvalidArgument, "INVALID_FIELD") // every run ends with a reason
+	// A run does not fail without a reason.
+	refused(t, p, &internalv1.AbortRun{RunId: run, Phase: holdfastv1.Run_FAILED}, fsm.InvalidArgument, "INVALID_FIELD")
 	refused(t, p, &internalv1.AbortRun{RunId: "run-none", Phase: holdfastv1.Run_CANCELED}, fsm.NotFound, "RUN_NOT_FOUND")
 	want := &holdfastv1.RunError{Reason: "CapabilityMissing", Message: "no BMC", Step: "ssh", ErrorClass: "unsupported"}
 	r := do(t, p, &internalv1.AbortRun{RunId: run, Phase: holdfastv1.Run_FAILED, Error: want}).(*holdfastv1.Run)

@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// ticker proposes with a wall clock and a monotonic clock, as a leader of feature level 2 does.
+// ticker proposes with a wall clock and a monotonic clock, as a leader of feature level 2
+// does.
 type ticker struct {
 	*fsmtest.Peer
 	t      *testing.T
@@ -29,7 +30,7 @@ func newTicker(t *testing.T) *ticker {
 	return k
 }
 
-// pass lets time pass, and proposes after it.
+// pass advances the time, and then proposes.
 func (k *ticker) pass(d time.Duration, ops ...*internalv1.Command) {
 	k.t.Helper()
 	k.uptime += d
@@ -55,8 +56,8 @@ func (k *ticker) lead(term uint64, uptime time.Duration) {
 	k.pass(0, fsmtest.Command(&internalv1.LeaderEstablished{PeerId: string(rune('a' + term%3)), Term: term}))
 }
 
-// TestClockBound: one wall clock that is wrong does not move the record's clock far, and one that
-// is right does in the end.
+// TestClockBound checks that one wrong wall clock does not move the record's clock far, and
+// that a right one does eventually.
 func TestClockBound(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -106,8 +107,8 @@ func TestClockBound(t *testing.T) {
 	}
 }
 
-// TestConditionsAfterJump: conditions follow looks again as soon as the leader's clock is right,
-// also where the record's is ahead.
+// TestConditionsAfterJump checks that conditions follow polls again as soon as the leader's
+// clock is right, even if the record's is ahead.
 func TestConditionsAfterJump(t *testing.T) {
 	for _, ahead := range []time.Duration{9 * time.Minute, 50 * time.Minute} {
 		k := newTicker(t)
@@ -129,7 +130,8 @@ func TestConditionsAfterJump(t *testing.T) {
 	}
 }
 
-// TestResetClock: an operator sets a clock back that jumped, and time goes on from there.
+// TestResetClock checks that an operator can set back a clock that jumped, and that time
+// continues from there.
 func TestResetClock(t *testing.T) {
 	k := newTicker(t)
 	do(t, k.Peer, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m1"}})

@@ -31,7 +31,7 @@ func TestObserveConditions(t *testing.T) {
 	steps := []struct {
 		name    string
 		seen    *holdfastv1.Condition
-		want    *holdfastv1.Condition // last_transition is filled in below
+		want    *holdfastv1.Condition // last_transition is set below
 		moved   bool                  // last_transition becomes the time of the command
 		history int                   // entries about conditions so far
 	}{
@@ -61,7 +61,7 @@ func TestObserveConditions(t *testing.T) {
 			t.Errorf("%s: got %d history entries, want %d", s.name, n, s.history)
 		}
 	}
-	// Conditions are kept in order, whatever the order in which they are seen.
+	// Conditions are sorted, whatever the order of the observations.
 	observe(t, p, "m", &holdfastv1.Condition{Type: "Degraded", Status: true}, &holdfastv1.Condition{Type: "BMCReachable"}, &holdfastv1.Condition{Type: "Zzz"})
 	var got []string
 	for _, c := range getMachine(t, p, "m").GetStatus().GetConditions() {
@@ -73,7 +73,8 @@ func TestObserveConditions(t *testing.T) {
 	same(t, "order", []string{"BMCReachable", "Degraded", "Reachable", "Zzz"}, got)
 }
 
-// TestObservationsOfNobody: an observation that says nothing new about anybody changes nothing.
+// TestObservationsOfNobody checks that an observation without news, or of an unknown machine,
+// changes nothing.
 func TestObservationsOfNobody(t *testing.T) {
 	p := machineIn(t, ready)
 	before := dump(t, p)
@@ -85,8 +86,8 @@ func TestObservationsOfNobody(t *testing.T) {
 	}
 }
 
-// TestInterventionIsNotObserved: runs and operators say whether a person is needed. A failed
-// install without that would contradict itself.
+// TestInterventionIsNotObserved checks that only runs and operators set NeedsIntervention. A
+// failed install without it would contradict itself.
 func TestInterventionIsNotObserved(t *testing.T) {
 	p := machineIn(t, ready)
 	plan(t, p, "plan/x", "repave")
@@ -100,8 +101,8 @@ func TestInterventionIsNotObserved(t *testing.T) {
 	same(t, "machine", want, getMachine(t, p, "m"))
 }
 
-// TestInClusterIsTruth: what is seen of the cluster shows in the effective state, and not in the
-// phase.
+// TestInClusterIsTruth checks that an observed cluster membership shows in the effective
+// state, and not in the phase.
 func TestInClusterIsTruth(t *testing.T) {
 	p := machineIn(t, ready)
 	for _, in := range []bool{true, false} {
@@ -127,8 +128,8 @@ func conditionHistory(p *fsmtest.Peer, machine string) []string {
 	return lines
 }
 
-// What cannot be told any more is unknown, once, and keeps what was last known: the machine's
-// effective state must not turn round because nobody could look.
+// A condition that cannot be observed becomes unknown, once, and keeps its last status. The
+// machine's effective state must not flip because of a failed poll.
 func TestUnknownKeepsWhatWasKnown(t *testing.T) {
 	p := machineIn(t, ready)
 	see := func(status, unknown bool, reason string) *holdfastv1.Condition {
@@ -162,8 +163,8 @@ func TestUnknownKeepsWhatWasKnown(t *testing.T) {
 	}
 }
 
-// An observation is good for a time of the record's clock. What is read later is unknown from then
-// on, on every peer, without a write.
+// An observation is valid for some time of the record's clock. After that it reads as
+// unknown, on every peer, without a write.
 func TestStaleConditionsAreReadAsUnknown(t *testing.T) {
 	p := machineIn(t, ready)
 	until := timestamppb.New(p.Now.Add(5 * time.Second))
@@ -172,7 +173,7 @@ func TestStaleConditionsAreReadAsUnknown(t *testing.T) {
 	if c := read(); c.GetUnknown() {
 		t.Errorf("too early: %v", c)
 	}
-	for range 6 { // each command moves the clock by a second
+	for range 6 { // each command advances the clock by a second
 		register(t, p, "other", ready)
 	}
 	c := read()
@@ -182,7 +183,7 @@ func TestStaleConditionsAreReadAsUnknown(t *testing.T) {
 	if got := conditionHistory(p, "m"); len(got) != 1 {
 		t.Errorf("reading has written: %q", got)
 	}
-	// The leader records it once: that is what watchers and the history see.
+	// The leader records it once, for watchers and the history.
 	c.ObservedAt = timestamppb.New(p.Now)
 	observe(t, p, "m", c)
 	if got := read(); got.GetReason() != fsm.Stale || !proto.Equal(got.GetUnknownSince(), until) {
@@ -193,7 +194,7 @@ func TestStaleConditionsAreReadAsUnknown(t *testing.T) {
 	}
 }
 
-// A drain is evidence of its step, also when the run fails after it.
+// A drain is evidence of its step, even if the run fails after it.
 func TestDrainedIsTheEvidenceOfSteps(t *testing.T) {
 	steps := func(names ...string) *holdfastv1.Plan {
 		pl := &holdfastv1.Plan{PlanId: "plan/x"}

@@ -26,7 +26,7 @@ func TestDeviceNotes(t *testing.T) {
 	do(t, p, note("bmc/a", "ipmi", false))
 	want("bmc/a", "ipmi")
 	do(t, p, note("host/m", "key one", true))
-	do(t, p, note("host/m", "key one", true)) // the same again: the answer was lost
+	do(t, p, note("host/m", "key one", true)) // a retry after a lost response
 	refused(t, p, note("host/m", "key two", true), fsm.AlreadyExists, fsm.ReasonDeviceNoted)
 	want("host/m", "key one")
 	do(t, p, note("bmc/a", "", false))
@@ -35,7 +35,7 @@ func TestDeviceNotes(t *testing.T) {
 	refused(t, p, note("bmc/b", strings.Repeat("x", 4097), false), fsm.InvalidArgument, "INVALID_FIELD")
 }
 
-// A host that is installed anew, or is gone, is not known by its old key any more.
+// A host that is installed again, or deleted, loses its old key.
 func TestHostKeysAreForgotten(t *testing.T) {
 	for name, tt := range map[string]struct {
 		then func(p *fsmtest.Peer)
@@ -46,7 +46,7 @@ func TestHostKeysAreForgotten(t *testing.T) {
 			start(t, p, "m", "q", "", "plan/x")
 			finish(t, p, "run-q", succeeded)
 		}, ""},
-		"a repave that failed": {func(p *fsmtest.Peer) { // nobody knows how far it came
+		"a repave that failed": {func(p *fsmtest.Peer) { // its progress is unknown
 			plan(t, p, "plan/x", "repave")
 			start(t, p, "m", "q", "", "plan/x")
 			finish(t, p, "run-q", failed)

@@ -9,8 +9,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// TestEffectiveState goes through every combination of what it is computed from (bare-metal API
-// §EffectiveState).
+// TestEffectiveState tries every combination of its inputs (docs/concepts.md).
 func TestEffectiveState(t *testing.T) {
 	names := holdfastv1.MachineStatus_Phase_name
 	for n := range names {
@@ -24,7 +23,7 @@ func TestEffectiveState(t *testing.T) {
 						m.Status.Conditions = []*holdfastv1.Condition{{Type: "Degraded"}, {Type: "InCustomerCluster", Status: inCluster == "true"}}
 					}
 					var want string
-					switch { // in the words of the document
+					switch { // in the words of the specification
 					case run != "":
 						want = "PROVISIONING"
 					case names[n] == "RMA" || names[n] == "RETIRED" || names[n] == "MAINTENANCE":
@@ -54,8 +53,7 @@ func TestBanners(t *testing.T) {
 			t.Run(needs+degraded, func(t *testing.T) {
 				m := &holdfastv1.Machine{Status: &holdfastv1.MachineStatus{Conditions: []*holdfastv1.Condition{{Type: "Reachable", Status: true}}}}
 				var want []string
-				// Whatever the order in which they are stored, the one that asks for a person comes
-				// first.
+				// Whatever the order of conditions, NeedsIntervention comes first.
 				if d != nil {
 					m.Status.Conditions = append(m.Status.Conditions, &holdfastv1.Condition{Type: "Degraded", Status: d.GetStatus(), Reason: d.GetReason()})
 				}
@@ -76,8 +74,7 @@ func TestBanners(t *testing.T) {
 	}
 }
 
-// TestNodeAt goes through every pair of phase and node state: what comes out must not contradict
-// itself.
+// TestNodeAt tries every pair of phase and node state. The result must not contradict itself.
 func TestNodeAt(t *testing.T) {
 	for p := range holdfastv1.MachineStatus_Phase_name {
 		for n := range holdfastv1.Node_State_name {

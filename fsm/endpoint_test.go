@@ -8,7 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Where a host answers changes with the outcome of the step that moved it, and with nothing else.
+// The address of a host changes with the outcome of the step that moved it, and with nothing
+// else.
 func TestHostMoves(t *testing.T) {
 	for name, tt := range map[string]struct {
 		kind    string

@@ -31,8 +31,8 @@ func by(p *fsmtest.Peer, o *internalv1.Origin, c *internalv1.Command) fsm.Result
 	return p.Propose(c)[0]
 }
 
-// TestEnroll follows the rules of who may speak for a machine: the first agent that enrolls it, and
-// no token that other machines have, too.
+// TestEnroll checks which tokens are valid for a machine: that of the first agent that
+// enrolls it, and no shared token.
 func TestEnroll(t *testing.T) {
 	p := gpuPool(t)
 	do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})
@@ -48,7 +48,7 @@ func TestEnroll(t *testing.T) {
 		by    *internalv1.Origin
 		op    *internalv1.Command
 		want  string // reason of the refusal
-		token string // that m-1 has then
+		token string // token of m-1 afterwards
 	}{
 		{"an enroller enrolls", enroller("gpu"), fsmtest.Command(agentOp("m-1", "gpu")), fsm.ReasonPrivilege, ""},
 		{"another pool's enroller", enroller("cpu"), fsmtest.Command(enrollOp("m-1", "t-1", "one")), fsm.ReasonOutOfScope, ""},
@@ -92,7 +92,8 @@ func TestEnroll(t *testing.T) {
 	}
 }
 
-// TestEnrollmentEndsWithTheDisk: an install writes over the token, so the new system enrolls.
+// TestEnrollmentEndsWithTheDisk checks that an install overwrites the token, so that the new
+// system enrolls.
 func TestEnrollmentEndsWithTheDisk(t *testing.T) {
 	p := gpuPool(t)
 	do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// kept is how many events every peer keeps.
+// kept is the number of events that every peer keeps.
 const kept = 65536
 
 func TestEveryTransitionIsAnEvent(t *testing.T) {
@@ -115,7 +115,7 @@ func TestCursorsThatWereNeverGivenOut(t *testing.T) {
 }
 
 func TestEventsAreKeptWithinBounds(t *testing.T) {
-	// Applying so many takes long: the first ones come with a snapshot.
+	// Applying so many is slow, so the first ones come from a snapshot.
 	const before = kept - 10
 	msgs := []proto.Message{&internalv1.SnapshotHeader{Format: 1, Meta: &internalv1.Meta{AppliedIndex: 1, FeatureLevel: 1, FirstEvent: 1, LastEvent: before}}}
 	for i := uint64(1); i <= before; i++ {
@@ -152,7 +152,7 @@ func TestEventsAreKeptWithinBounds(t *testing.T) {
 		}
 		do(t, p, &internalv1.NoteProgress{RunId: "run-request-1", Step: "reboot", Attempt: 1})
 	}
-	// All that is kept, without a hole; and the state has no more than that.
+	// All of the bound is kept, without a gap, and no more.
 	if err := fsmtest.Check(p.View()); err != nil {
 		t.Error(err)
 	}

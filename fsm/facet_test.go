@@ -11,7 +11,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// found lists the machines that a set of facets has.
+// found returns the machines in a set of facets.
 func found(t *table[*holdfastv1.Machine], s *Facets, after string) []string {
 	var got []string
 	for m := range t.find(Query{Facets: s}, after) {
@@ -39,7 +39,7 @@ func drawMachine(t *rapid.T) *holdfastv1.Machine {
 	return m
 }
 
-// drawFacets draws a set, with what says of a machine whether it is in it.
+// drawFacets draws a set, with a function that reports whether a machine is in it.
 func drawFacets(t *rapid.T, depth int) (*Facets, func(*holdfastv1.Machine) bool) {
 	kind := rapid.IntRange(0, 2).Draw(t, "kind")
 	if depth == 0 {
@@ -70,8 +70,8 @@ func drawFacets(t *rapid.T, depth int) (*Facets, func(*holdfastv1.Machine) bool)
 	}
 }
 
-// What is found by facets is what is there, after any changes, and a copy that was frozen before
-// finds what was there then.
+// A search by facets finds the present rows after any changes, and a frozen copy finds its
+// own.
 func TestFacetsFollowTheRows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tab := newTable(machineSchema())

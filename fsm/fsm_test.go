@@ -43,8 +43,8 @@ func TestApplyAnswersEachCommand(t *testing.T) {
 	}
 }
 
-// What Applied says is in each View that is asked for after it: a linearizable read waits for the
-// one and answers from the other.
+// A View includes the index that Applied returned before it was taken. A linearizable read
+// waits for Applied and reads from the View.
 func TestAViewHasWhatIsApplied(t *testing.T) {
 	p := fsmtest.NewPeer()
 	const last = 200_000
@@ -128,7 +128,8 @@ func TestTheClockNeverGoesBack(t *testing.T) {
 		return c
 	}
 	p.Propose(at(fsmtest.Command(registerOp("m-1", nil)), now.Add(time.Hour)))
-	p.Propose(at(fsmtest.Command(registerOp("m-2", nil)), now.Add(-time.Hour))) // a proposer whose clock is behind
+	// The clock of this proposer is behind.
+	p.Propose(at(fsmtest.Command(registerOp("m-2", nil)), now.Add(-time.Hour)))
 	c := fsmtest.Command(registerOp("m-3", nil))
 	c.Time, c.FeatureLevel, c.Epoch = nil, 1, 1
 	p.Apply(p.Index+1, 1, fsmtest.Encode(c))
@@ -137,7 +138,7 @@ func TestTheClockNeverGoesBack(t *testing.T) {
 			t.Errorf("%s: created at %v, want %v", id, got, now.Add(time.Hour))
 		}
 	}
-	// A refused command moves it too: it was a time that a leader has seen.
+	// A refused command advances it too: its time is that of a leader.
 	if r := p.Propose(at(fsmtest.Command(&internalv1.DeleteMachine{MachineId: "nobody"}), now.Add(2*time.Hour))); r[0].Err == nil {
 		t.Fatal("not refused")
 	}
@@ -146,7 +147,7 @@ func TestTheClockNeverGoesBack(t *testing.T) {
 	}
 }
 
-// scramble overwrites what a message refers to, as a careless caller would.
+// scramble overwrites the data of a message, as a careless caller would.
 func scramble(ms ...proto.Message) {
 	for _, m := range ms {
 		switch m := m.(type) {
@@ -183,7 +184,7 @@ func scramble(ms ...proto.Message) {
 	}
 }
 
-// everything returns all that a view hands out.
+// everything returns all messages that a view returns.
 func everything(t *testing.T, v *fsm.View) []proto.Message {
 	t.Helper()
 	ms := []proto.Message{v.Meta()}
@@ -231,8 +232,8 @@ func everything(t *testing.T, v *fsm.View) []proto.Message {
 	return ms
 }
 
-// TestCallersOwnWhatTheyGet changes everything that views and results give: the state must not
-// notice.
+// TestCallersOwnWhatTheyGet modifies all messages that views and results return. The state
+// must not change.
 func TestCallersOwnWhatTheyGet(t *testing.T) {
 	p := populated(t)
 	want, view := snapshotBytes(t, p.FSM), p.View()
@@ -280,8 +281,8 @@ func TestViewsAreFrozen(t *testing.T) {
 	same(t, "an older view", before, everything(t, view))
 }
 
-// TestReadersDuringWrites reads views from several goroutines while entries are applied. Run it
-// with -race.
+// TestReadersDuringWrites reads views from several goroutines while entries are applied. Run
+// it with -race.
 func TestReadersDuringWrites(t *testing.T) {
 	p := fsmtest.NewPeer()
 	stop := make(chan struct{})

@@ -28,8 +28,8 @@ func lived(seed uint64, commands int) *fsmtest.Peer {
 	return p
 }
 
-// FuzzApply applies arbitrary bytes as an entry. They are understood and applied, or the FSM halts
-// as it was; it never panics, and what it has applied keeps every invariant.
+// FuzzApply applies arbitrary bytes as an entry. They are understood and applied, or the FSM
+// halts unchanged. It never panics, and every applied entry keeps all invariants.
 func FuzzApply(f *testing.F) {
 	base := lived(1, 120)
 	whole, err := fsmtest.Bytes(base.FSM)
@@ -90,11 +90,11 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// sealed returns a stream a trailer that fits, so that a fuzzer gets past the checksum.
+// sealed returns a stream with a valid trailer, so that a fuzzer gets past the checksum.
 func sealed(data []byte) []byte {
 	in := bufio.NewReader(bytes.NewReader(data))
 	var body bytes.Buffer
-	records := -1 // the header is none
+	records := -1 // the header does not count
 	for {
 		size, err := binary.ReadUvarint(in)
 		if err != nil || size == 0 || size > uint64(len(data)) {
@@ -116,8 +116,8 @@ func sealed(data []byte) []byte {
 	return body.Bytes()
 }
 
-// FuzzRestore restores arbitrary bytes, as they are or with a trailer that fits. It is an error
-// that changes nothing, or a state that comes back the same from its own snapshot.
+// FuzzRestore restores arbitrary bytes, as they are or with a valid trailer. The result is an
+// error that changes nothing, or a state that its own snapshot restores.
 func FuzzRestore(f *testing.F) {
 	for seed := range uint64(4) {
 		p := lived(seed, int(seed)*15)
@@ -152,15 +152,15 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// wellNamed reports whether violations name fields of what they are about.
+// wellNamed reports whether violations name fields of the request.
 func wellNamed(bad []fsm.FieldViolation, prefix string) bool {
 	return !slices.ContainsFunc(bad, func(v fsm.FieldViolation) bool {
 		return !strings.HasPrefix(v.Field, prefix) || v.Description == ""
 	})
 }
 
-// FuzzValidatePlan checks arbitrary plans. A plan that is valid stays what it has become, and the
-// FSM takes it.
+// FuzzValidatePlan checks arbitrary plans. Validating a valid plan again does not change it,
+// and the FSM accepts it.
 func FuzzValidatePlan(f *testing.F) {
 	for _, p := range append(fsm.DefaultPlans(), planOf("plan/x", fsmtest.Kinds()...), planOf("", "ssh", "ssh"), &holdfastv1.Plan{}) {
 		b, err := proto.Marshal(p)
@@ -190,8 +190,8 @@ func FuzzValidatePlan(f *testing.F) {
 	})
 }
 
-// FuzzNormalizeMachine normalises arbitrary machines. One that is good stays what it has become,
-// and the FSM takes it.
+// FuzzNormalizeMachine normalizes arbitrary machines. Normalizing a valid one again does not
+// change it, and the FSM accepts it.
 func FuzzNormalizeMachine(f *testing.F) {
 	for m := range lived(1, 100).View().Machines("") {
 		b, err := proto.Marshal(m)

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// full returns a message every field of which is set, down to a depth. Texts name their fields, so
-// that no two are alike.
+// full returns a message with every field set, down to a depth. Texts name their fields, so
+// that all differ.
 func full(m protoreflect.Message, depth int) proto.Message {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -81,7 +81,7 @@ func dynamicOf(m protoreflect.Message, value protoreflect.FieldDescriptor) proto
 	return nil
 }
 
-// wireSeeds are encodings of messages, cut off and twice, too.
+// wireSeeds returns encodings of messages, also truncated and repeated.
 func wireSeeds(t testing.TB, all ...proto.Message) [][]byte {
 	var seeds [][]byte
 	for _, m := range all {
@@ -94,7 +94,7 @@ func wireSeeds(t testing.TB, all ...proto.Message) [][]byte {
 	return append(seeds, []byte("\x12\x06\x0a\x01a\x12\x01\xff"), []byte("\x00"), []byte("\x12\x02\x08\x01"), []byte("\x80\x80\x80\x80\x10\x00"))
 }
 
-// oddFields has each field with each type, whole and not.
+// oddFields returns each field with each type, whole and truncated.
 func oddFields() [][]byte {
 	var all [][]byte
 	for number := protowire.Number(1); number < 60; number++ {
@@ -106,7 +106,7 @@ func oddFields() [][]byte {
 	return all
 }
 
-// FuzzShape: bytes fit a shape just when they decode.
+// FuzzShape checks that bytes fit a shape if and only if they decode.
 func FuzzShape(f *testing.F) {
 	types := []proto.Message{&holdfastv1.Machine{}, &holdfastv1.HistoryEntry{}, &holdfastv1.Run{}, &holdfastv1.Plan{}, &internalv1.Command{}, &internalv1.Meta{}}
 	for i := range types {
@@ -132,7 +132,7 @@ func FuzzShape(f *testing.F) {
 	f.Fuzz(func(t *testing.T, i int, raw []byte) { same(t, max(0, i%len(types)), raw) })
 }
 
-// seen is what an intake makes of a row.
+// seen is the data that a bulk loader reads from a row.
 type seen struct {
 	Key    string
 	Index  []indexKey
@@ -150,7 +150,8 @@ func seenOf[P proto.Message](s *schema[P], m P) seen {
 	return v
 }
 
-// FuzzGlance: a glance at a row sees what the decoded row has, whatever it saw before.
+// FuzzGlance checks that partial decoding returns the values of the full message, whatever it
+// decoded before.
 func FuzzGlance(f *testing.F) {
 	seeds := wireSeeds(f, &holdfastv1.Machine{}, &holdfastv1.HistoryEntry{}, &holdfastv1.AuditEvent{}, &holdfastv1.Event{}, &holdfastv1.RunEvent{}, &internalv1.Lease{})
 	for _, state := range holdfastv1.Node_State_value {
@@ -173,7 +174,7 @@ func FuzzGlance(f *testing.F) {
 	})
 }
 
-// sameSeenByAll tries rows on all tables that glance.
+// sameSeenByAll checks rows of all tables with a partial decoder.
 func sameSeenByAll(t testing.TB, rows ...[]byte) {
 	t.Helper()
 	sameSeen(t, machineSchema(), rows...)
@@ -198,7 +199,7 @@ func sameSeen[P proto.Message](t testing.TB, s *schema[P], rows ...[]byte) {
 	}
 }
 
-// TestGlanceMakesNoGarbage: what is read of a row takes no room of its own, but for its text.
+// TestGlanceMakesNoGarbage checks that partial decoding allocates only texts.
 func TestGlanceMakesNoGarbage(t *testing.T) {
 	raw, err := proto.Marshal(full((&holdfastv1.Machine{}).ProtoReflect(), 3))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// readHardware is a run of plan/inventory that has read something.
+// readHardware runs plan/inventory, with an inventory as the result.
 func readHardware(t *testing.T, p *fsmtest.Peer, request string, h *holdfastv1.HardwareInventory) {
 	t.Helper()
 	run := start(t, p, "m", request, "", "plan/inventory")
@@ -28,7 +28,7 @@ func TestHardwareIsKeptBoundedAndCompared(t *testing.T) {
 	for i := range 300 {
 		big.Parts = append(big.Parts, &holdfastv1.HardwarePart{Kind: "memory", Slot: fmt.Sprint(i), Serial: "\xff" + strings.Repeat("x", 100)})
 	}
-	// What is no text does not come through protobuf: the executor mends it before.
+	// Protobuf refuses text that is not UTF-8, so the executor repairs it before.
 	for _, part := range big.GetParts() {
 		part.Serial = strings.ToValidUTF8(part.GetSerial(), "?")
 	}
@@ -65,8 +65,8 @@ func TestHardwareIsKeptBoundedAndCompared(t *testing.T) {
 	}
 }
 
-// A console takes no place on its machine, is alone of its kind, and keeps the machine from being
-// deleted.
+// A console does not block its machine, is the only console, and prevents the deletion of the
+// machine.
 func TestConsoleStandsBeside(t *testing.T) {
 	p := fsmtest.NewPeer()
 	register(t, p, "m", ready)

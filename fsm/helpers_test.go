@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Short names for what the tables below are full of.
+// Short names for frequent values in test tables.
 const (
 	factoryReady = holdfastv1.MachineStatus_FACTORY_READY
 	ready        = holdfastv1.MachineStatus_READY
@@ -29,7 +29,7 @@ const (
 	canceled  = holdfastv1.Attempt_CANCELED
 )
 
-// do applies an operation that must not be refused.
+// do applies an operation that must be accepted.
 func do(t *testing.T, p *fsmtest.Peer, op proto.Message) proto.Message {
 	t.Helper()
 	r := p.Do(op)
@@ -39,7 +39,7 @@ func do(t *testing.T, p *fsmtest.Peer, op proto.Message) proto.Message {
 	return r.Value
 }
 
-// refused applies an operation that must be refused, and must have changed nothing.
+// refused applies an operation that must be refused without a change.
 func refused(t *testing.T, p *fsmtest.Peer, op proto.Message, code fsm.Code, reason string) fsm.Error {
 	t.Helper()
 	before := dump(t, p)
@@ -77,7 +77,7 @@ func snapshotBytes(t *testing.T, f *fsm.FSM) []byte {
 	return b
 }
 
-// register makes a machine in a phase, by hand where that needs more than registering.
+// register creates a machine in a phase, and moves it by hand if necessary.
 func register(t *testing.T, p *fsmtest.Peer, id string, phase holdfastv1.MachineStatus_Phase) {
 	t.Helper()
 	first := ready
@@ -101,8 +101,8 @@ func startOp(machine, request, kind, plan string) *internalv1.StartRun {
 		DefaultTimeoutSeconds: 600, DefaultMaxRetries: 2}
 }
 
-// plan stores a plan whose steps have the kinds given; each step is named after its kind and is not
-// retried.
+// plan stores a plan with steps of the given kinds. Each step is named after its kind and is
+// not retried.
 func plan(t *testing.T, p *fsmtest.Peer, id string, kinds ...string) {
 	t.Helper()
 	do(t, p, &internalv1.CreatePlan{Plan: planOf(id, kinds...)})
@@ -136,7 +136,7 @@ func end(t *testing.T, p *fsmtest.Peer, run string, outcome holdfastv1.Attempt_O
 	return do(t, p, op).(*holdfastv1.Run)
 }
 
-// finish takes a run through all its steps; the last one ends with outcome.
+// finish takes a run through all its steps. The last one ends with outcome.
 func finish(t *testing.T, p *fsmtest.Peer, run string, outcome holdfastv1.Attempt_Outcome) *holdfastv1.Run {
 	t.Helper()
 	for {
@@ -192,7 +192,7 @@ func cond(m *holdfastv1.Machine, kind string) *holdfastv1.Condition {
 	return nil
 }
 
-// history returns what happened to a machine, oldest first, as "facet: from -> to".
+// history returns the history of a machine, oldest first, as "facet: from -> to".
 func history(p *fsmtest.Peer, machine string) []string {
 	var lines []string
 	for e := range p.View().History(machine, 0) {
@@ -210,7 +210,7 @@ func same(t *testing.T, what string, want, got any) {
 	}
 }
 
-// logAppend is an append of chunks that follow each other, on stdout.
+// logAppend returns an append of consecutive chunks on stdout.
 func logAppend(run string, offset int64, data ...string) *internalv1.LogAppend {
 	a := &internalv1.LogAppend{RunId: run, Offset: offset}
 	for _, d := range data {

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestImageArch: no run begins that would write an image of another architecture, as far as both
-// are known. Before level 2 it did.
+// TestImageArch checks that a run is refused if its image is of another architecture than the
+// machine, if both are known. Before level 2 it was accepted.
 func TestImageArch(t *testing.T) {
 	for _, tt := range []struct {
 		name, node, image string
@@ -34,7 +34,7 @@ func TestImageArch(t *testing.T) {
 			do(t, p, &internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "plan/install", Steps: []*holdfastv1.Step{{Name: "s", TimeoutSeconds: 60,
 				Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{}}}}}})
 			do(t, p, &internalv1.CreateNode{MachineId: "m-1", MacAddress: "02:00:00:00:00:01"})
-			if tt.node != "" { // as its agent reports it: operators' words are fewer
+			if tt.node != "" { // as its agent reports it: operators may set fewer words
 				do(t, p, &internalv1.ReportNode{Report: &holdfastv1.ReportNodeRequest{MacAddress: "02:00:00:00:00:01", Facts: &holdfastv1.NodeRecord{Arch: tt.node}}})
 			}
 			start := &internalv1.StartRun{RunId: "run-0001", MachineId: "m-1", RequestId: "r", PlanId: "plan/install", DefaultTimeoutSeconds: 60, Params: map[string]string{"image": tt.image}}

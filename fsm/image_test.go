@@ -81,7 +81,7 @@ func TestImages(t *testing.T) {
 	p := fsmtest.NewPeer()
 	p.Lead(1)
 	do(t, p, &internalv1.PutImage{Image: diskImage("debian")})
-	do(t, p, &internalv1.PutImage{Image: diskImage("debian")}) // once more is OK
+	do(t, p, &internalv1.PutImage{Image: diskImage("debian")}) // a repetition is OK
 	other := diskImage("debian")
 	other.Disk = imageFile("b")
 	refused(t, p, &internalv1.PutImage{Image: other}, fsm.AlreadyExists, "IMAGE_EXISTS")
@@ -110,7 +110,7 @@ func TestImages(t *testing.T) {
 	refused(t, p, &internalv1.PutImage{Image: &holdfastv1.Image{}}, fsm.InvalidArgument, "INVALID_FIELD")
 }
 
-// TestImageInUse has an active run, and each way in which a step says what it installs.
+// TestImageInUse tests an active run, with each way in which a step names its image.
 func TestImageInUse(t *testing.T) {
 	step := func(image string) *holdfastv1.Plan {
 		return &holdfastv1.Plan{PlanId: "p", Steps: []*holdfastv1.Step{{Name: "s", Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{Image: image}}}}}

@@ -23,7 +23,7 @@ func observed(t *testing.T, p *fsmtest.Peer, clock int64) *holdfastv1.Run {
 	return r
 }
 
-// silent expires the lease of an install as it is recorded.
+// silent expires the recorded lease of an install.
 func silent(t *testing.T, p *fsmtest.Peer, clock int64, run string) *holdfastv1.Run {
 	t.Helper()
 	expire(t, p, clock, lease(t, p, ofInstall, run).GetRef())
@@ -53,7 +53,7 @@ func TestAnInstallThatNobodyReportsOnEnds(t *testing.T) {
 	if s := m.GetStatus(); s.GetNodeState() != installFailed || s.GetPhase() != maintenance || s.GetActiveRunId() != "" || !strings.Contains(strings.Join(s.GetBanners(), ""), "InstallTimeout: install") {
 		t.Errorf("got %v", m)
 	}
-	// A report that comes after all changes nothing, and the node can be installed again.
+	// A late report changes nothing, and the node can be installed again.
 	if m := report(t, p, "complete"); m.GetStatus().GetNodeState() != installFailed {
 		t.Errorf("got %v", m)
 	}
@@ -63,7 +63,8 @@ func TestAnInstallThatNobodyReportsOnEnds(t *testing.T) {
 	}
 }
 
-// TestReportsKeepAnInstallAlive: whatever is said of the install counts, facts alone do not.
+// TestReportsKeepAnInstallAlive checks that any report about the install counts, and that
+// facts alone do not.
 func TestReportsKeepAnInstallAlive(t *testing.T) {
 	for status, alive := range map[string]bool{"started": true, "progress": true, "failed": true, "": false} {
 		t.Run("status "+status, func(t *testing.T) {
@@ -87,7 +88,7 @@ func TestReportsKeepAnInstallAlive(t *testing.T) {
 	}
 }
 
-// TestAnExpiryThatCrossesAReport: the leader has given it up, and the report came first in the log.
+// TestAnExpiryThatCrossesAReport checks that a report before the expiry in the log wins.
 func TestAnExpiryThatCrossesAReport(t *testing.T) {
 	p := nodePeer(t)
 	run := observed(t, p, 0)
@@ -99,7 +100,7 @@ func TestAnExpiryThatCrossesAReport(t *testing.T) {
 	}
 }
 
-// TestTheWorkflowSaysHowLong: the timeout of the step that installs.
+// TestTheWorkflowSaysHowLong checks that the timeout of the install step applies.
 func TestTheWorkflowSaysHowLong(t *testing.T) {
 	p := nodePeer(t)
 	plan := planOf("slow", "ssh", "repave")
@@ -115,7 +116,7 @@ func TestTheWorkflowSaysHowLong(t *testing.T) {
 	}
 }
 
-// TestTheLeaseEndsWithTheRun, however that ends.
+// TestTheLeaseEndsWithTheRun checks every way in which the run can end.
 func TestTheLeaseEndsWithTheRun(t *testing.T) {
 	for name, end := range map[string]func(p *fsmtest.Peer, run string){
 		"complete": func(p *fsmtest.Peer, _ string) { report(t, p, "complete") },
@@ -149,12 +150,12 @@ func TestTheLeaseEndsWithTheRun(t *testing.T) {
 	}
 }
 
-// TestAnInstallThatIsReportedForEverEnds: reports keep it alive for a day, or for three times what
-// its workflow gives it, and not longer.
+// TestAnInstallThatIsReportedForEverEnds checks that reports keep an install alive for a day,
+// or for three times its workflow's timeout, and no longer.
 func TestAnInstallThatIsReportedForEverEnds(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
-		quiet   int32 // of its workflow; 0: it has none
+		quiet   int32 // of its workflow; 0 if it has none
 		limit   int64
 		message string
 	}{

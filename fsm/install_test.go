@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestInstallSession: from the boot script to the end, by a run of ours. Reports on the session's
-// token move the node as those of the node API do, make no run of their own, and say nothing once
-// the attempt is over.
+// TestInstallSession follows an executed run from the boot script to the end. Reports with
+// the session's token move the node as those of the node API do. They begin no run, and are
+// ignored after the attempt.
 func TestInstallSession(t *testing.T) {
 	p := nodeIn(t, pending)
 	start(t, p, "m-1", "q", "", "ubuntu")
@@ -40,7 +40,7 @@ func TestInstallSession(t *testing.T) {
 	refused(t, p, &internalv1.OpenInstall{RunId: "run-q", Step: step, Attempt: 2}, fsm.Aborted, fsm.ReasonAttemptMismatch)
 	do(t, p, open)
 	do(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: one})
-	do(t, p, open) // a leader that does not know whether it has: nothing begins anew
+	do(t, p, open) // a leader that does not know the outcome: no effect
 	if i := stage(holdfastv1.Install_BOOTED_IPXE); i.GetBoots() != 1 {
 		t.Errorf("got %v", i)
 	}
@@ -51,7 +51,7 @@ func TestInstallSession(t *testing.T) {
 	if m, r := getMachine(t, p, "m-1"), getRun(t, p, "run-q"); m.GetStatus().GetActiveRunId() != "run-q" || r.GetObserved() || !strings.Contains(r.GetWaitingFor(), "installer") {
 		t.Errorf("a report has made a run of its own: %v, %v", m.GetStatus(), r)
 	}
-	do(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: two}) // its power was away
+	do(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: two}) // after a power loss
 	do(t, p, say(two, "progress"))
 	stage(holdfastv1.Install_WRITING)
 	before := fsm.OwnLogBytes(getRun(t, p, "run-q"))
@@ -64,7 +64,7 @@ func TestInstallSession(t *testing.T) {
 	}
 	do(t, p, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{SshHostKeys: []string{"ssh-ed25519 OLD"}}}, Paths: []string{"spec.ssh_host_keys"}})
 	do(t, p, say(two, "complete"))
-	do(t, p, say(two, "failed")) // after the end nothing is said
+	do(t, p, say(two, "failed")) // ignored after the end
 	stage(holdfastv1.Install_COMPLETE)
 	if got := getMachine(t, p, "m-1").GetSpec().GetSshHostKeys(); !slices.Equal(got, []string{"ssh-ed25519 AAAA"}) {
 		t.Errorf("the inventory has the host key of before the install: %q", got)
@@ -80,8 +80,8 @@ func TestInstallSession(t *testing.T) {
 	}
 }
 
-// TestInstallLogOfEachBoot: an installer that starts over in the same session begins its log at 0,
-// and none of it is lost.
+// TestInstallLogOfEachBoot checks that an installer that restarts in a session begins its log
+// at 0, and that no output is lost.
 func TestInstallLogOfEachBoot(t *testing.T) {
 	p := nodeIn(t, pending)
 	start(t, p, "m-1", "q", "", "ubuntu")
@@ -92,7 +92,7 @@ func TestInstallLogOfEachBoot(t *testing.T) {
 	for _, boot := range []struct{ token, text string }{{"one", "the first one was cut off\n"}, {"two", "the second one\n"}, {"three", "and a third one, which says more than both of them\n"}} {
 		token := fsmtest.TokenValue(boot.token)
 		do(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: token})
-		for range 2 { // the answer to the first was lost
+		for range 2 { // a retry after a lost response
 			do(t, p, &internalv1.AppendInstallLog{Sha256: token, Data: []byte(boot.text)})
 		}
 		if got := strings.Count(fsmtest.LogText(p.View(), "run-q"), boot.text); got != 1 {
@@ -105,8 +105,7 @@ func TestInstallLogOfEachBoot(t *testing.T) {
 	}
 }
 
-// TestInstallFailureCountsOnce: an installer that has no answer says the same again; that is one
-// strike.
+// TestInstallFailureCountsOnce checks that a repeated report of a failure counts as one.
 func TestInstallFailureCountsOnce(t *testing.T) {
 	p := nodeIn(t, pending)
 	start(t, p, "m-1", "q", "", "ubuntu")
@@ -121,8 +120,8 @@ func TestInstallFailureCountsOnce(t *testing.T) {
 	}
 }
 
-// TestBootMedium: the token of a boot medium opens its session like one of a boot script, from
-// before the medium is inserted until the attempt is over.
+// TestBootMedium checks that the token of a boot medium is valid like that of a boot script,
+// from before the insertion of the medium until the end of the attempt.
 func TestBootMedium(t *testing.T) {
 	p := nodeIn(t, pending)
 	start(t, p, "m-1", "q", "", "ubuntu")
@@ -153,9 +152,9 @@ func TestBootMedium(t *testing.T) {
 	}
 }
 
-// The image of an open session stays, whatever the machine's label says since, and so does the
-// installer that it boots; the refusal names the sessions. An installer that cannot boot is
-// replaced: that is what the sessions wait for.
+// An open session protects its image, whatever the machine's present label, and the
+// installer. The error names the sessions. An installer that cannot boot may be replaced,
+// because the sessions wait for that.
 func TestImagesOfSessions(t *testing.T) {
 	p := nodeIn(t, pending)
 	kernel := func(cmdline string, boots bool) *holdfastv1.Image {
@@ -194,9 +193,10 @@ func TestImagesOfSessions(t *testing.T) {
 	do(t, p, &internalv1.DeleteImage{Name: "installer"})
 }
 
-// TestRunningInstallGivesNoToken: a boot script that is read while the installer works, by a probe,
-// a second network card or a caller that knows the MAC address, changes nothing. A machine that
-// restarted gets one after a while without reports.
+// TestRunningInstallGivesNoToken checks that a boot script request while the installer runs
+// changes nothing, whether it comes from a probe, a second network card or a caller that
+// knows the MAC address. A machine that restarted gets a script after a while without
+// reports.
 func TestRunningInstallGivesNoToken(t *testing.T) {
 	p := nodeIn(t, pending)
 	do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})
@@ -207,7 +207,7 @@ func TestRunningInstallGivesNoToken(t *testing.T) {
 		return &internalv1.ReportInstall{Sha256: fsmtest.TokenValue(token), Report: &holdfastv1.ReportInstallRequest{Status: status, Progress: 50, HasProgress: true}}
 	}
 	do(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: fsmtest.TokenValue("own"), IpAddress: "10.0.0.5"})
-	for i := range 8 { // before the installer reports, scripts that others read do not end its token
+	for i := range 8 { // scripts requested before its first report do not displace the installer's token
 		do(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: fsmtest.TokenValue(fmt.Sprint("early-", i)), IpAddress: "10.0.0.66"})
 	}
 	do(t, p, report("own", "started"))

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestIntakeFillsAsPutDoes: a table that was filled from a snapshot has in each of its trees what
-// the one has that was written row by row, and goes on alike.
+// TestIntakeFillsAsPutDoes checks that a table loaded from a snapshot has the same trees as
+// one written row by row, also after more writes.
 func TestIntakeFillsAsPutDoes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	machine := func(i int) *holdfastv1.Machine {
@@ -56,7 +56,7 @@ func TestIntakeFillsAsPutDoes(t *testing.T) {
 	}
 }
 
-// trees lists all that the trees of a table have, in order.
+// trees returns the contents of a table's trees, in order.
 func trees[P proto.Message](t *table[P]) []string {
 	var all []string
 	t.rows.Scan(func(r *record) bool {
@@ -84,8 +84,8 @@ func count[T any](tree *btree.BTreeG[T]) (n int) {
 	return n
 }
 
-// TestIntakeRefusesDisorder: rows are in the order of their keys, and each is there once, also
-// where the checksum is right.
+// TestIntakeRefusesDisorder checks that rows out of order and duplicate rows are refused,
+// even with a valid checksum.
 func TestIntakeRefusesDisorder(t *testing.T) {
 	for _, keys := range [][]string{{"b", "a"}, {"a", "a"}, {"a", "c", "b"}} {
 		var rows []incoming
@@ -108,8 +108,8 @@ func TestIntakeRefusesDisorder(t *testing.T) {
 	}
 }
 
-// TestFirstFaultIsTold: of two rows that do not decode, in batches that are decoded at once, the
-// first is told, and so it is on every peer.
+// TestFirstFaultIsTold checks that the first of two invalid rows is reported, although
+// batches are decoded concurrently. Every peer must report the same.
 func TestFirstFaultIsTold(t *testing.T) {
 	var b bytes.Buffer
 	write := func(m proto.Message) {
@@ -137,7 +137,7 @@ func TestFirstFaultIsTold(t *testing.T) {
 	}
 }
 
-// FuzzRecord: what is read and written by hand is what the generated code reads and writes.
+// FuzzRecord compares the hand-written encoding and decoding with the generated code.
 func FuzzRecord(f *testing.F) {
 	for _, r := range []*internalv1.SnapshotRecord{{}, {Table: 1, Key: "k", Value: []byte("v")}, {Table: 300, Value: make([]byte, 300)}} {
 		raw, err := proto.Marshal(r)

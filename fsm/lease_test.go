@@ -23,8 +23,8 @@ const (
 // uuid is the id of a service.
 const uuid = "550e8400-e29b-41d4-a716-446655440000"
 
-// gpuPool is a peer with the pool "gpu" and the machine m-1 in it, registered by its agent with a
-// lease of 300 s.
+// gpuPool returns a peer with the pool "gpu" and the machine m-1 in it, registered by its
+// agent with a lease of 300 s.
 func gpuPool(t *testing.T) *fsmtest.Peer {
 	t.Helper()
 	p := fsmtest.NewPeer()
@@ -43,12 +43,12 @@ func agentOp(id, pool string) *internalv1.RegisterAgent {
 		CpuMillicores: 8000, MemoryMib: 16384, GpuCount: 1, PrivateIp: "192.168.1.100"}}
 }
 
-// ref names the generation of a lease.
+// ref returns a reference to a generation of a lease.
 func ref(kind internalv1.LeaseRef_Kind, id string, generation uint64) *internalv1.LeaseRef {
 	return &internalv1.LeaseRef{Kind: kind, Id: id, Generation: generation}
 }
 
-// seen puts a heartbeat on record, at a value of the lease clock in seconds.
+// seen records a heartbeat, at a value of the lease clock in seconds.
 func seen(t *testing.T, p *fsmtest.Peer, clock int64, r *internalv1.LeaseRef) {
 	t.Helper()
 	do(t, p, &internalv1.CheckpointLeases{ClockMs: clock * 1000, Leases: []*internalv1.SeenLease{{SeenMs: clock * 1000, Renewal: &internalv1.Renewal{Lease: r}}}})
@@ -94,7 +94,7 @@ func TestNoLeaseExpiresEarly(t *testing.T) {
 			if tt.seen > 0 {
 				seen(t, p, tt.seen, ref(ofMachine, "m-1", 1))
 			}
-			p.Now = p.Now.Add(24 * time.Hour) // the wall clock steps: that is not time for a lease
+			p.Now = p.Now.Add(24 * time.Hour) // the wall clock steps, which leases ignore
 			expire(t, p, tt.clock, ref(ofMachine, "m-1", tt.generation), ref(ofMachine, "m-none", 1))
 			if got := lease(t, p, ofMachine, "m-1").GetExpiredAt() != nil; got != tt.want {
 				t.Errorf("expired: got %t, want %t", got, tt.want)
@@ -112,7 +112,7 @@ func TestNoLeaseExpiresEarly(t *testing.T) {
 func TestLeaseClockNeverGoesBack(t *testing.T) {
 	p := gpuPool(t)
 	seen(t, p, 200, ref(ofMachine, "m-1", 1))
-	seen(t, p, 50, ref(ofMachine, "m-1", 1)) // a leader that was told to count from too early
+	seen(t, p, 50, ref(ofMachine, "m-1", 1)) // from a leader whose clock started too early
 	if l := lease(t, p, ofMachine, "m-1"); l.GetSeenMs() != 200_000 || p.View().LeaseClock() != 200_000 {
 		t.Errorf("seen at %d with the clock at %d, want 200000 both", l.GetSeenMs(), p.View().LeaseClock())
 	}
@@ -163,7 +163,7 @@ func TestLeasesChangedSince(t *testing.T) {
 		}
 		return got
 	}
-	seen(t, p, 1, ref(ofMachine, "m-1", 1)) // no change of the lease itself
+	seen(t, p, 1, ref(ofMachine, "m-1", 1)) // the lease itself is unchanged
 	if got := names(from); got != nil {
 		t.Errorf("after a heartbeat: got %v, want none", got)
 	}
@@ -222,7 +222,8 @@ func TestStaleLeadersMoveNoLease(t *testing.T) {
 	}
 }
 
-// TestManyExpireInOneEntry: a rack goes dark, and each machine has its own history.
+// TestManyExpireInOneEntry expires the leases of a rack at once. Each machine has its own
+// history.
 func TestManyExpireInOneEntry(t *testing.T) {
 	p := gpuPool(t)
 	ids := []string{"m-1", "m-2", "m-3"}

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// A registration records no health that nobody reported; peers of level 1 go on recording it.
+// A registration does not record a state that was never reported. At level 1 it still does.
 func TestRegistrationRecordsNoHealth(t *testing.T) {
 	for level, want := range map[uint32][]string{fsm.Level1: {"healthy", "slow"}, fsm.Level2: {"slow"}} {
 		p := fsmtest.NewPeer()
@@ -24,7 +24,7 @@ func TestRegistrationRecordsNoHealth(t *testing.T) {
 	}
 }
 
-// A healthy pool that registers again stays in placement; one that was unavailable waits for its
+// A healthy pool that registers again stays in placement. An unavailable one waits for its
 // heartbeat.
 func TestRegisteringAgainKeepsPlacement(t *testing.T) {
 	for _, tt := range []struct {

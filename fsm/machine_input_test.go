@@ -25,7 +25,7 @@ func TestNormalizeMACs(t *testing.T) {
 			t.Errorf("%q: got %v, want it refused", in, bad)
 		}
 	}
-	// The order of a machine's addresses stays: the first one boots.
+	// The order of a machine's addresses is kept: it boots from the first one.
 	m = &holdfastv1.Machine{Spec: &holdfastv1.MachineSpec{MacAddresses: []string{"02:00:00:00:00:02", "02:00:00:00:00:01", "02-00-00-00-00-02"}}}
 	fsm.NormalizeMachine(m)
 	if diff := cmp.Diff([]string{"02:00:00:00:00:02", "02:00:00:00:00:01"}, m.GetSpec().GetMacAddresses()); diff != "" {

@@ -23,7 +23,7 @@ func TestRegisterNewMachine(t *testing.T) {
 	p := fsmtest.NewPeer()
 	in := &holdfastv1.Machine{MachineId: "m-123", Labels: map[string]string{"env": "prod", "provider": "dc-1"},
 		Spec: &holdfastv1.MachineSpec{SshEndpoint: " 10.20.30.40:22", BmcEndpoint: "10.20.30.41", MacAddresses: []string{"AA-BB-CC-DD-EE-FF"}, Serial: "S1"},
-		// Status is the server's, whatever a client says.
+		// Clients cannot set the status.
 		Status: &holdfastv1.MachineStatus{Phase: inService, ActiveRunId: "run-1", NodeState: holdfastv1.Node_ACTIVE,
 			Conditions: []*holdfastv1.Condition{{Type: "InCustomerCluster", Status: true}}},
 		Revision: 99}
@@ -98,7 +98,7 @@ func TestRegisterAgain(t *testing.T) {
 	do(t, p, &internalv1.SetMachinePhase{MachineId: "m", Phase: inService})
 	before := getMachine(t, p, "m")
 
-	// What comes is replaced, what does not come stays; status stays in any case.
+	// Fields in the request are replaced, others stay. The status always stays.
 	do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m", Spec: &holdfastv1.MachineSpec{Rack: "r2"},
 		Status: &holdfastv1.MachineStatus{Phase: factoryReady}}})
 	want := proto.CloneOf(before)
@@ -110,7 +110,7 @@ func TestRegisterAgain(t *testing.T) {
 	want.Labels, want.UpdatedAt, want.Revision = map[string]string{"env": "test"}, p.View().Meta().GetNow(), p.Index
 	same(t, "labels replaced", want, getMachine(t, p, "m"))
 
-	// The same again is no change.
+	// Repeating it changes nothing.
 	got := do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m", Labels: map[string]string{"env": "test"}, Spec: &holdfastv1.MachineSpec{Rack: " r2 "}}})
 	same(t, "unchanged result", want, got)
 	same(t, "unchanged", want, getMachine(t, p, "m"))
@@ -126,7 +126,7 @@ func TestOwnedOnce(t *testing.T) {
 	tests := []struct {
 		name        string
 		first, then *holdfastv1.MachineSpec
-		conflict    string // what the refusal names; "" for none
+		conflict    string // the key in the error; "" for none
 	}{
 		{"MAC", mac("aa:bb:cc:dd:ee:ff"), mac("aa:bb:cc:dd:ee:ff"), "MAC address aa:bb:cc:dd:ee:ff"},
 		{"MAC in another spelling", mac("aa:bb:cc:dd:ee:ff"), mac("AABB.CCDD.EEFF"), "MAC address aa:bb:cc:dd:ee:ff"},
@@ -164,8 +164,8 @@ func TestOwnedOnce(t *testing.T) {
 					t.Errorf("%s: got %q with %v, want it to name %s and m-1", name, e.Message, e.Meta, tt.conflict)
 				}
 			}
-			do(t, p, registerOp("m-1", tt.first)) // its own are no conflict
-			// What is given up is free again.
+			do(t, p, registerOp("m-1", tt.first)) // its own keys do not conflict
+			// Released keys are free again.
 			do(t, p, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1"}})
 			do(t, p, registerOp("m-2", tt.first))
 			do(t, p, &internalv1.DeleteMachine{MachineId: "m-2"})
@@ -236,7 +236,8 @@ func TestUpdateMachineMask(t *testing.T) {
 		fsm.InvalidArgument, "INVALID_FIELD")
 }
 
-// TestHardwareStaysDuringARun: a run must not go on pressing buttons elsewhere.
+// TestHardwareStaysDuringARun checks that the hardware of a machine cannot change during a
+// run, which would operate other hardware.
 func TestHardwareStaysDuringARun(t *testing.T) {
 	p := fsmtest.NewPeer()
 	m := &holdfastv1.Machine{MachineId: "m", Labels: map[string]string{"provider": "dc-1"}, Spec: &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "s"}}
@@ -262,7 +263,7 @@ func TestHardwareStaysDuringARun(t *testing.T) {
 	}
 	refused(t, p, registerOp("m", &holdfastv1.MachineSpec{BmcEndpoint: "b3", SshEndpoint: "s"}), fsm.FailedPrecondition, fsm.ReasonActiveRun)
 	do(t, p, update("spec.rack", func(m *holdfastv1.Machine) { m.Spec.Rack = "r7" }))
-	// The same provider, named in the other place, is no move.
+	// Naming the same provider in the other field is not a move.
 	do(t, p, update("spec.provider", func(m *holdfastv1.Machine) { m.Spec.Provider = "dc-1" }))
 	finish(t, p, "run-request-1", succeeded)
 	for _, op := range moves {
@@ -283,7 +284,8 @@ func TestDeleteAndRegisterAgain(t *testing.T) {
 	if _, ok := p.View().Machine("m"); ok || p.View().MachineCount() != 0 {
 		t.Error("the machine is still there")
 	}
-	// Runs and history outlive it; a replay still names its run, a new start finds no machine.
+	// Runs and history outlive it. A replay still returns its run; a new start finds no
+	// machine.
 	if r := start(t, p, "m", "request-1", "REBOOT", ""); r.GetPhase() != holdfastv1.Run_SUCCEEDED {
 		t.Errorf("replay after the machine is gone: got %v, want the run that has SUCCEEDED", r)
 	}
@@ -381,8 +383,7 @@ func TestMachinesPages(t *testing.T) {
 	}
 }
 
-// An update without a mask leaves an unset spec and unset labels alone; peers of level 1 go on
-// erasing them.
+// An update without a mask keeps unset spec and labels. At level 1 it still erases them.
 func TestUpdateLeavesUnsetAlone(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// nodeMoves returns the moves of a machine's node, oldest first: "pending>installing", with who
-// triggered it.
+// nodeMoves returns the transitions of a machine's node, oldest first: "pending>installing",
+// with the trigger.
 func nodeMoves(p *fsmtest.Peer, id string) (moves []string) {
 	for e := range p.View().History(id, 0) {
 		if e.GetFacet() == "node" && e.GetFrom() != "" {
@@ -23,8 +23,8 @@ func nodeMoves(p *fsmtest.Peer, id string) (moves []string) {
 	return moves
 }
 
-// TestNodeRoutes: a run moves a node along the table of transitions, except where docs/clients.md
-// says so.
+// TestNodeRoutes checks that a run moves a node along the table of transitions, except for
+// the cases in docs/clients.md.
 func TestNodeRoutes(t *testing.T) {
 	repave := &holdfastv1.Plan{PlanId: "plan/install", Steps: []*holdfastv1.Step{{Name: "s", TimeoutSeconds: 60, Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{}}}}}
 	join := &holdfastv1.Plan{PlanId: "plan/join", Steps: []*holdfastv1.Step{repave.GetSteps()[0],
@@ -91,8 +91,8 @@ func TestNodeRoutes(t *testing.T) {
 	}
 }
 
-// TestInstallCounters: attempts of a run of ours count as reported ones do, and three of them need
-// force (node state machine §Failure Handling).
+// TestInstallCounters checks that failed attempts of executed runs count like reported ones,
+// and that three of them require force.
 func TestInstallCounters(t *testing.T) {
 	p := fsmtest.NewPeer()
 	do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})

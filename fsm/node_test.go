@@ -37,7 +37,7 @@ func nodePeer(t *testing.T) *fsmtest.Peer {
 	return p
 }
 
-// report is a report about an installation of m-1.
+// report applies a report about the installation of m-1.
 func report(t *testing.T, p *fsmtest.Peer, status string) *holdfastv1.Machine {
 	t.Helper()
 	return do(t, p, reportOp(p, status)).(*holdfastv1.Machine)
@@ -56,7 +56,7 @@ func move(id string, to holdfastv1.Node_State, force bool) *internalv1.Transitio
 	return &internalv1.TransitionNode{Id: id, State: to, Force: force, RunId: "run-by-hand"}
 }
 
-// nodeIn brings m-1 into a node state by the way that the document has for it.
+// nodeIn brings m-1 into a node state by the regular transitions.
 func nodeIn(t *testing.T, state holdfastv1.Node_State) *fsmtest.Peer {
 	t.Helper()
 	p := nodePeer(t)
@@ -98,8 +98,8 @@ func nodeStates() []holdfastv1.Node_State {
 	return []holdfastv1.Node_State{discovered, pending, installing, installFailed, installed, nodeActive, reprovision, deprovisioning, migrating, nodeRetired}
 }
 
-// TestNodeTransitions tries every pair of states against the document's table, and looks at the
-// phase that goes with each.
+// TestNodeTransitions tries every pair of states against the table of the specification, and
+// checks the resulting phase.
 func TestNodeTransitions(t *testing.T) {
 	table := map[holdfastv1.Node_State]map[holdfastv1.Node_State]holdfastv1.MachineStatus_Phase{
 		discovered:     {pending: ready, nodeRetired: retired},
@@ -156,8 +156,8 @@ func TestNodeTransitionWords(t *testing.T) {
 	}
 }
 
-// TestReports tries every status in every state: the document's table has four rows, and the others
-// change facts alone.
+// TestReports tries every status in every state. The specification's table has four rows;
+// other reports change facts only.
 func TestReports(t *testing.T) {
 	type row struct {
 		status string
@@ -200,7 +200,8 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// TestThreeStrikes: two failures keep the node installing, the third is the operator's.
+// TestThreeStrikes checks that the node stays installing after two failures, and needs an
+// operator after the third.
 func TestThreeStrikes(t *testing.T) {
 	p := nodeIn(t, installing)
 	run := getMachine(t, p, "m-1").GetStatus().GetActiveRunId()
@@ -231,7 +232,7 @@ func TestThreeStrikes(t *testing.T) {
 	if r.GetPhase() != holdfastv1.Run_FAILED || len(r.GetSteps()[0].GetAttempts()) != 3 || r.GetError().GetAttempt() != 3 || !strings.Contains(fsmtest.LogText(p.View(), run), "install attempt 3 failed: Disk not found") {
 		t.Errorf("run: %v, log:\n%s", r, fsmtest.LogText(p.View(), run))
 	}
-	report(t, p, "started") // it waits for a person
+	report(t, p, "started") // it waits for an operator
 	if got := getMachine(t, p, "m-1").GetStatus().GetNodeState(); got != installFailed {
 		t.Errorf("after another start: %s", got)
 	}
@@ -250,8 +251,8 @@ func TestThreeStrikes(t *testing.T) {
 	}
 }
 
-// TestObservedRun: an install that nobody here started has a run behind it, which the executor
-// cannot touch.
+// TestObservedRun checks that an install that Holdfast has not started has a run, and that
+// the executor cannot change it.
 func TestObservedRun(t *testing.T) {
 	p := nodePeer(t)
 	do(t, p, &internalv1.UpdateNode{Id: "m-1", Node: &holdfastv1.NodeRecord{WorkflowId: "ubuntu"}, Paths: []string{"workflow_id"}})
@@ -291,14 +292,14 @@ func TestCanceledInstall(t *testing.T) {
 	if got := getMachine(t, p, "m-1").GetStatus().GetNodeState(); got != pending {
 		t.Errorf("a report of a canceled install made it %s", got)
 	}
-	report(t, p, "started") // it runs all the same, and that has to be seen
+	report(t, p, "started") // it runs anyway, and must be visible
 	if s := getMachine(t, p, "m-1").GetStatus(); s.GetNodeState() != installing || s.GetActiveRunId() == id {
 		t.Errorf("after another start: %v", s)
 	}
 }
 
-// TestReportsOfOurOwnInstall: while a run of ours is at work, reports are evidence for its step,
-// which decides.
+// TestReportsOfOurOwnInstall checks that during an executed run reports are evidence for its
+// step, which decides.
 func TestReportsOfOurOwnInstall(t *testing.T) {
 	p := nodeIn(t, pending)
 	start(t, p, "m-1", "q", "", "ubuntu")
@@ -377,7 +378,7 @@ func TestUpdateNode(t *testing.T) {
 		name  string
 		node  *holdfastv1.NodeRecord
 		paths []string
-		want  *holdfastv1.NodeRecord // of what clients set; nil: refused
+		want  *holdfastv1.NodeRecord // fields set by clients; nil if refused
 	}{
 		{"one field", &holdfastv1.NodeRecord{GroupId: "g1", Arch: "arm64"}, []string{"group_id"}, &holdfastv1.NodeRecord{Hostname: "n1", GroupId: "g1", Tags: []string{"gpu"}}},
 		{"clear one", &holdfastv1.NodeRecord{}, []string{"hostname"}, &holdfastv1.NodeRecord{Tags: []string{"gpu"}}},

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestNotesNameWhatTheyAreAbout: who removes a peer, or hands the leadership over, is found in the
-// trail by the peer, and who reads a snapshot by that.
+// TestNotesNameWhatTheyAreAbout checks the resource of audit events: the peer for a removal
+// or a transfer of the leadership, and the snapshot for a read.
 func TestNotesNameWhatTheyAreAbout(t *testing.T) {
 	for _, tt := range []struct {
 		note *internalv1.NoteBackup

@@ -19,14 +19,14 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// from proposes an operation that somebody asks for.
+// from proposes an operation with an origin.
 func from(p *fsmtest.Peer, o *internalv1.Origin, op proto.Message) fsm.Result {
 	c := fsmtest.Command(op)
 	c.Origin = o
 	return p.Propose(c)[0]
 }
 
-// admin is a caller without any limit.
+// admin is a caller without limits.
 func admin() *internalv1.Origin {
 	return &internalv1.Origin{Source: "10.0.0.1:5000", Peer: "p1", Method: "/m", RequestId: "call-1", Role: holdfastv1.Role_ADMIN}
 }
@@ -47,7 +47,7 @@ func inPool(id, pool string, refs ...string) *holdfastv1.Machine {
 	return m
 }
 
-// wantAnswer checks the code and reason of an answer; "" is no refusal.
+// wantAnswer checks the code and reason of a result; "" means accepted.
 func wantAnswer(t *testing.T, what string, r fsm.Result, code fsm.Code, reason string) {
 	t.Helper()
 	var gotCode fsm.Code
@@ -60,8 +60,8 @@ func wantAnswer(t *testing.T, what string, r fsm.Result, code fsm.Code, reason s
 	}
 }
 
-// TestEveryCommandIsAboutSomething walks the commands: one that is missing in the table of what
-// commands are about would have no resource, and no scope.
+// TestEveryCommandIsAboutSomething checks that every command has a subject. Without one it
+// would have no resource and no scope.
 func TestEveryCommandIsAboutSomething(t *testing.T) {
 	fields := (&internalv1.Command{}).ProtoReflect().Descriptor().Oneofs().ByName("op").Fields()
 	for i := range fields.Len() {
@@ -194,8 +194,8 @@ func TestOriginsToken(t *testing.T) {
 	}
 }
 
-// TestScopedCallersStayInTheirPools draws logs: whatever somebody with a scope asks for, no machine
-// outside it changes, comes or goes, and nothing does that belongs to no pool.
+// TestScopedCallersStayInTheirPools draws logs. A caller with a scope must not change, create
+// or delete a machine outside of it, nor change data that belongs to no pool.
 func TestScopedCallersStayInTheirPools(t *testing.T) {
 	allowed, refused := 0, 0
 	check := func(t interface{ Fatalf(string, ...any) }, p *fsmtest.Peer, c *internalv1.Command) {
@@ -239,7 +239,8 @@ func TestScopedCallersStayInTheirPools(t *testing.T) {
 		p, g := furnished(), &fsmtest.Generator{Chooser: seeded{rand.New(rand.NewPCG(seed, 7))}}
 		for range 120 {
 			c := g.Next(p.View())
-			if n := g.Chooser.Choose("address", 100); n < 10 { // of some machine: secrets go where it says
+			// The address of a machine, to which secrets are sent.
+			if n := g.Chooser.Choose("address", 100); n < 10 {
 				c = fsmtest.Command(&internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: fmt.Sprintf("m-%d", n%5),
 					Spec: &holdfastv1.MachineSpec{BmcEndpoint: fmt.Sprintf("at-%d", p.Index)}}, Paths: []string{"spec.bmc_endpoint"}})
 				c.Origin = operator(fmt.Sprintf("pool-%d", g.Chooser.Choose("pool", 3)))
@@ -255,7 +256,7 @@ func TestScopedCallersStayInTheirPools(t *testing.T) {
 	}
 }
 
-// destinations gives, for each address that machines have, which secret is sent there.
+// destinations returns the secrets that are sent to each address of a machine.
 func destinations(v *fsm.View) map[string]string {
 	all := map[string]string{}
 	for m := range v.Machines("") {
@@ -269,8 +270,8 @@ func destinations(v *fsm.View) map[string]string {
 	return all
 }
 
-// foreign lists what a scoped caller must not change: machines that are not his, their runs,
-// tokens, secrets and the ids of plans.
+// foreign returns the data that a scoped caller must not change: machines of others, their
+// runs, tokens, secrets and the ids of plans.
 func foreign(v *fsm.View, mine func(*holdfastv1.Machine) bool) map[string]string {
 	all, own := map[string]string{}, map[string]bool{}
 	for m := range v.Machines("") {
@@ -280,12 +281,13 @@ func foreign(v *fsm.View, mine func(*holdfastv1.Machine) bool) map[string]string
 	}
 	for _, r := range v.Runs("") {
 		if mine, exists := own[r.GetMachineId()]; exists && !mine {
-			r.QueuePosition = 0 // others before it may go
+			r.QueuePosition = 0 // other runs before it may end
 			all["run "+r.GetRunId()] = r.String()
 		}
 	}
 	for tok := range v.Tokens("") {
-		if m, ok := v.Machine(tok.GetMachineId()); !ok || !mine(m) { // those of a machine go with it
+		// The tokens of a machine are deleted with it.
+		if m, ok := v.Machine(tok.GetMachineId()); !ok || !mine(m) {
 			all["token "+tok.GetTokenId()] = tok.String()
 		}
 	}
@@ -294,7 +296,7 @@ func foreign(v *fsm.View, mine func(*holdfastv1.Machine) bool) map[string]string
 		all["secret "+s.GetSecret().GetName()] = s.String()
 	}
 	for p := range v.Plans("") {
-		all["plan "+p.GetPlanId()] = "" // a run of one's own marks it as referenced
+		all["plan "+p.GetPlanId()] = "" // the caller's own run marks it as referenced
 	}
 	return all
 }

@@ -24,7 +24,7 @@ func TestCheckParams(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		plan   *holdfastv1.Plan
-		params string // name=value, by spaces
+		params string // name=value, separated by spaces
 		want   string // of the error; "" for none
 	}{
 		{"no parameters", plans["plan/repave-join"], "", ""},
@@ -65,7 +65,7 @@ func TestCheckParams(t *testing.T) {
 	}
 }
 
-// A mistyped parameter starts no run; peers of level 1 go on starting it.
+// A run with a mistyped parameter is refused. At level 1 it is still accepted.
 func TestUnreadParamStartsNoRun(t *testing.T) {
 	for level, refused := range map[uint32]bool{fsm.Level1: false, fsm.Level2: true} {
 		p := fsmtest.NewPeer()

@@ -16,7 +16,7 @@ import (
 
 type phase = holdfastv1.MachineStatus_Phase
 
-// machineIn makes machine m in any phase but PROVISIONING.
+// machineIn returns a peer with machine m in a phase other than PROVISIONING.
 func machineIn(t *testing.T, ph phase) *fsmtest.Peer {
 	t.Helper()
 	p := fsmtest.NewPeer()
@@ -96,8 +96,8 @@ func join(phases []phase) string {
 	return strings.Join(names, " ")
 }
 
-// TestPhaseByHandClearsIntervention: an operator who puts a machine back to work says that it is
-// mended.
+// TestPhaseByHandClearsIntervention checks that moving a machine back to service clears
+// NeedsIntervention.
 func TestPhaseByHandClearsIntervention(t *testing.T) {
 	for to, want := range map[phase]bool{ready: false, inService: false, rma: true, retired: true} {
 		p := machineIn(t, ready)
@@ -114,7 +114,7 @@ func TestPhaseByHandClearsIntervention(t *testing.T) {
 	}
 }
 
-// A look at a machine leaves its phase and its conditions alone, however it ends.
+// An inspection leaves the machine's phase and conditions unchanged, whatever its outcome.
 func TestPhaseAfterALook(t *testing.T) {
 	for _, before := range []phase{factoryReady, ready, inService, maintenance, rma} {
 		for _, outcome := range []holdfastv1.Attempt_Outcome{succeeded, failed, canceled} {
@@ -137,8 +137,8 @@ func TestPhaseAfterALook(t *testing.T) {
 	}
 }
 
-// A machine whose installs have failed three times waits for a person, also when somebody has
-// looked at it meanwhile.
+// A machine whose installs have failed three times waits for an operator, even after an
+// inspection.
 func TestALookForgivesNoStrikes(t *testing.T) {
 	for _, outcome := range []holdfastv1.Attempt_Outcome{succeeded, failed, canceled} {
 		p := nodeIn(t, installing)
@@ -163,15 +163,14 @@ func TestALookForgivesNoStrikes(t *testing.T) {
 	}
 }
 
-// after is what a run leaves: the phase ("" for the one before), the node state, and the conditions
-// that are set.
+// after is the state after a run: the phase ("" for the previous one), the node state, and
+// the conditions that are true.
 type after struct {
 	phase, node string
 	conds       map[string]bool
 }
 
-// wantProved checks what the steps of a run that did not come to its end have left: all but the
-// last have succeeded.
+// wantProved checks the effects of a failed run, all but the last of whose steps succeeded.
 func wantProved(t *testing.T, m *holdfastv1.Machine, steps []string) {
 	t.Helper()
 	done := steps[:len(steps)-1]
@@ -185,8 +184,8 @@ func wantProved(t *testing.T, m *holdfastv1.Machine, steps []string) {
 	}
 }
 
-// A machine that was in service is in no cluster once its disk was written, also when the run goes
-// no further.
+// A machine that was in service is in no cluster once its disk was written, even if the run
+// fails later.
 func TestRepavedAndNotJoined(t *testing.T) {
 	p := machineIn(t, inService)
 	plan(t, p, "plan/first", "repave", "join")
@@ -278,7 +277,7 @@ func TestPhasesAfterRuns(t *testing.T) {
 				if c := cond(m, "NeedsIntervention"); m.GetStatus().GetPhase() != maintenance || c.GetStatus() || c.GetReason() != "Canceled" {
 					t.Errorf("after cancel: got %v, want MAINTENANCE and the reason Canceled", m.GetStatus())
 				}
-				// What comes next is allowed, and its success clears what was asked for.
+				// The next run is allowed, and its success clears the intervention.
 				start(t, p, "m", "request-2", "REBOOT", "")
 				finish(t, p, "run-request-2", succeeded)
 				if got := getMachine(t, p, "m"); got.GetStatus().GetPhase() != maintenance || cond(got, "NeedsIntervention").GetReason() != "RunSucceeded" {
@@ -289,8 +288,8 @@ func TestPhasesAfterRuns(t *testing.T) {
 	}
 }
 
-// TestRunsTakeAMachineOutOfItsCluster: what a repave or an RMA has removed is not said to be there
-// until it is seen again.
+// TestRunsTakeAMachineOutOfItsCluster checks that a repave or an RMA clears the cluster
+// membership until it is observed again.
 func TestRunsTakeAMachineOutOfItsCluster(t *testing.T) {
 	for kind, want := range map[string]string{"repave": "Repaved", "rma": "RMA", "reboot": "Joined"} {
 		p := machineIn(t, ready)
@@ -311,7 +310,7 @@ func TestRunsTakeAMachineOutOfItsCluster(t *testing.T) {
 	}
 }
 
-// nodeNow is the node state of a machine on which nothing was installed, in a new phase.
+// nodeNow returns the node state of a machine without an install, in a new phase.
 func nodeNow(old *holdfastv1.Machine, now phase) holdfastv1.Node_State {
 	switch node := old.GetStatus().GetNodeState(); {
 	case now == inService:
@@ -323,8 +322,8 @@ func nodeNow(old *holdfastv1.Machine, now phase) holdfastv1.Node_State {
 	}
 }
 
-// TestSuccessClearsIntervention: a run that succeeds after one that failed says that the machine is
-// fine.
+// TestSuccessClearsIntervention checks that a successful run after a failed one clears
+// NeedsIntervention.
 func TestSuccessClearsIntervention(t *testing.T) {
 	p := machineIn(t, inService)
 	plan(t, p, "plan/x", "reboot")

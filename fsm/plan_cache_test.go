@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestSharedPlan: what is kept decoded is what the state has at that time, however often plans
-// change and however many there are.
+// TestSharedPlan checks that cached plans equal those of the state at any time, with many
+// plans and many changes.
 func TestSharedPlan(t *testing.T) {
 	p := fsmtest.NewPeer()
 	plan := func(id, command string) *holdfastv1.Plan {
@@ -35,7 +35,7 @@ func TestSharedPlan(t *testing.T) {
 	do(t, p, &internalv1.CreatePlan{Plan: plan("a", "false"), Replace: true})
 	same(p.View(), "a")
 	same(old, "a")
-	for i := range 100 { // more than are kept
+	for i := range 100 { // more than the cache keeps
 		do(t, p, &internalv1.CreatePlan{Plan: plan(fmt.Sprintf("p-%d", i), "true")})
 		same(p.View(), fmt.Sprintf("p-%d", i))
 		same(p.View(), "a")
@@ -45,8 +45,8 @@ func TestSharedPlan(t *testing.T) {
 	same(old, "a")
 }
 
-// TestStartLeavesSharedPlanAlone: a run that makes its plan one that is referred to changes the
-// record, and not what others look at.
+// TestStartLeavesSharedPlanAlone checks that marking a plan as referenced changes the record,
+// and not the shared plan.
 func TestStartLeavesSharedPlanAlone(t *testing.T) {
 	p := fsmtest.NewPeer()
 	do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Labels: map[string]string{"provider": "fake"}, Spec: &holdfastv1.MachineSpec{}}})
@@ -64,7 +64,7 @@ func TestStartLeavesSharedPlanAlone(t *testing.T) {
 	}
 }
 
-// TestSharedPlanWhileApplying: readers and commands have the same plans decoded, at the same time
+// TestSharedPlanWhileApplying decodes the same plans in readers and commands concurrently
 // (-race).
 func TestSharedPlanWhileApplying(t *testing.T) {
 	p := fsmtest.NewPeer()
@@ -95,7 +95,7 @@ func TestSharedPlanWhileApplying(t *testing.T) {
 		run := fmt.Sprintf("run-%d", i)
 		do(t, p, &internalv1.StartRun{RunId: run, MachineId: fmt.Sprintf("m-%d", i), RequestId: run, Type: "REBOOT", CheckedProvider: "fake"})
 		do(t, p, &internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: run, Steps: []*holdfastv1.Step{{Name: "one", Kind: &holdfastv1.Step_Ssh{Ssh: &holdfastv1.SshCommand{Command: "true"}}}}}})
-		p.View().SharedPlan(run) // so that what is kept is let go of once
+		p.View().SharedPlan(run) // so that the cache overflows once
 	}
 	close(done)
 	readers.Wait()

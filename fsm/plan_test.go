@@ -72,7 +72,7 @@ func TestDefaultPlans(t *testing.T) {
 	}
 }
 
-// TestSamplePlan takes the plan of the document (bare-metal API §Examples).
+// TestSamplePlan uses the sample plan of the bare-metal API.
 func TestSamplePlan(t *testing.T) {
 	const sample = `{
 	  "plan_id": "plan-repave-ubuntu-2204-v1",
@@ -118,7 +118,7 @@ func TestValidatePlan(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(*holdfastv1.Plan)
-		want   []string // the fields that are wrong
+		want   []string // the invalid fields
 	}{
 		{"valid", func(*holdfastv1.Plan) {}, nil},
 		{"no id", func(p *holdfastv1.Plan) { p.PlanId = "" }, []string{"plan.plan_id"}},
@@ -223,7 +223,7 @@ func TestPlansAreImmutableOnceUsed(t *testing.T) {
 	if first.GetBuiltIn() || first.GetReferenced() || first.GetCreatedAt() == nil {
 		t.Errorf("created: got %v", first)
 	}
-	// The same again is fine, whatever its output-only fields say.
+	// Repeating it is accepted, whatever its output-only fields contain.
 	again := planOf("plan/x", "ssh")
 	again.BuiltIn, again.Referenced = true, true
 	before := dump(t, p)

@@ -14,8 +14,8 @@ func providerOp(id, pool string) *internalv1.RegisterProvider {
 	return &internalv1.RegisterProvider{Provider: &holdfastv1.PlatformProvider{ProviderId: id, PoolId: pool, Endpoint: "https://" + pool + ".example"}}
 }
 
-// TestWhoRegistersWhichProvider: the manager of a pool registers that of his pool, and takes over
-// nobody else's.
+// TestWhoRegistersWhichProvider checks that the manager of a pool can register the providers
+// of its pool, and cannot replace others.
 func TestWhoRegistersWhichProvider(t *testing.T) {
 	manager := func(pool string) *internalv1.Origin {
 		return &internalv1.Origin{Role: holdfastv1.Role_POOL_AGENT, Pools: []string{pool}}

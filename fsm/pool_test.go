@@ -18,7 +18,7 @@ func registerPoolOp(id string) *internalv1.RegisterPool {
 		Gpus: []*holdfastv1.Gpu{{Id: 0, Model: "RTX 4090", TotalVramGb: 24, ComputeCapability: "8.9"}, {Id: 1, Model: "A100", TotalVramGb: 80}}}}
 }
 
-// beat puts a heartbeat of a pool on record.
+// beat records a heartbeat of a pool.
 func beat(t *testing.T, p *fsmtest.Peer, id string, clock int64, gpus ...*holdfastv1.Gpu) *holdfastv1.Pool {
 	t.Helper()
 	do(t, p, &internalv1.CheckpointLeases{ClockMs: clock * 1000, Leases: []*internalv1.SeenLease{{SeenMs: clock * 1000, Renewal: &internalv1.Renewal{Lease: ref(ofPool, id, 0),
@@ -96,7 +96,7 @@ func TestPoolStates(t *testing.T) {
 	refused(t, p, &internalv1.DeregisterPool{PoolId: "p-none"}, fsm.NotFound, fsm.ReasonPoolNotFound)
 }
 
-// TestPoolFacets: what is declared and what is registered do not touch each other.
+// TestPoolFacets checks that declaration and registration do not affect each other.
 func TestPoolFacets(t *testing.T) {
 	p := fsmtest.NewPeer()
 	do(t, p, &internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: "gpu", GpuType: "A100", Labels: map[string]string{"team": "ml"}, Endpoint: "not taken", Status: holdfastv1.Pool_HEALTHY}})
@@ -114,7 +114,7 @@ func TestPoolFacets(t *testing.T) {
 	registerAgent(t, p, "m-1")
 	refused(t, p, &internalv1.DeletePool{PoolId: "gpu"}, fsm.FailedPrecondition, fsm.ReasonPoolInUse)
 	do(t, p, &internalv1.DeleteMachine{MachineId: "m-1"})
-	do(t, p, &internalv1.DeletePool{PoolId: "gpu"}) // its manager is still there
+	do(t, p, &internalv1.DeletePool{PoolId: "gpu"}) // its manager is still registered
 	if got := getPool(t, p, "gpu"); got.GetDeclared() || got.GetProvider() != "" || got.GetStatus() != holdfastv1.Pool_REGISTERED {
 		t.Errorf("no longer declared: %v", got)
 	}
@@ -130,7 +130,8 @@ func TestPoolFacets(t *testing.T) {
 
 func TestPoolCounts(t *testing.T) {
 	p := gpuPool(t)
-	do(t, p, &internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: "gpu-2"}}) // a name that begins like the other
+	// This name has the other one as a prefix.
+	do(t, p, &internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: "gpu-2"}})
 	do(t, p, agentOp("m-9", "gpu-2"))
 	for _, id := range []string{"m-2", "m-3"} {
 		registerAgent(t, p, id)

@@ -26,7 +26,7 @@ type seeded struct{ *rand.Rand }
 
 func (s seeded) Choose(_ string, n int) int { return s.IntN(n) }
 
-// furnished returns a peer with some machines and plans, so that a log has something to begin with.
+// furnished returns a peer with some machines and plans to start from.
 func furnished() *fsmtest.Peer {
 	p := &fsmtest.Peer{FSM: fsm.New(), Now: fsmtest.NewPeer().Now}
 	p.Lead(1)
@@ -37,7 +37,7 @@ func furnished() *fsmtest.Peer {
 	return p
 }
 
-// apply applies one command in an entry, and says what it has broken.
+// apply applies one command in an entry, and returns the violations.
 func apply(p *fsmtest.Peer, c *internalv1.Command) (fsm.Result, error) {
 	view := p.View()
 	before, err := fsmtest.DumpOf(p.FSM)
@@ -54,7 +54,7 @@ func apply(p *fsmtest.Peer, c *internalv1.Command) (fsm.Result, error) {
 		return r, fmt.Errorf("refused with %s, and yet:\n%s", r.Err.Reason, changed)
 	}
 	for line := range strings.Lines(diff) {
-		// Events and history are written once. (No log here is long enough for events to be
+		// Events and history are immutable. (No log here is long enough for events to be
 		// dropped.)
 		if (strings.HasPrefix(line, "EVENTS/") || strings.HasPrefix(line, "HISTORY/") || strings.HasPrefix(line, "AUDIT/")) && !strings.Contains(line, "is new") {
 			return r, fmt.Errorf("written over: %s", line)
@@ -69,7 +69,7 @@ func apply(p *fsmtest.Peer, c *internalv1.Command) (fsm.Result, error) {
 func TestRandomLogsKeepTheInvariants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, g := furnished(), &fsmtest.Generator{Chooser: drawn{t}}
-		named := map[string]string{} // request: the run that it named first
+		named := map[string]string{} // first run by request
 		for range rapid.IntRange(1, 60).Draw(t, "length") {
 			c := g.Next(p.View())
 			r, err := apply(p, c)
@@ -88,8 +88,8 @@ func TestRandomLogsKeepTheInvariants(t *testing.T) {
 	})
 }
 
-// TestRandomLogsAreDeterministic feeds one log to three peers: one simply applies it, one is
-// snapshotted and restored at random places, one is looked at all the time.
+// TestRandomLogsAreDeterministic feeds one log to three peers. One only applies it, one is
+// snapshotted and restored at random points, and one is read all the time.
 func TestRandomLogsAreDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		plain, g := furnished(), &fsmtest.Generator{Chooser: drawn{t}}
@@ -131,7 +131,7 @@ func through(t *rapid.T, p *fsmtest.Peer) *fsmtest.Peer {
 		t.Fatal(err)
 	}
 	q := &fsmtest.Peer{FSM: fsm.New(), Index: p.Index, Term: p.Term, Now: p.Now}
-	q.Do(registerOp("m-left-over", nil)) // a restore replaces what was there
+	q.Do(registerOp("m-left-over", nil)) // a restore replaces the previous state
 	q.Index = p.Index
 	if err := q.Restore(bytes.NewReader(b)); err != nil {
 		t.Fatal(err)
@@ -139,8 +139,8 @@ func through(t *rapid.T, p *fsmtest.Peer) *fsmtest.Peer {
 	return q
 }
 
-// TestGeneratorReachesEverything keeps the property tests honest: most commands must be accepted,
-// each operation at least once, and every refusal of the run machinery must come up.
+// TestGeneratorReachesEverything checks the property tests: most commands must be accepted,
+// each operation at least once, and every refusal of the run state machine must occur.
 func TestGeneratorReachesEverything(t *testing.T) {
 	accepted, refusals, total, ok := map[string]int{}, map[string]int{}, 0, 0
 	phases, nodes := map[string]int{}, map[string]int{}
@@ -188,7 +188,8 @@ func TestGeneratorReachesEverything(t *testing.T) {
 	}
 	fields := (&internalv1.Command{}).ProtoReflect().Descriptor().Oneofs().ByName("op").Fields()
 	for i := range fields.Len() {
-		if name := string(fields.Get(i).Name()); accepted[name] == 0 && name != "restore_backup" { // TestRestoreProperty has it
+		// TestRestoreProperty covers restores.
+		if name := string(fields.Get(i).Name()); accepted[name] == 0 && name != "restore_backup" {
 			t.Errorf("%s was never accepted", name)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// rampLab has machines that wait for their runs of plan/image, whose only step installs an image.
+// rampLab has machines with pending runs of plan/image, whose only step installs an image.
 func rampLab(t *testing.T, level uint32, machines int, image func(i int) string) (*fsmtest.Peer, []string) {
 	t.Helper()
 	p := fsmtest.NewPeer()
@@ -34,8 +34,8 @@ func rampLab(t *testing.T, level uint32, machines int, image func(i int) string)
 	return p, runs
 }
 
-// beginAll begins the runs that may begin, in order, and returns those that have begun and those
-// that wait.
+// beginAll begins the runs that may begin, in order, and returns those that have begun and
+// those that wait.
 func beginAll(t *testing.T, p *fsmtest.Peer, runs []string) (begun, waiting []string) {
 	t.Helper()
 	for _, id := range runs {
@@ -55,8 +55,8 @@ func beginAll(t *testing.T, p *fsmtest.Peer, runs []string) (begun, waiting []st
 
 func oneImage(int) string { return "ubuntu" }
 
-// A bad image reaches at most 10 of 1,000 machines, also when its installs fail one at a time and
-// for different reasons.
+// A bad image reaches at most 10 of 1,000 machines, even if its installs fail one at a time
+// and for different reasons.
 func TestRampStopsBadImage(t *testing.T) {
 	for _, level := range []uint32{fsm.Level1, fsm.Level2} {
 		t.Run(fmt.Sprint("level ", level), func(t *testing.T) {
@@ -89,8 +89,8 @@ func TestRampStopsBadImage(t *testing.T) {
 	}
 }
 
-// The number of running runs doubles from wave to wave as runs succeed; each image has a ramp of
-// its own, and a snapshot keeps it.
+// The number of concurrent runs doubles from wave to wave as runs succeed. Each image has its
+// own ramp, and a snapshot keeps it.
 func TestRampGrows(t *testing.T) {
 	p, waiting := rampLab(t, fsm.Level2, 100, oneImage)
 	var got []int
@@ -155,7 +155,7 @@ func TestRampRules(t *testing.T) {
 	})
 	t.Run("after an hour without runs it begins again", func(t *testing.T) {
 		p, waiting := grown(t)
-		for range 121 { // no single command moves the clock far
+		for range 121 { // a single command cannot move the clock far
 			p.Now = p.Now.Add(30 * time.Second)
 			do(t, p, &internalv1.Beat{})
 		}

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Who reads does not wait for an Apply that is under way, as long as somebody has read since the
-// one before it; nor does who waits for a change.
+// A reader does not wait for an Apply in progress if another reader has read since the
+// previous one. Waiting for a change does not block either.
 func TestReadersDoNotWaitForApply(t *testing.T) {
 	f := New()
 	f.View()
 	for i := range uint64(3) {
 		f.Observe(i+1, 1)
-		f.mu.Lock() // as Apply has it
+		f.mu.Lock() // as Apply does
 		read := make(chan uint64, 1)
 		go func() {
 			f.Changed()
@@ -35,7 +35,7 @@ func TestReadersDoNotWaitForApply(t *testing.T) {
 	}
 }
 
-// A View has in common with the one before it what has not changed, and no writable copy has.
+// A View shares unchanged tables with the previous one, and writable copies share none.
 func TestViewsShareWhatHasNotChanged(t *testing.T) {
 	f := New()
 	was := f.View().state

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm/fsmtest"
 )
 
-// TestRecoverCursors: a cursor that a lost peer has handed out is refused after a recovery, however
-// many events follow.
+// TestRecoverCursors checks that a cursor issued by a lost peer is refused after a recovery,
+// however many events follow.
 func TestRecoverCursors(t *testing.T) {
 	lost := fsmtest.NewPeer() // the majority
 	plan(t, lost, "p", "reboot")

@@ -12,7 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestServiceStateOvertaken: a late duplicate of an older state does not undo the newest one.
+// TestServiceStateOvertaken checks that a late duplicate of an older state does not undo the
+// newest one.
 func TestServiceStateOvertaken(t *testing.T) {
 	p := fsmtest.NewPeer()
 	do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.FeatureLevel})
@@ -24,7 +25,7 @@ func TestServiceStateOvertaken(t *testing.T) {
 	up, full := state(time.Second, true, "up"), state(2*time.Second, false, "disk full")
 	do(t, p, up)
 	do(t, p, full)
-	do(t, p, up) // the first try, which was overtaken by its repeat
+	do(t, p, up) // the first try, which arrives after its retry
 	svc, _ := p.View().Service(id)
 	states := svc.GetStates()
 	if last := states[len(states)-1]; last.GetReason() != "disk full" {

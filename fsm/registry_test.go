@@ -76,7 +76,7 @@ func TestServiceLife(t *testing.T) {
 	if diff := before.Diff(dump(t, p)); diff != "" {
 		t.Errorf("what is said of a service that was deregistered changes something:\n%s", diff)
 	}
-	s = do(t, p, serviceOp(uuid, "")).(*holdfastv1.Service) // it comes back under its stored id
+	s = do(t, p, serviceOp(uuid, "")).(*holdfastv1.Service) // it returns under its stored id
 	if !s.GetActive() || s.GetDeregistered() || s.GetTarget().GetId() != uuid {
 		t.Errorf("back: %v", s)
 	}
@@ -90,8 +90,8 @@ func TestServiceLife(t *testing.T) {
 	}
 }
 
-// TestAutoDeregistration: a service that was missing for a day is deregistered by the server, and
-// back with its next ping. Before level 2 it was not.
+// TestAutoDeregistration checks that the server deregisters a service that was missing for a
+// day, and that its next ping revives it. Before level 2 it did not.
 func TestAutoDeregistration(t *testing.T) {
 	for level, back := range map[uint32]bool{fsm.Level1: false, fsm.Level2: true} {
 		p := fsmtest.NewPeer()
@@ -141,7 +141,7 @@ func TestServiceIDs(t *testing.T) {
 	refused(t, p, &internalv1.DeregisterService{}, fsm.NotFound, fsm.ReasonServiceNotFound)
 	refused(t, p, &internalv1.UpdateServiceState{Id: uuid}, fsm.InvalidArgument, "INVALID_FIELD")
 
-	// A client that sends no id is found by where it is, unless that names two.
+	// A client without an id is found by name, host and port, if only one service matches.
 	where := serviceOp("", "").GetTarget()
 	refused(t, p, &internalv1.DeregisterService{Target: where}, fsm.NotFound, fsm.ReasonServiceNotFound)
 	do(t, p, &internalv1.DeregisterService{Id: other})
@@ -168,8 +168,8 @@ func TestServicesKeepTenStates(t *testing.T) {
 	}
 }
 
-// TestDeregisteredServicesAreForgotten after 30 days: then their id is one that was never
-// registered.
+// TestDeregisteredServicesAreForgotten checks that a service is deleted 30 days after its
+// deregistration.
 func TestDeregisteredServicesAreForgotten(t *testing.T) {
 	p := fsmtest.NewPeer()
 	const other = "550e8400-e29b-41d4-a716-446655440001"

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestRestoreReadsOnce: what was read to see whether it can be restored is not read again while the
-// asker keeps it, and is when he does not, or when something else is staged.
+// TestRestoreReadsOnce checks that a file that was read to check a restore is not read again
+// while the caller keeps it. It is read again otherwise, or if another file was staged.
 func TestRestoreReadsOnce(t *testing.T) {
 	stage := func(f *FSM, id string) *internalv1.RestoreBackup {
 		from := newState()
@@ -42,7 +42,7 @@ func TestRestoreReadsOnce(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name string
-		then string // what is staged after the question; "": nothing else
+		then string // staged after the check; "" for nothing
 		keep bool
 		same bool
 	}{

@@ -63,8 +63,7 @@ func TestBackupFileReadsBack(t *testing.T) {
 	}
 }
 
-// TestDamagedBackup flips and cuts every byte that matters: no damaged file is taken for a whole
-// one.
+// TestDamagedBackup flips and cuts every byte that matters. No damaged file is accepted.
 func TestDamagedBackup(t *testing.T) {
 	file := backup(t, populated(t).View())
 	for i := 0; i < len(file); i += 1 + len(file)/400 {
@@ -92,8 +91,8 @@ func TestDamagedBackup(t *testing.T) {
 	}
 }
 
-// TestRestoreEndsRuns brings back a state with a run under way: it has FAILED with a reason, its
-// machine awaits a person, and nothing of it goes on.
+// TestRestoreEndsRuns restores a state with a run in progress. The run fails with a reason,
+// its machine needs intervention, and no part of it continues.
 func TestRestoreEndsRuns(t *testing.T) {
 	p, run := running(t)
 	do(t, p, &internalv1.InitCluster{ClusterId: "c1"})
@@ -134,7 +133,7 @@ func TestRestoreEndsRuns(t *testing.T) {
 	}
 }
 
-// TestRestoreHoldsNoPlan: that a restore has ended runs says nothing of their plan.
+// TestRestoreHoldsNoPlan checks that runs ended by a restore do not count against their plan.
 func TestRestoreHoldsNoPlan(t *testing.T) {
 	p := fsmtest.NewPeer()
 	do(t, p, &internalv1.InitCluster{ClusterId: "c1"})
@@ -158,7 +157,7 @@ func TestRestoreHoldsNoPlan(t *testing.T) {
 	}
 }
 
-// The end of a cluster says nothing of the plans that were at work in it either.
+// Runs ended by the end of a cluster do not count against their plans either.
 func TestRecoverHoldsNoPlan(t *testing.T) {
 	p := fsmtest.NewPeer()
 	do(t, p, &internalv1.InitCluster{ClusterId: "c1"})
@@ -208,8 +207,8 @@ func TestRestoreKeepsWhoMayCall(t *testing.T) {
 	}
 }
 
-// Webhooks are the snapshot's, and hear of what happens after the restore: what was between is not
-// kept.
+// Webhooks come from the snapshot, and receive events after the restore. Events in between
+// are lost.
 func TestRestoreMovesWebhooksOn(t *testing.T) {
 	p := populated(t)
 	do(t, p, &internalv1.PutWebhook{Webhook: &holdfastv1.Webhook{Name: "chat", Url: "https://hooks.example"}})
@@ -242,7 +241,8 @@ func TestRestoreRefusals(t *testing.T) {
 	if r := p.BringBack(file, 4096, &internalv1.RestoreBackup{RestoreId: "r1"}); r.Err == nil || r.Err.Reason != fsm.ReasonOtherCluster {
 		t.Errorf("another cluster's file into one that is not empty: got %v, want %s", r.Err, fsm.ReasonOtherCluster)
 	}
-	// A new leader empties the stage: what one leader took cannot be completed under the next.
+	// A new leader clears the stage: an upload to one leader cannot be completed under the
+	// next.
 	do(t, p, &internalv1.StageBackup{RestoreId: "r2", Data: file[:100]})
 	p.Lead(2)
 	if r := p.Do(&internalv1.StageBackup{RestoreId: "r2", Sequence: 1, Data: file[100:200]}); r.Err == nil || r.Err.Reason != fsm.ReasonStageGone {
@@ -265,9 +265,9 @@ func TestRestoreRefusals(t *testing.T) {
 	}
 }
 
-// TestRestoreProperty restores a state of somewhere in a random life at a later point of it: all
-// that holds for every state holds after it, nothing that must not go back does, life goes on, and
-// a peer that applies the same log, through a snapshot, has the same bytes.
+// TestRestoreProperty restores an earlier state at a random point of a log. All invariants
+// hold after it, nothing goes back that must not, and more commands apply. A peer that
+// applies the same log, through a snapshot, has the same bytes.
 func TestRestoreProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p, g := furnished(), &fsmtest.Generator{Chooser: drawn{rt}}
@@ -340,8 +340,7 @@ func FuzzReadBackup(f *testing.F) {
 	})
 }
 
-// TestStagedMark: the mark is another one after each change of what is staged, and after nothing
-// else.
+// TestStagedMark checks that the mark changes with the stage, and with nothing else.
 func TestStagedMark(t *testing.T) {
 	p := fsmtest.NewPeer()
 	file := backup(t, p.View())
@@ -349,7 +348,7 @@ func TestStagedMark(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		do   func()
-		want bool // another one
+		want bool // whether it changes
 	}{
 		{"a chunk", func() { do(t, p, &internalv1.StageBackup{RestoreId: "r1", Data: file[:100]}) }, true},
 		{"something else", func() { register(t, p, "m-1", ready) }, false},

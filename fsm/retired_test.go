@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestARetiredMachineStaysOut: nothing that people, runs, agents or installers can ask for brings a
-// machine back that is retired: it gets no run, so it is neither installed nor joined to a cluster,
-// and no session, so it boots its disk.
+// TestARetiredMachineStaysOut checks that no request of operators, runs, agents or installers
+// revives a retired machine. It gets no run, so it is neither installed nor joined to a
+// cluster, and no session, so it boots its disk.
 func TestARetiredMachineStaysOut(t *testing.T) {
 	p := nodePeer(t)
 	do(t, p, &internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: "gpu", Provider: "lambda"}})

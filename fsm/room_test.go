@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRoomKeeps: what a room was given stays as it was, whatever comes after it or is appended to
-// it.
+// TestRoomKeeps checks that stored bytes stay unchanged, whatever is stored later or appended
+// to them.
 func TestRoomKeeps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var r room

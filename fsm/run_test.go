@@ -54,7 +54,7 @@ func TestStartRun(t *testing.T) {
 	}
 }
 
-// A step that installs has a default of its own: its machine boots twice meanwhile.
+// A step that installs has its own default timeout, because its machine boots twice.
 func TestDefaultTimeouts(t *testing.T) {
 	p := fsmtest.NewPeer()
 	register(t, p, "m-1", inService)
@@ -105,7 +105,7 @@ func TestStartRunTypes(t *testing.T) {
 	}
 }
 
-// fault is one reason to refuse a start. The faults are in the order in which a start is checked.
+// fault is one reason to refuse a start. The faults are in the order of the checks.
 type fault struct {
 	name   string
 	spoil  func(*internalv1.StartRun)
@@ -131,8 +131,8 @@ func TestStartRunChecksInOrder(t *testing.T) {
 		{"no machine id", func(c *internalv1.StartRun) { c.MachineId = "" }, fsm.InvalidArgument, "INVALID_FIELD"},
 		{"unknown plan", func(c *internalv1.StartRun) { c.PlanId = "plan/none" }, fsm.NotFound, "PLAN_NOT_FOUND"},
 	}
-	// After these a replay is answered, whatever else is wrong; the state faults below exclude each
-	// other, so each comes with its machine.
+	// A replay is accepted in spite of these. The state faults below exclude each other, so
+	// each has its own machine.
 	state := []struct {
 		fault
 		machine string
@@ -151,7 +151,7 @@ func TestStartRunChecksInOrder(t *testing.T) {
 				second.spoil(op)
 				first.spoil(op)
 				if second.name == "unknown type" && first.name == "neither type nor plan" {
-					continue // a type is there, or it is not
+					continue // the type is either present or missing
 				}
 				if e := refused(t, p, op, first.code, first.reason); first.code == fsm.InvalidArgument && len(e.Fields) != 1 {
 					t.Errorf("%s before %s before %s: got %v", first.name, second.name, s.name, e.Fields)
@@ -181,7 +181,7 @@ func TestStartRunChecksInOrder(t *testing.T) {
 			}
 		}
 	}
-	// A replay beats all of the state, but none of the checks before it.
+	// A replay takes precedence over all checks of the state, and over no others.
 	for _, s := range state {
 		if s.machine == "m-none" || s.machine == "m-provider" {
 			continue
@@ -207,8 +207,8 @@ func TestStartRunLimits(t *testing.T) {
 	params.Params = map[string]string{"net_config": strings.Repeat("x", 128<<10)}
 	refused(t, p, params, fsm.InvalidArgument, "INVALID_FIELD")
 
-	// A run id is made by the proposer. Without one the machine would have an active run that
-	// nobody sees.
+	// The proposer generates the run id. With an empty one the machine would have an active
+	// run that cannot be found.
 	none := startOp("m", "request-1", "REBOOT", "")
 	for _, bad := range []string{"", "a/b", "run\n", strings.Repeat("r", 65)} {
 		none.RunId = bad
@@ -235,7 +235,7 @@ func TestReplay(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(*internalv1.StartRun)
-		want   []string // what the refusal names; nil replays
+		want   []string // the differences in the error; nil for a replay
 	}{
 		{"the same", func(*internalv1.StartRun) {}, nil},
 		{"another run id and other defaults", func(c *internalv1.StartRun) {
@@ -302,8 +302,8 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestRequestsOfMachinesThatCannotBe: a slash in a machine id must not reach into another machine's
-// requests.
+// TestRequestsOfMachinesThatCannotBe checks that a slash in a machine id does not match
+// another machine's requests.
 func TestRequestsOfMachinesThatCannotBe(t *testing.T) {
 	p := fsmtest.NewPeer()
 	register(t, p, "m", ready)
@@ -320,7 +320,7 @@ func TestRequestsOfMachinesThatCannotBe(t *testing.T) {
 func TestOneActiveRun(t *testing.T) {
 	p := fsmtest.NewPeer()
 	register(t, p, "m", ready)
-	// Both in one entry: the second sees the first.
+	// With both in one entry, the second sees the first.
 	rs := p.Propose(fsmtest.Command(startOp("m", "request-1", "REBOOT", "")), fsmtest.Command(startOp("m", "request-2", "REBOOT", "")))
 	if rs[0].Err != nil || rs[1].Err == nil || rs[1].Err.Reason != fsm.ReasonActiveRun || rs[1].Err.Meta["run_id"] != "run-request-1" {
 		t.Fatalf("two starts in one entry: got %v and %v", rs[0].Err, rs[1].Err)
@@ -410,7 +410,7 @@ func TestRunLists(t *testing.T) {
 	if r, ok := v.Run("run-none"); ok || r != nil {
 		t.Errorf("a run that is not there: got %v, %v", r, ok)
 	}
-	// Only pending runs stand in the queue.
+	// Only pending runs have a queue position.
 	position := map[string]int32{}
 	for _, id := range all {
 		if r := getRun(t, p, id); r.GetQueuePosition() > 0 {

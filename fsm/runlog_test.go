@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// logging returns a peer with runs run-request-1 and run-request-2 that are running.
+// logging returns a peer with the running runs run-request-1 and run-request-2.
 func logging(t *testing.T) (*fsmtest.Peer, string, string) {
 	t.Helper()
 	p := fsmtest.NewPeer()
@@ -33,7 +33,7 @@ func appendOp(appends ...*internalv1.LogAppend) *internalv1.AppendRunLogs {
 	return &internalv1.AppendRunLogs{Appends: appends}
 }
 
-// chunks shows a log from an offset on as "offset:text".
+// chunks returns a log from an offset as "offset:text".
 func chunks(p *fsmtest.Peer, run string, offset int64) []string {
 	var got []string
 	for c := range p.View().RunLog(run, offset) {
@@ -42,7 +42,7 @@ func chunks(p *fsmtest.Peer, run string, offset int64) []string {
 	return got
 }
 
-// readsFromAnywhere reads a log from every byte on, and compares with its whole text.
+// readsFromAnywhere reads a log from every byte, and compares with its whole text.
 func readsFromAnywhere(t *testing.T, p *fsmtest.Peer, run, want string) {
 	t.Helper()
 	if r := getRun(t, p, run); r.GetLogBytes() != int64(len(want)) {
@@ -75,7 +75,7 @@ func TestAppendLog(t *testing.T) {
 	if diff := cmp.Diff(want, chunks(p, run, 0)); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)
 	}
-	// In the middle of a chunk, and of a letter.
+	// In the middle of a chunk, and of a character.
 	if diff := cmp.Diff([]string{fmt.Sprintf("%d:%s", at+1, third[1:])}, chunks(p, run, at+1)); diff != "" {
 		t.Errorf("log from %d (-want +got):\n%s", at+1, diff)
 	}
@@ -111,8 +111,9 @@ func TestAppendLogAgain(t *testing.T) {
 			t.Fatalf("append of %v again has changed:\n%s", again, diff)
 		}
 	}
-	do(t, p, appendOp(logAppend(run, 2, text[2:5], text[5:]+"klm")))                 // ends in news
-	do(t, p, appendOp(logAppend(run, 12, "mno"), logAppend(run, 0, text+"klmnopq"))) // twice in one command
+	do(t, p, appendOp(logAppend(run, 2, text[2:5], text[5:]+"klm"))) // the end is new
+	// The same bytes twice in one command.
+	do(t, p, appendOp(logAppend(run, 12, "mno"), logAppend(run, 0, text+"klmnopq")))
 	readsFromAnywhere(t, p, run, text+"klmnopq")
 }
 
@@ -121,7 +122,7 @@ func TestAppendLogGap(t *testing.T) {
 	do(t, p, appendOp(logAppend(run, 0, "0123456789")))
 	for _, a := range []*internalv1.LogAppend{logAppend(run, 11, "x"), logAppend(other, 1, "x"), logAppend(run, 11), logAppend(run, 1<<62, "x")} {
 		refused(t, p, appendOp(a), fsm.Aborted, fsm.ReasonLogGap)
-		// Nothing of it, also what came before the gap.
+		// Nothing of it is stored, not even the part before the gap.
 		refused(t, p, appendOp(logAppend(run, 10, "y"), logAppend(other, 0, "z"), proto.CloneOf(a), logAppend(run, 12, "x"), logAppend(other, 9, "x")), fsm.Aborted, fsm.ReasonLogGap)
 	}
 	do(t, p, appendOp(logAppend(run, 10, "abc"), logAppend(run, 13, "def"), logAppend(other, 0, "z")))
@@ -184,7 +185,7 @@ func TestLogIsCapped(t *testing.T) {
 				if !last.GetTruncated() || last.GetStream() != "stderr" || last.GetTs() == nil || last.GetStep() != "reboot" || last.GetAttempt() != 1 {
 					t.Errorf("note: got %v, want it marked", last)
 				}
-				// Nothing follows, at whatever offset it comes.
+				// Nothing follows, at any offset.
 				before := dump(t, p)
 				for _, at := range []int64{0, fsm.MaxRunLog, r.GetLogBytes(), 1 << 40} {
 					do(t, p, appendOp(logAppend(run, at, "more")))
@@ -201,7 +202,8 @@ func TestLogIsCapped(t *testing.T) {
 	}
 }
 
-// TestLogCapInABatch: what comes after the cap of one run is no gap, and does not stop the others.
+// TestLogCapInABatch checks that bytes beyond the cap of one run are not a gap, and do not
+// affect other runs.
 func TestLogCapInABatch(t *testing.T) {
 	p, run, other := logging(t)
 	big := strings.Repeat("x", fsm.MaxRunLog)
@@ -227,7 +229,7 @@ func TestCompactLog(t *testing.T) {
 	}
 	whole := fsmtest.Compress(p.View(), run, 0, size)
 	before := dump(t, p)
-	do(t, p, compact(whole)) // it is not over yet
+	do(t, p, compact(whole)) // the run has not ended
 	if diff := before.Diff(dump(t, p)); diff != "" {
 		t.Errorf("compacted while it runs:\n%s", diff)
 	}
@@ -263,7 +265,7 @@ func TestCompactLog(t *testing.T) {
 	if n := len(slices.Collect(p.View().UncompactedRuns())); n != 0 {
 		t.Errorf("uncompacted runs: got %d, want none", n)
 	}
-	// Nothing but the form has changed, and only once.
+	// Only the storage has changed, and only once.
 	ended.LogCompacted = true
 	same(t, "run", ended, getRun(t, p, run))
 	before = dump(t, p)
@@ -277,8 +279,8 @@ func TestCompactLog(t *testing.T) {
 	}
 }
 
-// TestCompactManySmallChunks: a program that prints dots makes chunks of one byte, which are larger
-// encoded than their text by far. They must come back out.
+// TestCompactManySmallChunks logs chunks of one byte, as a program that prints dots does.
+// They are much larger encoded than their text, and must be readable.
 func TestCompactManySmallChunks(t *testing.T) {
 	p, run, _ := logging(t)
 	const size = 64 << 10 // about 7 MiB encoded; the executor compresses up to four times that together
@@ -295,8 +297,8 @@ func TestCompactManySmallChunks(t *testing.T) {
 	}
 }
 
-// TestCompactRefusesOtherText: what was acknowledged is not replaced by something else, whatever a
-// proposer got wrong.
+// TestCompactRefusesOtherText checks that recorded bytes cannot be replaced by different
+// ones.
 func TestCompactRefusesOtherText(t *testing.T) {
 	p, run, _ := logging(t)
 	do(t, p, appendOp(logAppend(run, 0, "abc")))
@@ -324,13 +326,13 @@ func TestCompactRefusesOtherText(t *testing.T) {
 			refused(t, p, &internalv1.CompactRunLog{RunId: run, Block: b}, fsm.InvalidArgument, "LOG_MISMATCH")
 		})
 	}
-	// Chunks may be put together.
+	// Chunks may be merged.
 	do(t, p, &internalv1.CompactRunLog{RunId: run, Block: &internalv1.LogBlock{Size: 6, Payload: raw("abcdef")}})
 	readsFromAnywhere(t, p, run, "abcdef")
 	do(t, p, &internalv1.CompactRunLog{RunId: run, Block: good})
 }
 
-// TestDamagedLogBlock: the reader learns what is wrong, and the peer goes on.
+// TestDamagedLogBlock checks that the reader gets the error, and that the peer continues.
 func TestDamagedLogBlock(t *testing.T) {
 	msgs := []proto.Message{&internalv1.SnapshotHeader{Format: 1, Meta: &internalv1.Meta{FeatureLevel: 1}}}
 	for _, l := range []*internalv1.StoredLog{

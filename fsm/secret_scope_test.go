@@ -14,21 +14,21 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// secretFor is the first version of a secret that is limited to pools.
+// secretFor returns the first version of a secret that is limited to pools.
 func secretFor(name string, pools ...string) *internalv1.PutSecret {
 	c := putSecret(name, 1)
 	c.Secret.Secret.Pools = pools
 	return c
 }
 
-// withCredentials is a machine with endpoints that were there before, and secrets.
+// withCredentials returns a machine with existing endpoints, and secrets.
 func withCredentials(id, pool, bmc, ssh string) *holdfastv1.Machine {
 	return &holdfastv1.Machine{MachineId: id, Spec: &holdfastv1.MachineSpec{Pool: pool, BmcEndpoint: "https://10.0.0.1/" + id, SshEndpoint: "10.0.1.1:22",
 		BmcCredentialsRef: bmc, SshCredentialsRef: ssh}}
 }
 
-// TestWhoeverIsLimitedToPoolsGetsNoSecret: the address of a machine is where its secrets are sent,
-// so that who sets one of them must own the other.
+// TestWhoeverIsLimitedToPoolsGetsNoSecret checks both the address and the secrets of a
+// machine. Secrets are sent to the address, so a caller that sets one must own the other.
 func TestWhoeverIsLimitedToPoolsGetsNoSecret(t *testing.T) {
 	set := func(id string, change func(*holdfastv1.Machine), paths ...string) proto.Message {
 		m := &holdfastv1.Machine{MachineId: id, Spec: &holdfastv1.MachineSpec{}}
@@ -56,7 +56,7 @@ func TestWhoeverIsLimitedToPoolsGetsNoSecret(t *testing.T) {
 		reason string
 		words  string
 	}{
-		// Letting a machine use a secret.
+		// Making a machine use a secret.
 		{"his own secret", operator("a"), set("m-own", bmc("of-a"), refBMC), 0, "", ""},
 		{"his own secret, of two pools", operator("a", "b"), set("m-own", bmc("of-a-and-b"), refBMC), 0, "", ""},
 		{"his own secret, but of another pool", operator("a", "b"), set("m-own", bmc("of-b"), refBMC), fsm.FailedPrecondition, fsm.ReasonSecretPools, "is for pool b"},
@@ -74,7 +74,7 @@ func TestWhoeverIsLimitedToPoolsGetsNoSecret(t *testing.T) {
 		{"by a whole spec", operator("a"), &internalv1.UpdateMachine{Machine: withCredentials("m-own", "a", "of-b", "")}, fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
 		{"by registering it again", operator("a"), &internalv1.RegisterMachine{Machine: withCredentials("m-own", "a", "of-b", "")}, fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
 
-		// Leading a secret elsewhere.
+		// Sending a secret elsewhere.
 		{"the address of his own secret", operator("a"), set("m-own", bmcAt("https://10.0.0.9"), epBMC), 0, "", ""},
 		{"the BMC's address, shared secret", operator("a"), set("m-shared", bmcAt("https://evil"), epBMC), fsm.PermissionDenied, fsm.ReasonOutOfScope, "its address"},
 		{"the SSH address, shared secret", operator("a"), set("m-shared", sshAt("evil:22"), epSSH), fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
@@ -89,7 +89,7 @@ func TestWhoeverIsLimitedToPoolsGetsNoSecret(t *testing.T) {
 		{"an address, the secret for his pools", operator("a", "b", "c"), set("m-both", bmcAt("https://10.0.0.9"), epBMC), 0, "", ""},
 		{"an agent", agent("m-own"), set("m-own", bmcAt("https://evil"), epBMC), fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
 
-		// Who has no limit may all that makes sense.
+		// A caller without limits may do all that makes sense.
 		{"without limits, a secret for all pools", operator(), set("m-own", bmc("shared"), refBMC), 0, "", ""},
 		{"without limits, one that is not there yet", operator(), set("m-own", bmc("later"), refBMC), 0, "", ""},
 		{"without limits, an address", operator(), set("m-shared", bmcAt("https://10.0.0.9"), epBMC), 0, "", ""},
@@ -123,8 +123,8 @@ func TestWhoeverIsLimitedToPoolsGetsNoSecret(t *testing.T) {
 	}
 }
 
-// TestClustersOfOtherPools: a host that joins a cluster gets an identity there, so an operator of a
-// pool names only clusters that are limited to the pool.
+// TestClustersOfOtherPools checks that an operator of a pool can only name clusters that are
+// limited to the pool, because a host that joins a cluster gets an identity there.
 func TestClustersOfOtherPools(t *testing.T) {
 	start := func(ref string) proto.Message {
 		c := &internalv1.StartRun{RunId: "run-1", MachineId: "m-1", RequestId: "r-1", Type: "REPAVE", CheckedProvider: "fake"}
@@ -172,8 +172,8 @@ func TestClustersOfOtherPools(t *testing.T) {
 	}
 }
 
-// TestAddressesOfRuns: a run that moves a machine to another address sends the machine's secrets
-// there, so an operator of a pool owns them.
+// TestAddressesOfRuns checks that an operator of a pool must own the machine's secrets to
+// move it to another address, because they are sent there.
 func TestAddressesOfRuns(t *testing.T) {
 	start := func(to string) proto.Message {
 		c := &internalv1.StartRun{RunId: "run-1", MachineId: "m-1", RequestId: "r-1", Type: "NET_RECONFIG", CheckedProvider: "fake",
@@ -229,8 +229,9 @@ func TestSecretPools(t *testing.T) {
 			t.Errorf("the pools are %v, want %v", got, want)
 		}
 	}
-	wantPools(do(t, p, put(1, false, "b", "a", "b")), "a", "b") // sorted, once each
-	wantPools(do(t, p, put(2, false)), "a", "b")                // another password is no other scope
+	wantPools(do(t, p, put(1, false, "b", "a", "b")), "a", "b") // sorted, without duplicates
+	// Another password does not change the scope.
+	wantPools(do(t, p, put(2, false)), "a", "b")
 	do(t, p, &internalv1.RegisterMachine{Machine: inPool("m-a", "a", "bmc")})
 	err := refused(t, p, put(3, false, "b", "c"), fsm.FailedPrecondition, fsm.ReasonSecretInUse)
 	if !strings.Contains(err.Message, `machine "m-a" in pool "a"`) {
@@ -248,15 +249,16 @@ func TestSecretPools(t *testing.T) {
 	}
 	refused(t, p, put(5, false, many...), fsm.InvalidArgument, "INVALID_FIELD")
 
-	// One that was deleted by force and is made anew must fit those who still refer to it.
+	// A secret that was deleted with force and created again must fit the machines that still
+	// refer to it.
 	do(t, p, &internalv1.DeleteSecret{Name: "bmc", Force: true})
 	refused(t, p, put(1, false, "a"), fsm.FailedPrecondition, fsm.ReasonSecretInUse)
 	do(t, p, &internalv1.DeleteMachine{MachineId: "m-none"})
 	wantPools(do(t, p, put(1, false, "a")), "a")
 }
 
-// TestAgentsDoNotMoveMachinesToSecrets: a machine of no pool comes into that of its agent, but not
-// with a secret of another pool.
+// TestAgentsDoNotMoveMachinesToSecrets checks that an agent moves a machine without a pool to
+// its own, but not if the machine has a secret of another pool.
 func TestAgentsDoNotMoveMachinesToSecrets(t *testing.T) {
 	p := fsmtest.NewPeer()
 	do(t, p, &internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: "a"}})

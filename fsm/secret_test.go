@@ -72,7 +72,7 @@ func TestPutSecret(t *testing.T) {
 	}
 }
 
-// TestNoRefusalRepeatsASecret sends values where names belong: no message may show them.
+// TestNoRefusalRepeatsASecret uses values as names. No error may contain them.
 func TestNoRefusalRepeatsASecret(t *testing.T) {
 	const planted = "hunter2 is the password"
 	p := fsmtest.NewPeer()
@@ -80,7 +80,7 @@ func TestNoRefusalRepeatsASecret(t *testing.T) {
 	name, key, kind := putSecret(planted, 1), putSecret("s", 1), putSecret("s", 1)
 	key.Secret.Secret.Keys = []string{planted}
 	kind.Secret.Secret.Type = planted
-	token := strings.Repeat("dG9rZW4", 13)[:86] // as long as a token's value, and as plain
+	token := strings.Repeat("dG9rZW4", 13)[:86] // as long and as plain as a token's value
 	for _, op := range []proto.Message{name, key, kind, &internalv1.DeleteSecret{Name: planted}, &internalv1.DeleteSecret{Name: token},
 		&internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{BmcCredentialsRef: planted}}}} {
 		r := from(p, admin(), op)
@@ -106,7 +106,7 @@ func TestSecretsInUse(t *testing.T) {
 	do(t, p, putSecret("bmc-2", 1))
 	for i := 2; i < 14; i++ {
 		m := inPool(fmt.Sprintf("m-%d", i), "", "bmc")
-		m.Spec.SshCredentialsRef = "bmc" // once is enough
+		m.Spec.SshCredentialsRef = "bmc" // one reference counts once
 		do(t, p, &internalv1.RegisterMachine{Machine: m})
 	}
 	s, _ := p.View().Secret("bmc")
@@ -123,7 +123,7 @@ func TestSecretsInUse(t *testing.T) {
 	refused(t, p, &internalv1.DeleteSecret{Name: "none"}, fsm.NotFound, "SECRET_NOT_FOUND")
 	do(t, p, &internalv1.DeleteSecret{Name: "bmc-2"})
 	do(t, p, &internalv1.DeleteSecret{Name: "bmc", Force: true})
-	do(t, p, putSecret("bmc", 1)) // the name can be taken again
+	do(t, p, putSecret("bmc", 1)) // the name can be used again
 	for i := 1; i < 14; i++ {
 		do(t, p, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: fmt.Sprintf("m-%d", i)}, Paths: []string{"spec.bmc_credentials_ref", "spec.ssh_credentials_ref"}})
 	}
@@ -144,7 +144,7 @@ func TestResealSkipsWhatHasMovedOn(t *testing.T) {
 	}
 	do(t, p, putSecret("b", 2))
 	do(t, p, &internalv1.DeleteSecret{Name: "c"})
-	do(t, p, putSecret("c", 1)) // another one under that name: what was sealed again is not its value
+	do(t, p, putSecret("c", 1)) // another secret under that name: the resealed value is not its own
 	do(t, p, &internalv1.ResealSecrets{
 		Secrets: []*internalv1.StoredSecret{again("a", 1), again("b", 1), again("c", 1), again("gone", 1)},
 		Keys:    []*internalv1.SigningKey{{KeyId: "k-1", Sealed: &internalv1.Sealed{KeyId: "key-2", Ciphertext: []byte("anew")}}, {KeyId: "k-gone", Sealed: &internalv1.Sealed{KeyId: "key-2"}}},
@@ -180,7 +180,7 @@ func TestPutSigningKeys(t *testing.T) {
 	refused(t, p, put("z", "z-1"), fsm.Aborted, fsm.ReasonSigningKeyMoved)
 	do(t, p, put("", "z-1"))
 	refused(t, p, put("", "a-2"), fsm.Aborted, fsm.ReasonSigningKeyMoved)
-	do(t, p, put("z-1", "z-1", "a-2")) // newest last is by time, not by name
+	do(t, p, put("z-1", "z-1", "a-2")) // the newest is the last by time, not by name
 	var ids []string
 	for _, k := range p.View().SigningKeys() {
 		ids = append(ids, k.GetKeyId())

@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// populated returns a small state that has rows in every table.
+// populated returns a small state with rows in every table.
 func populated(t *testing.T) *fsmtest.Peer {
 	t.Helper()
 	p := &fsmtest.Peer{FSM: fsm.New(), Now: fsmtest.NewPeer().Now}
@@ -64,7 +64,7 @@ func TestSnapshotRestoresTheSameBytes(t *testing.T) {
 		t.Errorf("restored: applied %d, view at %d, want %d", q.Applied(), q.View().Index(), p.Index)
 	}
 
-	// Both go on alike: the indexes have come back too.
+	// Both continue alike, so the indexes were restored too.
 	for _, peer := range []*fsmtest.Peer{p, q} {
 		end(t, peer, "run-request-2", succeeded)
 		refused(t, peer, &internalv1.RegisterMachine{GeneratedId: true, Machine: &holdfastv1.Machine{MachineId: "m-1"}}, fsm.Aborted, fsm.ReasonIDTaken)
@@ -111,7 +111,7 @@ func boundaries(t *testing.T, stream []byte) []int {
 	return append(at, len(stream))
 }
 
-// damaged restores a broken stream, which must fail and leave the state alone.
+// damaged restores a broken stream, which must fail and leave the state unchanged.
 func damaged(t *testing.T, p *fsmtest.Peer, what string, stream []byte) {
 	t.Helper()
 	before := p.View()
@@ -153,7 +153,7 @@ func TestRestoreRefusesFlippedBits(t *testing.T) {
 		b[i] ^= 1 << (i % 8)
 		damaged(t, p, fmt.Sprintf("bit %d of byte %d of %d flipped", i%8, i, len(whole)), b)
 	}
-	// A row that has moved to another table whose key is in the same field.
+	// A row that moved to another table whose key is in the same field.
 	at := boundaries(t, whole)
 	for i := 1; i+3 < len(at); i++ {
 		for table := byte(1); table <= 7; table++ {
@@ -167,7 +167,7 @@ func TestRestoreRefusesFlippedBits(t *testing.T) {
 	}
 }
 
-// stream writes a snapshot whose checksum fits, whatever is in it.
+// stream writes a snapshot with a valid checksum, whatever its contents.
 func stream(t *testing.T, msgs ...proto.Message) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -202,7 +202,7 @@ func TestRestoreRefusesWhatItDoesNotKnow(t *testing.T) {
 	tests := []struct {
 		name string
 		in   []byte
-		want string // part of the error; "" restores
+		want string // part of the error; "" if it restores
 	}{
 		{"nothing but a header", stream(t, header()), ""},
 		{"a row", stream(t, header(), record(plans, "p", planOf("p", "ssh"))), ""},
@@ -244,7 +244,7 @@ func TestHaltedFSMNeitherSnapshotsNorRestores(t *testing.T) {
 	}
 }
 
-// TestSnapshotIsFrozen writes a snapshot while the FSM goes on.
+// TestSnapshotIsFrozen writes a snapshot while the FSM continues.
 func TestSnapshotIsFrozen(t *testing.T) {
 	p := populated(t)
 	want := snapshotBytes(t, p.FSM)
@@ -287,7 +287,8 @@ func TestSnapshotReportsAFullDisk(t *testing.T) {
 	}
 }
 
-// TestSnapshotIsCheap takes snapshots of a small and of a large state: the work must not grow.
+// TestSnapshotIsCheap takes snapshots of a small and of a large state. The cost must not
+// grow.
 func TestSnapshotIsCheap(t *testing.T) {
 	allocs := func(machines int) float64 {
 		p := fsmtest.NewPeer()
@@ -296,7 +297,7 @@ func TestSnapshotIsCheap(t *testing.T) {
 		}
 		return testing.AllocsPerRun(20, func() {
 			p.Index++
-			p.Observe(p.Index, p.Term) // or the view before would be taken again
+			p.Observe(p.Index, p.Term) // or the previous view would be reused
 			if _, err := p.Snapshot(); err != nil {
 				t.Fatal(err)
 			}

@@ -105,8 +105,8 @@ func TestTableIndexesFollow(t *testing.T) {
 	}
 }
 
-// TestTableMarks: a change gives a table another mark, and another roll where rows come or go; what
-// was copied before keeps its own.
+// TestTableMarks checks that a change replaces the mark of a table, and that an insertion or
+// deletion replaces its roll. An earlier copy keeps its own.
 func TestTableMarks(t *testing.T) {
 	tab := labelled()
 	for _, step := range []struct {

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// createToken makes a valid token of a role.
+// createToken creates a valid token of a role.
 func createToken(id string, role holdfastv1.Role_Value) *internalv1.CreateToken {
 	tok := &holdfastv1.Token{TokenId: id, Name: "ci", Role: role}
 	switch role {
@@ -134,7 +134,7 @@ func TestPrivilege(t *testing.T) {
 		}
 		wantAnswer(t, fmt.Sprintf("%s makes %s", tt.caller, tt.role), from(p, &internalv1.Origin{Role: tt.caller}, createToken("t-1", tt.role)), tt.code, reason)
 	}
-	// An edge that takes an operator's token for an admin's.
+	// An edge that mistakes an operator's token for an admin's.
 	p := fsmtest.NewPeer()
 	do(t, p, createToken("t-op", op))
 	wantAnswer(t, "a token with another role", from(p, &internalv1.Origin{Role: adm, TokenId: "t-op"}, createToken("t-1", adm)), no, fsm.ReasonPrivilege)
@@ -169,7 +169,8 @@ func TestRevokeAndDrop(t *testing.T) {
 	}(), fsm.Aborted, fsm.ReasonStaleEpoch)
 }
 
-// TestTokensMark: the mark is another one after each change of a token, and after nothing else.
+// TestTokensMark checks that the mark changes with each change of a token, and with nothing
+// else.
 func TestTokensMark(t *testing.T) {
 	p := fsmtest.NewPeer()
 	do(t, p, createToken("t-1", holdfastv1.Role_ADMIN))
@@ -191,7 +192,7 @@ func TestTokensMark(t *testing.T) {
 	}
 }
 
-// TestTokenByHashComparesAll puts two tokens on record whose hashes begin alike.
+// TestTokenByHashComparesAll stores two tokens whose hashes have a common prefix.
 func TestTokenByHashComparesAll(t *testing.T) {
 	p := fsmtest.NewPeer()
 	for _, id := range []string{"t-1", "t-2"} {
@@ -227,8 +228,8 @@ func TestADeletedMachinesAgentIsOut(t *testing.T) {
 		&internalv1.SetMachinePhase{MachineId: "m-10", Phase: maintenance}), 0, "")
 }
 
-// TestARevokedTokenChangesNothing draws logs in which a token is revoked: every command with it
-// after that changes nothing but the audit trail, on a peer that was restored too.
+// TestARevokedTokenChangesNothing draws logs in which a token is revoked. Later commands with
+// it change nothing but the audit trail, also on a restored peer.
 func TestARevokedTokenChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, g := furnished(), &fsmtest.Generator{Chooser: drawn{t}}

@@ -17,10 +17,10 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// unknownField is field 500 with the value 1: of a build that is newer than this one.
+// unknownField is field 500 with the value 1, as from a newer build.
 var unknownField = protowire.AppendVarint(protowire.AppendTag(nil, 500, protowire.VarintType), 1)
 
-// future adds a field that this build does not know to a message.
+// future adds an unknown field to a message.
 func future[M proto.Message](m M) M {
 	m.ProtoReflect().SetUnknown(unknownField)
 	return m
@@ -93,7 +93,8 @@ func TestUnknownCommandsHalt(t *testing.T) {
 				t.Errorf("WaitApplied: got %v, want %v", err, p.HaltError())
 			}
 
-			// The same may be skipped when its proposer says so: the rest of the entry counts.
+			// The same command is skipped if its proposer allows it, and the rest of the
+			// entry applies.
 			q := populated(t)
 			c := proto.CloneOf(tt.c)
 			c.Ignorable = true
@@ -105,7 +106,7 @@ func TestUnknownCommandsHalt(t *testing.T) {
 				t.Error("ignorable: the command after it was not applied")
 			}
 			want := &fsmtest.Dump{Meta: proto.CloneOf(before.Meta), Records: before.Records}
-			want.Meta.LastNews++ // of the machine that was deleted
+			want.Meta.LastNews++ // of the deleted machine
 			if diff := want.Diff(dump(t, q)); strings.Contains(diff, "meta") {
 				t.Errorf("ignorable: %s", diff)
 			}
@@ -131,14 +132,14 @@ func TestUnknownEntriesHalt(t *testing.T) {
 	}
 }
 
-// badString is an entry whose command has a principal that is no text.
+// badString is an entry whose command has a principal that is not UTF-8.
 func badString() []byte {
 	cmd := protowire.AppendBytes(protowire.AppendTag(nil, 3, protowire.BytesType), []byte("\xc3("))
 	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), cmd)
 }
 
-// TestSkippedCommandsMoveTheClock compares a peer that skips a command with one that understands
-// it: what comes after must have the same times on both.
+// TestSkippedCommandsMoveTheClock compares a peer that skips a command with one that
+// understands it. Later commands must have the same times on both.
 func TestSkippedCommandsMoveTheClock(t *testing.T) {
 	older, newer := fsmtest.NewPeer(), fsmtest.NewPeer()
 	late := timestamppb.New(older.Now.Add(1000e9))
@@ -157,7 +158,7 @@ func TestSkippedCommandsMoveTheClock(t *testing.T) {
 	}
 }
 
-// TestEveryOperationIsDispatched applies the empty form of every operation that a command can have.
+// TestEveryOperationIsDispatched applies the empty form of every operation.
 func TestEveryOperationIsDispatched(t *testing.T) {
 	fields := (&internalv1.Command{}).ProtoReflect().Descriptor().Oneofs().ByName("op").Fields()
 	for i := range fields.Len() {

@@ -58,14 +58,14 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// FuzzURL holds what Apply takes against what everybody who opens a URL reads in it.
+// FuzzURL compares parseURL with the parsers of programs that open URLs.
 func FuzzURL(f *testing.F) {
 	for s := range urls {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		got, ok := parseURL(s)
-		if !ok || got.user { // nobody opens one with a user
+		if !ok || got.user { // URLs with a user are never opened
 			return
 		}
 		u, err := url.Parse(s)

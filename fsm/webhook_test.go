@@ -53,8 +53,7 @@ func TestNews(t *testing.T) {
 	}
 }
 
-// A watch that begins in a new cluster, before anything has happened, and is cut off goes on after
-// the cursor that it was told.
+// A watch that begins in an empty cluster and is interrupted resumes after the cursor it got.
 func TestNewsOfANewCluster(t *testing.T) {
 	p := fsmtest.NewPeer()
 	do(t, p, &internalv1.InitCluster{ClusterId: "c-1"})
@@ -153,7 +152,8 @@ func TestWebhook(t *testing.T) {
 	}
 	do(t, p, &internalv1.NoteDelivery{Name: "chat", Cursor: last, Missed: 1})
 	do(t, p, &internalv1.NoteDelivery{Name: "chat", Cursor: last, MissedTotal: 3})
-	do(t, p, &internalv1.NoteDelivery{Name: "chat", Cursor: last, MissedTotal: 3}) // the same again: its first outcome was unknown
+	// A retry, because the first outcome was unknown.
+	do(t, p, &internalv1.NoteDelivery{Name: "chat", Cursor: last, MissedTotal: 3})
 	refused(t, p, &internalv1.NoteDelivery{Name: "chat", Cursor: begin}, fsm.FailedPrecondition, "CURSOR_MISMATCH")
 	w = do(t, p, put(func(w *holdfastv1.Webhook) { w.Filter, w.Disabled = `type = "run.failed"`, true })).(*holdfastv1.Webhook)
 	if w.GetCursor() != last || w.GetMissed() != 3 || !w.GetDisabled() || w.GetFilter() == "" {
