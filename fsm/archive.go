@@ -73,7 +73,9 @@ func (t *tx) logKeys(runID string) (keys []string) {
 }
 
 // WholeRuns returns the ended runs whose steps and log are not archived, oldest first.
-func (v *View) WholeRuns() iter.Seq[*holdfastv1.Run] { return runSeq(v.runs.scan(runsWhole, "", "")) }
+func (v *View) WholeRuns() iter.Seq[*holdfastv1.Run] {
+	return runSeq(v.runs.scan(runsUnarchived, "", ""))
+}
 
 // ArchivedRuns returns the runs whose steps and log are in the archive, oldest first.
 func (v *View) ArchivedRuns() iter.Seq[*holdfastv1.Run] {

@@ -30,16 +30,16 @@ func auditSchema() *schema[*holdfastv1.AuditEvent] {
 	return &schema[*holdfastv1.AuditEvent]{
 		kind: internalv1.SnapshotRecord_AUDIT,
 		key:  func(e *holdfastv1.AuditEvent) string { return ordered(e.GetSequence()) },
-		glance: func() func(string) *holdfastv1.AuditEvent {
+		partial: func() func(string) *holdfastv1.AuditEvent {
 			e := &holdfastv1.AuditEvent{}
-			return glanceNumber(e, 1, &e.Sequence)
+			return partialNumber(e, 1, &e.Sequence)
 		},
 	}
 }
 
 // addAudit records a call and its result, once for each command that has an origin. A replay
 // is a call too.
-func (t *tx) addAudit(about concern, value proto.Message, err *Error) {
+func (t *tx) addAudit(about subject, value proto.Message, err *Error) {
 	o := t.cmd.GetOrigin()
 	e := &holdfastv1.AuditEvent{
 		At:        t.now,

@@ -11,9 +11,9 @@ import (
 // kindConsole is the kind of a console's step.
 const kindConsole = "console"
 
-// standsBeside reports whether runs of a plan may run besides the active run of their
+// nonExclusive reports whether runs of a plan may run besides the active run of their
 // machine.
-func standsBeside(p *holdfastv1.Plan) bool {
+func nonExclusive(p *holdfastv1.Plan) bool {
 	for _, s := range p.GetSteps() {
 		if s.GetConsole() == nil {
 			return false
@@ -24,7 +24,7 @@ func standsBeside(p *holdfastv1.Plan) bool {
 
 // consoleOf returns the run that keeps the console of a machine open.
 func (s *state) consoleOf(machineID string) (*holdfastv1.Run, bool) {
-	return s.runs.lookup(runsBeside, machineID)
+	return s.runs.lookup(runsNonExclusive, machineID)
 }
 
 // consoleFree refuses a second console of a machine. The error contains the run that has the

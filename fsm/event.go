@@ -13,9 +13,9 @@ func eventSchema() *schema[*holdfastv1.RunEvent] {
 	return &schema[*holdfastv1.RunEvent]{
 		kind: internalv1.SnapshotRecord_EVENTS,
 		key:  func(e *holdfastv1.RunEvent) string { return ordered(e.GetCursor()) },
-		glance: func() func(string) *holdfastv1.RunEvent {
+		partial: func() func(string) *holdfastv1.RunEvent {
 			e := &holdfastv1.RunEvent{}
-			return glanceNumber(e, 50, &e.Cursor)
+			return partialNumber(e, 50, &e.Cursor)
 		},
 	}
 }

@@ -14,7 +14,7 @@ func historySchema() *schema[*holdfastv1.HistoryEntry] {
 		kind: internalv1.SnapshotRecord_HISTORY,
 		key:  func(e *holdfastv1.HistoryEntry) string { return historyKey(e.GetMachineId(), e.GetSequence()) },
 
-		glance: glanceHistory,
+		partial: partialHistory,
 	}
 }
 

@@ -54,7 +54,7 @@ func leaseSchema() *schema[*internalv1.Lease] {
 				add(leasesGone, orderedTime(l.GetExpiredAt(), ""))
 			}
 		},
-		glance: glanceLease,
+		partial: partialLease,
 	}
 }
 

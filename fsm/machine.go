@@ -27,7 +27,7 @@ func machineSchema() *schema[*holdfastv1.Machine] {
 		indexes: machineIndexes,
 		index:   indexMachine,
 		facets:  machineFacets,
-		glance:  glanceMachine,
+		partial: partialMachine,
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // checkOrigin refuses a command that its caller may not give: the token is no longer valid,
 // or the command is outside the caller's scope. Apply checks this and not only the edge,
 // because tokens are revoked and machines change pools while commands are in transit.
-func (t *tx) checkOrigin(about concern) *Error {
+func (t *tx) checkOrigin(about subject) *Error {
 	o := t.cmd.GetOrigin()
 	if o.GetTokenId() != "" {
 		s, ok := t.tokens.get(o.GetTokenId())
@@ -34,9 +34,9 @@ func (t *tx) checkOrigin(about concern) *Error {
 	return t.within(about, o.GetPools(), o.GetMachineId())
 }
 
-// within refuses a command that concerns anything outside some pools (none: all pools are
+// within refuses a command that subject anything outside some pools (none: all pools are
 // allowed) or outside one machine (empty: any machine is allowed).
-func (t *tx) within(about concern, pools []string, machineID string) *Error {
+func (t *tx) within(about subject, pools []string, machineID string) *Error {
 	if machineID != "" {
 		return t.onlyMachine(about, machineID)
 	}
@@ -68,7 +68,7 @@ func (t *tx) within(about concern, pools []string, machineID string) *Error {
 	return t.ownSecrets(about, pools, scope)
 }
 
-func (t *tx) onlyMachine(about concern, machineID string) *Error {
+func (t *tx) onlyMachine(about subject, machineID string) *Error {
 	if len(about.machines) == 0 {
 		return outOfScope("%s is not machine %q, and this token is valid for that machine only",
 			orThis(about.resource), machineID)
@@ -109,17 +109,17 @@ func orThis(resource string) string {
 	return resource
 }
 
-// concern is the subject of a command, as it is before the command changes anything.
-type concern struct {
+// subject is the subject of a command, as it is before the command changes anything.
+type subject struct {
 	resource string   // for the audit trail; contains only ids, so that no secret leaks
 	machines []string // ids; those that exist must be in the caller's pools
 	pools    []string // pools of new or moved machines; "" is no pool
 	secrets  []string // secrets that the command would newly send somewhere
 }
 
-// concerns returns the subject of the command.
-func (t *tx) concerns() concern {
-	about, _ := t.about(t.cmd)
+// subject returns the subject of the command.
+func (t *tx) subject() subject {
+	about, _ := t.subjectOf(t.cmd)
 	return about
 }
 
@@ -132,24 +132,24 @@ func ident(id string) string {
 	return "?"
 }
 
-func named(kind, id string) concern { return concern{resource: kind + "/" + ident(id)} }
+func named(kind, id string) subject { return subject{resource: kind + "/" + ident(id)} }
 
-func machineConcern(id string) concern {
-	return concern{resource: "machines/" + ident(id), machines: []string{id}}
+func machineSubject(id string) subject {
+	return subject{resource: "machines/" + ident(id), machines: []string{id}}
 }
 
-func poolConcern(id string) concern {
-	return concern{resource: "pools/" + ident(id), pools: []string{id}}
+func poolSubject(id string) subject {
+	return subject{resource: "pools/" + ident(id), pools: []string{id}}
 }
 
-// runConcern returns the machine of a run as the subject. An unknown run belongs to no
+// runSubject returns the machine of a run as the subject. An unknown run belongs to no
 // caller, and the command reports that it is unknown.
-func (t *tx) runConcern(id string) concern {
+func (t *tx) runSubject(id string) subject {
 	run, ok := t.runs.get(id)
 	if !ok {
-		return concern{resource: "runs/" + ident(id), machines: []string{""}}
+		return subject{resource: "runs/" + ident(id), machines: []string{""}}
 	}
-	about := concern{resource: "machines/" + run.GetMachineId() + "/runs/" + run.GetRunId()}
+	about := subject{resource: "machines/" + run.GetMachineId() + "/runs/" + run.GetRunId()}
 	if t.machines.has(run.GetMachineId()) { // a deleted one is in no pool
 		about.machines = []string{run.GetMachineId()}
 	}
@@ -157,18 +157,18 @@ func (t *tx) runConcern(id string) concern {
 }
 
 // newMachine returns the subject of a command that finds a machine or makes it in a pool.
-func (t *tx) newMachine(id, pool string) concern {
-	about := machineConcern(id)
+func (t *tx) newMachine(id, pool string) subject {
+	about := machineSubject(id)
 	if pool != "" || !t.machines.has(id) {
 		about.pools = []string{pool}
 	}
 	return about
 }
 
-// inventoryConcern returns the subject of a command that replaces or merges a machine's spec.
+// inventorySubject returns the subject of a command that replaces or merges a machine's spec.
 // It includes the pool before and after.
-func (t *tx) inventoryConcern(in *holdfastv1.Machine, merge func(m *holdfastv1.Machine) *Error) concern {
-	about := machineConcern(in.GetMachineId())
+func (t *tx) inventorySubject(in *holdfastv1.Machine, merge func(m *holdfastv1.Machine) *Error) subject {
+	about := machineSubject(in.GetMachineId())
 	// The rest is expensive and only needed for scoped callers.
 	if in == nil || !t.scoped() {
 		return about
@@ -190,12 +190,12 @@ func (t *tx) inventoryConcern(in *holdfastv1.Machine, merge func(m *holdfastv1.M
 	return about
 }
 
-// startConcern returns the machine of a run as the subject, and the secrets that the run's
+// startSubject returns the machine of a run as the subject, and the secrets that the run's
 // parameters would send somewhere. These are the credentials of a cluster that the caller
 // names, because a host that joins gets an identity there, and the machine's own if it moves
 // to another address. The machine's target cluster needs no further permission.
-func (t *tx) startConcern(c *internalv1.StartRun) concern {
-	about := machineConcern(c.GetMachineId())
+func (t *tx) startSubject(c *internalv1.StartRun) subject {
+	about := machineSubject(c.GetMachineId())
 	if !t.has(Level2) {
 		return about
 	}

@@ -18,9 +18,9 @@ func providerSchema() *schema[*holdfastv1.PlatformProvider] {
 // maxProviders bounds the providers of one pool.
 const maxProviders = 16
 
-// providerConcern returns the pool of a provider as the subject: a manager may register
+// providerSubject returns the pool of a provider as the subject: a manager may register
 // providers of its own pool, and may not replace others.
-func (t *tx) providerConcern(in *holdfastv1.PlatformProvider) concern {
+func (t *tx) providerSubject(in *holdfastv1.PlatformProvider) subject {
 	about := named("providers", in.GetProviderId())
 	old, exists := t.providers.get(in.GetProviderId())
 	if exists && old.GetPoolId() == "" {

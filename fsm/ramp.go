@@ -30,10 +30,10 @@ func CohortOf(r *holdfastv1.Run) Cohort {
 // key is unambiguous, because a plan id has no NUL.
 func (c Cohort) key() string { return c.Plan + "\x00" + c.Image + "\x00" }
 
-// atWork returns the number of runs of a cohort that have begun and not ended.
-func (s *state) atWork(c Cohort) int {
+// runningCount returns the number of runs of a cohort that have begun and not ended.
+func (s *state) runningCount(c Cohort) int {
 	key := c.key()
-	return s.runs.count(runsAtWork, key+"\x01") - s.runs.count(runsAtWork, key)
+	return s.runs.count(runsRunning, key+"\x01") - s.runs.count(runsRunning, key)
 }
 
 // ramped reports whether a ramp limits the runs of a plan: runs that erase a disk, remove a
@@ -70,7 +70,7 @@ func (s *state) heldBy(p *holdfastv1.Plan, run *holdfastv1.Run) string {
 	}
 	c := CohortOf(run)
 	limit := s.limitOf(p, c)
-	if limit == 0 || s.atWork(c) < limit {
+	if limit == 0 || s.runningCount(c) < limit {
 		return ""
 	}
 	what := "plan " + c.Plan
@@ -120,7 +120,7 @@ func (t *tx) restartRamp(run *holdfastv1.Run) {
 	shared, _ := t.plan(run.GetPlanId())
 	c := CohortOf(run)
 	i := rampOf(shared, c.Image)
-	if i < 0 || t.atWork(c) > 0 || t.now.AsTime().Sub(shared.GetRamps()[i].GetUpdatedAt().AsTime()) < rampIdle {
+	if i < 0 || t.runningCount(c) > 0 || t.now.AsTime().Sub(shared.GetRamps()[i].GetUpdatedAt().AsTime()) < rampIdle {
 		return
 	}
 	if p, ok := t.plans.get(run.GetPlanId()); ok {
@@ -129,12 +129,12 @@ func (t *tx) restartRamp(run *holdfastv1.Run) {
 	}
 }
 
-// MayBegin reports whether another run of a cohort may begin while atWork runs are active.
-func (v *View) MayBegin(c Cohort, atWork int) bool {
+// MayBegin reports whether another run of a cohort may begin while active runs of it are running.
+func (v *View) MayBegin(c Cohort, active int) bool {
 	p, ok := v.SharedPlan(c.Plan)
 	if !ok {
 		return true
 	}
 	limit := v.limitOf(p, c)
-	return p.GetBrake() == nil && (limit == 0 || atWork < limit)
+	return p.GetBrake() == nil && (limit == 0 || active < limit)
 }

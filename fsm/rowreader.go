@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	intakeRows  = 256     // rows in a batch
-	intakeBytes = 1 << 20 // or fewer, if they are as large as this
-	intakeAhead = 4       // batches decoded ahead
+	batchRows    = 256     // rows in a batch
+	batchBytes   = 1 << 20 // or fewer, if they are as large as this
+	batchesAhead = 4       // batches decoded ahead
 )
 
 // rowReader reads the rows of a snapshot into their tables.
 type rowReader struct {
 	in      *summingReader
 	tables  []*rowset
-	intakes map[internalv1.SnapshotRecord_Table]intake // by table
+	loaders map[internalv1.SnapshotRecord_Table]bulkLoader // by table
 
-	keys, values room // of the rows
+	keys, values arena // of the rows
 
 	batch   *rowBatch   // being filled
 	pending []*rowBatch // being decoded, in the order of the snapshot
@@ -30,7 +30,7 @@ type rowReader struct {
 }
 
 type rowBatch struct {
-	into  intake
+	into  bulkLoader
 	rows  []incoming
 	bytes int
 	done  chan error // buffered
@@ -39,9 +39,9 @@ type rowBatch struct {
 // newRowReader returns a reader of rows into an empty state. If keep is false, it only checks
 // them.
 func newRowReader(in *summingReader, s *state, keep bool) *rowReader {
-	r := &rowReader{in: in, tables: s.tables(), intakes: map[internalv1.SnapshotRecord_Table]intake{}}
+	r := &rowReader{in: in, tables: s.tables(), loaders: map[internalv1.SnapshotRecord_Table]bulkLoader{}}
 	for _, t := range r.tables {
-		r.intakes[t.rules.kind] = t.intake(keep)
+		r.loaders[t.rules.kind] = t.newLoader(keep)
 	}
 	return r
 }
@@ -74,7 +74,7 @@ func (r *rowReader) each() (uint64, error) {
 			return n, nil
 		}
 		n++
-		into := r.intakes[kind]
+		into := r.loaders[kind]
 		if into == nil {
 			return n, fmt.Errorf("record %d is of table %d, which this build does not know: upgrade it", n, kind)
 		}
@@ -86,17 +86,17 @@ func (r *rowReader) each() (uint64, error) {
 
 // take copies a row into a batch. Keys have their own arena, because they outlive their rows
 // when these are replaced.
-func (r *rowReader) take(into intake, key, value []byte) error {
-	if b := r.batch; b != nil && (b.into != into || len(b.rows) == intakeRows || b.bytes >= intakeBytes) {
+func (r *rowReader) take(into bulkLoader, key, value []byte) error {
+	if b := r.batch; b != nil && (b.into != into || len(b.rows) == batchRows || b.bytes >= batchBytes) {
 		r.send()
-		if len(r.pending) > intakeAhead {
+		if len(r.pending) > batchesAhead {
 			if r.receive(); r.err != nil {
 				return r.err
 			}
 		}
 	}
 	if r.batch == nil {
-		r.batch = &rowBatch{into: into, rows: make([]incoming, 0, intakeRows), done: make(chan error, 1)}
+		r.batch = &rowBatch{into: into, rows: make([]incoming, 0, batchRows), done: make(chan error, 1)}
 	}
 	rec := &record{key: textOf(r.keys.keep(key)), value: r.values.keep(value)}
 	r.batch.rows = append(r.batch.rows, incoming{record: rec})
@@ -128,9 +128,9 @@ func (r *rowReader) receive() {
 // build builds the trees of all tables, several at once.
 func (r *rowReader) build() {
 	var all sync.WaitGroup
-	turn := make(chan struct{}, intakeAhead)
+	turn := make(chan struct{}, batchesAhead)
 	for _, t := range r.tables {
-		for _, grow := range r.intakes[t.rules.kind].trees() {
+		for _, grow := range r.loaders[t.rules.kind].trees() {
 			turn <- struct{}{}
 			all.Go(func() {
 				grow()
@@ -144,7 +144,7 @@ func (r *rowReader) build() {
 func (r *rowReader) counts() []TableCount {
 	var counts []TableCount
 	for _, t := range r.tables {
-		counts = append(counts, TableCount{Table: t.name(), Records: uint64(r.intakes[t.rules.kind].len())})
+		counts = append(counts, TableCount{Table: t.name(), Records: uint64(r.loaders[t.rules.kind].len())})
 	}
 	return counts
 }

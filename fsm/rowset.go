@@ -44,7 +44,7 @@ type rules struct {
 	indexes int
 	index   indexing[proto.Message]
 	facets  faceting[proto.Message]
-	glance  func() func(row string) proto.Message
+	partial func() func(row string) proto.Message
 }
 
 // rowset is a table without the type of its messages. It holds all code that does not need

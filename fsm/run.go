@@ -14,17 +14,17 @@ import (
 
 // The indexes of runs.
 const (
-	runsByRequest   = iota // machine/request: the run of a request id, kept permanently
-	runsByTime             // all
-	runsByMachine          // machine/time
-	runsActive             // PENDING and RUNNING, by time
-	runsPending            // PENDING, by time
-	runsUncompacted        // ended, with an uncompressed log
-	runsBeside             // active besides the machine's exclusive run, by machine
-	runsWhole              // ended, with unarchived steps and log, by time
-	runsArchived           // archived, by time
-	runsAtWork             // RUNNING and driven by the executor, by plan and image
-	runIndexes             // the number of indexes
+	runsByRequest    = iota // machine/request: the run of a request id, kept permanently
+	runsByTime              // all
+	runsByMachine           // machine/time
+	runsActive              // PENDING and RUNNING, by time
+	runsPending             // PENDING, by time
+	runsUncompacted         // ended, with an uncompressed log
+	runsNonExclusive        // active besides the machine's exclusive run, by machine
+	runsUnarchived          // ended, with unarchived steps and log, by time
+	runsArchived            // archived, by time
+	runsRunning             // RUNNING and driven by the executor, by plan and image
+	runIndexes              // the number of indexes
 )
 
 func runSchema() *schema[*holdfastv1.Run] {
@@ -45,16 +45,16 @@ func indexRun(r *holdfastv1.Run, add func(index int, key string)) {
 		add(runsPending, created)
 	}
 	if r.GetPhase() == holdfastv1.Run_RUNNING && !r.GetObserved() {
-		add(runsAtWork, CohortOf(r).key())
+		add(runsRunning, CohortOf(r).key())
 	}
 	switch {
 	case !ended:
 		add(runsActive, created)
 		if r.GetBeside() {
-			add(runsBeside, r.GetMachineId())
+			add(runsNonExclusive, r.GetMachineId())
 		}
 	case r.GetArchive() == nil:
-		add(runsWhole, created)
+		add(runsUnarchived, created)
 		if r.GetLogBytes() > 0 && !r.GetLogCompacted() {
 			add(runsUncompacted, created)
 		}
@@ -153,7 +153,7 @@ func (t *tx) startRun(c *internalv1.StartRun) (*holdfastv1.Run, *Error) {
 			return nil, err
 		}
 	}
-	beside := standsBeside(plan)
+	beside := nonExclusive(plan)
 	if err := t.startable(m, plan, c, beside); err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ func movesHardware(old, m *holdfastv1.Machine) bool {
 
 // ownSecrets refuses a command that sends a secret its caller does not own. The error does
 // not reveal whether the secret exists.
-func (t *tx) ownSecrets(about concern, pools []string, scope string) *Error {
+func (t *tx) ownSecrets(about subject, pools []string, scope string) *Error {
 	for _, name := range about.secrets {
 		s, _ := t.secrets.get(name)
 		if secretWithin(s.GetSecret(), pools) {

@@ -16,9 +16,9 @@ type schema[P proto.Message] struct {
 	index   indexing[P] // nil if there are no indexes
 	facets  faceting[P] // may be nil
 
-	// glance returns a partial decoder: it reads the fields that key, index and facets use,
+	// partial returns a partial decoder: it reads the fields that key, index and facets use,
 	// into the same message each time. If nil, rows are decoded in full.
-	glance func() func(row string) P
+	partial func() func(row string) P
 }
 
 // rules returns the untyped schema. Its functions panic on messages of another type.
@@ -35,10 +35,10 @@ func (s *schema[P]) rules() rules {
 	if s.facets != nil {
 		r.facets = func(m proto.Message, visit func(string, string, string)) { s.facets(m.(P), visit) }
 	}
-	if s.glance != nil {
-		r.glance = func() func(string) proto.Message {
-			glance := s.glance()
-			return func(row string) proto.Message { return glance(row) }
+	if s.partial != nil {
+		r.partial = func() func(string) proto.Message {
+			partial := s.partial()
+			return func(row string) proto.Message { return partial(row) }
 		}
 	}
 	return r

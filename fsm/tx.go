@@ -30,7 +30,7 @@ func (t *tx) perform() (proto.Message, *Error) {
 	if t.cmd.GetOrigin() == nil {
 		return t.dispatch()
 	}
-	about := t.concerns() // read before the command changes anything
+	about := t.subject() // read before the command changes anything
 	value, err := proto.Message(nil), t.checkOrigin(about)
 	if err == nil {
 		value, err = t.dispatch()

@@ -5,14 +5,14 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// about returns the subject of any command, and whether the command is listed here; a test
+// subjectOf returns the subject of any command, and whether the command is listed here; a test
 // fails for one that is not. A command without machines and pools (plans, tokens, secrets,
 // services, the cluster) is refused to callers that are limited to pools.
-func (t *tx) about(c *internalv1.Command) (about concern, known bool) {
+func (t *tx) subjectOf(c *internalv1.Command) (about subject, known bool) {
 	switch op := c.GetOp().(type) {
 	case *internalv1.Command_RegisterMachine:
 		in := op.RegisterMachine.GetMachine()
-		return t.inventoryConcern(in, func(m *holdfastv1.Machine) *Error {
+		return t.inventorySubject(in, func(m *holdfastv1.Machine) *Error {
 			if in.GetSpec() != nil {
 				m.Spec = in.GetSpec()
 			}
@@ -23,19 +23,19 @@ func (t *tx) about(c *internalv1.Command) (about concern, known bool) {
 		}), true
 	case *internalv1.Command_UpdateMachine:
 		in := op.UpdateMachine.GetMachine()
-		return t.inventoryConcern(in, func(m *holdfastv1.Machine) *Error {
+		return t.inventorySubject(in, func(m *holdfastv1.Machine) *Error {
 			return t.mergeMachine(m, in, op.UpdateMachine.GetPaths())
 		}), true
 	case *internalv1.Command_SetMachinePhase:
-		return machineConcern(op.SetMachinePhase.GetMachineId()), true
+		return machineSubject(op.SetMachinePhase.GetMachineId()), true
 	case *internalv1.Command_RetryBmc:
-		return machineConcern(op.RetryBmc.GetMachineId()), true
+		return machineSubject(op.RetryBmc.GetMachineId()), true
 	case *internalv1.Command_DeleteMachine:
-		return machineConcern(op.DeleteMachine.GetMachineId()), true
+		return machineSubject(op.DeleteMachine.GetMachineId()), true
 	case *internalv1.Command_StartRun:
-		return t.startConcern(op.StartRun), true
+		return t.startSubject(op.StartRun), true
 	case *internalv1.Command_CancelRun:
-		return t.runConcern(op.CancelRun.GetRunId()), true
+		return t.runSubject(op.CancelRun.GetRunId()), true
 
 	case *internalv1.Command_CreatePlan:
 		return named("plans", op.CreatePlan.GetPlan().GetPlanId()), true
@@ -57,61 +57,61 @@ func (t *tx) about(c *internalv1.Command) (about concern, known bool) {
 	case *internalv1.Command_DeleteSecret:
 		return named("secrets", op.DeleteSecret.GetName()), true
 	case *internalv1.Command_ResealSecrets:
-		return concern{resource: "secrets"}, true
+		return subject{resource: "secrets"}, true
 	case *internalv1.Command_PutWebhook:
 		return named("webhooks", op.PutWebhook.GetWebhook().GetName()), true
 	case *internalv1.Command_DeleteWebhook:
 		return named("webhooks", op.DeleteWebhook.GetName()), true
 	case *internalv1.Command_RecordDenials:
-		return concern{resource: "audit"}, true
+		return subject{resource: "audit"}, true
 	}
-	return t.aboutFleet(c)
+	return t.fleetSubject(c)
 }
 
-// aboutFleet returns the subjects of the commands of agents, nodes, pools, services and
+// fleetSubject returns the subjects of the commands of agents, nodes, pools, services and
 // installers.
-func (t *tx) aboutFleet(c *internalv1.Command) (about concern, known bool) {
+func (t *tx) fleetSubject(c *internalv1.Command) (about subject, known bool) {
 	switch op := c.GetOp().(type) {
 	case *internalv1.Command_CreateAgentMachine:
 		return t.newMachine(op.CreateAgentMachine.GetMachineId(), op.CreateAgentMachine.GetPool()), true
 	case *internalv1.Command_RegisterAgent:
 		in := op.RegisterAgent.GetAgent()
 		if _, ok := t.poolOpen(in.GetPoolName()); !ok { // the command has the right error
-			return machineConcern(in.GetMachineId()), true
+			return machineSubject(in.GetMachineId()), true
 		}
 		return t.newMachine(in.GetMachineId(), in.GetPoolName()), true
 
 	case *internalv1.Command_CreateNode:
 		return t.newMachine(op.CreateNode.GetMachineId(), ""), true
 	case *internalv1.Command_UpdateNode:
-		return machineConcern(t.nodeID(op.UpdateNode.GetId())), true
+		return machineSubject(t.nodeID(op.UpdateNode.GetId())), true
 	case *internalv1.Command_TransitionNode:
-		return machineConcern(t.nodeID(op.TransitionNode.GetId())), true
+		return machineSubject(t.nodeID(op.TransitionNode.GetId())), true
 	case *internalv1.Command_ReportNode:
 		if id := t.nodeID(op.ReportNode.GetReport().GetMacAddress()); t.machines.has(id) {
-			return machineConcern(id), true
+			return machineSubject(id), true
 		}
 		return t.newMachine(op.ReportNode.GetMachineId(), ""), true // the machine is discovered
 
 	case *internalv1.Command_BootInstall:
-		return machineConcern(op.BootInstall.GetMachineId()), true
+		return machineSubject(op.BootInstall.GetMachineId()), true
 	case *internalv1.Command_ReportInstall:
-		return t.installConcern(op.ReportInstall.GetSha256()), true
+		return t.installSubject(op.ReportInstall.GetSha256()), true
 	case *internalv1.Command_AppendInstallLog:
-		return t.installConcern(op.AppendInstallLog.GetSha256()), true
+		return t.installSubject(op.AppendInstallLog.GetSha256()), true
 
 	case *internalv1.Command_CreatePool:
-		return poolConcern(op.CreatePool.GetPool().GetPoolId()), true
+		return poolSubject(op.CreatePool.GetPool().GetPoolId()), true
 	case *internalv1.Command_DeletePool:
-		return poolConcern(op.DeletePool.GetPoolId()), true
+		return poolSubject(op.DeletePool.GetPoolId()), true
 	case *internalv1.Command_RegisterPool:
-		return poolConcern(op.RegisterPool.GetPool().GetPoolId()), true
+		return poolSubject(op.RegisterPool.GetPool().GetPoolId()), true
 	case *internalv1.Command_DeregisterPool:
-		return poolConcern(op.DeregisterPool.GetPoolId()), true
+		return poolSubject(op.DeregisterPool.GetPoolId()), true
 	case *internalv1.Command_DeleteProvider:
-		return t.providerConcern(&holdfastv1.PlatformProvider{ProviderId: op.DeleteProvider.GetProviderId()}), true
+		return t.providerSubject(&holdfastv1.PlatformProvider{ProviderId: op.DeleteProvider.GetProviderId()}), true
 	case *internalv1.Command_RegisterProvider:
-		return t.providerConcern(op.RegisterProvider.GetProvider()), true
+		return t.providerSubject(op.RegisterProvider.GetProvider()), true
 
 	case *internalv1.Command_RegisterService:
 		id := op.RegisterService.GetTarget().GetId()
@@ -128,20 +128,20 @@ func (t *tx) aboutFleet(c *internalv1.Command) (about concern, known bool) {
 		}
 		return named("services", id), true
 	}
-	return t.aboutCluster(c)
+	return t.clusterSubject(c)
 }
 
-// installConcern returns the machine of the installer's token as the subject.
-func (t *tx) installConcern(sum []byte) concern {
+// installSubject returns the machine of the installer's token as the subject.
+func (t *tx) installSubject(sum []byte) subject {
 	if s, _, ok := t.installByToken(sum); ok {
-		return machineConcern(s.GetInstall().GetMachineId())
+		return machineSubject(s.GetInstall().GetMachineId())
 	}
 	return named("installs", "?")
 }
 
-// aboutCluster returns the subjects of commands of the cluster itself. They name no machine
+// clusterSubject returns the subjects of commands of the cluster itself. They name no machine
 // or pool, so callers limited to pools may not give them.
-func (t *tx) aboutCluster(c *internalv1.Command) (about concern, known bool) {
+func (t *tx) clusterSubject(c *internalv1.Command) (about subject, known bool) {
 	switch op := c.GetOp().(type) {
 	case *internalv1.Command_PutPeer:
 		return named("peers", op.PutPeer.GetPeer().GetId()), true
@@ -156,13 +156,13 @@ func (t *tx) aboutCluster(c *internalv1.Command) (about concern, known bool) {
 			return named("peers", member), true
 		}
 		if op.NoteBackup.GetMembers() {
-			return concern{resource: "peers"}, true
+			return subject{resource: "peers"}, true
 		}
-		return concern{resource: "snapshots"}, true
+		return subject{resource: "snapshots"}, true
 	case *internalv1.Command_SetAutopilot:
-		return concern{resource: "autopilot"}, true
+		return subject{resource: "autopilot"}, true
 	case *internalv1.Command_ResetClock:
-		return concern{resource: "clock"}, true
+		return subject{resource: "clock"}, true
 	case *internalv1.Command_BeginAttempt:
 		return named("runs", op.BeginAttempt.GetRunId()), true
 	case *internalv1.Command_NoteProgress:
@@ -189,9 +189,9 @@ func (t *tx) aboutCluster(c *internalv1.Command) (about concern, known bool) {
 		*internalv1.Command_DropTokens, *internalv1.Command_PutSigningKeys,
 		*internalv1.Command_NoteDevice, *internalv1.Command_CheckpointLeases,
 		*internalv1.Command_ExpireLeases, *internalv1.Command_SweepPools:
-		return concern{resource: "cluster"}, true
+		return subject{resource: "cluster"}, true
 	}
-	return concern{}, false
+	return subject{}, false
 }
 
 // nodeID returns the machine that a node's id refers to, which may be a machine id or a MAC

@@ -15,9 +15,9 @@ func newsSchema() *schema[*holdfastv1.Event] {
 	return &schema[*holdfastv1.Event]{
 		kind: internalv1.SnapshotRecord_NEWS,
 		key:  func(e *holdfastv1.Event) string { return ordered(e.GetCursor()) },
-		glance: func() func(string) *holdfastv1.Event {
+		partial: func() func(string) *holdfastv1.Event {
 			e := &holdfastv1.Event{}
-			return glanceNumber(e, 1, &e.Cursor)
+			return partialNumber(e, 1, &e.Cursor)
 		},
 	}
 }

@@ -29,7 +29,7 @@ func TestIntakeFillsAsPutDoes(t *testing.T) {
 			Pool: fmt.Sprint("p", rng.IntN(3)), Serial: fmt.Sprint("s", rng.IntN(1<<30)), MacAddresses: []string{fmt.Sprint(rng.IntN(1 << 30)), "twice", "twice"}}}
 	}
 	a := newState()
-	for i := range 5*intakeRows + 7 {
+	for i := range 5*batchRows + 7 {
 		a.machines.put(machine(i))
 	}
 	var file bytes.Buffer
@@ -97,7 +97,7 @@ func TestIntakeRefusesDisorder(t *testing.T) {
 			rows = append(rows, incoming{record: &record{key: k, value: value}})
 		}
 		for _, keep := range []bool{true, false} {
-			in := newTable(machineSchema()).intake(keep)
+			in := newTable(machineSchema()).newLoader(keep)
 			if err := in.prepare(rows); err != nil {
 				t.Fatal(err)
 			}
@@ -118,18 +118,18 @@ func TestFirstFaultIsTold(t *testing.T) {
 		}
 	}
 	write(&internalv1.SnapshotHeader{Format: snapshotFormat, Meta: &internalv1.Meta{}})
-	for i := range 8 * intakeRows {
+	for i := range 8 * batchRows {
 		id := fmt.Sprintf("m-%05d", i)
 		value, err := proto.Marshal(&holdfastv1.Machine{MachineId: id})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if i > intakeRows+5 {
+		if i > batchRows+5 {
 			value = []byte{0xff}
 		}
 		write(&internalv1.SnapshotRecord{Table: internalv1.SnapshotRecord_MACHINES, Key: id, Value: value})
 	}
-	want := fmt.Sprintf("%q", fmt.Sprintf("m-%05d", intakeRows+6))
+	want := fmt.Sprintf("%q", fmt.Sprintf("m-%05d", batchRows+6))
 	for range 20 {
 		if _, _, err := readSnapshot(bytes.NewReader(b.Bytes()), true); err == nil || !strings.Contains(err.Error(), want) {
 			t.Fatalf("got %v, want the record %s named", err, want)

@@ -11,9 +11,9 @@ import (
 // to them.
 func TestRoomKeeps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var r room
+		var r arena
 		var kept, want [][]byte
-		for _, n := range rapid.SliceOf(rapid.OneOf(rapid.IntRange(0, 64), rapid.IntRange(0, roomSize/4))).Draw(t, "sizes") {
+		for _, n := range rapid.SliceOf(rapid.OneOf(rapid.IntRange(0, 64), rapid.IntRange(0, arenaSize/4))).Draw(t, "sizes") {
 			b := bytes.Repeat([]byte{byte(len(kept))}, n)
 			kept, want = append(kept, r.keep(b)), append(want, bytes.Clone(b))
 			clear(b)

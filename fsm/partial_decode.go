@@ -71,9 +71,9 @@ func uvarint(text string) (v uint64, n int) {
 	return v, len(text)
 }
 
-// glanceNumber returns a decoder for rows of which only one number is used. It stores the
+// partialNumber returns a decoder for rows of which only one number is used. It stores the
 // number in *at, a field of m.
-func glanceNumber[P proto.Message](m P, number protowire.Number, at *uint64) func(row string) P {
+func partialNumber[P proto.Message](m P, number protowire.Number, at *uint64) func(row string) P {
 	return func(row string) P {
 		*at = 0
 		for f := range fieldsOf(row) {
@@ -85,8 +85,8 @@ func glanceNumber[P proto.Message](m P, number protowire.Number, at *uint64) fun
 	}
 }
 
-// glanceLease returns a partial decoder of leases.
-func glanceLease() func(row string) *internalv1.Lease {
+// partialLease returns a partial decoder of leases.
+func partialLease() func(row string) *internalv1.Lease {
 	l, expired := &internalv1.Lease{Ref: &internalv1.LeaseRef{}}, &timestamppb.Timestamp{}
 	return func(row string) *internalv1.Lease {
 		l.Ref.Reset()
@@ -95,10 +95,10 @@ func glanceLease() func(row string) *internalv1.Lease {
 		for f := range fieldsOf(row) {
 			switch {
 			case f.isText(1):
-				glanceLeaseRef(l.Ref, f.text)
+				partialLeaseRef(l.Ref, f.text)
 			case f.isText(5):
 				l.ExpiredAt = expired
-				glanceTime(expired, f.text)
+				partialTime(expired, f.text)
 			case f.isVarint(7):
 				l.Revision = f.value
 			case f.isVarint(11):
@@ -109,7 +109,7 @@ func glanceLease() func(row string) *internalv1.Lease {
 	}
 }
 
-func glanceLeaseRef(r *internalv1.LeaseRef, text string) {
+func partialLeaseRef(r *internalv1.LeaseRef, text string) {
 	for f := range fieldsOf(text) {
 		switch {
 		case f.isVarint(1):
@@ -120,7 +120,7 @@ func glanceLeaseRef(r *internalv1.LeaseRef, text string) {
 	}
 }
 
-func glanceTime(t *timestamppb.Timestamp, text string) {
+func partialTime(t *timestamppb.Timestamp, text string) {
 	for f := range fieldsOf(text) {
 		switch {
 		case f.isVarint(1):
@@ -131,8 +131,8 @@ func glanceTime(t *timestamppb.Timestamp, text string) {
 	}
 }
 
-// glanceHistory returns a partial decoder of history entries.
-func glanceHistory() func(row string) *holdfastv1.HistoryEntry {
+// partialHistory returns a partial decoder of history entries.
+func partialHistory() func(row string) *holdfastv1.HistoryEntry {
 	e := &holdfastv1.HistoryEntry{}
 	return func(row string) *holdfastv1.HistoryEntry {
 		e.MachineId, e.Sequence = "", 0
@@ -148,22 +148,22 @@ func glanceHistory() func(row string) *holdfastv1.HistoryEntry {
 	}
 }
 
-// machineGlance holds the messages that a partial decoder of machines reuses.
-type machineGlance struct {
+// machineDecoder holds the messages that a partial decoder of machines reuses.
+type machineDecoder struct {
 	machine *holdfastv1.Machine
 	changed *timestamppb.Timestamp
 }
 
-// glanceMachine returns a partial decoder of machines.
-func glanceMachine() func(row string) *holdfastv1.Machine {
-	g := &machineGlance{changed: &timestamppb.Timestamp{}, machine: &holdfastv1.Machine{
+// partialMachine returns a partial decoder of machines.
+func partialMachine() func(row string) *holdfastv1.Machine {
+	g := &machineDecoder{changed: &timestamppb.Timestamp{}, machine: &holdfastv1.Machine{
 		Labels: map[string]string{}, Spec: &holdfastv1.MachineSpec{}, Status: &holdfastv1.MachineStatus{},
 		Node: &holdfastv1.NodeRecord{}, Agent: &holdfastv1.AgentRecord{},
 	}}
 	return g.read
 }
 
-func (g *machineGlance) read(row string) *holdfastv1.Machine {
+func (g *machineDecoder) read(row string) *holdfastv1.Machine {
 	m := g.machine
 	macs, conditions := m.Spec.MacAddresses[:0], m.Status.Conditions[:0]
 	clear(m.Labels)
@@ -180,13 +180,13 @@ func (g *machineGlance) read(row string) *holdfastv1.Machine {
 			key, value := mapEntry(f.text)
 			m.Labels[key] = value
 		case f.isText(3):
-			glanceSpec(m.Spec, f.text)
+			partialSpec(m.Spec, f.text)
 		case f.isText(4):
-			glanceStatus(m.Status, f.text)
+			partialStatus(m.Status, f.text)
 		case f.isText(53):
 			g.node(f.text)
 		case f.isText(54):
-			glanceAgent(m.Agent, f.text)
+			partialAgent(m.Agent, f.text)
 		}
 	}
 	return m
@@ -205,7 +205,7 @@ func mapEntry(text string) (key, value string) {
 	return key, value
 }
 
-func glanceSpec(s *holdfastv1.MachineSpec, text string) {
+func partialSpec(s *holdfastv1.MachineSpec, text string) {
 	for f := range fieldsOf(text) {
 		if f.wire != protowire.BytesType {
 			continue
@@ -237,13 +237,13 @@ func glanceSpec(s *holdfastv1.MachineSpec, text string) {
 	}
 }
 
-func glanceStatus(s *holdfastv1.MachineStatus, text string) {
+func partialStatus(s *holdfastv1.MachineStatus, text string) {
 	for f := range fieldsOf(text) {
 		switch {
 		case f.isVarint(1):
 			s.Phase = holdfastv1.MachineStatus_Phase(f.value)
 		case f.isText(2):
-			s.Conditions = glanceCondition(s.Conditions, f.text)
+			s.Conditions = partialCondition(s.Conditions, f.text)
 		case f.isVarint(52):
 			s.NodeState = holdfastv1.Node_State(f.value)
 		case f.isVarint(53):
@@ -252,9 +252,9 @@ func glanceStatus(s *holdfastv1.MachineStatus, text string) {
 	}
 }
 
-// glanceCondition appends a condition, and reuses a message that the slice has allocated
+// partialCondition appends a condition, and reuses a message that the slice has allocated
 // before.
-func glanceCondition(all []*holdfastv1.Condition, text string) []*holdfastv1.Condition {
+func partialCondition(all []*holdfastv1.Condition, text string) []*holdfastv1.Condition {
 	if n := len(all); n < cap(all) && all[:n+1][n] != nil {
 		all = all[:n+1]
 		all[n].Reset()
@@ -273,7 +273,7 @@ func glanceCondition(all []*holdfastv1.Condition, text string) []*holdfastv1.Con
 	return all
 }
 
-func glanceAgent(a *holdfastv1.AgentRecord, text string) {
+func partialAgent(a *holdfastv1.AgentRecord, text string) {
 	for f := range fieldsOf(text) {
 		if f.isText(50) {
 			a.TokenId = f.text
@@ -281,12 +281,12 @@ func glanceAgent(a *holdfastv1.AgentRecord, text string) {
 	}
 }
 
-func (g *machineGlance) node(text string) {
+func (g *machineDecoder) node(text string) {
 	for f := range fieldsOf(text) {
 		if !f.isText(14) {
 			continue
 		}
 		g.machine.Node.StateChangedAt = g.changed
-		glanceTime(g.changed, f.text)
+		partialTime(g.changed, f.text)
 	}
 }

@@ -18,17 +18,17 @@ import (
 // incoming is a row to be loaded into a table.
 type incoming struct {
 	*record
-	shared []*sharing // one for each of its facets
+	shared []*facetRows // one for each of its facets
 }
 
-// sharing is a facet and the rows that have it.
-type sharing struct {
+// facetRows is a facet and the rows that have it.
+type facetRows struct {
 	facet *facet
 	rows  []*record
 }
 
-// intake loads or checks the rows of a table.
-type intake interface {
+// bulkLoader loads or checks the rows of a table.
+type bulkLoader interface {
 	// prepare decodes and checks rows. It is safe for concurrent use.
 	prepare(rows []incoming) error
 	// add adds prepared rows, in the order of the snapshot.
@@ -39,13 +39,13 @@ type intake interface {
 	len() int
 }
 
-// following checks that rows are in ascending key order.
-type following struct {
+// keyOrder checks that rows are in ascending key order.
+type keyOrder struct {
 	any  bool
 	last string
 }
 
-func (f *following) next(t *rowset, rows []incoming) error {
+func (f *keyOrder) next(t *rowset, rows []incoming) error {
 	for _, r := range rows {
 		if f.any && r.key <= f.last {
 			return fmt.Errorf("snapshot is damaged: record %q of %s comes after %q", r.key, t.name(), f.last)
@@ -55,32 +55,32 @@ func (f *following) next(t *rowset, rows []incoming) error {
 	return nil
 }
 
-// filling is the intake of an empty table.
-type filling struct {
-	checking
-	order following
+// tableLoader is the loader of an empty table.
+type tableLoader struct {
+	rowCheck
+	order keyOrder
 	rows  []*record
 
 	mu     sync.RWMutex
-	known  map[[3]string]*sharing // by both parts of the path and the value
-	shared []*sharing             // the values of known
+	known  map[[3]string]*facetRows // by both parts of the path and the value
+	shared []*facetRows             // the values of known
 }
 
-// intake returns the intake of an empty table. If keep is false, rows are only checked and
+// newLoader returns the loader of an empty table. If keep is false, rows are only checked and
 // counted.
-func (t *rowset) intake(keep bool) intake {
-	c := checking{rowset: t, shape: shapeOf(t.rules.fresh().ProtoReflect().Descriptor())}
+func (t *rowset) newLoader(keep bool) bulkLoader {
+	c := rowCheck{rowset: t, shape: shapeOf(t.rules.fresh().ProtoReflect().Descriptor())}
 	if !keep {
-		return &counting{checking: c}
+		return &verifier{rowCheck: c}
 	}
-	return &filling{checking: c, known: map[[3]string]*sharing{}}
+	return &tableLoader{rowCheck: c, known: map[[3]string]*facetRows{}}
 }
 
-func (in *filling) len() int { return len(in.rows) }
+func (in *tableLoader) len() int { return len(in.rows) }
 
-func (in *filling) prepare(rows []incoming) error {
+func (in *tableLoader) prepare(rows []incoming) error {
 	var keys parts[indexKey]
-	var shared parts[*sharing]
+	var shared parts[*facetRows]
 	addKey := func(index int, key string) { keys.all = append(keys.all, indexKey{index, key}) }
 	addFacet := func(prefix, name, value string) {
 		shared.all = append(shared.all, in.share([3]string{prefix, name, value}))
@@ -110,7 +110,7 @@ func (in *filling) prepare(rows []incoming) error {
 }
 
 // share returns the shared entry of a facet, one for all rows.
-func (in *filling) share(key [3]string) *sharing {
+func (in *tableLoader) share(key [3]string) *facetRows {
 	in.mu.RLock()
 	s := in.known[key]
 	in.mu.RUnlock()
@@ -121,14 +121,14 @@ func (in *filling) share(key [3]string) *sharing {
 	defer in.mu.Unlock()
 	if s = in.known[key]; s == nil {
 		key[1], key[2] = strings.Clone(key[1]), strings.Clone(key[2]) // they may be parts of the row
-		s = &sharing{facet: &facet{key[0] + key[1], key[2]}}
+		s = &facetRows{facet: &facet{key[0] + key[1], key[2]}}
 		in.known[key] = s
 		in.shared = append(in.shared, s)
 	}
 	return s
 }
 
-func (in *filling) add(rows []incoming) error {
+func (in *tableLoader) add(rows []incoming) error {
 	if err := in.order.next(in.rowset, rows); err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (in *filling) add(rows []incoming) error {
 	return nil
 }
 
-func (in *filling) trees() []func() {
+func (in *tableLoader) trees() []func() {
 	all := []func(){func() {
 		for _, r := range in.rows {
 			in.rowset.rows.Load(r)
@@ -159,7 +159,7 @@ func (in *filling) trees() []func() {
 	return all
 }
 
-func (in *filling) fillIndex(i int) {
+func (in *tableLoader) fillIndex(i int) {
 	n := 0
 	for _, r := range in.rows {
 		for _, k := range r.index {
@@ -188,8 +188,8 @@ func (in *filling) fillIndex(i int) {
 	in.rowset.indexes[i] = packed(in.rowset.indexes[i])
 }
 
-func (in *filling) fillFacets() {
-	slices.SortFunc(in.shared, func(a, b *sharing) int { return a.facet.compare(b.facet) })
+func (in *tableLoader) fillFacets() {
+	slices.SortFunc(in.shared, func(a, b *facetRows) int { return a.facet.compare(b.facet) })
 	for _, s := range in.shared {
 		for _, r := range s.rows {
 			in.rowset.facets.Load(membership{s.facet, r.key})
@@ -210,15 +210,15 @@ func packed[T any](tree *btree.BTreeG[T]) *btree.BTreeG[T] {
 	return c
 }
 
-// checking is the part that all intakes share: it refuses a row that does not decode or whose
+// rowCheck is the part that all loaders share: it refuses a row that does not decode or whose
 // key is wrong.
-type checking struct {
+type rowCheck struct {
 	*rowset
 	shape *shape
 }
 
 // each checks rows and passes each message to see. The message is valid until the next one.
-func (in *checking) each(rows []incoming, see func(proto.Message)) error {
+func (in *rowCheck) each(rows []incoming, see func(proto.Message)) error {
 	read := in.reader()
 	for i := range rows {
 		if i%yieldRows == 0 {
@@ -239,39 +239,39 @@ func (in *checking) each(rows []incoming, see func(proto.Message)) error {
 
 // reader returns the function that reads a row: the table's partial decoder if it has one,
 // and the row decodes.
-func (in *checking) reader() func(*record) (proto.Message, error) {
+func (in *rowCheck) reader() func(*record) (proto.Message, error) {
 	decode := func(r *record) (proto.Message, error) {
 		m := in.rules.fresh()
 		return m, proto.Unmarshal(r.value, m)
 	}
-	if in.rules.glance == nil {
+	if in.rules.partial == nil {
 		return decode
 	}
-	glance := in.rules.glance()
+	partial := in.rules.partial()
 	return func(r *record) (proto.Message, error) {
 		if !in.shape.fits(r.value) {
 			return decode(r) // returns the error
 		}
-		return glance(textOf(r.value)), nil
+		return partial(textOf(r.value)), nil
 	}
 }
 
-// counting is an intake that checks and counts rows and keeps none.
-type counting struct {
-	checking
-	order following
+// verifier is a bulkLoader that checks and counts rows and keeps none.
+type verifier struct {
+	rowCheck
+	order keyOrder
 	n     int
 }
 
-func (in *counting) len() int { return in.n }
+func (in *verifier) len() int { return in.n }
 
-func (in *counting) prepare(rows []incoming) error {
+func (in *verifier) prepare(rows []incoming) error {
 	return in.each(rows, func(proto.Message) {})
 }
 
-func (in *counting) add(rows []incoming) error {
+func (in *verifier) add(rows []incoming) error {
 	in.n += len(rows)
 	return in.order.next(in.rowset, rows)
 }
 
-func (in *counting) trees() []func() { return nil }
+func (in *verifier) trees() []func() { return nil }

@@ -9,19 +9,19 @@ import (
 // A snapshot has millions of rows, and each is short. The garbage collector visits every
 // allocation, so many rows share one.
 
-// roomSize is the size of one allocation, in bytes.
-const roomSize = 32 << 10
+// arenaSize is the size of one allocation, in bytes.
+const arenaSize = 32 << 10
 
-// room copies short byte slices into shared allocations. An allocation is freed when none of
+// arena copies short byte slices into shared allocations. An allocation is freed when none of
 // its slices is in use.
-type room struct{ free []byte }
+type arena struct{ free []byte }
 
-func (r *room) keep(b []byte) []byte {
-	if len(b) > roomSize/8 {
+func (r *arena) keep(b []byte) []byte {
+	if len(b) > arenaSize/8 {
 		return bytes.Clone(b)
 	}
 	if len(b) > len(r.free) {
-		r.free = make([]byte, roomSize)
+		r.free = make([]byte, arenaSize)
 	}
 	kept := r.free[:len(b):len(b)]
 	r.free = r.free[len(b):]

@@ -187,14 +187,14 @@ func sameSeenByAll(t testing.TB, rows ...[]byte) {
 
 func sameSeen[P proto.Message](t testing.TB, s *schema[P], rows ...[]byte) {
 	t.Helper()
-	glance := s.glance()
+	partial := s.partial()
 	for _, raw := range rows {
 		m := s.rules().fresh().(P)
 		if proto.Unmarshal(raw, m) != nil {
 			continue
 		}
-		if diff := cmp.Diff(seenOf(s, m), seenOf(s, glance(string(raw))), cmp.AllowUnexported(indexKey{})); diff != "" {
-			t.Errorf("%s, %x (-decoded +at a glance):\n%s", m.ProtoReflect().Descriptor().Name(), raw, diff)
+		if diff := cmp.Diff(seenOf(s, m), seenOf(s, partial(string(raw))), cmp.AllowUnexported(indexKey{})); diff != "" {
+			t.Errorf("%s, %x (-full +partial):\n%s", m.ProtoReflect().Descriptor().Name(), raw, diff)
 		}
 	}
 }
@@ -205,8 +205,8 @@ func TestGlanceMakesNoGarbage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	row, glance, s := string(raw), glanceMachine(), shapeOf((&holdfastv1.Machine{}).ProtoReflect().Descriptor())
-	if got := testing.AllocsPerRun(100, func() { s.fits(raw); glance(row) }); got > 0 {
+	row, partial, s := string(raw), partialMachine(), shapeOf((&holdfastv1.Machine{}).ProtoReflect().Descriptor())
+	if got := testing.AllocsPerRun(100, func() { s.fits(raw); partial(row) }); got > 0 {
 		t.Errorf("got %v allocations a row, want none", got)
 	}
 }
