@@ -129,7 +129,7 @@ func TestScope(t *testing.T) {
 
 		{"an agent's other machine", agent("m-a"), &internalv1.SetMachinePhase{MachineId: "m-b", Phase: maintenance}, denied, scope, `machine "m-b" is not machine "m-a"`},
 		{"an agent's own machine", agent("m-a"), &internalv1.SetMachinePhase{MachineId: "m-a", Phase: maintenance}, 0, "", ""},
-		{"an agent that moves", agent("m-a"), set(inPool("m-a", "b"), "spec.pool"), denied, scope, "does not move it"},
+		{"an agent that moves", agent("m-a"), set(inPool("m-a", "b"), "spec.pool"), denied, scope, "cannot move it"},
 		{"an agent and a plan", agent("m-a"), &internalv1.DeletePlan{PlanId: "plan/reboot"}, denied, scope, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -282,7 +282,7 @@ func TestReplay(t *testing.T) {
 					return
 				}
 				e := refused(t, p, c, fsm.AlreadyExists, fsm.ReasonRequestConflict)
-				if !strings.HasSuffix(e.Message, "differently: "+strings.Join(tt.want, "; ")) || e.Meta["run_id"] != "run-request-1" {
+				if !strings.HasSuffix(e.Message, "with another request: "+strings.Join(tt.want, "; ")) || e.Meta["run_id"] != "run-request-1" {
 					t.Errorf("got %q with %v, want what differs: %v", e.Message, e.Meta, tt.want)
 				}
 			})

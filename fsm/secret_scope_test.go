@@ -76,7 +76,7 @@ func TestWhoeverIsLimitedToPoolsGetsNoSecret(t *testing.T) {
 
 		// Sending a secret elsewhere.
 		{"the address of his own secret", operator("a"), set("m-own", bmcAt("https://10.0.0.9"), epBMC), 0, "", ""},
-		{"the BMC's address, shared secret", operator("a"), set("m-shared", bmcAt("https://evil"), epBMC), fsm.PermissionDenied, fsm.ReasonOutOfScope, "its address"},
+		{"the BMC's address, shared secret", operator("a"), set("m-shared", bmcAt("https://evil"), epBMC), fsm.PermissionDenied, fsm.ReasonOutOfScope, "the address of machines"},
 		{"the SSH address, shared secret", operator("a"), set("m-shared", sshAt("evil:22"), epSSH), fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
 		{"no address at all", operator("a"), set("m-shared", bmcAt(""), epBMC), fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
 		{"the provider", operator("a"), set("m-shared", func(m *holdfastv1.Machine) { m.Spec.Provider = "other" }, "spec.provider"), fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
