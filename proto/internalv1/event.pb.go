@@ -24,7 +24,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// PutWebhook makes a webhook, or changes what somebody says of one.
+// PutWebhook creates or changes a webhook.
 type PutWebhook struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Webhook       *v1.Webhook            `protobuf:"bytes,1,opt,name=webhook,proto3" json:"webhook,omitempty"`
@@ -69,7 +69,7 @@ func (x *PutWebhook) GetWebhook() *v1.Webhook {
 	return nil
 }
 
-// DeleteWebhook forgets a webhook.
+// DeleteWebhook deletes a webhook.
 type DeleteWebhook struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -114,15 +114,17 @@ func (x *DeleteWebhook) GetName() string {
 	return ""
 }
 
-// NoteDelivery records how far a webhook is. It is the leader's.
+// NoteDelivery records the progress of a webhook. The leader proposes it.
 type NoteDelivery struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	Cursor        uint64                 `protobuf:"varint,2,opt,name=cursor,proto3" json:"cursor,omitempty"`                              // never goes back
-	Failures      uint32                 `protobuf:"varint,3,opt,name=failures,proto3" json:"failures,omitempty"`                          // tries in a row that failed
-	LastError     string                 `protobuf:"bytes,4,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`        // of the last one
-	Missed        uint64                 `protobuf:"varint,5,opt,name=missed,proto3" json:"missed,omitempty"`                              // more events that were not kept any more, before feature level 2
-	MissedTotal   uint64                 `protobuf:"varint,6,opt,name=missed_total,json=missedTotal,proto3" json:"missed_total,omitempty"` // events missed so far: a repeated command counts them once; from feature level 2
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Name      string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Cursor    uint64                 `protobuf:"varint,2,opt,name=cursor,proto3" json:"cursor,omitempty"`                       // never goes back
+	Failures  uint32                 `protobuf:"varint,3,opt,name=failures,proto3" json:"failures,omitempty"`                   // consecutive failed tries
+	LastError string                 `protobuf:"bytes,4,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"` // of the last one
+	Missed    uint64                 `protobuf:"varint,5,opt,name=missed,proto3" json:"missed,omitempty"`                       // more events that were deleted before delivery, before feature level 2
+	// All events missed so far, so that a repeated command counts them once. From feature level
+	// 2.
+	MissedTotal   uint64 `protobuf:"varint,6,opt,name=missed_total,json=missedTotal,proto3" json:"missed_total,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

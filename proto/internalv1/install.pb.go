@@ -24,13 +24,15 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// StoredInstall is the install session of a machine. Of its tokens only hashes are kept.
+// StoredInstall is the install session of a machine. Only hashes of its tokens are stored.
 type StoredInstall struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Install       *v1.Install            `protobuf:"bytes,1,opt,name=install,proto3" json:"install,omitempty"`
-	Good          [][]byte               `protobuf:"bytes,2,rep,name=good,proto3" json:"good,omitempty"`   // SHA-256 of tokens that open it, oldest first
-	Past          [][]byte               `protobuf:"bytes,3,rep,name=past,proto3" json:"past,omitempty"`   // of tokens of sessions before, oldest first: who brings one is told so
-	Bound         []byte                 `protobuf:"bytes,4,opt,name=bound,proto3" json:"bound,omitempty"` // of the token whose installer reports: the others open nothing until another boot script is served; level 2
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Install *v1.Install            `protobuf:"bytes,1,opt,name=install,proto3" json:"install,omitempty"`
+	Good    [][]byte               `protobuf:"bytes,2,rep,name=good,proto3" json:"good,omitempty"` // SHA-256 of valid tokens, oldest first
+	Past    [][]byte               `protobuf:"bytes,3,rep,name=past,proto3" json:"past,omitempty"` // of tokens of earlier sessions, oldest first, for a clear error
+	// The token whose installer reports. Other tokens are invalid until another boot script is
+	// served. From level 2.
+	Bound         []byte `protobuf:"bytes,4,opt,name=bound,proto3" json:"bound,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -93,7 +95,8 @@ func (x *StoredInstall) GetBound() []byte {
 	return nil
 }
 
-// OpenInstall opens the session of an attempt (epoch). The session of the attempt before is over.
+// OpenInstall opens the session of an attempt (epoch). The session of the previous attempt
+// has ended.
 type OpenInstall struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -186,13 +189,13 @@ func (x *OpenInstall) GetCloudInit() string {
 	return ""
 }
 
-// BootInstall says that a machine has asked for its boot script and gets a new token.
+// BootInstall records that a machine has requested its boot script and gets a new token.
 type BootInstall struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`
 	Sha256        []byte                 `protobuf:"bytes,2,opt,name=sha256,proto3" json:"sha256,omitempty"` // of the token
 	IpAddress     string                 `protobuf:"bytes,3,opt,name=ip_address,json=ipAddress,proto3" json:"ip_address,omitempty"`
-	Note          string                 `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"` // what is in the way, e.g. that there is no installer: then there is no token
+	Note          string                 `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"` // the obstacle, such as a missing installer; then there is no token
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -255,7 +258,7 @@ func (x *BootInstall) GetNote() string {
 	return ""
 }
 
-// ReportInstall is what the installer says; report.token is empty.
+// ReportInstall is a report of the installer; report.token is empty.
 type ReportInstall struct {
 	state         protoimpl.MessageState   `protogen:"open.v1"`
 	Sha256        []byte                   `protobuf:"bytes,1,opt,name=sha256,proto3" json:"sha256,omitempty"` // of its token
@@ -308,7 +311,7 @@ func (x *ReportInstall) GetReport() *v1.ReportInstallRequest {
 	return nil
 }
 
-// AppendInstallLog adds to the installer's log, which is part of the run's.
+// AppendInstallLog appends to the installer's log, which is part of the run's.
 type AppendInstallLog struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Sha256        []byte                 `protobuf:"bytes,1,opt,name=sha256,proto3" json:"sha256,omitempty"` // of its token
@@ -369,7 +372,7 @@ func (x *AppendInstallLog) GetData() []byte {
 	return nil
 }
 
-// NoteInstall is what the leader has seen of the machine beside its reports (epoch).
+// NoteInstall records the leader's own observations of the machine (epoch).
 type NoteInstall struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`
@@ -378,8 +381,8 @@ type NoteInstall struct {
 	DiskBooted    bool                   `protobuf:"varint,4,opt,name=disk_booted,json=diskBooted,proto3" json:"disk_booted,omitempty"`
 	PowerOffSeen  bool                   `protobuf:"varint,5,opt,name=power_off_seen,json=powerOffSeen,proto3" json:"power_off_seen,omitempty"`
 	PowerOnSeen   bool                   `protobuf:"varint,6,opt,name=power_on_seen,json=powerOnSeen,proto3" json:"power_on_seen,omitempty"` // after it was off: the retry has booted it
-	MediumSha256  []byte                 `protobuf:"bytes,7,opt,name=medium_sha256,json=mediumSha256,proto3" json:"medium_sha256,omitempty"` // of the token on a boot medium that is about to be inserted: it is good from now on
-	MediumServer  string                 `protobuf:"bytes,8,opt,name=medium_server,json=mediumServer,proto3" json:"medium_server,omitempty"` // base URL of the peers, as that medium names it
+	MediumSha256  []byte                 `protobuf:"bytes,7,opt,name=medium_sha256,json=mediumSha256,proto3" json:"medium_sha256,omitempty"` // token of a boot medium to be inserted, valid from now on
+	MediumServer  string                 `protobuf:"bytes,8,opt,name=medium_server,json=mediumServer,proto3" json:"medium_server,omitempty"` // base URL of the peers on that medium
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

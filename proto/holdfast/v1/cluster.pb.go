@@ -66,11 +66,11 @@ func (x *CollectDebugRequest) GetCpuSeconds() int32 {
 	return 0
 }
 
-// DebugFile is a part of a file: parts of one name follow on one another.
+// DebugFile is a part of a file. Parts of one name are consecutive.
 type DebugFile struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"` // e.g. metrics.txt
-	Data          []byte                 `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"` // the next bytes of it
+	Data          []byte                 `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"` // the next bytes of the file
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -157,14 +157,15 @@ func (*GetClusterStatusRequest) Descriptor() ([]byte, []int) {
 
 type ClusterStatus struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
-	ClusterId        string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`                       // made when the cluster formed; it never changes
-	Leader           string                 `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"`                                              // peer id, empty when there is none
-	Term             uint64                 `protobuf:"varint,3,opt,name=term,proto3" json:"term,omitempty"`                                                 // Raft term of the peer that answers
-	FeatureLevel     uint32                 `protobuf:"varint,4,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"`             // what all peers understand: commands beyond it are not proposed
-	FailureTolerance int32                  `protobuf:"varint,5,opt,name=failure_tolerance,json=failureTolerance,proto3" json:"failure_tolerance,omitempty"` // peers that may fail now without losing the quorum, counting voters that answer and may vote
+	ClusterId        string                 `protobuf:"bytes,1,opt,name=cluster_id,json=clusterId,proto3" json:"cluster_id,omitempty"`                       // generated when the cluster formed; never changes
+	Leader           string                 `protobuf:"bytes,2,opt,name=leader,proto3" json:"leader,omitempty"`                                              // peer id; empty if there is none
+	Term             uint64                 `protobuf:"varint,3,opt,name=term,proto3" json:"term,omitempty"`                                                 // Raft term of the answering peer
+	FeatureLevel     uint32                 `protobuf:"varint,4,opt,name=feature_level,json=featureLevel,proto3" json:"feature_level,omitempty"`             // understood by all peers; commands above it are not proposed
+	FailureTolerance int32                  `protobuf:"varint,5,opt,name=failure_tolerance,json=failureTolerance,proto3" json:"failure_tolerance,omitempty"` // peers that may fail without losing the quorum, counting voters that answer and may vote
 	Peers            []*Peer                `protobuf:"bytes,6,rep,name=peers,proto3" json:"peers,omitempty"`                                                // by id
-	AnsweredBy       string                 `protobuf:"bytes,7,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`                    // id of the peer that answers
-	// When the newest snapshot was taken that was saved whole (operator snapshot save); unset: none ever was. As the peer that answers knows.
+	AnsweredBy       string                 `protobuf:"bytes,7,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`                    // id of the answering peer
+	// When the newest completely saved snapshot was taken (operator snapshot save); unset:
+	// never. From the view of the answering peer.
 	LastBackupAt  *timestamppb.Timestamp `protobuf:"bytes,50,opt,name=last_backup_at,json=lastBackupAt,proto3" json:"last_backup_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -260,26 +261,29 @@ type Peer struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Id              string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                                                      // its node id
 	Suffrage        string                 `protobuf:"bytes,2,opt,name=suffrage,proto3" json:"suffrage,omitempty"`                                          // voter, nonvoter, none (seen in gossip only)
-	Leader          bool                   `protobuf:"varint,3,opt,name=leader,proto3" json:"leader,omitempty"`                                             // it leads, as the peer that answers knows
-	Alive           bool                   `protobuf:"varint,4,opt,name=alive,proto3" json:"alive,omitempty"`                                               // as gossip sees it
+	Leader          bool                   `protobuf:"varint,3,opt,name=leader,proto3" json:"leader,omitempty"`                                             // it leads, from the view of the answering peer
+	Alive           bool                   `protobuf:"varint,4,opt,name=alive,proto3" json:"alive,omitempty"`                                               // from the view of gossip
 	GrpcAddr        string                 `protobuf:"bytes,5,opt,name=grpc_addr,json=grpcAddr,proto3" json:"grpc_addr,omitempty"`                          // host:port of its API
 	HttpAddr        string                 `protobuf:"bytes,6,opt,name=http_addr,json=httpAddr,proto3" json:"http_addr,omitempty"`                          // host:port of its HTTP APIs and dashboard
 	RaftAddr        string                 `protobuf:"bytes,7,opt,name=raft_addr,json=raftAddr,proto3" json:"raft_addr,omitempty"`                          // host:port of Raft
 	GossipAddr      string                 `protobuf:"bytes,8,opt,name=gossip_addr,json=gossipAddr,proto3" json:"gossip_addr,omitempty"`                    // host:port of gossip
 	Version         string                 `protobuf:"bytes,9,opt,name=version,proto3" json:"version,omitempty"`                                            // of its binary
-	AppliedIndex    uint64                 `protobuf:"varint,10,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`            // 0 when it could not be asked
+	AppliedIndex    uint64                 `protobuf:"varint,10,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`            // 0 if the peer cannot be reached
 	LastIndex       uint64                 `protobuf:"varint,11,opt,name=last_index,json=lastIndex,proto3" json:"last_index,omitempty"`                     // last entry of its log
-	LastContactMs   int64                  `protobuf:"varint,12,opt,name=last_contact_ms,json=lastContactMs,proto3" json:"last_contact_ms,omitempty"`       // with the leader, as the peer itself says; -1 unknown
-	MaxFeatureLevel uint32                 `protobuf:"varint,13,opt,name=max_feature_level,json=maxFeatureLevel,proto3" json:"max_feature_level,omitempty"` // what its binary understands
-	Error           string                 `protobuf:"bytes,14,opt,name=error,proto3" json:"error,omitempty"`                                               // why it could not be asked
-	// Its data let it vote, as the peer itself says. One that has lost them stays a voter of the configuration until the
-	// leader has seen it, and gives no vote until it has caught up. False when it could not be asked.
+	LastContactMs   int64                  `protobuf:"varint,12,opt,name=last_contact_ms,json=lastContactMs,proto3" json:"last_contact_ms,omitempty"`       // with the leader, as the peer reports; -1 unknown
+	MaxFeatureLevel uint32                 `protobuf:"varint,13,opt,name=max_feature_level,json=maxFeatureLevel,proto3" json:"max_feature_level,omitempty"` // understood by its binary
+	Error           string                 `protobuf:"bytes,14,opt,name=error,proto3" json:"error,omitempty"`                                               // why it cannot be reached
+	// Its data allows it to vote, as the peer reports. A peer that lost its data stays a voter
+	// of the configuration, but does not vote until it has caught up. False if it cannot be
+	// reached.
 	MayVote bool `protobuf:"varint,50,opt,name=may_vote,json=mayVote,proto3" json:"may_vote,omitempty"`
-	// Its Raft term, as the peer itself says; 0 when it could not be asked.
+	// Its Raft term, as the peer reports; 0 if it cannot be reached.
 	Term uint64 `protobuf:"varint,51,opt,name=term,proto3" json:"term,omitempty"`
-	// How many entries it is behind what the leader has committed, as far as the peer that answers knows; 0 when it could not be asked.
+	// Number of committed entries that it has not applied, as far as the answering peer knows;
+	// 0 if it cannot be reached.
 	Behind uint64 `protobuf:"varint,52,opt,name=behind,proto3" json:"behind,omitempty"`
-	// What it has done since it started, as the peer itself says; unset when it could not be asked, or is older than this field.
+	// Its work since it started, as the peer reports; unset if it cannot be reached or is older
+	// than this field.
 	Load          *PeerLoad `protobuf:"bytes,53,opt,name=load,proto3" json:"load,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -441,15 +445,17 @@ func (x *Peer) GetLoad() *PeerLoad {
 	return nil
 }
 
-// PeerLoad is how busy a peer is. Two of them, a while apart, give the rates in between: only a leader has any.
+// PeerLoad is the work of a peer. Two samples give the rates in between. Only a leader has
+// any.
 type PeerLoad struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Leases        uint64                 `protobuf:"varint,1,opt,name=leases,proto3" json:"leases,omitempty"`                                     // live leases that it keeps as the leader
-	LeaseRate     float64                `protobuf:"fixed64,2,opt,name=lease_rate,json=leaseRate,proto3" json:"lease_rate,omitempty"`             // heartbeats a second that it takes as the leader
-	Commands      uint64                 `protobuf:"varint,3,opt,name=commands,proto3" json:"commands,omitempty"`                                 // commands that it has committed
-	CommitSeconds float64                `protobuf:"fixed64,4,opt,name=commit_seconds,json=commitSeconds,proto3" json:"commit_seconds,omitempty"` // time from the proposal of these to their answers, of all together
-	// How many of these took how long: at most 0.1 ms, 0.15 ms, and from there on each twice the last but one (0.2, 0.3, 0.4, 0.6, … ms); the
-	// last one is all that took longer. Empty: the peer is older than this field.
+	Leases        uint64                 `protobuf:"varint,1,opt,name=leases,proto3" json:"leases,omitempty"`                                     // live leases managed as the leader
+	LeaseRate     float64                `protobuf:"fixed64,2,opt,name=lease_rate,json=leaseRate,proto3" json:"lease_rate,omitempty"`             // heartbeats per second received as the leader
+	Commands      uint64                 `protobuf:"varint,3,opt,name=commands,proto3" json:"commands,omitempty"`                                 // commands committed
+	CommitSeconds float64                `protobuf:"fixed64,4,opt,name=commit_seconds,json=commitSeconds,proto3" json:"commit_seconds,omitempty"` // total time of these from proposal to response
+	// Histogram of these times: at most 0.1 ms, 0.15 ms, and from there on each bound twice the
+	// one before the last (0.2, 0.3, 0.4, 0.6, … ms); the last bucket has all longer ones.
+	// Empty if the peer is older than this field.
 	Commits       []uint64 `protobuf:"varint,5,rep,packed,name=commits,proto3" json:"commits,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

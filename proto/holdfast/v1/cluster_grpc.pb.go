@@ -27,12 +27,14 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ClusterService tells how the control plane itself is doing.
+// ClusterService reports the state of the control plane.
 type ClusterServiceClient interface {
-	// Answers from the peer asked, without a round trip: it works without a quorum.
+	// Returns the status from the view of the called peer, without a round trip. It works
+	// without a quorum.
 	GetClusterStatus(ctx context.Context, in *GetClusterStatusRequest, opts ...grpc.CallOption) (*ClusterStatus, error)
-	// Streams what is needed to understand this peer afterwards: its configuration without secrets, metrics, goroutines, memory, and a CPU
-	// profile when seconds are asked for. Answers from the peer asked, quorum or not. For admins.
+	// Streams diagnostic data of this peer: its configuration without secrets, metrics,
+	// goroutines, memory, and a CPU profile if cpu_seconds is set. The called peer answers,
+	// with or without a quorum. For admins.
 	CollectDebug(ctx context.Context, in *CollectDebugRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DebugFile], error)
 }
 
@@ -77,12 +79,14 @@ type ClusterService_CollectDebugClient = grpc.ServerStreamingClient[DebugFile]
 // All implementations must embed UnimplementedClusterServiceServer
 // for forward compatibility.
 //
-// ClusterService tells how the control plane itself is doing.
+// ClusterService reports the state of the control plane.
 type ClusterServiceServer interface {
-	// Answers from the peer asked, without a round trip: it works without a quorum.
+	// Returns the status from the view of the called peer, without a round trip. It works
+	// without a quorum.
 	GetClusterStatus(context.Context, *GetClusterStatusRequest) (*ClusterStatus, error)
-	// Streams what is needed to understand this peer afterwards: its configuration without secrets, metrics, goroutines, memory, and a CPU
-	// profile when seconds are asked for. Answers from the peer asked, quorum or not. For admins.
+	// Streams diagnostic data of this peer: its configuration without secrets, metrics,
+	// goroutines, memory, and a CPU profile if cpu_seconds is set. The called peer answers,
+	// with or without a quorum. For admins.
 	CollectDebug(*CollectDebugRequest, grpc.ServerStreamingServer[DebugFile]) error
 	mustEmbedUnimplementedClusterServiceServer()
 }

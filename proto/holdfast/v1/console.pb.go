@@ -24,8 +24,8 @@ const (
 type AttachRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`           // in the first message
-	ReadOnly      bool                   `protobuf:"varint,2,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"` // in the first message: look on
-	Data          []byte                 `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`                          // typed; at most 4096 bytes
+	ReadOnly      bool                   `protobuf:"varint,2,opt,name=read_only,json=readOnly,proto3" json:"read_only,omitempty"` // in the first message: only read
+	Data          []byte                 `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`                          // input; at most 4096 bytes
 	Leave         bool                   `protobuf:"varint,4,opt,name=leave,proto3" json:"leave,omitempty"`                       // in the last message
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -91,9 +91,9 @@ func (x *AttachRequest) GetLeave() bool {
 
 type AttachResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`          // what the console shows
+	Data          []byte                 `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`          // output of the console
 	Attached      bool                   `protobuf:"varint,2,opt,name=attached,proto3" json:"attached,omitempty"` // in the first message: the console is open
-	Peer          string                 `protobuf:"bytes,3,opt,name=peer,proto3" json:"peer,omitempty"`          // in the first message: the peer that holds it
+	Peer          string                 `protobuf:"bytes,3,opt,name=peer,proto3" json:"peer,omitempty"`          // in the first message: the peer that keeps it open
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

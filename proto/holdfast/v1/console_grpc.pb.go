@@ -26,15 +26,18 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// ConsoleService connects people with the serial consoles of machines. A console is kept open by a run of plan/console: start it with
-// StartRun, then attach to it.
+// ConsoleService connects operators with the serial consoles of machines. A run of
+// plan/console keeps a console open: start it with StartRun, then attach to it.
 type ConsoleServiceClient interface {
-	// Attaches to the console that a run keeps open, on any peer: it goes through to the leader. The first message names the run; what follows is
-	// typed. The answer is what the console shows, from a little before on. It waits for a run that has not opened the console yet.
+	// Attaches to the console that a run keeps open. Any peer forwards the call to the leader.
+	// The first message names the run; later ones carry input. The response is the console's
+	// output, with a little history. It waits for a run that has not opened the console yet.
 	//
-	// One at a time may type: who comes second is refused with FAILED_PRECONDITION (CONSOLE_TAKEN) unless it only reads. The stream ends with OK when the run
-	// has ended, and with UNAVAILABLE when the leader is lost: attach again, the next leader opens the console anew. Who leaves for good says so
-	// with leave; the run ends when all have left, or when nobody has come back for a while.
+	// Only one caller may type. Another one is refused with FAILED_PRECONDITION (CONSOLE_TAKEN)
+	// unless it only reads. The stream ends with OK when the run has ended, and with
+	// UNAVAILABLE when the leader is lost: attach again, and the next leader opens the console
+	// again. A caller that leaves permanently sends leave. The run ends when all have left, or
+	// when none has returned for a while.
 	Attach(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AttachRequest, AttachResponse], error)
 }
 
@@ -63,15 +66,18 @@ type ConsoleService_AttachClient = grpc.BidiStreamingClient[AttachRequest, Attac
 // All implementations must embed UnimplementedConsoleServiceServer
 // for forward compatibility.
 //
-// ConsoleService connects people with the serial consoles of machines. A console is kept open by a run of plan/console: start it with
-// StartRun, then attach to it.
+// ConsoleService connects operators with the serial consoles of machines. A run of
+// plan/console keeps a console open: start it with StartRun, then attach to it.
 type ConsoleServiceServer interface {
-	// Attaches to the console that a run keeps open, on any peer: it goes through to the leader. The first message names the run; what follows is
-	// typed. The answer is what the console shows, from a little before on. It waits for a run that has not opened the console yet.
+	// Attaches to the console that a run keeps open. Any peer forwards the call to the leader.
+	// The first message names the run; later ones carry input. The response is the console's
+	// output, with a little history. It waits for a run that has not opened the console yet.
 	//
-	// One at a time may type: who comes second is refused with FAILED_PRECONDITION (CONSOLE_TAKEN) unless it only reads. The stream ends with OK when the run
-	// has ended, and with UNAVAILABLE when the leader is lost: attach again, the next leader opens the console anew. Who leaves for good says so
-	// with leave; the run ends when all have left, or when nobody has come back for a while.
+	// Only one caller may type. Another one is refused with FAILED_PRECONDITION (CONSOLE_TAKEN)
+	// unless it only reads. The stream ends with OK when the run has ended, and with
+	// UNAVAILABLE when the leader is lost: attach again, and the next leader opens the console
+	// again. A caller that leaves permanently sends leave. The run ends when all have left, or
+	// when none has returned for a while.
 	Attach(grpc.BidiStreamingServer[AttachRequest, AttachResponse]) error
 	mustEmbedUnimplementedConsoleServiceServer()
 }

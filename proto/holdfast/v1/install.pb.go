@@ -24,18 +24,18 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Stage is how far it is. A machine that boots again goes back.
+// Stage is the progress of an install. A machine that boots again goes back.
 type Install_Stage int32
 
 const (
 	Install_STAGE_UNSPECIFIED Install_Stage = 0
-	Install_WAITING_FOR_PXE   Install_Stage = 1 // the machine has not asked for its boot script
+	Install_WAITING_FOR_PXE   Install_Stage = 1 // the machine has not requested its boot script
 	Install_BOOTED_IPXE       Install_Stage = 2 // it got the installer's kernel
 	Install_INSTALLER_STARTED Install_Stage = 3 // the installer has reported
-	Install_WRITING           Install_Stage = 4 // the image is on its way to the disk
+	Install_WRITING           Install_Stage = 4 // the image is being written to the disk
 	Install_COMPLETE          Install_Stage = 5 // the installer is done
 	Install_BOOTED_DISK       Install_Stage = 6 // the installed system was seen
-	Install_FAILED            Install_Stage = 7 // the installer gave up; error says why
+	Install_FAILED            Install_Stage = 7 // the installer failed; see error
 )
 
 // Enum value maps for Install_Stage.
@@ -89,15 +89,15 @@ func (Install_Stage) EnumDescriptor() ([]byte, []int) {
 	return file_proto_holdfast_v1_install_proto_rawDescGZIP(), []int{0, 0}
 }
 
-// Action is what the machine is to do.
+// Action is what the machine should do.
 type BootMachineResponse_Action int32
 
 const (
 	BootMachineResponse_ACTION_UNSPECIFIED BootMachineResponse_Action = 0
-	BootMachineResponse_DISK               BootMachineResponse_Action = 1 // boot what is on the disk
+	BootMachineResponse_DISK               BootMachineResponse_Action = 1 // boot from the disk
 	BootMachineResponse_INSTALL            BootMachineResponse_Action = 2 // boot the installer
-	BootMachineResponse_WAIT               BootMachineResponse_Action = 3 // ask again in a moment: a run is on its way to install it
-	BootMachineResponse_INVENTORY          BootMachineResponse_Action = 4 // boot the image that tells what the machine is
+	BootMachineResponse_WAIT               BootMachineResponse_Action = 3 // ask again soon: a run is about to install it
+	BootMachineResponse_INVENTORY          BootMachineResponse_Action = 4 // boot the image that reports the hardware
 )
 
 // Enum value maps for BootMachineResponse_Action.
@@ -148,36 +148,36 @@ func (BootMachineResponse_Action) EnumDescriptor() ([]byte, []int) {
 // Install is an install session.
 type Install struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`              // the machine that is installed
+	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`              // the machine
 	RunId         string                 `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`                          // the run whose step opened it
 	Step          string                 `protobuf:"bytes,3,opt,name=step,proto3" json:"step,omitempty"`                                         // name of the step
 	Attempt       int32                  `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`                                  // number of the attempt, from 1
-	Image         string                 `protobuf:"bytes,5,opt,name=image,proto3" json:"image,omitempty"`                                       // empty: the disks are only wiped
-	Disk          string                 `protobuf:"bytes,6,opt,name=disk,proto3" json:"disk,omitempty"`                                         // the rule that picks it; empty: the only one that will do
+	Image         string                 `protobuf:"bytes,5,opt,name=image,proto3" json:"image,omitempty"`                                       // empty: the disks are only erased
+	Disk          string                 `protobuf:"bytes,6,opt,name=disk,proto3" json:"disk,omitempty"`                                         // rule that selects the disk; empty: the only suitable one
 	Wipe          bool                   `protobuf:"varint,7,opt,name=wipe,proto3" json:"wipe,omitempty"`                                        // all disks are erased first
 	CloudInit     string                 `protobuf:"bytes,8,opt,name=cloud_init,json=cloudInit,proto3" json:"cloud_init,omitempty"`              // user data for the installed system
-	Macs          []string               `protobuf:"bytes,9,rep,name=macs,proto3" json:"macs,omitempty"`                                         // of the machine, when the session was opened
-	Stage         Install_Stage          `protobuf:"varint,10,opt,name=stage,proto3,enum=holdfast.v1.Install_Stage" json:"stage,omitempty"`      // how far it is
+	Macs          []string               `protobuf:"bytes,9,rep,name=macs,proto3" json:"macs,omitempty"`                                         // of the machine, at the opening of the session
+	Stage         Install_Stage          `protobuf:"varint,10,opt,name=stage,proto3,enum=holdfast.v1.Install_Stage" json:"stage,omitempty"`      // its progress
 	Progress      int32                  `protobuf:"varint,11,opt,name=progress,proto3" json:"progress,omitempty"`                               // percent
-	Detail        string                 `protobuf:"bytes,12,opt,name=detail,proto3" json:"detail,omitempty"`                                    // what the installer is at, in its words
-	Error         string                 `protobuf:"bytes,13,opt,name=error,proto3" json:"error,omitempty"`                                      // why it has failed
+	Detail        string                 `protobuf:"bytes,12,opt,name=detail,proto3" json:"detail,omitempty"`                                    // what the installer is doing
+	Error         string                 `protobuf:"bytes,13,opt,name=error,proto3" json:"error,omitempty"`                                      // why it failed
 	HostKeys      []string               `protobuf:"bytes,14,rep,name=host_keys,json=hostKeys,proto3" json:"host_keys,omitempty"`                // of the installed system, as authorized_keys has them
-	IpAddress     string                 `protobuf:"bytes,15,opt,name=ip_address,json=ipAddress,proto3" json:"ip_address,omitempty"`             // address of the installer, as it says
-	Boots         int32                  `protobuf:"varint,16,opt,name=boots,proto3" json:"boots,omitempty"`                                     // how often the machine has asked for its boot script
+	IpAddress     string                 `protobuf:"bytes,15,opt,name=ip_address,json=ipAddress,proto3" json:"ip_address,omitempty"`             // address of the installer, as it reports
+	Boots         int32                  `protobuf:"varint,16,opt,name=boots,proto3" json:"boots,omitempty"`                                     // number of requests for a boot script
 	OpenedAt      *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=opened_at,json=openedAt,proto3" json:"opened_at,omitempty"`                // when the attempt opened it
-	BootedAt      *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=booted_at,json=bootedAt,proto3" json:"booted_at,omitempty"`                // it asked for its boot script, first
-	StartedAt     *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`             // the installer reported, first
-	CompletedAt   *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=completed_at,json=completedAt,proto3" json:"completed_at,omitempty"`       // or failed
-	DiskBootedAt  *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=disk_booted_at,json=diskBootedAt,proto3" json:"disk_booted_at,omitempty"`  // the installed system was seen, first
-	StageSince    *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=stage_since,json=stageSince,proto3" json:"stage_since,omitempty"`          // since when it is in its stage
-	LastSeenAt    *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`        // anything was heard of the machine
-	ClosedAt      *timestamppb.Timestamp `protobuf:"bytes,24,opt,name=closed_at,json=closedAt,proto3" json:"closed_at,omitempty"`                // the attempt is over
+	BootedAt      *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=booted_at,json=bootedAt,proto3" json:"booted_at,omitempty"`                // first request for a boot script
+	StartedAt     *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`             // first report of the installer
+	CompletedAt   *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=completed_at,json=completedAt,proto3" json:"completed_at,omitempty"`       // when it completed or failed
+	DiskBootedAt  *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=disk_booted_at,json=diskBootedAt,proto3" json:"disk_booted_at,omitempty"`  // when the installed system was first seen
+	StageSince    *timestamppb.Timestamp `protobuf:"bytes,22,opt,name=stage_since,json=stageSince,proto3" json:"stage_since,omitempty"`          // start of the stage
+	LastSeenAt    *timestamppb.Timestamp `protobuf:"bytes,23,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`        // last contact with the machine
+	ClosedAt      *timestamppb.Timestamp `protobuf:"bytes,24,opt,name=closed_at,json=closedAt,proto3" json:"closed_at,omitempty"`                // end of the attempt
 	LogBytes      int64                  `protobuf:"varint,25,opt,name=log_bytes,json=logBytes,proto3" json:"log_bytes,omitempty"`               // of the installer's log
-	Note          string                 `protobuf:"bytes,26,opt,name=note,proto3" json:"note,omitempty"`                                        // what was in the way last, e.g. that there is no installer
+	Note          string                 `protobuf:"bytes,26,opt,name=note,proto3" json:"note,omitempty"`                                        // the last obstacle, such as a missing installer
 	PowerOffSeen  bool                   `protobuf:"varint,27,opt,name=power_off_seen,json=powerOffSeen,proto3" json:"power_off_seen,omitempty"` // of a retry that boots the machine again: it was seen off
 	PowerOnSeen   bool                   `protobuf:"varint,28,opt,name=power_on_seen,json=powerOnSeen,proto3" json:"power_on_seen,omitempty"`    // and on again
-	MediumSha256  []byte                 `protobuf:"bytes,29,opt,name=medium_sha256,json=mediumSha256,proto3" json:"medium_sha256,omitempty"`    // of the token on the boot medium that was made last; empty: it boots from the network
-	MediumServer  string                 `protobuf:"bytes,30,opt,name=medium_server,json=mediumServer,proto3" json:"medium_server,omitempty"`    // base URL of the peers, as that medium names it
+	MediumSha256  []byte                 `protobuf:"bytes,29,opt,name=medium_sha256,json=mediumSha256,proto3" json:"medium_sha256,omitempty"`    // of the token on the last boot medium; empty: it boots from the network
+	MediumServer  string                 `protobuf:"bytes,30,opt,name=medium_server,json=mediumServer,proto3" json:"medium_server,omitempty"`    // base URL of the peers on that medium
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -469,8 +469,8 @@ func (x *GetInstallRequest) GetMachineId() string {
 type ListInstallsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	PageSize      int32                  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`   // default 100, at most 1000
-	PageToken     string                 `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"` // next_page_token of the page before
-	All           bool                   `protobuf:"varint,3,opt,name=all,proto3" json:"all,omitempty"`                             // those that are over, too
+	PageToken     string                 `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"` // next_page_token of the previous page
+	All           bool                   `protobuf:"varint,3,opt,name=all,proto3" json:"all,omitempty"`                             // include ended ones
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -529,7 +529,7 @@ func (x *ListInstallsRequest) GetAll() bool {
 type ListInstallsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Installs      []*Install             `protobuf:"bytes,1,rep,name=installs,proto3" json:"installs,omitempty"`                                  // by machine
-	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty: this was the last
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty on the last page
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -579,11 +579,13 @@ func (x *ListInstallsResponse) GetNextPageToken() string {
 }
 
 type BootMachineRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Mac           string                 `protobuf:"bytes,1,opt,name=mac,proto3" json:"mac,omitempty"`                                     // MAC address of the port that boots
-	Arch          string                 `protobuf:"bytes,2,opt,name=arch,proto3" json:"arch,omitempty"`                                   // as iPXE names it: i386, x86_64, arm64; empty: not told
-	IpAddress     string                 `protobuf:"bytes,3,opt,name=ip_address,json=ipAddress,proto3" json:"ip_address,omitempty"`        // that the port has been given
-	LinkAddress   string                 `protobuf:"bytes,50,opt,name=link_address,json=linkAddress,proto3" json:"link_address,omitempty"` // MAC address that the caller's IP address has in the neighbor table of the peer, as 02:00:00:00:00:01; empty: unknown. That of another machine is refused
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Mac       string                 `protobuf:"bytes,1,opt,name=mac,proto3" json:"mac,omitempty"`                              // MAC address of the port that boots
+	Arch      string                 `protobuf:"bytes,2,opt,name=arch,proto3" json:"arch,omitempty"`                            // in iPXE's notation: i386, x86_64, arm64; empty: unknown
+	IpAddress string                 `protobuf:"bytes,3,opt,name=ip_address,json=ipAddress,proto3" json:"ip_address,omitempty"` // assigned to the port
+	// MAC address of the caller's IP address in the peer's neighbor table, as
+	// 02:00:00:00:00:01; empty: unknown. The address of another machine is refused.
+	LinkAddress   string `protobuf:"bytes,50,opt,name=link_address,json=linkAddress,proto3" json:"link_address,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -649,14 +651,14 @@ func (x *BootMachineRequest) GetLinkAddress() string {
 type BootMachineResponse struct {
 	state         protoimpl.MessageState     `protogen:"open.v1"`
 	Action        BootMachineResponse_Action `protobuf:"varint,1,opt,name=action,proto3,enum=holdfast.v1.BootMachineResponse_Action" json:"action,omitempty"` // what to boot
-	MachineId     string                     `protobuf:"bytes,2,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`                       // empty: nobody knows the MAC address
+	MachineId     string                     `protobuf:"bytes,2,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`                       // empty: the MAC address is unknown
 	Reason        string                     `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`                                              // in words
 	Token         string                     `protobuf:"bytes,4,opt,name=token,proto3" json:"token,omitempty"`                                                // of INSTALL
 	Image         string                     `protobuf:"bytes,5,opt,name=image,proto3" json:"image,omitempty"`                                                // whose kernel and initrd are booted
 	Cmdline       string                     `protobuf:"bytes,6,opt,name=cmdline,proto3" json:"cmdline,omitempty"`                                            // of that image
 	RunId         string                     `protobuf:"bytes,7,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`                                   // the run that installs it, or is about to
-	HttpAddrs     []string                   `protobuf:"bytes,9,rep,name=http_addrs,json=httpAddrs,proto3" json:"http_addrs,omitempty"`                       // of the peers, host:port: whom else the machine can ask
-	Unknown       bool                       `protobuf:"varint,8,opt,name=unknown,proto3" json:"unknown,omitempty"`                                           // nobody knows the MAC address, and discovery is on: BootMachine makes it a machine
+	HttpAddrs     []string                   `protobuf:"bytes,9,rep,name=http_addrs,json=httpAddrs,proto3" json:"http_addrs,omitempty"`                       // of the peers, host:port: alternatives for the machine
+	Unknown       bool                       `protobuf:"varint,8,opt,name=unknown,proto3" json:"unknown,omitempty"`                                           // the MAC address is unknown, and discovery is enabled: BootMachine creates a machine
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -756,7 +758,7 @@ func (x *BootMachineResponse) GetUnknown() bool {
 
 type GetWorkOrderRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"` // that came with the boot script
+	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"` // from the boot script
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -798,18 +800,18 @@ func (x *GetWorkOrderRequest) GetToken() string {
 	return ""
 }
 
-// WorkOrder is what an installer is to do.
+// WorkOrder is an installer's task.
 type WorkOrder struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Install          *Install               `protobuf:"bytes,1,opt,name=install,proto3" json:"install,omitempty"`                                           // the session
-	Hostname         string                 `protobuf:"bytes,2,opt,name=hostname,proto3" json:"hostname,omitempty"`                                         // that the installed system gets
+	Hostname         string                 `protobuf:"bytes,2,opt,name=hostname,proto3" json:"hostname,omitempty"`                                         // of the installed system
 	ImageSha256      string                 `protobuf:"bytes,3,opt,name=image_sha256,json=imageSha256,proto3" json:"image_sha256,omitempty"`                // of the disk's file
-	ImageSizeBytes   int64                  `protobuf:"varint,4,opt,name=image_size_bytes,json=imageSizeBytes,proto3" json:"image_size_bytes,omitempty"`    // of the disk's file; 0: not known
+	ImageSizeBytes   int64                  `protobuf:"varint,4,opt,name=image_size_bytes,json=imageSizeBytes,proto3" json:"image_size_bytes,omitempty"`    // of the disk's file; 0: unknown
 	ImageFormat      string                 `protobuf:"bytes,5,opt,name=image_format,json=imageFormat,proto3" json:"image_format,omitempty"`                // raw, qcow2, tar
 	ImageCompression string                 `protobuf:"bytes,6,opt,name=image_compression,json=imageCompression,proto3" json:"image_compression,omitempty"` // none, gzip, zstd
-	AuthorizedKeys   []string               `protobuf:"bytes,7,rep,name=authorized_keys,json=authorizedKeys,proto3" json:"authorized_keys,omitempty"`       // that open the installed system over SSH
+	AuthorizedKeys   []string               `protobuf:"bytes,7,rep,name=authorized_keys,json=authorizedKeys,proto3" json:"authorized_keys,omitempty"`       // for SSH to the installed system
 	HttpAddrs        []string               `protobuf:"bytes,8,rep,name=http_addrs,json=httpAddrs,proto3" json:"http_addrs,omitempty"`                      // of the peers, host:port
-	MachineSerial    string                 `protobuf:"bytes,9,opt,name=machine_serial,json=machineSerial,proto3" json:"machine_serial,omitempty"`          // serial number that the machine should have; empty: not known
+	MachineSerial    string                 `protobuf:"bytes,9,opt,name=machine_serial,json=machineSerial,proto3" json:"machine_serial,omitempty"`          // expected serial number; empty: unknown
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -909,16 +911,16 @@ func (x *WorkOrder) GetMachineSerial() string {
 
 type ReportInstallRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`                                 // that came with the boot script
+	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`                                 // from the boot script
 	Status        string                 `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`                               // started, progress, complete, failed
-	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`                               // what the installer is at
+	Detail        string                 `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`                               // what the installer is doing
 	Progress      int32                  `protobuf:"varint,4,opt,name=progress,proto3" json:"progress,omitempty"`                          // 0 to 100
-	HasProgress   bool                   `protobuf:"varint,5,opt,name=has_progress,json=hasProgress,proto3" json:"has_progress,omitempty"` // progress says something
+	HasProgress   bool                   `protobuf:"varint,5,opt,name=has_progress,json=hasProgress,proto3" json:"has_progress,omitempty"` // progress is set
 	Error         string                 `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`                                 // why it failed
 	HostKeys      []string               `protobuf:"bytes,7,rep,name=host_keys,json=hostKeys,proto3" json:"host_keys,omitempty"`           // of the installed system, as authorized_keys has them
 	IpAddress     string                 `protobuf:"bytes,8,opt,name=ip_address,json=ipAddress,proto3" json:"ip_address,omitempty"`        // of the machine, where the installer runs
-	Facts         *NodeRecord            `protobuf:"bytes,9,opt,name=facts,proto3" json:"facts,omitempty"`                                 // what the installer found of the machine
-	Inventory     *HardwareInventory     `protobuf:"bytes,10,opt,name=inventory,proto3" json:"inventory,omitempty"`                        // what is in the machine, as its installer sees it
+	Facts         *NodeRecord            `protobuf:"bytes,9,opt,name=facts,proto3" json:"facts,omitempty"`                                 // facts about the machine
+	Inventory     *HardwareInventory     `protobuf:"bytes,10,opt,name=inventory,proto3" json:"inventory,omitempty"`                        // the hardware, as the installer sees it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1025,7 +1027,7 @@ func (x *ReportInstallRequest) GetInventory() *HardwareInventory {
 
 type AppendInstallLogRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`    // that came with the boot script
+	Token         string                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`    // from the boot script
 	Offset        int64                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"` // of data in the installer's log
 	Data          []byte                 `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`      // text
 	unknownFields protoimpl.UnknownFields
@@ -1085,7 +1087,7 @@ func (x *AppendInstallLogRequest) GetData() []byte {
 
 type AppendInstallLogResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Next          int64                  `protobuf:"varint,1,opt,name=next,proto3" json:"next,omitempty"` // where to go on
+	Next          int64                  `protobuf:"varint,1,opt,name=next,proto3" json:"next,omitempty"` // where to continue
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

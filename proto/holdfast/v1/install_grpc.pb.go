@@ -34,24 +34,29 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// InstallService keeps the install sessions of machines. A session is opened by a run's step that installs, moved by what the machine does,
-// and over with the attempt that opened it. The machine's own calls bring no credentials but the session's token.
+// InstallService manages the install sessions of machines. A step that installs opens a
+// session, the machine's progress advances it, and it ends with its attempt. The machine's
+// own calls have no credentials except the session's token.
 type InstallServiceClient interface {
-	// Gets the session of a machine, the last one when none is open.
+	// Gets the open session of a machine, or the last one.
 	GetInstall(ctx context.Context, in *GetInstallRequest, opts ...grpc.CallOption) (*Install, error)
-	// Lists install sessions by machine: those that are open, or all, where a machine has its last one.
+	// Lists install sessions by machine: open ones, or with all the last one of each machine.
 	ListInstalls(ctx context.Context, in *ListInstallsRequest, opts ...grpc.CallOption) (*ListInstallsResponse, error)
-	// Says what a machine that boots from the network is to boot: by its MAC address, and without credentials. There is no token in the answer.
-	// A peer that cannot ask the others answers from what it knows, and never INSTALL.
+	// Returns what a machine that boots from the network should boot, by its MAC address and
+	// without credentials. The response has no token. A peer that cannot reach the others
+	// answers from its own state, and never INSTALL.
 	LookUpBoot(ctx context.Context, in *BootMachineRequest, opts ...grpc.CallOption) (*BootMachineResponse, error)
-	// The same for a machine that is about to boot it: where a session is open, the answer has a new token of it; an unknown machine is discovered,
-	// where that is on.
+	// The same for a machine that is about to boot. If a session is open, the response has a
+	// new token. An unknown machine is discovered, if discovery is enabled.
 	BootMachine(ctx context.Context, in *BootMachineRequest, opts ...grpc.CallOption) (*BootMachineResponse, error)
-	// What the installer is to do. UNAUTHENTICATED for a token that nobody knows, OUT_OF_RANGE (INSTALL_OVER) for one whose session is over.
+	// Returns the installer's task. UNAUTHENTICATED for an unknown token, OUT_OF_RANGE
+	// (INSTALL_OVER) if its session has ended.
 	GetWorkOrder(ctx context.Context, in *GetWorkOrderRequest, opts ...grpc.CallOption) (*WorkOrder, error)
-	// What the installer says of its work. It moves the node as a report of the node state machine does. The same again changes nothing.
+	// Reports the installer's progress. It advances the node as a report of the node API does.
+	// Repeating it changes nothing.
 	ReportInstall(ctx context.Context, in *ReportInstallRequest, opts ...grpc.CallOption) (*Install, error)
-	// Adds to the run's log, as the stream "installer". What is before next is on record already and passed over.
+	// Appends to the run's log, as the stream "installer". Bytes before next are already
+	// recorded, and skipped.
 	AppendInstallLog(ctx context.Context, in *AppendInstallLogRequest, opts ...grpc.CallOption) (*AppendInstallLogResponse, error)
 }
 
@@ -137,24 +142,29 @@ func (c *installServiceClient) AppendInstallLog(ctx context.Context, in *AppendI
 // All implementations must embed UnimplementedInstallServiceServer
 // for forward compatibility.
 //
-// InstallService keeps the install sessions of machines. A session is opened by a run's step that installs, moved by what the machine does,
-// and over with the attempt that opened it. The machine's own calls bring no credentials but the session's token.
+// InstallService manages the install sessions of machines. A step that installs opens a
+// session, the machine's progress advances it, and it ends with its attempt. The machine's
+// own calls have no credentials except the session's token.
 type InstallServiceServer interface {
-	// Gets the session of a machine, the last one when none is open.
+	// Gets the open session of a machine, or the last one.
 	GetInstall(context.Context, *GetInstallRequest) (*Install, error)
-	// Lists install sessions by machine: those that are open, or all, where a machine has its last one.
+	// Lists install sessions by machine: open ones, or with all the last one of each machine.
 	ListInstalls(context.Context, *ListInstallsRequest) (*ListInstallsResponse, error)
-	// Says what a machine that boots from the network is to boot: by its MAC address, and without credentials. There is no token in the answer.
-	// A peer that cannot ask the others answers from what it knows, and never INSTALL.
+	// Returns what a machine that boots from the network should boot, by its MAC address and
+	// without credentials. The response has no token. A peer that cannot reach the others
+	// answers from its own state, and never INSTALL.
 	LookUpBoot(context.Context, *BootMachineRequest) (*BootMachineResponse, error)
-	// The same for a machine that is about to boot it: where a session is open, the answer has a new token of it; an unknown machine is discovered,
-	// where that is on.
+	// The same for a machine that is about to boot. If a session is open, the response has a
+	// new token. An unknown machine is discovered, if discovery is enabled.
 	BootMachine(context.Context, *BootMachineRequest) (*BootMachineResponse, error)
-	// What the installer is to do. UNAUTHENTICATED for a token that nobody knows, OUT_OF_RANGE (INSTALL_OVER) for one whose session is over.
+	// Returns the installer's task. UNAUTHENTICATED for an unknown token, OUT_OF_RANGE
+	// (INSTALL_OVER) if its session has ended.
 	GetWorkOrder(context.Context, *GetWorkOrderRequest) (*WorkOrder, error)
-	// What the installer says of its work. It moves the node as a report of the node state machine does. The same again changes nothing.
+	// Reports the installer's progress. It advances the node as a report of the node API does.
+	// Repeating it changes nothing.
 	ReportInstall(context.Context, *ReportInstallRequest) (*Install, error)
-	// Adds to the run's log, as the stream "installer". What is before next is on record already and passed over.
+	// Appends to the run's log, as the stream "installer". Bytes before next are already
+	// recorded, and skipped.
 	AppendInstallLog(context.Context, *AppendInstallLogRequest) (*AppendInstallLogResponse, error)
 	mustEmbedUnimplementedInstallServiceServer()
 }

@@ -35,32 +35,38 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// OperatorService is for those who keep the control plane itself: snapshots, the membership, who leads. All of it is for admins, and all that
-// changes something is in the audit trail.
+// OperatorService manages the control plane itself: snapshots, membership and leadership. It
+// is for admins, and all changes are in the audit trail.
 type OperatorServiceClient interface {
-	// Streams a snapshot file of the whole state, as the peer that is asked has it: linearizable, or stale when the call says so. The
-	// bytes are the file, as docs/runbooks/backup.md describes it.
+	// Streams a snapshot file of the whole state of the called peer: linearizable, or stale if
+	// the call requests it. docs/runbooks/backup.md describes the file.
 	SaveSnapshot(ctx context.Context, in *SaveSnapshotRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[SnapshotData], error)
-	// Writes into the audit trail that the caller is about to read a snapshot, which SaveSnapshot does by itself unless it is stale; or, with
-	// saved_at, that it has one now, whole and in safety. Only the latter counts as a backup: see ClusterStatus.last_backup_at.
+	// Records in the audit trail that the caller is about to read a snapshot; SaveSnapshot does
+	// this itself unless it is stale. With saved_at it records that the caller has saved one
+	// completely. Only the latter counts as a backup: see ClusterStatus.last_backup_at.
 	NoteSnapshot(ctx context.Context, in *NoteSnapshotRequest, opts ...grpc.CallOption) (*NoteSnapshotResponse, error)
-	// Brings a chunk of a snapshot file to the leader, in order. Chunk 0 begins anew. A change of the leader ends it: ABORTED, begin anew.
+	// Uploads a chunk of a snapshot file to the leader, in order. Chunk 0 starts a new upload.
+	// A change of the leader ends it with ABORTED: restart the upload.
 	StageSnapshot(ctx context.Context, in *StageSnapshotRequest, opts ...grpc.CallOption) (*StageSnapshotResponse, error)
-	// Replaces the state by the file that was staged. Refused with FAILED_PRECONDITION while runs are active (RUNS_ACTIVE), when the file is of
-	// another cluster and this one is not empty (OTHER_CLUSTER), and when the leader lacks keys that its secrets are sealed under
-	// (SECRETS_KEY_MISSING), unless the request says that this is meant.
+	// Replaces the state with the staged file. It fails with FAILED_PRECONDITION while runs are
+	// active (RUNS_ACTIVE), if the file is of another cluster and this one is not empty
+	// (OTHER_CLUSTER), and if the leader lacks keys of its secrets (SECRETS_KEY_MISSING),
+	// unless the request overrides this.
 	RestoreSnapshot(ctx context.Context, in *RestoreSnapshotRequest, opts ...grpc.CallOption) (*RestoreSnapshotResponse, error)
-	// Hands the leadership to another voter, the furthest one when none is named. Answers when the hand-over has ended.
+	// Transfers the leadership to another voter, by default to the most advanced one. Returns
+	// when the transfer has ended.
 	TransferLeadership(ctx context.Context, in *TransferLeadershipRequest, opts ...grpc.CallOption) (*TransferLeadershipResponse, error)
-	// Takes a peer out of the cluster that is gone for good. Refused for the leader, for one that is alive, and where the voters that
-	// are left and answer would be no majority.
+	// Removes a peer that is permanently gone. Refused for the leader, for a peer that is
+	// alive, and if the remaining voters that answer would not be a majority.
 	RemovePeer(ctx context.Context, in *RemovePeerRequest, opts ...grpc.CallOption) (*RemovePeerResponse, error)
-	// Commits a command that changes nothing: a write without a trace, to measure with.
+	// Commits a command that changes nothing, for measurements.
 	Probe(ctx context.Context, in *ProbeRequest, opts ...grpc.CallOption) (*ProbeResponse, error)
-	// The rules by which the leader changes the membership by itself, and what they make of the peers now. The leader answers.
+	// Returns the rules by which the leader changes the membership automatically, and their
+	// results for the present peers. The leader answers.
 	GetAutopilot(ctx context.Context, in *GetAutopilotRequest, opts ...grpc.CallOption) (*Autopilot, error)
 	SetAutopilot(ctx context.Context, in *SetAutopilotRequest, opts ...grpc.CallOption) (*Autopilot, error)
-	// Sets the record's clock, also back, after a wrong clock of a leader has moved it. Refused where the leader's clock differs from the given time by more than 5 minutes.
+	// Sets the record's clock, even back, after a leader's wrong clock has moved it. Refused if
+	// the leader's clock differs from the given time by more than 5 minutes.
 	ResetClock(ctx context.Context, in *ResetClockRequest, opts ...grpc.CallOption) (*ResetClockResponse, error)
 }
 
@@ -185,32 +191,38 @@ func (c *operatorServiceClient) ResetClock(ctx context.Context, in *ResetClockRe
 // All implementations must embed UnimplementedOperatorServiceServer
 // for forward compatibility.
 //
-// OperatorService is for those who keep the control plane itself: snapshots, the membership, who leads. All of it is for admins, and all that
-// changes something is in the audit trail.
+// OperatorService manages the control plane itself: snapshots, membership and leadership. It
+// is for admins, and all changes are in the audit trail.
 type OperatorServiceServer interface {
-	// Streams a snapshot file of the whole state, as the peer that is asked has it: linearizable, or stale when the call says so. The
-	// bytes are the file, as docs/runbooks/backup.md describes it.
+	// Streams a snapshot file of the whole state of the called peer: linearizable, or stale if
+	// the call requests it. docs/runbooks/backup.md describes the file.
 	SaveSnapshot(*SaveSnapshotRequest, grpc.ServerStreamingServer[SnapshotData]) error
-	// Writes into the audit trail that the caller is about to read a snapshot, which SaveSnapshot does by itself unless it is stale; or, with
-	// saved_at, that it has one now, whole and in safety. Only the latter counts as a backup: see ClusterStatus.last_backup_at.
+	// Records in the audit trail that the caller is about to read a snapshot; SaveSnapshot does
+	// this itself unless it is stale. With saved_at it records that the caller has saved one
+	// completely. Only the latter counts as a backup: see ClusterStatus.last_backup_at.
 	NoteSnapshot(context.Context, *NoteSnapshotRequest) (*NoteSnapshotResponse, error)
-	// Brings a chunk of a snapshot file to the leader, in order. Chunk 0 begins anew. A change of the leader ends it: ABORTED, begin anew.
+	// Uploads a chunk of a snapshot file to the leader, in order. Chunk 0 starts a new upload.
+	// A change of the leader ends it with ABORTED: restart the upload.
 	StageSnapshot(context.Context, *StageSnapshotRequest) (*StageSnapshotResponse, error)
-	// Replaces the state by the file that was staged. Refused with FAILED_PRECONDITION while runs are active (RUNS_ACTIVE), when the file is of
-	// another cluster and this one is not empty (OTHER_CLUSTER), and when the leader lacks keys that its secrets are sealed under
-	// (SECRETS_KEY_MISSING), unless the request says that this is meant.
+	// Replaces the state with the staged file. It fails with FAILED_PRECONDITION while runs are
+	// active (RUNS_ACTIVE), if the file is of another cluster and this one is not empty
+	// (OTHER_CLUSTER), and if the leader lacks keys of its secrets (SECRETS_KEY_MISSING),
+	// unless the request overrides this.
 	RestoreSnapshot(context.Context, *RestoreSnapshotRequest) (*RestoreSnapshotResponse, error)
-	// Hands the leadership to another voter, the furthest one when none is named. Answers when the hand-over has ended.
+	// Transfers the leadership to another voter, by default to the most advanced one. Returns
+	// when the transfer has ended.
 	TransferLeadership(context.Context, *TransferLeadershipRequest) (*TransferLeadershipResponse, error)
-	// Takes a peer out of the cluster that is gone for good. Refused for the leader, for one that is alive, and where the voters that
-	// are left and answer would be no majority.
+	// Removes a peer that is permanently gone. Refused for the leader, for a peer that is
+	// alive, and if the remaining voters that answer would not be a majority.
 	RemovePeer(context.Context, *RemovePeerRequest) (*RemovePeerResponse, error)
-	// Commits a command that changes nothing: a write without a trace, to measure with.
+	// Commits a command that changes nothing, for measurements.
 	Probe(context.Context, *ProbeRequest) (*ProbeResponse, error)
-	// The rules by which the leader changes the membership by itself, and what they make of the peers now. The leader answers.
+	// Returns the rules by which the leader changes the membership automatically, and their
+	// results for the present peers. The leader answers.
 	GetAutopilot(context.Context, *GetAutopilotRequest) (*Autopilot, error)
 	SetAutopilot(context.Context, *SetAutopilotRequest) (*Autopilot, error)
-	// Sets the record's clock, also back, after a wrong clock of a leader has moved it. Refused where the leader's clock differs from the given time by more than 5 minutes.
+	// Sets the record's clock, even back, after a leader's wrong clock has moved it. Refused if
+	// the leader's clock differs from the given time by more than 5 minutes.
 	ResetClock(context.Context, *ResetClockRequest) (*ResetClockResponse, error)
 	mustEmbedUnimplementedOperatorServiceServer()
 }

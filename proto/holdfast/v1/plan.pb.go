@@ -23,14 +23,14 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Verdict is what comes of it.
+// Verdict is the result of a check.
 type Probe_Verdict int32
 
 const (
 	Probe_VERDICT_UNSPECIFIED Probe_Verdict = 0
-	Probe_OK                  Probe_Verdict = 1 // nothing is in the way
-	Probe_FAILS               Probe_Verdict = 2 // the step would fail, as things are
-	Probe_UNKNOWN             Probe_Verdict = 3 // it cannot be told before the run is there
+	Probe_OK                  Probe_Verdict = 1 // no obstacle
+	Probe_FAILS               Probe_Verdict = 2 // the step would fail now
+	Probe_UNKNOWN             Probe_Verdict = 3 // it cannot be determined before the run
 )
 
 // Enum value maps for Probe_Verdict.
@@ -78,9 +78,9 @@ func (Probe_Verdict) EnumDescriptor() ([]byte, []int) {
 
 type ProbePlanRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`                                                    // the machine that it is tried for
-	PlanId        string                 `protobuf:"bytes,2,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`                                                             // one that is stored
-	Plan          *Plan                  `protobuf:"bytes,3,opt,name=plan,proto3" json:"plan,omitempty"`                                                                               // or this one
+	MachineId     string                 `protobuf:"bytes,1,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`                                                    // the machine to check
+	PlanId        string                 `protobuf:"bytes,2,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`                                                             // a stored plan
+	Plan          *Plan                  `protobuf:"bytes,3,opt,name=plan,proto3" json:"plan,omitempty"`                                                                               // or this plan
 	Params        map[string]string      `protobuf:"bytes,4,rep,name=params,proto3" json:"params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // of the run
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -188,14 +188,14 @@ func (x *ProbePlanResponse) GetProbes() []*Probe {
 	return nil
 }
 
-// Probe is one look for one step.
+// Probe is one check for one step.
 type Probe struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Step          string                 `protobuf:"bytes,1,opt,name=step,proto3" json:"step,omitempty"`                                       // empty: what is of the whole run
+	Step          string                 `protobuf:"bytes,1,opt,name=step,proto3" json:"step,omitempty"`                                       // empty: for the whole run
 	Kind          string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`                                       // of the step
-	What          string                 `protobuf:"bytes,3,opt,name=what,proto3" json:"what,omitempty"`                                       // what was looked at: bmc, host, image, disk, cluster, …
-	Verdict       Probe_Verdict          `protobuf:"varint,4,opt,name=verdict,proto3,enum=holdfast.v1.Probe_Verdict" json:"verdict,omitempty"` // what would become of the step
-	Message       string                 `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`                                 // what was seen; of FAILS why, and what to do
+	What          string                 `protobuf:"bytes,3,opt,name=what,proto3" json:"what,omitempty"`                                       // the checked item: bmc, host, image, disk, cluster, …
+	Verdict       Probe_Verdict          `protobuf:"varint,4,opt,name=verdict,proto3,enum=holdfast.v1.Probe_Verdict" json:"verdict,omitempty"` // the expected outcome of the step
+	Message       string                 `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`                                 // the observation; of FAILS the cause and the remedy
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -312,7 +312,7 @@ func (x *GetPlanRequest) GetPlanId() string {
 type ListPlansRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	PageSize      int32                  `protobuf:"varint,50,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`   // default 100, at most 1000
-	PageToken     string                 `protobuf:"bytes,51,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"` // next_page_token of the page before
+	PageToken     string                 `protobuf:"bytes,51,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"` // next_page_token of the previous page
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -364,7 +364,7 @@ func (x *ListPlansRequest) GetPageToken() string {
 type ListPlansResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Plans         []*Plan                `protobuf:"bytes,1,rep,name=plans,proto3" json:"plans,omitempty"`                                         // by id
-	NextPageToken string                 `protobuf:"bytes,50,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty: this was the last
+	NextPageToken string                 `protobuf:"bytes,50,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty on the last page
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -415,9 +415,9 @@ func (x *ListPlansResponse) GetNextPageToken() string {
 
 type CreatePlanRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Plan          *Plan                  `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`                                      // what is stored
+	Plan          *Plan                  `protobuf:"bytes,1,opt,name=plan,proto3" json:"plan,omitempty"`                                      // the plan to store
 	Replace       bool                   `protobuf:"varint,2,opt,name=replace,proto3" json:"replace,omitempty"`                               // replace a plan that no run refers to
-	ValidateOnly  bool                   `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"` // check it and answer what would be stored
+	ValidateOnly  bool                   `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"` // validate it, and return what would be stored
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -556,8 +556,8 @@ func (*DeletePlanResponse) Descriptor() ([]byte, []int) {
 type ReleasePlanRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	PlanId string                 `protobuf:"bytes,1,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"` // the plan
-	// How many runs of the plan, for each image, may be at work at once from now on, instead of a ramp. 0 returns to the ramp;
-	// unset leaves the limit as it is.
+	// Maximum number of active runs of the plan, for each image, instead of a ramp. 0 returns
+	// to the ramp; unset keeps the limit.
 	MaxActive     *int32 `protobuf:"varint,50,opt,name=max_active,json=maxActive,proto3,oneof" json:"max_active,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -609,16 +609,16 @@ func (x *ReleasePlanRequest) GetMaxActive() int32 {
 
 type Plan struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	PlanId        string                 `protobuf:"bytes,1,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`                // names it, e.g. plan/repave-join
+	PlanId        string                 `protobuf:"bytes,1,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`                // its id, e.g. plan/repave-join
 	DisplayName   string                 `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"` // in words
 	Steps         []*Step                `protobuf:"bytes,3,rep,name=steps,proto3" json:"steps,omitempty"`                                // in order
 	BuiltIn       bool                   `protobuf:"varint,50,opt,name=built_in,json=builtIn,proto3" json:"built_in,omitempty"`           // output only
 	Referenced    bool                   `protobuf:"varint,51,opt,name=referenced,proto3" json:"referenced,omitempty"`                    // output only: a run refers to it, so it is immutable
 	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,52,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`      // output only
 	Brake         *PlanBrake             `protobuf:"bytes,53,opt,name=brake,proto3" json:"brake,omitempty"`                               // output only: set while new runs of the plan do not begin
-	Recent        []*PlanOutcome         `protobuf:"bytes,54,rep,name=recent,proto3" json:"recent,omitempty"`                             // output only: how its last runs ended, at most 20, newest last
-	Ramps         []*PlanRamp            `protobuf:"bytes,60,rep,name=ramps,proto3" json:"ramps,omitempty"`                               // output only: how many runs of a destructive plan may be at work at once
-	MaxActive     int32                  `protobuf:"varint,61,opt,name=max_active,json=maxActive,proto3" json:"max_active,omitempty"`     // output only: the limit that an operator has set instead (ReleasePlan); 0: none
+	Recent        []*PlanOutcome         `protobuf:"bytes,54,rep,name=recent,proto3" json:"recent,omitempty"`                             // output only: outcomes of its last runs, at most 20, newest last
+	Ramps         []*PlanRamp            `protobuf:"bytes,60,rep,name=ramps,proto3" json:"ramps,omitempty"`                               // output only: limits of active runs of a destructive plan
+	MaxActive     int32                  `protobuf:"varint,61,opt,name=max_active,json=maxActive,proto3" json:"max_active,omitempty"`     // output only: the limit set by an operator instead (ReleasePlan); 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -723,14 +723,14 @@ func (x *Plan) GetMaxActive() int32 {
 	return 0
 }
 
-// PlanRamp limits the runs of a destructive plan that are at work at once, for one image. It begins with 5 and grows with each run
-// that succeeds; a failure halves it.
+// PlanRamp limits the active runs of a destructive plan, for one image. It starts with 5 and
+// grows with each success; a failure halves it.
 type PlanRamp struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Image         string                 `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`                          // the parameter image of the runs
-	Limit         int32                  `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`                         // runs that may be at work at once
-	Failed        []string               `protobuf:"bytes,3,rep,name=failed,proto3" json:"failed,omitempty"`                        // machines whose runs failed, one less for each success since; five of them hold the plan
-	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"` // when a run ended last; after an hour without runs the ramp begins again
+	Limit         int32                  `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`                         // maximum number of active runs
+	Failed        []string               `protobuf:"bytes,3,rep,name=failed,proto3" json:"failed,omitempty"`                        // machines whose runs failed, one fewer for each success since; five of them hold the plan
+	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"` // end of the last run; after an hour without runs the ramp starts again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -793,14 +793,15 @@ func (x *PlanRamp) GetUpdatedAt() *timestamppb.Timestamp {
 	return nil
 }
 
-// PlanBrake holds a plan whose runs fail the same way on many machines, before it reaches the rest of the fleet.
+// PlanBrake holds a plan whose runs fail the same way on many machines, before it affects the
+// rest of the fleet.
 type PlanBrake struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Failure       string                 `protobuf:"bytes,1,opt,name=failure,proto3" json:"failure,omitempty"`                      // what they have in common: the step and the reason
-	Machines      int32                  `protobuf:"varint,2,opt,name=machines,proto3" json:"machines,omitempty"`                   // on how many machines, of the runs that were looked at
-	Runs          int32                  `protobuf:"varint,3,opt,name=runs,proto3" json:"runs,omitempty"`                           // how many runs were looked at
-	LastError     string                 `protobuf:"bytes,4,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"` // of the last run that failed so
-	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`                          // since when it holds
+	Failure       string                 `protobuf:"bytes,1,opt,name=failure,proto3" json:"failure,omitempty"`                      // the common step and reason
+	Machines      int32                  `protobuf:"varint,2,opt,name=machines,proto3" json:"machines,omitempty"`                   // affected machines among the recent runs
+	Runs          int32                  `protobuf:"varint,3,opt,name=runs,proto3" json:"runs,omitempty"`                           // number of recent runs
+	LastError     string                 `protobuf:"bytes,4,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"` // of the last such run
+	Since         *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=since,proto3" json:"since,omitempty"`                          // when the plan was held
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -870,7 +871,7 @@ func (x *PlanBrake) GetSince() *timestamppb.Timestamp {
 	return nil
 }
 
-// PlanOutcome is how a run of a plan ended.
+// PlanOutcome is the outcome of a run of a plan.
 type PlanOutcome struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`             // the run
@@ -931,8 +932,8 @@ func (x *PlanOutcome) GetFailure() string {
 	return ""
 }
 
-// Step is one typed step. Unset timeout_seconds and max_retries take the server's defaults
-// (max_retries counts the retries after the first attempt).
+// Step is one typed step. If timeout_seconds and max_retries are unset, the server's defaults
+// apply.
 type Step struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                            // unique in its plan
@@ -1186,7 +1187,7 @@ type Step_Reboot struct {
 }
 
 type Step_Netboot struct {
-	Netboot *SetNetboot `protobuf:"bytes,12,opt,name=netboot,proto3,oneof"` // sets what it boots from next
+	Netboot *SetNetboot `protobuf:"bytes,12,opt,name=netboot,proto3,oneof"` // sets the next boot device
 }
 
 type Step_Repave struct {
@@ -1206,7 +1207,7 @@ type Step_Net struct {
 }
 
 type Step_Rma struct {
-	Rma *RmaAction `protobuf:"bytes,17,opt,name=rma,proto3,oneof"` // takes it out for its maker
+	Rma *RmaAction `protobuf:"bytes,17,opt,name=rma,proto3,oneof"` // prepares its return to the maker
 }
 
 type Step_Power struct {
@@ -1214,7 +1215,7 @@ type Step_Power struct {
 }
 
 type Step_Inspect struct {
-	Inspect *Inspect `protobuf:"bytes,51,opt,name=inspect,proto3,oneof"` // looks, and changes nothing
+	Inspect *Inspect `protobuf:"bytes,51,opt,name=inspect,proto3,oneof"` // reads, and changes nothing
 }
 
 type Step_Identify struct {
@@ -1234,11 +1235,11 @@ type Step_ResetBmc struct {
 }
 
 type Step_Media struct {
-	Media *Media `protobuf:"bytes,56,opt,name=media,proto3,oneof"` // fills or empties the virtual drive
+	Media *Media `protobuf:"bytes,56,opt,name=media,proto3,oneof"` // inserts or ejects virtual media
 }
 
 type Step_Inventory struct {
-	Inventory *ReadInventory `protobuf:"bytes,57,opt,name=inventory,proto3,oneof"` // reads what is in the machine
+	Inventory *ReadInventory `protobuf:"bytes,57,opt,name=inventory,proto3,oneof"` // reads the hardware inventory
 }
 
 type Step_Console struct {
@@ -1283,12 +1284,13 @@ func (*Step_Console) isStep_Kind() {}
 type SshCommand struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Command string                 `protobuf:"bytes,1,opt,name=command,proto3" json:"command,omitempty"`                                                                   // the program
-	Args    []string               `protobuf:"bytes,2,rep,name=args,proto3" json:"args,omitempty"`                                                                         // its arguments, as they are: no shell
+	Args    []string               `protobuf:"bytes,2,rep,name=args,proto3" json:"args,omitempty"`                                                                         // passed unchanged, without a shell
 	Script  string                 `protobuf:"bytes,3,opt,name=script,proto3" json:"script,omitempty"`                                                                     // instead of command and args
 	Env     map[string]string      `protobuf:"bytes,4,rep,name=env,proto3" json:"env,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // added to its environment
-	User    string                 `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`                                                                         // whom it runs as; empty: root
-	// Run parameters that the command reads as HOLDFAST_PARAM_NAME, beside those whose variable its own text names. A run
-	// with a parameter that no step of its plan reads is refused.
+	User    string                 `protobuf:"bytes,5,opt,name=user,proto3" json:"user,omitempty"`                                                                         // default: root
+	// Run parameters that the command reads as HOLDFAST_PARAM_NAME, in addition to those whose
+	// variable its text mentions. A run with a parameter that no step of its plan reads is
+	// refused.
 	Params        []string `protobuf:"bytes,50,rep,name=params,proto3" json:"params,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1366,12 +1368,13 @@ func (x *SshCommand) GetParams() []string {
 	return nil
 }
 
-// Reboot powers off and on (bmc), asks the host (inband), or picks what the machine has (auto, the default).
+// Reboot powers off and on (bmc), asks the host (inband), or uses what the machine supports
+// (auto, the default).
 type Reboot struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Mode            string                 `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`                                                // bmc | inband | auto
-	Force           bool                   `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`                                             // hard power off without asking the operating system first
-	ShutdownSeconds int32                  `protobuf:"varint,50,opt,name=shutdown_seconds,json=shutdownSeconds,proto3" json:"shutdown_seconds,omitempty"` // how long the operating system has to power off when asked, else the run's parameter of that name, else 60
+	Force           bool                   `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`                                             // power off without asking the operating system first
+	ShutdownSeconds int32                  `protobuf:"varint,50,opt,name=shutdown_seconds,json=shutdownSeconds,proto3" json:"shutdown_seconds,omitempty"` // time for the operating system to shut down, else the run's parameter of that name, else 60
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1433,8 +1436,8 @@ type SetNetboot struct {
 	Mode       string                 `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`              // PXE | HTTP | DISK | VIRTUAL_MEDIA
 	Persistent bool                   `protobuf:"varint,2,opt,name=persistent,proto3" json:"persistent,omitempty"` // else the run's parameter "persistent" (true)
 	Uefi       bool                   `protobuf:"varint,3,opt,name=uefi,proto3" json:"uefi,omitempty"`             // the same as boot_mode uefi; else the run's parameter "uefi" (true)
-	// keep, uefi or bios; else the run's parameter "boot_mode". Default keep: the mode that the BMC shows or the node has, and UEFI if neither is
-	// known. HTTP boot is UEFI.
+	// keep, uefi or bios; else the run's parameter "boot_mode". Default keep: the mode that the
+	// BMC reports or the node has, and UEFI if neither is known. HTTP boot requires UEFI.
 	BootMode      string `protobuf:"bytes,50,opt,name=boot_mode,json=bootMode,proto3" json:"boot_mode,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1503,7 +1506,7 @@ type RepaveImage struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Image         string                 `protobuf:"bytes,1,opt,name=image,proto3" json:"image,omitempty"`                          // else the run's parameter "image", else the machine's label "image", else "default"
 	CloudInit     string                 `protobuf:"bytes,2,opt,name=cloud_init,json=cloudInit,proto3" json:"cloud_init,omitempty"` // user data for the installed system
-	Disk          string                 `protobuf:"bytes,3,opt,name=disk,proto3" json:"disk,omitempty"`                            // a rule that picks the disk, e.g. by=smallest; empty: the only one that will do
+	Disk          string                 `protobuf:"bytes,3,opt,name=disk,proto3" json:"disk,omitempty"`                            // a rule that selects the disk, e.g. by=smallest; empty: the only suitable one
 	Wipe          bool                   `protobuf:"varint,4,opt,name=wipe,proto3" json:"wipe,omitempty"`                           // erase all disks first
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1625,7 +1628,7 @@ type VerifyInCluster struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ClusterRef    string                 `protobuf:"bytes,1,opt,name=cluster_ref,json=clusterRef,proto3" json:"cluster_ref,omitempty"`                                                  // else the run's parameter "cluster_ref", else the machine's target_cluster_ref
 	Timeout       *durationpb.Duration   `protobuf:"bytes,2,opt,name=timeout,proto3" json:"timeout,omitempty"`                                                                          // else the step's timeout
-	Labels        map[string]string      `protobuf:"bytes,50,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // that the node has to have besides
+	Labels        map[string]string      `protobuf:"bytes,50,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // that the node must also have
 	Taints        []string               `protobuf:"bytes,51,rep,name=taints,proto3" json:"taints,omitempty"`                                                                           // the same, as key=value:Effect or key:Effect
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1689,13 +1692,15 @@ func (x *VerifyInCluster) GetTaints() []string {
 	return nil
 }
 
-// NetReconfig applies a network configuration, rolled back unless it is confirmed over the new path.
+// NetReconfig applies a network configuration, and rolls it back unless it is confirmed over
+// the new path.
 type NetReconfig struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Config  string                 `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"`          // else the run's parameter "net_config"
 	Confirm *bool                  `protobuf:"varint,2,opt,name=confirm,proto3,oneof" json:"confirm,omitempty"` // default true
-	// Where the host's SSH answers with the new configuration, when that is somewhere else: host or host:port; else the run's parameter
-	// "new_ssh_endpoint". The configuration is confirmed there, and becomes the machine's ssh_endpoint when the step has succeeded.
+	// SSH address of the host with the new configuration, if it changes: host or host:port;
+	// else the run's parameter "new_ssh_endpoint". The configuration is confirmed there, and
+	// the address becomes the machine's ssh_endpoint when the step has succeeded.
 	NewSshEndpoint string `protobuf:"bytes,50,opt,name=new_ssh_endpoint,json=newSshEndpoint,proto3" json:"new_ssh_endpoint,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1752,14 +1757,19 @@ func (x *NetReconfig) GetNewSshEndpoint() string {
 	return ""
 }
 
-// RmaAction finishes taking a machine out: drained, wiped if asked, shut down and powered off, its locator light on, the ticket noted.
+// RmaAction takes a machine out: it is drained, erased if requested, shut down and powered
+// off. Its locator light is switched on, and the ticket is recorded.
 type RmaAction struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	Reason          string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`                                            // why it goes back; else the run's parameter "reason"
-	Ticket          string                 `protobuf:"bytes,2,opt,name=ticket,proto3" json:"ticket,omitempty"`                                            // number of the case; else the run's parameter "ticket"
-	Wipe            bool                   `protobuf:"varint,3,opt,name=wipe,proto3" json:"wipe,omitempty"`                                               // erase all disks: by the provider's installer, else by a command on the host. Or the run's parameter "wipe" (true)
-	Force           bool                   `protobuf:"varint,50,opt,name=force,proto3" json:"force,omitempty"`                                            // also while the machine is in a cluster and not drained. Or the run's parameter "force" (true)
-	ShutdownSeconds int32                  `protobuf:"varint,51,opt,name=shutdown_seconds,json=shutdownSeconds,proto3" json:"shutdown_seconds,omitempty"` // how long the operating system has to power off when asked, else the run's parameter of that name, else 60
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Reason string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"` // reason of the return; else the run's parameter "reason"
+	Ticket string                 `protobuf:"bytes,2,opt,name=ticket,proto3" json:"ticket,omitempty"` // number of the case; else the run's parameter "ticket"
+	// Erase all disks: with the provider's installer, else with a command on the host. Or the
+	// run's parameter "wipe" (true).
+	Wipe bool `protobuf:"varint,3,opt,name=wipe,proto3" json:"wipe,omitempty"`
+	// Even while the machine is in a cluster and not drained. Or the run's parameter "force"
+	// (true).
+	Force           bool  `protobuf:"varint,50,opt,name=force,proto3" json:"force,omitempty"`
+	ShutdownSeconds int32 `protobuf:"varint,51,opt,name=shutdown_seconds,json=shutdownSeconds,proto3" json:"shutdown_seconds,omitempty"` // time for the operating system to shut down, else the run's parameter of that name, else 60
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1829,13 +1839,15 @@ func (x *RmaAction) GetShutdownSeconds() int32 {
 	return 0
 }
 
-// Power turns the power on, off, or off and on again (cycle: off, seen off, on, seen on). It waits for the power, not
-// for the host: a reboot does that.
+// Power turns the power on, off, or off and on again (cycle: off, seen off, on, seen on). It
+// waits for the power, not for the host; use a reboot for that.
 type Power struct {
-	state           protoimpl.MessageState `protogen:"open.v1"`
-	Action          string                 `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"`                                            // on | off | cycle
-	Force           bool                   `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`                                             // press the button at once; else the operating system is asked first. Or the run's parameter "force" (true)
-	ShutdownSeconds int32                  `protobuf:"varint,50,opt,name=shutdown_seconds,json=shutdownSeconds,proto3" json:"shutdown_seconds,omitempty"` // as in Reboot
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Action string                 `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"` // on | off | cycle
+	// Power off at once, without asking the operating system first. Or the run's parameter
+	// "force" (true).
+	Force           bool  `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
+	ShutdownSeconds int32 `protobuf:"varint,50,opt,name=shutdown_seconds,json=shutdownSeconds,proto3" json:"shutdown_seconds,omitempty"` // as in Reboot
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1891,8 +1903,9 @@ func (x *Power) GetShutdownSeconds() int32 {
 	return 0
 }
 
-// Inspect looks at the machine through its provider and changes nothing: a run of such steps leaves the machine's phase as
-// it is, however it ends. What it saw is the evidence of the step.
+// Inspect reads the state of the machine through its provider and changes nothing. A run with
+// only such steps leaves the machine's phase unchanged, whatever its outcome. The evidence of
+// the step has the observations.
 type Inspect struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1933,8 +1946,9 @@ func (*Inspect) Descriptor() ([]byte, []int) {
 type Identify struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Off   bool                   `protobuf:"varint,1,opt,name=off,proto3" json:"off,omitempty"` // else on
-	// Seconds after which it is switched off again, at most 3600; else the run's parameter "for" (a duration such as 5m). The run lasts as
-	// long, and a canceled one switches it off. Zero: the light stays on.
+	// Seconds until it is switched off again, at most 3600; else the run's parameter "for" (a
+	// duration such as 5m). The run takes as long, and canceling it switches the light off.
+	// Zero: the light stays on.
 	ForSeconds    int32 `protobuf:"varint,2,opt,name=for_seconds,json=forSeconds,proto3" json:"for_seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2021,7 +2035,8 @@ func (*ReadEventLog) Descriptor() ([]byte, []int) {
 	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{26}
 }
 
-// ClearEventLog reads the BMC's event log into the run's log, and then clears it. What the BMC notes between the two is lost.
+// ClearEventLog reads the BMC's event log into the run's log, and then clears it. Entries
+// made in between are lost.
 type ClearEventLog struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2058,7 +2073,8 @@ func (*ClearEventLog) Descriptor() ([]byte, []int) {
 	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{27}
 }
 
-// ResetBmc restarts the BMC itself, which leaves the host alone, and waits until it answers again. At most once an hour.
+// ResetBmc restarts the BMC itself, which does not affect the host, and waits until it
+// answers again. At most once an hour.
 type ResetBmc struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2095,11 +2111,11 @@ func (*ResetBmc) Descriptor() ([]byte, []int) {
 	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{28}
 }
 
-// Media puts an image into the virtual drive, or takes out what is in it, and reads it back.
+// Media inserts an image into the virtual drive, or ejects it, and verifies the result.
 type Media struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`      // else the run's parameter "url"
-	Eject         bool                   `protobuf:"varint,2,opt,name=eject,proto3" json:"eject,omitempty"` // take out what is in it, instead of url
+	Eject         bool                   `protobuf:"varint,2,opt,name=eject,proto3" json:"eject,omitempty"` // eject the image, instead of inserting url
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2148,7 +2164,8 @@ func (x *Media) GetEject() bool {
 	return false
 }
 
-// ReadInventory reads what is in the machine from its BMC, and keeps it beside what its agent and operators say.
+// ReadInventory reads the hardware inventory from the BMC. It is stored in addition to the
+// data of agents and operators.
 type ReadInventory struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2185,11 +2202,12 @@ func (*ReadInventory) Descriptor() ([]byte, []int) {
 	return file_proto_holdfast_v1_plan_proto_rawDescGZIP(), []int{30}
 }
 
-// SerialConsole keeps the machine's serial console open for those who attach to the run (ConsoleService). A run of such steps alone stands
-// beside the machine's active run: it takes no place, and changes nothing of the machine. There is one on a machine at most.
+// SerialConsole keeps the machine's serial console open for callers that attach to the run
+// (ConsoleService). A run with only such steps runs besides the machine's active run: it does
+// not block others, and does not change the machine. A machine has at most one.
 type SerialConsole struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	IdleSeconds   int32                  `protobuf:"varint,1,opt,name=idle_seconds,json=idleSeconds,proto3" json:"idle_seconds,omitempty"` // it ends when nothing was typed or shown for so long. Default 1800
+	IdleSeconds   int32                  `protobuf:"varint,1,opt,name=idle_seconds,json=idleSeconds,proto3" json:"idle_seconds,omitempty"` // ends after so long without input and output. Default 1800
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

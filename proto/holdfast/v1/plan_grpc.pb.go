@@ -31,22 +31,23 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// PlanService keeps the recipes that runs execute.
+// PlanService manages the plans that runs execute.
 type PlanServiceClient interface {
 	// Gets a plan by id.
 	GetPlan(ctx context.Context, in *GetPlanRequest, opts ...grpc.CallOption) (*Plan, error)
 	// Lists all plans by id.
 	ListPlans(ctx context.Context, in *ListPlansRequest, opts ...grpc.CallOption) (*ListPlansResponse, error)
-	// Creates a plan. The same plan again is OK; another one under the same id is
-	// ALREADY_EXISTS unless replace is set and no run refers to it yet.
+	// Creates a plan. Repeating it is OK; another one under the same id is ALREADY_EXISTS
+	// unless replace is set and no run refers to it yet.
 	CreatePlan(ctx context.Context, in *CreatePlanRequest, opts ...grpc.CallOption) (*Plan, error)
 	// Deletes a plan that no run refers to and that is not built in.
 	DeletePlan(ctx context.Context, in *DeletePlanRequest, opts ...grpc.CallOption) (*DeletePlanResponse, error)
-	// Releases the brake of a plan: runs that wait for it begin, and what has failed before no longer counts. A plan that is
-	// not held is OK.
+	// Releases the brake of a plan: waiting runs begin, and earlier failures no longer count.
+	// It is OK if the plan is not held.
 	ReleasePlan(ctx context.Context, in *ReleasePlanRequest, opts ...grpc.CallOption) (*Plan, error)
-	// Looks whether the steps of a plan would get through on a machine, and says which would fail and why. It only reads: power, boot device, host, cluster, images.
-	// The leader asks, because it keeps the sessions of BMCs. That all is well is no promise.
+	// Checks whether the steps of a plan would succeed on a machine, and returns which would
+	// fail and why. It only reads: power, boot device, host, cluster, images. The leader
+	// answers, because it has the sessions of BMCs. A positive result is not a guarantee.
 	ProbePlan(ctx context.Context, in *ProbePlanRequest, opts ...grpc.CallOption) (*ProbePlanResponse, error)
 }
 
@@ -122,22 +123,23 @@ func (c *planServiceClient) ProbePlan(ctx context.Context, in *ProbePlanRequest,
 // All implementations must embed UnimplementedPlanServiceServer
 // for forward compatibility.
 //
-// PlanService keeps the recipes that runs execute.
+// PlanService manages the plans that runs execute.
 type PlanServiceServer interface {
 	// Gets a plan by id.
 	GetPlan(context.Context, *GetPlanRequest) (*Plan, error)
 	// Lists all plans by id.
 	ListPlans(context.Context, *ListPlansRequest) (*ListPlansResponse, error)
-	// Creates a plan. The same plan again is OK; another one under the same id is
-	// ALREADY_EXISTS unless replace is set and no run refers to it yet.
+	// Creates a plan. Repeating it is OK; another one under the same id is ALREADY_EXISTS
+	// unless replace is set and no run refers to it yet.
 	CreatePlan(context.Context, *CreatePlanRequest) (*Plan, error)
 	// Deletes a plan that no run refers to and that is not built in.
 	DeletePlan(context.Context, *DeletePlanRequest) (*DeletePlanResponse, error)
-	// Releases the brake of a plan: runs that wait for it begin, and what has failed before no longer counts. A plan that is
-	// not held is OK.
+	// Releases the brake of a plan: waiting runs begin, and earlier failures no longer count.
+	// It is OK if the plan is not held.
 	ReleasePlan(context.Context, *ReleasePlanRequest) (*Plan, error)
-	// Looks whether the steps of a plan would get through on a machine, and says which would fail and why. It only reads: power, boot device, host, cluster, images.
-	// The leader asks, because it keeps the sessions of BMCs. That all is well is no promise.
+	// Checks whether the steps of a plan would succeed on a machine, and returns which would
+	// fail and why. It only reads: power, boot device, host, cluster, images. The leader
+	// answers, because it has the sessions of BMCs. A positive result is not a guarantee.
 	ProbePlan(context.Context, *ProbePlanRequest) (*ProbePlanResponse, error)
 	mustEmbedUnimplementedPlanServiceServer()
 }

@@ -29,7 +29,7 @@ type Pool_Status int32
 const (
 	Pool_STATUS_UNSPECIFIED Pool_Status = 0 // declared, no manager
 	Pool_REGISTERED         Pool_Status = 1 // no heartbeat yet
-	Pool_HEALTHY            Pool_Status = 2 // its heartbeats come
+	Pool_HEALTHY            Pool_Status = 2 // it sends heartbeats
 	Pool_UNAVAILABLE        Pool_Status = 3 // three intervals without a heartbeat
 	Pool_DRAINING           Pool_Status = 4 // deregistered, kept for five minutes
 	Pool_ARCHIVED           Pool_Status = 5 // deregistered longer ago
@@ -84,28 +84,28 @@ func (Pool_Status) EnumDescriptor() ([]byte, []int) {
 
 type Pool struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
-	PoolId string                 `protobuf:"bytes,1,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"` // names it
+	PoolId string                 `protobuf:"bytes,1,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"` // its id
 	// Declared by an operator.
 	Declared bool              `protobuf:"varint,2,opt,name=declared,proto3" json:"declared,omitempty"`
 	Provider string            `protobuf:"bytes,3,opt,name=provider,proto3" json:"provider,omitempty"`                                                                       // of its machines; "generic" when unset
-	GpuType  string            `protobuf:"bytes,4,opt,name=gpu_type,json=gpuType,proto3" json:"gpu_type,omitempty"`                                                          // what its machines have, in words
-	Labels   map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // free words of operators
+	GpuType  string            `protobuf:"bytes,4,opt,name=gpu_type,json=gpuType,proto3" json:"gpu_type,omitempty"`                                                          // free text about its machines' GPUs
+	Labels   map[string]string `protobuf:"bytes,5,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // free labels of operators
 	// Registered by a pool manager.
 	Endpoint        string                 `protobuf:"bytes,6,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
 	NodeId          string                 `protobuf:"bytes,7,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`                                // of the manager's host
-	Region          string                 `protobuf:"bytes,8,opt,name=region,proto3" json:"region,omitempty"`                                              // where it is, in the words of whoever registers it
+	Region          string                 `protobuf:"bytes,8,opt,name=region,proto3" json:"region,omitempty"`                                              // its region, as registered
 	Version         string                 `protobuf:"bytes,9,opt,name=version,proto3" json:"version,omitempty"`                                            // of the pool manager
 	Gpus            []*Gpu                 `protobuf:"bytes,10,rep,name=gpus,proto3" json:"gpus,omitempty"`                                                 // each GPU of the pool
-	WorkersTotal    int32                  `protobuf:"varint,11,opt,name=workers_total,json=workersTotal,proto3" json:"workers_total,omitempty"`            // as the manager last said
+	WorkersTotal    int32                  `protobuf:"varint,11,opt,name=workers_total,json=workersTotal,proto3" json:"workers_total,omitempty"`            // as the manager last reported
 	WorkersReady    int32                  `protobuf:"varint,12,opt,name=workers_ready,json=workersReady,proto3" json:"workers_ready,omitempty"`            // of these, ready for work
-	WorkersBusy     int32                  `protobuf:"varint,13,opt,name=workers_busy,json=workersBusy,proto3" json:"workers_busy,omitempty"`               // of these, at work
-	UptimeSeconds   int64                  `protobuf:"varint,14,opt,name=uptime_seconds,json=uptimeSeconds,proto3" json:"uptime_seconds,omitempty"`         // how long the pool manager runs
-	Status          Pool_Status            `protobuf:"varint,15,opt,name=status,proto3,enum=holdfast.v1.Pool_Status" json:"status,omitempty"`               // how it is
+	WorkersBusy     int32                  `protobuf:"varint,13,opt,name=workers_busy,json=workersBusy,proto3" json:"workers_busy,omitempty"`               // of these, busy
+	UptimeSeconds   int64                  `protobuf:"varint,14,opt,name=uptime_seconds,json=uptimeSeconds,proto3" json:"uptime_seconds,omitempty"`         // uptime of the pool manager
+	Status          Pool_Status            `protobuf:"varint,15,opt,name=status,proto3,enum=holdfast.v1.Pool_Status" json:"status,omitempty"`               // its status
 	StatusReason    string                 `protobuf:"bytes,16,opt,name=status_reason,json=statusReason,proto3" json:"status_reason,omitempty"`             // why
 	RegisteredAt    *timestamppb.Timestamp `protobuf:"bytes,17,opt,name=registered_at,json=registeredAt,proto3" json:"registered_at,omitempty"`             // when its manager registered last
 	StatusChangedAt *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=status_changed_at,json=statusChangedAt,proto3" json:"status_changed_at,omitempty"`  // when the status last changed
 	LastHeartbeat   *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=last_heartbeat,json=lastHeartbeat,proto3" json:"last_heartbeat,omitempty"`          // at most 30 s behind
-	CreatedAt       *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`                      // when it was made
+	CreatedAt       *timestamppb.Timestamp `protobuf:"bytes,20,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`                      // creation time
 	UpdatedAt       *timestamppb.Timestamp `protobuf:"bytes,21,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`                      // when it last changed
 	Machines        int32                  `protobuf:"varint,22,opt,name=machines,proto3" json:"machines,omitempty"`                                        // computed on read
 	MachinesReady   int32                  `protobuf:"varint,23,opt,name=machines_ready,json=machinesReady,proto3" json:"machines_ready,omitempty"`         // the same
@@ -320,7 +320,7 @@ type Gpu struct {
 	AvailableVramGb    float64                `protobuf:"fixed64,4,opt,name=available_vram_gb,json=availableVramGb,proto3" json:"available_vram_gb,omitempty"`        // of it, free
 	ComputeCapability  string                 `protobuf:"bytes,5,opt,name=compute_capability,json=computeCapability,proto3" json:"compute_capability,omitempty"`      // e.g. 8.0
 	Workers            []string               `protobuf:"bytes,6,rep,name=workers,proto3" json:"workers,omitempty"`                                                   // that use it
-	TemperatureCelsius float64                `protobuf:"fixed64,7,opt,name=temperature_celsius,json=temperatureCelsius,proto3" json:"temperature_celsius,omitempty"` // as the driver tells
+	TemperatureCelsius float64                `protobuf:"fixed64,7,opt,name=temperature_celsius,json=temperatureCelsius,proto3" json:"temperature_celsius,omitempty"` // as the driver reports
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -406,7 +406,7 @@ func (x *Gpu) GetTemperatureCelsius() float64 {
 
 type CreatePoolRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Pool          *Pool                  `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"` // what is declared: pool_id, provider, gpu_type, labels
+	Pool          *Pool                  `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"` // the declaration: pool_id, provider, gpu_type, labels
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -496,9 +496,9 @@ type ListPoolsRequest struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
 	Filter             string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`                                                         // AIP-160 on pool_id, provider, gpu_type, region, status, labels
 	PageSize           int32                  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`                                    // default 100, at most 1000
-	PageToken          string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`                                  // next_page_token of the page before
-	MinAvailableVramGb float64                `protobuf:"fixed64,4,opt,name=min_available_vram_gb,json=minAvailableVramGb,proto3" json:"min_available_vram_gb,omitempty"` // healthy pools with a GPU that has so much free
-	GpuModel           string                 `protobuf:"bytes,5,opt,name=gpu_model,json=gpuModel,proto3" json:"gpu_model,omitempty"`                                     // pools that have a GPU of this model
+	PageToken          string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`                                  // next_page_token of the previous page
+	MinAvailableVramGb float64                `protobuf:"fixed64,4,opt,name=min_available_vram_gb,json=minAvailableVramGb,proto3" json:"min_available_vram_gb,omitempty"` // healthy pools with a GPU that has this much free memory
+	GpuModel           string                 `protobuf:"bytes,5,opt,name=gpu_model,json=gpuModel,proto3" json:"gpu_model,omitempty"`                                     // pools with a GPU of this model
 	Region             string                 `protobuf:"bytes,6,opt,name=region,proto3" json:"region,omitempty"`                                                         // pools of this region
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
@@ -579,7 +579,7 @@ func (x *ListPoolsRequest) GetRegion() string {
 type ListPoolsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Pools         []*Pool                `protobuf:"bytes,1,rep,name=pools,proto3" json:"pools,omitempty"`                                        // by id
-	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty: this was the last
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty on the last page
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -754,8 +754,8 @@ func (x *RegisterPoolRequest) GetPool() *Pool {
 
 type RegisterPoolResponse struct {
 	state               protoimpl.MessageState `protogen:"open.v1"`
-	Pool                *Pool                  `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`                                                             // as it is now
-	HeartbeatIntervalMs int64                  `protobuf:"varint,2,opt,name=heartbeat_interval_ms,json=heartbeatIntervalMs,proto3" json:"heartbeat_interval_ms,omitempty"` // when the server would like a heartbeat
+	Pool                *Pool                  `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`                                                             // the registered pool
+	HeartbeatIntervalMs int64                  `protobuf:"varint,2,opt,name=heartbeat_interval_ms,json=heartbeatIntervalMs,proto3" json:"heartbeat_interval_ms,omitempty"` // requested by the server
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -807,7 +807,7 @@ func (x *RegisterPoolResponse) GetHeartbeatIntervalMs() int64 {
 type DeregisterPoolRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	PoolId        string                 `protobuf:"bytes,1,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"` // the pool
-	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`               // why, in words; kept in status_reason
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`               // free text, stored in status_reason
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -895,23 +895,23 @@ func (*DeregisterPoolResponse) Descriptor() ([]byte, []int) {
 // PlatformProvider is a registration of the marketplace (POOLREG-18060).
 type PlatformProvider struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
-	ProviderId      string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`                   // chosen by whoever registers it
+	ProviderId      string                 `protobuf:"bytes,1,opt,name=provider_id,json=providerId,proto3" json:"provider_id,omitempty"`                   // chosen by the caller
 	Endpoint        string                 `protobuf:"bytes,2,opt,name=endpoint,proto3" json:"endpoint,omitempty"`                                         // URL of its API
-	AuthTokenSha256 []byte                 `protobuf:"bytes,3,opt,name=auth_token_sha256,json=authTokenSha256,proto3" json:"auth_token_sha256,omitempty"`  // the token itself is not kept
+	AuthTokenSha256 []byte                 `protobuf:"bytes,3,opt,name=auth_token_sha256,json=authTokenSha256,proto3" json:"auth_token_sha256,omitempty"`  // the token itself is not stored
 	PricePerToken   float64                `protobuf:"fixed64,4,opt,name=price_per_token,json=pricePerToken,proto3" json:"price_per_token,omitempty"`      // in currency
 	PricePerHour    float64                `protobuf:"fixed64,5,opt,name=price_per_hour,json=pricePerHour,proto3" json:"price_per_hour,omitempty"`         // in currency
 	Currency        string                 `protobuf:"bytes,6,opt,name=currency,proto3" json:"currency,omitempty"`                                         // of the prices, e.g. USD
-	TotalGpus       int32                  `protobuf:"varint,7,opt,name=total_gpus,json=totalGpus,proto3" json:"total_gpus,omitempty"`                     // that it offers
+	TotalGpus       int32                  `protobuf:"varint,7,opt,name=total_gpus,json=totalGpus,proto3" json:"total_gpus,omitempty"`                     // offered
 	TotalVramGb     float64                `protobuf:"fixed64,8,opt,name=total_vram_gb,json=totalVramGb,proto3" json:"total_vram_gb,omitempty"`            // of all of them
-	GpuModels       []string               `protobuf:"bytes,9,rep,name=gpu_models,json=gpuModels,proto3" json:"gpu_models,omitempty"`                      // that it offers
+	GpuModels       []string               `protobuf:"bytes,9,rep,name=gpu_models,json=gpuModels,proto3" json:"gpu_models,omitempty"`                      // offered
 	UptimeGuarantee float64                `protobuf:"fixed64,10,opt,name=uptime_guarantee,json=uptimeGuarantee,proto3" json:"uptime_guarantee,omitempty"` // in percent
-	MaxLatencyMs    float64                `protobuf:"fixed64,11,opt,name=max_latency_ms,json=maxLatencyMs,proto3" json:"max_latency_ms,omitempty"`        // that it promises
+	MaxLatencyMs    float64                `protobuf:"fixed64,11,opt,name=max_latency_ms,json=maxLatencyMs,proto3" json:"max_latency_ms,omitempty"`        // promised
 	Country         string                 `protobuf:"bytes,12,opt,name=country,proto3" json:"country,omitempty"`                                          // ISO 3166, e.g. DE
-	Region          string                 `protobuf:"bytes,13,opt,name=region,proto3" json:"region,omitempty"`                                            // where it is, in the words of whoever registers it
+	Region          string                 `protobuf:"bytes,13,opt,name=region,proto3" json:"region,omitempty"`                                            // its region, as registered
 	Status          string                 `protobuf:"bytes,14,opt,name=status,proto3" json:"status,omitempty"`                                            // registered
-	CreatedAt       *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`                     // when it was made
+	CreatedAt       *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`                     // creation time
 	UpdatedAt       *timestamppb.Timestamp `protobuf:"bytes,16,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`                     // when it last changed
-	PoolId          string                 `protobuf:"bytes,17,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"`                              // the pool whose manager registers it, by its token; empty: an operator's
+	PoolId          string                 `protobuf:"bytes,17,opt,name=pool_id,json=poolId,proto3" json:"pool_id,omitempty"`                              // the pool whose manager registered it, from its token; empty: an operator's
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1147,7 +1147,7 @@ func (*DeleteProviderResponse) Descriptor() ([]byte, []int) {
 
 type RegisterProviderRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Provider      *PlatformProvider      `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"` // what is registered
+	Provider      *PlatformProvider      `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"` // the registration
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1191,8 +1191,8 @@ func (x *RegisterProviderRequest) GetProvider() *PlatformProvider {
 
 type RegisterProviderResponse struct {
 	state                 protoimpl.MessageState `protogen:"open.v1"`
-	Provider              *PlatformProvider      `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`                                                            // as it is now
-	PlatformMarginPercent float64                `protobuf:"fixed64,2,opt,name=platform_margin_percent,json=platformMarginPercent,proto3" json:"platform_margin_percent,omitempty"` // that the platform takes
+	Provider              *PlatformProvider      `protobuf:"bytes,1,opt,name=provider,proto3" json:"provider,omitempty"`                                                            // the registered provider
+	PlatformMarginPercent float64                `protobuf:"fixed64,2,opt,name=platform_margin_percent,json=platformMarginPercent,proto3" json:"platform_margin_percent,omitempty"` // share of the platform
 	unknownFields         protoimpl.UnknownFields
 	sizeCache             protoimpl.SizeCache
 }
@@ -1244,7 +1244,7 @@ func (x *RegisterProviderResponse) GetPlatformMarginPercent() float64 {
 type ListProvidersRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	PageSize      int32                  `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`   // default 100, at most 1000
-	PageToken     string                 `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"` // next_page_token of the page before
+	PageToken     string                 `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"` // next_page_token of the previous page
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1296,7 +1296,7 @@ func (x *ListProvidersRequest) GetPageToken() string {
 type ListProvidersResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Providers     []*PlatformProvider    `protobuf:"bytes,1,rep,name=providers,proto3" json:"providers,omitempty"`                                // by id
-	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty: this was the last
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty on the last page
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -36,23 +36,24 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// PoolService keeps pools: those that operators declare, and those that pool managers register.
+// PoolService manages pools: those that operators declare, and those that pool managers
+// register.
 type PoolServiceClient interface {
-	// Declares a pool, or changes what is declared of it.
+	// Declares a pool, or changes its declaration.
 	CreatePool(ctx context.Context, in *CreatePoolRequest, opts ...grpc.CallOption) (*Pool, error)
 	GetPool(ctx context.Context, in *GetPoolRequest, opts ...grpc.CallOption) (*Pool, error)
 	// Lists pools by id.
 	ListPools(ctx context.Context, in *ListPoolsRequest, opts ...grpc.CallOption) (*ListPoolsResponse, error)
-	// Deletes a declared pool that no machine is in.
+	// Deletes a declared pool without machines.
 	DeletePool(ctx context.Context, in *DeletePoolRequest, opts ...grpc.CallOption) (*DeletePoolResponse, error)
-	// A pool manager's registration: upsert (POOLREG-18010).
+	// Registers a pool for its manager: upsert (POOLREG-18010).
 	RegisterPool(ctx context.Context, in *RegisterPoolRequest, opts ...grpc.CallOption) (*RegisterPoolResponse, error)
-	// Takes a pool out of placement at once. Idempotent (POOLREG-18050).
+	// Removes a pool from placement at once. Idempotent (POOLREG-18050).
 	DeregisterPool(ctx context.Context, in *DeregisterPoolRequest, opts ...grpc.CallOption) (*DeregisterPoolResponse, error)
-	// A marketplace provider's registration: upsert (POOLREG-18060).
+	// Registers a marketplace provider: upsert (POOLREG-18060).
 	RegisterProvider(ctx context.Context, in *RegisterProviderRequest, opts ...grpc.CallOption) (*RegisterProviderResponse, error)
 	ListProviders(ctx context.Context, in *ListProvidersRequest, opts ...grpc.CallOption) (*ListProvidersResponse, error)
-	// Deletes a marketplace provider. One whose manager still runs registers again.
+	// Deletes a marketplace provider. If its manager still runs, it registers again.
 	DeleteProvider(ctx context.Context, in *DeleteProviderRequest, opts ...grpc.CallOption) (*DeleteProviderResponse, error)
 }
 
@@ -158,23 +159,24 @@ func (c *poolServiceClient) DeleteProvider(ctx context.Context, in *DeleteProvid
 // All implementations must embed UnimplementedPoolServiceServer
 // for forward compatibility.
 //
-// PoolService keeps pools: those that operators declare, and those that pool managers register.
+// PoolService manages pools: those that operators declare, and those that pool managers
+// register.
 type PoolServiceServer interface {
-	// Declares a pool, or changes what is declared of it.
+	// Declares a pool, or changes its declaration.
 	CreatePool(context.Context, *CreatePoolRequest) (*Pool, error)
 	GetPool(context.Context, *GetPoolRequest) (*Pool, error)
 	// Lists pools by id.
 	ListPools(context.Context, *ListPoolsRequest) (*ListPoolsResponse, error)
-	// Deletes a declared pool that no machine is in.
+	// Deletes a declared pool without machines.
 	DeletePool(context.Context, *DeletePoolRequest) (*DeletePoolResponse, error)
-	// A pool manager's registration: upsert (POOLREG-18010).
+	// Registers a pool for its manager: upsert (POOLREG-18010).
 	RegisterPool(context.Context, *RegisterPoolRequest) (*RegisterPoolResponse, error)
-	// Takes a pool out of placement at once. Idempotent (POOLREG-18050).
+	// Removes a pool from placement at once. Idempotent (POOLREG-18050).
 	DeregisterPool(context.Context, *DeregisterPoolRequest) (*DeregisterPoolResponse, error)
-	// A marketplace provider's registration: upsert (POOLREG-18060).
+	// Registers a marketplace provider: upsert (POOLREG-18060).
 	RegisterProvider(context.Context, *RegisterProviderRequest) (*RegisterProviderResponse, error)
 	ListProviders(context.Context, *ListProvidersRequest) (*ListProvidersResponse, error)
-	// Deletes a marketplace provider. One whose manager still runs registers again.
+	// Deletes a marketplace provider. If its manager still runs, it registers again.
 	DeleteProvider(context.Context, *DeleteProviderRequest) (*DeleteProviderResponse, error)
 	mustEmbedUnimplementedPoolServiceServer()
 }

@@ -24,11 +24,11 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ServiceTarget is where a service is, in the words of the discovery API.
+// ServiceTarget is the address of a service, in the terms of the discovery API.
 type ServiceTarget struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Id              string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`                                                    // UUID, 36 characters
-	ServiceName     string                 `protobuf:"bytes,2,opt,name=service_name,json=serviceName,proto3" json:"service_name,omitempty"`               // what it is called; several may share a name
+	ServiceName     string                 `protobuf:"bytes,2,opt,name=service_name,json=serviceName,proto3" json:"service_name,omitempty"`               // its name; not unique
 	Host            string                 `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`                                                // name or address
 	Port            int32                  `protobuf:"varint,4,opt,name=port,proto3" json:"port,omitempty"`                                               // 1 to 65535
 	ServiceType     string                 `protobuf:"bytes,5,opt,name=service_type,json=serviceType,proto3" json:"service_type,omitempty"`               // tool-invoker, resource-provider, multi-capability, code-execution-engine
@@ -136,8 +136,8 @@ func (x *ServiceTarget) GetLanguageSubType() string {
 // ServiceState is the health of a service at a point in time.
 type ServiceState struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Timestamp     *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=timestamp,proto3" json:"timestamp,omitempty"` // when it was so, as the service says
-	Healthy       bool                   `protobuf:"varint,2,opt,name=healthy,proto3" json:"healthy,omitempty"`    // it does its work
+	Timestamp     *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=timestamp,proto3" json:"timestamp,omitempty"` // time of the state, as the service reports
+	Healthy       bool                   `protobuf:"varint,2,opt,name=healthy,proto3" json:"healthy,omitempty"`    // whether it works
 	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`       // healthy, missing in action, inactive due to service auto-deregistration, or the service's own
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -198,14 +198,14 @@ func (x *ServiceState) GetReason() string {
 type Service struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Target        *ServiceTarget         `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"`                                 // where it is
-	Active        bool                   `protobuf:"varint,2,opt,name=active,proto3" json:"active,omitempty"`                                // heartbeats come
-	Deregistered  bool                   `protobuf:"varint,3,opt,name=deregistered,proto3" json:"deregistered,omitempty"`                    // it was taken out; it is remembered for a while
+	Active        bool                   `protobuf:"varint,2,opt,name=active,proto3" json:"active,omitempty"`                                // it sends heartbeats
+	Deregistered  bool                   `protobuf:"varint,3,opt,name=deregistered,proto3" json:"deregistered,omitempty"`                    // it was deregistered; its record is kept for a while
 	LastSeen      *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last_seen,json=lastSeen,proto3" json:"last_seen,omitempty"`             // at most 30 s behind
 	States        []*ServiceState        `protobuf:"bytes,5,rep,name=states,proto3" json:"states,omitempty"`                                 // the last ten, newest last
 	RegisteredAt  *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=registered_at,json=registeredAt,proto3" json:"registered_at,omitempty"` // when it registered last
 	UpdatedAt     *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=updated_at,json=updatedAt,proto3" json:"updated_at,omitempty"`          // when it last changed
 	Revision      uint64                 `protobuf:"varint,8,opt,name=revision,proto3" json:"revision,omitempty"`                            // Raft index of the last change
-	Principal     string                 `protobuf:"bytes,9,opt,name=principal,proto3" json:"principal,omitempty"`                           // who registered it
+	Principal     string                 `protobuf:"bytes,9,opt,name=principal,proto3" json:"principal,omitempty"`                           // the caller that registered it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -305,7 +305,7 @@ func (x *Service) GetPrincipal() string {
 
 type RegisterServiceRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Target        *ServiceTarget         `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"` // what registers; an empty id is made by the server
+	Target        *ServiceTarget         `protobuf:"bytes,1,opt,name=target,proto3" json:"target,omitempty"` // the service; an empty id is generated by the server
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -402,7 +402,7 @@ func (x *UpdateServiceStateRequest) GetState() *ServiceState {
 type DeregisterServiceRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`         // of the service
-	Target        *ServiceTarget         `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"` // of clients that send no id
+	Target        *ServiceTarget         `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"` // of clients without an id
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -499,7 +499,7 @@ type ListServicesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Filter        string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`                        // AIP-160 on id, service_name, service_type, host, active
 	PageSize      int32                  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`   // default 100, at most 1000
-	PageToken     string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"` // next_page_token of the page before
+	PageToken     string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"` // next_page_token of the previous page
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -558,7 +558,7 @@ func (x *ListServicesRequest) GetPageToken() string {
 type ListServicesResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Services      []*Service             `protobuf:"bytes,1,rep,name=services,proto3" json:"services,omitempty"`                                  // by id
-	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty: this was the last
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty on the last page
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -33,18 +33,18 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// RegistryService keeps the services of the discovery API.
+// RegistryService manages the services of the discovery API.
 type RegistryServiceClient interface {
-	// Registers a service, or takes one back under its stored id.
+	// Registers a service, or registers it again under its stored id.
 	RegisterService(ctx context.Context, in *RegisterServiceRequest, opts ...grpc.CallOption) (*Service, error)
-	// Reports a state. NOT_FOUND when the id was never registered.
+	// Reports a state. NOT_FOUND if the id was never registered.
 	UpdateServiceState(ctx context.Context, in *UpdateServiceStateRequest, opts ...grpc.CallOption) (*Service, error)
-	// Takes a service out. Idempotent; NOT_FOUND when the id was never registered.
+	// Deregisters a service. Idempotent; NOT_FOUND if the id was never registered.
 	DeregisterService(ctx context.Context, in *DeregisterServiceRequest, opts ...grpc.CallOption) (*Service, error)
 	GetService(ctx context.Context, in *GetServiceRequest, opts ...grpc.CallOption) (*Service, error)
 	// Lists services by id.
 	ListServices(ctx context.Context, in *ListServicesRequest, opts ...grpc.CallOption) (*ListServicesResponse, error)
-	// Streams the current services that match, then every change, in order, none dropped.
+	// Streams the current services that match, then every change, in order, without gaps.
 	WatchServices(ctx context.Context, in *WatchServicesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[ServiceEvent], error)
 }
 
@@ -129,18 +129,18 @@ type RegistryService_WatchServicesClient = grpc.ServerStreamingClient[ServiceEve
 // All implementations must embed UnimplementedRegistryServiceServer
 // for forward compatibility.
 //
-// RegistryService keeps the services of the discovery API.
+// RegistryService manages the services of the discovery API.
 type RegistryServiceServer interface {
-	// Registers a service, or takes one back under its stored id.
+	// Registers a service, or registers it again under its stored id.
 	RegisterService(context.Context, *RegisterServiceRequest) (*Service, error)
-	// Reports a state. NOT_FOUND when the id was never registered.
+	// Reports a state. NOT_FOUND if the id was never registered.
 	UpdateServiceState(context.Context, *UpdateServiceStateRequest) (*Service, error)
-	// Takes a service out. Idempotent; NOT_FOUND when the id was never registered.
+	// Deregisters a service. Idempotent; NOT_FOUND if the id was never registered.
 	DeregisterService(context.Context, *DeregisterServiceRequest) (*Service, error)
 	GetService(context.Context, *GetServiceRequest) (*Service, error)
 	// Lists services by id.
 	ListServices(context.Context, *ListServicesRequest) (*ListServicesResponse, error)
-	// Streams the current services that match, then every change, in order, none dropped.
+	// Streams the current services that match, then every change, in order, without gaps.
 	WatchServices(*WatchServicesRequest, grpc.ServerStreamingServer[ServiceEvent]) error
 	mustEmbedUnimplementedRegistryServiceServer()
 }

@@ -26,11 +26,11 @@ type Run_Phase int32
 
 const (
 	Run_PHASE_UNSPECIFIED Run_Phase = 0
-	Run_PENDING           Run_Phase = 1 // it waits for its turn
-	Run_RUNNING           Run_Phase = 2 // it is at a step
-	Run_SUCCEEDED         Run_Phase = 3 // all steps did
-	Run_FAILED            Run_Phase = 4 // a step failed, for good
-	Run_CANCELED          Run_Phase = 5 // somebody canceled it
+	Run_PENDING           Run_Phase = 1 // waiting for its turn
+	Run_RUNNING           Run_Phase = 2 // executing a step
+	Run_SUCCEEDED         Run_Phase = 3 // all steps succeeded
+	Run_FAILED            Run_Phase = 4 // a step failed permanently
+	Run_CANCELED          Run_Phase = 5 // canceled by a caller
 )
 
 // Enum value maps for Run_Phase.
@@ -84,9 +84,9 @@ type StepStatus_State int32
 
 const (
 	StepStatus_STATE_UNSPECIFIED StepStatus_State = 0
-	StepStatus_WAITING           StepStatus_State = 1 // its turn has not come
-	StepStatus_RUNNING           StepStatus_State = 2 // an attempt is open, or the next one is waited for
-	StepStatus_SUCCEEDED         StepStatus_State = 3 // the evidence is on record
+	StepStatus_WAITING           StepStatus_State = 1 // waiting for its turn
+	StepStatus_RUNNING           StepStatus_State = 2 // an attempt is open, or the next one is due
+	StepStatus_SUCCEEDED         StepStatus_State = 3 // the evidence is recorded
 	StepStatus_FAILED            StepStatus_State = 4 // no attempt is left
 )
 
@@ -139,8 +139,8 @@ type Attempt_Outcome int32
 
 const (
 	Attempt_OUTCOME_UNSPECIFIED Attempt_Outcome = 0 // open
-	Attempt_SUCCEEDED           Attempt_Outcome = 1 // the evidence is on record
-	Attempt_FAILED              Attempt_Outcome = 2 // it failed; the step may be tried again
+	Attempt_SUCCEEDED           Attempt_Outcome = 1 // the evidence is recorded
+	Attempt_FAILED              Attempt_Outcome = 2 // it failed; the step may be retried
 	Attempt_CANCELED            Attempt_Outcome = 3 // the run was canceled
 )
 
@@ -193,7 +193,8 @@ type StartRunRequest struct {
 	MachineId string                 `protobuf:"bytes,2,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"` // target machine
 	Type      string                 `protobuf:"bytes,3,opt,name=type,proto3" json:"type,omitempty"`                            // REPAVE, RMA, REBOOT, UPGRADE, NET_RECONFIG
 	PlanId    string                 `protobuf:"bytes,4,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`          // optional: overrides the default plan of the type
-	// Values that steps take where the plan leaves a field empty: image, cluster_ref, net_config, reason, ticket.
+	// Values for steps whose plan leaves a field empty: image, cluster_ref, net_config, reason,
+	// ticket.
 	Params        map[string]string `protobuf:"bytes,50,rep,name=params,proto3" json:"params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -312,7 +313,7 @@ type ListRunsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Filter        string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"`                         // AIP-160, e.g. machine_id=m-1
 	PageSize      int32                  `protobuf:"varint,50,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`   // default 100, at most 1000
-	PageToken     string                 `protobuf:"bytes,51,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"` // next_page_token of the page before
+	PageToken     string                 `protobuf:"bytes,51,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"` // next_page_token of the previous page
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -371,7 +372,7 @@ func (x *ListRunsRequest) GetPageToken() string {
 type ListRunsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Runs          []*Run                 `protobuf:"bytes,1,rep,name=runs,proto3" json:"runs,omitempty"`                                           // newest first
-	NextPageToken string                 `protobuf:"bytes,50,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty: this was the last
+	NextPageToken string                 `protobuf:"bytes,50,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"` // page_token of the next page; empty on the last page
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -423,7 +424,7 @@ func (x *ListRunsResponse) GetNextPageToken() string {
 type CancelRunRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"` // the run
-	Reason        string                 `protobuf:"bytes,50,opt,name=reason,proto3" json:"reason,omitempty"`           // kept on the run
+	Reason        string                 `protobuf:"bytes,50,opt,name=reason,proto3" json:"reason,omitempty"`           // stored on the run
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -475,11 +476,13 @@ func (x *CancelRunRequest) GetReason() string {
 type WatchRunsRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Filter string                 `protobuf:"bytes,1,opt,name=filter,proto3" json:"filter,omitempty"` // AIP-160, e.g. machine_id=m-1
-	// The cursor of the last event seen: the stream goes on right after it, on any peer. Zero
-	// starts with the current state. A cursor that is no longer kept is OUT_OF_RANGE: start from zero.
+	// The cursor of the last event seen: the stream resumes right after it, on any peer. Zero
+	// starts with the current state. A cursor that is no longer kept is OUT_OF_RANGE: start
+	// from zero.
 	Cursor uint64 `protobuf:"varint,50,opt,name=cursor,proto3" json:"cursor,omitempty"`
-	// Also sends bookmarks: events without a snapshot, whose cursor moves on over events that do not match. Without them a
-	// watch whose filter matches nothing for long has an old cursor, and cannot be resumed.
+	// Also sends bookmarks: events without a snapshot, whose cursor advances over events that
+	// do not match. Without them the cursor of a watch whose filter matches nothing for a long
+	// time becomes too old to resume.
 	Bookmarks     bool `protobuf:"varint,51,opt,name=bookmarks,proto3" json:"bookmarks,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -540,7 +543,7 @@ type StreamRunLogsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RunId         string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`            // the run
 	Offset        int64                  `protobuf:"varint,50,opt,name=offset,proto3" json:"offset,omitempty"`                     // bytes of log already seen
-	NoFollow      bool                   `protobuf:"varint,51,opt,name=no_follow,json=noFollow,proto3" json:"no_follow,omitempty"` // end at the end of what there is
+	NoFollow      bool                   `protobuf:"varint,51,opt,name=no_follow,json=noFollow,proto3" json:"no_follow,omitempty"` // end at the current end of the log
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -598,39 +601,41 @@ func (x *StreamRunLogsRequest) GetNoFollow() bool {
 
 type Run struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
-	RunId              string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`                                                                                 // made by the server
+	RunId              string                 `protobuf:"bytes,1,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"`                                                                                 // generated by the server
 	MachineId          string                 `protobuf:"bytes,2,opt,name=machine_id,json=machineId,proto3" json:"machine_id,omitempty"`                                                                     // the machine
-	RequestId          string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`                                                                     // of whoever started it: with the machine, it names this run for ever
+	RequestId          string                 `protobuf:"bytes,3,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`                                                                     // chosen by the caller; with the machine, it identifies this run permanently
 	Type               string                 `protobuf:"bytes,4,opt,name=type,proto3" json:"type,omitempty"`                                                                                                // REPAVE, RMA, REBOOT, UPGRADE, NET_RECONFIG; empty if the start named a plan alone
 	PlanId             string                 `protobuf:"bytes,5,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`                                                                              // the plan
-	Phase              Run_Phase              `protobuf:"varint,6,opt,name=phase,proto3,enum=holdfast.v1.Run_Phase" json:"phase,omitempty"`                                                                  // how far it is
-	Steps              []*StepStatus          `protobuf:"bytes,7,rep,name=steps,proto3" json:"steps,omitempty"`                                                                                              // in order, as the plan had them when it started
-	CurrentStep        string                 `protobuf:"bytes,8,opt,name=current_step,json=currentStep,proto3" json:"current_step,omitempty"`                                                               // name of the step that it is at
-	CreatedAt          *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`                                                                     // when it was made
+	Phase              Run_Phase              `protobuf:"varint,6,opt,name=phase,proto3,enum=holdfast.v1.Run_Phase" json:"phase,omitempty"`                                                                  // its progress
+	Steps              []*StepStatus          `protobuf:"bytes,7,rep,name=steps,proto3" json:"steps,omitempty"`                                                                                              // in order, as in the plan at the start
+	CurrentStep        string                 `protobuf:"bytes,8,opt,name=current_step,json=currentStep,proto3" json:"current_step,omitempty"`                                                               // name of the current step
+	CreatedAt          *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`                                                                     // creation time
 	StartedAt          *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`                                                                    // when its first step began
-	FinishedAt         *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`                                                                 // when it ended; unset: it goes on
-	Params             map[string]string      `protobuf:"bytes,50,rep,name=params,proto3" json:"params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`                 // values that steps take where the plan leaves a field empty
+	FinishedAt         *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`                                                                 // when it ended; unset while it is active
+	Params             map[string]string      `protobuf:"bytes,50,rep,name=params,proto3" json:"params,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`                 // values for steps whose plan leaves a field empty
 	Error              *RunError              `protobuf:"bytes,51,opt,name=error,proto3" json:"error,omitempty"`                                                                                             // why the run failed or was canceled
-	WaitingFor         string                 `protobuf:"bytes,52,opt,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`                                                                 // what has to happen next, in words
-	WaitingSince       *timestamppb.Timestamp `protobuf:"bytes,53,opt,name=waiting_since,json=waitingSince,proto3" json:"waiting_since,omitempty"`                                                           // since when it waits for that
-	Deadline           *timestamppb.Timestamp `protobuf:"bytes,54,opt,name=deadline,proto3" json:"deadline,omitempty"`                                                                                       // when the current attempt is given up
-	NextActionAt       *timestamppb.Timestamp `protobuf:"bytes,55,opt,name=next_action_at,json=nextActionAt,proto3" json:"next_action_at,omitempty"`                                                         // when the executor acts next, at the latest
+	WaitingFor         string                 `protobuf:"bytes,52,opt,name=waiting_for,json=waitingFor,proto3" json:"waiting_for,omitempty"`                                                                 // the next event that is needed
+	WaitingSince       *timestamppb.Timestamp `protobuf:"bytes,53,opt,name=waiting_since,json=waitingSince,proto3" json:"waiting_since,omitempty"`                                                           // start of the wait
+	Deadline           *timestamppb.Timestamp `protobuf:"bytes,54,opt,name=deadline,proto3" json:"deadline,omitempty"`                                                                                       // when the current attempt fails
+	NextActionAt       *timestamppb.Timestamp `protobuf:"bytes,55,opt,name=next_action_at,json=nextActionAt,proto3" json:"next_action_at,omitempty"`                                                         // latest time of the executor's next action
 	QueuePosition      int32                  `protobuf:"varint,56,opt,name=queue_position,json=queuePosition,proto3" json:"queue_position,omitempty"`                                                       // 1 is next; 0: not queued. Computed on read
-	CancelRequestedAt  *timestamppb.Timestamp `protobuf:"bytes,57,opt,name=cancel_requested_at,json=cancelRequestedAt,proto3" json:"cancel_requested_at,omitempty"`                                          // somebody wants it to end; it ends at a safe point
-	CancelReason       string                 `protobuf:"bytes,58,opt,name=cancel_reason,json=cancelReason,proto3" json:"cancel_reason,omitempty"`                                                           // why, in words
+	CancelRequestedAt  *timestamppb.Timestamp `protobuf:"bytes,57,opt,name=cancel_requested_at,json=cancelRequestedAt,proto3" json:"cancel_requested_at,omitempty"`                                          // a cancel was requested; it ends at a safe point
+	CancelReason       string                 `protobuf:"bytes,58,opt,name=cancel_reason,json=cancelReason,proto3" json:"cancel_reason,omitempty"`                                                           // free text
 	MachinePhaseBefore MachineStatus_Phase    `protobuf:"varint,59,opt,name=machine_phase_before,json=machinePhaseBefore,proto3,enum=holdfast.v1.MachineStatus_Phase" json:"machine_phase_before,omitempty"` // of the machine, when the run started
 	LogBytes           int64                  `protobuf:"varint,60,opt,name=log_bytes,json=logBytes,proto3" json:"log_bytes,omitempty"`                                                                      // of its log
-	LogTruncated       bool                   `protobuf:"varint,61,opt,name=log_truncated,json=logTruncated,proto3" json:"log_truncated,omitempty"`                                                          // the log reached its cap: the rest is not kept
+	LogTruncated       bool                   `protobuf:"varint,61,opt,name=log_truncated,json=logTruncated,proto3" json:"log_truncated,omitempty"`                                                          // the log reached its cap: the rest is not stored
 	Revision           uint64                 `protobuf:"varint,62,opt,name=revision,proto3" json:"revision,omitempty"`                                                                                      // Raft index of the last change
-	Principal          string                 `protobuf:"bytes,63,opt,name=principal,proto3" json:"principal,omitempty"`                                                                                     // who started it
+	Principal          string                 `protobuf:"bytes,63,opt,name=principal,proto3" json:"principal,omitempty"`                                                                                     // the caller that started it
 	LogCompacted       bool                   `protobuf:"varint,64,opt,name=log_compacted,json=logCompacted,proto3" json:"log_compacted,omitempty"`                                                          // the log is stored compressed
-	// Nobody executes it: an installer that nobody told reports what it does (node state machine §Report Handling Logic).
+	// The executor does not drive it: an installer that Holdfast has not started reports its
+	// progress.
 	Observed bool `protobuf:"varint,65,opt,name=observed,proto3" json:"observed,omitempty"`
-	// It is a console: it stands beside the machine's active run, takes no place, and leaves the machine as it is.
+	// It is a console: it runs besides the machine's active run, does not block others, and
+	// does not change the machine.
 	Beside         bool  `protobuf:"varint,66,opt,name=beside,proto3" json:"beside,omitempty"`
-	LogBesideBytes int64 `protobuf:"varint,67,opt,name=log_beside_bytes,json=logBesideBytes,proto3" json:"log_beside_bytes,omitempty"` // of log_bytes: what others than the executor have said, such as an installer
-	// Where its steps and its log are, once they have left the cluster. Lists show such a run without steps; GetRun and
-	// StreamRunLogs read them from there.
+	LogBesideBytes int64 `protobuf:"varint,67,opt,name=log_beside_bytes,json=logBesideBytes,proto3" json:"log_beside_bytes,omitempty"` // of log_bytes: output of others than the executor, such as an installer
+	// Location of its steps and its log after they were archived. Lists show such a run without
+	// steps; GetRun and StreamRunLogs read them from the archive.
 	Archive       *RunArchive `protobuf:"bytes,68,opt,name=archive,proto3" json:"archive,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -876,14 +881,14 @@ func (x *Run) GetArchive() *RunArchive {
 	return nil
 }
 
-// RunArchive says where the steps and the log of an old run are kept.
+// RunArchive is the location of the steps and the log of an archived run.
 type RunArchive struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Object        string                 `protobuf:"bytes,1,opt,name=object,proto3" json:"object,omitempty"`                           // its name in the archive
 	SizeBytes     int64                  `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3" json:"size_bytes,omitempty"`   // of the object
 	Sha256        []byte                 `protobuf:"bytes,3,opt,name=sha256,proto3" json:"sha256,omitempty"`                           // of the object
-	ArchivedAt    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=archived_at,json=archivedAt,proto3" json:"archived_at,omitempty"` // when it left the cluster
-	DroppedAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=dropped_at,json=droppedAt,proto3" json:"dropped_at,omitempty"`    // the archive's retention has ended: steps and log are gone for good
+	ArchivedAt    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=archived_at,json=archivedAt,proto3" json:"archived_at,omitempty"` // when it was archived
+	DroppedAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=dropped_at,json=droppedAt,proto3" json:"dropped_at,omitempty"`    // the archive's retention has ended: steps and log are permanently deleted
 	Note          string                 `protobuf:"bytes,6,opt,name=note,proto3" json:"note,omitempty"`                               // computed on read: why this peer could not read the archive; steps are missing then
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -961,12 +966,12 @@ func (x *RunArchive) GetNote() string {
 	return ""
 }
 
-// RunError says why a run did not succeed.
+// RunError is the reason why a run did not succeed.
 type RunError struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Reason        string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`                           // StepFailed, Canceled, CapabilityMissing, ...
-	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`                         // in words
-	Step          string                 `protobuf:"bytes,3,opt,name=step,proto3" json:"step,omitempty"`                               // that failed
+	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`                         // the error text
+	Step          string                 `protobuf:"bytes,3,opt,name=step,proto3" json:"step,omitempty"`                               // the failed step
 	Attempt       int32                  `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`                        // of that step, the last one
 	ErrorClass    string                 `protobuf:"bytes,5,opt,name=error_class,json=errorClass,proto3" json:"error_class,omitempty"` // transient, auth, unsupported, gone, timeout
 	unknownFields protoimpl.UnknownFields
@@ -1041,11 +1046,11 @@ func (x *RunError) GetErrorClass() string {
 type StepStatus struct {
 	state          protoimpl.MessageState `protogen:"open.v1"`
 	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`                                             // as in the plan
-	State          StepStatus_State       `protobuf:"varint,2,opt,name=state,proto3,enum=holdfast.v1.StepStatus_State" json:"state,omitempty"`        // how far it is
+	State          StepStatus_State       `protobuf:"varint,2,opt,name=state,proto3,enum=holdfast.v1.StepStatus_State" json:"state,omitempty"`        // its progress
 	RetryCount     int32                  `protobuf:"varint,3,opt,name=retry_count,json=retryCount,proto3" json:"retry_count,omitempty"`              // retries made
 	StartedAt      *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`                  // when it began
-	FinishedAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`               // when it ended; unset: it goes on
-	Message        string                 `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`                                       // what it waits for or what came of it, in words
+	FinishedAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`               // when it ended; unset while it is active
+	Message        string                 `protobuf:"bytes,6,opt,name=message,proto3" json:"message,omitempty"`                                       // what it waits for, or its result
 	Kind           string                 `protobuf:"bytes,50,opt,name=kind,proto3" json:"kind,omitempty"`                                            // ssh, reboot, netboot, repave, join, verify, net, rma
 	TimeoutSeconds int32                  `protobuf:"varint,51,opt,name=timeout_seconds,json=timeoutSeconds,proto3" json:"timeout_seconds,omitempty"` // of each attempt
 	MaxRetries     int32                  `protobuf:"varint,52,opt,name=max_retries,json=maxRetries,proto3" json:"max_retries,omitempty"`             // after the first attempt
@@ -1154,19 +1159,20 @@ func (x *StepStatus) GetAttempts() []*Attempt {
 	return nil
 }
 
-// Attempt is one try of a step: intent committed before the effect, evidence after it.
+// Attempt is one try of a step: the intent is committed before the effect, the evidence after
+// it.
 type Attempt struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Number int32                  `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"` // from 1
-	// The leader epochs that worked on it: more than one when a new leader took it over.
+	// The leader epochs that drove it: more than one if a new leader has adopted it.
 	Epochs         []uint64               `protobuf:"varint,2,rep,packed,name=epochs,proto3" json:"epochs,omitempty"`
 	StartedAt      *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=started_at,json=startedAt,proto3" json:"started_at,omitempty"`                                                                                          // when it began
-	FinishedAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`                                                                                       // when it ended; unset: it goes on
-	Outcome        Attempt_Outcome        `protobuf:"varint,5,opt,name=outcome,proto3,enum=holdfast.v1.Attempt_Outcome" json:"outcome,omitempty"`                                                                             // what came of it
-	Error          string                 `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`                                                                                                                   // why it failed, in words
+	FinishedAt     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`                                                                                       // when it ended; unset while it is open
+	Outcome        Attempt_Outcome        `protobuf:"varint,5,opt,name=outcome,proto3,enum=holdfast.v1.Attempt_Outcome" json:"outcome,omitempty"`                                                                             // its result
+	Error          string                 `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`                                                                                                                   // the error text
 	ErrorClass     string                 `protobuf:"bytes,7,opt,name=error_class,json=errorClass,proto3" json:"error_class,omitempty"`                                                                                       // transient, auth, unsupported, gone, timeout
-	EvidenceBefore map[string]string      `protobuf:"bytes,8,rep,name=evidence_before,json=evidenceBefore,proto3" json:"evidence_before,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // observed before the effect, kept with the intent
-	EvidenceAfter  map[string]string      `protobuf:"bytes,9,rep,name=evidence_after,json=evidenceAfter,proto3" json:"evidence_after,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`    // observed after it: the proof
+	EvidenceBefore map[string]string      `protobuf:"bytes,8,rep,name=evidence_before,json=evidenceBefore,proto3" json:"evidence_before,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"` // observed before the effect, recorded with the intent
+	EvidenceAfter  map[string]string      `protobuf:"bytes,9,rep,name=evidence_after,json=evidenceAfter,proto3" json:"evidence_after,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`    // observed after the effect
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -1266,9 +1272,9 @@ func (x *Attempt) GetEvidenceAfter() map[string]string {
 
 type RunEvent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ts            *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=ts,proto3" json:"ts,omitempty"`             // when it happened
+	Ts            *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=ts,proto3" json:"ts,omitempty"`             // time of the transition
 	Snapshot      *Run                   `protobuf:"bytes,2,opt,name=snapshot,proto3" json:"snapshot,omitempty"` // unset in a bookmark, see WatchRunsRequest.bookmarks
-	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`   // in words
+	Message       string                 `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`   // description
 	Cursor        uint64                 `protobuf:"varint,50,opt,name=cursor,proto3" json:"cursor,omitempty"`   // resume after this event with WatchRunsRequest.cursor
 	Index         uint64                 `protobuf:"varint,51,opt,name=index,proto3" json:"index,omitempty"`     // Raft index of the transition
 	unknownFields protoimpl.UnknownFields
@@ -1342,14 +1348,14 @@ func (x *RunEvent) GetIndex() uint64 {
 
 type LogChunk struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Ts            *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=ts,proto3" json:"ts,omitempty"`                    // when it went on record
+	Ts            *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=ts,proto3" json:"ts,omitempty"`                    // when it was recorded
 	RunId         string                 `protobuf:"bytes,2,opt,name=run_id,json=runId,proto3" json:"run_id,omitempty"` // the run
-	Stream        string                 `protobuf:"bytes,3,opt,name=stream,proto3" json:"stream,omitempty"`            // stdout and stderr of commands, system for lines of Holdfast, installer for those of an installer
-	Data          []byte                 `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`                // text, or what the command printed
+	Stream        string                 `protobuf:"bytes,3,opt,name=stream,proto3" json:"stream,omitempty"`            // stdout and stderr of commands, system for lines of Holdfast, installer for output of an installer
+	Data          []byte                 `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`                // text, or the output of the command
 	Offset        int64                  `protobuf:"varint,50,opt,name=offset,proto3" json:"offset,omitempty"`          // of data's first byte in the run's log
-	Step          string                 `protobuf:"bytes,51,opt,name=step,proto3" json:"step,omitempty"`               // whose output it is
+	Step          string                 `protobuf:"bytes,51,opt,name=step,proto3" json:"step,omitempty"`               // the step that produced it
 	Attempt       int32                  `protobuf:"varint,52,opt,name=attempt,proto3" json:"attempt,omitempty"`        // of that step, from 1
-	Truncated     bool                   `protobuf:"varint,53,opt,name=truncated,proto3" json:"truncated,omitempty"`    // the log reached its cap here: nothing follows
+	Truncated     bool                   `protobuf:"varint,53,opt,name=truncated,proto3" json:"truncated,omitempty"`    // the log reached its cap here: no more follows
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

@@ -33,7 +33,7 @@ const (
 //
 // RunService starts, follows and stops runs.
 type RunServiceClient interface {
-	// Starts a run. The same (machine_id, request_id) always answers the same run.
+	// Starts a run. The same (machine_id, request_id) always returns the same run.
 	StartRun(ctx context.Context, in *StartRunRequest, opts ...grpc.CallOption) (*Run, error)
 	// Gets a run by id.
 	GetRun(ctx context.Context, in *GetRunRequest, opts ...grpc.CallOption) (*Run, error)
@@ -139,7 +139,7 @@ type RunService_StreamRunLogsClient = grpc.ServerStreamingClient[LogChunk]
 //
 // RunService starts, follows and stops runs.
 type RunServiceServer interface {
-	// Starts a run. The same (machine_id, request_id) always answers the same run.
+	// Starts a run. The same (machine_id, request_id) always returns the same run.
 	StartRun(context.Context, *StartRunRequest) (*Run, error)
 	// Gets a run by id.
 	GetRun(context.Context, *GetRunRequest) (*Run, error)
