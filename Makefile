@@ -23,6 +23,8 @@ ARGS ?=
 # How long each fuzz target runs, and how long a package may test.
 FUZZTIME ?= 10s
 TEST_TIMEOUT ?= 20m
+# Empty: `make test` also runs the suites that take minutes. CI runs them by `make race`.
+SHORT ?= -short
 # For `make chaos` and `make soak`.
 SEED ?=
 FAULTS ?=
@@ -74,12 +76,16 @@ release-check: ## Make two releases, and install, upgrade, remove and purge thei
 
 # Most tests that run in parallel wait for a cluster, a process or a BMC, so there are twice as many as processors.
 .PHONY: test
-test: ## Run the tests: needs Go, gcc, git and make, nothing else
-	go test $(TEST_FLAGS) -parallel $$((2 * $$(nproc))) -timeout $(TEST_TIMEOUT) ./...
+test: ## Run the tests in their short form: needs Go, gcc, git and make, nothing else
+	go test $(SHORT) $(TEST_FLAGS) -parallel $$((2 * $$(nproc))) -timeout $(TEST_TIMEOUT) ./...
+
+.PHONY: test-long
+test-long: ## Run all tests, also every boundary of every step where a leader can die
+	$(MAKE) test SHORT=
 
 .PHONY: race
-race: ## Run the tests under the race detector
-	CGO_ENABLED=1 $(MAKE) test TEST_FLAGS=-race
+race: ## Run all tests under the race detector
+	CGO_ENABLED=1 $(MAKE) test SHORT= TEST_FLAGS=-race
 
 .PHONY: e2e
 e2e: ## Run the tests that start real processes, always anew
@@ -211,7 +217,16 @@ fuzz-short: ## Run every fuzz target for FUZZTIME (10s)
 .PHONY: lint
 lint: bin/tools/golangci-lint bin/tools/govulncheck ## Check the code with golangci-lint (go vet is in it) and govulncheck
 	bin/tools/golangci-lint run ./...
+	tools/hooks/commit-msg --range "$$(git rev-list --max-count=50 HEAD | tail -n 1)..HEAD"
 	tools/vuln.sh
+
+.PHONY: texts
+texts: ## List every error, log line, help line, dashboard string and alert (KIND=error,help,…)
+	@go -C tools run ./texts $(if $(KIND),-kind $(KIND)) ..
+
+.PHONY: hooks
+hooks: ## Check the messages of your commits before they are made
+	git config core.hooksPath tools/hooks
 
 .PHONY: fmt
 fmt: bin/tools/golangci-lint ## Format the code the way lint wants it

@@ -40,6 +40,9 @@ func (s source) isTest() bool {
 	return strings.HasSuffix(s.path, "_test.go") || strings.HasPrefix(s.path, "test/")
 }
 
+// inTestFile reports whether the go command compiles the file into tests only.
+func (s source) inTestFile() bool { return strings.HasSuffix(s.path, "_test.go") }
+
 // line returns the line of a position.
 func (s source) line(p token.Pos) int { return s.fset.Position(p).Line }
 

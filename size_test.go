@@ -1,0 +1,134 @@
+package holdfast_test
+
+import (
+	"fmt"
+	"go/ast"
+	"maps"
+	"path"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Limits of a package: one responsibility fits into so many files, and a type into so many methods.
+const (
+	maxFiles   = 25
+	maxMethods = 60
+)
+
+// larger lists the packages and types that exceed the limits, with their present size. A number here
+// may only fall; remove the line once it is within the limit. The CLI has no limit: it has one file
+// per group of verbs.
+func larger() map[string]int {
+	return map[string]int{
+		"fsm":                   82,
+		"cluster":               58,
+		"server":                54,
+		"executor":              47,
+		"providers/bmc":         39,
+		"server/ui":             34,
+		"internal/bench":        32,
+		"server/auth":           29,
+		"test/robustness/check": 27,
+		"cluster.Node":          126,
+		"executor.attempt":      115,
+		"fsm.View":              86,
+		"fsm.tx":                211,
+		"fsm/fsmtest.Generator": 80,
+	}
+}
+
+// unlimited are packages without a limit.
+func unlimited(pkg string) bool { return pkg == "internal/cli" || pkg == "." }
+
+// checkSizes lists the packages with too many files and the types with too many methods. Tests and
+// generated files do not count.
+func checkSizes(files []source, allowed map[string]int) []string {
+	inPackage, ofType := map[string]int{}, map[string]int{}
+	for _, s := range files {
+		pkg := path.Dir(s.path)
+		if s.generated() || path.Ext(s.path) != ".go" || unlimited(pkg) || s.inTestFile() {
+			continue
+		}
+		inPackage[pkg]++
+		for _, d := range s.file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv != nil {
+				ofType[pkg+"."+receiver(f)]++
+			}
+		}
+	}
+	var found []string
+	check := func(sizes map[string]int, limit int, unit, advice string) {
+		for _, name := range slices.Sorted(maps.Keys(sizes)) {
+			n, most := sizes[name], max(limit, allowed[name])
+			if n > most {
+				found = append(found, fmt.Sprintf("%s: has %d %s, more than %d: %s", name, n, unit, most, advice))
+			}
+			if known, ok := allowed[name]; ok && n < known {
+				found = append(found, fmt.Sprintf("%s: has %d %s, fewer than the %d of size_test.go: lower the number there", name, n, unit, known))
+			}
+		}
+	}
+	check(inPackage, maxFiles, "files", "split the package")
+	check(ofType, maxMethods, "methods", "split the type")
+	return found
+}
+
+// receiver returns the name of the type that a method belongs to.
+func receiver(f *ast.FuncDecl) string {
+	t := f.Recv.List[0].Type
+	for {
+		switch x := t.(type) {
+		case *ast.StarExpr:
+			t = x.X
+		case *ast.IndexExpr:
+			t = x.X
+		case *ast.IndexListExpr:
+			t = x.X
+		case *ast.Ident:
+			return x.Name
+		default:
+			return "?"
+		}
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for _, f := range checkSizes(sources(t), larger()) {
+		t.Error(f)
+	}
+}
+
+func TestCheckSizes(t *testing.T) {
+	var args []string
+	for i := range maxFiles + 1 {
+		args = append(args, fmt.Sprintf("a/f%d.go", i), "package a\n")
+	}
+	methods := "package b\ntype T[K any] struct{}\n"
+	for i := range maxMethods + 1 {
+		methods += fmt.Sprintf("func (t *T[K]) m%d() {}\n", i)
+	}
+	args = append(args, "b/b.go", methods, "b/b_test.go", "package b\nfunc (t *T[K]) more() {}\n")
+	tests := []struct {
+		name    string
+		allowed map[string]int
+		want    []string
+	}{
+		{"too large", nil, []string{
+			"a: has 26 files, more than 25: split the package",
+			"b.T: has 61 methods, more than 60: split the type",
+		}},
+		{"known", map[string]int{"a": 26, "b.T": 61}, nil},
+		{"smaller than known", map[string]int{"a": 30, "b.T": 61}, []string{
+			"a: has 26 files, fewer than the 30 of size_test.go: lower the number there",
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, checkSizes(madeUp(t, args...), tt.allowed)); diff != "" {
+				t.Errorf("findings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
