@@ -20,23 +20,23 @@ func (a *app) apply() *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use: "apply -f FILE", DisableFlagsInUseLine: true, Args: exactly(),
-		Short: "Make pools, images, plans and machines what a file says",
-		Long: `Make pools, images, plans and machines what a file says: those that are not there are created, those that differ
-are updated and shown field by field, and all else is left alone. Nothing is ever deleted.
+		Short: "Apply pools, images, plans and machines from a file",
+		Long: `Apply pools, images, plans and machines from a file. Missing ones are created, and different ones are updated and
+shown field by field. Nothing else changes, and nothing is ever deleted.
 
-The file is YAML or JSON with the names of the API: documents with --- between them, lists, or what the list
-commands print with -o yaml. What a document is its id says: pool_id, plan_id, machine_id, or name for an
-image. What belongs to the server, such as a status, does not count. Pools come first, then images, plans and machines.
+The file is YAML or JSON with the names of the API: documents separated by ---, lists, or the output of a list command
+with -o yaml. The id of a document selects its kind: pool_id, plan_id, machine_id, or name for an image. Fields that
+belong to the server, such as status, are ignored. Pools are applied first, then images, plans and machines.
 
-Of a pool and a machine only what the file says changes: a field or label that it leaves out stays. An image
-and a plan become what the file says; a plan that a run refers to never changes: give the new one another id.
+Pools and machines keep fields and labels that the file omits. Images and plans are replaced as a whole. A plan that a
+run uses never changes: store the new one under another id.
 
 With --dry-run nothing is stored: the server checks plans and images, and the differences are shown.
-The exit code is 0 when all of the file is, or could be, applied, whether or not anything differs; else
-it is that of the first document that could not.
+The exit code is 0 if all documents were applied, or could be, whether or not anything changed; else it is that of the
+first document that failed.
 
--o json and -o yaml give each document with what became of it, those left alone and those that could not be applied too; -o name
-gives those that were, or would be, created or updated.`,
+-o json and -o yaml print each document with its result, also unchanged and failed ones; -o name prints those that were,
+or would be, created or updated.`,
 		Example: `  holdfast apply -f site.yaml --dry-run
   holdfast apply -f site.yaml
   holdfast apply -f site.yaml --dry-run -o json | jq -r '.applied[] | select(.action != "unchanged").id'
@@ -76,7 +76,7 @@ gives those that were, or would be, created or updated.`,
 	}
 	o.register(cmd)
 	cmd.Flags().StringVarP(&file, "file", "f", "", `file with documents, YAML or JSON ("-": standard input)`)
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would be done, and store nothing")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show the changes, and store nothing")
 	return cmd
 }
 

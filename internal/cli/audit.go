@@ -20,7 +20,7 @@ const auditLimit = "100"
 func (a *app) audit() *cobra.Command {
 	return parent(&cobra.Command{
 		Use:   "audit",
-		Short: "The audit trail: who changed what, or was not allowed to",
+		Short: "Read the audit trail of changes and refused calls",
 		Example: `  holdfast audit list --filter 'outcome != OK'
   holdfast audit verify
   holdfast audit export > audit.jsonl`,
@@ -50,9 +50,9 @@ func (a *app) auditExport() *cobra.Command {
 	var from uint64
 	cmd := &cobra.Command{
 		Use: "export", Args: exactly(),
-		Short: "Write the audit trail as JSON lines, oldest first",
-		Long: `Write the audit trail as JSON, an event on a line, oldest first, up to the newest. holdfast audit verify -f checks such a file.
-The trail keeps the last 262144 events: export from where you ended the last time to keep all of them.`,
+		Short: "Export the audit trail as JSON lines, oldest first",
+		Long: `Export the audit trail as JSON, one event per line, oldest first. holdfast audit verify -f checks such a file.
+The trail keeps the last 262144 events. To keep all of them, export regularly, each time from the last exported event.`,
 		Example: `  holdfast audit export > audit.jsonl
   holdfast audit export --from 4712 >> audit.jsonl
   holdfast audit verify -f audit.jsonl`,

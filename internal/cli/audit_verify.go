@@ -29,14 +29,14 @@ func (a *app) auditVerify() *cobra.Command {
 	var file, after string
 	cmd := &cobra.Command{
 		Use: "verify", Args: exactly(),
-		Short: "Prove that no audit event is missing or was changed",
-		Long: `Prove that no audit event is missing or was changed: every hash is computed again here, from the content of its event and the
-hash of the one before. What the peers say of their chain is not relied on.
+		Short: "Verify that no audit event is missing or changed",
+		Long: `Verify that no audit event is missing or changed. Every hash is computed here, from its event and the hash before it; the
+hashes that the peers store are not trusted.
 
-Keep the newest hash that this prints, and give it to the next verification with --after: that also proves that the trail still is
-the one that was verified then, and that its end was not cut off. With -f a file is verified that was exported.
+Keep the newest hash that this prints and pass it to the next verification with --after. That also proves that the trail was
+not replaced or cut. With -f an exported file is verified.
 
-The exit code is 0 when everything verifies, and 1 when something does not.`,
+The exit code is 0 if everything verifies, and 1 if not.`,
 		Example: `  holdfast audit verify
   holdfast audit verify --after 4711:b5bb9d8014a0f9b1d61e21e796d78dccdf1352f23cd32812f4850b878ae4944c
   holdfast audit verify -f audit.jsonl`,

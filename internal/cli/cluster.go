@@ -19,7 +19,7 @@ import (
 func (a *app) cluster() *cobra.Command {
 	return parent(&cobra.Command{
 		Use:     "cluster",
-		Short:   "The control plane itself",
+		Short:   "Show and test the control plane",
 		Example: "  holdfast cluster status",
 	}, a.clusterStatus(), a.clusterSafe(), a.clusterDrill())
 }
@@ -29,9 +29,9 @@ func (a *app) clusterStatus() *cobra.Command {
 	var wait waitFlag
 	cmd := &cobra.Command{
 		Use: "status", Args: exactly(),
-		Short: "Show the peers, the leader and how many may fail",
-		Long: `Show the peers, the leader and how many may fail, as the peer that answers sees it. It works without a
-leader; the exit code is 7 then. With --wait it first waits for a leader: for what starts peers and goes on.`,
+		Short: "Show the peers, the leader and how many peers may fail",
+		Long: `Show the peers, the leader and how many peers may fail, as seen by the peer that answers. It works without a
+leader; the exit code is then 7. With --wait it first waits for a leader, for scripts that start peers.`,
 		Example: `  holdfast cluster status
   holdfast cluster status --wait=1m
   holdfast cluster status -o json`,

@@ -15,9 +15,9 @@ import (
 func (a *app) clusterSafe() *cobra.Command {
 	return &cobra.Command{
 		Use: "failover-safe", Args: exactly(),
-		Short: "Say whether a peer may be lost now; the exit code is 7 when not",
-		Long: `Say whether a peer may be lost, stopped or upgraded now: there is a leader, and without any one voter a majority is left that answers and may
-vote. For scripts: the exit code is 0 when it is so, 7 when not.`,
+		Short: "Check whether a peer may be lost now (exit code 7 if not)",
+		Long: `Check whether a peer may be lost, stopped or upgraded now: there is a leader, and without any single voter a majority
+still answers and may vote. For scripts: the exit code is 0 if so, 7 if not.`,
 		Example: "  holdfast cluster failover-safe && systemctl restart holdfast",
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
 			s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
@@ -60,9 +60,9 @@ func (a *app) clusterDrill() *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
 		Use: "drill", Args: exactly(),
-		Short: "Hand the leadership over and say what it cost",
-		Long: `Hand the leadership to another peer while a client writes all the time (commands that change nothing), and print the longest time in which no
-write was acknowledged. Runs go on under the next leader. It is refused when no peer may fail.`,
+		Short: "Transfer the leadership under load and measure the interruption",
+		Long: `Transfer the leadership to another peer while a client writes continuously (commands that change nothing), and print the
+longest time without an acknowledged write. Runs continue under the next leader. It is refused if no peer may fail.`,
 		Example: "  holdfast cluster drill",
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
 			s, err := c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
@@ -75,7 +75,7 @@ write was acknowledged. Runs go on under the next leader. It is refused when no 
 			return a.drill(ctx, c, to)
 		}),
 	}
-	cmd.Flags().StringVar(&to, "to", "", "`peer` that is to lead; default: the one that is furthest")
+	cmd.Flags().StringVar(&to, "to", "", "next leader, a `peer` (default: the one with the newest log)")
 	return cmd
 }
 

@@ -26,9 +26,9 @@ const (
 func (a *app) clusterRef() *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "cluster-ref", Aliases: []string{"cluster-refs"},
-		Short: "Kubernetes clusters that machines join",
-		Long: `Kubernetes clusters that machines join: a machine's target_cluster_ref, or a step's cluster_ref, names one. A cluster is registered with a
-kubeconfig, which is kept as a sealed secret (cluster/NAME) and never comes out.`,
+		Short: "Manage Kubernetes clusters that machines join",
+		Long: `Manage Kubernetes clusters that machines join. A machine's target_cluster_ref or a step's cluster_ref names one. A cluster is
+registered with a kubeconfig, which is stored as an encrypted secret (cluster/NAME) and cannot be read back.`,
 		Example: `  kubectl config view --raw --flatten --minify > prod.kubeconfig
   holdfast cluster-ref add prod --kubeconfig prod.kubeconfig
   holdfast machine update m-123 --cluster prod
@@ -73,12 +73,12 @@ func (a *app) clusterRefAdd() *cobra.Command {
 	var allPools bool
 	cmd := &cobra.Command{
 		Use: "add NAME --kubeconfig FILE", DisableFlagsInUseLine: true, Args: exactly("NAME"),
-		Short: "Register a cluster, or what opens it now",
-		Long: `Register a cluster, or what opens it now. The kubeconfig has to have everything in it (kubectl config view --raw --flatten --minify): a peer reads none of
-its files and runs no program for it. What its user needs to be allowed is in docs/kubernetes.md.
+		Short: "Register a cluster, or replace its credentials",
+		Long: `Register a cluster, or replace its credentials. The kubeconfig must be self-contained (kubectl config view --raw --flatten
+--minify): peers read no files and run no programs that it names. docs/kubernetes.md lists the permissions its user needs.
 
-Control planes join with the key that kubeadm init phase upload-certs --upload-certs prints, which is good for two hours. With --pool the cluster is
-there for machines of these pools alone.`,
+Control planes join with the key that kubeadm init phase upload-certs --upload-certs prints; it is valid for two hours. With
+--pool only machines of these pools can join the cluster.`,
 		Example: `  holdfast cluster-ref add prod --kubeconfig prod.kubeconfig
   holdfast cluster-ref add prod --kubeconfig prod.kubeconfig --certificate-key-file /run/certificate-key
   holdfast cluster-ref add gpu --kubeconfig gpu.kubeconfig --pool gpu,gpu-eu`,
@@ -113,8 +113,8 @@ there for machines of these pools alone.`,
 	f := cmd.Flags()
 	f.StringVar(&kubeconfig, "kubeconfig", "", "`FILE` with the kubeconfig, - for standard input")
 	f.StringVar(&certKey, "certificate-key-file", "", "`FILE` with the certificate key that control planes join with")
-	f.StringSliceVar(&pools, "pool", nil, "for machines of this pool alone, or of several, comma-separated")
-	f.BoolVar(&allPools, "all-pools", false, "for machines of any pool again")
+	f.StringSliceVar(&pools, "pool", nil, "restrict it to machines of these pools, comma-separated")
+	f.BoolVar(&allPools, "all-pools", false, "allow it for machines of any pool again")
 	return cmd
 }
 

@@ -16,13 +16,13 @@ import (
 func (a *app) contextCommand() *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "context", Aliases: []string{"ctx"},
-		Short: "Clusters by name, in the config file",
-		Long: `Clusters by name, in ~/.config/holdfast/config.yaml (or HOLDFAST_CONFIG). The file may hold tokens: it is
-written so that only you can read it, and refused when others can.
+		Short: "Manage named clusters in the config file",
+		Long: `Manage named clusters in ~/.config/holdfast/config.yaml (or HOLDFAST_CONFIG). The file may contain tokens: it
+is written with mode 0600, and refused if other users can read it.
 
-Flags come before the environment, which comes before the context. --addr or HOLDFAST_ADDR without
---context leaves the context out altogether: its token is for its own cluster. With --context it is the other
-way round: HOLDFAST_ADDR, HOLDFAST_TOKEN, HOLDFAST_CA, HOLDFAST_CERT and HOLDFAST_KEY are left out.`,
+Flags take precedence over the environment, and the environment over the context. --addr or HOLDFAST_ADDR
+without --context ignores the context, because its token belongs to its own cluster. With --context the
+variables HOLDFAST_ADDR, HOLDFAST_TOKEN, HOLDFAST_CA, HOLDFAST_CERT and HOLDFAST_KEY are ignored.`,
 		Example: `  holdfast context set prod --addr 10.0.0.1:7400,10.0.0.2:7400,10.0.0.3:7400 --ca /etc/holdfast/ca.pem
   holdfast context use prod
   holdfast --context lab machine list`,
@@ -81,7 +81,7 @@ func (a *app) contextList() *cobra.Command {
 func (a *app) contextUse() *cobra.Command {
 	return &cobra.Command{
 		Use: "use CONTEXT", Args: exactly("CONTEXT"), ValidArgsFunction: a.completeContexts,
-		Short:   "Make a context the current one",
+		Short:   "Select the current context",
 		Example: "  holdfast context use prod",
 		RunE: func(_ *cobra.Command, args []string) error {
 			err := a.edit(func(f *profile.File) error {
@@ -102,9 +102,9 @@ func (a *app) contextUse() *cobra.Command {
 func (a *app) contextSet() *cobra.Command {
 	return &cobra.Command{
 		Use: "set CONTEXT [--addr …] [--token …] [--ca …] [--cert …] [--key …]", DisableFlagsInUseLine: true, Args: exactly("CONTEXT"), ValidArgsFunction: a.completeContexts,
-		Short: "Add a context, or change what the flags name",
-		Long: `Add a context, or change what the flags name. The first one becomes the current one. "--token -" reads the
-token from standard input, where no other user and no shell history sees it.`,
+		Short: "Add a context, or change one",
+		Long: `Add a context, or change one; omitted flags keep their value. The first context becomes the current one.
+"--token -" reads the token from standard input, which keeps it out of the process list and the shell history.`,
 		Example: `  holdfast context set lab --addr 127.0.0.1:7400
   holdfast context set prod --addr 10.0.0.1:7400,10.0.0.2:7400 --ca /etc/holdfast/ca.pem --token - < token`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -146,7 +146,7 @@ token from standard input, where no other user and no shell history sees it.`,
 func (a *app) contextDelete() *cobra.Command {
 	return &cobra.Command{
 		Use: "delete CONTEXT", Args: exactly("CONTEXT"), ValidArgsFunction: a.completeContexts,
-		Short:   "Forget a context",
+		Short:   "Delete a context",
 		Example: "  holdfast context delete lab",
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.edit(func(f *profile.File) error {

@@ -31,9 +31,9 @@ func (g *globals) register(f *pflag.FlagSet) {
 	f.StringVar(&g.ca, "ca", "", "file with the CA certificates of the cluster, which turns TLS on (HOLDFAST_CA)")
 	f.StringVar(&g.cert, "cert", "", "file with a client certificate (HOLDFAST_CERT)")
 	f.StringVar(&g.key, "key", "", "file with its key (HOLDFAST_KEY)")
-	f.DurationVar(&g.timeout, "timeout", client.DefaultTimeout, "how long a call may take, with all its tries; what waits or follows has no limit unless this is given")
-	f.BoolVar(&g.stale, "stale", false, "read what the peer has, without asking the others: works without a leader")
-	f.BoolVar(&g.debug, "debug", false, "tell on standard error what is tried")
+	f.DurationVar(&g.timeout, "timeout", client.DefaultTimeout, "time limit of a call with all its retries; commands that wait or follow have none unless this is set")
+	f.BoolVar(&g.stale, "stale", false, "read the peer's own state, which may be stale; works without a leader")
+	f.BoolVar(&g.debug, "debug", false, "log each attempt to standard error")
 }
 
 // dial connects as flags, environment and context say, in this order. An address from a flag or the

@@ -15,7 +15,7 @@ import (
 func (a *app) events() *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "events", Aliases: []string{"event"},
-		Short:   "What happens to machines, runs and services",
+		Short:   "Follow events of machines, runs and services",
 		Example: "  holdfast events watch",
 	}, a.eventsWatch())
 }
@@ -26,12 +26,12 @@ func (a *app) eventsWatch() *cobra.Command {
 	var cursor uint64
 	cmd := &cobra.Command{
 		Use: "watch", Args: exactly(),
-		Short: "Follow what happens, in one order",
-		Long: `Follow what happens to machines, runs and services until Ctrl-C: phases, states of nodes and agents, conditions and
-inventory of machines, runs that begin and end, services that come and go. Each event is a line; -o json gives it whole,
-with the cursor to go on from later. None is left out and none comes twice, also when a peer fails in between.
+		Short: "Follow all events in one order",
+		Long: `Follow events of machines, runs and services until Ctrl-C: phases, states of nodes and agents, conditions and
+inventory, started and ended runs, new and lost services. Each event is one line; -o json prints all of it, with its
+cursor. No event is lost or repeated, even if a peer fails.
 
-With --cursor it begins with what has happened since; the last 65,536 events are kept.`,
+With --cursor it starts after that event; the last 65,536 events are kept.`,
 		Example: `  holdfast events watch
   holdfast events watch --filter 'type = "run.failed" OR type = "machine.condition"'
   holdfast events watch --filter 'machine_id = m-123' -o json

@@ -40,9 +40,9 @@ func (a *app) explain() *cobra.Command {
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return nouns(), cobra.ShellCompDirectiveNoFileComp
 		},
-		Short: "Tell what the fields of a resource mean",
-		Long: `Tell what the fields of a resource mean: those of files (apply -f), of -o json and yaml, of filters and of --sort-by.
-It asks no cluster: these are the fields that this binary knows.`,
+		Short: "Explain the fields of a resource",
+		Long: `Explain the fields of a resource, as used in files (apply -f), -o json and yaml, filters and --sort-by.
+No cluster is contacted: the fields are those of this binary.`,
 		Example: `  holdfast explain machine
   holdfast explain machine.spec.rack
   holdfast explain plan.steps.repave`,

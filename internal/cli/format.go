@@ -57,7 +57,7 @@ func (o *output) Set(v string) error {
 func (o *output) register(cmd *cobra.Command) {
 	o.format = formatTable
 	cmd.Flags().VarP(o, "output", "o", "output format: "+strings.Join(formats(), ", ")+", "+strings.Join(expression.Kinds(), "=…, ")+"=…")
-	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "tables without a header")
+	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "print tables without a header")
 	// Only fails for a flag that does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(append(formats(), "jsonpath=", "go-template="), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
 }

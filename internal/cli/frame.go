@@ -80,7 +80,7 @@ func listCommand[M proto.Message](a *app, v lister[M]) *cobra.Command {
 	}
 	l.register(cmd, v.filter)
 	if v.watch != nil {
-		cmd.Flags().BoolVarP(&watch, "watch", "w", false, "go on and print what changes (holdfast "+v.kind.noun+" watch)")
+		cmd.Flags().BoolVarP(&watch, "watch", "w", false, "keep printing changes (like holdfast "+v.kind.noun+" watch)")
 	}
 	return cmd
 }
@@ -137,7 +137,7 @@ func getCommand[M proto.Message](a *app, v getter[M]) *cobra.Command {
 	}
 	o.register(cmd)
 	if v.watch != nil {
-		cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow it (holdfast "+v.kind.noun+" watch)")
+		cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow changes (like holdfast "+v.kind.noun+" watch)")
 	}
 	return cmd
 }

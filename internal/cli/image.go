@@ -17,10 +17,10 @@ import (
 func (a *app) image() *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "image", Aliases: []string{"images"},
-		Short: "What machines are installed with: disks, kernels, initrds",
-		Long: `What machines are installed with. An image has a disk, or a kernel and an initrd, or all three; each is a URL, or a file that
-is uploaded. Every peer keeps all files of all images and serves them to machines at http://PEER:7401/images/NAME/{disk,kernel,initrd}.
-Whoever reaches that port can read them: keep secrets out of images.`,
+		Short: "Manage images that machines are installed with",
+		Long: `Manage images that machines are installed with. An image has a disk, or a kernel and an initrd, or all three; each is a URL or
+an uploaded file. Every peer keeps all files of all images and serves them at http://PEER:7401/images/NAME/{disk,kernel,initrd}.
+Anyone who can reach that port can read them: put no secrets into images.`,
 		Example: `  holdfast image add debian-13 --disk debian-13-genericcloud-amd64.raw
   holdfast image add debian-13 --disk https://images.example/debian-13.raw.zst --sha256 $SUM
   holdfast image list

@@ -32,12 +32,12 @@ func (a *app) imageAdd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "add IMAGE", Args: exactly("IMAGE"),
 		Short: "Add an image, and upload its files",
-		Long: `Add an image. --disk, --kernel and --initrd are each a URL, http or https, or a file of this machine, which is uploaded: that is done
-when a majority of the voters has it on disk. A URL needs the SHA-256 of what is there; peers fetch it by themselves, and serve nothing whose
-sum is wrong. An upload that broke off goes on where it was when it is tried again.
+		Long: `Add an image. --disk, --kernel and --initrd are each an http or https URL, or a local file, which is uploaded until a majority of
+the voters has it on disk. A URL needs the SHA-256 of its contents: peers fetch it themselves, and never serve a file with
+another sum. An interrupted upload resumes when the command is repeated.
 
-The format and the compression of a disk are guessed by its name (.qcow2, .tar, .gz, .zst, all else is raw), a file's by its first bytes. Our
-installer writes raw and qcow2 images; tar is kept and served for installers of your own.`,
+The format and compression of a disk are derived from its name (.qcow2, .tar, .gz, .zst; else raw), those of a local file from
+its first bytes. The installer writes raw and qcow2 images, and unpacks tar images (docs/images.md).`,
 		Example: `  holdfast image add debian-13 --disk debian-13-genericcloud-amd64.raw
   holdfast image add debian-13 --disk https://images.example/debian-13.raw.zst --sha256 $SUM
   holdfast image add installer --kernel vmlinuz --initrd installer.cpio.gz
@@ -58,17 +58,17 @@ installer writes raw and qcow2 images; tar is kept and served for installers of 
 	}
 	o.register(cmd)
 	f := cmd.Flags()
-	f.StringVar(&in.disk, "disk", "", "`URL or file` of what is written to the disk")
-	f.StringVar(&in.kernel, "kernel", "", "`URL or file` of a kernel")
-	f.StringVar(&in.initrd, "initrd", "", "`URL or file` of an initrd")
-	f.StringArrayVar(&in.sums, "sha256", nil, "`sum` of the file; disk=sum, kernel=sum, initrd=sum where there are several")
+	f.StringVar(&in.disk, "disk", "", "`URL or file` of the disk image")
+	f.StringVar(&in.kernel, "kernel", "", "`URL or file` of the kernel")
+	f.StringVar(&in.initrd, "initrd", "", "`URL or file` of the initrd")
+	f.StringArrayVar(&in.sums, "sha256", nil, "SHA-256 `sum` of the file; disk=sum, kernel=sum, initrd=sum if there are several")
 	f.StringVar(&in.image.Cmdline, "cmdline", "", "command line of the kernel")
 	f.StringVar(&in.image.Arch, "arch", "amd64", "amd64 or arm64")
-	f.StringVar(&in.format, "format", "", "raw, qcow2 or tar, which our installer does not write (default: guessed)")
-	f.StringVar(&in.compression, "compression", "", "none, gzip or zstd (default: guessed)")
-	f.StringVar(&in.image.Description, "description", "", "what people should know of it")
-	f.BoolVar(&in.replace, "replace", false, "take the place of another image of this name")
-	f.BoolVar(&in.dryRun, "dry-run", false, "upload the files, let the server check the image, and store nothing")
+	f.StringVar(&in.format, "format", "", "raw, qcow2 or tar (default: derived from the file)")
+	f.StringVar(&in.compression, "compression", "", "none, gzip or zstd (default: derived from the file)")
+	f.StringVar(&in.image.Description, "description", "", "description of the image")
+	f.BoolVar(&in.replace, "replace", false, "replace another image of this name")
+	f.BoolVar(&in.dryRun, "dry-run", false, "upload the files and check the image, but do not store it")
 	_ = cmd.RegisterFlagCompletionFunc("arch", cobra.FixedCompletions([]string{"amd64", "arm64"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"raw", "qcow2", "tar"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("compression", cobra.FixedCompletions([]string{"none", "gzip", "zstd"}, cobra.ShellCompDirectiveNoFileComp))
@@ -83,8 +83,8 @@ func (a *app) imageApply() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "apply -f FILE", DisableFlagsInUseLine: true, Args: exactly(),
 		Short: "Store images from a file",
-		Long: `Store images from a file, YAML or JSON with the names of the API: one image, several with --- between them, or a list. Its
-files are URLs with their SHA-256, or were uploaded before (holdfast image add).`,
+		Long: `Store images from a file, YAML or JSON with the names of the API: one image, several separated by ---, or a list. Its files are
+URLs with their SHA-256, or were uploaded before (holdfast image add).`,
 		Example: "  holdfast image apply -f images.yaml\n  holdfast image get debian-13 -o yaml | holdfast --context eu image apply -f -",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if file == "" {
@@ -106,8 +106,8 @@ files are URLs with their SHA-256, or were uploaded before (holdfast image add).
 	}
 	o.register(cmd)
 	cmd.Flags().StringVarP(&file, "file", "f", "", `file with images, YAML or JSON ("-": standard input)`)
-	cmd.Flags().BoolVar(&replace, "replace", false, "take the place of other images of these names")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "let the server check it and store nothing")
+	cmd.Flags().BoolVar(&replace, "replace", false, "replace other images of these names")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check it on the server and store nothing")
 	return cmd
 }
 

@@ -16,10 +16,10 @@ import (
 func (a *app) install() *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "install", Aliases: []string{"installs"},
-		Short: "Install sessions: how far machines are on their way to their image",
-		Long: `Install sessions: how far machines are on their way to their image. A run's step that installs opens the session of its machine, and what the
-machine does moves it: waiting-for-pxe, booted-ipxe, installer-started, writing, complete, booted-disk; or failed. A session is named after its machine,
-which has one at a time.`,
+		Short: "Show the progress of machines that are being installed",
+		Long: `Show install sessions, the progress of machines that are being installed. The install step of a run opens the session of its
+machine, which then moves through waiting-for-pxe, booted-ipxe, installer-started, writing, complete and booted-disk, or to
+failed. A session has the name of its machine, and a machine has one session at a time.`,
 		Example: `  holdfast install list
   holdfast install get m-123
   holdfast install watch m-123`,
@@ -68,7 +68,7 @@ func (a *app) installList() *cobra.Command {
 			return r.GetInstalls(), r.GetNextPageToken(), err
 		},
 	})
-	cmd.Flags().BoolVar(&all, "all", false, "those that are over, too: the last one of each machine")
+	cmd.Flags().BoolVar(&all, "all", false, "also ended sessions: the last one of each machine")
 	return cmd
 }
 

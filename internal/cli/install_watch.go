@@ -18,10 +18,11 @@ func (a *app) installWatch() *cobra.Command {
 	every := watchInterval
 	cmd := &cobra.Command{
 		Use: "watch MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(installMachines),
-		Short: "Follow a machine's install session until it is over",
-		Long: `Follow a machine's install session until it is over: a line for each stage, and for each percent that was seen. It asks every --interval. When a run is
-under way that has not opened its session yet, it waits for that; without such a run it shows how the last install ended. The exit code is 5 when the install
-has failed, was over before the system was seen (where that can be seen), or when the run ended without one. 'run watch' shows the steps around it, and its retries.`,
+		Short: "Follow a machine's install session until it ends",
+		Long: `Follow a machine's install session until it ends: one line per stage and per observed percent, polled every --interval. If an
+active run has not opened its session yet, it waits for that; without such a run it shows how the last install ended. The exit
+code is 5 if the install failed, if it ended before the system was seen (if that can be seen), or if the run ended without a
+session. 'run watch' shows the steps around it and their retries.`,
 		Example: "  holdfast install watch m-123\n  holdfast install watch m-123 -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if every <= 0 {
@@ -33,7 +34,7 @@ has failed, was over before the system was seen (where that can be seen), or whe
 		},
 	}
 	o.register(cmd)
-	cmd.Flags().DurationVar(&every, "interval", watchInterval, "how often to ask")
+	cmd.Flags().DurationVar(&every, "interval", watchInterval, "interval between polls")
 	return cmd
 }
 

@@ -15,7 +15,7 @@ import (
 func (a *app) machine() *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "machine", Aliases: []string{"machines", "m"},
-		Short: "The inventory: machines and what operators want of them",
+		Short: "Manage machines and their power, phase and hardware",
 		Example: `  holdfast machine list --filter 'phase = IN_SERVICE AND labels.rack = "r7"'
   holdfast machine register -f machines.yaml
   holdfast machine why m-123`,

@@ -31,9 +31,9 @@ func (a *app) machineIdentify() *cobra.Command {
 	var long time.Duration
 	cmd := a.careVerb(&d, &cobra.Command{
 		Use: "identify MACHINE", Args: exactly("MACHINE"),
-		Short: "Switch a machine's locator light, to find it in its rack",
-		Long: "Switch a machine's locator light on, or off with --off. With --for it is switched off again after that time; the run lasts as long, and\nno other begins meanwhile: cancel it when you have found the machine.\n" +
-			"The machine's phase stays as it is.",
+		Short: "Switch a machine's locator light on or off",
+		Long: `Switch a machine's locator light on, or off with --off. With --for it is switched off again after that time. The run lasts as
+long and blocks other runs of the machine: cancel it when you have found the machine. The machine's phase does not change.`,
 		Example: `  holdfast machine identify m-123
   holdfast machine identify m-123 --for 5m --detach
   holdfast machine identify m-123 --off`,
@@ -51,7 +51,7 @@ func (a *app) machineIdentify() *cobra.Command {
 		return "plan/identify-on", nil
 	})
 	cmd.Flags().BoolVar(&off, "off", false, "switch it off")
-	cmd.Flags().DurationVar(&long, "for", 0, "switch it off again after so long, e.g. 5m; at most 1h (default: it stays on)")
+	cmd.Flags().DurationVar(&long, "for", 0, "switch it off again after this time, e.g. 5m; at most 1h (default: it stays on)")
 	return cmd
 }
 
@@ -61,8 +61,8 @@ func (a *app) machineSEL() *cobra.Command {
 	cmd := a.careVerb(&d, &cobra.Command{
 		Use: "sel MACHINE", Aliases: []string{"events"}, Args: exactly("MACHINE"),
 		Short: "Read the event log of a machine's BMC",
-		Long: "Read the event log of a machine's BMC, the oldest entry first: time, severity, sensor, message. The entries are kept in the log of the run.\n\n" +
-			"--clear clears it on the BMC once the entries are on record. What the BMC notes between the two is lost.",
+		Long: `Read the event log of a machine's BMC, oldest entry first: time, severity, sensor, message. The entries are stored in the run's
+log. --clear clears it on the BMC once the entries are stored; entries written between the two are lost.`,
 		Example: `  holdfast machine sel m-123
   holdfast machine sel m-123 --clear`,
 	}, func([]string) (string, error) {
@@ -82,7 +82,7 @@ func (a *app) machineSEL() *cobra.Command {
 		a.note("%s", r.GetSteps()[0].GetMessage())
 		return failed(err, "read log of run %s", r.GetRunId())
 	}
-	cmd.Flags().BoolVar(&clearLog, "clear", false, "clear the event log after that")
+	cmd.Flags().BoolVar(&clearLog, "clear", false, "clear the event log after reading it")
 	return cmd
 }
 
@@ -91,8 +91,8 @@ func (a *app) machineBMCReset() *cobra.Command {
 	return a.careVerb(&d, &cobra.Command{
 		Use: "bmc-reset MACHINE", Args: exactly("MACHINE"),
 		Short: "Restart a machine's BMC",
-		Long: "Restart a machine's BMC and wait until it answers again. The host goes on. It is done once an hour at most, and not while a press of the power\n" +
-			"button may be on its way.",
+		Long: `Restart a machine's BMC and wait until it answers again. The host keeps running. A BMC is restarted at most once an hour, and
+not while a press of the power button may still be in progress.`,
 		Example: "  holdfast machine bmc-reset m-123",
 	}, func([]string) (string, error) { return "plan/bmc-reset", nil })
 }
@@ -101,9 +101,9 @@ func (a *app) machineMedia() *cobra.Command {
 	var in, out deed
 	insert := a.careVerb(&in, &cobra.Command{
 		Use: "insert MACHINE URL", Args: exactly("MACHINE", "URL"),
-		Short: "Put an image into a machine's virtual drive",
-		Long: "Put an image into a machine's virtual drive, and read it back. Another one that is in it is taken out first. The BMC loads the image itself: the URL\n" +
-			"has to be one that it reaches. It goes on record: do not put a password into it.",
+		Short: "Insert an image into a machine's virtual drive",
+		Long: `Insert an image into a machine's virtual drive and verify it. An image that is already in the drive is ejected first. The BMC
+loads the image itself, so it must be able to reach the URL. The URL is recorded: put no password into it.`,
 		Example: `  holdfast machine media insert m-123 https://images.example/rescue.iso
   holdfast machine boot-device m-123 virtual-media && holdfast machine power cycle m-123`,
 	}, func(args []string) (string, error) {
@@ -112,10 +112,10 @@ func (a *app) machineMedia() *cobra.Command {
 	})
 	eject := a.careVerb(&out, &cobra.Command{
 		Use: "eject MACHINE", Args: exactly("MACHINE"),
-		Short: "Take out what is in a machine's virtual drive", Example: "  holdfast machine media eject m-123",
+		Short: "Eject the image from a machine's virtual drive", Example: "  holdfast machine media eject m-123",
 	}, func([]string) (string, error) { return "plan/media-eject", nil })
 	return parent(&cobra.Command{
-		Use: "media", Short: "Virtual media of a machine",
+		Use: "media", Short: "Manage a machine's virtual media",
 		Example: `  holdfast machine media insert m-123 https://images.example/rescue.iso
   holdfast machine media eject m-123`,
 	}, insert, eject)
@@ -125,9 +125,9 @@ func (a *app) machineInventory() *cobra.Command {
 	var d deed
 	cmd := a.careVerb(&d, &cobra.Command{
 		Use: "inventory MACHINE", Args: exactly("MACHINE"),
-		Short: "Read what is in a machine from its BMC",
-		Long: "Read what is in a machine from its BMC: processors, memory, disks, network ports, serial numbers and firmware. It is kept, and shown by\n" +
-			"'machine get', beside what operators and agents say: it overwrites none of that. What has changed is in the history.",
+		Short: "Read a machine's hardware inventory from its BMC",
+		Long: `Read a machine's processors, memory, disks, network ports, serial numbers and firmware from its BMC. The inventory is stored and
+shown by 'machine get' beside the facts of operators and agents, which it does not overwrite. Changes are in the history.`,
 		Example: "  holdfast machine inventory m-123",
 	}, func([]string) (string, error) { return "plan/inventory", nil })
 	d.show = func(ctx context.Context, c *client.Client, r *holdfastv1.Run) error {

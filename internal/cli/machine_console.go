@@ -18,19 +18,19 @@ func (a *app) machineConsole() *cobra.Command {
 	var readOnly bool
 	cmd := &cobra.Command{
 		Use: "console MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(machineIDs),
-		Short: "Sit at a machine's serial console",
-		Long: `Sit at a machine's serial console (serial over LAN), through its BMC. Type ~. at the beginning of a line to leave, ~~ for a tilde.
+		Short: "Attach to a machine's serial console",
+		Long: `Attach to a machine's serial console (serial over LAN) through its BMC. Type ~. at the beginning of a line to leave, ~~ for a tilde.
 
-The console is a run that stands beside the active one, so a repave can be looked on: what the console shows is in the run's log. What is typed is
-not, unless the machine shows it. One at a time can type; --read-only looks on, also at the console of somebody else. When the leader is lost it is
-said, and the next one opens the console anew. It ends by itself after 30 minutes of silence, and after 8 hours.`,
+The console is a run beside the active one, so you can watch a repave. The run's log contains the output of the console, but not
+your input, unless the machine echoes it. Only one session can type; --read-only also attaches to a console in use. If the leader
+fails, a note is printed and the next leader opens the console again. A session ends after 30 minutes without output and after 8 hours.`,
 		Example: `  holdfast machine console m-123
   holdfast machine console m-123 --read-only`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
 			return a.console(ctx, c, args[0], readOnly)
 		}),
 	}
-	cmd.Flags().BoolVar(&readOnly, "read-only", false, "look on without typing")
+	cmd.Flags().BoolVar(&readOnly, "read-only", false, "read the console without typing")
 	return cmd
 }
 

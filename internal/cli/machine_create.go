@@ -17,9 +17,9 @@ func (a *app) machineCreate() *cobra.Command {
 	r := &holdfastv1.CreateAgentMachineRequest{}
 	cmd := &cobra.Command{
 		Use: "create --pool POOL", DisableFlagsInUseLine: true, Args: exactly(),
-		Short: "Make a machine that awaits its agent, with the agent's token",
-		Long: `Make a machine that awaits its agent, with a token that is good for this machine alone. The token is printed on standard output, this
-once: only a hash of it is kept. The agent has an hour to register.`,
+		Short: "Create a machine and the token of its agent",
+		Long: `Create a machine and the token of its agent, which is valid for this machine only. The token is printed once, on standard
+output: the cluster stores only its hash. The agent must register within an hour.`,
 		Example: `  holdfast machine create --pool gpu
   holdfast machine create --pool gpu --id m-123 > m-123.token
   holdfast machine create --pool gpu -o json`,
@@ -48,9 +48,9 @@ once: only a hash of it is kept. The agent has an hour to register.`,
 	o.register(cmd)
 	f := cmd.Flags()
 	f.StringVar(&r.Pool, "pool", "", "the pool")
-	f.StringVar(&r.MachineId, "id", "", "its id; without, one is made")
-	f.StringVar(&r.ProviderName, "provider", "", "its provider; without, the pool's")
-	f.Var(&life, "ttl", "how long the token is good, such as 90d; without, until it is revoked")
+	f.StringVar(&r.MachineId, "id", "", "machine id (default: generated)")
+	f.StringVar(&r.ProviderName, "provider", "", "provider (default: the pool's)")
+	f.Var(&life, "ttl", "lifetime of the token, such as 90d (default: until it is revoked)")
 	_ = cmd.RegisterFlagCompletionFunc("pool", func(cmd *cobra.Command, args []string, s string) ([]string, cobra.ShellCompDirective) {
 		return a.complete(poolIDs)(cmd, nil, s)
 	})

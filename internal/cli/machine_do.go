@@ -35,8 +35,8 @@ func (d *deed) value(name, value string) {
 
 func (d *deed) register(cmd *cobra.Command) {
 	d.output.register(cmd)
-	cmd.Flags().StringVar(&d.requestID, "request-id", "", "id that makes it safe to repeat (default: one is made and printed)")
-	cmd.Flags().BoolVar(&d.detach, "detach", false, "do not wait until it is done")
+	cmd.Flags().StringVar(&d.requestID, "request-id", "", "request id that makes a repeated call safe (default: generated and printed)")
+	cmd.Flags().BoolVar(&d.detach, "detach", false, "do not wait for the end")
 }
 
 // flag adds a flag that is a parameter of the run.
@@ -88,14 +88,15 @@ func (a *app) machinePower() *cobra.Command {
 		return cmd
 	}
 	return parent(&cobra.Command{
-		Use: "power", Short: "Turn a machine on and off",
-		Long: "Turn a machine on and off, through its BMC. Each verb is a run: it is on record, it is refused while another run is active, and\nit ends when the power was seen to be what was asked for.",
+		Use: "power", Short: "Turn a machine on or off",
+		Long: `Turn a machine on or off through its BMC. Each verb is a run: it is recorded, it is refused while another run is active, and it
+ends once the power state was seen to change.`,
 		Example: `  holdfast machine power status m-123
   holdfast machine power cycle m-123 --force`,
 	}, verb("status", "Ask the BMC whether the power is on", ""),
 		verb("on", "Turn the power on", ""),
-		verb("off", "Turn the power off", "Turn the power off. The operating system is asked first, and the button is pressed when it does not listen."),
-		verb("cycle", "Turn the power off and on", "Turn the power off, see it off, and turn it on. `run start --type REBOOT` also waits for the host."))
+		verb("off", "Turn the power off", "Turn the power off. The operating system is asked to shut down; if it does not, the power is cut."),
+		verb("cycle", "Turn the power off and on", "Turn the power off, wait until it is off, and turn it on. `run start --type REBOOT` also waits for the host."))
 }
 
 const planInspect = "plan/inspect"
@@ -106,8 +107,9 @@ func (a *app) machineBootDevice() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "boot-device MACHINE DEVICE", Args: exactly("MACHINE", "DEVICE"),
 		ValidArgsFunction: a.complete(machineIDs, func(context.Context, *client.Client) []string { return devices }),
-		Short:             "Set what a machine boots from next",
-		Long:              "Set what a machine boots from next: pxe, http, disk or virtual-media. It is read back. Nothing reboots. The boot mode (UEFI or BIOS) stays\nas it is.",
+		Short:             "Set the device that a machine boots from next",
+		Long: `Set the device that a machine boots from next: pxe, http, disk or virtual-media. It is read back. The machine does not reboot,
+and the boot mode (UEFI or BIOS) stays as it is.`,
 		Example: `  holdfast machine boot-device m-123 pxe
   holdfast machine boot-device m-123 disk --persistent --uefi`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -130,8 +132,9 @@ func (a *app) machineInspect() *cobra.Command {
 	var d deed
 	cmd := &cobra.Command{
 		Use: "inspect MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(machineIDs),
-		Short:   "Look at a machine through its BMC and its host",
-		Long:    "Look at a machine through its BMC and its host, and keep what was seen as the evidence of the run (-o yaml shows it).\nThe machine's phase stays as it is, also when the look fails.",
+		Short: "Inspect a machine through its BMC and its host",
+		Long: `Inspect a machine through its BMC and its host, and store the result as evidence of the run (-o yaml shows it). The machine's
+phase does not change, even if the inspection fails.`,
 		Example: "  holdfast machine inspect m-123 -o yaml",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return d.run(a, cmd, args[0], planInspect)

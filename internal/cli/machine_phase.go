@@ -17,8 +17,8 @@ func (a *app) machineSetPhase() *cobra.Command {
 		Use: "set-phase MACHINE PHASE", Args: exactly("MACHINE", "PHASE"),
 		ValidArgsFunction: a.complete(machineIDs, phaseNames),
 		Short:             "Move a machine to another phase by hand",
-		Long: `Move a machine to another phase by hand, e.g. into MAINTENANCE and back into IN_SERVICE, to RMA or
-RETIRED. Which moves are allowed depends on the phase it is in; PROVISIONING belongs to runs.`,
+		Long: `Move a machine to another phase by hand, e.g. into MAINTENANCE and back into IN_SERVICE, to RMA or RETIRED.
+The current phase decides which moves are allowed; only runs move a machine to PROVISIONING.`,
 		Example: `  holdfast machine set-phase m-123 MAINTENANCE --comment "fan 3 is loud, ticket 4711"
   holdfast machine set-phase m-123 in-service`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -36,7 +36,7 @@ RETIRED. Which moves are allowed depends on the phase it is in; PROVISIONING bel
 		},
 	}
 	o.register(cmd)
-	cmd.Flags().StringVar(&comment, "comment", "", "why; kept in the machine's history")
+	cmd.Flags().StringVar(&comment, "comment", "", "reason, kept in the machine's history")
 	return cmd
 }
 

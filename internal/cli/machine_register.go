@@ -22,7 +22,7 @@ func (a *app) machineRegister() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use: "register (-f FILE | [flags])", DisableFlagsInUseLine: true, Args: exactly(),
-		Short: "Register machines, or update those that are known",
+		Short: "Register machines, or update them",
 		Long: `Register machines, from a file or one from flags. A machine that is known is updated: its spec and
 labels become those given. The status belongs to the server; only a new machine may say FACTORY_READY
 or READY.
@@ -56,7 +56,7 @@ twice.`,
 	o.register(cmd)
 	spec.register(cmd.Flags())
 	cmd.Flags().StringVarP(&file, "file", "f", "", `file with machines, YAML or JSON ("-": standard input)`)
-	cmd.Flags().StringVar(&id, "id", "", "machine id (default: 8 hex digits are made)")
+	cmd.Flags().StringVar(&id, "id", "", "machine id (default: 8 generated hex digits)")
 	cmd.Flags().StringVar(&initial, "phase", "", "first phase of a new machine: FACTORY_READY or READY")
 	return cmd
 }

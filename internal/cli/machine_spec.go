@@ -37,9 +37,9 @@ func specFields() [][3]string {
 
 func (s *specFlags) register(f *pflag.FlagSet) {
 	s.text = map[string]*string{}
-	f.StringArrayVar(&s.labels, "label", nil, "label key=value; may be given again")
-	f.StringSliceVar(&s.macs, "mac", nil, "MAC address; may be given again")
-	f.StringArrayVar(&s.hostKeys, "ssh-host-key", nil, "public key the host is known by, as in authorized_keys; may be given again")
+	f.StringArrayVar(&s.labels, "label", nil, "label key=value; repeatable")
+	f.StringSliceVar(&s.macs, "mac", nil, "MAC address; repeatable")
+	f.StringArrayVar(&s.hostKeys, "ssh-host-key", nil, "public host key, as in authorized_keys; repeatable")
 	for _, d := range specFields() {
 		s.text[d[1]] = f.String(d[0], "", d[2])
 	}

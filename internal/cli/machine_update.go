@@ -19,11 +19,11 @@ func (a *app) machineUpdate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "update (MACHINE [flags] | -f FILE)", DisableFlagsInUseLine: true, Args: between(0, 1, "MACHINE"), ValidArgsFunction: a.complete(machineIDs),
 		Short: "Update spec and labels of a machine",
-		Long: `Update spec and labels of a machine that is known.
+		Long: `Update spec and labels of a registered machine.
 
-With flags only what they name changes; --label key- removes a label, --rack "" empties the rack, and
---mac replaces all MAC addresses. With -f the spec and the labels of the file, if it has them, replace those of each machine
-in it.`,
+With flags only the named fields change; --label key- removes a label, --rack "" clears the rack, and
+--mac replaces all MAC addresses. With -f the spec and labels of the file, if present, replace those of
+each machine in it.`,
 		Example: `  holdfast machine update m-123 --rack r7 --label env=prod --label canary-
   holdfast machine update -f machines.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -19,9 +19,9 @@ func (a *app) machineWatch() *cobra.Command {
 	var every time.Duration
 	cmd := &cobra.Command{
 		Use: "watch [MACHINE]", Args: between(0, 1, "MACHINE"), ValidArgsFunction: a.complete(machineIDs),
-		Short: "Print machines, and each again when it changes",
-		Long: `Print machines, and each again when it changes, until Ctrl-C. It asks every --interval: of several
-changes in between it shows the last. 'run watch' shows every step of every run.`,
+		Short: "Follow changes of machines",
+		Long: `Print machines, and print each one again when it changes, until Ctrl-C. It polls every --interval and shows
+the last of several changes in between. 'run watch' shows every step of every run.`,
 		Example: `  holdfast machine watch
   holdfast machine watch m-123 -o json
   holdfast machine watch --filter 'labels.rack = "r7"'`,
@@ -44,7 +44,7 @@ changes in between it shows the last. 'run watch' shows every step of every run.
 		},
 	}
 	l.register(cmd, "phase = IN_SERVICE")
-	cmd.Flags().DurationVar(&every, "interval", watchInterval, "how often to ask")
+	cmd.Flags().DurationVar(&every, "interval", watchInterval, "interval between polls")
 	return cmd
 }
 

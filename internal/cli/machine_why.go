@@ -18,7 +18,7 @@ func (a *app) machineWhy() *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use: "why MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(machineIDs),
-		Short:   "Tell why a machine is where it is, and what comes next",
+		Short:   "Explain a machine's current state and the next steps",
 		Example: "  holdfast machine why m-123",
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
 			e, err := c.Machines().ExplainMachine(ctx, &holdfastv1.ExplainMachineRequest{MachineId: args[0]})

@@ -14,7 +14,7 @@ import (
 func (a *app) man() *cobra.Command {
 	return &cobra.Command{
 		Use: "man DIR", Args: exactly("DIR"), Hidden: true,
-		Short:   "Write the manual pages, one for each command",
+		Short:   "Write one manual page per command",
 		Example: "  holdfast man bin/man",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil { //nolint:gosec // manual pages are for everybody

@@ -16,8 +16,8 @@ import (
 func (a *app) node() *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "node", Aliases: []string{"nodes"},
-		Short: "The node facet of machines: what is on their disks",
-		Long:  "The node facet of machines: what is on their disks, as installers and operators say. A node is named by its machine's id or by a MAC address.",
+		Short: "Manage nodes: machines as their installer sees them",
+		Long:  `Manage nodes: the state of a machine's disks, as reported by installers and operators. A node is named by its machine id or a MAC address.`,
 		Example: `  holdfast node list --filter 'node_state = DISCOVERED'
   holdfast node approve aa:bb:cc:dd:ee:ff --workflow plan/repave-join
   holdfast node state m-123 pending --force --comment "new disk"
@@ -85,7 +85,7 @@ func (a *app) nodeApprove() *cobra.Command {
 	var workflow, comment string
 	cmd := &cobra.Command{
 		Use: "approve NODE", Args: exactly("NODE"), ValidArgsFunction: a.complete(machineIDs),
-		Short: "Take a discovered node in: with a workflow, its next network boot installs it",
+		Short: "Approve a discovered node; with a workflow, its next network boot installs it",
 		Example: `  holdfast node approve aa:bb:cc:dd:ee:ff --workflow plan/repave-join
   holdfast node approve 0a1b2c3d --comment "rack r7, as ordered"`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
@@ -98,8 +98,8 @@ func (a *app) nodeApprove() *cobra.Command {
 		}),
 	}
 	o.register(cmd)
-	cmd.Flags().StringVar(&workflow, "workflow", "", "the plan that installs it")
-	cmd.Flags().StringVar(&comment, "comment", "", "why; kept in its history")
+	cmd.Flags().StringVar(&workflow, "workflow", "", "plan that installs it")
+	cmd.Flags().StringVar(&comment, "comment", "", "reason, kept in its history")
 	return cmd
 }
 
@@ -109,8 +109,7 @@ func (a *app) nodeState() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "state NODE STATE", Args: exactly("NODE", "STATE"), ValidArgsFunction: a.complete(machineIDs, nodeStates),
 		Short: "Move a node to another state",
-		Long: `Move a node to another state, along the transitions of the node state machine. --force bypasses the limit of failed installs and
-nothing else.`,
+		Long:  `Move a node to another state, along the transitions of the node state machine. --force only bypasses the limit of failed installs.`,
 		Example: `  holdfast node state m-123 active --comment "burn-in passed"
   holdfast node state m-123 pending --force`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -126,8 +125,8 @@ nothing else.`,
 		},
 	}
 	o.register(cmd)
-	cmd.Flags().StringVar(&r.Comment, "comment", "", "why; kept in its history")
-	cmd.Flags().BoolVar(&r.Force, "force", false, "although it has failed to install too often")
+	cmd.Flags().StringVar(&r.Comment, "comment", "", "reason, kept in its history")
+	cmd.Flags().BoolVar(&r.Force, "force", false, "ignore the limit of failed installs")
 	return cmd
 }
 
@@ -144,7 +143,7 @@ func (a *app) nodeStalled() *cobra.Command {
 	var after time.Duration
 	cmd := &cobra.Command{
 		Use: "stalled", Args: exactly(),
-		Short:   "List nodes that have been on their way for long, longest first",
+		Short:   "List nodes that have been installing for long, longest first",
 		Example: "  holdfast node stalled --after 30m",
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
 			stalled, _, err := collect(0, func(size int32, token string) ([]*holdfastv1.Machine, string, error) {
@@ -158,7 +157,7 @@ func (a *app) nodeStalled() *cobra.Command {
 		}),
 	}
 	o.register(cmd)
-	cmd.Flags().DurationVar(&after, "after", time.Hour, "how long")
+	cmd.Flags().DurationVar(&after, "after", time.Hour, "minimum time in the state")
 	return cmd
 }
 

@@ -15,7 +15,7 @@ func (a *app) nodeTag() *cobra.Command {
 	var remove bool
 	cmd := &cobra.Command{
 		Use: "tag NODE TAG...", Args: between(2, 64, "NODE", "TAG..."), ValidArgsFunction: a.complete(machineIDs),
-		Short: "Add tags to a node, or take them away",
+		Short: "Add tags to a node, or remove them",
 		Example: `  holdfast node tag m-123 gpu rack-7
   holdfast node tag aa:bb:cc:dd:ee:ff rack-7 --remove`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
@@ -31,7 +31,7 @@ func (a *app) nodeTag() *cobra.Command {
 		}),
 	}
 	o.register(cmd)
-	cmd.Flags().BoolVar(&remove, "remove", false, "take them away")
+	cmd.Flags().BoolVar(&remove, "remove", false, "remove the tags")
 	return cmd
 }
 

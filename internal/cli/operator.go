@@ -14,7 +14,7 @@ import (
 func (a *app) operator() *cobra.Command {
 	return parent(&cobra.Command{
 		Use:   "operator",
-		Short: "Keep the control plane itself: snapshots, members, recovery",
+		Short: "Administer the cluster: snapshots, members, recovery",
 		Example: `  holdfast operator snapshot save holdfast.snap
   holdfast operator raft list-peers
   holdfast operator autopilot state`,
@@ -26,13 +26,13 @@ func (a *app) operatorRecover() *cobra.Command {
 	var dry, yes bool
 	cmd := &cobra.Command{
 		Use: "recover", Args: exactly(),
-		Short: "Begin anew from one peer when the majority is lost for good",
-		Long: `Make the peer whose data directory is given the only one of a new cluster that has its state. It is the last resort, when a majority
-of the peers does not come back, and it works on a peer that is stopped. All others must be wiped (their data directories moved away) before they
-are started again: they then join the new cluster.
+		Short: "Recover a cluster from one peer after the majority is lost",
+		Long: `Turn the stopped peer with this data directory into the only peer of a new cluster that has its state. This is the last resort, if a
+majority of the peers cannot be brought back. Wipe all other peers (move their data directories away) before you start them again:
+they then join the new cluster.
 
-What the lost peers had acknowledged and this one had not is lost. So take the peer with the highest term, and of those the one with the highest
-index, as --dry-run shows them. Runs that were active fail with a reason, and nothing is pressed for them again.`,
+Writes that the lost peers acknowledged and this peer does not have are lost. So choose the peer with the highest term, and among
+these the highest index, as --dry-run shows them. Active runs fail with a reason, and nothing is pressed for them again.`,
 		Example: `  holdfast operator recover --data-dir /var/lib/holdfast --dry-run
   holdfast operator recover --data-dir /var/lib/holdfast --yes`,
 		RunE: func(*cobra.Command, []string) error {
@@ -49,9 +49,9 @@ index, as --dry-run shows them. Runs that were active fail with a reason, and no
 			return a.printRecovery(r)
 		},
 	}
-	cmd.Flags().StringVar(&dir, "data-dir", "", "`directory` of a peer that is stopped")
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "look and change nothing")
-	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
+	cmd.Flags().StringVar(&dir, "data-dir", "", "data `directory` of the stopped peer")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "show the changes, and make none")
+	cmd.Flags().BoolVar(&yes, "yes", false, "confirm the recovery")
 	return cmd
 }
 

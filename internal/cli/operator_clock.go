@@ -15,7 +15,7 @@ import (
 func (a *app) operatorClock() *cobra.Command {
 	return parent(&cobra.Command{
 		Use:     "clock",
-		Short:   "The clock that dates everything in the state",
+		Short:   "Show or reset the replicated clock",
 		Example: "  holdfast operator clock show",
 	}, a.clockVerb("show", "Show the record's clock and the leader's", true),
 		a.clockVerb("reset", "Set the record's clock to this machine's time after a wrong clock has moved it", false))

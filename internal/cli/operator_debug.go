@@ -22,10 +22,10 @@ func (a *app) operatorDebug() *cobra.Command {
 	var cpu int32
 	cmd := &cobra.Command{
 		Use: "debug", Args: exactly(),
-		Short: "Collect what is needed to understand a peer into an archive",
-		Long: `Collect what is needed to understand a peer afterwards: its configuration without secrets, the cluster's status, metrics, goroutines, memory, and
-with --cpu a profile. It asks the peer that --addr names, with or without a leader. No secret, token or key is in it; names of machines and
-addresses are.`,
+		Short: "Collect diagnostics of a peer into an archive",
+		Long: `Collect diagnostics of a peer into an archive: configuration without secrets, status of the cluster, metrics, goroutines, memory,
+and with --cpu a profile. The peer at --addr answers, with or without a leader. The archive contains no secret, token or key; it
+contains names of machines and addresses.`,
 		Example: `  holdfast --addr 10.0.0.2:7400 operator debug -f n2.tar.gz
   holdfast --addr 10.0.0.2:7400 operator debug --cpu 10`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {

@@ -16,7 +16,7 @@ import (
 func (a *app) operatorRaft() *cobra.Command {
 	return parent(&cobra.Command{
 		Use:     "raft",
-		Short:   "The members of the cluster and who leads",
+		Short:   "Manage the members of the Raft cluster",
 		Example: "  holdfast operator raft list-peers",
 	}, a.raftListPeers(), a.raftTransfer(), a.raftRemove())
 }
@@ -43,7 +43,7 @@ func (a *app) raftTransfer() *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
 		Use: "transfer-leadership", Args: exactly(),
-		Short: "Hand the leadership to another voter",
+		Short: "Transfer the leadership to another voter",
 		Example: `  holdfast operator raft transfer-leadership
   holdfast operator raft transfer-leadership --to n2`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
@@ -55,7 +55,7 @@ func (a *app) raftTransfer() *cobra.Command {
 			return err
 		}),
 	}
-	cmd.Flags().StringVar(&to, "to", "", "`peer` that is to lead; default: the one that is furthest")
+	cmd.Flags().StringVar(&to, "to", "", "next leader, a `peer` (default: the one with the newest log)")
 	return cmd
 }
 
@@ -63,9 +63,9 @@ func (a *app) raftRemove() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use: "remove-peer PEER", Args: exactly("PEER"), ValidArgsFunction: a.complete(peerIDs),
-		Short: "Take a peer out of the cluster that is gone for good",
-		Long: `Take a peer out of the cluster that is gone for good. It is refused for the leader, for a peer that answers, and where the voters that are left
-and answer would be no majority. A peer that is to leave and still runs is better stopped with --leave-on-stop.`,
+		Short: "Remove a permanently lost peer from the cluster",
+		Long: `Remove a permanently lost peer from the cluster. It is refused for the leader, for a peer that answers, and if the remaining voters
+that answer are no majority. To remove a running peer, stop it with --leave-on-stop.`,
 		Example: "  holdfast operator raft remove-peer n3",
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
 			if _, err := c.Operator().RemovePeer(ctx, &holdfastv1.RemovePeerRequest{Id: args[0], Force: force}); err != nil {
@@ -75,14 +75,14 @@ and answer would be no majority. A peer that is to leave and still runs is bette
 			return err
 		}),
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "also when it answers: stop it at once, or it joins again")
+	cmd.Flags().BoolVar(&force, "force", false, "remove it even if it answers; stop it at once, or it joins again")
 	return cmd
 }
 
 func (a *app) operatorAutopilot() *cobra.Command {
 	return parent(&cobra.Command{
 		Use:     "autopilot",
-		Short:   "The rules by which the leader changes the membership by itself",
+		Short:   "Show and configure automatic membership changes",
 		Example: "  holdfast operator autopilot state",
 	}, a.autopilotState(), a.autopilotGet(), a.autopilotSet())
 }
@@ -91,7 +91,7 @@ func (a *app) autopilotState() *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use: "state", Args: exactly(),
-		Short:   "Show how the peers are, as the leader has seen them; the exit code is 7 when not all are well",
+		Short:   "Show the health of the peers (exit code 7 if one is unhealthy)",
 		Example: "  holdfast operator autopilot state",
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
 			s, err := c.Operator().GetAutopilot(ctx, &holdfastv1.GetAutopilotRequest{})
@@ -142,7 +142,7 @@ func autopilotKind() kind[*holdfastv1.AutopilotPeer] {
 func (a *app) autopilotGet() *cobra.Command {
 	return &cobra.Command{
 		Use: "get-config", Args: exactly(),
-		Short:   "Show the rules",
+		Short:   "Show the autopilot configuration",
 		Example: "  holdfast operator autopilot get-config",
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
 			s, err := c.Operator().GetAutopilot(ctx, &holdfastv1.GetAutopilotRequest{})
@@ -166,7 +166,7 @@ func (a *app) autopilotSet() *cobra.Command {
 	var quorum uint32
 	cmd := &cobra.Command{
 		Use: "set-config", Args: exactly(),
-		Short: "Change rules; those that are not given stay",
+		Short: "Change the autopilot configuration; omitted flags keep their value",
 		Example: `  holdfast operator autopilot set-config --cleanup-dead-servers --dead-server-threshold 2h --min-quorum 3
   holdfast operator autopilot set-config --cleanup-dead-servers=false`,
 	}
@@ -193,9 +193,9 @@ func (a *app) autopilotSet() *cobra.Command {
 		}
 		return a.printRules(s.GetConfig())
 	})
-	cmd.Flags().BoolVar(&cleanup, "cleanup-dead-servers", false, "remove peers that are gone for longer than the threshold")
-	cmd.Flags().DurationVar(&dead, "dead-server-threshold", 24*time.Hour, "for how `long` a peer must be gone, as one leader has seen it")
+	cmd.Flags().BoolVar(&cleanup, "cleanup-dead-servers", false, "remove peers that have been dead for longer than the threshold")
+	cmd.Flags().DurationVar(&dead, "dead-server-threshold", 24*time.Hour, "how `long` a peer must be dead, as seen by one leader")
 	cmd.Flags().Uint32Var(&quorum, "min-quorum", 3, "never fewer `voters` than these")
-	cmd.Flags().DurationVar(&stable, "stabilization-time", 0, "for how `long` a newcomer must have been caught up before it votes")
+	cmd.Flags().DurationVar(&stable, "stabilization-time", 0, "how `long` a new peer must keep up with the log before it votes")
 	return cmd
 }

@@ -23,7 +23,7 @@ import (
 func (a *app) operatorSnapshot() *cobra.Command {
 	return parent(&cobra.Command{
 		Use:   "snapshot",
-		Short: "Save the whole state to a file, check such files, restore one",
+		Short: "Save, verify and restore snapshots of the state",
 		Example: `  holdfast operator snapshot save holdfast.snap
   holdfast operator snapshot verify holdfast.snap
   holdfast operator snapshot restore holdfast.snap`,
@@ -33,10 +33,10 @@ func (a *app) operatorSnapshot() *cobra.Command {
 func (a *app) snapshotSave() *cobra.Command {
 	return &cobra.Command{
 		Use: "save FILE", Args: exactly("FILE"),
-		Short: "Write the state to a file",
-		Long: `Write the state, as it is when the command begins, to a file (mode 0600). It is written beside it first and checked whole, so that FILE is
-the old one or the new one. Secrets in it stay sealed: keep the secrets key file too, but somewhere else. With --stale the peer that answers
-gives what it has, without a leader; that is not in the audit trail, and no backup in the eyes of cluster status and of alerts.`,
+		Short: "Save the state to a file",
+		Long: `Save the current state to a file (mode 0600). It is written to a temporary file and verified first, so FILE is either the old or
+the new snapshot. Secrets in it stay encrypted: keep the secrets key file too, in another place. With --stale the answering peer
+saves its own state, without a leader; that is not audited, and cluster status and alerts do not count it as a backup.`,
 		Example: `  holdfast operator snapshot save /var/backups/holdfast.snap
   holdfast --addr 10.0.0.2:7400 --stale operator snapshot save rescued.snap`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
@@ -108,7 +108,7 @@ func (a *app) noteSaved(ctx context.Context, c *client.Client, b *fsm.CheckedBac
 func (a *app) snapshotInspect() *cobra.Command {
 	return &cobra.Command{
 		Use: "inspect FILE", Args: exactly("FILE"),
-		Short:   "Say what is in a snapshot file, and which keys it needs",
+		Short:   "Show the contents of a snapshot file and the keys it needs",
 		Example: "  holdfast operator snapshot inspect holdfast.snap",
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := os.Open(args[0])
@@ -150,7 +150,7 @@ func inspection(b *fsm.Backup) string {
 func (a *app) snapshotVerify() *cobra.Command {
 	return &cobra.Command{
 		Use: "verify FILE", Args: exactly("FILE"),
-		Short:   "Check that a snapshot file is whole and that every record in it reads",
+		Short:   "Verify that a snapshot file is complete and readable",
 		Example: "  holdfast operator snapshot verify holdfast.snap",
 		RunE: func(_ *cobra.Command, args []string) error {
 			f, err := os.Open(args[0])
@@ -177,12 +177,12 @@ func (a *app) snapshotRestore() *cobra.Command {
 	r := &holdfastv1.RestoreSnapshotRequest{}
 	cmd := &cobra.Command{
 		Use: "restore FILE", Args: exactly("FILE"),
-		Short: "Replace the whole state by a snapshot's",
-		Long: `Replace the state of the running cluster by that of a snapshot file, on all peers at once. Into a new cluster it is a bootstrap from a backup.
+		Short: "Restore the state from a snapshot file",
+		Long: `Restore the state of the running cluster from a snapshot file, on all peers at once. In a new cluster this is a bootstrap from a backup.
 
-Kept are the peers, the epoch, the tokens and the audit trail, when the snapshot is of this cluster: what was revoked stays so. Runs that were
-active when the snapshot was taken fail with the reason Restored; their machines await a person. Everything else is as it was then: what was
-registered, changed and run since is gone.`,
+If the snapshot is of this cluster, its peers, epoch, tokens and audit trail are kept, so revoked tokens stay revoked. Runs that were
+active in the snapshot fail with the reason Restored, and their machines need an operator. Everything else is as in the snapshot:
+later registrations, changes and runs are gone.`,
 		Example: `  holdfast operator snapshot restore holdfast.snap
   holdfast operator snapshot restore holdfast.snap --abandon-runs`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
@@ -199,9 +199,9 @@ registered, changed and run since is gone.`,
 			return a.restore(ctx, c, r, data)
 		}),
 	}
-	cmd.Flags().BoolVar(&r.AbandonRuns, "abandon-runs", false, "also while runs are active: they stop where they are, and their machines await a person")
-	cmd.Flags().BoolVar(&r.OtherCluster, "other-cluster", false, "also when the snapshot is of another cluster and this one is not empty")
-	cmd.Flags().BoolVar(&r.WithoutKeys, "without-keys", false, "also when the leader lacks keys that secrets in it are sealed under")
+	cmd.Flags().BoolVar(&r.AbandonRuns, "abandon-runs", false, "restore even if runs are active: they end, and their machines need an operator")
+	cmd.Flags().BoolVar(&r.OtherCluster, "other-cluster", false, "restore a snapshot of another cluster into a cluster that is not empty")
+	cmd.Flags().BoolVar(&r.WithoutKeys, "without-keys", false, "restore even if the leader lacks keys of its secrets")
 	return cmd
 }
 

@@ -15,7 +15,7 @@ import (
 func (a *app) operatorUpgrade() *cobra.Command {
 	return parent(&cobra.Command{
 		Use:     "upgrade",
-		Short:   "Bring peers to another build",
+		Short:   "Upgrade peers to another build",
 		Example: "  holdfast operator upgrade check",
 	}, a.upgradeCheck())
 }
@@ -24,10 +24,10 @@ func (a *app) upgradeCheck() *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use: "check", Args: exactly(),
-		Short: "Say whether a peer may be brought to this build now; the exit code is 7 when not",
-		Long: `Say whether a peer may be stopped and brought to the build of this command now: there is a leader, all peers are well, one of them may
-fail, and this build understands all that the cluster uses. Run it with the new binary, before each peer. What each peer runs is shown, and what is left
-to do; commands that only the new build understands are not used before all peers have it.`,
+		Short: "Check whether a peer may be upgraded to this build now (exit code 7 if not)",
+		Long: `Check whether a peer may be stopped and upgraded to the build of this command now: there is a leader, all peers are healthy, one may
+fail, and this build understands everything that the cluster uses. Run it with the new binary before each peer. It shows the version
+of each peer and the remaining work. Features of the new build are used only once all peers have it.`,
 		Example: `  ./holdfast-new operator upgrade check
   ./holdfast-new operator upgrade check && systemctl restart holdfast`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
@@ -38,7 +38,7 @@ to do; commands that only the new build understands are not used before all peer
 			return a.printUpgrade(&o, s, thisBuild(a.Version).Version, fsm.FeatureLevel)
 		}),
 	}
-	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "without the line of headings")
+	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "print no header")
 	return cmd
 }
 

@@ -13,7 +13,7 @@ import (
 func (a *app) plan() *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "plan", Aliases: []string{"plans", "p"},
-		Short: "The recipes that runs execute",
+		Short: "Manage the plans that runs execute",
 		Example: `  holdfast plan list
   holdfast plan apply -f plan.yaml
   holdfast run start m-123 --type REPAVE --plan plan-repave-ubuntu-2204-v1`,
@@ -51,13 +51,13 @@ func (a *app) planRelease() *cobra.Command {
 	var most int32
 	cmd := &cobra.Command{
 		Use: "release PLAN", Args: exactly("PLAN"), ValidArgsFunction: a.complete(planIDs),
-		Short: "Let the runs of a plan that is held begin again",
-		Long: `Let the runs of a plan that is held begin again. A plan is held when its last runs failed the same way on five machines or
-more, and on half of them at least: its further runs wait, so that a bad image or a bad script does not reach the whole
-fleet. Look at one of the runs first (holdfast run list --filter 'phase = FAILED'), and cancel those that should not begin.
+		Short: "Release a held plan, so that its runs start again",
+		Long: `Release a held plan, so that its runs start again. A plan is held if its last runs failed the same way on at least five
+machines, and on at least half of its machines: further runs wait, so that a bad image or script does not reach the whole
+fleet. First read one of the runs (holdfast run list --filter 'phase = FAILED'), and cancel those that should not start.
 
-A plan that erases disks, takes machines out or changes their network begins with 5 machines at once for each image, and one more for
-each run that succeeds. --max-active replaces that ramp by a limit of your own, 0 returns to it.`,
+A plan that erases disks, retires machines or changes their network starts with 5 machines at once per image, and one more
+for each run that succeeds. --max-active replaces that ramp by a fixed limit; 0 restores the ramp.`,
 		Example: "  holdfast plan release plan/repave-join\n  holdfast plan release plan/repave-join --max-active 200",
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
 			r := &holdfastv1.ReleasePlanRequest{PlanId: args[0]}

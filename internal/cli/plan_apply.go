@@ -16,11 +16,11 @@ func (a *app) planApply() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "apply -f FILE", DisableFlagsInUseLine: true, Args: exactly(),
 		Short: "Store plans from a file",
-		Long: `Store plans from a file, YAML or JSON with the names of the API: one plan, several with --- between
-them, or a list. A key that the API does not have is an error that names the key and its line.
+		Long: `Store plans from a file, YAML or JSON with the names of the API: one plan, several separated by ---, or a
+list. An unknown key is an error that names the key and its line.
 
-The same plan again is fine. A plan that a run refers to never changes: give the new version a new id.
-One that no run refers to is replaced with --replace.`,
+Storing the same plan again is fine. A plan that a run uses never changes: give the new version a new id.
+Other plans can be replaced with --replace.`,
 		Example: `  holdfast plan apply -f plan.yaml
   holdfast plan apply -f plan.yaml --dry-run
   holdfast plan get plan/repave-join -o yaml | sed s,plan/repave-join,plan-mine-v1, | holdfast plan apply -f -`,
@@ -28,8 +28,8 @@ One that no run refers to is replaced with --replace.`,
 	}
 	o.register(cmd)
 	cmd.Flags().StringVarP(&file, "file", "f", "", `file with plans, YAML or JSON ("-": standard input)`)
-	cmd.Flags().BoolVar(&replace, "replace", false, "replace a plan that no run refers to")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "let the server check it and store nothing (holdfast plan validate)")
+	cmd.Flags().BoolVar(&replace, "replace", false, "replace a plan that no run uses")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check it on the server and store nothing (like holdfast plan validate)")
 	return cmd
 }
 
@@ -39,12 +39,12 @@ func (a *app) planValidate() *cobra.Command {
 	var values []string
 	cmd := &cobra.Command{
 		Use: "validate FILE", DisableFlagsInUseLine: true, Args: between(0, 1, "FILE"),
-		Short: "Let the server check plans and store nothing",
-		Long: `Let the server check plans and store nothing. What is wrong is listed with its field, a line each. FILE can be given with -f too, as to plan apply.
+		Short: "Validate plans on the server without storing them",
+		Long: `Validate plans on the server without storing them. Each error is one line with its field. FILE can also be passed with -f, as for plan apply.
 
-With --dry-run MACHINE it also looks which steps would get through on that machine, as things are: whether its BMC answers and takes the account, its host, the
-image and its bytes, the rule for the disk, the cluster. All of that only reads. The exit code is 4 when a step would fail; what a step before it changes,
-and what cannot be seen from here, is unknown. --plan takes a plan that is stored, instead of FILE.`,
+With --dry-run MACHINE it also checks which steps would pass on that machine now: the BMC and its account, the host, the image and its
+files, the rule for the disk, the cluster. All checks only read. The exit code is 4 if a step would fail. Results that depend on an
+earlier step, or cannot be checked from here, are unknown. --plan checks a stored plan instead of FILE.`,
 		Example: `  holdfast plan validate plan.yaml
   holdfast plan get plan/repave-join -o yaml | holdfast plan validate -
   holdfast plan validate plan.yaml --dry-run m-123
@@ -86,9 +86,9 @@ and what cannot be seen from here, is unknown. --plan takes a plan that is store
 	}
 	o.register(cmd)
 	cmd.Flags().StringVarP(&file, "file", "f", "", `file with plans, YAML or JSON ("-": standard input)`)
-	cmd.Flags().StringVar(&machine, "dry-run", "", "look which steps would get through on this `machine`, without doing any")
-	cmd.Flags().StringVar(&stored, "plan", "", "a `plan` that is stored, instead of FILE (with --dry-run)")
-	cmd.Flags().StringArrayVar(&values, "param", nil, "parameter key=value of the run (with --dry-run); may be given again")
+	cmd.Flags().StringVar(&machine, "dry-run", "", "check which steps would pass on this `machine`, without running any")
+	cmd.Flags().StringVar(&stored, "plan", "", "stored `plan` to check instead of FILE (with --dry-run)")
+	cmd.Flags().StringArrayVar(&values, "param", nil, "parameter key=value of the run (with --dry-run); repeatable")
 	_ = cmd.RegisterFlagCompletionFunc("dry-run", a.complete(machineIDs)) // it fails for flags that are not there only
 	_ = cmd.RegisterFlagCompletionFunc("plan", a.complete(planIDs))
 	return cmd

@@ -18,7 +18,7 @@ import (
 func (a *app) pool() *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "pool", Aliases: []string{"pools"},
-		Short: "Pools: machines that belong together, and the GPUs that pool managers report",
+		Short: "Manage pools of machines and of GPU servers",
 		Example: `  holdfast pool create gpu --provider generic --gpu-type H100
   holdfast pool list --free-vram 24 --gpu-model "RTX 4090" --region EU
   holdfast pool get gpu`,
@@ -78,7 +78,7 @@ func (a *app) poolCreate() *cobra.Command {
 	p := &holdfastv1.Pool{}
 	cmd := &cobra.Command{
 		Use: "create POOL", Args: exactly("POOL"),
-		Short: "Declare a pool, or change what is declared of it",
+		Short: "Create a pool, or change it",
 		Example: `  holdfast pool create gpu --provider generic --gpu-type H100
   holdfast pool create cpu --label site=fra1`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
@@ -92,8 +92,8 @@ func (a *app) poolCreate() *cobra.Command {
 	}
 	o.register(cmd)
 	f := cmd.Flags()
-	f.StringVar(&p.Provider, "provider", "", "provider of its machines; without, generic")
-	f.StringVar(&p.GpuType, "gpu-type", "", "the GPUs of its machines, such as H100")
+	f.StringVar(&p.Provider, "provider", "", "provider of its machines (default: generic)")
+	f.StringVar(&p.GpuType, "gpu-type", "", "GPU model of its machines, such as H100")
 	f.StringToStringVar(&p.Labels, "label", nil, "labels, key=value, comma-separated")
 	return cmd
 }
@@ -123,8 +123,8 @@ func (a *app) poolList() *cobra.Command {
 	})
 	f := cmd.Flags()
 	f.Float64Var(&r.MinAvailableVramGb, "free-vram", 0, "only those with a GPU that has so many gigabytes free")
-	f.StringVar(&r.GpuModel, "gpu-model", "", "only those with such a GPU")
-	f.StringVar(&r.Region, "region", "", "only those of a region")
+	f.StringVar(&r.GpuModel, "gpu-model", "", "only pools with this GPU")
+	f.StringVar(&r.Region, "region", "", "only pools of this region")
 	return cmd
 }
 

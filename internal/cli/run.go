@@ -13,7 +13,7 @@ import (
 func (a *app) run() *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "run", Aliases: []string{"runs", "r"},
-		Short: "Runs: start, follow and cancel operations on machines",
+		Short: "Start, follow and cancel runs on machines",
 		Example: `  holdfast run start m-123 --type REPAVE --wait
   holdfast run list --filter 'phase = RUNNING'
   holdfast run watch
@@ -62,8 +62,8 @@ func (a *app) runCancel() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cancel RUN", Args: exactly("RUN"), ValidArgsFunction: a.complete(runIDs),
 		Short: "Cancel an active run",
-		Long: `Cancel an active run. One that waits ends at once; one that is at work ends when its step can be
-stopped. The machine goes to MAINTENANCE. Canceling a canceled run is fine.`,
+		Long: `Cancel an active run. A waiting run ends at once; a running one ends when its step can be stopped. The
+machine goes to MAINTENANCE. Canceling a canceled run is no error.`,
 		Example: `  holdfast run cancel run-789 --reason "wrong rack" --wait`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
 			r, err := c.Runs().CancelRun(ctx, &holdfastv1.CancelRunRequest{RunId: args[0], Reason: why})
@@ -88,6 +88,6 @@ stopped. The machine goes to MAINTENANCE. Canceling a canceled run is fine.`,
 	}
 	o.register(cmd)
 	wait.register(cmd, waitForRun)
-	cmd.Flags().StringVar(&why, "reason", "", "why; kept on the run")
+	cmd.Flags().StringVar(&why, "reason", "", "reason, kept with the run")
 	return cmd
 }

@@ -16,8 +16,8 @@ func (a *app) runLogs() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "logs RUN", Aliases: []string{"log"}, Args: exactly("RUN"), ValidArgsFunction: a.complete(runIDs),
 		Short: "Print the log of a run",
-		Long: `Print the log of a run, byte for byte; with -f go on until the run has ended. When a peer fails the log
-goes on from another one, no byte twice and none left out. -o json gives each chunk as JSON on a line,
+		Long: `Print the log of a run, byte for byte; with -f follow it until the run ends. If a peer fails, the log
+continues from another one without lost or repeated bytes. -o json prints each chunk as JSON on a line,
 with its offset, step, attempt and stream.`,
 		Example: `  holdfast run logs run-789
   holdfast run logs run-789 -f
@@ -32,7 +32,7 @@ with its offset, step, attempt and stream.`,
 		},
 	}
 	o.register(cmd)
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on until the run has ended")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "follow the log until the run ends")
 	cmd.Flags().Int64Var(&offset, "offset", 0, "start at this byte of the log")
 	return cmd
 }

@@ -23,13 +23,14 @@ func (a *app) runStart() *cobra.Command {
 		Short: "Start a run on a machine, or a wave of runs on many",
 		Long: `Start a run on a machine: a type with its default plan, or a plan.
 
-The same --request-id on the same machine always gives the same run, from any peer: repeat the command
-with it when you do not know whether it came through. Without one a new id is made and printed to
-standard error. A machine has one active run at most.
+The same --request-id on the same machine always returns the same run, from any peer: if you do not know
+whether the command succeeded, repeat it with the same id. By default an id is generated and printed to
+standard error. A machine has at most one active run.
 
-With --selector it is a wave: a run on each machine that matches, --max-parallel at a time, and no more once more than --max-failures have
-failed, were canceled or could not be started. The wave lasts as long as this command. After Ctrl-C its runs go on; the same command with
---wave ID goes on with the wave: it counts what was started before, and starts no machine twice. The exit code is 5 unless all succeeded.`,
+With --selector it is a wave: a run on each matching machine, at most --max-parallel at a time. No more runs start once more than
+--max-failures have failed, were canceled or could not start. The wave lasts as long as this command: after Ctrl-C its runs continue,
+and the same command with --wave ID continues the wave. It counts the runs that were started before, and starts no machine twice. The
+exit code is 5 unless all runs succeeded.`,
 		Example: `  holdfast run start m-123 --type REPAVE --param image=ubuntu-24.04 --wait
   holdfast run start m-123 --type REBOOT --request-id ticket-4711
   holdfast run start m-123 --plan plan-repave-ubuntu-2204-v1 --wait=45m
@@ -67,8 +68,8 @@ failed, were canceled or could not be started. The wave lasts as long as this co
 	f := cmd.Flags()
 	f.StringVar(&req.Type, "type", "", "what to do: REPAVE, REBOOT, RMA, UPGRADE or NET_RECONFIG, in any spelling")
 	f.StringVar(&req.PlanId, "plan", "", "plan to run instead of the type's default plan")
-	f.StringArrayVar(&values, "param", nil, "parameter key=value for the plan's steps (image, cluster_ref, net_config, reason, ticket); may be given again")
-	f.StringVar(&req.RequestId, "request-id", "", "id that makes the start safe to repeat (default: one is made and printed)")
+	f.StringArrayVar(&values, "param", nil, "parameter key=value for the plan's steps (image, cluster_ref, net_config, reason, ticket); repeatable")
+	f.StringVar(&req.RequestId, "request-id", "", "request id that makes a repeated start safe (default: generated and printed)")
 	// These only fail for flags that do not exist.
 	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions([]string{"REPAVE", "REBOOT", "RMA", "UPGRADE", "NET_RECONFIG"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("plan", func(cmd *cobra.Command, _ []string, part string) ([]cobra.Completion, cobra.ShellCompDirective) {

@@ -57,9 +57,9 @@ func (a *app) runWait() *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use: "wait RUN", Args: exactly("RUN"), ValidArgsFunction: a.complete(runIDs),
-		Short: "Wait until a run has ended",
-		Long: `Wait until a run has ended and print it. The exit code is 0 when it succeeded, 5 when it failed or was
-canceled, 6 when --timeout was given and is up. The run goes on whatever happens to this command.`,
+		Short: "Wait until a run ends",
+		Long: `Wait until a run ends and print it. The exit code is 0 if it succeeded, 5 if it failed or was canceled, and
+6 if --timeout was set and passed. The run continues whatever happens to this command.`,
 		Example: `  holdfast run wait run-789
   holdfast run wait run-789 --timeout 30m -o json`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {

@@ -18,13 +18,12 @@ func (a *app) runWatch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "watch [RUN | --filter FILTER]", Args: between(0, 1, "RUN"), ValidArgsFunction: a.complete(runIDs),
 		Short: "Follow runs live",
-		Long: `Follow a run until it has ended (exit code 5 if it failed or was canceled), or all runs that match
-until Ctrl-C.
+		Long: `Follow a run until it ends (exit code 5 if it failed or was canceled), or all matching runs until Ctrl-C.
 
-On a terminal a block with the steps of the run, or with the active runs, is kept up to date. More than
-20 runs are shown as a fleet, never higher than the terminal: how many are where, what failed on which
-machines, and the runs that have been at their step for longest. In a pipe each transition is a line. -o json gives each event as JSON on a line, with the cursor to go on from
-later. No transition is left out and none comes twice, also when a peer fails in between.`,
+On a terminal it redraws a block with the steps of the run, or with the active runs. More than 20 runs are
+shown as a fleet that fits on the terminal: the number of runs per step, failures by machine, and the runs
+that have been at their step for longest. In a pipe each transition is a line. -o json prints each event as
+JSON on a line, with its cursor. No transition is lost or repeated, even if a peer fails.`,
 		Example: `  holdfast run watch run-789
   holdfast run watch --filter 'machine_id = m-123'
   holdfast run watch --filter 'request_id = "wave-0195…"'

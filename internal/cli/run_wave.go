@@ -28,9 +28,9 @@ type waveFlags struct {
 func (w *waveFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&w.selector, "selector", "", "start a run on each machine that matches (AIP-160), e.g. 'pool = gpu AND phase = READY'")
-	f.IntVar(&w.parallel, "max-parallel", 10, "with --selector: how many runs are active at once")
-	f.IntVar(&w.failures, "max-failures", 0, "with --selector: how many runs may fail before no more are started")
-	f.StringVar(&w.id, "wave", "", "with --selector: go on with this wave (default: a new one, whose id is printed)")
+	f.IntVar(&w.parallel, "max-parallel", 10, "with --selector: maximum number of active runs")
+	f.IntVar(&w.failures, "max-failures", 0, "with --selector: number of failed runs after which no more start")
+	f.StringVar(&w.id, "wave", "", "with --selector: continue this wave (default: a new one, whose id is printed)")
 }
 
 func (w *waveFlags) check(cmd *cobra.Command, args []string, req *holdfastv1.StartRunRequest) error {

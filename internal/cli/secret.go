@@ -16,9 +16,9 @@ import (
 func (a *app) secret() *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "secret", Aliases: []string{"secrets"},
-		Short: "What opens BMCs and hosts: values go in and never come out",
-		Long: `What opens BMCs and hosts. Machines refer to a secret by its name (bmc_credentials_ref, ssh_credentials_ref).
-Values go in and never come out: they are sealed under a key that peers have in a file (--secrets-key-file).`,
+		Short: "Manage credentials for BMCs and hosts",
+		Long: `Manage credentials for BMCs and hosts. Machines refer to a secret by name (bmc_credentials_ref, ssh_credentials_ref).
+Values cannot be read back: they are encrypted with a key that the peers have in a file (--secrets-key-file).`,
 		Example: `  holdfast secret keygen --out /etc/holdfast/secrets.keys
   holdfast secret put bmc/r7 --type bmc --username root --from-file password=/run/bmc-password
   holdfast secret list
@@ -90,17 +90,17 @@ func (a *app) secretDelete() *cobra.Command {
 			return err
 		},
 	})
-	cmd.Flags().BoolVar(&force, "force", false, "although machines refer to it")
+	cmd.Flags().BoolVar(&force, "force", false, "delete it even if machines refer to it")
 	return cmd
 }
 
 func (a *app) secretRotate() *cobra.Command {
 	return &cobra.Command{
 		Use: "rotate", Args: exactly(),
-		Short: "Seal all secrets again under the leader's primary key",
-		Long: `Seal all secrets, and the keys of the built-in issuer, again under the leader's primary key: the first line of its
---secrets-key-file. To rotate: put a new line first in the file of every peer, run this, then remove the old line. It can be
-run again at any time.`,
+		Short: "Encrypt all secrets again with the leader's primary key",
+		Long: `Encrypt all secrets, and the keys of the built-in issuer, again with the leader's primary key, which is the first line of its
+--secrets-key-file. To rotate keys, insert a new first line in the file of every peer, run this, then remove the old line.
+It is safe to repeat.`,
 		Example: "  holdfast secret rotate",
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
 			r, err := c.Secrets().RotateSecrets(ctx, &holdfastv1.RotateSecretsRequest{})

@@ -14,10 +14,10 @@ func (a *app) secretKeygen() *cobra.Command {
 	var id, out string
 	cmd := &cobra.Command{
 		Use: "keygen", Args: exactly(),
-		Short: "Make a key that seals secrets",
-		Long: `Make a key that seals secrets: a line of a --secrets-key-file. All peers need the same lines. Keep a copy where no peer
-is: without the key nothing that was sealed under it can ever be opened. With --out the line goes into a new file that nobody else can
-read; without, to standard output.`,
+		Short: "Create a key that encrypts secrets",
+		Long: `Create a key that encrypts secrets, one line of a --secrets-key-file. All peers need the same lines. Keep a copy outside of the
+peers: secrets cannot be decrypted without their key. With --out the line is written to a new file with mode 0600, else to
+standard output.`,
 		Example: `  holdfast secret keygen --out /etc/holdfast/secrets.keys
   holdfast secret keygen --id 2026-11 | cat - /etc/holdfast/secrets.keys > /etc/holdfast/secrets.keys.new`,
 		RunE: func(*cobra.Command, []string) error {
@@ -41,7 +41,7 @@ read; without, to standard output.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&id, "id", "", "name of the key, such as 2026-11; default: of the key itself")
-	cmd.Flags().StringVar(&out, "out", "", "`file` to make, with mode 0600")
+	cmd.Flags().StringVar(&id, "id", "", "name of the key, such as 2026-11 (default: derived from the key)")
+	cmd.Flags().StringVar(&out, "out", "", "output `file`, created with mode 0600")
 	return cmd
 }

@@ -33,14 +33,14 @@ func (a *app) secretPut() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "put SECRET --type TYPE", DisableFlagsInUseLine: true,
 		Short: "Store a secret, or a new version of it",
-		Long: `Store a secret, or a new version of it: all its values at once. A value is read from a file, from standard input, or, on
-a terminal, asked for. It is never an argument: other users of the machine would see it, and the shell would keep it.
+		Long: `Store a secret, or a new version of it, with all its values. A value is read from a file, from standard input or from a
+terminal. It is never an argument: other users of the machine and the shell history would see it.
 
 Types: bmc (username, password), ssh (username, private_key or password, certificate), join (token or kubeconfig,
-ca_hash, endpoint, certificate_key), token (token), opaque (anything). A line break at the end of a single line is not part of the value.
+ca_hash, endpoint, certificate_key), token (token), opaque (anything). A line break at the end of a single line is removed.
 
-With --pool only machines of these pools may refer to it, and whoever is limited to pools needs secrets whose pools are all
-his to set up machines by himself. A new version without --pool keeps the pools; --all-pools lifts the limit.`,
+With --pool only machines of these pools may refer to it. Users who are restricted to pools can only use secrets that are
+restricted to their pools. A new version without --pool keeps the pools; --all-pools removes the restriction.`,
 		Example: `  holdfast secret put bmc/r7 --type bmc --username root
   holdfast secret put bmc/r7 --type bmc --username root --from-file password=/run/bmc-password
   holdfast secret put bmc/gpu --type bmc --username root --pool gpu,gpu-eu
@@ -75,11 +75,11 @@ his to set up machines by himself. A new version without --pool keeps the pools;
 	o.register(cmd)
 	f := cmd.Flags()
 	f.StringVar(&in.kind, "type", "", "bmc, ssh, join, token or opaque")
-	f.StringVar(&in.username, "username", "", "the user name, which is no secret")
-	f.StringArrayVar(&in.files, "from-file", nil, "`KEY=PATH` of a file with a value; again for each value")
-	f.StringVar(&in.stdin, "from-stdin", "", "`KEY` of the value that standard input has")
-	f.StringSliceVar(&in.pools, "pool", nil, "for machines of this pool alone, or of several, comma-separated")
-	f.BoolVar(&in.allPools, "all-pools", false, "for machines of any pool again")
+	f.StringVar(&in.username, "username", "", "user name, which is not encrypted")
+	f.StringArrayVar(&in.files, "from-file", nil, "`KEY=PATH` of a file with a value; repeatable")
+	f.StringVar(&in.stdin, "from-stdin", "", "`KEY` of the value on standard input")
+	f.StringSliceVar(&in.pools, "pool", nil, "restrict it to machines of these pools, comma-separated")
+	f.BoolVar(&in.allPools, "all-pools", false, "allow it for machines of any pool again")
 	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions([]string{"bmc", "ssh", "join", "token", "opaque"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }

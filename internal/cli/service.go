@@ -15,7 +15,7 @@ import (
 func (a *app) service() *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "service", Aliases: []string{"services"},
-		Short: "Services that registered with the discovery API",
+		Short: "Show services registered with the discovery API",
 		Example: `  holdfast service list
   holdfast service list --filter 'active = false'
   holdfast service get 550e8400-e29b-41d4-a716-446655440000`,

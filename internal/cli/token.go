@@ -16,7 +16,7 @@ import (
 func (a *app) token() *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "token", Aliases: []string{"tokens"},
-		Short: "Tokens: who may call, and what",
+		Short: "Manage access tokens",
 		Example: `  holdfast token create --name ci --role operator --pool gpu --ttl 90d
   holdfast token list --filter 'state = active'
   holdfast token revoke tok-0a1b2c3d4e5f`,
@@ -30,13 +30,13 @@ func (a *app) tokenCreate() *cobra.Command {
 	var life ttl
 	cmd := &cobra.Command{
 		Use: "create --name NAME --role ROLE", DisableFlagsInUseLine: true, Args: exactly(),
-		Short: "Make a token",
-		Long: `Make a token. Its value is printed on standard output, this once: only a hash of it is kept.
+		Short: "Create a token",
+		Long: `Create a token. It is printed once, on standard output: the cluster stores only its hash.
 
-Roles: viewer reads; operator also runs, and changes machines; admin may everything else too. Viewers and operators can be
-limited to pools. agent is for one machine. enroller enrolls the machines of one pool: the agent of each makes its own token then. pool-agent is for
-the manager of one pool, and for agents that cannot enroll. service is for services that register themselves. A pool and no role
-means pool-agent; a machine and no role means agent.`,
+Roles: viewer reads; operator also starts runs and changes machines; admin may do everything. Viewers and operators can be
+restricted to pools. agent is for one machine. enroller enrolls the machines of one pool, whose agents then create their own
+tokens. pool-agent is for the manager of one pool, and for agents that cannot enroll. service is for services that register
+themselves. A pool without a role means pool-agent; a machine without a role means agent.`,
 		Example: `  export HOLDFAST_TOKEN=$(holdfast token create --name alice --role admin)
   holdfast token create --name ci --role operator --pool gpu,cpu --ttl 90d
   holdfast token create --name gpu-machines --role enroller --pool gpu --ttl 24h
@@ -69,12 +69,12 @@ means pool-agent; a machine and no role means agent.`,
 	}
 	o.register(cmd)
 	f := cmd.Flags()
-	f.StringVar(&r.Name, "name", "", "what it is for: its calls are those of token:NAME")
+	f.StringVar(&r.Name, "name", "", "name of the token; its calls appear as token:NAME")
 	f.StringVar(&roleName, "role", "", "viewer, operator, admin, agent, pool-agent, enroller or service")
-	f.StringSliceVar(&r.Pools, "pool", nil, "limit it to a pool, or to several, comma-separated")
-	f.StringVar(&r.MachineId, "machine", "", "the machine of an agent")
+	f.StringSliceVar(&r.Pools, "pool", nil, "restrict it to these pools, comma-separated")
+	f.StringVar(&r.MachineId, "machine", "", "machine of the agent")
 	f.Var(&life, "ttl", "time until it expires, such as 90d, 12h or never (default 90d; agents and services: never)")
-	f.StringVar(&r.Comment, "comment", "", "a comment, kept with it")
+	f.StringVar(&r.Comment, "comment", "", "comment, kept with the token")
 	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(strings.Split("viewer operator admin agent pool-agent enroller service", " "), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -174,7 +174,7 @@ func (a *app) whoami() *cobra.Command {
 	var o output
 	cmd := &cobra.Command{
 		Use: "whoami", Args: exactly(),
-		Short:   "Show who the cluster takes you for",
+		Short:   "Show your identity and role",
 		Example: "  holdfast whoami",
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
 			id, err := c.Access().WhoAmI(ctx, &holdfastv1.WhoAmIRequest{})

@@ -16,14 +16,14 @@ func (a *app) top() *cobra.Command {
 	var every time.Duration
 	cmd := &cobra.Command{
 		Use: "top", Args: exactly(),
-		Short: "Watch the fleet live: machines, runs, what needs attention, peers",
-		Long: `Watch the fleet live on a terminal: machines by state, the active runs with what they wait for, the machines that somebody should look
-at (as 'machine issues' lists them), the peers with the leader and how far each is behind, leases and commands a second.
+		Short: "Watch machines, runs, issues and peers live",
+		Long: `Watch the fleet live on a terminal: machines by state, active runs and what they wait for, machines that need attention (as
+in 'machine issues'), the peers with the leader and their lag, leases and commands per second.
 
-It only looks: no key changes anything. Reads are of the peer that answers (as with --stale), so that it goes on without a leader;
-when a peer fails it goes on with another one. ? shows the keys. The row that is chosen stays chosen while others come and go.
+It is read-only: no key changes anything. It reads from the peer that answers (like --stale), so it works without a leader, and
+it switches to another peer after a failure. ? shows the keys. The selected row stays selected while others change.
 
-Without a terminal: 'run watch', 'machine issues' and 'cluster status -o json'.`,
+Without a terminal use 'run watch', 'machine issues' and 'cluster status -o json'.`,
 		Example: `  holdfast top
   holdfast top --every 5s
   NO_COLOR=1 holdfast top`,
@@ -46,7 +46,7 @@ Without a terminal: 'run watch', 'machine issues' and 'cluster status -o json'.`
 			})(cmd, nil)
 		},
 	}
-	cmd.Flags().DurationVar(&every, "every", time.Second, "time between two looks at the peers and machines; runs are followed")
+	cmd.Flags().DurationVar(&every, "every", time.Second, "interval between polls of peers and machines; runs are followed live")
 	return cmd
 }
 

@@ -67,7 +67,7 @@ func (a *app) version() *cobra.Command {
 		},
 	}
 	o.register(cmd)
-	cmd.Flags().BoolVar(&server, "server", false, "also ask the cluster what its peers run")
+	cmd.Flags().BoolVar(&server, "server", false, "also show the version of each peer")
 	return cmd
 }
 

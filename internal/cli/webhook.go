@@ -15,7 +15,7 @@ import (
 func (a *app) webhook() *cobra.Command {
 	return parent(&cobra.Command{
 		Use: "webhook", Aliases: []string{"webhooks"},
-		Short: "URLs that are told what happens, as CloudEvents",
+		Short: "Manage webhooks that receive events as CloudEvents",
 		Example: `  holdfast webhook put chat --url https://hooks.example/in --filter 'type = "run.failed"' --secret hook-key
   holdfast webhook list`,
 	}, a.webhookPut(), a.webhookList(), a.webhookGet(), a.webhookDelete())
@@ -54,10 +54,10 @@ func (a *app) webhookPut() *cobra.Command {
 	in := &holdfastv1.Webhook{}
 	cmd := &cobra.Command{
 		Use: "put WEBHOOK --url URL", DisableFlagsInUseLine: true, Args: exactly("WEBHOOK"), ValidArgsFunction: a.complete(webhookNames),
-		Short: "Make a webhook, or change one",
-		Long: `Make a webhook, or change one: what is not given has its default then. The leader posts each event that matches, in
-order and at least once, as a CloudEvent. With --secret each message is signed with the key "token" of a secret.
-A new webhook hears of what happens from now on; a changed one, or one that was disabled, goes on where it was.`,
+		Short: "Create a webhook, or change one",
+		Long: `Create a webhook, or change one; omitted flags get their default. The leader posts each matching event as a CloudEvent, in
+order and at least once. With --secret each message is signed with the key "token" of a secret. A new webhook receives
+events from now on; a changed or enabled one continues at its last event.`,
 		Example: `  holdfast webhook put chat --url https://hooks.example/in
   holdfast webhook put oncall --url https://oncall.example/holdfast --filter 'type = "run.failed"' --secret hook-key
   holdfast webhook put chat --url https://hooks.example/in --disabled`,
@@ -72,10 +72,10 @@ A new webhook hears of what happens from now on; a changed one, or one that was 
 	}
 	o.register(cmd)
 	f := cmd.Flags()
-	f.StringVar(&in.Url, "url", "", "http or https `URL` that takes the messages")
+	f.StringVar(&in.Url, "url", "", "http or https `URL` that receives the messages")
 	f.StringVar(&in.Filter, "filter", "", `only events that match (AIP-160), e.g. 'type = "run.failed"'`)
 	f.StringVar(&in.SecretRef, "secret", "", "`SECRET` of type token that signs the messages")
-	f.BoolVar(&in.Disabled, "disabled", false, "tell it nothing for now")
+	f.BoolVar(&in.Disabled, "disabled", false, "send nothing for now")
 	return cmd
 }
 

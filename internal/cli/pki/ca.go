@@ -14,12 +14,12 @@ func caCreate() *cobra.Command {
 	var days int
 	cmd := &cobra.Command{
 		Use: "create [--cluster NAME] [--out DIR] [--days N]", DisableFlagsInUseLine: true, Args: noArgs,
-		Short: "Make the CA of a cluster: ca.pem and ca-key.pem",
-		Long: `Make the CA of a cluster: ca.pem, which every peer and client gets, and ca-key.pem, which belongs on none of them:
-whoever has it can be any peer and any user.
+		Short: "Create the CA of a cluster: ca.pem and ca-key.pem",
+		Long: `Create the CA of a cluster: ca.pem, which every peer and client needs, and ca-key.pem, which belongs on none of them:
+it can sign a certificate of any peer and any user.
 
-The cluster's name is in the names of its peers, spiffe://holdfast/NAME/peer/ID. Peers of clusters with different names do not
-talk to each other, even with one CA.`,
+The name of the cluster is part of the names of its peers, spiffe://holdfast/NAME/peer/ID. Peers of clusters with different
+names do not connect to each other, even with the same CA.`,
 		Example: `  holdfast tls ca create
   holdfast tls ca create --cluster prod --out /root/holdfast-ca`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -46,8 +46,8 @@ talk to each other, even with one CA.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&cluster, "cluster", "default", "`name` of the cluster")
-	fs.StringVar(&out, "out", ".", "`directory` to write to; made if it is not there")
-	fs.IntVar(&days, "days", 3650, "`days` until it ends")
+	fs.StringVar(&out, "out", ".", "output `directory`, created if missing")
+	fs.IntVar(&days, "days", 3650, "validity in `days`")
 	return cmd
 }
 

@@ -33,31 +33,31 @@ func certCreate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "create {--peer ID [--host NAME]… | --client --name USER --role ROLE [--pool POOL]…} [--ca-dir DIR] [--out DIR] [--days N]",
 		DisableFlagsInUseLine: true, Args: noArgs,
-		Short: "Make a certificate for a peer or a client: NAME.pem and NAME-key.pem",
-		Long: `Make a certificate, signed by the CA in --ca-dir.
+		Short: "Create a certificate for a peer or a client: NAME.pem and NAME-key.pem",
+		Long: `Create a certificate, signed by the CA in --ca-dir.
 
-For a peer: it names spiffe://holdfast/CLUSTER/peer/ID, by which the peers know each other, and the --host names and addresses
-that clients use for it, besides localhost. It is good as server and as client. --server --name ID is another way to say --peer ID.
+For a peer: it contains spiffe://holdfast/CLUSTER/peer/ID, which identifies it to other peers, and the --host names and
+addresses that clients use, besides localhost. It is a server and a client certificate. --server --name ID equals --peer ID.
 
-For a client: the common name is the user, the organizational unit is the role, "operator@gpu" for a role in pool gpu only. A client
-is never taken for a peer, whatever it is called.`,
+For a client: the common name is the user, the organizational unit is the role; "operator@gpu" is a role in pool gpu only. A
+client certificate is never accepted as that of a peer, whatever its name.`,
 		Example: `  holdfast tls cert create --peer n1 --host n1.example.org --host 10.0.0.1
   holdfast tls cert create --client --name alice --role admin
   holdfast tls cert create --client --name bob --role operator --pool gpu --days 30`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fs := cmd.Flags()
-	fs.StringVar(&f.peer, "peer", "", "make it for the peer of that `id`: its --node-id")
-	fs.BoolVar(&f.server, "server", false, "make it for the peer that --name names")
-	fs.BoolVar(&f.client, "client", false, "make it for a person or a tool")
+	fs.StringVar(&f.peer, "peer", "", "create it for the peer with this `id` (its --node-id)")
+	fs.BoolVar(&f.server, "server", false, "create it for the peer named by --name")
+	fs.BoolVar(&f.client, "client", false, "create it for a person or a tool")
 	fs.StringVar(&f.name, "name", "", "`name` of the user, or of the peer with --server")
-	fs.StringSliceVar(&f.hosts, "host", nil, "`name or address` that clients use for the peer; may be repeated")
+	fs.StringSliceVar(&f.hosts, "host", nil, "`name or address` that clients use for the peer; repeatable")
 	fs.StringSliceVar(&f.roles, "role", nil, "`role` of the client: viewer, operator, admin or backup (saves snapshots, nothing else)")
-	fs.StringSliceVar(&f.pools, "pool", nil, "`pool` that the role is good for; may be repeated (default: all)")
+	fs.StringSliceVar(&f.pools, "pool", nil, "`pool` that the role applies to; repeatable (default: all)")
 	fs.StringVar(&f.cluster, "cluster", "", "`name` of the peer's cluster (default: the one of the CA)")
 	fs.StringVar(&f.caDir, "ca-dir", "", "`directory` with ca.pem and ca-key.pem (default: --out)")
-	fs.StringVar(&f.out, "out", ".", "`directory` to write to; made if it is not there")
-	fs.IntVar(&f.days, "days", 365, "`days` until it ends, but not after the CA")
+	fs.StringVar(&f.out, "out", ".", "output `directory`, created if missing")
+	fs.IntVar(&f.days, "days", 365, "validity in `days`, at most that of the CA")
 	return cmd
 }
 

@@ -31,16 +31,16 @@ func usagef(cmd *cobra.Command, format string, args ...any) error {
 func TLSCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "tls", GroupID: groupSetup,
-		Short: "Make and inspect certificates of peers and clients",
-		Long: `Make and inspect certificates. A cluster needs one CA, a certificate for each peer, and one for each person or tool
-that does not use a token. Files are written 0600, and none is ever overwritten.`,
+		Short: "Create and inspect certificates of peers and clients",
+		Long: `Create and inspect certificates. A cluster needs one CA, a certificate for each peer, and one for each person or tool
+that does not use a token. Files are written with mode 0600 and never overwritten.`,
 		Example: `  holdfast tls ca create --cluster prod
   holdfast tls cert create --peer n1 --host n1.example.org --host 10.0.0.1
   holdfast tls cert create --client --name alice --role admin
   holdfast tls inspect n1.pem`,
 	},
-		group(&cobra.Command{Use: "ca", Short: "The certificate authority of a cluster", Example: "  holdfast tls ca create --cluster prod"}, caCreate()),
-		group(&cobra.Command{Use: "cert", Short: "Certificates of peers and clients", Example: "  holdfast tls cert create --peer n1 --host n1.example.org"}, certCreate()),
+		group(&cobra.Command{Use: "ca", Short: "Manage the certificate authority of a cluster", Example: "  holdfast tls ca create --cluster prod"}, caCreate()),
+		group(&cobra.Command{Use: "cert", Short: "Manage certificates of peers and clients", Example: "  holdfast tls cert create --peer n1 --host n1.example.org"}, certCreate()),
 		inspect())
 }
 
@@ -48,7 +48,7 @@ that does not use a token. Files are written 0600, and none is ever overwritten.
 func GossipCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "gossip", GroupID: groupSetup,
-		Short: "Make keys that encrypt gossip between peers", Example: "  holdfast gossip keygen --out gossip.key",
+		Short: "Manage keys that encrypt gossip between peers", Example: "  holdfast gossip keygen --out gossip.key",
 	}, keygen())
 }
 

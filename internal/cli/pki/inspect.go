@@ -24,7 +24,7 @@ func inspect() *cobra.Command {
 			}
 			return nil
 		},
-		Short:   "Show whose certificates are in a file, and until when",
+		Short:   "Show the subjects and expiry of certificates in a file",
 		Example: "  holdfast tls inspect /etc/holdfast/n1.pem\n  holdfast tls inspect ca.pem",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b, err := keyfile.Read(args[0])

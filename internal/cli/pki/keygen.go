@@ -21,12 +21,12 @@ func keygen() *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use: "keygen [--out FILE]", DisableFlagsInUseLine: true, Args: noArgs,
-		Short: "Make a key that encrypts gossip",
-		Long: `Make a key that encrypts gossip: 32 random bytes in base64, to standard output or to a file (0600). All peers of a cluster
-have the same file (--gossip-key-file).
+		Short: "Create a key that encrypts gossip",
+		Long: `Create a key that encrypts gossip: 32 random bytes in base64, to standard output or to a file (mode 0600). All peers of a
+cluster have the same file (--gossip-key-file).
 
-To replace a key, add the new one as second line on every peer, then swap the lines on every peer, then remove the old one. Peers
-notice within seconds, without a restart: the first line encrypts, all are understood.`,
+To replace a key, add the new one as the second line on every peer, then swap the lines on every peer, then remove the old one.
+Peers read the file again within seconds, without a restart. The first line encrypts; all lines decrypt.`,
 		Example: `  holdfast gossip keygen --out gossip.key
   holdfast gossip keygen >> gossip.key`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -41,6 +41,6 @@ notice within seconds, without a restart: the first line encrypts, all are under
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&out, "out", "", "`file` to write to (default: standard output)")
+	cmd.Flags().StringVar(&out, "out", "", "output `file` (default: standard output)")
 	return cmd
 }
