@@ -80,8 +80,8 @@ or would be, created or updated.`,
 	return cmd
 }
 
-// all applies the documents of a kind, some at a time. Those that cannot be applied are in the
-// result; the error is that it was interrupted.
+// all applies the documents of one kind, some in parallel. Failures are in the result; the
+// error reports an interruption.
 func (k applyKind) all(ctx context.Context, c *client.Client, docs []proto.Message, dryRun bool) ([]applied, error) {
 	done := make([]applied, len(docs))
 	var g errgroup.Group
@@ -97,7 +97,7 @@ func (k applyKind) all(ctx context.Context, c *client.Client, docs []proto.Messa
 	return done, failed(g.Wait(), "apply %s: some may be done: apply again", k.List)
 }
 
-// printApplied prints what differs, and the counts.
+// printApplied prints the differences and the counts.
 func (a *app) printApplied(o *output, all []applied, file string, dryRun bool) error {
 	var b strings.Builder
 	var bad []error

@@ -14,7 +14,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// applyKinds are the kinds of documents, those first that others refer to.
+// applyKinds lists the kinds of documents, those that others refer to first.
 func applyKinds() []applyKind {
 	return []applyKind{
 		{manifest.Kind{List: "pools", ID: "pool_id", Empty: func() proto.Message { return &holdfastv1.Pool{} }}, poolApplier().one},
@@ -120,8 +120,8 @@ func machineApplier() applier[*holdfastv1.Machine] {
 	}
 }
 
-// specOver is the spec that is there with what the document says over it. MAC addresses are
-// compared as the server keeps them.
+// specOver returns the stored spec with the fields of the document. MAC addresses are compared
+// in the form that the server stores.
 func specOver(live, doc *holdfastv1.MachineSpec) *holdfastv1.MachineSpec {
 	out := &holdfastv1.MachineSpec{}
 	proto.Merge(out, live)
@@ -136,7 +136,7 @@ func specOver(live, doc *holdfastv1.MachineSpec) *holdfastv1.MachineSpec {
 	return out
 }
 
-// labels are those that are there with those of the document over them.
+// labels returns the stored labels with those of the document.
 func labels(live, doc map[string]string) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, live)

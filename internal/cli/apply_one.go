@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 )
 
-// action is what was done, or would be.
+// action is the change of a document: done, or planned with --dry-run.
 type action string
 
 const (
@@ -30,7 +30,7 @@ func (a action) style() render.Style {
 	return render.Yellow
 }
 
-// applied is what became of a document.
+// applied is the result of one document.
 type applied struct {
 	noun, id string
 	action   action
@@ -38,13 +38,13 @@ type applied struct {
 	err      error
 }
 
-// applyKind is a kind of documents, and how one is applied.
+// applyKind is a kind of documents and the way to apply them.
 type applyKind struct {
 	manifest.Kind
 	one func(ctx context.Context, c *client.Client, doc proto.Message, dryRun bool) applied
 }
 
-// target is what a document is to become.
+// target is the resource that a document describes.
 type target[M proto.Message] struct {
 	doc, live M // live is empty if it is not there
 	found     bool
@@ -52,20 +52,20 @@ type target[M proto.Message] struct {
 	changes   []difference.Change
 }
 
-// applier is how the documents of a kind are applied.
+// applier reads, compares and writes documents of one kind.
 type applier[M proto.Message] struct {
 	noun string
 	id   func(M) string
 	get  func(ctx context.Context, c *client.Client, id string) (M, error)
-	// declared is what people say of it: what is left belongs to the server.
+	// declared returns the fields that users set; the others belong to the server.
 	declared func(M) M
-	// plan says what is to be there.
+	// plan returns the resource to store.
 	plan func(ctx context.Context, c *client.Client, t *target[M]) (M, error)
 	put  func(ctx context.Context, c *client.Client, t *target[M]) error
 }
 
-// one applies a document. Between the look and the write others may write too: the write says what
-// it changes, and what it answers counts.
+// one applies a document. Another client may write between the read and the write, so the write
+// names the fields that it changes, and its answer is the result.
 func (k applier[M]) one(ctx context.Context, c *client.Client, doc proto.Message, dryRun bool) applied {
 	t := &target[M]{doc: doc.(M)} //nolint:forcetypeassert // manifest.Mixed makes what applyKinds says
 	out := applied{noun: k.noun, id: k.id(t.doc), action: created}
@@ -100,7 +100,7 @@ func (k applier[M]) one(ctx context.Context, c *client.Client, doc proto.Message
 	return out
 }
 
-// shown hides the values that are left out of, or the same in, what may be shown.
+// shown removes secret and unchanged values.
 func shown(all, open []difference.Change) []difference.Change {
 	may := map[difference.Change]bool{}
 	for _, c := range open {

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 )
 
-// appliedDocument is what became of the documents of a file, for scripts.
+// appliedDocument is the result of a file's documents, for scripts.
 type appliedDocument struct {
 	DryRun  bool              `json:"dry_run"`
 	Applied []appliedResource `json:"applied"` // in the order of their kinds, then of the file
@@ -24,8 +24,8 @@ type appliedChange struct {
 	Now   string `json:"now,omitempty"`
 }
 
-// printAppliedAs prints what became of the documents as JSON, YAML, or what an expression makes of
-// it. The error is that of the table.
+// printAppliedAs prints the results as JSON, YAML or through an expression. It returns the
+// error of the table.
 func (a *app) printAppliedAs(o *output, all []applied, file string, dryRun bool) error {
 	doc := appliedDocument{DryRun: dryRun, Applied: make([]appliedResource, len(all))}
 	var bad []error

@@ -13,8 +13,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// auditLimit is how many events are listed unless more are asked for: there may be a quarter of a
-// million.
+// auditLimit is the default number of listed events: the trail can hold 262,144.
 const auditLimit = "100"
 
 func (a *app) audit() *cobra.Command {

@@ -21,7 +21,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// maxAuditLine bounds a line of an exported trail, in bytes.
+// maxAuditLine is the maximum length of a line of an exported trail, in bytes.
 const maxAuditLine = 64 << 10
 
 func (a *app) auditVerify() *cobra.Command {
@@ -65,7 +65,7 @@ The exit code is 0 if everything verifies, and 1 if not.`,
 	return cmd
 }
 
-// verification goes over a trail, oldest event first.
+// verification checks a trail, oldest event first.
 type verification struct {
 	chain    holdfastv1.AuditChain
 	sequence uint64 // of an event that was verified before; 0: of none
@@ -87,7 +87,7 @@ func newVerification(after string) (*verification, error) {
 	return v, nil
 }
 
-// brokenError says where a trail does not verify.
+// brokenError is the place where a trail does not verify.
 type brokenError struct {
 	verified uint64
 	fault    string
@@ -110,7 +110,7 @@ func (v *verification) add(e *holdfastv1.AuditEvent) error {
 	return nil
 }
 
-// done reports whether a trail has come to where it must have been before.
+// done reports whether the trail has reached the event of the earlier verification.
 func (v *verification) done() error {
 	if v.chain.Sequence < v.sequence {
 		return &brokenError{v.chain.Count, fmt.Sprintf("it ends with event %d, but event %d was verified before", v.chain.Sequence, v.sequence)}
@@ -154,7 +154,7 @@ func verifyLines(in io.Reader, name string, v *verification) error {
 	return nil
 }
 
-// verdict is what -o json shows.
+// verdict is the output of -o json.
 type verdict struct {
 	Whole bool   `json:"whole"`
 	First uint64 `json:"first_sequence"`
@@ -165,7 +165,7 @@ type verdict struct {
 	Fault string `json:"fault,omitempty"`
 }
 
-// verified prints what came of it. A trail that is broken is an error after that.
+// verified prints the result. A broken trail is an error.
 func (a *app) verified(o *output, v *verification, err error) error {
 	broken := (*brokenError)(nil)
 	if err == nil {

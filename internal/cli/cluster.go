@@ -54,11 +54,12 @@ leader; the exit code is then 7. With --wait it first waits for a leader, for sc
 	return cmd
 }
 
-// statusPause is the time between two looks for a leader: elections take about a second.
+// statusPause is the pause between two polls for a leader: elections take about a second.
 const statusPause = 200 * time.Millisecond
 
-// leaderStatus gets the status: the first one that has a leader, if that is waited for, or the last
-// one when time is up. Peers that do not answer yet are waited for too.
+// leaderStatus returns the first status that has a leader if wait is set, else the first
+// status. After the time limit it returns the last one. It also waits for peers that do not
+// answer yet.
 func leaderStatus(ctx context.Context, c *client.Client, wait waitFlag) (*holdfastv1.ClusterStatus, error) {
 	patience := ctx
 	if wait.limit > 0 {
@@ -93,7 +94,7 @@ func (a *app) printStatus(o *output, s *holdfastv1.ClusterStatus) error {
 	return printList(a, o, peerKind(s), s.GetPeers())
 }
 
-// backupAge reports how old the newest backup is, or nothing if there is none.
+// backupAge returns the age of the newest backup, or "" if there is none.
 func backupAge(now time.Time, s *holdfastv1.ClusterStatus) string {
 	if s.GetLastBackupAt() == nil {
 		return ""
@@ -130,8 +131,8 @@ func peerKind(s *holdfastv1.ClusterStatus) kind[*holdfastv1.Peer] {
 	}
 }
 
-// trouble reports why a peer does not count. Peers that are older than the field report no voter at
-// all.
+// trouble returns the reason why a peer does not count, or "". Peers that are older than the
+// field report no voters at all.
 func trouble(s *holdfastv1.ClusterStatus, p *holdfastv1.Peer) string {
 	told := slices.ContainsFunc(s.GetPeers(), (*holdfastv1.Peer).GetMayVote)
 	if p.GetError() == "" && p.GetSuffrage() == "voter" && told && !p.GetMayVote() {
@@ -147,7 +148,7 @@ func lastContact(p *holdfastv1.Peer, role string) string {
 	return (time.Duration(p.GetLastContactMs()) * time.Millisecond).String()
 }
 
-// versionTable prints what each peer runs.
+// versionTable prints the version of each peer.
 func (a *app) versionTable(o *output, s *holdfastv1.ClusterStatus) error {
 	t := render.NewTable("PEER", "VERSION", "LEVEL", "ERROR")
 	for _, p := range s.GetPeers() {

@@ -33,7 +33,7 @@ still answers and may vote. For scripts: the exit code is 0 if so, 7 if not.`,
 	}
 }
 
-// unsafe reports why no peer may be lost, or nothing.
+// unsafe returns the reason why no peer may be lost, or "".
 func unsafe(s *holdfastv1.ClusterStatus) string {
 	if s.GetLeader() == "" {
 		return "there is no leader"
@@ -49,7 +49,7 @@ func unsafe(s *holdfastv1.ClusterStatus) string {
 	return "there are too few voters for one of them to fail"
 }
 
-// How a drill measures.
+// Pace and limits of a drill.
 const (
 	probePause  = 2 * time.Millisecond
 	drillBefore = 500 * time.Millisecond
@@ -100,7 +100,7 @@ func (a *app) drill(ctx context.Context, c *client.Client, to string) error {
 	return err
 }
 
-// meter writes all the time and keeps the longest gap between two acknowledgements.
+// meter writes continuously and keeps the longest gap between two acknowledgements.
 type meter struct {
 	last           time.Time
 	longest        time.Duration

@@ -15,7 +15,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// What a registered cluster is: a secret of type join, with a kubeconfig, of this name.
+// A registered cluster is a secret of type join with a kubeconfig and this name.
 const (
 	clusterPrefix = "cluster/"
 	clusterType   = "join"
@@ -118,7 +118,7 @@ Control planes join with the key that kubeadm init phase upload-certs --upload-c
 	return cmd
 }
 
-// readSecretFile reads a value from a file, or from standard input for "-".
+// readSecretFile reads a value from a file, or from standard input if the name is "-".
 func (a *app) readSecretFile(path string) (string, error) {
 	if path == "-" {
 		return readValue(a.In)

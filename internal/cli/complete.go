@@ -11,11 +11,11 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// completer lists what an argument may be.
+// completer lists the possible values of an argument.
 type completer func(ctx context.Context, c *client.Client) []string
 
-// complete completes the arguments, one completer for each. A shell must not hang: it gets what a
-// peer has at hand, or nothing.
+// complete completes the arguments, one completer for each. A shell must not hang, so it uses
+// the peer's own state, or returns nothing.
 func (a *app) complete(args ...completer) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, given []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(given) >= len(args) {
@@ -36,7 +36,7 @@ func (a *app) complete(args ...completer) cobra.CompletionFunc {
 	}
 }
 
-// completeAll completes one argument after the other, leaving out those that are there.
+// completeAll completes any number of arguments and leaves out those already present.
 func (a *app) completeAll(all completer) cobra.CompletionFunc {
 	one := a.complete(all)
 	return func(cmd *cobra.Command, given []string, part string) ([]cobra.Completion, cobra.ShellCompDirective) {

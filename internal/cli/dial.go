@@ -36,9 +36,9 @@ func (g *globals) register(f *pflag.FlagSet) {
 	f.BoolVar(&g.debug, "debug", false, "log each attempt to standard error")
 }
 
-// dial connects as flags, environment and context say, in this order. An address from a flag or the
-// environment is used without the current context: its token is for its own cluster. What the
-// environment says of a cluster is not meant for one whose context is named on the command line.
+// dial connects as flags, environment and context select, in this order. An address from a flag
+// or the environment is used without the current context, because that token is for its own
+// cluster. The environment is ignored if --context selects another cluster.
 func (a *app) dial() (*client.Client, error) {
 	cfg, err := a.clientConfig()
 	if err != nil {
@@ -54,8 +54,8 @@ func WithClientFlags(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// ClientConfig reports how to connect, for a command of another package below the root command: as
-// the global flags, the environment and the context say.
+// ClientConfig returns the connection settings of the global flags, the environment and the
+// context, for commands of other packages.
 func ClientConfig(cmd *cobra.Command, s Streams) (client.Config, error) {
 	a := &app{Streams: s}
 	a.globals.register(pflag.NewFlagSet("", pflag.ContinueOnError))
@@ -130,7 +130,7 @@ func (a *app) target() (profile.Context, error) {
 	return c, nil
 }
 
-// loadTLS is nil if no CA and no certificate is given.
+// loadTLS returns nil if neither a CA nor a certificate is set.
 func loadTLS(c profile.Context) (*tls.Config, error) {
 	switch {
 	case c.CA == "" && c.Cert == "" && c.Key == "":
@@ -156,7 +156,7 @@ func first(values ...string) string {
 	return ""
 }
 
-// online makes a command of a function that needs a client.
+// online returns a command function for f, which needs a client.
 func (a *app) online(f func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) (err error) {
 		c, err := a.dial()
@@ -168,7 +168,8 @@ func (a *app) online(f func(ctx context.Context, c *client.Client, args []string
 	}
 }
 
-// patience is the context of what waits or follows: without a limit, unless --timeout was given.
+// patience returns the context of a command that waits or follows: without a limit unless
+// --timeout is set.
 func (a *app) patience(ctx context.Context) (context.Context, context.CancelFunc) {
 	if a.timeoutGiven() {
 		return context.WithTimeout(ctx, a.globals.timeout)

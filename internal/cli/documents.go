@@ -10,10 +10,10 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/manifest"
 )
 
-// maxFile bounds what is read of a file: a million machines.
+// maxFile is the maximum size of a file, in bytes: a million machines.
 const maxFile = 512 << 20
 
-// readDocuments reads the documents of a file, or of standard input for "-".
+// readDocuments reads the documents of a file, or of standard input if the name is "-".
 func readDocuments[M proto.Message](a *app, file, list string, empty func() M) ([]M, error) {
 	data, err := a.readFile(file)
 	if err != nil {
@@ -26,7 +26,7 @@ func readDocuments[M proto.Message](a *app, file, list string, empty func() M) (
 	return docs, nil
 }
 
-// readFile reads a file, or standard input for "-".
+// readFile reads a file, or standard input if the name is "-".
 func (a *app) readFile(file string) ([]byte, error) {
 	in := a.In
 	if file != "-" {
@@ -47,8 +47,8 @@ func (a *app) readFile(file string) ([]byte, error) {
 	return data, nil
 }
 
-// printDone prints what was done of several documents, and returns what was not. The two slices
-// have an element for each document.
+// printDone prints the successful documents and returns the errors of the others. Both slices
+// have one element per document.
 func printDone[M proto.Message](a *app, o *output, k kind[M], done []M, errs []error, what string) error {
 	var ok []M
 	var bad []error

@@ -14,13 +14,13 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 )
 
-// opError is a call that failed: what was done with which value, why, and what to do next.
+// opError is a failed call: the operation with its value, the cause, and the remedy.
 type opError struct {
 	op  string // "get machine m-1"
 	err error
 }
 
-// failed wraps a call's error, unless there is none.
+// failed wraps the error of a call; nil stays nil.
 func failed(err error, op string, args ...any) error {
 	if err == nil {
 		return nil
@@ -28,7 +28,7 @@ func failed(err error, op string, args ...any) error {
 	return &opError{op: fmt.Sprintf(op, args...), err: err}
 }
 
-// Error is one line. Unwrapping gives the status, so the exit code stays.
+// Error returns one line. Unwrap returns the status, so the exit code is kept.
 func (e *opError) Error() string {
 	msg := e.op + ": " + reason(e.err)
 	if hint := hint(e.err); hint != "" {
@@ -39,11 +39,11 @@ func (e *opError) Error() string {
 
 func (e *opError) Unwrap() error { return e.err }
 
-// reason is the server's message without gRPC's words around it.
+// reason returns the server's message without gRPC's prefix.
 func reason(err error) string {
 	var call *client.CallError
 	if errors.As(err, &call) {
-		// What was done is said already.
+		// The operation is already in the message.
 		_, why, _ := strings.Cut(call.Error(), ": ")
 		return why
 	}
@@ -54,7 +54,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// hint is what to do next about an error that has no such thing in its message.
+// hint returns the remedy for an error whose message has none.
 func hint(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return "interrupted"
@@ -92,7 +92,7 @@ func hint(err error) string {
 	return ""
 }
 
-// notFoundHint is where to find what there is.
+// notFoundHint returns the command that lists the existing resources.
 func notFoundHint(reason string) string {
 	noun, is := strings.CutSuffix(reason, "_NOT_FOUND")
 	if !is || !slices.Contains([]string{"MACHINE", "PLAN", "RUN", "POOL", "NODE", "SERVICE", "IMAGE", "INSTALL", "SECRET", "TOKEN", "WEBHOOK"}, noun) {
@@ -101,7 +101,7 @@ func notFoundHint(reason string) string {
 	return "see: holdfast " + strings.ToLower(noun) + " list"
 }
 
-// printError writes an error as one line, and what is wrong with which field on a line each.
+// printError writes an error as one line, and each field violation as another.
 func printError(s Streams, err error) {
 	var b strings.Builder
 	write := func(indent string, err error) {
@@ -126,8 +126,8 @@ func printError(s Streams, err error) {
 	_, _ = fmt.Fprint(s.Err, b.String())
 }
 
-// severalError is what went wrong with some of several documents or ids. Its exit code is the
-// first's.
+// severalError holds the errors of several documents or ids. Its exit code is that of the
+// first.
 type severalError struct {
 	msg  string
 	errs []error
@@ -136,8 +136,8 @@ type severalError struct {
 func (e *severalError) Error() string { return e.msg }
 func (e *severalError) Unwrap() error { return e.errs[0] }
 
-// several joins errors about n things, most of which may have gone well. One alone stands for
-// itself.
+// several joins the errors of n operations, most of which may have succeeded. A single error is
+// returned as it is.
 func several(errs []error, n int, what string) error {
 	switch {
 	case len(errs) == 0:

@@ -66,7 +66,7 @@ func (a *app) printEvent(o *output, e *holdfastv1.Event) error {
 	return err
 }
 
-// eventLine is an event in words: when, what, about what, and how it changed.
+// eventLine returns an event as text: time, type, subject and change.
 func eventLine(e *holdfastv1.Event) string {
 	words := []string{stamp(at(e.GetAt())), e.GetType()}
 	add := func(s ...string) {

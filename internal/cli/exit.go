@@ -11,7 +11,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// The exit codes. Scripts rely on them: they are in the help and do not change.
+// Exit codes. Scripts rely on them: the help lists them, and they do not change.
 const (
 	ExitOK          = 0
 	ExitError       = 1
@@ -33,14 +33,14 @@ const exitCodeHelp = `Exit codes:
   6  time is up
   7  no leader, or no peer answers`
 
-// usageError is a command line that cannot be right, whatever the state of the cluster.
+// usageError is a command line that is wrong in any state of the cluster.
 type usageError struct{ msg string }
 
 func (e *usageError) Error() string { return e.msg }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
 
-// runError is a run that was waited for and did not succeed.
+// runError is a run that ended without success while the command waited for it.
 type runError struct{ run *holdfastv1.Run }
 
 func (e *runError) Error() string {
@@ -58,8 +58,8 @@ func (e *runError) Error() string {
 	return msg + ": see: holdfast run logs " + r.GetRunId()
 }
 
-// ExitCode is the exit code for what a command returned. An error with a method ExitCode() int
-// decides itself.
+// ExitCode returns the exit code for the error of a command. An error with a method ExitCode()
+// int decides itself.
 func ExitCode(err error) int {
 	if err == nil {
 		return ExitOK
@@ -97,7 +97,7 @@ func codeExit(c codes.Code) int {
 	return ExitError
 }
 
-// codeError is an error whose exit code says more than its kind.
+// codeError is an error with an exit code of its own.
 type codeError struct {
 	code int
 	msg  string
@@ -105,5 +105,6 @@ type codeError struct {
 
 func (e *codeError) Error() string { return e.msg }
 
-// ExitCode is what ExitCode looks for in the errors of any package.
+// ExitCode implements the interface that the function ExitCode checks for in errors of any
+// package.
 func (e *codeError) ExitCode() int { return e.code }

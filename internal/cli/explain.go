@@ -17,7 +17,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// resources are what can be explained, by the noun of the command line.
+// resources returns the messages that can be explained, by noun.
 func resources() map[string]protoreflect.MessageDescriptor {
 	all := map[string]protoreflect.MessageDescriptor{}
 	for noun, m := range map[string]proto.Message{
@@ -62,8 +62,8 @@ No cluster is contacted: the fields are those of this binary.`,
 	}
 }
 
-// explanationOf follows a path from a message, also through lists and maps, and tells about where
-// it ends.
+// explanationOf follows a path from a message, also through lists and maps, and explains its
+// end.
 func explanationOf(md protoreflect.MessageDescriptor, path string) (func(colour bool) string, error) {
 	title, about, typ := string(md.Name()), explain.Comment(md), ""
 	var values []protoreflect.EnumValueDescriptor
@@ -104,7 +104,7 @@ func explanationOf(md protoreflect.MessageDescriptor, path string) (func(colour 
 	}, nil
 }
 
-// commentOf is what a message says about itself, unless that has been said.
+// commentOf returns the comment of a message, unless it was printed already.
 func commentOf(md protoreflect.MessageDescriptor, said string) string {
 	if md == nil || explain.Comment(md) == said {
 		return ""

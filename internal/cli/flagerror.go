@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// parsing is how Go words that a text is no number or no time.
+// parsing matches Go's errors for a text that is not a number or a time.
 var parsing = regexp.MustCompile(`^(?:strconv\.Parse\w+: parsing "[^"]*": |time: )(.*)$`)
 
-// flagTrouble words what is wrong with a flag: its name, the value, why.
+// flagTrouble returns the error of a flag as text: name, value, cause.
 func flagTrouble(err error) string {
 	invalid := (*pflag.InvalidValueError)(nil)
 	if !errors.As(err, &invalid) {

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/expression"
 )
 
-// The output formats.
+// Output formats.
 const (
 	formatTable = "table"
 	formatWide  = "wide"
@@ -26,7 +26,7 @@ func formats() []string {
 	return []string{formatTable, formatWide, formatJSON, formatYAML, formatName}
 }
 
-// output is how a command prints resources.
+// output is the format and style in which a command prints resources.
 type output struct {
 	format    format
 	noHeaders bool
@@ -58,13 +58,13 @@ func (o *output) register(cmd *cobra.Command) {
 	o.format = formatTable
 	cmd.Flags().VarP(o, "output", "o", "output format: "+strings.Join(formats(), ", ")+", "+strings.Join(expression.Kinds(), "=…, ")+"=…")
 	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "print tables without a header")
-	// Only fails for a flag that does not exist.
+	// It fails only for a flag that does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(append(formats(), "jsonpath=", "go-template="), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
 }
 
 func (o *output) wide() bool { return o.format == formatWide }
 
-// structured reports whether whole messages are printed, or what an expression makes of them.
+// structured reports whether whole messages are printed, or the result of an expression.
 func (o *output) structured() bool { return !o.table() && o.format != formatName }
 
 func (o *output) table() bool { return o.format == formatTable || o.format == formatWide }

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 )
 
-// lister is a command that lists resources of one kind: what it does is the same for all of them.
+// lister describes a command that lists resources of one kind.
 type lister[M proto.Message] struct {
 	use                  string // empty: list
 	short, long, example string
@@ -20,16 +20,16 @@ type lister[M proto.Message] struct {
 	filter               string // an example; empty where the API has no filter
 	args                 []string
 	ids                  completer // of the arguments, where there are any
-	// page asks for one page, with the filter and the arguments of the command line.
+	// page requests one page, with the filter and the arguments of the command line.
 	page func(ctx context.Context, c *client.Client, q query) (items []M, next string, err error)
-	// order is that of the list unless --sort-by gives another; nil: as the API lists them.
+	// order is the order of the list unless --sort-by is set; nil: the order of the API.
 	order func(x, y M) int
 	empty string // what to note when there is none; empty for nothing
-	// watch follows instead of listing, with -w; nil where nothing can be followed.
+	// watch follows changes instead of listing, with -w; nil if the kind cannot be followed.
 	watch func(ctx context.Context, c *client.Client, l *listing) error
 }
 
-// query is what one page is asked for with.
+// query is the request of one page.
 type query struct {
 	args   []string
 	filter string
@@ -37,7 +37,7 @@ type query struct {
 	token  string
 }
 
-// listCommand makes the command. More flags can be added to it.
+// listCommand returns the command. Callers may add flags.
 func listCommand[M proto.Message](a *app, v lister[M]) *cobra.Command {
 	var l listing
 	watch := false
@@ -85,8 +85,8 @@ func listCommand[M proto.Message](a *app, v lister[M]) *cobra.Command {
 	return cmd
 }
 
-// all reads as many as wanted, in the order wanted. One that is sorted is read to its end first:
-// the limit says how many are shown.
+// all reads the requested number of resources in the requested order. A sorted list is read
+// completely first: the limit applies to the output.
 func (v lister[M]) all(ctx context.Context, c *client.Client, l *listing, args []string, order func(x, y M) int) ([]M, bool, error) {
 	limit := l.limit
 	if order != nil {
@@ -105,7 +105,7 @@ func (v lister[M]) all(ctx context.Context, c *client.Client, l *listing, args [
 	return items, false, nil
 }
 
-// getter is a command that shows one resource.
+// getter describes a command that shows one resource.
 type getter[M proto.Message] struct {
 	short, long, example string
 	arg                  string // in the usage line: IMAGE

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/client"
 )
 
-// each is a command that does the same to every resource that it is given the id of: delete, above
-// all.
+// each describes a command that does the same operation on every named resource, such as
+// delete.
 type each struct {
 	verb, done           string // "delete", "deleted"
 	arg                  string // in the usage line: IMAGE
@@ -17,12 +17,12 @@ type each struct {
 	short, long, example string
 	ids                  completer
 	do                   func(ctx context.Context, c *client.Client, id string) error
-	// label is how messages name the resource with an id, the i-th one; nil: by the id.
+	// label returns the name of the i-th resource in messages; nil: its id.
 	label func(i int, id string) string
 }
 
-// eachCommand makes the command: it goes on after a failure, says what it did and returns what it
-// could not.
+// eachCommand returns the command. It continues after a failure, prints each success, and
+// returns the errors.
 func eachCommand(a *app, v each) *cobra.Command {
 	return &cobra.Command{
 		Use: v.verb + " " + v.arg + "...", Args: atLeast(v.arg), ValidArgsFunction: a.completeAll(v.ids), Short: v.short, Long: v.long, Example: v.example,

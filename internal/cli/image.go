@@ -51,7 +51,7 @@ func imageKind() kind[*holdfastv1.Image] {
 	}
 }
 
-// imageFiles returns the files of an image, by what they are.
+// imageFiles returns the files of an image by kind.
 func imageFiles(i *holdfastv1.Image) iter.Seq2[string, *holdfastv1.Image_File] {
 	return func(yield func(string, *holdfastv1.Image_File) bool) {
 		_ = (i.GetDisk() == nil || yield("disk", i.GetDisk())) &&
@@ -60,7 +60,7 @@ func imageFiles(i *holdfastv1.Image) iter.Seq2[string, *holdfastv1.Image_File] {
 	}
 }
 
-// imageFormat is that of the disk: qcow2, or raw+zstd.
+// imageFormat returns the format of the disk, such as qcow2 or raw+zstd.
 func imageFormat(i *holdfastv1.Image) string {
 	if i.GetDisk() == nil {
 		return ""
@@ -72,7 +72,7 @@ func imageFormat(i *holdfastv1.Image) string {
 	return f
 }
 
-// byteSize writes a number of bytes for people; nothing for 0, which is not known.
+// byteSize formats a number of bytes; 0 means unknown and returns "".
 func byteSize(n int64) string {
 	const units = "KMGT"
 	if n == 0 {
@@ -88,7 +88,7 @@ func byteSize(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", v, units[u])
 }
 
-// copiesOf shows which peer has what.
+// copiesOf lists the peers that have each file.
 func copiesOf(i *holdfastv1.Image) *render.Table {
 	t := render.NewTable("FILE", "SHA256", "PEER", "HAS")
 	for part, f := range imageFiles(i) {

@@ -17,7 +17,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// imageInput is what the flags of image add say.
+// imageInput holds the flags of image add.
 type imageInput struct {
 	disk, kernel, initrd string // each a URL or a file
 	sums                 []string
@@ -75,7 +75,7 @@ its first bytes. The installer writes raw and qcow2 images, and unpacks tar imag
 	return cmd
 }
 
-// imageApply stores images that name URLs, or files that were uploaded before.
+// imageApply stores images whose files are URLs, or were uploaded before.
 func (a *app) imageApply() *cobra.Command {
 	var o output
 	var file string
@@ -111,7 +111,7 @@ URLs with their SHA-256, or were uploaded before (holdfast image add).`,
 	return cmd
 }
 
-// imageFilesFrom fills in the files of an image, and uploads those of this machine.
+// imageFilesFrom sets the files of an image, and uploads local files.
 func (a *app) imageFilesFrom(ctx context.Context, c *client.Client, in *imageInput) error {
 	sources := map[string]string{"disk": in.disk, "kernel": in.kernel, "initrd": in.initrd}
 	sums, err := imageSums(in.sums, sources)
@@ -156,7 +156,7 @@ func (a *app) imageFilesFrom(ctx context.Context, c *client.Client, in *imageInp
 	return in.guess(head)
 }
 
-// imageSums reads --sha256: the sum of the only file, or of each.
+// imageSums parses --sha256: the sum of the only file, or one per file.
 func imageSums(given []string, sources map[string]string) (map[string]string, error) {
 	var parts []string
 	for part, source := range sources {
@@ -181,7 +181,7 @@ func imageSums(given []string, sources map[string]string) (map[string]string, er
 	return sums, nil
 }
 
-// guess fills in the format and the compression, where they are not given.
+// guess sets the format and the compression that the flags omit.
 func (in *imageInput) guess(head []byte) error {
 	name, _, _ := strings.Cut(in.disk, "?")
 	format, compression := guessImage(name, head)
@@ -203,7 +203,8 @@ func (in *imageInput) guess(head []byte) error {
 	return nil
 }
 
-// guessImage reports what a disk is by its name, and what its first bytes say wins.
+// guessImage derives format and compression from a name and the first bytes; the bytes take
+// precedence.
 func guessImage(name string, head []byte) (holdfastv1.Image_Format, holdfastv1.Image_Compression) {
 	name = strings.ToLower(name)
 	compression := holdfastv1.Image_NONE
@@ -245,7 +246,7 @@ func guessImage(name string, head []byte) (holdfastv1.Image_Format, holdfastv1.I
 	return format, compression
 }
 
-// upload sends a file of this machine to the cluster. Head is how it begins.
+// upload sends a local file to the cluster. head holds its first bytes.
 func (a *app) upload(ctx context.Context, c *client.Client, path, want string) (_ *holdfastv1.Image_File, head []byte, err error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -43,7 +43,7 @@ func installKind() kind[*holdfastv1.Install] {
 	}
 }
 
-// installStage is how people write a stage, and whether it is over.
+// installStage returns the name of a stage, and reports whether it is final.
 func installStage(i *holdfastv1.Install) render.Text {
 	name, style := strings.ReplaceAll(strings.ToLower(i.GetStage().String()), "_", "-"), render.Plain
 	switch {
@@ -84,7 +84,7 @@ func getInstall(ctx context.Context, c *client.Client, id string) (*holdfastv1.I
 	return c.Installs().GetInstall(ctx, &holdfastv1.GetInstallRequest{MachineId: id})
 }
 
-// stagesOf shows when each stage was reached, and how long after the one before.
+// stagesOf lists the time of each stage and its distance from the one before.
 func stagesOf(i *holdfastv1.Install) *render.Table {
 	t := render.NewTable("STAGE", "AT", "AFTER")
 	var before time.Time

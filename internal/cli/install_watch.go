@@ -71,8 +71,8 @@ func (a *app) watchInstall(ctx context.Context, c *client.Client, o *output, id 
 	}
 }
 
-// nextInstall returns the session that is to be watched where the last one is over: that of the run
-// which is under way, once it has opened it, or the last one when there is no such run.
+// nextInstall returns the session to watch after the last one has ended: that of the active run
+// once it has opened it, or the last one if no run is active.
 func (a *app) nextInstall(ctx context.Context, c *client.Client, old *holdfastv1.Install, every time.Duration) (*holdfastv1.Install, error) {
 	id := old.GetMachineId()
 	m, err := c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: id})
@@ -82,7 +82,7 @@ func (a *app) nextInstall(ctx context.Context, c *client.Client, old *holdfastv1
 	}
 	a.note("note: run %s has not begun to install yet; how the install before it ended: holdfast install get %s", run, id)
 	for {
-		// The run first: what it has opened until it ended is seen after that.
+		// Read the run first: a session that it opened before its end is then visible.
 		r, err := c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: run})
 		if err != nil {
 			return nil, err
@@ -98,15 +98,16 @@ func (a *app) nextInstall(ctx context.Context, c *client.Client, old *holdfastv1
 	}
 }
 
-// installEnded reports how an install went whose session is over, or as good as that.
+// installEnded reports whether the install of an ended session succeeded.
 func installEnded(ctx context.Context, c *client.Client, i *holdfastv1.Install) error {
 	why := i.GetError()
 	switch i.GetStage() {
 	case holdfastv1.Install_BOOTED_DISK:
 		return nil
 	case holdfastv1.Install_COMPLETE:
-		// That is the end for a machine whose system nobody can look at, and for one that was only
-		// wiped. Any other one should have come up: its attempt knows.
+		// This is the final state if the installed system cannot be observed, or if the machine
+		// was only wiped. Otherwise the system should have booted, and its attempt has the
+		// result.
 		r, err := c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: i.GetRunId()})
 		if err != nil {
 			return failed(err, "get run %s of the install of %s", i.GetRunId(), i.GetMachineId())
@@ -120,7 +121,7 @@ func installEnded(ctx context.Context, c *client.Client, i *holdfastv1.Install) 
 	return &codeError{ExitRunFailed, "install of " + i.GetMachineId() + ": " + render.Clean(first(why, "it was over at "+installStage(i).Value))}
 }
 
-// attemptOf returns the attempt that has opened a session, nil if it is not on record.
+// attemptOf returns the attempt that opened a session, or nil if it is not recorded.
 func attemptOf(r *holdfastv1.Run, i *holdfastv1.Install) *holdfastv1.Attempt {
 	for _, s := range r.GetSteps() {
 		for _, attempt := range s.GetAttempts() {

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 )
 
-// pairs reads the values of a flag like --label k=v, given once or more.
+// pairs parses the values of a repeatable flag such as --label k=v.
 func pairs(flag string, values []string) (map[string]string, error) {
 	m := make(map[string]string, len(values))
 	for _, v := range values {
@@ -21,7 +21,7 @@ func pairs(flag string, values []string) (map[string]string, error) {
 	return m, nil
 }
 
-// joined writes a map as k=v,k=v in the order of its keys.
+// joined formats a map as k=v,k=v, sorted by key.
 func joined(m map[string]string) render.Text {
 	parts := make([]string, 0, len(m))
 	for _, k := range slices.Sorted(maps.Keys(m)) {

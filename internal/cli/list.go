@@ -9,10 +9,10 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/fields"
 )
 
-// pageSize is how many are asked for at once: at most what the API gives.
+// pageSize is the number of resources per page, the maximum of the API.
 const pageSize = 500
 
-// listing is what list commands have in common.
+// listing holds the flags of list commands.
 type listing struct {
 	output
 	filter     string
@@ -31,7 +31,7 @@ func (l *listing) register(cmd *cobra.Command, filterExample string) {
 	cmd.Flags().IntVar(&l.limit, "limit", 0, "maximum number of rows (0: all)")
 }
 
-// sortOrder is the order that --sort-by names; nil for none.
+// sortOrder returns the order that --sort-by selects, or nil.
 func sortOrder[M proto.Message](by string) (func(x, y M) int, error) {
 	if by == "" {
 		return nil, nil
@@ -54,8 +54,7 @@ func sortOrder[M proto.Message](by string) (func(x, y M) int, error) {
 	}, nil
 }
 
-// collect reads page after page until there are no more, or as many as wanted. It tells whether
-// there would be more.
+// collect reads pages until the list or the limit ends. It reports whether there are more.
 func collect[T any](limit int, page func(size int32, token string) (items []T, next string, err error)) (all []T, more bool, err error) {
 	if limit < 0 {
 		return nil, false, usagef("--limit: %d: give 0 (all) or more", limit)
@@ -81,7 +80,7 @@ func collect[T any](limit int, page func(size int32, token string) (items []T, n
 	}
 }
 
-// noteMore says on standard error that a list was cut, so that nobody takes it for all.
+// noteMore notes on standard error that the list was cut.
 func (a *app) noteMore(l *listing) {
 	hint := "note: there are more than these %d: raise --limit"
 	if l.filterable {

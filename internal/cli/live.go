@@ -12,14 +12,14 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// redraw is how often a block is drawn again while nothing happens, so that its durations go on;
-// frame is how often at most while much does.
+// redraw is the interval at which a block is drawn without news, to update durations; frame is
+// the minimum interval between two drawings.
 const (
 	redraw = time.Second
 	frame  = 50 * time.Millisecond
 )
 
-// live shows events as a block on a terminal until the watch ends.
+// live draws events as a block on a terminal until the watch ends.
 func (a *app) live(ctx context.Context, w io.Writer, steps bool, watch watcher) error {
 	events := make(chan *holdfastv1.RunEvent)
 	g, ctx := errgroup.WithContext(ctx)
@@ -38,7 +38,7 @@ func (a *app) live(ctx context.Context, w io.Writer, steps bool, watch watcher) 
 	return g.Wait()
 }
 
-// draw draws the board until there are no more events.
+// draw redraws the board until the events end.
 func (a *app) draw(w io.Writer, board *progress.Board, events <-chan *holdfastv1.RunEvent) error {
 	block := render.NewBlock(w, a.colour(w))
 	tick := time.NewTicker(redraw)

@@ -83,7 +83,7 @@ func getMachine(ctx context.Context, c *client.Client, id string) (*holdfastv1.M
 	return m, failed(err, "get machine %s", id)
 }
 
-// at is a time, or the zero time when there is none.
+// at returns a time, or the zero time if it is not set.
 func at(ts *timestamppb.Timestamp) time.Time {
 	if ts == nil {
 		return time.Time{}

@@ -10,8 +10,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// careVerb makes a command that runs a plan on a machine. Plan may look at the flags, and at the
-// arguments behind MACHINE.
+// careVerb returns a command that runs a plan on a machine. plan may read the flags and the
+// arguments after MACHINE.
 func (a *app) careVerb(d *deed, cmd *cobra.Command, plan func(args []string) (string, error)) *cobra.Command {
 	cmd.ValidArgsFunction = a.complete(machineIDs)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -69,7 +69,8 @@ func (a *app) console(ctx context.Context, c *client.Client, machine string, rea
 	return failed(err, "keep the console of machine %s", machine)
 }
 
-// rawTerminal hands all keys through, Ctrl-C too, where standard input is a terminal.
+// rawTerminal sets the terminal of standard input to raw mode, so that all keys are sent, also
+// Ctrl-C.
 func (a *app) rawTerminal() (restore func()) {
 	f, ok := a.In.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -82,7 +83,7 @@ func (a *app) rawTerminal() (restore func()) {
 	return func() { _ = term.Restore(int(f.Fd()), old) }
 }
 
-// typeTo passes on what is typed, and closes the channel at the escape or the end.
+// typeTo sends the typed input, and closes the channel at the escape sequence or the end.
 func typeTo(ctx context.Context, in io.Reader, out chan<- []byte) {
 	defer close(out)
 	esc := escape{start: true}
@@ -103,13 +104,13 @@ func typeTo(ctx context.Context, in io.Reader, out chan<- []byte) {
 	}
 }
 
-// escape finds ~. at the beginning of a line, as ssh does.
+// escape detects ~. at the beginning of a line, like ssh.
 type escape struct {
 	start bool // of a line
 	tilde bool // one was typed there, and is held back
 }
 
-// filter returns what is to be passed on, and whether to leave.
+// filter returns the bytes to send, and reports whether to leave.
 func (e *escape) filter(in []byte) (out []byte, leave bool) {
 	for _, b := range in {
 		if e.tilde {

@@ -11,8 +11,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// What operators do to one machine by hand is a run of a built-in plan: it is recorded, nothing
-// else happens to the machine meanwhile, and the same request id does it once.
+// An operation of an operator on one machine is a run of a built-in plan: it is recorded, it
+// excludes other runs, and its request id makes it safe to repeat.
 
 // deed is such a run.
 type deed struct {
@@ -21,7 +21,7 @@ type deed struct {
 	detach    bool
 	params    map[string]*bool
 	values    map[string]string
-	// show prints what the run was for, in place of the run; nil prints the run.
+	// show prints the result instead of the run; nil prints the run.
 	show func(ctx context.Context, c *client.Client, r *holdfastv1.Run) error
 }
 
@@ -39,7 +39,7 @@ func (d *deed) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&d.detach, "detach", false, "do not wait for the end")
 }
 
-// flag adds a flag that is a parameter of the run.
+// flag adds a flag that sets a parameter of the run.
 func (d *deed) flag(cmd *cobra.Command, name, usage string) {
 	if d.params == nil {
 		d.params = map[string]*bool{}
@@ -47,7 +47,7 @@ func (d *deed) flag(cmd *cobra.Command, name, usage string) {
 	d.params[name] = cmd.Flags().Bool(name, false, usage)
 }
 
-// run starts the plan on a machine and waits for its end.
+// run starts the plan on a machine and waits until it ends.
 func (d *deed) run(a *app, cmd *cobra.Command, machine, plan string) error {
 	req := &holdfastv1.StartRunRequest{MachineId: machine, PlanId: plan, RequestId: d.requestID, Params: d.values}
 	for name, set := range d.params {

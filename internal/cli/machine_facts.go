@@ -10,8 +10,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// factTable lists what the agent and the installer of a machine have found out about it; only what
-// is known.
+// factTable lists the known facts that the agent and the installer have reported.
 func factTable(m *holdfastv1.Machine, now time.Time) *render.Table {
 	t := render.NewTable("FACT", "VALUE")
 	row := func(name, value string) {
@@ -43,7 +42,7 @@ func factTable(m *holdfastv1.Machine, now time.Time) *render.Table {
 	return t
 }
 
-// inUse words the metrics of a keepalive; "" if there are none.
+// inUse formats the metrics of a keepalive; "" if there are none.
 func inUse(x *holdfastv1.AgentMetrics) string {
 	if x == nil {
 		return ""
@@ -51,7 +50,7 @@ func inUse(x *holdfastv1.AgentMetrics) string {
 	return fmt.Sprintf("cpu %.0f%%, memory %.0f%%, free gpus %d", x.GetCpuUtilizationPct(), x.GetMemoryUtilizationPct(), x.GetFreeGpuCount())
 }
 
-// agoIfAny is "" for no time.
+// agoIfAny returns the age of a time, or "" if it is not set.
 func agoIfAny(now, at time.Time) string {
 	if at.IsZero() {
 		return ""

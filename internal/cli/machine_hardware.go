@@ -9,7 +9,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// hardwareTable lists what is in a machine as its BMC tells.
+// hardwareTable lists the hardware inventory that the BMC reported.
 func hardwareTable(m *holdfastv1.Machine, now time.Time) *render.Table {
 	t := render.NewTable("PART", "SLOT", "WHAT", "SERIAL", "STATE")
 	h := m.GetHardware()
@@ -41,7 +41,7 @@ func hardwareTable(m *holdfastv1.Machine, now time.Time) *render.Table {
 	return t
 }
 
-// partWords reports what a part is.
+// partWords describes a part.
 func partWords(p *holdfastv1.HardwarePart) string {
 	var words []string
 	add := func(is bool, format string, args ...any) {

@@ -47,7 +47,8 @@ func historyKind() kind[*holdfastv1.HistoryEntry] {
 	}
 }
 
-// stamp is a time to the second, in UTC: histories of several places are put side by side.
+// stamp formats a time to the second, in UTC, so that histories of several places can be
+// compared.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""

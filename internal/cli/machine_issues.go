@@ -14,13 +14,12 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// troubled is what the API is asked for: machines with which something may be wrong. Which of them
-// has an issue, and how urgent it is, is up to issuesOf: a machine that is not in service may well
-// be switched off.
+// troubled is the filter for machines that may have an issue. issuesOf decides: a machine that
+// is not in service may be powered off.
 const troubled = "NOT phase = RETIRED AND (conditions.NeedsIntervention = true OR node_state = INSTALL_FAILED OR conditions.Degraded = true OR " +
 	"conditions.BMCReachable = false OR conditions.Reachable = false OR conditions.InCustomerCluster = false OR agent_state = EXPIRED)"
 
-// urgency is how soon somebody should look: the smaller, the sooner.
+// urgency orders issues: the smaller, the more urgent.
 type urgency int
 
 const (
@@ -42,14 +41,14 @@ func (u urgency) text() render.Text {
 	return plain("")
 }
 
-// issue is one thing that is wrong with a machine.
+// issue is one problem of a machine.
 type issue struct {
 	urgency urgency
 	text    string
 	since   time.Time
 }
 
-// issuesOf lists what is wrong with a machine, the most urgent first.
+// issuesOf lists the problems of a machine, the most urgent first.
 func issuesOf(m *holdfastv1.Machine) []issue {
 	var all []issue
 	status := m.GetStatus()
@@ -82,7 +81,7 @@ func conditionUrgency(c *holdfastv1.Condition, serving bool) urgency {
 	return none
 }
 
-// issueName says a condition that is false for what is wrong then.
+// issueName names the problem of a false condition.
 func issueName(c *holdfastv1.Condition) string {
 	switch c.GetType() {
 	case "Reachable":
@@ -102,7 +101,7 @@ func because(why string) string {
 	return " (" + shorten(why) + ")"
 }
 
-// worst is how urgent a machine is, and since when.
+// worst returns the highest urgency of a machine, and its start.
 func worst(m *holdfastv1.Machine) (urgency, time.Time) {
 	all := issuesOf(m)
 	if len(all) == 0 {
@@ -111,7 +110,7 @@ func worst(m *holdfastv1.Machine) (urgency, time.Time) {
 	return all[0].urgency, all[0].since
 }
 
-// byUrgency sorts the most urgent first; among equals, what has lasted longest.
+// byUrgency sorts by urgency, then by duration, the longest first.
 func byUrgency(x, y *holdfastv1.Machine) int {
 	ux, sx := worst(x)
 	uy, sy := worst(y)

@@ -10,7 +10,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// parallel is how many registrations are under way at once: peers take concurrent ones together.
+// parallel is the number of concurrent registrations: peers commit concurrent ones together.
 const parallel = 16
 
 func (a *app) machineRegister() *cobra.Command {
@@ -92,8 +92,8 @@ func (a *app) machinesToRegister(file string, spec *specFlags, id, initial strin
 	return machines, nil
 }
 
-// registerAll registers what it can, prints what it registered in the order given, and tells the
-// rest.
+// registerAll registers machines, prints the successful ones in the given order, and returns
+// the errors of the others.
 func (a *app) registerAll(ctx context.Context, c *client.Client, o *output, machines []*holdfastv1.Machine) error {
 	done := make([]*holdfastv1.Machine, len(machines))
 	errs := make([]error, len(machines))

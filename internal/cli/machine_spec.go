@@ -10,7 +10,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// specFlags are the flags that describe a machine, for register and update.
+// specFlags are the flags of a machine's spec, for register and update.
 type specFlags struct {
 	labels   []string
 	macs     []string
@@ -45,11 +45,11 @@ func (s *specFlags) register(f *pflag.FlagSet) {
 	}
 }
 
-// given reports whether any of the flags is on the command line.
+// given reports whether any of the flags is set.
 func (s *specFlags) given(f *pflag.FlagSet) bool { return len(s.paths(f)) > 0 }
 
-// paths is the field mask of the flags that are on the command line. Labels are masked one by one,
-// so that an update leaves the others alone.
+// paths returns the field mask of the set flags. Labels are masked one by one, so that an
+// update keeps the others.
 func (s *specFlags) paths(f *pflag.FlagSet) []string {
 	var paths []string
 	for _, d := range specFields() {
@@ -70,8 +70,8 @@ func (s *specFlags) paths(f *pflag.FlagSet) []string {
 	return paths
 }
 
-// machine is what the flags say. A label that is only "key-" is to be removed: it is in the mask
-// and has no value.
+// machine returns the machine that the flags describe. A label "key-" is removed: it is in the
+// mask and has no value.
 func (s *specFlags) machine(id string, removal bool) (*holdfastv1.Machine, error) {
 	var set []string
 	for _, l := range s.labels {
@@ -101,16 +101,16 @@ func (s *specFlags) machine(id string, removal bool) (*holdfastv1.Machine, error
 	}}, nil
 }
 
-// newMachineID returns the id here rather than on the server: with it a registration can be
-// repeated when nobody knows whether it was applied.
+// newMachineID generates the id on the client, so that a registration with an unknown outcome
+// can be repeated.
 func newMachineID() string {
 	var b [4]byte
-	// Never fails: the runtime ends the process instead.
+	// It never fails: the runtime ends the process instead.
 	_, _ = rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }
 
-// phase reads a machine phase in any spelling.
+// phase parses a machine phase in any spelling.
 func phase(flag, s string) (holdfastv1.MachineStatus_Phase, error) {
 	name := strings.ToUpper(strings.ReplaceAll(s, "-", "_"))
 	if v, ok := holdfastv1.MachineStatus_Phase_value[name]; ok && v != 0 {

@@ -53,7 +53,7 @@ func machineRow(m *holdfastv1.Machine, now time.Time, wide bool) []render.Text {
 	)
 }
 
-// conditions writes them on one line: a reason only where something is not as usual.
+// conditions formats the conditions on one line, with a reason only for unusual ones.
 func conditions(all []*holdfastv1.Condition) string {
 	parts := make([]string, len(all))
 	for i, c := range all {
@@ -90,7 +90,7 @@ func conditionTable(m *holdfastv1.Machine, now time.Time) *render.Table {
 	return t
 }
 
-// conditionStatus is the status of a condition: true, false, or Unknown.
+// conditionStatus returns the status of a condition: true, false or Unknown.
 func conditionStatus(c *holdfastv1.Condition) render.Text {
 	if c.GetUnknown() {
 		return render.T("Unknown", render.Yellow)
@@ -105,7 +105,7 @@ func truth(b bool) string {
 	return "false"
 }
 
-// enum is the name of a value; that of no value is "".
+// enum returns the name of a value; "" if it is unspecified.
 func enum(v interface{ String() string }) string {
 	if s := v.String(); !strings.HasSuffix(s, "_UNSPECIFIED") {
 		return s

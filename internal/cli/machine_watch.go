@@ -11,7 +11,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// watchInterval is how often machines are asked for: the API streams runs, not machines.
+// watchInterval is the default poll interval: the API streams runs, not machines.
 const watchInterval = 2 * time.Second
 
 func (a *app) machineWatch() *cobra.Command {
@@ -48,13 +48,13 @@ the last of several changes in between. 'run watch' shows every step of every ru
 	return cmd
 }
 
-// watchMachines prints what read returns, and again what has changed, until the context ends.
+// watchMachines prints the machines that read returns, and changed ones again, until the
+// context ends.
 func (a *app) watchMachines(ctx context.Context, o *output, every time.Duration, read func() ([]*holdfastv1.Machine, error)) error {
 	return watchPolled(ctx, a, o, machineKind(), every, significant, read)
 }
 
-// significant is a machine without the times of observations that changed nothing, and without what
-// each keepalive brings.
+// significant returns a machine without observation times and keepalive metrics.
 func significant(m *holdfastv1.Machine) *holdfastv1.Machine {
 	m = proto.CloneOf(m)
 	m.Revision, m.UpdatedAt = 0, nil

@@ -40,7 +40,7 @@ func (a *app) machineWhy() *cobra.Command {
 	return cmd
 }
 
-// explanation is the answer in lines: the sentence first, then what it is made of.
+// explanation formats the answer as lines: first the sentence, then its parts.
 func explanation(e *holdfastv1.MachineExplanation, now time.Time) []render.Line {
 	lines := []render.Line{{
 		render.T(e.GetMachineId(), render.Bold), plain(" is "), render.State(enum(e.GetEffectiveState())),
@@ -85,7 +85,8 @@ func explanation(e *holdfastv1.MachineExplanation, now time.Time) []render.Line 
 	return lines
 }
 
-// conditionDetail reports why a condition is as it is, since when, and when somebody last looked.
+// conditionDetail returns the reason of a condition, its start and the time of the last
+// observation.
 func conditionDetail(c *holdfastv1.Condition, now time.Time) string {
 	text := ""
 	if c.GetReason() != "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// man writes the manual pages: for packages, not for operators, so it is hidden.
+// man writes the manual pages. It is hidden, because packages use it and operators do not.
 func (a *app) man() *cobra.Command {
 	return &cobra.Command{
 		Use: "man DIR", Args: exactly("DIR"), Hidden: true,
@@ -38,7 +38,7 @@ func writePages(cmd *cobra.Command, dir string) error {
 	return nil
 }
 
-// visible lists the commands below one that people are shown.
+// visible lists the subcommands that are not hidden.
 func visible(cmd *cobra.Command) []*cobra.Command {
 	var all []*cobra.Command
 	for _, sub := range cmd.Commands() {
@@ -51,8 +51,8 @@ func visible(cmd *cobra.Command) []*cobra.Command {
 
 func pageName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
 
-// manPage is a command's page, in the macros of man(7). It has no date: the same binary writes the
-// same page.
+// manPage returns a command's page in macros of man(7). It has no date, so the same binary
+// writes the same page.
 func manPage(cmd *cobra.Command) string {
 	var b strings.Builder
 	section := func(name, text string) {
@@ -104,7 +104,7 @@ func options(f *pflag.FlagSet) string {
 	return strings.Join(items, "\n")
 }
 
-// paragraphs keeps lines that are indented as they are, and fills the others.
+// paragraphs keeps indented lines, and fills the others.
 func paragraphs(text string) string {
 	var out []string
 	for p := range strings.SplitSeq(text, "\n\n") {
@@ -117,8 +117,8 @@ func paragraphs(text string) string {
 	return strings.Join(out, "\n.PP\n")
 }
 
-// roff escapes text: what begins with a dot or a quote would be taken for a macro, and a bare
-// hyphen for a line break.
+// roff escapes text: a leading dot or quote would start a macro, and a bare hyphen would allow
+// a line break.
 func roff(text string) string {
 	lines := strings.Split(strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text), "\n")
 	for i, l := range lines {

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 )
 
-// note tells the user something on standard error that is not data.
+// note prints a message, which is not data, to standard error.
 func (a *app) note(format string, args ...any) {
 	_, _ = fmt.Fprintln(a.Err, render.Clean(fmt.Sprintf(format, args...)))
 }

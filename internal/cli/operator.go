@@ -73,7 +73,7 @@ func (a *app) printRecovery(r *cluster.Recovery) error {
 	return err
 }
 
-// unavailable is for what a cluster must not be in.
+// unavailable returns an error for an unsafe state of the cluster.
 func unavailable(format string, args ...any) error {
 	return &codeError{ExitUnavailable, fmt.Sprintf(format, args...)}
 }

@@ -47,7 +47,7 @@ contains names of machines and addresses.`,
 	return cmd
 }
 
-// collectDebug writes what a peer tells into an archive, and gives how many files there are.
+// collectDebug writes the files that a peer sends into an archive, and returns their number.
 func collectDebug(ctx context.Context, c *client.Client, file string, cpu int32) (n int, err error) {
 	stream, err := c.Cluster().CollectDebug(ctx, &holdfastv1.CollectDebugRequest{CpuSeconds: cpu})
 	if err != nil {

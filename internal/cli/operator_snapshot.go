@@ -53,8 +53,8 @@ saves its own state, without a leader; that is not audited, and cluster status a
 	}
 }
 
-// save writes a snapshot beside path, checks it while it comes and reads it back, and puts it in
-// its place.
+// save writes a snapshot to a temporary file beside path, verifies it while it arrives and
+// again from disk, and renames it to path.
 func (a *app) save(ctx context.Context, c *client.Client, path string) (_ *fsm.CheckedBackup, size int64, err error) {
 	dir := filepath.Dir(path)
 	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // 0600
@@ -92,9 +92,9 @@ func (a *app) save(ctx context.Context, c *client.Client, path string) (_ *fsm.C
 	return b, in.size, errors.Join(d.Sync(), d.Close())
 }
 
-// noteSaved tells the cluster that the file lies whole where it should: only that counts as a
-// backup. What was rescued from one peer is no reason to be content, and there may be no leader to
-// tell. A file that could not be noted is whole all the same.
+// noteSaved records the backup in the cluster once the file is complete. A snapshot of one peer
+// (--stale) is no backup, and there may be no leader. If recording fails, the file is still
+// valid.
 func (a *app) noteSaved(ctx context.Context, c *client.Client, b *fsm.CheckedBackup) {
 	if a.globals.stale {
 		return
@@ -190,7 +190,7 @@ later registrations, changes and runs are gone.`,
 			if err != nil {
 				return fmt.Errorf("read snapshot file: %w", err)
 			}
-			// Nothing is sent of a file that is damaged.
+			// A damaged file is not sent.
 			if err := fsm.SumBackup(data); err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
@@ -205,11 +205,11 @@ later registrations, changes and runs are gone.`,
 	return cmd
 }
 
-// restoreTimeout is how long a restore may take unless --timeout is given: so long as peers give it
-// themselves. They go on without a caller who leaves sooner, and would not learn the outcome.
+// restoreTimeout is the default time limit of a restore, the same as that of the peers. They
+// continue if the caller leaves earlier, and the caller would not learn the outcome.
 const restoreTimeout = 30 * time.Minute
 
-// uploads is how often a restore sends its file, at most.
+// uploads is the maximum number of uploads of a restore.
 const uploads = 10
 
 // restore sends a snapshot file to the cluster and restores it. A new leader has no chunks of an

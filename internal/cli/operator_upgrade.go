@@ -42,7 +42,8 @@ of each peer and the remaining work. Features of the new build are used only onc
 	return cmd
 }
 
-// printUpgrade reports what peers run and what is next, and fails when that is to wait.
+// printUpgrade prints the versions of the peers and the next step, and returns an error if the
+// upgrade must wait.
 func (a *app) printUpgrade(o *output, s *holdfastv1.ClusterStatus, version string, level uint32) error {
 	if _, err := fmt.Fprintf(a.Out, "this build: %s, level %d; the cluster uses level %d\n", version, level, s.GetFeatureLevel()); err != nil {
 		return err
@@ -57,7 +58,7 @@ func (a *app) printUpgrade(o *output, s *holdfastv1.ClusterStatus, version strin
 	return err
 }
 
-// noUpgrade reports why no peer may be brought to a build of that level now, or nothing.
+// noUpgrade returns the reason why no peer may be upgraded to a build of this level now, or "".
 func noUpgrade(s *holdfastv1.ClusterStatus, level uint32) string {
 	if level < s.GetFeatureLevel() {
 		return fmt.Sprintf("this build understands level %d, the cluster uses %d: it is too old", level, s.GetFeatureLevel())
@@ -70,7 +71,7 @@ func noUpgrade(s *holdfastv1.ClusterStatus, level uint32) string {
 	return unsafe(s)
 }
 
-// nextUpgrade reports which peers are left, the leader last.
+// nextUpgrade lists the peers to upgrade, the leader last.
 func nextUpgrade(s *holdfastv1.ClusterStatus, version string) string {
 	var left []string
 	leads := false

@@ -10,8 +10,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// probePlan shows whether the steps of a plan would get through on a machine. The exit code is 4
-// when one would not.
+// probePlan prints whether each step of a plan would pass on a machine. The exit code is 4 if
+// one would fail.
 func (a *app) probePlan(ctx context.Context, c *client.Client, o *output, r *holdfastv1.ProbePlanRequest) error {
 	name := first(r.GetPlanId(), r.GetPlan().GetPlanId())
 	resp, err := c.Plans().ProbePlan(ctx, r)

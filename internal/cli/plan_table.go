@@ -36,7 +36,7 @@ func planKind() kind[*holdfastv1.Plan] {
 	}
 }
 
-// held reports since when the brake holds a plan.
+// held returns the time since which the brake holds a plan.
 func held(p *holdfastv1.Plan, now time.Time) render.Text {
 	if p.GetBrake() == nil {
 		return plain("-")
@@ -60,7 +60,7 @@ func planSteps(p *holdfastv1.Plan) *render.Table {
 	return t
 }
 
-// stepKind is the name of a step's kind, and what it sets.
+// stepKind returns the kind of a step and its settings.
 func stepKind(s *holdfastv1.Step) (kind, params string) {
 	m := s.ProtoReflect()
 	fd := m.WhichOneof(m.Descriptor().Oneofs().ByName("kind"))
@@ -95,7 +95,7 @@ func value(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	return v.String()
 }
 
-// shorten keeps a script from filling the table.
+// shorten cuts a long script for the table.
 func shorten(s string) string {
 	const most = 40
 	if r := []rune(s); len(r) > most {

@@ -128,7 +128,7 @@ func (a *app) poolList() *cobra.Command {
 	return cmd
 }
 
-// steadyPool is a pool without what each of its heartbeats changes.
+// steadyPool returns a pool without the fields that each heartbeat changes.
 func steadyPool(p *holdfastv1.Pool) *holdfastv1.Pool {
 	p = proto.CloneOf(p)
 	p.LastHeartbeat, p.UptimeSeconds, p.UpdatedAt = nil, 0, nil

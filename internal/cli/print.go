@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 )
 
-// kind is how one kind of resource is printed.
+// kind describes the printing of one kind of resource.
 type kind[M proto.Message] struct {
 	noun   string // in messages, and the command that is about them: machine
 	list   string // the key of a list of them
@@ -23,7 +23,7 @@ type kind[M proto.Message] struct {
 	reveal bool // it is there to show a secret, this once
 }
 
-// shown is what may be printed of a message: fields that hold a secret are not.
+// shown returns a message without fields that hold a secret.
 func (k kind[M]) shown(m M) M {
 	if k.reveal {
 		return m
@@ -38,7 +38,7 @@ func (k kind[M]) newTable(o *output) *render.Table {
 	return render.NewTable(k.header...)
 }
 
-// printList prints resources as a list, however many there are.
+// printList prints resources as a list, even a single one.
 func printList[M proto.Message](a *app, o *output, k kind[M], items []M) error {
 	switch {
 	case o.format == formatName:
@@ -62,7 +62,7 @@ func printList[M proto.Message](a *app, o *output, k kind[M], items []M) error {
 	return a.table(o, t)
 }
 
-// printOne prints one resource. More is what its table view shows below the row.
+// printOne prints one resource. more adds text below the row of the table.
 func printOne[M proto.Message](a *app, o *output, k kind[M], m M, more ...*render.Table) error {
 	switch {
 	case o.format == formatName:
@@ -100,8 +100,8 @@ func printNames[M proto.Message](a *app, k kind[M], items []M) error {
 	return nil
 }
 
-// printStream prints one of many that come over time: JSON on a line each, YAML as documents, an
-// expression's text on a line.
+// printStream prints one of a stream of resources: JSON on one line, YAML as a document, the
+// text of an expression on one line.
 func printStream[M proto.Message](a *app, o *output, m M) error {
 	raw, err := manifest.JSON(secrets.Redact(m))
 	if err != nil {
@@ -120,7 +120,7 @@ func printStream[M proto.Message](a *app, o *output, m M) error {
 	return a.document(o, raw)
 }
 
-// document prints JSON as JSON for people, as YAML, or what an expression makes of it.
+// document prints JSON as indented JSON, as YAML, or through an expression.
 func (a *app) document(o *output, raw []byte) error {
 	if o.expr != nil {
 		if err := o.expr.Execute(a.Out, raw); err != nil {

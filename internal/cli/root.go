@@ -27,15 +27,15 @@ const rootExample = `  holdfast machine list
   holdfast machine why m-123
   holdfast run list --filter 'phase = RUNNING' -o json`
 
-// The groups of commands in the help.
+// Groups of commands in the help.
 const (
 	groupOperate = "operate"
 	groupServe   = "serve"
 	groupSetup   = "setup"
 )
 
-// Root is the root command: this package's commands and more, which are those that run the control
-// plane itself. The flags of the clients are not shown in their help.
+// Root returns the root command with the commands of this package and more, which run the
+// control plane itself. The client flags are not shown in the help of those.
 func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 	a := &app{Streams: s}
 	a.root = &cobra.Command{

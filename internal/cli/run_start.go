@@ -70,7 +70,7 @@ exit code is 5 unless all runs succeeded.`,
 	f.StringVar(&req.PlanId, "plan", "", "plan to run instead of the type's default plan")
 	f.StringArrayVar(&values, "param", nil, "parameter key=value for the plan's steps (image, cluster_ref, net_config, reason, ticket); repeatable")
 	f.StringVar(&req.RequestId, "request-id", "", "request id that makes a repeated start safe (default: generated and printed)")
-	// These only fail for flags that do not exist.
+	// They fail only for flags that do not exist.
 	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions([]string{"REPAVE", "REBOOT", "RMA", "UPGRADE", "NET_RECONFIG"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("plan", func(cmd *cobra.Command, _ []string, part string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return a.complete(planIDs)(cmd, nil, part)
@@ -82,7 +82,7 @@ func (a *app) start(ctx context.Context, c *client.Client, o *output, req *holdf
 	return a.startAnd(ctx, c, o, req, wait, nil)
 }
 
-// startAnd starts a run. When it has succeeded, show prints what it was for, where people read it.
+// startAnd starts a run. After a success, show prints the result for people.
 func (a *app) startAnd(ctx context.Context, c *client.Client, o *output, req *holdfastv1.StartRunRequest, wait waitFlag,
 	show func(context.Context, *client.Client, *holdfastv1.Run) error) error {
 	r, err := c.Runs().StartRun(ctx, req)

@@ -49,7 +49,7 @@ func runSteps(r *holdfastv1.Run, now time.Time) *render.Table {
 	return t
 }
 
-// number writes a count; none is "".
+// number formats a count; 0 returns "".
 func number(n uint64) string {
 	if n == 0 {
 		return ""
@@ -57,7 +57,7 @@ func number(n uint64) string {
 	return strconv.FormatUint(n, 10)
 }
 
-// params reads --param, which may be given again.
+// params parses --param, which is repeatable.
 func params(values []string) (map[string]string, error) {
 	if len(values) == 0 {
 		return nil, nil

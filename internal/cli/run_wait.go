@@ -31,7 +31,7 @@ func (w *waitFlag) Type() string { return "duration" }
 
 const waitForRun = "wait until the run has ended, at most so long if a time is given (--wait=10m); show its progress on standard error"
 
-// forever is the value that --wait has alone.
+// forever is the value of --wait without an argument.
 const forever = "forever"
 
 // Set implements pflag.Value.
@@ -81,8 +81,8 @@ func (a *app) runWait() *cobra.Command {
 	return cmd
 }
 
-// limit is how long a wait may take: so long as its --wait says, else --timeout if that was given.
-// 0: for ever.
+// limit returns the time limit of a wait: that of --wait, else of --timeout if it is set; 0:
+// none.
 func (a *app) limit(wait time.Duration) time.Duration {
 	if wait == 0 && a.timeoutGiven() {
 		return a.globals.timeout
@@ -90,8 +90,8 @@ func (a *app) limit(wait time.Duration) time.Duration {
 	return wait
 }
 
-// await waits for a run and shows its progress on standard error where that is a terminal. A run
-// that did not succeed is returned along with a *runError.
+// await waits for a run and shows its progress if standard error is a terminal. A run that did
+// not succeed is returned with a *runError.
 func (a *app) await(ctx context.Context, c *client.Client, id string, limit time.Duration) (*holdfastv1.Run, error) {
 	if limit = a.limit(limit); limit > 0 {
 		var cancel context.CancelFunc
@@ -113,7 +113,7 @@ func (a *app) await(ctx context.Context, c *client.Client, id string, limit time
 	return last, a.waited(id, last, limit, err)
 }
 
-// waited reports how the wait for a run ended.
+// waited returns the error of an ended wait.
 func (a *app) waited(id string, run *holdfastv1.Run, limit time.Duration, err error) error {
 	switch {
 	case err == nil && run.GetPhase() == holdfastv1.Run_SUCCEEDED:
@@ -130,7 +130,7 @@ func (a *app) waited(id string, run *holdfastv1.Run, limit time.Duration, err er
 	return failed(err, "wait for run %s", id)
 }
 
-// unlessRunError keeps a *runError aside, so that the run can be printed first.
+// unlessRunError separates a *runError, so that the run can be printed first.
 func unlessRunError(err error, ended **runError) error {
 	if errors.As(err, ended) {
 		return nil

@@ -46,7 +46,7 @@ JSON on a line, with its cursor. No transition is lost or repeated, even if a pe
 	return cmd
 }
 
-// watchRun follows one run until it has ended.
+// watchRun follows one run until it ends.
 func (a *app) watchRun(ctx context.Context, c *client.Client, o *output, id string) error {
 	ctx, cancel := a.patience(ctx)
 	defer cancel()
@@ -58,7 +58,7 @@ func (a *app) watchRun(ctx context.Context, c *client.Client, o *output, id stri
 	return a.waited(id, last, a.globals.timeout, err)
 }
 
-// watchRuns follows all runs that match until the context ends.
+// watchRuns follows all matching runs until the context ends.
 func (a *app) watchRuns(ctx context.Context, c *client.Client, o *output, filter string, cursor uint64) error {
 	ctx, cancel := a.patience(ctx)
 	defer cancel()
@@ -68,10 +68,10 @@ func (a *app) watchRuns(ctx context.Context, c *client.Client, o *output, filter
 	return failed(ended(ctx, err), "watch runs")
 }
 
-// watcher calls f for each event until it ends.
+// watcher calls f for each event until the stream ends.
 type watcher func(ctx context.Context, f func(*holdfastv1.RunEvent) error) error
 
-// show prints events on standard output as the format says.
+// show prints events on standard output in the selected format.
 func (a *app) show(ctx context.Context, o *output, steps bool, watch watcher) error {
 	if o.table() && a.terminal(a.Out) {
 		return a.live(ctx, a.Out, steps, watch)

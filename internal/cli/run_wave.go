@@ -19,7 +19,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// waveFlags make a wave of run start.
+// waveFlags are the flags that turn run start into a wave.
 type waveFlags struct {
 	selector, id       string
 	parallel, failures int
@@ -56,7 +56,7 @@ func (w *waveFlags) check(cmd *cobra.Command, args []string, req *holdfastv1.Sta
 	return nil
 }
 
-// waveCluster is the cluster as one wave sees it.
+// waveCluster is the cluster as seen by one wave.
 type waveCluster struct {
 	c    *client.Client
 	req  *holdfastv1.StartRunRequest
@@ -79,7 +79,7 @@ func (w *waveCluster) Watch(ctx context.Context, f func(*holdfastv1.Run) error) 
 	return w.c.WatchRuns(ctx, w.filter(), 0, func(e *holdfastv1.RunEvent) error { return f(e.GetSnapshot()) })
 }
 
-// runs lists the wave's runs.
+// runs lists the runs of the wave.
 func (w *waveCluster) runs(ctx context.Context) ([]*holdfastv1.Run, error) {
 	all, _, err := collect(0, func(size int32, token string) ([]*holdfastv1.Run, string, error) {
 		return pageOfRuns(ctx, w.c, query{filter: w.filter(), size: size, token: token})
@@ -126,8 +126,8 @@ func (a *app) startWave(ctx context.Context, c *client.Client, o *output, req *h
 	return a.waveEnded(ctx, o, cluster, p, err)
 }
 
-// unanswered tells that it is the cluster that cannot be asked, and not the machine that cannot be
-// started.
+// unanswered reports whether the cluster could not be reached, in contrast to a machine that
+// could not be started.
 func unanswered(err error) bool {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled, codes.Unauthenticated:
@@ -136,14 +136,14 @@ func unanswered(err error) bool {
 	return client.Reason(err) == client.ReasonRateLimit // and not let in all the time that a call has
 }
 
-// timeUp tells that it is the time of the context that is up, and not that of a call, which has a
-// limit of its own. What can come to nothing any more before the end is given up a moment earlier.
+// timeUp reports whether the deadline of the context has passed, in contrast to the limit of
+// one call. A call that cannot complete before the deadline ends a moment earlier.
 func timeUp(ctx context.Context) bool {
 	end, limited := ctx.Deadline()
 	return limited && !errors.Is(ctx.Err(), context.Canceled) && time.Until(end) <= time.Second
 }
 
-// waveEnded prints the runs and says how the wave went.
+// waveEnded prints the runs and the result of the wave.
 func (a *app) waveEnded(ctx context.Context, o *output, cluster *waveCluster, p wave.Progress, err error) error {
 	id := cluster.req.GetRequestId()
 	onward := fmt.Sprintf("runs that go on: %d, machines that are not started: %d: go on with the same command and --wave %s", p.Active(), p.Waiting(), id)

@@ -45,7 +45,7 @@ func secretKind() kind[*holdfastv1.Secret] {
 	}
 }
 
-// usedBy lists machines that refer to a secret.
+// usedBy lists the machines that refer to a secret.
 func usedBy(s *holdfastv1.Secret) *render.Table {
 	t := render.NewTable("USED BY")
 	for _, m := range s.GetUsedBy() {

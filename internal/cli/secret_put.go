@@ -15,11 +15,11 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// maxValue bounds a value that is read, in bytes: what a peer takes.
+// maxValue is the maximum size of a value in bytes, the limit of the peers.
 const maxValue = 64 << 10
 
-// secretInput says where the values of a secret come from. None of them is an argument: other users
-// see those.
+// secretInput names the sources of a secret's values. None is an argument, because other users
+// can see arguments.
 type secretInput struct {
 	kind, username, stdin string
 	files                 []string
@@ -84,8 +84,7 @@ restricted to their pools. A new version without --pool keeps the pools; --all-p
 	return cmd
 }
 
-// secretValues reads the values, and asks on a terminal for those that have to be there and are
-// not.
+// secretValues reads the values, and prompts on a terminal for missing required ones.
 func (a *app) secretValues(in *secretInput) (map[string]string, error) {
 	values := map[string]string{}
 	set := func(key, text string) error {
@@ -138,8 +137,7 @@ func (a *app) secretValues(in *secretInput) (map[string]string, error) {
 	return values, nil
 }
 
-// readValue reads a value. The line break that editors put at the end of a single line is none of
-// it.
+// readValue reads a value without the line break that editors add to a single line.
 func readValue(r io.Reader) (string, error) {
 	b, err := io.ReadAll(io.LimitReader(r, maxValue+1))
 	if err != nil {
@@ -155,7 +153,7 @@ func readValue(r io.Reader) (string, error) {
 	return text, nil
 }
 
-// missingValues names what a type has to have besides.
+// missingValues lists the values that a type still needs.
 func missingValues(kind string, values map[string]string) []string {
 	var want []string
 	switch kind {
@@ -175,7 +173,7 @@ func missingValues(kind string, values map[string]string) []string {
 	return slices.DeleteFunc(want, func(key string) bool { return values[key] != "" })
 }
 
-// ask reads a value from the terminal, secretly without echo.
+// ask prompts for a value on the terminal, without echo if it is secret.
 func (a *app) ask(key string, secretly bool) (string, error) {
 	f, ok := a.In.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {

@@ -15,10 +15,10 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// stageChunk is how many bytes of a snapshot file one call takes: two fit into an entry of the log.
+// stageChunk is the number of bytes per call of an upload: two chunks fit into a log entry.
 const stageChunk = 240 << 10
 
-// received gives what a peer sends of a snapshot, and writes it to a file as it comes.
+// received returns the snapshot that a peer sends, and writes it to a file at the same time.
 type received struct {
 	stream grpc.ServerStreamingClient[holdfastv1.SnapshotData]
 	file   *os.File
@@ -51,7 +51,7 @@ func (r *received) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// readBack fails when the file does not have what came.
+// readBack returns an error if the file differs from the received bytes.
 func (r *received) readBack() error {
 	if _, err := r.file.Seek(0, io.SeekStart); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (r *received) readBack() error {
 	return nil
 }
 
-// counted counts what is read through it.
+// counted counts the bytes that are read through it.
 type counted struct {
 	io.Reader
 	n int64
@@ -79,8 +79,8 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// stage sends a snapshot file to the cluster, in chunks, and gives their number. That every record
-// in it reads is seen by the leader, before it restores anything.
+// stage uploads a snapshot file in chunks and returns their number. The leader verifies every
+// record before it restores.
 func stage(ctx context.Context, c *client.Client, id string, data []byte) (uint32, error) {
 	n := uint32(0)
 	for chunk := range slices.Chunk(data, stageChunk) {

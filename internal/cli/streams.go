@@ -8,20 +8,22 @@ import (
 	"golang.org/x/term"
 )
 
-// Streams is what the commands have of the world.
+// Streams is the environment of the commands: files, variables, clock and terminal.
 type Streams struct {
-	// Version is this binary's, for holdfast version. Empty: as the Go tool stamped it.
+	// Version is that of this binary, for holdfast version. Empty: the version stamped by the
+	// Go tool.
 	Version string
 
 	In       io.Reader
 	Out, Err io.Writer
 	Getenv   func(string) string
 	Now      func() time.Time
-	// Size is that of the terminal that w is, in columns and rows; ok is false if it is none.
+	// Size returns the size of the terminal w in columns and rows; ok is false if w is not a
+	// terminal.
 	Size func(w io.Writer) (width, height int, ok bool)
 }
 
-// OSStreams is the process's own.
+// OSStreams returns the streams of the process.
 func OSStreams() Streams {
 	return Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv, Now: time.Now, Size: terminalSize}
 }
@@ -35,13 +37,13 @@ func terminalSize(w io.Writer) (width, height int, ok bool) {
 	return width, height, err == nil && width > 0
 }
 
-// terminal reports whether a writer is one that a block can be redrawn on.
+// terminal reports whether a block can be redrawn on a writer.
 func (a *app) terminal(w io.Writer) bool {
 	_, _, ok := a.Size(w)
 	return ok && a.Getenv("TERM") != "dumb"
 }
 
-// colour reports whether to colour what goes to a writer (https://no-color.org).
+// colour reports whether to color output to a writer (https://no-color.org).
 func (a *app) colour(w io.Writer) bool {
 	return a.terminal(w) && a.Getenv("NO_COLOR") == ""
 }

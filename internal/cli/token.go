@@ -79,7 +79,7 @@ themselves. A pool without a role means pool-agent; a machine without a role mea
 	return cmd
 }
 
-// role reads a role; without one, a machine or a pool says which is meant.
+// role parses a role; if it is empty, a machine or a pool implies it.
 func role(name string, r *holdfastv1.CreateTokenRequest) (holdfastv1.Role_Value, error) {
 	switch {
 	case name == "" && r.GetMachineId() != "":
@@ -96,7 +96,7 @@ func role(name string, r *holdfastv1.CreateTokenRequest) (holdfastv1.Role_Value,
 	return holdfastv1.Role_Value(v), nil
 }
 
-// ttl is a duration that can be given in days.
+// ttl is a duration that accepts days.
 type ttl time.Duration
 
 // never is the ttl of a token that does not expire.

@@ -58,7 +58,7 @@ func identityKind() kind[*holdfastv1.Identity] {
 	}
 }
 
-// roleName is a role as people write it.
+// roleName returns the name of a role in commands.
 func roleName(r holdfastv1.Role_Value) string {
 	if r == holdfastv1.Role_ROLE_UNSPECIFIED {
 		return "none"
@@ -66,7 +66,7 @@ func roleName(r holdfastv1.Role_Value) string {
 	return strings.ToLower(strings.ReplaceAll(r.String(), "_", "-"))
 }
 
-// scope is what somebody is limited to.
+// scope describes the restriction of a token.
 func scope(pools []string, machine string) string {
 	switch {
 	case machine != "":
@@ -77,7 +77,7 @@ func scope(pools []string, machine string) string {
 	return ""
 }
 
-// may reports what a token is for, in words.
+// may describes the permissions of a token.
 func may(t *holdfastv1.Token) string {
 	s := roleName(t.GetRole()) + " " + t.GetName()
 	if of := scope(t.GetPools(), t.GetMachineId()); of != "" {

@@ -50,21 +50,21 @@ Without a terminal use 'run watch', 'machine issues' and 'cluster status -o json
 	return cmd
 }
 
-// minEvery keeps somebody from asking the peers for all machines without a pause.
+// minEvery is the minimum interval: each poll reads all machines.
 const minEvery = 200 * time.Millisecond
 
-// topSource asks a cluster for what the view shows.
+// topSource reads the data of the view from a cluster.
 type topSource struct{ c *client.Client }
 
-// Status is how the control plane is, as one peer sees it.
+// Status returns the state of the control plane, as seen by one peer.
 func (s topSource) Status(ctx context.Context) (*holdfastv1.ClusterStatus, error) {
 	return s.c.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
 }
 
-// active selects the runs that are followed. The transition with which one ends is sent too.
+// active is the filter of the followed runs. The transition that ends a run is sent too.
 const active = "phase = RUNNING OR phase = PENDING"
 
-// WatchRuns sends the active runs, and then each transition of one.
+// WatchRuns sends the active runs, and then each transition.
 func (s topSource) WatchRuns(ctx context.Context, f func(*holdfastv1.RunEvent) error) error {
 	return s.c.WatchRuns(ctx, active, 0, f)
 }
@@ -91,7 +91,7 @@ func (s topSource) Fleet(ctx context.Context) (*top.Fleet, error) {
 	}
 }
 
-// topIssue is what 'machine issues' says of a machine.
+// topIssue returns the issue of a machine, as in 'machine issues'.
 func topIssue(m *holdfastv1.Machine) (top.Issue, bool) {
 	all := issuesOf(m)
 	if len(all) == 0 || m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RETIRED {

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// parent makes a command that only has commands below it: alone it shows its help, and a word that
-// it does not know is a usage error.
+// parent turns cmd into a group: alone it prints its help, and an unknown word is a usage
+// error.
 func parent(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -26,13 +26,13 @@ func parent(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// exactly wants these arguments, which the usage line names too.
+// exactly requires these arguments, which the usage line names.
 func exactly(names ...string) cobra.PositionalArgs { return between(len(names), len(names), names...) }
 
-// atLeast wants one or more of these.
+// atLeast requires one or more of these arguments.
 func atLeast(name string) cobra.PositionalArgs { return between(1, 1<<30, name) }
 
-// between wants as many arguments; those that are missing are named.
+// between requires a number of arguments; the error names the missing ones.
 func between(low, high int, names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -49,8 +49,8 @@ func between(low, high int, names ...string) cobra.PositionalArgs {
 	}
 }
 
-// usageTemplate is cobra's, without the "[flags]" line of commands that only hold others. The flags
-// of the clients are left out for commands that are none.
+// usageTemplate returns cobra's template without the "[flags]" line of groups. client selects
+// whether to show the client flags.
 func usageTemplate(client bool) string {
 	global := ""
 	if client {

@@ -13,7 +13,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// build is what this binary is made of.
+// build describes this binary.
 type build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
@@ -21,7 +21,7 @@ type build struct {
 	Platform string `json:"platform"`
 }
 
-// thisBuild is the build of that version, with what the Go tool stamped.
+// thisBuild returns the build of a version, with the data stamped by the Go tool.
 func thisBuild(version string) build {
 	b := build{Version: first(version, "unknown"), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()

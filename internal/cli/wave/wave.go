@@ -10,7 +10,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Cluster starts the wave's runs and tells what becomes of them.
+// Cluster starts the runs of a wave and reports how they end.
 type Cluster interface {
 	// Start starts the run of a machine, or returns the one that it has in this wave.
 	Start(ctx context.Context, machine string) (*holdfastv1.Run, error)
