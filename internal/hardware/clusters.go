@@ -10,15 +10,15 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/kube"
 )
 
-// clusterSecret begins the names of the secrets that registered clusters are: cluster/NAME, of type
+// clusterSecret is the prefix of the secrets of registered clusters: cluster/NAME, of type
 // join, with a kubeconfig (holdfast cluster-ref add).
 const clusterSecret = "cluster/"
 
-// clusters finds clusters that were registered.
+// clusters finds registered clusters.
 type clusters struct{ h *Hardware }
 
-// Cluster opens a cluster for a machine. One that is limited to pools is there for machines of
-// these pools alone.
+// Cluster opens a cluster for a machine. A cluster restricted to pools is only available to
+// machines of these pools.
 func (c clusters) Cluster(ctx context.Context, m providers.Machine, ref string) (kube.Registered, error) {
 	name := clusterSecret + ref
 	stored, ok := c.h.inventory.View().Secret(name)

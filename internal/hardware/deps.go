@@ -16,7 +16,7 @@ import (
 	sshexec "github.com/holdfast-metal/holdfast/providers/ssh"
 )
 
-// strict reads JSON in which no key is unknown.
+// strict decodes JSON and refuses unknown keys.
 func strict(raw json.RawMessage, into any) error {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return nil
@@ -47,7 +47,7 @@ func (h *Hardware) open(ctx context.Context, name, kind string) (secrets.Secret,
 	return s, nil
 }
 
-// accounts finds the accounts of BMCs in the secrets that machines name.
+// accounts finds the BMC accounts in the secrets that machines name.
 type accounts struct{ h *Hardware }
 
 func (a accounts) Account(ctx context.Context, m providers.Machine) (bmc.Account, error) {
@@ -63,7 +63,7 @@ func (a accounts) Account(ctx context.Context, m providers.Machine) (bmc.Account
 	return bmc.Account{User: s.Values["username"].Reveal(), Password: s.Values["password"].Reveal(), Version: fmt.Sprintf("%s/%d", s.Name, s.Version)}, nil
 }
 
-// logins finds how to log in to hosts.
+// logins finds the credentials for hosts.
 type logins struct{ h *Hardware }
 
 func (l logins) Login(ctx context.Context, ref string) (sshexec.Login, error) {

@@ -45,8 +45,8 @@ type Inventory interface {
 	View() *fsm.View
 }
 
-// Hardware makes the providers of a peer. They are configured before the peer has a state; Attach
-// gives them one.
+// Hardware creates the providers of a peer. They are configured before the peer has a state,
+// which Attach passes to them.
 type Hardware struct {
 	secrets   Secrets
 	notes     Notes
@@ -71,7 +71,7 @@ func New(log *slog.Logger) *Hardware { return &Hardware{log: log, over: make(cha
 // Attach is called once, before any provider is used.
 func (h *Hardware) Attach(s Secrets, n Notes, i Inventory) { h.secrets, h.notes, h.inventory = s, n, i }
 
-// Factories returns the kinds that a configuration may name.
+// Factories returns the provider kinds that a configuration may name.
 func (h *Hardware) Factories() map[string]providers.Factory {
 	return map[string]providers.Factory{"fake": fake.Factory, "cloudbmc": h.cloudBMC, "ssh": h.ssh, "datacenter": h.datacenter, "ironic": h.ironic}
 }
@@ -95,14 +95,14 @@ func (h *Hardware) cloudBMC(_ string, raw json.RawMessage, log *slog.Logger) (pr
 	return installingCloudBMC{cloudBMC{p}, i}, nil
 }
 
-// cloudBMC is a machine somewhere else of which only the BMC is reached.
+// cloudBMC is a machine of which only the BMC is reachable.
 type cloudBMC struct{ *bmc.Provider }
 
 // Kind is "cloudbmc".
 func (cloudBMC) Kind() string { return "cloudbmc" }
 
-// installingCloudBMC also installs machines, by virtual media: it is told which peers their BMCs
-// reach.
+// installingCloudBMC also installs machines, by virtual media; its configuration names the
+// peers that their BMCs can reach.
 type installingCloudBMC struct {
 	cloudBMC
 	*netboot.MediumImager
@@ -116,13 +116,13 @@ func (h *Hardware) ssh(_ string, raw json.RawMessage, log *slog.Logger) (provide
 	return host{p, h.newJoiner(p)}, nil
 }
 
-// host is a machine of which only the host is reached.
+// host is a machine of which only the host is reachable.
 type host struct {
 	*sshexec.Provider
 	*kube.Joiner
 }
 
-// newJoiner makes what joins hosts to clusters that are registered.
+// newJoiner returns the joiner of hosts to registered clusters.
 func (h *Hardware) newJoiner(p *sshexec.Provider) *kube.Joiner {
 	j := kube.New(clusters{h}, p)
 	h.joiners = append(h.joiners, j)
@@ -191,13 +191,13 @@ func (h *Hardware) newHost(raw json.RawMessage, log *slog.Logger) (*sshexec.Prov
 	return p, err
 }
 
-// releaseTime bounds how long sessions on BMCs are ended after a term.
+// releaseTime is the time limit for closing BMC sessions after a term.
 const releaseTime = 30 * time.Second
 
-// Run is the leader task that notices the beginning and the end of a term. What is known of BMCs is
-// what the last leader has noted, not what this peer knew when it led before. After the end others
-// may lead from then on: they must find no session of ours. It does not wait for the BMCs, a
-// hand-over would wait with it: Serve does the work.
+// Run is the leader task that notices the start and the end of a term. Knowledge of BMCs comes
+// from the records of the last leader, not from an earlier term of this peer. After the term
+// another peer may lead and must find no session of this one. Run does not wait for the BMCs,
+// since that would delay a hand-over: Serve closes the sessions.
 func (h *Hardware) Run(ctx context.Context, _ cluster.Term) error {
 	for _, p := range h.bmcs {
 		p.Recall()
@@ -210,7 +210,7 @@ func (h *Hardware) Run(ctx context.Context, _ cluster.Term) error {
 	return nil
 }
 
-// Serve ends sessions that are not used, and all of them after each term and when ctx ends.
+// Serve closes unused sessions, and all sessions after each term and when ctx ends.
 func (h *Hardware) Serve(ctx context.Context) error {
 	var g errgroup.Group
 	for _, p := range h.bmcs {

@@ -11,14 +11,14 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/netboot"
 )
 
-// media is what a cloudbmc is told of installs by virtual media.
+// media configures installs of a cloudbmc by virtual media.
 type media struct {
 	Servers    []string `json:"servers"`    // base URLs of peers, as BMCs reach them
 	Installers []string `json:"installers"` // the same peers, as machines reach them; default servers
 	stages
 }
 
-// takeMedia takes the key media out of a configuration whose other keys are the BMC's; nil where
+// takeMedia removes the key media from a configuration whose other keys are the BMC's; nil if
 // there is none.
 func takeMedia(raw json.RawMessage) (rest, own json.RawMessage, err error) {
 	if len(raw) == 0 {
@@ -50,8 +50,7 @@ func (h *Hardware) newMediumImager(raw json.RawMessage, b *bmc.Provider) (*netbo
 	return netboot.NewMedium(netboot.MediumConfig{Config: m.config(), Servers: m.Servers, Installers: m.Installers}, sessions{h}, b, nil)
 }
 
-// baseURL reports what is wrong with the URL of a peer. It becomes a word of a kernel's command
-// line.
+// baseURL checks the URL of a peer. It becomes a word of a kernel's command line.
 func baseURL(s string) error {
 	u, err := url.Parse(s)
 	switch {

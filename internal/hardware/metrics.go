@@ -6,13 +6,13 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc"
 )
 
-// metrics count what is asked of BMCs. The leader alone asks them.
+// metrics count the operations on BMCs. Only the leader sends them.
 type metrics struct {
 	calls   *prometheus.CounterVec
 	seconds *prometheus.HistogramVec
 }
 
-// Measure counts operations on BMCs from now on. Call it once, before any provider is used.
+// Measure starts counting operations on BMCs. Call it once, before any provider is used.
 func (h *Hardware) Measure(reg prometheus.Registerer) {
 	h.metrics = &metrics{
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "holdfast_bmc_calls_total",
@@ -27,7 +27,7 @@ func (h *Hardware) Measure(reg prometheus.Registerer) {
 	reg.MustRegister(h.metrics.calls, h.metrics.seconds)
 }
 
-// count takes one operation.
+// count counts one operation.
 func (h *Hardware) count(c bmc.Call) {
 	if h.metrics == nil {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/netboot"
 )
 
-// Installs keeps install sessions (executor.Installs).
+// Installs stores install sessions (executor.Installs).
 type Installs interface {
 	Session(machineID string) *holdfastv1.Install
 	Open(ctx context.Context, op providers.Op, image, disk, cloudInit string, wipe bool) error
@@ -22,7 +22,7 @@ type Installs interface {
 // AttachInstalls is called once, before any provider is used.
 func (h *Hardware) AttachInstalls(i Installs) { h.installs = i }
 
-// newImager makes what installs machines that boot from the network.
+// newImager returns the imager of machines that boot from the network.
 func (h *Hardware) newImager(raw json.RawMessage, b *bmc.Provider, host providers.Inspector) (*netboot.Imager, error) {
 	var stages stages
 	if err := strict(raw, &stages); err != nil {
@@ -31,7 +31,7 @@ func (h *Hardware) newImager(raw json.RawMessage, b *bmc.Provider, host provider
 	return netboot.New(stages.config(), sessions{h}, b, host), nil
 }
 
-// stages is how long each stage of an install may take.
+// stages holds the time limit of each stage of an install.
 type stages struct {
 	Boot    int `json:"boot_seconds"`
 	Start   int `json:"start_seconds"`
@@ -44,7 +44,7 @@ func (s stages) config() netboot.Config {
 	return netboot.Config{Boot: of(s.Boot), Start: of(s.Start), Silence: of(s.Silence), Disk: of(s.Disk)}
 }
 
-// sessions is what an Imager needs of install sessions.
+// sessions is the part of install sessions that an Imager needs.
 type sessions struct{ h *Hardware }
 
 func (s sessions) Session(machineID string) *holdfastv1.Install {

@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/pki"
 )
 
-// Cluster is some peers that were started together.
+// Cluster is a group of peers started together.
 type Cluster struct {
 	mu    sync.Mutex
 	peers []*Peer // by id; Add and Remove change it
@@ -35,7 +35,7 @@ type Cluster struct {
 	failed  error // of Close
 }
 
-// Start starts a cluster and waits until it serves. When it fails nothing is left running; the logs
+// Start starts a cluster and waits until it serves. After an error no process is left; the logs
 // are kept.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	c, err := New(ctx, cfg)
@@ -63,8 +63,8 @@ func New(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	// With TLS connections are kept: handshakes many times a second are not for nothing. One that a
-	// peer who was killed has left behind is noticed, and the request made again.
+	// Connections are kept with TLS, because frequent handshakes are expensive. A connection to
+	// a killed peer is detected, and the request is repeated.
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	c := &Cluster{ports: ports, http: client}
 	for i := range cfg.Peers + cfg.Spare {
@@ -96,14 +96,15 @@ func New(ctx context.Context, cfg Config) (*Cluster, error) {
 	return c, nil
 }
 
-// environment is ours without HOLDFAST_*, which would configure peers behind our back, and with
-// what is given.
+// environment returns our environment without HOLDFAST_*, which would configure the peers, and
+// with extra.
 func environment(more []string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "HOLDFAST_") })
 	return append(env, more...)
 }
 
-// arguments returns a peer's command line, and writes the file that holds what no flag can say.
+// arguments returns a peer's command line, and writes the configuration file for settings
+// without a flag.
 func (c *Cluster) arguments(cfg Config, p *Peer) ([]string, error) {
 	dir := filepath.Dir(p.DataDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -178,7 +179,7 @@ func (c *Cluster) Addrs() []string {
 	return addrs
 }
 
-// Leader waits until a peer that is not paused says that it leads, and gives it.
+// Leader waits until a peer that is not paused reports that it leads, and returns it.
 func (c *Cluster) Leader(ctx context.Context) (*Peer, error) {
 	var leader *Peer
 	err := c.poll(ctx, func(states map[*Peer]Readiness) error {
@@ -196,8 +197,8 @@ func (c *Cluster) Leader(ctx context.Context) (*Peer, error) {
 	return leader, nil
 }
 
-// WaitReady waits until all peers that run, and are not paused, are ready and name the same leader.
-// It fails at once when one of them ends.
+// WaitReady waits until all peers that run, and are not paused, are ready and name the same
+// leader. It fails at once if one of them ends.
 func (c *Cluster) WaitReady(ctx context.Context) error {
 	started := c.awake()
 	return c.poll(ctx, func(states map[*Peer]Readiness) error {
@@ -239,12 +240,12 @@ func (c *Cluster) awake() []*Peer {
 	return slices.DeleteFunc(c.Peers(), func(p *Peer) bool { return !p.awake() })
 }
 
-// final is an answer that waiting does not change.
+// final is an error that waiting cannot change.
 type final struct{ error }
 
 func (f final) Unwrap() error { return f.error }
 
-// poll looks at all peers that are awake, at once, until cond is content.
+// poll polls all awake peers in parallel until cond returns true.
 func (c *Cluster) poll(ctx context.Context, cond func(map[*Peer]Readiness) error) error {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -282,8 +283,8 @@ func (c *Cluster) look(ctx context.Context) map[*Peer]Readiness {
 	return states
 }
 
-// Close ends all peers: it asks them to stop, and kills those that have not after a while. Data and
-// logs stay.
+// Close stops all peers, and kills those that have not ended after a while. Data and logs are
+// kept.
 func (c *Cluster) Close() error {
 	c.closing.Do(func() {
 		ctx, stop := context.WithTimeout(context.Background(), stopTimeout)
@@ -305,7 +306,7 @@ func (c *Cluster) Close() error {
 	return c.failed
 }
 
-// end stops the peer, paused or not, by force if it has to.
+// end stops the peer, paused or not, by force if needed.
 func (p *Peer) end(ctx context.Context) error {
 	if !p.Running() {
 		return nil

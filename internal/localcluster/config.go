@@ -10,21 +10,21 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/freeport"
 )
 
-// Config says which processes to start, and where.
+// Config describes the processes to start and their files.
 type Config struct {
 	Binary string // the holdfast executable
-	// Dir gets each peer's files: <Dir>/<id>/data, <Dir>/<id>/config.yaml and <Dir>/<id>.log, and
-	// certificates. It is made if it is not there, and it is never removed.
+	// Dir holds each peer's files: <Dir>/<id>/data, <Dir>/<id>/config.yaml and <Dir>/<id>.log,
+	// and certificates. It is created if missing, and never removed.
 	Dir   string
 	Peers int // 1, 3, 5 or 7; ids n1 to nN. Default 3
 	// FakeEndpoint is the address of fake hardware, e.g. "http://127.0.0.1:7450". It becomes each
 	// peer's provider "fake".
 	FakeEndpoint string
-	// Providers is more YAML below "providers:" in each peer's configuration, beside the fake
+	// Providers is YAML added below "providers:" in each peer's configuration, besides the fake
 	// hardware.
 	Providers string
-	// Insecure leaves out TLS and authentication. Without it certificates are made in <Dir>/tls-…,
-	// and whoever asks for Cluster.TLS is an admin.
+	// Insecure disables TLS and authentication. Without it certificates are created in
+	// <Dir>/tls-…, and the holder of Cluster.TLS is an admin.
 	Insecure       bool
 	RaftMultiplier float64  // scales Raft's timeouts; zero leaves the peers' default
 	Env            []string // more environment of each peer, KEY=value. Of our own, HOLDFAST_* is not passed on
@@ -32,25 +32,25 @@ type Config struct {
 	// ArgsOf returns more arguments of peer i (from 0), after Args. Nil for none.
 	ArgsOf func(i int) []string
 
-	// Spare is how many more peers Cluster.Add can add later; their ids, hosts and certificates
-	// follow on those of the first.
+	// Spare is the number of peers that Cluster.Add can add later. Their ids, hosts and
+	// certificates follow those of the first.
 	Spare int
-	// Trust is more CAs that the cluster's clients trust from the start, PEM: those that its peers
-	// will have one day.
+	// Trust holds more CAs, in PEM, that the clients trust from the start: those that the peers
+	// will have later.
 	Trust []byte
 
 	// Hosts are the addresses that the peers listen on, one each. Default: 127.0.0.1 for all.
 	Hosts []string
-	// Enter is called once on the thread that starts the processes of peer i (from 0), before it
-	// starts any, to move it to where they are to run, e.g. into a network namespace. The thread
-	// never runs anything else. Nil for none.
+	// Enter is called once on the thread that starts the processes of peer i (from 0), before
+	// the first of them, to move it, e.g. into a network namespace. The thread runs nothing
+	// else. Nil for none.
 	Enter func(i int) error
 }
 
-// maxPeers is as many as a block of ports has room for, at four each.
+// maxPeers is the capacity of a block of ports, at four per peer.
 const maxPeers = freeport.Size / 4
 
-// localhost is where peers are when nobody says otherwise.
+// localhost is the default host of the peers.
 const localhost = "127.0.0.1"
 
 func (c Config) withDefaults() (Config, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/freeport"
 )
 
-// FakeHardware is a fleet of fake machines in a process of its own: it outlives peers, and can be
-// asked at Endpoint + "/effects" what was done to it (docs/operating.md).
+// FakeHardware is a fleet of fake machines in a process of its own. It outlives peers and lists
+// all effects at Endpoint + "/effects" (docs/operating.md).
 type FakeHardware struct {
 	Endpoint string // "http://127.0.0.1:port", for Config.FakeEndpoint
 	LogFile  string
@@ -24,8 +24,8 @@ type FakeHardware struct {
 	proc    *process
 }
 
-// StartFakeHardware runs `holdfast fake-hardware` on a free port, with more arguments if there are
-// any, and waits until it answers. Its log is <dir>/fake-hardware.log.
+// StartFakeHardware runs `holdfast fake-hardware` on a free port, with additional arguments,
+// and waits until it answers. Its log is <dir>/fake-hardware.log.
 func StartFakeHardware(ctx context.Context, binary, dir string, args ...string) (*FakeHardware, error) {
 	return StartFakeHardwareOn(ctx, localhost, binary, dir, args...)
 }
@@ -54,7 +54,7 @@ func StartFakeHardwareOn(ctx context.Context, host, binary, dir string, args ...
 	return f, nil
 }
 
-// wait waits until it answers, or has ended.
+// wait waits until the process answers or has ended.
 func (f *FakeHardware) wait(ctx context.Context) error {
 	client := &http.Client{Timeout: pollTimeout, Transport: &http.Transport{DisableKeepAlives: true}}
 	tick := time.NewTicker(pollInterval)
@@ -77,7 +77,7 @@ func (f *FakeHardware) wait(ctx context.Context) error {
 	}
 }
 
-// State reports whether the fleet's process runs, or how it has ended and what it said last.
+// State reports whether the fleet's process runs, or else its exit status and last output.
 func (f *FakeHardware) State() string {
 	if f.proc.running() {
 		return "it is running"
@@ -85,8 +85,8 @@ func (f *FakeHardware) State() string {
 	return fmt.Sprintf("it has ended (%v); the end of its log:\n%s", f.proc.cmd.ProcessState, tail(f.LogFile, 2000))
 }
 
-// Close ends the fleet. What it has seen is lost: ask before. A fleet that has failed or was killed
-// before that is an error.
+// Close ends the fleet and loses its record of effects, so read that first. A fleet that failed
+// or was killed before is an error.
 func (f *FakeHardware) Close() error {
 	var err error
 	if !f.proc.running() && !f.proc.cmd.ProcessState.Success() {

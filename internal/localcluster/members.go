@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// All returns the peers, and those to spare that are not among them, by id.
+// All returns the peers, and the spare ones that are not among them, by id.
 func (c *Cluster) All() []*Peer { return slices.Clone(c.all) }
 
-// Add starts the next peer to spare. It is one of Peers from now on, and has to join the others.
+// Add starts the next spare peer. It is one of Peers from then on, and has to join the others.
 func (c *Cluster) Add(ctx context.Context) (*Peer, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -26,8 +26,8 @@ func (c *Cluster) Add(ctx context.Context) (*Peer, error) {
 	return p, nil
 }
 
-// Remove stops a peer that was added, which leaves the cluster, and takes its data away. It is one
-// to spare again.
+// Remove stops an added peer, which leaves the cluster, and removes its data. It is spare
+// again.
 func (c *Cluster) Remove(ctx context.Context, p *Peer) error {
 	if err := p.Stop(ctx); err != nil {
 		return fmt.Errorf("remove a peer: %w", err)

@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// Peer is one peer: a process that can be ended and started again under the same id, with the same
-// addresses and data. It is safe for concurrent use.
+// Peer is one peer: a process that can be ended and started again with the same id, addresses
+// and data. It is safe for concurrent use.
 type Peer struct {
 	ID                                       string
 	GRPCAddr, HTTPAddr, RaftAddr, GossipAddr string // host:port
@@ -53,8 +53,7 @@ func (p *Peer) Start(ctx context.Context) error {
 	return nil
 }
 
-// Add adds arguments to those that the peer is started with from now on. Of a flag that is there
-// twice the last one counts.
+// Add adds arguments for all later starts of the peer. The last one of a repeated flag counts.
 func (p *Peer) Add(args ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,7 +77,7 @@ func (p *Peer) awake() bool {
 	return p.running() && !p.paused
 }
 
-// signal sends a signal and gives the process it went to.
+// signal sends a signal and returns the process.
 func (p *Peer) signal(sig syscall.Signal) (*process, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -118,8 +117,8 @@ func (p *Peer) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Kill ends the peer with SIGKILL, as a crash would, and waits until it is gone. To kill a peer
-// that has ended is no error.
+// Kill ends the peer with SIGKILL, like a crash, and waits until it has ended. Killing an ended
+// peer is no error.
 func (p *Peer) Kill() error {
 	proc, err := p.signal(syscall.SIGKILL)
 	if errors.Is(err, errNotRunning) {
@@ -138,14 +137,14 @@ func (p *Peer) Pause() error {
 	return err
 }
 
-// Resume lets a paused peer go on (SIGCONT), as if no time had passed.
+// Resume continues a paused peer (SIGCONT), as if no time had passed.
 func (p *Peer) Resume() error {
 	_, err := p.signal(syscall.SIGCONT)
 	return err
 }
 
-// Dump makes the peer write the stacks of all its goroutines into its log and end (SIGQUIT), and
-// waits until it is gone.
+// Dump ends the peer with SIGQUIT, which writes the stacks of all goroutines into its log, and
+// waits for its end.
 func (p *Peer) Dump() error {
 	proc, err := p.signal(syscall.SIGQUIT)
 	if err != nil {
@@ -155,7 +154,7 @@ func (p *Peer) Dump() error {
 	return nil
 }
 
-// Wait waits until the peer's process has ended and gives why: nil for exit status 0, else an
+// Wait waits until the peer's process has ended and returns nil for exit status 0, else an
 // *exec.ExitError. A peer that was never started is an error.
 func (p *Peer) Wait() error {
 	p.mu.Lock()
@@ -204,5 +203,5 @@ func (p *Peer) Wipe() error {
 	return nil
 }
 
-// LogTail returns at most the last n bytes of the peer's log, from the start of a line on.
+// LogTail returns at most the last n bytes of the peer's log, beginning at the start of a line.
 func (p *Peer) LogTail(n int) string { return tail(p.LogFile, n) }

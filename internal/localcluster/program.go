@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// Program is a process beside the peers, such as one that they are compared with. Like them it ends
-// with this process.
+// Program is a process beside the peers, such as one that they are compared with. It ends with
+// this process, like the peers.
 type Program struct {
 	LogFile string // what it writes to stdout and stderr
 
@@ -17,8 +17,8 @@ type Program struct {
 	proc    *process
 }
 
-// StartProgram starts a program and does not wait for it to serve. Of our own environment it gets
-// all but HOLDFAST_*, and what is given.
+// StartProgram starts a program and does not wait for it to serve. Its environment is ours
+// without HOLDFAST_*, plus env.
 func StartProgram(binary string, args, env []string, logFile string) (*Program, error) {
 	p := &Program{LogFile: logFile}
 	var err error
@@ -38,14 +38,15 @@ func (p *Program) PID() int { return p.proc.cmd.Process.Pid }
 // Done is closed when the process has ended.
 func (p *Program) Done() <-chan struct{} { return p.proc.done }
 
-// LogTail returns at most the last n bytes of what it has written, from the start of a line on.
+// LogTail returns at most the last n bytes of its output, beginning at the start of a line.
 func (p *Program) LogTail(n int) string { return tail(p.LogFile, n) }
 
-// Kill ends the process, and those that it has started, with SIGKILL and waits until it is gone. It
-// is no error that it has ended, or was killed, before.
+// Kill ends the process and its children with SIGKILL and waits for its end. It is no error if
+// the process has ended before.
 func (p *Program) Kill() error {
 	defer p.closing.Do(p.spawner.close)
-	// It leads a group of its own, whose id nobody else can get while somebody is in it.
+	// The process leads a group of its own, whose id cannot be reused while the group has a
+	// member.
 	if err := syscall.Kill(-p.PID(), syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("kill process %d: %w", p.PID(), err)
 	}

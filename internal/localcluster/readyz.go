@@ -8,7 +8,7 @@ import (
 	"net/http"
 )
 
-// Readiness is what a peer says at /readyz (docs/operating.md).
+// Readiness is the answer of a peer at /readyz (docs/operating.md).
 type Readiness struct {
 	Ready        bool   `json:"-"`             // it answered 200
 	Role         string `json:"role"`          // leader, follower or candidate
@@ -17,7 +17,7 @@ type Readiness struct {
 	Error        string `json:"error"`         // why it is not ready
 }
 
-// Readiness asks the peer how it is. An error means that it did not answer.
+// Readiness requests /readyz of the peer. An error means that it did not answer.
 func (p *Peer) Readiness(ctx context.Context) (Readiness, error) {
 	ctx, stop := context.WithTimeout(ctx, pollTimeout)
 	defer stop()

@@ -13,8 +13,8 @@ type spawner struct {
 	done  chan error
 }
 
-// newSpawner starts the thread, which calls enter first unless that is nil. It ends with close, or
-// with the process.
+// newSpawner starts the thread, which calls enter first unless it is nil. The thread ends with
+// close, or with the process.
 func newSpawner(enter func() error) (*spawner, error) {
 	s := &spawner{start: make(chan *exec.Cmd), done: make(chan error)}
 	go func() {
@@ -42,7 +42,7 @@ type process struct {
 	err  error         // of Wait; read after done
 }
 
-// run starts a process that appends what it prints to a log file. The caller serialises calls.
+// run starts a process that appends its output to a log file. The caller serializes calls.
 func (s *spawner) run(binary string, args, env []string, logFile string) (*process, error) {
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -72,5 +72,5 @@ func (p *process) running() bool {
 	}
 }
 
-// close ends the thread, and with it what it has started.
+// close ends the thread, and thereby its processes.
 func (s *spawner) close() { close(s.start) }

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// tail returns at most the last n bytes of a file, from the start of a line on. A file that cannot
-// be read shows as the reason: it goes into error messages.
+// tail returns at most the last n bytes of a file, beginning at the start of a line. If the
+// file cannot be read it returns the error as text, for error messages.
 func tail(name string, n int) string {
 	f, err := os.Open(name)
 	if err != nil {

@@ -2,8 +2,8 @@ package localcluster
 
 import "syscall"
 
-// tied makes a child die with the thread that starts it. A group of its own keeps a Ctrl-C on the
-// terminal from it: whoever runs the cluster decides when it stops.
+// tied makes a child end with the thread that starts it. A process group of its own shields it
+// from a Ctrl-C on the terminal: the cluster's owner decides when it stops.
 func tied() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/pki"
 )
 
-// secure makes certificates and keys of gossip for all peers, and a client certificate for an
+// secure creates certificates and gossip keys for all peers, and a client certificate of an
 // admin.
 func (c *Cluster) secure(cfg Config) error {
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
@@ -48,10 +48,10 @@ func (c *Cluster) secure(cfg Config) error {
 	return nil
 }
 
-// Files are the certificates of the cluster; nil if it is insecure.
+// Files returns the certificates of the cluster; nil if it is insecure.
 func (c *Cluster) Files() *pki.Files { return c.files }
 
-// TLS is for clients: they are an admin. It is nil if the cluster is insecure.
+// TLS returns the configuration of clients, who are admins; nil if the cluster is insecure.
 func (c *Cluster) TLS() *tls.Config {
 	if c.admin == nil {
 		return nil
@@ -59,7 +59,7 @@ func (c *Cluster) TLS() *tls.Config {
 	return c.admin.Clone()
 }
 
-// Credentials are for gRPC connections of an admin.
+// Credentials returns the gRPC credentials of an admin.
 func (c *Cluster) Credentials() credentials.TransportCredentials {
 	if c.admin == nil {
 		return insecure.NewCredentials()
@@ -67,8 +67,8 @@ func (c *Cluster) Credentials() credentials.TransportCredentials {
 	return credentials.NewTLS(c.TLS())
 }
 
-// PeerCredentials are for gRPC connections of a peer: what peers ask each other is answered to
-// nobody else.
+// PeerCredentials returns the gRPC credentials of a peer, which the methods between peers
+// require.
 func (c *Cluster) PeerCredentials(p *Peer) credentials.TransportCredentials {
 	cfg, ok := c.asPeer[p]
 	if !ok {
@@ -77,7 +77,7 @@ func (c *Cluster) PeerCredentials(p *Peer) credentials.TransportCredentials {
 	return credentials.NewTLS(cfg)
 }
 
-// HTTP is a client for the peers' HTTP: an admin too.
+// HTTP returns a client for the peers' HTTP, as an admin.
 func (c *Cluster) HTTP() *http.Client { return c.http }
 
 // URL returns the address of a path of the peer's HTTP.

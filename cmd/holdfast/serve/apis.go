@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/ui"
 )
 
-// apis are the HTTP APIs of the specs, those of machines that boot from the network, Prometheus's
-// discovery, the description of all these, and the dashboard.
+// apis returns the HTTP APIs: those of the specifications, netboot, Prometheus's discovery,
+// their OpenAPI description, and the dashboard.
 func apis(srv *server.Server, netboot netbootapi.Config, hour ui.Histories, sessions ui.Sessions, log *slog.Logger) []func(*auth.Mux, grpc.ClientConnInterface) {
 	beats := srv.Heartbeats()
 	return []func(*auth.Mux, grpc.ClientConnInterface){

@@ -20,8 +20,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server"
 )
 
-// archiveConfig is what a peer is told of where old runs go; in the file it is one key, archive,
-// with keys below it.
+// archiveConfig selects the archive of old runs. In the file it is one key, archive, with keys
+// below it.
 type archiveConfig struct {
 	ArchiveURL, ArchiveCredentialsFile string
 	ArchiveAfter, ArchiveKeep          time.Duration
@@ -36,10 +36,10 @@ func (c *archiveConfig) flags(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.ArchiveKeep, "archive-keep", 0, "`time` since their end after which the archive drops runs; 0: never")
 }
 
-// store is an archive as peers use one: the leader writes, all read.
+// store is an archive as peers use it: the leader writes, all peers read.
 type store interface{ executor.Archive }
 
-// readable is the archive as the server knows it: none is none.
+// readable returns the archive as the server's interface; nil for none.
 func readable(s store) server.Archive {
 	if s == nil {
 		return nil
@@ -55,7 +55,7 @@ func (c *archiveConfig) archivist(log *slog.Logger, reg prometheus.Registerer) e
 	return executor.ArchivistConfig{After: c.ArchiveAfter, Keep: c.ArchiveKeep, KeepRuns: keep, Interval: min(time.Minute, c.ArchiveAfter), Logger: log, Registerer: reg}
 }
 
-// open opens the archive; nil for none. Nothing is asked of a bucket yet.
+// open opens the archive; nil for none. It sends no request to a bucket yet.
 func (c *archiveConfig) open() (s store, done func(), err error) {
 	done = func() {}
 	if c.ArchiveURL == "" {

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/egress"
 )
 
-// Config is all that a peer can be told. Each field is a flag, an environment variable and a key of
-// the configuration file (docs/operating.md): --node-id, HOLDFAST_NODE_ID, node_id.
+// Config is the configuration of a peer. Each field is a flag, an environment variable and a
+// key of the configuration file (docs/operating.md): --node-id, HOLDFAST_NODE_ID, node_id.
 type Config struct {
 	File string // --config
 
@@ -55,7 +55,7 @@ type Config struct {
 	OIDCIssuers []auth.Issuer               // the same
 }
 
-// flags declares every key once. The file and the environment go through the same table.
+// flags declares every key once. The file and the environment use the same table.
 func (c *Config) flags(fs *pflag.FlagSet) {
 	host, _ := os.Hostname()
 	fs.StringVar(&c.File, "config", "", "read keys from this YAML `file`; flags and environment win over it")
@@ -99,7 +99,7 @@ func (c *Config) flags(fs *pflag.FlagSet) {
 	c.hidden(fs)
 }
 
-// hidden declares what tests turn and nobody else needs to: no --help shows it.
+// hidden declares settings for tests, which --help does not show.
 func (c *Config) hidden(fs *pflag.FlagSet) {
 	fs.Uint64Var(&c.RaftSnapshotThreshold, "raft-snapshot-threshold", 0, "`entries` since the last snapshot that are worth another")
 	fs.Uint64Var(&c.RaftTrailingLogs, "raft-trailing-logs", 0, "`entries` kept after a snapshot")
@@ -110,7 +110,7 @@ func (c *Config) hidden(fs *pflag.FlagSet) {
 	}
 }
 
-// settle fills in what follows from other keys, and refuses what cannot be.
+// settle sets defaults that depend on other keys, and refuses invalid combinations.
 func (c *Config) settle() error {
 	if c.Dev {
 		c.Insecure, c.DataDir, c.BootstrapExpect, c.Join = true, "", 1, nil
@@ -147,7 +147,8 @@ func (c *Config) settle() error {
 	return c.checkLoopback()
 }
 
-// checkLoopback keeps an unprotected peer from being reached from elsewhere (docs/operating.md).
+// checkLoopback refuses addresses other than loopback for an unprotected peer
+// (docs/operating.md).
 func (c *Config) checkLoopback() error {
 	for _, a := range []struct{ flag, addr string }{
 		{"grpc-addr", c.GRPCAddr}, {"http-addr", c.HTTPAddr}, {"raft-addr", c.RaftAddr}, {"gossip-addr", c.GossipAddr},
@@ -167,7 +168,7 @@ func (c *Config) checkLoopback() error {
 	return nil
 }
 
-// logger makes the process's logger.
+// logger returns the logger of the process.
 func (c *Config) logger() (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {

@@ -9,9 +9,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// chooseDisk reports which disk of a machine a rule means, by the inventory that is recorded: the
-// installer's own words, long before it runs. An error is sure when the installer would say it too;
-// BMCs name disks in their own way, and say less of them.
+// chooseDisk returns the disk that a rule selects, by the recorded inventory. An error is
+// certain if the inventory is that of the installer, which uses the same names; BMCs name disks
+// differently and report fewer facts.
 func chooseDisk(text string, h *holdfastv1.HardwareInventory) (disk string, sure bool, err error) {
 	rule, err := diskrule.Parse(text)
 	if err != nil {

@@ -4,6 +4,6 @@ package serve
 
 import "github.com/holdfast-metal/holdfast/executor"
 
-// boundaryHook returns what the executor calls at each boundary of an attempt: nothing, except in
-// the binary that tests crash (see failpoint_on.go).
+// boundaryHook returns the function that the executor calls at each boundary of an attempt:
+// nil, except in the binary for crash tests (see failpoint_on.go).
 func boundaryHook() func(executor.Boundary, string) { return nil }

@@ -13,11 +13,10 @@ import (
 	"github.com/holdfast-metal/holdfast/executor"
 )
 
-// boundaryHook reads HOLDFAST_FAILPOINT: one or more "<boundary>/<kind of step>@<file>", with
-// commas between them. The process that reaches such a boundary and is the first to make the file
-// kills itself, so that one peer dies once. With "!" in the place of "@" it stops itself instead
-// (SIGSTOP), until somebody lets it go on. Where the file is there already nothing happens: a test
-// arms a failpoint by removing its file.
+// boundaryHook reads HOLDFAST_FAILPOINT: one or more "<boundary>/<kind of step>@<file>",
+// separated by commas. The first process that reaches the boundary and creates the file kills
+// itself, so one peer dies once. With "!" instead of "@" it stops itself (SIGSTOP) until it is
+// resumed. If the file exists, nothing happens: a test arms a failpoint by removing its file.
 func boundaryHook() func(executor.Boundary, string) {
 	kill, stop := map[string]string{}, map[string]string{} // files by "<boundary>/<kind>"
 	for _, point := range strings.Split(os.Getenv("HOLDFAST_FAILPOINT"), ",") {
@@ -27,7 +26,7 @@ func boundaryHook() func(executor.Boundary, string) {
 		at := strings.IndexAny(point, "@!")
 		boundary, kind, ok := strings.Cut(point[:max(at, 0)], "/")
 		if !ok || kind == "" || at == len(point)-1 || !slices.Contains(executor.Boundaries(), executor.Boundary(boundary)) {
-			// Only tests are built like this, and one that crashes nothing proves nothing.
+			// Only tests use this build, and a test that crashes nothing proves nothing.
 			panic(fmt.Sprintf("read HOLDFAST_FAILPOINT: %q is not <boundary>/<kind>@<file>", point))
 		}
 		files := kill
@@ -48,16 +47,16 @@ func boundaryHook() func(executor.Boundary, string) {
 	}
 }
 
-// stopHere stops the process in this very line. A signal to the process might be taken by another
-// thread, and this one would go on for a millisecond or two.
+// stopHere stops the process on this line. A signal to the process might be handled by another
+// thread, and this one would run on for a millisecond or two.
 func stopHere() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	_, _, _ = syscall.RawSyscall(syscall.SYS_TGKILL, uintptr(os.Getpid()), uintptr(syscall.Gettid()), uintptr(syscall.SIGSTOP))
 }
 
-// first makes a file and says whether it has: somebody may have been here before, or the failpoint
-// is not armed.
+// first creates a file and reports whether it did: another process may have been first, or the
+// failpoint is not armed.
 func first(file string) bool {
 	if file == "" {
 		return false

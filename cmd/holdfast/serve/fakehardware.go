@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// FakeHardwareCommand returns the command that runs a fake fleet as a process of its own, so that
-// it outlives the peers and can be asked afterwards what was done to it.
+// FakeHardwareCommand returns the command that runs a fake fleet in a process of its own, so
+// that it outlives the peers and keeps a record of all effects.
 func FakeHardwareCommand() *cobra.Command {
 	var addr, file string
 	var faults fake.Faults
@@ -70,7 +70,7 @@ in their configuration. GET /effects answers every effect that really happened, 
 				return fmt.Errorf("listen for --addr: %w", err)
 			}
 			cmd.PrintErrf("fake hardware at http://%s, effects at /effects\n", ln.Addr())
-			// Whoever watches it must learn why it is gone, also when its terminal was closed.
+			// The caller needs the reason, even if the terminal was closed.
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
 			defer stop()
 			err = serveHTTP(ctx, &http.Server{Handler: fake.NewFleet(cfg).Handler(), ReadHeaderTimeout: 10 * time.Second}, ln)
@@ -89,8 +89,8 @@ in their configuration. GET /effects answers every effect that really happened, 
 	return cmd
 }
 
-// serveHTTP serves, with TLS where that is configured, until ctx ends, then lets requests end for a
-// moment.
+// serveHTTP serves, with TLS if it is configured, until ctx ends, then waits briefly for active
+// requests.
 func serveHTTP(ctx context.Context, s *http.Server, ln net.Listener) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {

@@ -8,24 +8,25 @@ import (
 	"time"
 )
 
-// The garbage collector runs when the heap has grown by a share of what is alive. One share does
-// not fit all: a peer with a small fleet would collect many times a second under load, and one with
-// a million machines would take twice the memory that they need.
+// The garbage collector runs when the heap has grown by a share of its live size. One share
+// does not fit all: a peer with a small fleet would collect many times a second under load, and
+// one with a million machines would use twice the memory it needs.
 const (
-	// heapGrowth is by how much a heap may grow between two collections, in bytes, within these
-	// shares of what is alive, in percent.
+	// heapGrowth is the allowed growth of the heap between two collections, in bytes, within
+	// these shares of the live size, in percent.
 	heapGrowth            = 512 << 20
 	leastShare, mostShare = 50, 400
-	// heapLook is the pause between two looks.
+	// heapLook is the interval between two measurements.
 	heapLook = 2 * time.Second
 )
 
-// gcShare is GOGC for a heap of which so many bytes are alive.
+// gcShare returns GOGC for a heap with so many live bytes.
 func gcShare(live uint64) int {
 	return int(min(mostShare, max(leastShare, 100*heapGrowth/max(1, live))))
 }
 
-// keepHeap sets GOGC by what is alive, until ctx ends. A GOGC that is set in the environment wins.
+// keepHeap sets GOGC by the live size until ctx ends. A GOGC in the environment takes
+// precedence.
 func keepHeap(ctx context.Context) error {
 	if _, set := os.LookupEnv("GOGC"); set {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/images/blob"
 )
 
-// openImages opens the files of images under the data directory. A peer that keeps all in memory
-// has them in a temporary directory, which done removes.
+// openImages opens the image files below the data directory. A peer that keeps all data in
+// memory uses a temporary directory, which done removes.
 func openImages(cfg images.Config, dataDir string, cluster images.Cluster, state images.State) (_ *images.Depot, done func(), err error) {
 	done = func() {}
 	if dataDir == "" {

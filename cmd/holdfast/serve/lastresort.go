@@ -9,19 +9,19 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster"
 )
 
-// hungTime is how long a peer has to end whose disk hangs or has failed.
+// hungTime is the time that a peer with a hung or failed disk has to end.
 const hungTime = 2 * time.Second
 
-// lastResort ends the process where it would not end by itself: whatever is at a disk that hangs
-// never returns, and the others cannot replace this peer while it lives, because its Raft goes on
-// telling them that it leads (cluster.ErrStalled).
+// lastResort ends a process that cannot end by itself: a call to a hung disk never returns. The
+// other peers cannot elect a new leader while this one lives, because its Raft still sends
+// heartbeats (cluster.ErrStalled).
 type lastResort struct {
 	exit  func(code int)
 	log   *slog.Logger
 	timer atomic.Pointer[time.Timer]
 }
 
-// after lets the process run for hungTime more, if it is the disk that has ended the node.
+// after ends the process in hungTime if the disk ended the node.
 func (l *lastResort) after(err error) {
 	if !errors.Is(err, cluster.ErrStalled) && !errors.Is(err, cluster.ErrDisk) {
 		return
@@ -30,7 +30,7 @@ func (l *lastResort) after(err error) {
 	l.log.Error("the process ends, and waits no longer for what is at the disk", "at_most", hungTime)
 }
 
-// stop is for the end of all that may hang.
+// stop cancels the timer once everything that may hang has ended.
 func (l *lastResort) stop() {
 	if t := l.timer.Load(); t != nil {
 		t.Stop()

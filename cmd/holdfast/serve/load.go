@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// load completes the configuration from the environment and the file. A flag that was given wins
-// over the environment, and that over the file. Every key of the file has to be known.
+// load completes the configuration from the environment and the file. Flags take precedence
+// over the environment, and that over the file. An unknown key of the file is an error.
 func (c *Config) load(fs *pflag.FlagSet, getenv func(string) (string, bool)) error {
 	given := map[string]bool{}
 	fs.Visit(func(f *pflag.Flag) { given[f.Name] = true })
@@ -41,7 +41,7 @@ func (c *Config) load(fs *pflag.FlagSet, getenv func(string) (string, bool)) err
 	return nil
 }
 
-// parse takes the keys of a file that were not given otherwise.
+// parse sets the keys of a file that flags and environment omit.
 func (c *Config) parse(fs *pflag.FlagSet, given map[string]bool, b []byte) error {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(b, &doc); err != nil {
@@ -98,7 +98,7 @@ func (c *Config) parse(fs *pflag.FlagSet, given map[string]bool, b []byte) error
 	return nil
 }
 
-// parseArchive reads the keys below archive: url is archive-url, and so on.
+// parseArchive parses the keys below archive: url is archive-url, and so on.
 func (c *Config) parseArchive(fs *pflag.FlagSet, given map[string]bool, n *yaml.Node) error {
 	if n.Kind != yaml.MappingNode {
 		return fmt.Errorf("line %d: key \"archive\": want keys such as url and after", n.Line)
@@ -119,7 +119,7 @@ func (c *Config) parseArchive(fs *pflag.FlagSet, given map[string]bool, n *yaml.
 	return c.parse(fs, given, b)
 }
 
-// scalar returns a value as the flag would take it: lists are joined by commas.
+// scalar returns a value in the form of a flag: lists are joined by commas.
 func scalar(n *yaml.Node) (string, error) {
 	switch n.Kind {
 	case yaml.ScalarNode:
@@ -152,7 +152,7 @@ func (c *Config) parseProviders(n *yaml.Node) error {
 	return nil
 }
 
-// parseIssuers reads the OIDC issuers whose access tokens are taken (docs/security.md).
+// parseIssuers parses the OIDC issuers whose access tokens are accepted (docs/security.md).
 func (c *Config) parseIssuers(n *yaml.Node) error {
 	var tree []map[string]any
 	if err := n.Decode(&tree); err != nil {

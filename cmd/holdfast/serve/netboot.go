@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/pxe"
 )
 
-// netbootConfig is what a peer is told of machines that boot from the network.
+// netbootConfig configures netboot.
 type netbootConfig struct {
 	NetbootAddr, NetbootDir, Netboot string
 	NetbootAnyMAC                    bool
@@ -42,7 +42,7 @@ func (c *netbootConfig) api() netbootapi.Config {
 	return api
 }
 
-// firmware returns what answers firmware, nil for nobody.
+// firmware returns the DHCP and TFTP server for firmware, or nil.
 func (c *netbootConfig) firmware(boots pxe.Boots, log *slog.Logger) (*pxe.Server, error) {
 	if c.Netboot == "" {
 		return nil, nil //nolint:nilnil // there is none, and that is no error
@@ -85,8 +85,8 @@ func addressOf(name string) (netip.Addr, error) {
 	return netip.Addr{}, fmt.Errorf("read --netboot %q: it has no IPv4 address, and --netboot-addr names none", name)
 }
 
-// serveFirmware answers firmware until ctx ends. What a machine boots is asked of InstallService,
-// as its boot script is.
+// serveFirmware serves firmware until ctx ends. InstallService selects the boot program of a
+// machine, as it does its boot script.
 func (c *netbootConfig) serveFirmware(ctx context.Context, rpc grpc.ClientConnInterface, log *slog.Logger) error {
 	s, err := c.firmware(netbootapi.NewBoots(rpc), log)
 	if s == nil || err != nil {
@@ -95,9 +95,9 @@ func (c *netbootConfig) serveFirmware(ctx context.Context, rpc grpc.ClientConnIn
 	return s.Run(ctx)
 }
 
-// machinesOnly passes on what machines that boot from the network ask for. Firmware knows no
-// certificate of ours, so this goes without TLS: what opens anything but one machine's install must
-// not come this way.
+// machinesOnly allows the requests of machines that boot from the network. Firmware cannot
+// verify our certificates, so this handler has no TLS: it must only give access to the install
+// of one machine.
 func machinesOnly(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !under(r.URL.Path, "/api/v1/boot", "/api/v1/install", "/images", "/netboot", "/healthz") {
@@ -108,9 +108,9 @@ func machinesOnly(h http.Handler) http.Handler {
 	})
 }
 
-// notMachines returns a handler for --http-addr. With --netboot-addr it has no boot scripts and no
-// install sessions: a MAC address is all that a boot script takes, so only the network of the
-// machines may ask for one.
+// notMachines returns a handler for --http-addr. With --netboot-addr it serves no boot scripts
+// and no install sessions: a MAC address is enough to get a boot script, so only the machines'
+// network may request one.
 func (c *netbootConfig) notMachines(h http.Handler) http.Handler {
 	if c.NetbootAddr == "" {
 		return h
@@ -124,12 +124,12 @@ func (c *netbootConfig) notMachines(h http.Handler) http.Handler {
 	})
 }
 
-// under reports whether a path is one of some others or below it.
+// under reports whether path equals one of the prefixes or is below it.
 func under(path string, others ...string) bool {
 	return slices.ContainsFunc(others, func(o string) bool { return path == o || strings.HasPrefix(path, o+"/") })
 }
 
-// serve answers machines until ctx ends, if there is an address for them.
+// serve serves machines until ctx ends, if there is a listener for them.
 func (c *netbootConfig) serve(ctx context.Context, site *http.Server, ln net.Listener) error {
 	if ln == nil {
 		return nil
@@ -140,7 +140,7 @@ func (c *netbootConfig) serve(ctx context.Context, site *http.Server, ln net.Lis
 	return nil
 }
 
-// listen returns the listener for machines, nil for none.
+// listen returns the listener for machines; nil for none.
 func (c *netbootConfig) listen(ctx context.Context) (net.Listener, error) {
 	if c.NetbootAddr == "" {
 		return nil, nil //nolint:nilnil // there is none, and that is no error

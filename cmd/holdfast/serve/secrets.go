@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/issuer"
 )
 
-// secretsConfig says what seals secrets, and how the built-in issuer is known.
+// secretsConfig configures the encryption of secrets and the built-in issuer.
 type secretsConfig struct {
 	SecretsKeyFile  string
 	OIDCIssuerURL   string
@@ -39,7 +39,7 @@ func (c *secretsConfig) settle() error {
 	return nil
 }
 
-// vault is what a peer does with its secrets keys.
+// vault holds the parts of a peer that use its secrets keys.
 type vault struct {
 	keys   *secrets.Keyring
 	guard  *secrets.Guard
@@ -47,7 +47,7 @@ type vault struct {
 	tasks  []cluster.LeaderTask
 }
 
-// open puts it together. Keys were read before anything else was done.
+// open creates the vault. The keys were read before anything else was done.
 func (c *secretsConfig) open(keys *secrets.Keyring, node *cluster.Node, state *fsm.FSM, gate *auth.Gate, log *slog.Logger) (*vault, error) {
 	v := &vault{keys: keys, guard: secrets.NewGuard(state, keys, log)}
 	var err error
@@ -58,5 +58,5 @@ func (c *secretsConfig) open(keys *secrets.Keyring, node *cluster.Node, state *f
 	return v, nil
 }
 
-// routes adds the issuer's.
+// routes adds the routes of the issuer.
 func (v *vault) routes(m *auth.Mux, _ grpc.ClientConnInterface) { v.issuer.Routes(m) }

@@ -34,7 +34,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/webhook"
 )
 
-// Command returns the command that runs a peer. Version is the build's.
+// Command returns the command that runs a peer. version is the version of the build.
 func Command(version string) *cobra.Command {
 	var cfg Config
 	cmd := &cobra.Command{
@@ -68,14 +68,14 @@ key of the configuration file (node_id); flags win over the environment, and tha
 	return cmd
 }
 
-// cancelTime is how long a stop that cancels runs waits for them to end: a command to be killed, a
-// press to show (providers.Settler: up to 30 s).
+// cancelTime is the time limit for runs to end when a stop cancels them: a command must be
+// killed, or a press must take effect (providers.Settler: up to 30 s).
 const cancelTime = 35 * time.Second
 
-// stopTime is how long a stop waits for calls in flight.
+// stopTime is the time limit for active calls when a peer stops.
 const stopTime = 3 * time.Second
 
-// run puts a peer together and runs it until ctx ends.
+// run creates a peer and runs it until ctx ends.
 func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) error {
 	end := &lastResort{exit: os.Exit, log: log.With("peer", cfg.NodeID)}
 	defer end.stop() // after all the others
@@ -102,7 +102,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	if err != nil {
 		return err
 	}
-	// Listen first: a port in use must be known before anything is written.
+	// Listen first: a port in use must fail before anything is written.
 	grpcLn, err := listen(ctx, "grpc-addr", cfg.GRPCAddr)
 	if err != nil {
 		return err
@@ -233,7 +233,8 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		tasks = append(tasks, auth.NewBootstrap(p.node, os.Stdout))
 	}
 	g.Go(func() error {
-		// The API goes on while the node hands over: what comes meanwhile is forwarded.
+		// The API stays up while the node hands over its leadership: calls in the meantime are
+		// forwarded.
 		leading, stop := context.WithCancelCause(context.WithoutCancel(gctx))
 		defer stop(nil)
 		defer context.AfterFunc(gctx, func() {
@@ -259,7 +260,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	return err
 }
 
-// gate reports how the callers of this peer are known.
+// gate returns the authentication of callers.
 func (c *Config) gate(log *slog.Logger, reg prometheus.Registerer, cluster string) auth.Config {
 	perSecond := c.RateLimitPerSecond
 	if perSecond == 0 {
@@ -268,7 +269,7 @@ func (c *Config) gate(log *slog.Logger, reg prometheus.Registerer, cluster strin
 	return auth.Config{Insecure: c.Insecure, Cluster: cluster, PeerID: c.NodeID, Issuers: c.OIDCIssuers, RatePerSecond: perSecond, Logger: log, Registerer: reg}
 }
 
-// peer is what the parts of a running peer need of each other.
+// peer holds the shared parts of a running peer.
 type peer struct {
 	cfg  *Config
 	log  *slog.Logger
@@ -279,7 +280,7 @@ type peer struct {
 	cancels  bool // what is to become of active runs, once it stops
 }
 
-// line reports how the peer is doing, in a line.
+// line returns the state of the peer as one line.
 func (p *peer) line(state *fsm.FSM) string {
 	leader, _, ok := p.node.Leader()
 	why := p.node.Votes()
@@ -289,8 +290,8 @@ func (p *peer) line(state *fsm.FSM) string {
 	return statusLine(p.node.Role(), leader, state.View().Index(), why)
 }
 
-// beforeStop has active runs end where a stop is meant to cancel them, while the executor can still
-// take its hands from their machines.
+// beforeStop cancels active runs if the stop is meant to, while the executor can still release
+// their machines.
 func (p *peer) beforeStop(ctx context.Context) {
 	if p.node.Role() != "leader" || !p.cancelsRuns(ctx) {
 		return
@@ -302,7 +303,7 @@ func (p *peer) beforeStop(ctx context.Context) {
 	}
 }
 
-// beforeHandover cancels the runs that are left.
+// beforeHandover cancels the remaining runs.
 func (p *peer) beforeHandover(ctx context.Context) {
 	if !p.cancelsRuns(ctx) {
 		return
@@ -312,8 +313,8 @@ func (p *peer) beforeHandover(ctx context.Context) {
 	}
 }
 
-// cancelsRuns reports whether a stop is meant to cancel active runs, or no other peer could go on
-// with them (bare-metal API §Context lifecycle, docs/concepts.md).
+// cancelsRuns reports whether a stop cancels active runs: it is configured, or no other peer
+// could continue them (docs/concepts.md).
 func (p *peer) cancelsRuns(ctx context.Context) bool {
 	p.stopping.Do(func() { // to ask all peers takes a moment: once a stop
 		voters := 0
@@ -353,7 +354,7 @@ func listen(ctx context.Context, flag, addr string) (net.Listener, error) {
 	return ln, nil
 }
 
-// genesis is what a new cluster begins with.
+// genesis returns the initial state of a new cluster.
 func genesis() []*internalv1.Command {
 	var cmds []*internalv1.Command
 	for _, p := range fsm.DefaultPlans() {

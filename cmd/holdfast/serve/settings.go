@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// settings writes down what a peer was told, flags, environment and file together. What is in the
-// file alone (providers, issuers) is left out: it may hold secrets. Keys and certificates are named
-// by their files.
+// settings returns the effective settings of flags, environment and file. Keys that exist in
+// the file only (providers, issuers) are omitted, because they may hold secrets. Keys and
+// certificates appear as file names.
 func settings(fs *pflag.FlagSet) string {
 	var b strings.Builder
 	fs.VisitAll(func(f *pflag.Flag) {

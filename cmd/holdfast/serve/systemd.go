@@ -10,26 +10,25 @@ import (
 	"github.com/holdfast-metal/holdfast/client/sdnotify"
 )
 
-// lookEvery is how often systemd hears how the peer is doing, or more often where its watchdog
-// wants that.
+// lookEvery is the interval of reports to systemd; its watchdog may require a shorter one.
 const lookEvery = 5 * time.Second
 
-// pulse tells systemd that the peer is up, a line of status, and that it does not hang. Where
-// systemd did not start the peer, nothing happens.
+// pulse notifies systemd that the peer is up, of its status line, and of its liveness. It does
+// nothing if systemd did not start the peer.
 type pulse struct {
 	notify sdnotify.Notifier
 	log    *slog.Logger
 	look   func() string // looks at the peer and gives the line; a peer that hangs does not return from it, and is ended by the watchdog
 }
 
-// newPulse takes the socket and the watchdog from the environment.
+// newPulse reads the socket and the watchdog interval from the environment.
 func newPulse(log *slog.Logger, look func() string) pulse {
 	return pulse{notify: sdnotify.New(os.Getenv, os.Getpid()), log: log, look: look}
 }
 
-// run reports that the peer is up (it listens, and calls are answered: that it also knows a leader
-// is /readyz, since a peer whose cluster has no majority is not a service that failed to start),
-// and looks until ctx ends.
+// run notifies systemd that the peer is up once it listens and answers calls, and then reports
+// until ctx ends. A known leader is not required (that is /readyz): a peer of a cluster without
+// a majority is not a service that failed to start.
 func (p pulse) run(ctx context.Context) error {
 	p.send(ctx, sdnotify.Ready)
 	every := lookEvery
@@ -59,7 +58,7 @@ func (p pulse) send(ctx context.Context, words ...string) {
 	}
 }
 
-// statusLine is what systemctl status shows of a peer.
+// statusLine is the text that systemctl status shows.
 func statusLine(role, leader string, index uint64, why error) string {
 	line := fmt.Sprintf("%s, index %d", role, index)
 	if role != "leader" && leader != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 )
 
-// tlsConfig says where the certificates of a peer and the keys of gossip are.
+// tlsConfig names the certificates of a peer and the keys of gossip.
 type tlsConfig struct {
 	TLSCA, TLSCert, TLSKey, GossipKeyFile string
 }
@@ -26,7 +26,7 @@ func (c *tlsConfig) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.GossipKeyFile, "gossip-key-file", "", "`file` with the keys of gossip, one a line: the first encrypts, all are understood")
 }
 
-// settle wants all of it, or none with --insecure.
+// settle requires all of them, or none with --insecure.
 func (c *tlsConfig) settle(insecure bool, id string) error {
 	keys := []struct{ flag, value, made string }{
 		{"tls-ca", c.TLSCA, "holdfast tls ca create"},
@@ -51,7 +51,7 @@ func (c *tlsConfig) settle(insecure bool, id string) error {
 	return nil
 }
 
-// open reads the certificates; without TLS there are none, and the store is nil.
+// open reads the certificates; without TLS the store is nil.
 func (c *tlsConfig) open(insecure bool, id string, log *slog.Logger, reg prometheus.Registerer) (*peertls.Store, error) {
 	if insecure {
 		return nil, nil
@@ -59,8 +59,8 @@ func (c *tlsConfig) open(insecure bool, id string, log *slog.Logger, reg prometh
 	return peertls.Open(peertls.Config{CA: c.TLSCA, Cert: c.TLSCert, Key: c.TLSKey, PeerID: id, Logger: log, Registerer: reg})
 }
 
-// secured makes a listener end connections with the certificates that opened them, and gives what
-// its gRPC server needs besides.
+// secured returns a listener that closes connections when their certificates are replaced, and
+// the options for its gRPC server.
 func secured(store *peertls.Store, l net.Listener) (net.Listener, []grpc.ServerOption) {
 	if store == nil {
 		return l, nil
@@ -68,7 +68,7 @@ func secured(store *peertls.Store, l net.Listener) (net.Listener, []grpc.ServerO
 	return peertls.Listen(l), []grpc.ServerOption{grpc.Creds(credentials.NewTLS(store.API()))}
 }
 
-// clusterOf returns the cluster in the peer's certificate.
+// clusterOf returns the name of the cluster in the peer's certificate.
 func clusterOf(store *peertls.Store) string {
 	if store == nil {
 		return ""

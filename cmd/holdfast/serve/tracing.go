@@ -24,14 +24,13 @@ import (
 	"google.golang.org/grpc/stats"
 )
 
-// tracerName is the instrumentation scope of the spans that we make ourselves.
+// tracerName is the instrumentation scope of our own spans.
 const tracerName = "github.com/holdfast-metal/holdfast"
 
-// lastSpansTime bounds the sending of the last spans when a peer stops.
+// lastSpansTime is the time limit for sending the last spans when a peer stops.
 const lastSpansTime = 2 * time.Second
 
-// tracingConfig is what a peer is told of traces. Without a URL there are none, and nothing of this
-// costs anything.
+// tracingConfig configures traces. Without a URL tracing is off and costs nothing.
 type tracingConfig struct {
 	TracingURL   string
 	TracingRatio float64
@@ -56,14 +55,14 @@ func (c *tracingConfig) settle() error {
 	return nil
 }
 
-// tracing makes spans and sends them. Nil makes none.
+// tracing creates spans and sends them. A nil tracing creates none.
 type tracing struct {
 	provider *sdktrace.TracerProvider
 	way      propagation.TextMapPropagator
 }
 
-// open begins with tracing; nil for none. Nothing is waited for: a receiver that is away costs
-// spans, never a call.
+// open starts tracing; nil for none. It does not wait for the receiver: an unreachable receiver
+// costs spans, never a call.
 func (c *tracingConfig) open(ctx context.Context, peer, version string, log *slog.Logger) (*tracing, error) {
 	if c.TracingURL == "" {
 		return nil, nil
@@ -72,7 +71,7 @@ func (c *tracingConfig) open(ctx context.Context, peer, version string, log *slo
 	if err != nil {
 		return nil, fmt.Errorf("open --tracing-url: %w", err)
 	}
-	// The only word that the SDK has for spans which could not be sent. It is the process's.
+	// The SDK reports unsent spans only through this handler, which is process-wide.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces cannot be sent", "error", err) }))
 	about := resource.NewSchemaless(attribute.String("service.name", "holdfast"), attribute.String("service.instance.id", peer), attribute.String("service.version", version))
 	return &tracing{
@@ -82,7 +81,7 @@ func (c *tracingConfig) open(ctx context.Context, peer, version string, log *slo
 	}, nil
 }
 
-// close sends what there is still.
+// close sends the remaining spans.
 func (t *tracing) close(log *slog.Logger) {
 	if t == nil {
 		return
@@ -94,7 +93,7 @@ func (t *tracing) close(log *slog.Logger) {
 	}
 }
 
-// tracer makes the spans of commits and attempts; nil for none.
+// tracer returns the tracer of commits and attempts; nil for none.
 func (t *tracing) tracer() trace.Tracer {
 	if t == nil {
 		return nil
@@ -106,7 +105,7 @@ func (t *tracing) options() []otelgrpc.Option {
 	return []otelgrpc.Option{otelgrpc.WithTracerProvider(t.provider), otelgrpc.WithPropagators(t.way), otelgrpc.WithFilter(worthASpan)}
 }
 
-// worthASpan leaves out what peers, probes and agents do all the time.
+// worthASpan filters out the constant calls of peers, probes and agents.
 func worthASpan(call *stats.RPCTagInfo) bool {
 	for _, often := range []string{"/grpc.health.", "/grpc.reflection.", "/holdfast.internal.", "/holdfast.v1.HeartbeatService/"} {
 		if strings.HasPrefix(call.FullMethodName, often) {
@@ -116,7 +115,7 @@ func worthASpan(call *stats.RPCTagInfo) bool {
 	return true
 }
 
-// served makes spans of the calls that a gRPC server takes.
+// served returns the handler that creates spans of gRPC calls.
 func (t *tracing) served() []grpc.ServerOption {
 	if t == nil {
 		return nil
@@ -124,7 +123,8 @@ func (t *tracing) served() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.StatsHandler(otelgrpc.NewServerHandler(t.options()...))}
 }
 
-// forwarded makes spans of calls to other peers, and takes the trace along.
+// forwarded returns the handler that creates spans of calls to other peers and propagates the
+// trace.
 func (t *tracing) forwarded() []grpc.DialOption {
 	if t == nil {
 		return nil
@@ -132,8 +132,8 @@ func (t *tracing) forwarded() []grpc.DialOption {
 	return []grpc.DialOption{grpc.WithStatsHandler(otelgrpc.NewClientHandler(t.options()...))}
 }
 
-// handler makes spans of HTTP requests, but for what is scraped and probed. Neither queries nor
-// headers are in them.
+// handler creates spans of HTTP requests, except scrapes and probes. The spans contain no
+// queries and no headers.
 func (t *tracing) handler(h http.Handler) http.Handler {
 	if t == nil {
 		return h
