@@ -97,7 +97,7 @@ func New(ctx context.Context, cfg Config) (*Cluster, error) {
 }
 
 // environment returns our environment without HOLDFAST_*, which would configure the peers, and
-// with extra.
+// with more.
 func environment(more []string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "HOLDFAST_") })
 	return append(env, more...)

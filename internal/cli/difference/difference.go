@@ -10,18 +10,19 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Change is a field that differs. A value that is not set is "".
+// Change is a different field. An unset value is "".
 type Change struct {
 	Path     string // as in -o json: spec.rack, labels.env, steps[0].repave.image
 	Was, Now string // texts are quoted, lists are in brackets
 }
 
-// String is the change as a line for people.
+// String formats the change as a line.
 func (c Change) String() string {
 	return fmt.Sprintf("%s: %s → %s", c.Path, cmp.Or(c.Was, "(none)"), cmp.Or(c.Now, "(none)"))
 }
 
-// Between lists what differs, in the order of the fields of the message. Either may be empty.
+// Between lists the differences in the order of the message's fields. Either message may be
+// empty.
 func Between(was, now protoreflect.Message) []Change {
 	return messages("", was, now)
 }
@@ -55,7 +56,7 @@ func messages(path string, was, now protoreflect.Message) []Change {
 	return all
 }
 
-// lists compares messages by their place.
+// lists compares lists of messages by position.
 func lists(path string, was, now protoreflect.List) []Change {
 	var all []Change
 	for i := range max(was.Len(), now.Len()) {

@@ -1,3 +1,3 @@
-// Package difference says field by field how two messages differ. It owns the paths and the text of
-// the values; what may be shown is the caller's.
+// Package difference compares two messages field by field. It owns the paths and the text of
+// the values; the caller decides which values may be shown.
 package difference

@@ -1,4 +1,4 @@
-// Package explain knows what the API's messages and fields mean: the comments of the .proto files,
-// which compiled descriptors have not. It owns comments.txt, which a test holds against those files
-// and writes with UPDATE_GOLDEN=1.
+// Package explain holds the comments of the .proto files, which compiled descriptors do not
+// contain. It owns comments.txt, which a test compares with those files and writes with
+// UPDATE_GOLDEN=1.
 package explain

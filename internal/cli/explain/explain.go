@@ -12,8 +12,8 @@ import (
 //go:embed comments.txt
 var comments string
 
-// Comment is what the .proto file says about a message, field, enum or value, on one line; "" where
-// it says nothing.
+// Comment returns the .proto comment of a message, field, enum or value, on one line; "" if
+// there is none.
 func Comment(d protoreflect.Descriptor) string {
 	_, rest, ok := strings.Cut("\n"+comments, "\n"+string(d.FullName())+"\t")
 	if !ok {
@@ -23,7 +23,8 @@ func Comment(d protoreflect.Descriptor) string {
 	return text
 }
 
-// Type is the type of a field as people write it: string, []Condition, map[string]string, time.
+// Type returns the type of a field in user notation: string, []Condition, map[string]string,
+// time.
 func Type(fd protoreflect.FieldDescriptor) string {
 	switch {
 	case fd.IsMap():
@@ -54,7 +55,7 @@ func single(fd protoreflect.FieldDescriptor) string {
 	}
 }
 
-// Values lists what a field of an enum may be, without the value that stands for none.
+// Values lists the values of an enum field, without the unspecified one.
 func Values(fd protoreflect.FieldDescriptor) []protoreflect.EnumValueDescriptor {
 	if fd.Enum() == nil {
 		return nil

@@ -1,3 +1,3 @@
-// Package expression prints parts of a JSON document, as JSONPath or a Go template says. It owns
-// what such an expression may be; which document it gets is up to the caller.
+// Package expression prints parts of a JSON document selected by JSONPath or a Go template. It
+// owns the syntax of expressions; the caller chooses the document.
 package expression

@@ -11,23 +11,23 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 )
 
-// The kinds of expressions.
+// Kinds of expressions.
 const (
 	JSONPath   = "jsonpath"
 	GoTemplate = "go-template"
 )
 
-// Kinds lists them.
+// Kinds lists the kinds.
 func Kinds() []string { return []string{JSONPath, GoTemplate} }
 
-// Expression is one that was parsed.
+// Expression is a parsed expression.
 type Expression struct {
 	execute func(w io.Writer, data any) error
 }
 
-// Parse reads an expression. JSONPath is that of kubectl: text with paths in braces, {range
-// …}{end}, filters; one path alone may leave the braces and the dot out. A Go template is one of
-// text/template. An error says what is wrong with it.
+// Parse parses an expression. JSONPath is that of kubectl: text with paths in braces, {range
+// …}{end}, filters; a single path may omit the braces and the dot. A Go template is one of
+// text/template.
 func Parse(kind, text string) (*Expression, error) {
 	if text == "" {
 		return nil, fmt.Errorf("%s=: the expression is missing, such as %s", kind, map[string]string{JSONPath: "jsonpath='{.machine_id}'", GoTemplate: "go-template='{{.machine_id}}'"}[kind])
@@ -46,7 +46,7 @@ func Parse(kind, text string) (*Expression, error) {
 	return &Expression{execute: p.Execute}, nil
 }
 
-// braced puts a path alone into braces.
+// braced adds braces to a single path.
 func braced(text string) string {
 	if strings.ContainsAny(text, "{}") {
 		return text
@@ -54,7 +54,7 @@ func braced(text string) string {
 	return "{." + strings.TrimPrefix(text, ".") + "}"
 }
 
-// Execute prints what the expression makes of a document, and ends it with a newline.
+// Execute prints the result of the expression for a document, with a final newline.
 func (e *Expression) Execute(w io.Writer, document []byte) error {
 	var data any
 	if err := json.Unmarshal(document, &data); err != nil {

@@ -8,9 +8,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Order compares messages by the value that a path leads to. Text is compared the way people count
-// (m-2 before m-10); what a message does not have comes last. An error says why values of such a
-// field have no order.
+// Order compares messages by the value at a path. Numbers in text compare as numbers (m-2
+// before m-10); missing values sort last. It returns an error if values of the field have no
+// order.
 func (p Path) Order() (func(a, b protoreflect.Message) int, error) {
 	last := p.steps[len(p.steps)-1]
 	switch {
@@ -49,7 +49,7 @@ func (p Path) value(m protoreflect.Message) (protoreflect.Value, bool) {
 	}
 	last := p.steps[len(p.steps)-1]
 	if !last.IsMap() {
-		// A number or a bool that is 0 is a value; a text that is empty is none.
+		// A number or bool that is 0 is a value; an empty text is none.
 		return m.Get(last), m.Has(last) || (last.Message() == nil && last.Kind() != protoreflect.StringKind)
 	}
 	v := m.Get(last).Map().Get(protoreflect.ValueOfString(p.key).MapKey())

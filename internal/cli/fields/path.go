@@ -8,18 +8,18 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Path is the way to a value in messages of one type: fields, and in the end a key where the last
-// field is a map.
+// Path leads to a value in messages of one type: fields, and a key at the end if the last field
+// is a map.
 type Path struct {
 	steps []protoreflect.FieldDescriptor
 	key   string
 }
 
-// depth is how far below the top a field is looked for by its name alone.
+// depth is the maximum depth at which a field is found by its name alone.
 const depth = 3
 
-// Parse finds a field by its path from the top, by the names of the API or of JSON, or by its name
-// alone where only one field has it.
+// Parse finds a field by its path from the top, in names of the API or of JSON, or by its name
+// alone if it is unique.
 func Parse(md protoreflect.MessageDescriptor, text string) (Path, error) {
 	head, rest, _ := strings.Cut(strings.TrimPrefix(text, "."), ".")
 	if ByName(md, head) == nil {
@@ -62,7 +62,7 @@ func ByName(md protoreflect.MessageDescriptor, name string) protoreflect.FieldDe
 	return md.Fields().ByJSONName(name)
 }
 
-// Field finds a field by its name; an error lists those that there are.
+// Field finds a field by its name; the error lists the existing ones.
 func Field(md protoreflect.MessageDescriptor, name string) (protoreflect.FieldDescriptor, error) {
 	if fd := ByName(md, name); fd != nil {
 		return fd, nil

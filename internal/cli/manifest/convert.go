@@ -11,11 +11,11 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// maxNodes bounds what aliases can blow a document up to.
+// maxNodes is the maximum size to which aliases can expand a document.
 const maxNodes = 1_000_000
 
-// writer turns a document into JSON for protojson. It puts each value on the line that it has in
-// the document, so that the lines in protojson's errors are the user's.
+// writer converts a document to JSON for protojson. Each value stays on its line of the
+// document, so the lines in protojson's errors are the user's.
 type writer struct {
 	buf   bytes.Buffer
 	line  int
@@ -23,7 +23,7 @@ type writer struct {
 	depth int
 }
 
-// at goes to the node's line. An alias stands for lines that lie further up: it stays where it is.
+// at moves to the node's line. An alias refers to earlier lines, so the position stays.
 func (w *writer) at(n *yaml.Node) {
 	for w.line < n.Line {
 		w.buf.WriteByte('\n')
@@ -31,7 +31,7 @@ func (w *writer) at(n *yaml.Node) {
 	}
 }
 
-// enter resolves aliases and counts.
+// enter resolves aliases and counts nodes.
 func (w *writer) enter(n *yaml.Node) (*yaml.Node, error) {
 	line := n.Line
 	for n.Kind == yaml.AliasNode {
@@ -109,7 +109,7 @@ func (w *writer) list(n *yaml.Node, fd protoreflect.FieldDescriptor, path string
 	return nil
 }
 
-// mapping writes a mapping with the keys as they are; value writes each value.
+// mapping writes a mapping with its keys unchanged; value writes each value.
 func (w *writer) mapping(n *yaml.Node, path string, value func(key, value *yaml.Node) error) error {
 	n, err := w.enter(n)
 	if err != nil {
@@ -152,7 +152,8 @@ func (w *writer) mapping(n *yaml.Node, path string, value func(key, value *yaml.
 	return nil
 }
 
-// scalar writes a value so that protojson reads what the user meant: a rack called 07 is text.
+// scalar writes a value in the form that protojson reads as the user meant it: a rack called 07
+// is text.
 func (w *writer) scalar(n *yaml.Node, kind protoreflect.Kind, path string) error {
 	n, err := w.enter(n)
 	if err != nil {
@@ -182,14 +183,14 @@ func (w *writer) scalar(n *yaml.Node, kind protoreflect.Kind, path string) error
 }
 
 func (w *writer) quoted(s string) {
-	// Marshal of a string does not fail: what is not UTF-8 is replaced.
+	// Marshal of a string does not fail: invalid UTF-8 is replaced.
 	b, _ := json.Marshal(s)
 	w.buf.Write(b)
 }
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.Tag == "!!null" }
 
-// isText returns the messages that JSON writes as text.
+// isText lists the messages that JSON writes as text.
 func isText(md protoreflect.MessageDescriptor) bool {
 	switch md.FullName() {
 	case "google.protobuf.Timestamp", "google.protobuf.Duration", "google.protobuf.FieldMask":

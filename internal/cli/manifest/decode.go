@@ -14,9 +14,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Decode reads every document in data: YAML documents separated by ---, JSON values, lists of them,
-// and objects whose only key is list (what the command line itself prints, e.g. {"machines": […]}).
-// The file name is for errors only. Errors are *Error.
+// Decode reads every document in data: YAML documents separated by ---, JSON values, lists of
+// them, and objects whose only key is list (the output of the command line, e.g. {"machines":
+// […]}). The file name is used in errors only. Errors are *Error.
 func Decode[M proto.Message](file string, data []byte, list string, empty func() M) ([]M, error) {
 	docs, err := parse(data)
 	if err != nil {
@@ -46,7 +46,7 @@ func parse(data []byte) ([]*yaml.Node, error) {
 		if err == nil {
 			return docs, nil
 		}
-		// It may be YAML all the same, in flow style.
+		// It may still be YAML in flow style.
 		jsonErr = err
 	}
 	var docs []*yaml.Node
@@ -68,7 +68,7 @@ func parse(data []byte) ([]*yaml.Node, error) {
 	}
 }
 
-// expand turns a list, bare or under its key, into its elements.
+// expand returns the elements of a list, bare or under its key.
 func expand(n *yaml.Node, list string) []*yaml.Node {
 	if n.Kind == yaml.MappingNode && len(n.Content) == 2 && n.Content[0].Value == list && n.Content[1].Kind == yaml.SequenceNode {
 		n = n.Content[1]
@@ -87,8 +87,8 @@ func decodeOne(n *yaml.Node, m proto.Message) error {
 	return protojson.Unmarshal(w.buf.Bytes(), m)
 }
 
-// locate makes an *Error of any error on the way: YAML's "yaml: line 3: …", protojson's
-// "proto: (line 3:4): …" (its lines are those of the document, see writer), and our own.
+// locate converts any error to an *Error: YAML's "yaml: line 3: …", protojson's "proto: (line
+// 3:4): …" (its lines are those of the document, see writer), and our own.
 func locate(file string, err error) error {
 	var own *Error
 	if errors.As(err, &own) {
@@ -103,7 +103,7 @@ func locate(file string, err error) error {
 	return e
 }
 
-// snake returns the API's name for the one that protojson says: timeout_seconds for timeoutSeconds.
+// snake returns the API's name of a protojson name: timeout_seconds for timeoutSeconds.
 func snake(s string) string {
 	var b strings.Builder
 	for _, r := range s {

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// JSON writes a message on one line, with the API's names. Values that are not set are written too
-// (a condition's "status": false), except for messages.
+// JSON formats a message on one line, with the API's names. Unset values are included (a
+// condition's "status": false), except messages.
 func JSON(m proto.Message) ([]byte, error) {
 	raw, err := protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}.Marshal(m)
 	if err != nil {
@@ -27,7 +27,7 @@ func JSON(m proto.Message) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// List writes messages as one JSON object with one key: {"machines":[…]}.
+// List formats messages as one JSON object with one key: {"machines":[…]}.
 func List[M proto.Message](key string, items []M) ([]byte, error) {
 	var buf bytes.Buffer
 	fmt.Fprintf(&buf, "{%q:[", key)
@@ -45,7 +45,7 @@ func List[M proto.Message](key string, items []M) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// Indent makes JSON readable. It ends with a line break.
+// Indent formats JSON with indentation and a final line break.
 func Indent(raw []byte) ([]byte, error) {
 	var buf bytes.Buffer
 	if err := json.Indent(&buf, raw, "", "  "); err != nil {
@@ -55,7 +55,7 @@ func Indent(raw []byte) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// YAML turns JSON into YAML, in the same order.
+// YAML converts JSON to YAML, in the same order.
 func YAML(raw []byte) ([]byte, error) {
 	docs, err := parseJSON(raw)
 	if err != nil {
@@ -76,8 +76,8 @@ func YAML(raw []byte) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// quoteOdd puts text in double quotes that the block style would not keep as it is: with tabs,
-// other control characters, or spaces at the start of a line.
+// quoteOdd uses double quotes for text that the block style would change: with tabs, other
+// control characters, or spaces at the start of a line.
 func quoteOdd(n *yaml.Node) {
 	for _, c := range n.Content {
 		quoteOdd(c)

@@ -10,11 +10,11 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// maxDepth bounds how deep a document may be nested. The API's messages need six levels.
+// maxDepth is the maximum nesting of a document. The API's messages need six levels.
 const maxDepth = 50
 
-// parseJSON makes YAML nodes of JSON values, one after the other: YAML itself would refuse tabs,
-// surrogate pairs and values that only follow each other.
+// parseJSON converts a sequence of JSON values to YAML nodes: YAML itself would refuse tabs,
+// surrogate pairs and values in sequence.
 func parseJSON(data []byte) ([]*yaml.Node, error) {
 	p := &jsonParser{dec: json.NewDecoder(bytes.NewReader(data)), data: data, line: 1}
 	p.dec.UseNumber()
@@ -42,7 +42,7 @@ type jsonParser struct {
 	line int
 }
 
-// here is the line of the token read last.
+// here returns the line of the last token.
 func (p *jsonParser) here() int {
 	end := int(p.dec.InputOffset())
 	p.line += bytes.Count(p.data[p.at:end], []byte("\n"))
@@ -89,7 +89,7 @@ func (p *jsonParser) value(tok json.Token, depth int) (*yaml.Node, error) {
 	return n, nil
 }
 
-// content reads what is inside an object (keys and values in turn) or an array.
+// content reads the contents of an object (keys and values in turn) or an array.
 func (p *jsonParser) content(n *yaml.Node, depth int) error {
 	for p.dec.More() {
 		tok, err := p.dec.Token()

@@ -17,7 +17,7 @@ func field(md protoreflect.MessageDescriptor, key string) protoreflect.FieldDesc
 	return md.Fields().ByJSONName(key)
 }
 
-// unknownKey names the key, where it is, and what was probably meant.
+// unknownKey returns an error with the key, its place, and the most similar known key.
 func unknownKey(key *yaml.Node, md protoreflect.MessageDescriptor, path string) error {
 	msg := fmt.Sprintf("unknown key %q", key.Value)
 	if path != "" {

@@ -8,16 +8,16 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Kind is a kind of documents that a file with several kinds may have.
+// Kind is a kind of documents in a file with several kinds.
 type Kind struct {
 	List  string // the key of a list of them: machines
 	ID    string // the key that only they have at the top, and that each must have: machine_id
 	Empty func() proto.Message
 }
 
-// Mixed reads every document in data as Decode does, of the first kind whose list they are in, or
-// whose id they have. The result has an element for each kind, with its documents in the order of
-// the file.
+// Mixed reads every document in data like Decode. The list that contains it, or its id field,
+// selects its kind. The result has one element per kind, with its documents in the order of the
+// file.
 func Mixed(file string, data []byte, kinds []Kind) ([][]proto.Message, error) {
 	docs, err := parse(data)
 	if err != nil {
@@ -47,13 +47,13 @@ func Mixed(file string, data []byte, kinds []Kind) ([][]proto.Message, error) {
 	return out, nil
 }
 
-// element is a document, and its kind where a list says it.
+// element is a document, and its kind if a list determines it.
 type element struct {
 	node *yaml.Node
 	kind int // -1: by its id
 }
 
-// spread turns lists, bare or under the keys of kinds, into their elements.
+// spread returns the elements of lists, bare or under the keys of kinds.
 func spread(n *yaml.Node, kinds []Kind) []element {
 	var all []element
 	if n.Kind == yaml.SequenceNode {
@@ -86,7 +86,7 @@ func listOf(key string, kinds []Kind) int {
 	return -1
 }
 
-// decode reads a document and says what it is and its id.
+// decode reads a document and returns its kind and id.
 func (e element) decode(kinds []Kind) (kind int, m proto.Message, id string, err error) {
 	n := e.node
 	for n.Kind == yaml.AliasNode {

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
 )
 
-// certFlags is what "tls cert create" can be told.
+// certFlags holds the flags of "tls cert create".
 type certFlags struct {
 	peer           string
 	server, client bool
@@ -61,7 +61,7 @@ client certificate is never accepted as that of a peer, whatever its name.`,
 	return cmd
 }
 
-// check brings the flags into one shape and says what is wrong with them.
+// check normalizes the flags and returns an error if they are invalid.
 func (f *certFlags) check(cmd *cobra.Command) error {
 	if f.server {
 		if f.peer != "" || f.name == "" {

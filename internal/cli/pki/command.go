@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// groupSetup is the group of the root's help that the verbs stand in.
+// groupSetup is the help group of these commands.
 const groupSetup = "setup"
 
 const (
@@ -15,7 +15,7 @@ const (
 	keyFile  = "ca-key.pem"
 )
 
-// usageError is a command line that cannot be right.
+// usageError is an invalid command line.
 type usageError struct{ msg string }
 
 func (e *usageError) Error() string { return e.msg }
@@ -27,7 +27,7 @@ func usagef(cmd *cobra.Command, format string, args ...any) error {
 	return &usageError{fmt.Sprintf("%s: %s: see: %s --help", cmd.CommandPath(), fmt.Sprintf(format, args...), cmd.CommandPath())}
 }
 
-// TLSCommand returns "tls": certificate authorities and certificates.
+// TLSCommand returns "tls", the commands for certificate authorities and certificates.
 func TLSCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "tls", GroupID: groupSetup,
@@ -44,7 +44,7 @@ that does not use a token. Files are written with mode 0600 and never overwritte
 		inspect())
 }
 
-// GossipCommand returns "gossip": the keys of gossip.
+// GossipCommand returns "gossip", the commands for gossip keys.
 func GossipCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use: "gossip", GroupID: groupSetup,
@@ -52,7 +52,7 @@ func GossipCommand() *cobra.Command {
 	}, keygen())
 }
 
-// group makes a command that only has commands below it.
+// group returns a command that only has subcommands.
 func group(cmd *cobra.Command, verbs ...*cobra.Command) *cobra.Command {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -73,7 +73,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// end returns when something ends that is made now.
+// end returns the end of the validity of something created now.
 func end(cmd *cobra.Command, days int) (time.Time, error) {
 	if days < 1 || days > 36500 {
 		return time.Time{}, usagef(cmd, "--days %d: want 1 to 36500", days)

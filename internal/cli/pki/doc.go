@@ -1,6 +1,7 @@
-// Package pki is the verbs that make what peers and people prove themselves with: certificate
-// authorities, certificates, and keys of gossip (docs/security.md).
+// Package pki has the commands that create credentials of peers and users: certificate
+// authorities, certificates, and gossip keys (docs/security.md).
 //
-// It owns the files: their names, that they are 0600, that none is ever overwritten, and that each
-// appears as a whole. What is in a certificate is in package issue. It must not talk to a cluster.
+// It owns the files: their names, mode 0600, that none is ever overwritten, and that each is
+// written atomically. The contents of certificates belong to package issue. It must not connect
+// to a cluster.
 package pki

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// file is one to be written.
+// file is a file to write.
 type file struct {
 	path string
 	data []byte
 }
 
-// existsError is a file that is there already.
+// existsError reports a file that already exists.
 type existsError struct{ path string }
 
 func (e *existsError) Error() string {
@@ -25,8 +25,8 @@ func (e *existsError) Error() string {
 // ExitCode is that of a conflict.
 func (e *existsError) ExitCode() int { return 4 }
 
-// create writes files that are not there yet, 0600, all or none; each appears as a whole. Their
-// directory is made (0700) when it is not there.
+// create writes new files with mode 0600, all or none, each atomically. It creates their
+// directory (0700) if it is missing.
 func create(files ...file) error {
 	for _, f := range files {
 		if _, err := os.Lstat(f.path); err == nil {
@@ -58,7 +58,7 @@ func createOne(f file) (err error) {
 	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", f.path, err)
 	}
-	// A link, unlike a rename, replaces nothing.
+	// Unlike a rename, a link replaces nothing.
 	if err := os.Link(tmp.Name(), f.path); errors.Is(err, fs.ErrExist) {
 		return &existsError{f.path}
 	} else if err != nil {

@@ -75,7 +75,7 @@ func show(w io.Writer, c *x509.Certificate, now time.Time) {
 	row("sha256", hex.EncodeToString(sum[:]))
 }
 
-// kind reports what a certificate is good for.
+// kind returns the use of a certificate.
 func kind(c *x509.Certificate) string {
 	if cluster, ok := peertls.ClusterOf(c); ok {
 		return "CA of cluster " + cluster
@@ -93,7 +93,7 @@ func kind(c *x509.Certificate) string {
 	return fmt.Sprintf("client: user %s, %s", printable(c.Subject.CommonName), roles)
 }
 
-// printable keeps what others wrote into a certificate from playing with the terminal.
+// printable escapes foreign text in a certificate, so that it cannot control the terminal.
 func printable(s string) string {
 	if q := fmt.Sprintf("%q", s); q != `"`+s+`"` {
 		return q

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// gossipKeySize makes memberlist take AES-256.
+// gossipKeySize selects AES-256 in memberlist.
 const gossipKeySize = 32
 
 // gossipKey returns a line for a file of gossip keys.

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
 )
 
-// Files are where the certificates, keys and gossip keys of a cluster lie.
+// Files holds the paths of a cluster's certificates, keys and gossip keys.
 type Files struct {
 	dir     string
 	Cluster string // its name in the certificates
@@ -20,15 +20,15 @@ type Files struct {
 	ca *issue.CA
 }
 
-// Authority is the CA that has made all of it. Its key is in no file.
+// Authority is the CA of all certificates. Its key is in no file.
 func (f Files) Authority() *issue.CA { return f.ca }
 
-// materialLife is how long what Material makes is good.
+// materialLife is the validity of the certificates of Material.
 const materialLife = 30 * 24 * time.Hour
 
-// Material makes all that a cluster needs for its own sake, in a directory that is new or empty:
-// for clusters that live on one machine for a while. hosts are the addresses of the peers besides
-// loopback. The key of the CA is not kept.
+// Material creates the certificates and keys of a temporary cluster on one machine, in a new or
+// empty directory. hosts are the addresses of the peers besides loopback. The key of the CA is
+// not kept.
 func Material(dir, cluster string, peers []string, hosts ...string) (Files, error) {
 	f := Files{
 		dir: dir, Cluster: cluster, CA: filepath.Join(dir, certFile), Gossip: filepath.Join(dir, "gossip.key"),
@@ -63,8 +63,8 @@ func (f Files) Peer(id string) (cert, key string) {
 	return filepath.Join(f.dir, "peer-"+id+".pem"), filepath.Join(f.dir, "peer-"+id+"-key.pem")
 }
 
-// Shared returns the files of a peer that say the same for all of them: the CAs that it trusts, and
-// the keys of gossip. Each peer has its own, as on a host of its own.
+// Shared returns the files of a peer with the same contents on all peers: the trusted CAs, and
+// the gossip keys. Each peer has its own copy, as on a host of its own.
 func (f Files) Shared(id string) (ca, gossip string) {
 	return filepath.Join(f.dir, "peer-"+id+"-ca.pem"), filepath.Join(f.dir, "peer-"+id+"-gossip.key")
 }

@@ -1,8 +1,8 @@
-// Package profile keeps the contexts of the command line: which clusters there are, how to reach
-// them, and which one is meant when none is named.
+// Package profile stores the contexts of the command line: the known clusters, their addresses
+// and credentials, and the current one.
 //
-// It owns ~/.config/holdfast/config.yaml, which may hold tokens: the file is written 0600 and
-// refused when others can read it. It must not connect to anything.
+// It owns ~/.config/holdfast/config.yaml, which may contain tokens: the file is written with
+// mode 0600 and refused if other users can read it. It must not connect to anything.
 package profile
 
 import (

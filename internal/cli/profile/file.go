@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Load reads the file. One that does not exist is empty. One that others can read is refused.
+// Load reads the file. A missing file is empty. A file that other users can read is refused.
 func Load(path string) (File, error) {
 	var f File
 	info, err := os.Stat(path)
@@ -38,7 +38,7 @@ func Load(path string) (File, error) {
 	return f, nil
 }
 
-// plain reports what YAML says without the names of Go types.
+// plain returns a YAML error without the names of Go types.
 func plain(err error) string {
 	var types *yaml.TypeError
 	if !errors.As(err, &types) {
@@ -55,7 +55,7 @@ func plain(err error) string {
 	return strings.ReplaceAll(strings.Join(lines, "; "), " not found", "")
 }
 
-// Save replaces the file as a whole, so that a crash leaves the old one.
+// Save replaces the file atomically, so that a crash leaves the old one.
 func Save(path string, f File) error {
 	data, err := yaml.Marshal(f)
 	if err != nil {
@@ -79,8 +79,8 @@ func Save(path string, f File) error {
 	return nil
 }
 
-// Context is the context of that name, or the current one when the name is empty. With neither it
-// is the zero Context.
+// Context returns the context of that name, or the current one if the name is empty; the zero
+// Context if there is neither.
 func (f File) Context(name string) (Context, error) {
 	if name == "" {
 		name = f.Current

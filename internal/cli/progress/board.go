@@ -9,8 +9,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Board keeps the runs that are being watched, in the order they came. Those that have ended leave
-// it: a few leave their lines behind, of many there are counts.
+// Board holds the watched runs in the order of their arrival. Ended runs leave it: a few leave
+// their lines behind, many are counted.
 type Board struct {
 	steps bool // show each run with its steps
 	order []string
@@ -18,12 +18,12 @@ type Board struct {
 	fleet fleet
 }
 
-// NewBoard returns an empty board. With steps it shows each run with all of its steps.
+// NewBoard returns an empty board. If steps is set, it shows each run with all of its steps.
 func NewBoard(steps bool) *Board {
 	return &Board{steps: steps, runs: map[string]*holdfastv1.Run{}, fleet: newFleet()}
 }
 
-// Add takes a run's new state. When the run has ended it returns the lines to leave behind for it.
+// Add sets a run's new state. If the run has ended, it returns the lines to leave behind.
 func (b *Board) Add(r *holdfastv1.Run, now time.Time) []render.Line {
 	id := r.GetRunId()
 	_, known := b.runs[id]
@@ -47,11 +47,11 @@ func (b *Board) Add(r *holdfastv1.Run, now time.Time) []render.Line {
 	return nil
 }
 
-// many tells that the runs are shown as a fleet: by counts and kinds of failures first, and then
-// the active ones, the slowest first.
+// many reports whether the runs are shown as a fleet: first counts and kinds of failures, then
+// the active runs, the slowest first.
 func (b *Board) many() bool { return !b.steps && len(b.order)+len(b.fleet.ended) > few }
 
-// Lines are those of the runs that have not ended.
+// Lines returns the lines of the runs that have not ended.
 func (b *Board) Lines(now time.Time) []render.Line {
 	var lines []render.Line
 	if b.many() {

@@ -13,20 +13,21 @@ import (
 )
 
 const (
-	// few is how many runs are told one by one. More are counted: a thousand lines that scroll by
-	// are read by nobody.
+	// few is the maximum number of runs that are shown one by one. More are counted, because a
+	// thousand scrolling lines are unreadable.
 	few = 20
-	// kinds is how many kinds of failures are shown; named, how many of the machines of each.
+	// kinds is the number of kinds of failures shown; named is the number of machines named for
+	// each.
 	kinds, named = 5, 3
 )
 
-// fleet counts the runs that have ended.
+// fleet counts ended runs.
 type fleet struct {
 	ended    map[string]holdfastv1.Run_Phase
 	failures map[string]*failure // by step and reason
 }
 
-// failure is what some runs have in common.
+// failure is a kind of failure that runs have in common.
 type failure struct {
 	what     string
 	machines []string
@@ -37,8 +38,8 @@ func newFleet() fleet {
 	return fleet{ended: map[string]holdfastv1.Run_Phase{}, failures: map[string]*failure{}}
 }
 
-// add counts a run that has ended. It tells whether it is a new one: a watch that began anew sends
-// what it sent before.
+// add counts an ended run. It reports whether the run is new: a restarted watch sends runs
+// again.
 func (f *fleet) add(r *holdfastv1.Run, now time.Time) bool {
 	if _, known := f.ended[r.GetRunId()]; known {
 		return false
@@ -59,7 +60,7 @@ func (f *fleet) add(r *holdfastv1.Run, now time.Time) bool {
 	return true
 }
 
-// lines are the counts, where the active runs are, and the failures.
+// lines returns the counts, the steps of the active runs, and the failures.
 func (f *fleet) lines(active []*holdfastv1.Run) []render.Line {
 	phases, steps := map[holdfastv1.Run_Phase]int{}, map[string]int{}
 	for _, p := range f.ended {
@@ -88,7 +89,7 @@ func (f *fleet) lines(active []*holdfastv1.Run) []render.Line {
 	return append(lines, f.failed()...)
 }
 
-// failed shows what failed, the most frequent first.
+// failed lists the failures, the most frequent first.
 func (f *fleet) failed() []render.Line {
 	all := slices.SortedFunc(maps.Values(f.failures), func(a, b *failure) int {
 		return cmp.Or(len(b.machines)-len(a.machines), cmp.Compare(a.what, b.what))
@@ -112,15 +113,15 @@ func (f *fleet) failed() []render.Line {
 	return lines
 }
 
-// bar shows how much is done.
+// bar shows the completed share.
 func bar(done, all int) string {
 	const cells = 20
 	n := done * cells / max(all, 1)
 	return strings.Repeat("█", n) + strings.Repeat("░", cells-n) + fmt.Sprintf(" %d %%", done*100/max(all, 1))
 }
 
-// slowest puts the runs that have been at their step for longest first: they are where somebody may
-// have to look. Those that wait come last.
+// slowest sorts the runs that have been at their step for longest first, because they may need
+// attention. Waiting runs come last.
 func slowest(runs []*holdfastv1.Run) []*holdfastv1.Run {
 	since := func(r *holdfastv1.Run) time.Time {
 		at := r.GetStartedAt()

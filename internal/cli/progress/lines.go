@@ -52,7 +52,7 @@ func One(r *holdfastv1.Run, now time.Time) []render.Line {
 	return lines
 }
 
-// head is the line that names the run.
+// head returns the line that names the run.
 func head(r *holdfastv1.Run, now time.Time) render.Line {
 	line := render.Line{
 		render.T(r.GetRunId(), render.Bold), text("  " + r.GetMachineId() + "  " + r.GetType() + "  "),
@@ -67,8 +67,8 @@ func head(r *holdfastv1.Run, now time.Time) render.Line {
 	return line
 }
 
-// stepWhy is what to say about a step: of the current one what it waits for, of others their
-// message.
+// stepWhy returns the text of a step: the condition that the current one waits for, or the
+// message of another.
 func stepWhy(r *holdfastv1.Run, s *holdfastv1.StepStatus, now time.Time) string {
 	if s.GetState() == holdfastv1.StepStatus_RUNNING && s.GetName() == r.GetCurrentStep() {
 		why := Why(r, now)
@@ -100,7 +100,7 @@ func Short(r *holdfastv1.Run, now time.Time) render.Line {
 	return append(line, render.T("  "+strings.Join(parts, ": "), render.Faint))
 }
 
-// Event is one transition as a line for a pipe or a log.
+// Event formats one transition as a line for a pipe or a log.
 func Event(e *holdfastv1.RunEvent) string {
 	r := e.GetSnapshot()
 	ts := ""

@@ -11,7 +11,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Attempts is how many attempts of a step were made, of how many: "2/3". A step that waits has "".
+// Attempts returns the number of attempts of a step and its maximum: "2/3"; "" for a waiting
+// step.
 func Attempts(s *holdfastv1.StepStatus) string {
 	if s.GetState() <= holdfastv1.StepStatus_WAITING {
 		return ""
@@ -20,7 +21,7 @@ func Attempts(s *holdfastv1.StepStatus) string {
 	return fmt.Sprintf("%d/%d", made, max(s.GetMaxRetries()+1, made))
 }
 
-// Took is how long something has taken so far, or took. It is "" before it starts.
+// Took returns the duration of something that runs or has ended; "" before it starts.
 func Took(now time.Time, started, finished *timestamppb.Timestamp) string {
 	if started == nil {
 		return ""
@@ -32,7 +33,7 @@ func Took(now time.Time, started, finished *timestamppb.Timestamp) string {
 	return render.Duration(end.Sub(started.AsTime()))
 }
 
-// Done is how many steps have succeeded, of how many: "2/5".
+// Done returns the number of succeeded steps and their total: "2/5".
 func Done(r *holdfastv1.Run) string {
 	n := 0
 	for _, s := range r.GetSteps() {
@@ -43,7 +44,8 @@ func Done(r *holdfastv1.Run) string {
 	return fmt.Sprintf("%d/%d", n, len(r.GetSteps()))
 }
 
-// Why is what a run waits for, or why it did not succeed, in a few words.
+// Why returns, in a few words, the condition that a run waits for, or the reason why it did not
+// succeed.
 func Why(r *holdfastv1.Run, now time.Time) string {
 	switch {
 	case r.GetError().GetMessage() != "":

@@ -39,8 +39,8 @@ type Block struct {
 // NewBlock returns an empty block on a terminal.
 func NewBlock(w io.Writer, colour bool) *Block { return &Block{w: w, colour: colour} }
 
-// Draw replaces the block. Lines for above are written once, over it, and stay. Width and height
-// are those of the terminal: a line that wrapped or a block that scrolled could not be drawn over.
+// Draw replaces the block. The lines of above are written once, over it, and stay. Width and
+// height are those of the terminal: a wrapped line or a scrolled block could not be redrawn.
 func (b *Block) Draw(above, lines []Line, width, height int) error {
 	var s strings.Builder
 	if b.drawn > 0 {

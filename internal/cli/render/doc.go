@@ -1,3 +1,3 @@
-// Package render writes for the eyes of an operator: tables, ages, colours, and a block of lines
-// that is redrawn in place. It owns how things look and knows nothing of machines, runs or servers.
+// Package render formats output for terminals: tables, ages, colors, and a block of lines that
+// is redrawn in place. It owns the layout and knows nothing of machines, runs or servers.
 package render

@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// Style is how a text stands out on a terminal.
+// Style is the style of a text on a terminal.
 type Style string
 
 // The styles, as SGR parameters. Plain is none.
@@ -28,7 +28,7 @@ type Text struct {
 // T is a text with a style.
 func T(value string, style Style) Text { return Text{value, style} }
 
-// State returns a phase, state or outcome the colour that its meaning has everywhere.
+// State returns a phase, state or outcome in the color of its meaning.
 func State(name string) Text {
 	switch name {
 	case "SUCCEEDED", "IN_SERVICE", "READY", "true", "leader":
@@ -45,7 +45,7 @@ func State(name string) Text {
 	return Text{name, Plain}
 }
 
-// paint adds the style, if there are colours and something to see.
+// paint adds the style, if colors are enabled and the text is not empty.
 func (t Text) paint(s string, colour bool) string {
 	if !colour || t.Style == Plain || s == "" {
 		return s
@@ -53,8 +53,8 @@ func (t Text) paint(s string, colour bool) string {
 	return "\x1b[" + string(t.Style) + "m" + s + "\x1b[0m"
 }
 
-// Clean makes text from elsewhere harmless on one line of a terminal: a host's message must not
-// move the cursor or change colours.
+// Clean makes foreign text safe for one line of a terminal: a host's message must not move the
+// cursor or change colors.
 func Clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

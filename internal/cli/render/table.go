@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// gap is what stands between two columns.
+// gap separates two columns.
 const gap = "   "
 
 // Table is rows in aligned columns under a header.
@@ -24,7 +24,7 @@ func NewTable(header ...string) *Table {
 	return t
 }
 
-// Row adds a row. An empty cell shows as "-", so that columns can be cut by scripts all the same.
+// Row adds a row. An empty cell is shown as "-", so that scripts can cut columns.
 func (t *Table) Row(cells ...Text) {
 	row := make([]Text, len(cells))
 	for i, c := range cells {
@@ -37,10 +37,10 @@ func (t *Table) Row(cells ...Text) {
 	t.rows = append(t.rows, row)
 }
 
-// Len is the number of rows.
+// Len returns the number of rows.
 func (t *Table) Len() int { return len(t.rows) }
 
-// String is the table without colours.
+// String returns the table without colors.
 func (t *Table) String() string { return t.Format(false, true) }
 
 // Format writes the table, in colour or not, with its header or without.
@@ -72,6 +72,6 @@ func (t *Table) Format(colour, header bool) string {
 	return b.String()
 }
 
-// Clear drops the rows. The columns stay as wide as they were, so that rows which are written later
-// line up with those above.
+// Clear removes the rows. The columns keep their width, so that later rows align with earlier
+// ones.
 func (t *Table) Clear() { t.rows = nil }

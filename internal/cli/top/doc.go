@@ -1,4 +1,4 @@
-// Package top is holdfast top: a live view of a fleet on a terminal. It owns what is shown and what
-// the keys do; what it shows comes from a Source, it asks no peer itself. It changes nothing: no
-// key of it starts, cancels or sets anything.
+// Package top is holdfast top: a live view of a fleet on a terminal. It owns the screen and the
+// keys. Its data comes from a Source; it asks no peer itself, and no key starts, cancels or
+// changes anything.
 package top

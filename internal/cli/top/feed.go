@@ -7,7 +7,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// feed holds what the watch of runs has sent until the next drawing: of a thousand transitions in a
+// feed holds the events of the watch until the next drawing: of a thousand transitions in a
 // moment, each run's last one is enough.
 type feed struct {
 	mu      sync.Mutex
@@ -19,7 +19,7 @@ type feed struct {
 
 func newFeed() *feed { return &feed{changed: map[string]*holdfastv1.Run{}} }
 
-// begin is called when a watch is started.
+// begin starts a watch.
 func (f *feed) begin() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -31,8 +31,8 @@ func (f *feed) reset() {
 	f.again, f.cursor, f.err = true, 0, nil
 }
 
-// add takes an event. The current state comes with cursor 0, but for the last of it: such an event
-// after others begins a new one.
+// add stores an event. The current state has cursor 0, except its last event: an event with
+// cursor 0 after others starts a new state.
 func (f *feed) add(e *holdfastv1.RunEvent) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -46,14 +46,14 @@ func (f *feed) add(e *holdfastv1.RunEvent) error {
 	return nil
 }
 
-// fail notes why there is no watch at the moment.
+// fail stores the reason why there is no watch at the moment.
 func (f *feed) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.err = err
 }
 
-// runsMsg is what has changed since the one before.
+// runsMsg holds the changes since the last one.
 type runsMsg struct {
 	changed map[string]*holdfastv1.Run
 	again   bool
@@ -68,10 +68,10 @@ func (f *feed) take() runsMsg {
 	return m
 }
 
-// mostEnded is how many runs that have ended are kept to be looked at.
+// mostEnded is the number of ended runs that are kept.
 const mostEnded = 500
 
-// runs are those that the view knows: the active ones, and the last that ended while it looked.
+// runs holds the active runs, and the last ones that ended while the view was open.
 type runs struct {
 	active map[string]*holdfastv1.Run
 	ended  []*holdfastv1.Run // the newest last
@@ -103,7 +103,7 @@ func (s *runs) apply(m runsMsg) {
 	}
 }
 
-// find returns a run, active or ended; nil for one that is not known any more.
+// find returns a run, active or ended; nil if it is not known any more.
 func (s *runs) find(id string) *holdfastv1.Run {
 	if r := s.active[id]; r != nil {
 		return r

@@ -10,14 +10,14 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// mostPeers is how many peers have a line of their own.
+// mostPeers is the maximum number of peers with a line of their own.
 const mostPeers = 7
 
-// silent is how long a peer may not have heard a leader before its figures are called old, in
-// milliseconds: elections are over by then.
+// silent is the time in milliseconds without a leader after which the figures of a peer are
+// marked as old: elections take less.
 const silent = 5000
 
-// head is what stands above the tables.
+// head returns the lines above the tables.
 func (m *model) head() []render.Line {
 	lines := []render.Line{m.titleLine(), m.fleetLine(), m.loadLine()}
 	lines = append(lines, m.trouble()...)
@@ -45,7 +45,7 @@ func (m *model) titleLine() render.Line {
 		render.T(fmt.Sprintf("  cluster %s, says %s", s.GetClusterId(), s.GetAnsweredBy()), render.Faint))
 }
 
-// trouble is what to know about the figures themselves.
+// trouble returns a warning about the figures themselves.
 func (m *model) trouble() []render.Line {
 	var lines []render.Line
 	say := func(format string, args ...any) {
@@ -112,7 +112,7 @@ func (m *model) loadLine() render.Line {
 	return l
 }
 
-// rate writes how often something happens in a second.
+// rate formats a number per second.
 func rate(x float64) string {
 	if x < 10 {
 		return fmt.Sprintf("%.1f", x)
@@ -120,8 +120,8 @@ func rate(x float64) string {
 	return fmt.Sprintf("%.0f", x)
 }
 
-// peerLines are a line for each peer: who it is, how far behind, since when it has not heard of the
-// leader.
+// peerLines returns a line for each peer: its id, its lag, and the time since it last heard
+// from the leader.
 func (m *model) peerLines() []render.Line {
 	var lines []render.Line
 	peers := m.status.GetPeers()
@@ -156,7 +156,7 @@ func (m *model) peerLines() []render.Line {
 	return lines
 }
 
-// far is how many entries behind is worth a colour.
+// far is the lag in entries from which it is colored.
 const far = 1000
 
 func lag(p *holdfastv1.Peer) render.Text {

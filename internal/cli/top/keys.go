@@ -6,7 +6,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// table is what keys do to either table.
+// table is the part of a table that keys control.
 type table interface {
 	move(n int)
 	sortNext()
@@ -18,7 +18,7 @@ func (l *list[T]) reverse() { l.reversed = !l.reversed }
 
 func (l *list[T]) find(change func(string) string) { l.search = change(l.search) }
 
-// table is the one that is shown.
+// table returns the visible table.
 func (m *model) table() table {
 	if m.tab == tabIssues {
 		return &m.issues
@@ -26,7 +26,7 @@ func (m *model) table() table {
 	return &m.runList
 }
 
-// key does what a key is for, and says whether that was to quit.
+// key handles a key, and reports whether it was to quit.
 func (m *model) key(k tea.KeyPressMsg) (quit bool) {
 	name := k.String()
 	switch {
@@ -83,7 +83,7 @@ func (m *model) key(k tea.KeyPressMsg) (quit bool) {
 	return false
 }
 
-// typed is a key while a search is typed.
+// typed handles a key while a search is typed.
 func (m *model) typed(k tea.KeyPressMsg) {
 	t := m.table()
 	switch k.String() {
@@ -108,7 +108,7 @@ func (m *model) typed(k tea.KeyPressMsg) {
 	}
 }
 
-// openSelected shows the chosen row alone.
+// openSelected shows the selected row alone.
 func (m *model) openSelected() {
 	m.scroll = 0
 	if m.tab == tabIssues {
@@ -122,7 +122,7 @@ func (m *model) openSelected() {
 	}
 }
 
-// openKey is a key while a run or a machine is shown alone.
+// openKey handles a key while a run or a machine is shown alone.
 func (m *model) openKey(name string) (quit bool) {
 	switch name {
 	case "q":

@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 )
 
-// list is one of the tables: what it is sorted by, what is searched for, which row is chosen. A row
-// that somebody went to is chosen by its id: it stays so while others come and go. Until then it is
-// the first row, whichever that is.
+// list is a table with its sort column, search and selected row. A row that the user moved to
+// is selected by id and stays selected while others come and go. Before that, the first row is
+// selected.
 type list[T any] struct {
 	columns  []column[T]
 	id       func(T) string
@@ -25,7 +25,7 @@ type list[T any] struct {
 	top    int  // first row shown
 }
 
-// set takes new rows. Group, where it is given, comes before what is sorted by.
+// set replaces the rows. group, if set, is compared before the sort column.
 func (l *list[T]) set(all []T, group func(a, b T) int, now time.Time) {
 	l.rows = l.rows[:0]
 	want := strings.ToLower(l.search)
@@ -56,14 +56,14 @@ func (l *list[T]) set(all []T, group func(a, b T) int, now time.Time) {
 	l.move(0)
 }
 
-// holds reports whether a cell of the row has the text in it.
+// holds reports whether a cell of the row contains the text.
 func (l *list[T]) holds(x T, want string, now time.Time) bool {
 	return slices.ContainsFunc(l.columns, func(c column[T]) bool {
 		return strings.Contains(strings.ToLower(c.cell(x, now).Value), want)
 	})
 }
 
-// move goes up or down.
+// move moves the selection up or down.
 func (l *list[T]) move(n int) {
 	l.cursor = max(min(l.cursor+n, len(l.rows)-1), 0)
 	if n != 0 {
@@ -75,7 +75,7 @@ func (l *list[T]) move(n int) {
 	}
 }
 
-// sortNext goes on to the next column that can be sorted by.
+// sortNext switches to the next sortable column.
 func (l *list[T]) sortNext() {
 	for {
 		l.sort = (l.sort + 1) % len(l.columns)
@@ -86,7 +86,7 @@ func (l *list[T]) sortNext() {
 	}
 }
 
-// selected is the chosen row.
+// selected returns the selected row.
 func (l *list[T]) selected() (T, bool) {
 	if l.cursor < len(l.rows) {
 		return l.rows[l.cursor], true
@@ -95,7 +95,7 @@ func (l *list[T]) selected() (T, bool) {
 	return none, false
 }
 
-// lines are the header and as many rows as fit.
+// lines returns the header and as many rows as fit.
 func (l *list[T]) lines(width, height int, now time.Time) []render.Line {
 	head := line(l.columns, width, func(c column[T]) render.Text {
 		name := c.name

@@ -12,7 +12,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// tab is which table is shown.
+// tab selects the visible table.
 type tab int
 
 const (
@@ -32,7 +32,7 @@ type fleetMsg struct {
 	err   error
 }
 
-// model is all that is on the screen. Only the messages of Update change it.
+// model is the state of the screen. Only the messages of Update change it.
 type model struct {
 	now    func() time.Time
 	colour bool
@@ -65,10 +65,10 @@ func newModel(now func() time.Time, colour bool) *model {
 	return m
 }
 
-// Init starts nothing: Run sends what there is.
+// Init starts nothing: Run sends the messages.
 func (m *model) Init() tea.Cmd { return nil }
 
-// Update takes a key, a new size of the terminal, or an answer.
+// Update handles a key, a new terminal size, or an answer.
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -98,10 +98,10 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// lately is for how long a run that has ended stays among the active ones: long enough to be seen.
+// lately is the time that an ended run stays among the active ones, long enough to be seen.
 const lately = 10 * time.Second
 
-// arrange puts what there is into the tables.
+// arrange fills the tables.
 func (m *model) arrange() {
 	now := m.now()
 	all := slices.Collect(maps.Values(m.runs.active))
@@ -116,7 +116,7 @@ func (m *model) arrange() {
 	}
 }
 
-// group puts running runs before those that wait, and both before those that have ended.
+// group sorts running runs before waiting ones, and both before ended ones.
 func group(r *holdfastv1.Run) int {
 	switch {
 	case client.Finished(r):

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 )
 
-// openLines show one run with its steps, or one machine, live.
+// openLines returns the live view of one run with its steps, or of one machine.
 func (m *model) openLines() []render.Line {
 	lines := m.machineLines()
 	if r := m.runs.find(m.open); m.tab == tabRuns {
@@ -35,7 +35,7 @@ func (m *model) openLines() []render.Line {
 	return append(lines, render.Line{render.T("esc back  ↑↓ scroll  q quit", render.Faint)})
 }
 
-// machineLines say what is wrong with a machine.
+// machineLines describes the problems of a machine.
 func (m *model) machineLines() []render.Line {
 	lines := []render.Line{{render.T(m.open, render.Bold)}}
 	for _, i := range m.fleet.issues() {
@@ -70,5 +70,5 @@ func pair(name, value string) render.Line {
 	return render.Line{render.T("  "+name+strings.Repeat(" ", max(12-len(name), 1)), render.Faint), plain(value)}
 }
 
-// command is one to copy: this view changes nothing itself.
+// command returns a command to copy, because the view itself changes nothing.
 func command(s string) render.Line { return render.Line{render.T("  $ "+s, render.Cyan)} }

@@ -6,7 +6,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// rates are what the leader does in a second, from two looks at its load.
+// rates holds the leader's load per second, computed from two samples.
 type rates struct {
 	leader   string
 	leases   uint64
@@ -20,7 +20,7 @@ type rates struct {
 	at   time.Time
 }
 
-// add takes a status. A new leader, or one that started anew, begins from nothing.
+// add adds a sample. A new leader, or one that restarted, starts from zero.
 func (r *rates) add(st *holdfastv1.ClusterStatus, now time.Time) {
 	var load *holdfastv1.PeerLoad
 	for _, p := range st.GetPeers() {

@@ -8,25 +8,25 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Source is where the figures come from. It finds another peer by itself when one fails; an error
-// is what is said to the user meanwhile.
+// Source provides the figures. It switches to another peer after a failure; the user sees its
+// error meanwhile.
 type Source interface {
-	// Status is how the control plane is, as one peer sees it.
+	// Status returns the state of the control plane, as seen by one peer.
 	Status(ctx context.Context) (*holdfastv1.ClusterStatus, error)
 	// Fleet counts the machines.
 	Fleet(ctx context.Context) (*Fleet, error)
-	// WatchRuns sends the active runs, and then each transition of one, until the context ends.
+	// WatchRuns sends the active runs, and then each transition, until the context ends.
 	WatchRuns(ctx context.Context, f func(*holdfastv1.RunEvent) error) error
 }
 
-// Fleet is all machines, counted.
+// Fleet holds the counts of all machines.
 type Fleet struct {
 	Total  int
 	States map[holdfastv1.EffectiveState_Value]int
 	Issues []Issue // the most urgent first
 }
 
-// Issue is a machine that somebody should look at.
+// Issue is a machine that needs attention.
 type Issue struct {
 	Machine string
 	Urgency render.Text

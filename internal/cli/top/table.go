@@ -12,7 +12,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// column is a column of a table, and what it is sorted by.
+// column is a column of a table, with its sort order.
 type column[T any] struct {
 	name  string
 	width int  // 0: as wide as there is room
@@ -23,8 +23,8 @@ type column[T any] struct {
 
 func plain(s string) render.Text { return render.T(s, render.Plain) }
 
-// runColumns are those of the runs. The first that can be sorted by is what they are sorted by at
-// first: what has been at its step for longest is where somebody may have to look.
+// runColumns are the columns of the runs. The first sortable one is the default order: runs
+// that have been at their step for longest may need attention.
 func runColumns() []column[*holdfastv1.Run] {
 	return []column[*holdfastv1.Run]{
 		{"RUN", 16, false, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(r.GetRunId()) }, by((*holdfastv1.Run).GetRunId)},
@@ -43,7 +43,7 @@ func runColumns() []column[*holdfastv1.Run] {
 	}
 }
 
-// issueColumns are those of the machines that somebody should look at.
+// issueColumns are the columns of the machines that need attention.
 func issueColumns() []column[Issue] {
 	return []column[Issue]{
 		{"MACHINE", 16, false, func(i Issue, _ time.Time) render.Text { return plain(i.Machine) }, by(func(i Issue) string { return i.Machine })},
@@ -57,7 +57,7 @@ func issueColumns() []column[Issue] {
 	}
 }
 
-// by orders by what f gives.
+// by returns an order by the result of f.
 func by[T any, K cmp.Ordered](f func(T) K) func(a, b T) int {
 	return func(a, b T) int { return cmp.Compare(f(a), f(b)) }
 }
@@ -77,8 +77,8 @@ func current(r *holdfastv1.Run) *holdfastv1.StepStatus {
 	return r.GetSteps()[i]
 }
 
-// atStep is since when a run has been at its step. One that has not begun comes after those that
-// have.
+// atStep returns the time since which a run has been at its step. Runs that have not started
+// sort last.
 func atStep(r *holdfastv1.Run) time.Time {
 	if at := first(current(r).GetStartedAt(), r.GetStartedAt()); at != nil {
 		return at.AsTime()
@@ -96,14 +96,14 @@ func doneShare(r *holdfastv1.Run) float64 {
 	return float64(n) / float64(max(len(r.GetSteps()), 1))
 }
 
-// bar shows how many steps are done: "██░░ 2/4".
+// bar shows the number of completed steps: "██░░ 2/4".
 func bar(r *holdfastv1.Run) string {
 	const cells = 4
 	n := int(doneShare(r) * cells)
 	return strings.Repeat("█", n) + strings.Repeat("░", cells-n) + " " + progress.Done(r)
 }
 
-// doing is the step of a run and what it waits for, or how it ended.
+// doing returns the step of a run and the condition that it waits for, or its outcome.
 func doing(r *holdfastv1.Run, now time.Time) string {
 	var parts []string
 	if s := current(r); s != nil && !client.Finished(r) {
@@ -119,10 +119,10 @@ func doing(r *holdfastv1.Run, now time.Time) string {
 	return strings.Join(parts, ": ")
 }
 
-// narrow is the width below which columns are left out, so that there is room for the last one.
+// narrow is the width below which columns are omitted to make room for the last one.
 const narrow = 100
 
-// line writes cells at the widths of their columns; what is too long is cut.
+// line formats cells at the widths of their columns, and cuts longer ones.
 func line[T any](columns []column[T], width int, cell func(column[T]) render.Text) render.Line {
 	var l render.Line
 	for _, c := range columns {

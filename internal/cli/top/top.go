@@ -11,23 +11,22 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Config says where the view is drawn. All but Now is required.
+// Config configures the view. All but Now is required.
 type Config struct {
 	In  io.Reader // keys
 	Out io.Writer // a terminal
 	Env []string  // of the process: TERM and the like
-	// Colour tells whether to use colours; without them the view says the same.
+	// Colour enables colors; the view has the same content without them.
 	Colour bool
-	// Every is the time between two looks at the cluster, and between two drawings of the runs at
-	// least a fifth of it.
+	// Every is the interval between two polls of the cluster. The runs are redrawn at least
+	// five times as often.
 	Every time.Duration
 	Now   func() time.Time // default: time.Now
-	// Width and Height are the size of what Out is, where it is no terminal that can be asked.
-	// Default: it is asked.
+	// Width and Height are the size of Out if it is no terminal. Default: the terminal's size.
 	Width, Height int
 }
 
-// The pause after a failed watch, and the share of the time that counting the machines may take.
+// The pause after a failed watch, and the maximum share of the time spent counting machines.
 const (
 	retry = time.Second
 	share = 10
@@ -39,7 +38,7 @@ type Top struct {
 	source Source
 }
 
-// New returns a view of what a source tells.
+// New returns a view of a source.
 func New(cfg Config, s Source) *Top {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -51,8 +50,7 @@ func New(cfg Config, s Source) *Top {
 func (t *Top) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// The program's context is not that of the process: it leaves the terminal as it was by being
-	// told to quit.
+	// The program has a context of its own: it must quit by itself to restore the terminal.
 	p := tea.NewProgram(newModel(t.cfg.Now, t.cfg.Colour), t.options()...)
 	g, ctx := errgroup.WithContext(ctx)
 	f := newFeed()
@@ -93,7 +91,7 @@ func (t *Top) options() []tea.ProgramOption {
 	return all
 }
 
-// watch follows the runs, and begins again when it cannot go on.
+// watch follows the runs, and starts again after a failure.
 func (t *Top) watch(ctx context.Context, f *feed) {
 	for ctx.Err() == nil {
 		f.begin()
@@ -102,8 +100,7 @@ func (t *Top) watch(ctx context.Context, f *feed) {
 	}
 }
 
-// count counts the machines, again and again: the more of them there are, the longer it waits in
-// between.
+// count counts the machines repeatedly. Its pause grows with their number.
 func (t *Top) count(ctx context.Context, send func(tea.Msg)) {
 	for ctx.Err() == nil {
 		begin := time.Now()

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/cli/render"
 )
 
-// View draws the screen, whatever its size: what does not fit is cut, the tables take the room that
-// is left.
+// View draws the screen at any size: long lines are cut, and the tables use the remaining
+// lines.
 func (m *model) View() tea.View {
 	var b strings.Builder
 	lines := m.lines()
@@ -27,7 +27,7 @@ func (m *model) View() tea.View {
 	return v
 }
 
-// lines are those of the whole screen.
+// lines returns the lines of the whole screen.
 func (m *model) lines() []render.Line {
 	switch {
 	case m.helpOpen:
@@ -50,10 +50,10 @@ func (m *model) lines() []render.Line {
 	return append(lines[:max(m.height-1, 0)], m.footer())
 }
 
-// room is how many lines a table has, with its header.
+// room returns the number of lines of a table, with its header.
 func (m *model) room() int { return max(m.height-len(m.head())-2, 2) }
 
-// empty is what to say when a table has no rows.
+// empty returns the text for a table without rows.
 func (m *model) empty() string {
 	switch {
 	case m.tab == tabIssues && len(m.issues.rows) > 0, m.tab == tabRuns && len(m.runList.rows) > 0:
@@ -70,7 +70,7 @@ func (m *model) empty() string {
 	return "no run is active"
 }
 
-// tabLine names the tables, and what is searched for.
+// tabLine names the tables and the search.
 func (m *model) tabLine() render.Line {
 	var l render.Line
 	issues := "?"
@@ -119,5 +119,5 @@ func help() []render.Line {
 	return append(lines, nil, render.Line{render.T("  any key goes back", render.Faint)})
 }
 
-// clock is a time of day where the user is.
+// clock formats a time of day in the user's time zone.
 func clock(t time.Time) string { return t.Local().Format("15:04:05") }

@@ -12,38 +12,37 @@ import (
 
 // Cluster starts the runs of a wave and reports how they end.
 type Cluster interface {
-	// Start starts the run of a machine, or returns the one that it has in this wave.
+	// Start starts the run of a machine, or returns its run of this wave.
 	Start(ctx context.Context, machine string) (*holdfastv1.Run, error)
-	// Watch calls f for each run of the wave, as it is and whenever it changes, until the context
-	// ends.
+	// Watch calls f for each run of the wave, with its current state and after each change,
+	// until the context ends.
 	Watch(ctx context.Context, f func(*holdfastv1.Run) error) error
 }
 
-// Config is what a wave is to do.
+// Config describes a wave.
 type Config struct {
 	Machines []string          // still to be started, in this order
 	Known    []*holdfastv1.Run // what the wave has started before
 	Parallel int               // how many runs are active at once, at most; 1 or more
 	Failures int               // how many may fail before no more are started
-	// Refused is told of each machine that could not be started; an error that it returns ends the
-	// wave.
+	// Refused is called for each machine that could not be started; an error ends the wave.
 	Refused func(machine string, err error) error
-	// Ended is told of each run that has ended.
+	// Ended is called for each run that has ended.
 	Ended func(run *holdfastv1.Run, p Progress)
 }
 
-// Progress counts.
+// Progress holds the counts of a wave.
 type Progress struct {
 	Total, Started, Succeeded, Failed, Refused int
 }
 
-// Active is how many runs go on.
+// Active returns the number of active runs.
 func (p Progress) Active() int { return p.Started - p.Succeeded - p.Failed }
 
-// Waiting is how many machines have not been started.
+// Waiting returns the number of machines that have not been started.
 func (p Progress) Waiting() int { return p.Total - p.Started - p.Refused }
 
-// Wave is one that is under way.
+// Wave is an active wave.
 type Wave struct {
 	cfg     Config
 	cluster Cluster
@@ -52,7 +51,7 @@ type Wave struct {
 	p       Progress
 }
 
-// New returns a wave that has the runs it began before.
+// New returns a wave with the runs that it started before.
 func New(cfg Config, c Cluster) *Wave {
 	w := &Wave{cfg: cfg, cluster: c, runs: map[string]*holdfastv1.Run{}, refused: map[string]bool{}}
 	w.p.Total = len(cfg.Machines) + len(cfg.Known)
@@ -62,9 +61,9 @@ func New(cfg Config, c Cluster) *Wave {
 	return w
 }
 
-// Run starts and waits until all runs have ended. It returns early, with an error, when the context
-// ends or the cluster cannot be asked; what was started goes on then. Machines that were not
-// started because too many failed are no error: they are in Progress.
+// Run starts the runs and waits until all have ended. It returns early, with an error, if the
+// context ends or the cluster cannot be reached; started runs then continue. Machines that were
+// not started because too many runs failed are no error: they are in Progress.
 func (w *Wave) Run(ctx context.Context) (Progress, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -128,10 +127,10 @@ func (w *Wave) drive(ctx context.Context, news <-chan *holdfastv1.Run) error {
 	}
 }
 
-// Stopped reports whether so many failed that no more are started.
+// Stopped reports whether no more runs start because too many failed.
 func (w *Wave) Stopped() bool { return w.p.Failed+w.p.Refused > w.cfg.Failures }
 
-// note counts what is new about a run. Events may come late: an older one changes nothing.
+// note counts the changes of a run. Events may arrive late: an older one changes nothing.
 func (w *Wave) note(r *holdfastv1.Run) {
 	before := w.runs[r.GetMachineId()]
 	if before != nil && (ended(before) || r.GetRevision() < before.GetRevision()) {
