@@ -10,21 +10,24 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Access makes and revokes tokens.
+// Access returns the service that creates and revokes tokens.
 func (c *Client) Access() holdfastv1.AccessServiceClient {
 	return holdfastv1.NewAccessServiceClient(c.peers)
 }
 
-// Audit reads the audit trail. Its export ends with the peer that serves it: use ExportAudit, which
-// goes on with another.
+// Audit returns the service that reads the audit trail. Its export ends when the serving
+// peer fails. ExportAudit continues with another peer.
 func (c *Client) Audit() holdfastv1.AuditServiceClient {
 	return holdfastv1.NewAuditServiceClient(c.peers)
 }
 
-// ExportAudit calls f for each audit event from a sequence number on (0: from the oldest that is
-// kept), oldest first, and returns nil after the newest. When a peer fails it goes on with another
-// one: no event is left out and none comes twice. An error of f ends it and is returned.
-func (c *Client) ExportAudit(ctx context.Context, from uint64, f func(*holdfastv1.AuditEvent) error) error {
+// ExportAudit calls f for each audit event from a sequence number on, oldest first, and
+// returns nil after the newest. Zero starts at the oldest event that is kept. If a peer
+// fails, the export continues with another one. No event is lost or delivered twice. If f
+// returns an error, ExportAudit returns it.
+func (c *Client) ExportAudit(
+	ctx context.Context, from uint64, f func(*holdfastv1.AuditEvent) error,
+) error {
 	req := &holdfastv1.ExportAuditEventsRequest{FromSequence: from}
 	return c.peers.follow(ctx, holdfastv1.AuditService_ExportAuditEvents_FullMethodName,
 		func(ctx context.Context, cc grpc.ClientConnInterface) (bool, error) {
@@ -32,7 +35,7 @@ func (c *Client) ExportAudit(ctx context.Context, from uint64, f func(*holdfastv
 		})
 }
 
-// auditPart moves req.FromSequence on as it delivers.
+// auditPart reads from one peer and advances req.FromSequence past each delivered event.
 func auditPart(ctx context.Context, cc grpc.ClientConnInterface, req *holdfastv1.ExportAuditEventsRequest,
 	f func(*holdfastv1.AuditEvent) error) (received bool, err error) {
 	stream, err := holdfastv1.NewAuditServiceClient(cc).ExportAuditEvents(ctx, req)

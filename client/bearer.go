@@ -2,8 +2,8 @@ package client
 
 import "context"
 
-// bearer sends the token. Config has already refused a token without TLS for any address that is
-// not loopback.
+// bearer sends the token with each call. Config refuses a token without TLS for any address
+// that is not loopback.
 type bearer struct {
 	token string
 	tls   bool

@@ -15,13 +15,13 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Client talks to one cluster. It is safe for concurrent use.
+// Client makes calls to one cluster. It is safe for concurrent use.
 type Client struct {
 	peers *peers
 }
 
-// Dial makes a client. It connects when the first call is made, so a cluster that is down is an
-// error of that call and not of Dial.
+// Dial returns a client. It connects on the first call, so if the cluster is down that call
+// fails, not Dial.
 func Dial(cfg Config) (*Client, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -47,15 +47,17 @@ func dialOptions(cfg Config) []grpc.DialOption {
 		grpc.WithTransportCredentials(creds),
 		grpc.WithStatsHandler(tryHandler{}),
 		grpc.WithDisableServiceConfig(),
-		// A dead address must cost little: another one is tried next.
+		// Give up on a dead address early, because another one is tried next.
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: time.Second},
+			Backoff: backoff.Config{
+				BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: time.Second,
+			},
 			MinConnectTimeout: 2 * time.Second,
 		}),
-		// Timeout also becomes TCP_USER_TIMEOUT: a host that vanished is noticed after 5 s while
-		// data is in flight. More than one ping in 10 s is not to be had of grpc-go (it raises Time
-		// to that): what waits for a quiet stream, or where a process is stopped and its kernel
-		// goes on, has a lifeline.
+		// Timeout also sets TCP_USER_TIMEOUT: a vanished host is noticed after 5 s while
+		// data is in flight. grpc-go raises Time to 10 s, so it does not ping more often
+		// than that. The watchdog covers quiet streams and stopped processes whose kernel
+		// still answers.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 10 * time.Second, Timeout: 5 * time.Second}),
 		// A page of 1000 runs with their attempts exceeds gRPC's 4 MiB.
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(64 << 20)),
@@ -66,38 +68,40 @@ func dialOptions(cfg Config) []grpc.DialOption {
 	return append(opts, cfg.DialOptions...)
 }
 
-// Close closes every connection. Calls that are under way end with CANCELED.
+// Close closes every connection. Calls in progress end with CANCELED.
 func (c *Client) Close() error { return c.peers.close() }
 
-// Machines is the inventory (bare-metal API §MachineService).
+// Machines returns the service that manages the inventory of machines.
 func (c *Client) Machines() holdfastv1.MachineServiceClient {
 	return holdfastv1.NewMachineServiceClient(c.peers)
 }
 
-// Plans is the recipes (bare-metal API §PlanService).
+// Plans returns the service that manages plans.
 func (c *Client) Plans() holdfastv1.PlanServiceClient {
 	return holdfastv1.NewPlanServiceClient(c.peers)
 }
 
-// Runs starts, reads and cancels runs (bare-metal API §RunService). Its streams end with the peer
-// that serves them: use WatchRuns and FollowLogs, which go on with another.
+// Runs returns the service that starts, reads and cancels runs. Its streams end when the
+// serving peer fails. WatchRuns and FollowLogs continue with another peer.
 func (c *Client) Runs() holdfastv1.RunServiceClient {
 	return holdfastv1.NewRunServiceClient(c.peers)
 }
 
-// Cluster reports how the control plane itself is doing.
+// Cluster returns the service that reports the health of the control plane.
 func (c *Client) Cluster() holdfastv1.ClusterServiceClient {
 	return holdfastv1.NewClusterServiceClient(c.peers)
 }
 
-// Operator keeps the control plane itself: snapshots, the membership, who leads. For admins.
+// Operator returns the service that administers the control plane: snapshots, membership
+// and leadership. It requires the admin role.
 func (c *Client) Operator() holdfastv1.OperatorServiceClient {
 	return holdfastv1.NewOperatorServiceClient(c.peers)
 }
 
-// Conn is for services that the client has no method for: the same retries apply.
+// Conn returns a connection for services that Client has no method for. The same retries
+// apply.
 func (c *Client) Conn() grpc.ClientConnInterface { return c.peers }
 
-// Index is the highest Raft index that an answer to this client was made at. Stale reads of this
-// client never show a state before it.
+// Index returns the highest Raft index of any response to this client. Its stale reads
+// never show an older state.
 func (c *Client) Index() uint64 { return c.peers.seen.Load() }

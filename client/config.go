@@ -14,39 +14,41 @@ import (
 	"google.golang.org/grpc"
 )
 
-// DefaultPort is the port of the gRPC API where an address names none.
+// DefaultPort is the port of the gRPC API, used if an address has no port.
 const DefaultPort = "7400"
 
 // DefaultTimeout bounds a unary call whose context has no deadline.
 const DefaultTimeout = 30 * time.Second
 
-// Config says whom to talk to, and how.
+// Config configures a Client.
 type Config struct {
-	// Addrs are the gRPC addresses of one or more peers of one cluster, "host:port" or "host"
-	// (port 7400). Any peer takes any call, so one is enough while it lives; give all of them.
+	// Addrs are the gRPC addresses of one or more peers of one cluster, "host:port" or
+	// "host" (port 7400). Any peer accepts any call. List all of them, so that the client
+	// survives the loss of a peer.
 	Addrs []string
-	// Token is sent as a bearer token with each call. Without TLS it is sent to loopback addresses
-	// only. Empty: none.
+	// Token is sent as a bearer token with each call. Without TLS it is sent to loopback
+	// addresses only. If empty, no token is sent.
 	Token string
-	// TLS is used for every connection. Nil: no TLS.
+	// TLS is used for every connection. Nil means no TLS.
 	TLS *tls.Config
-	// Timeout bounds a unary call, all its tries included, whose context has no deadline.
-	// Zero: DefaultTimeout.
+	// Timeout bounds a unary call, including all its tries, if its context has no deadline.
+	// Zero means DefaultTimeout.
 	Timeout time.Duration
-	// ReconnectTimeout is how long a stream may go without any peer before it ends with an
-	// error. Zero: as Timeout. Negative: as long as its context lasts.
+	// ReconnectTimeout is how long a stream may be without a peer before it fails. Zero
+	// means Timeout. If negative, only the context ends the stream.
 	ReconnectTimeout time.Duration
-	// Consistency is that of reads whose context names none. The zero value is linearizable.
+	// Consistency applies to reads whose context sets none. The zero value is linearizable.
 	Consistency Consistency
-	// Logger gets retries at debug level, and long waits as warnings. Nil: nothing is logged.
+	// Logger receives retries at debug level and long waits as warnings. Nil disables
+	// logging.
 	Logger *slog.Logger
-	// DialOptions are added to those of every connection.
+	// DialOptions are added to the dial options of every connection.
 	DialOptions []grpc.DialOption
 }
 
 func (c Config) withDefaults() (Config, error) {
 	if len(c.Addrs) == 0 {
-		return c, errors.New("dial: no address: give one or more host:port")
+		return c, errors.New("dial: no address: pass one or more host:port")
 	}
 	var addrs []string
 	for _, a := range c.Addrs {
@@ -55,7 +57,8 @@ func (c Config) withDefaults() (Config, error) {
 			return c, err
 		}
 		if c.Token != "" && c.TLS == nil && !loopback(addr) {
-			return c, fmt.Errorf("dial %s: refusing to send the token without TLS: give a CA certificate, or no token", addr)
+			return c, fmt.Errorf("dial %s: refusing to send the token without TLS: "+
+				"pass a CA certificate, or no token", addr)
 		}
 		if !slices.Contains(addrs, addr) {
 			addrs = append(addrs, addr)

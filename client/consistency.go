@@ -7,33 +7,34 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// The metadata keys of reads and of answers.
+// Metadata keys of reads and their responses.
 const (
-	HeaderConsistency = "holdfast-consistency"     // request: "stale" asks for the peer's own state
-	HeaderMinIndex    = "holdfast-min-index"       // request: the state must be at least this Raft index
-	HeaderIndex       = "holdfast-index"           // answer: the Raft index it was made at
-	HeaderLeader      = "holdfast-leader"          // answer: the leader's peer id
-	HeaderLastContact = "holdfast-last-contact-ms" // answer: how long ago the peer heard the leader
+	HeaderConsistency = "holdfast-consistency"     // request: "stale" reads the peer's own state
+	HeaderMinIndex    = "holdfast-min-index"       // request: the minimum Raft index of the state
+	HeaderIndex       = "holdfast-index"           // response: the Raft index of the state that was read
+	HeaderLeader      = "holdfast-leader"          // response: the leader's peer id
+	HeaderLastContact = "holdfast-last-contact-ms" // response: time since the peer last heard from the leader
 )
 
-// Consistency says how fresh a read must be. The zero value is linearizable: the answer shows every
-// write that was acknowledged, to anybody, before the call was made.
+// Consistency is how fresh a read must be. The zero value is linearizable: the response
+// includes every write that was acknowledged to any client before the call.
 type Consistency struct {
-	// Stale takes the state of the peer that is asked, without a round trip. The client asks for at
-	// least the index it has seen, so it always reads its own writes.
+	// Stale reads the state of the serving peer, without a round trip to the leader. The
+	// client asks for at least the highest index it has seen, so it always reads its own
+	// writes.
 	Stale bool
-	// MinIndex is the Raft index that the state must have reached. Zero: any.
+	// MinIndex is the Raft index that the state must have reached. Zero means any.
 	MinIndex uint64
 }
 
 type consistencyKey struct{}
 
-// WithConsistency sets the consistency of the reads made with the context.
+// WithConsistency returns a context whose reads use c.
 func WithConsistency(ctx context.Context, c Consistency) context.Context {
 	return context.WithValue(ctx, consistencyKey{}, c)
 }
 
-// outgoing adds the consistency of a read to its metadata.
+// outgoing adds the consistency to the metadata if the method is a read.
 func (p *peers) outgoing(ctx context.Context, method string) context.Context {
 	if !isRead(method) {
 		return ctx
@@ -45,7 +46,7 @@ func (p *peers) outgoing(ctx context.Context, method string) context.Context {
 	minIndex := c.MinIndex
 	if c.Stale {
 		ctx = metadata.AppendToOutgoingContext(ctx, HeaderConsistency, "stale")
-		// A linearizable read needs no index: it shows what was acknowledged anyway.
+		// A linearizable read needs no index: it includes every acknowledged write.
 		minIndex = max(minIndex, p.seen.Load())
 	}
 	if minIndex > 0 {
@@ -54,7 +55,7 @@ func (p *peers) outgoing(ctx context.Context, method string) context.Context {
 	return ctx
 }
 
-// observe remembers the highest index that an answer was made at.
+// observe records the highest index found in a response.
 func (p *peers) observe(header metadata.MD) {
 	for _, v := range header.Get(HeaderIndex) {
 		index, err := strconv.ParseUint(v, 10, 64)

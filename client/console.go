@@ -10,25 +10,25 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Console is one end of a machine's serial console.
+// Console is the client's end of a machine's serial console.
 type Console struct {
 	RunID    string
 	ReadOnly bool
-	// In is what is typed, in pieces of at most 4096 bytes. When it is closed the console is left
-	// for good; nil types nothing.
+	// In carries the input, in pieces of at most 4096 bytes. Closing it detaches
+	// permanently. If it is nil, nothing is sent.
 	In <-chan []byte
-	// Out takes what is shown. After a change of peers a little of it comes again. An error ends
-	// the session and is returned.
+	// Out receives the output. After a change of peers, some of it may be repeated. If Out
+	// returns an error, the session ends and returns it.
 	Out func([]byte) error
-	// Attached is called each time the console is there, Lost each time that it is not any more and
-	// another peer is tried. Both may be nil.
+	// Attached is called each time the console is attached. Lost is called each time it is
+	// lost and another peer is tried. Both may be nil.
 	Attached func(peer string)
 	Lost     func(err error)
 }
 
-// AttachConsole attaches to the console that a run keeps open, until it is left, the run has ended
-// (nil in both cases) or the server refuses. When a peer or the leader fails it attaches again: the
-// next leader opens the console anew.
+// AttachConsole attaches to the console that a run keeps open. It returns nil when In is
+// closed or the run has ended, and an error if the server refuses. If a peer or the leader
+// fails, it attaches again: the next leader reopens the console.
 func (c *Client) AttachConsole(ctx context.Context, s Console) error {
 	return c.peers.follow(ctx, holdfastv1.ConsoleService_Attach_FullMethodName,
 		func(ctx context.Context, cc grpc.ClientConnInterface) (bool, error) {
@@ -41,7 +41,7 @@ func (c *Client) AttachConsole(ctx context.Context, s Console) error {
 		})
 }
 
-// part is the session with one peer.
+// part runs the session with one peer.
 func (s *Console) part(ctx context.Context, cc grpc.ClientConnInterface) (received bool, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -49,15 +49,16 @@ func (s *Console) part(ctx context.Context, cc grpc.ClientConnInterface) (receiv
 	if err != nil {
 		return false, err
 	}
-	// An error of Send is io.EOF: Recv tells which.
-	if err := stream.Send(&holdfastv1.AttachRequest{RunId: s.RunID, ReadOnly: s.ReadOnly}); err != nil && !errors.Is(err, io.EOF) {
+	// Send returns io.EOF if the stream broke: Recv returns the cause.
+	attach := &holdfastv1.AttachRequest{RunId: s.RunID, ReadOnly: s.ReadOnly}
+	if err := stream.Send(attach); err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
 	attached, typed := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(typed)
 		select {
-		case <-attached: // before that there is nobody who could take it
+		case <-attached: // until then the server has no console for the input
 		case <-ctx.Done():
 			return
 		}
@@ -89,8 +90,11 @@ func (s *Console) part(ctx context.Context, cc grpc.ClientConnInterface) (receiv
 	}
 }
 
-// send sends what is typed.
-func (s *Console) send(ctx context.Context, stream grpc.BidiStreamingClient[holdfastv1.AttachRequest, holdfastv1.AttachResponse]) {
+// send sends the input.
+func (s *Console) send(
+	ctx context.Context,
+	stream grpc.BidiStreamingClient[holdfastv1.AttachRequest, holdfastv1.AttachResponse],
+) {
 	for {
 		select {
 		case data, ok := <-s.In:

@@ -1,10 +1,10 @@
-// Package client is the Go SDK of Holdfast: it talks to any peer of a cluster and goes on with
-// another one when that peer fails.
+// Package client is the Go SDK of Holdfast. It calls any peer of a cluster and continues
+// with another one if that peer fails.
 //
-// It owns three decisions that every program would otherwise have to make again: which address is
-// asked next, which calls may be repeated when nobody knows whether they were applied, and where a
-// broken stream goes on. It must not know how peers work inside: it imports the public protos only.
+// The package makes three decisions so that no caller has to: which address is tried next,
+// which calls may be repeated if their outcome is unknown, and where a broken stream
+// resumes. It imports only the public protos and knows nothing of the peers' internals.
 //
-// A call that ends with an error that is not the server's own answer is a *CallError, which says
-// whether the request may have been applied all the same.
+// A call that ends without an answer of the server returns a *CallError, which reports
+// whether the request may have been applied.
 package client

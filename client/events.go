@@ -8,23 +8,24 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Webhooks is the webhooks: URLs that are told what happens. For admins.
+// Webhooks returns the service that manages webhooks. It requires the admin role.
 func (c *Client) Webhooks() holdfastv1.WebhookServiceClient {
 	return holdfastv1.NewWebhookServiceClient(c.peers)
 }
 
-// WatchEvents calls f for everything that happens to machines, runs and services and matches the
-// filter (AIP-160, "" for all), in order: what happens from now on, or what has happened after a
-// cursor that is not zero. It goes on until the context ends, f returns an error (which it
-// returns), or the server refuses; when a peer fails it goes on with another one right after the
-// last event, none lost and none twice.
+// WatchEvents calls f, in order, for each event of a machine, run or service that matches
+// the filter (AIP-160, "" for all). Cursor 0 starts at the next event, any other cursor
+// right after its event. WatchEvents runs until the context ends, f returns an error (which
+// it returns), or the server refuses. If a peer fails, it continues with another one right
+// after the last event: none is lost or delivered twice.
 //
-// Events without a type are bookmarks: they say how far the stream is, to go on from there later,
-// and the first call of a watch from now on is one. When what follows the cursor is not kept any
-// more the error is OUT_OF_RANGE: the caller has missed something, and has to know.
+// An event without a type is a bookmark: its cursor is a point to resume from. A watch that
+// starts at the next event begins with one. If the events after the cursor are no longer
+// kept, WatchEvents returns OUT_OF_RANGE: the caller has missed events.
 func (c *Client) WatchEvents(ctx context.Context, filter string, cursor uint64, f func(*holdfastv1.Event) error) error {
-	return c.peers.follow(ctx, holdfastv1.EventService_WatchEvents_FullMethodName, func(ctx context.Context, cc grpc.ClientConnInterface) (received bool, err error) {
-		stream, err := holdfastv1.NewEventServiceClient(cc).WatchEvents(ctx, &holdfastv1.WatchEventsRequest{Filter: filter, Cursor: cursor})
+	part := func(ctx context.Context, cc grpc.ClientConnInterface) (received bool, err error) {
+		req := &holdfastv1.WatchEventsRequest{Filter: filter, Cursor: cursor}
+		stream, err := holdfastv1.NewEventServiceClient(cc).WatchEvents(ctx, req)
 		if err != nil {
 			return false, err
 		}
@@ -42,5 +43,6 @@ func (c *Client) WatchEvents(ctx context.Context, filter string, cursor uint64, 
 			}
 			cursor = e.GetCursor()
 		}
-	})
+	}
+	return c.peers.follow(ctx, holdfastv1.EventService_WatchEvents_FullMethodName, part)
 }

@@ -22,7 +22,7 @@ func hang(ctx context.Context, _ int) error {
 	return ctx.Err()
 }
 
-// stopped is a peer where nothing is answered, the health check of a lifeline neither, and not with
+// stopped is a peer where nothing is answered, the health check of the watchdog neither, and not with
 // the end of the caller's time either: a process that is stopped does not see it pass, and one that
 // says so lives.
 func stopped(t *testing.T) *fakePeer {
@@ -132,7 +132,7 @@ func TestOnceIsNotRaced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a, b := stopped(t), startPeer(t, &fakePeer{})
-			c := dial(t, Config{Addrs: []string{a.addr, b.addr}, Timeout: hedge.First + lifeTimeout + time.Second})
+			c := dial(t, Config{Addrs: []string{a.addr, b.addr}, Timeout: hedge.First + probeTimeout + time.Second})
 			var got *CallError
 			if err := call(context.Background(), c); !errors.As(err, &got) || !got.OutcomeUnknown || b.count() != 0 {
 				t.Errorf("got %v, %d calls to the other peer, want an unknown outcome and none", err, b.count())
@@ -157,7 +157,7 @@ func TestBusyPeerKeepsItsWrite(t *testing.T) {
 	t.Parallel()
 	a := startPeer(t, &fakePeer{unary: func(ctx context.Context, _ int) error {
 		select {
-		case <-time.After(hedge.First + lifeTimeout + time.Second): // sleep: that is how slow it is
+		case <-time.After(hedge.First + probeTimeout + time.Second): // sleep: that is how slow it is
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
@@ -187,7 +187,7 @@ func TestStreamLeavesALifelessPeer(t *testing.T) {
 	if !errors.Is(err, enough) || got[1] != 8 {
 		t.Fatalf("got %v, %v", got, err)
 	}
-	if took, limit := time.Since(began), streamQuiet+lifeTimeout+10*time.Second; took > limit {
+	if took, limit := time.Since(began), streamQuiet+probeTimeout+10*time.Second; took > limit {
 		t.Errorf("it went on after %v, want it within %v", took, limit)
 	}
 }
@@ -199,7 +199,7 @@ func TestQuietStreamStays(t *testing.T) {
 	a.watch = serving(0, nil, event(7, 10, "run-1"))
 	b.watch = serving(99, nil)
 	c := dial(t, Config{Addrs: []string{a.addr, b.addr}})
-	ctx, cancel := context.WithTimeout(t.Context(), 2*(streamQuiet+lifeTimeout))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*(streamQuiet+probeTimeout))
 	defer cancel()
 	if err := c.WatchRuns(ctx, "", 0, func(*holdfastv1.RunEvent) error { return nil }); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want the watch to last as long as its context", err)

@@ -11,27 +11,28 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// uploadChunk is how many bytes one message of an upload has.
+// uploadChunk is the number of bytes in one message of an upload.
 const uploadChunk = 256 << 10
 
-// Images is what machines are installed with. To upload a file use UploadFile, which goes on with
-// another peer.
+// Images returns the service that manages machine images. Use UploadFile to upload a file:
+// it continues with another peer if one fails.
 func (c *Client) Images() holdfastv1.ImageServiceClient {
 	return holdfastv1.NewImageServiceClient(c.peers)
 }
 
-// Upload is a file to be uploaded for an image.
+// Upload is a file to upload for an image.
 type Upload struct {
-	SHA256 string // of all of it
+	SHA256 string // of the whole file
 	Size   int64
 	From   io.ReaderAt
-	// Progress is called now and then, with the bytes that a peer has; nil tells nobody. A peer
-	// that takes over begins anew.
+	// Progress is called from time to time with the number of bytes that the peer has
+	// received. It may be nil. Another peer may start over.
 	Progress func(sent int64)
 }
 
-// UploadFile sends a file to the cluster, and returns the peers that have it: a majority of voters.
-// When a peer fails it goes on with another one; a peer that has some of it is sent the rest.
+// UploadFile uploads a file to the cluster and returns the peers that have it, a majority
+// of the voters. If a peer fails, UploadFile continues with another one and sends the bytes
+// it lacks.
 func (c *Client) UploadFile(ctx context.Context, u Upload) (peers []string, err error) {
 	err = c.peers.follow(ctx, holdfastv1.ImageService_UploadFile_FullMethodName,
 		func(ctx context.Context, cc grpc.ClientConnInterface) (bool, error) {
@@ -42,7 +43,7 @@ func (c *Client) UploadFile(ctx context.Context, u Upload) (peers []string, err 
 	return peers, err
 }
 
-// part is the upload to one peer.
+// part uploads to one peer.
 func (u *Upload) part(ctx context.Context, cc grpc.ClientConnInterface) (peers []string, received bool, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -50,9 +51,11 @@ func (u *Upload) part(ctx context.Context, cc grpc.ClientConnInterface) (peers [
 	if err != nil {
 		return nil, false, err
 	}
-	head := &holdfastv1.UploadFileRequest_Header{Sha256: u.SHA256, SizeBytes: u.Size}
-	// An error of Send is io.EOF: Recv tells which.
-	if err := stream.Send(&holdfastv1.UploadFileRequest{Part: &holdfastv1.UploadFileRequest_Header_{Header: head}}); err != nil && !errors.Is(err, io.EOF) {
+	head := &holdfastv1.UploadFileRequest_Header_{
+		Header: &holdfastv1.UploadFileRequest_Header{Sha256: u.SHA256, SizeBytes: u.Size},
+	}
+	// Send returns io.EOF if the stream broke: Recv returns the cause.
+	if err := stream.Send(&holdfastv1.UploadFileRequest{Part: head}); err != nil && !errors.Is(err, io.EOF) {
 		return nil, false, err
 	}
 	first, err := stream.Recv()
@@ -66,7 +69,7 @@ func (u *Upload) part(ctx context.Context, cc grpc.ClientConnInterface) (peers [
 		r, err := stream.Recv()
 		if err == nil && r.GetDone() {
 			stop()
-			<-sent //nolint:errcheck // all of it is there
+			<-sent //nolint:errcheck // the upload is complete
 			return r.GetPeers(), true, errEnded
 		}
 		if err != nil {
@@ -86,8 +89,10 @@ func (u *Upload) say(sent int64) {
 	}
 }
 
-// send sends what comes after at.
-func (u *Upload) send(stream grpc.BidiStreamingClient[holdfastv1.UploadFileRequest, holdfastv1.UploadFileResponse], at int64) error {
+// send sends the file from offset at on.
+func (u *Upload) send(
+	stream grpc.BidiStreamingClient[holdfastv1.UploadFileRequest, holdfastv1.UploadFileResponse], at int64,
+) error {
 	for at < u.Size {
 		buf := make([]byte, min(uploadChunk, u.Size-at)) // gRPC may keep it
 		n, err := u.From.ReadAt(buf, at)
@@ -96,10 +101,12 @@ func (u *Upload) send(stream grpc.BidiStreamingClient[holdfastv1.UploadFileReque
 				err = io.ErrUnexpectedEOF
 			}
 			_ = stream.CloseSend()
-			return callerError{fmt.Errorf("read the file that is uploaded, at %d of %d: it has changed meanwhile: %w", at, u.Size, err)}
+			err = fmt.Errorf("read file at %d of %d: it has changed during the upload: %w", at, u.Size, err)
+			return callerError{err}
 		}
-		if err := stream.Send(&holdfastv1.UploadFileRequest{Part: &holdfastv1.UploadFileRequest_Data{Data: buf}}); err != nil {
-			return err // Recv tells why
+		data := &holdfastv1.UploadFileRequest_Data{Data: buf}
+		if err := stream.Send(&holdfastv1.UploadFileRequest{Part: data}); err != nil {
+			return err // Recv returns the cause
 		}
 		at += int64(n)
 	}

@@ -9,17 +9,18 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// outcome is what is known about a try.
+// outcome is the known result of a try.
 type outcome int
 
 const (
-	answered   outcome = iota // the server answered, perhaps with a refusal
-	notApplied                // it was not applied and never will be
-	unknown                   // it may have been applied, or may still be
+	answered   outcome = iota // by the server, possibly with a refusal
+	notApplied                // and never will be
+	unknown                   // may have been applied, or may still be
 )
 
-// classify needs to know whether the request has left this process: UNAVAILABLE is what gRPC says
-// both for a refused connection and for one that broke while the server was at work.
+// classify returns the outcome of a try. It must know whether the request left this
+// process, because gRPC returns UNAVAILABLE both for a refused connection and for one that
+// broke during the call.
 func classify(err error, sent bool) outcome {
 	switch status.Code(err) {
 	case codes.Unavailable:
@@ -33,9 +34,9 @@ func classify(err error, sent bool) outcome {
 		if tooMany(err) {
 			return notApplied
 		}
-		return answered // it is the request that is too much, and will be again
+		return answered // this request exceeds a limit, and always will
 	case codes.DeadlineExceeded, codes.Canceled:
-		// Also what a server says whose context ended because it is stopping.
+		// Also returned by a server that is stopping.
 	default:
 		return answered
 	}
@@ -47,20 +48,20 @@ func classify(err error, sent bool) outcome {
 
 type tryKey struct{}
 
-// try is what is seen of a request on its way.
+// try observes one request in transit.
 type try struct {
 	peer *peer
 	sent atomic.Bool
 }
 
-// watch adds to the context what notes that a request made with it goes out, and when something
-// comes back.
+// watch returns a context that records when the request is sent and when a response
+// arrives.
 func (p *peer) watch(ctx context.Context) (context.Context, *atomic.Bool) {
 	t := &try{peer: p}
 	return context.WithValue(ctx, tryKey{}, t), &t.sent
 }
 
-// tryHandler makes these notes: gRPC has no other way to tell.
+// tryHandler records both: gRPC offers no other way.
 type tryHandler struct{}
 
 // TagRPC implements stats.Handler.

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// defaultTryTimeout bounds one try of a request that may be repeated, where there is another
-	// address: it is the time a peer itself waits for a leader before it gives up. A peer that
-	// hangs is left much sooner: see hedge.First and lifeline.
+	// defaultTryTimeout bounds one try of a repeatable request if there is another address.
+	// A peer waits as long for a leader before it gives up. A peer that hangs is left much
+	// sooner: see hedge.First and watchdog.
 	defaultTryTimeout = 8 * time.Second
-	// The ceiling of the first waits between tries, and of all.
+	// The upper bounds of the first waits between tries, and of all waits.
 	firstDelay = 25 * time.Millisecond
 	lastDelay  = time.Second
-	// A call that is tried again for this long is worth a warning.
+	// A call that is retried for this long logs a warning.
 	warnAfter = 2 * time.Second
 )
 
@@ -32,8 +32,8 @@ type peer struct {
 	heard  lastHeard
 }
 
-// peers is the connection that the stubs see: one per address behind it. All calls go to the same
-// peer until it fails them, or is slower than another one.
+// peers is the connection that the stubs use, with one connection per address behind it.
+// All calls go to one peer until it fails or another one is faster.
 type peers struct {
 	cfg        Config
 	all        []*peer
@@ -43,11 +43,14 @@ type peers struct {
 	seen       atomic.Uint64
 }
 
-// pick returns the peer to ask first.
+// pick returns the peer to try first.
 func (p *peers) pick() *peer { return p.all[p.order.List()[0]] }
 
-// NewStream opens a stream on the first address that can be connected to. It is not resumed.
-func (p *peers) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+// NewStream opens a stream to the first peer that accepts a connection. It does not resume
+// it.
+func (p *peers) NewStream(
+	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	var err error
 	for range p.all {
 		peer := p.pick()
@@ -72,14 +75,15 @@ func (p *peers) close() error {
 	return errors.Join(errs...)
 }
 
-// delay is how long to wait after the given try (from 1): anything up to a ceiling (full jitter, so
-// that clients do not come back together), which doubles when every address has had its turn.
+// delay returns the wait after the given try, counted from 1. It is random up to a ceiling
+// (full jitter), so that clients do not return all at once. The ceiling doubles after each
+// round of addresses.
 func (p *peers) delay(try int) time.Duration {
 	rounds := min((try-1)/len(p.all), 10)
 	return rand.N(min(firstDelay<<rounds, lastDelay))
 }
 
-// sleep waits, or tells at once that the context ends before that.
+// sleep waits for d. It returns an error at once if the context would end first.
 func sleep(ctx context.Context, d time.Duration) error {
 	if end, ok := ctx.Deadline(); ok && time.Until(end) <= d {
 		return context.DeadlineExceeded

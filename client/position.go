@@ -2,18 +2,18 @@ package client
 
 import holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 
-// position is where a watch stands. A stream that starts at cursor 0 sends the current state first
-// and transitions after it. Events of the state have no cursor, but for the last one; an event
-// without a snapshot (a bookmark) also ends it. From there on the watch is resumed by cursor.
-// Before that a broken watch starts with the state again, and what was delivered of it is known by
-// the runs' revisions.
+// position is the progress of a watch. A stream that starts at cursor 0 sends the current
+// state first, then the transitions. Events of the state carry no cursor, except the last
+// one. A bookmark, which is an event without a snapshot, also ends the state. From there
+// on, a broken watch resumes by cursor. Before, it starts again with the state, and skips
+// events already delivered by the runs' revisions.
 type position struct {
 	cursor uint64 // of the last event; resume after it
-	// While the state is not complete:
+	// Until the state is complete:
 	state   bool
-	partial map[string]uint64 // revisions delivered, by run
-	// The runs delivered at the highest Raft index: a state that starts again later shows what lies
-	// after it.
+	partial map[string]uint64 // delivered revision of each run
+	// The runs delivered at the highest Raft index. A state that starts again later skips
+	// older ones.
 	index   uint64
 	atIndex map[string]bool
 }
@@ -22,7 +22,7 @@ func newPosition(cursor uint64) *position {
 	return &position{cursor: cursor, state: cursor == 0, partial: map[string]uint64{}, atIndex: map[string]bool{}}
 }
 
-// resume is the cursor to ask for.
+// resume returns the cursor to request.
 func (p *position) resume() uint64 {
 	if p.state {
 		return 0
@@ -30,14 +30,15 @@ func (p *position) resume() uint64 {
 	return p.cursor
 }
 
-// restart makes the next part begin with the current state. The cluster does not know the cursor:
-// it may have been recovered or restored, and its revisions may be below those that were delivered.
-// So nothing counts as known.
+// restart makes the next part begin with the current state. The cluster may have been
+// recovered or restored, and its revisions may be lower than those already delivered. So
+// all progress is discarded.
 func (p *position) restart() {
 	*p = *newPosition(0)
 }
 
-// fresh reports whether an event is to be delivered. It moves the position over those that are not.
+// fresh reports whether to deliver an event. It moves the position past an event that is
+// skipped.
 func (p *position) fresh(e *holdfastv1.RunEvent) bool {
 	run := e.GetSnapshot()
 	switch {
@@ -53,7 +54,7 @@ func (p *position) fresh(e *holdfastv1.RunEvent) bool {
 	return true
 }
 
-// known reports whether this state of the run, or a later one, was delivered.
+// known reports whether this revision of the run, or a later one, was delivered.
 func (p *position) known(run *holdfastv1.Run) bool {
 	revision := run.GetRevision()
 	if revision == 0 {
@@ -65,7 +66,7 @@ func (p *position) known(run *holdfastv1.Run) bool {
 	return revision < p.index || revision == p.index && p.atIndex[run.GetRunId()]
 }
 
-// seen moves the position over an event that was delivered.
+// seen moves the position past a delivered event.
 func (p *position) seen(e *holdfastv1.RunEvent) {
 	run := e.GetSnapshot()
 	if p.state {
@@ -76,7 +77,7 @@ func (p *position) seen(e *holdfastv1.RunEvent) {
 	p.pass(e.GetCursor())
 }
 
-// pass moves over a cursor. The first one ends the state.
+// pass moves past a cursor. The first one ends the state.
 func (p *position) pass(cursor uint64) {
 	if cursor == 0 {
 		return

@@ -10,17 +10,18 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// rule says how often a request may be sent. It is decided here and nowhere else.
+// rule is how often a request may be sent. Only this file decides it.
 type rule int
 
 const (
-	// once: never again when nobody knows whether it was applied.
+	// once: must not be repeated if its outcome is unknown.
 	once rule = iota
-	// again: twice, one after the other, is the same as once, for the state and for the answer.
+	// again: may be repeated. Two calls in sequence have the same effect and response as
+	// one.
 	again
-	// hedged: it may go to another peer while the first one is still at work on it. A try that was
-	// overtaken can be applied at any time later (a stopped process goes on with what lies in its
-	// sockets), so nothing that came after must be undone by it.
+	// hedged: may go to another peer while the first still handles it. An overtaken try can
+	// be applied at any later time: a stopped process resumes with the data in its sockets.
+	// So it must not undo anything that came after it.
 	hedged
 )
 
@@ -33,18 +34,18 @@ func ruleOf(method string, req any) rule {
 		if r.GetRequestId() == "" {
 			return once
 		}
-		return hedged // by its id the second one is known to be the first
+		return hedged // the id identifies the second one as a repetition
 	}
 	switch r := req.(type) {
 	case *holdfastv1.CancelRunRequest,
 		*holdfastv1.RevokeTokenRequest:
-		return hedged // there is no way back from either
+		return hedged // neither can be undone
 	case *holdfastv1.UpdateServiceStateRequest:
 		if r.GetState().GetTimestamp() != nil {
-			return hedged // by its time the second one is known to be the first
+			return hedged // the timestamp identifies the second one as a repetition
 		}
 	case *holdfastv1.RegisterMachineRequest:
-		// Without an id each try would make another machine.
+		// Without an id, each try would create another machine.
 		return againIf(r.GetMachine().GetMachineId() != "")
 	case *holdfastv1.UpdateMachineRequest,
 		*holdfastv1.SetMachinePhaseRequest,
@@ -52,13 +53,13 @@ func ruleOf(method string, req any) rule {
 		*holdfastv1.CreatePlanRequest,
 		*holdfastv1.ProbePlanRequest, // it only reads
 		*holdfastv1.AddImageRequest,
-		*holdfastv1.PutSecretRequest, // one version more, with the same values
+		*holdfastv1.PutSecretRequest, // one more version, with the same values
 		*holdfastv1.PutWebhookRequest,
 		*holdfastv1.RotateSecretsRequest,
-		*holdfastv1.StageSnapshotRequest, // a chunk that is there already is left as it is
+		*holdfastv1.StageSnapshotRequest, // a chunk that is already there is left alone
 		*holdfastv1.GetAutopilotRequest,
 		*holdfastv1.SetAutopilotRequest,
-		*holdfastv1.ResetClockRequest, // the time is some seconds old then
+		*holdfastv1.ResetClockRequest, // the time is then some seconds old
 		*holdfastv1.RegisterAgentRequest,
 		*holdfastv1.UpdateNodeRequest,
 		*holdfastv1.CreatePoolRequest,
@@ -68,11 +69,11 @@ func ruleOf(method string, req any) rule {
 		*holdfastv1.DeregisterServiceRequest:
 		return again
 	case *holdfastv1.ReportNodeRequest:
-		return againIf(r.GetInstallationStatus() != "failed") // those are counted
+		return againIf(r.GetInstallationStatus() != "failed") // failures are counted
 	case *holdfastv1.RegisterServiceRequest:
-		return againIf(r.GetTarget().GetId() != "") // without one each try would make another service
+		return againIf(r.GetTarget().GetId() != "") // without an id, each try would create another service
 	}
-	// A delete is not here: its second answer would be NOT_FOUND.
+	// Deletes are left out: the second response would be NOT_FOUND.
 	return once
 }
 
@@ -83,7 +84,7 @@ func againIf(may bool) rule {
 	return once
 }
 
-// isRead takes it from the proto: idempotency_level = NO_SIDE_EFFECTS.
+// isRead reports whether the proto declares the method NO_SIDE_EFFECTS.
 func isRead(method string) bool {
 	name := strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", ".")
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
@@ -94,8 +95,8 @@ func isRead(method string) bool {
 	return ok && opts.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 }
 
-// onlyReads tells that a request changes nothing. Some that only the leader can answer do not have
-// the mark of reads, by which any peer would.
+// onlyReads reports whether a request changes nothing. Some reads are not declared as such
+// in the proto, because any peer could then answer them, and these need the leader.
 func onlyReads(method string, req any) bool {
 	switch req.(type) {
 	case *holdfastv1.ProbePlanRequest,
@@ -105,30 +106,31 @@ func onlyReads(method string, req any) bool {
 	return isRead(method)
 }
 
-// takesLong tells that a peer which is well may need longer for a request than a try has: another
-// peer would only begin anew.
+// takesLong reports whether a healthy peer may need longer than a try's timeout. Another
+// peer would only start over.
 func takesLong(req any) bool {
 	_, probes := req.(*holdfastv1.ProbePlanRequest) // it waits for BMCs and hosts
 	return probes
 }
 
-// advice is what a caller does about a request whose outcome is unknown.
+// advice returns the remedy for a request whose outcome is unknown.
 func advice(method string) string {
 	switch method[strings.LastIndexByte(method, '/')+1:] {
 	case "StartRun":
-		return "list the machine's runs before you start another, and give a request_id next time"
+		return "list the machine's runs before you start another, and pass a request_id next time"
 	case "RegisterMachine":
-		return "look the machine up by MAC address, BMC or serial before you register it again, and bring a machine_id next time"
+		return "search for the machine by MAC address, BMC or serial before you register it again, " +
+			"and pass a machine_id next time"
 	case "CreateToken":
-		return "list the tokens and revoke the one that nobody has got, then make another one"
+		return "list the tokens and revoke the one that was never delivered, then create another"
 	case "CreateAgentMachine":
-		return "list the machines of the pool and delete the one that nobody has got the token of, then make another one"
+		return "list the machines of the pool and delete the one whose token was never delivered, then create another"
 	case "CreateNode":
-		return "look the node up by its MAC address: if it is there, it was created"
+		return "search for the node by its MAC address: if it exists, it was created"
 	case "RestoreSnapshot":
-		return "it may be going on without its caller: see in the audit trail whether it was done before you repeat it"
+		return "it may still be running: check the audit trail before you repeat it"
 	case "DeleteMachine", "DeletePlan", "DeletePool", "DeleteProvider", "DeleteSecret", "DeleteImage", "DeleteWebhook":
-		return "read it back: NOT_FOUND says that it was deleted"
+		return "read it back: NOT_FOUND means that it was deleted"
 	}
 	return "read the state back before you repeat it"
 }

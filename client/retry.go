@@ -16,24 +16,32 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/hedge"
 )
 
-// Invoke makes a unary call. It is tried at one address after the other until one answers or the
-// context ends; a try that may have been applied is repeated only if the request allows it, and one
-// that takes long is raced by another only if the request allows that (repeat.go).
+// Invoke makes a unary call. It tries one address after the other until one answers or the
+// context ends. A try that may have been applied is repeated only if the request allows it.
+// A slow try is raced by another peer only if the request allows that (repeat.go).
 func (p *peers) Invoke(ctx context.Context, method string, req, reply any, opts ...grpc.CallOption) error {
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, p.cfg.Timeout)
 		defer cancel()
 	}
-	c := call{peers: p, method: method, req: req, reply: reply, opts: opts, rule: ruleOf(method, req), started: time.Now()}
+	c := call{
+		peers:   p,
+		method:  method,
+		req:     req,
+		reply:   reply,
+		opts:    opts,
+		rule:    ruleOf(method, req),
+		started: time.Now(),
+	}
 	if len(p.all) == 1 {
-		c.rule = min(c.rule, again) // nobody else can be asked
+		c.rule = min(c.rule, again) // there is no other peer to race
 	}
 	return c.run(ctx)
 }
 
-// call is a unary call and what is known about it so far. What a try learns is noted by judge, one
-// at a time.
+// call is the state of a unary call. Only judge updates it with the result of a try, one at
+// a time.
 type call struct {
 	peers      *peers
 	method     string
@@ -43,14 +51,14 @@ type call struct {
 
 	started time.Time
 	tries   int
-	addr    string        // of the last try that says why
-	err     error         // and its error
-	unknown bool          // one of the tries may have been applied
-	pause   time.Duration // that a peer wants before the next try
+	addr    string        // of the last try with a useful error
+	err     error         // that error
+	unknown bool          // a try may have been applied
+	pause   time.Duration // requested by a peer before the next try
 	warned  bool
 }
 
-// answer is what a try has come to.
+// answer is the result of a try.
 type answer struct {
 	outcome outcome
 	err     error
@@ -73,7 +81,7 @@ func (c *call) run(ctx context.Context) error {
 	}
 }
 
-// round asks one peer, or all of them in turn where a request may go to several, until one answers.
+// round tries one peer, or several in turn if the request may be hedged, until one answers.
 func (c *call) round(ctx context.Context) (done bool, err error) {
 	order := c.peers.order.List()
 	if c.rule != hedged || !c.mayRace() {
@@ -86,7 +94,7 @@ func (c *call) round(ctx context.Context) (done bool, err error) {
 	var won any
 	late := hedge.Race(ctx, &c.peers.pace, len(order), func(ctx context.Context, i int) answer {
 		reply := c.reply
-		if i > 0 { // the first one may be writing into it
+		if i > 0 { // the first try may be writing into it
 			reply = kind.New().Interface()
 		}
 		return c.try(ctx, c.peers.all[order[i]], reply)
@@ -98,18 +106,19 @@ func (c *call) round(ctx context.Context) (done bool, err error) {
 	})
 	for _, i := range late {
 		c.peers.order.Late(order[i])
-		c.peers.cfg.Logger.DebugContext(ctx, "another peer has answered first", "method", c.method, "addr", c.peers.all[order[i]].addr)
+		slow := c.peers.all[order[i]].addr
+		c.peers.cfg.Logger.DebugContext(ctx, "another peer answered first", "method", c.method, "addr", slow)
 	}
 	if won != nil && won != c.reply && err == nil {
 		reply := c.reply.(proto.Message) //nolint:forcetypeassert // mayRace
 		proto.Reset(reply)
-		proto.Merge(reply, won.(proto.Message)) //nolint:forcetypeassert // made above
+		proto.Merge(reply, won.(proto.Message)) //nolint:forcetypeassert // created above
 	}
 	return done, err
 }
 
-// mayRace reports whether two tries can be under way without writing to one place: the caller's
-// options may be places, too.
+// mayRace reports whether two concurrent tries write to separate destinations. Call options
+// of the caller may be destinations too.
 func (c *call) mayRace() bool {
 	for _, o := range c.opts {
 		if _, ok := o.(grpc.StaticMethodCallOption); !ok {
@@ -120,14 +129,14 @@ func (c *call) mayRace() bool {
 	return ok
 }
 
-// judge notes what a try has come to, and tells whether it is the answer.
+// judge records the result of a try and reports whether it is final.
 func (c *call) judge(ctx context.Context, peer *peer, a answer) bool {
 	c.tries++
 	if a.outcome == answered {
 		return true
 	}
 	if c.err == nil || ctx.Err() == nil {
-		// A try that the end of the context cut off tells less than the one before it.
+		// If the context cut this try off, the error of the try before is more useful.
 		c.addr, c.err = peer.addr, a.err
 	}
 	c.unknown = c.unknown || a.outcome == unknown && !onlyReads(c.method, c.req)
@@ -143,17 +152,16 @@ func (c *call) try(ctx context.Context, peer *peer, reply any) answer {
 		defer cancel()
 	}
 	if c.rule == again {
-		// A second one at the same time is not allowed: so much the sooner it is worth a look
-		// whether the peer is there at all.
+		// The request cannot be hedged, so probe the peer as soon as it is slow.
 		var release context.CancelFunc
-		ctx, release = c.peers.lifeline(ctx, peer, hedge.First)
+		ctx, release = c.peers.watchdog(ctx, peer, hedge.First)
 		defer release()
 	}
 	ctx, sent := peer.watch(c.peers.outgoing(ctx, c.method))
 	var header metadata.MD
 	err := peer.conn.Invoke(ctx, c.method, c.req, reply, append(slices.Clip(c.opts), grpc.Header(&header))...)
 	c.peers.observe(header)
-	if hung := lifeless(ctx); hung != nil && status.Code(err) == codes.Canceled {
+	if hung := watchdogError(ctx); hung != nil && status.Code(err) == codes.Canceled {
 		err = hung
 	}
 	return answer{classify(err, sent.Load()), err, reply}
@@ -162,18 +170,26 @@ func (c *call) try(ctx context.Context, peer *peer, reply any) answer {
 func (c *call) failed(cause error) error {
 	err := c.err
 	if errors.Is(cause, context.Canceled) && status.Code(err) != codes.Canceled {
-		// The caller gave up: that is the code it expects, whatever the last try met.
+		// The caller canceled: return the code it expects, not that of the last try.
 		err = status.Error(codes.Canceled, status.Convert(err).Message())
 	}
-	return &CallError{Method: c.method, Addr: c.addr, Tries: c.tries, OutcomeUnknown: c.unknown, Err: err, Cause: cause}
+	return &CallError{
+		Method:         c.method,
+		Addr:           c.addr,
+		Tries:          c.tries,
+		OutcomeUnknown: c.unknown,
+		Err:            err,
+		Cause:          cause,
+	}
 }
 
-// log warns once when a call takes long: whoever waits for it wants to know why.
+// log logs each retry, and warns once if the call takes long.
 func (c *call) log(ctx context.Context) {
-	log := c.peers.cfg.Logger.With("method", c.method, "addr", c.addr, "try", c.tries, "err", status.Convert(c.err).Message())
+	reason := status.Convert(c.err).Message()
+	log := c.peers.cfg.Logger.With("method", c.method, "addr", c.addr, "try", c.tries, "err", reason)
 	if !c.warned && time.Since(c.started) >= warnAfter {
 		c.warned = true
-		log.WarnContext(ctx, "no answer yet, trying on")
+		log.WarnContext(ctx, "no response yet, will retry")
 		return
 	}
 	log.DebugContext(ctx, "trying another peer")

@@ -11,21 +11,21 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// errEnded is what a stream's part returns when the stream came to its proper end.
+// errEnded is returned by a part whose stream ended normally.
 var errEnded = errors.New("stream ended")
 
-// part serves one connection's part of a stream that goes on over several. It tells whether it
-// received anything, and why it ended. It must wrap what the caller's function returned in
-// callerError.
+// part serves one connection's part of a stream that spans several connections. It reports
+// whether it received anything and why it ended. It must wrap errors of the caller's
+// function in callerError.
 type part func(ctx context.Context, cc grpc.ClientConnInterface) (received bool, err error)
 
-// callerError is an error of the function that the caller gave: it ends the stream, whatever it is.
+// callerError is an error of the caller's function. It always ends the stream.
 type callerError struct{ err error }
 
 func (e callerError) Error() string { return e.err.Error() }
 func (e callerError) Unwrap() error { return e.err }
 
-// follow keeps a stream going: when a part breaks, the next peer serves the next one.
+// follow runs a stream across peers: if a part breaks, the next peer serves the next part.
 func (p *peers) follow(ctx context.Context, method string, next part) error {
 	alone := time.Now() // since when there is no peer
 	for tries := 1; ; tries++ {
@@ -47,7 +47,8 @@ func (p *peers) follow(ctx context.Context, method string, next part) error {
 			alone, tries = time.Now(), 1
 		}
 		p.order.Leave(peer.number)
-		p.cfg.Logger.DebugContext(ctx, "stream broke, going on with another peer", "method", method, "addr", peer.addr, "err", err)
+		c := p.cfg.Logger.With("method", method, "addr", peer.addr)
+		c.DebugContext(ctx, "stream broke, continuing with another peer", "err", err)
 		wait := max(p.delay(tries), retryDelay(err))
 		if limit := p.cfg.ReconnectTimeout; limit > 0 && time.Since(alone)+wait > limit {
 			return &CallError{Method: method, Addr: peer.addr, Tries: tries, Err: err}
@@ -58,22 +59,22 @@ func (p *peers) follow(ctx context.Context, method string, next part) error {
 	}
 }
 
-// part runs one part under a context of its own, so that its stream is always released. Where there
-// is another peer, a stream whose peer gives no heartbeat is broken off.
+// part runs one part with its own context, so that its stream is always released. If there
+// is another peer, the watchdog ends a stream whose peer does not respond.
 func (p *peers) part(ctx context.Context, peer *peer, method string, next part) (bool, error) {
-	ctx, release := p.lifeline(ctx, peer, streamQuiet)
+	ctx, release := p.watchdog(ctx, peer, streamQuiet)
 	defer release()
 	ctx, _ = peer.watch(p.outgoing(ctx, method))
 	received, err := next(ctx, peer.conn)
 	var mine callerError
-	if hung := lifeless(ctx); hung != nil && !errors.As(err, &mine) {
+	if hung := watchdogError(ctx); hung != nil && !errors.As(err, &mine) {
 		err = hung
 	}
 	return received, err
 }
 
-// resumable reports whether another peer may do better. A server that is stopping says CANCELED for
-// its streams when it gets to say anything.
+// resumable reports whether another peer may succeed. A stopping server may end its streams
+// with CANCELED.
 func resumable(err error) bool {
 	if errors.Is(err, io.EOF) {
 		return true

@@ -7,10 +7,10 @@ import (
 	"os"
 )
 
-// LoadTLS makes the TLS configuration of a client: ca is a file with the CA certificates of the
-// cluster (empty: those of the system), cert and key are files with a client certificate (both
-// empty: none); all of them are PEM. The certificate is read again for each connection, so that one
-// that was replaced is used without a restart.
+// LoadTLS returns the TLS configuration of a client. All files are PEM. The file ca has the
+// cluster's CA certificates; if empty, those of the system are used. The files cert and key
+// have a client certificate; both may be empty. The certificate is read again for each
+// connection, so a replaced one is used without a restart.
 func LoadTLS(ca, cert, key string) (*tls.Config, error) {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
 	if ca != "" {

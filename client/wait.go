@@ -8,7 +8,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Finished reports whether a run has ended: it never changes again.
+// Finished reports whether a run has ended. An ended run never changes.
 func Finished(run *holdfastv1.Run) bool {
 	switch run.GetPhase() {
 	case holdfastv1.Run_SUCCEEDED, holdfastv1.Run_FAILED, holdfastv1.Run_CANCELED:
@@ -17,16 +17,18 @@ func Finished(run *holdfastv1.Run) bool {
 	return false
 }
 
-// WaitRun returns the run when it has ended, however it ended. When the context ends first it
-// returns the run as last seen (nil if never) and the context's error.
+// WaitRun blocks until the run has ended, in any phase, and returns it. If the context ends
+// first, it returns the run as last seen (nil if never) and the context's error.
 func (c *Client) WaitRun(ctx context.Context, runID string) (*holdfastv1.Run, error) {
 	return c.ObserveRun(ctx, runID, func(*holdfastv1.RunEvent) error { return nil })
 }
 
-// ObserveRun is WaitRun that also calls f for the run's state at the start and for every
+// ObserveRun is like WaitRun but also calls f for the run's initial state and for every
 // transition.
-func (c *Client) ObserveRun(ctx context.Context, runID string, f func(*holdfastv1.RunEvent) error) (*holdfastv1.Run, error) {
-	// A watch of a run that does not exist would wait for it forever.
+func (c *Client) ObserveRun(
+	ctx context.Context, runID string, f func(*holdfastv1.RunEvent) error,
+) (*holdfastv1.Run, error) {
+	// Fail if the run does not exist: a watch would wait for it forever.
 	last, err := c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: runID})
 	if err != nil {
 		return nil, err

@@ -10,23 +10,26 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// WatchRuns calls f for the current state of each run that matches the filter (AIP-160, "" for
-// all), and then for every transition, in order. It goes on until the context ends, f returns an
-// error (which it returns), or the server refuses; when a peer fails it goes on with another one
-// right after the last event, none lost and none twice.
+// WatchRuns calls f for the current state of each run that matches the filter (AIP-160, ""
+// for all), and then for every transition, in order. It runs until the context ends, f
+// returns an error (which it returns), or the server refuses. If a peer fails, WatchRuns
+// continues with another one right after the last event: none is lost or delivered twice.
 //
-// A cursor other than zero, that of an event seen before, starts right after that event instead.
-// When events that old are no longer kept, WatchRuns starts again from the current state: f then
-// gets every run as it is now, also those that have not changed, but not the transitions in
-// between.
-func (c *Client) WatchRuns(ctx context.Context, filter string, cursor uint64, f func(*holdfastv1.RunEvent) error) error {
+// A cursor other than zero starts right after the event that had it. If events that old are
+// no longer kept, WatchRuns starts again with the current state. Then f receives every run
+// as it is now, including unchanged ones, but not the transitions in between.
+func (c *Client) WatchRuns(
+	ctx context.Context, filter string, cursor uint64, f func(*holdfastv1.RunEvent) error,
+) error {
 	pos := newPosition(cursor)
 	return c.peers.follow(ctx, holdfastv1.RunService_WatchRuns_FullMethodName,
 		func(ctx context.Context, cc grpc.ClientConnInterface) (bool, error) {
 			from := pos.resume()
-			received, err := watchPart(ctx, cc, &holdfastv1.WatchRunsRequest{Filter: filter, Cursor: from, Bookmarks: true}, pos, f)
+			req := &holdfastv1.WatchRunsRequest{Filter: filter, Cursor: from, Bookmarks: true}
+			received, err := watchPart(ctx, cc, req, pos, f)
 			if status.Code(err) == codes.OutOfRange && from != 0 {
-				c.peers.cfg.Logger.WarnContext(ctx, "the events after the cursor are no longer kept, starting again from the current state", "cursor", from)
+				c.peers.cfg.Logger.WarnContext(ctx,
+					"events after the cursor are no longer kept, restarting from the current state", "cursor", from)
 				pos.restart()
 				return true, status.Error(codes.Unavailable, "cursor is gone")
 			}
@@ -52,7 +55,7 @@ func watchPart(ctx context.Context, cc grpc.ClientConnInterface, req *holdfastv1
 		if err := f(event); err != nil {
 			return true, callerError{err}
 		}
-		// Only now: an event that f refused was not seen.
+		// Not earlier: an event that f refused counts as not seen.
 		pos.seen(event)
 	}
 }

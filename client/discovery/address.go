@@ -7,12 +7,12 @@ import (
 	"net/netip"
 )
 
-// AutoAddress asks RegistrationAddress to find the address by itself.
+// AutoAddress makes RegistrationAddress detect the address.
 const AutoAddress = "auto"
 
-// RegistrationAddress is the host to register: announce, or when that is empty or AutoAddress, an
-// address of this machine: a private one (RFC 1918, RFC 4193) before others, IPv4 before IPv6,
-// never one of loopback.
+// RegistrationAddress returns the host to register. If announce is empty or AutoAddress, it
+// returns an address of this machine: a private one (RFC 1918, RFC 4193) before others,
+// IPv4 before IPv6, and never a loopback address.
 func RegistrationAddress(announce string) (string, error) {
 	if announce != "" && announce != AutoAddress {
 		return announce, nil
@@ -30,7 +30,7 @@ func RegistrationAddress(announce string) (string, error) {
 	if best, ok := bestAddress(addrs); ok {
 		return best.String(), nil
 	}
-	return "", errors.New("find the address of this machine: it has none but loopback: announce one")
+	return "", errors.New("find the address of this machine: it has only loopback addresses: announce one")
 }
 
 func bestAddress(addrs []netip.Addr) (best netip.Addr, ok bool) {

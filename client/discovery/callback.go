@@ -5,18 +5,20 @@ import (
 	"log/slog"
 )
 
-// Callback is told of what happens to a registration. It is called from Run, one call at a time, so
-// it returns soon.
+// Callback receives the events of a registration. Run calls it, one call at a time, so it
+// must return quickly.
 type Callback interface {
-	// OnRegistration tells that the router has taken the service, under the id in target.
+	// OnRegistration is called when the router has registered the service, with the id in
+	// target.
 	OnRegistration(m *Manager, target Target)
-	// OnPing tells the status that a ping was answered with. A ping without an answer is not told.
+	// OnPing is called with the status of the response to a ping. A ping without a response
+	// is not reported.
 	OnPing(m *Manager, target Target, status int)
-	// OnDeregistration tells the status that the farewell was answered with.
+	// OnDeregistration is called with the status of the response to the deregistration.
 	OnDeregistration(m *Manager, target Target, status int)
 }
 
-// LogCallback writes what happens to a log: pings at debug level, the rest at info.
+// LogCallback returns a Callback that logs pings at debug level and the rest at info.
 func LogCallback(log *slog.Logger) Callback { return logCallback{log} }
 
 type logCallback struct{ log *slog.Logger }
@@ -26,7 +28,8 @@ func (c logCallback) OnRegistration(_ *Manager, t Target) {
 }
 
 func (c logCallback) OnPing(_ *Manager, t Target, status int) {
-	c.log.Log(context.Background(), slog.LevelDebug, "service pinged", "service", t.ServiceName, "id", t.ID, "status", status)
+	c.log.Log(context.Background(), slog.LevelDebug, "service pinged",
+		"service", t.ServiceName, "id", t.ID, "status", status)
 }
 
 func (c logCallback) OnDeregistration(_ *Manager, t Target, status int) {

@@ -25,7 +25,8 @@ func (m *Manager) postJSON(ctx context.Context, path string, body any) (*rest.An
 	return m.peers.Post(ctx, rest.Request{Path: base + path, Body: b, JSON: true})
 }
 
-// postNew is postJSON of a target without an id: each router that takes it makes another service.
+// postNew is like postJSON for a target without an id. Each router that accepts it creates
+// another service.
 func (m *Manager) postNew(ctx context.Context, path string, body any) (*rest.Answer, error) {
 	b, err := json.Marshal(body)
 	if err != nil {
@@ -34,7 +35,8 @@ func (m *Manager) postNew(ctx context.Context, path string, body any) (*rest.Ans
 	return m.peers.Post(ctx, rest.Request{Path: base + path, Body: b, JSON: true, OneByOne: true})
 }
 
-// tryRegister registers once, with the id that is known, and keeps the one that is answered.
+// tryRegister registers once, with the known id if there is one, and stores the assigned
+// id.
 func (m *Manager) tryRegister(ctx context.Context) error {
 	sent, post := m.Target(), m.postJSON
 	if sent.ID == "" {
@@ -69,8 +71,8 @@ func (m *Manager) tryRegister(ctx context.Context) error {
 	return nil
 }
 
-// refusesID says of a status that it may mean: not under this id. 404 is not among them: that is a
-// path which is not there, in front of a router that is down, say.
+// refusesID reports whether a status may mean that the id is refused. 404 does not: a proxy
+// in front of a failed router may return it for a missing path.
 func refusesID(status int) bool {
 	switch status {
 	case http.StatusBadRequest, http.StatusConflict, http.StatusGone, http.StatusUnprocessableEntity:
@@ -79,7 +81,7 @@ func refusesID(status int) bool {
 	return false
 }
 
-// keep writes the id to the file, unless it is there.
+// keep writes the id to the file, unless the file has it already.
 func (m *Manager) keep(id string) error {
 	if have, err := m.file.read(); err == nil && have == id {
 		return nil
@@ -89,7 +91,7 @@ func (m *Manager) keep(id string) error {
 
 func (m *Manager) ping(ctx context.Context) error {
 	t := m.Target()
-	// The bare id, without a Content-Type, as the original sends it.
+	// The bare id without a Content-Type, as the original SDK sends it.
 	answer, err := m.peers.Post(ctx, rest.Request{Path: base + "/ping/", Body: []byte(t.ID)})
 	if err != nil {
 		return err
@@ -110,9 +112,9 @@ func forgottenOr(a *rest.Answer) error {
 	return a.Err()
 }
 
-// tell sends the reports that wait. It stops at the first that fails, which is sent again after the
-// next ping that is taken, and says whether the router has forgotten the service.
-func (m *Manager) tell(ctx context.Context) (forgotten bool) {
+// flushReports sends the pending reports in order and reports whether the router has
+// forgotten the service. A report that fails is sent again after the next successful ping.
+func (m *Manager) flushReports(ctx context.Context) (forgotten bool) {
 	for {
 		s, ok := m.reports.take()
 		if !ok {
@@ -125,8 +127,8 @@ func (m *Manager) tell(ctx context.Context) (forgotten bool) {
 		switch status := rest.Status(err); {
 		case err == nil:
 			continue
-		case status >= 400 && status < 500 && status != http.StatusUnauthorized && status != http.StatusForbidden && status != http.StatusTooManyRequests:
-			m.log.WarnContext(ctx, "the router does not take this report, dropping it", "healthy", s.Healthy, "err", err)
+		case permanent(status):
+			m.log.WarnContext(ctx, "router rejected the report, dropping it", "healthy", s.Healthy, "err", err)
 			continue
 		}
 		m.reports.putBack(s)
@@ -135,16 +137,25 @@ func (m *Manager) tell(ctx context.Context) (forgotten bool) {
 			return true
 		}
 		if ctx.Err() == nil {
-			m.log.WarnContext(ctx, "report failed, trying again after the next ping", "err", err)
+			m.log.WarnContext(ctx, "report failed, will retry after the next ping", "err", err)
 		}
 		return false
 	}
 }
 
-// deregister says farewell. A service that cannot do so in time goes all the same: the router
-// misses it later.
+// permanent reports whether a status means that the router will never accept a report.
+func permanent(status int) bool {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests:
+		return false
+	}
+	return status >= 400 && status < 500
+}
+
+// deregister deregisters the service within the time farewellTimeout. If that fails, Run
+// ends anyway, and the router notices later that the pings have stopped.
 func (m *Manager) deregister(ctx context.Context) {
-	ctx, cancel := context.WithTimeoutCause(ctx, farewell, fmt.Errorf("not done within %s", farewell))
+	ctx, cancel := context.WithTimeoutCause(ctx, farewellTimeout, fmt.Errorf("not done within %s", farewellTimeout))
 	defer cancel()
 	t := m.Target()
 	again := rest.Backoff{Base: 100 * time.Millisecond, Max: time.Second}
@@ -155,7 +166,7 @@ func (m *Manager) deregister(ctx context.Context) {
 		}
 		if err == nil || answer != nil && answer.Status < 500 {
 			if err != nil {
-				m.log.WarnContext(ctx, "the router refused the farewell", "err", err)
+				m.log.WarnContext(ctx, "router refused the deregistration", "err", err)
 			}
 			for _, c := range m.cfg.Callbacks {
 				c.OnDeregistration(m, t, answer.Status)
@@ -163,7 +174,7 @@ func (m *Manager) deregister(ctx context.Context) {
 			return
 		}
 		if rest.Sleep(ctx, again.Delay(try)) != nil {
-			m.log.WarnContext(ctx, "leaving without a farewell", "err", err)
+			m.log.WarnContext(ctx, "deregistration failed, giving up", "err", err)
 			return
 		}
 	}

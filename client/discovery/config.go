@@ -11,63 +11,67 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/rest"
 )
 
-// The defaults of the document's tables.
+// Defaults of specification 003.
 const (
 	DefaultMaxRetries = 3
 	DefaultRetryWait  = time.Second
 	DefaultPeriod     = 5 * time.Second
 )
 
-// Config says whom to register with, and how. The names that the document has for a parameter stand
-// in brackets.
+// Config configures a Manager. Brackets hold the specification's name of a parameter.
 type Config struct {
-	// BaseURLs are the routers, or the peers of one Holdfast cluster, "https://peer-1:7401"
-	// [baseUrl]. Any of them takes any call; the next one is asked when one fails.
+	// BaseURLs are the routers, or the peers of one Holdfast cluster, such as
+	// "https://peer-1:7401" [baseUrl]. Any of them accepts any call. If one fails, the next
+	// one is tried.
 	BaseURLs []string
-	// ClientID and Secret are those of OAuth2 [clientId, secret]. Without an id no token is sent.
+	// ClientID and Secret are the OAuth2 credentials [clientId, secret]. If ClientID is
+	// empty, no token is sent.
 	ClientID string
 	Secret   string
-	// TokenEndpoints are where the token comes from [tokenEndpoint]: an OIDC issuer, whose
-	// /.well-known/openid-configuration names the token endpoint, or else the token endpoint
-	// itself. The next one is asked when one fails.
+	// TokenEndpoints issue the token [tokenEndpoint]. Each one is an OIDC issuer, whose
+	// /.well-known/openid-configuration names the token endpoint, or the token endpoint
+	// itself. If one fails, the next one is tried.
 	TokenEndpoints []string
 
-	// MaxRetries is how often a failed registration is tried again at once [maxRetries]. After that
-	// it is tried once a Period or more seldom, without end. Zero: DefaultMaxRetries. Negative:
-	// none.
+	// MaxRetries is the number of immediate retries of a failed registration [maxRetries].
+	// After these it is retried forever, once a Period or less often. Zero means
+	// DefaultMaxRetries, negative means none.
 	MaxRetries int
-	// RetryWait is the time between these tries [waitSeconds]. Zero: DefaultRetryWait.
+	// RetryWait is the time between these retries [waitSeconds]. Zero means
+	// DefaultRetryWait.
 	RetryWait time.Duration
-	// DataDir is where the file lies that keeps the service's id [dataDir]. It is made when it is
-	// missing. Empty: the id is not kept.
+	// DataDir is the directory of the file that keeps the service's id [dataDir]. It is
+	// created if missing. If empty, the id is not kept.
 	DataDir string
 	// InitialDelay is the time before the first registration [initialDelay].
 	InitialDelay time.Duration
-	// Period is the time between pings [period]. Zero: DefaultPeriod.
+	// Period is the time between pings [period]. Zero means DefaultPeriod.
 	Period time.Duration
 
-	// Callbacks are told of what happens, in their order.
+	// Callbacks receive the events of the registration, in this order.
 	Callbacks []Callback
-	// Timeout bounds each try at one server. Zero: 10 s.
+	// Timeout bounds each try at one server. Zero means 10 s.
 	Timeout time.Duration
-	// TLS is used for https. Nil: the roots of the system.
+	// TLS is used for https. Nil means the system's roots.
 	TLS *tls.Config
-	// AllowPlaintext lets tokens and the secret go over http:// to addresses that are not loopback.
+	// AllowPlaintext allows sending tokens and the secret over http:// to non-loopback
+	// addresses.
 	AllowPlaintext bool
-	// Transport replaces the one that is made from TLS, in tests.
+	// Transport replaces the transport made from TLS, for tests.
 	Transport http.RoundTripper
-	// Logger tells of registrations and of everything that fails. Nil: nothing is logged.
+	// Logger logs registrations and all failures. Nil disables logging.
 	Logger *slog.Logger
 }
 
 func (c Config) withDefaults() (Config, error) {
 	switch {
 	case c.ClientID != "" && len(c.TokenEndpoints) == 0:
-		return c, errors.New("a client id, but no token endpoint to use it at")
+		return c, errors.New("client id without a token endpoint")
 	case c.ClientID == "" && len(c.TokenEndpoints) > 0:
-		return c, errors.New("a token endpoint, but no client id to use there")
+		return c, errors.New("token endpoint without a client id")
 	case c.Period < 0 || c.RetryWait < 0 || c.InitialDelay < 0:
-		return c, fmt.Errorf("a time is negative: period %s, retry wait %s, initial delay %s", c.Period, c.RetryWait, c.InitialDelay)
+		return c, fmt.Errorf("a time is negative: period %s, retry wait %s, initial delay %s",
+			c.Period, c.RetryWait, c.InitialDelay)
 	}
 	switch {
 	case c.MaxRetries == 0:

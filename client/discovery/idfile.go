@@ -12,8 +12,9 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/atomicfile"
 )
 
-// The file is that of the original SDK, byte for byte: 6 bytes "wanaku", two big-endian int32 (the
-// version and the type of the service) and the 36 characters of the id.
+// The file has the format of the original SDK, byte for byte: 6 bytes "wanaku", two
+// big-endian int32 (the version and the type of the service) and the 36 characters of the
+// id.
 const (
 	idFileSuffix  = ".wanaku.dat"
 	idFileMagic   = "wanaku"
@@ -22,7 +23,7 @@ const (
 	idFileLength  = len(idFileMagic) + 4 + 4 + idLength
 )
 
-// typeNumber is how the file writes a service type.
+// typeNumber returns the number of a service type in the file.
 func typeNumber(serviceType string) (uint32, bool) {
 	switch serviceType {
 	case ResourceProvider:
@@ -35,11 +36,11 @@ func typeNumber(serviceType string) (uint32, bool) {
 	return 0, false
 }
 
-var errNotAnIDFile = errors.New("it is no id file, or one that was torn")
+var errNotAnIDFile = errors.New("not an id file, or a truncated one")
 
-// idFile keeps the id of a service over restarts.
+// idFile keeps the id of a service across restarts.
 type idFile struct {
-	path        string // empty: nothing is kept
+	path        string // empty: the id is not kept
 	serviceType uint32
 }
 
@@ -48,13 +49,14 @@ func newIDFile(dir string, t Target) (idFile, error) {
 		return idFile{}, nil
 	}
 	if strings.ContainsAny(t.ServiceName, `/\`) || !filepath.IsLocal(t.ServiceName) {
-		return idFile{}, fmt.Errorf("keep the id of %q: the name makes no file name", t.ServiceName)
+		return idFile{}, fmt.Errorf("keep the id of %q: not usable as a file name", t.ServiceName)
 	}
 	n, _ := typeNumber(t.ServiceType)
 	return idFile{path: filepath.Join(dir, t.ServiceName+idFileSuffix), serviceType: n}, nil
 }
 
-// read returns the id, "" if none is kept. An error tells why a file that is there was not used.
+// read returns the id, or "" if none is kept. It returns an error if the file exists but is
+// unusable.
 func (f idFile) read() (string, error) {
 	if f.path == "" {
 		return "", nil
@@ -78,7 +80,7 @@ func (f idFile) write(id string) error {
 		return nil
 	}
 	if !fileableID(id) {
-		return fmt.Errorf("keep the id %.40q: it has not the 36 characters that the file holds", id)
+		return fmt.Errorf("keep the id %.40q: not 36 characters long", id)
 	}
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
 		return fmt.Errorf("keep the id: %w", err)
@@ -97,15 +99,16 @@ func encodeID(serviceType uint32, id string) []byte {
 	return append(b, id...)
 }
 
-// decodeID does not look at the type: a service keeps its id when it learns to do more. Bytes after
-// the id are ignored: the document speaks of padding.
+// decodeID returns the id in the file. It ignores the type, so that a service keeps its id
+// if its type changes. It also ignores bytes after the id, because the specification
+// mentions padding.
 func decodeID(b []byte) (string, error) {
 	if len(b) < idFileLength || string(b[:len(idFileMagic)]) != idFileMagic {
 		return "", errNotAnIDFile
 	}
 	b = b[len(idFileMagic):]
 	if v := binary.BigEndian.Uint32(b); v != idFileVersion {
-		return "", fmt.Errorf("it has version %d, this program knows %d", v, idFileVersion)
+		return "", fmt.Errorf("version %d, but this program reads %d", v, idFileVersion)
 	}
 	id := string(b[8 : 8+idLength])
 	if !fileableID(id) {

@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// maxWait is the longest time between tries while a router fails.
+	// maxWait bounds the time between tries while a router fails.
 	maxWait = 30 * time.Second
-	// farewell is how long Run takes at most to deregister.
-	farewell = 5 * time.Second
+	// farewellTimeout bounds the deregistration at the end of Run.
+	farewellTimeout = 5 * time.Second
 )
 
-// Phase is where a registration is in its life.
+// Phase is the phase of a registration's life.
 type Phase string
 
-// The phases of the document's state machine.
+// The phases of the specification's state machine.
 const (
-	Initial      Phase = "INITIAL"      // not registered yet, or not any more
-	Registered   Phase = "REGISTERED"   // no ping was taken yet
-	Active       Phase = "ACTIVE"       // the last ping was taken
-	Pinging      Phase = "PINGING"      // a ping is on its way
+	Initial      Phase = "INITIAL"      // not registered, or not any more
+	Registered   Phase = "REGISTERED"   // no ping has succeeded yet
+	Active       Phase = "ACTIVE"       // the last ping succeeded
+	Pinging      Phase = "PINGING"      // a ping is in progress
 	Deregistered Phase = "DEREGISTERED" // Run has ended
 )
 
@@ -45,8 +45,8 @@ type Manager struct {
 	phase  Phase
 }
 
-// New checks the configuration and the target. The target has no id: the one that was kept is
-// used, and the router assigns it in the beginning. Nothing is sent yet.
+// New validates the configuration and the target, which must have no id. Run uses the kept
+// id, or the router assigns one. Nothing is sent yet.
 func New(cfg Config, target Target) (*Manager, error) {
 	m, err := newManager(cfg, target)
 	if err != nil {
@@ -89,29 +89,29 @@ func newManager(cfg Config, target Target) (*Manager, error) {
 	return m, err
 }
 
-// Target is the service with the id that it has now, if any.
+// Target returns the service with its current id, if any.
 func (m *Manager) Target() Target {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.target
 }
 
-// Phase reports where the registration is.
+// Phase returns the phase of the registration.
 func (m *Manager) Phase() Phase {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.phase
 }
 
-// Healthy reports that the service is well. It does not wait: Run tells the router, in order, and
-// keeps the last ten reports while that is not possible.
+// Healthy reports that the service is healthy. It does not block: Run sends the reports in
+// order, and keeps the last ten while the router does not respond.
 func (m *Manager) Healthy() { m.reports.add(now(true, ReasonHealthy)) }
 
-// Unhealthy reports that the service is not well, and why. It does not wait either.
+// Unhealthy reports that the service is unhealthy, and why. It does not block either.
 func (m *Manager) Unhealthy(reason string) { m.reports.add(now(false, reason)) }
 
-// Run registers the service, pings for it, and tells its reports, until the context ends. Then it
-// deregisters it, within five seconds, and returns nil. No failure ends it.
+// Run registers the service, pings for it and sends its reports until the context ends.
+// Then it deregisters the service within five seconds and returns nil. No failure ends Run.
 func (m *Manager) Run(ctx context.Context) error {
 	defer m.close()
 	defer m.set(Deregistered, "")
@@ -120,15 +120,14 @@ func (m *Manager) Run(ctx context.Context) error {
 	}
 	kept, err := m.file.read()
 	if err != nil {
-		m.log.WarnContext(ctx, "starting without the id that was kept", "err", err)
+		m.log.WarnContext(ctx, "cannot read the kept id, starting without it", "err", err)
 	}
 	if kept != "" {
 		m.set(Initial, kept)
 	}
 	registered := false
 	for lost := 0; ctx.Err() == nil; lost++ {
-		// A router that takes a registration and denies it right after is not asked in a tight
-		// loop.
+		// Back off if a router accepts a registration and then denies it.
 		if lost > 1 && rest.Sleep(ctx, m.backoff.Delay(lost-1)) != nil {
 			break
 		}
@@ -147,7 +146,7 @@ func (m *Manager) Run(ctx context.Context) error {
 	return nil
 }
 
-// set changes the phase, and the id when one is given.
+// set changes the phase, and the id if it is not empty.
 func (m *Manager) set(p Phase, id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -157,8 +156,8 @@ func (m *Manager) set(p Phase, id string) {
 	}
 }
 
-// register tries until it is done, or the context ends: at once MaxRetries times more, and then on
-// schedule.
+// register retries until the service is registered or the context ends: MaxRetries times at
+// once, then with increasing waits.
 func (m *Manager) register(ctx context.Context) error {
 	m.set(Initial, "")
 	schedule := rest.Backoff{Base: m.cfg.Period, Max: max(maxWait, m.cfg.Period)}
@@ -178,9 +177,9 @@ func (m *Manager) register(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			m.log.WarnContext(ctx, "registration failed, trying on", "round", round, "try", try+1, "err", err)
+			m.log.WarnContext(ctx, "registration failed, will retry", "round", round, "try", try+1, "err", err)
 			if round > 1 {
-				break // one try on schedule
+				break // one try per wait
 			}
 		}
 		if err := rest.Sleep(ctx, max(schedule.Delay(round), rest.RetryAfter(err))); err != nil {
@@ -189,12 +188,12 @@ func (m *Manager) register(ctx context.Context) error {
 	}
 }
 
-// active pings and tells reports until the router has forgotten the service, or the context ends.
-// It says whether any ping was taken.
+// active pings and sends reports until the router has forgotten the service, or the context
+// ends. It reports whether any ping succeeded.
 func (m *Manager) active(ctx context.Context) (pinged bool) {
 	timer := time.NewTimer(rest.Early(m.cfg.Period))
 	defer timer.Stop()
-	if m.tell(ctx) {
+	if m.flushReports(ctx) {
 		return false
 	}
 	for failures := 0; ; {
@@ -202,8 +201,9 @@ func (m *Manager) active(ctx context.Context) (pinged bool) {
 		case <-ctx.Done():
 			return pinged
 		case <-m.reports.wake:
-			// While pings fail, so would this; the next one that is taken tells the reports too.
-			if failures == 0 && m.tell(ctx) {
+			// While pings fail, reports would fail too. The next successful ping sends
+			// them.
+			if failures == 0 && m.flushReports(ctx) {
 				return pinged
 			}
 		case <-timer.C:
@@ -222,13 +222,14 @@ func (m *Manager) active(ctx context.Context) (pinged bool) {
 			case err != nil:
 				failures++
 				wait := max(m.backoff.Delay(failures), rest.RetryAfter(err))
-				m.log.WarnContext(ctx, "ping failed, trying on", "failures", failures, "retry_in", wait.Round(time.Millisecond), "err", err)
+				m.log.WarnContext(ctx, "ping failed, will retry",
+					"failures", failures, "retry_in", wait.Round(time.Millisecond), "err", err)
 				timer.Reset(wait)
 				continue
 			}
 			pinged, failures = true, 0
 			timer.Reset(rest.Early(m.cfg.Period))
-			if m.tell(ctx) {
+			if m.flushReports(ctx) {
 				return pinged
 			}
 		}

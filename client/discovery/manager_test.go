@@ -388,9 +388,9 @@ func TestManagerLeavesInTime(t *testing.T) {
 		{"well", nil, nil, 0, true},
 		{"one silent peer", resttest.Silent, []string{"a"}, 4 * time.Second, true},
 		{"two torn peers", resttest.Torn, []string{"a", "b"}, 0, true},
-		{"silence", resttest.Silent, hosts(), farewell, false},
-		{"nobody listens", nil, hosts(), farewell, false},
-		{"503", resttest.Answer(503, ""), hosts(), farewell, false},
+		{"silence", resttest.Silent, hosts(), farewellTimeout, false},
+		{"nobody listens", nil, hosts(), farewellTimeout, false},
+		{"503", resttest.Answer(503, ""), hosts(), farewellTimeout, false},
 		{"forgotten", resttest.Answer(404, ""), hosts(), 0, false},
 	}
 	for _, tt := range tests {
@@ -487,11 +487,11 @@ func TestNewRefuses(t *testing.T) {
 		"port 0":               func(_ *Config, t *Target) { t.Port = 0 },
 		"port 65536":           func(_ *Config, t *Target) { t.Port = 65536 },
 		`service type "tool"`:  func(_ *Config, t *Target) { t.ServiceType = "tool" },
-		"makes no file name":   func(c *Config, t *Target) { c.DataDir, t.ServiceName = "/tmp", "../x" },
+		"as a file name":       func(c *Config, t *Target) { c.DataDir, t.ServiceName = "/tmp", "../x" },
 		"no address":           func(c *Config, _ *Target) { c.BaseURLs = nil },
-		"no token endpoint":    func(c *Config, _ *Target) { c.ClientID = "x" },
-		"no client id":         func(c *Config, _ *Target) { c.TokenEndpoints = []string{"https://i"} },
-		"it is no URL":         func(c *Config, _ *Target) { c.ClientID, c.TokenEndpoints = "x", []string{"i/token"} },
+		"without a token":      func(c *Config, _ *Target) { c.ClientID = "x" },
+		"without a client id":  func(c *Config, _ *Target) { c.TokenEndpoints = []string{"https://i"} },
+		"not a URL":            func(c *Config, _ *Target) { c.ClientID, c.TokenEndpoints = "x", []string{"i/token"} },
 		"refusing to send the": func(c *Config, _ *Target) { c.ClientID, c.TokenEndpoints = "x", []string{"http://i/token"} },
 		"a time is negative":   func(c *Config, _ *Target) { c.Period = -1 },
 		"refusing to send a to": func(c *Config, _ *Target) {

@@ -19,30 +19,30 @@ import (
 )
 
 const (
-	// refreshBefore is how long before its end a token is renewed.
+	// refreshBefore is how long before its expiry a token is renewed.
 	refreshBefore = 30 * time.Second
 	wellKnown     = "/.well-known/openid-configuration"
 )
 
-// oauth gets access tokens by the client credentials grant. It implements rest.Tokens.
+// oauth obtains access tokens with the client credentials grant. It implements rest.Tokens.
 type oauth struct {
 	clientID, secret string
-	plaintext        bool // the secret may go over http to other machines
+	plaintext        bool // the secret may be sent over http to other machines
 	http             *http.Client
 
 	endpoints []endpoint
 	order     *hedge.Order // indices into endpoints
 	pace      hedge.Pace
 
-	turn    chan struct{} // holds one element while a token is fetched: the others wait for it, for as long as they like
+	turn    chan struct{} // holds one element while a token is fetched; other callers wait
 	token   *oauth2.Token
 	renewAt time.Time // zero: never
 }
 
-// endpoint is one of the places that give tokens.
+// endpoint is a token endpoint or an issuer.
 type endpoint struct {
 	base string
-	// grant is how to ask there; nil while it is not known whether base is an issuer.
+	// grant is nil until the kind of endpoint is known.
 	grant *clientcredentials.Config
 }
 
@@ -62,19 +62,20 @@ func newOAuth(cfg Config, transport http.RoundTripper) (*oauth, error) {
 	return o, nil
 }
 
-// check reports why the secret must not be sent to a URL.
+// check returns an error if the secret must not be sent to the URL.
 func (o *oauth) check(s string) error {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-		return errors.New("use token endpoint: it is no URL, or holds a password: write it as https://issuer/realm")
+		return errors.New("use token endpoint: not a URL, or it contains a password: use https://issuer/realm")
 	}
 	if rest.Plaintext(u) && !o.plaintext {
-		return fmt.Errorf("use token endpoint %s: refusing to send the secret over http to another machine: use https, or allow it", u)
+		return fmt.Errorf("use token endpoint %s: refusing to send the secret over http to another machine: "+
+			"use https, or allow it", u)
 	}
 	return nil
 }
 
-// Token implements rest.Tokens. An endpoint that takes long is raced by the next one: a token more
+// Token implements rest.Tokens. A slow endpoint is raced by the next one: an extra token
 // does no harm.
 func (o *oauth) Token(ctx context.Context) (string, error) {
 	select {
@@ -120,17 +121,17 @@ func (o *oauth) Token(ctx context.Context) (string, error) {
 	return token.AccessToken, nil
 }
 
-// Refused implements rest.Tokens: a new token may be good where this one was not.
+// Refused implements rest.Tokens. A new token may be accepted, so it always returns true.
 func (o *oauth) Refused(token string) bool {
 	o.turn <- struct{}{}
 	defer func() { <-o.turn }()
 	if o.token != nil && o.token.AccessToken == token {
-		o.token.AccessToken = "" // what it can be refreshed with stays
+		o.token.AccessToken = "" // keep the refresh token
 	}
 	return true
 }
 
-// keep remembers a token, to be renewed before its end: half-way, when it is a short one.
+// keep stores a token, to be renewed before its expiry: halfway if it is short-lived.
 func (o *oauth) keep(token *oauth2.Token) {
 	o.token, o.renewAt = token, time.Time{}
 	if !token.Expiry.IsZero() {
@@ -138,9 +139,9 @@ func (o *oauth) keep(token *oauth2.Token) {
 	}
 }
 
-// refresh gets a token with the refresh token, nil if there is none or it does not work, or not
-// soon: the credentials do. It is shown to one endpoint only, and once: there are issuers that take
-// a second use for a theft.
+// refresh returns a token for the refresh token, or nil if there is none or it does not
+// work soon. Then the credentials are used. The refresh token is sent to one endpoint only,
+// and once, because some issuers treat a second use as theft.
 func (o *oauth) refresh(ctx context.Context, e *endpoint) *oauth2.Token {
 	if o.token == nil || o.token.RefreshToken == "" {
 		return nil
@@ -152,7 +153,11 @@ func (o *oauth) refresh(ctx context.Context, e *endpoint) *oauth2.Token {
 	if err := o.find(ctx, e); err != nil {
 		return nil
 	}
-	conf := oauth2.Config{ClientID: o.clientID, ClientSecret: o.secret, Endpoint: oauth2.Endpoint{TokenURL: e.grant.TokenURL}}
+	conf := oauth2.Config{
+		ClientID:     o.clientID,
+		ClientSecret: o.secret,
+		Endpoint:     oauth2.Endpoint{TokenURL: e.grant.TokenURL},
+	}
 	token, err := conf.TokenSource(ctx, old).Token()
 	if err != nil {
 		return nil
@@ -160,7 +165,7 @@ func (o *oauth) refresh(ctx context.Context, e *endpoint) *oauth2.Token {
 	return token
 }
 
-// find fills in how to ask an endpoint.
+// find sets e.grant if it is not known yet.
 func (o *oauth) find(ctx context.Context, e *endpoint) error {
 	if e.grant != nil {
 		return nil
@@ -169,12 +174,12 @@ func (o *oauth) find(ctx context.Context, e *endpoint) error {
 	if err != nil {
 		return err
 	}
-	// How the client proves itself is found out by trying: HTTP Basic first, then form fields.
+	// The library detects the authentication style: HTTP Basic first, then form fields.
 	e.grant = &clientcredentials.Config{ClientID: o.clientID, ClientSecret: o.secret, TokenURL: tokenURL}
 	return nil
 }
 
-// fetch gets a token from one endpoint with the credentials.
+// fetch obtains a token from one endpoint with the credentials.
 func (o *oauth) fetch(ctx context.Context, e *endpoint) (*oauth2.Token, error) {
 	if err := o.find(ctx, e); err != nil {
 		return nil, err
@@ -182,14 +187,14 @@ func (o *oauth) fetch(ctx context.Context, e *endpoint) (*oauth2.Token, error) {
 	token, err := e.grant.Token(ctx)
 	if err != nil {
 		tokenURL := e.grant.TokenURL
-		e.grant = nil // look again next time: it may have moved
+		e.grant = nil // discover again next time, because it may have moved
 		return nil, explain(tokenURL, err)
 	}
 	return token, nil
 }
 
-// discover asks an OIDC issuer for its token endpoint. What is no issuer is a token endpoint
-// itself.
+// discover returns the token endpoint of an OIDC issuer. If base is not an issuer, it is
+// the token endpoint itself.
 func (o *oauth) discover(ctx context.Context, base string) (string, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+wellKnown, nil)
 	if err != nil {
@@ -203,7 +208,7 @@ func (o *oauth) discover(ctx context.Context, base string) (string, error) {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, rest.MaxBody))
 	if err != nil {
-		return "", fmt.Errorf("read the answer of %s%s: %w", base, wellKnown, err)
+		return "", fmt.Errorf("read the response of %s%s: %w", base, wellKnown, err)
 	}
 	if resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests {
 		return "", fmt.Errorf("%s%s answered %d", base, wellKnown, resp.StatusCode)
@@ -220,7 +225,7 @@ func (o *oauth) discover(ctx context.Context, base string) (string, error) {
 	return doc.TokenEndpoint, nil
 }
 
-// explain puts an error of oauth2 into few words: the original repeats whole pages.
+// explain shortens an error of package oauth2, which repeats whole pages.
 func explain(tokenURL string, err error) error {
 	e, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok || e.Response == nil {
@@ -229,5 +234,6 @@ func explain(tokenURL string, err error) error {
 	if e.ErrorCode == "" {
 		return fmt.Errorf("%s answered %d", tokenURL, e.Response.StatusCode)
 	}
-	return fmt.Errorf("%s answered %d: %q", tokenURL, e.Response.StatusCode, strings.TrimSpace(e.ErrorCode+" "+e.ErrorDescription))
+	reason := strings.TrimSpace(e.ErrorCode + " " + e.ErrorDescription)
+	return fmt.Errorf("%s answered %d: %q", tokenURL, e.Response.StatusCode, reason)
 }

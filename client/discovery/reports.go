@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// maxReports is how many states wait for the router at most: it keeps no more than ten itself.
+// maxReports bounds the pending reports. The router keeps no more than ten itself.
 const maxReports = 10
 
-// reports are the states that the router has not been told yet, oldest first.
+// reports are the states not yet sent to the router, oldest first.
 type reports struct {
-	wake chan struct{} // holds one element when there is something new
+	wake chan struct{} // holds one element if there is a new state
 
 	mu     sync.Mutex
 	states []State
@@ -18,7 +18,7 @@ type reports struct {
 
 func newReports() *reports { return &reports{wake: make(chan struct{}, 1)} }
 
-// add notes a state. One like the last takes its place: a busy service that is well says so once.
+// add appends a state. It replaces the last one if that differs in its time only.
 func (r *reports) add(s State) {
 	r.mu.Lock()
 	if n := len(r.states); n > 0 && r.states[n-1].Healthy == s.Healthy && r.states[n-1].Reason == s.Reason {
@@ -34,7 +34,7 @@ func (r *reports) add(s State) {
 	}
 }
 
-// take returns the oldest state and takes it out.
+// take removes the oldest state and returns it.
 func (r *reports) take() (State, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,7 +46,7 @@ func (r *reports) take() (State, bool) {
 	return s, true
 }
 
-// putBack makes a state that was taken the oldest again, unless there are newer ones enough.
+// putBack makes a taken state the oldest again, unless the list is full.
 func (r *reports) putBack(s State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

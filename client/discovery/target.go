@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The service types of the document.
+// Service types of the specification.
 const (
 	ToolInvoker         = "tool-invoker"
 	ResourceProvider    = "resource-provider"
@@ -16,12 +16,12 @@ const (
 	CodeExecutionEngine = "code-execution-engine"
 )
 
-// Target is a ServiceTarget: a service and where it is reached.
+// Target is a ServiceTarget: a service and its address.
 type Target struct {
-	ID              string `json:"id,omitempty"` // a UUID that the server assigns
+	ID              string `json:"id,omitempty"` // a UUID assigned by the server
 	ServiceName     string `json:"serviceName"`  // required
 	Host            string `json:"host"`         // required: an address or a name, see RegistrationAddress
-	Port            int    `json:"port"`         // required: of the service's gRPC
+	Port            int    `json:"port"`         // required: the service's gRPC port
 	ServiceType     string `json:"serviceType"`  // required: one of the constants
 	ServiceSubType  string `json:"serviceSubType,omitempty"`
 	LanguageName    string `json:"languageName,omitempty"`
@@ -34,42 +34,44 @@ func (t Target) check() error {
 	case t.ServiceName == "":
 		return errors.New("no service name")
 	case t.Host == "":
-		return errors.New("no host: name the address that the router reaches the service at")
+		return errors.New("no host: set the address at which the router reaches the service")
 	case t.Port < 1 || t.Port > 65535:
-		return fmt.Errorf("port %d is none", t.Port)
+		return fmt.Errorf("invalid port %d", t.Port)
 	}
 	if _, ok := typeNumber(t.ServiceType); !ok {
-		return fmt.Errorf("service type %q: use %s, %s, %s or %s", t.ServiceType, ToolInvoker, ResourceProvider, MultiCapability, CodeExecutionEngine)
+		return fmt.Errorf("service type %q: use %s, %s, %s or %s",
+			t.ServiceType, ToolInvoker, ResourceProvider, MultiCapability, CodeExecutionEngine)
 	}
 	return nil
 }
 
-// The standard reasons of a State.
+// Standard reasons of a State.
 const (
 	ReasonHealthy            = "healthy"
 	ReasonMissingInAction    = "missing in action"
 	ReasonAutoDeregistration = "inactive due to service auto-deregistration"
 )
 
-// State is a ServiceState: how a service was at one moment.
+// State is a ServiceState: the health of a service at one moment.
 type State struct {
 	Timestamp time.Time `json:"timestamp"` // ISO-8601 in UTC on the wire
 	Healthy   bool      `json:"healthy"`
 	Reason    string    `json:"reason"`
 }
 
-// response is WanakuResponse: what register answers. It is read leniently: further members are
-// ignored, and so are those of a wrong type, except for the id.
+// response is WanakuResponse, the response to a registration. It is read leniently: further
+// members are ignored, and so are members of a wrong type, except the id.
 type response struct {
 	Error json.RawMessage `json:"error"`
 	Data  json.RawMessage `json:"data"`
 }
 
-// assignedID takes the id out of the answer to a registration. Fallback is the id that was sent.
+// assignedID returns the id in the response to a registration, or fallback, which is the id
+// sent.
 func assignedID(body []byte, fallback string) (string, error) {
 	var r response
 	if err := json.Unmarshal(body, &r); err != nil {
-		return "", fmt.Errorf("read the answer: %w", err)
+		return "", fmt.Errorf("read the response: %w", err)
 	}
 	var data struct {
 		ID string `json:"id"`
@@ -79,14 +81,14 @@ func assignedID(body []byte, fallback string) (string, error) {
 	case data.ID != "":
 		return data.ID, nil
 	case len(r.Error) > 0 && string(r.Error) != "null":
-		return "", fmt.Errorf("the router answered an error: %q", errorText(r.Error))
+		return "", fmt.Errorf("the router returned an error: %q", errorText(r.Error))
 	case fallback != "":
 		return fallback, nil
 	}
-	return "", errors.New("read the answer: it holds no id")
+	return "", errors.New("read the response: no id")
 }
 
-// errorText is the message in a WanakuError, or all of it, cut.
+// errorText returns the message of a WanakuError, or all of it, truncated.
 func errorText(raw json.RawMessage) string {
 	var e struct {
 		Message string `json:"message"`

@@ -18,10 +18,10 @@ const (
 	pathKeepalive = "/api/v1/machine/keepalive"
 )
 
-// errForgotten is an answer that says that the server does not know the machine.
+// errForgotten means that the server does not know the machine.
 var errForgotten = errors.New("the server does not know this machine (any more)")
 
-// errRevoked means that the machine enrolls again.
+// errRevoked means that the machine must enroll again.
 var errRevoked = errors.New("the machine's own token was refused")
 
 // Agent keeps one machine registered.
@@ -37,24 +37,25 @@ type Agent struct {
 	status Status
 }
 
-// Status is how an agent is doing.
+// Status is the state of an agent.
 type Status struct {
-	// Ready means that the server counts the machine as ready: the last keepalive was taken.
+	// Ready is true if the server considers the machine ready: the last keepalive
+	// succeeded.
 	Ready bool
-	// LastKeepalive is when one was last taken. Zero: never.
+	// LastKeepalive is the time of the last successful keepalive. Zero means never.
 	LastKeepalive time.Time
-	// Interval is the time to the next keepalive after one that was taken.
+	// Interval is the time between a successful keepalive and the next one.
 	Interval time.Duration
-	// Failures counts the requests that failed since one was taken, Err is the last of their
-	// errors.
+	// Failures is the number of failed requests since the last success. Err is their last
+	// error.
 	Failures int
 	Err      error
-	// Progress is when the agent last did something. It always does within a minute, or within
+	// Progress is when the agent last did something: within the last minute, or within
 	// Interval and the timeouts of all servers.
 	Progress time.Time
 }
 
-// New checks the configuration. Nothing is sent yet.
+// New validates the configuration. Nothing is sent yet.
 func New(cfg Config, source Source) (*Agent, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -87,20 +88,20 @@ func New(cfg Config, source Source) (*Agent, error) {
 	}, nil
 }
 
-// Status reports how the agent is doing.
+// Status returns the state of the agent.
 func (a *Agent) Status() Status {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.status
 }
 
-// Run registers the machine and keeps it alive until the context ends, and returns nil then. The
-// document knows no farewell: the server sees the machine go when its TTL is over.
+// Run registers the machine and sends keepalives until the context ends. Then it returns
+// nil without deregistering, because the specification has no such call: the machine's
+// lease expires.
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.peers.Close()
 	for forgot := 0; ; forgot++ {
-		// A server that takes a registration and denies it right after is not asked in a tight
-		// loop.
+		// Back off if a server accepts a registration and then denies it.
 		if forgot > 1 && rest.Sleep(ctx, a.backoff.Delay(forgot-1)) != nil {
 			return nil
 		}
@@ -119,7 +120,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 }
 
-// register tries until it is done, or the context ends.
+// register retries until the machine is registered or the context ends.
 func (a *Agent) register(ctx context.Context) (Specs, error) {
 	for failures := 1; ; failures++ {
 		specs, err := a.source.Specs(ctx)
@@ -163,10 +164,10 @@ func (a *Agent) tryRegister(ctx context.Context, specs Specs) error {
 	return nil
 }
 
-// keepAlive sends keepalives until the machine has to register again, and says why; taken tells
-// whether any was taken. It also returns when the context ends.
+// keepAlive sends keepalives until the machine must register again, or the context ends,
+// and returns why. It reports in taken whether any keepalive succeeded.
 func (a *Agent) keepAlive(ctx context.Context, registered Specs) (taken bool, why error) {
-	looked := time.Now()
+	checked := time.Now()
 	for failures := 0; ; {
 		switch err := a.tryKeepalive(ctx); {
 		case err == nil:
@@ -185,10 +186,10 @@ func (a *Agent) keepAlive(ctx context.Context, registered Specs) (taken bool, wh
 				return taken, err
 			}
 		}
-		if time.Since(looked) >= specsEvery {
-			looked = time.Now()
+		if time.Since(checked) >= specsEvery {
+			checked = time.Now()
 			if now, err := a.source.Specs(ctx); err == nil && now != registered {
-				return taken, errors.New("the machine has changed")
+				return taken, errors.New("the machine's specs have changed")
 			}
 		}
 	}
@@ -196,7 +197,10 @@ func (a *Agent) keepAlive(ctx context.Context, registered Specs) (taken bool, wh
 
 func (a *Agent) tryKeepalive(ctx context.Context) error {
 	req := keepaliveRequest{
-		MachineID: a.cfg.MachineID, ProviderName: a.cfg.Provider, PoolName: a.cfg.Pool, AgentVersion: a.cfg.AgentVersion,
+		MachineID:    a.cfg.MachineID,
+		ProviderName: a.cfg.Provider,
+		PoolName:     a.cfg.Pool,
+		AgentVersion: a.cfg.AgentVersion,
 	}
 	if m, err := a.source.Metrics(ctx); err == nil {
 		req.Metrics = &m
@@ -211,7 +215,7 @@ func (a *Agent) tryKeepalive(ctx context.Context) error {
 		a.failed(errForgotten)
 		return errForgotten
 	}
-	if a.tokens.lapsed() { // the token to enroll with is of no use for keepalives
+	if a.tokens.lapsed() { // the enrollment token cannot send keepalives
 		a.failed(errRevoked)
 		return errRevoked
 	}
@@ -231,7 +235,7 @@ func (a *Agent) post(ctx context.Context, path string, body any) (*rest.Answer, 
 	return a.peers.Post(ctx, rest.Request{Path: path, Body: b, JSON: true, Final: forgotten})
 }
 
-// took notes that a server took a request.
+// took records a successful request.
 func (a *Agent) took(ready bool, t timing) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -251,7 +255,7 @@ func (a *Agent) failed(err error) {
 	a.status.Err, a.status.Ready = err, false
 }
 
-// pause tells of a failure and waits before the next try.
+// pause records a failure and waits before the next try.
 func (a *Agent) pause(ctx context.Context, what string, failures int, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -260,8 +264,9 @@ func (a *Agent) pause(ctx context.Context, what string, failures int, err error)
 	wait := max(a.backoff.Delay(failures), rest.RetryAfter(err))
 	level := slog.LevelWarn
 	if s := rest.Status(err); s == http.StatusUnauthorized || s == http.StatusForbidden {
-		level = slog.LevelError // it will not pass by itself
+		level = slog.LevelError // it needs an operator
 	}
-	a.log.Log(ctx, level, what+" failed, trying on", "failures", failures, "retry_in", wait.Round(time.Millisecond), "err", err)
+	a.log.Log(ctx, level, what+" failed, will retry",
+		"failures", failures, "retry_in", wait.Round(time.Millisecond), "err", err)
 	return rest.Sleep(ctx, wait)
 }

@@ -7,17 +7,18 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/rest"
 )
 
-// codeNotFound is how a server says that it does not know the machine, or not any more.
+// codeNotFound is the error code of a server that does not know the machine, or not any
+// more.
 const codeNotFound = "machine_not_found"
 
-// timing is when the server wants to hear of the machine. Zero: it did not say.
+// timing is the timing requested by the server. Zero means that it set none.
 type timing struct {
 	ttl  time.Duration
 	next time.Duration
 }
 
-// readTiming takes what it understands of an answer and leaves the rest: a success whose body makes
-// no sense is still a success.
+// readTiming returns the parts of a response that it understands. A success with an invalid
+// body is still a success.
 func readTiming(body []byte) timing {
 	var outer struct {
 		MachineState    json.RawMessage `json:"machine_state"`
@@ -38,8 +39,8 @@ func readTiming(body []byte) timing {
 	return t
 }
 
-// enrolledAs returns the id of the token that a registration has enrolled the machine with; "" if
-// it has not.
+// enrolledAs returns the id of the token that a registration has enrolled the machine with,
+// or "".
 func enrolledAs(body []byte) string {
 	var in struct {
 		MachineState struct {
@@ -52,10 +53,10 @@ func enrolledAs(body []byte) string {
 	return in.MachineState.TokenID
 }
 
-// maxAmount is more than any server means.
+// maxAmount is larger than any sensible value.
 const maxAmount = 24 * time.Hour
 
-// amount reads a number, also one that is written as a string.
+// amount returns the duration in a JSON number, which may be written as a string.
 func amount(raw json.RawMessage, unit time.Duration) time.Duration {
 	var n json.Number
 	if json.Unmarshal(raw, &n) != nil {
@@ -68,8 +69,9 @@ func amount(raw json.RawMessage, unit time.Duration) time.Duration {
 	return time.Duration(min(f*float64(unit), float64(maxAmount)))
 }
 
-// interval between keepalives: what is configured, what the server asked for, or a fifth of the
-// TTL. Never more than a third of the TTL, so that two keepalives may fail.
+// interval returns the time between keepalives: the configured one, the one requested by
+// the server, or a fifth of the TTL. It is at most a third of the TTL, so that two
+// keepalives may fail.
 func (t timing) interval(configured time.Duration) time.Duration {
 	d := DefaultInterval
 	switch {
@@ -86,8 +88,8 @@ func (t timing) interval(configured time.Duration) time.Duration {
 	return max(d, minInterval)
 }
 
-// forgotten says of an answer that the machine is to register again. The document sends this with
-// a status of 500; the code alone decides.
+// forgotten reports whether the machine must register again. The specification sends this
+// code with status 500, so only the code counts.
 func forgotten(a *rest.Answer) bool {
 	var body struct {
 		ErrorCode string `json:"error_code"`

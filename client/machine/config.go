@@ -12,49 +12,50 @@ import (
 )
 
 const (
-	// DefaultProvider is the provider of a machine that names none.
+	// DefaultProvider is the provider of a machine that has none.
 	DefaultProvider = "generic"
-	// DefaultInterval is the time between keepalives while no server has said anything else.
+	// DefaultInterval is the time between keepalives unless a server sets another one.
 	DefaultInterval = time.Minute
-	// minInterval bounds what a server can ask for.
+	// minInterval is the shortest interval that a server can request.
 	minInterval = time.Second
-	// specsEvery is how often facts are read again that seldom change.
+	// specsEvery is the time between reads of the machine's specs.
 	specsEvery = 5 * time.Minute
 )
 
-// Config says which machine this is, and whom to tell.
+// Config configures an Agent.
 type Config struct {
-	// Servers are the base URLs of one or more peers, "https://peer-1:7401". Any peer takes any
-	// call; the next one is asked when one fails.
+	// Servers are the base URLs of one or more peers, such as "https://peer-1:7401". Any
+	// peer accepts any call. If one fails, the next one is tried.
 	Servers []string
-	// Token is the machine's token, or one of its pool. TokenFile names a file that holds it, which
-	// is read again when a server has refused the token. Neither: none is sent, as to a cluster
-	// that is insecure.
+	// Token is the token of the machine or of its pool. TokenFile names a file with the
+	// token, which is read again when a server has refused it. If neither is set, none is
+	// sent, as to an insecure cluster.
 	Token     string
 	TokenFile string
-	// OwnTokenFile is where the machine keeps a token of its own: it makes one, and enrolls with
-	// Token or TokenFile. Empty: it uses those for everything.
+	// OwnTokenFile is where the machine keeps its own token. It creates one, and enrolls it
+	// with Token or TokenFile. If empty, it uses those for everything.
 	OwnTokenFile string
-	// MachineID is the id of this machine (see Identity), Pool the pool it belongs to. Required.
+	// MachineID is the id of this machine (see Identity) and Pool its pool. Both are
+	// required.
 	MachineID string
 	Pool      string
-	// Provider of the pool. Empty: DefaultProvider.
+	// Provider is the provider of the pool. Empty means DefaultProvider.
 	Provider string
 	// AgentVersion is sent with each keepalive. It may be empty.
 	AgentVersion string
 
-	// Interval between keepalives. Zero: what the server asks for, or else a fifth of its TTL.
-	// Never longer than a third of the TTL.
+	// Interval is the time between keepalives. Zero means the one that the server requests,
+	// or else a fifth of its TTL. It is never longer than a third of the TTL.
 	Interval time.Duration
-	// Timeout bounds each try at one server. Zero: 10 s.
+	// Timeout bounds each try at one server. Zero means 10 s.
 	Timeout time.Duration
-	// TLS is used for https. Nil: the roots of the system.
+	// TLS is used for https. Nil means the system's roots.
 	TLS *tls.Config
-	// AllowPlaintext lets the token go over http:// to an address that is not loopback.
+	// AllowPlaintext allows sending the token over http:// to a non-loopback address.
 	AllowPlaintext bool
-	// Transport replaces the one that is made from TLS, in tests.
+	// Transport replaces the transport made from TLS, for tests.
 	Transport http.RoundTripper
-	// Logger tells of registrations and of everything that fails. Nil: nothing is logged.
+	// Logger logs registrations and all failures. Nil disables logging.
 	Logger *slog.Logger
 }
 
@@ -63,11 +64,12 @@ func (c Config) withDefaults() (Config, error) {
 	case c.MachineID == "":
 		return c, errors.New("set up the agent: no machine id")
 	case !validID(c.MachineID):
-		return c, fmt.Errorf("set up the agent: machine id %q: use up to %d letters, digits, dots, dashes and underscores", c.MachineID, maxID)
+		return c, fmt.Errorf("set up the agent: machine id %q: "+
+			"use up to %d letters, digits, dots, dashes and underscores", c.MachineID, maxID)
 	case c.Pool == "":
-		return c, errors.New("set up the agent: no pool: name the one that the token was made for")
+		return c, errors.New("set up the agent: no pool: set the pool that the token was created for")
 	case c.Token != "" && c.TokenFile != "":
-		return c, errors.New("set up the agent: give a token or a token file, not both")
+		return c, errors.New("set up the agent: set a token or a token file, not both")
 	}
 	if c.Provider == "" {
 		c.Provider = DefaultProvider

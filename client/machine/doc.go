@@ -1,8 +1,8 @@
-// Package machine is the client of machine registration (specification 000): it registers a machine
-// and keeps it alive, for as long as its context lasts.
+// Package machine is the client of machine registration (specification 000). It registers a
+// machine and sends keepalives until its context ends.
 //
-// It owns the protocol of an agent: when to register, when to say that the machine is there, what
-// to do when the server has forgotten it, and the identity that outlives a restart. It does not
-// know how a machine's facts are found: a Source tells them. Nothing a server does or fails to do
-// ends it: an election, an outage or a refused token are waited for.
+// The package implements the protocol of an agent: when to register, when to send a
+// keepalive, when to register again, and an identity that survives restarts. A Source
+// supplies the machine's facts. No failure of a server ends the agent: it waits out an
+// election, an outage or a refused token.
 package machine

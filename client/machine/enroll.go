@@ -17,13 +17,13 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/rest"
 )
 
-// secretBytes is the length of a token in random bytes, as the cluster makes them.
+// secretBytes is the number of random bytes in a token, as in tokens created by the
+// cluster.
 const secretBytes = 64
 
-// credentials are the tokens of a machine: the one that it was given, and its own after it has
-// enrolled. The agent makes its own token, and a registration carries the SHA-256 of it: the value
-// never leaves the machine but as a credential, and a registration whose answer was lost can be
-// repeated.
+// credentials are the tokens of a machine: the given one, and its own after enrollment. The
+// agent generates its own token and registers its SHA-256. So the token leaves the machine
+// only as a credential, and a registration can be repeated if its response was lost.
 type credentials struct {
 	path      string // of the own token; "": the machine does not enroll
 	machineID string
@@ -31,19 +31,19 @@ type credentials struct {
 
 	mu       sync.Mutex
 	own      string // in use
-	pending  string // sent with a registration, not yet taken
-	answered bool   // a server has said that the own token is good
-	used     bool   // and has taken it
+	pending  string // sent with a registration, no response yet
+	answered bool   // a server has accepted the enrollment
+	used     bool   // a server has accepted the token
 	refused  bool   // the own token was refused, and the machine has not registered since
-	disabled bool   // the own token was answered and then refused before it was of any use: another one would be, too
+	disabled bool   // the own token was enrolled but refused before its first use, as the next would be
 }
 
-// credentialFile is the file with the own token. A disk that was copied to another machine has the
-// token of the machine it came from.
+// credentialFile is the file with the own token. The machine id detects a disk that was
+// copied from another machine.
 type credentialFile struct {
 	MachineID string `json:"machine_id"`
 	Token     string `json:"token"`
-	Pending   bool   `json:"pending,omitempty"` // no answer has come yet
+	Pending   bool   `json:"pending,omitempty"` // no response yet
 }
 
 func newCredentials(path, machineID string, given rest.Tokens) (*credentials, error) {
@@ -79,9 +79,9 @@ func (c *credentials) Token(ctx context.Context) (string, error) {
 	return c.given.Token(ctx)
 }
 
-// Refused implements rest.Tokens. An own token that is refused was revoked: the machine enrolls
-// again, with another one. If the given token is refused while a registration is unanswered, the
-// own token may be good: a token for enrollment is short-lived.
+// Refused implements rest.Tokens. If the own token is refused, it was revoked, and the
+// machine enrolls with another one. If the given token is refused while a registration is
+// unanswered, the own token may be valid: a token for enrollment is short-lived.
 func (c *credentials) Refused(token string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,13 +94,13 @@ func (c *credentials) Refused(token string) bool {
 	}
 	c.disabled = c.answered && !c.used
 	c.own, c.pending, c.refused = "", "", true
-	_ = os.Remove(c.path) // a token that stays is refused again
+	_ = os.Remove(c.path) // if it remains, it is refused again
 	given, err := c.given.Token(context.Background())
 	return err == nil && given != ""
 }
 
-// enrollment returns the SHA-256 of the token to enroll with, in hex, or "" if the machine does not
-// enroll.
+// enrollment returns the SHA-256 of the token to enroll with, in hex, or "" if the machine
+// does not enroll.
 func (c *credentials) enrollment(ctx context.Context) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,7 +109,7 @@ func (c *credentials) enrollment(ctx context.Context) (string, error) {
 		return "", nil
 	}
 	if given, err := c.given.Token(ctx); err != nil || given == "" {
-		return "", nil // a cluster without authentication; an error is the registration's
+		return "", nil // no authentication; the registration reports an error
 	}
 	if c.pending == "" {
 		var b [secretBytes]byte
@@ -124,7 +124,7 @@ func (c *credentials) enrollment(ctx context.Context) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// enrolled notes that a server has taken the token.
+// enrolled records that a server has accepted the token.
 func (c *credentials) enrolled() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -135,14 +135,14 @@ func (c *credentials) enrolled() error {
 	return c.write(c.own, false)
 }
 
-// lapsed reports whether the machine has to register again because its own token was refused.
+// lapsed reports whether the machine must register again because its own token was refused.
 func (c *credentials) lapsed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.refused
 }
 
-// taken notes that a keepalive was taken.
+// taken records a successful keepalive.
 func (c *credentials) taken() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,7 +152,7 @@ func (c *credentials) taken() {
 	c.used = true
 	if c.pending != "" { // its registration was never answered
 		c.pending = ""
-		_ = c.write(c.own, false) // the file has it as pending: that is good for the next start, too
+		_ = c.write(c.own, false) // if it fails, the next start reads it as pending
 	}
 }
 

@@ -13,28 +13,29 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/atomicfile"
 )
 
-// maxID is the length of the longest id.
+// maxID is the maximum length of an id.
 const maxID = 63
 
 // identity is the file that keeps the id of a machine.
 type identity struct {
 	MachineID string `json:"machine_id"`
-	// Hardware is what the machine was recognised by when the file was written. The disk of one
-	// machine copied to another one must not make two machines with one id: neither would ever
-	// be seen to die.
+	// Hardware identifies the hardware that the file was written on. If a disk is copied to
+	// another machine, the two must not use one id: the cluster would never notice if one
+	// of them died.
 	Hardware string `json:"hardware,omitempty"`
 }
 
-// Identity returns the id of this machine, the same after each restart: the one in the file; or
-// want, when the file holds none; or else eight hex characters at random (the form of specification
-// 000), which the file keeps. The note, when not empty, tells the operator why the id is not the
-// one that the file had held.
+// Identity returns the id of this machine, which survives restarts. It is the id in the
+// file; or want, if the file has none; or else eight random hex characters (the form of
+// specification 000), which are written to the file. If note is not empty, it explains why
+// the id in the file was not used.
 //
-// Hardware is anything that two machines do not share, such as the UUID of the board; empty when
-// that is not known. A file written on other hardware is not believed, unless want is its id.
+// The hardware is any value that no two machines share, such as the UUID of the board, or
+// empty if unknown. A file written on other hardware is ignored, unless want is its id.
 func Identity(path, want, hardware string) (id, note string, err error) {
 	if want != "" && !validID(want) {
-		return "", "", fmt.Errorf("use machine id %q: use up to %d letters, digits, dots, dashes and underscores", want, maxID)
+		return "", "", fmt.Errorf("use machine id %q: use up to %d letters, digits, dots, dashes and underscores",
+			want, maxID)
 	}
 	have, err := readIdentity(path)
 	switch {
@@ -44,13 +45,16 @@ func Identity(path, want, hardware string) (id, note string, err error) {
 	case err != nil:
 		return "", "", fmt.Errorf("read the identity: %w", err)
 	case want != "" && want != have.MachineID:
-		return "", "", fmt.Errorf("use machine id %q: %s says that this machine is %q: remove the file if it is to change", want, path, have.MachineID)
+		return "", "", fmt.Errorf("use machine id %q: %s has the id %q: remove the file to change it",
+			want, path, have.MachineID)
 	case want == "" && have.Hardware != "" && hardware != "" && have.Hardware != hardware:
-		note = fmt.Sprintf("%s was written on other hardware, as %s: if it is the same machine with a new board, give that id", path, have.MachineID)
+		note = fmt.Sprintf("%s was written on other hardware, with the id %s: "+
+			"if only the board was replaced, pass that id", path, have.MachineID)
 	case have.Hardware == hardware || hardware == "":
 		return have.MachineID, "", nil
 	default:
-		want = have.MachineID // the file did not know the hardware, or it was told that this is the machine
+		// The file has no hardware, or want confirms that this is the machine.
+		want = have.MachineID
 	}
 	if want == "" {
 		want = randomID()
@@ -65,7 +69,7 @@ func Identity(path, want, hardware string) (id, note string, err error) {
 	return want, note, nil
 }
 
-var errNoIdentity = errors.New("it holds no identity")
+var errNoIdentity = errors.New("no identity in the file")
 
 func readIdentity(path string) (identity, error) {
 	b, err := os.ReadFile(path)

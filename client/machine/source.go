@@ -6,15 +6,16 @@ import (
 	"strconv"
 )
 
-// Source tells the facts of a machine. Both calls return soon: a keepalive waits for them.
+// Source supplies the facts of a machine. Both calls must return quickly: a keepalive waits
+// for them.
 type Source interface {
-	// Specs are told at registration, and again when they have changed.
+	// Specs are sent at registration, and again if they change.
 	Specs(ctx context.Context) (Specs, error)
-	// Metrics are told with each keepalive. On an error the keepalive goes without them.
+	// Metrics are sent with each keepalive. On an error the keepalive is sent without them.
 	Metrics(ctx context.Context) (Metrics, error)
 }
 
-// Specs is what a machine has.
+// Specs are the resources of a machine.
 type Specs struct {
 	Hostname      string
 	PrivateIP     string
@@ -22,12 +23,12 @@ type Specs struct {
 	MemoryMiB     int64
 	GPUCount      int
 
-	// Hardware is not in the specification: it goes as further members of the same request, which a
-	// server that does not know them ignores.
+	// Hardware is not in the specification. Its fields are sent as further members of the
+	// same request, which other servers ignore.
 	Hardware Hardware
 }
 
-// Hardware tells which machine it is, by the names that the node API has for it. What is empty is
+// Hardware identifies the machine, with the field names of the node API. Empty fields are
 // not sent.
 type Hardware struct {
 	Vendor       string `json:"vendor,omitempty"`
@@ -36,10 +37,10 @@ type Hardware struct {
 	SystemUUID   string `json:"system_uuid,omitempty"`
 	Arch         string `json:"arch,omitempty"`
 	BootMode     string `json:"boot_mode,omitempty"`   // uefi or bios
-	MACAddress   string `json:"mac_address,omitempty"` // of the interface that PrivateIP is on
+	MACAddress   string `json:"mac_address,omitempty"` // of the interface with PrivateIP
 }
 
-// Metrics is how busy a machine is.
+// Metrics are the utilization of a machine.
 type Metrics struct {
 	CPUUtilizationPct    float64 `json:"cpu_utilization_pct"`
 	MemoryUtilizationPct float64 `json:"memory_utilization_pct"`
@@ -48,7 +49,8 @@ type Metrics struct {
 	FreeGPUCount         int     `json:"free_gpu_count"`
 }
 
-// registerRequest is the body of POST /api/v1/machine/register, in the order of the document.
+// registerRequest is the body of POST /api/v1/machine/register, in the specification's
+// order.
 type registerRequest struct {
 	Token        string `json:"token"`
 	MachineID    string `json:"machine_id"`
@@ -59,7 +61,7 @@ type registerRequest struct {
 	Memory       string `json:"memory"`
 	GPUCount     string `json:"gpu_count"`
 	PrivateIP    string `json:"private_ip"`
-	TokenSHA256  string `json:"token_sha256,omitempty"` // not in the document: see credentials
+	TokenSHA256  string `json:"token_sha256,omitempty"` // not in the specification: see credentials
 	Hardware
 }
 
@@ -72,7 +74,7 @@ func (s Specs) request(cfg Config, token, sum string) registerRequest {
 	}
 }
 
-// formatMemory writes whole Gi as the document does, and Mi otherwise.
+// formatMemory formats whole Gi as the specification does, and anything else as Mi.
 func formatMemory(mib int64) string {
 	if mib > 0 && mib%1024 == 0 {
 		return fmt.Sprintf("%dGi", mib/1024)

@@ -18,22 +18,22 @@ type Client struct {
 	platform     *platform     // nil: none
 }
 
-// Status is how a registration is doing.
+// Status is the state of a registration.
 type Status struct {
-	// Connected means that the server has taken a registration or a heartbeat, and that not
-	// three heartbeats in a row have failed since.
+	// Connected is true after a successful registration or heartbeat, until three
+	// heartbeats in a row have failed.
 	Connected bool
 	// Interval is the time between heartbeats (of a platform: registrations).
 	Interval time.Duration
-	// Failures counts the requests that failed since one was taken, Err is the last of their
-	// errors.
+	// Failures is the number of failed requests since the last success. Err is their last
+	// error.
 	Failures int
 	Err      error
-	// Progress is when something was last tried.
+	// Progress is the time of the last try.
 	Progress time.Time
 }
 
-// New checks the configuration. Nothing is sent yet.
+// New validates the configuration. Nothing is sent yet.
 func New(cfg Config, source Source) (*Client, error) {
 	c, err := newClient(cfg, source)
 	if err != nil {
@@ -61,8 +61,8 @@ func newClient(cfg Config, source Source) (*Client, error) {
 	return c, nil
 }
 
-// Run keeps the pool registered until the context ends; then it deregisters it, within five
-// seconds, and returns nil.
+// Run keeps the pool registered until the context ends. Then it deregisters the pool,
+// within five seconds, and returns nil.
 func (c *Client) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	if c.orchestrator != nil {
@@ -75,7 +75,8 @@ func (c *Client) Run(ctx context.Context) error {
 	return nil
 }
 
-// Orchestrator reports how the registration there is doing; nothing if there is none.
+// Orchestrator returns the state of the registration with the orchestrator, if there is
+// one.
 func (c *Client) Orchestrator() Status {
 	if c.orchestrator == nil {
 		return Status{}
@@ -83,7 +84,7 @@ func (c *Client) Orchestrator() Status {
 	return c.orchestrator.get()
 }
 
-// Platform reports how the registration there is doing; nothing if there is none.
+// Platform returns the state of the registration with the platform, if there is one.
 func (c *Client) Platform() Status {
 	if c.platform == nil {
 		return Status{}
@@ -91,7 +92,8 @@ func (c *Client) Platform() Status {
 	return c.platform.get()
 }
 
-// link is what both kinds of registration have: a server, and how it is doing.
+// link is the common part of both registrations: a server and the state of the
+// registration.
 type link struct {
 	peers   *rest.Peers
 	log     *slog.Logger
@@ -124,7 +126,8 @@ func (l *link) get() Status {
 	return l.status
 }
 
-// took notes that the server took a request; interval is what it asked for, zero if it did not.
+// took records a successful request. The interval is the one that the server requested, or
+// zero.
 func (l *link) took(interval time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -135,7 +138,7 @@ func (l *link) took(interval time.Duration) {
 	l.metrics.connection(true)
 }
 
-// failed notes that a request failed, and whether the connection counts as lost.
+// failed records a failed request, and whether the connection counts as lost.
 func (l *link) failed(err error, lost bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,7 +150,7 @@ func (l *link) failed(err error, lost bool) {
 	}
 }
 
-// gone notes that the pool has left.
+// gone records that the pool has left.
 func (l *link) gone() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,7 +158,7 @@ func (l *link) gone() {
 	l.metrics.connection(false)
 }
 
-// retry tries until it is done or the context ends (POOLREG-18011).
+// retry calls try until it succeeds or the context ends (POOLREG-18011).
 func (l *link) retry(ctx context.Context, try func(context.Context) error) error {
 	for failures := 1; ; failures++ {
 		err := try(ctx)
@@ -168,7 +171,8 @@ func (l *link) retry(ctx context.Context, try func(context.Context) error) error
 		}
 		l.failed(err, true)
 		wait := l.wait(failures, err)
-		l.log.Log(ctx, level(err), "registration failed, working offline", "attempt", failures, "retry_in", wait.Round(time.Millisecond), "err", err)
+		l.log.Log(ctx, level(err), "registration failed, working offline",
+			"attempt", failures, "retry_in", wait.Round(time.Millisecond), "err", err)
 		if err := rest.Sleep(ctx, wait); err != nil {
 			return err
 		}
@@ -179,8 +183,8 @@ func (l *link) wait(failures int, err error) time.Duration {
 	return max(l.backoff.Delay(failures), rest.RetryAfter(err))
 }
 
-// level is that of an error for those who refuse us, which will not pass by itself, and of a
-// warning otherwise.
+// level returns the log level of an error: error if the server refused the request, which
+// needs an operator, and warning otherwise.
 func level(err error) slog.Level {
 	switch rest.Status(err) {
 	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:

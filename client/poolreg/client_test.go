@@ -312,10 +312,10 @@ func TestClientLeavesInTime(t *testing.T) {
 		left    bool
 	}{
 		{"well", nil, nil, 0, true},
-		{"two silent peers", resttest.Silent, []string{"a", "b"}, farewell, true},
+		{"two silent peers", resttest.Silent, []string{"a", "b"}, farewellTimeout, true},
 		{"torn peers", resttest.Torn, []string{"a", "b"}, 0, true},
-		{"silence", resttest.Silent, hosts(), farewell, false},
-		{"nobody listens", nil, hosts(), farewell, false},
+		{"silence", resttest.Silent, hosts(), farewellTimeout, false},
+		{"nobody listens", nil, hosts(), farewellTimeout, false},
 		{"forgotten", resttest.Answer(404, `{"error":"pool_not_found"}`), hosts(), 0, false},
 		{"refused", resttest.Answer(403, ""), hosts(), 0, false},
 	}
@@ -445,10 +445,10 @@ func scrape(t *testing.T, reg *prometheus.Registry) []string {
 
 func TestNewRefuses(t *testing.T) {
 	for want, change := range map[string]func(*Config){
-		"neither an orchestrator nor":    func(c *Config) { c.Orchestrator = nil },
+		"no orchestrator and no":         func(c *Config) { c.Orchestrator = nil },
 		"no pool id":                     func(c *Config) { c.Pool.ID = "" },
 		"is negative":                    func(c *Config) { c.HeartbeatInterval = -1 },
-		"is no URL":                      func(c *Config) { c.Pool.Endpoint = "192.168.1.100:9200" },
+		"is not a URL":                   func(c *Config) { c.Pool.Endpoint = "192.168.1.100:9200" },
 		"is shorter than the first":      func(c *Config) { c.RetryBackoffMax = time.Millisecond },
 		"orchestrator: no address":       func(c *Config) { c.Orchestrator.URLs = nil },
 		"orchestrator: use address http": func(c *Config) { c.Orchestrator.Token = "x" },

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/rest"
 )
 
-// The defaults of POOLREG-18011 and 18020, and one of ours.
+// Defaults of POOLREG-18011 and 18020. DefaultPlatformRefresh is Holdfast's own.
 const (
 	DefaultHeartbeatInterval = 10 * time.Second
 	DefaultRetryBackoffBase  = time.Second
@@ -22,36 +22,36 @@ const (
 	DefaultPlatformRefresh   = 5 * time.Minute
 )
 
-// Config says which pool this is, and whom to tell: an orchestrator, a platform, or both
-// (POOLREG-18061).
+// Config configures a Client: the pool, and where to register it. That is an orchestrator,
+// a platform, or both (POOLREG-18061).
 type Config struct {
 	Pool         Pool
 	Orchestrator *Server
 	Platform     *Platform
 
-	// HeartbeatInterval is the time between heartbeats until the orchestrator asks for another one
-	// (POOLREG-18022). Zero: DefaultHeartbeatInterval.
+	// HeartbeatInterval is the time between heartbeats until the orchestrator requests
+	// another one (POOLREG-18022). Zero means DefaultHeartbeatInterval.
 	HeartbeatInterval time.Duration
-	// RetryBackoffBase and RetryBackoffMax bound the waits between tries: the base, twice that, and
-	// so on, never more than the maximum; each wait is between half of that and all of it. Zero:
-	// the defaults.
+	// RetryBackoffBase and RetryBackoffMax bound the wait between tries, which doubles from
+	// the base up to the maximum. Each wait is random between half of that and all of it.
+	// Zero means the defaults.
 	RetryBackoffBase time.Duration
 	RetryBackoffMax  time.Duration
-	// Timeout bounds each try at one server. Zero: 10 s.
+	// Timeout bounds each try at one server. Zero means 10 s.
 	Timeout time.Duration
-	// TLS is used for https. Nil: the roots of the system.
+	// TLS is used for https. Nil means the system's roots.
 	TLS *tls.Config
-	// AllowPlaintext lets tokens go over http:// to addresses that are not loopback.
+	// AllowPlaintext allows sending tokens over http:// to non-loopback addresses.
 	AllowPlaintext bool
-	// Transport replaces the one that is made from TLS, in tests.
+	// Transport replaces the transport made from TLS, for tests.
 	Transport http.RoundTripper
-	// Registerer gets the metrics of POOLREG-18080. Nil: there are none.
+	// Registerer receives the metrics of POOLREG-18080. If nil, none are registered.
 	Registerer prometheus.Registerer
-	// Logger tells of registrations and of everything that fails. Nil: nothing is logged.
+	// Logger logs registrations and all failures. Nil disables logging.
 	Logger *slog.Logger
 }
 
-// Pool is what stays the same of a pool.
+// Pool is the constant part of a pool.
 type Pool struct {
 	ID       string // required with an orchestrator
 	Endpoint string // of the pool manager, "http://192.168.1.100:9200"
@@ -60,12 +60,13 @@ type Pool struct {
 	Version  string // of the pool manager
 }
 
-// Server is a place to register at.
+// Server is the address of an orchestrator or a platform.
 type Server struct {
-	// URLs are base URLs. Any of them takes any call; the next one is asked when one fails.
+	// URLs are base URLs. Any of them accepts any call. If one fails, the next one is
+	// tried.
 	URLs []string
-	// Token is sent as a bearer token. TokenFile names a file that holds it, which is read again
-	// when the server has refused the token. Neither: none is sent.
+	// Token is sent as a bearer token. TokenFile names a file with the token, which is read
+	// again when the server has refused it. If neither is set, none is sent.
 	Token     string
 	TokenFile string
 }
@@ -80,15 +81,16 @@ func (s Server) tokens() rest.Tokens {
 func (c Config) withDefaults() (Config, error) {
 	switch {
 	case c.Orchestrator == nil && c.Platform == nil:
-		return c, errors.New("neither an orchestrator nor a platform to register with")
+		return c, errors.New("no orchestrator and no platform to register with")
 	case c.Orchestrator != nil && c.Pool.ID == "":
 		return c, errors.New("no pool id")
 	case c.HeartbeatInterval < 0 || c.RetryBackoffBase < 0 || c.RetryBackoffMax < 0:
-		return c, fmt.Errorf("a time is negative: heartbeat interval %s, backoff %s to %s", c.HeartbeatInterval, c.RetryBackoffBase, c.RetryBackoffMax)
+		return c, fmt.Errorf("a time is negative: heartbeat interval %s, backoff %s to %s",
+			c.HeartbeatInterval, c.RetryBackoffBase, c.RetryBackoffMax)
 	}
 	if c.Pool.Endpoint != "" {
 		if u, err := url.Parse(c.Pool.Endpoint); err != nil || u.Scheme == "" || u.Host == "" {
-			return c, fmt.Errorf("endpoint %q is no URL: write it as http://192.168.1.100:9200", c.Pool.Endpoint)
+			return c, fmt.Errorf("endpoint %q is not a URL: use the form http://192.168.1.100:9200", c.Pool.Endpoint)
 		}
 	}
 	if c.HeartbeatInterval == 0 {
@@ -101,7 +103,8 @@ func (c Config) withDefaults() (Config, error) {
 		c.RetryBackoffMax = max(DefaultRetryBackoffMax, c.RetryBackoffBase)
 	}
 	if c.RetryBackoffMax < c.RetryBackoffBase {
-		return c, fmt.Errorf("the longest backoff (%s) is shorter than the first (%s)", c.RetryBackoffMax, c.RetryBackoffBase)
+		return c, fmt.Errorf("the longest backoff (%s) is shorter than the first (%s)",
+			c.RetryBackoffMax, c.RetryBackoffBase)
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

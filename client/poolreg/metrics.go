@@ -8,13 +8,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// What outcome says in the metrics.
+// Values of the label outcome.
 const (
-	outcomeSuccess = "success" // an answer of 200
+	outcomeSuccess = "success" // status 200
 	outcomeFailure = "failure" // everything else
 )
 
-// metrics are those of POOLREG-18080 for one server.
+// metrics are the metrics of POOLREG-18080 for one server.
 type metrics struct {
 	registrations *prometheus.CounterVec
 	heartbeats    *prometheus.CounterVec
@@ -22,8 +22,8 @@ type metrics struct {
 	connected     prometheus.Gauge
 }
 
-// newMetrics makes and registers the metrics. Those of the platform have its name in front: the
-// names of the document are those of the orchestrator, which alone gets heartbeats.
+// newMetrics creates and registers the metrics. Those of a platform have a prefix, because
+// the specification's names are those of the orchestrator. A platform has no heartbeats.
 func newMetrics(r prometheus.Registerer, prefix string) (*metrics, error) {
 	m := &metrics{
 		registrations: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -57,8 +57,8 @@ func newMetrics(r prometheus.Registerer, prefix string) (*metrics, error) {
 	return m, nil
 }
 
-// adopt registers a collector, or takes the one that an earlier client of the program has
-// registered.
+// adopt registers a collector. If an earlier client of the program has registered it, adopt
+// uses that one.
 func adopt[C prometheus.Collector](r prometheus.Registerer, c *C) error {
 	err := r.Register(*c)
 	if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {

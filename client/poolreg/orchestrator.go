@@ -14,24 +14,24 @@ import (
 )
 
 const (
-	// lostAfter is how many heartbeats in a row may fail: after as many, the orchestrator may mark
-	// the pool as unavailable (POOLREG-18021).
+	// lostAfter is the number of failed heartbeats in a row after which the orchestrator
+	// may mark the pool as unavailable (POOLREG-18021).
 	lostAfter = 3
-	// farewell is how long deregistering takes at most (POOLREG-18051).
-	farewell = 5 * time.Second
-	// The shortest and the longest interval that an orchestrator can ask for.
+	// farewellTimeout bounds the deregistration (POOLREG-18051).
+	farewellTimeout = 5 * time.Second
+	// Bounds of the interval that an orchestrator can request.
 	minInterval = 500 * time.Millisecond
 	maxInterval = 5 * time.Minute
 )
 
-// Why heartbeats end.
+// Reasons why heartbeats end.
 var (
 	errForgotten = errors.New("the orchestrator does not know the pool (any more)")
 	errLost      = errors.New("the connection is lost")
 	errChanged   = errors.New("the GPUs have changed")
 )
 
-// orchestrator is the registration there.
+// orchestrator is the registration with the orchestrator.
 type orchestrator struct {
 	*link
 	pool   Pool
@@ -48,9 +48,9 @@ func newOrchestrator(cfg Config, source Source) (*orchestrator, error) {
 
 func (o *orchestrator) run(ctx context.Context) {
 	defer o.peers.Close()
-	sent := false // a registration that the orchestrator may have taken
+	sent := false // the orchestrator may have accepted a registration
 	for lost := 0; ctx.Err() == nil; lost++ {
-		// One that takes a registration and denies it right after is not asked in a tight loop.
+		// Back off if an orchestrator accepts a registration and then denies it.
 		if lost > 1 && rest.Sleep(ctx, o.backoff.Delay(lost-1)) != nil {
 			break
 		}
@@ -79,7 +79,7 @@ func (o *orchestrator) run(ctx context.Context) {
 	o.gone()
 }
 
-// register registers once. It returns what it has told of the GPUs.
+// register registers once and returns the GPUs that it sent.
 func (o *orchestrator) register(ctx context.Context) ([]registerGPU, error) {
 	state, err := o.source.State(ctx)
 	if err != nil {
@@ -87,7 +87,12 @@ func (o *orchestrator) register(ctx context.Context) ([]registerGPU, error) {
 	}
 	inventory := state.inventory()
 	answer, err := o.post(ctx, "/v2/pools/register", registerRequest{
-		PoolID: o.pool.ID, Endpoint: o.pool.Endpoint, NodeID: o.pool.NodeID, GPUs: inventory, Region: o.pool.Region, Version: o.pool.Version,
+		PoolID:   o.pool.ID,
+		Endpoint: o.pool.Endpoint,
+		NodeID:   o.pool.NodeID,
+		GPUs:     inventory,
+		Region:   o.pool.Region,
+		Version:  o.pool.Version,
 	})
 	if err != nil {
 		return nil, err
@@ -97,8 +102,8 @@ func (o *orchestrator) register(ctx context.Context) ([]registerGPU, error) {
 	return inventory, nil
 }
 
-// heartbeats sends heartbeats, the first at once, until the pool has to register again, and says
-// why; taken tells whether any was taken. It also returns when the context ends.
+// heartbeats sends heartbeats, the first one at once, until the pool must register again or
+// the context ends, and returns why. It reports in taken whether any heartbeat succeeded.
 func (o *orchestrator) heartbeats(ctx context.Context, inventory []registerGPU) (taken bool, why error) {
 	for failures := 0; ; {
 		err := o.heartbeat(ctx, inventory)
@@ -120,9 +125,10 @@ func (o *orchestrator) heartbeats(ctx context.Context, inventory []registerGPU) 
 				o.log.ErrorContext(ctx, "connection lost, working offline", "failures", failures, "err", err)
 				return taken, errLost
 			}
-			// Sooner than the next one is due: three that are missing are one too many.
+			// Retry before the next one is due: three missing heartbeats are too many.
 			wait = min(wait, o.wait(failures, err))
-			o.log.WarnContext(ctx, "heartbeat failed, trying on", "failures", failures, "retry_in", wait.Round(time.Millisecond), "err", err)
+			o.log.WarnContext(ctx, "heartbeat failed, will retry",
+				"failures", failures, "retry_in", wait.Round(time.Millisecond), "err", err)
 		}
 		if err := rest.Sleep(ctx, wait); err != nil {
 			return taken, err
@@ -150,7 +156,7 @@ func (o *orchestrator) heartbeat(ctx context.Context, inventory []registerGPU) e
 	return nil
 }
 
-// post asks the orchestrator. Every answer but a success is an error.
+// post sends a request to the server. It returns an error unless the request succeeded.
 func (l *link) post(ctx context.Context, path string, body any) (*rest.Answer, error) {
 	b, err := json.Marshal(body)
 	if err != nil {
@@ -166,7 +172,7 @@ func (l *link) post(ctx context.Context, path string, body any) (*rest.Answer, e
 	return answer, answer.Err()
 }
 
-// forgotten says of an answer that the pool is to register again.
+// forgotten reports whether the pool must register again.
 func forgotten(a *rest.Answer) bool {
 	var body struct {
 		Error string `json:"error"`
@@ -174,11 +180,10 @@ func forgotten(a *rest.Answer) bool {
 	return a.Status == http.StatusNotFound && json.Unmarshal(a.Body, &body) == nil && body.Error == "pool_not_found"
 }
 
-// askedInterval reads the interval that an answer asks for, in milliseconds; zero if it asks for
-// none.
+// askedInterval returns the interval that a response requests, in milliseconds, or zero.
 func askedInterval(body []byte, member string) time.Duration {
 	var members map[string]json.RawMessage
-	var ms json.Number // takes strings too
+	var ms json.Number // accepts strings too
 	if json.Unmarshal(body, &members) != nil || json.Unmarshal(members[member], &ms) != nil {
 		return 0
 	}
@@ -189,23 +194,24 @@ func askedInterval(body []byte, member string) time.Duration {
 	return time.Duration(min(max(f*float64(time.Millisecond), float64(minInterval)), float64(maxInterval)))
 }
 
-// deregister says farewell. A pool manager that cannot do so in time goes all the same.
+// deregister deregisters the pool. If that does not succeed in time, Run ends anyway.
 func (o *orchestrator) deregister(ctx context.Context) {
-	ctx, cancel := context.WithTimeoutCause(ctx, farewell, fmt.Errorf("not done within %s", farewell))
+	ctx, cancel := context.WithTimeoutCause(ctx, farewellTimeout, fmt.Errorf("not done within %s", farewellTimeout))
 	defer cancel()
 	again := rest.Backoff{Base: 100 * time.Millisecond, Max: time.Second}
+	path := "/v2/pools/" + url.PathEscape(o.pool.ID) + "/deregister"
 	for try := 1; ; try++ {
-		_, err := o.post(ctx, "/v2/pools/"+url.PathEscape(o.pool.ID)+"/deregister", deregisterRequest{PoolID: o.pool.ID, Reason: "graceful_shutdown"})
+		_, err := o.post(ctx, path, deregisterRequest{PoolID: o.pool.ID, Reason: "graceful_shutdown"})
 		switch status := rest.Status(err); {
 		case err == nil, errors.Is(err, errForgotten):
 			o.log.InfoContext(ctx, "deregistered")
 			return
 		case status >= 400 && status < 500 && status != http.StatusTooManyRequests:
-			o.log.WarnContext(ctx, "the orchestrator refused the farewell", "err", err)
+			o.log.WarnContext(ctx, "orchestrator refused the deregistration", "err", err)
 			return
 		}
 		if rest.Sleep(ctx, again.Delay(try)) != nil {
-			o.log.WarnContext(ctx, "leaving without a farewell", "err", err)
+			o.log.WarnContext(ctx, "deregistration failed, giving up", "err", err)
 			return
 		}
 	}

@@ -14,33 +14,35 @@ import (
 type Platform struct {
 	Server
 	ProviderID string // required
-	Endpoint   string // that the platform reaches the provider at. Empty: the pool's
-	// AuthToken is what the platform shows at the endpoint. It is told to the platform only.
+	Endpoint   string // at which the platform reaches the provider. Empty: the pool's
+	// AuthToken authenticates the platform at the endpoint. It is sent to the platform
+	// only.
 	AuthToken string
 	Pricing   Pricing
-	// Capacity is what is offered. Nil: all GPUs of the pool.
+	// Capacity is the capacity on offer. Nil means all GPUs of the pool.
 	Capacity *Capacity
 	SLA      SLA
 	Geo      Geo
-	// Refresh is the time between registrations: there are no heartbeats, and a platform that has
-	// lost its memory learns of the provider by the next one. Zero: DefaultPlatformRefresh.
+	// Refresh is the time between registrations. There are no heartbeats: a platform that
+	// has lost its state learns of the provider from the next registration. Zero means
+	// DefaultPlatformRefresh.
 	Refresh time.Duration
 }
 
-// Pricing is what the provider takes.
+// Pricing is the provider's prices.
 type Pricing struct {
 	PerToken float64 `json:"per_token"`
 	PerHour  float64 `json:"per_hour"`
 	Currency string  `json:"currency"` // "EUR"
 }
 
-// SLA is what the provider promises.
+// SLA is the service level that the provider promises.
 type SLA struct {
 	UptimeGuarantee float64 `json:"uptime_guarantee"` // percent
 	MaxLatencyMs    int     `json:"max_latency_ms"`
 }
 
-// Geo is where the provider is.
+// Geo is the provider's location.
 type Geo struct {
 	Country string `json:"country"`
 	Region  string `json:"region"`
@@ -57,7 +59,7 @@ type providerRequest struct {
 	Geo        Geo      `json:"geo"`
 }
 
-// platform is the registration there.
+// platform is the registration with a platform.
 type platform struct {
 	*link
 	cfg    Platform
@@ -87,7 +89,7 @@ func newPlatform(cfg Config, source Source) (*platform, error) {
 	return &platform{link: l, cfg: p, source: source}, nil
 }
 
-// run registers again and again. The document knows no farewell to a platform.
+// run registers at each interval. The specification has no deregistration from a platform.
 func (p *platform) run(ctx context.Context) {
 	defer p.peers.Close()
 	defer p.gone()

@@ -10,11 +10,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Settings is the registration part of a pool manager's configuration file (POOLREG-18070). The
-// first five keys are the document's, the others are ours.
+// Settings is the registration section of a pool manager's configuration file
+// (POOLREG-18070). The first five keys are the specification's, the others are Holdfast's
+// own.
 type Settings struct {
-	// OrchestratorURL is one base URL, or several with commas between them. Empty: only the
-	// platform.
+	// OrchestratorURL is one base URL, or several separated by commas. If empty, only the
+	// platform is used.
 	OrchestratorURL     string `json:"orchestrator_url"`
 	PoolID              string `json:"pool_id"`
 	HeartbeatIntervalMs int64  `json:"heartbeat_interval_ms"`
@@ -31,7 +32,7 @@ type Settings struct {
 	Platform            *PlatformSettings `json:"platform"`
 }
 
-// PlatformSettings is the part of the file that a marketplace needs.
+// PlatformSettings is the section of the file for a marketplace.
 type PlatformSettings struct {
 	URL               string    `json:"url"` // as OrchestratorURL
 	TokenFile         string    `json:"token_file"`
@@ -45,7 +46,8 @@ type PlatformSettings struct {
 	Geo               Geo       `json:"geo"`
 }
 
-// ParseSettings reads a file with one key, registration. An unknown key is an error that names it.
+// ParseSettings parses a file with one key, registration. An unknown key is an error that
+// names it.
 func ParseSettings(text []byte) (Settings, error) {
 	var file struct {
 		Registration *Settings `json:"registration"`
@@ -54,16 +56,18 @@ func ParseSettings(text []byte) (Settings, error) {
 		return Settings{}, fmt.Errorf("read the configuration: %w", err)
 	}
 	if file.Registration == nil {
-		return Settings{}, errors.New("read the configuration: it has no key registration")
+		return Settings{}, errors.New("read the configuration: no key registration")
 	}
 	return *file.Registration, nil
 }
 
-// Config makes a configuration of the settings. What stands in files is read: the token of a
-// provider, not those of requests, which are read when they are needed.
+// Config returns the Config of the settings. It reads the file with the provider's token.
+// The tokens of requests are read when they are needed.
 func (s Settings) Config() (Config, error) {
 	cfg := Config{
-		Pool:              Pool{ID: s.PoolID, Endpoint: s.Endpoint, NodeID: s.NodeID, Region: s.Region, Version: s.Version},
+		Pool: Pool{
+			ID: s.PoolID, Endpoint: s.Endpoint, NodeID: s.NodeID, Region: s.Region, Version: s.Version,
+		},
 		HeartbeatInterval: ms(s.HeartbeatIntervalMs),
 		RetryBackoffBase:  ms(s.RetryBackoffBaseMs),
 		RetryBackoffMax:   ms(s.RetryBackoffMaxMs),
@@ -87,7 +91,7 @@ func (s Settings) Config() (Config, error) {
 			cfg.Platform.AuthToken = strings.TrimSpace(string(b))
 		}
 	}
-	// What else there is to say against it, New says.
+	// New validates the rest.
 	return cfg, nil
 }
 

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Source tells the state of the pool (POOLREG-18031). It is asked before each heartbeat, which is
-// not sent on an error: it returns soon, and what it tells is fresh.
+// Source supplies the state of the pool (POOLREG-18031). It is called before each
+// heartbeat, which is not sent on an error. It must return quickly, with the current state.
 type Source interface {
 	State(ctx context.Context) (State, error)
 }
@@ -21,7 +21,8 @@ type State struct {
 	Uptime       time.Duration // of the pool manager
 }
 
-// GPU is one GPU and what runs on it. Sizes are whole gigabytes, as in the document's examples.
+// GPU is one GPU and its workers. Sizes are whole gigabytes, as in the specification's
+// examples.
 type GPU struct {
 	ID                 int
 	Model              string // "RTX 4090"
@@ -49,8 +50,8 @@ type registerGPU struct {
 	ComputeCapability string `json:"compute_capability"`
 }
 
-// heartbeatRequest is the body of POST /v2/pools/{id}/heartbeat (POOLREG-18020), with the workers
-// of POOLREG-18030 that its example leaves out.
+// heartbeatRequest is the body of POST /v2/pools/{id}/heartbeat (POOLREG-18020), with the
+// workers of POOLREG-18030 that its example omits.
 type heartbeatRequest struct {
 	PoolID        string         `json:"pool_id"`
 	GPUs          []heartbeatGPU `json:"gpus"`
@@ -74,11 +75,16 @@ type deregisterRequest struct {
 	Reason string `json:"reason"`
 }
 
-// inventory is the part of the state that a registration tells. Lists are never null.
+// inventory returns the part of the state that a registration sends. Lists are never null.
 func (s State) inventory() []registerGPU {
 	gpus := make([]registerGPU, 0, len(s.GPUs))
 	for _, g := range s.GPUs {
-		gpus = append(gpus, registerGPU{ID: g.ID, Model: g.Model, TotalVRAMGB: g.TotalVRAMGB, ComputeCapability: g.ComputeCapability})
+		gpus = append(gpus, registerGPU{
+			ID:                g.ID,
+			Model:             g.Model,
+			TotalVRAMGB:       g.TotalVRAMGB,
+			ComputeCapability: g.ComputeCapability,
+		})
 	}
 	return gpus
 }
@@ -97,7 +103,7 @@ func (s State) heartbeat(poolID string) heartbeatRequest {
 	return req
 }
 
-// Capacity is what a provider has to offer.
+// Capacity is the capacity that a provider offers.
 type Capacity struct {
 	TotalGPUs   int      `json:"total_gpus"`
 	TotalVRAMGB int      `json:"total_vram_gb"`

@@ -1,8 +1,7 @@
-// Package sdnotify tells systemd how the service is doing (sd_notify(3)).
+// Package sdnotify reports the state of a service to systemd (sd_notify(3)).
 //
-// It owns the socket and the words of that protocol. Without systemd everything is sent nowhere and
-// nothing fails: the service does not depend on who started it. Peers, agents and programs on the
-// SDK use it.
+// Without systemd nothing is sent and nothing fails, so a service does not depend on how it
+// was started. Peers, agents and programs that use the SDK import it.
 package sdnotify
 
 import (
@@ -14,23 +13,24 @@ import (
 	"time"
 )
 
-// The words that are sent.
+// Messages of the protocol.
 const (
 	Ready    = "READY=1"
 	Stopping = "STOPPING=1"
 	Watchdog = "WATCHDOG=1"
 )
 
-// Status is the line that systemctl status shows.
+// Status returns the message that sets the status line of systemctl status.
 func Status(text string) string { return "STATUS=" + strings.ReplaceAll(text, "\n", " ") }
 
-// Notifier sends to systemd. Its zero value sends nowhere.
+// Notifier sends messages to systemd. Its zero value discards them.
 type Notifier struct {
 	socket   string
 	watchdog time.Duration
 }
 
-// New reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID by getenv; pid is that of this process.
+// New reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID with getenv. The pid is that of
+// this process.
 func New(getenv func(string) string, pid int) Notifier {
 	n := Notifier{socket: getenv("NOTIFY_SOCKET")}
 	if p := getenv("WATCHDOG_PID"); p != "" && p != strconv.Itoa(pid) {
@@ -42,22 +42,22 @@ func New(getenv func(string) string, pid int) Notifier {
 	return n
 }
 
-// Watchdog is the time within which systemd wants to hear Watchdog, zero if it does not.
+// Watchdog returns the time within which systemd expects Watchdog, or zero if it does not.
 func (n Notifier) Watchdog() time.Duration { return n.watchdog }
 
-// Send sends words, each on a line of its own.
+// Send sends messages, each on its own line.
 func (n Notifier) Send(words ...string) error {
 	if n.socket == "" {
 		return nil
 	}
-	// Go takes an @ in front for the abstract namespace, as systemd does.
+	// Go maps a leading @ to the abstract namespace, as systemd does.
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: n.socket, Net: "unixgram"})
 	if err != nil {
-		return fmt.Errorf("tell systemd: %w", err)
+		return fmt.Errorf("notify systemd: %w", err)
 	}
 	_, err = conn.Write([]byte(strings.Join(words, "\n")))
 	if err = errors.Join(err, conn.Close()); err != nil {
-		return fmt.Errorf("tell systemd: %w", err)
+		return fmt.Errorf("notify systemd: %w", err)
 	}
 	return nil
 }

@@ -1,8 +1,7 @@
-// Package atomicfile writes small files that a crash leaves either as they were or as they should
-// be.
+// Package atomicfile writes small files atomically: after a crash a file has its old or its
+// new contents.
 //
-// It owns that one guarantee and knows nothing of what is written. It keeps no locks: whoever has
-// two writers of one file gets the one or the other.
+// It holds no locks. If two processes write the same file, one of them wins.
 package atomicfile
 
 import (
@@ -12,8 +11,9 @@ import (
 	"path/filepath"
 )
 
-// Write makes path hold data: it writes a temporary file beside it, has it and the directory put on
-// the disk, and renames it in between. The file is readable for its owner only.
+// Write replaces the contents of path with data. It writes a temporary file in the same
+// directory, syncs it, renames it and syncs the directory. Only the owner can read the
+// file.
 func Write(path string, data []byte) error {
 	if err := write(path, data); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

@@ -1,14 +1,14 @@
-// Package hedge asks somebody else as well when the first one takes long, and takes the answer that
-// comes first. A peer that hangs (a stopped process, a network that swallows everything) refuses
-// nothing, so that only time tells, and only a second opinion tells a peer that hangs from a
-// cluster that is busy.
+// Package hedge sends a request to a second target if the first one is slow, and uses the
+// first response. A hung peer (a stopped process, a network that drops everything) returns
+// no error, so only a timeout detects it. The second target tells a hung peer from a busy
+// cluster.
 //
-// It owns who is asked next, after how long, and what becomes of those that were too slow. It does
-// not know what is asked, and never decides whether a request may be sent twice: client/repeat.go
-// and rest.Request say so.
+// The package decides which target is tried next, after how long, and where slow targets go
+// in the order. It never decides whether a request may be sent twice: client/repeat.go and
+// rest.Request do.
 //
-// Why not a library's: grpc-go does not do the hedging of gRFC A6 (a hedgingPolicy in a service
-// config has no effect), and its retries stay on one channel and wait for an error that a peer
-// which hangs does not send. Those of go-grpc-middleware and of the HTTP retriers try one after the
-// other.
+// Why not a library: grpc-go does not implement the hedging of gRFC A6 (a hedgingPolicy in
+// a service config has no effect). Its retries stay on one channel and wait for an error,
+// which a hung peer does not send. go-grpc-middleware and the HTTP retriers try one target
+// after the other.
 package hedge

@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// Order is in which order targets are asked: who did well stays in front, who failed goes to the
-// end. It is safe for concurrent use.
+// Order is the order in which targets are tried. A target that does well stays in front,
+// and one that fails moves to the end. It is safe for concurrent use.
 type Order struct {
 	mu   sync.Mutex
 	list []int // never changed, only replaced
 }
 
-// NewOrder returns n targets, by number from 0, beginning with first.
+// NewOrder returns the order of n targets, numbered from 0, beginning with first.
 func NewOrder(n, first int) *Order {
 	o := &Order{}
 	for i := range n {
@@ -21,14 +21,15 @@ func NewOrder(n, first int) *Order {
 	return o
 }
 
-// List returns the order as it is. It must not be changed.
+// List returns the current order. The caller must not change it.
 func (o *Order) List() []int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.list
 }
 
-// Leave moves on from a target that failed: once for all the calls that failed there.
+// Leave moves a failed target to the end if it is in front. If several calls fail there, it
+// moves once.
 func (o *Order) Leave(target int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -37,7 +38,8 @@ func (o *Order) Leave(target int) {
 	}
 }
 
-// Late puts a target last that had not answered when another did, wherever it stands.
+// Late moves a target to the end if another one answered before it, wherever it is in the
+// order.
 func (o *Order) Late(target int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -7,24 +7,24 @@ import (
 )
 
 const (
-	// First is how long an answer may take before another target is asked as well: longer than an
-	// election with the default settings, much shorter than what an operator may notice.
+	// First is how long the first target has before another one is tried: longer than an
+	// election with the default settings, much shorter than an operator would notice.
 	First = 2 * time.Second
-	// last is what First grows to while asking more than one is of no use.
+	// last bounds First as it doubles while hedging does not help.
 	last = 16 * time.Second
 )
 
-// Pace is after how long the next target is asked. It begins with First. Whenever the second
-// opinion was of no use (the first one answered all the same, or nobody did) it doubles: what is
-// slow then is the cluster, and many clients that ask twice make it slower. An answer in time, or
-// one that the second opinion brought, makes it First again. The zero value is ready; it is safe
+// Pace is the delay before the next target is tried. It begins with First. It doubles each
+// time the hedge does not help, because the first target answered anyway or none did: then
+// the cluster is slow, and duplicate requests make it slower. A response in time, or one
+// from the second target, resets it to First. The zero value is ready to use; it is safe
 // for concurrent use.
 type Pace struct {
 	doubled atomic.Int32
 }
 
-// After is how long to wait for an answer. When the context ends before the others had their turn,
-// the time is shared out.
+// After returns how long to wait for a response. If the context would end before all
+// targets are tried, its time is divided among them.
 func (p *Pace) After(ctx context.Context, targets int) time.Duration {
 	d := min(First<<p.doubled.Load(), last)
 	if end, ok := ctx.Deadline(); ok {

@@ -5,13 +5,16 @@ import (
 	"time"
 )
 
-// Race calls try for target 0 of n, and for each further one when those before have failed, or have
-// not answered for the time that the pace says. Judge gets every result, one at a time, and says
-// whether it is the answer: then the other tries are canceled, and Race returns when they have
-// ended. It gives the targets that were begun before the one that answered, and had not.
-func Race[T any](ctx context.Context, pace *Pace, n int, try func(ctx context.Context, target int) T, judge func(target int, result T) bool) (late []int) {
+// Race calls try for target 0 of n. It calls try for each further target when those before
+// have failed or have not answered in the time set by pace. It passes the results to judge,
+// one at a time. When judge accepts one, Race cancels the other tries, waits for them and
+// returns the targets that were tried before the winner and had not answered.
+func Race[T any](
+	ctx context.Context, pace *Pace, n int,
+	try func(ctx context.Context, target int) T, judge func(target int, result T) bool,
+) (late []int) {
 	if n == 1 {
-		judge(0, try(ctx, 0)) // there is nobody to race with
+		judge(0, try(ctx, 0)) // there is no other target
 		return nil
 	}
 	r := &race[T]{n: n, try: try, results: make(chan result[T], n), open: make([]bool, n)}
@@ -73,7 +76,7 @@ type race[T any] struct {
 	open    []bool // by target: begun and not ended
 }
 
-// begin asks the next target.
+// begin tries the next target.
 func (r *race[T]) begin() {
 	target := r.begun
 	r.begun++
@@ -81,7 +84,7 @@ func (r *race[T]) begin() {
 	go func() { r.results <- result[T]{target, r.try(r.ctx, target)} }()
 }
 
-// end cancels what is under way, and waits for it: nothing of it is at work when Race has returned.
+// end cancels the tries in progress and waits for them, so that none outlives Race.
 func (r *race[T]) end() {
 	r.cancel()
 	for ; r.ended < r.begun; r.ended++ {
@@ -89,7 +92,7 @@ func (r *race[T]) end() {
 	}
 }
 
-// before lists the targets before one that have not answered.
+// before returns the targets before the given one that have not answered.
 func (r *race[T]) before(target int) (late []int) {
 	for t := range target {
 		if r.open[t] {

@@ -6,14 +6,13 @@ import (
 	"time"
 )
 
-// Backoff is how long to wait between tries: Base, twice that, four times that, and so on, but
-// never more than Max.
+// Backoff is the wait between tries: Base, doubled after each failure up to Max.
 type Backoff struct {
 	Base time.Duration
 	Max  time.Duration
 }
 
-// Ceiling is the longest wait after the given number of failures in a row, from 1.
+// Ceiling returns the longest wait after the given number of failures in a row, from 1.
 func (b Backoff) Ceiling(failures int) time.Duration {
 	d := min(b.Base, b.Max)
 	for range failures - 1 {
@@ -25,19 +24,19 @@ func (b Backoff) Ceiling(failures int) time.Duration {
 	return d
 }
 
-// Delay is how long to wait after the given number of failures in a row: between half of Ceiling
-// and all of it. The half keeps a failing server from being asked again at once; the rest is
-// chance, so that clients that failed together do not come back together.
+// Delay returns the wait after the given number of failures in a row: between half of
+// Ceiling and all of it. The lower half protects a failing server, and the random half
+// spreads clients that failed together.
 func (b Backoff) Delay(failures int) time.Duration {
 	d := b.Ceiling(failures)
 	return d - Chance(d/2)
 }
 
-// Early shortens an interval by up to a tenth, so that clients started together drift apart. It
-// never lengthens it: somebody counts the misses.
+// Early shortens an interval by up to a tenth, so that clients started together drift
+// apart. It never lengthens it, because the server counts missed intervals.
 func Early(interval time.Duration) time.Duration { return interval - Chance(interval/10) }
 
-// Chance is any time from zero to limit.
+// Chance returns a random time from zero to limit.
 func Chance(limit time.Duration) time.Duration {
 	if limit <= 0 {
 		return 0
@@ -45,7 +44,7 @@ func Chance(limit time.Duration) time.Duration {
 	return rand.N(limit + 1)
 }
 
-// Sleep waits. It returns early, with the cause, when the context ends.
+// Sleep waits for d. If the context ends first, it returns the cause.
 func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -1,8 +1,8 @@
-// Package rest is what the HTTP clients below client/ have in common: several base URLs of one
-// cluster, of which any takes any call; a bound on every try; bearer tokens that can change; and
-// waits between tries.
+// Package rest is the common part of the HTTP clients in client/: several base URLs of one
+// cluster, any of which accepts any call, a timeout for every try, bearer tokens that can
+// change, and waits between tries.
 //
-// It owns which address is asked next and how long to wait. It knows no path, no body and no rule
-// of any of the APIs, and it never decides that something has failed for good: the packages that
-// use it do.
+// The package decides which address is tried next and how long to wait. It knows no path,
+// body or rule of any API, and never decides that a request has failed permanently: its
+// callers do.
 package rest

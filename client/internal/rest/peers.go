@@ -16,35 +16,37 @@ import (
 )
 
 const (
-	// DefaultTimeout bounds one try: a peer itself waits up to 8 s for a leader before it answers
-	// 503. Long before that another peer is asked as well.
+	// DefaultTimeout bounds one try. A peer waits up to 8 s for a leader before it returns
+	// 503. Long before that, another peer is tried too.
 	DefaultTimeout = 10 * time.Second
-	// dialTimeout bounds connecting: a host that is gone does not cost a whole try.
+	// dialTimeout bounds connecting, so that a host that is gone does not use up a whole
+	// try.
 	dialTimeout = 3 * time.Second
-	// MaxBody is how much of an answer is read.
+	// MaxBody bounds the body of a response.
 	MaxBody = 1 << 20
 )
 
-// Config says whom to talk to, and how.
+// Config configures Peers.
 type Config struct {
-	// URLs are the base URLs of one or more peers, "https://peer-1:7401". Any peer takes any call.
+	// URLs are the base URLs of one or more peers, such as "https://peer-1:7401". Any peer
+	// accepts any call.
 	URLs []string
-	// Tokens give the bearer token of each request. Nil: none is sent.
+	// Tokens supplies the bearer token of each request. If nil, none is sent.
 	Tokens Tokens
-	// AllowPlaintext lets a token go over http:// to an address that is not loopback.
+	// AllowPlaintext allows sending a token over http:// to a non-loopback address.
 	AllowPlaintext bool
-	// TLS is used for https. Nil: the roots of the system.
+	// TLS is used for https. Nil means the system's roots.
 	TLS *tls.Config
-	// Transport replaces the one that is made from TLS. It is not closed.
+	// Transport replaces the transport made from TLS. It is not closed.
 	Transport http.RoundTripper
-	// Timeout bounds each try. Zero: DefaultTimeout.
+	// Timeout bounds each try. Zero means DefaultTimeout.
 	Timeout time.Duration
 	// UserAgent is sent with each request.
 	UserAgent string
 }
 
-// Peers asks one peer after the other until one answers, and a second one when the first takes
-// long. It is safe for concurrent use.
+// Peers sends a request to one peer after the other until one answers, and to a second one
+// if the first is slow. It is safe for concurrent use.
 type Peers struct {
 	bases     []*url.URL
 	tokens    Tokens
@@ -56,7 +58,7 @@ type Peers struct {
 	pace      hedge.Pace
 }
 
-// New checks the addresses. Nothing is connected yet.
+// New validates the addresses. It does not connect yet.
 func New(cfg Config) (*Peers, error) {
 	p := &Peers{tokens: cfg.Tokens, timeout: cfg.Timeout, userAgent: cfg.UserAgent}
 	if p.timeout <= 0 {
@@ -79,43 +81,45 @@ func New(cfg Config) (*Peers, error) {
 		}
 	}
 	if len(p.bases) == 0 {
-		return nil, errors.New("no address: give one or more base URLs, e.g. https://peer-1:7401")
+		return nil, errors.New("no address: pass one or more base URLs, e.g. https://peer-1:7401")
 	}
-	// Where all clients have the same list, each begins elsewhere in it.
+	// If all clients have the same list, each starts at a random place in it.
 	p.order = hedge.NewOrder(len(p.bases), rand.IntN(len(p.bases)))
 	transport := cfg.Transport
 	if transport == nil {
 		p.owned = NewTransport(cfg.TLS)
 		transport = p.owned
 	}
-	// A token stays with the address that it was meant for, so no redirect is followed.
+	// Redirects are not followed, so that a token stays with its address.
 	p.http = &http.Client{Transport: transport, CheckRedirect: NoRedirect}
 	return p, nil
 }
 
-// RequireSecret refuses addresses where everybody could read along.
+// RequireSecret returns an error if an address would be contacted over an unencrypted
+// network.
 func (p *Peers) RequireSecret() error {
 	for _, u := range p.bases {
 		if Plaintext(u) {
-			return fmt.Errorf("use address %s: refusing to send a token over http to another machine: use https, or allow it", u)
+			return fmt.Errorf("use address %s: refusing to send a token over http to another machine: "+
+				"use https, or allow it", u)
 		}
 	}
 	return nil
 }
 
-// Close ends idle connections.
+// Close closes idle connections.
 func (p *Peers) Close() {
 	if p.owned != nil {
 		p.owned.CloseIdleConnections()
 	}
 }
 
-// NoRedirect makes a redirect an answer like any other.
+// NoRedirect makes the HTTP client return redirects instead of following them.
 func NoRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// NewTransport returns a transport with a bound on connecting. It speaks HTTP/1.1 only: there, a
-// request that timed out takes its connection with it, while one of HTTP/2 to a host that is gone
-// would be used again and again.
+// NewTransport returns a transport with a timeout for connecting. It uses HTTP/1.1 only,
+// where a request that times out closes its connection. An HTTP/2 connection to a host that
+// is gone would be reused again and again.
 func NewTransport(conf *tls.Config) *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -135,19 +139,19 @@ func parseBase(s string) (*url.URL, error) {
 	s = strings.TrimRight(strings.TrimSpace(s), "/")
 	u, err := url.Parse(s)
 	if err != nil {
-		// The error of url.Parse repeats the whole text, password included.
-		return nil, errors.New("use address: it is no URL: write it as https://peer-1:7401")
+		// The error of url.Parse repeats the whole text, including the password.
+		return nil, errors.New("use address: not a URL: use the form https://peer-1:7401")
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("use address %q: it is no base URL: write it as https://peer-1:7401", u.Redacted())
+		return nil, fmt.Errorf("use address %q: not a base URL: use the form https://peer-1:7401", u.Redacted())
 	}
 	if u.User != nil {
-		return nil, fmt.Errorf("use address %q: it holds a password: give the token instead", u.Redacted())
+		return nil, fmt.Errorf("use address %q: it contains a password: use a token instead", u.Redacted())
 	}
 	return u, nil
 }
 
-// Plaintext reports whether what is sent to a URL can be read on a network.
+// Plaintext reports whether requests to a URL can be read on a network.
 func Plaintext(u *url.URL) bool {
 	if u.Scheme != "http" || u.Hostname() == "localhost" {
 		return false

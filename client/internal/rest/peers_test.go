@@ -22,12 +22,12 @@ func TestNewChecksAddresses(t *testing.T) {
 		{"plaintext by number", Config{URLs: []string{"http://10.0.0.1:8080"}, Tokens: token}, "refusing to send a token over http"},
 		{"a name that begins like loopback", Config{URLs: []string{"http://localhost.example.com"}, Tokens: token}, "refusing to send"},
 		{"none", Config{}, "no address"},
-		{"empty", Config{URLs: []string{""}}, "no base URL"},
-		{"no scheme", Config{URLs: []string{"peer-1:7401"}}, "no base URL"},
-		{"another scheme", Config{URLs: []string{"ftp://peer-1"}}, "no base URL"},
-		{"a query", Config{URLs: []string{"https://peer-1?x=y"}}, "no base URL"},
-		{"a password", Config{URLs: []string{"https://me:hunter2@peer-1"}}, "holds a password"},
-		{"nonsense with a password", Config{URLs: []string{"https://me:hunter2@peer-1:port"}}, "it is no URL"},
+		{"empty", Config{URLs: []string{""}}, "not a base URL"},
+		{"no scheme", Config{URLs: []string{"peer-1:7401"}}, "not a base URL"},
+		{"another scheme", Config{URLs: []string{"ftp://peer-1"}}, "not a base URL"},
+		{"a query", Config{URLs: []string{"https://peer-1?x=y"}}, "not a base URL"},
+		{"a password", Config{URLs: []string{"https://me:hunter2@peer-1"}}, "contains a password"},
+		{"nonsense with a password", Config{URLs: []string{"https://me:hunter2@peer-1:port"}}, "not a URL"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

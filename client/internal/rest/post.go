@@ -15,33 +15,32 @@ import (
 	"github.com/holdfast-metal/holdfast/client/internal/hedge"
 )
 
-// Request is a POST. Every one of these APIs can be asked twice for the same thing: what is sent
-// again after a try whose outcome is unknown, or to another peer while one is at work on it, says
-// the same as before.
+// Request is a POST. All these APIs accept the same request twice: it may be sent again
+// after a try whose outcome is unknown, or to another peer at the same time.
 type Request struct {
 	Path string // begins with a slash
 	Body []byte
-	JSON bool // sets the Content-Type; otherwise none is sent
-	// Final says of an answer that is not one of success that another peer would say the same.
+	JSON bool // sets the Content-Type, which is not sent otherwise
+	// Final reports whether another peer would return the same unsuccessful answer.
 	Final func(*Answer) bool
-	// OneByOne is for the request that makes something new each time it is taken: another peer is
-	// asked only after one has failed.
+	// OneByOne is set for requests that create something each time they succeed. Another
+	// peer is tried only after one has failed.
 	OneByOne bool
 }
 
-// Answer is what a server said.
+// Answer is the response of a server.
 type Answer struct {
 	URL        string
 	Status     int
 	Body       []byte
-	RetryAfter time.Duration // what it asked for; zero: nothing
+	RetryAfter time.Duration // requested by the server; zero if not
 }
 
-// OK reports whether the status is one of success.
+// OK reports whether the status is 2xx.
 func (a *Answer) OK() bool { return a.Status >= 200 && a.Status < 300 }
 
-// Err returns nil for an answer of success, and otherwise what it says. The text of the server is
-// cut and quoted.
+// Err returns nil if the status is 2xx, and a StatusError otherwise. It truncates and
+// quotes the server's text.
 func (a *Answer) Err() error {
 	if a.OK() {
 		return nil
@@ -49,11 +48,11 @@ func (a *Answer) Err() error {
 	return &StatusError{URL: a.URL, Status: a.Status, Message: a.message(), RetryAfter: a.RetryAfter}
 }
 
-// StatusError is an answer that is not one of success.
+// StatusError is an answer whose status is not 2xx.
 type StatusError struct {
 	URL        string
 	Status     int
-	Message    string // of the body, for people; may be empty
+	Message    string // from the body, may be empty
 	RetryAfter time.Duration
 }
 
@@ -65,7 +64,7 @@ func (e *StatusError) Error() string {
 	return fmt.Sprintf("%s answered %d: %q", e.URL, e.Status, e.Message)
 }
 
-// Status returns the status of the answer behind an error, 0 if there was no answer.
+// Status returns the HTTP status of an error, or 0 if there was no answer.
 func Status(err error) int {
 	if e, ok := errors.AsType[*StatusError](err); ok {
 		return e.Status
@@ -73,10 +72,10 @@ func Status(err error) int {
 	return 0
 }
 
-// maxMessage is how much of a server's text an error repeats.
+// maxMessage bounds the server's text in an error.
 const maxMessage = 200
 
-// message finds the text for people in any of the error bodies of these APIs.
+// message returns the readable text in an error body of any of these APIs.
 func (a *Answer) message() string {
 	var members map[string]json.RawMessage
 	text := ""
@@ -97,13 +96,13 @@ func (a *Answer) message() string {
 	return text
 }
 
-// Post asks one peer after the other, each at most once (twice where a new token is at hand), until
-// one gives an answer that another would give too: the next one when one has failed, and, unless
-// the request is OneByOne, also when it takes long (package hedge). If none does, it returns the
-// last answer, or the errors of all when no peer has answered. The next request begins with the
-// peer that answered well, or with another one.
+// Post tries one peer after the other, each at most once (twice if its token can be
+// renewed), until one returns a final answer. It moves on if a peer fails or, unless the
+// request is OneByOne, is slow (package hedge). Without a final answer it returns the last
+// answer, or the errors of all peers if none answered. The next request begins with the
+// peer that answered, or with another one if none did.
 func (p *Peers) Post(ctx context.Context, req Request) (*Answer, error) {
-	// Without a token there is nobody to ask.
+	// Without a token, no peer would accept the request.
 	if _, err := p.tokens.Token(ctx); err != nil {
 		return nil, err
 	}
@@ -115,7 +114,7 @@ func (p *Peers) Post(ctx context.Context, req Request) (*Answer, error) {
 				break
 			}
 		}
-		return r.give()
+		return r.result()
 	}
 	late := hedge.Race(ctx, &p.pace, len(order), func(ctx context.Context, i int) tried {
 		a, err := p.ask(ctx, order[i], req)
@@ -124,30 +123,30 @@ func (p *Peers) Post(ctx context.Context, req Request) (*Answer, error) {
 	for _, i := range late {
 		p.order.Late(order[i])
 	}
-	return r.give()
+	return r.result()
 }
 
-// tried is what one peer has brought.
+// tried is the result of one peer.
 type tried struct {
 	answer *Answer
 	err    error
 }
 
-// reply is what is known so far.
+// reply collects the results so far.
 type reply struct {
 	req    Request
 	answer *Answer
 	errs   []error
 }
 
-func (r *reply) give() (*Answer, error) {
+func (r *reply) result() (*Answer, error) {
 	if r.answer != nil {
 		return r.answer, nil
 	}
 	return nil, errors.Join(r.errs...)
 }
 
-// judge notes what a peer has brought, and says whether that is the end of it.
+// judge records the result of a peer and reports whether Post is done.
 func (p *Peers) judge(ctx context.Context, at int, r *reply, t tried) bool {
 	if t.err != nil {
 		r.errs = append(r.errs, t.err)
@@ -157,14 +156,14 @@ func (p *Peers) judge(ctx context.Context, at int, r *reply, t tried) bool {
 	if ctx.Err() != nil {
 		return true
 	}
-	// Once for all the requests that failed there.
+	// Several failed requests move the peer once.
 	p.order.Leave(at)
 	return t.err == nil && !elsewhere(t.answer.Status)
 }
 
-// elsewhere says of a status that another peer may give another one: this one is ill or overloaded,
-// or is no peer at all but something in front of it; or it lags behind and does not know the token
-// or the id yet.
+// elsewhere reports whether another peer may return a different status. This peer may be
+// failing or overloaded, it may be a proxy, or it may lag behind and not know the token or
+// id yet.
 func elsewhere(status int) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed,
@@ -174,7 +173,7 @@ func elsewhere(status int) bool {
 	return status >= 500 || status < 400
 }
 
-// ask asks one peer, and once more when it refused a token that can be renewed.
+// ask sends the request to one peer, and once more if a refused token can be renewed.
 func (p *Peers) ask(ctx context.Context, at int, req Request) (*Answer, error) {
 	token, err := p.tokens.Token(ctx)
 	if err != nil {
@@ -193,16 +192,17 @@ func (p *Peers) ask(ctx context.Context, at int, req Request) (*Answer, error) {
 func (p *Peers) try(ctx context.Context, at int, req Request, token string) (*Answer, error) {
 	timeout := p.timeout
 	if end, ok := ctx.Deadline(); ok && req.OneByOne {
-		// A caller in a hurry still gets to ask everybody.
+		// A caller with a short deadline can still try every peer.
 		timeout = min(timeout, time.Until(end)/time.Duration(len(p.bases)))
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %s", timeout.Round(time.Millisecond)))
+	expired := fmt.Errorf("no response within %s", timeout.Round(time.Millisecond))
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, expired)
 	defer cancel()
-	// Not JoinPath: it would clean away a trailing slash and unescape ids.
+	// Not JoinPath: it would remove a trailing slash and unescape ids.
 	url := p.bases[at].String() + req.Path
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(req.Body))
 	if err != nil {
-		return nil, fmt.Errorf("make the request: %w", err)
+		return nil, fmt.Errorf("create the request: %w", err)
 	}
 	if req.JSON {
 		r.Header.Set("Content-Type", "application/json")
@@ -214,9 +214,9 @@ func (p *Peers) try(ctx context.Context, at int, req Request, token string) (*An
 		r.Header.Set("User-Agent", p.userAgent)
 	}
 	if !req.OneByOne {
-		// Lets net/http send it again by itself when a connection that was used before has ended,
-		// which is not to be told from a request that was taken and not answered. An empty list is
-		// not sent.
+		// Lets net/http retry by itself if a reused connection was closed. It cannot tell
+		// that from a request that was received but not answered. An empty list is not
+		// sent.
 		r.Header["Idempotency-Key"] = nil
 	}
 	resp, err := p.http.Do(r)
@@ -226,15 +226,15 @@ func (p *Peers) try(ctx context.Context, at int, req Request, token string) (*An
 	defer resp.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, MaxBody+1))
 	if err != nil {
-		return nil, fmt.Errorf("read the answer of %s: %w", url, because(ctx, err))
+		return nil, fmt.Errorf("read the response of %s: %w", url, because(ctx, err))
 	}
 	if len(body) > MaxBody {
-		return nil, fmt.Errorf("read the answer of %s: it is longer than %d bytes", url, MaxBody)
+		return nil, fmt.Errorf("read the response of %s: longer than %d bytes", url, MaxBody)
 	}
 	return &Answer{URL: url, Status: resp.StatusCode, Body: body, RetryAfter: retryAfter(resp.Header)}, nil
 }
 
-// because puts the reason why the context ended in place of "context deadline exceeded".
+// because adds the cause of the context's end to "context deadline exceeded".
 func because(ctx context.Context, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil {
 		return fmt.Errorf("%w (%w)", err, context.Cause(ctx))
@@ -242,8 +242,8 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-// maxRetryAfter bounds what a server can ask for: whoever sends an hour by mistake loses no
-// clients.
+// maxRetryAfter bounds the wait that a server can request, so that an hour sent by mistake
+// does not lose its clients.
 const maxRetryAfter = time.Minute
 
 func retryAfter(h http.Header) time.Duration {
@@ -254,7 +254,7 @@ func retryAfter(h http.Header) time.Duration {
 	return min(time.Duration(n)*time.Second, maxRetryAfter)
 }
 
-// RetryAfter returns how long the answer behind an error asked to wait, zero if it did not.
+// RetryAfter returns the wait requested by the response in err, or zero.
 func RetryAfter(err error) time.Duration {
 	if e, ok := errors.AsType[*StatusError](err); ok {
 		return e.RetryAfter

@@ -8,12 +8,13 @@ import (
 	"sync"
 )
 
-// Tokens says which bearer token a request carries. Implementations are safe for concurrent use.
+// Tokens supplies the bearer token of requests. Implementations are safe for concurrent
+// use.
 type Tokens interface {
-	// Token returns the token to send, "" for none.
+	// Token returns the token to send, or "" for none.
 	Token(ctx context.Context) (string, error)
-	// Refused is told which token a server answered 401 to, and says whether Token may give
-	// another one now.
+	// Refused is called with the token to which a server returned 401. It reports whether
+	// Token may return another one now.
 	Refused(token string) bool
 }
 
@@ -26,10 +27,10 @@ func (t StaticToken) Token(context.Context) (string, error) { return string(t), 
 // Refused implements Tokens.
 func (t StaticToken) Refused(string) bool { return false }
 
-// maxTokenFile is far above any token there is.
+// maxTokenFile is far larger than any real token.
 const maxTokenFile = 16 << 10
 
-// FileToken reads the token from a file, and reads it again when a server has refused it.
+// FileToken reads the token from a file, and again when a server has refused it.
 type FileToken struct {
 	path string
 
@@ -37,7 +38,7 @@ type FileToken struct {
 	token string
 }
 
-// NewFileToken returns the tokens of a file. It is not read before the first use.
+// NewFileToken returns a FileToken for path. The file is read on first use.
 func NewFileToken(path string) *FileToken { return &FileToken{path: path} }
 
 // Token implements Tokens.
@@ -54,8 +55,8 @@ func (t *FileToken) Token(context.Context) (string, error) {
 	return token, err
 }
 
-// Refused implements Tokens: whoever changes the token writes the file first, so it is worth a
-// look.
+// Refused implements Tokens. It reads the file again: a new token is written there before
+// the old one is revoked.
 func (t *FileToken) Refused(token string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -76,7 +77,7 @@ func readToken(path string) (string, error) {
 	case token == "":
 		return "", fmt.Errorf("read the token: %s is empty: write the token into it, nothing else", path)
 	case len(token) > maxTokenFile || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return "", fmt.Errorf("read the token: %s holds something else than one token in one line", path)
+		return "", fmt.Errorf("read the token: %s does not contain exactly one token on one line", path)
 	}
 	return token, nil
 }

@@ -1,7 +1,8 @@
-// Package resttest lets tests reach http.Handlers without a network, also inside a synctest bubble.
+// Package resttest connects tests to http.Handlers without a network, also inside a
+// synctest bubble.
 //
-// It owns the ways in which a network treats a request badly: nobody listens, no answer comes, the
-// connection tears. It knows nothing of what is asked. Only tests import it.
+// It simulates network failures: refused connections, missing responses and broken
+// connections. Only tests import it.
 package resttest
 
 import (
@@ -14,15 +15,15 @@ import (
 	"syscall"
 )
 
-// Network is an http.RoundTripper that takes each host to its handler. A host without one refuses
-// connections. It is safe for concurrent use.
+// Network is an http.RoundTripper that routes each host to its handler. A host without a
+// handler refuses connections. It is safe for concurrent use.
 type Network struct {
 	mu    sync.Mutex
 	hosts map[string]http.Handler
 	calls map[string]int
 }
 
-// Serve makes a host answer with h; nil makes it refuse connections.
+// Serve sets the handler of a host. If h is nil, the host refuses connections.
 func (n *Network) Serve(host string, h http.HandlerFunc) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -35,7 +36,7 @@ func (n *Network) Serve(host string, h http.HandlerFunc) {
 	}
 }
 
-// Calls is how many requests were sent to a host, answered or not.
+// Calls returns the number of requests sent to a host, answered or not.
 func (n *Network) Calls(host string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -81,13 +82,13 @@ func serve(h http.Handler, w http.ResponseWriter, r *http.Request) (err error) {
 	return nil
 }
 
-// Silent takes a request and never answers.
+// Silent never answers.
 func Silent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// Torn ends the connection instead of answering.
+// Torn closes the connection without a response.
 func Torn(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
-// Answer answers everything with one status and body.
+// Answer returns a handler that always responds with one status and body.
 func Answer(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
