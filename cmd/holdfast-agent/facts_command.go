@@ -10,17 +10,17 @@ import (
 	"github.com/holdfast-metal/holdfast/client/machine"
 )
 
-// flagNames are the names of all flags of a command.
+// flagNames returns the names of all flags of a command.
 func flagNames(cmd *cobra.Command) []string {
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	return names
 }
 
-// factsCommand prints what run would tell.
+// factsCommand prints the facts that run would send.
 func factsCommand(s system) *cobra.Command {
 	return &cobra.Command{
-		Use: "facts", Short: "Print what the agent finds out of this machine", Args: cobra.NoArgs,
+		Use: "facts", Short: "Print the facts of this machine", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			h := &host{system: s}
 			var err error

@@ -9,11 +9,11 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/facts/smi"
 )
 
-// gpuPool tells the state of the GPUs of this machine. It implements poolreg.Source. A program that
-// computes on a GPU is a worker, and it is busy: nothing here knows of workers that wait.
+// gpuPool reports the state of this machine's GPUs. It implements poolreg.Source. Each
+// program that uses a GPU counts as a busy worker: idle workers are not visible here.
 type gpuPool struct {
 	started time.Time
-	gpus    *smi.Monitor // nil: there is no nvidia-smi
+	gpus    *smi.Monitor // nil if there is no nvidia-smi
 	fixed   []fixedGPU
 }
 
@@ -23,7 +23,11 @@ func (p *gpuPool) State(context.Context) (poolreg.State, error) {
 	if p.gpus == nil {
 		for _, g := range p.fixed {
 			state.GPUs = append(state.GPUs, poolreg.GPU{
-				ID: g.ID, Model: g.Model, TotalVRAMGB: g.TotalVRAMGB, AvailableVRAMGB: g.TotalVRAMGB, ComputeCapability: g.ComputeCapability,
+				ID:                g.ID,
+				Model:             g.Model,
+				TotalVRAMGB:       g.TotalVRAMGB,
+				AvailableVRAMGB:   g.TotalVRAMGB,
+				ComputeCapability: g.ComputeCapability,
 			})
 		}
 		return state, nil
@@ -34,11 +38,15 @@ func (p *gpuPool) State(context.Context) (poolreg.State, error) {
 	}
 	workers := make(map[int]bool)
 	for _, g := range seen {
-		// Drivers report some megabytes less than the vendor sells: the whole is rounded. Of what
-		// is free, nothing is promised that is not there.
+		// Drivers report some megabytes less than the advertised size, so the total is
+		// rounded. The free memory is rounded down.
 		gpu := poolreg.GPU{
-			ID: g.Index, Model: g.Model, TotalVRAMGB: int((g.TotalVRAMMiB + 512) / 1024), AvailableVRAMGB: int(g.FreeVRAMMiB / 1024),
-			ComputeCapability: g.ComputeCapability, TemperatureCelsius: g.TemperatureCelsius,
+			ID:                 g.Index,
+			Model:              g.Model,
+			TotalVRAMGB:        int((g.TotalVRAMMiB + 512) / 1024),
+			AvailableVRAMGB:    int(g.FreeVRAMMiB / 1024),
+			ComputeCapability:  g.ComputeCapability,
+			TemperatureCelsius: g.TemperatureCelsius,
 		}
 		for _, pid := range g.PIDs {
 			workers[pid] = true

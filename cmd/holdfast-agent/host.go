@@ -15,15 +15,15 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/facts/smi"
 )
 
-// host tells the facts of this machine. It implements machine.Source.
+// host supplies the facts of this machine. It implements machine.Source.
 type host struct {
 	system
-	hostname  string // instead of the machine's own
-	privateIP string // instead of the one that is found
+	hostname  string // overrides the machine's own
+	privateIP string // overrides the detected one
 	gpus      *smi.Monitor
 
 	mu   sync.Mutex
-	last facts.CPUTimes // when metrics were last asked for; zero: since boot
+	last facts.CPUTimes // at the last call of Metrics; zero: since boot
 }
 
 // Specs implements machine.Source.
@@ -52,7 +52,11 @@ func (h *host) Specs(context.Context) (machine.Specs, error) {
 	}
 	board := h.board()
 	return machine.Specs{
-		Hostname: name, PrivateIP: ip, CPUMillicores: int64(cpus) * 1000, MemoryMiB: memory.TotalMiB, GPUCount: len(gpus),
+		Hostname:      name,
+		PrivateIP:     ip,
+		CPUMillicores: int64(cpus) * 1000,
+		MemoryMiB:     memory.TotalMiB,
+		GPUCount:      len(gpus),
 		Hardware: machine.Hardware{
 			Vendor: board.Vendor, Model: board.Model, SerialNumber: board.Serial, SystemUUID: board.UUID,
 			Arch: arch(runtime.GOARCH), BootMode: board.BootMode, MACAddress: mac,
@@ -60,7 +64,7 @@ func (h *host) Specs(context.Context) (machine.Specs, error) {
 	}, nil
 }
 
-// address is the address to register, and the MAC of its interface.
+// address returns the address to register, and the MAC of its interface.
 func (h *host) address() (ip, mac string, err error) {
 	interfaces, err := h.interfaces()
 	if err != nil {
@@ -69,7 +73,8 @@ func (h *host) address() (ip, mac string, err error) {
 	addr, name := facts.PrivateIP(interfaces, facts.DefaultInterface(h.root))
 	if h.privateIP == "" {
 		if !addr.IsValid() {
-			return "", "", errors.New("find the address of this machine: it has none yet; or give --private-ip")
+			return "", "", errors.New("find the address of this machine: it has none yet: " +
+				"set --private-ip or wait for the network")
 		}
 		return addr.String(), facts.MAC(h.root, name), nil
 	}
@@ -83,13 +88,13 @@ func (h *host) address() (ip, mac string, err error) {
 	return h.privateIP, facts.MAC(h.root, name), nil
 }
 
-// The names under which systemd hands over what only root may read: see the unit.
+// Names of systemd credentials with DMI values that only root can read: see the unit.
 const (
 	credentialSerial = "dmi.serial"
 	credentialUUID   = "dmi.uuid"
 )
 
-// board reads DMI. What this user may not read there, systemd may have handed over.
+// board reads DMI, and systemd's credentials for values that this user cannot read.
 func (h *host) board() facts.Board {
 	b := facts.ReadBoard(h.root)
 	if b.Serial == "" {
@@ -113,7 +118,7 @@ func (h *host) credential(name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// hardware is what two machines do not share, empty if nothing is known.
+// hardware returns a value that no two machines share, or "" if none is known.
 func (h *host) hardware() string {
 	b := h.board()
 	switch {
@@ -153,9 +158,9 @@ func (h *host) Metrics(context.Context) (machine.Metrics, error) {
 	}, nil
 }
 
-// freeGPUs counts the GPUs that nothing computes on. Where nvidia-smi cannot tell, a GPU is free
-// that is not given to a virtual machine; when it is there but does not answer, none is: who knows
-// what state they are in.
+// freeGPUs returns the number of GPUs that no program uses. Without nvidia-smi a GPU counts
+// as free unless it is assigned to a virtual machine. If nvidia-smi does not answer, none
+// counts as free, because the state of the GPUs is unknown.
 func (h *host) freeGPUs() (int, error) {
 	all, err := facts.GPUs(h.root)
 	if err != nil {
@@ -182,10 +187,10 @@ func (h *host) freeGPUs() (int, error) {
 	return free, nil
 }
 
-// round leaves two digits behind the point.
+// round returns f with two decimals.
 func round(f float64) float64 { return float64(int64(f*100+0.5)) / 100 }
 
-// arch is what uname calls a machine of Go's architecture.
+// arch returns uname's name of a Go architecture.
 func arch(goarch string) string {
 	switch goarch {
 	case "amd64":

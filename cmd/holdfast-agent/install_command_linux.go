@@ -21,25 +21,30 @@ import (
 
 const (
 	modulesDir = "/modules"
-	// installerCA is there when the initramfs was built with one.
+	// installerCA exists if the initramfs was built with a CA certificate.
 	installerCA = "/etc/holdfast/ca.pem"
-	// networkTimeout is how long an init waits for an address before it restarts the machine:
-	// firmware may find another way.
+	// networkTimeout is how long an init waits for an address before it restarts the
+	// machine. The firmware may then find another way.
 	networkTimeout = 10 * time.Minute
 	// restartWait leaves time to read the console after a failure.
 	restartWait = 30 * time.Second
 )
 
-const installLong = `Fetches the work order of this machine, writes its image to the disk that the order's rule chooses, and reports to the cluster.
+const installLong = `Fetches the work order of this machine, writes its image to the disk that the order's rule selects,
+and reports to the cluster.
 
-As /init of the netboot image it takes holdfast.url= and holdfast.token= from the kernel command line, brings the machine on the network, and restarts
-it in the end. In a rescue system it needs root and both flags, and restarts nothing. THE DISK IS OVERWRITTEN.`
+As /init of the netboot image it reads holdfast.url= and holdfast.token= from the kernel command line,
+configures the network, and restarts the machine at the end. In a rescue system it needs root and both
+flags, and does not restart the machine. THE DISK IS OVERWRITTEN.`
 
 func installCommand(s system, log *logFlags) *cobra.Command {
 	var l pid1.Line
 	var caFile, tokenFile string
 	cmd := &cobra.Command{
-		Use: "install --url URL --token-file FILE", Short: "Install this machine by order of the cluster: overwrites a disk", Long: installLong, Args: cobra.NoArgs,
+		Use:   "install --url URL --token-file FILE",
+		Short: "Install this machine as the cluster orders: overwrites a disk",
+		Long:  installLong,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if s.pid == 1 {
 				return asInit(cmd.Context(), s)
@@ -59,11 +64,11 @@ func installCommand(s system, log *logFlags) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&l.URL, "url", "", "base URL of a peer")
 	cmd.Flags().StringVar(&tokenFile, "token-file", "", "file with the token of the install session")
-	cmd.Flags().StringVar(&caFile, "ca", "", "file with the CA certificate of the peers (default: those of the system)")
+	cmd.Flags().StringVar(&caFile, "ca", "", "file with the CA certificate of the peers (default: the system's)")
 	return cmd
 }
 
-// runInstaller installs, on a machine that has its network.
+// runInstaller installs a machine whose network is configured.
 func runInstaller(ctx context.Context, s system, l pid1.Line, caFile string, sent *peers.Log, log *slog.Logger) error {
 	tlsConf, err := tlsConfig(caFile)
 	if err != nil {
@@ -72,7 +77,8 @@ func runInstaller(ctx context.Context, s system, l pid1.Line, caFile string, sen
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = tlsConf
 	transport.Proxy = nil
-	transport.ResponseHeaderTimeout = time.Minute // a peer may have to fetch the image first, and then says so by waiting
+	// A peer may have to fetch the image before it can send the header.
+	transport.ResponseHeaderTimeout = time.Minute
 	client := &http.Client{Transport: transport}
 	c, err := peers.New(peers.Config{URL: l.URL, Token: l.Token, HTTP: client, Logger: log})
 	if err != nil {
@@ -82,8 +88,7 @@ func runInstaller(ctx context.Context, s system, l pid1.Line, caFile string, sen
 	return installer.New(installer.Config{Client: c, Log: sent, HTTP: client, Logger: log}, m).Run(ctx)
 }
 
-// asInit is the whole life of the netboot image. It returns only when the machine cannot be
-// restarted.
+// asInit runs the netboot image. It returns only if the machine cannot be restarted.
 func asInit(ctx context.Context, s system) error {
 	mountErr := pid1.Mount()
 	sent := &peers.Log{}
@@ -97,16 +102,16 @@ func asInit(ctx context.Context, s system) error {
 	wait := time.Duration(0)
 	switch {
 	case err == nil:
-		log.Info("restarting into what was installed")
+		log.Info("installed, restarting")
 	case errors.Is(err, peers.ErrOver):
-		log.Info("the cluster wants nothing installed here: restarting", "in", restartWait, "reason", err)
+		log.Info("no installation is ordered, restarting", "in", restartWait, "reason", err)
 		wait = restartWait
 	default:
-		log.Error("not installed: restarting", "in", restartWait, "reason", err)
+		log.Error("installation failed, restarting", "in", restartWait, "reason", err)
 		wait = restartWait
 	}
 	if hold {
-		log.Info("holdfast.hold: staying; switch the machine off and on to go on")
+		log.Info("holdfast.hold is set, not restarting: power-cycle the machine to continue")
 		<-ctx.Done()
 	}
 	select {
@@ -116,7 +121,8 @@ func asInit(ctx context.Context, s system) error {
 	return pid1.Restart()
 }
 
-// bootAndInstall also says whether the machine is to stay as it is when it ended.
+// bootAndInstall installs the machine. It also reports whether the machine must not restart
+// afterwards.
 func bootAndInstall(ctx context.Context, s system, sent *peers.Log, log *slog.Logger) (hold bool, err error) {
 	text, err := os.ReadFile("/proc/cmdline")
 	if err != nil {
@@ -134,11 +140,11 @@ func bootAndInstall(ctx context.Context, s system, sent *peers.Log, log *slog.Lo
 	if err != nil {
 		return l.Hold, err
 	}
-	kept, letGo := context.WithCancel(ctx)
+	kept, release := context.WithCancel(ctx)
 	var leases errgroup.Group
 	leases.Go(func() error { return lease.Run(kept) })
 	defer func() {
-		letGo()
+		release()
 		_ = leases.Wait() // it has no error
 	}()
 	ca := ""

@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// installCommand reports that machines are installed with Linux.
+// installCommand returns an error: machines are installed from Linux only.
 func installCommand(system, *logFlags) *cobra.Command {
 	return &cobra.Command{
-		Use: "install", Short: "Install this machine by order of the cluster (Linux only)", Hidden: true,
-		RunE: func(*cobra.Command, []string) error { return errors.New("install: it works on Linux only") },
+		Use: "install", Short: "Install this machine as the cluster orders (Linux only)", Hidden: true,
+		RunE: func(*cobra.Command, []string) error { return errors.New("install: supported on Linux only") },
 	}
 }

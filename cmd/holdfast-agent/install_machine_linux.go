@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/installer/target"
 )
 
-// bareMachine is this machine, as the installer sees it. It implements installer.Machine and
+// bareMachine is this machine for the installer. It implements installer.Machine and
 // installer.Unpacker.
 type bareMachine struct {
 	host
@@ -25,8 +25,8 @@ type bareMachine struct {
 // Disks implements installer.Machine.
 func (m *bareMachine) Disks() ([]diskrule.Disk, error) { return disks.List(m.root) }
 
-// Look implements installer.Machine. It leaves out facts that it cannot read: an incomplete
-// inventory must not prevent an installation.
+// Look implements installer.Machine. Facts that cannot be read are left out, because an
+// incomplete inventory must not block the installation.
 func (m *bareMachine) Look() (peers.Inventory, string) {
 	board := m.board()
 	inv := peers.Inventory{
@@ -51,7 +51,7 @@ func (m *bareMachine) Look() (peers.Inventory, string) {
 	}
 	ip, _, err := m.address()
 	if err != nil {
-		m.log.Warn("the address of this machine is not known", "error", err)
+		m.log.Warn("cannot find the address of this machine", "error", err)
 	}
 	return inv, ip
 }

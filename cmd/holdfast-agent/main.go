@@ -1,10 +1,10 @@
-// Command holdfast-agent runs on the machines: it registers the machine (or a pool of GPUs) with a
-// Holdfast cluster and keeps it alive. As /init of the netboot image it installs one: package
-// install.
+// Command holdfast-agent runs on the machines. It registers its machine (or a pool of GPUs)
+// with a Holdfast cluster and sends keepalives. As /init of the netboot image it installs
+// the machine: see package install.
 //
-// It owns what is found on the machine and how the process lives beside systemd; the protocols are
-// client/machine and client/poolreg. It stays small: it must not link Raft, the FSM or any
-// provider.
+// This command reads the machine's facts and runs under systemd. Packages client/machine
+// and client/poolreg implement the protocols. It must stay small: it must not link Raft,
+// the FSM or any provider.
 package main
 
 import (
@@ -20,7 +20,7 @@ var version = "dev" // set by the build
 
 func main() { os.Exit(run()) }
 
-// run ends the context at the first signal; the second one ends the process.
+// run cancels the context at the first signal; the second signal kills the process.
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -29,8 +29,9 @@ func run() int {
 		out: os.Stdout, err: os.Stderr, root: os.DirFS("/"), getenv: os.Getenv, interfaces: interfaces,
 		version: version, pid: os.Getpid(),
 	})
+	// In the netboot image, the process has the kernel's arguments, which are no flags.
 	if os.Getpid() == 1 && filepath.Base(os.Args[0]) == "init" {
-		root.SetArgs([]string{"install"}) // the netboot image: the kernel's own arguments are no flags of ours
+		root.SetArgs([]string{"install"})
 	}
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "holdfast-agent:", err)

@@ -22,18 +22,18 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/facts/smi"
 )
 
-// poolFile is the configuration of pool.
+// poolFile is the configuration file of pool.
 type poolFile struct {
 	Registration *poolreg.Settings `json:"registration"`
-	// CAFile is the CA certificate of the servers, empty: those of the system.
+	// CAFile has the CA certificate of the servers. Empty means the system's.
 	CAFile string `json:"ca_file"`
-	// MetricsAddr is where /metrics is served, empty: nowhere.
+	// MetricsAddr is the address that serves /metrics. Empty disables it.
 	MetricsAddr string `json:"metrics_addr"`
-	// GPUs are told where there is no nvidia-smi to ask.
+	// GPUs are registered if there is no nvidia-smi.
 	GPUs []fixedGPU `json:"gpus"`
 }
 
-// fixedGPU is a GPU that the configuration tells.
+// fixedGPU is a GPU in the configuration.
 type fixedGPU struct {
 	ID                int    `json:"id"`
 	Model             string `json:"model"`
@@ -42,19 +42,22 @@ type fixedGPU struct {
 }
 
 const poolLong = `Runs a pool manager: registers the GPUs of this machine as a pool, sends heartbeats with their
-state, and deregisters the pool in the end. The configuration is that of POOLREG-18070.`
+state, and deregisters the pool at the end. The configuration is the one of POOLREG-18070.`
 
 func poolCommand(s system, log *logFlags) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use: "pool --config FILE", Short: "Keep the GPUs of this machine registered as a pool", Long: poolLong, Args: cobra.NoArgs,
+		Use:   "pool --config FILE",
+		Short: "Keep the GPUs of this machine registered as a pool",
+		Long:  poolLong,
+		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			logger, err := log.logger(s.err)
 			if err != nil {
 				return err
 			}
 			if file == "" {
-				return errors.New("no configuration: give --config FILE")
+				return errors.New("no configuration: set --config FILE")
 			}
 			text, err := os.ReadFile(file)
 			if err != nil {
@@ -77,13 +80,13 @@ func parsePoolFile(text []byte) (poolFile, error) {
 		return f, err
 	}
 	if f.Registration == nil {
-		return f, errors.New("it has no key registration")
+		return f, errors.New("no key registration")
 	}
 	return f, nil
 }
 
-// poolConfig fills in what the file leaves out: the name of the machine, and an endpoint at its
-// address and the port of the document's example.
+// poolConfig fills in what the file omits: the node id is the machine's name, and the
+// endpoint is at its address with the port of the specification's example.
 func poolConfig(s system, f poolFile) (poolreg.Config, error) {
 	settings := *f.Registration
 	if settings.NodeID == "" {
@@ -136,7 +139,11 @@ func runPool(ctx context.Context, s system, f poolFile, log *slog.Logger) error 
 	if source.gpus != nil {
 		group.Go(func() error { return source.gpus.Run(ctx) })
 	}
-	w := watch{notify: sdnotify.New(s.getenv, s.pid), log: log, report: func() report { return poolReport(cfg, client) }}
+	w := watch{
+		notify: sdnotify.New(s.getenv, s.pid),
+		log:    log,
+		report: func() report { return poolReport(cfg, client) },
+	}
 	group.Go(func() error { return w.run(ctx) })
 	if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 		return err
@@ -173,7 +180,7 @@ func poolReport(cfg poolreg.Config, c *poolreg.Client) report {
 	return r
 }
 
-// serveMetrics listens at once, so that an address that is taken is an error at the start.
+// serveMetrics listens at once, so that an address in use is an error at the start.
 func serveMetrics(ctx context.Context, group *errgroup.Group, addr string, metrics *prometheus.Registry) error {
 	lis, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
@@ -181,7 +188,13 @@ func serveMetrics(ctx context.Context, group *errgroup.Group, addr string, metri
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute}
+	server := &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       time.Minute,
+	}
 	group.Go(func() error {
 		if err := server.Serve(lis); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve metrics: %w", err)

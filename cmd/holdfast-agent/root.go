@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/facts/smi"
 )
 
-// system is what the commands need of the machine, so that tests bring their own.
+// system is the part of the machine that the commands need. Tests supply their own.
 type system struct {
 	out, err   io.Writer
 	root       fs.FS // "/"
@@ -31,15 +31,15 @@ type system struct {
 	pid        int
 }
 
-// logFlags say how to log.
+// logFlags configure the log.
 type logFlags struct {
 	level  slog.Level
 	format string
 }
 
-const rootLong = `holdfast-agent tells a Holdfast cluster that this machine is there.
+const rootLong = `holdfast-agent registers this machine with a Holdfast cluster and keeps it registered.
 
-Every flag can be given in the environment: --token-file is HOLDFAST_AGENT_TOKEN_FILE.`
+Every flag can be set in the environment: --token-file is HOLDFAST_AGENT_TOKEN_FILE.`
 
 func newRoot(s system) *cobra.Command {
 	if s.smi == nil {
@@ -56,11 +56,13 @@ func newRoot(s system) *cobra.Command {
 	root.PersistentFlags().TextVar(&log.level, "log-level", slog.LevelInfo, "debug, info, warn or error")
 	root.PersistentFlags().StringVar(&log.format, "log-format", "text", "text or json")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(runCommand(s, &log), poolCommand(s, &log), factsCommand(s), installCommand(s, &log), versionCommand(s))
+	root.AddCommand(
+		runCommand(s, &log), poolCommand(s, &log), factsCommand(s), installCommand(s, &log), versionCommand(s),
+	)
 	return root
 }
 
-// fromEnvironment returns flags that were not set the values that the environment has for them.
+// fromEnvironment sets flags that are not on the command line from the environment.
 func fromEnvironment(cmd *cobra.Command, getenv func(string) string) error {
 	var errs []error
 	for _, name := range flagNames(cmd) {
@@ -85,7 +87,8 @@ func (l logFlags) logger(w io.Writer) (*slog.Logger, error) {
 	return nil, fmt.Errorf("log format %q: use text or json", l.format)
 }
 
-// tlsConfig trusts the certificates in a file, instead of those of the system; nil without one.
+// tlsConfig returns a configuration that trusts only the certificates in the file, or nil
+// without one.
 func tlsConfig(caFile string) (*tls.Config, error) {
 	if caFile == "" {
 		return nil, nil
@@ -96,7 +99,7 @@ func tlsConfig(caFile string) (*tls.Config, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("read the CA certificate: %s holds none in PEM form", caFile)
+		return nil, fmt.Errorf("read the CA certificate: no PEM certificate in %s", caFile)
 	}
 	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, nil
 }
@@ -105,7 +108,8 @@ func versionCommand(s system) *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(s.out, "holdfast-agent %s %s %s/%s\n", s.version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(s.out, "holdfast-agent %s %s %s/%s\n",
+				s.version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}

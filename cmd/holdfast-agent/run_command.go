@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/facts/smi"
 )
 
-// runFlags are those of run.
+// runFlags are the flags of run.
 type runFlags struct {
 	servers        []string
 	tokenFile      string
@@ -32,16 +32,20 @@ type runFlags struct {
 	allowPlaintext bool
 }
 
-const runLong = `Registers this machine and keeps it alive, until it is told to stop.
+const runLong = `Registers this machine and sends keepalives until the process is stopped.
 
-It never gives up: a cluster that elects a leader, is away or refuses the token is asked again. A machine
-that the cluster has forgotten registers again. The id of the machine lies in the state directory.`
+It never gives up: it retries while the cluster elects a leader, is down or refuses the token. It registers
+again if the cluster has forgotten the machine. The id of the machine is kept in the state directory.`
 
 func runCommand(s system, log *logFlags) *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use: "run --server URL[,URL…] --pool POOL --token-file FILE", Short: "Keep this machine registered", Long: runLong, Args: cobra.NoArgs,
-		Example: "  holdfast-agent run --server https://peer-1:7401,https://peer-2:7401 --token-file /etc/holdfast-agent/token --pool gpu",
+		Use:   "run --server URL[,URL…] --pool POOL --token-file FILE",
+		Short: "Keep this machine registered",
+		Long:  runLong,
+		Args:  cobra.NoArgs,
+		Example: "  holdfast-agent run --server https://peer-1:7401,https://peer-2:7401 " +
+			"--token-file /etc/holdfast-agent/token --pool gpu",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			logger, err := log.logger(s.err)
 			if err != nil {
@@ -52,20 +56,24 @@ func runCommand(s system, log *logFlags) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVar(&f.servers, "server", nil, "base URLs of one or more peers, https://peer-1:7401")
-	flags.StringVar(&f.tokenFile, "token-file", "", "file with the token to enroll with, or of this machine (default: none is sent)")
+	flags.StringVar(&f.tokenFile, "token-file", "",
+		"file with the enrollment token or this machine's token (default: none is sent)")
 	flags.StringVar(&f.pool, "pool", "", "pool of this machine")
 	flags.StringVar(&f.provider, "provider", machine.DefaultProvider, "provider of the pool")
-	flags.StringVar(&f.machineID, "machine-id", "", "id of this machine, as holdfast machine create gave it (default: made at random once)")
+	flags.StringVar(&f.machineID, "machine-id", "",
+		"id of this machine, from holdfast machine create (default: created at random once)")
 	flags.StringVar(&f.stateDir, "state-dir", stateDir(s.getenv), "directory for the identity")
-	flags.StringVar(&f.caFile, "ca", "", "file with the CA certificate of the peers (default: those of the system)")
+	flags.StringVar(&f.caFile, "ca", "", "file with the CA certificate of the peers (default: the system's)")
 	flags.StringVar(&f.hostname, "hostname", "", "name to register (default: the machine's)")
-	flags.StringVar(&f.privateIP, "private-ip", "", "address to register (default: that of the interface with the default route)")
-	flags.DurationVar(&f.interval, "interval", 0, "time between keepalives (default: what the server asks for)")
-	flags.BoolVar(&f.allowPlaintext, "allow-plaintext-token", false, "send the token over http to other machines")
+	flags.StringVar(&f.privateIP, "private-ip", "",
+		"address to register (default: the one of the interface with the default route)")
+	flags.DurationVar(&f.interval, "interval", 0, "time between keepalives (default: as the server requests)")
+	flags.BoolVar(&f.allowPlaintext, "allow-plaintext-token", false,
+		"allow sending the token over http to other machines")
 	return cmd
 }
 
-// stateDir is what systemd has made, or the place where it would have.
+// stateDir returns the directory that systemd has created, or its usual path.
 func stateDir(getenv func(string) string) string {
 	if dir := getenv("STATE_DIRECTORY"); dir != "" {
 		return dir
@@ -83,7 +91,7 @@ func runAgent(ctx context.Context, s system, f runFlags, log *slog.Logger) error
 		return err
 	}
 	if err := os.MkdirAll(f.stateDir, 0o700); err != nil {
-		return fmt.Errorf("make the state directory: %w", err)
+		return fmt.Errorf("create the state directory: %w", err)
 	}
 	id, note, err := machine.Identity(filepath.Join(f.stateDir, "identity.json"), f.machineID, h.hardware())
 	if err != nil {
@@ -93,14 +101,23 @@ func runAgent(ctx context.Context, s system, f runFlags, log *slog.Logger) error
 		log.WarnContext(ctx, "this machine has a new id", "machine_id", id, "reason", note)
 	}
 	agent, err := machine.New(machine.Config{
-		Servers: f.servers, TokenFile: f.tokenFile, OwnTokenFile: filepath.Join(f.stateDir, "token.json"), MachineID: id, Pool: f.pool, Provider: f.provider,
-		AgentVersion: s.version, Interval: f.interval, TLS: tlsConf, AllowPlaintext: f.allowPlaintext, Logger: log,
+		Servers:        f.servers,
+		TokenFile:      f.tokenFile,
+		OwnTokenFile:   filepath.Join(f.stateDir, "token.json"),
+		MachineID:      id,
+		Pool:           f.pool,
+		Provider:       f.provider,
+		AgentVersion:   s.version,
+		Interval:       f.interval,
+		TLS:            tlsConf,
+		AllowPlaintext: f.allowPlaintext,
+		Logger:         log,
 	}, h)
 	if err != nil {
 		return err
 	}
 	if f.tokenFile == "" {
-		log.WarnContext(ctx, "no token: this works with a cluster that is insecure only; give --token-file")
+		log.WarnContext(ctx, "no token: only an insecure cluster accepts this machine: set --token-file")
 	}
 	log.InfoContext(ctx, "agent started", "version", s.version, "machine_id", id, "pool", f.pool, "servers", f.servers)
 
@@ -122,15 +139,16 @@ func runAgent(ctx context.Context, s system, f runFlags, log *slog.Logger) error
 	return nil
 }
 
-// tryTimeout is more than a try at one server takes.
+// tryTimeout is longer than a try at one server takes.
 const tryTimeout = 15 * time.Second
 
 func machineLine(id string, s machine.Status) string {
 	switch {
 	case s.Ready:
-		return fmt.Sprintf("%s is ready; keepalives each %s, the last at %s", id, s.Interval, s.LastKeepalive.Format(time.TimeOnly))
+		at := s.LastKeepalive.Format(time.TimeOnly)
+		return fmt.Sprintf("%s is ready; keepalives each %s, the last at %s", id, s.Interval, at)
 	case s.Err != nil:
-		return fmt.Sprintf("%s is not ready, %d failures, trying on: %.150s", id, s.Failures, s.Err)
+		return fmt.Sprintf("%s is not ready, %d failures, will retry: %.150s", id, s.Failures, s.Err)
 	}
 	return id + " is registering"
 }

@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	// statusEvery is how often systemctl status is brought up to date.
+	// statusEvery is the time between updates of the line in systemctl status.
 	statusEvery = 10 * time.Second
-	// wokeLate is how late a look has to be for the process to have slept.
+	// wokeLate is how late a check must be to conclude that the process was stopped.
 	wokeLate = 10 * time.Second
 )
 
-// report is how the work goes.
+// report is the progress of the work.
 type report struct {
 	line     string // for systemctl status
 	progress time.Time
-	patience time.Duration // after so long without progress, something hangs
+	patience time.Duration // longer without progress means that something hangs
 }
 
-// watch tells systemd how the process is doing: that it runs (not that a server is there: a machine
-// starts without one), a line of status, and that it does not hang.
+// watch reports the state of the process to systemd: that it runs, even if no server is
+// reachable, a line of status, and that it does not hang.
 type watch struct {
 	notify sdnotify.Notifier
 	log    *slog.Logger
@@ -38,15 +38,15 @@ func (w watch) run(ctx context.Context) error {
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	last, stuck, looked, woke := "", false, time.Now(), time.Time{}
+	last, stuck, checked, woke := "", false, time.Now(), time.Time{}
 	for {
 		r := w.report()
-		// A process that was itself stopped (by a debugger, by SIGSTOP) cannot tell that others
-		// hang.
-		if time.Since(looked) > every+wokeLate {
+		// A process that was itself stopped (by a debugger, by SIGSTOP) cannot conclude
+		// that others hang.
+		if time.Since(checked) > every+wokeLate {
 			woke = time.Now()
 		}
-		looked = time.Now()
+		checked = time.Now()
 		var words []string
 		if r.line != last {
 			last = r.line
@@ -56,7 +56,8 @@ func (w watch) run(ctx context.Context) error {
 			words, stuck = append(words, sdnotify.Watchdog), false
 		} else if !stuck {
 			stuck = true
-			w.log.ErrorContext(ctx, "no progress, the watchdog may end this process", "since", silent.Round(time.Second))
+			w.log.ErrorContext(ctx, "no progress, the watchdog may end this process",
+				"since", silent.Round(time.Second))
 		}
 		if len(words) > 0 {
 			w.send(ctx, words...)
@@ -72,6 +73,6 @@ func (w watch) run(ctx context.Context) error {
 
 func (w watch) send(ctx context.Context, words ...string) {
 	if err := w.notify.Send(words...); err != nil {
-		w.log.DebugContext(ctx, "systemd was not told", "err", err)
+		w.log.DebugContext(ctx, "cannot notify systemd", "err", err)
 	}
 }

@@ -5,24 +5,26 @@ import (
 	"strings"
 )
 
-// Board tells which hardware it is. What is not known is empty.
+// Board identifies the hardware of a machine. Unknown fields are empty.
 type Board struct {
 	Vendor string
 	Model  string
-	Serial string // readable for root only
-	UUID   string // the same
-	// BootMode is uefi or bios, empty where there is neither DMI nor EFI.
+	Serial string // readable by root only
+	UUID   string // readable by root only
+	// BootMode is uefi or bios, or empty if there is neither DMI nor EFI.
 	BootMode string
 }
 
-// ReadBoard reads DMI, or the device tree where there is none.
+// ReadBoard reads DMI, or the device tree if there is no DMI.
 func ReadBoard(fsys fs.FS) Board {
 	const dmi = "sys/class/dmi/id/"
 	b := Board{
 		Vendor: Known(line(fsys, dmi+"sys_vendor")),
 		Model:  Known(line(fsys, dmi+"product_name")),
-		Serial: firstKnown(line(fsys, dmi+"product_serial"), line(fsys, dmi+"chassis_serial"), line(fsys, dmi+"board_serial")),
-		UUID:   strings.ToLower(Known(line(fsys, dmi+"product_uuid"))),
+		Serial: firstKnown(
+			line(fsys, dmi+"product_serial"), line(fsys, dmi+"chassis_serial"), line(fsys, dmi+"board_serial"),
+		),
+		UUID: strings.ToLower(Known(line(fsys, dmi+"product_uuid"))),
 	}
 	_, err := fs.Stat(fsys, "sys/class/dmi/id")
 	hasDMI := err == nil
@@ -47,18 +49,19 @@ func firstKnown(values ...string) string {
 	return ""
 }
 
-// Known returns "" for what vendors write where they had nothing to write: many machines share it,
-// so that it tells nothing of one.
+// Known returns s, or "" if s is a placeholder that vendors put into unset fields. Many
+// machines share these, so they identify none.
 func Known(s string) string {
 	s = strings.TrimSpace(s)
 	switch strings.ToLower(strings.Trim(s, ".")) {
 	case "", "none", "n/a", "na", "null", "unknown", "default string", "to be filled by o.e.m", "not specified",
-		"not applicable", "not available", "system serial number", "system product name", "system manufacturer", "chassis serial number",
+		"not applicable", "not available", "system serial number", "system product name", "system manufacturer",
+		"chassis serial number",
 		"base board serial number", "serial number", "oem", "o.e.m", "invalid", "empty", "123456789", "0123456789",
 		"03000200-0400-0500-0006-000700080009":
 		return ""
 	}
-	// Nothing but one character and dashes, such as a UUID of zeros.
+	// One repeated character and dashes, such as a UUID of zeros.
 	if rest := strings.ReplaceAll(s, "-", ""); rest == "" || len(rest) > 1 && strings.Trim(rest, rest[:1]) == "" {
 		return ""
 	}

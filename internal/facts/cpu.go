@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// maxCPUs is more than any kernel handles; a list that says more is not believed.
+// maxCPUs is more than any kernel supports. A longer list is rejected.
 const maxCPUs = 1 << 16
 
-// CPUs is how many CPUs are online.
+// CPUs returns the number of CPUs that are online.
 func CPUs(fsys fs.FS) (int, error) {
 	if n, err := countList(line(fsys, "sys/devices/system/cpu/online")); err == nil {
 		return n, nil
@@ -27,12 +27,12 @@ func CPUs(fsys fs.FS) (int, error) {
 		}
 	}
 	if n == 0 {
-		return 0, errors.New("count the CPUs: /proc/cpuinfo names none")
+		return 0, errors.New("count the CPUs: none in /proc/cpuinfo")
 	}
 	return n, nil
 }
 
-// countList counts what a list like "0-3,7" names.
+// countList returns the number of items in a list such as "0-3,7".
 func countList(list string) (int, error) {
 	n := 0
 	for part := range strings.SplitSeq(list, ",") {
@@ -51,13 +51,13 @@ func countList(list string) (int, error) {
 			return 0, fmt.Errorf("read the list %q: %d is less than %d", list, b, a)
 		}
 		if n += int(b - a + 1); n > maxCPUs {
-			return 0, fmt.Errorf("read the list %q: it names more than %d", list, maxCPUs)
+			return 0, fmt.Errorf("read the list %q: more than %d CPUs", list, maxCPUs)
 		}
 	}
 	return n, nil
 }
 
-// CPUTimes is how long all CPUs together have worked and idled since boot, in ticks.
+// CPUTimes are the busy and idle times of all CPUs together since boot, in ticks.
 type CPUTimes struct {
 	Busy uint64
 	Idle uint64
@@ -79,7 +79,8 @@ func parseCPUTimes(text string) (CPUTimes, error) {
 		return CPUTimes{}, fmt.Errorf("read the CPU times: /proc/stat begins with %.40q", first)
 	}
 	var t CPUTimes
-	// user nice system idle iowait irq softirq steal; guest times are in user and nice already.
+	// user nice system idle iowait irq softirq steal; guest times are included in user and
+	// nice.
 	for i, f := range fields[1:min(len(fields), 9)] {
 		n, err := strconv.ParseUint(f, 10, 63)
 		if err != nil {
@@ -94,8 +95,8 @@ func parseCPUTimes(text string) (CPUTimes, error) {
 	return t, nil
 }
 
-// Utilization is the share of work since an earlier moment, in percent. The kernel lets idle times
-// fall a little at times: what went backwards did not happen.
+// Utilization returns the share of busy time since an earlier moment, in percent. The
+// kernel sometimes lowers idle times a little; a decrease counts as zero.
 func (t CPUTimes) Utilization(since CPUTimes) float64 {
 	busy, idle := after(t.Busy, since.Busy), after(t.Idle, since.Idle)
 	if busy+idle == 0 {

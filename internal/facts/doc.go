@@ -1,9 +1,9 @@
-// Package facts finds out what a Linux machine has and how busy it is, from /proc and /sys.
+// Package facts reads the hardware and the utilization of a Linux machine from /proc and
+// /sys.
 //
-// It owns the parsers of these files. Each takes the root of a file system, so that tests bring
-// their own, and says what it found or that it found nothing: a machine without DMI, GPUs or a
-// default route is a machine all the same. It runs no programs, writes nothing and knows nothing of
-// servers.
+// Each parser takes the root of a file system, so that tests can supply their own. A
+// machine may have no DMI, GPUs or default route. The package runs no programs, writes
+// nothing and knows no servers.
 package facts
 
 import (
@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// maxFile is more than any file of /proc or /sys that is read here.
+// maxFile is larger than any file in /proc or /sys that is read here.
 const maxFile = 4 << 20
 
 // read returns the text of a file.
@@ -30,8 +30,8 @@ func read(fsys fs.FS, name string) (string, error) {
 	return string(b), nil
 }
 
-// line returns the one line of a file, "" if it cannot be read. Device trees end their text with
-// a NUL.
+// line returns the single line of a file, or "" if the file cannot be read. Device trees
+// end their text with a NUL.
 func line(fsys fs.FS, name string) string {
 	text, err := read(fsys, name)
 	if err != nil {
@@ -40,7 +40,7 @@ func line(fsys fs.FS, name string) string {
 	return strings.Trim(text, "\x00 \t\r\n")
 }
 
-// Hostname is the name that the kernel has for the machine.
+// Hostname returns the kernel's hostname.
 func Hostname(fsys fs.FS) (string, error) {
 	if name := line(fsys, "proc/sys/kernel/hostname"); name != "" && name != "(none)" {
 		return name, nil

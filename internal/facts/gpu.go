@@ -15,22 +15,22 @@ const (
 	pciVendorNVDA = 0x10de // NVIDIA
 )
 
-// GPU is an NVIDIA GPU as PCI sees it.
+// GPU is an NVIDIA GPU on the PCI bus.
 type GPU struct {
-	Address string // on the bus: 0000:01:00.0
-	Device  string // its kind, 0x2684
-	Driver  string // nvidia, nouveau, vfio-pci …, empty if it has none
+	Address string // on the bus, such as 0000:01:00.0
+	Device  string // device id, such as 0x2684
+	Driver  string // nvidia, nouveau, vfio-pci …; empty if it has none
 }
 
-// GivenAway reports that the GPU belongs to a virtual machine.
+// GivenAway reports whether the GPU is assigned to a virtual machine.
 func (g GPU) GivenAway() bool { return strings.HasPrefix(g.Driver, "vfio") }
 
-// GPUs lists the NVIDIA GPUs, in the order of their addresses. Virtual functions are not counted
-// besides the GPU that they are part of.
+// GPUs returns the NVIDIA GPUs, ordered by address. Virtual functions are not counted in
+// addition to their GPU.
 func GPUs(fsys fs.FS) ([]GPU, error) {
 	entries, err := fs.ReadDir(fsys, pciDevices)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // no PCI at all
+		return nil, nil // no PCI bus
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list the GPUs: %w", err)
@@ -57,7 +57,7 @@ func driver(fsys fs.FS, dir string) string {
 	return path.Base(to)
 }
 
-// hex reads "0x030200"; zero if it is no number.
+// hex parses "0x030200". It returns zero if s is not a number.
 func hex(s string) uint64 {
 	n, err := strconv.ParseUint(strings.TrimPrefix(s, "0x"), 16, 32)
 	if err != nil {

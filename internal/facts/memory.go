@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Memory is what a machine has of it.
+// Memory is the memory of a machine.
 type Memory struct {
 	TotalMiB     int64
-	AvailableMiB int64 // that programs can have without swapping
+	AvailableMiB int64 // usable without swapping
 }
 
 // ReadMemory reads /proc/meminfo.
@@ -47,11 +47,11 @@ func parseMemory(text string) (Memory, error) {
 	return m, nil
 }
 
-// Utilization is the share that is in use, in percent.
+// Utilization returns the share of memory in use, in percent.
 func (m Memory) Utilization() float64 {
 	if m.TotalMiB <= 0 {
 		return 0
 	}
-	// Divided first: the other way round, huge sizes come to a hair more than 100.
+	// Divide first: otherwise huge sizes yield slightly more than 100.
 	return 100 * (float64(m.TotalMiB-m.AvailableMiB) / float64(m.TotalMiB))
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// DefaultInterface is the interface that the way out leads through: of the default routes, that
-// with the lowest metric, IPv4 before IPv6. It is "" if there is none.
+// DefaultInterface returns the interface of the default route with the lowest metric, IPv4
+// before IPv6, or "" if there is none.
 func DefaultInterface(fsys fs.FS) string {
 	if text, err := read(fsys, "proc/net/route"); err == nil {
 		if name := parseRoutes(text); name != "" {
@@ -22,7 +22,7 @@ func DefaultInterface(fsys fs.FS) string {
 	return parseRoutes6(text)
 }
 
-// Flags of a route: it is up, and it is one that refuses.
+// Flags of a route: it is up, or it rejects packets.
 const (
 	routeUp     = 0x1
 	routeReject = 0x200
@@ -70,7 +70,7 @@ func parseRoutes6(text string) string {
 	return best
 }
 
-// MAC is the address of an interface, in lower case with colons; "" if it has none.
+// MAC returns the address of an interface, in lower case with colons, or "" if it has none.
 func MAC(fsys fs.FS, name string) string {
 	if name == "" || !fs.ValidPath(name) || strings.Contains(name, "/") {
 		return ""
@@ -88,9 +88,9 @@ type Interface struct {
 	Addrs []netip.Addr
 }
 
-// PrivateIP chooses the address to register: of the interface that the default route leads through
-// if there is one, or else of any; private before public, IPv4 before IPv6, never one of loopback
-// or link-local. It also gives the name of the interface.
+// PrivateIP returns the address to register, and its interface. An address on the interface
+// of the default route is preferred, then private before public, and IPv4 before IPv6.
+// Loopback and link-local addresses are never chosen.
 func PrivateIP(interfaces []Interface, way string) (addr netip.Addr, name string) {
 	best := 0
 	for _, i := range interfaces {

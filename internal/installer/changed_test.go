@@ -56,9 +56,9 @@ func TestDisksThatChange(t *testing.T) {
 		want               string         // empty: it is installed
 		written            bool
 	}{
-		{"the name is another disk's", "TAR", "", other, nil, "nothing was written: the disk rule means sda (8 MB, serial Z) now", false},
+		{"the name is another disk's", "TAR", "", other, nil, "nothing was written: the disk rule now selects sda (8 MB, serial Z)", false},
 		{"the name is another disk's, by the rule", "TAR", "serial=A", other, nil, "its serial is not A", false},
-		{"a disk image", "RAW", "", other, nil, "nothing was written: the disk rule means sda (8 MB, serial Z) now", false},
+		{"a disk image", "RAW", "", other, nil, "nothing was written: the disk rule now selects sda (8 MB, serial Z)", false},
 		{"the rule means two now", "TAR", "", more, nil, "2 disks qualify", false},
 		{"another one, which the rule does not mean", "TAR", "serial=A", more, nil, "", true},
 		{"the name is another disk's in the end", "TAR", "", nil, other, "finish sda (8 MB, serial A): that is another disk now: sda (8 MB, serial Z)", true},
@@ -110,7 +110,7 @@ func TestInstallOnLargeSectors(t *testing.T) {
 	p, m := &installtest.Peer{Image: b}, large{newMachine("A")}
 	p.Order = p.Standard("debian-13", "NONE", "")
 	p.Order["wipe"] = true
-	const want = "its partition table is for disks with sectors of 512 bytes, and those of this one have 4096: nothing was written"
+	const want = "its partition table is for disks with sectors of 512 bytes, and this disk has sectors of 4096: nothing was written"
 	if err := run(t, p, m); err == nil || !strings.Contains(p.Last().Error, want) {
 		t.Errorf("got %v, want %q", err, want)
 	}

@@ -1,10 +1,10 @@
-// Package installer puts an image on a disk of this machine, by order of a Holdfast cluster.
+// Package installer writes an image to a disk of this machine, as a Holdfast cluster orders.
 //
-// It owns the order of things: work order, disk, image, the machine's own files, report. It does
-// none of them by itself: the packages below it do, and the machine comes in as an interface. Two
-// rules hold on every way through it. Nothing is written before the order was read, its rule has
-// matched exactly one disk, and a peer has confirmed that the session is still open. And a disk
-// that was begun boots either the whole image, whose checksum was right, or nothing.
+// It runs the steps in order: work order, disk, image, the machine's own files, report. Its
+// subpackages and the Machine interface do the actual work. Two rules always hold. Nothing
+// is written before the order is read, its rule has selected exactly one disk, and a peer
+// has confirmed that the session is open. And once writing has begun, the disk boots either
+// the whole image with the right checksum, or nothing.
 package installer
 
 import (
@@ -19,16 +19,16 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/installer/peers"
 )
 
-// Machine is what the installer needs of the machine it runs on.
+// Machine is the machine to install.
 type Machine interface {
-	// Disks lists what there is at the moment.
+	// Disks returns the current disks.
 	Disks() ([]diskrule.Disk, error)
 	// Look returns the rest of the inventory, and the address of the machine.
 	Look() (peers.Inventory, string)
 	// Open opens a disk for writing.
 	Open(name string) (Disk, error)
-	// Finish turns a disk that was written, and closed, into this machine's, and gives the public
-	// halves of its host keys.
+	// Finish adapts a written and closed disk to this machine. It returns the public halves
+	// of its host keys.
 	Finish(ctx context.Context, disk string, o peers.Order) ([]string, error)
 }
 
@@ -38,35 +38,34 @@ type Disk interface {
 	io.Closer
 }
 
-// Sectored is a Disk that knows how large its logical sectors are, in bytes. Those of any other
-// have 512.
+// Sectored is a Disk with a known logical sector size, in bytes. Other disks have 512.
 type Sectored interface{ SectorSize() int }
 
-// Eraser is a Disk that can be wiped. It gives the means that worked.
+// Eraser is a Disk that can be erased. Erase returns the method that worked.
 type Eraser interface {
 	Erase(ctx context.Context) (method string, err error)
 }
 
-// Unpacker is a Machine that makes a disk of a root file system, too.
+// Unpacker is a Machine that can also install a root file system.
 type Unpacker interface {
-	// CanUnpack reports why it cannot do so with a disk, while nothing is written yet.
+	// CanUnpack returns an error if a disk cannot be used. It writes nothing.
 	CanUnpack(disk string) error
-	// Unpack makes partitions and file systems on a disk, which is open nowhere, and unpacks a tar
-	// into the root as it comes. The disk is not bootable before Finish.
+	// Unpack creates partitions and file systems on a disk, which must not be open, and
+	// unpacks a tar stream into the root. The disk does not boot before Finish.
 	Unpack(ctx context.Context, disk string, archive io.Reader) error
 }
 
-// Config says how to go about it. Zero values are replaced by the defaults.
+// Config configures an Installer. Zero values select the defaults.
 type Config struct {
 	Client *peers.Client
-	Log    *peers.Log // what the run shows; nil: nothing is sent
+	Log    *peers.Log // of the run; nil: nothing is sent
 	HTTP   *http.Client
 	Logger *slog.Logger
 
-	OrderTimeout time.Duration // how long to wait for a work order; default: 15 minutes
-	TellTimeout  time.Duration // how long to try to report how it ended; default: 15 minutes
-	Settle       time.Duration // for how long the list of disks must not change before one is chosen; default: 3 s
-	DiskTimeout  time.Duration // how long to wait for a disk that the rule matches; default: 30 s
+	OrderTimeout time.Duration // bounds the wait for a work order; default: 15 minutes
+	TellTimeout  time.Duration // bounds the retries of the final report; default: 15 minutes
+	Settle       time.Duration // the list of disks must not change for this long; default: 3 s
+	DiskTimeout  time.Duration // bounds the wait for a disk that the rule selects; default: 30 s
 	Every        time.Duration // between reports of progress; default: 5 s
 	GiveUp       time.Duration // see image.DownloadConfig
 }
@@ -77,7 +76,7 @@ type Installer struct {
 	machine Machine
 }
 
-// New prepares an installation. It sends and writes nothing.
+// New returns an Installer. It sends and writes nothing yet.
 func New(cfg Config, m Machine) *Installer {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d <= 0 {

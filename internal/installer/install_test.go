@@ -155,7 +155,7 @@ func TestInstall(t *testing.T) {
 	if diff := cmp.Diff([]string{"sdb"}, m.finished); diff != "" {
 		t.Errorf("finished (-want +got):\n%s", diff)
 	}
-	for _, want := range []string{"work order received", "disk chosen", "the installation is complete"} {
+	for _, want := range []string{"work order received", "disk chosen", "installation complete"} {
 		if !strings.Contains(p.Log(), want) {
 			t.Errorf("the log lacks %q:\n%s", want, p.Log())
 		}
@@ -205,8 +205,8 @@ func TestInstallFails(t *testing.T) {
 	}{
 		{"two disks", "", nil, []string{"A", "B"}, "2 disks qualify and nothing was written: sda (8 MB, serial A); sdb (8 MB, serial B)", false},
 		{"no disk", "serial=C", nil, []string{"A"}, "no disk qualifies; seen: sda (8 MB, serial A): its serial is not C", false},
-		{"none at all", "", nil, nil, "the machine shows no disk at all", false},
-		{"a rule that is none", "first", nil, []string{"A"}, `"first" is no condition`, false},
+		{"none at all", "", nil, nil, "the machine has no disk", false},
+		{"a rule that is none", "first", nil, []string{"A"}, `"first" is not a condition`, false},
 		{"a checksum that is none", "", set("sha256", ""), []string{"A"}, "an image that cannot be checked is not written", false},
 		{"a wrong checksum", "", set("sha256", strings.Repeat("0", 64)), []string{"A"}, "checksum of image debian-13 is", true},
 		{"an unknown format", "", set("format", "VMDK"), []string{"A"}, "writes RAW, QCOW2 and TAR", false},

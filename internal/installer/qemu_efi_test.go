@@ -48,7 +48,7 @@ func TestQEMUBootEntry(t *testing.T) {
 	for range 2 {
 		p := labPeer(t, plain, "")
 		poweredWith(t, p, nil, firmware, drive{file: target, serial: "DISK-A"})
-		if last := p.Last(); last.Status != "complete" || !strings.Contains(p.Log(), "boot entry made") {
+		if last := p.Last(); last.Status != "complete" || !strings.Contains(p.Log(), "boot entry created") {
 			t.Fatalf("the last report: %+v\n%s", last, p.Log())
 		}
 	}

@@ -246,7 +246,7 @@ func poweredWith(t *testing.T, p *installtest.Peer, goes func() bool, more []str
 			return
 		}
 		// After a failure the machine waits for half a minute, for whoever looks at its console.
-		if p.Last().Status == "failed" && strings.Contains(p.Log(), "the installation failed") {
+		if p.Last().Status == "failed" && strings.Contains(p.Log(), "installation failed") {
 			cancel()
 			<-ended
 			running = false

@@ -53,12 +53,12 @@ func TestTarBoots(t *testing.T) {
 			if last := p.Last(); last.Status != "complete" || len(last.HostKeys) != 1 {
 				t.Fatalf("the last report: %+v\n%s", last, p.Log())
 			}
-			for _, want := range []string{"the download broke off", "root file system unpacked", "target=i386-pc", "target=x86_64-efi"} {
+			for _, want := range []string{"download interrupted", "root file system unpacked", "target=i386-pc", "target=x86_64-efi"} {
 				if !strings.Contains(p.Log(), want) {
 					t.Errorf("the log lacks %q:\n%s", want, p.Log())
 				}
 			}
-			if entry := strings.Contains(p.Log(), "boot entry made"); entry != (name == "uefi") {
+			if entry := strings.Contains(p.Log(), "boot entry created"); entry != (name == "uefi") {
 				t.Errorf("a boot entry was made: %v\n%s", entry, p.Log())
 			}
 			booted(t, target, firmware, p.Last().HostKeys[0], operator, name)

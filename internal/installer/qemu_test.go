@@ -94,7 +94,7 @@ func TestQEMUInstall(t *testing.T) {
 	if got := p.Ranges(); len(got) != 2 || got[1] != fmt.Sprintf("bytes=%d-", len(p.Image)/2) {
 		t.Errorf("the image was asked for by %q, want the second half after the cut", got)
 	}
-	for _, want := range []string{"disk chosen", "the download broke off", "root file system found", "the installation is complete"} {
+	for _, want := range []string{"disk chosen", "download interrupted", "root file system found", "installation complete"} {
 		if !strings.Contains(p.Log(), want) {
 			t.Errorf("the log lacks %q:\n%s", want, p.Log())
 		}

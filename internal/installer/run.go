@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/installer/peers"
 )
 
-// The stages that progress is reported with.
+// Stages of the reported progress.
 const (
 	stageDisk     = "choosing-disk"
 	stageDownload = "fetching-image"
@@ -22,10 +22,10 @@ const (
 	stageFinish   = "finishing"
 )
 
-// flushTimeout is how long the last lines of the log are worth waiting for.
+// flushTimeout bounds sending the last lines of the log.
 const flushTimeout = 10 * time.Second
 
-// work is one order while it is carried out.
+// work is a work order in progress.
 type work struct {
 	*Installer
 	order   peers.Order
@@ -35,52 +35,57 @@ type work struct {
 	wiped   []peers.Wiped
 }
 
-// Run carries out the work order and reports how it ended. It gives the error that it reported, or
-// one that wraps peers.ErrOver when the cluster wants nothing (any more). The machine can be
-// restarted then, in any case.
+// Run carries out the work order and reports the outcome. It returns the error that it
+// reported, or one that wraps peers.ErrOver if no installation is ordered (any more). In
+// any case, the machine can then be restarted.
 func (in *Installer) Run(ctx context.Context) error {
 	wait, cancel := context.WithTimeout(ctx, in.OrderTimeout)
 	order, err := in.Client.Order(wait)
 	cancel()
 	if err != nil {
-		in.Logger.Error("there is no work order", "error", err)
+		in.Logger.Error("cannot get a work order", "error", err)
 		return err
 	}
 	w := &work{Installer: in, order: order}
 	w.stage.Store(stageDisk)
-	in.Logger.Info("work order received", "machine_id", order.MachineID, "run_id", order.RunID, "attempt", order.Attempt, "image", order.Image.Name, "disk", order.Disk, "wipe", order.Wipe)
+	in.Logger.Info("work order received", "machine_id", order.MachineID, "run_id", order.RunID,
+		"attempt", order.Attempt, "image", order.Image.Name, "disk", order.Disk, "wipe", order.Wipe)
 
 	logCtx, endLog := context.WithCancel(ctx)
 	var logs errgroup.Group
 	logs.Go(func() error { return in.Log.Run(logCtx, in.Client, order.LogURL) })
 	keys, err := w.do(ctx)
-	if err = w.tell(ctx, keys, err); err != nil {
-		in.Logger.Error("the installation failed", "error", err)
+	if err = w.reportEnd(ctx, keys, err); err != nil {
+		in.Logger.Error("installation failed", "error", err)
 	} else {
-		in.Logger.Info("the installation is complete", "host_keys", keys)
+		in.Logger.Info("installation complete", "host_keys", keys)
 	}
 	endLog()
 	_ = logs.Wait() // it has no error
 	flush, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()
-	_ = in.Log.Flush(flush, in.Client, order.LogURL) // whoever misses the last lines sees them on the console
+	_ = in.Log.Flush(flush, in.Client, order.LogURL) // the console shows the last lines too
 	return err
 }
 
-// tell reports how it ended.
-func (w *work) tell(ctx context.Context, keys []string, err error) error {
+// reportEnd reports the outcome.
+func (w *work) reportEnd(ctx context.Context, keys []string, err error) error {
 	if errors.Is(err, peers.ErrOver) || ctx.Err() != nil {
-		return err // nobody listens
+		return err // the cluster no longer accepts reports
 	}
 	inv, ip := w.machine.Look()
 	inv.Wiped = w.wiped
-	r := peers.Report{Status: peers.Complete, Stage: w.stage.Load().(string), Progress: 100, HostKeys: keys, IPAddress: ip}
+	r := peers.Report{
+		Status: peers.Complete, Stage: w.stage.Load().(string), Progress: 100, HostKeys: keys, IPAddress: ip,
+	}
 	if err != nil {
 		w.Logger.Error("reporting the failure", "error", err)
-		r = peers.Report{Status: peers.Failed, Stage: r.Stage, Progress: int(w.percent.Load()), Error: err.Error(), IPAddress: ip}
+		r = peers.Report{
+			Status: peers.Failed, Stage: r.Stage, Progress: int(w.percent.Load()), Error: err.Error(), IPAddress: ip,
+		}
 	}
 	if w.wiped != nil {
-		inv.Disks, _ = w.machine.Disks() // told before, without what became of them
+		inv.Disks, _ = w.machine.Disks() // with the results of the erasures
 		r.Inventory = &inv
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.TellTimeout)
@@ -88,8 +93,8 @@ func (w *work) tell(ctx context.Context, keys []string, err error) error {
 	return errors.Join(err, w.Client.Report(ctx, w.order.ReportURL, r))
 }
 
-// do carries out the order. While it does, progress is reported, and an answer that the session is
-// over stops it.
+// do carries out the order. Meanwhile it reports progress, and stops if a peer answers that
+// the session is over.
 func (w *work) do(ctx context.Context) ([]string, error) {
 	if err := w.order.Check(); err != nil {
 		return nil, err
@@ -120,7 +125,7 @@ func (w *work) do(ctx context.Context) ([]string, error) {
 	return keys, err
 }
 
-// start reports what is in the machine. Without an answer nothing goes on.
+// start reports the inventory. It blocks until a peer has accepted it.
 func (w *work) start(ctx context.Context) error {
 	inv, ip := w.machine.Look()
 	var err error
@@ -128,13 +133,14 @@ func (w *work) start(ctx context.Context) error {
 		return err
 	}
 	if inv.Disks == nil {
-		inv.Disks = []diskrule.Disk{} // "none" is not "not told"
+		inv.Disks = []diskrule.Disk{} // an empty list, not an unknown one
 	}
-	return w.Client.Report(ctx, w.order.ReportURL, peers.Report{Status: peers.Started, Stage: stageDisk, Inventory: &inv, IPAddress: ip})
+	r := peers.Report{Status: peers.Started, Stage: stageDisk, Inventory: &inv, IPAddress: ip}
+	return w.Client.Report(ctx, w.order.ReportURL, r)
 }
 
-// reportProgress returns an error when the session is over, and no other. A report that is on its
-// way when the end comes is waited for: it must not arrive after the last one.
+// reportProgress returns an error only if the session is over. At the end it waits for a
+// report in progress, which must not arrive after the last one.
 func (w *work) reportProgress(ctx context.Context, end <-chan struct{}) error {
 	t := time.NewTicker(w.Every)
 	defer t.Stop()
@@ -151,7 +157,7 @@ func (w *work) reportProgress(ctx context.Context, end <-chan struct{}) error {
 		case errors.Is(err, peers.ErrOver):
 			return err
 		case err != nil && ctx.Err() == nil:
-			w.Logger.Warn("no peer took the progress", "error", err)
+			w.Logger.Warn("cannot report progress", "error", err)
 		}
 	}
 }
@@ -160,7 +166,7 @@ func (w *work) progress() peers.Report {
 	return peers.Report{Status: peers.Progress, Stage: w.stage.Load().(string), Progress: int(w.percent.Load())}
 }
 
-// install is the work itself.
+// install chooses the disk, writes the image and finishes the disk.
 func (w *work) install(ctx context.Context) ([]string, error) {
 	chosen, err := w.choose(ctx)
 	if err != nil {
@@ -176,7 +182,8 @@ func (w *work) install(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.Logger.Info("image written", "image_bytes", got.ImageBytes, "sent_bytes", got.SentBytes, "took", got.Took.Round(time.Millisecond))
+	w.Logger.Info("image written",
+		"image_bytes", got.ImageBytes, "sent_bytes", got.SentBytes, "took", got.Took.Round(time.Millisecond))
 	w.percent.Store(100)
 	w.stage.Store(stageFinish)
 	if err := w.stillThere(chosen); err != nil {
@@ -185,10 +192,10 @@ func (w *work) install(ctx context.Context) ([]string, error) {
 	return w.machine.Finish(ctx, chosen.Name, w.order)
 }
 
-// choose waits until the list of disks stands still: a controller that is still looking at its
-// ports must not make an ambiguous rule look like a clear one.
+// choose waits until the list of disks is stable: while a controller is still scanning its
+// ports, an ambiguous rule may appear to select one disk.
 func (w *work) choose(ctx context.Context) (diskrule.Disk, error) {
-	const look = 100 * time.Millisecond
+	const poll = 100 * time.Millisecond
 	started, changed := time.Now(), time.Now()
 	var last []diskrule.Disk
 	for {
@@ -210,7 +217,7 @@ func (w *work) choose(ctx context.Context) (diskrule.Disk, error) {
 		select {
 		case <-ctx.Done():
 			return diskrule.Disk{}, context.Cause(ctx)
-		case <-time.After(look):
+		case <-time.After(poll):
 		}
 	}
 }
@@ -227,7 +234,7 @@ func same(a, b []diskrule.Disk) bool {
 	return true
 }
 
-// erase wipes the disk: when that was ordered and cannot be done, nothing is installed on it.
+// erase erases the disk. If that was ordered and fails, nothing is installed on it.
 func (w *work) erase(ctx context.Context, name string, disk Disk) error {
 	e, ok := disk.(Eraser)
 	if !ok {

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// urls are the places where the image is: the one that was ordered, the same path on the other
-// peers when it is one of theirs, and all peers by its sum. Those that answered the installer last
-// come before the others.
+// urls returns the URLs of the image: the ordered one, the same path on the other peers if
+// it is one of theirs, and all peers by its checksum. Peers that answered last come first.
 func (w *work) urls() []string {
 	im, servers := w.order.Image, w.Client.Servers()
 	var all []string
@@ -18,7 +17,8 @@ func (w *work) urls() []string {
 		}
 	}
 	u, err := url.Parse(im.URL)
-	ours := err == nil && (u.Host == "" || slices.ContainsFunc(servers, func(s string) bool { return strings.HasPrefix(im.URL, s+"/") }))
+	ours := err == nil && (u.Host == "" ||
+		slices.ContainsFunc(servers, func(s string) bool { return strings.HasPrefix(im.URL, s+"/") }))
 	if !ours {
 		add(im.URL)
 	}

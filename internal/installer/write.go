@@ -10,22 +10,29 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/installer/image"
 )
 
-// download prepares the image's download.
+// download returns the download of the image.
 func (w *work) download(ctx context.Context) *image.Download {
 	im := w.order.Image
-	return image.NewDownload(ctx, image.DownloadConfig{Name: im.Name, URLs: w.urls(), Size: im.SizeBytes, HTTP: w.HTTP, GiveUp: w.GiveUp, Logger: w.Logger})
+	return image.NewDownload(ctx, image.DownloadConfig{
+		Name: im.Name, URLs: w.urls(), Size: im.SizeBytes, HTTP: w.HTTP, GiveUp: w.GiveUp, Logger: w.Logger,
+	})
 }
 
-// job is the image on its way to a disk.
+// job returns the Job that writes the image to a disk.
 func (w *work) job(chosen diskrule.Disk, prepare func(context.Context) (bool, error)) image.Job {
 	im := w.order.Image
 	return image.Job{
-		Name: im.Name, SHA256: im.SHA256, Compression: im.Compression, Format: im.Format, DiskSize: chosen.SizeBytes, Prepare: prepare,
-		Progress: func(p int) { w.percent.Store(int64(min(p, 99))) },
+		Name:        im.Name,
+		SHA256:      im.SHA256,
+		Compression: im.Compression,
+		Format:      im.Format,
+		DiskSize:    chosen.SizeBytes,
+		Prepare:     prepare,
+		Progress:    func(p int) { w.percent.Store(int64(min(p, 99))) },
 	}
 }
 
-// write brings the image of a disk to the disk.
+// write writes a disk image to the disk.
 func (w *work) write(ctx context.Context, chosen diskrule.Disk) (got image.Result, err error) {
 	disk, err := w.machine.Open(chosen.Name)
 	if err != nil {
@@ -41,15 +48,17 @@ func (w *work) write(ctx context.Context, chosen diskrule.Disk) (got image.Resul
 	return job.Write(ctx, src, disk)
 }
 
-// unpack makes a disk of a root file system. A disk that is open cannot be mounted, so it is open
-// only until its boot sectors are gone.
+// unpack installs a root file system. An open disk cannot be mounted, so it is open only
+// until its boot sectors are erased.
 func (w *work) unpack(ctx context.Context, chosen diskrule.Disk) (image.Result, error) {
 	m, ok := w.machine.(Unpacker)
 	if !ok {
-		return image.Result{}, fmt.Errorf("unpack image %s: this machine cannot: make a disk image of it and add that", w.order.Image.Name)
+		return image.Result{}, fmt.Errorf("unpack image %s: this machine cannot: make a disk image of it and add that",
+			w.order.Image.Name)
 	}
 	if err := m.CanUnpack(chosen.Name); err != nil {
-		return image.Result{}, fmt.Errorf("unpack image %s, which is TAR: %w: nothing was written", w.order.Image.Name, err)
+		return image.Result{}, fmt.Errorf("unpack image %s, which is TAR: %w: nothing was written",
+			w.order.Image.Name, err)
 	}
 	src := w.download(ctx)
 	defer func() { _ = src.Close() }()
@@ -64,11 +73,14 @@ func (w *work) unpack(ctx context.Context, chosen diskrule.Disk) (image.Result, 
 		}
 		return zeroed, image.Clear(disk, chosen.SizeBytes)
 	}
-	return w.job(chosen, prepare).Unpack(ctx, src, func(ctx context.Context, archive io.Reader) error { return m.Unpack(ctx, chosen.Name, archive) })
+	return w.job(chosen, prepare).Unpack(ctx, src, func(ctx context.Context, archive io.Reader) error {
+		return m.Unpack(ctx, chosen.Name, archive)
+	})
 }
 
-// prepare is the last point at which nothing has been written. The disk is open, so its name cannot
-// pass to another one any more; but between the choice and Open it could.
+// prepare runs when nothing has been written yet. The disk is open, so its name can no
+// longer be assigned to another one. But between the choice and Open it could, so prepare
+// checks again.
 func (w *work) prepare(ctx context.Context, chosen diskrule.Disk, disk Disk) (zeroed bool, err error) {
 	name := chosen.Name
 	if err := w.stillChosen(chosen); err != nil {
@@ -95,8 +107,8 @@ func (w *work) prepare(ctx context.Context, chosen diskrule.Disk, disk Disk) (ze
 	return zeroed, nil
 }
 
-// stillChosen looks again whether the rule means this disk: names are given anew when a controller
-// starts over, or a disk is plugged in.
+// stillChosen checks that the rule still selects this disk: names change when a controller
+// restarts or a disk is plugged in.
 func (w *work) stillChosen(chosen diskrule.Disk) error {
 	disks, err := w.machine.Disks()
 	if err != nil {
@@ -104,16 +116,17 @@ func (w *work) stillChosen(chosen diskrule.Disk) error {
 	}
 	again, err := w.rule.Choose(disks)
 	if err == nil && again != chosen {
-		err = fmt.Errorf("the disk rule means %s now", again)
+		err = fmt.Errorf("the disk rule now selects %s", again)
 	}
 	if err != nil {
-		return fmt.Errorf("write to %s: the disks of this machine have changed since it was chosen, and nothing was written: %w", chosen, err)
+		return fmt.Errorf("write to %s: the disks of this machine have changed since it was chosen, "+
+			"and nothing was written: %w", chosen, err)
 	}
 	return nil
 }
 
-// stillThere looks again whether the name still means the disk that the image was written to. What
-// the rule would choose now does not matter any more.
+// stillThere checks that the name still belongs to the written disk. The rule no longer
+// matters.
 func (w *work) stillThere(chosen diskrule.Disk) error {
 	disks, err := w.machine.Disks()
 	if err != nil {
@@ -125,8 +138,10 @@ func (w *work) stillThere(chosen diskrule.Disk) error {
 		case d == chosen:
 			return nil
 		default:
-			return fmt.Errorf("finish %s: that is another disk now: %s: the image is complete, but not made this machine's: install again", chosen, d)
+			return fmt.Errorf("finish %s: that is another disk now: %s: "+
+				"the image is complete, but not adapted to this machine: install again", chosen, d)
 		}
 	}
-	return fmt.Errorf("finish %s: the disk is gone since the image was written: look at its cable and its controller, and install again", chosen)
+	return fmt.Errorf("finish %s: the disk is gone since the image was written: "+
+		"check its cable and its controller, and install again", chosen)
 }

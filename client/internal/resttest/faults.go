@@ -16,7 +16,8 @@ func Faults(well http.HandlerFunc) []http.HandlerFunc {
 	return []http.HandlerFunc{
 		nil, Silent, Torn, lost,
 		Answer(500, `{"message":"Failed to register machine"}`), Answer(503, ""), Answer(429, ""),
-		Answer(502, "<html>"), Answer(404, ""), Answer(403, `{"message":"Invalid token"}`), Answer(401, ""), Answer(302, ""),
+		Answer(502, "<html>"), Answer(404, ""), Answer(403, `{"message":"Invalid token"}`),
+		Answer(401, ""), Answer(302, ""),
 	}
 }
 

@@ -1,6 +1,6 @@
-// Package smi asks nvidia-smi for the state of the GPUs.
+// Package smi reads the state of the GPUs from nvidia-smi.
 //
-// It owns the program: its arguments, its answers, and what to do when it hangs, which it does when
-// a GPU has fallen off the bus, in a way that not even SIGKILL ends. It must not let anybody wait
-// for that: Monitor asks in a loop of its own and others take what is there.
+// It knows the program's arguments and output. The program hangs when a GPU has fallen off
+// the bus, and then not even SIGKILL ends it. So Monitor runs it in its own loop, and
+// callers read the last result without waiting.
 package smi

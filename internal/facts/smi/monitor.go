@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// Every is the time between two looks.
+	// Every is the time between two polls.
 	Every = 15 * time.Second
-	// askTimeout bounds one run of nvidia-smi: without its persistence daemon it takes seconds for
-	// each GPU.
+	// askTimeout bounds one run of nvidia-smi. Without its persistence daemon it takes
+	// seconds for each GPU.
 	askTimeout = 30 * time.Second
-	// dieTimeout is how long a run that was killed is waited for.
+	// dieTimeout bounds the wait for a killed run.
 	dieTimeout = 2 * time.Second
-	// Fresh is how old an answer may be: three looks that failed.
+	// Fresh is the maximum age of a result. It allows three failed polls.
 	Fresh = 2 * time.Minute
 )
 
-// Ask runs nvidia-smi with these arguments and gives what it writes.
+// Ask runs nvidia-smi with the arguments and returns its output.
 type Ask func(ctx context.Context, args ...string) (string, error)
 
-// Find returns an Ask for the nvidia-smi of this machine, false if it has none.
+// Find returns an Ask for this machine's nvidia-smi, or false if it has none.
 func Find() (Ask, bool) {
 	path, err := exec.LookPath("nvidia-smi")
 	if err != nil {
@@ -36,8 +36,8 @@ func Find() (Ask, bool) {
 	return Program(path), true
 }
 
-// Program asks the program at path. While a run does not even die of SIGKILL, no other one is
-// started: they would pile up.
+// Program returns an Ask for the program at path. While a run survives SIGKILL, no other
+// one is started, so that they do not pile up.
 func Program(path string) Ask {
 	type result struct {
 		out string
@@ -49,12 +49,12 @@ func Program(path string) Ask {
 		select {
 		case <-free:
 		default:
-			return "", fmt.Errorf("run %s: an earlier run still hangs: is a GPU lost? (see dmesg for Xid)", path)
+			return "", fmt.Errorf("run %s: an earlier run still hangs: a GPU may be lost (see dmesg for Xid)", path)
 		}
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)
 		defer cancel()
 		done := make(chan result, 1)
-		// It outlives the call only when the kernel does not let the program go.
+		// The goroutine outlives the call only if the kernel cannot end the program.
 		go func() {
 			cmd := exec.CommandContext(ctx, path, args...)
 			cmd.WaitDelay = dieTimeout
@@ -64,7 +64,7 @@ func Program(path string) Ask {
 			if err != nil {
 				err = fmt.Errorf("run %s: %w: %.200s", path, err, strings.TrimSpace(stderr.String()))
 			}
-			free <- struct{}{} // first: who gets the answer may ask again at once
+			free <- struct{}{} // before the result: its receiver may ask again at once
 			done <- result{string(out), err}
 		}()
 		select {
@@ -78,12 +78,12 @@ func Program(path string) Ask {
 		case r := <-done:
 			return r.out, r.err
 		case <-t.C:
-			return "", fmt.Errorf("run %s: it hangs and cannot be killed: is a GPU lost? (see dmesg for Xid)", path)
+			return "", fmt.Errorf("run %s: it hangs and cannot be killed: a GPU may be lost (see dmesg for Xid)", path)
 		}
 	}
 }
 
-// Monitor looks at the GPUs again and again.
+// Monitor polls the GPUs.
 type Monitor struct {
 	ask Ask
 	log *slog.Logger
@@ -91,13 +91,13 @@ type Monitor struct {
 	mu   sync.Mutex
 	gpus []GPU
 	at   time.Time // of gpus; zero: never
-	err  error     // of the last look
+	err  error     // of the last poll
 }
 
-// NewMonitor returns a monitor. Nothing is asked yet.
+// NewMonitor returns a monitor. Nothing is polled yet.
 func NewMonitor(ask Ask, log *slog.Logger) *Monitor { return &Monitor{ask: ask, log: log} }
 
-// Run looks until the context ends, and returns nil then.
+// Run polls until the context ends, and then returns nil.
 func (m *Monitor) Run(ctx context.Context) error {
 	tick := time.NewTicker(Every)
 	defer tick.Stop()
@@ -111,7 +111,7 @@ func (m *Monitor) Run(ctx context.Context) error {
 	}
 }
 
-// Look asks once.
+// Look polls once.
 func (m *Monitor) Look(ctx context.Context) {
 	gpus, err := query(ctx, m.ask)
 	if ctx.Err() != nil {
@@ -120,14 +120,14 @@ func (m *Monitor) Look(ctx context.Context) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err != nil && m.err == nil {
-		m.log.WarnContext(ctx, "the state of the GPUs is not known", "err", err)
+		m.log.WarnContext(ctx, "cannot read the state of the GPUs", "err", err)
 	}
 	if m.err = err; err == nil {
 		m.gpus, m.at = gpus, time.Now()
 	}
 }
 
-// GPUs returns what was last seen, unless that is too old.
+// GPUs returns the result of the last successful poll, unless it is too old.
 func (m *Monitor) GPUs() ([]GPU, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -137,14 +137,14 @@ func (m *Monitor) GPUs() ([]GPU, error) {
 	case m.err != nil:
 		return nil, m.err
 	}
-	return nil, errors.New("the GPUs were not looked at yet")
+	return nil, errors.New("the GPUs have not been polled yet")
 }
 
-// query asks for everything.
+// query reads the state of all GPUs and their programs.
 func query(ctx context.Context, ask Ask) ([]GPU, error) {
 	const format = "--format=csv,noheader,nounits"
 	out, err := ask(ctx, "--query-gpu="+queryGPUs, format)
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 2 { // an argument it does not know
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 2 { // unknown argument
 		out, err = ask(ctx, "--query-gpu="+queryGPUsOld, format)
 	}
 	if err != nil {

@@ -18,19 +18,19 @@ type GPU struct {
 	TotalVRAMMiB       int64
 	FreeVRAMMiB        int64
 	TemperatureCelsius int
-	ComputeCapability  string // empty with drivers that cannot tell
-	PIDs               []int  // of the programs that compute on it
+	ComputeCapability  string // empty if the driver does not report it
+	PIDs               []int  // of the programs that use the GPU
 }
 
-// The questions, in the order of the columns of the answers.
+// Queries, in the order of the output's columns.
 const (
 	queryGPUs     = "index,uuid,name,memory.total,memory.free,temperature.gpu,compute_cap"
-	queryGPUsOld  = "index,uuid,name,memory.total,memory.free,temperature.gpu" // drivers before 470 know no compute_cap
+	queryGPUsOld  = "index,uuid,name,memory.total,memory.free,temperature.gpu" // before driver 470
 	queryPrograms = "gpu_uuid,pid"
 )
 
-// parseGPUs reads the answer to queryGPUs or queryGPUsOld. What a GPU does not tell stands there as
-// "[N/A]" or in similar words.
+// parseGPUs parses the output of queryGPUs or queryGPUsOld. Values that a GPU does not
+// report are "[N/A]" or similar.
 func parseGPUs(text string) ([]GPU, error) {
 	var gpus []GPU
 	err := rows(text, 6, func(f []string) error {
@@ -40,7 +40,8 @@ func parseGPUs(text string) ([]GPU, error) {
 		}
 		g := GPU{
 			Index: int(index), UUID: f[1], Model: strings.TrimPrefix(f[2], "NVIDIA "),
-			TotalVRAMMiB: number(f[3]), FreeVRAMMiB: number(f[4]), TemperatureCelsius: int(min(number(f[5]), math.MaxInt16)),
+			TotalVRAMMiB: number(f[3]), FreeVRAMMiB: number(f[4]),
+			TemperatureCelsius: int(min(number(f[5]), math.MaxInt16)),
 		}
 		g.FreeVRAMMiB = min(g.FreeVRAMMiB, g.TotalVRAMMiB)
 		if len(f) > 6 && !strings.HasPrefix(f[6], "[") {
@@ -52,12 +53,12 @@ func parseGPUs(text string) ([]GPU, error) {
 	return gpus, err
 }
 
-// addPrograms reads the answer to queryPrograms into gpus.
+// addPrograms adds the programs in the output of queryPrograms to gpus.
 func addPrograms(gpus []GPU, text string) error {
 	return rows(text, 2, func(f []string) error {
 		pid, err := strconv.ParseUint(f[1], 10, 31)
 		if err != nil {
-			return nil // "[N/A]": somebody else's, in another namespace
+			return nil // "[N/A]": a program in another namespace
 		}
 		for i := range gpus {
 			if gpus[i].UUID == f[0] {
@@ -68,7 +69,7 @@ func addPrograms(gpus []GPU, text string) error {
 	})
 }
 
-// rows calls take with the columns of each line, of which there are least at least.
+// rows calls take with the columns of each line, of which there must be at least least.
 func rows(text string, least int, take func([]string) error) error {
 	r := csv.NewReader(strings.NewReader(text))
 	r.FieldsPerRecord, r.TrimLeadingSpace, r.LazyQuotes = -1, true, true
@@ -87,7 +88,8 @@ func rows(text string, least int, take func([]string) error) error {
 			if strings.HasPrefix(f[0], "No ") { // "No devices were found", "No running processes found"
 				continue
 			}
-			return fmt.Errorf("read line %d of nvidia-smi: it has %d columns, not %d: %.60q", n, len(f), least, strings.Join(f, ","))
+			return fmt.Errorf("read line %d of nvidia-smi: it has %d columns, not %d: %.60q",
+				n, len(f), least, strings.Join(f, ","))
 		}
 		if err := take(f); err != nil {
 			return fmt.Errorf("read line %d of nvidia-smi: %w", n, err)
@@ -95,7 +97,7 @@ func rows(text string, least int, take func([]string) error) error {
 	}
 }
 
-// number reads a whole number; zero if it is none.
+// number parses a whole number. It returns zero if s is not one.
 func number(s string) int64 {
 	n, err := strconv.ParseUint(s, 10, 40)
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Choose returns the one disk that the rule means. It refuses when there is none, or more than one:
-// then the error names the disks that were seen and says what kept each from being chosen.
+// Choose returns the one disk that the rule selects. If none or several qualify, it returns
+// an error that lists the disks and why each one was refused.
 func (r Rule) Choose(disks []Disk) (Disk, error) {
 	var left []Disk
 	var refused []string
@@ -23,15 +23,17 @@ func (r Rule) Choose(disks []Disk) (Disk, error) {
 	case len(left) == 1:
 		return left[0], nil
 	case len(disks) == 0:
-		return Disk{}, fmt.Errorf("choose a disk by %s: the machine shows no disk at all: is its controller's driver in the installer?", r.quoted())
+		return Disk{}, fmt.Errorf("choose a disk by %s: the machine has no disk: "+
+			"is its controller's driver in the installer?", r.quoted())
 	case len(left) == 0:
-		return Disk{}, fmt.Errorf("choose a disk by %s: no disk qualifies; seen: %s", r.quoted(), strings.Join(refused, "; "))
+		return Disk{}, fmt.Errorf("choose a disk by %s: no disk qualifies; seen: %s",
+			r.quoted(), strings.Join(refused, "; "))
 	}
-	return Disk{}, fmt.Errorf("choose a disk by %s: %d disks qualify and nothing was written: %s: make the rule say which, for example serial=%s",
-		r.quoted(), len(left), list(left), example(left))
+	return Disk{}, fmt.Errorf("choose a disk by %s: %d disks qualify and nothing was written: %s: "+
+		"make the rule select one, for example serial=%s", r.quoted(), len(left), list(left), example(left))
 }
 
-// pick applies by.
+// pick applies the key by.
 func (r Rule) pick(left []Disk) []Disk {
 	if r.by == "" {
 		return left
@@ -39,7 +41,8 @@ func (r Rule) pick(left []Disk) []Disk {
 	var best []Disk
 	for _, d := range left {
 		switch {
-		case len(best) == 0 || (d.SizeBytes < best[0].SizeBytes) == (r.by == "smallest") && d.SizeBytes != best[0].SizeBytes:
+		case len(best) == 0,
+			(d.SizeBytes < best[0].SizeBytes) == (r.by == "smallest") && d.SizeBytes != best[0].SizeBytes:
 			best = []Disk{d}
 		case d.SizeBytes == best[0].SizeBytes:
 			best = append(best, d)
@@ -48,7 +51,7 @@ func (r Rule) pick(left []Disk) []Disk {
 	return best
 }
 
-// refuses reports why a disk does not qualify, "" if it does.
+// refuses returns the reason why a disk does not qualify, or "" if it does.
 func (r Rule) refuses(d Disk) string {
 	switch {
 	case d.ReadOnly:
@@ -73,9 +76,9 @@ func (r Rule) refuses(d Disk) string {
 		return "it is larger than " + Size(r.maxSize)
 	case r.rotational != nil && *r.rotational != d.Rotational:
 		if d.Rotational {
-			return "it turns"
+			return "it is rotational"
 		}
-		return "it does not turn"
+		return "it is not rotational"
 	}
 	return ""
 }
@@ -87,16 +90,17 @@ func (r Rule) quoted() string {
 	return "the empty rule (the only disk there is)"
 }
 
-// like compares without case; * in the pattern stands for anything.
+// like reports whether text matches the pattern, ignoring case. A * matches anything.
 func like(pattern, text string) bool {
-	// A slash would stop path.Match's star, and its other signs are just text to whoever writes a
-	// model down.
+	// path.Match treats slashes and some characters specially, but in a model they are
+	// plain text.
 	clean := strings.NewReplacer("/", "\x00", `\`, `\\`, "?", `\?`, "[", `\[`)
-	ok, err := path.Match(strings.ToLower(clean.Replace(pattern)), strings.ToLower(strings.ReplaceAll(strings.TrimSpace(text), "/", "\x00")))
+	text = strings.ReplaceAll(strings.TrimSpace(text), "/", "\x00")
+	ok, err := path.Match(strings.ToLower(clean.Replace(pattern)), strings.ToLower(text))
 	return err == nil && ok
 }
 
-// plainWWN leaves the digits of a world wide name.
+// plainWWN returns a world wide name without its prefix.
 func plainWWN(s string) string {
 	s = strings.ToLower(strings.TrimSpace(s))
 	for _, prefix := range []string{"0x", "naa.", "eui."} {
@@ -113,7 +117,7 @@ func list(disks []Disk) string {
 	return strings.Join(names, "; ")
 }
 
-// example is a serial number to show, of the disks that qualify.
+// example returns the serial number of a disk that qualifies, or a placeholder.
 func example(disks []Disk) string {
 	for _, d := range disks {
 		if d.Serial != "" {

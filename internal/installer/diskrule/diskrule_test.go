@@ -74,18 +74,18 @@ func TestChooseTheOnlyOne(t *testing.T) {
 	if err != nil || got.Name != "sda" {
 		t.Errorf("got %s, %v, want sda", got.Name, err)
 	}
-	if _, err := (Rule{}).Choose(nil); err == nil || !strings.Contains(err.Error(), "no disk at all") {
+	if _, err := (Rule{}).Choose(nil); err == nil || !strings.Contains(err.Error(), "the machine has no disk") {
 		t.Errorf("got %v, want that there is no disk", err)
 	}
 }
 
 func TestParseRefuses(t *testing.T) {
 	tests := []struct{ rule, want string }{
-		{"sda", "is no condition"},
-		{"name=sda,", "is no condition"},
+		{"sda", "is not a condition"},
+		{"name=sda,", "is not a condition"},
 		{"name=", "name has no value"},
-		{"name=a,name=b", "name is there twice"},
-		{"size=3", `there is no key "size"`},
+		{"name=a,name=b", "duplicate key name"},
+		{"size=3", `unknown key "size"`},
 		{"min_size=0", "above 0"},
 		{"min_size=-1", "whole number"},
 		{"min_size=1.5T", "whole number"},

@@ -1,20 +1,20 @@
-// Package diskrule says which disk of a machine an image is written to.
+// Package diskrule selects the disk of a machine that an image is written to.
 //
-// It owns the language of the rule (`RepaveImage.disk`) and the choice: exactly one disk or none,
-// and then why. It looks at no hardware and writes nothing. A rule is a list of conditions that all
-// have to hold, `key=value` with commas between them:
+// It parses the rule (RepaveImage.disk) and applies it: the result is exactly one disk, or
+// an error with the reason. It reads no hardware and writes nothing. A rule is a
+// comma-separated list of key=value conditions, all of which must hold:
 //
 //	name=nvme0n1      the kernel's name, with or without /dev/
 //	serial=S4EV…      the serial number
 //	wwn=0x5000c5…     the world wide name; 0x, naa. and eui. in front make no difference
-//	model=*PM983*     the model; * stands for anything, case makes no difference
-//	min_size=400G     at least so large: bytes, or K M G T (1000) and Ki Mi Gi Ti (1024)
-//	max_size=2T       at most so large
-//	rotational=false  whether it turns
-//	by=smallest       of those that are left, the smallest (or largest) one
+//	model=*PM983*     the model; * matches anything, case is ignored
+//	min_size=400G     the minimum size: bytes, or K M G T (1000) and Ki Mi Gi Ti (1024)
+//	max_size=2T       the maximum size
+//	rotational=false  whether it is rotational
+//	by=smallest       the smallest (or largest) of the disks that qualify
 //
-// An empty rule means the only disk that an image can go to: read-only and removable disks are
-// never chosen.
+// An empty rule selects the only disk that an image can be written to. Read-only and
+// removable disks are never selected.
 package diskrule
 
 import (
@@ -22,9 +22,9 @@ import (
 	"strings"
 )
 
-// Disk is what is known of one disk.
+// Disk describes one disk.
 type Disk struct {
-	Name       string `json:"name"` // the kernel's: sda, nvme0n1
+	Name       string `json:"name"` // the kernel's name: sda, nvme0n1
 	Serial     string `json:"serial,omitempty"`
 	WWN        string `json:"wwn,omitempty"`
 	Model      string `json:"model,omitempty"`
@@ -35,7 +35,7 @@ type Disk struct {
 	Remote     string `json:"remote,omitempty"` // why it is not known to be local; "" if it is
 }
 
-// String is one line for people.
+// String returns a description of the disk in one line.
 func (d Disk) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (%s", d.Name, Size(d.SizeBytes))

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// maxRule is more than any rule of a person has, in bytes.
+// maxRule bounds a rule, in bytes.
 const maxRule = 4 << 10
 
-// keys are those of the language, in the order in which String writes them.
+// keys are the keys of a rule, in the order of String.
 const keys = "name, serial, wwn, model, min_size, max_size, rotational, by"
 
 // Rule is a parsed rule. Its zero value is the empty rule.
@@ -22,7 +22,7 @@ type Rule struct {
 	by                       string // "", smallest or largest
 }
 
-// Parse reads a rule. An error says which part is wrong and what would be right.
+// Parse parses a rule. An error names the invalid part and the valid values.
 func Parse(text string) (Rule, error) {
 	var r Rule
 	if len(text) > maxRule {
@@ -37,11 +37,12 @@ func Parse(text string) (Rule, error) {
 		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 		switch {
 		case !found:
-			return Rule{}, fmt.Errorf("parse the disk rule %q: %q is no condition: write key=value with one of %s", text, part, keys)
+			return Rule{}, fmt.Errorf("parse the disk rule %q: %q is not a condition: use key=value with one of %s",
+				text, part, keys)
 		case value == "":
 			return Rule{}, fmt.Errorf("parse the disk rule %q: %s has no value", text, key)
 		case slices.Contains(seen, key):
-			return Rule{}, fmt.Errorf("parse the disk rule %q: %s is there twice", text, key)
+			return Rule{}, fmt.Errorf("parse the disk rule %q: duplicate key %s", text, key)
 		}
 		seen = append(seen, key)
 		if err := r.set(key, value); err != nil {
@@ -80,12 +81,12 @@ func (r *Rule) set(key, value string) (err error) {
 		}
 		r.by = value
 	default:
-		return fmt.Errorf("there is no key %q: use one of %s", key, keys)
+		return fmt.Errorf("unknown key %q: use one of %s", key, keys)
 	}
 	return err
 }
 
-// String writes the rule so that Parse reads it again.
+// String returns the rule in a form that Parse accepts.
 func (r Rule) String() string {
 	var parts []string
 	add := func(key, value string) {
@@ -118,7 +119,7 @@ type unit struct {
 	bytes  uint64
 }
 
-// units has the longer suffixes first.
+// units returns the units, longer suffixes first.
 func units() []unit {
 	return []unit{
 		{"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30}, {"Ti", 1 << 40},
@@ -126,7 +127,7 @@ func units() []unit {
 	}
 }
 
-// parseSize reads a whole number of bytes, with a unit and perhaps a B behind it.
+// parseSize parses a whole number of bytes with an optional unit, which may end in B.
 func parseSize(text string) (uint64, error) {
 	number, factor := strings.TrimSuffix(text, "B"), uint64(1)
 	for _, u := range units() {
@@ -137,12 +138,13 @@ func parseSize(text string) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(strings.TrimSpace(number), 10, 64)
 	if err != nil || n == 0 || n > math.MaxUint64/factor {
-		return 0, fmt.Errorf("size %q: use a whole number of bytes above 0, with K M G T (1000) or Ki Mi Gi Ti (1024) behind it", text)
+		return 0, fmt.Errorf("size %q: use a whole number of bytes above 0, with an optional K M G T (1000) "+
+			"or Ki Mi Gi Ti (1024)", text)
 	}
 	return n * factor, nil
 }
 
-// Size writes a size the way makers of disks do: 480 GB, 1.92 TB.
+// Size formats a size as disk vendors do: 480 GB, 1.92 TB.
 func Size(bytes uint64) string {
 	switch {
 	case bytes >= 1e12:

@@ -11,25 +11,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Requests of linux/fs.h that golang.org/x/sys does not name.
+// Requests of linux/fs.h that golang.org/x/sys lacks.
 const (
 	blkZeroOut    = 0x127f
 	blkDiscard    = 0x1277
 	blkSecDiscard = 0x127d
 )
 
-// step is how much is erased with one call, in bytes: it bounds how long a call cannot be stopped.
+// step is the number of bytes erased by one call. It bounds how long a call cannot be
+// interrupted.
 const step = 1 << 30
 
-// Device is a disk that was opened, alone: the kernel refuses it when it is mounted or part of
-// something.
+// Device is an exclusively opened disk. The kernel refuses to open one that is mounted or
+// part of another device.
 type Device struct {
 	*os.File
 	size   uint64
 	sector int
 }
 
-// Open opens a disk below /dev to write to it.
+// Open opens a disk in /dev for writing.
 func Open(name string) (*Device, error) {
 	f, err := os.OpenFile("/dev/"+name, os.O_RDWR|unix.O_EXCL, 0)
 	if err != nil {
@@ -37,22 +38,22 @@ func Open(name string) (*Device, error) {
 	}
 	size, err := f.Seek(0, 2)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("find out how large %s is: %w", name, err), f.Close())
+		return nil, errors.Join(fmt.Errorf("get the size of %s: %w", name, err), f.Close())
 	}
 	sector, err := unix.IoctlGetInt(int(f.Fd()), unix.BLKSSZGET)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("ask %s for its sectors: %w", name, err), f.Close())
+		return nil, errors.Join(fmt.Errorf("get the sector size of %s: %w", name, err), f.Close())
 	}
 	return &Device{File: f, size: uint64(size), sector: sector}, nil
 }
 
-// SectorSize is that of a logical sector, in bytes: what the disk counts in.
+// SectorSize returns the size of a logical sector, in bytes.
 func (d *Device) SectorSize() int { return d.sector }
 
-// Size is in bytes.
+// Size returns the size in bytes.
 func (d *Device) Size() uint64 { return d.size }
 
-// ioctl calls a request whose argument is a pointer.
+// ioctl makes a request whose argument is a pointer.
 func (d *Device) ioctl(request uint, arg unsafe.Pointer) error {
 	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, d.Fd(), uintptr(request), uintptr(arg)); errno != 0 {
 		return errno
@@ -60,7 +61,7 @@ func (d *Device) ioctl(request uint, arg unsafe.Pointer) error {
 	return nil
 }
 
-// each calls a request for the whole disk, range by range.
+// each makes a request for the whole disk, range by range.
 func (d *Device) each(ctx context.Context, request uint) error {
 	for at := uint64(0); at < d.size; at += step {
 		if err := context.Cause(ctx); err != nil {
@@ -74,9 +75,9 @@ func (d *Device) each(ctx context.Context, request uint) error {
 	return nil
 }
 
-// Erase makes the disk unreadable, by the strongest means that it knows, and then reads as zeros.
-// It says which means did it, and what did not work. The boot sectors go first: a disk that is half
-// erased must not boot.
+// Erase makes the old data unreadable by the strongest method that the disk supports, and
+// overwrites it with zeros. It returns the methods that succeeded. The boot sectors are
+// erased first, so that a half-erased disk does not boot.
 func (d *Device) Erase(ctx context.Context) (method string, err error) {
 	front := [2]uint64{0, min(1<<20, d.size)}
 	if err := d.ioctl(blkZeroOut, unsafe.Pointer(&front)); err != nil { //nolint:gosec // an ioctl takes a pointer
@@ -101,7 +102,7 @@ func (d *Device) Erase(ctx context.Context) (method string, err error) {
 		method = way.name + "+"
 		break
 	}
-	// None of these promises what a read gives afterwards, and a discard is a hint only.
+	// None of these guarantees zeros when the disk is read, and a discard is only a hint.
 	if err := d.each(ctx, blkZeroOut); err != nil {
 		return "", errors.Join(append(tried, fmt.Errorf("overwrite with zeros: %w", err))...)
 	}
@@ -111,17 +112,17 @@ func (d *Device) Erase(ctx context.Context) (method string, err error) {
 	return method + "zeros", nil
 }
 
-// Reread makes the kernel look at the partition table again.
+// Reread makes the kernel read the partition table again.
 func (d *Device) Reread(ctx context.Context) error {
 	for {
 		err := d.ioctl(unix.BLKRRPART, nil)
 		if err == nil {
 			return nil
 		}
-		// Something looks at the disk for a moment, as udev would.
+		// Another program may hold the disk briefly, as udev does.
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("read the partition table anew: %w", err)
+			return fmt.Errorf("reread the partition table: %w", err)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

@@ -1,7 +1,7 @@
-// Package disks finds the disks of a Linux machine and erases them.
+// Package disks lists the disks of a Linux machine and erases them.
 //
-// It owns what sysfs says of a disk, and the ioctls that wipe one and read its partition table
-// anew. It does not choose a disk: whoever calls Erase has.
+// It reads the description of a disk from sysfs, and uses the ioctls that erase a disk and
+// reread its partition table. It does not choose a disk: the caller of Erase does.
 package disks
 
 import (
@@ -15,11 +15,12 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/installer/diskrule"
 )
 
-// sysSector is the unit of every size in sysfs, in bytes, whatever the disk's own sectors are.
+// sysSector is the unit of all sizes in sysfs, in bytes, independent of the disk's own
+// sectors.
 const sysSector = 512
 
-// List returns the disks below sys/block of a root file system, by name. What is made of other
-// disks, or of memory, is none: device mapper, RAID, loop devices; nor are optical drives.
+// List returns the disks in sys/block of a root file system, sorted by name. It omits
+// devices built on disks or memory (device mapper, RAID, loop devices) and optical drives.
 func List(root fs.FS) ([]diskrule.Disk, error) {
 	entries, err := fs.ReadDir(root, "sys/block")
 	if err != nil {
@@ -52,15 +53,15 @@ func List(root fs.FS) ([]diskrule.Disk, error) {
 	return all, nil
 }
 
-// isDisk goes by the names that drivers give.
+// isDisk reports whether a name is one that disk drivers assign.
 func isDisk(name string) bool {
 	if strings.HasPrefix(name, "mmcblk") {
 		return !strings.Contains(name, "boot") && !strings.Contains(name, "rpmb")
 	}
-	return slices.ContainsFunc([]string{"sd", "vd", "xvd", "nvme", "hd", "pmem"}, func(p string) bool { return strings.HasPrefix(name, p) })
+	return hasPrefix(name, "sd", "vd", "xvd", "nvme", "hd", "pmem")
 }
 
-// first returns the first of some files that says something.
+// first returns the contents of the first file that is not empty.
 func first(root fs.FS, dir string, names ...string) string {
 	for _, n := range names {
 		if text := line(root, path.Join(dir, n)); text != "" {
@@ -78,8 +79,8 @@ func line(root fs.FS, name string) string {
 	return strings.Join(strings.Fields(strings.Trim(string(b), "\x00")), " ")
 }
 
-// unitSerial reads the Unit Serial Number page of a SCSI disk (SPC-4, 7.8.15): two bytes of length
-// before the text.
+// unitSerial reads the Unit Serial Number page of a SCSI disk (SPC-4, 7.8.15): two bytes of
+// length before the text.
 func unitSerial(root fs.FS, dir string) string {
 	b, err := fs.ReadFile(root, path.Join(dir, "device/vpd_pg80"))
 	if err != nil || len(b) < 4 {

@@ -17,8 +17,8 @@ const (
 	nvmeIdentify = 0x06       // §5.17
 	nvmeFormat   = 0x80       // §5.14
 	userData     = 1          // secure erase setting: all user data
-	// What Identify is asked for (CNS): one namespace, the controller, the namespaces attached to
-	// it, and all that were made.
+	// Data structures that Identify returns (CNS): one namespace, the controller, the
+	// namespaces attached to it, and all allocated namespaces.
 	cnsNamespace  = 0x00
 	cnsController = 0x01
 	cnsActive     = 0x02
@@ -38,12 +38,12 @@ type nvmeCommand struct {
 	timeoutMillis, result uint32
 }
 
-// formatNVMe formats the namespace with its present sector size and erases all user data. It fails
-// on what is no NVMe disk, and where the namespace cannot be formatted without others.
+// formatNVMe formats the namespace with its current sector size and erases all user data.
+// It fails if the disk is not NVMe, or if the format would affect other namespaces.
 func (d *Device) formatNVMe(context.Context) error {
 	id, _, errno := unix.Syscall(unix.SYS_IOCTL, d.Fd(), nvmeID, 0)
 	if errno != 0 {
-		return fmt.Errorf("it is no NVMe namespace: %w", errno)
+		return fmt.Errorf("not an NVMe namespace: %w", errno)
 	}
 	nsid := uint32(id)
 	controller, err := d.identify(0, cnsController)
@@ -66,21 +66,26 @@ func (d *Device) formatNVMe(context.Context) error {
 		return fmt.Errorf("identify the namespace: %w", err)
 	}
 	if binary.LittleEndian.Uint64(page) == 0 {
-		return fmt.Errorf("identify the namespace: it has no size")
+		return fmt.Errorf("identify the namespace: its size is zero")
 	}
-	flbas := uint32(page[26]) // which format it has: bits 3:0, and 6:5 as the higher ones
-	return d.admin(&nvmeCommand{opcode: nvmeFormat, nsid: nsid, cdw10: flbas&0xf | (flbas>>5&3)<<12 | userData<<9, timeoutMillis: formatWait})
+	flbas := uint32(page[26]) // the index of its format: bits 3:0, and 6:5 as the higher bits
+	return d.admin(&nvmeCommand{
+		opcode:        nvmeFormat,
+		nsid:          nsid,
+		cdw10:         flbas&0xf | (flbas>>5&3)<<12 | userData<<9,
+		timeoutMillis: formatWait,
+	})
 }
 
-// managesNamespaces reports whether the controller tells of namespaces that are not attached to it,
-// which a format may reach all the same.
+// managesNamespaces reports whether the controller lists namespaces that are not attached
+// to it. A format may affect these too.
 func managesNamespaces(controller []byte) bool {
 	return binary.LittleEndian.Uint16(controller[256:])&(1<<3) != 0 // OACS
 }
 
-// alone refuses to format a namespace when that would format, or erase, others with it: no rule has
-// chosen those. It goes by the controller's Format NVM Attributes and the list of the namespaces
-// that are there.
+// alone returns an error if a format of the namespace would format or erase others, which
+// no rule has selected. It checks the controller's Format NVM Attributes and the list of
+// its namespaces.
 func alone(controller, there []byte, nsid uint32) error {
 	const formatsAll, erasesAll = 1, 2
 	fna := controller[524]
@@ -93,29 +98,37 @@ func alone(controller, there []byte, nsid uint32) error {
 			break // the end of the list
 		}
 		if other != nsid {
-			return fmt.Errorf("a format of namespace %d would erase namespace %d of this controller too (FNA %#x)", nsid, other, fna)
+			return fmt.Errorf("a format of namespace %d would also erase namespace %d of this controller (FNA %#x)",
+				nsid, other, fna)
 		}
 	}
 	return nil
 }
 
-// identify reads one of the controller's pages.
+// identify reads one of the controller's data structures.
 func (d *Device) identify(nsid, cns uint32) ([]byte, error) {
 	page := make([]byte, 4096)
-	c := nvmeCommand{opcode: nvmeIdentify, nsid: nsid, addr: uint64(uintptr(unsafe.Pointer(&page[0]))), dataLen: uint32(len(page)), cdw10: cns} //nolint:gosec // the command holds the address; page is kept alive below
+	c := nvmeCommand{
+		opcode:  nvmeIdentify,
+		nsid:    nsid,
+		addr:    uint64(uintptr(unsafe.Pointer(&page[0]))), //nolint:gosec // kept alive below
+		dataLen: uint32(len(page)),
+		cdw10:   cns,
+	}
 	err := d.admin(&c)
 	runtime.KeepAlive(page)
 	return page, err
 }
 
-// admin sends a command. The kernel gives the status of the disk as a positive number.
+// admin sends a command. The kernel returns the disk's status as a positive number.
 func (d *Device) admin(c *nvmeCommand) error {
-	status, _, errno := unix.Syscall(unix.SYS_IOCTL, d.Fd(), nvmeAdminCmd, uintptr(unsafe.Pointer(c))) //nolint:gosec // an ioctl takes a pointer
+	//nolint:gosec // an ioctl takes a pointer
+	status, _, errno := unix.Syscall(unix.SYS_IOCTL, d.Fd(), nvmeAdminCmd, uintptr(unsafe.Pointer(c)))
 	switch {
 	case errno != 0:
 		return errno
 	case status != 0:
-		return fmt.Errorf("the disk refused it with status %#x", status)
+		return fmt.Errorf("the disk refused the command with status %#x", status)
 	}
 	return nil
 }

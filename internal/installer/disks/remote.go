@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// local are the SCSI drivers of controllers that are in the machine. A name that ends with * is a
-// prefix.
-const local = "ahci* ata_* pata_* sata_* isci mpt3sas mpt2sas mptsas mptspi mpi3mr megaraid_* smartpqi hpsa aacraid arcmsr mvsas " +
-	"pm80xx hisi_sas* sym53c8xx virtio_scsi vmw_pvscsi storvsc* ufshcd*"
+// local lists SCSI drivers of controllers inside the machine. A trailing * matches any
+// suffix.
+const local = "ahci* ata_* pata_* sata_* isci mpt3sas mpt2sas mptsas mptspi mpi3mr megaraid_* smartpqi hpsa " +
+	"aacraid arcmsr mvsas pm80xx hisi_sas* sym53c8xx virtio_scsi vmw_pvscsi storvsc* ufshcd*"
 
-// remote returns why a disk is not known to be the machine's own, or "". The erase script of the
-// SSH provider has the same rule (providers/ssh/host/erase.sh).
+// remote returns the reason why a disk is not known to be local, or "". The erase script of
+// the SSH provider has the same rule (providers/ssh/host/erase.sh).
 func remote(root fs.FS, name string) string {
 	at := path.Join("sys/block", name, "device")
 	switch {
 	case hasPrefix(name, "vd", "xvd", "hd", "mmcblk", "pmem"):
-		return "" // of the board or of the hypervisor
+		return "" // of the board or the hypervisor
 	case hasPrefix(name, "nvme"):
 		return remoteNVMe(root, at)
 	case hasPrefix(name, "sd"):
@@ -27,10 +27,10 @@ func remote(root fs.FS, name string) string {
 	return "unknown kind of device"
 }
 
-// remoteNVMe reads the transports of a namespace. With multipath it belongs to a subsystem, which
-// has the controllers.
+// remoteNVMe checks the transports of a namespace. With multipath it belongs to a
+// subsystem, which has the controllers.
 func remoteNVMe(root fs.FS, at string) string {
-	paths, _ := fs.Glob(root, path.Join(at, "nvme*", "transport")) // the pattern is good
+	paths, _ := fs.Glob(root, path.Join(at, "nvme*", "transport")) // the pattern is valid
 	transports := []string{line(root, path.Join(at, "transport"))}
 	for _, p := range paths {
 		transports = append(transports, line(root, p))
@@ -63,7 +63,8 @@ func remoteSCSI(root fs.FS, at string) string {
 	}) {
 		return "driver " + driver
 	}
-	phys, _ := fs.Glob(root, "sys/class/sas_device/end_device-"+host+":*/initiator_port_protocols") // the pattern is good
+	// The pattern is valid.
+	phys, _ := fs.Glob(root, "sys/class/sas_device/end_device-"+host+":*/initiator_port_protocols")
 	for _, p := range phys {
 		if protocols := line(root, p); strings.Contains(protocols, "ssp") || strings.Contains(protocols, "stp") {
 			return "SAS with another initiator"

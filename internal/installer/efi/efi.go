@@ -1,8 +1,8 @@
-// Package efi enters a disk's boot loader into the boot menu of UEFI firmware (UEFI Specification
-// 2.10, §3.1 and §10.3).
+// Package efi adds a disk's boot loader to the boot menu of UEFI firmware (UEFI
+// Specification 2.10, §3.1 and §10.3).
 //
-// It owns the variables Boot#### that it has made, and its place in BootOrder; those of others
-// stay. It works on a directory as efivarfs shows it, and mounts nothing.
+// It changes only the Boot#### variables that it created, and their places in BootOrder. It
+// works on a directory in the format of efivarfs, and mounts nothing.
 package efi
 
 import (
@@ -19,28 +19,31 @@ import (
 	"unicode/utf16"
 )
 
-// Title is what the entry is called in the firmware's menu.
+// Title is the name of the entry in the firmware's menu.
 const Title = "Holdfast"
 
 const (
 	global     = "-8be4df61-93ca-11d2-aa0d-00e098032b8c" // EFI_GLOBAL_VARIABLE
-	attributes = 1 | 2 | 4                               // non-volatile, of boot services, at run time
+	attributes = 1 | 2 | 4                               // non-volatile, boot services access, runtime access
 	active     = 1                                       // LOAD_OPTION_ACTIVE
-	most       = 64 << 10                                // bytes of a variable that is believed
+	most       = 64 << 10                                // maximum size of a variable, in bytes
 )
 
 // Loader is a boot loader on a partition.
 type Loader struct {
-	Partition    int      // from 1
-	Start, Count uint64   // sectors
-	GPT          bool     // else MBR
-	ID           [16]byte // of the partition, as the GPT has it; of the disk in an MBR, in the first four bytes
-	Path         string   // with backslashes
+	Partition    int    // from 1
+	Start, Count uint64 // sectors
+	GPT          bool   // otherwise MBR
+	// ID is the partition's GUID in the format of a GPT. With an MBR, its first four bytes are the
+	// disk signature.
+	ID   [16]byte
+	Path string // with backslashes
 }
 
-// Enter makes an entry for the loader, or gives the one that an earlier installation made to it. It
-// comes first in the boot order; or second, when the entry that the firmware has booted now is
-// first: a machine that asks the network first goes on doing so. It says which entry it is.
+// Enter creates an entry for the loader, or updates the one of an earlier installation, and
+// returns its name. The entry becomes first in the boot order. It becomes second if the
+// entry that booted the machine is first, so that a machine that boots from the network
+// first continues to do so.
 func Enter(dir string, l Loader) (name string, err error) {
 	used, mine, err := entries(dir)
 	if err != nil {
@@ -57,7 +60,7 @@ func Enter(dir string, l Loader) (name string, err error) {
 	n := mine
 	for n < 0 || n != mine && (used[uint16(n)] || slices.Contains(order, uint16(n))) {
 		if n++; n > 0xffff {
-			return "", errors.New("make a boot entry: the firmware has no number left")
+			return "", errors.New("create a boot entry: all numbers are in use")
 		}
 	}
 	name = fmt.Sprintf("Boot%04X", n)
@@ -79,7 +82,7 @@ func Enter(dir string, l Loader) (name string, err error) {
 	return name, nil
 }
 
-// entries returns the numbers that are taken, and the one that this package has made before, or -1.
+// entries returns the numbers in use, and the one that this package has created, or -1.
 func entries(dir string) (used map[uint16]bool, mine int, err error) {
 	found, err := filepath.Glob(filepath.Join(dir, "Boot*"+global))
 	if err != nil {
@@ -105,8 +108,8 @@ func entries(dir string) (used map[uint16]bool, mine int, err error) {
 	return used, mine, nil
 }
 
-// option is an EFI_LOAD_OPTION (§3.1.3) of a hard drive's partition (§10.3.5.1) and a file on it
-// (§10.3.5.4).
+// option returns an EFI_LOAD_OPTION (§3.1.3) with a hard drive partition (§10.3.5.1) and a
+// file on it (§10.3.5.4).
 func (l Loader) option() []byte {
 	le := binary.LittleEndian
 	disk := []byte{4, 1, 42, 0}
@@ -127,7 +130,7 @@ func (l Loader) option() []byte {
 	return slices.Concat(b, text(Title), list)
 }
 
-// text is a string as firmware has it, with its end.
+// text returns a string in the firmware's encoding, with its terminator.
 func text(s string) (b []byte) {
 	for _, u := range append(utf16.Encode([]rune(s)), 0) {
 		b = binary.LittleEndian.AppendUint16(b, u)
@@ -135,7 +138,7 @@ func text(s string) (b []byte) {
 	return b
 }
 
-// numbers reads a variable that is a list of entries; one that is not there is empty.
+// numbers reads a variable that lists entries. A missing variable is empty.
 func numbers(dir, name string) (all []uint16, err error) {
 	data, err := read(dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -150,7 +153,7 @@ func numbers(dir, name string) (all []uint16, err error) {
 	return all, nil
 }
 
-// read returns the data of a variable, without the attributes in front.
+// read returns the data of a variable, without the leading attributes.
 func read(dir, name string) ([]byte, error) {
 	b, err := os.ReadFile(filepath.Join(dir, name+global))
 	if err != nil {
@@ -162,9 +165,10 @@ func read(dir, name string) ([]byte, error) {
 	return b[4:], nil
 }
 
-// write sets a variable. The kernel wants all of it in one write, and sets it to just that.
+// write sets a variable. The kernel requires a single write, and replaces the whole value.
 func write(dir, name string, data []byte) error {
-	f, err := os.OpenFile(filepath.Join(dir, name+global), os.O_WRONLY|os.O_CREATE, 0o600) // efivarfs makes it 0644
+	// efivarfs creates it with mode 0644.
+	f, err := os.OpenFile(filepath.Join(dir, name+global), os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}

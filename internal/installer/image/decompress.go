@@ -10,12 +10,12 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxWindow is how much memory a zstd frame may ask for, in bytes: that of zstd --long=27, which
-// every zstd reads.
+// maxWindow bounds the memory of a zstd frame, in bytes. It is the window of zstd
+// --long=27, which every zstd can decompress.
 const maxWindow = 128 << 20
 
-// decompress returns the plain bytes. It refuses an image that says itself that it is larger than
-// the disk.
+// decompress returns a reader of the decompressed bytes. It returns an error if the image
+// declares a size larger than the disk.
 func (j Job) decompress(src io.Reader) (plain io.Reader, end func(), err error) {
 	in := bufio.NewReaderSize(src, chunk)
 	switch j.Compression {
@@ -40,11 +40,11 @@ func (j Job) decompress(src io.Reader) (plain io.Reader, end func(), err error) 
 		}
 		return z, z.Close, nil
 	}
-	return nil, nil, fmt.Errorf("there is no compression %q", j.Compression)
+	return nil, nil, fmt.Errorf("unknown compression %q", j.Compression)
 }
 
-// fill reads until the buffer is full or the reader has ended. Unlike io.ReadFull it does not take
-// a decoder's io.ErrUnexpectedEOF, which says that something is missing, for the end.
+// fill reads until the buffer is full or the reader ends. Unlike io.ReadFull it does not
+// treat a decoder's io.ErrUnexpectedEOF, which means missing data, as the end.
 func fill(r io.Reader, buf []byte) (n int, err error) {
 	for n < len(buf) && err == nil {
 		var m int

@@ -17,46 +17,46 @@ import (
 )
 
 const (
-	// DefaultStall is how long a connection may bring nothing before another one is tried.
+	// DefaultStall is how long a connection may be silent before another one is tried.
 	DefaultStall = 20 * time.Second
-	// DefaultGiveUp is how long no peer may bring anything before the download fails: longer than
-	// an election, a restart of a peer or a switch.
+	// DefaultGiveUp is how long all peers may be silent before the download fails: longer
+	// than an election or a restart of a peer or a switch.
 	DefaultGiveUp = 10 * time.Minute
 	retryWait     = time.Second
 )
 
-// DownloadConfig says what to fetch.
+// DownloadConfig configures a Download.
 type DownloadConfig struct {
 	Name   string   // of the image, for messages
-	URLs   []string // all of them have the same bytes
-	Size   int64    // expected, in bytes; 0: not known
+	URLs   []string // all with the same bytes
+	Size   int64    // expected, in bytes; 0: unknown
 	HTTP   *http.Client
-	Header func(url string) http.Header // what is sent with a request; nil: nothing
+	Header func(url string) http.Header // of a request; nil: none
 	Stall  time.Duration                // default: DefaultStall
 	GiveUp time.Duration                // default: DefaultGiveUp
 	Logger *slog.Logger                 // default: none
 }
 
-// Download reads an image from the first URL that has it, and from the next one where that fails,
-// from the byte where it was. Only Received and Size may be called while Read runs.
+// Download reads an image from the first URL that has it. If that fails, it continues with
+// the next URL at the same byte. Only Received and Size may be called while Read runs.
 type Download struct {
 	DownloadConfig
 	ctx      context.Context //nolint:containedctx // an io.Reader has no other place for it
 	sum      hash.Hash
 	received atomic.Int64
-	total    atomic.Int64 // bytes; 0: not known yet
+	total    atomic.Int64 // bytes; 0: unknown yet
 
-	next   int // index of the URL to try next
+	next   int // index of the next URL
 	body   io.ReadCloser
 	cancel context.CancelFunc
 	stall  *time.Timer
-	last   time.Time // when bytes came last
-	idle   time.Time // when Read returned last
+	last   time.Time // when bytes were last received
+	idle   time.Time // when Read last returned
 	ended  bool
 }
 
-// NewDownload prepares a download that ends with the context. Nothing is sent before the first
-// Read.
+// NewDownload returns a download that ends with the context. Nothing is sent before the
+// first Read.
 func NewDownload(ctx context.Context, cfg DownloadConfig) *Download {
 	if cfg.HTTP == nil {
 		cfg.HTTP = &http.Client{}
@@ -75,20 +75,20 @@ func NewDownload(ctx context.Context, cfg DownloadConfig) *Download {
 	return d
 }
 
-// Received is how many bytes have come.
+// Received returns the number of bytes received.
 func (d *Download) Received() int64 { return d.received.Load() }
 
-// Size is how many bytes there are in all, 0 while that is not known.
+// Size returns the total number of bytes, or 0 while it is unknown.
 func (d *Download) Size() int64 { return d.total.Load() }
 
-// Sum is the SHA-256 of what has been read, in hexadecimal.
+// Sum returns the SHA-256 of the bytes read so far, in hexadecimal.
 func (d *Download) Sum() string { return hex.EncodeToString(d.sum.Sum(nil)) }
 
-// Read implements io.Reader. It fails when no peer has brought anything for as long as GiveUp.
+// Read implements io.Reader. It fails if no peer has sent anything for as long as GiveUp.
 func (d *Download) Read(p []byte) (int, error) {
 	defer func() { d.idle = time.Now() }()
 	if time.Since(d.idle) > d.Stall {
-		d.last = time.Now() // nobody wanted anything: the disk was erased meanwhile
+		d.last = time.Now() // the reader was busy, for example erasing the disk
 	}
 	for {
 		if d.ended {
@@ -118,7 +118,7 @@ func (d *Download) Read(p []byte) (int, error) {
 		case err != nil:
 			d.drop()
 			if d.ctx.Err() == nil {
-				d.Logger.Warn("the download broke off, going on where it was", "received", at, "error", err)
+				d.Logger.Warn("download interrupted, will resume", "received", at, "error", err)
 			}
 		}
 		if n > 0 {
@@ -127,7 +127,7 @@ func (d *Download) Read(p []byte) (int, error) {
 	}
 }
 
-// Close ends the connection.
+// Close closes the connection.
 func (d *Download) Close() error {
 	d.drop()
 	return nil
@@ -142,7 +142,7 @@ func (d *Download) drop() {
 	d.body = nil
 }
 
-// connect tries the URLs in turn until one of them brings the bytes from where the download is.
+// connect tries the URLs in turn until one sends the bytes from the current position on.
 func (d *Download) connect() error {
 	var errs []error
 	for tries := 0; ; tries++ {
@@ -151,7 +151,8 @@ func (d *Download) connect() error {
 		}
 		if tries > 0 && tries%len(d.URLs) == 0 {
 			if time.Since(d.last) > d.GiveUp {
-				return fmt.Errorf("fetch image %s: no peer has sent anything for %s, after %d of %d bytes: is the network up, and is the image on the peers? %w",
+				return fmt.Errorf("fetch image %s: no peer has sent anything for %s, after %d of %d bytes: "+
+					"is the network up, and is the image on the peers? %w",
 					d.Name, d.GiveUp, d.Received(), d.Size(), errors.Join(errs...))
 			}
 			errs = nil
@@ -168,18 +169,18 @@ func (d *Download) connect() error {
 		d.next = (d.next + 1) % len(d.URLs)
 		errs = append(errs, err)
 		if d.ctx.Err() == nil {
-			d.Logger.Warn("cannot fetch the image there, trying the next one", "url", url, "error", err)
+			d.Logger.Warn("cannot fetch the image, trying the next URL", "url", url, "error", err)
 		}
 	}
 }
 
-// open asks one URL for the bytes from where the download is.
+// open requests the bytes from the current position on.
 func (d *Download) open(url string) error {
 	ctx, cancel := context.WithCancel(d.ctx)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		cancel()
-		return fmt.Errorf("make a request: %w", err)
+		return fmt.Errorf("create the request: %w", err)
 	}
 	if d.Header != nil {
 		req.Header = d.Header(url)
@@ -220,8 +221,8 @@ func (d *Download) open(url string) error {
 	return nil
 }
 
-// position reports how many bytes of the answer are known already, and how many there are in all
-// (0: not said).
+// position returns how many bytes of the response to skip, and the total number of bytes (0
+// if unknown).
 func position(resp *http.Response, at int64) (skip, total int64, err error) {
 	switch resp.StatusCode {
 	case http.StatusOK:
@@ -233,11 +234,12 @@ func position(resp *http.Response, at int64) (skip, total int64, err error) {
 		first, _, _ := strings.Cut(span, "-")
 		start, err := strconv.ParseInt(first, 10, 64)
 		if !ok || !ok2 || err != nil || start != at {
-			return 0, 0, fmt.Errorf("ask for the bytes from %d: the answer has Content-Range %q", at, resp.Header.Get("Content-Range"))
+			return 0, 0, fmt.Errorf("request bytes from %d: the response has Content-Range %q",
+				at, resp.Header.Get("Content-Range"))
 		}
 		total, err = strconv.ParseInt(all, 10, 64)
 		if err != nil {
-			total = 0 // "*": not known
+			total = 0 // "*": unknown
 		}
 		return 0, total, nil
 	}

@@ -112,7 +112,7 @@ func TestQCOW2Fails(t *testing.T) {
 		{"encrypted", encrypted, sumOf(encrypted), 8 << 20, "", "its checksum is right"},
 		{"a raw image", picture(), sumOf(picture()), 8 << 20, "", "is it really QCOW2"},
 		{"a few bytes", []byte("QFI"), sumOf([]byte("QFI")), 8 << 20, "", "is it really QCOW2"},
-		{"nowhere to keep it", disk, sumOf(disk), 8 << 20, "/nowhere", "keep image debian"},
+		{"nowhere to keep it", disk, sumOf(disk), 8 << 20, "/nowhere", "store image debian"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.temp == "" {

@@ -13,28 +13,29 @@ import (
 
 const (
 	formatTAR = "TAR"
-	// look is how much of an archive is read before anything is written, in bytes: to see that it
-	// is one.
+	// look is how much of an archive is checked before anything is written, in bytes.
 	look = 64 << 10
 )
 
-// ContentError means that an image cannot be used because of what is in it: wrong bytes, or an
-// archive that nobody should have made.
+// ContentError means that an image cannot be used because of its contents: wrong bytes, or
+// an invalid archive.
 type ContentError struct {
-	What string // where in the image
+	What string // the position in the image
 	Err  error
 }
 
 // Error implements error.
 func (e *ContentError) Error() string { return e.What + ": " + e.Err.Error() }
 
-// Unwrap returns what is wrong there.
+// Unwrap returns the cause.
 func (e *ContentError) Unwrap() error { return e.Err }
 
-// Unpack hands an image that is a tar to whoever makes a disk of it, as it comes, and reads the
-// source to its end. What was written is to be made bootable only when this has succeeded: the
-// checksum is known in the end. Prepare has to take the boot sectors off the disk (Clear).
-func (j Job) Unpack(ctx context.Context, src Source, into func(ctx context.Context, archive io.Reader) error) (Result, error) {
+// Unpack passes an image that is a tar to into, as a stream, and reads the source to its
+// end. The result must not be made bootable unless Unpack succeeds, because the checksum is
+// verified last. Prepare has to erase the boot sectors of the disk (Clear).
+func (j Job) Unpack(
+	ctx context.Context, src Source, into func(ctx context.Context, archive io.Reader) error,
+) (Result, error) {
 	start := time.Now()
 	plain, closeIt, err := j.decompress(src)
 	if err != nil {
@@ -47,7 +48,7 @@ func (j Job) Unpack(ctx context.Context, src Source, into func(ctx context.Conte
 		err = archived(first)
 	}
 	if err != nil {
-		closeIt() // a decoder reads ahead by itself, and explain reads the same source
+		closeIt() // a decoder reads ahead, and explain reads the same source
 		return Result{}, j.explain(ctx, src, err)
 	}
 	if j.Prepare != nil {
@@ -63,7 +64,8 @@ func (j Job) Unpack(ctx context.Context, src Source, into func(ctx context.Conte
 		}
 		return Result{}, fmt.Errorf("write image %s: %w", j.Name, err)
 	}
-	if _, err := io.Copy(io.Discard, all); err != nil { // tar pads, and a decoder has its own sum at the end
+	// A tar is padded, and a decoder verifies its own checksum at the end.
+	if _, err := io.Copy(io.Discard, all); err != nil {
 		return Result{}, j.explain(ctx, src, err)
 	}
 	if _, err := io.Copy(io.Discard, src); err != nil {
@@ -75,23 +77,23 @@ func (j Job) Unpack(ctx context.Context, src Source, into func(ctx context.Conte
 	return Result{ImageBytes: all.n, SentBytes: src.Received(), Took: time.Since(start)}, nil
 }
 
-// archived reports why the first bytes are not those of a tar.
+// archived returns an error if the first bytes are not those of a tar.
 func archived(first []byte) error {
 	_, err := tar.NewReader(bytes.NewReader(first)).Next()
 	switch {
 	case errors.Is(err, io.EOF):
-		return errors.New("there is nothing in it")
+		return errors.New("it is empty")
 	case errors.Is(err, io.ErrUnexpectedEOF) && len(first) == look:
 		return nil // a long header
 	}
 	return err
 }
 
-// Clear takes boot code and partition tables off a disk of so many bytes: from here on it boots
-// neither what was on it nor half of what comes.
+// Clear erases boot code and partition tables of a disk with the given size in bytes. From
+// then on it boots neither its old system nor a part of the new one.
 func Clear(disk Disk, size uint64) error { return clearEnds(disk, size) }
 
-// counted counts what is read, and tells that something was.
+// counted counts the bytes read, and calls then after each read.
 type counted struct {
 	io.Reader
 	n    int64

@@ -69,7 +69,7 @@ func TestUnpackJob(t *testing.T) {
 		{"no archive", "NONE", bytes.Repeat([]byte("x"), 4096), "", nil, "is it really a TAR of a root file system", false},
 		{"no archive, and the wrong bytes", "NONE", bytes.Repeat([]byte("x"), 4096), strings.Repeat("0", 64), nil, "checksum of image root is ", false},
 		{"the wrong compression", "GZIP", plain, "", nil, "and its compression GZIP?", false},
-		{"nothing in it", "NONE", make([]byte, 10240), "", nil, "there is nothing in it", false},
+		{"nothing in it", "NONE", make([]byte, 10240), "", nil, "it is empty", false},
 		{"bad contents", "NONE", plain, "", &ContentError{What: `entry "../x"`, Err: errors.New("its name leads upwards (..)")}, `entry "../x": its name leads upwards (..): its checksum is right`, true},
 		{"bad contents, and the wrong bytes", "NONE", plain, strings.Repeat("0", 64), &ContentError{What: "in it", Err: errors.New("bad")}, "checksum of image root is ", true},
 		{"the disk", "NONE", plain, "", stop, "write image root: the disk is broken", true},

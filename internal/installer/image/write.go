@@ -11,10 +11,10 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/installer/table"
 )
 
-// chunk is what is written at once, in bytes.
+// chunk is the number of bytes written at once.
 const chunk = 1 << 20
 
-// Source is where the bytes come from: a Download.
+// Source supplies the bytes of an image, such as a Download.
 type Source interface {
 	io.Reader
 	Received() int64
@@ -22,32 +22,34 @@ type Source interface {
 	Sum() string
 }
 
-// Job is one image on its way to one disk.
+// Job writes one image to one disk.
 type Job struct {
 	Name        string // of the image
 	SHA256      string // of the bytes as they are sent, in lower case
 	Compression string // NONE, GZIP or ZSTD
-	Format      string // RAW (default), QCOW2, which is kept whole before anything is written, or TAR, which is for Unpack
-	TempDir     string // where that is kept; default that of the system, which is in memory in the installer
-	DiskSize    uint64 // bytes
-	SectorSize  int    // bytes of a logical sector of the disk; default 512. Unpack does not look at it
-	// Prepare is asked once, when the image is known to fit as far as that can be known, right
-	// before the first byte is written: it may erase the disk, and says whether it reads as zeros
-	// now. An error stops the job. Nil: nothing is to be prepared.
+	// Format is RAW (default), QCOW2, which is stored whole before anything is written, or TAR, which
+	// is for Unpack.
+	Format     string
+	TempDir    string // where QCOW2 is stored; default: the system's, which is in memory in the installer
+	DiskSize   uint64 // bytes
+	SectorSize int    // logical sector of the disk, in bytes; default 512. Unpack ignores it
+	// Prepare is called once, right before the first byte is written, when the image is
+	// known to fit as far as possible. It may erase the disk, and reports whether the disk
+	// now reads as zeros. An error stops the job. Nil means that nothing is to be prepared.
 	Prepare func(ctx context.Context) (zeroed bool, err error)
-	// Progress is called as the work goes on, with per cent; it must not block.
+	// Progress is called with the progress in percent. It must not block.
 	Progress func(percent int)
 }
 
-// Result is what was written.
+// Result describes a written image.
 type Result struct {
 	ImageBytes int64 // after decompression
-	SentBytes  int64 // as they came
+	SentBytes  int64 // as received
 	Took       time.Duration
 }
 
-// Write streams an image to a disk and syncs it. When it fails, the disk has no boot code and no
-// partition table, unless it fails before anything was written: then it is as it was.
+// Write streams an image to a disk and syncs it. If it fails, the disk has no boot code and
+// no partition table. If it fails before the first write, the disk is unchanged.
 func (j Job) Write(ctx context.Context, src Source, disk Disk) (Result, error) {
 	start := time.Now()
 	if j.Compression == "NONE" && src.Size() > 0 && uint64(src.Size()) > j.DiskSize {
@@ -80,8 +82,10 @@ func (j Job) Write(ctx context.Context, src Source, disk Disk) (Result, error) {
 		return Result{}, &TooSmallError{Image: j.Name, Need: need, Have: j.DiskSize}
 	}
 	if j.SectorSize > 0 && !table.Fits(head, j.SectorSize) {
-		return Result{}, fmt.Errorf("write image %s: its partition table is for disks with sectors of 512 bytes, and those of this one have %d: nothing was written: "+
-			"use a disk with 512 (many NVMe can be formatted so: nvme format --lbaf), or an image made for %d", j.Name, j.SectorSize, j.SectorSize)
+		return Result{}, fmt.Errorf("write image %s: its partition table is for disks with sectors of 512 bytes, "+
+			"and this disk has sectors of %d: nothing was written: use a disk with 512 "+
+			"(many NVMe disks can be formatted: nvme format --lbaf), or an image made for %d",
+			j.Name, j.SectorSize, j.SectorSize)
 	}
 	zeroed := false
 	if j.Prepare != nil {
@@ -100,19 +104,21 @@ func (j Job) Write(ctx context.Context, src Source, disk Disk) (Result, error) {
 		return Result{}, err
 	}
 	if err := disk.Sync(); err != nil {
-		return Result{}, fmt.Errorf("write image %s: the disk failed to take it: %w", j.Name, err)
+		return Result{}, fmt.Errorf("write image %s: the disk failed: %w", j.Name, err)
 	}
 	if _, err := disk.WriteAt(head, 0); err != nil {
 		return Result{}, fmt.Errorf("write the start of image %s: %w", j.Name, err)
 	}
 	if err := disk.Sync(); err != nil {
-		return Result{}, fmt.Errorf("write the start of image %s: the disk failed to take it: %w", j.Name, err)
+		return Result{}, fmt.Errorf("write the start of image %s: the disk failed: %w", j.Name, err)
 	}
 	return Result{ImageBytes: end, SentBytes: src.Received(), Took: time.Since(start)}, nil
 }
 
-// stream writes what comes behind the head, and reads the source to its end.
-func (j Job) stream(ctx context.Context, src Source, plain io.Reader, disk Disk, at int64, zeroed bool, progress func(at int64)) (int64, error) {
+// stream writes the bytes after the head, and reads the source to its end.
+func (j Job) stream(
+	ctx context.Context, src Source, plain io.Reader, disk Disk, at int64, zeroed bool, progress func(at int64),
+) (int64, error) {
 	buf, zeros := make([]byte, chunk), make([]byte, chunk)
 	for {
 		if err := context.Cause(ctx); err != nil {
@@ -121,7 +127,13 @@ func (j Job) stream(ctx context.Context, src Source, plain io.Reader, disk Disk,
 		n, rerr := fill(plain, buf)
 		if n > 0 {
 			if uint64(at)+uint64(n) > j.DiskSize {
-				return at, &TooSmallError{Image: j.Name, Need: uint64(at) + uint64(n), Have: j.DiskSize, AtLeast: true, Wrote: true}
+				return at, &TooSmallError{
+					Image:   j.Name,
+					Need:    uint64(at) + uint64(n),
+					Have:    j.DiskSize,
+					AtLeast: true,
+					Wrote:   true,
+				}
 			}
 			if !zeroed || !bytes.Equal(buf[:n], zeros[:n]) {
 				if _, err := disk.WriteAt(buf[:n], at); err != nil {
@@ -143,15 +155,15 @@ func (j Job) stream(ctx context.Context, src Source, plain io.Reader, disk Disk,
 	}
 }
 
-// report tells that so much of a hundred times all of it is done.
+// report reports the progress, where done is a hundred times the completed part of all.
 func (j Job) report(done, all int64) {
 	if j.Progress != nil && all > 0 {
 		j.Progress(int(done / all))
 	}
 }
 
-// clearEnds takes boot code, partition tables and their copies off the disk: whatever happens from
-// here on, it does not boot what was on it, nor half of what comes.
+// clearEnds erases boot code, partition tables and their copies. From then on the disk
+// boots neither its old system nor a part of the new one.
 func clearEnds(disk Disk, size uint64) error {
 	zeros := make([]byte, min(HeadSize, size))
 	for _, at := range []uint64{0, size - uint64(len(zeros))} {
@@ -172,8 +184,8 @@ func (j Job) checkSum(src Source) error {
 	return nil
 }
 
-// explain reports why an image could not be decompressed: that its bytes are the wrong ones tells
-// more than where a decoder stumbled.
+// explain returns the reason why an image could not be decompressed. A wrong checksum is
+// more useful than the position at which a decoder failed.
 func (j Job) explain(ctx context.Context, src Source, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("write image %s: %w", j.Name, context.Cause(ctx))
@@ -182,16 +194,19 @@ func (j Job) explain(ctx context.Context, src Source, err error) error {
 		return err
 	}
 	if _, lost := io.Copy(io.Discard, src); lost != nil {
-		return lost // the network is what is wrong
+		return lost // the network is the cause
 	}
 	if wrong := j.checkSum(src); wrong != nil {
 		return wrong
 	}
-	if j.Format == formatTAR {
-		return fmt.Errorf("unpack image %s: %w: its checksum is right, so it was added like that: is it really a TAR of a root file system, and its compression %s?", j.Name, err, j.Compression)
+	const added = "its checksum is right, so it was added like that"
+	switch j.Format {
+	case formatTAR:
+		return fmt.Errorf("unpack image %s: %w: %s: is it really a TAR of a root file system, and its compression %s?",
+			j.Name, err, added, j.Compression)
+	case formatQCOW2:
+		return fmt.Errorf("read image %s: %w: %s: is it really QCOW2, and its compression %s?",
+			j.Name, err, added, j.Compression)
 	}
-	if j.Format == formatQCOW2 {
-		return fmt.Errorf("read image %s: %w: its checksum is right, so it was added like that: is it really QCOW2, and its compression %s?", j.Name, err, j.Compression)
-	}
-	return fmt.Errorf("decompress image %s: %w: its checksum is right, so it was added like that: is its compression really %s?", j.Name, err, j.Compression)
+	return fmt.Errorf("decompress image %s: %w: %s: is its compression really %s?", j.Name, err, added, j.Compression)
 }

@@ -1,8 +1,8 @@
-// Package installtest is a peer for tests of the installer: it speaks the HTTP contract, strictly,
-// and keeps what it was told.
+// Package installtest is a peer for tests of the installer. It implements the HTTP contract
+// strictly and records the requests.
 //
-// It owns what a well-behaved installer may send, and in which order, and the faults a network has.
-// It knows nothing of the installer's own types: what is checked here is the wire.
+// It checks the requests of a well-behaved installer and their order, and simulates network
+// faults. It does not use the installer's own types, so that it tests the wire format.
 package installtest
 
 import (
@@ -20,10 +20,10 @@ import (
 	"time"
 )
 
-// Token is the one that the peer takes.
+// Token is the only token that the peer accepts.
 const Token = "install-token-1"
 
-// Report is one that the peer was sent.
+// Report is a report that the peer received.
 type Report struct {
 	Status    string         `json:"status"`
 	Stage     string         `json:"stage"`
@@ -34,44 +34,59 @@ type Report struct {
 	IPAddress string         `json:"ip_address"`
 }
 
-// Peer is an http.Handler. Set its exported fields before it serves.
+// Peer is an http.Handler. Its exported fields must be set before it serves.
 type Peer struct {
-	Image []byte         // what GET /images/… serves
-	Order map[string]any // the work order; see Standard
+	Image []byte         // the first responses with the image end after so many bytes; 0: none does
+	Order map[string]any // the number of such responses
 	CutAt int            // the first answers with the image end after so many bytes; 0: none does
 	Cuts  int            // how many of them
-	// Refuse is asked before each request: a status other than 0 is the answer.
+	// Refuse is called before each request. If it returns a status other than 0, that is
+	// the response.
 	Refuse func(r *http.Request) int
 
 	mu      sync.Mutex
 	reports []Report
 	log     []byte
-	served  []string // ranges that the image was asked for
+	served  []string // requested ranges of the image
 	wrong   []string
 }
 
-// Standard makes a work order for the image of the peer.
+// Standard returns a work order for the peer's image.
 func (p *Peer) Standard(name, compression, disk string) map[string]any {
 	sum := sha256.Sum256(p.Image)
 	return map[string]any{
-		"machine_id": "m-1", "run_id": "run-1", "attempt": 1, "disk": disk, "wipe": false, "hostname": "node-1",
+		"machine_id": "m-1",
+		"run_id":     "run-1",
+		"attempt":    1,
+		"disk":       disk,
+		"wipe":       false,
+		"hostname":   "node-1",
 		"image": map[string]any{
-			"name": name, "url": "/images/" + name + "/disk", "sha256": hex.EncodeToString(sum[:]), "size_bytes": len(p.Image), "format": "RAW", "compression": compression,
+			"name":        name,
+			"url":         "/images/" + name + "/disk",
+			"sha256":      hex.EncodeToString(sum[:]),
+			"size_bytes":  len(p.Image),
+			"format":      "RAW",
+			"compression": compression,
 		},
-		"cloud_init":      map[string]any{"user_data": "#cloud-config\nusers: [default]\n", "network_config": "version: 2\n", "meta_data": ""},
-		"authorized_keys": []string{"ssh-ed25519 AAAA operator"}, "report_url": "/api/v1/install/report", "log_url": "/api/v1/install/log",
+		"cloud_init": map[string]any{
+			"user_data": "#cloud-config\nusers: [default]\n", "network_config": "version: 2\n", "meta_data": "",
+		},
+		"authorized_keys":     []string{"ssh-ed25519 AAAA operator"},
+		"report_url":          "/api/v1/install/report",
+		"log_url":             "/api/v1/install/log",
 		"a_field_of_tomorrow": true,
 	}
 }
 
-// Reports returns what came, in order, without progress that says nothing new.
+// Reports returns the reports received, in order.
 func (p *Peer) Reports() []Report {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.reports)
 }
 
-// Last is the last report, or none.
+// Last returns the last report, or a zero Report.
 func (p *Peer) Last() Report {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,7 +96,7 @@ func (p *Peer) Last() Report {
 	return p.reports[len(p.reports)-1]
 }
 
-// Statuses are those of all reports, each once in a row.
+// Statuses returns the statuses of the reports, without consecutive duplicates.
 func (p *Peer) Statuses() []string {
 	var all []string
 	for _, r := range p.Reports() {
@@ -90,21 +105,21 @@ func (p *Peer) Statuses() []string {
 	return slices.Compact(all)
 }
 
-// Log is the log as it came.
+// Log returns the log received so far.
 func (p *Peer) Log() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return string(p.log)
 }
 
-// Ranges are those that the image was asked for; "" is all of it.
+// Ranges returns the requested ranges of the image; "" is all of it.
 func (p *Peer) Ranges() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.served)
 }
 
-// Wrong is what broke the contract.
+// Wrong returns the violations of the contract.
 func (p *Peer) Wrong() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,7 +180,7 @@ func (p *Peer) report(w http.ResponseWriter, r *http.Request) {
 	p.reports = append(p.reports, got)
 }
 
-// check holds a report to what came before.
+// check returns the reason why a report must not follow the earlier ones, or "".
 func (p *Peer) check(r Report) string {
 	last := p.Last()
 	switch {
@@ -184,7 +199,7 @@ func (p *Peer) check(r Report) string {
 	case (r.Status == "failed") != (r.Error != ""):
 		return "an error comes with failed"
 	case !slices.Contains([]string{"started", "progress", "complete", "failed"}, r.Status):
-		return "there is no such status"
+		return "unknown status"
 	}
 	return ""
 }

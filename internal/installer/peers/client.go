@@ -18,21 +18,20 @@ import (
 )
 
 const (
-	// tryTimeout is how long one peer may take for a small request: it may have to find the leader
+	// tryTimeout bounds one try of a small request. The peer may have to find the leader
 	// first.
 	tryTimeout = 10 * time.Second
-	// maxOrder bounds an answer, in bytes: user data is the largest part of it.
+	// maxOrder bounds a response, in bytes. User data is its largest part.
 	maxOrder  = 8 << 20
 	firstWait = time.Second
 	maxWait   = 10 * time.Second
 )
 
-// ErrOver is the cause when the cluster does not take this installer's token (any more): the
-// attempt was canceled, has timed out, or another one has taken its place. Nothing may be written
-// then.
+// ErrOver means that the cluster no longer accepts this installer's token: the attempt was
+// canceled, has timed out, or was replaced by another one. Then nothing may be written.
 var ErrOver = errors.New("the install session is over")
 
-// Config says where the cluster is.
+// Config configures a Client.
 type Config struct {
 	URL    string // base URL, from the kernel command line
 	Token  string // of the session
@@ -40,24 +39,25 @@ type Config struct {
 	Logger *slog.Logger // default: none
 }
 
-// Client talks to the peers. It is safe for concurrent use.
+// Client makes requests to the peers. It is safe for concurrent use.
 type Client struct {
 	token string
 	http  *http.Client
 	log   *slog.Logger
 
 	mu      sync.Mutex
-	servers []string // the one that answered last is the first
+	servers []string // the one that answered last comes first
 }
 
-// New checks the configuration. It sends nothing.
+// New validates the configuration. It sends nothing.
 func New(cfg Config) (*Client, error) {
 	base, err := baseURL(cfg.URL)
 	if err != nil {
 		return nil, err
 	}
 	if cfg.Token == "" {
-		return nil, errors.New("find the install token: there is none: give holdfast.token= on the kernel command line")
+		return nil, errors.New("find the install token: none found: " +
+			"set holdfast.token= on the kernel command line")
 	}
 	c := &Client{token: cfg.Token, http: cfg.HTTP, log: cfg.Logger, servers: []string{base}}
 	if c.http == nil {
@@ -72,12 +72,13 @@ func New(cfg Config) (*Client, error) {
 func baseURL(s string) (string, error) {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", fmt.Errorf("find the cluster: %q is no base URL: give holdfast.url=http://peer:7401 on the kernel command line", s)
+		return "", fmt.Errorf("find the cluster: %q is not a base URL: "+
+			"set holdfast.url=http://peer:7401 on the kernel command line", s)
 	}
 	return strings.TrimSuffix(u.Scheme+"://"+u.Host+u.Path, "/"), nil
 }
 
-// Know adds servers to those that are asked. What is no base URL is left out.
+// Know adds servers to the list. It skips those that are not base URLs.
 func (c *Client) Know(servers []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,7 +89,7 @@ func (c *Client) Know(servers []string) {
 	}
 }
 
-// Servers are the base URLs, the one that answered last first.
+// Servers returns the base URLs. The server that answered last comes first.
 func (c *Client) Servers() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,8 +104,8 @@ func (c *Client) prefer(server string) {
 	}
 }
 
-// Order fetches the work order. It asks until a peer answers, the session is over (ErrOver) or the
-// context ends.
+// Order fetches the work order. It retries until a peer answers, the session is over
+// (ErrOver) or the context ends.
 func (c *Client) Order(ctx context.Context) (Order, error) {
 	var o Order
 	body, err := c.persist(ctx, http.MethodGet, "/api/v1/install", "", nil)
@@ -118,12 +119,13 @@ func (c *Client) Order(ctx context.Context) (Order, error) {
 	return o, nil
 }
 
-// Report sends a report until a peer has taken it.
+// Report sends a report. It retries until a peer has accepted it.
 func (c *Client) Report(ctx context.Context, to string, r Report) error {
 	return c.report(ctx, c.persist, to, r)
 }
 
-// Tell sends a report once to each peer, until one takes it: another one will follow.
+// Tell sends a report to each peer in turn, without retries, because another report will
+// follow.
 func (c *Client) Tell(ctx context.Context, to string, r Report) error {
 	return c.report(ctx, c.round, to, r)
 }
@@ -135,13 +137,14 @@ func (c *Client) report(ctx context.Context, ask asking, to string, r Report) er
 	if err != nil {
 		return fmt.Errorf("write a report: %w", err)
 	}
-	if _, err := ask(ctx, http.MethodPost, pathOf(to, "/api/v1/install/report"), "application/json", body); err != nil {
+	to = pathOf(to, "/api/v1/install/report")
+	if _, err := ask(ctx, http.MethodPost, to, "application/json", body); err != nil {
 		return fmt.Errorf("report %s: %w", r.Status, err)
 	}
 	return nil
 }
 
-// SendLog sends a part of the log that begins at an offset, once to each peer until one takes it.
+// SendLog sends the part of the log at an offset to each peer in turn, without retries.
 func (c *Client) SendLog(ctx context.Context, to string, offset int64, text []byte) error {
 	path := fmt.Sprintf("%s?offset=%d", pathOf(to, "/api/v1/install/log"), offset)
 	if _, err := c.round(ctx, http.MethodPost, path, "text/plain; charset=utf-8", text); err != nil {
@@ -150,7 +153,7 @@ func (c *Client) SendLog(ctx context.Context, to string, offset int64, text []by
 	return nil
 }
 
-// pathOf takes the path of an URL of the order: it holds on every server.
+// pathOf returns the path of a URL in the order, which is valid on every server.
 func pathOf(s, otherwise string) string {
 	u, err := url.Parse(s)
 	if err != nil || u.Path == "" {
@@ -159,7 +162,8 @@ func pathOf(s, otherwise string) string {
 	return u.EscapedPath()
 }
 
-// persist asks all peers, with pauses, until one answers or says that there is no sense in asking.
+// persist tries all peers, with pauses, until one answers or refuses the request
+// permanently.
 func (c *Client) persist(ctx context.Context, method, path, kind string, body []byte) ([]byte, error) {
 	wait := firstWait
 	for {
@@ -167,8 +171,8 @@ func (c *Client) persist(ctx context.Context, method, path, kind string, body []
 		if final := (refusal{}); err == nil || ctx.Err() != nil || errors.Is(err, ErrOver) || errors.As(err, &final) {
 			return answer, err
 		}
-		c.log.Warn("no peer answers, trying on", "path", path, "error", err)
-		t := time.NewTimer(wait/2 + rand.N(wait/2)) //nolint:gosec // spreads installers, is no secret
+		c.log.Warn("no peer answers, will retry", "path", path, "error", err)
+		t := time.NewTimer(wait/2 + rand.N(wait/2)) //nolint:gosec // spreads installers, is not a secret
 		select {
 		case <-ctx.Done():
 			t.Stop()
@@ -179,7 +183,7 @@ func (c *Client) persist(ctx context.Context, method, path, kind string, body []
 	}
 }
 
-// round asks each peer once.
+// round tries each peer once.
 func (c *Client) round(ctx context.Context, method, path, kind string, body []byte) ([]byte, error) {
 	var errs []error
 	for _, server := range c.Servers() {
@@ -199,7 +203,16 @@ func (c *Client) round(ctx context.Context, method, path, kind string, body []by
 	return nil, errors.Join(errs...)
 }
 
-// refusal is an answer that does not change by asking again.
+// transient reports whether a retry may change a 4xx status.
+func transient(code int) bool {
+	switch code {
+	case http.StatusNotFound, http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusConflict:
+		return true
+	}
+	return false
+}
+
+// refusal is a response that a retry would not change.
 type refusal struct {
 	status string
 	text   string
@@ -207,13 +220,13 @@ type refusal struct {
 
 func (r refusal) Error() string { return fmt.Sprintf("the cluster answered %s: %s", r.status, r.text) }
 
-// try asks one peer. Its errors do not hold the token.
+// try sends a request to one peer. Its errors do not contain the token.
 func (c *Client) try(ctx context.Context, method, to, kind string, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, to, bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("make a request: %w", err)
+		return nil, fmt.Errorf("create the request: %w", err)
 	}
 	req.Header.Set("Authorization", "Bearer "+c.token)
 	if kind != "" {
@@ -226,7 +239,7 @@ func (c *Client) try(ctx context.Context, method, to, kind string, body []byte) 
 	defer func() { _ = resp.Body.Close() }()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxOrder))
 	if err != nil {
-		return nil, fmt.Errorf("read the answer of %s: %w", to, err)
+		return nil, fmt.Errorf("read the response of %s: %w", to, err)
 	}
 	text := strings.TrimSpace(string(answer[:min(len(answer), 300)]))
 	switch code := resp.StatusCode; {
@@ -234,7 +247,7 @@ func (c *Client) try(ctx context.Context, method, to, kind string, body []byte) 
 		return answer, nil
 	case code == http.StatusUnauthorized, code == http.StatusForbidden, code == http.StatusGone:
 		return nil, fmt.Errorf("%w: %s answered %s: %s", ErrOver, to, resp.Status, text)
-	case code < 500 && code != http.StatusNotFound && code != http.StatusRequestTimeout && code != http.StatusTooManyRequests && code != http.StatusConflict:
+	case code < 500 && !transient(code):
 		return nil, refusal{status: resp.Status, text: text}
 	}
 	return nil, fmt.Errorf("ask %s: %s: %s", to, resp.Status, text)

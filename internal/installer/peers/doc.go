@@ -1,9 +1,9 @@
-// Package peers is the installer's side of the HTTP contract with a Holdfast cluster: the work
-// order, reports and the log.
+// Package peers is the installer's client of a Holdfast cluster, over HTTP: the work order,
+// reports and the log.
 //
-// It owns these messages, where they go and how often a request is made again: every peer answers
-// every one of them, so a peer that is gone, silent or without a leader costs a moment and nothing
-// else. It must not look at the machine, and it writes to nothing.
+// It defines the messages and the retries. Every peer answers every request, so a peer that
+// is down, silent or without a leader only costs a moment. The package does not read the
+// machine and writes to nothing.
 package peers
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/installer/diskrule"
 )
 
-// Order is what the cluster wants installed: the answer to GET /api/v1/install. Fields that are not
-// known are ignored, so that a newer cluster can say more.
+// Order is the work order: the response to GET /api/v1/install. Unknown fields are ignored,
+// so that newer clusters can add some.
 type Order struct {
 	MachineID      string    `json:"machine_id"`
 	RunID          string    `json:"run_id"`
@@ -33,24 +33,25 @@ type Order struct {
 	Servers        []string  `json:"servers"`    // base URLs; default: the one of the kernel command line
 }
 
-// Image is what to write.
+// Image is the image to write.
 type Image struct {
 	Name        string `json:"name"`
-	URL         string `json:"url"`         // absolute, or a path that every server has
+	URL         string `json:"url"`         // absolute, or a path on every server
 	SHA256      string `json:"sha256"`      // of the bytes as they are sent
-	SizeBytes   int64  `json:"size_bytes"`  // of the bytes as they are sent; 0: not known
+	SizeBytes   int64  `json:"size_bytes"`  // of the bytes as they are sent; 0: unknown
 	Format      string `json:"format"`      // RAW (default), QCOW2 or TAR (a root file system)
 	Compression string `json:"compression"` // NONE (default), GZIP or ZSTD
 }
 
-// CloudInit is a NoCloud seed. What is empty is made up by the installer, or left out.
+// CloudInit is a NoCloud seed. The installer fills in or omits empty fields.
 type CloudInit struct {
 	UserData      string `json:"user_data"`
 	NetworkConfig string `json:"network_config"`
 	MetaData      string `json:"meta_data"`
 }
 
-// Check refuses an order that cannot be carried out. It brings the names of formats into one form.
+// Check returns an error if the order cannot be carried out. It normalizes the names of
+// formats.
 func (o *Order) Check() error {
 	o.Image.Format = plain(o.Image.Format, "IMAGE_FORMAT_", "RAW")
 	o.Image.Compression = plain(o.Image.Compression, "IMAGE_COMPRESSION_", "NONE")
@@ -58,19 +59,23 @@ func (o *Order) Check() error {
 	var errs []error
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if o.MachineID == "" {
-		refuse("it names no machine")
+		refuse("no machine id")
 	}
-	if u, err := url.Parse(o.Image.URL); err != nil || u.Path == "" || u.Scheme != "" && u.Scheme != "http" && u.Scheme != "https" {
+	u, err := url.Parse(o.Image.URL)
+	if err != nil || u.Path == "" || u.Scheme != "" && u.Scheme != "http" && u.Scheme != "https" {
 		refuse("image %s has the URL %q: only http:// and https:// can be fetched", o.Image.Name, o.Image.URL)
 	}
 	if len(o.Image.SHA256) != 64 || strings.Trim(o.Image.SHA256, "0123456789abcdef") != "" {
-		refuse("image %s has the sha256 %q, which is none: an image that cannot be checked is not written", o.Image.Name, o.Image.SHA256)
+		refuse("image %s has the sha256 %q, which is invalid: an image that cannot be checked is not written",
+			o.Image.Name, o.Image.SHA256)
 	}
 	if !slices.Contains([]string{"RAW", "QCOW2", "TAR"}, o.Image.Format) {
-		refuse("image %s has the format %s, and this installer writes RAW, QCOW2 and TAR: make a disk image of it and add that", o.Image.Name, o.Image.Format)
+		refuse("image %s has the format %s, and this installer writes RAW, QCOW2 and TAR: "+
+			"make a disk image of it and add that", o.Image.Name, o.Image.Format)
 	}
 	if !slices.Contains([]string{"NONE", "GZIP", "ZSTD"}, o.Image.Compression) {
-		refuse("image %s has the compression %s: this installer knows NONE, GZIP and ZSTD", o.Image.Name, o.Image.Compression)
+		refuse("image %s has the compression %s: this installer knows NONE, GZIP and ZSTD",
+			o.Image.Name, o.Image.Compression)
 	}
 	if _, err := diskrule.Parse(o.Disk); err != nil {
 		errs = append(errs, err)
@@ -81,7 +86,7 @@ func (o *Order) Check() error {
 	return nil
 }
 
-// plain takes "raw", "RAW" and "IMAGE_FORMAT_RAW" alike.
+// plain normalizes a name: "raw", "RAW" and "IMAGE_FORMAT_RAW" are the same.
 func plain(s, prefix, empty string) string {
 	s = strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(s)), prefix)
 	if s == "" || s == "UNSPECIFIED" {
@@ -90,7 +95,7 @@ func plain(s, prefix, empty string) string {
 	return s
 }
 
-// The statuses of a report.
+// Statuses of a report.
 const (
 	Started  = "started"
 	Progress = "progress"
@@ -101,15 +106,15 @@ const (
 // Report is the body of POST /api/v1/install/report.
 type Report struct {
 	Status    string     `json:"status"`
-	Stage     string     `json:"stage,omitempty"`     // what is being done, in a word
+	Stage     string     `json:"stage,omitempty"`     // the current step, in one word
 	Progress  int        `json:"progress"`            // percent, 0 to 100
-	Error     string     `json:"error,omitempty"`     // failed: why
-	HostKeys  []string   `json:"host_keys,omitempty"` // complete: public halves, as in known_hosts
+	Error     string     `json:"error,omitempty"`     // of a failed installation
+	HostKeys  []string   `json:"host_keys,omitempty"` // of a complete installation: public halves, as in known_hosts
 	Inventory *Inventory `json:"inventory,omitempty"`
 	IPAddress string     `json:"ip_address,omitempty"`
 }
 
-// Inventory is what the installer found in the machine.
+// Inventory is the hardware that the installer found.
 type Inventory struct {
 	Vendor        string          `json:"vendor,omitempty"`
 	Model         string          `json:"model,omitempty"`
@@ -131,9 +136,9 @@ type NIC struct {
 	MAC  string `json:"mac"`
 }
 
-// Wiped is what became of a disk that was to be wiped.
+// Wiped is the outcome for a disk that was to be erased.
 type Wiped struct {
 	Disk   string `json:"disk"`
-	Method string `json:"method,omitempty"` // what erased it; empty: nothing did
-	Error  string `json:"error,omitempty"`  // what was tried in vain
+	Method string `json:"method,omitempty"` // the method that worked; empty: none did
+	Error  string `json:"error,omitempty"`  // of the methods that failed
 }

@@ -10,22 +10,21 @@ import (
 const (
 	// logEvery is the time between two parts of the log.
 	logEvery = 2 * time.Second
-	// maxLog bounds what is kept while no peer takes the log, and maxPart what is sent at once, in
-	// bytes.
+	// maxLog bounds the unsent log, and maxPart a single part, in bytes.
 	maxLog  = 4 << 20
 	maxPart = 64 << 10
 )
 
-// Log keeps what is written to it and sends it to the peers. It is an io.Writer that never blocks
-// and never fails.
+// Log stores its input and sends it to the peers. It is an io.Writer that never blocks and
+// never fails.
 type Log struct {
 	mu   sync.Mutex
-	text []byte // from offset on
+	text []byte // from offset sent on
 	sent int64  // offset of the first byte that no peer has
 }
 
-// Write implements io.Writer. What does not fit any more is dropped: the start of a log tells more
-// than its end.
+// Write implements io.Writer. It drops text beyond maxLog, because the start of a log is
+// more useful than its end.
 func (l *Log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,7 +41,8 @@ func (l *Log) Run(ctx context.Context, c *Client, to string) error {
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
-			// What fails is sent next time; saying so in the log would make it longer each time.
+			// A failed part is sent again next time. Logging the failure would make the log
+			// longer.
 			if err := l.Flush(ctx, c, to); errors.Is(err, ErrOver) {
 				return nil
 			}
@@ -50,7 +50,7 @@ func (l *Log) Run(ctx context.Context, c *Client, to string) error {
 	}
 }
 
-// Flush sends all that no peer has. Parts keep their offset, so that one that is sent twice counts
+// Flush sends the unsent log. Parts carry their offset, so that a repeated part counts
 // once.
 func (l *Log) Flush(ctx context.Context, c *Client, to string) error {
 	for {

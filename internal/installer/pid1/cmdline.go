@@ -1,8 +1,7 @@
-// Package pid1 makes a Linux kernel with nothing but this program into a machine on a network:
-// mounts, drivers, addresses, and the way out of it.
+// Package pid1 is the init of a small initramfs: it mounts file systems, loads drivers,
+// configures the network and restarts the machine.
 //
-// It owns what an init of a small initramfs has to do before and after the installation, and the
-// kernel command line. It must not touch disks.
+// It also parses the kernel command line. It must not touch disks.
 package pid1
 
 import (
@@ -12,24 +11,24 @@ import (
 	"strings"
 )
 
-// Line is what the kernel command line says to the installer.
+// Line has the installer's settings on the kernel command line.
 type Line struct {
 	URL   string // holdfast.url: base URL of a peer
 	Token string // holdfast.token: of the install session
-	Addr  Addr   // ip=, zero: ask DHCP
-	MAC   string // BOOTIF= (01-aa-bb-…) or mac=: the interface to use; "": whichever gets an address
-	Hold  bool   // holdfast.hold: stay instead of restarting when it ended
+	Addr  Addr   // ip=; zero: use DHCP
+	MAC   string // BOOTIF= (01-aa-bb-…) or mac=: the interface to use; "": any with an address
+	Hold  bool   // holdfast.hold: do not restart at the end
 }
 
-// Addr is an address that somebody else has leased: iPXE hands on its own, so that no second one is
-// needed.
+// Addr is an address with an existing DHCP lease. iPXE passes its own on, so that no second
+// one is needed.
 type Addr struct {
 	Prefix  netip.Prefix
 	Gateway netip.Addr
 	DNS     []netip.Addr
 }
 
-// ParseLine reads a kernel command line. Words that it does not know are other people's.
+// ParseLine parses a kernel command line. It ignores unknown words.
 func ParseLine(text string) (Line, error) {
 	var l Line
 	for word := range strings.FieldsSeq(text) {
@@ -56,16 +55,17 @@ func ParseLine(text string) (Line, error) {
 	return l, nil
 }
 
-// parseIP reads the kernel's own notation (Documentation/admin-guide/nfs/nfsroot.rst):
-// client:server:gateway:netmask:hostname:device:autoconf:dns0:dns1:ntp0. A word such as dhcp, on or
-// any asks for DHCP.
+// parseIP parses the kernel's notation (Documentation/admin-guide/nfs/nfsroot.rst):
+// client:server:gateway:netmask:hostname:device:autoconf:dns0:dns1:ntp0. A word such as
+// dhcp, on or any selects DHCP.
 func parseIP(text string) (Addr, error) {
 	f := strings.Split(text, ":")
 	if len(f) < 4 || f[0] == "" {
 		return Addr{}, nil
 	}
 	bad := func(what, value string) (Addr, error) {
-		return Addr{}, fmt.Errorf("read ip=%s: the %s %q is no IPv4 address: use client::gateway:netmask or dhcp", text, what, value)
+		return Addr{}, fmt.Errorf("read ip=%s: the %s %q is not an IPv4 address: use client::gateway:netmask or dhcp",
+			text, what, value)
 	}
 	client, err := netip.ParseAddr(f[0])
 	if err != nil || !client.Is4() {

@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// dhcpTry is how long one question may take, and dhcpTries how many are asked before the
-	// interfaces are looked at again.
+	// dhcpTry bounds one DHCP request, and dhcpTries how many are sent before the
+	// interfaces are listed again.
 	dhcpTry   = 3 * time.Second
 	dhcpTries = 3
-	// unsaid is how long a lease is when the server does not say it, which it has to.
+	// unsaid is the length of a DHCP lease if the server omits it, which it must not.
 	unsaid = time.Hour
 )
 
-// dhcp is a lease on one interface. It implements lessor.
+// dhcp is a DHCP lease on one interface. It implements lessor.
 type dhcp struct {
 	name  string
 	lease *nclient4.Lease
 }
 
-// ask gets a lease on one interface.
+// ask obtains a DHCP lease on one interface.
 func ask(ctx context.Context, name string) (*dhcp, Addr, error) {
 	d := &dhcp{name: name}
 	if _, err := d.do(func(c *nclient4.Client) (*nclient4.Lease, error) { return c.Request(ctx) }); err != nil {
@@ -36,7 +36,7 @@ func ask(ctx context.Context, name string) (*dhcp, Addr, error) {
 	return d, addr, err
 }
 
-// do asks a question, and keeps the lease that is the answer.
+// do makes a DHCP exchange and stores its lease.
 func (d *dhcp) do(question func(*nclient4.Client) (*nclient4.Lease, error)) (length time.Duration, err error) {
 	c, err := nclient4.New(d.name, nclient4.WithTimeout(dhcpTry), nclient4.WithRetry(dhcpTries))
 	if err != nil {
@@ -51,10 +51,10 @@ func (d *dhcp) do(question func(*nclient4.Client) (*nclient4.Lease, error)) (len
 	return d.length(), nil
 }
 
-// length is for how long the address is lent.
+// length returns the length of the DHCP lease.
 func (d *dhcp) length() time.Duration { return d.lease.ACK.IPAddressLeaseTime(unsaid) }
 
-// addr is what the server has said besides.
+// addr returns the address and the other settings from the server.
 func (d *dhcp) addr() (addr Addr, err error) {
 	ack := d.lease.ACK
 	ip, ok := netip.AddrFromSlice(ack.YourIPAddr.To4())
@@ -78,13 +78,13 @@ func (d *dhcp) addr() (addr Addr, err error) {
 func (d *dhcp) Renew(ctx context.Context) (time.Duration, error) {
 	length, err := d.do(func(c *nclient4.Client) (*nclient4.Lease, error) { return c.Renew(ctx, d.lease) })
 	if err != nil {
-		return 0, fmt.Errorf("renew the lease of %s: %w", d.name, err)
+		return 0, fmt.Errorf("renew the DHCP lease of %s: %w", d.name, err)
 	}
 	return length, nil
 }
 
-// Again implements lessor. Another address than the one in use is not taken: connections hang on
-// that, and the image comes over them.
+// Again implements lessor. It does not accept another address than the current one, because
+// the image is being downloaded over it.
 func (d *dhcp) Again(ctx context.Context) (time.Duration, error) {
 	ip := d.lease.ACK.YourIPAddr
 	length, err := d.do(func(c *nclient4.Client) (*nclient4.Lease, error) {
@@ -93,7 +93,7 @@ func (d *dhcp) Again(ctx context.Context) (time.Duration, error) {
 			return nil, err
 		}
 		if !offer.YourIPAddr.Equal(ip) {
-			return nil, fmt.Errorf("the server offers %s in place of %s", offer.YourIPAddr, ip)
+			return nil, fmt.Errorf("the server offers %s instead of %s", offer.YourIPAddr, ip)
 		}
 		return c.RequestFromOffer(ctx, offer)
 	})

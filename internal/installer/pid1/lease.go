@@ -8,31 +8,32 @@ import (
 )
 
 const (
-	// leastWait is between two questions for more time, however short a lease is.
+	// leastWait is the minimum time between two requests, however short the DHCP lease is.
 	leastWait = 5 * time.Second
-	// lateWait is between them when the lease is over.
+	// lateWait is the time between requests after the DHCP lease has expired.
 	lateWait = time.Minute
 )
 
-// lessor is where an address comes from. Both give how long it is this machine's from then on.
+// lessor renews an address. Both methods return for how long the address is valid from then
+// on.
 type lessor interface {
-	// Renew asks who gave the address.
+	// Renew sends a request to the server that assigned the address.
 	Renew(ctx context.Context) (time.Duration, error)
-	// Again asks everybody, for the same address.
+	// Again sends a request for the same address to all servers.
 	Again(ctx context.Context) (time.Duration, error)
 }
 
-// Lease is what keeps an address: an installation takes hours, and networks that machines boot from
-// lend for minutes. After that somebody else may get it.
+// Lease keeps an address. An installation takes hours, while DHCP leases in boot networks
+// last minutes. After that the address may be assigned to another machine.
 type Lease struct {
-	from   lessor // nil: the address is not lent
+	from   lessor // nil: the address is static
 	length time.Duration
 	log    *slog.Logger
 }
 
-// Run renews the lease after half of its time, as RFC 2131 (§4.4.5) wants it, until the context
-// ends. When nobody answers the address stays, and half of the time that is left later they are
-// asked again: an address that nobody lends is better than none in the middle of an image.
+// Run renews the DHCP lease after half of its time, as RFC 2131 (§4.4.5) requires, until
+// the context ends. If no server answers, Run keeps the address and retries after half of
+// the remaining time. During a download, an expired address is better than none.
 func (l *Lease) Run(ctx context.Context) error {
 	if l.from == nil {
 		return nil
@@ -62,7 +63,7 @@ func (l *Lease) Run(ctx context.Context) error {
 			return nil
 		case err != nil:
 			left -= wait
-			l.log.Warn("the address was not renewed, trying on with it", "lease_left", max(left, 0), "error", err)
+			l.log.Warn("cannot renew the address, will keep it and retry", "lease_left", max(left, 0), "error", err)
 		default:
 			left = got
 		}

@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// linkWait is how long an interface may take to show up, or to find its carrier: switches with
-	// spanning tree take half a minute.
+	// linkWait bounds the wait for an interface and its carrier. Switches with spanning
+	// tree take half a minute.
 	linkWait = 45 * time.Second
 	resolver = "/etc/resolv.conf"
 )
 
-// Network brings the machine on its network: with the address of the command line, or by DHCP on
-// every interface that has a carrier, until one gets an answer. It goes on until the context ends.
-// Whoever calls it has to run the lease for as long as the network is wanted.
+// Network configures the network: with the address of the command line, or with DHCP on
+// every interface that has a carrier. It retries until an address is assigned or the
+// context ends. The caller must run the lease for as long as it needs the network.
 func Network(ctx context.Context, l Line, log *slog.Logger) (*Lease, error) {
 	if lo, err := netlink.LinkByName("lo"); err == nil {
 		if err := netlink.LinkSetUp(lo); err != nil {
-			log.Warn("lo is not up", "error", err)
+			log.Warn("cannot set lo up", "error", err)
 		}
 	}
 	if l.Addr.Prefix.IsValid() {
@@ -44,11 +44,11 @@ func Network(ctx context.Context, l Line, log *slog.Logger) (*Lease, error) {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("get an address: %w (last: %w)", context.Cause(ctx), err)
 		}
-		log.Warn("no address yet, trying on", "error", err)
+		log.Warn("no address yet, will retry", "error", err)
 	}
 }
 
-// candidates are the interfaces that may lead to the peers, up.
+// candidates sets up the interfaces that may lead to the peers, and returns them.
 func candidates(mac string) ([]netlink.Link, error) {
 	links, err := netlink.LinkList()
 	if err != nil {
@@ -68,7 +68,7 @@ func candidates(mac string) ([]netlink.Link, error) {
 	return all, nil
 }
 
-// waitLinks waits until there is an interface with a carrier.
+// waitLinks waits for an interface with a carrier.
 func waitLinks(ctx context.Context, mac string) ([]netlink.Link, error) {
 	ctx, cancel := context.WithTimeout(ctx, linkWait)
 	defer cancel()
@@ -89,9 +89,9 @@ func waitLinks(ctx context.Context, mac string) ([]netlink.Link, error) {
 			case err != nil:
 				return nil, err
 			case len(all) == 0 && mac != "":
-				return nil, fmt.Errorf("there is no network interface with the MAC %s: is its driver in the installer?", mac)
+				return nil, fmt.Errorf("no network interface has the MAC %s: is its driver in the installer?", mac)
 			case len(all) == 0:
-				return nil, errors.New("there is no network interface: is its driver in the installer?")
+				return nil, errors.New("no network interface found: is its driver in the installer?")
 			}
 			return nil, errors.New("no network interface has a link: is the cable plugged in?")
 		case <-time.After(100 * time.Millisecond):
@@ -105,12 +105,13 @@ func oneLink(ctx context.Context, mac string) (netlink.Link, error) {
 		return nil, err
 	}
 	if len(links) > 1 {
-		return nil, fmt.Errorf("use ip=: %d interfaces have a link: say which one with mac=%s", len(links), links[0].Attrs().HardwareAddr)
+		return nil, fmt.Errorf("use ip=: %d interfaces have a link: select one with mac=%s",
+			len(links), links[0].Attrs().HardwareAddr)
 	}
 	return links[0], nil
 }
 
-// lease asks on all interfaces at once and takes the first answer.
+// lease requests an address on all interfaces at once and uses the first response.
 func lease(ctx context.Context, mac string, log *slog.Logger) (*Lease, error) {
 	links, err := waitLinks(ctx, mac)
 	if err != nil {
@@ -141,7 +142,7 @@ func lease(ctx context.Context, mac string, log *slog.Logger) (*Lease, error) {
 		}
 		if got == nil {
 			got = &a
-			cancel() // the others
+			cancel() // the other requests
 		}
 	}
 	if got == nil {
@@ -150,26 +151,28 @@ func lease(ctx context.Context, mac string, log *slog.Logger) (*Lease, error) {
 	return &Lease{from: got.from, length: got.from.length(), log: log}, use(got.link, got.addr, log)
 }
 
-// use sets the address, the way out and the name servers.
+// use sets the address, the default route and the name servers.
 func use(link netlink.Link, a Addr, log *slog.Logger) error {
 	name := link.Attrs().Name
-	to := &netlink.Addr{IPNet: &net.IPNet{IP: a.Prefix.Addr().AsSlice(), Mask: net.CIDRMask(a.Prefix.Bits(), 32)}}
+	mask := net.CIDRMask(a.Prefix.Bits(), 32)
+	to := &netlink.Addr{IPNet: &net.IPNet{IP: a.Prefix.Addr().AsSlice(), Mask: mask}}
 	if err := netlink.AddrReplace(link, to); err != nil {
-		return fmt.Errorf("give %s the address %s: %w", name, a.Prefix, err)
+		return fmt.Errorf("assign to %s the address %s: %w", name, a.Prefix, err)
 	}
 	if a.Gateway.IsValid() {
 		route := &netlink.Route{LinkIndex: link.Attrs().Index, Gw: a.Gateway.AsSlice()}
 		if err := netlink.RouteReplace(route); err != nil {
-			return fmt.Errorf("go out through %s: %w", a.Gateway, err)
+			return fmt.Errorf("set the default route to %s: %w", a.Gateway, err)
 		}
 	}
 	var conf strings.Builder
 	for _, d := range a.DNS {
 		fmt.Fprintf(&conf, "nameserver %s\n", d)
 	}
-	if err := os.WriteFile(resolver, []byte(conf.String()), 0o644); err != nil { //nolint:gosec // anybody may read it
+	if err := os.WriteFile(resolver, []byte(conf.String()), 0o644); err != nil { //nolint:gosec // readable by all
 		return fmt.Errorf("write the name servers: %w", err)
 	}
-	log.Info("network is up", "interface", name, "mac", link.Attrs().HardwareAddr.String(), "address", a.Prefix, "gateway", a.Gateway)
+	log.Info("network is up",
+		"interface", name, "mac", link.Attrs().HardwareAddr.String(), "address", a.Prefix, "gateway", a.Gateway)
 	return nil
 }

@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mount mounts what a program expects, and makes the console its standard files.
+// Mount mounts the usual file systems, and connects the standard files to the console.
 func Mount() error {
 	for _, m := range []struct{ kind, dir string }{
 		{"proc", "/proc"}, {"sysfs", "/sys"}, {"devtmpfs", "/dev"}, {"tmpfs", "/run"}, {"tmpfs", "/tmp"},
 	} {
 		if err := os.MkdirAll(m.dir, 0o755); err != nil { //nolint:gosec // as on every system
-			return fmt.Errorf("make %s: %w", m.dir, err)
+			return fmt.Errorf("create %s: %w", m.dir, err)
 		}
 		if err := unix.Mount(m.kind, m.dir, m.kind, unix.MS_NOSUID, ""); err != nil && !errors.Is(err, unix.EBUSY) {
 			return fmt.Errorf("mount %s: %w", m.dir, err)
@@ -27,7 +27,7 @@ func Mount() error {
 	}
 	console, err := os.OpenFile("/dev/console", os.O_RDWR, 0)
 	if err != nil {
-		return nil // there is none: what is written is lost, the installation is not
+		return nil // without a console only the output is lost
 	}
 	for fd := range 3 {
 		if err := unix.Dup2(int(console.Fd()), fd); err != nil {
@@ -37,13 +37,13 @@ func Mount() error {
 	return nil
 }
 
-// LoadModules loads the drivers in dir, in the order of its file "order", in which each comes after
-// those that it needs. One that does not load is logged: which of them this machine needs is not
-// known.
+// LoadModules loads the drivers in dir, in the order of its file "order", where each one
+// follows those it needs. Failures are only logged, because it is not known which drivers
+// this machine needs.
 func LoadModules(dir string, log *slog.Logger) {
 	f, err := os.Open(filepath.Join(dir, "order"))
 	if err != nil {
-		log.Info("there are no modules to load", "error", err)
+		log.Info("no modules to load", "error", err)
 		return
 	}
 	defer func() { _ = f.Close() }()
@@ -55,11 +55,11 @@ func LoadModules(dir string, log *slog.Logger) {
 		}
 		err := loadModule(filepath.Join(dir, name))
 		if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ENOENT) {
-			others++ // the hardware is not there, or what drives the bus that it would be on
+			others++ // the hardware or its bus is absent
 			continue
 		}
 		if err != nil {
-			log.Warn("a module did not load", "module", name, "error", err)
+			log.Warn("cannot load module", "module", name, "error", err)
 			continue
 		}
 		loaded++
@@ -67,9 +67,9 @@ func LoadModules(dir string, log *slog.Logger) {
 	log.Info("modules loaded", "modules", loaded, "not_of_this_machine", others)
 }
 
-// Randomness waits until the kernel has some: a machine without a generator of its own has to make
-// it, which it begins to do when somebody waits for it. DHCP transactions and host keys want it,
-// and the DHCP library does not wait by itself.
+// Randomness blocks until the kernel's random number generator is ready. A machine without
+// a hardware generator starts collecting entropy only when a process waits for it. DHCP
+// transactions and host keys need it, and the DHCP library does not wait.
 func Randomness(log *slog.Logger) {
 	start := time.Now()
 	var b [16]byte
@@ -100,7 +100,7 @@ func loadModule(name string) error {
 	return nil
 }
 
-// Restart restarts the machine. It comes back only when the kernel refuses.
+// Restart restarts the machine. It returns only if the kernel refuses.
 func Restart() error {
 	unix.Sync()
 	if err := unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART); err != nil {

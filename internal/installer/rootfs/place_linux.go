@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// xattr is what keys of extended attributes begin with in a PAX header, as GNU tar, bsdtar and Go
+// xattr is the prefix of extended attributes in a PAX header, as GNU tar, bsdtar and Go
 // write them.
 const xattr = "SCHILY.xattr."
 
-// enter returns the directory that an entry is to be in, open until the next one is entered.
+// enter returns the directory of an entry. It stays open until the next one is entered.
 func (u *unpacker) enter(dir string) (int, error) {
 	if u.in != nil && u.name == dir {
 		return int(u.in.Fd()), nil
@@ -40,8 +40,9 @@ func (u *unpacker) leave() {
 	}
 }
 
-// open opens a directory inside the root, and nothing else: a pipe of the archive would wait for
-// ever, a device do something. One that has no entry of its own is made where it may be missing.
+// open opens a directory inside the root, and nothing else: opening a pipe from the archive
+// would block forever, and opening a device may have effects. If missing is true, it
+// creates a missing directory.
 func (u *unpacker) open(dir string, missing bool) (*os.File, error) {
 	f, err := u.root.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if missing && errors.Is(err, fs.ErrNotExist) {
@@ -53,7 +54,7 @@ func (u *unpacker) open(dir string, missing bool) (*os.File, error) {
 	return f, err
 }
 
-// mkdir makes a directory, unless there is one.
+// mkdir creates a directory, unless there is one.
 func (u *unpacker) mkdir(at int, base string) error {
 	is, err := isDir(at, base)
 	if err != nil || is {
@@ -65,14 +66,14 @@ func (u *unpacker) mkdir(at int, base string) error {
 	return unix.Mkdirat(at, base, 0o700)
 }
 
-// clear removes what an earlier entry has put there.
+// clear removes an earlier entry of the same name.
 func (u *unpacker) clear(at int, base string) error {
 	err := unix.Unlinkat(at, base, 0)
 	if errors.Is(err, unix.ENOENT) {
 		return nil
 	}
 	if errors.Is(err, unix.EISDIR) {
-		return errors.New("it takes the place of a directory")
+		return errors.New("it would replace a directory")
 	}
 	return err
 }
@@ -86,8 +87,8 @@ func isDir(at int, base string) (bool, error) {
 	return st.Mode&unix.S_IFMT == unix.S_IFDIR, err
 }
 
-// finish returns a directory what its entry says. It may be another thing by now only when it was a
-// link on the way that was replaced: then it is left alone.
+// finish applies the metadata of a directory. If the entry is no longer a directory, a link
+// on its path was replaced, and finish leaves it alone.
 func (u *unpacker) finish(h *tar.Header) error {
 	name, err := local(h.Name)
 	if err != nil {
@@ -110,8 +111,8 @@ func (u *unpacker) finish(h *tar.Header) error {
 	return describe(at, path.Base(name), h)
 }
 
-// describe sets what is not contents. A change of owner takes set-user-ID and file capabilities
-// away: so it comes first.
+// describe sets the metadata. Changing the owner clears set-user-ID and file capabilities,
+// so it comes first.
 func describe(at int, base string, h *tar.Header) error {
 	if err := unix.Fchownat(at, base, h.Uid, h.Gid, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return fmt.Errorf("set its owner: %w", err)
@@ -121,9 +122,10 @@ func describe(at int, base string, h *tar.Header) error {
 		if !ok {
 			continue
 		}
-		// No call takes a directory and a name. This one is of ours; what it has below that name is
-		// not followed.
-		if err := unix.Lsetxattr(fmt.Sprintf("/proc/self/fd/%d/%s", at, base), name, []byte(h.PAXRecords[key]), 0); err != nil {
+		// No system call accepts a directory and a name. The kernel resolves this link to
+		// the directory, and Lsetxattr does not follow the last name.
+		file := fmt.Sprintf("/proc/self/fd/%d/%s", at, base)
+		if err := unix.Lsetxattr(file, name, []byte(h.PAXRecords[key]), 0); err != nil {
 			return fmt.Errorf("set its extended attribute %s: %w", name, err)
 		}
 	}
@@ -139,8 +141,7 @@ func describe(at int, base string, h *tar.Header) error {
 	return nil
 }
 
-// stamp is a time as the kernel has it. One that is far out is taken for the nearest that it knows
-// by the file system.
+// stamp converts a time for the kernel. The file system clamps times outside its range.
 func stamp(t time.Time) unix.Timespec {
 	s, err := unix.TimeToTimespec(t)
 	if err != nil {

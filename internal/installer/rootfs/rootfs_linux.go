@@ -1,11 +1,10 @@
-// Package rootfs unpacks a root file system that comes as tar into a directory, with owners, modes,
-// times, extended attributes, links and devices.
+// Package rootfs unpacks a root file system from a tar stream into a directory, with
+// owners, modes, times, extended attributes, links and devices.
 //
-// It owns that nothing outside the directory is touched, whatever is in the archive: every name is
-// looked up from the open directory (os.Root, openat), links on the way are followed only as far as
-// they stay inside, and a name with ".." is refused. It does not know where the bytes come from,
-// and runs nothing. What a later entry of the same name has replaces what an earlier one had,
-// except that a directory stays one.
+// It touches nothing outside the directory, whatever the archive contains. Every name is
+// resolved from the open directory (os.Root, openat), links are followed only inside it,
+// and a name with ".." is refused. The package runs nothing. A later entry of the same name
+// replaces an earlier one, except that a directory remains a directory.
 package rootfs
 
 import (
@@ -24,33 +23,33 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/installer/image"
 )
 
-// Stats is what was unpacked.
+// Stats describes an unpacked archive.
 type Stats struct {
 	Entries int
 	Bytes   int64 // of files
 }
 
-// Unpack unpacks an archive into a directory that exists, and reads it up to its end mark. What is
-// wrong with the archive is an *image.ContentError; anything else is wrong with the disk.
+// Unpack unpacks an archive into an existing directory, and reads it up to its end mark. An
+// invalid archive is an *image.ContentError; any other error is one of the disk.
 func Unpack(ctx context.Context, dir string, archive io.Reader) (Stats, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return Stats{}, fmt.Errorf("open the root file system: %w", err)
 	}
-	u := &unpacker{root: root, told: map[string]int{}, buf: make([]byte, 1<<20)}
+	u := &unpacker{root: root, index: map[string]int{}, buf: make([]byte, 1<<20)}
 	err = u.all(ctx, tar.NewReader(archive))
 	u.leave()
 	return u.stats, errors.Join(err, root.Close())
 }
 
-// unpacker is one unpacking.
+// unpacker is the state of one call of Unpack.
 type unpacker struct {
 	root  *os.Root
 	stats Stats
-	dirs  []*tar.Header  // what they are told in the end: what is written into one changes its time
-	told  map[string]int // where in dirs a name is
-	in    *os.File       // the directory that was written to last
-	name  string         // of it
+	dirs  []*tar.Header  // finished last, because writing into a directory changes its time
+	index map[string]int // position of a name in dirs
+	in    *os.File       // the directory of the last entry
+	name  string         // its name
 	buf   []byte
 }
 
@@ -64,14 +63,14 @@ func (u *unpacker) all(ctx context.Context, r *tar.Reader) error {
 			break
 		}
 		if err != nil {
-			return &image.ContentError{What: fmt.Sprintf("behind %d entries", u.stats.Entries), Err: err}
+			return &image.ContentError{What: fmt.Sprintf("after %d entries", u.stats.Entries), Err: err}
 		}
 		if err := u.entry(h, r); err != nil {
 			return blame(h.Name, err)
 		}
 		u.stats.Entries++
 	}
-	for _, h := range slices.Backward(u.dirs) { // those inside first
+	for _, h := range slices.Backward(u.dirs) { // inner directories first
 		if err := u.finish(h); err != nil {
 			return blame(h.Name, err)
 		}
@@ -79,12 +78,14 @@ func (u *unpacker) all(ctx context.Context, r *tar.Reader) error {
 	return nil
 }
 
-// blame tells a disk that does not take an entry from an entry that no disk would take.
+// blame tells an entry that the disk refused from an entry that is invalid.
 func blame(name string, err error) error {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
 		return fmt.Errorf("unpack %q: the root file system is full: the image needs a larger disk: %w", name, err)
 	}
-	for _, e := range []error{unix.EIO, unix.EROFS, unix.EPERM, unix.EACCES, unix.ENOMEM, unix.EOPNOTSUPP, unix.EUCLEAN} {
+	for _, e := range []error{
+		unix.EIO, unix.EROFS, unix.EPERM, unix.EACCES, unix.ENOMEM, unix.EOPNOTSUPP, unix.EUCLEAN,
+	} {
 		if errors.Is(err, e) {
 			return fmt.Errorf("unpack %q: %w", name, err)
 		}
@@ -95,7 +96,7 @@ func blame(name string, err error) error {
 	return &image.ContentError{What: fmt.Sprintf("entry %q", name), Err: err}
 }
 
-// local returns a name from the root on, without a slash in front; "." is the root.
+// local returns a name relative to the root, without a leading slash; "." is the root.
 func local(name string) (string, error) {
 	if slices.Contains(strings.Split(name, "/"), "..") {
 		return "", errors.New("its name leads upwards (..)")
@@ -115,14 +116,14 @@ func (u *unpacker) entry(h *tar.Header, r io.Reader) error {
 		return err
 	}
 	if h.Uid < 0 || h.Gid < 0 || h.Uid >= 1<<32-1 || h.Gid >= 1<<32-1 {
-		return fmt.Errorf("it belongs to %d:%d, which is nobody", h.Uid, h.Gid)
+		return fmt.Errorf("invalid owner %d:%d", h.Uid, h.Gid)
 	}
 	if h.Typeflag == tar.TypeDir {
 		u.remember(name, h)
 	}
 	if name == "." {
 		if h.Typeflag != tar.TypeDir {
-			return errors.New("the root is no directory")
+			return errors.New("the root is not a directory")
 		}
 		return nil
 	}
@@ -140,17 +141,17 @@ func (u *unpacker) entry(h *tar.Header, r io.Reader) error {
 	return u.create(at, base, h, r)
 }
 
-// remember keeps what the last entry of a directory says of it.
+// remember stores the header of a directory. The last one for a name counts.
 func (u *unpacker) remember(name string, h *tar.Header) {
-	if i, ok := u.told[name]; ok {
+	if i, ok := u.index[name]; ok {
 		u.dirs[i] = h
 		return
 	}
-	u.told[name] = len(u.dirs)
+	u.index[name] = len(u.dirs)
 	u.dirs = append(u.dirs, h)
 }
 
-// create makes anything but a directory, where nothing is.
+// create creates any entry but a directory. Nothing exists under its name.
 func (u *unpacker) create(at int, base string, h *tar.Header, r io.Reader) error {
 	device := int(unix.Mkdev(uint32(h.Devmajor), uint32(h.Devminor)))
 	var err error
@@ -158,7 +159,7 @@ func (u *unpacker) create(at int, base string, h *tar.Header, r io.Reader) error
 	case tar.TypeReg, tar.TypeGNUSparse, tar.TypeCont:
 		err = u.file(at, base, r)
 	case tar.TypeLink:
-		return u.link(base, h.Linkname) // it has all else in common with what it links to
+		return u.link(base, h.Linkname) // it shares everything else with its target
 	case tar.TypeSymlink:
 		err = unix.Symlinkat(h.Linkname, at, base)
 	case tar.TypeChar:
@@ -168,7 +169,7 @@ func (u *unpacker) create(at int, base string, h *tar.Header, r io.Reader) error
 	case tar.TypeFifo:
 		err = unix.Mknodat(at, base, unix.S_IFIFO|0o600, 0)
 	default:
-		return fmt.Errorf("it is of the kind %q, which this installer does not know", h.Typeflag)
+		return fmt.Errorf("unknown entry type %q", h.Typeflag)
 	}
 	if err != nil {
 		return err
@@ -176,9 +177,10 @@ func (u *unpacker) create(at int, base string, h *tar.Header, r io.Reader) error
 	return describe(at, base, h)
 }
 
-// file writes a file that is not there.
+// file writes a new file.
 func (u *unpacker) file(at int, base string, r io.Reader) error {
-	fd, err := unix.Openat(at, base, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	const flags = unix.O_CREAT | unix.O_EXCL | unix.O_WRONLY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Openat(at, base, flags, 0o600)
 	if err != nil {
 		return err
 	}
@@ -193,14 +195,14 @@ func (u *unpacker) file(at int, base string, r io.Reader) error {
 			return f.Close()
 		}
 		if rerr != nil {
-			_ = f.Close() // what came is not enough
+			_ = f.Close() // the file is incomplete
 			return &image.ContentError{What: fmt.Sprintf("in the middle of %q", base), Err: rerr}
 		}
 	}
 }
 
-// link makes a hard link in the directory that was entered. What it leads to is looked up from the
-// root, too.
+// link creates a hard link in the entered directory. Its target is resolved from the root
+// too.
 func (u *unpacker) link(base, to string) error {
 	to, err := local(to)
 	if err != nil {
@@ -210,7 +212,8 @@ func (u *unpacker) link(base, to string) error {
 	if err != nil {
 		return fmt.Errorf("it is a link to %q: %w", to, err)
 	}
-	err = unix.Linkat(int(from.Fd()), path.Base(to), int(u.in.Fd()), base, 0) // a symbolic link is linked, not followed
+	// A symbolic link is linked, not followed.
+	err = unix.Linkat(int(from.Fd()), path.Base(to), int(u.in.Fd()), base, 0)
 	if err := errors.Join(err, from.Close()); err != nil {
 		return fmt.Errorf("it is a link to %q: %w", to, err)
 	}

@@ -172,8 +172,8 @@ func TestUnpackStaysInside(t *testing.T) {
 		{"a hard link through a link", []entry{link("a", "OUTSIDE", tar.TypeSymlink), link("b", "a/secret", tar.TypeLink)}, `entry "b": it is a link to "a/secret"`},
 		{"a chain of links", []entry{dir("d", 0o755), link("d/a", "..", tar.TypeSymlink), link("b", "d/a/..", tar.TypeSymlink), file("b/new", "1")}, `entry "b/new": `},
 		{"a device is no directory", []entry{{h: tar.Header{Name: "p", Typeflag: tar.TypeFifo, Mode: 0o600}}, file("p/new", "1")}, `entry "p/new": `},
-		{"a directory that turns into a file", []entry{dir("a", 0o755), file("a", "1")}, "takes the place of a directory"},
-		{"the root as a file", []entry{file("./.", "1")}, "the root is no directory"},
+		{"a directory that turns into a file", []entry{dir("a", 0o755), file("a", "1")}, "would replace a directory"},
+		{"the root as a file", []entry{file("./.", "1")}, "the root is not a directory"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -219,8 +219,8 @@ func TestUnpackBroken(t *testing.T) {
 		want string
 	}{
 		{"cut in a file", whole[:3000], `in the middle of "a"`},
-		{"cut in a header", whole[:512+5120+100], "behind 1 entries"},
-		{"no archive", bytes.Repeat([]byte("x"), 2048), "behind 0 entries"},
+		{"cut in a header", whole[:512+5120+100], "after 1 entries"},
+		{"no archive", bytes.Repeat([]byte("x"), 2048), "after 0 entries"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -15,9 +15,9 @@ type Mount struct {
 	Pass                       int // of fsck
 }
 
-// Fstab writes the fstab of a disk that was made for a root file system. Of what the image has in
-// it, file systems of other disks go: the machine would wait for them at each boot. What needs no
-// disk stays.
+// Fstab writes the fstab of a disk made for a root file system. It drops the image's file
+// systems on other disks, because each boot would wait for them. Lines that need no disk
+// are kept.
 func Fstab(root *os.Root, mounts []Mount) error {
 	const name = "etc/fstab"
 	old, err := root.ReadFile(name)
@@ -30,7 +30,8 @@ func Fstab(root *os.Root, mounts []Mount) error {
 	}
 	for _, line := range strings.Split(string(old), "\n") {
 		f := strings.Fields(line)
-		if len(f) < 3 || strings.HasPrefix(f[0], "#") || onDisk(f[0], f[2]) || slices.ContainsFunc(mounts, func(m Mount) bool { return m.Dir == f[1] }) {
+		if len(f) < 3 || strings.HasPrefix(f[0], "#") || onDisk(f[0], f[2]) ||
+			slices.ContainsFunc(mounts, func(m Mount) bool { return m.Dir == f[1] }) {
 			continue
 		}
 		text += line + "\n"
@@ -39,15 +40,15 @@ func Fstab(root *os.Root, mounts []Mount) error {
 	if err := write(root, file{name: name, text: text, mode: 0o644, label: l.of(name, "")}); err != nil {
 		return fmt.Errorf("write /%s: %w", name, err)
 	}
-	return l.mend()
+	return l.scheduleRelabel()
 }
 
-// onDisk reports whether a line of an fstab is about a disk.
+// onDisk reports whether a line of an fstab refers to a disk.
 func onDisk(source, kind string) bool {
 	for _, p := range []string{"UUID=", "LABEL=", "PARTUUID=", "PARTLABEL=", "ID=", "/dev/"} {
 		if strings.HasPrefix(strings.Trim(source, `"`), p) {
 			return true
 		}
 	}
-	return kind == "swap" && strings.HasPrefix(source, "/") // a file that tar may have made one with holes of
+	return kind == "swap" && strings.HasPrefix(source, "/") // a swap file, which tar may have unpacked with holes
 }

@@ -11,48 +11,48 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A system with SELinux goes by the label of a file, an extended attribute, and the installer's
-// kernel, which has no SELinux, gives none: sshd would be kept from its own host key. So what is
-// replaced gives its label to what takes its place, and what is new gets the one of its like, or of
-// its directory, as a program there would make it. Only the image's own policy knows the right one
-// for sure: where it is enforced, the system is told to label itself anew at its first boot.
+// SELinux checks the label of a file, an extended attribute. The installer's kernel has no
+// SELinux and sets none, so sshd could not read its own host key. So a replaced file passes
+// its label on. A new file gets the label of a similar one, or of its directory, as if a
+// program there had created it. Only the image's own policy knows the right label. If that
+// is enforced and a label was guessed, the system relabels itself at its first boot.
 
 const (
 	labelKey = "security.selinux"
-	// relabel makes a system with SELinux label all files at its next boot, and start once more.
+	// relabel makes a system with SELinux label all files at its next boot, and restart.
 	relabel = ".autorelabel"
 )
 
-// labels are those of an image, before anything is written.
+// labels are the labels of an image, before anything is written.
 type labels struct {
 	root    *os.Root
-	guessed bool // one was, or there was none
+	guessed bool // a label was guessed, or there was none
 }
 
-// of returns the label for a file: "" where the image has none. Like is a pattern of names of files
-// that have the same.
+// of returns the label for a file, or "" if the image has none. The pattern like matches
+// files with the same label.
 func (l *labels) of(name, like string) string {
 	if label := labelOf(l.root, name); label != "" {
 		return label
 	}
 	l.guessed = true
 	if like != "" {
-		all, _ := fs.Glob(l.root.FS(), like) // the pattern is one of ours
+		all, _ := fs.Glob(l.root.FS(), like) // the pattern is valid
 		for _, other := range all {
 			if label := labelOf(l.root, other); label != "" {
 				return label
 			}
 		}
 	}
-	for dir := path.Dir(name); ; dir = path.Dir(dir) { // one that is not there yet will be like the one that it is made in
+	for dir := path.Dir(name); ; dir = path.Dir(dir) { // a missing directory gets the label of its parent
 		if label := labelOf(l.root, dir); label != "" || dir == "." {
 			return label
 		}
 	}
 }
 
-// mend has the system label itself anew, where a guess could keep it from working.
-func (l *labels) mend() error {
+// scheduleRelabel makes the system relabel itself if a guessed label could break it.
+func (l *labels) scheduleRelabel() error {
 	const name = "etc/selinux/config"
 	if st, err := l.root.Lstat(name); !l.guessed || err != nil || !st.Mode().IsRegular() {
 		return nil
@@ -70,8 +70,8 @@ func (l *labels) mend() error {
 	return nil
 }
 
-// labelOf reads the label of a file or a directory. What is no such thing is not opened: a pipe of
-// the image would wait for ever. What has none, or is not there, has none.
+// labelOf returns the label of a file or directory, or "" if there is none. It opens
+// nothing else: a pipe in the image would block forever.
 func labelOf(root *os.Root, name string) string {
 	if st, err := root.Lstat(name); err != nil || !st.Mode().IsRegular() && !st.IsDir() {
 		return ""
@@ -89,7 +89,7 @@ func labelOf(root *os.Root, name string) string {
 	return string(b[:n])
 }
 
-// setLabel returns a file or a directory a label. A file system that takes none is used without.
+// setLabel sets the label of a file or directory. File systems without labels are ignored.
 func setLabel(f *os.File, label string) error {
 	if label == "" {
 		return nil
@@ -100,7 +100,8 @@ func setLabel(f *os.File, label string) error {
 	return nil
 }
 
-// enforcing reads etc/selinux/config, as selinux_config(5) has it: the last line counts.
+// enforcing reports whether etc/selinux/config enforces the policy. As in
+// selinux_config(5), the last line counts.
 func enforcing(config string) bool {
 	mode := ""
 	for line := range strings.Lines(config) {

@@ -60,7 +60,7 @@ func TestRelabel(t *testing.T) {
 	}
 	t.Run("nothing was guessed", func(t *testing.T) {
 		root := rootfs(t, "etc/selinux/config", enforces)
-		if err := (&labels{root: root}).mend(); err != nil {
+		if err := (&labels{root: root}).scheduleRelabel(); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := root.Stat(relabel); !errors.Is(err, fs.ErrNotExist) {

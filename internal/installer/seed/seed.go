@@ -1,9 +1,8 @@
-// Package seed makes the image's root file system this machine's: its name, who may log in, a fresh
-// SSH host key, and a cloud-init NoCloud seed.
+// Package seed adapts the image's root file system to this machine: its name, its login
+// keys, a new SSH host key, and a cloud-init NoCloud seed.
 //
-// It owns these files and nothing else of the image; it works in any directory that looks like a
-// root file system, and cannot be led out of it by links of the image. It runs none of the image's
-// programs.
+// It changes nothing else in the image. It works in any directory with a root file system,
+// and links in the image cannot lead it outside. It runs none of the image's programs.
 package seed
 
 import (
@@ -24,39 +23,46 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/installer/peers"
 )
 
-// dir is where cloud-init looks for a NoCloud seed without being told.
+// dir is where cloud-init finds a NoCloud seed by default.
 const dir = "var/lib/cloud/seed/nocloud"
 
-// cloudConfig keeps cloud-init from deleting the host key that was reported, which it does at the
-// first boot, and from waiting for metadata services.
+// cloudConfig keeps cloud-init from deleting the reported host key at the first boot, and
+// from waiting for metadata services.
 const cloudConfig = `# written by the Holdfast installer
 datasource_list: [NoCloud, None]
 ssh_deletekeys: false
 `
 
-// file is one file to write.
+// file is a file to write.
 type file struct {
 	name string
 	text string
 	mode fs.FileMode
-	like string // a pattern of files that have the same label
-	// label is the one that it and the directories that it needs get; "": none. See labels.
+	like string // a pattern of files with the same label
+	// label is set on the file and on directories created for it; "" means none. See
+	// labels.
 	label string
 }
 
-// Plant writes the files of an order and gives the public half of the host key it made, as in
+// Plant writes the files of an order and returns the public half of the new host key, as in
 // known_hosts, without the name of the host.
 func Plant(root *os.Root, o peers.Order) (hostKeys []string, err error) {
 	if _, err := root.Stat("etc"); err != nil {
-		return nil, fmt.Errorf("write the machine's own files: this is no root file system: %w", err)
+		return nil, fmt.Errorf("write the machine's own files: not a root file system: %w", err)
 	}
 	private, public, err := hostKey()
 	if err != nil {
 		return nil, err
 	}
 	files := []file{
-		{name: "etc/ssh/ssh_host_ed25519_key", text: private, mode: 0o600, like: "etc/ssh/ssh_host_*_key"},
-		{name: "etc/ssh/ssh_host_ed25519_key.pub", text: public + "\n", mode: 0o644, like: "etc/ssh/ssh_host_*_key.pub"},
+		{
+			name: "etc/ssh/ssh_host_ed25519_key",
+			text: private, mode: 0o600, like: "etc/ssh/ssh_host_*_key",
+		},
+		{
+			name: "etc/ssh/ssh_host_ed25519_key.pub",
+			text: public + "\n", mode: 0o644, like: "etc/ssh/ssh_host_*_key.pub",
+		},
 		{name: dir + "/meta-data", text: metaData(o), mode: 0o600},
 		{name: dir + "/user-data", text: orElse(o.CloudInit.UserData, "#cloud-config\n{}\n"), mode: 0o600},
 	}
@@ -67,7 +73,10 @@ func Plant(root *os.Root, o peers.Order) (hostKeys []string, err error) {
 		files = append(files, file{name: "etc/hostname", text: o.Hostname + "\n", mode: 0o644})
 	}
 	if _, err := root.Stat("etc/cloud"); err == nil {
-		files = append(files, file{name: "etc/cloud/cloud.cfg.d/99-holdfast.cfg", text: cloudConfig, mode: 0o644, like: "etc/cloud/cloud.cfg.d/*.cfg"})
+		files = append(files, file{
+			name: "etc/cloud/cloud.cfg.d/99-holdfast.cfg",
+			text: cloudConfig, mode: 0o644, like: "etc/cloud/cloud.cfg.d/*.cfg",
+		})
 	}
 	if len(o.AuthorizedKeys) > 0 {
 		text, err := authorized(root, o.AuthorizedKeys)
@@ -77,8 +86,8 @@ func Plant(root *os.Root, o peers.Order) (hostKeys []string, err error) {
 		files = append(files, file{name: authorizedKeys, text: text, mode: 0o600})
 	}
 	l := &labels{root: root}
-	for i := range files {
-		files[i].label = l.of(files[i].name, files[i].like) // while the image's own host keys are there
+	for i := range files { // before the image's own host keys are removed
+		files[i].label = l.of(files[i].name, files[i].like)
 	}
 	if err := forget(l); err != nil {
 		return nil, err
@@ -88,12 +97,12 @@ func Plant(root *os.Root, o peers.Order) (hostKeys []string, err error) {
 			return nil, fmt.Errorf("write /%s: %w", f.name, err)
 		}
 	}
-	return []string{public}, l.mend()
+	return []string{public}, l.scheduleRelabel()
 }
 
 const authorizedKeys = "root/.ssh/authorized_keys"
 
-// authorized adds keys to those that the image has.
+// authorized returns the image's keys followed by the given ones.
 func authorized(root *os.Root, keys []string) (string, error) {
 	text, err := root.ReadFile(authorizedKeys)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -108,13 +117,13 @@ func authorized(root *os.Root, keys []string) (string, error) {
 	return string(text), nil
 }
 
-// forget takes away what every machine with this image would have in common: host keys, and the
-// machine id, which systemd makes anew when its file is empty.
+// forget removes the identity that all machines with this image would share: host keys, and
+// the machine id, which systemd creates again if its file is empty.
 func forget(l *labels) error {
 	root := l.root
 	old, err := fs.Glob(root.FS(), "etc/ssh/ssh_host_*_key*")
 	if err != nil {
-		return fmt.Errorf("look for old host keys: %w", err)
+		return fmt.Errorf("find old host keys: %w", err)
 	}
 	for _, name := range old {
 		if err := root.Remove(name); err != nil {
@@ -122,14 +131,15 @@ func forget(l *labels) error {
 		}
 	}
 	if st, err := root.Lstat("etc/machine-id"); err == nil && st.Mode().IsRegular() && st.Size() > 0 {
-		if err := write(root, file{name: "etc/machine-id", mode: 0o444, label: l.of("etc/machine-id", "")}); err != nil {
+		empty := file{name: "etc/machine-id", mode: 0o444, label: l.of("etc/machine-id", "")}
+		if err := write(root, empty); err != nil {
 			return fmt.Errorf("empty the machine id: %w", err)
 		}
 	}
 	return nil
 }
 
-// write replaces a file. A link in its place is replaced, not followed.
+// write replaces a file. It replaces a link too, and does not follow it.
 func write(root *os.Root, f file) error {
 	if i := strings.LastIndexByte(f.name, '/'); i > 0 {
 		mode := fs.FileMode(0o755)
@@ -151,7 +161,7 @@ func write(root *os.Root, f file) error {
 	return errors.Join(err, out.Chmod(f.mode), setLabel(out, f.label), out.Sync(), out.Close())
 }
 
-// mkdirs makes what is missing of a directory.
+// mkdirs creates the missing parts of a directory.
 func mkdirs(root *os.Root, dir string, mode fs.FileMode, label string) error {
 	if up := path.Dir(dir); up != "." {
 		if err := mkdirs(root, up, mode, label); err != nil {
@@ -174,21 +184,21 @@ func mkdirs(root *os.Root, dir string, mode fs.FileMode, label string) error {
 func hostKey() (private, public string, err error) {
 	pub, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
-		return "", "", fmt.Errorf("make a host key: %w", err)
+		return "", "", fmt.Errorf("create a host key: %w", err)
 	}
 	block, err := ssh.MarshalPrivateKey(key, "")
 	if err != nil {
-		return "", "", fmt.Errorf("make a host key: %w", err)
+		return "", "", fmt.Errorf("create a host key: %w", err)
 	}
 	wire, err := ssh.NewPublicKey(pub)
 	if err != nil {
-		return "", "", fmt.Errorf("make a host key: %w", err)
+		return "", "", fmt.Errorf("create a host key: %w", err)
 	}
 	return string(pem.EncodeToMemory(block)), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(wire))), nil
 }
 
-// metaData is what the order says, or what cloud-init needs at least: an instance id that is new
-// with every install, so that it runs anew.
+// metaData returns the metadata in the order. The default has what cloud-init requires: an
+// instance id that is new with every installation, so that it runs again.
 func metaData(o peers.Order) string {
 	if o.CloudInit.MetaData != "" {
 		return o.CloudInit.MetaData

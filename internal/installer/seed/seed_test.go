@@ -99,7 +99,7 @@ func TestPlant(t *testing.T) {
 }
 
 func TestPlantRefuses(t *testing.T) {
-	if _, err := Plant(rootfs(t, "boot/vmlinuz", "x"), order()); err == nil || !strings.Contains(err.Error(), "no root file system") {
+	if _, err := Plant(rootfs(t, "boot/vmlinuz", "x"), order()); err == nil || !strings.Contains(err.Error(), "not a root file system") {
 		t.Errorf("an EFI system partition: %v", err)
 	}
 	// An image cannot make the installer write to the installer's own files.

@@ -1,9 +1,10 @@
-// Package table reads and grows partition tables, MBR and GPT, and makes the one of a disk that a
-// root file system is unpacked to.
+// Package table reads and grows partition tables, MBR and GPT, and creates the table of a
+// disk for a root file system.
 //
-// It owns what an image's first bytes say about the disk it needs, and making the last partition
-// reach to the end of the disk. It writes nothing but tables, and does not know what is in a
-// partition. Sectors have 512 bytes: images are made so, and Fits says which of them a disk with
+// It computes the disk size that an image's first bytes require, and extends the last
+// partition to the end of the disk. It writes nothing but tables, and ignores the contents
+// of partitions. It assumes sectors of 512 bytes, as images do; Fits reports whether a disk
+// with other sectors can boot an image.
 // others cannot boot.
 package table
 
@@ -33,16 +34,20 @@ func mbr(head []byte) (entries []entry, ok bool) {
 	for i := range mbrCount {
 		b := head[mbrEntries+i*mbrEntrySize:]
 		if status := b[0]; status != 0 && status != 0x80 {
-			return nil, false // it is boot code of a file system, not a table
+			return nil, false // boot code of a file system, not a table
 		}
-		entries = append(entries, entry{kind: b[4], start: binary.LittleEndian.Uint32(b[8:]), count: binary.LittleEndian.Uint32(b[12:])})
+		entries = append(entries, entry{
+			kind:  b[4],
+			start: binary.LittleEndian.Uint32(b[8:]),
+			count: binary.LittleEndian.Uint32(b[12:]),
+		})
 	}
 	return entries, true
 }
 
-// Fits reports whether a disk whose sectors have so many bytes can boot by the table at the start
-// of an image. A table counts in sectors and does not say how large they are: one that was made for
-// 512 bytes leads elsewhere on a disk with others. An image without a table fits any disk.
+// Fits reports whether a disk whose sectors have so many bytes can boot with the table at
+// the start of an image. A table counts in sectors and does not contain their size: one
+// made for 512 bytes is wrong on other disks. An image without a table fits any disk.
 func Fits(head []byte, bytes int) bool {
 	if bytes == sector || gptAt(head, bytes) {
 		return true
@@ -56,15 +61,14 @@ func Fits(head []byte, bytes int) bool {
 	return !gptAt(head, sector)
 }
 
-// gptAt reports whether the header of a GPT for sectors of so many bytes is there: it has the
-// second one.
+// gptAt reports whether the second sector of so many bytes has the header of a GPT.
 func gptAt(head []byte, bytes int) bool {
 	const signature = "EFI PART"
 	return bytes > 0 && len(head) >= bytes+len(signature) && string(head[bytes:bytes+len(signature)]) == signature
 }
 
-// Need is how large a disk has to be for the table at the start of an image, in bytes: 0 if there
-// is none, or none that can be read.
+// Need returns the disk size that the table at the start of an image requires, in bytes. It
+// returns 0 if there is no readable table.
 func Need(head []byte) uint64 {
 	entries, ok := mbr(head)
 	if !ok {
@@ -73,8 +77,8 @@ func Need(head []byte) uint64 {
 	var need uint64
 	for _, e := range entries {
 		if e.kind == typeGPT && len(head) >= 2*sector && gptAt(head, sector) {
-			// The last usable sector has the copy of the table behind it, which is found anew when
-			// the table is grown: partitions end there at most.
+			// The last usable sector precedes the copy of the table, and growing the table
+			// computes it again. Only the ends of the partitions count.
 			return max(need, gptNeed(head))
 		}
 		if e.kind != 0 && e.kind != typeGPT && e.count > 0 {
@@ -84,11 +88,12 @@ func Need(head []byte) uint64 {
 	return need
 }
 
-// gptNeed is the end of the last partition and the room for the copy of the table.
+// gptNeed returns the end of the last partition plus the size of the table's copy.
 func gptNeed(head []byte) uint64 {
-	const most = 1 << 20 // entries that are believed
+	const most = 1 << 20 // maximum number of entries
 	h := head[sector:]
-	array, count, size := binary.LittleEndian.Uint64(h[72:]), binary.LittleEndian.Uint32(h[80:]), binary.LittleEndian.Uint32(h[84:])
+	array := binary.LittleEndian.Uint64(h[72:])
+	count, size := binary.LittleEndian.Uint32(h[80:]), binary.LittleEndian.Uint32(h[84:])
 	if size < 128 || size > 4096 || count > most || array > most {
 		return 0
 	}
@@ -98,7 +103,8 @@ func gptNeed(head []byte) uint64 {
 		if at+uint64(size) > uint64(len(head)) {
 			break
 		}
-		if first, end := binary.LittleEndian.Uint64(head[at+32:]), binary.LittleEndian.Uint64(head[at+40:]); first > 0 && end >= first && end < 1<<54 {
+		first, end := binary.LittleEndian.Uint64(head[at+32:]), binary.LittleEndian.Uint64(head[at+40:])
+		if first > 0 && end >= first && end < 1<<54 {
 			last = max(last, end)
 		}
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/diskfs/go-diskfs/partition/gpt"
 )
 
-// align is what the end of a grown partition is rounded down to, in sectors: 1 MiB.
+// align is the alignment of the end of a grown partition, in sectors: 1 MiB.
 const align = 1 << 20 / sector
 
-// Grow makes the last partition reach to the end of a disk of so many bytes, and moves the copy of
-// a GPT there. It says what it did, in words for the log. A disk without a table, and one whose
-// last partition reaches far enough, stay as they are.
+// Grow extends the last partition to the end of a disk of so many bytes, and moves the copy
+// of a GPT there. It returns a message for the log. It changes nothing if there is no
+// table, or if the last partition is large enough.
 func Grow(disk *os.File, size uint64) (did string, err error) {
 	head := make([]byte, 2*sector)
 	if _, err := io.ReadFull(io.NewSectionReader(disk, 0, int64(len(head))), head); err != nil {
@@ -23,7 +23,7 @@ func Grow(disk *os.File, size uint64) (did string, err error) {
 	}
 	entries, ok := mbr(head)
 	if !ok {
-		return "there is no partition table: nothing to grow", nil
+		return "no partition table: nothing to grow", nil
 	}
 	for i, e := range entries {
 		if e.kind == typeGPT && string(head[sector:sector+8]) == "EFI PART" {
@@ -45,7 +45,7 @@ func growMBR(disk *os.File, size uint64, entries []entry) (string, error) {
 	}
 	e := entries[last]
 	if e.kind == typeExtended || e.kind == typeExtLBA {
-		return fmt.Sprintf("partition %d is an extended one: it is not grown", last+1), nil
+		return fmt.Sprintf("partition %d is extended: not grown", last+1), nil
 	}
 	end := min(size/sector, math.MaxUint32) / align * align // an MBR ends at 2 TiB
 	if end <= uint64(e.start)+uint64(e.count) {
@@ -56,11 +56,11 @@ func growMBR(disk *os.File, size uint64, entries []entry) (string, error) {
 	if _, err := disk.WriteAt(count[:], int64(mbrEntries+last*mbrEntrySize+12)); err != nil {
 		return "", fmt.Errorf("grow partition %d: %w", last+1, err)
 	}
-	return fmt.Sprintf("partition %d (MBR) has %d sectors now instead of %d", last+1, uint32(end)-e.start, e.count), nil
+	return fmt.Sprintf("partition %d (MBR) now has %d sectors instead of %d", last+1, uint32(end)-e.start, e.count), nil
 }
 
-// growGPT leaves the MBR in front as it is, but for the size of the protective entry: boot code, a
-// boot flag and hybrid entries stay.
+// growGPT changes only the size of the protective entry in the MBR: boot code, a boot flag
+// and hybrid entries are kept.
 func growGPT(disk *os.File, size uint64, protective int) (string, error) {
 	t, err := gpt.Read(disk, sector, sector)
 	if err != nil {
@@ -76,7 +76,8 @@ func growGPT(disk *os.File, size uint64, protective int) (string, error) {
 		return "the partition table is empty: nothing to grow", nil
 	}
 	if size < t.TotalSize() {
-		return "", fmt.Errorf("grow the GPT: it is for a disk of %d bytes and this one has %d", t.TotalSize(), size)
+		return "", fmt.Errorf("grow the GPT: it was made for a disk of %d bytes, and this one has %d",
+			t.TotalSize(), size)
 	}
 	if err := t.Repair(size); err != nil {
 		return "", fmt.Errorf("move the copy of the GPT: %w", err)
@@ -94,12 +95,15 @@ func growGPT(disk *os.File, size uint64, protective int) (string, error) {
 		return "", err
 	}
 	if last.End == was {
-		return "the copy of the GPT is at the end of the disk now; its last partition reaches there already", nil
+		const moved = "the copy of the GPT was moved to the end of the disk; the last partition already ends there"
+		return moved, nil
 	}
-	return fmt.Sprintf("the last partition (GPT, %q) ends at sector %d now instead of %d", last.Name, last.End, was), nil
+	return fmt.Sprintf("the last partition (GPT, %q) now ends at sector %d instead of %d",
+		last.Name, last.End, was), nil
 }
 
-// protect lets the protective entry of an MBR say how large the disk is, as far as it can.
+// protect sets the protective entry of an MBR to the size of the disk, as far as it can
+// hold it.
 func protect(disk *os.File, size uint64, entry int) error {
 	var count [4]byte
 	binary.LittleEndian.PutUint32(count[:], uint32(min(size/sector-1, math.MaxUint32)))

@@ -51,7 +51,7 @@ func TestMake(t *testing.T) {
 			if s, ok, err := FindSystem(f); err != nil || !ok || s.Partition != NumberSystem || s.Start != 4096 || s.Count != 256*align {
 				t.Errorf("the EFI system partition is %+v, %v, %v", s, ok, err)
 			}
-			if did, err := Grow(f, size); err != nil || !strings.Contains(did, "reaches there already") {
+			if did, err := Grow(f, size); err != nil || !strings.Contains(did, "already ends there") {
 				t.Errorf("grow: %q, %v", did, err)
 			}
 			head := make([]byte, sector)
@@ -63,7 +63,7 @@ func TestMake(t *testing.T) {
 			}
 		})
 	}
-	if err := Make(nil, Least-1); err == nil || !strings.Contains(err.Error(), "want 1073741824 at least") {
+	if err := Make(nil, Least-1); err == nil || !strings.Contains(err.Error(), "want at least 1073741824") {
 		t.Errorf("a small disk: %v", err)
 	}
 }

@@ -18,10 +18,13 @@ type System struct {
 	Partition    int    // from 1
 	Start, Count uint64 // sectors
 	GPT          bool
-	ID           [16]byte // of the partition, as it lies in the GPT; of the disk in an MBR, in the first four bytes
+	// ID is the partition's GUID as stored in the GPT. With an MBR, its first four bytes are the disk
+	// signature.
+	ID [16]byte
 }
 
-// FindSystem returns the first EFI system partition of a disk; ok says whether there is one.
+// FindSystem returns the first EFI system partition of a disk. It reports in ok whether
+// there is one.
 func FindSystem(disk *os.File) (s System, ok bool, err error) {
 	head := make([]byte, 2*sector)
 	if _, err := io.ReadFull(io.NewSectionReader(disk, 0, int64(len(head))), head); err != nil {
@@ -55,11 +58,11 @@ func systemGPT(disk *os.File) (System, bool, error) {
 		}
 		id, err := uuid.Parse(p.GUID)
 		if err != nil {
-			return System{}, false, fmt.Errorf("read the GPT: the number of partition %d: %w", p.Index, err)
+			return System{}, false, fmt.Errorf("read the GPT: the GUID of partition %d: %w", p.Index, err)
 		}
 		s := System{Partition: p.Index, Start: p.Start, Count: p.End - p.Start + 1, GPT: true, ID: id}
-		// The first three fields are little endian in the table (UEFI Specification 2.10, appendix
-		// A).
+		// The first three fields are little endian in the table (UEFI Specification 2.10,
+		// appendix A).
 		binary.LittleEndian.PutUint32(s.ID[0:], binary.BigEndian.Uint32(id[0:]))
 		binary.LittleEndian.PutUint16(s.ID[4:], binary.BigEndian.Uint16(id[4:]))
 		binary.LittleEndian.PutUint16(s.ID[6:], binary.BigEndian.Uint16(id[6:]))

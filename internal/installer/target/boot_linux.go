@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	firmware = "/sys/firmware/efi" // where there is UEFI
+	firmware = "/sys/firmware/efi" // exists with UEFI
 	varsDir  = "/run/holdfast-efivars"
 	espPoint = "/run/holdfast-esp"
 )
 
-// enter makes a boot entry of the disk's loader where the firmware is UEFI. A machine without one
-// boots by the fallback path, if its firmware looks there: so what goes wrong is logged and does
+// enter creates a boot entry for the disk's loader if the firmware is UEFI. Without an
+// entry, the firmware may still boot by the fallback path. So a failure is logged and does
 // not end the installation.
 func enter(ctx context.Context, disk string, parts []partition, log *slog.Logger) {
 	if _, err := os.Stat(firmware); err != nil {
@@ -34,10 +34,10 @@ func enter(ctx context.Context, disk string, parts []partition, log *slog.Logger
 	}
 	name, err := entry(ctx, disk, parts)
 	if err != nil {
-		log.Warn("no boot entry was made: the firmware has to find the disk by itself", "error", err)
+		log.Warn("cannot create a boot entry, the firmware has to find the disk by itself", "error", err)
 		return
 	}
-	log.Info("boot entry made", "entry", name, "title", efi.Title)
+	log.Info("boot entry created", "entry", name, "title", efi.Title)
 }
 
 func entry(ctx context.Context, disk string, parts []partition) (string, error) {
@@ -61,11 +61,18 @@ func entry(ctx context.Context, disk string, parts []partition) (string, error) 
 		_, err := os.Stat(filepath.Join(espPoint, "EFI/BOOT", loader))
 		return err
 	}); err != nil {
-		return "", fmt.Errorf("look for the boot loader: %w", err)
+		return "", fmt.Errorf("find the boot loader: %w", err)
 	}
 	name := ""
 	err = mounted("efivarfs", varsDir, "efivarfs", 0, func() error {
-		name, err = efi.Enter(varsDir, efi.Loader{Partition: esp.Partition, Start: esp.Start, Count: esp.Count, GPT: esp.GPT, ID: esp.ID, Path: `\EFI\BOOT\` + loader})
+		name, err = efi.Enter(varsDir, efi.Loader{
+			Partition: esp.Partition,
+			Start:     esp.Start,
+			Count:     esp.Count,
+			GPT:       esp.GPT,
+			ID:        esp.ID,
+			Path:      `\EFI\BOOT\` + loader,
+		})
 		return err
 	})
 	return name, err
@@ -74,14 +81,15 @@ func entry(ctx context.Context, disk string, parts []partition) (string, error) 
 // device returns the path of a partition by its number.
 func device(ctx context.Context, parts []partition, number int) (string, error) {
 	for _, p := range parts {
-		if n, err := os.ReadFile(filepath.Join("/sys/class/block", p.name, "partition")); err == nil && strings.TrimSpace(string(n)) == strconv.Itoa(number) {
+		n, err := os.ReadFile(filepath.Join("/sys/class/block", p.name, "partition"))
+		if err == nil && strings.TrimSpace(string(n)) == strconv.Itoa(number) {
 			return "/dev/" + p.name, waitFor(ctx, "/dev/"+p.name)
 		}
 	}
-	return "", fmt.Errorf("the kernel does not show partition %d", number)
+	return "", fmt.Errorf("partition %d not found", number)
 }
 
-// mounted does something while a file system is mounted.
+// mounted calls do while a file system is mounted.
 func mounted(dev, dir, kind string, flags uintptr, do func() error) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err

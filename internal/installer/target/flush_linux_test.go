@@ -49,7 +49,7 @@ func TestMountedTellsWriteErrors(t *testing.T) {
 	if err := write(1 << 20); err != nil {
 		t.Errorf("what the disk takes: %v", err)
 	}
-	if err := write(32 << 20); err == nil || !strings.Contains(err.Error(), "the disk failed to take it") {
+	if err := write(32 << 20); err == nil || !strings.Contains(err.Error(), "the disk failed") {
 		t.Errorf("what the disk does not take: got %v, want that it failed", err)
 	}
 }

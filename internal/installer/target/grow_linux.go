@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Requests of the kernel's file systems. Each grows one that is mounted, which xfs and btrfs
-// demand.
+// Requests of the kernel's file systems. Each one grows a mounted file system, as xfs and
+// btrfs require.
 const (
 	ext4Resize  = 0x40086610 // EXT4_IOC_RESIZE_FS, fs/ext4/ext4.h: the new size in blocks
 	xfsGeometry = 0x80705864 // XFS_IOC_FSGEOMETRY_V1, fs/xfs/libxfs/xfs_fs.h: struct xfs_fsop_geom_v1
@@ -18,7 +18,7 @@ const (
 	btrfsResize = 0x50009403 // BTRFS_IOC_RESIZE, linux/btrfs.h: struct btrfs_ioctl_vol_args
 )
 
-// growRoot lets the kernel grow the mounted file system to the size of its partition, in bytes.
+// growRoot grows the mounted file system to the size of its partition, in bytes.
 func growRoot(size uint64, kind string) error {
 	dir, err := os.Open(mountPoint)
 	if err != nil {
@@ -39,7 +39,7 @@ func growRoot(size uint64, kind string) error {
 func growExt4(dir *os.File, size uint64) error {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(dir.Fd()), &st); err != nil {
-		return fmt.Errorf("ask for the size of the file system: %w", err)
+		return fmt.Errorf("get the size of the file system: %w", err)
 	}
 	blocks := size / uint64(st.Bsize)
 	if blocks <= st.Blocks {
@@ -51,16 +51,18 @@ func growExt4(dir *os.File, size uint64) error {
 	return nil
 }
 
-// growXFS returns the share of the disk that inodes may take (imaxpct) back as it is: the kernel
-// sets it with the size.
+// growXFS passes the maximum share of inodes (imaxpct) unchanged, because the kernel sets
+// it together with the size.
 func growXFS(dir *os.File, size uint64) error {
 	var geometry [112]byte
-	if err := ioctl(dir, xfsGeometry, unsafe.Pointer(&geometry)); err != nil { //nolint:gosec // an ioctl takes a pointer
-		return fmt.Errorf("ask for the size of the file system: %w", err)
+	//nolint:gosec // an ioctl takes a pointer
+	if err := ioctl(dir, xfsGeometry, unsafe.Pointer(&geometry)); err != nil {
+		return fmt.Errorf("get the size of the file system: %w", err)
 	}
-	blockSize, share, has := binary.NativeEndian.Uint32(geometry[0:]), binary.NativeEndian.Uint32(geometry[28:]), binary.NativeEndian.Uint64(geometry[32:])
+	blockSize, share := binary.NativeEndian.Uint32(geometry[0:]), binary.NativeEndian.Uint32(geometry[28:])
+	has := binary.NativeEndian.Uint64(geometry[32:])
 	if blockSize == 0 {
-		return fmt.Errorf("ask for the size of the file system: its blocks have no size")
+		return fmt.Errorf("get the size of the file system: its block size is zero")
 	}
 	want := struct {
 		blocks uint64
@@ -76,7 +78,7 @@ func growXFS(dir *os.File, size uint64) error {
 	return nil
 }
 
-// growBtrfs lets the file system have all of the one device that it is on.
+// growBtrfs grows the file system to the size of its only device.
 func growBtrfs(dir *os.File) error {
 	var args struct {
 		_    int64

@@ -25,20 +25,23 @@ import (
 
 const (
 	espDir = "boot/efi"
-	// grubTime is how long each program of GRUB may take.
+	// grubTime bounds each program of GRUB.
 	grubTime = 5 * time.Minute
 )
 
-// grub is a way to boot by the root's own GRUB.
+// grub is a way to boot with the root's own GRUB.
 type grub struct {
-	target string   // directory below /usr/lib/grub
+	target string   // directory in /usr/lib/grub
 	args   []string // of grub-install
 	pkg    string   // of Debian
 }
 
-// ways are those that this machine could boot by; the first one is that of its firmware.
+// ways returns the ways to boot this machine. The first one is that of its firmware.
 func ways(disk string, uefi bool) []grub {
-	efi := grub{"x86_64-efi", []string{"--efi-directory=/" + espDir, "--removable", "--no-nvram"}, "grub-efi-amd64-bin"} // package efi makes the entry
+	// Package efi creates the boot entry.
+	efi := grub{
+		"x86_64-efi", []string{"--efi-directory=/" + espDir, "--removable", "--no-nvram"}, "grub-efi-amd64-bin",
+	}
 	if runtime.GOARCH == "arm64" {
 		efi.target, efi.pkg = "arm64-efi", "grub-efi-arm64-bin"
 		return []grub{efi}
@@ -50,7 +53,7 @@ func ways(disk string, uefi bool) []grub {
 	return []grub{bios, efi}
 }
 
-// bootable makes the mounted root, which was unpacked, one that boots: by its own GRUB, run in it.
+// bootable makes the unpacked, mounted root bootable by running its own GRUB.
 func bootable(ctx context.Context, disk string, parts []partition, log *slog.Logger) (err error) {
 	root, err := os.OpenRoot(mountPoint)
 	if err != nil {
@@ -72,7 +75,8 @@ func bootable(ctx context.Context, disk string, parts []partition, log *slog.Log
 	all := ways(disk, err == nil)
 	tools, err := grubOf(root, all[0])
 	if err != nil {
-		return fmt.Errorf("%w: the root file system is on the disk, which does not boot: a TAR image brings its kernel and GRUB with it", err)
+		return fmt.Errorf("%w: the root file system is on the disk, which does not boot: "+
+			"a TAR image must contain its kernel and GRUB", err)
 	}
 	return within(root, system, func() error {
 		for i, way := range all {
@@ -81,7 +85,7 @@ func bootable(ctx context.Context, disk string, parts []partition, log *slog.Log
 			}
 			if err := chroot(ctx, append([]string{tools.install, "--target=" + way.target}, way.args...)); err != nil {
 				if i > 0 {
-					log.Warn("the disk does not boot by other firmware", "target", way.target, "error", err)
+					log.Warn("the disk does not boot with other firmware", "target", way.target, "error", err)
 					continue
 				}
 				return err
@@ -92,7 +96,8 @@ func bootable(ctx context.Context, disk string, parts []partition, log *slog.Log
 	})
 }
 
-// name writes the fstab, and lets GRUB see the file systems by what is in it, as udev would.
+// name writes the fstab, and creates the links by which GRUB finds the file systems, as
+// udev would.
 func name(root *os.Root, system, dev string) error {
 	var b [16]byte
 	if err := readAt(dev, b[:], 1024+0x68); err != nil { // s_uuid of ext4's super block
@@ -111,7 +116,7 @@ func name(root *os.Root, system, dev string) error {
 		return err
 	}
 	const byID = "/dev/disk/by-uuid"
-	if err := os.MkdirAll(byID, 0o755); err != nil { //nolint:gosec // as udev makes it
+	if err := os.MkdirAll(byID, 0o755); err != nil { //nolint:gosec // as udev creates it
 		return fmt.Errorf("name the root: %w", err)
 	}
 	if err := os.Symlink(dev, path.Join(byID, id)); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -138,24 +143,28 @@ type tools struct {
 	config  []string
 }
 
-// grubOf finds what makes the root bootable, or says what it lacks.
+// grubOf returns the programs that make the root bootable, or an error that names the
+// missing part.
 func grubOf(root *os.Root, way grub) (t tools, err error) {
 	kernels, err := fs.Glob(root.FS(), "boot/vmlinu[xz]*")
 	if err != nil || len(kernels) == 0 {
-		return t, errors.New("there is no kernel in it (/boot/vmlinuz*)")
+		return t, errors.New("no kernel in it (/boot/vmlinuz*)")
 	}
 	if !there(root, "usr/lib/grub/"+way.target) {
-		return t, fmt.Errorf("there is no GRUB in it that boots this machine (/usr/lib/grub/%s; Debian: %s and grub2-common)", way.target, way.pkg)
+		return t, fmt.Errorf("no GRUB in it for this machine (/usr/lib/grub/%s; Debian: %s and grub2-common)",
+			way.target, way.pkg)
 	}
 	for _, dir := range []string{"usr/sbin", "usr/bin", "sbin", "bin"} {
-		for _, name := range []string{"grub", "grub2"} { // as most call it, and as some do
-			if t.install == "" && there(root, dir+"/"+name+"-install") {
-				t.install, t.config = "/"+dir+"/"+name+"-install", []string{"/" + dir + "/" + name + "-mkconfig", "-o", "/boot/" + name + "/grub.cfg"}
+		for _, name := range []string{"grub", "grub2"} { // some distributions use grub2
+			tool := dir + "/" + name
+			if t.install == "" && there(root, tool+"-install") {
+				t.install = "/" + tool + "-install"
+				t.config = []string{"/" + tool + "-mkconfig", "-o", "/boot/" + name + "/grub.cfg"}
 			}
 		}
 	}
 	if t.install == "" || !there(root, t.config[0][1:]) {
-		return t, errors.New("there is no grub-install, or no grub-mkconfig beside it (Debian: grub2-common)")
+		return t, errors.New("no grub-install, or no grub-mkconfig in its directory (Debian: grub2-common)")
 	}
 	return t, nil
 }
@@ -165,9 +174,11 @@ func there(root *os.Root, name string) bool {
 	return err == nil
 }
 
-// within does something while the root has what programs expect, and the EFI system partition.
+// within calls do while the pseudo file systems and the EFI system partition are mounted in
+// the root.
 func within(root *os.Root, system string, do func() error) (err error) {
-	if err := root.Remove("boot/grub/device.map"); err != nil && !errors.Is(err, fs.ErrNotExist) { // of the machine that the image was made on
+	// The list is of the machine that the image was made on.
+	if err := root.Remove("boot/grub/device.map"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove GRUB's list of disks: %w", err)
 	}
 	var done []string
@@ -180,7 +191,13 @@ func within(root *os.Root, system string, do func() error) (err error) {
 			}
 		}
 	}()
-	for _, m := range []struct{ dev, dir, kind string }{{"proc", "proc", "proc"}, {"sysfs", "sys", "sysfs"}, {"devtmpfs", "dev", "devtmpfs"}, {"tmpfs", "run", "tmpfs"}, {system, espDir, "vfat"}} {
+	for _, m := range []struct{ dev, dir, kind string }{
+		{"proc", "proc", "proc"},
+		{"sysfs", "sys", "sysfs"},
+		{"devtmpfs", "dev", "devtmpfs"},
+		{"tmpfs", "run", "tmpfs"},
+		{system, espDir, "vfat"},
+	} {
 		if err := plainDir(root, m.dir); err != nil {
 			return err
 		}
@@ -197,25 +214,25 @@ func within(root *os.Root, system string, do func() error) (err error) {
 	return errors.Join(do(), seen.flush())
 }
 
-// plainDir makes a directory of the root that no link leads to: what is mounted on it would be
-// elsewhere.
+// plainDir creates a directory of the root. It refuses links on its path, because a mount
+// on it would be elsewhere.
 func plainDir(root *os.Root, dir string) error {
 	if err := root.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("make /%s: %w", dir, err)
+		return fmt.Errorf("create /%s: %w", dir, err)
 	}
 	for at := dir; at != "."; at = path.Dir(at) {
 		if st, err := root.Lstat(at); err != nil || !st.IsDir() {
-			return fmt.Errorf("/%s is no directory of the image: %w", at, errors.Join(err, fs.ErrInvalid))
+			return fmt.Errorf("/%s is not a directory of the image: %w", at, errors.Join(err, fs.ErrInvalid))
 		}
 	}
 	return nil
 }
 
-// chroot runs a program of the root in it.
+// chroot runs a program of the root in a chroot.
 func chroot(ctx context.Context, line []string) error {
 	ctx, cancel := context.WithTimeout(ctx, grubTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, line[0], line[1:]...) //nolint:gosec // a program of the image, which is what this is for
+	cmd := exec.CommandContext(ctx, line[0], line[1:]...) //nolint:gosec // it is meant to run the image's programs
 	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C", "HOME=/root", "GRUB_DISABLE_OS_PROBER=true"}
 	cmd.Dir, cmd.SysProcAttr, cmd.WaitDelay = "/", &syscall.SysProcAttr{Chroot: mountPoint}, time.Second
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -1,12 +1,12 @@
-// Package target makes a disk that has just been written bootable as this machine: it grows the
-// last partition, finds and mounts the root file system, grows that, lets package seed write into
-// it, and makes a boot entry where the firmware is UEFI. Of a disk that a root file system is
-// unpacked to, it makes partitions and file systems before, and has the root's own GRUB make it
-// bootable in the end: then, and only then, programs of the image are run.
+// Package target adapts a written disk to this machine and makes it bootable. It grows the
+// last partition, mounts the root file system, grows it, calls package seed, and creates a
+// boot entry if the firmware is UEFI. For a TAR image it creates partitions and file
+// systems first, and runs the root's own GRUB at the end. Only then are programs of the
+// image run.
 //
-// It owns mounting, and what mke2fs and mkfs.fat are told. These are Debian's, which the netboot
-// image has with it (tools/netboot): file systems that others have to read for years are not made
-// by a library that few use. It must be given a disk that was chosen by this installer.
+// Debian's mke2fs and mkfs.fat create the file systems; the netboot image contains them
+// (tools/netboot). They are safer than a rarely used library, because others have to read
+// these file systems for years. The disk must be one that this installer has chosen.
 package target
 
 import (
@@ -31,15 +31,15 @@ import (
 
 const (
 	mountPoint = "/run/holdfast-target"
-	// settle is how long the kernel may take to show partitions.
+	// settle bounds the wait for the kernel to create partitions.
 	settle = 20 * time.Second
 )
 
-// fileSystems are those that a root can be on, the likely one first.
+// fileSystems returns the supported types of a root file system, the most likely one first.
 func fileSystems() []string { return []string{"ext4", "xfs", "btrfs"} }
 
-// Finish does all of it, and gives the public halves of the host keys. The disk must be open
-// nowhere.
+// Finish makes the disk bootable as this machine, and returns the public halves of its host
+// keys. The disk must not be open.
 func Finish(ctx context.Context, disk string, o peers.Order, log *slog.Logger) ([]string, error) {
 	wait, cancel := context.WithTimeout(ctx, settle)
 	defer cancel()
@@ -80,9 +80,9 @@ func grow(ctx context.Context, disk string, log *slog.Logger) error {
 	}
 	did, err := table.Grow(d.File, d.Size())
 	if err != nil {
-		// The image boots without: a table that this installer does not understand is the image's
-		// own matter.
-		log.Warn("the last partition was not grown", "error", err)
+		// The image boots without growing, and may use a table that this installer does not
+		// support.
+		log.Warn("cannot grow the last partition", "error", err)
 	} else {
 		log.Info(did)
 	}
@@ -95,7 +95,8 @@ type partition struct {
 	size uint64 // bytes
 }
 
-// partitions lists those of a disk, the largest first; the disk itself when it has none.
+// partitions returns the partitions of a disk, the largest first, or the disk itself if it
+// has none.
 func partitions(disk string) ([]partition, error) {
 	dir := filepath.Join("/sys/block", disk)
 	found, err := filepath.Glob(filepath.Join(dir, "*", "partition"))
@@ -127,7 +128,7 @@ func size(dir string) uint64 {
 	return n * 512
 }
 
-// mountRoot mounts the first partition that looks like a root.
+// mountRoot mounts the first partition that contains a root file system.
 func mountRoot(ctx context.Context, parts []partition) (partition, string, error) {
 	if err := os.MkdirAll(mountPoint, 0o700); err != nil {
 		return partition{}, "", err
@@ -160,10 +161,11 @@ func mountRoot(ctx context.Context, parts []partition) (partition, string, error
 		}
 		seen = append(seen, p.name+": "+why)
 	}
-	return partition{}, "", fmt.Errorf("none of its partitions has one (%s): it must be ext4, xfs or btrfs, not in LVM or encrypted", strings.Join(seen, "; "))
+	return partition{}, "", fmt.Errorf("none of its partitions has one (%s): "+
+		"it must be ext4, xfs or btrfs, not in LVM or encrypted", strings.Join(seen, "; "))
 }
 
-// isRoot knows a root by what every distribution has.
+// isRoot reports whether dir has files that every distribution has.
 func isRoot(dir string) bool {
 	if st, err := os.Stat(filepath.Join(dir, "etc")); err != nil || !st.IsDir() {
 		return false
@@ -191,7 +193,8 @@ func waitFor(ctx context.Context, name string) error {
 
 func fill(p partition, kind string, o peers.Order, log *slog.Logger) ([]string, error) {
 	if err := growRoot(p.size, kind); err != nil {
-		log.Warn("the root file system was not grown: cloud-init's growpart and resizefs may do it", "type", kind, "error", err)
+		log.Warn("cannot grow the root file system: cloud-init's growpart and resizefs may do it",
+			"type", kind, "error", err)
 	}
 	root, err := os.OpenRoot(mountPoint)
 	if err != nil {

@@ -24,13 +24,13 @@ const (
 	tarImage   = "TAR" // peers.Image.Format
 	mke2fs     = "mke2fs"
 	mkfat      = "mkfs.fat"
-	sectorSize = 512 // bytes; package table knows no other
-	// makeTime is how long a file system may take to be made: a large disk that turns is slow.
+	sectorSize = 512 // bytes; package table supports no other
+	// makeTime bounds creating a file system, which is slow on a large rotational disk.
 	makeTime = 10 * time.Minute
 )
 
-// features are what mke2fs gives the root, whatever its version likes better: every kernel and
-// every GRUB of the last years reads it.
+// features are the features of the root file system, independent of the version of mke2fs:
+// all recent kernels and versions of GRUB support them.
 const features = `[defaults]
 	base_features = sparse_super,large_file,filetype,resize_inode,dir_index,ext_attr
 	default_mntopts = acl,user_xattr
@@ -44,11 +44,13 @@ const features = `[defaults]
 	}
 `
 
-// CanUnpack reports why a root file system cannot be unpacked to a disk. It writes nothing.
+// CanUnpack returns an error if a root file system cannot be unpacked to a disk. It writes
+// nothing.
 func CanUnpack(disk string) error {
 	for _, p := range []string{mke2fs, mkfat} {
 		if _, err := program(p); err != nil {
-			return fmt.Errorf("%w: the netboot image was made without it (make netboot says why), and a rescue system has it in e2fsprogs or dosfstools", err)
+			return fmt.Errorf("%w: the netboot image was built without it (make netboot shows why), "+
+				"and a rescue system has it in e2fsprogs or dosfstools", err)
 		}
 	}
 	d, err := disks.Open(disk)
@@ -59,16 +61,18 @@ func CanUnpack(disk string) error {
 		return fmt.Errorf("close %s: %w", disk, err)
 	}
 	if d.SectorSize() != sectorSize {
-		return fmt.Errorf("disk %s has sectors of %d bytes, and this installer makes tables for those of %d", disk, d.SectorSize(), sectorSize)
+		return fmt.Errorf("disk %s has sectors of %d bytes, and this installer supports only %d",
+			disk, d.SectorSize(), sectorSize)
 	}
 	if d.Size() < table.Least {
-		return fmt.Errorf("disk %s has %d bytes (%s), and it takes %s at least", disk, d.Size(), diskrule.Size(d.Size()), diskrule.Size(table.Least))
+		return fmt.Errorf("disk %s has %d bytes (%s), and at least %s are needed",
+			disk, d.Size(), diskrule.Size(d.Size()), diskrule.Size(table.Least))
 	}
 	return nil
 }
 
-// Unpack makes partitions and file systems, and unpacks an archive into the root. The disk must be
-// open nowhere; it boots nothing afterwards.
+// Unpack creates partitions and file systems, and unpacks an archive into the root. The
+// disk must not be open. It does not boot afterwards.
 func Unpack(ctx context.Context, disk string, archive io.Reader, log *slog.Logger) error {
 	wait, cancel := context.WithTimeout(ctx, settle)
 	defer cancel()
@@ -90,7 +94,7 @@ func Unpack(ctx context.Context, disk string, archive io.Reader, log *slog.Logge
 	if err := format(ctx, system, root); err != nil {
 		return err
 	}
-	log.Info("partitions and file systems made", "disk", disk, "root", root)
+	log.Info("partitions and file systems created", "disk", disk, "root", root)
 	var stats rootfs.Stats
 	err = mounted(root, mountPoint, "ext4", unix.MS_NOATIME, func() error {
 		stats, err = rootfs.Unpack(ctx, mountPoint, archive)
@@ -103,7 +107,7 @@ func Unpack(ctx context.Context, disk string, archive io.Reader, log *slog.Logge
 	return nil
 }
 
-// divide makes the three partitions, and lets the kernel see them.
+// divide creates the three partitions, and makes the kernel read them.
 func divide(ctx context.Context, disk string) error {
 	d, err := disks.Open(disk)
 	if err != nil {
@@ -112,11 +116,11 @@ func divide(ctx context.Context, disk string) error {
 	return errors.Join(table.Make(d.File, d.Size()), d.Sync(), d.Reread(ctx), d.Close())
 }
 
-// format makes the file systems.
+// format creates the file systems.
 func format(ctx context.Context, system, root string) error {
 	dir, err := os.MkdirTemp("", "mke2fs-")
 	if err != nil {
-		return fmt.Errorf("make file systems: %w", err)
+		return fmt.Errorf("create file systems: %w", err)
 	}
 	conf := filepath.Join(dir, "mke2fs.conf")
 	err = os.WriteFile(conf, []byte(features), 0o600)
@@ -142,12 +146,13 @@ func run(ctx context.Context, env string, line []string) error {
 	cmd.Env = []string{"PATH=/sbin:/usr/sbin:/bin:/usr/bin", "LC_ALL=C", env}
 	cmd.WaitDelay = time.Second
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("make a file system: %s: %w: %s", strings.Join(line, " "), err, tail(out))
+		return fmt.Errorf("create a file system: %s: %w: %s", strings.Join(line, " "), err, tail(out))
 	}
 	return nil
 }
 
-// program finds a program: an init has no PATH.
+// program returns the path of a program. It searches system directories too, because an
+// init has no PATH.
 func program(name string) (string, error) {
 	if path, err := exec.LookPath(name); err == nil {
 		return path, nil
@@ -157,10 +162,10 @@ func program(name string) (string, error) {
 			return path, nil
 		}
 	}
-	return "", fmt.Errorf("there is no %s here", name)
+	return "", fmt.Errorf("%s not found", name)
 }
 
-// tail is the end of what a program wrote, in one line.
+// tail returns the end of a program's output, in one line.
 func tail(out []byte) string {
 	const most = 600
 	text := strings.Join(strings.Fields(string(out)), " ")
