@@ -22,9 +22,9 @@ func hang(ctx context.Context, _ int) error {
 	return ctx.Err()
 }
 
-// stopped is a peer where nothing is answered, the health check of the watchdog neither, and not with
-// the end of the caller's time either: a process that is stopped does not see it pass, and one that
-// says so lives.
+// stopped is a peer that answers nothing: not the health check of the watchdog, and not the
+// end of the caller's time either. A stopped process does not notice that, and one that
+// reports it is alive.
 func stopped(t *testing.T) *fakePeer {
 	t.Helper()
 	end := make(chan struct{})

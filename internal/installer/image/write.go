@@ -27,8 +27,8 @@ type Job struct {
 	Name        string // of the image
 	SHA256      string // of the bytes as they are sent, in lower case
 	Compression string // NONE, GZIP or ZSTD
-	// Format is RAW (default), QCOW2, which is stored whole before anything is written, or TAR, which
-	// is for Unpack.
+	// Format is RAW (default), QCOW2, which is stored whole before anything is written, or
+	// TAR, which is for Unpack.
 	Format     string
 	TempDir    string // where QCOW2 is stored; default: the system's, which is in memory in the installer
 	DiskSize   uint64 // bytes

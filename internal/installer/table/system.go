@@ -18,8 +18,8 @@ type System struct {
 	Partition    int    // from 1
 	Start, Count uint64 // sectors
 	GPT          bool
-	// ID is the partition's GUID as stored in the GPT. With an MBR, its first four bytes are the disk
-	// signature.
+	// ID is the partition's GUID as stored in the GPT. With an MBR, its first four bytes
+	// are the disk signature.
 	ID [16]byte
 }
 
