@@ -6,7 +6,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Capability names one of the capability interfaces, as errors and docs show it.
+// Capability is the name of a capability interface, as errors and documentation show it.
 type Capability string
 
 // The capabilities.
@@ -28,7 +28,7 @@ const (
 	CanInventory Capability = "InventoryReader"
 )
 
-// Capabilities lists what a provider can do.
+// Capabilities returns the capabilities that p implements.
 func Capabilities(p Provider) []Capability {
 	var cs []Capability
 	add := func(c Capability, ok bool) {
@@ -67,8 +67,8 @@ func Capabilities(p Provider) []Capability {
 	return cs
 }
 
-// Needs lists the capabilities a step needs. A reboot in band needs no power button, one
-// through the BMC or left to us does.
+// Needs returns the capabilities that a step needs. A reboot in band needs no power button. A
+// reboot through the BMC, or in the default mode, does.
 func Needs(s *holdfastv1.Step) []Capability {
 	switch k := s.GetKind().(type) {
 	case *holdfastv1.Step_Ssh:
@@ -111,14 +111,14 @@ func Needs(s *holdfastv1.Step) []Capability {
 	return nil
 }
 
-// Missing returns the first capability that a plan needs and a provider lacks, and the step that
-// needs it; "" if nothing is missing.
+// Missing returns the first capability that the plan needs and the provider lacks, and the name
+// of the step that needs it. It returns "" if nothing is missing.
 func Missing(p Provider, plan *holdfastv1.Plan) (c Capability, step string) {
 	have := Capabilities(p)
 	for _, s := range plan.GetSteps() {
 		for _, need := range Needs(s) {
 			if _, erases := p.(Eraser); need == CanImage && s.GetRma() != nil && erases {
-				continue // the host does it
+				continue // the host erases its own disks
 			}
 			if !slices.Contains(have, need) {
 				return need, s.GetName()

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// What a BMC can do beside power and boot.
+// Functions of a BMC other than power and boot.
 
-// LightState is whether a locator light is on.
+// LightState is the state of a locator light.
 type LightState string
 
-// The states of a locator light. It is unknown where a BMC does not tell.
+// The states of a locator light. LightUnknown means that the BMC does not report it.
 const (
 	LightUnknown LightState = ""
 	LightOn      LightState = "on"
 	LightOff     LightState = "off"
 )
 
-// Identifier switches the light by which people find a machine in its rack.
+// Identifier switches the locator light of a machine in its rack.
 type Identifier interface {
 	Light(ctx context.Context, m Machine) (LightState, error)
 	Identify(ctx context.Context, op Op, m Machine, on bool) error
@@ -26,35 +26,35 @@ type Identifier interface {
 // Event is an entry of a BMC's event log.
 type Event struct {
 	ID       string
-	At       time.Time // zero if the BMC does not tell
-	Severity string    // OK, Warning, Critical; empty if it does not tell
+	At       time.Time // zero if the BMC does not report it
+	Severity string    // OK, Warning, Critical; empty if the BMC does not report it
 	Sensor   string
 	Message  string
 }
 
-// EventLog reads and clears the event log of a BMC. To read it changes nothing.
+// EventLog reads and clears the event log of a BMC. Reading changes nothing.
 type EventLog interface {
 	Events(ctx context.Context, m Machine) ([]Event, error) // the oldest first
-	// ClearEvents empties the log. Some BMCs then make an entry of that.
+	// ClearEvents empties the log. Some BMCs then log that it was cleared.
 	ClearEvents(ctx context.Context, op Op, m Machine) error
 }
 
-// BMCResetter restarts BMCs, which leaves their hosts alone.
+// BMCResetter restarts BMCs. The hosts keep running.
 type BMCResetter interface {
-	// ResetBMC answers when the reset was accepted, which proves nothing. It refuses, as transient,
-	// what comes less than an hour after the last one.
+	// ResetBMC returns once the BMC has accepted the request; it does not wait for the restart.
+	// Within an hour of the last reset it returns an error of class Transient.
 	ResetBMC(ctx context.Context, op Op, m Machine) error
-	// BMCResetAt reports when a reset was last sent, also by another leader, and no later than it
-	// can have arrived; zero if none is known.
+	// BMCResetAt returns the time of the last reset, including one sent by another leader. The
+	// time is an upper bound: the reset did not arrive later. It is zero if no reset is known.
 	BMCResetAt(ctx context.Context, m Machine) (time.Time, error)
 }
 
-// InventoryReader reads what is in a machine. It must not change anything.
+// InventoryReader reads the parts of a machine. It must not change anything.
 type InventoryReader interface {
 	Inventory(ctx context.Context, m Machine) (*Inventory, error)
 }
 
-// Inventory is what a BMC says is in a machine.
+// Inventory lists the parts of a machine, as its BMC reports them.
 type Inventory struct {
 	Manufacturer string
 	Model        string
@@ -68,9 +68,9 @@ type Inventory struct {
 	Disks        []Disk
 	NICs         []NIC
 	GPUs         []Card   // GPUs and other accelerators
-	PCIe         []Card   // devices on PCI Express, GPUs and network cards among them
-	Traits       []string // what a third party says of it by name, e.g. HW_CPU_X86_VMX
-	Missing      []string // what could not be read, and why: the rest is complete
+	PCIe         []Card   // devices on PCI Express, including GPUs and network cards
+	Traits       []string // named properties that a third party reports, e.g. HW_CPU_X86_VMX
+	Missing      []string // parts that could not be read, each with the reason
 }
 
 // CPU is a processor.
@@ -100,10 +100,10 @@ type Disk struct {
 	Bytes    int64
 	Media    string // SSD, HDD
 	Firmware string
-	Healthy  bool // and no failure is predicted
+	Healthy  bool // false also if a failure is predicted
 }
 
-// Card is an accelerator, or a device on PCI Express.
+// Card is an accelerator or a PCI Express device.
 type Card struct {
 	Slot     string
 	Model    string

@@ -8,46 +8,45 @@ import (
 	"time"
 )
 
-// Eraser is a host that erases its own disks, as a durable command under the op's token
-// (RemoteExecutor.CommandStatus tells how far it is) that tells in its output what became of each
-// (EraseReport). It refuses where nothing proves that the host is the machine's.
+// Eraser is implemented by providers whose hosts erase their own disks. The erasure runs as a
+// durable command under the token of op: RemoteExecutor.CommandStatus returns its state, and its
+// output holds the result for each disk (EraseReport). Erase returns an error if nothing proves
+// that the host belongs to the machine.
 type Eraser interface {
 	Erase(ctx context.Context, op Op, m Machine, most time.Duration) error
 }
 
-// EraseReport is what a host tells of its disks when it erases them, in the output of that command:
-// a line for each disk,
+// EraseReport is the output of the erase command, parsed. The command prints one line per disk,
 //
 //	holdfast-erase disk NAME SERIAL erased|failed HOW IN WORDS
 //	holdfast-erase left NAME SERIAL WHY IN WORDS
 //
-// and in the end "holdfast-erase done N of M", which is missing when the host did not come that
-// far.
+// and ends with "holdfast-erase done N of M". The last line is missing if the command was cut off.
 type EraseReport struct {
 	Disks    []ErasedDisk
 	Left     []LeftDisk // in the order of the output
-	Complete bool       // the last line was there, and all disks were erased
+	Complete bool       // the last line is present and all disks were erased
 }
 
-// ErasedDisk is what became of one disk.
+// ErasedDisk is the result for one disk.
 type ErasedDisk struct {
 	Name   string // of the device, e.g. nvme0n1
-	Serial string // "-" when there is none
-	Erased bool   // and nothing of what was looked at is readable any more
-	How    string // it was erased, or why not
+	Serial string // "-" if there is none
+	Erased bool   // no block that was checked afterwards is readable any more
+	How    string // the method, or the reason of the failure
 }
 
-// LeftDisk is a disk that the host did not touch.
+// LeftDisk is a disk that the host left untouched.
 type LeftDisk struct {
 	Name   string // of the device, e.g. sdb
-	Serial string // "-" when there is none
+	Serial string // "-" if there is none
 	Why    string
 }
 
-// Result words it as evidence.
+// Result formats d as evidence.
 func (d LeftDisk) Result() string { return "left: " + d.Why + " (serial " + d.Serial + ")" }
 
-// Result words it as evidence.
+// Result formats d as evidence.
 func (d ErasedDisk) Result() string {
 	what := "NOT erased: "
 	if d.Erased {
@@ -58,8 +57,8 @@ func (d ErasedDisk) Result() string {
 
 const eraseMark = "holdfast-erase"
 
-// ReadEraseReport reads it from the output of the command. Other lines are passed over. Of a disk
-// that is named twice the worse holds.
+// ReadEraseReport parses the output of the erase command and ignores all other lines. If a disk
+// occurs twice, the worse result counts.
 func ReadEraseReport(output string) EraseReport {
 	var r EraseReport
 	for l := range strings.Lines(output) {
@@ -88,7 +87,7 @@ func ReadEraseReport(output string) EraseReport {
 }
 
 func (r *EraseReport) add(d ErasedDisk) {
-	r.Complete = false // there is more to come
+	r.Complete = false // more lines follow
 	for i, e := range r.Disks {
 		if e.Name == d.Name {
 			if e.Erased {

@@ -6,40 +6,40 @@ import (
 	"fmt"
 )
 
-// Class says what kind of error a provider met, and so what the executor may do about it.
+// Class classifies an error of a provider. It decides how the executor handles the error.
 type Class string
 
 // The classes of errors (docs/concepts.md).
 const (
-	Transient   Class = "transient"   // may work next time
-	Auth        Class = "auth"        // credentials refused: stop soon, before the account is locked
-	Unsupported Class = "unsupported" // will never work
-	Gone        Class = "gone"        // the machine or its BMC does not exist any more
-	Timeout     Class = "timeout"     // no answer in time: the outcome is not known
-	Failed      Class = "failed"      // what was accepted was seen to fail: nothing more comes of it, to try it again may help
-	Late        Class = "late"        // its not-after time had passed: nothing was sent, or the hardware refused it. Nothing was done
+	Transient   Class = "transient"   // may succeed next time
+	Auth        Class = "auth"        // credentials refused: stop before the account is locked
+	Unsupported Class = "unsupported" // can never succeed
+	Gone        Class = "gone"        // the machine or its BMC no longer exists
+	Timeout     Class = "timeout"     // no answer in time: the outcome is unknown
+	Failed      Class = "failed"      // accepted, then observed to fail; it has ended, and a retry may help
+	Late        Class = "late"        // not-after time passed: not sent, or refused by the hardware
 )
 
-// Error is an error of a provider, classed.
+// Error is an error of a provider with its class.
 type Error struct {
 	Class Class
-	Op    string // what was tried, e.g. "set power of m-1 to off"
+	Op    string // what was attempted, e.g. "set power of m-1 to off"
 	Err   error
 }
 
-// Error reports what was tried and what went wrong.
+// Error returns the operation and its cause.
 func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.Op, e.Err) }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Errorf makes a classed error.
+// Errorf returns an error of class c.
 func Errorf(c Class, op, format string, args ...any) error {
 	return &Error{Class: c, Op: op, Err: fmt.Errorf(format, args...)}
 }
 
-// ClassOf returns the class of an error: what a provider said, Timeout for deadlines, and
-// Transient for everything else.
+// ClassOf returns the class of an error: that of the provider's Error, Timeout for an exceeded
+// deadline, and Transient for everything else.
 func ClassOf(err error) Class {
 	var e *Error
 	switch {

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// HealthReader reads what hardware says of its parts. It is a dear look: it may take dozens of
-// requests to one BMC. It must never change anything.
+// HealthReader reads the health of a machine's parts. A call is expensive: it can cost one BMC
+// dozens of requests. It must never change anything.
 type HealthReader interface {
 	Health(ctx context.Context, m Machine) (Health, error)
 }
 
-// Health is what is wrong with a machine's hardware, as far as it can be told.
+// Health lists the known problems of a machine's hardware.
 type Health struct {
-	Problems []Problem // none: nothing is known to be wrong. The worst comes first
-	Unread   []string  // parts that could not be read, and why: nothing is known of those
+	Problems []Problem // the worst first; empty if no problem is known
+	Unread   []string  // parts of unknown health, each with the reason
 }
 
-// OK reports that nothing is known to be wrong.
+// OK reports whether no problem is known.
 func (h Health) OK() bool { return len(h.Problems) == 0 }
 
-// Kind is what sort of part a problem is about: the reason of the condition Degraded.
+// Kind is the kind of part that a problem affects. It is the reason of the condition Degraded.
 type Kind string
 
 // The kinds of problems, the worst first.
@@ -34,19 +34,21 @@ const (
 	CPUFailed     Kind = "Processor"
 	VoltageWrong  Kind = "Voltage"
 	EventLogged   Kind = "EventLog" // a critical entry of the last day
-	HealthUnnamed Kind = "Hardware" // the BMC says that something is wrong, and not what
+	HealthUnnamed Kind = "Hardware" // the BMC reports a problem without naming the part
 )
 
-// Problem is one part with something wrong with it.
+// Problem is a problem of one part.
 type Problem struct {
 	Kind Kind
 	Text string // names the part, e.g. "disk 2 failed"
 }
 
-// Sort puts problems into one order, whatever the order in which the hardware has told them, and
-// drops what was told twice.
+// Sort orders the problems independently of the order in which the hardware reported them, and
+// drops duplicates.
 func (h *Health) Sort() {
-	order := []Kind{DiskFailed, PowerSupply, Thermal, MemoryFailed, CPUFailed, VoltageWrong, HealthUnnamed, EventLogged}
+	order := []Kind{
+		DiskFailed, PowerSupply, Thermal, MemoryFailed, CPUFailed, VoltageWrong, HealthUnnamed, EventLogged,
+	}
 	slices.SortStableFunc(h.Problems, func(a, b Problem) int {
 		if i, j := slices.Index(order, a.Kind), slices.Index(order, b.Kind); i != j {
 			return i - j
@@ -56,8 +58,8 @@ func (h *Health) Sort() {
 	h.Problems = slices.Compact(h.Problems)
 }
 
-// NotAsked is the error of hardware that was not asked at all, for a reason on our side: nothing
-// new is known of it.
+// NotAsked is returned if the hardware was not contacted, for a reason on our side. Earlier
+// observations remain valid.
 type NotAsked struct {
 	Reason string // CamelCase, e.g. NoSecretsKey
 	Err    error
@@ -65,13 +67,13 @@ type NotAsked struct {
 
 func (e *NotAsked) Error() string { return e.Err.Error() }
 
-// ClusterNotRegistered is the reason for what is not known of a cluster that nobody has registered.
+// ClusterNotRegistered is the reason of a NotAsked for a cluster that is not registered.
 const ClusterNotRegistered = "ClusterNotRegistered"
 
 // Unwrap returns the cause.
 func (e *NotAsked) Unwrap() error { return e.Err }
 
-// WhyNotAsked returns the reason of a NotAsked in an error; empty if the hardware was asked.
+// WhyNotAsked returns the reason of the NotAsked in err, or "" if the hardware was contacted.
 func WhyNotAsked(err error) string {
 	var n *NotAsked
 	if errors.As(err, &n) {

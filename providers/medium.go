@@ -8,25 +8,24 @@ import (
 	"strings"
 )
 
-// A boot medium is made for one install session. A secret in its URL is all that it takes to get
-// it; the token on it is made of that secret, so that any peer can make the medium, and the state
-// holds no more than the token's hash. Whoever sees the URL in a virtual drive can tell by that
-// hash whether it is the session's.
+// A boot medium belongs to one install session. Its URL contains a secret, which is enough to
+// download it. The install token on the medium is derived from that secret, so any peer can build
+// the medium, and the state only holds the hash of the token. If a virtual drive shows a medium's
+// URL, the hash tells whether it belongs to the session.
 
 const (
 	mediumPrefix = "/netboot/media/"
-	mediumFile   = "/installer.iso" // BMCs look at the end of a URL
+	mediumFile   = "/installer.iso" // BMCs check the suffix of a URL
 	mediumSecret = 43               // characters of 32 bytes
 )
 
-// MediumURL returns the URL of the boot medium of a secret below the base URL of a peer. The secret
-// has 32 random bytes.
+// MediumURL returns the URL of the boot medium for a secret of 32 random bytes. base is the base
+// URL of a peer.
 func MediumURL(base string, secret [32]byte) string {
 	return strings.TrimSuffix(base, "/") + mediumPrefix + base64.RawURLEncoding.EncodeToString(secret[:]) + mediumFile
 }
 
-// MediumSecret returns the secret of the URL, or the path, of a boot medium; false if it is of
-// none.
+// MediumSecret returns the secret in the URL or path of a boot medium. ok is false if u is not one.
 func MediumSecret(u string) (secret [32]byte, ok bool) {
 	parsed, err := url.Parse(u)
 	if err != nil {
@@ -41,8 +40,8 @@ func MediumSecret(u string) (secret [32]byte, ok bool) {
 	return [32]byte(b), true
 }
 
-// MediumToken returns the install token on the boot medium of a secret, and its SHA-256, which the
-// session knows it by.
+// MediumToken returns the install token on the boot medium of a secret, and the token's SHA-256,
+// which the session stores.
 func MediumToken(secret [32]byte) (token string, sum []byte) {
 	mac := hmac.New(sha256.New, secret[:])
 	mac.Write([]byte("holdfast install token"))
@@ -51,7 +50,7 @@ func MediumToken(secret [32]byte) (token string, sum []byte) {
 	return token, hash[:]
 }
 
-// HideMedium returns a text without the secrets of boot media in it.
+// HideMedium replaces the secrets of boot media in text by "…".
 func HideMedium(text string) string {
 	var out strings.Builder
 	for {
@@ -62,7 +61,7 @@ func HideMedium(text string) string {
 		}
 		out.WriteString(mediumPrefix)
 		n := 0
-		for n < len(after) && (after[n] == '-' || after[n] == '_' || after[n] >= '0' && after[n] <= '9' || after[n] >= 'A' && after[n] <= 'Z' || after[n] >= 'a' && after[n] <= 'z') {
+		for n < len(after) && inSecret(after[n]) {
 			n++
 		}
 		if n >= mediumSecret {
@@ -71,4 +70,9 @@ func HideMedium(text string) string {
 		}
 		text = after
 	}
+}
+
+// inSecret reports whether c can occur in an encoded secret.
+func inSecret(c byte) bool {
+	return c == '-' || c == '_' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
 }

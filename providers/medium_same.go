@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// SameMedium reports whether two URLs of virtual media are of the same image, or both empty. BMCs
-// show what they were given in another spelling: with the scheme and the host in other case, with
-// or without the port of the scheme, with other escapes, or with blanks around it. The path is
-// compared as it is.
+// SameMedium reports whether two URLs of virtual media name the same image, or are both empty.
+// BMCs may respell a URL: scheme or host in another case, the default port added or dropped,
+// other escapes, or surrounding blanks. The path is compared exactly.
 func SameMedium(a, b string) bool {
 	if a == b {
 		return true
@@ -18,10 +17,11 @@ func SameMedium(a, b string) bool {
 	if errX != nil || errY != nil || a == "" || b == "" {
 		return false
 	}
-	return strings.EqualFold(x.Scheme, y.Scheme) && strings.EqualFold(x.Hostname(), y.Hostname()) && portOf(x) == portOf(y) && x.Path == y.Path && x.RawQuery == y.RawQuery
+	return strings.EqualFold(x.Scheme, y.Scheme) && strings.EqualFold(x.Hostname(), y.Hostname()) &&
+		portOf(x) == portOf(y) && x.Path == y.Path && x.RawQuery == y.RawQuery
 }
 
-// portOf returns the port of a URL, that of its scheme if it names none.
+// portOf returns the port of a URL, or the default port of its scheme.
 func portOf(u *url.URL) string {
 	if p := u.Port(); p != "" {
 		return p

@@ -1,27 +1,27 @@
-// Package providers defines what Holdfast needs of hardware, in small capability
-// interfaces, and picks the provider of a machine. A provider implements the
-// capabilities that it has; a step that needs one it lacks is refused when the
-// run is started.
+// Package providers defines what Holdfast needs of hardware, in small capability interfaces, and
+// picks the provider of a machine. A provider implements the capabilities it has. A run is refused
+// at its start if a step needs a capability that the provider lacks.
 //
-// Providers know machines and attempts. They must not know runs' state, the FSM or
-// the cluster (CONTRIBUTING.md), and they must not retry effects: that is the executor's
-// decision, because only the record says what was done.
+// Providers know machines and attempts. They must not know the state of runs, the FSM or the
+// cluster (CONTRIBUTING.md). They must not retry effects: only the executor may decide that,
+// because only the record shows what was done.
 //
 // # In time or not at all
 //
-// A leader that was stopped between its last look at the cluster and an effect must not do the
-// effect when it goes on: the next leader has acted. So the context of every call that changes
-// something has a not-after time, half a second or less away (docs/decisions/0004). A provider
+// A leader may be stopped between its last check of the cluster and an effect. When it continues,
+// the next leader may have acted, so it must not send the effect. Therefore the context of every
+// call that changes something has a not-after time, at most half a second away
+// (docs/decisions/0004). A provider
 //
-//   - checks it (InTime) right before the bytes of the effect leave, after everything that takes
-//     time: connecting, logging in, queueing for the BMC. For HTTP, package guard does it in the
-//     last line before the system call;
-//   - answers an error of class Late when it has passed, and only when nothing was done. The
-//     executor then asks the cluster again, and calls once more if it still leads. What was opened
-//     meanwhile is kept, so that the next call is in time;
-//   - tells the hardware, where that can refuse what comes late;
-//   - does not let the effect be on its way for longer than DeliverTime. What takes longer from
-//     there until it shows, such as a program that does the sending, is part of its Settle.
+//   - checks that time (InTime) right before the bytes of the effect leave, after everything slow:
+//     connecting, logging in, queueing for the BMC. For HTTP, package guard checks it in the last
+//     line before the system call;
+//   - returns an error of class Late if the time has passed, and only if nothing was done. The
+//     executor then checks with the cluster and calls again if it still leads. Connections opened
+//     meanwhile are kept, so that the next call is in time;
+//   - passes the time to hardware that can refuse late requests;
+//   - keeps the effect in transit for at most DeliverTime. Any further delay, such as a helper
+//     program that sends the request, is part of its Settle.
 package providers
 
 import (
@@ -33,26 +33,26 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Machine is what providers are told of a machine. They must not change it.
+// Machine is the machine that a call is for. Providers must not change it.
 type Machine = *holdfastv1.Machine
 
-// Provider is one configured instance: it implements one or more of the capability
-// interfaces below.
+// Provider is one configured instance. It implements one or more of the capability interfaces
+// below.
 type Provider interface {
-	// Kind is the provider's kind, e.g. "fake".
+	// Kind returns the provider's kind, e.g. "fake".
 	Kind() string
 }
 
-// Op names the attempt on whose behalf an effect is done. Providers pass it to the
-// hardware where it can hold it, so that effects can be told apart afterwards.
+// Op identifies the attempt that an effect belongs to. Providers pass it to hardware that can
+// store it, so that effects can be told apart afterwards.
 type Op struct {
 	RunID   string
 	Step    string
 	Attempt int32
-	Epoch   uint64 // leader epoch; zero where no leader is involved
+	Epoch   uint64 // leader epoch; zero if no leader is involved
 }
 
-// Token is a name for the attempt that stays the same when another leader takes it over.
+// Token returns the name of the attempt. It stays the same when another leader adopts the attempt.
 func (o Op) Token() string { return o.RunID + "-" + o.Step + "-" + strconv.Itoa(int(o.Attempt)) }
 
 // Inspector observes a machine. It must never change anything.
@@ -60,35 +60,36 @@ type Inspector interface {
 	Inspect(ctx context.Context, m Machine) (Facts, error)
 }
 
-// Facts are observed at one moment.
+// Facts is the result of one observation of a machine.
 type Facts struct {
 	Reachable       bool   // the host answers
 	ReachableReason string // CamelCase, e.g. PingOK
 	BMCReachable    bool
 	BMCReason       string // CamelCase, e.g. RedfishOK
-	BMCStuck        bool   // it takes connections and has not answered for long: it is time to restart it, and its configuration allows that
+	BMCStuck        bool   // it accepts connections, has been silent for long, and may be reset
 
-	// Nobody could tell whether the host, or the BMC, answers; the reason says why, e.g.
-	// NoSecretsKey. What was known before has not changed.
+	// It could not be determined whether the host, or the BMC, answers. The reason field holds the
+	// cause, e.g. NoSecretsKey. Earlier observations remain valid.
 	ReachableUnknown, BMCUnknown bool
 
-	BootID string // changes with every boot of the host; empty if it cannot be told
-	Image  string // what is installed; empty if it cannot be told
+	BootID string // changes with every boot of the host; empty if unknown
+	Image  string // the installed image; empty if unknown
 }
 
-// Why nobody can tell whether a host answers.
+// Reasons of ReachableUnknown.
 const (
-	NotProbed     = "NotProbed"     // its BMC does not know, and nobody else was to be asked
-	NoSSHEndpoint = "NoSSHEndpoint" // the same, and the machine has no address to ask it at
+	NotProbed     = "NotProbed"     // the BMC does not know, and the host was not to be probed
+	NoSSHEndpoint = "NoSSHEndpoint" // the BMC does not know, and the machine has no SSH endpoint
 )
 
-// NoWitness reports that the BMC answers, and that neither it nor anybody else can ever tell
-// whether the host does: it speaks IPMI, say, and there is no SSH.
+// NoWitness reports whether the BMC answers but nothing can ever show if the host does. An example
+// is a BMC with IPMI only, on a machine without SSH.
 func (f Facts) NoWitness() bool {
-	return f.BMCReachable && f.ReachableUnknown && (f.ReachableReason == NotProbed || f.ReachableReason == NoSSHEndpoint)
+	return f.BMCReachable && f.ReachableUnknown &&
+		(f.ReachableReason == NotProbed || f.ReachableReason == NoSSHEndpoint)
 }
 
-// PowerState is what a BMC says of a machine's power.
+// PowerState is the power state of a machine, as its BMC reports it.
 type PowerState string
 
 // The power states.
@@ -98,8 +99,8 @@ const (
 	PowerOff     PowerState = "off"
 )
 
-// PowerAction is one press of a power button. There is no "cycle": it could not be
-// told afterwards which half of it happened (docs/concepts.md).
+// PowerAction is one press of a power button. There is no "cycle": after a failure it would be
+// unknown which half of it happened (docs/concepts.md).
 type PowerAction string
 
 // The power actions.
@@ -112,29 +113,31 @@ const (
 // PowerController presses power buttons.
 type PowerController interface {
 	PowerState(ctx context.Context, m Machine) (PowerState, error)
-	// SetPower answers when the request was accepted, which proves nothing: observe PowerState.
+	// SetPower returns once the BMC has accepted the request. The power may change later, or not
+	// at all: poll PowerState.
 	SetPower(ctx context.Context, op Op, m Machine, a PowerAction) error
 }
 
-// BootDevice is what a machine boots from next.
+// BootDevice is the next boot device of a machine.
 type BootDevice struct {
 	Mode       string // PXE, HTTP, DISK, VIRTUAL_MEDIA
 	Persistent bool
 	UEFI       bool
-	ModeHidden bool // the BMC does not show whether it is UEFI: IPMI without valid boot flags
+	ModeHidden bool // the BMC does not show the boot mode: IPMI without valid boot flags
 }
 
-// The boot modes that a plan asks for.
+// The boot modes that a plan can ask for.
 const (
 	BootKeep = "keep" // or empty
 	BootUEFI = "uefi"
 	BootBIOS = "bios"
 )
 
-// InMode returns d with the boot mode for m, which boots as now shows. Without a mode asked for it
-// is UEFI if d boots by HTTP, if the BMC shows UEFI, or if the node has it; and legacy if the BMC
-// or, where that does not show it, the node says so. If nobody knows it is UEFI: a UEFI machine
-// that is told to boot legacy does not boot, and firmware without UEFI has no flag for it.
+// InMode returns d with the boot mode for m. now is the current boot device. If the plan asks for
+// no mode, the mode is UEFI if d boots by HTTP, if the BMC shows UEFI, or if the node's record
+// does. It is legacy if the BMC shows legacy or, if the BMC hides the mode, the node's record does.
+// Otherwise it is UEFI: a UEFI machine that is set to legacy does not boot, and firmware without
+// UEFI ignores the flag.
 func (d BootDevice) InMode(asked string, now BootDevice, m Machine) BootDevice {
 	node := m.GetNode().GetBootMode()
 	switch {
@@ -156,23 +159,23 @@ type BootController interface {
 
 // MediaController inserts and ejects virtual media.
 type MediaController interface {
-	// Media returns the URL of the image that is inserted, or "". It may be spelled in another way
-	// than it was given: see SameMedium.
+	// Media returns the URL of the inserted image, or "". The BMC may spell it differently: compare
+	// it with SameMedium.
 	Media(ctx context.Context, m Machine) (string, error)
 	InsertMedia(ctx context.Context, op Op, m Machine, url string) error
 	EjectMedia(ctx context.Context, op Op, m Machine) error
 }
 
-// InstallSpec says what to put on a machine's disk. An empty Image with Wipe set only wipes.
+// InstallSpec describes an installation. If Image is empty and Wipe is set, the disk is only wiped.
 type InstallSpec struct {
 	Image     string
 	CloudInit string
 	Disk      string
 	Wipe      bool
-	Boot      string // PXE or HTTP, as the plan has the machine boot for it; empty: PXE
+	Boot      string // PXE or HTTP, as the plan boots the machine; empty: PXE
 }
 
-// WorkState is how far a piece of work on a host is.
+// WorkState is the state of an install, a command or a join.
 type WorkState string
 
 // The states of installs, commands and joins.
@@ -183,46 +186,46 @@ const (
 	WorkFailed  WorkState = "failed"
 )
 
-// InstallStatus is how far an install is.
+// InstallStatus is the state of an install.
 type InstallStatus struct {
 	State    WorkState
 	Progress int    // percent
-	Stage    string // what it waits for
-	Error    string // when it failed
-	Image    string // what is on the disk, when it is done
-	Due      string // while it is running: what it cannot go on without, e.g. "power on". StartInstall with the same token does that
-	Press    bool   // what is due presses a button of the chassis, which may take its time to show
+	Stage    string // what the install waits for
+	Error    string // set if it failed
+	Image    string // the image on the disk, once it is done
+	Due      string // while running: a pending action, e.g. "power on"; StartInstall again does it
+	Press    bool   // Due presses a button of the chassis, which may show late
 }
 
-// Imager installs images. Start with a token that was started before does no more than what is due,
-// and nothing if nothing is.
+// Imager installs images. If the token was started before, StartInstall only does what
+// InstallStatus shows as due.
 type Imager interface {
 	StartInstall(ctx context.Context, op Op, m Machine, s InstallSpec) error
 	InstallStatus(ctx context.Context, m Machine, token string) (InstallStatus, error)
 }
 
-// InstallEnder is implemented by an Imager that boots the machine from something it has to take
-// away: it is called when an attempt is over, however it has ended. It may be called again, also by
-// another leader.
+// InstallEnder is implemented by an Imager that must remove its boot source after an attempt.
+// EndInstall is called when the attempt has ended, with any outcome. It may be called again, also
+// by another leader.
 type InstallEnder interface {
 	EndInstall(ctx context.Context, op Op, m Machine) error
 }
 
-// Command is what a RemoteExecutor runs.
+// Command is a command for a RemoteExecutor.
 type Command struct {
 	Path    string
 	Args    []string
 	Script  string // instead of Path and Args
 	Env     map[string]string
 	User    string
-	Timeout time.Duration // the host kills it after that, whatever becomes of the leader
+	Timeout time.Duration // the host kills the command after that, even without a leader
 }
 
-// CommandStatus is how far a command is, with its output from an offset on.
+// CommandStatus is the state of a command, with its output from an offset on.
 type CommandStatus struct {
 	State    WorkState // WorkDone when it has exited, with any code
 	ExitCode int
-	Reason   string // why it failed, when it did not end by itself
+	Reason   string // why it failed, if it did not exit by itself
 	Output   []Output
 	Next     int64 // offset for the next call
 }
@@ -233,74 +236,74 @@ type Output struct {
 	Data   []byte
 }
 
-// RemoteExecutor runs commands on the host, durably: a command outlives the caller and is
-// found again by its token. Start with a token that was started before does nothing.
+// RemoteExecutor runs commands on the host. Commands are durable: one outlives its caller and is
+// found again by its token. StartCommand with a known token does nothing.
 type RemoteExecutor interface {
 	StartCommand(ctx context.Context, op Op, m Machine, token string, c Command) error
-	// CommandStatus answers at once with what there is.
+	// CommandStatus returns at once with the output so far.
 	CommandStatus(ctx context.Context, m Machine, token string, offset int64) (CommandStatus, error)
-	// KillCommand ends a command and its children. A token that is not known is OK.
+	// KillCommand ends a command and its children. An unknown token is not an error.
 	KillCommand(ctx context.Context, op Op, m Machine, token string) error
 }
 
-// NodeStatus is what a cluster says of a machine's node.
+// NodeStatus is the state of a machine's node, as its cluster reports it.
 type NodeStatus struct {
 	Registered bool
 	Ready      bool
 	Reason     string // CamelCase
-	Message    string // in words: what keeps it from being Ready, or what else is wrong
+	Message    string // why it is not Ready, or what else is wrong
 
-	Node   string            // its name; empty if it cannot be told
-	BootID string            // of the host when it last reported; empty if it cannot be told
-	Labels map[string]string // nil if they cannot be told
+	Node   string            // name of the node; empty if unknown
+	BootID string            // of the host at its last report; empty if unknown
+	Labels map[string]string // nil if unknown
 	Taints []string          // key=value:Effect, or key:Effect
 }
 
-// JoinSpec says where a host belongs.
+// JoinSpec is the cluster that a host joins, and its role there.
 type JoinSpec struct {
 	ClusterRef string
 	Role       string // worker, control-plane
 }
 
-// ClusterJoiner joins hosts to a cluster. Join with a token that was started before does nothing.
+// ClusterJoiner joins hosts to a cluster. StartJoin with a known token does nothing.
 type ClusterJoiner interface {
 	NodeStatus(ctx context.Context, m Machine, clusterRef string) (NodeStatus, error)
 	StartJoin(ctx context.Context, op Op, m Machine, s JoinSpec) error
 	JoinStatus(ctx context.Context, m Machine, token string) (WorkState, string, error)
 }
 
-// JoinEnder is implemented by a ClusterJoiner whose joins leave something behind that opens the
-// cluster: it is called when an attempt is over, however it has ended, and takes that away. What of
-// the join is still at work it ends. It may be called again, also by another leader.
+// JoinEnder is implemented by a ClusterJoiner whose joins leave credentials behind that give access
+// to the cluster. EndJoin is called when an attempt has ended, with any outcome. It removes them
+// and stops the parts of the join that still run. It may be called again, also by another leader.
 type JoinEnder interface {
 	EndJoin(ctx context.Context, op Op, m Machine, s JoinSpec) error
 }
 
-// Drainer sets nodes aside through the API of their cluster. The error for a cluster that nobody
-// has registered is a NotAsked.
+// Drainer cordons and drains nodes through the API of their cluster. If the cluster is not
+// registered, the error is a NotAsked.
 type Drainer interface {
 	Cordon(ctx context.Context, op Op, m Machine, clusterRef string, on bool) error
-	// Evict asks once for the pods to leave; force: also for those that nothing would make anew.
+	// Evict asks the pods to leave, once. With force it includes pods that no controller recreates.
 	Evict(ctx context.Context, op Op, m Machine, clusterRef string, force bool) (DrainStatus, error)
 }
 
-// DrainStatus is how far a drain is. Nothing is left: it is done.
+// DrainStatus is the state of a drain. The drain is done if Left is zero.
 type DrainStatus struct {
-	Node    string // empty: the machine has no node there
-	Left    int    // pods that are still there and have to leave
-	Waiting string // what for: the pods that are leaving, and which budgets forbid others to
+	Node    string // empty: the machine has no node in the cluster
+	Left    int    // pods that still have to leave
+	Waiting string // the pods that are leaving, and the budgets that block others
 }
 
 // NetworkStatus is the network configuration of a host.
 type NetworkStatus struct {
-	Token     string // of the apply that made it
+	Token     string // of the apply that set it
 	Confirmed bool
-	Reverted  bool // it was not confirmed in time
+	Reverted  bool // rolled back, because it was not confirmed in time
 }
 
-// NetConfigurator changes the network of a host. What is applied is rolled back by the host
-// itself unless it is confirmed within the rollback time, over the new path; a rollback time of
-// zero applies it for good. Apply with a token that was applied before does nothing.
+// NetConfigurator changes the network of a host. The host rolls a change back unless it is
+// confirmed over the new path within the rollback time. A rollback time of zero applies it
+// permanently. ApplyNetwork with a known token does nothing.
 type NetConfigurator interface {
 	NetworkStatus(ctx context.Context, m Machine) (NetworkStatus, error)
 	ApplyNetwork(ctx context.Context, op Op, m Machine, config string, rollback time.Duration) error
@@ -312,9 +315,9 @@ type Console interface {
 	OpenConsole(ctx context.Context, m Machine) (io.ReadWriteCloser, error)
 }
 
-// Settler is implemented by providers whose effects show late: a new leader that finds an intent
-// waits that long, from when nothing can be sent any more, before it concludes that nothing was
-// done.
+// Settler is implemented by providers whose effects show late. A new leader that finds an intent
+// waits for that time, counted from when nothing more can be sent. Only then does it conclude that
+// the effect did not happen.
 type Settler interface {
 	Settle(m Machine) time.Duration
 }

@@ -11,30 +11,29 @@ import (
 	"time"
 )
 
-// Factory makes a provider of one kind from its part of the configuration (JSON).
-// An unknown key in it is an error.
+// Factory builds a provider of one kind from its part of the configuration (JSON). An unknown key
+// in it is an error.
 type Factory func(name string, config json.RawMessage, log *slog.Logger) (Provider, error)
 
-// Config is the configuration of one instance: its kind, and what the kind's factory reads.
+// Config is the configuration of one instance.
 type Config struct {
 	Kind      string
-	MaxActive int // runs at work on its machines at once; 0: as many as the executor takes
-	Calls     int // most calls a second that looks at its machines may make; 0: DefaultCalls
+	MaxActive int // concurrent runs on its machines; 0: no limit but the executor's
+	Calls     int // calls a second for polling its machines; 0: DefaultCalls
 	PowerOn   Stagger
-	Raw       json.RawMessage
+	Raw       json.RawMessage // keys for the factory of the kind
 }
 
-// Stagger is the least time between two machines of one instance that are powered on; 0: none.
+// Stagger is the minimum time between the power-ons of two machines of one instance; 0: none.
 type Stagger struct {
-	Interval time.Duration // of all its machines
-	Rack     time.Duration // of those in one rack
+	Interval time.Duration // between any two of its machines
+	Rack     time.Duration // between two machines of one rack
 }
 
-// DefaultCalls is how many calls a second the looks at the machines of one instance may make when
-// its configuration does not say.
+// DefaultCalls is the default limit, in calls a second, for polling the machines of one instance.
 const DefaultCalls = 200
 
-// UnmarshalJSON takes out what all kinds have and leaves the rest to the factory.
+// UnmarshalJSON decodes the keys that all kinds share and leaves the rest to the factory.
 func (c *Config) UnmarshalJSON(b []byte) error {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(b, &fields); err != nil {
@@ -56,11 +55,16 @@ func (c *Config) UnmarshalJSON(b []byte) error {
 	}
 	if raw, ok := fields["calls_per_second"]; ok {
 		if err := json.Unmarshal(raw, &c.Calls); err != nil || c.Calls < 0 {
-			return fmt.Errorf("calls_per_second of provider is %s: it is a number of calls, 0 for the default of %d", raw, DefaultCalls)
+			return fmt.Errorf("calls_per_second of provider is %s: it is a number of calls, "+
+				"0 for the default of %d", raw, DefaultCalls)
 		}
 		delete(fields, "calls_per_second")
 	}
-	for key, d := range map[string]*time.Duration{"power_on_interval": &c.PowerOn.Interval, "power_on_rack_interval": &c.PowerOn.Rack} {
+	staggers := map[string]*time.Duration{
+		"power_on_interval":      &c.PowerOn.Interval,
+		"power_on_rack_interval": &c.PowerOn.Rack,
+	}
+	for key, d := range staggers {
 		raw, ok := fields[key]
 		if !ok {
 			continue
@@ -80,7 +84,7 @@ func (c *Config) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// Set is the configured provider instances, by name.
+// Set holds the configured provider instances, by name.
 type Set struct {
 	byName    map[string]Provider
 	maxActive map[string]int
@@ -91,7 +95,12 @@ type Set struct {
 
 // NewSet builds every configured instance with the factory of its kind.
 func NewSet(factories map[string]Factory, configs map[string]Config, log *slog.Logger) (*Set, error) {
-	s := &Set{byName: make(map[string]Provider, len(configs)), maxActive: map[string]int{}, calls: map[string]int{}, powerOn: map[string]Stagger{}}
+	s := &Set{
+		byName:    make(map[string]Provider, len(configs)),
+		maxActive: map[string]int{},
+		calls:     map[string]int{},
+		powerOn:   map[string]Stagger{},
+	}
 	for _, name := range slices.Sorted(maps.Keys(configs)) {
 		c := configs[name]
 		f, ok := factories[c.Kind]
@@ -109,7 +118,7 @@ func NewSet(factories map[string]Factory, configs map[string]Config, log *slog.L
 	return s, nil
 }
 
-// SetOf makes a set of instances that exist already.
+// SetOf returns a set of existing instances.
 func SetOf(byName map[string]Provider, options ...Option) *Set {
 	s := &Set{byName: maps.Clone(byName), calls: map[string]int{}, powerOn: map[string]Stagger{}}
 	for _, o := range options {
@@ -118,28 +127,34 @@ func SetOf(byName map[string]Provider, options ...Option) *Set {
 	return s
 }
 
-// Option is what else a set is made with.
+// Option configures a set.
 type Option func(*Set)
 
-// WithCalls sets the budget of an instance for looks, in calls a second.
+// WithCalls limits the calls a second for polling the machines of an instance.
 func WithCalls(name string, perSecond int) Option {
 	return func(s *Set) { s.calls[name] = perSecond }
 }
 
-// WithStagger sets how the machines of an instance are powered on one after the other.
+// WithStagger sets the minimum time between power-ons of the machines of an instance.
 func WithStagger(name string, by Stagger) Option {
 	return func(s *Set) { s.powerOn[name] = by }
 }
 
-// WithFallback returns a set that takes the named instance for every machine whose own is not
-// configured. It is for trying things out: real hardware must not be driven by a provider that it
-// did not name.
+// WithFallback returns a set that uses the named instance for each machine whose own provider is
+// not configured. It is for trials only: a provider must not drive real hardware that does not
+// name it.
 func (s *Set) WithFallback(name string) *Set {
-	return &Set{byName: s.byName, maxActive: s.maxActive, calls: s.calls, powerOn: s.powerOn, fallback: name}
+	return &Set{
+		byName:    s.byName,
+		maxActive: s.maxActive,
+		calls:     s.calls,
+		powerOn:   s.powerOn,
+		fallback:  name,
+	}
 }
 
-// NameOf returns the name of a machine's provider: its field, else its label "provider", else the
-// only instance there is, else "fake" (docs/operating.md).
+// NameOf returns the name of a machine's provider: the field of its spec, else its label
+// "provider", else the only configured instance, else "fake" (docs/operating.md).
 func (s *Set) NameOf(m Machine) string {
 	if n := m.GetSpec().GetProvider(); n != "" {
 		return n
@@ -155,7 +170,7 @@ func (s *Set) NameOf(m Machine) string {
 	return "fake"
 }
 
-// Of returns a machine's provider. The error names the provider and those that are configured.
+// Of returns a machine's provider. The error names that provider and the configured ones.
 func (s *Set) Of(m Machine) (Provider, error) {
 	name := s.NameOf(m)
 	if p, ok := s.byName[name]; ok {
@@ -169,14 +184,14 @@ func (s *Set) Of(m Machine) (Provider, error) {
 		"provider %q is not configured (configured: %s)", name, strings.Join(names, ", "))
 }
 
-// MaxActive returns how many runs may be at work at once on the machines of an instance; 0 when
-// nothing says.
+// MaxActive returns the limit of concurrent runs on the machines of an instance; 0 if there is
+// none.
 func (s *Set) MaxActive(name string) int { return s.maxActive[name] }
 
-// PowerOn returns how the machines of an instance are powered on one after the other.
+// PowerOn returns the minimum time between power-ons of the machines of an instance.
 func (s *Set) PowerOn(name string) Stagger { return s.powerOn[name] }
 
-// Calls returns how many calls a second the looks at the machines of an instance may make.
+// Calls returns the limit, in calls a second, for polling the machines of an instance.
 func (s *Set) Calls(name string) int {
 	if n := s.calls[name]; n > 0 {
 		return n

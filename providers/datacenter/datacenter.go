@@ -1,7 +1,6 @@
-// Package datacenter is the provider of machines that stand in racks of ours: a BMC for power, boot
-// device and media, and SSH for the host (docs/operating.md). It owns no connection and no rule of
-// its own: it hands each capability to the half that has it, and puts what both have seen of a
-// machine together.
+// Package datacenter is the provider of machines in our own racks: a BMC for power, boot device and
+// media, and SSH for the host (docs/operating.md). It owns no connections and no rules: it passes
+// each call to the part that has the capability, and merges the observations of both parts.
 package datacenter
 
 import (
@@ -13,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// BMC is what works while the host is off.
+// BMC has the capabilities that work while the host is off.
 type BMC interface {
 	providers.Inspector
 	providers.PowerController
@@ -21,7 +20,7 @@ type BMC interface {
 	providers.MediaController
 }
 
-// Care is what else a BMC does.
+// Care has the other capabilities of a BMC.
 type Care interface {
 	providers.Identifier
 	providers.EventLog
@@ -29,7 +28,7 @@ type Care interface {
 	providers.InventoryReader
 }
 
-// Host is what works while it is up.
+// Host has the capabilities that need a running host.
 type Host interface {
 	providers.Inspector
 	providers.RemoteExecutor
@@ -37,13 +36,13 @@ type Host interface {
 	HostOnly
 }
 
-// HostOnly is what a host does to itself.
+// HostOnly has the operations that a host performs on itself.
 type HostOnly interface {
 	providers.Eraser
 	Reboot(ctx context.Context, op providers.Op, m providers.Machine) error
 }
 
-// Joiner brings the host into clusters, and sets its node aside.
+// Joiner joins the host to clusters and drains its node.
 type Joiner interface {
 	providers.ClusterJoiner
 	providers.JoinEnder
@@ -56,7 +55,7 @@ type Installer interface {
 	BootsInstaller() bool
 }
 
-// Provider drives machines through both.
+// Provider drives machines through a BMC and SSH.
 type Provider struct {
 	providers.PowerController
 	providers.BootController
@@ -73,21 +72,42 @@ type Provider struct {
 	bmc, host providers.Inspector
 }
 
-// New returns a provider of two halves. The BMC's says how late its effects show: a host refuses
-// what comes late by itself.
-func New(bmc BMC, care Care, console providers.Console, settle providers.Settler, host Host, joiner Joiner, installer Installer) *Provider {
-	return &Provider{PowerController: bmc, BootController: bmc, MediaController: bmc, RemoteExecutor: host, NetConfigurator: host, HostOnly: host, Joiner: joiner, Installer: installer, Care: care, Console: console, Settler: settle, bmc: bmc, host: host}
+// New returns a provider of two parts. Settle is the BMC's: a host refuses late effects itself.
+func New(
+	bmc BMC,
+	care Care,
+	console providers.Console,
+	settle providers.Settler,
+	host Host,
+	joiner Joiner,
+	installer Installer,
+) *Provider {
+	return &Provider{
+		PowerController: bmc,
+		BootController:  bmc,
+		MediaController: bmc,
+		RemoteExecutor:  host,
+		NetConfigurator: host,
+		HostOnly:        host,
+		Joiner:          joiner,
+		Installer:       installer,
+		Care:            care,
+		Console:         console,
+		Settler:         settle,
+		bmc:             bmc,
+		host:            host,
+	}
 }
 
-// Kind is "datacenter".
+// Kind returns "datacenter".
 func (p *Provider) Kind() string { return "datacenter" }
 
 // HasBMC reports whether a machine has a BMC.
 func (p *Provider) HasBMC(m providers.Machine) bool { return m.GetSpec().GetBmcEndpoint() != "" }
 
-// Inspect looks at the BMC and at the host at the same time. A half that a machine has no endpoint
-// of is not asked. What one half has seen is told also when the other one has failed to look; it is
-// an error when neither could.
+// Inspect polls the BMC and the host concurrently. It skips a part for which the machine has no
+// endpoint. If one part fails, the facts of the other are still returned; it is an error if both
+// fail.
 func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
 	var g errgroup.Group
 	bmc := providers.Facts{BMCReason: "NoBMC", BMCUnknown: true, ReachableUnknown: true}
@@ -101,15 +121,17 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 	}
 	_ = g.Wait()
 	f := host
-	f.BMCReachable, f.BMCReason, f.BMCUnknown, f.BMCStuck = bmc.BMCReachable, bmc.BMCReason, bmc.BMCUnknown, bmc.BMCStuck
-	if f.ReachableUnknown && !bmc.ReachableUnknown && bmcErr == nil && m.GetSpec().GetBmcEndpoint() != "" { // nobody has asked the host, and the BMC knows something of it
+	f.BMCReachable, f.BMCReason = bmc.BMCReachable, bmc.BMCReason
+	f.BMCUnknown, f.BMCStuck = bmc.BMCUnknown, bmc.BMCStuck
+	hasBMC := m.GetSpec().GetBmcEndpoint() != ""
+	if f.ReachableUnknown && !bmc.ReachableUnknown && bmcErr == nil && hasBMC { // only the BMC knows
 		f.Reachable, f.ReachableReason, f.ReachableUnknown = bmc.Reachable, bmc.ReachableReason, false
 	}
 	if bmcErr != nil {
-		f.BMCReachable, f.BMCReason, f.BMCUnknown = false, reason(bmcErr), providers.WhyNotAsked(bmcErr) != ""
+		f.BMCReachable, f.BMCReason, f.BMCUnknown = false, reason(bmcErr), notAsked(bmcErr)
 	}
 	if hostErr != nil {
-		f.Reachable, f.ReachableReason, f.ReachableUnknown = false, reason(hostErr), providers.WhyNotAsked(hostErr) != ""
+		f.Reachable, f.ReachableReason, f.ReachableUnknown = false, reason(hostErr), notAsked(hostErr)
 	}
 	if bmcErr != nil && (hostErr != nil || m.GetSpec().GetSshEndpoint() == "") {
 		return providers.Facts{}, errors.Join(bmcErr, hostErr)
@@ -120,20 +142,23 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 	return f, nil
 }
 
-// Health asks the BMC.
+// Health returns the health of the hardware, as the BMC reports it.
 func (p *Provider) Health(ctx context.Context, m providers.Machine) (providers.Health, error) {
-	what := "read the health of " + m.GetMachineId()
+	op := "read the health of " + m.GetMachineId()
 	r, ok := p.bmc.(providers.HealthReader)
 	if m.GetSpec().GetBmcEndpoint() == "" {
-		return providers.Health{}, providers.Errorf(providers.Unsupported, what, "%w", &providers.NotAsked{Reason: "NoBMC", Err: errors.New("the machine has no BMC endpoint")})
+		return providers.Health{}, providers.Errorf(providers.Unsupported, op, "%w",
+			&providers.NotAsked{Reason: "NoBMC", Err: errors.New("the machine has no BMC endpoint")})
 	}
 	if !ok {
-		return providers.Health{}, providers.Errorf(providers.Unsupported, what, "its BMC does not tell")
+		return providers.Health{}, providers.Errorf(providers.Unsupported, op, "the BMC does not report it")
 	}
 	return r.Health(ctx, m)
 }
 
-// reason names a failed look as conditions show it.
+func notAsked(err error) bool { return providers.WhyNotAsked(err) != "" }
+
+// reason returns the reason for a failed poll, as conditions show it.
 func reason(err error) string {
 	if why := providers.WhyNotAsked(err); why != "" {
 		return why

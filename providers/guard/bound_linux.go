@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// bound makes the kernel give up what the other side has not acknowledged within DeliverTime, even
-// when the process is stopped or has ended: a packet that was lost must not be sent again when the
-// next leader has acted. It is best effort: where it fails the connection is as good as any other.
+// bound makes the kernel drop data that the other side has not acknowledged within DeliverTime,
+// even if the process is stopped or has ended. A lost packet must not be retransmitted after the
+// next leader has acted. It is best effort: if it fails, the connection still works.
 func bound(c net.Conn) {
 	t, ok := c.(*net.TCPConn)
 	if !ok {
@@ -20,7 +20,8 @@ func bound(c net.Conn) {
 	if err != nil {
 		return
 	}
+	ms := int(providers.DeliverTime.Milliseconds())
 	_ = raw.Control(func(fd uintptr) {
-		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(providers.DeliverTime.Milliseconds()))
+		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, ms)
 	})
 }

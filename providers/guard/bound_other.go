@@ -4,5 +4,5 @@ package guard
 
 import "net"
 
-// bound does nothing where there is no TCP_USER_TIMEOUT.
+// bound does nothing on systems without TCP_USER_TIMEOUT.
 func bound(net.Conn) {}

@@ -1,8 +1,8 @@
-// Package guard lets effects leave over HTTP in time or not at all: it checks the not-after time of
-// a request's context in the last line before the system call that sends it.
+// Package guard sends effects over HTTP in time or not at all: it checks the not-after time of a
+// request's context in the last line before the system call.
 //
-// It owns that check, and how long the kernel goes on trying to deliver what has left. It must not
-// know what a request means, and it never sends one again.
+// It owns that check, and the time that the kernel tries to deliver data. It must not interpret
+// requests, and it never retries one.
 package guard
 
 import (
@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Transport returns a RoundTripper like t that sends nothing of a request once the not-after time
-// of its context has passed: the error is then of class Late. It speaks HTTP/1.1, where a
-// connection has one request at a time. A DialTLSContext of t is not used.
+// Transport returns a RoundTripper like t that sends nothing once the not-after time of a request's
+// context has passed. The error then has class Late. It speaks HTTP/1.1, which has one request at
+// a time on a connection. A DialTLSContext of t is ignored.
 func Transport(t *http.Transport) http.RoundTripper {
 	t = t.Clone()
 	dial := t.DialContext
@@ -40,11 +40,11 @@ func Transport(t *http.Transport) http.RoundTripper {
 
 type transport struct{ next *http.Transport }
 
-// RoundTrip arms the connection that the request gets with the request's own check.
+// RoundTrip attaches the check of the request to the connection that it is sent on.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, what := r.Context(), r.Method+" "+r.URL.Path
-	var check func() error            // none for a request that only reads
-	var refused atomic.Pointer[error] // what the check said
+	var check func() error            // nil for a request that only reads
+	var refused atomic.Pointer[error] // the error of the check
 	if _, ok := providers.NotAfter(ctx); ok {
 		check = func() error {
 			err := providers.InTime(ctx, what)
@@ -55,23 +55,24 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		if err := check(); err != nil { // no need to connect
 			if r.Body != nil {
-				_ = r.Body.Close() // as RoundTripper wants it
+				_ = r.Body.Close() // RoundTripper requires it
 			}
 			return nil, err
 		}
 	}
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { arm(i.Conn, check) }})
+	trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { arm(i.Conn, check) }}
+	ctx = httptrace.WithClientTrace(ctx, trace)
 	res, err := t.next.RoundTrip(r.WithContext(ctx))
 	if late := refused.Load(); err != nil && late != nil {
-		return nil, *late // http.Transport may have noticed first that the connection is of no use any more
+		return nil, *late // http.Transport may have reported the broken connection first
 	}
 	return res, err
 }
 
-// CloseIdleConnections is what http.Client looks for.
+// CloseIdleConnections implements the optional interface that http.Client uses.
 func (t transport) CloseIdleConnections() { t.next.CloseIdleConnections() }
 
-// arm sets what is checked before each write to a connection, which may be below TLS.
+// arm sets the check that runs before each write to a connection, which may be below TLS.
 func arm(c net.Conn, check func() error) {
 	for {
 		switch below := c.(type) {
@@ -80,7 +81,7 @@ func arm(c net.Conn, check func() error) {
 			return
 		case interface{ NetConn() net.Conn }:
 			c = below.NetConn()
-		default: // no connection that Transport has not dialed comes here
+		default: // unreachable: Transport has dialed all connections
 			return
 		}
 	}
@@ -89,11 +90,11 @@ func arm(c net.Conn, check func() error) {
 // conn is a connection whose writes are checked.
 type conn struct {
 	net.Conn
-	check atomic.Pointer[func() error] // of the request that has the connection
+	check atomic.Pointer[func() error] // of the request that uses the connection
 }
 
-// Write sends b, unless the check says no. A request that was cut short by it is none: a server
-// does not act on it.
+// Write sends b if the check passes. A request that the check cuts short has no effect: a server
+// does not act on an incomplete request.
 func (c *conn) Write(b []byte) (int, error) {
 	if check := c.check.Load(); check != nil && *check != nil {
 		if err := (*check)(); err != nil {

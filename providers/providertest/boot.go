@@ -30,7 +30,8 @@ func bootTests() map[string]func(*harness) {
 			b := need[providers.BootController](h, providers.CanBoot)
 			before, err := b.BootDevice(h.ctx, h.Machine)
 			h.ok("read boot device", err)
-			h.classed("set boot device FLOPPY", b.SetBootDevice(h.ctx, h.op("netboot"), h.Machine, providers.BootDevice{Mode: "FLOPPY"}))
+			floppy := providers.BootDevice{Mode: "FLOPPY"}
+			h.classed("set boot device FLOPPY", b.SetBootDevice(h.ctx, h.op("netboot"), h.Machine, floppy))
 			after, err := b.BootDevice(h.ctx, h.Machine)
 			h.ok("read boot device", err)
 			if before != after {
@@ -95,7 +96,7 @@ func consoleTests() map[string]func(*harness) {
 	}
 }
 
-// within fails the test when f does not return in time.
+// within fails the test if f does not return in time.
 func (h *harness) within(what string, f func() (int, error)) int {
 	h.Helper()
 	type result struct {

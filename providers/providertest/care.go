@@ -28,11 +28,12 @@ func careTests() map[string]func(*harness) {
 			h.ok("read the event log", err)
 			for i, e := range before[min(1, len(before)):] {
 				if e.At.Before(before[i].At) && !e.At.IsZero() {
-					h.Fatalf("event %s of %v stands behind %s of %v: the oldest comes first", e.ID, e.At, before[i].ID, before[i].At)
+					h.Fatalf("event %s of %v is listed after %s of %v: the oldest must come first",
+						e.ID, e.At, before[i].ID, before[i].At)
 				}
 			}
 			if !h.ClearLog {
-				h.Skip("setup does not let the event log be cleared")
+				h.Skip("setup does not allow clearing the event log")
 			}
 			op := h.op("clear-log")
 			h.ok("clear the event log", p.ClearEvents(h.ctx, op, h.Machine))
@@ -55,38 +56,41 @@ func careTests() map[string]func(*harness) {
 			h.ok("read the inventory", err)
 			second, err := p.Inventory(h.ctx, h.Machine)
 			h.ok("read the inventory again", err)
-			if first.Serial != second.Serial || len(first.Disks) != len(second.Disks) || len(first.NICs) != len(second.NICs) {
+			same := first.Serial == second.Serial && len(first.Disks) == len(second.Disks) &&
+				len(first.NICs) == len(second.NICs)
+			if !same {
 				h.Fatalf("two readings differ: %+v and %+v", first, second)
 			}
 			for _, n := range first.NICs {
 				if n.MAC != "" && !mac.MatchString(n.MAC) {
-					h.Fatalf("MAC address of %s is %q: lower case with colons is wanted", n.Name, n.MAC)
+					h.Fatalf("MAC address of %s is %q: want lower case with colons", n.Name, n.MAC)
 				}
 			}
 			if len(first.CPUs)+len(first.Disks)+len(first.NICs)+len(first.Missing) == 0 {
-				h.Fatalf("inventory has no parts, and does not say what is missing: %+v", first)
+				h.Fatalf("inventory has neither parts nor an entry in Missing: %+v", first)
 			}
 		},
 		"ResetComesBack": func(h *harness) {
 			p := need[providers.BMCResetter](h, providers.CanReset)
-			look := need[providers.PowerController](h, providers.CanPower)
+			state := need[providers.PowerController](h, providers.CanPower)
 			if !h.ResetBMC {
-				h.Skip("setup does not let the BMC be reset")
+				h.Skip("setup does not allow resetting the BMC")
 			}
-			power, err := look.PowerState(h.ctx, h.Machine)
+			power, err := state.PowerState(h.ctx, h.Machine)
 			h.ok("read the power", err)
 			op, start := h.op("bmc-reset"), time.Now()
 			h.ok("reset the BMC", p.ResetBMC(h.ctx, op, h.Machine))
 			at, err := p.BMCResetAt(h.ctx, h.Machine)
 			h.ok("last reset of the BMC", err)
 			if at.Before(start.Add(-time.Minute)) || at.After(time.Now().Add(time.Minute)) {
-				h.Fatalf("the BMC says that it was reset at %v, it was at %v", at, start)
+				h.Fatalf("the BMC reports a reset at %v, want %v", at, start)
 			}
 			h.eventually("the BMC to answer again", func() (bool, error) {
-				got, err := look.PowerState(h.ctx, h.Machine)
+				got, err := state.PowerState(h.ctx, h.Machine)
 				return got == power, err // the host was left alone
 			})
-			if c := h.classed("reset the BMC again", p.ResetBMC(h.ctx, h.op("bmc-reset"), h.Machine)); c != providers.Transient {
+			c := h.classed("reset the BMC again", p.ResetBMC(h.ctx, h.op("bmc-reset"), h.Machine))
+			if c != providers.Transient {
 				h.Fatalf("a second reset within the hour is refused as %s, want %s", c, providers.Transient)
 			}
 			h.counted(op, "bmc_reset", 1)

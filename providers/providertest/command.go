@@ -22,7 +22,10 @@ func commandTests() map[string]func(*harness) {
 			h.prints(providers.Command{Path: "echo", Args: []string{"a  b", "c'd", `e"f`}}, "a  b c'd e\"f\n")
 		},
 		"EnvironmentIsPassed": func(h *harness) {
-			h.prints(providers.Command{Script: "printenv HOLDFAST_PROBE", Env: map[string]string{"HOLDFAST_PROBE": "1 2'3"}}, "1 2'3\n")
+			h.prints(providers.Command{
+				Script: "printenv HOLDFAST_PROBE",
+				Env:    map[string]string{"HOLDFAST_PROBE": "1 2'3"},
+			}, "1 2'3\n")
 		},
 		"StartTwiceIsOnce": func(h *harness) {
 			p := need[providers.RemoteExecutor](h, providers.CanExec)
@@ -32,9 +35,10 @@ func commandTests() map[string]func(*harness) {
 				h.ok("start", p.StartCommand(h.ctx, op, h.Machine, op.Token(), c))
 			}
 			s := h.finished(p, op.Token())
-			h.ok("start again when it is over", p.StartCommand(h.ctx, op, h.Machine, op.Token(), c))
-			if got := text(h.status(p, op.Token(), 0).Output, "stdout"); got != "once\ndone\n" || s.State != providers.WorkDone {
-				h.Fatalf("got %q and %+v, want that it ran once", got, s)
+			h.ok("start again after it has ended", p.StartCommand(h.ctx, op, h.Machine, op.Token(), c))
+			got := text(h.status(p, op.Token(), 0).Output, "stdout")
+			if got != "once\ndone\n" || s.State != providers.WorkDone {
+				h.Fatalf("got %q and %+v, want one execution", got, s)
 			}
 			h.counted(op, "command", 1)
 		},
@@ -42,16 +46,19 @@ func commandTests() map[string]func(*harness) {
 			p := need[providers.RemoteExecutor](h, providers.CanExec)
 			op := h.op("ssh")
 			ctx, cancel := context.WithCancel(h.ctx)
-			h.ok("start", p.StartCommand(ctx, op, h.Machine, op.Token(), providers.Command{Script: "sleep 0.3; echo alive"}))
+			c := providers.Command{Script: "sleep 0.3; echo alive"}
+			h.ok("start", p.StartCommand(ctx, op, h.Machine, op.Token(), c))
 			cancel()
-			if s := h.finished(p, op.Token()); s.State != providers.WorkDone || text(s.Output, "stdout") != "alive\n" {
-				h.Fatalf("got %+v, want that it went on", s)
+			s := h.finished(p, op.Token())
+			if s.State != providers.WorkDone || text(s.Output, "stdout") != "alive\n" {
+				h.Fatalf("got %+v, want a command that continued", s)
 			}
 		},
 		"KillEndsIt": func(h *harness) {
 			p := need[providers.RemoteExecutor](h, providers.CanExec)
 			op := h.op("ssh")
-			h.ok("start", p.StartCommand(h.ctx, op, h.Machine, op.Token(), providers.Command{Script: "echo up; sleep 600"}))
+			c := providers.Command{Script: "echo up; sleep 600"}
+			h.ok("start", p.StartCommand(h.ctx, op, h.Machine, op.Token(), c))
 			h.eventually("first output", func() (bool, error) {
 				return text(h.status(p, op.Token(), 0).Output, "stdout") == "up\n", nil
 			})
@@ -59,7 +66,8 @@ func commandTests() map[string]func(*harness) {
 			h.ended(h.finished(p, op.Token()))
 			h.ok("kill again", p.KillCommand(h.ctx, op, h.Machine, op.Token()))
 			h.counted(op, "kill", 1)
-			h.ok("start again", p.StartCommand(h.ctx, op, h.Machine, op.Token(), providers.Command{Script: "echo up"}))
+			c = providers.Command{Script: "echo up"}
+			h.ok("start again", p.StartCommand(h.ctx, op, h.Machine, op.Token(), c))
 			h.ended(h.status(p, op.Token(), 0))
 			h.counted(op, "command", 1)
 		},
@@ -92,7 +100,7 @@ func (h *harness) status(p providers.RemoteExecutor, token string, offset int64)
 	return s
 }
 
-// finished waits for the end of a command, and gives its status with all output.
+// finished waits for the end of a command, and returns its status with the whole output.
 func (h *harness) finished(p providers.RemoteExecutor, token string) (s providers.CommandStatus) {
 	h.Helper()
 	h.eventually("end of the command", func() (bool, error) {
@@ -111,7 +119,7 @@ func (h *harness) ended(s providers.CommandStatus) {
 	}
 }
 
-// text is what was printed on one stream, "" for both in order.
+// text returns the output of one stream, or of both in order if stream is "".
 func text(out []providers.Output, stream string) string {
 	var b strings.Builder
 	for _, o := range out {
@@ -122,7 +130,7 @@ func text(out []providers.Output, stream string) string {
 	return b.String()
 }
 
-// elapsed returns how long f took.
+// elapsed returns how long f ran.
 func elapsed(f func()) time.Duration {
 	start := time.Now()
 	f()

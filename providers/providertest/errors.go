@@ -32,7 +32,7 @@ func errorTests() map[string]func(*harness) {
 				}
 				cancel()
 				if c := h.classed(name, err); c != providers.Timeout {
-					h.Fatalf("%s: class is %q, want timeout: nobody knows what became of it", name, c)
+					h.Fatalf("%s: class is %q, want timeout: the outcome is unknown", name, c)
 				}
 			}
 		},
@@ -52,7 +52,7 @@ func errorTests() map[string]func(*harness) {
 		"SettleIsSane": func(h *harness) {
 			s, ok := h.Provider.(providers.Settler)
 			if !ok {
-				h.Skip("provider's effects do not show late")
+				h.Skip("provider has no Settle: its effects show at once")
 			}
 			if d := s.Settle(h.Machine); d < 0 || d > time.Hour {
 				h.Fatalf("settle time is %v", d)
@@ -61,16 +61,18 @@ func errorTests() map[string]func(*harness) {
 	}
 }
 
-// prompt is how long a call may take to notice that its context is over: what a busy machine needs,
-// and much less than providers wait for an answer.
+// prompt bounds how long a call may need to notice that its context has ended. It allows for a busy
+// machine, and is much shorter than the time that providers wait for an answer.
 const prompt = 5 * time.Second
 
-// calls is one harmless call of each capability that the provider has.
+// calls returns one harmless call per capability of the provider.
 func (h *harness) calls(m providers.Machine) map[string]func(context.Context) error {
 	cs := make(map[string]func(context.Context) error)
 	if p, ok := h.Provider.(providers.PowerController); ok {
 		cs["read power"] = func(ctx context.Context) error { _, err := p.PowerState(ctx, m); return err }
-		cs["press on"] = func(ctx context.Context) error { return p.SetPower(ctx, h.op("on"), m, providers.ActionOn) }
+		cs["press on"] = func(ctx context.Context) error {
+			return p.SetPower(ctx, h.op("on"), m, providers.ActionOn)
+		}
 	}
 	if p, ok := h.Provider.(providers.BootController); ok {
 		cs["read boot device"] = func(ctx context.Context) error { _, err := p.BootDevice(ctx, m); return err }
@@ -93,7 +95,10 @@ func (h *harness) calls(m providers.Machine) map[string]func(context.Context) er
 		}
 	}
 	if p, ok := h.Provider.(providers.NetConfigurator); ok {
-		cs["read network status"] = func(ctx context.Context) error { _, err := p.NetworkStatus(ctx, m); return err }
+		cs["read network status"] = func(ctx context.Context) error {
+			_, err := p.NetworkStatus(ctx, m)
+			return err
+		}
 	}
 	return cs
 }

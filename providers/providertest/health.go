@@ -20,7 +20,7 @@ func healthTests() map[string]func(*harness) {
 			}
 			before := len(got.Problems)
 			want := h.Broken(h.ctx)
-			h.eventually("the part that was broken shows", func() (bool, error) {
+			h.eventually("problem of the broken part", func() (bool, error) {
 				got, err = p.Health(h.ctx, h.Machine)
 				for _, problem := range got.Problems {
 					if problem == want {
@@ -37,11 +37,11 @@ func healthTests() map[string]func(*harness) {
 			again, err := p.Health(h.ctx, h.Machine)
 			h.ok("read the health again", err)
 			if len(first.Problems) != len(again.Problems) {
-				h.Fatalf("got %+v, then %+v, though nothing has changed", first, again)
+				h.Fatalf("got %+v, then %+v, without a change in between", first, again)
 			}
 			for i, problem := range first.Problems {
 				if again.Problems[i].Kind != problem.Kind { // a temperature may have changed
-					h.Fatalf("got %+v, then %+v: in another order", first, again)
+					h.Fatalf("got %+v, then %+v, in another order", first, again)
 				}
 			}
 		},

@@ -27,13 +27,14 @@ func installTests() map[string]func(*harness) {
 			before := h.booted()
 			h.ok("start when it is done", p.StartInstall(h.ctx, op, h.Machine, spec))
 			if s, err := p.InstallStatus(h.ctx, h.Machine, op.Token()); err != nil || s.State != providers.WorkDone {
-				h.Fatalf("got %+v, %v, want that it is still done", s, err)
+				h.Fatalf("got %+v, %v, want an install that is done", s, err)
 			}
 			if after := h.booted(); after != before {
 				h.Fatalf("boot id was %q, is %q: it was installed again", before, after)
 			}
 			h.counted(op, "install", 1)
-			if s, err := p.InstallStatus(h.ctx, h.Machine, h.op("repave").Token()); err != nil || s.State != providers.WorkNone {
+			s, err := p.InstallStatus(h.ctx, h.Machine, h.op("repave").Token())
+			if err != nil || s.State != providers.WorkNone {
 				h.Fatalf("another attempt: got %+v, %v, want none", s, err)
 			}
 		},
@@ -46,8 +47,8 @@ func installTests() map[string]func(*harness) {
 	}
 }
 
-// installed waits for the end of an install, and does what is due for it, as the executor does.
-// Progress must not go back.
+// installed waits for the end of an install, and does the due actions as the executor does.
+// Progress must not decrease.
 func (h *harness) installed(p providers.Imager, op providers.Op, spec providers.InstallSpec) (s providers.InstallStatus) {
 	h.Helper()
 	last := 0
@@ -58,7 +59,7 @@ func (h *harness) installed(p providers.Imager, op providers.Op, spec providers.
 			return false, err
 		}
 		if s.State == providers.WorkNone {
-			h.Fatalf("an install that was started is not known: %+v", s)
+			h.Fatalf("install was started and is unknown: %+v", s)
 		}
 		if s.Progress < last || s.Progress > 100 {
 			h.Fatalf("progress was %d, is %d", last, s.Progress)
@@ -72,7 +73,8 @@ func (h *harness) installed(p providers.Imager, op providers.Op, spec providers.
 	return s
 }
 
-// booted waits for the host and gives its boot id. It skips the test where that cannot be seen.
+// booted waits for the host and returns its boot id. It skips the test if the provider is no
+// Inspector.
 func (h *harness) booted() (id string) {
 	h.Helper()
 	i := need[providers.Inspector](h, providers.CanInspect)

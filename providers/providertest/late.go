@@ -8,8 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// lateTests hold a provider to the not-after time of an effect: what is not sent before it is never
-// done.
+// lateTests check the not-after time: an effect that is not sent before it must never happen.
 func lateTests() map[string]func(*harness) {
 	return map[string]func(*harness){
 		"NothingIsDoneTooLate": func(h *harness) {
@@ -28,13 +27,14 @@ func lateTests() map[string]func(*harness) {
 			}
 			h.calm()
 			if after := h.everything(); !reflect.DeepEqual(before, after) {
-				h.Fatalf("effects that came too late changed %+v to %+v", before, after)
+				h.Fatalf("late effects changed %+v to %+v", before, after)
 			}
 		},
 		"InTimeIsDone": func(h *harness) {
 			p := need[providers.PowerController](h, providers.CanPower)
 			off := h.op("off")
-			h.ok("press in time", p.SetPower(providers.WithNotAfter(h.ctx, time.Now().Add(h.Wait)), off, h.Machine, providers.ActionHardOff))
+			ctx := providers.WithNotAfter(h.ctx, time.Now().Add(h.Wait))
+			h.ok("press in time", p.SetPower(ctx, off, h.Machine, providers.ActionHardOff))
 			h.power(p, providers.PowerOff)
 			h.counted(off, "power_off", 1)
 			h.turnOn(p)
@@ -42,19 +42,21 @@ func lateTests() map[string]func(*harness) {
 	}
 }
 
-// calm waits for a moment, in which an effect against the rules would show.
+// calm waits for a moment, so that a forbidden effect can show.
 func (h *harness) calm() {
 	for range 5 {
 		h.pause()
 	}
 }
 
-// effects is one call of each kind that changes something.
+// effects returns one call of each kind that changes something.
 func (h *harness) effects() map[string]func(context.Context) error {
 	es := map[string]func(context.Context) error{}
 	if p, ok := h.Provider.(providers.PowerController); ok {
 		for _, a := range []providers.PowerAction{providers.ActionOn, providers.ActionSoftOff, providers.ActionHardOff} {
-			es["press "+string(a)] = func(ctx context.Context) error { return p.SetPower(ctx, h.op("late"), h.Machine, a) }
+			es["press "+string(a)] = func(ctx context.Context) error {
+				return p.SetPower(ctx, h.op("late"), h.Machine, a)
+			}
 		}
 	}
 	if p, ok := h.Provider.(providers.BootController); ok {
@@ -63,7 +65,9 @@ func (h *harness) effects() map[string]func(context.Context) error {
 		}
 	}
 	if p, ok := h.Provider.(providers.MediaController); ok && h.MediaURL != "" {
-		es["insert media"] = func(ctx context.Context) error { return p.InsertMedia(ctx, h.op("late"), h.Machine, h.MediaURL) }
+		es["insert media"] = func(ctx context.Context) error {
+			return p.InsertMedia(ctx, h.op("late"), h.Machine, h.MediaURL)
+		}
 		es["eject media"] = func(ctx context.Context) error { return p.EjectMedia(ctx, h.op("late"), h.Machine) }
 	}
 	if p, ok := h.Provider.(providers.Imager); ok && h.Image != "" {

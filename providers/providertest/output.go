@@ -35,11 +35,12 @@ func outputTests() map[string]func(*harness) {
 	}
 }
 
-// byOffset reads from every offset: what comes is always the same, and nothing is missing.
+// byOffset reads from every offset, twice: the output must be the same and complete.
 func byOffset(h *harness) {
 	p := need[providers.RemoteExecutor](h, providers.CanExec)
 	op := h.op("ssh")
-	h.ok("start", p.StartCommand(h.ctx, op, h.Machine, op.Token(), providers.Command{Script: "echo one; echo two >&2; echo three"}))
+	c := providers.Command{Script: "echo one; echo two >&2; echo three"}
+	h.ok("start", p.StartCommand(h.ctx, op, h.Machine, op.Token(), c))
 	h.finished(p, op.Token())
 	all := text(h.status(p, op.Token(), 0).Output, "")
 	if len(all) != len("one\ntwo\nthree\n") {
@@ -58,7 +59,7 @@ func byOffset(h *harness) {
 	}
 }
 
-// whileItRuns follows a command as the executor does.
+// whileItRuns reads the output of a running command as the executor does.
 func whileItRuns(h *harness) {
 	p := need[providers.RemoteExecutor](h, providers.CanExec)
 	op := h.op("ssh")
@@ -69,14 +70,14 @@ func whileItRuns(h *harness) {
 		h.Fatalf("got %q", got)
 	}
 	if !sawPart {
-		h.Fatal("output came only when the command was over")
+		h.Fatal("output came only after the command had ended")
 	}
 	if again, _ := h.follow(p, op.Token()); again != got {
 		h.Fatalf("got %q the second time, want %q", again, got)
 	}
 }
 
-// longIsWhole checks more output than fits into one answer of most transports.
+// longIsWhole checks output that exceeds one answer of most transports.
 func longIsWhole(h *harness) {
 	p := need[providers.RemoteExecutor](h, providers.CanExec)
 	op := h.op("ssh")
@@ -86,7 +87,7 @@ func longIsWhole(h *harness) {
 		fmt.Fprintln(&want, i+1)
 	}
 	if got, _ := h.follow(p, op.Token()); got != want.String() {
-		h.Fatalf("got %d bytes that are not the %d printed", len(got), want.Len())
+		h.Fatalf("got %d bytes that differ from the %d bytes printed", len(got), want.Len())
 	}
 }
 
@@ -100,8 +101,7 @@ func offsetAtEnd(h *harness) {
 	}
 }
 
-// follow reads a command's output from its start to its end, and says whether there was any
-// before the end.
+// follow reads the whole output of a command, and reports whether any came before its end.
 func (h *harness) follow(p providers.RemoteExecutor, token string) (all string, early bool) {
 	h.Helper()
 	var b strings.Builder

@@ -29,19 +29,19 @@ func inspectTests() map[string]func(*harness) {
 	}
 }
 
-// unchanged looks several times, and sees that nothing is other than before.
-func (h *harness) unchanged(what string, look func() error) {
+// unchanged calls read several times and checks that the machine does not change.
+func (h *harness) unchanged(what string, read func() error) {
 	h.Helper()
 	before := h.everything()
 	for range 5 {
-		h.ok(what, look())
+		h.ok(what, read())
 	}
 	if after := h.everything(); !reflect.DeepEqual(before, after) {
 		h.Fatalf("%s changed %+v to %+v", what, before, after)
 	}
 }
 
-// observed is all that can be seen of a machine without changing it.
+// observed is the state of a machine that can be read without changing it.
 type observed struct {
 	Facts   providers.Facts
 	Power   providers.PowerState
@@ -66,7 +66,7 @@ func (h *harness) everything() (o observed) {
 	}
 	if h.Effects != nil {
 		o.Effects, err = h.Effects(h.ctx)
-		h.ok("ask the witness", err)
+		h.ok("read the effects", err)
 	}
 	return o
 }
@@ -75,7 +75,7 @@ func powerTests() map[string]func(*harness) {
 	return map[string]func(*harness){
 		"HardOffThenOn": func(h *harness) { h.offThenOn(providers.ActionHardOff) },
 		"SoftOffThenOn": func(h *harness) {
-			h.booted() // else there is no operating system to ask
+			h.booted() // a soft-off needs a running operating system
 			h.offThenOn(providers.ActionSoftOff)
 		},
 		"PressWhenAlreadyThere": func(h *harness) {
@@ -103,7 +103,7 @@ func powerTests() map[string]func(*harness) {
 	}
 }
 
-// offThenOn is a reboot as the executor does it: off, seen off, on, seen on.
+// offThenOn reboots a machine as the executor does: off, observed off, on, observed on.
 func (h *harness) offThenOn(how providers.PowerAction) {
 	p := need[providers.PowerController](h, providers.CanPower)
 	i, inspects := h.Provider.(providers.Inspector)
@@ -149,7 +149,7 @@ func (h *harness) power(p providers.PowerController, want providers.PowerState) 
 	})
 }
 
-// turnOn leaves the machine on and, where that can be seen, booted.
+// turnOn leaves the machine powered on and, if the provider is an Inspector, booted.
 func (h *harness) turnOn(p providers.PowerController) {
 	h.Helper()
 	s, err := p.PowerState(h.ctx, h.Machine)

@@ -1,8 +1,8 @@
-// Package providertest is the conformance suite of providers: what the executor relies on,
-// checked against anything that implements the capability interfaces, fake or real.
+// Package providertest is the conformance suite of providers. It checks what the executor relies
+// on, against any implementation of the capability interfaces, fake or real.
 //
-// It owns no hardware and starts nothing: a Setup brings the provider and a machine that may
-// be powered off, rebooted and, if the Setup says so, installed.
+// It owns no hardware and starts nothing: a Setup supplies the provider and a machine that may be
+// powered off, rebooted and, if the Setup allows it, installed.
 package providertest
 
 import (
@@ -16,40 +16,40 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Effect is an effect that a witness beside the provider has counted.
+// Effect is an effect that was observed independently of the provider.
 type Effect struct {
 	Op   providers.Op
 	Name string // as the fake fleet names effects, e.g. power_off
 }
 
-// Setup is what one test works on. What is optional and not set skips its tests.
+// Setup is the setup of one test. Tests are skipped if the optional field they need is not set.
 type Setup struct {
 	Provider providers.Provider
 	Machine  providers.Machine // powered on, its host up
 
-	Wait time.Duration // for any one change to show; default 10s
-	Poll time.Duration // how often to look; default 10ms
+	Wait time.Duration // for any change to show; default 10s
+	Poll time.Duration // interval of polls; default 10ms
 
-	Image      string        // optional: to install. It destroys what is on the machine
-	ClusterRef string        // optional: to join. The host must not be in it
-	NetConfig  string        // optional: a network configuration that works
-	Rollback   time.Duration // of that; default a tenth of Wait
-	MediaURL   string        // optional: an image to insert
+	Image      string        // optional: the image to install, which destroys the data on the machine
+	ClusterRef string        // optional: the cluster to join, which the host must not be part of
+	NetConfig  string        // optional: a working network configuration
+	Rollback   time.Duration // of NetConfig; default a tenth of Wait
+	MediaURL   string        // optional: the image to insert
 	ClearLog   bool          // optional: the event log may be cleared
-	ResetBMC   bool          // optional: the BMC may be reset, and has not been for an hour
+	ResetBMC   bool          // optional: the BMC may be reset, and was not within the last hour
 
-	Silent  providers.Machine // optional: never answers
-	Missing providers.Machine // optional: does not exist, or refuses us
+	Silent  providers.Machine // optional: a machine that never answers
+	Missing providers.Machine // optional: a machine that does not exist, or refuses our credentials
 
-	// Broken is optional: it breaks a part of Machine, and tells how that has to show.
+	// Broken is optional. It breaks a part of Machine and returns the problem that must show.
 	Broken func(ctx context.Context) providers.Problem
 
-	// Effects is an optional witness: what really happened to Machine, in order.
+	// Effects is optional. It returns what really happened to Machine, in order.
 	Effects func(ctx context.Context) ([]Effect, error)
 }
 
-// Run runs the whole suite. Setup is called for every test; it may give the same machine
-// each time, because tests leave it powered on and booted.
+// Run runs the whole suite. It calls setup for every test. setup may return the same machine each
+// time, because tests leave it powered on and booted.
 func Run(t *testing.T, setup func(t *testing.T) Setup) {
 	groups := []struct {
 		name  string
@@ -107,17 +107,17 @@ func newHarness(t *testing.T, s Setup) *harness {
 	if s.Rollback == 0 {
 		s.Rollback = s.Wait / 10
 	}
-	// Tokens must be new to hardware that remembers those of earlier runs of the suite.
+	// Tokens must be new, because hardware may remember those of earlier runs of the suite.
 	return &harness{T: t, Setup: s, ctx: t.Context(), run: "conformance-" + rand.Text()[:8]}
 }
 
-// op is a new attempt.
+// op returns a new attempt.
 func (h *harness) op(step string) providers.Op {
 	h.ops++
 	return providers.Op{RunID: h.run, Step: step, Attempt: int32(h.ops), Epoch: 1}
 }
 
-// eventually looks until ok says yes, and fails the test when it does not.
+// eventually polls until ok returns true, and fails the test if it does not in time.
 func (h *harness) eventually(what string, ok func() (bool, error)) {
 	h.Helper()
 	deadline := time.Now().Add(h.Wait)
@@ -139,7 +139,7 @@ func (h *harness) pause() {
 	select {
 	case <-t.C:
 	case <-h.ctx.Done():
-		h.Fatal("test is over")
+		h.Fatal("test has ended")
 	}
 }
 
@@ -151,7 +151,7 @@ func (h *harness) ok(what string, err error) {
 	}
 }
 
-// classed checks that an error is one, and gives its class.
+// classed checks that err has a known class, and returns it.
 func (h *harness) classed(what string, err error) providers.Class {
 	h.Helper()
 	var e *providers.Error
@@ -161,33 +161,41 @@ func (h *harness) classed(what string, err error) providers.Class {
 	if !errors.As(err, &e) {
 		h.Fatalf("%s: error %v has no class", what, err)
 	}
-	known := []providers.Class{providers.Transient, providers.Auth, providers.Unsupported, providers.Gone, providers.Timeout, providers.Failed, providers.Late}
+	known := []providers.Class{
+		providers.Transient,
+		providers.Auth,
+		providers.Unsupported,
+		providers.Gone,
+		providers.Timeout,
+		providers.Failed,
+		providers.Late,
+	}
 	if !slices.Contains(known, e.Class) {
 		h.Fatalf("%s: class %q is not one of %v", what, e.Class, known)
 	}
 	return e.Class
 }
 
-// counted checks how often the witness, if there is one, saw an effect of a step, and that
-// it was on behalf of that attempt each time.
+// counted checks how many effects of a step were observed, if Effects is set, and that each
+// belongs to this attempt.
 func (h *harness) counted(op providers.Op, name string, want int) {
 	h.Helper()
 	if h.Effects == nil {
 		return
 	}
 	all, err := h.Effects(h.ctx)
-	h.ok("ask the witness", err)
+	h.ok("read the effects", err)
 	got := 0
 	for _, e := range all {
 		if e.Name != name || e.Op.RunID != op.RunID || e.Op.Step != op.Step {
 			continue
 		}
 		if got++; e.Op != op {
-			h.Fatalf("witness saw %s of %+v, want it of %+v only", name, e.Op, op)
+			h.Fatalf("observed %s of %+v, want it of %+v only", name, e.Op, op)
 		}
 	}
 	if got != want {
-		h.Fatalf("witness saw %s of %s %d times, want %d; it saw %v", name, op.Token(), got, want, all)
+		h.Fatalf("observed %s of %s %d times, want %d; all effects: %v", name, op.Token(), got, want, all)
 	}
 }
 
@@ -196,7 +204,7 @@ func need[C any](h *harness, c providers.Capability) C {
 	h.Helper()
 	p, ok := h.Provider.(C)
 	if !ok {
-		h.Skipf("provider %q is no %s", h.Provider.Kind(), c)
+		h.Skipf("provider %q does not implement %s", h.Provider.Kind(), c)
 	}
 	return p
 }
