@@ -11,40 +11,41 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// tripAfter is how many operations in a row a BMC may leave without an answer before it is left
-// alone for a while.
+// tripAfter is the number of consecutive unanswered operations after which the circuit breaker of a
+// BMC opens.
 const tripAfter = 5
 
-// Advice is what to do next about a BMC that does not answer: the rungs of the ladder that are not
-// climbed by themselves. Reconnecting, and ending old sessions when there is no room for ours,
-// happen inside an operation.
+// Advice is the next step for a BMC that does not answer. It only has the steps of the escalation
+// that need a decision. The first steps are automatic and part of an operation: to reconnect, and
+// to end old sessions when the BMC has no room for ours.
 type Advice string
 
-// The rungs.
+// The values of Advice.
 const (
-	Wait      Advice = "wait"      // it is left alone for now, and probed again
+	Wait      Advice = "wait"      // wait for the next probe
 	Reset     Advice = "reset-bmc" // ResetBMC may help
-	Intervene Advice = "intervene" // it was reset within the hour: somebody has to look
+	Intervene Advice = "intervene" // it was reset within the hour: an operator has to inspect it
 )
 
-// Stuck is the error of a BMC that is left alone because it does not answer.
+// Stuck is the error for a BMC that is left alone because it does not answer.
 type Stuck struct {
 	Next  Advice
-	Until time.Time // when it is probed
+	Until time.Time // time of the next probe
 }
 
 func (s *Stuck) Error() string {
-	what := "it is probed then"
+	advice := "it is probed then"
 	switch s.Next {
 	case Reset:
-		what = "resetting the BMC may help"
+		advice = "resetting the BMC may help"
 	case Intervene:
-		what = "it was reset within the last hour, which did not help: have somebody look at it"
+		advice = "it was reset within the last hour without success: inspect the machine on site"
 	}
-	return fmt.Sprintf("not sent: the BMC did not answer several times in a row and is left alone until %s; %s", s.Until.UTC().Format(time.RFC3339), what)
+	return fmt.Sprintf("not sent: the BMC repeatedly did not answer and is left alone until %s; %s",
+		s.Until.UTC().Format(time.RFC3339), advice)
 }
 
-// AdviceOf returns what to do next about an error; empty if it is none of those.
+// AdviceOf returns the advice of the Stuck in err, or "" if there is none.
 func AdviceOf(err error) Advice {
 	var s *Stuck
 	if errors.As(err, &s) {
@@ -59,7 +60,9 @@ func (c *controller) newBreaker() *gobreaker.CircuitBreaker[struct{}] {
 		Name: c.key, MaxRequests: 1, Timeout: c.p.cfg.OpenTime,
 		ReadyToTrip:  func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= tripAfter },
 		IsSuccessful: func(err error) bool { return !silent(err) },
-		IsExcluded:   func(err error) bool { return errors.Is(err, context.Canceled) || errors.Is(err, errClosed) },
+		IsExcluded: func(err error) bool {
+			return errors.Is(err, context.Canceled) || errors.Is(err, errClosed)
+		},
 		OnStateChange: func(_ string, _, to gobreaker.State) {
 			c.state.Lock()
 			switch to {
@@ -72,17 +75,17 @@ func (c *controller) newBreaker() *gobreaker.CircuitBreaker[struct{}] {
 			case gobreaker.StateHalfOpen:
 			}
 			c.state.Unlock()
-			c.p.log.Info("circuit breaker of a BMC", "bmc", c.key, "state", to.String())
+			c.p.log.Info("circuit breaker of BMC changed state", "bmc", c.key, "state", to.String())
 		},
 	})
 }
 
-// guarded runs an operation unless the BMC is left alone.
+// guarded runs f unless the circuit breaker of the BMC is open.
 func (c *controller) guarded(ctx context.Context, op string, f func() error) error {
 	c.state.Lock()
 	until, inherited := c.memo.OpenUntil, c.opened == 0
 	c.state.Unlock()
-	if inherited && time.Now().Before(until) { // an earlier leader found it silent
+	if inherited && time.Now().Before(until) { // opened under an earlier leader
 		return c.stuck(op)
 	}
 	_, err := c.breaker.Execute(func() (struct{}, error) { return struct{}{}, f() })

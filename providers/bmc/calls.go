@@ -7,49 +7,74 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Call is one operation on a BMC, as those learn of it who count.
+// Call describes one operation on a BMC, for metrics.
 type Call struct {
 	Vendor   string        // one of Vendors
 	Protocol Protocol      // empty: none was reached
 	Outcome  string        // one of Outcomes
-	Took     time.Duration // with all waits
+	Took     time.Duration // including all waits
 }
 
-// unknownVendor is the vendor of a BMC that has not said it, as over IPMI; otherVendor is one that
-// is not in the list, so that no BMC makes up labels.
+// unknownVendor stands for a BMC that does not report its vendor, as over IPMI. otherVendor stands
+// for a vendor that is not in the list, so that a BMC cannot create label values.
 const (
 	unknownVendor = "unknown"
 	otherVendor   = "other"
 )
 
-// stuckOutcome is the outcome of what was not sent, because the BMC is left alone for a while.
+// stuckOutcome is the outcome of an operation that was not sent, because the circuit breaker is
+// open.
 const stuckOutcome = "left-alone"
 
-// Vendors are the values that Call.Vendor has.
+// Vendors returns the possible values of Call.Vendor.
 func Vendors() []string {
-	return []string{unknownVendor, otherVendor, "ami", "asrock", "dell", "fujitsu", "gigabyte", "hpe", "inspur", "lenovo", "openbmc", "quanta", "supermicro", "sushy"}
+	return []string{
+		unknownVendor,
+		otherVendor,
+		"ami",
+		"asrock",
+		"dell",
+		"fujitsu",
+		"gigabyte",
+		"hpe",
+		"inspur",
+		"lenovo",
+		"openbmc",
+		"quanta",
+		"supermicro",
+		"sushy",
+	}
 }
 
-// Outcomes are the values that Call.Outcome has: ok, the class of the error, or left-alone.
+// Outcomes returns the possible values of Call.Outcome: ok, the class of the error, or left-alone.
 func Outcomes() []string {
-	return []string{"ok", stuckOutcome, string(providers.Transient), string(providers.Auth), string(providers.Unsupported), string(providers.Gone),
-		string(providers.Timeout), string(providers.Failed), string(providers.Late)}
+	return []string{
+		"ok",
+		stuckOutcome,
+		string(providers.Transient),
+		string(providers.Auth),
+		string(providers.Unsupported),
+		string(providers.Gone),
+		string(providers.Timeout),
+		string(providers.Failed),
+		string(providers.Late),
+	}
 }
 
-// vendorLabel makes a label of what a BMC says of its maker.
-func vendorLabel(said string) string {
-	if said == "" {
+// vendorLabel returns the metric label for the vendor that a BMC reports.
+func vendorLabel(reported string) string {
+	if reported == "" {
 		return unknownVendor
 	}
 	for _, v := range Vendors()[2:] {
-		if contains(said, v) {
+		if contains(reported, v) {
 			return v
 		}
 	}
 	return otherVendor
 }
 
-// count tells of an operation that has ended.
+// count reports an ended operation to the metrics.
 func (p *Provider) count(c *controller, by Protocol, began time.Time, err error) {
 	if p.called == nil {
 		return

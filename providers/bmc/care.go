@@ -2,33 +2,36 @@ package bmc
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Light reports whether the locator light is on.
+// Light returns the state of the locator light.
 func (p *Provider) Light(ctx context.Context, m providers.Machine) (providers.LightState, error) {
 	return ask(ctx, p, m, "read the locator light", caretaker.light)
 }
 
 // Identify switches the locator light.
 func (p *Provider) Identify(ctx context.Context, _ providers.Op, m providers.Machine, on bool) error {
-	return tell(ctx, p, m, "switch the locator light", func(ctx context.Context, d caretaker) error { return d.identify(ctx, on) })
+	return tell(ctx, p, m, "switch the locator light", func(ctx context.Context, d caretaker) error {
+		return d.identify(ctx, on)
+	})
 }
 
 // ClearEvents empties the event log.
 func (p *Provider) ClearEvents(ctx context.Context, _ providers.Op, m providers.Machine) error {
-	return tell(ctx, p, m, "clear the event log", func(ctx context.Context, d caretaker) error { return d.clearEvents(ctx) })
+	return tell(ctx, p, m, "clear the event log", func(ctx context.Context, d caretaker) error {
+		return d.clearEvents(ctx)
+	})
 }
 
-// resetEvery is how often a BMC may be reset.
+// resetEvery is the minimum time between two resets of a BMC.
 const resetEvery = time.Hour
 
-// ResetBMC restarts the BMC itself, which leaves the host alone: at most once an hour, and not
-// while a press of the power button may be on its way. It does not ask the circuit breaker: a BMC
-// that needs it does not answer much. Where Redfish does not answer, IPMI is asked.
+// ResetBMC restarts the BMC; the host keeps running. It is allowed at most once an hour, and not
+// while a press of the power button may be under way. It ignores the circuit breaker, because a
+// BMC that needs a reset hardly answers. If Redfish does not answer, it uses IPMI.
 func (p *Provider) ResetBMC(ctx context.Context, _ providers.Op, m providers.Machine) error {
 	what := "reset the BMC of " + m.GetMachineId()
 	if err := providers.InTime(ctx, what); err != nil {
@@ -61,16 +64,17 @@ func (p *Provider) ResetBMC(ctx context.Context, _ providers.Op, m providers.Mac
 	if err != nil {
 		return err
 	}
-	// First it is recorded, then it is done: a leader that dies in between must not leave the next
-	// one thinking that nothing was sent.
+	// The reset is recorded before it is sent. Otherwise a leader that dies in between would leave
+	// the next one without any trace of the reset.
 	before := c.resetAt(time.Now())
 	if err := c.recorded(ctx); err != nil {
 		c.resetAt(before)
-		return providers.Errorf(providers.Transient, what, "not done: it could not be put on record: %w", err)
+		return providers.Errorf(providers.Transient, what, "not sent: cannot record the reset: %w", err)
 	}
 	err = t.resetBMC(ctx)
-	if err == nil || providers.ClassOf(classify(what, err, true)) == providers.Timeout { // it may have happened
-		p.log.Warn("reset a BMC", "bmc", c.key, "machine", m.GetMachineId(), "by", by)
+	unknown := err != nil && providers.ClassOf(classify(what, err, true)) == providers.Timeout
+	if err == nil || unknown {
+		p.log.Warn("BMC reset sent", "bmc", c.key, "machine", m.GetMachineId(), "by", by)
 	} else {
 		c.resetAt(before)
 		c.remember(ctx)
@@ -78,7 +82,7 @@ func (p *Provider) ResetBMC(ctx context.Context, _ providers.Op, m providers.Mac
 	return classify(what, err, true)
 }
 
-// resetAt changes when the BMC was reset, and gives what it was.
+// resetAt sets the time of the last reset and returns the previous one.
 func (c *controller) resetAt(at time.Time) (before time.Time) {
 	c.state.Lock()
 	before, c.memo.ResetAt = c.memo.ResetAt, at
@@ -89,7 +93,7 @@ func (c *controller) resetAt(at time.Time) (before time.Time) {
 	return before
 }
 
-// BMCResetAt reports when a reset of the BMC was last sent, by whichever leader.
+// BMCResetAt returns the time of the last reset of the BMC, sent by any leader.
 func (p *Provider) BMCResetAt(ctx context.Context, m providers.Machine) (time.Time, error) {
 	what := "look up the last reset of the BMC of " + m.GetMachineId()
 	e, err := parseEndpoint(m.GetSpec().GetBmcEndpoint(), p.cfg.AllowHTTP)
@@ -100,7 +104,7 @@ func (p *Provider) BMCResetAt(ctx context.Context, m providers.Machine) (time.Ti
 	if err != nil {
 		return time.Time{}, classify(what, err, false)
 	}
-	memo, err := p.memory.Recall(ctx, c.key) // another peer may have led meanwhile
+	memo, err := p.memory.Recall(ctx, c.key) // another peer may have led in the meantime
 	if err != nil {
 		return time.Time{}, providers.Errorf(providers.Transient, what, "%w", err)
 	}
@@ -112,22 +116,26 @@ func (p *Provider) BMCResetAt(ctx context.Context, m providers.Machine) (time.Ti
 	return c.memo.ResetAt, nil
 }
 
-// mayReset reports whether the BMC may be reset now.
+// mayReset returns an error if the BMC must not be reset now.
 func (c *controller) mayReset(what string) error {
 	c.state.Lock()
 	last := c.memo.ResetAt
 	c.state.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.reset.After(last) { // for a machine that names another account
+	if c.reset.After(last) { // through a machine with another account
 		last = c.reset
 	}
 	if ago := time.Since(last); ago < resetEvery {
-		return providers.Errorf(providers.Transient, what, "%w", fmt.Errorf("not done: it was reset %s ago, and once an hour is the most: %w",
-			ago.Round(time.Second), &Stuck{Next: Intervene, Until: last.Add(resetEvery)}))
+		stuck := &Stuck{Next: Intervene, Until: last.Add(resetEvery)}
+		return providers.Errorf(providers.Transient, what,
+			"not sent: the BMC was reset %s ago, at most one reset an hour is allowed: %w",
+			ago.Round(time.Second), stuck)
 	}
 	if c.pressing > 0 || time.Now().Before(c.powerEnd) {
-		return providers.Errorf(providers.Transient, what, "not done: a press of the power button may be on its way; it is over at %s", c.powerEnd.UTC().Format(time.RFC3339))
+		return providers.Errorf(providers.Transient, what,
+			"not sent: a press of the power button may be under way until %s: try again then",
+			c.powerEnd.UTC().Format(time.RFC3339))
 	}
 	return nil
 }

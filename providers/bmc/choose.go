@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// The drivers have these in common; what one lacks is Unsupported.
+// The interfaces of the drivers. A driver returns Unsupported for operations that it lacks.
 type (
 	powerDriver interface {
 		power(ctx context.Context) (providers.PowerState, error)
@@ -37,31 +37,32 @@ type (
 	}
 )
 
-// need returns what a driver can do, or an error that says that it cannot. Where IPMI is only what
-// is left of a BMC for now, to try again may help.
+// need returns driver as a D, or an error if it is not one. The error is Transient if IPMI is in use
+// only because Redfish does not answer at the moment: a retry may help.
 func need[D any](c *controller, driver any, p Protocol, what string) (D, error) {
 	d, ok := driver.(D)
 	switch {
 	case ok:
 		return d, nil
 	case c.hadRedfish():
-		return d, providers.Errorf(providers.Transient, what, "%w", disagree("%s cannot do it, and Redfish, which this BMC has spoken, does not answer now", p))
+		return d, providers.Errorf(providers.Transient, what, "%w", disagree(
+			"%s cannot do it, and Redfish, which this BMC has spoken, does not answer now", p))
 	}
 	return d, providers.Errorf(providers.Unsupported, what, "%s cannot do it; %w", p, errLacks)
 }
 
-// errLacks is what need says for good.
-var errLacks = errors.New("it takes a BMC with Redfish")
+// errLacks is in the error of need if the driver is the BMC's best one: a retry cannot help.
+var errLacks = errors.New("it needs a BMC with Redfish")
 
-// forget the driver that worked after that many operations without an answer: the BMC may speak
-// another protocol now.
+// maxSilence is the number of unanswered operations after which the chosen driver is forgotten. The
+// BMC may speak another protocol by then.
 const maxSilence = 2
 
-// probeShare bounds how long the first of two protocols is tried.
+// probeShare bounds the attempt with the first of two protocols.
 const probeShare = 15 * time.Second
 
-// withShare bounds a try after which another one may have to be made in the time of ctx: it gets
-// half of what is left, and no more than that.
+// withShare bounds an attempt that another one may have to follow within the time of ctx: it may
+// use half of the remaining time, and at most the given duration.
 func withShare(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
 	if end, ok := ctx.Deadline(); ok {
 		most = min(most, time.Until(end)/2)
@@ -69,10 +70,10 @@ func withShare(ctx context.Context, most time.Duration) (context.Context, contex
 	return context.WithTimeout(ctx, most)
 }
 
-// choose returns the driver of a machine: the one that worked, else the first that answers a
-// question. A refused login ends the search: it would be refused over the next protocol too, and
-// count twice. So does a Redfish service that answers, whatever it says: who goes on to IPMI stays
-// there, without all that Redfish alone can do.
+// choose returns the driver of a machine: the last one that worked, else the first one that answers
+// a query. A refused login ends the search: the next protocol would refuse it too, and it would
+// count twice. Any answer of a Redfish service ends it as well. A fallback to IPMI would be
+// permanent, without the features that only Redfish has.
 func (c *controller) choose(ctx context.Context, m providers.Machine, e endpoint) (Protocol, any, error) {
 	c.state.Lock()
 	driver, remembered := c.driver, c.memo.Driver
@@ -120,8 +121,8 @@ func (c *controller) choose(ctx context.Context, m providers.Machine, e endpoint
 	return "", nil, errors.Join(errs...)
 }
 
-// instead returns Redfish where IPMI lacks what was asked, if the BMC turns out to speak it. That
-// is soon looked at again: what comes of it else is an error for good.
+// instead returns the Redfish driver if IPMI lacks the operation and the BMC turns out to speak
+// Redfish. Redfish is probed again soon, because the alternative is a permanent error.
 func (c *controller) instead(ctx context.Context, m providers.Machine, e endpoint, err error) (*redfishHost, bool) {
 	if !errors.Is(err, errLacks) {
 		return nil, false
@@ -133,11 +134,11 @@ func (c *controller) instead(ctx context.Context, m providers.Machine, e endpoin
 	return h, c.redfishAgain(ctx, h, lookSoon)
 }
 
-// absent reports whether an error of a Redfish service means that there is none: something else
-// answers there, or nothing does.
+// absent reports whether err shows that there is no Redfish service: something else answers at the
+// address, or nothing does.
 func absent(err error) bool { return errors.Is(err, errNoRedfish) || silent(err) }
 
-// outcome notes whether the driver got an answer.
+// outcome records whether the driver got an answer.
 func (c *controller) outcome(err error) {
 	if errors.Is(err, context.Canceled) {
 		return
@@ -152,5 +153,5 @@ func (c *controller) outcome(err error) {
 		c.driver = ""
 	}
 	c.deaf = c.redfish.heard.Swap(false)
-	c.redfish.http.CloseIdleConnections() // the first rung: connect anew
+	c.redfish.http.CloseIdleConnections() // first step of the escalation: reconnect
 }

@@ -18,28 +18,28 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/guard"
 )
 
-// Config is the configuration of the BMC half of a provider. Durations are in nanoseconds here, and
-// texts like "30s" in JSON (ParseConfig).
+// Config is the configuration of the BMC part of a provider. In JSON, durations are strings such as
+// "30s" (ParseConfig).
 type Config struct {
-	Protocol    Protocol      // of machines whose endpoint and labels do not say; default Auto
-	TLS         string        // "verify" (the default) or "insecure": the passwords of BMCs may then be had by who is in between
-	CAFile      string        // certificates in PEM that BMCs are verified with; default those of the system
-	AllowHTTP   bool          // Redfish without TLS, where the endpoint says http://: for labs
+	Protocol    Protocol      // if neither endpoint nor labels name one; default Auto
+	TLS         string        // "verify" (default), or "insecure", which exposes BMC passwords
+	CAFile      string        // PEM certificates to verify BMCs with; default: the system's
+	AllowHTTP   bool          // allow Redfish without TLS for endpoints with http://: for labs
 	Timeout     time.Duration // of one operation; default 60s
 	RequestTime time.Duration // of one HTTP request; default 30s
-	Idle        time.Duration // after which a session that is not used is ended; default 5m
-	Settle      time.Duration // how long a press of a button may take to show; default 15s
-	OpenTime    time.Duration // how long the circuit breaker stays open before it lets a probe through; default 30s
-	Ipmitool    string        // path; default the one in PATH
-	CommandTime time.Duration // after which ipmitool is killed; default 15s
-	IPMIPort    string        // of endpoints that do not say ipmi://; default 623
-	CipherSuite string        // of IPMI; default 17 (SHA-256), 3 is what old BMCs have. The label bmc-cipher-suite of a machine overrules it
-	IPMIGap     time.Duration // least time between two IPMI commands to one BMC; the quirk table may say more
-	RPCURL      string        // of a service that speaks bmclib's RPC, for machines at rpc://NAME: https://, or http:// with AllowHTTP
-	AutoReset   bool          // a BMC that takes connections and does not answer is restarted without being asked for: see Facts.BMCStuck; default false
+	Idle        time.Duration // an unused session is ended after it; default 5m
+	Settle      time.Duration // until a press of a button shows; default 15s
+	OpenTime    time.Duration // the circuit breaker is open before the next probe; default 30s
+	Ipmitool    string        // path; default: the one in PATH
+	CommandTime time.Duration // ipmitool is killed after it; default 15s
+	IPMIPort    string        // of endpoints without ipmi://; default 623
+	CipherSuite string        // of IPMI; default 17 (SHA-256), old BMCs need 3. See CipherLabel
+	IPMIGap     time.Duration // minimum pause between IPMI commands; a quirk may extend it
+	RPCURL      string        // of a bmclib RPC service, for rpc://NAME: https://, or http:// with AllowHTTP
+	AutoReset   bool          // reset a stuck BMC automatically (Facts.BMCStuck); default false
 }
 
-// CipherLabel is the label of a machine that overrules CipherSuite.
+// CipherLabel is the label of a machine that overrides CipherSuite.
 const CipherLabel = "bmc-cipher-suite"
 
 func (c Config) withDefaults() (Config, error) {
@@ -73,16 +73,22 @@ func (c Config) withDefaults() (Config, error) {
 	default:
 		return c, fmt.Errorf("tls is %q: it is verify or insecure", c.TLS)
 	}
-	if u, err := url.Parse(c.RPCURL); c.RPCURL != "" && (err != nil || u.Host == "" || u.Scheme != "https" && (u.Scheme != "http" || !c.AllowHTTP)) {
-		return c, fmt.Errorf("rpc_url %q is not an https:// URL (nor an http:// one with allow_http)", clip(c.RPCURL, 100))
+	if c.RPCURL != "" && !c.validRPC() {
+		return c, fmt.Errorf("rpc_url %q is not an https:// URL (nor an http:// one with allow_http)",
+			clip(c.RPCURL, 100))
 	}
 	if c.TLS == "insecure" && c.CAFile != "" {
-		return c, errors.New("ca_file does not go with tls: insecure")
+		return c, errors.New("ca_file has no effect with tls: insecure: remove one of them")
 	}
 	return c, c.Protocol.check()
 }
 
-// ParseConfig reads a configuration in JSON. An unknown key is an error that names it.
+func (c Config) validRPC() bool {
+	u, err := url.Parse(c.RPCURL)
+	return err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && c.AllowHTTP)
+}
+
+// ParseConfig parses a configuration in JSON. The error for an unknown key names the key.
 func ParseConfig(raw []byte) (Config, error) {
 	var f struct {
 		Protocol    Protocol `json:"protocol"`
@@ -109,18 +115,33 @@ func ParseConfig(raw []byte) (Config, error) {
 			return Config{}, fmt.Errorf("read configuration: %w", err)
 		}
 		if _, err := d.Token(); !errors.Is(err, io.EOF) {
-			return Config{}, errors.New("read configuration: something follows it")
+			return Config{}, errors.New("read configuration: unexpected data after the JSON object")
 		}
 	}
-	return Config{Protocol: f.Protocol, TLS: f.TLS, CAFile: f.CAFile, AllowHTTP: f.AllowHTTP, Timeout: time.Duration(f.Timeout), RequestTime: time.Duration(f.RequestTime),
-		Idle: time.Duration(f.Idle), Settle: time.Duration(f.Settle), OpenTime: time.Duration(f.OpenTime), Ipmitool: f.Ipmitool, CommandTime: time.Duration(f.CommandTime),
-		IPMIPort: f.IPMIPort, CipherSuite: f.CipherSuite, IPMIGap: time.Duration(f.IPMIGap), AutoReset: f.AutoReset, RPCURL: f.RPCURL}.withDefaults()
+	return Config{
+		Protocol:    f.Protocol,
+		TLS:         f.TLS,
+		CAFile:      f.CAFile,
+		AllowHTTP:   f.AllowHTTP,
+		Timeout:     time.Duration(f.Timeout),
+		RequestTime: time.Duration(f.RequestTime),
+		Idle:        time.Duration(f.Idle),
+		Settle:      time.Duration(f.Settle),
+		OpenTime:    time.Duration(f.OpenTime),
+		Ipmitool:    f.Ipmitool,
+		CommandTime: time.Duration(f.CommandTime),
+		IPMIPort:    f.IPMIPort,
+		CipherSuite: f.CipherSuite,
+		IPMIGap:     time.Duration(f.IPMIGap),
+		AutoReset:   f.AutoReset,
+		RPCURL:      f.RPCURL,
+	}.withDefaults()
 }
 
-// duration is a time.Duration that reads texts like "30s".
+// duration is a time.Duration that is written like "30s" in JSON.
 type duration time.Duration
 
-// UnmarshalJSON reads "30s".
+// UnmarshalJSON parses a duration like "30s".
 func (d *duration) UnmarshalJSON(b []byte) error {
 	var s string
 	if err := json.Unmarshal(b, &s); err != nil {
@@ -134,9 +155,12 @@ func (d *duration) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// tls reports how BMCs are verified.
+// tls returns the TLS configuration for connections to BMCs.
 func (c Config) tls() (*tls.Config, error) {
-	t := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: c.TLS == "insecure"} //nolint:gosec // the operator chose it, in words
+	t := &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		InsecureSkipVerify: c.TLS == "insecure", //nolint:gosec // the operator configured it explicitly
+	}
 	if c.CAFile != "" {
 		pem, err := os.ReadFile(c.CAFile)
 		if err != nil {
@@ -144,34 +168,34 @@ func (c Config) tls() (*tls.Config, error) {
 		}
 		t.RootCAs = x509.NewCertPool()
 		if !t.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("read ca_file: %s holds no certificate in PEM", c.CAFile)
+			return nil, fmt.Errorf("read ca_file: %s has no PEM certificate", c.CAFile)
 		}
 	}
 	return t, nil
 }
 
-// newHTTP makes what the requests to one BMC are sent through: a connection or two, guarded by the
-// not-after time.
+// newHTTP returns the HTTP client for one BMC. It uses few connections and enforces the not-after
+// time.
 func newHTTP(verify *tls.Config) *http.Client {
 	return &http.Client{
 		Transport: guard.Transport(&http.Transport{
 			DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
-			TLSHandshakeTimeout: 15 * time.Second, // some need seconds for it
+			TLSHandshakeTimeout: 15 * time.Second, // some BMCs need seconds
 			MaxIdleConnsPerHost: 2,
 			MaxConnsPerHost:     4,
 			IdleConnTimeout:     time.Minute,
 			TLSClientConfig:     verify.Clone(),
 		}),
-		// A redirect would take the session's token elsewhere; DSP0266 needs none of the requests
-		// that we make to follow one.
+		// A redirect would send the session's token elsewhere. DSP0266 does not require following
+		// one for any of our requests.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// Deps are what a provider needs of others.
+// Deps are the dependencies of a provider.
 type Deps struct {
 	Credentials Credentials
-	Memory      Memory // nil: it ends with the process
+	Memory      Memory // nil: kept in this process only
 	Log         *slog.Logger
-	Called      func(Call) // of each operation that has ended, for who counts them; nil: nobody is told
+	Called      func(Call) // called after each operation, for metrics; may be nil
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// OpenConsole opens the serial console of the machine over IPMI (serial over LAN), also of a
-// machine that is driven over Redfish, which has no such thing. There is one at a time. It ends
-// with the context.
+// OpenConsole opens the serial console of the machine over IPMI (serial over LAN). It works for a
+// machine that is driven over Redfish too, because Redfish has no console. A BMC has one console
+// at a time. It is closed when ctx ends.
 func (p *Provider) OpenConsole(ctx context.Context, m providers.Machine) (io.ReadWriteCloser, error) {
 	what := "open the console of " + m.GetMachineId()
 	e, err := parseEndpoint(m.GetSpec().GetBmcEndpoint(), p.cfg.AllowHTTP)
@@ -25,7 +25,8 @@ func (p *Provider) OpenConsole(ctx context.Context, m providers.Machine) (io.Rea
 		return nil, providers.Errorf(providers.Unsupported, what, "%w", err)
 	}
 	if by := Protocol(first(m.GetLabels()[ProtocolLabel], string(p.cfg.Protocol))); by == Redfish {
-		return nil, providers.Errorf(providers.Unsupported, what, "Redfish has no console, and IPMI is not to be spoken with this machine: its protocol is redfish")
+		return nil, providers.Errorf(providers.Unsupported, what,
+			"the console needs IPMI, and the protocol of this machine is set to redfish")
 	}
 	c, err := p.controllerOf(ctx, m, e)
 	if err != nil {
@@ -36,7 +37,7 @@ func (p *Provider) OpenConsole(ctx context.Context, m providers.Machine) (io.Rea
 	c.console = true
 	c.mu.Unlock()
 	if taken {
-		return nil, providers.Errorf(providers.Transient, what, "it is open already: close it there")
+		return nil, providers.Errorf(providers.Transient, what, "the console is already open: close it first")
 	}
 	free := func() {
 		c.mu.Lock()
@@ -46,11 +47,11 @@ func (p *Provider) OpenConsole(ctx context.Context, m providers.Machine) (io.Rea
 	h := c.ipmiOf(m, e)
 	var con *console
 	err = c.guarded(ctx, what, func() error {
-		if _, err := h.mcInfo(ctx); err != nil { // it tells why a login fails; what follows does not
+		if _, err := h.mcInfo(ctx); err != nil { // unlike sol, mc info shows why a login fails
 			return classify(what, err, false)
 		}
 		con, err = h.console(ctx, free)
-		if err != nil && strings.Contains(err.Error(), "already active") { // somebody has left it open; or has it open, and loses it
+		if err != nil && strings.Contains(err.Error(), "already active") { // left open, or in use: take it
 			_, _ = h.run(ctx, false, "sol", "deactivate")
 			con, err = h.console(ctx, free)
 		}
@@ -63,10 +64,10 @@ func (p *Provider) OpenConsole(ctx context.Context, m providers.Machine) (io.Rea
 	return con, nil
 }
 
-// consoleUp is what ipmitool prints when the console is open.
+// consoleUp is the line that ipmitool prints when the console is open.
 const consoleUp = "[SOL Session operational"
 
-// console is an ipmitool that shows a console.
+// console is an ipmitool process with an open console.
 type console struct {
 	in     io.WriteCloser
 	out    *bufio.Reader
@@ -77,7 +78,7 @@ type console struct {
 	close  sync.Once
 }
 
-// console starts ipmitool and waits until the console is open. Free is called when it has ended.
+// console starts ipmitool and waits until the console is open. It calls free after ipmitool ended.
 func (h *ipmiHost) console(ctx context.Context, free func()) (*console, error) {
 	a, leave, err := h.turn(ctx, false)
 	if err != nil {
@@ -88,15 +89,21 @@ func (h *ipmiHost) console(ctx context.Context, free func()) (*console, error) {
 	if err != nil {
 		return nil, noIpmitool(err)
 	}
-	stdbuf, err := exec.LookPath("stdbuf") // else ipmitool keeps to itself that the console is open, until there is output
+	// Without stdbuf, ipmitool does not print that the console is open until there is output.
+	stdbuf, err := exec.LookPath("stdbuf")
 	if err != nil {
 		return nil, providers.Errorf(providers.Unsupported, "start ipmitool", "%w: install it (Debian: coreutils)", err)
 	}
 	opening := ctx
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // Close, which ends it, lets it say goodbye first
-	// What is typed at the beginning of a line must not be taken for a command to ipmitool: the
-	// escape is a character that nobody types.
-	cmd := exec.CommandContext(ctx, stdbuf, "-o0", path, "-I", "lanplus", "-H", h.host, "-p", h.port, "-U", a.User, "-E", "-C", h.suite, "-e", "\x1f", "sol", "activate") //nolint:gosec // no shell
+	// Close ends this context, after ipmitool had time to deactivate the console.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	// Input at the start of a line must not be taken for a command to ipmitool. Therefore the
+	// escape is a character that is hard to type.
+	argv := []string{
+		"-o0", path, "-I", "lanplus", "-H", h.host, "-p", h.port, "-U", a.User, "-E", "-C", h.suite,
+		"-e", "\x1f", "sol", "activate",
+	}
+	cmd := exec.CommandContext(ctx, stdbuf, argv...) //nolint:gosec // no shell
 	cmd.Env = h.env(a)
 	cmd.WaitDelay = time.Second
 	var said bytes.Buffer
@@ -107,10 +114,17 @@ func (h *ipmiHost) console(ctx context.Context, free func()) (*console, error) {
 		cancel()
 		return nil, err
 	}
-	c := &console{in: in, pipe: pr, out: bufio.NewReader(pr), cancel: cancel, ended: make(chan struct{}), gone: make(chan struct{})}
+	c := &console{
+		in:     in,
+		pipe:   pr,
+		out:    bufio.NewReader(pr),
+		cancel: cancel,
+		ended:  make(chan struct{}),
+		gone:   make(chan struct{}),
+	}
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // it ends with the thread that starts it: this one stays until then
+		runtime.LockOSThread() // ipmitool dies with the thread that starts it: keep the thread
 		defer runtime.UnlockOSThread()
 		ends(cmd)
 		err := cmd.Start()
@@ -145,16 +159,18 @@ func (h *ipmiHost) console(ctx context.Context, free func()) (*console, error) {
 			continue
 		}
 		late := ctx.Err() != nil
-		close(c.gone) // it never was open: the caller has its place
+		close(c.gone) // it was never open, so the caller releases the BMC
 		_ = c.Close()
 		if opening.Err() == nil && late {
-			return nil, providers.Errorf(providers.Timeout, "activate serial over LAN", "it was not open after %v", h.cfg.CommandTime)
+			return nil, providers.Errorf(providers.Timeout, "activate serial over LAN",
+				"not open after %v", h.cfg.CommandTime)
 		}
-		return nil, ipmiError(opening, "activate serial over LAN", errors.New("ipmitool ended"), before.String()+said.String())
+		err = errors.New("ipmitool ended")
+		return nil, ipmiError(opening, "activate serial over LAN", err, before.String()+said.String())
 	}
 }
 
-// Read waits for output; io.EOF when the console has ended.
+// Read blocks until there is output. It returns io.EOF once the console has ended.
 func (c *console) Read(b []byte) (int, error) {
 	n, err := c.out.Read(b)
 	if errors.Is(err, io.ErrClosedPipe) {
@@ -163,16 +179,16 @@ func (c *console) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Write types.
+// Write sends input to the console.
 func (c *console) Write(b []byte) (int, error) { return c.in.Write(b) }
 
-// consoleEnd is how long ipmitool gets to tell the BMC that the console is closed.
+// consoleEnd is the time that ipmitool has to close the console on the BMC.
 const consoleEnd = 3 * time.Second
 
-// Close ends the console, on the BMC too. After it another one can be opened.
+// Close ends the console, on the BMC too. After it another console can be opened.
 func (c *console) Close() error {
 	c.close.Do(func() {
-		_ = c.in.Close() // ipmitool deactivates the console then
+		_ = c.in.Close() // makes ipmitool deactivate the console
 		_ = c.pipe.Close()
 		t := time.NewTimer(consoleEnd)
 		defer t.Stop()

@@ -10,22 +10,22 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// place is one BMC, with everything that all operations on it share, whichever account they go by.
+// place is one BMC with the state that all operations on it share, with any account.
 type place struct {
-	at      string // its address with the scheme
+	at      string // address with the scheme
 	gate    *gate
 	effects chan struct{} // held by the one operation that changes something
 
 	mu       sync.Mutex
-	powerEnd time.Time // when what was pressed last has surely shown
+	powerEnd time.Time // time by which the last press must have shown
 	pressing int       // presses under way
-	console  bool      // somebody has it open
-	reset    time.Time // last, in this process
+	console  bool      // the console is open
+	reset    time.Time // last reset by this process
 }
 
-// controller is one BMC by one account, with everything that operations by it share. What one
-// account has opened, or what was refused to it, must not serve a machine that names another one at
-// the same address.
+// controller is one BMC with one account, and the state of operations with that account. Sessions
+// and refused logins of one account must not affect a machine with another account at the same
+// address.
 type controller struct {
 	*place
 	p       *Provider
@@ -38,21 +38,20 @@ type controller struct {
 	recalled  bool
 
 	state   sync.Mutex
-	machine providers.Machine // whose account it is
+	machine providers.Machine // the machine whose account is used
 	memo    Memo
-	kept    Memo      // as Memory has it
+	kept    Memo      // last value in Memory
 	driver  Protocol  // that worked, in this process
-	looked  time.Time // for Redfish, where the driver is IPMI
-	silence int       // operations in a row without an answer
+	looked  time.Time // last probe for Redfish, if the driver is IPMI
+	silence int       // consecutive unanswered operations
 	opened  int       // times that the breaker has opened since it was closed
-	deaf    bool      // when it last did not answer it had taken a connection: the network to it is not what is wrong
+	deaf    bool      // the last unanswered operation had a connection, so the network is fine
 	hosts   map[string]*redfishHost
 	ipmi    map[string]*ipmiHost
 	vendors map[Protocol]*vendorHost
 }
 
-// keyOf names the BMC of a machine with the account that it is used by: what has the same one
-// shares sessions.
+// keyOf returns the key of a machine's BMC and account. Machines with the same key share sessions.
 func keyOf(m providers.Machine, e endpoint) string {
 	if ref := m.GetSpec().GetBmcCredentialsRef(); ref != "" {
 		return e.key() + "#" + ref
@@ -60,7 +59,7 @@ func keyOf(m providers.Machine, e endpoint) string {
 	return e.key()
 }
 
-// controllerOf returns the BMC of a machine.
+// controllerOf returns the controller of a machine's BMC.
 func (p *Provider) controllerOf(ctx context.Context, m providers.Machine, e endpoint) (*controller, error) {
 	p.mu.Lock()
 	if p.closed {
@@ -87,7 +86,7 @@ func (p *Provider) controllerOf(ctx context.Context, m providers.Machine, e endp
 	return c, nil
 }
 
-// heedRetry allows logins again if an operator has asked for it since (RetryBmc).
+// heedRetry resets the count of refused logins if an operator has asked for a retry (RetryBmc).
 func (c *controller) heedRetry(m providers.Machine) {
 	if m.GetStatus().GetBmcRetryAt() == nil {
 		return
@@ -103,22 +102,42 @@ func (c *controller) heedRetry(m providers.Machine) {
 }
 
 func (p *Provider) newController(e endpoint, key string, at *place) *controller {
-	c := &controller{place: at, p: p, key: key,
-		hosts: map[string]*redfishHost{}, ipmi: map[string]*ipmiHost{}, vendors: map[Protocol]*vendorHost{}}
+	c := &controller{
+		place:   at,
+		p:       p,
+		key:     key,
+		hosts:   map[string]*redfishHost{},
+		ipmi:    map[string]*ipmiHost{},
+		vendors: map[Protocol]*vendorHost{},
+	}
 	c.breaker = c.newBreaker()
 	c.refused = &logins{changed: func(n int, version string) {
 		c.state.Lock()
 		defer c.state.Unlock()
 		c.memo.Refused, c.memo.RefusedWith = n, version
 	}}
-	c.redfish = &redfishClient{base: e.redfish, http: newHTTP(p.tls), gate: c.gate, timeout: p.cfg.RequestTime, verify: p.cfg.Settle, login: loginDeps{
-		account: c.account, refused: c.refused,
+	c.redfish = &redfishClient{
+		base:    e.redfish,
+		http:    newHTTP(p.tls),
+		gate:    c.gate,
+		timeout: p.cfg.RequestTime,
+		verify:  p.cfg.Settle,
+		login:   c.loginDeps(),
+	}
+	return c
+}
+
+// loginDeps returns the callbacks with which the Redfish client stores its login state.
+func (c *controller) loginDeps() loginDeps {
+	return loginDeps{
+		account: c.account,
+		refused: c.refused,
 		begin: func(ctx context.Context) error {
 			c.state.Lock()
 			c.memo.LoggingIn = true
 			c.state.Unlock()
 			if err := c.recorded(ctx); err != nil {
-				return providers.Errorf(providers.Transient, "note that a login begins at BMC "+c.key, "%w", err)
+				return providers.Errorf(providers.Transient, "record a login at BMC "+c.key, "%w", err)
 			}
 			return nil
 		},
@@ -147,11 +166,10 @@ func (p *Provider) newController(e endpoint, key string, at *place) *controller 
 			return c.memo.Session
 		},
 		quirks: func() Quirks { return quirksOf(c.redfish.vendor()) },
-	}}
-	return c
+	}
 }
 
-// recall reads what is remembered of the BMC, before the first operation.
+// recall loads the stored state of the BMC before the first operation.
 func (c *controller) recall(ctx context.Context) error {
 	c.recalling.Lock()
 	defer c.recalling.Unlock()
@@ -160,8 +178,8 @@ func (c *controller) recall(ctx context.Context) error {
 	}
 	memo, err := c.p.memory.Recall(ctx, c.key)
 	if err == nil && memo == (Memo{}) {
-		// What was noted before notes were of one account. Whose login was refused stands in it,
-		// and the path of a session opens nothing.
+		// Older versions stored one memo per address. It counts refused logins of an unknown
+		// account, and a session path, which grants no access.
 		memo, err = c.p.memory.Recall(ctx, c.at)
 	}
 	if err != nil {
@@ -173,24 +191,24 @@ func (c *controller) recall(ctx context.Context) error {
 	} else {
 		c.memo = memo
 	}
-	if path := c.redfish.carryOn(memo.Session); path != "" { // what could not be ended when our last term was over
+	if path := c.redfish.carryOn(memo.Session); path != "" { // a session left open by our last term
 		c.memo.Session, c.memo.LoggingIn = path, true
 	}
 	c.recalled, c.kept = true, memo
 	refused, with := c.memo.Refused, c.memo.RefusedWith
 	c.state.Unlock()
-	c.refused.recall(refused, with) // which calls back with its own lock held
+	c.refused.recall(refused, with) // calls back with its own lock held
 	return nil
 }
 
-// forget makes the next operation recall what is remembered: another peer may have led since.
+// forget makes the next operation load the state again: another peer may have led in between.
 func (c *controller) forget() {
 	c.recalling.Lock()
 	defer c.recalling.Unlock()
 	c.recalled = false
 }
 
-// vendor returns what the service root says of its maker.
+// vendor returns the vendor and product that the service root reports.
 func (c *redfishClient) vendor() (vendor, product string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -200,27 +218,26 @@ func (c *redfishClient) vendor() (vendor, product string) {
 	return first(c.root.Vendor, c.root.Product), c.root.Product
 }
 
-// account finds the account of the BMC now.
+// account returns the current account of the BMC.
 func (c *controller) account(ctx context.Context) (Account, error) {
 	c.state.Lock()
 	m := c.machine
 	c.state.Unlock()
 	a, err := c.p.credentials.Account(ctx, m)
 	if err != nil {
-		return a, classify("find the account of the BMC of "+m.GetMachineId(), &answered{err}, false)
+		return a, classify("read the BMC credentials of "+m.GetMachineId(), &answered{err}, false)
 	}
 	return a, nil
 }
 
-// remember writes down what has changed. What cannot be written is tried again after the next
-// operation.
+// remember saves the changed state. After a failure the next operation saves it.
 func (c *controller) remember(ctx context.Context) {
 	if err := c.recorded(ctx); err != nil {
-		c.p.log.Warn("could not remember what was learned of a BMC", "bmc", c.key, "error", err)
+		c.p.log.Warn("saving BMC state failed, will retry", "bmc", c.key, "error", err)
 	}
 }
 
-// recorded writes down what has changed.
+// recorded saves the changed state, or returns an error.
 func (c *controller) recorded(ctx context.Context) error {
 	c.state.Lock()
 	memo := c.memo
@@ -238,7 +255,7 @@ func (c *controller) recorded(ctx context.Context) error {
 	return nil
 }
 
-// exclusive waits until nobody else changes anything through this BMC.
+// exclusive blocks until no other operation changes anything through this BMC.
 func (c *controller) exclusive(ctx context.Context) (leave func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -251,7 +268,7 @@ func (c *controller) exclusive(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// redfishOf returns the machine's place behind the Redfish service.
+// redfishOf returns the Redfish driver of a machine.
 func (c *controller) redfishOf(m providers.Machine, e endpoint) *redfishHost {
 	c.state.Lock()
 	defer c.state.Unlock()
@@ -264,14 +281,22 @@ func (c *controller) redfishOf(m providers.Machine, e endpoint) *redfishHost {
 	return h
 }
 
-// ipmiOf returns the machine's place behind IPMI.
+// ipmiOf returns the IPMI driver of a machine.
 func (c *controller) ipmiOf(m providers.Machine, e endpoint) *ipmiHost {
 	c.state.Lock()
 	defer c.state.Unlock()
 	suite := first(m.GetLabels()[CipherLabel], c.p.cfg.CipherSuite)
 	h := c.ipmi[suite]
 	if h == nil {
-		h = &ipmiHost{cfg: c.p.cfg, host: e.host, port: first(e.ipmi, c.p.cfg.IPMIPort), suite: suite, gate: c.gate, account: c.account, refused: c.refused}
+		h = &ipmiHost{
+			cfg:     c.p.cfg,
+			host:    e.host,
+			port:    first(e.ipmi, c.p.cfg.IPMIPort),
+			suite:   suite,
+			gate:    c.gate,
+			account: c.account,
+			refused: c.refused,
+		}
 		c.ipmi[suite] = h
 	}
 	return h

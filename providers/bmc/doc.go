@@ -1,33 +1,34 @@
 // Package bmc drives machines through their BMC (baseboard management controller), over Redfish and
-// IPMI. It is the BMC half of the provider kinds datacenter and cloudbmc (docs/operating.md).
+// IPMI. It is the BMC part of the provider kinds datacenter and cloudbmc (docs/operating.md).
 //
-// It owns the connections to BMCs: one session at most with each, at most one writer and two
-// readers at a time, a pause between commands where the hardware needs it (quirks.go), a circuit
+// It owns the connections to BMCs: at most one session with each, at most one writer and two
+// readers at a time, a pause between commands if the hardware needs it (quirks.go), a circuit
 // breaker, and a count of refused logins that stops before an account is locked. It must not know
-// runs, plans, the FSM or the cluster, it does not log in to hosts, and it retries no effect.
+// runs, plans, the FSM or the cluster. It does not log in to hosts, and it retries no effect.
 //
 // # Which driver
 //
-// Redfish is spoken by a thin driver of our own that takes the schemas from gofish; bmclib's was
-// seen to ignore contexts, to report resets that did not happen and to change boot modes silently
-// (research/bmc.md §1). It stands beside bmclib's registry, not in it: a client of that registry
-// links, and logs in with, drivers for AMT and of vendors that nobody named, and its PowerSet has
-// no room for what must be checked right before the bytes leave.
+// The Redfish driver is our own and thin, with the schemas of gofish. bmclib's driver ignored
+// contexts, reported resets that did not happen, and changed boot modes silently. Our driver is not
+// in bmclib's registry either. A client of the registry links drivers for AMT and for vendors that
+// were not configured, and logs in with them. Its PowerSet has no place for the check right before
+// the bytes leave.
 //
-// IPMI is Debian's ipmitool. The event log is read by bmclib's driver for it. The rest starts the
-// program itself: bmclib reads the power state twice before it presses, so that nobody can say when
-// the press leaves; it answers "done" to a soft off when that reading failed; and it cannot tell a
-// refused login from silence, so that the count of refused logins would be wrong.
+// The IPMI driver is Debian's ipmitool. bmclib's driver reads the event log. For all other calls we
+// start the program ourselves, for three reasons. bmclib reads the power state twice before it
+// presses, so the time of the press is unknown. It reports success for a soft off if that reading
+// failed. And it cannot tell a refused login from silence, so the count of refused logins would be
+// wrong.
 //
-// bmclib's other drivers (package vendor) are for what these two do not reach, such as Intel AMT
-// and BMC services with its RPC. They are chosen by address or label and never probed for: decision
-// 0022. The driver that worked is remembered for each machine (Memory) and tried first.
+// bmclib's other drivers (package vendor) cover hardware that these two do not reach, such as Intel
+// AMT and services with bmclib's RPC. They are chosen by address or label and never probed for:
+// docs/decisions/0022. The driver that worked is stored for each machine (Memory) and tried first.
 //
 // # In time or not at all
 //
-// Over Redfish, providers/guard checks the not-after time in the line before the write. What takes
-// time (logging in, finding the system, reading the ETag) goes before that and is kept, so that a
-// call that came too late finds it done the next time. ipmitool sends when it pleases: the time is
-// checked right before it starts, it is killed after Config.CommandTime even when this process is
-// stopped, and ends with this process; Settle covers how long it may take.
+// Over Redfish, package guard checks the not-after time in the line before the write. Slow
+// preparation (logging in, finding the system, reading the ETag) comes before that. Its results are
+// kept, so that the next call after a late one finds it done. The moment at which ipmitool sends is
+// unknown. So the time is checked right before it starts; it is killed after Config.CommandTime,
+// even if this process is stopped; and it ends with this process. Settle covers its run time.
 package bmc

@@ -11,10 +11,10 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/vendor"
 )
 
-// Protocol is how a BMC is spoken to.
+// Protocol is a protocol to reach BMCs with.
 type Protocol string
 
-// The protocols. Auto tries the one that worked last, then Redfish, then IPMI where there is no
+// The protocols. Auto tries the last one that worked, then Redfish, then IPMI if there is no
 // Redfish.
 const (
 	Auto    Protocol = "auto"
@@ -22,12 +22,12 @@ const (
 	IPMI    Protocol = "ipmi"
 )
 
-// vendorPrefix begins the protocols that are drivers of bmclib: bmclib-rpc, bmclib-amt,
+// vendorPrefix is the prefix of protocols that are drivers of bmclib: bmclib-rpc, bmclib-amt,
 // bmclib-dell, … (package vendor has the names). They are never probed for: a probe is a login, and
-// each refused one counts at the BMC.
+// the BMC counts each refused one.
 const vendorPrefix = "bmclib-"
 
-// vendor returns the name of bmclib's driver; "" for the protocols that are not one.
+// vendor returns the name of bmclib's driver, or "" for other protocols.
 func (p Protocol) vendor() string {
 	name, _ := strings.CutPrefix(string(p), vendorPrefix)
 	if name == string(p) {
@@ -36,7 +36,7 @@ func (p Protocol) vendor() string {
 	return name
 }
 
-// ProtocolLabel is the label of a machine that overrules the protocol of its provider.
+// ProtocolLabel is the label of a machine that overrides the protocol of its provider.
 const ProtocolLabel = "bmc-protocol"
 
 func (p Protocol) check() error {
@@ -47,20 +47,21 @@ func (p Protocol) check() error {
 	if slices.Contains(vendor.Names(), p.vendor()) {
 		return nil
 	}
-	return fmt.Errorf("protocol %q is not one of redfish, ipmi, auto, %s%s", p, vendorPrefix, strings.Join(vendor.Names(), ", "+vendorPrefix))
+	return fmt.Errorf("protocol %q is not one of redfish, ipmi, auto, %s%s",
+		p, vendorPrefix, strings.Join(vendor.Names(), ", "+vendorPrefix))
 }
 
-// endpoint is where a machine's BMC is.
+// endpoint is the parsed address of a machine's BMC.
 type endpoint struct {
-	host    string // without a port; no brackets
-	redfish string // scheme and authority, e.g. "https://10.0.0.7"
-	ipmi    string // port; empty for the configured one
-	port    string // as the address has it
-	system  string // path or id of the machine's system, of a BMC that has several; else empty
-	only    Protocol
+	host    string   // without port and brackets
+	redfish string   // scheme and authority, e.g. "https://10.0.0.7"
+	ipmi    string   // port; empty for the configured one
+	port    string   // as in the address
+	system  string   // path or id of the system, if the BMC manages several; else empty
+	only    Protocol // the protocol that the address implies; empty if none
 }
 
-// key names the BMC: what has the same key shares sessions and limits.
+// key identifies the BMC. Endpoints with the same key share sessions and limits.
 func (e endpoint) key() string {
 	switch e.only {
 	case IPMI:
@@ -71,16 +72,18 @@ func (e endpoint) key() string {
 	return e.redfish
 }
 
-// parseEndpoint reads Machine.spec.bmc_endpoint: host, host:port,
-// https://host[:port][/redfish/v1/Systems/ID], http:// where that is allowed, ipmi://host[:port],
-// amt://host[:port], or rpc://NAME, which is what the RPC service calls the machine.
+// parseEndpoint parses Machine.spec.bmc_endpoint: host, host:port,
+// https://host[:port][/redfish/v1/Systems/ID], http:// if allowed, ipmi://host[:port],
+// amt://host[:port], or rpc://NAME with the machine's name at the RPC service.
 func parseEndpoint(s string, allowHTTP bool) (endpoint, error) {
 	bad := func(why string) (endpoint, error) {
-		return endpoint{}, fmt.Errorf("bmc_endpoint %q %s: want host[:port], or one with https://, ipmi://, amt:// or rpc://", clip(s, 100), why)
+		return endpoint{}, fmt.Errorf(
+			"bmc_endpoint %q %s: want host[:port], or one with https://, ipmi://, amt:// or rpc://",
+			clip(s, 100), why)
 	}
-	if i := strings.LastIndexByte(s, '@'); i >= 0 { // before anything can print it
+	if i := strings.LastIndexByte(s, '@'); i >= 0 { // drop credentials before the text is printed
 		s = s[i+1:]
-		return bad("holds a name or password, which belong into bmc_credentials_ref")
+		return bad("contains a user name or password: use bmc_credentials_ref")
 	}
 	var e endpoint
 	raw := s
@@ -105,7 +108,7 @@ func parseEndpoint(s string, allowHTTP bool) (endpoint, error) {
 		e.only = Redfish
 	case "http":
 		if !allowHTTP {
-			return bad("sends the password in clear, and the provider does not have allow_http")
+			return bad("sends the password in clear text, and the provider does not have allow_http")
 		}
 		e.only = Redfish
 	case "ipmi":
@@ -128,7 +131,7 @@ func parseEndpoint(s string, allowHTTP bool) (endpoint, error) {
 	return e, nil
 }
 
-// protocols returns what to try with a machine, in order.
+// protocols returns the protocols to try with a machine, in order.
 func (e endpoint) protocols(m providers.Machine, configured, remembered Protocol) ([]Protocol, error) {
 	p := configured
 	if l := m.GetLabels()[ProtocolLabel]; l != "" {
@@ -146,8 +149,17 @@ func (e endpoint) protocols(m providers.Machine, configured, remembered Protocol
 		return []Protocol{p}, nil
 	case p == Auto || p == e.only:
 		return []Protocol{e.only}, nil
-	case e.only == IPMI && p == vendorPrefix+vendor.Ipmitool, e.only == Redfish && p.vendor() != "" && p.vendor() != vendor.Ipmitool && p.vendor() != vendor.AMT && p.vendor() != vendor.RPC:
+	case e.only == IPMI && p == vendorPrefix+vendor.Ipmitool, e.only == Redfish && p.overHTTPS():
 		return []Protocol{p}, nil
 	}
-	return nil, fmt.Errorf("bmc_endpoint is for %s, but the protocol is set to %s", e.only, p)
+	return nil, fmt.Errorf("bmc_endpoint is for %s, but the protocol is set to %s: change one", e.only, p)
+}
+
+// overHTTPS reports whether p is a driver of bmclib for a BMC at an https:// address.
+func (p Protocol) overHTTPS() bool {
+	switch p.vendor() {
+	case "", vendor.Ipmitool, vendor.AMT, vendor.RPC:
+		return false
+	}
+	return true
 }

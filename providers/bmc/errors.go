@@ -15,16 +15,16 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// reply is an error that a Redfish service answered (DSP0266 §8.6). The service is there, and it
-// did not do what was asked.
+// reply is an error response of a Redfish service (DSP0266 §8.6). The service is there, and it did
+// not perform the request.
 type reply struct {
 	Method string
 	Path   string
 	Status int
 	Codes  []string // MessageIds, e.g. Base.1.8.ActionNotSupported
-	Text   string   // for people; bounded
+	Text   string   // human-readable; bounded
 	body   []byte   // bounded
-	NotYet bool     // 404 to what the service itself has named: the BMC is starting
+	NotYet bool     // 404 for a resource that the service itself has named: the BMC is starting
 }
 
 func (r *reply) Error() string {
@@ -41,14 +41,14 @@ func (r *reply) Error() string {
 	return s
 }
 
-// maxText bounds what a BMC can put into our errors, in bytes; maxReply what is kept of an answer,
-// to look for names in it.
+// maxText bounds the text of a BMC in our errors. maxReply bounds the part of a response that is
+// kept to search for names. Both are in bytes.
 const (
 	maxText  = 300
 	maxReply = 8 << 10
 )
 
-// newReply reads the body of an error.
+// newReply parses the body of an error response.
 func newReply(method, path string, status int, body []byte) *reply {
 	var b struct {
 		Error struct {
@@ -62,7 +62,7 @@ func newReply(method, path string, status int, body []byte) *reply {
 	}
 	r := &reply{Method: method, Path: path, Status: status, body: bytes.Clone(body[:min(len(body), maxReply)])}
 	if json.Unmarshal(body, &b) != nil {
-		return r // a page for people: of no use
+		return r // not JSON, such as an HTML page
 	}
 	r.Text = b.Error.Message
 	for i, m := range b.Error.Info {
@@ -101,14 +101,14 @@ func (r *reply) has(words ...string) bool {
 	return false
 }
 
-// names reports whether a reply is a refusal that names a parameter, wherever it does so: in a
-// message, its arguments or its properties.
+// names reports whether a reply is a refusal that mentions a parameter, in a message, its arguments
+// or its properties.
 func (r *reply) names(parameter string) bool {
 	return r.Status/100 == 4 && bytes.Contains(r.body, []byte(parameter))
 }
 
-// notYet marks a 404 to what every service has, or has shown before: a BMC that starts answers so
-// until it has its data.
+// notYet marks a 404 for a resource that every service has, or that this one has shown before. A
+// starting BMC returns it until its data is loaded.
 func notYet(err error) error {
 	var r *reply
 	if errors.As(err, &r) && r.Status == http.StatusNotFound {
@@ -117,7 +117,7 @@ func notYet(err error) error {
 	return err
 }
 
-// statusOf returns the status that a Redfish service answered an error with; 0 if it is none.
+// statusOf returns the HTTP status of the reply in err, or 0 if there is none.
 func statusOf(err error) int {
 	var r *reply
 	if errors.As(err, &r) {
@@ -126,17 +126,22 @@ func statusOf(err error) int {
 	return 0
 }
 
-// class reports what kind of error a reply is.
+// class returns the class of a reply.
 func (r *reply) class() providers.Class {
-	// What passes may come with any status: HPE says 400 while a machine is in POST, Dell 503 when
-	// it has too many sessions.
-	if r.has("DuringSystemPOST", "ResourceInUse", "TemporarilyUnavailable", "ResourceInStandby", "SessionLimitExceeded", "RAC0218") || r.NotYet {
+	// Transient errors can have any status: HPE returns 400 while a machine is in POST, Dell 503
+	// if it has too many sessions.
+	if r.NotYet || r.has("DuringSystemPOST", "ResourceInUse", "TemporarilyUnavailable",
+		"ResourceInStandby", "SessionLimitExceeded", "RAC0218") {
 		return providers.Transient
 	}
 	switch r.Status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return providers.Auth
-	case http.StatusBadRequest, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented, http.StatusUnprocessableEntity:
+	case http.StatusBadRequest,
+		http.StatusNotFound,
+		http.StatusMethodNotAllowed,
+		http.StatusNotImplemented,
+		http.StatusUnprocessableEntity:
 		return providers.Unsupported
 	case http.StatusGone:
 		return providers.Gone
@@ -144,9 +149,8 @@ func (r *reply) class() providers.Class {
 	return providers.Transient
 }
 
-// classify puts an error into a class, unless somebody has done so before. Of something that was
-// sent and that changes something (effect), an answer that did not come is a Timeout: nobody knows
-// what became of it.
+// classify adds a class to an error that has none. effect is true if a request that changes
+// something was sent. If the answer to it is missing, the class is Timeout: the outcome is unknown.
 func classify(op string, err error, effect bool) error {
 	if err == nil {
 		return nil
@@ -167,7 +171,7 @@ func classify(op string, err error, effect bool) error {
 		class = r.class()
 	case errors.As(err, &cert), errors.As(err, &unknown):
 		class = providers.Unsupported
-		err = fmt.Errorf("%w: give the provider the certificate of its CA (ca_file), or set tls to insecure", err)
+		err = fmt.Errorf("%w: set ca_file to the certificate of its CA, or tls to insecure", err)
 	case errors.Is(err, context.Canceled):
 	case errors.Is(err, context.DeadlineExceeded):
 		class = providers.Timeout
@@ -179,8 +183,8 @@ func classify(op string, err error, effect bool) error {
 	return providers.Errorf(class, op, "%w", err)
 }
 
-// silent reports whether an error means that the BMC did not answer, which is what opens the
-// circuit breaker.
+// silent reports whether err means that the BMC did not answer. Such errors open the circuit
+// breaker.
 func silent(err error) bool {
 	if err == nil || statusOf(err) != 0 {
 		return false
@@ -196,10 +200,10 @@ func silent(err error) bool {
 	return true
 }
 
-// answered marks an error that we found in what a BMC has answered: it is there.
+// answered marks an error that was found in an answer of the BMC: the BMC is there.
 type answered struct{ error }
 
 func (a *answered) Unwrap() error { return a.error }
 
-// disagree is an error of that kind.
+// disagree returns an error about the contents of an answer.
 func disagree(format string, args ...any) error { return &answered{fmt.Errorf(format, args...)} }

@@ -6,42 +6,42 @@ import (
 	"time"
 )
 
-// gate lets at most one writer and two readers at a time reach a BMC, and IPMI commands one by one
-// with a gap between them, where the hardware needs one.
+// gate limits the access to a BMC: at most one writer and two readers at a time, and, if the
+// hardware needs a gap between IPMI commands, one such command at a time.
 type gate struct {
 	writer  chan struct{}
 	readers chan struct{}
 
-	turn chan struct{} // held by the one IPMI command that is under way, where there is a gap
+	turn chan struct{} // held by the running IPMI command, if there is a gap
 
 	mu   sync.Mutex
-	last time.Time // the end of an IPMI command
+	last time.Time // end of the last IPMI command
 }
 
 func newGate() *gate {
 	return &gate{writer: make(chan struct{}, 1), readers: make(chan struct{}, 2), turn: make(chan struct{}, 1)}
 }
 
-// enter waits for a place. The caller gives it back by leave.
+// enter blocks until the caller may access the BMC. The caller must call leave.
 func (g *gate) enter(ctx context.Context, write bool) (leave func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	places := g.readers
+	slots := g.readers
 	if write {
-		places = g.writer
+		slots = g.writer
 	}
 	select {
-	case places <- struct{}{}:
-		return func() { <-places }, nil
+	case slots <- struct{}{}:
+		return func() { <-slots }, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// pace waits until an IPMI command may start. With a gap one command is under way at a time, and
-// begins that long after the last one has ended. The caller says when it has ended, and whether
-// anything was sent: what was not sent gives its turn back.
+// pace blocks until an IPMI command may start. With a gap, one command runs at a time and starts at
+// least the gap after the end of the last one. The caller must call ended, with sent false if
+// nothing was sent: then no gap follows.
 func (g *gate) pace(ctx context.Context, gap time.Duration) (ended func(sent bool), err error) {
 	free := func() {}
 	if gap > 0 {

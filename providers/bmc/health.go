@@ -6,14 +6,14 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// healthDriver reads what a BMC says of the parts.
+// healthDriver reads the health of the parts.
 type healthDriver interface {
 	health(ctx context.Context) (providers.Health, error)
 }
 
 var _ providers.HealthReader = (*Provider)(nil)
 
-// Health reads what the BMC says of the machine's parts: drives, power supplies, fans,
+// Health reads the health of the machine's parts from the BMC: drives, power supplies, fans,
 // temperatures, and the newest entries of its event log.
 func (p *Provider) Health(ctx context.Context, m providers.Machine) (providers.Health, error) {
 	h, err := ask(ctx, p, m, "read the health", healthDriver.health)

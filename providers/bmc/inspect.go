@@ -7,12 +7,12 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Inspect reports what the BMC knows. A BMC that does not answer is a fact, not an error. Whether
-// the host answers is for somebody who speaks with it; a BMC that tells how far the machine has
-// booted gives the next best answer, and the time of the last reset in place of a boot id.
+// Inspect returns the BMC's view of the machine. A BMC that does not answer is a fact, not an
+// error. Only a connection to the host proves that the host answers. The second best source is a
+// BMC that reports the boot progress; the boot id is then the time of the last reset.
 func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
 	f := providers.Facts{ReachableReason: providers.NotProbed, ReachableUnknown: true}
-	err := p.operate(ctx, m, "inspect the BMC", false, func(ctx context.Context, c *controller, d any, by Protocol) error {
+	inspect := func(ctx context.Context, c *controller, d any, by Protocol) error {
 		if h, ok := d.(*redfishHost); ok {
 			s, err := h.read(ctx)
 			if err == nil {
@@ -32,7 +32,8 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 			f.ReachableReason, f.ReachableUnknown = "PoweredOff", false
 		}
 		return err
-	})
+	}
+	err := p.operate(ctx, m, "inspect the BMC", false, inspect)
 	if err == nil {
 		return f, nil
 	}
@@ -46,7 +47,7 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 	return f, nil
 }
 
-// stuck reports whether it is time to restart the machine's BMC without being asked for.
+// stuck reports whether the machine's BMC is due for an automatic reset.
 func (p *Provider) stuck(m providers.Machine) bool {
 	e, err := parseEndpoint(m.GetSpec().GetBmcEndpoint(), p.cfg.AllowHTTP)
 	if err != nil || !p.cfg.AutoReset {
@@ -64,7 +65,7 @@ func (p *Provider) stuck(m providers.Machine) bool {
 	return long && c.mayReset("reset the BMC") == nil
 }
 
-// facts fills in what a system tells.
+// facts fills in the facts that a system shows.
 func (s *computerSystem) facts(f *providers.Facts) {
 	f.BMCReachable, f.BMCReason = true, "RedfishOK"
 	switch {
@@ -78,7 +79,7 @@ func (s *computerSystem) facts(f *providers.Facts) {
 	}
 }
 
-// reasonOf returns an error as the reason of a condition.
+// reasonOf returns the reason of a condition for err.
 func reasonOf(err error) string {
 	if AdviceOf(err) != "" {
 		return "LeftAlone"
@@ -96,7 +97,7 @@ func reasonOf(err error) string {
 	return "Unreachable"
 }
 
-// Inventory reads what is in the machine.
+// Inventory reads the parts of the machine.
 func (p *Provider) Inventory(ctx context.Context, m providers.Machine) (*Inventory, error) {
 	return ask(ctx, p, m, "read the inventory", reader.inventory)
 }
@@ -106,7 +107,7 @@ func (p *Provider) Events(ctx context.Context, m providers.Machine) ([]Event, er
 	return ask(ctx, p, m, "read the event log", reader.events)
 }
 
-// BootProgress reports how far the machine has booted.
+// BootProgress returns how far the machine has booted.
 func (p *Provider) BootProgress(ctx context.Context, m providers.Machine) (Progress, error) {
 	return ask(ctx, p, m, "read the boot progress", reader.progress)
 }

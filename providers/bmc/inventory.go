@@ -6,9 +6,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// What a BMC tells, as all providers word it.
+// The types of all providers.
 type (
-	// Inventory is what is in a machine.
+	// Inventory lists the parts of a machine.
 	Inventory = providers.Inventory
 	// CPU is a processor.
 	CPU = providers.CPU
@@ -18,14 +18,14 @@ type (
 	Disk = providers.Disk
 	// NIC is a network port.
 	NIC = providers.NIC
-	// Card is an accelerator, or a device on PCI Express.
+	// Card is an accelerator or a PCI Express device.
 	Card = providers.Card
 	// Event is an entry of the event log.
 	Event = providers.Event
 )
 
-// Progress is how far a machine has booted, as its BMC sees it.
+// Progress is the boot progress of a machine, as its BMC reports it.
 type Progress struct {
-	State string    // BootProgressTypes of the ComputerSystem schema, e.g. OSRunning; empty if the BMC does not tell
+	State string    // BootProgressTypes of the ComputerSystem schema, e.g. OSRunning; may be empty
 	At    time.Time // since when
 }

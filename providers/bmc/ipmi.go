@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// power reads the power state. ipmitool says it in words.
+// power reads the power state, which ipmitool prints in words.
 func (h *ipmiHost) power(ctx context.Context) (providers.PowerState, error) {
 	out, err := h.run(ctx, false, "chassis", "power", "status")
 	if err != nil {
@@ -30,7 +30,7 @@ func parsePower(out string) providers.PowerState {
 	return providers.PowerUnknown
 }
 
-// setPower presses, with one command.
+// setPower presses the button, with one command.
 func (h *ipmiHost) setPower(ctx context.Context, a providers.PowerAction) error {
 	word, want := "", providers.PowerOff
 	switch a {
@@ -44,8 +44,13 @@ func (h *ipmiHost) setPower(ctx context.Context, a providers.PowerAction) error 
 		return unknownAction(a)
 	}
 	_, err := h.run(ctx, true, "chassis", "power", word)
-	// Some refuse a press that changes nothing ("not supported in present state").
-	if c := providers.ClassOf(err); err != nil && !silent(err) && (c == providers.Transient || c == providers.Unsupported) {
+	// Some BMCs refuse a press that changes nothing ("not supported in present state").
+	refusal := false
+	if err != nil && !silent(err) {
+		class := providers.ClassOf(err)
+		refusal = class == providers.Transient || class == providers.Unsupported
+	}
+	if refusal {
 		if is, rerr := h.power(providers.Unhurried(ctx)); rerr == nil && is == want {
 			return nil
 		}
@@ -53,19 +58,19 @@ func (h *ipmiHost) setPower(ctx context.Context, a providers.PowerAction) error 
 	return err
 }
 
-// bootFlags are those of IPMI 2.0 §28.13, table 28-14, parameter 5.
+// The boot flags of IPMI 2.0 §28.13, table 28-14, parameter 5.
 const (
 	flagValid      = 0x80
 	flagPersistent = 0x40
 	flagEFI        = 0x20
 )
 
-// selectors are the device selectors of the same table, bits 5:2 of the second byte.
+// selectors returns the device selectors of the same table, bits 5:2 of the second byte.
 func selectors() map[byte]string {
 	return map[byte]string{1: "PXE", 2: "DISK", 5: "VIRTUAL_MEDIA", 8: "VIRTUAL_MEDIA"}
 }
 
-// parseBootFlags reads what `chassis bootparam get 5` prints.
+// parseBootFlags parses the output of `chassis bootparam get 5`.
 func parseBootFlags(out string, q Quirks) (providers.BootDevice, error) {
 	for line := range strings.Lines(out) {
 		rest, ok := strings.CutPrefix(strings.TrimSpace(line), "Boot parameter data:")
@@ -81,11 +86,11 @@ func parseBootFlags(out string, q Quirks) (providers.BootDevice, error) {
 			return providers.BootDevice{ModeHidden: true}, nil
 		}
 		d.Mode = selectors()[b[1]>>2&0x0f]
-		d.ModeHidden = d.Mode == "" && !d.UEFI // the flag is about a device that nobody has set
+		d.ModeHidden = d.Mode == "" && !d.UEFI // the flag is for a device that was never set
 		d.Persistent = d.Mode != "" && b[0]&flagPersistent != 0
 		return d, nil
 	}
-	return providers.BootDevice{}, disagree("ipmitool shows no boot flags: %s", clip(out, maxText))
+	return providers.BootDevice{}, disagree("no boot flags in the output of ipmitool: %s", clip(out, maxText))
 }
 
 func (h *ipmiHost) boot(ctx context.Context) (providers.BootDevice, error) {
@@ -107,7 +112,8 @@ func (h *ipmiHost) setBoot(ctx context.Context, d providers.BootDevice) error {
 	case "VIRTUAL_MEDIA":
 		args = append(args, "cdrom")
 	default:
-		return providers.Errorf(providers.Unsupported, "set the boot device", "IPMI has no boot mode %q; it has PXE, DISK, VIRTUAL_MEDIA", clip(d.Mode, 40))
+		return providers.Errorf(providers.Unsupported, "set the boot device",
+			"IPMI has no boot mode %q; it has PXE, DISK, VIRTUAL_MEDIA", clip(d.Mode, 40))
 	}
 	var options []string
 	if d.Persistent {
@@ -133,9 +139,9 @@ func (h *ipmiHost) setBoot(ctx context.Context, d providers.BootDevice) error {
 	return nil
 }
 
-// keptBoot reports whether what a BMC shows is what it was asked for. Some show the EFI bit as 0
-// whatever was set, among them Supermicro's: their firmware has UEFI only, or has taken the bit. A
-// bit that was not set must not be there.
+// keptBoot reports whether the BMC shows the boot device that was set. Some BMCs, among them
+// Supermicro's, always show the EFI bit as 0: their firmware only has UEFI, or has consumed the bit.
+// A bit that was not set must not be there.
 func keptBoot(want, got providers.BootDevice, q Quirks) bool {
 	if q.SelectorOnly {
 		return got.Mode == want.Mode
@@ -144,10 +150,10 @@ func keptBoot(want, got providers.BootDevice, q Quirks) bool {
 	return got == want
 }
 
-// keepFlags tells the BMC not to drop the boot flags after a minute (IPMI 2.0 table 28-14,
+// keepFlags makes the BMC keep the boot flags for longer than a minute (IPMI 2.0 table 28-14,
 // parameter 3, bit 3). The other bits would keep them through presses of the button, resets and
-// watchdogs: a machine would boot once more from what was set for once. It is a courtesy that some
-// do not know, and not an effect: nothing boots by it.
+// watchdogs, and a machine would boot a second time from a one-time device. Errors are ignored,
+// because some BMCs do not support it. It is no effect: nothing boots by it.
 func (h *ipmiHost) keepFlags(ctx context.Context) {
 	h.mu.Lock()
 	wanted := h.quirks.BootFlagsExpire && time.Since(h.kept) > bootFresh

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// fields reads lines like "Product Serial        : X".
+// fields parses lines like "Product Serial        : X".
 func fields(out string) map[string]string {
 	m := map[string]string{}
 	for line := range strings.Lines(out) {
@@ -24,7 +24,7 @@ func fields(out string) map[string]string {
 	return m
 }
 
-// mcInfo asks the BMC for itself, and looks up its quirks.
+// mcInfo reads the BMC's own data, and sets its quirks.
 func (h *ipmiHost) mcInfo(ctx context.Context) (map[string]string, error) {
 	h.mu.Lock()
 	h.asked = true
@@ -40,13 +40,16 @@ func (h *ipmiHost) mcInfo(ctx context.Context) (map[string]string, error) {
 	return f, nil
 }
 
-// inventory reads what little IPMI knows: the FRU data of the board.
+// inventory reads the little that IPMI has: the FRU data of the board.
 func (h *ipmiHost) inventory(ctx context.Context) (*Inventory, error) {
 	mc, err := h.mcInfo(ctx)
 	if err != nil {
 		return nil, err
 	}
-	v := &Inventory{BMC: mc["Firmware Revision"], Missing: []string{"processors, memory, disks, network ports: IPMI does not tell"}}
+	v := &Inventory{
+		BMC:     mc["Firmware Revision"],
+		Missing: []string{"processors, memory, disks, network ports: not available over IPMI"},
+	}
 	out, err := h.run(ctx, false, "fru", "print", "0")
 	if err != nil {
 		v.Missing = append(v.Missing, "serial number and model: "+clip(err.Error(), maxText))
@@ -59,9 +62,9 @@ func (h *ipmiHost) inventory(ctx context.Context) (*Inventory, error) {
 	return v, nil
 }
 
-// events reads the system event log, with bmclib and its parser.
+// events reads the system event log with bmclib and its parser.
 func (h *ipmiHost) events(ctx context.Context) (all []Event, err error) {
-	if _, err := h.mcInfo(ctx); err != nil { // logs in, as library wants it
+	if _, err := h.mcInfo(ctx); err != nil { // logs in, as library requires
 		return nil, err
 	}
 	err = h.library(ctx, func(ctx context.Context, c *ipmitool.Conn) error {
@@ -74,7 +77,7 @@ func (h *ipmiHost) events(ctx context.Context) (all []Event, err error) {
 	return all, err
 }
 
-// parseEvent reads a row as bmclib gives it: id, time, sensor, message.
+// parseEvent converts a row of bmclib: id, time, sensor, message.
 func parseEvent(row []string) (e Event) {
 	for i, p := range []*string{&e.ID, nil, &e.Sensor, &e.Message} {
 		if p != nil && i < len(row) {
@@ -87,10 +90,16 @@ func parseEvent(row []string) (e Event) {
 	return e
 }
 
-// parseTime reads the time of an event, which has no zone in most versions of ipmitool: UTC, as
-// BMCs keep it. The zero time is one before the clock was set.
+// parseTime parses the time of an event. Most versions of ipmitool print no zone: it is UTC, as
+// BMCs keep it. It returns the zero time for an event from before the clock was set.
 func parseTime(s string) time.Time {
-	for _, layout := range []string{"01/02/2006 15:04:05", "01/02/2006 15:04:05 MST", "01/02/06 15:04:05", "01/02/06 15:04:05 MST"} {
+	layouts := []string{
+		"01/02/2006 15:04:05",
+		"01/02/2006 15:04:05 MST",
+		"01/02/06 15:04:05",
+		"01/02/06 15:04:05 MST",
+	}
+	for _, layout := range layouts {
 		if t, err := time.Parse(layout, strings.TrimSpace(s)); err == nil {
 			return t.UTC()
 		}
@@ -98,7 +107,7 @@ func parseTime(s string) time.Time {
 	return time.Time{}
 }
 
-// progress is not told over IPMI in a way that many BMCs agree on.
+// progress returns nothing: over IPMI, BMCs do not report it in a common way.
 func (h *ipmiHost) progress(context.Context) (Progress, error) { return Progress{}, nil }
 
 // identify switches the locator light on until it is switched off.
@@ -111,7 +120,7 @@ func (h *ipmiHost) identify(ctx context.Context, on bool) error {
 	return err
 }
 
-// light reads the Get Chassis Status command (IPMI 2.0 §28.2): bits 6 to 4 of the third byte, where
+// light reads the Get Chassis Status command (IPMI 2.0 §28.2): bits 6 to 4 of the third byte, if
 // the BMC has them.
 func (h *ipmiHost) light(ctx context.Context) (providers.LightState, error) {
 	out, err := h.run(ctx, false, "raw", "0x00", "0x01")
@@ -121,7 +130,7 @@ func (h *ipmiHost) light(ctx context.Context) (providers.LightState, error) {
 	return parseLight(out), nil
 }
 
-// parseLight reads the bytes of a chassis status as ipmitool prints them in hex.
+// parseLight parses the bytes of a chassis status, which ipmitool prints in hex.
 func parseLight(out string) providers.LightState {
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	f := strings.Fields(lines[len(lines)-1])
@@ -144,9 +153,9 @@ func (h *ipmiHost) clearEvents(ctx context.Context) error {
 	return err
 }
 
-// resetBMC sends a cold reset. ipmitool does not wait for the answer to it (a BMC may send none,
-// IPMI 2.0 section 20.2), so nil means that the request left this host, not that the BMC has taken
-// it.
+// resetBMC sends a cold reset. ipmitool does not wait for the answer, because a BMC may send none
+// (IPMI 2.0 section 20.2). So nil means that the request left this host, not that the BMC has
+// accepted it.
 func (h *ipmiHost) resetBMC(ctx context.Context) error {
 	_, err := h.run(ctx, true, "mc", "reset", "cold")
 	return err

@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// ends makes a program end with the thread that starts it, which dies with our process, and with
-// its children when it is killed.
+// ends makes a program end with the thread that starts it, which dies with our process. If the
+// program is killed, its children are killed too.
 func ends(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM} // timeout(1) passes it on
 	cmd.Cancel = func() error {

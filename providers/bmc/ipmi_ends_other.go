@@ -4,5 +4,5 @@ package bmc
 
 import "os/exec"
 
-// ends does nothing where there is no Pdeathsig.
+// ends does nothing on systems without Pdeathsig.
 func ends(*exec.Cmd) {}

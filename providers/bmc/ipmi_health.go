@@ -9,10 +9,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// health reads the sensors (SDR) and the newest entries of the event log (SEL), one command after
-// the other.
+// health reads the sensors (SDR) and then the newest entries of the event log (SEL).
 func (h *ipmiHost) health(ctx context.Context) (providers.Health, error) {
-	if _, err := h.mcInfo(ctx); err != nil { // logs in, as table wants it
+	if _, err := h.mcInfo(ctx); err != nil { // logs in, as table requires
 		return providers.Health{}, err
 	}
 	out, err := h.table(ctx, "sdr", "elist", "all")
@@ -30,7 +29,7 @@ func (h *ipmiHost) health(ctx context.Context) (providers.Health, error) {
 		if !bad {
 			continue
 		}
-		if p.Kind == providers.Thermal && s.analog() && asked < 4 { // over which threshold?
+		if p.Kind == providers.Thermal && s.analog() && asked < 4 { // find the threshold
 			asked++
 			if more, err := h.run(ctx, false, "sensor", "get", s.name); err == nil {
 				p.Text = s.over(fields(more))
@@ -53,8 +52,8 @@ func (h *ipmiHost) health(ctx context.Context) (providers.Health, error) {
 	return all, nil
 }
 
-// sensor is a line of `ipmitool sdr elist`: name, number, status, entity, and the reading or what a
-// discrete sensor says.
+// sensor is a line of `ipmitool sdr elist`: name, number, status, entity, and the reading, or the
+// states of a discrete sensor.
 type sensor struct{ name, status, entity, reading string }
 
 func parseSensor(line string) (sensor, bool) {
@@ -68,7 +67,7 @@ func parseSensor(line string) (sensor, bool) {
 	return sensor{f[0], f[2], f[3], f[4]}, f[0] != ""
 }
 
-// analog reports whether the sensor measures something.
+// analog reports whether the sensor has a numeric reading.
 func (s sensor) analog() bool {
 	_, _, ok := s.measured()
 	return ok
@@ -81,7 +80,8 @@ func (s sensor) measured() (value, unit string, ok bool) {
 	return value, unit, err == nil
 }
 
-// kind tells by the unit, or by the entity (IPMI 2.0 table 43-13), what the sensor is about.
+// kind returns the kind of part that the sensor belongs to, by its unit or its entity (IPMI 2.0
+// table 43-13).
 func (s sensor) kind() providers.Kind {
 	_, unit, _ := s.measured()
 	switch unit {
@@ -108,54 +108,73 @@ func (s sensor) kind() providers.Kind {
 	return providers.HealthUnnamed
 }
 
-// badNews are the states of discrete sensors that say that something is broken (IPMI 2.0 table
-// 42-3), as ipmitool words them, and how we do.
-func badNews() [][2]string {
+// faults lists the states of discrete sensors that mean a fault (IPMI 2.0 table 42-3), in the words
+// of ipmitool and in ours.
+func faults() [][2]string {
 	return [][2]string{
-		{"drive fault", "failed"}, {"predictive failure", "is predicted to fail"}, {"in failed array", "is in a failed array"}, {"in critical array", "is in a critical array"},
-		{"power supply ac lost", "lost input"}, {"ac lost or out-of-range", "lost input"}, {"failure detected", "failed"}, {"config error", "is configured wrong"},
-		{"uncorrectable ecc", "has an uncorrectable error"}, {"thermal trip", "tripped for heat"}, {"ierr", "has an internal error"}, {"processor presence failure", "failed"},
-		{"redundancy lost", "lost redundancy"}, {"non-redundant: insufficient resources", "lost redundancy"},
+		{"drive fault", "failed"},
+		{"predictive failure", "is predicted to fail"},
+		{"in failed array", "is in a failed array"},
+		{"in critical array", "is in a critical array"},
+		{"power supply ac lost", "lost input"},
+		{"ac lost or out-of-range", "lost input"},
+		{"failure detected", "failed"},
+		{"config error", "is configured wrong"},
+		{"uncorrectable ecc", "has an uncorrectable error"},
+		{"thermal trip", "tripped for heat"},
+		{"ierr", "has an internal error"},
+		{"processor presence failure", "failed"},
+		{"redundancy lost", "lost redundancy"},
+		{"non-redundant: insufficient resources", "lost redundancy"},
 	}
 }
 
-// problem reports what is wrong by a sensor.
+// problem returns the problem that a sensor shows, if any.
 func (s sensor) problem() (providers.Problem, bool) {
 	name := clip(s.name, 60)
 	if value, unit, ok := s.measured(); ok {
-		word := map[string]string{"nc": "is out of its range", "cr": "is critical", "nr": "is beyond repair"}[s.status]
-		return providers.Problem{Kind: s.kind(), Text: name + " " + word + " at " + strings.Replace(value+" "+unit, "degrees ", "", 1)}, word != ""
+		word := map[string]string{
+			"nc": "is out of its range",
+			"cr": "is critical",
+			"nr": "is beyond repair",
+		}[s.status]
+		reading := strings.Replace(value+" "+unit, "degrees ", "", 1)
+		return providers.Problem{Kind: s.kind(), Text: name + " " + word + " at " + reading}, word != ""
 	}
-	says := strings.ToLower(s.reading)
-	for _, b := range badNews() {
-		if strings.Contains(says, b[0]) {
-			return providers.Problem{Kind: s.kind(), Text: name + " " + b[1]}, true
+	state := strings.ToLower(s.reading)
+	for _, f := range faults() {
+		if strings.Contains(state, f[0]) {
+			return providers.Problem{Kind: s.kind(), Text: name + " " + f[1]}, true
 		}
 	}
 	return providers.Problem{}, false
 }
 
-// over words a temperature with the threshold that it has passed, as `sensor get` tells it.
+// over describes a temperature with the threshold that it exceeds, from the fields of `sensor get`.
 func (s sensor) over(f map[string]string) string {
 	value, unit, _ := s.measured()
 	unit = strings.TrimPrefix(unit, "degrees ")
 	reading, _ := strconv.ParseFloat(value, 64)
+	describe := func(relation string, limit float64) string {
+		bound := strconv.FormatFloat(limit, 'f', -1, 64)
+		return clip(s.name, 60) + " " + value + " " + unit + relation + bound + " " + unit
+	}
 	for _, t := range []string{"Upper Non-Recoverable", "Upper Critical", "Upper Non-Critical"} {
 		if limit, err := strconv.ParseFloat(f[t], 64); err == nil && reading >= limit {
-			return clip(s.name, 60) + " " + value + " " + unit + " over " + strconv.FormatFloat(limit, 'f', -1, 64) + " " + unit
+			return describe(" over ", limit)
 		}
 	}
 	for _, t := range []string{"Lower Non-Recoverable", "Lower Critical", "Lower Non-Critical"} {
 		if limit, err := strconv.ParseFloat(f[t], 64); err == nil && reading <= limit {
-			return clip(s.name, 60) + " " + value + " " + unit + " under " + strconv.FormatFloat(limit, 'f', -1, 64) + " " + unit
+			return describe(" under ", limit)
 		}
 	}
 	p, _ := s.problem()
 	return p.Text
 }
 
-// logged finds what was asserted within the last day and not taken back since, in `ipmitool sel
-// elist`: id, date, time, sensor, event, direction.
+// logged returns the critical events of the last day that were not deasserted since, from the output
+// of `ipmitool sel elist`: id, date, time, sensor, event, direction.
 func logged(out string, now time.Time) []providers.Problem {
 	type entry struct{ sensor, event string }
 	open := map[entry]bool{}
@@ -187,20 +206,22 @@ func logged(out string, now time.Time) []providers.Problem {
 	for i := len(order) - 1; i >= 0 && len(ps) < logTold; i-- {
 		if e := order[i]; open[e] {
 			delete(open, e)
-			ps = append(ps, providers.Problem{Kind: providers.EventLogged, Text: "the event log says: " + clip(e.sensor+": "+e.event, 120)})
+			text := "the event log says: " + clip(e.sensor+": "+e.event, 120)
+			ps = append(ps, providers.Problem{Kind: providers.EventLogged, Text: text})
 		}
 	}
 	return ps
 }
 
-// critical reports whether an event is one to be told of: an SEL has no severities.
+// critical reports whether an event is worth reporting. An SEL has no severities.
 func critical(event string) bool {
 	e := strings.ToLower(event)
-	if strings.Contains(e, "critical going") && !strings.Contains(e, "non-critical") || strings.Contains(e, "non-recoverable") {
+	goesCritical := strings.Contains(e, "critical going") && !strings.Contains(e, "non-critical")
+	if goesCritical || strings.Contains(e, "non-recoverable") {
 		return true
 	}
-	for _, b := range badNews() {
-		if strings.Contains(e, b[0]) {
+	for _, f := range faults() {
+		if strings.Contains(e, f[0]) {
 			return true
 		}
 	}

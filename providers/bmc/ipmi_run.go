@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// ipmiHost is one machine behind IPMI. Every command is a session of its own, which ipmitool
+// ipmiHost is one machine behind IPMI. Every command runs in a session of its own, which ipmitool
 // closes.
 type ipmiHost struct {
 	cfg     Config
@@ -29,12 +29,12 @@ type ipmiHost struct {
 	refused *logins
 
 	mu     sync.Mutex
-	asked  bool // for its maker
+	asked  bool // the vendor was read
 	quirks Quirks
-	kept   time.Time // when it was told not to drop the boot flags
+	kept   time.Time // last request to keep the boot flags
 }
 
-// gap is the least time between two commands.
+// gap returns the minimum time between two commands.
 func (h *ipmiHost) gap() time.Duration {
 	return max(h.cfg.IPMIGap, h.quirksNow().IPMIGap)
 }
@@ -45,8 +45,8 @@ func (h *ipmiHost) quirksNow() Quirks {
 	return h.quirks
 }
 
-// turn waits for a place and for its turn, and finds the account. A first command asks who made the
-// BMC: the quirk table wants to know.
+// turn blocks until a command may run, and returns the account. Before the first command it reads
+// the vendor of the BMC, for the quirk table.
 func (h *ipmiHost) turn(ctx context.Context, write bool) (a Account, leave func(error), err error) {
 	h.mu.Lock()
 	first := !h.asked
@@ -92,14 +92,14 @@ func (h *ipmiHost) turn(ctx context.Context, write bool) (a Account, leave func(
 		case providers.ClassOf(err) == providers.Auth:
 			h.refused.done(a, false)
 		}
-		ended(providers.ClassOf(err) != providers.Late) // what came too late has its turn with the next try
+		ended(providers.ClassOf(err) != providers.Late) // a late command was not sent: no gap follows
 		out()
 	}, nil
 }
 
-// library reads something through bmclib's driver for ipmitool. That one cannot tell a refused
-// login from a BMC that says nothing, and each would count on the BMC: so somebody must have logged
-// in with run right before.
+// library runs f with bmclib's driver for ipmitool. That driver cannot tell a refused login from
+// silence, and the BMC would count each refusal. So the caller must have logged in with run right
+// before.
 func (h *ipmiHost) library(ctx context.Context, f func(context.Context, *ipmitool.Conn) error) error {
 	a, leave, err := h.turn(ctx, false)
 	if err != nil {
@@ -109,10 +109,11 @@ func (h *ipmiHost) library(ctx context.Context, f func(context.Context, *ipmitoo
 	if err == nil {
 		host := h.host
 		if strings.Contains(host, ":") {
-			host = "[" + host + "]" // bmclib joins it with the port
+			host = "[" + host + "]" // bmclib appends the port
 		}
 		var c *ipmitool.Conn
-		c, err = ipmitool.New(host, a.User, a.Password, ipmitool.WithPort(h.port), ipmitool.WithCipherSuite(h.suite), ipmitool.WithIpmitoolPath(path))
+		c, err = ipmitool.New(host, a.User, a.Password, ipmitool.WithPort(h.port),
+			ipmitool.WithCipherSuite(h.suite), ipmitool.WithIpmitoolPath(path))
 		if err == nil {
 			ctx, cancel := context.WithTimeout(ctx, h.cfg.CommandTime)
 			defer cancel()
@@ -127,18 +128,19 @@ func (h *ipmiHost) library(ctx context.Context, f func(context.Context, *ipmitoo
 }
 
 func noIpmitool(err error) error {
-	return providers.Errorf(providers.Unsupported, "start ipmitool", "%w: install it (Debian: ipmitool), or set the provider's ipmitool to its path", err)
+	return providers.Errorf(providers.Unsupported, "start ipmitool",
+		"%w: install it (Debian: ipmitool), or set the provider's ipmitool to its path", err)
 }
 
-// run starts ipmitool and reads what it prints. An effect has its not-after time checked right
-// before the program starts. The program is killed with its children after CommandTime, and when
-// the context ends.
+// run runs ipmitool and returns its output. For an effect, the not-after time is checked right
+// before the program starts. The program is killed with its children after CommandTime, or when
+// ctx ends.
 func (h *ipmiHost) run(ctx context.Context, effect bool, args ...string) (string, error) {
-	return h.command(ctx, effect, append([]string{"-v"}, args...)) // so that it says why it could not log in
+	return h.command(ctx, effect, append([]string{"-v"}, args...)) // -v shows why a login failed
 }
 
-// table reads a list of sensors or events: with -v ipmitool prints them in other words, of which
-// some are wrong. Who calls it has logged in before, and knows how that went.
+// table reads a list of sensors or events. With -v ipmitool prints other words, some of them wrong.
+// Without it a failed login is not explained: the caller must have logged in with run before.
 func (h *ipmiHost) table(ctx context.Context, args ...string) (string, error) {
 	return h.command(ctx, false, args)
 }
@@ -161,16 +163,21 @@ func (h *ipmiHost) exec(ctx context.Context, a Account, effect bool, args []stri
 	}
 	ctx, cancel := context.WithTimeout(ctx, h.cfg.CommandTime)
 	defer cancel()
-	argv := append([]string{path, "-I", "lanplus", "-H", h.host, "-p", h.port, "-U", a.User, "-E", "-C", h.suite, "-N", "5", "-R", "2"}, args...)
-	if timeout, err := exec.LookPath("timeout"); err == nil { // it kills on time even when this process is stopped
-		argv = append([]string{timeout, "-s", "KILL", strconv.FormatFloat((h.cfg.CommandTime + time.Second).Seconds(), 'f', 3, 64)}, argv...)
+	argv := append([]string{
+		path, "-I", "lanplus", "-H", h.host, "-p", h.port, "-U", a.User, "-E", "-C", h.suite,
+		"-N", "5", "-R", "2",
+	}, args...)
+	if timeout, err := exec.LookPath("timeout"); err == nil { // kills it even if this process is stopped
+		limit := strconv.FormatFloat((h.cfg.CommandTime + time.Second).Seconds(), 'f', 3, 64)
+		argv = append([]string{timeout, "-s", "KILL", limit}, argv...)
 	}
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // no shell; the arguments are ours, address and user are one argument each
+	//nolint:gosec // no shell; the arguments are ours, address and user are one argument each
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.Env = h.env(a)
 	cmd.WaitDelay = time.Second
-	// The program ends with the thread that starts it (see ends), so this one must live on until
+	// The program ends with the thread that starts it (see ends), so this thread must live until
 	// then.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -185,13 +192,13 @@ func (h *ipmiHost) exec(ctx context.Context, a Account, effect bool, args []stri
 	return said, ipmiError(ctx, what, err, said)
 }
 
-// env is all that ipmitool gets of an environment. The password is not among its arguments, which
-// everybody can see.
+// env returns the whole environment of ipmitool. The password is not an argument, because arguments
+// are visible to all users.
 func (h *ipmiHost) env(a Account) []string {
 	return []string{"IPMITOOL_PASSWORD=" + a.Password, "LC_ALL=C", "HOME=/nonexistent"}
 }
 
-// quiet leaves out what -v says about the session besides why it failed, which is what it is for.
+// quiet removes the output of -v about the session, except for the reason of a failure.
 func quiet(out string) string {
 	var b strings.Builder
 	for line := range strings.Lines(out) {
@@ -205,8 +212,8 @@ func quiet(out string) string {
 	return b.String()
 }
 
-// ipmiError puts what ipmitool said into a class. It says the same for a BMC that is not there and
-// for one that says nothing.
+// ipmiError classifies an error by the output of ipmitool. The output is the same for a BMC that
+// does not exist and for one that does not answer.
 func ipmiError(ctx context.Context, what string, err error, out string) error {
 	if err == nil {
 		return nil
@@ -218,7 +225,7 @@ func ipmiError(ctx context.Context, what string, err error, out string) error {
 	if errors.As(err, &exit) && (exit.ExitCode() == -1 || exit.ExitCode() == 137) {
 		return providers.Errorf(providers.Timeout, what, "killed: %w", err)
 	}
-	says := func(words ...string) bool {
+	has := func(words ...string) bool {
 		for _, w := range words {
 			if strings.Contains(strings.ToLower(out), w) {
 				return true
@@ -228,17 +235,21 @@ func ipmiError(ctx context.Context, what string, err error, out string) error {
 	}
 	said := &answered{errors.New(clip(out, maxText))}
 	switch {
-	case says("unexpected"): // it was slow, was asked twice, and the two answers were mixed up: that looks like a wrong password, and is none
+	case has("unexpected"): // mixed-up answers of a slow BMC: like a wrong password, but not one
 		return providers.Errorf(providers.Transient, what, "%w", said)
-	case says("hmac is invalid", "unauthorized name", "insufficient privilege", "unauthorized role", "unauthorized guid", "password verification", "requested privilege level"):
+	case has("hmac is invalid", "unauthorized name", "insufficient privilege", "unauthorized role",
+		"unauthorized guid", "password verification", "requested privilege level"):
 		return providers.Errorf(providers.Auth, what, "%w", said)
-	case says("rakp 2 message indicates an error"): // it has no session to spare, or has lost this one
+	case has("rakp 2 message indicates an error"): // no free session, or this one was lost
 		return providers.Errorf(providers.Transient, what, "%w", said)
-	case says("no matching cipher suite", "invalid authentication algorithm", "invalid integrity algorithm", "invalid confidentiality algorithm"):
-		return providers.Errorf(providers.Unsupported, what, "%w: the BMC does not speak this cipher suite; set the label %s of the machine (3 is what old ones have)", said, CipherLabel)
-	case says("invalid command", "command not supported", "invalid data field", "parameter out of range"):
+	case has("no matching cipher suite", "invalid authentication algorithm",
+		"invalid integrity algorithm", "invalid confidentiality algorithm"):
+		return providers.Errorf(providers.Unsupported, what,
+			"%w: the BMC does not support this cipher suite: set the label %s of the machine (old BMCs need 3)",
+			said, CipherLabel)
+	case has("invalid command", "command not supported", "invalid data field", "parameter out of range"):
 		return providers.Errorf(providers.Unsupported, what, "%w", said)
-	case says("unable to establish", "no response", "timeout"):
+	case has("unable to establish", "no response", "timeout"):
 		return providers.Errorf(providers.Timeout, what, "the BMC does not answer over IPMI: %s", clip(out, maxText))
 	}
 	return providers.Errorf(providers.Transient, what, "%w", said)
