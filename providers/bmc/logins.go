@@ -12,23 +12,23 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Account is a user of a BMC. It prints without its password.
+// Account is a user of a BMC. It is printed without its password.
 type Account struct {
 	User     string
 	Password string `json:"-"`
-	Version  string // of the secret it comes from; refused logins count anew with another. Empty: it is told by its content
+	Version  string // of the secret; a new version resets the count of refused logins; may be empty
 }
 
-// String leaves the password out.
+// String returns the user without the password.
 func (a Account) String() string { return "account " + a.User }
 
-// GoString does too.
+// GoString returns the user without the password.
 func (a Account) GoString() string { return a.String() }
 
-// LogValue does too.
+// LogValue returns the user without the password.
 func (a Account) LogValue() slog.Value { return slog.StringValue(a.String()) }
 
-// version tells one account from another without keeping its password.
+// version identifies the account without storing its password.
 func (a Account) version() string {
 	if a.Version != "" {
 		return a.Version
@@ -37,34 +37,34 @@ func (a Account) version() string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// Credentials finds the account for a machine's BMC: Machine.spec.bmc_credentials_ref names it.
+// Credentials finds the account of a machine's BMC by Machine.spec.bmc_credentials_ref.
 type Credentials interface {
-	// Account is called whenever a BMC is logged in to. Its errors hold no secret.
+	// Account is called before each login to a BMC. Its errors contain no secret.
 	Account(ctx context.Context, m providers.Machine) (Account, error)
 }
 
 const (
-	// maxRefused is how many logins in a row a BMC may refuse: many lock the account at the third.
+	// maxRefused is the number of consecutive refused logins after which no more are tried. Many
+	// BMCs lock the account at the third.
 	maxRefused = 2
-	// refusedFor is how long an account is left alone then. BMCs lock an account for 30 minutes at
-	// most, and refuse logins also while their account service starts; afterwards one login is
-	// tried.
+	// refusedFor is the pause after that. BMCs lock an account for at most 30 minutes, and also
+	// refuse logins while their account service starts. After the pause one login is tried.
 	refusedFor = 30 * time.Minute
 )
 
-// logins counts the logins that one BMC refused, over all protocols.
+// logins counts the logins that one BMC has refused, over all protocols.
 type logins struct {
 	mu       sync.Mutex
 	refused  int
-	version  string    // of the account they were tried with
-	last     time.Time // when one was last refused, or this peer learned of it
+	version  string    // of the account that was refused
+	last     time.Time // time of the last refusal, or when this peer learned of it
 	underWay int       // begun and not answered
 	answered chan struct{}
 	changed  func(refused int, version string)
 }
 
-// begin waits until a login can be tried: those that are under way may be refused, too. Call end
-// when it is answered, after done.
+// begin blocks until a login may be tried: logins under way may be refused as well. When the login
+// is answered, call done and then end.
 func (l *logins) begin(ctx context.Context, a Account) error {
 	for {
 		answered, err := l.enter(a)
@@ -79,18 +79,19 @@ func (l *logins) begin(ctx context.Context, a Account) error {
 	}
 }
 
-// enter counts a login as under way, or gives what is closed when one that is has been answered.
+// enter counts a login as under way. If there are too many, it returns a channel that is closed
+// when one of them is answered.
 func (l *logins) enter(a Account) (answered <-chan struct{}, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.allowed(a); err != nil {
 		return nil, err
 	}
-	most := maxRefused
+	limit := maxRefused
 	if l.version == a.version() {
-		most = max(1, most-l.refused) // one after refusedFor: see allowed
+		limit = max(1, limit-l.refused) // one after refusedFor: see allowed
 	}
-	if l.underWay < most {
+	if l.underWay < limit {
 		l.underWay++
 		return nil, nil
 	}
@@ -100,7 +101,7 @@ func (l *logins) enter(a Account) (answered <-chan struct{}, err error) {
 	return l.answered, nil
 }
 
-// end is called when a login that was begun is over, however.
+// end marks a login as answered, with any outcome.
 func (l *logins) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,7 +112,7 @@ func (l *logins) end() {
 	}
 }
 
-// allow returns an error for an account that was refused too often.
+// allow returns an error if the account was refused too often.
 func (l *logins) allow(a Account) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,12 +125,13 @@ func (l *logins) allowed(a Account) error {
 		return nil
 	}
 	return providers.Errorf(providers.Auth, "log in to the BMC as "+a.User,
-		"not tried: it refused this account %d times, and another login might lock it; change the secret, allow a login by holdfast machine bmc-retry, or wait for the next one at %s",
+		"not tried: the BMC refused this account %d times, and another login might lock it; change the "+
+			"secret, allow a login with holdfast machine bmc-retry, or wait for the next one at %s",
 		l.refused, again.UTC().Format(time.RFC3339))
 }
 
-// recall goes on with the count of an earlier leader. When that was refused is not recorded: the
-// account is left alone from now on, which is longer at worst.
+// recall continues the count of an earlier leader. The time of its last refusal is not recorded, so
+// the pause starts now, which is longer at worst.
 func (l *logins) recall(refused int, version string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -139,7 +141,7 @@ func (l *logins) recall(refused int, version string) {
 	l.refused, l.version = refused, version
 }
 
-// forgive allows logins with the account that was refused.
+// forgive allows logins with the refused account again.
 func (l *logins) forgive() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,7 +154,7 @@ func (l *logins) forgive() {
 	}
 }
 
-// done counts a login.
+// done counts the result of a login.
 func (l *logins) done(a Account, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,7 +172,7 @@ func (l *logins) done(a Account, ok bool) {
 	}
 }
 
-// refusedAs is the error of a login that was refused.
+// refusedAs returns the error for a refused login.
 func refusedAs(a Account, err error) error {
 	return providers.Errorf(providers.Auth, "log in to the BMC as "+a.User, "%w", fmt.Errorf("refused: %w", err))
 }

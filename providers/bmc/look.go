@@ -7,16 +7,16 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// How often is looked whether a BMC that is driven over IPMI speaks Redfish after all, and how long
-// its service root may take to tell.
+// Intervals of the probes for Redfish on a BMC that is driven over IPMI, and the time limit for
+// reading its service root.
 const (
-	lookSoon  = time.Minute      // it has spoken it before
-	lookLater = 10 * time.Minute // nobody has seen that
+	lookSoon  = time.Minute      // it has spoken Redfish before
+	lookLater = 10 * time.Minute // it never has
 	lookTime  = 5 * time.Second
 )
 
-// works notes the driver that answered. IPMI in the place of Redfish is for now: one failure is no
-// reason to tell the next leader that there is no Redfish.
+// works records the driver that answered. IPMI in place of Redfish is not stored: after a single
+// failure the next leader should still try Redfish first.
 func (c *controller) works(p Protocol, looked bool) {
 	c.state.Lock()
 	defer c.state.Unlock()
@@ -29,15 +29,15 @@ func (c *controller) works(p Protocol, looked bool) {
 	}
 }
 
-// hadRedfish reports whether IPMI was chosen for a BMC that has spoken Redfish, with whichever
-// leader. Where IPMI is what is configured nothing was chosen.
+// hadRedfish reports whether IPMI was chosen for a BMC that has spoken Redfish, under any leader.
+// It returns false if IPMI is configured.
 func (c *controller) hadRedfish() bool {
 	c.state.Lock()
 	defer c.state.Unlock()
 	return c.driver == IPMI && c.memo.Driver == Redfish
 }
 
-// lookEvery returns how long after a look the next one is due.
+// lookEvery returns the interval of the probes for Redfish.
 func (c *controller) lookEvery() time.Duration {
 	c.state.Lock()
 	defer c.state.Unlock()
@@ -47,9 +47,8 @@ func (c *controller) lookEvery() time.Duration {
 	return lookLater
 }
 
-// lookDue reports whether to look for Redfish now, and notes that it is done. Effects do not wait
-// for that, nor does who has little time: the looks whether a BMC can be reached have 10 s, and
-// must be able to do it.
+// lookDue reports whether to probe for Redfish now, and records the probe. Effects do not wait for
+// one, nor do calls with little time. A reachability check has 10 s, which is enough.
 func (c *controller) lookDue(ctx context.Context, every time.Duration) bool {
 	if _, hurried := providers.NotAfter(ctx); hurried {
 		return false
@@ -66,27 +65,28 @@ func (c *controller) lookDue(ctx context.Context, every time.Duration) bool {
 	return true
 }
 
-// redfishAgain looks now and then whether a BMC that is driven over IPMI answers over Redfish, and
-// goes over to that. A web server that was down or silent when the driver was chosen would else
-// cost the machine its virtual media for good. It leaves time to ask over IPMI.
+// redfishAgain probes now and then for Redfish on a BMC that is driven over IPMI, and switches to
+// Redfish if it answers. Otherwise a web server that was down when the driver was chosen would cost
+// the machine its virtual media permanently. It leaves time for a query over IPMI.
 func (c *controller) redfishAgain(ctx context.Context, h *redfishHost, every time.Duration) bool {
 	if !c.lookDue(ctx, every) {
 		return false
 	}
-	asks, cancel := withShare(ctx, lookTime)
-	_, err := c.redfish.readRoot(asks)
+	readCtx, cancel := withShare(ctx, lookTime)
+	_, err := c.redfish.readRoot(readCtx)
 	cancel()
 	if err != nil {
 		return false
 	}
-	probes, cancel := withShare(ctx, probeShare)
+	probeCtx, cancel := withShare(ctx, probeShare)
 	defer cancel()
-	_, err = h.power(probes)
+	_, err = h.power(probeCtx)
 	switch {
 	case err == nil:
 		c.works(Redfish, true)
-		c.p.log.Info("a BMC that was driven over IPMI answers over Redfish", "bmc", c.key)
-	case providers.ClassOf(classify("", err, false)) == providers.Auth: // IPMI takes the account: enough of refused logins for a day
+		c.p.log.Info("BMC answers over Redfish, switching from IPMI", "bmc", c.key)
+	case providers.ClassOf(classify("", err, false)) == providers.Auth:
+		// IPMI accepts the account. Wait for a day before the next login that may be refused.
 		c.state.Lock()
 		c.looked = time.Now().Add(24 * time.Hour)
 		c.state.Unlock()

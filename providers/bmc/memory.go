@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// Memo is what is remembered of one BMC. It holds no secret. Whoever keeps it for all peers lets
-// the next leader try the right driver first, go on counting, and end the session that the last one
-// left.
+// Memo is the stored state of one BMC. It contains no secret. A Memory shares it between peers, so
+// that the next leader tries the right driver first, continues the counts, and ends the session
+// that the last leader left open.
 type Memo struct {
 	Driver      Protocol  `json:"driver,omitempty"`       // that worked
-	Session     string    `json:"session,omitempty"`      // path of the Redfish session that is open
-	LoggingIn   bool      `json:"logging_in,omitempty"`   // a login was begun whose session nobody has noted: there may be one
-	Refused     int       `json:"refused,omitempty"`      // logins in a row
+	Session     string    `json:"session,omitempty"`      // path of the open Redfish session
+	LoggingIn   bool      `json:"logging_in,omitempty"`   // a login may have left an unrecorded session
+	Refused     int       `json:"refused,omitempty"`      // consecutive refused logins
 	RefusedWith string    `json:"refused_with,omitempty"` // version of the account
-	ResetAt     time.Time `json:"reset_at,omitzero"`      // of the BMC itself
-	Retried     string    `json:"retried,omitempty"`      // the RetryBmc that was taken into account last: its time
-	OpenUntil   time.Time `json:"open_until,omitzero"`    // the circuit breaker lets nothing through before that
+	ResetAt     time.Time `json:"reset_at,omitzero"`      // last reset of the BMC
+	Retried     string    `json:"retried,omitempty"`      // time of the last RetryBmc that was applied
+	OpenUntil   time.Time `json:"open_until,omitzero"`    // the circuit breaker is open until then
 }
 
-// with adds what this process knows itself and could not write down before its term ended: what
-// makes it careful counts.
+// with adds state that this process could not save before its term ended. Where the two differ, the
+// more cautious value counts.
 func (m Memo) with(own Memo) Memo {
 	if m.Refused == 0 && m.RefusedWith == "" || m.RefusedWith == own.RefusedWith && own.Refused > m.Refused {
 		m.Refused, m.RefusedWith = own.Refused, own.RefusedWith
@@ -35,15 +35,14 @@ func (m Memo) with(own Memo) Memo {
 	return m
 }
 
-// Memory keeps memos by the name of the BMC: its address with the scheme, then # and the secret
-// that it is used by, where a machine names one. It should answer quickly; the context is that of
-// the call.
+// Memory stores memos by the key of the BMC: its address with the scheme, then # and the name of
+// the secret, if the machine names one. It should answer quickly. The context is that of the call.
 type Memory interface {
 	Recall(ctx context.Context, bmc string) (Memo, error)
 	Remember(ctx context.Context, bmc string, m Memo) error
 }
 
-// InMemory is a Memory that ends with the process.
+// InMemory is a Memory that lasts as long as the process.
 type InMemory struct {
 	mu    sync.Mutex
 	memos map[string]Memo
@@ -52,14 +51,14 @@ type InMemory struct {
 // NewInMemory returns an empty memory.
 func NewInMemory() *InMemory { return &InMemory{memos: map[string]Memo{}} }
 
-// Recall returns what is known of a BMC; nothing is no error.
+// Recall returns the memo of a BMC. A BMC without one is not an error.
 func (m *InMemory) Recall(_ context.Context, bmc string) (Memo, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.memos[bmc], nil
 }
 
-// Remember keeps it.
+// Remember stores the memo of a BMC.
 func (m *InMemory) Remember(_ context.Context, bmc string, memo Memo) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

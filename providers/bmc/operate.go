@@ -7,9 +7,15 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// operate does one operation on the BMC of a machine. An effect is alone on its BMC; it is refused
-// as late before anything is sent when its time has passed already.
-func (p *Provider) operate(ctx context.Context, m providers.Machine, what string, effect bool, f func(ctx context.Context, c *controller, driver any, by Protocol) error) error {
+// operate performs one operation on the BMC of a machine. An effect runs alone on its BMC. If its
+// not-after time has passed, it is refused as late before anything is sent.
+func (p *Provider) operate(
+	ctx context.Context,
+	m providers.Machine,
+	what string,
+	effect bool,
+	f func(ctx context.Context, c *controller, driver any, by Protocol) error,
+) error {
 	what += " of " + m.GetMachineId()
 	if err := ctx.Err(); err != nil {
 		return classify(what, err, false)
@@ -56,8 +62,8 @@ func (p *Provider) operate(ctx context.Context, m providers.Machine, what string
 	return err
 }
 
-// panicking ends the session with a BMC when an operation on it panics: the process ends, and would
-// leave it behind.
+// panicking ends the session with a BMC if an operation on it panics. The process is about to end
+// and would leave the session open.
 func (p *Provider) panicking(ctx context.Context, c *controller) {
 	r := recover()
 	if r == nil {
@@ -69,20 +75,28 @@ func (p *Provider) panicking(ctx context.Context, c *controller) {
 	panic(r)
 }
 
-// ask reads something of a BMC with a driver that can do what D says.
-func ask[D, T any](ctx context.Context, p *Provider, m providers.Machine, what string, read func(D, context.Context) (T, error)) (v T, err error) {
-	err = p.operate(ctx, m, what, false, func(ctx context.Context, c *controller, driver any, by Protocol) error {
+// ask reads from a BMC with a driver that implements D.
+func ask[D, T any](
+	ctx context.Context,
+	p *Provider,
+	m providers.Machine,
+	what string,
+	get func(D, context.Context) (T, error),
+) (v T, err error) {
+	query := func(ctx context.Context, c *controller, driver any, by Protocol) error {
 		d, err := need[D](c, driver, by, what)
 		if err == nil {
-			v, err = read(d, ctx)
+			v, err = get(d, ctx)
 		}
 		return err
-	})
-	return v, err
+	}
+	return v, p.operate(ctx, m, what, false, query)
 }
 
-// tell is ask for an effect.
-func tell[D any](ctx context.Context, p *Provider, m providers.Machine, what string, do func(context.Context, D) error) error {
+// tell performs an effect on a BMC with a driver that implements D.
+func tell[D any](
+	ctx context.Context, p *Provider, m providers.Machine, what string, do func(context.Context, D) error,
+) error {
 	return p.operate(ctx, m, what, true, func(ctx context.Context, c *controller, driver any, by Protocol) error {
 		d, err := need[D](c, driver, by, what)
 		if err != nil {
@@ -92,19 +106,19 @@ func tell[D any](ctx context.Context, p *Provider, m providers.Machine, what str
 	})
 }
 
-// PowerState asks the BMC. On the way from one to the other it is unknown.
+// PowerState reads the power state. It is unknown during a transition.
 func (p *Provider) PowerState(ctx context.Context, m providers.Machine) (providers.PowerState, error) {
 	return ask(ctx, p, m, "read the power", powerDriver.power)
 }
 
-// SetPower presses a button. The answer says that the BMC took it, not that it happened.
+// SetPower presses a button. It returns once the BMC has accepted the request, before it shows.
 func (p *Provider) SetPower(ctx context.Context, _ providers.Op, m providers.Machine, a providers.PowerAction) error {
 	switch a {
 	case providers.ActionOn, providers.ActionSoftOff, providers.ActionHardOff:
 	default:
 		return unknownAction(a)
 	}
-	return p.operate(ctx, m, "press "+string(a), true, func(ctx context.Context, c *controller, d any, by Protocol) error {
+	press := func(ctx context.Context, c *controller, d any, by Protocol) error {
 		pd, err := need[powerDriver](c, d, by, "press a button")
 		if err != nil {
 			return err
@@ -120,30 +134,37 @@ func (p *Provider) SetPower(ctx context.Context, _ providers.Op, m providers.Mac
 			c.powerEnd = time.Now().Add(settle)
 		}()
 		return pd.setPower(ctx, a)
-	})
+	}
+	return p.operate(ctx, m, "press "+string(a), true, press)
 }
 
-// BootDevice answers the override of the boot order; without one the Mode is empty.
+// BootDevice returns the override of the boot order. Without an override its Mode is empty.
 func (p *Provider) BootDevice(ctx context.Context, m providers.Machine) (providers.BootDevice, error) {
 	return ask(ctx, p, m, "read the boot device", bootDriver.boot)
 }
 
 // SetBootDevice sets the override and reads it back.
 func (p *Provider) SetBootDevice(ctx context.Context, _ providers.Op, m providers.Machine, b providers.BootDevice) error {
-	return tell(ctx, p, m, "set the boot device", func(ctx context.Context, d bootDriver) error { return d.setBoot(ctx, b) })
+	return tell(ctx, p, m, "set the boot device", func(ctx context.Context, d bootDriver) error {
+		return d.setBoot(ctx, b)
+	})
 }
 
-// Media answers the URL of what is in the virtual drive, or "".
+// Media returns the URL of the image in the virtual drive, or "".
 func (p *Provider) Media(ctx context.Context, m providers.Machine) (string, error) {
 	return ask(ctx, p, m, "read the virtual media", mediaDriver.mediaURL)
 }
 
-// InsertMedia inserts an image and sees that it is there.
+// InsertMedia inserts an image and verifies it.
 func (p *Provider) InsertMedia(ctx context.Context, _ providers.Op, m providers.Machine, url string) error {
-	return tell(ctx, p, m, "insert virtual media", func(ctx context.Context, d mediaDriver) error { return d.insert(ctx, url) })
+	return tell(ctx, p, m, "insert virtual media", func(ctx context.Context, d mediaDriver) error {
+		return d.insert(ctx, url)
+	})
 }
 
-// EjectMedia empties the virtual drive and sees that it is empty.
+// EjectMedia empties the virtual drive and verifies it.
 func (p *Provider) EjectMedia(ctx context.Context, _ providers.Op, m providers.Machine) error {
-	return tell(ctx, p, m, "eject virtual media", func(ctx context.Context, d mediaDriver) error { return d.eject(ctx) })
+	return tell(ctx, p, m, "eject virtual media", func(ctx context.Context, d mediaDriver) error {
+		return d.eject(ctx)
+	})
 }

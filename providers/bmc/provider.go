@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Provider drives machines through their BMCs. It is safe for concurrent use. Close ends its
-// sessions; Run does so with those that are not used.
+// Provider drives machines through their BMCs. It is safe for concurrent use. Run ends unused
+// sessions, and Close ends all of them.
 type Provider struct {
 	cfg         Config
 	credentials Credentials
@@ -42,14 +42,14 @@ var (
 	_ providers.Settler         = (*Provider)(nil)
 )
 
-// New returns a provider. It speaks to no BMC before it is asked to.
+// New returns a provider. It connects to no BMC before the first operation.
 func New(c Config, d Deps) (*Provider, error) {
 	c, err := c.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	if d.Credentials == nil {
-		return nil, errors.New("make the provider bmc: it has no Credentials")
+		return nil, errors.New("create provider bmc: no Credentials")
 	}
 	verify, err := c.tls()
 	if err != nil {
@@ -61,16 +61,25 @@ func New(c Config, d Deps) (*Provider, error) {
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Provider{cfg: c, credentials: d.Credentials, memory: d.Memory, log: d.Log, called: d.Called, tls: verify, bmcs: map[string]*controller{}, places: map[string]*place{}}, nil
+	return &Provider{
+		cfg:         c,
+		credentials: d.Credentials,
+		memory:      d.Memory,
+		log:         d.Log,
+		called:      d.Called,
+		tls:         verify,
+		bmcs:        map[string]*controller{},
+		places:      map[string]*place{},
+	}, nil
 }
 
-// Kind is "bmc".
+// Kind returns "bmc".
 func (p *Provider) Kind() string { return "bmc" }
 
-// closeTime bounds how long ending all sessions may take when the caller's context is over.
+// closeTime bounds the end of all sessions after the caller's context has ended.
 const closeTime = 15 * time.Second
 
-// Run ends sessions that are not used, until the context ends; then it ends all.
+// Run ends unused sessions until ctx ends, and then all sessions.
 func (p *Provider) Run(ctx context.Context) error {
 	t := time.NewTicker(max(p.cfg.Idle/4, 10*time.Millisecond))
 	defer t.Stop()
@@ -79,7 +88,7 @@ func (p *Provider) Run(ctx context.Context) error {
 		case <-t.C:
 			p.each(func(c *controller) {
 				if err := c.redfish.idle(ctx, p.cfg.Idle); err != nil && ctx.Err() == nil {
-					p.log.Warn("could not end a session that is not used", "bmc", c.key, "error", err)
+					p.log.Warn("ending an unused session failed, will retry", "bmc", c.key, "error", err)
 				}
 			})
 		case <-ctx.Done():
@@ -90,15 +99,15 @@ func (p *Provider) Run(ctx context.Context) error {
 	}
 }
 
-// Release ends all sessions, as a peer does that leads no more. The provider can be used again
-// after it: it recalls then what others have learned meanwhile.
+// Release ends all sessions when this peer stops leading. The provider can be used again: it then
+// loads the state that other leaders have stored.
 func (p *Provider) Release(ctx context.Context) error {
 	p.Recall()
 	return p.release(ctx, false)
 }
 
-// Recall makes the provider go on from what is remembered of each BMC, not from what it knew when
-// it was used last: a peer does so when it begins to lead.
+// Recall makes the provider load the stored state of each BMC before its next operation. A peer
+// calls it when it begins to lead.
 func (p *Provider) Recall() {
 	p.mu.Lock()
 	all := slices.Collect(maps.Values(p.bmcs))
@@ -108,7 +117,7 @@ func (p *Provider) Recall() {
 	}
 }
 
-// Close ends all sessions. Operations that come later, or were under way, are refused.
+// Close ends all sessions. Later operations, and those under way, are refused.
 func (p *Provider) Close(ctx context.Context) error {
 	p.mu.Lock()
 	p.closed = true
@@ -133,9 +142,8 @@ func (p *Provider) release(ctx context.Context, closing bool) error {
 	return errors.Join(errs...)
 }
 
-// drop forgets a BMC without a session, so that a peer that leads no more keeps nothing of the
-// machines that it has driven. An operation that is under way is refused, and a session that it has
-// opened since is ended.
+// drop removes a BMC without a session, so that a former leader keeps no state of machines. An
+// operation under way is refused, and a session that it has opened since is ended.
 func (p *Provider) drop(ctx context.Context, c *controller) error {
 	p.mu.Lock()
 	if p.bmcs[c.key] == c {
@@ -145,10 +153,10 @@ func (p *Provider) drop(ctx context.Context, c *controller) error {
 	return c.redfish.release(ctx, true)
 }
 
-// abreast bounds how many BMCs are spoken to at once when all are.
+// abreast bounds how many BMCs each contacts concurrently.
 const abreast = 64
 
-// each calls f for every BMC, many at a time.
+// each calls f for every BMC, many concurrently.
 func (p *Provider) each(f func(*controller)) {
 	p.mu.Lock()
 	all := make([]*controller, 0, len(p.bmcs))
@@ -157,19 +165,19 @@ func (p *Provider) each(f func(*controller)) {
 	}
 	p.mu.Unlock()
 	var wg sync.WaitGroup
-	places := make(chan struct{}, abreast)
+	slots := make(chan struct{}, abreast)
 	for _, c := range all {
-		places <- struct{}{}
+		slots <- struct{}{}
 		wg.Go(func() {
-			defer func() { <-places }()
+			defer func() { <-slots }()
 			f(c)
 		})
 	}
 	wg.Wait()
 }
 
-// Settle is how late a press can show: the BMC's own time, and over IPMI that of the program which
-// sends.
+// Settle returns how late a press can show: the BMC's own delay, and over IPMI the run time of
+// ipmitool.
 func (p *Provider) Settle(m providers.Machine) time.Duration {
 	d := p.cfg.Settle
 	e, err := parseEndpoint(m.GetSpec().GetBmcEndpoint(), p.cfg.AllowHTTP)

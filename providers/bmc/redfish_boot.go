@@ -10,17 +10,17 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// How long an ETag and the rest of what a change of the boot device needs is good for, and how
-// often is looked whether the change shows.
+// bootFresh is how long the data for a change of the boot device, such as the ETag, may be reused.
+// verifyPoll is the interval of polls for the change.
 const (
 	bootFresh  = 30 * time.Second
 	verifyPoll = 100 * time.Millisecond
 )
 
-// usbCd is a boot target that gofish has no name for.
+// usbCd is a boot target that gofish has no constant for.
 const usbCd = "UsbCd"
 
-// targetsOf returns the Redfish names of a mode of ours, the preferred one first.
+// targetsOf returns the Redfish targets of a boot mode, the preferred one first.
 func targetsOf(mode string) []string {
 	switch mode {
 	case "PXE":
@@ -35,8 +35,8 @@ func targetsOf(mode string) []string {
 	return nil
 }
 
-// device is the override in our words. No override is the zero Mode: the machine boots in its own
-// order. A service that shows no mode (Redfish 1.0) knows UEFI only, as far as we can tell.
+// device converts the override. Without an override the Mode is empty: the machine boots in its own
+// order. A service that shows no mode (Redfish 1.0) presumably only knows UEFI.
 func (b bootOverride) device() providers.BootDevice {
 	d := providers.BootDevice{UEFI: b.Mode != string(redfish.LegacyBootSourceOverrideMode)}
 	if b.Enabled == string(redfish.DisabledBootSourceOverrideEnabled) || b.Enabled == "" {
@@ -55,20 +55,20 @@ func (b bootOverride) device() providers.BootDevice {
 	case redfish.NoneBootSourceOverrideTarget:
 		d.Persistent = false
 	default:
-		d.Mode = b.Target // of a name that we have no word for
+		d.Mode = b.Target // a target without a mode of ours
 	}
 	return d
 }
 
-// bootSettings is where the boot override is changed: the system, or its settings resource.
+// bootSettings is the resource at which the boot override is changed: the system, or its settings.
 type bootSettings struct {
 	path, etag string
 	boot       bootOverride
 }
 
-// bootSettingsOf reads the override for the next boot. AMI's BMCs take it at the settings resource
-// only, and show it at the system after the next boot; other makers' settings resources have the
-// boot order alone.
+// bootSettingsOf reads the override for the next boot. AMI's BMCs accept it only at the settings
+// resource, and show it at the system after the next boot. The settings resources of other vendors
+// only have the boot order.
 func (h *redfishHost) bootSettingsOf(ctx context.Context, s *computerSystem) (*bootSettings, error) {
 	own := &bootSettings{s.ODataID, s.ETag, s.Boot}
 	at := s.Settings.SettingsObject.ID
@@ -111,8 +111,8 @@ func (h *redfishHost) boot(ctx context.Context) (providers.BootDevice, error) {
 	return at.boot.device(), nil
 }
 
-// setBoot reads, changes and reads back. It never leaves out what was asked for: a service that
-// refuses the mode is not asked without it, unless it is in that mode already.
+// setBoot reads the override, changes it and verifies it. It never drops a requested property: if a
+// service refuses the mode, the request is repeated without it only if the mode is already set.
 func (h *redfishHost) setBoot(ctx context.Context, d providers.BootDevice) error {
 	prepare := providers.Unhurried(ctx)
 	for try := 0; ; try++ {
@@ -129,21 +129,21 @@ func (h *redfishHost) setBoot(ctx context.Context, d providers.BootDevice) error
 			return err
 		}
 		match := at.etag
-		if try == 2 || h.quirksNow().NoIfMatch { // twice it answered 412 to the ETag that it had just given: that is its own fault
+		if try == 2 || h.quirksNow().NoIfMatch { // two 412s for a fresh ETag are the service's fault
 			match = ""
 		}
 		err = h.patch(ctx, at.path, match, change)
 		mode := at.boot.Mode
 		if change["BootSourceOverrideMode"] == mode && mode != "" && refusesMode(err) {
-			delete(change, "BootSourceOverrideMode") // it is in that mode: nothing is left out
+			delete(change, "BootSourceOverrideMode") // already in that mode
 			err = h.patch(ctx, at.path, match, change)
 		}
 		if providers.ClassOf(err) == providers.Late {
-			return err // what was read is kept, so that the next call is in time
+			return err // keep the data, so that the next call is in time
 		}
 		h.stale()
 		if statusOf(err) == http.StatusPreconditionFailed && try < 2 {
-			continue // somebody else changed the system since we read it, and nothing was done
+			continue // somebody changed the system since it was read; our change was not applied
 		}
 		if err != nil {
 			return err
@@ -155,12 +155,13 @@ func (h *redfishHost) setBoot(ctx context.Context, d providers.BootDevice) error
 	}
 }
 
-// change is the body of a PATCH that makes d of b.
+// change returns the body of a PATCH that turns b into d.
 func (b bootOverride) change(d providers.BootDevice, q Quirks) (map[string]string, error) {
 	const what = "set the boot device"
 	names := targetsOf(d.Mode)
 	if names == nil {
-		return nil, providers.Errorf(providers.Unsupported, what, "mode %q is not one of PXE, HTTP, DISK, VIRTUAL_MEDIA", clip(d.Mode, 40))
+		return nil, providers.Errorf(providers.Unsupported, what,
+			"mode %q is not one of PXE, HTTP, DISK, VIRTUAL_MEDIA", clip(d.Mode, 40))
 	}
 	if q.UsbCd && len(names) > 1 {
 		names = []string{usbCd, names[0]}
@@ -186,7 +187,8 @@ func (b bootOverride) change(d providers.BootDevice, q Quirks) (map[string]strin
 	change := map[string]string{"BootSourceOverrideEnabled": enabled, "BootSourceOverrideTarget": target}
 	switch {
 	case b.Mode == "" && !d.UEFI:
-		return nil, providers.Errorf(providers.Unsupported, what, "the BMC does not let the boot mode be chosen, so legacy boot cannot be asked for")
+		return nil, providers.Errorf(providers.Unsupported, what,
+			"the BMC has no setting for the boot mode, so legacy boot cannot be requested")
 	case b.Mode == "":
 	case b.Mode != mode || !q.OmitSameBootMode:
 		change["BootSourceOverrideMode"] = mode
@@ -194,25 +196,30 @@ func (b bootOverride) change(d providers.BootDevice, q Quirks) (map[string]strin
 	return change, nil
 }
 
-// refusesMode reports whether a PATCH may have been refused for the mode in it.
+// refusesMode reports whether a PATCH may have been refused because of its mode.
 func refusesMode(err error) bool {
 	switch statusOf(err) {
-	case http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusUnprocessableEntity, http.StatusInternalServerError, http.StatusNotImplemented:
+	case http.StatusBadRequest,
+		http.StatusMethodNotAllowed,
+		http.StatusUnprocessableEntity,
+		http.StatusInternalServerError,
+		http.StatusNotImplemented:
 		return true
 	}
 	return false
 }
 
-// patch changes the Boot property, if the system is still as it was read.
+// patch changes the Boot property, unless the system was changed since it was read.
 func (h *redfishHost) patch(ctx context.Context, system, match string, change map[string]string) error {
 	if _, err := h.c.open(providers.Unhurried(ctx)); err != nil {
 		return err
 	}
-	return h.change(ctx, request{method: http.MethodPatch, path: system, body: map[string]any{"Boot": change}, match: match})
+	body := map[string]any{"Boot": change}
+	return h.change(ctx, request{method: http.MethodPatch, path: system, body: body, match: match})
 }
 
-// change sends a PATCH. A service that wants an If-Match where its ETag is not used gets one that
-// any ETag fits.
+// change sends a PATCH. If the service requires an If-Match and none was sent, it repeats the
+// request with one that matches any ETag.
 func (h *redfishHost) change(ctx context.Context, r request) error {
 	a, err := h.c.do(ctx, r)
 	if statusOf(err) == http.StatusPreconditionRequired && r.match == "" {
@@ -223,10 +230,14 @@ func (h *redfishHost) change(ctx context.Context, r request) error {
 	return err
 }
 
-// verify reads until what was changed shows, for a while: "OK" is not evidence.
-func (h *redfishHost) verify(ctx context.Context, what string, look func(context.Context) (got any, ok bool, err error)) error {
+// verify polls for a while until a change shows: an "OK" is not evidence.
+func (h *redfishHost) verify(
+	ctx context.Context,
+	what string,
+	read func(context.Context) (got any, ok bool, err error),
+) error {
 	for end := time.Now().Add(h.c.verify); ; {
-		got, ok, err := look(ctx)
+		got, ok, err := read(ctx)
 		if ok || err != nil {
 			return err
 		}
@@ -234,7 +245,8 @@ func (h *redfishHost) verify(ctx context.Context, what string, look func(context
 			return err
 		}
 		if time.Now().After(end) {
-			return disagree("the BMC accepted the %s, but it reads back as %+v after %v", what, got, h.c.verify)
+			return disagree("the BMC accepted the %s, but it reads back as %+v after %v",
+				what, got, h.c.verify)
 		}
 		t := time.NewTimer(verifyPoll)
 		select {

@@ -17,42 +17,43 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// maxBody bounds an answer of a Redfish service, in bytes.
+// maxBody bounds a response of a Redfish service, in bytes.
 const maxBody = 8 << 20
 
-// redfishClient speaks to one Redfish service (DSP0266) for all machines behind it, in one session.
+// redfishClient is the client of one Redfish service (DSP0266), for all machines behind it. It uses
+// one session.
 type redfishClient struct {
 	base    string // scheme and authority
 	http    *http.Client
 	gate    *gate
 	timeout time.Duration // of one request
-	verify  time.Duration // how long what was changed may take to read back
+	verify  time.Duration // until a change reads back
 	login   loginDeps
-	heard   atomic.Bool  // the service has taken a connection since this was last looked at
-	alone   sync.RWMutex // held for reading by requests, for writing by one that was sent in a session that had expired
+	heard   atomic.Bool  // the service accepted a connection since the last check
+	alone   sync.RWMutex // read-locked by requests, locked to repeat one after its session expired
 
 	mu      sync.Mutex
 	session *session
-	flight  *flight // a login that is under way
-	lost    bool    // a login got no answer: there may be a session that we do not know
+	flight  *flight // login under way
+	lost    bool    // a login got no answer: there may be an unknown session
 	closed  bool
-	root    *serviceRoot // what it said of itself
+	root    *serviceRoot // as last read
 	work    sync.WaitGroup
 }
 
-// loginDeps are what logging in needs.
+// loginDeps are the dependencies of logins.
 type loginDeps struct {
 	account func(ctx context.Context) (Account, error)
 	refused *logins
-	begin   func(ctx context.Context) error                   // remembers that there may be a session soon: who dies before its note leaves it to the next leader
-	begun   func() bool                                       // such a login is recorded, and what came of it is not
-	noted   func(ctx context.Context, path string, more bool) // remembers the session that is open, and whether there may be more
-	ended   func(ctx context.Context, path string)            // forgets it
-	former  func() string                                     // the session that an earlier leader left
+	begin   func(ctx context.Context) error                   // records, before a login, that a session may follow
+	begun   func() bool                                       // such a login is recorded, but not its result
+	noted   func(ctx context.Context, path string, more bool) // records the open session; more: there may be others
+	ended   func(ctx context.Context, path string)            // deletes that record
+	former  func() string                                     // session left open by an earlier leader
 	quirks  func() Quirks
 }
 
-// request is one HTTP request of ours.
+// request is one HTTP request.
 type request struct {
 	method string
 	path   string
@@ -63,24 +64,24 @@ type request struct {
 
 func (r request) writes() bool { return r.method != http.MethodGet && r.method != http.MethodHead }
 
-// answer is what came back, read to its end.
+// answer is a response, read to its end.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// decode reads the body.
+// decode parses the body.
 func (a *answer) decode(v any) error {
 	if err := json.Unmarshal(a.body, v); err != nil {
-		return disagree("the service answered what is no JSON of that kind: %w", err)
+		return disagree("the service returned unexpected JSON: %w", err)
 	}
 	return nil
 }
 
-// do sends a request within the session. When the session has expired (401: nothing was done) it
-// sends it again, alone: next to others, it could meet the end of the new session too, on a service
-// that ends them early. An account is refused only when its newest session is.
+// do sends a request within the session. If the session has expired (401: nothing was done), do
+// repeats the request with no other one under way. A service that ends sessions early could
+// otherwise end the new session too. An account only counts as refused if its newest session is.
 func (c *redfishClient) do(ctx context.Context, r request) (*answer, error) {
 	c.alone.RLock()
 	a, gone, err := c.try(ctx, r)
@@ -90,7 +91,7 @@ func (c *redfishClient) do(ctx context.Context, r request) (*answer, error) {
 	}
 	c.alone.Lock()
 	defer c.alone.Unlock()
-	for try := 0; try < 2 && !gone.basic; try++ { // the first session may be one that another request has used up
+	for try := 0; try < 2 && !gone.basic; try++ { // another request may have used up the first session
 		next, expired, err := c.try(ctx, r)
 		if expired == nil {
 			return next, err
@@ -100,8 +101,8 @@ func (c *redfishClient) do(ctx context.Context, r request) (*answer, error) {
 	return nil, refusedAs(gone.account, err)
 }
 
-// try sends a request within the session. A session that the service does not know any more is
-// dropped and returned.
+// try sends a request within the session. If the service no longer knows the session, try drops and
+// returns it.
 func (c *redfishClient) try(ctx context.Context, r request) (*answer, *session, error) {
 	s, err := c.open(ctx)
 	if err != nil {
@@ -119,8 +120,7 @@ func (c *redfishClient) try(ctx context.Context, r request) (*answer, *session, 
 	return nil, s, err
 }
 
-// send sends a request, without retries, and reads the answer. It holds one of the BMC's places
-// meanwhile.
+// send sends a request, without retries, and reads the response. It enters the gate of the BMC.
 func (c *redfishClient) send(ctx context.Context, r request) (*answer, error) {
 	leave, err := c.gate.enter(ctx, r.writes())
 	if err != nil {
@@ -130,7 +130,7 @@ func (c *redfishClient) send(ctx context.Context, r request) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
-		if !i.Reused { // one that was made earlier says nothing of now
+		if !i.Reused { // a reused connection proves nothing about now
 			c.heard.Store(true)
 		}
 	}})
@@ -175,20 +175,21 @@ func (c *redfishClient) send(ctx context.Context, r request) (*answer, error) {
 	return &answer{status: res.StatusCode, header: res.Header, body: b}, nil
 }
 
-// request makes an HTTP request to our BMC. Paths come from the service, before anybody has logged
-// in even, and what is signed with them must go nowhere else: behind "https://10.0.0.7", a path of
-// "@host/x" or ".host/x" would be another host.
+// request builds an HTTP request to our BMC. The path comes from the service, possibly before any
+// login, and the request carries credentials. So it must not reach another host: appended to
+// "https://10.0.0.7", a path of "@host/x" or ".host/x" would.
 func (c *redfishClient) request(ctx context.Context, r request, body io.Reader) (*http.Request, error) {
 	path := r.path
 	if rest, ok := strings.CutPrefix(path, c.base); ok && strings.HasPrefix(rest, "/") {
-		path = rest // some services write links in full
+		path = rest // some services use absolute links
 	}
 	if !strings.HasPrefix(path, "/") {
-		return nil, disagree("the service refers to %q, which is no path on this BMC: not asked, no account goes to another host", clip(r.path, 100))
+		return nil, disagree("the service refers to %q, which is not a path on this BMC: "+
+			"not requested, because credentials must not reach another host", clip(r.path, 100))
 	}
 	req, err := http.NewRequestWithContext(ctx, r.method, c.base+path, body)
 	if err != nil {
-		return nil, fmt.Errorf("make a request of path %q, which the service gave: %w", clip(r.path, 100), err)
+		return nil, fmt.Errorf("create request for path %q of the service: %w", clip(r.path, 100), err)
 	}
 	return req, nil
 }
@@ -216,7 +217,7 @@ type link struct {
 	ID string `json:"@odata.id"`
 }
 
-// serviceRoot is what we need of /redfish/v1/ (ServiceRoot schema).
+// serviceRoot has the fields we need of /redfish/v1/ (ServiceRoot schema).
 type serviceRoot struct {
 	Vendor         string
 	Product        string
@@ -227,9 +228,9 @@ type serviceRoot struct {
 	Links          struct{ Sessions link }
 }
 
-var errNoRedfish = errors.New("there is no Redfish service")
+var errNoRedfish = errors.New("no Redfish service")
 
-// service reads the service root, which needs no login, once.
+// service returns the service root. It reads it once, without a login.
 func (c *redfishClient) service(ctx context.Context) (*serviceRoot, error) {
 	c.mu.Lock()
 	root := c.root
@@ -247,8 +248,7 @@ func (c *redfishClient) service(ctx context.Context) (*serviceRoot, error) {
 	return root, nil
 }
 
-// readRoot reads it now. Some web servers lead who asks for what they do not have to a page for
-// people.
+// readRoot reads the service root. Some web servers redirect unknown paths to an HTML page.
 func (c *redfishClient) readRoot(ctx context.Context) (*serviceRoot, error) {
 	a, err := c.send(ctx, request{method: http.MethodGet, path: "/redfish/v1/"})
 	var r *reply

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// events reads the event log. The oldest comes first.
+// events reads the event log, the oldest entry first.
 func (h *redfishHost) events(ctx context.Context) ([]Event, error) {
 	services, err := h.eventLogs(ctx)
 	if err != nil {
@@ -27,7 +27,13 @@ func (h *redfishHost) events(ctx context.Context) ([]Event, error) {
 		}
 		for _, e := range entries {
 			t, _ := time.Parse(time.RFC3339, e.Created)
-			all = append(all, Event{ID: e.ID, At: t, Severity: string(e.Severity), Sensor: string(e.SensorType), Message: clip(e.Message, 1000)})
+			all = append(all, Event{
+				ID:       e.ID,
+				At:       t,
+				Severity: string(e.Severity),
+				Sensor:   string(e.SensorType),
+				Message:  clip(e.Message, 1000),
+			})
 		}
 	}
 	slices.SortFunc(all, func(a, b Event) int {
@@ -36,9 +42,9 @@ func (h *redfishHost) events(ctx context.Context) ([]Event, error) {
 	return all, nil
 }
 
-// eventLogs finds the log services that are the event log: those of type SEL, of the system or else
-// of its manager (Dell has it there). A BMC that calls none so has all that the first of the two
-// shows.
+// eventLogs returns the log services that form the event log: those of type SEL, of the system or
+// else of its manager (as Dell has it). If the BMC marks none as SEL, it returns all logs of the
+// first of the two that has any.
 func (h *redfishHost) eventLogs(ctx context.Context) ([]*redfish.LogService, error) {
 	s, err := h.known(ctx, bootFresh)
 	if err != nil {
@@ -65,10 +71,11 @@ func (h *redfishHost) eventLogs(ctx context.Context) ([]*redfish.LogService, err
 	case len(more) > 0:
 		return more, nil
 	}
-	return nil, providers.Errorf(providers.Unsupported, "find the event log", "the BMC shows no log services, neither for the system nor for its manager")
+	return nil, providers.Errorf(providers.Unsupported, "find the event log",
+		"the BMC shows no log services, neither for the system nor for its manager")
 }
 
-// logsBelow reads a collection of log services, and tells those apart that are of type SEL.
+// logsBelow reads a collection of log services. sel has those of type SEL.
 func (h *redfishHost) logsBelow(ctx context.Context, collection string) (all, sel []*redfish.LogService, err error) {
 	if collection == "" {
 		return nil, nil, nil
@@ -84,9 +91,9 @@ func (h *redfishHost) logsBelow(ctx context.Context, collection string) (all, se
 	return all, sel, nil
 }
 
-// clearEvents empties the event log: one log service after the other, where there are several. To
-// find them takes a slow BMC longer than any effect may wait, so each has a confirmation of its
-// own. Once one is empty, another that came too late is not nothing done.
+// clearEvents empties the event log. Several log services are emptied one after the other. Finding
+// them can take a slow BMC longer than any effect may wait, so each one is confirmed separately.
+// Once the first is empty, it would be wrong to return Late for another: something was done.
 func (h *redfishHost) clearEvents(ctx context.Context) error {
 	const what = "clear the event log"
 	targets, err := h.clearTargets(providers.Unhurried(ctx))
@@ -94,7 +101,7 @@ func (h *redfishHost) clearEvents(ctx context.Context) error {
 		return err
 	}
 	if len(targets) == 0 {
-		return providers.Errorf(providers.Unsupported, what, "the BMC shows no action ClearLog for it")
+		return providers.Errorf(providers.Unsupported, what, "the BMC shows no action ClearLog for the event log")
 	}
 	for i, t := range targets {
 		sends, err := providers.Confirmed(ctx, what)
@@ -102,7 +109,8 @@ func (h *redfishHost) clearEvents(ctx context.Context) error {
 			err = h.post(sends, t, nil)
 		}
 		if i > 0 && providers.ClassOf(err) == providers.Late {
-			return providers.Errorf(providers.Transient, what, "%w", disagree("%d of %d logs are cleared: %w", i, len(targets), err))
+			return providers.Errorf(providers.Transient, what, "%w",
+				disagree("%d of %d logs are cleared: %w", i, len(targets), err))
 		}
 		if err != nil {
 			return err
@@ -111,7 +119,7 @@ func (h *redfishHost) clearEvents(ctx context.Context) error {
 	return nil
 }
 
-// clearTargets finds the actions that empty the event log.
+// clearTargets returns the actions that empty the event log.
 func (h *redfishHost) clearTargets(ctx context.Context) (targets []string, err error) {
 	services, err := h.eventLogs(ctx)
 	if err != nil {
@@ -145,13 +153,14 @@ func (h *redfishHost) progress(ctx context.Context) (Progress, error) {
 	return Progress{State: s.BootProgress.LastState, At: t}, nil
 }
 
-// light reads the locator light of the system, by the new property or the old one.
+// light reads the locator light of the system, from the new property or the old one.
 func (h *redfishHost) light(ctx context.Context) (providers.LightState, error) {
 	s, err := h.read(ctx)
 	switch {
 	case err != nil:
 		return providers.LightUnknown, err
-	case s.LocationIndicator != nil && *s.LocationIndicator, s.LocationIndicator == nil && (s.IndicatorLED == "Blinking" || s.IndicatorLED == "Lit"):
+	case s.LocationIndicator != nil && *s.LocationIndicator,
+		s.LocationIndicator == nil && (s.IndicatorLED == "Blinking" || s.IndicatorLED == "Lit"):
 		return providers.LightOn, nil
 	case s.LocationIndicator != nil, s.IndicatorLED == "Off":
 		return providers.LightOff, nil
@@ -159,7 +168,7 @@ func (h *redfishHost) light(ctx context.Context) (providers.LightState, error) {
 	return providers.LightUnknown, nil
 }
 
-// identify switches the locator light of the system, by the new property or the old one.
+// identify switches the locator light of the system, through the new property or the old one.
 func (h *redfishHost) identify(ctx context.Context, on bool) error {
 	s, err := h.known(providers.Unhurried(ctx), bootFresh)
 	if err != nil {
@@ -174,13 +183,15 @@ func (h *redfishHost) identify(ctx context.Context, on bool) error {
 	case s.IndicatorLED != "":
 		body = map[string]string{"IndicatorLED": "Off"}
 	default:
-		return providers.Errorf(providers.Unsupported, "switch the locator light", "the BMC shows none for the system")
+		return providers.Errorf(providers.Unsupported, "switch the locator light",
+			"the BMC shows no locator light of the system")
 	}
 	if _, err := h.c.open(providers.Unhurried(ctx)); err != nil {
 		return err
 	}
 	err = h.change(ctx, request{method: http.MethodPatch, path: s.ODataID, body: body, match: s.ETag})
-	if statusOf(err) == http.StatusPreconditionFailed { // nothing was done; and nothing of what others may have changed matters to a light
+	// A 412 means that nothing was done. Changes by others do not matter to a light.
+	if statusOf(err) == http.StatusPreconditionFailed {
 		err = h.change(ctx, request{method: http.MethodPatch, path: s.ODataID, body: body})
 	}
 	if providers.ClassOf(err) != providers.Late {
@@ -189,7 +200,7 @@ func (h *redfishHost) identify(ctx context.Context, on bool) error {
 	return err
 }
 
-// resetBMC restarts the manager. Its sessions end with that, so ours is forgotten.
+// resetBMC restarts the manager. That ends its sessions, so ours is dropped.
 func (h *redfishHost) resetBMC(ctx context.Context) error {
 	reset, err := h.managerReset(providers.Unhurried(ctx))
 	if err != nil {
@@ -206,7 +217,7 @@ func (h *redfishHost) resetBMC(ctx context.Context) error {
 	return nil
 }
 
-// managerReset finds the action that restarts the manager, once.
+// managerReset returns the action that restarts the manager. It reads it once.
 func (h *redfishHost) managerReset(ctx context.Context) (*resetAction, error) {
 	h.mu.Lock()
 	known := h.reset

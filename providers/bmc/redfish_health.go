@@ -13,17 +13,18 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// text is a property that should be text: services answer null, numbers and booleans in places
-// where the schema has none.
+// text is a property that should be a string. Services return null, numbers and booleans where the
+// schema has strings.
 type text string
 
-// UnmarshalJSON takes text, a number or a boolean; all else is empty.
+// UnmarshalJSON accepts a string, a number or a boolean; anything else is empty.
 func (t *text) UnmarshalJSON(b []byte) error {
 	var s string
+	scalar := len(b) > 0 && (b[0] == '-' || b[0] >= '0' && b[0] <= '9')
 	switch {
 	case json.Unmarshal(b, &s) == nil:
 		*t = text(s)
-	case len(b) > 0 && (b[0] == '-' || b[0] >= '0' && b[0] <= '9' || string(b) == "true" || string(b) == "false"):
+	case scalar, string(b) == "true", string(b) == "false":
 		*t = text(b)
 	}
 	return nil
@@ -35,7 +36,7 @@ type number struct {
 	set   bool
 }
 
-// UnmarshalJSON takes a number, also one in quotes.
+// UnmarshalJSON accepts a number, also in quotes.
 func (n *number) UnmarshalJSON(b []byte) error {
 	v, err := strconv.ParseFloat(strings.Trim(string(b), `"`), 64)
 	n.value, n.set = v, err == nil
@@ -45,9 +46,8 @@ func (n *number) UnmarshalJSON(b []byte) error {
 // state is the Status of a resource (Resource schema).
 type state struct{ State, Health, HealthRollup text }
 
-// bad returns what is wrong in a word; empty if nothing is known to be. Values that the schema
-// does not have count for nothing: a service was seen that answers Health: Enabled
-// (bb-Ricardo/check_redfish#200).
+// bad describes the fault, or returns "" if none is known. Values outside the schema are ignored:
+// some service returns Health: Enabled (bb-Ricardo/check_redfish#200).
 func (s state) bad() string {
 	switch {
 	case s.State == "Absent":
@@ -59,7 +59,7 @@ func (s state) bad() string {
 	return ""
 }
 
-// part is what parts of a machine have in common, whatever their kind.
+// part has the properties that all kinds of parts share.
 type part struct {
 	ODataID       string `json:"@odata.id"`
 	ID            text   `json:"Id"`
@@ -78,7 +78,7 @@ type part struct {
 
 func (p part) id() string { return first(string(p.ID), string(p.MemberID), path.Base(p.ODataID)) }
 
-// called returns the name of a part: its own where it is a name, else what it is and its number.
+// called returns the name of a part: its own if that has a number, else the kind and its id.
 func (p part) called(what string) string {
 	name := first(string(p.DeviceLocator), string(p.Socket), string(p.Name))
 	if strings.ContainsAny(name, "0123456789") {
@@ -87,17 +87,17 @@ func (p part) called(what string) string {
 	return what + " " + clip(p.id(), 40)
 }
 
-// checkup is one look at the health of a machine: requests go out one after the other, so that
-// others get their turn at the BMC.
+// checkup reads the health of a machine once. Its requests run one after the other, so that other
+// calls get their turn at the BMC.
 type checkup struct {
 	ctx context.Context
 	c   *redfishClient
 	h   providers.Health
-	err error // that ends the look: the BMC does not answer any more
+	err error // ends the checkup: the BMC no longer answers
 }
 
-// get reads a resource; what a service does not have, or refuses to show, is noted, and all else
-// that goes wrong ends the look.
+// get reads a resource. If the service does not have it, or refuses to show it, it is listed as
+// unread. Any other error ends the checkup.
 func (k *checkup) get(what, at string, v any) bool {
 	if k.err != nil || at == "" {
 		return false
@@ -114,7 +114,7 @@ func (k *checkup) get(what, at string, v any) bool {
 	return false
 }
 
-// members reads a collection and its members: those that it shows whole are not asked for again.
+// members reads a collection and its members. Members that are included in full are not read again.
 func (k *checkup) members(what, at string, each func(part)) {
 	var all struct{ Members []json.RawMessage }
 	if !k.get(what, at, &all) {
@@ -136,9 +136,9 @@ func (k *checkup) found(kind providers.Kind, format string, args ...any) {
 	k.h.Problems = append(k.h.Problems, providers.Problem{Kind: kind, Text: fmt.Sprintf(format, args...)})
 }
 
-// health reads what the service says of the machine's parts. A roll-up is trusted where it says
-// that something is wrong and parts can be asked, or where there is nothing better; never where it
-// says that all is well: drives that are about to fail show in none.
+// health reads the health of the machine's parts. A roll-up that shows a fault makes it read the
+// parts; if that names none, the roll-up itself counts. A roll-up of OK never counts: it does not
+// reflect drives that are about to fail.
 func (h *redfishHost) health(ctx context.Context) (providers.Health, error) {
 	s, err := h.read(ctx)
 	if err != nil {
@@ -153,7 +153,8 @@ func (h *redfishHost) health(ctx context.Context) (providers.Health, error) {
 	k.get("the system", s.ODataID, &more)
 	troubled := more.Status.bad() != ""
 	summary := func(kind providers.Kind, what, at string, st state) {
-		if troubled || st == (state{}) || st.bad() != "" || st.HealthRollup == "Critical" || st.HealthRollup == "Warning" {
+		suspect := st.bad() != "" || st.HealthRollup == "Critical" || st.HealthRollup == "Warning"
+		if troubled || st == (state{}) || suspect {
 			k.members(what, at, func(p part) {
 				if bad := p.Status.bad(); bad != "" {
 					k.found(kind, "%s %s", p.called(what), bad)
@@ -168,8 +169,10 @@ func (h *redfishHost) health(ctx context.Context) (providers.Health, error) {
 		k.chassis(c.ID)
 	}
 	quirks := h.quirksNow()
-	if bad := more.Status.bad(); bad != "" && len(k.h.Problems) == 0 && !quirks.RollupVague && (s.PowerState != "Off" || !quirks.RollupVagueOff) {
-		k.found(providers.HealthUnnamed, "the BMC says %s of the system, and not of which part", more.Status.Health)
+	vague := quirks.RollupVague || s.PowerState == "Off" && quirks.RollupVagueOff
+	if more.Status.bad() != "" && len(k.h.Problems) == 0 && !vague {
+		k.found(providers.HealthUnnamed, "the BMC reports %s for the system, without naming a part",
+			more.Status.Health)
 	}
 	k.log(s.LogServices.ID)
 	k.h.Sort()
@@ -180,7 +183,7 @@ func (h *redfishHost) health(ctx context.Context) (providers.Health, error) {
 func (k *checkup) drives(storage string) {
 	var controllers struct{ Members []link }
 	if storage == "" {
-		k.h.Unread = append(k.h.Unread, "disks: the BMC does not show them")
+		k.h.Unread = append(k.h.Unread, "disks: not shown by the BMC")
 	}
 	if !k.get("disks", storage, &controllers) {
 		return
@@ -213,8 +216,8 @@ func (k *checkup) drives(storage string) {
 	}
 }
 
-// chassis reads power supplies, fans and temperatures, by the old resources or by those that
-// replace them.
+// chassis reads power supplies, fans and temperatures, from the old resources or from their
+// replacements.
 func (k *checkup) chassis(at string) {
 	var c struct{ Power, Thermal, PowerSubsystem, ThermalSubsystem link }
 	if !k.get("the chassis", at, &c) {
@@ -289,11 +292,11 @@ func (k *checkup) fan(p part) {
 	}
 }
 
-// mostSensors bounds how many sensors are asked for their thresholds.
+// mostSensors bounds how many sensors are read for their thresholds.
 const mostSensors = 16
 
 // metrics reads the sensors behind the temperatures of a ThermalSubsystem, which has no thresholds
-// itself.
+// of its own.
 func (k *checkup) metrics(at string) {
 	var m struct {
 		Readings []struct {
@@ -315,26 +318,27 @@ func (k *checkup) metrics(at string) {
 			continue
 		}
 		p := s.part
-		p.Reading, p.UpperCritical, p.UpperFatal = s.Reading, s.Thresholds.UpperCritical.Reading, s.Thresholds.UpperFatal.Reading
+		p.Reading, p.UpperCritical = s.Reading, s.Thresholds.UpperCritical.Reading
+		p.UpperFatal = s.Thresholds.UpperFatal.Reading
 		k.temperature(p)
 	}
 }
 
 const (
-	logWindow  = 24 * time.Hour // how long a critical entry of the event log counts
-	logEntries = 10             // entries at each end of a log that are asked for one by one
-	logTold    = 3              // entries that are told of
+	logWindow  = 24 * time.Hour // age up to which a critical entry of the event log counts
+	logEntries = 10             // entries at each end of a log that are read one by one
+	logTold    = 3              // entries that are reported
 )
 
-// logEntry is what we need of a LogEntry.
+// logEntry has the fields we need of a LogEntry.
 type logEntry struct {
 	ODataID                              string `json:"@odata.id"`
 	Created, Severity, Message, Resolved text
 	EntryCode                            text
 }
 
-// log reads the newest entries of the event log. Of those that are shown as links only a few at
-// each end are read: which end is the new one is for the service to know.
+// log reads the newest entries of the event log. If entries are links, it reads only a few at each
+// end: either end may be the new one.
 func (k *checkup) log(services string) {
 	var all struct{ Members []link }
 	if services == "" || !k.get("the event log", services, &all) {
@@ -342,26 +346,34 @@ func (k *checkup) log(services string) {
 	}
 	sel := slices.IndexFunc(all.Members, func(l link) bool { return strings.EqualFold(path.Base(l.ID), "SEL") })
 	if sel < 0 && len(all.Members) != 1 {
-		return // which of several logs is the hardware's cannot be told
+		return // it is unknown which of several logs is the hardware's
 	}
 	var service struct{ Entries link }
 	var entries struct{ Members []logEntry }
-	if !k.get("the event log", all.Members[max(sel, 0)].ID, &service) || !k.get("the event log", service.Entries.ID, &entries) {
+	at := all.Members[max(sel, 0)].ID
+	if !k.get("the event log", at, &service) || !k.get("the event log", service.Entries.ID, &entries) {
 		return
 	}
 	n := len(entries.Members)
 	var critical []logEntry
 	for i, e := range entries.Members {
-		if e.Created == "" && e.ODataID != "" && (i < logEntries || i >= n-logEntries) && !k.get("the event log", e.ODataID, &e) {
+		linked := e.Created == "" && e.ODataID != "" && (i < logEntries || i >= n-logEntries)
+		if linked && !k.get("the event log", e.ODataID, &e) {
 			continue
 		}
 		at, err := time.Parse(time.RFC3339, string(e.Created))
-		if err != nil || e.Severity != "Critical" || e.Resolved == "true" || strings.Contains(string(e.EntryCode), "Deassert") || time.Since(at) > logWindow || time.Until(at) > time.Hour {
+		if err != nil || time.Since(at) > logWindow || time.Until(at) > time.Hour {
+			continue
+		}
+		deasserted := strings.Contains(string(e.EntryCode), "Deassert")
+		if e.Severity != "Critical" || e.Resolved == "true" || deasserted {
 			continue
 		}
 		critical = append(critical, e)
 	}
-	slices.SortStableFunc(critical, func(a, b logEntry) int { return strings.Compare(string(b.Created), string(a.Created)) })
+	slices.SortStableFunc(critical, func(a, b logEntry) int {
+		return strings.Compare(string(b.Created), string(a.Created))
+	})
 	for _, e := range critical[:min(len(critical), logTold)] {
 		k.found(providers.EventLogged, "the event log says: %s", clip(string(e.Message), 120))
 	}

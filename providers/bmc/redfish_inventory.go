@@ -12,18 +12,23 @@ import (
 	"github.com/stmcginnis/gofish/redfish"
 )
 
-// inventory reads what is in the machine. A part that cannot be read is named, not left out in
-// silence.
+// inventory reads the parts of the machine. A part that cannot be read is listed in Missing.
 func (h *redfishHost) inventory(ctx context.Context) (*Inventory, error) {
 	s, err := h.read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	v := &Inventory{Manufacturer: s.Manufacturer, Model: s.Model, Serial: s.SerialNumber, UUID: s.UUID, BIOS: s.BiosVersion}
+	v := &Inventory{
+		Manufacturer: s.Manufacturer,
+		Model:        s.Model,
+		Serial:       s.SerialNumber,
+		UUID:         s.UUID,
+		BIOS:         s.BiosVersion,
+	}
 	at := view{ctx, h.c}
 	part := func(name, link string, read func() error) {
 		if link == "" {
-			v.Missing = append(v.Missing, name+": the BMC does not show it")
+			v.Missing = append(v.Missing, name+": not shown by the BMC")
 		} else if err := read(); err != nil {
 			v.Missing = append(v.Missing, name+": "+clip(err.Error(), maxText))
 		}
@@ -45,12 +50,25 @@ func (h *redfishHost) inventory(ctx context.Context) (*Inventory, error) {
 			case p.Status.State == common.AbsentState:
 				continue
 			case p.ProcessorType == redfish.GPUProcessorType || p.ProcessorType == redfish.AcceleratorProcessorType:
-				v.GPUs = append(v.GPUs, Card{Slot: first(p.Socket, p.ID), Model: strings.TrimSpace(p.Manufacturer + " " + p.Model), Serial: p.SerialNumber, Firmware: p.FirmwareVersion, Healthy: healthy(p.Status)})
+				v.GPUs = append(v.GPUs, Card{
+					Slot:     first(p.Socket, p.ID),
+					Model:    strings.TrimSpace(p.Manufacturer + " " + p.Model),
+					Serial:   p.SerialNumber,
+					Firmware: p.FirmwareVersion,
+					Healthy:  healthy(p.Status),
+				})
 				continue
 			case p.ProcessorType != "" && p.ProcessorType != redfish.CPUProcessorType:
 				continue
 			}
-			v.CPUs = append(v.CPUs, CPU{Slot: first(p.Socket, p.ID), Model: p.Model, Cores: p.TotalCores, Threads: p.TotalThreads, Serial: p.SerialNumber, Healthy: healthy(p.Status)})
+			v.CPUs = append(v.CPUs, CPU{
+				Slot:    first(p.Socket, p.ID),
+				Model:   p.Model,
+				Cores:   p.TotalCores,
+				Threads: p.TotalThreads,
+				Serial:  p.SerialNumber,
+				Healthy: healthy(p.Status),
+			})
 		}
 		return err
 	})
@@ -60,7 +78,13 @@ func (h *redfishHost) inventory(ctx context.Context) (*Inventory, error) {
 			if m.Status.State == common.AbsentState || m.CapacityMiB == 0 {
 				continue
 			}
-			d := DIMM{Slot: first(m.DeviceLocator, m.ID), Bytes: int64(m.CapacityMiB) << 20, Type: string(m.MemoryDeviceType), Serial: m.SerialNumber, Healthy: healthy(m.Status)}
+			d := DIMM{
+				Slot:    first(m.DeviceLocator, m.ID),
+				Bytes:   int64(m.CapacityMiB) << 20,
+				Type:    string(m.MemoryDeviceType),
+				Serial:  m.SerialNumber,
+				Healthy: healthy(m.Status),
+			}
 			v.Memory = append(v.Memory, d)
 			v.MemoryBytes += d.Bytes
 		}
@@ -71,21 +95,26 @@ func (h *redfishHost) inventory(ctx context.Context) (*Inventory, error) {
 		all, err := redfish.ListReferencedEthernetInterfaces(at, s.EthernetInterfaces.ID)
 		for _, e := range all {
 			mac := strings.ToLower(first(e.PermanentMACAddress, e.MACAddress))
-			v.NICs = append(v.NICs, NIC{Name: first(e.ID, path.Base(e.ODataID)), MAC: strings.ReplaceAll(mac, "-", ":"), Mbps: e.SpeedMbps, Up: e.LinkStatus == redfish.LinkUpLinkStatus})
+			v.NICs = append(v.NICs, NIC{
+				Name: first(e.ID, path.Base(e.ODataID)),
+				MAC:  strings.ReplaceAll(mac, "-", ":"),
+				Mbps: e.SpeedMbps,
+				Up:   e.LinkStatus == redfish.LinkUpLinkStatus,
+			})
 		}
 		return err
 	})
-	if n := len(s.PCIeDevices); n > 0 { // older services do not show them: that is nothing missing
+	if n := len(s.PCIeDevices); n > 0 { // older services do not show them; then nothing is missing
 		part("PCIe devices", "PCIeDevices", func() error { return readPCIe(v, at, s.PCIeDevices) })
 	}
 	sortParts(v)
 	return v, nil
 }
 
-// maxPCIe bounds how many PCIe devices are read: each is a request.
+// maxPCIe bounds how many PCIe devices are read. Each costs a request.
 const maxPCIe = 128
 
-// readPCIe reads the devices that the system links to.
+// readPCIe reads the PCIe devices of the system.
 func readPCIe(v *Inventory, at view, devices []link) error {
 	var errs []error
 	for n, l := range devices {
@@ -99,8 +128,13 @@ func readPCIe(v *Inventory, at view, devices []link) error {
 			continue
 		}
 		if d.Status.State != common.AbsentState {
-			v.PCIe = append(v.PCIe, Card{Slot: first(d.Slot.Location.PartLocation.ServiceLabel, d.ID), Model: strings.TrimSpace(d.Manufacturer + " " + first(d.Model, d.Name)),
-				Serial: d.SerialNumber, Firmware: d.FirmwareVersion, Healthy: healthy(d.Status)})
+			v.PCIe = append(v.PCIe, Card{
+				Slot:     first(d.Slot.Location.PartLocation.ServiceLabel, d.ID),
+				Model:    strings.TrimSpace(d.Manufacturer + " " + first(d.Model, d.Name)),
+				Serial:   d.SerialNumber,
+				Firmware: d.FirmwareVersion,
+				Healthy:  healthy(d.Status),
+			})
 		}
 	}
 	return errors.Join(errs...)
@@ -118,8 +152,15 @@ func readDisks(v *Inventory, at view, storage string) error {
 			if d.Status.State == common.AbsentState {
 				continue
 			}
-			v.Disks = append(v.Disks, Disk{Slot: d.ID, Model: d.Model, Serial: d.SerialNumber, Bytes: d.CapacityBytes, Media: string(d.MediaType),
-				Firmware: first(d.FirmwareVersion, d.Revision), Healthy: healthy(d.Status) && !d.FailurePredicted})
+			v.Disks = append(v.Disks, Disk{
+				Slot:     d.ID,
+				Model:    d.Model,
+				Serial:   d.SerialNumber,
+				Bytes:    d.CapacityBytes,
+				Media:    string(d.MediaType),
+				Firmware: first(d.FirmwareVersion, d.Revision),
+				Healthy:  healthy(d.Status) && !d.FailurePredicted,
+			})
 		}
 		if err != nil {
 			return fmt.Errorf("controller %s: %w", c.ID, err)
@@ -128,7 +169,7 @@ func readDisks(v *Inventory, at view, storage string) error {
 	return nil
 }
 
-// sortParts puts everything into one order: members are read in parallel.
+// sortParts sorts all parts, because members are read in parallel.
 func sortParts(v *Inventory) {
 	slices.SortFunc(v.CPUs, func(a, b CPU) int { return strings.Compare(a.Slot, b.Slot) })
 	slices.SortFunc(v.Memory, func(a, b DIMM) int { return strings.Compare(a.Slot, b.Slot) })
@@ -139,7 +180,7 @@ func sortParts(v *Inventory) {
 	slices.SortFunc(v.NICs, func(a, b NIC) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// healthy reports that nothing is known to be wrong.
+// healthy reports whether no fault is known.
 func healthy(s common.Status) bool { return s.Health == "" || s.Health == common.OKHealth }
 
 func first(ss ...string) string {

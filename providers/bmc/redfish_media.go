@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// virtualMedia is what we need of a VirtualMedia resource.
+// virtualMedia has the fields we need of a VirtualMedia resource.
 type virtualMedia struct {
 	ODataID    string `json:"@odata.id"`
 	ETag       string `json:"@odata.etag"`
@@ -29,16 +29,16 @@ type virtualMedia struct {
 	}
 }
 
-// inserted returns what is in the slot, or "".
+// inserted returns the image in the slot, or "".
 func (v *virtualMedia) inserted() string {
 	if v.Inserted != nil && !*v.Inserted {
 		return ""
 	}
-	return strings.TrimSpace(v.Image) // Supermicro adds a blank
+	return strings.TrimSpace(v.Image) // Supermicro appends a blank
 }
 
-// knownSlot returns the slot as it was read a moment ago, or reads it: a change that came too late
-// is then in time the next time.
+// knownSlot returns the slot if it was read a moment ago, else it reads it. Thus the retry of a late
+// change finds it prepared.
 func (h *redfishHost) knownSlot(ctx context.Context) (*virtualMedia, error) {
 	h.mu.Lock()
 	v, at := h.media, h.seenAt
@@ -49,8 +49,8 @@ func (h *redfishHost) knownSlot(ctx context.Context) (*virtualMedia, error) {
 	return h.slot(ctx)
 }
 
-// slot reads the slot that an image is put into. The one that is known is kept until another is
-// found: a BMC that starts may show none for a while.
+// slot reads the slot for images. The known slot is kept until another one is found, because a BMC
+// that is starting may show none for a while.
 func (h *redfishHost) slot(ctx context.Context) (*virtualMedia, error) {
 	h.mu.Lock()
 	known := h.media
@@ -60,14 +60,14 @@ func (h *redfishHost) slot(ctx context.Context) (*virtualMedia, error) {
 	}
 	v, err := h.readSlot(ctx, known.ODataID)
 	if statusOf(err) == http.StatusNotFound {
-		if v, err := h.findSlot(ctx); err == nil { // its slots have other names now
+		if v, err := h.findSlot(ctx); err == nil { // the slots may have been renamed
 			return v, nil
 		}
 	}
 	return v, notYet(err)
 }
 
-// findSlot looks for it among all slots: of the system, else of its manager.
+// findSlot searches the slots of the system, or else those of its manager.
 func (h *redfishHost) findSlot(ctx context.Context) (*virtualMedia, error) {
 	s, err := h.known(ctx, bootFresh)
 	if err != nil {
@@ -86,7 +86,8 @@ func (h *redfishHost) findSlot(ctx context.Context) (*virtualMedia, error) {
 		collection = manager.VirtualMedia.ID
 	}
 	if collection == "" {
-		return nil, providers.Errorf(providers.Unsupported, "find virtual media", "the BMC has none (some want a licence for it)")
+		return nil, providers.Errorf(providers.Unsupported, "find virtual media",
+			"the BMC shows none (some need a license for it)")
 	}
 	var all struct{ Members []link }
 	if _, err := h.c.get(ctx, collection, &all); err != nil {
@@ -97,24 +98,27 @@ func (h *redfishHost) findSlot(ctx context.Context) (*virtualMedia, error) {
 		return nil, err
 	}
 	if v == nil {
-		return nil, providers.Errorf(providers.Unsupported, "find virtual media", "none of the %d slots of the BMC takes a CD", len(all.Members))
+		return nil, providers.Errorf(providers.Unsupported, "find virtual media",
+			"none of the %d slots of the BMC accepts a CD", len(all.Members))
 	}
 	h.keepSlot(v)
 	return v, nil
 }
 
-// pickSlot reads slots until one takes a CD or DVD and has an action for it. Without one it takes
-// what is changed by PATCH, and of those the one for images at a URL: Lenovo's XCC shows those for
-// uploaded files first. The choice is the same whatever is in the slots, so that what was put in is
-// found again.
+// pickSlot returns the first slot that accepts a CD or DVD and has an action to insert one. If no
+// slot has one, it returns a slot that is changed by PATCH, preferably one for images at a URL:
+// Lenovo's XCC lists those for uploaded files first. The choice does not depend on the contents of
+// the slots, so that an inserted image is found again.
 func (h *redfishHost) pickSlot(ctx context.Context, all []link) (best *virtualMedia, err error) {
 	for _, m := range all {
 		v, err := h.readSlot(ctx, m.ID)
 		if err != nil {
 			return nil, err
 		}
-		switch cd := len(v.MediaTypes) == 0 || slices.Contains(v.MediaTypes, "CD") || slices.Contains(v.MediaTypes, "DVD"); {
-		case cd && (v.Actions.Insert.Target != "" || v.inserted() != "" && v.Actions.Eject.Target != ""): // one that is full may hide the first
+		cd := len(v.MediaTypes) == 0 || slices.Contains(v.MediaTypes, "CD") || slices.Contains(v.MediaTypes, "DVD")
+		fullSlot := v.inserted() != "" && v.Actions.Eject.Target != "" // it may hide the action to insert
+		switch {
+		case cd && (v.Actions.Insert.Target != "" || fullSlot):
 			return v, nil
 		case cd && (best == nil || v.external() && !best.external()):
 			best = v
@@ -123,7 +127,7 @@ func (h *redfishHost) pickSlot(ctx context.Context, all []link) (best *virtualMe
 	return best, nil
 }
 
-// external reports whether a Lenovo takes a URL there.
+// external reports whether the slot of a Lenovo BMC accepts a URL.
 func (v *virtualMedia) external() bool { return strings.HasPrefix(path.Base(v.ODataID), "EXT") }
 
 func (h *redfishHost) readSlot(ctx context.Context, at string) (*virtualMedia, error) {
@@ -151,7 +155,7 @@ func (h *redfishHost) keepSlot(v *virtualMedia) {
 	h.media, h.seenAt = v, time.Now()
 }
 
-// changed makes the next knownSlot read again, unless the change was too late.
+// changed makes the next knownSlot read the slot again, unless err is of class Late.
 func (h *redfishHost) changed(err error) {
 	if providers.ClassOf(err) == providers.Late {
 		return
@@ -169,8 +173,8 @@ func (h *redfishHost) mediaURL(ctx context.Context) (string, error) {
 	return v.inserted(), nil
 }
 
-// insert puts an image into the slot and sees that it is there. A slot that holds something else
-// has to be emptied first.
+// insert puts an image into the slot and verifies it. A slot with another image has to be emptied
+// first.
 func (h *redfishHost) insert(ctx context.Context, url string) error {
 	if url == "" {
 		return providers.Errorf(providers.Unsupported, "insert virtual media", "the URL is empty")
@@ -182,7 +186,7 @@ func (h *redfishHost) insert(ctx context.Context, url string) error {
 	case providers.SameMedium(v.inserted(), url):
 		return nil
 	case v.inserted() != "":
-		return disagree("insert virtual media: the slot holds another image; eject it first")
+		return disagree("insert virtual media: the slot has another image: eject it first")
 	}
 	if target := v.Actions.Insert.Target; target != "" {
 		err = h.insertBy(ctx, target, url)
@@ -196,13 +200,16 @@ func (h *redfishHost) insert(ctx context.Context, url string) error {
 	return h.seeMedia(providers.Unhurried(ctx), url)
 }
 
-// insertBy asks the action for it with the image alone: that it is inserted and write-protected is
-// what the standard has for who does not say, and Supermicro's X11 refuses to be told. Some refuse
-// an image without the one or the other parameter; that is kept, so that a try which came too late
-// for the last of several requests is in time the next time.
+// insertBy calls the insert action with the image only. By default the standard inserts it
+// write-protected, and Supermicro's X11 refuses explicit parameters. Some BMCs refuse an image
+// without certain parameters. Those are kept, so that a retry after a late request needs only one
+// request.
 func (h *redfishHost) insertBy(ctx context.Context, target, url string) error {
 	scheme, _, _ := strings.Cut(url, "://")
-	values := map[string]string{"TransferProtocolType": strings.ToUpper(scheme), "TransferMethod": "Stream"}
+	values := map[string]string{
+		"TransferProtocolType": strings.ToUpper(scheme),
+		"TransferMethod":       "Stream",
+	}
 	for {
 		h.mu.Lock()
 		wants := h.wants
@@ -231,7 +238,7 @@ func (h *redfishHost) insertBy(ctx context.Context, target, url string) error {
 	}
 }
 
-// eject empties the slot and sees that it is empty. An empty slot is left alone.
+// eject empties the slot and verifies it. It does nothing to an empty slot.
 func (h *redfishHost) eject(ctx context.Context) error {
 	v, err := h.knownSlot(providers.Unhurried(ctx))
 	if err != nil || v.inserted() == "" {

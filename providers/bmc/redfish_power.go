@@ -9,8 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// power reads the power state. On its way from one to the other, or paused, it is unknown: look
-// again.
+// power reads the power state. During a transition, or while paused, it is unknown: poll again.
 func (h *redfishHost) power(ctx context.Context) (providers.PowerState, error) {
 	s, err := h.read(ctx)
 	if err != nil {
@@ -19,7 +18,7 @@ func (h *redfishHost) power(ctx context.Context) (providers.PowerState, error) {
 	return s.state(), nil
 }
 
-// state is the power state in our words.
+// state converts the power state.
 func (s *computerSystem) state() providers.PowerState {
 	switch redfish.PowerState(s.PowerState) {
 	case redfish.OnPowerState:
@@ -30,8 +29,8 @@ func (s *computerSystem) state() providers.PowerState {
 	return providers.PowerUnknown
 }
 
-// setPower presses. The values that a service takes for a press and where it takes them are kept:
-// an effect has half a second, and some services take longer for one answer.
+// setPower presses the button. The address of the action and its allowed values are kept: an effect
+// has half a second, and some services need longer for a single response.
 func (h *redfishHost) setPower(ctx context.Context, a providers.PowerAction) error {
 	want := providers.PowerOff
 	if a == providers.ActionOn {
@@ -43,7 +42,8 @@ func (h *redfishHost) setPower(ctx context.Context, a providers.PowerAction) err
 		return err
 	}
 	t, err := h.resetType(prepare, s, a)
-	if providers.ClassOf(err) == providers.Unsupported { // some show only what makes sense in the state that they were in then
+	// Some services only show the values that fit the state at that time.
+	if providers.ClassOf(err) == providers.Unsupported {
 		if s, err = h.read(prepare); err == nil {
 			t, err = h.resetType(prepare, s, a)
 		}
@@ -54,9 +54,11 @@ func (h *redfishHost) setPower(ctx context.Context, a providers.PowerAction) err
 	if err != nil {
 		return err
 	}
-	target := first(s.Actions.Reset.Target, s.ODataID+"/Actions/ComputerSystem.Reset") // Redfish 1.0 services may leave it out
+	// Redfish 1.0 services may omit the target.
+	target := first(s.Actions.Reset.Target, s.ODataID+"/Actions/ComputerSystem.Reset")
 	err = h.post(ctx, target, map[string]string{"ResetType": t})
-	if statusOf(err) != 0 && providers.ClassOf(classify("", err, true)) != providers.Auth { // some call it an error that it is so already; it was not done in any case
+	// Some services return an error if the machine is already in that state. Nothing was done then.
+	if statusOf(err) != 0 && providers.ClassOf(classify("", err, true)) != providers.Auth {
 		if is, rerr := h.power(prepare); rerr == nil && is == want {
 			return nil
 		}
@@ -64,7 +66,7 @@ func (h *redfishHost) setPower(ctx context.Context, a providers.PowerAction) err
 	return err
 }
 
-// resetType returns the ResetType of an action.
+// resetType returns the ResetType for a power action.
 func (h *redfishHost) resetType(ctx context.Context, s *computerSystem, a providers.PowerAction) (string, error) {
 	types, err := h.resetTypes(ctx, s.Actions.Reset)
 	if err != nil {
@@ -82,5 +84,6 @@ func (h *redfishHost) resetType(ctx context.Context, s *computerSystem, a provid
 }
 
 func unknownAction(a providers.PowerAction) error {
-	return providers.Errorf(providers.Unsupported, "set the power", "action %q is not one of on, soft-off, hard-off", clip(string(a), 40))
+	return providers.Errorf(providers.Unsupported, "set the power",
+		"action %q is not one of on, soft-off, hard-off", clip(string(a), 40))
 }
