@@ -24,7 +24,7 @@ func TestHealthOverRedfish(t *testing.T) {
 		"a power supply":                 {broken: []redfishtest.Part{redfishtest.PSU1}, want: []providers.Problem{{Kind: providers.PowerSupply, Text: "PSU 1 lost input"}}},
 		"too hot":                        {broken: []redfishtest.Part{redfishtest.CPU1Temp}, want: []providers.Problem{{Kind: providers.Thermal, Text: "CPU1 94 C over 90 C"}}},
 		"several, in order":              {broken: []redfishtest.Part{redfishtest.Fan1, redfishtest.PSU1, redfishtest.Disk1}, want: []providers.Problem{{Kind: providers.DiskFailed, Text: "disk 1 failed"}, {Kind: providers.PowerSupply, Text: "PSU 1 lost input"}, {Kind: providers.Thermal, Text: "Fan 1 failed"}}},
-		"nobody knows what":              {broken: []redfishtest.Part{redfishtest.Rollup}, want: []providers.Problem{{Kind: providers.HealthUnnamed, Text: "the BMC says Critical of the system, and not of which part"}}},
+		"nobody knows what":              {broken: []redfishtest.Part{redfishtest.Rollup}, want: []providers.Problem{{Kind: providers.HealthUnnamed, Text: "the BMC reports Critical for the system, without naming a part"}}},
 		"a roll-up that follows the log": {maker: "Dell Inc.", broken: []redfishtest.Part{redfishtest.Rollup}},
 		"State and Health mixed up":      {broken: []redfishtest.Part{redfishtest.Mixed}},
 		"the event log":                  {log: []string{"Critical", "Memory: uncorrectable error in DIMM A1"}, want: []providers.Problem{{Kind: providers.EventLogged, Text: "the event log says: Memory: uncorrectable error in DIMM A1"}}},

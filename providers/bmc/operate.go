@@ -90,7 +90,8 @@ func ask[D, T any](
 		}
 		return err
 	}
-	return v, p.operate(ctx, m, what, false, query)
+	err = p.operate(ctx, m, what, false, query)
+	return v, err
 }
 
 // tell performs an effect on a BMC with a driver that implements D.
@@ -144,7 +145,9 @@ func (p *Provider) BootDevice(ctx context.Context, m providers.Machine) (provide
 }
 
 // SetBootDevice sets the override and reads it back.
-func (p *Provider) SetBootDevice(ctx context.Context, _ providers.Op, m providers.Machine, b providers.BootDevice) error {
+func (p *Provider) SetBootDevice(
+	ctx context.Context, _ providers.Op, m providers.Machine, b providers.BootDevice,
+) error {
 	return tell(ctx, p, m, "set the boot device", func(ctx context.Context, d bootDriver) error {
 		return d.setBoot(ctx, b)
 	})

@@ -12,12 +12,12 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// session is how requests prove who we are.
+// session authenticates requests.
 type session struct {
 	account Account
 	token   string
-	path    string // of the session; its DELETE ends it
-	basic   bool   // the service has no sessions
+	path    string // resource of the session; DELETE ends it
+	basic   bool   // basic authentication, for a service without sessions
 	used    time.Time
 }
 
@@ -29,20 +29,20 @@ func (s *session) sign(r *http.Request) {
 	r.Header.Set("X-Auth-Token", s.token)
 }
 
-// flight is a login that others wait for.
+// flight is a login under way, which several callers may wait for.
 type flight struct {
 	done    chan struct{}
 	session *session
 	err     error
 }
 
-// loginTime bounds a login, in which up to four requests are made.
+// loginTime bounds a login, which makes up to four requests.
 const loginTime = 20 * time.Second
 
-var errClosed = errors.New("the provider is closed")
+var errClosed = errors.New("provider is closed")
 
-// open returns the session, after logging in if there is none. The login goes on when the caller
-// has gone: one that was cut off would leave a session behind that nobody knows. It ends within
+// open returns the session. If there is none, it logs in. The login continues after the caller has
+// given up, because an aborted login would leave an unknown session behind. It ends within
 // loginTime.
 func (c *redfishClient) open(ctx context.Context) (*session, error) {
 	if err := ctx.Err(); err != nil {
@@ -81,7 +81,7 @@ func (c *redfishClient) open(ctx context.Context) (*session, error) {
 	}
 }
 
-// forget drops a session that the service does not know any more.
+// forget drops a session that the service no longer knows.
 func (c *redfishClient) forget(ctx context.Context, s *session) {
 	c.mu.Lock()
 	ours := c.session == s
@@ -90,12 +90,12 @@ func (c *redfishClient) forget(ctx context.Context, s *session) {
 	}
 	c.mu.Unlock()
 	if ours {
-		c.login.ended(ctx, s.path) // there is nothing left to end
+		c.login.ended(ctx, s.path) // nothing is left to end
 	}
 }
 
-// logIn makes a session. A service that has no place left for one is asked to end those that this
-// account has left there.
+// logIn opens a session. If the service has no room for one, logIn ends the sessions that this
+// account has left open.
 func (c *redfishClient) logIn(ctx context.Context) (*session, error) {
 	a, err := c.login.account(ctx)
 	if err != nil {
@@ -119,7 +119,7 @@ func (c *redfishClient) logIn(ctx context.Context) (*session, error) {
 	s, err := c.create(ctx, root, a)
 	if full(err) {
 		if err := c.clear(ctx, (&session{account: a, basic: true}).sign, a.User, ""); err != nil {
-			return nil, fmt.Errorf("make room among the sessions of %s: %w", a.User, err)
+			return nil, fmt.Errorf("end old sessions of %s: %w", a.User, err)
 		}
 		s, err = c.create(ctx, root, a)
 	}
@@ -142,9 +142,9 @@ func (c *redfishClient) logIn(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// endEarlier ends what earlier logins have left: the session that was recorded, or, where it is not
-// known what came of one, whatever else this account has open. What could not be ended stays
-// recorded until it is, by the next login or with this session.
+// endEarlier ends the sessions of earlier logins: the recorded one, or, if the result of a login is
+// unknown, all others of this account. Sessions that could not be ended stay recorded until the
+// next login, or until this session ends.
 func (c *redfishClient) endEarlier(ctx context.Context, s *session, former string, lost bool) {
 	var err error
 	if lost {
@@ -158,7 +158,7 @@ func (c *redfishClient) endEarlier(ctx context.Context, s *session, former strin
 	}
 }
 
-// remove ends the session at a path, if there is one.
+// remove ends the session at path, if there is one.
 func (c *redfishClient) remove(ctx context.Context, path string, sign func(*http.Request)) error {
 	_, err := c.send(ctx, request{method: http.MethodDelete, path: path, auth: sign})
 	if statusOf(err) == http.StatusNotFound {
@@ -185,19 +185,19 @@ func (c *redfishClient) create(ctx context.Context, root *serviceRoot, a Account
 	}
 	s := &session{account: a, token: res.header.Get("X-Auth-Token"), used: time.Now()}
 	var body2 link
-	_ = res.decode(&body2) // a second chance to learn the path
+	_ = res.decode(&body2) // the path, if there is no Location
 	if u, err := url.Parse(res.header.Get("Location")); err == nil && u.Path != "" {
 		s.path = u.EscapedPath()
 	} else {
 		s.path = body2.ID
 	}
 	if s.token == "" || s.path == "" {
-		return nil, disagree("log in to the BMC as %s: the service answered without X-Auth-Token or Location", a.User)
+		return nil, disagree("log in to the BMC as %s: no X-Auth-Token or Location in the response", a.User)
 	}
 	return s, nil
 }
 
-// tryBasic proves the account once before requests use it: several at a time could lock it.
+// tryBasic tests the account once before requests use it: several bad ones at once could lock it.
 func (c *redfishClient) tryBasic(ctx context.Context, root *serviceRoot, a Account) (*session, error) {
 	s := &session{account: a, basic: true, used: time.Now()}
 	_, err := c.send(ctx, request{method: http.MethodGet, path: root.Systems.ID, auth: s.sign})
@@ -222,7 +222,7 @@ func full(err error) bool {
 		r.Status == http.StatusServiceUnavailable && !r.has("TemporarilyUnavailable"))
 }
 
-// notSent reports whether an error means that the request did not leave.
+// notSent reports whether err means that the request was not sent.
 func notSent(err error) bool {
 	return dialFailed(err) || providers.ClassOf(err) == providers.Late
 }
@@ -232,9 +232,9 @@ func dialFailed(err error) bool {
 	return errors.As(err, &o) && o.Op == "dial"
 }
 
-// carryOn hears, when a term begins, which session the last leader had, and gives ours if it is
-// another one that is still open: a BMC that did not answer kept it. Then the last leader's is to
-// be ended with ours.
+// carryOn is called when a term begins, with the session of the last leader. It returns the path of
+// our own session if that is still open, because a BMC did not answer when it was to be ended. The
+// last leader's session is then ended together with ours.
 func (c *redfishClient) carryOn(former string) (path string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -251,9 +251,9 @@ func (c *redfishClient) setLost(lost bool) {
 	c.lost = lost
 }
 
-// clear ends the sessions of a user, other than one. The account of a BMC is ours alone. Where
-// there may be no room for a session, sign goes by basic authentication, which every service has
-// (DSP0266 §13.3).
+// clear ends all sessions of a user except one. No other client uses the account. If there may be
+// no room for a session, sign uses basic authentication, which every service supports (DSP0266
+// §13.3).
 func (c *redfishClient) clear(ctx context.Context, sign func(*http.Request), user, except string) error {
 	root, err := c.service(ctx)
 	if err != nil {
@@ -273,7 +273,7 @@ func (c *redfishClient) clear(ctx context.Context, sign func(*http.Request), use
 		}
 		res, err := c.send(ctx, request{method: http.MethodGet, path: m.ID, auth: sign})
 		if statusOf(err) == http.StatusNotFound {
-			continue // it ended by itself
+			continue // it has ended
 		}
 		if err != nil {
 			return err
@@ -292,8 +292,8 @@ func (c *redfishClient) clear(ctx context.Context, sign func(*http.Request), use
 	return nil
 }
 
-// idle ends the session when it has not been used for a while, after those that earlier logins may
-// have left.
+// idle ends the session if it has been unused for a while, together with those that earlier logins
+// may have left.
 func (c *redfishClient) idle(ctx context.Context, after time.Duration) error {
 	c.mu.Lock()
 	s, lost := c.session, c.lost
@@ -306,7 +306,7 @@ func (c *redfishClient) idle(ctx context.Context, after time.Duration) error {
 		c.endEarlier(ctx, s, "", true)
 	}
 	c.mu.Lock()
-	if c.session != s || time.Since(s.used) < after { // somebody needs it after all
+	if c.session != s || time.Since(s.used) < after { // in use again
 		c.mu.Unlock()
 		return nil
 	}
@@ -315,8 +315,8 @@ func (c *redfishClient) idle(ctx context.Context, after time.Duration) error {
 	return c.end(ctx, s)
 }
 
-// release ends what is open with the BMC, after a login that is under way. A client that is closed
-// opens nothing any more.
+// release ends all sessions with the BMC, after a login under way. A closed client opens no new
+// session.
 func (c *redfishClient) release(ctx context.Context, closing bool) error {
 	c.mu.Lock()
 	c.closed = c.closed || closing
@@ -326,7 +326,7 @@ func (c *redfishClient) release(ctx context.Context, closing bool) error {
 		select {
 		case <-f.done:
 		case <-ctx.Done():
-			return fmt.Errorf("wait for a login to end: %w", ctx.Err())
+			return fmt.Errorf("wait for a login to the BMC: %w", ctx.Err())
 		}
 	}
 	if closing {
@@ -347,7 +347,7 @@ func (c *redfishClient) release(ctx context.Context, closing bool) error {
 	return nil
 }
 
-// findLost ends the sessions of logins whose answer was lost.
+// findLost ends the sessions of logins whose answers were lost.
 func (c *redfishClient) findLost(ctx context.Context) error {
 	a, err := c.login.account(ctx)
 	if err == nil {
@@ -358,14 +358,13 @@ func (c *redfishClient) findLost(ctx context.Context) error {
 	}
 	if err != nil {
 		c.setLost(true)
-		return fmt.Errorf("end the sessions of logins that got no answer: %w", err)
+		return fmt.Errorf("end the sessions of unanswered logins: %w", err)
 	}
 	c.login.noted(ctx, c.login.former(), false)
 	return nil
 }
 
-// end deletes a session. A connection that breaks is tried a second time: a DELETE may be sent
-// twice.
+// end deletes a session. If the connection breaks, it retries once: a DELETE may be repeated.
 func (c *redfishClient) end(ctx context.Context, s *session) error {
 	if s == nil || s.basic {
 		return nil
@@ -373,7 +372,8 @@ func (c *redfishClient) end(ctx context.Context, s *session) error {
 	var err error
 	for range 2 {
 		_, err = c.send(ctx, request{method: http.MethodDelete, path: s.path, auth: s.sign})
-		if status := statusOf(err); err == nil || status == http.StatusUnauthorized || status == http.StatusNotFound {
+		status := statusOf(err)
+		if err == nil || status == http.StatusUnauthorized || status == http.StatusNotFound {
 			c.login.ended(ctx, s.path)
 			return nil
 		}
@@ -383,21 +383,22 @@ func (c *redfishClient) end(ctx context.Context, s *session) error {
 	}
 	c.mu.Lock()
 	if c.session == nil {
-		c.session = s // to be tried again
+		c.session = s // for the next try
 	} else {
-		c.lost = true // with the session that was opened meanwhile
+		c.lost = true // to be ended with the session that was opened in the meantime
 	}
 	c.mu.Unlock()
 	return fmt.Errorf("end session %s: %w", s.path, err)
 }
 
-// mustChange reports whether the service takes the password, and nothing else before it is changed
-// (DSP0266 §13.2.6). It is no refused login: nothing is locked.
+// mustChange reports whether the service accepts the password, but nothing else until it is changed
+// (DSP0266 §13.2.6). It does not count as a refused login, because it locks nothing.
 func mustChange(err error) bool {
 	var r *reply
 	return errors.As(err, &r) && r.has("PasswordChangeRequired")
 }
 
 func refusedForChange(a Account, err error) error {
-	return providers.Errorf(providers.Auth, "log in to the BMC as "+a.User, "its password has to be changed first: change it at the BMC, then put the new one (holdfast secret put): %w", err)
+	return providers.Errorf(providers.Auth, "log in to the BMC as "+a.User,
+		"the password has to be changed: change it at the BMC, then store it (holdfast secret put): %w", err)
 }

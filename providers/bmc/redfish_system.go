@@ -17,23 +17,23 @@ import (
 // redfishHost is one machine behind a Redfish service.
 type redfishHost struct {
 	c      *redfishClient
-	system string // path or id, of a service with several; else empty
-	serial string // the same
-	quirks Quirks // learned from the system
+	system string // path or id, for a service with several systems; else empty
+	serial string // likewise
+	quirks Quirks // by the system's vendor and model
 
 	mu     sync.Mutex
-	found  *computerSystem // as it was read last
-	picked bool            // it is one of several, by the serial number
+	found  *computerSystem // as last read
+	picked bool            // chosen by serial number among several
 	readAt time.Time
-	media  *virtualMedia       // the slot for it, as it was read last
-	seenAt time.Time           // when that was
-	wants  []string            // what its InsertMedia takes no image without
+	media  *virtualMedia       // slot for images, as last read
+	seenAt time.Time           // when media was read
+	wants  []string            // parameters that its InsertMedia requires
 	reset  *resetAction        // of the manager
 	infos  map[string][]string // values of actions, by the path of their ActionInfo
-	task   string              // monitor of the last change, if that is done in the background
+	task   string              // monitor of the last change, if it runs in the background
 }
 
-// computerSystem is what we need of a ComputerSystem resource.
+// computerSystem has the fields we need of a ComputerSystem resource.
 type computerSystem struct {
 	ODataID      string `json:"@odata.id"`
 	ETag         string `json:"@odata.etag"`
@@ -77,14 +77,14 @@ type bootOverride struct {
 	Modes    []string `json:"BootSourceOverrideMode@Redfish.AllowableValues"`
 }
 
-// resetAction is an action Reset and the values that it takes.
+// resetAction is an action Reset with its allowed values.
 type resetAction struct {
 	Target string   `json:"target"`
 	Types  []string `json:"ResetType@Redfish.AllowableValues"`
 	Info   string   `json:"@Redfish.ActionInfo"`
 }
 
-// read reads the system now.
+// read reads the system.
 func (h *redfishHost) read(ctx context.Context) (*computerSystem, error) {
 	for again := true; ; again = false {
 		p, err := h.path(ctx)
@@ -93,7 +93,8 @@ func (h *redfishHost) read(ctx context.Context) (*computerSystem, error) {
 		}
 		s := new(computerSystem)
 		a, err := h.c.expect(ctx, p, s)
-		if again && (statusOf(err) == http.StatusNotFound || err == nil && h.another(s)) { // it may have got another path since
+		missing := statusOf(err) == http.StatusNotFound
+		if again && (missing || err == nil && h.another(s)) { // its path may have changed
 			h.lose()
 			continue
 		}
@@ -101,29 +102,30 @@ func (h *redfishHost) read(ctx context.Context) (*computerSystem, error) {
 			return nil, err
 		}
 		if h.another(s) {
-			return nil, disagree("the system at %s had the serial number %s a moment ago, and has %q now", p, h.serial, s.SerialNumber)
+			return nil, disagree("the system at %s had the serial number %s a moment ago, and has %q now",
+				p, h.serial, s.SerialNumber)
 		}
 		h.keep(s, a.header.Get("ETag"), p)
 		return s, nil
 	}
 }
 
-// another reports whether what is read is not the machine: a sled that was put where the machine
-// was must not get its presses.
+// another reports whether s is a different machine. If another sled was inserted in place of the
+// machine, it must not receive its presses.
 func (h *redfishHost) another(s *computerSystem) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.picked && s.SerialNumber != h.serial
 }
 
-// lose forgets where the system is.
+// lose drops the path of the system and all data below it.
 func (h *redfishHost) lose() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.found, h.picked, h.media, h.reset, h.infos = nil, false, nil, nil, nil
 }
 
-// keep remembers the system as it was read.
+// keep stores the system as read.
 func (h *redfishHost) keep(s *computerSystem, etag, path string) {
 	if etag != "" {
 		s.ETag = etag
@@ -137,7 +139,7 @@ func (h *redfishHost) keep(s *computerSystem, etag, path string) {
 	h.quirks = quirksOf(s.Manufacturer, s.Model)
 }
 
-// known returns the system as it was read last, at most maxAge ago; else it reads it.
+// known returns the last reading of the system if it is younger than maxAge, else it reads it.
 func (h *redfishHost) known(ctx context.Context, maxAge time.Duration) (*computerSystem, error) {
 	h.mu.Lock()
 	s, at := h.found, h.readAt
@@ -148,22 +150,22 @@ func (h *redfishHost) known(ctx context.Context, maxAge time.Duration) (*compute
 	return h.read(ctx)
 }
 
-// quirksNow returns what is known of its differences.
+// quirksNow returns the quirks of the BMC, as far as they are known.
 func (h *redfishHost) quirksNow() Quirks {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.quirks
 }
 
-// stale makes the next known read again.
+// stale makes the next call of known read the system.
 func (h *redfishHost) stale() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.readAt = time.Time{}
 }
 
-// path finds the system: the one that the endpoint names, else the only one, else the one with the
-// machine's serial number.
+// path returns the path of the system: the one in the endpoint, else the only one, else the one
+// with the machine's serial number.
 func (h *redfishHost) path(ctx context.Context) (string, error) {
 	h.mu.Lock()
 	s := h.found
@@ -188,10 +190,11 @@ func (h *redfishHost) path(ctx context.Context) (string, error) {
 		ids = append(ids, path.Base(id))
 	}
 	switch {
-	case len(all.Members) == 0: // some are so while they start
+	case len(all.Members) == 0: // some BMCs show none while they start
 		return "", disagree("the BMC shows no system (yet)")
 	case h.system != "":
-		return "", providers.Errorf(providers.Gone, "find system "+h.system, "the BMC has no such system; it has %s", strings.Join(ids, ", "))
+		return "", providers.Errorf(providers.Gone, "find system "+h.system,
+			"the BMC has no such system; it has %s", strings.Join(ids, ", "))
 	case len(all.Members) == 1:
 		return all.Members[0].ID, nil
 	case h.serial != "":
@@ -208,11 +211,13 @@ func (h *redfishHost) path(ctx context.Context) (string, error) {
 			}
 		}
 	}
-	return "", providers.Errorf(providers.Unsupported, "pick a system of the BMC", "it has %s: name one in bmc_endpoint, like https://…/redfish/v1/Systems/%s", strings.Join(ids, ", "), ids[0])
+	return "", providers.Errorf(providers.Unsupported, "pick a system of the BMC",
+		"it has %s: name one in bmc_endpoint, like https://…/redfish/v1/Systems/%s",
+		strings.Join(ids, ", "), ids[0])
 }
 
-// resetTypes returns what a Reset takes: its allowable values, or those of its ActionInfo; empty
-// when the service does not say.
+// resetTypes returns the allowed values of a Reset, from the action or its ActionInfo. It returns
+// none if the service lists none.
 func (h *redfishHost) resetTypes(ctx context.Context, r resetAction) ([]string, error) {
 	if len(r.Types) > 0 || r.Info == "" {
 		return r.Types, nil
@@ -246,8 +251,8 @@ func (h *redfishHost) resetTypes(ctx context.Context, r resetAction) ([]string, 
 	return types, nil
 }
 
-// pick returns the first of the wanted values that is allowed. A service that names none is asked
-// for the first.
+// pick returns the first wanted value that is allowed. If the service lists none, it returns the
+// first wanted value.
 func pick(what string, allowed []string, wanted ...string) (string, error) {
 	if len(allowed) == 0 {
 		return wanted[0], nil
@@ -257,10 +262,12 @@ func pick(what string, allowed []string, wanted ...string) (string, error) {
 			return w, nil
 		}
 	}
-	return "", providers.Errorf(providers.Unsupported, what, "the BMC takes none of %s; it takes %s", strings.Join(wanted, ", "), strings.Join(allowed, ", "))
+	return "", providers.Errorf(providers.Unsupported, what,
+		"the BMC supports none of %s; it supports %s",
+		strings.Join(wanted, ", "), strings.Join(allowed, ", "))
 }
 
-// post sends an action. It is an effect: it leaves in time or not at all.
+// post sends an action. It is an effect: it is sent in time or not at all.
 func (h *redfishHost) post(ctx context.Context, target string, body any) error {
 	if _, err := h.c.open(providers.Unhurried(ctx)); err != nil {
 		return err
@@ -273,9 +280,8 @@ func (h *redfishHost) post(ctx context.Context, target string, body any) error {
 	return err
 }
 
-// manager returns the path of the manager of the system: the BMC itself. Where nothing of the
-// system is answered, which is when a BMC is to be restarted, it is the only one that the service
-// has.
+// manager returns the path of the system's manager: the BMC itself. If the system cannot be read,
+// which is likely when a BMC has to be restarted, it returns the only manager of the service.
 func (h *redfishHost) manager(ctx context.Context) (string, error) {
 	s, unread := h.known(ctx, time.Hour)
 	switch {
@@ -289,7 +295,7 @@ func (h *redfishHost) manager(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if root.Managers.ID == "" {
-		return "", providers.Errorf(providers.Unsupported, "find the manager", "the service shows none")
+		return "", providers.Errorf(providers.Unsupported, "find the manager", "the service has none")
 	}
 	var all struct{ Members []link }
 	if _, err := h.c.expect(ctx, root.Managers.ID, &all); err != nil {
@@ -297,9 +303,9 @@ func (h *redfishHost) manager(ctx context.Context) (string, error) {
 	}
 	switch {
 	case len(all.Members) == 0:
-		return "", fmt.Errorf("find the manager: %w", disagree("the service shows none"))
+		return "", fmt.Errorf("find the manager: %w", disagree("the service has none"))
 	case unread != nil && len(all.Members) > 1:
-		return "", fmt.Errorf("find which of %d managers is the system's: %w", len(all.Members), unread)
+		return "", fmt.Errorf("find the system's manager among %d: %w", len(all.Members), unread)
 	}
 	return all.Members[0].ID, nil
 }

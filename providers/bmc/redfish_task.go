@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// follow remembers the task of a change that was accepted and is done in the background (202,
-// DSP0266 §12.2).
+// follow stores the task of a change that was accepted and runs in the background (202, DSP0266
+// §12.2).
 func (h *redfishHost) follow(a *answer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -19,9 +19,9 @@ func (h *redfishHost) follow(a *answer) {
 	}
 }
 
-// failedTask returns the error that the task of the last change ended with, so that a wait for the
-// change need not take its whole time. It returns nil while the task runs, when it has succeeded,
-// and when there is none or the service does not show it.
+// failedTask returns the error of the last change's task, so that verify need not wait until its
+// deadline. It returns nil if the task runs or has succeeded, if there is none, or if the service
+// does not show it.
 func (h *redfishHost) failedTask(ctx context.Context, what string) error {
 	h.mu.Lock()
 	monitor := h.task
@@ -38,22 +38,24 @@ func (h *redfishHost) failedTask(ctx context.Context, what string) error {
 	switch {
 	case err == nil && a.status == http.StatusAccepted:
 		return nil
-	case errors.As(err, &refused) && refused.Status/100 == 4 && refused.Status != http.StatusNotFound: // a monitor that is done answers as the change would have
+	// The monitor of a task that has ended returns the response to the change itself.
+	case errors.As(err, &refused) && refused.Status/100 == 4 && refused.Status != http.StatusNotFound:
 		h.follow(nil)
-		return disagree("the BMC accepted the %s, and failed at it: %w", what, err)
+		return disagree("the BMC accepted the %s, but it failed: %w", what, err)
 	case err != nil:
-		return nil //nolint:nilerr // what the change did is read back all the same
+		return nil //nolint:nilerr // the caller verifies the change anyway
 	}
 	switch t.TaskState {
 	case "Exception", "Killed", "Cancelled", "Interrupted":
 		h.follow(nil)
-		said := "it gives no reason"
+		reason := "no reason given"
 		for _, m := range t.Messages {
 			if m.Message != "" {
-				said = clip(m.Message, maxText)
+				reason = clip(m.Message, maxText)
 			}
 		}
-		return providers.Errorf(providers.Transient, "change the "+what, "%w", disagree("the BMC accepted it, and its task ended as %s: %s", t.TaskState, said))
+		return providers.Errorf(providers.Transient, "change the "+what, "%w",
+			disagree("the BMC accepted it, and its task ended as %s: %s", t.TaskState, reason))
 	}
 	return nil
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/stmcginnis/gofish/common"
 )
 
-// view lets gofish read resources through our client, within the context of one operation. It
-// cannot change anything.
+// view lets gofish read resources through our client, in the context of one operation. It cannot
+// change anything.
 type view struct {
 	ctx context.Context
 	c   *redfishClient
@@ -26,7 +26,7 @@ var (
 // Get reads a resource.
 func (v view) Get(url string) (*http.Response, error) { return v.GetWithHeaders(url, nil) }
 
-// GetWithHeaders reads a resource; headers are ours to choose.
+// GetWithHeaders reads a resource. It ignores the headers.
 func (v view) GetWithHeaders(url string, _ map[string]string) (*http.Response, error) {
 	a, err := v.c.do(v.ctx, request{method: http.MethodGet, path: url})
 	if err != nil {
@@ -35,44 +35,44 @@ func (v view) GetWithHeaders(url string, _ map[string]string) (*http.Response, e
 	return &http.Response{StatusCode: a.status, Header: a.header, Body: io.NopCloser(bytes.NewReader(a.body))}, nil
 }
 
-// Post is refused.
+// Post returns errReadOnly.
 func (v view) Post(string, any) (*http.Response, error) { return nil, errReadOnly }
 
-// PostWithHeaders is refused.
+// PostWithHeaders returns errReadOnly.
 func (v view) PostWithHeaders(string, any, map[string]string) (*http.Response, error) {
 	return nil, errReadOnly
 }
 
-// PostMultipart is refused.
+// PostMultipart returns errReadOnly.
 func (v view) PostMultipart(string, map[string]io.Reader) (*http.Response, error) {
 	return nil, errReadOnly
 }
 
-// PostMultipartWithHeaders is refused.
+// PostMultipartWithHeaders returns errReadOnly.
 func (v view) PostMultipartWithHeaders(string, map[string]io.Reader, map[string]string) (*http.Response, error) {
 	return nil, errReadOnly
 }
 
-// Patch is refused.
+// Patch returns errReadOnly.
 func (v view) Patch(string, any) (*http.Response, error) { return nil, errReadOnly }
 
-// PatchWithHeaders is refused.
+// PatchWithHeaders returns errReadOnly.
 func (v view) PatchWithHeaders(string, any, map[string]string) (*http.Response, error) {
 	return nil, errReadOnly
 }
 
-// Put is refused.
+// Put returns errReadOnly.
 func (v view) Put(string, any) (*http.Response, error) { return nil, errReadOnly }
 
-// PutWithHeaders is refused.
+// PutWithHeaders returns errReadOnly.
 func (v view) PutWithHeaders(string, any, map[string]string) (*http.Response, error) {
 	return nil, errReadOnly
 }
 
-// Delete is refused.
+// Delete returns errReadOnly.
 func (v view) Delete(string) (*http.Response, error) { return nil, errReadOnly }
 
-// DeleteWithHeaders is refused.
+// DeleteWithHeaders returns errReadOnly.
 func (v view) DeleteWithHeaders(string, map[string]string) (*http.Response, error) {
 	return nil, errReadOnly
 }

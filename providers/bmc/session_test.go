@@ -301,7 +301,7 @@ func TestPasswordToChange(t *testing.T) {
 	for range 3 {
 		_, err := l.p.PowerState(l.ctx, l.m)
 		l.class("before it is changed", err, providers.Auth)
-		if !strings.Contains(err.Error(), "has to be changed first") {
+		if !strings.Contains(err.Error(), "has to be changed") {
 			t.Errorf("got %v, want what to do", err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,41 +19,56 @@ import (
 )
 
 // vendorHost is one machine behind a driver of bmclib. Such a driver may ignore its context, log in
-// with every call, drop what it cannot do, and report success for what did not happen: so each call
-// has a connection of its own, which is closed; no call begins before the one before it has
-// returned; an effect is checked to be in time right before the driver is asked; and what can be
-// read back is.
+// with every call, ignore unsupported requests, and report success without an effect. Therefore
+// each call has its own connection, which is closed afterwards. A call starts after the previous
+// one has returned. The not-after time of an effect is checked right before the driver is called,
+// and the result is read back if the driver can.
 type vendorHost struct {
 	driver  Protocol
-	cfg     vendor.Config // without an account
-	time    time.Duration // of a call
+	cfg     vendor.Config // without the account
+	time    time.Duration // limit of a call
 	gate    *gate
 	account func(ctx context.Context) (Account, error)
 	refused *logins
-	session chan struct{} // held by the call that is under way
+	session chan struct{} // held by the running call
 
 	mu       sync.Mutex
-	override providers.BootDevice // accepted last; the zero Mode: none
+	override providers.BootDevice // last one accepted; its Mode is empty if there is none
 }
 
-// vendorOf returns the machine's place behind a driver of bmclib.
+// vendorOf returns the machine's driver of bmclib.
 func (c *controller) vendorOf(p Protocol, e endpoint) *vendorHost {
 	c.state.Lock()
 	defer c.state.Unlock()
 	h := c.vendors[p]
 	if h == nil {
-		h = &vendorHost{driver: p, time: c.p.cfg.RequestTime, gate: c.gate, account: c.account, refused: c.refused, session: make(chan struct{}, 1), cfg: vendor.Config{
-			Host: e.host, Port: e.port, HTTP: newHTTP(c.p.tls), RPCURL: c.p.cfg.RPCURL, IpmitoolPath: c.p.cfg.Ipmitool, CipherSuite: c.p.cfg.CipherSuite,
-		}}
+		h = &vendorHost{
+			driver:  p,
+			time:    c.p.cfg.RequestTime,
+			gate:    c.gate,
+			account: c.account,
+			refused: c.refused,
+			session: make(chan struct{}, 1),
+			cfg: vendor.Config{
+				Host:         e.host,
+				Port:         e.port,
+				HTTP:         newHTTP(c.p.tls),
+				RPCURL:       c.p.cfg.RPCURL,
+				IpmitoolPath: c.p.cfg.Ipmitool,
+				CipherSuite:  c.p.cfg.CipherSuite,
+			},
+		}
 		c.vendors[p] = h
 	}
 	return h
 }
 
-// call opens a connection, asks the driver, and closes the connection. A driver that does not
-// return in time keeps the session: the next call waits for it, as two of them at once could do
-// what neither was asked for.
-func (h *vendorHost) call(ctx context.Context, what string, effect bool, f func(context.Context, vendor.Driver) error) error {
+// call opens a connection, calls the driver, and closes the connection. A driver that does not
+// return in time keeps the session, and the next call waits for it: two calls at once could
+// interfere.
+func (h *vendorHost) call(
+	ctx context.Context, what string, effect bool, f func(context.Context, vendor.Driver) error,
+) error {
 	what = string(h.driver) + " " + what
 	leave, err := h.gate.enter(ctx, effect)
 	if err != nil {
@@ -62,10 +78,10 @@ func (h *vendorHost) call(ctx context.Context, what string, effect bool, f func(
 	case h.session <- struct{}{}:
 	case <-ctx.Done():
 		leave()
-		return fmt.Errorf("%s: wait for the call before: %w", what, ctx.Err())
+		return fmt.Errorf("%s: wait for the previous call: %w", what, ctx.Err())
 	}
 	done := make(chan error, 1)
-	go func() { // ends when the driver returns, which its own timeouts see to
+	go func() { // ends when the driver returns, by its own timeouts
 		defer leave()
 		defer func() { <-h.session }()
 		done <- h.answer(ctx, what, effect, f)
@@ -78,7 +94,9 @@ func (h *vendorHost) call(ctx context.Context, what string, effect bool, f func(
 	}
 }
 
-func (h *vendorHost) answer(ctx context.Context, what string, effect bool, f func(context.Context, vendor.Driver) error) (err error) {
+func (h *vendorHost) answer(
+	ctx context.Context, what string, effect bool, f func(context.Context, vendor.Driver) error,
+) (err error) {
 	calm, cancel := context.WithTimeout(providers.Unhurried(ctx), h.time)
 	defer cancel()
 	cfg := h.cfg
@@ -101,7 +119,7 @@ func (h *vendorHost) answer(ctx context.Context, what string, effect bool, f fun
 		return providers.Errorf(providers.Unsupported, what, "%w", err)
 	}
 	err = d.Open(calm)
-	defer func() { _ = d.Close(calm) }() // also after a failed Open, which may have left a session
+	defer func() { _ = d.Close(calm) }() // even a failed Open may have left a session
 	if err != nil {
 		err = h.vendorError(calm, what+": open", err)
 		if providers.ClassOf(err) == providers.Auth {
@@ -121,9 +139,12 @@ func (h *vendorHost) answer(ctx context.Context, what string, effect bool, f fun
 	return h.vendorError(timed, what, f(timed, d))
 }
 
-// vendorError puts an error of a driver into a class, if it has a class of its own. Only a refused
-// login counts as one: a driver that says "failed to log in" says it of a BMC that is away, too.
+// vendorError classifies an error of a driver. Only an explicit refusal counts as a refused login:
+// "failed to log in" may also mean that the BMC is unreachable.
 func (h *vendorHost) vendorError(ctx context.Context, what string, err error) error {
+	has := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(err.Error(), w) })
+	}
 	var status *common.Error
 	switch {
 	case err == nil:
@@ -131,11 +152,12 @@ func (h *vendorHost) vendorError(ctx context.Context, what string, err error) er
 	case h.driver.vendor() == vendor.Ipmitool:
 		return ipmiError(ctx, what, err, err.Error())
 	case errors.As(err, &status) && status.HTTPReturnedStatusCode == http.StatusUnauthorized,
-		strings.Contains(err.Error(), "status code: 401"), strings.Contains(err.Error(), "401 Unauthorized"):
+		has("status code: 401", "401 Unauthorized"):
 		return providers.Errorf(providers.Auth, what, "%w", err)
-	case errors.Is(err, liberrors.ErrNotImplemented), strings.Contains(err.Error(), "requested state type unknown"), strings.Contains(err.Error(), "only pxe boot device"):
+	case errors.Is(err, liberrors.ErrNotImplemented),
+		has("requested state type unknown", "only pxe boot device"):
 		return providers.Errorf(providers.Unsupported, what, "%w", err)
-	case errors.As(err, &status), strings.Contains(err.Error(), "rpc consumer"), strings.Contains(err.Error(), "status code"):
+	case errors.As(err, &status), has("rpc consumer", "status code"):
 		return fmt.Errorf("%s: %w", what, &answered{err})
 	}
 	return fmt.Errorf("%s: %w", what, err)
@@ -150,8 +172,8 @@ func (h *vendorHost) power(ctx context.Context) (is providers.PowerState, err er
 	return is, err
 }
 
-// vendorPower reads a power state in the words of any driver: "on", "On", "Chassis Power is on\n".
-// What is on its way is unknown.
+// vendorPower parses the power state of any driver: "on", "On", "Chassis Power is on\n". A state in
+// transition is unknown.
 func vendorPower(said string) providers.PowerState {
 	words := strings.Fields(strings.ToLower(said))
 	if len(words) == 0 {
@@ -167,11 +189,15 @@ func vendorPower(said string) providers.PowerState {
 }
 
 func (h *vendorHost) setPower(ctx context.Context, a providers.PowerAction) error {
-	word := map[providers.PowerAction]string{providers.ActionOn: "on", providers.ActionHardOff: "off", providers.ActionSoftOff: "soft"}[a]
+	word := map[providers.PowerAction]string{
+		providers.ActionOn:      "on",
+		providers.ActionHardOff: "off",
+		providers.ActionSoftOff: "soft",
+	}[a]
 	return h.call(ctx, "press "+word, true, func(ctx context.Context, d vendor.Driver) error {
 		ok, err := d.PowerSet(ctx, word)
 		if err == nil && !ok {
-			err = &answered{errors.New("the driver answers that it did not happen, and not why")}
+			err = errNoReason()
 		}
 		if err == nil && a != providers.ActionSoftOff {
 			h.booting()
@@ -180,7 +206,7 @@ func (h *vendorHost) setPower(ctx context.Context, a providers.PowerAction) erro
 	})
 }
 
-// booting ends an override for one boot: the power is pressed.
+// booting drops a one-time override after a press.
 func (h *vendorHost) booting() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -189,10 +215,10 @@ func (h *vendorHost) booting() {
 	}
 }
 
-// boot returns what was accepted last: these drivers cannot read the boot device. The next leader
-// knows of none, and sets it again.
+// boot returns the last accepted boot device, because these drivers cannot read it. The next leader
+// knows of none and sets it again.
 func (h *vendorHost) boot(ctx context.Context) (providers.BootDevice, error) {
-	if _, err := h.power(ctx); err != nil { // so that a BMC that does not answer is not taken for one that does
+	if _, err := h.power(ctx); err != nil { // the BMC must answer for the result to count
 		return providers.BootDevice{}, err
 	}
 	h.mu.Lock()
@@ -205,16 +231,17 @@ func (h *vendorHost) boot(ctx context.Context) (providers.BootDevice, error) {
 func (h *vendorHost) setBoot(ctx context.Context, want providers.BootDevice) error {
 	word, ok := map[string]string{"PXE": "pxe", "DISK": "disk", "VIRTUAL_MEDIA": "cdrom"}[want.Mode]
 	if !ok {
-		return providers.Errorf(providers.Unsupported, "set the boot device", "%s has no boot mode %q; it has PXE, DISK, VIRTUAL_MEDIA", h.driver, clip(want.Mode, 40))
+		return providers.Errorf(providers.Unsupported, "set the boot device",
+			"%s has no boot mode %q; it has PXE, DISK, VIRTUAL_MEDIA", h.driver, clip(want.Mode, 40))
 	}
 	return h.call(ctx, "boot from "+word, true, func(ctx context.Context, d vendor.Driver) error {
 		b, can := d.(vendor.BootSetter)
 		if !can {
-			return providers.Errorf(providers.Unsupported, "set the boot device", "%s cannot do it", h.driver)
+			return h.cannot("set the boot device")
 		}
 		ok, err := b.BootDeviceSet(ctx, word, want.Persistent, want.UEFI)
 		if err == nil && !ok {
-			err = &answered{errors.New("the driver answers that it did not happen, and not why")}
+			err = errNoReason()
 		}
 		if err == nil {
 			h.mu.Lock()
@@ -225,12 +252,12 @@ func (h *vendorHost) setBoot(ctx context.Context, want providers.BootDevice) err
 	})
 }
 
-// inventory reads the hardware with the versions of its firmware, where the driver can.
+// inventory reads the parts with their firmware versions, if the driver can.
 func (h *vendorHost) inventory(ctx context.Context) (v *Inventory, err error) {
 	err = h.call(ctx, "read the inventory", false, func(ctx context.Context, d vendor.Driver) error {
 		reader, can := d.(vendor.Inventory)
 		if !can {
-			return providers.Errorf(providers.Unsupported, "read the inventory", "%s cannot do it", h.driver)
+			return h.cannot("read the inventory")
 		}
 		is, err := reader.Inventory(ctx)
 		if err == nil {
@@ -241,9 +268,17 @@ func (h *vendorHost) inventory(ctx context.Context) (v *Inventory, err error) {
 	return v, err
 }
 
-// events is a part of reader that bmclib has for the standard protocols alone.
+// events returns Unsupported: bmclib only reads event logs over the standard protocols.
 func (h *vendorHost) events(context.Context) ([]Event, error) {
-	return nil, providers.Errorf(providers.Unsupported, "read the event log", "%s cannot do it", h.driver)
+	return nil, h.cannot("read the event log")
+}
+
+func (h *vendorHost) cannot(what string) error {
+	return providers.Errorf(providers.Unsupported, what, "%s does not support it", h.driver)
+}
+
+func errNoReason() error {
+	return &answered{errors.New("the driver reports failure without a reason")}
 }
 
 func (h *vendorHost) progress(context.Context) (Progress, error) { return Progress{}, nil }

@@ -6,10 +6,14 @@ import (
 	"github.com/bmc-toolbox/common"
 )
 
-// vendorInventory words an inventory of bmclib as ours. What its drivers could not read they leave
-// out without saying so.
+// vendorInventory converts an inventory of bmclib. Its drivers omit unreadable parts silently.
 func vendorInventory(d *common.Device) *Inventory {
-	v := &Inventory{Manufacturer: d.Vendor, Model: d.Model, Serial: d.Serial, Missing: []string{"what the driver of bmclib does not show: it does not say what it could not read"}}
+	v := &Inventory{
+		Manufacturer: d.Vendor,
+		Model:        d.Model,
+		Serial:       d.Serial,
+		Missing:      []string{"parts that bmclib's driver does not show: it does not report read errors"},
+	}
 	if d.BIOS != nil {
 		v.BIOS = installedFirmware(d.BIOS.Firmware)
 	}
@@ -17,18 +21,44 @@ func vendorInventory(d *common.Device) *Inventory {
 		v.BMC = installedFirmware(d.BMC.Firmware)
 	}
 	for _, c := range d.CPUs {
-		v.CPUs = append(v.CPUs, CPU{Slot: first(c.Slot, c.ID), Model: c.Model, Cores: c.Cores, Threads: c.Threads, Serial: c.Serial, Healthy: wellStatus(c.Status)})
+		v.CPUs = append(v.CPUs, CPU{
+			Slot:    first(c.Slot, c.ID),
+			Model:   c.Model,
+			Cores:   c.Cores,
+			Threads: c.Threads,
+			Serial:  c.Serial,
+			Healthy: wellStatus(c.Status),
+		})
 	}
 	for _, m := range d.Memory {
-		v.Memory = append(v.Memory, DIMM{Slot: first(m.Slot, m.ID), Bytes: m.SizeBytes, Type: m.Type, Serial: m.Serial, Healthy: wellStatus(m.Status)})
+		v.Memory = append(v.Memory, DIMM{
+			Slot:    first(m.Slot, m.ID),
+			Bytes:   m.SizeBytes,
+			Type:    m.Type,
+			Serial:  m.Serial,
+			Healthy: wellStatus(m.Status),
+		})
 		v.MemoryBytes += m.SizeBytes
 	}
 	for _, k := range d.Drives {
-		v.Disks = append(v.Disks, Disk{Slot: k.ID, Model: k.Model, Serial: k.Serial, Bytes: k.CapacityBytes, Media: k.Type, Firmware: installedFirmware(k.Firmware), Healthy: wellStatus(k.Status)})
+		v.Disks = append(v.Disks, Disk{
+			Slot:     k.ID,
+			Model:    k.Model,
+			Serial:   k.Serial,
+			Bytes:    k.CapacityBytes,
+			Media:    k.Type,
+			Firmware: installedFirmware(k.Firmware),
+			Healthy:  wellStatus(k.Status),
+		})
 	}
 	for _, n := range d.NICs {
 		for _, p := range n.NICPorts {
-			v.NICs = append(v.NICs, NIC{Name: first(p.ID, n.ID), MAC: strings.ToLower(p.MacAddress), Mbps: int(p.SpeedBits / 1e6), Up: strings.EqualFold(p.LinkStatus, "up") || strings.EqualFold(p.LinkStatus, "linkup")})
+			v.NICs = append(v.NICs, NIC{
+				Name: first(p.ID, n.ID),
+				MAC:  strings.ToLower(p.MacAddress),
+				Mbps: int(p.SpeedBits / 1e6),
+				Up:   strings.EqualFold(p.LinkStatus, "up") || strings.EqualFold(p.LinkStatus, "linkup"),
+			})
 		}
 	}
 	return v
@@ -41,8 +71,7 @@ func installedFirmware(f *common.Firmware) string {
 	return f.Installed
 }
 
-// wellStatus reports whether a part is well. One whose state is not shown is not known to be
-// broken.
+// wellStatus reports whether no fault of a part is known.
 func wellStatus(s *common.Status) bool {
 	return s == nil || s.Health == "" || strings.EqualFold(s.Health, "ok")
 }

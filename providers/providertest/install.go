@@ -49,7 +49,9 @@ func installTests() map[string]func(*harness) {
 
 // installed waits for the end of an install, and does the due actions as the executor does.
 // Progress must not decrease.
-func (h *harness) installed(p providers.Imager, op providers.Op, spec providers.InstallSpec) (s providers.InstallStatus) {
+func (h *harness) installed(
+	p providers.Imager, op providers.Op, spec providers.InstallSpec,
+) (s providers.InstallStatus) {
 	h.Helper()
 	last := 0
 	h.eventually("end of the install", func() (bool, error) {

@@ -10,7 +10,8 @@ func joinTests() map[string]func(*harness) {
 	return map[string]func(*harness){
 		"UnknownTokenIsNone": func(h *harness) {
 			p := need[providers.ClusterJoiner](h, providers.CanJoin)
-			if s, _, err := p.JoinStatus(h.ctx, h.Machine, h.op("join").Token()); err != nil || s != providers.WorkNone {
+			s, _, err := p.JoinStatus(h.ctx, h.Machine, h.op("join").Token())
+			if err != nil || s != providers.WorkNone {
 				h.Fatalf("got %q, %v, want none", s, err)
 			}
 		},

@@ -53,7 +53,8 @@ func (h *harness) calm() {
 func (h *harness) effects() map[string]func(context.Context) error {
 	es := map[string]func(context.Context) error{}
 	if p, ok := h.Provider.(providers.PowerController); ok {
-		for _, a := range []providers.PowerAction{providers.ActionOn, providers.ActionSoftOff, providers.ActionHardOff} {
+		actions := []providers.PowerAction{providers.ActionOn, providers.ActionSoftOff, providers.ActionHardOff}
+		for _, a := range actions {
 			es["press "+string(a)] = func(ctx context.Context) error {
 				return p.SetPower(ctx, h.op("late"), h.Machine, a)
 			}

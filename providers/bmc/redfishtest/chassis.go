@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Chassis is a machine outside of the service, whose buttons a system of the service presses: with
-// it, a power-off that is accepted ends something. It keeps the power, the boot override and the
-// image; the service keeps the rest. It is called with the service's lock held.
+// Chassis is a machine outside of the service, driven by a system of the service: an accepted
+// power-off then has a real effect. It keeps the power, the boot override and the image. The
+// service keeps all other state. It is called with the service's lock held.
 type Chassis interface {
 	State() (State, error)
 	Reset(kind string) error // a ResetType
@@ -15,12 +15,12 @@ type Chassis interface {
 	SetMedia(image string) error // a URL; empty to eject
 }
 
-// State is how a chassis is.
+// State is the state of a chassis.
 type State struct {
 	On     bool
-	Up     bool      // the firmware is done, and what it has booted runs
+	Up     bool      // the firmware is done, and the booted system runs
 	Since  time.Time // of the power state
-	Booted string    // the BootSourceOverrideTarget that it came up from
+	Booted string    // BootSourceOverrideTarget of the last boot
 	Boot   Override
 	Image  string // in the virtual drive
 }
@@ -28,8 +28,8 @@ type State struct {
 // Override is the boot override in the words of the ComputerSystem schema.
 type Override struct{ Target, Enabled, Mode string }
 
-// look takes over how the chassis is now.
-func (m *system) look() *fault {
+// sync copies the state of the chassis.
+func (m *system) sync() *fault {
 	st, err := m.chassis.State()
 	if err != nil {
 		return refuse(http.StatusInternalServerError, "InternalError", "The chassis does not answer.")
@@ -46,7 +46,7 @@ func (m *system) look() *fault {
 	return nil
 }
 
-// failed is the answer to a press that the chassis refuses.
+// failed returns the response to a press that the chassis refuses.
 func failed(err error) *fault {
 	return refuse(http.StatusInternalServerError, "OperationFailed", "The chassis refuses: "+err.Error())
 }

@@ -11,12 +11,12 @@ const (
 	PSU1     Part = "PSU 1"    // no input
 	CPU1Temp Part = "CPU1"     // 94 °C, over its threshold of 90
 	Fan1     Part = "fan 1"    // Health: Critical
-	Rollup   Part = "roll-up"  // the system says Critical, and no part does
-	Mixed    Part = "mixed up" // Health: Enabled, State: OK, as one maker has it
+	Rollup   Part = "roll-up"  // the system reports Critical, and no part does
+	Mixed    Part = "mixed up" // Health: Enabled, State: OK, as one vendor has it
 )
 
-// Healthy makes the machines whole, but for what Break breaks: at first a drive is predicted to
-// fail, and a DIMM has a warning.
+// Healthy makes all parts healthy, except for those that Break has broken. By default a drive is
+// predicted to fail, and a DIMM has a warning.
 func (s *Service) Healthy() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -33,7 +33,7 @@ func (s *Service) Break(p Part) {
 	s.broken[p] = true
 }
 
-// status is the Status of a part.
+// status returns the Status of a part.
 func (s *Service) status(p Part) any {
 	switch {
 	case s.broken[p]:
@@ -44,29 +44,68 @@ func (s *Service) status(p Part) any {
 	return health("Enabled", "OK")
 }
 
-// power is the Power resource of the chassis (Power schema 1.7).
+// power returns the Power resource of the chassis (Power schema 1.7).
 func (s *Service) power() *result {
-	supply := map[string]any{"@odata.id": s.chassisPath() + "/Power#/PowerSupplies/0", "MemberId": "1", "Name": "Power Supply 1", "Status": s.status("")}
+	supply := map[string]any{
+		"@odata.id": s.chassisPath() + "/Power#/PowerSupplies/0",
+		"MemberId":  "1",
+		"Name":      "Power Supply 1",
+		"Status":    s.status(""),
+	}
 	if s.broken[PSU1] {
 		supply["Status"] = health("UnavailableOffline", "Critical")
 	}
-	return ok(map[string]any{"@odata.id": s.chassisPath() + "/Power", "@odata.type": "#Power.v1_7_3.Power", "Id": "Power", "Name": "Power", "PowerSupplies": []any{supply,
-		map[string]any{"@odata.id": s.chassisPath() + "/Power#/PowerSupplies/1", "MemberId": "2", "Name": "Power Supply 2", "Status": health("Absent", "")}}})
+	return ok(map[string]any{
+		"@odata.id":   s.chassisPath() + "/Power",
+		"@odata.type": "#Power.v1_7_3.Power",
+		"Id":          "Power",
+		"Name":        "Power",
+		"PowerSupplies": []any{
+			supply,
+			map[string]any{
+				"@odata.id": s.chassisPath() + "/Power#/PowerSupplies/1",
+				"MemberId":  "2",
+				"Name":      "Power Supply 2",
+				"Status":    health("Absent", ""),
+			},
+		},
+	})
 }
 
-// thermal is the Thermal resource of the chassis (Thermal schema 1.7).
+// thermal returns the Thermal resource of the chassis (Thermal schema 1.7).
 func (s *Service) thermal() *result {
 	reading := 54
 	if s.broken[CPU1Temp] {
 		reading = 94
 	}
-	return ok(map[string]any{"@odata.id": s.chassisPath() + "/Thermal", "@odata.type": "#Thermal.v1_7_2.Thermal", "Id": "Thermal", "Name": "Thermal",
-		"Temperatures": []any{map[string]any{"MemberId": "0", "Name": "CPU1", "ReadingCelsius": reading, "UpperThresholdCritical": 90, "Status": s.status(CPU1Temp)},
-			map[string]any{"MemberId": "1", "Name": "Inlet", "ReadingCelsius": nil, "UpperThresholdCritical": nil, "Status": health("Disabled", "")}},
-		"Fans": []any{map[string]any{"MemberId": "0", "Name": "Fan 1", "Reading": 8400, "Status": s.status(Fan1)}}})
+	return ok(map[string]any{
+		"@odata.id":   s.chassisPath() + "/Thermal",
+		"@odata.type": "#Thermal.v1_7_2.Thermal",
+		"Id":          "Thermal",
+		"Name":        "Thermal",
+		"Temperatures": []any{
+			map[string]any{
+				"MemberId":               "0",
+				"Name":                   "CPU1",
+				"ReadingCelsius":         reading,
+				"UpperThresholdCritical": 90,
+				"Status":                 s.status(CPU1Temp),
+			},
+			map[string]any{
+				"MemberId":               "1",
+				"Name":                   "Inlet",
+				"ReadingCelsius":         nil,
+				"UpperThresholdCritical": nil,
+				"Status":                 health("Disabled", ""),
+			},
+		},
+		"Fans": []any{
+			map[string]any{"MemberId": "0", "Name": "Fan 1", "Reading": 8400, "Status": s.status(Fan1)},
+		},
+	})
 }
 
-// cooled serves what a chassis says of power and heat.
+// cooled serves the power and thermal resources of a chassis.
 func (s *Service) cooled(r *http.Request, parts []string) (*result, *fault) {
 	switch parts[1] {
 	case "Power":

@@ -8,14 +8,13 @@ import (
 	"time"
 )
 
-// slot is a virtual drive and what is in it.
+// slot is a virtual drive with its image.
 type slot struct {
 	Slot
 	image string
 }
 
-// manager is the BMC as it shows itself: one Manager resource for each system, as in a multi-node
-// chassis.
+// manager serves the BMC's own resources: one Manager for each system, as in a multi-node chassis.
 func (s *Service) manager(r *http.Request, parts []string, body map[string]any) (*result, *fault) {
 	if len(parts) == 0 && r.Method == http.MethodGet {
 		var ids []string
@@ -32,10 +31,21 @@ func (s *Service) manager(r *http.Request, parts []string, body map[string]any) 
 	parts = parts[1:]
 	switch {
 	case len(parts) == 0 && r.Method == http.MethodGet:
-		all := map[string]any{"@odata.id": path, "@odata.type": "#Manager.v1_20_0.Manager", "Id": m.manager(), "Name": "Manager", "ManagerType": "BMC", "FirmwareVersion": "3.05",
-			"Status": health("Enabled", "OK"),
-			"Actions": map[string]any{"#Manager.Reset": map[string]any{"target": path + "/Actions/Manager.Reset",
-				"ResetType@Redfish.AllowableValues": s.bmcResets()}}}
+		all := map[string]any{
+			"@odata.id":       path,
+			"@odata.type":     "#Manager.v1_20_0.Manager",
+			"Id":              m.manager(),
+			"Name":            "Manager",
+			"ManagerType":     "BMC",
+			"FirmwareVersion": "3.05",
+			"Status":          health("Enabled", "OK"),
+			"Actions": map[string]any{
+				"#Manager.Reset": map[string]any{
+					"target":                            path + "/Actions/Manager.Reset",
+					"ResetType@Redfish.AllowableValues": s.bmcResets(),
+				},
+			},
+		}
 		if !s.style().MediaOnSystem {
 			all["VirtualMedia"] = ref(path + "/VirtualMedia")
 		}
@@ -52,7 +62,7 @@ func (s *Service) manager(r *http.Request, parts []string, body map[string]any) 
 		m.effect("bmc_reset", "")
 		clear(s.sessions)
 		s.gone = time.Now().Add(s.cfg.ResetTime)
-		s.quirks.Hang, s.quirks.HangSystems, s.quirks.HangAfter = false, false, 0 // that is what it is for
+		s.quirks.Hang, s.quirks.HangSystems, s.quirks.HangAfter = false, false, 0 // a reset ends a hang
 		return s.changed(), nil
 	case at(parts, 0) == "VirtualMedia" && !s.style().MediaOnSystem:
 		return m.drives(r, path, parts, body)
@@ -60,7 +70,7 @@ func (s *Service) manager(r *http.Request, parts []string, body map[string]any) 
 	return nil, notFound(r.URL.Path)
 }
 
-// drives answers what is asked of the virtual drives, which are below a system or a manager.
+// drives serves the virtual drives, below a system or a manager.
 func (m *system) drives(r *http.Request, below string, parts []string, body map[string]any) (*result, *fault) {
 	switch {
 	case len(parts) == 1 && r.Method == http.MethodGet:
@@ -68,7 +78,8 @@ func (m *system) drives(r *http.Request, below string, parts []string, body map[
 		for _, v := range m.s.cfg.Slots {
 			ids = append(ids, v.ID)
 		}
-		return ok(m.s.collection(strings.TrimPrefix(below, "/redfish/v1/")+"/VirtualMedia", "VirtualMedia", ids...)), nil
+		path := strings.TrimPrefix(below, "/redfish/v1/") + "/VirtualMedia"
+		return ok(m.s.collection(path, "VirtualMedia", ids...)), nil
 	case len(parts) >= 2 && m.slots[parts[1]] != nil:
 		return m.virtualMedia(r, below+"/VirtualMedia/"+parts[1], parts[1:], body)
 	}
@@ -98,7 +109,8 @@ func (m *system) virtualMedia(r *http.Request, path string, parts []string, body
 		}
 		for _, k := range []string{"Inserted", "WriteProtected"} {
 			if body[k] != true {
-				return nil, refuse(http.StatusBadRequest, "PropertyMissing", "The property "+k+" must be in the request, and true.")
+				return nil, refuse(http.StatusBadRequest, "PropertyMissing",
+					"The property "+k+" must be in the request, and true.")
 			}
 		}
 		return m.insert(v, image)
@@ -106,7 +118,7 @@ func (m *system) virtualMedia(r *http.Request, path string, parts []string, body
 	return nil, notAllowed()
 }
 
-// Inserted returns the first virtual drive of a machine that has an image, or "".
+// Inserted returns the id of the first virtual drive of a machine that has an image, or "".
 func (s *Service) Inserted(id string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +130,7 @@ func (s *Service) Inserted(id string) string {
 	return ""
 }
 
-// show is the VirtualMedia resource.
+// show returns the VirtualMedia resource.
 func (v *slot) show(path string, otherwise bool) any {
 	var image any
 	via := "NotConnected"
@@ -129,8 +141,17 @@ func (v *slot) show(path string, otherwise bool) any {
 			image = u.String() + " "
 		}
 	}
-	all := map[string]any{"@odata.id": path, "@odata.type": "#VirtualMedia.v1_6_4.VirtualMedia", "Id": v.ID, "Name": "Virtual Media", "MediaTypes": v.Types,
-		"Image": image, "Inserted": v.image != "", "ConnectedVia": via, "WriteProtected": true}
+	all := map[string]any{
+		"@odata.id":      path,
+		"@odata.type":    "#VirtualMedia.v1_6_4.VirtualMedia",
+		"Id":             v.ID,
+		"Name":           "Virtual Media",
+		"MediaTypes":     v.Types,
+		"Image":          image,
+		"Inserted":       v.image != "",
+		"ConnectedVia":   via,
+		"WriteProtected": true,
+	}
 	actions := map[string]any{"#VirtualMedia.EjectMedia": ref2(path + "/Actions/VirtualMedia.EjectMedia")}
 	if !v.Hides || v.image == "" {
 		actions["#VirtualMedia.InsertMedia"] = ref2(path + "/Actions/VirtualMedia.InsertMedia")
@@ -141,16 +162,24 @@ func (v *slot) show(path string, otherwise bool) any {
 	return all
 }
 
-// refuses reports what is wrong with the parameters of InsertMedia.
+// refuses returns the fault in the parameters of InsertMedia, if any.
 func (m *system) refuses(body map[string]any) *fault {
 	for _, k := range []string{"Inserted", "WriteProtected"} {
 		if _, there := body[k]; there && m.s.quirks.MediaStrict {
-			return refuse(http.StatusBadRequest, "ActionParameterUnknown", "The action InsertMedia was submitted with the invalid parameter "+k+".")
+			return refuse(
+				http.StatusBadRequest,
+				"ActionParameterUnknown",
+				"The action InsertMedia was submitted with the invalid parameter "+k+".",
+			)
 		}
 	}
 	for _, k := range m.s.quirks.MediaNeeds {
 		if v, _ := body[k].(string); v == "" {
-			return refuse(http.StatusBadRequest, "ActionParameterMissing", "The action InsertMedia requires the parameter "+k+" to be present in the request body.")
+			return refuse(
+				http.StatusBadRequest,
+				"ActionParameterMissing",
+				"The action InsertMedia requires the parameter "+k+" to be present in the request body.",
+			)
 		}
 	}
 	return nil
@@ -164,7 +193,11 @@ func (m *system) insert(v *slot, image string) (*result, *fault) {
 		return nil, refuse(http.StatusConflict, "ResourceInUse", "There is an image in it.")
 	}
 	if ok := m.s.style().Schemes; len(ok) > 0 && !slices.Contains(ok, strings.Split(image, "://")[0]) {
-		return nil, refuse(http.StatusBadRequest, "ActionParameterNotSupported", "The scheme of the parameter Image is not supported: use "+strings.Join(ok, ", ")+".")
+		return nil, refuse(
+			http.StatusBadRequest,
+			"ActionParameterNotSupported",
+			"The scheme of the parameter Image is not supported: use "+strings.Join(ok, ", ")+".",
+		)
 	}
 	m.effect("media_insert", image)
 	if m.s.failTasks != "" {
@@ -187,7 +220,7 @@ func (m *system) eject(v *slot) (*result, *fault) {
 	return m.s.changed(), nil
 }
 
-// media changes what is in a drive.
+// media sets the image in a drive.
 func (m *system) media(v *slot, image string) *fault {
 	if m.s.ignored("media") {
 		return nil

@@ -1,5 +1,5 @@
-// Package redfishtest is a Redfish service for tests: a BMC and its machines that exist in memory,
-// keep their state, and misbehave as real ones do where they are told to (Quirks).
+// Package redfishtest is a Redfish service for tests. Its BMC and machines exist in memory, keep
+// their state, and misbehave like real ones on request (Quirks).
 //
 // It follows the DMTF's Redfish specification (DSP0266) and schemas (DSP8010): ServiceRoot,
 // SessionService, ComputerSystem, Manager, Chassis, VirtualMedia, LogService, EthernetInterface,
@@ -16,76 +16,78 @@ import (
 	"time"
 )
 
-// Config is what a service is like.
+// Config is the configuration of a service.
 type Config struct {
 	User         string        // default admin
 	Password     string        // default secret
 	Systems      []string      // ids; default "1"
 	Manufacturer string        // default Contoso
 	PowerTime    time.Duration // from a press until it shows
-	PostTime     time.Duration // from power on until the firmware boots something
+	PostTime     time.Duration // from power on until the firmware boots a device
 	BootTime     time.Duration // from there until the operating system runs
-	ResetTime    time.Duration // how long the BMC is gone when it is reset
+	ResetTime    time.Duration // that the BMC is away during a reset
 	Off          bool          // machines are off at first
 	Slots        []Slot        // virtual drives of each machine; default one for floppies, one for CDs
 	Style        Style
 
-	Chassis map[string]Chassis // by system: those that exist outside of the service. The times and Off do not apply to them
+	// Chassis has the machines outside of the service, by system. The times and Off do not apply
+	// to them.
+	Chassis map[string]Chassis
 }
 
 // Slot is a virtual drive.
 type Slot struct {
 	ID    string
 	Types []string // of media
-	Patch bool     // it has no actions: it is changed by PATCH
-	Local bool     // it takes no URL
+	Patch bool     // it has no actions and is changed by PATCH
+	Local bool     // it accepts no URL
 	Hides bool     // it shows InsertMedia only while it is empty
 }
 
-// Quirks is how a service misbehaves. It can be changed at any time.
+// Quirks describes the misbehavior of a service. It can be changed at any time.
 type Quirks struct {
-	SessionLimit  int           // 503 for one session more
+	SessionLimit  int           // 503 for any session beyond it
 	LimitStatus   int           // instead of that 503
-	LockAfter     int           // refused logins after which even good ones are refused
-	InPOST        bool          // 409 to changes while a machine is in POST
-	Ignore        []string      // accepted, but nothing happens: reset, boot, media
-	HangAfter     int           // that many requests are served, then none is answered any more; 0 is off
-	Hang          bool          // none is answered
-	HangSystems   bool          // none about machines is answered; those about the BMC itself are
+	LockAfter     int           // after that many refused logins, good ones are refused too
+	InPOST        bool          // 409 for changes while a machine is in POST
+	Ignore        []string      // accepted without effect: reset, boot, media
+	HangAfter     int           // requests that are served before all others hang; 0 is off
+	Hang          bool          // all requests hang
+	HangSystems   bool          // requests for machines hang; those for the BMC itself do not
 	Drop          int           // every n-th request is served, but its connection breaks before the answer
-	DropLogins    int           // the same for that many logins to come
-	Busy          int           // every n-th request is not served: 503, temporarily unavailable
-	DropPresses   int           // that many presses to come are done, and their connection breaks before the answer
-	RebootPresses int           // that many presses to come are done, and instead of an answer the BMC restarts
-	OwnETag       bool          // 412 to its own ETag
-	RefuseMode    bool          // 400 to any BootSourceOverrideMode
+	DropLogins    int           // the same for that many logins
+	Busy          int           // every n-th request is refused: 503, temporarily unavailable
+	DropPresses   int           // that many presses are done, but their connections break before the answer
+	RebootPresses int           // that many presses are done, but the BMC restarts instead of answering
+	OwnETag       bool          // 412 for its own ETag
+	RefuseMode    bool          // 400 for any BootSourceOverrideMode
 	NoMode        bool          // shows no BootSourceOverrideMode
-	UEFIOnly      bool          // 400 to legacy boot
+	UEFIOnly      bool          // 400 for legacy boot
 	NoSessions    bool          // basic authentication only
-	OffIsAnError  bool          // 400 when it is off (or on) already
-	ResetTypes    []string      // allowable values; default On ForceOff GracefulShutdown ForceRestart
+	OffIsAnError  bool          // 400 if the machine is already off (or on)
+	ResetTypes    []string      // allowed values; default On ForceOff GracefulShutdown ForceRestart
 	ActionInfo    bool          // shows them in an ActionInfo only
-	TypesByState  bool          // shows and takes only those that make sense in its power state
+	TypesByState  bool          // shows and accepts only those that fit the power state
 	Latency       time.Duration // of every answer
 	ExpireSession bool          // every session ends after its next request
-	KeepSessions  int           // that many requests to end a session are not served: 503, temporarily unavailable
+	KeepSessions  int           // that many requests to end a session are refused: 503
 	TwoLogs       bool          // the event log is two log services
-	MediaStrict   bool          // 400 to InsertMedia with Inserted or WriteProtected
-	MediaSpelling bool          // shows the URL of a medium in another spelling: HOST:80 in capitals, and a blank after it
-	NewPassword   bool          // 403 to logins with a good password, until it is changed
-	MediaNeeds    []string      // 400 to InsertMedia without these parameters
-	Missing       []string      // paths that are answered 404, as while a BMC starts
+	MediaStrict   bool          // 400 for InsertMedia with Inserted or WriteProtected
+	MediaSpelling bool          // shows URLs of media as HOST:80 in capitals, followed by a blank
+	NewPassword   bool          // 403 for logins with a good password, until it is changed
+	MediaNeeds    []string      // 400 for InsertMedia without these parameters
+	Missing       []string      // paths that return 404, as while a BMC starts
 	NoSystems     bool          // the collection of systems is empty, as while a BMC starts
 	ManagerLog    bool          // the event log is below the manager, not the system (Dell)
 }
 
-// Effect is a change that was accepted, in order.
+// Effect is an accepted change.
 type Effect struct {
 	System  string
 	Name    string // reset, boot, media_insert, media_eject, identify, bmc_reset
 	Detail  string
 	At      time.Time
-	Ignored bool // reset, boot: nothing happened
+	Ignored bool // reset, boot: accepted without effect
 }
 
 // Service is one BMC. It is safe for concurrent use.
@@ -97,18 +99,18 @@ type Service struct {
 	quirks    Quirks
 	systems   []*system
 	sessions  map[string]*session // by id
-	next      int                 // id of a session
+	next      int                 // id of the next session
 	served    int
-	refused   int // logins in a row
-	logins    int // all that were tried
+	refused   int // consecutive refused logins
+	logins    int // all attempts
 	effects   []Effect
 	tasks     []task
 	failTasks string
-	gone      time.Time // until then the BMC is restarting
+	gone      time.Time // end of a restart of the BMC
 	whole     bool      // see Healthy
 	broken    map[Part]bool
 	swapped   bool   // see SwapSleds
-	inFlight  [2]int // reads and writes that are being served
+	inFlight  [2]int // reads and writes under way
 	most      [2]int
 }
 
@@ -126,7 +128,10 @@ func New(c Config) *Service {
 		c.Systems = []string{"1"}
 	}
 	if len(c.Slots) == 0 {
-		c.Slots = []Slot{{ID: "Floppy1", Types: []string{"Floppy", "USBStick"}}, {ID: "Cd1", Types: []string{"CD", "DVD"}}}
+		c.Slots = []Slot{
+			{ID: "Floppy1", Types: []string{"Floppy", "USBStick"}},
+			{ID: "Cd1", Types: []string{"CD", "DVD"}},
+		}
 	}
 	s := &Service{cfg: c, stop: make(chan struct{}), sessions: map[string]*session{}}
 	for i, id := range c.Systems {
@@ -135,7 +140,7 @@ func New(c Config) *Service {
 	return s
 }
 
-// Close lets go of all requests that hang.
+// Close releases all requests that hang.
 func (s *Service) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,35 +161,35 @@ func (s *Service) Set(change func(*Quirks)) {
 	}
 }
 
-// Sessions counts the sessions that are open.
+// Sessions returns the number of open sessions.
 func (s *Service) Sessions() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.sessions)
 }
 
-// Logins counts the logins that were tried, good or bad.
+// Logins returns the number of attempted logins, good or bad.
 func (s *Service) Logins() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.logins
 }
 
-// Served counts the requests.
+// Served returns the number of requests.
 func (s *Service) Served() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.served
 }
 
-// Most returns how many reads and how many writes were served at once at most.
+// Most returns the maximum numbers of concurrent reads and writes.
 func (s *Service) Most() (reads, writes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.most[0], s.most[1]
 }
 
-// Effects returns what was accepted, in order; of one name if that is not empty.
+// Effects returns the accepted changes in order; only those with the name, if it is not empty.
 func (s *Service) Effects(name string) []Effect {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,7 +208,7 @@ func (s *Service) Power(id string) bool {
 	return m.on
 }
 
-// Booted returns what the machine booted from last: the target of the override then, or "".
+// Booted returns the target of the override at the last boot of a machine, or "".
 func (s *Service) Booted(id string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,7 +234,7 @@ func (s *Service) find(id string) *system {
 	return nil
 }
 
-// fault is an answer that is an error (DSP0266 §8.6).
+// fault is an error response (DSP0266 §8.6).
 type fault struct {
 	status int
 	code   string
@@ -246,7 +251,12 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodPost || r.Method == http.MethodPatch {
 		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, 1<<20))
 		if err := d.Decode(&body); err != nil {
-			s.write(w, http.StatusBadRequest, nil, refuse(http.StatusBadRequest, "MalformedJSON", "The request body is not JSON."))
+			s.write(
+				w,
+				http.StatusBadRequest,
+				nil,
+				refuse(http.StatusBadRequest, "MalformedJSON", "The request body is not JSON."),
+			)
 			return
 		}
 	}
@@ -268,7 +278,8 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 	if q.Latency > 0 {
 		s.wait(r, time.After(q.Latency))
 	}
-	if q.Hang || q.HangAfter > 0 && n > q.HangAfter || q.HangSystems && strings.HasPrefix(r.URL.Path, "/redfish/v1/Systems") {
+	if q.Hang || q.HangAfter > 0 && n > q.HangAfter ||
+		q.HangSystems && strings.HasPrefix(r.URL.Path, "/redfish/v1/Systems") {
 		s.wait(r, nil)
 		panic(http.ErrAbortHandler)
 	}
@@ -303,8 +314,8 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 	s.write(w, res.status, res.body, nil)
 }
 
-// interrupted reports whether the answer to a press is lost, and lets the BMC restart with it,
-// where the quirks say so. The lock is held.
+// interrupted reports whether the quirks lose the answer to a press, and restarts the BMC if they
+// say so. The lock is held.
 func (s *Service) interrupted(res *result) bool {
 	if res == nil || !res.press {
 		return false
@@ -330,7 +341,7 @@ func (s *Service) wait(r *http.Request, c <-chan time.Time) {
 	}
 }
 
-// result is an answer that is none.
+// result is a successful response.
 type result struct {
 	status int
 	header map[string]string
@@ -351,7 +362,9 @@ func (s *Service) write(w http.ResponseWriter, status int, body any, f *fault) {
 			code, text = "iLO.0.10.ExtendedInfo", "See @Message.ExtendedInfo for more information."
 			info = map[string]any{"MessageId": id, "MessageArgs": []any{f.text}}
 		}
-		body = map[string]any{"error": map[string]any{"code": code, "message": text, "@Message.ExtendedInfo": []any{info}}}
+		body = map[string]any{
+			"error": map[string]any{"code": code, "message": text, "@Message.ExtendedInfo": []any{info}},
+		}
 	}
 	if body == nil {
 		w.WriteHeader(http.StatusNoContent)
@@ -374,12 +387,12 @@ func (s *Service) write(w http.ResponseWriter, status int, body any, f *fault) {
 	_, _ = w.Write(b)
 }
 
-// answer finds what a request is for. The lock is held.
+// answer serves a request. The lock is held.
 func (s *Service) answer(r *http.Request, body map[string]any) (*result, *fault) {
 	for _, m := range s.systems {
 		m.advance(time.Now())
 		if m.chassis != nil {
-			if f := m.look(); f != nil {
+			if f := m.sync(); f != nil {
 				return nil, f
 			}
 		}
@@ -418,9 +431,19 @@ func (s *Service) answer(r *http.Request, body map[string]any) (*result, *fault)
 		if m := s.find(at(parts, 1)); m != nil {
 			return m.answer(r, parts[2:], body)
 		}
-		if id := at(parts, 1); len(parts) == 2 && r.Method == http.MethodGet && slices.Contains(s.style().Others, id) {
-			return ok(map[string]any{"@odata.id": path, "@odata.type": "#ComputerSystem.v1_23_0.ComputerSystem", "Id": id, "Name": id, "SerialNumber": "BASEBOARD",
-				"SystemType": "Physical", "Manufacturer": s.cfg.Manufacturer, "PowerState": "On", "Status": health("Enabled", "OK")}), nil
+		id := at(parts, 1)
+		if len(parts) == 2 && r.Method == http.MethodGet && slices.Contains(s.style().Others, id) {
+			return ok(map[string]any{
+				"@odata.id":    path,
+				"@odata.type":  "#ComputerSystem.v1_23_0.ComputerSystem",
+				"Id":           id,
+				"Name":         id,
+				"SerialNumber": "BASEBOARD",
+				"SystemType":   "Physical",
+				"Manufacturer": s.cfg.Manufacturer,
+				"PowerState":   "On",
+				"Status":       health("Enabled", "OK"),
+			}), nil
 		}
 	case "Managers":
 		return s.manager(r, parts[1:], body)
@@ -447,15 +470,14 @@ func notAllowed() *fault {
 	return refuse(http.StatusMethodNotAllowed, "OperationNotAllowed", "The resource does not take this method.")
 }
 
-// SwapSleds puts the machines of the first two systems into each other's places: what has a serial
-// number goes, paths stay.
+// SwapSleds swaps the machines of the first two systems. Serial numbers move, paths do not.
 func (s *Service) SwapSleds() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.swapped = !s.swapped
 }
 
-// RenameSlot renames a virtual drive of each machine, as an update of the firmware may.
+// RenameSlot renames a virtual drive of each machine, as a firmware update may.
 func (s *Service) RenameSlot(from, to string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -473,7 +495,7 @@ func (s *Service) RenameSlot(from, to string) {
 	}
 }
 
-// sled returns which machine is in a place.
+// sled returns the number of the machine in a place.
 func (s *Service) sled(place int) int {
 	if s.swapped && place < 2 {
 		return 1 - place

@@ -18,7 +18,7 @@ type session struct {
 	at    time.Time
 }
 
-// check counts refused logins in a row, as a BMC does that locks accounts.
+// check verifies a login and counts consecutive refusals, like a BMC that locks accounts.
 func (s *Service) check(user, password string) bool {
 	s.logins++
 	locked := s.quirks.LockAfter > 0 && s.refused >= s.quirks.LockAfter
@@ -31,7 +31,7 @@ func (s *Service) check(user, password string) bool {
 }
 
 func unauthorized() *fault {
-	return refuse(http.StatusUnauthorized, "NoValidSession", "There is no valid session, or the account is not good.")
+	return refuse(http.StatusUnauthorized, "NoValidSession", "There is no valid session or account.")
 }
 
 func (s *Service) logIn(body map[string]any) (*result, *fault) {
@@ -41,22 +41,40 @@ func (s *Service) logIn(body map[string]any) (*result, *fault) {
 		return nil, unauthorized()
 	}
 	if s.quirks.NewPassword {
-		return nil, refuse(http.StatusForbidden, "PasswordChangeRequired", "The password of this account must be changed.")
+		return nil, refuse(
+			http.StatusForbidden,
+			"PasswordChangeRequired",
+			"The password of this account must be changed.",
+		)
 	}
 	if l := s.quirks.SessionLimit; l > 0 && len(s.sessions) >= l {
-		return nil, refuse(cmp.Or(s.quirks.LimitStatus, http.StatusServiceUnavailable), "SessionLimitExceeded", "There are too many sessions.")
+		return nil, refuse(
+			cmp.Or(s.quirks.LimitStatus, http.StatusServiceUnavailable),
+			"SessionLimitExceeded",
+			"There are too many sessions.",
+		)
 	}
 	s.next++
 	id := strconv.Itoa(s.next)
 	s.sessions[id] = &session{user: user, token: rand.Text(), at: time.Now()}
 	path := sessionsPath + "/" + id
-	return &result{status: http.StatusCreated, header: map[string]string{"X-Auth-Token": s.sessions[id].token, "Location": path},
-		body: s.sessions[id].show(id), login: true}, nil
+	return &result{
+		status: http.StatusCreated,
+		header: map[string]string{"X-Auth-Token": s.sessions[id].token, "Location": path},
+		body:   s.sessions[id].show(id),
+		login:  true,
+	}, nil
 }
 
 func (n *session) show(id string) any {
-	return map[string]any{"@odata.id": sessionsPath + "/" + id, "@odata.type": "#Session.v1_5_0.Session", "Id": id, "Name": "Session",
-		"UserName": n.user, "CreatedTime": n.at.UTC().Format(time.RFC3339)}
+	return map[string]any{
+		"@odata.id":   sessionsPath + "/" + id,
+		"@odata.type": "#Session.v1_5_0.Session",
+		"Id":          id,
+		"Name":        "Session",
+		"UserName":    n.user,
+		"CreatedTime": n.at.UTC().Format(time.RFC3339),
+	}
 }
 
 func (s *Service) authenticate(r *http.Request) *fault {
@@ -83,8 +101,14 @@ func (s *Service) sessionService(r *http.Request, parts []string) (*result, *fau
 	}
 	switch {
 	case len(parts) == 0 && r.Method == http.MethodGet:
-		return ok(map[string]any{"@odata.id": "/redfish/v1/SessionService", "@odata.type": "#SessionService.v1_1_8.SessionService", "Id": "SessionService",
-			"Name": "Session Service", "ServiceEnabled": true, "Sessions": ref(sessionsPath)}), nil
+		return ok(map[string]any{
+			"@odata.id":      "/redfish/v1/SessionService",
+			"@odata.type":    "#SessionService.v1_1_8.SessionService",
+			"Id":             "SessionService",
+			"Name":           "Session Service",
+			"ServiceEnabled": true,
+			"Sessions":       ref(sessionsPath),
+		}), nil
 	case len(parts) == 1 && parts[0] == "Sessions" && r.Method == http.MethodGet:
 		var ids []string
 		for id := range s.sessions {
@@ -111,7 +135,7 @@ func (s *Service) sessionService(r *http.Request, parts []string) (*result, *fau
 	return nil, notFound(r.URL.Path)
 }
 
-// OpenSession makes a session of another client of an account.
+// OpenSession opens a session of an account, as another client would.
 func (s *Service) OpenSession(user string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +143,7 @@ func (s *Service) OpenSession(user string) {
 	s.sessions[strconv.Itoa(s.next)] = &session{user: user, token: rand.Text(), at: time.Now()}
 }
 
-// CloseSessions ends the sessions of an account, as its client would.
+// CloseSessions ends the sessions of an account, as their client would.
 func (s *Service) CloseSessions(user string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

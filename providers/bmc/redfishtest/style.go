@@ -9,35 +9,35 @@ import (
 	"time"
 )
 
-// Style is how a service that follows the specification presents itself: paths, spelling, and which
-// of the ways that the specification allows it takes. The zero value is that of a plain service.
+// Style describes how a service presents itself within the specification: paths, spelling, and the
+// choices that the specification leaves open. The zero value is a plain service.
 type Style struct {
 	Managers  []string // ids, by system; default: those of the systems
 	ChassisID string   // default "1"
 	LogID     string   // of the event log; default "SEL"
 	LogType   string   // its LogEntryType; default "SEL"; "-" shows none
-	Others    []string // ids of further systems, which are no machines
+	Others    []string // ids of further systems, which are not machines
 
 	Slashes       bool // references end with a slash
-	FullLocations bool // Location headers are whole URLs
+	FullLocations bool // Location headers are absolute URLs
 	Changed       int  // status of an accepted change: 200, 202 with a task, default 204
 	TaskTime      time.Duration
 	Registry      string   // prefix of MessageIds; default Base.1.18
-	NoMessages    bool     // errors have MessageIds and no texts
+	NoMessages    bool     // errors have MessageIds without texts
 	POSTStatus    int      // of a change that POST does not allow; default 409
 	StrongETags   bool     // default: weak ones
-	NeedsMatch    bool     // 428 to a PATCH without If-Match
+	NeedsMatch    bool     // 428 for a PATCH without If-Match
 	OldLight      bool     // IndicatorLED, not LocationIndicatorActive
-	Settings      string   // id of the settings resource below a system, which takes the boot override; the system shows it at the next boot
+	Settings      string   // id of a settings resource for the override, which applies at the next boot
 	Targets       []string // allowable boot targets
 	BMCResets     []string // allowable ResetTypes of a manager
 	MediaOnSystem bool     // virtual drives are below the system
-	Schemes       []string // of images that virtual drives take; default all
+	Schemes       []string // of images that virtual drives accept; default all
 }
 
 func (s *Service) style() *Style { return &s.cfg.Style }
 
-// manager is the id of the manager of a machine.
+// manager returns the id of a machine's manager.
 func (m *system) manager() string {
 	if ids := m.s.style().Managers; m.number < len(ids) {
 		return ids[m.number]
@@ -47,7 +47,7 @@ func (m *system) manager() string {
 
 func (m *system) managerPath() string { return "/redfish/v1/Managers/" + m.manager() }
 
-// managed finds the machine of a manager.
+// managed returns the machine of a manager.
 func (s *Service) managed(id string) *system {
 	for _, m := range s.systems {
 		if m.manager() == id {
@@ -75,7 +75,7 @@ func (s *Service) targets() []string {
 	return []string{"None", "Pxe", "Hdd", "Cd", "UefiHttp", "BiosSetup"}
 }
 
-// slashed ends all references in a body with a slash.
+// slashed appends a slash to all references in a body.
 func slashed(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -94,12 +94,16 @@ func slashed(v any) any {
 	return v
 }
 
-// inPOST is the refusal of a change while a machine is in POST.
+// inPOST returns the fault for a change while a machine is in POST.
 func (s *Service) inPOST() *fault {
-	return refuse(cmp.Or(s.style().POSTStatus, http.StatusConflict), "UnableToModifyDuringSystemPOST", "The system is in POST.")
+	return refuse(
+		cmp.Or(s.style().POSTStatus, http.StatusConflict),
+		"UnableToModifyDuringSystemPOST",
+		"The system is in POST.",
+	)
 }
 
-// task is a change that was accepted and is done in the background.
+// task is an accepted change that runs in the background.
 type task struct{ due time.Time }
 
 const (
@@ -107,16 +111,25 @@ const (
 	monitorsPath = "/redfish/v1/TaskService/TaskMonitors"
 )
 
-// changed is the answer to a change that was accepted.
+// changed returns the response to an accepted change.
 func (s *Service) changed() *result {
 	switch s.style().Changed {
 	case http.StatusOK:
-		return ok(map[string]any{"error": map[string]any{"code": s.messageID("Success"), "message": "Successfully Completed Request",
-			"@Message.ExtendedInfo": []any{map[string]any{"MessageId": s.messageID("Success")}}}})
+		return ok(map[string]any{
+			"error": map[string]any{
+				"code":                  s.messageID("Success"),
+				"message":               "Successfully Completed Request",
+				"@Message.ExtendedInfo": []any{map[string]any{"MessageId": s.messageID("Success")}},
+			},
+		})
 	case http.StatusAccepted:
 		s.tasks = append(s.tasks, task{time.Now().Add(s.style().TaskTime)})
 		id := fmt.Sprint(len(s.tasks))
-		return &result{status: http.StatusAccepted, header: map[string]string{"Location": monitorsPath + "/" + id}, body: s.taskBody(id, len(s.tasks)-1)}
+		return &result{
+			status: http.StatusAccepted,
+			header: map[string]string{"Location": monitorsPath + "/" + id},
+			body:   s.taskBody(id, len(s.tasks)-1),
+		}
 	}
 	return &result{status: http.StatusNoContent}
 }
@@ -128,14 +141,22 @@ func (s *Service) taskBody(id string, n int) map[string]any {
 			state, status = "Exception", "Critical"
 		}
 	}
-	body := map[string]any{"@odata.id": tasksPath + "/" + id, "@odata.type": "#Task.v1_7_4.Task", "Id": id, "Name": "Task", "TaskState": state, "TaskStatus": status, "TaskMonitor": monitorsPath + "/" + id}
+	body := map[string]any{
+		"@odata.id":   tasksPath + "/" + id,
+		"@odata.type": "#Task.v1_7_4.Task",
+		"Id":          id,
+		"Name":        "Task",
+		"TaskState":   state,
+		"TaskStatus":  status,
+		"TaskMonitor": monitorsPath + "/" + id,
+	}
 	if state == "Exception" {
 		body["Messages"] = []any{map[string]any{"MessageId": s.messageID("OperationFailed"), "Message": s.failTasks}}
 	}
 	return body
 }
 
-// FailTasks has all tasks end with an error from now on, and nothing done; an empty text ends that.
+// FailTasks makes all later tasks fail with text and without effect, until text is empty.
 func (s *Service) FailTasks(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,12 +166,18 @@ func (s *Service) FailTasks(text string) {
 // taskService serves tasks and their monitors.
 func (s *Service) taskService(r *http.Request, parts []string) (*result, *fault) {
 	var n int
-	if _, err := fmt.Sscan(at(parts, 1), &n); r.Method != http.MethodGet || err != nil || n < 1 || n > len(s.tasks) || !slices.Contains([]string{"Tasks", "TaskMonitors"}, parts[0]) {
+	_, err := fmt.Sscan(at(parts, 1), &n)
+	if r.Method != http.MethodGet || err != nil || n < 1 || n > len(s.tasks) ||
+		!slices.Contains([]string{"Tasks", "TaskMonitors"}, parts[0]) {
 		return nil, notFound(r.URL.Path)
 	}
 	body := s.taskBody(parts[1], n-1)
 	if parts[0] == "TaskMonitors" && body["TaskState"] == "Running" {
-		return &result{status: http.StatusAccepted, header: map[string]string{"Location": monitorsPath + "/" + parts[1]}, body: body}, nil
+		return &result{
+			status: http.StatusAccepted,
+			header: map[string]string{"Location": monitorsPath + "/" + parts[1]},
+			body:   body,
+		}, nil
 	}
 	return ok(body), nil
 }
@@ -159,13 +186,19 @@ func (s *Service) messageID(name string) string {
 	return cmp.Or(s.style().Registry, "Base.1.18") + "." + name
 }
 
-// settings is the settings resource of a machine: what the next boot takes.
+// settings returns the settings resource of a machine, which applies at the next boot.
 func (m *system) settings() any {
-	return map[string]any{"@odata.id": m.path() + "/" + m.s.style().Settings, "@odata.type": "#ComputerSystem.v1_23_0.ComputerSystem", "@odata.etag": m.etag(),
-		"Id": m.s.style().Settings, "Name": "Computer System Future State", "Boot": m.boot(Override{m.target, m.enabled, m.mode})}
+	return map[string]any{
+		"@odata.id":   m.path() + "/" + m.s.style().Settings,
+		"@odata.type": "#ComputerSystem.v1_23_0.ComputerSystem",
+		"@odata.etag": m.etag(),
+		"Id":          m.s.style().Settings,
+		"Name":        "Computer System Future State",
+		"Boot":        m.boot(Override{m.target, m.enabled, m.mode}),
+	}
 }
 
-// boot is the Boot property that shows an override.
+// boot returns the Boot property for an override.
 func (m *system) boot(o Override) map[string]any {
 	boot := map[string]any{
 		"BootSourceOverrideEnabled": o.Enabled, "BootSourceOverrideTarget": o.Target,
@@ -179,7 +212,7 @@ func (m *system) boot(o Override) map[string]any {
 	return boot
 }
 
-// lit adds the locator light to what a machine shows.
+// lit adds the locator light to the resource of a machine.
 func (m *system) lit(all map[string]any) {
 	if !m.s.style().OldLight {
 		all["LocationIndicatorActive"] = m.led
@@ -188,7 +221,7 @@ func (m *system) lit(all map[string]any) {
 	all["IndicatorLED"] = map[bool]string{true: "Blinking", false: "Off"}[m.led]
 }
 
-// setLight changes it, by the property that it has.
+// setLight sets the locator light, through the property that the style has.
 func (m *system) setLight(property string, v any) *fault {
 	switch on, isBool := v.(bool); {
 	case property == "LocationIndicatorActive" && !m.s.style().OldLight && isBool:

@@ -14,7 +14,7 @@ type system struct {
 	s       *Service
 	id      string
 	number  int
-	chassis Chassis // nil: the machine exists in here only
+	chassis Chassis // nil: the machine only exists in memory
 	up      bool    // of a chassis: the firmware is done
 
 	on       bool
@@ -24,15 +24,15 @@ type system struct {
 	enabled  string
 	target   string
 	mode     string
-	active   Override // what the last boot took, of a service with settings
-	consumed bool     // the firmware has looked at the override since power on
-	booted   string   // the target that was booted
+	active   Override // override of the last boot, if the style has Settings
+	consumed bool     // the firmware has read the override since power on
+	booted   string   // target of the last boot
 	led      bool
 	log      []entry
 	slots    map[string]*slot
 }
 
-// pending is a change of the power that was accepted.
+// pending is an accepted change of the power.
 type pending struct {
 	at time.Time
 	on bool
@@ -45,7 +45,17 @@ type entry struct {
 }
 
 func newSystem(s *Service, id string, n int) *system {
-	m := &system{s: s, id: id, number: n, on: !s.cfg.Off, since: time.Now().Add(-time.Hour), enabled: "Disabled", target: "None", mode: "UEFI", consumed: true}
+	m := &system{
+		s:        s,
+		id:       id,
+		number:   n,
+		on:       !s.cfg.Off,
+		since:    time.Now().Add(-time.Hour),
+		enabled:  "Disabled",
+		target:   "None",
+		mode:     "UEFI",
+		consumed: true,
+	}
 	m.active = Override{m.target, m.enabled, m.mode}
 	m.chassis = s.cfg.Chassis[id]
 	m.slots = map[string]*slot{}
@@ -56,9 +66,9 @@ func newSystem(s *Service, id string, n int) *system {
 	return m
 }
 
-// advance lets happen what is due.
+// advance applies the changes that are due.
 func (m *system) advance(now time.Time) {
-	if m.chassis != nil { // it goes its own way: look
+	if m.chassis != nil { // its state comes from sync
 		return
 	}
 	for len(m.pending) > 0 && !m.pending[0].at.After(now) {
@@ -115,13 +125,13 @@ func (m *system) effect(name, detail string) {
 	m.s.effects = append(m.s.effects, Effect{m.id, name, detail, time.Now(), m.s.ignored(name)})
 }
 
-// ignored reports whether an effect is accepted only.
+// ignored reports whether an effect is accepted without effect.
 func (s *Service) ignored(name string) bool { return slices.Contains(s.quirks.Ignore, name) }
 
 // clearLog is the path of LogService.ClearLog below a log service.
 const clearLog = "/Actions/LogService.ClearLog"
 
-// logIDs are the log services: what is logged is in the first.
+// logIDs returns the ids of the log services. All entries are in the first.
 func (m *system) logIDs() []string {
 	if m.s.quirks.TwoLogs {
 		return []string{m.s.logID(), m.s.logID() + "2"}
@@ -150,15 +160,27 @@ func (m *system) answer(r *http.Request, parts []string, body map[string]any) (*
 	case at(parts, 0) == "LogServices":
 		return m.logged(r, parts)
 	case len(parts) == 1 && parts[0] == "ResetActionInfo" && r.Method == http.MethodGet:
-		return ok(map[string]any{"@odata.id": m.path() + "/ResetActionInfo", "@odata.type": "#ActionInfo.v1_4_2.ActionInfo", "Id": "ResetActionInfo", "Name": "Reset Action Info",
-			"Parameters": []any{map[string]any{"Name": "ResetType", "Required": true, "DataType": "String", "AllowableValues": m.resetTypes()}}}), nil
+		return ok(map[string]any{
+			"@odata.id":   m.path() + "/ResetActionInfo",
+			"@odata.type": "#ActionInfo.v1_4_2.ActionInfo",
+			"Id":          "ResetActionInfo",
+			"Name":        "Reset Action Info",
+			"Parameters": []any{
+				map[string]any{
+					"Name":            "ResetType",
+					"Required":        true,
+					"DataType":        "String",
+					"AllowableValues": m.resetTypes(),
+				},
+			},
+		}), nil
 	case r.Method == http.MethodGet:
 		return m.parts(strings.TrimSuffix(r.URL.Path, "/"), parts)
 	}
 	return nil, notAllowed()
 }
 
-// logged answers what is asked of the log services, where they are.
+// logged serves the log services, below a system or a manager.
 func (m *system) logged(r *http.Request, parts []string) (*result, *fault) {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	switch {
@@ -166,7 +188,8 @@ func (m *system) logged(r *http.Request, parts []string) (*result, *fault) {
 		return nil, notFound(path)
 	case r.Method == http.MethodGet:
 		return m.parts(path, parts)
-	case r.Method == http.MethodPost && slices.Contains(m.logIDs(), at(parts, 1)) && strings.TrimPrefix(path, m.logs()+"/"+parts[1]) == clearLog:
+	case r.Method == http.MethodPost && slices.Contains(m.logIDs(), at(parts, 1)) &&
+		strings.TrimPrefix(path, m.logs()+"/"+parts[1]) == clearLog:
 		m.effect("clear_log", strings.TrimPrefix(parts[1], m.s.logID()))
 		if !m.s.ignored("clear_log") && parts[1] == m.s.logID() {
 			m.log = nil
@@ -190,7 +213,7 @@ func (m *system) resetTypes() []string {
 	return []string{"On", "ForceOff", "GracefulShutdown", "ForceRestart"}
 }
 
-// reset is ComputerSystem.Reset.
+// reset serves ComputerSystem.Reset.
 func (m *system) reset(body map[string]any) (*result, *fault) {
 	t, _ := body["ResetType"].(string)
 	if !slices.Contains(m.resetTypes(), t) {
@@ -223,21 +246,29 @@ func (m *system) reset(body map[string]any) (*result, *fault) {
 	return m.pressed(), nil
 }
 
-// pressed is the answer to a press.
+// pressed returns the response to a press.
 func (m *system) pressed() *result {
 	res := m.s.changed()
 	res.press = true
 	return res
 }
 
-// patch changes the boot override or the locator light: by the settings resource, where there is
-// one, and it.
+// patch changes the boot override or the locator light, at the system or at its settings resource.
 func (m *system) patch(r *http.Request, body map[string]any, settings bool) (*result, *fault) {
 	if m.s.style().NeedsMatch && r.Header.Get("If-Match") == "" {
-		return nil, refuse(http.StatusPreconditionRequired, "PreconditionRequired", "The request must have an If-Match header.")
+		return nil, refuse(
+			http.StatusPreconditionRequired,
+			"PreconditionRequired",
+			"The request must have an If-Match header.",
+		)
 	}
-	if match := r.Header.Get("If-Match"); match != "" && match != "*" && (m.s.quirks.OwnETag || match != m.etag()) {
-		return nil, refuse(http.StatusPreconditionFailed, "PreconditionFailed", "The resource has changed: its ETag is another.")
+	match := r.Header.Get("If-Match")
+	if match != "" && match != "*" && (m.s.quirks.OwnETag || match != m.etag()) {
+		return nil, refuse(
+			http.StatusPreconditionFailed,
+			"PreconditionFailed",
+			"The resource has changed: its ETag is another.",
+		)
 	}
 	if m.s.quirks.InPOST && m.inPOST(time.Now()) {
 		return nil, m.s.inPOST()
@@ -261,7 +292,7 @@ func (m *system) patch(r *http.Request, body map[string]any, settings bool) (*re
 	return m.s.changed(), nil
 }
 
-// modes lists the boot modes that it takes.
+// modes returns the supported boot modes.
 func (m *system) modes() []string {
 	if m.s.quirks.UEFIOnly {
 		return []string{"UEFI"}
@@ -288,7 +319,11 @@ func (m *system) setBoot(change map[string]any) *fault {
 			return refuse(http.StatusBadRequest, "PropertyUnknown", "The property "+k+" is not known.")
 		}
 		if !slices.Contains(allowed, value) {
-			return refuse(http.StatusBadRequest, "PropertyValueNotInList", "The value "+value+" is not allowed for "+k+".")
+			return refuse(
+				http.StatusBadRequest,
+				"PropertyValueNotInList",
+				"The value "+value+" is not allowed for "+k+".",
+			)
 		}
 		*to = value
 	}

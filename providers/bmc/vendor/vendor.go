@@ -32,19 +32,19 @@ const (
 	Ipmitool   = "ipmitool"
 )
 
-// Names lists the drivers.
+// Names returns the names of the drivers.
 func Names() []string {
 	return []string{RPC, AMT, ASRockRack, Dell, OpenBMC, Supermicro, Ipmitool}
 }
 
-// Config says which BMC a driver speaks to.
+// Config is the BMC of a driver and how to reach it.
 type Config struct {
 	Host, Port     string // an empty port is the driver's own
-	User, Password string // RPC: the password signs the requests (HMAC-SHA256), and no user is sent
+	User, Password string // RPC: Password signs the requests (HMAC-SHA256), User is not sent
 	HTTP           *http.Client
-	RPCURL         string // of the service; RPC alone
-	IpmitoolPath   string // Ipmitool alone
-	CipherSuite    string // Ipmitool alone
+	RPCURL         string // of the service; RPC only
+	IpmitoolPath   string // Ipmitool only
+	CipherSuite    string // Ipmitool only
 }
 
 // Driver is one machine behind one driver. Some of them ignore their contexts.
@@ -55,21 +55,21 @@ type Driver interface {
 	PowerSet(ctx context.Context, state string) (bool, error)
 }
 
-// What some drivers can do besides.
+// Optional capabilities of drivers.
 type (
 	// BootSetter sets the next boot device: pxe, disk, cdrom.
 	BootSetter = lib.BootDeviceSetter
 	// Resetter restarts the BMC.
 	Resetter = lib.BMCResetter
-	// Inventory reads what is in the machine, with the versions of its firmware.
+	// Inventory reads the parts of the machine, with their firmware versions.
 	Inventory interface {
 		Inventory(ctx context.Context) (*common.Device, error)
 	}
 )
 
-// New returns the driver of a name. Nothing is sent before Open.
+// New returns the driver with the given name. Nothing is sent before Open.
 func New(name string, c Config) (Driver, error) {
-	log := logr.Discard() // they log requests with their headers
+	log := logr.Discard() // the drivers log requests with their headers
 	port := func(own string) string {
 		if c.Port != "" {
 			return c.Port
@@ -99,17 +99,23 @@ func New(name string, c Config) (Driver, error) {
 		if n == 16993 {
 			scheme = "https"
 		}
-		return intelamt.New(c.Host, c.User, c.Password, intelamt.WithPort(uint32(n)), intelamt.WithHostScheme(scheme)), nil
+		return intelamt.New(c.Host, c.User, c.Password,
+			intelamt.WithPort(uint32(n)), intelamt.WithHostScheme(scheme)), nil
 	case ASRockRack:
-		return asrockrack.NewWithOptions(net.JoinHostPort(c.Host, port("443")), c.User, c.Password, log, asrockrack.WithHTTPClient(c.HTTP)), nil
+		return asrockrack.NewWithOptions(net.JoinHostPort(c.Host, port("443")), c.User, c.Password, log,
+			asrockrack.WithHTTPClient(c.HTTP)), nil
 	case Dell:
-		return dell.New(c.Host, c.User, c.Password, log, dell.WithHttpClient(c.HTTP), dell.WithPort(port("443"))), nil
+		return dell.New(c.Host, c.User, c.Password, log,
+			dell.WithHttpClient(c.HTTP), dell.WithPort(port("443"))), nil
 	case OpenBMC:
-		return openbmc.New(c.Host, c.User, c.Password, log, openbmc.WithHttpClient(c.HTTP), openbmc.WithPort(port("443"))), nil
+		return openbmc.New(c.Host, c.User, c.Password, log,
+			openbmc.WithHttpClient(c.HTTP), openbmc.WithPort(port("443"))), nil
 	case Supermicro:
-		return supermicro.NewClient(c.Host, c.User, c.Password, log, supermicro.WithHttpClient(c.HTTP), supermicro.WithPort(port("443"))), nil
+		return supermicro.NewClient(c.Host, c.User, c.Password, log,
+			supermicro.WithHttpClient(c.HTTP), supermicro.WithPort(port("443"))), nil
 	case Ipmitool:
-		return ipmitool.New(c.Host, c.User, c.Password, ipmitool.WithPort(port("623")), ipmitool.WithCipherSuite(c.CipherSuite), ipmitool.WithIpmitoolPath(c.IpmitoolPath))
+		return ipmitool.New(c.Host, c.User, c.Password, ipmitool.WithPort(port("623")),
+			ipmitool.WithCipherSuite(c.CipherSuite), ipmitool.WithIpmitoolPath(c.IpmitoolPath))
 	}
 	return nil, fmt.Errorf("driver %q is not one of %v", name, Names())
 }
