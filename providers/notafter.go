@@ -47,7 +47,7 @@ func InTime(ctx context.Context, op string) error {
 	}
 	now := time.Now()
 	if by := max(now.Sub(t), now.Round(0).Sub(t.Round(0))); by >= 0 {
-		return Errorf(Late, op, "not sent: %s too late; another leader may have acted", by)
+		return Errorf(Late, op, "not sent: it is %s too late; another leader may have acted", by)
 	}
 	return nil
 }
