@@ -55,8 +55,8 @@ func TestWhatABMCLacksIsUnsupported(t *testing.T) {
 	l.s.Set(func(q *redfishtest.Quirks) { q.ResetTypes = []string{"On", "ForceOff"} })
 	err := l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionSoftOff)
 	l.class("soft off", err, providers.Unsupported)
-	if !strings.Contains(err.Error(), "it takes On, ForceOff") {
-		t.Errorf("error %v does not say what it takes", err)
+	if !strings.Contains(err.Error(), "it supports On, ForceOff") {
+		t.Errorf("error %v does not list the supported values", err)
 	}
 	if got := l.effects(""); got != nil {
 		t.Errorf("effects = %v, want none", got)
@@ -334,7 +334,7 @@ func TestConfig(t *testing.T) {
 		{`{"pasword": "x"}`, `unknown field "pasword"`},
 		{`{"tls": "off"}`, `tls is "off"`},
 		{`{"timeout": 5}`, `is not a duration`},
-		{`{"tls": "insecure", "ca_file": "x"}`, "does not go with"},
+		{`{"tls": "insecure", "ca_file": "x"}`, "has no effect with"},
 	} {
 		_, err := bmc.ParseConfig([]byte(c.in))
 		if got := fmt.Sprint(err); c.want == "" && err != nil || c.want != "" && !strings.Contains(got, c.want) {

@@ -253,7 +253,7 @@ func TestBmclibEndpoints(t *testing.T) {
 		{"ipmi://10.0.0.1", "bmclib-dell", "bmc_endpoint is for ipmi"},
 		{"rpc://rack7-u12", "bmclib-idrac", `protocol "bmclib-idrac" is not one of`},
 		{"rpc://rack7-u12/slot", "", "has a path"},
-		{"amt://user:pw@10.0.0.1", "", "holds a name or password"},
+		{"amt://user:pw@10.0.0.1", "", "contains a user name or password"},
 	} {
 		m := machine("m-2", tt.endpoint)
 		if tt.label != "" {

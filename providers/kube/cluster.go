@@ -20,40 +20,40 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/guard"
 )
 
-// Registered is a cluster as somebody has registered it.
+// Registered is a registered cluster.
 type Registered struct {
 	Kubeconfig     []byte
-	CertificateKey string // opens the certificates that control planes share; empty where only workers join
-	Version        string // another one: the values are others
+	CertificateKey string // decrypts the control planes' shared certificates; may be empty for workers
+	Version        string // changes with the other fields
 }
 
-// Clusters finds clusters that were registered. The error of one that was not is a
+// Clusters finds registered clusters. The error for a cluster that is not registered is a
 // providers.NotAsked with reason providers.ClusterNotRegistered.
 type Clusters interface {
 	Cluster(ctx context.Context, m providers.Machine, ref string) (Registered, error)
 }
 
-// Host is what is needed of hosts.
+// Host has the capabilities that a join needs of a host.
 type Host interface {
 	providers.RemoteExecutor
 }
 
-// Joiner drives nodes. It is safe for concurrent use. Close it.
+// Joiner drives nodes. It is safe for concurrent use, and must be closed.
 type Joiner struct {
 	clusters Clusters
 	host     Host
 
 	mu      sync.Mutex
 	apis    map[string]*api   // by ref
-	scripts map[string]script // of joins that were prepared and not started, by the attempt's token
+	scripts map[string]script // prepared joins that were not started, by the attempt's token
 }
 
-// New returns a Joiner. It connects to nothing before it is asked something.
+// New returns a Joiner. It opens no connection before the first call.
 func New(c Clusters, h Host) *Joiner {
 	return &Joiner{clusters: c, host: h, apis: map[string]*api{}, scripts: map[string]script{}}
 }
 
-// Close closes the connections that nobody uses.
+// Close closes idle connections.
 func (j *Joiner) Close() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -63,7 +63,7 @@ func (j *Joiner) Close() {
 	}
 }
 
-// api is the API of one cluster.
+// api is the client of one cluster.
 type api struct {
 	ref     string
 	version string
@@ -73,10 +73,10 @@ type api struct {
 	client  *rest.RESTClient
 
 	mu    sync.Mutex
-	nodes *directory // of all nodes, of a moment ago
+	nodes *directory // of all nodes, cached
 }
 
-// api returns the API of a cluster, and another one when what was registered has changed.
+// api returns the client of a cluster. If the registration has changed, it creates a new one.
 func (j *Joiner) api(ctx context.Context, m providers.Machine, ref string) (*api, error) {
 	op := "open cluster " + ref
 	r, err := j.clusters.Cluster(ctx, m, ref)
@@ -99,50 +99,63 @@ func (j *Joiner) api(ctx context.Context, m providers.Machine, ref string) (*api
 	if old := j.apis[ref]; old != nil {
 		old.client.Client.CloseIdleConnections()
 	}
-	a := &api{ref: ref, version: r.Version, server: cfg.Host, ca: cfg.CAData, certKey: r.CertificateKey, client: client}
+	a := &api{
+		ref:     ref,
+		version: r.Version,
+		server:  cfg.Host,
+		ca:      cfg.CAData,
+		certKey: r.CertificateKey,
+		client:  client,
+	}
 	j.apis[ref] = a
 	return a, nil
 }
 
-// Parse reads a kubeconfig that has in it all that it takes to reach a cluster. What would read
-// files of the peer or run programs there is refused, and so is a cluster without its CA: hosts are
-// told its fingerprint. No error shows a value.
+// Parse parses a kubeconfig that must be self-contained. It refuses one that would read files of
+// the peer or run programs there, and one without the CA of the cluster, because joins need its
+// fingerprint. Its errors contain no values.
 func Parse(kubeconfig []byte) (*rest.Config, error) {
 	c, err := clientcmd.Load(kubeconfig)
-	if err != nil {
-		return nil, errors.New("read kubeconfig: it is no kubeconfig: want YAML as kubectl config view --raw --flatten --minify prints it") // the parser quotes what it reads
+	if err != nil { // the parser's error would quote its input
+		return nil, errors.New("read kubeconfig: it is not a kubeconfig: " +
+			"want YAML as printed by kubectl config view --raw --flatten --minify")
 	}
 	at := c.Contexts[c.CurrentContext]
 	if at == nil {
-		return nil, errors.New("read kubeconfig: its current-context names no context in it")
+		return nil, errors.New("read kubeconfig: current-context names an unknown context")
 	}
 	cluster, user := c.Clusters[at.Cluster], c.AuthInfos[at.AuthInfo]
 	if cluster == nil || user == nil {
-		return nil, errors.New("read kubeconfig: its current context names a cluster or a user that is not in it")
+		return nil, errors.New("read kubeconfig: the current context names an unknown cluster or user")
 	}
 	switch {
 	case user.Exec != nil || user.AuthProvider != nil:
-		return nil, errors.New("read kubeconfig: its user logs in by a program (exec or auth-provider): peers run none, give it a client certificate or a token")
-	case user.ClientCertificate != "" || user.ClientKey != "" || user.TokenFile != "" || cluster.CertificateAuthority != "":
-		return nil, errors.New("read kubeconfig: it names files: put what is in them into it, with kubectl config view --raw --flatten --minify")
+		return nil, errors.New("read kubeconfig: its user logs in with a program (exec or " +
+			"auth-provider), which peers do not run: use a client certificate or a token")
+	case user.ClientCertificate != "" || user.ClientKey != "" || user.TokenFile != "",
+		cluster.CertificateAuthority != "":
+		return nil, errors.New("read kubeconfig: it refers to files: " +
+			"include their contents with kubectl config view --raw --flatten --minify")
 	case cluster.InsecureSkipTLSVerify || len(cluster.CertificateAuthorityData) == 0:
-		return nil, errors.New("read kubeconfig: its cluster has no certificate-authority-data: nobody could tell the real one from another")
+		return nil, errors.New("read kubeconfig: its cluster has no certificate-authority-data: " +
+			"without it the cluster's identity cannot be verified")
 	}
 	cfg, err := clientcmd.NewDefaultClientConfig(*c, &clientcmd.ConfigOverrides{}).ClientConfig()
 	if err != nil {
-		return nil, errors.New("read kubeconfig: it is not complete: want a cluster with a server, and a user with a client certificate or a token")
+		return nil, errors.New("read kubeconfig: it is incomplete: " +
+			"want a cluster with a server, and a user with a client certificate or a token")
 	}
 	return cfg, nil
 }
 
-// connect makes a client of the core API whose effects leave in time or not at all. It asks nothing
-// yet.
+// connect returns a client of the core API that sends effects in time or not at all. It sends no
+// request yet.
 func connect(cfg *rest.Config) (*rest.RESTClient, error) {
 	cfg = rest.CopyConfig(cfg)
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, policyv1.AddToScheme} {
 		if err := add(scheme); err != nil {
-			return nil, fmt.Errorf("prepare to speak to Kubernetes: %w", err)
+			return nil, fmt.Errorf("set up the Kubernetes client: %w", err)
 		}
 	}
 	cfg.APIPath, cfg.GroupVersion = "/api", &corev1.SchemeGroupVersion
@@ -151,11 +164,15 @@ func connect(cfg *rest.Config) (*rest.RESTClient, error) {
 	cfg.QPS, cfg.Burst = 100, 200
 	tls, err := rest.TLSConfigFor(cfg)
 	if err != nil {
-		return nil, errors.New("read kubeconfig: its certificates or keys are none")
+		return nil, errors.New("read kubeconfig: its certificates or keys are invalid")
 	}
 	plain := &http.Transport{
-		Proxy: cfg.Proxy, TLSClientConfig: tls, TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 16,
-		DialContext: (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+		Proxy:               cfg.Proxy,
+		TLSClientConfig:     tls,
+		TLSHandshakeTimeout: 10 * time.Second,
+		IdleConnTimeout:     time.Minute,
+		MaxIdleConnsPerHost: 16,
+		DialContext:         (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
 	}
 	rt, err := rest.HTTPWrappersForConfig(cfg, guard.Transport(plain))
 	if err != nil {
@@ -163,7 +180,7 @@ func connect(cfg *rest.Config) (*rest.RESTClient, error) {
 	}
 	client, err := rest.RESTClientForConfigAndClient(cfg, &http.Client{Transport: rt, Timeout: callTime})
 	if err != nil {
-		return nil, errors.New("read kubeconfig: its server is no address")
+		return nil, errors.New("read kubeconfig: its server is not a valid address")
 	}
 	return client, nil
 }

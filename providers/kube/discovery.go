@@ -18,31 +18,33 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// discovery reports where hosts find the cluster, and what they know it by: what it says of itself
-// (config map cluster-info in kube-public), by the CA that it was registered with.
+// discovery returns the address of the cluster for hosts, and the fingerprints of its CA. Both come
+// from the config map cluster-info in kube-public. Only CAs of the registered kubeconfig count.
 func (a *api) discovery(ctx context.Context) (server string, hashes []string, err error) {
 	op := "read cluster-info of " + a.ref
 	var cm corev1.ConfigMap
 	err = a.client.Get().Namespace("kube-public").Resource("configmaps").Name("cluster-info").Do(ctx).Into(&cm)
 	if apierrors.IsNotFound(err) {
-		return "", nil, providers.Errorf(providers.Unsupported, op, "the cluster has none, and kubeadm needs it: run kubeadm init phase bootstrap-token on a control plane")
+		return "", nil, providers.Errorf(providers.Unsupported, op, "the cluster has none, and kubeadm "+
+			"needs it: run kubeadm init phase bootstrap-token on a control plane")
 	}
 	if err != nil {
 		return "", nil, err
 	}
 	c, err := clientcmd.Load([]byte(cm.Data["kubeconfig"]))
 	if err != nil {
-		return "", nil, providers.Errorf(providers.Unsupported, op, "its kubeconfig is none")
+		return "", nil, providers.Errorf(providers.Unsupported, op, "its kubeconfig is invalid")
 	}
 	var info *clientcmdapi.Cluster
 	for _, one := range c.Clusters {
-		info = one // it has one
+		info = one // there is only one
 	}
 	if info == nil {
 		return "", nil, providers.Errorf(providers.Unsupported, op, "its kubeconfig names no cluster")
 	}
 	if server, err = address(info.Server); err != nil {
-		return "", nil, providers.Errorf(providers.Unsupported, op, "its server %q is no address", clip(info.Server))
+		return "", nil, providers.Errorf(providers.Unsupported, op,
+			"its server %q is not a valid address", clip(info.Server))
 	}
 	registered, published := fingerprints(a.ca), fingerprints(info.CertificateAuthorityData)
 	for _, h := range published {
@@ -51,12 +53,13 @@ func (a *api) discovery(ctx context.Context) (server string, hashes []string, er
 		}
 	}
 	if len(hashes) == 0 {
-		return "", nil, providers.Errorf(providers.Unsupported, op, "it has another CA than the kubeconfig that the cluster was registered with: one of them is old, or not of this cluster")
+		return "", nil, providers.Errorf(providers.Unsupported, op, "its CA differs from the CA of the "+
+			"registered kubeconfig: one of them is outdated, or belongs to another cluster")
 	}
 	return server, hashes, nil
 }
 
-// address returns host:port of a server's URL.
+// address returns the host:port of a server's URL.
 func address(server string) (string, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Hostname() == "" {
@@ -69,8 +72,8 @@ func address(server string) (string, error) {
 	return net.JoinHostPort(u.Hostname(), port), nil
 }
 
-// fingerprints returns the hashes of the public keys of certificates, as kubeadm takes them (RFC
-// 7469 §2.4, in hex).
+// fingerprints returns the hashes of the certificates' public keys in kubeadm's format (RFC 7469
+// §2.4, in hex).
 func fingerprints(bundle []byte) []string {
 	var hashes []string
 	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {

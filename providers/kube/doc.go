@@ -1,23 +1,23 @@
-// Package kube brings hosts into Kubernetes clusters and sets their nodes aside, through the API of
-// the cluster and kubeadm on the host.
+// Package kube joins hosts to Kubernetes clusters and drains their nodes, through the API of the
+// cluster and kubeadm on the host.
 //
-// It owns what is true of a node, the bootstrap tokens of joins, and drains. It must not know runs,
-// the FSM or where kubeconfigs are kept (Clusters finds them), it retries no effect, and it changes
-// no node but the machine's own.
+// It owns the state of nodes, the bootstrap tokens of joins, and drains. It must not know runs, the
+// FSM or the storage of kubeconfigs (Clusters finds them). It retries no effect, and it changes no
+// node but the machine's own.
 //
 // # Whose node it is
 //
-// A node is the machine's when its provider id says so (holdfast://MACHINE, which a join sets),
-// else when its system UUID is the machine's, else when it has the machine's name and nothing says
-// otherwise. A node of that name with another UUID, or another machine's provider id, is somebody
-// else's: it is never joined over.
+// A node is the machine's if its provider id names the machine (holdfast://MACHINE, set by a join).
+// Otherwise it is if its system UUID is the machine's. Otherwise it is if it has the machine's name
+// and nothing contradicts that. A node of that name with another UUID, or with another machine's
+// provider id, is not the machine's: a join never replaces it.
 //
 // # Joins
 //
-// StartJoin makes a bootstrap token for the attempt, named after it, and has kubeadm run as a
+// StartJoin creates a bootstrap token whose id is derived from the attempt, and runs kubeadm as a
 // durable command under the attempt's token. Any number of starts by any number of leaders lead to
-// one token and one command. EndJoin revokes the token, whoever made it. A token that nobody
-// revokes any more, because the API did not answer, is of no use after TokenTTL, and Kubernetes
-// deletes it. The token reaches the host within the command's file, which root alone can read, and
-// never a command line, an environment, a log or an error.
+// one bootstrap token and one command. EndJoin revokes the token of any leader. If the API did not
+// answer then, the token expires after TokenTTL, and Kubernetes deletes it. The token reaches the
+// host in the file of the command, which only root can read. It never occurs on a command line, in
+// an environment, a log or an error.
 package kube

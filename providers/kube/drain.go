@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Cordon keeps pods from being placed on the machine's node, or lets them again. A machine without
-// a node is an error of class unsupported.
+// Cordon makes the machine's node unschedulable, or schedulable again. If the machine has no node,
+// the error has class Unsupported.
 func (j *Joiner) Cordon(ctx context.Context, _ providers.Op, m providers.Machine, ref string, on bool) error {
 	op := fmt.Sprintf("cordon the node of %s in %s", m.GetMachineId(), ref)
 	if !on {
@@ -27,7 +27,7 @@ func (j *Joiner) Cordon(ctx context.Context, _ providers.Op, m providers.Machine
 		return err
 	}
 	if n == nil {
-		return providers.Errorf(providers.Unsupported, op, "cluster %s has no node of it", ref)
+		return providers.Errorf(providers.Unsupported, op, "cluster %s has no node of the machine", ref)
 	}
 	if n.Spec.Unschedulable == on {
 		return nil
@@ -35,29 +35,34 @@ func (j *Joiner) Cordon(ctx context.Context, _ providers.Op, m providers.Machine
 	if ctx, err = providers.Confirmed(ctx, op); err != nil {
 		return err
 	}
-	// The UID: not another node that has the name by now.
+	// With the UID, the patch fails for another node with the same name.
 	patch := fmt.Appendf(nil, `{"metadata":{"uid":%q},"spec":{"unschedulable":%t}}`, n.UID, on)
-	return classify(op, a.client.Patch(types.StrategicMergePatchType).Resource("nodes").Name(n.Name).MaxRetries(0).Body(patch).Do(ctx).Error())
+	err = a.client.Patch(types.StrategicMergePatchType).Resource("nodes").Name(n.Name).
+		MaxRetries(0).Body(patch).Do(ctx).Error()
+	return classify(op, err)
 }
 
-// Evict asks for every pod that has to leave the machine's node to be evicted, once, and says what
-// is left. What a disruption budget forbids stays, and is said. Pods of daemon sets, of the host
-// itself, and those that have ended stay. One that nothing would make anew is refused, unless
-// forced.
-func (j *Joiner) Evict(ctx context.Context, _ providers.Op, m providers.Machine, ref string, force bool) (providers.DrainStatus, error) {
+// Evict requests the eviction of each pod that has to leave the machine's node, once, and returns
+// the remaining ones. Pods that a disruption budget protects stay, and are listed. Pods of daemon
+// sets, mirror pods of the host, and pods that have ended stay as well. If no controller would
+// recreate a pod, Evict refuses, unless forced.
+func (j *Joiner) Evict(
+	ctx context.Context, _ providers.Op, m providers.Machine, ref string, force bool,
+) (providers.DrainStatus, error) {
 	op := fmt.Sprintf("drain the node of %s in %s", m.GetMachineId(), ref)
-	look := providers.Unhurried(ctx) // in a large cluster that takes longer than an effect may wait
-	a, n, err := j.nodeOf(look, op, m, ref)
+	reads := providers.Unhurried(ctx) // in a large cluster they take longer than an effect may wait
+	a, n, err := j.nodeOf(reads, op, m, ref)
 	if err != nil || n == nil {
 		return providers.DrainStatus{}, err
 	}
-	pods, err := a.pods(look, n.Name)
+	pods, err := a.pods(reads, n.Name)
 	if err != nil {
 		return providers.DrainStatus{}, classify(op, err)
 	}
 	st := providers.DrainStatus{Node: n.Name}
 	if lost := orphans(pods); len(lost) > 0 && !force {
-		return st, providers.Errorf(providers.Unsupported, op, "nothing would make %s anew: delete what is not needed, or set the run's parameter force=true", list(lost))
+		return st, providers.Errorf(providers.Unsupported, op, "no controller would recreate %s: "+
+			"delete pods that are not needed, or set the run's parameter force=true", list(lost))
 	}
 	if ctx, err = providers.Confirmed(ctx, op); err != nil {
 		return st, err
@@ -71,7 +76,7 @@ func (j *Joiner) Evict(ctx context.Context, _ providers.Op, m providers.Machine,
 			continue
 		}
 		why, err := a.evict(ctx, p)
-		if providers.ClassOf(err) == providers.Late { // what a majority has said is old by now: it is asked again
+		if providers.ClassOf(err) == providers.Late { // the confirmation has expired: get another
 			if ctx, err = providers.Confirmed(ctx, op); err == nil {
 				why, err = a.evict(ctx, p)
 			}
@@ -100,7 +105,7 @@ func waiting(node string, blocked, leaving []string) string {
 	return strings.Join(parts, "; and ")
 }
 
-// mostNamed pods are named at most.
+// mostNamed bounds how many pods are named.
 const mostNamed = 5
 
 func list(names []string) string {
@@ -110,8 +115,8 @@ func list(names []string) string {
 	return clip(strings.Join(names, ", "))
 }
 
-// nodeOf returns the machine's node, nil if there is none. A node that is not proved to be the
-// machine's is an error of class unsupported.
+// nodeOf returns the machine's node, or nil. If nothing proves that the node is the machine's, the
+// error has class Unsupported.
 func (j *Joiner) nodeOf(ctx context.Context, op string, m providers.Machine, ref string) (*api, *corev1.Node, error) {
 	a, err := j.api(ctx, m, ref)
 	if err != nil {
@@ -123,13 +128,14 @@ func (j *Joiner) nodeOf(ctx context.Context, op string, m providers.Machine, ref
 	}
 	if n != nil && !owned(m, n) {
 		return a, nil, providers.Errorf(providers.Unsupported, op,
-			"node %s of cluster %s is not proved to be its node: run kubectl annotate node %s %s=%s if it is",
+			"node %s of cluster %s is not proved to belong to the machine: "+
+				"run kubectl annotate node %s %s=%s if it does",
 			n.Name, ref, n.Name, machineAnnotation, m.GetMachineId())
 	}
 	return a, n, nil
 }
 
-// pods lists the pods that have to leave a node.
+// pods returns the pods that have to leave a node.
 func (a *api) pods(ctx context.Context, node string) ([]corev1.Pod, error) {
 	var all []corev1.Pod
 	for token := ""; ; {
@@ -152,7 +158,7 @@ func (a *api) pods(ctx context.Context, node string) ([]corev1.Pod, error) {
 	}
 }
 
-// leaves reports whether a drain makes a pod leave.
+// leaves reports whether a pod has to leave in a drain.
 func leaves(p *corev1.Pod) bool {
 	if _, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]; mirror {
 		return false
@@ -163,7 +169,7 @@ func leaves(p *corev1.Pod) bool {
 	return p.DeletionTimestamp != nil || p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed
 }
 
-// orphans lists pods that nothing would make anew.
+// orphans returns the pods that no controller would recreate.
 func orphans(pods []corev1.Pod) []string {
 	var names []string
 	for i := range pods {
@@ -174,26 +180,27 @@ func orphans(pods []corev1.Pod) []string {
 	return names
 }
 
-// evict asks for one pod. Why says what forbids it for now; empty if it leaves.
+// evict requests the eviction of one pod. why is the reason if it is forbidden for now, or "".
 func (a *api) evict(ctx context.Context, p *corev1.Pod) (why string, err error) {
 	e := &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Name: p.Name, Namespace: p.Namespace},
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(p.UID))},
 	}
-	err = a.client.Post().Namespace(p.Namespace).Resource("pods").Name(p.Name).SubResource("eviction").MaxRetries(0).Body(e).Do(ctx).Error()
+	err = a.client.Post().Namespace(p.Namespace).Resource("pods").Name(p.Name).SubResource("eviction").
+		MaxRetries(0).Body(e).Do(ctx).Error()
 	var status apierrors.APIStatus
 	switch {
-	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err): // another one has its name by now
+	case err == nil, apierrors.IsNotFound(err), apierrors.IsConflict(err): // conflict: a new pod of that name
 		return "", nil
 	case apierrors.IsTooManyRequests(err) && errors.As(err, &status):
 		return fmt.Sprintf("pod %s/%s: %s", p.Namespace, p.Name, budget(status.Status())), nil
-	case apierrors.IsInternalError(err) && errors.As(err, &status): // e.g. two budgets hold it
+	case apierrors.IsInternalError(err) && errors.As(err, &status): // e.g. two budgets match the pod
 		return fmt.Sprintf("pod %s/%s: %s", p.Namespace, p.Name, status.Status().Message), nil
 	}
 	return "", err
 }
 
-// budget reports which disruption budget forbids an eviction, in the API's words.
+// budget returns the disruption budget that forbids an eviction, in the words of the API.
 func budget(s metav1.Status) string {
 	var parts []string
 	if s.Details != nil {

@@ -180,7 +180,7 @@ func TestCordon(t *testing.T) {
 	if diff := cmp.Diff([]string{"cordon m-1 true", "cordon m-1 false"}, c.changed()); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
 	}
-	if err := j.Cordon(t.Context(), op(), nowhere("m-2"), "prod", true); err == nil || !strings.Contains(err.Error(), "has no node of it") {
+	if err := j.Cordon(t.Context(), op(), nowhere("m-2"), "prod", true); err == nil || !strings.Contains(err.Error(), "has no node of the machine") {
 		t.Errorf("a machine without a node: %v", err)
 	}
 }

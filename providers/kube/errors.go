@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// classify puts an error into a class, unless somebody has done so before. All effects here
-// converge, so of none it matters whether it was done.
+// classify adds a class to an error that has none. All effects of this package converge, so it does
+// not matter whether one was done.
 func classify(op string, err error) error {
 	if err == nil {
 		return nil
@@ -38,7 +38,8 @@ func classify(op string, err error) error {
 		err = fmt.Errorf("the API answered %d: %s", status.Status().Code, clip(status.Status().Message))
 	case errors.As(err, &cert), errors.As(err, &unknown):
 		class = providers.Unsupported
-		err = fmt.Errorf("%w: the cluster has another CA than when it was registered: register it again with holdfast cluster-ref add", err)
+		err = fmt.Errorf("%w: the CA of the cluster has changed since its registration: "+
+			"register it again with holdfast cluster-ref add", err)
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &nerr) && nerr.Timeout():
 		class = providers.Timeout
 	}
@@ -51,13 +52,17 @@ func classOf(err error) providers.Class {
 		return providers.Auth
 	case apierrors.IsTimeout(err), apierrors.IsServerTimeout(err):
 		return providers.Timeout
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsMethodNotSupported(err), apierrors.IsNotFound(err), apierrors.IsNotAcceptable(err):
+	case apierrors.IsInvalid(err),
+		apierrors.IsBadRequest(err),
+		apierrors.IsMethodNotSupported(err),
+		apierrors.IsNotFound(err),
+		apierrors.IsNotAcceptable(err):
 		return providers.Unsupported
 	}
 	return providers.Transient
 }
 
-// maxText bounds what others can put into our errors and messages, in bytes.
+// maxText bounds foreign text in our errors and messages, in bytes.
 const maxText = 400
 
 func clip(s string) string {
@@ -68,7 +73,7 @@ func clip(s string) string {
 	return s
 }
 
-// tail keeps the end of what a command said: there is why it has failed.
+// tail keeps the end of a command's output, which has the reason of a failure.
 func tail(s string) string {
 	s = mask(strings.Join(strings.Fields(strings.ToValidUTF8(s, "\uFFFD")), " "))
 	if len(s) > maxText {
@@ -77,7 +82,7 @@ func tail(s string) string {
 	return s
 }
 
-// secrets are bootstrap tokens and certificate keys, whoever says them.
+// secrets matches bootstrap tokens and certificate keys in any text.
 var secrets = regexp.MustCompile(`\b([a-z0-9]{6})\.[a-z0-9]{16}\b|\b[0-9a-f]{64}\b`)
 
 func mask(s string) string {

@@ -12,25 +12,23 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// joinTime is what the host gives kubeadm, whatever becomes of the leader. Its token is good for as
-// long.
+// joinTime is the timeout of kubeadm, enforced by the host. The token is valid for as long.
 const joinTime = TokenTTL
 
 // controlPlaneLabel is on the node of each control plane.
 const controlPlaneLabel = "node-role.kubernetes.io/control-plane"
 
-// script is what is to run on a host.
+// script is a prepared script for a host.
 type script struct {
 	text string
 	made time.Time
 }
 
-// scriptAge is how long what was prepared for a join is used: a start that came too late is tried
-// again at once.
+// scriptAge is how long a prepared script is used: a late start is retried at once.
 const scriptAge = time.Minute
 
-// StartJoin makes a token for the attempt and has kubeadm join the host with it. Where kubeadm was
-// started before it does nothing.
+// StartJoin creates a token for the attempt and starts kubeadm with it on the host. If kubeadm was
+// started before, it does nothing.
 func (j *Joiner) StartJoin(ctx context.Context, op providers.Op, m providers.Machine, s providers.JoinSpec) error {
 	what := fmt.Sprintf("join %s to %s", m.GetMachineId(), s.ClusterRef)
 	attempt := op.Token()
@@ -41,17 +39,20 @@ func (j *Joiner) StartJoin(ctx context.Context, op providers.Op, m providers.Mac
 	if ctx, err = providers.Confirmed(ctx, what); err != nil {
 		return err
 	}
-	// What has begun must not be begun with another token: the first one is revoked by its name
-	// only.
-	if err := j.host.StartCommand(ctx, op, m, attempt, providers.Command{Script: text, Timeout: joinTime}); err != nil {
+	// A command that has begun must not begin with another token: only the first one is revoked
+	// by its name.
+	c := providers.Command{Script: text, Timeout: joinTime}
+	if err := j.host.StartCommand(ctx, op, m, attempt, c); err != nil {
 		return err
 	}
 	j.forget(attempt)
 	return nil
 }
 
-// prepared returns the script of a join, with a token that is good.
-func (j *Joiner) prepared(ctx context.Context, attempt string, m providers.Machine, s providers.JoinSpec) (string, error) {
+// prepared returns the script of a join, with a valid token.
+func (j *Joiner) prepared(
+	ctx context.Context, attempt string, m providers.Machine, s providers.JoinSpec,
+) (string, error) {
 	j.mu.Lock()
 	ready, ok := j.scripts[attempt]
 	j.mu.Unlock()
@@ -66,7 +67,7 @@ func (j *Joiner) prepared(ctx context.Context, attempt string, m providers.Machi
 	if err != nil {
 		return "", err
 	}
-	if ctx, err = providers.Confirmed(ctx, "make a token to join "+s.ClusterRef); err != nil {
+	if ctx, err = providers.Confirmed(ctx, "create a token to join "+s.ClusterRef); err != nil {
 		return "", err
 	}
 	if c.Token, err = a.mint(ctx, attempt); err != nil {
@@ -88,25 +89,27 @@ func (j *Joiner) forget(attempt string) {
 	delete(j.scripts, attempt)
 }
 
-// joining says all of a join but its token, and refuses one that cannot be.
+// joining returns the parameters of a join except for its token, or an error if it cannot succeed.
 func (a *api) joining(ctx context.Context, m providers.Machine, s providers.JoinSpec) (*joining, error) {
 	op := fmt.Sprintf("join %s to %s", m.GetMachineId(), s.ClusterRef)
 	names := NodeNames(m)
 	if len(names) == 0 {
-		return nil, providers.Errorf(providers.Unsupported, op, "neither its host name nor its id is a name that a node can have: want lower case letters, digits, '-' and '.'")
+		return nil, providers.Errorf(providers.Unsupported, op, "neither its host name nor its id is a "+
+			"valid node name: want lower case letters, digits, '-' and '.'")
 	}
 	n, other, err := a.node(ctx, m)
 	if err != nil {
 		return nil, err
 	}
 	if other != "" {
-		return nil, providers.Errorf(providers.Unsupported, op, "%s: give the host another name, or delete that node if it is gone for good", other)
+		return nil, providers.Errorf(providers.Unsupported, op,
+			"%s: give the host another name, or delete that node if it is gone permanently", other)
 	}
 	c := &joining{Node: names[0], ProviderID: providerScheme + m.GetMachineId(), Cluster: s.ClusterRef}
 	if n != nil {
 		c.Node, c.Known = n.Name, true
 		if n.Spec.ProviderID != "" {
-			c.ProviderID = n.Spec.ProviderID // it cannot be changed
+			c.ProviderID = n.Spec.ProviderID // immutable
 		}
 	}
 	if c.Server, c.Hashes, err = a.discovery(ctx); err != nil {
@@ -119,7 +122,7 @@ func (a *api) joining(ctx context.Context, m providers.Machine, s providers.Join
 			return nil, err
 		}
 		if n != nil {
-			_, c.Known = n.Labels[controlPlaneLabel] // kubeadm sets it last
+			_, c.Known = n.Labels[controlPlaneLabel] // the last thing that kubeadm sets
 		}
 	default:
 		return nil, providers.Errorf(providers.Unsupported, op, "its role is %q: want worker or control-plane", s.Role)
@@ -127,22 +130,27 @@ func (a *api) joining(ctx context.Context, m providers.Machine, s providers.Join
 	return c, nil
 }
 
-// certificateKey returns what opens the certificates that control planes share, where they are to
-// be had.
+// certificateKey returns the key of the control planes' shared certificates, if those are uploaded.
 func (a *api) certificateKey(ctx context.Context, op string) (string, error) {
-	const again = "run kubeadm init phase upload-certs --upload-certs on a control plane, and register the cluster again with its key (holdfast cluster-ref add --certificate-key-file)"
+	const again = "run kubeadm init phase upload-certs --upload-certs on a control plane, and register " +
+		"the cluster again with its key (holdfast cluster-ref add --certificate-key-file)"
 	if a.certKey == "" {
-		return "", providers.Errorf(providers.Unsupported, op, "cluster %s was registered without a certificate key, which control planes need: %s", a.ref, again)
+		return "", providers.Errorf(providers.Unsupported, op,
+			"cluster %s was registered without a certificate key, which control planes need: %s", a.ref, again)
 	}
 	err := a.client.Get().Namespace(system).Resource("secrets").Name("kubeadm-certs").Do(ctx).Into(&corev1.Secret{})
 	if apierrors.IsNotFound(err) {
-		return "", providers.Errorf(providers.Unsupported, op, "cluster %s has no uploaded certificates (secret kubeadm-certs, which lasts two hours): %s", a.ref, again)
+		return "", providers.Errorf(providers.Unsupported, op,
+			"cluster %s has no uploaded certificates (secret kubeadm-certs, which lasts two hours): %s",
+			a.ref, again)
 	}
 	return a.certKey, err
 }
 
-// JoinStatus reports how far the join is that the attempt has started.
-func (j *Joiner) JoinStatus(ctx context.Context, m providers.Machine, token string) (providers.WorkState, string, error) {
+// JoinStatus returns the state of the join that the attempt has started.
+func (j *Joiner) JoinStatus(
+	ctx context.Context, m providers.Machine, token string,
+) (providers.WorkState, string, error) {
 	st, err := j.host.CommandStatus(ctx, m, token, 0)
 	if err != nil {
 		return "", "", err
@@ -158,7 +166,7 @@ func (j *Joiner) JoinStatus(ctx context.Context, m providers.Machine, token stri
 	return st.State, "", nil
 }
 
-// said returns the end of what a command wrote, its errors if there are any.
+// said returns the end of a command's stderr, or of its stdout if stderr is empty.
 func said(output []providers.Output) string {
 	streams := map[string]string{}
 	for _, o := range output {
@@ -170,21 +178,22 @@ func said(output []providers.Output) string {
 	return tail(streams["stdout"])
 }
 
-// EndJoin revokes the attempt's token, and ends its command where that is still at work. It may be
+// EndJoin revokes the attempt's token, and kills its command if that is still running. It may be
 // called again.
 func (j *Joiner) EndJoin(ctx context.Context, op providers.Op, m providers.Machine, s providers.JoinSpec) error {
 	attempt := op.Token()
 	j.forget(attempt)
 	a, err := j.api(ctx, m, s.ClusterRef)
 	if err == nil {
-		err = classify(fmt.Sprintf("revoke the token that %s joins %s with", m.GetMachineId(), s.ClusterRef), a.revoke(ctx, attempt))
+		what := fmt.Sprintf("revoke the token that %s joins %s with", m.GetMachineId(), s.ClusterRef)
+		err = classify(what, a.revoke(ctx, attempt))
 	}
 	if providers.ClassOf(err) == providers.Late {
 		return err
 	}
-	st, look := j.host.CommandStatus(ctx, m, attempt, 0)
-	if look == nil && st.State == providers.WorkRunning {
-		look = j.host.KillCommand(ctx, op, m, attempt)
+	st, statusErr := j.host.CommandStatus(ctx, m, attempt, 0)
+	if statusErr == nil && st.State == providers.WorkRunning {
+		statusErr = j.host.KillCommand(ctx, op, m, attempt)
 	}
-	return errors.Join(err, look)
+	return errors.Join(err, statusErr)
 }

@@ -197,7 +197,7 @@ func TestJoinRefused(t *testing.T) {
 		"another CA":           {func(c *cluster) { c.info = c.publish(c.URL, []byte("none")) }, "", "m-1", "another CA"},
 		"no certificates":      {func(*cluster) {}, "control-plane", "m-1", "secret kubeadm-certs"},
 		"no role":              {func(*cluster) {}, "etcd", "m-1", `role is "etcd"`},
-		"no name":              {func(*cluster) {}, "", "m_1", "name that a node can have"},
+		"no name":              {func(*cluster) {}, "", "m_1", "valid node name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, h := newCluster(t), newHost()

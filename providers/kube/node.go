@@ -15,11 +15,11 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// providerScheme begins the provider ids of nodes that we have joined: holdfast://MACHINE.
+// providerScheme is the prefix of the provider ids that joins set: holdfast://MACHINE.
 const providerScheme = "holdfast://"
 
-// NodeNames lists the names that a machine's node may have, the one that it gets when it joins
-// first: its host's name, what its agent says, and its id.
+// NodeNames returns the names that a machine's node may have: its host name, the host name that its
+// agent reports, and its id. A join uses the first one.
 func NodeNames(m providers.Machine) []string {
 	var names []string
 	for _, name := range []string{m.GetNode().GetHostname(), m.GetAgent().GetHostname(), m.GetMachineId()} {
@@ -31,14 +31,15 @@ func NodeNames(m providers.Machine) []string {
 	return names
 }
 
-// whose reports whether a node is the machine's: proved, or why it is another's. Neither: nothing
-// is known but its name.
+// whose reports whether a node is proved to be the machine's. If it is another machine's, other is
+// the reason. If neither is set, only its name is known.
 func whose(m providers.Machine, n *corev1.Node) (proved bool, other string) {
 	if id, ok := strings.CutPrefix(n.Spec.ProviderID, providerScheme); ok {
 		if id == m.GetMachineId() {
 			return true, ""
 		}
-		return false, fmt.Sprintf("node %s belongs to machine %s (its provider id is %s)", n.Name, clip(id), clip(n.Spec.ProviderID))
+		return false, fmt.Sprintf("node %s belongs to machine %s (its provider id is %s)",
+			n.Name, clip(id), clip(n.Spec.ProviderID))
 	}
 	has, want := canonUUID(n.Status.NodeInfo.SystemUUID), uuids(m)
 	switch {
@@ -47,16 +48,17 @@ func whose(m providers.Machine, n *corev1.Node) (proved bool, other string) {
 	case slices.Contains(want, has) || slices.Contains(want, swapped(has)):
 		return true, ""
 	}
-	return false, fmt.Sprintf("node %s has system UUID %s, and machine %s has %s", n.Name, has, m.GetMachineId(), want[0])
+	return false, fmt.Sprintf("node %s has system UUID %s, and machine %s has %s",
+		n.Name, has, m.GetMachineId(), want[0])
 }
 
-// machineAnnotation on a node, set by an administrator of the cluster, names the node's machine.
+// machineAnnotation on a node names its machine. An administrator of the cluster sets it.
 const machineAnnotation = "holdfast/machine"
 
-// owned reports whether a node is proved to be the machine's by something that neither the
-// machine's agent nor an operator of its pool can write: the provider id that the join set, an
-// annotation in the cluster, or the system UUID that the BMC reports. Pods are evicted only from
-// such a node: a host that reports another host's name or UUID must not choose it.
+// owned reports whether a node is proved to be the machine's, by something that neither the
+// machine's agent nor an operator of its pool can write: the provider id set by the join, an
+// annotation in the cluster, or the system UUID that the BMC reports. Only then are pods evicted: a
+// host that reports another host's name or UUID must not be able to choose that host's node.
 func owned(m providers.Machine, n *corev1.Node) bool {
 	if id, ok := strings.CutPrefix(n.Spec.ProviderID, providerScheme); ok {
 		return id == m.GetMachineId()
@@ -68,8 +70,7 @@ func owned(m providers.Machine, n *corev1.Node) bool {
 	return has != "" && want != "" && (has == want || swapped(has) == want)
 }
 
-// uuids lists what is known of the machine's system UUID: what it said itself, and what its BMC
-// says.
+// uuids returns the known system UUIDs of the machine, from the host and from its BMC.
 func uuids(m providers.Machine) []string {
 	var all []string
 	for _, u := range []string{m.GetNode().GetSystemUuid(), m.GetHardware().GetUuid()} {
@@ -80,8 +81,8 @@ func uuids(m providers.Machine) []string {
 	return all
 }
 
-// canonUUID writes a UUID in one way; "" for what is none, or is one that boards have when nobody
-// has set it.
+// canonUUID returns a UUID in canonical form. It returns "" for an invalid UUID, and for the ones
+// of boards on which it was never set.
 func canonUUID(s string) string {
 	b, err := hex.DecodeString(strings.ReplaceAll(strings.TrimSpace(s), "-", ""))
 	if err != nil || len(b) != 16 {
@@ -94,8 +95,8 @@ func canonUUID(s string) string {
 	return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
 }
 
-// swapped returns a UUID with its first three fields in the other byte order: SMBIOS has them
-// little-endian since 2.6, and not all who read it do.
+// swapped returns a UUID with its first three fields in the other byte order. SMBIOS has them
+// little-endian since 2.6, but not all readers expect that.
 func swapped(u string) string {
 	b, err := hex.DecodeString(strings.ReplaceAll(u, "-", ""))
 	if err != nil || len(b) != 16 {
@@ -107,20 +108,20 @@ func swapped(u string) string {
 	return canonUUID(hex.EncodeToString(b))
 }
 
-// directory finds nodes by what proves whose they are.
+// directory finds nodes by provider id and system UUID.
 type directory struct {
 	at     time.Time
 	byID   map[string]string // provider id to name
 	byUUID map[string]string
 }
 
-// directoryAge is how old the list of all nodes may be in which nodes are looked up that have none
+// directoryAge is the maximum age of the list of all nodes, which is used for nodes that have none
 // of the machine's names.
 const directoryAge = 5 * time.Second
 
 func (a *api) directory(ctx context.Context) (*directory, error) {
 	a.mu.Lock()
-	defer a.mu.Unlock() // who comes meanwhile takes the same list
+	defer a.mu.Unlock() // concurrent callers share the list
 	if a.nodes != nil && time.Since(a.nodes.at) < directoryAge {
 		return a.nodes, nil
 	}
@@ -150,8 +151,9 @@ func (a *api) directory(ctx context.Context) (*directory, error) {
 	}
 }
 
-// node finds the machine's node; nil if there is none. One that has its name alone is taken where
-// none is proved to be its own. Other says of a node that has its name why it is somebody else's.
+// node returns the machine's node, or nil. A node that only has the machine's name counts if no
+// other node is proved to be the machine's. other is the reason why a node of that name belongs to
+// another machine.
 func (a *api) node(ctx context.Context, m providers.Machine) (n *corev1.Node, other string, err error) {
 	var named *corev1.Node
 	for _, name := range NodeNames(m) {
@@ -188,7 +190,7 @@ func (a *api) node(ctx context.Context, m providers.Machine) (n *corev1.Node, ot
 			return nil, "", err
 		}
 		if n == nil {
-			continue // it has gone since the list
+			continue // deleted since the list was read
 		}
 		if proved, _ := whose(m, n); proved {
 			return n, "", nil
@@ -200,7 +202,7 @@ func (a *api) node(ctx context.Context, m providers.Machine) (n *corev1.Node, ot
 	return nil, other, nil
 }
 
-// get reads a node; nil if there is none.
+// get reads a node. It returns nil if there is none.
 func (a *api) get(ctx context.Context, name string) (*corev1.Node, error) {
 	n := &corev1.Node{}
 	err := a.client.Get().Resource("nodes").Name(name).Do(ctx).Into(n)

@@ -11,7 +11,7 @@ import (
 //go:embed join.sh
 var joinScript string
 
-// joining is what kubeadm is told.
+// joining has the parameters of kubeadm.
 type joining struct {
 	Cluster        string
 	Node           string
@@ -20,11 +20,11 @@ type joining struct {
 	Hashes         []string // of the CA
 	Token          string
 	CertificateKey string // of a control plane
-	Known          bool   // the cluster has the machine's node already; of a control plane: and it is one
+	Known          bool   // the node exists already; for a control plane: and it is one
 }
 
-// script returns what runs on the host. What is secret is in a document within it: it is on no
-// command line, and in no environment.
+// script returns the script for the host. Its secrets are in a document within it, and so neither
+// on a command line nor in an environment.
 func (c *joining) script() (string, error) {
 	conf := map[string]any{
 		"apiVersion": "kubeadm.k8s.io/v1beta4",
@@ -33,14 +33,18 @@ func (c *joining) script() (string, error) {
 			"name":             c.Node,
 			"kubeletExtraArgs": []any{map[string]any{"name": "provider-id", "value": c.ProviderID}},
 		},
-		"discovery": map[string]any{"bootstrapToken": map[string]any{"apiServerEndpoint": c.Server, "token": c.Token, "caCertHashes": c.Hashes}},
+		"discovery": map[string]any{"bootstrapToken": map[string]any{
+			"apiServerEndpoint": c.Server,
+			"token":             c.Token,
+			"caCertHashes":      c.Hashes,
+		}},
 	}
 	if c.CertificateKey != "" {
 		conf["controlPlane"] = map[string]any{"certificateKey": c.CertificateKey}
 	}
 	doc, err := yaml.Marshal(conf)
 	if err != nil {
-		return "", fmt.Errorf("write what kubeadm reads: %w", err)
+		return "", fmt.Errorf("encode the configuration of kubeadm: %w", err)
 	}
 	known, as := "", "node"
 	if c.Known {
@@ -53,5 +57,5 @@ func (c *joining) script() (string, error) {
 	return head + strings.Replace(joinScript, "@CONFIGURATION@\n", string(doc), 1), nil
 }
 
-// quote makes text one word of a POSIX shell.
+// quote returns s as one word of a POSIX shell.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

@@ -10,15 +10,15 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// The reasons of nodes that are not there.
+// The reasons for a missing node.
 const (
 	nodeNotFound  = "NodeNotFound"
 	nodeOfAnother = "NodeOfAnotherMachine"
 )
 
-// NodeStatus reports what the cluster knows of the machine's node.
+// NodeStatus returns the state of the machine's node in the cluster.
 func (j *Joiner) NodeStatus(ctx context.Context, m providers.Machine, ref string) (providers.NodeStatus, error) {
-	op := fmt.Sprintf("look for the node of %s in %s", m.GetMachineId(), ref)
+	op := fmt.Sprintf("find the node of %s in %s", m.GetMachineId(), ref)
 	a, err := j.api(ctx, m, ref)
 	if err != nil {
 		return providers.NodeStatus{}, err
@@ -30,13 +30,20 @@ func (j *Joiner) NodeStatus(ctx context.Context, m providers.Machine, ref string
 	case n == nil && other != "":
 		return providers.NodeStatus{Reason: nodeOfAnother, Message: other}, nil
 	case n == nil:
-		return providers.NodeStatus{Reason: nodeNotFound, Message: fmt.Sprintf("cluster %s has no node %s", ref, strings.Join(NodeNames(m), " or "))}, nil
+		message := fmt.Sprintf("cluster %s has no node %s", ref, strings.Join(NodeNames(m), " or "))
+		return providers.NodeStatus{Reason: nodeNotFound, Message: message}, nil
 	}
 	return statusOf(n), nil
 }
 
 func statusOf(n *corev1.Node) providers.NodeStatus {
-	s := providers.NodeStatus{Registered: true, Node: n.Name, BootID: n.Status.NodeInfo.BootID, Labels: n.Labels, Reason: "NoReadyCondition"}
+	s := providers.NodeStatus{
+		Registered: true,
+		Node:       n.Name,
+		BootID:     n.Status.NodeInfo.BootID,
+		Labels:     n.Labels,
+		Reason:     "NoReadyCondition",
+	}
 	for _, t := range n.Spec.Taints {
 		s.Taints = append(s.Taints, taintText(t))
 	}
@@ -78,7 +85,7 @@ func conditionText(node string, c corev1.NodeCondition) string {
 	return text
 }
 
-// taintText writes a taint as kubectl does: key=value:Effect, or key:Effect.
+// taintText formats a taint like kubectl: key=value:Effect, or key:Effect.
 func taintText(t corev1.Taint) string {
 	if t.Value == "" {
 		return fmt.Sprintf("%s:%s", t.Key, t.Effect)

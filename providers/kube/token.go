@@ -15,19 +15,19 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// TokenTTL is how long a bootstrap token is good that nobody revokes.
+// TokenTTL is the validity of a bootstrap token that is not revoked.
 const TokenTTL = 15 * time.Minute
 
 const (
 	system          = "kube-system"
 	tokenType       = corev1.SecretType("bootstrap.kubernetes.io/token")
-	attemptNote     = "holdfast.dev/attempt" // the attempt that a token was made for
+	attemptNote     = "holdfast.dev/attempt" // annotation with the attempt of a token
 	tokenDigits     = "abcdefghijklmnopqrstuvwxyz0123456789"
-	tokenCandidates = 4 // ids that an attempt's token may have: another's may have the first
+	tokenCandidates = 4 // possible ids of an attempt's token, because the first may be taken
 )
 
-// tokenID returns the ids that an attempt's token may have, always the same: so that any leader
-// finds it.
+// tokenID returns a candidate for the id of an attempt's token. It is deterministic, so that any
+// leader finds the token.
 func tokenID(attempt string, candidate int) string {
 	h := sha256.Sum256(fmt.Appendf(nil, "holdfast bootstrap token %d of %s", candidate, attempt))
 	n, base := new(big.Int).SetBytes(h[:]), big.NewInt(int64(len(tokenDigits)))
@@ -39,21 +39,21 @@ func tokenID(attempt string, candidate int) string {
 	return string(id)
 }
 
-// newTokenSecret returns the half of a token that nobody may know.
+// newTokenSecret returns the secret half of a token.
 func newTokenSecret() (string, error) {
 	b := make([]byte, 16)
 	for i := range b {
 		n, err := rand.Int(rand.Reader, big.NewInt(int64(len(tokenDigits))))
 		if err != nil {
-			return "", fmt.Errorf("make a bootstrap token: %w", err)
+			return "", fmt.Errorf("create bootstrap token: %w", err)
 		}
 		b[i] = tokenDigits[n.Int64()]
 	}
 	return string(b), nil
 }
 
-// mint returns the bootstrap token of an attempt, and makes it when there is none, or none that is
-// good for long enough.
+// mint returns the bootstrap token of an attempt. It creates one if there is none, or none that is
+// valid for long enough.
 func (a *api) mint(ctx context.Context, attempt string) (string, error) {
 	for c := range tokenCandidates {
 		id := tokenID(attempt, c)
@@ -62,7 +62,7 @@ func (a *api) mint(ctx context.Context, attempt string) (string, error) {
 			return "", err
 		}
 		if s != nil && s.Annotations[attemptNote] != attempt {
-			continue // somebody else's
+			continue // taken by another attempt
 		}
 		if s != nil {
 			until, err := time.Parse(time.RFC3339, string(s.Data["expiration"]))
@@ -77,20 +77,25 @@ func (a *api) mint(ctx context.Context, attempt string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		err = a.client.Post().Namespace(system).Resource("secrets").MaxRetries(0).Body(newToken(attempt, id, secret)).Do(ctx).Error()
+		err = a.client.Post().Namespace(system).Resource("secrets").
+			MaxRetries(0).Body(newToken(attempt, id, secret)).Do(ctx).Error()
 		if err != nil {
-			return "", err // when it exists now, the next try finds it
+			return "", err // if it exists by now, the next try finds it
 		}
 		return id + "." + secret, nil
 	}
-	return "", providers.Errorf(providers.Failed, "make a bootstrap token", "others have all the names that it may have: try again")
+	return "", providers.Errorf(providers.Failed, "create bootstrap token", "all ids are taken: try again")
 }
 
-// newToken is a token as kubeadm makes it, for one node.
+// newToken returns a token secret like kubeadm's, for one node.
 func newToken(attempt, id, secret string) *corev1.Secret {
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-" + id, Namespace: system, Annotations: map[string]string{attemptNote: attempt}},
-		Type:       tokenType,
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        "bootstrap-token-" + id,
+			Namespace:   system,
+			Annotations: map[string]string{attemptNote: attempt},
+		},
+		Type: tokenType,
 		StringData: map[string]string{
 			"description": "Holdfast joins a machine with it", "token-id": id, "token-secret": secret,
 			"expiration":                     time.Now().Add(TokenTTL).UTC().Format(time.RFC3339),
@@ -117,7 +122,7 @@ func (a *api) revoke(ctx context.Context, attempt string) error {
 	return nil
 }
 
-// tokenSecret reads a token; nil if there is none.
+// tokenSecret reads a token. It returns nil if there is none.
 func (a *api) tokenSecret(ctx context.Context, id string) (*corev1.Secret, error) {
 	s := &corev1.Secret{}
 	err := a.client.Get().Namespace(system).Resource("secrets").Name("bootstrap-token-" + id).Do(ctx).Into(s)

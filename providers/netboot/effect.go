@@ -7,11 +7,11 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// An install looks at a machine before it does something to it, and may do two things one after the
-// other. A BMC takes longer for that than one confirmation of the term is good for, every time
-// anew: so looks are not hurried, and each effect has a confirmation of its own (decision 0004).
+// An install reads the state of a machine before an effect, and may have two effects in a row. A
+// BMC can need more time for that than one confirmation is valid. So reads are not bound by the
+// not-after time, and each effect is confirmed separately (docs/decisions/0004).
 
-// confirmed does one effect.
+// confirmed performs one effect with a fresh confirmation.
 func confirmed(ctx context.Context, what string, effect func(context.Context) error) error {
 	ctx, err := providers.Confirmed(ctx, what)
 	if err != nil {
@@ -24,7 +24,7 @@ func press(ctx context.Context, b Buttons, op providers.Op, m providers.Machine,
 	return confirmed(ctx, "press "+string(a), func(ctx context.Context) error { return b.SetPower(ctx, op, m, a) })
 }
 
-// bootFrom has the machine boot once from somewhere, unless it is about to.
+// bootFrom sets the one-time boot device, unless it is already set.
 func bootFrom(ctx context.Context, b Buttons, op providers.Op, m *holdfastv1.Machine, mode string) error {
 	now, err := b.BootDevice(providers.Unhurried(ctx), m)
 	now.ModeHidden = now.ModeHidden || err != nil
@@ -32,5 +32,7 @@ func bootFrom(ctx context.Context, b Buttons, op providers.Op, m *holdfastv1.Mac
 	if err == nil && now == want {
 		return nil
 	}
-	return confirmed(ctx, "boot from "+mode, func(ctx context.Context) error { return b.SetBootDevice(ctx, op, m, want) })
+	return confirmed(ctx, "boot from "+mode, func(ctx context.Context) error {
+		return b.SetBootDevice(ctx, op, m, want)
+	})
 }

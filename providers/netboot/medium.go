@@ -12,39 +12,39 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Drive is what a machine is installed with that boots from virtual media.
+// Drive controls a machine that is installed from virtual media.
 type Drive interface {
 	Buttons
 	providers.MediaController
 }
 
-// MediumConfig says how machines are installed by virtual media. Times that are zero are those of
+// MediumConfig is the configuration of installs from virtual media. Zero times have the defaults of
 // Config.
 type MediumConfig struct {
 	Config
-	// Servers are the base URLs of peers that BMCs load the medium from. Each attempt takes the
-	// next one.
+	// Servers are the base URLs of peers that BMCs load the medium from. Attempts use them in
+	// turn.
 	Servers []string
-	// Installers are those that the installer asks, on the network of the machine, in the same
-	// order; default Servers.
+	// Installers are the corresponding base URLs for the installer, on the network of the
+	// machine; default Servers.
 	Installers []string
 }
 
-// MediumImager installs machines by virtual media: it inserts a boot medium that is made for the
-// session, boots the machine from it once, and takes it out as soon as the installer runs. It
-// implements providers.Imager and providers.InstallEnder.
+// MediumImager installs machines from virtual media. It inserts a boot medium of the session, boots
+// the machine from it once, and ejects it once the installer runs. It implements providers.Imager
+// and providers.InstallEnder.
 //
-// What is to be done next shows in the drive, in the boot device and in the power; that the machine
-// was off is recorded before it goes on. So a new leader finds out where the last one has stopped.
-// What it cannot know is the secret of a medium that was made and not inserted: it makes another.
+// The next action follows from the drive, the boot device, the power, and a record that the machine
+// was off. So a new leader continues where the last one stopped. The exception is the secret of a
+// medium that was made but not inserted: the new leader makes another medium.
 type MediumImager struct {
 	*Imager
 	cfg   MediumConfig
 	drive Drive
 
 	mu   sync.Mutex
-	made map[string][32]byte // by attempt: the medium that is to be inserted
-	out  map[string]bool     // by attempt: it was taken out
+	made map[string][32]byte // secret of the medium to insert, by attempt
+	out  map[string]bool     // medium was ejected, by attempt
 }
 
 // NewMedium returns a MediumImager.
@@ -53,26 +53,35 @@ func NewMedium(cfg MediumConfig, s Sessions, d Drive, host providers.Inspector) 
 		cfg.Installers = cfg.Servers
 	}
 	if len(cfg.Servers) == 0 || len(cfg.Installers) != len(cfg.Servers) {
-		return nil, fmt.Errorf("make an imager for virtual media: %d servers for BMCs and %d for installers: want one at least, and as many of both", len(cfg.Servers), len(cfg.Installers))
+		return nil, fmt.Errorf("create imager for virtual media: %d servers for BMCs and %d for "+
+			"installers: want the same number of both, and at least one", len(cfg.Servers), len(cfg.Installers))
 	}
-	return &MediumImager{Imager: New(cfg.Config, s, d, host), cfg: cfg, drive: d, made: map[string][32]byte{}, out: map[string]bool{}}, nil
+	return &MediumImager{
+		Imager: New(cfg.Config, s, d, host),
+		cfg:    cfg,
+		drive:  d,
+		made:   map[string][32]byte{},
+		out:    map[string]bool{},
+	}, nil
 }
 
-// What a machine needs next to be installed by virtual media.
+// The due actions of an install from virtual media.
 const (
-	dueEmpty  = "eject what is in the virtual drive"
+	dueEmpty  = "eject the other image from the virtual drive"
 	dueInsert = "insert the boot medium of this install"
 	dueCDOff  = "boot from the virtual CD once, power off"
 	dueCD     = "boot from the virtual CD once"
 	dueOut    = "eject the boot medium: the installer runs from memory"
 )
 
-// BootsInstaller reports that nobody answers on a machine that is being installed. A reboot before
-// it is of no use: the install boots the machine itself.
+// BootsInstaller returns true: a machine does not answer while it is being installed. A reboot
+// before the install is useless, because the install itself boots the machine.
 func (p *MediumImager) BootsInstaller() bool { return true }
 
-// StartInstall opens the session, or does what is due.
-func (p *MediumImager) StartInstall(ctx context.Context, op providers.Op, m providers.Machine, spec providers.InstallSpec) error {
+// StartInstall opens the session, or performs the due action.
+func (p *MediumImager) StartInstall(
+	ctx context.Context, op providers.Op, m providers.Machine, spec providers.InstallSpec,
+) error {
 	i := p.session(m, op.Token())
 	if i == nil {
 		return p.Imager.StartInstall(ctx, op, m, spec)
@@ -103,12 +112,16 @@ func (p *MediumImager) StartInstall(ctx context.Context, op providers.Op, m prov
 }
 
 func (p *MediumImager) eject(ctx context.Context, op providers.Op, m providers.Machine) error {
-	return hide(confirmed(ctx, "eject the medium", func(ctx context.Context) error { return p.drive.EjectMedia(ctx, op, m) }))
+	return hide(confirmed(ctx, "eject the medium", func(ctx context.Context) error {
+		return p.drive.EjectMedia(ctx, op, m)
+	}))
 }
 
-// insert makes a medium good, and inserts it. One that was late, or whose answer did not come, is
-// the same the next time, as long as the session is of it.
-func (p *MediumImager) insert(ctx context.Context, op providers.Op, m providers.Machine, i *holdfastv1.Install) error {
+// insert records a medium in the session and inserts it. After a late or unanswered call the next
+// one uses the same medium, as long as the session has it.
+func (p *MediumImager) insert(
+	ctx context.Context, op providers.Op, m providers.Machine, i *holdfastv1.Install,
+) error {
 	n := int(i.GetAttempt()-1) % len(p.cfg.Servers)
 	p.mu.Lock()
 	secret := p.made[token(i)]
@@ -128,7 +141,7 @@ func (p *MediumImager) insert(ctx context.Context, op providers.Op, m providers.
 	}))
 }
 
-// hide takes the secret of a medium out of what a BMC has said.
+// hide removes the secret of a medium from an error of a BMC.
 func hide(err error) error {
 	if err == nil {
 		return nil
@@ -144,8 +157,11 @@ func hide(err error) error {
 	return errors.New(text)
 }
 
-// inDrive reports what is in the drive: whether it is the medium of a session, or any of ours.
-func (p *MediumImager) inDrive(ctx context.Context, m providers.Machine, i *holdfastv1.Install) (empty, its, ours bool, err error) {
+// inDrive reports whether the drive is empty, whether it has the medium of session i, and whether
+// it has any medium of ours.
+func (p *MediumImager) inDrive(
+	ctx context.Context, m providers.Machine, i *holdfastv1.Install,
+) (empty, its, ours bool, err error) {
 	u, err := p.drive.Media(ctx, m)
 	if err != nil {
 		return false, false, false, hide(err)
@@ -155,8 +171,10 @@ func (p *MediumImager) inDrive(ctx context.Context, m providers.Machine, i *hold
 	return u == "", ours && bytes.Equal(sum, i.GetMediumSha256()), ours, nil
 }
 
-// dueNow reports what is next; "" for nothing.
-func (p *MediumImager) dueNow(ctx context.Context, m providers.Machine, i *holdfastv1.Install) (string, error) {
+// dueNow returns the due action, or "".
+func (p *MediumImager) dueNow(
+	ctx context.Context, m providers.Machine, i *holdfastv1.Install,
+) (string, error) {
 	switch i.GetStage() {
 	case holdfastv1.Install_WAITING_FOR_PXE, holdfastv1.Install_BOOTED_IPXE:
 		if i.GetPowerOnSeen() {
@@ -184,21 +202,23 @@ func (p *MediumImager) dueNow(ctx context.Context, m providers.Machine, i *holdf
 		return dueCDOff, nil
 	case state == providers.PowerOn:
 		return "", p.sessions.Note(ctx, i, Seen{PowerOn: true})
-	case state != providers.PowerOff: // on its way
+	case state != providers.PowerOff: // in transition
 		return "", nil
 	case !i.GetPowerOffSeen():
 		return "", p.sessions.Note(ctx, i, Seen{PowerOff: true})
 	}
-	// Some BMCs forget the override when the power goes.
+	// Some BMCs lose the override when the power goes off.
 	if d, err := p.drive.BootDevice(ctx, m); err != nil || d.Mode != "VIRTUAL_MEDIA" {
 		return dueCD, err
 	}
 	return dueOn, nil
 }
 
-// dueAfterBoot takes the medium out while the installer is at work: it runs from memory, and the
-// machine must not boot it once more.
-func (p *MediumImager) dueAfterBoot(ctx context.Context, m providers.Machine, i *holdfastv1.Install) (string, error) {
+// dueAfterBoot returns the ejection of the medium while the installer runs: the installer runs from
+// memory, and the machine must not boot the medium again.
+func (p *MediumImager) dueAfterBoot(
+	ctx context.Context, m providers.Machine, i *holdfastv1.Install,
+) (string, error) {
 	p.mu.Lock()
 	out := p.out[token(i)]
 	p.mu.Unlock()
@@ -218,24 +238,34 @@ func (p *MediumImager) dueAfterBoot(ctx context.Context, m providers.Machine, i 
 	return "", nil
 }
 
-// InstallStatus tells from the session, and from the drive, how far the install is.
-func (p *MediumImager) InstallStatus(ctx context.Context, m providers.Machine, tok string) (providers.InstallStatus, error) {
+// InstallStatus returns the state of the install, from the session and the drive.
+func (p *MediumImager) InstallStatus(
+	ctx context.Context, m providers.Machine, tok string,
+) (providers.InstallStatus, error) {
 	i := p.session(m, tok)
 	if i == nil {
 		return providers.InstallStatus{State: providers.WorkNone}, nil
 	}
 	due, err := p.dueNow(ctx, m, i)
-	st := providers.InstallStatus{State: providers.WorkRunning, Progress: int(i.GetProgress()), Image: i.GetImage(), Due: due, Press: due == dueCDOff || due == dueOn, Stage: "the machine to start from the virtual medium"}
+	st := providers.InstallStatus{
+		State:    providers.WorkRunning,
+		Progress: int(i.GetProgress()),
+		Image:    i.GetImage(),
+		Due:      due,
+		Press:    due == dueCDOff || due == dueOn,
+		Stage:    "the machine to start from the virtual medium",
+	}
 	if s := i.GetStage(); s == holdfastv1.Install_WAITING_FOR_PXE {
 		if over := limited(ctx, i, i.GetStageSince(), p.Imager.cfg.Boot).over(p.now()); over != "" {
 			st.State, st.Due, st.Press = providers.WorkFailed, "", false
-			st.Error = fmt.Sprintf("the installer has not reported in %s from the virtual medium%s: look at the machine's console: does it boot from the virtual CD, and does the installer reach %s?",
+			st.Error = fmt.Sprintf("the installer has not reported in %s from the virtual medium%s: check on "+
+				"the machine's console whether it boots from the virtual CD, and whether the installer reaches %s",
 				over, lastSaid(err), i.GetMediumServer())
 			return st, nil
 		}
 		return st, err
 	}
-	// What the installer says counts also while the BMC does not answer, but the install is not
+	// Reports of the installer count even while the BMC does not answer. But the install is not
 	// done before the medium is out.
 	all, failed := p.Imager.InstallStatus(ctx, m, tok)
 	if all.State == providers.WorkDone && (due != "" || err != nil) || all.State == providers.WorkRunning {
@@ -252,8 +282,7 @@ func lastSaid(err error) string {
 	return " (" + err.Error() + ")"
 }
 
-// EndInstall takes the medium out of the drive, of whichever attempt it is: after the end of an
-// attempt nobody may boot it.
+// EndInstall ejects the medium, of any attempt: after the end of an attempt it must not be booted.
 func (p *MediumImager) EndInstall(ctx context.Context, op providers.Op, m providers.Machine) error {
 	_, _, ours, err := p.inDrive(providers.Unhurried(ctx), m, nil)
 	if err == nil && ours {

@@ -1,11 +1,11 @@
-// Package netboot installs machines that boot from the network: it opens an install session and
-// tells from what becomes of it how far the install is (docs/netboot.md).
+// Package netboot installs machines that boot from the network. It opens an install session and
+// derives the state of the install from it (docs/netboot.md).
 //
-// The session is replicated; the machine and its installer move it through any peer. So a new
-// leader has nothing to find out, and nothing to do again. A first attempt presses no button: the
-// plan's steps before it have set the boot device and rebooted the machine. A retry finds the
-// machine wherever the last attempt has left it, and boots it from the network again. The package
-// knows nothing of iPXE, of HTTP or of where sessions are kept.
+// The session is replicated; the machine and its installer update it through any peer. So a new
+// leader has nothing to find out and nothing to repeat. A first attempt presses no button, because
+// the earlier steps of the plan have set the boot device and rebooted the machine. A retry finds
+// the machine in any state, and boots it from the network again. The package knows nothing of iPXE,
+// HTTP or the storage of sessions.
 package netboot
 
 import (
@@ -20,37 +20,37 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Sessions keeps install sessions where the next leader finds them.
+// Sessions stores install sessions where the next leader finds them.
 type Sessions interface {
-	// Session returns the last session of a machine, nil for none. It answers at once.
+	// Session returns the last session of a machine, or nil. It does not block.
 	Session(machineID string) *holdfastv1.Install
-	// Open opens the session of an attempt, unless it has.
+	// Open opens the session of an attempt, unless it exists.
 	Open(ctx context.Context, op providers.Op, spec providers.InstallSpec) error
-	// Note records what was seen of the machine of a session.
+	// Note records observations of the machine in a session.
 	Note(ctx context.Context, i *holdfastv1.Install, seen Seen) error
 }
 
-// Seen is what was seen of a machine beside its installer's reports.
+// Seen has the observations of a machine other than its installer's reports.
 type Seen struct {
 	DiskBooted        bool // the installed system answers
-	PowerOff, PowerOn bool // of a retry that boots the machine again, or of one that boots a medium
+	PowerOff, PowerOn bool // of a retry that boots the machine again, or of a boot medium
 
-	MediumSHA256 []byte // of the token on a boot medium that is about to be inserted; nil for none
-	MediumServer string // base URL of the peers, as that medium is to name it
+	MediumSHA256 []byte // of the token on a boot medium about to be inserted; nil for none
+	MediumServer string // base URL of the peers on that medium
 }
 
-// Buttons are what a retry presses.
+// Buttons has the capabilities that a retry needs.
 type Buttons interface {
 	providers.PowerController
 	providers.BootController
 }
 
-// Config says how long each stage may take. Zero is the default. No stage lasts longer than the
-// step that it is of: where the context of InstallStatus ends sooner, it fails a moment before,
-// with the same words.
+// Config limits the time of each stage. Zero is the default. A stage never lasts longer than its
+// step: if the context of InstallStatus ends sooner, the stage fails a moment before, with the same
+// error.
 type Config struct {
-	Boot    time.Duration // until the machine asks for its boot script; default 15 min: servers test their memory first
-	Start   time.Duration // until the installer reports after that; default 5 min
+	Boot    time.Duration // until the request for the boot script; default 15 min, for memory tests
+	Start   time.Duration // from there until the installer reports; default 5 min
 	Silence time.Duration // between two heartbeats of the installer; default 5 min
 	Disk    time.Duration // until the installed system answers; default 15 min
 }
@@ -73,7 +73,7 @@ type Imager struct {
 	cfg      Config
 	sessions Sessions
 	buttons  Buttons
-	host     providers.Inspector // nil: nobody can look at the installed system
+	host     providers.Inspector // nil: the installed system cannot be inspected
 	now      func() time.Time
 }
 
@@ -82,15 +82,15 @@ func New(cfg Config, s Sessions, b Buttons, host providers.Inspector) *Imager {
 	return &Imager{cfg: cfg.withDefaults(), sessions: s, buttons: b, host: host, now: time.Now}
 }
 
-// BootsInstaller reports that a machine that was booted to be installed answers nobody until it is:
-// that it is on is all there is to see.
+// BootsInstaller returns true: a machine that was booted for an install does not answer until it is
+// installed. Only its power can be observed.
 func (p *Imager) BootsInstaller() bool { return true }
 
 func token(i *holdfastv1.Install) string {
 	return providers.Op{RunID: i.GetRunId(), Step: i.GetStep(), Attempt: i.GetAttempt()}.Token()
 }
 
-// session returns the open session of a token, nil for none.
+// session returns the session of a token, or nil.
 func (p *Imager) session(m providers.Machine, tok string) *holdfastv1.Install {
 	if i := p.sessions.Session(m.GetMachineId()); i != nil && token(i) == tok {
 		return i
@@ -98,12 +98,16 @@ func (p *Imager) session(m providers.Machine, tok string) *holdfastv1.Install {
 	return nil
 }
 
-// StartInstall opens the session, or presses the button that a retry waits for.
-func (p *Imager) StartInstall(ctx context.Context, op providers.Op, m providers.Machine, spec providers.InstallSpec) error {
+// StartInstall opens the session, or presses the button that a retry needs.
+func (p *Imager) StartInstall(
+	ctx context.Context, op providers.Op, m providers.Machine, spec providers.InstallSpec,
+) error {
 	i := p.session(m, op.Token())
 	if i == nil {
-		if spec.Image == "" { // before any button is pressed: the installer refuses such an order
-			return providers.Errorf(providers.Unsupported, "install "+m.GetMachineId(), "there is no image, and the installer erases a disk only to write one: erase disks from the host (provider datacenter)")
+		if spec.Image == "" { // refuse it before a button is pressed, because the installer would
+			return providers.Errorf(providers.Unsupported, "install "+m.GetMachineId(),
+				"no image given, and the installer only erases a disk to write one: "+
+					"erase disks from the host (provider datacenter)")
 		}
 		return p.sessions.Open(ctx, op, spec)
 	}
@@ -121,14 +125,14 @@ func (p *Imager) StartInstall(ctx context.Context, op providers.Op, m providers.
 	return nil
 }
 
-// What a retry has to press.
+// The due actions of a retry.
 const (
-	dueOff = "boot from the network, power off: the machine is where the attempt before has left it"
+	dueOff = "boot from the network, power off: the machine is in the state that the last attempt left"
 	dueOn  = "power on"
 )
 
-// due reports which button is next; "" for none. It converges: what was pressed shows in the power
-// state, and that it was off is recorded before it is pressed on.
+// due returns the due action, or "". It converges: a press shows in the power state, and "was off"
+// is recorded before the machine is powered on.
 func (p *Imager) due(ctx context.Context, m providers.Machine, i *holdfastv1.Install) (string, error) {
 	if i.GetAttempt() < 2 || i.GetStage() != holdfastv1.Install_WAITING_FOR_PXE || i.GetPowerOnSeen() {
 		return "", nil
@@ -142,7 +146,7 @@ func (p *Imager) due(ctx context.Context, m providers.Machine, i *holdfastv1.Ins
 		return dueOff, nil
 	case on:
 		return "", p.sessions.Note(ctx, i, Seen{PowerOn: true})
-	case state != providers.PowerOff: // on its way, or the BMC does not know
+	case state != providers.PowerOff: // in transition, or unknown to the BMC
 		return "", nil
 	case !i.GetPowerOffSeen():
 		return "", p.sessions.Note(ctx, i, Seen{PowerOff: true})
@@ -150,13 +154,19 @@ func (p *Imager) due(ctx context.Context, m providers.Machine, i *holdfastv1.Ins
 	return dueOn, nil
 }
 
-// InstallStatus tells from the session how far the install is.
-func (p *Imager) InstallStatus(ctx context.Context, m providers.Machine, tok string) (providers.InstallStatus, error) {
+// InstallStatus returns the state of the install, from the session.
+func (p *Imager) InstallStatus(
+	ctx context.Context, m providers.Machine, tok string,
+) (providers.InstallStatus, error) {
 	i := p.session(m, tok)
 	if i == nil {
 		return providers.InstallStatus{State: providers.WorkNone}, nil
 	}
-	st := providers.InstallStatus{State: providers.WorkRunning, Progress: int(i.GetProgress()), Image: i.GetImage()}
+	st := providers.InstallStatus{
+		State:    providers.WorkRunning,
+		Progress: int(i.GetProgress()),
+		Image:    i.GetImage(),
+	}
 	fail := func(format string, args ...any) (providers.InstallStatus, error) {
 		st.State, st.Error = providers.WorkFailed, fmt.Sprintf(format, args...)
 		return st, nil
@@ -169,7 +179,8 @@ func (p *Imager) InstallStatus(ctx context.Context, m providers.Machine, tok str
 			st.Stage += ": " + i.GetNote()
 		}
 		if over := limited(ctx, i, i.GetStageSince(), p.cfg.Boot).over(now); over != "" {
-			return fail("the machine has not booted from the network in %s%s: look whether its boot device is PXE or HTTP, whether the DHCP server answers it, and whether one of %s is the card that it boots from",
+			return fail("the machine has not booted from the network in %s%s: check whether its boot device is "+
+				"PXE or HTTP, whether the DHCP server answers it, and whether it boots from one of the cards %s",
 				over, noted(i), strings.Join(i.GetMacs(), ", "))
 		}
 		due, err := p.due(ctx, m, i)
@@ -178,7 +189,9 @@ func (p *Imager) InstallStatus(ctx context.Context, m providers.Machine, tok str
 	case holdfastv1.Install_BOOTED_IPXE:
 		st.Stage = "the installer to start"
 		if over := limited(ctx, i, i.GetStageSince(), p.cfg.Start).over(now); over != "" {
-			return fail("the installer has not reported in %s after the machine got its boot script (%d times, last seen %s at %s): look at its console: does the kernel know its network card, and does it reach the peers over HTTP?",
+			return fail("the installer has not reported in %s after the machine got its boot script (%d times, "+
+				"last seen %s at %s): check on its console whether the kernel has a driver for its network card, "+
+				"and whether it reaches the peers over HTTP",
 				over, i.GetBoots(), clock(i), orUnknown(i.GetIpAddress()))
 		}
 	case holdfastv1.Install_INSTALLER_STARTED, holdfastv1.Install_WRITING:
@@ -189,10 +202,12 @@ func (p *Imager) InstallStatus(ctx context.Context, m providers.Machine, tok str
 		l := limited(ctx, i, i.GetLastSeenAt(), p.cfg.Silence)
 		switch over := l.over(now); {
 		case over != "" && l.ofStep:
-			return fail("the installer was not done in %s: it was last seen %s at %s, %d %% done, at %s", over, clock(i), orUnknown(i.GetIpAddress()), i.GetProgress(), orUnknown(i.GetDetail()))
+			return fail("the installer was not done in %s: last seen %s at %s, %d %% done, at %s",
+				over, clock(i), orUnknown(i.GetIpAddress()), i.GetProgress(), orUnknown(i.GetDetail()))
 		case over != "":
-			return fail("the installer has said nothing for %s: it was last seen %s at %s, %d %% done, at %s: look at its console and its network; whether it has power", over, clock(i),
-				orUnknown(i.GetIpAddress()), i.GetProgress(), orUnknown(i.GetDetail()))
+			return fail("no report of the installer for %s: last seen %s at %s, %d %% done, at %s: check its "+
+				"console, its network and its power",
+				over, clock(i), orUnknown(i.GetIpAddress()), i.GetProgress(), orUnknown(i.GetDetail()))
 		}
 	case holdfastv1.Install_COMPLETE:
 		return p.booted(ctx, m, i, st)
@@ -204,9 +219,11 @@ func (p *Imager) InstallStatus(ctx context.Context, m providers.Machine, tok str
 	return st, nil
 }
 
-// booted looks whether the installed system is up: it answers, and has the host key that its
-// installer has made. Where nobody can log in, that the installer is done is all there is to see.
-func (p *Imager) booted(ctx context.Context, m providers.Machine, i *holdfastv1.Install, st providers.InstallStatus) (providers.InstallStatus, error) {
+// booted checks whether the installed system runs: it answers with the host key that its installer
+// has made. If no login is possible, the end of the installer counts.
+func (p *Imager) booted(
+	ctx context.Context, m providers.Machine, i *holdfastv1.Install, st providers.InstallStatus,
+) (providers.InstallStatus, error) {
 	st.Stage, st.Progress = "the machine to boot from its disk", 100
 	if p.host == nil || m.GetSpec().GetSshEndpoint() == "" || i.GetImage() == "" {
 		st.State, st.Stage = providers.WorkDone, "done"
@@ -223,9 +240,11 @@ func (p *Imager) booted(ctx context.Context, m providers.Machine, i *holdfastv1.
 	case err == nil:
 		err = errors.New(f.ReachableReason)
 	}
-	st.Stage += " (" + m.GetSpec().GetSshEndpoint() + " does not answer as the installed system would: " + err.Error() + ")"
+	st.Stage += " (no answer of the installed system at " + m.GetSpec().GetSshEndpoint() + ": " + err.Error() + ")"
 	if over := limited(ctx, i, i.GetStageSince(), p.cfg.Disk).over(p.now()); over != "" {
-		st.State, st.Error = providers.WorkFailed, fmt.Sprintf("the image was written, and the installed system has not answered at %s in %s (%v): look at its console, whether it boots from its disk, its network and its SSH server",
+		st.State = providers.WorkFailed
+		st.Error = fmt.Sprintf("the image was written, but the installed system has not answered at %s in "+
+			"%s (%v): check its console, whether it boots from its disk, its network and its SSH server",
 			m.GetSpec().GetSshEndpoint(), over, err)
 	}
 	return st, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// place returns where a machine's host is.
+// place returns the address and the secret of a machine's host.
 func (p *Provider) place(op string, m providers.Machine) (place, error) {
 	address, err := parseEndpoint(m.GetSpec().GetSshEndpoint())
 	if err != nil {
@@ -22,9 +22,15 @@ func (p *Provider) place(op string, m providers.Machine) (place, error) {
 	return to, nil
 }
 
-// read asks a host for something that changes nothing. An answer that did not come because the
-// connection broke is asked for once more over a new one.
-func read[T any](ctx context.Context, p *Provider, op string, m providers.Machine, do func(context.Context, *shell) (T, error)) (T, error) {
+// read performs a query that changes nothing. If the connection breaks before the answer, it
+// repeats the query once over a new connection.
+func read[T any](
+	ctx context.Context,
+	p *Provider,
+	op string,
+	m providers.Machine,
+	do func(context.Context, *shell) (T, error),
+) (T, error) {
 	v, err := withShell(ctx, p, op, m, time.Duration(p.cfg.CallTimeout), do)
 	var b *broken
 	if errors.As(err, &b) && ctx.Err() == nil {
@@ -33,25 +39,39 @@ func read[T any](ctx context.Context, p *Provider, op string, m providers.Machin
 	return v, err
 }
 
-// effect has a host do something, in time or not at all. do gets a shell that has just answered.
-// most is what the call may take besides CallTimeout.
-func (p *Provider) effect(ctx context.Context, op string, m providers.Machine, most time.Duration, do func(context.Context, *shell) error) error {
+// effect performs an effect on a host, in time or not at all. It calls do with a shell that has
+// just answered. most is the time that the call may take in addition to CallTimeout.
+func (p *Provider) effect(
+	ctx context.Context,
+	op string,
+	m providers.Machine,
+	most time.Duration,
+	do func(context.Context, *shell) error,
+) error {
 	if err := ctx.Err(); err != nil {
 		return classify(op, err, providers.Timeout)
 	}
 	if err := providers.InTime(ctx, op); err != nil {
 		return err
 	}
-	_, err := withShell(ctx, p, op, m, time.Duration(p.cfg.CallTimeout)+most, func(ctx context.Context, sh *shell) (struct{}, error) {
+	most += time.Duration(p.cfg.CallTimeout)
+	_, err := withShell(ctx, p, op, m, most, func(ctx context.Context, sh *shell) (struct{}, error) {
 		return struct{}{}, do(ctx, sh)
 	})
 	return err
 }
 
-// withShell lends a shell on the machine's host to do, for at most that long. When the context ends
-// first, the shell is given up, do ends by itself when the connection is closed, and what it
-// returns is of no interest any more.
-func withShell[T any](ctx context.Context, p *Provider, op string, m providers.Machine, most time.Duration, do func(context.Context, *shell) (T, error)) (T, error) {
+// withShell calls do with a shell on the machine's host, for at most the given time. If ctx ends
+// first, withShell abandons the shell and ignores the result of do, which ends once the connection
+// is closed.
+func withShell[T any](
+	ctx context.Context,
+	p *Provider,
+	op string,
+	m providers.Machine,
+	most time.Duration,
+	do func(context.Context, *shell) (T, error),
+) (T, error) {
 	var none T
 	to, err := p.place(op, m)
 	if err != nil {
@@ -72,19 +92,21 @@ func withShell[T any](ctx context.Context, p *Provider, op string, m providers.M
 		l.release()
 		var stale *staleError
 		if errors.As(err, &stale) && !fresh && !again {
-			continue // it was kept from an earlier call, and has died meanwhile: nothing was asked yet
+			continue // a kept connection has died since the last call: nothing was sent
 		}
 		return v, p.translate(ctx, op, err)
 	}
 }
 
-// staleError means that no shell could be had: nothing was asked.
+// staleError means that no shell could be opened: nothing was sent.
 type staleError struct{ error }
 
 func (s *staleError) Unwrap() error { return s.error }
 
-// use runs do with a shell of the link.
-func use[T any](ctx context.Context, p *Provider, l *link, do func(context.Context, *shell) (T, error)) (v T, err error) {
+// use calls do with a shell of the link.
+func use[T any](
+	ctx context.Context, p *Provider, l *link, do func(context.Context, *shell) (T, error),
+) (v T, err error) {
 	select {
 	case l.slots <- struct{}{}:
 	case <-ctx.Done():
@@ -111,12 +133,12 @@ func use[T any](ctx context.Context, p *Provider, l *link, do func(context.Conte
 	case r := <-done:
 		return r.v, r.err
 	case <-ctx.Done():
-		l.retire() // a host that hangs, or its connection: the next call tries another one
+		l.retire() // the host or its connection hangs: the next call opens a new one
 		return v, ctx.Err()
 	}
 }
 
-// shell returns one that has just answered.
+// shell returns a shell that has just answered.
 func (l *link) shell(cfg Config) (*shell, error) {
 	for {
 		l.mu.Lock()
@@ -139,7 +161,7 @@ func (l *link) shell(cfg Config) (*shell, error) {
 	}
 }
 
-// giveBack keeps a shell for the next call, unless it may be in the middle of something.
+// giveBack keeps a shell for the next call, unless it may be in the middle of a request.
 func (l *link) giveBack(sh *shell, err error) {
 	var late lateError
 	if err != nil && !errors.As(err, &late) && providers.ClassOf(err) != providers.Late {
@@ -151,7 +173,7 @@ func (l *link) giveBack(sh *shell, err error) {
 	l.idle = append(l.idle, sh)
 }
 
-// translate returns an error its class.
+// translate classifies an error.
 func (p *Provider) translate(ctx context.Context, op string, err error) error {
 	var he *hostError
 	var b *broken
@@ -164,9 +186,9 @@ func (p *Provider) translate(ctx context.Context, op string, err error) error {
 	case errors.As(err, &he):
 		return providers.Errorf(he.class, op, "%w", err)
 	case errors.As(err, &late):
-		return providers.Errorf(providers.Late, op, "%w; whoever leads now may have acted", err)
+		return providers.Errorf(providers.Late, op, "%w; another leader may have acted", err)
 	case errors.As(err, &b):
-		return providers.Errorf(providers.Transient, op, "the connection broke: %w", err)
+		return providers.Errorf(providers.Transient, op, "connection lost: %w", err)
 	}
-	return classify(op, fmt.Errorf("ask the host: %w", err), providers.Transient)
+	return classify(op, fmt.Errorf("query the host: %w", err), providers.Transient)
 }

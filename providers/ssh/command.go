@@ -12,28 +12,31 @@ import (
 )
 
 const (
-	// maxOutput is how much output one answer carries.
+	// maxOutput bounds the output in one answer.
 	maxOutput = 256 << 10
-	// latestStart is how long after the last moment to ask for it a command may begin, by the
-	// host's clock, in hundredths of a second.
+	// latestStart is how long after its not-after time a command may begin, by the host's clock,
+	// in hundredths of a second.
 	latestStart = 200
-	// startTime bounds what the host may take to start a command, findTime what is spent to find
-	// out whether it did.
+	// startTime bounds the start of a command on the host. findTime bounds the search for the
+	// result of a start.
 	startTime = 15 * time.Second
 	findTime  = time.Minute
 )
 
 func checkToken(op, token string) error {
 	if !tokenOK.MatchString(token) {
-		return providers.Errorf(providers.Unsupported, op, "token %q: want 1 to 200 letters, digits, dots, dashes, colons", clip(token, 220))
+		return providers.Errorf(providers.Unsupported, op,
+			"token %q: want 1 to 200 letters, digits, dots, dashes, colons", clip(token, 220))
 	}
 	return nil
 }
 
-// StartCommand starts a command under a token. When it answers nil the command has begun, now or
-// earlier. An error other than of class timeout, or of the context, means that it has not been
-// started by this call and will not be.
-func (p *Provider) StartCommand(ctx context.Context, _ providers.Op, m providers.Machine, token string, c providers.Command) error {
+// StartCommand starts a command under a token. It returns nil if the command has begun, now or
+// earlier. An error means that this call has not started it and will not, unless the class is
+// Timeout or ctx has ended.
+func (p *Provider) StartCommand(
+	ctx context.Context, _ providers.Op, m providers.Machine, token string, c providers.Command,
+) error {
 	op := "start " + token + " on " + m.GetMachineId()
 	if err := checkToken(op, token); err != nil {
 		return err
@@ -42,7 +45,9 @@ func (p *Provider) StartCommand(ctx context.Context, _ providers.Op, m providers
 	if err != nil {
 		return providers.Errorf(providers.Unsupported, op, "%w", err)
 	}
-	err = p.effect(ctx, op, m, startTime, func(ctx context.Context, sh *shell) error { return p.launch(ctx, sh, op, token, j) })
+	err = p.effect(ctx, op, m, startTime, func(ctx context.Context, sh *shell) error {
+		return p.launch(ctx, sh, op, token, j)
+	})
 	var lost *lostError
 	if errors.As(err, &lost) && ctx.Err() == nil {
 		return p.findOut(ctx, op, m, token, lost)
@@ -50,10 +55,11 @@ func (p *Provider) StartCommand(ctx context.Context, _ providers.Op, m providers
 	return err
 }
 
-// launch stages a job, which changes nothing, and then has it started.
+// launch stages a job, which changes nothing, and then starts it.
 func (p *Provider) launch(ctx context.Context, sh *shell, op, token string, j job) error {
 	nonce := rand.Text()
-	stage := line("hf_stage", nonce, j.user, len(supervisorScript), len(j.text), len(j.script)) + supervisorScript + j.text + j.script
+	stage := line("hf_stage", nonce, j.user, len(supervisorScript), len(j.text), len(j.script)) +
+		supervisorScript + j.text + j.script
 	if err := sh.ask(stage, only("ok")); err != nil {
 		return err
 	}
@@ -62,7 +68,8 @@ func (p *Provider) launch(ctx context.Context, sh *shell, op, token string, j jo
 		return err
 	}
 	latest := until + latestStart
-	err = sh.ask(line("hf_start", token, nonce, until, latest, j.user, j.timeout, p.blocks(), p.grace()), only("ok"))
+	request := line("hf_start", token, nonce, until, latest, j.user, j.timeout, p.blocks(), p.grace())
+	err = sh.ask(request, only("ok"))
 	var b *broken
 	if errors.As(err, &b) {
 		return &lostError{err, sh.boot, latest}
@@ -70,26 +77,27 @@ func (p *Provider) launch(ctx context.Context, sh *shell, op, token string, j jo
 	return err
 }
 
-// blocks is the cap of the output in the unit of ulimit -f.
+// blocks returns the cap of the output in the unit of ulimit -f.
 func (p *Provider) blocks() int64 { return (p.cfg.OutputCap + 511) / 512 }
 
-// grace is the time between TERM and KILL in seconds.
+// grace returns the time between TERM and KILL in seconds.
 func (p *Provider) grace() int64 {
 	return int64(max(time.Second, time.Duration(p.cfg.KillGrace)).Round(time.Second) / time.Second)
 }
 
-// lostError means that the connection was lost while a command was started.
+// lostError means that the connection was lost during the start of a command.
 type lostError struct {
 	error
 	boot   string // of the host
-	latest int64  // by its clock: after that it does not begin any more
+	latest int64  // by the host's clock: the command does not begin later
 }
 
 func (l *lostError) Unwrap() error { return l.error }
 
-// findOut asks a host whether it has begun a command, until it says yes or it is too late for it to
-// begin.
-func (p *Provider) findOut(ctx context.Context, op string, m providers.Machine, token string, lost *lostError) error {
+// findOut asks a host whether a command has begun, until it has or until it is too late to begin.
+func (p *Provider) findOut(
+	ctx context.Context, op string, m providers.Machine, token string, lost *lostError,
+) error {
 	ctx, stop := context.WithTimeout(ctx, findTime)
 	defer stop()
 	for {
@@ -100,7 +108,8 @@ func (p *Provider) findOut(ctx context.Context, op string, m providers.Machine, 
 			over := sh.boot != lost.boot || sh.clock > lost.latest+100
 			s, _, err := ask(sh, token, 0, 0)
 			if err == nil && s.State == providers.WorkNone && over {
-				return false, &hostError{providers.Transient, "the connection was lost, and the host has not started it"}
+				const why = "the connection was lost, and the host has not started the command"
+				return false, &hostError{providers.Transient, why}
 			}
 			return s.State != providers.WorkNone, err
 		})
@@ -111,12 +120,13 @@ func (p *Provider) findOut(ctx context.Context, op string, m providers.Machine, 
 		select {
 		case <-time.After(200 * time.Millisecond):
 		case <-ctx.Done():
-			return providers.Errorf(providers.Timeout, op, "the connection was lost while it was started, and whether it was is not known: %w", lost.error)
+			return providers.Errorf(providers.Timeout, op,
+				"the connection was lost during the start, and its outcome is unknown: %w", lost.error)
 		}
 	}
 }
 
-// ask reads a command's status from an agent.
+// ask reads the status of a command from an agent.
 func ask(sh *shell, token string, offset int64, most int) (s providers.CommandStatus, why string, err error) {
 	err = sh.ask(line("hf_status", token, offset, most), func(words []string) error {
 		s, why, err = readStatus(sh.out, words, offset)
@@ -125,10 +135,12 @@ func ask(sh *shell, token string, offset int64, most int) (s providers.CommandSt
 	return s, why, err
 }
 
-// CommandStatus reports how far a command is. The two streams have one offset: it follows the order
-// in which they were seen to grow, and each stream is exact by itself. A stream that is longer than
-// the cap is cut there.
-func (p *Provider) CommandStatus(ctx context.Context, m providers.Machine, token string, offset int64) (providers.CommandStatus, error) {
+// CommandStatus returns the status of a command. The two streams share one offset, in the order in
+// which they were seen to grow. Each stream is exact by itself. A stream that exceeds the cap is
+// truncated.
+func (p *Provider) CommandStatus(
+	ctx context.Context, m providers.Machine, token string, offset int64,
+) (providers.CommandStatus, error) {
 	op := "read the status of " + token + " on " + m.GetMachineId()
 	if err := checkToken(op, token); err != nil {
 		return providers.CommandStatus{}, err
@@ -146,7 +158,7 @@ func (p *Provider) CommandStatus(ctx context.Context, m providers.Machine, token
 	})
 }
 
-// KillCommand ends a command and its children: TERM, then KILL after the grace time. It answers
+// KillCommand ends a command and its children: TERM, then KILL after the grace time. It returns
 // when they are gone. A command that has not begun never will.
 func (p *Provider) KillCommand(ctx context.Context, _ providers.Op, m providers.Machine, token string) error {
 	op := "kill " + token + " on " + m.GetMachineId()
@@ -163,7 +175,7 @@ func (p *Provider) KillCommand(ctx context.Context, _ providers.Op, m providers.
 	})
 }
 
-// readFacts reads the answer of hf_inspect.
+// readFacts parses the answer of hf_inspect.
 func readFacts(r *bufio.Reader, words []string) (boot, image string, err error) {
 	if len(words) != 3 || words[0] != "facts" {
 		return "", "", fmt.Errorf("%w: %q", errReply, words)

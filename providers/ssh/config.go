@@ -11,10 +11,10 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Duration is a time.Duration that is written as text, e.g. "15s".
+// Duration is a time.Duration that is written as a string in JSON, e.g. "15s".
 type Duration time.Duration
 
-// UnmarshalJSON reads "15s", and refuses what is not above zero.
+// UnmarshalJSON parses "15s". It refuses durations that are not positive.
 func (d *Duration) UnmarshalJSON(b []byte) error {
 	var s string
 	if err := json.Unmarshal(b, &s); err != nil {
@@ -28,35 +28,38 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Jump is a host that connections go through.
+// Jump is a jump host for connections.
 type Jump struct {
 	Endpoint       string `json:"endpoint"`        // as Machine.spec.ssh_endpoint
-	CredentialsRef string `json:"credentials_ref"` // default: those of the provider
+	CredentialsRef string `json:"credentials_ref"` // default: that of the provider
 
-	// HostKeys are what it is known by, as in authorized_keys. Default: the first one that is seen.
-	// A key that changes is put here.
+	// HostKeys are its keys, as in authorized_keys. Default: the first key that it shows. If its
+	// key changes, set it here.
 	HostKeys []string `json:"host_keys"`
 }
 
-// Config of a provider. The zero value is good.
+// Config is the configuration of a provider. The zero value is usable.
 type Config struct {
-	CredentialsRef string `json:"credentials_ref"` // for machines that name no secret of their own; its password is sent to none of them
-	Jump           []Jump `json:"jump"`            // in this order
+	// CredentialsRef is the secret for machines that name none. Its password is never sent to them.
+	CredentialsRef string `json:"credentials_ref"`
+	Jump           []Jump `json:"jump"` // in this order
 
-	// HostKeys says what is done about a host without a pinned key: "first-sight" (the default)
-	// pins the one that is seen, "pinned" refuses.
+	// HostKeys is the policy for a host without a pinned key: "first-sight" (the default) pins
+	// the key it shows, "pinned" refuses it.
 	HostKeys string `json:"host_keys"`
 
-	KeepAlive   Duration `json:"keepalive"`    // between two heartbeats that are asked for; default 5s
-	DeadAfter   Duration `json:"dead_after"`   // a host that does not answer one for so long has its connection closed; default 15s
-	Idle        Duration `json:"idle"`         // a connection nobody uses is closed after that; default 1m
-	MaxAge      Duration `json:"max_age"`      // no connection is given out that is older: secrets change; default 15m
-	CallTimeout Duration `json:"call_timeout"` // of any one call, when its context has more time; default 30s
+	KeepAlive   Duration `json:"keepalive"`    // between two heartbeats; default 5s
+	DeadAfter   Duration `json:"dead_after"`   // an unanswered heartbeat closes the connection; default 15s
+	Idle        Duration `json:"idle"`         // an unused connection is closed after it; default 1m
+	MaxAge      Duration `json:"max_age"`      // of a connection, because secrets change; default 15m
+	CallTimeout Duration `json:"call_timeout"` // limit of one call; default 30s
 	KillGrace   Duration `json:"kill_grace"`   // between TERM and KILL; whole seconds; default 5s
 
-	StateDir  string `json:"state_dir"`  // on the hosts; it has to survive a reboot; default /var/lib/holdfast/ssh
-	KeepDays  int    `json:"keep_days"`  // output of commands that are over is kept so long; default 7
-	OutputCap int64  `json:"output_cap"` // bytes of each stream that are kept; default 1 MiB and a little, more than a run's log takes
+	StateDir string `json:"state_dir"` // on the hosts, persistent; default /var/lib/holdfast/ssh
+	KeepDays int    `json:"keep_days"` // that output of ended commands is kept; default 7
+	// OutputCap is the size in bytes up to which a stream is kept. The default is slightly above
+	// 1 MiB, which is more than the log of a run accepts.
+	OutputCap int64 `json:"output_cap"`
 }
 
 // The policies for host keys.
@@ -65,7 +68,7 @@ const (
 	PinnedOnly = "pinned"
 )
 
-// ParseConfig reads a configuration strictly: an unknown key is an error that names it.
+// ParseConfig parses a configuration. The error for an unknown key names the key.
 func ParseConfig(raw json.RawMessage) (Config, error) {
 	var c Config
 	if len(raw) > 0 {
@@ -75,13 +78,13 @@ func ParseConfig(raw json.RawMessage) (Config, error) {
 			return Config{}, fmt.Errorf("read ssh configuration: %w", err)
 		}
 		if _, err := d.Token(); !errors.Is(err, io.EOF) {
-			return Config{}, errors.New("read ssh configuration: there is more than one value")
+			return Config{}, errors.New("read ssh configuration: more than one JSON value")
 		}
 	}
 	return c, c.Validate()
 }
 
-// Validate reports what is wrong with a configuration, with the key, the value and what is allowed.
+// Validate returns an error that names the wrong key, its value and the allowed values.
 func (c Config) Validate() error {
 	switch c.HostKeys {
 	case "", FirstSight, PinnedOnly:
@@ -100,7 +103,8 @@ func (c Config) Validate() error {
 		}
 		for k, key := range j.HostKeys {
 			if _, _, _, _, err := ssh.ParseAuthorizedKey([]byte(key)); err != nil {
-				return fmt.Errorf(`jump[%d]: host_keys[%d] is no public key: want one line such as "ssh-ed25519 AAAA…"`, i, k)
+				return fmt.Errorf(
+					`jump[%d]: host_keys[%d] is not a public key: want one line such as "ssh-ed25519 AAAA…"`, i, k)
 			}
 		}
 	}

@@ -123,7 +123,7 @@ func TestCertificates(t *testing.T) {
 		{"good", certified(s.ca, soon), ""},
 		{"expired", certified(s.ca, past), "expired at"},
 		{"of another authority", certified(stranger, soon), "refuses user root"},
-		{"of another key", bad, "does not go with private_key"},
+		{"of another key", bad, "does not match private_key"},
 		{"no certificate", plain, "plain key"},
 		{"nothing", sshexec.Login{}, "neither private_key nor password"},
 		{"no key", sshexec.Login{PrivateKey: []byte("x")}, "read private_key"},

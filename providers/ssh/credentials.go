@@ -11,21 +11,21 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Login is what a secret of type ssh holds. It prints without what is secret in it.
+// Login is the content of a secret of type ssh. It is printed without its secret parts.
 type Login struct {
-	Username    string // default root; anybody else needs sudo without a password
-	PrivateKey  []byte // PEM; one that is encrypted is opened with Password
+	Username    string // default root; other users need sudo without a password
+	PrivateKey  []byte // PEM; an encrypted one is decrypted with Password
 	Certificate []byte // for PrivateKey, as a line of authorized_keys
 	Password    string
 }
 
-// String names the user only.
+// String returns the user only.
 func (l Login) String() string { return "login of " + l.user() }
 
-// GoString does too.
+// GoString returns the user only.
 func (l Login) GoString() string { return l.String() }
 
-// LogValue does too.
+// LogValue returns the user only.
 func (l Login) LogValue() slog.Value { return slog.StringValue(l.String()) }
 
 func (l Login) user() string {
@@ -35,26 +35,26 @@ func (l Login) user() string {
 	return l.Username
 }
 
-// digest tells one login from another without keeping it.
+// digest identifies a login without storing it.
 func (l Login) digest() [sha256.Size]byte {
 	h := sha256.New()
 	for _, part := range [][]byte{[]byte(l.Username), l.PrivateKey, l.Certificate, []byte(l.Password)} {
-		_, _ = fmt.Fprintf(h, "%d:", len(part)) // a hash takes everything
+		_, _ = fmt.Fprintf(h, "%d:", len(part)) // writes to a hash never fail
 		h.Write(part)
 	}
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// Credentials opens secrets of type ssh by their names.
+// Credentials reads secrets of type ssh by name.
 type Credentials interface {
-	// Login is asked for each time a host is logged in to. Its errors hold no secret.
+	// Login is called before each login to a host. Its errors contain no secret.
 	Login(ctx context.Context, ref string) (Login, error)
 }
 
-// methods returns how to log in: certificate, key, password. now decides whether the certificate is
-// still good. A secret that is common to all machines which name none sends no password: whoever
-// may register a machine says where its host is, and would be told it. A key proves itself and
-// stays here.
+// methods returns the ways to log in: certificate, key, password. now decides whether the
+// certificate is still valid. If common is true, the secret is the default for all machines, and
+// its password is not sent: a user who registers a machine chooses its address, and would receive
+// the password. A key is never sent.
 func (l Login) methods(now time.Time, common bool) ([]ssh.AuthMethod, error) {
 	var ms []ssh.AuthMethod
 	password := l.Password
@@ -63,7 +63,7 @@ func (l Login) methods(now time.Time, common bool) ([]ssh.AuthMethod, error) {
 		var locked *ssh.PassphraseMissingError
 		if errors.As(err, &locked) && password != "" {
 			key, err = ssh.ParsePrivateKeyWithPassphrase(l.PrivateKey, []byte(password))
-			password = "" // it is for the key
+			password = "" // it was for the key
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read private_key: %w", err)
@@ -80,13 +80,14 @@ func (l Login) methods(now time.Time, common bool) ([]ssh.AuthMethod, error) {
 	}
 	if common && password != "" {
 		if len(ms) == 0 {
-			return nil, errors.New("the secret has only a password, which is not sent to machines that name no secret: name it in ssh_credentials_ref of the machine, or give the secret a private_key")
+			return nil, errors.New("the secret has only a password, which is not sent to machines without " +
+				"a secret of their own: name it in ssh_credentials_ref of the machine, or add a private_key")
 		}
 		return ms, nil
 	}
 	if password != "" {
-		// Servers ask in one of two ways. The password is sent once: a second refusal would bring
-		// the lock of the account nearer.
+		// Servers ask in one of two ways. The password is sent only once, because each refusal may
+		// bring the account closer to a lock.
 		sent := false
 		once := func() (string, error) {
 			if sent {
@@ -95,7 +96,7 @@ func (l Login) methods(now time.Time, common bool) ([]ssh.AuthMethod, error) {
 			sent = true
 			return password, nil
 		}
-		ms = append(ms, ssh.PasswordCallback(once), ssh.KeyboardInteractive(func(_, _ string, questions []string, echos []bool) ([]string, error) {
+		interactive := func(_, _ string, questions []string, echos []bool) ([]string, error) {
 			if len(questions) == 0 {
 				return nil, nil
 			}
@@ -104,7 +105,8 @@ func (l Login) methods(now time.Time, common bool) ([]ssh.AuthMethod, error) {
 			}
 			p, err := once()
 			return []string{p}, err
-		}))
+		}
+		ms = append(ms, ssh.PasswordCallback(once), ssh.KeyboardInteractive(interactive))
 	}
 	if len(ms) == 0 {
 		return nil, errors.New("the secret has neither private_key nor password")
@@ -112,7 +114,7 @@ func (l Login) methods(now time.Time, common bool) ([]ssh.AuthMethod, error) {
 	return ms, nil
 }
 
-// errPassword ends a handshake whose password was refused in one of the ways.
+// errPassword ends a handshake after the password was refused.
 var errPassword = errors.New("ssh: unable to authenticate: the password was refused")
 
 func certified(line []byte, key ssh.Signer, now time.Time) (ssh.Signer, error) {
@@ -125,11 +127,12 @@ func certified(line []byte, key ssh.Signer, now time.Time) (ssh.Signer, error) {
 		return nil, fmt.Errorf("read certificate: it is a plain key of type %s", pub.Type())
 	}
 	if unix := uint64(now.Unix()); cert.ValidBefore != ssh.CertTimeInfinity && unix >= cert.ValidBefore {
-		return nil, fmt.Errorf("certificate %q expired at %s: put a new one into the secret", cert.KeyId, time.Unix(int64(cert.ValidBefore), 0).UTC().Format(time.RFC3339))
+		return nil, fmt.Errorf("certificate %q expired at %s: store a new one in the secret",
+			cert.KeyId, time.Unix(int64(cert.ValidBefore), 0).UTC().Format(time.RFC3339))
 	}
 	s, err := ssh.NewCertSigner(cert, key)
 	if err != nil {
-		return nil, fmt.Errorf("certificate %q does not go with private_key: %w", cert.KeyId, err)
+		return nil, fmt.Errorf("certificate %q does not match private_key: %w", cert.KeyId, err)
 	}
 	return s, nil
 }

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// parseEndpoint reads Machine.spec.ssh_endpoint, host or host:port, and gives what to dial. IPv6
-// addresses go with or without brackets.
+// parseEndpoint parses Machine.spec.ssh_endpoint, host or host:port, and returns the address to
+// dial. IPv6 addresses may have brackets.
 func parseEndpoint(s string) (addr string, err error) {
 	bad := func(why string) (string, error) {
 		return "", fmt.Errorf("ssh_endpoint %s: want host or host:port", why)
@@ -16,8 +16,8 @@ func parseEndpoint(s string) (addr string, err error) {
 	if s == "" {
 		return bad("is empty")
 	}
-	if strings.Contains(s, "@") { // not shown: it may be a password
-		return bad("holds a user, who belongs into the secret of ssh_credentials_ref")
+	if strings.Contains(s, "@") { // not shown, because it may contain a password
+		return bad("contains a user name: use the secret of ssh_credentials_ref")
 	}
 	if strings.ContainsAny(s, "/ \t\r\n") {
 		return bad(strconv.Quote(s) + " is not an address")
@@ -32,7 +32,7 @@ func parseEndpoint(s string) (addr string, err error) {
 		}
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" {
-		return bad(strconv.Quote(s) + " has no host or no good port")
+		return bad(strconv.Quote(s) + " has no host or an invalid port")
 	}
 	return net.JoinHostPort(host, port), nil
 }

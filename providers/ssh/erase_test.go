@@ -267,7 +267,7 @@ func TestEraseOfAnotherHost(t *testing.T) {
 	}
 
 	p := newProvider(t, sshexec.Config{}, logins{}, sshexec.NewPinnedInMemory(map[string][]string{"m-pinned": {"ssh-ed25519 AAAA"}}))
-	for id, want := range map[string]string{"m-unknown": "no key of its host is pinned", "m-pinned": "neither a key of its host nor a MAC address"} {
+	for id, want := range map[string]string{"m-unknown": "no host key is pinned", "m-pinned": "neither a host key nor a MAC address"} {
 		m := &holdfastv1.Machine{MachineId: id, Spec: &holdfastv1.MachineSpec{SshEndpoint: "192.0.2.1"}}
 		err := p.Erase(t.Context(), providers.Op{RunID: "r", Step: "s", Attempt: 1}, m, time.Minute)
 		if providers.ClassOf(err) != providers.Unsupported || !strings.Contains(err.Error(), want) {

@@ -8,8 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// classify puts an error into a class, unless somebody has done so before or it is one of the
-// context.
+// classify adds a class to an error that has none. Errors of the context have fixed classes.
 func classify(op string, err error, otherwise providers.Class) error {
 	var classed *providers.Error
 	switch {
@@ -25,12 +24,12 @@ func classify(op string, err error, otherwise providers.Class) error {
 	return providers.Errorf(otherwise, op, "%w", err)
 }
 
-// broken marks an error of the connection: nobody knows whether the host got what was sent.
+// broken marks an error of the connection: it is unknown whether the host received the request.
 type broken struct{ error }
 
 func (b *broken) Unwrap() error { return b.error }
 
-// clip makes one line of what a host says, of at most n bytes.
+// clip returns the text of a host as one line of at most n bytes.
 func clip(s string, n int) string {
 	s = strings.ToValidUTF8(strings.Join(strings.Fields(s), " "), "\uFFFD")
 	if len(s) > n {

@@ -11,18 +11,17 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// HostKeys keeps the keys that hosts are known by, from the inventory, an installer's report, or
-// first sight. A host is a machine's id, or "jump/" and the address of a jump host. Keys are as in
+// HostKeys stores the keys of hosts, from the inventory, an installer's report, or first sight. A
+// host is a machine's id, or "jump/" and the address of a jump host. Keys are written as in
 // authorized_keys: "ssh-ed25519 AAAA…".
 type HostKeys interface {
-	// Get returns the pinned keys of a host; none is no error.
+	// Get returns the pinned keys of a host. A host without keys is not an error.
 	Get(ctx context.Context, host string) ([]string, error)
-	// Pin records the first key of a host. It is an error when the host has another one by then.
+	// Pin stores the first key of a host. It returns an error if the host has another one by then.
 	Pin(ctx context.Context, host, key string) error
 }
 
-// jumpKeys has the keys of jump hosts that the configuration names: these go before what was
-// pinned.
+// jumpKeys adds the keys of jump hosts in the configuration. They override pinned keys.
 type jumpKeys struct {
 	HostKeys
 	jumps []Jump
@@ -37,32 +36,34 @@ func (j jumpKeys) Get(ctx context.Context, host string) ([]string, error) {
 	return j.HostKeys.Get(ctx, host)
 }
 
-// jumpHost names the jump host at an address, among all hosts that have keys.
+// jumpHost returns the name of the jump host at an address, for HostKeys.
 func jumpHost(address string) string { return "jump/" + address }
 
-// HostKeyError means that a host is not known by the key that it has shown.
+// HostKeyError means that a host has shown a key that is not pinned for it.
 type HostKeyError struct {
 	Host    string // machine id, or "jump/" and an address
 	Address string
-	Seen    string   // the key that was shown, as in authorized_keys
-	Wanted  []string // those that are pinned; none if there is none and none may be pinned at first sight
+	Seen    string   // shown key, as in authorized_keys
+	Wanted  []string // pinned keys; empty if none is pinned and first sight is not allowed
 }
 
-// Error reports which key was seen, which was wanted, and what to do.
+// Error names the key that was shown, the pinned keys, and the remedy.
 func (e *HostKeyError) Error() string {
 	if len(e.Wanted) == 0 {
-		return fmt.Sprintf("host %s at %s shows the key %s, and none is pinned: compare it with what the host says on its console (ssh-keygen -lf), then pin it (%s), or set host_keys to %s",
+		return fmt.Sprintf("host %s at %s shows the key %s, and none is pinned: compare it with the key on "+
+			"the host's console (ssh-keygen -lf), then pin it (%s), or set host_keys to %s",
 			e.Host, e.Address, fingerprint(e.Seen), e.where(), FirstSight)
 	}
 	wanted := make([]string, len(e.Wanted))
 	for i, k := range e.Wanted {
 		wanted[i] = fingerprint(k)
 	}
-	return fmt.Sprintf("host %s at %s shows the key %s, and %s is pinned: if the host was installed anew, pin the new key (%s); if not, another host answers at this address, or somebody sits in between",
+	return fmt.Sprintf("host %s at %s shows the key %s, but %s is pinned: if the host was reinstalled, "+
+		"pin the new key (%s); otherwise another host answers at this address, or the connection is intercepted",
 		e.Host, e.Address, fingerprint(e.Seen), strings.Join(wanted, " or "), e.where())
 }
 
-// where reports where a key is pinned by hand.
+// where names the setting in which an operator pins a key.
 func (e *HostKeyError) where() string {
 	if strings.HasPrefix(e.Host, jumpHost("")) {
 		return "host_keys of the jump host, in the provider's configuration"
@@ -78,10 +79,10 @@ func fingerprint(authorized string) string {
 	return k.Type() + " " + ssh.FingerprintSHA256(k)
 }
 
-// gatekeeper checks the key of one handshake.
+// gatekeeper checks the host key of one handshake.
 type gatekeeper struct {
 	host, address string
-	first         bool // what is seen first may be pinned
+	first         bool // the first key may be pinned
 	pinned        []ssh.PublicKey
 	lines         []string
 
@@ -105,7 +106,7 @@ func newGatekeeper(ctx context.Context, keys HostKeys, host, address, policy str
 	return g, nil
 }
 
-// check is the client's HostKeyCallback.
+// check implements the client's HostKeyCallback.
 func (g *gatekeeper) check(key ssh.PublicKey) error {
 	g.seen = key
 	for _, k := range g.pinned {
@@ -120,7 +121,7 @@ func (g *gatekeeper) check(key ssh.PublicKey) error {
 	return g.refused
 }
 
-// algorithms asks for the kinds of keys that are pinned: a host has several, and shows one.
+// algorithms returns the algorithms of the pinned keys: a host has several keys and shows one.
 func (g *gatekeeper) algorithms() []string {
 	var as []string
 	for _, k := range g.pinned {
@@ -137,7 +138,7 @@ func (g *gatekeeper) algorithms() []string {
 	return as
 }
 
-// pin keeps what was seen first, once the login has worked.
+// pin stores the first key of a host after a successful login.
 func (g *gatekeeper) pin(ctx context.Context, keys HostKeys) error {
 	if len(g.pinned) > 0 || g.seen == nil {
 		return nil
@@ -152,13 +153,13 @@ func authorizedLine(k ssh.PublicKey) string {
 	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(k)))
 }
 
-// PinnedInMemory is a HostKeys that ends with the process.
+// PinnedInMemory is a HostKeys that lasts as long as the process.
 type PinnedInMemory struct {
 	mu   sync.Mutex
 	keys map[string][]string
 }
 
-// NewPinnedInMemory makes one that knows some keys already.
+// NewPinnedInMemory returns a PinnedInMemory with some known keys.
 func NewPinnedInMemory(known map[string][]string) *PinnedInMemory {
 	p := &PinnedInMemory{keys: map[string][]string{}}
 	for h, ks := range known {
@@ -174,12 +175,12 @@ func (p *PinnedInMemory) Get(_ context.Context, host string) ([]string, error) {
 	return slices.Clone(p.keys[host]), nil
 }
 
-// Pin keeps the first.
+// Pin stores the first key of a host.
 func (p *PinnedInMemory) Pin(_ context.Context, host, key string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if old := p.keys[host]; len(old) > 0 && !slices.Contains(old, key) {
-		return fmt.Errorf("another key of %s was pinned meanwhile: %s", host, fingerprint(old[0]))
+		return fmt.Errorf("another key of %s was pinned in the meantime: %s", host, fingerprint(old[0]))
 	}
 	p.keys[host] = []string{key}
 	return nil

@@ -9,12 +9,12 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// inspectTime bounds a look at a host. One that takes longer is not reachable for any purpose.
+// inspectTime bounds the inspection of a host. A slower host counts as unreachable.
 const inspectTime = 10 * time.Second
 
-// Inspect looks at the host: whether it lets us in, its boot id, and the image that
-// /etc/holdfast/image names. That it does not answer is a fact, not an error. Of the BMC it knows
-// nothing: whoever composes a provider of this one and a BMC's fills that in.
+// Inspect returns facts about the host: whether a login works, its boot id, and the image named in
+// /etc/holdfast/image. A host that does not answer is a fact, not an error. The facts about the BMC
+// are unknown; a provider that combines this one with a BMC fills them in.
 func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
 	op := "inspect " + m.GetMachineId()
 	f := providers.Facts{BMCReason: "NoBMC", BMCUnknown: true}
@@ -36,13 +36,13 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 		if why := providers.WhyNotAsked(err); why != "" {
 			f.ReachableReason, f.ReachableUnknown = why, true
 		}
-		return f, nil //nolint:nilerr // it is what was observed
+		return f, nil //nolint:nilerr // the failure is the observation
 	}
 	f.Reachable, f.ReachableReason, f.BootID, f.Image = true, "SSHOK", s.boot, s.image
 	return f, nil
 }
 
-// reason says in one word why a host is not reachable.
+// reason returns the reason why a host is unreachable, as conditions show it.
 func reason(err error) string {
 	var key *HostKeyError
 	switch {

@@ -15,26 +15,26 @@ import (
 //go:embed host/supervisor.sh
 var supervisorScript string
 
-// tokenVariable marks the processes of a command, so that the supervisor finds those that have left
-// its group.
+// tokenVariable marks the processes of a command, so that the supervisor finds those outside of its
+// process group.
 const tokenVariable = "HOLDFAST_TOKEN"
 
-// job is a command as the host gets it.
+// job is a command in the form that the host runs.
 type job struct {
 	user    string
-	timeout string // seconds; empty for none
-	text    string // a shell script that becomes the command
-	script  string // the command's own, run as a file: what it reads from its stdin is not itself
+	timeout string // in seconds; empty for none
+	text    string // shell script that execs the command
+	script  string // the command's own script, run from a file so that its stdin stays free
 }
 
-// newJob checks a command and words it for the host.
+// newJob validates a command and converts it for the host.
 func newJob(c providers.Command) (job, error) {
 	j := job{user: c.User, script: c.Script}
 	if j.user == "" {
 		j.user = "root"
 	}
 	if !userOK.MatchString(j.user) {
-		return job{}, fmt.Errorf("user %q is no name of a user", clip(c.User, 80))
+		return job{}, fmt.Errorf("user %q is not a user name", clip(c.User, 80))
 	}
 	if c.Timeout > 0 {
 		j.timeout = fmt.Sprintf("%.3f", math.Max(c.Timeout.Seconds(), time.Millisecond.Seconds()))
@@ -43,10 +43,10 @@ func newJob(c providers.Command) (job, error) {
 	b.WriteString("cd \"$HOME\" 2>/dev/null || cd /\nexec env")
 	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
 		if !envOK.MatchString(name) || name == tokenVariable {
-			return job{}, fmt.Errorf("%q is not the name of an environment variable that can be set", clip(name, 80))
+			return job{}, fmt.Errorf("%q is not a name of an environment variable that can be set", clip(name, 80))
 		}
 		if strings.ContainsRune(c.Env[name], 0) {
-			return job{}, fmt.Errorf("environment variable %s holds a NUL byte", name)
+			return job{}, fmt.Errorf("environment variable %s contains a NUL byte", name)
 		}
 		b.WriteString(" " + quote(name+"="+c.Env[name]))
 	}
@@ -62,12 +62,12 @@ func newJob(c providers.Command) (job, error) {
 	case strings.HasPrefix(c.Path, "-"):
 		return job{}, fmt.Errorf("path %q begins with a dash", clip(c.Path, 80))
 	default:
-		if strings.Contains(c.Path, "=") { // env would take it for a variable
+		if strings.Contains(c.Path, "=") { // env would treat it as a variable
 			b.WriteString(` /bin/sh -c 'exec "$@"' holdfast`)
 		}
 		for _, w := range append([]string{c.Path}, c.Args...) {
 			if strings.ContainsRune(w, 0) {
-				return job{}, fmt.Errorf("an argument holds a NUL byte")
+				return job{}, fmt.Errorf("an argument contains a NUL byte")
 			}
 			b.WriteString(" " + quote(w))
 		}

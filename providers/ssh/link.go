@@ -14,15 +14,15 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// maxSessions is how many sessions one connection has at most: sshd allows 10.
+// maxSessions bounds the sessions of one connection: sshd allows 10.
 const maxSessions = 4
 
-// link is a connection to a host. It is shared by the calls to that host, and closed when nobody
-// has used it for a while.
+// link is a connection to a host, shared by the calls to that host. It is closed after it has been
+// unused for a while.
 type link struct {
 	client *ssh.Client
 	to     place
-	via    *link // the jump host's, held as long as this one is open
+	via    *link // connection to the jump host, held while this one is open
 	born   time.Time
 	slots  chan struct{}
 	done   chan struct{} // closed with the connection
@@ -31,23 +31,23 @@ type link struct {
 	idle    []*shell
 	users   int
 	used    time.Time
-	retired bool // nobody gets it any more; the last user closes it
+	retired bool // not handed out any more; the last user closes it
 }
 
-// place is where a link leads.
+// place identifies a link: the host and the login.
 type place struct {
 	host    string // as HostKeys names it
 	address string
 	ref     string // of the secret
-	common  bool   // the secret is the provider's, for every machine that names none
+	common  bool   // the secret is the provider's, for all machines that name none
 }
 
-// dial connects and logs in, for one user of the link. The context bounds all of it.
+// dial connects and logs in. The link has one user. ctx bounds the whole call.
 func (p *Provider) dial(ctx context.Context, to place, via *link) (*link, error) {
 	op := "connect to " + to.host + " at " + to.address
 	login, err := p.credentials.Login(ctx, to.ref)
 	if err != nil {
-		return nil, classify(op, fmt.Errorf("open secret %q: %w", to.ref, err), providers.Auth)
+		return nil, classify(op, fmt.Errorf("read secret %q: %w", to.ref, err), providers.Auth)
 	}
 	if err := p.refusals.allow(to, login); err != nil {
 		return nil, err
@@ -65,10 +65,13 @@ func (p *Provider) dial(ctx context.Context, to place, via *link) (*link, error)
 	if err != nil {
 		return nil, classify(op, err, providers.Transient)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // a handshake knows no context
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // a handshake has no context
 	cc, chans, reqs, err := ssh.NewClientConn(conn, to.address, &ssh.ClientConfig{
-		User: login.user(), Auth: methods, ClientVersion: "SSH-2.0-holdfast", HostKeyAlgorithms: keeper.algorithms(),
-		HostKeyCallback: func(_ string, _ net.Addr, key ssh.PublicKey) error { return keeper.check(key) },
+		User:              login.user(),
+		Auth:              methods,
+		ClientVersion:     "SSH-2.0-holdfast",
+		HostKeyAlgorithms: keeper.algorithms(),
+		HostKeyCallback:   func(_ string, _ net.Addr, key ssh.PublicKey) error { return keeper.check(key) },
 	})
 	if !stop() && err == nil {
 		_ = cc.Close()
@@ -96,7 +99,16 @@ func (p *Provider) dial(ctx context.Context, to place, via *link) (*link, error)
 		_ = client.Close()
 		return nil, classify(op, err, providers.Transient)
 	}
-	l := &link{client: client, to: to, via: via, born: begun, used: time.Now(), users: 1, slots: make(chan struct{}, maxSessions), done: make(chan struct{})}
+	l := &link{
+		client: client,
+		to:     to,
+		via:    via,
+		born:   begun,
+		used:   time.Now(),
+		users:  1,
+		slots:  make(chan struct{}, maxSessions),
+		done:   make(chan struct{}),
+	}
 	p.pool.add(l)
 	p.watching.Go(func() {
 		_ = client.Wait()
@@ -114,8 +126,8 @@ func dialTCP(ctx context.Context, address string, via *link) (net.Conn, error) {
 	return via.client.DialContext(ctx, "tcp", address)
 }
 
-// watch asks for heartbeats, closes a connection that gives none, and one that nobody uses. It ends
-// with the connection.
+// watch sends heartbeats. It closes a connection that does not answer them, or that is unused. It
+// ends with the connection.
 func (l *link) watch(cfg Config) {
 	tick := time.NewTicker(min(time.Duration(cfg.KeepAlive), time.Duration(cfg.Idle)))
 	defer tick.Stop()
@@ -147,7 +159,7 @@ func (l *link) unused(idle time.Duration) bool {
 	return l.users == 0 && time.Since(l.used) >= idle
 }
 
-// take counts one more user, unless the connection is not to be used any more.
+// take adds a user, unless the connection must not be used any more.
 func (l *link) take(maxAge time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -168,7 +180,7 @@ func (l *link) release() {
 	}
 }
 
-// retire sees that nobody gets the connection any more. It is closed when the last user has gone.
+// retire stops handing out the connection. It is closed when the last user releases it.
 func (l *link) retire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -187,10 +199,10 @@ func (l *link) closed() bool {
 	}
 }
 
-// pool is the connections of a provider, by where they lead.
+// pool holds the connections of a provider.
 type pool struct {
 	mu      sync.Mutex
-	links   map[place]*link    // the open connection to share, by where it leads
+	links   map[place]*link    // the open connection to share
 	open    map[*link]struct{} // all that are not closed
 	dialing map[place]chan struct{}
 	closed  bool
@@ -214,10 +226,10 @@ func (p *pool) remove(l *link) {
 	}
 }
 
-var errClosed = errors.New("the provider is closed")
+var errClosed = errors.New("provider is closed")
 
-// link returns the connection to a place, and makes it when there is none: then it is fresh. The
-// caller releases it.
+// link returns the connection to a place. If there is none, it opens one, and fresh is true. The
+// caller must release it.
 func (p *Provider) link(ctx context.Context, to place, jumps []Jump) (l *link, fresh bool, err error) {
 	for {
 		p.pool.mu.Lock()
@@ -253,7 +265,7 @@ func (p *Provider) link(ctx context.Context, to place, jumps []Jump) (l *link, f
 		delete(p.pool.dialing, to)
 		close(mine)
 		if err == nil {
-			if _, open := p.pool.open[l]; open { // else it has been removed, and nothing would remove it again
+			if _, open := p.pool.open[l]; open { // if not, it was closed already
 				p.pool.links[to] = l
 			}
 		}
@@ -281,12 +293,12 @@ func (p *Provider) dialVia(ctx context.Context, to place, jumps []Jump) (*link, 
 	}
 	l, err := p.dial(ctx, to, via)
 	if err != nil {
-		via.release() // else it is released with the link
+		via.release() // otherwise it is released with the link
 	}
 	return l, err
 }
 
-// forget makes the next call to a place connect anew.
+// forget makes the next call to a place open a new connection.
 func (p *Provider) forget(to place) {
 	p.pool.mu.Lock()
 	l := p.pool.links[to]
@@ -297,7 +309,7 @@ func (p *Provider) forget(to place) {
 	}
 }
 
-// Close ends all connections, and waits until nothing of them is left. What runs on hosts goes on.
+// Close ends all connections and waits for their goroutines. Commands on hosts continue.
 func (p *Provider) Close() error {
 	p.pool.mu.Lock()
 	p.pool.closed = true
@@ -309,7 +321,7 @@ func (p *Provider) Close() error {
 	return nil
 }
 
-// Connections counts those that are open, for metrics and tests.
+// Connections returns the number of open connections, for metrics and tests.
 func (p *Provider) Connections() int {
 	p.pool.mu.Lock()
 	defer p.pool.mu.Unlock()

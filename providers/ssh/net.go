@@ -15,8 +15,8 @@ import (
 //go:embed host/net.sh
 var netScript string
 
-// NetworkStatus reports which network configuration of ours the host had last, and what became of
-// it.
+// NetworkStatus returns the last network configuration that Holdfast applied to the host, and its
+// outcome.
 func (p *Provider) NetworkStatus(ctx context.Context, m providers.Machine) (providers.NetworkStatus, error) {
 	op := "read the network status of " + m.GetMachineId()
 	if err := ctx.Err(); err != nil {
@@ -35,7 +35,11 @@ func (p *Provider) NetworkStatus(ctx context.Context, m providers.Machine) (prov
 				return err
 			}
 			if words[2] != "none" {
-				s = providers.NetworkStatus{Token: words[1], Confirmed: words[2] == "confirmed", Reverted: words[2] == "reverted"}
+				s = providers.NetworkStatus{
+					Token:     words[1],
+					Confirmed: words[2] == "confirmed",
+					Reverted:  words[2] == "reverted",
+				}
 			}
 			return nil
 		})
@@ -43,11 +47,13 @@ func (p *Provider) NetworkStatus(ctx context.Context, m providers.Machine) (prov
 	})
 }
 
-// ApplyNetwork has the host apply a configuration (see docs/hardware.md for its form), and go back
-// by itself unless it is confirmed within the rollback time: by a timer that was set before
-// anything was changed, and at the next boot. Zero applies it for good. The next call connects
-// anew, over the new path. Asked twice under one token the host does it once.
-func (p *Provider) ApplyNetwork(ctx context.Context, o providers.Op, m providers.Machine, config string, rollback time.Duration) error {
+// ApplyNetwork makes the host apply a configuration (docs/hardware.md describes its form). The host
+// reverts it unless it is confirmed within the rollback time: by a timer that is set before
+// anything is changed, and at the next boot. Zero applies it permanently. The next call opens a new
+// connection over the new path. With the same token, the host applies it only once.
+func (p *Provider) ApplyNetwork(
+	ctx context.Context, o providers.Op, m providers.Machine, config string, rollback time.Duration,
+) error {
 	op, token := "apply the network configuration of "+m.GetMachineId(), o.Token()
 	if err := checkToken(op, token); err != nil {
 		return err
@@ -67,7 +73,8 @@ func (p *Provider) ApplyNetwork(ctx context.Context, o providers.Op, m providers
 	}
 	err = p.effect(ctx, op, m, startTime, func(ctx context.Context, sh *shell) error {
 		nonce := rand.Text()
-		stage := line("hf_stage", nonce, "root", len(netScript), list.Len(), contents.Len()) + netScript + list.String() + contents.String()
+		stage := line("hf_stage", nonce, "root", len(netScript), list.Len(), contents.Len()) +
+			netScript + list.String() + contents.String()
 		if err := sh.ask(stage, only("ok")); err != nil {
 			return err
 		}
@@ -75,18 +82,19 @@ func (p *Provider) ApplyNetwork(ctx context.Context, o providers.Op, m providers
 		if err != nil {
 			return err
 		}
-		return sh.ask(line("hf_net_apply", token, nonce, until, until+latestStart, manager, after), only("ok"))
+		apply := line("hf_net_apply", token, nonce, until, until+latestStart, manager, after)
+		return sh.ask(apply, only("ok"))
 	})
 	p.forgetMachine(m)
 	var b *broken
-	if errors.As(err, &b) { // what was asked for may be what has broken it
+	if errors.As(err, &b) { // the change itself may have broken the connection
 		return providers.Errorf(providers.Timeout, op, "%w", err)
 	}
 	return err
 }
 
-// ConfirmNetwork keeps a configuration. It asks for that over a new connection: one that is older
-// than the change would prove nothing.
+// ConfirmNetwork keeps a configuration. It sends the request over a new connection: one that is
+// older than the change would prove nothing.
 func (p *Provider) ConfirmNetwork(ctx context.Context, _ providers.Op, m providers.Machine, token string) error {
 	op := "confirm the network configuration of " + m.GetMachineId()
 	if err := checkToken(op, token); err != nil {
@@ -101,7 +109,8 @@ func (p *Provider) ConfirmNetwork(ctx context.Context, _ providers.Op, m provide
 				return err
 			}
 			old := false
-			err := sh.ask(line("hf_net_confirm", token, rand.Text(), sh.until(ctx), sh.connected()), func(words []string) error {
+			request := line("hf_net_confirm", token, rand.Text(), sh.until(ctx), sh.connected())
+			err := sh.ask(request, func(words []string) error {
 				old = len(words) == 1 && words[0] == "old"
 				if old {
 					return nil
@@ -115,8 +124,8 @@ func (p *Provider) ConfirmNetwork(ctx context.Context, _ providers.Op, m provide
 		})
 	}
 	err := confirm()
-	// How old a connection is can be said to a few hundredths of a second and to how long the host
-	// takes to begin a shell: right after the change a new one may seem too old, too.
+	// The age of a connection is known to a few hundredths of a second plus the time that the host
+	// needs to start a shell. Right after the change, even a new connection may seem too old.
 	for _, pause := range []time.Duration{0, 200 * time.Millisecond, time.Second} {
 		if !errors.Is(err, errOldPath) {
 			break
@@ -132,7 +141,7 @@ func (p *Provider) ConfirmNetwork(ctx context.Context, _ providers.Op, m provide
 	return err
 }
 
-// errOldPath means that a connection was made before the network was changed.
+// errOldPath means that a connection was opened before the network was changed.
 var errOldPath = errors.New("the connection is older than the change")
 
 func (p *Provider) forgetMachine(m providers.Machine) {

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Provider drives hosts over SSH. It is safe for concurrent use. Close it.
+// Provider drives hosts over SSH. It is safe for concurrent use, and must be closed.
 type Provider struct {
 	cfg         Config
 	credentials Credentials
@@ -16,7 +16,7 @@ type Provider struct {
 
 	pool     pool
 	refusals refusals
-	watching sync.WaitGroup // what goes on while connections are open
+	watching sync.WaitGroup // goroutines of open connections
 }
 
 var (
@@ -24,17 +24,24 @@ var (
 	_ providers.RemoteExecutor = (*Provider)(nil)
 )
 
-// New returns a provider. It connects to nothing before it is asked something.
+// New returns a provider. It opens no connection before the first call.
 func New(cfg Config, credentials Credentials, keys HostKeys, log *slog.Logger) (*Provider, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	return &Provider{
-		cfg: cfg.withDefaults(), credentials: credentials, keys: jumpKeys{keys, cfg.Jump}, log: log,
-		pool:     pool{links: map[place]*link{}, open: map[*link]struct{}{}, dialing: map[place]chan struct{}{}},
+		cfg:         cfg.withDefaults(),
+		credentials: credentials,
+		keys:        jumpKeys{keys, cfg.Jump},
+		log:         log,
+		pool: pool{
+			links:   map[place]*link{},
+			open:    map[*link]struct{}{},
+			dialing: map[place]chan struct{}{},
+		},
 		refusals: refusals{seen: map[place]refusal{}},
 	}, nil
 }
 
-// Kind is "ssh".
+// Kind returns "ssh".
 func (p *Provider) Kind() string { return "ssh" }

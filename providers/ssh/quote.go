@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// quote makes one word of a POSIX shell out of any text without a NUL byte.
+// quote returns s as one word of a POSIX shell. s must not contain a NUL byte.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// line makes a line for the agent out of a function and words. The words hold no line feed: they
-// are checked names and numbers.
+// line returns a line for the agent: a function and its arguments. The arguments are checked names
+// and numbers without line feeds.
 func line(function string, words ...any) string {
 	var b strings.Builder
 	b.WriteString(function)

@@ -9,13 +9,13 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// A host that refused a login twice is left alone for a while: some lock the account at the third.
+// After two refused logins no more are tried for a while: some hosts lock the account at the third.
 const (
 	maxRefused = 2
 	refusedFor = 10 * time.Minute
 )
 
-// refusals counts logins that were refused in a row, and drops those that have expired.
+// refusals counts consecutive refused logins. Expired entries are dropped.
 type refusals struct {
 	mu    sync.Mutex
 	seen  map[place]refusal
@@ -24,7 +24,7 @@ type refusals struct {
 
 type refusal struct {
 	times int
-	with  [sha256.Size]byte // another login is tried at once
+	with  [sha256.Size]byte // digest of the login; a different one is tried at once
 	until time.Time
 }
 
@@ -36,7 +36,8 @@ func (r *refusals) allow(to place, l Login) error {
 		return nil
 	}
 	return providers.Errorf(providers.Auth, "log in to "+to.host+" at "+to.address,
-		"not tried: the host refused user %s %d times; change secret %q, or wait until %s", l.user(), was.times, to.ref, was.until.UTC().Format(time.RFC3339))
+		"not tried: the host refused user %s %d times; change secret %q, or wait until %s",
+		l.user(), was.times, to.ref, was.until.UTC().Format(time.RFC3339))
 }
 
 func (r *refusals) count(to place, l Login) {
@@ -52,7 +53,7 @@ func (r *refusals) count(to place, l Login) {
 	r.seen[to] = was
 }
 
-// sweep drops what has expired, at most once per refusedFor.
+// sweep drops expired entries, at most once per refusedFor.
 func (r *refusals) sweep(now time.Time) {
 	if now.Sub(r.swept) < refusedFor {
 		return

@@ -22,31 +22,32 @@ import (
 //go:embed host/agent.sh
 var agentScript string
 
-// maxBanner is how much a login shell may print before the agent speaks.
+// maxBanner bounds the output of a login shell before the agent starts.
 const maxBanner = 64 << 10
 
-// shell is a session with a running agent. It serves one request at a time.
+// shell is a session with a running agent. It handles one request at a time.
 type shell struct {
 	session *ssh.Session
 	in      io.WriteCloser
 	out     *bufio.Reader
 	said    *tail
 
-	clock int64     // of the host, in hundredths of a second since it booted
-	at    time.Time // the clock showed that before this moment
+	clock int64     // of the host at time at, in hundredths of a second since boot
+	at    time.Time // the host read its clock before this time
 
-	linked time.Time // when the connection was made
-	over   bool      // its session has been waited for
+	linked time.Time // when the connection was opened
+	over   bool      // Wait was called on the session
 
 	boot    string // id
 	systemd bool
 }
 
-// start is what the user's login shell is given. It has no character that any of them takes for
-// something else within quotes. Refusals are to be in English: see refused.
-const start = `exec /bin/sh -c 's=; LC_ALL=C; export LC_ALL; [ "$(id -u)" = 0 ] || s="sudo -n"; exec $s /bin/sh -c "read -r n; eval \"\$(head -c \$n)\""'`
+// start is the command for the user's login shell. Within quotes it has no character that a login
+// shell would interpret. The locale is C, because refused matches English messages.
+const start = `exec /bin/sh -c 's=; LC_ALL=C; export LC_ALL; [ "$(id -u)" = 0 ] || s="sudo -n"; ` +
+	`exec $s /bin/sh -c "read -r n; eval \"\$(head -c \$n)\""'`
 
-// open starts an agent. It takes two round trips and leaves nothing behind.
+// open starts an agent. It needs two round trips and leaves nothing behind.
 func (l *link) open(cfg Config) (*shell, error) {
 	session, err := l.session()
 	if err != nil {
@@ -60,11 +61,10 @@ func (l *link) open(cfg Config) (*shell, error) {
 	return sh, nil
 }
 
-// session opens one, or sees that the connection has ended. x/crypto does not always see it: a
-// session that is asked for while a connection ends can come too late to be told, and is waited for
-// without end (mux.loop drops its channels before it closes the connection). Just then we ask,
-// since the end of a shell is how we learn of the connection's. What waits for ever then is one
-// small goroutine, and nobody waits for that.
+// session opens a session, or returns an error if the connection has ended. NewSession does not
+// always return: mux.loop of x/crypto drops its channels before it closes the connection, so a
+// session that is requested at that moment waits forever. The moment is likely, because the end of
+// a shell is how we notice the end of a connection. Then one small goroutine is left behind.
 func (l *link) session() (*ssh.Session, error) {
 	type opened struct {
 		session *ssh.Session
@@ -105,7 +105,7 @@ func attach(session *ssh.Session, cfg Config) (*shell, error) {
 	return sh, sh.ready(nonce)
 }
 
-// ready waits for the agent's first words, past whatever the login shell prints.
+// ready waits for the first line of the agent, and skips the output of the login shell.
 func (s *shell) ready(nonce string) error {
 	for read := 0; ; {
 		raw, err := s.out.ReadSlice('\n')
@@ -113,7 +113,7 @@ func (s *shell) ready(nonce string) error {
 			return s.ended(err)
 		}
 		if read += len(raw); read > maxBanner {
-			return &hostError{providers.Unsupported, "the login shell prints without end"}
+			return &hostError{providers.Unsupported, "the login shell prints too much output"}
 		}
 		words := strings.Fields(string(raw))
 		if len(words) < 5 || words[0] != "ready" || words[1] != nonce {
@@ -136,16 +136,16 @@ func (s *shell) setClock(uptime string) error {
 	return nil
 }
 
-// ended reports why an agent is not there any more.
+// ended returns the reason why an agent is gone.
 func (s *shell) ended(err error) error {
 	if errors.Is(err, io.EOF) && !s.over {
 		s.over = true
-		_ = s.session.Wait() // what it wrote to stderr may come later than the end of what it answered
+		_ = s.session.Wait() // stderr may arrive after the end of stdout
 	}
 	said := s.said.String()
 	switch {
-	case s.boot == "" && refused(said): // it has not begun
-		return &hostError{providers.Auth, "the user is not root and may not use sudo without a password: " + said}
+	case s.boot == "" && refused(said): // the agent has not started
+		return &hostError{providers.Auth, "the user is not root and cannot use sudo without a password: " + said}
 	case said != "" && errors.Is(err, io.EOF):
 		return &broken{fmt.Errorf("the shell on the host ended: %s", said)}
 	case errors.Is(err, io.EOF):
@@ -154,13 +154,20 @@ func (s *shell) ended(err error) error {
 	return &broken{err}
 }
 
-// refused reports whether sudo did not let the user begin, or is not there. What else it says may
-// be a warning: that it cannot resolve the name of the host, for one, and a shell then broke for
-// another reason.
+// refused reports whether sudo refused the user, or is missing. Other messages of sudo may be
+// warnings, for example that it cannot resolve the host name, and then the shell ended for another
+// reason.
 func refused(said string) bool {
 	said = strings.ToLower(said)
 	return slices.ContainsFunc([]string{
-		"a password is required", "a terminal is required", "no tty present", "must have a tty", "not in the sudoers file", "is not allowed to", "may not run sudo", "account validation failure",
+		"a password is required",
+		"a terminal is required",
+		"no tty present",
+		"must have a tty",
+		"not in the sudoers file",
+		"is not allowed to",
+		"may not run sudo",
+		"account validation failure",
 		"authentication is required", "afraid i can't do that", // sudo-rs
 		"sudo: not found", "sudo: command not found",
 	}, func(words string) bool { return strings.Contains(said, words) })
@@ -169,7 +176,7 @@ func refused(said string) bool {
 // ask sends a request and reads the answer.
 func (s *shell) ask(request string, parse func(words []string) error) error {
 	_, werr := io.WriteString(s.in, request)
-	err := readReply(s.out, parse) // although writing failed: the agent may have said why
+	err := readReply(s.out, parse) // even if the write failed: the agent may have sent an error
 	var he *hostError
 	switch {
 	case err == nil, errors.As(err, &he), errors.Is(err, lateError{}):
@@ -182,7 +189,7 @@ func (s *shell) ask(request string, parse func(words []string) error) error {
 	return s.ended(err)
 }
 
-// ping asks for a heartbeat, and for the time.
+// ping sends a heartbeat and reads the host's clock.
 func (s *shell) ping() error {
 	return s.ask("hf_ping\n", func(words []string) error {
 		if len(words) != 2 || words[0] != "pong" {
@@ -192,25 +199,25 @@ func (s *shell) ping() error {
 	})
 }
 
-// maxEffect is the time an effect has that has no not-after time.
+// maxEffect is the time limit of an effect without a not-after time.
 const maxEffect = time.Hour
 
-// until gives, by the host's clock, until when it may do what the context allows. It is early by
-// the time that the clock's reading was on its way, and never late.
+// until returns the not-after time of ctx by the host's clock. It is early by the time that the
+// reading of the clock was in transit, and never late.
 func (s *shell) until(ctx context.Context) int64 {
 	left := maxEffect
 	if t, ok := providers.NotAfter(ctx); ok {
-		// Both clocks, as in providers.InTime: either can refuse.
+		// Both clocks count, as in providers.InTime.
 		left = min(t.Sub(s.at), t.Round(0).Sub(s.at.Round(0)))
 	}
 	return max(0, s.clock+int64(left/(10*time.Millisecond)))
 }
 
-// confirmed returns until when, by the host's clock, what was staged may begin. Staging may take a
-// slow host longer than any effect may wait, and is no effect: what counts is the time after it.
-// What must not begin any more is dropped.
+// confirmed returns the time until which a staged job may begin, by the host's clock. Staging can
+// take a slow host longer than any effect may wait. It is no effect, so the confirmation comes
+// after it. A job that must not begin any more is dropped.
 func (s *shell) confirmed(ctx context.Context, op, nonce string) (until int64, err error) {
-	if err := s.ping(); err != nil { // two clocks are compared: not over the time that staging took
+	if err := s.ping(); err != nil { // read the clock again, because staging took time
 		return 0, err
 	}
 	ctx, err = providers.Confirmed(ctx, op)
@@ -220,12 +227,13 @@ func (s *shell) confirmed(ctx context.Context, op, nonce string) (until int64, e
 	return s.until(ctx), nil
 }
 
-// connected gives, by the host's clock, when the connection was made, or a little earlier.
+// connected returns the time at which the connection was opened, or slightly earlier, by the host's
+// clock.
 func (s *shell) connected() int64 {
 	return s.clock - int64(s.at.Sub(s.linked)/(10*time.Millisecond)) - 1
 }
 
-// tail keeps the end of what a host writes to stderr.
+// tail keeps the end of a host's stderr.
 type tail struct {
 	mu  sync.Mutex
 	buf []byte

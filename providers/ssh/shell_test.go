@@ -16,7 +16,7 @@ func TestWhyAShellEnded(t *testing.T) {
 	for _, c := range []struct {
 		said  string
 		begun bool
-		want  providers.Class // of what the host says; else the connection broke
+		want  providers.Class // of the host's text; empty: the connection is lost
 	}{
 		{said: "sudo: a password is required", want: auth},
 		{said: "sudo: A terminal is required to read the password; either use the -S option to read from standard input", want: auth},

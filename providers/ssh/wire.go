@@ -11,17 +11,17 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Limits of what a host may answer.
+// Limits of a host's answers.
 const (
 	maxLine  = 4096
 	maxText  = 2000
 	maxPiece = 1 << 20
 )
 
-// errReply means that what a host answered cannot be understood.
-var errReply = errors.New("the host's answer is not understood")
+// errReply means that the answer of a host cannot be parsed.
+var errReply = errors.New("unexpected answer of the host")
 
-// readLine reads a line of the agent, in words.
+// readLine reads a line of the agent and splits it into words.
 func readLine(r *bufio.Reader) ([]string, error) {
 	raw, err := r.ReadSlice('\n')
 	if err != nil {
@@ -39,7 +39,7 @@ func readLine(r *bufio.Reader) ([]string, error) {
 func number(s string, most int64) (int64, error) {
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 0 || n > most {
-		return 0, fmt.Errorf("%w: %s is no number from 0 to %d", errReply, strconv.Quote(clip(s, 40)), most)
+		return 0, fmt.Errorf("%w: %s is not a number from 0 to %d", errReply, strconv.Quote(clip(s, 40)), most)
 	}
 	return n, nil
 }
@@ -50,7 +50,7 @@ func readBytes(r io.Reader, n int64) ([]byte, error) {
 	return b, err
 }
 
-// hostError is an error that the agent answered: nothing was done, unless its class is Timeout.
+// hostError is an error returned by the agent. Nothing was done, unless its class is Timeout.
 type hostError struct {
 	class providers.Class
 	text  string
@@ -58,13 +58,13 @@ type hostError struct {
 
 func (e *hostError) Error() string { return e.text }
 
-// lateError means that the host refused what came too late.
+// lateError means that the host refused an effect because it arrived too late.
 type lateError struct{}
 
-func (lateError) Error() string { return "the host refused it: it came too late" }
+func (lateError) Error() string { return "refused by the host: too late" }
 
-// readReply reads an answer up to its end: the words of its first line, with what parse makes of
-// the rest, if it is no error.
+// readReply reads an answer to its end. It calls parse with the words of the first line, unless the
+// answer is an error.
 func readReply(r *bufio.Reader, parse func(words []string) error) error {
 	words, err := readLine(r)
 	if err != nil {
@@ -97,15 +97,15 @@ func readReply(r *bufio.Reader, parse func(words []string) error) error {
 	}
 	end, err := readLine(r)
 	if err == nil && (len(end) != 1 || end[0] != "end") {
-		err = fmt.Errorf("%w: it does not end where it should", errReply)
+		err = fmt.Errorf("%w: missing end line", errReply)
 	}
 	if said != nil {
-		return said // after an error the agent may have ended
+		return said // the agent may end after an error
 	}
 	return err
 }
 
-// only is the parser of an answer that is one word.
+// only returns a parser for an answer of one word.
 func only(want string) func([]string) error {
 	return func(words []string) error {
 		if len(words) != 1 || words[0] != want {
@@ -115,8 +115,8 @@ func only(want string) func([]string) error {
 	}
 }
 
-// readStatus reads the answer of hf_status for an offset: state, code, size of the reason and
-// number of pieces, the reason, the pieces.
+// readStatus parses the answer of hf_status for an offset: state, code, size of the reason, number
+// of pieces, the reason, the pieces.
 func readStatus(r *bufio.Reader, words []string, offset int64) (s providers.CommandStatus, why string, err error) {
 	if len(words) != 5 || words[0] != "status" {
 		return s, "", fmt.Errorf("%w: %q", errReply, clip(strings.Join(words, " "), 100))

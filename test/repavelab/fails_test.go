@@ -58,9 +58,9 @@ func TestRepaveFails(t *testing.T) {
 	failures := []failure{
 		{"DHCP never answers", nil, false, []string{"the machine has not booted from the network in 40s", "whether the DHCP server answers it", boxMAC(0)}},
 		{"the installer never starts", func(i *holdfastv1.Install) bool { return i.GetStage() == holdfastv1.Install_BOOTED_IPXE }, false,
-			[]string{"the installer has not reported in 1m0s after the machine got its boot script", "does it reach the peers over HTTP?"}},
-		{"the network is lost at half of the image", half, false, []string{"the installer has said nothing for 40s", boxHost(0), "% done, at writing", "its network"}},
-		{"the power is lost at half of the image", half, true, []string{"the installer has said nothing for 40s", "% done, at writing", "whether it has power"}},
+			[]string{"the installer has not reported in 1m0s after the machine got its boot script", "whether it reaches the peers over HTTP"}},
+		{"the network is lost at half of the image", half, false, []string{"no report of the installer for 40s", boxHost(0), "% done, at writing", "its network"}},
+		{"the power is lost at half of the image", half, true, []string{"no report of the installer for 40s", "% done, at writing", "its power"}},
 	}
 	s.link(false)
 	b.run = s.cli("run", "start", b.id, "--type", "REPAVE", "--plan", "lab-repave", "--param", "authorized_keys="+s.files["authorized"], "-o", "name")
