@@ -194,7 +194,7 @@ func TestJoinRefused(t *testing.T) {
 	}{
 		"somebody else's node": {func(c *cluster) { c.nodes["m-1"] = node("m-1", otherUUID, "", corev1.ConditionFalse) }, "", "m-1", "node m-1 has system UUID " + otherUUID},
 		"no cluster-info":      {func(c *cluster) { c.info = nil }, "", "m-1", "kubeadm init phase bootstrap-token"},
-		"another CA":           {func(c *cluster) { c.info = c.publish(c.URL, []byte("none")) }, "", "m-1", "another CA"},
+		"another CA":           {func(c *cluster) { c.info = c.publish(c.URL, []byte("none")) }, "", "m-1", "its CA differs"},
 		"no certificates":      {func(*cluster) {}, "control-plane", "m-1", "secret kubeadm-certs"},
 		"no role":              {func(*cluster) {}, "etcd", "m-1", `role is "etcd"`},
 		"no name":              {func(*cluster) {}, "", "m_1", "valid node name"},
@@ -307,11 +307,11 @@ func TestParse(t *testing.T) {
 	good := string(kubeconfig("https://10.0.0.1:6443", ca, "{token: hush}"))
 	for name, tt := range map[string]struct{ text, problem string }{
 		"good":          {good, ""},
-		"no YAML":       {"hush: [", "no kubeconfig"},
+		"no YAML":       {"hush: [", "not a kubeconfig"},
 		"empty":         {"", "current-context"},
 		"no context":    {strings.Replace(good, "current-context: it", "current-context: hush", 1), "current-context"},
-		"a program":     {string(kubeconfig("https://10.0.0.1:6443", ca, "{exec: {apiVersion: client.authentication.k8s.io/v1, command: hush}}")), "by a program"},
-		"a file":        {string(kubeconfig("https://10.0.0.1:6443", ca, "{tokenFile: /hush}")), "names files"},
+		"a program":     {string(kubeconfig("https://10.0.0.1:6443", ca, "{exec: {apiVersion: client.authentication.k8s.io/v1, command: hush}}")), "with a program"},
+		"a file":        {string(kubeconfig("https://10.0.0.1:6443", ca, "{tokenFile: /hush}")), "refers to files"},
 		"no CA":         {strings.Replace(good, "certificate-authority-data", "x", 1), "certificate-authority-data"},
 		"no protection": {strings.Replace(good, "server:", "insecure-skip-tls-verify: true, server:", 1), "certificate-authority-data"},
 	} {

@@ -35,7 +35,7 @@ func TestStagesFitTheStep(t *testing.T) {
 		"late, and never began": {holdfastv1.Install_BOOTED_IPXE, 8 * time.Minute, 9*time.Minute + 51*time.Second, []string{"the installer has not reported in 1m51s", "timeout_seconds"}},
 		"its own time":          {holdfastv1.Install_BOOTED_IPXE, time.Minute, 7 * time.Minute, []string{"the installer has not reported in 5m0s after"}},
 		"at work":               {holdfastv1.Install_WRITING, 9*time.Minute + 45*time.Second, 9*time.Minute + 51*time.Second, []string{"was not done in 6s", "at 40 of 100 MB", "timeout_seconds"}},
-		"silent":                {holdfastv1.Install_WRITING, time.Minute, 7 * time.Minute, []string{"has said nothing for 5m0s"}},
+		"silent":                {holdfastv1.Install_WRITING, time.Minute, 7 * time.Minute, []string{"no report of the installer for 5m0s"}},
 		"never boots its disk":  {holdfastv1.Install_COMPLETE, 5 * time.Minute, 9*time.Minute + 51*time.Second, []string{"has not answered at 10.0.0.7:22 in 4m51s", "timeout_seconds"}},
 	} {
 		t.Run(name, func(t *testing.T) {

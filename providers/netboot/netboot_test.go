@@ -164,7 +164,7 @@ func TestStages(t *testing.T) {
 		"boots":                     {holdfastv1.Install_BOOTED_IPXE, time.Minute, providers.Facts{}, providers.WorkRunning, "the installer to start"},
 		"installer never starts":    {holdfastv1.Install_BOOTED_IPXE, 6 * time.Minute, providers.Facts{}, providers.WorkFailed, "its console"},
 		"writes":                    {holdfastv1.Install_WRITING, time.Minute, providers.Facts{}, providers.WorkRunning, "at: 40 of 100 MB"},
-		"power lost while writing":  {holdfastv1.Install_WRITING, 6 * time.Minute, providers.Facts{}, providers.WorkFailed, "has said nothing for 5m0s"},
+		"power lost while writing":  {holdfastv1.Install_WRITING, 6 * time.Minute, providers.Facts{}, providers.WorkFailed, "no report of the installer for 5m0s"},
 		"boots its disk":            {holdfastv1.Install_COMPLETE, time.Minute, providers.Facts{ReachableReason: "HostKeyMismatch"}, providers.WorkRunning, "HostKeyMismatch"},
 		"never boots its disk":      {holdfastv1.Install_COMPLETE, 16 * time.Minute, providers.Facts{ReachableReason: "ConnectionRefused"}, providers.WorkFailed, "the image was written"},
 		"up":                        {holdfastv1.Install_COMPLETE, time.Minute, providers.Facts{Reachable: true}, providers.WorkDone, ""},

@@ -299,7 +299,7 @@ func TestJumpHosts(t *testing.T) {
 		t.Error(err)
 	}
 	cfg.Jump[0].HostKeys = []string{"ssh-ed25519"}
-	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "jump[0]: host_keys[0] is no public key") {
+	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "jump[0]: host_keys[0] is not a public key") {
 		t.Errorf("a key that is none: got %v", err)
 	}
 }

@@ -27,15 +27,15 @@ func TestParseNet(t *testing.T) {
 		{"NetworkManager, not a keyfile", "# file: /etc/NetworkManager/system-connections/a\n" + keyfile, "", nil, "is not a file of netplan"},
 		{"neither", "vlan: 7\n", "", nil, "is not one of netplan"},
 		{"empty", "", "", nil, "is not one of netplan"},
-		{"bad YAML", "network: [\n", "", nil, "no YAML"},
+		{"bad YAML", "network: [\n", "", nil, "not valid YAML"},
 		{"network is nothing", "network:\n", "", nil, `has no "network:"`},
 		{"elsewhere", "# file: /etc/passwd\nx\n", "", nil, "is not a file of netplan"},
 		{"up", "# file: /etc/netplan/../passwd.yaml\nx\n", "", nil, "is not a file of netplan"},
-		{"two managers", "# file: /etc/netplan/a.yaml\n" + plan + "# file: /etc/network/interfaces\nauto lo\n", "", nil, "one manager at a time"},
-		{"twice", "# file: /etc/network/interfaces\n# file: /etc/network/interfaces\n", "", nil, "there twice"},
+		{"two managers", "# file: /etc/netplan/a.yaml\n" + plan + "# file: /etc/network/interfaces\nauto lo\n", "", nil, "use one manager"},
+		{"twice", "# file: /etc/network/interfaces\n# file: /etc/network/interfaces\n", "", nil, "occurs twice"},
 		{"text before", "auto lo\n# file: /etc/network/interfaces\n", "", nil, "before the first line"},
 		{"NUL", "network:\x00", "", nil, "NUL"},
-		{"many", strings.Repeat("# file: /etc/network/interfaces\n", 101), "", nil, "more than 100"},
+		{"many", strings.Repeat("# file: /etc/network/interfaces\n", 101), "", nil, "at most 100"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m, files, err := parseNet(c.in)

@@ -38,12 +38,12 @@ func TestReplies(t *testing.T) {
 		{"late", "late 123\nend\n", "too late", ""},
 		{"empty", "", "EOF", ""},
 		{"empty line", "\n", "it is empty", ""},
-		{"no end", "status running 0 0 0\nfoo\n", "does not end", ""},
+		{"no end", "status running 0 0 0\nfoo\n", "missing end line", ""},
 		{"cut off in the middle", "status running 0 0 1\nout 5\nab", "unexpected EOF", ""},
 		{"unknown state", "status walking 0 0 0\nend\n", "walking", ""},
 		{"unknown stream", "status running 0 0 1\nlog 0\nend\n", "log 0", ""},
-		{"negative size", "status running 0 -1 0\nend\n", "no number", ""},
-		{"huge size", "status running 0 0 1\nout 99999999999\n", "no number", ""},
+		{"negative size", "status running 0 -1 0\nend\n", "not a number", ""},
+		{"huge size", "status running 0 0 1\nout 99999999999\n", "not a number", ""},
 		{"long line", strings.Repeat("x", 5000) + "\n", "too long", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
