@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/guard"
 )
 
-// remoteClient is a client for thousands of calls at a time to one host. It sets no timeout
-// of its own: contexts do.
+// remoteClient returns a client for thousands of concurrent calls to one host. It has no timeout,
+// because contexts have one.
 func remoteClient() *http.Client {
 	return &http.Client{
 		Transport: guard.Transport(&http.Transport{
@@ -31,23 +31,25 @@ func remoteClient() *http.Client {
 	}
 }
 
-// call does one operation, once. Result may be nil.
-func (p *Provider) call(ctx context.Context, name string, op providers.Op, m providers.Machine, args, result any) error {
+// call performs one operation, once. result may be nil.
+func (p *Provider) call(
+	ctx context.Context, name string, op providers.Op, m providers.Machine, args, result any,
+) error {
 	what := name + " of " + m.GetMachineId()
 	r := request{MachineID: m.GetMachineId(), RunID: op.RunID, Step: op.Step, Attempt: op.Attempt, Epoch: op.Epoch}
 	var err error
 	if args != nil {
 		if r.Args, err = json.Marshal(args); err != nil {
-			return providers.Errorf(providers.Unsupported, what, "write arguments: %w", err)
+			return providers.Errorf(providers.Unsupported, what, "encode arguments: %w", err)
 		}
 	}
 	body, err := json.Marshal(r)
 	if err != nil {
-		return providers.Errorf(providers.Unsupported, what, "write request: %w", err)
+		return providers.Errorf(providers.Unsupported, what, "encode request: %w", err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.endpoint+"/ops/"+name, bytes.NewReader(body))
 	if err != nil {
-		return providers.Errorf(providers.Unsupported, what, "make request: %w", err)
+		return providers.Errorf(providers.Unsupported, what, "create request: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	if t, ok := providers.NotAfter(ctx); ok {
@@ -56,7 +58,7 @@ func (p *Provider) call(ctx context.Context, name string, op providers.Op, m pro
 	}
 	resp, err := p.client.Do(req)
 	if err != nil {
-		var u *url.Error // says again what we say
+		var u *url.Error // repeats the operation
 		if errors.As(err, &u) {
 			err = u.Err
 		}
@@ -66,7 +68,7 @@ func (p *Provider) call(ctx context.Context, name string, op providers.Op, m pro
 		}
 		return providers.Errorf(lost(err), what, "%w", err)
 	}
-	defer func() { _ = resp.Body.Close() }() // all of it was read, or is of no use
+	defer func() { _ = resp.Body.Close() }() // it was read, or is not needed
 	answer, err := io.ReadAll(resp.Body)
 	if err != nil {
 		return providers.Errorf(lost(err), what, "read answer: %w", err)
@@ -79,13 +81,13 @@ func (p *Provider) call(ctx context.Context, name string, op providers.Op, m pro
 		return nil
 	}
 	if err := json.Unmarshal(answer, result); err != nil {
-		return providers.Errorf(providers.Unsupported, what, "read answer: %w", err)
+		return providers.Errorf(providers.Unsupported, what, "decode answer: %w", err)
 	}
 	return nil
 }
 
-// lost classes the error of a call that got no answer. If the connection could not be made,
-// nothing was done; else nobody knows.
+// lost returns the class of a call that got no answer. If the connection failed, nothing was done;
+// otherwise the outcome is unknown.
 func lost(err error) providers.Class {
 	var o *net.OpError
 	if errors.As(err, &o) && o.Op == "dial" {
@@ -94,16 +96,16 @@ func lost(err error) providers.Class {
 	return providers.Timeout
 }
 
-// refusal reads an error back with its class.
+// refusal decodes an error with its class.
 func refusal(what string, status int, body []byte) error {
 	var f failure
 	if err := json.Unmarshal(body, &f); err != nil || f.Class == "" {
-		return providers.Errorf(classOf(status), what, "endpoint answered %d: is it a fake fleet?", status)
+		return providers.Errorf(classOf(status), what, "endpoint returned %d: is it a fake fleet?", status)
 	}
 	return &providers.Error{Class: f.Class, Op: what, Err: errors.New(strings.TrimPrefix(f.Error, what+": "))}
 }
 
-// learn keeps the longest settle time that was told.
+// learn keeps the longest settle time that the fleet has reported.
 func (p *Provider) learn(header string) {
 	d, err := time.ParseDuration(header)
 	if err != nil {
@@ -117,11 +119,11 @@ func (p *Provider) learn(header string) {
 	}
 }
 
-// direct calls a handler in this process. Like a server, the handler goes on when the
-// caller gives up.
+// direct calls a handler in this process. The handler continues after the caller has given up, as
+// in a server.
 type direct struct{ handler http.Handler }
 
-// RoundTrip answers when the handler does or the request's context ends.
+// RoundTrip returns when the handler has returned or the request's context has ended.
 func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -146,13 +148,20 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, r.Context().Err()
 	case w := <-done:
 		return &http.Response{
-			Status: http.StatusText(w.status), StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-			Header: w.header, Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: r,
+			Status:        http.StatusText(w.status),
+			StatusCode:    w.status,
+			Proto:         "HTTP/1.1",
+			ProtoMajor:    1,
+			ProtoMinor:    1,
+			Header:        w.header,
+			Body:          io.NopCloser(&w.body),
+			ContentLength: int64(w.body.Len()),
+			Request:       r,
 		}, nil
 	}
 }
 
-// recorder is an http.ResponseWriter that keeps what it is given.
+// recorder is an http.ResponseWriter that stores the response.
 type recorder struct {
 	header http.Header
 	status int

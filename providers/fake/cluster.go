@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// join is a host on its way into a cluster.
+// join is the join of a host to a cluster.
 type join struct {
 	state providers.WorkState
 	why   string
@@ -20,8 +20,8 @@ func (j *join) fail(why string) {
 	}
 }
 
-// startJoin succeeds at once on a host that is in that cluster already, and fails on one that
-// is in another.
+// startJoin succeeds at once on a host that is already in that cluster, and fails on one that is in
+// another.
 func (c *call) startJoin(s providers.JoinSpec) (any, error) {
 	token := c.op.Token()
 	if c.joins[token] != nil {
@@ -66,7 +66,7 @@ func (c *call) joinStatus(a tokenArgs) (any, error) {
 	return joinAnswer{State: j.state, Detail: j.why}, nil
 }
 
-// nodeStatus is what the cluster says: it knows a node also while its host is down.
+// nodeStatus returns the cluster's view. The cluster knows a node even while its host is down.
 func (c *call) nodeStatus(a clusterArgs) (any, error) {
 	up, _ := c.reachable()
 	switch {
@@ -85,10 +85,10 @@ type network struct {
 	confirmed, reverted bool
 }
 
-// cut reports whether the configuration in force keeps the host from being reached.
+// cut reports whether the configuration in force makes the host unreachable.
 func (n *network) cut() bool { return n != nil && n.breaks && !n.reverted }
 
-// applyNetwork applies for good if the rollback time is zero.
+// applyNetwork applies permanently if the rollback time is zero.
 func (c *call) applyNetwork(a networkArgs) (any, error) {
 	token := c.op.Token()
 	if c.nets[token] {

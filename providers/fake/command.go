@@ -7,11 +7,11 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// command is a command on a host. What it prints and when was settled when it started.
+// command is a command on a host. Its output and times are fixed at its start.
 type command struct {
 	program
 	started time.Time
-	stopped time.Time // zero unless it was ended from outside
+	stopped time.Time // zero unless it was stopped
 	why     string
 }
 
@@ -29,9 +29,14 @@ func (c *call) startCommand(a commandArgs) (any, error) {
 	if user == "" {
 		user = "root"
 	}
-	cmd := &command{started: c.now, program: compile(a.Command, host{
-		name: c.id, user: user, bootID: c.bootID, image: c.image, time: time.Duration(c.fleet.config.CommandTime),
-	})}
+	h := host{
+		name:   c.id,
+		user:   user,
+		bootID: c.bootID,
+		image:  c.image,
+		time:   time.Duration(c.fleet.config.CommandTime),
+	}
+	cmd := &command{started: c.now, program: compile(a.Command, h)}
 	if c.commands == nil {
 		c.commands = make(map[string]*command)
 	}
@@ -42,7 +47,7 @@ func (c *call) startCommand(a commandArgs) (any, error) {
 		c.later(at, false, func(at time.Time) { cmd.stop(at, "timeout of "+t.String()) })
 	}
 	if cmd.power != "" {
-		// Counted when it is asked for, as a press is.
+		// Counted when requested, as a press is.
 		c.effect(c.op, cmd.power, true, "in band")
 		life := c.life
 		c.later(c.now.Add(cmd.powerAt), false, func(at time.Time) {
@@ -54,7 +59,7 @@ func (c *call) startCommand(a commandArgs) (any, error) {
 	return nil, nil
 }
 
-// inBand is the operating system ending itself.
+// inBand reboots or powers off from within the operating system.
 func (m *machine) inBand(at time.Time, what string) {
 	if what == effectReboot {
 		m.down(at, "Rebooting")
@@ -65,7 +70,7 @@ func (m *machine) inBand(at time.Time, what string) {
 	m.turnOff(at)
 }
 
-// stop ends a command that is still running.
+// stop stops a command that is still running.
 func (c *command) stop(at time.Time, why string) {
 	if c.stopped.IsZero() && c.started.Add(c.length).After(at) {
 		c.stopped, c.why = at, why
@@ -91,7 +96,7 @@ func (c *call) commandStatus(a outputArgs) (any, error) {
 	return s, nil
 }
 
-// read returns what a program has printed after it ran that long, from an offset on.
+// read returns the output of a program after it ran for the given time, from an offset on.
 func (p *program) read(ran time.Duration, offset int64) (out []providers.Output, next int64) {
 	next = offset
 	at := int64(0)

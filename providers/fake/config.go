@@ -14,13 +14,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Duration is a time.Duration that is written as text, e.g. "200ms".
+// Duration is a time.Duration that is written as a string in JSON, e.g. "200ms".
 type Duration time.Duration
 
-// MarshalJSON writes "200ms".
+// MarshalJSON returns a string like "200ms".
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
 
-// UnmarshalJSON reads "200ms" and refuses negative durations.
+// UnmarshalJSON parses "200ms". It refuses negative durations.
 func (d *Duration) UnmarshalJSON(b []byte) error {
 	var s string
 	if err := json.Unmarshal(b, &s); err != nil {
@@ -37,30 +37,30 @@ func (d *Duration) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Config describes a fleet: how long things take, and what goes wrong.
+// Config describes a fleet: durations and faults.
 type Config struct {
-	Seed uint64 `json:"seed"` // of everything that looks random; the same seed gives the same decisions
+	Seed uint64 `json:"seed"` // of all decisions that look random
 
 	PowerTime    Duration `json:"power_time"`    // from a power press to its effect; default 20ms
-	ShutdownTime Duration `json:"shutdown_time"` // an operating system's that is asked to power off; default power_time
+	ShutdownTime Duration `json:"shutdown_time"` // from a soft-off to power off; default power_time
 	BootTime     Duration `json:"boot_time"`     // from power on to a host that answers; default 150ms
-	InstallTime  Duration `json:"install_time"`  // of an install or a wipe, with the boot after it; default 300ms
+	InstallTime  Duration `json:"install_time"`  // of an install or a wipe, including the boot; default 300ms
 	CommandTime  Duration `json:"command_time"`  // of a command, without its sleeps; default 30ms
 	JoinTime     Duration `json:"join_time"`     // of joining a cluster; default 50ms
 	ResetTime    Duration `json:"reset_time"`    // of a restart of the BMC; default 100ms
 
 	Faults // of every machine
 
-	// Machines has the faults of machines that differ from the others, in full. Read from
-	// YAML or JSON, what an entry leaves out is as for every machine.
+	// Machines has the full faults of machines that differ from the others. When it is read from
+	// YAML or JSON, an entry inherits omitted keys from the faults of every machine.
 	Machines map[string]Faults `json:"machines"`
 
-	// Now is the clock that states are computed with; default time.Now.
+	// Now returns the time for computing states; default time.Now.
 	Now func() time.Time `json:"-"`
 }
 
-// ParseConfig reads a fleet's configuration from YAML or JSON, and checks it. An unknown
-// or repeated key is an error that names it.
+// ParseConfig parses and validates a fleet's configuration in YAML or JSON. The error for an
+// unknown or repeated key names the key.
 func ParseConfig(b []byte) (Config, error) {
 	var c Config
 	j, err := yaml.YAMLToJSONStrict(b)
@@ -73,7 +73,7 @@ func ParseConfig(b []byte) (Config, error) {
 	return c, nil
 }
 
-// UnmarshalJSON is strict, and fills a machine's faults with those of every machine.
+// UnmarshalJSON is strict. A machine inherits the faults of every machine.
 func (c *Config) UnmarshalJSON(b []byte) error {
 	type plain Config // without this method
 	in := struct {
@@ -90,10 +90,13 @@ func (c *Config) UnmarshalJSON(b []byte) error {
 	return c.Validate()
 }
 
-// Validate checks a configuration that was put together by hand. The error names the key,
-// the value and what is allowed.
+// Validate checks a configuration that ParseConfig has not parsed. Its error names the key, the
+// value and the allowed values.
 func (c Config) Validate() error {
-	for _, d := range []Duration{c.PowerTime, c.ShutdownTime, c.BootTime, c.InstallTime, c.CommandTime, c.JoinTime, c.ResetTime} {
+	times := []Duration{
+		c.PowerTime, c.ShutdownTime, c.BootTime, c.InstallTime, c.CommandTime, c.JoinTime, c.ResetTime,
+	}
+	for _, d := range times {
 		if d < 0 {
 			return fmt.Errorf("a duration is %v: it must not be negative", time.Duration(d))
 		}
@@ -113,8 +116,8 @@ func validateFaults(all Faults, machines map[string]Faults) error {
 	return nil
 }
 
-// overlay returns old with the raw entries applied: on a machine's own entry, else on the
-// faults of all. A null entry removes the machine's own.
+// overlay returns old with the raw entries applied. An entry changes the machine's own faults or,
+// if there are none, the faults of all. A null entry removes the machine's own faults.
 func overlay(all Faults, old map[string]Faults, raw map[string]json.RawMessage) (map[string]Faults, error) {
 	out := maps.Clone(old)
 	for _, id := range slices.Sorted(maps.Keys(raw)) {
@@ -138,7 +141,7 @@ func overlay(all Faults, old map[string]Faults, raw map[string]json.RawMessage) 
 	return out, nil
 }
 
-// decodeStrict reads one JSON value. Unknown fields and trailing data are errors.
+// decodeStrict decodes one JSON value. Unknown fields and trailing data are errors.
 func decodeStrict(b []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()
@@ -149,12 +152,12 @@ func decodeStrict(b []byte, v any) error {
 		return err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is more than one value")
+		return errors.New("more than one value")
 	}
 	return nil
 }
 
-// withDefaults fills what is not set.
+// withDefaults fills in the defaults.
 func (c Config) withDefaults() Config {
 	set := func(d *Duration, def time.Duration) {
 		if *d == 0 {

@@ -55,8 +55,8 @@ func TestParseConfigRefuses(t *testing.T) {
 		{"no probability", "fail: 1.5", "fail is 1.5"},
 		{"negative probability", "fail_after: -1", "fail_after -1"},
 		{"negative count", "only_first: -1", "only_first -1"},
-		{"unknown operation", "hang: [power_of]", `hang has "power_of": it takes "*" and inspect, health, power_state`},
-		{"lie about reading", "lie: [power_state]", `lie has "power_state": it takes "*" and power_on`},
+		{"unknown operation", "hang: [power_of]", `hang has "power_of": it allows "*" and inspect, health, power_state`},
+		{"lie about reading", "lie: [power_state]", `lie has "power_state": it allows "*" and power_on`},
 		{"machine's faults", "machines: {m-1: {fail: 2}}", `machine "m-1": fail is 2`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -10,11 +10,10 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// consolePoll is how often an open console looks for output.
+// consolePoll is the interval at which an open console polls for output.
 const consolePoll = 20 * time.Millisecond
 
-// OpenConsole opens the serial console: first what it still shows, then what comes. It ends
-// with the context.
+// OpenConsole opens the serial console: first its recent output, then new output. It ends with ctx.
 func (p *Provider) OpenConsole(ctx context.Context, m providers.Machine) (io.ReadWriteCloser, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	c := &console{p: p, m: m, ctx: ctx, cancel: cancel}
@@ -25,7 +24,7 @@ func (p *Provider) OpenConsole(ctx context.Context, m providers.Machine) (io.Rea
 	return c, nil
 }
 
-// console reads by polling: a call that is held open would need a goroutine in the fleet.
+// console polls for output: a pending call would need a goroutine in the fleet.
 type console struct {
 	p      *Provider
 	m      providers.Machine
@@ -45,7 +44,7 @@ func (c *console) fetch() error {
 	return err
 }
 
-// Read waits for output. It answers io.EOF when the console was closed or its context ended.
+// Read blocks until there is output. It returns io.EOF after the console was closed or ctx ended.
 func (c *console) Read(b []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,10 +68,10 @@ func (c *console) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Write types.
+// Write sends input to the console.
 func (c *console) Write(b []byte) (int, error) {
 	if c.ctx.Err() != nil {
-		return 0, errors.New("write to console: it is closed")
+		return 0, errors.New("write to console: console is closed")
 	}
 	if err := c.p.call(c.ctx, opConsoleWrite, providers.Op{}, c.m, consoleArgs{Data: b}, nil); err != nil {
 		return 0, err
@@ -80,7 +79,7 @@ func (c *console) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Close ends the console and whoever reads it.
+// Close ends the console and its pending Read.
 func (c *console) Close() error {
 	c.cancel()
 	return nil

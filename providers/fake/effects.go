@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Effect is one thing that was done to a machine, as GET /effects answers it (docs/operating.md).
+// Effect is one effect on a machine, as returned by GET /effects (docs/operating.md).
 type Effect struct {
 	Seq         int       `json:"seq"` // 1, 2, 3 …: the order in which effects happened
 	MachineID   string    `json:"machine_id"`
@@ -21,15 +21,17 @@ type Effect struct {
 	Detail      string    `json:"detail,omitempty"` // e.g. soft-off, or the image
 }
 
-// journal is every effect of a fleet, in order. Nothing is ever removed: it is the
-// evidence that others are held against.
+// journal has all effects of a fleet, in order. Entries are never removed, because they are the
+// evidence for checks.
 type journal struct {
 	mu  sync.Mutex
 	all []Effect
 }
 
-// add notes an effect. The time is taken under the lock, so that times are in order too.
-func (j *journal) add(now func() time.Time, machineID string, op providers.Op, effect string, destructive bool, detail string) {
+// add records an effect. It reads the clock under the lock, so that the times are in order too.
+func (j *journal) add(
+	now func() time.Time, machineID string, op providers.Op, effect string, destructive bool, detail string,
+) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.all = append(j.all, Effect{
@@ -39,10 +41,10 @@ func (j *journal) add(now func() time.Time, machineID string, op providers.Op, e
 	})
 }
 
-// list returns the effects after a sequence number; an empty id means any.
+// list returns the effects after a sequence number. An empty id matches all.
 func (j *journal) list(machineID, runID string, after int) []Effect {
 	j.mu.Lock()
-	all := j.all // entries never change, so that reading them needs no lock
+	all := j.all // entries never change, so reading them needs no lock
 	j.mu.Unlock()
 	all = all[min(max(after, 0), len(all)):]
 	out := []Effect{} // [] in JSON, never null

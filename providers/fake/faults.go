@@ -12,22 +12,22 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Faults say what goes wrong with a machine. Operations are named as in Operations; "*" is all of
-// them.
+// Faults are the faults of a machine. Operations have the names of Operations; "*" is all of them.
 type Faults struct {
-	Latency   Duration `json:"latency"`    // before anything is done; an effect then happens even if its caller has gone away
-	Fail      float64  `json:"fail"`       // probability that an effect is answered with an error and does not happen
-	FailAfter float64  `json:"fail_after"` // probability that an effect happens and is answered with an error
-	Hang      []string `json:"hang"`       // operations that are never answered and do nothing
-	Lie       []string `json:"lie"`        // effects that are answered with OK and do not happen
-	Flap      Duration `json:"flap"`       // host and BMC answer for that long, then not for that long, and so on
+	Latency   Duration `json:"latency"`    // before the operation; an effect happens even without its caller
+	Fail      float64  `json:"fail"`       // probability of an error without the effect
+	FailAfter float64  `json:"fail_after"` // probability of an error after the effect
+	Hang      []string `json:"hang"`       // operations that do nothing and never return
+	Lie       []string `json:"lie"`        // effects that return OK without happening
+	Flap      Duration `json:"flap"`       // host and BMC alternate between answering and not, for that long each
 	Auth      bool     `json:"auth"`       // the BMC refuses our credentials
-	Gone      bool     `json:"gone"`       // neither machine nor BMC exist any more
-	// Broken are parts of the hardware that have failed, by the kind of the problem
-	// (providers.Kind), e.g. DiskFailed: disk 2 failed. It strikes every look at the health,
-	// whatever only_first says.
-	Broken    map[providers.Kind]string `json:"broken,omitempty"`
-	OnlyFirst int                       `json:"only_first"` // faults strike the first N calls of an operation only; 0 is all. Counted since the faults were set
+	Gone      bool     `json:"gone"`       // the machine and its BMC no longer exist
+	// Broken are the failed parts of the hardware, by kind of problem (providers.Kind), e.g.
+	// DiskFailed: disk 2 failed. They show in every reading of the health, whatever OnlyFirst is.
+	Broken map[providers.Kind]string `json:"broken,omitempty"`
+	// OnlyFirst limits the faults to the first N calls of an operation since the faults were set; 0
+	// is no limit.
+	OnlyFirst int `json:"only_first"`
 }
 
 func (f Faults) clone() Faults {
@@ -45,7 +45,8 @@ func (f Faults) validate() error {
 	}
 	for kind, text := range f.Broken {
 		if kind == "" || text == "" {
-			return fmt.Errorf("broken has %q: %q, want a kind such as %s and what is broken", kind, text, providers.DiskFailed)
+			return fmt.Errorf("broken has %q: %q, want a kind such as %s and the broken part",
+				kind, text, providers.DiskFailed)
 		}
 	}
 	if err := checkNames("hang", f.Hang, Operations(false)); err != nil {
@@ -54,26 +55,26 @@ func (f Faults) validate() error {
 	return checkNames("lie", f.Lie, Operations(true))
 }
 
-// probability is false for NaN too.
+// probability reports whether p is a probability. It returns false for NaN.
 func probability(p float64) bool { return p >= 0 && p <= 1 }
 
 func checkNames(key string, list, known []string) error {
 	for _, n := range list {
 		if n != "*" && !slices.Contains(known, n) {
-			return fmt.Errorf("%s has %q: it takes \"*\" and %s", key, n, strings.Join(known, ", "))
+			return fmt.Errorf("%s has %q: it allows \"*\" and %s", key, n, strings.Join(known, ", "))
 		}
 	}
 	return nil
 }
 
-// strike is what the faults do to one call.
+// strike has the effects of the faults on one call.
 type strike struct {
 	latency                                      time.Duration
 	gone, auth, down, hang, fail, lie, failAfter bool
 }
 
-// decide reports what happens to call number n (from 1) of an operation on a machine. It
-// depends on its arguments alone, so that a test that failed can be run again.
+// decide returns the effects of the faults on call number n (from 1) of an operation on a machine.
+// It depends on its arguments only, so that a failed test can be repeated.
 func (f Faults) decide(seed uint64, machine string, o operation, n int, age time.Duration) strike {
 	if f.OnlyFirst > 0 && n > f.OnlyFirst {
 		return strike{}
@@ -97,7 +98,7 @@ func names(list []string, op string) bool {
 	return slices.Contains(list, op) || slices.Contains(list, "*")
 }
 
-// chance is true with probability p, and always the same for the same arguments.
+// chance returns true with probability p, and the same result for the same arguments.
 func chance(p float64, seed uint64, machine, op string, n int, salt string) bool {
 	if p <= 0 {
 		return false

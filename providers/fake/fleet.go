@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Fleet is a fleet of fake machines. A machine appears when its id is first used: powered
-// on, booted from DISK, with the image "factory". It is safe for concurrent use.
+// Fleet is a fleet of fake machines. A machine is created when its id is first used: powered on,
+// booted from DISK, with the image "factory". It is safe for concurrent use.
 type Fleet struct {
 	config Config
 	ops    map[string]operation
@@ -27,13 +27,13 @@ type Fleet struct {
 	changeMu sync.Mutex // one change of the faults in force at a time
 }
 
-// faultTable is the faults in force. It is replaced, never changed.
+// faultTable has the faults in force. It is replaced, never modified.
 type faultTable struct {
 	all      faultSet
 	machines map[string]faultSet
 }
 
-// faultSet has the number of the change that set it: calls are counted from there.
+// faultSet has the number of the change that set it. Calls are counted from that change.
 type faultSet struct {
 	Faults
 	change uint64
@@ -47,8 +47,8 @@ func (t *faultTable) of(machineID string) faultSet {
 	return t.all
 }
 
-// NewFleet returns a fleet. Durations that are zero take their defaults. A configuration
-// that was not read by ParseConfig should be checked with Validate first.
+// NewFleet returns a fleet. Zero durations have their defaults. A configuration that does not come
+// from ParseConfig should be checked with Validate first.
 func NewFleet(c Config) *Fleet {
 	f := &Fleet{config: c.withDefaults(), ops: make(map[string]operation), machines: make(map[string]*machine)}
 	for _, o := range operations() {
@@ -59,14 +59,14 @@ func NewFleet(c Config) *Fleet {
 	return f
 }
 
-// Effects returns what happened to a machine on behalf of a run, in order, after an effect's
-// sequence number. An empty id means any, after 0 means from the first.
+// Effects returns the effects on a machine by a run, in order, after a sequence number. An empty id
+// matches all; after 0 means from the first.
 func (f *Fleet) Effects(machineID, runID string, after int) []Effect {
 	return f.log.list(machineID, runID, after)
 }
 
-// SetFaults replaces all faults: those of every machine, and in full those of machines that
-// differ. It fails, and changes nothing, if they are not valid.
+// SetFaults replaces all faults: those of every machine, and the full faults of machines that
+// differ. If they are not valid, it returns an error and changes nothing.
 func (f *Fleet) SetFaults(all Faults, machines map[string]Faults) error {
 	if err := validateFaults(all, machines); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (f *Fleet) Faults() (Faults, map[string]Faults) {
 	return t.all.clone(), ms
 }
 
-// setFaults keeps the count of calls where faults stay as they were.
+// setFaults keeps the call counts of machines whose faults do not change.
 func (f *Fleet) setFaults(all Faults, machines map[string]Faults) {
 	f.setMu.Lock()
 	defer f.setMu.Unlock()
@@ -117,13 +117,13 @@ func equalFaults(a, b Faults) bool {
 		a.Auth == b.Auth && a.Gone == b.Gone && a.OnlyFirst == b.OnlyFirst
 }
 
-// settle is how late an effect on a machine can show.
+// settle returns how late an effect on a machine can show.
 func (f *Fleet) settle(machineID string) time.Duration {
 	latency := time.Duration(f.faults.Load().of(machineID).Latency)
 	return 2*latency + max(time.Second, 2*time.Duration(f.config.PowerTime))
 }
 
-// machine finds a machine, or makes it.
+// machine returns a machine, and creates it on first use.
 func (f *Fleet) machine(id string) *machine {
 	f.mu.RLock()
 	m := f.machines[id]
@@ -140,7 +140,7 @@ func (f *Fleet) machine(id string) *machine {
 	return m
 }
 
-// known finds a machine that has been used before.
+// known returns a machine that was used before.
 func (f *Fleet) known(id string) (*machine, bool) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -154,7 +154,7 @@ func (f *Fleet) ids() []string {
 	return slices.Sorted(maps.Keys(f.machines))
 }
 
-// do is one call, with what the faults make of it.
+// do performs one call, subject to the faults.
 func (f *Fleet) do(ctx context.Context, o operation, r request) (any, error) {
 	m := f.machine(r.MachineID)
 	s, err := m.arrive(o, r)
@@ -172,7 +172,7 @@ func (f *Fleet) do(ctx context.Context, o operation, r request) (any, error) {
 	}
 	switch {
 	case s.gone:
-		return nil, providers.Errorf(providers.Gone, what, "there is no such machine any more")
+		return nil, providers.Errorf(providers.Gone, what, "the machine does not exist any more")
 	case s.auth && o.bmc:
 		m.refuse()
 		return nil, providers.Errorf(providers.Auth, what, "BMC refused the credentials")
@@ -191,13 +191,13 @@ func (f *Fleet) do(ctx context.Context, o operation, r request) (any, error) {
 	case err != nil:
 		return nil, providers.Errorf(providers.Unsupported, what, "%w", err)
 	case s.failAfter:
-		return nil, providers.Errorf(providers.Transient, what, "BMC answered 500 after it was done")
+		return nil, providers.Errorf(providers.Transient, what, "BMC answered 500 after the effect")
 	}
 	return answer, nil
 }
 
-// delay waits. An effect is on its way to the hardware and waits for nobody: it is done
-// even if the caller has gone.
+// delay waits. An effect is already in transit to the hardware: it happens even if the caller has
+// gone.
 func delay(ctx context.Context, d time.Duration, effect bool) error {
 	if d <= 0 {
 		return nil

@@ -13,23 +13,25 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// maxBody bounds a request, in bytes. Scripts and cloud-init configurations are part of one.
+// maxBody bounds a request, in bytes. It includes scripts and cloud-init configurations.
 const maxBody = 4 << 20
 
 // Handler serves the fleet over HTTP (docs/operating.md):
 //
-//	GET  /healthz         200 when it serves
-//	GET  /effects         what happened, in order; ?machine_id= &run_id= &after=SEQ
+//	GET  /healthz         200 if it serves
+//	GET  /effects         effects, in order; ?machine_id= &run_id= &after=SEQ
 //	GET  /machines        every machine that was ever used, by id
 //	GET  /machines/{id}   one of them
 //	GET  /faults          the faults in force
-//	POST /faults          changes the faults that the body names (YAML or JSON, keys as in Faults and "machines")
+//	POST /faults          changes the faults in the body (YAML or JSON; keys: Faults, "machines")
 //	PUT  /faults          replaces all faults
-//	POST /ops/{operation} what the provider calls; an effect that comes after the time in its header Holdfast-Not-After is
-//	                      refused with 412
+//	POST /ops/{operation} calls of the provider; 412 for an effect after the time in its header
+//	                      Holdfast-Not-After
 func (f *Fleet) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "ok\n")
+	})
 	mux.HandleFunc("GET /effects", f.getEffects)
 	mux.HandleFunc("GET /machines", func(w http.ResponseWriter, _ *http.Request) {
 		all := []MachineState{}
@@ -44,12 +46,14 @@ func (f *Fleet) Handler() http.Handler {
 		s, ok := f.State(r.PathValue("id"))
 		if !ok {
 			refuse(w, http.StatusNotFound, providers.Unsupported,
-				fmt.Errorf("machine %q was never used; machines appear when they are first used", r.PathValue("id")))
+				fmt.Errorf("machine %q was never used; machines are created on first use", r.PathValue("id")))
 			return
 		}
 		answer(w, http.StatusOK, s)
 	})
-	mux.HandleFunc("GET /faults", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, f.faultsBody()) })
+	mux.HandleFunc("GET /faults", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, f.faultsBody())
+	})
 	mux.HandleFunc("POST /faults", f.changeFaults)
 	mux.HandleFunc("PUT /faults", f.changeFaults)
 	mux.HandleFunc("POST /ops/{operation}", f.operate)
@@ -62,7 +66,8 @@ func (f *Fleet) getEffects(w http.ResponseWriter, r *http.Request) {
 	if s := q.Get("after"); s != "" {
 		var err error
 		if after, err = strconv.Atoi(s); err != nil {
-			refuse(w, http.StatusBadRequest, providers.Unsupported, fmt.Errorf("after is %q: it is the seq of an effect", s))
+			refuse(w, http.StatusBadRequest, providers.Unsupported,
+				fmt.Errorf("after is %q: it is the seq of an effect", s))
 			return
 		}
 	}
@@ -115,7 +120,8 @@ func (f *Fleet) changeFaults(w http.ResponseWriter, r *http.Request) {
 func (f *Fleet) operate(w http.ResponseWriter, r *http.Request) {
 	o, ok := f.ops[r.PathValue("operation")]
 	if !ok {
-		refuse(w, http.StatusNotFound, providers.Unsupported, fmt.Errorf("operation %q is not known", r.PathValue("operation")))
+		refuse(w, http.StatusNotFound, providers.Unsupported,
+			fmt.Errorf("unknown operation %q", r.PathValue("operation")))
 		return
 	}
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
@@ -146,7 +152,7 @@ func (f *Fleet) operate(w http.ResponseWriter, r *http.Request) {
 func answer(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the caller has gone: nobody is left to tell
+	_ = json.NewEncoder(w).Encode(body) // an error means that the caller has gone
 }
 
 func refuse(w http.ResponseWriter, status int, c providers.Class, err error) {

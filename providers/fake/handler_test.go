@@ -39,7 +39,7 @@ func TestHandler(t *testing.T) {
 		{"no machines are a list", "GET", "/machines", "", 200, "[]"},
 		{"after is no number", "GET", "/effects?after=x", "", 400, `after is \"x\"`},
 		{"unknown machine", "GET", "/machines/m-1", "", 404, `machine \"m-1\" was never used`},
-		{"unknown operation", "POST", "/ops/dance", "{}", 404, `operation \"dance\" is not known`},
+		{"unknown operation", "POST", "/ops/dance", "{}", 404, `unknown operation \"dance\"`},
 		{"no machine", "POST", "/ops/inspect", "{}", 400, "machine_id is empty"},
 		{"unknown field", "POST", "/ops/inspect", `{"machine": "m-1"}`, 400, `unknown key \"machine\"`},
 		{"no JSON", "POST", "/ops/inspect", "x", 400, "read request"},

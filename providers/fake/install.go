@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// install is an install, or a wipe.
+// install is an install or a wipe.
 type install struct {
 	spec    providers.InstallSpec
 	started time.Time
@@ -17,8 +17,8 @@ type install struct {
 	why     string
 }
 
-// startInstall takes the machine over: whatever ran on it ends, its power is turned on if it was
-// off, and it boots into what was installed. An install that was running is superseded.
+// startInstall takes the machine over. Everything that runs on it ends, it is powered on if it was
+// off, and it boots the installed image. A running install is superseded.
 func (c *call) startInstall(a imageArgs) (any, error) {
 	token := c.op.Token()
 	if c.installs[token] != nil {
@@ -51,8 +51,8 @@ func (c *call) startInstall(a imageArgs) (any, error) {
 	return nil, nil
 }
 
-// finish ends an install that was not stopped: the host is up with its new image, or as it
-// was before, with an empty disk.
+// finish ends an install that was not stopped. The host is up with its new image or, after a wipe,
+// in its former power state with an empty disk.
 func (i *install) finish(m *machine) {
 	if i.state != providers.WorkRunning {
 		return
@@ -77,7 +77,7 @@ func (i *install) finish(m *machine) {
 	}
 }
 
-// fail ends a running install; the disk holds nothing that boots.
+// fail ends a running install. The disk then has nothing that boots.
 func (i *install) fail(m *machine, why string) {
 	if i == nil || i.state != providers.WorkRunning {
 		return
@@ -88,7 +88,7 @@ func (i *install) fail(m *machine, why string) {
 	}
 }
 
-// pressed reports whether a power press has not worked yet.
+// pressed reports whether a power press is still pending.
 func (m *machine) pressed() bool {
 	for _, e := range m.pending {
 		if e.press {
@@ -116,7 +116,7 @@ func (c *call) installStatus(a tokenArgs) (any, error) {
 	return s, nil
 }
 
-// stage names what an installer does at a percentage.
+// stage returns the activity of an installer at a percentage.
 func stage(percent int, image bool) string {
 	switch {
 	case percent < 10:

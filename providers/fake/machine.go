@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// machine is one machine. What will happen to it by itself stands in pending, and is
-// played when somebody looks.
+// machine is one machine. Its future events are in pending, and are applied when the machine is
+// read.
 type machine struct {
 	id    string
 	fleet *Fleet
@@ -23,18 +23,18 @@ type machine struct {
 
 	calls        map[string]*calls
 	authFailures int
-	changing     int // effects on the BMC or the disk that are under way
-	overlaps     int // how often such an effect came while another was under way
-	late         int // effects that were refused because their not-after time had passed
+	changing     int // effects on the BMC or the disk under way
+	overlaps     int // such effects that came while another was under way
+	late         int // effects refused because their not-after time had passed
 
-	power  bool // what a BMC shows
-	target bool // what power will be when the presses so far have worked
-	life   int  // changes whenever the host goes down, so that events of an older life can tell
+	power  bool // as the BMC shows it
+	target bool // power after all pending presses
+	life   int  // incremented when the host goes down, so that events of an earlier life are ignored
 	up     bool // the host answers
 	boots  int
 	bootID string // of the host that is up, else empty
-	state  string // CamelCase, why the host is up or not
-	image  string // on the disk; empty if nothing there boots
+	state  string // CamelCase, why the host is up or down
+	image  string // on the disk; empty if the disk does not boot
 
 	next  *providers.BootDevice // for one boot
 	boot  providers.BootDevice
@@ -46,14 +46,14 @@ type machine struct {
 	consoleBase int64 // offset of its first byte
 	commands    map[string]*command
 	installs    map[string]*install
-	current     *install // the one that is running
+	current     *install // running one
 	joins       map[string]*join
-	cluster     string // the cluster that the host is in
+	cluster     string // of the host
 	net         *network
 	nets        map[string]bool // tokens seen
 }
 
-// event is something that happens to a machine by itself.
+// event is a future change of a machine.
 type event struct {
 	at    time.Time
 	press bool // of a power button
@@ -63,21 +63,27 @@ type event struct {
 // calls counts the calls of one operation.
 type calls struct {
 	total  int
-	change uint64 // the change of faults that since counts from
+	change uint64 // change of the faults that since is counted from
 	since  int
 }
 
 func newMachine(id string, f *Fleet) *machine {
 	m := &machine{
-		id: id, fleet: f, born: f.config.Now(), calls: make(map[string]*calls),
-		power: true, target: true, image: "factory", boot: providers.BootDevice{Mode: "DISK", Persistent: true},
+		id:     id,
+		fleet:  f,
+		born:   f.config.Now(),
+		calls:  make(map[string]*calls),
+		power:  true,
+		target: true,
+		image:  "factory",
+		boot:   providers.BootDevice{Mode: "DISK", Persistent: true},
 	}
 	m.note(m.born, "OK", "Event Logging Disabled", "Log area reset/cleared")
 	m.booted()
 	return m
 }
 
-// arrive notes a call and says what the faults make of it. One that comes too late is not taken.
+// arrive counts a call and returns the effects of the faults on it. It refuses late calls.
 func (m *machine) arrive(o operation, r request) (strike, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,20 +129,19 @@ func (m *machine) refuse() {
 	m.mu.Unlock()
 }
 
-// run does the operation on the machine as it is now.
+// run performs the operation on the machine in its current state.
 func (m *machine) run(o operation, s strike, r request) (any, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.fleet.config.Now()
 	m.advance(now)
-	// One step with the effect, under the lock: who looks at the machine after the not-after time
-	// sees all that there will ever be of it. How long the hardware takes to act is not the
-	// sender's fault.
+	// The check and the effect are one step under the lock: whoever reads the machine after the
+	// not-after time sees all effects. The latency of the hardware is not the sender's fault.
 	if err := m.tooLate(o, r, now.Add(-s.latency)); err != nil {
 		return nil, err
 	}
 	if o.bmc && now.Before(m.backAt) {
-		return nil, providers.Errorf(providers.Transient, o.name+" of "+m.id, "BMC does not answer: it restarts")
+		return nil, providers.Errorf(providers.Transient, o.name+" of "+m.id, "BMC does not answer: it is restarting")
 	}
 	if up, why := m.reachable(); o.host && !up {
 		return nil, providers.Errorf(providers.Transient, o.name+" of "+m.id, "host does not answer: %s", why)
@@ -144,16 +149,17 @@ func (m *machine) run(o operation, s strike, r request) (any, error) {
 	return o.run(&call{machine: m, now: now, op: r.op(), strike: s}, r.Args)
 }
 
-// tooLate refuses an effect whose not-after time has passed at some time. The lock is held.
+// tooLate refuses an effect if its not-after time had passed at the given time. The lock is held.
 func (m *machine) tooLate(o operation, r request, at time.Time) error {
 	if !o.effect || r.notAfter.IsZero() || at.Before(r.notAfter) {
 		return nil
 	}
 	m.late++
-	return providers.Errorf(providers.Late, o.name+" of "+m.id, "refused: it came %s too late, from the leader of epoch %d", at.Sub(r.notAfter), r.Epoch)
+	return providers.Errorf(providers.Late, o.name+" of "+m.id,
+		"refused: it came %s too late, from the leader of epoch %d", at.Sub(r.notAfter), r.Epoch)
 }
 
-// advance plays what has happened by itself until now.
+// advance applies the events until now.
 func (m *machine) advance(now time.Time) {
 	for len(m.pending) > 0 && !m.pending[0].at.After(now) {
 		e := m.pending[0]
@@ -162,7 +168,7 @@ func (m *machine) advance(now time.Time) {
 	}
 }
 
-// later plans an event. Those of one moment are played in the order they were planned.
+// later schedules an event. Events of the same time are applied in the order of scheduling.
 func (m *machine) later(at time.Time, press bool, play func(at time.Time)) {
 	i := len(m.pending)
 	for i > 0 && m.pending[i-1].at.After(at) {
@@ -171,7 +177,7 @@ func (m *machine) later(at time.Time, press bool, play func(at time.Time)) {
 	m.pending = slices.Insert(m.pending, i, event{at, press, play})
 }
 
-// effect notes that something was done.
+// effect records an effect.
 func (m *machine) effect(op providers.Op, name string, destructive bool, detail string) {
 	m.fleet.log.add(m.fleet.config.Now, m.id, op, name, destructive, detail)
 }
@@ -188,9 +194,9 @@ func (m *machine) down(at time.Time, state string) {
 	}
 }
 
-// start boots the host: it answers after a while, if there is anything on its disk.
+// start boots the host. It answers after the boot time if its disk has an image.
 func (m *machine) start(at time.Time) {
-	m.next = nil // it was for one boot
+	m.next = nil // valid for one boot only
 	m.state = "Booting"
 	m.say("POST: memory OK, 1 disk, 1 NIC\r\n")
 	life := m.life
@@ -218,7 +224,7 @@ func (m *machine) booted() {
 	m.say(m.id + " " + m.image + " boot " + m.bootID + "\r\n" + m.id + " login: ")
 }
 
-// reachable reports whether the host answers, and why.
+// reachable reports whether the host answers, with the reason.
 func (m *machine) reachable() (bool, string) {
 	if m.up && m.net.cut() {
 		return false, "NetworkUnreachable"

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// The operations of a machine. An operation that changes something is also the name of the
-// effect that it leaves behind.
+// The operations of a machine. The name of an operation that changes something is also the name of
+// its effect.
 const (
 	opInspect       = "inspect"
 	opHealth        = "health"
@@ -41,26 +41,26 @@ const (
 	opConfirmNetwork = "net_confirm"
 )
 
-// Effects that are no operations of their own: a wipe is an install without an image, and
-// the others are done by commands on the host.
+// Effects without an operation of the same name: a wipe is an install without an image, and the
+// others are done by commands on the host.
 const (
 	opWipe         = "wipe"
 	effectReboot   = "reboot"
 	effectPoweroff = "poweroff"
 )
 
-// operation is one thing that a fleet can be asked.
+// operation is one operation of a fleet.
 type operation struct {
 	name      string
 	effect    bool // it changes something: it can fail, lie, and happen after its caller has gone
 	bmc       bool // it needs the BMC's credentials
 	host      bool // it needs a host that answers
-	observes  bool // it reports a machine that does not answer, where others fail
-	exclusive bool // two of them at a time on one machine are an overlap
+	observes  bool // it reports an unreachable machine instead of failing
+	exclusive bool // two at once on one machine count as an overlap
 	run       func(c *call, args json.RawMessage) (any, error)
 }
 
-// typed reads an operation's arguments.
+// typed returns an operation that decodes its arguments for f.
 func typed[A any](f func(c *call, args A) (any, error)) func(*call, json.RawMessage) (any, error) {
 	return func(c *call, raw json.RawMessage) (any, error) {
 		var a A
@@ -109,8 +109,8 @@ func operations() []operation {
 	}
 }
 
-// Operations lists the names that Faults take in hang, or those of them that change
-// something, which it takes in lie.
+// Operations returns the names that Faults allow in hang, or only those of effects, which they
+// allow in lie.
 func Operations(effects bool) []string {
 	var ns []string
 	for _, o := range operations() {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// redirect takes redirections out of a statement and gives its stream, "" for none.
+// redirect removes the redirections from a statement and returns its stream, or "" for none.
 func redirect(words []string) (stream string, rest []string) {
 	stream = "stdout"
 	for _, w := range words {
@@ -22,7 +22,7 @@ func redirect(words []string) (stream string, rest []string) {
 	return stream, rest
 }
 
-// parsed is a statement, and the operator before it.
+// parsed is a statement with the operator before it.
 type parsed struct {
 	after string
 	words []string
@@ -34,7 +34,7 @@ func parse(text string, env func(string) string) []parsed {
 		out    []parsed
 		cur    parsed
 		word   strings.Builder
-		quoted bool // the word has quotes: it counts even if it is empty
+		quoted bool // the word has quotes, so it counts even if it is empty
 		flush  = func() {
 			if word.Len() > 0 || quoted {
 				cur.words = append(cur.words, word.String())
@@ -86,7 +86,7 @@ func parse(text string, env func(string) string) []parsed {
 			flush()
 		case c == '$':
 			j := i + 1
-			for j < len(text) && (text[j] == '_' || text[j] >= 'A' && text[j] <= 'Z' || text[j] >= 'a' && text[j] <= 'z' || text[j] >= '0' && text[j] <= '9') {
+			for j < len(text) && inName(text[j]) {
 				j++
 			}
 			if j == i+1 {
@@ -101,4 +101,9 @@ func parse(text string, env func(string) string) []parsed {
 	}
 	end(";")
 	return out
+}
+
+// inName reports whether c can occur in the name of a variable.
+func inName(c byte) bool {
+	return c == '_' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= '0' && c <= '9'
 }

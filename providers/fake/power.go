@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// call is one call of an operation on a machine, whose lock is held.
+// call is one call of an operation on a machine. The machine's lock is held.
 type call struct {
 	*machine
 	now    time.Time
@@ -29,12 +29,12 @@ func (c *call) inspect(struct{}) (any, error) {
 		f.BMCReachable, f.BMCReason = false, "RedfishTimeout"
 	}
 	if !f.Reachable {
-		f.BootID, f.Image = "", "" // they are read from the host
+		f.BootID, f.Image = "", "" // the host reports them
 	}
 	return f, nil
 }
 
-// health tells of the parts that the faults have broken.
+// health returns the parts that the faults have broken.
 func (c *call) health(struct{}) (any, error) {
 	var h providers.Health
 	for kind, text := range c.fleet.faults.Load().of(c.id).Broken {
@@ -57,8 +57,8 @@ func (c *call) powerOn(struct{}) (any, error) {
 	return nil, nil
 }
 
-// powerOff counts every accepted press as destructive, also of a machine that is off: a
-// press too many is what a witness looks for.
+// powerOff counts every accepted press as destructive, even if the machine is off, because tests
+// check for extra presses.
 func (c *call) powerOff(a struct{ Action providers.PowerAction }) (any, error) {
 	switch a.Action {
 	case providers.ActionHardOff:
@@ -66,7 +66,7 @@ func (c *call) powerOff(a struct{ Action providers.PowerAction }) (any, error) {
 		c.press(false)
 	case providers.ActionSoftOff:
 		c.effect(c.op, opPowerOff, true, string(a.Action))
-		if c.up { // else there is no operating system to ask
+		if c.up { // otherwise there is no operating system to react
 			c.shutDown()
 		}
 	default:
@@ -75,7 +75,7 @@ func (c *call) powerOff(a struct{ Action providers.PowerAction }) (any, error) {
 	return nil, nil
 }
 
-// shutDown is an operating system that was asked to power off. It takes its time.
+// shutDown powers off after the shutdown time, as an operating system does.
 func (c *call) shutDown() {
 	after := time.Duration(c.fleet.config.ShutdownTime)
 	if after == 0 {
@@ -90,7 +90,7 @@ func (c *call) shutDown() {
 	})
 }
 
-// press changes the power after those presses that have not worked yet.
+// press changes the power after the pending presses.
 func (c *call) press(on bool) {
 	if c.target == on {
 		return
@@ -112,7 +112,7 @@ func (c *call) press(on bool) {
 }
 
 func (m *machine) turnOn(at time.Time) {
-	if m.power { // an install did it
+	if m.power { // an install has powered it on
 		return
 	}
 	m.power = true
@@ -169,7 +169,7 @@ func (c *call) ejectMedia(struct{}) (any, error) {
 	return nil, nil
 }
 
-// consoleSize bounds what a console remembers, in bytes.
+// consoleSize bounds the output that a console keeps, in bytes.
 const consoleSize = 64 << 10
 
 // say prints on the serial console.
@@ -187,7 +187,7 @@ func (c *call) readConsole(a consoleArgs) (any, error) {
 	return consoleAnswer{Data: data, Next: c.consoleBase + int64(len(c.console))}, nil
 }
 
-// writeConsole echoes what is typed, as a login prompt does.
+// writeConsole echoes input, as a login prompt does.
 func (c *call) writeConsole(a consoleArgs) (any, error) {
 	if c.up {
 		c.say(string(a.Data))

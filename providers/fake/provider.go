@@ -16,14 +16,14 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Provider drives a fleet over its HTTP API. It has every capability. It is safe for
-// concurrent use.
+// Provider drives a fleet over its HTTP API. It has all capabilities. It is safe for concurrent
+// use.
 type Provider struct {
 	client   *http.Client
-	endpoint string // without a slash at the end
-	fleet    *Fleet // nil if it is another process
+	endpoint string // without a trailing slash
+	fleet    *Fleet // nil if it is in another process
 	fixed    time.Duration
-	learned  atomic.Int64 // the longest settle time that a remote fleet has told, in nanoseconds
+	learned  atomic.Int64 // longest settle time reported by a remote fleet, in nanoseconds
 }
 
 var (
@@ -47,22 +47,27 @@ var (
 
 // New returns the provider of a fleet in this process.
 func New(f *Fleet) *Provider {
-	return &Provider{client: &http.Client{Transport: direct{f.Handler()}}, endpoint: "http://fake.invalid", fleet: f}
+	return &Provider{
+		client:   &http.Client{Transport: direct{f.Handler()}},
+		endpoint: "http://fake.invalid",
+		fleet:    f,
+	}
 }
 
-// NewRemote returns the provider of a fleet in another process, e.g. at "http://127.0.0.1:7450".
-// A settle time above zero is used as it is; else the provider learns it from the fleet.
+// NewRemote returns the provider of a fleet in another process, e.g. at "http://127.0.0.1:7450". A
+// settle time above zero is fixed; otherwise the fleet reports it.
 func NewRemote(endpoint string, settle time.Duration) (*Provider, error) {
 	u, err := url.Parse(endpoint)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
+		strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "" {
 		return nil, fmt.Errorf(`endpoint %q is not an address like "http://127.0.0.1:7450"`, endpoint)
 	}
 	return &Provider{client: remoteClient(), endpoint: strings.TrimSuffix(endpoint, "/"), fixed: settle}, nil
 }
 
-// Factory makes a provider from its configuration. Keys: "endpoint" of a fleet in another
-// process, or else the keys of Config for a fleet of its own; and "settle" with either.
-// An unknown key is an error that names it.
+// Factory builds a provider from its configuration. The keys are "endpoint" for a fleet in another
+// process, or else the keys of Config for a fleet of its own, and "settle" in both cases. The error
+// for an unknown key names the key.
 func Factory(_ string, config json.RawMessage, log *slog.Logger) (providers.Provider, error) {
 	fields := make(map[string]json.RawMessage)
 	if len(config) > 0 {
@@ -80,11 +85,12 @@ func Factory(_ string, config json.RawMessage, log *slog.Logger) (providers.Prov
 	if raw, ok := fields["endpoint"]; ok {
 		delete(fields, "endpoint")
 		if len(fields) > 0 {
-			return nil, fmt.Errorf("key %q does not go with an endpoint: configure the fleet there", slices.Min(slices.Collect(maps.Keys(fields))))
+			return nil, fmt.Errorf("key %q cannot be combined with an endpoint: configure the fleet there",
+				slices.Min(slices.Collect(maps.Keys(fields))))
 		}
 		var endpoint string
 		if err := json.Unmarshal(raw, &endpoint); err != nil {
-			return nil, errors.New("endpoint is not text")
+			return nil, errors.New("endpoint is not a string")
 		}
 		return NewRemote(endpoint, time.Duration(settle))
 	}
@@ -96,21 +102,21 @@ func Factory(_ string, config json.RawMessage, log *slog.Logger) (providers.Prov
 	if err != nil {
 		return nil, err
 	}
-	log.Debug("made a fake fleet in memory", "seed", c.Seed)
+	log.Debug("created fake fleet in memory", "seed", c.Seed)
 	p := New(NewFleet(c))
 	p.fixed = time.Duration(settle)
 	return p, nil
 }
 
-// Kind is "fake".
+// Kind returns "fake".
 func (p *Provider) Kind() string { return "fake" }
 
 // Fleet returns the fleet if it is in this process, else nil.
 func (p *Provider) Fleet() *Fleet { return p.fleet }
 
-// Settle is how late an effect can show: what was configured, else twice the latency plus
-// twice the power time or a second if that is more. Of a remote fleet that has not answered yet
-// it is a second.
+// Settle returns how late an effect can show: the configured time, else twice the latency plus the
+// maximum of a second and twice the power time. It is a second for a remote fleet that has not
+// answered yet.
 func (p *Provider) Settle(m providers.Machine) time.Duration {
 	switch {
 	case p.fixed > 0:

@@ -11,13 +11,13 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// host is what a command can see of where it runs.
+// host is the host as a command sees it.
 type host struct {
 	name, user, bootID, image string
-	time                      time.Duration // that all statements together take, without sleeps
+	time                      time.Duration // of all statements together, without sleeps
 }
 
-// program is everything that a command will do, settled when it starts.
+// program has all actions of a command, fixed at its start.
 type program struct {
 	output  []printed
 	length  time.Duration
@@ -26,24 +26,24 @@ type program struct {
 	powerAt time.Duration
 }
 
-// printed is a piece of output and when it is printed.
+// printed is a piece of output with its time.
 type printed struct {
 	at     time.Duration
 	stream string
 	data   []byte
 }
 
-// What a program can do at most: lines of one yes or seq, bytes of output, time asleep.
+// Limits of a program: lines of one yes or seq, bytes of output, time asleep.
 const (
 	maxLines  = 100_000
 	maxOutput = 8 << 20
 	maxSleep  = 24 * time.Hour
 )
 
-// compile reads a command as a small part of a shell: statements between ";", "&&", "||"
-// and line ends, quotes, $NAME, comments, and ">&2". It knows echo, exit, sleep, true,
-// false, fail, yes, seq, printenv, hostname, whoami, reboot and poweroff (and systemctl,
-// shutdown, sudo and sh -c with them); of everything else it prints that it ran.
+// compile parses a command as a small subset of shell: statements between ";", "&&", "||" and line
+// ends, quotes, $NAME, comments, and ">&2". It knows echo, exit, sleep, true, false, fail, yes,
+// seq, printenv, hostname, whoami, reboot and poweroff (and systemctl, shutdown, sudo and sh -c
+// with them). For any other command it prints that it ran.
 func compile(c providers.Command, h host) program {
 	r := &runner{host: h, env: c.Env}
 	switch {
@@ -57,7 +57,7 @@ func compile(c providers.Command, h host) program {
 	p := r.program
 	p.exit = r.status
 	p.length += r.host.time
-	// The statements share the command's time; sleeps were added where they are.
+	// The statements share the command's time. Sleeps are already included.
 	for i := range p.output {
 		p.output[i].at += r.host.time * time.Duration(r.steps[i]) / time.Duration(r.done+1)
 	}
@@ -67,7 +67,7 @@ func compile(c providers.Command, h host) program {
 	return p
 }
 
-// runner is a program in the making.
+// runner builds a program.
 type runner struct {
 	host
 	program
@@ -76,7 +76,7 @@ type runner struct {
 	ended  bool
 	size   int   // of the output, in bytes
 	done   int   // statements so far
-	steps  []int // how many statements were done before each output
+	steps  []int // statements before each piece of output
 }
 
 func (r *runner) script(text string, depth int) {
@@ -109,7 +109,7 @@ func (r *runner) print(stream, text string) {
 	r.output = append(r.output, printed{at: r.length, stream: stream, data: []byte(text)})
 }
 
-// statement runs one statement. Depth bounds shells in shells.
+// statement runs one statement. depth bounds nested shells.
 func (r *runner) statement(words []string, depth int) {
 	stream, words := redirect(words)
 	for len(words) > 1 && slices.Contains([]string{"sudo", "exec", "then", "do", "else"}, words[0]) {
@@ -171,7 +171,7 @@ func (r *runner) statement(words []string, depth int) {
 
 func (r *runner) quit(code int) { r.ended, r.status = true, code&0xff }
 
-// restart ends the host when the command has ended.
+// restart ends the host after the command.
 func (r *runner) restart(what string) {
 	if r.power == "" {
 		r.power = what
@@ -200,7 +200,7 @@ func (r *runner) shell(stream string, words []string, depth int) {
 	r.other(stream, words)
 }
 
-// other is any command that the fake host does not know.
+// other runs a command that the fake host does not know.
 func (r *runner) other(stream string, words []string) {
 	line := strings.Join(words, " ")
 	r.print(stream, "$ "+line+"\n"+path.Base(words[0])+": done on "+r.name+" ("+r.image+")\n")

@@ -6,7 +6,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// MachineState is what GET /machines/{id} shows: a machine from the inside, faults apart.
+// MachineState is the true state of a machine, without faults, as GET /machines/{id} returns it.
 type MachineState struct {
 	MachineID       string               `json:"machine_id"`
 	Power           providers.PowerState `json:"power"`
@@ -22,14 +22,14 @@ type MachineState struct {
 	Commands        int                  `json:"commands"` // ever started
 	Installs        int                  `json:"installs"` // ever started
 	Joins           int                  `json:"joins"`    // ever started
-	Calls           map[string]int       `json:"calls"`    // of each operation, whatever became of them
+	Calls           map[string]int       `json:"calls"`    // of each operation, with any outcome
 	AuthFailures    int                  `json:"auth_failures"`
-	Overlaps        int                  `json:"overlaps"` // effects on BMC or disk that came while another was under way
-	Late            int                  `json:"late"`     // effects that were refused because their not-after time had passed
-	Since           time.Time            `json:"since"`    // when it appeared
+	Overlaps        int                  `json:"overlaps"` // concurrent effects on BMC or disk
+	Late            int                  `json:"late"`     // effects refused after their not-after time
+	Since           time.Time            `json:"since"`    // first use
 }
 
-// State shows a machine, if it was ever used.
+// State returns the state of a machine, if it was ever used.
 func (f *Fleet) State(machineID string) (MachineState, bool) {
 	m, ok := f.known(machineID)
 	if !ok {
@@ -39,10 +39,22 @@ func (f *Fleet) State(machineID string) (MachineState, bool) {
 	defer m.mu.Unlock()
 	m.advance(f.config.Now())
 	s := MachineState{
-		MachineID: m.id, Power: providers.PowerOff, BootID: m.bootID, Boots: m.boots, Image: m.image,
-		BootDevice: m.boot.Mode, Media: m.media, Cluster: m.cluster,
-		Commands: len(m.commands), Installs: len(m.installs), Joins: len(m.joins),
-		Calls: make(map[string]int, len(m.calls)), AuthFailures: m.authFailures, Overlaps: m.overlaps, Late: m.late, Since: m.born.UTC(),
+		MachineID:    m.id,
+		Power:        providers.PowerOff,
+		BootID:       m.bootID,
+		Boots:        m.boots,
+		Image:        m.image,
+		BootDevice:   m.boot.Mode,
+		Media:        m.media,
+		Cluster:      m.cluster,
+		Commands:     len(m.commands),
+		Installs:     len(m.installs),
+		Joins:        len(m.joins),
+		Calls:        make(map[string]int, len(m.calls)),
+		AuthFailures: m.authFailures,
+		Overlaps:     m.overlaps,
+		Late:         m.late,
+		Since:        m.born.UTC(),
 	}
 	s.Reachable, s.ReachableReason = m.reachable()
 	if m.power {

@@ -25,23 +25,23 @@ func (r request) op() providers.Op {
 	return providers.Op{RunID: r.RunID, Step: r.Step, Attempt: r.Attempt, Epoch: r.Epoch}
 }
 
-// failure is the body of every answer that is not 200.
+// failure is the body of every response other than 200.
 type failure struct {
 	Class providers.Class `json:"class"`
 	Error string          `json:"error"`
 }
 
-// settleHeader tells a remote provider how late effects can show, as a Go duration.
+// settleHeader is how late effects can show, for a remote provider, as a Go duration.
 const settleHeader = "Holdfast-Fake-Settle"
 
-// notAfterHeader tells the fleet until when an effect may be done, by the wall clock (RFC 3339),
-// and epochHeader for which leader. Their clocks have to agree: to far less than half a second.
+// notAfterHeader is the not-after time of an effect by the wall clock (RFC 3339), and epochHeader
+// the epoch of its leader. The two clocks must agree to far less than half a second.
 const (
 	notAfterHeader = "Holdfast-Not-After"
 	epochHeader    = "Holdfast-Epoch"
 )
 
-// readNotAfter takes the not-after time out of a request's header. There need not be one.
+// readNotAfter returns the not-after time in a request's header, or zero.
 func readNotAfter(h http.Header) (time.Time, error) {
 	s := h.Get(notAfterHeader)
 	if s == "" {
@@ -54,8 +54,8 @@ func readNotAfter(h http.Header) (time.Time, error) {
 	return t, nil
 }
 
-// statusOf returns the HTTP status of a class of errors; classOf reads it back where an
-// answer has no body of ours.
+// statusOf returns the HTTP status for a class of errors. classOf is its inverse, for a response
+// without a body of ours.
 func statusOf(c providers.Class) int {
 	switch c {
 	case providers.Auth:
@@ -83,14 +83,17 @@ func classOf(status int) providers.Class {
 		return providers.Timeout
 	case http.StatusPreconditionFailed:
 		return providers.Late
-	case http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway:
+	case http.StatusServiceUnavailable,
+		http.StatusTooManyRequests,
+		http.StatusInternalServerError,
+		http.StatusBadGateway:
 		return providers.Transient
 	default:
 		return providers.Unsupported
 	}
 }
 
-// The arguments of the operations that take any.
+// The arguments of operations.
 type (
 	imageArgs   struct{ Spec providers.InstallSpec }
 	tokenArgs   struct{ Token string }
@@ -115,7 +118,7 @@ type (
 	}
 )
 
-// joinAnswer and consoleAnswer carry what has no type in providers.
+// joinAnswer and consoleAnswer are results without a type in package providers.
 type joinAnswer struct {
 	State  providers.WorkState
 	Detail string

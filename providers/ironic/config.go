@@ -20,15 +20,17 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/guard"
 )
 
-// Config is the configuration of a provider. Durations are texts like "30s" in JSON.
+// Config is the configuration of a provider. In JSON, durations are strings like "30s".
 type Config struct {
-	Endpoint       string `json:"endpoint"`        // of Ironic, e.g. https://ironic:6385; default, with keystone: what its catalog says
-	Auth           string `json:"auth"`            // none (the default), http_basic or keystone
-	CredentialsRef string `json:"credentials_ref"` // name of a secret of type opaque: username and password, or application_credential_id and application_credential_secret
+	Endpoint string `json:"endpoint"` // of Ironic, e.g. https://ironic:6385; default: from keystone's catalog
+	Auth     string `json:"auth"`     // none (the default), http_basic or keystone
+	// CredentialsRef is the name of a secret of type opaque, with username and password, or
+	// application_credential_id and application_credential_secret.
+	CredentialsRef string `json:"credentials_ref"`
 
 	AuthURL       string `json:"auth_url"`       // of keystone, e.g. https://keystone:5000/v3
 	UserDomain    string `json:"user_domain"`    // default Default
-	Project       string `json:"project"`        // that the user works in; not with an application credential
+	Project       string `json:"project"`        // of the user; not with an application credential
 	ProjectDomain string `json:"project_domain"` // default Default
 	SystemScope   bool   `json:"system_scope"`   // instead of a project
 	Region        string `json:"region"`         // of the catalog; default any
@@ -37,18 +39,18 @@ type Config struct {
 	TLS    string `json:"tls"`     // verify (the default) or insecure
 	CAFile string `json:"ca_file"` // certificates in PEM; default those of the system
 
-	Images     map[string]Image `json:"images"`      // by the name that plans use
-	CleanSteps []CleanStep      `json:"clean_steps"` // that wipe; default deploy.erase_devices
-	BIOS       bool             `json:"bios"`        // nodes that do not say how they boot do so by BIOS, not UEFI
+	Images     map[string]Image `json:"images"`      // by their names in plans
+	CleanSteps []CleanStep      `json:"clean_steps"` // for wiping; default deploy.erase_devices
+	BIOS       bool             `json:"bios"`        // nodes without a boot mode boot by BIOS, not UEFI
 
 	Timeout     Duration `json:"timeout"`      // of one operation; default 60s
 	RequestTime Duration `json:"request_time"` // of one HTTP request; default 30s
-	LockTime    Duration `json:"lock_time"`    // how long to wait for a node that Ironic has locked; default 20s
-	SoftOffTime Duration `json:"soft_off"`     // that Ironic gives an operating system to power off; default 50s, less than the executor's minute
-	SettleTime  Duration `json:"settle"`       // how late an accepted request may show; default 15s
+	LockTime    Duration `json:"lock_time"`    // to wait for a node that Ironic has locked; default 20s
+	SoftOffTime Duration `json:"soft_off"`     // for an orderly shutdown; default 50s, below the executor's minute
+	SettleTime  Duration `json:"settle"`       // until an accepted request shows; default 15s
 }
 
-// Image is what instance_info says of an image.
+// Image has the values of instance_info for an image.
 type Image struct {
 	Source     string `json:"source"` // URL, or id in Glance
 	SHA256     string `json:"sha256"`
@@ -66,10 +68,10 @@ type CleanStep struct {
 	Args      map[string]any `json:"args"`
 }
 
-// Duration is a time.Duration that is written as text, e.g. "15s".
+// Duration is a time.Duration that is written as a string in JSON, e.g. "15s".
 type Duration time.Duration
 
-// UnmarshalJSON reads "15s", and refuses what is not above zero.
+// UnmarshalJSON parses "15s". It refuses durations that are not positive.
 func (d *Duration) UnmarshalJSON(b []byte) error {
 	var s string
 	if err := json.Unmarshal(b, &s); err != nil {
@@ -90,7 +92,7 @@ const (
 	AuthKeystone = "keystone"
 )
 
-// ParseConfig reads a configuration strictly: an unknown key is an error that names it.
+// ParseConfig parses a configuration. The error for an unknown key names the key.
 func ParseConfig(raw json.RawMessage) (Config, error) {
 	var c Config
 	if len(bytes.TrimSpace(raw)) > 0 {
@@ -100,27 +102,30 @@ func ParseConfig(raw json.RawMessage) (Config, error) {
 			return Config{}, fmt.Errorf("read ironic configuration: %w", err)
 		}
 		if _, err := d.Token(); !errors.Is(err, io.EOF) {
-			return Config{}, errors.New("read ironic configuration: there is more than one value")
+			return Config{}, errors.New("read ironic configuration: more than one JSON value")
 		}
 	}
 	return c, c.Validate()
 }
 
-// Validate reports what is wrong with a configuration, with the key, the value and what is allowed.
+// Validate returns an error that names the wrong key, its value and the allowed values.
 func (c Config) Validate() error {
 	for key, value := range map[string]string{"endpoint": c.Endpoint, "auth_url": c.AuthURL} {
 		if value == "" {
 			continue
 		}
 		u, err := url.Parse(value)
-		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.User != nil {
-			return fmt.Errorf("%s is not an address such as https://ironic:6385 (names and passwords belong into a secret)", key) // it may hold one
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" ||
+			u.RawQuery != "" || u.User != nil {
+			// The value is not shown, because it may contain a password.
+			return fmt.Errorf("%s is not an address such as https://ironic:6385 "+
+				"(use a secret for user names and passwords)", key)
 		}
 	}
 	switch c.Auth {
 	case "", AuthNone:
 		if c.CredentialsRef != "" {
-			return errors.New("credentials_ref does not go with auth: none; set auth to http_basic or keystone")
+			return errors.New("credentials_ref has no effect with auth: none: set auth to http_basic or keystone")
 		}
 	case AuthBasic, AuthKeystone:
 		if c.CredentialsRef == "" {
@@ -130,13 +135,13 @@ func (c Config) Validate() error {
 		return fmt.Errorf("auth is %q: it is none, http_basic or keystone", c.Auth)
 	}
 	if (c.Auth == AuthKeystone) != (c.AuthURL != "") {
-		return errors.New("auth_url goes with auth: keystone, and only with that")
+		return errors.New("auth_url is needed for auth: keystone, and only allowed with it")
 	}
 	if c.Endpoint == "" && c.Auth != AuthKeystone {
 		return errors.New("endpoint is missing: the address of Ironic, e.g. https://ironic:6385")
 	}
 	if c.SystemScope && c.Project != "" {
-		return errors.New("system_scope does not go with project")
+		return errors.New("system_scope and project exclude each other: remove one of them")
 	}
 	switch c.Interface {
 	case "", "public", "internal", "admin":
@@ -149,7 +154,7 @@ func (c Config) Validate() error {
 		return fmt.Errorf("tls is %q: it is verify or insecure", c.TLS)
 	}
 	if c.TLS == "insecure" && c.CAFile != "" {
-		return errors.New("ca_file does not go with tls: insecure")
+		return errors.New("ca_file has no effect with tls: insecure: remove one of them")
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Images)) {
 		if c.Images[name].Source == "" {
@@ -158,7 +163,8 @@ func (c Config) Validate() error {
 	}
 	for _, s := range c.CleanSteps {
 		if s.Interface == "" || s.Step == "" {
-			return errors.New("clean_steps: each wants an interface and a step, e.g. {interface: deploy, step: erase_devices}")
+			return errors.New("clean_steps: each needs an interface and a step, " +
+				"e.g. {interface: deploy, step: erase_devices}")
 		}
 	}
 	return nil
@@ -190,7 +196,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// image returns what instance_info has to say of an image that a plan names: one of the
+// image returns the values of instance_info for an image that a plan names: an image of the
 // configuration, or else a URL.
 func (c Config) image(name string) (Image, error) {
 	if i, ok := c.Images[name]; ok {
@@ -199,15 +205,19 @@ func (c Config) image(name string) (Image, error) {
 	if strings.Contains(name, "://") {
 		return Image{Source: name}, nil
 	}
-	return Image{}, fmt.Errorf("image %q is not among the images of the provider (%s), and is no URL", name, strings.Join(slices.Sorted(maps.Keys(c.Images)), ", "))
+	return Image{}, fmt.Errorf("image %q is neither one of the provider's images (%s) nor a URL",
+		name, strings.Join(slices.Sorted(maps.Keys(c.Images)), ", "))
 }
 
-// maxBody bounds an answer, in bytes.
+// maxBody bounds a response, in bytes.
 const maxBody = 8 << 20
 
-// http makes what requests are sent through, guarded by the not-after time.
+// http returns the HTTP client for requests. It enforces the not-after time.
 func (c Config) http() (*http.Client, error) {
-	verify := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: c.TLS == "insecure"} //nolint:gosec // the operator chose it, in words
+	verify := &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		InsecureSkipVerify: c.TLS == "insecure", //nolint:gosec // the operator configured it explicitly
+	}
 	if c.CAFile != "" {
 		pem, err := os.ReadFile(c.CAFile)
 		if err != nil {
@@ -215,7 +225,7 @@ func (c Config) http() (*http.Client, error) {
 		}
 		verify.RootCAs = x509.NewCertPool()
 		if !verify.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("read ca_file: %s holds no certificate in PEM", c.CAFile)
+			return nil, fmt.Errorf("read ca_file: %s has no PEM certificate", c.CAFile)
 		}
 	}
 	return &http.Client{
@@ -227,12 +237,12 @@ func (c Config) http() (*http.Client, error) {
 			IdleConnTimeout:     time.Minute,
 			TLSClientConfig:     verify,
 		})},
-		// A redirect would take the login elsewhere.
+		// A redirect would send the login elsewhere.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
 }
 
-// bounded reads no more of an answer than maxBody: gophercloud reads all there is.
+// bounded limits response bodies to maxBody, because gophercloud reads them without a limit.
 type bounded struct{ next http.RoundTripper }
 
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -16,10 +16,10 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// reply is an error that Ironic answered.
+// reply is an error response of Ironic.
 type reply struct {
 	Status int
-	Text   string // for people; bounded
+	Text   string // human-readable; bounded
 }
 
 func (r *reply) Error() string {
@@ -30,8 +30,8 @@ func (r *reply) Error() string {
 	return s
 }
 
-// replyOf takes the answer out of gophercloud's error, which has the whole body and the address in
-// it.
+// replyOf returns the response in gophercloud's error, which contains the whole body and the
+// address.
 func replyOf(err error) *reply {
 	var r *reply
 	if errors.As(err, &r) {
@@ -44,8 +44,8 @@ func replyOf(err error) *reply {
 	return &reply{Status: u.Actual, Text: faultOf(u.Body)}
 }
 
-// faultOf reads the text of an error: {"error_message": {"faultstring": …}}, where older versions
-// have the inner object as text in JSON, and the router says description.
+// faultOf parses the text of an error: {"error_message": {"faultstring": …}}. In older versions the
+// inner object is a string of JSON, and the router uses description instead of faultstring.
 func faultOf(body []byte) string {
 	var outer struct {
 		Message json.RawMessage `json:"error_message"`
@@ -71,7 +71,7 @@ func faultOf(body []byte) string {
 	return clip(fault.Fault)
 }
 
-// maxText bounds what Ironic can put into our errors, in bytes.
+// maxText bounds text of Ironic in our errors, in bytes.
 const maxText = 300
 
 func clip(s string) string {
@@ -89,20 +89,20 @@ func status(err error) int {
 	return 0
 }
 
-// locked reports whether Ironic refused because the node is locked, which means that it has done
-// nothing.
+// locked reports whether Ironic refused a request because the node is locked. Then nothing was
+// done.
 func locked(err error) bool {
 	r := replyOf(err)
 	return r != nil && r.Status == http.StatusConflict && strings.Contains(r.Text, "is locked")
 }
 
-// class reports what kind of error a reply is. Of an effect it may not be known what became of it.
+// class returns the class of a reply. The outcome of an effect may be unknown.
 func (r *reply) class(effect bool) providers.Class {
 	switch r.Status {
 	case http.StatusUnauthorized:
 		return providers.Auth
 	case http.StatusForbidden:
-		if strings.Contains(r.Text, "protected") { // the node is, whoever asks
+		if strings.Contains(r.Text, "protected") { // the node is protected from all users
 			return providers.Unsupported
 		}
 		return providers.Auth
@@ -114,22 +114,25 @@ func (r *reply) class(effect bool) providers.Class {
 	case http.StatusGone:
 		return providers.Gone
 	case http.StatusBadRequest:
-		// No conductor of that driver is there, right now.
+		// No conductor of that driver is running at the moment.
 		if strings.Contains(r.Text, "No valid host was found") || strings.Contains(r.Text, "No conductor") {
 			return providers.Transient
 		}
 		return providers.Unsupported
-	case http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnprocessableEntity, http.StatusNotImplemented:
+	case http.StatusMethodNotAllowed,
+		http.StatusNotAcceptable,
+		http.StatusUnprocessableEntity,
+		http.StatusNotImplemented:
 		return providers.Unsupported
 	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:
-		if effect && !strings.Contains(r.Text, "Unable to establish connection") { // the request may have reached a conductor
-			return providers.Timeout
+		// The request may have reached a conductor.
+		if effect && !strings.Contains(r.Text, "Unable to establish connection") {
 		}
 	}
 	return providers.Transient
 }
 
-// classify puts an error into a class, unless somebody has done so before.
+// classify adds a class to an error that has none.
 func classify(op string, err error, effect bool) error {
 	if err == nil {
 		return nil
@@ -149,7 +152,7 @@ func classify(op string, err error, effect bool) error {
 		class, err = r.class(effect), r
 	case errors.As(err, &cert), errors.As(err, &unknown):
 		class = providers.Unsupported
-		err = fmt.Errorf("%w: give the provider the certificate of its CA (ca_file), or set tls to insecure", err)
+		err = fmt.Errorf("%w: set ca_file to the certificate of its CA, or tls to insecure", err)
 	case errors.Is(err, context.Canceled):
 	case errors.Is(err, context.DeadlineExceeded):
 		class = providers.Timeout
@@ -160,15 +163,17 @@ func classify(op string, err error, effect bool) error {
 	return providers.Errorf(class, op, "%w", err)
 }
 
-// blame classes what Ironic says of something that failed after it was accepted. Auth is only what
-// is one for sure: sushy's and keystone's own words.
-func blame(op, what string) error {
+// blame classifies Ironic's explanation of a request that was accepted and failed. The class is
+// Auth only for the exact words of sushy and keystone.
+func blame(op, text string) error {
 	class := providers.Failed
 	switch {
-	case strings.Contains(what, "returned code 401"), strings.Contains(what, "returned code 403"), strings.Contains(what, "AccessError"):
+	case strings.Contains(text, "returned code 401"),
+		strings.Contains(text, "returned code 403"),
+		strings.Contains(text, "AccessError"):
 		class = providers.Auth
-	case strings.Contains(what, "does not support"), strings.Contains(what, "is not supported"):
+	case strings.Contains(text, "does not support"), strings.Contains(text, "is not supported"):
 		class = providers.Unsupported
 	}
-	return providers.Errorf(class, op, "Ironic says: %s", clip(what))
+	return providers.Errorf(class, op, "Ironic reports: %s", clip(text))
 }

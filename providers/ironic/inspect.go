@@ -7,7 +7,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Inspect reports what Ironic knows. A node that it cannot tell of is a fact, not an error.
+// Inspect returns Ironic's view of a machine. A node that Ironic cannot reach is a fact, not an
+// error.
 func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.Facts, error) {
 	f := providers.Facts{ReachableReason: "NotProbed"}
 	err := p.call(ctx, m, "inspect the node", false, func(ctx context.Context, s *session, id string) error {
@@ -43,7 +44,7 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 	return f, nil
 }
 
-// reasonOf returns an error as the reason of a condition.
+// reasonOf returns the reason of a condition for err.
 func reasonOf(err error) string {
 	switch providers.ClassOf(err) {
 	case providers.Auth:

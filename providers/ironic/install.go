@@ -11,24 +11,28 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// due is what is to be done next for an install.
+// due is the next action of an install.
 type due string
 
 const (
-	nothing due = ""        // Ironic is at work, or the install has ended
-	ask     due = "ask"     // for the change of the provision state
-	advance due = "advance" // to the next one on the record
+	nothing due = ""        // Ironic is busy, or the install has ended
+	ask     due = "ask"     // request the change of the provision state
+	advance due = "advance" // proceed to the next verb of the record
 )
 
-// clockTick is how long a node has to be in a state before it is asked to go round and come back to
-// it: some databases keep whole seconds, and two changes in one second would look like one that was
-// not made.
+// clockTick is the minimum time in a state before a change that returns to that state is requested.
+// Some databases store whole seconds: two changes within one second would look like none.
 const clockTick = 2 * time.Second
 
-// judge tells from a node alone how far the install on its record is, and what is due.
+// judge returns the state of the recorded install and the due action, from the node alone.
 func judge(n *node, r *record) (providers.InstallStatus, due) {
 	w := r.verb().way()
-	st := providers.InstallStatus{State: providers.WorkRunning, Image: r.Image, Progress: 100 * r.At / len(r.Todo), Stage: fmt.Sprintf("%s: the node is %s", r.verb(), clip(n.ProvisionState))}
+	st := providers.InstallStatus{
+		State:    providers.WorkRunning,
+		Image:    r.Image,
+		Progress: 100 * r.At / len(r.Todo),
+		Stage:    fmt.Sprintf("%s: the node is %s", r.verb(), clip(n.ProvisionState)),
+	}
 	failed := func(format string, args ...any) (providers.InstallStatus, due) {
 		st.State, st.Error = providers.WorkFailed, fmt.Sprintf(format, args...)
 		return st, nothing
@@ -52,21 +56,22 @@ func judge(n *node, r *record) (providers.InstallStatus, due) {
 	case slices.Contains(w.on, n.ProvisionState):
 		st.Stage += n.CleanStep.String() + n.DeployStep.String()
 		return st, nothing
-	case n.ProvisionState == w.end && n.Reservation != "": // it is about to let go
+	case n.ProvisionState == w.end && n.Reservation != "": // about to be unlocked
 		return st, nothing
 	case n.ProvisionState == w.end && r.last():
 		st.State, st.Progress, st.Stage = providers.WorkDone, 100, "done"
 		return st, nothing
 	case n.ProvisionState == w.end:
-		st.Due = fmt.Sprintf("note that the node is %s, and go on with %s", w.end, r.Todo[r.At+1])
+		st.Due = fmt.Sprintf("record that the node is %s, and continue with %s", w.end, r.Todo[r.At+1])
 		return st, advance
 	case slices.Contains(w.fail, n.ProvisionState):
 		return failed("%s ended in state %q: %s", r.verb(), n.ProvisionState, clip(n.LastError))
 	}
-	return failed("the node is in state %q, to which %s does not lead: somebody else has changed it", clip(n.ProvisionState), r.verb())
+	return failed("the node is in state %q, which %s does not lead to: somebody else has changed it",
+		clip(n.ProvisionState), r.verb())
 }
 
-// updated is when the provision state last changed, by Ironic's clock; zero if it never did.
+// updated returns the time of the last change of the provision state, by Ironic's clock, or zero.
 func (n *node) updated() time.Time {
 	t, err := time.Parse(time.RFC3339, n.ProvisionUpdatedAt)
 	if err != nil {
@@ -75,8 +80,10 @@ func (n *node) updated() time.Time {
 	return t
 }
 
-// InstallStatus looks at the node.
-func (p *Provider) InstallStatus(ctx context.Context, m providers.Machine, token string) (st providers.InstallStatus, err error) {
+// InstallStatus returns the state of the install, from the node.
+func (p *Provider) InstallStatus(
+	ctx context.Context, m providers.Machine, token string,
+) (st providers.InstallStatus, err error) {
 	err = p.call(ctx, m, "read the install", false, func(ctx context.Context, s *session, id string) error {
 		n, err := p.read(ctx, s, id)
 		if err != nil {
@@ -89,19 +96,21 @@ func (p *Provider) InstallStatus(ctx context.Context, m providers.Machine, token
 		}
 		var do due
 		if st, do = judge(n, r); do == ask {
-			return n.sick("go on with the install of " + m.GetMachineId())
+			return n.sick("continue the install of " + m.GetMachineId())
 		}
 		return nil
 	})
 	return st, err
 }
 
-// StartInstall does what is due: at first it writes on the node what is to be done, then it asks
-// Ironic for one change after the other. What is under way or done is left alone.
-func (p *Provider) StartInstall(ctx context.Context, op providers.Op, m providers.Machine, spec providers.InstallSpec) error {
+// StartInstall performs the due action: at first it writes the record on the node, then it requests
+// one change after the other. It does nothing while a change is under way, or after the last one.
+func (p *Provider) StartInstall(
+	ctx context.Context, op providers.Op, m providers.Machine, spec providers.InstallSpec,
+) error {
 	what := "install " + m.GetMachineId()
 	if spec.Image == "" && !spec.Wipe {
-		return providers.Errorf(providers.Unsupported, what, "there is neither an image nor a disk to wipe")
+		return providers.Errorf(providers.Unsupported, what, "neither an image nor wipe is given")
 	}
 	var info map[string]any
 	if spec.Image != "" {
@@ -115,7 +124,7 @@ func (p *Provider) StartInstall(ctx context.Context, op providers.Op, m provider
 		}
 		info = i.instanceInfo(disk)
 	}
-	return p.call(ctx, m, "go on with the install", true, func(ctx context.Context, s *session, id string) error {
+	return p.call(ctx, m, "continue the install", true, func(ctx context.Context, s *session, id string) error {
 		n, err := p.known(ctx, s, id)
 		if err != nil {
 			return err
@@ -129,7 +138,8 @@ func (p *Provider) StartInstall(ctx context.Context, op providers.Op, m provider
 			if err := n.sick(what); err != nil {
 				return err
 			}
-			return nodes.ChangeProvisionState(ctx, s.ServiceClient, n.UUID, p.request(r, n, m, spec)).ExtractErr()
+			o := p.request(r, n, m, spec)
+			return nodes.ChangeProvisionState(ctx, s.ServiceClient, n.UUID, o).ExtractErr()
 		case advance:
 			r.At++
 			return p.write(ctx, s, n, r, info)
@@ -138,10 +148,18 @@ func (p *Provider) StartInstall(ctx context.Context, op providers.Op, m provider
 	})
 }
 
-// begin writes the record of an install that is new.
-func (p *Provider) begin(ctx context.Context, s *session, n *node, r *record, spec providers.InstallSpec, info map[string]any) error {
+// begin writes the record of a new install.
+func (p *Provider) begin(
+	ctx context.Context,
+	s *session,
+	n *node,
+	r *record,
+	spec providers.InstallSpec,
+	info map[string]any,
+) error {
 	if n.InstanceUUID != "" {
-		return providers.Errorf(providers.Unsupported, "install", "the node belongs to instance %s of somebody else (Nova, or an allocation)", clip(n.InstanceUUID))
+		return providers.Errorf(providers.Unsupported, "install",
+			"the node belongs to another user's instance %s (Nova, or an allocation)", clip(n.InstanceUUID))
 	}
 	if err := n.sick("install"); err != nil && n.ProvisionState != "clean failed" {
 		return err
@@ -158,18 +176,30 @@ func (p *Provider) write(ctx context.Context, s *session, n *node, r *record, in
 	return nodes.Update(ctx, s.ServiceClient, n.UUID, r.patch(info)).Err
 }
 
-// request is what Ironic is asked for.
-func (p *Provider) request(r *record, n *node, m providers.Machine, spec providers.InstallSpec) nodes.ProvisionStateOpts {
+// request returns the options of the change of the provision state.
+func (p *Provider) request(
+	r *record, n *node, m providers.Machine, spec providers.InstallSpec,
+) nodes.ProvisionStateOpts {
 	o := nodes.ProvisionStateOpts{Target: nodes.TargetProvisionState(r.verb())}
 	switch r.verb() {
 	case wipe:
 		for _, c := range p.cfg.CleanSteps {
-			o.CleanSteps = append(o.CleanSteps, nodes.CleanStep{Interface: nodes.StepInterface(c.Interface), Step: c.Step, Args: c.Args})
+			o.CleanSteps = append(o.CleanSteps, nodes.CleanStep{
+				Interface: nodes.StepInterface(c.Interface),
+				Step:      c.Step,
+				Args:      c.Args,
+			})
 		}
 	case deploy, rebuild:
 		if spec.CloudInit != "" {
-			o.ConfigDrive = nodes.ConfigDrive{UserData: spec.CloudInit,
-				MetaData: map[string]any{"uuid": n.UUID, "name": m.GetMachineId(), "hostname": m.GetMachineId()}}
+			o.ConfigDrive = nodes.ConfigDrive{
+				UserData: spec.CloudInit,
+				MetaData: map[string]any{
+					"uuid":     n.UUID,
+					"name":     m.GetMachineId(),
+					"hostname": m.GetMachineId(),
+				},
+			}
 		}
 	}
 	return o

@@ -176,13 +176,13 @@ func TestInstallIsRefused(t *testing.T) {
 		class providers.Class
 		want  string
 	}{
-		"an image that nobody knows": {ironictest.Node{}, "nothing", providers.Unsupported, `image "nothing" is not among the images of the provider (default)`},
-		"somebody's instance":        {ironictest.Node{State: "active", Instance: "i-1"}, "default", providers.Unsupported, "belongs to instance i-1"},
+		"an image that nobody knows": {ironictest.Node{}, "nothing", providers.Unsupported, `image "nothing" is neither one of the provider's images (default)`},
+		"somebody's instance":        {ironictest.Node{State: "active", Instance: "i-1"}, "default", providers.Unsupported, "another user's instance i-1"},
 		"maintenance":                {ironictest.Node{Maintenance: "broken fan"}, "default", providers.Unsupported, "in maintenance (broken fan)"},
 		"no BMC":                     {ironictest.Node{Maintenance: "no answer", Fault: "power failure"}, "default", providers.Transient, "cannot reach the BMC"},
 		"no login at the BMC":        {ironictest.Node{Maintenance: "HTTP GET https://b returned code 401", Fault: "power failure"}, "default", providers.Auth, "cannot reach the BMC"},
 		"rescue":                     {ironictest.Node{State: "rescue"}, "default", providers.Unsupported, `in state "rescue"`},
-		"cleaning":                   {ironictest.Node{State: "cleaning"}, "default", providers.Transient, "something else is at work"},
+		"cleaning":                   {ironictest.Node{State: "cleaning"}, "default", providers.Transient, "another operation is running"},
 		"locked":                     {ironictest.Node{Locked: "conductor-9"}, "default", providers.Transient, "is locked by host conductor-9"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestInstallMeetsSomebodyElse(t *testing.T) {
 	}
 	s.Change("n1", func(n *ironictest.Node) { n.State = "inspecting" })
 	st, err := p.InstallStatus(t.Context(), m, op.Token())
-	if err != nil || st.State != providers.WorkFailed || !strings.Contains(st.Error, `state "inspecting", to which active does not lead`) {
+	if err != nil || st.State != providers.WorkFailed || !strings.Contains(st.Error, `state "inspecting", which active does not lead to`) {
 		t.Errorf("got %+v, %v, want a failure that says so", st, err)
 	}
 }

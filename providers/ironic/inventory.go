@@ -15,9 +15,11 @@ import (
 
 var _ providers.InventoryReader = (*Provider)(nil)
 
-// Inventory returns what Ironic found when it last inspected the node, and its traits. Of a node
-// that was never inspected there are the properties that somebody wrote on it; Missing says so.
-func (p *Provider) Inventory(ctx context.Context, m providers.Machine) (v *providers.Inventory, err error) {
+// Inventory returns the result of Ironic's last inspection of the node, and its traits. For a node
+// that was never inspected it returns the properties that users have set; Missing has the reason.
+func (p *Provider) Inventory(
+	ctx context.Context, m providers.Machine,
+) (v *providers.Inventory, err error) {
 	err = p.call(ctx, m, "read the inventory", false, func(ctx context.Context, s *session, id string) error {
 		n, err := p.read(ctx, s, id)
 		if err != nil {
@@ -46,8 +48,9 @@ func (p *Provider) Inventory(ctx context.Context, m providers.Machine) (v *provi
 }
 
 func found(v *providers.Inventory, i *inventory.InventoryType) {
-	v.Manufacturer, v.Model, v.Serial = i.SystemVendor.Manufacturer, i.SystemVendor.ProductName, i.SystemVendor.SerialNumber
-	v.BIOS = i.SystemVendor.Firmware.Version
+	vendor := i.SystemVendor
+	v.Manufacturer, v.Model, v.Serial = vendor.Manufacturer, vendor.ProductName, vendor.SerialNumber
+	v.BIOS = vendor.Firmware.Version
 	v.MemoryBytes = int64(i.Memory.PhysicalMb) << 20
 	if i.CPU.Count > 0 {
 		v.CPUs = []providers.CPU{{Model: i.CPU.ModelName, Threads: i.CPU.Count, Healthy: true}}
@@ -57,16 +60,28 @@ func found(v *providers.Inventory, i *inventory.InventoryType) {
 		if d.Rotational {
 			media = "HDD"
 		}
-		v.Disks = append(v.Disks, providers.Disk{Slot: d.Name, Model: strings.TrimSpace(d.Vendor + " " + d.Model), Serial: d.Serial, Bytes: d.Size, Media: media, Healthy: true})
+		v.Disks = append(v.Disks, providers.Disk{
+			Slot:    d.Name,
+			Model:   strings.TrimSpace(d.Vendor + " " + d.Model),
+			Serial:  d.Serial,
+			Bytes:   d.Size,
+			Media:   media,
+			Healthy: true,
+		})
 	}
 	for _, n := range i.Interfaces {
-		v.NICs = append(v.NICs, providers.NIC{Name: n.Name, MAC: strings.ToLower(n.MACAddress), Mbps: n.SpeedMbps, Up: n.HasCarrier})
+		v.NICs = append(v.NICs, providers.NIC{
+			Name: n.Name,
+			MAC:  strings.ToLower(n.MACAddress),
+			Mbps: n.SpeedMbps,
+			Up:   n.HasCarrier,
+		})
 	}
 }
 
-// properties takes what somebody wrote on the node: numbers, or texts of them.
+// properties uses the node's properties, which users have set: numbers, or strings of numbers.
 func properties(v *providers.Inventory, n *node, why string) {
-	v.Missing = append(v.Missing, why+": what there is are the node's properties")
+	v.Missing = append(v.Missing, why+": only the node's properties are shown")
 	var prop map[string]any
 	if json.Unmarshal(n.Properties, &prop) != nil {
 		return

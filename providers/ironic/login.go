@@ -17,8 +17,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Login is how to log in: a user with a password, or an application credential. Version changes
-// with the values.
+// Login is a user with a password, or an application credential. Version changes with the values.
 type Login struct {
 	Username  string
 	Password  string
@@ -27,7 +26,7 @@ type Login struct {
 	Version   string
 }
 
-// Credentials finds logins by the name of their secret.
+// Credentials reads logins by the name of their secret.
 type Credentials interface {
 	Login(ctx context.Context, ref string) (Login, error)
 }
@@ -36,30 +35,31 @@ type Credentials interface {
 type session struct {
 	*gophercloud.ServiceClient
 	login Login
-	fresh bool // nothing has been done with it yet
+	fresh bool // not used yet
 }
 
-// An account that was refused twice is left alone for a while: some lock it at the third time.
+// After two refused logins no more are tried for a while, because some systems lock the account at
+// the third.
 const (
 	maxRefused = 2
 	refusedFor = 10 * time.Minute
 )
 
-// door is the one who logs in, once for all who wait.
+// door logs in, once for all waiting callers.
 type door struct {
 	cfg         Config
 	credentials Credentials
 	http        *http.Client
-	turn        chan struct{} // who has it logs in
+	turn        chan struct{} // held during a login
 
 	mu      sync.Mutex
 	session *session
-	refused int    // in a row
-	with    string // version of what was refused
+	refused int    // consecutive refused logins
+	with    string // version of the refused secret
 	until   time.Time
 }
 
-// open returns the session, and logs in when there is none.
+// open returns the session. It logs in if there is none.
 func (d *door) open(ctx context.Context) (*session, error) {
 	select {
 	case d.turn <- struct{}{}:
@@ -77,7 +77,8 @@ func (d *door) open(ctx context.Context) (*session, error) {
 	if d.cfg.Auth != AuthNone {
 		var err error
 		if l, err = d.credentials.Login(ctx, d.cfg.CredentialsRef); err != nil {
-			return nil, fmt.Errorf("log in to Ironic: %w", err) // somebody may put the secret, or another leader have its key
+			// A retry may help: the secret may be stored later, or another leader may have its key.
+			return nil, fmt.Errorf("log in to Ironic: %w", err)
 		}
 		if err := d.allow(l); err != nil {
 			return nil, err
@@ -101,14 +102,18 @@ func (d *door) open(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// client makes a client that is logged in. It makes no request but those of keystone.
+// client returns a client that is logged in. It only sends requests to keystone.
 func (d *door) client(ctx context.Context, l Login) (c *gophercloud.ServiceClient, err error) {
 	switch d.cfg.Auth {
 	case AuthBasic:
 		if l.Username == "" || l.Password == "" {
 			return nil, lacking(d.cfg.CredentialsRef, "username and password")
 		}
-		c, err = httpbasic.NewBareMetalHTTPBasic(httpbasic.EndpointOpts{IronicEndpoint: d.cfg.Endpoint, IronicUser: l.Username, IronicUserPassword: l.Password})
+		c, err = httpbasic.NewBareMetalHTTPBasic(httpbasic.EndpointOpts{
+			IronicEndpoint:     d.cfg.Endpoint,
+			IronicUser:         l.Username,
+			IronicUserPassword: l.Password,
+		})
 	case AuthKeystone:
 		c, err = d.keystone(ctx, l)
 	default:
@@ -118,14 +123,14 @@ func (d *door) client(ctx context.Context, l Login) (c *gophercloud.ServiceClien
 		return nil, err
 	}
 	c.HTTPClient = *d.http
-	// What follows is below v1, whether or not the address says so.
+	// All resources are below v1, whether or not the address includes it.
 	base := strings.TrimSuffix(strings.TrimSuffix(c.Endpoint, "/"), "/v1")
 	c.Endpoint, c.ResourceBase = base+"/", base+"/v1/"
 	return c, nil
 }
 
-// keystone gets a token. gophercloud must not get another one by itself: it would do so in the
-// middle of an effect, and count no refusals.
+// keystone gets a token. gophercloud must not renew it by itself: it would do so in the middle of
+// an effect, without counting refusals.
 func (d *door) keystone(ctx context.Context, l Login) (*gophercloud.ServiceClient, error) {
 	pc, err := openstack.NewClient(d.cfg.AuthURL)
 	if err != nil {
@@ -144,17 +149,26 @@ func (d *door) keystone(ctx context.Context, l Login) (*gophercloud.ServiceClien
 			o.Scope = &gophercloud.AuthScope{ProjectName: d.cfg.Project, DomainName: d.cfg.ProjectDomain}
 		}
 	default:
-		return nil, lacking(d.cfg.CredentialsRef, "username and password, or application_credential_id and application_credential_secret")
+		return nil, lacking(d.cfg.CredentialsRef,
+			"username and password, or application_credential_id and application_credential_secret")
 	}
 	if err := openstack.AuthenticateV3(ctx, pc, o, gophercloud.EndpointOpts{}); err != nil {
 		return nil, err
 	}
 	if d.cfg.Endpoint != "" {
-		return &gophercloud.ServiceClient{ProviderClient: pc, Endpoint: gophercloud.NormalizeURL(d.cfg.Endpoint), Type: "baremetal"}, nil
+		return &gophercloud.ServiceClient{
+			ProviderClient: pc,
+			Endpoint:       gophercloud.NormalizeURL(d.cfg.Endpoint),
+			Type:           "baremetal",
+		}, nil
 	}
-	c, err := openstack.NewBareMetalV1(pc, gophercloud.EndpointOpts{Region: d.cfg.Region, Availability: gophercloud.Availability(d.cfg.Interface)})
+	c, err := openstack.NewBareMetalV1(pc, gophercloud.EndpointOpts{
+		Region:       d.cfg.Region,
+		Availability: gophercloud.Availability(d.cfg.Interface),
+	})
 	if err != nil {
-		return nil, providers.Errorf(providers.Unsupported, "find Ironic in the catalog of keystone", "%w: set endpoint, region or interface", err)
+		return nil, providers.Errorf(providers.Unsupported, "find Ironic in the catalog of keystone",
+			"%w: set endpoint, region or interface", err)
 	}
 	return c, nil
 }
@@ -163,9 +177,11 @@ func lacking(ref, what string) error {
 	return providers.Errorf(providers.Unsupported, "log in to Ironic", "secret %q lacks %s", ref, what)
 }
 
-// refusal is what is said of a refused login: the answer may repeat what was sent.
+// refusal returns the error for a refused login, without the response, which may repeat the
+// credentials.
 func refusal(l Login, c Config) error {
-	return providers.Errorf(providers.Auth, "log in to Ironic", "refused with version %s of secret %q", l.Version, c.CredentialsRef)
+	return providers.Errorf(providers.Auth, "log in to Ironic",
+		"refused with version %s of secret %q", l.Version, c.CredentialsRef)
 }
 
 func (d *door) allow(l Login) error {
@@ -174,7 +190,8 @@ func (d *door) allow(l Login) error {
 	if d.refused < maxRefused || d.with != l.Version || time.Now().After(d.until) {
 		return nil
 	}
-	return providers.Errorf(providers.Auth, "log in to Ironic", "not tried: it was refused %d times; change secret %q, or wait until %s",
+	return providers.Errorf(providers.Auth, "log in to Ironic",
+		"not tried: it was refused %d times; change secret %q, or wait until %s",
 		d.refused, d.cfg.CredentialsRef, d.until.UTC().Format(time.RFC3339))
 }
 
@@ -187,7 +204,7 @@ func (d *door) refuse(l Login) {
 	d.refused, d.with, d.until = d.refused+1, l.Version, time.Now().Add(refusedFor)
 }
 
-// leave forgets a session that Ironic takes no more.
+// leave drops a session that Ironic no longer accepts.
 func (d *door) leave(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -196,7 +213,7 @@ func (d *door) leave(s *session) {
 	}
 }
 
-// welcome notes that Ironic took a session, and says whether that is news.
+// welcome records that Ironic has accepted a session.
 func (d *door) welcome(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -205,8 +222,8 @@ func (d *door) welcome(s *session) {
 	}
 }
 
-// rejected handles a 401: a session that was good has expired, one that is new was refused. It says
-// whether to log in once more.
+// rejected handles a 401. A session that was accepted before has expired; a new one was refused.
+// again reports whether to log in again.
 func (d *door) rejected(s *session) (again bool, err error) {
 	d.leave(s)
 	d.mu.Lock()
@@ -216,10 +233,11 @@ func (d *door) rejected(s *session) (again bool, err error) {
 		return true, nil
 	}
 	if d.cfg.Auth == AuthNone {
-		return false, providers.Errorf(providers.Auth, "speak to Ironic", "it wants a login: set auth to http_basic or keystone")
+		return false, providers.Errorf(providers.Auth, "connect to Ironic",
+			"it requires a login: set auth to http_basic or keystone")
 	}
 	d.refuse(s.login)
 	return false, refusal(s.login, d.cfg)
 }
 
-var errNoIronic = errors.New("there is no Ironic API")
+var errNoIronic = errors.New("no Ironic API")

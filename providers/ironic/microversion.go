@@ -13,19 +13,19 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// The microversions that are spoken (Ironic's REST API version history). The least has all that is
-// relied on: config drives as JSON.
+// The supported microversions (Ironic's REST API version history). The oldest one has everything
+// that this package needs: config drives as JSON.
 const (
 	leastVersion  = 56 // 1.56, Train (2019)
-	bootVersion   = 75 // the boot mode of a node
-	stockVersion  = 81 // the inventory of a node
-	newestVersion = 81 // what this package was written for
+	bootVersion   = 75 // adds the boot mode of a node
+	stockVersion  = 81 // adds the inventory of a node
+	newestVersion = 81 // newest one that this package supports
 )
 
-// negotiate asks which microversions there are, and takes the newest that both sides know. That
+// negotiate reads the server's microversions and picks the newest one that both sides support. It
 // needs no login.
 func negotiate(ctx context.Context, c *gophercloud.ServiceClient) error {
-	const op = "ask Ironic for its versions"
+	const op = "read the versions of Ironic"
 	root := *c
 	root.ResourceBase, root.Microversion = c.Endpoint, ""
 	all, err := apiversions.List(ctx, &root).Extract()
@@ -44,17 +44,20 @@ func negotiate(ctx context.Context, c *gophercloud.ServiceClient) error {
 	most, minor, err := utils.ParseMicroversion(v.Version)
 	_, least, err2 := utils.ParseMicroversion(v.MinVersion)
 	if err != nil || err2 != nil || most != 1 {
-		return providers.Errorf(providers.Unsupported, op, "%w at the endpoint (it speaks of version %q)", errNoIronic, clip(v.Version))
+		return providers.Errorf(providers.Unsupported, op,
+			"%w at the endpoint (it reports version %q)", errNoIronic, clip(v.Version))
 	}
 	take := min(minor, newestVersion)
 	if take < leastVersion || take < least {
-		return providers.Errorf(providers.Unsupported, op, "it speaks %s to %s, and this provider 1.%d to 1.%d", clip(v.MinVersion), clip(v.Version), leastVersion, newestVersion)
+		return providers.Errorf(providers.Unsupported, op,
+			"it supports %s to %s, and this provider 1.%d to 1.%d",
+			clip(v.MinVersion), clip(v.Version), leastVersion, newestVersion)
 	}
 	c.Microversion = fmt.Sprintf("1.%d", take)
 	return nil
 }
 
-// speaks reports whether a client speaks at least a microversion.
+// speaks reports whether a client uses at least a microversion.
 func speaks(c *gophercloud.ServiceClient, minor int) bool {
 	_, have, err := utils.ParseMicroversion(c.Microversion)
 	return err == nil && have >= minor

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// scheme begins the bmc_endpoint of a machine that is a node.
+// scheme is the scheme of a bmc_endpoint that names a node.
 const scheme = "ironic://"
 
 // nodeOf returns the name or UUID of a machine's node.
@@ -24,18 +24,19 @@ func nodeOf(m providers.Machine) (string, error) {
 	if e := m.GetSpec().GetBmcEndpoint(); e != "" {
 		var ok bool
 		if id, ok = strings.CutPrefix(e, scheme); !ok {
-			return "", errors.New("bmc_endpoint is not that of an Ironic node: want ironic://NAME or ironic://UUID, or none when the node is called like the machine")
+			return "", errors.New("bmc_endpoint is not that of an Ironic node: want ironic://NAME or " +
+				"ironic://UUID, or none if the node has the name of the machine")
 		}
 	}
-	// Names are those of hosts (RFC 3986 unreserved characters): anything else could lead to
-	// another resource.
+	// Names consist of unreserved characters (RFC 3986). Any other character could lead to another
+	// resource.
 	if id == "" || id == "." || id == ".." || url.PathEscape(id) != id {
-		return "", fmt.Errorf("%q is no name or UUID of an Ironic node", clip(id))
+		return "", fmt.Errorf("%q is not a name or UUID of an Ironic node", clip(id))
 	}
 	return id, nil
 }
 
-// node is what is needed of a node (Ironic's bare metal API, "Show Node Details").
+// node has the fields we need of a node (Ironic's bare metal API, "Show Node Details").
 type node struct {
 	UUID               string          `json:"uuid"`
 	PowerState         string          `json:"power_state"`
@@ -75,11 +76,11 @@ func (s step) String() string {
 	return ", " + s.Interface + "." + s.Step
 }
 
-// fresh is how old a copy of a node may be that an effect builds upon: younger than the look that a
-// new leader takes first (decision 0004), so that it is never one of an earlier term.
+// fresh is the maximum age of a node that an effect is based on. It is shorter than the first poll
+// of a new leader (docs/decisions/0004), so the node is never one of an earlier term.
 const fresh = time.Second
 
-// read reads a node, and keeps it for an effect that follows.
+// read reads a node and keeps it for an effect that follows.
 func (p *Provider) read(ctx context.Context, s *session, id string) (*node, error) {
 	n := &node{at: time.Now()}
 	res := nodes.Get(ctx, s.ServiceClient, id)
@@ -99,7 +100,7 @@ func (p *Provider) read(ctx context.Context, s *session, id string) (*node, erro
 	return n, nil
 }
 
-// known returns a node as it was read a moment ago, or reads it.
+// known returns a node if it was read a moment ago, else it reads it.
 func (p *Provider) known(ctx context.Context, s *session, id string) (*node, error) {
 	p.mu.Lock()
 	n := p.seen[id]
@@ -116,7 +117,7 @@ func (p *Provider) forget(id string) {
 	delete(p.seen, id)
 }
 
-// unlocked waits until Ironic has released its lock on a node.
+// unlocked waits until Ironic has unlocked a node.
 func (p *Provider) unlocked(ctx context.Context, s *session, id string, until time.Time) error {
 	wait := 100 * time.Millisecond
 	for {
@@ -138,25 +139,26 @@ func (p *Provider) unlocked(ctx context.Context, s *session, id string, until ti
 	}
 }
 
-// sick returns an error for a node that Ironic has given up on, or that somebody has taken out of
-// its hands.
+// sick returns an error for a node that Ironic has given up on, or that a user has put into
+// maintenance.
 func (n *node) sick(op string) error {
 	if !n.Maintenance {
 		return nil
 	}
 	reason := clip(strings.TrimSpace(n.MaintenanceReason + " " + n.LastError))
-	if n.Fault == "power failure" { // Ironic goes on asking the BMC, and ends the maintenance by itself
+	if n.Fault == "power failure" { // Ironic keeps polling the BMC and ends the maintenance itself
 		err := blame(op, "it cannot reach the BMC: "+reason)
 		if providers.ClassOf(err) == providers.Auth {
 			return err
 		}
 		return providers.Errorf(providers.Transient, op, "Ironic cannot reach the BMC: %s", reason)
 	}
-	return providers.Errorf(providers.Unsupported, op, "the node is in maintenance (%s): end it with: openstack baremetal node maintenance unset %s", reason, n.UUID)
+	return providers.Errorf(providers.Unsupported, op, "the node is in maintenance (%s): "+
+		"end it with: openstack baremetal node maintenance unset %s", reason, n.UUID)
 }
 
-// powerChangedAt is when Ironic last changed the power, which stands for a boot id; empty if it
-// does not tell.
+// powerChangedAt returns the time of Ironic's last power change, which replaces the boot id. It is
+// empty if Ironic does not report it.
 func (n *node) powerChangedAt() string {
 	var info struct {
 		At string `json:"last_power_state_change"`
@@ -167,7 +169,7 @@ func (n *node) powerChangedAt() string {
 	return info.At
 }
 
-// uefi reports whether the node boots by UEFI; known is false if it does not tell.
+// uefi reports whether the node boots by UEFI. known is false if its boot mode is not set.
 func (n *node) uefi() (uefi, known bool) {
 	mode := n.BootMode
 	if mode == "" {

@@ -9,10 +9,11 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// PowerState returns what Ironic knows. On the way from one to the other it is unknown. When a
-// change that was asked for has failed, the error says why, once: whoever asks for it again begins
-// anew.
-func (p *Provider) PowerState(ctx context.Context, m providers.Machine) (state providers.PowerState, err error) {
+// PowerState returns the power state that Ironic knows. During a change it is unknown. If a
+// requested change has failed, the first call returns the error; later calls do not.
+func (p *Provider) PowerState(
+	ctx context.Context, m providers.Machine,
+) (state providers.PowerState, err error) {
 	err = p.call(ctx, m, "read the power", false, func(ctx context.Context, s *session, id string) error {
 		n, err := p.read(ctx, s, id)
 		if err != nil {
@@ -28,7 +29,7 @@ func (p *Provider) PowerState(ctx context.Context, m providers.Machine) (state p
 	return state, err
 }
 
-// power reads the power state of a node.
+// power returns the power state of a node.
 func (n *node) power() providers.PowerState {
 	if n.TargetPowerState != "" {
 		return providers.PowerUnknown
@@ -42,8 +43,8 @@ func (n *node) power() providers.PowerState {
 	return providers.PowerUnknown
 }
 
-// failed returns what Ironic says of a press that it accepted and could not do. It clears
-// last_error when it begins one.
+// failed returns the error of a press that Ironic accepted and could not perform. Ironic clears
+// last_error when it begins a press.
 func (p *Provider) failed(m providers.Machine, id string, n *node) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,10 +59,10 @@ func (p *Provider) failed(m providers.Machine, id string, n *node) error {
 	return blame("press a button of "+m.GetMachineId(), n.LastError)
 }
 
-// pressTime is how long what Ironic says is taken for being about the press.
+// pressTime is how long after a press Ironic's last error is attributed to it.
 const pressTime = 15 * time.Minute
 
-// SetPower asks Ironic to change the power. It answers when a conductor has begun.
+// SetPower requests a change of the power. It returns when a conductor has begun.
 func (p *Provider) SetPower(ctx context.Context, _ providers.Op, m providers.Machine, a providers.PowerAction) error {
 	var o nodes.PowerStateOpts
 	switch a {
@@ -70,10 +71,11 @@ func (p *Provider) SetPower(ctx context.Context, _ providers.Op, m providers.Mac
 	case providers.ActionHardOff:
 		o.Target = nodes.PowerOff
 	case providers.ActionSoftOff:
-		// Ironic holds its lock until then: nobody could press the other button.
+		// Ironic keeps its lock until the timeout, and no other press would be possible.
 		o.Target, o.Timeout = nodes.SoftPowerOff, max(1, int(time.Duration(p.cfg.SoftOffTime).Seconds()))
 	default:
-		return providers.Errorf(providers.Unsupported, "press a button of "+m.GetMachineId(), "there is no power action %q", a)
+		return providers.Errorf(providers.Unsupported, "press a button of "+m.GetMachineId(),
+			"unknown power action %q", a)
 	}
 	return p.call(ctx, m, "press "+string(a), true, func(ctx context.Context, s *session, id string) error {
 		err := nodes.ChangePowerState(ctx, s.ServiceClient, id, o).ExtractErr()
@@ -81,7 +83,7 @@ func (p *Provider) SetPower(ctx context.Context, _ providers.Op, m providers.Mac
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			if p.pressed[id] = time.Now(); a == providers.ActionSoftOff {
-				delete(p.pressed, id) // an operating system that does not listen is no failure: the hard way comes next
+				delete(p.pressed, id) // a soft-off without effect is no failure: hard-off comes next
 			}
 		}
 		return err

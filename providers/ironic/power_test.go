@@ -171,9 +171,9 @@ func TestInventory(t *testing.T) {
 			NICs: []providers.NIC{{Name: "eno1", MAC: "aa:bb:cc:00:11:22", Mbps: 25000, Up: true}},
 		}},
 		"not inspected": {ironictest.Node{}, 82, providers.Inventory{MemoryBytes: 1 << 30, CPUs: []providers.CPU{{Threads: 8, Healthy: true}},
-			Missing: []string{"Ironic has not inspected the node: what there is are the node's properties"}}},
+			Missing: []string{"Ironic has not inspected the node: only the node's properties are shown"}}},
 		"an old Ironic": {ironictest.Node{Inventory: inspected}, 80, providers.Inventory{MemoryBytes: 1 << 30, CPUs: []providers.CPU{{Threads: 8, Healthy: true}},
-			Missing: []string{"Ironic is older than 2023.1 and keeps no inventory: what there is are the node's properties"}}},
+			Missing: []string{"Ironic is older than 2023.1 and keeps no inventory: only the node's properties are shown"}}},
 	} {
 		s, p, m := newLab(t, tt.node)
 		s.Versions(1, tt.newest)

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// Deps are what a provider needs of others.
+// Deps are the dependencies of a provider.
 type Deps struct {
 	Credentials Credentials // may be nil with auth: none
 	Log         *slog.Logger
@@ -24,8 +24,8 @@ type Provider struct {
 	log  *slog.Logger
 
 	mu      sync.Mutex
-	seen    map[string]*node     // by how a machine names it, as it was read a moment ago
-	pressed map[string]time.Time // nodes whose power was asked to change, and did not yet
+	seen    map[string]*node     // nodes as last read, by the name that the machine uses
+	pressed map[string]time.Time // nodes with a pending power change
 }
 
 var (
@@ -36,14 +36,14 @@ var (
 	_ providers.Settler         = (*Provider)(nil)
 )
 
-// New returns a provider. It does not speak to Ironic before it is asked to.
+// New returns a provider. It does not contact Ironic before the first call.
 func New(c Config, d Deps) (*Provider, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
 	c = c.withDefaults()
 	if c.Auth != AuthNone && d.Credentials == nil {
-		return nil, errors.New("make the provider ironic: it has no Credentials")
+		return nil, errors.New("create provider ironic: no Credentials")
 	}
 	client, err := c.http()
 	if err != nil {
@@ -52,23 +52,39 @@ func New(c Config, d Deps) (*Provider, error) {
 	if d.Log == nil {
 		d.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Provider{cfg: c, log: d.Log, seen: map[string]*node{}, pressed: map[string]time.Time{},
-		door: &door{cfg: c, credentials: d.Credentials, http: client, turn: make(chan struct{}, 1)}}, nil
+	return &Provider{
+		cfg:     c,
+		log:     d.Log,
+		seen:    map[string]*node{},
+		pressed: map[string]time.Time{},
+		door: &door{
+			cfg:         c,
+			credentials: d.Credentials,
+			http:        client,
+			turn:        make(chan struct{}, 1),
+		},
+	}, nil
 }
 
-// Kind is "ironic".
+// Kind returns "ironic".
 func (p *Provider) Kind() string { return "ironic" }
 
-// Close closes the connections to Ironic. A token that keystone gave ends by itself.
+// Close closes the connections to Ironic. A token of keystone expires by itself.
 func (p *Provider) Close() { p.door.http.CloseIdleConnections() }
 
-// Settle is how late an accepted request can show.
+// Settle returns how late an accepted request can show.
 func (p *Provider) Settle(providers.Machine) time.Duration { return time.Duration(p.cfg.SettleTime) }
 
-// call does one thing about a node: f gets a session, and may be called again when Ironic has
-// refused and nothing was done, because the session had expired, it speaks other versions than
-// before, or the node was locked.
-func (p *Provider) call(ctx context.Context, m providers.Machine, what string, effect bool, f func(ctx context.Context, s *session, id string) error) error {
+// call performs one operation on a node. It calls f with a session. It calls f again if Ironic has
+// refused and nothing was done: because the session had expired, the microversion is no longer
+// supported, or the node was locked.
+func (p *Provider) call(
+	ctx context.Context,
+	m providers.Machine,
+	what string,
+	effect bool,
+	f func(ctx context.Context, s *session, id string) error,
+) error {
 	what += " of " + m.GetMachineId()
 	if err := ctx.Err(); err != nil {
 		return classify(what, err, false)
@@ -91,8 +107,10 @@ func (p *Provider) call(ctx context.Context, m providers.Machine, what string, e
 	return classify(what, err, effect)
 }
 
-func (p *Provider) try(ctx context.Context, what, id string, f func(ctx context.Context, s *session, id string) error) error {
-	patience := time.Now().Add(time.Duration(p.cfg.LockTime))
+func (p *Provider) try(
+	ctx context.Context, what, id string, f func(ctx context.Context, s *session, id string) error,
+) error {
+	lockEnd := time.Now().Add(time.Duration(p.cfg.LockTime))
 	for again := true; ; {
 		s, err := p.door.open(providers.Unhurried(ctx))
 		if err != nil {
@@ -108,8 +126,8 @@ func (p *Provider) try(ctx context.Context, what, id string, f func(ctx context.
 		case code == http.StatusNotAcceptable && again:
 			p.door.leave(s)
 			again = false
-		case locked(err) && time.Now().Before(patience):
-			if waited := p.unlocked(providers.Unhurried(ctx), s, id, patience); waited != nil {
+		case locked(err) && time.Now().Before(lockEnd):
+			if waited := p.unlocked(providers.Unhurried(ctx), s, id, lockEnd); waited != nil {
 				return err
 			}
 		default:

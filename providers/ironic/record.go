@@ -11,32 +11,33 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// record is what stands under extra.holdfast of a node: which attempt installs, and how far it is.
-// It is written before each change of the provision state, so that whoever leads next sees from the
-// node alone what was asked and what comes next.
+// record is stored under extra.holdfast of a node: the attempt that installs it, and its state. It
+// is written before each change of the provision state. So the next leader sees from the node alone
+// which change was requested and which one is next.
 type record struct {
 	Token string `json:"token"`
 	Image string `json:"image,omitempty"` // as the plan names it
 	Todo  []verb `json:"todo"`
-	At    int    `json:"at"`    // which of them
-	From  string `json:"from"`  // the provision state before it, …
-	Since string `json:"since"` // … and since when it was in it
+	At    int    `json:"at"`    // index in Todo
+	From  string `json:"from"`  // provision state before the current verb
+	Since string `json:"since"` // time since when the node was in From
 }
 
 func (r *record) verb() verb { return r.Todo[r.At] }
 func (r *record) last() bool { return r.At == len(r.Todo)-1 }
 
-// record reads what stands on a node; nil if there is none, or what is there is not ours.
+// record returns the record of a node, or nil if there is none of ours.
 func (n *node) record() *record {
 	var r record
-	if len(n.Extra.Holdfast) == 0 || json.Unmarshal(n.Extra.Holdfast, &r) != nil || r.Token == "" || r.At < 0 || r.At >= len(r.Todo) {
+	err := json.Unmarshal(n.Extra.Holdfast, &r)
+	if len(n.Extra.Holdfast) == 0 || err != nil || r.Token == "" || r.At < 0 || r.At >= len(r.Todo) {
 		return nil
 	}
 	return &r
 }
 
-// patch writes a record, and for a deployment what to deploy: undeploying has erased what stood
-// there.
+// patch returns the changes that write a record. For a deployment they include the image, because
+// an undeployment erases instance_info.
 func (r *record) patch(image map[string]any) nodes.UpdateOpts {
 	u := nodes.UpdateOpts{nodes.UpdateOperation{Op: nodes.AddOp, Path: "/extra/holdfast", Value: r}}
 	if v := r.verb(); v == deploy || v == rebuild {
@@ -57,11 +58,11 @@ const (
 	rebuild  verb = "rebuild"
 )
 
-// way is where a verb leads.
+// way has the states that a verb leads to.
 type way struct {
-	end  string   // it is done
-	on   []string // it is under way
-	fail []string // it has failed
+	end  string   // final state
+	on   []string // states while it is under way
+	fail []string // states after a failure
 }
 
 func (v verb) way() way {
@@ -81,17 +82,17 @@ func (v verb) way() way {
 	return way{}
 }
 
-// circles reports whether a verb may end in the state in which it began: only the time then tells
-// the one from the other.
+// circles reports whether a verb may end in the state in which it began. Then only the time shows
+// whether it has ended.
 func (r *record) circles() bool {
 	w := r.verb().way()
 	return r.From == w.end || slices.Contains(w.fail, r.From)
 }
 
-// plan returns the way from a provision state to an installed image, or to wiped disks. An active
-// node is built anew in its place, unless its disks are to be wiped: that takes it out, cleans it
-// with the steps of the configuration, and provides it again, which cleans once more as Ironic is
-// set up to.
+// plan returns the verbs from a provision state to an installed image, or to wiped disks. An active
+// node is rebuilt in place, unless its disks are to be wiped. In that case it is undeployed,
+// cleaned with the configured steps, and provided again, which cleans it once more if Ironic is
+// configured to.
 func plan(state string, s providers.InstallSpec) ([]verb, error) {
 	var todo []verb
 	switch state {
@@ -109,9 +110,11 @@ func plan(state string, s providers.InstallSpec) ([]verb, error) {
 	case "enroll", "clean failed", "inspect failed", "adopt failed":
 		todo = []verb{manage}
 	case "rescue", "rescue failed", "unrescue failed", "service failed", "service hold":
-		return nil, providers.Errorf(providers.Unsupported, "install", "the node is in state %q, in which somebody put it: end that first", state)
+		return nil, providers.Errorf(providers.Unsupported, "install",
+			"the node is in state %q, which a user has requested: end it first", state)
 	default:
-		return nil, providers.Errorf(providers.Transient, "install", "the node is in state %q: something else is at work on it", clip(state))
+		return nil, providers.Errorf(providers.Transient, "install",
+			"the node is in state %q: another operation is running on it", clip(state))
 	}
 	if s.Wipe {
 		todo = append(todo, wipe)
@@ -120,14 +123,13 @@ func plan(state string, s providers.InstallSpec) ([]verb, error) {
 		todo = append(todo, provide, deploy)
 	}
 	if len(todo) == 0 {
-		return nil, fmt.Errorf("plan an install from state %q: there is nothing to do", state)
+		return nil, fmt.Errorf("plan an install from state %q: nothing to do", state)
 	}
 	return todo, nil
 }
 
-// rootDevice puts a disk rule into Ironic's words, its root device hints. What is no list of
-// conditions is a disk's name, as plans of before have it. By itself Ironic takes the smallest
-// disk.
+// rootDevice converts a disk rule to Ironic's root device hints. Text that is not a list of
+// conditions is the name of a disk, as in older plans. By default Ironic uses the smallest disk.
 func rootDevice(rule string) (map[string]any, error) {
 	if rule == "" || rule == "by=smallest" {
 		return nil, nil
@@ -146,14 +148,14 @@ func rootDevice(rule string) (map[string]any, error) {
 		case "rotational":
 			hints[key] = value == "true"
 		default:
-			return nil, fmt.Errorf("disk rule %q: Ironic picks no disk by %s here: use name, serial, wwn, rotational, or by=smallest alone", rule, key)
+			return nil, fmt.Errorf("disk rule %q: Ironic cannot select a disk by %s: "+
+				"use name, serial, wwn, rotational, or by=smallest alone", rule, key)
 		}
 	}
 	return hints, nil
 }
 
-// instanceInfo is what instance_info has to say of an image, and of the disk it goes on: its root
-// device hints.
+// instanceInfo returns the instance_info for an image and its disk, given as root device hints.
 func (i Image) instanceInfo(disk map[string]any) map[string]any {
 	info := map[string]any{"image_source": i.Source}
 	text := func(key, v string) {

@@ -1,7 +1,7 @@
-// Package ironiclab is Debian's Ironic with hardware that does not exist: its configuration, its
-// database, how its programs are called and what a client says to it. The tests of the provider
-// against a real Ironic run on it (make e2e-ironic), and `holdfast-bench runs` compares with it.
+// Package ironiclab runs Debian's Ironic with fake hardware: its configuration, its database, the
+// command lines of its programs, and a client. The provider's tests against a real Ironic use it
+// (make e2e-ironic), and `holdfast-bench runs` compares with it.
 //
-// It starts no program that stays: those who use it have their own ways to start and end one. No
-// peer uses it.
+// It does not start long-running programs: its users have their own ways to do that. No peer uses
+// it.
 package ironiclab

@@ -12,13 +12,13 @@ import (
 	"strings"
 )
 
-// Config says what an Ironic of one conductor is like.
+// Config is the configuration of an Ironic with one conductor.
 type Config struct {
-	Programs string // directory of ironic-api, ironic-conductor and ironic-dbsync; empty: those of $PATH
-	Dir      string // empty or new: for its database, configuration and logs
-	API, RPC string // 127.0.0.1:port each: where its API and its conductor listen
+	Programs string // directory of ironic-api, ironic-conductor and ironic-dbsync; empty: $PATH
+	Dir      string // empty or new; for the database, configuration and logs
+	API, RPC string // 127.0.0.1:port each, of the API and the conductor
 	Workers  int    // of the API; zero: one
-	Settings string // further sections of ironic.conf; one that is there already is added to
+	Settings string // additional sections of ironic.conf; existing ones are extended
 }
 
 // Lab is an Ironic that can be started.
@@ -29,8 +29,8 @@ type Lab struct {
 	file string // ironic.conf
 }
 
-// settings are those of every lab: one conductor without a message bus, no login, the driver for
-// hardware that does not exist.
+// settings are common to all labs: one conductor without a message bus, no login, the driver for
+// fake hardware.
 const settings = `[DEFAULT]
 auth_strategy = noauth
 rpc_transport = json-rpc
@@ -66,21 +66,24 @@ connection = sqlite:///DIR/ironic.sqlite
 lock_path = DIR/locks
 `
 
-// render returns the whole of ironic.conf.
+// render returns the contents of ironic.conf.
 func (c Config) render() (string, error) {
 	ports := map[string]string{}
 	for name, addr := range map[string]string{"API": c.API, "RPC": c.RPC} {
 		host, port, err := net.SplitHostPort(addr)
 		if err != nil || host != "127.0.0.1" {
-			return "", errors.Join(fmt.Errorf("set the address of Ironic's %s to 127.0.0.1:port, not %q", name, addr), err)
+			err = errors.Join(fmt.Errorf("set the address of Ironic's %s to 127.0.0.1:port, not %q", name, addr), err)
+			return "", err
 		}
 		ports[name] = port
 	}
-	return strings.NewReplacer("DIR", c.Dir, "API", ports["API"], "RPC", ports["RPC"], "WORKERS", strconv.Itoa(max(1, c.Workers))).Replace(settings) + c.Settings, nil
+	r := strings.NewReplacer("DIR", c.Dir, "API", ports["API"], "RPC", ports["RPC"],
+		"WORKERS", strconv.Itoa(max(1, c.Workers)))
+	return r.Replace(settings) + c.Settings, nil
 }
 
-// Prepare writes the configuration of an Ironic and makes its database. Its programs have then to
-// be started (Commands).
+// Prepare writes the configuration of an Ironic and creates its database. The caller then starts
+// the programs (Conductor and API).
 func Prepare(ctx context.Context, cfg Config) (*Lab, error) {
 	text, err := cfg.render()
 	if err != nil {
@@ -88,24 +91,25 @@ func Prepare(ctx context.Context, cfg Config) (*Lab, error) {
 	}
 	for _, sub := range []string{"state", "tmp", "locks"} {
 		if err := os.MkdirAll(filepath.Join(cfg.Dir, sub), 0o700); err != nil {
-			return nil, fmt.Errorf("make a directory for Ironic: %w", err)
+			return nil, fmt.Errorf("create directory for Ironic: %w", err)
 		}
 	}
 	l := &Lab{Client: NewClient("http://" + cfg.API), cfg: cfg, file: filepath.Join(cfg.Dir, "ironic.conf")}
 	if err := os.WriteFile(l.file, []byte(text), 0o600); err != nil {
 		return nil, fmt.Errorf("write the configuration of Ironic: %w", err)
 	}
-	// SQLite cannot be migrated, only made: so the schema is made as of this version.
-	sync := exec.CommandContext(ctx, cfg.program("ironic-dbsync"), "--config-file", l.file, "create_schema") //nolint:gosec // who runs a test or a benchmark names it
+	// SQLite databases cannot be migrated, so the schema is created for this version.
+	//nolint:gosec // the user of the test or benchmark names the program
+	sync := exec.CommandContext(ctx, cfg.program("ironic-dbsync"), "--config-file", l.file, "create_schema")
 	if out, err := sync.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("make the database of Ironic: %w: %s", err, out)
+		return nil, fmt.Errorf("create the database of Ironic: %w: %s", err, out)
 	}
 	return l, writeAhead(filepath.Join(cfg.Dir, "ironic.sqlite"))
 }
 
-// writeAhead returns a database of SQLite that nobody has open a log that is written ahead: one
-// sync for a transaction, and readers who do not wait for writers. Bytes 18 and 19 of the file say
-// so (sqlite.org/fileformat2.html, 1.3.3); there is no setting of Ironic for it.
+// writeAhead switches a SQLite database that is not open to write-ahead logging: one sync per
+// transaction, and readers do not wait for writers. Bytes 18 and 19 of the file select it
+// (sqlite.org/fileformat2.html, 1.3.3). Ironic has no setting for it.
 func writeAhead(file string) error {
 	const magic, at = "SQLite format 3\x00", 18
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
@@ -114,40 +118,41 @@ func writeAhead(file string) error {
 	}
 	head := make([]byte, len(magic))
 	if _, err = f.ReadAt(head, 0); err == nil && string(head) != magic {
-		err = fmt.Errorf("it begins with %q, not with what a database of SQLite begins with", head)
+		err = fmt.Errorf("it begins with %q, not with the header of a SQLite database", head)
 	}
 	if err == nil {
 		_, err = f.WriteAt([]byte{2, 2}, at)
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("give %s a log that is written ahead: %w", file, err)
+		return fmt.Errorf("switch %s to write-ahead logging: %w", file, err)
 	}
 	return nil
 }
 
 func (c Config) program(name string) string { return filepath.Join(c.Programs, name) }
 
-// Conductor returns the program that does the work, and its arguments.
+// Conductor returns the program of the conductor, and its arguments.
 func (l *Lab) Conductor() (program string, args []string) {
 	return l.cfg.program("ironic-conductor"), []string{"--config-file", l.file}
 }
 
-// API returns the program that serves the API, and its arguments. It starts as many processes again
-// as there are workers.
+// API returns the program that serves the API, and its arguments. It starts one more process per
+// worker.
 func (l *Lab) API() (program string, args []string) {
 	return l.cfg.program("ironic-api"), []string{"--config-file", l.file}
 }
 
-// Version asks the conductor's program for its version, such as 21.4.4.
+// Version returns the version of the conductor's program, such as 21.4.4.
 func (c Config) Version(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, c.program("ironic-conductor"), "--version").Output() //nolint:gosec // the same
+	//nolint:gosec // the user of the test or benchmark names the program
+	out, err := exec.CommandContext(ctx, c.program("ironic-conductor"), "--version").Output()
 	if err != nil {
-		return "", fmt.Errorf("ask %s for its version: %w", c.program("ironic-conductor"), err)
+		return "", fmt.Errorf("read the version of %s: %w", c.program("ironic-conductor"), err)
 	}
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Missing reports which of Ironic's programs are not there; empty if all are.
+// Missing returns the missing programs of Ironic, or "".
 func (c Config) Missing() string {
 	var missing []string
 	for _, name := range []string{"ironic-api", "ironic-conductor", "ironic-dbsync"} {

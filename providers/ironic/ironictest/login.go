@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// knows reports whether a request carries a login.
+// knows reports whether a request has a valid login.
 func (s *Server) knows(r *http.Request) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -29,7 +29,7 @@ func (s *Server) knows(r *http.Request) bool {
 	return ok && user == s.cfg.Username && password == s.cfg.Password
 }
 
-// token is what keystone answers to a login (Identity API v3).
+// token serves keystone's login (Identity API v3).
 func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	var in struct {
 		Auth struct {
@@ -50,10 +50,14 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	s.logins++
 	id := in.Auth.Identity
-	byUser := s.cfg.Username != "" && id.Password.User.Name == s.cfg.Username && id.Password.User.Password == s.cfg.Password
-	byApp := s.cfg.AppID != "" && id.ApplicationCredential.ID == s.cfg.AppID && id.ApplicationCredential.Secret == s.cfg.AppKey
+	user, app := id.Password.User, id.ApplicationCredential
+	byUser := s.cfg.Username != "" && user.Name == s.cfg.Username && user.Password == s.cfg.Password
+	byApp := s.cfg.AppID != "" && app.ID == s.cfg.AppID && app.Secret == s.cfg.AppKey
 	if !byUser && !byApp {
-		answer(w, http.StatusUnauthorized, map[string]any{"error": map[string]any{"code": 401, "message": "The request you have made requires authentication."}})
+		answer(w, http.StatusUnauthorized, map[string]any{"error": map[string]any{
+			"code":    401,
+			"message": "The request you have made requires authentication.",
+		}})
 		return
 	}
 	token := rand.Text()

@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// Node is a node as it begins.
+// Node is the initial state of a node.
 type Node struct {
 	Name        string
 	State       string // provision state; default available
 	Power       string // default "power on"
 	Traits      []string
 	BootMode    string
-	Silent      bool // nothing about it is answered
+	Silent      bool // requests for it are not answered
 	Instance    string
 	Maintenance string // reason
 	Fault       string
-	Locked      string         // by whom
-	Inventory   map[string]any // as the API has it
+	Locked      string         // holder of the lock
+	Inventory   map[string]any // as in the API
 
 	uuid, target, lastError, targetPower string
 	since                                time.Time
@@ -47,20 +47,21 @@ func (s *Server) Add(n Node) {
 		n.Power = "power on"
 	}
 	h := rand.Text()
-	n.uuid, n.since, n.extra, n.instance = strings.ToLower("00000000-0000-4000-8000-"+h[:12]), time.Now().Add(-time.Minute), map[string]any{}, map[string]any{}
+	n.uuid, n.since = strings.ToLower("00000000-0000-4000-8000-"+h[:12]), time.Now().Add(-time.Minute)
+	n.extra, n.instance = map[string]any{}, map[string]any{}
 	n.boot = bootDevice{Device: "disk", Persistent: true}
 	n.powerAt = n.since.UTC().Format(time.RFC3339Nano)
 	s.nodes[n.Name] = &n
 }
 
-// Change changes a node behind everybody's back.
+// Change changes a node without a request.
 func (s *Server) Change(name string, f func(*Node)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f(s.nodes[name])
 }
 
-// State returns the provision state of a node, and what instance_info says.
+// State returns the provision state and the instance_info of a node.
 func (s *Server) State(name string) (state string, instance map[string]any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,19 +81,37 @@ func (n *Node) view() map[string]any {
 		return s
 	}
 	return map[string]any{
-		"uuid": n.uuid, "name": n.Name, "power_state": null(n.Power), "target_power_state": null(n.targetPower), "provision_state": n.State, "target_provision_state": null(n.target),
-		// Whole seconds, as MySQL keeps them.
+		"uuid":                   n.uuid,
+		"name":                   n.Name,
+		"power_state":            null(n.Power),
+		"target_power_state":     null(n.targetPower),
+		"provision_state":        n.State,
+		"target_provision_state": null(n.target),
+		// Whole seconds, as MySQL stores them.
 		"provision_updated_at": n.since.UTC().Truncate(time.Second).Format("2006-01-02T15:04:05+00:00"),
-		"maintenance":          n.Maintenance != "", "maintenance_reason": null(n.Maintenance), "fault": null(n.Fault), "last_error": null(n.lastError), "reservation": null(n.Locked),
-		"instance_uuid": null(n.Instance), "instance_info": n.instance, "extra": n.extra, "boot_mode": null(n.BootMode), "traits": slices.Concat([]string{}, n.Traits), "clean_step": map[string]any{}, "deploy_step": map[string]any{},
-		"properties": map[string]any{"cpus": "8", "memory_mb": 1024}, "driver_internal_info": map[string]any{"last_power_state_change": n.powerAt},
+		"maintenance":          n.Maintenance != "",
+		"maintenance_reason":   null(n.Maintenance),
+		"fault":                null(n.Fault),
+		"last_error":           null(n.lastError),
+		"reservation":          null(n.Locked),
+		"instance_uuid":        null(n.Instance),
+		"instance_info":        n.instance,
+		"extra":                n.extra,
+		"boot_mode":            null(n.BootMode),
+		"traits":               slices.Concat([]string{}, n.Traits),
+		"clean_step":           map[string]any{},
+		"deploy_step":          map[string]any{},
+		"properties":           map[string]any{"cpus": "8", "memory_mb": 1024},
+		"driver_internal_info": map[string]any{"last_power_state_change": n.powerAt},
 	}
 }
 
-// locked refuses what wants the lock of a node that is locked.
+// locked refuses a request that needs the lock of a locked node.
 func (n *Node) locked(w http.ResponseWriter) bool {
 	if n.Locked != "" {
-		fault(w, http.StatusConflict, "Node %s is locked by host %s, please retry after the current operation is completed.", n.uuid, n.Locked)
+		fault(w, http.StatusConflict,
+			"Node %s is locked by host %s, please retry after the current operation is completed.",
+			n.uuid, n.Locked)
 	}
 	return n.Locked != ""
 }

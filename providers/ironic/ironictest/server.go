@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// Config of a server. The zero value is an Ironic without authentication whose transitions take 20
-// ms.
+// Config is the configuration of a server. The zero value is an Ironic without authentication whose
+// transitions take 20 ms.
 type Config struct {
-	Step     time.Duration // that each transition takes; default 20ms
+	Step     time.Duration // duration of each transition; default 20ms
 	Least    int           // minor microversions; default 1
 	Newest   int           // default 82
 	Username string        // of http_basic, and of the users of keystone
@@ -24,18 +24,18 @@ type Config struct {
 	AppKey   string
 }
 
-// Faults can be switched on.
+// Faults are faults that can be switched on.
 type Faults struct {
-	FailDeploy  string // every deployment fails with it as last_error
-	FailClean   string
-	FailPower   string // power is accepted and does not change
-	IgnoreBoot  bool   // 204, and nothing happens
-	DropAnswers bool   // of requests that change something: they are done, and the connection closes
-	Expire      bool   // the next request is answered 401
-	Errors      int    // so many requests that change something are answered 500
+	FailDeploy  string // last_error with which every deployment fails
+	FailClean   string // likewise, for cleaning
+	FailPower   string // last_error of power changes, which are accepted without effect
+	IgnoreBoot  bool   // 204 without effect
+	DropAnswers bool   // for changes: they are done, but the connection closes
+	Expire      bool   // the next request gets a 401
+	Errors      int    // number of changes that get a 500
 }
 
-// Server is the Ironic.
+// Server is an Ironic.
 type Server struct {
 	*httptest.Server
 	cfg Config
@@ -50,7 +50,7 @@ type Server struct {
 	over   chan struct{}
 }
 
-// New starts a server that ends with the test.
+// New starts a server that is stopped at the end of the test.
 func New(t testing.TB, c Config) *Server {
 	t.Helper()
 	if c.Step == 0 {
@@ -97,15 +97,15 @@ func (s *Server) Versions(least, newest int) {
 	s.cfg.Least, s.cfg.Newest = least, newest
 }
 
-// Asked lists what was accepted that changes something, in order: "node power: power off", "node
-// provision: active".
+// Asked returns the accepted changes in order, such as "node power: power off" and "node provision:
+// active".
 func (s *Server) Asked() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]string(nil), s.asked...)
 }
 
-// Count reports how often something was accepted.
+// Count returns how often a change was accepted.
 func (s *Server) Count(what string) int {
 	n := 0
 	for _, a := range s.Asked() {
@@ -116,7 +116,7 @@ func (s *Server) Count(what string) int {
 	return n
 }
 
-// Logins reports how many logins there were, good or bad.
+// Logins returns the number of logins, good or bad.
 func (s *Server) Logins() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,17 +125,28 @@ func (s *Server) Logins() int {
 
 func (s *Server) versions(w http.ResponseWriter, _ *http.Request) {
 	s.mu.Lock()
-	v := map[string]any{"id": "v1", "status": "CURRENT", "min_version": "1." + strconv.Itoa(s.cfg.Least), "version": "1." + strconv.Itoa(s.cfg.Newest)}
+	v := map[string]any{
+		"id":          "v1",
+		"status":      "CURRENT",
+		"min_version": "1." + strconv.Itoa(s.cfg.Least),
+		"version":     "1." + strconv.Itoa(s.cfg.Newest),
+	}
 	s.mu.Unlock()
-	answer(w, http.StatusOK, map[string]any{"name": "OpenStack Ironic API", "default_version": v, "versions": []any{v}})
+	answer(w, http.StatusOK, map[string]any{
+		"name":            "OpenStack Ironic API",
+		"default_version": v,
+		"versions":        []any{v},
+	})
 }
 
-// with does what comes before all that is below a node: login, microversion, the node itself.
+// with adds the checks for all resources of a node: login, microversion, existence.
 func (s *Server) with(f func(http.ResponseWriter, *http.Request, *Node)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !s.knows(r) {
 			w.Header().Set("WWW-Authenticate", `Basic realm="Baremetal API"`)
-			answer(w, http.StatusUnauthorized, map[string]any{"error": map[string]any{"message": "The request you have made requires authentication."}})
+			answer(w, http.StatusUnauthorized, map[string]any{"error": map[string]any{
+				"message": "The request you have made requires authentication.",
+			}})
 			return
 		}
 		s.mu.Lock()
@@ -145,8 +156,10 @@ func (s *Server) with(f func(http.ResponseWriter, *http.Request, *Node)) http.Ha
 			minor, _ = strconv.Atoi(strings.TrimPrefix(v, "1."))
 		}
 		if minor < s.cfg.Least || minor > s.cfg.Newest {
-			answer(w, http.StatusNotAcceptable, map[string]any{"error_message": encode(map[string]any{"code": 406, "title": "Not Acceptable",
-				"description": fmt.Sprintf("Version 1.%d was requested but the minor version is not supported by this service. The supported version range is: [1.%d, 1.%d].", minor, s.cfg.Least, s.cfg.Newest)})})
+			text := fmt.Sprintf("Version 1.%d was requested but the minor version is not supported by this "+
+				"service. The supported version range is: [1.%d, 1.%d].", minor, s.cfg.Least, s.cfg.Newest)
+			body := encode(map[string]any{"code": 406, "title": "Not Acceptable", "description": text})
+			answer(w, http.StatusNotAcceptable, map[string]any{"error_message": body})
 			return
 		}
 		name := r.PathValue("node")
@@ -159,7 +172,7 @@ func (s *Server) with(f func(http.ResponseWriter, *http.Request, *Node)) http.Ha
 			s.mu.Unlock()
 			select {
 			case <-r.Context().Done():
-			case <-s.over: // a request with a body that nobody reads does not notice that it is over
+			case <-s.over: // a request with an unread body does not notice that it has ended
 			}
 			s.mu.Lock()
 			return
@@ -197,9 +210,11 @@ func answer(w http.ResponseWriter, status int, v any) {
 	}
 }
 
-// fault answers as Ironic does: an object in a text in an object.
+// fault responds like Ironic: an object in a string in an object.
 func fault(w http.ResponseWriter, status int, format string, args ...any) {
-	answer(w, status, map[string]any{"error_message": encode(map[string]any{"faultcode": "Client", "faultstring": fmt.Sprintf(format, args...), "debuginfo": nil})})
+	text := fmt.Sprintf(format, args...)
+	body := encode(map[string]any{"faultcode": "Client", "faultstring": text, "debuginfo": nil})
+	answer(w, status, map[string]any{"error_message": body})
 }
 
 func encode(v any) string {

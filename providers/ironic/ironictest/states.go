@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// conductor is who holds locks.
+// conductor is the holder of locks.
 const conductor = "conductor-1"
 
-// later does the next piece of work on a node after the time of a transition.
+// later calls f after the time of a transition.
 func (s *Server) later(f func()) {
 	s.work.Add(1)
 	time.AfterFunc(s.cfg.Step, func() {
@@ -24,9 +24,16 @@ func (s *Server) later(f func()) {
 func (s *Server) power(w http.ResponseWriter, r *http.Request, n *Node) {
 	var in struct{ Target string }
 	_ = json.NewDecoder(r.Body).Decode(&in)
-	end, ok := map[string]string{"power on": "power on", "power off": "power off", "soft power off": "power off"}[in.Target]
+	targets := map[string]string{
+		"power on":       "power on",
+		"power off":      "power off",
+		"soft power off": "power off",
+	}
+	end, ok := targets[in.Target]
 	if !ok {
-		fault(w, http.StatusBadRequest, "The requested action %q can not be performed on node %q while it is in state %q.", in.Target, n.Name, n.Power)
+		fault(w, http.StatusBadRequest,
+			"The requested action %q can not be performed on node %q while it is in state %q.",
+			in.Target, n.Name, n.Power)
 		return
 	}
 	if n.locked(w) {
@@ -45,22 +52,28 @@ func (s *Server) power(w http.ResponseWriter, r *http.Request, n *Node) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// transition is what a target does in some states: the states on the way, and the end.
+// transition describes a target: the states in which it is allowed, those on the way, and the end.
 type transition struct {
 	from []string
 	way  []string
 	end  string
 }
 
-// machine is Ironic's state machine, as far as it is wanted here (ironic/common/states.py).
+// machine returns the transition for a target. It is the needed part of Ironic's state machine
+// (ironic/common/states.py).
 func machine(target string) (transition, bool) {
+	deploying := []string{"deploying", "wait call-back", "deploying"}
 	t, ok := map[string]transition{
-		"manage":  {[]string{"available", "enroll", "clean failed", "inspect failed", "adopt failed"}, nil, "manageable"},
+		"manage": {
+			[]string{"available", "enroll", "clean failed", "inspect failed", "adopt failed"}, nil, "manageable",
+		},
 		"provide": {[]string{"manageable"}, []string{"cleaning"}, "available"},
-		"deleted": {[]string{"active", "deploy failed", "error"}, []string{"deleting", "cleaning"}, "available"},
+		"deleted": {
+			[]string{"active", "deploy failed", "error"}, []string{"deleting", "cleaning"}, "available",
+		},
 		"clean":   {[]string{"manageable"}, []string{"cleaning", "clean wait", "cleaning"}, "manageable"},
-		"active":  {[]string{"available", "deploy failed"}, []string{"deploying", "wait call-back", "deploying"}, "active"},
-		"rebuild": {[]string{"active", "deploy failed", "error"}, []string{"deploying", "wait call-back", "deploying"}, "active"},
+		"active":  {[]string{"available", "deploy failed"}, deploying, "active"},
+		"rebuild": {[]string{"active", "deploy failed", "error"}, deploying, "active"},
 	}[target]
 	return t, ok
 }
@@ -72,12 +85,15 @@ func (s *Server) provision(w http.ResponseWriter, r *http.Request, n *Node) {
 	}
 	_ = json.NewDecoder(r.Body).Decode(&in)
 	if (in.Target == "active" || in.Target == "rebuild") && n.Maintenance != "" {
-		fault(w, http.StatusBadRequest, "The provisioning operation can't be performed on node %s because it's in maintenance mode.", n.uuid)
+		fault(w, http.StatusBadRequest,
+			"The provisioning operation can't be performed on node %s because it's in maintenance mode.", n.uuid)
 		return
 	}
 	t, ok := machine(in.Target)
 	if !ok || !slices.Contains(t.from, n.State) || in.Target == "clean" && len(in.CleanSteps) == 0 {
-		fault(w, http.StatusBadRequest, "The requested action %q can not be performed on node %q while it is in state %q.", in.Target, n.uuid, n.State)
+		fault(w, http.StatusBadRequest,
+			"The requested action %q can not be performed on node %q while it is in state %q.",
+			in.Target, n.uuid, n.State)
 		return
 	}
 	if n.locked(w) {
@@ -92,8 +108,8 @@ func (s *Server) provision(w http.ResponseWriter, r *http.Request, n *Node) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// walk takes a node through the states on the way, locked while a conductor works on it and not
-// while it waits for the agent.
+// walk takes a node through the states on the way. The node is locked while a conductor works on
+// it, but not while it waits for the agent.
 func (s *Server) walk(n *Node, target string, way []string, end string) {
 	if len(way) > 0 {
 		n.enter(way[0])
