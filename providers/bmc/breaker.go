@@ -92,7 +92,7 @@ func (c *controller) guarded(ctx context.Context, op string, f func() error) err
 	if errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests) {
 		return c.stuck(op)
 	}
-	c.remember(ctx)
+	c.save(ctx)
 	return err
 }
 

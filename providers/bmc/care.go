@@ -9,19 +9,19 @@ import (
 
 // Light returns the state of the locator light.
 func (p *Provider) Light(ctx context.Context, m providers.Machine) (providers.LightState, error) {
-	return ask(ctx, p, m, "read the locator light", caretaker.light)
+	return read(ctx, p, m, "read the locator light", maintenanceDriver.light)
 }
 
 // Identify switches the locator light.
 func (p *Provider) Identify(ctx context.Context, _ providers.Op, m providers.Machine, on bool) error {
-	return tell(ctx, p, m, "switch the locator light", func(ctx context.Context, d caretaker) error {
+	return write(ctx, p, m, "switch the locator light", func(ctx context.Context, d maintenanceDriver) error {
 		return d.identify(ctx, on)
 	})
 }
 
 // ClearEvents empties the event log.
 func (p *Provider) ClearEvents(ctx context.Context, _ providers.Op, m providers.Machine) error {
-	return tell(ctx, p, m, "clear the event log", func(ctx context.Context, d caretaker) error {
+	return write(ctx, p, m, "clear the event log", func(ctx context.Context, d maintenanceDriver) error {
 		return d.clearEvents(ctx)
 	})
 }
@@ -60,14 +60,14 @@ func (p *Provider) ResetBMC(ctx context.Context, _ providers.Op, m providers.Mac
 	if err != nil {
 		return classify(what, err, false)
 	}
-	t, err := need[caretaker](c, driver, by, what)
+	t, err := as[maintenanceDriver](c, driver, by, what)
 	if err != nil {
 		return err
 	}
 	// The reset is recorded before it is sent. Otherwise a leader that dies in between would leave
 	// the next one without any trace of the reset.
 	before := c.resetAt(time.Now())
-	if err := c.recorded(ctx); err != nil {
+	if err := c.flush(ctx); err != nil {
 		c.resetAt(before)
 		return providers.Errorf(providers.Transient, what, "not sent: cannot record the reset: %w", err)
 	}
@@ -77,7 +77,7 @@ func (p *Provider) ResetBMC(ctx context.Context, _ providers.Op, m providers.Mac
 		p.log.Warn("BMC reset sent", "bmc", c.key, "machine", m.GetMachineId(), "by", by)
 	} else {
 		c.resetAt(before)
-		c.remember(ctx)
+		c.save(ctx)
 	}
 	return classify(what, err, true)
 }

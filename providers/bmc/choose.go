@@ -29,7 +29,7 @@ type (
 		events(ctx context.Context) ([]Event, error)
 		progress(ctx context.Context) (Progress, error)
 	}
-	caretaker interface {
+	maintenanceDriver interface {
 		light(ctx context.Context) (providers.LightState, error)
 		identify(ctx context.Context, on bool) error
 		clearEvents(ctx context.Context) error
@@ -37,9 +37,9 @@ type (
 	}
 )
 
-// need returns driver as a D, or an error if it is not one. The error is Transient if IPMI is in use
+// as returns driver as a D, or an error if it is not one. The error is Transient if IPMI is in use
 // only because Redfish does not answer at the moment: a retry may help.
-func need[D any](c *controller, driver any, p Protocol, what string) (D, error) {
+func as[D any](c *controller, driver any, p Protocol, what string) (D, error) {
 	d, ok := driver.(D)
 	switch {
 	case ok:
@@ -51,7 +51,7 @@ func need[D any](c *controller, driver any, p Protocol, what string) (D, error) 
 	return d, providers.Errorf(providers.Unsupported, what, "%s cannot do it; %w", p, errLacks)
 }
 
-// errLacks is in the error of need if the driver is the BMC's best one: a retry cannot help.
+// errLacks is in the error of as if the driver is the BMC's best one: a retry cannot help.
 var errLacks = errors.New("it needs a BMC with Redfish")
 
 // maxSilence is the number of unanswered operations after which the chosen driver is forgotten. The
@@ -110,7 +110,7 @@ func (c *controller) choose(ctx context.Context, m providers.Machine, e endpoint
 		_, err := d.power(providers.Unhurried(ctx))
 		cancel()
 		if err == nil {
-			c.works(p, len(errs) > 0)
+			c.markDriver(p, len(errs) > 0)
 			return p, d, nil
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", p, err))
@@ -121,9 +121,9 @@ func (c *controller) choose(ctx context.Context, m providers.Machine, e endpoint
 	return "", nil, errors.Join(errs...)
 }
 
-// instead returns the Redfish driver if IPMI lacks the operation and the BMC turns out to speak
+// fallback returns the Redfish driver if IPMI lacks the operation and the BMC turns out to speak
 // Redfish. Redfish is probed again soon, because the alternative is a permanent error.
-func (c *controller) instead(ctx context.Context, m providers.Machine, e endpoint, err error) (*redfishHost, bool) {
+func (c *controller) fallback(ctx context.Context, m providers.Machine, e endpoint, err error) (*redfishHost, bool) {
 	if !errors.Is(err, errLacks) {
 		return nil, false
 	}
@@ -146,12 +146,12 @@ func (c *controller) outcome(err error) {
 	c.state.Lock()
 	defer c.state.Unlock()
 	if !silent(err) {
-		c.silence, c.deaf = 0, false
+		c.silence, c.acceptsButSilent = 0, false
 		return
 	}
 	if c.silence++; c.silence >= maxSilence {
 		c.driver = ""
 	}
-	c.deaf = c.redfish.heard.Swap(false)
+	c.acceptsButSilent = c.redfish.heard.Swap(false)
 	c.redfish.http.CloseIdleConnections() // first step of the escalation: reconnect
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// place is one BMC with the state that all operations on it share, with any account.
-type place struct {
+// device is one BMC with the state that all operations on it share, with any account.
+type device struct {
 	at      string // address with the scheme
 	gate    *gate
 	effects chan struct{} // held by the one operation that changes something
@@ -27,28 +27,28 @@ type place struct {
 // and refused logins of one account must not affect a machine with another account at the same
 // address.
 type controller struct {
-	*place
+	*device
 	p       *Provider
 	key     string // in Memory
 	refused *logins
 	breaker *gobreaker.CircuitBreaker[struct{}]
 	redfish *redfishClient
 
-	recalling sync.Mutex
-	recalled  bool
+	loading sync.Mutex
+	loaded  bool
 
-	state   sync.Mutex
-	machine providers.Machine // the machine whose account is used
-	memo    Memo
-	kept    Memo      // last value in Memory
-	driver  Protocol  // that worked, in this process
-	looked  time.Time // last probe for Redfish, if the driver is IPMI
-	silence int       // consecutive unanswered operations
-	opened  int       // times that the breaker has opened since it was closed
-	deaf    bool      // the last unanswered operation had a connection, so the network is fine
-	hosts   map[string]*redfishHost
-	ipmi    map[string]*ipmiHost
-	vendors map[Protocol]*vendorHost
+	state            sync.Mutex
+	machine          providers.Machine // the machine whose account is used
+	memo             Memo
+	kept             Memo      // last value in Memory
+	driver           Protocol  // that worked, in this process
+	looked           time.Time // last probe for Redfish, if the driver is IPMI
+	silence          int       // consecutive unanswered operations
+	opened           int       // times that the breaker has opened since it was closed
+	acceptsButSilent bool      // the last unanswered operation had a connection, so the network is fine
+	hosts            map[string]*redfishHost
+	ipmi             map[string]*ipmiHost
+	vendors          map[Protocol]*vendorHost
 }
 
 // keyOf returns the key of a machine's BMC and account. Machines with the same key share sessions.
@@ -69,17 +69,17 @@ func (p *Provider) controllerOf(ctx context.Context, m providers.Machine, e endp
 	key := keyOf(m, e)
 	c := p.bmcs[key]
 	if c == nil {
-		if p.places[e.key()] == nil {
-			p.places[e.key()] = &place{at: e.key(), gate: newGate(), effects: make(chan struct{}, 1)}
+		if p.devices[e.key()] == nil {
+			p.devices[e.key()] = &device{at: e.key(), gate: newGate(), effects: make(chan struct{}, 1)}
 		}
-		c = p.newController(e, key, p.places[e.key()])
+		c = p.newController(e, key, p.devices[e.key()])
 		p.bmcs[key] = c
 	}
 	p.mu.Unlock()
 	c.state.Lock()
 	c.machine = m
 	c.state.Unlock()
-	if err := c.recall(ctx); err != nil {
+	if err := c.load(ctx); err != nil {
 		return c, err
 	}
 	c.heedRetry(m)
@@ -101,9 +101,9 @@ func (c *controller) heedRetry(m providers.Machine) {
 	}
 }
 
-func (p *Provider) newController(e endpoint, key string, at *place) *controller {
+func (p *Provider) newController(e endpoint, key string, at *device) *controller {
 	c := &controller{
-		place:   at,
+		device:  at,
 		p:       p,
 		key:     key,
 		hosts:   map[string]*redfishHost{},
@@ -136,7 +136,7 @@ func (c *controller) loginDeps() loginDeps {
 			c.state.Lock()
 			c.memo.LoggingIn = true
 			c.state.Unlock()
-			if err := c.recorded(ctx); err != nil {
+			if err := c.flush(ctx); err != nil {
 				return providers.Errorf(providers.Transient, "record a login at BMC "+c.key, "%w", err)
 			}
 			return nil
@@ -150,7 +150,7 @@ func (c *controller) loginDeps() loginDeps {
 			c.state.Lock()
 			c.memo.Session, c.memo.LoggingIn = path, more
 			c.state.Unlock()
-			c.remember(ctx)
+			c.save(ctx)
 		},
 		ended: func(ctx context.Context, path string) {
 			c.state.Lock()
@@ -158,7 +158,7 @@ func (c *controller) loginDeps() loginDeps {
 				c.memo.Session = ""
 			}
 			c.state.Unlock()
-			c.remember(ctx)
+			c.save(ctx)
 		},
 		former: func() string {
 			c.state.Lock()
@@ -169,11 +169,11 @@ func (c *controller) loginDeps() loginDeps {
 	}
 }
 
-// recall loads the stored state of the BMC before the first operation.
-func (c *controller) recall(ctx context.Context) error {
-	c.recalling.Lock()
-	defer c.recalling.Unlock()
-	if c.recalled {
+// load reads the stored state of the BMC before the first operation.
+func (c *controller) load(ctx context.Context) error {
+	c.loading.Lock()
+	defer c.loading.Unlock()
+	if c.loaded {
 		return nil
 	}
 	memo, err := c.p.memory.Recall(ctx, c.key)
@@ -183,7 +183,7 @@ func (c *controller) recall(ctx context.Context) error {
 		memo, err = c.p.memory.Recall(ctx, c.at)
 	}
 	if err != nil {
-		return providers.Errorf(providers.Transient, "recall BMC "+c.key, "%w", err)
+		return providers.Errorf(providers.Transient, "load the state of BMC "+c.key, "%w", err)
 	}
 	c.state.Lock()
 	if own := c.memo; own != c.kept {
@@ -194,18 +194,18 @@ func (c *controller) recall(ctx context.Context) error {
 	if path := c.redfish.carryOn(memo.Session); path != "" { // a session left open by our last term
 		c.memo.Session, c.memo.LoggingIn = path, true
 	}
-	c.recalled, c.kept = true, memo
+	c.loaded, c.kept = true, memo
 	refused, with := c.memo.Refused, c.memo.RefusedWith
 	c.state.Unlock()
 	c.refused.recall(refused, with) // calls back with its own lock held
 	return nil
 }
 
-// forget makes the next operation load the state again: another peer may have led in between.
-func (c *controller) forget() {
-	c.recalling.Lock()
-	defer c.recalling.Unlock()
-	c.recalled = false
+// invalidate makes the next operation load the state again: another peer may have led in between.
+func (c *controller) invalidate() {
+	c.loading.Lock()
+	defer c.loading.Unlock()
+	c.loaded = false
 }
 
 // vendor returns the vendor and product that the service root reports.
@@ -230,15 +230,15 @@ func (c *controller) account(ctx context.Context) (Account, error) {
 	return a, nil
 }
 
-// remember saves the changed state. After a failure the next operation saves it.
-func (c *controller) remember(ctx context.Context) {
-	if err := c.recorded(ctx); err != nil {
+// save stores the changed state. After a failure the next operation saves it.
+func (c *controller) save(ctx context.Context) {
+	if err := c.flush(ctx); err != nil {
 		c.p.log.Warn("saving BMC state failed, will retry", "bmc", c.key, "error", err)
 	}
 }
 
-// recorded saves the changed state, or returns an error.
-func (c *controller) recorded(ctx context.Context) error {
+// flush stores the changed state, or returns an error.
+func (c *controller) flush(ctx context.Context) error {
 	c.state.Lock()
 	memo := c.memo
 	changed := memo != c.kept

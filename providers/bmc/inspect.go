@@ -20,7 +20,7 @@ func (p *Provider) Inspect(ctx context.Context, m providers.Machine) (providers.
 			}
 			return err
 		}
-		pd, err := need[powerDriver](c, d, by, "inspect the BMC")
+		pd, err := as[powerDriver](c, d, by, "inspect the BMC")
 		if err != nil {
 			return err
 		}
@@ -60,7 +60,7 @@ func (p *Provider) stuck(m providers.Machine) bool {
 		return false
 	}
 	c.state.Lock()
-	long := c.opened >= 2 && c.deaf
+	long := c.opened >= 2 && c.acceptsButSilent
 	c.state.Unlock()
 	return long && c.mayReset("reset the BMC") == nil
 }
@@ -99,15 +99,15 @@ func reasonOf(err error) string {
 
 // Inventory reads the parts of the machine.
 func (p *Provider) Inventory(ctx context.Context, m providers.Machine) (*Inventory, error) {
-	return ask(ctx, p, m, "read the inventory", reader.inventory)
+	return read(ctx, p, m, "read the inventory", reader.inventory)
 }
 
 // Events reads the event log, the oldest entry first.
 func (p *Provider) Events(ctx context.Context, m providers.Machine) ([]Event, error) {
-	return ask(ctx, p, m, "read the event log", reader.events)
+	return read(ctx, p, m, "read the event log", reader.events)
 }
 
 // BootProgress returns how far the machine has booted.
 func (p *Provider) BootProgress(ctx context.Context, m providers.Machine) (Progress, error) {
-	return ask(ctx, p, m, "read the boot progress", reader.progress)
+	return read(ctx, p, m, "read the boot progress", reader.progress)
 }

@@ -15,9 +15,9 @@ const (
 	lookTime  = 5 * time.Second
 )
 
-// works records the driver that answered. IPMI in place of Redfish is not stored: after a single
-// failure the next leader should still try Redfish first.
-func (c *controller) works(p Protocol, looked bool) {
+// markDriver records the driver that answered. IPMI in place of Redfish is not stored: after a
+// single failure the next leader should still try Redfish first.
+func (c *controller) markDriver(p Protocol, looked bool) {
 	c.state.Lock()
 	defer c.state.Unlock()
 	c.driver = p
@@ -83,7 +83,7 @@ func (c *controller) redfishAgain(ctx context.Context, h *redfishHost, every tim
 	_, err = h.power(probeCtx)
 	switch {
 	case err == nil:
-		c.works(Redfish, true)
+		c.markDriver(Redfish, true)
 		c.p.log.Info("BMC answers over Redfish, switching from IPMI", "bmc", c.key)
 	case providers.ClassOf(classify("", err, false)) == providers.Auth:
 		// IPMI accepts the account. Wait for a day before the next login that may be refused.

@@ -51,7 +51,7 @@ func (p *Provider) operate(
 		if err == nil {
 			err = f(ctx, c, driver, by)
 		}
-		if h, ok := c.instead(ctx, m, e, err); ok {
+		if h, ok := c.fallback(ctx, m, e, err); ok {
 			by = Redfish
 			err = f(ctx, c, h, by)
 		}
@@ -75,8 +75,8 @@ func (p *Provider) panicking(ctx context.Context, c *controller) {
 	panic(r)
 }
 
-// ask reads from a BMC with a driver that implements D.
-func ask[D, T any](
+// read reads from a BMC with a driver that implements D.
+func read[D, T any](
 	ctx context.Context,
 	p *Provider,
 	m providers.Machine,
@@ -84,7 +84,7 @@ func ask[D, T any](
 	get func(D, context.Context) (T, error),
 ) (v T, err error) {
 	query := func(ctx context.Context, c *controller, driver any, by Protocol) error {
-		d, err := need[D](c, driver, by, what)
+		d, err := as[D](c, driver, by, what)
 		if err == nil {
 			v, err = get(d, ctx)
 		}
@@ -94,12 +94,12 @@ func ask[D, T any](
 	return v, err
 }
 
-// tell performs an effect on a BMC with a driver that implements D.
-func tell[D any](
+// write performs an effect on a BMC with a driver that implements D.
+func write[D any](
 	ctx context.Context, p *Provider, m providers.Machine, what string, do func(context.Context, D) error,
 ) error {
 	return p.operate(ctx, m, what, true, func(ctx context.Context, c *controller, driver any, by Protocol) error {
-		d, err := need[D](c, driver, by, what)
+		d, err := as[D](c, driver, by, what)
 		if err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func tell[D any](
 
 // PowerState reads the power state. It is unknown during a transition.
 func (p *Provider) PowerState(ctx context.Context, m providers.Machine) (providers.PowerState, error) {
-	return ask(ctx, p, m, "read the power", powerDriver.power)
+	return read(ctx, p, m, "read the power", powerDriver.power)
 }
 
 // SetPower presses a button. It returns once the BMC has accepted the request, before it shows.
@@ -120,7 +120,7 @@ func (p *Provider) SetPower(ctx context.Context, _ providers.Op, m providers.Mac
 		return unknownAction(a)
 	}
 	press := func(ctx context.Context, c *controller, d any, by Protocol) error {
-		pd, err := need[powerDriver](c, d, by, "press a button")
+		pd, err := as[powerDriver](c, d, by, "press a button")
 		if err != nil {
 			return err
 		}
@@ -141,33 +141,33 @@ func (p *Provider) SetPower(ctx context.Context, _ providers.Op, m providers.Mac
 
 // BootDevice returns the override of the boot order. Without an override its Mode is empty.
 func (p *Provider) BootDevice(ctx context.Context, m providers.Machine) (providers.BootDevice, error) {
-	return ask(ctx, p, m, "read the boot device", bootDriver.boot)
+	return read(ctx, p, m, "read the boot device", bootDriver.boot)
 }
 
 // SetBootDevice sets the override and reads it back.
 func (p *Provider) SetBootDevice(
 	ctx context.Context, _ providers.Op, m providers.Machine, b providers.BootDevice,
 ) error {
-	return tell(ctx, p, m, "set the boot device", func(ctx context.Context, d bootDriver) error {
+	return write(ctx, p, m, "set the boot device", func(ctx context.Context, d bootDriver) error {
 		return d.setBoot(ctx, b)
 	})
 }
 
 // Media returns the URL of the image in the virtual drive, or "".
 func (p *Provider) Media(ctx context.Context, m providers.Machine) (string, error) {
-	return ask(ctx, p, m, "read the virtual media", mediaDriver.mediaURL)
+	return read(ctx, p, m, "read the virtual media", mediaDriver.mediaURL)
 }
 
 // InsertMedia inserts an image and verifies it.
 func (p *Provider) InsertMedia(ctx context.Context, _ providers.Op, m providers.Machine, url string) error {
-	return tell(ctx, p, m, "insert virtual media", func(ctx context.Context, d mediaDriver) error {
+	return write(ctx, p, m, "insert virtual media", func(ctx context.Context, d mediaDriver) error {
 		return d.insert(ctx, url)
 	})
 }
 
 // EjectMedia empties the virtual drive and verifies it.
 func (p *Provider) EjectMedia(ctx context.Context, _ providers.Op, m providers.Machine) error {
-	return tell(ctx, p, m, "eject virtual media", func(ctx context.Context, d mediaDriver) error {
+	return write(ctx, p, m, "eject virtual media", func(ctx context.Context, d mediaDriver) error {
 		return d.eject(ctx)
 	})
 }

@@ -23,10 +23,10 @@ type Provider struct {
 	called      func(Call)
 	tls         *tls.Config
 
-	mu     sync.Mutex
-	closed bool
-	bmcs   map[string]*controller
-	places map[string]*place
+	mu      sync.Mutex
+	closed  bool
+	bmcs    map[string]*controller
+	devices map[string]*device
 }
 
 var (
@@ -69,7 +69,7 @@ func New(c Config, d Deps) (*Provider, error) {
 		called:      d.Called,
 		tls:         verify,
 		bmcs:        map[string]*controller{},
-		places:      map[string]*place{},
+		devices:     map[string]*device{},
 	}, nil
 }
 
@@ -113,7 +113,7 @@ func (p *Provider) Recall() {
 	all := slices.Collect(maps.Values(p.bmcs))
 	p.mu.Unlock()
 	for _, c := range all {
-		c.forget()
+		c.invalidate()
 	}
 }
 
@@ -153,8 +153,8 @@ func (p *Provider) drop(ctx context.Context, c *controller) error {
 	return c.redfish.release(ctx, true)
 }
 
-// abreast bounds how many BMCs each contacts concurrently.
-const abreast = 64
+// maxConcurrent bounds how many BMCs each contacts concurrently.
+const maxConcurrent = 64
 
 // each calls f for every BMC, many concurrently.
 func (p *Provider) each(f func(*controller)) {
@@ -165,7 +165,7 @@ func (p *Provider) each(f func(*controller)) {
 	}
 	p.mu.Unlock()
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, abreast)
+	slots := make(chan struct{}, maxConcurrent)
 	for _, c := range all {
 		slots <- struct{}{}
 		wg.Go(func() {
