@@ -140,8 +140,8 @@ func (h *ipmiHost) setBoot(ctx context.Context, d providers.BootDevice) error {
 }
 
 // keptBoot reports whether the BMC shows the boot device that was set. Some BMCs, among them
-// Supermicro's, always show the EFI bit as 0: their firmware only has UEFI, or has consumed the bit.
-// A bit that was not set must not be there.
+// Supermicro's, always show the EFI bit as 0: their firmware only has UEFI, or has consumed the
+// bit. A bit that was not set must not be there.
 func keptBoot(want, got providers.BootDevice, q Quirks) bool {
 	if q.SelectorOnly {
 		return got.Mode == want.Mode

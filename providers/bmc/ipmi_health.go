@@ -173,8 +173,8 @@ func (s sensor) over(f map[string]string) string {
 	return p.Text
 }
 
-// logged returns the critical events of the last day that were not deasserted since, from the output
-// of `ipmitool sel elist`: id, date, time, sensor, event, direction.
+// logged returns the critical events of the last day that were not deasserted since, from the
+// output of `ipmitool sel elist`: id, date, time, sensor, event, direction.
 func logged(out string, now time.Time) []providers.Problem {
 	type entry struct{ sensor, event string }
 	open := map[entry]bool{}

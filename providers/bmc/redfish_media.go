@@ -37,8 +37,8 @@ func (v *virtualMedia) inserted() string {
 	return strings.TrimSpace(v.Image) // Supermicro appends a blank
 }
 
-// knownSlot returns the slot if it was read a moment ago, else it reads it. Thus the retry of a late
-// change finds it prepared.
+// knownSlot returns the slot if it was read a moment ago, else it reads it. Thus the retry of a
+// late change finds it prepared.
 func (h *redfishHost) knownSlot(ctx context.Context) (*virtualMedia, error) {
 	h.mu.Lock()
 	v, at := h.media, h.seenAt
