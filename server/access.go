@@ -14,17 +14,17 @@ import (
 	"github.com/holdfast-metal/holdfast/server/filter"
 )
 
-// maxTokenTTL bounds how long a token that expires may live, in seconds: ten years.
+// maxTokenTTL is the maximum time to live of a token that expires, in seconds: ten years.
 const maxTokenTTL = 10 * 365 * 24 * 3600
 
-// accessService is AccessService (docs/security.md). Who may call what is decided before; what a
-// token may be, by the FSM.
+// accessService implements AccessService (docs/security.md). The gate has already authorized the
+// caller; the FSM checks the properties of a token.
 type accessService struct {
 	holdfastv1.UnimplementedAccessServiceServer
 	*Server
 }
 
-// WhoAmI reports who the caller is.
+// WhoAmI returns the identity of the caller.
 func (s *accessService) WhoAmI(ctx context.Context, _ *holdfastv1.WhoAmIRequest) (*holdfastv1.Identity, error) {
 	if id := auth.From(ctx); id != nil {
 		return id, nil
@@ -32,11 +32,11 @@ func (s *accessService) WhoAmI(ctx context.Context, _ *holdfastv1.WhoAmIRequest)
 	return &holdfastv1.Identity{Principal: "anonymous"}, nil
 }
 
-// defaultTokenTTL is how long a token of a person or a tool is valid unless the request sets a
-// time. Tokens of agents and services have no such default: machines do not renew them.
+// defaultTokenTTL is the time to live of a token for a person or a tool if the request sets none.
+// Tokens of agents and services have no such default, because machines do not renew them.
 const defaultTokenTTL = 90 * 24 * time.Hour
 
-// tokenTTL returns how long a new token is valid; 0 if it does not expire.
+// tokenTTL returns the time to live of a new token, or 0 if it does not expire.
 func tokenTTL(r *holdfastv1.CreateTokenRequest) time.Duration {
 	switch r.GetRole() {
 	case holdfastv1.Role_VIEWER, holdfastv1.Role_OPERATOR, holdfastv1.Role_ADMIN:
@@ -47,16 +47,24 @@ func tokenTTL(r *holdfastv1.CreateTokenRequest) time.Duration {
 	return time.Duration(r.GetTtlSeconds()) * time.Second
 }
 
-// CreateToken makes a token and shows its value, this once. It runs at the leader: the value never
-// crosses the log.
-func (s *accessService) CreateToken(ctx context.Context, r *holdfastv1.CreateTokenRequest) (*holdfastv1.CreateTokenResponse, error) {
+// CreateToken creates a token and returns its value, which is never shown again. It runs on the
+// leader, so that the value never crosses the log.
+func (s *accessService) CreateToken(
+	ctx context.Context, r *holdfastv1.CreateTokenRequest,
+) (*holdfastv1.CreateTokenResponse, error) {
 	if ttl := r.GetTtlSeconds(); ttl < 0 || ttl > maxTokenTTL {
 		return nil, invalid("ttl_seconds", fmt.Sprintf("%d is not 0 (the default of the role) to %d", ttl, maxTokenTTL))
 	}
 	if r.GetNeverExpires() && r.GetTtlSeconds() > 0 {
-		return nil, invalid("never_expires", "is set, and so is ttl_seconds: leave one of them out")
+		return nil, invalid("never_expires", "is set, and so is ttl_seconds: set only one of them")
 	}
-	tok := &holdfastv1.Token{Name: r.GetName(), Role: r.GetRole(), Pools: r.GetPools(), MachineId: r.GetMachineId(), Comment: r.GetComment()}
+	tok := &holdfastv1.Token{
+		Name:      r.GetName(),
+		Role:      r.GetRole(),
+		Pools:     r.GetPools(),
+		MachineId: r.GetMachineId(),
+		Comment:   r.GetComment(),
+	}
 	if err := violations(fsm.ValidateToken(tok)); err != nil {
 		return nil, err
 	}
@@ -67,7 +75,9 @@ func (s *accessService) CreateToken(ctx context.Context, r *holdfastv1.CreateTok
 			tok.ExpiresAt = timestamppb.New(time.Now().Add(ttl).Truncate(time.Second))
 		}
 		c := s.command(ctx)
-		c.Op = &internalv1.Command_CreateToken{CreateToken: &internalv1.CreateToken{Token: &internalv1.StoredToken{Token: tok, Sha256: hash}}}
+		c.Op = &internalv1.Command_CreateToken{CreateToken: &internalv1.CreateToken{
+			Token: &internalv1.StoredToken{Token: tok, Sha256: hash},
+		}}
 		made, err := apply[*holdfastv1.Token](ctx, s.node, c)
 		if err != nil {
 			return nil, err
@@ -77,7 +87,9 @@ func (s *accessService) CreateToken(ctx context.Context, r *holdfastv1.CreateTok
 }
 
 // ListTokens lists tokens by id.
-func (s *accessService) ListTokens(ctx context.Context, r *holdfastv1.ListTokensRequest) (*holdfastv1.ListTokensResponse, error) {
+func (s *accessService) ListTokens(
+	ctx context.Context, r *holdfastv1.ListTokensRequest,
+) (*holdfastv1.ListTokensResponse, error) {
 	f, err := compile(tokenFilter, r.GetFilter())
 	if err != nil {
 		return nil, err
@@ -93,17 +105,19 @@ func (s *accessService) ListTokens(ctx context.Context, r *holdfastv1.ListTokens
 	now := time.Now()
 	rows := keyed(v.Tokens(p.after), (*holdfastv1.Token).GetTokenId)
 	resp := &holdfastv1.ListTokensResponse{}
-	resp.Tokens, resp.NextPageToken, err = collect(ctx, p, rows, func(t *holdfastv1.Token) bool { return f.Match(withState(t, now)) })
+	resp.Tokens, resp.NextPageToken, err = collect(ctx, p, rows, func(t *holdfastv1.Token) bool {
+		return f.Match(withState(t, now))
+	})
 	return resp, err
 }
 
-// RevokeToken makes a token worth nothing.
+// RevokeToken revokes a token.
 func (s *accessService) RevokeToken(ctx context.Context, r *holdfastv1.RevokeTokenRequest) (*holdfastv1.Token, error) {
 	if err := required("token_id", r.GetTokenId()); err != nil {
 		return nil, err
 	}
-	if len(r.GetTokenId()) > 64 { // somebody took the value for the id: nothing may repeat it
-		return nil, invalid("token_id", "is not the id of a token, but perhaps its value: see the ids with ListTokens")
+	if len(r.GetTokenId()) > 64 { // perhaps the token's value: do not repeat it
+		return nil, invalid("token_id", "is too long for the id of a token: list the ids with ListTokens")
 	}
 	c := s.command(ctx)
 	c.Op = &internalv1.Command_RevokeToken{RevokeToken: &internalv1.RevokeToken{TokenId: r.GetTokenId()}}
@@ -114,7 +128,7 @@ func (s *accessService) RevokeToken(ctx context.Context, r *holdfastv1.RevokeTok
 	return withState(tok, time.Now()), nil
 }
 
-// withState fills in what is computed on read.
+// withState sets the state of a token, which is computed on read.
 func withState(t *holdfastv1.Token, now time.Time) *holdfastv1.Token {
 	switch err := fsm.TokenGood(t, now); {
 	case err == nil:
@@ -127,7 +141,7 @@ func withState(t *holdfastv1.Token, now time.Time) *holdfastv1.Token {
 	return t
 }
 
-// tokenFilter reports what tokens can be filtered by.
+// tokenFilter returns the fields that token filters can use.
 func tokenFilter() *filter.Schema {
 	return &filter.Schema{
 		Message: (*holdfastv1.Token)(nil).ProtoReflect().Descriptor(),

@@ -15,20 +15,23 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// How long machines live without a sign of their agents (machine registration §States Explained).
+// How long a machine stays in its state without a heartbeat (docs/clients.md, 000).
 const (
 	pendingTTL = time.Hour
 	machineTTL = 5 * time.Minute
 )
 
-// agentService is AgentService: machines that report for themselves (machine registration).
+// agentService implements AgentService, which machines call to register themselves.
 type agentService struct {
 	holdfastv1.UnimplementedAgentServiceServer
 	*Server
 }
 
-// CreateAgentMachine makes a machine that awaits its agent, and shows the agent's token, this once.
-func (s *agentService) CreateAgentMachine(ctx context.Context, r *holdfastv1.CreateAgentMachineRequest) (*holdfastv1.CreateAgentMachineResponse, error) {
+// CreateAgentMachine creates a machine for an agent that will register later. It returns the agent's
+// token, which is never shown again.
+func (s *agentService) CreateAgentMachine(
+	ctx context.Context, r *holdfastv1.CreateAgentMachineRequest,
+) (*holdfastv1.CreateAgentMachineResponse, error) {
 	if err := required("pool", r.GetPool()); err != nil {
 		return nil, err
 	}
@@ -47,8 +50,12 @@ func (s *agentService) CreateAgentMachine(ctx context.Context, r *holdfastv1.Cre
 		}
 		c := s.command(ctx)
 		c.Op = &internalv1.Command_CreateAgentMachine{CreateAgentMachine: &internalv1.CreateAgentMachine{
-			MachineId: id, GeneratedId: generate, Pool: r.GetPool(), ProviderName: r.GetProviderName(), PendingTtlMs: pendingTTL.Milliseconds(),
-			Token: &internalv1.StoredToken{Token: tok, Sha256: hash},
+			MachineId:    id,
+			GeneratedId:  generate,
+			Pool:         r.GetPool(),
+			ProviderName: r.GetProviderName(),
+			PendingTtlMs: pendingTTL.Milliseconds(),
+			Token:        &internalv1.StoredToken{Token: tok, Sha256: hash},
 		}}
 		m, err := apply[*holdfastv1.Machine](ctx, s.node, c)
 		if err != nil {
@@ -58,9 +65,11 @@ func (s *agentService) CreateAgentMachine(ctx context.Context, r *holdfastv1.Cre
 	})
 }
 
-// RegisterAgent makes a machine registered; its first keepalive makes it ready. While an older peer
-// is left, no machine is enrolled.
-func (s *agentService) RegisterAgent(ctx context.Context, r *holdfastv1.RegisterAgentRequest) (*holdfastv1.Machine, error) {
+// RegisterAgent registers a machine; its first heartbeat makes it ready. The hash of the agent's
+// token is stored only if all peers support feature level 2.
+func (s *agentService) RegisterAgent(
+	ctx context.Context, r *holdfastv1.RegisterAgentRequest,
+) (*holdfastv1.Machine, error) {
 	for _, f := range []struct{ name, value string }{{"machine_id", r.GetMachineId()}, {"pool_name", r.GetPoolName()}} {
 		if err := required(f.name, f.value); err != nil {
 			return nil, err
@@ -87,8 +96,11 @@ func (s *agentService) RegisterAgent(ctx context.Context, r *holdfastv1.Register
 	})
 }
 
-// ListAgentMachines lists the machines that are ready, by id. An agent sees its own.
-func (s *agentService) ListAgentMachines(ctx context.Context, r *holdfastv1.ListAgentMachinesRequest) (*holdfastv1.ListAgentMachinesResponse, error) {
+// ListAgentMachines lists the machines that are ready, by id. A machine's agent sees only its own
+// machine.
+func (s *agentService) ListAgentMachines(
+	ctx context.Context, r *holdfastv1.ListAgentMachinesRequest,
+) (*holdfastv1.ListAgentMachinesResponse, error) {
 	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "agent machines", r.GetPoolName(), r.GetProviderName())
 	if err != nil {
 		return nil, err

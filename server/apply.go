@@ -11,11 +11,10 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// maxTries bounds how often a command is made again because the state changed while it was being
-// made.
+// maxTries is how often a command is retried because the state changed while it was prepared.
 const maxTries = 5
 
-// apply commits a command and gives the message it answers with.
+// apply commits a command and returns its result.
 func apply[M proto.Message](ctx context.Context, node Proposer, c *internalv1.Command) (M, error) {
 	var none M
 	res, err := node.Apply(ctx, c)
@@ -24,12 +23,12 @@ func apply[M proto.Message](ctx context.Context, node Proposer, c *internalv1.Co
 	}
 	m, ok := res.Value.(M)
 	if !ok {
-		return none, fmt.Errorf("apply %T: the state answered %T, not %T", c.GetOp(), res.Value, none)
+		return none, fmt.Errorf("apply %T: got result %T, want %T", c.GetOp(), res.Value, none)
 	}
 	return m, nil
 }
 
-// needs returns an error if an older peer is left that does not know a feature level.
+// needs returns an error if the cluster's feature level is below level, because a peer is older.
 func (s *Server) needs(ctx context.Context, level uint32, what string) error {
 	v, err := s.node.View(ctx)
 	if err != nil {
@@ -42,8 +41,9 @@ func (s *Server) needs(ctx context.Context, level uint32, what string) error {
 	return nil
 }
 
-// again repeats what the state refused only because it had changed meanwhile: a generated id was in
-// use, or the machine got another provider after its capabilities were checked.
+// retryAborted calls try again if the state refused the command only because it changed meanwhile.
+// Examples are a generated id that is in use, and a machine whose provider changed after its
+// capabilities were checked.
 func again[M any](try func() (M, error)) (M, error) {
 	for n := 1; ; n++ {
 		m, err := try()

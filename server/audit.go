@@ -12,18 +12,20 @@ import (
 	"github.com/holdfast-metal/holdfast/server/filter"
 )
 
-// exportBatch is how many events an export takes from the state at once.
+// exportBatch is how many events an export reads from the state at once.
 const exportBatch = 256
 
-// auditService is AuditService (docs/security.md). It reads; what writes the trail is the
-// application of commands in fsm.
+// auditService implements AuditService (docs/security.md). It only reads the audit trail; fsm writes
+// it when it applies commands.
 type auditService struct {
 	holdfastv1.UnimplementedAuditServiceServer
 	*Server
 }
 
 // ListAuditEvents lists events, newest first.
-func (s *auditService) ListAuditEvents(ctx context.Context, r *holdfastv1.ListAuditEventsRequest) (*holdfastv1.ListAuditEventsResponse, error) {
+func (s *auditService) ListAuditEvents(
+	ctx context.Context, r *holdfastv1.ListAuditEventsRequest,
+) (*holdfastv1.ListAuditEventsResponse, error) {
 	f, err := compile(auditFilter, r.GetFilter())
 	if err != nil {
 		return nil, err
@@ -35,23 +37,27 @@ func (s *auditService) ListAuditEvents(ctx context.Context, r *holdfastv1.ListAu
 	var before uint64
 	if p.after != "" {
 		if before, err = strconv.ParseUint(p.after, 10, 64); err != nil {
-			return nil, invalid("page_token", "is damaged: start without one")
+			return nil, invalid("page_token", "is damaged: start again without one")
 		}
 	}
 	v, err := s.node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rows := keyed(v.AuditEvents(before), func(e *holdfastv1.AuditEvent) string { return strconv.FormatUint(e.GetSequence(), 10) })
+	rows := keyed(v.AuditEvents(before), func(e *holdfastv1.AuditEvent) string {
+		return strconv.FormatUint(e.GetSequence(), 10)
+	})
 	resp := &holdfastv1.ListAuditEventsResponse{}
 	resp.Events, resp.NextPageToken, err = collect(ctx, p, rows, func(e *holdfastv1.AuditEvent) bool { return f.Match(e) })
 	return resp, err
 }
 
-// ExportAuditEvents streams the events of one state, oldest first, to the newest that there was
-// when it began. A hole would look like a broken chain, so a number that is not kept any more is
-// refused.
-func (s *auditService) ExportAuditEvents(r *holdfastv1.ExportAuditEventsRequest, stream grpc.ServerStreamingServer[holdfastv1.AuditEvent]) error {
+// ExportAuditEvents streams the audit events of one state, oldest first. It ends with the newest
+// event at the start of the call. A start that is no longer kept is refused, because a gap would
+// look like a broken hash chain.
+func (s *auditService) ExportAuditEvents(
+	r *holdfastv1.ExportAuditEventsRequest, stream grpc.ServerStreamingServer[holdfastv1.AuditEvent],
+) error {
 	ctx := stream.Context()
 	v, err := s.node.View(ctx)
 	if err != nil {
@@ -60,8 +66,11 @@ func (s *auditService) ExportAuditEvents(r *holdfastv1.ExportAuditEventsRequest,
 	first, last, _ := v.Audit()
 	from := r.GetFromSequence()
 	if from != 0 && (from < first || from > last+1) {
-		return &fsm.Error{Code: fsm.OutOfRange, Reason: fsm.ReasonCursorGone,
-			Message: fmt.Sprintf("audit event %d is not kept: events %d to %d are; export without a number to get all of them", from, first, last)}
+		return &fsm.Error{
+			Code: fsm.OutOfRange, Reason: fsm.ReasonCursorGone,
+			Message: fmt.Sprintf("audit event %d is not kept, only events %d to %d: export without a number to get all of them",
+				from, first, last),
+		}
 	}
 	for at := max(from, first, 1) - 1; at < last; {
 		if err := ended(ctx, s.draining); err != nil {
@@ -81,7 +90,7 @@ func (s *auditService) ExportAuditEvents(r *holdfastv1.ExportAuditEventsRequest,
 	return nil
 }
 
-// auditFilter reports what audit events can be filtered by.
+// auditFilter returns the fields that filters of audit events can use.
 func auditFilter() *filter.Schema {
 	return &filter.Schema{
 		Message: (*holdfastv1.AuditEvent)(nil).ProtoReflect().Descriptor(),

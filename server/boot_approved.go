@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// approved returns what a machine boots that an admin has approved (node state machine §States:
-// pending). BootMachine starts its workflow.
+// approved returns the boot answer for a machine that an admin has approved. BootMachine then
+// starts its workflow.
 func approved(v *fsm.View, m *holdfastv1.Machine) *holdfastv1.BootMachineResponse {
 	id := fsm.ApprovedPlan(m)
 	plan, ok := v.SharedPlan(id)
@@ -27,17 +27,24 @@ func approved(v *fsm.View, m *holdfastv1.Machine) *holdfastv1.BootMachineRespons
 	return &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_DISK, MachineId: m.GetMachineId(), Reason: why}
 }
 
-// startApproved starts the workflow of a machine that boots from the network, once for each
-// approval. If it cannot start, the machine boots its disk.
-func (s *installService) startApproved(ctx context.Context, v *fsm.View, answer *holdfastv1.BootMachineResponse) (*holdfastv1.BootMachineResponse, error) {
+// startApproved starts the workflow of an approved machine when it boots from the network, once per
+// approval. If the workflow cannot start, the machine boots its disk.
+func (s *installService) startApproved(
+	ctx context.Context, v *fsm.View, answer *holdfastv1.BootMachineResponse,
+) (*holdfastv1.BootMachineResponse, error) {
 	m, ok := v.Machine(answer.GetMachineId())
 	id := fsm.ApprovedPlan(m)
 	if !ok || id == "" {
 		return answer, nil
 	}
 	start := &internalv1.StartRun{
-		RunId: "run-" + randomHex(6), MachineId: m.GetMachineId(), RequestId: fmt.Sprintf("approved-%d", m.GetNode().GetApprovedAt().AsTime().UnixNano()),
-		Type: "REPAVE", PlanId: id, DefaultTimeoutSeconds: int32(s.cfg.DefaultStepTimeout.Seconds()), DefaultMaxRetries: s.cfg.DefaultMaxRetries,
+		RunId:                        "run-" + randomHex(6),
+		MachineId:                    m.GetMachineId(),
+		RequestId:                    fmt.Sprintf("approved-%d", m.GetNode().GetApprovedAt().AsTime().UnixNano()),
+		Type:                         "REPAVE",
+		PlanId:                       id,
+		DefaultTimeoutSeconds:        int32(s.cfg.DefaultStepTimeout.Seconds()),
+		DefaultMaxRetries:            s.cfg.DefaultMaxRetries,
 		DefaultInstallTimeoutSeconds: int32(s.cfg.DefaultInstallTimeout.Seconds()),
 	}
 	if err := fsm.CheckStartRun(start); err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// CancelRun asks for the end of a run and waits a little for it. The answer shows the run CANCELED,
-// or still RUNNING with cancel_requested_at when its attempt takes longer to stop.
+// CancelRun cancels a run and waits briefly for it to end. It returns the run as CANCELED, or as
+// RUNNING with cancel_requested_at if the current attempt takes longer to stop.
 func (s *runService) CancelRun(ctx context.Context, r *holdfastv1.CancelRunRequest) (*holdfastv1.Run, error) {
 	if err := required("run_id", r.GetRunId()); err != nil {
 		return nil, err
@@ -27,7 +27,7 @@ func (s *runService) CancelRun(ctx context.Context, r *holdfastv1.CancelRunReque
 	return s.awaitEnd(ctx, run), nil
 }
 
-// awaitEnd returns a run as it is when it has ended, or when the time is up.
+// awaitEnd waits for a run to end, for at most CancelWait, and returns its latest state.
 func (s *runService) awaitEnd(ctx context.Context, run *holdfastv1.Run) *holdfastv1.Run {
 	timeout := time.NewTimer(s.cfg.CancelWait)
 	defer timeout.Stop()
@@ -41,7 +41,7 @@ func (s *runService) awaitEnd(ctx context.Context, run *holdfastv1.Run) *holdfas
 		case <-changed:
 		case <-timeout.C:
 			return run
-		case <-ctx.Done(): // the cancel is committed: say so
+		case <-ctx.Done(): // the cancellation is committed: return it
 			return run
 		case <-s.draining:
 			return run

@@ -12,12 +12,12 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// maxComment bounds the texts that people add to a change, in bytes.
+// maxComment is the maximum length of a comment or a reason in a request, in bytes.
 const maxComment = 1024
 
 func quote(s string) string { return strconv.Quote(s) }
 
-// required refuses an empty field.
+// required returns an error if a field is empty.
 func required(field, value string) error {
 	if value == "" {
 		return invalid(field, "is required")
@@ -25,7 +25,7 @@ func required(field, value string) error {
 	return nil
 }
 
-// short refuses a comment of a person that is too long to keep for ever.
+// short returns an error if a comment is too long to be kept in the history.
 func short(field, value string) error {
 	if len(value) > maxComment {
 		return invalid(field, fmt.Sprintf("has %d bytes, at most %d are allowed", len(value), maxComment))
@@ -33,20 +33,20 @@ func short(field, value string) error {
 	return nil
 }
 
-// clip bounds a text of a program, which is kept but not looked at: what it comes with must not be
-// lost for its length.
+// clip truncates a text sent by a program. It is only stored for display, so a request is not
+// refused because of its length.
 func clip(s string, most int) string {
 	return strings.ToValidUTF8(s[:min(len(s), most)], "")
 }
 
-// measured is a field with a number of a client's.
+// measured is a number in a client's request, with the name of its field.
 type measured struct {
 	field string
 	value float64
 }
 
-// finite refuses what is no number: JSON has no word for it, so that none of the lists that it is
-// in could be answered.
+// finite returns an error if a value is NaN or infinite. JSON cannot represent those, so no list
+// that contains the value could be encoded.
 func finite(all ...measured) error {
 	for _, m := range all {
 		if math.IsNaN(m.value) || math.IsInf(m.value, 0) {
@@ -60,8 +60,11 @@ func finite(all ...measured) error {
 func finiteGpus(field string, gpus []*holdfastv1.Gpu) error {
 	for i, g := range gpus {
 		at := field + "[" + strconv.Itoa(i) + "]."
-		err := finite(measured{at + "total_vram_gb", g.GetTotalVramGb()}, measured{at + "available_vram_gb", g.GetAvailableVramGb()},
-			measured{at + "temperature_celsius", g.GetTemperatureCelsius()})
+		err := finite(
+			measured{at + "total_vram_gb", g.GetTotalVramGb()},
+			measured{at + "available_vram_gb", g.GetAvailableVramGb()},
+			measured{at + "temperature_celsius", g.GetTemperatureCelsius()},
+		)
 		if err != nil {
 			return err
 		}
@@ -69,7 +72,7 @@ func finiteGpus(field string, gpus []*holdfastv1.Gpu) error {
 	return nil
 }
 
-// violations makes an error of violations; nil if there are none.
+// violations returns an error for the violations, or nil if there are none.
 func violations(fields []fsm.FieldViolation) error {
 	if err := fsm.Invalid(fields); err != nil {
 		return err
@@ -77,8 +80,8 @@ func violations(fields []fsm.FieldViolation) error {
 	return nil // not a nil *fsm.Error
 }
 
-// dropUnknown removes the fields that this build does not know from a message of a client. In a
-// command they would stop every peer: the FSM takes them for a newer version's.
+// dropUnknown removes the fields that this build does not know from a client's message. In a
+// command they would stop every peer, because the FSM treats them as those of a newer version.
 func dropUnknown(m protoreflect.Message) {
 	visit(m, func(m protoreflect.Message) bool {
 		if len(m.GetUnknown()) > 0 {
@@ -88,7 +91,7 @@ func dropUnknown(m protoreflect.Message) {
 	})
 }
 
-// hasUnknown names a message that has a field this build does not know.
+// hasUnknown returns the name of a message that has a field unknown to this build.
 func hasUnknown(m protoreflect.Message) (name string, found bool) {
 	visit(m, func(m protoreflect.Message) bool {
 		if len(m.GetUnknown()) > 0 {
@@ -99,7 +102,7 @@ func hasUnknown(m protoreflect.Message) (name string, found bool) {
 	return name, found
 }
 
-// visit calls f for a message and all in it, until f says no.
+// visit calls f for a message and all messages in it, until f returns false.
 func visit(m protoreflect.Message, f func(protoreflect.Message) bool) bool {
 	if !f(m) {
 		return false

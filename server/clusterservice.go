@@ -6,13 +6,15 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// clusterService is ClusterService.
+// clusterService implements ClusterService.
 type clusterService struct {
 	holdfastv1.UnimplementedClusterServiceServer
 	*Server
 }
 
-// GetClusterStatus answers from this peer, quorum or not.
-func (s *clusterService) GetClusterStatus(ctx context.Context, _ *holdfastv1.GetClusterStatusRequest) (*holdfastv1.ClusterStatus, error) {
+// GetClusterStatus returns the status of the cluster as this peer sees it. It works without a quorum.
+func (s *clusterService) GetClusterStatus(
+	ctx context.Context, _ *holdfastv1.GetClusterStatusRequest,
+) (*holdfastv1.ClusterStatus, error) {
 	return s.node.Status(ctx), nil
 }

@@ -17,30 +17,30 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// Consoles holds the consoles that are open on this peer while it leads (*executor.Executor).
+// Consoles is the set of consoles that are open on this peer while it leads (*executor.Executor).
 type Consoles interface {
-	// Attach connects with the console that a run keeps open, as soon as it is.
+	// Attach connects to the console of a run, once it is open.
 	Attach(ctx context.Context, run string, write bool) (io.ReadWriteCloser, error)
-	// Leave reports that a caller who has closed the console will not come back.
+	// Leave reports that a caller has closed the console and will not return.
 	Leave(run string)
 }
 
-// Peers is how a peer reaches the leader (*cluster.Node).
+// Peers is the connection of a peer to the leader (*cluster.Node).
 type Peers interface {
 	Leader() (id string, self, ok bool)
 	PeerConn(id string) (grpc.ClientConnInterface, error)
 }
 
-// The limits of a console's stream.
+// The limits of a console stream.
 const (
-	maxTyped       = 4096             // bytes at once
-	attachTimeout  = 45 * time.Second // a console has to open in that time
-	firstMessage   = 10 * time.Second // who attaches says to what
+	maxTyped       = 4096             // maximum input in one message, in bytes
+	attachTimeout  = 45 * time.Second // maximum time for a console to open
+	firstMessage   = 10 * time.Second // maximum time to wait for the first message
 	headerByPeer   = "holdfast-forwarded-by"
-	consoleMessage = 16 << 10 // bytes of output in one message
+	consoleMessage = 16 << 10 // maximum output in one message, in bytes
 )
 
-// consoleService is ConsoleService. The stream of a follower goes through to the leader.
+// consoleService implements ConsoleService. A follower forwards the stream to the leader.
 type consoleService struct {
 	holdfastv1.UnimplementedConsoleServiceServer
 	*Server
@@ -76,18 +76,21 @@ func (s *consoleService) Attach(stream consoleStream) error {
 	return noLeaderFor("a console")
 }
 
-// noLeaderFor is UNAVAILABLE: nothing was done, and it may be tried again.
+// noLeaderFor returns UNAVAILABLE: nothing was done, so the call may be retried.
 func noLeaderFor(what string) error {
-	return &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: fmt.Errorf("%w: no leader is known that could hold %s", cluster.ErrNoLeader, what)}
+	return &cluster.OutcomeError{
+		Outcome: cluster.NotApplied,
+		Err:     fmt.Errorf("%w: no leader known for %s", cluster.ErrNoLeader, what),
+	}
 }
 
-// forwarded reports whether another peer has sent the stream here: it is not sent on.
+// forwarded reports whether another peer has forwarded the stream. It is not forwarded again.
 func forwarded(ctx context.Context) bool {
 	md, _ := metadata.FromIncomingContext(ctx)
 	return len(md.Get(headerByPeer)) > 0
 }
 
-// firstOf reads the first message, which has to come soon.
+// firstOf returns the first message of a stream, or an error if it does not arrive in time.
 func firstOf(ctx context.Context, stream consoleStream) (*holdfastv1.AttachRequest, error) {
 	type got struct {
 		r   *holdfastv1.AttachRequest
@@ -95,7 +98,7 @@ func firstOf(ctx context.Context, stream consoleStream) (*holdfastv1.AttachReque
 	}
 	first := make(chan got, 1)
 	go func() {
-		r, err := stream.Recv() // it ends with the stream
+		r, err := stream.Recv() // returns at the latest when the stream ends
 		first <- got{r, err}
 	}()
 	t := time.NewTimer(firstMessage)
@@ -104,20 +107,22 @@ func firstOf(ctx context.Context, stream consoleStream) (*holdfastv1.AttachReque
 	case g := <-first:
 		return g.r, g.err
 	case <-t.C:
-		return nil, invalid("run_id", fmt.Sprintf("did not come within %s: the first message names the run", firstMessage))
+		return nil, invalid("run_id", fmt.Sprintf("was not sent within %s: name the run in the first message", firstMessage))
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// console serves a stream on the peer that holds the console.
-func (s *consoleService) console(ctx context.Context, stream consoleStream, first *holdfastv1.AttachRequest) error {
+// console serves a stream on the peer that has the console.
+func (s *consoleService) console(
+	ctx context.Context, stream consoleStream, first *holdfastv1.AttachRequest,
+) error {
 	run := first.GetRunId()
 	opening, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	t := time.AfterFunc(attachTimeout, func() { stop(context.DeadlineExceeded) })
 	c, err := s.cfg.Consoles.Attach(opening, run, !first.GetReadOnly())
-	if !t.Stop() && err == nil { // it is over
+	if !t.Stop() && err == nil { // it opened after the timeout
 		_ = c.Close()
 		err = context.DeadlineExceeded
 	}
@@ -143,11 +148,11 @@ func (s *consoleService) console(ctx context.Context, stream consoleStream, firs
 	typed := make(chan error, 1)
 	go func() { typed <- s.typeConsole(ctx, stream, c, !first.GetReadOnly(), first) }()
 	select {
-	case err = <-typed: // the caller has left, or is gone
+	case err = <-typed: // the caller has left or disconnected
 		leaves = errors.Is(err, errLeft)
 		stop(nil)
 		_ = c.Close()
-		<-shown //nolint:errcheck // why it ends is known
+		<-shown //nolint:errcheck // the cause is already known
 		if leaves {
 			err = nil
 		}
@@ -156,19 +161,19 @@ func (s *consoleService) console(ctx context.Context, stream consoleStream, firs
 		if errors.Is(err, io.EOF) {
 			err = nil
 		}
-		return err // which ends the other one
+		return err // which also ends typeConsole
 	case <-s.draining:
 		stop(errDraining)
 		_ = c.Close()
-		<-shown //nolint:errcheck // why it ends is known
+		<-shown //nolint:errcheck // the cause is already known
 		return errDraining
 	}
 }
 
-// errLeft ends a stream that somebody has left for good.
+// errLeft ends a stream after its caller has left the console.
 var errLeft = errors.New("left")
 
-// showConsole sends what the console shows.
+// showConsole sends the output of the console.
 func showConsole(stream consoleStream, c io.Reader) error {
 	buf := make([]byte, consoleMessage)
 	for {
@@ -182,16 +187,21 @@ func showConsole(stream consoleStream, c io.Reader) error {
 	}
 }
 
-// typeConsole types what comes, beginning with what was in the first message.
-func (s *consoleService) typeConsole(ctx context.Context, stream consoleStream, c io.Writer, write bool, r *holdfastv1.AttachRequest) error {
+// typeConsole writes the caller's input to the console, starting with that of the first message.
+func (s *consoleService) typeConsole(
+	ctx context.Context, stream consoleStream, c io.Writer, write bool, r *holdfastv1.AttachRequest,
+) error {
 	for {
 		switch {
 		case r.GetLeave():
 			return errLeft
 		case len(r.GetData()) > maxTyped:
-			return invalid("data", fmt.Sprintf("has %d bytes, at most %d are typed at once", len(r.GetData()), maxTyped))
+			return invalid("data", fmt.Sprintf("has %d bytes: at most %d are allowed", len(r.GetData()), maxTyped))
 		case len(r.GetData()) > 0 && !write:
-			return &fsm.Error{Code: fsm.FailedPrecondition, Reason: "CONSOLE_READ_ONLY", Message: "you are looking on: attach without read_only to type"}
+			return &fsm.Error{
+				Code: fsm.FailedPrecondition, Reason: "CONSOLE_READ_ONLY",
+				Message: "the console is read-only: attach without read_only to type",
+			}
 		case len(r.GetData()) > 0:
 			if _, err := c.Write(r.GetData()); err != nil {
 				return err
@@ -200,7 +210,7 @@ func (s *consoleService) typeConsole(ctx context.Context, stream consoleStream, 
 		var err error
 		if r, err = stream.Recv(); err != nil {
 			if errors.Is(err, io.EOF) {
-				<-ctx.Done() // the caller types no more, and goes on reading
+				<-ctx.Done() // the caller has no more input, but still reads the output
 				return ctx.Err()
 			}
 			return err
@@ -208,11 +218,15 @@ func (s *consoleService) typeConsole(ctx context.Context, stream consoleStream, 
 	}
 }
 
-// relay lets the leader serve the stream.
-func (s *consoleService) relay(ctx context.Context, stream consoleStream, first *holdfastv1.AttachRequest, leader string) error {
+// relay forwards the stream to the leader.
+func (s *consoleService) relay(
+	ctx context.Context, stream consoleStream, first *holdfastv1.AttachRequest, leader string,
+) error {
 	conn, err := s.cfg.Peers.PeerConn(leader)
 	if err != nil {
-		return &cluster.OutcomeError{Outcome: cluster.NotApplied, Leader: leader, Err: fmt.Errorf("%w: %w", cluster.ErrNoLeader, err)}
+		return &cluster.OutcomeError{
+			Outcome: cluster.NotApplied, Leader: leader, Err: fmt.Errorf("%w: %w", cluster.ErrNoLeader, err),
+		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -234,7 +248,7 @@ func (s *consoleService) relay(ctx context.Context, stream consoleStream, first 
 				return
 			}
 			if err != nil || up.Send(proto.CloneOf(r)) != nil {
-				cancel() // the caller is gone; or the other direction says why
+				cancel() // the caller disconnected, or up.Recv returns the cause
 				return
 			}
 		}

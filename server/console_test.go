@@ -58,7 +58,9 @@ type onePeer struct {
 func (p onePeer) Leader() (string, bool, bool)                      { return p.id, false, true }
 func (p onePeer) PeerConn(string) (grpc.ClientConnInterface, error) { return p.conn, nil }
 
-func console(t *testing.T, c *clients, first *holdfastv1.AttachRequest) grpc.BidiStreamingClient[holdfastv1.AttachRequest, holdfastv1.AttachResponse] {
+func console(
+	t *testing.T, c *clients, first *holdfastv1.AttachRequest,
+) grpc.BidiStreamingClient[holdfastv1.AttachRequest, holdfastv1.AttachResponse] {
 	t.Helper()
 	s, err := holdfastv1.NewConsoleServiceClient(c.conn).Attach(testCtx(t))
 	if err != nil {

@@ -10,35 +10,32 @@ import (
 )
 
 const (
-	// mutexFraction: of the waits for locks one in so many is noted, which is all. Under full load
-	// there are some hundred in a second.
+	// mutexFraction samples every contended lock. Under full load there are some hundred a second.
 	mutexFraction = 1
-	// blockRate: of everything that goroutines wait for one wait is noted for so many nanoseconds
-	// of waiting.
+	// blockRate samples one blocking event per so many nanoseconds of blocking.
 	blockRate         = 10_000
 	maxContentionSecs = 60
 )
 
-// contention takes the profiles of waiting. What they are made of is noted only while somebody
-// takes one, because it costs each lock of the process something: without that they are empty, and
-// look as if nobody had ever waited.
+// contention serves the mutex and block profiles. Sampling is on only while a request wants a
+// profile, because it slows every lock of the process. Without a request the profiles are empty.
 type contention struct {
 	mu    sync.Mutex
-	takes map[string]int // how many take it now, by profile
+	takes map[string]int // running requests by profile
 }
 
-// take answers with what has been waited for from now on, for as many seconds as the request says.
+// take samples a profile for the number of seconds in the request, and returns it.
 func (c *contention) take(w http.ResponseWriter, r *http.Request, profile string) {
 	if n, err := strconv.Atoi(r.FormValue("seconds")); err != nil || n < 1 || n > maxContentionSecs {
-		http.Error(w, fmt.Sprintf("take profile %s: seconds is %q: say for how long, 1 to %d (?seconds=10), for nothing is noted before", profile, r.FormValue("seconds"), maxContentionSecs),
-			http.StatusBadRequest)
+		http.Error(w, fmt.Sprintf("profile %s: seconds is %q: want 1 to %d (?seconds=10), sampling is off otherwise",
+			profile, r.FormValue("seconds"), maxContentionSecs), http.StatusBadRequest)
 		return
 	}
 	defer c.note(profile)()
 	httppprof.Handler(profile).ServeHTTP(w, r)
 }
 
-// note has the process note what is waited for, until all who want that have ended it.
+// note turns sampling on until all requests for the profile have called end.
 func (c *contention) note(profile string) (end func()) {
 	c.add(profile, 1)
 	return func() { c.add(profile, -1) }

@@ -22,17 +22,19 @@ import (
 )
 
 const (
-	debugChunk     = 256 << 10 // bytes of a file in one message
+	debugChunk     = 256 << 10 // maximum bytes of a file in one message
 	maxCPUSeconds  = 60
 	fullGoroutines = 2 // every goroutine with its stack, in the format of a panic
 )
 
-// CollectDebug streams what is needed to understand this peer. Nothing in it is secret: the
-// configuration names files of keys, not what is in them.
-func (s *clusterService) CollectDebug(r *holdfastv1.CollectDebugRequest, stream grpc.ServerStreamingServer[holdfastv1.DebugFile]) error {
+// CollectDebug streams files that help to debug this peer. They contain no secret: the
+// configuration contains the names of key files, not their contents.
+func (s *clusterService) CollectDebug(
+	r *holdfastv1.CollectDebugRequest, stream grpc.ServerStreamingServer[holdfastv1.DebugFile],
+) error {
 	ctx := stream.Context()
 	if n := r.GetCpuSeconds(); n < 0 || n > maxCPUSeconds {
-		return invalid("cpu_seconds", fmt.Sprintf("is %d: 0 to %d are allowed", n, maxCPUSeconds))
+		return invalid("cpu_seconds", fmt.Sprintf("is %d: want 0 to %d", n, maxCPUSeconds))
 	}
 	files := []struct {
 		name  string
@@ -84,7 +86,7 @@ func (s *clusterService) CollectDebug(r *holdfastv1.CollectDebugRequest, stream 
 	return nil
 }
 
-// about reports what runs, and how it is.
+// about writes the version and the state of this peer.
 func (s *Server) about(w io.Writer) error {
 	leader, _, _ := s.node.Leader()
 	ready := "yes"
@@ -95,8 +97,13 @@ func (s *Server) about(w io.Writer) error {
 	if s.cfg.Note != nil {
 		note = s.cfg.Note()
 	}
-	_, err := fmt.Fprintf(w, "peer %s\nversion %s\nrole %s\nleader %s\nready %s\nnote %s\nindex %d\ngo %s, %d CPUs, %d goroutines\ntime %s\n\n",
-		s.cfg.PeerID, s.cfg.Version, s.node.Role(), leader, ready, note, s.state.View().Index(), runtime.Version(), runtime.GOMAXPROCS(0), runtime.NumGoroutine(), time.Now().UTC().Format(time.RFC3339))
+	_, err := fmt.Fprintf(w, "peer %s\nversion %s\nrole %s\nleader %s\nready %s\nnote %s\nindex %d\n",
+		s.cfg.PeerID, s.cfg.Version, s.node.Role(), leader, ready, note, s.state.View().Index())
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "go %s, %d CPUs, %d goroutines\ntime %s\n\n",
+		runtime.Version(), runtime.GOMAXPROCS(0), runtime.NumGoroutine(), time.Now().UTC().Format(time.RFC3339))
 	if info, ok := debug.ReadBuildInfo(); ok && err == nil {
 		_, err = io.WriteString(w, info.String())
 	}
@@ -117,8 +124,8 @@ func (s *Server) writeMetrics(w io.Writer) error {
 	return nil
 }
 
-// profiles are the routes of net/http/pprof, for admins: a profile tells what the process does, and
-// costs.
+// profiles adds the routes of net/http/pprof. They are for admins, because a profile shows what the
+// process does and slows it down.
 func (s *Server) profiles(mux *auth.Mux) {
 	admin := auth.Least(holdfastv1.Role_ADMIN)
 	waits := new(contention)

@@ -1,8 +1,8 @@
-// Package server is the edge of a peer: the gRPC services of the public API, health and reflection,
-// and the HTTP listener. A handler checks the request, makes it a command or a query, and words the
-// answer; what it may not do is decide: the FSM does, inside one Apply.
+// Package server is the edge of a peer: the gRPC services of the public API, health, reflection,
+// and the HTTP listener. A handler checks a request, turns it into a command or a query, and formats
+// the response. It must not decide: the FSM does that within one Apply.
 //
-// It owns how requests are checked and paged, how streams resume, how errors look on the wire, and
-// what is measured of calls. It keeps no state of its own but caches of what the state says. It
-// must not know the executor, kinds of providers, or how peers agree: see Node and State.
+// It owns the validation and paging of requests, the resumption of streams, the errors on the wire,
+// and the metrics of calls. It keeps no state of its own except caches of the replicated state. It
+// must not know the executor, the kinds of providers, or consensus: see Node and State.
 package server

@@ -20,16 +20,16 @@ import (
 // errorDomain is the domain of every google.rpc.ErrorInfo.
 const errorDomain = cluster.ErrorDomain
 
-// retryAfter is the RetryInfo of UNAVAILABLE: about what an election takes to be noticed.
+// retryAfter is the RetryInfo of UNAVAILABLE: about the time to detect that an election is needed.
 const retryAfter = 250 * time.Millisecond
 
 var (
-	errNoLeader = errors.New("no leader is known")
-	errDraining = errors.New("this peer is shutting down: go on with another one")
+	errNoLeader = errors.New("no leader known")
+	errDraining = errors.New("this peer is shutting down: use another one")
 )
 
-// toStatus is the one place where errors become gRPC statuses (bare-metal API §Error Handling).
-// What is none of the known kinds is INTERNAL: the client gets an id, the log what happened.
+// toStatus is the only place that converts errors to gRPC statuses. An error of an unknown kind
+// becomes INTERNAL: the client gets an id, and the error is logged with that id.
 func (s *Server) toStatus(ctx context.Context, method string, err error) error {
 	var refusal *fsm.Error
 	var outcome *cluster.OutcomeError
@@ -57,18 +57,19 @@ func (s *Server) toStatus(ctx context.Context, method string, err error) error {
 	}
 	id := randomHex(4)
 	s.log.ErrorContext(ctx, "call failed", "method", method, "error_id", id, "error", err)
-	return with(status.Newf(codes.Internal, "internal error %s: the log of the peer that answered says more", id),
+	return with(status.Newf(codes.Internal, "internal error %s: see the log of the peer that served the call", id),
 		info("INTERNAL", map[string]string{"error_id": id}))
 }
 
-// refused words a refusal of the state, with details for programs.
+// refused returns the status of a refusal by the state, with details for programs.
 func refused(e *fsm.Error) error {
 	details := []protoadapt.MessageV1{info(e.Reason, e.Meta)}
 	switch e.Code {
 	case fsm.InvalidArgument:
 		bad := &errdetails.BadRequest{}
 		for _, f := range e.Fields {
-			bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{Field: f.Field, Description: f.Description})
+			bad.FieldViolations = append(bad.FieldViolations,
+				&errdetails.BadRequest_FieldViolation{Field: f.Field, Description: f.Description})
 		}
 		details = append(details, bad)
 	case fsm.FailedPrecondition:
@@ -101,9 +102,11 @@ func code(c fsm.Code) codes.Code {
 	return codes.Unknown
 }
 
-// subject names what is in the way, as specifically as the refusal knows.
+// subject returns the most specific resource in the metadata of a refusal.
 func subject(meta map[string]string) string {
-	for _, kind := range []struct{ key, prefix string }{{"run_id", "runs/"}, {"machine_id", "machines/"}, {"plan_id", "plans/"}, {"step", "steps/"}} {
+	for _, kind := range []struct{ key, prefix string }{
+		{"run_id", "runs/"}, {"machine_id", "machines/"}, {"plan_id", "plans/"}, {"step", "steps/"},
+	} {
 		if v := meta[kind.key]; v != "" {
 			return kind.prefix + v
 		}
@@ -115,7 +118,7 @@ func info(reason string, meta map[string]string) *errdetails.ErrorInfo {
 	return &errdetails.ErrorInfo{Reason: reason, Domain: errorDomain, Metadata: meta}
 }
 
-// with adds details; a status that cannot take them is still the answer.
+// with returns a status with details. If they cannot be added, it returns the status without them.
 func with(st *status.Status, details ...protoadapt.MessageV1) error {
 	if d, err := st.WithDetails(details...); err == nil {
 		return d.Err()
@@ -123,13 +126,16 @@ func with(st *status.Status, details ...protoadapt.MessageV1) error {
 	return st.Err()
 }
 
-// invalid makes the refusal of one field, as the FSM words them.
+// invalid returns the refusal of one field, in the format of the FSM.
 func invalid(field, description string) error {
 	return fsm.Invalid([]fsm.FieldViolation{{Field: field, Description: description}})
 }
 
 func notFound(reason, kind, id string) error {
-	return &fsm.Error{Code: fsm.NotFound, Reason: reason, Message: kind + " " + quote(id) + " not found", Meta: map[string]string{kind + "_id": id}}
+	return &fsm.Error{
+		Code: fsm.NotFound, Reason: reason, Message: kind + " " + quote(id) + " not found",
+		Meta: map[string]string{kind + "_id": id},
+	}
 }
 
 // randomHex returns 2n hex characters.

@@ -14,20 +14,21 @@ import (
 	"github.com/holdfast-metal/holdfast/server/webhook"
 )
 
-// newsPause is the least time between two looks of a watcher at the state.
+// newsPause is the minimum time between two reads of the state for a watcher.
 const newsPause = 20 * time.Millisecond
 
-// eventService is EventService.
+// eventService implements EventService.
 type eventService struct {
 	holdfastv1.UnimplementedEventServiceServer
 	*Server
 }
 
-// WatchEvents streams what happens, in order, none left out and none twice. Whenever so many events
-// were not wanted, or for so long, that a client that breaks off could not go on, it sends a
-// bookmark. The start is as fresh as the call asks for; from there on the stream follows this
-// peer's state.
-func (s *eventService) WatchEvents(r *holdfastv1.WatchEventsRequest, stream grpc.ServerStreamingServer[holdfastv1.Event]) error {
+// WatchEvents streams events in order, each exactly once. If it has sent nothing for a while, or has
+// skipped many events, it sends a bookmark, so that an interrupted client can still resume. The
+// start is as fresh as the call requires; from there on the stream follows this peer's state.
+func (s *eventService) WatchEvents(
+	r *holdfastv1.WatchEventsRequest, stream grpc.ServerStreamingServer[holdfastv1.Event],
+) error {
 	ctx := stream.Context()
 	f, err := compile(webhook.Schema, r.GetFilter())
 	if err != nil {
@@ -37,7 +38,14 @@ func (s *eventService) WatchEvents(r *holdfastv1.WatchEventsRequest, stream grpc
 	if err != nil {
 		return err
 	}
-	w := &eventWatch{filter: f, sees: seesEvents(auth.From(ctx), s.state.View), send: stream.Send, cursor: r.GetCursor(), told: r.GetCursor(), toldAt: time.Now()}
+	w := &eventWatch{
+		filter: f,
+		sees:   seesEvents(auth.From(ctx), s.state.View),
+		send:   stream.Send,
+		cursor: r.GetCursor(),
+		told:   r.GetCursor(),
+		toldAt: time.Now(),
+	}
 	switch {
 	case w.cursor == 0:
 		w.cursor = v.LastNews()
@@ -45,8 +53,8 @@ func (s *eventService) WatchEvents(r *holdfastv1.WatchEventsRequest, stream grpc
 			return err
 		}
 	case w.cursor > v.LastNews():
-		// A stale view may be behind the peer that gave out the cursor; a linearizable one cannot
-		// be.
+		// A stale view may be older than the view of the peer that returned the cursor. A
+		// linearizable one cannot be.
 		if v, err = s.node.View(cluster.WithConsistency(ctx, cluster.Consistency{})); err != nil {
 			return err
 		}
@@ -72,15 +80,14 @@ func (s *Server) followEvents(ctx context.Context, w *eventWatch) error {
 // eventWatch is one stream of events.
 type eventWatch struct {
 	filter *filter.Filter
-	sees   func(*holdfastv1.Event) bool // that the caller may see
+	sees   func(*holdfastv1.Event) bool // whether the caller may see an event
 	send   func(*holdfastv1.Event) error
 	cursor uint64
-	told   uint64 // the last cursor that the client got
+	told   uint64 // the last cursor sent to the client
 	toldAt time.Time
 }
 
-// follow sends the events after the cursor that a view has. A view that is behind the cursor has
-// none.
+// follow sends the events of a view after the cursor. A view older than the cursor has none.
 func (w *eventWatch) follow(v *fsm.View) error {
 	for w.cursor < v.LastNews() {
 		events, err := v.News(w.cursor, eventBatch)
@@ -106,14 +113,14 @@ func (w *eventWatch) follow(v *fsm.View) error {
 	return nil
 }
 
-// bookmark tells the client where the stream is.
+// bookmark sends the current cursor to the client.
 func (w *eventWatch) bookmark() error {
 	w.told, w.toldAt = w.cursor, time.Now()
 	return w.send(&holdfastv1.Event{Cursor: w.cursor})
 }
 
-// seesEvents reports of each event whether a caller may see it: its machine must be visible to the
-// caller now, and its pool in scope. Services are for all.
+// seesEvents returns a function that reports whether a caller may see an event. The machine must
+// be visible to the caller now, or the pool in scope. Events of services are visible to all.
 func seesEvents(id *holdfastv1.Identity, view func() *fsm.View) func(*holdfastv1.Event) bool {
 	if !auth.Scoped(id) {
 		return func(*holdfastv1.Event) bool { return true }

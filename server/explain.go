@@ -12,9 +12,11 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// ExplainMachine reports why a machine is where it is, what it waits for, and what an operator can
-// do.
-func (s *machineService) ExplainMachine(ctx context.Context, r *holdfastv1.ExplainMachineRequest) (*holdfastv1.MachineExplanation, error) {
+// ExplainMachine explains a machine's state: why it is there, what it waits for, and what an
+// operator can do.
+func (s *machineService) ExplainMachine(
+	ctx context.Context, r *holdfastv1.ExplainMachineRequest,
+) (*holdfastv1.MachineExplanation, error) {
 	if err := required("machine_id", r.GetMachineId()); err != nil {
 		return nil, err
 	}
@@ -27,8 +29,11 @@ func (s *machineService) ExplainMachine(ctx context.Context, r *holdfastv1.Expla
 		return nil, notFound("MACHINE_NOT_FOUND", "machine", r.GetMachineId())
 	}
 	e := &holdfastv1.MachineExplanation{
-		MachineId: m.GetMachineId(), EffectiveState: m.GetStatus().GetEffectiveState(), Banners: m.GetStatus().GetBanners(),
-		Since: m.GetStatus().GetPhaseChangedAt(), Conditions: m.GetStatus().GetConditions(),
+		MachineId:      m.GetMachineId(),
+		EffectiveState: m.GetStatus().GetEffectiveState(),
+		Banners:        m.GetStatus().GetBanners(),
+		Since:          m.GetStatus().GetPhaseChangedAt(),
+		Conditions:     m.GetStatus().GetConditions(),
 	}
 	run := runToExplain(v, m)
 	switch {
@@ -52,21 +57,21 @@ func runToExplain(v *fsm.View, m *holdfastv1.Machine) *holdfastv1.Run {
 		}
 	}
 	for _, run := range v.MachineRuns(m.GetMachineId(), "") {
-		if !run.GetBeside() { // a console says nothing of what becomes of the machine
+		if !run.GetBeside() { // a console does not affect the machine's state
 			return run
 		}
 	}
 	return nil
 }
 
-// explainRun takes over what a run says of itself.
+// explainRun copies the current step and the last error of a run into the explanation.
 func explainRun(e *holdfastv1.MachineExplanation, run *holdfastv1.Run) {
 	e.RunId, e.Step = run.GetRunId(), run.GetCurrentStep()
 	for _, st := range run.GetSteps() {
 		if n := len(st.GetAttempts()); st.GetName() == run.GetCurrentStep() && n > 0 {
 			last := st.GetAttempts()[n-1]
 			e.Attempt, e.LastError = last.GetNumber(), last.GetError()
-			if e.GetLastError() == "" && n > 1 { // this one is open: the one before it failed
+			if e.GetLastError() == "" && n > 1 { // this attempt is running, so the previous one failed
 				e.LastError = st.GetAttempts()[n-2].GetError()
 			}
 		}
@@ -76,7 +81,7 @@ func explainRun(e *holdfastv1.MachineExplanation, run *holdfastv1.Run) {
 	}
 }
 
-// named is how a run is called in a sentence.
+// named returns the name of a run for use in a sentence.
 func named(run *holdfastv1.Run) string {
 	what := run.GetType()
 	if what == "" {
@@ -86,12 +91,13 @@ func named(run *holdfastv1.Run) string {
 }
 
 func explainActive(e *holdfastv1.MachineExplanation, run *holdfastv1.Run) {
-	e.WaitingFor, e.Since, e.Deadline, e.NextActionAt = run.GetWaitingFor(), run.GetWaitingSince(), run.GetDeadline(), run.GetNextActionAt()
+	e.WaitingFor, e.Since = run.GetWaitingFor(), run.GetWaitingSince()
+	e.Deadline, e.NextActionAt = run.GetDeadline(), run.GetNextActionAt()
 	e.QueuePosition = run.GetQueuePosition()
 	where := fmt.Sprintf("%s is at step %s", named(run), run.GetCurrentStep())
 	switch {
 	case run.GetPhase() == holdfastv1.Run_PENDING:
-		where = fmt.Sprintf("%s has not begun, it is number %d in the queue,", named(run), run.GetQueuePosition())
+		where = fmt.Sprintf("%s has not started, it is number %d in the queue,", named(run), run.GetQueuePosition())
 	case e.GetAttempt() > 0:
 		where += fmt.Sprintf(", attempt %d of %d,", e.GetAttempt(), attempts(run))
 	}
@@ -108,7 +114,7 @@ func explainActive(e *holdfastv1.MachineExplanation, run *holdfastv1.Run) {
 	}
 }
 
-// attempts is how often the current step may be tried.
+// attempts returns the maximum number of attempts of the current step.
 func attempts(run *holdfastv1.Run) int32 {
 	for _, st := range run.GetSteps() {
 		if st.GetName() == run.GetCurrentStep() {
@@ -118,7 +124,7 @@ func attempts(run *holdfastv1.Run) int32 {
 	return 1
 }
 
-// explainIdle words a machine without an active run; last is its last run, or nil.
+// explainIdle explains a machine without an active run. Last is its last run, or nil.
 func explainIdle(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *holdfastv1.Run) {
 	id := m.GetMachineId()
 	troubled := len(m.GetStatus().GetBanners()) > 0
@@ -170,12 +176,12 @@ func explainIdle(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *
 	e.Suggestions = append(e.Suggestions, "holdfast machine history "+id)
 }
 
-// longParam is how many bytes of a parameter a suggested command shows. A longer one is read from
-// the run when the command runs.
+// longParam is the maximum length of a parameter in a suggested command, in bytes. The command
+// reads a longer one from the run.
 const longParam = 256
 
-// startAgain returns the command that starts a run again, with all of its parameters: without one,
-// a step could take a default in its place.
+// startAgain returns the command that starts a run again with all of its parameters. Without one
+// of them a step could use a default instead.
 func startAgain(run *holdfastv1.Run) string {
 	cmd := "holdfast run start " + run.GetMachineId()
 	if run.GetType() != "" {
@@ -186,7 +192,8 @@ func startAgain(run *holdfastv1.Run) string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(run.GetParams())) {
 		if value := run.GetParams()[name]; len(value) > longParam {
-			cmd += fmt.Sprintf(` --param %s="$(holdfast run get %s -o json | jq -r '.params[%s]')"`, shellWord(name), run.GetRunId(), strconv.Quote(name))
+			cmd += fmt.Sprintf(` --param %s="$(holdfast run get %s -o json | jq -r '.params[%s]')"`,
+				shellWord(name), run.GetRunId(), strconv.Quote(name))
 		} else {
 			cmd += " --param " + shellWord(name+"="+value)
 		}
@@ -204,7 +211,7 @@ func shellWord(text string) string {
 
 const shellSafe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-=./:,+@%"
 
-// ending reports how a run has ended, and why.
+// ending returns how a run ended, and why.
 func ending(run *holdfastv1.Run) string {
 	text := "has " + strings.ToLower(run.GetPhase().String())
 	switch run.GetPhase() {

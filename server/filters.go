@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/filter"
 )
 
-// compile reads a filter of a request.
+// compile parses the filter of a request.
 func compile(schema func() *filter.Schema, text string) (*filter.Filter, error) {
 	f, err := filter.Compile(schema(), text)
 	var bad *filter.Error
@@ -19,7 +19,7 @@ func compile(schema func() *filter.Schema, text string) (*filter.Filter, error) 
 	return f, err
 }
 
-// machineFilter reports what machines can be filtered by, with short names for what people ask for.
+// machineFilter returns the fields that machine filters can use, with aliases for common ones.
 func machineFilter() *filter.Schema {
 	s := &filter.Schema{
 		Message: (*holdfastv1.Machine)(nil).ProtoReflect().Descriptor(),
@@ -38,18 +38,23 @@ func machineFilter() *filter.Schema {
 	} {
 		s.Aliases[name] = "spec." + name
 	}
-	for _, name := range []string{"phase", "active_run_id", "effective_state", "node_state", "agent_state", "phase_changed_at", "banners"} {
+	for _, name := range []string{
+		"phase", "active_run_id", "effective_state", "node_state", "agent_state", "phase_changed_at", "banners",
+	} {
 		s.Aliases[name] = "status." + name
 	}
 	return s
 }
 
-// runFilter reports what runs can be filtered by.
+// runFilter returns the fields that run filters can use.
 func runFilter() *filter.Schema {
 	return &filter.Schema{
 		Message: (*holdfastv1.Run)(nil).ProtoReflect().Descriptor(),
 		Hidden:  []string{"queue_position"},
-		Fixed:   []string{"run_id", "machine_id", "request_id", "type", "plan_id", "params", "created_at", "principal", "machine_phase_before"},
+		Fixed: []string{
+			"run_id", "machine_id", "request_id", "type", "plan_id", "params", "created_at", "principal",
+			"machine_phase_before",
+		},
 		Canonical: map[string]func(string) string{"type": func(s string) string {
 			if c, ok := fsm.CanonicalType(s); ok {
 				return c

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/filter"
 )
 
-// machineQuery reports which machines are worth a look for a filter and for somebody's scope, so
-// that a page costs what is on it and not what the fleet has.
+// machineQuery returns a query for the machines that can match a filter and a caller's scope. So a
+// page costs as much as its machines, not as the fleet.
 func machineQuery(f *filter.Filter, id *holdfastv1.Identity) fsm.Query {
 	q := fsm.Query{Texts: f.Texts(storedOfMachine)}
 	var all []fsm.Facets
@@ -32,7 +32,7 @@ func machineQuery(f *filter.Filter, id *holdfastv1.Identity) fsm.Query {
 	return q
 }
 
-// machineTerm reports whether machines can be found by a term.
+// machineTerm reports whether the state can look up machines by a term.
 func machineTerm(path, value string) bool {
 	_, ok := stateFacet(path, value)
 	return ok || fsm.MachineFacet(path, value)
@@ -52,8 +52,7 @@ func machineFacets(t filter.Terms) fsm.Facets {
 	return s
 }
 
-// stateFacet returns what is stored of machines with an effective state, which is computed when it
-// is read.
+// stateFacet returns the stored facets of an effective state, which itself is computed on read.
 func stateFacet(path, value string) (fsm.Facets, bool) {
 	if path != "status.effective_state" {
 		return fsm.Facets{}, false
@@ -67,8 +66,9 @@ func stateFacet(path, value string) (fsm.Facets, bool) {
 	return fsm.Facets{}, false
 }
 
-// storedOfMachine reports whether a field lies in a machine's record just as it is read.
+// storedOfMachine reports whether a field is stored in a machine's record as it is read.
 func storedOfMachine(path string) bool {
-	return path == "machine_id" || path == "labels" || strings.HasPrefix(path, "labels.") || strings.HasPrefix(path, "spec.") ||
+	return path == "machine_id" || path == "labels" ||
+		strings.HasPrefix(path, "labels.") || strings.HasPrefix(path, "spec.") ||
 		path == "status.phase" || path == "status.active_run_id"
 }

@@ -11,16 +11,16 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// healthPause is how often a health watch looks.
+// healthPause is the time between two checks of a health watch.
 const healthPause = 500 * time.Millisecond
 
-// healthService is gRPC health: SERVING while the peer is ready (see /readyz).
+// healthService implements gRPC health: SERVING if the peer is ready (see /readyz).
 type healthService struct {
 	grpc_health_v1.UnimplementedHealthServer
 	*Server
 }
 
-// services are the names that health knows; "" is the whole peer.
+// services returns the names that health knows; "" is the whole peer.
 func services() []string {
 	return []string{
 		"", holdfastv1.MachineService_ServiceDesc.ServiceName, holdfastv1.PlanService_ServiceDesc.ServiceName,
@@ -41,17 +41,23 @@ func (s *healthService) status(service string) grpc_health_v1.HealthCheckRespons
 	return grpc_health_v1.HealthCheckResponse_SERVICE_UNKNOWN
 }
 
-// Check answers at once.
-func (s *healthService) Check(_ context.Context, r *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+// Check returns the current status of a service.
+func (s *healthService) Check(
+	_ context.Context, r *grpc_health_v1.HealthCheckRequest,
+) (*grpc_health_v1.HealthCheckResponse, error) {
 	st := s.status(r.GetService())
 	if st == grpc_health_v1.HealthCheckResponse_SERVICE_UNKNOWN {
-		return nil, &fsm.Error{Code: fsm.NotFound, Reason: "SERVICE_UNKNOWN", Message: "service " + quote(r.GetService()) + " is not known"}
+		return nil, &fsm.Error{
+			Code: fsm.NotFound, Reason: "SERVICE_UNKNOWN", Message: "unknown service " + quote(r.GetService()),
+		}
 	}
 	return &grpc_health_v1.HealthCheckResponse{Status: st}, nil
 }
 
-// List answers for all services.
-func (s *healthService) List(context.Context, *grpc_health_v1.HealthListRequest) (*grpc_health_v1.HealthListResponse, error) {
+// List returns the status of every service.
+func (s *healthService) List(
+	context.Context, *grpc_health_v1.HealthListRequest,
+) (*grpc_health_v1.HealthListResponse, error) {
 	all := map[string]*grpc_health_v1.HealthCheckResponse{}
 	for _, name := range services() {
 		all[name] = &grpc_health_v1.HealthCheckResponse{Status: s.status(name)}
@@ -59,14 +65,16 @@ func (s *healthService) List(context.Context, *grpc_health_v1.HealthListRequest)
 	return &grpc_health_v1.HealthListResponse{Statuses: all}, nil
 }
 
-// Watch answers at once and after each change.
-func (s *healthService) Watch(r *grpc_health_v1.HealthCheckRequest, stream grpc.ServerStreamingServer[grpc_health_v1.HealthCheckResponse]) error {
+// Watch sends the current status, and each change.
+func (s *healthService) Watch(
+	r *grpc_health_v1.HealthCheckRequest, stream grpc.ServerStreamingServer[grpc_health_v1.HealthCheckResponse],
+) error {
 	tick := time.NewTicker(healthPause)
 	defer tick.Stop()
-	for said := grpc_health_v1.HealthCheckResponse_UNKNOWN; ; {
-		end := ended(stream.Context(), s.draining) // before the status is read: NOT_SERVING is said first
-		if now := s.status(r.GetService()); now != said {
-			said = now
+	for sent := grpc_health_v1.HealthCheckResponse_UNKNOWN; ; {
+		end := ended(stream.Context(), s.draining) // checked before the status, so NOT_SERVING is sent first
+		if now := s.status(r.GetService()); now != sent {
+			sent = now
 			if err := stream.Send(&grpc_health_v1.HealthCheckResponse{Status: now}); err != nil {
 				return err
 			}

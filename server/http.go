@@ -22,8 +22,8 @@ const (
 	maxHeaderBytes = 64 << 10
 )
 
-// HTTPHandler serves what is not gRPC. Each API adds its routes, with a rule for each, and calls
-// gRPC methods of this process.
+// HTTPHandler returns the handler of everything that is not gRPC. Each API adds its routes with their
+// rules, and calls the gRPC methods of this process.
 func (s *Server) HTTPHandler(apis ...func(m *auth.Mux, rpc grpc.ClientConnInterface)) http.Handler {
 	return s.mux(apis...)
 }
@@ -40,42 +40,46 @@ func (s *Server) mux(apis ...func(m *auth.Mux, rpc grpc.ClientConnInterface)) *a
 	return m
 }
 
-// HTTPServer makes a server with the limits that everything that listens must have. It logs its own
-// troubles at warn level. Requests have no bound as a whole: some routes stream.
+// HTTPServer returns an HTTP server with the limits that every listener must have. It logs its
+// errors as warnings. Requests have no overall timeout, because some routes stream.
 func (s *Server) HTTPServer(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler: h, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+		Handler:           h,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
 }
 
-// operations are the routes for those who run the peer (docs/operating.md).
+// operations adds the routes for operators of the peer (docs/operating.md).
 func (s *Server) operations(mux *auth.Mux) {
 	mux.HandleFunc("GET /healthz", auth.Health(), nil, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write([]byte("ok\n")) // the client is gone: nobody to tell
+		_, _ = w.Write([]byte("ok\n")) // an error means that the client has disconnected
 	})
 	mux.HandleFunc("GET /readyz", auth.Health(), nil, s.readyz)
 	mux.HandleFunc("GET /version", auth.Health(), nil, func(w http.ResponseWriter, _ *http.Request) {
 		s.answer(w, http.StatusOK, map[string]any{"version": s.cfg.Version, "go": runtime.Version()})
 	})
 	s.profiles(mux)
-	mux.Handle("GET /metrics", auth.Least(holdfastv1.Role_VIEWER), nil, promhttp.HandlerFor(s.cfg.Gatherer, promhttp.HandlerOpts{
+	metrics := promhttp.HandlerFor(s.cfg.Gatherer, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn), ErrorHandling: promhttp.ContinueOnError,
-	}))
+	})
+	mux.Handle("GET /metrics", auth.Least(holdfastv1.Role_VIEWER), nil, metrics)
 }
 
-// readiness is the answer of /readyz (docs/operating.md).
+// readiness is the response of /readyz (docs/operating.md).
 type readiness struct {
 	Role         string `json:"role"` // leader, follower, candidate
 	Leader       string `json:"leader"`
 	AppliedIndex uint64 `json:"applied_index"`
 	Error        string `json:"error,omitempty"` // why the peer is not ready
-	Note         string `json:"note,omitempty"`  // what else people should know of it
+	Note         string `json:"note,omitempty"`  // a further remark for operators
 }
 
-// readyz is 503 when the peer cannot serve: it knows no leader, gives no vote yet or has just
-// started and not applied its log, is shutting down, or its state has stopped.
+// readyz answers 503 if the peer cannot serve. It knows no leader, does not vote yet, has not yet
+// applied its log after a start, is shutting down, or its state machine has halted.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	leader, _, _ := s.node.Leader()
 	r := readiness{Role: s.node.Role(), Leader: leader, AppliedIndex: s.state.View().Index()}
@@ -89,7 +93,7 @@ func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	s.answer(w, code, r)
 }
 
-// answer writes JSON.
+// answer writes a JSON response.
 func (s *Server) answer(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")

@@ -12,18 +12,17 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Files keeps the files of images on the peers (*images.Depot).
+// Files stores the files of images on the peers (*images.Depot).
 type Files interface {
-	// Upload takes a file, and answers when a majority of voters has it.
+	// Upload stores a file. It responds once a majority of voters has the file.
 	Upload(stream grpc.BidiStreamingServer[holdfastv1.UploadFileRequest, holdfastv1.UploadFileResponse]) error
-	// Held reports why a file that was uploaded cannot be relied on; nil if a majority of voters
-	// has it.
+	// Held returns nil if a majority of voters has a file, or an error if an image cannot rely on it.
 	Held(ctx context.Context, sum string) error
-	// Copies reports how far each peer is with a file.
+	// Copies returns the copy of a file on each peer, complete or not.
 	Copies(ctx context.Context, sum string) []*holdfastv1.Image_Copy
 }
 
-// imageService is ImageService (issue F). Uploads are taken by the peer that is asked.
+// imageService implements ImageService. Uploads are served by the peer that receives the call.
 type imageService struct {
 	holdfastv1.UnimplementedImageServiceServer
 	*Server
@@ -61,7 +60,7 @@ func (s *imageService) AddImage(ctx context.Context, r *holdfastv1.AddImageReque
 	return apply[*holdfastv1.Image](ctx, s.node, c)
 }
 
-// GetImage gets an image, with how far each peer is with its files.
+// GetImage returns an image with the state of its files on each peer.
 func (s *imageService) GetImage(ctx context.Context, r *holdfastv1.GetImageRequest) (*holdfastv1.Image, error) {
 	if err := required("name", r.GetName()); err != nil {
 		return nil, err
@@ -83,7 +82,9 @@ func (s *imageService) GetImage(ctx context.Context, r *holdfastv1.GetImageReque
 }
 
 // ListImages lists images by name.
-func (s *imageService) ListImages(ctx context.Context, r *holdfastv1.ListImagesRequest) (*holdfastv1.ListImagesResponse, error) {
+func (s *imageService) ListImages(
+	ctx context.Context, r *holdfastv1.ListImagesRequest,
+) (*holdfastv1.ListImagesResponse, error) {
 	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "images")
 	if err != nil {
 		return nil, err
@@ -105,7 +106,9 @@ func (s *imageService) ListImages(ctx context.Context, r *holdfastv1.ListImagesR
 }
 
 // DeleteImage deletes an image that no active run installs.
-func (s *imageService) DeleteImage(ctx context.Context, r *holdfastv1.DeleteImageRequest) (*holdfastv1.DeleteImageResponse, error) {
+func (s *imageService) DeleteImage(
+	ctx context.Context, r *holdfastv1.DeleteImageRequest,
+) (*holdfastv1.DeleteImageResponse, error) {
 	if err := required("name", r.GetName()); err != nil {
 		return nil, err
 	}
@@ -117,10 +120,12 @@ func (s *imageService) DeleteImage(ctx context.Context, r *holdfastv1.DeleteImag
 	return &holdfastv1.DeleteImageResponse{}, nil
 }
 
-// UploadFile takes the bytes of a file.
-func (s *imageService) UploadFile(stream grpc.BidiStreamingServer[holdfastv1.UploadFileRequest, holdfastv1.UploadFileResponse]) error {
+// UploadFile stores a file of an image.
+func (s *imageService) UploadFile(
+	stream grpc.BidiStreamingServer[holdfastv1.UploadFileRequest, holdfastv1.UploadFileResponse],
+) error {
 	if s.cfg.Files == nil {
-		return status.Error(codes.Unimplemented, "this peer keeps no files of images")
+		return status.Error(codes.Unimplemented, "this peer stores no image files")
 	}
 	return s.cfg.Files.Upload(stream)
 }

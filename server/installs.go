@@ -19,16 +19,17 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// The images that machines boot from the network.
+// The names of images that machines boot from the network.
 const (
-	installerImage = "installer" // writes another one to the disk
-	inventoryImage = "inventory" // tells what a machine is that nobody knew
+	installerImage = "installer" // writes another image to the disk
+	inventoryImage = "inventory" // reports the hardware of a machine that was unknown
 )
 
-// maxLogPart is how many bytes of an installer's log are taken at once.
+// maxLogPart is how many bytes of an installer's log one command appends.
 const maxLogPart = 256 << 10
 
-// installService is InstallService: machines that boot from the network, and what installs them.
+// installService implements InstallService, for machines that boot from the network and their
+// installers.
 type installService struct {
 	holdfastv1.UnimplementedInstallServiceServer
 	*Server
@@ -52,7 +53,9 @@ func (s *installService) GetInstall(ctx context.Context, r *holdfastv1.GetInstal
 }
 
 // ListInstalls lists install sessions by machine.
-func (s *installService) ListInstalls(ctx context.Context, r *holdfastv1.ListInstallsRequest) (*holdfastv1.ListInstallsResponse, error) {
+func (s *installService) ListInstalls(
+	ctx context.Context, r *holdfastv1.ListInstallsRequest,
+) (*holdfastv1.ListInstallsResponse, error) {
 	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "installs", strconv.FormatBool(r.GetAll()))
 	if err != nil {
 		return nil, err
@@ -62,25 +65,28 @@ func (s *installService) ListInstalls(ctx context.Context, r *holdfastv1.ListIns
 		return nil, err
 	}
 	caller, resp := auth.From(ctx), &holdfastv1.ListInstallsResponse{}
-	resp.Installs, resp.NextPageToken, err = collect(ctx, p, keyed(v.Installs(p.after), (*holdfastv1.Install).GetMachineId), func(i *holdfastv1.Install) bool {
+	installs := keyed(v.Installs(p.after), (*holdfastv1.Install).GetMachineId)
+	resp.Installs, resp.NextPageToken, err = collect(ctx, p, installs, func(i *holdfastv1.Install) bool {
 		m, known := v.Machine(i.GetMachineId())
 		return (r.GetAll() || fsm.InstallOpen(i)) && known && visible(caller, m)
 	})
 	return resp, err
 }
 
-// bootTime is how long a peer asks the others what a machine is to boot, before it answers by what
-// it knows itself.
+// bootTime is how long a peer tries to read the current state for a boot, before it answers from its
+// own copy.
 const bootTime = 2 * time.Second
 
-// LookUpBoot reports what a machine is to boot. A peer that knows no leader does not let it
-// install: it waits if it may be about to, and else boots its disk.
-func (s *installService) LookUpBoot(ctx context.Context, r *holdfastv1.BootMachineRequest) (*holdfastv1.BootMachineResponse, error) {
+// LookUpBoot returns what a machine should boot. Without a leader no install starts: the machine
+// waits if it may be about to install, otherwise it boots its disk.
+func (s *installService) LookUpBoot(
+	ctx context.Context, r *holdfastv1.BootMachineRequest,
+) (*holdfastv1.BootMachineResponse, error) {
 	if err := required("mac", r.GetMac()); err != nil {
 		return nil, err
 	}
-	// The call is of this peer: it is here that it is found out whether there is a leader, and
-	// firmware does not wait for long.
+	// This peer serves the call itself. It must detect here that there is no leader, because firmware
+	// does not wait for long.
 	asks, cancel := context.WithTimeout(cluster.WithConsistency(ctx, cluster.Consistency{}), bootTime)
 	defer cancel()
 	if v, err := s.node.View(asks); err == nil {
@@ -96,7 +102,7 @@ func (s *installService) LookUpBoot(ctx context.Context, r *holdfastv1.BootMachi
 	return answer, nil
 }
 
-// boots reports what a machine is to boot by a state, and whom else it can ask.
+// boots returns what a machine should boot according to a view, and the addresses of all peers.
 func (s *installService) boots(v *fsm.View, r *holdfastv1.BootMachineRequest) *holdfastv1.BootMachineResponse {
 	answer := s.bootsBy(v, r)
 	answer.HttpAddrs = httpAddrs(v)
@@ -113,12 +119,20 @@ func httpAddrs(v *fsm.View) (all []string) {
 func (s *installService) bootsBy(v *fsm.View, r *holdfastv1.BootMachineRequest) *holdfastv1.BootMachineResponse {
 	m, ok := v.MachineByMAC(r.GetMac())
 	if !ok {
-		return &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_DISK, Reason: "nobody knows this machine", Unknown: s.cfg.AutoDiscover}
+		return &holdfastv1.BootMachineResponse{
+			Action:  holdfastv1.BootMachineResponse_DISK,
+			Reason:  "the machine is unknown",
+			Unknown: s.cfg.AutoDiscover,
+		}
 	}
-	disk := &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_DISK, MachineId: m.GetMachineId(), Reason: "no run is installing it"}
+	disk := &holdfastv1.BootMachineResponse{
+		Action:    holdfastv1.BootMachineResponse_DISK,
+		MachineId: m.GetMachineId(),
+		Reason:    "no run is installing it",
+	}
 	run, active := v.Run(m.GetStatus().GetActiveRunId())
 	i, _ := v.Install(m.GetMachineId())
-	now := v.Now() // dates what the installer reported; it stands while nothing is committed
+	now := v.Now() // the clock of the installer's reports; it does not advance without commits
 	if wall := time.Now(); wall.After(now) {
 		now = wall
 	}
@@ -131,7 +145,8 @@ func (s *installService) bootsBy(v *fsm.View, r *holdfastv1.BootMachineRequest) 
 	case !active || run.GetObserved() || fsm.Ended(run):
 		return disk
 	case i.GetRunId() == run.GetRunId() && v.Has(fsm.Level2) && fsm.InstallerRuns(i, now):
-		return waits(m.GetMachineId(), run.GetRunId(), fmt.Sprintf("its installer is running: a boot script is served again after %s without a report", fsm.InstallerSilence))
+		why := fmt.Sprintf("its installer is running: a boot script is served again after %s without a report", fsm.InstallerSilence)
+		return waits(m.GetMachineId(), run.GetRunId(), why)
 	case fsm.InstallOpen(i) && i.GetRunId() == run.GetRunId() && fsm.InstallBoots(i):
 		return s.installs(v, m, run, r.GetArch())
 	case fsm.InstallOpen(i) && i.GetRunId() == run.GetRunId() && i.GetStage() != holdfastv1.Install_FAILED:
@@ -147,8 +162,8 @@ func waits(machine, run, why string) *holdfastv1.BootMachineResponse {
 	return &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_WAIT, MachineId: machine, RunId: run, Reason: why}
 }
 
-// willInstall reports whether the machine of a run has been booted for a step that is next, or at
-// work: it waits for its session.
+// willInstall reports whether a run has booted its machine for an installation. The machine then
+// waits for its install session.
 func willInstall(run *holdfastv1.Run) bool {
 	at := false
 	for _, s := range run.GetSteps() {
@@ -164,17 +179,25 @@ func willInstall(run *holdfastv1.Run) bool {
 	return false
 }
 
-func (s *installService) installs(v *fsm.View, m *holdfastv1.Machine, run *holdfastv1.Run, arch string) *holdfastv1.BootMachineResponse {
+func (s *installService) installs(
+	v *fsm.View, m *holdfastv1.Machine, run *holdfastv1.Run, arch string,
+) *holdfastv1.BootMachineResponse {
 	img, why := bootable(v, installerImage, fsm.MachineArch(arch, m))
 	if why != "" {
 		return waits(m.GetMachineId(), run.GetRunId(), why)
 	}
-	return &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_INSTALL, MachineId: m.GetMachineId(), RunId: run.GetRunId(), Image: img.GetName(), Cmdline: img.GetCmdline(),
-		Reason: "run " + run.GetRunId() + " installs it"}
+	return &holdfastv1.BootMachineResponse{
+		Action:    holdfastv1.BootMachineResponse_INSTALL,
+		MachineId: m.GetMachineId(),
+		RunId:     run.GetRunId(),
+		Image:     img.GetName(),
+		Cmdline:   img.GetCmdline(),
+		Reason:    "run " + run.GetRunId() + " installs it",
+	}
 }
 
-// bootable returns the image of a name that machines of an architecture boot, and why there is none
-// if there is none.
+// bootable returns the image with a name for an architecture. If no machine can boot it, why
+// contains the reason.
 func bootable(v *fsm.View, name, arch string) (img *holdfastv1.Image, why string) {
 	img, ok := v.ImageFor(name, arch)
 	name = fsm.ImageName(name, arch)
@@ -189,8 +212,10 @@ func bootable(v *fsm.View, name, arch string) (img *holdfastv1.Image, why string
 	return img, ""
 }
 
-// BootMachine returns a machine what it boots, with a token of its session.
-func (s *installService) BootMachine(ctx context.Context, r *holdfastv1.BootMachineRequest) (*holdfastv1.BootMachineResponse, error) {
+// BootMachine returns what a machine should boot, with a token for its install session.
+func (s *installService) BootMachine(
+	ctx context.Context, r *holdfastv1.BootMachineRequest,
+) (*holdfastv1.BootMachineResponse, error) {
 	if err := required("mac", r.GetMac()); err != nil {
 		return nil, err
 	}
@@ -211,9 +236,13 @@ func (s *installService) BootMachine(ctx context.Context, r *holdfastv1.BootMach
 		case answer.GetAction() == holdfastv1.BootMachineResponse_INSTALL:
 			secret, hash := auth.NewSecret()
 			answer.Token = secret
-			c.Op = &internalv1.Command_BootInstall{BootInstall: &internalv1.BootInstall{MachineId: answer.GetMachineId(), Sha256: hash, IpAddress: r.GetIpAddress()}}
+			c.Op = &internalv1.Command_BootInstall{BootInstall: &internalv1.BootInstall{
+				MachineId: answer.GetMachineId(), Sha256: hash, IpAddress: r.GetIpAddress(),
+			}}
 		case s.lacksInstaller(v, answer, r.GetArch()):
-			c.Op = &internalv1.Command_BootInstall{BootInstall: &internalv1.BootInstall{MachineId: answer.GetMachineId(), Note: answer.GetReason()}}
+			c.Op = &internalv1.Command_BootInstall{BootInstall: &internalv1.BootInstall{
+				MachineId: answer.GetMachineId(), Note: answer.GetReason(),
+			}}
 		default:
 			return answer, nil
 		}
@@ -227,12 +256,11 @@ func (s *installService) BootMachine(ctx context.Context, r *holdfastv1.BootMach
 	})
 }
 
-// reasonBootTakeover is the reason in the audit trail of a boot script that was refused because
-// another machine asked for it.
+// reasonBootTakeover is the reason in the audit trail if another machine asked for a boot script.
 const reasonBootTakeover = "BOOT_TAKEOVER"
 
-// takenOver reports whether a caller that would be given an install token, or made a machine, has a
-// MAC address that is not one of the machine it names.
+// takenOver reports whether the caller's own MAC address is not one of the machine it names. It
+// matters only if the answer would contain an install token or create a machine.
 func takenOver(v *fsm.View, answer *holdfastv1.BootMachineResponse, r *holdfastv1.BootMachineRequest) bool {
 	switch {
 	case r.GetLinkAddress() == "" || answer.GetAction() == holdfastv1.BootMachineResponse_DISK && !answer.GetUnknown():
@@ -245,10 +273,13 @@ func takenOver(v *fsm.View, answer *holdfastv1.BootMachineResponse, r *holdfastv
 	return caller.GetMachineId() != answer.GetMachineId()
 }
 
-// refusesTakeover records that another machine asked for a boot script. The caller waits, as a
-// machine does whose install is not ready.
-func (s *installService) refusesTakeover(ctx context.Context, answer *holdfastv1.BootMachineResponse, r *holdfastv1.BootMachineRequest) *holdfastv1.BootMachineResponse {
-	s.log.Warn("refused a boot script: the caller has another MAC address than the machine it names", "machine", answer.GetMachineId(), "mac", r.GetMac(),
+// refusesTakeover records that another machine asked for a boot script. The caller has to wait, like
+// a machine whose install is not ready.
+func (s *installService) refusesTakeover(
+	ctx context.Context, answer *holdfastv1.BootMachineResponse, r *holdfastv1.BootMachineRequest,
+) *holdfastv1.BootMachineResponse {
+	s.log.Warn("refused a boot script: the caller has another MAC address than the machine it names",
+		"machine", answer.GetMachineId(), "mac", r.GetMac(),
 		"address", r.GetIpAddress(), "link_address", r.GetLinkAddress())
 	resource := "nodes/" + r.GetMac()
 	if id := answer.GetMachineId(); id != "" {
@@ -256,38 +287,56 @@ func (s *installService) refusesTakeover(ctx context.Context, answer *holdfastv1
 	}
 	s.cfg.Gate.Deny(ctx, "holdfast.v1.InstallService/BootMachine", resource,
 		&auth.Error{Code: codes.PermissionDenied, Reason: reasonBootTakeover, Message: "the caller is another machine"})
-	return waits(answer.GetMachineId(), answer.GetRunId(), "the boot script is for the machine with MAC address "+r.GetMac()+" only")
+	return waits(answer.GetMachineId(), answer.GetRunId(),
+		"the boot script is for the machine with MAC address "+r.GetMac()+" only")
 }
 
-// lacksInstaller reports whether a machine waits because there is nothing to install it with, and
-// its session does not say so yet.
+// lacksInstaller reports whether a machine waits for a bootable installer image, and its session
+// does not contain that note yet.
 func (s *installService) lacksInstaller(v *fsm.View, answer *holdfastv1.BootMachineResponse, arch string) bool {
 	i, ok := v.Install(answer.GetMachineId())
 	m, _ := v.Machine(answer.GetMachineId())
 	_, why := bootable(v, installerImage, fsm.MachineArch(arch, m))
-	return ok && fsm.InstallBoots(i) && answer.GetAction() == holdfastv1.BootMachineResponse_WAIT && why == answer.GetReason() && i.GetNote() != answer.GetReason()
+	return ok && fsm.InstallBoots(i) && answer.GetAction() == holdfastv1.BootMachineResponse_WAIT &&
+		why == answer.GetReason() && i.GetNote() != answer.GetReason()
 }
 
-// discovers makes a machine of a MAC address that nobody knows. It awaits approval, and boots what
-// tells about it, where there is such an image.
-func (s *installService) discovers(ctx context.Context, v *fsm.View, r *holdfastv1.BootMachineRequest) (*holdfastv1.BootMachineResponse, error) {
-	c := &internalv1.Command{FeatureLevel: 1, Principal: "netboot", Op: &internalv1.Command_ReportNode{ReportNode: &internalv1.ReportNode{
-		Report: &holdfastv1.ReportNodeRequest{MacAddress: r.GetMac(), Facts: &holdfastv1.NodeRecord{IpAddress: r.GetIpAddress(), Arch: r.GetArch()}},
-		RunId:  "run-" + randomHex(6), MachineId: randomHex(4), Discover: true, DiscoverLimit: s.discoverLimit(),
-	}}}
+// discovers creates a machine for an unknown MAC address. The machine awaits approval, and boots the
+// inventory image if there is one.
+func (s *installService) discovers(
+	ctx context.Context, v *fsm.View, r *holdfastv1.BootMachineRequest,
+) (*holdfastv1.BootMachineResponse, error) {
+	facts := &holdfastv1.NodeRecord{IpAddress: r.GetIpAddress(), Arch: r.GetArch()}
+	c := &internalv1.Command{FeatureLevel: 1, Principal: "netboot", Op: &internalv1.Command_ReportNode{
+		ReportNode: &internalv1.ReportNode{
+			Report:        &holdfastv1.ReportNodeRequest{MacAddress: r.GetMac(), Facts: facts},
+			RunId:         "run-" + randomHex(6),
+			MachineId:     randomHex(4),
+			Discover:      true,
+			DiscoverLimit: s.discoverLimit(),
+		},
+	}}
 	m, err := apply[*holdfastv1.Machine](ctx, s.node, c)
 	if err != nil {
 		return nil, err
 	}
-	answer := &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_DISK, MachineId: m.GetMachineId(), Reason: "it was discovered now and awaits approval", HttpAddrs: httpAddrs(v)}
+	answer := &holdfastv1.BootMachineResponse{
+		Action:    holdfastv1.BootMachineResponse_DISK,
+		MachineId: m.GetMachineId(),
+		Reason:    "it was discovered now and awaits approval",
+		HttpAddrs: httpAddrs(v),
+	}
 	if img, why := bootable(v, inventoryImage, fsm.MachineArch(r.GetArch(), m)); why == "" {
-		answer.Action, answer.Image, answer.Cmdline = holdfastv1.BootMachineResponse_INVENTORY, img.GetName(), img.GetCmdline()
+		answer.Action = holdfastv1.BootMachineResponse_INVENTORY
+		answer.Image, answer.Cmdline = img.GetName(), img.GetCmdline()
 	}
 	return answer, nil
 }
 
-// GetWorkOrder reports what the installer is to do.
-func (s *installService) GetWorkOrder(ctx context.Context, r *holdfastv1.GetWorkOrderRequest) (*holdfastv1.WorkOrder, error) {
+// GetWorkOrder returns the work order of an installer.
+func (s *installService) GetWorkOrder(
+	ctx context.Context, r *holdfastv1.GetWorkOrderRequest,
+) (*holdfastv1.WorkOrder, error) {
 	v, err := s.node.View(ctx)
 	if err != nil {
 		return nil, err
@@ -312,25 +361,33 @@ func (s *installService) GetWorkOrder(ctx context.Context, r *holdfastv1.GetWork
 		return o, nil
 	}
 	img, ok := v.Image(i.GetImage())
-	if arch := fsm.ArchOf(m.GetNode().GetArch()); ok && arch != "" && img.GetArch() != arch { // the run began before that was known
-		return nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: fsm.ReasonImageArch,
-			Message: "image " + quote(i.GetImage()) + " is for " + img.GetArch() + ", and machine " + quote(m.GetMachineId()) + " is " + arch + ": cancel the run, and name an image for " + arch}
+	arch := fsm.ArchOf(m.GetNode().GetArch())
+	if ok && arch != "" && img.GetArch() != arch { // the run started before the architecture was known
+		return nil, &fsm.Error{
+			Code: fsm.FailedPrecondition, Reason: fsm.ReasonImageArch,
+			Message: "image " + quote(i.GetImage()) + " is for " + img.GetArch() + ", and machine " + quote(m.GetMachineId()) +
+				" is " + arch + ": cancel the run, and name an image for " + arch,
+		}
 	}
 	if !ok || img.GetDisk() == nil {
-		return nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: "IMAGE_MISSING", Message: "there is no image " + quote(i.GetImage()) + " with a disk: add it (holdfast image add), and it goes on"}
+		return nil, &fsm.Error{
+			Code: fsm.FailedPrecondition, Reason: "IMAGE_MISSING",
+			Message: "there is no image " + quote(i.GetImage()) + " with a disk: add it (holdfast image add), and the install continues",
+		}
 	}
 	o.ImageSha256, o.ImageSizeBytes = img.GetDisk().GetSha256(), img.GetDisk().GetSizeBytes()
 	o.ImageFormat, o.ImageCompression = img.GetFormat().String(), img.GetCompression().String()
 	return o, nil
 }
 
-// tokenSum returns what is kept of a token.
+// tokenSum returns the hash of a token, which is stored instead of it.
 func tokenSum(token string) []byte {
 	sum := sha256.Sum256([]byte(token))
 	return sum[:]
 }
 
-// admits refuses a token before anything is proposed: the network is full of old ones.
+// admits checks the token of an installer before a command is proposed. Installers with old tokens
+// are common.
 func (s *installService) admits(ctx context.Context, token string) ([]byte, error) {
 	v, err := s.node.View(ctx)
 	if err != nil {
@@ -340,7 +397,8 @@ func (s *installService) admits(ctx context.Context, token string) ([]byte, erro
 	if _, refusal := v.InstallByToken(sum); refusal != nil {
 		if refusal.Reason == fsm.ReasonInstallTaken {
 			machine := refusal.Meta["machine_id"]
-			s.log.Warn("refused a second installer in an install session: see who has asked for the machine's boot script", "machine", machine, "address", auth.AddressFrom(ctx))
+			s.log.Warn("refused a second installer in an install session: check which host got the machine's boot script",
+				"machine", machine, "address", auth.AddressFrom(ctx))
 			s.cfg.Gate.Deny(ctx, "holdfast.v1.InstallService/ReportInstall", "machines/"+machine,
 				&auth.Error{Code: codes.PermissionDenied, Reason: refusal.Reason, Message: refusal.Message})
 		}
@@ -349,27 +407,36 @@ func (s *installService) admits(ctx context.Context, token string) ([]byte, erro
 	return sum, nil
 }
 
-// ReportInstall takes what an installer says.
-func (s *installService) ReportInstall(ctx context.Context, r *holdfastv1.ReportInstallRequest) (*holdfastv1.Install, error) {
+// ReportInstall records a report of an installer.
+func (s *installService) ReportInstall(
+	ctx context.Context, r *holdfastv1.ReportInstallRequest,
+) (*holdfastv1.Install, error) {
 	sum, err := s.admits(ctx, r.GetToken())
 	if err != nil {
 		return nil, err
 	}
-	said := known(r)
-	said.Token = ""
+	report := known(r)
+	report.Token = ""
 	return apply[*holdfastv1.Install](ctx, s.node, &internalv1.Command{FeatureLevel: 1, Principal: "installer",
-		Op: &internalv1.Command_ReportInstall{ReportInstall: &internalv1.ReportInstall{Sha256: sum, Report: said}}})
+		Op: &internalv1.Command_ReportInstall{ReportInstall: &internalv1.ReportInstall{Sha256: sum, Report: report}}})
 }
 
-// AppendInstallLog adds to the run's log.
-func (s *installService) AppendInstallLog(ctx context.Context, r *holdfastv1.AppendInstallLogRequest) (*holdfastv1.AppendInstallLogResponse, error) {
+// AppendInstallLog appends output of an installer to the run's log.
+func (s *installService) AppendInstallLog(
+	ctx context.Context, r *holdfastv1.AppendInstallLogRequest,
+) (*holdfastv1.AppendInstallLogResponse, error) {
 	sum, err := s.admits(ctx, r.GetToken())
 	if err != nil {
 		return nil, err
 	}
-	data := r.GetData()
-	i, err := apply[*holdfastv1.Install](ctx, s.node, &internalv1.Command{FeatureLevel: 1, Principal: "installer",
-		Op: &internalv1.Command_AppendInstallLog{AppendInstallLog: &internalv1.AppendInstallLog{Sha256: sum, Offset: r.GetOffset(), Data: data[:min(len(data), maxLogPart)]}}})
+	data := r.GetData()[:min(len(r.GetData()), maxLogPart)]
+	i, err := apply[*holdfastv1.Install](ctx, s.node, &internalv1.Command{
+		FeatureLevel: 1,
+		Principal:    "installer",
+		Op: &internalv1.Command_AppendInstallLog{
+			AppendInstallLog: &internalv1.AppendInstallLog{Sha256: sum, Offset: r.GetOffset(), Data: data},
+		},
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -17,34 +17,37 @@ import (
 const (
 	maxRequestSize       = 4 << 20  // bytes
 	maxMetadata          = 64 << 10 // bytes
-	maxStreams           = 8192     // per connection; docs/performance.md has 5,000 watchers on one peer
+	maxStreams           = 8192     // per connection; docs/performance.md measures 5,000 watchers on one peer
 	minClientPing        = 5 * time.Second
 	pingIdleClientsAfter = 30 * time.Second
 	pingTimeout          = 10 * time.Second
 	handshakeTimeout     = 10 * time.Second
-	maxConnectionAge     = 24 * time.Hour // then a client connects again and shows its certificate anew
+	maxConnectionAge     = 24 * time.Hour // then a client reconnects and presents its certificate again
 	lastCallsTimeout     = 5 * time.Minute
 )
 
-// GRPCOptions returns the limits that a gRPC server of the public API should have.
+// GRPCOptions returns the limits for a gRPC server of the public API.
 func GRPCOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxRequestSize),
 		grpc.MaxHeaderListSize(maxMetadata),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(handshakeTimeout),
-		// Clients ping every 10 s to notice a vanished host, watchers without a call in flight too.
+		// Clients ping every 10 s to detect a lost host. Watchers ping without a call in flight too.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minClientPing, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
-			Time: pingIdleClientsAfter, Timeout: pingTimeout, MaxConnectionAge: maxConnectionAge, MaxConnectionAgeGrace: lastCallsTimeout,
+			Time:                  pingIdleClientsAfter,
+			Timeout:               pingTimeout,
+			MaxConnectionAge:      maxConnectionAge,
+			MaxConnectionAgeGrace: lastCallsTimeout,
 		}),
 	}
 }
 
 // UnaryInterceptors returns all interceptors of a gRPC server of the public API, in this order:
-// measuring and logging, the bound in time, the wording of errors, recovery from panics, who the
-// caller is and how often they call; then the Forwarder, which takes the call to where it is
-// served; and there, what the caller may do.
+// metrics and logging, the default deadline, error statuses, recovery from panics, authentication
+// and rate limits; the Forwarder, which sends the call to the peer that serves it; and on that peer,
+// authorization.
 func (s *Server) UnaryInterceptors() []grpc.UnaryServerInterceptor {
 	all := []grpc.UnaryServerInterceptor{
 		s.observeUnary,
@@ -53,7 +56,7 @@ func (s *Server) UnaryInterceptors() []grpc.UnaryServerInterceptor {
 			resp, err := next(ctx, req)
 			return resp, s.toStatus(ctx, call.FullMethod, err)
 		},
-		recovery.UnaryServerInterceptor(), // a panic becomes an error that toStatus does not know
+		recovery.UnaryServerInterceptor(), // a panic becomes an error that toStatus maps to INTERNAL
 		s.cfg.Gate.EdgeUnary,
 	}
 	if s.cfg.Forwarder != nil {
@@ -62,7 +65,7 @@ func (s *Server) UnaryInterceptors() []grpc.UnaryServerInterceptor {
 	return append(all, s.cfg.Gate.Unary)
 }
 
-// StreamInterceptors is UnaryInterceptors for streams, which have no bound in time.
+// StreamInterceptors is UnaryInterceptors for streams, which have no default deadline.
 func (s *Server) StreamInterceptors() []grpc.StreamServerInterceptor {
 	all := []grpc.StreamServerInterceptor{
 		s.observeStream,
@@ -78,10 +81,11 @@ func (s *Server) StreamInterceptors() []grpc.StreamServerInterceptor {
 	return append(all, s.cfg.Gate.Stream)
 }
 
-// boundUnary returns a deadline to calls that have none: nobody must wait for ever for a cluster
-// that has lost its quorum. A restore has to read all there is, in the time that a large fleet
-// takes.
-func (s *Server) boundUnary(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+// boundUnary sets a deadline on calls without one, so that no call waits forever for a cluster
+// without quorum. A restore has a longer one, because it has to read a whole snapshot.
+func (s *Server) boundUnary(
+	ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler,
+) (any, error) {
 	if _, ok := ctx.Deadline(); ok {
 		return next(ctx, req)
 	}
@@ -94,14 +98,18 @@ func (s *Server) boundUnary(ctx context.Context, req any, call *grpc.UnaryServer
 	return next(ctx, req)
 }
 
-func (s *Server) observeUnary(ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+func (s *Server) observeUnary(
+	ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler,
+) (any, error) {
 	start := time.Now()
 	resp, err := next(ctx, req)
 	s.observed(ctx, call.FullMethod, time.Since(start), err)
 	return resp, err
 }
 
-func (s *Server) observeStream(srv any, stream grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+func (s *Server) observeStream(
+	srv any, stream grpc.ServerStream, call *grpc.StreamServerInfo, next grpc.StreamHandler,
+) error {
 	start := time.Now()
 	open := s.metrics.open.WithLabelValues(call.FullMethod)
 	open.Inc()
@@ -111,7 +119,8 @@ func (s *Server) observeStream(srv any, stream grpc.ServerStream, call *grpc.Str
 	return err
 }
 
-// observed logs no request: it may hold a secret.
+// observed updates the metrics and logs a call. It does not log the request, which may contain a
+// secret.
 func (s *Server) observed(ctx context.Context, method string, took time.Duration, err error) {
 	code := status.Code(err)
 	s.metrics.handled.WithLabelValues(method, code.String()).Inc()
@@ -119,7 +128,9 @@ func (s *Server) observed(ctx context.Context, method string, took time.Duration
 	if !s.log.Enabled(ctx, slog.LevelDebug) {
 		return
 	}
-	attrs := []slog.Attr{slog.String("method", method), slog.String("code", code.String()), slog.Duration("took", took)}
+	attrs := []slog.Attr{
+		slog.String("method", method), slog.String("code", code.String()), slog.Duration("took", took),
+	}
 	if err != nil {
 		attrs = append(attrs, slog.String("error", status.Convert(err).Message()))
 	}

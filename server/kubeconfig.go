@@ -6,8 +6,8 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// kubeconfigFile is what is looked at of a kubeconfig (k8s.io/client-go/tools/clientcmd/api/v1).
-// The provider that uses it checks it again, whole.
+// kubeconfigFile is the part of a kubeconfig that is checked (k8s.io/client-go/tools/clientcmd/api/v1).
+// The provider that uses the file checks all of it.
 type kubeconfigFile struct {
 	CurrentContext string `json:"current-context"`
 	Clusters       []struct {
@@ -29,30 +29,31 @@ type kubeconfigFile struct {
 	} `json:"users"`
 }
 
-// checkKubeconfig refuses what a peer could not use, or would have to read files or run programs
-// for.
+// checkKubeconfig refuses a kubeconfig that a peer cannot use, or that refers to files or programs.
 func checkKubeconfig(text string) []fsm.FieldViolation {
 	bad := func(description string) []fsm.FieldViolation {
 		return []fsm.FieldViolation{{Field: "values[kubeconfig]", Description: description}}
 	}
 	var k kubeconfigFile
-	if yaml.Unmarshal([]byte(text), &k) != nil || len(k.Clusters) == 0 || len(k.Users) == 0 || k.CurrentContext == "" { // whose words may quote what is in it
-		return bad("is no kubeconfig with a current-context, a cluster and a user: want YAML as kubectl config view --raw --flatten --minify prints it")
+	// The error of Unmarshal is not returned, because it may quote a secret.
+	if yaml.Unmarshal([]byte(text), &k) != nil || len(k.Clusters) == 0 || len(k.Users) == 0 || k.CurrentContext == "" {
+		return bad("is not a kubeconfig with a current-context, a cluster and a user: " +
+			"want the YAML that kubectl config view --raw --flatten --minify prints")
 	}
 	for _, c := range k.Clusters {
 		switch {
 		case c.Cluster.CAFile != "":
-			return bad("names the file of a CA: put what is in it into it, with kubectl config view --raw --flatten --minify")
+			return bad("refers to the file of a CA: embed it with kubectl config view --raw --flatten --minify")
 		case c.Cluster.CA == "" || c.Cluster.Insecure:
-			return bad("has a cluster without certificate-authority-data: nobody could tell the real one from another")
+			return bad("has a cluster without certificate-authority-data: the cluster could not be authenticated")
 		}
 	}
 	for _, u := range k.Users {
 		switch {
 		case u.User.Exec != nil || u.User.Provider != nil:
-			return bad("has a user who logs in by a program (exec or auth-provider): peers run none, give it a client certificate or a token")
+			return bad("has a user that logs in with a program (exec or auth-provider): use a client certificate or a token")
 		case u.User.CertFile != "" || u.User.KeyFile != "" || u.User.TokenFile != "":
-			return bad("names files of a user: put what is in them into it, with kubectl config view --raw --flatten --minify")
+			return bad("refers to files of a user: embed them with kubectl config view --raw --flatten --minify")
 		}
 	}
 	return nil

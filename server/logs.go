@@ -13,24 +13,28 @@ import (
 )
 
 const (
-	maxLogChunk = 64 << 10 // bytes of log in one message
-	// logPause is the least time between two looks at a run's log: nobody reads faster, and each
-	// look costs.
+	maxLogChunk = 64 << 10 // maximum bytes of log in one message
+	// logPause is the minimum time between two reads of a run's log. Shorter ones would only cost
+	// CPU: no reader is faster.
 	logPause = 25 * time.Millisecond
 )
 
-// StreamRunLogs streams a run's log from a byte offset on, and follows it until the run has ended
-// and all is sent.
-func (s *runService) StreamRunLogs(r *holdfastv1.StreamRunLogsRequest, stream grpc.ServerStreamingServer[holdfastv1.LogChunk]) error {
+// StreamRunLogs streams a run's log from a byte offset. It follows the log until the run has ended
+// and everything is sent.
+func (s *runService) StreamRunLogs(
+	r *holdfastv1.StreamRunLogsRequest, stream grpc.ServerStreamingServer[holdfastv1.LogChunk],
+) error {
 	return s.streamRunLogs(stream.Context(), r, stream.Send)
 }
 
-func (s *Server) streamRunLogs(ctx context.Context, r *holdfastv1.StreamRunLogsRequest, send func(*holdfastv1.LogChunk) error) error {
+func (s *Server) streamRunLogs(
+	ctx context.Context, r *holdfastv1.StreamRunLogsRequest, send func(*holdfastv1.LogChunk) error,
+) error {
 	if err := required("run_id", r.GetRunId()); err != nil {
 		return err
 	}
 	if r.GetOffset() < 0 {
-		return invalid("offset", fmt.Sprintf("%d is below zero", r.GetOffset()))
+		return invalid("offset", fmt.Sprintf("is %d: want 0 or more", r.GetOffset()))
 	}
 	v, err := s.node.View(ctx)
 	if err != nil {
@@ -38,13 +42,15 @@ func (s *Server) streamRunLogs(ctx context.Context, r *holdfastv1.StreamRunLogsR
 	}
 	if run, ok := runFor(ctx, v, r.GetRunId()); ok && r.GetOffset() > run.GetLogBytes() {
 		return &fsm.Error{
-			Code: fsm.OutOfRange, Reason: "OFFSET_BEYOND_END", Meta: map[string]string{"run_id": run.GetRunId(), "log_bytes": fmt.Sprint(run.GetLogBytes())},
-			Message: fmt.Sprintf("offset %d lies beyond the log of run %s, which has %d bytes", r.GetOffset(), run.GetRunId(), run.GetLogBytes()),
+			Code: fsm.OutOfRange, Reason: "OFFSET_BEYOND_END",
+			Meta: map[string]string{"run_id": run.GetRunId(), "log_bytes": fmt.Sprint(run.GetLogBytes())},
+			Message: fmt.Sprintf("offset %d is beyond the end of the log of run %s, which has %d bytes",
+				r.GetOffset(), run.GetRunId(), run.GetLogBytes()),
 		}
 	}
 	for offset := r.GetOffset(); ; {
 		changed := s.state.Changed()
-		v := s.state.View() // not older than the first one
+		v := s.state.View() // at least as recent as the first view
 		run, ok := runFor(ctx, v, r.GetRunId())
 		if !ok {
 			return notFound("RUN_NOT_FOUND", "run", r.GetRunId())
@@ -64,7 +70,7 @@ func (s *Server) streamRunLogs(ctx context.Context, r *holdfastv1.StreamRunLogsR
 	}
 }
 
-// sendLog sends what a view has of a log from an offset on, and gives the offset after it.
+// sendLog sends the log of a view from an offset, and returns the offset after it.
 func sendLog(v *fsm.View, run *holdfastv1.Run, offset int64, send func(*holdfastv1.LogChunk) error) (int64, error) {
 	if offset >= run.GetLogBytes() {
 		return offset, nil
@@ -72,7 +78,9 @@ func sendLog(v *fsm.View, run *holdfastv1.Run, offset int64, send func(*holdfast
 	return sendChunks(v.RunLog(run.GetRunId(), offset), offset, send)
 }
 
-func (s *Server) sendArchivedLog(ctx context.Context, run *holdfastv1.Run, offset int64, send func(*holdfastv1.LogChunk) error) error {
+func (s *Server) sendArchivedLog(
+	ctx context.Context, run *holdfastv1.Run, offset int64, send func(*holdfastv1.LogChunk) error,
+) error {
 	log, err := s.archivedLog(ctx, run, offset)
 	if err == nil {
 		_, err = sendChunks(log, offset, send)
@@ -80,7 +88,9 @@ func (s *Server) sendArchivedLog(ctx context.Context, run *holdfastv1.Run, offse
 	return err
 }
 
-func sendChunks(log iter.Seq[*holdfastv1.LogChunk], offset int64, send func(*holdfastv1.LogChunk) error) (int64, error) {
+func sendChunks(
+	log iter.Seq[*holdfastv1.LogChunk], offset int64, send func(*holdfastv1.LogChunk) error,
+) (int64, error) {
 	for c := range log {
 		for _, part := range split(c) {
 			if err := send(part); err != nil {
@@ -92,7 +102,7 @@ func sendChunks(log iter.Seq[*holdfastv1.LogChunk], offset int64, send func(*hol
 	return offset, nil
 }
 
-// split cuts a chunk that is too large for one message.
+// split divides a chunk that is too large for one message.
 func split(c *holdfastv1.LogChunk) []*holdfastv1.LogChunk {
 	if len(c.GetData()) <= maxLogChunk {
 		return []*holdfastv1.LogChunk{c}
@@ -101,8 +111,14 @@ func split(c *holdfastv1.LogChunk) []*holdfastv1.LogChunk {
 	for at := 0; at < len(c.GetData()); at += maxLogChunk {
 		end := min(at+maxLogChunk, len(c.GetData()))
 		parts = append(parts, &holdfastv1.LogChunk{
-			Ts: c.GetTs(), RunId: c.GetRunId(), Stream: c.GetStream(), Data: c.GetData()[at:end],
-			Offset: c.GetOffset() + int64(at), Step: c.GetStep(), Attempt: c.GetAttempt(), Truncated: c.GetTruncated() && end == len(c.GetData()),
+			Ts:        c.GetTs(),
+			RunId:     c.GetRunId(),
+			Stream:    c.GetStream(),
+			Data:      c.GetData()[at:end],
+			Offset:    c.GetOffset() + int64(at),
+			Step:      c.GetStep(),
+			Attempt:   c.GetAttempt(),
+			Truncated: c.GetTruncated() && end == len(c.GetData()),
 		})
 	}
 	return parts

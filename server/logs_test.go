@@ -14,7 +14,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-func logs(t *testing.T, c *clients, r *holdfastv1.StreamRunLogsRequest) grpc.ServerStreamingClient[holdfastv1.LogChunk] {
+func logs(
+	t *testing.T, c *clients, r *holdfastv1.StreamRunLogsRequest,
+) grpc.ServerStreamingClient[holdfastv1.LogChunk] {
 	t.Helper()
 	s, err := c.StreamRunLogs(testCtx(t), r)
 	if err != nil {

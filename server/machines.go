@@ -11,20 +11,22 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// machineService is MachineService of the bare-metal API.
+// machineService implements MachineService.
 type machineService struct {
 	holdfastv1.UnimplementedMachineServiceServer
 	*Server
 }
 
 // RegisterMachine registers a new machine or updates a known one.
-func (s *machineService) RegisterMachine(ctx context.Context, r *holdfastv1.RegisterMachineRequest) (*holdfastv1.Machine, error) {
+func (s *machineService) RegisterMachine(
+	ctx context.Context, r *holdfastv1.RegisterMachineRequest,
+) (*holdfastv1.Machine, error) {
 	if r.GetMachine() == nil {
 		return nil, invalid("machine", "is required")
 	}
 	m := inventory(r.GetMachine())
 	switch p := r.GetMachine().GetStatus().GetPhase(); p {
-	case holdfastv1.MachineStatus_FACTORY_READY, holdfastv1.MachineStatus_READY: // all that a client can say of status
+	case holdfastv1.MachineStatus_FACTORY_READY, holdfastv1.MachineStatus_READY: // clients can set only these
 		m.Status = &holdfastv1.MachineStatus{Phase: p}
 	}
 	if err := violations(fsm.NormalizeMachine(m)); err != nil {
@@ -41,7 +43,7 @@ func (s *machineService) RegisterMachine(ctx context.Context, r *holdfastv1.Regi
 	})
 }
 
-// inventory takes what clients may set of a machine.
+// inventory returns the parts of a machine that clients may set.
 func inventory(in *holdfastv1.Machine) *holdfastv1.Machine {
 	m := &holdfastv1.Machine{MachineId: in.GetMachineId(), Labels: in.GetLabels(), Spec: in.GetSpec()}
 	dropUnknown(m.ProtoReflect())
@@ -66,7 +68,9 @@ func (s *machineService) GetMachine(ctx context.Context, r *holdfastv1.GetMachin
 }
 
 // ListMachines lists machines by id.
-func (s *machineService) ListMachines(ctx context.Context, r *holdfastv1.ListMachinesRequest) (*holdfastv1.ListMachinesResponse, error) {
+func (s *machineService) ListMachines(
+	ctx context.Context, r *holdfastv1.ListMachinesRequest,
+) (*holdfastv1.ListMachinesResponse, error) {
 	f, err := compile(machineFilter, r.GetFilter())
 	if err != nil {
 		return nil, err
@@ -85,12 +89,16 @@ func (s *machineService) ListMachines(ctx context.Context, r *holdfastv1.ListMac
 		rows = single(p, pinned, v.Machine)
 	}
 	resp := &holdfastv1.ListMachinesResponse{}
-	resp.Machines, resp.NextPageToken, err = collect(ctx, p, rows, func(m *holdfastv1.Machine) bool { return f.Match(m) && visible(id, m) })
+	resp.Machines, resp.NextPageToken, err = collect(ctx, p, rows, func(m *holdfastv1.Machine) bool {
+		return f.Match(m) && visible(id, m)
+	})
 	return resp, err
 }
 
-// UpdateMachine updates spec and labels, all of them or what a field mask names.
-func (s *machineService) UpdateMachine(ctx context.Context, r *holdfastv1.UpdateMachineRequest) (*holdfastv1.Machine, error) {
+// UpdateMachine updates spec and labels, or only the fields of the field mask.
+func (s *machineService) UpdateMachine(
+	ctx context.Context, r *holdfastv1.UpdateMachineRequest,
+) (*holdfastv1.Machine, error) {
 	if err := required("machine.machine_id", r.GetMachine().GetMachineId()); err != nil {
 		return nil, err
 	}
@@ -108,14 +116,17 @@ func (s *machineService) UpdateMachine(ctx context.Context, r *holdfastv1.Update
 	return apply[*holdfastv1.Machine](ctx, s.node, c)
 }
 
-// SetMachinePhase moves a machine by hand.
-func (s *machineService) SetMachinePhase(ctx context.Context, r *holdfastv1.SetMachinePhaseRequest) (*holdfastv1.Machine, error) {
+// SetMachinePhase moves a machine to a phase on behalf of an operator.
+func (s *machineService) SetMachinePhase(
+	ctx context.Context, r *holdfastv1.SetMachinePhaseRequest,
+) (*holdfastv1.Machine, error) {
 	if err := required("machine_id", r.GetMachineId()); err != nil {
 		return nil, err
 	}
 	phase := r.GetPhase()
 	if _, known := holdfastv1.MachineStatus_Phase_name[int32(phase)]; !known || phase == holdfastv1.MachineStatus_PHASE_UNSPECIFIED {
-		return nil, invalid("phase", quote(phase.String())+" is not a phase that a machine can be moved to: READY, IN_SERVICE, MAINTENANCE, RMA or RETIRED")
+		return nil, invalid("phase", quote(phase.String())+
+			" is not a phase that an operator can set: want READY, IN_SERVICE, MAINTENANCE, RMA or RETIRED")
 	}
 	if err := short("comment", r.GetComment()); err != nil {
 		return nil, err
@@ -142,7 +153,9 @@ func (s *machineService) RetryBmc(ctx context.Context, r *holdfastv1.RetryBmcReq
 }
 
 // DeleteMachine deletes a machine that has no active run.
-func (s *machineService) DeleteMachine(ctx context.Context, r *holdfastv1.DeleteMachineRequest) (*holdfastv1.DeleteMachineResponse, error) {
+func (s *machineService) DeleteMachine(
+	ctx context.Context, r *holdfastv1.DeleteMachineRequest,
+) (*holdfastv1.DeleteMachineResponse, error) {
 	if err := required("machine_id", r.GetMachineId()); err != nil {
 		return nil, err
 	}
@@ -154,8 +167,11 @@ func (s *machineService) DeleteMachine(ctx context.Context, r *holdfastv1.Delete
 	return &holdfastv1.DeleteMachineResponse{}, nil
 }
 
-// ListMachineHistory lists what happened to a machine, newest first. It outlives the machine.
-func (s *machineService) ListMachineHistory(ctx context.Context, r *holdfastv1.ListMachineHistoryRequest) (*holdfastv1.ListMachineHistoryResponse, error) {
+// ListMachineHistory lists the history of a machine, newest first. The history is kept after the
+// machine is deleted.
+func (s *machineService) ListMachineHistory(
+	ctx context.Context, r *holdfastv1.ListMachineHistoryRequest,
+) (*holdfastv1.ListMachineHistoryResponse, error) {
 	id := r.GetMachineId()
 	if err := required("machine_id", id); err != nil {
 		return nil, err
@@ -167,7 +183,7 @@ func (s *machineService) ListMachineHistory(ctx context.Context, r *holdfastv1.L
 	var before uint64
 	if p.after != "" {
 		if before, err = strconv.ParseUint(p.after, 10, 64); err != nil {
-			return nil, invalid("page_token", "is damaged: start without one")
+			return nil, invalid("page_token", "is damaged: start again without one")
 		}
 	}
 	v, err := s.node.View(ctx)
@@ -178,7 +194,9 @@ func (s *machineService) ListMachineHistory(ctx context.Context, r *holdfastv1.L
 	if !exists && auth.Scoped(auth.From(ctx)) {
 		return nil, notFound("MACHINE_NOT_FOUND", "machine", id)
 	}
-	rows := keyed(v.History(id, before), func(e *holdfastv1.HistoryEntry) string { return strconv.FormatUint(e.GetSequence(), 10) })
+	rows := keyed(v.History(id, before), func(e *holdfastv1.HistoryEntry) string {
+		return strconv.FormatUint(e.GetSequence(), 10)
+	})
 	resp := &holdfastv1.ListMachineHistoryResponse{}
 	resp.Entries, resp.NextPageToken, err = collect(ctx, p, rows, func(*holdfastv1.HistoryEntry) bool { return true })
 	if err != nil {

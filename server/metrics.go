@@ -2,7 +2,7 @@ package server
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// callMetrics measures calls by their full method.
+// callMetrics are the metrics of gRPC calls by full method.
 type callMetrics struct {
 	handled *prometheus.CounterVec
 	seconds *prometheus.HistogramVec
@@ -13,16 +13,16 @@ func newCallMetrics(r prometheus.Registerer) *callMetrics {
 	m := &callMetrics{
 		handled: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "holdfast_grpc_handled_total",
-			Help: "gRPC calls that this peer took and that have ended, by method and code.",
+			Help: "gRPC calls that arrived at this peer and have ended, by method and code.",
 		}, []string{"method", "code"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "holdfast_grpc_handling_seconds",
-			Help:    "How long gRPC calls took, forwarding to the leader included. Streams: how long they were open.",
+			Help:    "Duration of gRPC calls, including forwarding to the leader. Streams: how long they were open.",
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"method"}),
 		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "holdfast_grpc_open_streams",
-			Help: "Streams that are open on this peer, by method.",
+			Help: "Streams open on this peer, by method.",
 		}, []string{"method"}),
 	}
 	r.MustRegister(m.handled, m.seconds, m.open)

@@ -11,18 +11,18 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// NodeLog is the leader task that logs what the specifications want in a log, besides the history
-// and the events that keep it: each change of a node's state (node state machine §Logging), the
-// registrations of agents, and the status of pools (machine registration §Gateway Logs).
+// NodeLog is the leader task that logs the state changes of nodes and agents, and the status of
+// pools. The history and the events contain them too, but their specifications require a log.
 type NodeLog struct {
 	state State
 	log   *slog.Logger
 }
 
-// NewNodeLog returns a NodeLog; Run it in each term.
+// NewNodeLog returns a NodeLog. It must run in each term.
 func NewNodeLog(state State, log *slog.Logger) *NodeLog { return &NodeLog{state, log} }
 
-// Run implements cluster.LeaderTask. What happened between two leaders is in the history alone.
+// Run implements cluster.LeaderTask. Changes between two leaders are not logged; the history has
+// them.
 func (l *NodeLog) Run(ctx context.Context, _ cluster.Term) error {
 	cursor := l.state.View().LastNews()
 	for {
@@ -34,7 +34,7 @@ func (l *NodeLog) Run(ctx context.Context, _ cluster.Term) error {
 	}
 }
 
-// follow logs what a view has after a cursor, and gives the next one.
+// follow logs the events of a view after a cursor, and returns the next cursor.
 func (l *NodeLog) follow(ctx context.Context, v *fsm.View, cursor uint64) uint64 {
 	for cursor < v.LastNews() {
 		events, err := v.News(max(cursor+1, v.FirstNews())-1, eventBatch)
@@ -49,8 +49,11 @@ func (l *NodeLog) follow(ctx context.Context, v *fsm.View, cursor uint64) uint64
 				l.entry(ctx, "agent state changed", e.GetChange())
 			case e.GetPool() != nil:
 				p := e.GetPool()
-				l.log.LogAttrs(ctx, slog.LevelInfo, "pool status changed", slog.String("pool", p.GetPoolId()), slog.String("status", p.GetStatus().String()),
-					slog.String("provider", p.GetProvider()), slog.String("reason", p.GetStatusReason()))
+				l.log.LogAttrs(ctx, slog.LevelInfo, "pool status changed",
+					slog.String("pool", p.GetPoolId()),
+					slog.String("status", p.GetStatus().String()),
+					slog.String("provider", p.GetProvider()),
+					slog.String("reason", p.GetStatusReason()))
 			}
 			cursor = e.GetCursor()
 		}
@@ -60,8 +63,14 @@ func (l *NodeLog) follow(ctx context.Context, v *fsm.View, cursor uint64) uint64
 
 func (l *NodeLog) entry(ctx context.Context, what string, e *holdfastv1.HistoryEntry) {
 	attrs := []slog.Attr{
-		slog.String("machine", e.GetMachineId()), slog.Uint64("sequence", e.GetSequence()), slog.String("from", e.GetFrom()), slog.String("to", e.GetTo()),
-		slog.String("triggered_by", e.GetTriggeredBy()), slog.String("principal", e.GetPrincipal()), slog.String("run", e.GetRunId()), slog.String("comment", e.GetComment()),
+		slog.String("machine", e.GetMachineId()),
+		slog.Uint64("sequence", e.GetSequence()),
+		slog.String("from", e.GetFrom()),
+		slog.String("to", e.GetTo()),
+		slog.String("triggered_by", e.GetTriggeredBy()),
+		slog.String("principal", e.GetPrincipal()),
+		slog.String("run", e.GetRunId()),
+		slog.String("comment", e.GetComment()),
 	}
 	for _, key := range slices.Sorted(maps.Keys(e.GetMetadata())) {
 		attrs = append(attrs, slog.String("metadata."+key, e.GetMetadata()[key]))

@@ -11,11 +11,11 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// stalledAfter is how long a node is on its way before it counts as stalled, unless the caller
-// says.
+// stalledAfter is how long a node may be between two stable states before it counts as stalled, if
+// the request sets no time.
 const stalledAfter = time.Hour
 
-// nodeService is NodeService (node state machine). A node is a machine.
+// nodeService implements NodeService. A node is a machine.
 type nodeService struct {
 	holdfastv1.UnimplementedNodeServiceServer
 	*Server
@@ -32,12 +32,14 @@ func (s *nodeService) CreateNode(ctx context.Context, r *holdfastv1.CreateNodeRe
 			id = randomHex(4)
 		}
 		c := s.command(ctx)
-		c.Op = &internalv1.Command_CreateNode{CreateNode: &internalv1.CreateNode{MachineId: id, GeneratedId: generate, MacAddress: r.GetMacAddress(), Node: known(r.GetNode())}}
+		c.Op = &internalv1.Command_CreateNode{CreateNode: &internalv1.CreateNode{
+			MachineId: id, GeneratedId: generate, MacAddress: r.GetMacAddress(), Node: known(r.GetNode()),
+		}}
 		return apply[*holdfastv1.Machine](ctx, s.node, c)
 	})
 }
 
-// GetNode gets a node by its machine's id or a MAC address.
+// GetNode returns a node by the id of its machine or by a MAC address.
 func (s *nodeService) GetNode(ctx context.Context, r *holdfastv1.GetNodeRequest) (*holdfastv1.Machine, error) {
 	if err := required("id", r.GetId()); err != nil {
 		return nil, err
@@ -53,22 +55,27 @@ func (s *nodeService) GetNode(ctx context.Context, r *holdfastv1.GetNodeRequest)
 	return m, nil
 }
 
-// UpdateNode sets what the paths name.
+// UpdateNode sets the fields in the paths.
 func (s *nodeService) UpdateNode(ctx context.Context, r *holdfastv1.UpdateNodeRequest) (*holdfastv1.Machine, error) {
 	if err := required("id", r.GetId()); err != nil {
 		return nil, err
 	}
 	c := s.command(ctx)
-	c.Op = &internalv1.Command_UpdateNode{UpdateNode: &internalv1.UpdateNode{Id: r.GetId(), Node: known(r.GetNode()), Paths: r.GetPaths()}}
+	c.Op = &internalv1.Command_UpdateNode{UpdateNode: &internalv1.UpdateNode{
+		Id: r.GetId(), Node: known(r.GetNode()), Paths: r.GetPaths(),
+	}}
 	return apply[*holdfastv1.Machine](ctx, s.node, c)
 }
 
-// TransitionNode moves a node by hand.
-func (s *nodeService) TransitionNode(ctx context.Context, r *holdfastv1.TransitionNodeRequest) (*holdfastv1.Machine, error) {
+// TransitionNode moves a node to a state on behalf of an operator.
+func (s *nodeService) TransitionNode(
+	ctx context.Context, r *holdfastv1.TransitionNodeRequest,
+) (*holdfastv1.Machine, error) {
 	if err := required("id", r.GetId()); err != nil {
 		return nil, err
 	}
-	if _, ok := holdfastv1.Node_State_name[int32(r.GetState())]; !ok || r.GetState() == holdfastv1.Node_NODE_STATE_UNSPECIFIED {
+	_, ok := holdfastv1.Node_State_name[int32(r.GetState())]
+	if !ok || r.GetState() == holdfastv1.Node_NODE_STATE_UNSPECIFIED {
 		return nil, invalid("state", quote(r.GetState().String())+" is not a state of a node")
 	}
 	if err := short("comment", r.GetComment()); err != nil {
@@ -83,7 +90,7 @@ func (s *nodeService) TransitionNode(ctx context.Context, r *holdfastv1.Transiti
 	})
 }
 
-// ReportNode takes what an installer or a node says.
+// ReportNode records a report of an installer or a node.
 func (s *nodeService) ReportNode(ctx context.Context, r *holdfastv1.ReportNodeRequest) (*holdfastv1.Machine, error) {
 	if err := required("mac_address", r.GetMacAddress()); err != nil {
 		return nil, err
@@ -96,14 +103,18 @@ func (s *nodeService) ReportNode(ctx context.Context, r *holdfastv1.ReportNodeRe
 	return again(func() (*holdfastv1.Machine, error) {
 		c := s.command(ctx)
 		c.Op = &internalv1.Command_ReportNode{ReportNode: &internalv1.ReportNode{
-			Report: known(r), RunId: "run-" + randomHex(6), MachineId: randomHex(4), Discover: s.cfg.AutoDiscover, DiscoverLimit: s.discoverLimit(),
+			Report:        known(r),
+			RunId:         "run-" + randomHex(6),
+			MachineId:     randomHex(4),
+			Discover:      s.cfg.AutoDiscover,
+			DiscoverLimit: s.discoverLimit(),
 		}}
 		return apply[*holdfastv1.Machine](ctx, s.node, c)
 	})
 }
 
-// discoverLimit returns how many discovered machines may await approval, 0 while an older peer does
-// not know the limit.
+// discoverLimit returns how many discovered machines may await approval. It is 0 while a peer is too
+// old to know the limit.
 func (s *Server) discoverLimit() uint32 {
 	if !s.state.View().Has(fsm.Level2) {
 		return 0
@@ -111,8 +122,11 @@ func (s *Server) discoverLimit() uint32 {
 	return s.cfg.AutoDiscoverLimit
 }
 
-// ListStalledNodes lists nodes that have been on their way for long, longest first.
-func (s *nodeService) ListStalledNodes(ctx context.Context, r *holdfastv1.ListStalledNodesRequest) (*holdfastv1.ListStalledNodesResponse, error) {
+// ListStalledNodes lists the nodes that have been in a transitional state for too long, longest
+// first.
+func (s *nodeService) ListStalledNodes(
+	ctx context.Context, r *holdfastv1.ListStalledNodesRequest,
+) (*holdfastv1.ListStalledNodesResponse, error) {
 	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "stalled", fmt.Sprint(r.GetOlderThanSeconds()))
 	if err != nil {
 		return nil, err
@@ -130,6 +144,9 @@ func (s *nodeService) ListStalledNodes(ctx context.Context, r *holdfastv1.ListSt
 	}
 	who := auth.From(ctx)
 	resp := &holdfastv1.ListStalledNodesResponse{}
-	resp.Machines, resp.NextPageToken, err = collect(ctx, p, v.Stalled(time.Now().Add(-after), p.after), func(m *holdfastv1.Machine) bool { return visible(who, m) })
+	rows := v.Stalled(time.Now().Add(-after), p.after)
+	resp.Machines, resp.NextPageToken, err = collect(ctx, p, rows, func(m *holdfastv1.Machine) bool {
+		return visible(who, m)
+	})
 	return resp, err
 }

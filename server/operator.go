@@ -16,23 +16,23 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Keeper is how the cluster itself is kept (*cluster.Node). All of it works on the leader.
+// Keeper administers the cluster (*cluster.Node). All of it runs on the leader.
 type Keeper interface {
-	// Interlude stops the leader's tasks, lets do commit what it has to, and starts them again.
+	// Interlude stops the leader's tasks, calls do, which may commit, and starts the tasks again.
 	Interlude(ctx context.Context, do func(context.Context) error) error
-	// TransferTo hands the leadership over and gives who leads then.
+	// TransferTo transfers the leadership and returns the new leader.
 	TransferTo(ctx context.Context, to string) (string, error)
 	RemovePeer(ctx context.Context, id string, force bool) error
 	Autopilot(ctx context.Context) (*holdfastv1.Autopilot, error)
 }
 
-// operatorService is OperatorService.
+// operatorService implements OperatorService.
 type operatorService struct {
 	holdfastv1.UnimplementedOperatorServiceServer
 	*Server
 }
 
-var errNoKeeper = errors.New("this peer has nobody who keeps the cluster: it was put together without")
+var errNoKeeper = errors.New("cluster administration is not available on this peer")
 
 func (s *operatorService) keeper() (Keeper, error) {
 	if s.cfg.Keeper == nil {
@@ -41,8 +41,10 @@ func (s *operatorService) keeper() (Keeper, error) {
 	return s.cfg.Keeper, nil
 }
 
-// TransferLeadership hands the leadership over.
-func (s *operatorService) TransferLeadership(ctx context.Context, r *holdfastv1.TransferLeadershipRequest) (*holdfastv1.TransferLeadershipResponse, error) {
+// TransferLeadership transfers the leadership to another peer.
+func (s *operatorService) TransferLeadership(
+	ctx context.Context, r *holdfastv1.TransferLeadershipRequest,
+) (*holdfastv1.TransferLeadershipResponse, error) {
 	k, err := s.keeper()
 	if err != nil {
 		return nil, err
@@ -55,11 +57,13 @@ func (s *operatorService) TransferLeadership(ctx context.Context, r *holdfastv1.
 	if err != nil {
 		return nil, err
 	}
-	return &holdfastv1.TransferLeadershipResponse{From: s.cfg.PeerID, To: to, Took: durationpb.New(time.Since(start))}, nil
+	return &holdfastv1.TransferLeadershipResponse{
+		From: s.cfg.PeerID, To: to, Took: durationpb.New(time.Since(start)),
+	}, nil
 }
 
-// noted puts a call on record that is about a member, or about none in particular, and changes
-// nothing in the state.
+// noted records a call about a peer, or about none in particular, in the audit trail. It changes
+// nothing else in the state.
 func (s *operatorService) noted(ctx context.Context, member string) error {
 	c := s.command(ctx)
 	c.Op = &internalv1.Command_NoteBackup{NoteBackup: &internalv1.NoteBackup{Members: true, Member: member}}
@@ -67,8 +71,10 @@ func (s *operatorService) noted(ctx context.Context, member string) error {
 	return err
 }
 
-// RemovePeer takes a peer out of the cluster that is gone.
-func (s *operatorService) RemovePeer(ctx context.Context, r *holdfastv1.RemovePeerRequest) (*holdfastv1.RemovePeerResponse, error) {
+// RemovePeer removes a lost peer from the cluster.
+func (s *operatorService) RemovePeer(
+	ctx context.Context, r *holdfastv1.RemovePeerRequest,
+) (*holdfastv1.RemovePeerResponse, error) {
 	if err := required("id", r.GetId()); err != nil {
 		return nil, err
 	}
@@ -85,17 +91,22 @@ func (s *operatorService) RemovePeer(ctx context.Context, r *holdfastv1.RemovePe
 	return &holdfastv1.RemovePeerResponse{}, nil
 }
 
-// Probe commits what changes nothing, on nobody's behalf: it leaves no trace.
+// Probe commits a command that changes nothing and writes no audit event.
 func (s *operatorService) Probe(ctx context.Context, _ *holdfastv1.ProbeRequest) (*holdfastv1.ProbeResponse, error) {
-	res, err := s.node.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}}})
+	res, err := s.node.Apply(ctx, &internalv1.Command{
+		FeatureLevel: 1, Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}},
+	})
 	if err != nil {
 		return nil, err
 	}
 	return &holdfastv1.ProbeResponse{Index: res.Index, Leader: s.cfg.PeerID}, nil
 }
 
-// GetAutopilot returns the rules and how the peers are, as the leader has seen them.
-func (s *operatorService) GetAutopilot(ctx context.Context, _ *holdfastv1.GetAutopilotRequest) (*holdfastv1.Autopilot, error) {
+// GetAutopilot returns the configuration of autopilot, and the health of the peers as the leader sees
+// it.
+func (s *operatorService) GetAutopilot(
+	ctx context.Context, _ *holdfastv1.GetAutopilotRequest,
+) (*holdfastv1.Autopilot, error) {
 	k, err := s.keeper()
 	if err != nil {
 		return nil, err
@@ -103,8 +114,10 @@ func (s *operatorService) GetAutopilot(ctx context.Context, _ *holdfastv1.GetAut
 	return k.Autopilot(ctx)
 }
 
-// SetAutopilot replaces the rules.
-func (s *operatorService) SetAutopilot(ctx context.Context, r *holdfastv1.SetAutopilotRequest) (*holdfastv1.Autopilot, error) {
+// SetAutopilot replaces the configuration of autopilot.
+func (s *operatorService) SetAutopilot(
+	ctx context.Context, r *holdfastv1.SetAutopilotRequest,
+) (*holdfastv1.Autopilot, error) {
 	k, err := s.keeper()
 	if err != nil {
 		return nil, err
@@ -112,26 +125,31 @@ func (s *operatorService) SetAutopilot(ctx context.Context, r *holdfastv1.SetAut
 	in := r.GetConfig()
 	c := s.command(ctx)
 	c.Op = &internalv1.Command_SetAutopilot{SetAutopilot: &internalv1.SetAutopilot{Config: &internalv1.AutopilotConfig{
-		CleanupDeadServers: in.GetCleanupDeadServers(), DeadServerMs: in.GetDeadServerThreshold().AsDuration().Milliseconds(),
-		MinQuorum: in.GetMinQuorum(), StabilizationMs: in.GetStabilizationTime().AsDuration().Milliseconds()}}}
+		CleanupDeadServers: in.GetCleanupDeadServers(),
+		DeadServerMs:       in.GetDeadServerThreshold().AsDuration().Milliseconds(),
+		MinQuorum:          in.GetMinQuorum(),
+		StabilizationMs:    in.GetStabilizationTime().AsDuration().Milliseconds(),
+	}}}
 	if _, err := s.node.Apply(ctx, c); err != nil {
 		return nil, err
 	}
 	a, err := k.Autopilot(ctx)
-	if err != nil { // it may be NOT_APPLIED, and the rules have changed
+	if err != nil { // err may be NOT_APPLIED, although the configuration has changed
 		return nil, &cluster.OutcomeError{Outcome: cluster.Unknown, Err: fmt.Errorf(
-			"set autopilot's rules: they are stored, and the state of the peers could not be read (%s): "+
+			"set autopilot: the configuration is stored, but reading the state of the peers failed (%s): "+
 				"run holdfast operator autopilot state", err.Error())}
 	}
 	return a, nil
 }
 
-// maxClockDifference is how far the leader's clock may be from the time that the record's is set
-// to.
+// maxClockDifference is the maximum difference between the leader's clock and the time to which the
+// clock of the state is reset.
 const maxClockDifference = 5 * time.Minute
 
-// ResetClock sets the record's clock, or shows the clocks.
-func (s *operatorService) ResetClock(ctx context.Context, r *holdfastv1.ResetClockRequest) (*holdfastv1.ResetClockResponse, error) {
+// ResetClock resets the clock of the state, or only returns the clocks.
+func (s *operatorService) ResetClock(
+	ctx context.Context, r *holdfastv1.ResetClockRequest,
+) (*holdfastv1.ResetClockResponse, error) {
 	v, err := s.node.View(ctx)
 	if err != nil {
 		return nil, err
@@ -146,7 +164,7 @@ func (s *operatorService) ResetClock(ctx context.Context, r *holdfastv1.ResetClo
 	}
 	if d := now.Sub(r.GetTime().AsTime()).Abs(); r.GetTime() == nil || d > maxClockDifference {
 		return nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: "CLOCKS_DIFFER", Message: fmt.Sprintf(
-			"reset clock: the leader's clock shows %s, and %s was given: set the clock of this machine or of the leader right first",
+			"reset clock: the leader's clock shows %s, the request %s: correct the clock of this machine or of the leader first",
 			now.UTC().Format(time.RFC3339), r.GetTime().AsTime().Format(time.RFC3339))}
 	}
 	c := s.command(ctx)

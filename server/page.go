@@ -14,25 +14,26 @@ import (
 const (
 	defaultPage = 100
 	maxPage     = 1000
-	// maxPageBytes ends a page early, so that clients with gRPC's default of 4 MiB can take it.
+	// maxPageBytes ends a page early, so that it fits in gRPC's default limit of 4 MiB.
 	maxPageBytes = 3 << 20
-	// checkEvery is how many rows are passed over between two looks at the context.
+	// checkEvery is the number of rows between two checks of the context.
 	checkEvery = 256
 )
 
-// page is what a request asks for of a list.
+// page is the position of a request in a list.
 type page struct {
 	size  int
-	after string // key of the last row of the page before; empty at the start
-	list  uint64 // hash of what is listed: a token is good for the same list only
+	after string // key of the last row of the previous page; empty at the start
+	list  uint64 // hash of the list: a token is valid only for the list that it was created for
 }
 
-// newPage reads page_size and page_token. What names the list and everything that selects its rows.
+// newPage parses page_size and page_token. What is the name of the list and everything that selects
+// its rows.
 func newPage(size int32, token string, what ...string) (*page, error) {
 	p := &page{size: int(size), list: hashOf(what)}
 	switch {
 	case size < 0:
-		return nil, invalid("page_size", fmt.Sprintf("%d is below zero; 1 to %d are allowed, 0 means %d", size, maxPage, defaultPage))
+		return nil, invalid("page_size", fmt.Sprintf("is %d: want 1 to %d, or 0 for %d", size, maxPage, defaultPage))
 	case size == 0:
 		p.size = defaultPage
 	}
@@ -42,7 +43,7 @@ func newPage(size int32, token string, what ...string) (*page, error) {
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || len(raw) <= 8 || binary.BigEndian.Uint64(raw) != p.list {
-		return nil, invalid("page_token", "is not the next_page_token of this list with this filter: start without one")
+		return nil, invalid("page_token", "is not a next_page_token of this list with this filter: start again without one")
 	}
 	p.after = string(raw[8:])
 	return p, nil
@@ -56,14 +57,16 @@ func hashOf(what []string) uint64 {
 	return h.Sum64()
 }
 
-// token names the page after a row.
+// token returns the token of the page after a row.
 func (p *page) token(key string) string {
 	return base64.RawURLEncoding.EncodeToString(append(binary.BigEndian.AppendUint64(nil, p.list), key...))
 }
 
-// collect takes a page of the rows that match, and the token of the next page, empty if there is
-// none. The rows start after p.after.
-func collect[M proto.Message](ctx context.Context, p *page, rows iter.Seq2[string, M], match func(M) bool) ([]M, string, error) {
+// collect returns a page of the matching rows, and the token of the next page, which is empty if
+// there is none. The rows start after p.after.
+func collect[M proto.Message](
+	ctx context.Context, p *page, rows iter.Seq2[string, M], match func(M) bool,
+) ([]M, string, error) {
 	var got []M
 	var last string
 	bytes, seen := 0, 0
@@ -83,7 +86,7 @@ func collect[M proto.Message](ctx context.Context, p *page, rows iter.Seq2[strin
 	return got, "", nil
 }
 
-// keyed returns rows the keys that a page goes on after.
+// keyed returns rows with their keys, at which the next page can start.
 func keyed[M any](rows iter.Seq[M], key func(M) string) iter.Seq2[string, M] {
 	return func(yield func(string, M) bool) {
 		for m := range rows {
@@ -94,7 +97,7 @@ func keyed[M any](rows iter.Seq[M], key func(M) string) iter.Seq2[string, M] {
 	}
 }
 
-// single returns the one row that a filter pins, unless the page before ended with it.
+// single returns the only row that a filter allows, unless it was on the previous page.
 func single[M any](p *page, id string, get func(string) (M, bool)) iter.Seq2[string, M] {
 	return func(yield func(string, M) bool) {
 		if m, ok := get(id); ok && p.after == "" {

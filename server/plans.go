@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// planService is PlanService of the bare-metal API.
+// planService implements PlanService.
 type planService struct {
 	holdfastv1.UnimplementedPlanServiceServer
 	*Server
@@ -35,7 +35,9 @@ func (s *planService) GetPlan(ctx context.Context, r *holdfastv1.GetPlanRequest)
 }
 
 // ListPlans lists plans by id.
-func (s *planService) ListPlans(ctx context.Context, r *holdfastv1.ListPlansRequest) (*holdfastv1.ListPlansResponse, error) {
+func (s *planService) ListPlans(
+	ctx context.Context, r *holdfastv1.ListPlansRequest,
+) (*holdfastv1.ListPlansResponse, error) {
 	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "plans")
 	if err != nil {
 		return nil, err
@@ -50,19 +52,20 @@ func (s *planService) ListPlans(ctx context.Context, r *holdfastv1.ListPlansRequ
 	return resp, err
 }
 
-// CreatePlan stores a plan, or says with validate_only what would be stored.
+// CreatePlan stores a plan. With validate_only it only returns the plan that it would store.
 func (s *planService) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanRequest) (*holdfastv1.Plan, error) {
 	if r.GetPlan() == nil {
 		return nil, invalid("plan", "is required")
 	}
-	plan := &holdfastv1.Plan{PlanId: r.GetPlan().GetPlanId(), DisplayName: r.GetPlan().GetDisplayName(), Steps: r.GetPlan().GetSteps()}
+	plan := &holdfastv1.Plan{
+		PlanId: r.GetPlan().GetPlanId(), DisplayName: r.GetPlan().GetDisplayName(), Steps: r.GetPlan().GetSteps(),
+	}
 	if err := s.checkPlan(plan); err != nil {
 		return nil, err
 	}
-	// A plan presses buttons: what a newer client meant by a field that is not known here must not
-	// be guessed.
+	// Do not guess the meaning of a field from a newer client: plans act on hardware.
 	if name, found := hasUnknown(plan.ProtoReflect()); found {
-		return nil, invalid("plan", "has a field in "+name+" that this server does not know: is the client newer than the server?")
+		return nil, invalid("plan", "has a field in "+name+" that is unknown to this server: is the client newer than the server?")
 	}
 	if r.GetValidateOnly() {
 		return s.rehearse(ctx, plan, r.GetReplace())
@@ -80,8 +83,8 @@ func (s *planService) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanRe
 	return apply[*holdfastv1.Plan](ctx, s.node, c)
 }
 
-// checkPlan reports what is wrong with a plan, before it is stored: disk rules too, which the
-// installer would refuse only on the machine.
+// checkPlan validates a plan before it is stored. It also checks disk rules, which otherwise only
+// the installer would refuse, on the machine.
 func (s *Server) checkPlan(plan *holdfastv1.Plan) error {
 	bad := fsm.ValidatePlan(plan)
 	for i, st := range plan.GetSteps() {
@@ -89,14 +92,16 @@ func (s *Server) checkPlan(plan *holdfastv1.Plan) error {
 		if rule == "" || s.cfg.ChooseDisk == nil {
 			continue
 		}
-		if _, sure, err := s.cfg.ChooseDisk(rule, nil); sure && err != nil { // of no machine: only the rule itself can be wrong
-			bad = append(bad, fsm.FieldViolation{Field: fmt.Sprintf("plan.steps[%d].repave.disk", i), Description: err.Error()})
+		// Without an inventory a sure error can only be about the rule itself.
+		if _, sure, err := s.cfg.ChooseDisk(rule, nil); sure && err != nil {
+			field := fmt.Sprintf("plan.steps[%d].repave.disk", i)
+			bad = append(bad, fsm.FieldViolation{Field: field, Description: err.Error()})
 		}
 	}
 	return violations(bad)
 }
 
-// rehearse answers as the FSM would now, and changes nothing.
+// rehearse returns the answer that the FSM would return now, without a change.
 func (s *planService) rehearse(ctx context.Context, plan *holdfastv1.Plan, replace bool) (*holdfastv1.Plan, error) {
 	v, err := s.node.View(ctx)
 	if err != nil {
@@ -116,7 +121,9 @@ func (s *planService) rehearse(ctx context.Context, plan *holdfastv1.Plan, repla
 }
 
 // DeletePlan deletes a plan that no run refers to.
-func (s *planService) DeletePlan(ctx context.Context, r *holdfastv1.DeletePlanRequest) (*holdfastv1.DeletePlanResponse, error) {
+func (s *planService) DeletePlan(
+	ctx context.Context, r *holdfastv1.DeletePlanRequest,
+) (*holdfastv1.DeletePlanResponse, error) {
 	if err := required("plan_id", r.GetPlanId()); err != nil {
 		return nil, err
 	}

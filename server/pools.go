@@ -16,26 +16,28 @@ import (
 )
 
 const (
-	// poolTTL is three of the shortest intervals that a pool manager is asked for: the leader,
-	// which knows what it asked for, is never quicker than three of those (POOLREG-18021).
+	// poolTTL is three times the shortest interval that pool managers are asked to keep. The leader
+	// allows at least three of the intervals that it asked for (POOLREG-18021).
 	poolTTL = 15 * time.Second
-	// poolInterval is asked for until the first heartbeat's answer says otherwise (POOLREG-18010).
+	// poolInterval is the interval until the first heartbeat is answered (POOLREG-18010).
 	poolInterval = 10 * time.Second
 )
 
-// poolService is PoolService (pool registration).
+// poolService implements PoolService.
 type poolService struct {
 	holdfastv1.UnimplementedPoolServiceServer
 	*Server
 }
 
-// CreatePool declares a pool, or changes what is declared of it.
+// CreatePool declares a pool, or changes its declaration.
 func (s *poolService) CreatePool(ctx context.Context, r *holdfastv1.CreatePoolRequest) (*holdfastv1.Pool, error) {
 	in := r.GetPool()
 	if in == nil {
 		return nil, invalid("pool", "is required")
 	}
-	p := &holdfastv1.Pool{PoolId: in.GetPoolId(), Provider: in.GetProvider(), GpuType: in.GetGpuType(), Labels: in.GetLabels()}
+	p := &holdfastv1.Pool{
+		PoolId: in.GetPoolId(), Provider: in.GetProvider(), GpuType: in.GetGpuType(), Labels: in.GetLabels(),
+	}
 	if err := violations(fsm.CheckPool(p)); err != nil {
 		return nil, err
 	}
@@ -60,8 +62,10 @@ func (s *poolService) GetPool(ctx context.Context, r *holdfastv1.GetPoolRequest)
 	return p, nil
 }
 
-// ListPools lists pools by id, those that somebody can be placed on where that is asked for.
-func (s *poolService) ListPools(ctx context.Context, r *holdfastv1.ListPoolsRequest) (*holdfastv1.ListPoolsResponse, error) {
+// ListPools lists pools by id. It can select the pools on which a workload can be placed.
+func (s *poolService) ListPools(
+	ctx context.Context, r *holdfastv1.ListPoolsRequest,
+) (*holdfastv1.ListPoolsResponse, error) {
 	f, err := compile(poolFilter, r.GetFilter())
 	if err != nil {
 		return nil, err
@@ -69,7 +73,8 @@ func (s *poolService) ListPools(ctx context.Context, r *holdfastv1.ListPoolsRequ
 	if r.GetMinAvailableVramGb() < 0 {
 		return nil, invalid("min_available_vram_gb", "is negative")
 	}
-	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "pools", r.GetFilter(), r.GetGpuModel(), r.GetRegion(), fmt.Sprint(r.GetMinAvailableVramGb()))
+	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "pools",
+		r.GetFilter(), r.GetGpuModel(), r.GetRegion(), fmt.Sprint(r.GetMinAvailableVramGb()))
 	if err != nil {
 		return nil, err
 	}
@@ -80,14 +85,17 @@ func (s *poolService) ListPools(ctx context.Context, r *holdfastv1.ListPoolsRequ
 	q := fsm.PoolQuery{MinFreeVRAM: r.GetMinAvailableVramGb(), GPUModel: r.GetGpuModel(), Region: r.GetRegion()}
 	who := auth.From(ctx)
 	resp := &holdfastv1.ListPoolsResponse{}
-	resp.Pools, resp.NextPageToken, err = collect(ctx, p, keyed(v.Pools(p.after), (*holdfastv1.Pool).GetPoolId), func(p *holdfastv1.Pool) bool {
+	rows := keyed(v.Pools(p.after), (*holdfastv1.Pool).GetPoolId)
+	resp.Pools, resp.NextPageToken, err = collect(ctx, p, rows, func(p *holdfastv1.Pool) bool {
 		return auth.InScope(who, p.GetPoolId()) && q.Match(p) && f.Match(p)
 	})
 	return resp, err
 }
 
-// DeletePool deletes a declared pool that no machine is in.
-func (s *poolService) DeletePool(ctx context.Context, r *holdfastv1.DeletePoolRequest) (*holdfastv1.DeletePoolResponse, error) {
+// DeletePool deletes a declared pool that contains no machine.
+func (s *poolService) DeletePool(
+	ctx context.Context, r *holdfastv1.DeletePoolRequest,
+) (*holdfastv1.DeletePoolResponse, error) {
 	if err := required("pool_id", r.GetPoolId()); err != nil {
 		return nil, err
 	}
@@ -99,8 +107,10 @@ func (s *poolService) DeletePool(ctx context.Context, r *holdfastv1.DeletePoolRe
 	return &holdfastv1.DeletePoolResponse{}, nil
 }
 
-// RegisterPool registers a pool manager's pool, again and again as it likes.
-func (s *poolService) RegisterPool(ctx context.Context, r *holdfastv1.RegisterPoolRequest) (*holdfastv1.RegisterPoolResponse, error) {
+// RegisterPool registers the pool of a pool manager. The manager may call it any number of times.
+func (s *poolService) RegisterPool(
+	ctx context.Context, r *holdfastv1.RegisterPoolRequest,
+) (*holdfastv1.RegisterPoolResponse, error) {
 	in := r.GetPool()
 	if err := required("pool_id", in.GetPoolId()); err != nil {
 		return nil, err
@@ -108,8 +118,17 @@ func (s *poolService) RegisterPool(ctx context.Context, r *holdfastv1.RegisterPo
 	if err := finiteGpus("pool.gpus", in.GetGpus()); err != nil {
 		return nil, err
 	}
-	p := &holdfastv1.Pool{PoolId: in.GetPoolId(), Endpoint: in.GetEndpoint(), NodeId: in.GetNodeId(), Region: in.GetRegion(), Version: in.GetVersion(),
-		WorkersTotal: in.GetWorkersTotal(), WorkersReady: in.GetWorkersReady(), WorkersBusy: in.GetWorkersBusy(), UptimeSeconds: in.GetUptimeSeconds()}
+	p := &holdfastv1.Pool{
+		PoolId:        in.GetPoolId(),
+		Endpoint:      in.GetEndpoint(),
+		NodeId:        in.GetNodeId(),
+		Region:        in.GetRegion(),
+		Version:       in.GetVersion(),
+		WorkersTotal:  in.GetWorkersTotal(),
+		WorkersReady:  in.GetWorkersReady(),
+		WorkersBusy:   in.GetWorkersBusy(),
+		UptimeSeconds: in.GetUptimeSeconds(),
+	}
 	for _, g := range in.GetGpus() {
 		p.Gpus = append(p.Gpus, known(g))
 	}
@@ -125,28 +144,39 @@ func (s *poolService) RegisterPool(ctx context.Context, r *holdfastv1.RegisterPo
 	return &holdfastv1.RegisterPoolResponse{Pool: p, HeartbeatIntervalMs: poolInterval.Milliseconds()}, nil
 }
 
-// DeregisterPool takes a pool out of placement.
-func (s *poolService) DeregisterPool(ctx context.Context, r *holdfastv1.DeregisterPoolRequest) (*holdfastv1.DeregisterPoolResponse, error) {
+// DeregisterPool removes a pool from placement.
+func (s *poolService) DeregisterPool(
+	ctx context.Context, r *holdfastv1.DeregisterPoolRequest,
+) (*holdfastv1.DeregisterPoolResponse, error) {
 	if err := required("pool_id", r.GetPoolId()); err != nil {
 		return nil, err
 	}
 	c := s.command(ctx)
-	c.Op = &internalv1.Command_DeregisterPool{DeregisterPool: &internalv1.DeregisterPool{PoolId: r.GetPoolId(), Reason: clip(r.GetReason(), maxComment)}}
+	c.Op = &internalv1.Command_DeregisterPool{DeregisterPool: &internalv1.DeregisterPool{
+		PoolId: r.GetPoolId(), Reason: clip(r.GetReason(), maxComment),
+	}}
 	if _, err := s.node.Apply(ctx, c); err != nil {
 		return nil, err
 	}
 	return &holdfastv1.DeregisterPoolResponse{}, nil
 }
 
-// RegisterProvider registers a marketplace provider (POOLREG-18060). The manager of a pool
-// registers that of its pool.
-func (s *poolService) RegisterProvider(ctx context.Context, r *holdfastv1.RegisterProviderRequest) (*holdfastv1.RegisterProviderResponse, error) {
+// RegisterProvider registers a marketplace provider (POOLREG-18060). If the caller is the manager of
+// a pool, the provider belongs to that pool.
+func (s *poolService) RegisterProvider(
+	ctx context.Context, r *holdfastv1.RegisterProviderRequest,
+) (*holdfastv1.RegisterProviderResponse, error) {
 	if err := required("provider_id", r.GetProvider().GetProviderId()); err != nil {
 		return nil, err
 	}
 	p := known(r.GetProvider())
-	err := finite(measured{"provider.price_per_token", p.GetPricePerToken()}, measured{"provider.price_per_hour", p.GetPricePerHour()}, measured{"provider.total_vram_gb", p.GetTotalVramGb()},
-		measured{"provider.uptime_guarantee", p.GetUptimeGuarantee()}, measured{"provider.max_latency_ms", p.GetMaxLatencyMs()})
+	err := finite(
+		measured{"provider.price_per_token", p.GetPricePerToken()},
+		measured{"provider.price_per_hour", p.GetPricePerHour()},
+		measured{"provider.total_vram_gb", p.GetTotalVramGb()},
+		measured{"provider.uptime_guarantee", p.GetUptimeGuarantee()},
+		measured{"provider.max_latency_ms", p.GetMaxLatencyMs()},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -163,11 +193,15 @@ func (s *poolService) RegisterProvider(ctx context.Context, r *holdfastv1.Regist
 	if err != nil {
 		return nil, err
 	}
-	return &holdfastv1.RegisterProviderResponse{Provider: withoutToken(p), PlatformMarginPercent: s.cfg.PlatformMarginPercent}, nil
+	return &holdfastv1.RegisterProviderResponse{
+		Provider: withoutToken(p), PlatformMarginPercent: s.cfg.PlatformMarginPercent,
+	}, nil
 }
 
 // DeleteProvider deletes a marketplace provider.
-func (s *poolService) DeleteProvider(ctx context.Context, r *holdfastv1.DeleteProviderRequest) (*holdfastv1.DeleteProviderResponse, error) {
+func (s *poolService) DeleteProvider(
+	ctx context.Context, r *holdfastv1.DeleteProviderRequest,
+) (*holdfastv1.DeleteProviderResponse, error) {
 	if err := required("provider_id", r.GetProviderId()); err != nil {
 		return nil, err
 	}
@@ -183,9 +217,11 @@ func (s *poolService) DeleteProvider(ctx context.Context, r *holdfastv1.DeletePr
 	return &holdfastv1.DeleteProviderResponse{}, nil
 }
 
-// ListProviders lists marketplace providers by id. Who is scoped to pools sees those of them: one
-// that an operator has registered is of none.
-func (s *poolService) ListProviders(ctx context.Context, r *holdfastv1.ListProvidersRequest) (*holdfastv1.ListProvidersResponse, error) {
+// ListProviders lists marketplace providers by id. A caller that is scoped to pools sees only the
+// providers of those pools. A provider that an operator registered belongs to no pool.
+func (s *poolService) ListProviders(
+	ctx context.Context, r *holdfastv1.ListProvidersRequest,
+) (*holdfastv1.ListProvidersResponse, error) {
 	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "providers")
 	if err != nil {
 		return nil, err
@@ -195,23 +231,28 @@ func (s *poolService) ListProviders(ctx context.Context, r *holdfastv1.ListProvi
 		return nil, err
 	}
 	who, resp := auth.From(ctx), &holdfastv1.ListProvidersResponse{}
-	resp.Providers, resp.NextPageToken, err = collect(ctx, p, keyed(v.Providers(p.after), (*holdfastv1.PlatformProvider).GetProviderId),
-		func(p *holdfastv1.PlatformProvider) bool { return auth.InScope(who, p.GetPoolId()) })
+	rows := keyed(v.Providers(p.after), (*holdfastv1.PlatformProvider).GetProviderId)
+	resp.Providers, resp.NextPageToken, err = collect(ctx, p, rows, func(p *holdfastv1.PlatformProvider) bool {
+		return auth.InScope(who, p.GetPoolId())
+	})
 	for i, p := range resp.GetProviders() {
 		resp.Providers[i] = withoutToken(p)
 	}
 	return resp, err
 }
 
-// withoutToken returns a provider without the hash of its token. The provider has chosen that
-// token, and the hash has no salt: who sees it can try words.
+// withoutToken returns a provider without the hash of its token. The provider has chosen the token,
+// and the hash has no salt, so a reader of the hash could guess the token.
 func withoutToken(p *holdfastv1.PlatformProvider) *holdfastv1.PlatformProvider {
 	p = proto.CloneOf(p)
 	p.AuthTokenSha256 = nil
 	return p
 }
 
-// poolFilter reports what pools can be filtered by.
+// poolFilter returns the fields that pool filters can use.
 func poolFilter() *filter.Schema {
-	return &filter.Schema{Message: (*holdfastv1.Pool)(nil).ProtoReflect().Descriptor(), Fixed: []string{"pool_id", "created_at"}}
+	return &filter.Schema{
+		Message: (*holdfastv1.Pool)(nil).ProtoReflect().Descriptor(),
+		Fixed:   []string{"pool_id", "created_at"},
+	}
 }

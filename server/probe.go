@@ -17,7 +17,9 @@ const probeTime = 25 * time.Second
 
 // ProbePlan looks whether the steps of a plan would get through on a machine. It reads, and presses
 // nothing.
-func (s *planService) ProbePlan(ctx context.Context, r *holdfastv1.ProbePlanRequest) (*holdfastv1.ProbePlanResponse, error) {
+func (s *planService) ProbePlan(
+	ctx context.Context, r *holdfastv1.ProbePlanRequest,
+) (*holdfastv1.ProbePlanResponse, error) {
 	if err := required("machine_id", r.GetMachineId()); err != nil {
 		return nil, err
 	}

@@ -26,7 +26,9 @@ type registryService struct {
 }
 
 // RegisterService registers a service, under the id that it brings or a new one.
-func (s *registryService) RegisterService(ctx context.Context, r *holdfastv1.RegisterServiceRequest) (*holdfastv1.Service, error) {
+func (s *registryService) RegisterService(
+	ctx context.Context, r *holdfastv1.RegisterServiceRequest,
+) (*holdfastv1.Service, error) {
 	t := r.GetTarget()
 	if t == nil {
 		return nil, invalid("target", "is required")
@@ -57,7 +59,9 @@ func unreachable(t *holdfastv1.ServiceTarget) []fsm.FieldViolation {
 }
 
 // UpdateServiceState puts a state of a service on record.
-func (s *registryService) UpdateServiceState(ctx context.Context, r *holdfastv1.UpdateServiceStateRequest) (*holdfastv1.Service, error) {
+func (s *registryService) UpdateServiceState(
+	ctx context.Context, r *holdfastv1.UpdateServiceStateRequest,
+) (*holdfastv1.Service, error) {
 	if err := required("id", r.GetId()); err != nil {
 		return nil, err
 	}
@@ -72,7 +76,9 @@ func (s *registryService) UpdateServiceState(ctx context.Context, r *holdfastv1.
 }
 
 // DeregisterService takes a service out.
-func (s *registryService) DeregisterService(ctx context.Context, r *holdfastv1.DeregisterServiceRequest) (*holdfastv1.Service, error) {
+func (s *registryService) DeregisterService(
+	ctx context.Context, r *holdfastv1.DeregisterServiceRequest,
+) (*holdfastv1.Service, error) {
 	t := r.GetTarget()
 	nameless := r.GetId() == "" && t.GetId() == ""
 	if nameless && t.GetServiceName() == "" {
@@ -119,7 +125,9 @@ func (s *registryService) deregistered(ctx context.Context, t *holdfastv1.Servic
 }
 
 // GetService gets a service with its activity.
-func (s *registryService) GetService(ctx context.Context, r *holdfastv1.GetServiceRequest) (*holdfastv1.Service, error) {
+func (s *registryService) GetService(
+	ctx context.Context, r *holdfastv1.GetServiceRequest,
+) (*holdfastv1.Service, error) {
 	if err := required("id", r.GetId()); err != nil {
 		return nil, err
 	}
@@ -135,7 +143,9 @@ func (s *registryService) GetService(ctx context.Context, r *holdfastv1.GetServi
 }
 
 // ListServices lists services by id; deregistered ones are there while they are remembered.
-func (s *registryService) ListServices(ctx context.Context, r *holdfastv1.ListServicesRequest) (*holdfastv1.ListServicesResponse, error) {
+func (s *registryService) ListServices(
+	ctx context.Context, r *holdfastv1.ListServicesRequest,
+) (*holdfastv1.ListServicesResponse, error) {
 	f, err := compile(serviceFilter, r.GetFilter())
 	if err != nil {
 		return nil, err

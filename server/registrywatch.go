@@ -19,17 +19,23 @@ const servicePause = 20 * time.Millisecond
 // order, none left out and none twice. The last event of the current state has the cursor to go on
 // from (without a service when none matches); the others of it have none. The change with which a
 // service stops matching is sent too, as WatchRuns does.
-func (s *registryService) WatchServices(r *holdfastv1.WatchServicesRequest, stream grpc.ServerStreamingServer[holdfastv1.ServiceEvent]) error {
+func (s *registryService) WatchServices(
+	r *holdfastv1.WatchServicesRequest, stream grpc.ServerStreamingServer[holdfastv1.ServiceEvent],
+) error {
 	return s.watchServices(stream.Context(), r.GetFilter(), r.GetCursor(), stream.Send)
 }
 
 // Services is WatchServices for the HTTP API: ctx's caller has been let in. Its errors are
 // statuses.
-func (s *Server) Services(ctx context.Context, text string, cursor uint64, send func(*holdfastv1.ServiceEvent) error) error {
+func (s *Server) Services(
+	ctx context.Context, text string, cursor uint64, send func(*holdfastv1.ServiceEvent) error,
+) error {
 	return s.toStatus(ctx, holdfastv1.RegistryService_WatchServices_FullMethodName, s.watchServices(ctx, text, cursor, send))
 }
 
-func (s *Server) watchServices(ctx context.Context, text string, cursor uint64, send func(*holdfastv1.ServiceEvent) error) error {
+func (s *Server) watchServices(
+	ctx context.Context, text string, cursor uint64, send func(*holdfastv1.ServiceEvent) error,
+) error {
 	f, err := compile(serviceFilter, text)
 	if err != nil {
 		return err

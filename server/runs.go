@@ -34,7 +34,9 @@ func (s *runService) GetRun(ctx context.Context, r *holdfastv1.GetRunRequest) (*
 }
 
 // ListRuns lists runs, newest first.
-func (s *runService) ListRuns(ctx context.Context, r *holdfastv1.ListRunsRequest) (*holdfastv1.ListRunsResponse, error) {
+func (s *runService) ListRuns(
+	ctx context.Context, r *holdfastv1.ListRunsRequest,
+) (*holdfastv1.ListRunsResponse, error) {
 	f, err := compile(runFilter, r.GetFilter())
 	if err != nil {
 		return nil, err

@@ -63,7 +63,9 @@ func (s *secretService) GetSecret(ctx context.Context, r *holdfastv1.GetSecretRe
 }
 
 // ListSecrets lists secrets by name, without their values.
-func (s *secretService) ListSecrets(ctx context.Context, r *holdfastv1.ListSecretsRequest) (*holdfastv1.ListSecretsResponse, error) {
+func (s *secretService) ListSecrets(
+	ctx context.Context, r *holdfastv1.ListSecretsRequest,
+) (*holdfastv1.ListSecretsResponse, error) {
 	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "secrets")
 	if err != nil {
 		return nil, err
@@ -85,7 +87,9 @@ func (s *secretService) ListSecrets(ctx context.Context, r *holdfastv1.ListSecre
 }
 
 // DeleteSecret deletes a secret that no machine refers to, or with force any.
-func (s *secretService) DeleteSecret(ctx context.Context, r *holdfastv1.DeleteSecretRequest) (*holdfastv1.DeleteSecretResponse, error) {
+func (s *secretService) DeleteSecret(
+	ctx context.Context, r *holdfastv1.DeleteSecretRequest,
+) (*holdfastv1.DeleteSecretResponse, error) {
 	if err := required("name", r.GetName()); err != nil {
 		return nil, err
 	}
@@ -100,7 +104,9 @@ func (s *secretService) DeleteSecret(ctx context.Context, r *holdfastv1.DeleteSe
 // RotateSecrets seals again what is not sealed under the primary key, in batches: what one that
 // failed has done need not be done again. It looks again at the end, for what was stored under the
 // old key meanwhile.
-func (s *secretService) RotateSecrets(ctx context.Context, _ *holdfastv1.RotateSecretsRequest) (*holdfastv1.RotateSecretsResponse, error) {
+func (s *secretService) RotateSecrets(
+	ctx context.Context, _ *holdfastv1.RotateSecretsRequest,
+) (*holdfastv1.RotateSecretsResponse, error) {
 	primary, ok := s.cfg.Keys.Primary()
 	if !ok {
 		return nil, keyMissing(secrets.ErrNoKey)

@@ -32,7 +32,9 @@ const (
 
 // SaveSnapshot streams a snapshot file of this peer's state, which the interceptors have brought to
 // where the call asks for.
-func (s *operatorService) SaveSnapshot(_ *holdfastv1.SaveSnapshotRequest, stream grpc.ServerStreamingServer[holdfastv1.SnapshotData]) error {
+func (s *operatorService) SaveSnapshot(
+	_ *holdfastv1.SaveSnapshotRequest, stream grpc.ServerStreamingServer[holdfastv1.SnapshotData],
+) error {
 	ctx := stream.Context()
 	if stale := askedStale(ctx); stale {
 		s.log.WarnContext(ctx, "a snapshot of this peer's own state is read: it is not in the audit trail", "peer", s.cfg.PeerID)
@@ -85,7 +87,9 @@ func (w *snapshotWriter) flush() error {
 }
 
 // NoteSnapshot records which peer reads a snapshot, or has it.
-func (s *operatorService) NoteSnapshot(ctx context.Context, r *holdfastv1.NoteSnapshotRequest) (*holdfastv1.NoteSnapshotResponse, error) {
+func (s *operatorService) NoteSnapshot(
+	ctx context.Context, r *holdfastv1.NoteSnapshotRequest,
+) (*holdfastv1.NoteSnapshotResponse, error) {
 	c := s.command(ctx)
 	c.Op = &internalv1.Command_NoteBackup{NoteBackup: &internalv1.NoteBackup{Peer: r.GetPeer(), Saved: r.GetSavedAt()}}
 	if _, err := s.node.Apply(ctx, c); err != nil {
@@ -95,7 +99,9 @@ func (s *operatorService) NoteSnapshot(ctx context.Context, r *holdfastv1.NoteSn
 }
 
 // StageSnapshot takes a chunk. It leaves no audit event: the restore does.
-func (s *operatorService) StageSnapshot(ctx context.Context, r *holdfastv1.StageSnapshotRequest) (*holdfastv1.StageSnapshotResponse, error) {
+func (s *operatorService) StageSnapshot(
+	ctx context.Context, r *holdfastv1.StageSnapshotRequest,
+) (*holdfastv1.StageSnapshotResponse, error) {
 	c := &internalv1.Command{FeatureLevel: 1, Principal: s.command(ctx).GetPrincipal(), Op: &internalv1.Command_StageBackup{
 		StageBackup: &internalv1.StageBackup{RestoreId: r.GetRestoreId(), Sequence: r.GetSequence(), Data: r.GetData()}}}
 	if _, err := s.node.Apply(ctx, c); err != nil {
@@ -106,7 +112,9 @@ func (s *operatorService) StageSnapshot(ctx context.Context, r *holdfastv1.Stage
 
 // RestoreSnapshot replaces the state by what was staged, while the leader's tasks stand still. What
 // can be found wrong before is, so that they do not stand still for nothing.
-func (s *operatorService) RestoreSnapshot(ctx context.Context, r *holdfastv1.RestoreSnapshotRequest) (*holdfastv1.RestoreSnapshotResponse, error) {
+func (s *operatorService) RestoreSnapshot(
+	ctx context.Context, r *holdfastv1.RestoreSnapshotRequest,
+) (*holdfastv1.RestoreSnapshotResponse, error) {
 	k, err := s.keeper()
 	if err != nil {
 		return nil, err

@@ -35,7 +35,9 @@ type stageService struct {
 
 // ReadStage reads what is staged and keeps it until it is restored, or the leader does not want it
 // any more.
-func (s *stageService) ReadStage(r *internalv1.ReadStageRequest, stream grpc.ServerStreamingServer[internalv1.ReadStageResponse]) error {
+func (s *stageService) ReadStage(
+	r *internalv1.ReadStageRequest, stream grpc.ServerStreamingServer[internalv1.ReadStageResponse],
+) error {
 	ctx := stream.Context()
 	v, err := s.node.View(ctx)
 	if err != nil {

@@ -31,11 +31,15 @@ import (
 // The start of the stream is as fresh as the call asks for (linearizable by default); from there on
 // it follows this peer's state. A client that reads too slowly for the events that are kept gets
 // OUT_OF_RANGE, never a gap.
-func (s *runService) WatchRuns(r *holdfastv1.WatchRunsRequest, stream grpc.ServerStreamingServer[holdfastv1.RunEvent]) error {
+func (s *runService) WatchRuns(
+	r *holdfastv1.WatchRunsRequest, stream grpc.ServerStreamingServer[holdfastv1.RunEvent],
+) error {
 	return s.watchRuns(stream.Context(), r, stream.Send)
 }
 
-func (s *Server) watchRuns(ctx context.Context, r *holdfastv1.WatchRunsRequest, send func(*holdfastv1.RunEvent) error) error {
+func (s *Server) watchRuns(
+	ctx context.Context, r *holdfastv1.WatchRunsRequest, send func(*holdfastv1.RunEvent) error,
+) error {
 	f, err := compile(runFilter, r.GetFilter())
 	if err != nil {
 		return err

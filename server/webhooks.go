@@ -51,7 +51,9 @@ func (s *webhookService) GetWebhook(ctx context.Context, r *holdfastv1.GetWebhoo
 }
 
 // ListWebhooks lists webhooks by name.
-func (s *webhookService) ListWebhooks(ctx context.Context, r *holdfastv1.ListWebhooksRequest) (*holdfastv1.ListWebhooksResponse, error) {
+func (s *webhookService) ListWebhooks(
+	ctx context.Context, r *holdfastv1.ListWebhooksRequest,
+) (*holdfastv1.ListWebhooksResponse, error) {
 	p, err := newPage(r.GetPageSize(), r.GetPageToken(), "webhooks")
 	if err != nil {
 		return nil, err
@@ -73,7 +75,9 @@ func (s *webhookService) ListWebhooks(ctx context.Context, r *holdfastv1.ListWeb
 }
 
 // DeleteWebhook deletes a webhook.
-func (s *webhookService) DeleteWebhook(ctx context.Context, r *holdfastv1.DeleteWebhookRequest) (*holdfastv1.DeleteWebhookResponse, error) {
+func (s *webhookService) DeleteWebhook(
+	ctx context.Context, r *holdfastv1.DeleteWebhookRequest,
+) (*holdfastv1.DeleteWebhookResponse, error) {
 	if err := required("name", r.GetName()); err != nil {
 		return nil, err
 	}
