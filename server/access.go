@@ -17,8 +17,8 @@ import (
 // maxTokenTTL is the maximum time to live of a token that expires, in seconds: ten years.
 const maxTokenTTL = 10 * 365 * 24 * 3600
 
-// accessService implements AccessService (docs/security.md). The gate has already authorized the
-// caller; the FSM checks the properties of a token.
+// accessService implements AccessService (docs/security.md). The gate has already
+// authorized the caller; the FSM checks the properties of a token.
 type accessService struct {
 	holdfastv1.UnimplementedAccessServiceServer
 	*Server
@@ -32,8 +32,9 @@ func (s *accessService) WhoAmI(ctx context.Context, _ *holdfastv1.WhoAmIRequest)
 	return &holdfastv1.Identity{Principal: "anonymous"}, nil
 }
 
-// defaultTokenTTL is the time to live of a token for a person or a tool if the request sets none.
-// Tokens of agents and services have no such default, because machines do not renew them.
+// defaultTokenTTL is the time to live of a token for a person or a tool if the request
+// sets none. Tokens of agents and services have no such default, because machines do not
+// renew them.
 const defaultTokenTTL = 90 * 24 * time.Hour
 
 // tokenTTL returns the time to live of a new token, or 0 if it does not expire.
@@ -47,8 +48,8 @@ func tokenTTL(r *holdfastv1.CreateTokenRequest) time.Duration {
 	return time.Duration(r.GetTtlSeconds()) * time.Second
 }
 
-// CreateToken creates a token and returns its value, which is never shown again. It runs on the
-// leader, so that the value never crosses the log.
+// CreateToken creates a token and returns its value, which is never shown again. It runs
+// on the leader, so that the value never crosses the log.
 func (s *accessService) CreateToken(
 	ctx context.Context, r *holdfastv1.CreateTokenRequest,
 ) (*holdfastv1.CreateTokenResponse, error) {

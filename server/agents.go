@@ -27,8 +27,8 @@ type agentService struct {
 	*Server
 }
 
-// CreateAgentMachine creates a machine for an agent that will register later. It returns the agent's
-// token, which is never shown again.
+// CreateAgentMachine creates a machine for an agent that will register later. It returns
+// the agent's token, which is never shown again.
 func (s *agentService) CreateAgentMachine(
 	ctx context.Context, r *holdfastv1.CreateAgentMachineRequest,
 ) (*holdfastv1.CreateAgentMachineResponse, error) {
@@ -65,8 +65,8 @@ func (s *agentService) CreateAgentMachine(
 	})
 }
 
-// RegisterAgent registers a machine; its first heartbeat makes it ready. The hash of the agent's
-// token is stored only if all peers support feature level 2.
+// RegisterAgent registers a machine; its first heartbeat makes it ready. The hash of the
+// agent's token is stored only if all peers support feature level 2.
 func (s *agentService) RegisterAgent(
 	ctx context.Context, r *holdfastv1.RegisterAgentRequest,
 ) (*holdfastv1.Machine, error) {
@@ -96,8 +96,8 @@ func (s *agentService) RegisterAgent(
 	})
 }
 
-// ListAgentMachines lists the machines that are ready, by id. A machine's agent sees only its own
-// machine.
+// ListAgentMachines lists the machines that are ready, by id. A machine's agent sees only
+// its own machine.
 func (s *agentService) ListAgentMachines(
 	ctx context.Context, r *holdfastv1.ListAgentMachinesRequest,
 ) (*holdfastv1.ListAgentMachinesResponse, error) {

@@ -11,7 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// maxTries is how often a command is retried because the state changed while it was prepared.
+// maxTries is how often a command is retried because the state changed while it was
+// prepared.
 const maxTries = 5
 
 // apply commits a command and returns its result.
@@ -28,7 +29,8 @@ func apply[M proto.Message](ctx context.Context, node Proposer, c *internalv1.Co
 	return m, nil
 }
 
-// needs returns an error if the cluster's feature level is below level, because a peer is older.
+// needs returns an error if the cluster's feature level is below level, because a peer is
+// older.
 func (s *Server) needs(ctx context.Context, level uint32, what string) error {
 	v, err := s.node.View(ctx)
 	if err != nil {
@@ -41,9 +43,9 @@ func (s *Server) needs(ctx context.Context, level uint32, what string) error {
 	return nil
 }
 
-// retryAborted calls try again if the state refused the command only because it changed meanwhile.
-// Examples are a generated id that is in use, and a machine whose provider changed after its
-// capabilities were checked.
+// retryAborted calls try again if the state refused the command only because it changed
+// meanwhile. Examples are a generated id that is in use, and a machine whose provider
+// changed after its capabilities were checked.
 func again[M any](try func() (M, error)) (M, error) {
 	for n := 1; ; n++ {
 		m, err := try()

@@ -22,8 +22,8 @@ func (s shelf) Get(_ context.Context, name string) ([]byte, error) {
 	return nil, archive.ErrNotFound
 }
 
-// TestArchivedRun: a run reads as before, from any offset of its log; what the archive has lost or
-// damaged is said, and nothing made up.
+// TestArchivedRun: a run reads as before, from any offset of its log; what the archive
+// has lost or damaged is said, and nothing made up.
 func TestArchivedRun(t *testing.T) {
 	n, books := newNode(), shelf{}
 	_, c := serve(t, n, Config{Archive: books})

@@ -15,8 +15,8 @@ import (
 // exportBatch is how many events an export reads from the state at once.
 const exportBatch = 256
 
-// auditService implements AuditService (docs/security.md). It only reads the audit trail; fsm writes
-// it when it applies commands.
+// auditService implements AuditService (docs/security.md). It only reads the audit trail;
+// fsm writes it when it applies commands.
 type auditService struct {
 	holdfastv1.UnimplementedAuditServiceServer
 	*Server
@@ -52,9 +52,9 @@ func (s *auditService) ListAuditEvents(
 	return resp, err
 }
 
-// ExportAuditEvents streams the audit events of one state, oldest first. It ends with the newest
-// event at the start of the call. A start that is no longer kept is refused, because a gap would
-// look like a broken hash chain.
+// ExportAuditEvents streams the audit events of one state, oldest first. It ends with the
+// newest event at the start of the call. A start that is no longer kept is refused,
+// because a gap would look like a broken hash chain.
 func (s *auditService) ExportAuditEvents(
 	r *holdfastv1.ExportAuditEventsRequest, stream grpc.ServerStreamingServer[holdfastv1.AuditEvent],
 ) error {

@@ -33,8 +33,8 @@ func trail(p *secured) []*holdfastv1.AuditEvent {
 	return es
 }
 
-// TestWhoDidIt: a change is recorded under who made it; one that is refused for want of a role is
-// recorded before he hears of it.
+// TestWhoDidIt: a change is recorded under who made it; one that is refused for want of a
+// role is recorded before he hears of it.
 func TestWhoDidIt(t *testing.T) {
 	p := secure(t, auth.Config{})
 	viewer := p.connect(t, kind{token: &holdfastv1.Token{Name: "v", Role: holdfastv1.Role_VIEWER}})
@@ -86,7 +86,8 @@ func TestWhoDidIt(t *testing.T) {
 	})
 }
 
-// TestForgedForwarding: what only peers may say is not believed from others, whoever they are.
+// TestForgedForwarding: what only peers may say is not believed from others, whoever they
+// are.
 func TestForgedForwarding(t *testing.T) {
 	p := secure(t, auth.Config{})
 	forged := must[[]byte](t)(proto.Marshal(&internalv1.ForwardedCaller{Identity: &holdfastv1.Identity{Principal: "user:root", Role: holdfastv1.Role_ADMIN, Method: auth.MethodCertificate}}))
@@ -223,8 +224,8 @@ func TestBootstrapToken(t *testing.T) {
 	}
 }
 
-// BenchmarkAuthenticated measures the calls of a token against those of anybody, over a connection
-// without TLS.
+// BenchmarkAuthenticated measures the calls of a token against those of anybody, over a
+// connection without TLS.
 func BenchmarkAuthenticated(b *testing.B) {
 	n := newNode()
 	n.machine(b, "m-1")

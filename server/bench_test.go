@@ -47,8 +47,9 @@ func BenchmarkEvent(b *testing.B) {
 	running.Wait()
 }
 
-// BenchmarkListMachines measures pages of 100 of fleets that differ in size: what a filter costs
-// must not grow with the fleet where an index or the text of a record can tell.
+// BenchmarkListMachines measures pages of 100 of fleets that differ in size: what a
+// filter costs must not grow with the fleet where an index or the text of a record can
+// tell.
 func BenchmarkListMachines(b *testing.B) {
 	for _, size := range []int{10_000, 100_000} {
 		n := newNode()

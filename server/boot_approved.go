@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// approved returns the boot answer for a machine that an admin has approved. BootMachine then
-// starts its workflow.
+// approved returns the boot answer for a machine that an admin has approved. BootMachine
+// then starts its workflow.
 func approved(v *fsm.View, m *holdfastv1.Machine) *holdfastv1.BootMachineResponse {
 	id := fsm.ApprovedPlan(m)
 	plan, ok := v.SharedPlan(id)
@@ -27,8 +27,8 @@ func approved(v *fsm.View, m *holdfastv1.Machine) *holdfastv1.BootMachineRespons
 	return &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_DISK, MachineId: m.GetMachineId(), Reason: why}
 }
 
-// startApproved starts the workflow of an approved machine when it boots from the network, once per
-// approval. If the workflow cannot start, the machine boots its disk.
+// startApproved starts the workflow of an approved machine when it boots from the
+// network, once per approval. If the workflow cannot start, the machine boots its disk.
 func (s *installService) startApproved(
 	ctx context.Context, v *fsm.View, answer *holdfastv1.BootMachineResponse,
 ) (*holdfastv1.BootMachineResponse, error) {

@@ -9,8 +9,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// CancelRun cancels a run and waits briefly for it to end. It returns the run as CANCELED, or as
-// RUNNING with cancel_requested_at if the current attempt takes longer to stop.
+// CancelRun cancels a run and waits briefly for it to end. It returns the run as
+// CANCELED, or as RUNNING with cancel_requested_at if the current attempt takes longer to
+// stop.
 func (s *runService) CancelRun(ctx context.Context, r *holdfastv1.CancelRunRequest) (*holdfastv1.Run, error) {
 	if err := required("run_id", r.GetRunId()); err != nil {
 		return nil, err

@@ -33,8 +33,8 @@ func short(field, value string) error {
 	return nil
 }
 
-// clip truncates a text sent by a program. It is only stored for display, so a request is not
-// refused because of its length.
+// clip truncates a text sent by a program. It is only stored for display, so a request is
+// not refused because of its length.
 func clip(s string, most int) string {
 	return strings.ToValidUTF8(s[:min(len(s), most)], "")
 }
@@ -45,8 +45,8 @@ type measured struct {
 	value float64
 }
 
-// finite returns an error if a value is NaN or infinite. JSON cannot represent those, so no list
-// that contains the value could be encoded.
+// finite returns an error if a value is NaN or infinite. JSON cannot represent those, so
+// no list that contains the value could be encoded.
 func finite(all ...measured) error {
 	for _, m := range all {
 		if math.IsNaN(m.value) || math.IsInf(m.value, 0) {
@@ -80,8 +80,9 @@ func violations(fields []fsm.FieldViolation) error {
 	return nil // not a nil *fsm.Error
 }
 
-// dropUnknown removes the fields that this build does not know from a client's message. In a
-// command they would stop every peer, because the FSM treats them as those of a newer version.
+// dropUnknown removes the fields that this build does not know from a client's message.
+// In a command they would stop every peer, because the FSM treats them as those of a
+// newer version.
 func dropUnknown(m protoreflect.Message) {
 	visit(m, func(m protoreflect.Message) bool {
 		if len(m.GetUnknown()) > 0 {

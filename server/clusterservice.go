@@ -12,7 +12,8 @@ type clusterService struct {
 	*Server
 }
 
-// GetClusterStatus returns the status of the cluster as this peer sees it. It works without a quorum.
+// GetClusterStatus returns the status of the cluster as this peer sees it. It works
+// without a quorum.
 func (s *clusterService) GetClusterStatus(
 	ctx context.Context, _ *holdfastv1.GetClusterStatusRequest,
 ) (*holdfastv1.ClusterStatus, error) {

@@ -17,7 +17,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// Consoles is the set of consoles that are open on this peer while it leads (*executor.Executor).
+// Consoles is the set of consoles that are open on this peer while it leads
+// (*executor.Executor).
 type Consoles interface {
 	// Attach connects to the console of a run, once it is open.
 	Attach(ctx context.Context, run string, write bool) (io.ReadWriteCloser, error)
@@ -84,13 +85,15 @@ func noLeaderFor(what string) error {
 	}
 }
 
-// forwarded reports whether another peer has forwarded the stream. It is not forwarded again.
+// forwarded reports whether another peer has forwarded the stream. It is not forwarded
+// again.
 func forwarded(ctx context.Context) bool {
 	md, _ := metadata.FromIncomingContext(ctx)
 	return len(md.Get(headerByPeer)) > 0
 }
 
-// firstOf returns the first message of a stream, or an error if it does not arrive in time.
+// firstOf returns the first message of a stream, or an error if it does not arrive in
+// time.
 func firstOf(ctx context.Context, stream consoleStream) (*holdfastv1.AttachRequest, error) {
 	type got struct {
 		r   *holdfastv1.AttachRequest
@@ -187,7 +190,8 @@ func showConsole(stream consoleStream, c io.Reader) error {
 	}
 }
 
-// typeConsole writes the caller's input to the console, starting with that of the first message.
+// typeConsole writes the caller's input to the console, starting with that of the first
+// message.
 func (s *consoleService) typeConsole(
 	ctx context.Context, stream consoleStream, c io.Writer, write bool, r *holdfastv1.AttachRequest,
 ) error {

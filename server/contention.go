@@ -10,15 +10,17 @@ import (
 )
 
 const (
-	// mutexFraction samples every contended lock. Under full load there are some hundred a second.
+	// mutexFraction samples every contended lock. Under full load there are some hundred
+	// a second.
 	mutexFraction = 1
 	// blockRate samples one blocking event per so many nanoseconds of blocking.
 	blockRate         = 10_000
 	maxContentionSecs = 60
 )
 
-// contention serves the mutex and block profiles. Sampling is on only while a request wants a
-// profile, because it slows every lock of the process. Without a request the profiles are empty.
+// contention serves the mutex and block profiles. Sampling is on only while a request
+// wants a profile, because it slows every lock of the process. Without a request the
+// profiles are empty.
 type contention struct {
 	mu    sync.Mutex
 	takes map[string]int // running requests by profile

@@ -18,8 +18,8 @@ func contendedForTest(mu *sync.Mutex) {
 	mu.Unlock()
 }
 
-// TestContention: who asks for a profile of waiting gets what is waited for while he does, and
-// afterwards nothing is noted any more.
+// TestContention: who asks for a profile of waiting gets what is waited for while he
+// does, and afterwards nothing is noted any more.
 func TestContention(t *testing.T) {
 	n := newNode()
 	s := New(Config{}, n, n.peer, testProviders())

@@ -124,8 +124,8 @@ func (s *Server) writeMetrics(w io.Writer) error {
 	return nil
 }
 
-// profiles adds the routes of net/http/pprof. They are for admins, because a profile shows what the
-// process does and slows it down.
+// profiles adds the routes of net/http/pprof. They are for admins, because a profile
+// shows what the process does and slows it down.
 func (s *Server) profiles(mux *auth.Mux) {
 	admin := auth.Least(holdfastv1.Role_ADMIN)
 	waits := new(contention)

@@ -11,13 +11,14 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Heartbeats serves heartbeats that arrive over the HTTP APIs of this process. They are nearly all
-// of the work of a peer in a large fleet. So they skip the parts of a gRPC call that they do not
-// need and that cost more than the call itself: copied messages, headers, consistency, and a second
-// deadline. The access rules, the error texts and the metrics are those of a gRPC call.
+// Heartbeats serves heartbeats that arrive over the HTTP APIs of this process. They are
+// nearly all of the work of a peer in a large fleet. So they skip the parts of a gRPC
+// call that they do not need and that cost more than the call itself: copied messages,
+// headers, consistency, and a second deadline. The access rules, the error texts and the
+// metrics are those of a gRPC call.
 //
-// auth.Mux has admitted the caller. The caller owns the messages, and they contain no field that is
-// unknown to this build.
+// auth.Mux has admitted the caller. The caller owns the messages, and they contain no
+// field that is unknown to this build.
 type Heartbeats struct{ service *heartbeatService }
 
 // Heartbeats returns the handler of heartbeats for the HTTP APIs.
@@ -47,7 +48,8 @@ func (h *Heartbeats) PingService(
 	return serveHere(ctx, h.service.Server, method, r, h.service.PingService)
 }
 
-// serveHere does the work of UnaryInterceptors for an in-process call that any peer can serve.
+// serveHere does the work of UnaryInterceptors for an in-process call that any peer can
+// serve.
 func serveHere[Q proto.Message, A any](
 	ctx context.Context, s *Server, method string, req Q, handle func(context.Context, Q) (A, error),
 ) (resp A, err error) {

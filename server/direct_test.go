@@ -131,8 +131,8 @@ func (w *way) counted(t *testing.T) map[string]float64 {
 	return got
 }
 
-// TestHeartbeatsAreCalls: whoever says whatever, the way of the HTTP APIs answers, counts and
-// records as a call over gRPC does.
+// TestHeartbeatsAreCalls: whoever says whatever, the way of the HTTP APIs answers, counts
+// and records as a call over gRPC does.
 func TestHeartbeatsAreCalls(t *testing.T) {
 	direct, overGRPC := newWay(t, true), newWay(t, false)
 	for _, tt := range []struct {

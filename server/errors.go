@@ -20,7 +20,8 @@ import (
 // errorDomain is the domain of every google.rpc.ErrorInfo.
 const errorDomain = cluster.ErrorDomain
 
-// retryAfter is the RetryInfo of UNAVAILABLE: about the time to detect that an election is needed.
+// retryAfter is the RetryInfo of UNAVAILABLE: about the time to detect that an election
+// is needed.
 const retryAfter = 250 * time.Millisecond
 
 var (
@@ -28,8 +29,9 @@ var (
 	errDraining = errors.New("this peer is shutting down: use another one")
 )
 
-// toStatus is the only place that converts errors to gRPC statuses. An error of an unknown kind
-// becomes INTERNAL: the client gets an id, and the error is logged with that id.
+// toStatus is the only place that converts errors to gRPC statuses. An error of an
+// unknown kind becomes INTERNAL: the client gets an id, and the error is logged with that
+// id.
 func (s *Server) toStatus(ctx context.Context, method string, err error) error {
 	var refusal *fsm.Error
 	var outcome *cluster.OutcomeError
@@ -118,7 +120,8 @@ func info(reason string, meta map[string]string) *errdetails.ErrorInfo {
 	return &errdetails.ErrorInfo{Reason: reason, Domain: errorDomain, Metadata: meta}
 }
 
-// with returns a status with details. If they cannot be added, it returns the status without them.
+// with returns a status with details. If they cannot be added, it returns the status
+// without them.
 func with(st *status.Status, details ...protoadapt.MessageV1) error {
 	if d, err := st.WithDetails(details...); err == nil {
 		return d.Err()

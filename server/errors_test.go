@@ -95,8 +95,8 @@ func TestErrorDetails(t *testing.T) {
 	}
 }
 
-// TestErrorTable is the table of bare-metal API §Error Handling, and what else a call can be
-// refused for.
+// TestErrorTable is the table of bare-metal API §Error Handling, and what else a call can
+// be refused for.
 func TestErrorTable(t *testing.T) {
 	n := newNode()
 	_, c := serve(t, n, Config{})

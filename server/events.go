@@ -23,9 +23,10 @@ type eventService struct {
 	*Server
 }
 
-// WatchEvents streams events in order, each exactly once. If it has sent nothing for a while, or has
-// skipped many events, it sends a bookmark, so that an interrupted client can still resume. The
-// start is as fresh as the call requires; from there on the stream follows this peer's state.
+// WatchEvents streams events in order, each exactly once. If it has sent nothing for a
+// while, or has skipped many events, it sends a bookmark, so that an interrupted client
+// can still resume. The start is as fresh as the call requires; from there on the stream
+// follows this peer's state.
 func (s *eventService) WatchEvents(
 	r *holdfastv1.WatchEventsRequest, stream grpc.ServerStreamingServer[holdfastv1.Event],
 ) error {
@@ -87,7 +88,8 @@ type eventWatch struct {
 	toldAt time.Time
 }
 
-// follow sends the events of a view after the cursor. A view older than the cursor has none.
+// follow sends the events of a view after the cursor. A view older than the cursor has
+// none.
 func (w *eventWatch) follow(v *fsm.View) error {
 	for w.cursor < v.LastNews() {
 		events, err := v.News(w.cursor, eventBatch)
@@ -119,8 +121,9 @@ func (w *eventWatch) bookmark() error {
 	return w.send(&holdfastv1.Event{Cursor: w.cursor})
 }
 
-// seesEvents returns a function that reports whether a caller may see an event. The machine must
-// be visible to the caller now, or the pool in scope. Events of services are visible to all.
+// seesEvents returns a function that reports whether a caller may see an event. The
+// machine must be visible to the caller now, or the pool in scope. Events of services are
+// visible to all.
 func seesEvents(id *holdfastv1.Identity, view func() *fsm.View) func(*holdfastv1.Event) bool {
 	if !auth.Scoped(id) {
 		return func(*holdfastv1.Event) bool { return true }

@@ -12,8 +12,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// ExplainMachine explains a machine's state: why it is there, what it waits for, and what an
-// operator can do.
+// ExplainMachine explains a machine's state: why it is there, what it waits for, and what
+// an operator can do.
 func (s *machineService) ExplainMachine(
 	ctx context.Context, r *holdfastv1.ExplainMachineRequest,
 ) (*holdfastv1.MachineExplanation, error) {
@@ -176,12 +176,12 @@ func explainIdle(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *
 	e.Suggestions = append(e.Suggestions, "holdfast machine history "+id)
 }
 
-// longParam is the maximum length of a parameter in a suggested command, in bytes. The command
-// reads a longer one from the run.
+// longParam is the maximum length of a parameter in a suggested command, in bytes. The
+// command reads a longer one from the run.
 const longParam = 256
 
-// startAgain returns the command that starts a run again with all of its parameters. Without one
-// of them a step could use a default instead.
+// startAgain returns the command that starts a run again with all of its parameters.
+// Without one of them a step could use a default instead.
 func startAgain(run *holdfastv1.Run) string {
 	cmd := "holdfast run start " + run.GetMachineId()
 	if run.GetType() != "" {

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestExplainInstall: an install that is only observed says until when it waits for its installer,
-// and afterwards why it was given up.
+// TestExplainInstall: an install that is only observed says until when it waits for its
+// installer, and afterwards why it was given up.
 func TestExplainInstall(t *testing.T) {
 	n := newNode()
 	_, c := serve(t, n, Config{})

@@ -137,8 +137,8 @@ func TestStartAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// The shell calls the command; `run get` prints the record, and jq reads the one
-			// parameter of it.
+			// The shell calls the command; `run get` prints the record, and jq reads the
+			// one parameter of it.
 			script := "holdfast() { if [ \"$2\" = get ]; then cat record; else printf '%s\\0' \"$@\"; fi; }\n" +
 				"jq() { sed 's/.*\"net_config\": *\"\\([^\"]*\\)\".*/\\1/'; }\n" + startAgain(tt.run)
 			cmd := exec.CommandContext(t.Context(), "sh", "-c", script)

@@ -7,9 +7,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// RunEvents is WatchRuns for the dashboard, for a caller that is already authorized. It follows
-// this peer's state, so it works without a quorum. Without a cursor it starts now, with a bookmark.
-// Errors are gRPC statuses.
+// RunEvents is WatchRuns for the dashboard, for a caller that is already authorized. It
+// follows this peer's state, so it works without a quorum. Without a cursor it starts
+// now, with a bookmark. Errors are gRPC statuses.
 func (s *Server) RunEvents(
 	ctx context.Context, filter string, cursor uint64, send func(*holdfastv1.RunEvent) error,
 ) error {
@@ -24,7 +24,8 @@ func (s *Server) RunEvents(
 	return s.toStatus(ctx, holdfastv1.RunService_WatchRuns_FullMethodName, s.watchRuns(ctx, r, send))
 }
 
-// RunLog is StreamRunLogs for the dashboard, from this peer's state. Errors are gRPC statuses.
+// RunLog is StreamRunLogs for the dashboard, from this peer's state. Errors are gRPC
+// statuses.
 func (s *Server) RunLog(
 	ctx context.Context, r *holdfastv1.StreamRunLogsRequest, send func(*holdfastv1.LogChunk) error,
 ) error {

@@ -19,7 +19,8 @@ func compile(schema func() *filter.Schema, text string) (*filter.Filter, error) 
 	return f, err
 }
 
-// machineFilter returns the fields that machine filters can use, with aliases for common ones.
+// machineFilter returns the fields that machine filters can use, with aliases for common
+// ones.
 func machineFilter() *filter.Schema {
 	s := &filter.Schema{
 		Message: (*holdfastv1.Machine)(nil).ProtoReflect().Descriptor(),

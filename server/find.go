@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/filter"
 )
 
-// machineQuery returns a query for the machines that can match a filter and a caller's scope. So a
-// page costs as much as its machines, not as the fleet.
+// machineQuery returns a query for the machines that can match a filter and a caller's
+// scope. So a page costs as much as its machines, not as the fleet.
 func machineQuery(f *filter.Filter, id *holdfastv1.Identity) fsm.Query {
 	q := fsm.Query{Texts: f.Texts(storedOfMachine)}
 	var all []fsm.Facets
@@ -52,7 +52,8 @@ func machineFacets(t filter.Terms) fsm.Facets {
 	return s
 }
 
-// stateFacet returns the stored facets of an effective state, which itself is computed on read.
+// stateFacet returns the stored facets of an effective state, which itself is computed on
+// read.
 func stateFacet(path, value string) (fsm.Facets, bool) {
 	if path != "status.effective_state" {
 		return fsm.Facets{}, false

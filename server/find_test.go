@@ -35,8 +35,8 @@ func foundFleet(t *testing.T) *fakeNode {
 	return n
 }
 
-// A list with a filter has just the machines that a look at each of them finds, for everybody,
-// whatever was used to find them.
+// A list with a filter has just the machines that a look at each of them finds, for
+// everybody, whatever was used to find them.
 func TestListsFindWhatAScanFinds(t *testing.T) {
 	n := foundFleet(t)
 	s := &machineService{Server: New(Config{}, n, n.peer, testProviders())}
@@ -86,7 +86,8 @@ func TestListsFindWhatAScanFinds(t *testing.T) {
 	}
 }
 
-// A page costs what is on it: what an index or the text of a record rules out is not decoded.
+// A page costs what is on it: what an index or the text of a record rules out is not
+// decoded.
 func TestListsDoNotDecodeTheFleet(t *testing.T) {
 	n := foundFleet(t)
 	for text, want := range map[string]int{
@@ -106,8 +107,8 @@ func TestListsDoNotDecodeTheFleet(t *testing.T) {
 	}
 }
 
-// Every field that a schema lets people compare, and that facets are promised for, is one that
-// there is.
+// Every field that a schema lets people compare, and that facets are promised for, is one
+// that there is.
 func TestFacetsAreFieldsOfTheFilter(t *testing.T) {
 	for _, path := range []string{"spec.pool", "spec.rack", "spec.location", "spec.provider", "spec.customer_id", "spec.target_cluster_ref"} {
 		f, err := compile(machineFilter, strings.TrimPrefix(path, "spec.")+"=x")

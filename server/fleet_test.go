@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestAgentService: a machine is created with a token of its own, registers, and is listed once it
-// is ready.
+// TestAgentService: a machine is created with a token of its own, registers, and is
+// listed once it is ready.
 func TestAgentService(t *testing.T) {
 	n := newNode()
 	_, c := serve(t, n, Config{})
@@ -192,8 +192,8 @@ func TestPoolService(t *testing.T) {
 	}
 }
 
-// TestWatchServices: the current state, then each change once and in order; also the one with which
-// a service stops matching.
+// TestWatchServices: the current state, then each change once and in order; also the one
+// with which a service stops matching.
 func TestWatchServices(t *testing.T) {
 	n := newNode()
 	_, c := serve(t, n, Config{})

@@ -15,16 +15,18 @@ import (
 	"github.com/holdfast-metal/holdfast/server/httpjson"
 )
 
-// Leases renews leases at the leader (lease.Gateway). An answer means that the leader has recorded
-// the heartbeat. The error is a *cluster.OutcomeError; the call may always be retried.
+// Leases renews leases at the leader (lease.Gateway). An answer means that the leader has
+// recorded the heartbeat. The error is a *cluster.OutcomeError; the call may always be
+// retried.
 type Leases interface {
 	Renew(ctx context.Context, r *internalv1.Renewal) (*internalv1.RenewalAnswer, error)
 }
 
 var errNoLeases = errors.New("this peer accepts no heartbeats: use another one")
 
-// heartbeatService implements HeartbeatService. Every peer serves it, and sends the heartbeats to the
-// leader in batches (docs/decisions/0012-leases-have-a-clock-of-their-own.md).
+// heartbeatService implements HeartbeatService. Every peer serves it, and sends the
+// heartbeats to the leader in batches
+// (docs/decisions/0012-leases-have-a-clock-of-their-own.md).
 type heartbeatService struct {
 	holdfastv1.UnimplementedHeartbeatServiceServer
 	*Server
@@ -79,8 +81,8 @@ func (s *heartbeatService) keepMachineAlive(
 	}, nil
 }
 
-// ownPoolsMachine returns an error if a pool's agent renews the lease of a machine in another pool.
-// Agents of a single machine have been checked before.
+// ownPoolsMachine returns an error if a pool's agent renews the lease of a machine in
+// another pool. Agents of a single machine have been checked before.
 func (s *heartbeatService) ownPoolsMachine(ctx context.Context, id string) error {
 	who := auth.From(ctx)
 	if !auth.Scoped(who) || who.GetMachineId() != "" {
@@ -127,8 +129,8 @@ func (s *heartbeatService) HeartbeatPool(
 		UptimeSeconds: r.GetUptimeSeconds(),
 	}
 	for _, g := range r.GetGpus() {
-		// Do not refuse a heartbeat because of a broken thermometer. Memory sizes decide about
-		// placement, so those must be finite.
+		// Do not refuse a heartbeat because of a broken thermometer. Memory sizes decide
+		// about placement, so those must be finite.
 		g.TemperatureCelsius = httpjson.Finite(g.GetTemperatureCelsius())
 		report.Gpus = append(report.Gpus, known(g))
 	}

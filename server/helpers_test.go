@@ -31,7 +31,8 @@ type fakeNode struct {
 	mu     sync.Mutex
 	leader string
 	votes  error
-	// before is called for each command that comes through Apply; its error is the answer.
+	// before is called for each command that comes through Apply; its error is the
+	// answer.
 	before func(*internalv1.Command) error
 	viewed func(context.Context) error
 }
@@ -169,7 +170,8 @@ func onePlan(id string) *holdfastv1.Plan {
 	return &holdfastv1.Plan{PlanId: id, Steps: []*holdfastv1.Step{{Name: "one", Kind: ssh}}}
 }
 
-// able is a provider with every capability; all calls of them would panic, and none is made here.
+// able is a provider with every capability; all calls of them would panic, and none is
+// made here.
 type able struct {
 	providers.Inspector
 	providers.PowerController

@@ -22,8 +22,8 @@ const (
 	maxHeaderBytes = 64 << 10
 )
 
-// HTTPHandler returns the handler of everything that is not gRPC. Each API adds its routes with their
-// rules, and calls the gRPC methods of this process.
+// HTTPHandler returns the handler of everything that is not gRPC. Each API adds its
+// routes with their rules, and calls the gRPC methods of this process.
 func (s *Server) HTTPHandler(apis ...func(m *auth.Mux, rpc grpc.ClientConnInterface)) http.Handler {
 	return s.mux(apis...)
 }
@@ -40,8 +40,9 @@ func (s *Server) mux(apis ...func(m *auth.Mux, rpc grpc.ClientConnInterface)) *a
 	return m
 }
 
-// HTTPServer returns an HTTP server with the limits that every listener must have. It logs its
-// errors as warnings. Requests have no overall timeout, because some routes stream.
+// HTTPServer returns an HTTP server with the limits that every listener must have. It
+// logs its errors as warnings. Requests have no overall timeout, because some routes
+// stream.
 func (s *Server) HTTPServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           h,
@@ -78,8 +79,9 @@ type readiness struct {
 	Note         string `json:"note,omitempty"`  // a further remark for operators
 }
 
-// readyz answers 503 if the peer cannot serve. It knows no leader, does not vote yet, has not yet
-// applied its log after a start, is shutting down, or its state machine has halted.
+// readyz answers 503 if the peer cannot serve. It knows no leader, does not vote yet, has
+// not yet applied its log after a start, is shutting down, or its state machine has
+// halted.
 func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	leader, _, _ := s.node.Leader()
 	r := readiness{Role: s.node.Role(), Leader: leader, AppliedIndex: s.state.View().Index()}

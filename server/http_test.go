@@ -195,7 +195,8 @@ func TestCallTimeout(t *testing.T) {
 	wantError(t, err, codes.DeadlineExceeded, "")
 }
 
-// sayer is a Forwarder that says where this peer is, and for what consistency it was asked.
+// sayer is a Forwarder that says where this peer is, and for what consistency it was
+// asked.
 type sayer struct{ asked string }
 
 func (f *sayer) UnaryInterceptor() grpc.UnaryServerInterceptor {
@@ -215,8 +216,8 @@ func (*sayer) StreamInterceptor() grpc.StreamServerInterceptor {
 	}
 }
 
-// TestHTTPConsistency: the HTTP APIs ask for the consistency that they are asked for, and say how
-// new their answers are (docs/concepts.md).
+// TestHTTPConsistency: the HTTP APIs ask for the consistency that they are asked for, and
+// say how new their answers are (docs/concepts.md).
 func TestHTTPConsistency(t *testing.T) {
 	n, f := newNode(), &sayer{}
 	s := New(Config{Forwarder: f}, n, n.peer, testProviders())

@@ -28,8 +28,8 @@ const (
 // maxLogPart is how many bytes of an installer's log one command appends.
 const maxLogPart = 256 << 10
 
-// installService implements InstallService, for machines that boot from the network and their
-// installers.
+// installService implements InstallService, for machines that boot from the network and
+// their installers.
 type installService struct {
 	holdfastv1.UnimplementedInstallServiceServer
 	*Server
@@ -73,20 +73,20 @@ func (s *installService) ListInstalls(
 	return resp, err
 }
 
-// bootTime is how long a peer tries to read the current state for a boot, before it answers from its
-// own copy.
+// bootTime is how long a peer tries to read the current state for a boot, before it
+// answers from its own copy.
 const bootTime = 2 * time.Second
 
-// LookUpBoot returns what a machine should boot. Without a leader no install starts: the machine
-// waits if it may be about to install, otherwise it boots its disk.
+// LookUpBoot returns what a machine should boot. Without a leader no install starts: the
+// machine waits if it may be about to install, otherwise it boots its disk.
 func (s *installService) LookUpBoot(
 	ctx context.Context, r *holdfastv1.BootMachineRequest,
 ) (*holdfastv1.BootMachineResponse, error) {
 	if err := required("mac", r.GetMac()); err != nil {
 		return nil, err
 	}
-	// This peer serves the call itself. It must detect here that there is no leader, because firmware
-	// does not wait for long.
+	// This peer serves the call itself. It must detect here that there is no leader,
+	// because firmware does not wait for long.
 	asks, cancel := context.WithTimeout(cluster.WithConsistency(ctx, cluster.Consistency{}), bootTime)
 	defer cancel()
 	if v, err := s.node.View(asks); err == nil {
@@ -102,7 +102,8 @@ func (s *installService) LookUpBoot(
 	return answer, nil
 }
 
-// boots returns what a machine should boot according to a view, and the addresses of all peers.
+// boots returns what a machine should boot according to a view, and the addresses of all
+// peers.
 func (s *installService) boots(v *fsm.View, r *holdfastv1.BootMachineRequest) *holdfastv1.BootMachineResponse {
 	answer := s.bootsBy(v, r)
 	answer.HttpAddrs = httpAddrs(v)
@@ -162,8 +163,8 @@ func waits(machine, run, why string) *holdfastv1.BootMachineResponse {
 	return &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_WAIT, MachineId: machine, RunId: run, Reason: why}
 }
 
-// willInstall reports whether a run has booted its machine for an installation. The machine then
-// waits for its install session.
+// willInstall reports whether a run has booted its machine for an installation. The
+// machine then waits for its install session.
 func willInstall(run *holdfastv1.Run) bool {
 	at := false
 	for _, s := range run.GetSteps() {
@@ -196,8 +197,8 @@ func (s *installService) installs(
 	}
 }
 
-// bootable returns the image with a name for an architecture. If no machine can boot it, why
-// contains the reason.
+// bootable returns the image with a name for an architecture. If no machine can boot it,
+// why contains the reason.
 func bootable(v *fsm.View, name, arch string) (img *holdfastv1.Image, why string) {
 	img, ok := v.ImageFor(name, arch)
 	name = fsm.ImageName(name, arch)
@@ -256,11 +257,13 @@ func (s *installService) BootMachine(
 	})
 }
 
-// reasonBootTakeover is the reason in the audit trail if another machine asked for a boot script.
+// reasonBootTakeover is the reason in the audit trail if another machine asked for a boot
+// script.
 const reasonBootTakeover = "BOOT_TAKEOVER"
 
-// takenOver reports whether the caller's own MAC address is not one of the machine it names. It
-// matters only if the answer would contain an install token or create a machine.
+// takenOver reports whether the caller's own MAC address is not one of the machine it
+// names. It matters only if the answer would contain an install token or create a
+// machine.
 func takenOver(v *fsm.View, answer *holdfastv1.BootMachineResponse, r *holdfastv1.BootMachineRequest) bool {
 	switch {
 	case r.GetLinkAddress() == "" || answer.GetAction() == holdfastv1.BootMachineResponse_DISK && !answer.GetUnknown():
@@ -273,8 +276,8 @@ func takenOver(v *fsm.View, answer *holdfastv1.BootMachineResponse, r *holdfastv
 	return caller.GetMachineId() != answer.GetMachineId()
 }
 
-// refusesTakeover records that another machine asked for a boot script. The caller has to wait, like
-// a machine whose install is not ready.
+// refusesTakeover records that another machine asked for a boot script. The caller has to
+// wait, like a machine whose install is not ready.
 func (s *installService) refusesTakeover(
 	ctx context.Context, answer *holdfastv1.BootMachineResponse, r *holdfastv1.BootMachineRequest,
 ) *holdfastv1.BootMachineResponse {
@@ -291,8 +294,8 @@ func (s *installService) refusesTakeover(
 		"the boot script is for the machine with MAC address "+r.GetMac()+" only")
 }
 
-// lacksInstaller reports whether a machine waits for a bootable installer image, and its session
-// does not contain that note yet.
+// lacksInstaller reports whether a machine waits for a bootable installer image, and its
+// session does not contain that note yet.
 func (s *installService) lacksInstaller(v *fsm.View, answer *holdfastv1.BootMachineResponse, arch string) bool {
 	i, ok := v.Install(answer.GetMachineId())
 	m, _ := v.Machine(answer.GetMachineId())
@@ -301,8 +304,8 @@ func (s *installService) lacksInstaller(v *fsm.View, answer *holdfastv1.BootMach
 		why == answer.GetReason() && i.GetNote() != answer.GetReason()
 }
 
-// discovers creates a machine for an unknown MAC address. The machine awaits approval, and boots the
-// inventory image if there is one.
+// discovers creates a machine for an unknown MAC address. The machine awaits approval,
+// and boots the inventory image if there is one.
 func (s *installService) discovers(
 	ctx context.Context, v *fsm.View, r *holdfastv1.BootMachineRequest,
 ) (*holdfastv1.BootMachineResponse, error) {
@@ -386,8 +389,8 @@ func tokenSum(token string) []byte {
 	return sum[:]
 }
 
-// admits checks the token of an installer before a command is proposed. Installers with old tokens
-// are common.
+// admits checks the token of an installer before a command is proposed. Installers with
+// old tokens are common.
 func (s *installService) admits(ctx context.Context, token string) ([]byte, error) {
 	v, err := s.node.View(ctx)
 	if err != nil {

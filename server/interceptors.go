@@ -33,7 +33,8 @@ func GRPCOptions() []grpc.ServerOption {
 		grpc.MaxHeaderListSize(maxMetadata),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.ConnectionTimeout(handshakeTimeout),
-		// Clients ping every 10 s to detect a lost host. Watchers ping without a call in flight too.
+		// Clients ping every 10 s to detect a lost host. Watchers ping without a call in
+		// flight too.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minClientPing, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{
 			Time:                  pingIdleClientsAfter,
@@ -44,10 +45,10 @@ func GRPCOptions() []grpc.ServerOption {
 	}
 }
 
-// UnaryInterceptors returns all interceptors of a gRPC server of the public API, in this order:
-// metrics and logging, the default deadline, error statuses, recovery from panics, authentication
-// and rate limits; the Forwarder, which sends the call to the peer that serves it; and on that peer,
-// authorization.
+// UnaryInterceptors returns all interceptors of a gRPC server of the public API, in this
+// order: metrics and logging, the default deadline, error statuses, recovery from panics,
+// authentication and rate limits; the Forwarder, which sends the call to the peer that
+// serves it; and on that peer, authorization.
 func (s *Server) UnaryInterceptors() []grpc.UnaryServerInterceptor {
 	all := []grpc.UnaryServerInterceptor{
 		s.observeUnary,
@@ -81,8 +82,9 @@ func (s *Server) StreamInterceptors() []grpc.StreamServerInterceptor {
 	return append(all, s.cfg.Gate.Stream)
 }
 
-// boundUnary sets a deadline on calls without one, so that no call waits forever for a cluster
-// without quorum. A restore has a longer one, because it has to read a whole snapshot.
+// boundUnary sets a deadline on calls without one, so that no call waits forever for a
+// cluster without quorum. A restore has a longer one, because it has to read a whole
+// snapshot.
 func (s *Server) boundUnary(
 	ctx context.Context, req any, call *grpc.UnaryServerInfo, next grpc.UnaryHandler,
 ) (any, error) {
@@ -119,8 +121,8 @@ func (s *Server) observeStream(
 	return err
 }
 
-// observed updates the metrics and logs a call. It does not log the request, which may contain a
-// secret.
+// observed updates the metrics and logs a call. It does not log the request, which may
+// contain a secret.
 func (s *Server) observed(ctx context.Context, method string, took time.Duration, err error) {
 	code := status.Code(err)
 	s.metrics.handled.WithLabelValues(method, code.String()).Inc()

@@ -6,8 +6,9 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// kubeconfigFile is the part of a kubeconfig that is checked (k8s.io/client-go/tools/clientcmd/api/v1).
-// The provider that uses the file checks all of it.
+// kubeconfigFile is the part of a kubeconfig that is checked
+// (k8s.io/client-go/tools/clientcmd/api/v1). The provider that uses the file checks all
+// of it.
 type kubeconfigFile struct {
 	CurrentContext string `json:"current-context"`
 	Clusters       []struct {
@@ -29,7 +30,8 @@ type kubeconfigFile struct {
 	} `json:"users"`
 }
 
-// checkKubeconfig refuses a kubeconfig that a peer cannot use, or that refers to files or programs.
+// checkKubeconfig refuses a kubeconfig that a peer cannot use, or that refers to files or
+// programs.
 func checkKubeconfig(text string) []fsm.FieldViolation {
 	bad := func(description string) []fsm.FieldViolation {
 		return []fsm.FieldViolation{{Field: "values[kubeconfig]", Description: description}}

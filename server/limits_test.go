@@ -59,8 +59,8 @@ func dial(t *testing.T, addr string) net.Conn {
 	return c
 }
 
-// TestSlowLorisHTTP: who opens connections and sends headers by the byte is cut off, and others are
-// served meanwhile.
+// TestSlowLorisHTTP: who opens connections and sends headers by the byte is cut off, and
+// others are served meanwhile.
 func TestSlowLorisHTTP(t *testing.T) {
 	n := newNode()
 	s := New(Config{}, n, n.peer, testProviders())
@@ -146,8 +146,8 @@ func TestOversizedGRPC(t *testing.T) {
 	if status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("a message of 4 MiB and more: got %v", err)
 	}
-	// The limit is told to clients, and theirs refuse; the server counts for itself when one does
-	// not.
+	// The limit is told to clients, and theirs refuse; the server counts for itself when
+	// one does not.
 	ctx := metadata.AppendToOutgoingContext(testCtx(t), "x", strings.Repeat("x", 2*maxMetadata))
 	if _, err := c.GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "m"}); err == nil || status.Code(err) == codes.NotFound {
 		t.Errorf("metadata of 128 KiB: got %v", err)
@@ -206,8 +206,8 @@ func TestPingFlood(t *testing.T) {
 	}
 }
 
-// TestRateLimitGRPC: who calls too often is told when to come back; others go on, and so do good
-// credentials where bad ones come from.
+// TestRateLimitGRPC: who calls too often is told when to come back; others go on, and so
+// do good credentials where bad ones come from.
 func TestRateLimitGRPC(t *testing.T) {
 	p := secure(t, auth.Config{RatePerSecond: 10})
 	greedy := p.connect(t, kind{token: &holdfastv1.Token{Name: "greedy", Role: holdfastv1.Role_VIEWER}})
@@ -239,7 +239,8 @@ func TestRateLimitGRPC(t *testing.T) {
 	}
 }
 
-// TestPlainTextToTLS: who speaks no TLS to a TLS listener gets nothing, and holds nothing up.
+// TestPlainTextToTLS: who speaks no TLS to a TLS listener gets nothing, and holds nothing
+// up.
 func TestPlainTextToTLS(t *testing.T) {
 	p := secure(t, auth.Config{})
 	for _, addr := range []string{p.grpc, p.http} {

@@ -24,7 +24,8 @@ func wantField(t *testing.T, err error, field string) {
 	}
 }
 
-// TestEveryListHasPages: none may grow with the fleet, and all are asked for in the same way.
+// TestEveryListHasPages: none may grow with the fleet, and all are asked for in the same
+// way.
 func TestEveryListHasPages(t *testing.T) {
 	lists := 0
 	protoregistry.GlobalFiles.RangeFiles(func(fd protoreflect.FileDescriptor) bool {
@@ -55,8 +56,8 @@ func TestEveryListHasPages(t *testing.T) {
 	}
 }
 
-// manyAgents returns machines m-00 to m-29, all of them ready but every seventh, by turns in the
-// pools a and b.
+// manyAgents returns machines m-00 to m-29, all of them ready but every seventh, by turns
+// in the pools a and b.
 func manyAgents(t *testing.T) (*fakeNode, *agentService) {
 	t.Helper()
 	n := newNode()

@@ -14,13 +14,13 @@ import (
 
 const (
 	maxLogChunk = 64 << 10 // maximum bytes of log in one message
-	// logPause is the minimum time between two reads of a run's log. Shorter ones would only cost
-	// CPU: no reader is faster.
+	// logPause is the minimum time between two reads of a run's log. Shorter ones would
+	// only cost CPU: no reader is faster.
 	logPause = 25 * time.Millisecond
 )
 
-// StreamRunLogs streams a run's log from a byte offset. It follows the log until the run has ended
-// and everything is sent.
+// StreamRunLogs streams a run's log from a byte offset. It follows the log until the run
+// has ended and everything is sent.
 func (s *runService) StreamRunLogs(
 	r *holdfastv1.StreamRunLogsRequest, stream grpc.ServerStreamingServer[holdfastv1.LogChunk],
 ) error {

@@ -25,7 +25,8 @@ func logs(
 	return s
 }
 
-// readLog reads chunks up to a length, or to the end (-1), and checks that they fit together.
+// readLog reads chunks up to a length, or to the end (-1), and checks that they fit
+// together.
 func readLog(t *testing.T, s grpc.ServerStreamingClient[holdfastv1.LogChunk], offset int64, length int) string {
 	t.Helper()
 	var b strings.Builder

@@ -167,8 +167,8 @@ func (s *machineService) DeleteMachine(
 	return &holdfastv1.DeleteMachineResponse{}, nil
 }
 
-// ListMachineHistory lists the history of a machine, newest first. The history is kept after the
-// machine is deleted.
+// ListMachineHistory lists the history of a machine, newest first. The history is kept
+// after the machine is deleted.
 func (s *machineService) ListMachineHistory(
 	ctx context.Context, r *holdfastv1.ListMachineHistoryRequest,
 ) (*holdfastv1.ListMachineHistoryResponse, error) {

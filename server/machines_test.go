@@ -140,8 +140,8 @@ func TestUpdateMachine(t *testing.T) {
 	}
 }
 
-// TestUnknownFields: what a newer client sends must never reach the log, where it would stop every
-// peer.
+// TestUnknownFields: what a newer client sends must never reach the log, where it would
+// stop every peer.
 func TestUnknownFields(t *testing.T) {
 	n := newNode()
 	_, c := serve(t, n, Config{})

@@ -126,8 +126,8 @@ func secureWith(t *testing.T, cfg auth.Config, change func(*Config)) *secured {
 	return p
 }
 
-// registerTheRest adds every service of the registry that has no implementation here, so that each
-// method is asked of a real listener. What gets past the gate is UNIMPLEMENTED.
+// registerTheRest adds every service of the registry that has no implementation here, so
+// that each method is asked of a real listener. What gets past the gate is UNIMPLEMENTED.
 func (p *secured) registerTheRest(g *grpc.Server) {
 	known := g.GetServiceInfo()
 	protoregistry.GlobalFiles.RangeFiles(func(fd protoreflect.FileDescriptor) bool {
@@ -205,7 +205,8 @@ func (p *secured) kinds() []kind {
 	}
 }
 
-// issue puts a token on record. One that is dead is alive for as long as it takes to make it.
+// issue puts a token on record. One that is dead is alive for as long as it takes to make
+// it.
 func (p *secured) issue(t *testing.T, tok *holdfastv1.Token) string {
 	t.Helper()
 	tok = proto.CloneOf(tok)
@@ -389,8 +390,8 @@ func (k *kind) expect(who []string) (let bool, code codes.Code) {
 	return false, codes.PermissionDenied
 }
 
-// foreign reports whether a change is one of what is not the caller's, although his role is let in:
-// calls are about m-a and pool a. The rule or the FSM refuses it.
+// foreign reports whether a change is one of what is not the caller's, although his role
+// is let in: calls are about m-a and pool a. The rule or the FSM refuses it.
 func (k *kind) foreign(method string) bool {
 	reads := strings.Contains(method, "/Get") || strings.Contains(method, "/List") || strings.Contains(method, "/Watch") ||
 		strings.Contains(method, "/Stream") || strings.Contains(method, "/Explain") || strings.HasPrefix(method, "grpc.") || strings.HasSuffix(method, "WhoAmI")
@@ -404,8 +405,8 @@ func (k *kind) foreign(method string) bool {
 	return false
 }
 
-// TestMatrix: every method and every route, by every kind of caller, over TLS, is answered as
-// docs/security.md says.
+// TestMatrix: every method and every route, by every kind of caller, over TLS, is
+// answered as docs/security.md says.
 func TestMatrix(t *testing.T) {
 	p := secure(t, auth.Config{RatePerSecond: -1})
 	methods, routes := documented(t, "| method | who |"), documented(t, "| route | who |")

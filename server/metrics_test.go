@@ -67,7 +67,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// A webhook whose receiver refuses shows how far it is behind; one that is disabled needs nobody.
+// A webhook whose receiver refuses shows how far it is behind; one that is disabled needs
+// nobody.
 func TestWebhookMetrics(t *testing.T) {
 	n := newNode()
 	for _, name := range []string{"fails", "off"} {

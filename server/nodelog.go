@@ -11,8 +11,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// NodeLog is the leader task that logs the state changes of nodes and agents, and the status of
-// pools. The history and the events contain them too, but their specifications require a log.
+// NodeLog is the leader task that logs the state changes of nodes and agents, and the
+// status of pools. The history and the events contain them too, but their specifications
+// require a log.
 type NodeLog struct {
 	state State
 	log   *slog.Logger
@@ -21,8 +22,8 @@ type NodeLog struct {
 // NewNodeLog returns a NodeLog. It must run in each term.
 func NewNodeLog(state State, log *slog.Logger) *NodeLog { return &NodeLog{state, log} }
 
-// Run implements cluster.LeaderTask. Changes between two leaders are not logged; the history has
-// them.
+// Run implements cluster.LeaderTask. Changes between two leaders are not logged; the
+// history has them.
 func (l *NodeLog) Run(ctx context.Context, _ cluster.Term) error {
 	cursor := l.state.View().LastNews()
 	for {

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// stalledAfter is how long a node may be between two stable states before it counts as stalled, if
-// the request sets no time.
+// stalledAfter is how long a node may be between two stable states before it counts as
+// stalled, if the request sets no time.
 const stalledAfter = time.Hour
 
 // nodeService implements NodeService. A node is a machine.
@@ -113,8 +113,8 @@ func (s *nodeService) ReportNode(ctx context.Context, r *holdfastv1.ReportNodeRe
 	})
 }
 
-// discoverLimit returns how many discovered machines may await approval. It is 0 while a peer is too
-// old to know the limit.
+// discoverLimit returns how many discovered machines may await approval. It is 0 while a
+// peer is too old to know the limit.
 func (s *Server) discoverLimit() uint32 {
 	if !s.state.View().Has(fsm.Level2) {
 		return 0
@@ -122,8 +122,8 @@ func (s *Server) discoverLimit() uint32 {
 	return s.cfg.AutoDiscoverLimit
 }
 
-// ListStalledNodes lists the nodes that have been in a transitional state for too long, longest
-// first.
+// ListStalledNodes lists the nodes that have been in a transitional state for too long,
+// longest first.
 func (s *nodeService) ListStalledNodes(
 	ctx context.Context, r *holdfastv1.ListStalledNodesRequest,
 ) (*holdfastv1.ListStalledNodesResponse, error) {

@@ -18,7 +18,8 @@ import (
 
 // Keeper administers the cluster (*cluster.Node). All of it runs on the leader.
 type Keeper interface {
-	// Interlude stops the leader's tasks, calls do, which may commit, and starts the tasks again.
+	// Interlude stops the leader's tasks, calls do, which may commit, and starts the
+	// tasks again.
 	Interlude(ctx context.Context, do func(context.Context) error) error
 	// TransferTo transfers the leadership and returns the new leader.
 	TransferTo(ctx context.Context, to string) (string, error)
@@ -62,8 +63,8 @@ func (s *operatorService) TransferLeadership(
 	}, nil
 }
 
-// noted records a call about a peer, or about none in particular, in the audit trail. It changes
-// nothing else in the state.
+// noted records a call about a peer, or about none in particular, in the audit trail. It
+// changes nothing else in the state.
 func (s *operatorService) noted(ctx context.Context, member string) error {
 	c := s.command(ctx)
 	c.Op = &internalv1.Command_NoteBackup{NoteBackup: &internalv1.NoteBackup{Members: true, Member: member}}
@@ -102,8 +103,8 @@ func (s *operatorService) Probe(ctx context.Context, _ *holdfastv1.ProbeRequest)
 	return &holdfastv1.ProbeResponse{Index: res.Index, Leader: s.cfg.PeerID}, nil
 }
 
-// GetAutopilot returns the configuration of autopilot, and the health of the peers as the leader sees
-// it.
+// GetAutopilot returns the configuration of autopilot, and the health of the peers as the
+// leader sees it.
 func (s *operatorService) GetAutopilot(
 	ctx context.Context, _ *holdfastv1.GetAutopilotRequest,
 ) (*holdfastv1.Autopilot, error) {
@@ -142,8 +143,8 @@ func (s *operatorService) SetAutopilot(
 	return a, nil
 }
 
-// maxClockDifference is the maximum difference between the leader's clock and the time to which the
-// clock of the state is reset.
+// maxClockDifference is the maximum difference between the leader's clock and the time to
+// which the clock of the state is reset.
 const maxClockDifference = 5 * time.Minute
 
 // ResetClock resets the clock of the state, or only returns the clocks.

@@ -22,8 +22,8 @@ func (lostKeeper) Autopilot(context.Context) (*holdfastv1.Autopilot, error) {
 	return nil, &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrNotLeader}
 }
 
-// TestSetAutopilotOutcome: rules that are stored are not answered with NOT_APPLIED when the
-// leadership is lost right after.
+// TestSetAutopilotOutcome: rules that are stored are not answered with NOT_APPLIED when
+// the leadership is lost right after.
 func TestSetAutopilotOutcome(t *testing.T) {
 	n := newNode()
 	s := &operatorService{Server: &Server{node: n, cfg: Config{Keeper: lostKeeper{}}}}
@@ -37,8 +37,8 @@ func TestSetAutopilotOutcome(t *testing.T) {
 	}
 }
 
-// TestResetClock: the record's clock is shown without a change, and set only to a time that the
-// leader's clock confirms.
+// TestResetClock: the record's clock is shown without a change, and set only to a time
+// that the leader's clock confirms.
 func TestResetClock(t *testing.T) {
 	n := newNode()
 	n.do(t, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})

@@ -27,8 +27,8 @@ type page struct {
 	list  uint64 // hash of the list: a token is valid only for the list that it was created for
 }
 
-// newPage parses page_size and page_token. What is the name of the list and everything that selects
-// its rows.
+// newPage parses page_size and page_token. What is the name of the list and everything
+// that selects its rows.
 func newPage(size int32, token string, what ...string) (*page, error) {
 	p := &page{size: int(size), list: hashOf(what)}
 	switch {
@@ -62,8 +62,8 @@ func (p *page) token(key string) string {
 	return base64.RawURLEncoding.EncodeToString(append(binary.BigEndian.AppendUint64(nil, p.list), key...))
 }
 
-// collect returns a page of the matching rows, and the token of the next page, which is empty if
-// there is none. The rows start after p.after.
+// collect returns a page of the matching rows, and the token of the next page, which is
+// empty if there is none. The rows start after p.after.
 func collect[M proto.Message](
 	ctx context.Context, p *page, rows iter.Seq2[string, M], match func(M) bool,
 ) ([]M, string, error) {

@@ -53,7 +53,8 @@ func TestPageTokens(t *testing.T) {
 	}
 }
 
-// TestPageBytes: a page is cut before it is too large for a client with gRPC's default limit.
+// TestPageBytes: a page is cut before it is too large for a client with gRPC's default
+// limit.
 func TestPageBytes(t *testing.T) {
 	rows := func(yield func(string, *holdfastv1.Plan) bool) {
 		for i := range 50 {
@@ -103,7 +104,8 @@ func ids[M any](t *rapid.T, id func(M) string, change func(), list func(token st
 	}
 }
 
-// checkPages: what was there all the time is there once, in order, and nothing is there twice.
+// checkPages: what was there all the time is there once, in order, and nothing is there
+// twice.
 func checkPages(t *rapid.T, got, before []string, sorted func([]string) bool) {
 	for _, id := range before {
 		if !slices.Contains(got, id) {

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// peer feeds a real FSM as Raft would, one entry after the other, each a second after the one
-// before.
+// peer feeds a real FSM as Raft would, one entry after the other, each a second after the
+// one before.
 type peer struct {
 	*fsm.FSM
 	Index uint64    // of the last entry

@@ -52,7 +52,8 @@ func (s *planService) ListPlans(
 	return resp, err
 }
 
-// CreatePlan stores a plan. With validate_only it only returns the plan that it would store.
+// CreatePlan stores a plan. With validate_only it only returns the plan that it would
+// store.
 func (s *planService) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanRequest) (*holdfastv1.Plan, error) {
 	if r.GetPlan() == nil {
 		return nil, invalid("plan", "is required")
@@ -83,8 +84,8 @@ func (s *planService) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanRe
 	return apply[*holdfastv1.Plan](ctx, s.node, c)
 }
 
-// checkPlan validates a plan before it is stored. It also checks disk rules, which otherwise only
-// the installer would refuse, on the machine.
+// checkPlan validates a plan before it is stored. It also checks disk rules, which
+// otherwise only the installer would refuse, on the machine.
 func (s *Server) checkPlan(plan *holdfastv1.Plan) error {
 	bad := fsm.ValidatePlan(plan)
 	for i, st := range plan.GetSteps() {

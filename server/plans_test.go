@@ -104,8 +104,8 @@ func TestCreatePlanConflicts(t *testing.T) {
 	}
 }
 
-// A disk rule that the installer would refuse on the machine is refused with the plan; what cannot
-// be told without a machine is not.
+// A disk rule that the installer would refuse on the machine is refused with the plan;
+// what cannot be told without a machine is not.
 func TestPlansHaveRulesThatCanBeRead(t *testing.T) {
 	choose := func(rule string, h *holdfastv1.HardwareInventory) (string, bool, error) {
 		if h != nil {

@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// poolTTL is three times the shortest interval that pool managers are asked to keep. The leader
-	// allows at least three of the intervals that it asked for (POOLREG-18021).
+	// poolTTL is three times the shortest interval that pool managers are asked to keep.
+	// The leader allows at least three of the intervals that it asked for
+	// (POOLREG-18021).
 	poolTTL = 15 * time.Second
 	// poolInterval is the interval until the first heartbeat is answered (POOLREG-18010).
 	poolInterval = 10 * time.Second
@@ -107,7 +108,8 @@ func (s *poolService) DeletePool(
 	return &holdfastv1.DeletePoolResponse{}, nil
 }
 
-// RegisterPool registers the pool of a pool manager. The manager may call it any number of times.
+// RegisterPool registers the pool of a pool manager. The manager may call it any number
+// of times.
 func (s *poolService) RegisterPool(
 	ctx context.Context, r *holdfastv1.RegisterPoolRequest,
 ) (*holdfastv1.RegisterPoolResponse, error) {
@@ -161,8 +163,8 @@ func (s *poolService) DeregisterPool(
 	return &holdfastv1.DeregisterPoolResponse{}, nil
 }
 
-// RegisterProvider registers a marketplace provider (POOLREG-18060). If the caller is the manager of
-// a pool, the provider belongs to that pool.
+// RegisterProvider registers a marketplace provider (POOLREG-18060). If the caller is the
+// manager of a pool, the provider belongs to that pool.
 func (s *poolService) RegisterProvider(
 	ctx context.Context, r *holdfastv1.RegisterProviderRequest,
 ) (*holdfastv1.RegisterProviderResponse, error) {
@@ -217,8 +219,9 @@ func (s *poolService) DeleteProvider(
 	return &holdfastv1.DeleteProviderResponse{}, nil
 }
 
-// ListProviders lists marketplace providers by id. A caller that is scoped to pools sees only the
-// providers of those pools. A provider that an operator registered belongs to no pool.
+// ListProviders lists marketplace providers by id. A caller that is scoped to pools sees
+// only the providers of those pools. A provider that an operator registered belongs to no
+// pool.
 func (s *poolService) ListProviders(
 	ctx context.Context, r *holdfastv1.ListProvidersRequest,
 ) (*holdfastv1.ListProvidersResponse, error) {
@@ -241,8 +244,8 @@ func (s *poolService) ListProviders(
 	return resp, err
 }
 
-// withoutToken returns a provider without the hash of its token. The provider has chosen the token,
-// and the hash has no salt, so a reader of the hash could guess the token.
+// withoutToken returns a provider without the hash of its token. The provider has chosen
+// the token, and the hash has no salt, so a reader of the hash could guess the token.
 func withoutToken(p *holdfastv1.PlatformProvider) *holdfastv1.PlatformProvider {
 	p = proto.CloneOf(p)
 	p.AuthTokenSha256 = nil

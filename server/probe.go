@@ -12,11 +12,12 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// probeTime bounds all looks of a ProbePlan together; they are made at once.
+// probeTime is the time limit for all reads of a ProbePlan together. They run
+// concurrently.
 const probeTime = 25 * time.Second
 
-// ProbePlan looks whether the steps of a plan would get through on a machine. It reads, and presses
-// nothing.
+// ProbePlan checks whether the steps of a plan would succeed on a machine. It only reads,
+// and has no effect on hardware.
 func (s *planService) ProbePlan(
 	ctx context.Context, r *holdfastv1.ProbePlanRequest,
 ) (*holdfastv1.ProbePlanResponse, error) {
@@ -34,7 +35,7 @@ func (s *planService) ProbePlan(
 	plan := r.GetPlan()
 	switch {
 	case plan != nil && r.GetPlanId() != "":
-		return nil, invalid("plan_id", "is given beside a plan: give one of them")
+		return nil, invalid("plan_id", "is set, and so is plan: set only one of them")
 	case plan != nil:
 		if err := violations(fsm.ValidatePlan(plan)); err != nil {
 			return nil, err
@@ -44,7 +45,9 @@ func (s *planService) ProbePlan(
 			return nil, notFound("PLAN_NOT_FOUND", "plan", r.GetPlanId())
 		}
 	}
-	p := &prober{Server: s.Server, v: v, m: m, run: &holdfastv1.Run{Params: r.GetParams()}, resp: &holdfastv1.ProbePlanResponse{}}
+	p := &prober{
+		Server: s.Server, v: v, m: m, run: &holdfastv1.Run{Params: r.GetParams()}, resp: &holdfastv1.ProbePlanResponse{},
+	}
 	p.whole(plan)
 	if p.provider, err = s.providers.Of(m); err != nil {
 		p.add(nil, "provider", holdfastv1.Probe_FAILS, "%s", why(err))
@@ -57,21 +60,21 @@ func (s *planService) ProbePlan(
 	return p.resp, nil
 }
 
-// prober makes the probes of one plan on one machine.
+// prober probes one plan on one machine.
 type prober struct {
 	*Server
 	v        *fsm.View
 	m        *holdfastv1.Machine
-	run      *holdfastv1.Run // as it would be
+	run      *holdfastv1.Run // the run that would start
 	provider providers.Provider
 	resp     *holdfastv1.ProbePlanResponse
 
 	power, boot, media, host look
 	clusters                 map[string]look
-	installs                 bool // a step before writes the disk: what is on it now tells nothing
+	installs                 bool // an earlier step writes the disk, so its current contents do not matter
 }
 
-// look is what came of reading something. None was made where text is empty and err is nil.
+// look is the result of one read. If text is empty and err is nil, there was no read.
 type look struct {
 	text    string
 	err     error
@@ -86,13 +89,14 @@ func (p *prober) add(s *holdfastv1.Step, what string, v holdfastv1.Probe_Verdict
 	p.resp.Probes = append(p.resp.Probes, probe)
 }
 
-// whole probes what StartRun would refuse.
+// whole checks what StartRun would check.
 func (p *prober) whole(plan *holdfastv1.Plan) {
 	switch st := p.m.GetStatus(); {
 	case st.GetPhase() == holdfastv1.MachineStatus_RETIRED:
 		p.add(nil, "machine", holdfastv1.Probe_FAILS, "it is retired: no run starts on it")
 	case st.GetActiveRunId() != "":
-		p.add(nil, "machine", holdfastv1.Probe_FAILS, "run %s is active, and a machine has one at a time: wait for it, or cancel it", st.GetActiveRunId())
+		p.add(nil, "machine", holdfastv1.Probe_FAILS,
+			"run %s is active, and a machine has one at a time: wait for it, or cancel it", st.GetActiveRunId())
 	default:
 		p.add(nil, "machine", holdfastv1.Probe_OK, "%s, no active run", st.GetPhase())
 	}
@@ -100,11 +104,13 @@ func (p *prober) whole(plan *holdfastv1.Plan) {
 		p.add(nil, "parameters", holdfastv1.Probe_FAILS, "%s", err.Message)
 	}
 	if b := plan.GetBrake(); b != nil {
-		p.add(nil, "plan", holdfastv1.Probe_FAILS, "it is held, because its runs failed with %s on %d machines: holdfast plan release %s", b.GetFailure(), b.GetMachines(), plan.GetPlanId())
+		p.add(nil, "plan", holdfastv1.Probe_FAILS,
+			"it is held, because its runs failed with %s on %d machines: holdfast plan release %s",
+			b.GetFailure(), b.GetMachines(), plan.GetPlanId())
 	}
 }
 
-// look reads all that the steps want to know, at once and each thing once.
+// look reads everything that the steps need, each item once and all of them concurrently.
 func (p *prober) look(ctx context.Context, plan *holdfastv1.Plan) {
 	ctx, stop := context.WithTimeout(ctx, probeTime)
 	defer stop()
@@ -168,7 +174,7 @@ func hostLook(f providers.Facts, err error) look {
 	case err != nil:
 		return look{err: err}
 	case f.ReachableUnknown:
-		return look{text: "whether the host answers is not known: " + f.ReachableReason, unknown: true}
+		return look{text: "it is unknown whether the host answers: " + f.ReachableReason, unknown: true}
 	case !f.Reachable:
 		return look{err: fmt.Errorf("the host does not answer: %s", f.ReachableReason)}
 	}
@@ -184,7 +190,7 @@ func wants(plan *holdfastv1.Plan, kind string) bool {
 	return false
 }
 
-// clusterOf returns the cluster that a step means; "" for a step that means none.
+// clusterOf returns the cluster of a step, or "" if the step has none.
 func (p *prober) clusterOf(s *holdfastv1.Step) string {
 	var own string
 	switch k := s.GetKind().(type) {

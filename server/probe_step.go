@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// step probes one step by what was read.
+// step probes one step with the results of the reads.
 func (p *prober) step(ctx context.Context, s *holdfastv1.Step) {
 	if c, _ := providers.Missing(p.provider, &holdfastv1.Plan{Steps: []*holdfastv1.Step{s}}); c != "" {
 		p.add(s, "provider", holdfastv1.Probe_FAILS, "provider %q lacks %s", p.providers.NameOf(p.m), c)
@@ -38,56 +38,59 @@ func (p *prober) step(ctx context.Context, s *holdfastv1.Step) {
 	case *holdfastv1.Step_Verify:
 		p.say(s, "cluster", p.clusters[p.clusterOf(s)])
 	case *holdfastv1.Step_Inspect:
-		p.add(s, "host", holdfastv1.Probe_OK, "it looks, and takes what it sees")
+		p.add(s, "host", holdfastv1.Probe_OK, "it only reads, and accepts any result")
 	default:
 		p.say(s, "bmc", p.power)
 	}
 }
 
-// say adds what a look has come to.
+// say adds the result of a read.
 func (p *prober) say(s *holdfastv1.Step, what string, l look) {
 	switch {
 	case l.err != nil && providers.ClassOf(l.err) == providers.Auth:
-		p.add(s, what, holdfastv1.Probe_FAILS, "it answers, and refuses the account: %v", l.err)
+		p.add(s, what, holdfastv1.Probe_FAILS, "it answers, but refuses the account: %v", l.err)
 	case l.err != nil:
 		p.add(s, what, holdfastv1.Probe_FAILS, "%v", l.err)
 	case l.unknown:
 		p.add(s, what, holdfastv1.Probe_UNKNOWN, "%s", l.text)
 	case l.text == "":
-		p.add(s, what, holdfastv1.Probe_UNKNOWN, "the provider cannot tell beforehand")
+		p.add(s, what, holdfastv1.Probe_UNKNOWN, "the provider cannot probe this")
 	default:
 		p.add(s, what, holdfastv1.Probe_OK, "%s", l.text)
 	}
 }
 
-// sayHost is about the host as it is when the step begins.
+// sayHost adds the result for the host as it will be when the step starts.
 func (p *prober) sayHost(s *holdfastv1.Step) {
 	if p.installs {
-		p.add(s, "host", holdfastv1.Probe_UNKNOWN, "a step before installs it: what is there now tells nothing")
+		p.add(s, "host", holdfastv1.Probe_UNKNOWN, "an earlier step installs the host: its current state does not matter")
 		return
 	}
 	p.say(s, "host", p.host)
 }
 
-// repave probes what an install needs: the machine's address, the image and its bytes, what writes
-// it, and the disk.
+// repave probes the needs of an install: the MAC address, the image and its files, the
+// installer, and the disk.
 func (p *prober) repave(ctx context.Context, s *holdfastv1.Step, k *holdfastv1.RepaveImage) {
 	name := fsm.ImageOf(k, p.run, p.m)
 	b, ok := p.provider.(interface{ BootsInstaller() bool })
 	own := ok && b.BootsInstaller()
 	if !own {
-		p.add(s, "image", holdfastv1.Probe_UNKNOWN, "provider %q installs %q by itself: whether it has that image it says then", p.providers.NameOf(p.m), name)
+		p.add(s, "image", holdfastv1.Probe_UNKNOWN,
+			"provider %q installs %q itself: it checks the image only then", p.providers.NameOf(p.m), name)
 		return
 	}
 	if len(p.m.GetSpec().GetMacAddresses()) == 0 {
-		p.add(s, "mac", holdfastv1.Probe_FAILS, "the machine has no MAC address on record: nobody could tell that it is the one that boots: holdfast machine update %s --mac …", p.m.GetMachineId())
+		p.add(s, "mac", holdfastv1.Probe_FAILS,
+			"the machine has no MAC address, so it cannot be identified when it boots: holdfast machine update %s --mac …",
+			p.m.GetMachineId())
 	}
 	arch := fsm.MachineArch("", p.m)
 	switch img, there := p.v.Image(name); {
 	case !there:
 		p.add(s, "image", holdfastv1.Probe_FAILS, "there is no image %q: holdfast image add %s --disk FILE", name, name)
 	case img.GetDisk() == nil:
-		p.add(s, "image", holdfastv1.Probe_FAILS, "image %q has no disk: nothing can be written", name)
+		p.add(s, "image", holdfastv1.Probe_FAILS, "image %q has no disk: nothing would be written", name)
 	case img.GetArch() != arch && fsm.ArchOf(p.m.GetNode().GetArch()) != "":
 		p.add(s, "image", holdfastv1.Probe_FAILS, "image %q is for %s, and the machine is %s", name, img.GetArch(), arch)
 	default:
@@ -101,24 +104,25 @@ func (p *prober) repave(ctx context.Context, s *holdfastv1.Step, k *holdfastv1.R
 	p.disk(s, k.GetDisk())
 }
 
-// bytes reports whether the files of an image are there to be sent.
+// bytes checks whether a peer has the files of an image.
 func (p *prober) bytes(ctx context.Context, s *holdfastv1.Step, what string, img *holdfastv1.Image) {
 	if p.cfg.Files == nil {
-		p.add(s, what, holdfastv1.Probe_UNKNOWN, "image %q is known; this peer keeps no files and cannot tell about them", img.GetName())
+		p.add(s, what, holdfastv1.Probe_UNKNOWN,
+			"image %q exists; this peer stores no files and cannot check them", img.GetName())
 		return
 	}
 	var have []string
 	for part, f := range fsm.ImageFiles(img) {
-		copies, present, said := p.cfg.Files.Copies(ctx, f.GetSha256()), 0, ""
+		copies, present, cause := p.cfg.Files.Copies(ctx, f.GetSha256()), 0, ""
 		for _, c := range copies {
 			if c.GetPresent() {
 				present++
 			} else if c.GetError() != "" {
-				said = ": " + c.GetPeerId() + ": " + c.GetError()
+				cause = ": " + c.GetPeerId() + ": " + c.GetError()
 			}
 		}
 		if present == 0 {
-			p.add(s, what, holdfastv1.Probe_FAILS, "no peer has the %s of image %q yet%s", part, img.GetName(), said)
+			p.add(s, what, holdfastv1.Probe_FAILS, "no peer has the %s of image %q yet%s", part, img.GetName(), cause)
 			return
 		}
 		have = append(have, fmt.Sprintf("%s on %d of %d peers", part, present, len(copies)))
@@ -126,7 +130,7 @@ func (p *prober) bytes(ctx context.Context, s *holdfastv1.Step, what string, img
 	p.add(s, what, holdfastv1.Probe_OK, "image %q: %s", img.GetName(), strings.Join(have, ", "))
 }
 
-// disk holds the rule against the disks that are recorded of the machine.
+// disk checks the disk rule against the recorded disks of the machine.
 func (p *prober) disk(s *holdfastv1.Step, rule string) {
 	if p.cfg.ChooseDisk == nil {
 		return
@@ -138,6 +142,6 @@ func (p *prober) disk(s *holdfastv1.Step, rule string) {
 	case err != nil:
 		p.add(s, "disk", holdfastv1.Probe_UNKNOWN, "%v", err)
 	default:
-		p.add(s, "disk", holdfastv1.Probe_OK, "by what is on record, the image goes to %s", disk)
+		p.add(s, "disk", holdfastv1.Probe_OK, "according to the inventory, the image goes to %s", disk)
 	}
 }

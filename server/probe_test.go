@@ -44,7 +44,8 @@ func (l looked) NodeStatus(_ context.Context, _ providers.Machine, ref string) (
 	return providers.NodeStatus{Reason: "NodeNotFound"}, nil
 }
 
-// Each step is probed by what it needs, a step that fails says why, and nothing is pressed.
+// Each step is probed by what it needs, a step that fails says why, and nothing is
+// pressed.
 func TestProbePlan(t *testing.T) {
 	plan := &holdfastv1.Plan{PlanId: "p", Steps: []*holdfastv1.Step{
 		{Name: "look", Kind: &holdfastv1.Step_Ssh{Ssh: &holdfastv1.SshCommand{Command: "true"}}},

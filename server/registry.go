@@ -16,16 +16,17 @@ import (
 	"github.com/holdfast-metal/holdfast/server/filter"
 )
 
-// serviceTTL is how long a service is active without a ping: clients ping every 5 to 30 s.
+// serviceTTL is how long a service stays active without a ping. Clients ping every 5 to
+// 30 s.
 const serviceTTL = 90 * time.Second
 
-// registryService is RegistryService (the discovery API).
+// registryService implements RegistryService, the discovery API.
 type registryService struct {
 	holdfastv1.UnimplementedRegistryServiceServer
 	*Server
 }
 
-// RegisterService registers a service, under the id that it brings or a new one.
+// RegisterService registers a service under its own id, or under a new one.
 func (s *registryService) RegisterService(
 	ctx context.Context, r *holdfastv1.RegisterServiceRequest,
 ) (*holdfastv1.Service, error) {
@@ -38,13 +39,15 @@ func (s *registryService) RegisterService(
 	}
 	return again(func() (*holdfastv1.Service, error) {
 		c := s.command(ctx)
-		c.Op = &internalv1.Command_RegisterService{RegisterService: &internalv1.RegisterService{Target: t, NewId: uuid.NewString(), TtlMs: serviceTTL.Milliseconds()}}
+		c.Op = &internalv1.Command_RegisterService{RegisterService: &internalv1.RegisterService{
+			Target: t, NewId: uuid.NewString(), TtlMs: serviceTTL.Milliseconds(),
+		}}
 		return apply[*holdfastv1.Service](ctx, s.node, c)
 	})
 }
 
-// unreachable reports what a target lacks that routers reach it by (discovery API §ServiceTarget).
-// What type it is of is for them to know.
+// unreachable returns violations for the fields that routers need to reach a target, and
+// that are missing. It accepts any service type.
 func unreachable(t *holdfastv1.ServiceTarget) []fsm.FieldViolation {
 	var bad []fsm.FieldViolation
 	for _, f := range []struct {
@@ -58,7 +61,7 @@ func unreachable(t *holdfastv1.ServiceTarget) []fsm.FieldViolation {
 	return bad
 }
 
-// UpdateServiceState puts a state of a service on record.
+// UpdateServiceState records the state of a service.
 func (s *registryService) UpdateServiceState(
 	ctx context.Context, r *holdfastv1.UpdateServiceStateRequest,
 ) (*holdfastv1.Service, error) {
@@ -71,11 +74,13 @@ func (s *registryService) UpdateServiceState(
 	state := known(r.GetState())
 	state.Reason = clip(state.GetReason(), maxComment)
 	c := s.command(ctx)
-	c.Op = &internalv1.Command_UpdateServiceState{UpdateServiceState: &internalv1.UpdateServiceState{Id: r.GetId(), State: state}}
+	c.Op = &internalv1.Command_UpdateServiceState{
+		UpdateServiceState: &internalv1.UpdateServiceState{Id: r.GetId(), State: state},
+	}
 	return apply[*holdfastv1.Service](ctx, s.node, c)
 }
 
-// DeregisterService takes a service out.
+// DeregisterService deregisters a service.
 func (s *registryService) DeregisterService(
 	ctx context.Context, r *holdfastv1.DeregisterServiceRequest,
 ) (*holdfastv1.Service, error) {
@@ -85,7 +90,9 @@ func (s *registryService) DeregisterService(
 		return nil, invalid("id", "is required")
 	}
 	c := s.command(ctx)
-	c.Op = &internalv1.Command_DeregisterService{DeregisterService: &internalv1.DeregisterService{Id: r.GetId(), Target: known(t)}}
+	c.Op = &internalv1.Command_DeregisterService{
+		DeregisterService: &internalv1.DeregisterService{Id: r.GetId(), Target: known(t)},
+	}
 	svc, err := apply[*holdfastv1.Service](ctx, s.node, c)
 	var refusal *fsm.Error
 	if nameless && errors.As(err, &refusal) && refusal.Reason == fsm.ReasonServiceNotFound {
@@ -94,9 +101,10 @@ func (s *registryService) DeregisterService(
 	return svc, err
 }
 
-// deregistered answers a deregistration without an id that the state has found no one service for.
-// One that was deregistered before is the answer again: a client that has heard none says it once
-// more. The state was asked first, so whoever registers meanwhile comes after it.
+// deregistered answers a deregistration without an id for which the state found no single
+// service. If the service was deregistered before, it is returned again, because a client
+// that got no answer retries. The command ran first, so a service that registers
+// meanwhile is not affected.
 func (s *registryService) deregistered(ctx context.Context, t *holdfastv1.ServiceTarget) (*holdfastv1.Service, error) {
 	v, err := s.node.View(ctx)
 	if err != nil {
@@ -121,10 +129,12 @@ func (s *registryService) deregistered(ctx context.Context, t *holdfastv1.Servic
 	case last != nil:
 		return last, nil
 	}
-	return nil, &fsm.Error{Code: fsm.NotFound, Reason: fsm.ReasonServiceNotFound, Message: "service " + at + " was never registered"}
+	return nil, &fsm.Error{
+		Code: fsm.NotFound, Reason: fsm.ReasonServiceNotFound, Message: "service " + at + " was never registered",
+	}
 }
 
-// GetService gets a service with its activity.
+// GetService returns a service with its activity.
 func (s *registryService) GetService(
 	ctx context.Context, r *holdfastv1.GetServiceRequest,
 ) (*holdfastv1.Service, error) {
@@ -142,7 +152,7 @@ func (s *registryService) GetService(
 	return svc, nil
 }
 
-// ListServices lists services by id; deregistered ones are there while they are remembered.
+// ListServices lists services by id. Deregistered ones are included while they are kept.
 func (s *registryService) ListServices(
 	ctx context.Context, r *holdfastv1.ListServicesRequest,
 ) (*holdfastv1.ListServicesResponse, error) {
@@ -160,13 +170,19 @@ func (s *registryService) ListServices(
 	}
 	rows := keyed(v.Services(p.after), func(s *holdfastv1.Service) string { return s.GetTarget().GetId() })
 	resp := &holdfastv1.ListServicesResponse{}
-	resp.Services, resp.NextPageToken, err = collect(ctx, p, rows, func(s *holdfastv1.Service) bool { return f.Match(s) })
+	resp.Services, resp.NextPageToken, err = collect(ctx, p, rows, func(s *holdfastv1.Service) bool {
+		return f.Match(s)
+	})
 	return resp, err
 }
 
-// serviceFilter reports what services can be filtered by.
+// serviceFilter returns the fields that service filters can use.
 func serviceFilter() *filter.Schema {
-	s := &filter.Schema{Message: (*holdfastv1.Service)(nil).ProtoReflect().Descriptor(), Aliases: map[string]string{}, Fixed: []string{"target.id"}}
+	s := &filter.Schema{
+		Message: (*holdfastv1.Service)(nil).ProtoReflect().Descriptor(),
+		Aliases: map[string]string{},
+		Fixed:   []string{"target.id"},
+	}
 	for _, name := range []string{"id", "service_name", "service_type", "service_sub_type", "host", "port"} {
 		s.Aliases[name] = "target." + name
 	}

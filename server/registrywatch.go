@@ -12,25 +12,27 @@ import (
 	"github.com/holdfast-metal/holdfast/server/filter"
 )
 
-// servicePause is the least time between two looks of a watcher at the state.
+// servicePause is the minimum time between two reads of the state for a watcher.
 const servicePause = 20 * time.Millisecond
 
-// WatchServices streams the services that match, then every change of one that does or did, in
-// order, none left out and none twice. The last event of the current state has the cursor to go on
-// from (without a service when none matches); the others of it have none. The change with which a
-// service stops matching is sent too, as WatchRuns does.
+// WatchServices streams the services that match, and then every change of a service that
+// matches or did before, in order and each exactly once. The last event of the current
+// state has the cursor to resume from, and no service if none matches. The other events
+// of the current state have no cursor. The change with which a service stops matching is
+// sent too, as in WatchRuns.
 func (s *registryService) WatchServices(
 	r *holdfastv1.WatchServicesRequest, stream grpc.ServerStreamingServer[holdfastv1.ServiceEvent],
 ) error {
 	return s.watchServices(stream.Context(), r.GetFilter(), r.GetCursor(), stream.Send)
 }
 
-// Services is WatchServices for the HTTP API: ctx's caller has been let in. Its errors are
-// statuses.
+// Services is WatchServices for the HTTP API, for a caller that is already authorized.
+// Errors are gRPC statuses.
 func (s *Server) Services(
 	ctx context.Context, text string, cursor uint64, send func(*holdfastv1.ServiceEvent) error,
 ) error {
-	return s.toStatus(ctx, holdfastv1.RegistryService_WatchServices_FullMethodName, s.watchServices(ctx, text, cursor, send))
+	const method = holdfastv1.RegistryService_WatchServices_FullMethodName
+	return s.toStatus(ctx, method, s.watchServices(ctx, text, cursor, send))
 }
 
 func (s *Server) watchServices(
@@ -51,8 +53,8 @@ func (s *Server) watchServices(
 			return err
 		}
 	case cursor > v.LastServiceEvent():
-		// A stale view may be behind the peer that gave out the cursor; a linearizable one cannot
-		// be.
+		// A stale view may be older than the view of the peer that returned the cursor. A
+		// linearizable one cannot be.
 		if v, err = s.node.View(cluster.WithConsistency(ctx, cluster.Consistency{})); err != nil {
 			return err
 		}
@@ -77,7 +79,7 @@ type serviceWatch struct {
 	send    func(*holdfastv1.ServiceEvent) error
 	cursor  uint64
 	resumed bool            // services that are not in matched may have matched before
-	matched map[string]bool // services that this stream has seen, with a filter whose answer can change
+	matched map[string]bool // services seen by this stream, if their match can change
 }
 
 // current sends the state of a view.
@@ -103,7 +105,7 @@ func (w *serviceWatch) current(v *fsm.View) error {
 	return w.send(last)
 }
 
-// follow sends the changes after the cursor that a view has. A view that is behind the cursor has
+// follow sends the changes of a view after the cursor. A view older than the cursor has
 // none.
 func (w *serviceWatch) follow(v *fsm.View) error {
 	for w.cursor < v.LastServiceEvent() {
@@ -123,7 +125,8 @@ func (w *serviceWatch) follow(v *fsm.View) error {
 	return nil
 }
 
-// wants reports whether a change is sent: the service matches after it or did before it.
+// wants reports whether a change must be sent: the service matches after it, or did
+// before it.
 func (w *serviceWatch) wants(svc *holdfastv1.Service) bool {
 	matches := w.filter.Match(svc)
 	if w.filter.Fixed() {
@@ -137,7 +140,7 @@ func (w *serviceWatch) wants(svc *holdfastv1.Service) bool {
 	return matches || before
 }
 
-// note remembers whether a service matches, as long as it is registered.
+// note records whether a service matches, until it is deregistered.
 func (w *serviceWatch) note(svc *holdfastv1.Service, matches bool) {
 	switch {
 	case w.filter.Fixed():

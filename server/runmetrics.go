@@ -10,11 +10,11 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// longWait is how long a run may wait in line before it counts as overdue.
+// longWait is how long a run may be queued before it counts as overdue.
 const longWait = 10 * time.Minute
 
-// runCollector tells of runs: of those that have not ended by what the state says, of the others by
-// what happened since the peer started.
+// runCollector collects the metrics of runs. Those of active runs come from the state,
+// those of ended runs from the events since this peer started.
 type runCollector struct {
 	active, oldest, overdue, atStep *prometheus.Desc
 
@@ -23,7 +23,7 @@ type runCollector struct {
 	step          *prometheus.HistogramVec
 	retries       *prometheus.CounterVec
 
-	places map[stepPlace]bool // that a run was ever seen in: they go back to zero, not away
+	places map[stepPlace]bool // every place a run was seen in: its metric stays, at zero
 }
 
 // stepPlace is the type of a run and the kind of a step.
@@ -32,33 +32,37 @@ type stepPlace struct{ run, kind string }
 func newRunCollector() *runCollector {
 	c := &runCollector{
 		places: map[stepPlace]bool{},
-		active: prometheus.NewDesc("holdfast_runs_active", "Runs that have not ended, by phase. PENDING is the length of the queue.", []string{"phase"}, nil),
-		oldest: prometheus.NewDesc("holdfast_run_oldest_seconds", "For how long the run has been in its phase that has been in it the longest; 0 when there is none.", []string{"phase"}, nil),
+		active: prometheus.NewDesc("holdfast_runs_active",
+			"Runs that have not ended, by phase. PENDING is the length of the queue.", []string{"phase"}, nil),
+		oldest: prometheus.NewDesc("holdfast_run_oldest_seconds",
+			"The longest time that a run has been in its phase; 0 if there is no run.", []string{"phase"}, nil),
 		overdue: prometheus.NewDesc("holdfast_runs_overdue",
-			"Runs that take longer than they should. PENDING: in line for more than 10 minutes. RUNNING: at work for longer than the timeouts of all their steps together.", []string{"phase"}, nil),
-		atStep: prometheus.NewDesc("holdfast_run_steps_active", "Runs at work by type and by the kind of the step that they are in.", []string{"type", "kind"}, nil),
+			"Runs that take longer than they should. PENDING: queued for more than 10 minutes. "+
+				"RUNNING: longer than the timeouts of all their steps together.", []string{"phase"}, nil),
+		atStep: prometheus.NewDesc("holdfast_run_steps_active",
+			"Running runs, by type and by the kind of the current step.", []string{"type", "kind"}, nil),
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "holdfast_runs_ended_total",
-			Help: "Runs that have ended since this peer started, by how and by type.",
+			Help: "Runs that have ended since this peer started, by outcome and type.",
 		}, []string{"phase", "type"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "holdfast_run_seconds",
-			Help:    "From a run's start to its end, by how it ended, for runs that have ended since this peer started.",
+			Help:    "Time from a run's start to its end, by outcome, of runs that have ended since this peer started.",
 			Buckets: runBuckets(),
 		}, []string{"phase"}),
 		wait: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "holdfast_run_wait_seconds",
-			Help:    "From when a run was asked for to its start, by how it ended, for runs that have ended since this peer started.",
+			Help:    "Time from the request for a run to its start, by outcome, of runs that have ended since this peer started.",
 			Buckets: runBuckets(),
 		}, []string{"phase"}),
 		step: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "holdfast_run_step_seconds",
-			Help:    "How long steps took with all their attempts, by kind and by how they ended, of runs that have ended since this peer started.",
+			Help:    "Duration of steps with all attempts, by kind and outcome, of runs that have ended since this peer started.",
 			Buckets: runBuckets(),
 		}, []string{"kind", "state"}),
 		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "holdfast_run_step_retries_total",
-			Help: "Attempts of steps beyond the first one, by kind, of runs that have ended since this peer started.",
+			Help: "Attempts of steps after the first one, by kind, of runs that have ended since this peer started.",
 		}, []string{"kind"}),
 	}
 	for _, p := range []holdfastv1.Run_Phase{holdfastv1.Run_SUCCEEDED, holdfastv1.Run_FAILED, holdfastv1.Run_CANCELED} {
@@ -84,10 +88,11 @@ func (c *runCollector) describe(ch chan<- *prometheus.Desc) {
 	c.retries.Describe(ch)
 }
 
-// collect looks at the runs that have not ended.
+// collect computes the metrics of the active runs.
 func (c *runCollector) collect(ch chan<- prometheus.Metric, v *fsm.View, now time.Time) {
 	phases := []holdfastv1.Run_Phase{holdfastv1.Run_PENDING, holdfastv1.Run_RUNNING}
-	active, oldest, overdue := map[holdfastv1.Run_Phase]int{}, map[holdfastv1.Run_Phase]time.Duration{}, map[holdfastv1.Run_Phase]int{}
+	active, oldest := map[holdfastv1.Run_Phase]int{}, map[holdfastv1.Run_Phase]time.Duration{}
+	overdue := map[holdfastv1.Run_Phase]int{}
 	steps := map[stepPlace]int{}
 	for r := range v.ActiveRuns() {
 		phase := r.GetPhase()
@@ -106,7 +111,7 @@ func (c *runCollector) collect(ch chan<- prometheus.Metric, v *fsm.View, now tim
 		age := now.Sub(since.AsTime())
 		active[phase]++
 		oldest[phase] = max(oldest[phase], age)
-		if most > 0 && age > most && !r.GetBeside() { // a console takes as long as somebody looks at it
+		if most > 0 && age > most && !r.GetBeside() { // a console has no time limit
 			overdue[phase]++
 		}
 	}
@@ -125,7 +130,7 @@ func (c *runCollector) collect(ch chan<- prometheus.Metric, v *fsm.View, now tim
 	c.retries.Collect(ch)
 }
 
-// over counts a run that has ended.
+// over counts an ended run.
 func (c *runCollector) over(r *holdfastv1.Run) {
 	phase := r.GetPhase().String()
 	c.ended.WithLabelValues(phase, typeOf(r)).Inc()
@@ -137,12 +142,13 @@ func (c *runCollector) over(r *holdfastv1.Run) {
 		c.places[stepPlace{typeOf(r), s.GetKind()}] = true
 		c.retries.WithLabelValues(s.GetKind()).Add(float64(s.GetRetryCount()))
 		if s.GetStartedAt() != nil && s.GetFinishedAt() != nil {
-			c.step.WithLabelValues(s.GetKind(), s.GetState().String()).Observe(s.GetFinishedAt().AsTime().Sub(s.GetStartedAt().AsTime()).Seconds())
+			took := s.GetFinishedAt().AsTime().Sub(s.GetStartedAt().AsTime())
+			c.step.WithLabelValues(s.GetKind(), s.GetState().String()).Observe(took.Seconds())
 		}
 	}
 }
 
-// typeOf returns the type of a run as a label; a run of a plan alone has none.
+// typeOf returns the type of a run as a label: PLAN if the run has only a plan.
 func typeOf(r *holdfastv1.Run) string {
 	if r.GetType() == "" {
 		return "PLAN"

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/filter"
 )
 
-// runService is RunService of the bare-metal API.
+// runService implements RunService.
 type runService struct {
 	holdfastv1.UnimplementedRunServiceServer
 	*Server
@@ -57,7 +57,9 @@ func (s *runService) ListRuns(
 	}
 	sees := seesRuns(auth.From(ctx), func() *fsm.View { return v })
 	resp := &holdfastv1.ListRunsResponse{}
-	resp.Runs, resp.NextPageToken, err = collect(ctx, p, rows, func(run *holdfastv1.Run) bool { return f.Match(run) && sees(run) })
+	resp.Runs, resp.NextPageToken, err = collect(ctx, p, rows, func(run *holdfastv1.Run) bool {
+		return f.Match(run) && sees(run)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +69,7 @@ func (s *runService) ListRuns(
 	return resp, nil
 }
 
-// queued fills in the position of a run that a list has left out.
+// queued sets the queue position of a run, which is not in the rows of a list.
 func queued(v *fsm.View, run *holdfastv1.Run) {
 	if run.GetPhase() != holdfastv1.Run_PENDING {
 		return

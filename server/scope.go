@@ -8,8 +8,9 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// visible reports whether somebody may see a machine: it is in one of the pools that they are
-// scoped to, or it is the agent's own. What they may not see is not found.
+// visible reports whether a caller may see a machine: it is in a pool of the caller's
+// scope, or it is the agent's own. A machine that is not visible is reported as not
+// found.
 func visible(id *holdfastv1.Identity, m *holdfastv1.Machine) bool {
 	if own := id.GetMachineId(); own != "" {
 		return m.GetMachineId() == own
@@ -29,8 +30,9 @@ func runFor(ctx context.Context, v *fsm.View, id string) (*holdfastv1.Run, bool)
 	return r, ok && seesRuns(auth.From(ctx), func() *fsm.View { return v })(r)
 }
 
-// seesRuns says of each run whether somebody may see it: its machine is one that they see now.
-// Those of machines that are gone are for people who are scoped to no pool.
+// seesRuns returns a function that reports whether a caller may see a run: its machine
+// must be visible now. Runs of deleted machines are visible only to callers without a
+// scope.
 func seesRuns(id *holdfastv1.Identity, view func() *fsm.View) func(*holdfastv1.Run) bool {
 	if !auth.Scoped(id) {
 		return func(*holdfastv1.Run) bool { return true }

@@ -44,7 +44,8 @@ func (k *kept[M]) Send(m *M) error {
 // macA is the MAC address of m-a.
 const macA = "aa:aa:aa:aa:aa:aa"
 
-// twoPools returns a state with m-a in pool a and m-b in pool b, each with a run and a log.
+// twoPools returns a state with m-a in pool a and m-b in pool b, each with a run and a
+// log.
 func twoPools(t *testing.T) (*fakeNode, *Server) {
 	t.Helper()
 	n := newNode()
@@ -57,8 +58,8 @@ func twoPools(t *testing.T) (*fakeNode, *Server) {
 	return n, New(Config{}, n, n.peer, testProviders())
 }
 
-// TestScopedReads: who is scoped to a pool finds nothing that is in others, by whatever way he
-// asks.
+// TestScopedReads: who is scoped to a pool finds nothing that is in others, by whatever
+// way he asks.
 func TestScopedReads(t *testing.T) {
 	_, s := twoPools(t)
 	ms, rs := &machineService{Server: s}, &runService{Server: s}
@@ -141,8 +142,8 @@ func TestScopedLists(t *testing.T) {
 	}
 }
 
-// TestScopedProviders: who is scoped to pools sees the providers of those; one that an operator has
-// registered is of no pool.
+// TestScopedProviders: who is scoped to pools sees the providers of those; one that an
+// operator has registered is of no pool.
 func TestScopedProviders(t *testing.T) {
 	n, s := twoPools(t)
 	for id, pool := range map[string]string{"p-1": "b", "p-2": "a", "p-3": "", "p-4": "b", "p-5": "a"} {

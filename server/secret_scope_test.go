@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// TestOperatorsOfAPoolAreNotSentTheSecretsOfOthers is the theft that secrets have pools for, over
-// the real listeners: somebody who sets up the machines of pool a points one at himself and lets it
-// use what opens everybody's.
+// TestOperatorsOfAPoolAreNotSentTheSecretsOfOthers is the theft that secrets have pools
+// for, over the real listeners: somebody who sets up the machines of pool a points one at
+// himself and lets it use what opens everybody's.
 func TestOperatorsOfAPoolAreNotSentTheSecretsOfOthers(t *testing.T) {
 	keys, _ := keyring(t, "k1")
 	p := secureWith(t, auth.Config{}, func(c *Config) { c.Keys = keys })

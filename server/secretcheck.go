@@ -13,19 +13,19 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// maxSecretBytes bounds the values of a secret together: certificates and kubeconfigs fit, images
-// do not.
+// maxSecretBytes is the maximum size of the values of a secret together. Certificates and
+// kubeconfigs fit, images do not.
 const maxSecretBytes = 64 << 10
 
-// secretShape is what a type of secret holds.
+// secretShape describes the values of a type of secret.
 type secretShape struct {
-	needs []string // all of them
-	one   []string // one of them
-	may   []string // besides; nil with open: anything
-	open  bool
+	needs []string // all of them are required
+	one   []string // one of them is required
+	may   []string // optional
+	open  bool     // any other value is allowed
 }
 
-// shapes are the types of secrets (proto/holdfast/v1/secret.proto).
+// shapes returns the types of secrets (proto/holdfast/v1/secret.proto).
 func shapes() map[string]secretShape {
 	return map[string]secretShape{
 		"bmc":    {needs: []string{"username", "password"}},
@@ -36,7 +36,7 @@ func shapes() map[string]secretShape {
 	}
 }
 
-// checkSecret reports what is wrong with a secret. No answer shows a value.
+// checkSecret validates a secret. Its violations contain no value of the secret.
 func checkSecret(r *holdfastv1.PutSecretRequest) []fsm.FieldViolation {
 	keys := make([]string, 0, len(r.GetValues()))
 	size := 0
@@ -47,7 +47,7 @@ func checkSecret(r *holdfastv1.PutSecretRequest) []fsm.FieldViolation {
 	slices.Sort(keys)
 	bad := fsm.ValidateSecret(&holdfastv1.Secret{Name: r.GetName(), Type: r.GetType(), Keys: keys, Pools: r.GetPools()})
 	if len(bad) > 0 {
-		return bad // the names of values may be values in the wrong place: no more is said of them
+		return bad // do not quote the keys: they may be values in the wrong place
 	}
 	add := func(key, format string, args ...any) {
 		field := "values"
@@ -57,7 +57,7 @@ func checkSecret(r *holdfastv1.PutSecretRequest) []fsm.FieldViolation {
 		bad = append(bad, fsm.FieldViolation{Field: field, Description: fmt.Sprintf(format, args...)})
 	}
 	if size > maxSecretBytes {
-		add("", "have %d bytes together, at most %d are allowed", size, maxSecretBytes)
+		add("", "have %d bytes together: at most %d are allowed", size, maxSecretBytes)
 	}
 	shape := shapes()[r.GetType()]
 	for _, k := range shape.needs {
@@ -70,7 +70,8 @@ func checkSecret(r *holdfastv1.PutSecretRequest) []fsm.FieldViolation {
 	}
 	for _, k := range keys {
 		if known := slices.Concat(shape.needs, shape.one, shape.may); !shape.open && !slices.Contains(known, k) {
-			add(k, "is not known in a secret of type %s: it takes %s (type opaque takes anything)", r.GetType(), strings.Join(known, ", "))
+			add(k, "is unknown in a secret of type %s: want %s (type opaque allows anything)",
+				r.GetType(), strings.Join(known, ", "))
 		}
 		if !utf8.ValidString(r.GetValues()[k]) {
 			add(k, "is not text: encode it, for example as base64")
@@ -85,7 +86,7 @@ func checkSecret(r *holdfastv1.PutSecretRequest) []fsm.FieldViolation {
 	return bad
 }
 
-// checkSSH refuses what no SSH client could use.
+// checkSSH refuses credentials that no SSH client can use.
 func checkSSH(values map[string]string) []fsm.FieldViolation {
 	var bad []fsm.FieldViolation
 	add := func(key, description string) {
@@ -98,8 +99,8 @@ func checkSSH(values map[string]string) []fsm.FieldViolation {
 		protected := new(ssh.PassphraseMissingError)
 		switch signer, err = ssh.ParsePrivateKey([]byte(key)); {
 		case errors.As(err, &protected):
-			add("private_key", "is protected by a passphrase: put it without one (ssh-keygen -p), it is sealed here")
-		case err != nil: // whose words may quote what is in it
+			add("private_key", "is protected by a passphrase: remove it (ssh-keygen -p), the secret is stored encrypted")
+		case err != nil: // the error may quote the key
 			add("private_key", "is not a private key: want PEM, as ssh-keygen writes it")
 		}
 	}
@@ -110,7 +111,7 @@ func checkSSH(values map[string]string) []fsm.FieldViolation {
 		case err != nil || !ok:
 			add("certificate", "is not an SSH certificate: want the line of a file like id_ed25519-cert.pub")
 		case key == "":
-			add("certificate", "needs the private_key that it was made for")
+			add("certificate", "needs its private_key")
 		case signer != nil && string(cert.Key.Marshal()) != string(signer.PublicKey().Marshal()):
 			add("certificate", "is of another key than private_key")
 		}

@@ -12,11 +12,11 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// resealBatch is how many secrets are sealed again in one command.
+// resealBatch is how many secrets one command re-encrypts.
 const resealBatch = 64
 
-// secretService is SecretService (docs/security.md). Writes are served by the leader: it seals with
-// its own keys.
+// secretService implements SecretService (docs/security.md). The leader serves writes and
+// encrypts with its own keys.
 type secretService struct {
 	holdfastv1.UnimplementedSecretServiceServer
 	*Server
@@ -36,7 +36,10 @@ func (s *secretService) PutSecret(ctx context.Context, r *holdfastv1.PutSecretRe
 			return nil, err
 		}
 		old, _ := v.Secret(r.GetName())
-		sealed, err := s.cfg.Keys.Put(&holdfastv1.Secret{Name: r.GetName(), Type: r.GetType(), Version: old.GetSecret().GetVersion() + 1, Pools: r.GetPools()}, r.GetValues())
+		secret := &holdfastv1.Secret{
+			Name: r.GetName(), Type: r.GetType(), Version: old.GetSecret().GetVersion() + 1, Pools: r.GetPools(),
+		}
+		sealed, err := s.cfg.Keys.Put(secret, r.GetValues())
 		if err != nil {
 			return nil, keyMissing(err)
 		}
@@ -46,7 +49,7 @@ func (s *secretService) PutSecret(ctx context.Context, r *holdfastv1.PutSecretRe
 	})
 }
 
-// GetSecret reports what is recorded of a secret, but for its value.
+// GetSecret returns the record of a secret without its values.
 func (s *secretService) GetSecret(ctx context.Context, r *holdfastv1.GetSecretRequest) (*holdfastv1.Secret, error) {
 	if err := required("name", r.GetName()); err != nil {
 		return nil, err
@@ -82,11 +85,12 @@ func (s *secretService) ListSecrets(
 		}
 	}
 	resp := &holdfastv1.ListSecretsResponse{}
-	resp.Secrets, resp.NextPageToken, err = collect(ctx, p, rows, func(*holdfastv1.Secret) bool { return true })
+	all := func(*holdfastv1.Secret) bool { return true }
+	resp.Secrets, resp.NextPageToken, err = collect(ctx, p, rows, all)
 	return resp, err
 }
 
-// DeleteSecret deletes a secret that no machine refers to, or with force any.
+// DeleteSecret deletes a secret. Without force, no machine may refer to it.
 func (s *secretService) DeleteSecret(
 	ctx context.Context, r *holdfastv1.DeleteSecretRequest,
 ) (*holdfastv1.DeleteSecretResponse, error) {
@@ -94,16 +98,19 @@ func (s *secretService) DeleteSecret(
 		return nil, err
 	}
 	c := s.command(ctx)
-	c.Op = &internalv1.Command_DeleteSecret{DeleteSecret: &internalv1.DeleteSecret{Name: r.GetName(), Force: r.GetForce()}}
+	c.Op = &internalv1.Command_DeleteSecret{
+		DeleteSecret: &internalv1.DeleteSecret{Name: r.GetName(), Force: r.GetForce()},
+	}
 	if _, err := s.node.Apply(ctx, c); err != nil {
 		return nil, err
 	}
 	return &holdfastv1.DeleteSecretResponse{}, nil
 }
 
-// RotateSecrets seals again what is not sealed under the primary key, in batches: what one that
-// failed has done need not be done again. It looks again at the end, for what was stored under the
-// old key meanwhile.
+// RotateSecrets re-encrypts all secrets and signing keys that are not encrypted with the
+// primary key. It works in batches, so after a failure the rest can be done by another
+// call. It repeats until a pass finds nothing to do, because secrets may be stored with
+// the old key meanwhile.
 func (s *secretService) RotateSecrets(
 	ctx context.Context, _ *holdfastv1.RotateSecretsRequest,
 ) (*holdfastv1.RotateSecretsResponse, error) {
@@ -123,10 +130,14 @@ func (s *secretService) RotateSecrets(
 			return resp, nil
 		}
 	}
-	return nil, &fsm.Error{Code: fsm.Aborted, Reason: "SECRETS_CHANGE", Message: "secrets are stored under other keys faster than they can be sealed again: give all peers the same primary key, then try again"}
+	return nil, &fsm.Error{
+		Code: fsm.Aborted, Reason: "SECRETS_CHANGE",
+		Message: "rotate secrets: peers keep storing secrets under other keys: give all peers the same primary key, then retry",
+	}
 }
 
-// reseal goes over everything once. What cannot be opened is left for last: the rest is done.
+// reseal does one pass over all secrets and signing keys. Those that cannot be decrypted
+// are reported at the end, after all others are done.
 func (s *secretService) reseal(ctx context.Context, primary string) (done int32, err error) {
 	v, err := s.node.View(ctx)
 	if err != nil {
@@ -180,7 +191,7 @@ func (s *secretService) reseal(ctx context.Context, primary string) (done int32,
 	return done, cannotOpen(failed)
 }
 
-// cannotOpen reports what could not be sealed again, the first three by name.
+// cannotOpen returns an error with the first three failures, or nil if there are none.
 func cannotOpen(failed []error) error {
 	if len(failed) == 0 {
 		return nil
@@ -189,18 +200,28 @@ func cannotOpen(failed []error) error {
 	if n := len(failed) - 3; n > 0 {
 		more, failed = fmt.Sprintf("; and %d more", n), failed[:3]
 	}
-	words := strings.ReplaceAll(errors.Join(failed...).Error(), "\n", "; ")
-	return &fsm.Error{Code: fsm.FailedPrecondition, Reason: "SECRETS_KEY_MISSING", Message: "not all could be sealed again, all others were: " + words + more}
+	causes := strings.ReplaceAll(errors.Join(failed...).Error(), "\n", "; ")
+	return &fsm.Error{
+		Code: fsm.FailedPrecondition, Reason: "SECRETS_KEY_MISSING",
+		Message: "rotate secrets: some could not be re-encrypted, all others were: " + causes + more,
+	}
 }
 
-// keyMissing words that the leader cannot seal or open.
+// keyMissing returns the error of a leader that lacks the key to encrypt or decrypt a
+// secret.
 func keyMissing(err error) error {
 	unknown := new(secrets.UnknownKeyError)
 	switch {
 	case errors.As(err, &unknown):
-		return &fsm.Error{Code: fsm.FailedPrecondition, Reason: "SECRETS_KEY_MISSING", Message: "the leader cannot do that: " + err.Error(), Meta: map[string]string{"key_id": unknown.ID}}
+		return &fsm.Error{
+			Code: fsm.FailedPrecondition, Reason: "SECRETS_KEY_MISSING",
+			Message: "the leader cannot decrypt secrets: " + err.Error(), Meta: map[string]string{"key_id": unknown.ID},
+		}
 	case errors.Is(err, secrets.ErrNoKey):
-		return &fsm.Error{Code: fsm.FailedPrecondition, Reason: "SECRETS_KEY_MISSING", Message: "the leader cannot seal secrets: " + secrets.ErrNoKey.Error()}
+		return &fsm.Error{
+			Code: fsm.FailedPrecondition, Reason: "SECRETS_KEY_MISSING",
+			Message: "the leader cannot encrypt secrets: " + secrets.ErrNoKey.Error(),
+		}
 	}
 	return err
 }

@@ -260,8 +260,8 @@ func TestSecretsWithoutAKey(t *testing.T) {
 	}
 }
 
-// Rotation seals everything again, goes on after it was cut short, and finds nothing to do when it
-// is done.
+// Rotation seals everything again, goes on after it was cut short, and finds nothing to
+// do when it is done.
 func TestRotateSecrets(t *testing.T) {
 	n := newNode()
 	old, lines := keyring(t, "k1")

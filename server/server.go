@@ -20,94 +20,101 @@ import (
 	"github.com/holdfast-metal/holdfast/server/inproc"
 )
 
-// Config is what a Server can be told. The zero value works.
+// Config configures a Server. The zero value works.
 type Config struct {
-	// Version is answered by GET /version; default "dev".
+	// Version is the response of GET /version; default "dev".
 	Version string
-	// Logger defaults to none.
+	// Logger defaults to a logger that discards everything.
 	Logger *slog.Logger
-	// Registerer gets the server's metrics, Gatherer is what GET /metrics shows; default a registry
-	// of the server's own.
+	// Registerer registers the server's metrics, and Gatherer is the source of GET
+	// /metrics. The default is a registry of the server's own.
 	Registerer prometheus.Registerer
 	Gatherer   prometheus.Gatherer
-	// DefaultStepTimeout and DefaultMaxRetries are for steps that leave them unset; default 10
-	// minutes and 2 (negative: no retry).
+	// DefaultStepTimeout and DefaultMaxRetries apply to steps that do not set them. The
+	// defaults are 10 minutes and 2 (negative: no retry).
 	DefaultStepTimeout time.Duration
 	DefaultMaxRetries  int32
-	// DefaultInstallTimeout is the same for steps that install; default an hour.
+	// DefaultInstallTimeout is the default timeout of steps that install; default an
+	// hour.
 	DefaultInstallTimeout time.Duration
-	// CancelWait is how long CancelRun waits for the run to end, so that its answer usually shows
-	// it CANCELED; default 2 s, negative: not at all.
+	// CancelWait is how long CancelRun waits for the run to end, so that it usually
+	// returns the run as CANCELED. Default 2 s; negative: do not wait.
 	CancelWait time.Duration
-	// CallTimeout bounds unary calls that come without a deadline; default 30 s.
+	// CallTimeout is the deadline of unary calls without one; default 30 s.
 	CallTimeout time.Duration
-	// Gate says who callers are and what they may do; default: everybody is anonymous, an admin.
+	// Gate authenticates and authorizes callers; default auth.Open, where every caller is
+	// an anonymous admin.
 	Gate *auth.Gate
-	// AutoDiscover makes machines of reports from MAC addresses that nobody knows; they await
+	// AutoDiscover creates machines for reports from unknown MAC addresses. They await
 	// approval.
 	AutoDiscover bool
-	// AutoDiscoverLimit is how many machines may await approval before no more are made; 0: no
-	// limit.
+	// AutoDiscoverLimit is how many machines may await approval before no more are
+	// created; 0: no limit.
 	AutoDiscoverLimit uint32
-	// PlatformMarginPercent is told to marketplace providers that register.
+	// PlatformMarginPercent is returned to marketplace providers that register.
 	PlatformMarginPercent float64
-	// Leases takes heartbeats; without it they are UNAVAILABLE.
+	// Leases renews leases; without it heartbeats are UNAVAILABLE.
 	Leases Leases
-	// Forwarder lets this peer take calls that only the leader can serve; default none, as in a
-	// peer alone.
+	// Forwarder sends calls to the leader that only the leader can serve. By default
+	// there is none, as in a cluster of one peer.
 	Forwarder Forwarder
-	// Consoles holds consoles while this peer leads, and Peers leads to the leader; without them
-	// nobody can attach. PeerID is this peer's id.
+	// Consoles is the set of consoles that are open while this peer leads, and Peers
+	// connects to the leader; without them no console can be attached. PeerID is this
+	// peer's id.
 	Consoles Consoles
 	Peers    Peers
 	PeerID   string
-	// Settings is this peer's configuration for those who look into trouble: it holds no secret.
+	// Settings is this peer's configuration without secrets, for debugging.
 	Settings string
-	// Keeper keeps the cluster: snapshots, the membership, who leads. Without one none of it can be
-	// asked for.
+	// Keeper administers the cluster: snapshots, membership, leadership. Without one
+	// those calls fail.
 	Keeper Keeper
-	// ChooseDisk says which disk a rule of RepaveImage means, by the inventory of the machine. An
-	// error is sure when the installer would say the same; otherwise it is what cannot be told. Of
-	// no inventory only the rule itself is judged: plans are refused by that. Default: nobody tells
-	// before the installer runs.
+	// ChooseDisk returns the disk that a rule of RepaveImage selects, according to the
+	// inventory of a machine. If sure is true, the installer would fail with the same
+	// error; otherwise the inventory is not sufficient. With a nil inventory only the
+	// rule itself is checked, as for plans. By default only the installer checks the
+	// rule.
 	ChooseDisk func(rule string, h *holdfastv1.HardwareInventory) (disk string, sure bool, err error)
-	// Keys seal secrets; without them, none can be stored.
+	// Keys encrypt secrets; without them no secret can be stored.
 	Keys *secrets.Keyring
-	// Files keeps the files of images; without them, none can be uploaded.
+	// Files stores the files of images; without it no file can be uploaded.
 	Files Files
-	// Archive has the steps and logs of old runs; without it they cannot be read here.
+	// Archive contains the steps and logs of old runs; without it this peer cannot read
+	// them.
 	Archive Archive
-	// Note says what else people should know of this peer, for its status; nil or empty: nothing.
+	// Note returns a remark about this peer for its status. It may be nil, or return "".
 	Note func() string
 }
 
-// Forwarder stands between who a caller is and what they may do (*cluster.Node).
+// Forwarder runs between the authentication and the authorization of a call
+// (*cluster.Node).
 type Forwarder interface {
 	UnaryInterceptor() grpc.UnaryServerInterceptor
 	StreamInterceptor() grpc.StreamServerInterceptor
 }
 
-// Node is the peer as the server sees it: where commands are committed and reads are made safe.
+// Node is the peer of a server: it commits commands and serves consistent reads.
 type Node interface {
 	Proposer
 	Membership
 }
 
-// Proposer commits commands and serves reads (cluster.Node does).
+// Proposer commits commands and serves reads (*cluster.Node).
 type Proposer interface {
-	// Apply commits a command. The error is an *fsm.Error when the state refused it, or a
-	// *cluster.OutcomeError.
+	// Apply commits a command. The error is an *fsm.Error if the state refused the
+	// command, or a *cluster.OutcomeError.
 	Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error)
-	// View returns a state that is as fresh as the call asks for: linearizable unless it says
-	// otherwise.
+	// View returns a state that is as fresh as the context requires; the default is
+	// linearizable.
 	View(ctx context.Context) (*fsm.View, error)
 }
 
-// Membership tells how the peer and its cluster are doing. It must not wait for a quorum.
+// Membership is the status of the peer and its cluster. Its methods must not wait for a
+// quorum.
 type Membership interface {
 	Leader() (id string, self, ok bool)
 	Role() string // leader, follower, candidate
-	Votes() error // why the peer does not count yet should another be lost, or nil
+	Votes() error // nil if the peer votes and is up to date, or the reason why it does not count yet
 	Status(ctx context.Context) *holdfastv1.ClusterStatus
 }
 
@@ -115,7 +122,7 @@ type Membership interface {
 type State interface {
 	View() *fsm.View
 	Changed() <-chan struct{} // closed at the next change
-	HaltError() error         // not nil once the state will never move again
+	HaltError() error         // not nil once the state machine has halted permanently
 }
 
 // Server serves the public API on one peer.
@@ -126,13 +133,13 @@ type Server struct {
 	state     State
 	providers *providers.Set
 	tail      *tail
-	local     *inproc.Server // the way of the HTTP APIs to the services
+	local     *inproc.Server // serves the HTTP APIs
 	metrics   *callMetrics
 	draining  chan struct{}
 	drain     sync.Once
 }
 
-// New returns a server. It starts nothing: Register it with a gRPC server that has its
+// New returns a server. It starts nothing: Register it with a gRPC server that uses its
 // interceptors, and serve its HTTPHandler.
 func New(cfg Config, node Node, state State, set *providers.Set) *Server {
 	if cfg.Version == "" {
@@ -172,9 +179,9 @@ func orDefault[T comparable](v, otherwise T) T {
 	return v
 }
 
-// Register adds the services of the public API, gRPC health and, where the registrar can,
-// reflection. Their errors are worded by the interceptors: install UnaryInterceptors and
-// StreamInterceptors with them.
+// Register adds the services of the public API, gRPC health and, if the registrar
+// supports it, reflection. The gRPC server must use UnaryInterceptors and
+// StreamInterceptors, which convert errors to statuses.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	holdfastv1.RegisterMachineServiceServer(r, &machineService{Server: s})
 	holdfastv1.RegisterPlanServiceServer(r, &planService{Server: s})
@@ -201,11 +208,12 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	}
 }
 
-// Drain ends all streams with UNAVAILABLE, so that clients go on with another peer, and makes the
-// peer unready. Call it before the gRPC server's GracefulStop, which waits for streams.
+// Drain ends all streams with UNAVAILABLE, so that clients resume them at another peer,
+// and makes this peer unready. Call it before the gRPC server's GracefulStop, which waits
+// for streams.
 func (s *Server) Drain() { s.drain.Do(func() { close(s.draining) }) }
 
-// ready reports why the peer cannot serve, or nil.
+// ready returns why the peer cannot serve, or nil if it can.
 func (s *Server) ready() error {
 	select {
 	case <-s.draining:
@@ -218,16 +226,15 @@ func (s *Server) ready() error {
 	if _, _, ok := s.node.Leader(); !ok {
 		return errNoLeader
 	}
-	// Who restarts peers one by one goes on when the last one is ready: that must mean that it
-	// counts.
+	// Rolling restarts wait for readiness, so ready must imply that the peer votes.
 	return s.node.Votes()
 }
 
-// InProcess takes services and calls of this process: what is registered with the gRPC server and
-// has an HTTP API is registered here too.
+// InProcess returns the in-process server of the HTTP APIs. A service with an HTTP API
+// must be registered both with it and with the gRPC server.
 func (s *Server) InProcess() *inproc.Server { return s.local }
 
-// command starts a command on behalf of the caller.
+// command returns a new command on behalf of the caller.
 func (s *Server) command(ctx context.Context) *internalv1.Command {
 	return auth.Command(ctx)
 }

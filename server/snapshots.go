@@ -19,26 +19,27 @@ import (
 )
 
 const (
-	// saveChunk is how many bytes of a snapshot file one message has.
+	// saveChunk is the size of a message of a snapshot file, in bytes.
 	saveChunk = 64 << 10
-	// quiet is how long nothing is sent to hardware before a restore, so that nothing is on its way
-	// any more (decision 0004: V + D, and some).
+	// quiet is the pause before a restore, in which no request is sent to hardware, so
+	// that none is in flight during the restore (decision 0004: V + D, and a margin).
 	quiet = 1100 * time.Millisecond
-	// restoreTimeout bounds a restore from the moment at which all of the file has been read.
+	// restoreTimeout is the time limit of a restore after the whole file has been read.
 	restoreTimeout = 2 * time.Minute
-	// restoreCallTimeout bounds the call as a whole when its caller does not.
+	// restoreCallTimeout is the time limit of the call if its caller sets none.
 	restoreCallTimeout = 30 * time.Minute
 )
 
-// SaveSnapshot streams a snapshot file of this peer's state, which the interceptors have brought to
-// where the call asks for.
+// SaveSnapshot streams a snapshot file of this peer's state. The interceptors have
+// forwarded the call to a peer with the requested consistency.
 func (s *operatorService) SaveSnapshot(
 	_ *holdfastv1.SaveSnapshotRequest, stream grpc.ServerStreamingServer[holdfastv1.SnapshotData],
 ) error {
 	ctx := stream.Context()
 	if stale := askedStale(ctx); stale {
-		s.log.WarnContext(ctx, "a snapshot of this peer's own state is read: it is not in the audit trail", "peer", s.cfg.PeerID)
-	} else if _, err := holdfastv1.NewOperatorServiceClient(s.local).NoteSnapshot(ctx, &holdfastv1.NoteSnapshotRequest{Peer: s.cfg.PeerID}); err != nil {
+		s.log.WarnContext(ctx, "streaming a snapshot of this peer's own state: it is not in the audit trail",
+			"peer", s.cfg.PeerID)
+	} else if err := s.noteSaving(ctx); err != nil {
 		return err
 	}
 	v, err := s.node.View(ctx)
@@ -46,20 +47,29 @@ func (s *operatorService) SaveSnapshot(
 		return err
 	}
 	w := &snapshotWriter{ctx: ctx, stream: stream, draining: s.draining}
-	if err := v.Snapshot().WriteBackup(w, fsm.BackupInfo{TakenAt: timestamppb.Now(), Peer: s.cfg.PeerID, Version: s.cfg.Version}); err != nil {
+	info := fsm.BackupInfo{TakenAt: timestamppb.Now(), Peer: s.cfg.PeerID, Version: s.cfg.Version}
+	if err := v.Snapshot().WriteBackup(w, info); err != nil {
 		return err
 	}
 	return w.flush()
 }
 
-// askedStale reports whether the caller takes the peer's own state as it is.
+// noteSaving records in the audit trail that this peer streams a snapshot.
+func (s *operatorService) noteSaving(ctx context.Context) error {
+	operator := holdfastv1.NewOperatorServiceClient(s.local)
+	_, err := operator.NoteSnapshot(ctx, &holdfastv1.NoteSnapshotRequest{Peer: s.cfg.PeerID})
+	return err
+}
+
+// askedStale reports whether the caller accepts this peer's own state, which may be
+// stale.
 func askedStale(ctx context.Context) bool {
 	return slices.Contains(metadata.ValueFromIncomingContext(ctx, cluster.HeaderConsistency), "stale")
 }
 
-// snapshotWriter sends what is written to it.
+// snapshotWriter is an io.Writer that sends to a stream.
 type snapshotWriter struct {
-	ctx      context.Context //nolint:containedctx // of the stream that it writes to
+	ctx      context.Context //nolint:containedctx // of the stream
 	stream   grpc.ServerStreamingServer[holdfastv1.SnapshotData]
 	draining <-chan struct{}
 	buf      []byte
@@ -86,7 +96,8 @@ func (w *snapshotWriter) flush() error {
 	return w.stream.Send(&holdfastv1.SnapshotData{Data: w.buf})
 }
 
-// NoteSnapshot records which peer reads a snapshot, or has it.
+// NoteSnapshot records which peer streams a snapshot, or that a snapshot was saved
+// completely.
 func (s *operatorService) NoteSnapshot(
 	ctx context.Context, r *holdfastv1.NoteSnapshotRequest,
 ) (*holdfastv1.NoteSnapshotResponse, error) {
@@ -98,7 +109,7 @@ func (s *operatorService) NoteSnapshot(
 	return &holdfastv1.NoteSnapshotResponse{}, nil
 }
 
-// StageSnapshot takes a chunk. It leaves no audit event: the restore does.
+// StageSnapshot stores one chunk. It writes no audit event; RestoreSnapshot does.
 func (s *operatorService) StageSnapshot(
 	ctx context.Context, r *holdfastv1.StageSnapshotRequest,
 ) (*holdfastv1.StageSnapshotResponse, error) {
@@ -110,8 +121,9 @@ func (s *operatorService) StageSnapshot(
 	return &holdfastv1.StageSnapshotResponse{}, nil
 }
 
-// RestoreSnapshot replaces the state by what was staged, while the leader's tasks stand still. What
-// can be found wrong before is, so that they do not stand still for nothing.
+// RestoreSnapshot replaces the state with the staged snapshot while the leader's tasks
+// are paused. It validates as much as possible before, so that a refused restore does not
+// pause them.
 func (s *operatorService) RestoreSnapshot(
 	ctx context.Context, r *holdfastv1.RestoreSnapshotRequest,
 ) (*holdfastv1.RestoreSnapshotResponse, error) {
@@ -120,13 +132,18 @@ func (s *operatorService) RestoreSnapshot(
 		return nil, err
 	}
 	c := s.command(ctx)
-	cmd := &internalv1.RestoreBackup{RestoreId: r.GetRestoreId(), Chunks: r.GetChunks(), AbandonRuns: r.GetAbandonRuns(), OtherCluster: r.GetOtherCluster()}
+	cmd := &internalv1.RestoreBackup{
+		RestoreId:    r.GetRestoreId(),
+		Chunks:       r.GetChunks(),
+		AbandonRuns:  r.GetAbandonRuns(),
+		OtherCluster: r.GetOtherCluster(),
+	}
 	c.Op = &internalv1.Command_RestoreBackup{RestoreBackup: cmd}
 	v, err := s.node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
-	// The caller may go: what has begun is done, or not at all.
+	// The caller may disconnect: the restore then completes, or changes nothing.
 	reading := context.WithoutCancel(ctx)
 	others := s.readElsewhere(reading, cmd)
 	defer others.stop()
@@ -135,18 +152,20 @@ func (s *operatorService) RestoreSnapshot(
 	if refusal != nil {
 		return nil, refusal
 	}
-	defer runtime.KeepAlive(b) // so that the restore need not read it again
+	defer runtime.KeepAlive(b) // the restore then need not read it again
 	took := time.Since(began)
 	if missing := s.missingKeys(b); len(missing) > 0 && !r.GetWithoutKeys() {
 		return nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: "SECRETS_KEY_MISSING", Message: fmt.Sprintf(
-			"secrets of the snapshot are sealed under key %s, which this leader does not have: add it to the secrets key file of all peers, or say that this is meant (--without-keys)", strings.Join(missing, ", "))}
+			"secrets of the snapshot are encrypted with key %s, which this leader does not have: "+
+				"add it to the secrets key file of all peers, or restore without it (--without-keys)",
+			strings.Join(missing, ", "))}
 	}
 	others.haveRead(reading, took+readGrace)
 	// failpoint: stage-read
 	work, cancel := context.WithTimeout(reading, restoreTimeout)
 	defer cancel()
-	// Interlude may return while the closure runs on, which therefore writes to no variable of this
-	// function.
+	// Interlude may return before the closure ends, so the closure must not write to
+	// variables of this function.
 	done := make(chan *holdfastv1.RestoreSnapshotResponse, 1)
 	err = k.Interlude(work, func(ctx context.Context) error {
 		wait := time.NewTimer(quiet)
@@ -166,7 +185,8 @@ func (s *operatorService) RestoreSnapshot(
 	out := <-done
 	// failpoint: restore-committed
 	others.haveRestored(work)
-	s.log.WarnContext(ctx, "a snapshot was restored", "of_cluster", out.GetClusterId(), "index", out.GetIndex(), "taken_at", out.GetTakenAt().AsTime(),
+	s.log.WarnContext(ctx, "a snapshot was restored",
+		"of_cluster", out.GetClusterId(), "index", out.GetIndex(), "taken_at", out.GetTakenAt().AsTime(),
 		"ended_runs", len(out.GetEndedRuns()), "abandoned_runs", len(out.GetAbandonedRuns()))
 	return out, nil
 }

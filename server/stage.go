@@ -15,26 +15,27 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Each peer has to read a snapshot before it can take its state. The leader does so before it
-// restores anything, and the others do it at the same time: one that has not, because it is slow,
-// cannot be reached or is of an older build, reads when the restore is applied, and serves nothing
-// meanwhile.
+// Each peer has to read a snapshot file before it can replace its state. The leader reads
+// it before the restore is committed, and the other peers read it at the same time. A
+// peer that has not read it by then, because it is slow, unreachable or of an older
+// version, reads it when it applies the restore. Until it is done, it serves nothing.
 
 const (
-	// readGrace is how long the leader waits for others to read, beyond as long as it took itself.
+	// readGrace is how much longer than itself the leader waits for the other peers to
+	// read.
 	readGrace = time.Second
-	// restoredWait is how long it waits for them to have restored what is committed.
+	// restoredWait is how long the leader waits for the other peers to apply the restore.
 	restoredWait = 3 * time.Second
 )
 
-// stageService is StageService.
+// stageService implements StageService.
 type stageService struct {
 	internalv1.UnimplementedStageServiceServer
 	*Server
 }
 
-// ReadStage reads what is staged and keeps it until it is restored, or the leader does not want it
-// any more.
+// ReadStage reads the staged snapshot, and keeps it in memory until it is restored or the
+// leader ends the call.
 func (s *stageService) ReadStage(
 	r *internalv1.ReadStageRequest, stream grpc.ServerStreamingServer[internalv1.ReadStageResponse],
 ) error {
@@ -54,7 +55,7 @@ func (s *stageService) ReadStage(
 	}
 	for mark := any(nil); ; {
 		changed := s.state.Changed()
-		if v := s.state.View(); v.StagedMark() != mark { // seldom: most entries are not about the stage
+		if v := s.state.View(); v.StagedMark() != mark { // rare: most entries do not change the stage
 			if v.Staged() != r.GetRestoreId() {
 				return nil
 			}
@@ -70,19 +71,19 @@ func (s *stageService) ReadStage(
 	}
 }
 
-// readers are the other peers that read what is staged.
+// readers are the other peers that read the staged snapshot.
 type readers struct {
-	stop func() // ends what is under way and waits for it
+	stop func() // cancels the calls and waits for them to end
 	each []reader
 }
 
 type reader struct {
-	read     chan struct{} // closed when it has read, or will not
-	restored chan struct{} // closed when it has restored, or is not waited for
+	read     chan struct{} // closed when the peer has read the snapshot, or has failed to
+	restored chan struct{} // closed when the peer has applied the restore, or its call has ended
 }
 
-// readElsewhere lets the other peers read what is staged. Those who fail will read when they have
-// to.
+// readElsewhere makes the other peers read the staged snapshot. A peer that fails reads
+// it when it applies the restore.
 func (s *operatorService) readElsewhere(ctx context.Context, c *internalv1.RestoreBackup) *readers {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -101,7 +102,8 @@ func (s *operatorService) readElsewhere(ctx context.Context, c *internalv1.Resto
 		rs.each = append(rs.each, r)
 		all.Go(func() {
 			if err := s.readAt(ctx, p.GetId(), c, r); err != nil && ctx.Err() == nil {
-				s.log.InfoContext(ctx, "a peer will read the snapshot when it is restored, not before", "peer", p.GetId(), "error", err)
+				s.log.InfoContext(ctx, "a peer could not read the snapshot ahead: it will when it applies the restore",
+					"peer", p.GetId(), "error", err)
 			}
 		})
 	}
@@ -116,7 +118,8 @@ func (s *operatorService) readAt(ctx context.Context, id string, c *internalv1.R
 	if err != nil {
 		return err
 	}
-	stream, err := internalv1.NewStageServiceClient(conn).ReadStage(ctx, &internalv1.ReadStageRequest{RestoreId: c.GetRestoreId(), Chunks: c.GetChunks()})
+	staged := &internalv1.ReadStageRequest{RestoreId: c.GetRestoreId(), Chunks: c.GetChunks()}
+	stream, err := internalv1.NewStageServiceClient(conn).ReadStage(ctx, staged)
 	if err != nil {
 		return fmt.Errorf("ask peer %s to read the snapshot: %w", id, err)
 	}
@@ -132,15 +135,15 @@ func (s *operatorService) readAt(ctx context.Context, id string, c *internalv1.R
 	}
 }
 
-// haveRead waits until all have read, but no longer than that. Who has not is not waited for any
-// more.
+// haveRead waits until all readers have read the snapshot, for at most that time. It
+// drops those that have not.
 func (rs *readers) haveRead(ctx context.Context, most time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
 	rs.each = slices.DeleteFunc(rs.each, func(r reader) bool { return !reached(ctx, r.read) })
 }
 
-// haveRestored waits until those who have read have restored it too.
+// haveRestored waits until the remaining readers have applied the restore.
 func (rs *readers) haveRestored(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, restoredWait)
 	defer cancel()
@@ -149,7 +152,7 @@ func (rs *readers) haveRestored(ctx context.Context) {
 	}
 }
 
-// reached waits for a channel to be closed and says whether it was.
+// reached waits until a channel is closed, and reports whether it was before ctx ended.
 func reached(ctx context.Context, c <-chan struct{}) bool {
 	select {
 	case <-c:

@@ -20,8 +20,8 @@ func (n oneOfTwo) Status(context.Context) *holdfastv1.ClusterStatus {
 	return &holdfastv1.ClusterStatus{Peers: []*holdfastv1.Peer{{Id: "p1"}, {Id: "p2"}, {Id: "p3", Error: "gone"}}}
 }
 
-// TestReadElsewhere: before a restore the leader lets the other peers read too, hears of when they
-// have, and when they have restored. One that cannot is not waited for.
+// TestReadElsewhere: before a restore the leader lets the other peers read too, hears of
+// when they have, and when they have restored. One that cannot is not waited for.
 func TestReadElsewhere(t *testing.T) {
 	from := newNode()
 	from.machine(t, "m-1")
@@ -72,7 +72,8 @@ func TestReadElsewhere(t *testing.T) {
 	}
 }
 
-// TestReadersAreNotWaitedForTooLong: who has not read in time is left out of what comes after.
+// TestReadersAreNotWaitedForTooLong: who has not read in time is left out of what comes
+// after.
 func TestReadersAreNotWaitedForTooLong(t *testing.T) {
 	silent := make(chan struct{})
 	rs := &readers{stop: func() {}, each: []reader{{read: silent, restored: silent}}}
@@ -83,8 +84,8 @@ func TestReadersAreNotWaitedForTooLong(t *testing.T) {
 	}
 }
 
-// TestRestoreHasTime: a restore of a large fleet takes longer than other calls may, also when a
-// peer forwards it and the caller has set no deadline.
+// TestRestoreHasTime: a restore of a large fleet takes longer than other calls may, also
+// when a peer forwards it and the caller has set no deadline.
 func TestRestoreHasTime(t *testing.T) {
 	s := New(Config{CallTimeout: time.Minute}, newNode(), newNode().peer, testProviders())
 	soon, cancel := context.WithTimeout(context.Background(), time.Second)

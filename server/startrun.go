@@ -11,13 +11,20 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// StartRun starts a run, or answers the one that (machine_id, request_id) names. It runs at the
-// leader. Which refusal comes first is decided by the FSM (docs/clients.md, 002).
+// StartRun starts a run, or returns the existing run with the same machine_id and
+// request_id. It runs on the leader. The FSM decides which refusal has precedence
+// (docs/clients.md, 002).
 func (s *runService) StartRun(ctx context.Context, r *holdfastv1.StartRunRequest) (*holdfastv1.Run, error) {
 	return again(func() (*holdfastv1.Run, error) {
 		start := &internalv1.StartRun{
-			RunId: "run-" + randomHex(6), MachineId: r.GetMachineId(), RequestId: r.GetRequestId(), Type: r.GetType(), PlanId: r.GetPlanId(),
-			Params: r.GetParams(), DefaultTimeoutSeconds: int32(s.cfg.DefaultStepTimeout.Seconds()), DefaultMaxRetries: s.cfg.DefaultMaxRetries,
+			RunId:                        "run-" + randomHex(6),
+			MachineId:                    r.GetMachineId(),
+			RequestId:                    r.GetRequestId(),
+			Type:                         r.GetType(),
+			PlanId:                       r.GetPlanId(),
+			Params:                       r.GetParams(),
+			DefaultTimeoutSeconds:        int32(s.cfg.DefaultStepTimeout.Seconds()),
+			DefaultMaxRetries:            s.cfg.DefaultMaxRetries,
 			DefaultInstallTimeoutSeconds: int32(s.cfg.DefaultInstallTimeout.Seconds()),
 		}
 		if err := fsm.CheckStartRun(start); err != nil {
@@ -35,12 +42,12 @@ func (s *runService) StartRun(ctx context.Context, r *holdfastv1.StartRunRequest
 	})
 }
 
-// checkCapabilities notes for the FSM what the machine's provider lacks for the plan: only peers
-// know what their configuration can do.
+// checkCapabilities adds to the command what the machine's provider lacks for the plan.
+// The FSM cannot check it, because it depends on the configuration of the peer.
 func (s *Server) checkCapabilities(ctx context.Context, start *internalv1.StartRun) error {
 	v := s.state.View()
 	m, plan, found := parts(v, start)
-	if !found { // the leader's own state is enough, unless it has just become the leader
+	if !found { // the leader's own state is up to date, except right after its election
 		var err error
 		if v, err = s.node.View(ctx); err != nil {
 			return err
@@ -48,10 +55,12 @@ func (s *Server) checkCapabilities(ctx context.Context, start *internalv1.StartR
 		m, plan, found = parts(v, start)
 	}
 	if v.Has(fsm.Level2) && !plan.GetReferenced() {
-		start.CheckedPlan = &holdfastv1.Plan{PlanId: plan.GetPlanId(), DisplayName: plan.GetDisplayName(), Steps: plan.GetSteps()}
+		start.CheckedPlan = &holdfastv1.Plan{
+			PlanId: plan.GetPlanId(), DisplayName: plan.GetDisplayName(), Steps: plan.GetSteps(),
+		}
 	}
 	if !found {
-		return nil // the FSM says what is not there
+		return nil // the FSM returns the error
 	}
 	start.CheckedProvider = fsm.ProviderOf(m)
 	provider, err := s.providers.Of(m)
@@ -60,19 +69,27 @@ func (s *Server) checkCapabilities(ctx context.Context, start *internalv1.StartR
 		return nil
 	}
 	if c, step := providers.Missing(provider, plan); c != "" {
-		start.MissingForStep, start.MissingCapability = step, fmt.Sprintf("provider %q lacks %s", s.providers.NameOf(m), c)
+		start.MissingForStep = step
+		start.MissingCapability = fmt.Sprintf("provider %q lacks %s", s.providers.NameOf(m), c)
 	}
 	return nil
 }
 
-// parts returns what of a machine decides its provider, and the plan, which must not be changed.
-func parts(v *fsm.View, start *internalv1.StartRun) (m *holdfastv1.Machine, plan *holdfastv1.Plan, found bool) {
+// parts returns the part of a machine that determines its provider, and the plan, which
+// the caller must not change.
+func parts(
+	v *fsm.View, start *internalv1.StartRun,
+) (m *holdfastv1.Machine, plan *holdfastv1.Plan, found bool) {
 	provider, hasMachine := v.ProviderOf(start.GetMachineId())
 	plan, hasPlan := v.SharedPlan(start.GetPlanId())
-	return &holdfastv1.Machine{MachineId: start.GetMachineId(), Spec: &holdfastv1.MachineSpec{Provider: provider}}, plan, hasMachine && hasPlan
+	m = &holdfastv1.Machine{
+		MachineId: start.GetMachineId(), Spec: &holdfastv1.MachineSpec{Provider: provider},
+	}
+	return m, plan, hasMachine && hasPlan
 }
 
-// why leaves out what was tried, which the refusal says itself.
+// why returns the cause of a provider's error without the failed operation, which the
+// refusal names.
 func why(err error) string {
 	var e *providers.Error
 	if errors.As(err, &e) {

@@ -53,8 +53,8 @@ func TestStartRun(t *testing.T) {
 	}
 }
 
-// TestStartRunOrder walks down the checks in the order of docs/clients.md: each request also has
-// every fault of those below it.
+// TestStartRunOrder walks down the checks in the order of docs/clients.md: each request
+// also has every fault of those below it.
 func TestStartRunOrder(t *testing.T) {
 	n := newNode()
 	_, c := serve(t, n, Config{})
@@ -103,8 +103,8 @@ func TestStartRunOrder(t *testing.T) {
 	}
 }
 
-// A plan that is replaced, or created, between the check of capabilities and the commit is checked
-// again.
+// A plan that is replaced, or created, between the check of capabilities and the commit
+// is checked again.
 func TestStartRunOfChangedPlan(t *testing.T) {
 	for _, name := range []string{"replaced", "created"} {
 		t.Run(name, func(t *testing.T) {
@@ -183,7 +183,8 @@ func TestStartRunAgain(t *testing.T) {
 	wantError(t, err, codes.Aborted, "PROVIDER_CHANGED")
 }
 
-// TestStartRunOnNewLeader: a leader whose own state lags behind asks for a state that does not.
+// TestStartRunOnNewLeader: a leader whose own state lags behind asks for a state that
+// does not.
 func TestStartRunOnNewLeader(t *testing.T) {
 	n := newNode()
 	behind := fsm.New() // never applies anything

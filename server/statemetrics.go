@@ -10,12 +10,13 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// A count of all machines is kept for so many times as long as it took: it costs at most 5 % of a
-// core, however many machines there are and however often the metrics are scraped.
+// countPause is how long a count of all machines is cached, as a multiple of its
+// duration. So counting costs at most 5 % of a core, for any number of machines and
+// scrapes.
 const countPause = 20
 
-// stateCollector reads what the state says when the metrics are scraped. Every peer says the same,
-// as far as it has applied the log: take the maximum over peers, never the sum.
+// stateCollector collects metrics from the state at each scrape. All peers report the
+// same values, as far as they have applied the log: aggregate with max, never with sum.
 type stateCollector struct {
 	state                     State
 	machines, held, lastEvent *prometheus.Desc
@@ -27,28 +28,34 @@ type stateCollector struct {
 	mu     sync.Mutex // guards what follows; scrapes may overlap
 	counts map[holdfastv1.EffectiveState_Value]int
 	conds  map[condStatus]int
-	oldest map[string]float64 // seconds, by type of condition
-	phases map[string]float64 // seconds that a machine has been in its phase at most
-	again  time.Time          // when machines are counted again
-	cursor uint64             // events up to here are counted in runs
+	oldest map[string]float64 // age of the oldest observation in seconds, by type of condition
+	phases map[string]float64 // longest time of a machine in its phase in seconds, by phase
+	again  time.Time          // time of the next count
+	cursor uint64             // runs counts the events up to here
 }
 
-// condStatus is a condition and a status that it has.
+// condStatus is a type of condition and its status.
 type condStatus struct{ kind, status string }
 
 func newStateCollector(state State) *stateCollector {
 	return &stateCollector{
-		state:      state,
-		machines:   prometheus.NewDesc("holdfast_machines", "Machines by effective state.", []string{"effective_state"}, nil),
-		conditions: prometheus.NewDesc("holdfast_condition", "Machines by condition and its status: true, false or unknown.", []string{"type", "status"}, nil),
-		age: prometheus.NewDesc("holdfast_condition_oldest_seconds", "How long ago the observation was made that is the oldest, of conditions that are known and are observed again and again.",
-			[]string{"type"}, nil),
-		held:      prometheus.NewDesc("holdfast_plans_held", "Plans whose new runs wait for a release, because the last ones failed the same way.", nil, nil),
-		lastEvent: prometheus.NewDesc("holdfast_run_events_total", "Transitions of runs ever recorded: the cursor of the newest one.", nil, nil),
-		inPhase:   prometheus.NewDesc("holdfast_machine_phase_oldest_seconds", "For how long the machine has been in its phase that has been in it the longest.", []string{"phase"}, nil),
-		records:   prometheus.NewDesc("holdfast_fsm_records", "Records of the replicated state by table.", []string{"table"}, nil),
+		state: state,
+		machines: prometheus.NewDesc("holdfast_machines",
+			"Machines by effective state.", []string{"effective_state"}, nil),
+		conditions: prometheus.NewDesc("holdfast_condition",
+			"Machines by condition and its status: true, false or unknown.", []string{"type", "status"}, nil),
+		age: prometheus.NewDesc("holdfast_condition_oldest_seconds",
+			"Age of the oldest observation among the conditions that are polled and not unknown.", []string{"type"}, nil),
+		held: prometheus.NewDesc("holdfast_plans_held",
+			"Plans whose new runs wait for a release, because the last ones failed in the same way.", nil, nil),
+		lastEvent: prometheus.NewDesc("holdfast_run_events_total",
+			"Transitions of runs ever recorded: the cursor of the newest one.", nil, nil),
+		inPhase: prometheus.NewDesc("holdfast_machine_phase_oldest_seconds",
+			"The longest time that a machine has been in its phase.", []string{"phase"}, nil),
+		records: prometheus.NewDesc("holdfast_fsm_records",
+			"Records of the replicated state by table.", []string{"table"}, nil),
 		backup: prometheus.NewDesc("holdfast_last_backup_timestamp_seconds",
-			"When the newest snapshot of the state was taken that somebody has saved whole, in seconds since 1970. 0: none ever was.", nil, nil),
+			"When the newest completely saved snapshot of the state was taken, in seconds since 1970. 0: there is none.", nil, nil),
 		runs:    newRunCollector(),
 		started: time.Now(),
 		cursor:  state.View().LastEvent(),
@@ -82,7 +89,8 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	ch <- prometheus.MustNewConstMetric(c.held, prometheus.GaugeValue, float64(held))
 	ch <- prometheus.MustNewConstMetric(c.lastEvent, prometheus.CounterValue, float64(v.LastEvent()))
-	ch <- prometheus.MustNewConstMetric(c.backup, prometheus.GaugeValue, float64(v.Meta().GetLastBackup().AsTime().UnixMilli())/1000)
+	lastBackup := float64(v.Meta().GetLastBackup().AsTime().UnixMilli()) / 1000
+	ch <- prometheus.MustNewConstMetric(c.backup, prometheus.GaugeValue, lastBackup)
 	c.readEvents(v)
 	c.runs.collect(ch, v, time.Now())
 	for table, n := range v.Sizes() {
@@ -92,8 +100,8 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 
 func (c *stateCollector) collectMachines(ch chan<- prometheus.Metric, v *fsm.View) {
 	if now := time.Now(); !now.Before(c.again) {
-		c.counts, c.conds, c.oldest = map[holdfastv1.EffectiveState_Value]int{}, map[condStatus]int{}, map[string]float64{}
-		c.phases = map[string]float64{}
+		c.counts, c.conds = map[holdfastv1.EffectiveState_Value]int{}, map[condStatus]int{}
+		c.oldest, c.phases = map[string]float64{}, map[string]float64{}
 		for m := range v.Machines("") {
 			c.counts[m.GetStatus().GetEffectiveState()]++
 			if since := m.GetStatus().GetPhaseChangedAt(); since != nil {
@@ -127,12 +135,12 @@ func (c *stateCollector) collectMachines(ch chan<- prometheus.Metric, v *fsm.Vie
 	}
 }
 
-// readEvents counts the runs that have ended since the last scrape. Those that ended before this
-// process started come with the log that it replays, and are left out.
+// readEvents counts the runs that have ended since the last scrape. It ignores runs that
+// ended before this process started, because a peer replays the log at its start.
 func (c *stateCollector) readEvents(v *fsm.View) {
 	for c.cursor < v.LastEvent() {
 		events, err := v.Events(c.cursor, eventBatch)
-		if err != nil || len(events) == 0 { // so many since the last scrape that some are not kept
+		if err != nil || len(events) == 0 { // some events since the last scrape are no longer kept
 			c.cursor = v.LastEvent()
 			return
 		}

@@ -9,18 +9,19 @@ import (
 )
 
 const (
-	eventBatch = 256  // events that are read at once
-	eventCache = 2048 // newest events that are kept decoded
-	// tailPause is the least time between two looks at the state, however often it changes.
+	eventBatch = 256  // events per read
+	eventCache = 2048 // newest events kept decoded
+	// tailPause is the minimum time between two reads of the state, however often it
+	// changes.
 	tailPause = 2 * time.Millisecond
 )
 
-// tail is the end of the event log, shared by all watchers of a peer: an event is decoded once for
-// all of them, and a change of the state wakes one of them instead of thousands.
+// tail is the end of the event log, shared by all watchers of a peer. An event is decoded
+// once for all of them, and a change of the state wakes one of them instead of thousands.
 type tail struct {
 	state    State
 	draining <-chan struct{}
-	look     chan struct{} // held by the watcher that looks at the state for the others
+	look     chan struct{} // held by the watcher that polls the state for all of them
 
 	mu     sync.Mutex
 	last   uint64        // cursor of the newest event seen
@@ -32,19 +33,19 @@ func newTail(state State, draining <-chan struct{}) *tail {
 	return &tail{state: state, draining: draining, look: make(chan struct{}, 1), grown: make(chan struct{})}
 }
 
-// after returns some of the events after a cursor, oldest first; none if there are none yet. They
-// are shared: nobody may change them.
+// after returns some of the events after a cursor, oldest first, or none if there are
+// none yet. The events are shared and must not be changed.
 func (t *tail) after(cursor uint64) ([]*holdfastv1.RunEvent, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if n := len(t.events); n > 0 && cursor < t.events[n-1].GetCursor() {
 		first := t.events[0].GetCursor()
-		if cursor+1 < first { // somebody who is far behind must not hold up the others
+		if cursor+1 < first { // read without the lock, so that a slow watcher does not block the others
 			t.mu.Unlock()
 			defer t.mu.Lock()
 			return t.state.View().Events(cursor, eventBatch)
 		}
-		from := int(cursor + 1 - first) // cursors have no holes
+		from := int(cursor + 1 - first) // cursors are consecutive
 		return t.events[from:min(n, from+eventBatch)], nil
 	}
 	v := t.state.View()
@@ -71,7 +72,7 @@ func (t *tail) advance(last uint64) {
 	}
 }
 
-// wait returns when there are events after a cursor.
+// wait blocks until there are events after a cursor.
 func (t *tail) wait(ctx context.Context, cursor uint64) error {
 	for {
 		t.mu.Lock()
@@ -96,7 +97,7 @@ func (t *tail) wait(ctx context.Context, cursor uint64) error {
 	}
 }
 
-// follow looks at the state until there are events after the cursor.
+// follow polls the state until it has events after the cursor.
 func (t *tail) follow(ctx context.Context, cursor uint64) error {
 	for {
 		changed := t.state.Changed()
@@ -113,7 +114,7 @@ func (t *tail) follow(ctx context.Context, cursor uint64) error {
 	}
 }
 
-// pause waits for a change, and at least for a while.
+// pause waits for a change of the state, and for at least the minimum time.
 func pause(ctx context.Context, draining <-chan struct{}, least time.Duration, changed <-chan struct{}) error {
 	timer := time.NewTimer(least)
 	defer timer.Stop()

@@ -13,24 +13,26 @@ import (
 	"github.com/holdfast-metal/holdfast/server/filter"
 )
 
-// WatchRuns streams the current state of the runs that match, oldest first, and then every
-// transition, in order, none left out and none twice.
+// WatchRuns streams the current state of the matching runs, oldest first, and then every
+// transition, in order and each exactly once.
 //
-// Events of the current state have cursor 0, but for the last one, which has the cursor to resume
-// after: a client that breaks off in the middle of it starts again instead of missing the rest.
+// The events of the current state have cursor 0, except the last one, which has the
+// cursor to resume from. So a client that is interrupted before it starts over instead of
+// missing the rest.
 //
-// A filter is matched against the run as it is after each transition. The transition with which a
-// run stops matching is sent too, so that who watches phase=RUNNING sees it end. On a resumed
-// stream it is not known what matched before the cursor; the first transition of a run is then sent
-// when it could have matched, judging by the fields that never change.
+// A filter is matched against the run after each transition. The transition with which a
+// run stops matching is sent too, so that a watcher of phase=RUNNING sees the run end. A
+// resumed stream does not know which runs matched before the cursor. It sends the first
+// transition of a run if the run could have matched, according to the fields that never
+// change.
 //
-// With bookmarks, an event without a run follows the current state when no run matches, and then
-// whenever so many events have not been sent, or for so long, that a client that breaks off could
-// not go on.
+// With bookmarks, an event without a run follows the current state if no run matches.
+// Later ones follow when the stream has skipped many events or has been silent for a
+// while, so that an interrupted client can still resume.
 //
-// The start of the stream is as fresh as the call asks for (linearizable by default); from there on
-// it follows this peer's state. A client that reads too slowly for the events that are kept gets
-// OUT_OF_RANGE, never a gap.
+// The start of the stream is as fresh as the call requires (linearizable by default);
+// from there on it follows this peer's state. A client that reads too slowly gets
+// OUT_OF_RANGE once its next event is no longer kept, never a gap.
 func (s *runService) WatchRuns(
 	r *holdfastv1.WatchRunsRequest, stream grpc.ServerStreamingServer[holdfastv1.RunEvent],
 ) error {
@@ -49,8 +51,15 @@ func (s *Server) watchRuns(
 		return err
 	}
 	w := &runWatch{
-		filter: f, sees: seesRuns(auth.From(ctx), s.state.View), send: send, cursor: r.GetCursor(), matched: map[string]bool{}, resumed: r.GetCursor() != 0,
-		bookmarks: r.GetBookmarks(), told: r.GetCursor(), toldAt: time.Now(),
+		filter:    f,
+		sees:      seesRuns(auth.From(ctx), s.state.View),
+		send:      send,
+		cursor:    r.GetCursor(),
+		matched:   map[string]bool{},
+		resumed:   r.GetCursor() != 0,
+		bookmarks: r.GetBookmarks(),
+		told:      r.GetCursor(),
+		toldAt:    time.Now(),
 	}
 	switch {
 	case w.cursor == 0:
@@ -58,8 +67,8 @@ func (s *Server) watchRuns(
 			return err
 		}
 	case w.cursor > v.LastEvent():
-		// A stale view may be behind the peer that gave out the cursor; a linearizable one cannot
-		// be.
+		// A stale view may be older than the view of the peer that returned the cursor. A
+		// linearizable one cannot be.
 		if v, err = s.node.View(cluster.WithConsistency(ctx, cluster.Consistency{})); err != nil {
 			return err
 		}
@@ -73,18 +82,19 @@ func (s *Server) watchRuns(
 // runWatch is one stream of events.
 type runWatch struct {
 	filter  *filter.Filter
-	sees    func(*holdfastv1.Run) bool // that the caller may see; nil: all
+	sees    func(*holdfastv1.Run) bool // whether the caller may see a run; nil: all of them
 	send    func(*holdfastv1.RunEvent) error
 	cursor  uint64
 	resumed bool            // runs that are not in matched may have matched before
-	matched map[string]bool // active runs that this stream has seen, with a filter whose answer can change
+	matched map[string]bool // active runs seen by this stream, if their match can change
 
 	bookmarks bool
-	told      uint64 // the last cursor that the client got
+	told      uint64 // the last cursor sent to the client
 	toldAt    time.Time
 }
 
-// When a bookmark is due. Events are kept much longer (65,536 of them).
+// A bookmark is due after so many events, or after such a time. Many more events are kept
+// (65,536).
 const (
 	bookmarkEvents = 4096
 	bookmarkPause  = 5 * time.Second
@@ -115,7 +125,7 @@ func (w *runWatch) current(v *fsm.View) error {
 	return w.send(held)
 }
 
-// bookmark tells the client where the stream is, if it wants to know.
+// bookmark sends the current cursor to the client, if the client wants bookmarks.
 func (w *runWatch) bookmark() error {
 	if !w.bookmarks || w.cursor == w.told {
 		return nil
@@ -142,7 +152,7 @@ func (w *runWatch) follow(ctx context.Context, t *tail) error {
 	}
 }
 
-// next takes some of the events after the cursor, and says whether there were any.
+// next sends some of the events after the cursor, and reports whether there were any.
 func (w *runWatch) next(t *tail) (bool, error) {
 	events, err := t.after(w.cursor)
 	for _, e := range events {
@@ -160,7 +170,8 @@ func (w *runWatch) next(t *tail) (bool, error) {
 	return len(events) > 0, err
 }
 
-// wants reports whether a transition is sent: the run matches after it or did before it.
+// wants reports whether a transition must be sent: the run matches after it, or did
+// before it.
 func (w *runWatch) wants(e *holdfastv1.RunEvent) bool {
 	run := e.GetSnapshot()
 	if w.hides(run) {
@@ -171,7 +182,7 @@ func (w *runWatch) wants(e *holdfastv1.RunEvent) bool {
 		return matches
 	}
 	before, known := w.matched[run.GetRunId()]
-	if !known && w.resumed && run.GetPhase() != holdfastv1.Run_PENDING { // PENDING is how a run is made
+	if !known && w.resumed && run.GetPhase() != holdfastv1.Run_PENDING { // new runs are PENDING
 		before = w.filter.Possible(run)
 	}
 	w.note(run, matches)
@@ -180,7 +191,7 @@ func (w *runWatch) wants(e *holdfastv1.RunEvent) bool {
 
 func (w *runWatch) hides(run *holdfastv1.Run) bool { return w.sees != nil && !w.sees(run) }
 
-// note remembers whether a run matches, as long as it can change.
+// note records whether a run matches, until the run ends.
 func (w *runWatch) note(run *holdfastv1.Run, matches bool) {
 	switch {
 	case w.filter.Fixed():
@@ -191,7 +202,7 @@ func (w *runWatch) note(run *holdfastv1.Run, matches bool) {
 	}
 }
 
-// ended reports why a stream must end now, or nil.
+// ended returns why a stream must end now, or nil.
 func ended(ctx context.Context, draining <-chan struct{}) error {
 	select {
 	case <-draining:

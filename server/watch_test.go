@@ -113,8 +113,8 @@ func TestWatchCursorGone(t *testing.T) {
 	wantError(t, err, codes.OutOfRange, "CURSOR_GONE")
 }
 
-// A watch that nothing matches learns where it is, so that it can be resumed when more events have
-// passed than are kept.
+// A watch that nothing matches learns where it is, so that it can be resumed when more
+// events have passed than are kept.
 func TestWatchBookmarks(t *testing.T) {
 	n := newNode()
 	_, c := serve(t, n, Config{})
@@ -281,7 +281,8 @@ func TestWatchSlow(t *testing.T) {
 	}
 }
 
-// TestWatchManyTails: a change wakes all who wait for it, whoever of them looks and goes away.
+// TestWatchManyTails: a change wakes all who wait for it, whoever of them looks and goes
+// away.
 func TestWatchManyTails(t *testing.T) {
 	n := newNode()
 	n.machine(t, "m-1")

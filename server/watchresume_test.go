@@ -52,10 +52,10 @@ func randomChange(t *testing.T, rt *rapid.T, n *fakeNode) {
 	}
 }
 
-// TestWatchResume: whatever happens and wherever a watch breaks off, what it got before and after
-// the break is the current state and then every transition of what matches, in order, once. After
-// the break it may get, for each run, one transition more: that with which it could have stopped
-// matching.
+// TestWatchResume: whatever happens and wherever a watch breaks off, what it got before
+// and after the break is the current state and then every transition of what matches, in
+// order, once. After the break it may get, for each run, one transition more: that with
+// which it could have stopped matching.
 func TestWatchResume(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := newNode()
@@ -151,7 +151,8 @@ func TestWatchResume(t *testing.T) {
 	})
 }
 
-// checkCurrent: the state of all that matches, oldest first; only the last one has a cursor.
+// checkCurrent: the state of all that matches, oldest first; only the last one has a
+// cursor.
 func checkCurrent(rt *rapid.T, v *fsm.View, f *filter.Filter, got []*holdfastv1.RunEvent) {
 	at := 0
 	for run := range v.RunsByAge() {

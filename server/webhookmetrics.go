@@ -4,8 +4,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// webhookCollector reads how far the webhooks are when the metrics are scraped. As with
-// stateCollector every peer says the same.
+// webhookCollector collects the progress of webhooks at each scrape. Like those of
+// stateCollector, the values are the same on all peers.
 type webhookCollector struct {
 	state                    State
 	behind, failures, missed *prometheus.Desc
@@ -16,10 +16,12 @@ func newWebhookCollector(state State) *webhookCollector {
 		return prometheus.NewDesc(name, help, []string{"webhook"}, nil)
 	}
 	return &webhookCollector{
-		state:    state,
-		behind:   desc("holdfast_webhook_behind_events", "Events that a webhook has not come to yet, wanted or not; 0 for one that is disabled."),
-		failures: desc("holdfast_webhook_failures", "Tries in a row to tell a webhook something that have failed; 0 for one that is disabled."),
-		missed:   desc("holdfast_webhook_missed_events_total", "Events that were not kept any more when it was their turn."),
+		state: state,
+		behind: desc("holdfast_webhook_behind_events",
+			"Events that a webhook has not processed yet, including those its filter skips; 0 if it is disabled."),
+		failures: desc("holdfast_webhook_failures", "Consecutive failed deliveries of a webhook; 0 if it is disabled."),
+		missed: desc("holdfast_webhook_missed_events_total",
+			"Events that were no longer kept when the webhook reached them."),
 	}
 }
 
@@ -34,7 +36,7 @@ func (c *webhookCollector) Describe(ch chan<- *prometheus.Desc) {
 func (c *webhookCollector) Collect(ch chan<- prometheus.Metric) {
 	for w := range c.state.View().Webhooks("") {
 		behind, failures := float64(w.GetBehind()), float64(w.GetFailures())
-		if w.GetDisabled() { // somebody wants it so
+		if w.GetDisabled() { // by an operator, so it must not raise an alert
 			behind, failures = 0, 0
 		}
 		ch <- prometheus.MustNewConstMetric(c.behind, prometheus.GaugeValue, behind, w.GetName())

@@ -11,13 +11,13 @@ import (
 	"github.com/holdfast-metal/holdfast/server/webhook"
 )
 
-// webhookService is WebhookService.
+// webhookService implements WebhookService.
 type webhookService struct {
 	holdfastv1.UnimplementedWebhookServiceServer
 	*Server
 }
 
-// PutWebhook makes a webhook, or changes one.
+// PutWebhook creates or replaces a webhook.
 func (s *webhookService) PutWebhook(ctx context.Context, r *holdfastv1.PutWebhookRequest) (*holdfastv1.Webhook, error) {
 	if r.GetWebhook() == nil {
 		return nil, invalid("webhook", "is required")
@@ -34,7 +34,7 @@ func (s *webhookService) PutWebhook(ctx context.Context, r *holdfastv1.PutWebhoo
 	return apply[*holdfastv1.Webhook](ctx, s.node, c)
 }
 
-// GetWebhook gets a webhook, with how far it is.
+// GetWebhook returns a webhook with its progress.
 func (s *webhookService) GetWebhook(ctx context.Context, r *holdfastv1.GetWebhookRequest) (*holdfastv1.Webhook, error) {
 	if err := required("name", r.GetName()); err != nil {
 		return nil, err
@@ -70,7 +70,8 @@ func (s *webhookService) ListWebhooks(
 		}
 	}
 	resp := &holdfastv1.ListWebhooksResponse{}
-	resp.Webhooks, resp.NextPageToken, err = collect(ctx, p, rows, func(*holdfastv1.Webhook) bool { return true })
+	all := func(*holdfastv1.Webhook) bool { return true }
+	resp.Webhooks, resp.NextPageToken, err = collect(ctx, p, rows, all)
 	return resp, err
 }
 
