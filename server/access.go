@@ -49,7 +49,7 @@ func tokenTTL(r *holdfastv1.CreateTokenRequest) time.Duration {
 }
 
 // CreateToken creates a token and returns its value, which is never shown again. It runs
-// on the leader, so that the value never crosses the log.
+// on the leader, and the value never enters the log.
 func (s *accessService) CreateToken(
 	ctx context.Context, r *holdfastv1.CreateTokenRequest,
 ) (*holdfastv1.CreateTokenResponse, error) {
@@ -69,7 +69,7 @@ func (s *accessService) CreateToken(
 	if err := violations(fsm.ValidateToken(tok)); err != nil {
 		return nil, err
 	}
-	return again(func() (*holdfastv1.CreateTokenResponse, error) {
+	return retryAborted(func() (*holdfastv1.CreateTokenResponse, error) {
 		secret, hash := auth.NewSecret()
 		tok.TokenId = "tok-" + randomHex(6)
 		if ttl := tokenTTL(r); ttl > 0 {
@@ -146,7 +146,12 @@ func withState(t *holdfastv1.Token, now time.Time) *holdfastv1.Token {
 func tokenFilter() *filter.Schema {
 	return &filter.Schema{
 		Message: (*holdfastv1.Token)(nil).ProtoReflect().Descriptor(),
-		Aliases: map[string]string{"pool": "pools", "revoked": "revoked_at", "expires": "expires_at", "created": "created_at"},
-		Fixed:   []string{"token_id", "name", "role", "pools", "machine_id", "created_at", "created_by", "expires_at", "bootstrap", "comment"},
+		Aliases: map[string]string{
+			"pool": "pools", "revoked": "revoked_at", "expires": "expires_at", "created": "created_at",
+		},
+		Fixed: []string{
+			"token_id", "name", "role", "pools", "machine_id", "created_at", "created_by", "expires_at",
+			"bootstrap", "comment",
+		},
 	}
 }

@@ -39,7 +39,7 @@ func (s *agentService) CreateAgentMachine(
 		return nil, invalid("ttl_seconds", fmt.Sprintf("%d is not 0 (never expires) to %d", ttl, maxTokenTTL))
 	}
 	id, generate := r.GetMachineId(), r.GetMachineId() == ""
-	return again(func() (*holdfastv1.CreateAgentMachineResponse, error) {
+	return retryAborted(func() (*holdfastv1.CreateAgentMachineResponse, error) {
 		if generate {
 			id = randomHex(4)
 		}
@@ -79,13 +79,13 @@ func (s *agentService) RegisterAgent(
 	if n := len(sum); n != 0 && n != sha256.Size {
 		return nil, invalid("token_sha256", fmt.Sprintf("has %d bytes, not %d", n, sha256.Size))
 	}
-	in := proto.CloneOf(known(r))
+	in := proto.CloneOf(withoutUnknown(r))
 	in.TokenSha256 = nil
 	v, err := s.node.View(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return again(func() (*holdfastv1.Machine, error) {
+	return retryAborted(func() (*holdfastv1.Machine, error) {
 		c := s.command(ctx)
 		op := &internalv1.RegisterAgent{Agent: in, TtlMs: machineTTL.Milliseconds()}
 		if len(sum) > 0 && v.Has(fsm.Level2) {

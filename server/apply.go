@@ -46,7 +46,7 @@ func (s *Server) needs(ctx context.Context, level uint32, what string) error {
 // retryAborted calls try again if the state refused the command only because it changed
 // meanwhile. Examples are a generated id that is in use, and a machine whose provider
 // changed after its capabilities were checked.
-func again[M any](try func() (M, error)) (M, error) {
+func retryAborted[M any](try func() (M, error)) (M, error) {
 	for n := 1; ; n++ {
 		m, err := try()
 		var refusal *fsm.Error

@@ -37,9 +37,9 @@ func (s *Server) archived(ctx context.Context, run *holdfastv1.Run) (*internalv1
 	return archive.Open(data, at.GetSha256())
 }
 
-// whole returns a run with its steps, from the state or from the archive. If the archive
+// withSteps returns a run with its steps, from the state or from the archive. If the archive
 // cannot be read, it returns the run without steps, and with a note about the error.
-func (s *Server) whole(ctx context.Context, run *holdfastv1.Run) *holdfastv1.Run {
+func (s *Server) withSteps(ctx context.Context, run *holdfastv1.Run) *holdfastv1.Run {
 	if run.GetArchive() == nil {
 		return run
 	}

@@ -48,7 +48,8 @@ func (s *auditService) ListAuditEvents(
 		return strconv.FormatUint(e.GetSequence(), 10)
 	})
 	resp := &holdfastv1.ListAuditEventsResponse{}
-	resp.Events, resp.NextPageToken, err = collect(ctx, p, rows, func(e *holdfastv1.AuditEvent) bool { return f.Match(e) })
+	match := func(e *holdfastv1.AuditEvent) bool { return f.Match(e) }
+	resp.Events, resp.NextPageToken, err = collect(ctx, p, rows, match)
 	return resp, err
 }
 
@@ -68,7 +69,8 @@ func (s *auditService) ExportAuditEvents(
 	if from != 0 && (from < first || from > last+1) {
 		return &fsm.Error{
 			Code: fsm.OutOfRange, Reason: fsm.ReasonCursorGone,
-			Message: fmt.Sprintf("audit event %d is not kept, only events %d to %d: export without a number to get all of them",
+			Message: fmt.Sprintf(
+				"audit event %d is not kept, only %d to %d: export without a number to get all of them",
 				from, first, last),
 		}
 	}

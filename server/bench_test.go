@@ -21,7 +21,7 @@ func BenchmarkEvent(b *testing.B) {
 	n.start(b, "m-1", "run-1", "")
 	n.begin(b, "run-1", 1)
 	draining := make(chan struct{})
-	tl := newTail(n.peer, draining)
+	tl := newEventHub(n.peer, draining)
 	f, err := compile(runFilter, "phase = RUNNING")
 	if err != nil {
 		b.Fatal(err)

@@ -22,9 +22,13 @@ func approved(v *fsm.View, m *holdfastv1.Machine) *holdfastv1.BootMachineRespons
 	case !fsm.Installs(plan):
 		why = "its workflow " + id + " installs nothing"
 	default:
-		return waits(m.GetMachineId(), "", "it is approved: its workflow "+id+" starts now")
+		return waitAnswer(m.GetMachineId(), "", "it is approved: its workflow "+id+" starts now")
 	}
-	return &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_DISK, MachineId: m.GetMachineId(), Reason: why}
+	return &holdfastv1.BootMachineResponse{
+		Action:    holdfastv1.BootMachineResponse_DISK,
+		MachineId: m.GetMachineId(),
+		Reason:    why,
+	}
 }
 
 // startApproved starts the workflow of an approved machine when it boots from the
@@ -53,10 +57,15 @@ func (s *installService) startApproved(
 	if err := s.checkCapabilities(ctx, start); err != nil {
 		return nil, err
 	}
-	c := &internalv1.Command{FeatureLevel: fsm.Level2, Principal: "netboot", Op: &internalv1.Command_StartRun{StartRun: start}}
+	c := &internalv1.Command{
+		FeatureLevel: fsm.Level2,
+		Principal:    "netboot",
+		Op:           &internalv1.Command_StartRun{StartRun: start},
+	}
 	run, err := apply[*holdfastv1.Run](ctx, s.node, c)
 	if refused, ok := errors.AsType[*fsm.Error](err); ok && refused.Code != fsm.Aborted {
-		answer.Action, answer.Reason = holdfastv1.BootMachineResponse_DISK, "its workflow "+id+" cannot start: "+refused.Message
+		answer.Action = holdfastv1.BootMachineResponse_DISK
+		answer.Reason = "its workflow " + id + " cannot start: " + refused.Message
 		return answer, nil
 	}
 	if err != nil {

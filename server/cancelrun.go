@@ -16,7 +16,7 @@ func (s *runService) CancelRun(ctx context.Context, r *holdfastv1.CancelRunReque
 	if err := required("run_id", r.GetRunId()); err != nil {
 		return nil, err
 	}
-	if err := short("reason", r.GetReason()); err != nil {
+	if err := checkComment("reason", r.GetReason()); err != nil {
 		return nil, err
 	}
 	c := s.command(ctx)

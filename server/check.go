@@ -25,8 +25,8 @@ func required(field, value string) error {
 	return nil
 }
 
-// short returns an error if a comment is too long to be kept in the history.
-func short(field, value string) error {
+// checkComment returns an error if a comment is too long to be kept in the history.
+func checkComment(field, value string) error {
 	if len(value) > maxComment {
 		return invalid(field, fmt.Sprintf("has %d bytes, at most %d are allowed", len(value), maxComment))
 	}

@@ -110,7 +110,7 @@ func firstOf(ctx context.Context, stream consoleStream) (*holdfastv1.AttachReque
 	case g := <-first:
 		return g.r, g.err
 	case <-t.C:
-		return nil, invalid("run_id", fmt.Sprintf("was not sent within %s: name the run in the first message", firstMessage))
+		return nil, invalid("run_id", fmt.Sprintf("was not sent within %s: send it in the first message", firstMessage))
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

@@ -138,7 +138,7 @@ func (s *Server) profiles(mux *auth.Mux) {
 		case "symbol":
 			httppprof.Symbol(w, r)
 		case "mutex", "block":
-			waits.take(w, r, name)
+			waits.serve(w, r, name)
 		case "cmdline":
 			http.NotFound(w, r) // settings are for CollectDebug
 		default:

@@ -20,8 +20,8 @@ import (
 // errorDomain is the domain of every google.rpc.ErrorInfo.
 const errorDomain = cluster.ErrorDomain
 
-// retryAfter is the RetryInfo of UNAVAILABLE: about the time to detect that an election
-// is needed.
+// retryAfter is the RetryInfo of UNAVAILABLE: about the time until an election is
+// noticed.
 const retryAfter = 250 * time.Millisecond
 
 var (
@@ -75,9 +75,11 @@ func refused(e *fsm.Error) error {
 		}
 		details = append(details, bad)
 	case fsm.FailedPrecondition:
-		details = append(details, &errdetails.PreconditionFailure{Violations: []*errdetails.PreconditionFailure_Violation{
-			{Type: e.Reason, Subject: subject(e.Meta), Description: e.Message},
-		}})
+		details = append(details, &errdetails.PreconditionFailure{
+			Violations: []*errdetails.PreconditionFailure_Violation{
+				{Type: e.Reason, Subject: subject(e.Meta), Description: e.Message},
+			},
+		})
 	}
 	return with(status.New(code(e.Code), e.Message), details...)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/webhook"
 )
 
-// newsPause is the minimum time between two reads of the state for a watcher.
-const newsPause = 20 * time.Millisecond
+// eventPause is the minimum time between two reads of the state for a watcher.
+const eventPause = 20 * time.Millisecond
 
 // eventService implements EventService.
 type eventService struct {
@@ -44,8 +44,8 @@ func (s *eventService) WatchEvents(
 		sees:   seesEvents(auth.From(ctx), s.state.View),
 		send:   stream.Send,
 		cursor: r.GetCursor(),
-		told:   r.GetCursor(),
-		toldAt: time.Now(),
+		sent:   r.GetCursor(),
+		sentAt: time.Now(),
 	}
 	switch {
 	case w.cursor == 0:
@@ -72,7 +72,7 @@ func (s *Server) followEvents(ctx context.Context, w *eventWatch) error {
 		if err := w.follow(s.state.View()); err != nil {
 			return err
 		}
-		if err := pause(ctx, s.draining, newsPause, changed); err != nil {
+		if err := pause(ctx, s.draining, eventPause, changed); err != nil {
 			return err
 		}
 	}
@@ -84,8 +84,8 @@ type eventWatch struct {
 	sees   func(*holdfastv1.Event) bool // whether the caller may see an event
 	send   func(*holdfastv1.Event) error
 	cursor uint64
-	told   uint64 // the last cursor sent to the client
-	toldAt time.Time
+	sent   uint64 // the last cursor sent to the client
+	sentAt time.Time
 }
 
 // follow sends the events of a view after the cursor. A view older than the cursor has
@@ -104,9 +104,9 @@ func (w *eventWatch) follow(v *fsm.View) error {
 			if err := w.send(e); err != nil {
 				return err
 			}
-			w.told, w.toldAt = w.cursor, time.Now()
+			w.sent, w.sentAt = w.cursor, time.Now()
 		}
-		if w.cursor-w.told >= bookmarkEvents || w.cursor > w.told && time.Since(w.toldAt) >= bookmarkPause {
+		if w.cursor-w.sent >= bookmarkEvents || w.cursor > w.sent && time.Since(w.sentAt) >= bookmarkPause {
 			if err := w.bookmark(); err != nil {
 				return err
 			}
@@ -117,7 +117,7 @@ func (w *eventWatch) follow(v *fsm.View) error {
 
 // bookmark sends the current cursor to the client.
 func (w *eventWatch) bookmark() error {
-	w.told, w.toldAt = w.cursor, time.Now()
+	w.sent, w.sentAt = w.cursor, time.Now()
 	return w.send(&holdfastv1.Event{Cursor: w.cursor})
 }
 

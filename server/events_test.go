@@ -59,7 +59,7 @@ func TestWatchEventsBookmarks(t *testing.T) {
 	n.machine(t, "m-1")
 	n.machine(t, "m-2")
 	var got []*holdfastv1.Event
-	w := &eventWatch{sees: func(*holdfastv1.Event) bool { return false }, cursor: 1, told: 1, send: func(e *holdfastv1.Event) error {
+	w := &eventWatch{sees: func(*holdfastv1.Event) bool { return false }, cursor: 1, sent: 1, send: func(e *holdfastv1.Event) error {
 		got = append(got, e)
 		return nil
 	}}

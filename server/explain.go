@@ -81,8 +81,8 @@ func explainRun(e *holdfastv1.MachineExplanation, run *holdfastv1.Run) {
 	}
 }
 
-// named returns the name of a run for use in a sentence.
-func named(run *holdfastv1.Run) string {
+// runLabel returns the name of a run for use in a sentence.
+func runLabel(run *holdfastv1.Run) string {
 	what := run.GetType()
 	if what == "" {
 		what = run.GetPlanId()
@@ -94,10 +94,10 @@ func explainActive(e *holdfastv1.MachineExplanation, run *holdfastv1.Run) {
 	e.WaitingFor, e.Since = run.GetWaitingFor(), run.GetWaitingSince()
 	e.Deadline, e.NextActionAt = run.GetDeadline(), run.GetNextActionAt()
 	e.QueuePosition = run.GetQueuePosition()
-	where := fmt.Sprintf("%s is at step %s", named(run), run.GetCurrentStep())
+	where := fmt.Sprintf("%s is at step %s", runLabel(run), run.GetCurrentStep())
 	switch {
 	case run.GetPhase() == holdfastv1.Run_PENDING:
-		where = fmt.Sprintf("%s has not started, it is number %d in the queue,", named(run), run.GetQueuePosition())
+		where = fmt.Sprintf("%s has not started, it is number %d in the queue,", runLabel(run), run.GetQueuePosition())
 	case e.GetAttempt() > 0:
 		where += fmt.Sprintf(", attempt %d of %d,", e.GetAttempt(), attempts(run))
 	}
@@ -130,7 +130,7 @@ func explainIdle(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *
 	troubled := len(m.GetStatus().GetBanners()) > 0
 	said := "no run is active"
 	if last != nil {
-		said += fmt.Sprintf("; its last one, %s, %s", named(last), ending(last))
+		said += fmt.Sprintf("; its last one, %s, %s", runLabel(last), ending(last))
 		e.Suggestions = append(e.Suggestions, "holdfast run logs "+last.GetRunId())
 	}
 	switch m.GetStatus().GetPhase() {
@@ -139,7 +139,8 @@ func explainIdle(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *
 		e.Suggestions = append(e.Suggestions, "holdfast machine delete "+id)
 	case holdfastv1.MachineStatus_RMA:
 		said = "it is out for return or replacement until an operator moves it; " + said
-		e.Suggestions = append(e.Suggestions, "holdfast machine set-phase "+id+" READY", "holdfast machine set-phase "+id+" RETIRED")
+		e.Suggestions = append(e.Suggestions,
+			"holdfast machine set-phase "+id+" READY", "holdfast machine set-phase "+id+" RETIRED")
 	case holdfastv1.MachineStatus_MAINTENANCE:
 		said = "it stays out of service until an operator moves it or a run succeeds; " + said
 		e.WaitingFor = "an operator"
@@ -147,7 +148,7 @@ func explainIdle(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *
 		case last.GetPhase() == holdfastv1.Run_FAILED && last.GetObserved():
 			e.Suggestions = append(e.Suggestions, "holdfast node state "+id+" pending --force")
 		case last.GetPhase() == holdfastv1.Run_FAILED:
-			e.Suggestions = append(e.Suggestions, startAgain(last))
+			e.Suggestions = append(e.Suggestions, restartCommand(last))
 		}
 		e.Suggestions = append(e.Suggestions, "holdfast machine set-phase "+id+" READY")
 	case holdfastv1.MachineStatus_FACTORY_READY:
@@ -180,9 +181,9 @@ func explainIdle(e *holdfastv1.MachineExplanation, m *holdfastv1.Machine, last *
 // command reads a longer one from the run.
 const longParam = 256
 
-// startAgain returns the command that starts a run again with all of its parameters.
+// restartCommand returns the command that starts a run again with all of its parameters.
 // Without one of them a step could use a default instead.
-func startAgain(run *holdfastv1.Run) string {
+func restartCommand(run *holdfastv1.Run) string {
 	cmd := "holdfast run start " + run.GetMachineId()
 	if run.GetType() != "" {
 		cmd += " --type " + run.GetType()

@@ -140,7 +140,7 @@ func TestStartAgain(t *testing.T) {
 			// The shell calls the command; `run get` prints the record, and jq reads the
 			// one parameter of it.
 			script := "holdfast() { if [ \"$2\" = get ]; then cat record; else printf '%s\\0' \"$@\"; fi; }\n" +
-				"jq() { sed 's/.*\"net_config\": *\"\\([^\"]*\\)\".*/\\1/'; }\n" + startAgain(tt.run)
+				"jq() { sed 's/.*\"net_config\": *\"\\([^\"]*\\)\".*/\\1/'; }\n" + restartCommand(tt.run)
 			cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
 			cmd.Dir = t.TempDir()
 			if err := os.WriteFile(filepath.Join(cmd.Dir, "record"), record, 0o600); err != nil {

@@ -25,9 +25,15 @@ func machineFilter() *filter.Schema {
 	s := &filter.Schema{
 		Message: (*holdfastv1.Machine)(nil).ProtoReflect().Descriptor(),
 		Aliases: map[string]string{"conditions": "status.conditions"},
-		Keyed: map[string]filter.Keyed{"status.conditions": {Key: "type", Value: "status", Unknown: "unknown", Names: []string{
-			"Reachable", "BMCReachable", "Provisioned", "InCustomerCluster", "Drained", "Degraded", "NeedsIntervention", "AgentReady",
-		}}},
+		Keyed: map[string]filter.Keyed{"status.conditions": {
+			Key:     "type",
+			Value:   "status",
+			Unknown: "unknown",
+			Names: []string{
+				"Reachable", "BMCReachable", "Provisioned", "InCustomerCluster", "Drained", "Degraded",
+				"NeedsIntervention", "AgentReady",
+			},
+		}},
 		Fixed: []string{"machine_id", "created_at"},
 		Canonical: map[string]func(string) string{"spec.mac_addresses": func(s string) string {
 			return strings.ToLower(strings.ReplaceAll(s, "-", ":"))

@@ -36,7 +36,7 @@ type heartbeatService struct {
 func (s *heartbeatService) KeepMachineAlive(
 	ctx context.Context, r *holdfastv1.KeepMachineAliveRequest,
 ) (*holdfastv1.KeepMachineAliveResponse, error) {
-	known(r.GetMetrics())
+	withoutUnknown(r.GetMetrics())
 	return s.keepMachineAlive(ctx, r)
 }
 
@@ -56,7 +56,7 @@ func (s *heartbeatService) keepMachineAlive(
 	if err := s.ownPoolsMachine(ctx, id); err != nil {
 		return nil, err
 	}
-	a, err := s.beat(ctx, internalv1.LeaseRef_MACHINE, id, &internalv1.Renewal{
+	a, err := s.renew(ctx, internalv1.LeaseRef_MACHINE, id, &internalv1.Renewal{
 		AgentVersion: clip(r.GetAgentVersion(), maxName),
 		Metrics:      m,
 		PoolName:     clip(r.GetPoolName(), maxName),
@@ -132,7 +132,7 @@ func (s *heartbeatService) HeartbeatPool(
 		// Do not refuse a heartbeat because of a broken thermometer. Memory sizes decide
 		// about placement, so those must be finite.
 		g.TemperatureCelsius = httpjson.Finite(g.GetTemperatureCelsius())
-		report.Gpus = append(report.Gpus, known(g))
+		report.Gpus = append(report.Gpus, withoutUnknown(g))
 	}
 	if err := finiteGpus("gpus", report.GetGpus()); err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (s *heartbeatService) HeartbeatPool(
 	if err := violations(fsm.CheckPoolReport(report)); err != nil {
 		return nil, err
 	}
-	a, err := s.beat(ctx, internalv1.LeaseRef_POOL, r.GetPoolId(), &internalv1.Renewal{Pool: report})
+	a, err := s.renew(ctx, internalv1.LeaseRef_POOL, r.GetPoolId(), &internalv1.Renewal{Pool: report})
 	if err != nil {
 		return nil, err
 	}
@@ -154,15 +154,15 @@ func (s *heartbeatService) PingService(
 	if err := required("id", r.GetId()); err != nil {
 		return nil, err
 	}
-	renewal := &internalv1.Renewal{State: known(r.GetState())}
-	if _, err := s.beat(ctx, internalv1.LeaseRef_SERVICE, r.GetId(), renewal); err != nil {
+	renewal := &internalv1.Renewal{State: withoutUnknown(r.GetState())}
+	if _, err := s.renew(ctx, internalv1.LeaseRef_SERVICE, r.GetId(), renewal); err != nil {
 		return nil, err
 	}
 	return &holdfastv1.PingServiceResponse{}, nil
 }
 
-// beat renews a lease at the leader, and returns its answer or an error.
-func (s *heartbeatService) beat(
+// renew renews a lease at the leader, and returns its answer or an error.
+func (s *heartbeatService) renew(
 	ctx context.Context, kind internalv1.LeaseRef_Kind, id string, r *internalv1.Renewal,
 ) (*internalv1.RenewalAnswer, error) {
 	r.Lease = &internalv1.LeaseRef{Kind: kind, Id: id}
@@ -196,8 +196,8 @@ func (s *heartbeatService) beat(
 	return nil, notFound(reason, what, id)
 }
 
-// known removes unknown fields from a client's message that becomes part of a command.
-func known[M proto.Message](m M) M {
+// withoutUnknown removes unknown fields from a client's message that becomes part of a command.
+func withoutUnknown[M proto.Message](m M) M {
 	dropUnknown(m.ProtoReflect())
 	return m
 }

@@ -90,22 +90,22 @@ func (s *installService) LookUpBoot(
 	asks, cancel := context.WithTimeout(cluster.WithConsistency(ctx, cluster.Consistency{}), bootTime)
 	defer cancel()
 	if v, err := s.node.View(asks); err == nil {
-		return s.boots(v, r), nil
+		return s.bootAnswer(v, r), nil
 	}
-	answer := s.boots(s.state.View(), r)
+	answer := s.bootAnswer(s.state.View(), r)
 	if answer.GetAction() != holdfastv1.BootMachineResponse_DISK {
 		peers := answer.GetHttpAddrs()
-		answer = waits(answer.GetMachineId(), answer.GetRunId(), "the cluster has no leader now")
+		answer = waitAnswer(answer.GetMachineId(), answer.GetRunId(), "the cluster has no leader now")
 		answer.HttpAddrs = peers
 	}
 	answer.Unknown = false
 	return answer, nil
 }
 
-// boots returns what a machine should boot according to a view, and the addresses of all
+// bootAnswer returns what a machine should boot according to a view, and the addresses of all
 // peers.
-func (s *installService) boots(v *fsm.View, r *holdfastv1.BootMachineRequest) *holdfastv1.BootMachineResponse {
-	answer := s.bootsBy(v, r)
+func (s *installService) bootAnswer(v *fsm.View, r *holdfastv1.BootMachineRequest) *holdfastv1.BootMachineResponse {
+	answer := s.machineAnswer(v, r)
 	answer.HttpAddrs = httpAddrs(v)
 	return answer
 }
@@ -117,7 +117,7 @@ func httpAddrs(v *fsm.View) (all []string) {
 	return all
 }
 
-func (s *installService) bootsBy(v *fsm.View, r *holdfastv1.BootMachineRequest) *holdfastv1.BootMachineResponse {
+func (s *installService) machineAnswer(v *fsm.View, r *holdfastv1.BootMachineRequest) *holdfastv1.BootMachineResponse {
 	m, ok := v.MachineByMAC(r.GetMac())
 	if !ok {
 		return &holdfastv1.BootMachineResponse{
@@ -138,7 +138,8 @@ func (s *installService) bootsBy(v *fsm.View, r *holdfastv1.BootMachineRequest) 
 		now = wall
 	}
 	switch {
-	case m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RETIRED, m.GetStatus().GetNodeState() == holdfastv1.Node_RETIRED:
+	case m.GetStatus().GetPhase() == holdfastv1.MachineStatus_RETIRED,
+		m.GetStatus().GetNodeState() == holdfastv1.Node_RETIRED:
 		disk.Reason = "it is retired"
 		return disk
 	case !active && v.Has(fsm.Level2) && fsm.ApprovedPlan(m) != "":
@@ -146,21 +147,27 @@ func (s *installService) bootsBy(v *fsm.View, r *holdfastv1.BootMachineRequest) 
 	case !active || run.GetObserved() || fsm.Ended(run):
 		return disk
 	case i.GetRunId() == run.GetRunId() && v.Has(fsm.Level2) && fsm.InstallerRuns(i, now):
-		why := fmt.Sprintf("its installer is running: a boot script is served again after %s without a report", fsm.InstallerSilence)
-		return waits(m.GetMachineId(), run.GetRunId(), why)
+		why := fmt.Sprintf("its installer is running: a boot script is served after %s without a report",
+			fsm.InstallerSilence)
+		return waitAnswer(m.GetMachineId(), run.GetRunId(), why)
 	case fsm.InstallOpen(i) && i.GetRunId() == run.GetRunId() && fsm.InstallBoots(i):
-		return s.installs(v, m, run, r.GetArch())
+		return s.installAnswer(v, m, run, r.GetArch())
 	case fsm.InstallOpen(i) && i.GetRunId() == run.GetRunId() && i.GetStage() != holdfastv1.Install_FAILED:
 		disk.Reason = "its image is installed"
 		return disk
 	case willInstall(run):
-		return waits(m.GetMachineId(), run.GetRunId(), "run "+run.GetRunId()+" is about to install it")
+		return waitAnswer(m.GetMachineId(), run.GetRunId(), "run "+run.GetRunId()+" is about to install it")
 	}
 	return disk
 }
 
-func waits(machine, run, why string) *holdfastv1.BootMachineResponse {
-	return &holdfastv1.BootMachineResponse{Action: holdfastv1.BootMachineResponse_WAIT, MachineId: machine, RunId: run, Reason: why}
+func waitAnswer(machine, run, why string) *holdfastv1.BootMachineResponse {
+	return &holdfastv1.BootMachineResponse{
+		Action:    holdfastv1.BootMachineResponse_WAIT,
+		MachineId: machine,
+		RunId:     run,
+		Reason:    why,
+	}
 }
 
 // willInstall reports whether a run has booted its machine for an installation. The
@@ -180,12 +187,12 @@ func willInstall(run *holdfastv1.Run) bool {
 	return false
 }
 
-func (s *installService) installs(
+func (s *installService) installAnswer(
 	v *fsm.View, m *holdfastv1.Machine, run *holdfastv1.Run, arch string,
 ) *holdfastv1.BootMachineResponse {
 	img, why := bootable(v, installerImage, fsm.MachineArch(arch, m))
 	if why != "" {
-		return waits(m.GetMachineId(), run.GetRunId(), why)
+		return waitAnswer(m.GetMachineId(), run.GetRunId(), why)
 	}
 	return &holdfastv1.BootMachineResponse{
 		Action:    holdfastv1.BootMachineResponse_INSTALL,
@@ -206,7 +213,8 @@ func bootable(v *fsm.View, name, arch string) (img *holdfastv1.Image, why string
 	case !ok && arch == "amd64":
 		return nil, "there is no image named " + name + ": add one (holdfast image add " + name + ")"
 	case !ok:
-		return nil, "there is no image named " + name + ": add one (holdfast image add " + name + " --arch " + arch + ")"
+		return nil, "there is no image named " + name +
+			": add one (holdfast image add " + name + " --arch " + arch + ")"
 	case img.GetKernel() == nil || img.GetInitrd() == nil:
 		return nil, "the image " + img.GetName() + " has no kernel and initrd: replace it"
 	}
@@ -220,18 +228,18 @@ func (s *installService) BootMachine(
 	if err := required("mac", r.GetMac()); err != nil {
 		return nil, err
 	}
-	return again(func() (*holdfastv1.BootMachineResponse, error) {
+	return retryAborted(func() (*holdfastv1.BootMachineResponse, error) {
 		v, err := s.node.View(ctx)
 		if err != nil {
 			return nil, err
 		}
-		answer := s.boots(v, r)
+		answer := s.bootAnswer(v, r)
 		c := &internalv1.Command{FeatureLevel: 1, Principal: "netboot"}
 		switch {
 		case takenOver(v, answer, r):
-			return s.refusesTakeover(ctx, answer, r), nil
+			return s.refuseTakeover(ctx, answer, r), nil
 		case answer.GetUnknown():
-			return s.discovers(ctx, v, r)
+			return s.discover(ctx, v, r)
 		case answer.GetAction() == holdfastv1.BootMachineResponse_WAIT && answer.GetRunId() == "":
 			return s.startApproved(ctx, v, answer)
 		case answer.GetAction() == holdfastv1.BootMachineResponse_INSTALL:
@@ -248,9 +256,10 @@ func (s *installService) BootMachine(
 			return answer, nil
 		}
 		_, err = apply[*holdfastv1.Install](ctx, s.node, c)
-		if refused, ok := errors.AsType[*fsm.Error](err); ok && refused.Reason == fsm.ReasonNoInstall && v.Has(fsm.Level2) {
+		refused, ok := errors.AsType[*fsm.Error](err)
+		if ok && refused.Reason == fsm.ReasonNoInstall && v.Has(fsm.Level2) {
 			peers := answer.GetHttpAddrs()
-			answer = waits(answer.GetMachineId(), answer.GetRunId(), refused.Message)
+			answer = waitAnswer(answer.GetMachineId(), answer.GetRunId(), refused.Message)
 			answer.HttpAddrs, err = peers, nil
 		}
 		return answer, err
@@ -276,9 +285,9 @@ func takenOver(v *fsm.View, answer *holdfastv1.BootMachineResponse, r *holdfastv
 	return caller.GetMachineId() != answer.GetMachineId()
 }
 
-// refusesTakeover records that another machine asked for a boot script. The caller has to
+// refuseTakeover records that another machine asked for a boot script. The caller has to
 // wait, like a machine whose install is not ready.
-func (s *installService) refusesTakeover(
+func (s *installService) refuseTakeover(
 	ctx context.Context, answer *holdfastv1.BootMachineResponse, r *holdfastv1.BootMachineRequest,
 ) *holdfastv1.BootMachineResponse {
 	s.log.Warn("refused a boot script: the caller has another MAC address than the machine it names",
@@ -290,7 +299,7 @@ func (s *installService) refusesTakeover(
 	}
 	s.cfg.Gate.Deny(ctx, "holdfast.v1.InstallService/BootMachine", resource,
 		&auth.Error{Code: codes.PermissionDenied, Reason: reasonBootTakeover, Message: "the caller is another machine"})
-	return waits(answer.GetMachineId(), answer.GetRunId(),
+	return waitAnswer(answer.GetMachineId(), answer.GetRunId(),
 		"the boot script is for the machine with MAC address "+r.GetMac()+" only")
 }
 
@@ -304,9 +313,9 @@ func (s *installService) lacksInstaller(v *fsm.View, answer *holdfastv1.BootMach
 		why == answer.GetReason() && i.GetNote() != answer.GetReason()
 }
 
-// discovers creates a machine for an unknown MAC address. The machine awaits approval,
+// discover creates a machine for an unknown MAC address. The machine awaits approval,
 // and boots the inventory image if there is one.
-func (s *installService) discovers(
+func (s *installService) discover(
 	ctx context.Context, v *fsm.View, r *holdfastv1.BootMachineRequest,
 ) (*holdfastv1.BootMachineResponse, error) {
 	facts := &holdfastv1.NodeRecord{IpAddress: r.GetIpAddress(), Arch: r.GetArch()}
@@ -368,14 +377,16 @@ func (s *installService) GetWorkOrder(
 	if ok && arch != "" && img.GetArch() != arch { // the run started before the architecture was known
 		return nil, &fsm.Error{
 			Code: fsm.FailedPrecondition, Reason: fsm.ReasonImageArch,
-			Message: "image " + quote(i.GetImage()) + " is for " + img.GetArch() + ", and machine " + quote(m.GetMachineId()) +
+			Message: "image " + quote(i.GetImage()) + " is for " + img.GetArch() +
+				", and machine " + quote(m.GetMachineId()) +
 				" is " + arch + ": cancel the run, and name an image for " + arch,
 		}
 	}
 	if !ok || img.GetDisk() == nil {
 		return nil, &fsm.Error{
 			Code: fsm.FailedPrecondition, Reason: "IMAGE_MISSING",
-			Message: "there is no image " + quote(i.GetImage()) + " with a disk: add it (holdfast image add), and the install continues",
+			Message: "there is no image " + quote(i.GetImage()) + " with a disk: " +
+				"add it (holdfast image add), and the install continues",
 		}
 	}
 	o.ImageSha256, o.ImageSizeBytes = img.GetDisk().GetSha256(), img.GetDisk().GetSizeBytes()
@@ -389,9 +400,9 @@ func tokenSum(token string) []byte {
 	return sum[:]
 }
 
-// admits checks the token of an installer before a command is proposed. Installers with
+// checkInstallToken checks the token of an installer before a command is proposed. Installers with
 // old tokens are common.
-func (s *installService) admits(ctx context.Context, token string) ([]byte, error) {
+func (s *installService) checkInstallToken(ctx context.Context, token string) ([]byte, error) {
 	v, err := s.node.View(ctx)
 	if err != nil {
 		return nil, err
@@ -400,7 +411,7 @@ func (s *installService) admits(ctx context.Context, token string) ([]byte, erro
 	if _, refusal := v.InstallByToken(sum); refusal != nil {
 		if refusal.Reason == fsm.ReasonInstallTaken {
 			machine := refusal.Meta["machine_id"]
-			s.log.Warn("refused a second installer in an install session: check which host got the machine's boot script",
+			s.log.Warn("refused a second installer in an install session: check which host got the boot script",
 				"machine", machine, "address", auth.AddressFrom(ctx))
 			s.cfg.Gate.Deny(ctx, "holdfast.v1.InstallService/ReportInstall", "machines/"+machine,
 				&auth.Error{Code: codes.PermissionDenied, Reason: refusal.Reason, Message: refusal.Message})
@@ -414,11 +425,11 @@ func (s *installService) admits(ctx context.Context, token string) ([]byte, erro
 func (s *installService) ReportInstall(
 	ctx context.Context, r *holdfastv1.ReportInstallRequest,
 ) (*holdfastv1.Install, error) {
-	sum, err := s.admits(ctx, r.GetToken())
+	sum, err := s.checkInstallToken(ctx, r.GetToken())
 	if err != nil {
 		return nil, err
 	}
-	report := known(r)
+	report := withoutUnknown(r)
 	report.Token = ""
 	return apply[*holdfastv1.Install](ctx, s.node, &internalv1.Command{FeatureLevel: 1, Principal: "installer",
 		Op: &internalv1.Command_ReportInstall{ReportInstall: &internalv1.ReportInstall{Sha256: sum, Report: report}}})
@@ -428,7 +439,7 @@ func (s *installService) ReportInstall(
 func (s *installService) AppendInstallLog(
 	ctx context.Context, r *holdfastv1.AppendInstallLogRequest,
 ) (*holdfastv1.AppendInstallLogResponse, error) {
-	sum, err := s.admits(ctx, r.GetToken())
+	sum, err := s.checkInstallToken(ctx, r.GetToken())
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,8 @@ func checkKubeconfig(text string) []fsm.FieldViolation {
 	for _, u := range k.Users {
 		switch {
 		case u.User.Exec != nil || u.User.Provider != nil:
-			return bad("has a user that logs in with a program (exec or auth-provider): use a client certificate or a token")
+			return bad("has a user that logs in with a program (exec or auth-provider): " +
+				"use a client certificate or a token")
 		case u.User.CertFile != "" || u.User.KeyFile != "" || u.User.TokenFile != "":
 			return bad("refers to files of a user: embed them with kubectl config view --raw --flatten --minify")
 		}

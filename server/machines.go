@@ -33,12 +33,14 @@ func (s *machineService) RegisterMachine(
 		return nil, err
 	}
 	generate := m.GetMachineId() == ""
-	return again(func() (*holdfastv1.Machine, error) {
+	return retryAborted(func() (*holdfastv1.Machine, error) {
 		if generate {
 			m.MachineId = randomHex(4)
 		}
 		c := s.command(ctx)
-		c.Op = &internalv1.Command_RegisterMachine{RegisterMachine: &internalv1.RegisterMachine{Machine: m, GeneratedId: generate}}
+		c.Op = &internalv1.Command_RegisterMachine{
+			RegisterMachine: &internalv1.RegisterMachine{Machine: m, GeneratedId: generate},
+		}
 		return apply[*holdfastv1.Machine](ctx, s.node, c)
 	})
 }
@@ -124,11 +126,12 @@ func (s *machineService) SetMachinePhase(
 		return nil, err
 	}
 	phase := r.GetPhase()
-	if _, known := holdfastv1.MachineStatus_Phase_name[int32(phase)]; !known || phase == holdfastv1.MachineStatus_PHASE_UNSPECIFIED {
+	_, known := holdfastv1.MachineStatus_Phase_name[int32(phase)]
+	if !known || phase == holdfastv1.MachineStatus_PHASE_UNSPECIFIED {
 		return nil, invalid("phase", quote(phase.String())+
 			" is not a phase that an operator can set: want READY, IN_SERVICE, MAINTENANCE, RMA or RETIRED")
 	}
-	if err := short("comment", r.GetComment()); err != nil {
+	if err := checkComment("comment", r.GetComment()); err != nil {
 		return nil, err
 	}
 	c := s.command(ctx)

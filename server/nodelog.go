@@ -29,7 +29,7 @@ func (l *NodeLog) Run(ctx context.Context, _ cluster.Term) error {
 	for {
 		changed := l.state.Changed()
 		cursor = l.follow(ctx, l.state.View(), cursor)
-		if pause(ctx, nil, newsPause, changed) != nil {
+		if pause(ctx, nil, eventPause, changed) != nil {
 			return nil
 		}
 	}

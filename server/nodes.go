@@ -27,13 +27,13 @@ func (s *nodeService) CreateNode(ctx context.Context, r *holdfastv1.CreateNodeRe
 		return nil, err
 	}
 	id, generate := r.GetMachineId(), r.GetMachineId() == ""
-	return again(func() (*holdfastv1.Machine, error) {
+	return retryAborted(func() (*holdfastv1.Machine, error) {
 		if generate {
 			id = randomHex(4)
 		}
 		c := s.command(ctx)
 		c.Op = &internalv1.Command_CreateNode{CreateNode: &internalv1.CreateNode{
-			MachineId: id, GeneratedId: generate, MacAddress: r.GetMacAddress(), Node: known(r.GetNode()),
+			MachineId: id, GeneratedId: generate, MacAddress: r.GetMacAddress(), Node: withoutUnknown(r.GetNode()),
 		}}
 		return apply[*holdfastv1.Machine](ctx, s.node, c)
 	})
@@ -62,7 +62,7 @@ func (s *nodeService) UpdateNode(ctx context.Context, r *holdfastv1.UpdateNodeRe
 	}
 	c := s.command(ctx)
 	c.Op = &internalv1.Command_UpdateNode{UpdateNode: &internalv1.UpdateNode{
-		Id: r.GetId(), Node: known(r.GetNode()), Paths: r.GetPaths(),
+		Id: r.GetId(), Node: withoutUnknown(r.GetNode()), Paths: r.GetPaths(),
 	}}
 	return apply[*holdfastv1.Machine](ctx, s.node, c)
 }
@@ -78,13 +78,17 @@ func (s *nodeService) TransitionNode(
 	if !ok || r.GetState() == holdfastv1.Node_NODE_STATE_UNSPECIFIED {
 		return nil, invalid("state", quote(r.GetState().String())+" is not a state of a node")
 	}
-	if err := short("comment", r.GetComment()); err != nil {
+	if err := checkComment("comment", r.GetComment()); err != nil {
 		return nil, err
 	}
-	return again(func() (*holdfastv1.Machine, error) {
+	return retryAborted(func() (*holdfastv1.Machine, error) {
 		c := s.command(ctx)
 		c.Op = &internalv1.Command_TransitionNode{TransitionNode: &internalv1.TransitionNode{
-			Id: r.GetId(), State: r.GetState(), Comment: r.GetComment(), Force: r.GetForce(), RunId: "run-" + randomHex(6),
+			Id:      r.GetId(),
+			State:   r.GetState(),
+			Comment: r.GetComment(),
+			Force:   r.GetForce(),
+			RunId:   "run-" + randomHex(6),
 		}}
 		return apply[*holdfastv1.Machine](ctx, s.node, c)
 	})
@@ -98,12 +102,13 @@ func (s *nodeService) ReportNode(ctx context.Context, r *holdfastv1.ReportNodeRe
 	switch status := r.GetInstallationStatus(); status {
 	case "", "started", "progress", "complete", "failed":
 	default:
-		return nil, invalid("installation_status", fmt.Sprintf("%q is not a status: send started, progress, complete or failed", status))
+		return nil, invalid("installation_status",
+			fmt.Sprintf("%q is not a status: send started, progress, complete or failed", status))
 	}
-	return again(func() (*holdfastv1.Machine, error) {
+	return retryAborted(func() (*holdfastv1.Machine, error) {
 		c := s.command(ctx)
 		c.Op = &internalv1.Command_ReportNode{ReportNode: &internalv1.ReportNode{
-			Report:        known(r),
+			Report:        withoutUnknown(r),
 			RunId:         "run-" + randomHex(6),
 			MachineId:     randomHex(4),
 			Discover:      s.cfg.AutoDiscover,

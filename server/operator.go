@@ -50,7 +50,7 @@ func (s *operatorService) TransferLeadership(
 	if err != nil {
 		return nil, err
 	}
-	if err := s.noted(ctx, r.GetTo()); err != nil {
+	if err := s.recordAudit(ctx, r.GetTo()); err != nil {
 		return nil, err
 	}
 	start := time.Now()
@@ -63,9 +63,9 @@ func (s *operatorService) TransferLeadership(
 	}, nil
 }
 
-// noted records a call about a peer, or about none in particular, in the audit trail. It
+// recordAudit records a call about a peer, or about none in particular, in the audit trail. It
 // changes nothing else in the state.
-func (s *operatorService) noted(ctx context.Context, member string) error {
+func (s *operatorService) recordAudit(ctx context.Context, member string) error {
 	c := s.command(ctx)
 	c.Op = &internalv1.Command_NoteBackup{NoteBackup: &internalv1.NoteBackup{Members: true, Member: member}}
 	_, err := s.node.Apply(ctx, c)
@@ -83,7 +83,7 @@ func (s *operatorService) RemovePeer(
 	if err != nil {
 		return nil, err
 	}
-	if err := s.noted(ctx, r.GetId()); err != nil {
+	if err := s.recordAudit(ctx, r.GetId()); err != nil {
 		return nil, err
 	}
 	if err := k.RemovePeer(ctx, r.GetId(), r.GetForce()); err != nil {
@@ -165,11 +165,13 @@ func (s *operatorService) ResetClock(
 	}
 	if d := now.Sub(r.GetTime().AsTime()).Abs(); r.GetTime() == nil || d > maxClockDifference {
 		return nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: "CLOCKS_DIFFER", Message: fmt.Sprintf(
-			"reset clock: the leader's clock shows %s, the request %s: correct the clock of this machine or of the leader first",
+			"reset clock: the leader's clock shows %s, the request %s: "+
+				"correct the clock of this machine or the leader first",
 			now.UTC().Format(time.RFC3339), r.GetTime().AsTime().Format(time.RFC3339))}
 	}
 	c := s.command(ctx)
-	c.FeatureLevel, c.Op = fsm.Level2, &internalv1.Command_ResetClock{ResetClock: &internalv1.ResetClock{To: r.GetTime()}}
+	c.FeatureLevel = fsm.Level2
+	c.Op = &internalv1.Command_ResetClock{ResetClock: &internalv1.ResetClock{To: r.GetTime()}}
 	if _, err := s.node.Apply(ctx, c); err != nil {
 		return nil, err
 	}

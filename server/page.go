@@ -43,7 +43,8 @@ func newPage(size int32, token string, what ...string) (*page, error) {
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || len(raw) <= 8 || binary.BigEndian.Uint64(raw) != p.list {
-		return nil, invalid("page_token", "is not a next_page_token of this list with this filter: start again without one")
+		return nil, invalid("page_token",
+			"is not a next_page_token of this list with this filter: start again without one")
 	}
 	p.after = string(raw[8:])
 	return p, nil

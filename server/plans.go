@@ -66,10 +66,11 @@ func (s *planService) CreatePlan(ctx context.Context, r *holdfastv1.CreatePlanRe
 	}
 	// Do not guess the meaning of a field from a newer client: plans act on hardware.
 	if name, found := hasUnknown(plan.ProtoReflect()); found {
-		return nil, invalid("plan", "has a field in "+name+" that is unknown to this server: is the client newer than the server?")
+		return nil, invalid("plan",
+			"has a field in "+name+" that is unknown to this server: is the client newer than the server?")
 	}
 	if r.GetValidateOnly() {
-		return s.rehearse(ctx, plan, r.GetReplace())
+		return s.dryRun(ctx, plan, r.GetReplace())
 	}
 	newer := func(st *holdfastv1.Step) bool {
 		return len(st.GetSsh().GetParams()) > 0 || st.GetNetboot().GetBootMode() != ""
@@ -102,8 +103,8 @@ func (s *Server) checkPlan(plan *holdfastv1.Plan) error {
 	return violations(bad)
 }
 
-// rehearse returns the answer that the FSM would return now, without a change.
-func (s *planService) rehearse(ctx context.Context, plan *holdfastv1.Plan, replace bool) (*holdfastv1.Plan, error) {
+// dryRun returns the answer that the FSM would return now, without a change.
+func (s *planService) dryRun(ctx context.Context, plan *holdfastv1.Plan, replace bool) (*holdfastv1.Plan, error) {
 	v, err := s.node.View(ctx)
 	if err != nil {
 		return nil, err
@@ -145,6 +146,8 @@ func (s *planService) ReleasePlan(ctx context.Context, r *holdfastv1.ReleasePlan
 	if r.MaxActive != nil {
 		c.FeatureLevel = fsm.Level2
 	}
-	c.Op = &internalv1.Command_ReleasePlan{ReleasePlan: &internalv1.ReleasePlan{PlanId: r.GetPlanId(), MaxActive: r.MaxActive}}
+	c.Op = &internalv1.Command_ReleasePlan{
+		ReleasePlan: &internalv1.ReleasePlan{PlanId: r.GetPlanId(), MaxActive: r.MaxActive},
+	}
 	return apply[*holdfastv1.Plan](ctx, s.node, c)
 }

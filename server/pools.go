@@ -17,7 +17,7 @@ import (
 
 const (
 	// poolTTL is three times the shortest interval that pool managers are asked to keep.
-	// The leader allows at least three of the intervals that it asked for
+	// The leader waits for at least three of the intervals that it asked for
 	// (POOLREG-18021).
 	poolTTL = 15 * time.Second
 	// poolInterval is the interval until the first heartbeat is answered (POOLREG-18010).
@@ -132,13 +132,15 @@ func (s *poolService) RegisterPool(
 		UptimeSeconds: in.GetUptimeSeconds(),
 	}
 	for _, g := range in.GetGpus() {
-		p.Gpus = append(p.Gpus, known(g))
+		p.Gpus = append(p.Gpus, withoutUnknown(g))
 	}
 	if err := violations(fsm.CheckPool(p)); err != nil {
 		return nil, err
 	}
 	c := s.command(ctx)
-	c.Op = &internalv1.Command_RegisterPool{RegisterPool: &internalv1.RegisterPool{Pool: p, TtlMs: poolTTL.Milliseconds()}}
+	c.Op = &internalv1.Command_RegisterPool{
+		RegisterPool: &internalv1.RegisterPool{Pool: p, TtlMs: poolTTL.Milliseconds()},
+	}
 	p, err := apply[*holdfastv1.Pool](ctx, s.node, c)
 	if err != nil {
 		return nil, err
@@ -171,7 +173,7 @@ func (s *poolService) RegisterProvider(
 	if err := required("provider_id", r.GetProvider().GetProviderId()); err != nil {
 		return nil, err
 	}
-	p := known(r.GetProvider())
+	p := withoutUnknown(r.GetProvider())
 	err := finite(
 		measured{"provider.price_per_token", p.GetPricePerToken()},
 		measured{"provider.price_per_hour", p.GetPricePerHour()},

@@ -46,14 +46,18 @@ func (s *planService) ProbePlan(
 		}
 	}
 	p := &prober{
-		Server: s.Server, v: v, m: m, run: &holdfastv1.Run{Params: r.GetParams()}, resp: &holdfastv1.ProbePlanResponse{},
+		Server: s.Server,
+		v:      v,
+		m:      m,
+		run:    &holdfastv1.Run{Params: r.GetParams()},
+		resp:   &holdfastv1.ProbePlanResponse{},
 	}
-	p.whole(plan)
+	p.checkStart(plan)
 	if p.provider, err = s.providers.Of(m); err != nil {
 		p.add(nil, "provider", holdfastv1.Probe_FAILS, "%s", why(err))
 		return p.resp, nil
 	}
-	p.look(ctx, plan)
+	p.read(ctx, plan)
 	for _, step := range plan.GetSteps() {
 		p.step(ctx, step)
 	}
@@ -69,13 +73,13 @@ type prober struct {
 	provider providers.Provider
 	resp     *holdfastv1.ProbePlanResponse
 
-	power, boot, media, host look
-	clusters                 map[string]look
+	power, boot, media, host reading
+	clusters                 map[string]reading
 	installs                 bool // an earlier step writes the disk, so its current contents do not matter
 }
 
-// look is the result of one read. If text is empty and err is nil, there was no read.
-type look struct {
+// reading is the result of one read. If text is empty and err is nil, there was no read.
+type reading struct {
 	text    string
 	err     error
 	unknown bool
@@ -89,8 +93,8 @@ func (p *prober) add(s *holdfastv1.Step, what string, v holdfastv1.Probe_Verdict
 	p.resp.Probes = append(p.resp.Probes, probe)
 }
 
-// whole checks what StartRun would check.
-func (p *prober) whole(plan *holdfastv1.Plan) {
+// checkStart checks what StartRun would check.
+func (p *prober) checkStart(plan *holdfastv1.Plan) {
 	switch st := p.m.GetStatus(); {
 	case st.GetPhase() == holdfastv1.MachineStatus_RETIRED:
 		p.add(nil, "machine", holdfastv1.Probe_FAILS, "it is retired: no run starts on it")
@@ -110,12 +114,12 @@ func (p *prober) whole(plan *holdfastv1.Plan) {
 	}
 }
 
-// look reads everything that the steps need, each item once and all of them concurrently.
-func (p *prober) look(ctx context.Context, plan *holdfastv1.Plan) {
+// read reads everything that the steps need, each item once and all of them concurrently.
+func (p *prober) read(ctx context.Context, plan *holdfastv1.Plan) {
 	ctx, stop := context.WithTimeout(ctx, probeTime)
 	defer stop()
 	var g errgroup.Group
-	into := func(l *look, read func() (string, error)) {
+	into := func(l *reading, read func() (string, error)) {
 		g.Go(func() error {
 			l.text, l.err = read()
 			return nil
@@ -141,19 +145,19 @@ func (p *prober) look(ctx context.Context, plan *holdfastv1.Plan) {
 	}
 	if h, ok := p.provider.(providers.Inspector); ok {
 		g.Go(func() error {
-			p.host = hostLook(h.Inspect(ctx, p.m))
+			p.host = hostReading(h.Inspect(ctx, p.m))
 			return nil
 		})
 	}
-	p.clusters = map[string]look{}
-	found := map[string]*look{}
+	p.clusters = map[string]reading{}
+	found := map[string]*reading{}
 	if j, ok := p.provider.(providers.ClusterJoiner); ok {
 		for _, s := range plan.GetSteps() {
 			ref := p.clusterOf(s)
 			if ref == "" || found[ref] != nil {
 				continue
 			}
-			found[ref] = &look{}
+			found[ref] = &reading{}
 			into(found[ref], func() (string, error) {
 				n, err := j.NodeStatus(ctx, p.m, ref)
 				if n.Registered {
@@ -163,22 +167,22 @@ func (p *prober) look(ctx context.Context, plan *holdfastv1.Plan) {
 			})
 		}
 	}
-	_ = g.Wait() // each look has its own error
+	_ = g.Wait() // each read has its own error
 	for ref, l := range found {
 		p.clusters[ref] = *l
 	}
 }
 
-func hostLook(f providers.Facts, err error) look {
+func hostReading(f providers.Facts, err error) reading {
 	switch {
 	case err != nil:
-		return look{err: err}
+		return reading{err: err}
 	case f.ReachableUnknown:
-		return look{text: "it is unknown whether the host answers: " + f.ReachableReason, unknown: true}
+		return reading{text: "it is unknown whether the host answers: " + f.ReachableReason, unknown: true}
 	case !f.Reachable:
-		return look{err: fmt.Errorf("the host does not answer: %s", f.ReachableReason)}
+		return reading{err: fmt.Errorf("the host does not answer: %s", f.ReachableReason)}
 	}
-	return look{text: "the host answers: " + f.ReachableReason}
+	return reading{text: "the host answers: " + f.ReachableReason}
 }
 
 func wants(plan *holdfastv1.Plan, kind string) bool {

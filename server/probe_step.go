@@ -18,34 +18,34 @@ func (p *prober) step(ctx context.Context, s *holdfastv1.Step) {
 	}
 	switch k := s.GetKind().(type) {
 	case *holdfastv1.Step_Netboot:
-		p.say(s, "bmc", p.boot)
+		p.report(s, "bmc", p.boot)
 	case *holdfastv1.Step_Media:
-		p.say(s, "bmc", p.media)
+		p.report(s, "bmc", p.media)
 	case *holdfastv1.Step_Ssh, *holdfastv1.Step_Net:
-		p.sayHost(s)
+		p.reportHost(s)
 	case *holdfastv1.Step_Reboot:
 		if k.Reboot.GetMode() == "inband" {
-			p.sayHost(s)
+			p.reportHost(s)
 			return
 		}
-		p.say(s, "bmc", p.power)
+		p.report(s, "bmc", p.power)
 	case *holdfastv1.Step_Repave:
 		p.repave(ctx, s, k.Repave)
 		p.installs = true
 	case *holdfastv1.Step_Join:
-		p.sayHost(s)
-		p.say(s, "cluster", p.clusters[p.clusterOf(s)])
+		p.reportHost(s)
+		p.report(s, "cluster", p.clusters[p.clusterOf(s)])
 	case *holdfastv1.Step_Verify:
-		p.say(s, "cluster", p.clusters[p.clusterOf(s)])
+		p.report(s, "cluster", p.clusters[p.clusterOf(s)])
 	case *holdfastv1.Step_Inspect:
 		p.add(s, "host", holdfastv1.Probe_OK, "it only reads, and accepts any result")
 	default:
-		p.say(s, "bmc", p.power)
+		p.report(s, "bmc", p.power)
 	}
 }
 
-// say adds the result of a read.
-func (p *prober) say(s *holdfastv1.Step, what string, l look) {
+// report adds the result of a read.
+func (p *prober) report(s *holdfastv1.Step, what string, l reading) {
 	switch {
 	case l.err != nil && providers.ClassOf(l.err) == providers.Auth:
 		p.add(s, what, holdfastv1.Probe_FAILS, "it answers, but refuses the account: %v", l.err)
@@ -60,13 +60,13 @@ func (p *prober) say(s *holdfastv1.Step, what string, l look) {
 	}
 }
 
-// sayHost adds the result for the host as it will be when the step starts.
-func (p *prober) sayHost(s *holdfastv1.Step) {
+// reportHost adds the result for the host as it will be when the step starts.
+func (p *prober) reportHost(s *holdfastv1.Step) {
 	if p.installs {
-		p.add(s, "host", holdfastv1.Probe_UNKNOWN, "an earlier step installs the host: its current state does not matter")
+		p.add(s, "host", holdfastv1.Probe_UNKNOWN, "an earlier step installs it: its current state does not matter")
 		return
 	}
-	p.say(s, "host", p.host)
+	p.report(s, "host", p.host)
 }
 
 // repave probes the needs of an install: the MAC address, the image and its files, the
@@ -82,7 +82,7 @@ func (p *prober) repave(ctx context.Context, s *holdfastv1.Step, k *holdfastv1.R
 	}
 	if len(p.m.GetSpec().GetMacAddresses()) == 0 {
 		p.add(s, "mac", holdfastv1.Probe_FAILS,
-			"the machine has no MAC address, so it cannot be identified when it boots: holdfast machine update %s --mac …",
+			"the machine has no MAC address and cannot be identified at its boot: holdfast machine update %s --mac …",
 			p.m.GetMachineId())
 	}
 	arch := fsm.MachineArch("", p.m)
@@ -92,7 +92,8 @@ func (p *prober) repave(ctx context.Context, s *holdfastv1.Step, k *holdfastv1.R
 	case img.GetDisk() == nil:
 		p.add(s, "image", holdfastv1.Probe_FAILS, "image %q has no disk: nothing would be written", name)
 	case img.GetArch() != arch && fsm.ArchOf(p.m.GetNode().GetArch()) != "":
-		p.add(s, "image", holdfastv1.Probe_FAILS, "image %q is for %s, and the machine is %s", name, img.GetArch(), arch)
+		p.add(s, "image", holdfastv1.Probe_FAILS,
+			"image %q is for %s, and the machine is %s", name, img.GetArch(), arch)
 	default:
 		p.bytes(ctx, s, "image", img)
 	}

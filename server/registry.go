@@ -34,10 +34,10 @@ func (s *registryService) RegisterService(
 	if t == nil {
 		return nil, invalid("target", "is required")
 	}
-	if err := violations(append(fsm.CheckTarget(known(t)), unreachable(t)...)); err != nil {
+	if err := violations(append(fsm.CheckTarget(withoutUnknown(t)), unreachable(t)...)); err != nil {
 		return nil, err
 	}
-	return again(func() (*holdfastv1.Service, error) {
+	return retryAborted(func() (*holdfastv1.Service, error) {
 		c := s.command(ctx)
 		c.Op = &internalv1.Command_RegisterService{RegisterService: &internalv1.RegisterService{
 			Target: t, NewId: uuid.NewString(), TtlMs: serviceTTL.Milliseconds(),
@@ -71,7 +71,7 @@ func (s *registryService) UpdateServiceState(
 	if r.GetState() == nil {
 		return nil, invalid("state", "is required")
 	}
-	state := known(r.GetState())
+	state := withoutUnknown(r.GetState())
 	state.Reason = clip(state.GetReason(), maxComment)
 	c := s.command(ctx)
 	c.Op = &internalv1.Command_UpdateServiceState{
@@ -91,7 +91,7 @@ func (s *registryService) DeregisterService(
 	}
 	c := s.command(ctx)
 	c.Op = &internalv1.Command_DeregisterService{
-		DeregisterService: &internalv1.DeregisterService{Id: r.GetId(), Target: known(t)},
+		DeregisterService: &internalv1.DeregisterService{Id: r.GetId(), Target: withoutUnknown(t)},
 	}
 	svc, err := apply[*holdfastv1.Service](ctx, s.node, c)
 	var refusal *fsm.Error

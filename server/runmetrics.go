@@ -47,22 +47,24 @@ func newRunCollector() *runCollector {
 		}, []string{"phase", "type"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "holdfast_run_seconds",
-			Help:    "Time from a run's start to its end, by outcome, of runs that have ended since this peer started.",
+			Help:    "Time from a run's start to its end, by outcome. Counts runs that ended since this peer started.",
 			Buckets: runBuckets(),
 		}, []string{"phase"}),
 		wait: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "holdfast_run_wait_seconds",
-			Help:    "Time from the request for a run to its start, by outcome, of runs that have ended since this peer started.",
+			Name: "holdfast_run_wait_seconds",
+			Help: "Time from the request for a run to its start, by outcome. " +
+				"Counts runs that ended since this peer started.",
 			Buckets: runBuckets(),
 		}, []string{"phase"}),
 		step: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name:    "holdfast_run_step_seconds",
-			Help:    "Duration of steps with all attempts, by kind and outcome, of runs that have ended since this peer started.",
+			Name: "holdfast_run_step_seconds",
+			Help: "Duration of steps with all attempts, by kind and state. " +
+				"Counts runs that ended since this peer started.",
 			Buckets: runBuckets(),
 		}, []string{"kind", "state"}),
 		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "holdfast_run_step_retries_total",
-			Help: "Attempts of steps after the first one, by kind, of runs that have ended since this peer started.",
+			Help: "Attempts of steps after the first one, by kind. Counts runs that ended since this peer started.",
 		}, []string{"kind"}),
 	}
 	for _, p := range []holdfastv1.Run_Phase{holdfastv1.Run_SUCCEEDED, holdfastv1.Run_FAILED, holdfastv1.Run_CANCELED} {
@@ -130,8 +132,8 @@ func (c *runCollector) collect(ch chan<- prometheus.Metric, v *fsm.View, now tim
 	c.retries.Collect(ch)
 }
 
-// over counts an ended run.
-func (c *runCollector) over(r *holdfastv1.Run) {
+// countEnded counts an ended run.
+func (c *runCollector) countEnded(r *holdfastv1.Run) {
 	phase := r.GetPhase().String()
 	c.ended.WithLabelValues(phase, typeOf(r)).Inc()
 	if r.GetStartedAt() != nil {

@@ -30,7 +30,7 @@ func (s *runService) GetRun(ctx context.Context, r *holdfastv1.GetRunRequest) (*
 	if !ok {
 		return nil, notFound("RUN_NOT_FOUND", "run", r.GetRunId())
 	}
-	return s.whole(ctx, run), nil
+	return s.withSteps(ctx, run), nil
 }
 
 // ListRuns lists runs, newest first.

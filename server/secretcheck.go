@@ -99,7 +99,7 @@ func checkSSH(values map[string]string) []fsm.FieldViolation {
 		protected := new(ssh.PassphraseMissingError)
 		switch signer, err = ssh.ParsePrivateKey([]byte(key)); {
 		case errors.As(err, &protected):
-			add("private_key", "is protected by a passphrase: remove it (ssh-keygen -p), the secret is stored encrypted")
+			add("private_key", "has a passphrase: remove it (ssh-keygen -p), the secret is stored encrypted")
 		case err != nil: // the error may quote the key
 			add("private_key", "is not a private key: want PEM, as ssh-keygen writes it")
 		}

@@ -30,7 +30,7 @@ func (s *secretService) PutSecret(ctx context.Context, r *holdfastv1.PutSecretRe
 	if _, ok := s.cfg.Keys.Primary(); !ok {
 		return nil, keyMissing(secrets.ErrNoKey)
 	}
-	return again(func() (*holdfastv1.Secret, error) {
+	return retryAborted(func() (*holdfastv1.Secret, error) {
 		v, err := s.node.View(ctx)
 		if err != nil {
 			return nil, err
@@ -44,7 +44,9 @@ func (s *secretService) PutSecret(ctx context.Context, r *holdfastv1.PutSecretRe
 			return nil, keyMissing(err)
 		}
 		c := s.command(ctx)
-		c.Op = &internalv1.Command_PutSecret{PutSecret: &internalv1.PutSecret{Secret: sealed, AllPools: r.GetAllPools()}}
+		c.Op = &internalv1.Command_PutSecret{
+			PutSecret: &internalv1.PutSecret{Secret: sealed, AllPools: r.GetAllPools()},
+		}
 		return apply[*holdfastv1.Secret](ctx, s.node, c)
 	})
 }
@@ -132,7 +134,8 @@ func (s *secretService) RotateSecrets(
 	}
 	return nil, &fsm.Error{
 		Code: fsm.Aborted, Reason: "SECRETS_CHANGE",
-		Message: "rotate secrets: peers keep storing secrets under other keys: give all peers the same primary key, then retry",
+		Message: "rotate secrets: peers keep storing secrets under other keys: " +
+			"give all peers the same primary key, then retry",
 	}
 }
 

@@ -114,7 +114,7 @@ type Proposer interface {
 type Membership interface {
 	Leader() (id string, self, ok bool)
 	Role() string // leader, follower, candidate
-	Votes() error // nil if the peer votes and is up to date, or the reason why it does not count yet
+	Votes() error // why the peer does not count toward a quorum yet, or nil
 	Status(ctx context.Context) *holdfastv1.ClusterStatus
 }
 
@@ -132,7 +132,7 @@ type Server struct {
 	node      Node
 	state     State
 	providers *providers.Set
-	tail      *tail
+	hub       *eventHub
 	local     *inproc.Server // serves the HTTP APIs
 	metrics   *callMetrics
 	draining  chan struct{}
@@ -164,7 +164,7 @@ func New(cfg Config, node Node, state State, set *providers.Set) *Server {
 		cfg: cfg, log: cfg.Logger, node: node, state: state, providers: set,
 		metrics: newCallMetrics(cfg.Registerer), draining: make(chan struct{}),
 	}
-	s.tail = newTail(state, s.draining)
+	s.hub = newEventHub(state, s.draining)
 	s.local = inproc.New(s.UnaryInterceptors()...)
 	s.Register(s.local)
 	cfg.Registerer.MustRegister(newStateCollector(state), newWebhookCollector(state))

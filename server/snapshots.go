@@ -36,7 +36,7 @@ func (s *operatorService) SaveSnapshot(
 	_ *holdfastv1.SaveSnapshotRequest, stream grpc.ServerStreamingServer[holdfastv1.SnapshotData],
 ) error {
 	ctx := stream.Context()
-	if stale := askedStale(ctx); stale {
+	if stale := allowsStale(ctx); stale {
 		s.log.WarnContext(ctx, "streaming a snapshot of this peer's own state: it is not in the audit trail",
 			"peer", s.cfg.PeerID)
 	} else if err := s.noteSaving(ctx); err != nil {
@@ -61,9 +61,9 @@ func (s *operatorService) noteSaving(ctx context.Context) error {
 	return err
 }
 
-// askedStale reports whether the caller accepts this peer's own state, which may be
+// allowsStale reports whether the caller accepts this peer's own state, which may be
 // stale.
-func askedStale(ctx context.Context) bool {
+func allowsStale(ctx context.Context) bool {
 	return slices.Contains(metadata.ValueFromIncomingContext(ctx, cluster.HeaderConsistency), "stale")
 }
 
@@ -113,8 +113,12 @@ func (s *operatorService) NoteSnapshot(
 func (s *operatorService) StageSnapshot(
 	ctx context.Context, r *holdfastv1.StageSnapshotRequest,
 ) (*holdfastv1.StageSnapshotResponse, error) {
-	c := &internalv1.Command{FeatureLevel: 1, Principal: s.command(ctx).GetPrincipal(), Op: &internalv1.Command_StageBackup{
-		StageBackup: &internalv1.StageBackup{RestoreId: r.GetRestoreId(), Sequence: r.GetSequence(), Data: r.GetData()}}}
+	stage := &internalv1.StageBackup{RestoreId: r.GetRestoreId(), Sequence: r.GetSequence(), Data: r.GetData()}
+	c := &internalv1.Command{
+		FeatureLevel: 1,
+		Principal:    s.command(ctx).GetPrincipal(),
+		Op:           &internalv1.Command_StageBackup{StageBackup: stage},
+	}
 	if _, err := s.node.Apply(ctx, c); err != nil {
 		return nil, err
 	}
@@ -192,5 +196,7 @@ func (s *operatorService) RestoreSnapshot(
 }
 
 func (s *operatorService) missingKeys(b *fsm.Backup) []string {
-	return slices.DeleteFunc(b.View().SealedUnder(), func(id string) bool { return s.cfg.Keys != nil && s.cfg.Keys.Has(id) })
+	return slices.DeleteFunc(b.View().SealedUnder(), func(id string) bool {
+		return s.cfg.Keys != nil && s.cfg.Keys.Has(id)
+	})
 }

@@ -15,7 +15,7 @@ import (
 // request_id. It runs on the leader. The FSM decides which refusal has precedence
 // (docs/clients.md, 002).
 func (s *runService) StartRun(ctx context.Context, r *holdfastv1.StartRunRequest) (*holdfastv1.Run, error) {
-	return again(func() (*holdfastv1.Run, error) {
+	return retryAborted(func() (*holdfastv1.Run, error) {
 		start := &internalv1.StartRun{
 			RunId:                        "run-" + randomHex(6),
 			MachineId:                    r.GetMachineId(),

@@ -45,7 +45,8 @@ func newStateCollector(state State) *stateCollector {
 		conditions: prometheus.NewDesc("holdfast_condition",
 			"Machines by condition and its status: true, false or unknown.", []string{"type", "status"}, nil),
 		age: prometheus.NewDesc("holdfast_condition_oldest_seconds",
-			"Age of the oldest observation among the conditions that are polled and not unknown.", []string{"type"}, nil),
+			"Age of the oldest observation among the conditions that are polled and not unknown.",
+			[]string{"type"}, nil),
 		held: prometheus.NewDesc("holdfast_plans_held",
 			"Plans whose new runs wait for a release, because the last ones failed in the same way.", nil, nil),
 		lastEvent: prometheus.NewDesc("holdfast_run_events_total",
@@ -55,7 +56,8 @@ func newStateCollector(state State) *stateCollector {
 		records: prometheus.NewDesc("holdfast_fsm_records",
 			"Records of the replicated state by table.", []string{"table"}, nil),
 		backup: prometheus.NewDesc("holdfast_last_backup_timestamp_seconds",
-			"When the newest completely saved snapshot of the state was taken, in seconds since 1970. 0: there is none.", nil, nil),
+			"When the newest completely saved snapshot was taken, in seconds since 1970. 0: there is none.",
+			nil, nil),
 		runs:    newRunCollector(),
 		started: time.Now(),
 		cursor:  state.View().LastEvent(),
@@ -111,7 +113,8 @@ func (c *stateCollector) collectMachines(ch chan<- prometheus.Metric, v *fsm.Vie
 			for _, cond := range m.GetStatus().GetConditions() {
 				c.conds[condStatus{cond.GetType(), fsm.ConditionStatus(cond)}]++
 				if cond.GetFreshUntil() != nil && !cond.GetUnknown() {
-					c.oldest[cond.GetType()] = max(c.oldest[cond.GetType()], now.Sub(cond.GetObservedAt().AsTime()).Seconds())
+					age := now.Sub(cond.GetObservedAt().AsTime()).Seconds()
+					c.oldest[cond.GetType()] = max(c.oldest[cond.GetType()], age)
 				}
 			}
 		}
@@ -150,7 +153,7 @@ func (c *stateCollector) readEvents(v *fsm.View) {
 			if !fsm.Ended(r) || r.GetFinishedAt().AsTime().Before(c.started) {
 				continue
 			}
-			c.runs.over(r)
+			c.runs.countEnded(r)
 		}
 	}
 }

@@ -17,8 +17,8 @@ import (
 // transition, in order and each exactly once.
 //
 // The events of the current state have cursor 0, except the last one, which has the
-// cursor to resume from. So a client that is interrupted before it starts over instead of
-// missing the rest.
+// cursor to resume from. So a client that is interrupted before then starts over instead
+// of missing the rest.
 //
 // A filter is matched against the run after each transition. The transition with which a
 // run stops matching is sent too, so that a watcher of phase=RUNNING sees the run end. A
@@ -58,8 +58,8 @@ func (s *Server) watchRuns(
 		matched:   map[string]bool{},
 		resumed:   r.GetCursor() != 0,
 		bookmarks: r.GetBookmarks(),
-		told:      r.GetCursor(),
-		toldAt:    time.Now(),
+		sent:      r.GetCursor(),
+		sentAt:    time.Now(),
 	}
 	switch {
 	case w.cursor == 0:
@@ -76,7 +76,7 @@ func (s *Server) watchRuns(
 			return err
 		}
 	}
-	return w.follow(ctx, s.tail)
+	return w.follow(ctx, s.hub)
 }
 
 // runWatch is one stream of events.
@@ -89,8 +89,8 @@ type runWatch struct {
 	matched map[string]bool // active runs seen by this stream, if their match can change
 
 	bookmarks bool
-	told      uint64 // the last cursor sent to the client
-	toldAt    time.Time
+	sent      uint64 // the last cursor sent to the client
+	sentAt    time.Time
 }
 
 // A bookmark is due after so many events, or after such a time. Many more events are kept
@@ -121,21 +121,21 @@ func (w *runWatch) current(v *fsm.View) error {
 		return w.bookmark()
 	}
 	held.Cursor = w.cursor
-	w.told, w.toldAt = w.cursor, time.Now()
+	w.sent, w.sentAt = w.cursor, time.Now()
 	return w.send(held)
 }
 
 // bookmark sends the current cursor to the client, if the client wants bookmarks.
 func (w *runWatch) bookmark() error {
-	if !w.bookmarks || w.cursor == w.told {
+	if !w.bookmarks || w.cursor == w.sent {
 		return nil
 	}
-	w.told, w.toldAt = w.cursor, time.Now()
+	w.sent, w.sentAt = w.cursor, time.Now()
 	return w.send(&holdfastv1.RunEvent{Cursor: w.cursor})
 }
 
 // follow sends the events after the cursor until the stream ends.
-func (w *runWatch) follow(ctx context.Context, t *tail) error {
+func (w *runWatch) follow(ctx context.Context, t *eventHub) error {
 	for {
 		sent, err := w.next(t)
 		if err != nil {
@@ -153,18 +153,18 @@ func (w *runWatch) follow(ctx context.Context, t *tail) error {
 }
 
 // next sends some of the events after the cursor, and reports whether there were any.
-func (w *runWatch) next(t *tail) (bool, error) {
+func (w *runWatch) next(t *eventHub) (bool, error) {
 	events, err := t.after(w.cursor)
 	for _, e := range events {
 		if w.wants(e) {
 			if err := w.send(e); err != nil {
 				return true, err
 			}
-			w.told, w.toldAt = e.GetCursor(), time.Now()
+			w.sent, w.sentAt = e.GetCursor(), time.Now()
 		}
 		w.cursor = e.GetCursor()
 	}
-	if err == nil && (w.cursor-w.told >= bookmarkEvents || time.Since(w.toldAt) >= bookmarkPause) {
+	if err == nil && (w.cursor-w.sent >= bookmarkEvents || time.Since(w.sentAt) >= bookmarkPause) {
 		err = w.bookmark()
 	}
 	return len(events) > 0, err

@@ -107,7 +107,7 @@ func TestWatchCursorGone(t *testing.T) {
 	n.begin(t, "run-1", 1)
 	slow := &runWatch{filter: &filter.Filter{}, cursor: 1}
 	outgrow(t, n, "run-1")
-	_, err = slow.next(newTail(n.peer, nil)) // a stream that was open all the time, and read too slowly
+	_, err = slow.next(newEventHub(n.peer, nil)) // a stream that was open all the time, and read too slowly
 	wantError(t, (&Server{}).toStatus(context.Background(), "", err), codes.OutOfRange, "CURSOR_GONE")
 	_, err = watch(t, c, "", 1).Recv() // not kept any more
 	wantError(t, err, codes.OutOfRange, "CURSOR_GONE")
@@ -174,11 +174,11 @@ func TestWatchBookmarksAreDue(t *testing.T) {
 		}
 		for _, bookmarks := range []bool{false, true} {
 			var got []uint64
-			w := &runWatch{filter: f, bookmarks: bookmarks, toldAt: time.Now(), send: func(e *holdfastv1.RunEvent) error {
+			w := &runWatch{filter: f, bookmarks: bookmarks, sentAt: time.Now(), send: func(e *holdfastv1.RunEvent) error {
 				got = append(got, e.GetCursor())
 				return nil
 			}}
-			tl := newTail(n.peer, nil)
+			tl := newEventHub(n.peer, nil)
 			for range 5 {
 				if _, err := w.next(tl); err != nil {
 					t.Fatal(err)
@@ -287,11 +287,11 @@ func TestWatchManyTails(t *testing.T) {
 	n := newNode()
 	n.machine(t, "m-1")
 	n.start(t, "m-1", "run-1", "")
-	tl := newTail(n.peer, make(chan struct{}))
+	tl := newEventHub(n.peer, make(chan struct{}))
 	first, leave := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- tl.wait(first, 1) }()
-	eventually(t, "the first one looks", func() bool { return len(tl.look) == 1 })
+	eventually(t, "the first one looks", func() bool { return len(tl.poller) == 1 })
 	const others = 20
 	woken := make(chan error, others)
 	for range others {

@@ -93,7 +93,7 @@ func TestWatchResume(t *testing.T) {
 		}
 		checkCurrent(rt, v, f, got)
 		got = nil
-		tl := newTail(n.peer, nil)
+		tl := newEventHub(n.peer, nil)
 		change("followed")
 		cut := v.LastEvent()
 		for rapid.Bool().Draw(rt, "read on") {
@@ -113,7 +113,7 @@ func TestWatchResume(t *testing.T) {
 		extra := map[string]bool{}
 		broken := len(got)
 		w = &runWatch{filter: f, matched: map[string]bool{}, send: w.send, cursor: known, resumed: true}
-		tl = newTail(n.peer, nil)
+		tl = newEventHub(n.peer, nil)
 		for more := true; more; {
 			if more, err = w.next(tl); err != nil {
 				rt.Fatal(err)

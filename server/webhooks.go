@@ -22,7 +22,7 @@ func (s *webhookService) PutWebhook(ctx context.Context, r *holdfastv1.PutWebhoo
 	if r.GetWebhook() == nil {
 		return nil, invalid("webhook", "is required")
 	}
-	w := proto.CloneOf(known(r.GetWebhook()))
+	w := proto.CloneOf(withoutUnknown(r.GetWebhook()))
 	if err := violations(fsm.ValidateWebhook(w)); err != nil {
 		return nil, err
 	}

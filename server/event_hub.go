@@ -11,17 +11,17 @@ import (
 const (
 	eventBatch = 256  // events per read
 	eventCache = 2048 // newest events kept decoded
-	// tailPause is the minimum time between two reads of the state, however often it
+	// hubPause is the minimum time between two reads of the state, however often it
 	// changes.
-	tailPause = 2 * time.Millisecond
+	hubPause = 2 * time.Millisecond
 )
 
-// tail is the end of the event log, shared by all watchers of a peer. An event is decoded
+// eventHub is the end of the event log, shared by all watchers of a peer. An event is decoded
 // once for all of them, and a change of the state wakes one of them instead of thousands.
-type tail struct {
+type eventHub struct {
 	state    State
 	draining <-chan struct{}
-	look     chan struct{} // held by the watcher that polls the state for all of them
+	poller   chan struct{} // held by the watcher that polls the state for all of them
 
 	mu     sync.Mutex
 	last   uint64        // cursor of the newest event seen
@@ -29,13 +29,13 @@ type tail struct {
 	events []*holdfastv1.RunEvent
 }
 
-func newTail(state State, draining <-chan struct{}) *tail {
-	return &tail{state: state, draining: draining, look: make(chan struct{}, 1), grown: make(chan struct{})}
+func newEventHub(state State, draining <-chan struct{}) *eventHub {
+	return &eventHub{state: state, draining: draining, poller: make(chan struct{}, 1), grown: make(chan struct{})}
 }
 
 // after returns some of the events after a cursor, oldest first, or none if there are
 // none yet. The events are shared and must not be changed.
-func (t *tail) after(cursor uint64) ([]*holdfastv1.RunEvent, error) {
+func (t *eventHub) after(cursor uint64) ([]*holdfastv1.RunEvent, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if n := len(t.events); n > 0 && cursor < t.events[n-1].GetCursor() {
@@ -64,7 +64,7 @@ func (t *tail) after(cursor uint64) ([]*holdfastv1.RunEvent, error) {
 	return fresh, nil
 }
 
-func (t *tail) advance(last uint64) {
+func (t *eventHub) advance(last uint64) {
 	if last > t.last {
 		t.last = last
 		close(t.grown)
@@ -73,7 +73,7 @@ func (t *tail) advance(last uint64) {
 }
 
 // wait blocks until there are events after a cursor.
-func (t *tail) wait(ctx context.Context, cursor uint64) error {
+func (t *eventHub) wait(ctx context.Context, cursor uint64) error {
 	for {
 		t.mu.Lock()
 		last, grown := t.last, t.grown
@@ -83,9 +83,9 @@ func (t *tail) wait(ctx context.Context, cursor uint64) error {
 		}
 		select {
 		case <-grown:
-		case t.look <- struct{}{}:
+		case t.poller <- struct{}{}:
 			err := t.follow(ctx, cursor)
-			<-t.look
+			<-t.poller
 			if err != nil {
 				return err
 			}
@@ -98,7 +98,7 @@ func (t *tail) wait(ctx context.Context, cursor uint64) error {
 }
 
 // follow polls the state until it has events after the cursor.
-func (t *tail) follow(ctx context.Context, cursor uint64) error {
+func (t *eventHub) follow(ctx context.Context, cursor uint64) error {
 	for {
 		changed := t.state.Changed()
 		last := t.state.View().LastEvent()
@@ -108,7 +108,7 @@ func (t *tail) follow(ctx context.Context, cursor uint64) error {
 		if last > cursor {
 			return nil
 		}
-		if err := pause(ctx, t.draining, tailPause, changed); err != nil {
+		if err := pause(ctx, t.draining, hubPause, changed); err != nil {
 			return err
 		}
 	}

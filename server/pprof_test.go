@@ -70,7 +70,7 @@ func TestContention(t *testing.T) {
 // TestContentionOfTwo: who ends first does not take the profile from the other one.
 func TestContentionOfTwo(t *testing.T) {
 	var c contention
-	first, second, other := c.note("mutex"), c.note("mutex"), c.note("block")
+	first, second, other := c.sample("mutex"), c.sample("mutex"), c.sample("block")
 	for _, step := range []struct {
 		end  func()
 		want int

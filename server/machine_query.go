@@ -12,7 +12,7 @@ import (
 // machineQuery returns a query for the machines that can match a filter and a caller's
 // scope. So a page costs as much as its machines, not as the fleet.
 func machineQuery(f *filter.Filter, id *holdfastv1.Identity) fsm.Query {
-	q := fsm.Query{Texts: f.Texts(storedOfMachine)}
+	q := fsm.Query{Texts: f.Texts(isStoredField)}
 	var all []fsm.Facets
 	if t, ok := f.Terms(machineTerm); ok {
 		all = append(all, machineFacets(t))
@@ -67,8 +67,8 @@ func stateFacet(path, value string) (fsm.Facets, bool) {
 	return fsm.Facets{}, false
 }
 
-// storedOfMachine reports whether a field is stored in a machine's record as it is read.
-func storedOfMachine(path string) bool {
+// isStoredField reports whether a field is stored in a machine's record as it is read.
+func isStoredField(path string) bool {
 	return path == "machine_id" || path == "labels" ||
 		strings.HasPrefix(path, "labels.") || strings.HasPrefix(path, "spec.") ||
 		path == "status.phase" || path == "status.active_run_id"

@@ -22,23 +22,23 @@ const (
 // wants a profile, because it slows every lock of the process. Without a request the
 // profiles are empty.
 type contention struct {
-	mu    sync.Mutex
-	takes map[string]int // running requests by profile
+	mu      sync.Mutex
+	running map[string]int // running requests by profile
 }
 
-// take samples a profile for the number of seconds in the request, and returns it.
-func (c *contention) take(w http.ResponseWriter, r *http.Request, profile string) {
+// serve samples a profile for the number of seconds in the request, and returns it.
+func (c *contention) serve(w http.ResponseWriter, r *http.Request, profile string) {
 	if n, err := strconv.Atoi(r.FormValue("seconds")); err != nil || n < 1 || n > maxContentionSecs {
 		http.Error(w, fmt.Sprintf("profile %s: seconds is %q: want 1 to %d (?seconds=10), sampling is off otherwise",
 			profile, r.FormValue("seconds"), maxContentionSecs), http.StatusBadRequest)
 		return
 	}
-	defer c.note(profile)()
+	defer c.sample(profile)()
 	httppprof.Handler(profile).ServeHTTP(w, r)
 }
 
-// note turns sampling on until all requests for the profile have called end.
-func (c *contention) note(profile string) (end func()) {
+// sample turns sampling on until all requests for the profile have called end.
+func (c *contention) sample(profile string) (end func()) {
 	c.add(profile, 1)
 	return func() { c.add(profile, -1) }
 }
@@ -46,15 +46,15 @@ func (c *contention) note(profile string) (end func()) {
 func (c *contention) add(profile string, n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.takes == nil {
-		c.takes = map[string]int{}
+	if c.running == nil {
+		c.running = map[string]int{}
 	}
-	c.takes[profile] += n
+	c.running[profile] += n
 	mutex, block := 0, 0
-	if c.takes["mutex"] > 0 {
+	if c.running["mutex"] > 0 {
 		mutex = mutexFraction
 	}
-	if c.takes["block"] > 0 {
+	if c.running["block"] > 0 {
 		block = blockRate
 	}
 	runtime.SetMutexProfileFraction(mutex)

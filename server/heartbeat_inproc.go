@@ -29,7 +29,7 @@ func (h *Heartbeats) KeepMachineAlive(
 	ctx context.Context, r *holdfastv1.KeepMachineAliveRequest,
 ) (*holdfastv1.KeepMachineAliveResponse, error) {
 	const method = holdfastv1.HeartbeatService_KeepMachineAlive_FullMethodName
-	return serveHere(ctx, h.service.Server, method, r, h.service.keepMachineAlive)
+	return serveLocal(ctx, h.service.Server, method, r, h.service.keepMachineAlive)
 }
 
 // HeartbeatPool renews the lease of a pool. Errors are gRPC statuses.
@@ -37,7 +37,7 @@ func (h *Heartbeats) HeartbeatPool(
 	ctx context.Context, r *holdfastv1.HeartbeatPoolRequest,
 ) (*holdfastv1.HeartbeatPoolResponse, error) {
 	const method = holdfastv1.HeartbeatService_HeartbeatPool_FullMethodName
-	return serveHere(ctx, h.service.Server, method, r, h.service.HeartbeatPool)
+	return serveLocal(ctx, h.service.Server, method, r, h.service.HeartbeatPool)
 }
 
 // PingService renews the lease of a service. Errors are gRPC statuses.
@@ -45,12 +45,12 @@ func (h *Heartbeats) PingService(
 	ctx context.Context, r *holdfastv1.PingServiceRequest,
 ) (*holdfastv1.PingServiceResponse, error) {
 	const method = holdfastv1.HeartbeatService_PingService_FullMethodName
-	return serveHere(ctx, h.service.Server, method, r, h.service.PingService)
+	return serveLocal(ctx, h.service.Server, method, r, h.service.PingService)
 }
 
-// serveHere does the work of UnaryInterceptors for an in-process call that any peer can
+// serveLocal does the work of UnaryInterceptors for an in-process call that any peer can
 // serve.
-func serveHere[Q proto.Message, A any](
+func serveLocal[Q proto.Message, A any](
 	ctx context.Context, s *Server, method string, req Q, handle func(context.Context, Q) (A, error),
 ) (resp A, err error) {
 	start := time.Now()
