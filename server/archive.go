@@ -28,7 +28,7 @@ func (s *Server) archived(ctx context.Context, run *holdfastv1.Run) (*internalv1
 			at.GetDroppedAt().AsTime().Format("2006-01-02"))
 	}
 	if s.cfg.Archive == nil {
-		return nil, errors.New("this peer has no archive (archive.url): configure it, or ask another peer")
+		return nil, errors.New("this peer has no archive configured (archive.url): configure it, or ask another peer")
 	}
 	data, err := s.cfg.Archive.Get(ctx, at.GetObject())
 	if err != nil {

@@ -81,7 +81,7 @@ func (s *consoleService) Attach(stream consoleStream) error {
 func noLeaderFor(what string) error {
 	return &cluster.OutcomeError{
 		Outcome: cluster.NotApplied,
-		Err:     fmt.Errorf("%w: no leader known for %s", cluster.ErrNoLeader, what),
+		Err:     fmt.Errorf("%w: no leader is known to serve %s", cluster.ErrNoLeader, what),
 	}
 }
 

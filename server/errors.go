@@ -25,7 +25,7 @@ const errorDomain = cluster.ErrorDomain
 const retryAfter = 250 * time.Millisecond
 
 var (
-	errNoLeader = errors.New("no leader known")
+	errNoLeader = errors.New("no leader is known")
 	errDraining = errors.New("this peer is shutting down: use another one")
 )
 

@@ -32,7 +32,7 @@ func TestExplainMachine(t *testing.T) {
 		},
 		{
 			"queued", func(t *testing.T, n *fakeNode) { n.start(t, "m-1", "run-1", "") },
-			"run run-1 (one) has not begun, it is number 1 in the queue, and waits for the executor", "the executor", "",
+			"run run-1 (one) has not started, it is number 1 in the queue, and waits for the executor", "the executor", "",
 			[]string{"holdfast run logs run-1 -f", "holdfast run cancel run-1"},
 		},
 		{

@@ -147,7 +147,7 @@ func (s *installService) machineAnswer(v *fsm.View, r *holdfastv1.BootMachineReq
 	case !active || run.GetObserved() || fsm.Ended(run):
 		return disk
 	case i.GetRunId() == run.GetRunId() && v.Has(fsm.Level2) && fsm.InstallerRuns(i, now):
-		why := fmt.Sprintf("its installer is running: a boot script is served after %s without a report",
+		why := fmt.Sprintf("its installer is running: a boot script is served again after %s without a report",
 			fsm.InstallerSilence)
 		return waitAnswer(m.GetMachineId(), run.GetRunId(), why)
 	case fsm.InstallOpen(i) && i.GetRunId() == run.GetRunId() && fsm.InstallBoots(i):

@@ -54,15 +54,15 @@ func TestContention(t *testing.T) {
 			t.Fatalf("%s: %v", profile, err)
 		}
 		if !bytes.Contains(names, []byte("contendedForTest")) {
-			t.Errorf("%s: the lock that was waited for is not in it", profile)
+			t.Errorf("%s: the contended lock is missing", profile)
 		}
 		if got := runtime.SetMutexProfileFraction(-1); got != 0 {
-			t.Errorf("%s: waits are noted still, one in %d", profile, got)
+			t.Errorf("%s: waits are still sampled, one in %d", profile, got)
 		}
 	}
 	for _, query := range []string{"", "?seconds=0", "?seconds=61", "?seconds=x", "?debug=1"} {
-		if code, body := get(t, s, "GET", "/debug/pprof/mutex"+query); code != http.StatusBadRequest || !strings.Contains(body, "say for how long") {
-			t.Errorf("mutex%s: got %d %q, want 400 and what to do", query, code, body)
+		if code, body := get(t, s, "GET", "/debug/pprof/mutex"+query); code != http.StatusBadRequest || !strings.Contains(body, "want 1 to 60") {
+			t.Errorf("mutex%s: got %d %q, want 400 and the remedy", query, code, body)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func TestProbePlan(t *testing.T) {
 		"all is well":             {provider: well, image: "debian"},
 		"the BMC does not answer": {provider: looked{facts: well.facts, bmc: errors.New("no route to host")}, image: "debian", want: "pxe/bmc=FAILS no route to host\nboot/bmc=FAILS no route to host\n"},
 		"the account is refused": {provider: looked{facts: well.facts, bmc: providers.Errorf(providers.Auth, "log in", "wrong password")}, image: "debian",
-			want: "pxe/bmc=FAILS it answers, and refuses the account\nboot/bmc=FAILS it answers, and refuses the account\n"},
+			want: "pxe/bmc=FAILS it answers, but refuses the account\nboot/bmc=FAILS it answers, but refuses the account\n"},
 		"the host is away":      {provider: looked{facts: providers.Facts{ReachableReason: "NoAnswer"}}, image: "debian", want: "look/host=FAILS the host does not answer: NoAnswer\n"},
 		"there is no image":     {provider: well, image: "none", want: "install/image=FAILS there is no image \"none\"\n"},
 		"nobody has its bytes":  {provider: well, image: "empty", want: "install/image=FAILS no peer has the disk of image \"empty\" yet\n"},

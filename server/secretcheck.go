@@ -111,7 +111,7 @@ func checkSSH(values map[string]string) []fsm.FieldViolation {
 		case err != nil || !ok:
 			add("certificate", "is not an SSH certificate: want the line of a file like id_ed25519-cert.pub")
 		case key == "":
-			add("certificate", "needs its private_key")
+			add("certificate", "needs the private_key that it was made for")
 		case signer != nil && string(cert.Key.Marshal()) != string(signer.PublicKey().Marshal()):
 			add("certificate", "is of another key than private_key")
 		}

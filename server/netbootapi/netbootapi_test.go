@@ -137,7 +137,7 @@ func is(t *testing.T, script string, words ...string) {
 func TestBootScripts(t *testing.T) {
 	s := newSite(t)
 	is(t, s.get(boot), "m-1 boots its disk: no run is installing it", "\nexit")
-	is(t, s.get("/api/v1/boot?mac=02:00:00:00:00:09"), "nobody knows this machine", "\nexit")
+	is(t, s.get("/api/v1/boot?mac=02:00:00:00:00:09"), "the machine is unknown", "\nexit")
 	is(t, s.get("/api/v1/boot"), "chain --replace http://example.com/api/v1/boot?mac=${mac}&arch=${buildarch} || goto wait")
 	s.start()
 	is(t, s.get(boot), "m-1 waits: run run-1 is about to install it", "sleep 3", "chain --replace http://example.com/api/v1/boot?mac=52%3A54%3A00%3A12%3A34%3A56&arch=${buildarch} || goto again")
