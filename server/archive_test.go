@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// shelf is an archive in memory.
+// shelf is an in-memory archive.
 type shelf map[string][]byte
 
 func (s shelf) Get(_ context.Context, name string) ([]byte, error) {
@@ -22,8 +22,8 @@ func (s shelf) Get(_ context.Context, name string) ([]byte, error) {
 	return nil, archive.ErrNotFound
 }
 
-// TestArchivedRun: a run reads as before, from any offset of its log; what the archive
-// has lost or damaged is said, and nothing made up.
+// TestArchivedRun checks that an archived run reads as before, from any offset of its
+// log, and that a lost or damaged archive object is reported.
 func TestArchivedRun(t *testing.T) {
 	n, books := newNode(), shelf{}
 	_, c := serve(t, n, Config{Archive: books})

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// audited returns clients of a server whose audit trail has n events.
+// audited returns clients of a server with n events in its audit trail.
 func audited(t *testing.T, n *fakeNode, events int) (*Server, holdfastv1.AuditServiceClient) {
 	t.Helper()
 	s, c := serve(t, n, Config{})
@@ -42,7 +42,8 @@ func export(ctx context.Context, c holdfastv1.AuditServiceClient, from uint64) (
 	}
 }
 
-// TestEveryWriteIsAudited calls each service once, allowed and refused: an event each.
+// TestEveryWriteIsAudited calls each service once, allowed and refused. Each call is one
+// event.
 func TestEveryWriteIsAudited(t *testing.T) {
 	n := newNode()
 	_, c := serve(t, n, Config{})

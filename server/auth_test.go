@@ -33,8 +33,8 @@ func trail(p *secured) []*holdfastv1.AuditEvent {
 	return es
 }
 
-// TestWhoDidIt: a change is recorded under who made it; one that is refused for want of a
-// role is recorded before he hears of it.
+// TestWhoDidIt checks that a change is recorded with its caller, and that a change
+// refused for lack of a role is recorded before the caller gets the answer.
 func TestWhoDidIt(t *testing.T) {
 	p := secure(t, auth.Config{})
 	viewer := p.connect(t, kind{token: &holdfastv1.Token{Name: "v", Role: holdfastv1.Role_VIEWER}})
@@ -70,7 +70,7 @@ func TestWhoDidIt(t *testing.T) {
 			t.Errorf("got %v", e)
 		}
 	}
-	// Failed authentications come once a second, summed up.
+	// Failed authentications are recorded once a second, with a count.
 	nobody := p.connect(t, kind{})
 	for range 5 {
 		_ = phase(nobody, "m-a")
@@ -86,8 +86,7 @@ func TestWhoDidIt(t *testing.T) {
 	})
 }
 
-// TestForgedForwarding: what only peers may say is not believed from others, whoever they
-// are.
+// TestForgedForwarding checks that forwarding metadata is ignored unless a peer sends it.
 func TestForgedForwarding(t *testing.T) {
 	p := secure(t, auth.Config{})
 	forged := must[[]byte](t)(proto.Marshal(&internalv1.ForwardedCaller{Identity: &holdfastv1.Identity{Principal: "user:root", Role: holdfastv1.Role_ADMIN, Method: auth.MethodCertificate}}))
@@ -115,7 +114,8 @@ func TestForgedForwarding(t *testing.T) {
 	}
 }
 
-// TestRevokedWhileWatching: a stream ends with its token, before it says another word.
+// TestRevokedWhileWatching checks that a stream ends without another message once its
+// token is revoked.
 func TestRevokedWhileWatching(t *testing.T) {
 	p := secure(t, auth.Config{})
 	c := p.connect(t, kind{token: &holdfastv1.Token{Name: "v", Role: holdfastv1.Role_VIEWER}})
@@ -139,7 +139,7 @@ func TestRevokedWhileWatching(t *testing.T) {
 	wantError(t, err, codes.Unauthenticated, auth.ReasonTokenRevoked)
 }
 
-// incoming is a stream on which messages come when the test says so.
+// incoming is a stream whose messages are sent by the test.
 type incoming struct {
 	grpc.ServerStream
 	ctx  context.Context
@@ -153,7 +153,8 @@ func (s *incoming) RecvMsg(any) error {
 	return nil
 }
 
-// TestRevokedWhileSending: what a stream brings after its token was revoked is not taken.
+// TestRevokedWhileSending checks that a message received after the revocation of the
+// token is refused.
 func TestRevokedWhileSending(t *testing.T) {
 	p := secure(t, auth.Config{})
 	c := p.connect(t, kind{token: &holdfastv1.Token{Name: "o", Role: holdfastv1.Role_OPERATOR}})
@@ -183,7 +184,7 @@ func TestRevokedWhileSending(t *testing.T) {
 	wantError(t, <-took, codes.Unauthenticated, auth.ReasonTokenRevoked)
 }
 
-// TestBootstrapToken: made once, shown once, and it opens everything.
+// TestBootstrapToken checks that the token is created once, printed once, and an admin's.
 func TestBootstrapToken(t *testing.T) {
 	p := secure(t, auth.Config{})
 	var out bytes.Buffer
@@ -211,7 +212,7 @@ func TestBootstrapToken(t *testing.T) {
 	if err != nil || id.GetRole() != holdfastv1.Role_ADMIN || id.GetPrincipal() != "token:bootstrap" {
 		t.Errorf("got %v, %v", id, err)
 	}
-	// The same token by the other door.
+	// The same token over HTTP.
 	req := must[*http.Request](t)(http.NewRequestWithContext(testCtx(t), "GET", "https://"+p.http+"/metrics", nil))
 	req.Header.Set("Authorization", "Bearer "+secret)
 	resp, err := c.web.Do(req)
@@ -224,7 +225,7 @@ func TestBootstrapToken(t *testing.T) {
 	}
 }
 
-// BenchmarkAuthenticated measures the calls of a token against those of anybody, over a
+// BenchmarkAuthenticated compares calls with a token to anonymous calls, over a
 // connection without TLS.
 func BenchmarkAuthenticated(b *testing.B) {
 	n := newNode()

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// BenchmarkEvent measures how long an event takes to be with all of 5,000 watchers
-// (docs/performance.md), without the network: most of it is not ours.
+// BenchmarkEvent measures the time until 5,000 watchers have an event
+// (docs/performance.md), without the network. Most of it is spent in gRPC.
 func BenchmarkEvent(b *testing.B) {
 	const watchers = 5000
 	n := newNode()
@@ -47,9 +47,8 @@ func BenchmarkEvent(b *testing.B) {
 	running.Wait()
 }
 
-// BenchmarkListMachines measures pages of 100 of fleets that differ in size: what a
-// filter costs must not grow with the fleet where an index or the text of a record can
-// tell.
+// BenchmarkListMachines measures pages of 100 in fleets of different sizes. The cost of a
+// filter must not grow with the fleet if an index or the text of a record can decide it.
 func BenchmarkListMachines(b *testing.B) {
 	for _, size := range []int{10_000, 100_000} {
 		n := newNode()
@@ -99,7 +98,7 @@ func BenchmarkScrape(b *testing.B) {
 	}
 }
 
-// BenchmarkStartRun measures what a start costs the peer beside the consensus.
+// BenchmarkStartRun measures the cost of StartRun on the peer, without consensus.
 func BenchmarkStartRun(b *testing.B) {
 	n := newNode()
 	n.machine(b, "m-1")

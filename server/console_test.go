@@ -14,7 +14,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// echo is a console that shows what is typed.
+// echo is a console that returns its input.
 type echo struct {
 	mu     sync.Mutex
 	left   []string
@@ -49,7 +49,7 @@ func (e *echo) gone() []string {
 	return e.left
 }
 
-// onePeer leads to one peer.
+// onePeer connects to a single peer.
 type onePeer struct {
 	id   string
 	conn grpc.ClientConnInterface
@@ -104,7 +104,7 @@ func TestConsoleIsRefused(t *testing.T) {
 	}
 }
 
-// A console goes through a follower to the leader, is typed at, and is left.
+// The test attaches through a follower, types, and leaves.
 func TestConsoleThroughAFollower(t *testing.T) {
 	n := newNode()
 	n.machine(t, "m-1")

@@ -95,8 +95,7 @@ func TestErrorDetails(t *testing.T) {
 	}
 }
 
-// TestErrorTable is the table of bare-metal API §Error Handling, and what else a call can
-// be refused for.
+// TestErrorTable checks the status of every kind of error.
 func TestErrorTable(t *testing.T) {
 	n := newNode()
 	_, c := serve(t, n, Config{})
@@ -170,7 +169,7 @@ func setPhase(ctx context.Context, c *clients, id string, p holdfastv1.MachineSt
 	return drop(c.SetMachinePhase(ctx, &holdfastv1.SetMachinePhaseRequest{MachineId: id, Phase: p}))
 }
 
-// TestPanic: a panic of a handler ends one call, not the peer.
+// TestPanic checks that a panic of a handler ends one call, not the peer.
 func TestPanic(t *testing.T) {
 	n := newNode()
 	var log logBuffer

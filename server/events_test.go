@@ -40,7 +40,7 @@ func TestWatchEvents(t *testing.T) {
 		}
 	}
 
-	// Who goes on after a cursor gets what came since, and of that what matches.
+	// A watcher that resumes gets the matching events since its cursor.
 	ended := watchEvents(t, c, `type = "run.succeeded"`, before)
 	e, err := ended.Recv()
 	if err != nil || e.GetRun().GetRunId() != "run-1" || e.GetRun().GetPhase() != holdfastv1.Run_SUCCEEDED {
@@ -53,7 +53,7 @@ func TestWatchEvents(t *testing.T) {
 	wantError(t, err, codes.InvalidArgument, "INVALID_FIELD")
 }
 
-// A stream that nothing matches still says how far it is, so that its client can go on.
+// A stream without matching events still sends its cursor, so that its client can resume.
 func TestWatchEventsBookmarks(t *testing.T) {
 	n := newNode()
 	n.machine(t, "m-1")

@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestExplainInstall: an install that is only observed says until when it waits for its
-// installer, and afterwards why it was given up.
+// TestExplainInstall checks the explanation of an observed install: its deadline while it
+// waits for its installer, and the reason after it has failed.
 func TestExplainInstall(t *testing.T) {
 	n := newNode()
 	_, c := serve(t, n, Config{})

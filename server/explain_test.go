@@ -109,7 +109,7 @@ func TestExplainMachine(t *testing.T) {
 	}
 }
 
-// The command that starts a run again has all of its parameters, as a shell reads them.
+// The suggested command must have all parameters of the run after a shell has parsed it.
 func TestStartAgain(t *testing.T) {
 	long := strings.Repeat("x", longParam+1)
 	for _, tt := range []struct {
@@ -137,8 +137,8 @@ func TestStartAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// The shell calls the command; `run get` prints the record, and jq reads the
-			// one parameter of it.
+			// The shell runs the command; `run get` prints the record, and jq extracts
+			// one parameter.
 			script := "holdfast() { if [ \"$2\" = get ]; then cat record; else printf '%s\\0' \"$@\"; fi; }\n" +
 				"jq() { sed 's/.*\"net_config\": *\"\\([^\"]*\\)\".*/\\1/'; }\n" + restartCommand(tt.run)
 			cmd := exec.CommandContext(t.Context(), "sh", "-c", script)

@@ -60,7 +60,7 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// TestFilterNames: every name that an error lists can be asked for.
+// TestFilterNames checks that every name listed in an error can be used.
 func TestFilterNames(t *testing.T) {
 	for _, schema := range []func() *filter.Schema{machineFilter, runFilter} {
 		for _, name := range schema().Names() {

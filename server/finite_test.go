@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// TestNumbersAreFinite: what JSON cannot say is refused, or the lists that it is in could
-// not be answered.
+// TestNumbersAreFinite checks that numbers are refused that JSON cannot represent,
+// because lists that contain them could not be encoded.
 func TestNumbersAreFinite(t *testing.T) {
 	_, c := serve(t, newNode(), Config{})
 	pools := holdfastv1.NewPoolServiceClient(c.conn)
@@ -45,8 +45,8 @@ func (h *heard) Renew(_ context.Context, r *internalv1.Renewal) (*internalv1.Ren
 	return &internalv1.RenewalAnswer{Outcome: internalv1.RenewalAnswer_RENEWED}, nil
 }
 
-// TestSignsOfLifeAreFinite: a sensor that tells no number costs nobody the heartbeat that
-// it comes with, whichever way that takes.
+// TestSignsOfLifeAreFinite checks that a broken sensor does not cost a heartbeat, over
+// gRPC and over HTTP.
 func TestSignsOfLifeAreFinite(t *testing.T) {
 	n, leases := newNode(), &heard{}
 	n.machine(t, "m-1")
@@ -76,8 +76,8 @@ func TestSignsOfLifeAreFinite(t *testing.T) {
 	}
 }
 
-// TestImpossibleHeartbeats: memory that a pool cannot have is refused with its field, and
-// nothing reaches the leader.
+// TestImpossibleHeartbeats checks that an impossible memory size is refused with its
+// field, and that nothing reaches the leader.
 func TestImpossibleHeartbeats(t *testing.T) {
 	n, leases := newNode(), &heard{}
 	_, c := serve(t, n, Config{Leases: leases})

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestAgentService: a machine is created with a token of its own, registers, and is
+// TestAgentService checks that a machine is created with its own token, registers, and is
 // listed once it is ready.
 func TestAgentService(t *testing.T) {
 	n := newNode()
@@ -91,7 +91,7 @@ func TestNodeService(t *testing.T) {
 	if err != nil || m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALLING || m.GetStatus().GetEffectiveState() != holdfastv1.EffectiveState_PROVISIONING || m.GetNode().GetVendor() != "ACME" {
 		t.Fatalf("after its start: %v, %v", m, err)
 	}
-	// The log of the leader has each transition too, once (node state machine §Logging).
+	// The leader's log contains each transition once, too.
 	NewNodeLog(n.peer, log.logger()).follow(ctx, n.peer.View(), 0)
 	for _, want := range []string{`from="" to=DISCOVERED`, `from=DISCOVERED to=PENDING triggered_by=operator`, `from=PENDING to=INSTALLING triggered_by=node_report`} {
 		if n := strings.Count(log.String(), want); n != 1 {
@@ -102,7 +102,7 @@ func TestNodeService(t *testing.T) {
 	if err != nil || !run.GetObserved() {
 		t.Errorf("the run behind it: %v, %v", run, err)
 	}
-	// The state's clock stands in the past, so what has begun by it is stalled by ours.
+	// The state's clock is in the past, so nodes count as stalled by the wall clock.
 	got, err := nodes.ListStalledNodes(ctx, &holdfastv1.ListStalledNodesRequest{})
 	if err != nil || len(got.GetMachines()) != 1 {
 		t.Errorf("stalled: %v, %v", got, err)
@@ -192,8 +192,8 @@ func TestPoolService(t *testing.T) {
 	}
 }
 
-// TestWatchServices: the current state, then each change once and in order; also the one
-// with which a service stops matching.
+// TestWatchServices checks that the stream has the current state, then each change once
+// and in order, including the one with which a service stops matching.
 func TestWatchServices(t *testing.T) {
 	n := newNode()
 	_, c := serve(t, n, Config{})

@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// oddLeases answer by the id of the lease.
+// oddLeases returns an answer that depends on the id of the lease.
 type oddLeases struct{}
 
 func (oddLeases) Renew(_ context.Context, r *internalv1.Renewal) (*internalv1.RenewalAnswer, error) {
@@ -41,7 +41,8 @@ func (oddLeases) Renew(_ context.Context, r *internalv1.Renewal) (*internalv1.Re
 	return &internalv1.RenewalAnswer{Outcome: internalv1.RenewalAnswer_RENEWED, TtlMs: 300_000, IntervalMs: 60_000}, nil
 }
 
-// way is one way to the heartbeat service, with all that it leaves behind.
+// way is one way to call the heartbeat service, with the metrics, events and logs of its
+// calls.
 type way struct {
 	reg *prometheus.Registry
 
@@ -109,7 +110,7 @@ func newWay(t *testing.T, direct bool) *way {
 	return w
 }
 
-// counted returns what the metrics say, but for how long things took.
+// counted returns the metrics, except durations.
 func (w *way) counted(t *testing.T) map[string]float64 {
 	t.Helper()
 	families, err := w.reg.Gather()
@@ -131,8 +132,8 @@ func (w *way) counted(t *testing.T) map[string]float64 {
 	return got
 }
 
-// TestHeartbeatsAreCalls: whoever says whatever, the way of the HTTP APIs answers, counts
-// and records as a call over gRPC does.
+// TestHeartbeatsAreCalls checks that heartbeats over the HTTP APIs have the same answers,
+// metrics and audit events as gRPC calls, for every caller and every request.
 func TestHeartbeatsAreCalls(t *testing.T) {
 	direct, overGRPC := newWay(t, true), newWay(t, false)
 	for _, tt := range []struct {

@@ -24,15 +24,15 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// fakeNode is a cluster of one: the state is real, only the consensus is left out.
+// fakeNode is a cluster of one with a real state but without consensus.
 type fakeNode struct {
 	peer *peer
 
 	mu     sync.Mutex
 	leader string
 	votes  error
-	// before is called for each command that comes through Apply; its error is the
-	// answer.
+	// before is called for each command passed to Apply. If it returns an error, Apply
+	// returns it.
 	before func(*internalv1.Command) error
 	viewed func(context.Context) error
 }
@@ -121,7 +121,7 @@ func (n *fakeNode) machine(t testing.TB, id string) {
 	n.do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: id, Spec: &holdfastv1.MachineSpec{}}})
 }
 
-// start makes a PENDING run of one step "one", or of a built-in plan.
+// start creates a PENDING run of one step "one", or of a built-in plan.
 func (n *fakeNode) start(t testing.TB, machineID, runID, planID string) *holdfastv1.Run {
 	t.Helper()
 	if planID == "" {
@@ -150,7 +150,7 @@ func (n *fakeNode) end(t testing.TB, runID string, attempt int32, o holdfastv1.A
 	n.do(t, end)
 }
 
-// finish takes a PENDING run of one step to its end.
+// finish moves a PENDING run of one step to its end.
 func (n *fakeNode) finish(t testing.TB, runID string, o holdfastv1.Attempt_Outcome) {
 	t.Helper()
 	n.begin(t, runID, 1)
@@ -170,8 +170,7 @@ func onePlan(id string) *holdfastv1.Plan {
 	return &holdfastv1.Plan{PlanId: id, Steps: []*holdfastv1.Step{{Name: "one", Kind: ssh}}}
 }
 
-// able is a provider with every capability; all calls of them would panic, and none is
-// made here.
+// able is a provider with every capability. Calls would panic, but there are none.
 type able struct {
 	providers.Inspector
 	providers.PowerController
@@ -184,7 +183,7 @@ type able struct {
 
 func (able) Kind() string { return "able" }
 
-// powerOnly has a power button and nothing else.
+// powerOnly is a provider that can only switch power.
 type powerOnly struct {
 	providers.Inspector
 	providers.PowerController
@@ -274,7 +273,7 @@ func wantError(t testing.TB, err error, code codes.Code, reason string) {
 	}
 }
 
-// logBuffer keeps what is logged.
+// logBuffer collects log lines.
 type logBuffer struct {
 	mu   sync.Mutex
 	text []byte
@@ -297,7 +296,7 @@ func (b *logBuffer) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// The peer and its state are what a server is made for.
+// The peer and its state implement the interfaces of a Server.
 var (
 	_ Node  = (*cluster.Node)(nil)
 	_ State = (*fsm.FSM)(nil)

@@ -166,7 +166,7 @@ func TestReflection(t *testing.T) {
 	}
 }
 
-// TestHTTPLimits: who opens a connection and says nothing is sent away.
+// TestHTTPLimits checks that an idle connection is closed.
 func TestHTTPLimits(t *testing.T) {
 	s := New(Config{}, newNode(), newNode().peer, testProviders())
 	srv := s.HTTPServer(http.NotFoundHandler())
@@ -183,7 +183,7 @@ func TestClusterStatus(t *testing.T) {
 	}
 }
 
-// TestCallTimeout: a call without a deadline gets one.
+// TestCallTimeout checks that a call without a deadline gets one.
 func TestCallTimeout(t *testing.T) {
 	n := newNode()
 	n.viewed = func(ctx context.Context) error {
@@ -195,8 +195,7 @@ func TestCallTimeout(t *testing.T) {
 	wantError(t, err, codes.DeadlineExceeded, "")
 }
 
-// sayer is a Forwarder that says where this peer is, and for what consistency it was
-// asked.
+// sayer is a Forwarder that returns the id of this peer, and the requested consistency.
 type sayer struct{ asked string }
 
 func (f *sayer) UnaryInterceptor() grpc.UnaryServerInterceptor {
@@ -216,8 +215,8 @@ func (*sayer) StreamInterceptor() grpc.StreamServerInterceptor {
 	}
 }
 
-// TestHTTPConsistency: the HTTP APIs ask for the consistency that they are asked for, and
-// say how new their answers are (docs/concepts.md).
+// TestHTTPConsistency checks that the HTTP APIs pass on the requested consistency and
+// return the freshness of their answers (docs/concepts.md).
 func TestHTTPConsistency(t *testing.T) {
 	n, f := newNode(), &sayer{}
 	s := New(Config{Forwarder: f}, n, n.peer, testProviders())

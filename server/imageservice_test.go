@@ -16,8 +16,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// heldFiles are files of which a majority has those that are listed. What the peers say
-// of bytes is tested in internal/images.
+// heldFiles are the files that a majority of voters has. Copies on the peers are tested
+// in internal/images.
 type heldFiles map[string]bool
 
 func (f heldFiles) Upload(grpc.BidiStreamingServer[holdfastv1.UploadFileRequest, holdfastv1.UploadFileResponse]) error {

@@ -25,7 +25,8 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// listen serves gRPC or HTTP on a real socket until the test ends, and gives its address.
+// listen serves gRPC or HTTP on a real socket until the test ends, and returns its
+// address.
 func listen(t *testing.T, serve func(net.Listener) error, stop func()) string {
 	t.Helper()
 	l := must[net.Listener](t)(net.Listen("tcp", "127.0.0.1:0"))
@@ -41,7 +42,7 @@ func listen(t *testing.T, serve func(net.Listener) error, stop func()) string {
 	return l.Addr().String()
 }
 
-// closed waits until the other side has closed a connection, and says whether it did.
+// closed waits until the other side has closed a connection, and reports whether it did.
 func closed(t *testing.T, c net.Conn, within time.Duration) bool {
 	t.Helper()
 	if err := c.SetReadDeadline(time.Now().Add(within)); err != nil {
@@ -59,8 +60,8 @@ func dial(t *testing.T, addr string) net.Conn {
 	return c
 }
 
-// TestSlowLorisHTTP: who opens connections and sends headers by the byte is cut off, and
-// others are served meanwhile.
+// TestSlowLorisHTTP checks that clients that send headers byte by byte are disconnected,
+// and that others are served meanwhile.
 func TestSlowLorisHTTP(t *testing.T) {
 	n := newNode()
 	s := New(Config{}, n, n.peer, testProviders())
@@ -125,7 +126,7 @@ func plainGRPC(t *testing.T, cfg Config, more ...grpc.ServerOption) (string, *cl
 	return addr, &clients{holdfastv1.NewMachineServiceClient(conn), holdfastv1.NewPlanServiceClient(conn), holdfastv1.NewRunServiceClient(conn), holdfastv1.NewClusterServiceClient(conn), conn}
 }
 
-// TestSlowLorisGRPC: a connection that says nothing, or half a handshake, ends.
+// TestSlowLorisGRPC checks that a connection without a complete handshake is closed.
 func TestSlowLorisGRPC(t *testing.T) {
 	addr, c := plainGRPC(t, Config{}, grpc.ConnectionTimeout(3*time.Second))
 	silent, half := dial(t, addr), dial(t, addr)
@@ -146,8 +147,7 @@ func TestOversizedGRPC(t *testing.T) {
 	if status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("a message of 4 MiB and more: got %v", err)
 	}
-	// The limit is told to clients, and theirs refuse; the server counts for itself when
-	// one does not.
+	// Clients learn the limit and keep it; the server must enforce it too.
 	ctx := metadata.AppendToOutgoingContext(testCtx(t), "x", strings.Repeat("x", 2*maxMetadata))
 	if _, err := c.GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "m"}); err == nil || status.Code(err) == codes.NotFound {
 		t.Errorf("metadata of 128 KiB: got %v", err)
@@ -164,7 +164,7 @@ func TestOversizedGRPC(t *testing.T) {
 	if err := fr.WriteSettings(); err != nil {
 		t.Fatal(err)
 	}
-	// A frame that says it has 16 MiB: 9 bytes of header are enough to be thrown out.
+	// A frame of 16 MiB: the 9 bytes of its header suffice to close the connection.
 	if _, err := raw.Write([]byte{0xff, 0xff, 0xff, byte(http2.FrameData), 0, 0, 0, 0, 1}); err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestOversizedGRPC(t *testing.T) {
 	}
 }
 
-// TestPingFlood: who pings all the time is told to calm down, and cut off.
+// TestPingFlood checks that a client that pings too often is disconnected.
 func TestPingFlood(t *testing.T) {
 	addr, _ := plainGRPC(t, Config{})
 	raw := dial(t, addr)
@@ -206,8 +206,9 @@ func TestPingFlood(t *testing.T) {
 	}
 }
 
-// TestRateLimitGRPC: who calls too often is told when to come back; others go on, and so
-// do good credentials where bad ones come from.
+// TestRateLimitGRPC checks that a caller above its rate is refused with a retry delay.
+// Others must not be affected, nor good credentials from an address that also sends bad
+// ones.
 func TestRateLimitGRPC(t *testing.T) {
 	p := secure(t, auth.Config{RatePerSecond: 10})
 	greedy := p.connect(t, kind{token: &holdfastv1.Token{Name: "greedy", Role: holdfastv1.Role_VIEWER}})
@@ -239,8 +240,8 @@ func TestRateLimitGRPC(t *testing.T) {
 	}
 }
 
-// TestPlainTextToTLS: who speaks no TLS to a TLS listener gets nothing, and holds nothing
-// up.
+// TestPlainTextToTLS checks that a client without TLS gets no answer from a TLS listener,
+// and blocks nothing.
 func TestPlainTextToTLS(t *testing.T) {
 	p := secure(t, auth.Config{})
 	for _, addr := range []string{p.grpc, p.http} {

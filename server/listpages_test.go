@@ -24,8 +24,7 @@ func wantField(t *testing.T, err error, field string) {
 	}
 }
 
-// TestEveryListHasPages: none may grow with the fleet, and all are asked for in the same
-// way.
+// TestEveryListHasPages checks that every list is paged, in the same way.
 func TestEveryListHasPages(t *testing.T) {
 	lists := 0
 	protoregistry.GlobalFiles.RangeFiles(func(fd protoreflect.FileDescriptor) bool {
@@ -56,8 +55,8 @@ func TestEveryListHasPages(t *testing.T) {
 	}
 }
 
-// manyAgents returns machines m-00 to m-29, all of them ready but every seventh, by turns
-// in the pools a and b.
+// manyAgents returns machines m-00 to m-29, alternately in the pools a and b. All of them
+// are ready except every seventh.
 func manyAgents(t *testing.T) (*fakeNode, *agentService) {
 	t.Helper()
 	n := newNode()
@@ -131,7 +130,8 @@ func TestAgentMachinePages(t *testing.T) {
 	wantField(t, err, "page_token")
 }
 
-// TestAgentsSeeTheirOwnMachineAlone, and their pool's, on every page.
+// TestAgentsSeeTheirOwnMachineAlone checks the lists of machine agents and pool agents,
+// on every page.
 func TestAgentsSeeTheirOwnMachineAlone(t *testing.T) {
 	_, s := manyAgents(t)
 	for _, tt := range []struct {

@@ -25,8 +25,8 @@ func logs(
 	return s
 }
 
-// readLog reads chunks up to a length, or to the end (-1), and checks that they fit
-// together.
+// readLog reads chunks up to a length, or to the end (-1), and checks that they are
+// contiguous.
 func readLog(t *testing.T, s grpc.ServerStreamingClient[holdfastv1.LogChunk], offset int64, length int) string {
 	t.Helper()
 	var b strings.Builder
@@ -105,7 +105,8 @@ func TestStreamRunLogsRefusals(t *testing.T) {
 	}
 }
 
-// TestStreamRunLogsLarge: large chunks are split, and every offset can be resumed at.
+// TestStreamRunLogsLarge checks that large chunks are split, and that a stream can resume
+// at every offset.
 func TestStreamRunLogsLarge(t *testing.T) {
 	n := newNode()
 	_, c := serve(t, n, Config{})

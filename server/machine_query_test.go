@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// foundFleet is machines that differ in all that they can be found by.
+// foundFleet returns machines that differ in every field that can be looked up.
 func foundFleet(t *testing.T) *fakeNode {
 	n := newNode()
 	for _, pool := range []string{"a", "b"} {
@@ -35,8 +35,8 @@ func foundFleet(t *testing.T) *fakeNode {
 	return n
 }
 
-// A list with a filter has just the machines that a look at each of them finds, for
-// everybody, whatever was used to find them.
+// A filtered list must contain exactly the machines that match when each is checked, for
+// every caller and every kind of lookup.
 func TestListsFindWhatAScanFinds(t *testing.T) {
 	n := foundFleet(t)
 	s := &machineService{Server: New(Config{}, n, n.peer, testProviders())}
@@ -86,8 +86,8 @@ func TestListsFindWhatAScanFinds(t *testing.T) {
 	}
 }
 
-// A page costs what is on it: what an index or the text of a record rules out is not
-// decoded.
+// A page must cost as much as its machines: records excluded by an index or by their text
+// are not decoded.
 func TestListsDoNotDecodeTheFleet(t *testing.T) {
 	n := foundFleet(t)
 	for text, want := range map[string]int{
@@ -107,8 +107,7 @@ func TestListsDoNotDecodeTheFleet(t *testing.T) {
 	}
 }
 
-// Every field that a schema lets people compare, and that facets are promised for, is one
-// that there is.
+// Every field with facets that a schema allows in comparisons must exist.
 func TestFacetsAreFieldsOfTheFilter(t *testing.T) {
 	for _, path := range []string{"spec.pool", "spec.rack", "spec.location", "spec.provider", "spec.customer_id", "spec.target_cluster_ref"} {
 		f, err := compile(machineFilter, strings.TrimPrefix(path, "spec.")+"=x")

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// sampleMachine is the sample of bare-metal API §Examples.
+// sampleMachine returns a complete machine.
 const sampleMachine = `{
   "machine_id": "m-123",
   "labels": {"env": "prod", "role": "worker", "provider": "dc-1"},
@@ -140,8 +140,8 @@ func TestUpdateMachine(t *testing.T) {
 	}
 }
 
-// TestUnknownFields: what a newer client sends must never reach the log, where it would
-// stop every peer.
+// TestUnknownFields checks that unknown fields of a newer client never reach the log,
+// where they would stop every peer.
 func TestUnknownFields(t *testing.T) {
 	n := newNode()
 	_, c := serve(t, n, Config{})
@@ -163,7 +163,7 @@ func TestUnknownFields(t *testing.T) {
 	_, err := c.CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: plan})
 	wantError(t, err, codes.InvalidArgument, "INVALID_FIELD")
 
-	// A kind of step that is not known here is no kind at all.
+	// A step of an unknown kind has no kind here.
 	plan = onePlan("p")
 	plan.Steps[0].Kind = nil
 	plan.Steps[0].ProtoReflect().SetUnknown(protowire.AppendBytes(protowire.AppendTag(nil, 18, protowire.BytesType), nil))

@@ -61,13 +61,14 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-// secure starts a peer. Two pools have a machine each: m-a with a run, m-b.
+// secure starts a peer. There are two pools with a machine each: m-a, which has a run,
+// and m-b.
 func secure(t *testing.T, cfg auth.Config) *secured {
 	t.Helper()
 	return secureWith(t, cfg, func(*Config) {})
 }
 
-// secureWith starts a peer with some configuration besides.
+// secureWith starts a peer with additional configuration.
 func secureWith(t *testing.T, cfg auth.Config, change func(*Config)) *secured {
 	t.Helper()
 	n, _ := twoPools(t)
@@ -126,8 +127,9 @@ func secureWith(t *testing.T, cfg auth.Config, change func(*Config)) *secured {
 	return p
 }
 
-// registerTheRest adds every service of the registry that has no implementation here, so
-// that each method is asked of a real listener. What gets past the gate is UNIMPLEMENTED.
+// registerTheRest registers every service without an implementation here, so that each
+// method can be called over a real listener. A call that passes the gate returns
+// UNIMPLEMENTED.
 func (p *secured) registerTheRest(g *grpc.Server) {
 	known := g.GetServiceInfo()
 	protoregistry.GlobalFiles.RangeFiles(func(fd protoreflect.FileDescriptor) bool {
@@ -167,9 +169,10 @@ func (p *secured) registerTheRest(g *grpc.Server) {
 type kind struct {
 	name  string
 	token *holdfastv1.Token
-	// roles are what he counts as in docs/security.md; none: he is nobody.
+	// roles are the roles in docs/security.md that the kind has; none if it is not
+	// authenticated.
 	roles []string
-	// code is the answer to everything but public methods, for who is nobody.
+	// code is the answer to all methods except public ones, for unauthenticated callers.
 	code codes.Code
 	cert func() issue.Pair
 }
@@ -205,8 +208,7 @@ func (p *secured) kinds() []kind {
 	}
 }
 
-// issue puts a token on record. One that is dead is alive for as long as it takes to make
-// it.
+// issue stores a token. If it must be dead, it is valid only until it is stored.
 func (p *secured) issue(t *testing.T, tok *holdfastv1.Token) string {
 	t.Helper()
 	tok = proto.CloneOf(tok)
@@ -225,7 +227,7 @@ func (p *secured) issue(t *testing.T, tok *holdfastv1.Token) string {
 	return secret
 }
 
-// caller is a kind of caller, connected.
+// caller is a connected caller of one kind.
 type caller struct {
 	kind
 	conn  *grpc.ClientConn
@@ -241,7 +243,7 @@ func (p *secured) connect(t *testing.T, k kind) *caller {
 	if k.cert != nil {
 		pair := k.cert()
 		c := must[tls.Certificate](t)(tls.X509KeyPair(pair.Cert, pair.Key))
-		// Whatever CAs the server names: who cheats does not care.
+		// An attacker ignores the list of CAs that the server sends.
 		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &c, nil }
 	}
 	conn := must[*grpc.ClientConn](t)(grpc.NewClient(p.grpc, grpc.WithTransportCredentials(credentials.NewTLS(conf))))
@@ -264,7 +266,7 @@ func (c *caller) ctx(t *testing.T) context.Context {
 	return ctx
 }
 
-// call makes a call and gives what became of it.
+// call makes a call and returns its outcome.
 func (c *caller) call(t *testing.T, md protoreflect.MethodDescriptor, req proto.Message, let bool) error {
 	t.Helper()
 	name := "/" + string(md.Parent().FullName()) + "/" + string(md.Name())
@@ -310,7 +312,7 @@ func (c *caller) call(t *testing.T, md protoreflect.MethodDescriptor, req proto.
 	}
 }
 
-// about fills in a request so that it is about what belongs to m-a and pool a.
+// about sets the fields of a request to resources of m-a and pool a.
 func about(md protoreflect.MethodDescriptor) proto.Message {
 	t, err := protoregistry.GlobalTypes.FindMessageByName(md.Input().FullName())
 	if err != nil {
@@ -345,7 +347,7 @@ func fill(m protoreflect.Message, depth int, values map[string]string) {
 	}
 }
 
-// documented reads a table of docs/security.md: what may be called, and by whom.
+// documented returns a table of docs/security.md: methods, and the callers they allow.
 func documented(t *testing.T, head string) map[string][]string {
 	t.Helper()
 	f := must[*os.File](t)(os.Open("../docs/security.md"))
@@ -367,7 +369,7 @@ func documented(t *testing.T, head string) map[string][]string {
 	return table
 }
 
-// expect returns what a kind of caller should meet: let in, or a code.
+// expect returns the expected result of a kind of caller: allowed, or a code.
 func (k *kind) expect(who []string) (let bool, code codes.Code) {
 	switch {
 	case k.code == codes.Unavailable:
@@ -383,15 +385,15 @@ func (k *kind) expect(who []string) (let bool, code codes.Code) {
 	case slices.ContainsFunc(k.roles, func(r string) bool { return slices.Contains(who, r) }):
 		return true, codes.OK
 	}
-	// An admin may call everything but what is for peers.
+	// An admin may call everything except methods for peers.
 	if slices.Contains(k.roles, "admin") && !slices.Contains(who, "peers") {
 		return true, codes.OK
 	}
 	return false, codes.PermissionDenied
 }
 
-// foreign reports whether a change is one of what is not the caller's, although his role
-// is let in: calls are about m-a and pool a. The rule or the FSM refuses it.
+// foreign reports whether the rule or the FSM refuses a change although the role is
+// allowed, because m-a and pool a are not the caller's.
 func (k *kind) foreign(method string) bool {
 	reads := strings.Contains(method, "/Get") || strings.Contains(method, "/List") || strings.Contains(method, "/Watch") ||
 		strings.Contains(method, "/Stream") || strings.Contains(method, "/Explain") || strings.HasPrefix(method, "grpc.") || strings.HasSuffix(method, "WhoAmI")
@@ -405,8 +407,8 @@ func (k *kind) foreign(method string) bool {
 	return false
 }
 
-// TestMatrix: every method and every route, by every kind of caller, over TLS, is
-// answered as docs/security.md says.
+// TestMatrix checks every method and every route with every kind of caller, over TLS,
+// against docs/security.md.
 func TestMatrix(t *testing.T) {
 	p := secure(t, auth.Config{RatePerSecond: -1})
 	methods, routes := documented(t, "| method | who |"), documented(t, "| route | who |")
@@ -456,7 +458,7 @@ func checkAnswer(t *testing.T, name string, k kind, let bool, code codes.Code, e
 	}
 }
 
-// checkRoute asks for a route. Who is not let in at the handshake has no answer at all.
+// checkRoute requests a route. A caller refused in the handshake gets no response.
 func (c *caller) checkRoute(t *testing.T, addr, pattern string, let bool, code codes.Code) {
 	t.Helper()
 	method, path, _ := strings.Cut(pattern, " ")

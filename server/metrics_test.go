@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestMetrics reads the metrics as Prometheus does.
+// TestMetrics scrapes the metrics like Prometheus.
 func TestMetrics(t *testing.T) {
 	n := newNode()
 	n.machine(t, "old")
@@ -67,8 +67,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// A webhook whose receiver refuses shows how far it is behind; one that is disabled needs
-// nobody.
+// A webhook whose receiver refuses events reports how far it is behind. A disabled one
+// reports 0.
 func TestWebhookMetrics(t *testing.T) {
 	n := newNode()
 	for _, name := range []string{"fails", "off"} {

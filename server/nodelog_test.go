@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Changes of a node, of an agent and of a pool are logged whoever made them, once each;
-// those of other facets are not.
+// Changes of a node, of an agent and of a pool are logged once each, for every caller.
+// Changes of other facets are not logged.
 func TestNodeLog(t *testing.T) {
 	n := newNode()
 	n.do(t, &internalv1.CreateNode{MachineId: "m-0", MacAddress: "52:54:00:00:00:01"})

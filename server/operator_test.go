@@ -15,15 +15,15 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// lostKeeper is the keeper of a peer that has just lost the leadership.
+// lostKeeper is a Keeper that has just lost the leadership.
 type lostKeeper struct{ Keeper }
 
 func (lostKeeper) Autopilot(context.Context) (*holdfastv1.Autopilot, error) {
 	return nil, &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrNotLeader}
 }
 
-// TestSetAutopilotOutcome: rules that are stored are not answered with NOT_APPLIED when
-// the leadership is lost right after.
+// TestSetAutopilotOutcome checks that the answer is not NOT_APPLIED if the configuration
+// is stored and the leadership is lost right after.
 func TestSetAutopilotOutcome(t *testing.T) {
 	n := newNode()
 	s := &operatorService{Server: &Server{node: n, cfg: Config{Keeper: lostKeeper{}}}}
@@ -37,8 +37,8 @@ func TestSetAutopilotOutcome(t *testing.T) {
 	}
 }
 
-// TestResetClock: the record's clock is shown without a change, and set only to a time
-// that the leader's clock confirms.
+// TestResetClock checks that a dry run changes nothing, and that the clock is only set to
+// a time that the leader's clock confirms.
 func TestResetClock(t *testing.T) {
 	n := newNode()
 	n.do(t, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})

@@ -53,8 +53,7 @@ func TestPageTokens(t *testing.T) {
 	}
 }
 
-// TestPageBytes: a page is cut before it is too large for a client with gRPC's default
-// limit.
+// TestPageBytes checks that a page fits in gRPC's default limit of a client.
 func TestPageBytes(t *testing.T) {
 	rows := func(yield func(string, *holdfastv1.Plan) bool) {
 		for i := range 50 {
@@ -87,7 +86,7 @@ func TestCollectStops(t *testing.T) {
 	}
 }
 
-// ids returns the ids of a list's pages, with a change made after each.
+// ids returns the ids of all pages of a list, with a change after each page.
 func ids[M any](t *rapid.T, id func(M) string, change func(), list func(token string) ([]M, string, error)) []string {
 	var all []string
 	for token := ""; ; change() {
@@ -104,8 +103,8 @@ func ids[M any](t *rapid.T, id func(M) string, change func(), list func(token st
 	}
 }
 
-// checkPages: what was there all the time is there once, in order, and nothing is there
-// twice.
+// checkPages checks the pages of a list that changes meanwhile. Rows that exist all the
+// time must be there once and in order, and no row twice.
 func checkPages(t *rapid.T, got, before []string, sorted func([]string) bool) {
 	for _, id := range before {
 		if !slices.Contains(got, id) {
@@ -240,7 +239,7 @@ func TestHistoryAndPlanPages(t *testing.T) {
 	}
 }
 
-// TestListRunsQueue: lists show the queue as GetRun does.
+// TestListRunsQueue checks that lists have the same queue positions as GetRun.
 func TestListRunsQueue(t *testing.T) {
 	n := newNode()
 	_, c := serve(t, n, Config{})

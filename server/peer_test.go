@@ -12,8 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// peer feeds a real FSM as Raft would, one entry after the other, each a second after the
-// one before.
+// peer applies entries to a real FSM as Raft would, with one second between two entries.
 type peer struct {
 	*fsm.FSM
 	Index uint64    // of the last entry
@@ -30,10 +29,10 @@ func newPeer() *peer {
 	return p
 }
 
-// Do applies one operation in an entry of its own.
+// Do applies one operation as one entry.
 func (p *peer) Do(op proto.Message) fsm.Result { return p.Propose(command(op))[0] }
 
-// Propose applies commands in one entry. It fills in what they leave out.
+// Propose applies commands as one entry. It sets the fields that they leave empty.
 func (p *peer) Propose(cmds ...*internalv1.Command) []fsm.Result {
 	p.Now = p.Now.Add(time.Second)
 	for _, c := range cmds {
@@ -53,7 +52,7 @@ func (p *peer) Propose(cmds ...*internalv1.Command) []fsm.Result {
 	return p.Apply(p.Index, 1, data)
 }
 
-// command puts an operation into a command.
+// command returns a command with an operation.
 func command(op proto.Message) *internalv1.Command {
 	c := &internalv1.Command{}
 	fields := c.ProtoReflect().Descriptor().Oneofs().ByName("op").Fields()

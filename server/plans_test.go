@@ -17,7 +17,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// samplePlan is the sample of bare-metal API §Examples.
+// samplePlan returns a complete plan.
 const samplePlan = `{
   "plan_id": "plan-repave-ubuntu-2204-v1",
   "display_name": "Repave Ubuntu 22.04 + Join Cluster",
@@ -60,7 +60,7 @@ func TestCreatePlan(t *testing.T) {
 	}
 }
 
-// TestCreatePlanConflicts: validate_only answers what the real call answers.
+// TestCreatePlanConflicts checks that validate_only returns the answer of the real call.
 func TestCreatePlanConflicts(t *testing.T) {
 	other := func(id string) *holdfastv1.Plan {
 		p := onePlan(id)
@@ -104,8 +104,8 @@ func TestCreatePlanConflicts(t *testing.T) {
 	}
 }
 
-// A disk rule that the installer would refuse on the machine is refused with the plan;
-// what cannot be told without a machine is not.
+// A disk rule that the installer would refuse is refused with the plan. A rule that
+// depends on the machine is not.
 func TestPlansHaveRulesThatCanBeRead(t *testing.T) {
 	choose := func(rule string, h *holdfastv1.HardwareInventory) (string, bool, error) {
 		if h != nil {

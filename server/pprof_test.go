@@ -11,15 +11,15 @@ import (
 	"testing"
 )
 
-// contendedForTest holds a lock and lets others run, who have to wait for it.
+// contendedForTest holds a lock while other goroutines wait for it.
 func contendedForTest(mu *sync.Mutex) {
 	mu.Lock()
 	runtime.Gosched()
 	mu.Unlock()
 }
 
-// TestContention: who asks for a profile of waiting gets what is waited for while he
-// does, and afterwards nothing is noted any more.
+// TestContention checks that a profile contains contention during the request, and that
+// sampling is off afterwards.
 func TestContention(t *testing.T) {
 	n := newNode()
 	s := New(Config{}, n, n.peer, testProviders())
@@ -67,7 +67,8 @@ func TestContention(t *testing.T) {
 	}
 }
 
-// TestContentionOfTwo: who ends first does not take the profile from the other one.
+// TestContentionOfTwo checks that sampling stays on until the last of two requests has
+// ended.
 func TestContentionOfTwo(t *testing.T) {
 	var c contention
 	first, second, other := c.sample("mutex"), c.sample("mutex"), c.sample("block")

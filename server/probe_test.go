@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// looked is a provider that can be looked at. Whatever would change something panics.
+// looked is a provider that can only be read. Any change panics.
 type looked struct {
 	able
 	bmc   error
@@ -44,8 +44,8 @@ func (l looked) NodeStatus(_ context.Context, _ providers.Machine, ref string) (
 	return providers.NodeStatus{Reason: "NodeNotFound"}, nil
 }
 
-// Each step is probed by what it needs, a step that fails says why, and nothing is
-// pressed.
+// Each step is probed for its needs. A step that would fail has the reason, and nothing
+// has an effect on hardware.
 func TestProbePlan(t *testing.T) {
 	plan := &holdfastv1.Plan{PlanId: "p", Steps: []*holdfastv1.Step{
 		{Name: "look", Kind: &holdfastv1.Step_Ssh{Ssh: &holdfastv1.SshCommand{Command: "true"}}},

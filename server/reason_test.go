@@ -8,8 +8,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// TestLongReasons: that a service is unwell, or a pool gone, is not lost because somebody
-// gives a long reason, as one with a stack trace is.
+// TestLongReasons checks that a report with a very long reason, such as a stack trace, is
+// recorded with a truncated reason.
 func TestLongReasons(t *testing.T) {
 	_, c := serve(t, newNode(), Config{})
 	ctx, long := testCtx(t), strings.Repeat("é", maxComment) // its limit is within a character

@@ -15,14 +15,14 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// scopedTo returns the context of somebody who is scoped to pools.
+// scopedTo returns the context of a caller that is scoped to pools.
 func scopedTo(pools ...string) context.Context {
 	return auth.NewContext(context.Background(), &auth.Caller{
 		Identity: &holdfastv1.Identity{Principal: "user:v", Role: holdfastv1.Role_VIEWER, Pools: pools, Method: auth.MethodToken},
 	})
 }
 
-// kept is a stream that keeps what is sent, and ends its context when it has enough.
+// kept is a stream that records messages, and ends its context when it has enough.
 type kept[M any] struct {
 	grpc.ServerStreamingServer[M]
 	ctx    context.Context
@@ -58,8 +58,8 @@ func twoPools(t *testing.T) (*fakeNode, *Server) {
 	return n, New(Config{}, n, n.peer, testProviders())
 }
 
-// TestScopedReads: who is scoped to a pool finds nothing that is in others, by whatever
-// way he asks.
+// TestScopedReads checks that a caller scoped to a pool finds no resource of another
+// pool, by any method.
 func TestScopedReads(t *testing.T) {
 	_, s := twoPools(t)
 	ms, rs := &machineService{Server: s}, &runService{Server: s}
@@ -142,8 +142,8 @@ func TestScopedLists(t *testing.T) {
 	}
 }
 
-// TestScopedProviders: who is scoped to pools sees the providers of those; one that an
-// operator has registered is of no pool.
+// TestScopedProviders checks that a caller scoped to pools sees only their providers. A
+// provider that an operator registered belongs to no pool.
 func TestScopedProviders(t *testing.T) {
 	n, s := twoPools(t)
 	for id, pool := range map[string]string{"p-1": "b", "p-2": "a", "p-3": "", "p-4": "b", "p-5": "a"} {

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-metal/holdfast/server/auth"
 )
 
-// TestOperatorsOfAPoolAreNotSentTheSecretsOfOthers is the theft that secrets have pools
-// for, over the real listeners: somebody who sets up the machines of pool a points one at
-// himself and lets it use what opens everybody's.
+// TestOperatorsOfAPoolAreNotSentTheSecretsOfOthers tries, over the real listeners, the
+// theft that the pools of secrets prevent. An operator of pool a points a machine at a
+// host of their own and assigns it a secret of all pools.
 func TestOperatorsOfAPoolAreNotSentTheSecretsOfOthers(t *testing.T) {
 	keys, _ := keyring(t, "k1")
 	p := secureWith(t, auth.Config{}, func(c *Config) { c.Keys = keys })
@@ -56,7 +56,7 @@ func TestOperatorsOfAPoolAreNotSentTheSecretsOfOthers(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 
-	// Another password leaves its pools alone, whoever forgets them.
+	// A new password keeps the pools if the request names none.
 	_, err := api.PutSecret(admin.ctx(t), &holdfastv1.PutSecretRequest{Name: "bmc/b", Type: "bmc", Values: map[string]string{"username": "u", "password": "q"}})
 	if err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// keyring makes a keyring with new keys of these ids; the first seals.
+// keyring returns a keyring with new keys of these ids; the first one encrypts.
 func keyring(t *testing.T, ids ...string) (*secrets.Keyring, []string) {
 	t.Helper()
 	var lines []string
@@ -104,7 +104,8 @@ func TestSecretsLife(t *testing.T) {
 	wantError(t, err, codes.NotFound, "SECRET_NOT_FOUND")
 }
 
-// A version that another call has taken meanwhile is sealed again as the next one.
+// If another call has stored the same version meanwhile, the secret is encrypted as the
+// next one.
 func TestPutSecretAtTheSameTime(t *testing.T) {
 	n := newNode()
 	k, _ := keyring(t, "k1")
@@ -131,7 +132,7 @@ func TestPutSecretAtTheSameTime(t *testing.T) {
 	}
 }
 
-// kubeconfig is one of a user.
+// kubeconfig returns a kubeconfig with a user.
 func kubeconfig(user string) string {
 	return "current-context: it\ncontexts: [{name: it, context: {cluster: it, user: it}}]\nclusters: [{name: it, cluster: {server: \"https://10.0.0.1\", certificate-authority-data: AA==}}]\n" +
 		"users: [{name: it, user: " + user + "}]\n"
@@ -246,7 +247,7 @@ func TestSecretsWithoutAKey(t *testing.T) {
 		t.Errorf("a peer without a key lists %v, %v", r, err)
 	}
 
-	// The leader has another key, and not the one before.
+	// The leader has a new key, and no longer the previous one.
 	other, more := keyring(t, "k2")
 	_, err = secretClient(t, n, other).RotateSecrets(testCtx(t), &holdfastv1.RotateSecretsRequest{})
 	wantError(t, err, codes.FailedPrecondition, "SECRETS_KEY_MISSING")
@@ -260,8 +261,8 @@ func TestSecretsWithoutAKey(t *testing.T) {
 	}
 }
 
-// Rotation seals everything again, goes on after it was cut short, and finds nothing to
-// do when it is done.
+// Rotation re-encrypts everything, continues after an interruption, and finds nothing to
+// do afterwards.
 func TestRotateSecrets(t *testing.T) {
 	n := newNode()
 	old, lines := keyring(t, "k1")

@@ -13,15 +13,16 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// oneOfTwo is the node of a peer that sees another one.
+// oneOfTwo is the node of a peer in a cluster of two.
 type oneOfTwo struct{ *fakeNode }
 
 func (n oneOfTwo) Status(context.Context) *holdfastv1.ClusterStatus {
 	return &holdfastv1.ClusterStatus{Peers: []*holdfastv1.Peer{{Id: "p1"}, {Id: "p2"}, {Id: "p3", Error: "gone"}}}
 }
 
-// TestReadElsewhere: before a restore the leader lets the other peers read too, hears of
-// when they have, and when they have restored. One that cannot is not waited for.
+// TestReadElsewhere checks that the other peers read the snapshot before a restore, and
+// that the leader learns when they have read and restored it. It does not wait for a peer
+// that cannot.
 func TestReadElsewhere(t *testing.T) {
 	from := newNode()
 	from.machine(t, "m-1")
@@ -72,8 +73,8 @@ func TestReadElsewhere(t *testing.T) {
 	}
 }
 
-// TestReadersAreNotWaitedForTooLong: who has not read in time is left out of what comes
-// after.
+// TestReadersAreNotWaitedForTooLong checks that a peer that has not read in time is
+// dropped.
 func TestReadersAreNotWaitedForTooLong(t *testing.T) {
 	silent := make(chan struct{})
 	rs := &readers{stop: func() {}, each: []reader{{read: silent, restored: silent}}}
@@ -84,8 +85,8 @@ func TestReadersAreNotWaitedForTooLong(t *testing.T) {
 	}
 }
 
-// TestRestoreHasTime: a restore of a large fleet takes longer than other calls may, also
-// when a peer forwards it and the caller has set no deadline.
+// TestRestoreHasTime checks that a restore may take longer than other calls, even if a
+// peer forwards it and the caller has set no deadline.
 func TestRestoreHasTime(t *testing.T) {
 	s := New(Config{CallTimeout: time.Minute}, newNode(), newNode().peer, testProviders())
 	soon, cancel := context.WithTimeout(context.Background(), time.Second)

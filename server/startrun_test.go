@@ -53,8 +53,8 @@ func TestStartRun(t *testing.T) {
 	}
 }
 
-// TestStartRunOrder walks down the checks in the order of docs/clients.md: each request
-// also has every fault of those below it.
+// TestStartRunOrder tests the checks in the order of docs/clients.md. Each request also
+// has the faults of all later checks.
 func TestStartRunOrder(t *testing.T) {
 	n := newNode()
 	_, c := serve(t, n, Config{})
@@ -103,8 +103,7 @@ func TestStartRunOrder(t *testing.T) {
 	}
 }
 
-// A plan that is replaced, or created, between the check of capabilities and the commit
-// is checked again.
+// Capabilities are checked again if the plan is created or replaced before the commit.
 func TestStartRunOfChangedPlan(t *testing.T) {
 	for _, name := range []string{"replaced", "created"} {
 		t.Run(name, func(t *testing.T) {
@@ -139,7 +138,8 @@ func TestStartRunOfChangedPlan(t *testing.T) {
 	}
 }
 
-// TestStartRunAgain: what changed between the check and the commit is checked again.
+// TestStartRunAgain checks that a change between the check and the commit causes another
+// check.
 func TestStartRunAgain(t *testing.T) {
 	n := newNode()
 	_, c := serve(t, n, Config{})
@@ -183,8 +183,8 @@ func TestStartRunAgain(t *testing.T) {
 	wantError(t, err, codes.Aborted, "PROVIDER_CHANGED")
 }
 
-// TestStartRunOnNewLeader: a leader whose own state lags behind asks for a state that
-// does not.
+// TestStartRunOnNewLeader checks that a leader whose state lags behind reads a consistent
+// state.
 func TestStartRunOnNewLeader(t *testing.T) {
 	n := newNode()
 	behind := fsm.New() // never applies anything

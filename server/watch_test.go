@@ -32,7 +32,7 @@ func watch(t *testing.T, c *clients, filter string, cursor uint64) eventStream {
 	return stream
 }
 
-// word words an event: run, phase, cursor.
+// word formats an event: run, phase, cursor.
 func word(e *holdfastv1.RunEvent) string {
 	return fmt.Sprintf("%s %s %d", e.GetSnapshot().GetRunId(), e.GetSnapshot().GetPhase(), e.GetCursor())
 }
@@ -83,7 +83,7 @@ func TestWatchRuns(t *testing.T) {
 	wantError(t, err, codes.InvalidArgument, "INVALID_FIELD")
 }
 
-// TestWatchCurrentOfNothing: without runs the stream waits.
+// TestWatchCurrentOfNothing checks that the stream waits if there are no runs.
 func TestWatchCurrentOfNothing(t *testing.T) {
 	n := newNode()
 	_, c := serve(t, n, Config{})
@@ -113,8 +113,8 @@ func TestWatchCursorGone(t *testing.T) {
 	wantError(t, err, codes.OutOfRange, "CURSOR_GONE")
 }
 
-// A watch that nothing matches learns where it is, so that it can be resumed when more
-// events have passed than are kept.
+// A watch without matching runs gets bookmarks, so that it can resume even if more events
+// have passed than are kept.
 func TestWatchBookmarks(t *testing.T) {
 	n := newNode()
 	_, c := serve(t, n, Config{})
@@ -152,7 +152,7 @@ func TestWatchBookmarks(t *testing.T) {
 	for last+bookmarkEvents <= want {
 		next()
 	}
-	// Without the bookmarks the client would have to ask for what follows cursor 2.
+	// Without the bookmarks the client would have to resume after cursor 2.
 	_, err := stream(2).Recv()
 	wantError(t, err, codes.OutOfRange, "CURSOR_GONE")
 	s = stream(last)
@@ -162,7 +162,7 @@ func TestWatchBookmarks(t *testing.T) {
 	next()
 }
 
-// A stream that did not ask for bookmarks gets none, and time makes them due too.
+// A stream that did not ask for bookmarks gets none. Time also makes them due.
 func TestWatchBookmarksAreDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode()
@@ -196,7 +196,7 @@ func TestWatchBookmarksAreDue(t *testing.T) {
 	})
 }
 
-// outgrow makes more events than are kept.
+// outgrow creates more events than are kept.
 func outgrow(t *testing.T, n *fakeNode, runID string) {
 	t.Helper()
 	for i := 0; ; i++ {
@@ -211,7 +211,8 @@ func outgrow(t *testing.T, n *fakeNode, runID string) {
 	}
 }
 
-// TestWatchAheadOfStaleView: a cursor that this peer does not have yet is not gone.
+// TestWatchAheadOfStaleView checks that a cursor that this peer does not have yet is
+// accepted.
 func TestWatchAheadOfStaleView(t *testing.T) {
 	n := newNode()
 	_, c := serve(t, n, Config{})
@@ -252,7 +253,7 @@ func TestWatchDrains(t *testing.T) {
 	wantError(t, err, codes.Unavailable, "SHUTTING_DOWN")
 }
 
-// TestWatchSlow: who does not read holds up nobody, and misses nothing.
+// TestWatchSlow checks that a slow client blocks no other client, and misses no event.
 func TestWatchSlow(t *testing.T) {
 	n := newNode()
 	_, c := serve(t, n, Config{})
@@ -281,8 +282,8 @@ func TestWatchSlow(t *testing.T) {
 	}
 }
 
-// TestWatchManyTails: a change wakes all who wait for it, whoever of them looks and goes
-// away.
+// TestWatchManyTails checks that a change wakes all waiting streams, even if the one that
+// polls for all of them ends.
 func TestWatchManyTails(t *testing.T) {
 	n := newNode()
 	n.machine(t, "m-1")

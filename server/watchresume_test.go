@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/server/filter"
 )
 
-// model knows what a watcher must be sent, by looking at everything that happened.
+// model computes the events that a watcher must get, by checking every event.
 type model struct {
 	filter *filter.Filter
 	after  map[string]bool // run → it matches after its last event
@@ -20,7 +20,7 @@ type model struct {
 
 func newModel(f *filter.Filter) *model { return &model{filter: f, after: map[string]bool{}} }
 
-// wants takes the next event of all.
+// wants processes the next event.
 func (m *model) wants(e *holdfastv1.RunEvent) bool {
 	id := e.GetSnapshot().GetRunId()
 	before := m.after[id]
@@ -52,10 +52,10 @@ func randomChange(t *testing.T, rt *rapid.T, n *fakeNode) {
 	}
 }
 
-// TestWatchResume: whatever happens and wherever a watch breaks off, what it got before
-// and after the break is the current state and then every transition of what matches, in
-// order, once. After the break it may get, for each run, one transition more: that with
-// which it could have stopped matching.
+// TestWatchResume interrupts a watch at a random event. The events before and after the
+// interruption must be the current state, and then every transition of matching runs, in
+// order and exactly once. After the interruption there may be one more transition per
+// run: one with which the run could have stopped matching.
 func TestWatchResume(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := newNode()
@@ -103,13 +103,14 @@ func TestWatchResume(t *testing.T) {
 			cut = w.cursor
 			change("followed")
 		}
-		// It breaks off: the client knows the cursor of the last event it was sent.
+		// The stream is interrupted: the client has the cursor of the last event sent to
+		// it.
 		known := v.LastEvent()
 		for _, e := range got {
 			known = e.GetCursor()
 		}
 
-		// The second stream, on another peer, goes on from there.
+		// The second stream, on another peer, resumes from there.
 		extra := map[string]bool{}
 		broken := len(got)
 		w = &runWatch{filter: f, matched: map[string]bool{}, send: w.send, cursor: known, resumed: true}
@@ -151,8 +152,8 @@ func TestWatchResume(t *testing.T) {
 	})
 }
 
-// checkCurrent: the state of all that matches, oldest first; only the last one has a
-// cursor.
+// checkCurrent checks the current state: all matching runs, oldest first, and only the
+// last one with a cursor.
 func checkCurrent(rt *rapid.T, v *fsm.View, f *filter.Filter, got []*holdfastv1.RunEvent) {
 	at := 0
 	for run := range v.RunsByAge() {

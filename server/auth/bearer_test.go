@@ -104,8 +104,8 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestSecondLook: a token that was made a moment ago on another peer works here, and
-// garbage makes no more than a little work.
+// TestSecondLook checks that a token just created on another peer is accepted, and that
+// unknown tokens cause few reads.
 func TestSecondLook(t *testing.T) {
 	f := &fakeRecords{}
 	g := newGate(t, f, Config{})
@@ -117,7 +117,7 @@ func TestSecondLook(t *testing.T) {
 	if c, err := who(secret, "10.0.0.1"); err != nil || c.Identity.GetPrincipal() != "token:new" || f.looks != 1 {
 		t.Fatalf("got %v, %v after %d looks", c, err, f.looks)
 	}
-	// The same garbage again and again is looked for once.
+	// The same unknown token is looked up once.
 	for range 100 {
 		if _, err := who("garbage", "10.0.0.2"); reasonOf(err) != ReasonTokenUnknown {
 			t.Fatal(err)
@@ -126,7 +126,7 @@ func TestSecondLook(t *testing.T) {
 	if f.looks != 2 {
 		t.Errorf("%d looks for the same garbage", f.looks-1)
 	}
-	// Other garbage each time is cut off, for its source alone.
+	// Different unknown tokens are limited, per source.
 	reasons := map[string]int{}
 	for i := range 500 {
 		_, err := who(fmt.Sprint("garbage", i), "10.0.0.3")
@@ -138,14 +138,15 @@ func TestSecondLook(t *testing.T) {
 	if _, err := who(secret, "10.0.0.4"); err != nil {
 		t.Errorf("somebody else: %v", err)
 	}
-	// Nobody knows: that is not a refusal.
+	// A failed read is not a refusal.
 	f.lookErr = errors.New("no leader")
 	if _, err := who("other", "10.0.0.5"); reasonOf(err) != "no leader" {
 		t.Errorf("got %v", err)
 	}
 }
 
-// TestSecrets: 64 random bytes, base64url (docs/clients.md, 000).
+// TestSecrets checks the format of tokens: 64 random bytes in base64url (docs/clients.md,
+// 000).
 func TestSecrets(t *testing.T) {
 	a, hash := NewSecret()
 	b, _ := NewSecret()

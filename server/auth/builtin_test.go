@@ -38,7 +38,7 @@ func (s *signer) jwk() jose.JSONWebKey {
 	return jose.JSONWebKey{Key: s.key.Public(), KeyID: s.id, Algorithm: string(jose.ES256), Use: "sig"}
 }
 
-// record is the key as the FSM keeps it.
+// record returns the key as the FSM stores it.
 func (s *signer) record(t testing.TB) *internalv1.SigningKey {
 	t.Helper()
 	b, err := json.Marshal(s.jwk())
@@ -48,7 +48,7 @@ func (s *signer) record(t testing.TB) *internalv1.SigningKey {
 	return &internalv1.SigningKey{KeyId: s.id, PublicJwk: b}
 }
 
-// sign makes a token of claims.
+// sign returns a signed token with the claims.
 func (s *signer) sign(t testing.TB, claims any) string {
 	t.Helper()
 	js, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: s.key, KeyID: s.id}}, (&jose.SignerOptions{}).WithType("at+jwt"))
@@ -126,7 +126,7 @@ func TestBuiltInIssuer(t *testing.T) {
 	}
 }
 
-// TestNewKeyElsewhere: the key that another peer made a moment ago is found.
+// TestNewKeyElsewhere checks that a key just created by another peer is found.
 func TestNewKeyElsewhere(t *testing.T) {
 	f, ours := &fakeRecords{}, newSigner(t, "k1")
 	g := newGate(t, f, Config{})

@@ -13,7 +13,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// startDenials runs the denials of a gate inside a synctest bubble.
+// startDenials runs the Denials of a gate inside a synctest bubble.
 func startDenials(t *testing.T, f *fakeRecords) (d *Denials, stop func()) {
 	t.Helper()
 	d = newGate(t, f, Config{}).Denials()
@@ -34,8 +34,8 @@ func caller(principal string) *Caller {
 	return &Caller{Identity: &holdfastv1.Identity{Principal: principal, TokenId: "t1"}, Source: "10.0.0.1", Peer: "n2", Method: "holdfast.v1.RunService/StartRun"}
 }
 
-// TestDenialIsOnRecord: a change that is refused is in the trail before its caller is
-// answered.
+// TestDenialIsOnRecord checks that a refused change is in the audit trail before its
+// caller gets the answer.
 func TestDenialIsOnRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeRecords{}
@@ -54,7 +54,8 @@ func TestDenialIsOnRecord(t *testing.T) {
 	})
 }
 
-// TestFailedAuthentications are summed up by source and method, once a second.
+// TestFailedAuthentications checks that they are counted by source and method, once a
+// second.
 func TestFailedAuthentications(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeRecords{}
@@ -72,8 +73,8 @@ func TestFailedAuthentications(t *testing.T) {
 	})
 }
 
-// TestFloodOfStrangers: who tries all the time, from many addresses, does not push others
-// out of the audit trail, and takes no more memory than there is.
+// TestFloodOfStrangers checks that a flood of failed authentications from many addresses
+// displaces no other audit events, and uses bounded memory.
 func TestFloodOfStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeRecords{}
@@ -106,7 +107,8 @@ func TestFloodOfStrangers(t *testing.T) {
 	})
 }
 
-// TestNoLeader: what cannot be reported is kept, and its caller does not wait for ever.
+// TestNoLeader checks that refusals are kept while they cannot be reported, and that
+// callers do not wait forever.
 func TestNoLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeRecords{reportErr: errors.New("no leader is known")}
@@ -128,7 +130,7 @@ func TestNoLeader(t *testing.T) {
 	})
 }
 
-// TestStopReports: what is kept when the peer stops is reported.
+// TestStopReports checks that buffered refusals are reported when the peer stops.
 func TestStopReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeRecords{}

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestForward: who calls one peer is known to the next one, and his token stays with the
-// first.
+// TestForward checks that the next peer gets the caller's identity, and that the token is
+// not forwarded.
 func TestForward(t *testing.T) {
 	alice := &Caller{
 		Identity: &holdfastv1.Identity{Principal: "user:alice", Role: holdfastv1.Role_OPERATOR, Pools: []string{"a"}, Method: MethodCertificate},
@@ -42,7 +42,7 @@ func TestForward(t *testing.T) {
 		t.Errorf("believed from somebody without a certificate: %v", err)
 	}
 
-	// Without a caller nothing is said for anybody.
+	// Without a caller no identity is forwarded.
 	md = metadata.Pairs(headerIdentity, "forged")
 	Forward(t.Context(), md)
 	if len(md) != 0 {
@@ -50,7 +50,7 @@ func TestForward(t *testing.T) {
 	}
 }
 
-// TestStripped: what only peers may say is dropped when others say it.
+// TestStripped checks that metadata of peers is dropped if another caller sends it.
 func TestStripped(t *testing.T) {
 	md := metadata.Pairs(headerIdentity, "x", headerHop, "n2", "a", "1")
 	got, _ := metadata.FromIncomingContext(stripped(metadata.NewIncomingContext(t.Context(), md), md))

@@ -35,7 +35,7 @@ func TestHighest(t *testing.T) {
 		{[]string{"backup"}, holdfastv1.Role_BACKUP, nil},
 		{[]string{"backup", "service"}, holdfastv1.Role_SERVICE, nil},
 		{[]string{"backup@gpu"}, holdfastv1.Role_ROLE_UNSPECIFIED, nil},
-		// What is scoped where that means nothing, or to nothing, grants nothing.
+		// A role that cannot be scoped, or an invalid scope, grants nothing.
 		{[]string{"admin@gpu"}, holdfastv1.Role_ROLE_UNSPECIFIED, nil},
 		{[]string{"service@gpu"}, holdfastv1.Role_ROLE_UNSPECIFIED, nil},
 		{[]string{"operator@", "viewer@a"}, holdfastv1.Role_VIEWER, []string{"a"}},
@@ -50,7 +50,7 @@ func TestHighest(t *testing.T) {
 	}
 }
 
-// TestHighestHasNoOrder: the same units in another order are the same role.
+// TestHighestHasNoOrder checks that the order of the units does not matter.
 func TestHighestHasNoOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		unit := rapid.SampledFrom([]string{"viewer", "operator", "admin", "service", "viewer@a", "viewer@b", "operator@a", "operator@b", "admin@a", "x"})

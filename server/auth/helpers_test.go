@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// fakeRecords are two states: what this peer knows, and what the leader does.
+// fakeRecords is the state of this peer and the state of the leader.
 type fakeRecords struct {
 	mu          sync.Mutex
 	local       records
@@ -51,10 +51,10 @@ func (r records) Token(id string) (*holdfastv1.Token, bool) {
 
 func (r records) SigningKeys() []*internalv1.SigningKey { return r.keys }
 
-// TokensMark is another one each time: tests change tokens where they lie.
+// TokensMark returns a new value each time, because tests change tokens in place.
 func (r records) TokensMark() any { return new(int) }
 
-// issue puts a token on record and gives its value.
+// issue stores a token and returns its value.
 func (f *fakeRecords) issue(tok *holdfastv1.Token) string {
 	secret, hash := NewSecret()
 	stored := &internalv1.StoredToken{Token: tok, Sha256: hash}
@@ -65,7 +65,7 @@ func (f *fakeRecords) issue(tok *holdfastv1.Token) string {
 	return secret
 }
 
-// behind makes this peer forget what it knows: it has not got it yet.
+// behind makes this peer's state lag behind the leader's.
 func (f *fakeRecords) behind() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -116,7 +116,7 @@ func newGate(t testing.TB, f *fakeRecords, cfg Config) *Gate {
 	return g
 }
 
-// reasonOf returns the reason of a refusal; of other errors, their text.
+// reasonOf returns the reason of a refusal, or the text of another error.
 func reasonOf(err error) string {
 	if err == nil {
 		return ""

@@ -18,7 +18,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// idp is a real OIDC issuer on loopback, with what a verifier asks of it.
+// idp is a real OIDC issuer on loopback, with the endpoints that a verifier needs.
 type idp struct {
 	*httptest.Server
 	keys  atomic.Pointer[[]*signer]
@@ -60,7 +60,7 @@ func newIDP(t testing.TB, keys ...*signer) *idp {
 	return p
 }
 
-// claims are those of a user, with changes.
+// claims returns the claims of a user, with changes.
 func (p *idp) claims(more map[string]any) map[string]any {
 	c := map[string]any{"iss": p.URL, "sub": "alice", "aud": "holdfast-dc1", "exp": time.Now().Add(time.Hour).Unix(), "iat": time.Now().Unix()}
 	for k, v := range more {
@@ -129,8 +129,8 @@ func TestIssuer(t *testing.T) {
 	}
 }
 
-// TestIssuerIsAskedRarely: what an issuer publishes is fetched once; a new key is found;
-// tokens with made-up signatures do not make us ask it all the time.
+// TestIssuerIsAskedRarely checks that the discovery document is fetched once, that a new
+// key is found, and that tokens with made-up key ids cause few requests.
 func TestIssuerIsAskedRarely(t *testing.T) {
 	key, next := newSigner(t, "a"), newSigner(t, "b")
 	p := newIDP(t, key)
@@ -164,8 +164,8 @@ func TestIssuerIsAskedRarely(t *testing.T) {
 	}
 }
 
-// TestIssuerHangs: it holds up those who come with its tokens, for a while, and nobody
-// else.
+// TestIssuerHangs checks that an unresponsive issuer delays only its own tokens, for a
+// limited time.
 func TestIssuerHangs(t *testing.T) {
 	key := newSigner(t, "a")
 	p := newIDP(t, key)
@@ -211,7 +211,8 @@ func TestIssuerConfig(t *testing.T) {
 	}
 }
 
-// FuzzDiscovery: whatever an issuer publishes, its tokens are good or they are not.
+// FuzzDiscovery checks that any discovery document leads to valid or refused tokens,
+// never to a panic.
 func FuzzDiscovery(f *testing.F) {
 	key := newSigner(f, "a")
 	keys, _ := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{key.jwk()}})

@@ -12,8 +12,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// TestKnownToken: a token is looked up once, until tokens change; what is said of it then
-// counts at once, and so does its end.
+// TestKnownToken checks that a token is looked up once until any token changes, and that
+// its revocation or expiry counts at once.
 func TestKnownToken(t *testing.T) {
 	f := &fakeRecords{}
 	tok := &holdfastv1.Token{TokenId: "tok-1", Role: holdfastv1.Role_AGENT, MachineId: "m-1", ExpiresAt: timestamppb.New(time.Now().Add(time.Hour))}
@@ -66,7 +66,7 @@ func TestKnownToken(t *testing.T) {
 	}
 }
 
-// countedRecords count how often they are asked for a token.
+// countedRecords counts the lookups of tokens.
 type countedRecords struct {
 	records
 	looks int
@@ -77,5 +77,5 @@ func (c *countedRecords) TokenByHash(sum []byte) (*holdfastv1.Token, bool) {
 	return c.records.TokenByHash(sum)
 }
 
-// TokensMark implements Records: whoever changes a token takes other records.
+// TokensMark implements Records.
 func (c *countedRecords) TokensMark() any { return c }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestForeignHosts: a page of evil.example whose name resolves to this host (DNS
-// rebinding) reaches nothing of a peer without authentication.
+// TestForeignHosts checks that a page of evil.example whose name resolves to this host
+// (DNS rebinding) cannot reach a peer without authentication.
 func TestForeignHosts(t *testing.T) {
 	f := &fakeRecords{}
 	open, _ := site(t, f, Config{Insecure: true}, nil)

@@ -79,7 +79,7 @@ func TestMux(t *testing.T) {
 			if tt.token != "" {
 				req.Header.Set("Authorization", tt.token)
 			}
-			// Nobody becomes somebody by what he says of himself.
+			// A header with a client's own claim about its identity is ignored.
 			req.Header.Set("Holdfast-Identity-Bin", "CgdhbnlvbmU=")
 			req.Header.Set("X-Forwarded-For", "10.9.9.9")
 			resp, err := srv.Client().Do(req)
@@ -101,7 +101,8 @@ func TestMux(t *testing.T) {
 	}
 }
 
-// TestRateLimitedRoute: 429 says when to come back, and others go on.
+// TestRateLimitedRoute checks that 429 has a Retry-After header, and that other callers
+// are served.
 func TestRateLimitedRoute(t *testing.T) {
 	f := &fakeRecords{}
 	srv, _ := site(t, f, Config{RatePerSecond: 5}, nil)
@@ -135,7 +136,7 @@ func TestRateLimitedRoute(t *testing.T) {
 	}
 }
 
-// TestSlowBody: a body that trickles in ends with the time that a body may take.
+// TestSlowBody checks that a slow body ends at the time limit.
 func TestSlowBody(t *testing.T) {
 	f := &fakeRecords{}
 	srv, _ := site(t, f, Config{}, func(g *Gate) { g.body = 100 * time.Millisecond })
@@ -161,9 +162,9 @@ func TestSlowBody(t *testing.T) {
 	}
 }
 
-// TestOtherSites: a page of another site cannot have a browser change anything with the
-// certificate that it picks by itself, or where nobody is asked who he is. What brings a
-// token is known, and programs say nothing of pages.
+// TestOtherSites checks that a page of another site cannot change anything through a
+// browser, with a client certificate or on a peer without authentication. Requests with a
+// token, and those of programs, are accepted.
 func TestOtherSites(t *testing.T) {
 	f := &fakeRecords{}
 	operator := "Bearer " + f.issue(&holdfastv1.Token{TokenId: "t1", Name: "op", Role: holdfastv1.Role_OPERATOR})
@@ -210,8 +211,8 @@ func TestOtherSites(t *testing.T) {
 	}
 }
 
-// TestPublicLimits: calls without credentials are limited for each address and in all.
-// Health checks, and peers where nobody is known, are not.
+// TestPublicLimits checks the limits of calls without credentials, per address and in
+// total. Health checks, and peers without authentication, have none.
 func TestPublicLimits(t *testing.T) {
 	l := newLimits(defaultRate)
 	take := func(source string) (n int) {
@@ -270,8 +271,8 @@ func TestPublicLimits(t *testing.T) {
 	}
 }
 
-// TestPublicCallsAreLimited: the same over gRPC. What the HTTP routes of this process
-// call has been counted already.
+// TestPublicCallsAreLimited checks the same over gRPC. Calls of this process's HTTP
+// routes are already counted.
 func TestPublicCallsAreLimited(t *testing.T) {
 	g := newGate(t, &fakeRecords{}, Config{})
 	from := peer.NewContext(t.Context(), &peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 66), Port: 1}})

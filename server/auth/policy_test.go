@@ -14,7 +14,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// methods returns every method of every service that a peer could serve.
+// methods returns every method of every service that a peer can serve.
 func methods(t *testing.T) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}
@@ -33,23 +33,23 @@ func methods(t *testing.T) map[string]bool {
 	return all
 }
 
-// TestPolicyIsComplete: no method without a rule, and no rule without a method.
+// TestPolicyIsComplete checks that every method has a rule, and every rule a method.
 func TestPolicyIsComplete(t *testing.T) {
 	all, rules := methods(t), policy()
 	for m := range all {
 		if r, ok := rules[m]; !ok || !r.set() {
-			t.Errorf("%s has no rule: say in policy.go who may call it", m)
+			t.Errorf("%s has no rule: add one in policy.go", m)
 		}
 	}
 	for m := range rules {
 		if !all[m] {
-			t.Errorf("policy.go has a rule for %s, which is no method", m)
+			t.Errorf("policy.go has a rule for %s, which does not exist", m)
 		}
 	}
 }
 
-// installers are what machines call that are being installed, with what lets them: they
-// have no credentials yet.
+// installers are the methods for machines that are being installed, with the access check
+// of each: such machines have no credentials yet.
 func installers() map[string]string {
 	return map[string]string{
 		"holdfast.v1.InstallService/BootMachine":      "a MAC address that a session waits for (docs/netboot.md: who is on that network is trusted)",
@@ -58,15 +58,15 @@ func installers() map[string]string {
 	}
 }
 
-// TestChangesWantARole: what changes something is never public, nor for anyone, nor for
-// viewers.
+// TestChangesWantARole checks that no method that changes something is public, for
+// anyone, or for viewers.
 func TestChangesWantARole(t *testing.T) {
 	for m, r := range policy() {
 		if readOnly(m) || r.Peers || installers()[m] != "" {
 			continue
 		}
 		if r.Public || r.Anyone || r.Least == holdfastv1.Role_VIEWER {
-			t.Errorf("%s changes something: %s may call it", m, r.Needs())
+			t.Errorf("%s changes something, but %s may call it", m, r.Needs())
 		}
 	}
 	if readOnly("holdfast.v1.RunService/StartRun") || !readOnly("holdfast.v1.RunService/GetRun") || !readOnly("grpc.health.v1.Health/Check") {
@@ -127,7 +127,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestNoRule: a method that nobody thought of is refused, also to admins.
+// TestNoRule checks that a method without a rule is refused, even to admins.
 func TestNoRule(t *testing.T) {
 	g := newGate(t, &fakeRecords{}, Config{Insecure: true})
 	if _, err := g.enter(t.Context(), "/holdfast.v1.RunService/Nothing"); reasonOf(err) != ReasonNoRule {
@@ -145,7 +145,7 @@ func TestNoRule(t *testing.T) {
 	g.NewMux().HandleFunc("GET /x", SameAs("holdfast.v1.RunService/Nothing"), nil, nil)
 }
 
-// TestNobodyCameIn: a handler is not reached when nobody has said who calls.
+// TestNobodyCameIn checks that a handler is not reached without an authenticated caller.
 func TestNobodyCameIn(t *testing.T) {
 	g := newGate(t, &fakeRecords{}, Config{Insecure: true})
 	if err := g.Authorize(t.Context(), "/holdfast.v1.RunService/GetRun", nil); reasonOf(err) != ReasonNoCredentials {
