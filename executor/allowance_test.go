@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestAllowance: the context ends as one of context.WithDeadline does, and what derives from it
-// too, but at a deadline that can be moved.
+// TestAllowance checks that an allowance ends like a context.WithDeadline, and so do
+// derived contexts, except that its deadline can be moved.
 func TestAllowance(t *testing.T) {
 	errOver := errors.New("the term is over")
 	for _, tt := range []struct {

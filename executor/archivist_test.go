@@ -18,7 +18,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// breaking is an archive in a directory; before each call it asks what should happen.
+// breaking is an archive in a directory that can fail, be damaged or call back at each
+// call.
 type breaking struct {
 	*dir.Store
 	before func(call string) error
@@ -60,7 +61,7 @@ func newBreaking(t *testing.T) *breaking {
 	return &breaking{Store: d, before: func(string) error { return nil }}
 }
 
-// old returns a lab with runs of one machine that have ended.
+// old returns a lab with ended runs of one machine.
 func old(t *testing.T, n int) (*lab, []string) {
 	t.Helper()
 	l := newLab(t, fake.Config{})
@@ -79,7 +80,8 @@ func old(t *testing.T, n int) (*lab, []string) {
 
 const month = 31 * 24 * time.Hour
 
-// TestArchivist: what is old goes, the newest stay, and the object has all that has gone.
+// TestArchivist checks that old runs are archived, the newest stay, and the object is
+// complete.
 func TestArchivist(t *testing.T) {
 	l, ids := old(t, 3)
 	a := newBreaking(t)
@@ -135,8 +137,8 @@ func TestArchivist(t *testing.T) {
 	}
 }
 
-// TestArchivistThatBreaks: whatever fails, a run is in the state as a whole or in the archive as a
-// whole, and the next look goes on.
+// TestArchivistThatBreaks checks that a run is complete in the state or in the archive,
+// whatever fails, and that the next pass continues.
 func TestArchivistThatBreaks(t *testing.T) {
 	for _, call := range []string{"put", "get", "damaged"} {
 		t.Run(call, func(t *testing.T) {
@@ -168,8 +170,8 @@ func TestArchivistThatBreaks(t *testing.T) {
 	}
 }
 
-// TestArchivistIsReplaced: a leader that was replaced between the archive and the state changes
-// nothing, and says so; its successor writes the run again.
+// TestArchivistIsReplaced checks that a leader that was replaced between the archive and
+// the state changes nothing and returns an error. Its successor writes the run again.
 func TestArchivistIsReplaced(t *testing.T) {
 	for _, call := range []string{"put", "get", "remove"} {
 		t.Run(call, func(t *testing.T) {
@@ -208,8 +210,8 @@ func TestArchivistIsReplaced(t *testing.T) {
 	}
 }
 
-// TestArchivistWithAWrongClock: a leader whose clock is far ahead removes no archived run: the
-// record's clock decides.
+// TestArchivistWithAWrongClock checks that a leader whose clock is far ahead removes no
+// archived run, because the clock of the state decides.
 func TestArchivistWithAWrongClock(t *testing.T) {
 	l, ids := old(t, 1)
 	a := newBreaking(t)

@@ -42,7 +42,7 @@ type attempt struct {
 	noted      string    // last recorded wait, with its error
 	notedWait  string    // last recorded wait, without the error
 	notedAt    time.Time
-	hand       hand
+	inFlight   inFlight
 	crossed    bool  // the boundary after the first effect was reached
 	broken     error // a commit during the attempt failed: this leader cannot conclude it
 }
@@ -76,7 +76,7 @@ func (a *attempt) make(ctx context.Context) (*holdfastv1.Run, error) {
 	a.cfg.Boundary(AfterIntent, a.kind)
 	err = action(attemptCtx) //nolint:contextcheck // the same
 	if err != nil && attemptCtx.Err() != nil {
-		a.letGo() //nolint:contextcheck // the attempt's context has ended, the term's has not
+		a.awaitSettle() //nolint:contextcheck // the attempt's context has ended, the term's has not
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err() // the term has ended: the attempt stays open for the next leader
@@ -148,7 +148,7 @@ func (a *attempt) prepare(ctx context.Context, most time.Duration) (func(context
 		defer stop()
 		err = a.poll(ctx, "a first observation of the machine", func(ctx context.Context) (bool, error) {
 			seen, err := how.before(ctx)
-			a.before = saidAll(seen)
+			a.before = sanitizeAll(seen)
 			return err == nil, err
 		})
 	}
@@ -174,7 +174,7 @@ func (a *attempt) intend(ctx context.Context, deadline time.Time) error {
 	// failpoint: intent-committed
 	a.run = run
 	if a.adopted != nil && presses(a.kind) {
-		a.hand.sent = a.began
+		a.inFlight.sent = a.began
 	}
 	if a.adopted != nil {
 		a.say("attempt %d of %s continues under the leader of term %d", a.number, a.step.GetName(), a.epoch)
@@ -184,8 +184,8 @@ func (a *attempt) intend(ctx context.Context, deadline time.Time) error {
 	return nil
 }
 
-// takeUp records that this leader adopts the attempt, in order to end it. It may be called again.
-func (a *attempt) takeUp(ctx context.Context, most time.Duration) error {
+// adopt records that this leader adopts the attempt, in order to end it. It may be called again.
+func (a *attempt) adopt(ctx context.Context, most time.Duration) error {
 	if !a.began.IsZero() {
 		return nil
 	}
@@ -199,7 +199,7 @@ func (a *attempt) conclude(ctx context.Context, timedOut bool, failure error) (*
 		Step:          a.step.GetName(),
 		Attempt:       a.number,
 		EvidenceAfter: a.seen,
-		Message:       upTo(maxWords, a.message),
+		Message:       truncate(maxText, a.message),
 		Inventory:     a.inventory,
 	}
 	switch {
@@ -217,7 +217,7 @@ func (a *attempt) conclude(ctx context.Context, timedOut bool, failure error) (*
 			failure = fmt.Errorf("gave up after %s waiting for %s%s",
 				time.Since(a.began).Round(time.Millisecond), a.waiting(), cause(failure))
 		}
-		end.Outcome, end.Error, end.ErrorClass = holdfastv1.Attempt_FAILED, upTo(maxWords, failure.Error()), string(class)
+		end.Outcome, end.Error, end.ErrorClass = holdfastv1.Attempt_FAILED, truncate(maxText, failure.Error()), string(class)
 		end.Permanent = permanent(class, a.status)
 		end.RetryAt = at(time.Now().Add(retryAfter(a.cfg.RetryBase, a.cfg.RetryMax, a.number)))
 		end.Message = end.GetError()
@@ -225,7 +225,7 @@ func (a *attempt) conclude(ctx context.Context, timedOut bool, failure error) (*
 		a.runner.log.Warn("attempt failed",
 			"step", a.step.GetName(), "attempt", a.number, "class", class, "error", end.GetError())
 	}
-	a.tell(ctx, end.GetOutcome())
+	a.endSpan(ctx, end.GetOutcome())
 	var run *holdfastv1.Run
 	appendTo := func(l *internalv1.LogAppend) error { return a.appendLogs(ctx, l) }
 	err := a.out.last(appendTo, func(rest *internalv1.LogAppend) error {
@@ -262,13 +262,13 @@ func permanent(c providers.Class, s *holdfastv1.StepStatus) bool {
 // confirmation, or not at all (decision 0004). If it was too late, nothing was done, and
 // effect confirms the term and tries again.
 func (a *attempt) effect(ctx context.Context, what string, do func(context.Context) error) error {
-	said, late, wait := false, 0, a.cfg.PollMin
+	announced, late, wait := false, 0, a.cfg.PollMin
 	for {
 		// failpoint: effect-due
 		notAfter, err := a.lease(ctx)
 		if err == nil {
-			if !said {
-				said = true
+			if !announced {
+				announced = true
 				a.say("%s", what)
 			}
 			// failpoint: term-confirmed
@@ -349,7 +349,7 @@ func (a *attempt) poll(ctx context.Context, what string, cond func(context.Conte
 		}
 		switch last = err; {
 		case err != nil:
-			a.awaitsBut(what, brief(err))
+			a.awaitsBut(what, shortError(err))
 		case a.wait == what: // unless cond has set a more precise text
 			a.awaits(what)
 		}
@@ -417,7 +417,7 @@ func (a *attempt) note(ctx context.Context) error {
 // include the run log, though the command could: notes are rare, and logs of many runs
 // are committed together every LogFlush anyway.
 func (a *attempt) record(ctx context.Context, evidence map[string]string) error {
-	evidence = saidAll(evidence)
+	evidence = sanitizeAll(evidence)
 	// The commit must outlive the attempt: if a cancel or the deadline interrupted it,
 	// its outcome would be unknown, which ends the term.
 	committing := trace.ContextWithSpan(a.whole, trace.SpanFromContext(ctx))
@@ -425,7 +425,7 @@ func (a *attempt) record(ctx context.Context, evidence map[string]string) error 
 		RunId:        a.id,
 		Step:         a.step.GetName(),
 		Attempt:      a.number,
-		WaitingFor:   upTo(maxWords, a.waiting()),
+		WaitingFor:   truncate(maxText, a.waiting()),
 		Evidence:     evidence,
 		NextActionAt: at(time.Now().Add(a.cfg.PollMax)),
 	}
@@ -446,7 +446,7 @@ func (a *attempt) prove(evidence map[string]string) {
 	if a.seen == nil {
 		a.seen = map[string]string{}
 	}
-	maps.Copy(a.seen, saidAll(evidence))
+	maps.Copy(a.seen, sanitizeAll(evidence))
 }
 
 func (a *attempt) waiting() string {
@@ -471,9 +471,9 @@ func (a *attempt) write(stream string, data []byte) {
 	})
 }
 
-// brief returns the text of an error for waiting_for.
-func brief(err error) string {
-	return upTo(300, ephemeral.ReplaceAllString(err.Error(), "$1->"))
+// shortError returns the text of an error for waiting_for.
+func shortError(err error) string {
+	return truncate(300, ephemeral.ReplaceAllString(err.Error(), "$1->"))
 }
 
 // ephemeral matches the local address of a connection in an error of package net. Its

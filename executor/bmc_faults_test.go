@@ -21,7 +21,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// ward is a machine behind a BMC that speaks Redfish and misbehaves, and what leads it.
+// ward is a machine with a misbehaving Redfish BMC, and its leader.
 type ward struct {
 	*lab
 	s *redfishtest.Service
@@ -31,7 +31,7 @@ type ward struct {
 	acct bmc.Account
 }
 
-// Account is what the provider asks for the secret of the BMC.
+// Account returns the secret of the BMC.
 func (w *ward) Account(context.Context, providers.Machine) (bmc.Account, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -44,10 +44,10 @@ func (w *ward) secret(a bmc.Account) {
 	w.acct = a
 }
 
-// patience is more than a busy machine takes for an answer.
+// patience is longer than a busy machine needs for an answer.
 const patience = 20 * time.Second
 
-// newWard starts it; each request to the BMC has so much time.
+// newWard starts the BMC. request bounds the time of each request to it.
 func newWard(t *testing.T, c redfishtest.Config, request time.Duration) *ward {
 	t.Helper()
 	w := &ward{lab: newLab(t, fake.Config{}), s: redfishtest.New(c), acct: bmc.Account{User: "admin", Password: "secret", Version: "1"}}
@@ -67,7 +67,7 @@ func newWard(t *testing.T, c redfishtest.Config, request time.Duration) *ward {
 	return w
 }
 
-// run starts a run of power steps, and a leader of it.
+// run starts a run of power steps, and its leader.
 func (w *ward) run(timeout time.Duration, retries int32, actions ...string) string {
 	w.t.Helper()
 	var steps []*holdfastv1.Step
@@ -83,8 +83,8 @@ func (w *ward) run(timeout time.Duration, retries int32, actions ...string) stri
 	return w.start("m-1", "", "p", nil).GetRunId()
 }
 
-// sees waits until an operator reads some words: in what the run waits for, in an attempt's error,
-// or in the log.
+// sees waits until a text is visible to an operator: in waiting_for, in an attempt's
+// error, or in the log.
 func (w *ward) sees(run, words string) {
 	w.t.Helper()
 	w.wait(run, "told "+words, func(r *holdfastv1.Run) bool {
@@ -98,7 +98,7 @@ func (w *ward) sees(run, words string) {
 	})
 }
 
-// presses returns those that the BMC has accepted, and those that are recorded, in order.
+// presses returns the presses that the BMC has accepted, and the recorded ones, in order.
 func (w *ward) presses(run string) (accepted, recorded []string) {
 	words := map[string]string{"On": "on", "ForceOff": "hard-off"}
 	for _, e := range w.s.Effects("reset") {
@@ -112,8 +112,8 @@ func (w *ward) presses(run string) (accepted, recorded []string) {
 	return accepted, recorded
 }
 
-// ends waits for the end of a run, and compares what the BMC has accepted with what it should have;
-// no session is left when the term is over.
+// ends waits for the end of a run, and compares the presses that the BMC accepted with
+// the wanted ones. No session may be left at the end of the term.
 func (w *ward) ends(run string, phase holdfastv1.Run_Phase, want ...string) *holdfastv1.Run {
 	w.t.Helper()
 	r := w.ended(run)
@@ -138,8 +138,8 @@ func (w *ward) ends(run string, phase holdfastv1.Run_Phase, want ...string) *hol
 	return r
 }
 
-// within reports whether some presses are among those on record, in their order: what is recorded
-// may have been refused or lost, but nothing else may have been done.
+// within reports whether presses are among the recorded ones, in the same order. A
+// recorded press may have been refused or lost, but nothing else may have been done.
 func within(some, all []string) bool {
 	for _, a := range all {
 		if len(some) > 0 && some[0] == a {
@@ -149,8 +149,8 @@ func within(some, all []string) bool {
 	return len(some) == 0
 }
 
-// Eight sessions and no more, all of them somebody else's: the run says so, touches none of them,
-// and goes on when there is room.
+// The BMC has eight sessions, all held by other clients. The run reports that, touches
+// none of them, and continues once there is a free session.
 func TestBMCWithoutRoomForASession(t *testing.T) {
 	t.Parallel()
 	w := newWard(t, redfishtest.Config{}, patience)
@@ -167,8 +167,8 @@ func TestBMCWithoutRoomForASession(t *testing.T) {
 	w.ends(run, holdfastv1.Run_SUCCEEDED, "hard-off", "on")
 }
 
-// 409 while the machine is in POST: nothing was pressed, the run says why, and presses when POST is
-// over.
+// The BMC answers 409 while the machine is in POST. Nothing is pressed, the run reports
+// the reason, and it presses once POST has ended.
 func TestBMCRefusesWhileInPOST(t *testing.T) {
 	t.Parallel()
 	w := newWard(t, redfishtest.Config{Off: true, PostTime: time.Hour}, patience)
@@ -182,7 +182,7 @@ func TestBMCRefusesWhileInPOST(t *testing.T) {
 	w.ends(run, holdfastv1.Run_SUCCEEDED, "on", "hard-off")
 }
 
-// A BMC that shows the URL of a medium in another spelling holds the image all the same.
+// A BMC that reports the URL of a medium in another spelling still holds the image.
 func TestBMCSpellsMediaInItsOwnWay(t *testing.T) {
 	t.Parallel()
 	w := newWard(t, redfishtest.Config{}, patience)
@@ -199,8 +199,8 @@ func TestBMCSpellsMediaInItsOwnWay(t *testing.T) {
 	}
 }
 
-// A press is accepted and nothing happens: that is no success. Each attempt presses once, and the
-// run says what it waited for.
+// A press that is accepted but has no effect is not a success. Each attempt presses once,
+// and the run reports the wait.
 func TestBMCAcceptsAndDoesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWard(t, redfishtest.Config{}, patience)
@@ -218,8 +218,8 @@ func TestBMCAcceptsAndDoesNothing(t *testing.T) {
 	w.ends(run, holdfastv1.Run_FAILED, accepted...)
 }
 
-// It hangs after some requests, wherever that is: it is left alone and probed, the run says so, and
-// goes on when it answers again.
+// The BMC hangs after some requests. It is only probed then, the run reports that, and
+// continues once the BMC answers again.
 func TestBMCHangsAfterSomeRequests(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 4, 6, 8} {
@@ -235,8 +235,8 @@ func TestBMCHangsAfterSomeRequests(t *testing.T) {
 	}
 }
 
-// The account locks after three bad logins: two are tried, the run fails and asks for somebody, and
-// with the right secret the next one does its work.
+// The account locks after three failed logins. Two are tried, the run fails and asks for
+// an operator, and the next run succeeds with the right secret.
 func TestBMCThatLocksAccounts(t *testing.T) {
 	t.Parallel()
 	w := newWard(t, redfishtest.Config{}, patience)
@@ -262,8 +262,8 @@ func TestBMCThatLocksAccounts(t *testing.T) {
 	w.ends(w.start("m-1", "", "p", nil).GetRunId(), holdfastv1.Run_SUCCEEDED, "hard-off", "on")
 }
 
-// The connection breaks with a press in hand, or the BMC restarts: the press is not repeated,
-// because the machine is looked at.
+// The connection breaks during a press, or the BMC restarts. The press is not repeated,
+// because the machine is polled first.
 func TestBMCLosesAPress(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(*redfishtest.Quirks){

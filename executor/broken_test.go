@@ -20,7 +20,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// broken is a fake provider some of whose parts do not work.
+// broken is a fake provider with parts that do not work.
 type broken struct {
 	*fake.Provider
 	host, bmc func() error // of each call; nil works
@@ -69,7 +69,7 @@ func (b *broken) OpenConsole(ctx context.Context, m providers.Machine) (io.ReadW
 	return b.Provider.OpenConsole(ctx, m)
 }
 
-// broken makes the provider of all machines one that is broken.
+// broken replaces the provider of all machines by a broken one.
 func (l *lab) broken() *broken {
 	b := &broken{Provider: fake.New(l.fleet)}
 	l.set = providers.SetOf(map[string]providers.Provider{"fake": b})
@@ -83,7 +83,7 @@ func (l *lab) level2() {
 
 func dead() error { return providers.Errorf(providers.Timeout, "ask m-1", "no answer") }
 
-// A machine that is dead goes back: neither its host nor its BMC is needed.
+// A dead machine can be taken out: neither its host nor its BMC is needed.
 func TestRmaOfADeadMachine(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
@@ -134,8 +134,8 @@ func TestRmaOfADeadMachine(t *testing.T) {
 	}
 }
 
-// A provider that panics for one machine fails the run of that machine; the other runs of the same
-// leader go on.
+// A provider that panics for one machine fails only the run of that machine; the other
+// runs of the same leader continue.
 func TestPanicFailsItsRun(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	b := l.broken()
@@ -159,7 +159,7 @@ func TestPanicFailsItsRun(t *testing.T) {
 	}
 }
 
-// A provider that panics in a look at one machine does not end the looks at others.
+// A provider that panics in a poll of one machine does not end the polls of others.
 func TestPanicInALook(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, fake.Config{})
@@ -182,8 +182,8 @@ func TestPanicInALook(t *testing.T) {
 	l.condition("m-2", "Reachable", true)
 }
 
-// A run that waits records the reason also if the words of the error differ each time, and since
-// when it waits.
+// A run that waits records the reason even if the text of the error changes each time,
+// and the start of the wait.
 func TestWaitHasItsReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})
@@ -218,7 +218,7 @@ func TestWaitHasItsReason(t *testing.T) {
 	})
 }
 
-// A machine without a BMC is rebooted in band, though its provider can drive BMCs.
+// A machine without a BMC is rebooted in band, even if its provider supports BMCs.
 func TestRebootWithoutABMC(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	b := l.broken()
@@ -234,7 +234,7 @@ func TestRebootWithoutABMC(t *testing.T) {
 	}
 }
 
-// What an outage took of an attempt's time is not lost: half of the timeout is left for it.
+// After an outage, an adopted attempt has at least half of its timeout.
 func TestAdoptedAttemptHasAFairRemainder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{InstallTime: fake.Duration(90 * time.Second)})
@@ -259,8 +259,8 @@ func TestAdoptedAttemptHasAFairRemainder(t *testing.T) {
 	})
 }
 
-// Consoles that are being opened take places too: their number is limited before a program is
-// started for each.
+// Consoles that are being opened count against the limit, which is checked before a
+// program is started for each.
 func TestConsolesAreLimitedBeforeTheyOpen(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	b := l.broken()
@@ -296,8 +296,8 @@ func TestConsolesAreLimitedBeforeTheyOpen(t *testing.T) {
 	}
 }
 
-// InCustomerCluster follows the node of every machine that a run has joined, however the cluster
-// was named.
+// InCustomerCluster follows the node of every machine that a run has joined, whether the
+// step, the run or the default names the cluster.
 func TestInCustomerClusterIsReconciledAfterAJoin(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

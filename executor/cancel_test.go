@@ -22,7 +22,7 @@ func (l *lab) cancel(run string) {
 	l.must(&internalv1.Command{Op: &internalv1.Command_CancelRun{CancelRun: &internalv1.CancelRun{RunId: run}}})
 }
 
-// A press that a cancel has cut off shows late: the machine is not free before.
+// A machine is not free after a cancel until the last press has taken effect.
 func TestCanceledPressShowsFirst(t *testing.T) {
 	for _, force := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -47,7 +47,8 @@ func TestCanceledPressShowsFirst(t *testing.T) {
 	}
 }
 
-// A cancel or a deadline during the commit of a progress note ends the attempt and not the term.
+// A cancel or a deadline during the commit of a progress note ends the attempt but not
+// the term.
 func TestEndDuringNote(t *testing.T) {
 	for name, want := range map[string]holdfastv1.Run_Phase{"cancel": holdfastv1.Run_CANCELED, "deadline": holdfastv1.Run_FAILED} {
 		t.Run(name, func(t *testing.T) {
@@ -82,8 +83,7 @@ func TestEndDuringNote(t *testing.T) {
 	}
 }
 
-// What a leader does to end a canceled run that it has taken over is in the run's log, and so is
-// that it took it over.
+// The run log shows that a leader has adopted a canceled run, and how it ended it.
 func TestLeftoverIsOnRecord(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, fake.Config{})
@@ -108,8 +108,7 @@ func TestLeftoverIsOnRecord(t *testing.T) {
 	}
 }
 
-// A stop that cancels runs takes their commands from their machines before anybody else can have
-// them.
+// A stop that cancels runs ends their commands before the machines are free.
 func TestCancelEndsWhatRunsDo(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.machine("m-1")
@@ -137,8 +136,8 @@ func TestCancelEndsWhatRunsDo(t *testing.T) {
 	}
 }
 
-// A host whose disks were erased is not asked to erase them again when what comes after that
-// failed: it could not.
+// A host whose disks were erased is not asked to erase them again if a later part of the
+// step fails, because it cannot.
 func TestErasedOnce(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	p := fake.New(l.fleet)
@@ -171,7 +170,7 @@ func (s *stubborn) SetPower(ctx context.Context, op providers.Op, m providers.Ma
 	return s.PowerController.SetPower(ctx, op, m, a)
 }
 
-// A verification that has a time of its own says what it has waited for when that is over.
+// A verification with its own timeout reports its wait when that has passed.
 func TestVerifyGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})
@@ -186,7 +185,7 @@ func TestVerifyGivesUp(t *testing.T) {
 	})
 }
 
-// Entries that the run's log has no room for are not cleared.
+// Entries that do not fit into the run log are not cleared.
 func TestEventLogIsNotClearedIntoAFullLog(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.machine("m-1")
@@ -207,7 +206,8 @@ func TestEventLogIsNotClearedIntoAFullLog(t *testing.T) {
 	}
 }
 
-// A leader that takes over a drain through the API does not ask the host, which may answer nobody.
+// A leader that adopts a drain through the API does not ask the host, which may not
+// answer.
 func TestDrainThroughTheAPIIsTakenOver(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, fake.Config{})
@@ -232,14 +232,15 @@ func TestDrainThroughTheAPIIsTakenOver(t *testing.T) {
 	}
 }
 
-// tongueless is a host that answers nobody about commands.
+// tongueless is a host that does not answer questions about commands.
 type tongueless struct{ providers.RemoteExecutor }
 
 func (tongueless) CommandStatus(context.Context, providers.Machine, string, int64) (providers.CommandStatus, error) {
 	return providers.CommandStatus{}, providers.Errorf(providers.Unsupported, "ask the host", "it has no key")
 }
 
-// A leader that takes over a canceled run waits until what the one before has pressed has shown.
+// A leader that adopts a canceled run waits until the press of the earlier leader has
+// taken effect.
 func TestPressOfBeforeShowsFirst(t *testing.T) {
 	for name, kind := range map[string]any{"power": &holdfastv1.Power{Action: "off", Force: true}, "reboot": &holdfastv1.Reboot{Mode: "bmc", Force: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -266,7 +267,7 @@ func TestPressOfBeforeShowsFirst(t *testing.T) {
 	}
 }
 
-// Nothing begins while a stop has runs end: who waits is canceled first, and so is who comes.
+// No run begins while a stop cancels all runs: queued and new runs are canceled first.
 func TestNothingBeginsWhileRunsAreCanceled(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.plan("p", step("s", &holdfastv1.SshCommand{Script: "echo begun; sleep 60"}))

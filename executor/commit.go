@@ -21,11 +21,11 @@ var (
 // propose commits a command of this term. A command that was not applied is retried,
 // unless it can never succeed. An unknown outcome is an error that ends the term, because
 // the state has to be read again to learn the outcome.
-func (l *term) propose(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
-	cmd.Epoch, cmd.FeatureLevel = l.epoch, 1
+func (t *term) propose(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
+	cmd.Epoch, cmd.FeatureLevel = t.epoch, 1
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 250*time.Millisecond) {
 		cmd.Time = nil // each proposal gets its own time
-		res, err := l.proposer.Apply(ctx, cmd)
+		res, err := t.proposer.Apply(ctx, cmd)
 		var out *cluster.OutcomeError
 		if !errors.As(err, &out) || out.Outcome != cluster.NotApplied || neverTaken(err) {
 			return res, err
@@ -44,8 +44,8 @@ func neverTaken(err error) bool {
 
 // proposeRun commits a command about a run and returns the run after it. errRunOver,
 // errCanceled and errPlanHeld are the refusals that a runner expects.
-func (l *term) proposeRun(ctx context.Context, cmd *internalv1.Command) (*holdfastv1.Run, error) {
-	res, err := l.propose(ctx, cmd)
+func (t *term) proposeRun(ctx context.Context, cmd *internalv1.Command) (*holdfastv1.Run, error) {
+	res, err := t.propose(ctx, cmd)
 	var refused *fsm.Error
 	if errors.As(err, &refused) {
 		switch refused.Reason {

@@ -20,15 +20,15 @@ const maxCompactBlock = 256 << 10
 
 // compact compresses the logs of ended runs outside of Apply: the leader compresses once,
 // and every peer stores the same bytes.
-func (l *term) compact(ctx context.Context) error {
+func (t *term) compact(ctx context.Context) error {
 	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return fmt.Errorf("make zstd encoder: %w", err)
 	}
 	refused := &refusals{runs: map[string]bool{}}
 	for {
-		changed := l.state.Changed()
-		view := l.state.View()
+		changed := t.state.Changed()
+		view := t.state.View()
 		g, gctx := errgroup.WithContext(ctx)
 		g.SetLimit(16)
 		found := false
@@ -37,7 +37,7 @@ func (l *term) compact(ctx context.Context) error {
 				continue
 			}
 			found = true
-			g.Go(func() error { return refused.note(l, run.GetRunId(), l.compactRun(gctx, enc, view, run.GetRunId())) })
+			g.Go(func() error { return refused.note(t, run.GetRunId(), t.compactRun(gctx, enc, view, run.GetRunId())) })
 		}
 		if err := g.Wait(); err != nil {
 			return err
@@ -52,7 +52,7 @@ func (l *term) compact(ctx context.Context) error {
 		}
 		// Do not scan after each change: runs that end within a LogFlush share a scan and
 		// their Raft entries.
-		if err := sleep(ctx, l.cfg.LogFlush); err != nil {
+		if err := sleep(ctx, t.cfg.LogFlush); err != nil {
 			return err
 		}
 	}
@@ -72,19 +72,19 @@ func (r *refusals) has(run string) bool {
 }
 
 // note remembers a refusal and returns other errors.
-func (r *refusals) note(l *term, run string, err error) error {
+func (r *refusals) note(t *term, run string, err error) error {
 	var refused *fsm.Error
 	if !errors.As(err, &refused) || refused.Reason == fsm.ReasonStaleEpoch {
 		return err
 	}
-	l.cfg.Logger.Error("log stays uncompressed", "run", run, "error", err)
+	t.cfg.Logger.Error("log stays uncompressed", "run", run, "error", err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.runs[run] = true
 	return nil
 }
 
-func (l *term) compactRun(ctx context.Context, enc *zstd.Encoder, view *fsm.View, run string) error {
+func (t *term) compactRun(ctx context.Context, enc *zstd.Encoder, view *fsm.View, run string) error {
 	var group []*internalv1.LogBlock
 	size := int64(0)
 	commit := func() error {
@@ -96,7 +96,7 @@ func (l *term) compactRun(ctx context.Context, enc *zstd.Encoder, view *fsm.View
 			return fmt.Errorf("compress the log of run %s: %w", run, err)
 		}
 		group, size = nil, 0
-		_, err = l.propose(ctx, &internalv1.Command{Op: &internalv1.Command_CompactRunLog{
+		_, err = t.propose(ctx, &internalv1.Command{Op: &internalv1.Command_CompactRunLog{
 			CompactRunLog: &internalv1.CompactRunLog{RunId: run, Block: block},
 		}})
 		// failpoint: log-compacted

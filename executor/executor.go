@@ -117,7 +117,7 @@ func (e *Executor) Run(ctx context.Context, t cluster.Term) error {
 	e.consoles.change(func() { e.consoles.terms++ })
 	defer e.consoles.change(func() { e.consoles.terms-- })
 	g, gctx := errgroup.WithContext(ctx)
-	l := &term{
+	tm := &term{
 		Executor: e,
 		epoch:    t.Epoch,
 		began:    time.Now(),
@@ -128,9 +128,9 @@ func (e *Executor) Run(ctx context.Context, t cluster.Term) error {
 		group:    g,
 		logs:     newLogSet(),
 	}
-	g.Go(func() error { return l.follow(gctx) })
-	g.Go(func() error { return l.flushLogs(gctx) })
-	g.Go(func() error { return l.compact(gctx) })
+	g.Go(func() error { return tm.follow(gctx) })
+	g.Go(func() error { return tm.flushLogs(gctx) })
+	g.Go(func() error { return tm.compact(gctx) })
 	if err := g.Wait(); ctx.Err() == nil {
 		return fmt.Errorf("execute runs in term %d: %w", t.Epoch, err)
 	}
@@ -140,57 +140,57 @@ func (e *Executor) Run(ctx context.Context, t cluster.Term) error {
 // term is the state of the executor in one term.
 type term struct {
 	*Executor
-	epoch   uint64
-	began   time.Time // no earlier than the election
-	confirm func(context.Context) error
-	group   *errgroup.Group
-	runners map[string]*runner // by run id; owned by follow
-	beside  int                // number of runners of consoles, which do not count against MaxActive; owned by follow
-	queue   *queue             // owned by follow
-	done    chan string        // receives the run ids of runners that have ended
-	logs    *logSet
+	epoch        uint64
+	began        time.Time // no earlier than the election
+	confirm      func(context.Context) error
+	group        *errgroup.Group
+	runners      map[string]*runner // by run id; owned by follow
+	consoleCount int                // number of runners of consoles, which do not count against MaxActive; owned by follow
+	queue        *queue             // owned by follow
+	done         chan string        // receives the run ids of runners that have ended
+	logs         *logSet
 }
 
 // follow starts a runner for each active run, oldest first, and cancels the runners of
 // canceled runs. It reads changes from the event log, so its cost does not grow with the
 // number of active runs.
-func (l *term) follow(ctx context.Context) error {
-	changed, view := l.state.Changed(), l.state.View()
+func (t *term) follow(ctx context.Context) error {
+	changed, view := t.state.Changed(), t.state.View()
 	cursor := view.LastEvent()
 	for run := range view.ActiveRuns() {
 		switch {
 		case run.GetObserved(): // advanced by the reports of an installer
 		case run.GetBeside(): // it runs concurrently with other runs of the machine
-			l.start(ctx, waiting{run: run}, "")
+			t.start(ctx, waiting{run: run}, "")
 		case run.GetPhase() == holdfastv1.Run_PENDING:
-			l.queue.add(run, l.providerOf(view, run))
+			t.queue.add(run, t.providerOf(view, run))
 		default: // it has begun and may be in the middle of an effect, so it does not queue
-			provider := l.providerOf(view, run)
-			l.queue.work(fsm.CohortOf(run), provider)
-			l.start(ctx, waiting{run: run}, provider)
+			provider := t.providerOf(view, run)
+			t.queue.work(fsm.CohortOf(run), provider)
+			t.start(ctx, waiting{run: run}, provider)
 		}
 	}
 	for {
-		l.begin(ctx, view)
+		t.begin(ctx, view)
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case id := <-l.done:
-			r := l.runners[id]
-			if r.besides {
-				l.beside--
+		case id := <-t.done:
+			r := t.runners[id]
+			if r.nonExclusive {
+				t.consoleCount--
 			} else {
-				l.queue.done(r.cohort, r.instance)
+				t.queue.done(r.cohort, r.instance)
 			}
-			delete(l.runners, id)
-			if now := l.state.View(); unbegun(now, id) { // its plan is held now, if not as of the view
+			delete(t.runners, id)
+			if now := t.state.View(); unbegun(now, id) { // its plan is held now, if not as of the view
 				view = now
-				l.queue.giveBack(waiting{r.run, r.place}, r.instance)
+				t.queue.giveBack(waiting{r.run, r.place}, r.instance)
 			}
 			continue
 		case <-changed:
 		}
-		changed, view = l.state.Changed(), l.state.View()
+		changed, view = t.state.Changed(), t.state.View()
 		for {
 			events, err := view.Events(cursor, 1024)
 			if err != nil { // so far behind that events have been deleted: restart the term
@@ -200,19 +200,19 @@ func (l *term) follow(ctx context.Context) error {
 				break
 			}
 			cursor = events[len(events)-1].GetCursor()
-			l.learn(ctx, view, events)
+			t.learn(ctx, view, events)
 		}
 	}
 }
 
 // begin starts the queued runs that may begin now.
-func (l *term) begin(ctx context.Context, view *fsm.View) {
-	for len(l.runners)-l.beside < l.cfg.MaxActive {
-		next, provider := l.queue.next(view.MayBegin, l.providers.MaxActive)
+func (t *term) begin(ctx context.Context, view *fsm.View) {
+	for len(t.runners)-t.consoleCount < t.cfg.MaxActive {
+		next, provider := t.queue.next(view.MayBegin, t.providers.MaxActive)
 		if next.run == nil {
 			return
 		}
-		l.start(ctx, next, provider)
+		t.start(ctx, next, provider)
 	}
 }
 
@@ -223,17 +223,17 @@ func unbegun(view *fsm.View, id string) bool {
 }
 
 // providerOf returns the name of the provider of a run's machine.
-func (l *term) providerOf(view *fsm.View, run *holdfastv1.Run) string {
+func (t *term) providerOf(view *fsm.View, run *holdfastv1.Run) string {
 	m, _ := view.Machine(run.GetMachineId())
-	return l.providers.NameOf(m)
+	return t.providers.NameOf(m)
 }
 
 // learn processes events: it queues new runs, removes canceled ones from the queue, and
 // cancels the runners of others.
-func (l *term) learn(ctx context.Context, view *fsm.View, events []*holdfastv1.RunEvent) {
+func (t *term) learn(ctx context.Context, view *fsm.View, events []*holdfastv1.RunEvent) {
 	for _, ev := range events {
 		run := ev.GetSnapshot()
-		if r, ok := l.runners[run.GetRunId()]; ok {
+		if r, ok := t.runners[run.GetRunId()]; ok {
 			if run.GetCancelRequestedAt() != nil {
 				r.cancel(errCanceled)
 			}
@@ -241,22 +241,22 @@ func (l *term) learn(ctx context.Context, view *fsm.View, events []*holdfastv1.R
 		}
 		switch {
 		case run.GetPhase() == holdfastv1.Run_PENDING && run.GetBeside():
-			l.start(ctx, waiting{run: run}, "")
+			t.start(ctx, waiting{run: run}, "")
 		case run.GetPhase() == holdfastv1.Run_PENDING:
-			l.queue.add(run, l.providerOf(view, run))
+			t.queue.add(run, t.providerOf(view, run))
 		case fsm.Ended(run):
-			l.queue.remove(run)
+			t.queue.remove(run)
 		}
 	}
 }
 
-func (l *term) start(ctx context.Context, w waiting, provider string) {
-	r := newRunner(ctx, l, w, provider)
-	if r.besides {
-		l.beside++
+func (t *term) start(ctx context.Context, w waiting, provider string) {
+	r := newRunner(ctx, t, w, provider)
+	if r.nonExclusive {
+		t.consoleCount++
 	}
-	l.runners[r.id] = r
-	l.group.Go(func() error {
+	t.runners[r.id] = r
+	t.group.Go(func() error {
 		defer r.cancel(nil)
 		err := r.driveSafely(ctx)
 		if ctx.Err() != nil {
@@ -265,9 +265,9 @@ func (l *term) start(ctx context.Context, w waiting, provider string) {
 		if err != nil {
 			return fmt.Errorf("drive run %s: %w", r.id, err)
 		}
-		l.logs.remove(r.id)
+		t.logs.remove(r.id)
 		select {
-		case l.done <- r.id:
+		case t.done <- r.id:
 		case <-ctx.Done():
 		}
 		return nil

@@ -50,8 +50,8 @@ func TestDefaultPlansSucceed(t *testing.T) {
 	}
 }
 
-// A leader dies at every boundary of every kind; the next one ends the run, and no destructive
-// effect is done twice.
+// A leader dies at every boundary of every kind of step. The next one ends the run, and
+// no destructive effect is done twice.
 func TestTakeOverAtEveryBoundary(t *testing.T) {
 	for _, k := range []struct {
 		name string
@@ -161,8 +161,8 @@ func TestErrorsThatEndARunAtOnce(t *testing.T) {
 	}
 }
 
-// An answer of 200 OK is no evidence: a BMC that lies makes the step fail, and says what was waited
-// for.
+// An answer of 200 OK is not evidence: if the BMC lies, the step fails and reports its
+// wait.
 func TestLieIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{Faults: fake.Faults{Lie: []string{"*"}}})
@@ -343,8 +343,8 @@ func (d deaf) StartCommand(ctx context.Context, op providers.Op, m providers.Mac
 	return providers.Errorf(d.class, "start the command", "the answer was lost")
 }
 
-// A command whose start was not answered is looked for before anything else is tried: it is started
-// once.
+// If the start of a command is not answered, the host is asked for the command first, so
+// that it is started once.
 func TestLostAnswerToAStart(t *testing.T) {
 	for _, class := range []providers.Class{providers.Timeout, providers.Transient} {
 		t.Run(string(class), func(t *testing.T) {

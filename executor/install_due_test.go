@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/ironic/ironictest"
 )
 
-// newIronicLab is a lab whose machine m-1 is a node of an Ironic that keeps state.
+// newIronicLab returns a lab in which machine m-1 is a node of a stateful Ironic.
 func newIronicLab(t *testing.T, n ironictest.Node) (*lab, *ironictest.Server) {
 	t.Helper()
 	l := newLab(t, fake.Config{})
@@ -32,7 +32,7 @@ func newIronicLab(t *testing.T, n ironictest.Node) (*lab, *ironictest.Server) {
 	return l, s
 }
 
-// ironicAsked lists what Ironic was asked for, without notes on the node.
+// ironicAsked lists the requests to Ironic, without notes on the node.
 func ironicAsked(s *ironictest.Server) []string {
 	var asked []string
 	for _, a := range s.Asked() {
@@ -43,8 +43,7 @@ func ironicAsked(s *ironictest.Server) []string {
 	return asked
 }
 
-// An install that takes several effects has each done once, also when the leader dies after any of
-// them.
+// Each effect of an install is done once, even if the leader dies after any of them.
 func TestInstallInSeveralEffects(t *testing.T) {
 	t.Parallel()
 	want := []string{"provision: deleted", "provision: manage", "provision: clean", "provision: provide", "provision: active"}
@@ -75,7 +74,7 @@ func TestInstallInSeveralEffects(t *testing.T) {
 	}
 }
 
-// A node that is locked for a while is waited for.
+// The install waits for a node that is locked for a while.
 func TestInstallOfALockedNode(t *testing.T) {
 	t.Parallel()
 	l, s := newIronicLab(t, ironictest.Node{})
@@ -93,7 +92,8 @@ func TestInstallOfALockedNode(t *testing.T) {
 	}
 }
 
-// Power is off, seen off, on, seen on; what Ironic says of a press that failed is the run's error.
+// The power is switched off, observed, switched on and observed. If Ironic reports a
+// failed press, its text is the error of the run.
 func TestPowerThroughIronic(t *testing.T) {
 	t.Parallel()
 	l, s := newIronicLab(t, ironictest.Node{State: "active"})

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// TestJanitor: what is over is put away in its time, no earlier, by a leader that is one; another
-// one finds out that he is not.
+// TestJanitor checks that old records are removed on time, never early, and only by the
+// leader. A former leader learns that it was replaced.
 func TestJanitor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -88,8 +88,8 @@ func TestJanitor(t *testing.T) {
 	})
 }
 
-// TestJanitorShortTerms: a drained pool is archived also by leaders that each lead for less than a
-// pause.
+// TestJanitorShortTerms checks that a drained pool is archived even if each leader leads
+// for less than a pause.
 func TestJanitorShortTerms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})

@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// lab is a real FSM and a real fake fleet; only the consensus between them is left out. A leader
-// that is killed cannot commit or confirm any more.
+// lab has a real FSM and a real fake fleet; only the consensus between them is missing. A
+// leader that is killed can no longer commit or confirm.
 type lab struct {
 	t     *testing.T
 	fsm   *fsm.FSM
@@ -89,7 +89,7 @@ func (l *lab) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, e
 	return res[0], nil
 }
 
-// written returns how many commands were applied.
+// written returns the number of applied commands.
 func (l *lab) written() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,7 +124,7 @@ func (l *lab) start(machine, typ, plan string, params map[string]string) *holdfa
 	return run
 }
 
-// quick is a configuration for machines that boot in milliseconds.
+// quick returns a configuration for machines that boot in milliseconds.
 func quick() Config {
 	return Config{RetryBase: 2 * time.Millisecond, RetryMax: 10 * time.Millisecond, PollMin: time.Millisecond, PollMax: 10 * time.Millisecond,
 		LogFlush: 5 * time.Millisecond, SoftOff: 300 * time.Millisecond}
@@ -140,7 +140,7 @@ type leader struct {
 	done  chan struct{}
 }
 
-// lead begins the next term.
+// lead starts the next term.
 func (l *lab) lead(cfg Config) *leader {
 	l.t.Helper()
 	l.mu.Lock()
@@ -173,7 +173,7 @@ func (l *lab) lead(cfg Config) *leader {
 	return ld
 }
 
-// wait waits until a run is as cond wants it.
+// wait blocks until cond returns true for a run.
 func (l *lab) wait(run string, what string, cond func(*holdfastv1.Run) bool) *holdfastv1.Run {
 	l.t.Helper()
 	deadline := time.After(5 * time.Minute)

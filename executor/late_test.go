@@ -18,8 +18,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// stalling is a provider in which a leader is stopped between the confirmation of its term and the
-// send, as by SIGSTOP.
+// stalling is a provider that suspends the leader between the confirmation of its term
+// and the send, as SIGSTOP would.
 type stalling struct {
 	*fake.Provider
 	at   string        // the first call of this kind stalls
@@ -38,8 +38,8 @@ func stall(l *lab, at string) *stalling {
 	return p
 }
 
-// pass is one effect. Nothing of a process that is stopped notices what happens meanwhile: the call
-// goes on as if its context could not end.
+// pass is one effect. A suspended process notices nothing that happens meanwhile, so the
+// call continues as if its context could not end.
 func (p *stalling) pass(ctx context.Context, op providers.Op, what string, do func(context.Context) error) error {
 	p.mu.Lock()
 	p.calls = append(p.calls, fmt.Sprintf("%d %s", op.Epoch, what))
@@ -91,17 +91,16 @@ func effects(l *lab, run string) map[string]int {
 	return got
 }
 
-// A leader is stopped between the confirmation of its term and the send of an effect. The next
-// leader does the work. Then the first one goes on: what it was about to send must not be done any
-// more, whatever it was.
+// A leader is suspended between the confirmation of its term and the send of an effect.
+// The next leader does the work. When the first one resumes, it must not send the effect.
 func TestStoppedBetweenConfirmAndSend(t *testing.T) {
 	for _, tc := range []struct {
 		at   string
 		kind any
 		want map[string]int
 	}{
-		// Nobody knows whether the system was asked: when its time is over it is asked by the next
-		// leader.
+		// It is unknown whether the soft off was sent, so the next leader repeats it
+		// after the grace time.
 		{"soft-off", &holdfastv1.Reboot{Mode: "bmc"}, map[string]int{"power_off soft-off": 1, "power_on ": 1}},
 		{"hard-off", &holdfastv1.Reboot{Mode: "bmc", Force: true}, map[string]int{"power_off hard-off": 1, "power_on ": 1}},
 		{"on", &holdfastv1.Reboot{Mode: "bmc", Force: true}, map[string]int{"power_off hard-off": 1, "power_on ": 1}},
@@ -146,8 +145,8 @@ func TestStoppedBetweenConfirmAndSend(t *testing.T) {
 	}
 }
 
-// A leader that is slow, and has not been replaced, asks again and sends then: being late costs no
-// attempt.
+// A slow leader that has not been replaced confirms its term again and then sends: being
+// late does not fail the attempt.
 func TestLateEffectIsSentAgainByTheSameLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})
@@ -175,8 +174,8 @@ func TestLateEffectIsSentAgainByTheSameLeader(t *testing.T) {
 	})
 }
 
-// A host that needs longer than any effect may wait, before the effect: a leader that still leads
-// sends at once, one that was replaced does not.
+// A host needs longer before the effect than an effect may wait. A leader that still
+// leads sends at once, one that was replaced does not.
 func TestSlowPreparation(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		t.Run(fmt.Sprintf("replaced=%v", replaced), func(t *testing.T) {
@@ -217,8 +216,8 @@ func TestSlowPreparation(t *testing.T) {
 	}
 }
 
-// An effect that is sent at the last moment, long after the next leader was elected, is seen by
-// that one: it does not look before the last moment has passed.
+// A new leader observes an effect that is sent at the last moment, long after its
+// election: it does not poll before that moment has passed.
 func TestSentAtTheLastMoment(t *testing.T) {
 	for _, tc := range []struct {
 		at   string
@@ -258,8 +257,8 @@ func TestSentAtTheLastMoment(t *testing.T) {
 	}
 }
 
-// A run that was canceled is not ended, and its machine not free for the next one, while something
-// of it may still arrive.
+// A canceled run is not ended, and its machine is not free, while an effect of it may
+// still arrive.
 func TestCanceledRunIsOutlivedToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})
@@ -273,7 +272,7 @@ func TestCanceledRunIsOutlivedToo(t *testing.T) {
 		l.lead(quick())
 		l.must(&internalv1.Command{Op: &internalv1.Command_CancelRun{CancelRun: &internalv1.CancelRun{RunId: id}}})
 		l.ended(id)
-		if d := time.Since(began); d < outlast {
+		if d := time.Since(began); d < fenceWait {
 			t.Errorf("the run was ended after %s: an effect may be sent for %s and takes up to %s", d, effectValid, providers.DeliverTime)
 		}
 		close(p.goOn)
@@ -284,7 +283,7 @@ func TestCanceledRunIsOutlivedToo(t *testing.T) {
 	})
 }
 
-// What nobody has begun does not wait.
+// A run without an open attempt does not wait.
 func TestNextLeaderBeginsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})
@@ -294,7 +293,7 @@ func TestNextLeaderBeginsAtOnce(t *testing.T) {
 		began := time.Now()
 		l.lead(quick())
 		l.ended(id)
-		if d := time.Since(began); d >= outlast {
+		if d := time.Since(began); d >= fenceWait {
 			t.Errorf("a run that was not begun took %s", d)
 		}
 	})

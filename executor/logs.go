@@ -139,19 +139,19 @@ func (l *runLog) last(appendTo func(*internalv1.LogAppend) error, commit func(re
 }
 
 // flushLogs commits the logs of runs until the term ends, many runs in one command.
-func (l *term) flushLogs(ctx context.Context) error {
-	tick := time.NewTicker(l.cfg.LogFlush)
+func (t *term) flushLogs(ctx context.Context) error {
+	tick := time.NewTicker(t.cfg.LogFlush)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
-		case <-l.logs.full:
+		case <-t.logs.full:
 		}
 		for more := true; more; {
 			var err error
-			if more, err = l.flushBatch(ctx); err != nil {
+			if more, err = t.flushBatch(ctx); err != nil {
 				return err
 			}
 		}
@@ -159,7 +159,7 @@ func (l *term) flushLogs(ctx context.Context) error {
 }
 
 // flushBatch commits one batch and reports whether there is more.
-func (l *term) flushBatch(ctx context.Context) (more bool, err error) {
+func (t *term) flushBatch(ctx context.Context) (more bool, err error) {
 	type taken struct {
 		log  *runLog
 		a    *internalv1.LogAppend
@@ -167,12 +167,12 @@ func (l *term) flushBatch(ctx context.Context) (more bool, err error) {
 	}
 	var batch []taken
 	defer func() {
-		for _, t := range batch {
-			t.log.committing.Unlock()
+		for _, b := range batch {
+			b.log.committing.Unlock()
 		}
 	}()
 	appends, room := []*internalv1.LogAppend(nil), maxLogBatch
-	for _, log := range l.logs.all() {
+	for _, log := range t.logs.all() {
 		log.committing.Lock()
 		a, size, rest := log.take(room)
 		more = more || rest
@@ -185,18 +185,18 @@ func (l *term) flushBatch(ctx context.Context) (more bool, err error) {
 	if len(appends) == 0 {
 		return false, nil
 	}
-	if err := l.appendLogs(ctx, appends...); err != nil {
+	if err := t.appendLogs(ctx, appends...); err != nil {
 		return false, err
 	}
 	// failpoint: logs-committed
-	for _, t := range batch {
-		t.log.committed(t.a, t.size)
+	for _, b := range batch {
+		b.log.committed(b.a, b.size)
 	}
 	return more, nil
 }
 
-func (l *term) appendLogs(ctx context.Context, appends ...*internalv1.LogAppend) error {
-	_, err := l.propose(ctx, &internalv1.Command{Op: &internalv1.Command_AppendRunLogs{
+func (t *term) appendLogs(ctx context.Context, appends ...*internalv1.LogAppend) error {
+	_, err := t.propose(ctx, &internalv1.Command{Op: &internalv1.Command_AppendRunLogs{
 		AppendRunLogs: &internalv1.AppendRunLogs{Appends: appends}}})
 	return err
 }

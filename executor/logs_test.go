@@ -42,7 +42,8 @@ func TestLogsAreCompressedWhenARunEnds(t *testing.T) {
 	}
 }
 
-// A log that cannot be compressed must not end the term: it would end the next one too.
+// A log that cannot be compressed must not end the term, because it would end the next
+// one too.
 func TestLogThatIsNotCompressedHarmsNobody(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.machine("m-1")
@@ -89,7 +90,7 @@ func TestLogIsCappedWithAMarker(t *testing.T) {
 	}
 }
 
-// The output of a command is complete and without repeats however often the leader changes.
+// The output of a command is complete and not repeated, however often the leader changes.
 func TestOutputSurvivesLeaders(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, fake.Config{})

@@ -26,7 +26,7 @@ type Notes struct {
 	proposer Proposer
 	state    State
 
-	turn chan struct{} // mutex of writers: a delayed note must not overwrite a later one of the same device
+	writing chan struct{} // mutex of writers: a delayed note must not overwrite a later one of the same device
 
 	mu      sync.Mutex
 	held    map[string]heldNote
@@ -44,7 +44,7 @@ func NewNotes(p Proposer, s State) *Notes {
 	return &Notes{
 		proposer: p,
 		state:    s,
-		turn:     make(chan struct{}, 1),
+		writing:  make(chan struct{}, 1),
 		held:     map[string]heldNote{},
 		written:  map[string]time.Time{},
 	}
@@ -66,11 +66,11 @@ func (n *Notes) Get(key string) []byte {
 // Put returns nil.
 func (n *Notes) Put(ctx context.Context, key string, value []byte) error {
 	select {
-	case n.turn <- struct{}{}:
+	case n.writing <- struct{}{}:
 	case <-ctx.Done():
 		return fmt.Errorf("store the note of %s: %w", key, ctx.Err())
 	}
-	defer func() { <-n.turn }()
+	defer func() { <-n.writing }()
 	if err := n.note(ctx, &internalv1.NoteDevice{Key: key, Value: value}); err != nil {
 		return err
 	}
@@ -118,11 +118,11 @@ func (n *Notes) Run(ctx context.Context, _ cluster.Term) error {
 // writeHeld writes the held note of a device, unless another note was written meanwhile.
 func (n *Notes) writeHeld(ctx context.Context, key string) error {
 	select {
-	case n.turn <- struct{}{}:
+	case n.writing <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-n.turn }()
+	defer func() { <-n.writing }()
 	n.mu.Lock()
 	h, ok := n.held[key]
 	_, early := n.written[key]

@@ -39,8 +39,8 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// What is not urgent is written once in 30 s for each device, however often it changes, and the
-// last of it is what is recorded then.
+// A note that is not urgent is written at most once in 30 s per device, however often it
+// changes, with its newest value.
 func TestNotesArePacedAndCoalesced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})

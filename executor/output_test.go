@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// A leader dies right after the first lines of a command are recorded. The next one goes on where
-// the record ends: each line is there once.
+// A leader dies right after the first lines of a command are recorded. The next one
+// continues from there: each line is recorded once.
 func TestOutputGoesOnWhereTheRecordEnds(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, fake.Config{})
@@ -47,8 +47,8 @@ func TestOutputGoesOnWhereTheRecordEnds(t *testing.T) {
 	}
 }
 
-// backlogged is a host that gives what a command has printed in pieces, and says from the first one
-// on that the command was killed.
+// backlogged is a host that returns the output of a command in pieces, and reports from
+// the first one on that the command was killed.
 type backlogged struct {
 	*fake.Provider
 	pieces []string
@@ -71,8 +71,8 @@ func (p *backlogged) CommandStatus(ctx context.Context, m providers.Machine, tok
 	return st, nil
 }
 
-// What a command has printed is recorded to its end, also of one that did not end by itself: the
-// end says why.
+// The output of a command is recorded completely, even if the command did not end by
+// itself. The last lines have the reason.
 func TestOutputOfACommandThatWasKilled(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, fake.Config{})

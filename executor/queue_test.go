@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// Whatever comes, goes and is held: who begins came before everybody else that might have begun,
-// and no provider has more runs at work than it may.
+// Runs begin in the order of their arrival among those that may begin, and no provider
+// exceeds its limit.
 func TestQueueProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type entry struct {
@@ -88,8 +88,8 @@ func TestQueueProperty(t *testing.T) {
 	})
 }
 
-// A plan that fails the same way on machine after machine reaches no further ones until it is
-// released. Others go on.
+// A plan that fails alike on several machines reaches no further ones until it is
+// released. Other plans continue.
 func TestBrake(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	bad := step("s", &holdfastv1.SshCommand{Command: "fail"})
@@ -124,8 +124,8 @@ func TestBrake(t *testing.T) {
 	l.ended(held.GetRunId())
 }
 
-// A run that was about to begin when the brake fell does not: it goes back to its place in the
-// line, and begins after the release.
+// A run that was about to begin when its plan was held returns to its position in the
+// queue, and begins after the release.
 func TestBrakeFallsBeforeTheIntent(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	bad := step("s", &holdfastv1.SshCommand{Command: "fail"})
@@ -176,7 +176,7 @@ func TestBrakeFallsBeforeTheIntent(t *testing.T) {
 	}
 }
 
-// No more runs are at work on the machines of a provider than its configuration says.
+// No provider has more active runs than its configuration allows.
 func TestProviderLimit(t *testing.T) {
 	l := newLab(t, fake.Config{CommandTime: fake.Duration(20 * time.Millisecond)})
 	factory := func(string, json.RawMessage, *slog.Logger) (providers.Provider, error) { return fake.New(l.fleet), nil }

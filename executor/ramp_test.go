@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// A plan that installs an image and then fails reaches at most 10 machines, under a second leader
-// too. With an image that works all runs end.
+// A plan that installs an image and then fails reaches at most 10 machines, even under a
+// second leader. With a working image all runs succeed.
 func TestRamp(t *testing.T) {
 	t.Parallel()
 	const machines = 40
@@ -54,7 +54,7 @@ func TestRamp(t *testing.T) {
 	}
 }
 
-// until waits until the state is as cond wants it.
+// until waits until cond returns true for the state.
 func (l *lab) until(cond func(*fsm.View) bool) {
 	l.t.Helper()
 	for {

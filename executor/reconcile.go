@@ -37,7 +37,7 @@ type Reconciler struct {
 	proposer  Proposer
 	state     State
 	providers *providers.Set
-	metrics   *lookMetrics
+	metrics   *pollMetrics
 }
 
 // NewReconciler returns a Reconciler; Run it in each term.
@@ -60,48 +60,48 @@ func NewReconciler(cfg ReconcilerConfig, p Proposer, s State, set *providers.Set
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Reconciler{cfg: cfg, proposer: p, state: s, providers: set, metrics: newLookMetrics(cfg.Registerer)}
+	return &Reconciler{cfg: cfg, proposer: p, state: s, providers: set, metrics: newPollMetrics(cfg.Registerer)}
 }
 
 const (
 	maxPerCommand = 2000                   // machines in one command
-	maxNews       = 256 << 10              // bytes of conditions in one command: half of the limit of a log entry
+	maxConditions = 256 << 10              // bytes of conditions in one command: half of the limit of a log entry
 	linger        = 200 * time.Millisecond // how long a change waits for others, to be committed together
 	lingerBusy    = time.Second            // minimum interval between commits, for a fleet that starts up
 	scanEvery     = time.Second            // interval between searches for new machines
 	recordBudget  = 2000                   // machines per second that are read from the state on average
 	recordPace    = 10_000                 // the same at the start of a term
-	recordGrain   = 50 * time.Millisecond  // machines that are due within this time are read together
+	recordWindow  = 50 * time.Millisecond  // machines that are due within this time are read together
 )
 
 // Run polls every machine once per interval until the term ends. New machines are polled
 // within seconds. Machines whose run has ended are polled at once, because their
 // conditions are from before the run.
 func (r *Reconciler) Run(ctx context.Context, t cluster.Term) error {
-	o := newLookout(ctx, r, t.Epoch)
+	mon := newMonitor(ctx, r, t.Epoch)
 	defer r.metrics.over()
-	o.group.Go(func() error { return o.records.run(o.ctx, o.read, o.place) })
-	o.group.Go(func() error { return o.follow(o.ctx) })
-	o.group.Go(func() error { return o.commit(o.ctx) })
-	if err := o.group.Wait(); ctx.Err() == nil {
+	mon.group.Go(func() error { return mon.records.run(mon.ctx, mon.read, mon.schedule) })
+	mon.group.Go(func() error { return mon.follow(mon.ctx) })
+	mon.group.Go(func() error { return mon.commit(mon.ctx) })
+	if err := mon.group.Wait(); ctx.Err() == nil {
 		return fmt.Errorf("reconcile conditions: %w", err)
 	}
 	return nil
 }
 
 // follow updates the queues for machines that are added, removed, or free again after a run.
-func (o *lookout) follow(ctx context.Context) error {
-	cursor := o.state.View().LastEvent()
+func (mon *monitor) follow(ctx context.Context) error {
+	cursor := mon.state.View().LastEvent()
 	known := map[string]bool{}
 	var walked any
 	for {
 		began := time.Now()
-		view := o.state.View()
-		cursor = o.ended(view, cursor)
+		view := mon.state.View()
+		cursor = mon.ended(view, cursor)
 		if roll := view.MachineRoll(); roll != walked {
-			known, walked = o.walk(view, known), roll
+			known, walked = mon.walk(view, known), roll
 		}
-		o.observe()
+		mon.observe()
 		// A walk over many machines is slow: spend at most 2 % of the time on it.
 		if sleep(ctx, max(scanEvery, 50*time.Since(began))) != nil {
 			return nil
@@ -110,25 +110,25 @@ func (o *lookout) follow(ctx context.Context) error {
 }
 
 // walk adds new machines and drops deleted ones. It returns the current machines.
-func (o *lookout) walk(view *fsm.View, known map[string]bool) map[string]bool {
+func (mon *monitor) walk(view *fsm.View, known map[string]bool) map[string]bool {
 	here := make(map[string]bool, len(known))
 	for id := range view.MachineIDs() {
 		here[id] = true
 		if !known[id] {
-			o.records.ensure(id, 1, true)
+			mon.records.enqueue(id, 1, true)
 		}
 	}
 	for id := range known {
 		if !here[id] {
-			o.records.drop(id)
-			o.drop(id, "")
+			mon.records.drop(id)
+			mon.drop(id, "")
 		}
 	}
 	return here
 }
 
 // ended makes the machines whose runs have ended due at once. It returns the next cursor.
-func (o *lookout) ended(view *fsm.View, cursor uint64) uint64 {
+func (mon *monitor) ended(view *fsm.View, cursor uint64) uint64 {
 	for {
 		events, err := view.Events(cursor, 1024)
 		if err != nil || len(events) == 0 {
@@ -136,7 +136,7 @@ func (o *lookout) ended(view *fsm.View, cursor uint64) uint64 {
 		}
 		for _, e := range events {
 			if fsm.Ended(e.GetSnapshot()) {
-				o.soon(e.GetSnapshot().GetMachineId())
+				mon.pollNow(e.GetSnapshot().GetMachineId())
 			}
 		}
 		cursor = events[len(events)-1].GetCursor()
@@ -146,7 +146,7 @@ func (o *lookout) ended(view *fsm.View, cursor uint64) uint64 {
 // commit commits changed conditions, many machines in one command. After a pause it waits
 // for linger. Under constant load it commits once a second, because each log entry costs
 // every peer a disk write.
-func (o *lookout) commit(ctx context.Context) error {
+func (mon *monitor) commit(ctx context.Context) error {
 	var batch []*internalv1.MachineConditions
 	var size int
 	var last time.Time
@@ -156,12 +156,12 @@ func (o *lookout) commit(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case news := <-o.news:
-			size += proto.Size(news)
-			if batch = append(batch, news); len(batch) == 1 {
+		case changed := <-mon.changes:
+			size += proto.Size(changed)
+			if batch = append(batch, changed); len(batch) == 1 {
 				flush.Reset(max(linger, time.Until(last.Add(lingerBusy))))
 			}
-			if len(batch) < maxPerCommand && size < maxNews {
+			if len(batch) < maxPerCommand && size < maxConditions {
 				continue
 			}
 		case <-flush.C:
@@ -171,13 +171,13 @@ func (o *lookout) commit(ctx context.Context) error {
 		}
 		cmd := &internalv1.Command{
 			FeatureLevel: 1,
-			Epoch:        o.epoch,
+			Epoch:        mon.epoch,
 			Op: &internalv1.Command_ObserveConditions{
 				ObserveConditions: &internalv1.ObserveConditions{Machines: batch},
 			},
 		}
 		batch, size, last = nil, 0, time.Now()
-		_, err := o.proposer.Apply(ctx, cmd)
+		_, err := mon.proposer.Apply(ctx, cmd)
 		var out *cluster.OutcomeError
 		if err != nil && !errors.As(err, &out) { // after other errors, the next poll reports the change again
 			return err

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// reconcile runs a reconciler beside an executor, in the same term.
+// reconcile runs a reconciler and an executor in the same term.
 func (l *lab) reconcile(cfg ReconcilerConfig) {
 	ctx, cancel := context.WithCancel(l.t.Context())
 	done := make(chan struct{})
@@ -24,7 +24,7 @@ func (l *lab) reconcile(cfg ReconcilerConfig) {
 	l.t.Cleanup(func() { cancel(); <-done })
 }
 
-// condition waits until a machine's condition is as wanted, and gives it.
+// condition waits until a condition of a machine is as wanted, and returns it.
 func (l *lab) condition(machine, kind string, status bool) *holdfastv1.Condition {
 	l.t.Helper()
 	deadline := time.After(5 * time.Minute)
@@ -63,8 +63,8 @@ func TestConditionsFollowTheMachine(t *testing.T) {
 	}
 }
 
-// What is recorded of a machine whose run has ended is from before its end: it is looked at again
-// at once, not an interval later.
+// A machine whose run has ended is polled at once, because its conditions are from before
+// the run.
 func TestConditionsAreLookedAtWhenARunEnds(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, fake.Config{})

@@ -33,9 +33,9 @@ const (
 // recorded, a new leader continues it, and its failure raises NeedsIntervention. Its
 // request id contains the hour, so it is started at most once an hour, whichever peer
 // leads.
-func (o *lookout) rescue(ctx context.Context, m *holdfastv1.Machine, p providers.Provider, f providers.Facts) {
+func (mon *monitor) rescue(ctx context.Context, m *holdfastv1.Machine, p providers.Provider, f providers.Facts) {
 	_, resets := p.(providers.BMCResetter)
-	if !f.BMCStuck || !resets || !o.quiet(m, p, time.Now()) || !o.recovers.Allow() {
+	if !f.BMCStuck || !resets || !mon.quiet(m, p, time.Now()) || !mon.recovers.Allow() {
 		return
 	}
 	var id [6]byte
@@ -43,7 +43,7 @@ func (o *lookout) rescue(ctx context.Context, m *holdfastv1.Machine, p providers
 	now := time.Now().UTC()
 	cmd := &internalv1.Command{
 		FeatureLevel: 1,
-		Epoch:        o.epoch,
+		Epoch:        mon.epoch,
 		Principal:    recoverer,
 		Op: &internalv1.Command_StartRun{StartRun: &internalv1.StartRun{
 			RunId:           "run-" + hex.EncodeToString(id[:]),
@@ -53,21 +53,21 @@ func (o *lookout) rescue(ctx context.Context, m *holdfastv1.Machine, p providers
 			CheckedProvider: fsm.ProviderOf(m),
 		}},
 	}
-	if _, err := o.proposer.Apply(ctx, cmd); err != nil {
+	if _, err := mon.proposer.Apply(ctx, cmd); err != nil {
 		if ctx.Err() == nil { // if it was started after all, the next poll finds it
-			o.cfg.Logger.Warn("starting a restart of a stuck BMC failed, will retry",
+			mon.cfg.Logger.Warn("starting a restart of a stuck BMC failed, will retry",
 				"machine", m.GetMachineId(), "error", err)
 		}
 		return
 	}
-	o.cfg.Logger.Warn("BMC accepts connections but does not answer, restarting it",
+	mon.cfg.Logger.Warn("BMC accepts connections but does not answer, restarting it",
 		"machine", m.GetMachineId(), "request", cmd.GetStartRun().GetRequestId())
 }
 
 // quiet reports whether the BMC of a machine may be restarted: the machine has no active
 // run, it does not need intervention, and everything that a run or an earlier leader may
 // have sent to its BMC has taken effect.
-func (o *lookout) quiet(m *holdfastv1.Machine, p providers.Provider, now time.Time) bool {
+func (mon *monitor) quiet(m *holdfastv1.Machine, p providers.Provider, now time.Time) bool {
 	if m.GetStatus().GetActiveRunId() != "" || condition(m, condIntervention).GetStatus() {
 		return false
 	}
@@ -75,11 +75,11 @@ func (o *lookout) quiet(m *holdfastv1.Machine, p providers.Provider, now time.Ti
 	if s, ok := p.(providers.Settler); ok {
 		settle = max(settle, 2*s.Settle(m))
 	}
-	if now.Sub(o.began) < settle {
+	if now.Sub(mon.began) < settle {
 		return false
 	}
 	newest := 0
-	for _, r := range o.state.View().MachineRuns(m.GetMachineId(), "") {
+	for _, r := range mon.state.View().MachineRuns(m.GetMachineId(), "") {
 		if !fsm.Ended(r) || now.Sub(r.GetFinishedAt().AsTime()) < settle { // a console is not the active run
 			return false
 		}

@@ -14,7 +14,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// wedged is a BMC that takes connections and does not answer, until it is restarted, or for ever.
+// wedged is a BMC that accepts connections and does not answer, until it is restarted or
+// forever.
 type wedged struct {
 	*fake.Provider
 
@@ -51,7 +52,8 @@ func (p *wedged) ResetBMC(ctx context.Context, op providers.Op, m providers.Mach
 	return err
 }
 
-// leads returns the lab a leader that also looks at machines, and what ends its term.
+// leads starts a leader that also polls machines, and returns a function that ends its
+// term.
 func (l *lab) leads() (over func()) {
 	ld := l.lead(Config{})
 	ctx, cancel := context.WithCancel(l.t.Context())
@@ -65,7 +67,7 @@ func (l *lab) leads() (over func()) {
 	return over
 }
 
-// recoveries returns the runs that nobody has asked for.
+// recoveries returns the automatic runs.
 func (l *lab) recoveries(machine string) (runs []*holdfastv1.Run) {
 	for _, r := range l.fsm.View().MachineRuns(machine, "") {
 		if r.GetPrincipal() == recoverer {
@@ -84,9 +86,9 @@ func newWedged(t *testing.T, heals bool) (*lab, *wedged) {
 	return l, p
 }
 
-// A BMC that is stuck is restarted by a run that is recorded, when nothing is in doubt about its
-// machine: not right after an election, not while a run is at work or has just ended, and once,
-// whoever leads. The machine is what it was.
+// A stuck BMC is restarted by a recorded run, once, by whichever leader. That happens
+// only if no effect can be in flight: not right after an election, not during a run and
+// not right after one. The state of the machine does not change.
 func TestStuckBMCIsRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, p := newWedged(t, true)
@@ -124,7 +126,8 @@ func TestStuckBMCIsRestarted(t *testing.T) {
 	})
 }
 
-// A BMC that gets stuck again and again is restarted once an hour, whatever becomes of leaders.
+// A BMC that gets stuck again and again is restarted once an hour, however often the
+// leader changes.
 func TestStuckBMCIsRestartedOnceAnHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, p := newWedged(t, true)
@@ -149,8 +152,8 @@ func TestStuckBMCIsRestartedOnceAnHour(t *testing.T) {
 	})
 }
 
-// Where the restart does not help somebody is called, once, and nothing more is done by itself, by
-// no leader; what the machine does goes on.
+// If the restart does not help, an operator is called once, and no leader does more by
+// itself. The machine is not disturbed.
 func TestStuckBMCThatStaysSoCallsSomebody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, p := newWedged(t, false)

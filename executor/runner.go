@@ -20,31 +20,31 @@ import (
 // runner drives one run in one term.
 type runner struct {
 	*term
-	id       string
-	instance string          // name of its machine's provider when the run began
-	cohort   fsm.Cohort      // that the queue counts it in
-	besides  bool            // the run is a console
-	place    int             // position in the queue, if it was queued
-	run      *holdfastv1.Run // as of the last commit
-	plan     *holdfastv1.Plan
-	whole    context.Context // ends with the term
-	live     context.Context // ends with the term, or when the run is canceled
-	cancel   context.CancelCauseFunc
-	out      *runLog
-	log      *slog.Logger
+	id           string
+	instance     string          // name of its machine's provider when the run began
+	cohort       fsm.Cohort      // that the queue counts it in
+	nonExclusive bool            // the run is a console
+	place        int             // position in the queue, if it was queued
+	run          *holdfastv1.Run // as of the last commit
+	plan         *holdfastv1.Plan
+	whole        context.Context // ends with the term
+	live         context.Context // ends with the term, or when the run is canceled
+	cancel       context.CancelCauseFunc
+	out          *runLog
+	log          *slog.Logger
 }
 
-func newRunner(ctx context.Context, l *term, w waiting, provider string) *runner {
+func newRunner(ctx context.Context, t *term, w waiting, provider string) *runner {
 	run := w.run
 	r := &runner{
-		term:     l,
-		id:       run.GetRunId(),
-		instance: provider,
-		cohort:   fsm.CohortOf(run),
-		besides:  run.GetBeside(),
-		place:    w.place,
+		term:         t,
+		id:           run.GetRunId(),
+		instance:     provider,
+		cohort:       fsm.CohortOf(run),
+		nonExclusive: run.GetBeside(),
+		place:        w.place,
 	}
-	r.log = l.cfg.Logger.With("run", r.id, "machine", run.GetMachineId(), "request_id", run.GetRequestId())
+	r.log = t.cfg.Logger.With("run", r.id, "machine", run.GetMachineId(), "request_id", run.GetRequestId())
 	r.whole = ctx
 	r.live, r.cancel = context.WithCancelCause(ctx)
 	return r
@@ -53,7 +53,7 @@ func newRunner(ctx context.Context, l *term, w waiting, provider string) *runner
 // drive executes the run until it ends. It returns nil if the run has ended, or if it may
 // not begin because its plan was held after the run left the queue.
 func (r *runner) drive(ctx context.Context) error {
-	if err := r.outlive(ctx); err != nil {
+	if err := r.awaitFence(ctx); err != nil {
 		return err
 	}
 	view := r.state.View()
@@ -87,7 +87,7 @@ func (r *runner) drive(ctx context.Context) error {
 			return r.abort(ctx, holdfastv1.Run_FAILED, &holdfastv1.RunError{
 				Reason:  "NotRecorded",
 				Step:    r.run.GetCurrentStep(),
-				Message: "cannot record the result of the step, check the machine: " + upTo(maxWords, err.Error()),
+				Message: "cannot record the result of the step, check the machine: " + truncate(maxText, err.Error()),
 			})
 		case err != nil:
 			return err
@@ -113,7 +113,7 @@ func (r *runner) driveSafely(ctx context.Context) (err error) {
 		err = r.abort(ctx, holdfastv1.Run_FAILED, &holdfastv1.RunError{
 			Reason:  "Panicked",
 			Step:    r.run.GetCurrentStep(),
-			Message: upTo(maxWords, message),
+			Message: truncate(maxText, message),
 		})
 	}()
 	return r.drive(ctx)
@@ -170,18 +170,18 @@ func (r *runner) step(ctx context.Context) (*holdfastv1.Run, error) {
 	err := r.waitForRetry(status)
 	switch {
 	case errors.Is(err, errCanceled):
-		return a.clearUp(ctx)
+		return a.cleanup(ctx)
 	case err != nil:
 		return nil, err
 	}
 	return a.make(ctx)
 }
 
-// clearUp cleans up after an earlier leader if the run was canceled meanwhile. It ends
+// cleanup cleans up after an earlier leader if the run was canceled meanwhile. It ends
 // effects that are still in progress and then the attempt, so that the record shows the
 // effects on the machine. It returns errCanceled if there was nothing to clean up.
-func (a *attempt) clearUp(ctx context.Context) (*holdfastv1.Run, error) {
-	for _, end := range []func(context.Context) error{a.killLeftover, a.lightOutLeftover, a.letGoLeftover} {
+func (a *attempt) cleanup(ctx context.Context) (*holdfastv1.Run, error) {
+	for _, end := range []func(context.Context) error{a.cleanupCommand, a.cleanupLight, a.cleanupPress} {
 		if err := end(ctx); err != nil {
 			return nil, err
 		}

@@ -29,8 +29,8 @@ func (a *attempt) traced(ctx context.Context) (term, life context.Context, done 
 	return trace.ContextWithSpan(ctx, span), trace.ContextWithSpan(a.live, span), func() { span.End() }
 }
 
-// tell records the outcome in the attempt's span.
-func (a *attempt) tell(ctx context.Context, outcome holdfastv1.Attempt_Outcome) {
+// endSpan records the outcome in the attempt's span.
+func (a *attempt) endSpan(ctx context.Context, outcome holdfastv1.Attempt_Outcome) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
 		return

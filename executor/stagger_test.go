@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// Machines of one provider are powered on one after the other, as its configuration has it.
+// Machines of one provider are powered on one after another, at the configured interval.
 func TestPowerOnIsStaggered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})

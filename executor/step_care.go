@@ -54,7 +54,7 @@ func (a *attempt) identify(p providers.Identifier, s *holdfastv1.Identify) actio
 				return a.turnLight(ctx, p, providers.LightOff)
 			}
 			if errors.Is(context.Cause(a.live), errCanceled) { //nolint:contextcheck // the run's context has the cause of its end
-				a.lightOut(p) //nolint:contextcheck // the attempt's context has ended, the term's has not
+				a.switchLightOff(p) //nolint:contextcheck // the attempt's context has ended, the term's has not
 			}
 			return err
 		},
@@ -113,8 +113,8 @@ func (a *attempt) turnLight(ctx context.Context, p providers.Identifier, want pr
 	return nil
 }
 
-// lightOut switches the light off after its run was canceled.
-func (a *attempt) lightOut(p providers.Identifier) {
+// switchLightOff switches the light off after its run was canceled.
+func (a *attempt) switchLightOff(p providers.Identifier) {
 	ctx, stop := context.WithTimeout(a.whole, killTime)
 	defer stop()
 	err := a.effect(ctx, "switch the locator light off", func(ctx context.Context) error {
@@ -125,8 +125,8 @@ func (a *attempt) lightOut(p providers.Identifier) {
 	}
 }
 
-// lightOutLeftover is lightOut for an attempt that an earlier leader left open.
-func (a *attempt) lightOutLeftover(ctx context.Context) error {
+// cleanupLight is switchLightOff for an attempt that an earlier leader left open.
+func (a *attempt) cleanupLight(ctx context.Context) error {
 	provider, err := a.providers.Of(a.machine)
 	if err != nil {
 		return nil //nolint:nilerr // the machine has no provider: the run ends all the same
@@ -135,10 +135,10 @@ func (a *attempt) lightOutLeftover(ctx context.Context) error {
 	if !ok || a.step.GetIdentify() == nil || a.step.GetIdentify().GetOff() || a.adopted == nil {
 		return nil
 	}
-	if err := a.takeUp(ctx, killTime); err != nil {
+	if err := a.adopt(ctx, killTime); err != nil {
 		return err
 	}
-	a.lightOut(p) //nolint:contextcheck // the run's context has ended, the term's has not
+	a.switchLightOff(p) //nolint:contextcheck // the run's context has ended, the term's has not
 	return nil
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// did lists what the fleet saw of a run, with the details.
+// did lists the effects that the fleet saw of a run, with details.
 func (l *lab) did(run string) []string {
 	var all []string
 	for _, e := range l.fleet.Effects("", run, 0) {
@@ -27,8 +27,8 @@ func (l *lab) did(run string) []string {
 
 const iso = "https://images.example/rescue.iso?sig=hush"
 
-// careCases are the steps that do something beside power and boot, and what the hardware must have
-// seen in the end.
+// careCases are the steps other than power and boot, with the effects that the hardware
+// must see.
 func careCases() []struct {
 	name string
 	kind any
@@ -72,8 +72,8 @@ func TestCareSteps(t *testing.T) {
 	}
 }
 
-// A leader that dies between any two durable effects of these steps leaves a run that the next one
-// brings to its end, in the same attempt, and nothing is done twice.
+// If a leader dies between any two durable effects of these steps, the next one ends the
+// run in the same attempt, and nothing is done twice.
 func TestCareStepsAreTakenOver(t *testing.T) {
 	for _, k := range careCases() {
 		for _, b := range Boundaries() {
@@ -162,7 +162,7 @@ func TestInventoryIsKept(t *testing.T) {
 	}
 }
 
-// What the BMC refuses or does not do is not taken for done.
+// An effect that the BMC refuses or ignores does not count as done.
 func TestCareStepsFail(t *testing.T) {
 	for _, k := range []struct {
 		name   string
@@ -206,8 +206,8 @@ func TestCareStepsFail(t *testing.T) {
 	}
 }
 
-// A light that is on for a while is switched off when the run is canceled, and a BMC is reset once
-// an hour.
+// A light with a time limit is switched off when the run is canceled, and a BMC is reset
+// at most once an hour.
 func TestCanceledLightGoesOutAndResetsAreRare(t *testing.T) {
 	l := newLab(t, fake.Config{ResetTime: fake.Duration(30 * time.Millisecond)})
 	l.machine("m-1")
@@ -233,7 +233,7 @@ func TestCanceledLightGoesOutAndResetsAreRare(t *testing.T) {
 	}
 }
 
-// The media step empties a drive that holds something else.
+// The media step ejects another medium first.
 func TestMediaReplacesWhatIsThere(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.machine("m-1")

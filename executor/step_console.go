@@ -22,8 +22,8 @@ const consoleIdle = 30 * time.Minute
 // consoleOpens bounds the time to open a console, with retries.
 const consoleOpens = 30 * time.Second
 
-// consoleLook is the minimum interval between two checks of the attached clients.
-const consoleLook = 100 * time.Millisecond
+// consoleCheck is the minimum interval between two checks of the attached clients.
+const consoleCheck = 100 * time.Millisecond
 
 // consoleEnd returns the reason why the run of a console has ended.
 func consoleEnd(r *holdfastv1.Run) string {
@@ -155,7 +155,7 @@ func (a *attempt) whileConsole(ctx context.Context, o *openConsole, idle time.Du
 		}
 		select {
 		case <-changed:
-			_ = sleep(ctx, consoleLook) // output signals a change, too
+			_ = sleep(ctx, consoleCheck) // output signals a change, too
 		case <-tick.C:
 		case err := <-ended:
 			ended <- err // console receives it again

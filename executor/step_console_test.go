@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// shows reads until a text was shown.
+// shows reads until a text appears.
 func shows(t *testing.T, c io.Reader, want string) {
 	t.Helper()
 	var got strings.Builder
@@ -49,7 +49,8 @@ func attach(t *testing.T, e *Executor, run string, write bool) io.ReadWriteClose
 	return c
 }
 
-// One types, others look on; what was shown is in the run's log; the run ends when all have left.
+// One client writes, others only read. The output is in the run log, and the run ends
+// when all clients have left.
 func TestConsole(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.machine("m-1")
@@ -86,7 +87,8 @@ func TestConsole(t *testing.T) {
 	}
 }
 
-// A console takes no place: the machine is repaved beside it, and there is one on a machine.
+// A console does not count as the active run: the machine can be repaved at the same
+// time. There is at most one console per machine.
 func TestConsoleStandsBesideARepave(t *testing.T) {
 	l := newLab(t, fake.Config{InstallTime: fake.Duration(50 * time.Millisecond)})
 	l.machine("m-1")
@@ -121,8 +123,8 @@ func TestConsoleStandsBesideARepave(t *testing.T) {
 	}
 }
 
-// Who is attached learns that the leader is lost; the next leader opens the console anew, for the
-// same run.
+// Attached clients learn that the leader is lost. The next leader opens the console
+// again, for the same run.
 func TestConsoleIsTakenOver(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, fake.Config{})
@@ -156,7 +158,7 @@ func TestConsoleIsTakenOver(t *testing.T) {
 	}
 }
 
-// It does not stay open for ever.
+// A console does not stay open forever.
 func TestConsoleEndsByItself(t *testing.T) {
 	for _, k := range []struct {
 		name   string
@@ -193,8 +195,8 @@ func TestConsoleEndsByItself(t *testing.T) {
 	}
 }
 
-// Who leaves speaks for himself: one who is still attached then, and whose connection breaks later,
-// has time to come back.
+// Leave is only about the caller: if another client is still attached, and its connection
+// breaks later, it has time to return.
 func TestConsoleOfWhoStays(t *testing.T) {
 	for _, k := range []struct {
 		name  string

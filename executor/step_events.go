@@ -106,7 +106,7 @@ func (a *attempt) clearEvents(p providers.EventLog) action {
 
 // eventKey returns a text that identifies an entry.
 func eventKey(e providers.Event) string {
-	return said(fmt.Sprintf("%s %s %.64s", e.ID, e.At.UTC().Format(time.RFC3339), e.Message))
+	return sanitize(fmt.Sprintf("%s %s %.64s", e.ID, e.At.UTC().Format(time.RFC3339), e.Message))
 }
 
 // showEvents writes entries to the run log, one per line. Lines that an earlier leader

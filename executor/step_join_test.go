@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// book is a cluster as its API tells, and what was asked of it, in order.
+// book is a cluster as seen through its API, with the requests to it in order.
 type book struct {
 	mu     sync.Mutex
 	node   providers.NodeStatus
@@ -113,20 +113,20 @@ func (l *lab) member(b *book) {
 	l.set = providers.SetOf(map[string]providers.Provider{"fake": member{p, p, p, b}})
 }
 
-// once makes a step that is not tried again.
+// once returns a step that is not retried.
 func once(s *holdfastv1.Step) *holdfastv1.Step {
 	s.MaxRetries = proto.Int32(0)
 	return s
 }
 
-// whenWaiting does something once a run says that it waits for something.
+// whenWaiting calls do once a run waits for something.
 func (l *lab) whenWaiting(run, what string, do func()) {
 	l.t.Helper()
 	l.wait(run, "waiting for "+what, func(r *holdfastv1.Run) bool { return strings.Contains(r.GetWaitingFor(), what) })
 	do()
 }
 
-// What a join was let in with is taken away, however the attempt ends.
+// The token of a join is revoked, whatever the outcome of the attempt.
 func TestJoinIsEnded(t *testing.T) {
 	ready := providers.NodeStatus{Registered: true, Ready: true}
 	worker, master := ready, ready
@@ -167,8 +167,8 @@ func TestJoinIsEnded(t *testing.T) {
 	}
 }
 
-// A leader that dies leaves the join to the next one, which starts no second one and ends it; a run
-// that was canceled meanwhile ends it as well.
+// A leader that dies leaves the join to the next one, which does not start a second join,
+// and ends the first one. So it does for a run that was canceled meanwhile.
 func TestJoinIsEndedByTheNextLeader(t *testing.T) {
 	t.Parallel()
 	for _, canceled := range []bool{false, true} {
@@ -209,8 +209,8 @@ func TestJoinIsEndedByTheNextLeader(t *testing.T) {
 	}
 }
 
-// A node that is shown as Ready from before its host booted last is no member: its disk may have
-// been written since.
+// A node that is shown as Ready from before the last boot of its host is not a member:
+// its disk may have been written since.
 func TestJoinOverANodeOfBefore(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	b := &book{join: providers.WorkDone, node: providers.NodeStatus{Registered: true, Ready: true, BootID: "another boot"}}
@@ -254,8 +254,8 @@ func TestVerifySaysWhatItWaitsFor(t *testing.T) {
 	}
 }
 
-// The steps of built-in plans that set a node aside go through the API of a cluster that is
-// registered, and are scripts where it is not, and in plans of one's own.
+// The steps of built-in plans that cordon or drain a node use the API of a registered
+// cluster. They are scripts if the cluster is not registered, and in custom plans.
 func TestSetAside(t *testing.T) {
 	t.Parallel()
 	drains := []providers.DrainStatus{{Node: "n-1", Left: 2, Waiting: "pod default/web: the disruption budget keep"}, {Node: "n-1"}}

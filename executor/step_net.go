@@ -125,7 +125,7 @@ func (c *netChange) apply(ctx context.Context, config string, rollback time.Dura
 		lost := c.effect(ctx, "apply the network configuration", func(ctx context.Context) error {
 			return c.host.ApplyNetwork(ctx, c.op, c.machine, config, rollback)
 		})
-		if lost == nil || !c.unanswered(ctx, lost) {
+		if lost == nil || !c.isUnknown(ctx, lost) {
 			return lost
 		}
 		var answers time.Time // when the host first answered a poll

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// mute is a host whose answers about its network are lost now and then.
+// mute is a host whose answers about its network are sometimes lost.
 type mute struct {
 	*fake.Provider
 
@@ -71,8 +71,8 @@ func (p *mute) ConfirmNetwork(ctx context.Context, op providers.Op, m providers.
 	return err
 }
 
-// A network is applied once, whatever becomes of answers, and one that was confirmed stays: an
-// attempt whose outcome nobody knows is looked at, by itself and by the retry after it.
+// A network is applied once, even if answers are lost, and a confirmed one stays. After
+// an unknown outcome, the attempt and its retry poll the host first.
 func TestNetworkIsAppliedOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name     string

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// moving is a host that answers where its network says, and nowhere else. The fake host below does
-// what hosts do: it goes back unless it is confirmed.
+// moving is a host that answers only at the address of its network. Like a real host, the
+// fake host below rolls back unless it is confirmed.
 type moving struct {
 	*fake.Provider
 	to string // where it really answers with the new network; "" for nowhere
@@ -70,9 +70,9 @@ func (p *moving) ConfirmNetwork(ctx context.Context, op providers.Op, m provider
 	return p.Provider.ConfirmNetwork(ctx, op, m, token)
 }
 
-// A host whose address changes is confirmed at the new one, which is recorded from then on; one
-// that does not come up there goes back, and keeps its old one. Leaders that die in between change
-// nothing of that.
+// A host whose address changes is confirmed at the new one, which is then recorded. A
+// host that does not come up there rolls back and keeps its old address. The outcome is
+// the same if leaders die in between.
 func TestNetworkOfAnotherAddress(t *testing.T) {
 	for _, tc := range []struct {
 		name string

@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// TestNetbootKeepsMode: a plan that names no boot mode, as the built-in ones, is done when the
-// machine boots as it should, in the mode that it has.
+// TestNetbootKeepsMode checks that a plan without a boot mode, like the built-in ones,
+// succeeds if the machine boots from the right device in its current mode.
 func TestNetbootKeepsMode(t *testing.T) {
 	t.Parallel()
 	boots := func(step *holdfastv1.SetNetboot, params map[string]string, now providers.BootDevice) string {
@@ -57,7 +57,7 @@ func TestNetbootKeepsMode(t *testing.T) {
 	}
 }
 
-// bootsAs is a fleet whose machines show a boot device until another one is set.
+// bootsAs is a fleet whose machines report a boot device until another one is set.
 type bootsAs struct {
 	*fake.Provider
 	asked chan providers.BootDevice

@@ -82,7 +82,7 @@ func (a *attempt) rebootBMC(
 	wasOff := a.before[proofPower] == string(providers.PowerOff) || a.seen[proofOffSeen] != ""
 	if !wasOff {
 		// If a soft off is recorded, powerOff waits for it. No earlier leader can have
-		// pressed on in that case: that comes after off was recorded.
+		// setPowerAndWait on in that case: that comes after off was recorded.
 		if a.adopted != nil && a.seen[proofSoftOff] == "" {
 			done := false
 			err := a.settle(ctx, func(ctx context.Context) (bool, error) {
@@ -184,7 +184,7 @@ func (a *attempt) bootedBy(f providers.Facts, err error) (bool, error) {
 		return false, err
 	}
 	if old := a.before[proofBootID]; old != "" {
-		if f.BootID == "" || said(f.BootID) == old {
+		if f.BootID == "" || sanitize(f.BootID) == old {
 			return false, nil
 		}
 	} else if a.seen[proofOffSeen] == "" && a.before[proofPower] != string(providers.PowerOff) {
@@ -207,7 +207,7 @@ func (a *attempt) powerOn(ctx context.Context, power providers.PowerController) 
 	if err := a.awaitTurn(ctx); err != nil {
 		return err
 	}
-	return a.pressed(ctx, power, providers.ActionOn, "the power to be on", func(ctx context.Context) (bool, error) {
+	return a.setPowerAndWait(ctx, power, providers.ActionOn, "the power to be on", func(ctx context.Context) (bool, error) {
 		return a.powerIs(ctx, power, providers.PowerOn)
 	})
 }

@@ -100,9 +100,9 @@ func (a *attempt) install(ctx context.Context, imager providers.Imager, spec pro
 			}
 			err := a.effect(ctx, st.Due, start)
 			if st.Press {
-				a.hand.sent = time.Now() // even if it was not sent, so that a cancel always waits
+				a.inFlight.sent = time.Now() // even if it was not sent, so that a cancel always waits
 			}
-			if st.Press && (err == nil || a.unanswered(ctx, err)) {
+			if st.Press && (err == nil || a.isUnknown(ctx, err)) {
 				pressed.due, pressed.at, err = st.Due, time.Now(), nil
 			}
 			return false, err

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// imagerOf keeps what a fleet is asked to install.
+// imagerOf records the installs that a fleet is asked for.
 type imagerOf struct {
 	*fake.Provider
 	asked chan providers.InstallSpec
@@ -20,7 +20,7 @@ func (p imagerOf) StartInstall(ctx context.Context, op providers.Op, m providers
 	return p.Provider.StartInstall(ctx, op, m, s)
 }
 
-// A retry boots the machine as its plan does, so the installer is told how that is.
+// A retry boots the machine as its plan does, and the installer gets that boot mode.
 func TestInstallKnowsHowItsPlanBoots(t *testing.T) {
 	t.Parallel()
 	boot := func(name, mode string) *holdfastv1.Step { return step(name, &holdfastv1.SetNetboot{Mode: mode}) }

@@ -17,8 +17,8 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// rack is a machine with a BMC and a host, and without an installer: the host erases its disks
-// itself.
+// rack is a machine with a BMC and a host, but without an installer: the host erases its
+// own disks.
 type rack struct {
 	providers.Inspector
 	providers.PowerController
@@ -114,8 +114,9 @@ func TestRma(t *testing.T) {
 	}
 }
 
-// The host is off, and cannot tell any more that its disks are erased: that is recorded before. At
-// every boundary, and in the middle of the erasing, the next leader goes on with what there is.
+// The erasure of the disks is recorded before power off, because the host cannot report
+// it later. If the leader dies at any boundary, or during the erasure, the next one
+// continues.
 func TestRmaIsTakenOver(t *testing.T) {
 	for _, when := range []string{"in the middle", string(AfterIntent), string(AfterEffect), string(AfterEvidence)} {
 		t.Run(when, func(t *testing.T) {

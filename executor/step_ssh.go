@@ -125,7 +125,7 @@ func (a *attempt) unstarted(
 	since := time.Now()
 	err := a.poll(ctx, "the host to report whether the command was started", func(ctx context.Context) (bool, error) {
 		err := look(ctx)
-		return err == nil && (st.State != providers.WorkNone || time.Since(since) > outlast), err
+		return err == nil && (st.State != providers.WorkNone || time.Since(since) > fenceWait), err
 	})
 	if err != nil || st.State == providers.WorkNone {
 		return failed
@@ -166,16 +166,16 @@ func (a *attempt) kill(exec providers.RemoteExecutor) {
 	}
 }
 
-// killLeftover ends the command, join or install of an attempt that an earlier leader
+// cleanupCommand ends the command, join or install of an attempt that an earlier leader
 // left open, if the run was canceled meanwhile. To kill is an effect like any other, so
 // its intent is recorded first.
-func (a *attempt) killLeftover(ctx context.Context) error {
+func (a *attempt) cleanupCommand(ctx context.Context) error {
 	p, err := a.providers.Of(a.machine)
 	if err != nil {
 		return nil //nolint:nilerr // the machine has no provider: the run ends all the same
 	}
 	if joiner, ok := p.(providers.ClusterJoiner); ok && a.step.GetJoin() != nil && a.adopted != nil {
-		if err := a.takeUp(ctx, endJoinTime); err != nil {
+		if err := a.adopt(ctx, endJoinTime); err != nil {
 			return err
 		}
 		a.endJoin(joiner, a.joinSpec(a.step.GetJoin())) //nolint:contextcheck // the run's context has ended, the term's has not
@@ -183,7 +183,7 @@ func (a *attempt) killLeftover(ctx context.Context) error {
 	}
 	installs := a.step.GetRepave() != nil || a.step.GetRma() != nil
 	if ender, ok := p.(providers.InstallEnder); ok && installs && a.adopted != nil {
-		if err := a.takeUp(ctx, endInstallTime); err != nil {
+		if err := a.adopt(ctx, endInstallTime); err != nil {
 			return err
 		}
 		a.endInstall(ender) //nolint:contextcheck // the run's context has ended, the term's has not
@@ -193,7 +193,7 @@ func (a *attempt) killLeftover(ctx context.Context) error {
 	if !ok || a.step.GetSsh() == nil && a.step.GetRma() == nil || a.adopted == nil {
 		return nil
 	}
-	if err := a.takeUp(ctx, killTime); err != nil {
+	if err := a.adopt(ctx, killTime); err != nil {
 		return err
 	}
 	a.kill(exec) //nolint:contextcheck // the run's context has ended, the term's has not

@@ -39,7 +39,7 @@ func (a *attempt) powerOff(ctx context.Context, power providers.PowerController,
 			return err
 		}
 	}
-	return a.pressed(ctx, power, providers.ActionHardOff, "the power to be off", isOff)
+	return a.setPowerAndWait(ctx, power, providers.ActionHardOff, "the power to be off", isOff)
 }
 
 const waitSoftOff = "the operating system to power off"
@@ -103,11 +103,11 @@ func (a *attempt) askOff(
 	if err := a.record(ctx, map[string]string{proof: stamp(now), proofSoftUntil: stamp(now.Add(grace))}); err != nil {
 		return time.Time{}, err
 	}
-	err := a.press(ctx, power, providers.ActionSoftOff, isOff)
+	err := a.setPower(ctx, power, providers.ActionSoftOff, isOff)
 	switch {
 	case err != nil && a.broken == nil && providers.ClassOf(err) == providers.Unsupported:
 		return time.Time{}, nil
-	case err != nil && !a.unanswered(ctx, err):
+	case err != nil && !a.isUnknown(ctx, err):
 		return time.Time{}, err
 	}
 	now = time.Now()

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// presses lists what was pressed on behalf of a run, in order: soft-off, hard-off, on.
+// presses lists the presses of a run, in order: soft-off, hard-off, on.
 func (l *lab) presses(run string) []string {
 	var ps []string
 	for _, e := range l.fleet.Effects("", run, 0) {
@@ -26,8 +26,8 @@ func (l *lab) presses(run string) []string {
 	return ps
 }
 
-// An operating system that takes longer to power off than effects take to show is asked once,
-// whoever leads when: a new leader gives it the rest of its time, and no more.
+// An operating system that takes longer to power off than the settle time is asked once,
+// whichever peer leads. A new leader waits for the rest of the grace time, and no longer.
 func TestSoftOffIsAskedForOnce(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -82,8 +82,8 @@ func TestSoftOffIsAskedForOnce(t *testing.T) {
 	}
 }
 
-// A step that has less time than operating systems are given has time left for the button all the
-// same, also under the next leader.
+// A step with less time than the grace time still has time for the power button, even
+// under the next leader.
 func TestSoftOffLeavesTimeForTheButton(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -108,9 +108,9 @@ func TestSoftOffLeavesTimeForTheButton(t *testing.T) {
 	}
 }
 
-// TestSoftOffThatNobodyKnowsOf: the leader died between the record and the request. The system is
-// asked again when its time is over, once, and the evidence has both; the power is cut only if it
-// does not listen then.
+// TestSoftOffThatNobodyKnowsOf checks the case that the leader died between the record
+// and the request. The request is repeated once after the grace time, and both are in the
+// evidence. The power is cut only if the system does not shut down after that.
 func TestSoftOffThatNobodyKnowsOf(t *testing.T) {
 	for _, tt := range []struct {
 		name     string

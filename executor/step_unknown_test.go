@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// unheard presses the buttons of fake machines, and does not hear the answer.
+// unheard presses the buttons of fake machines, but does not receive the answer.
 type unheard struct {
 	*fake.Provider
 	mu      sync.Mutex
@@ -36,8 +36,8 @@ func (d *unheard) SetPower(ctx context.Context, op providers.Op, m providers.Mac
 	return providers.Errorf(providers.Timeout, "press "+string(a), "%w", errors.New("the BMC reboots"))
 }
 
-// A press whose answer did not come is no failure: the machine is looked at, and nothing is pressed
-// twice. One that does not show in time is tried again.
+// A press without an answer is not a failure: the machine is polled, and nothing is
+// pressed twice. If it does not take effect in time, it is retried.
 func TestAPressWithoutAnAnswer(t *testing.T) {
 	cycle, reboot := &holdfastv1.Power{Action: "cycle", Force: true}, &holdfastv1.Reboot{Mode: "bmc", Force: true}
 	for _, tc := range []struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// unseen is a machine of which its BMC tells the power and nothing else, as over IPMI.
+// unseen is a machine whose BMC reports only the power state, as over IPMI.
 type unseen struct {
 	*fake.Provider
 	why string // the reason that is given
@@ -28,9 +28,9 @@ func (p *unseen) Inspect(ctx context.Context, m providers.Machine) (providers.Fa
 	return providers.Facts{ReachableReason: p.why, ReachableUnknown: true, BMCReachable: p.bmc, BMCReason: "IPMIOK"}, err
 }
 
-// A reboot of a machine that nobody can speak with ends when its power was off and is on, and says
-// that this is all that is known. Where there is somebody to ask who only cannot be asked now, or
-// the BMC itself is silent, it does not.
+// A reboot of a machine that cannot be observed ends when its power was off and is on,
+// and reports that limit. It does not end if the host can be observed but does not answer
+// now, or if the BMC does not answer.
 func TestRebootThatNobodySees(t *testing.T) {
 	for _, tt := range []struct {
 		name string

@@ -12,8 +12,9 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// A host that boots for longer than effects take to show looks like one that is on and does not
-// answer. The next leader must wait for it, and neither press again nor give the attempt up.
+// A host that boots for longer than the settle time looks like one that is on but does
+// not answer. The next leader must wait for it, and neither press again nor fail the
+// attempt.
 func TestTakeOverWhileHostBoots(t *testing.T) {
 	for _, k := range []struct {
 		name string
@@ -56,7 +57,7 @@ func TestTakeOverWhileHostBoots(t *testing.T) {
 	}
 }
 
-// A host whose disk was wiped has no operating system that could be asked to power off.
+// A host whose disk was wiped has no operating system to shut down.
 func TestWipedHostIsPoweredOffHard(t *testing.T) {
 	l := newLab(t, fake.Config{InstallTime: fake.Duration(20 * time.Millisecond)})
 	l.machine("m-1")

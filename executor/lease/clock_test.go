@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// The lease clock counts the time in which the leader could hear: a pause counts for no more than
-// one look.
+// The lease clock counts the time in which the leader could receive heartbeats: a pause
+// counts at most as one step.
 func TestClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClock(time.Hour, time.Now())
@@ -28,7 +28,7 @@ func TestClock(t *testing.T) {
 	})
 }
 
-// What is asked for follows the load (POOLREG-18022).
+// The requested intervals follow the load (POOLREG-18022).
 func TestAsked(t *testing.T) {
 	for _, tc := range []struct {
 		load          float64
@@ -50,8 +50,8 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// The meter follows the load within seconds, and calls nothing quiet before it has listened for a
-// while.
+// The meter follows the load within seconds, but does not report quiet before it has
+// measured for a minute.
 func TestMeter(t *testing.T) {
 	var m meter
 	now := time.Unix(0, 0)
@@ -81,8 +81,8 @@ func TestMeter(t *testing.T) {
 	}
 }
 
-// However many agents beat once a minute: the entries that this makes stay few, and who waits for
-// one waits for much less than it takes to call a leader hung.
+// However many agents send one heartbeat a minute, there are few log entries, and the
+// wait for a commit is far below the time after which a leader counts as hung.
 func TestGapFor(t *testing.T) {
 	for _, n := range []int{0, 1, 10, 100, 600, 1000, 5000, 10_000, 30_000, 100_000, 1_000_000} {
 		gap := gapFor(n).Seconds()

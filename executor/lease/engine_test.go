@@ -35,8 +35,8 @@ func (l *lab) wantState(id string, want holdfastv1.Agent_State) {
 	}
 }
 
-// A machine's life: registered, ready with its first heartbeat, lost when they stop, and back after
-// it registers again.
+// A machine is registered, ready with its first heartbeat, lost when heartbeats stop, and
+// back after it registers again.
 func TestLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -62,7 +62,8 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// A lease that its owner has ended is not renewed, however young it is.
+// A lease that its owner has released is not renewed, however recent its last heartbeat
+// is.
 func TestEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -76,7 +77,7 @@ func TestEnded(t *testing.T) {
 	})
 }
 
-// A machine that registers and never says another word is lost too.
+// A machine that registers but never sends a heartbeat is lost too.
 func TestSilentRegistration(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -91,7 +92,7 @@ func TestSilentRegistration(t *testing.T) {
 	})
 }
 
-// Nobody was there for an hour: then a grant must not seem to be an hour old to the next leader.
+// After an hour without leases, a new grant must not seem an hour old to the next leader.
 func TestRegistrationAfterAnIdleHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -108,8 +109,8 @@ func TestRegistrationAfterAnIdleHour(t *testing.T) {
 	})
 }
 
-// Who was heard in this leadership is lost after his TTL, without the slack that leases are
-// inherited with.
+// A machine that sent a heartbeat in this term is lost after its TTL, without the slack
+// of inherited leases.
 func TestHeardOnceAfterAFailover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -125,7 +126,8 @@ func TestHeardOnceAfterAFailover(t *testing.T) {
 	})
 }
 
-// A pool that was asked for fewer heartbeats before is held to what it was asked for last.
+// A pool must follow the last requested interval, even if it was asked for fewer
+// heartbeats before.
 func TestPoolIsAskedForMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -159,7 +161,7 @@ func TestPoolIsAskedForMore(t *testing.T) {
 	})
 }
 
-// Steps of the wall clock, forwards and backwards, expire nobody and keep nobody alive.
+// Steps of the wall clock, forwards and backwards, neither expire a lease nor extend one.
 func TestWallClockSteps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -183,8 +185,8 @@ func TestWallClockSteps(t *testing.T) {
 	})
 }
 
-// Without a leader for longer than leases last, nobody is lost: those who speak up afterwards are
-// there.
+// If there is no leader for longer than the TTL, no machine that sends heartbeats
+// afterwards is lost.
 func TestLongOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -204,8 +206,8 @@ func TestLongOutage(t *testing.T) {
 	})
 }
 
-// Whatever leaders come and go, hang, and think what time it is: nobody is declared lost within his
-// TTL of a heartbeat that was answered, and whoever falls silent is, within 60 s of it
+// Leaders change, hang and have wrong clocks. No lease expires within its TTL after an
+// answered heartbeat, and a silent machine is lost within its TTL and 60 s
 // (docs/decisions/0012-leases-have-a-clock-of-their-own.md).
 func TestNeverEarlyNeverMissed(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -281,14 +283,14 @@ func TestNeverEarlyNeverMissed(t *testing.T) {
 	})
 }
 
-// step is one failover, some heartbeats and a while after the one before: the leader's process is
-// paused, its clock is stepped, it is deposed.
+// step is one failover with some heartbeats, a while after the step before. The leader's
+// process is paused, its clock is stepped, and it is deposed.
 type step struct {
 	beats                      int
 	pause, after, outage, skew time.Duration
 }
 
-// What a leader answered from memory is honoured by the next one.
+// The next leader honors heartbeats that the last one answered from memory.
 func TestAnsweredFromMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -307,8 +309,8 @@ func TestAnsweredFromMemory(t *testing.T) {
 	})
 }
 
-// A heartbeat that comes long after the one on record is not answered from memory: the next leader
-// could not know of it.
+// A heartbeat long after the committed one is not answered from memory, because the next
+// leader would not know of it.
 func TestLateSignOfLifeIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -324,8 +326,8 @@ func TestLateSignOfLifeIsRecorded(t *testing.T) {
 	})
 }
 
-// A service that is heard while its loss is on its way to the record is there after the answer, as
-// one that is heard a moment later is.
+// If a service sends a heartbeat while the commit of its loss is in flight, it is
+// registered after the answer.
 func TestHeardWhileItIsLost(t *testing.T) {
 	const id, ttl = "550e8400-e29b-41d4-a716-446655440000", 6 * time.Second
 	lost := 0

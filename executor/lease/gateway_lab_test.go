@@ -21,7 +21,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// outpost is a follower whose gateway reaches leaders over gRPC. Each leader is a peer of its own.
+// outpost is a follower whose gateway reaches leaders over gRPC. Each leader is a
+// separate peer.
 type outpost struct {
 	*lab
 	gateway     *lease.Gateway
@@ -136,7 +137,7 @@ func (o *outpost) elect(id string, outage time.Duration) *host {
 	return h
 }
 
-// count notes the messages that come, and holds them up while the host is deaf.
+// count counts the received messages, and blocks them while the host is deaf.
 func (h *host) count(srv any, ss grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	h.mu.Lock()
 	h.streams++
@@ -169,7 +170,7 @@ func (h *host) setDeaf(deaf bool) {
 	h.woken.Broadcast()
 }
 
-// shut keeps new connections waiting until the function it gives is called.
+// shut blocks new connections until the returned function is called.
 func (h *host) shut() func() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -184,7 +185,7 @@ func (h *host) seen() (requests []int, streams int) {
 	return append([]int(nil), h.requests...), h.streams
 }
 
-// answer is what became of a Renew, and how long it took.
+// answer is the outcome of a Renew, and its duration.
 type answer struct {
 	outcome internalv1.RenewalAnswer_Outcome
 	err     error
@@ -197,7 +198,7 @@ func (o *outpost) renew(ctx context.Context, id string) answer {
 	return answer{a.GetOutcome(), err, time.Since(began)}
 }
 
-// renewing is renew, from now on.
+// renewing starts renew in the background.
 func (o *outpost) renewing(ctx context.Context, id string) <-chan answer {
 	c := make(chan answer, 1)
 	go func() { c <- o.renew(ctx, id) }()

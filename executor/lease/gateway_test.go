@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster"
 )
 
-// A heartbeat that a follower takes is answered when the leader has it on record, and not before.
+// A heartbeat through a follower is answered only once the leader has committed it.
 func TestFollowerAnswersWhenTheLeaderHasIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)
@@ -37,7 +37,8 @@ func TestFollowerAnswersWhenTheLeaderHasIt(t *testing.T) {
 	})
 }
 
-// What comes while the connection is busy goes in one message; each caller gets his own answer.
+// Heartbeats that arrive while the connection is busy are sent in one message; each
+// caller gets its own answer.
 func TestCoalescing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)
@@ -68,8 +69,8 @@ func TestCoalescing(t *testing.T) {
 	})
 }
 
-// What comes one by one goes together, a hundred times a second at most; many at once wait for
-// nothing.
+// Single heartbeats are sent in batches, at most a hundred times a second. A full batch
+// is sent at once.
 func TestGather(t *testing.T) {
 	const batchWindow, batchSize = 10 * time.Millisecond, 32
 	synctest.Test(t, func(t *testing.T) {
@@ -105,7 +106,7 @@ func TestGather(t *testing.T) {
 	})
 }
 
-// An answer that comes after its caller has gone is given to nobody else.
+// An answer that arrives after its caller has left is not delivered to another caller.
 func TestLateAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)
@@ -130,7 +131,8 @@ func TestLateAnswer(t *testing.T) {
 	})
 }
 
-// When the leader goes with its connections, those who wait are answered by the next one.
+// If the leader and its connections are lost, waiting callers are answered by the next
+// one.
 func TestLeaderDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)
@@ -151,7 +153,7 @@ func TestLeaderDies(t *testing.T) {
 	})
 }
 
-// A leader that steps down says so at once: its connections stay.
+// A leader that steps down answers so at once: its connections stay.
 func TestLeaderStepsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)
@@ -178,7 +180,7 @@ func TestLeaderStepsDown(t *testing.T) {
 	})
 }
 
-// Who is known as the leader need not have taken over yet.
+// The peer that is known as the leader may not have taken over yet.
 func TestLeaderIsNotEstablished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)
@@ -194,8 +196,8 @@ func TestLeaderIsNotEstablished(t *testing.T) {
 	})
 }
 
-// Without a leader the answer comes after 8 s, or with the caller's deadline, and says that nothing
-// was applied.
+// Without a leader the answer comes after 8 s, or at the caller's deadline, with the
+// outcome NotApplied.
 func TestNoLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)
@@ -214,8 +216,8 @@ func TestNoLeader(t *testing.T) {
 	})
 }
 
-// A leader that hangs keeps its connections: callers are cut loose after 2 s, ask again, and reach
-// whoever leads by then.
+// A hung leader keeps its connections: callers give up after 2 s, retry, and reach the
+// next leader.
 func TestLeaderHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)
@@ -240,7 +242,8 @@ func TestLeaderHangs(t *testing.T) {
 	})
 }
 
-// A lease that has expired while its heartbeat looked for a leader is expired.
+// If a lease expires while its heartbeat is on the way to a leader, the answer is
+// EXPIRED.
 func TestExpiredOnTheWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)
@@ -259,7 +262,7 @@ func TestExpiredOnTheWay(t *testing.T) {
 	})
 }
 
-// When a peer shuts down, those who wait there are told, and nothing is left behind.
+// When a peer shuts down, its waiting callers get an error, and no goroutine is left.
 func TestShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)

@@ -17,7 +17,7 @@ const (
 	slackFor = time.Minute // after a failover; docs/decisions/0012-leases-have-a-clock-of-their-own.md
 )
 
-// install makes a node whose installer reports that it has started, and gives the run.
+// install creates a node whose installer has reported its start, and returns the run.
 func (l *lab) install() string {
 	l.must(&internalv1.Command{Op: &internalv1.Command_CreateNode{CreateNode: &internalv1.CreateNode{MachineId: "n-1", MacAddress: nodeMAC}}})
 	l.must(&internalv1.Command{Op: &internalv1.Command_TransitionNode{TransitionNode: &internalv1.TransitionNode{Id: "n-1", State: holdfastv1.Node_PENDING}}})
@@ -50,7 +50,7 @@ func (l *lab) wantTimeout(id string) {
 	}
 }
 
-// An install that nobody reports on any more ends, in its window; one that is reported on does not.
+// An install without reports ends within its window; one with reports does not.
 func TestInstallGoesSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -70,7 +70,7 @@ func TestInstallGoesSilent(t *testing.T) {
 	})
 }
 
-// An install that is reported on for ever ends all the same: a day after it has begun.
+// An install with endless reports still ends a day after its start.
 func TestInstallNeverFinishes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -89,8 +89,8 @@ func TestInstallNeverFinishes(t *testing.T) {
 	})
 }
 
-// Neither leaders that come and go, nor a time without any, nor one whose clock is a day ahead, end
-// an install early; and none keeps it alive.
+// An install neither ends early nor is kept alive by changes of the leader, time without
+// a leader, or a clock that is a day ahead.
 func TestInstallOutlivesLeaders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -112,7 +112,7 @@ func TestInstallOutlivesLeaders(t *testing.T) {
 	})
 }
 
-// An install that is over has no lease to lose.
+// An install that has ended has no lease to lose.
 func TestInstallCompletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Machines that came back at the same moment are asked to come again at different ones, all within
-// a tenth of a minute.
+// Machines that return at the same moment get different intervals, within a tenth of a
+// minute.
 func TestMachinesAreSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)

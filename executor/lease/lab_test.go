@@ -50,13 +50,13 @@ func newLab(t *testing.T, seed uint64) *lab {
 	return l
 }
 
-// proposer commits for one leader, as long as the network lets him.
+// proposer commits for one leader, as long as the network allows it.
 type proposer struct {
 	*lab
 	cut *bool // under mu
 }
 
-// entrySize is what an entry of the log may have (package cluster), in bytes.
+// entrySize is the maximum size of a log entry (package cluster), in bytes.
 const entrySize = 512 << 10
 
 var errCut = &cluster.OutcomeError{Outcome: cluster.Unknown, Err: errors.New("cut off")}
@@ -87,7 +87,7 @@ func (p proposer) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Resul
 
 func (p proposer) View() *fsm.View { return p.state.View() }
 
-// stall holds up the disk until the function it gives is called.
+// stall blocks the disk until the returned function is called.
 func (l *lab) stall() func() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,7 +101,7 @@ func (l *lab) stall() func() {
 	})
 }
 
-// setSkew sets the clock of whoever proposes from now on.
+// setSkew sets the wall clock of the next proposals.
 func (l *lab) setSkew(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,8 +130,8 @@ func (l *lab) must(cmd *internalv1.Command) fsm.Result {
 	return res
 }
 
-// lead makes another peer the leader. The one before is cut off at the same time; he notices when
-// it is over.
+// lead makes another peer the leader. The former one is cut off at the same time, and
+// learns of it when it is replaced.
 func (l *lab) lead(outage time.Duration) {
 	l.depose()
 	pass(outage) // nobody leads
@@ -172,7 +172,7 @@ func (l *lab) depose() {
 	l.stop = nil
 }
 
-// register makes an agent's machine registered.
+// register registers a machine with an agent.
 func (l *lab) register(id string) {
 	l.must(&internalv1.Command{Op: &internalv1.Command_RegisterAgent{RegisterAgent: &internalv1.RegisterAgent{
 		Agent: &holdfastv1.RegisterAgentRequest{MachineId: id, Hostname: id, PoolName: "gpu", CpuMillicores: 1000, MemoryMib: 1024, PrivateIp: "10.0.0.1"},
@@ -180,7 +180,7 @@ func (l *lab) register(id string) {
 	}}})
 }
 
-// beat brings a heartbeat, and tries again as a gateway would, for as long as a gateway would.
+// beat sends a heartbeat, with retries like a gateway.
 func (l *lab) beat(kind internalv1.LeaseRef_Kind, id string) (internalv1.RenewalAnswer_Outcome, error) {
 	deadline := time.Now().Add(8 * time.Second)
 	for time.Now().Before(deadline) {
@@ -203,7 +203,7 @@ func (l *lab) agentState(id string) holdfastv1.Agent_State {
 	return m.GetStatus().GetAgentState()
 }
 
-// pass lets time pass in the bubble.
+// pass advances the time of the bubble.
 func pass(d time.Duration) {
 	time.Sleep(d) // sleep: it takes none
 }

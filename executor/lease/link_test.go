@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// A message is made of what comes and taken apart again with hardly any garbage: what waits, and
-// the lists of those who do, are used again.
+// A message is built and taken apart with hardly any garbage: the lists of calls are
+// reused.
 func TestLinkAllocs(t *testing.T) {
 	const calls, budget = 32, 12 // for all of them: the message with its list, the batch, and some for the map to grow
 	l := newLink(func() {})
@@ -43,8 +43,8 @@ func TestLinkAllocs(t *testing.T) {
 	}
 }
 
-// What is answered in parts is kept until the last part; a leader that leaves one out for too long
-// hangs, and so does one that takes nothing.
+// A batch that is answered in parts is kept until the last part. A leader that does not
+// answer a call for too long counts as hung, and so does one that receives nothing.
 func TestLinkHangs(t *testing.T) {
 	got := map[int]int{}
 	l := newLink(func() {})
@@ -88,7 +88,7 @@ func TestLinkHangs(t *testing.T) {
 	}
 }
 
-// TestSizeOf: it is never less than what a heartbeat takes, and not much more.
+// TestSizeOf checks that the estimate is never below the encoded size, and not far above.
 func TestSizeOf(t *testing.T) {
 	full := func(n int64, text string) *internalv1.Renewal {
 		return &internalv1.Renewal{

@@ -13,8 +13,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// TestPausedLeader: after a pause a leader answers nothing from memory before a commit has shown
-// that it still leads.
+// TestPausedLeader checks that after a pause a leader answers nothing from memory until a
+// commit has proven that it still leads.
 func TestPausedLeader(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -70,8 +70,8 @@ func TestPausedLeader(t *testing.T) {
 	}
 }
 
-// TestClockAfterLastLease: the expiry of the last lease records the lease clock, and the engine's
-// does not fall behind it.
+// TestClockAfterLastLease checks that the expiry of the last lease commits the lease
+// clock, and that the engine's clock does not fall behind it.
 func TestClockAfterLastLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)

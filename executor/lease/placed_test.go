@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// A keepalive that names another pool or provider is one of an unknown machine, and the answer
-// names the machine's own pool.
+// A keepalive that names another pool or provider is for an unknown machine. An accepted
+// one is answered with the machine's own pool.
 func TestKeepaliveOfAnotherPool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)

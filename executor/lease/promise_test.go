@@ -11,16 +11,16 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// deed is one thing that happens in a story; the one after it happens a while later.
+// deed is one event of a sequence; the next one happens a while later.
 type deed struct {
 	what  string
 	id    string
 	after time.Duration
 }
 
-// Whatever happens between: whoever is told that his lease is renewed has it, with the leader who
-// says so, for its TTL from when that one took the heartbeat; and the leader looks at it no later
-// than that.
+// If a renewal is answered as renewed, the answering leader keeps the lease for its TTL
+// from when it received the heartbeat, and checks it no later than that, whatever happens
+// in between.
 func TestRenewedMeansKept(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		story := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) deed {

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// However much the heartbeats of one moment bring along, they fit into what Raft takes: one that
-// does not would take all of its batch with it, and again with each try.
+// However large the heartbeats of one moment are, they fit into log entries. A command
+// that is too large would fail with its whole batch, and again with each retry.
 func TestBatchesFitIntoEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -47,7 +47,7 @@ func TestBatchesFitIntoEntries(t *testing.T) {
 	})
 }
 
-// Leases that expire at the same time do so in commands of the size that an entry may have.
+// Leases that expire at the same time are expired in commands that fit into log entries.
 func TestExpiriesFitIntoEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, 1)
@@ -68,8 +68,8 @@ func TestExpiriesFitIntoEntries(t *testing.T) {
 	})
 }
 
-// Heartbeats that are large, together or alone, leave the stream to the leader and those of others
-// alone.
+// Large heartbeats, together or alone, neither break the stream to the leader nor delay
+// others.
 func TestMessagesFitIntoTheStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOutpost(t)

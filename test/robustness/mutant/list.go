@@ -59,8 +59,8 @@ func Mutants() []Mutant {
 			Name: "nosettle", Breaks: "a leader that takes an attempt over looks before it acts",
 			Scenario: dieAfterEffect(),
 			Patches: []Patch{{"executor/attempt.go",
-				"\tif a.adopted == nil {\n\t\treturn nil\n\t}\n\treturn a.poll(ctx, \"what the earlier leader",
-				"\tif a.adopted != nil {\n\t\treturn nil\n\t}\n\treturn a.poll(ctx, \"what the earlier leader"}},
+				"\tif a.adopted == nil {\n\t\treturn nil\n\t}\n\treturn a.poll(ctx, \"the result of an effect",
+				"\tif a.adopted != nil {\n\t\treturn nil\n\t}\n\treturn a.poll(ctx, \"the result of an effect"}},
 		},
 		{
 			Name: "noconfirm", Breaks: "a majority confirms the term right before an effect",
@@ -98,8 +98,8 @@ func Mutants() []Mutant {
 			Name: "nosettlebmc", Breaks: "a leader that takes an attempt over gives a press the time that the BMC takes to show it",
 			Scenario: dieAfterPress(),
 			Patches: []Patch{{"executor/attempt.go",
-				"\tif a.adopted == nil {\n\t\treturn nil\n\t}\n\treturn a.poll(ctx, \"what the earlier leader",
-				"\tif a.adopted != nil {\n\t\treturn nil\n\t}\n\treturn a.poll(ctx, \"what the earlier leader"}},
+				"\tif a.adopted == nil {\n\t\treturn nil\n\t}\n\treturn a.poll(ctx, \"the result of an effect",
+				"\tif a.adopted != nil {\n\t\treturn nil\n\t}\n\treturn a.poll(ctx, \"the result of an effect"}},
 		},
 		{
 			Name: "leftsession", Breaks: "a leader ends the session that the last one has left on a BMC",
@@ -126,7 +126,7 @@ func Mutants() []Mutant {
 		{
 			Name: "deafclock", Breaks: "the lease clock stands still while nobody leads",
 			Scenario: nobodyHears(),
-			Patches: []Patch{{"executor/lease/reign.go",
+			Patches: []Patch{{"executor/lease/term.go",
 				"\tbegan := time.Duration(view.LeaseClock()) * time.Millisecond\n",
 				"\tbegan := time.Duration(view.LeaseClock()) * time.Millisecond\n\tvar newest time.Time\n\tfor l := range view.Leases() {\n" +
 					"\t\tif at := l.GetLastSeen().AsTime(); at.After(newest) {\n\t\t\tnewest = at\n\t\t}\n\t}\n" +
@@ -135,7 +135,7 @@ func Mutants() []Mutant {
 		{
 			Name: "missedexpiry", Breaks: "a leader misses those that it inherits and never hears of, as it misses all others",
 			Scenario: inherited(),
-			Patches:  []Patch{{"executor/lease/reign.go", "\t\tr.order.Push(n)\n\t}\n\theap.Init(&r.order)\n", "\t}\n\theap.Init(&r.order)\n"}},
+			Patches:  []Patch{{"executor/lease/term.go", "\t\tts.order.Push(n)\n\t}\n\theap.Init(&ts.order)\n", "\t}\n\theap.Init(&ts.order)\n"}},
 		},
 		{
 			Name: "lonereads", Breaks: "who knows no leader answers no linearizable read",

@@ -26,20 +26,20 @@ const (
 	// check to the kernel's send.
 	slack = 100 * time.Millisecond
 
-	// outlast is the age of a term after which no effect of an earlier leader can reach a
+	// fenceWait is the age of a term after which no effect of an earlier leader can reach a
 	// machine any more. Earlier leaders requested their last confirmation before this one
 	// was elected.
-	outlast = effectValid + providers.DeliverTime + slack
+	fenceWait = effectValid + providers.DeliverTime + slack
 )
 
-// outlive blocks until no effect of an earlier leader can arrive any more, if such a
+// awaitFence blocks until no effect of an earlier leader can arrive any more, if such a
 // leader left an attempt of the run open. Observations after that stay true until this
 // leader acts.
-func (r *runner) outlive(ctx context.Context) error {
+func (r *runner) awaitFence(ctx context.Context) error {
 	if run, ok := r.state.View().Run(r.id); !ok || !inAttempt(run) {
 		return nil
 	}
-	return sleep(ctx, time.Until(r.began.Add(outlast)))
+	return sleep(ctx, time.Until(r.began.Add(fenceWait)))
 }
 
 // inAttempt reports whether an attempt of the run is open.

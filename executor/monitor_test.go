@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// counted is a provider that takes down when it is called, and answers as it is told to.
+// counted is a provider that records its calls, and answers as configured.
 type counted struct {
 	answer func(ctx context.Context, m providers.Machine) (providers.Facts, error) // nil: all is well
 	health providers.Health
@@ -64,7 +64,7 @@ func (c *counted) set(answer func(context.Context, providers.Machine) (providers
 	c.answer = answer
 }
 
-// most returns the largest number of times within any one second, whenever it begins.
+// most returns the maximum number of times within any one second.
 func most(times []time.Time) int {
 	times = slices.SortedFunc(slices.Values(times), time.Time.Compare)
 	n, first := 0, 0
@@ -105,9 +105,9 @@ func (l *lab) term(cfg ReconcilerConfig) (stop func()) {
 	}
 }
 
-// Ten thousand machines: no second has more calls than the budget, every machine is looked at
-// within its interval, and a change of the leader in the middle is no stampede: looks go on where
-// they were.
+// With ten thousand machines, no second has more calls than the budget, and every machine
+// is polled within its interval. A change of the leader is not a stampede: polls continue
+// on schedule.
 func TestTenThousandMachinesAreLookedAtEvenly(t *testing.T) {
 	t.Parallel()
 	const machines, budget, interval = 10_000, 2000, 30 * time.Second
@@ -126,7 +126,7 @@ func TestTenThousandMachinesAreLookedAtEvenly(t *testing.T) {
 		if got := most(p.calls); got > budget {
 			t.Errorf("%d calls within a second, want %d at most", got, budget)
 		}
-		// Of the first interval after the change no second has much more than its share.
+		// In the first interval after the change, no second has much more than its share.
 		var after []time.Time
 		for _, c := range p.calls[before:] {
 			if c.Sub(changed) < interval {
@@ -152,8 +152,8 @@ func TestTenThousandMachinesAreLookedAtEvenly(t *testing.T) {
 	})
 }
 
-// Where the budget is too small for the interval, the interval gives way, and not the budget. The
-// budget of all providers holds for all.
+// If the budget is too small for the interval, the interval grows. The common budget
+// limits all providers together.
 func TestTheBudgetHoldsWhereTheIntervalCannot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, a, b := newLab(t, fake.Config{}), &counted{}, &counted{}
@@ -180,8 +180,8 @@ func TestTheBudgetHoldsWhereTheIntervalCannot(t *testing.T) {
 	})
 }
 
-// A provider that never answers holds up its own machines only, and what is recorded of those goes
-// stale, or says why it cannot be told.
+// A provider that never answers delays only its own machines. Their conditions become
+// stale, or have the reason why they are unknown.
 func TestASilentProviderHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -226,7 +226,7 @@ func TestASilentProviderHoldsUpNobodyElse(t *testing.T) {
 		if reasons["well true PingOK"] != 500 || reasons["dead unknown ProviderTimeout"] != 2000 {
 			t.Errorf("conditions: %v, want those of well true, and those of dead unknown", reasons)
 		}
-		// It is an event: one entry in the history, and no more however long it takes.
+		// It is an event: one entry in the history, however long it takes.
 		for m := range l.fsm.View().Machines("dead-01990") {
 			n := 0
 			for h := range l.fsm.View().History(m.GetMachineId(), 0) {
@@ -241,9 +241,9 @@ func TestASilentProviderHoldsUpNobodyElse(t *testing.T) {
 	})
 }
 
-// What cannot be told has the reason why.
+// An unknown condition has the reason.
 func TestReasonsOfTheUnknown(t *testing.T) {
-	told := func(f providers.Facts, err error) func(context.Context, providers.Machine) (providers.Facts, error) {
+	reported := func(f providers.Facts, err error) func(context.Context, providers.Machine) (providers.Facts, error) {
 		return func(context.Context, providers.Machine) (providers.Facts, error) { return f, err }
 	}
 	noKey := &providers.NotAsked{Reason: "NoSecretsKey", Err: errors.New("no key")}
@@ -254,15 +254,15 @@ func TestReasonsOfTheUnknown(t *testing.T) {
 		reachable, bmc string
 	}{
 		"no such provider":             {provider: "none", reachable: "unknown NoProvider", bmc: "unknown NoProvider"},
-		"no key for secrets":           {answer: told(providers.Facts{}, providers.Errorf(providers.Transient, "look", "%w", noKey)), reachable: "unknown NoSecretsKey", bmc: "unknown NoSecretsKey"},
-		"the BMC alone was not asked":  {answer: told(providers.Facts{Reachable: true, ReachableReason: "SSHOK", BMCUnknown: true, BMCReason: "NoSecretsKey"}, nil), reachable: "true SSHOK", bmc: "unknown NoSecretsKey"},
-		"the provider refuses us":      {answer: told(providers.Facts{}, providers.Errorf(providers.Auth, "look", "no")), reachable: "unknown AuthFailed", bmc: "unknown AuthFailed"},
-		"the provider fails":           {answer: told(providers.Facts{}, errors.New("500")), reachable: "unknown ProviderFailed", bmc: "unknown ProviderFailed"},
-		"there is no such machine":     {answer: told(providers.Facts{}, providers.Errorf(providers.Gone, "look", "404")), reachable: "false Gone", bmc: "false Gone"},
-		"it is off":                    {answer: told(providers.Facts{ReachableReason: "PoweredOff", BMCReachable: true, BMCReason: "IPMIOK"}, nil), reachable: "false PoweredOff", bmc: "true IPMIOK"},
-		"only its agent tells":         {agent: holdfastv1.Agent_READY, answer: told(providers.Facts{ReachableUnknown: true, ReachableReason: "NotProbed", BMCReachable: true, BMCReason: "IPMIOK"}, nil), reachable: "true AgentKeepalive", bmc: "true IPMIOK"},
+		"no key for secrets":           {answer: reported(providers.Facts{}, providers.Errorf(providers.Transient, "look", "%w", noKey)), reachable: "unknown NoSecretsKey", bmc: "unknown NoSecretsKey"},
+		"the BMC alone was not asked":  {answer: reported(providers.Facts{Reachable: true, ReachableReason: "SSHOK", BMCUnknown: true, BMCReason: "NoSecretsKey"}, nil), reachable: "true SSHOK", bmc: "unknown NoSecretsKey"},
+		"the provider refuses us":      {answer: reported(providers.Facts{}, providers.Errorf(providers.Auth, "look", "no")), reachable: "unknown AuthFailed", bmc: "unknown AuthFailed"},
+		"the provider fails":           {answer: reported(providers.Facts{}, errors.New("500")), reachable: "unknown ProviderFailed", bmc: "unknown ProviderFailed"},
+		"there is no such machine":     {answer: reported(providers.Facts{}, providers.Errorf(providers.Gone, "look", "404")), reachable: "false Gone", bmc: "false Gone"},
+		"it is off":                    {answer: reported(providers.Facts{ReachableReason: "PoweredOff", BMCReachable: true, BMCReason: "IPMIOK"}, nil), reachable: "false PoweredOff", bmc: "true IPMIOK"},
+		"only its agent tells":         {agent: holdfastv1.Agent_READY, answer: reported(providers.Facts{ReachableUnknown: true, ReachableReason: "NotProbed", BMCReachable: true, BMCReason: "IPMIOK"}, nil), reachable: "true AgentKeepalive", bmc: "true IPMIOK"},
 		"its agent is silent":          {agent: holdfastv1.Agent_EXPIRED, provider: "none", reachable: "unknown AgentSilent", bmc: "unknown NoProvider"},
-		"silent, but the host answers": {agent: holdfastv1.Agent_EXPIRED, answer: told(providers.Facts{Reachable: true, ReachableReason: "SSHOK", BMCReachable: true, BMCReason: "IPMIOK"}, nil), reachable: "true SSHOK", bmc: "true IPMIOK"},
+		"silent, but the host answers": {agent: holdfastv1.Agent_EXPIRED, answer: reported(providers.Facts{Reachable: true, ReachableReason: "SSHOK", BMCReachable: true, BMCReason: "IPMIOK"}, nil), reachable: "true SSHOK", bmc: "true IPMIOK"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{Provider: "p"}, Status: &holdfastv1.MachineStatus{AgentState: tt.agent}}
@@ -270,15 +270,15 @@ func TestReasonsOfTheUnknown(t *testing.T) {
 				m.Spec.Provider = tt.provider
 			}
 			set := providers.SetOf(map[string]providers.Provider{"p": &counted{answer: tt.answer}})
-			o := newLookout(t.Context(), NewReconciler(ReconcilerConfig{}, nil, nil, set), 1)
+			mon := newMonitor(t.Context(), NewReconciler(ReconcilerConfig{}, nil, nil, set), 1)
 			if _, err := set.Of(m); err != nil {
-				o.place(t.Context(), &entry{}, m)
+				mon.schedule(t.Context(), &pollEntry{}, m)
 			} else {
-				l := newLane(1, newPacer(0, nil, func(time.Duration) {}), time.Minute, 0, time.Now())
-				o.reach(t.Context(), l, &entry{}, m)
+				l := newPollQueue(1, newLimiter(0, nil, func(time.Duration) {}), time.Minute, 0, time.Now())
+				mon.reach(t.Context(), l, &pollEntry{}, m)
 			}
 			got := map[string]string{}
-			for _, c := range (<-o.news).GetConditions() {
+			for _, c := range (<-mon.changes).GetConditions() {
 				got[c.GetType()] = fsm.ConditionStatus(c) + " " + c.GetReason()
 				if c.GetObservedAt() == nil || c.GetUnknown() == (c.GetFreshUntil() != nil) {
 					t.Errorf("%v: want observed_at, and until when it is good if it is known", c)

@@ -37,9 +37,9 @@ func unknown(kind, reason string) *holdfastv1.Condition {
 }
 
 // reach polls whether the machine is reachable: its host, its BMC, its node in the cluster.
-func (o *lookout) reach(ctx context.Context, l *lane, e *entry, m *holdfastv1.Machine) {
-	began, name := time.Now(), o.providers.NameOf(m)
-	p, err := o.providers.Of(m)
+func (mon *monitor) reach(ctx context.Context, q *pollQueue, e *pollEntry, m *holdfastv1.Machine) {
+	began, name := time.Now(), mon.providers.NameOf(m)
+	p, err := mon.providers.Of(m)
 	if err != nil {
 		return // the queue of records reports it
 	}
@@ -47,8 +47,8 @@ func (o *lookout) reach(ctx context.Context, l *lane, e *entry, m *holdfastv1.Ma
 	var facts providers.Facts
 	failed := false
 	if in, ok := p.(providers.Inspector); ok {
-		lctx, stop := context.WithTimeout(ctx, o.cfg.Timeout)
-		facts, err = in.Inspect(lctx, m)
+		pctx, stop := context.WithTimeout(ctx, mon.cfg.Timeout)
+		facts, err = in.Inspect(pctx, m)
 		stop()
 		switch {
 		case ctx.Err() != nil:
@@ -59,7 +59,7 @@ func (o *lookout) reach(ctx context.Context, l *lane, e *entry, m *holdfastv1.Ma
 				&holdfastv1.Condition{Type: condBMCReachable, Reason: "Gone"})
 		case err != nil:
 			failed = true
-			seen = append(seen, o.untold(e, m, err, condReachable, condBMCReachable)...)
+			seen = append(seen, mon.unobserved(e, m, err, condReachable, condBMCReachable)...)
 		default:
 			seen = append(seen, hostSeen(m, facts), bmcSeen(facts))
 			if c := provisioned(m, facts); c != nil {
@@ -67,18 +67,18 @@ func (o *lookout) reach(ctx context.Context, l *lane, e *entry, m *holdfastv1.Ma
 			}
 		}
 	}
-	if ref := clusterToLookAt(m); ref != "" && m.GetStatus().GetActiveRunId() == "" {
+	if ref := clusterToPoll(m); ref != "" && m.GetStatus().GetActiveRunId() == "" {
 		// An active run reports by itself when the machine has joined.
-		if j, ok := p.(providers.ClusterJoiner); ok && l.pace.wait(ctx) == nil {
-			lctx, stop := context.WithTimeout(ctx, o.cfg.Timeout)
-			node, err := j.NodeStatus(lctx, m, ref)
+		if j, ok := p.(providers.ClusterJoiner); ok && q.limit.wait(ctx) == nil {
+			pctx, stop := context.WithTimeout(ctx, mon.cfg.Timeout)
+			node, err := j.NodeStatus(pctx, m, ref)
 			stop()
 			switch {
 			case ctx.Err() != nil:
 				return
 			case err != nil:
 				failed = true
-				seen = append(seen, o.untold(e, m, err, condInCluster)...)
+				seen = append(seen, mon.unobserved(e, m, err, condInCluster)...)
 			default:
 				seen = append(seen, &holdfastv1.Condition{
 					Type:    condInCluster,
@@ -89,22 +89,22 @@ func (o *lookout) reach(ctx context.Context, l *lane, e *entry, m *holdfastv1.Ma
 			}
 		}
 	}
-	o.looked(e, name, lookReach, failed)
-	renew := max(4*l.now(), time.Minute)
-	o.tell(ctx, m, renew, dated(began, renew+3*l.now(), seen)...)
-	o.rescue(ctx, m, p, facts)
+	mon.polled(e, name, pollReach, failed)
+	renew := max(4*q.now(), time.Minute)
+	mon.report(ctx, m, renew, dated(began, renew+3*q.now(), seen)...)
+	mon.rescue(ctx, m, p, facts)
 }
 
-// clusterToLookAt returns the cluster to ask for the machine's node: the one that a run
+// clusterToPoll returns the cluster to ask for the machine's node: the one that a run
 // has joined it to, else the one that it is intended for, or "".
-func clusterToLookAt(m *holdfastv1.Machine) string {
+func clusterToPoll(m *holdfastv1.Machine) string {
 	return cmp.Or(m.GetStatus().GetClusterRef(), m.GetSpec().GetTargetClusterRef())
 }
 
 // health polls the health of the machine's parts.
-func (o *lookout) health(ctx context.Context, l *lane, e *entry, m *holdfastv1.Machine) {
-	began, name := time.Now(), o.providers.NameOf(m)
-	p, err := o.providers.Of(m)
+func (mon *monitor) health(ctx context.Context, q *pollQueue, e *pollEntry, m *holdfastv1.Machine) {
+	began, name := time.Now(), mon.providers.NameOf(m)
+	p, err := mon.providers.Of(m)
 	if err != nil {
 		return
 	}
@@ -112,40 +112,40 @@ func (o *lookout) health(ctx context.Context, l *lane, e *entry, m *holdfastv1.M
 	if !ok {
 		return
 	}
-	lctx, stop := context.WithTimeout(ctx, o.cfg.HealthTimeout)
-	h, err := r.Health(lctx, m)
+	pctx, stop := context.WithTimeout(ctx, mon.cfg.HealthTimeout)
+	h, err := r.Health(pctx, m)
 	stop()
 	if ctx.Err() != nil {
 		return
 	}
 	var seen []*holdfastv1.Condition
 	if err != nil {
-		seen = o.untold(e, m, err, condDegraded)
+		seen = mon.unobserved(e, m, err, condDegraded)
 	} else {
 		seen = append(seen, degraded(h))
 	}
-	o.looked(e, name, lookHealth, err != nil)
-	o.tell(ctx, m, l.now()/2, dated(began, 4*l.now(), seen)...)
+	mon.polled(e, name, pollHealth, err != nil)
+	mon.report(ctx, m, q.now()/2, dated(began, 4*q.now(), seen)...)
 }
 
-func (o *lookout) looked(e *entry, provider string, kind lookKind, failed bool) {
+func (mon *monitor) polled(e *pollEntry, provider string, kind pollKind, failed bool) {
 	if failed {
 		e.failed++
-		o.metrics.looked(provider, kind, "failed")
+		mon.metrics.polled(provider, kind, "failed")
 		return
 	}
 	e.failed = 0
-	o.metrics.looked(provider, kind, "ok")
+	mon.metrics.polled(provider, kind, "ok")
 }
 
-// untold returns unknown conditions after a failed poll. A single failure is ignored,
+// unobserved returns unknown conditions after a failed poll. A single failure is ignored,
 // because the last observation is still fresh. There are exceptions without a reason to
 // wait: if the provider did not ask (no account, no key), or if the condition was not
 // known before.
-func (o *lookout) untold(e *entry, m *holdfastv1.Machine, err error, kinds ...string) []*holdfastv1.Condition {
+func (mon *monitor) unobserved(e *pollEntry, m *holdfastv1.Machine, err error, kinds ...string) []*holdfastv1.Condition {
 	var all []*holdfastv1.Condition
 	for _, kind := range kinds {
-		c := unknown(kind, whyUntold(err))
+		c := unknown(kind, unobservedReason(err))
 		c.Message = clean(err.Error())
 		known := condition(m, kind)
 		if e.failed > 0 || providers.WhyNotAsked(err) != "" || known == nil || known.GetUnknown() {
@@ -155,8 +155,8 @@ func (o *lookout) untold(e *entry, m *holdfastv1.Machine, err error, kinds ...st
 	return all
 }
 
-// whyUntold returns the reason of an unknown condition after an error of a provider.
-func whyUntold(err error) string {
+// unobservedReason returns the reason of an unknown condition after an error of a provider.
+func unobservedReason(err error) string {
 	if why := providers.WhyNotAsked(err); why != "" {
 		return why
 	}
@@ -203,8 +203,8 @@ func bmcSeen(f providers.Facts) *holdfastv1.Condition {
 	}
 }
 
-// unobserved returns the conditions of a machine that its provider cannot observe.
-func (o *lookout) unobserved(m *holdfastv1.Machine, reason string) []*holdfastv1.Condition {
+// agentConditions returns the conditions of a machine that its provider cannot observe.
+func (mon *monitor) agentConditions(m *holdfastv1.Machine, reason string) []*holdfastv1.Condition {
 	return []*holdfastv1.Condition{hostByAgent(m, reason), unknown(condBMCReachable, reason)}
 }
 
@@ -273,16 +273,16 @@ func dated(began time.Time, good time.Duration, seen []*holdfastv1.Condition) []
 
 // age returns the age of a recorded observation when another one is made. The replicated
 // state has its own clock, which may be ahead of this peer's.
-func (o *lookout) age(c, known *holdfastv1.Condition) time.Duration {
+func (mon *monitor) age(c, known *holdfastv1.Condition) time.Duration {
 	recorded := known.GetObservedAt().AsTime()
-	return max(c.GetObservedAt().AsTime().Sub(recorded), o.state.View().Now().Sub(recorded))
+	return max(c.GetObservedAt().AsTime().Sub(recorded), mon.state.View().Now().Sub(recorded))
 }
 
-// tell reports the observations that differ from the recorded conditions, and returns
+// report reports the observations that differ from the recorded conditions, and returns
 // whether there were any. Observations with a limited freshness are reported again once
 // they are as old as renew.
-func (o *lookout) tell(ctx context.Context, m *holdfastv1.Machine, renew time.Duration, seen ...*holdfastv1.Condition) bool {
-	var news []*holdfastv1.Condition
+func (mon *monitor) report(ctx context.Context, m *holdfastv1.Machine, renew time.Duration, seen ...*holdfastv1.Condition) bool {
+	var changed []*holdfastv1.Condition
 	for _, c := range seen {
 		if c.Reason = clean(c.GetReason()); len(c.GetMessage()) > mostMessage {
 			c.Message = clean(c.GetMessage()[:mostMessage]) + "…"
@@ -297,15 +297,15 @@ func (o *lookout) tell(ctx context.Context, m *holdfastv1.Machine, renew time.Du
 		if c.GetUnknown() && known.GetUnknown() && known.GetReason() == c.GetReason() && known.GetFreshUntil() == nil {
 			same = true // an unknown condition keeps its last status
 		}
-		if !same || c.GetFreshUntil() != nil && o.age(c, known) >= renew {
-			news = append(news, c)
+		if !same || c.GetFreshUntil() != nil && mon.age(c, known) >= renew {
+			changed = append(changed, c)
 		}
 	}
-	if len(news) == 0 {
+	if len(changed) == 0 {
 		return false
 	}
 	select {
-	case o.news <- &internalv1.MachineConditions{MachineId: m.GetMachineId(), Conditions: news}:
+	case mon.changes <- &internalv1.MachineConditions{MachineId: m.GetMachineId(), Conditions: changed}:
 	case <-ctx.Done():
 	}
 	return true

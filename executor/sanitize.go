@@ -9,19 +9,19 @@ import (
 // in a log entry. Otherwise a broken device could block its run, or even all runs,
 // forever.
 const (
-	maxSaid  = 1 << 10  // bytes of a value of the evidence
-	maxWords = 16 << 10 // bytes of an error or a message
+	maxValue = 1 << 10  // bytes of a value of the evidence
+	maxText  = 16 << 10 // bytes of an error or a message
 )
 
 // clean replaces invalid UTF-8, which could not be encoded in a command.
 func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// said returns a value of the evidence in its recorded form. A value that is compared
+// sanitize returns a value of the evidence in its recorded form. A value that is compared
 // with a recorded one has to be converted too.
-func said(s string) string { return upTo(maxSaid, s) }
+func sanitize(s string) string { return truncate(maxValue, s) }
 
-// upTo returns s as valid UTF-8, truncated to most bytes.
-func upTo(most int, s string) string {
+// truncate returns s as valid UTF-8, truncated to most bytes.
+func truncate(most int, s string) string {
 	const more = "…"
 	if s = clean(s); len(s) > most {
 		s = strings.ToValidUTF8(s[:most-len(more)], "") + more
@@ -29,11 +29,11 @@ func upTo(most int, s string) string {
 	return s
 }
 
-// saidAll returns evidence in its recorded form.
-func saidAll(evidence map[string]string) map[string]string {
+// sanitizeAll returns evidence in its recorded form.
+func sanitizeAll(evidence map[string]string) map[string]string {
 	out := maps.Clone(evidence)
 	for k, v := range out {
-		out[k] = said(v)
+		out[k] = sanitize(v)
 	}
 	return out
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers"
 )
 
-// entries notes the commands that conditions make.
+// entries records the commands of the monitor.
 type entries struct {
 	began    time.Time
 	at       []time.Duration
@@ -31,8 +31,8 @@ func (e *entries) Apply(_ context.Context, c *internalv1.Command) (fsm.Result, e
 	return fsm.Result{}, nil
 }
 
-// What there is to say of a fleet that comes up goes on record about once a second, and no entry is
-// larger than the log takes; a single piece of news does not wait for that.
+// Under load, conditions are committed about once a second, and no entry exceeds the
+// limit of the log. A single change does not wait for that.
 func TestNewsShareEntries(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
@@ -50,11 +50,11 @@ func TestNewsShareEntries(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := &entries{began: time.Now()}
 				ctx, stop := context.WithCancel(t.Context())
-				o := newLookout(ctx, NewReconciler(ReconcilerConfig{}, e, nil, providers.SetOf(nil)), 1)
+				mon := newMonitor(ctx, NewReconciler(ReconcilerConfig{}, e, nil, providers.SetOf(nil)), 1)
 				done := make(chan error, 1)
-				go func() { done <- o.commit(ctx) }()
+				go func() { done <- mon.commit(ctx) }()
 				for i := range tt.machines {
-					o.news <- &internalv1.MachineConditions{MachineId: fmt.Sprintf("m-%06d", i), Conditions: []*holdfastv1.Condition{
+					mon.changes <- &internalv1.MachineConditions{MachineId: fmt.Sprintf("m-%06d", i), Conditions: []*holdfastv1.Condition{
 						{Type: condReachable, Unknown: true, Reason: "NoProvider", Message: strings.Repeat("x", tt.text)}}}
 					time.Sleep(tt.gap) // sleep: in a synctest bubble
 				}

@@ -17,7 +17,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// babbling is a host that says of itself what no record can hold.
+// babbling is a host whose texts cannot be recorded as they are.
 type babbling struct {
 	*fake.Provider
 	id func(boot string) string
@@ -37,7 +37,7 @@ func (p *babbling) Inventory(context.Context, providers.Machine) (*providers.Inv
 	return &providers.Inventory{Serial: huge, Model: huge, CPUs: []providers.CPU{{Model: huge}}, Missing: []string{huge}}, nil
 }
 
-// Whatever a host or a BMC says of itself, its run ends as it should, and no leader falls over it.
+// Whatever texts a host or BMC returns, its run ends as it should, and no leader crashes.
 func TestWhatHardwareSaysIsNoObstacle(t *testing.T) {
 	for name, id := range map[string]func(string) string{
 		"no UTF-8": func(s string) string { return "\xff\xfe" + s },
@@ -62,8 +62,8 @@ func TestWhatHardwareSaysIsNoObstacle(t *testing.T) {
 				}
 				for _, a := range run.GetSteps()[0].GetAttempts() {
 					for k, v := range a.GetEvidenceAfter() {
-						if len(v) > maxSaid {
-							t.Errorf("%s is %d bytes on record, at most %d are to be", k, len(v), maxSaid)
+						if len(v) > maxValue {
+							t.Errorf("%s is %d bytes on record, at most %d are to be", k, len(v), maxValue)
 						}
 					}
 				}
@@ -72,8 +72,8 @@ func TestWhatHardwareSaysIsNoObstacle(t *testing.T) {
 	}
 }
 
-// A run whose step cannot be recorded, before its effect or after it, fails and says so; the leader
-// goes on with all others.
+// A run whose step cannot be recorded, before or after its effect, fails with that
+// reason. The leader continues with all other runs.
 func TestRunThatCannotBeRecorded(t *testing.T) {
 	t.Parallel()
 	for name, huge := range map[string]func(*internalv1.Command) bool{
@@ -101,24 +101,23 @@ func TestRunThatCannotBeRecorded(t *testing.T) {
 	}
 }
 
-// What is recorded is the same when it goes through once more: it is compared with what is seen
-// later.
+// sanitize is idempotent, because recorded values are compared with later ones.
 func TestSaid(t *testing.T) {
 	for in, want := range map[string]string{
-		"":                           "",
-		"e3b0":                       "e3b0",
-		"\xff":                       "\uFFFD",
-		strings.Repeat("x", maxSaid): strings.Repeat("x", maxSaid),
-		strings.Repeat("é", maxSaid): strings.Repeat("é", maxSaid/2-2) + "…",
+		"":                            "",
+		"e3b0":                        "e3b0",
+		"\xff":                        "\uFFFD",
+		strings.Repeat("x", maxValue): strings.Repeat("x", maxValue),
+		strings.Repeat("é", maxValue): strings.Repeat("é", maxValue/2-2) + "…",
 	} {
-		got := said(in)
-		if got != want || said(got) != got {
-			t.Errorf("said(%.20q…) = %.20q… of %d bytes, want %.20q… of %d; again: %.20q…", in, got, len(got), want, len(want), said(got))
+		got := sanitize(in)
+		if got != want || sanitize(got) != got {
+			t.Errorf("said(%.20q…) = %.20q… of %d bytes, want %.20q… of %d; again: %.20q…", in, got, len(got), want, len(want), sanitize(got))
 		}
 	}
 }
 
-// slow is an install by a medium whose presses show late.
+// slow is an install by a medium whose presses take effect late.
 type slow struct {
 	*fake.Provider
 	mu    sync.Mutex
@@ -162,7 +161,7 @@ func (s *slow) status() providers.InstallStatus {
 	return st
 }
 
-// asked returns what was done so far.
+// asked returns the effects so far.
 func (s *slow) asked() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,8 +183,8 @@ func (s *slow) StartInstall(context.Context, providers.Op, providers.Machine, pr
 	return providers.Errorf(providers.Timeout, "press", "the BMC does not answer")
 }
 
-// An install presses no button again before the first press can have shown, also when nobody has
-// heard whether it was taken, and when another leader goes on.
+// An install does not press again before the first press can have taken effect, even if
+// that was not answered or another leader continues.
 func TestInstallPressesOnce(t *testing.T) {
 	for name, dies := range map[string]bool{"one leader": false, "the leader dies after each press": true} {
 		t.Run(name, func(t *testing.T) {

@@ -10,17 +10,17 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// A machine that is as it was when there was nothing to do is not read again. After a change it is,
-// and as long as something of it is good for a time only.
+// A machine is not read again if it has not changed since there was nothing to do. It is
+// read after a change, and while a condition of it can expire.
 func TestSettledMachinesAreNotRead(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.set = providers.SetOf(map[string]providers.Provider{"dc": &counted{}})
 	l.epoch = 1
 	l.must(&internalv1.Command{Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "n1", Term: 1}}})
 	l.fleetOf("none", 1)
-	o := newLookout(t.Context(), NewReconciler(ReconcilerConfig{}, l, l.fsm, l.set), 1)
-	e := &entry{id: "none-00000"}
-	var news *internalv1.MachineConditions
+	mon := newMonitor(t.Context(), NewReconciler(ReconcilerConfig{}, l, l.fsm, l.set), 1)
+	e := &pollEntry{id: "none-00000"}
+	var changed *internalv1.MachineConditions
 	observe := func(m *internalv1.MachineConditions) {
 		l.must(&internalv1.Command{FeatureLevel: 1, Epoch: 1, Op: &internalv1.Command_ObserveConditions{
 			ObserveConditions: &internalv1.ObserveConditions{Machines: []*internalv1.MachineConditions{m}}}})
@@ -35,13 +35,13 @@ func TestSettledMachinesAreNotRead(t *testing.T) {
 		}
 	}
 	for _, step := range []struct {
-		name       string
-		before     func()
-		read, told bool
+		name           string
+		before         func()
+		read, reported bool
 	}{
 		{"first look", nil, true, true},
 		{"it has not come on record", nil, true, true},
-		{"it has", func() { observe(news) }, true, false},
+		{"it has", func() { observe(changed) }, true, false},
 		{"as before", nil, false, false},
 		{"still", nil, false, false},
 		{"something else has changed", degraded(time.Time{}), true, false},
@@ -52,41 +52,41 @@ func TestSettledMachinesAreNotRead(t *testing.T) {
 		if step.before != nil {
 			step.before()
 		}
-		m := o.read(e)
-		told := false
+		m := mon.read(e)
+		reported := false
 		if m != nil {
-			o.place(t.Context(), e, m)
+			mon.schedule(t.Context(), e, m)
 			select {
-			case news = <-o.news:
-				told = true
+			case changed = <-mon.changes:
+				reported = true
 			default:
 			}
 		}
-		if m != nil != step.read || told != step.told {
-			t.Errorf("%s: read %v, told %v; want %v, %v", step.name, m != nil, told, step.read, step.told)
+		if m != nil != step.read || reported != step.reported {
+			t.Errorf("%s: read %v, told %v; want %v, %v", step.name, m != nil, reported, step.read, step.reported)
 		}
 	}
 }
 
-// Of a machine that nobody looks at and whose agent has just registered there is nothing to say,
-// until the agent is heard or lost.
+// There is nothing to report for an unobserved machine whose agent has just registered,
+// until the first heartbeat or the loss of the agent.
 func TestAgentsThatHaveJustRegistered(t *testing.T) {
 	set := providers.SetOf(map[string]providers.Provider{"dc": &counted{}})
-	o := newLookout(t.Context(), NewReconciler(ReconcilerConfig{}, nil, nil, set), 1)
+	mon := newMonitor(t.Context(), NewReconciler(ReconcilerConfig{}, nil, nil, set), 1)
 	for state, want := range map[holdfastv1.Agent_State]bool{
 		holdfastv1.Agent_AGENT_STATE_UNSPECIFIED: true, holdfastv1.Agent_PENDING: true, holdfastv1.Agent_REGISTERED: false, holdfastv1.Agent_READY: true, holdfastv1.Agent_EXPIRED: true,
 	} {
 		m := &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{Provider: "none"}, Status: &holdfastv1.MachineStatus{AgentState: state}}
-		if got := o.witness(t.Context(), m, "NoProvider"); got != want {
+		if got := mon.reportUnobserved(t.Context(), m, "NoProvider"); got != want {
 			t.Errorf("%v: told %v, want %v", state, got, want)
 		}
 		if want {
-			<-o.news
+			<-mon.changes
 		}
 	}
 	m := &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{Provider: "none"}, Status: &holdfastv1.MachineStatus{
 		AgentState: holdfastv1.Agent_REGISTERED, Conditions: []*holdfastv1.Condition{{Type: condReachable, Status: true, Reason: "AgentKeepalive"}}}}
-	if !o.witness(t.Context(), m, "NoProvider") {
+	if !mon.reportUnobserved(t.Context(), m, "NoProvider") {
 		t.Error("registered again: what was said of it stands, want it corrected")
 	}
 }

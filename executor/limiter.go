@@ -9,26 +9,26 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// pacer limits the rate of calls to one provider, and of all providers together. The gap
+// limiter limits the rate of calls to one provider, and of all providers together. The gap
 // between two calls is at least a second divided by the budget, so that no interval of a
 // second exceeds the budget. A call that waits for the budget of its provider does not
 // use up the common one.
-type pacer struct {
+type limiter struct {
 	gap   time.Duration // between two calls to the provider; zero for no limit
 	all   *rate.Limiter // common limit of all providers; nil for none
 	spent func(waited time.Duration)
 
-	turn chan struct{} // mutex of the call that waits
+	sem  chan struct{} // mutex of the call that waits
 	mu   sync.Mutex
 	next time.Time // earliest time of the next call
 }
 
-func newPacer(perSecond int, all *rate.Limiter, spent func(time.Duration)) *pacer {
-	p := &pacer{all: all, spent: spent, turn: make(chan struct{}, 1)}
+func newLimiter(perSecond int, all *rate.Limiter, spent func(time.Duration)) *limiter {
+	l := &limiter{all: all, spent: spent, sem: make(chan struct{}, 1)}
 	if perSecond > 0 {
-		p.gap = gapOf(perSecond)
+		l.gap = gapOf(perSecond)
 	}
-	return p
+	return l
 }
 
 // gapOf returns the minimum time between two calls at a rate. It is rounded up, so that
@@ -36,32 +36,32 @@ func newPacer(perSecond int, all *rate.Limiter, spent func(time.Duration)) *pace
 func gapOf(perSecond int) time.Duration { return time.Second/time.Duration(perSecond) + 1 }
 
 // wait blocks until a call may be made. It returns the error of ctx if that ends first.
-func (p *pacer) wait(ctx context.Context) error {
+func (l *limiter) wait(ctx context.Context) error {
 	began := time.Now()
 	select {
-	case p.turn <- struct{}{}:
+	case l.sem <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-p.turn }()
-	p.mu.Lock()
-	next := p.next
-	p.mu.Unlock()
+	defer func() { <-l.sem }()
+	l.mu.Lock()
+	next := l.next
+	l.mu.Unlock()
 	if err := sleep(ctx, time.Until(next)); err != nil {
 		return err
 	}
-	if p.all != nil {
-		r := p.all.Reserve()
+	if l.all != nil {
+		r := l.all.Reserve()
 		if err := sleep(ctx, r.Delay()); err != nil {
 			r.Cancel()
 			return err
 		}
 	}
 	now := time.Now() // not the planned time: otherwise calls after a delayed one would be too close
-	p.mu.Lock()
-	p.next = now.Add(p.gap)
-	p.mu.Unlock()
-	p.spent(now.Sub(began))
+	l.mu.Lock()
+	l.next = now.Add(l.gap)
+	l.mu.Unlock()
+	l.spent(now.Sub(began))
 	return nil
 }
 
@@ -76,9 +76,9 @@ func slotAfter(id string, period time.Duration, t time.Time) time.Time {
 	x := h.Sum64()
 	x ^= x >> 32
 	x *= 0x9e3779b97f4a7c15
-	place := time.Duration(float64(x>>11) / (1 << 53) * float64(period))
+	offset := time.Duration(float64(x>>11) / (1 << 53) * float64(period))
 	begun := t.Truncate(period) // since the zero time, which is the same on all peers
-	slot := begun.Add(place)
+	slot := begun.Add(offset)
 	if !slot.After(t) {
 		slot = slot.Add(period)
 	}
