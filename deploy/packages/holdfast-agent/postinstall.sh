@@ -1,6 +1,6 @@
 #!/bin/sh
-# After an install and after an upgrade, of the deb (configure [VERSION]) and of the rpm (1, 2). It may run any number of times.
-# An agent that runs is restarted: that costs nothing, as a machine may miss keepalives for longer.
+# Runs after an install and an upgrade of the deb (configure [VERSION]) and the rpm (1, 2), any number of times.
+# A running agent is restarted: that is harmless, because a machine may miss keepalives for longer.
 set -e
 case ${1:-} in
 configure | 1 | 2) ;;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# After the package went. The configuration, the token and the machine's identity stay, until the deb is purged; the rpm never takes them.
+# Runs after the removal. The configuration, the token and the machine's identity stay until the deb is purged; the rpm never removes them.
 set -e
 if [ -d /run/systemd/system ]; then
 	systemctl daemon-reload

@@ -1,6 +1,6 @@
 #!/bin/sh
-# After an install and after an upgrade, of the deb (configure [VERSION]) and of the rpm (1, 2). It may run any number of times.
-# It starts nothing and restarts nothing: a peer that runs goes on with the release that it was started with.
+# Runs after an install and an upgrade of the deb (configure [VERSION]) and the rpm (1, 2), any number of times.
+# It starts and restarts nothing: a running peer keeps its release.
 set -e
 case ${1:-} in
 configure | 1 | 2) ;;

@@ -10,28 +10,28 @@ name: machines
 author: The Holdfast authors
 short_description: Machines of a Holdfast cluster as hosts
 description:
-  - Makes a host of each machine, named by its id, in groups by phase, pool and rack.
-  - Asks the cluster through C(holdfast), which has to be installed where Ansible runs. What is not given here comes from its environment and context.
+  - Adds each machine as a host, named by its id, in groups by phase, pool and rack.
+  - Asks the cluster through C(holdfast), which must be installed on the controller. Options that are not set come from its environment and context.
   - Its configuration is a YAML file whose name ends in C(holdfast.yml) or C(holdfast.yaml).
 extends_documentation_fragment:
   - constructed
   - inventory_cache
 options:
   plugin:
-    description: Says that this file is for this plugin.
+    description: Marks this file as configuration of this plugin.
     required: true
     choices: [holdfast_metal.holdfast.machines]
   filter:
-    description: Which machines, in the filter language of the API, for example C(phase = IN_SERVICE AND pool = "gpu"). All of them by default.
+    description: Selects machines, in the filter language of the API, for example C(phase = IN_SERVICE AND pool = "gpu"). All of them by default.
     type: str
     default: ""
   addr:
-    description: gRPC addresses of the peers, with commas between them.
+    description: gRPC addresses of the peers, separated by commas.
     type: str
     env:
       - name: HOLDFAST_ADDR
   token:
-    description: An access token. That of a viewer will do.
+    description: An access token. A viewer's token is enough.
     type: str
     env:
       - name: HOLDFAST_TOKEN
@@ -56,13 +56,13 @@ options:
     env:
       - name: HOLDFAST_KEY
   binary:
-    description: Where the command is.
+    description: Path of the command.
     type: str
     default: holdfast
     env:
       - name: HOLDFAST_BINARY
   timeout:
-    description: How long the command may take, in seconds.
+    description: Time limit of the command, in seconds.
     type: int
     default: 60
 """
@@ -100,7 +100,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             self.add(machine)
 
     def machines(self, path, cache):
-        """Gives the machines: those of the cache if it is to be used and has them, else the cluster's."""
+        """Returns the machines, from the cache if it is enabled and has them, else from the cluster."""
         key = self.get_cache_key(path)
         if cache and self.get_option("cache"):
             try:

@@ -8,24 +8,24 @@ __metaclass__ = type
 DOCUMENTATION = r"""
 name: machines
 author: The Holdfast authors
-short_description: Machines as a Holdfast cluster has them
+short_description: Machines of a Holdfast cluster
 description:
-  - Gives machines by their ids, or those that match a filter, as the API has them.
-  - Asks the cluster through C(holdfast), which has to be installed where Ansible runs. What is not given here comes from its environment and context.
+  - Returns machines by id or by filter, in the form of the API.
+  - Asks the cluster through C(holdfast), which must be installed on the controller. Options that are not set come from its environment and context.
 options:
   _terms:
-    description: Ids of machines. One that is not known is an error.
+    description: Ids of machines. An unknown id is an error.
     type: list
     elements: str
   filter:
-    description: Gives the machines that match, in the filter language of the API, when there are no ids.
+    description: Selects machines without ids, in the filter language of the API.
     type: str
     default: ""
   addr:
-    description: gRPC addresses of the peers, with commas between them.
+    description: gRPC addresses of the peers, separated by commas.
     type: str
   token:
-    description: An access token. That of a viewer will do.
+    description: An access token. A viewer's token is enough.
     type: str
   context:
     description: A context of the command line.
@@ -40,13 +40,13 @@ options:
     description: A file with its key.
     type: path
   binary:
-    description: Where the command is.
+    description: Path of the command.
     type: str
     default: holdfast
     env:
       - name: HOLDFAST_BINARY
   timeout:
-    description: How long a command may take, in seconds.
+    description: Time limit of a command, in seconds.
     type: int
     default: 60
 """
@@ -62,7 +62,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _list:
-  description: The machines, each as C(holdfast machine get -o json) prints it.
+  description: The machines, each in the form of C(holdfast machine get -o json).
   type: list
   elements: dict
 """

@@ -1,6 +1,6 @@
 # Copyright The Holdfast authors
 # SPDX-License-Identifier: Apache-2.0
-"""How the plugins ask a cluster: through `holdfast`, which knows contexts, certificates and what to do when a peer is away."""
+"""Calls a cluster through `holdfast`, which handles contexts, certificates and failed peers."""
 
 from __future__ import absolute_import, division, print_function
 
@@ -15,7 +15,7 @@ from ansible.module_utils.common.text.converters import to_native
 
 
 def ask(options, *words):
-    """Gives what `holdfast WORDS -o json` prints. The token goes through the environment: an argument could be seen by other users."""
+    """Returns the output of `holdfast WORDS -o json`. The token is passed in the environment, since other users can see arguments."""
     command = [options.get("binary") or "holdfast"] + list(words) + ["-o", "json"]
     env = dict(os.environ)
     for option, name in (("addr", "HOLDFAST_ADDR"), ("token", "HOLDFAST_TOKEN"), ("context", "HOLDFAST_CONTEXT"),
@@ -37,13 +37,13 @@ def ask(options, *words):
 
 
 def address_of(machine):
-    """Gives where a machine's system is reached, "" when nobody knows: where operators say, else what its agent or its installer reported."""
+    """Returns the address of a machine's host, or "": that of ssh_endpoint, else the one that its agent or installer reported."""
     spec = machine.get("spec") or {}
     return split_endpoint(spec.get("ssh_endpoint") or "")[1] or (machine.get("agent") or {}).get("private_ip") or (machine.get("node") or {}).get("ip_address") or ""
 
 
 def split_endpoint(endpoint):
-    """Takes an endpoint of SSH apart, [user@]host[:port]: user, host, port as a number. "", "" and 0 where there is none."""
+    """Splits an SSH endpoint, [user@]host[:port], into user, host and port number. Missing parts are "", "" and 0."""
     user, at, rest = endpoint.rpartition("@")
     host, colon, port = rest.rpartition(":")
     if not colon or not port.isdigit() or (":" in host and not host.endswith("]")):  # an IPv6 address alone has no port
