@@ -1,4 +1,5 @@
-# Joins this host to a cluster. A host that is a node already is left alone, and what a join has left that did not come to its end is cleared away first.
+# Joins this host to a cluster. A host that is already a node is left unchanged. The remains of an
+# unfinished join are removed first.
 set -eu
 umask 077
 complain() { echo "$1" >&2; exit 1; }

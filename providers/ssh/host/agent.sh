@@ -1,12 +1,14 @@
 # shellcheck shell=sh disable=SC2154,SC2034 # hf_base, hf_nonce and hf_days come from outside, hf_rest takes what is not needed
-# The agent: what a session with a host talks to. It reads a line, does what that says, and answers on descriptor 3. It lives as long as the
-# session does, keeps nothing in memory, and needs only what POSIX and Linux have, flock and setsid.
+# The agent answers the requests of one session. It reads a line, runs the function in it, and
+# writes the answer to descriptor 3. It ends with the session and keeps no state in memory. It
+# needs only POSIX, Linux, flock and setsid.
 #
-# hf_base, hf_nonce and hf_days are set before this. Below hf_base lie
+# The session sets hf_base, hf_nonce and hf_days before this. The files below hf_base are
 #
-#   t-TOKEN   the claim of a command: made once, by link(2), by the supervisor that runs it; else a tombstone
-#   d-NONCE/  what that supervisor runs and keeps
-#   n-TOKEN   the claim of a network configuration, and n-current, the last one
+#   t-TOKEN   the claim of a command, made once, by link(2), by the supervisor that runs it; or a
+#             tombstone
+#   d-NONCE/  the files of that supervisor
+#   n-TOKEN   the claim of a network configuration; n-current names the last one
 
 umask 077
 LC_ALL=C
@@ -14,16 +16,17 @@ PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export LC_ALL PATH
 exec 3>&1 1>&2
 
-# hf_uptime sets hf_now to hundredths of a second since boot. Not to be calculated with: it may begin with zeros.
+# hf_uptime sets hf_now to hundredths of a second since boot. It may start with zeros, so do not
+# use it in arithmetic.
 hf_uptime() {
 	read -r hf_now hf_rest </proc/uptime
 	hf_now=${hf_now%.*}${hf_now#*.}
 }
 
-# hf_err CLASS TEXT answers an error.
+# hf_err CLASS TEXT answers with an error.
 hf_err() { printf 'err %s %s\n%s' "$1" "${#2}" "$2" >&3; }
 
-# hf_in_time BY answers "late", and fails, when that moment of the host's clock has passed.
+# hf_in_time BY fails and answers "late" if that time of the host's clock has passed.
 hf_in_time() {
 	hf_uptime
 	[ "$hf_now" -lt "$1" ] && return 0
@@ -31,7 +34,7 @@ hf_in_time() {
 	return 1
 }
 
-# hf_started PID prints when a process began, by which one tells it from a later one with the same number.
+# hf_started PID prints the start time of a process, which tells it from a later one with that PID.
 hf_started() {
 	read -r hf_line <"/proc/$1/stat" || return 1
 	# shellcheck disable=SC2086 # it is a list of numbers
@@ -39,20 +42,20 @@ hf_started() {
 	[ "$1" != Z ] && echo "${20}"
 } 2>/dev/null
 
-# hf_load TOKEN reads the claim of a command, and fails when there is none.
+# hf_load TOKEN reads the claim of a command. It fails if there is none.
 hf_load() {
 	hf_unit=holdfast-$1.service
 	[ -f "$hf_base/t-$1" ] || return 1
 	read -r hf_dir hf_boot_then hf_mode hf_pid hf_since hf_rest <"$hf_base/t-$1"
 }
 
-# hf_ended sets hf_state, hf_code and hf_why from what the supervisor wrote in the end.
+# hf_ended sets hf_state, hf_code and hf_why from the supervisor's final record.
 hf_ended() {
 	[ -f "$hf_dir/exit" ] || return 1
 	read -r hf_state hf_code hf_why <"$hf_dir/exit"
 }
 
-# hf_look sets hf_state, hf_code and hf_why of the command that was loaded.
+# hf_look sets hf_state, hf_code and hf_why of the loaded command.
 hf_look() {
 	hf_state=failed hf_code=-1 hf_why=
 	if [ "$hf_dir" = - ]; then
@@ -70,7 +73,7 @@ hf_look() {
 	fi
 }
 
-# hf_lives says whether something of a command without a supervisor is left.
+# hf_lives succeeds if a process of a command without a supervisor is still running.
 hf_lives() {
 	if [ "$hf_mode" = systemd ]; then
 		case $(systemctl show -p ActiveState "$hf_unit" </dev/null) in
@@ -82,8 +85,9 @@ hf_lives() {
 		cat /proc/[0-9]*/stat | awk -v group="$hf_child" '{ sub(/.*\) /, ""); if ($3 == group && $1 != "Z") found = 1 } END { exit !found }'
 } 2>/dev/null
 
-# hf_index brings the index of a command's output up to date. The two streams lie in files of their own; the index says in which
-# order they were seen to grow, and so gives every byte one offset for good. A record: offset, stream, offset in its file, length, a dot.
+# hf_index updates the index of a command's output. Each stream has a file. The index records the
+# order in which they were seen to grow, so that every byte has one permanent offset. A record is:
+# offset, stream, offset in its file, length, a dot.
 hf_index() {
 	[ -f "$hf_dir/out" ] && [ -f "$hf_dir/err" ] || return 0
 	exec 8>"$hf_dir/lock"
@@ -101,7 +105,8 @@ hf_index() {
 	exec 8>&-
 }
 
-# hf_status TOKEN OFFSET MAX answers how far a command is, with at most MAX bytes of its output from OFFSET on.
+# hf_status TOKEN OFFSET MAX answers with the state of a command and at most MAX bytes of its output
+# from OFFSET on.
 hf_status() {
 	if ! hf_load "$1"; then
 		echo 'status none 0 0 0' >&3
@@ -132,8 +137,8 @@ hf_status() {
 	done
 }
 
-# hf_stage NONCE USER SIZE SIZE SIZE takes what a start will need: supervisor, job and script follow the line. When it cannot, it ends: what is
-# left of them must not be taken for lines.
+# hf_stage NONCE USER SIZE SIZE SIZE stores the files for a start: supervisor, job and script follow
+# the line. If it cannot, the agent ends, because the rest of them must not be read as requests.
 hf_stage() {
 	if [ "$2" != root ] && ! id -u "$2" >/dev/null 2>&1; then
 		hf_err unsupported "the host has no user $2"
@@ -150,19 +155,19 @@ hf_stage() {
 	echo ok >&3
 }
 
-# hf_mkbase makes the directory that all is in. The users that commands run as pass through it, and see nothing of it.
+# hf_mkbase creates the base directory. The users of commands can pass through it, but not list it.
 hf_mkbase() { [ -d "$hf_base" ] || { (umask 022 && mkdir -p "$hf_base") && chmod 711 "$hf_base"; }; }
 
 hf_put() { head -c "$2" >"$hf_dir/$1" && [ "$(($(wc -c <"$hf_dir/$1")))" = "$2" ]; }
 
-# hf_drop NONCE forgets what was staged.
+# hf_drop NONCE deletes staged files.
 hf_drop() {
 	rm -rf "$hf_base/d-$1"
 	echo ok >&3
 }
 
-# hf_start TOKEN NONCE BY LATEST USER TIMEOUT BLOCKS GRACE has a supervisor run what was staged. It may be asked for a token
-# as often as one likes: the supervisor that makes the claim runs it, and the others go away.
+# hf_start TOKEN NONCE BY LATEST USER TIMEOUT BLOCKS GRACE makes a supervisor run the staged job. It
+# may be repeated for a token: the supervisor that makes the claim runs the job, the others end.
 hf_start() {
 	hf_dir=$hf_base/d-$2 hf_staged=$hf_base/d-$2
 	if [ -f "$hf_base/t-$1" ]; then
@@ -197,12 +202,12 @@ hf_start() {
 	echo ok >&3
 }
 
-# hf_run HOW TOKEN NONCE COMMAND... starts a supervisor that does not depend on this session.
+# hf_run HOW TOKEN NONCE COMMAND... starts a supervisor that is independent of this session.
 hf_run() {
 	hf_how=$1 hf_unit=holdfast-$2.service hf_log=$hf_base/x-$3.log
 	shift 3
 	if [ "$hf_how" = systemd-run ]; then
-		# ${10} and ${12}: timeout and grace. A service that exists already is one that another caller has started.
+		# ${10} and ${12}: timeout and grace. If the service exists, another caller has started it.
 		systemd-run --quiet --collect --no-ask-password --unit="$hf_unit" --description="Holdfast: ${hf_unit%.service}" \
 			-p KillMode=control-group -p TimeoutStopSec="${12}" -p IgnoreSIGPIPE=no \
 			${10:+-p "RuntimeMaxSec=${10}"} \
@@ -216,7 +221,7 @@ hf_run() {
 	:
 }
 
-# hf_bury TOKEN NONCE makes a tombstone, unless the command has begun.
+# hf_bury TOKEN NONCE creates a tombstone, unless the command has begun.
 hf_bury() {
 	echo '- killed' >"$hf_base/x-$2" && ln "$hf_base/x-$2" "$hf_base/t-$1" 2>/dev/null
 	set -- $? "$2"
@@ -224,7 +229,8 @@ hf_bury() {
 	return "$1"
 }
 
-# hf_kill TOKEN NONCE BY GRACE ends a command and its children, and waits until they have. One that has not begun never will.
+# hf_kill TOKEN NONCE BY GRACE ends a command and its children, and waits until they are gone. A
+# command that has not begun never will.
 hf_kill() {
 	hf_in_time "$3" || return
 	hf_mkbase
@@ -254,20 +260,20 @@ hf_kill() {
 	echo ok >&3
 }
 
-# hf_clean removes what is over and older than hf_days, and claims that are four times as old.
+# hf_clean removes ended commands older than hf_days, and claims four times as old.
 hf_clean() {
 	find "$hf_base" -mindepth 2 -maxdepth 2 -name exit -mtime "+$hf_days" | while read -r hf_old; do rm -rf "${hf_old%/exit}"; done
 	find "$hf_base" -mindepth 1 -maxdepth 1 \( -name 't-*' -o -name 'x-*' \) -mtime "+$((4 * hf_days))" -exec rm -f {} +
 	hf_net_current && [ -n "$hf_current" ] && read -r hf_keep hf_rest <"$hf_base/n-$hf_current"
 	find "$hf_base" -mindepth 1 -maxdepth 1 -name 'd-*' -mtime "+$((4 * hf_days))" | while read -r hf_old; do
-		# what still runs is left alone, however old
+		# running commands stay, however old
 		if [ "$hf_old" != "${hf_keep:-}" ] && ! { read -r hf_rest hf_rest hf_rest hf_pid hf_since hf_rest <"$hf_old/claim" && [ "$(hf_started "$hf_pid")" = "$hf_since" ]; }; then
 			rm -rf "$hf_old"
 		fi
 	done
 } </dev/null 2>/dev/null
 
-# hf_inspect answers what can be seen of the host.
+# hf_inspect answers with facts about the host.
 hf_inspect() {
 	hf_image=
 	if [ -f /etc/holdfast/image ]; then
@@ -287,7 +293,8 @@ for hf_tool in awk chown find flock head ln mkfifo setsid sleep tail wc; do
 done
 hf_uptime
 printf '\nready %s %s %s %s %s\n' "$hf_nonce" "$hf_now" "$hf_boot" "$hf_init" "${hf_missing#,}" >&3
-# hf_net_load TOKEN reads the claim of a network configuration, and hf_net_state what became of it: applying, applied, confirmed, reverting or reverted.
+# hf_net_load TOKEN reads the claim of a network configuration, and sets hf_net_state to its state:
+# applying, applied, confirmed, reverting or reverted.
 hf_net_load() {
 	[ -f "$hf_base/n-$1" ] || return 1
 	read -r hf_dir hf_rest <"$hf_base/n-$1"
@@ -309,7 +316,8 @@ hf_net_current() {
 	[ -f "$hf_base/n-current" ] && read -r hf_current <"$hf_base/n-current"
 }
 
-# hf_net_status answers which configuration is the last one, and what became of it. It waits for one that is being applied, or taken back.
+# hf_net_status answers with the last configuration and its state. It waits while one is being
+# applied or reverted.
 hf_net_status() {
 	hf_net_current
 	hf_tries=0
@@ -334,7 +342,7 @@ hf_net_status() {
 	fi
 }
 
-# hf_net_apply TOKEN NONCE BY LATEST MANAGER ROLLBACK has what was staged applied, once.
+# hf_net_apply TOKEN NONCE BY LATEST MANAGER ROLLBACK applies the staged configuration, once.
 hf_net_apply() {
 	hf_dir=$hf_base/d-$2 hf_staged=$hf_base/d-$2
 	if [ -f "$hf_base/n-$1" ]; then
@@ -361,7 +369,8 @@ hf_net_apply() {
 	hf_unit=holdfast-net-$1.service
 	if [ "$hf_init" = systemd ]; then
 		shift
-		# KillMode: the dhclient that ifup starts stays, or the host is gone when its lease ends.
+		# KillMode: keep the dhclient that ifup starts, or the host loses its address when the DHCP
+		# lease ends.
 		systemd-run --quiet --collect --no-ask-password --unit="$hf_unit" --description="Holdfast: network configuration" -p KillMode=process "$@" </dev/null
 		set -- "$5"
 	else
@@ -384,7 +393,8 @@ hf_net_apply() {
 	hf_net_begun "$1"
 }
 
-# hf_net_begun TOKEN answers that a configuration is being applied or was, or why it never was: then nothing has changed, and another try may come to its turn.
+# hf_net_begun TOKEN answers that a configuration is being or was applied, or why it was not. In the
+# second case nothing has changed, and a retry may succeed.
 hf_net_begun() {
 	hf_net_current
 	if [ "$hf_current" != "$1" ] && hf_net_load "$1" && [ "$hf_net_state" = reverted ] && [ ! -f "$hf_dir/changed" ]; then
@@ -394,8 +404,8 @@ hf_net_begun() {
 	echo ok >&3
 }
 
-# hf_net_confirm TOKEN NONCE BY CONNECTED keeps a configuration. It answers "old" when the connection was there before the change was done, so
-# that it says nothing about the new path.
+# hf_net_confirm TOKEN NONCE BY CONNECTED keeps a configuration. It answers "old" if the connection
+# is older than the change, and so proves nothing about the new path.
 hf_net_confirm() {
 	hf_in_time "$3" || return
 	hf_net_current
@@ -435,7 +445,7 @@ hf_net_confirm() {
 	echo ok >&3
 }
 
-# hf_ping answers the clock: the session is alive.
+# hf_ping answers with the clock. It is the heartbeat of the session.
 hf_ping() {
 	hf_uptime
 	echo "pong $hf_now" >&3

@@ -1,17 +1,20 @@
 #!/bin/sh
-# Erases every disk of the host that it runs on, and says of each whether it is erased (providers.EraseReport). It erases what the kernel lists as a
-# disk of the machine's own controllers; nothing else of the machine is touched. A disk that is not known to be local may be used by others: it is left,
-# with a line that names it and the reason.
+# Erases every disk of the host that it runs on, and reports for each whether it is erased
+# (providers.EraseReport). It erases the disks that the kernel lists for the machine's own
+# controllers, and touches nothing else. Other hosts may use a disk that is not known to be local:
+# such a disk is left, with a line that names it and the reason.
 #
-# The dearest way that a disk knows comes first: its own (NVMe format or sanitize, ATA secure erase), a secure discard, a discard, and zeros over
-# all of it. None is believed: three places are read before and after, past the cache, and what was readable there must not be readable any more.
+# The most thorough method that a disk supports comes first: its own (NVMe format or sanitize, ATA
+# secure erase), a secure discard, a discard, and zeros over all of it. None is trusted: three places
+# are read before and after, bypassing the cache, and their contents must not be readable any more.
 #
-# A disk that holds the running system comes last. What is needed after that is read into memory before.
+# The disk with the running system comes last. The tools needed after that are read into memory
+# before.
 
 LC_ALL=C
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 sys=/sys
-# Tests put disks of their own in place of the machine's: with all of their tools, or not at all.
+# Tests use disks of their own instead of the machine's: with all of their tools, or none.
 if [ -n "${HOLDFAST_ERASE_PATH:-}" ]; then
 	[ -x "$HOLDFAST_ERASE_PATH/lsblk" ] || exit 3
 	PATH=$HOLDFAST_ERASE_PATH:$PATH sys=$HOLDFAST_ERASE_PATH/sys
@@ -20,7 +23,7 @@ export LC_ALL PATH
 
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# The machine's own addresses, where they are known: another host must not be erased in its place.
+# The machine's own addresses, if they are known: another host must not be erased in its place.
 if [ -n "${HOLDFAST_MACS:-}" ]; then
 	ours=
 	for mac in $HOLDFAST_MACS; do
@@ -41,14 +44,14 @@ for tool in lsblk dd cksum blockdev; do
 	fi
 done
 
-# remote DISK prints why a disk is not known to be the machine's own, nothing if it is. The installer has the same rule
-# (disks/remote.go); both are tested with testdata/local-disks.txt.
+# remote DISK prints the reason why a disk is not known to be the machine's own, or nothing if it is.
+# The installer has the same rule (disks/remote.go); testdata/local-disks.txt tests both.
 remote() {
 	at=$sys/block/${1##*/}/device
 	case ${1##*/} in
 	vd* | xvd* | hd* | mmcblk* | pmem*) ;; # of the board or of the hypervisor
 	nvme*)
-		# With multipath the disk is of a subsystem, and that has the controllers.
+		# With multipath the disk belongs to a subsystem, which has the controllers.
 		seen=
 		for transport in "$at/transport" "$at"/nvme*/transport; do
 			[ -f "$transport" ] && read -r transport <"$transport" || continue
@@ -90,7 +93,8 @@ remote() {
 	esac
 }
 
-# disks prints the disks, one to a line: path, read-only, size; of one that is left, path, "left", why. The one with the running system is the last.
+# disks prints the disks, one per line: path, read-only, size; for a disk that is left: path, "left",
+# reason. The disk with the running system is the last.
 disks() {
 	lsblk -dnbpo NAME,TYPE,RO,SIZE | while read -r path type ro size; do
 		case $type:${path##*/} in
@@ -113,7 +117,7 @@ disks() {
 	done | sort -s -k1,1 | cut -d' ' -f2-
 }
 
-# place DISK BYTE prints a sum of the MiB there, past the cache; "zero" when there is nothing but zeros.
+# place DISK BYTE prints a checksum of the MiB there, bypassing the cache; "zero" for zeros only.
 place() {
 	blockdev --flushbufs "$1" 2>/dev/null
 	sum=$(dd if="$1" bs=4096 skip=$(($2 / 4096)) count=256 iflag=direct 2>/dev/null | cksum)
@@ -133,7 +137,7 @@ places() {
 	echo "$(place "$1" 0) $(place "$1" $((($2 / 2 / 4096) * 4096))) $(place "$1" $((($2 - 1048576) / 4096 * 4096)))"
 }
 
-# gone BEFORE AFTER says whether nothing of what was there is there now.
+# gone BEFORE AFTER succeeds if none of the contents of before is readable after.
 gone() {
 	# shellcheck disable=SC2086 # they are lists
 	set -- $1 : $2
@@ -154,7 +158,7 @@ gone() {
 	return 0
 }
 
-# zeroed AFTER says whether all of it is zeros: a discard promises nothing.
+# zeroed AFTER succeeds if all places are zeros: a discard guarantees nothing.
 zeroed() {
 	for now in $1; do
 		[ "$now" = zero ] || return 1
@@ -185,10 +189,11 @@ nvme_own() { # DISK
 	return 1
 }
 
-# security DISK prints what an ATA disk says of it.
+# security DISK prints the security section of an ATA disk.
 security() { hdparm -I "$1" 2>/dev/null | sed -n '/^Security:/,/^[A-Z][a-z]*[^:]*:$/p' | tr -s '\t ' ' '; }
 
-# ata_unlock opens a disk that an erase of ours has left locked when it was interrupted: nothing of it could be read, and no attempt got past that.
+# ata_unlock unlocks a disk that an interrupted erase of ours has left locked. Otherwise it could not
+# be read, and no attempt could continue.
 ata_unlock() { # DISK
 	have hdparm && security "$1" | grep -Eq '^ ?locked$' || return 0
 	if ! hdparm --user-master u --security-unlock holdfast "$1" >&2; then
@@ -223,7 +228,7 @@ ata_own() { # DISK
 	return 1
 }
 
-# erase DISK SIZE sets how, and fails with why in it.
+# erase DISK SIZE sets how to the method. If it fails, how is the reason.
 erase() {
 	case ${1##*/} in
 	sd* | hd*) ata_unlock "$1" ;;
@@ -278,7 +283,7 @@ serial() {
 
 zero=$(dd if=/dev/zero bs=4096 count=256 2>/dev/null | cksum)
 list=$(disks) || exit 3
-# What the reports need later is read into memory, for the disk it lies on may go.
+# Tools needed for later reports are read into memory, because their disk may be erased.
 for tool in sh head tail cat dd cksum stat awk sed grep sort cut tr lsblk sync sleep mv ln rm blockdev blkdiscard nvme hdparm sudo systemd-run systemctl; do
 	file=$(command -v "$tool") && [ -f "$file" ] && cat "$file" >/dev/null
 done

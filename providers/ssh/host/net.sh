@@ -1,15 +1,19 @@
 #!/bin/sh
-# The supervisor of one network configuration: it makes the claim, arms the way back, applies, and goes back unless somebody confirms. It
-# knows no session: the one that asked for it may be cut by it.
+# The supervisor of one network configuration. It makes the claim, arms the rollback, applies the
+# configuration, and rolls it back unless it is confirmed. It is independent of the session, which
+# the change may cut off.
 #
 #   net run BASE TOKEN DIR LATEST MANAGER ROLLBACK INIT
-#   net rollback BASE TOKEN DIR MANAGER WHY [locked]  when its time is over
+#   net rollback BASE TOKEN DIR MANAGER WHY [locked]  when the rollback time has passed
 #   net boot BASE TOKEN DIR MANAGER                   before the network of the next boot comes up
 #
-# DIR/job lists the files, one to a line: size and path; DIR/script is their contents, one after the other. DIR/decision is what became of it,
-# made once, by link(2): so a confirmation and a rollback at the same moment cannot both win; DIR/say.WORD is what it says on a full
-# disk. DIR/links are the links that there were before. DIR/kept is there when the old files are (DIR/old.N), DIR/changed from the first change on, DIR/touched when the network itself is, DIR/restored when
-# what was there before is back. DIR/up are the interfaces that ifupdown had up, or the UUIDs of the connections that NetworkManager had active.
+# DIR/job lists the files, one per line: size and path; DIR/script has their contents, one after the
+# other. DIR/decision is the outcome. It is made once, by link(2), so that a simultaneous
+# confirmation and rollback cannot both win; DIR/say.WORD is used for it on a full disk. DIR/links
+# are the links from before. DIR/kept exists once the old files are saved (DIR/old.N), DIR/changed
+# from the first change on, DIR/touched once the network itself was changed, DIR/restored once the
+# old state is back. DIR/up are the interfaces that ifupdown had up, or the UUIDs of the connections
+# that NetworkManager had active.
 
 umask 022
 LC_ALL=C
@@ -23,8 +27,8 @@ uptime() {
 	now=${up%.*}${up#*.}
 }
 
-# decide WORD WHY fails when it was decided before. On a full disk it says less: that was written before. And a host that cannot even make a link is
-# not kept from going back.
+# decide WORD WHY fails if the outcome was decided before. On a full disk it uses the text that was
+# written in advance. A host that cannot even create a link must still be able to roll back.
 decide() {
 	if echo "$1 $2" >"$dir/decision.$$"; then
 		ln "$dir/decision.$$" "$dir/decision" 2>/dev/null
@@ -36,7 +40,7 @@ decide() {
 	[ "$1" = 0 ] || [ ! -s "$dir/decision" ]
 }
 
-# keep copies what will be overwritten.
+# keep saves the files that will be overwritten.
 keep() {
 	n=0
 	while read -r size path; do
@@ -47,7 +51,7 @@ keep() {
 	done <"$dir/job"
 	links_of >"$dir/links"
 	echo kept >"$dir/kept" || return 1
-	# A directory's sync says nothing of what is in its files: after a power cut they would be empty.
+	# Syncing a directory does not sync its files: after a power cut they would be empty.
 	sync "$dir"/* "$dir" "$base/n-current" "$base" 2>/dev/null || sync
 }
 
@@ -78,7 +82,7 @@ write_old() {
 	done <"$dir/job"
 }
 
-# before_change and after_change bring the files into force.
+# before_change and after_change put the files into effect.
 before_change() {
 	case $manager in
 	ifupdown)
@@ -94,7 +98,7 @@ before_change() {
 	:
 }
 
-# check_files fails for files that the manager cannot read, before they do any harm.
+# check_files fails if the manager cannot parse the files, before they do any harm.
 check_files() {
 	if [ "$manager" = netplan ]; then
 		netplan generate
@@ -114,8 +118,9 @@ after_change() {
 # field prints a value of the section [connection] of NetworkManager's file PATH: field PATH NAME.
 field() { sed -n '/^\[connection\]/,/^\[/s/^'"$2"'[[:space:]]*=[[:space:]]*//p' "$1" | head -n 1; }
 
-# activate brings up NetworkManager's connections of the new files: a reload alone leaves devices as they are. Ports come first, which brings up what they are ports of.
-# A file that cannot be loaded, or a connection that does not come up, is a failure.
+# activate brings up NetworkManager's connections of the new files, because a reload alone does not
+# change devices. Ports come first, which also brings up their controllers. A file that cannot be
+# loaded, or a connection that does not come up, is a failure.
 activate() {
 	for ports in yes no; do
 		while read -r size path; do
@@ -132,8 +137,9 @@ activate() {
 	done
 }
 
-# bring_up fails when what is "auto" does not come up. ifdown has taken down what is "allow-hotplug" too, as Debian's installer writes it, and no cable
-# will be plugged to bring it up again. Not every ifup knows such classes.
+# bring_up fails if an "auto" interface does not come up. ifdown has also taken down "allow-hotplug"
+# interfaces, which Debian's installer configures, and no cable event will bring them up again. Not
+# every ifup supports such classes.
 bring_up() {
 	ifup -a --exclude=lo
 	set -- $?
@@ -141,13 +147,15 @@ bring_up() {
 	return "$1"
 }
 
-# links_of lists links by name: all, or those of a type (links_of type bond). Sysfs is no help: in a container it shows another host's.
+# links_of lists links by name: all, or those of a type (links_of type bond). It does not use sysfs,
+# which in a container shows the links of another host.
 links_of() {
 	ip -o link show "$@" 2>/dev/null | sed 's/^[0-9]*: \([^:@]*\).*/\1/'
 }
 
-# remove_links deletes the bonds, bridges and VLANs that the configuration has created: no manager does so when their files
-# are gone, and they would keep ports, addresses and routes. A link that the configuration does not name belongs to another program.
+# remove_links deletes the bonds, bridges and VLANs that the configuration has created. No manager
+# deletes them with their files, and they would keep ports, addresses and routes. A link that is not
+# in the configuration belongs to another program.
 remove_links() {
 	[ -s "$dir/links" ] || return 0
 	for link in $(links_of type bond) $(links_of type bridge) $(links_of type vlan); do
@@ -159,17 +167,18 @@ remove_links() {
 
 disarm() { rm -f "$boot_link" "$boot_unit"; }
 
-# go_back restores what was there. The decision was made. A network that nobody has touched is left alone: another manager may have made it.
+# go_back restores the old state, after the decision. A network that was not touched is left alone,
+# because another manager may have configured it.
 go_back() {
 	back=yes
 	if [ -f "$dir/touched" ]; then
 		before_change
 		write_old
-		# A manager that still has the new files would create the links again, or set up their ports by them, and fail.
+		# A manager that still has the new files would recreate the links, or use them, and fail.
 		[ "$manager" = ifupdown ] || after_change
 		remove_links # ifupdown needs their ports for the former network
 		after_change
-		# What somebody has brought up by hand is in no class. The lines are like "eth0=eth0", which ifup takes.
+		# Interfaces brought up manually are in no class. The lines are like "eth0=eth0", as ifup expects.
 		[ ! -s "$dir/up" ] || while read -r up; do
 			case $manager-$up in
 			ifupdown-lo | ifupdown-lo=*) ;;
@@ -187,7 +196,8 @@ go_back() {
 
 arm() {
 	if [ "$init" = systemd ]; then
-		# The files first: without systemd's own timer a reboot would leave the configuration in force for good.
+		# The files first: without systemd's timer a reboot would leave the configuration in force
+		# permanently.
 		cat >"$boot_unit" <<-UNIT || return 1
 			[Unit]
 			Description=Holdfast: back to the former network, unless the new one was confirmed
@@ -202,7 +212,8 @@ arm() {
 		UNIT
 		mkdir -p "${boot_link%/*}" && ln -sf "$boot_unit" "$boot_link" || return 1
 		sync "$boot_unit" "${boot_unit%/*}" "${boot_link%/*}" 2>/dev/null || sync
-		# KillMode: the dhclient that ifup starts stays, or the host is gone when its lease ends.
+		# KillMode: keep the dhclient that ifup starts, or the host loses its address when the DHCP
+		# lease ends.
 		systemd-run --quiet --collect --no-ask-password --unit="holdfast-net-$token-rollback" --description="Holdfast: back to the former network" \
 			--on-active="$rollback" --timer-property=AccuracySec=100ms -p KillMode=process \
 			/bin/sh "$dir/supervisor" rollback "$base" "$token" "$dir" "$manager" 'it was not confirmed in time'
@@ -212,8 +223,9 @@ arm() {
 	fi
 }
 
-# former ends what an earlier configuration has left open. It fails with 1 when that still waits to be confirmed, and with 2 when the host is going back
-# from it: what goes back wants the lock, and would put the old files over ours.
+# former finishes an earlier configuration. It fails with 1 if that one still waits for a
+# confirmation, and with 2 if the host is rolling it back: the rollback needs the lock and would
+# overwrite our files.
 former() {
 	[ -f "$base/n-current" ] || return 0
 	read -r other <"$base/n-current"
@@ -233,12 +245,12 @@ former() {
 		return 0
 	fi
 	[ ! "$alive" ] || return 1
-	# Whoever should have gone back has died.
+	# The process that should have rolled back has died.
 	/bin/sh "$dir/supervisor" rollback "$base" "$other" "$other_dir" "$manager" 'it was not confirmed in time' locked 8>&-
 	return 0
 }
 
-# turn takes the lock when nothing of an earlier configuration is open, and says in why what kept it from that.
+# turn takes the lock if no earlier configuration is pending, and sets why to the reason if not.
 turn() {
 	exec 8>"$base/n-lock"
 	tries=0

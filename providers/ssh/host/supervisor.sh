@@ -1,10 +1,10 @@
 #!/bin/sh
-# The supervisor of one command: it makes the claim, runs the job once, keeps its output and how it ended. It knows no session: it goes on when
-# the connection, the leader and everybody else are gone.
+# The supervisor of one command. It makes the claim, runs the job once, and keeps its output and
+# outcome. It is independent of sessions: it continues without the connection and the leader.
 #
 #   supervisor run BASE TOKEN DIR MODE LATEST USER TIMEOUT BLOCKS GRACE
-#   supervisor post DIR              by systemd, when the service is over, whatever it died of
-#   supervisor kill DIR TOKEN GRACE  TERM, then KILL, where there is no systemd
+#   supervisor post DIR              by systemd, after the service has ended for any reason
+#   supervisor kill DIR TOKEN GRACE  TERM, then KILL, on hosts without systemd
 
 umask 077
 LC_ALL=C
@@ -18,12 +18,13 @@ started() {
 	echo "${20}"
 }
 
-# finish STATE CODE WHY writes how it ended, for good.
+# finish STATE CODE WHY records the outcome permanently.
 finish() {
 	printf '%s %s %s\n' "$1" "$2" "$3" >"$dir/exit.$$" && mv "$dir/exit.$$" "$dir/exit" && sync "$dir/exit" 2>/dev/null
 }
 
-# pump FIFO FILE keeps what comes up to the cap, and drops the rest. It outlives the TERM that ends the others, to drain the pipe.
+# pump FIFO FILE stores input up to the cap and drops the rest. It survives the TERM that ends the
+# others, to drain the pipe.
 pump() {
 	trap '' TERM INT HUP
 	{
@@ -37,7 +38,7 @@ pump() {
 	: >"$dir/$1.end"
 }
 
-# marked prints the processes that come from the job, also those in sessions of their own: they carry its token.
+# marked prints the processes of the job, also those in sessions of their own, by its token.
 marked() {
 	# shellcheck disable=SC2013 # names without blanks
 	for file in $(grep -lFs "HOLDFAST_TOKEN=$1;" /proc/[0-9]*/environ); do
@@ -46,13 +47,13 @@ marked() {
 	done
 }
 
-# signal SIG TOKEN reaches the job's group and what has left it.
+# signal SIG TOKEN signals the job's process group and its processes outside of that group.
 signal() {
 	read -r child <"$dir/child" && kill -s "$1" -- "-$child"
 	for pid in $(marked "$2"); do kill -s "$1" "$pid"; done
 } 2>/dev/null
 
-# grouped says whether the job's group has a process that is not just waiting to be buried: some inits take their time.
+# grouped succeeds if the job's group has a process that is not a zombie: some inits reap slowly.
 grouped() {
 	read -r child <"$dir/child" && kill -s 0 -- "-$child" &&
 		cat /proc/[0-9]*/stat | awk -v group="$child" '{ sub(/.*\) /, ""); if ($3 == group && $1 != "Z") found = 1 } END { exit !found }'
@@ -91,7 +92,8 @@ run() {
 	: >"$dir/out"
 	: >"$dir/err"
 	mkfifo "$dir/o" "$dir/e" || exit 1
-	# The claim. From here on it is never started again, not even after a power cut: hence the sync.
+	# The claim. From here on the command is never started again, even after a power cut: hence the
+	# sync.
 	if ! ln "$dir/claim" "$base/t-$token" 2>/dev/null; then
 		rm -rf "$dir"
 		exit 0
@@ -128,15 +130,16 @@ run() {
 		: >"$dir/o" 2>"$dir/e"
 		exit 0
 	fi
-	# In the foreground: in the background a shell makes its children deaf to INT and QUIT. The job leads a group, whose number it leaves behind. Its
-	# umask is that of a login: packages and services cannot read what has ours.
+	# In the foreground, because a shell makes background children ignore INT and QUIT. The job leads
+	# a process group and stores its number. It has the umask of a login, because packages and
+	# services cannot read files that have ours.
 	# shellcheck disable=SC2016 # its own shell expands it
 	setsid /bin/sh -c 'echo $$ >"$0.new" && mv "$0.new" "$0" && umask 022 && exec "$@"' "$dir/child" "$@" </dev/null >"$dir/o" 2>"$dir/e"
 	code=$?
 	if [ -n "$watchdog" ] && [ ! -f "$dir/kill" ]; then
 		kill -s KILL -- "-$watchdog" 2>/dev/null
 	fi
-	# What it has left behind in its group goes with it. What has made itself a daemon goes with the service where there is systemd.
+	# Processes left in its group are killed. Daemons end with the service if there is systemd.
 	read -r child <"$dir/child" && kill -s TERM -- "-$child" 2>/dev/null
 	tries=0
 	while [ "$tries" -lt 60 ]; do
@@ -177,7 +180,7 @@ stop() {
 		sleep 0.05
 		tries=$((tries + 1))
 	done
-	# The supervisor ends by itself when the job has.
+	# The supervisor ends by itself after the job.
 	tries=0
 	while alive "$2" && [ "$tries" -lt 100 ]; do
 		signal KILL "$2"
