@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Apply commits a command and gives what became of it. It works on a leader that is ready;
-// elsewhere the command is not applied. It sets cmd.Time when that is unset. The error is an
-// *fsm.Error when the state refused the command (it is then in Result.Err too), else an
+// Apply commits a command and returns its result. On a peer that does not lead or is not
+// ready, the command is not applied. It sets cmd.Time if that is unset. The error is an
+// *fsm.Error if the state refused the command (also in Result.Err), otherwise an
 // *OutcomeError.
 func (n *Node) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
 	start := time.Now()
@@ -23,7 +23,7 @@ func (n *Node) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, 
 	done(res, err)
 	n.metrics.applied(time.Since(start), err)
 	if err != nil {
-		own := *err // the commands of one entry share theirs
+		own := *err // the commands of one entry share the error
 		own.Leader, _, _ = n.Leader()
 		return fsm.Result{}, &own
 	}
@@ -57,21 +57,21 @@ func (n *Node) apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, 
 	}
 	why := errStopping
 	if ctx.Err() != nil {
-		why = fmt.Errorf("waiting for the commit: %w", ctx.Err())
+		why = fmt.Errorf("wait for the commit: %w", ctx.Err())
 	}
 	if p.state.CompareAndSwap(queued, abandoned) {
 		return fsm.Result{}, &OutcomeError{Outcome: NotApplied, Err: why}
 	}
 	select {
-	case a := <-p.done: // it was answered at the same moment
+	case a := <-p.done: // answered at the same moment
 		return a.result, a.err
 	default:
 		return fsm.Result{}, &OutcomeError{Outcome: Unknown, Err: why}
 	}
 }
 
-// commitAll commits commands as one entry: all or none. It is for the leader's own commands, which
-// do not wait for the leader to be ready.
+// commitAll commits commands as one entry, all or none. It is for the leader's own
+// commands, which do not wait until the leader is ready.
 func (n *Node) commitAll(ctx context.Context, cmds ...*internalv1.Command) ([]fsm.Result, error) {
 	for _, c := range cmds {
 		n.date(c)
@@ -99,8 +99,8 @@ func (n *Node) commit(ctx context.Context, cmd *internalv1.Command) error {
 	return nil
 }
 
-// date sets the wall clock of a command that has none, and this peer's monotonic clock in every
-// command: without it the FSM would follow the wall clock however wrong it is.
+// date sets the wall clock of a command that has none, and this peer's monotonic clock in
+// every command. Without the latter the FSM would follow the wall clock, even a wrong one.
 func (n *Node) date(c *internalv1.Command) {
 	if c.GetTime() == nil {
 		c.Time = timestamppb.Now()
@@ -108,8 +108,8 @@ func (n *Node) date(c *internalv1.Command) {
 	c.UptimeMs = n.uptime()
 }
 
-// uptime returns this process's monotonic clock for a command, in milliseconds; 0 while a peer may
-// not know the field.
+// uptime returns this process's monotonic clock in milliseconds, for a command. It returns
+// 0 as long as a peer may not know the field.
 func (n *Node) uptime() int64 {
 	if !n.timed.Load() {
 		if !n.fsm.View().Has(fsm.Level2) {

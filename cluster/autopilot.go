@@ -14,8 +14,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Autopilot: the rules by which the leader changes the membership by itself, beyond what members.go
-// must do (decision 0016).
+// Autopilot: the optional rules by which the leader changes the membership, beyond those of
+// members.go (decision 0016).
 const (
 	defaultDeadServer = 24 * time.Hour
 	defaultMinQuorum  = 3
@@ -23,7 +23,7 @@ const (
 	healthyLag = 1024
 )
 
-// autopilotRules are the rules with their defaults.
+// autopilotRules are the configured rules with defaults applied.
 type autopilotRules struct {
 	cleanup         bool
 	dead, stabilise time.Duration
@@ -38,26 +38,26 @@ func rulesOf(c *internalv1.AutopilotConfig) autopilotRules {
 	return r
 }
 
-// mayClean reports whether a dead voter may be removed: enough voters are left, and a majority of
-// them follows.
+// mayClean reports whether a dead voter may be removed: enough voters remain, and a
+// majority of them follows.
 func (a autopilotRules) mayClean(rest, following int) bool {
 	return rest >= a.minQuorum && following >= rest/2+1
 }
 
-// condition is how a leader has seen a peer, since when.
+// condition is a peer's health as a leader has observed it, and since when.
 type condition struct {
 	ok    bool
 	since time.Time
 }
 
-// conditions is what a leader has seen of the peers in its term. A new leader begins anew: nobody
-// is removed for what another one saw.
+// conditions are the conditions of the peers in one term. A new leader starts without any,
+// so it removes no peer because of its predecessor's observations.
 type conditions struct {
 	mu sync.Mutex
 	m  map[string]condition
 }
 
-// note takes how a peer is now, and gives since when it is so.
+// note records a peer's current health and returns since when it has been the same.
 func (c *conditions) note(id string, ok bool, now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +85,8 @@ func (c *conditions) reset() {
 	c.m = nil
 }
 
-// clean removes a server that has been gone for longer than the rules allow; one in a pass.
+// removeDead removes a server that has been dead for longer than the rules allow, at most
+// one per pass.
 func (r *reconciler) clean(ctx context.Context) error {
 	rules := rulesOf(r.n.fsm.View().Meta().GetAutopilot())
 	now := time.Now()
@@ -107,7 +108,7 @@ func (r *reconciler) clean(ctx context.Context) error {
 				continue
 			}
 		}
-		r.n.log.Warn("peer is gone for good: removing it", "id", id, "gone_since", since, "dead_server_threshold", rules.dead)
+		r.n.log.Warn("removing dead peer", "id", id, "gone_since", since, "dead_server_threshold", rules.dead)
 		if err := r.n.remove(ctx, id); err != nil {
 			return fmt.Errorf("remove dead peer %s: %w", id, err)
 		}
@@ -116,7 +117,7 @@ func (r *reconciler) clean(ctx context.Context) error {
 	return nil
 }
 
-// stable reports whether a newcomer that has caught up has been well for long enough to vote.
+// stable reports whether a new peer has been caught up for long enough to vote.
 func (r *reconciler) stable(instance string) bool {
 	now := time.Now()
 	if _, ok := r.well[instance]; !ok {
@@ -125,7 +126,8 @@ func (r *reconciler) stable(instance string) bool {
 	return now.Sub(r.well[instance]) >= rulesOf(r.n.fsm.View().Meta().GetAutopilot()).stabilise
 }
 
-// Autopilot returns the rules, and what they make of the peers now. It works on the leader.
+// Autopilot returns the rules and the resulting state of the peers. It works only on the
+// leader.
 func (n *Node) Autopilot(ctx context.Context) (*holdfastv1.Autopilot, error) {
 	if _, ok := n.current(); !ok {
 		return nil, n.refusal(n.notReady())
@@ -133,8 +135,9 @@ func (n *Node) Autopilot(ctx context.Context) (*holdfastv1.Autopilot, error) {
 	rules := rulesOf(n.fsm.View().Meta().GetAutopilot())
 	st := n.Status(ctx)
 	a := &holdfastv1.Autopilot{Healthy: true, FailureTolerance: st.GetFailureTolerance(), Config: &holdfastv1.AutopilotConfig{
-		CleanupDeadServers: rules.cleanup, DeadServerThreshold: durationpb.New(rules.dead), MinQuorum: uint32(rules.minQuorum), StabilizationTime: durationpb.New(rules.stabilise)}}
-	others, _ := n.voters() // as many as are left without one of them
+		CleanupDeadServers: rules.cleanup, DeadServerThreshold: durationpb.New(rules.dead),
+		MinQuorum: uint32(rules.minQuorum), StabilizationTime: durationpb.New(rules.stabilise)}}
+	others, _ := n.voters() // as many as remain without one of them
 	for _, p := range st.GetPeers() {
 		ap := &holdfastv1.AutopilotPeer{Id: p.GetId(), Suffrage: p.GetSuffrage(), Behind: p.GetBehind(), Why: unwell(p)}
 		ap.Healthy = ap.Why == ""
@@ -150,7 +153,7 @@ func (n *Node) Autopilot(ctx context.Context) (*holdfastv1.Autopilot, error) {
 	return a, nil
 }
 
-// unwell reports why a peer is not healthy, or nothing.
+// unwell returns the reason why a peer is not healthy, or "".
 func unwell(p *holdfastv1.Peer) string {
 	switch {
 	case p.GetError() != "":
@@ -158,7 +161,7 @@ func unwell(p *holdfastv1.Peer) string {
 	case p.GetSuffrage() == "none":
 		return "is not in the Raft configuration"
 	case !p.GetMayVote():
-		return "has no vote yet: it catches up"
+		return "has no vote yet: it is catching up"
 	case p.GetBehind() > healthyLag:
 		return fmt.Sprintf("is %d entries behind", p.GetBehind())
 	case p.GetSuffrage() != "voter":

@@ -19,20 +19,20 @@ const (
 	maxEntry = 512 << 10
 	// maxBatch bounds the commands of one Raft entry.
 	maxBatch = 1024
-	// entriesInFlight is how many entries are proposed at once: while they are committed the next
-	// ones fill up.
+	// entriesInFlight is how many entries are proposed at once. The next ones fill up while
+	// these are committed.
 	entriesInFlight = 2
-	// enqueueTimeout bounds how long Raft may take to begin with an entry.
+	// enqueueTimeout bounds how long Raft may take to accept an entry.
 	enqueueTimeout = 10 * time.Second
 	// entryField is the field of internalv1.Entry that holds the commands.
 	entryField = protowire.Number(1)
 )
 
-// What became of a proposal.
+// States of a proposal.
 const (
-	queued    int32 = iota // nobody but the batcher's queue knows it
-	taken                  // it may be in Raft's log
-	abandoned              // its caller has gone before it was taken
+	queued    int32 = iota // only in the batcher's queue
+	taken // possibly in Raft's log
+	abandoned // canceled by its caller before it was taken
 )
 
 // proposal is one command on its way to the log.
@@ -52,15 +52,15 @@ type proposer interface {
 	Apply(cmd []byte, timeout time.Duration) raft.ApplyFuture
 }
 
-// batcher lets commands that come at the same time share Raft entries, so that throughput does not
-// hang on one disk write each. It waits for nothing: a lone command leaves at once, the others
-// gather while entries are in flight.
+// batcher packs concurrent commands into shared Raft entries, so that one disk write each
+// does not limit throughput. It never waits for more commands. A single command is proposed
+// at once; others gather while entries are in flight.
 type batcher struct {
 	raft  proposer
-	ready func() error // why nothing may be proposed now
+	ready func() error // returns the reason why nothing may be proposed now
 	size  func(commands int)
 
-	turn  sync.Mutex // held from taking commands until Raft has them: entries keep their order, and fill up to the last moment
+	turn  sync.Mutex // held from taking commands until Raft has them, so that entries stay in order
 	mu    sync.Mutex // guards queue
 	queue []*proposal
 	wake  chan struct{}
@@ -78,7 +78,7 @@ func (b *batcher) add(data []byte) *proposal {
 	b.mu.Unlock()
 	select {
 	case b.wake <- struct{}{}:
-	default: // every worker will look again
+	default: // every worker is awake already
 	}
 	return p
 }
@@ -90,7 +90,7 @@ func (b *batcher) waiting() int {
 	return len(b.queue)
 }
 
-// run proposes until ctx ends; entriesInFlight of them run at once.
+// run proposes until ctx ends. entriesInFlight of them run at once.
 func (b *batcher) run(ctx context.Context) {
 	for {
 		if batch, wait := b.propose(); len(batch) > 0 {
@@ -106,13 +106,13 @@ func (b *batcher) run(ctx context.Context) {
 	}
 }
 
-// take returns the next commands and their entry.
+// take removes commands from the queue and returns them with their encoded entry.
 func (b *batcher) take() (batch []*proposal, data []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for len(batch) == 0 && len(b.queue) > 0 {
 		n, length := b.fits()
-		batch, data = make([]*proposal, 0, n), make([]byte, 0, length) // those that are given up leave room
+		batch, data = make([]*proposal, 0, n), make([]byte, 0, length) // capacity for all; abandoned ones are skipped
 		for _, p := range b.queue[:n] {
 			if p.state.CompareAndSwap(queued, taken) {
 				batch = append(batch, p)
@@ -127,7 +127,7 @@ func (b *batcher) take() (batch []*proposal, data []byte) {
 	return batch, data
 }
 
-// fits reports how many of the queued commands go into one entry, and how long that is. The lock is
+// fits returns how many queued commands fit into one entry, and its size. The lock must be
 // held.
 func (b *batcher) fits() (n, length int) {
 	for _, p := range b.queue {
@@ -140,10 +140,10 @@ func (b *batcher) fits() (n, length int) {
 	return n, length
 }
 
-// results waits for what becomes of an entry: one result for each command.
+// results waits for the outcome of an entry, and returns one result per command.
 type results func(ctx context.Context) ([]fsm.Result, *OutcomeError)
 
-// propose hands the next entry to Raft.
+// propose passes the next entry to Raft.
 func (b *batcher) propose() ([]*proposal, results) {
 	b.turn.Lock()
 	defer b.turn.Unlock()
@@ -170,18 +170,19 @@ func (b *batcher) answer(batch []*proposal, results []fsm.Result, err *OutcomeEr
 	}
 }
 
-// propose hands an entry to Raft.
+// propose passes an entry to Raft.
 func propose(r proposer, data []byte, commands int) results {
 	future := r.Apply(data, enqueueTimeout)
 	return func(ctx context.Context) ([]fsm.Result, *OutcomeError) {
 		if err := await(ctx, future); err != nil {
-			// The index is only looked at once the future has answered: before that it is Raft's.
+			// The future's index may be read only after it has answered. Until then Raft
+			// writes it.
 			waiting := errors.Is(err, errAwait)
 			return nil, &OutcomeError{Outcome: raftOutcome(err, waiting || future.Index() > 0), Err: fmt.Errorf("commit: %w", err)}
 		}
 		results, _ := future.Response().([]fsm.Result)
 		if len(results) != commands {
-			return nil, &OutcomeError{Outcome: Unknown, Err: errors.New("the state machine of this peer has stopped")}
+			return nil, &OutcomeError{Outcome: Unknown, Err: errors.New("this peer's state machine has stopped")}
 		}
 		return results, nil
 	}
@@ -189,8 +190,9 @@ func propose(r proposer, data []byte, commands int) results {
 
 var errAwait = errors.New("stopped waiting")
 
-// await waits for a Raft future, which knows no contexts. When ctx ends first the future is left
-// behind: for good if Raft has been shut down before its state machine came to the entry.
+// await waits for a Raft future until ctx ends. Futures know no contexts, so one that
+// outlives ctx leaks its goroutine until it answers. It never answers if Raft is shut down
+// before the state machine reaches the entry.
 func await(ctx context.Context, f raft.Future) error {
 	done := make(chan error, 1)
 	go func() { done <- f.Error() }()

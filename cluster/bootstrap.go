@@ -16,23 +16,23 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// How a cluster forms. Every peer that starts empty watches gossip until BootstrapExpect peers with
-// the same number are there. From them, sorted by id, it derives the id of the cluster that they
-// would form: the same peers give the same id, other peers or other data directories another one.
-// The first of them asks each other one whether it would agree; a peer does only when it has
-// derived the same id itself. When all would, it binds them: each writes the id down and never
-// agrees to another, so two clusters cannot share a peer. Then the first bootstraps Raft. The
-// others follow with the same configuration as soon as gossip shows it, so that the cluster
-// survives losing the first.
+// Bootstrap of a cluster. Each empty peer watches gossip until it sees BootstrapExpect
+// peers with the same number. It sorts them by id and derives the id of their cluster: the
+// same peers always derive the same id, while other peers or other data directories derive
+// another one. The first peer asks the others whether they would agree. A peer agrees only
+// if it has derived the same id. If all agree, the first peer binds them: each stores the
+// id and never agrees to another one, so two clusters cannot share a peer. Then the first
+// peer bootstraps Raft. The others follow with the same configuration once gossip shows
+// that, so the cluster survives the loss of the first.
 
 const (
-	// settle is how long the view must have stood still before a peer acts on it.
+	// settle is how long the set of founders must be unchanged before a peer acts on it.
 	settle = 250 * time.Millisecond
-	// promiseTime is how long a peer that would agree agrees to nothing else.
+	// promiseTime is how long a peer that promised one cluster id refuses others.
 	promiseTime = 5 * time.Second
 )
 
-// promise is what a founder would agree to.
+// promise is the cluster id that a founder would agree to.
 type promise struct {
 	mu    sync.Mutex
 	id    string
@@ -45,21 +45,21 @@ func (p *promise) make(id string, fs []founder) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.id != id && time.Now().Before(p.until) {
-		return fmt.Errorf("this peer has just been asked to found cluster %s", p.id)
+		return fmt.Errorf("this peer has promised to found cluster %s", p.id)
 	}
 	p.id, p.fs, p.until = id, fs, time.Now().Add(promiseTime)
 	return nil
 }
 
-// kept returns the founders of a cluster id that is promised.
+// kept returns the founders of a promised cluster id.
 func (p *promise) kept(id string) ([]founder, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.fs, p.id == id && time.Now().Before(p.until)
 }
 
-// founders returns the peers that would form a cluster, sorted by id; nil if it must not or
-// cannot be formed yet.
+// founders returns the peers that would form a cluster, sorted by id. It returns nil if it
+// must not or cannot be formed yet.
 func founders(self *internalv1.GossipMeta, members []member) []founder {
 	var fs []founder
 	for _, m := range members {
@@ -68,7 +68,7 @@ func founders(self *internalv1.GossipMeta, members []member) []founder {
 		}
 		if m.meta.GetBootstrapExpect() != self.GetBootstrapExpect() {
 			if m.meta.GetClusterId() != "" || m.meta.GetBootstrapped() {
-				return nil // there is a cluster already
+				return nil // a cluster exists already
 			}
 			continue
 		}
@@ -83,16 +83,16 @@ func founders(self *internalv1.GossipMeta, members []member) []founder {
 	id := formingID(fs)
 	for _, m := range members {
 		if c := m.meta.GetClusterId(); m.alive && (c != "" && c != id || c == "" && m.meta.GetBootstrapped()) {
-			return nil // it belongs to a cluster, this one would be a second one
+			return nil // a cluster exists already
 		}
 	}
 	if !slices.ContainsFunc(fs, func(f founder) bool { return f.ID == self.GetId() && f.Instance == self.GetInstance() }) {
-		return nil // others form it, this one joins
+		return nil // others form it; this peer joins
 	}
 	return fs
 }
 
-// formingID derives the id of the cluster that some peers form.
+// formingID returns the id of the cluster that the founders form.
 func formingID(fs []founder) string {
 	var b strings.Builder
 	for _, f := range fs {
@@ -101,7 +101,7 @@ func formingID(fs []founder) string {
 	return uuid.NewSHA1(uuid.NameSpaceOID, []byte(b.String())).String()
 }
 
-// bootstrap forms a cluster, or ends when the peer has become part of one.
+// bootstrap forms a cluster. It returns when the peer belongs to one.
 func (n *Node) bootstrap(ctx context.Context) error {
 	var seen string
 	since := time.Now()
@@ -119,7 +119,7 @@ func (n *Node) bootstrap(ctx context.Context) error {
 		}
 		if fs != nil && (len(fs) == 1 || time.Since(since) >= settle) {
 			if err := n.form(ctx, fs, id); err != nil {
-				n.log.Info("cluster is not formed yet", "error", err)
+				n.log.Info("cluster not formed yet", "error", err)
 			}
 		}
 		select {
@@ -132,13 +132,13 @@ func (n *Node) bootstrap(ctx context.Context) error {
 	return nil
 }
 
-// replaced returns the founders of this peer's cluster that have lost their data before it was
+// replaced returns the founders of this peer's cluster that lost their data before it was
 // formed.
 func (n *Node) replaced() []string { return replaced(n.ident.get().Forming, n.gossip.peers()) }
 
-// replaced returns the founders that have another instance than the others agreed to: the cluster
-// can never form. It returns nil unless all founders are alive and none has a Raft log, for
-// otherwise the cluster may have formed.
+// replaced returns the founders whose instance differs from the one that the others agreed
+// to, so that the cluster can never form. It returns nil unless all founders are alive and
+// none has a Raft log, because otherwise the cluster may have formed.
 func replaced(fs []founder, members []member) []string {
 	var lost []string
 	for _, f := range fs {
@@ -161,8 +161,8 @@ func ids(fs []founder) []string {
 	return out
 }
 
-// currentFounders returns the founders as gossip shows them now, or those that this peer has agreed
-// to.
+// currentFounders returns the founders that gossip shows, or those that this peer has
+// agreed to.
 func (n *Node) currentFounders() []founder {
 	if rec := n.ident.get(); len(rec.Forming) > 0 {
 		return rec.Forming
@@ -187,7 +187,7 @@ func (n *Node) form(ctx context.Context, fs []founder, id string) error {
 			return err
 		}
 		// failpoint: founders-bound
-		n.log.Info("all founders agree: forming the cluster", "cluster", id, "peers", len(fs))
+		n.log.Info("all founders agree, forming the cluster", "cluster", id, "peers", len(fs))
 		return n.bootstrapRaft(fs)
 	}
 	if first, ok := n.gossip.peer(fs[0].ID); ok && first.meta.GetBootstrapped() && first.meta.GetClusterId() == id && n.ident.get().ClusterID == id {
@@ -196,7 +196,7 @@ func (n *Node) form(ctx context.Context, fs []founder, id string) error {
 	return nil
 }
 
-// askFounders asks every other founder whether it would agree, or binds them.
+// askFounders asks every other founder whether it would agree, or binds it.
 func (n *Node) askFounders(ctx context.Context, fs []founder, id string, prepare bool) error {
 	var errs []error
 	for _, f := range fs[1:] {
@@ -213,21 +213,21 @@ func (n *Node) askFounders(ctx context.Context, fs []founder, id string, prepare
 	return errors.Join(errs...)
 }
 
-// promised makes this peer hold itself ready for a cluster id, which it must have derived itself.
+// promised makes this peer promise a cluster id, which it must have derived itself.
 func (n *Node) promised(id string) error {
 	fs := n.currentFounders()
 	if fs == nil || formingID(fs) != id {
-		return errors.New("this peer does not see the same founders (yet)")
+		return errors.New("this peer does not see the same founders yet")
 	}
 	return n.promise.make(id, fs)
 }
 
-// agree makes this empty peer a founder of a cluster id, for ever.
+// agree permanently makes this empty peer a founder of a cluster.
 func (n *Node) agree(id string) error {
 	fs, ok := n.promise.kept(id)
 	if !ok {
 		if fs = n.currentFounders(); fs == nil || formingID(fs) != id {
-			return errors.New("this peer does not see the same founders (any more)")
+			return errors.New("this peer no longer sees the same founders")
 		}
 	}
 	err := n.ident.update(func(r *identityRecord) error {
@@ -245,8 +245,8 @@ func (n *Node) agree(id string) error {
 	return nil
 }
 
-// bootstrapRaft writes the first configuration. That there is one already is fine: the leader was
-// quicker.
+// bootstrapRaft writes the first configuration. If one exists already, the leader was
+// faster.
 func (n *Node) bootstrapRaft(fs []founder) error {
 	var c raft.Configuration
 	for _, f := range fs {

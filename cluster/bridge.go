@@ -11,44 +11,44 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// BridgeMetrics sends the metrics of raft, memberlist and bolt to a Prometheus registerer, as
-// holdfast_raft_… and so on, with the names and units that Prometheus asks for. Those libraries
-// have one sink for the whole process: call it once, before New.
+// BridgeMetrics exports the metrics of raft, memberlist and bolt to a Prometheus
+// registerer, as holdfast_raft_… and so on, with Prometheus names and units. These
+// libraries share one sink per process, so call it once, before New.
 func BridgeMetrics(reg prometheus.Registerer) error {
 	b := &bridge{series: map[string]prometheus.Metric{}}
 	if err := reg.Register(b); err != nil {
-		return fmt.Errorf("bridge metrics: %w", err)
+		return fmt.Errorf("export library metrics: %w", err)
 	}
 	c := gometrics.DefaultConfig("holdfast")
 	c.EnableHostname, c.EnableRuntimeMetrics = false, false
 	c.TimerGranularity = time.Second
 	if _, err := gometrics.NewGlobal(c, b); err != nil {
-		return fmt.Errorf("bridge metrics: %w", err)
+		return fmt.Errorf("export library metrics: %w", err)
 	}
 	return nil
 }
 
-// bridge is a sink of go-metrics and a collector of Prometheus. Which series there are shows while
-// the process runs, so it describes none.
+// metricsSink is a go-metrics sink and a Prometheus collector. Its series are known only at
+// run time, so it describes none.
 type bridge struct {
 	mu     sync.Mutex // guards series
 	series map[string]prometheus.Metric
 }
 
-// measure is how a metric of a library is named, by its own name without the library's prefix
+// measure is how a metric of a library is named, based on its own name without the prefix
 // "holdfast".
 type measure struct {
 	suffix string
-	scale  float64 // what a value is multiplied with
-	name   string  // instead of the library's, where that is none by Prometheus' rules; empty: the library's
+	scale  float64 // factor for its values
+	name   string // replaces the library's name if Prometheus does not allow that; empty to keep it
 }
 
-// measureOf reports what is measured. Samples are durations, which come in seconds, but for those
-// that are listed.
+// measureOf returns how a metric is named and scaled. Samples are durations in seconds,
+// except for those listed here.
 func measureOf(name string, sample bool) measure {
 	switch name {
 	case "raft.leader.lastContact", "raft.boltdb.txstats.rebalanceTime", "raft.boltdb.txstats.spillTime", "raft.boltdb.txstats.writeTime",
-		"raft.fsm.lastRestoreDuration", "raft.oldestLogAge": // in milliseconds, whatever the granularity is
+		"raft.fsm.lastRestoreDuration", "raft.oldestLogAge": // in milliseconds at any granularity
 		return measure{suffix: "_seconds", scale: 1e-3}
 	case "raft.boltdb.logSize", "raft.boltdb.logBatchSize", "raft.boltdb.txstats.pageAlloc",
 		"memberlist.size.remote", "memberlist.size.local", "memberlist.tcp.sent", "memberlist.udp.sent", "memberlist.udp.received":
@@ -67,8 +67,8 @@ func measureOf(name string, sample bool) measure {
 	return measure{scale: 1}
 }
 
-// boltName returns the names of bolt's statistics that end in what Prometheus keeps for parts of
-// histograms, or that say their type.
+// boltName returns better names for bolt statistics whose names end in a suffix that
+// Prometheus reserves for histograms or types.
 func boltName(name string) (better string, ok bool) {
 	own, ok := strings.CutPrefix(name, "raft.boltdb.")
 	if !ok {
@@ -95,9 +95,10 @@ func boltName(name string) (better string, ok bool) {
 	return "", false
 }
 
-// seriesOf returns the metric of a key and labels, which is made with the first value.
+// seriesOf returns the metric of a key and its labels. It creates the metric with the first
+// value.
 func seriesOf[M prometheus.Metric](b *bridge, key []string, labels []gometrics.Label, what measure, kind string, create func(name, help string, constant prometheus.Labels) M) (m M, ok bool) {
-	own := strings.Join(key[1:], ".") // without "holdfast"
+	own := strings.Join(key[1:], ".") // without the prefix "holdfast"
 	name := own
 	if what.name != "" {
 		name = what.name
@@ -110,18 +111,19 @@ func seriesOf[M prometheus.Metric](b *bridge, key []string, labels []gometrics.L
 	defer b.mu.Unlock()
 	if had, there := b.series[id]; there {
 		m, ok = had.(M)
-		return m, ok // a library that uses one name for two kinds of metrics is not shown twice
+		return m, ok // false if a library uses one name for two kinds of metrics
 	}
 	constant := prometheus.Labels{}
 	for _, l := range labels {
 		constant[snake(l.Name)] = l.Value
 	}
-	m = create(snake(key[0]+"_"+name)+what.suffix+kind, "What "+key[1]+" measures as "+own+".", constant)
+	m = create(snake(key[0]+"_"+name)+what.suffix+kind, "The metric "+own+" of the "+key[1]+" library.", constant)
 	b.series[id] = m
 	return m, true
 }
 
-// snake makes commitTime commit_time, and takes what no name may have.
+// snake converts commitTime to commit_time and replaces characters that Prometheus does not
+// allow.
 func snake(s string) string {
 	var b strings.Builder
 	lower := false
@@ -168,7 +170,7 @@ func (b *bridge) SetGaugeWithLabels(key []string, v float32, labels []gometrics.
 	}
 }
 
-// EmitKey implements gometrics.MetricSink: nobody uses it.
+// EmitKey implements gometrics.MetricSink. It is unused.
 func (b *bridge) EmitKey([]string, float32) {}
 
 // IncrCounter implements gometrics.MetricSink.
@@ -180,7 +182,7 @@ func (b *bridge) IncrCounterWithLabels(key []string, v float32, labels []gometri
 	c, ok := seriesOf(b, key, labels, what, "_total", func(name, help string, constant prometheus.Labels) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: constant})
 	})
-	if ok && v > 0 { // bolt counts down where its file was compacted; a counter cannot
+	if ok && v > 0 { // bolt's counts drop when its file is compacted; a counter cannot
 		c.Add(float64(v) * what.scale)
 	}
 }
@@ -188,8 +190,8 @@ func (b *bridge) IncrCounterWithLabels(key []string, v float32, labels []gometri
 // AddSample implements gometrics.MetricSink.
 func (b *bridge) AddSample(key []string, v float32) { b.AddSampleWithLabels(key, v, nil) }
 
-// AddSampleWithLabels implements gometrics.MetricSink. Durations become histograms, which can be
-// added up over peers; of other samples sum and count are kept.
+// AddSampleWithLabels implements gometrics.MetricSink. Durations become histograms, which
+// can be added up across peers. Other samples become a sum and a count.
 func (b *bridge) AddSampleWithLabels(key []string, v float32, labels []gometrics.Label) {
 	what := measureOf(strings.Join(key[1:], "."), true)
 	value := float64(v) * what.scale

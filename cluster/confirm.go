@@ -9,31 +9,32 @@ import (
 	"time"
 )
 
-// confirmer proves that a term has not been replaced: a majority of the voters, this one included,
-// still has it. A newer leader needs the votes of a majority, and each of those has raised its term
-// before it voted.
+// confirmer proves that a term has not been replaced, because a majority of the voters
+// still has it, this peer included. A newer leader needs the votes of a majority, and every
+// voter raises its term before it votes.
 //
-// Every question carries the newest ticket that was handed out before it was asked; its answer is
-// good for all tickets up to that one. So any number of reads share one question to each peer, a
-// slow peer holds up nobody, and at most one question is on its way to each. Those are asked whose
-// answers came last, as many as a majority needs; the others when these keep somebody waiting.
-type confirmer struct {
+// Each request carries the newest ticket issued before it was sent, and its answer counts
+// for all tickets up to that one. So any number of reads share one request per peer, a slow
+// peer delays no other, and at most one request per peer is in flight. The confirmer asks
+// the most recent responders, as many as a majority needs. It asks the others if those
+// leave a caller waiting.
+type confirmer struct { // the node's
 	ctx    context.Context // of the node
 	voters func() (others []string, self bool)
 	ask    func(ctx context.Context, peer string, term uint64) error
 
 	mu      sync.Mutex
 	term    uint64
-	ticket  uint64            // the newest one handed out
-	acked   map[string]uint64 // peer → the newest ticket that its answers are good for
-	prompt  []string          // peers, the one that has answered last first
+	ticket  uint64 // the newest one issued
+	acked   map[string]uint64 // peer → the newest ticket that it has confirmed
+	prompt  []string // peers, most recent responder first
 	busy    map[string]bool
 	waiting []waiter
 }
 
 type waiter struct {
 	ticket  uint64
-	voucher string     // a voter that has the term, as it said after the ticket's call had begun; empty: none
+	voucher string // a voter known to have the term since the call began; may be empty
 	done    chan error // buffered
 }
 
@@ -42,19 +43,18 @@ var errStopping = errors.New("this peer is stopping")
 const (
 	confirmTimeout = time.Second
 	confirmPause   = 5 * time.Millisecond
-	// confirmHedge is how long somebody waits before those are asked whose answers a majority may
-	// do without.
+	// confirmHedge is how long a call waits before the redundant peers are asked too.
 	confirmHedge = 5 * time.Millisecond
 )
 
-// confirm waits until a majority has confirmed the term after the call. The caller checks that it
-// still leads in that term: a term that this peer itself has left is not noticed here. A voucher is
-// a voter that has already confirmed it, after whatever the call is for had begun; empty: none has.
+// confirm blocks until a majority has confirmed the term after the call began. It does not
+// notice if this peer itself leaves the term: the caller must check that. ackedBy names a
+// voter that has already confirmed the term since the caller's read began. It may be empty.
 func (c *confirmer) confirm(ctx context.Context, term uint64, voucher string) error {
 	c.mu.Lock()
 	if term < c.term {
 		c.mu.Unlock()
-		return fmt.Errorf("%w: term %d is over", ErrNotLeader, term)
+		return fmt.Errorf("%w: term %d has ended", ErrNotLeader, term)
 	}
 	if term > c.term {
 		c.reset(term)
@@ -67,7 +67,7 @@ func (c *confirmer) confirm(ctx context.Context, term uint64, voucher string) er
 	for _, id := range others {
 		if len(c.waiting) > 0 && !c.busy[id] {
 			c.busy[id] = true
-			go c.serve(id) //nolint:contextcheck // the question is shared by many callers and ends when nobody waits
+			go c.serve(id) //nolint:contextcheck // the request is shared by many callers and ends when none waits
 		}
 	}
 	c.mu.Unlock()
@@ -82,14 +82,14 @@ func (c *confirmer) confirm(ctx context.Context, term uint64, voucher string) er
 	}
 }
 
-// forget drops a call that waits no more, so that no peer is asked on its behalf.
+// forget removes a canceled call, so that no peer is asked on its behalf.
 func (c *confirmer) forget(ticket uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.waiting = slices.DeleteFunc(c.waiting, func(w waiter) bool { return w.ticket == ticket })
 }
 
-// end fails everybody who waits for an older term than this one to be confirmed.
+// end fails all calls that wait for a term older than this one.
 func (c *confirmer) end(term uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +100,7 @@ func (c *confirmer) end(term uint64) {
 
 func (c *confirmer) reset(term uint64) {
 	for _, w := range c.waiting {
-		w.done <- fmt.Errorf("%w: term %d is over", ErrNotLeader, c.term)
+		w.done <- fmt.Errorf("%w: term %d has ended", ErrNotLeader, c.term)
 	}
 	c.term, c.waiting, c.acked = term, nil, map[string]uint64{}
 	if c.busy == nil {
@@ -108,9 +108,9 @@ func (c *confirmer) reset(term uint64) {
 	}
 }
 
-// serve asks one peer until nobody waits for it.
+// serve asks one peer until no call needs its answer.
 func (c *confirmer) serve(id string) {
-	hedged := uint64(0) // who was left to the others for a while
+	hedged := uint64(0) // the oldest ticket for which this peer was held back
 	for {
 		c.mu.Lock()
 		others, _ := c.voters()
@@ -120,12 +120,12 @@ func (c *confirmer) serve(id string) {
 			return
 		}
 		if c.acked[id] >= c.waiting[len(c.waiting)-1].ticket {
-			// This peer has confirmed all; the others will be asked by their own.
+			// This peer has confirmed every waiting ticket. Other goroutines ask the other peers.
 			delete(c.busy, id)
 			c.mu.Unlock()
 			return
 		}
-		if hedged != c.waiting[0].ticket && c.spare(id, others) { // a new call waits, and others are asked for it
+		if hedged != c.waiting[0].ticket && c.spare(id, others) { // a new call, which other peers can confirm
 			hedged = c.waiting[0].ticket
 			c.mu.Unlock()
 			c.pause(confirmHedge)
@@ -160,8 +160,8 @@ func (c *confirmer) pause(d time.Duration) {
 	}
 }
 
-// spare reports whether a majority may do without a peer's answer, because enough others have
-// answered more lately. It is called with the lock held.
+// redundant reports whether a majority is possible without this peer, because enough others
+// responded more recently. The lock must be held.
 func (c *confirmer) spare(id string, others []string) bool {
 	_, self := c.voters()
 	before := 0
@@ -176,7 +176,8 @@ func (c *confirmer) spare(id string, others []string) bool {
 	return c.majority(before, len(others), self)
 }
 
-// majority reports whether so many of the others are one, with this peer if it may vote.
+// majority reports whether have of the others are a majority, counting this peer if it
+// votes.
 func (c *confirmer) majority(have, others int, self bool) bool {
 	if self {
 		have, others = have+1, others+1
@@ -184,7 +185,7 @@ func (c *confirmer) majority(have, others int, self bool) bool {
 	return have > others/2
 }
 
-// settle answers those whose ticket a majority has confirmed. It is called with the lock held.
+// settle answers the calls whose ticket a majority has confirmed. The lock must be held.
 func (c *confirmer) settle() {
 	others, self := c.voters()
 	c.waiting = slices.DeleteFunc(c.waiting, func(w waiter) bool {

@@ -19,10 +19,10 @@ import (
 
 const maxMessage = 64 << 20 // bytes, between peers
 
-// conns are the gRPC connections to the other peers, one each, made when first needed.
+// conns are the gRPC connections to the other peers, one each, created on first use.
 type conns struct {
 	lookup func(id string) (addr string, ok bool)
-	secure func(id string) credentials.TransportCredentials // that the server be that peer
+	secure func(id string) credentials.TransportCredentials // verifies that the server is that peer
 	opts   []grpc.DialOption
 
 	mu     sync.Mutex
@@ -58,11 +58,11 @@ func newConns(cfg *Config, lookup func(string) (string, bool)) *conns {
 	}
 }
 
-// get returns the connection to a peer at its present address.
+// get returns the connection to a peer at its current address.
 func (c *conns) get(id string) (*grpc.ClientConn, error) {
 	addr, ok := c.lookup(id)
 	if !ok {
-		return nil, fmt.Errorf("the gRPC address of peer %s is not known", id)
+		return nil, fmt.Errorf("connect to peer %s: its gRPC address is unknown", id)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,7 +84,7 @@ func (c *conns) get(id string) (*grpc.ClientConn, error) {
 	return cc, nil
 }
 
-// peer returns the PeerService of a peer.
+// peer returns a client of a peer's PeerService.
 func (c *conns) peer(id string) (internalv1.PeerServiceClient, error) {
 	cc, err := c.get(id)
 	if err != nil {
@@ -104,16 +104,15 @@ func (c *conns) close() {
 
 type sentKey struct{}
 
-// withSent returns a context whose call notes whether anything of it has been handed to the
-// network.
+// withSent returns a context whose call records whether it was sent to the network.
 func withSent(ctx context.Context) (context.Context, *atomic.Bool) {
 	s := &atomic.Bool{}
 	return context.WithValue(ctx, sentKey{}, s), s
 }
 
-// sentHandler notes when the header of a call leaves. Before that the other side cannot have done
-// anything. gRPC itself begins a call again only when the other side has surely not begun with it:
-// then it counts anew.
+// sentHandler records when the header of a call is sent. Before that the other side cannot
+// have handled the call. gRPC itself retries a call only if the other side has certainly
+// not handled it, and Begin then resets the record.
 type sentHandler struct{}
 
 // TagRPC implements stats.Handler.

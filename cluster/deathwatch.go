@@ -11,27 +11,28 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// The death watch. Each follower holds a TCP connection to the leader. If it closes and another one
-// is refused, and nothing arrives from the leader any more, the leader's process has ended: the
-// follower calls an election at once instead of waiting for its heartbeat timeout. A refused
-// connection alone proves nothing: a firewall that rejects one direction refuses it too, while the
-// leader's heartbeats go on arriving, so one must have been lost a moment ago. The followers take
-// turns, so that they do not stand against each other. Elections stay Raft's own. A host that
-// vanishes closes nothing: then the timeouts count.
+// The death watch detects that the leader's process has ended. Each follower holds a TCP
+// connection to the leader. Suppose it closes, a new one is refused, and nothing arrives
+// from the leader any more. Then the process has ended, and the follower calls an election
+// at once instead of waiting for its heartbeat timeout. A refused connection alone proves
+// nothing, because a firewall may reject one direction while the leader's heartbeats still
+// arrive. So a connection must have been lost a moment before. Followers take turns, so
+// that they do not compete. Elections remain Raft's. If a host vanishes, its connections do
+// not close, and the timeouts decide.
 
 const (
-	redials     = 30                    // a dying process resets connections until the kernel has closed its listener
-	redialPause = time.Millisecond      // between them, and between polls of what has arrived
-	rankPause   = 40 * time.Millisecond // between the followers' turns: more than a vote and its two syncs take under load
-	tlsPause    = 25 * time.Millisecond // more of it with TLS: the first one's call for votes begins with a handshake
-	recall      = 75 * time.Millisecond // between elections of the first follower; the others wait longer, by their turns
-	recalls     = 20                    // then the timeouts have taken over
+	redials     = 30 // a dying process resets connections until the kernel has closed its listener
+	redialPause = time.Millisecond // between redials, and between checks for received data
+	rankPause   = 40 * time.Millisecond // between the followers' turns: longer than a vote with its two syncs takes under load
+	tlsPause    = 25 * time.Millisecond // added with TLS, because the first follower's vote request needs a handshake
+	recall      = 75 * time.Millisecond // between elections of the first follower; others wait longer, by their turns
+	recalls     = 20 // after these, the timeouts have expired
 	watchPause  = 250 * time.Millisecond
 	dialTimeout = time.Second
-	// silence is how long nothing has to arrive from a leader whose connections have not closed:
-	// two heartbeats, which are sent every 50 to 100 ms at multiplier 1.
+	// silence is how long nothing may arrive from a leader whose connections have not
+	// closed. It is two heartbeats, which are sent every 50 to 100 ms at multiplier 1.
 	silence = 200 * time.Millisecond
-	closing = 100 * time.Millisecond // in which all connections of a process that has ended are seen to close
+	closing = 100 * time.Millisecond // within it, all connections of an ended process are seen to close
 )
 
 // lostConn is the last connection to a leader that closed while it was held.
@@ -40,7 +41,7 @@ type lostConn struct {
 	at time.Time
 }
 
-// deathWatch watches whoever leads.
+// deathWatch watches the process of the current leader.
 func (n *Node) deathWatch(ctx context.Context) error {
 	var lost lostConn
 	for ctx.Err() == nil {
@@ -51,7 +52,7 @@ func (n *Node) deathWatch(ctx context.Context) error {
 			if next, _, ok := n.Leader(); ok && next != id {
 				continue
 			}
-			changed = nil // look again, but not too often
+			changed = nil // try again, but not too often
 		}
 		t := time.NewTimer(watchPause)
 		select {
@@ -64,7 +65,7 @@ func (n *Node) deathWatch(ctx context.Context) error {
 	return nil
 }
 
-// watchPeer returns when the peer leads no more, has died, or cannot be watched.
+// watchPeer returns when the peer no longer leads, has died, or cannot be watched.
 func (n *Node) watchPeer(ctx context.Context, id string, lost *lostConn) {
 	conn, err := n.dialRaft(id)
 	defer n.watching.Store(nil)
@@ -79,7 +80,7 @@ func (n *Node) watchPeer(ctx context.Context, id string, lost *lostConn) {
 		if time.Since(began) > watchPause {
 			brief, pause = 0, 0
 		} else if brief++; brief > redials {
-			pause = watchPause // it lives and hangs up: it may not want this peer
+			pause = watchPause // the peer lives but hangs up, so it may reject this peer
 		}
 		if !sleep(ctx, pause) {
 			return
@@ -89,9 +90,9 @@ func (n *Node) watchPeer(ctx context.Context, id string, lost *lostConn) {
 	if ctx.Err() != nil || !errors.Is(err, syscall.ECONNREFUSED) || !n.leads(id) {
 		return
 	}
-	// A leader that refuses all the time may be alive behind a firewall, and a pause in what
-	// arrives from it on a busy machine is no proof of its end. So a lost connection counts for as
-	// long as Raft's own timeout takes.
+	// A leader that always refuses may be alive behind a firewall, and a pause in its
+	// messages on a busy machine does not prove that it ended. So a lost connection counts
+	// only for the duration of Raft's own timeout.
 	if lost.id != id || time.Since(lost.at) > n.cfg.scale(baseHeartbeat) {
 		return
 	}
@@ -106,8 +107,8 @@ func (n *Node) dialRaft(id string) (net.Conn, error) {
 	return n.stream.Dial(addr, dialTimeout)
 }
 
-// redial returns a new connection, or the error of the last try. A connection that is reset
-// meanwhile is tried again: the process may be about to end, and then the next one is refused.
+// redial returns a new connection, or the error of the last try. A reset connection is
+// retried: if the process is ending, the next one is refused.
 func redial(ctx context.Context, dial func() (net.Conn, error)) (net.Conn, error) {
 	for try := 1; ; try++ {
 		conn, err := dial()
@@ -117,12 +118,12 @@ func redial(ctx context.Context, dial func() (net.Conn, error)) (net.Conn, error
 	}
 }
 
-// holdWhileLeads reports whether the connection has closed while the peer was the leader.
+// holdWhileLeads reports whether the connection closed while the peer was the leader.
 func (n *Node) holdWhileLeads(ctx context.Context, id string, conn net.Conn) bool {
 	closed := make(chan struct{})
-	go func() { // ends when the connection is closed, below at the latest
+	go func() { // ends when the connection is closed, at the latest below
 		defer close(closed)
-		_, _ = conn.Read(make([]byte, 1)) // nobody writes
+		_, _ = conn.Read(make([]byte, 1)) // the leader never writes
 	}()
 	defer func() {
 		_ = conn.Close()
@@ -143,14 +144,14 @@ func (n *Node) holdWhileLeads(ctx context.Context, id string, conn net.Conn) boo
 	}
 }
 
-// leads reports whether the peer is the leader, as far as this one knows.
+// leads reports whether this peer knows id as the leader.
 func (n *Node) leads(id string) bool {
 	l, _, ok := n.Leader()
 	return ok && l == id
 }
 
-// callElection stands for election until there is another leader: the first one may be refused
-// because the other follower's log is longer.
+// callElection stands for election until there is another leader. The first follower may
+// lose if another follower's log is longer.
 func (n *Node) callElection(ctx context.Context, dead string) {
 	others, _ := n.voters()
 	if n.Votes() != nil {
@@ -166,30 +167,30 @@ func (n *Node) callElection(ctx context.Context, dead string) {
 			return
 		}
 		if !n.goesSilent(ctx, dead) {
-			return // it is alive, and connections to it are rejected on the way: Raft does not need them
+			return // it is alive; only connections to it are rejected, and Raft does not need those
 		}
 		if conn, err := n.dialRaft(dead); err == nil {
 			_ = conn.Close() // it is back
 			return
 		}
 		if term := n.votedForAnother(); term > waitedFor {
-			waitedFor = term // an election is under way, and standing in the next term would end it
+			waitedFor = term // an election is in progress, and standing in the next term would end it
 		} else if n.raft.State() == raft.Follower && slices.ContainsFunc(n.servers(), n.isSelfVoter) {
 			if !logged {
-				n.log.Warn("the leader's process has ended: calling an election", "leader", dead)
+				n.log.Warn("leader process ended, calling an election", "leader", dead)
 				logged = true
 			}
 			n.metrics.deathWatch.Inc()
 			n.gate.callElection(recall)
 		}
-		if !sleep(ctx, recall+turn) { // two candidates that have split the vote do not meet again
+		if !sleep(ctx, recall+turn) { // turns differ, so two candidates that split the vote do not collide again
 			return
 		}
 	}
 }
 
-// turn returns how long this follower waits before it stands: the followers come one after the
-// other, by their ids.
+// turn returns how long this follower waits before it stands. Followers stand one after
+// another, ordered by id.
 func (n *Node) turn(dead string, others []string) time.Duration {
 	rank := 0
 	for _, id := range others {
@@ -204,8 +205,8 @@ func (n *Node) turn(dead string, others []string) time.Duration {
 	return time.Duration(rank) * turn
 }
 
-// awaitTurn waits for this follower's turn. The turn has come early if a candidate before it was
-// refused: then this peer's log is the longer one.
+// awaitTurn waits for this follower's turn. The turn comes early if this peer refused a
+// candidate before it, because then its own log is longer.
 func (n *Node) awaitTurn(ctx context.Context, turn time.Duration) bool {
 	term := n.raft.CurrentTerm()
 	for end := time.Now().Add(turn); time.Now().Before(end) && n.gate.refused.Load() <= term; {
@@ -216,9 +217,9 @@ func (n *Node) awaitTurn(ctx context.Context, turn time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// goesSilent reports whether nothing arrives from a leader any more. The connections of a process
-// that has ended close within milliseconds of each other; what was read from them before counts
-// until they have.
+// goesSilent reports whether nothing arrives from a leader any more. The connections of an
+// ended process close within milliseconds of each other. Data that they delivered before
+// counts until they have closed.
 func (n *Node) goesSilent(ctx context.Context, leader string) bool {
 	for end := time.Now().Add(closing); n.leads(leader) && n.stream.heardFrom(leader, n.cfg.scale(silence)); {
 		if time.Now().After(end) || !sleep(ctx, redialPause) {
@@ -228,15 +229,15 @@ func (n *Node) goesSilent(ctx context.Context, leader string) bool {
 	return true
 }
 
-// votedForAnother returns the present term if this peer has voted for another one in it and no
-// leader is known yet; 0 otherwise.
+// votedForAnother returns the current term if this peer has voted for another one in it and
+// no leader is known yet. Otherwise it returns 0.
 func (n *Node) votedForAnother() uint64 {
 	term, err := n.stores.stable.GetUint64(keyLastVoteTerm)
 	if err != nil || term != n.raft.CurrentTerm() {
 		return 0
 	}
 	candidate, err := n.stores.stable.Get(keyLastVoteCand)
-	_, leader := n.raft.LeaderWithID() // of the term of the dead leader, until somebody stands
+	_, leader := n.raft.LeaderWithID() // the dead leader's term, until a candidate stands
 	if err != nil || leader != "" || string(candidate) == n.stream.Addr().String() {
 		return 0
 	}
@@ -247,7 +248,7 @@ func (n *Node) isSelfVoter(s raft.Server) bool {
 	return string(s.ID) == n.cfg.NodeID && s.Suffrage == raft.Voter
 }
 
-// sleep reports whether the whole time has passed.
+// sleep waits for d. It reports whether the whole time has passed before ctx ended.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

@@ -4,5 +4,5 @@ package cluster
 
 import "syscall"
 
-// giveUpUnacknowledged does nothing here: the kernel's own patience counts.
+// giveUpUnacknowledged does nothing: the kernel's own timeout applies.
 func giveUpUnacknowledged(string, string, syscall.RawConn) error { return nil }

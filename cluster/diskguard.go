@@ -9,26 +9,25 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// ErrDisk is what Run ends with when the disk no longer keeps what Raft cannot go on without, or
-// gives back something else than was written. The process must exit at once.
+// ErrDisk is returned by Run if the disk no longer stores the data that Raft depends on, or
+// returns something else than was written. The process must exit at once.
 var ErrDisk = errors.New("the disk has failed")
 
-// keyCurrentTerm is where raft keeps its term.
+// keyCurrentTerm is the key under which Raft stores its term.
 var keyCurrentTerm = []byte("CurrentTerm")
 
-// diskGuard ends the peer with a reason where Raft would panic. The goroutine that has met the
-// failure stands still from then on: whatever Raft did next would rest on something that is not on
-// the disk.
+// diskGuard stops the peer with an error where Raft would panic. The goroutine that met the
+// failure blocks forever, because Raft must not build on data that is not on disk.
 type diskGuard struct {
 	failed chan error
-	stand  func() // for ever
+	stand  func() // blocks forever
 }
 
 func newDiskGuard() *diskGuard {
 	return &diskGuard{failed: make(chan error, 1), stand: func() { select {} }}
 }
 
-// stop reports the first failure, and never returns.
+// stop reports the first failure. It never returns.
 func (g *diskGuard) stop(err error) {
 	select {
 	case g.failed <- err:
@@ -37,7 +36,7 @@ func (g *diskGuard) stop(err error) {
 	g.stand()
 }
 
-// watch ends when the disk fails.
+// watch returns an error when the disk fails.
 func (g *diskGuard) watch(ctx context.Context) error {
 	select {
 	case err := <-g.failed:
@@ -47,7 +46,8 @@ func (g *diskGuard) watch(ctx context.Context) error {
 	}
 }
 
-// termStore is a StableStore whose term is always kept: raft panics otherwise.
+// termStore is a StableStore that stops the peer if the term cannot be written. Raft would
+// panic.
 type termStore struct {
 	raft.StableStore
 

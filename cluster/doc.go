@@ -1,11 +1,11 @@
-// Package cluster owns everything that is distributed: Raft and its stores, gossip, how a cluster
-// forms and changes its members, who leads, how commands are committed, how reads are kept
-// linearizable, and how calls travel from any peer to the leader.
+// Package cluster owns the distributed parts of a peer: Raft and its stores, gossip,
+// bootstrap, membership changes, leadership, commits, linearizable reads, and the
+// forwarding of calls to the leader.
 //
-// It knows no resource: machines, plans and runs are opaque to it, commands are bytes with a result
-// each. It must not import executor, server or providers, and it holds no state that is not either
-// the peer's own identity or Raft's.
+// It knows no resources. Machines, plans and runs are opaque to it, and a command is bytes
+// with a result. It must not import executor, server or providers. Its only state is the
+// peer's own identity and Raft's data.
 //
-// A Node is made by New, which opens the data directory and the listeners, and lives in Run, which
+// New creates a Node and opens its data directory and listeners. Run does the work and
 // blocks.
 package cluster

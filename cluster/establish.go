@@ -16,16 +16,17 @@ import (
 )
 
 const (
-	// standDownTimeout bounds how long a new leader waits for old tasks elsewhere to end. One
-	// that cannot be reached cannot confirm its term either, so its tasks do nothing.
+	// standDownTimeout bounds how long a new leader waits for old tasks on other peers to
+	// end. A peer that cannot be reached cannot confirm its term either, so its tasks have
+	// no effect.
 	standDownTimeout = 500 * time.Millisecond
-	// transferTimeout bounds asking who should lead next.
+	// transferTimeout bounds the search for a successor.
 	transferTimeout = 100 * time.Millisecond
 )
 
-// establish makes a new leader's state current and commits its first command. In a new cluster that
-// entry also holds the genesis, the founders and the cluster's id: all of it or nothing. It gives
-// the index of the entry.
+// establish brings a new leader's state up to date and commits its first command. In a new
+// cluster that entry also holds the genesis, the founders and the cluster id, all or none.
+// It returns the index of the entry.
 func (n *Node) establish(ctx context.Context, term uint64) (uint64, error) {
 	if err := await(ctx, n.raft.Barrier(enqueueTimeout)); err != nil {
 		return 0, fmt.Errorf("wait for earlier commands: %w", err)
@@ -53,22 +54,22 @@ func (n *Node) establish(ctx context.Context, term uint64) (uint64, error) {
 		}
 	}
 	if n.raft.CurrentTerm() != term {
-		return 0, fmt.Errorf("%w: term %d is over", ErrNotLeader, term)
+		return 0, fmt.Errorf("%w: term %d has ended", ErrNotLeader, term)
 	}
 	if newCluster {
-		n.log.Info("cluster begun", "cluster", n.fsm.View().Meta().GetClusterId())
+		n.log.Info("cluster created", "cluster", n.fsm.View().Meta().GetClusterId())
 	}
 	return results[0].Index, nil
 }
 
-// genesis returns the commands that begin a cluster.
+// genesis returns the commands that create a cluster.
 func (n *Node) genesis() []*internalv1.Command {
 	var cmds []*internalv1.Command
 	for _, c := range n.cfg.Genesis {
 		cmds = append(cmds, proto.CloneOf(c))
 	}
 	for _, s := range n.servers() {
-		// Who is recorded before the first write is acknowledged cannot have lost one.
+		// A peer recorded before the first acknowledged write cannot have lost one.
 		if m, ok := n.gossip.peer(string(s.ID)); ok {
 			cmds = append(cmds, putPeer(record(m)))
 		}
@@ -83,8 +84,8 @@ func (n *Node) genesis() []*internalv1.Command {
 	})
 }
 
-// standDownOthers lets every other peer end leader tasks of earlier terms. Peers that cannot be
-// asked are skipped.
+// standDownOthers makes every other peer end the leader tasks of earlier terms. Peers that
+// do not answer are skipped.
 func (n *Node) standDownOthers(ctx context.Context, term uint64) {
 	ctx, cancel := context.WithTimeout(ctx, n.cfg.standDown)
 	defer cancel()
@@ -100,18 +101,18 @@ func (n *Node) standDownOthers(ctx context.Context, term uint64) {
 				_, err = c.StandDown(ctx, &internalv1.StandDownRequest{Term: term})
 			}
 			if err != nil {
-				n.log.Debug("peer not asked to stand down", "id", id, "error", err)
+				n.log.Debug("stand-down request failed", "id", id, "error", err)
 			}
 		})
 	}
 	wg.Wait()
 }
 
-// transfer hands the leadership to the voter that is furthest, among those that answer.
+// transfer hands the leadership to the most up-to-date voter that answers.
 func (n *Node) transfer(ctx context.Context) error {
 	candidates := n.successors(ctx)
 	if len(candidates) == 0 {
-		return errors.New("no other voter can take the leadership over")
+		return errors.New("no other voter answers")
 	}
 	n.handingOver.Store(true)
 	defer n.handingOver.Store(false)
@@ -127,7 +128,7 @@ func (n *Node) transfer(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// successors returns the other voters that answer, the furthest first.
+// successors returns the other voters that answer, most up-to-date first.
 func (n *Node) successors(ctx context.Context) []raft.Server {
 	ctx, cancel := context.WithTimeout(ctx, transferTimeout)
 	defer cancel()

@@ -14,16 +14,16 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// class is what a try has come to.
+// class is the kind of outcome of a try.
 type class int
 
 const (
 	final      class = iota // an answer, or an error that another try would not change
-	notApplied              // nothing has happened: try again
-	unknown                 // it may have happened
+	notApplied // nothing has happened: retry
+	unknown // the call may have been applied
 )
 
-// call is one unary call on its way to where it is served.
+// call is one unary call on its way to the peer that serves it.
 type call struct {
 	n      *Node
 	route  *route
@@ -31,18 +31,19 @@ type call struct {
 	req    any
 	next   grpc.UnaryHandler
 	md     metadata.MD
-	// Of the answer, when another peer gave it.
+	// Headers and trailers of the answer, if another peer sent it.
 	header, trailer metadata.MD
 }
 
 // hopped reports whether another peer has forwarded the call.
 func (c *call) hopped() bool { return len(c.md.Get(headerHop)) > 0 }
 
-// write serves a call that changes something: here when this peer leads, else on the leader. It
-// tries again what has surely not been applied, and what carries a request id.
+// write serves a call that changes something, here if this peer leads, otherwise on the
+// leader. It retries calls that were certainly not applied, and calls that carry a request
+// id.
 func (c *call) write(ctx context.Context) (any, error) {
 	pause := newPause(c.n)
-	var lost error // of a try whose outcome is unknown: that is the answer unless a later try gives one
+	var lost error // of a try with an unknown outcome; it is returned unless a later try gets an answer
 	hold := time.Now().Add(holdTimeout)
 	for {
 		reply, what, err := c.tryWrite(ctx, hold)
@@ -63,8 +64,8 @@ func (c *call) write(ctx context.Context) (any, error) {
 	}
 }
 
-// errNoMoreTime is in errors after which there is no time for another try.
-var errNoMoreTime = errors.New("no time is left")
+// errNoMoreTime is wrapped by errors that leave no time for another try.
+var errNoMoreTime = errors.New("no time left")
 
 func (c *call) tryWrite(ctx context.Context, hold time.Time) (any, class, error) {
 	id, err := c.leader(ctx, hold)
@@ -78,8 +79,9 @@ func (c *call) tryWrite(ctx context.Context, hold time.Time) (any, class, error)
 	return c.forward(ctx, id, c.md)
 }
 
-// leader returns the peer that serves the call: this one if it leads and is ready, else the leader
-// that it knows. It waits for one until hold. A forwarded call is served here or not at all.
+// leader returns the peer that serves the call: this one if it leads and is ready,
+// otherwise the known leader. It waits for one until hold. A forwarded call is served here
+// or not at all.
 func (c *call) leader(ctx context.Context, hold time.Time) (string, error) {
 	ctx, cancel := context.WithDeadline(ctx, hold)
 	defer cancel()
@@ -107,7 +109,8 @@ func (c *call) leader(ctx context.Context, hold time.Time) (string, error) {
 			return "", c.n.refusal(fmt.Errorf("%w: %s (%w)", ErrNoLeader, c.n.why(id), errNoMoreTime))
 		case <-c.n.ended:
 			t.Stop()
-			// It will know no leader any more: the caller is to go on with another peer.
+			// This peer learns of no leader any more, so the caller should use another
+			// peer.
 			return "", c.n.refusal(fmt.Errorf("%w: this peer is stopping (%w)", ErrNoLeader, errNoMoreTime))
 		}
 		t.Stop()
@@ -141,16 +144,16 @@ func (c *call) invoke(ctx context.Context, id string, md metadata.MD) (any, clas
 	broken := false
 	switch status.Code(err) {
 	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:
-		// The leader words its own outcomes. Without that the call got lost on the way, there or
-		// back.
+		// The leader reports its own outcomes. Without one, the request or the answer was
+		// lost on the way.
 		broken = outcomeReason(err) == ""
 	}
 	switch {
 	case broken && !sent.Load():
-		cc.ResetConnectBackoff() // the next try is not to wait for it
-		return nil, notApplied, c.n.refusal(fmt.Errorf("%w: peer %s cannot be reached: %s", ErrNoLeader, id, status.Convert(err).Message()))
+		cc.ResetConnectBackoff() // so that the next try does not wait for the backoff
+		return nil, notApplied, c.n.refusal(fmt.Errorf("%w: peer %s is unreachable: %s", ErrNoLeader, id, status.Convert(err).Message()))
 	case broken:
-		return nil, unknown, &OutcomeError{Outcome: Unknown, Leader: id, Err: fmt.Errorf("the call to leader %s broke: %s", id, brokenBy(ctx, err))}
+		return nil, unknown, &OutcomeError{Outcome: Unknown, Leader: id, Err: fmt.Errorf("call to leader %s failed: %s", id, brokenBy(ctx, err))}
 	case what == final:
 		c.header, c.trailer = answered(header), answered(trailer)
 	}
@@ -167,7 +170,7 @@ func brokenBy(ctx context.Context, err error) string {
 	return status.Convert(err).Message()
 }
 
-// classOf classes the error of a handler, here or on another peer.
+// classOf returns the class of an error that a handler returned, here or on another peer.
 func classOf(err error) class {
 	switch outcomeReason(err) {
 	case ReasonNotApplied, ReasonNoLeader:
@@ -178,11 +181,11 @@ func classOf(err error) class {
 	return final
 }
 
-// behindTimeout is how long a follower waits for its own state before it lets the leader serve a
-// read. It learns of a commit only with the next one, or after Raft's CommitTimeout.
+// behindTimeout is how long a follower waits for its own state before the leader serves the
+// read. A follower learns of a commit with the next one, or after Raft's CommitTimeout.
 const behindTimeout = 2 * time.Millisecond
 
-// read serves a call that changes nothing. Its consistency is resolved once, before the handler.
+// read serves a read-only call. Its consistency is resolved once, before the handler.
 func (c *call) read(ctx context.Context) (any, error) {
 	want, err := consistencyOf(c.md)
 	if err != nil {
@@ -235,7 +238,7 @@ func (c *call) tryRead(ctx context.Context, hold time.Time, atLeast uint64) (any
 		reply, err := c.local(ctx, index)
 		return reply, final, err
 	}
-	// The index is good for any peer: the leader need not prove again that it leads.
+	// Any peer may answer at this index, so the leader need not prove its leadership again.
 	c.n.metrics.read("forwarded")
 	md := c.md.Copy()
 	md.Set(HeaderConsistency, "stale")
@@ -243,8 +246,8 @@ func (c *call) tryRead(ctx context.Context, hold time.Time, atLeast uint64) (any
 	return c.forward(ctx, id, md)
 }
 
-// unread makes the error of a read that was not served: whatever happened to the call, nothing has
-// changed.
+// unread returns the error of a read that was not served. Its outcome is always NotApplied,
+// because a read changes nothing.
 func (n *Node) unread(err error) error {
 	o, ok := errors.AsType[*OutcomeError](n.refusal(err))
 	if !ok {
@@ -263,12 +266,12 @@ func (n *Node) caughtUp(ctx context.Context, index uint64) bool {
 	return n.fsm.WaitApplied(ctx, index) == nil
 }
 
-// local lets the handler read the local state, which includes index.
+// local runs the handler on the local state, which includes index.
 func (c *call) local(ctx context.Context, index uint64) (any, error) {
 	return c.next(WithConsistency(ctx, Consistency{Stale: true, MinIndex: index}), c.req)
 }
 
-// pause waits between tries, longer each time, but no longer than until the leader changes.
+// pause is the exponential backoff between tries. A change of the leader ends it early.
 type pause struct {
 	n    *Node
 	next time.Duration

@@ -19,31 +19,31 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// member is what gossip tells of a peer.
+// member is what gossip knows about a peer.
 type member struct {
 	meta   *internalv1.GossipMeta // never changed
 	gossip string                 // host:port
 	alive  bool
 }
 
-// gossip finds peers and spreads who they are. It decides nothing: a peer that it calls dead may
-// only be cut off from here.
+// gossip finds peers and spreads their metadata. It decides nothing: a peer that it
+// considers dead may only be unreachable from here.
 type gossip struct {
-	log     *slog.Logger
+	log     *slog.Logger // immutable
 	self    string
-	meta    func() *internalv1.GossipMeta // of this peer
+	meta    func() *internalv1.GossipMeta // metadata of this peer
 	changed *signal                       // fired when a member changes
 	list    *memberlist.Memberlist
 	at      string      // this peer's own gossip address
 	keys    *gossipKeys // nil when gossip is not encrypted
 
 	mu      sync.Mutex
-	members map[string]member // by id, this peer and dead ones included
-	foreign map[string]string // gossip address → what is wrong with the cluster there
+	members map[string]member // by id, including this peer and dead ones
+	foreign map[string]string // gossip address → why its cluster cannot be joined
 	told    *internalv1.GossipMeta
 }
 
-// openGossip opens the gossip port. meta is asked again when tell is called.
+// openGossip opens the gossip port. meta is called again by tell.
 func openGossip(cfg *Config, meta func() *internalv1.GossipMeta) (*gossip, error) {
 	host, port, err := resolve(cfg.GossipAddr)
 	if err != nil {
@@ -54,7 +54,8 @@ func openGossip(cfg *Config, meta func() *internalv1.GossipMeta) (*gossip, error
 		members: map[string]member{}, foreign: map[string]string{},
 	}
 	if n := len(g.NodeMeta(memberlist.MetaMaxSize)); n == 0 {
-		return nil, fmt.Errorf("what this peer tells of itself is longer than %d bytes: use shorter addresses or a shorter node id", memberlist.MetaMaxSize)
+		return nil, fmt.Errorf("this peer's gossip metadata exceeds %d bytes: use shorter addresses or a shorter node id",
+			memberlist.MetaMaxSize)
 	}
 	c := memberlist.DefaultLANConfig()
 	if cfg.GossipKeyFile != "" {
@@ -74,20 +75,20 @@ func openGossip(cfg *Config, meta func() *internalv1.GossipMeta) (*gossip, error
 	scale := func(d time.Duration) time.Duration { return time.Duration(float64(d) * m) }
 	c.ProbeInterval, c.ProbeTimeout = scale(time.Second), scale(500*time.Millisecond)
 	c.GossipInterval = scale(100 * time.Millisecond)
-	c.PushPullInterval = scale(10 * time.Second) // a few peers: cheap, and news that got lost arrives soon
+	c.PushPullInterval = scale(10 * time.Second) // cheap with a few peers, and lost updates arrive soon
 	c.TCPTimeout = 2 * time.Second
-	c.DeadNodeReclaimTime = scale(time.Second) // a peer may come back at another address
-	c.MsgpackUseNewTimeFormat = true           // for ever: see newGate
+	c.DeadNodeReclaimTime = scale(time.Second) // a peer may return at another address
+	c.MsgpackUseNewTimeFormat = true // permanent: see newGate
 	c.Delegate, c.Events, c.Alive, c.Merge, c.Conflict = g, g, g, g, g
 	c.Logger = log.New(lineWriter{log: cfg.Logger.With("component", "gossip")}, "", 0)
 	if g.list, err = memberlist.Create(c); err != nil {
 		return nil, fmt.Errorf("listen for gossip on %s: %w", cfg.GossipAddr, err)
 	}
-	g.at = g.list.LocalNode().Address() // once: later it may be read and written at the same time
+	g.at = g.list.LocalNode().Address() // read once, because later reads would race with writes
 	return g, nil
 }
 
-// resolve splits an address and looks its host up: memberlist wants numbers.
+// resolve splits an address and resolves its host, because memberlist needs an IP address.
 func resolve(addr string) (host string, port int, err error) {
 	host, p, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -106,11 +107,13 @@ func resolve(addr string) (host string, port int, err error) {
 	if err != nil {
 		return "", 0, fmt.Errorf("%q: %w", addr, err)
 	}
-	slices.SortFunc(ips, func(a, b net.IP) int { return cmp.Compare(len(a.To4()), len(b.To4())) * -1 }) // IPv4 first
+	slices.SortFunc(ips, func(a, b net.IP) int { // IPv4 first
+		return cmp.Compare(len(a.To4()), len(b.To4())) * -1
+	})
 	return ips[0].String(), port, nil
 }
 
-// tell spreads this peer's meta if it is not what the others have been told.
+// tell gossips this peer's metadata if it has changed.
 func (g *gossip) tell() {
 	g.mu.Lock()
 	same := proto.Equal(g.told, g.meta())
@@ -119,7 +122,7 @@ func (g *gossip) tell() {
 		return
 	}
 	if err := g.list.UpdateNode(time.Second); err != nil {
-		g.log.Debug("spread news of this peer", "error", err) // push and pull will spread it
+		g.log.Debug("gossip metadata update failed", "error", err) // push and pull will spread it
 	}
 }
 
@@ -143,7 +146,8 @@ func (g *gossip) peer(id string) (member, bool) {
 	return m, ok
 }
 
-// join tries one address. When it belongs to another cluster the error is an errForeign.
+// join tries to join at one address. The error is an errForeign if the address belongs to
+// another cluster.
 func (g *gossip) join(addr string) error {
 	host, port, err := resolve(addr)
 	if err != nil {
@@ -167,9 +171,9 @@ type errForeign string
 
 func (e errForeign) Error() string { return string(e) }
 
-// keepJoined joins the peers of the configuration and goes on looking for those that are missing:
-// gossip alone forgets peers that were cut off for long. known gives gossip addresses by peer id.
-// It ends with an error only when the peers it was told to join are of another cluster.
+// keepJoined joins the configured peers and rejoins missing ones, because gossip forgets
+// peers that were unreachable for long. known returns gossip addresses by peer id. It
+// returns an error only if the configured peers belong to another cluster.
 func (g *gossip) keepJoined(ctx context.Context, join []string, known func() map[string]string, every time.Duration) error {
 	joined, pause := len(join) == 0, every/50
 	for {
@@ -190,7 +194,7 @@ func (g *gossip) keepJoined(ctx context.Context, join []string, known func() map
 			}
 		}
 		if err := errors.Join(errs...); err != nil {
-			g.log.Debug("some peers cannot be joined", "error", err, "joined", joined)
+			g.log.Debug("joining some peers failed, will retry", "error", err, "joined", joined)
 		}
 		if pause = min(pause*2, every); joined && len(errs) == 0 {
 			pause = every
@@ -205,7 +209,7 @@ func (g *gossip) keepJoined(ctx context.Context, join []string, known func() map
 	}
 }
 
-// missing returns the addresses that should be joined and are not.
+// missing returns the addresses that should be joined but are not.
 func (g *gossip) missing(join []string, known map[string]string) []string {
 	alive := map[string]bool{g.at: true}
 	for _, m := range g.peers() {
@@ -238,19 +242,20 @@ func (g *gossip) alone() bool {
 	return !slices.ContainsFunc(g.peers(), func(m member) bool { return m.meta.GetId() != g.self && m.alive })
 }
 
-// close ends gossip; leaving tells the others first, so that they need not find out.
+// close stops gossip. If leaving is set, it notifies the others first, so that they need
+// not detect it.
 func (g *gossip) close(leaving bool) {
 	if leaving {
 		if err := g.list.Leave(500 * time.Millisecond); err != nil {
-			g.log.Debug("leave gossip", "error", err)
+			g.log.Debug("leaving gossip failed", "error", err)
 		}
 	}
 	if err := g.list.Shutdown(); err != nil {
-		g.log.Debug("stop gossip", "error", err)
+		g.log.Debug("stopping gossip failed", "error", err)
 	}
 }
 
-// decodeMeta reads what a peer tells of itself.
+// decodeMeta decodes the metadata that a peer gossips.
 func decodeMeta(n *memberlist.Node) (*internalv1.GossipMeta, error) {
 	m := &internalv1.GossipMeta{}
 	if err := proto.Unmarshal(n.Meta, m); err != nil {

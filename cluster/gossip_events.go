@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// The methods below are called by memberlist, some with its lock held: they must not call it back.
+// memberlist calls the methods below, some with its lock held. They must not call it back.
 
 var (
 	_ memberlist.Delegate         = (*gossip)(nil)
@@ -17,8 +17,8 @@ var (
 	_ memberlist.ConflictDelegate = (*gossip)(nil)
 )
 
-// NodeMeta implements memberlist.Delegate. It gives nothing if the meta does not fit; openGossip
-// checks that.
+// NodeMeta implements memberlist.Delegate. It returns nothing if the metadata does not fit;
+// openGossip checks that.
 func (g *gossip) NodeMeta(limit int) []byte {
 	meta := g.meta()
 	data, err := proto.Marshal(meta)
@@ -49,13 +49,14 @@ func (g *gossip) NotifyJoin(n *memberlist.Node) { g.set(n, true) }
 // NotifyUpdate implements memberlist.EventDelegate.
 func (g *gossip) NotifyUpdate(n *memberlist.Node) { g.set(n, true) }
 
-// NotifyLeave implements memberlist.EventDelegate. Memberlist does not tell leaving from dying.
+// NotifyLeave implements memberlist.EventDelegate. Memberlist does not distinguish leaving
+// from dying.
 func (g *gossip) NotifyLeave(n *memberlist.Node) { g.set(n, false) }
 
 func (g *gossip) set(n *memberlist.Node, alive bool) {
 	meta, err := decodeMeta(n)
 	if err != nil {
-		g.log.Warn("ignore gossip", "error", err)
+		g.log.Warn("gossip ignored: invalid metadata", "error", err)
 		return
 	}
 	g.mu.Lock()
@@ -64,12 +65,13 @@ func (g *gossip) set(n *memberlist.Node, alive bool) {
 	g.members[n.Name] = now
 	g.mu.Unlock()
 	if !known || old.alive != alive {
-		g.log.Info("peer seen in gossip", "id", n.Name, "alive", alive, "gossip", now.gossip, "raft", meta.GetRaftAddr(), "version", meta.GetVersion())
+		g.log.Info("peer seen in gossip", "id", n.Name, "alive", alive, "gossip", now.gossip,
+			"raft", meta.GetRaftAddr(), "version", meta.GetVersion())
 	}
 	g.changed.fire()
 }
 
-// NotifyAlive implements memberlist.AliveDelegate: peers of another cluster are kept out.
+// NotifyAlive implements memberlist.AliveDelegate. It rejects peers of another cluster.
 func (g *gossip) NotifyAlive(n *memberlist.Node) error {
 	what := g.mismatch(n)
 	if what == "" {
@@ -83,7 +85,7 @@ func (g *gossip) NotifyAlive(n *memberlist.Node) error {
 	return errForeign(what)
 }
 
-// NotifyMerge implements memberlist.MergeDelegate: nothing is taken from another cluster.
+// NotifyMerge implements memberlist.MergeDelegate. It rejects the state of another cluster.
 func (g *gossip) NotifyMerge(nodes []*memberlist.Node) error {
 	var err error
 	for _, n := range nodes {
@@ -97,12 +99,12 @@ func (g *gossip) NotifyMerge(nodes []*memberlist.Node) error {
 		err = errForeign(what)
 	}
 	if err != nil {
-		g.log.Error("refuse gossip with another cluster", "error", err)
+		g.log.Error("gossip with another cluster refused", "error", err)
 	}
 	return err
 }
 
-// mismatch reports why a node cannot belong to this cluster; empty if it can.
+// mismatch returns the reason why a node cannot belong to this cluster, or "" if it can.
 func (g *gossip) mismatch(n *memberlist.Node) string {
 	meta, err := decodeMeta(n)
 	if err != nil {
@@ -110,7 +112,8 @@ func (g *gossip) mismatch(n *memberlist.Node) string {
 	}
 	own := g.meta()
 	if a, b := own.GetClusterId(), meta.GetClusterId(); a != "" && b != "" && a != b {
-		return fmt.Sprintf("peer %s at %s belongs to cluster %s, but this peer, %s at %s, has data of cluster %s: join a peer of that cluster, or start with an empty data directory",
+		return fmt.Sprintf("peer %s at %s belongs to cluster %s, but this peer, %s at %s, has data of cluster %s: "+
+			"join a peer of that cluster, or start with an empty data directory",
 			meta.GetId(), n.Address(), b, own.GetId(), own.GetRaftAddr(), a)
 	}
 	return ""
@@ -118,6 +121,6 @@ func (g *gossip) mismatch(n *memberlist.Node) string {
 
 // NotifyConflict implements memberlist.ConflictDelegate.
 func (g *gossip) NotifyConflict(existing, other *memberlist.Node) {
-	g.log.Error("two addresses for one peer id: a second peer with this id, or a peer that moved and is not given up yet at its old address",
+	g.log.Error("two addresses for one peer id: a second peer uses this id, or a peer has moved and its old address has not timed out",
 		"id", existing.Name, "known", existing.Address(), "other", other.Address())
 }

@@ -17,22 +17,22 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/keyfile"
 )
 
-// gossipKeyInterval is the time between two looks at the file with the keys.
+// gossipKeyInterval is the time between two checks of the key file.
 const gossipKeyInterval = 5 * time.Second
 
-// gossipKeys are the keys of gossip, read from a file: one a line, the first one encrypts, all of
-// them are understood.
+// gossipKeys are the gossip keys of a file, one per line. The first one encrypts; all of
+// them decrypt.
 type gossipKeys struct {
 	file  string
 	ring  *memberlist.Keyring
 	log   *slog.Logger
 	every time.Duration
 
-	data []byte // what was in the file
-	told string // what is wrong with the file and has been logged
+	data []byte // contents of the file
+	told string // the last logged error of the file
 }
 
-// openGossipKeys reads the file.
+// openGossipKeys reads the key file.
 func openGossipKeys(file string, every time.Duration, log *slog.Logger) (*gossipKeys, error) {
 	data, err := keyfile.ReadPrivate(file)
 	if err != nil {
@@ -49,8 +49,8 @@ func openGossipKeys(file string, every time.Duration, log *slog.Logger) (*gossip
 	return &gossipKeys{file: file, ring: ring, log: log, every: every, data: data}, nil
 }
 
-// parseGossipKeys reads keys in base64, one a line. Empty lines and those that begin with # are
-// passed over. No error shows what is in a line.
+// parseGossipKeys parses keys in base64, one per line. Empty lines and lines that begin
+// with # are ignored. No error shows the contents of a line.
 func parseGossipKeys(data []byte) ([][]byte, error) {
 	var keys [][]byte
 	lines := bufio.NewScanner(bytes.NewReader(data))
@@ -71,15 +71,15 @@ func parseGossipKeys(data []byte) ([][]byte, error) {
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, errors.New("a line is far too long")
+		return nil, errors.New("a line is too long")
 	}
 	if len(keys) == 0 {
-		return nil, errors.New("there is no key in it: make one with: holdfast gossip keygen")
+		return nil, errors.New("the file contains no key: make one with: holdfast gossip keygen")
 	}
 	return keys, nil
 }
 
-// run takes the keys of the file into use whenever it has changed, until ctx ends.
+// run reloads the keys whenever the file has changed, until ctx ends.
 func (k *gossipKeys) run(ctx context.Context) error {
 	if k == nil {
 		return nil
@@ -96,7 +96,7 @@ func (k *gossipKeys) run(ctx context.Context) error {
 	}
 }
 
-// reload leaves the keys as they are when the file cannot be used, and says so once.
+// reload keeps the current keys if the file cannot be used, and logs the error once.
 func (k *gossipKeys) reload() {
 	data, err := keyfile.ReadPrivate(k.file)
 	if err == nil && bytes.Equal(data, k.data) {
@@ -116,20 +116,20 @@ func (k *gossipKeys) reload() {
 		k.log.Info("gossip keys reloaded", "file", k.file, "keys", len(keys))
 	case err.Error() != k.told:
 		k.told = err.Error()
-		k.log.Error("the gossip keys cannot be used: the last good ones stay in use until the file is mended", "file", k.file, "error", err)
+		k.log.Error("gossip keys not usable, keeping the last good ones until the file is fixed", "file", k.file, "error", err)
 	}
 }
 
-// use makes keys those of the ring. New ones are understood before the first of them encrypts, and
-// old ones until then.
+// use replaces the keys of the ring. It adds the new keys before the first of them
+// encrypts, and removes the old keys after that.
 func (k *gossipKeys) use(keys [][]byte) error {
 	for _, key := range keys {
 		if err := k.ring.AddKey(key); err != nil {
 			return err
 		}
 	}
-	// From the last to the first: that puts them in the order of the file, before those that go.
-	// RemoveKey changes the list while others read it, unless what it removes is the last one.
+	// The reverse order puts them into the order of the file, before the keys to remove.
+	// RemoveKey changes the list while others read it, unless it removes the last key.
 	for _, key := range slices.Backward(keys) {
 		if err := k.ring.UseKey(key); err != nil {
 			return err

@@ -11,14 +11,14 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 )
 
-// Who may do what only peers may (docs/security.md). Without TLS anybody on loopback is taken for a
-// peer.
+// Access to methods that only peers may call (docs/security.md). Without TLS, any process
+// on loopback counts as a peer.
 
-// internalPrefix begins the methods that peers call.
+// internalPrefix is the prefix of the methods between peers.
 const internalPrefix = "/holdfast.internal."
 
-// callingPeer returns the id of the peer at the other end. ok is false if it is no peer of this
-// cluster.
+// callingPeer returns the id of the peer at the other end. ok is false if it is not a peer
+// of this cluster.
 func (n *Node) callingPeer(ctx context.Context) (id string, ok bool) {
 	if n.cfg.TLS == nil {
 		return "", true
@@ -30,7 +30,7 @@ func (n *Node) callingPeer(ctx context.Context) (id string, ok bool) {
 	return c.Peer, true
 }
 
-// checkPeer refuses calls of methods that are for peers only.
+// checkPeer returns an error if a caller that is not a peer calls a method for peers.
 func (n *Node) checkPeer(ctx context.Context, method string) error {
 	if !strings.HasPrefix(method, internalPrefix) {
 		return nil
@@ -38,23 +38,24 @@ func (n *Node) checkPeer(ctx context.Context, method string) error {
 	if _, ok := n.callingPeer(ctx); ok {
 		return nil
 	}
-	return status.Errorf(codes.PermissionDenied, "%s is for the peers of cluster %s only: the caller has no peer certificate", method, n.cfg.TLS.Cluster())
+	return status.Errorf(codes.PermissionDenied, "%s is only for peers of cluster %s: the caller has no peer certificate",
+		method, n.cfg.TLS.Cluster())
 }
 
-// checkSelf refuses a peer that speaks for another one.
+// checkSelf returns an error if a peer acts for another peer.
 func (n *Node) checkSelf(ctx context.Context, id string) error {
 	if n.cfg.TLS == nil {
 		return nil
 	}
 	if from, ok := n.callingPeer(ctx); !ok || from != id {
-		return status.Errorf(codes.PermissionDenied, "peer %q cannot speak for peer %q", from, id)
+		return status.Errorf(codes.PermissionDenied, "peer %q cannot act for peer %q", from, id)
 	}
 	return nil
 }
 
-// ForwardedBy returns the peer that has forwarded a call. The header that says so is believed from
-// that peer itself only: with TLS, its certificate names it. Other metadata in which a peer speaks
-// for somebody is to be believed just then.
+// ForwardedBy returns the peer that has forwarded a call. The header is trusted only if it
+// names the calling peer itself, which with TLS is the peer in the certificate. Other
+// metadata about the original caller may be trusted only if ok is true.
 func (n *Node) ForwardedBy(ctx context.Context) (id string, ok bool) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	by := md.Get(headerHop)
@@ -68,8 +69,8 @@ func (n *Node) ForwardedBy(ctx context.Context) (id string, ok bool) {
 	return by[0], true
 }
 
-// believed returns the metadata of a call, and its context, without a word of forwarding from
-// somebody who is no peer.
+// trustedMetadata returns the metadata of a call and its context. It drops the forwarding
+// header unless an authenticated peer has sent it.
 func (n *Node) believed(ctx context.Context) (context.Context, metadata.MD) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	if len(md.Get(headerHop)) == 0 {

@@ -12,12 +12,12 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// hclogger lets raft log through slog.
+// hclogger is an hclog.Logger that writes to slog.
 type hclogger struct {
 	log     *slog.Logger
 	name    string
 	args    []any
-	repeats *repeats // of all loggers that were made from one
+	repeats *repeats // shared by all loggers derived from one
 }
 
 var _ hclog.Logger = (*hclogger)(nil)
@@ -53,7 +53,8 @@ func (h *hclogger) Log(level hclog.Level, msg string, args ...any) {
 	h.log.Log(context.Background(), l, msg, args...)
 }
 
-// about returns whom a line is about: the same trouble with another peer is another trouble.
+// about returns the peer that a line is about, because equal lines about different peers
+// are not duplicates.
 func about(args []any) string {
 	for i := 0; i+1 < len(args); i += 2 {
 		switch args[i] {
@@ -64,7 +65,7 @@ func about(args []any) string {
 	return ""
 }
 
-// plain turns hclog's own value types into text.
+// plain converts hclog's value types to text.
 func plain(args []any) []any {
 	out := make([]any, len(args))
 	for i, a := range args {
@@ -84,8 +85,8 @@ func (h *hclogger) Trace(msg string, args ...any) { h.Log(hclog.Trace, msg, args
 // Debug logs at debug level.
 func (h *hclogger) Debug(msg string, args ...any) { h.Log(hclog.Debug, msg, args...) }
 
-// Info logs at debug level too: raft's information is detail to operators, who read this package's
-// own lines.
+// Info also logs at debug level. Raft's information is a detail for operators, who read
+// this package's own lines.
 func (h *hclogger) Info(msg string, args ...any) { h.Log(hclog.Debug, msg, args...) }
 
 // Warn logs at warning level.
@@ -94,46 +95,46 @@ func (h *hclogger) Warn(msg string, args ...any) { h.Log(hclog.Warn, msg, args..
 // Error logs at error level.
 func (h *hclogger) Error(msg string, args ...any) { h.Log(hclog.Error, msg, args...) }
 
-// IsTrace reports whether trace lines are kept.
+// IsTrace reports whether trace lines are logged.
 func (h *hclogger) IsTrace() bool { return h.enabled(slog.LevelDebug) }
 
-// IsDebug reports whether debug lines are kept.
+// IsDebug reports whether debug lines are logged.
 func (h *hclogger) IsDebug() bool { return h.enabled(slog.LevelDebug) }
 
-// IsInfo reports whether info lines are kept.
+// IsInfo reports whether info lines are logged.
 func (h *hclogger) IsInfo() bool { return h.enabled(slog.LevelInfo) }
 
-// IsWarn reports whether warnings are kept.
+// IsWarn reports whether warnings are logged.
 func (h *hclogger) IsWarn() bool { return h.enabled(slog.LevelWarn) }
 
-// IsError reports whether errors are kept.
+// IsError reports whether errors are logged.
 func (h *hclogger) IsError() bool { return h.enabled(slog.LevelError) }
 
 func (h *hclogger) enabled(l slog.Level) bool { return h.log.Enabled(context.Background(), l) }
 
-// ImpliedArgs returns what With has added.
+// ImpliedArgs returns the arguments added by With.
 func (h *hclogger) ImpliedArgs() []any { return h.args }
 
-// With adds key-value pairs to every line.
+// With returns a logger that adds key-value pairs to every line.
 func (h *hclogger) With(args ...any) hclog.Logger {
 	return &hclogger{log: h.log.With(plain(args)...), name: h.name, args: append(h.args[:len(h.args):len(h.args)], args...), repeats: h.repeats}
 }
 
-// Name returns the component.
+// Name returns the name of the component.
 func (h *hclogger) Name() string { return h.name }
 
-// Named adds to the component's name.
+// Named returns a logger with an extended component name.
 func (h *hclogger) Named(name string) hclog.Logger { return h.ResetNamed(h.name + "." + name) }
 
-// ResetNamed replaces the component's name.
+// ResetNamed returns a logger with another component name.
 func (h *hclogger) ResetNamed(name string) hclog.Logger {
 	return &hclogger{log: h.log, name: name, args: h.args, repeats: h.repeats}
 }
 
-// SetLevel does nothing: slog's handler decides.
+// SetLevel does nothing: slog's handler sets the level.
 func (h *hclogger) SetLevel(hclog.Level) {}
 
-// GetLevel returns the lowest level that is kept.
+// GetLevel returns the lowest level that is logged.
 func (h *hclogger) GetLevel() hclog.Level {
 	if h.IsDebug() {
 		return hclog.Debug
@@ -141,18 +142,18 @@ func (h *hclogger) GetLevel() hclog.Level {
 	return hclog.Info
 }
 
-// StandardLogger returns a log.Logger that writes here.
+// StandardLogger returns a log.Logger that writes to this logger.
 func (h *hclogger) StandardLogger(opts *hclog.StandardLoggerOptions) *log.Logger {
 	return log.New(h.StandardWriter(opts), "", 0)
 }
 
-// StandardWriter returns a writer whose lines are logged.
+// StandardWriter returns a writer that logs the lines written to it.
 func (h *hclogger) StandardWriter(*hclog.StandardLoggerOptions) io.Writer {
 	return lineWriter{log: h.log}
 }
 
-// lineWriter logs the lines of libraries that know only the standard logger. Their level stands in
-// brackets.
+// lineWriter logs the lines of libraries that know only the standard logger. The lines
+// contain their level in brackets.
 type lineWriter struct{ log *slog.Logger }
 
 // Write implements io.Writer.

@@ -12,35 +12,35 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// The metadata that calls carry (docs/concepts.md).
+// Metadata of calls (docs/concepts.md).
 const (
-	// HeaderConsistency in a request: "stale" or "linearizable", the default.
+	// HeaderConsistency is sent in requests: "stale" or "linearizable", the default.
 	HeaderConsistency = "holdfast-consistency"
-	// HeaderMinIndex in a request: an index that the answer must include.
+	// HeaderMinIndex is sent in requests: an index that the answer must include.
 	HeaderMinIndex = "holdfast-min-index"
-	// HeaderIndex in every answer: the index of the state when it was given.
+	// HeaderIndex is sent in every answer: the index of the state that it was read from.
 	HeaderIndex = "holdfast-index"
-	// HeaderLeader in every answer: the id of the leader; empty if none is known.
+	// HeaderLeader is sent in every answer: the id of the leader, empty if none is known.
 	HeaderLeader = "holdfast-leader"
-	// HeaderLastContact in every answer: milliseconds since the leader was heard; 0 on the leader,
-	// -1 for never.
+	// HeaderLastContact is sent in every answer: milliseconds since the last contact with
+	// the leader. It is 0 on the leader and -1 if there was none.
 	HeaderLastContact = "holdfast-last-contact-ms"
 
-	// headerHop marks a call that another peer has forwarded: it is not forwarded again.
+	// headerHop marks a call that another peer has forwarded. It is not forwarded again.
 	headerHop = "holdfast-forwarded-by"
 )
 
-// How long calls may take.
+// Time limits of calls.
 const (
-	callTimeout  = 30 * time.Second       // of a call without a deadline
-	holdTimeout  = 8 * time.Second        // a call waits for a leader
-	answerMargin = 100 * time.Millisecond // between our answer and the caller's deadline
+	callTimeout  = 30 * time.Second // for a call without a deadline
+	holdTimeout  = 8 * time.Second // for a call that waits for a leader
+	answerMargin = 100 * time.Millisecond // between the answer and the caller's deadline
 	pollLeader   = 10 * time.Millisecond  // while waiting for a leader
 	maxPause     = 200 * time.Millisecond // between tries
 )
 
-// inTime returns a context that ends early enough for an answer to reach the caller before its own
-// deadline.
+// inTime returns a context that ends before the caller's deadline, so that the answer
+// arrives in time.
 func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -49,7 +49,7 @@ func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, deadline.Add(-min(answerMargin, time.Until(deadline)/4)))
 }
 
-// consistencyOf reads what a call asks for.
+// consistencyOf returns the consistency that the metadata of a call requests.
 func consistencyOf(md metadata.MD) (Consistency, error) {
 	var c Consistency
 	for _, v := range md.Get(HeaderConsistency) {
@@ -81,7 +81,7 @@ func (n *Node) header() metadata.MD {
 	)
 }
 
-// answered picks from another peer's answer what belongs to it rather than to its transport.
+// answered returns the metadata of another peer's answer without that of its transport.
 func answered(md metadata.MD) metadata.MD {
 	out := metadata.MD{}
 	for k, v := range md {
@@ -94,7 +94,7 @@ func answered(md metadata.MD) metadata.MD {
 	return out
 }
 
-// why reports why there is no leader that could be asked.
+// why returns the reason why no leader could be asked.
 func (n *Node) why(leader string) string {
 	var voters, seen []string
 	for _, m := range n.gossip.peers() {
@@ -108,18 +108,18 @@ func (n *Node) why(leader string) string {
 	}
 	switch {
 	case len(voters) == 0 && len(n.replaced()) > 0:
-		return fmt.Sprintf("the cluster of this peer cannot form: founders %v have lost their data since they agreed to it: "+
+		return fmt.Sprintf("the cluster cannot form: founders %v have lost their data since they agreed to form it:  "+
 			"stop the founders %v, move their data directories away and start them again", n.replaced(), ids(n.ident.get().Forming))
 	case len(voters) == 0 && n.cfg.BootstrapExpect > 0:
-		return fmt.Sprintf("this peer belongs to no cluster yet: one forms when %d peers see each other; seen: %v", n.cfg.BootstrapExpect, seen)
+		return fmt.Sprintf("this peer has no cluster yet: one forms when %d peers see each other; peers seen: %v", n.cfg.BootstrapExpect, seen)
 	case len(voters) == 0:
-		return fmt.Sprintf("this peer belongs to no cluster yet; peers seen: %v", seen)
+		return fmt.Sprintf("this peer has no cluster yet; peers seen: %v", seen)
 	case leader == n.cfg.NodeID:
-		return "this peer is taking the leadership over"
+		return "this peer is taking over the leadership"
 	case leader != "":
-		return fmt.Sprintf("leader %s cannot be reached", leader)
+		return fmt.Sprintf("leader %s is unreachable", leader)
 	}
-	since := "none since this peer has started"
+	since := "none since this peer started"
 	if t := n.leaderless.Load(); t != nil {
 		since = fmt.Sprintf("none for %v", time.Since(*t).Round(time.Millisecond))
 	}

@@ -14,9 +14,9 @@ import (
 
 const identityFile = "identity.json"
 
-// identity is what a peer knows of itself for ever, beside its Raft log.
+// identity is a peer's permanent record of itself, apart from its Raft log.
 type identity struct {
-	path string // empty: in memory
+	path string // empty in memory
 
 	mu  sync.Mutex
 	rec identityRecord
@@ -25,14 +25,14 @@ type identity struct {
 // identityRecord is the content of identity.json.
 type identityRecord struct {
 	NodeID string `json:"node_id"`
-	// Instance is made with the data directory. The same node id with another instance is a peer
-	// that has lost what it acknowledged.
+	// Instance is created with the data directory. The same node id with another instance
+	// is a peer that has lost the data that it acknowledged.
 	Instance  string `json:"instance"`
 	ClusterID string `json:"cluster_id,omitempty"`
-	// Admitted peers may vote: they hold all that they ever acknowledged.
+	// Admitted is true if the peer may vote: it holds everything that it ever acknowledged.
 	Admitted bool `json:"admitted"`
-	// Forming is set while the cluster of these peers is being formed, until its first leader is
-	// known.
+	// Forming holds the founders while their cluster is being formed, until its first
+	// leader is known.
 	Forming []founder `json:"forming,omitempty"`
 }
 
@@ -43,8 +43,8 @@ type founder struct {
 	RaftAddr string `json:"raft_addr"`
 }
 
-// openIdentity reads the identity in a data directory, or makes one in a new directory. It writes
-// nothing over another peer's.
+// openIdentity reads the identity in a data directory, or creates one in a new directory.
+// It never overwrites the identity of another peer.
 func openIdentity(dir, nodeID string) (*identity, error) {
 	if dir == "" {
 		return &identity{rec: newIdentity(nodeID)}, nil
@@ -53,14 +53,15 @@ func openIdentity(dir, nodeID string) (*identity, error) {
 		return nil, fmt.Errorf("make data directory: %w", err)
 	}
 	if err := os.Chmod(dir, 0o700); err != nil { //nolint:gosec // it is a directory
-		return nil, fmt.Errorf("close data directory to others: %w", err)
+		return nil, fmt.Errorf("restrict access to the data directory: %w", err)
 	}
 	id := &identity{path: filepath.Join(dir, identityFile)}
 	data, err := os.ReadFile(id.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		for _, name := range []string{raftFile, walDir, "snapshots"} {
 			if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-				return nil, fmt.Errorf("data directory %s has raft state (%s) but no %s: restore the file, or move the directory away to join as a new peer",
+				return nil, fmt.Errorf("data directory %s has raft state (%s) but no %s: "+
+					"restore the file, or move the directory away to join as a new peer",
 					dir, name, identityFile)
 			}
 		}
@@ -71,10 +72,12 @@ func openIdentity(dir, nodeID string) (*identity, error) {
 		return nil, fmt.Errorf("read identity: %w", err)
 	}
 	if err := json.Unmarshal(data, &id.rec); err != nil {
-		return nil, fmt.Errorf("read identity %s: %w: restore the file, or move the data directory away to join as a new peer", id.path, err)
+		return nil, fmt.Errorf("read identity %s: %w: restore the file, or move the data directory away to join as a new peer",
+			id.path, err)
 	}
 	if id.rec.NodeID != nodeID {
-		return nil, fmt.Errorf("data directory %s belongs to peer %q, but this peer is %q: start it with its own directory or node id", dir, id.rec.NodeID, nodeID)
+		return nil, fmt.Errorf("data directory %s belongs to peer %q, but this peer is %q: start it with its own directory or node id",
+			dir, id.rec.NodeID, nodeID)
 	}
 	return id, nil
 }
@@ -90,7 +93,7 @@ func (i *identity) get() identityRecord {
 	return i.rec
 }
 
-// update changes the identity; it is on disk when update returns without an error.
+// update changes the identity. If it returns nil, the identity is on disk.
 func (i *identity) update(change func(*identityRecord) error) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -101,7 +104,7 @@ func (i *identity) update(change func(*identityRecord) error) error {
 	return i.store(rec)
 }
 
-// store is called with the lock held, or before the identity is shared.
+// store requires the lock, or that the identity is not shared yet.
 func (i *identity) store(rec identityRecord) error {
 	if i.path != "" {
 		data, err := json.MarshalIndent(rec, "", "  ")
@@ -117,7 +120,8 @@ func (i *identity) store(rec identityRecord) error {
 	return nil
 }
 
-// writeFileSync replaces a file (0600) as a whole: after a crash it is the old one or the new one.
+// writeFileSync replaces a file (0600) atomically: after a crash it is the old or the new
+// one.
 func writeFileSync(path string, data []byte) error {
 	dir := filepath.Dir(path)
 	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // 0600

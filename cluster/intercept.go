@@ -8,15 +8,15 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// UnaryInterceptor lets any peer take any unary call. Calls that change something are made on the
-// leader; reads are made here once the local state is as new as the call asks for (metadata
-// holdfast-consistency and holdfast-min-index), or on the leader when this peer is behind. Every
-// answer tells the index, the leader and the last contact with it (docs/concepts.md). Health and
-// reflection pass untouched; calls between peers pass when a peer makes them, and are refused to
-// others; ClusterService always answers for the peer asked.
+// UnaryInterceptor lets any peer accept any unary call. Calls that change something run on
+// the leader. Reads run on this peer once its state is as new as the call requires
+// (metadata holdfast-consistency and holdfast-min-index), or on the leader if this peer is
+// behind. Every answer carries the index, the leader and the last contact with it
+// (docs/concepts.md). Health and reflection pass unchanged. Internal calls are accepted
+// only from peers. ClusterService always answers for the peer that was asked.
 //
-// Answers come before the caller's deadline: UNAVAILABLE with an ErrorInfo, and a word on what is
-// missing.
+// Calls are answered before the caller's deadline, if need be with UNAVAILABLE, an
+// ErrorInfo and a text that names the cause.
 func (n *Node) UnaryInterceptor() grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 		if err := n.checkPeer(ctx, info.FullMethod); err != nil {
@@ -52,9 +52,9 @@ func (n *Node) UnaryInterceptor() grpc.UnaryServerInterceptor {
 	}
 }
 
-// StreamInterceptor resolves the consistency of streams that only read, once, when they begin.
-// Streams end on the peer that took them; nothing is forwarded. One that is not stale ends with
-// UNAVAILABLE when the peer has lost touch with the cluster.
+// StreamInterceptor resolves the consistency of read-only streams when they begin. Streams
+// are served by the peer that accepted them; none is forwarded. A stream that is not stale
+// ends with UNAVAILABLE if this peer loses contact with the cluster.
 func (n *Node) StreamInterceptor() grpc.StreamServerInterceptor {
 	return func(srv any, ss grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		if err := n.checkPeer(ss.Context(), info.FullMethod); err != nil {
@@ -81,7 +81,8 @@ func (n *Node) StreamInterceptor() grpc.StreamServerInterceptor {
 	}
 }
 
-// beginStream waits until the local state is as new as a stream asks for, and gives its index.
+// beginStream blocks until the local state is as new as the stream requires, and returns
+// its index.
 func (n *Node) beginStream(ctx context.Context) (index uint64, stale bool, err error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	want, err := consistencyOf(md)

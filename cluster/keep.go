@@ -11,19 +11,19 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// What those may ask of a leader who keep the cluster.
+// Cluster administration on the leader.
 
-// interlude is something that is done while the leader leads and its tasks stand still.
+// pauseRequest asks lead to run do while this peer leads and its tasks are stopped.
 type interlude struct {
 	ctx  context.Context
 	do   func(context.Context) error
 	done chan error // buffered
 }
 
-// Interlude stops the leader's tasks, lets do commit what it has to, and starts them again: they
-// begin from the state as it is then. When do fails the leadership goes to another peer, because
-// tasks do not take up in the same term what they left open; where no other one takes it, this peer
-// begins another term. It works on a leader that is ready.
+// Interlude stops the leader's tasks, calls do, which may commit, and restarts the tasks
+// from the resulting state. If do fails, the leadership is transferred, because tasks do
+// not resume in the same term. If no other peer takes it, this peer begins another term. It
+// works only on a leader that is ready.
 func (n *Node) Interlude(ctx context.Context, do func(context.Context) error) error {
 	i := &interlude{ctx: ctx, do: do, done: make(chan error, 1)}
 	select {
@@ -41,11 +41,12 @@ func (n *Node) Interlude(ctx context.Context, do func(context.Context) error) er
 	}
 }
 
-// newLeaderWait bounds how long TransferTo waits to learn who leads.
+// newLeaderWait bounds how long TransferTo waits for the new leader.
 const newLeaderWait = 3 * time.Second
 
-// TransferTo hands the leadership to another voter, the furthest that answers when to is empty, and
-// gives who leads then. It works on the leader.
+// TransferTo hands the leadership to another voter and returns the id of the new leader. If
+// to is empty, it chooses the most up-to-date voter that answers. It works only on the
+// leader.
 func (n *Node) TransferTo(ctx context.Context, to string) (string, error) {
 	if _, ok := n.current(); !ok {
 		return "", n.refusal(n.notReady())
@@ -59,10 +60,14 @@ func (n *Node) TransferTo(ctx context.Context, to string) (string, error) {
 	if id, ok := n.awaitSuccessor(ctx, newLeaderWait); ok {
 		return id, nil
 	}
-	return "", &OutcomeError{Outcome: Unknown, Err: errors.New("the leadership was handed over, but no new leader is known yet")}
+	return "", &OutcomeError{
+		Outcome: Unknown,
+		Err:     errors.New("the leadership was handed over, but no new leader is known yet"),
+	}
 }
 
-// awaitSuccessor blocks until another peer leads, for at most a time, and returns its id.
+// awaitSuccessor blocks until another peer leads and returns its id. ok is false if most
+// has passed.
 func (n *Node) awaitSuccessor(ctx context.Context, most time.Duration) (id string, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -86,9 +91,9 @@ func (n *Node) transferTo(ctx context.Context, to string) error {
 	s, ok := n.server(to)
 	switch {
 	case to == n.cfg.NodeID:
-		return fmt.Errorf("%s leads already", to)
+		return fmt.Errorf("%s already leads", to)
 	case !ok || s.Suffrage != raft.Voter:
-		return fmt.Errorf("%s is no voter", to)
+		return fmt.Errorf("%s is not a voter", to)
 	}
 	n.handingOver.Store(true)
 	defer n.handingOver.Store(false)
@@ -102,8 +107,8 @@ func (n *Node) transferTo(ctx context.Context, to string) error {
 	return nil
 }
 
-// RemovePeer takes a peer out of the cluster that is gone for good. With force it may be alive. It
-// works on the leader.
+// RemovePeer removes a lost peer from the cluster. With force the peer may be alive. It
+// works only on the leader.
 func (n *Node) RemovePeer(ctx context.Context, id string, force bool) error {
 	r, ok := n.current()
 	if !ok {
@@ -115,17 +120,20 @@ func (n *Node) RemovePeer(ctx context.Context, id string, force bool) error {
 	}
 	switch {
 	case !in:
-		return &fsm.Error{Code: fsm.NotFound, Reason: "PEER_NOT_FOUND", Message: fmt.Sprintf("peer %q is not in the Raft configuration: see holdfast operator raft list-peers", id)}
+		return &fsm.Error{
+			Code: fsm.NotFound, Reason: "PEER_NOT_FOUND",
+			Message: fmt.Sprintf("peer %q is not in the Raft configuration: see holdfast operator raft list-peers", id),
+		}
 	case id == n.cfg.NodeID:
 		return no("PEER_LEADS", "peer %q leads: hand the leadership over first (holdfast operator raft transfer-leadership)", id)
 	}
 	if !force && n.answers(ctx, id) {
-		return no("PEER_ALIVE", "peer %q answers: stop it first, or it joins again (a peer that is to leave for good is stopped with leave_on_stop)", id)
+		return no("PEER_ALIVE", "peer %q answers: stop it first, or it joins again (to make a peer leave, stop it with leave_on_stop)", id)
 	}
 	if srv.Suffrage == raft.Voter {
 		rest, following := (&reconciler{n: n, term: r.term}).followed(ctx, id)
 		if following < rest/2+1 {
-			return no("NO_QUORUM", "without peer %q %d voters are left, of which %d answer: that is no majority", id, rest, following)
+			return no("NO_QUORUM", "removing peer %q leaves %d voters, of which %d answer: not a majority", id, rest, following)
 		}
 	}
 	if err := n.remove(ctx, id); err != nil {
@@ -135,7 +143,7 @@ func (n *Node) RemovePeer(ctx context.Context, id string, force bool) error {
 	return nil
 }
 
-// answers reports whether a peer can be asked how it is.
+// answers reports whether a peer answers a request for its statistics.
 func (n *Node) answers(ctx context.Context, id string) bool {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()

@@ -14,13 +14,14 @@ import (
 
 // LeaderTask is work that only the leader does.
 type LeaderTask interface {
-	// Run does it until ctx ends, which is with the leadership. An error ends the leadership.
+	// Run works until ctx ends, which it does with the leadership. An error ends the
+	// leadership.
 	Run(ctx context.Context, t Term) error
 }
 
 // Term is one leadership.
 type Term struct {
-	// Epoch is the Raft term; the state refuses commands of an older one.
+	// Epoch is the Raft term. The state refuses commands of an older epoch.
 	Epoch   uint64
 	confirm func(context.Context) error
 }
@@ -30,33 +31,34 @@ func NewTerm(epoch uint64, confirm func(context.Context) error) Term {
 	return Term{Epoch: epoch, confirm: confirm}
 }
 
-// Confirm returns nil only if a majority has confirmed after the call that the term is current.
-// Call it right before each effect outside of the cluster: a leader that was paused may have been
-// replaced. It takes one round trip, and at most 5 s.
+// Confirm returns nil only if a majority confirmed, after the call began, that the term is
+// current. Call it right before each external effect: a leader that was paused may have
+// been replaced. It takes one round trip, and at most 5 s.
 func (t Term) Confirm(ctx context.Context) error {
 	if t.confirm == nil {
-		return errors.New("term was not given by a leader")
+		return errors.New("term does not belong to a leader")
 	}
 	return t.confirm(ctx)
 }
 
 const (
 	taskConfirmTimeout = 5 * time.Second
-	standAgainTimeout  = time.Second // Raft's main loop may be at the disk
+	standAgainTimeout  = time.Second // Raft's main loop may be waiting for the disk
 )
 
-// Work that fails time and again must not make an election each second: while this peer waits, it
-// goes on to read and write.
+// Backoff between failures of the leader's work. Repeated failures must not cause an
+// election every second. While this peer waits, it still reads and writes.
 const (
 	firstPause = time.Second
 	lastPause  = 30 * time.Second
-	longWork   = time.Minute // what lasted so long has not failed again, but anew
+	longWork   = time.Minute // work that ran this long resets the backoff
 )
 
-// pauses are those between a failure of the leader's work and the term in which it begins again.
+// pauses is the backoff between a failure of the leader's work and the term that retries
+// it.
 type pauses struct{ last time.Duration }
 
-// next returns how long to wait after work that lasted so long.
+// next returns how long to wait after work that ran for lasted.
 func (p *pauses) next(lasted time.Duration) time.Duration {
 	if lasted >= longWork {
 		p.last = 0
@@ -65,13 +67,13 @@ func (p *pauses) next(lasted time.Duration) time.Duration {
 	return p.last
 }
 
-// reign is the leadership that is ready: its first command has been applied here.
+// leadership is a term that is ready: this peer has applied the term's first command.
 type reign struct {
 	term  uint64
 	floor uint64 // the index of its first command
 }
 
-// current returns the reign when this peer leads and is ready.
+// current returns the leadership if this peer leads and is ready.
 func (n *Node) current() (reign, bool) {
 	r := n.reign.Load()
 	if r == nil || !n.leadsIn(r.term) {
@@ -80,19 +82,19 @@ func (n *Node) current() (reign, bool) {
 	return *r, true
 }
 
-// leadsIn reports whether this peer leads in a term in which it has led before: nobody leads twice
-// in one.
+// leadsIn reports whether this peer still leads in a term that it has led. No peer leads
+// twice in one term.
 func (n *Node) leadsIn(term uint64) bool {
 	return n.raft.State() == raft.Leader && n.raft.CurrentTerm() == term
 }
 
 // leading returns the term in which this peer leads.
 func (n *Node) leading() (uint64, bool) {
-	term := n.raft.CurrentTerm() // read before and after: it may lose, and stand in another one, meanwhile
+	term := n.raft.CurrentTerm() // read before and after, because it may lose and stand in another term in between
 	return term, n.raft.State() == raft.Leader && n.raft.CurrentTerm() == term
 }
 
-// notReady reports why this peer cannot take commands.
+// notReady returns the reason why this peer cannot accept commands, or nil if it can.
 func (n *Node) notReady() error {
 	if _, ok := n.current(); ok {
 		return nil
@@ -103,22 +105,22 @@ func (n *Node) notReady() error {
 	return ErrNotLeader
 }
 
-// session is the work of one leadership.
+// session runs the work of one leadership.
 type session struct {
 	term   uint64
 	began  time.Time
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when everything has stopped
-	err    error         // why it ended by itself; set before done is closed
+	err    error // why it ended by itself; set before done is closed
 }
 
-// stop ends the work and waits for it.
+// stop cancels the work and waits until it has ended.
 func (s *session) stop(why error) {
 	s.cancel(why)
 	<-s.done
 }
 
-// sessions holds the running session, for those who must stop it from outside.
+// sessions holds the running session, so that it can be stopped from outside.
 type sessions struct {
 	mu  sync.Mutex
 	cur *session
@@ -130,7 +132,7 @@ func (s *sessions) set(cur *session) {
 	s.cur = cur
 }
 
-// stopBefore stops the session of an older term and waits for it as long as ctx lasts.
+// stopBefore stops the session of an older term, and waits for it until ctx ends.
 func (s *sessions) stopBefore(ctx context.Context, term uint64) error {
 	s.mu.Lock()
 	cur := s.cur
@@ -147,11 +149,12 @@ func (s *sessions) stopBefore(ctx context.Context, term uint64) error {
 	}
 }
 
-// lead follows the leadership until ctx ends: it starts the work when it is gained, and stops it
-// and waits when it is lost. Two gains in a row are a loss between.
+// lead follows the leadership until ctx ends. It starts a session when this peer gains the
+// leadership. When it loses it, lead stops the session and waits for its end. Two gains in
+// a row imply a loss between them.
 func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 	var cur *session
-	var term uint64 // of cur, or of the work that was the last
+	var term uint64 // of cur, or of the last session
 	var ended <-chan struct{}
 	var again <-chan time.Time
 	var pause pauses
@@ -165,7 +168,7 @@ func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 	start := func() {
 		now, ok := n.leading()
 		if !ok {
-			return // it will be told
+			return // notify will report it
 		}
 		term = now
 		cur = n.startSession(ctx, term, tasks)
@@ -180,15 +183,16 @@ func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 	for {
 		select {
 		case gained := <-n.notify:
-			// News wait while work is being stopped, and start goes by what is so when it comes to
-			// them: it may be there first. What they tell of an earlier leadership must not end
-			// this one, whose term could never be confirmed again.
+			// Notifications queue up while a session is being stopped, and start uses the
+			// current state, so it may be ahead of them. A notification of an earlier
+			// leadership must not end this one, because its term could never be confirmed
+			// again.
 			if n.leadsIn(term) {
 				continue
 			}
 			again = nil
-			n.dethrone(term) // first: a task may wait for a confirmation that cannot come
-			stop(errors.New("the leadership is lost"))
+			n.dethrone(term) // first, because a task may wait for a confirmation that cannot come
+			stop(errors.New("leadership lost"))
 			if gained {
 				start()
 			}
@@ -198,22 +202,22 @@ func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 			if err == nil || !n.leadsIn(term) {
 				continue
 			}
-			n.log.Error("leader work has failed: giving the leadership away", "error", err)
+			n.log.Error("leader task failed, transferring leadership", "error", err)
 			if err := n.transfer(ctx); err != nil {
-				n.log.Warn("keeping the leadership: trying again soon", "error", err)
+				n.log.Warn("leadership transfer failed, will retry", "error", err)
 			}
 			again = time.After(n.cfg.scale(pause.next(lasted)))
 		case i := <-n.interludes:
 			if cur == nil {
 				err := n.notReady()
-				if err == nil { // it leads, and its work has failed and is about to begin again
+				if err == nil { // it leads, but its tasks failed and have not restarted
 					err = fmt.Errorf("%w yet", ErrNotLeader)
 				}
 				i.done <- n.refusal(err)
 				continue
 			}
-			stop(errors.New("the leader's work is interrupted on purpose"))
-			err := i.do(i.ctx) //nolint:contextcheck // of the caller, who waits
+			stop(errors.New("the leader's tasks are paused"))
+			err := i.do(i.ctx) //nolint:contextcheck // the caller's, which waits
 			i.done <- err
 			if err == nil {
 				start()
@@ -230,14 +234,14 @@ func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 	}
 }
 
-// standAgain ends a term for the next one, in which the work can go on: tasks do not take up in the
-// same term what they left open. It stands at once, so that alone, or with others that answer, it
-// leads again in a moment. It says whether Raft took it.
+// reelect ends a term by standing for the next one, because tasks do not resume in the same
+// term. It calls an election at once, so the peer leads again in a moment, alone or with
+// others that answer. It reports whether Raft accepted the election.
 func (n *Node) standAgain(term uint64) bool {
 	if !slices.ContainsFunc(n.servers(), n.isSelfVoter) {
-		return false // it is on its way out, and would win nothing
+		return false // it is being removed and would not win
 	}
-	n.log.Warn("nobody else leads: standing for election again, for a term in which the leader's work can begin", "term", term)
+	n.log.Warn("no other peer took the leadership, calling an election to restart the leader's tasks", "term", term)
 	return n.gate.callElection(standAgainTimeout)
 }
 
@@ -249,7 +253,7 @@ func (n *Node) startSession(ctx context.Context, term uint64, tasks []LeaderTask
 		defer cancel(nil)
 		err := n.reignOver(ctx, term, tasks)
 		if !n.leadsIn(term) {
-			n.dethrone(term) // else the reign goes on: a leader that stops on purpose still hands over
+			n.dethrone(term) // otherwise this peer stays ready: a leader that is being stopped still hands over
 		}
 		if ctx.Err() == nil {
 			s.err = err
@@ -258,7 +262,7 @@ func (n *Node) startSession(ctx context.Context, term uint64, tasks []LeaderTask
 	return s
 }
 
-// dethrone makes this peer refuse what only a ready leader may do.
+// stepDown makes this peer refuse everything that only a ready leader may do.
 func (n *Node) dethrone(term uint64) {
 	if r := n.reign.Load(); r != nil && r.term <= term {
 		n.reign.Store(nil)
@@ -267,7 +271,7 @@ func (n *Node) dethrone(term uint64) {
 	n.changed.fire()
 }
 
-// reignOver does all the work of one leadership.
+// runTerm does the work of one term.
 func (n *Node) reignOver(ctx context.Context, term uint64, tasks []LeaderTask) error {
 	start := time.Now()
 	floor, err := n.establish(ctx, term)
@@ -278,10 +282,11 @@ func (n *Node) reignOver(ctx context.Context, term uint64, tasks []LeaderTask) e
 	n.changed.fire()
 	n.log.Info("leading", "term", term, "index", floor, "took", time.Since(start))
 
-	// Tasks of an old leader that has not noticed yet end before ours begin.
+	// Tasks of an old leader that has not noticed yet must end before ours begin.
 	n.standDownOthers(ctx, term)
 	t := Term{Epoch: term, confirm: func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, taskConfirmTimeout) // a task that forgets its context must not hold up the next leader
+		// A task that ignores its context must not hold up the next leader.
+		ctx, cancel := context.WithTimeout(ctx, taskConfirmTimeout)
 		defer cancel()
 		return n.confirmTerm(ctx, term)
 	}}
@@ -302,14 +307,14 @@ func (n *Node) confirmTerm(ctx context.Context, term uint64) error {
 	return n.confirmTermWith(ctx, term, "")
 }
 
-// confirmTermWith is confirmTerm with the word of a peer that has the term, as it said after the
-// call began. Empty: of none.
+// confirmTermWith is confirmTerm with an acknowledgement that already exists: the peer
+// ackedBy reported, after the call began, that it has the term. ackedBy may be empty.
 func (n *Node) confirmTermWith(ctx context.Context, term uint64, voucher string) error {
 	if r, ok := n.current(); !ok || r.term != term {
 		return fmt.Errorf("%w in term %d any more", ErrNotLeader, term)
 	}
 	if err := n.confirmer.confirm(ctx, term, voucher); err != nil {
-		return fmt.Errorf("confirm term %d with a majority: %w", term, err)
+		return fmt.Errorf("confirm term %d with a quorum: %w", term, err)
 	}
 	if r, ok := n.current(); !ok || r.term != term {
 		return fmt.Errorf("%w in term %d any more", ErrNotLeader, term)

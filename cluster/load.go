@@ -9,12 +9,12 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// CommitBounds is how many bounds PeerLoad.commits has: it has one count more, of what took longer
-// than all of them (about 5 s).
+// CommitBounds is the number of bounds of PeerLoad.commits. It has one more count, for
+// commands slower than all bounds (about 5 s).
 const CommitBounds = 32
 
-// CommitBound is the longest that a command took which is counted at place i of PeerLoad.commits:
-// 0.1 ms, 0.15 ms, and from there on each twice the last but one.
+// CommitBound returns the upper bound of bucket i of PeerLoad.commits: 0.1 ms, 0.15 ms, and
+// then twice the bound before the previous one.
 func CommitBound(i int) time.Duration {
 	d := 100 * time.Microsecond << (i / 2)
 	if i%2 == 1 {
@@ -23,12 +23,12 @@ func CommitBound(i int) time.Duration {
 	return d
 }
 
-// commitPlace is where a command is counted that took d.
+// commitPlace returns the bucket for a command that took d.
 func commitPlace(d time.Duration) int {
 	return sort.Search(CommitBounds, func(i int) bool { return d <= CommitBound(i) })
 }
 
-// load is what this peer has done since it started.
+// load returns the work that this peer has done since it started.
 func (n *Node) load() *holdfastv1.PeerLoad {
 	l := &holdfastv1.PeerLoad{Commands: n.metrics.commands.Load(), CommitSeconds: time.Duration(n.metrics.commitNanos.Load()).Seconds()}
 	for i := range n.metrics.commits {
@@ -41,8 +41,8 @@ func (n *Node) load() *holdfastv1.PeerLoad {
 	return l
 }
 
-// LeaderLoad is how busy the leader is, as it says itself within half a second, and who that is.
-// ErrNoLeader: none is known.
+// LeaderLoad returns the leader's id and its load, which it must report within half a
+// second. It returns ErrNoLeader if no leader is known.
 func (n *Node) LeaderLoad(ctx context.Context) (leader string, load *holdfastv1.PeerLoad, err error) {
 	leader, self, ok := n.Leader()
 	switch {
@@ -55,7 +55,7 @@ func (n *Node) LeaderLoad(ctx context.Context) (leader string, load *holdfastv1.
 	defer cancel()
 	st, err := n.peerStats(ctx, leader)
 	if err != nil {
-		return "", nil, fmt.Errorf("ask leader %s for its load: %w", leader, err)
+		return "", nil, fmt.Errorf("get the load of leader %s: %w", leader, err)
 	}
 	return leader, st.GetLoad(), nil
 }

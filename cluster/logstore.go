@@ -12,27 +12,27 @@ import (
 	wal "github.com/hashicorp/raft-wal"
 )
 
-// What the Raft log is kept in (Config.LogStore). Raft's term and vote are in bolt always.
+// Stores of the Raft log (Config.LogStore). Raft's term and vote are always in bolt.
 const (
-	LogStoreBolt = "boltdb" // beside the term, in raft.db
-	LogStoreWAL  = "wal"    // in segments of a directory of its own: one sync a write instead of two
+	LogStoreBolt = "boltdb" // together with the term, in raft.db
+	LogStoreWAL  = "wal" // in segments of a separate directory: one sync per write instead of two
 )
 
 const (
 	walDir = "wal"
-	// walMeta is the file in it that is there from the first moment on.
+	// walMeta is a file in walDir that exists from the beginning.
 	walMeta = "wal-meta.db"
-	// copyBatch is how many entries are copied at once. One has up to maxEntry bytes.
+	// copyBatch is how many entries are copied at once. Each has up to maxEntry bytes.
 	copyBatch = 64
 )
 
-// keyLogStore says in bolt, in one transaction, which of the two has the log. What the other one
-// has is nothing.
+// keyLogStore is the key in bolt that records which store has the log. It changes in one
+// transaction. The other store's contents are ignored.
 var keyLogStore = []byte("HoldfastLogStore")
 
-// openLog returns the log of a data directory, in the store that is wanted ("": the one that it is
-// in), after it has been brought there. A crash on the way leaves it where it was, or where it is
-// to be, and the next start goes on.
+// openLog opens the Raft log and first moves it to the configured store if it is in the
+// other one. An empty cfg.LogStore keeps it in place. A crash during a move leaves the log
+// in one of the two stores, and the next start continues.
 func openLog(cfg *Config, bolt *raftboltdb.BoltStore) (raft.LogStore, func() error, error) {
 	nothing := func() error { return nil }
 	path := filepath.Join(cfg.DataDir, walDir)
@@ -46,7 +46,7 @@ func openLog(cfg *Config, bolt *raftboltdb.BoltStore) (raft.LogStore, func() err
 	}
 	if is == LogStoreBolt {
 		if !cfg.readOnly {
-			if err := removeWAL(path); err != nil { // left by a move that did not end; bolt has the whole log
+			if err := removeWAL(path); err != nil { // left by an interrupted move; bolt has the whole log
 				return nil, nothing, err
 			}
 		}
@@ -55,10 +55,10 @@ func openLog(cfg *Config, bolt *raftboltdb.BoltStore) (raft.LogStore, func() err
 		}
 	} else {
 		if _, err := os.Stat(filepath.Join(path, walMeta)); err != nil {
-			return nil, nothing, fmt.Errorf("open raft log %s: it is kept there, and is not: %w: %s", path, err, damageAdvice)
+			return nil, nothing, fmt.Errorf("open raft log %s: the log is missing: %w: %s", path, err, damageAdvice)
 		}
 		if !cfg.readOnly {
-			if err := empty(bolt); err != nil { // the end of such a move
+			if err := empty(bolt); err != nil { // finish an interrupted move
 				return nil, nothing, err
 			}
 		}
@@ -70,7 +70,7 @@ func openLog(cfg *Config, bolt *raftboltdb.BoltStore) (raft.LogStore, func() err
 	if is == want {
 		return segments, segments.Close, nil
 	}
-	cfg.Logger.Info("the raft log moves to another store", "from", is, "to", want)
+	cfg.Logger.Info("moving the raft log to another store", "from", is, "to", want)
 	if want == LogStoreWAL {
 		if err := moveLog(bolt, segments, bolt, want); err != nil {
 			return nil, nothing, errors.Join(err, segments.Close())
@@ -89,11 +89,11 @@ func logStoreOf(bolt *raftboltdb.BoltStore) (string, error) {
 	case errors.Is(err, raftboltdb.ErrKeyNotFound):
 		return LogStoreBolt, nil
 	case err != nil:
-		return "", fmt.Errorf("read where the raft log is: %w", err)
+		return "", fmt.Errorf("read the store of the raft log: %w", err)
 	case is == LogStoreBolt, is == LogStoreWAL:
 		return is, nil
 	default:
-		return "", fmt.Errorf("the raft log is in %q, which this build does not know: upgrade it", is)
+		return "", fmt.Errorf("unknown raft log store %q: upgrade this peer", is)
 	}
 }
 
@@ -108,7 +108,7 @@ func openWAL(cfg *Config, path string) (*wal.WAL, error) {
 	return segments, nil
 }
 
-// moveLog copies all entries, and then notes that they are in the other store.
+// moveLog copies all entries and then records that the log is in the other store.
 func moveLog(from, to raft.LogStore, bolt *raftboltdb.BoltStore, name string) error {
 	first, err := from.FirstIndex()
 	if err != nil {
@@ -140,14 +140,14 @@ func moveLog(from, to raft.LogStore, bolt *raftboltdb.BoltStore, name string) er
 	}
 	// failpoint: log-moved
 	if err := bolt.Set(keyLogStore, []byte(name)); err != nil {
-		return fmt.Errorf("note that the raft log is in %s: %w", name, err)
+		return fmt.Errorf("record that the raft log is in %s: %w", name, err)
 	}
 	// failpoint: log-move-noted
 	return nil
 }
 
-// afterHoles returns the first entry after which none is missing. What comes before a hole is in
-// the snapshot that made it.
+// afterHoles returns the first entry after the last hole. A hole comes from an installed
+// snapshot, which covers everything before it.
 func afterHoles(logs raft.LogStore, first, last uint64) (uint64, error) {
 	for i := first; last > 0 && i <= last; i++ {
 		switch err := logs.GetLog(i, new(raft.Log)); {
@@ -160,7 +160,7 @@ func afterHoles(logs raft.LogStore, first, last uint64) (uint64, error) {
 	return first, nil
 }
 
-// empty removes what is left of a log in bolt that has moved.
+// empty removes the remains of a moved log from bolt.
 func empty(bolt *raftboltdb.BoltStore) error {
 	first, err := bolt.FirstIndex()
 	if err != nil {
@@ -179,8 +179,8 @@ func empty(bolt *raftboltdb.BoltStore) error {
 	return nil
 }
 
-// removeWAL removes segments that are nobody's log. Its meta data go first: without them nothing
-// takes the rest for one.
+// removeWAL removes segments that are not the log. It removes the metadata first, because
+// without it the rest is not taken for a log.
 func removeWAL(path string) error {
 	err := os.Remove(filepath.Join(path, walMeta))
 	if errors.Is(err, fs.ErrNotExist) {

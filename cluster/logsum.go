@@ -9,24 +9,24 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// errLogDamaged means that an entry is not what was written.
+// errLogDamaged means that an entry differs from what was written.
 var errLogDamaged = errors.New("raft log is damaged")
 
-// summedLogs gives every entry of a log a checksum on its way to the disk, and compares it on the
-// way back. Bolt has checksums for its own bookkeeping only: a flipped bit in an entry would be
-// applied by this peer, and make it another than the others without anybody knowing.
+// checksumLogs adds a checksum to every entry that is written and verifies it when the
+// entry is read. Bolt checks only its own metadata. A flipped bit in an entry would be
+// applied by this peer alone, and its state would silently differ from the others'.
 type summedLogs struct {
 	raft.LogStore
 
-	// damaged is called with an error over an entry that was read. Raft would panic, so it need not
-	// return.
+	// damaged is called with the error if a read entry is damaged. It need not return,
+	// because Raft would panic.
 	damaged func(error)
 }
 
 // StoreLog implements raft.LogStore.
 func (s *summedLogs) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
 
-// StoreLogs implements raft.LogStore. Raft keeps what it has given, so that it is not changed.
+// StoreLogs implements raft.LogStore. It copies the entries, because Raft keeps using them.
 func (s *summedLogs) StoreLogs(logs []*raft.Log) error {
 	copies, out := make([]raft.Log, len(logs)), make([]*raft.Log, len(logs))
 	for i, l := range logs {
@@ -44,7 +44,7 @@ func (s *summedLogs) GetLog(index uint64, l *raft.Log) error {
 		return err
 	}
 	if err == nil && (l.Index != index || string(l.Extensions) != string(sumOf(l))) {
-		err = errors.New("it does not match its checksum")
+		err = errors.New("checksum mismatch")
 	}
 	if err != nil {
 		err = fmt.Errorf("%w: read entry %d: %w", errLogDamaged, index, err)
@@ -55,14 +55,15 @@ func (s *summedLogs) GetLog(index uint64, l *raft.Log) error {
 	return nil
 }
 
-// IsMonotonic implements raft.MonotonicLogStore, as the store below says.
+// IsMonotonic implements raft.MonotonicLogStore. It returns the value of the underlying
+// store.
 func (s *summedLogs) IsMonotonic() bool {
 	m, ok := s.LogStore.(raft.MonotonicLogStore)
 	return ok && m.IsMonotonic()
 }
 
-// check reads every entry. There may be holes: a snapshot that was sent takes the place of what
-// came before.
+// check reads every entry. Holes are allowed: an installed snapshot replaces the entries
+// before it.
 func (s *summedLogs) check() error {
 	first, err := s.FirstIndex()
 	if err != nil {
@@ -80,14 +81,14 @@ func (s *summedLogs) check() error {
 	return nil
 }
 
-// sumOf covers all that decides what an entry does.
+// checksum covers everything that determines the effect of an entry.
 func sumOf(l *raft.Log) []byte {
 	var head [17]byte
 	binary.BigEndian.PutUint64(head[:], l.Index)
 	binary.BigEndian.PutUint64(head[8:], l.Term)
 	head[16] = byte(l.Type)
 	d := xxhash.New()
-	_, _ = d.Write(head[:]) // a digest takes everything
+	_, _ = d.Write(head[:]) // never fails
 	_, _ = d.Write(l.Data)
 	return d.Sum(nil)
 }

@@ -10,31 +10,34 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Raft takes a snapshot after so many entries, and keeps so many behind it. An entry may have a few
-// bytes or up to maxEntry: with 100,000 agents, one has the leases of some 2,000, of about 100
-// bytes each, and the 8,192 that Raft would wait for have more than a gigabyte, all of which a peer
-// that starts would apply again. So the bytes count, too.
+// Raft takes a snapshot after a number of entries and keeps a number of entries behind it.
+// But an entry has between a few bytes and maxEntry. With 100,000 agents, one entry holds
+// some 2,000 leases of about 100 bytes each. The 8,192 entries that Raft would wait for
+// then exceed a gigabyte, and a starting peer would apply all of it again. So the size of
+// the log in bytes triggers snapshots, too.
 const (
-	// logBytes since the last snapshot are worth another, or half of what the last one has, where
-	// that is more: what a start applies is bounded, and so is what is written for it.
+	// logBytes is how far the log may grow before another snapshot, or half the size of the
+	// last snapshot if that is more. This bounds what a starting peer applies, and what is
+	// written for it.
 	logBytes = 64 << 20
-	// trailingBytes are kept behind a snapshot, for peers that were away, but minTrailing entries
-	// in any case.
+	// trailingBytes of entries are kept behind a snapshot for peers that were away, but at
+	// least minTrailing entries.
 	trailingBytes = 256 << 20
 	minTrailing   = 256
-	// weighEvery is the pause between two looks; the next one is up to twice as long, so that peers
-	// do not write their snapshots all at once.
+	// snapshotCheckInterval is the time between two checks of the log size. Up to as much
+	// again is added at random, so that peers do not write their snapshots at the same
+	// time.
 	weighEvery = 5 * time.Second
 )
 
-// weight is that of a part of the log.
+// logSize is the size of a part of the log.
 type weight struct{ entries, bytes int64 }
 
-// scale weighs what is applied.
+// logMeter measures the entries that are applied.
 type scale struct {
 	mu     sync.Mutex
-	all    weight // applied by this process
-	stored weight // of these: what the last snapshot has
+	all    weight // all that this process applied
+	stored weight // the part of applied that the last snapshot covers
 }
 
 func (s *scale) add(data []byte) {
@@ -44,14 +47,14 @@ func (s *scale) add(data []byte) {
 	s.all.bytes += int64(len(data))
 }
 
-// mark returns what a snapshot of now has, for store.
+// mark returns the size that a snapshot taken now covers, for store.
 func (s *scale) mark() weight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.all
 }
 
-// store takes off what is in a snapshot that is on disk.
+// store records that a snapshot of that size is on disk.
 func (s *scale) store(w weight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,18 +63,18 @@ func (s *scale) store(w weight) {
 	}
 }
 
-// since is what came after the last snapshot.
+// since returns the size of the log after the last snapshot.
 func (s *scale) since() weight {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return weight{s.all.entries - s.stored.entries, s.all.bytes - s.stored.bytes}
 }
 
-// weighLog has snapshots taken that the bytes of the log are worth, and makes Raft keep as many
-// entries behind them as these bytes allow.
+// runSnapshotPolicy takes snapshots when the log has grown enough, and sets how many
+// entries Raft keeps behind them.
 func (n *Node) weighLog(ctx context.Context) error {
 	for {
-		t := time.NewTimer(n.cfg.weighEvery + rand.N(n.cfg.weighEvery)) //nolint:gosec // peers differ, nobody guesses
+		t := time.NewTimer(n.cfg.weighEvery + rand.N(n.cfg.weighEvery)) //nolint:gosec // jitter, not security
 		select {
 		case <-t.C:
 		case <-ctx.Done():
@@ -86,12 +89,12 @@ func (n *Node) weighLog(ctx context.Context) error {
 			continue
 		}
 		if err := await(ctx, n.raft.Snapshot()); err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) && !errors.Is(err, raft.ErrRaftShutdown) && ctx.Err() == nil {
-			n.log.Warn("no snapshot taken: the log goes on growing", "bytes", w.bytes, "error", err)
+			n.log.Warn("snapshot failed, the log keeps growing", "bytes", w.bytes, "error", err)
 		}
 	}
 }
 
-// worthSnapshot is how many bytes of log are.
+// snapshotThreshold returns how many bytes the log must grow before another snapshot.
 func (n *Node) worthSnapshot() int64 {
 	if all, err := n.stores.snaps.List(); err == nil && len(all) > 0 {
 		return max(n.cfg.logBytes, all[0].Size/2)
@@ -99,13 +102,13 @@ func (n *Node) worthSnapshot() int64 {
 	return n.cfg.logBytes
 }
 
-// trailing is how many entries of this weight are kept behind a snapshot.
+// trailing returns how many entries of average size w are kept behind a snapshot.
 func trailing(most uint64, w weight) uint64 {
 	fit := uint64(trailingBytes / max(1, w.bytes/max(1, w.entries)))
 	return min(most, max(minTrailing, fit))
 }
 
-// reload changes Raft's configuration. Two changes at once would undo each other.
+// reload changes Raft's configuration. Concurrent changes would undo each other.
 func (n *Node) reload(change func(*raft.ReloadableConfig)) {
 	n.reloading.Lock()
 	defer n.reloading.Unlock()

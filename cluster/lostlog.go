@@ -11,12 +11,12 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 )
 
-// A peer that has lost raft.db has lost its term, its vote and the entries after its newest
-// snapshot. If it started all the same it could vote twice in a term and elect a leader that lacks
-// acknowledged writes, so it refuses to start.
+// A peer without raft.db has lost its term, its vote and the entries after its newest
+// snapshot. If it started, it could vote twice in a term and elect a leader that lacks
+// acknowledged writes. So it refuses to start.
 
-// expectLog notes that the data directory of an identity must hold a Raft log: the peer belongs to
-// a cluster, or it has written a snapshot.
+// expectLog records whether the data directory must hold a Raft log: the peer belongs to a
+// cluster, or it has written a snapshot.
 func (c *Config) expectLog(rec identityRecord) error {
 	c.clusterID = rec.ClusterID
 	c.logExpected = len(rec.Forming) == 0 && (rec.Admitted || rec.ClusterID != "")
@@ -33,8 +33,8 @@ func (c *Config) expectLog(rec identityRecord) error {
 	return nil
 }
 
-// checkLogFile refuses a data directory that must hold a Raft log and has no raft.db, or an empty
-// one. It runs before bolt would create the file.
+// checkLogFile returns an error if the data directory must hold a Raft log but raft.db is
+// missing or empty. It runs before bolt would create the file.
 func (c *Config) checkLogFile(path string) error {
 	if !c.logExpected {
 		return nil
@@ -50,8 +50,9 @@ func (c *Config) checkLogFile(path string) error {
 	return nil
 }
 
-// checkLogState refuses a raft.db without a term where a term must be: a file that was created
-// after the peer's own was lost. It runs before anything is removed from the directory.
+// checkLogState returns an error if raft.db has no term but must have one: it was created
+// after the peer's own file was lost. It runs before anything is removed from the
+// directory.
 func (c *Config) checkLogState(bolt *raftboltdb.BoltStore) error {
 	if !c.logExpected {
 		return nil
@@ -67,6 +68,6 @@ func (c *Config) checkLogState(bolt *raftboltdb.BoltStore) error {
 }
 
 func (c *Config) lostLog(how string) error {
-	return fmt.Errorf("data directory %s has lost its raft log (%s; the peer is of cluster %q): put raft.db back, "+
+	return fmt.Errorf("data directory %s has lost its raft log (%s; the peer belongs to cluster %q): restore raft.db, "+
 		"or move the whole directory away to rejoin from the other peers", c.DataDir, how, c.clusterID)
 }

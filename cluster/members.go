@@ -16,27 +16,33 @@ import (
 )
 
 const (
-	// promoteLag is how many entries a peer may be behind when it is given a vote.
+	// promoteLag is how many entries a peer may be behind when it is promoted to a voter.
 	promoteLag = 1024
 	// changeTimeout bounds one change of the membership.
 	changeTimeout = 5 * time.Second
 )
 
-// reconciler brings Raft's configuration in line with gossip, on the leader.
+// reconciler aligns Raft's configuration with gossip, on the leader.
 type reconciler struct {
 	n        *Node
 	term     uint64
-	floor    map[string]uint64    // nonvoter's instance → what it must have applied before it may vote
-	admitted map[string]bool      // instances that have been told in this term that they may vote
-	refused  map[string]bool      // instances whose refusal has been logged
-	well     map[string]time.Time // instances that have caught up, since when
-	pending  bool                 // something will change without a word from gossip
-	trouble  string               // what was logged last
+	floor    map[string]uint64 // nonvoter's instance → the index that it must have applied before it may vote
+	admitted map[string]bool // instances that this term has allowed to vote
+	refused  map[string]bool // instances whose refusal has been logged
+	well     map[string]time.Time // since when instances have been caught up
+	pending  bool // something will change without an event from gossip
+	trouble  string // the last logged error
 }
 
-// reconcileMembers is the leader's work on the membership.
+// reconcileMembers manages the membership in one term.
 func (n *Node) reconcileMembers(ctx context.Context, term uint64) error {
-	r := &reconciler{n: n, term: term, floor: map[string]uint64{}, admitted: map[string]bool{}, refused: map[string]bool{}, well: map[string]time.Time{}}
+	r := &reconciler{
+		n: n, term: term,
+		floor:    map[string]uint64{},
+		admitted: map[string]bool{},
+		refused:  map[string]bool{},
+		well:     map[string]time.Time{},
+	}
 	n.seen.reset()
 	for {
 		changed := n.gossip.changed.wait()
@@ -58,7 +64,7 @@ func (n *Node) reconcileMembers(ctx context.Context, term uint64) error {
 	}
 }
 
-// report logs what keeps the membership from being settled, each thing once.
+// report logs the error of a pass, each distinct one once.
 func (r *reconciler) report(ctx context.Context, err error) {
 	if err == nil {
 		r.trouble = ""
@@ -67,11 +73,11 @@ func (r *reconciler) report(ctx context.Context, err error) {
 	r.pending = true
 	if ctx.Err() == nil && err.Error() != r.trouble {
 		r.trouble = err.Error()
-		r.n.log.Warn("membership is not settled", "error", err)
+		r.n.log.Warn("membership not settled, will retry", "error", err)
 	}
 }
 
-// pass looks at every peer once. One that fails does not hold up the others.
+// pass handles every peer once. A failure with one peer does not delay the others.
 func (r *reconciler) pass(ctx context.Context) error {
 	var errs []error
 	for _, m := range r.n.gossip.peers() {
@@ -95,7 +101,8 @@ func (r *reconciler) pass(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// forget finishes removals whose leader died in the middle: only servers are recorded.
+// forgetRemoved removes the records of peers that are not in Raft's configuration. It
+// finishes removals whose leader failed halfway.
 func (r *reconciler) forget(ctx context.Context) error {
 	servers := r.n.servers()
 	if len(servers) == 0 {
@@ -106,19 +113,19 @@ func (r *reconciler) forget(ctx context.Context) error {
 			continue
 		}
 		if err := r.n.forgetPeer(ctx, p.GetId()); err != nil {
-			return fmt.Errorf("take peer %s, which is no server any more, out of the record: %w", p.GetId(), err)
+			return fmt.Errorf("delete the record of removed peer %s: %w", p.GetId(), err)
 		}
-		r.n.log.Info("peer taken out of the record: it is no server any more", "id", p.GetId())
+		r.n.log.Info("record of removed peer deleted", "id", p.GetId())
 	}
 	return nil
 }
 
-// peer does the next thing that one peer needs.
+// peer takes the next step for one peer.
 func (r *reconciler) peer(ctx context.Context, m member) error {
 	id := m.meta.GetId()
 	srv, in := r.n.server(id)
 	if !in && r.n.departed.has(id, m.meta.GetInstance()) {
-		return nil // it has left, and is about to be gone
+		return nil // it has left and is about to stop
 	}
 	meta := r.n.fsm.View().Meta()
 	if level := meta.GetFeatureLevel(); m.meta.GetMaxFeatureLevel() < level {
@@ -132,7 +139,12 @@ func (r *reconciler) peer(ctx context.Context, m member) error {
 			return err
 		}
 		r.n.log.Info("peer joins", "id", id, "raft", m.meta.GetRaftAddr(), "instance", m.meta.GetInstance())
-		return r.change(ctx, r.n.raft.AddNonvoter(raft.ServerID(id), raft.ServerAddress(m.meta.GetRaftAddr()), 0, changeTimeout))
+		return r.change(ctx, r.n.raft.AddNonvoter(
+			raft.ServerID(id),
+			raft.ServerAddress(m.meta.GetRaftAddr()),
+			0,
+			changeTimeout,
+		))
 	}
 	rec, known := r.n.fsm.View().Peer(id)
 	same := known && rec.GetInstance() == m.meta.GetInstance()
@@ -160,8 +172,8 @@ func (r *reconciler) peer(ctx context.Context, m member) error {
 	return r.promote(ctx, m)
 }
 
-// proven makes sure that a newcomer is who it says: in gossip any holder of the key can claim
-// anything. Its certificate tells, when it is asked something.
+// verifyIdentity connects to a new peer to check its certificate. Gossip does not prove an
+// identity: any holder of its key can claim one.
 func (r *reconciler) proven(ctx context.Context, id string) error {
 	if r.n.cfg.TLS == nil || id == r.n.cfg.NodeID {
 		return nil
@@ -169,12 +181,12 @@ func (r *reconciler) proven(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	if _, err := r.n.peerStats(ctx, id); err != nil {
-		return fmt.Errorf("it is not let in before it has shown its certificate: %w", err)
+		return fmt.Errorf("verify its certificate: %w", err)
 	}
 	return nil
 }
 
-// refuse says once that a peer is too old.
+// refuse logs once that a peer's version is too old.
 func (r *reconciler) refuse(m member, level uint32) {
 	if r.refused[m.meta.GetInstance()] {
 		return
@@ -191,16 +203,17 @@ func (r *reconciler) move(ctx context.Context, srv raft.Server, to raft.ServerAd
 	return r.change(ctx, r.n.raft.AddNonvoter(srv.ID, to, 0, changeTimeout))
 }
 
-// demote takes the vote of a peer that has come back without its data, or that nobody has recorded:
-// what it acknowledged must not be counted on. It keeps the vote as long as the others could not do
-// without it.
+// demote removes the vote of a peer that has returned without its data or has no record,
+// because its acknowledgements no longer count. The peer keeps its vote as long as the
+// others are no majority without it.
 func (r *reconciler) demote(ctx context.Context, m member, rec *internalv1.PeerRecord) error {
 	id := m.meta.GetId()
 	voters, following := r.followed(ctx, id)
 	if following < voters/2+1 {
-		return fmt.Errorf("it has lost its data, but only %d of the %d other voters answer: waiting for them before its vote is taken", following, voters)
+		return fmt.Errorf("it has lost its data, but only %d of the %d other voters answer: waiting for them before removing its vote",
+			following, voters)
 	}
-	r.n.log.Warn("peer has lost its data: it does not vote until it has caught up", "id", id,
+	r.n.log.Warn("peer has lost its data, demoting it until it has caught up", "id", id,
 		"instance", m.meta.GetInstance(), "recorded", rec.GetInstance())
 	r.pending = true
 	err := r.change(ctx, r.n.raft.DemoteVoter(raft.ServerID(id), 0, changeTimeout))
@@ -208,8 +221,8 @@ func (r *reconciler) demote(ctx context.Context, m member, rec *internalv1.PeerR
 	return err
 }
 
-// followed counts the voters without one, and those of them that lead or follow in this term.
-// Gossip would not do: it takes its time to find somebody dead.
+// followed counts the voters except one, and how many of them lead or follow in this term.
+// It asks them, because gossip is slow to detect a dead peer.
 func (r *reconciler) followed(ctx context.Context, but string) (voters, following int) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
@@ -230,8 +243,8 @@ func (r *reconciler) followed(ctx context.Context, but string) (voters, followin
 	return voters, int(n.Load())
 }
 
-// promote returns a nonvoter its vote when it holds all that was committed when this leader first
-// saw it.
+// promote makes a nonvoter a voter once it holds everything that was committed when this
+// leader first saw it.
 func (r *reconciler) promote(ctx context.Context, m member) error {
 	id, instance := m.meta.GetId(), m.meta.GetInstance()
 	r.pending = true
@@ -241,13 +254,13 @@ func (r *reconciler) promote(ctx context.Context, m member) error {
 	}
 	st, err := r.n.peerStats(ctx, id)
 	if err != nil {
-		return fmt.Errorf("ask how far it is: %w", err)
+		return fmt.Errorf("get its applied index: %w", err)
 	}
 	if st.GetInstance() != instance {
 		return nil // gossip is behind
 	}
 	if at := st.GetAppliedIndex(); !mayVote(at, r.floor[instance], commit) {
-		r.n.log.Debug("peer catches up", "id", id, "applied", at, "commit", commit)
+		r.n.log.Debug("peer is catching up", "id", id, "applied", at, "commit", commit)
 		delete(r.well, instance)
 		return nil
 	}
@@ -258,20 +271,21 @@ func (r *reconciler) promote(ctx context.Context, m member) error {
 		return err
 	}
 	// failpoint: peer-admitted
-	r.n.log.Info("peer has caught up and votes from now on", "id", id)
+	r.n.log.Info("peer has caught up, promoting it to a voter", "id", id)
 	err = r.change(ctx, r.n.raft.AddVoter(raft.ServerID(id), raft.ServerAddress(m.meta.GetRaftAddr()), 0, changeTimeout))
 	// failpoint: peer-promoted
 	return err
 }
 
-// mayVote reports whether a peer that has applied so much may vote: it must hold what may have been
-// counted on before its vote was taken, and it must not be so far behind that it would slow the
-// others down.
+// mayVote reports whether a peer that has applied an index may vote. It must hold
+// everything that may have relied on its acknowledgements, and it must not be so far behind
+// that it would slow the others down.
 func mayVote(applied, floor, commit uint64) bool {
 	return applied >= floor && applied+promoteLag >= commit
 }
 
-// admit tells a peer that it may vote. Peers that may already do not mind.
+// allowVote sends a peer the permission to vote. A peer that already has it ignores the
+// call.
 func (r *reconciler) admit(ctx context.Context, m member) error {
 	if r.admitted[m.meta.GetInstance()] {
 		return nil
@@ -280,16 +294,19 @@ func (r *reconciler) admit(ctx context.Context, m member) error {
 	defer cancel()
 	c, err := r.n.conns.peer(m.meta.GetId())
 	if err == nil {
-		_, err = c.Admit(ctx, &internalv1.AdmitRequest{Instance: m.meta.GetInstance(), ClusterId: r.n.fsm.View().Meta().GetClusterId()})
+		_, err = c.Admit(ctx, &internalv1.AdmitRequest{
+			Instance:  m.meta.GetInstance(),
+			ClusterId: r.n.fsm.View().Meta().GetClusterId(),
+		})
 	}
 	if err != nil {
-		return fmt.Errorf("let it vote: %w", err)
+		return fmt.Errorf("allow it to vote: %w", err)
 	}
 	r.admitted[m.meta.GetInstance()] = true
 	return nil
 }
 
-// raiseLevel raises the feature level to what every server understands.
+// raiseLevel raises the feature level to the highest one that every server understands.
 func (r *reconciler) raiseLevel(ctx context.Context) error {
 	v := r.n.fsm.View()
 	level := commonLevel(r.n.cfg.level(), r.n.servers(), v.Peer)
@@ -307,8 +324,8 @@ func (r *reconciler) raiseLevel(ctx context.Context) error {
 	return nil
 }
 
-// commonLevel returns the highest level that this peer and all servers understand; 0 if one of
-// them is not recorded.
+// commonLevel returns the highest level that this peer and all servers understand. It
+// returns 0 if a server has no record.
 func commonLevel(own uint32, servers []raft.Server, peer func(string) (*internalv1.PeerRecord, bool)) uint32 {
 	for _, s := range servers {
 		rec, ok := peer(string(s.ID))
@@ -320,7 +337,7 @@ func commonLevel(own uint32, servers []raft.Server, peer func(string) (*internal
 	return own
 }
 
-// change waits for a change of the configuration, after which there is more to do.
+// change waits for a configuration change. More work may follow it.
 func (r *reconciler) change(ctx context.Context, f raft.Future) error {
 	r.pending = true
 	ctx, cancel := context.WithTimeout(ctx, 2*changeTimeout)
@@ -332,7 +349,7 @@ func (r *reconciler) change(ctx context.Context, f raft.Future) error {
 	return nil
 }
 
-// record returns what the state keeps of a peer.
+// record returns the state's record of a peer.
 func record(m member) *internalv1.PeerRecord {
 	return &internalv1.PeerRecord{
 		Id: m.meta.GetId(), Instance: m.meta.GetInstance(),
@@ -345,10 +362,10 @@ func putPeer(p *internalv1.PeerRecord) *internalv1.Command {
 	return &internalv1.Command{FeatureLevel: 1, Op: &internalv1.Command_PutPeer{PutPeer: &internalv1.PutPeer{Peer: p}}}
 }
 
-// departed remembers the peers that have left, so that the leader does not take a peer back that is
-// still in gossip for a moment. It is in the memory of one leader: a peer that was removed by force
-// and not stopped joins again under the next one, as a nonvoter that catches up first, which the
-// flag's help announces.
+// departed lists the peers that have left, so that the leader does not add a peer again
+// that is still in gossip. Each leader has its own list in memory. A peer that was removed
+// by force and not stopped joins again under the next leader, as a nonvoter that catches up
+// first. The flag's help text says so.
 type departed struct {
 	mu sync.Mutex
 	m  map[string]string // id → instance

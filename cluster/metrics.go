@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are this package's own.
+// metrics are the metrics of this package.
 type metrics struct {
 	applySeconds *prometheus.HistogramVec
 	batchSize    prometheus.Histogram
@@ -17,10 +17,10 @@ type metrics struct {
 	forwards     *prometheus.CounterVec
 	deathWatch   prometheus.Counter
 
-	// What the status says of the commands that were applied.
+	// Counts of applied commands, for the status.
 	commands    atomic.Uint64
 	commitNanos atomic.Int64
-	commits     [CommitBounds + 1]atomic.Uint64 // by how long they took
+	commits     [CommitBounds + 1]atomic.Uint64 // by duration
 }
 
 func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
@@ -46,11 +46,19 @@ func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
 			Help:    "Commands that shared one Raft entry.",
 			Buckets: prometheus.ExponentialBuckets(1, 2, 11),
 		}),
-		reads:      prometheus.NewCounterVec(opts("reads_total", "Reads by where they were served: leader, follower, forwarded, stale."), []string{"served"}),
-		forwards:   prometheus.NewCounterVec(opts("forwards_total", "Calls made on the leader for a client, by result: answered, not_applied, unknown."), []string{"result"}),
-		deathWatch: prometheus.NewCounter(opts("death_watch_elections_total", "Elections called because the leader's process was seen to end.")),
+		reads: prometheus.NewCounterVec(
+			opts("reads_total", "Reads by where they were served: leader, follower, forwarded, stale."),
+			[]string{"served"},
+		),
+		forwards: prometheus.NewCounterVec(
+			opts("forwards_total", "Calls made on the leader for a client, by result: answered, not_applied, unknown."),
+			[]string{"result"},
+		),
+		deathWatch: prometheus.NewCounter(
+			opts("death_watch_elections_total", "Elections called because the leader's process was seen to end."),
+		),
 	}
-	for what := final; what <= unknown; what++ { // a rate wants to begin at zero
+	for what := final; what <= unknown; what++ { // rates need series that begin at zero
 		m.forwards.WithLabelValues(resultOf(what))
 	}
 	if reg == nil {
@@ -71,9 +79,13 @@ func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
 			return 0
 		}),
 		gauge("applied_index", "Raft index of this peer's state.", func() float64 { return float64(n.fsm.Applied()) }),
-		gauge("commit_index", "Raft index that this peer knows to be committed.", func() float64 { return float64(n.raft.CommitIndex()) }),
+		gauge("commit_index", "Raft index that this peer knows to be committed.", func() float64 {
+			return float64(n.raft.CommitIndex())
+		}),
 		gauge("term", "Raft term.", func() float64 { return float64(n.raft.CurrentTerm()) }),
-		gauge("queue_commands", "Commands that wait for a place in a Raft entry of this leader.", func() float64 { return float64(n.batch.waiting()) }),
+		gauge("queue_commands", "Commands that wait for a place in a Raft entry of this leader.", func() float64 {
+			return float64(n.batch.waiting())
+		}),
 		gauge("voters", "Voters in the Raft configuration.", func() float64 {
 			v := 0
 			for _, s := range n.servers() {
@@ -83,7 +95,7 @@ func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
 			}
 			return float64(v)
 		}),
-		gauge("last_contact_seconds", "Time since the leader was heard; 0 on the leader, -1 for never.", func() float64 {
+		gauge("last_contact_seconds", "Time since the last contact with the leader; 0 on the leader, -1 for never.", func() float64 {
 			if ms := n.lastContact(); ms >= 0 {
 				return float64(ms) / 1000
 			}

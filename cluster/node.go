@@ -28,14 +28,14 @@ type Node struct {
 	raft   *raft.Raft
 	driver *raftFSM
 	gossip *gossip
-	book   atomic.Pointer[gossip] // gossip, for Raft, which asks for addresses before gossip has begun
+	book   atomic.Pointer[gossip] // gossip, for ServerAddr, which Raft calls before gossip has started
 	conns  *conns
 
-	notify    chan bool // raft's word on the leadership
+	notify    chan bool // leadership changes, from Raft
 	reign     atomic.Pointer[reign]
 	sessions  sessions
 	departed  departed
-	seen      conditions // of the peers, by this leader
+	seen      conditions // the peers' conditions, as this leader observed them
 	promise   promise
 	confirmer *confirmer
 	batch     *batcher
@@ -43,32 +43,32 @@ type Node struct {
 	routes    routes
 	metrics   *metrics
 
-	interludes chan *interlude           // for lead
-	changed    *signal                   // the leader, or its readiness
-	news       *signal                   // what this peer tells of itself
-	leaderless atomic.Pointer[time.Time] // since when no leader is known
-	watching   atomic.Pointer[string]    // whom the death watch holds a connection to
+	interludes chan *interlude // requests to lead
+	changed    *signal // fires when the leader or its readiness changes
+	news       *signal // fires when gossipMeta changes
+	leaderless atomic.Pointer[time.Time] // since when no leader has been known
+	watching   atomic.Pointer[string] // the peer that the death watch is connected to
 
-	began time.Time       // for its monotonic clock
-	timed atomic.Bool     // commands carry that clock: the cluster has reached feature level 2
-	life  context.Context // ends when the node does
+	began time.Time // the origin of this peer's monotonic clock
+	timed atomic.Bool // commands carry that clock, because the cluster has reached feature level 2
+	life  context.Context // canceled when the node stops
 	end   context.CancelFunc
 	ended <-chan struct{}
 
-	applied     atomic.Bool // all that was in the log when this peer started, and the like
-	handingOver atomic.Bool // Raft takes one hand-over after the other only while no follower keeps it waiting
+	applied     atomic.Bool // this peer has applied the log that it found when it started
+	handingOver atomic.Bool // rejects a second transfer: Raft handles them one by one only while every follower responds
 
-	reloading sync.Mutex // Raft's configuration
+	reloading sync.Mutex // guards changes of Raft's configuration
 
 	closeOnce sync.Once
 	closing   chan struct{}
 	ran       atomic.Bool
 }
 
-// New opens the data directory, the listeners and gossip, restores the state into f and starts
-// Raft. It gives one clear error when a port or the directory is in use, when the directory belongs
-// to another peer, or when its files are damaged. The Node does its work in Run; one that is not
-// run must be closed.
+// New opens the data directory, the listeners and gossip, restores the state into f and
+// starts Raft. It returns an error if a port or the directory is in use, if the directory
+// belongs to another peer, or if its files are damaged. The Node works in Run. A Node that
+// is not run must be closed.
 func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
@@ -135,20 +135,20 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	return n, nil
 }
 
-// checkState refuses a configuration that contradicts Raft's state.
+// checkState returns an error if the configuration contradicts Raft's state.
 func (n *Node) checkState() error {
 	has, err := n.stores.hasState()
 	if err != nil {
 		return fmt.Errorf("read raft state: %w", err)
 	}
 	if !has && n.cfg.BootstrapExpect == 1 && len(n.cfg.Join) > 0 {
-		return fmt.Errorf("bootstrap expect 1 forms a cluster of its own, but %s are to be joined: leave one of them out", strings.Join(n.cfg.Join, ", "))
+		return fmt.Errorf("bootstrap expect 1 forms a new cluster, but join names %s: set only one of them", strings.Join(n.cfg.Join, ", "))
 	}
 	return nil
 }
 
-// gossipMeta is what this peer tells of itself. Gossip asks for it before Raft has told its
-// cluster.
+// gossipMeta returns the metadata that this peer gossips. It may be called before Raft
+// knows the cluster.
 func (n *Node) gossipMeta() *internalv1.GossipMeta {
 	rec := n.ident.get()
 	return &internalv1.GossipMeta{
@@ -159,7 +159,7 @@ func (n *Node) gossipMeta() *internalv1.GossipMeta {
 	}
 }
 
-// admit lets this peer vote and stand, now that its identity says so.
+// admit lets this peer vote and stand for election. Its identity already records that.
 func (n *Node) admit() {
 	if !n.gate.admitted.Swap(true) {
 		n.log.Info("this peer may vote")
@@ -200,9 +200,9 @@ func (n *Node) voters() (others []string, self bool) {
 	return others, self
 }
 
-// voterWithoutLeader returns a voter of the latest configuration, if there is one and no leader is
-// known. With a leader, a candidate from outside the configuration stays refused: it may be a peer
-// that was removed and does not know it.
+// voterWithoutLeader returns a voter of the latest configuration, if there is one and no
+// leader is known. If a leader is known, candidates outside the configuration stay refused:
+// such a candidate may be a removed peer that has not noticed.
 func (n *Node) voterWithoutLeader() (raft.ServerID, bool) {
 	if addr, _ := n.raft.LeaderWithID(); addr != "" {
 		return "", false
@@ -215,8 +215,8 @@ func (n *Node) voterWithoutLeader() (raft.ServerID, bool) {
 	return "", false
 }
 
-// sendsTo reports whether this peer leads in a term, means to go on, and sends entries to another
-// one.
+// sendsTo reports whether this peer leads in the term, is not handing over, and replicates
+// entries to the peer id.
 func (n *Node) sendsTo(id raft.ServerID, term uint64) bool {
 	if n.raft.State() != raft.Leader || n.raft.CurrentTerm() != term || n.handingOver.Load() {
 		return false
@@ -225,8 +225,8 @@ func (n *Node) sendsTo(id raft.ServerID, term uint64) bool {
 	return ok
 }
 
-// ServerAddr implements raft.ServerAddressProvider: where a peer is now, as gossip or the state
-// tells.
+// ServerAddr implements raft.ServerAddressProvider. It returns a peer's current address,
+// from gossip or else from the state.
 func (n *Node) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
 	if string(id) == n.cfg.NodeID {
 		return raft.ServerAddress(n.stream.Addr().String()), nil
@@ -239,10 +239,10 @@ func (n *Node) ServerAddr(id raft.ServerID) (raft.ServerAddress, error) {
 	if rec, ok := n.fsm.View().Peer(string(id)); ok && rec.GetRaftAddr() != "" {
 		return raft.ServerAddress(rec.GetRaftAddr()), nil
 	}
-	return "", errors.New("it has not been seen in gossip")
+	return "", errors.New("no address known: the peer has not been seen in gossip")
 }
 
-// grpcAddr reports where a peer's gRPC is.
+// grpcAddr returns the gRPC address of a peer.
 func (n *Node) grpcAddr(id string) (string, bool) {
 	if m, ok := n.gossip.peer(id); ok && m.meta.GetGrpcAddr() != "" {
 		return m.meta.GetGrpcAddr(), true
@@ -251,13 +251,14 @@ func (n *Node) grpcAddr(id string) (string, bool) {
 	return rec.GetGrpcAddr(), ok && rec.GetGrpcAddr() != ""
 }
 
-// maxBehind is how many entries a peer may have to apply that has just started, to count as one
-// that is back: it takes them in some tens of milliseconds.
+// maxBehind is how many entries a restarted peer may still have to apply and count as
+// ready. Applying that many takes some tens of milliseconds.
 const maxBehind = 256
 
-// Votes reports why this peer does not count yet should another one be lost, or nil. It gives no
-// vote, as it is new or has lost its data and has not caught up; or it has just started and applies
-// what is in its log: if it was elected now, everybody would wait for that.
+// Votes returns nil if the cluster can rely on this peer after losing another one, or an
+// error with the reason. A peer that is new or lost its data has no vote until it has
+// caught up. A peer that has just started still applies its log, and if it were elected
+// then, all calls would wait for that.
 func (n *Node) Votes() error {
 	if !n.gate.admitted.Load() {
 		return errNotAdmitted
@@ -270,30 +271,30 @@ func (n *Node) Votes() error {
 	}
 	committed, applied := n.raft.CommitIndex(), n.fsm.Applied()
 	if committed == 0 || committed > applied+maxBehind {
-		return fmt.Errorf("peer has just started: it has applied %d of %d entries of its log", applied, max(committed, n.raft.LastIndex()))
+		return fmt.Errorf("peer has just started: %d of %d log entries applied", applied, max(committed, n.raft.LastIndex()))
 	}
-	n.applied.Store(true) // whoever has been there once only has to keep up
+	n.applied.Store(true) // a peer that was there once only has to keep up
 	return nil
 }
 
-// Leader returns the leader as far as this peer knows, and whether it is this one. ok is false when
-// none is known.
+// Leader returns the leader that this peer knows, and whether it is this peer. ok is false
+// if no leader is known.
 func (n *Node) Leader() (id string, self, ok bool) {
 	_, l := n.raft.LeaderWithID()
 	return string(l), string(l) == n.cfg.NodeID, l != ""
 }
 
-// Role returns this peer's part in Raft: leader, follower, candidate or shutdown.
+// Role returns this peer's Raft role: leader, follower, candidate or shutdown.
 func (n *Node) Role() string { return strings.ToLower(n.raft.State().String()) }
 
-// GossipAddr returns where this peer gossips: what others put into Join.
+// GossipAddr returns this peer's gossip address, which other peers name in Join.
 func (n *Node) GossipAddr() string { return n.gossip.at }
 
-// RaftAddr returns the Raft address that this peer tells others.
+// RaftAddr returns the Raft address that this peer advertises.
 func (n *Node) RaftAddr() string { return n.stream.Addr().String() }
 
-// Close ends the peer at once and hands nothing over, as a crash would. Run returns soon after. It
-// is for a Node that was never run, and for tests.
+// Close stops the peer at once without handing over, as a crash would. Run returns soon
+// after. It is for tests, and for a Node that was never run.
 func (n *Node) Close() {
 	n.closeOnce.Do(func() { close(n.closing) })
 	if !n.ran.Load() {
@@ -301,7 +302,7 @@ func (n *Node) Close() {
 	}
 }
 
-// Ready reports whether this peer leads and takes commands.
+// Ready reports whether this peer leads and accepts commands.
 func (n *Node) Ready() bool {
 	_, ok := n.current()
 	return ok

@@ -10,14 +10,14 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Outcome is what is known of a command that did not succeed.
+// Outcome is the known outcome of a command that did not succeed.
 type Outcome int
 
 const (
-	// NotApplied commands have changed nothing and never will: they may be made again freely.
+	// NotApplied commands have changed nothing and never will. They may be retried freely.
 	NotApplied Outcome = iota + 1
-	// Unknown commands may have been applied, or may still be: they may be made again only under
-	// the same request id.
+	// Unknown commands may have been applied, or may still be. They may be retried only
+	// under the same request id.
 	Unknown
 )
 
@@ -32,42 +32,45 @@ func (o Outcome) String() string {
 	return fmt.Sprintf("outcome(%d)", int(o))
 }
 
-// The reasons in the ErrorInfo of outcome errors, in ErrorDomain.
+// Reasons in the ErrorInfo of outcome errors, in ErrorDomain.
 const (
 	ErrorDomain = "holdfast.dev"
-	// ReasonNotApplied: nothing has changed, retry freely.
+	// ReasonNotApplied means that nothing has changed. Retry freely.
 	ReasonNotApplied = "NOT_APPLIED"
-	// ReasonOutcomeUnknown: retry only under the same request id.
+	// ReasonOutcomeUnknown means that the command may have been applied. Retry only under
+	// the same request id.
 	ReasonOutcomeUnknown = "OUTCOME_UNKNOWN"
-	// ReasonNoLeader: nothing has changed, no leader was found in time.
+	// ReasonNoLeader means that nothing has changed, because no leader was found in time.
 	ReasonNoLeader = "NO_LEADER"
-	// ReasonTooLarge: nothing has changed, and the same command will never be taken.
+	// ReasonTooLarge means that nothing has changed. The same command will never be
+	// accepted.
 	ReasonTooLarge = "COMMAND_TOO_LARGE"
-	// ReasonEncoding: nothing has changed, and the same command will never be taken.
+	// ReasonEncoding means that nothing has changed. The same command will never be
+	// accepted.
 	ReasonEncoding = "COMMAND_NOT_ENCODABLE"
 )
 
 var (
-	// ErrNoLeader is in an OutcomeError when no leader is known or could be reached.
+	// ErrNoLeader is in an OutcomeError if no leader is known or reachable.
 	ErrNoLeader = errors.New("no leader")
-	// ErrNotLeader is in an OutcomeError when this peer does not lead, or does not lead yet.
+	// ErrNotLeader is in an OutcomeError if this peer does not lead, or is not ready to.
 	ErrNotLeader = errors.New("this peer is not the leader")
-	// ErrTooLarge is in an OutcomeError when a command is larger than a Raft entry may be (512
+	// ErrTooLarge is in an OutcomeError if a command exceeds the limit of a Raft entry (512
 	// KiB).
 	ErrTooLarge = errors.New("command is too large")
-	// ErrEncoding is in an OutcomeError when a command cannot be encoded: it has text that is not
-	// UTF-8. The same command will never be taken.
+	// ErrEncoding is in an OutcomeError if a command cannot be encoded, because it has text
+	// that is not UTF-8. The same command will never be accepted.
 	ErrEncoding = errors.New("command cannot be encoded")
 )
 
-// OutcomeError means that a command was not applied, or that nobody knows whether it was.
+// OutcomeError means that a command was not applied, or that its outcome is unknown.
 type OutcomeError struct {
 	Outcome Outcome
 	Leader  string // the leader as far as this peer knows; may be empty
 	Err     error
 }
 
-// Error words the outcome and its cause.
+// Error returns the outcome and its cause in words.
 func (e *OutcomeError) Error() string {
 	if e.Outcome == NotApplied && errors.Is(e.Err, ErrNoLeader) {
 		return e.Err.Error()
@@ -78,9 +81,9 @@ func (e *OutcomeError) Error() string {
 // Unwrap returns the cause.
 func (e *OutcomeError) Unwrap() error { return e.Err }
 
-// GRPCStatus lets a handler return the error as it is: UNAVAILABLE with an ErrorInfo that names the
-// outcome and the leader. A command that is too large, or cannot be encoded, is INVALID_ARGUMENT:
-// trying it again is no use.
+// GRPCStatus lets a handler return the error as it is. The status is UNAVAILABLE with an
+// ErrorInfo that names the outcome and the leader. A command that is too large or cannot be
+// encoded is INVALID_ARGUMENT, because a retry is useless.
 func (e *OutcomeError) GRPCStatus() *status.Status {
 	code, reason := codes.Unavailable, ReasonNotApplied
 	switch {
@@ -104,7 +107,8 @@ func (e *OutcomeError) GRPCStatus() *status.Status {
 	return st
 }
 
-// outcomeReason returns the reason of an outcome error that came over gRPC; empty if it is none.
+// outcomeReason returns the reason of an outcome error received over gRPC, or "" for other
+// errors.
 func outcomeReason(err error) string {
 	for _, d := range status.Convert(err).Details() {
 		if i, ok := d.(*errdetails.ErrorInfo); ok && i.GetDomain() == ErrorDomain {
@@ -117,8 +121,8 @@ func outcomeReason(err error) string {
 	return ""
 }
 
-// raftOutcome classes an error of a Raft future. dispatched says whether the entry got an index,
-// that is whether its bytes may be on a disk.
+// raftOutcome returns the outcome for an error of a Raft future. dispatched is true if the
+// entry has an index, so its bytes may be on a disk.
 func raftOutcome(err error, dispatched bool) Outcome {
 	switch {
 	case errors.Is(err, raft.ErrNotLeader),
@@ -129,7 +133,7 @@ func raftOutcome(err error, dispatched bool) Outcome {
 	case errors.Is(err, raft.ErrRaftShutdown) && !dispatched:
 		return NotApplied
 	}
-	// ErrLeadershipLost, ErrRaftShutdown in flight, an error of the log store, the end of our
-	// patience.
+	// ErrLeadershipLost, ErrRaftShutdown of a dispatched entry, an error of the log store,
+	// or a timeout.
 	return Unknown
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A peer that does not answer. Raft waits longer and longer before it sends such a peer entries
-// again, up to 10 s, and goes on waiting when the peer is back. So it gets no errors while it
-// leads: the call is repeated here, every retryPause, until the peer takes it or nobody leads in
-// its term any more. Heartbeats are not concerned: their pauses are short, and their failures tell
-// the leader that it has lost its followers.
+// Retries to an unresponsive peer. Raft backs off up to 10 s before it sends entries to
+// such a peer again, and goes on waiting when the peer is back. So a leading peer hides
+// these errors from Raft. The call is repeated here every retryPause until the peer accepts
+// it or this peer no longer leads in the term. Heartbeats are not retried: their pauses are
+// short, and their failures show the leader that it has lost its followers.
 
 const retryPause = 100 * time.Millisecond
 
@@ -33,8 +33,8 @@ func (g *gate) AppendEntries(id raft.ServerID, addr raft.ServerAddress, req *raf
 	return nil
 }
 
-// compacted reports whether the log begins after the entries of a request by now. The peer then
-// needs a snapshot, which Raft sends once the call has failed.
+// compacted reports whether the log now begins after the entries of a request. The peer
+// then needs a snapshot, which Raft sends once the call has failed.
 func (g *gate) compacted(req *raft.AppendEntriesRequest) bool {
 	first := g.firstIndex.Load()
 	if first == nil || len(req.Entries) == 0 {
@@ -54,15 +54,15 @@ func (g *gate) append(id raft.ServerID, addr raft.ServerAddress, req *raft.Appen
 	})
 }
 
-// insist repeats a call to a follower until it succeeds, this peer does not lead in the term any
-// more, or giveUp.
+// retryUntilAccepted repeats a call to a follower until it succeeds, this peer no longer
+// leads in the term, or giveUp returns true.
 func (g *gate) insist(id raft.ServerID, term uint64, giveUp func() bool, call func() error) error {
 	err := call()
 	if err == nil || !g.serves(id, term) {
 		return err
 	}
 	began := time.Now()
-	g.log.Warn("peer does not take entries: trying until it does", "id", id, "error", err)
+	g.log.Warn("replication to peer failed, retrying", "id", id, "error", err)
 	for err != nil && g.serves(id, term) && !giveUp() {
 		t := time.NewTimer(retryPause)
 		select {
@@ -74,24 +74,24 @@ func (g *gate) insist(id raft.ServerID, term uint64, giveUp func() bool, call fu
 		err = call()
 	}
 	if err == nil {
-		g.log.Info("peer takes entries again", "id", id, "after", time.Since(began).Round(time.Millisecond))
+		g.log.Info("replication to peer resumed", "id", id, "after", time.Since(began).Round(time.Millisecond))
 	}
 	return err
 }
 
-// serves reports whether this peer still leads in a term and has a peer to send entries to.
+// serves reports whether this peer still leads in a term and replicates to the peer.
 func (g *gate) serves(id raft.ServerID, term uint64) bool {
 	f := g.follows.Load()
 	return f != nil && !g.hungUp.Load() && (*f)(id, term)
 }
 
-// isHeartbeat tells heartbeats from entries as the library's own transport does.
+// isHeartbeat distinguishes heartbeats from entries as the library's own transport does.
 func isHeartbeat(r *raft.AppendEntriesRequest) bool {
 	return r.PrevLogEntry == 0 && r.PrevLogTerm == 0 && len(r.Entries) == 0 && r.LeaderCommitIndex == 0
 }
 
-// InstallSnapshot implements raft.Transport. The snapshot can be read once only, so it waits for
-// the peer first.
+// InstallSnapshot implements raft.Transport. The snapshot can be read only once, so the
+// peer must be reachable before it is sent.
 func (g *gate) InstallSnapshot(id raft.ServerID, addr raft.ServerAddress, req *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
 	never := func() bool { return false }
 	err := g.insist(id, req.Term, never, func() error { return g.reach(id, addr) })
@@ -101,7 +101,7 @@ func (g *gate) InstallSnapshot(id raft.ServerID, addr raft.ServerAddress, req *r
 	return g.NetworkTransport.InstallSnapshot(id, addr, req, resp, data)
 }
 
-// reach reports whether a peer's Raft port can be connected to.
+// reach returns nil if the peer's Raft port accepts connections.
 func (g *gate) reach(id raft.ServerID, addr raft.ServerAddress) error {
 	if g.hungUp.Load() {
 		return errHungUp
@@ -116,7 +116,7 @@ func (g *gate) reach(id raft.ServerID, addr raft.ServerAddress) error {
 	return conn.Close()
 }
 
-// hangUp ends all calls to other peers and lets no new one begin.
+// hangUp ends all calls to other peers and prevents new ones.
 func (g *gate) hangUp() {
 	g.hungUp.Store(true)
 	_ = g.layer.Close()

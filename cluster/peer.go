@@ -16,20 +16,20 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// peerServer answers the other peers.
+// peerServer serves the requests of other peers.
 type peerServer struct {
 	internalv1.UnimplementedPeerServiceServer
 	n *Node
 }
 
-// RegisterPeerService adds the service that the other peers ask. It must be reachable at
+// RegisterPeerService registers the service that other peers call. It must be reachable at
 // AdvertiseGRPC.
 func (n *Node) RegisterPeerService(s grpc.ServiceRegistrar) {
 	internalv1.RegisterPeerServiceServer(s, peerServer{n: n})
 }
 
-// Confirm returns the term that this peer has. A peer that lost its data does not know what it
-// voted for: it confirms nothing.
+// Confirm returns this peer's term. A peer that lost its data has forgotten its votes, so
+// it confirms nothing.
 func (s peerServer) Confirm(context.Context, *internalv1.ConfirmRequest) (*internalv1.ConfirmResponse, error) {
 	if !s.n.gate.admitted.Load() {
 		return nil, status.Error(codes.FailedPrecondition, errNotAdmitted.Error())
@@ -37,7 +37,7 @@ func (s peerServer) Confirm(context.Context, *internalv1.ConfirmRequest) (*inter
 	return &internalv1.ConfirmResponse{Term: s.n.raft.CurrentTerm(), PeerId: s.n.cfg.NodeID}, nil
 }
 
-// ReadIndex returns the index that a read which begins now must wait for.
+// ReadIndex returns the index that a read must wait for if it begins now.
 func (s peerServer) ReadIndex(ctx context.Context, req *internalv1.ReadIndexRequest) (*internalv1.ReadIndexResponse, error) {
 	if err := s.n.waitReign(ctx); err != nil {
 		return nil, s.n.refusal(err)
@@ -49,7 +49,7 @@ func (s peerServer) ReadIndex(ctx context.Context, req *internalv1.ReadIndexRequ
 	return &internalv1.ReadIndexResponse{Index: index}, nil
 }
 
-// StandDown ends leader tasks of earlier terms and waits until they have ended.
+// StandDown stops leader tasks of earlier terms and waits until they have ended.
 func (s peerServer) StandDown(ctx context.Context, req *internalv1.StandDownRequest) (*internalv1.StandDownResponse, error) {
 	if r := s.n.reign.Load(); r != nil && r.term < req.GetTerm() {
 		s.n.dethrone(r.term)
@@ -60,7 +60,8 @@ func (s peerServer) StandDown(ctx context.Context, req *internalv1.StandDownRequ
 	return &internalv1.StandDownResponse{}, nil
 }
 
-// Admit lets this peer vote: it is a founder, or the leader has seen it catch up.
+// Admit allows this peer to vote, because it is a founder or the leader has seen it catch
+// up.
 func (s peerServer) Admit(_ context.Context, req *internalv1.AdmitRequest) (*internalv1.AdmitResponse, error) {
 	if err := s.n.admitFor(req); err != nil {
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
@@ -86,7 +87,7 @@ func (n *Node) admitFor(req *internalv1.AdmitRequest) error {
 		return n.agree(req.GetClusterId())
 	}
 	if id := n.fsm.View().Meta().GetClusterId(); id != req.GetClusterId() {
-		return fmt.Errorf("this peer's state is of cluster %q, not %s", id, req.GetClusterId())
+		return fmt.Errorf("this peer's state belongs to cluster %q, not %s", id, req.GetClusterId())
 	}
 	err := n.ident.update(func(r *identityRecord) error {
 		r.Admitted, r.ClusterID = true, req.GetClusterId()
@@ -100,7 +101,7 @@ func (n *Node) admitFor(req *internalv1.AdmitRequest) error {
 	return nil
 }
 
-// Stats reports how far this peer is.
+// Stats returns this peer's indexes, term and load.
 func (s peerServer) Stats(context.Context, *internalv1.StatsRequest) (*internalv1.StatsResponse, error) {
 	return s.n.stats(), nil
 }
@@ -114,7 +115,8 @@ func (n *Node) stats() *internalv1.StatsResponse {
 	}
 }
 
-// lastContact returns the milliseconds since the leader was heard: 0 on the leader, -1 for never.
+// lastContact returns the milliseconds since the last contact with the leader. It is 0 on
+// the leader and -1 if there was none.
 func (n *Node) lastContact() int64 {
 	if n.raft.State() == raft.Leader {
 		return 0
@@ -126,7 +128,7 @@ func (n *Node) lastContact() int64 {
 	return time.Since(last).Milliseconds()
 }
 
-// StateSum sums up this peer's state, so that somebody can hold the peers against each other.
+// StateSum returns a checksum of this peer's state, to compare peers.
 func (s peerServer) StateSum(context.Context, *internalv1.StateSumRequest) (*internalv1.StateSumResponse, error) {
 	snap, err := s.n.fsm.Snapshot()
 	if err != nil {
@@ -139,7 +141,7 @@ func (s peerServer) StateSum(context.Context, *internalv1.StateSumRequest) (*int
 	return &internalv1.StateSumResponse{PeerId: s.n.cfg.NodeID, AppliedIndex: snap.Index(), Sha256: sum.Sum(nil)}, nil
 }
 
-// Leave takes a peer out of the cluster.
+// Leave removes the calling peer from the cluster.
 func (s peerServer) Leave(ctx context.Context, req *internalv1.LeaveRequest) (*internalv1.LeaveResponse, error) {
 	if err := s.n.checkSelf(ctx, req.GetPeerId()); err != nil {
 		return nil, err
@@ -151,12 +153,12 @@ func (s peerServer) Leave(ctx context.Context, req *internalv1.LeaveRequest) (*i
 	return &internalv1.LeaveResponse{}, nil
 }
 
-// remove takes a peer out of the Raft configuration and of the record.
+// remove removes a peer from the Raft configuration and from the state.
 func (n *Node) remove(ctx context.Context, id string) error {
 	if _, ok := n.current(); !ok {
 		return ErrNotLeader
 	}
-	if m, ok := n.gossip.peer(id); ok && m.alive { // it says good-bye, and ends in a moment; one that is dead may come back
+	if m, ok := n.gossip.peer(id); ok && m.alive { // it is about to stop; a dead one may come back
 		n.departed.add(id, m.meta.GetInstance())
 	}
 	if err := await(ctx, n.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {
@@ -166,14 +168,14 @@ func (n *Node) remove(ctx context.Context, id string) error {
 	}
 	// failpoint: server-removed
 	if err := n.forgetPeer(ctx, id); err != nil {
-		// The peer is removed all the same, and the leader takes its record away later: see
-		// reconciler.forget.
-		n.log.Warn("peer is removed, and its record is not yet", "id", id, "error", err)
+		// The peer is removed nevertheless, and the leader deletes its record later: see
+		// reconciler.forgetRemoved.
+		n.log.Warn("peer removed, but its record is not deleted yet, will retry", "id", id, "error", err)
 	}
 	return nil
 }
 
-// forgetPeer takes a peer that is no server any more out of the record.
+// forgetPeer deletes the record of a removed peer.
 func (n *Node) forgetPeer(ctx context.Context, id string) error {
 	return n.commit(ctx, &internalv1.Command{
 		FeatureLevel: 1,
@@ -181,7 +183,7 @@ func (n *Node) forgetPeer(ctx context.Context, id string) error {
 	})
 }
 
-// refusal makes the error of a call that has changed nothing.
+// refusal returns the error of a call that has changed nothing.
 func (n *Node) refusal(err error) error {
 	var o *OutcomeError
 	if errors.As(err, &o) {
@@ -191,7 +193,7 @@ func (n *Node) refusal(err error) error {
 	return &OutcomeError{Outcome: NotApplied, Leader: leader, Err: err}
 }
 
-// askConfirm asks a peer whether it still has the term.
+// askConfirm returns nil if a peer confirms that it still has the term.
 func (n *Node) askConfirm(ctx context.Context, id string, term uint64) error {
 	c, err := n.conns.peer(id)
 	if err != nil {

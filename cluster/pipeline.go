@@ -6,13 +6,13 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// pipeline takes the answers of a replication pipeline also when nobody waits for them.
+// pipeline drains the answers of a replication pipeline even if nothing waits for them.
 //
-// When an answer is a refusal (a newer term, a follower whose log does not fit), the library's
-// reader of answers ends, but its sender may send once more. The answer to that has no taker, and
-// so the sender waits for ever to hand over what it sends next: replication to this follower stands
-// still while heartbeats go on, and Raft does not shut down, because it waits for the sender. With
-// the answers taken the sender goes on, and notices.
+// After a refusal (a newer term, or a follower whose log does not match), the library's
+// reader of answers ends, but its sender may send once more. That answer has no reader, so
+// the sender blocks forever on its next send. Replication to this follower stops while
+// heartbeats continue, and Raft does not shut down, because it waits for the sender. If the
+// answers are drained, the sender continues and notices the end.
 type pipeline struct {
 	raft.AppendPipeline
 
@@ -32,8 +32,8 @@ func (g *gate) AppendEntriesPipeline(id raft.ServerID, addr raft.ServerAddress) 
 	return p, nil
 }
 
-// run keeps the answers until they are asked for. There are few: the sender ends soon after their
-// reader.
+// run buffers the answers until they are read. There are few: the sender ends soon after
+// the reader.
 func (p *pipeline) run() {
 	in := p.AppendPipeline.Consumer()
 	var kept []raft.AppendFuture
@@ -54,8 +54,9 @@ func (p *pipeline) run() {
 	}
 }
 
-// AppendEntries implements raft.AppendPipeline. A large request is sent in parts, each with a
-// future of its own among the Consumer's; the future of the last part is returned.
+// AppendEntries implements raft.AppendPipeline. It sends a large request in parts. Each
+// part has its own future in the Consumer's channel; the future of the last part is
+// returned.
 func (p *pipeline) AppendEntries(req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (f raft.AppendFuture, err error) {
 	for i, part := range split(req) {
 		if i > 0 {

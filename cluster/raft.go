@@ -19,22 +19,22 @@ import (
 
 const (
 	raftFile = "raft.db"
-	// logCacheEntries keeps what followers still need out of bolt. Entries hold up to maxEntry
-	// bytes.
+	// logCacheEntries is how many recent entries followers can get without reading the log
+	// store. Each has up to maxEntry bytes.
 	logCacheEntries = 512
-	// dormant is the election timeout of a peer that may not vote: a partial log could hold an old
-	// configuration in which it alone is the majority.
+	// dormant is the election timeout of a peer that may not vote. Its partial log could
+	// hold an old configuration in which it alone is the majority.
 	dormant = 10 * 365 * 24 * time.Hour
 )
 
-// stores are Raft's files, or its memory.
+// stores are Raft's stores, in files or in memory.
 type stores struct {
 	logs   raft.LogStore
 	stable raft.StableStore
 	snaps  raft.SnapshotStore
 	closer io.Closer // nil in memory
 	guard  *diskGuard
-	// measure sends the statistics of bolt to the bridge, again and again; nil in memory.
+	// measure exports bolt's statistics at an interval; nil in memory.
 	measure func(ctx context.Context, every time.Duration)
 }
 
@@ -53,11 +53,12 @@ func openStores(cfg *Config) (s *stores, err error) {
 			Path: path,
 			BoltOptions: &bbolt.Options{
 				Timeout: time.Second,
-				// A synced free list is written with every commit, and grows with the file.
+				// A synced free list would be written with every commit, and it grows with
+				// the file.
 				NoFreelistSync: true,
 				FreelistType:   bbolt.FreelistMapType,
 			},
-			MsgpackUseNewTimeFormat: true, // for ever: see newGate
+			MsgpackUseNewTimeFormat: true, // permanent: see newGate
 		})
 		if err != nil {
 			return nil, boltError(path, err)
@@ -75,7 +76,7 @@ func openStores(cfg *Config) (s *stores, err error) {
 	return s, nil
 }
 
-// openFiles opens what lies beside bolt, and the log wherever it is.
+// openFiles opens the log, in bolt or in segments, and the snapshots.
 func openFiles(cfg *Config, bolt *raftboltdb.BoltStore, guard *diskGuard) (_ *stores, err error) {
 	store, closeLog, err := openLog(cfg, bolt)
 	defer func() {
@@ -108,7 +109,7 @@ func openFiles(cfg *Config, bolt *raftboltdb.BoltStore, guard *diskGuard) (_ *st
 	return &stores{logs: cache, stable: stable, snaps: snaps, closer: closers{closeLog, bolt.Close}, guard: guard, measure: bolt.RunMetrics}, nil
 }
 
-// closers are closed one after the other, all of them.
+// closers closes all its parts in order.
 type closers []func() error
 
 // Close implements io.Closer.
@@ -120,9 +121,8 @@ func (c closers) Close() error {
 	return err
 }
 
-// sweepSnapshots removes what is left of snapshots that were being written when the peer died. Raft
-// never looks at them again, and never removes them: each would take the place of a whole snapshot
-// for ever.
+// sweepSnapshots removes snapshots that were being written when the peer died. Raft neither
+// reads nor removes them, so each would occupy the space of a snapshot forever.
 func sweepSnapshots(dir string) error {
 	left, err := filepath.Glob(filepath.Join(dir, "snapshots", "*.tmp"))
 	for _, path := range left {
@@ -141,8 +141,8 @@ func boltError(path string, err error) error {
 	return fmt.Errorf("open raft log %s: %w", path, err)
 }
 
-// checkBolt walks the pages of a log before it is opened for good: bolt does so too, but in a
-// goroutine of its own, where damage would end the process without a word that helps.
+// checkBolt walks the pages of a bolt file before it is opened for writing. Bolt does so in
+// its own goroutine, where damage would crash the process without a helpful message.
 func checkBolt(path string) error {
 	st, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && st.Size() == 0 {
@@ -157,7 +157,7 @@ func checkBolt(path string) error {
 	}
 	err = db.View(func(tx *bbolt.Tx) error {
 		if want := tx.Size(); st.Size() < want {
-			return fmt.Errorf("it is cut off after %d of %d bytes", st.Size(), want)
+			return fmt.Errorf("the file is truncated to %d of %d bytes", st.Size(), want)
 		}
 		return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error {
 			return b.ForEach(func(_, _ []byte) error { return nil })
@@ -182,7 +182,8 @@ func (s *stores) close() error {
 // hasState reports whether the peer has ever been part of a cluster.
 func (s *stores) hasState() (bool, error) { return raft.HasExistingState(s.logs, s.stable, s.snaps) }
 
-// raftConfig makes Raft's configuration. A peer that is not admitted gets dormant timeouts.
+// raftConfig returns Raft's configuration. A peer that is not admitted gets dormant
+// timeouts.
 func raftConfig(cfg *Config, admitted bool, notify chan<- bool) *raft.Config {
 	c := raft.DefaultConfig()
 	c.LocalID = raft.ServerID(cfg.NodeID)
@@ -191,8 +192,8 @@ func raftConfig(cfg *Config, admitted bool, notify chan<- bool) *raft.Config {
 		c.HeartbeatTimeout, c.ElectionTimeout = cfg.scale(baseHeartbeat), cfg.scale(baseHeartbeat)
 	}
 	c.LeaderLeaseTimeout = cfg.scale(baseLease)
-	// Followers learn of a commit with the next entry or after this: linearizable reads on them
-	// wait for it.
+	// Followers learn of a commit with the next entry or after this timeout. Linearizable
+	// reads on them wait for it.
 	c.CommitTimeout = 10 * time.Millisecond
 	c.MaxAppendEntries = 1024
 	c.SnapshotThreshold = cfg.SnapshotThreshold
@@ -205,7 +206,8 @@ func raftConfig(cfg *Config, admitted bool, notify chan<- bool) *raft.Config {
 	return c
 }
 
-// startRaft restores the state and starts Raft. Damage in the log or the snapshots is an error.
+// startRaft restores the state and starts Raft. It returns an error if the log or the
+// snapshots are damaged.
 func startRaft(dir string, c *raft.Config, f raft.FSM, s *stores, t raft.Transport) (r *raft.Raft, err error) {
 	defer damage("start raft", &err)
 	r, err = raft.NewRaft(c, f, s.logs, s.stable, s.snaps, t)
@@ -217,16 +219,16 @@ func startRaft(dir string, c *raft.Config, f raft.FSM, s *stores, t raft.Transpo
 
 const damageAdvice = "restore this peer's data directory, or move it away to rejoin from the other peers"
 
-// damage turns a panic over damaged files into an error. Bolt maps its file into memory, so that
-// even a file that has become too short is a fault instead of an error.
+// damage converts a panic over damaged files into an error. Bolt maps its file into memory,
+// so even a truncated file causes a fault instead of an error.
 func damage(what string, err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%s: the files are damaged: %v: %s", what, p, damageAdvice)
 	}
 }
 
-// faultsPanic makes memory faults of the calling goroutine panics until the returned function is
-// called.
+// faultsPanic turns memory faults of the calling goroutine into panics until the returned
+// function is called.
 func faultsPanic() func() {
 	old := debug.SetPanicOnFault(true)
 	return func() { debug.SetPanicOnFault(old) }

@@ -11,10 +11,10 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// raftFSM lets Raft drive the FSM. Raft calls it from one goroutine.
+// raftFSM connects Raft to the FSM. Raft calls it from one goroutine.
 type raftFSM struct {
 	fsm     *fsm.FSM
-	applied atomic.Uint64 // log entries applied by this process: the watchdog's heartbeat
+	applied atomic.Uint64 // log entries applied by this process, for the watchdog
 	scale   scale
 }
 
@@ -23,7 +23,7 @@ var (
 	_ raft.ConfigurationStore = (*raftFSM)(nil)
 )
 
-// Apply implements raft.FSM. The answer is a []fsm.Result, one for each command of the entry.
+// Apply implements raft.FSM. It returns a []fsm.Result, one for each command of the entry.
 func (r *raftFSM) Apply(l *raft.Log) any {
 	// failpoint: entry-committed
 	results := r.fsm.Apply(l.Index, l.Term, l.Data)
@@ -33,10 +33,10 @@ func (r *raftFSM) Apply(l *raft.Log) any {
 	return results
 }
 
-// StoreConfiguration implements raft.ConfigurationStore: a change of the configuration moves the
-// visible index, so that nobody waits for it in vain. Raft does not tell its term here. The term of
-// the command before it is the same on every peer, which is what snapshots that are byte-equal
-// need.
+// StoreConfiguration implements raft.ConfigurationStore. A configuration change advances
+// the visible index, so that no call waits for it in vain. Raft does not pass its term
+// here. The term of the preceding command is the same on every peer, so snapshots stay
+// byte-equal.
 func (r *raftFSM) StoreConfiguration(index uint64, _ raft.Configuration) {
 	r.fsm.Observe(index, r.fsm.View().Meta().GetAppliedTerm())
 	r.applied.Add(1)
@@ -81,5 +81,5 @@ func (s raftSnapshot) Persist(sink raft.SnapshotSink) error {
 	return err
 }
 
-// Release implements raft.FSMSnapshot. The state is shared and collected when nobody refers to it.
+// Release implements raft.FSMSnapshot. The state is shared and garbage-collected.
 func (raftSnapshot) Release() {}

@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Consistency is what a read asks for. The zero value asks for a linearizable read: it sees every
-// write that was acknowledged before it began.
+// Consistency is the consistency that a read requires. The zero value requires a
+// linearizable read: it sees every write that was acknowledged before the read began.
 type Consistency struct {
 	// Stale reads the local state as it is.
 	Stale bool
@@ -24,12 +24,12 @@ type Consistency struct {
 
 type consistencyKey struct{}
 
-// WithConsistency sets what View does for calls with the context.
+// WithConsistency returns a context whose reads through View have this consistency.
 func WithConsistency(ctx context.Context, c Consistency) context.Context {
 	return context.WithValue(ctx, consistencyKey{}, c)
 }
 
-// ConsistencyFrom returns what the context asks for.
+// ConsistencyFrom returns the consistency of the context.
 func ConsistencyFrom(ctx context.Context) Consistency {
 	c, _ := ctx.Value(consistencyKey{}).(Consistency)
 	return c
@@ -38,13 +38,13 @@ func ConsistencyFrom(ctx context.Context) Consistency {
 const (
 	// minIndexTimeout bounds the wait for MinIndex when the caller has set no deadline.
 	minIndexTimeout = 10 * time.Second
-	// readIndexTimeout bounds one question for a read index.
+	// readIndexTimeout bounds one request for a read index.
 	readIndexTimeout = 2 * time.Second
 )
 
-// View returns the state that ctx's Consistency asks for, linearizable by default. Behind the
-// interceptors that has been seen to before the handler, and View only takes the local state.
-// Errors are *OutcomeErrors.
+// View returns the state with the context's Consistency, which defaults to linearizable.
+// Behind the interceptors that was ensured before the handler, so View only returns the
+// local state. Errors are *OutcomeErrors.
 func (n *Node) View(ctx context.Context) (*fsm.View, error) {
 	c := ConsistencyFrom(ctx)
 	index := c.MinIndex
@@ -61,7 +61,7 @@ func (n *Node) View(ctx context.Context) (*fsm.View, error) {
 	return n.fsm.View(), nil
 }
 
-// waitApplied waits until the local state includes an index, in bounds.
+// waitApplied blocks until the local state includes an index, or a timeout passes.
 func (n *Node) waitApplied(ctx context.Context, index uint64) error {
 	if n.fsm.Applied() >= index {
 		return nil
@@ -74,8 +74,8 @@ func (n *Node) waitApplied(ctx context.Context, index uint64) error {
 	return n.fsm.WaitApplied(ctx, index)
 }
 
-// readIndexHeld returns a read index, and waits for a leader as calls do. Its errors are
-// *OutcomeErrors.
+// readIndexHeld returns a read index. It waits for a leader as forwarded calls do. Errors
+// are *OutcomeErrors.
 func (n *Node) readIndexHeld(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -95,7 +95,8 @@ func (n *Node) readIndexHeld(ctx context.Context) (uint64, error) {
 	}
 }
 
-// readIndex returns the index that a linearizable read which begins now must wait for, on any peer.
+// readIndex returns the index that a linearizable read must wait for if it begins now. It
+// works on any peer.
 func (n *Node) readIndex(ctx context.Context) (uint64, error) {
 	if _, ok := n.current(); ok {
 		return n.leaderReadIndex(ctx, "")
@@ -106,11 +107,11 @@ func (n *Node) readIndex(ctx context.Context) (uint64, error) {
 	return n.indexes.get(ctx)
 }
 
-// leaderReadIndex takes the commit index and then proves that this peer led when it took it. What
-// other leaders have committed before is in it, because the first command of this term is. Only
-// commands and configurations are committed from then on, so the state will show every index up to
-// it. A peer that asks vouches for itself, if it says which term it has (empty: nobody does): in a
-// cluster of three nobody else has to be asked.
+// leaderReadIndex reads the commit index and then proves that this peer led at that moment.
+// The index covers the commits of earlier leaders, because it covers the first command of
+// this term. From then on only commands and configurations are committed, so the state
+// reaches every index up to it. The asking peer acknowledges the term itself if its request
+// names it: see ackedBy. In a cluster of three no other peer has to be asked then.
 func (n *Node) leaderReadIndex(ctx context.Context, voucher string) (uint64, error) {
 	r, ok := n.current()
 	if !ok {
@@ -123,9 +124,10 @@ func (n *Node) leaderReadIndex(ctx context.Context, voucher string) (uint64, err
 	return index, nil
 }
 
-// vouches returns the peer that asks for a read index, if it has the term of this leader and may
-// vote. As it was when it asked, no later leader had its vote: the index that is taken now has what
-// was acknowledged before it asked, and so before the reads began.
+// ackingPeer returns the id of the peer that asks for a read index, if it has this leader's
+// term and may vote; otherwise "". When it asked, it had voted for no later leader. So an
+// index that is read now covers everything acknowledged before it asked, which was before
+// its reads began.
 func (n *Node) vouches(ctx context.Context, req *internalv1.ReadIndexRequest) string {
 	if r, ok := n.current(); !ok || req.GetTerm() != r.term || n.checkSelf(ctx, req.GetPeerId()) != nil {
 		return ""
@@ -133,8 +135,8 @@ func (n *Node) vouches(ctx context.Context, req *internalv1.ReadIndexRequest) st
 	return req.GetPeerId()
 }
 
-// askReadIndex asks the leader. All who wait for the answer did so before: the term is read after
-// their reads have begun.
+// askReadIndex asks the leader for a read index. All callers that share the answer were
+// waiting before it asked, so the term is read after their reads began.
 func (n *Node) askReadIndex(ctx context.Context) (uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, readIndexTimeout)
 	defer cancel()
@@ -149,24 +151,24 @@ func (n *Node) askReadIndex(ctx context.Context) (uint64, error) {
 		return 0, err
 	}
 	req := &internalv1.ReadIndexRequest{PeerId: n.cfg.NodeID}
-	if n.gate.admitted.Load() { // or it does not know what it voted for
+	if n.gate.admitted.Load() { // otherwise it has forgotten its votes
 		req.Term = n.raft.CurrentTerm()
 	}
 	r, err := c.ReadIndex(ctx, req)
 	if err != nil {
-		return 0, fmt.Errorf("ask leader %s for a read index: %w", id, err)
+		return 0, fmt.Errorf("get a read index from leader %s: %w", id, err)
 	}
 	return r.GetIndex(), nil
 }
 
-// leaderGrace is how long a call to a leader may go on after another one is known: its answer may
-// be on the way.
+// leaderGrace is how long a call to a leader may continue once another leader is known,
+// because its answer may be in transit.
 const leaderGrace = 250 * time.Millisecond
 
 var errReplaced = errors.New("another peer leads now")
 
-// whileLeads returns a context that ends soon after another peer has become the leader. A host that
-// is gone does not close its connections.
+// whileLeads returns a context that is canceled soon after another peer has become the
+// leader. A host that vanished does not close its connections, so a call to it would hang.
 func (n *Node) whileLeads(ctx context.Context, id string) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() { // ends with ctx
@@ -192,7 +194,8 @@ func (n *Node) whileLeads(ctx context.Context, id string) (context.Context, func
 	return ctx, func() { cancel(nil) }
 }
 
-// waitReign waits until this peer leads and is ready, if it leads at all.
+// waitReady blocks until this peer is ready to lead. It returns ErrNotLeader if it does not
+// lead.
 func (n *Node) waitReign(ctx context.Context) error {
 	for {
 		changed := n.changed.wait()
@@ -214,10 +217,10 @@ func (n *Node) waitReign(ctx context.Context) error {
 	}
 }
 
-// coalescer lets calls share: while one is on its way, all that come are answered by the next one,
-// which begins after them.
+// coalescer shares one call among many callers. Callers that arrive during a call are
+// answered by the next one, which begins after they arrived.
 type coalescer struct {
-	ctx context.Context // of the node
+	ctx context.Context // the node's
 	do  func(context.Context) (uint64, error)
 
 	mu      sync.Mutex
@@ -236,7 +239,7 @@ func (c *coalescer) get(ctx context.Context) (uint64, error) {
 	c.next = append(c.next, ch)
 	if !c.running {
 		c.running = true
-		go c.run() // ends when nobody waits
+		go c.run() // ends when no caller waits
 	}
 	c.mu.Unlock()
 	select {

@@ -16,27 +16,27 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// termsAhead is how far the term of a recovered peer is moved on: above all terms that lost peers
-// may have had, so that epochs never go down.
+// termsAhead is how far the term of a recovered peer is advanced. It must exceed all terms
+// that lost peers may have reached, so that epochs never decrease.
 const termsAhead = 1000
 
-// Recovery is what Recover has found in a data directory, and made of it.
+// Recovery is the result of Recover.
 type Recovery struct {
 	NodeID, ClusterID string
-	Servers           []string  // of the newest configuration, with what they are
-	SnapshotIndex     uint64    // zero: none
-	LastIndex         uint64    // of the newest entry, committed or not
-	LastTerm          uint64    // its term
-	Now               time.Time // of the newest command
+	Servers           []string // of the newest configuration, with their suffrage
+	SnapshotIndex     uint64 // zero if there is no snapshot
+	LastIndex         uint64 // of the newest entry, committed or not
+	LastTerm          uint64 // its term
+	Now               time.Time // the time of the newest command
 	Machines          int
-	ActiveRuns        []string // they fail
+	ActiveRuns        []string // Recover fails them
 	NewClusterID      string   // empty for a dry run
 }
 
-// Recover makes a peer that has lost the others for good the only one of a new cluster with its
-// state: the last resort when the majority does not come back. All entries that it has count as
-// committed; what the others had acknowledged and it had not is lost. It fails while the peer runs.
-// A dry run only looks.
+// Recover turns a peer that has permanently lost the others into the only peer of a new
+// cluster, with its state. It is the last resort if the majority does not come back. All
+// its entries count as committed. Writes that the others acknowledged but this peer lacks
+// are lost. It fails while the peer runs. A dry run changes nothing.
 func Recover(dataDir string, dry bool, log *slog.Logger) (_ *Recovery, err error) {
 	ident, err := existingIdentity(dataDir)
 	if err != nil {
@@ -57,21 +57,22 @@ func Recover(dataDir string, dry bool, log *slog.Logger) (_ *Recovery, err error
 	}
 	defer func() { err = errors.Join(err, s.close()) }()
 	if has, err := s.hasState(); err != nil || !has {
-		return nil, errors.Join(fmt.Errorf("recover from %s: there is no raft state in it", dataDir), err)
+		return nil, errors.Join(fmt.Errorf("recover from %s: no raft state found", dataDir), err)
 	}
 	if !ident.rec.Admitted {
-		return nil, fmt.Errorf("recover from %s: peer %s had lost its data and not caught up when the others went: its state is not whole; take another one's", dataDir, ident.rec.NodeID)
+		return nil, fmt.Errorf("recover from %s: peer %s lost its data and had not caught up when the others were lost: "+
+			"its state is incomplete: recover from another peer", dataDir, ident.rec.NodeID)
 	}
 	defer damage("recover from "+dataDir, &err)
 	return recoverFrom(cfg, ident, s, dry)
 }
 
-// existingIdentity reads the identity of a data directory and makes none.
+// existingIdentity reads the identity in a data directory. It does not create one.
 func existingIdentity(dir string) (*identity, error) {
 	path := filepath.Join(dir, identityFile)
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("recover from %s: it is no data directory of a peer: %w", dir, err)
+		return nil, fmt.Errorf("recover from %s: not the data directory of a peer: %w", dir, err)
 	}
 	id := &identity{path: path}
 	if err := json.Unmarshal(data, &id.rec); err != nil {
@@ -84,7 +85,8 @@ func recoverFrom(cfg *Config, ident *identity, s *stores, dry bool) (*Recovery, 
 	r := &Recovery{NodeID: cfg.NodeID, ClusterID: ident.rec.ClusterID}
 	addr, trans := raft.NewInmemTransport("")
 	defer func() { _ = trans.Close() }()
-	conf, err := raft.GetConfiguration(raftConfig(cfg, false, make(chan bool, 1)), &raftFSM{fsm: fsm.New()}, s.logs, s.stable, s.snaps, trans)
+	conf, err := raft.GetConfiguration(raftConfig(cfg, false, make(chan bool, 1)), &raftFSM{fsm: fsm.New()},
+		s.logs, s.stable, s.snaps, trans)
 	if err != nil {
 		return nil, fmt.Errorf("read the raft configuration: %w", err)
 	}
@@ -126,14 +128,15 @@ func recoverFrom(cfg *Config, ident *identity, s *stores, dry bool) (*Recovery, 
 		return nil, fmt.Errorf("write the term: %w", err)
 	}
 	only := &recoveringFSM{raftFSM: raftFSM{fsm: fsm.New()}, clusterID: r.NewClusterID}
-	err = raft.RecoverCluster(raftConfig(cfg, false, make(chan bool, 1)), only, s.logs, s.stable, s.snaps, trans, raft.Configuration{Servers: []raft.Server{self}})
+	err = raft.RecoverCluster(raftConfig(cfg, false, make(chan bool, 1)), only, s.logs, s.stable, s.snaps, trans,
+		raft.Configuration{Servers: []raft.Server{self}})
 	if err != nil {
 		return nil, fmt.Errorf("write the new configuration: %w", err)
 	}
 	return r, nil
 }
 
-// replay makes the state as it is after the newest entry.
+// replay returns the state after the newest entry.
 func replay(s *stores, r *Recovery) (*fsm.FSM, error) {
 	state := fsm.New()
 	snaps, err := s.snaps.List()
@@ -172,7 +175,7 @@ func replay(s *stores, r *Recovery) (*fsm.FSM, error) {
 
 func closeOf(c io.Closer) error { return c.Close() }
 
-// recoveringFSM makes the snapshot that a recovered peer begins from.
+// recoveringFSM writes the snapshot from which a recovered peer starts.
 type recoveringFSM struct {
 	raftFSM
 	clusterID string
@@ -180,7 +183,8 @@ type recoveringFSM struct {
 
 // Snapshot implements raft.FSM.
 func (r *recoveringFSM) Snapshot() (raft.FSMSnapshot, error) {
-	why := "the majority was lost and the cluster recovered from one peer: what became of this run is not surely on record; look at the machine before anything else"
+	why := "the majority was lost and the cluster recovered from one peer: " +
+		"the recorded outcome of this run may be wrong; check the machine first"
 	if _, err := r.fsm.Recover(r.clusterID, why); err != nil {
 		return nil, err
 	}

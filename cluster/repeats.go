@@ -7,26 +7,26 @@ import (
 )
 
 const (
-	// repeatsPause is how long the same trouble with the same peer is not logged again.
+	// dedupWindow is how long equal lines about the same peer are not logged again.
 	repeatsPause = 30 * time.Second
-	// repeatsKept bounds the troubles that are remembered.
+	// dedupLimit bounds the number of remembered lines.
 	repeatsKept = 256
 )
 
-// repeats keeps Raft from saying the same thing all the time: it has several lines a second about
-// each peer that is down. The first one is logged as it is, then one in repeatsPause with how many
-// there were; the others at debug level.
+// logDedup limits repeated log lines of Raft, which logs several lines a second about each
+// peer that is down. The first line is logged unchanged. Then one line per dedupWindow is
+// logged with the number of suppressed lines. The others are logged at debug level.
 type repeats struct {
 	mu   sync.Mutex
 	seen map[string]*repeat
 }
 
 type repeat struct {
-	said time.Time
-	held int // since then
+	said time.Time // logged last
+	held int // suppressed since then
 }
 
-// weigh returns the level of a line, and how many like it were held back before.
+// check returns the level for a line, and how many equal lines were suppressed before it.
 func (r *repeats) weigh(l slog.Level, key string, now time.Time) (level slog.Level, held int) {
 	if l < slog.LevelWarn {
 		return l, 0

@@ -10,16 +10,16 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// route is what the interceptors need to know of a method.
+// route is how the interceptors handle a method.
 type route struct {
-	local     bool // it tells of the peer that was asked, or goes to the leader in its own way
+	local     bool // served by the peer that was asked, or sent to the leader by the handler itself
 	read      bool // idempotency_level = NO_SIDE_EFFECTS
 	out       protoreflect.MessageType
 	requestID protoreflect.FieldDescriptor // a string field request_id of the request; nil if there is none
 }
 
-// routes knows the methods of all services in the proto registry. Those between peers and gRPC's
-// own have no route.
+// routes returns the routes of methods in the proto registry. Methods between peers and
+// those of gRPC itself have none.
 type routes struct{ known sync.Map } // full method → *route, nil for none
 
 func (r *routes) get(method string) *route {
@@ -30,8 +30,8 @@ func (r *routes) get(method string) *route {
 	return v.(*route)
 }
 
-// lookUpBoot is answered without a leader, too: a machine that restarts while there is none must
-// get past its network card to its disk.
+// lookUpBoot is also answered without a leader. A machine that restarts meanwhile must get
+// past network boot to its disk.
 const lookUpBoot = "/holdfast.v1.InstallService/LookUpBoot"
 
 func findRoute(method string) *route {
@@ -65,7 +65,7 @@ func findRoute(method string) *route {
 	return r
 }
 
-// replayable reports whether a request may be made again although nobody knows what became of it.
+// replayable reports whether a request may be repeated although its outcome is unknown.
 func (r *route) replayable(req any) bool {
 	m, ok := req.(proto.Message)
 	return ok && r.requestID != nil && m.ProtoReflect().Get(r.requestID).String() != ""

@@ -15,20 +15,20 @@ const (
 	leaveTimeout    = 5 * time.Second
 	shutdownTimeout = 10 * time.Second
 	hangUpAfter     = time.Second
-	measureEvery    = 10 * time.Second // the statistics of bolt
+	measureEvery    = 10 * time.Second // bolt's statistics
 )
 
-// errClosed ends Run after Close.
+// errClosed is the reason Run ends after Close.
 var errClosed = errors.New("peer closed")
 
-// Run does the peer's work until ctx ends, and leads with tasks while it is the leader. When ctx
-// ends it stops the tasks, calls BeforeHandover, hands the leadership over and shuts down; it
-// returns nil then. It returns ErrStalled when the disk hangs, ErrDisk when it has failed, and an
-// error when the state machine has halted or the data is of another cluster: the process must exit.
-// Run may be called once.
+// Run runs the peer until ctx ends, and runs the tasks while it leads. When ctx ends, Run
+// stops the tasks, calls BeforeHandover, hands the leadership over, shuts down and returns
+// nil. It returns ErrStalled if the disk hangs, ErrDisk if it has failed, and another error
+// if the state machine has halted or the data belongs to another cluster. The process must
+// exit then. Run may be called once.
 func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 	if n.ran.Swap(true) {
-		return errors.New("run: the node has been run before")
+		return errors.New("run: called twice")
 	}
 	bg, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -75,7 +75,7 @@ func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 	err := n.wait(ctx, fatal)
 	stopLeading(firstOf(err, context.Cause(ctx)))
 	if errors.Is(err, ErrStalled) || errors.Is(err, ErrDisk) {
-		return err // nothing that touches the disk would end
+		return err // everything that touches the disk would hang
 	}
 	<-leading
 	if err == nil {
@@ -93,7 +93,7 @@ func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 	return errors.Join(err, serr)
 }
 
-// wait waits for the reason to stop: nil when ctx has ended.
+// wait blocks until there is a reason to stop. It returns nil if ctx has ended.
 func (n *Node) wait(ctx context.Context, fatal <-chan error) error {
 	select {
 	case <-ctx.Done():
@@ -101,12 +101,12 @@ func (n *Node) wait(ctx context.Context, fatal <-chan error) error {
 	case <-n.closing:
 		return errClosed
 	case err := <-fatal:
-		n.log.Error("this peer must stop", "error", err)
+		n.log.Error("fatal error, stopping this peer", "error", err)
 		return err
 	}
 }
 
-// firstOf returns the first error that there is.
+// firstOf returns the first error that is not nil.
 func firstOf(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
@@ -116,8 +116,8 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// handOver ends a leadership on purpose, and the membership if that was asked for. The leader tasks
-// have stopped.
+// handOver transfers the leadership, and ends the membership if LeaveOnStop is set. The
+// leader's tasks have stopped.
 func (n *Node) handOver(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handoverTimeout)
 	defer cancel()
@@ -127,22 +127,22 @@ func (n *Node) handOver(ctx context.Context) {
 	if n.raft.State() == raft.Leader {
 		if others, _ := n.voters(); len(others) > 0 {
 			if err := n.transfer(ctx); err != nil {
-				n.log.Warn("leadership not handed over", "error", err)
+				n.log.Warn("leadership transfer failed", "error", err)
 			} else {
-				// This peer votes for its successor. If its listener closed before, the others'
-				// death watch would stand against the successor.
+				// This peer votes for its successor. If its listener closed first, the
+				// death watches of the others would stand against the successor.
 				n.awaitSuccessor(ctx, n.cfg.scale(baseHeartbeat))
 			}
 		}
 	}
 	if n.cfg.LeaveOnStop {
 		if err := n.leave(ctx); err != nil {
-			n.log.Error("this peer is still a member: remove it by hand", "error", err)
+			n.log.Error("leaving the cluster failed: remove this peer by hand", "error", err)
 		}
 	}
 }
 
-// leave asks the leader to take this peer out of the cluster.
+// leave asks the leader to remove this peer from the cluster.
 func (n *Node) leave(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
@@ -154,10 +154,10 @@ func (n *Node) leave(ctx context.Context) error {
 				return nil
 			}
 		} else if self {
-			// It was asked to hand over, but the one that it chose may not have won: then it leads
-			// again, or still.
+			// The peer was asked to hand over, but its successor may not have won, so it
+			// still leads or leads again.
 			if err = n.transfer(ctx); err != nil {
-				err = fmt.Errorf("it leads and could not hand the leadership over: %w", err)
+				err = fmt.Errorf("hand over the leadership: %w", err)
 			}
 		}
 		t := time.NewTimer(50 * time.Millisecond)
@@ -172,9 +172,9 @@ func (n *Node) leave(ctx context.Context) error {
 	}
 }
 
-var errShutdownHangs = errors.New("raft does not shut down: its disk may hang")
+var errShutdownHangs = errors.New("raft shutdown timed out: the disk may hang")
 
-// shutdown ends everything that New has begun.
+// shutdown closes everything that New opened.
 func (n *Node) shutdown(ctx context.Context, orderly bool) error {
 	if !orderly {
 		_ = n.stream.Close() // as a crash would
@@ -182,7 +182,7 @@ func (n *Node) shutdown(ctx context.Context, orderly bool) error {
 	ctx, cancel := context.WithTimeout(ctx, shutdownTimeout)
 	defer cancel()
 	err := n.shutdownRaft(ctx)
-	n.end() // after Raft has answered what was in flight
+	n.end() // after Raft has answered the pending calls
 	n.dethrone(n.raft.CurrentTerm())
 	n.gossip.close(orderly)
 	n.conns.close()
@@ -192,8 +192,8 @@ func (n *Node) shutdown(ctx context.Context, orderly bool) error {
 	return errors.Join(err, n.stores.close())
 }
 
-// shutdownRaft waits for Raft to end. Raft waits for its calls to other peers, and one that hangs
-// answers none: after a moment they are cut off.
+// shutdownRaft waits until Raft has shut down. Raft waits for its calls to other peers, and
+// a hanging peer answers none, so after hangUpAfter their connections are closed.
 func (n *Node) shutdownRaft(ctx context.Context) error {
 	ending := n.raft.Shutdown()
 	soon, cancel := context.WithTimeout(ctx, hangUpAfter)
@@ -206,7 +206,7 @@ func (n *Node) shutdownRaft(ctx context.Context) error {
 	return err
 }
 
-// keepJoined finds the other peers.
+// keepJoined finds the other peers and rejoins them if they are missing.
 func (n *Node) keepJoined(ctx context.Context) error {
 	known := func() map[string]string {
 		m := map[string]string{}
@@ -218,7 +218,8 @@ func (n *Node) keepJoined(ctx context.Context) error {
 	return n.gossip.keepJoined(ctx, n.cfg.Join, known, n.cfg.scale(5*time.Second))
 }
 
-// keepIdentity writes the cluster's id down when the state tells it, and spreads news of this peer.
+// keepIdentity stores the cluster id once the state has it, and gossips changes of this
+// peer's metadata.
 func (n *Node) keepIdentity(ctx context.Context) error {
 	for {
 		news, changed := n.news.wait(), n.fsm.Changed()
@@ -227,7 +228,7 @@ func (n *Node) keepIdentity(ctx context.Context) error {
 		}
 		n.gossip.tell()
 		if m := n.gossipMeta(); m.GetClusterId() != "" && m.GetBootstrapped() && len(n.ident.get().Forming) == 0 {
-			changed = nil // the state has no more to tell
+			changed = nil // nothing more to learn from the state
 		}
 		select {
 		case <-news:
@@ -245,7 +246,8 @@ func (n *Node) learnCluster() error {
 		return nil
 	}
 	if rec.ClusterID != "" && rec.ClusterID != id {
-		return fmt.Errorf("peer %s at %s has data of cluster %s but its identity names cluster %s: restore its data directory", n.cfg.NodeID, n.RaftAddr(), id, rec.ClusterID)
+		return fmt.Errorf("peer %s at %s has data of cluster %s but its identity names cluster %s: restore its data directory",
+			n.cfg.NodeID, n.RaftAddr(), id, rec.ClusterID)
 	}
 	err := n.ident.update(func(r *identityRecord) error {
 		r.ClusterID, r.Forming = id, nil
@@ -255,7 +257,8 @@ func (n *Node) learnCluster() error {
 	return err
 }
 
-// watchHalt ends the peer when the state machine has met what this build does not understand.
+// watchHalt returns an error when the state machine halts at an entry that this build does
+// not understand.
 func (n *Node) watchHalt(ctx context.Context) error {
 	select {
 	case <-n.fsm.Halted():
@@ -265,7 +268,7 @@ func (n *Node) watchHalt(ctx context.Context) error {
 	}
 }
 
-// watchLeader tells those who wait that the leader has changed.
+// watchLeader notifies waiters when the leader changes.
 func (n *Node) watchLeader(ctx context.Context) error {
 	ch := make(chan raft.Observation, 16)
 	o := raft.NewObserver(ch, false, func(o *raft.Observation) bool {
@@ -288,7 +291,7 @@ func (n *Node) watchLeader(ctx context.Context) error {
 	}
 }
 
-// noteLeader remembers since when there is no leader.
+// noteLeader records since when no leader has been known.
 func (n *Node) noteLeader() {
 	if _, _, ok := n.Leader(); ok {
 		n.leaderless.Store(nil)

@@ -2,8 +2,8 @@ package cluster
 
 import "sync"
 
-// signal tells any number of waiters that something has changed. Get the channel before the state
-// that is to be compared.
+// signal notifies any number of waiters of a change. Call wait before reading the state
+// that may change.
 type signal struct {
 	mu sync.Mutex
 	ch chan struct{}

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// commitSpan begins the span of a commit, within a trace that its caller has begun. What the
-// command holds is not in it: it may be a secret.
+// commitSpan begins the span of a commit within the caller's trace. It omits the contents
+// of the command, which may be secret.
 func (n *Node) commitSpan(ctx context.Context, cmd *internalv1.Command) (context.Context, func(fsm.Result, *OutcomeError)) {
 	if n.cfg.Tracer == nil || !trace.SpanContextFromContext(ctx).IsSampled() {
 		return ctx, func(fsm.Result, *OutcomeError) {}

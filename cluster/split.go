@@ -5,16 +5,17 @@ import (
 )
 
 const (
-	// maxAppendBytes is how much one AppendEntries call carries, but for an entry that is larger.
-	// The library limits the number of entries only, and the time of the whole call: on a slow link
-	// hundreds of MiB never arrive in it, and what did arrive counts for nothing.
+	// maxAppendBytes is the size limit of one AppendEntries call, unless a single entry is
+	// larger. The library limits only the number of entries and the time of the whole call.
+	// On a slow link hundreds of MiB would never arrive in that time, and a partial request
+	// counts for nothing.
 	maxAppendBytes = 1 << 20
-	// entryOverhead is about what an entry adds to its data on the wire.
+	// entryOverhead is the approximate overhead of an entry on the wire.
 	entryOverhead = 64
 )
 
-// split cuts a request into parts of at most maxAppendBytes, in order. The parts share the entries
-// of the request.
+// split cuts a request into ordered parts of at most maxAppendBytes. The parts share the
+// entries of the request.
 func split(req *raft.AppendEntriesRequest) []*raft.AppendEntriesRequest {
 	var parts []*raft.AppendEntriesRequest
 	prev, term, first, size := req.PrevLogEntry, req.PrevLogTerm, 0, 0

@@ -13,11 +13,11 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// statusTimeout bounds asking one peer for its status.
+// statusTimeout bounds a request for the status of one peer.
 const statusTimeout = 500 * time.Millisecond
 
-// Status reports how the cluster is doing, as this peer sees it. It needs no quorum: peers that do
-// not answer within half a second are shown with the reason.
+// Status returns the state of the cluster as this peer sees it. It needs no quorum. Peers
+// that do not answer within half a second are listed with the reason.
 func (n *Node) Status(ctx context.Context) *holdfastv1.ClusterStatus {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
@@ -42,7 +42,7 @@ func (n *Node) Status(ctx context.Context) *holdfastv1.ClusterStatus {
 	for _, p := range st.GetPeers() {
 		if p.GetSuffrage() == "voter" {
 			voters++
-			if p.GetError() == "" && p.GetMayVote() { // gossip takes seconds to see a death
+			if p.GetError() == "" && p.GetMayVote() { // gossip needs seconds to detect a dead peer
 				answering++
 			}
 		}
@@ -88,14 +88,14 @@ func (n *Node) knownPeers(leader string) []*holdfastv1.Peer {
 	return list
 }
 
-// ask fills in what the peer itself says.
+// ask fills in the statistics that the peer itself reports.
 func (n *Node) ask(ctx context.Context, p *holdfastv1.Peer) {
 	st, err := n.peerStats(ctx, p.GetId())
 	if err != nil {
 		p.Error = status.Convert(err).Message()
 		return
 	}
-	p.MayVote = st.MayVote == nil || st.GetMayVote() // an older peer does not say
+	p.MayVote = st.MayVote == nil || st.GetMayVote() // an older peer does not report it
 	p.Term, p.Load = st.GetTerm(), st.GetLoad()
 	p.AppliedIndex, p.LastIndex, p.LastContactMs = st.GetAppliedIndex(), st.GetLastIndex(), st.GetLastContactMs()
 }

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// strandedAfter is how long a stream that is not stale goes on while no leader is known, times the
-// multiplier. It is longer than elections take.
+// leaderlessLimit is how long a stream that is not stale continues without a known leader,
+// times the multiplier. Elections take less.
 const strandedAfter = 5 * time.Second
 
-var errStranded = errors.New("this peer has lost touch with the cluster")
+var errStranded = errors.New("this peer has lost contact with the cluster")
 
-// whileConnected returns a context that ends when this peer has known no leader for a while: a
-// stream on a peer that is cut off would be silent for ever, while its client could go on at
-// another peer.
+// whileConnected returns a context that is canceled when this peer has known no leader for
+// leaderlessLimit. Otherwise a stream on an isolated peer would stay silent forever,
+// although its client could use another peer.
 func (n *Node) whileConnected(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() { // ends with ctx
@@ -44,7 +44,8 @@ func (n *Node) whileConnected(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { cancel(nil) }
 }
 
-// stranded words the end of a stream that whileConnected has ended; other errors stay as they are.
+// lostContact returns the error of a stream that whileConnected has ended. Other errors are
+// returned unchanged.
 func (n *Node) stranded(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), errStranded) {
 		return n.refusal(fmt.Errorf("%w: %w: %s", ErrNoLeader, errStranded, n.why("")))

@@ -13,20 +13,20 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// stream is the layer that Raft's transport dials and accepts through: mutual TLS, or plain TCP for
-// a cluster that is insecure on purpose.
+// stream is the layer through which Raft's transport dials and accepts. It uses mutual TLS,
+// or plain TCP in a cluster that is configured to be insecure.
 //
-// It remembers its connections, so that closing it closes them too: the transport would
-// leave idle ones open, and others would believe that this peer is alive.
+// It tracks its connections and closes them with the listener. The transport would leave
+// idle ones open, and other peers would consider this peer alive.
 //
-// The dialing side names its cluster first, and a peer of another cluster hangs up. Gossip keeps
-// clusters apart too, but it may be behind, and entries of another cluster's log would be the end
-// of both.
+// The dialing side sends its cluster id first, and a peer of another cluster closes the
+// connection. Gossip keeps clusters apart too, but it may be behind, and entries of another
+// cluster's log would destroy both.
 type stream struct {
 	net.Listener
 	advertise address
-	cluster   func() string           // empty while it is not known
-	sec       *streamTLS              // nil for plain TCP; set before anybody uses the stream
+	cluster   func() string // empty as long as it is unknown
+	sec       *streamTLS // nil for plain TCP; set before the stream is used
 	fault     func(addr string) error // for tests: see Config.dialFault
 	log       *slog.Logger
 
@@ -35,13 +35,13 @@ type stream struct {
 	closed bool
 }
 
-// address is a host:port that is told to others.
+// address is an advertised host:port.
 type address string
 
 func (address) Network() string  { return "tcp" }
 func (a address) String() string { return string(a) }
 
-// listen opens the Raft listener. advertise may be empty: then it is where the listener is.
+// listen opens the Raft listener. If advertise is empty, the listen address is advertised.
 func listen(addr, advertise string, cluster func() string, log *slog.Logger) (*stream, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -57,7 +57,7 @@ func listen(addr, advertise string, cluster func() string, log *slog.Logger) (*s
 	return &stream{Listener: l, advertise: address(advertise), cluster: cluster, log: log, conns: map[*streamConn]struct{}{}}, nil
 }
 
-// Addr returns the advertised address: Raft sends it to its peers.
+// Addr returns the advertised address, which Raft sends to its peers.
 func (s *stream) Addr() net.Addr { return s.advertise }
 
 // Accept implements net.Listener.
@@ -99,19 +99,19 @@ const (
 	greetingTimeout = 10 * time.Second
 )
 
-// greeting is what a connection begins with: a magic word, and the cluster's id with its length
-// before it.
+// greeting returns the bytes that begin a connection: a magic word, the length of the
+// cluster id, and the id.
 func greeting(cluster string) []byte {
 	return append(append([]byte(greetingMagic), byte(len(cluster))), cluster...)
 }
 
-// greetedConn is an accepted connection. The greeting is read with the first read, so that nobody
-// who says nothing holds up the listener.
+// greetedConn is an accepted connection. Its greeting is read by the first Read, so that a
+// silent client does not block the listener.
 type greetedConn struct {
 	net.Conn
 	s       *stream
 	greeted bool
-	read    atomic.Int64 // when something was last read, in nanoseconds since 1970
+	read    atomic.Int64 // time of the last read, in nanoseconds since 1970
 }
 
 // Read implements net.Conn. The transport reads from one goroutine.
@@ -119,7 +119,7 @@ func (c *greetedConn) Read(p []byte) (int, error) {
 	if !c.greeted {
 		if err := c.greet(); err != nil {
 			_ = c.Close()
-			return 0, io.EOF // it has been logged
+			return 0, io.EOF // already logged
 		}
 		c.greeted = true
 	}
@@ -130,10 +130,10 @@ func (c *greetedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// heardFrom reports whether a peer has an open connection to this one and has sent something on it
-// within a time. A process that ends closes its connections in both directions, so it is not heard
-// from any more a moment later. Without TLS, which only peers on loopback do, connections have no
-// identity: all of them count.
+// heardFrom reports whether a peer has an open connection to this one and has sent data on
+// it within the duration. A process that ends closes its connections in both directions, so
+// soon after it is no longer heard from. Without TLS, which is only for loopback,
+// connections carry no identity and all of them count.
 func (s *stream) heardFrom(id string, within time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +164,7 @@ func (c *greetedConn) greet() error {
 		return err
 	}
 	if string(head[:len(greetingMagic)]) != greetingMagic {
-		c.s.log.Warn("connection to the raft port refused: it is not a holdfast peer's", "from", c.RemoteAddr())
+		c.s.log.Warn("raft connection refused: not from a holdfast peer", "from", c.RemoteAddr())
 		return errors.New("no greeting")
 	}
 	id := make([]byte, head[len(greetingMagic)])
@@ -172,7 +172,7 @@ func (c *greetedConn) greet() error {
 		return err
 	}
 	if own := c.s.cluster(); len(id) > 0 && own != "" && own != string(id) {
-		c.s.log.Error("raft connection refused: it comes from another cluster", "from", c.RemoteAddr(), "cluster", string(id), "own", own)
+		c.s.log.Error("raft connection refused: from another cluster", "from", c.RemoteAddr(), "cluster", string(id), "own", own)
 		return errors.New("another cluster")
 	}
 	return c.SetDeadline(time.Time{})

@@ -12,15 +12,15 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 )
 
-// maxStreamAge is how long a connection between peers lives: a certificate is judged when it
-// begins, and a CA that has been taken out of the file is to lose its last friends one day. Raft
-// and the death watch connect again at once.
+// maxStreamAge limits the lifetime of a connection between peers. Certificates are verified
+// only at its beginning, so this bounds how long a removed CA is still accepted. Raft and
+// the death watch reconnect at once.
 const maxStreamAge = 24 * time.Hour
 
-// streamTLS puts TLS on the connections of a stream.
+// streamTLS adds TLS to the connections of a stream.
 type streamTLS struct {
 	store *peertls.Store
-	at    func(addr string) []string // the peers that may be at an address; none if it is not known
+	at    func(addr string) []string // the peers that may be at an address; none if it is unknown
 	serve *tls.Config
 }
 
@@ -32,15 +32,16 @@ func newStreamTLS(store *peertls.Store, at func(addr string) []string) *streamTL
 	return &streamTLS{store: store, at: at, serve: store.PeerServer()}
 }
 
-// server does no handshake yet: nobody who says nothing must hold up the listener.
+// server does not perform the handshake yet, because a silent client must not block the
+// listener.
 func (t *streamTLS) server(c net.Conn) net.Conn {
 	raw := peertls.Bounded(c)
 	peertls.Bound(raw, time.Now().Add(maxStreamAge))
 	return &secureConn{Conn: tls.Server(raw, t.serve), raw: raw}
 }
 
-// client does the handshake with one of the peers that are known at the address. It closes c when
-// it fails.
+// client performs the handshake with one of the peers known at the address. It closes c if
+// that fails.
 func (t *streamTLS) client(c net.Conn, addr string, timeout time.Duration) (net.Conn, error) {
 	raw := peertls.Bounded(c)
 	s := &secureConn{Conn: tls.Client(raw, t.store.PeerClient(t.at(addr)...)), raw: raw}
@@ -59,7 +60,7 @@ func (t *streamTLS) client(c net.Conn, addr string, timeout time.Duration) (net.
 	return s, nil
 }
 
-// refused logs a handshake that failed, unless the other side has just gone away.
+// refused logs a failed handshake, at debug level if the other side has just disconnected.
 func (t *streamTLS) refused(log *slog.Logger, from net.Addr, err error) {
 	say := log.Warn
 	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, net.ErrClosed) {
@@ -68,7 +69,7 @@ func (t *streamTLS) refused(log *slog.Logger, from net.Addr, err error) {
 	say("raft connection refused: want a certificate of a peer of this cluster", "from", from, "cluster", t.store.Cluster(), "error", err)
 }
 
-// peersAt returns the peers whose Raft address that is, as gossip or the state tells.
+// peersAt returns the peers with that Raft address, according to gossip and the state.
 func (n *Node) peersAt(addr string) []string {
 	var ids []string
 	for _, rec := range n.fsm.View().Peers() {
@@ -87,8 +88,9 @@ func (n *Node) peersAt(addr string) []string {
 	return ids
 }
 
-// secureConn is a TLS connection that closes as TCP does. TLS would say goodbye first, and wait
-// seconds for a peer that hangs; Raft's messages tell by themselves whether they are whole.
+// secureConn is a TLS connection that closes like TCP. TLS would send an alert first and
+// wait seconds for a hanging peer. Raft's messages are self-delimiting, so they do not need
+// it.
 type secureConn struct {
 	*tls.Conn
 	raw net.Conn
@@ -103,7 +105,7 @@ func (c *secureConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// of reports whether the other end is a peer. The handshake must have ended.
+// of reports whether the other end is the peer id. The handshake must have ended.
 func (c *secureConn) of(id string) bool {
 	certs := c.ConnectionState().PeerCertificates
 	if len(certs) == 0 {

@@ -13,29 +13,31 @@ import (
 )
 
 var (
-	errNotAdmitted = errors.New("peer may not vote yet: it has not caught up with the cluster since it lost its data")
-	errNoVoter     = errors.New("peer is no voter: the leader has not given it its vote yet")
+	errNotAdmitted = errors.New("peer may not vote yet: it is catching up after losing its data")
+	errNoVoter     = errors.New("peer is not a voter: the leader has not promoted it yet")
 )
 
-// gate stands between Raft and its network. A peer that lost its data must not vote before it has
-// caught up: with its forgotten acknowledgements it could elect a leader that lacks committed
-// entries. The gate answers such votes itself. It also lets this peer call an election.
+// gate sits between Raft and the network. A peer that lost its data must not vote before it
+// has caught up: it has forgotten its acknowledgements, so it could elect a leader that
+// lacks committed entries. The gate refuses such votes itself. It also lets this peer call
+// an election.
 //
-// Its acknowledgements of entries do count, for it has to catch up. A paused leader of an older
-// term cannot commit with them when it resumes: its lease has run out, so it steps down before an
-// answer can arrive, unless its main loop is held up at the disk for longer than a round trip at
-// that moment, after the newer leader has failed and the peer was wiped.
+// The acknowledgements of such a peer do count, because it has to catch up. A paused leader
+// of an older term cannot commit with them when it resumes: its lease has expired, so it
+// steps down before an answer can arrive. The exception needs three faults at once: its
+// main loop waits for the disk longer than a round trip, the newer leader has failed, and
+// the peer was wiped.
 type gate struct {
 	*raft.NetworkTransport
 
 	rpcs     chan raft.RPC
 	admitted atomic.Bool
-	voter    atomic.Pointer[func() (raft.ServerID, bool)]     // see judgeByLog
+	voter    atomic.Pointer[func() (raft.ServerID, bool)] // see judgeByLog
 	follows  atomic.Pointer[func(raft.ServerID, uint64) bool] // see serves
 	hungUp   atomic.Bool
 	// firstIndex returns the first index of this peer's log: see compacted.
 	firstIndex atomic.Pointer[func() (uint64, error)]
-	refused    atomic.Uint64 // the term of the last vote that was refused
+	refused    atomic.Uint64 // the term of the last vote request that this peer refused
 
 	layer raft.StreamLayer
 	addrs raft.ServerAddressProvider
@@ -46,11 +48,11 @@ type gate struct {
 	done     chan struct{}
 }
 
-// transportTimeout bounds one Raft call on the network. A follower may be slow for as long
-// as its disk is; a call that ends early is only repeated.
+// transportTimeout bounds one Raft call on the network. A follower may be as slow as its
+// disk; a call that ends early is only repeated.
 const transportTimeout = 10 * time.Second
 
-// maxPool is how many idle connections to each peer the library keeps.
+// maxPool is how many idle connections per peer the library keeps.
 const maxPool = 3
 
 func newGate(s raft.StreamLayer, addrs raft.ServerAddressProvider, log *slog.Logger) *gate {
@@ -61,7 +63,7 @@ func newGate(s raft.StreamLayer, addrs raft.ServerAddressProvider, log *slog.Log
 			Stream:                  s,
 			MaxPool:                 maxPool,
 			Timeout:                 transportTimeout,
-			MsgpackUseNewTimeFormat: true, // for ever: peers of both formats could not talk
+			MsgpackUseNewTimeFormat: true, // permanently: peers with different formats cannot talk to each other
 		}),
 		rpcs:  make(chan raft.RPC),
 		layer: s,
@@ -99,8 +101,8 @@ func (g *gate) pump() {
 	}
 }
 
-// noteRefusal makes the term of a vote that this peer refuses known to the death watch. The caller
-// must answer on the channel of the returned request.
+// noteRefusal records the term of each vote request that this peer refuses, for the death
+// watch. The caller must answer on the channel of the returned request.
 func (g *gate) noteRefusal(rpc raft.RPC) raft.RPC {
 	req, ok := rpc.Command.(*raft.RequestVoteRequest)
 	if !ok {
@@ -114,14 +116,14 @@ func (g *gate) noteRefusal(rpc raft.RPC) raft.RPC {
 			if vote, ok := a.Response.(*raft.RequestVoteResponse); ok && a.Error == nil && !vote.Granted {
 				g.refused.Store(req.Term)
 			}
-			caller <- a // it has room for one
+			caller <- a // buffered
 		case <-g.stop:
 		}
 	}()
 	return rpc
 }
 
-// refuse answers a request that only a voter may serve, and says whether it was one.
+// refuse answers a request that only a voter may serve, and reports whether it was one.
 func refuse(rpc raft.RPC) bool {
 	switch req := rpc.Command.(type) {
 	case *raft.RequestVoteRequest:
@@ -136,11 +138,12 @@ func refuse(rpc raft.RPC) bool {
 	return true
 }
 
-// judgeByLog makes Raft judge a candidate by its log and nothing else while no leader is known, as
-// the Raft paper wants it. The library refuses candidates that do not vote in the latest
-// configuration that this peer has, and this peer may be behind by just the entry that made the
-// candidate a voter. When the leader that wrote it is gone for good, the two that are left, a
-// majority, would refuse each other for ever. So the request bears the name of one who does vote.
+// judgeByLog makes Raft judge candidates only by their log while no leader is known, as the
+// Raft paper requires. The library refuses candidates that are not voters in this peer's
+// latest configuration. But this peer may lack the very entry that made the candidate a
+// voter. If the leader that wrote the entry is lost permanently, the remaining two are a
+// majority and would refuse each other forever. So the request is changed to name a known
+// voter.
 func (g *gate) judgeByLog(rpc raft.RPC) {
 	voter := g.voter.Load()
 	if voter == nil {
@@ -160,8 +163,8 @@ func (g *gate) judgeByLog(rpc raft.RPC) {
 
 func header() raft.RPCHeader { return raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax} }
 
-// RequestVote implements raft.Transport. Dormant timeouts keep a peer that is not admitted from
-// standing; this makes sure of it.
+// RequestVote implements raft.Transport. Dormant timeouts keep a peer that is not admitted
+// from standing. This check enforces it.
 func (g *gate) RequestVote(id raft.ServerID, addr raft.ServerAddress, req *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
 	if !g.admitted.Load() {
 		return errNotAdmitted
@@ -182,10 +185,10 @@ func (g *gate) TimeoutNow(id raft.ServerID, addr raft.ServerAddress, req *raft.T
 	return fresh(func() error { return g.NetworkTransport.TimeoutNow(id, addr, req, resp) })
 }
 
-// fresh repeats a call that failed because its connection was closed, until none of the library's
-// idle connections can be left. The library learns that an idle connection has closed, as all do
-// when the peer restarts, only when it uses one. A vote that is lost in this way costs an election
-// timeout. Each of the calls may arrive twice.
+// fresh retries a call whose connection was closed until none of the library's idle
+// connections can be left. When a peer restarts, all idle connections to it close, but the
+// library notices only when it uses one. A vote lost that way costs an election timeout.
+// Each call may arrive twice.
 func fresh(call func() error) error {
 	for try := 0; ; try++ {
 		if err := call(); try == maxPool || !connClosed(err) {
@@ -199,8 +202,9 @@ func connClosed(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// callElection makes this peer stand for election now, as a leader that hands over would. The
-// others vote although their timers have not run out. It says whether Raft took it.
+// callElection makes this peer stand for election now, as a transfer of the leadership
+// would. The others vote although their timers have not expired. It reports whether Raft
+// accepted the request.
 func (g *gate) callElection(timeout time.Duration) bool {
 	resp := make(chan raft.RPCResponse, 1)
 	t := time.NewTimer(timeout)
@@ -221,7 +225,7 @@ func (g *gate) callElection(timeout time.Duration) bool {
 	return false
 }
 
-// Close implements raft.WithClose; Raft calls it when it has shut down.
+// Close implements raft.WithClose. Raft calls it after its shutdown.
 func (g *gate) Close() error {
 	g.stopOnce.Do(func() { close(g.stop) })
 	<-g.done

@@ -7,17 +7,17 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// The keys that raft keeps its vote under.
+// Keys under which Raft stores its vote.
 var (
 	keyLastVoteTerm = []byte("LastVoteTerm")
 	keyLastVoteCand = []byte("LastVoteCand")
 )
 
-// voteStore makes the vote safe against a crash between its two writes (hashicorp/raft#661). Raft
-// writes the term, then the candidate; a crash between leaves the new term with the old candidate,
-// and raft would grant that candidate a vote that it never checked. So the term is held back until
-// the candidate is on disk. A crash between then leaves an old term, in which no vote is granted
-// any more.
+// voteStore makes the vote safe against a crash between its two writes
+// (hashicorp/raft#661). Raft writes the term, then the candidate. A crash between the two
+// would combine the new term with the old candidate, and Raft would grant that candidate a
+// vote without any check. So the term is held back until the candidate is on disk. A crash
+// then leaves an old term, in which no vote is granted any more.
 type voteStore struct {
 	raft.StableStore
 
@@ -45,7 +45,7 @@ func (s *voteStore) Set(key, val []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	held, term := s.held, s.term
-	s.held = false // raft gives a vote up whose write fails
+	s.held = false // Raft abandons a vote whose write fails
 	if err := s.StableStore.Set(key, val); err != nil {
 		return err
 	}

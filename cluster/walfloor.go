@@ -10,22 +10,24 @@ import (
 	wal "github.com/hashicorp/raft-wal"
 )
 
-// keyLogFloor is an entry that the segments surely have, or a later one. Zero: they may be empty.
+// keyLogFloor is the key in bolt of the low-water mark: the segments must end with that
+// entry or a later one. If it is zero, they may be empty.
 var keyLogFloor = []byte("HoldfastLogFloor")
 
-// flooredLogs are segments whose loss is noticed. They begin anew without a word where the newest
-// file is gone or cut off, and a peer that has lost what it acknowledged must not vote. So bolt,
-// which has the votes, remembers how far they went: not with each write, but with the first one,
-// whenever the log is shortened, and at the end.
+// walLogs are WAL segments with a low-water mark, which detects lost segments. If the
+// newest file is missing or truncated, the WAL silently starts over. But a peer that has
+// lost acknowledged entries must not vote. So bolt, which stores the votes, also records
+// how far the segments reach: not with each write, but with the first write, when the log
+// is shortened, and at shutdown.
 type flooredLogs struct {
 	*wal.WAL
 	bolt *raftboltdb.BoltStore
 
-	mu    sync.Mutex // guards floor
+	mu    sync.Mutex // guards lowWater
 	floor uint64
 }
 
-// openFloored opens segments. New ones have no floor yet.
+// openWALLogs opens the segments. New ones have no low-water mark yet.
 func openFloored(cfg *Config, path string, bolt *raftboltdb.BoltStore, fresh bool) (*flooredLogs, error) {
 	f := &flooredLogs{bolt: bolt}
 	var err error
@@ -42,7 +44,7 @@ func openFloored(cfg *Config, path string, bolt *raftboltdb.BoltStore, fresh boo
 	}
 	last, err := f.LastIndex()
 	if err == nil && last < f.floor {
-		err = fmt.Errorf("it ends with entry %d, and had entry %d: %s", last, f.floor, damageAdvice)
+		err = fmt.Errorf("it ends with entry %d, but had entry %d: %s", last, f.floor, damageAdvice)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open raft log %s: %w", path, err), f.WAL.Close())
@@ -50,10 +52,10 @@ func openFloored(cfg *Config, path string, bolt *raftboltdb.BoltStore, fresh boo
 	return f, nil
 }
 
-// set is called with the lock held, or before anybody else has the store.
+// set requires the lock, or that the store is not shared yet.
 func (f *flooredLogs) set(floor uint64) error {
 	if err := f.bolt.SetUint64(keyLogFloor, floor); err != nil {
-		return fmt.Errorf("note entry %d of the raft log: %w", floor, err)
+		return fmt.Errorf("record entry %d of the raft log: %w", floor, err)
 	}
 	f.floor = floor
 	return nil
@@ -75,8 +77,8 @@ func (f *flooredLogs) StoreLogs(logs []*raft.Log) error {
 	return f.set(logs[0].Index)
 }
 
-// DeleteRange implements raft.LogStore. Raft takes away from the beginning, from the end, or
-// everything.
+// DeleteRange implements raft.LogStore. Raft removes entries from the beginning, from the
+// end, or all.
 func (f *flooredLogs) DeleteRange(from, to uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,12 +90,12 @@ func (f *flooredLogs) DeleteRange(from, to uint64) error {
 	if err != nil {
 		return err
 	}
-	left := to + 1 // the beginning goes
+	left := to + 1 // entries at the beginning are removed
 	if to >= last {
 		if left = 0; from > first {
 			left = from - 1
 		}
-		if err := f.set(min(left, f.floor)); err != nil { // before: a crash must not find less than it is told of
+		if err := f.set(min(left, f.floor)); err != nil { // first, because after a crash the log must not end before the mark
 			return err
 		}
 	}
@@ -103,7 +105,7 @@ func (f *flooredLogs) DeleteRange(from, to uint64) error {
 	return f.set(left)
 }
 
-// Close notes how far the log goes, and closes it.
+// Close records where the log ends, and closes it.
 func (f *flooredLogs) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

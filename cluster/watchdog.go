@@ -11,20 +11,21 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// ErrStalled is what Run ends with when this peer leads but cannot commit, as with a disk that
-// hangs. The others cannot replace such a leader, because it goes on telling them that it is there
-// (hashicorp/raft#503): the process must exit at once.
+// ErrStalled is returned by Run if this peer leads but cannot commit, for example because
+// its disk hangs. The others cannot replace such a leader, because it still sends
+// heartbeats (hashicorp/raft#503). The process must exit at once.
 var ErrStalled = errors.New("the leader cannot commit")
 
-// watchdog commits a beat when the leader is idle, and ends the peer when nothing is committed for
-// long. It counts ticks instead of asking the clock: a process that was paused has not stalled.
+// watchdog commits a beat when the leader is idle. It stops the peer if nothing is
+// committed for StallTimeout. It counts ticks instead of reading the clock, because a
+// process that was paused has not stalled.
 func (n *Node) watchdog(ctx context.Context) error {
 	every := min(n.cfg.BeatInterval, n.cfg.StallTimeout) / 5
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var (
-		seen  uint64        // entries applied when we last looked
-		idle  time.Duration // since one was applied, as leader
+		seen  uint64 // entries applied at the last tick
+		idle  time.Duration // time as leader since an entry was applied
 		beats = make(chan struct{}, 1)
 	)
 	for {
@@ -40,7 +41,7 @@ func (n *Node) watchdog(ctx context.Context) error {
 		}
 		idle += every
 		if idle >= n.cfg.StallTimeout {
-			return fmt.Errorf("%w: nothing committed for %v although it leads; is the disk under %s hanging?", ErrStalled, idle, n.cfg.DataDir)
+			return fmt.Errorf("%w: nothing committed for %v as the leader: check the disk under %s", ErrStalled, idle, n.cfg.DataDir)
 		}
 		if _, ok := n.current(); ok && idle >= n.cfg.BeatInterval {
 			n.beat(ctx, beats)
@@ -48,7 +49,7 @@ func (n *Node) watchdog(ctx context.Context) error {
 	}
 }
 
-// beat proposes a command that changes nothing, unless one is on its way.
+// beat proposes a command that changes nothing, unless one is pending.
 func (n *Node) beat(ctx context.Context, beats chan struct{}) {
 	select {
 	case beats <- struct{}{}:
@@ -57,7 +58,8 @@ func (n *Node) beat(ctx context.Context, beats chan struct{}) {
 	}
 	go func() { // ends with the commit, or with ctx
 		defer func() { <-beats }()
-		if err := n.commit(ctx, &internalv1.Command{FeatureLevel: 1, Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}}}); err != nil && ctx.Err() == nil {
+		err := n.commit(ctx, &internalv1.Command{FeatureLevel: 1, Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}}})
+		if err != nil && ctx.Err() == nil {
 			n.log.Debug("beat not committed", "error", err)
 		}
 	}()

@@ -1,6 +1,6 @@
-// Package clustertest runs the peers of a cluster inside a test: real Nodes with real sockets on
-// loopback, and a gRPC server each. It owns no behaviour of its own, and production code must not
-// import it.
+// Package clustertest runs the peers of a cluster inside a test: real Nodes with real
+// sockets on loopback, and a gRPC server each. It owns no behavior, and production code
+// must not import it.
 package clustertest
 
 import (
@@ -24,34 +24,36 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// Options shape a cluster. The zero value gives three peers in memory.
+// Options configure a cluster. The zero value means three peers in memory.
 type Options struct {
-	// Peers is their number; default 3.
+	// Peers is the number of peers; default 3.
 	Peers int
-	// OnDisk gives each peer a data directory, so that it keeps its data when it restarts.
+	// OnDisk creates a data directory for each peer, so that it keeps its data across
+	// restarts.
 	OnDisk bool
-	// TLS gives the peers certificates and gossip keys. Without it they are insecure.
+	// TLS creates certificates and gossip keys for the peers. Without it they are insecure.
 	TLS bool
 	// Configure changes a peer's configuration before it starts.
 	Configure func(i int, c *cluster.Config)
-	// Register adds services to a peer's gRPC server. PeerService and Machines are there already.
+	// Register adds services to a peer's gRPC server, which already has PeerService and
+	// Machines.
 	Register func(i int, p *Peer)
 	// Tasks are the peer's leader tasks.
 	Tasks func(i int) []cluster.LeaderTask
-	// Stopped says which peers are not started yet.
+	// Stopped reports whether a peer is not started yet.
 	Stopped func(i int) bool
 }
 
-// Cluster is a number of peers.
+// Cluster is a set of peers.
 type Cluster struct {
 	t     testing.TB
 	opts  Options
 	dir   string
 	Peers []*Peer   // by number, from 0
-	CA    *issue.CA // that has made the peers' certificates, with TLS
+	CA    *issue.CA // of the peers' certificates, with TLS
 }
 
-// Peer is one peer. Its Node and the rest change when it restarts.
+// Peer is one peer. Its Node and other fields change when it restarts.
 type Peer struct {
 	ID   string
 	Node *cluster.Node
@@ -70,14 +72,14 @@ type Peer struct {
 	up       bool
 }
 
-// Start starts a cluster; the test's cleanup ends it.
+// Start starts a cluster. The test's cleanup stops it.
 func Start(t testing.TB, opts Options) *Cluster {
 	t.Helper()
 	if opts.Peers == 0 {
 		opts.Peers = 3
 	}
 	c := &Cluster{t: t, opts: opts, dir: t.TempDir()}
-	ports, err := freeport.Claim(t.Context(), 3*opts.Peers) // peers keep theirs when they restart
+	ports, err := freeport.Claim(t.Context(), 3*opts.Peers) // peers keep their ports when they restart
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +112,7 @@ func (c *Cluster) start(p *Peer, join string) {
 	}
 }
 
-// TryStart starts a peer that does not run.
+// TryStart starts a peer that is not running.
 func (c *Cluster) TryStart(p *Peer, join ...string) error {
 	cfg := cluster.Config{
 		NodeID: p.ID, RaftAddr: p.raft, GossipAddr: p.gossip, AdvertiseGRPC: p.grpcAddr,
@@ -146,7 +148,10 @@ func (c *Cluster) TryStart(p *Peer, join ...string) error {
 		n.Close()
 		return err
 	}
-	s := grpc.NewServer(append(options, grpc.UnaryInterceptor(n.UnaryInterceptor()), grpc.StreamInterceptor(n.StreamInterceptor()))...)
+	s := grpc.NewServer(append(options,
+		grpc.UnaryInterceptor(n.UnaryInterceptor()),
+		grpc.StreamInterceptor(n.StreamInterceptor()),
+	)...)
 	n.RegisterPeerService(s)
 	p.mu.Lock()
 	p.Node, p.FSM, p.GRPC, p.Conn, p.up = n, f, s, cc, true
@@ -171,13 +176,14 @@ func (c *Cluster) TryStart(p *Peer, join ...string) error {
 	return nil
 }
 
-// Gossip returns where a peer gossips: what another one joins.
+// Gossip returns the gossip address of a peer, which other peers join.
 func (c *Cluster) Gossip(p *Peer) string { return p.gossip }
 
-// DataDir returns where a peer's data is.
+// DataDir returns the data directory of a peer.
 func (c *Cluster) DataDir(p *Peer) string { return filepath.Join(c.dir, p.ID) }
 
-// Logger logs to stderr when CLUSTERTEST_LOG is set, at that level.
+// Logger returns a logger that writes to stderr at the level in CLUSTERTEST_LOG, or
+// discards everything if that is unset.
 func Logger() *slog.Logger {
 	level := os.Getenv("CLUSTERTEST_LOG")
 	if level == "" {
@@ -185,18 +191,19 @@ func Logger() *slog.Logger {
 	}
 	var l slog.Level
 	_ = l.UnmarshalText([]byte(level))
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: l, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey && a.Value.Kind() == slog.KindTime { // Raft has an attribute of this name, a duration
+	replace := func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey && a.Value.Kind() == slog.KindTime { // Raft logs a duration under the same name
 			return slog.String("t", a.Value.Time().Format("05.000"))
 		}
 		return a
-	}}))
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: l, ReplaceAttr: replace}))
 }
 
-// Stop stops a peer as an operator would, and gives what Run returned.
+// Stop stops a peer as an operator would, and returns the result of Run.
 func (c *Cluster) Stop(p *Peer) error { return c.end(p, func() { p.cancel() }) }
 
-// Kill ends a peer at once, as a crash would.
+// Kill stops a peer at once, as a crash would.
 func (c *Cluster) Kill(p *Peer) {
 	_ = c.end(p, func() {
 		p.Node.Close()
@@ -219,7 +226,7 @@ func (c *Cluster) end(p *Peer, how func()) error {
 	return p.err
 }
 
-// Wait waits until a peer's Run has returned by itself, and gives what it returned.
+// Wait blocks until a peer's Run has returned by itself, and returns its result.
 func (c *Cluster) Wait(p *Peer, within time.Duration) error {
 	c.t.Helper()
 	select {
@@ -230,13 +237,13 @@ func (c *Cluster) Wait(p *Peer, within time.Duration) error {
 	return c.end(p, func() {})
 }
 
-// Restart starts a peer again, with its data if it is on disk.
+// Restart starts a stopped peer again, with its data if that is on disk.
 func (c *Cluster) Restart(p *Peer) {
 	c.t.Helper()
 	c.start(p, c.anyGossip(p))
 }
 
-// Wipe removes the data of a peer that does not run.
+// Wipe removes the data of a stopped peer.
 func (c *Cluster) Wipe(p *Peer) {
 	c.t.Helper()
 	if err := os.RemoveAll(c.DataDir(p)); err != nil {
@@ -268,7 +275,7 @@ func (c *Cluster) stopAll() {
 	wg.Wait()
 }
 
-// Leader waits for a leader that a majority follows, and gives it.
+// Leader blocks until a majority follows a leader, and returns that peer.
 func (c *Cluster) Leader() *Peer {
 	c.t.Helper()
 	var leader *Peer
@@ -292,7 +299,7 @@ func (c *Cluster) Leader() *Peer {
 	return leader
 }
 
-// Followers returns the peers that run, without the leader.
+// Followers returns the running peers except the leader.
 func (c *Cluster) Followers(leader *Peer) []*Peer {
 	var ps []*Peer
 	for _, p := range c.Peers {
@@ -303,7 +310,7 @@ func (c *Cluster) Followers(leader *Peer) []*Peer {
 	return ps
 }
 
-// Eventually polls until check gives nil.
+// Eventually polls until check returns nil.
 func Eventually(t testing.TB, within time.Duration, what string, check func() error) {
 	t.Helper()
 	deadline := time.Now().Add(within)

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// machines is the smallest service with a write and a read.
+// machines is a minimal service with a write and a read.
 type machines struct {
 	holdfastv1.UnimplementedMachineServiceServer
 	holdfastv1.UnimplementedClusterServiceServer
@@ -25,7 +25,7 @@ func registerMachines(s grpc.ServiceRegistrar, n *cluster.Node) {
 	holdfastv1.RegisterClusterServiceServer(s, m)
 }
 
-// RegisterMachine commits what it is given.
+// RegisterMachine commits a machine.
 func (m machines) RegisterMachine(ctx context.Context, req *holdfastv1.RegisterMachineRequest) (*holdfastv1.Machine, error) {
 	res, err := m.n.Apply(ctx, Register(req.GetMachine().GetMachineId()))
 	if err != nil {
@@ -34,7 +34,7 @@ func (m machines) RegisterMachine(ctx context.Context, req *holdfastv1.RegisterM
 	return res.Value.(*holdfastv1.Machine), nil
 }
 
-// GetMachine reads it.
+// GetMachine reads a machine.
 func (m machines) GetMachine(ctx context.Context, req *holdfastv1.GetMachineRequest) (*holdfastv1.Machine, error) {
 	v, err := m.n.View(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func (m machines) GetClusterStatus(ctx context.Context, _ *holdfastv1.GetCluster
 	return m.n.Status(ctx), nil
 }
 
-// Register makes the command that registers a machine.
+// Register returns the command that registers a machine.
 func Register(id string) *internalv1.Command {
 	return &internalv1.Command{
 		FeatureLevel: 1, Principal: "test",
@@ -64,7 +64,7 @@ func Register(id string) *internalv1.Command {
 
 // Machines returns a client of the peer's MachineService.
 func (p *Peer) Machines() holdfastv1.MachineServiceClient {
-	p.mu.Lock() // it may be started again meanwhile
+	p.mu.Lock() // the peer may be restarting
 	defer p.mu.Unlock()
 	return holdfastv1.NewMachineServiceClient(p.Conn)
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
 )
 
-// ClusterName is the cluster in the certificates of a cluster with TLS.
+// ClusterName is the cluster name in the certificates of a cluster with TLS.
 const ClusterName = "test"
 
-// reloadInterval is short: tests wait for it.
+// reloadInterval is short, because tests wait for it.
 const reloadInterval = 50 * time.Millisecond
 
 // certLife is longer than any test.
@@ -28,10 +28,10 @@ const certLife = 24 * time.Hour
 
 func (c *Cluster) tlsDir(p *Peer) string { return filepath.Join(c.dir, "tls-"+p.ID) }
 
-// GossipKeyFile returns the file with a peer's gossip keys, in a cluster with TLS.
+// GossipKeyFile returns the gossip key file of a peer, in a cluster with TLS.
 func (c *Cluster) GossipKeyFile(p *Peer) string { return filepath.Join(c.tlsDir(p), "gossip.key") }
 
-// NewCA returns a CA of that cluster's name.
+// NewCA returns a CA for a cluster name.
 func (c *Cluster) NewCA(name string) *issue.CA {
 	c.t.Helper()
 	ca, err := issue.NewCA(name, time.Now().Add(certLife))
@@ -41,14 +41,14 @@ func (c *Cluster) NewCA(name string) *issue.CA {
 	return ca
 }
 
-// GossipKey makes a line for a file of gossip keys.
+// GossipKey returns a line for a gossip key file.
 func GossipKey() string {
 	key := make([]byte, 32)
-	_, _ = rand.Read(key) // it never fails
+	_, _ = rand.Read(key) // never fails
 	return base64.StdEncoding.EncodeToString(key) + "\n"
 }
 
-// secure makes the certificates and gossip keys of all peers.
+// secure creates the certificates and gossip keys of all peers.
 func (c *Cluster) secure() {
 	c.CA = c.NewCA(ClusterName)
 	key := GossipKey()
@@ -61,8 +61,8 @@ func (c *Cluster) secure() {
 	}
 }
 
-// Certify issues a new certificate to a peer, by a CA, and sets the CAs that it trusts from now on
-// (PEM). A peer that runs reloads them.
+// Certify issues a new certificate for a peer and sets the CAs that the peer trusts (PEM).
+// A running peer reloads them.
 func (c *Cluster) Certify(p *Peer, by *issue.CA, name string, trusted []byte) {
 	c.t.Helper()
 	pair, err := by.Peer(name, p.ID, nil, time.Now().Add(certLife))
@@ -80,7 +80,7 @@ func (c *Cluster) Trust(p *Peer, trusted []byte) {
 	c.WriteFile(filepath.Join(c.tlsDir(p), "ca.pem"), trusted)
 }
 
-// WriteFile replaces a file as a whole.
+// WriteFile replaces a file atomically.
 func (c *Cluster) WriteFile(path string, data []byte) {
 	c.t.Helper()
 	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
@@ -100,8 +100,8 @@ func (c *Cluster) Store(p *Peer) (*peertls.Store, error) {
 	})
 }
 
-// ClientCredentials are those of a client with a certificate of a CA that takes any server, or of
-// one without a certificate.
+// ClientCredentials returns the credentials of a client that accepts any server. If pair is
+// empty, the client has no certificate.
 func (c *Cluster) ClientCredentials(pair issue.Pair) credentials.TransportCredentials {
 	c.t.Helper()
 	cfg := &tls.Config{InsecureSkipVerify: true}
@@ -115,8 +115,8 @@ func (c *Cluster) ClientCredentials(pair issue.Pair) credentials.TransportCreden
 	return credentials.NewTLS(cfg)
 }
 
-// protect puts TLS into the configuration of a peer, and gives the options of its gRPC server and
-// what its own client, who has a certificate too, dials with.
+// protect adds TLS to the configuration of a peer. It returns the options of its gRPC
+// server and the credentials of its own client, which has a certificate too.
 func (c *Cluster) protect(p *Peer, cfg *cluster.Config) ([]grpc.ServerOption, credentials.TransportCredentials, error) {
 	if !c.opts.TLS {
 		return nil, insecure.NewCredentials(), nil
@@ -133,7 +133,7 @@ func (c *Cluster) protect(p *Peer, cfg *cluster.Config) ([]grpc.ServerOption, cr
 	return []grpc.ServerOption{grpc.Creds(credentials.NewTLS(store.API()))}, c.ClientCredentials(pair), nil
 }
 
-// ReadGossipKey returns what is in a peer's file of gossip keys.
+// ReadGossipKey returns the contents of a peer's gossip key file.
 func (c *Cluster) ReadGossipKey(p *Peer) string {
 	c.t.Helper()
 	b, err := os.ReadFile(c.GossipKeyFile(p))
@@ -143,7 +143,7 @@ func (c *Cluster) ReadGossipKey(p *Peer) string {
 	return string(b)
 }
 
-// CopyGossipKey copies the gossip keys of a peer to another one.
+// CopyGossipKey copies a peer's gossip keys to another peer.
 func (c *Cluster) CopyGossipKey(from, to *Peer) {
 	c.t.Helper()
 	c.WriteFile(c.GossipKeyFile(to), []byte(c.ReadGossipKey(from)))

@@ -1,6 +1,6 @@
-// Package freeport finds ports of the loopback interface for peers that run on one machine, in a
-// test or a demo. It owns the claims on them, across processes; it opens none of the ports it
-// gives, and a production peer has no use for it.
+// Package freeport finds free loopback ports for peers that run on one machine, in a test
+// or a demo. It owns the claims on them, across processes. It opens none of the ports, and
+// production peers do not use it.
 package freeport
 
 import (
@@ -12,28 +12,28 @@ import (
 	"strconv"
 )
 
-// Blocks lie below the range that outgoing connections take their ports from, so that the port of a
-// peer that is down stays free until it is back.
+// Blocks are below the ephemeral port range, so that the port of a stopped peer stays free
+// until it restarts.
 const (
 	firstPort = 10_000
 	lastPort  = 32_000
 	blockSize = 1 + Size
-	maxBlocks = 200 // tried before it is given up
+	maxBlocks = 200 // before Claim fails
 )
 
 // Size is the number of ports in a block: four for each of seven peers.
 const Size = 4 * 7
 
-// Block is some ports that no other Block of this machine has. A listener on the port before them
-// claims them, also against other processes, and the kernel takes the claim back when we die. A
-// Block serves one goroutine.
+// Block is a range of ports that no other Block on this machine has. A listener on the port
+// before the range claims it, also against other processes, and the kernel releases the
+// claim when the process ends. A Block is for one goroutine.
 type Block struct {
 	claim net.Listener
 	next  int
 	end   int
 }
 
-// Claim finds a block in which at least n ports, at most Size, are free for TCP and UDP.
+// Claim returns a block in which at least n ports, at most Size, are free for TCP and UDP.
 func Claim(ctx context.Context, n int) (*Block, error) {
 	if n < 1 || n > Size {
 		return nil, fmt.Errorf("claim %d ports: a block has 1 to %d", n, Size)
@@ -54,7 +54,7 @@ func Claim(ctx context.Context, n int) (*Block, error) {
 	return nil, fmt.Errorf("find %d free ports from %d to %d: %w", n, firstPort, lastPort, last)
 }
 
-// free tries n ports, for TCP and for UDP: gossip takes both.
+// free checks that n ports are free for TCP and UDP. Gossip uses both.
 func free(ctx context.Context, first, n int) error {
 	var lc net.ListenConfig
 	for port := first; port < first+n; port++ {
@@ -73,8 +73,8 @@ func free(ctx context.Context, first, n int) error {
 	return nil
 }
 
-// Address returns the next port of the block, as host:port. It panics when more are asked for than
-// were claimed.
+// Address returns the next port of the block, as host:port. It panics if all claimed ports
+// are taken.
 func (b *Block) Address(host string) string {
 	if b.next == b.end {
 		panic("freeport: more addresses taken than claimed")
@@ -83,7 +83,7 @@ func (b *Block) Address(host string) string {
 	return net.JoinHostPort(host, strconv.Itoa(b.next-1))
 }
 
-// Release returns the ports back: others may take them from now on.
+// Release releases the ports of the block.
 func (b *Block) Release() error { return b.claim.Close() }
 
 func loopback(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }

@@ -1,8 +1,8 @@
-// Package keyfile reads files that hold keys: of TLS, of gossip, of sealed secrets.
+// Package keyfile reads key files: for TLS, gossip and the encryption of secrets.
 //
-// It owns two rules: a key that others can read is refused, and a name like "credential:tls-key" is
-// a credential that systemd hands to the service. It must not know what the keys are for, and it
-// never shows what is in them.
+// It owns two rules. A key that others can read is refused. A name like
+// "credential:tls-key" is a credential that systemd passes to the service. It must not know
+// the purpose of the keys, and it never shows their contents.
 package keyfile
 
 import (
@@ -14,14 +14,15 @@ import (
 	"strings"
 )
 
-// credentialPrefix begins the names of systemd credentials (systemd.exec(5), LoadCredential=).
-const credentialPrefix = "credential:" //nolint:gosec // a prefix, and no secret
+// credentialPrefix begins the names of systemd credentials (systemd.exec(5),
+// LoadCredential=).
+const credentialPrefix = "credential:" //nolint:gosec // a prefix, not a secret
 
 // maxSize is more than any file with keys or certificates needs.
 const maxSize = 1 << 20
 
-// Resolve returns the path of a file. "credential:NAME" is NAME in $CREDENTIALS_DIRECTORY, anything
-// else is a path already.
+// Resolve returns the path of a file. "credential:NAME" is NAME in $CREDENTIALS_DIRECTORY.
+// Any other name is already a path.
 func Resolve(name string) (string, error) {
 	id, ok := strings.CutPrefix(name, credentialPrefix)
 	if !ok {
@@ -32,12 +33,13 @@ func Resolve(name string) (string, error) {
 	case id == "" || id != filepath.Base(id) || id == "..":
 		return "", fmt.Errorf("read %s: %q is not the name of a credential", name, id)
 	case dir == "":
-		return "", fmt.Errorf("read %s: CREDENTIALS_DIRECTORY is not set: systemd sets it for a service with LoadCredential=%s:/path", name, id)
+		return "", fmt.Errorf("read %s: CREDENTIALS_DIRECTORY is not set: systemd sets it for a service with LoadCredential=%s:/path",
+			name, id)
 	}
 	return filepath.Join(dir, id), nil
 }
 
-// Read reads a file that anybody may see, such as a certificate.
+// Read reads a public file, such as a certificate.
 func Read(name string) ([]byte, error) {
 	path, err := Resolve(name)
 	if err != nil {
@@ -46,9 +48,9 @@ func Read(name string) ([]byte, error) {
 	return read(path, false)
 }
 
-// ReadPrivate reads a file that nobody else may see. It refuses one whose mode lets the group or
-// others read or write it. Credentials are not judged by their mode: systemd keeps their directory
-// to the service, and grants access by ACLs, which show as group bits.
+// ReadPrivate reads a private file. It returns an error if the mode lets the group or
+// others read or write it. The modes of credentials are not checked: systemd restricts
+// their directory to the service and grants access by ACLs, which appear as group bits.
 func ReadPrivate(name string) ([]byte, error) {
 	path, err := Resolve(name)
 	if err != nil {
@@ -63,7 +65,7 @@ func read(path string, private bool) (_ []byte, err error) {
 		return nil, fmt.Errorf("read key file: %w", err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat() // of the file that is open: nobody can exchange it in between
+	info, err := f.Stat() // of the open file, which cannot be exchanged in between
 	if err != nil {
 		return nil, fmt.Errorf("read key file: %w", err)
 	}

@@ -10,18 +10,18 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// Caller is who is at the other end of a connection, as a certificate that was verified says.
+// Caller is the verified identity of the other end of a connection.
 type Caller struct {
-	// Cert is the caller's own certificate, Chain the verified way from it to the CA.
+	// Cert is the caller's own certificate. Chain is the verified chain from it to the CA.
 	Cert  *x509.Certificate
 	Chain []*x509.Certificate
-	// Cluster and Peer are set when the certificate is a peer's, and empty for clients. The
+	// Cluster and Peer are set if the certificate is a peer's, and empty for clients. The
 	// listeners of a Store refuse peers of other clusters.
 	Cluster, Peer string
 }
 
-// FromContext returns the caller of a gRPC call. There is none if the connection has no TLS, the
-// caller presented no certificate, or it has ended since.
+// FromContext returns the caller of a gRPC call. ok is false if the connection has no TLS,
+// or if the caller presented no certificate or one that has expired since.
 func FromContext(ctx context.Context) (*Caller, bool) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -34,7 +34,8 @@ func FromContext(ctx context.Context) (*Caller, bool) {
 	return FromState(&info.State)
 }
 
-// FromState is FromContext for what is not gRPC: http.Request.TLS, which may be nil.
+// FromState returns the caller of a TLS connection, such as http.Request.TLS. cs may be
+// nil.
 func FromState(cs *tls.ConnectionState) (*Caller, bool) {
 	if cs == nil || len(cs.VerifiedChains) == 0 || len(cs.VerifiedChains[0]) == 0 {
 		return nil, false

@@ -12,10 +12,11 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// Handshakes are never resumed: each one is judged by the certificates that are in the files then.
+// Handshakes are never resumed, so each one is checked against the current certificate
+// files.
 
-// PeerServer is for the listener that only peers connect to (Raft). Both sides present
-// certificates; TLS 1.3 only.
+// PeerServer returns the configuration of a listener for peers only (Raft). It requires TLS
+// 1.3 and certificates from both sides.
 func (s *Store) PeerServer() *tls.Config {
 	return s.server(tls.VersionTLS13, tls.RequireAndVerifyClientCert, nil, func(leaf *x509.Certificate) error {
 		_, err := s.peer(leaf)
@@ -23,16 +24,17 @@ func (s *Store) PeerServer() *tls.Config {
 	})
 }
 
-// PeerClient is for connections to another peer. ids are the peers that it may be; none means any
-// peer of this cluster. Who it is stands in its certificate: names and addresses of hosts are not
-// looked at.
+// PeerClient returns the configuration for connections to another peer. ids are the allowed
+// peers; without any, every peer of this cluster is allowed. The peer's identity comes from
+// its certificate. Host names and addresses are not checked.
 func (s *Store) PeerClient(ids ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return &s.current().pair, nil // also when a CA is asked for that we have left behind: the other side shall say why
+			// Present it even if the server accepts only CAs that we no longer use: its error names the cause.
+			return &s.current().pair, nil
 		},
-		InsecureSkipVerify:     true, //nolint:gosec // VerifyConnection verifies, by another name than the host's
+		InsecureSkipVerify:     true, //nolint:gosec // VerifyConnection verifies the peer id instead of the host name
 		SessionTicketsDisabled: true,
 		VerifyConnection: func(cs tls.ConnectionState) error {
 			if len(cs.PeerCertificates) == 0 {
@@ -54,15 +56,17 @@ func (s *Store) PeerClient(ids ...string) *tls.Config {
 	}
 }
 
-// PeerCredentials are for gRPC connections to the peer of that id.
+// PeerCredentials returns the credentials for gRPC connections to the peer id.
 func (s *Store) PeerCredentials(id string) credentials.TransportCredentials {
 	return credentials.NewTLS(s.PeerClient(id))
 }
 
-// API is for the gRPC listener: clients may present a certificate, and then it must be a good one.
+// API returns the configuration of the gRPC listener. Client certificates are optional but
+// must be valid.
 func (s *Store) API() *tls.Config { return s.public("h2") }
 
-// HTTP is for the HTTP listener: as API, for HTTP/2 and HTTP/1.1.
+// HTTP returns the configuration of the HTTP listener: like API, but for HTTP/2 and
+// HTTP/1.1.
 func (s *Store) HTTP() *tls.Config { return s.public("h2", "http/1.1") }
 
 func (s *Store) public(protos ...string) *tls.Config {
@@ -75,8 +79,8 @@ func (s *Store) public(protos ...string) *tls.Config {
 	})
 }
 
-// server makes the configuration of a listener. check judges the client's certificate, which has
-// been verified.
+// server returns the configuration of a listener. check validates the client's verified
+// certificate.
 func (s *Store) server(least uint16, auth tls.ClientAuthType, protos []string, check func(*x509.Certificate) error) *tls.Config {
 	return &tls.Config{
 		MinVersion: least, NextProtos: protos, SessionTicketsDisabled: true,
@@ -87,7 +91,7 @@ func (s *Store) server(least uint16, auth tls.ClientAuthType, protos []string, c
 				Certificates: []tls.Certificate{m.pair}, ClientCAs: m.roots, ClientAuth: auth,
 				VerifyConnection: func(cs tls.ConnectionState) error {
 					if len(cs.PeerCertificates) == 0 {
-						return nil // ClientAuth has judged that
+						return nil // ClientAuth has checked that
 					}
 					leaf := cs.PeerCertificates[0]
 					if err := check(leaf); err != nil {
@@ -108,7 +112,8 @@ func (s *Store) peer(leaf *x509.Certificate) (string, error) {
 	case !ok:
 		return "", fmt.Errorf("%w: the certificate of %q is not a peer's", ErrNotPeer, leaf.Subject.CommonName)
 	case cluster != s.cluster:
-		return "", fmt.Errorf("%w: the certificate is the one of peer %s of cluster %s, this is cluster %s", ErrNotPeer, id, cluster, s.cluster)
+		return "", fmt.Errorf("%w: the certificate belongs to peer %s of cluster %s, but this is cluster %s",
+			ErrNotPeer, id, cluster, s.cluster)
 	}
 	return id, nil
 }

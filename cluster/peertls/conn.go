@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Listen makes a listener whose connections end when the certificate of the other side does. All
-// listeners with a configuration of a Store should be under it: a handshake is judged once, and a
-// connection may last for years.
+// Listen returns a listener that closes each connection when the client's certificate
+// expires. Use it under every listener with a configuration of a Store: certificates are
+// checked only in the handshake, and a connection may last for years.
 func Listen(l net.Listener) net.Listener { return listener{l} }
 
 type listener struct{ net.Listener }
@@ -22,11 +22,11 @@ func (l listener) Accept() (net.Conn, error) {
 	return Bounded(c), nil
 }
 
-// Bounded makes a connection that a handshake above it can bound in time.
+// Bounded returns a connection that a handshake on top of it can limit in time.
 func Bounded(c net.Conn) net.Conn { return &boundConn{Conn: c} }
 
-// Bound closes a connection of Bounded or Listen at a time, if it is still open then. The earliest
-// time counts.
+// Bound closes a connection of Bounded or Listen at a given time if it is still open. The
+// earliest time applies.
 func Bound(c net.Conn, at time.Time) { bound(c, at) }
 
 func bound(c net.Conn, at time.Time) {
@@ -35,7 +35,7 @@ func bound(c net.Conn, at time.Time) {
 	}
 }
 
-// boundConn is a connection that may have an end.
+// boundConn is a connection that may have an end time.
 type boundConn struct {
 	net.Conn
 

@@ -12,14 +12,14 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/keyfile"
 )
 
-// raw is what is in the three files.
+// raw holds the contents of the three files.
 type raw struct{ ca, cert, key []byte }
 
 func (r raw) same(o raw) bool {
 	return bytes.Equal(r.ca, o.ca) && bytes.Equal(r.cert, o.cert) && bytes.Equal(r.key, o.key)
 }
 
-// set is certificates that fit together. It is never changed.
+// set is a set of matching certificates. It is immutable.
 type set struct {
 	roots   *x509.CertPool
 	cas     []*x509.Certificate
@@ -40,7 +40,7 @@ func readFiles(c *Config) (r raw, err error) {
 	return r, err
 }
 
-// parse makes a set of the files, if a peer of that id can use it now.
+// parse returns the set in the files. It returns an error if the peer cannot use them now.
 func parse(c *Config, r raw, now time.Time) (*set, error) {
 	s := &set{roots: x509.NewCertPool()}
 	var err error
@@ -49,7 +49,7 @@ func parse(c *Config, r raw, now time.Time) (*set, error) {
 	}
 	for _, ca := range s.cas {
 		if !ca.IsCA {
-			return nil, fmt.Errorf("read CA certificates %s: the certificate of %q is no CA's", c.CA, ca.Subject.CommonName)
+			return nil, fmt.Errorf("read CA certificates %s: the certificate of %q is not a CA's", c.CA, ca.Subject.CommonName)
 		}
 		s.roots.AddCert(ca)
 	}
@@ -59,10 +59,11 @@ func parse(c *Config, r raw, now time.Time) (*set, error) {
 	s.leaf = s.pair.Leaf
 	var ok bool
 	if s.cluster, s.id, ok = PeerID(s.leaf); !ok {
-		return nil, fmt.Errorf("read certificate %s: it is not a peer's: make one with: holdfast tls cert create --peer %s", c.Cert, c.PeerID)
+		return nil, fmt.Errorf("read certificate %s: it is not a peer's: make one with: holdfast tls cert create --peer %s",
+			c.Cert, c.PeerID)
 	}
 	if s.id != c.PeerID {
-		return nil, fmt.Errorf("read certificate %s: it is the one of peer %s, but this is peer %s", c.Cert, s.id, c.PeerID)
+		return nil, fmt.Errorf("read certificate %s: it belongs to peer %s, but this is peer %s", c.Cert, s.id, c.PeerID)
 	}
 	for _, use := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
 		if err := s.verify(s.leaf, intermediates(s.pair), use, now); err != nil {
@@ -72,8 +73,8 @@ func parse(c *Config, r raw, now time.Time) (*set, error) {
 	return s, nil
 }
 
-// ParseCerts reads all certificates of a PEM file, of which there must be one. Keys and the like
-// are passed over.
+// ParseCerts returns all certificates of a PEM file, at least one. Other blocks, such as
+// keys, are ignored.
 func ParseCerts(b []byte) ([]*x509.Certificate, error) {
 	var certs []*x509.Certificate
 	for {
@@ -91,7 +92,7 @@ func ParseCerts(b []byte) ([]*x509.Certificate, error) {
 		certs = append(certs, c)
 	}
 	if len(certs) == 0 {
-		return nil, errors.New("there is no PEM certificate in it")
+		return nil, errors.New("no PEM certificate found")
 	}
 	return certs, nil
 }
@@ -106,7 +107,7 @@ func intermediates(pair tls.Certificate) []*x509.Certificate {
 	return certs
 }
 
-// verify reports whether one of the CAs has certified a certificate for that use.
+// verify returns nil if one of the CAs has certified the certificate for that use.
 func (s *set) verify(leaf *x509.Certificate, between []*x509.Certificate, use x509.ExtKeyUsage, now time.Time) error {
 	pool := x509.NewCertPool()
 	for _, c := range between {
@@ -116,7 +117,7 @@ func (s *set) verify(leaf *x509.Certificate, between []*x509.Certificate, use x5
 	return err
 }
 
-// explain adds to an error of x509 what to do.
+// explain adds a remedy to an error of x509.
 func explain(err error) error {
 	var invalid x509.CertificateInvalidError
 	var unknown x509.UnknownAuthorityError
@@ -124,7 +125,7 @@ func explain(err error) error {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		return fmt.Errorf("%w: make a new one with: holdfast tls cert create", err)
 	case errors.As(err, &unknown):
-		return fmt.Errorf("%w: it was made by another CA than those of the CA file", err)
+		return fmt.Errorf("%w: it was issued by a CA that is not in the CA file", err)
 	}
 	return err
 }

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// trustDomain is the SPIFFE trust domain of all clusters; the path says which one.
+// trustDomain is the SPIFFE trust domain of all clusters. The path names the cluster.
 const trustDomain = "holdfast"
 
-// name is what SPIFFE allows in a segment of a path, less what means a directory (SPIFFE-ID §2.2).
+// name matches the path segments that SPIFFE allows, without "." and ".." (SPIFFE-ID §2.2).
 var name = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 
-// CheckName reports whether a cluster or a peer can be named so in a certificate.
+// CheckName returns an error if a certificate cannot name a cluster or peer s.
 func CheckName(what, s string) error {
 	if s == "." || s == ".." || !name.MatchString(s) {
 		return fmt.Errorf("%s %q: want 1 to 128 letters, digits, dots, dashes or underscores", what, s)
@@ -22,19 +22,19 @@ func CheckName(what, s string) error {
 	return nil
 }
 
-// PeerURI returns the name of a peer in its certificate.
+// PeerURI returns the URI of a peer in its certificate.
 func PeerURI(cluster, id string) *url.URL {
 	return &url.URL{Scheme: "spiffe", Host: trustDomain, Path: "/" + cluster + "/peer/" + id}
 }
 
-// ClusterURI returns the name that a CA of a cluster bears, so that it is known whose peers it
-// certifies.
+// ClusterURI returns the URI in the certificate of a cluster's CA. It names the cluster
+// whose peers the CA certifies.
 func ClusterURI(cluster string) *url.URL {
 	return &url.URL{Scheme: "spiffe", Host: trustDomain, Path: "/" + cluster}
 }
 
-// PeerID returns the peer that a certificate names: spiffe://holdfast/<cluster>/peer/<id> is its
-// only URI. It says nothing of whether the certificate is to be trusted.
+// PeerID returns the peer that a certificate names: spiffe://holdfast/<cluster>/peer/<id>
+// must be its only URI. It does not verify the certificate.
 func PeerID(cert *x509.Certificate) (cluster, id string, ok bool) {
 	if len(cert.URIs) != 1 { // SPIFFE's X.509-SVID §2: exactly one
 		return "", "", false
@@ -46,7 +46,7 @@ func PeerID(cert *x509.Certificate) (cluster, id string, ok bool) {
 	return path[0], path[2], true
 }
 
-// ClusterOf returns the cluster whose CA a certificate is.
+// ClusterOf returns the cluster that a CA certificate belongs to.
 func ClusterOf(ca *x509.Certificate) (string, bool) {
 	if !ca.IsCA || len(ca.URIs) != 1 {
 		return "", false
@@ -58,8 +58,8 @@ func ClusterOf(ca *x509.Certificate) (string, bool) {
 	return path[0], true
 }
 
-// claimsPeer reports whether a certificate names anything in our trust domain: then it is a peer's,
-// or it is wrong.
+// claimsPeer reports whether a certificate names anything in our trust domain. Such a
+// certificate must be a peer's.
 func claimsPeer(cert *x509.Certificate) bool {
 	for _, u := range cert.URIs {
 		if strings.EqualFold(u.Scheme, "spiffe") && strings.EqualFold(u.Hostname(), trustDomain) {
@@ -69,8 +69,8 @@ func claimsPeer(cert *x509.Certificate) bool {
 	return false
 }
 
-// spiffePath returns the segments of a URI of our trust domain. It takes one spelling of each name:
-// nothing escaped, no port, no query, no empty segment.
+// spiffePath returns the path segments of a URI in our trust domain. It accepts only the
+// canonical spelling: no escapes, port, query or empty segments.
 func spiffePath(u *url.URL) ([]string, bool) {
 	if u.Scheme != "spiffe" || u.Host != trustDomain || u.User != nil || u.Opaque != "" || u.RawQuery != "" || u.ForceQuery ||
 		u.Fragment != "" || u.RawFragment != "" || u.RawPath != "" {

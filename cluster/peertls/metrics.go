@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// ending is a certificate that ends one day.
+// ending is a certificate and its file.
 type ending struct {
 	file string
 	cert *x509.Certificate
@@ -23,7 +23,7 @@ func (m *set) ends(c *Config) []ending {
 	return es
 }
 
-// collector shows the certificates in use.
+// collector exports metrics of the certificates in use.
 type collector struct{ s *Store }
 
 var (

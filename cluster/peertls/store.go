@@ -12,30 +12,30 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Config says which files a peer's certificates are in, and whose they must be. A file may be named
-// "credential:NAME": see package keyfile.
+// Config names the files of a peer's certificates and the peer they must be issued to. A
+// file may be named "credential:NAME": see package keyfile.
 type Config struct {
-	// CA holds the certificates of one or more CAs, PEM: more than one while a CA is being
-	// replaced.
+	// CA holds the certificates of one or more CAs (PEM). There is more than one while a CA
+	// is being replaced.
 	CA string
-	// Cert is the peer's certificate, with those between it and its CA after it, PEM. Key is its
-	// key; nobody else may read that.
+	// Cert is the peer's certificate, followed by any intermediate certificates (PEM). Key
+	// is its private key, which no other user may read.
 	Cert, Key string
-	// PeerID is the peer that the certificate must be made for.
+	// PeerID is the peer that the certificate must name.
 	PeerID string
-	// Interval is the time between two looks at the files; default 5 s. A handshake looks too, once
-	// a second at most.
+	// Interval is the time between two checks of the files; default 5 s. Handshakes also
+	// check them, at most once a second.
 	Interval time.Duration
-	// Logger gets what happens to the files; default none.
+	// Logger logs changes of the files; default none.
 	Logger *slog.Logger
-	// Registerer takes the metrics; nil registers none.
+	// Registerer registers the metrics. If it is nil, none are registered.
 	Registerer prometheus.Registerer
 }
 
 const (
 	defaultInterval = 5 * time.Second
-	lookAtMost      = time.Second         // between two looks that handshakes ask for
-	warnAhead       = 14 * 24 * time.Hour // of a certificate's end
+	lookAtMost      = time.Second // between two checks triggered by handshakes
+	warnAhead       = 14 * 24 * time.Hour // before a certificate expires
 	warnAgain       = 24 * time.Hour
 )
 
@@ -48,14 +48,14 @@ type Store struct {
 	broken  atomic.Bool // the files cannot be used as they are
 
 	mu     sync.Mutex
-	looked time.Time            // when the files were read last
-	seen   raw                  // what was in them
-	why    string               // what is wrong with seen; empty if it is in use
-	told   bool                 // that has been logged
-	warned map[string]time.Time // file → when its end was warned of last
+	looked time.Time // when the files were last read
+	seen   raw // their contents
+	why    string // why seen cannot be used; empty if it is in use
+	told   bool // why has been logged
+	warned map[string]time.Time // certificate → when its expiry was last logged
 }
 
-// Open reads the files. It fails when they do not fit together, or are not of that peer.
+// Open reads the files. It returns an error if they do not match each other or the peer.
 func Open(cfg Config) (*Store, error) {
 	if cfg.Interval <= 0 {
 		cfg.Interval = defaultInterval
@@ -85,10 +85,10 @@ func Open(cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// Cluster returns the name of the cluster in the peer's own certificate. It never changes.
+// Cluster returns the cluster name in the peer's own certificate. It never changes.
 func (s *Store) Cluster() string { return s.cluster }
 
-// Run looks at the files until ctx ends.
+// Run checks the files until ctx ends.
 func (s *Store) Run(ctx context.Context) error {
 	t := time.NewTicker(s.cfg.Interval)
 	defer t.Stop()
@@ -109,12 +109,12 @@ func (s *Store) current() *set {
 	return s.set.Load()
 }
 
-// look reads the files and takes a new set into use. A set that cannot be used leaves the last one
-// in place. It is told of when it is still there at the next regular look: files are replaced one
-// after the other.
+// look reads the files and switches to a new set. If the new set cannot be used, the last
+// one stays in use. The error is logged only if the next regular check finds it again,
+// because files are replaced one by one.
 func (s *Store) look(regular bool) {
 	if !regular && !s.mu.TryLock() {
-		return // somebody is at it
+		return // another goroutine is checking
 	} else if regular {
 		s.mu.Lock()
 	}
@@ -135,7 +135,8 @@ func (s *Store) look(regular bool) {
 		next, err = parse(&s.cfg, r, now)
 	}
 	if err == nil && next.cluster != s.cluster {
-		err = fmt.Errorf("read certificate %s: it is of cluster %s, but this peer is of cluster %s", s.cfg.Cert, next.cluster, s.cluster)
+		err = fmt.Errorf("read certificate %s: it is for cluster %s, but this peer belongs to cluster %s",
+			s.cfg.Cert, next.cluster, s.cluster)
 	}
 	if err != nil {
 		s.keep(err, regular, same || s.why == err.Error())
@@ -144,10 +145,11 @@ func (s *Store) look(regular bool) {
 	s.why, s.told = "", false
 	s.broken.Store(false)
 	s.set.Store(next)
-	s.log.Info("certificates reloaded", "cert", s.cfg.Cert, "serial", next.leaf.SerialNumber.Text(16), "not_after", next.leaf.NotAfter, "cas", len(next.cas))
+	s.log.Info("certificates reloaded", "cert", s.cfg.Cert, "serial", next.leaf.SerialNumber.Text(16),
+		"not_after", next.leaf.NotAfter, "cas", len(next.cas))
 }
 
-// keep leaves the last good set in use. again says that what is wrong has been seen before.
+// keep leaves the last good set in use. again is true if the same error was seen before.
 func (s *Store) keep(err error, regular, again bool) {
 	s.why = err.Error()
 	s.told = s.told && again
@@ -156,10 +158,10 @@ func (s *Store) keep(err error, regular, again bool) {
 	}
 	s.told = true
 	s.broken.Store(true)
-	s.log.Error("the certificate files cannot be used: the last good ones stay in use until they are mended", "error", err)
+	s.log.Error("certificate files not usable, keeping the last good ones until they are fixed", "error", err)
 }
 
-// warn tells once a day of certificates that are about to end.
+// warn logs once a day which certificates expire soon.
 func (s *Store) warn(now time.Time) {
 	m := s.set.Load()
 	s.mu.Lock()
@@ -170,10 +172,10 @@ func (s *Store) warn(now time.Time) {
 			continue
 		}
 		s.warned[c.key()] = now
-		s.log.Warn("certificate ends soon: make a new one (holdfast tls cert create, or tls ca create) and put it in its place, no restart is needed",
+		s.log.Warn("certificate expires soon: replace its file (holdfast tls cert create, or tls ca create), no restart needed",
 			"file", c.file, "subject", c.cert.Subject.String(), "not_after", c.cert.NotAfter, "days_left", int(left/(24*time.Hour)))
 	}
 }
 
-// ErrNotPeer is in the errors of handshakes with somebody who is no peer of this cluster.
+// ErrNotPeer is in errors of handshakes with a caller that is not a peer of this cluster.
 var ErrNotPeer = errors.New("not a peer of this cluster")

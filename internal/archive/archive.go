@@ -1,8 +1,8 @@
-// Package archive keeps the steps and logs of old runs outside the cluster: it makes an object of a
-// run and reads it back. Where objects lie is up to the stores below it.
+// Package archive keeps the steps and logs of old runs outside the cluster. It converts a
+// run to an object and back. The stores below it decide where objects are kept.
 //
-// It knows nothing of when a run is archived (executor) and of who may read it (server), and it
-// must not decide either.
+// It does not decide when a run is archived (executor does) or who may read it (server
+// does).
 package archive
 
 import (
@@ -21,23 +21,24 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// ErrNotFound is what a store says of an object that it does not have.
+// ErrNotFound is returned by a store that does not have the object.
 var ErrNotFound = errors.New("the archive has no such object")
 
-// maxObject bounds an object, opened: far above what a run can have (fsm.MaxRunLog and its steps).
+// maxObject bounds a decompressed object. It is far above the limits of a run
+// (fsm.MaxRunLog and its steps).
 const maxObject = 256 << 20
 
-// Object is a run as the archive keeps it.
+// Object is an archived run.
 type Object struct {
-	Name   string // runs/ID/SUM.zst: who writes the same run again overwrites nothing but the same bytes
+	Name   string // runs/ID/SUM.zst, so that a rewrite of the same run only overwrites equal bytes
 	Data   []byte
 	SHA256 []byte
 }
 
-// runOK is what a run's id may be as a part of a path.
+// runOK matches the run ids that may be path segments.
 var runOK = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
 
-// Folder is where all objects of a run lie, with the slash at its end.
+// Folder returns the folder of all objects of a run, with a trailing slash.
 func Folder(runID string) (string, error) {
 	if !runOK.MatchString(runID) {
 		return "", fmt.Errorf("name the folder of run %q: want letters, digits, '.', '_', '-' and ':'", runID)
@@ -45,7 +46,7 @@ func Folder(runID string) (string, error) {
 	return "runs/" + runID + "/", nil
 }
 
-// Seal makes the object of a run and the blocks of its log.
+// Seal returns the object of a run and the blocks of its log.
 func Seal(run *holdfastv1.Run, log []*internalv1.LogBlock) (Object, error) {
 	folder, err := Folder(run.GetRunId())
 	if err != nil {
@@ -64,10 +65,11 @@ func Seal(run *holdfastv1.Run, log []*internalv1.LogBlock) (Object, error) {
 	return Object{Name: folder + hex.EncodeToString(sum[:]) + ".zst", Data: data, SHA256: sum[:]}, nil
 }
 
-// Open reads an object, and refuses one that is not what was written.
+// Open returns the archived run in an object. It returns an error if the object has changed
+// since it was written.
 func Open(data, sum []byte) (*internalv1.ArchivedRun, error) {
 	if got := sha256.Sum256(data); !bytes.Equal(got[:], sum) {
-		return nil, fmt.Errorf("read an object of %d bytes: its SHA-256 is %x, what was archived had %x", len(data), got, sum)
+		return nil, fmt.Errorf("read an object of %d bytes: SHA-256 is %x, want %x", len(data), got, sum)
 	}
 	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxObject))
 	if err != nil {
@@ -85,8 +87,8 @@ func Open(data, sum []byte) (*internalv1.ArchivedRun, error) {
 	return out, nil
 }
 
-// CheckName refuses names that are not below the archive: objects are runs/ID/SUM.zst, folders
-// runs/ID/.
+// CheckName returns an error unless name is an object (runs/ID/SUM.zst) or a folder
+// (runs/ID/).
 func CheckName(name string) error {
 	parts := strings.Split(name, "/")
 	if len(parts) != 3 || parts[0] != "runs" || !runOK.MatchString(parts[1]) || parts[2] != "" && !runOK.MatchString(parts[2]) {

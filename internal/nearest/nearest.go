@@ -1,9 +1,11 @@
-// Package nearest finds the name that was meant by a mistyped one, for the suggestions of error
-// messages. It owns the distance between words; it must not know where the names come from.
+// Package nearest finds the name that a mistyped one was meant to be, for suggestions in
+// error messages. It owns the distance between words; it must not know the source of the
+// names.
 package nearest
 
-// Of returns the first of the names with the fewest letters to add, drop or change, if there are at
-// most two; "" for none. Short words must differ in less than half of their letters.
+// Of returns the first of the names with the fewest letters to add, drop or change, at most
+// two. It returns "" if there is none. Short words must differ in less than half of their
+// letters.
 func Of(written string, names []string) string {
 	best, at := "", min(3, len(written)/2+1)
 	for _, n := range names {

@@ -1,8 +1,8 @@
-// Package issue makes certificate authorities and certificates: of peers, and of the people and
-// tools that call them.
+// Package issue creates certificate authorities and certificates for peers, users and
+// tools.
 //
-// It owns what is in a certificate (docs/security.md). It must not read or write files, and a peer
-// that serves never calls it: keys of CAs have no business there.
+// It owns the contents of certificates (docs/security.md). It must not read or write files,
+// and a serving peer never calls it, because CA keys do not belong there.
 package issue
 
 import (
@@ -22,21 +22,21 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/peertls"
 )
 
-// skew is how long ago a new certificate begins: clocks differ.
+// skew is how far in the past a new certificate begins, because clocks differ.
 const skew = time.Hour
 
-// Pair is a certificate and its key, PEM.
+// Pair is a certificate and its key (PEM).
 type Pair struct{ Cert, Key []byte }
 
-// CA makes certificates.
+// CA issues certificates.
 type CA struct {
 	Pair
 	Cert *x509.Certificate
 	key  any
 }
 
-// NewCA returns a CA for the peers and clients of a cluster, with an ECDSA P-256 key. It ends at
-// that time.
+// NewCA returns a CA for the peers and clients of a cluster, with an ECDSA P-256 key. It is
+// valid until end.
 func NewCA(cluster string, end time.Time) (*CA, error) {
 	if err := peertls.CheckName("cluster", cluster); err != nil {
 		return nil, err
@@ -58,26 +58,27 @@ func NewCA(cluster string, end time.Time) (*CA, error) {
 	return &CA{Pair: pair, Cert: cert, key: key}, nil
 }
 
-// LoadCA makes a CA of its certificate and key, PEM.
+// LoadCA returns the CA with a certificate and key (PEM).
 func LoadCA(p Pair) (*CA, error) {
 	pair, err := tls.X509KeyPair(p.Cert, p.Key)
 	if err != nil {
 		return nil, fmt.Errorf("read the CA: %w", err)
 	}
 	if !pair.Leaf.IsCA {
-		return nil, fmt.Errorf("read the CA: the certificate of %q is no CA's", pair.Leaf.Subject.CommonName)
+		return nil, fmt.Errorf("read the CA: the certificate of %q is not a CA's", pair.Leaf.Subject.CommonName)
 	}
 	return &CA{Pair: p, Cert: pair.Leaf, key: pair.PrivateKey}, nil
 }
 
-// Cluster returns the cluster that the CA was made for; empty if it was made by other tools.
+// Cluster returns the cluster of the CA, or "" if other tools created the CA.
 func (ca *CA) Cluster() string {
 	c, _ := peertls.ClusterOf(ca.Cert)
 	return c
 }
 
-// Peer makes a certificate for a peer, as server and as client. Hosts are the names and addresses
-// that clients use for it; localhost and the loopback addresses are always among them.
+// Peer issues a certificate for a peer, as server and as client. hosts are the names and
+// addresses that clients use for it. localhost and the loopback addresses are always
+// included.
 func (ca *CA) Peer(cluster, id string, hosts []string, end time.Time) (Pair, error) {
 	if err := errors.Join(peertls.CheckName("cluster", cluster), peertls.CheckName("peer id", id)); err != nil {
 		return Pair{}, err
@@ -104,10 +105,11 @@ func (ca *CA) Peer(cluster, id string, hosts []string, end time.Time) (Pair, err
 	return ca.issue(t)
 }
 
-// Client makes a certificate for a user with roles: "admin", or "operator@pool" for one pool only.
+// Client issues a certificate for a user with roles, such as "admin", or "operator@pool"
+// for one pool only.
 func (ca *CA) Client(user string, roles []string, end time.Time) (Pair, error) {
 	if user == "" {
-		return Pair{}, errors.New("the user of a client certificate has no name")
+		return Pair{}, errors.New("client certificate: the user name is empty")
 	}
 	return ca.issue(&x509.Certificate{
 		Subject: pkix.Name{CommonName: user, OrganizationalUnit: roles}, NotAfter: end,
@@ -115,7 +117,7 @@ func (ca *CA) Client(user string, roles []string, end time.Time) (Pair, error) {
 	})
 }
 
-// Named makes a certificate for both uses that bears these URIs, as other tools of the same CA
+// Named issues a certificate for both uses with these URIs, as other tools with the same CA
 // might.
 func (ca *CA) Named(uris []*url.URL, end time.Time) (Pair, error) {
 	return ca.issue(&x509.Certificate{
@@ -137,9 +139,9 @@ func (ca *CA) issue(t *x509.Certificate) (Pair, error) {
 	return pair, err
 }
 
-// sign makes a certificate; without a parent it is its own.
+// sign signs a certificate. Without a parent it is self-signed.
 func sign(t, parent *x509.Certificate, key *ecdsa.PrivateKey, by any) (p Pair, c *x509.Certificate, err error) {
-	// Some begin in the past, for tests: a certificate that has ended must have begun.
+	// For tests, NotAfter may be in the past. NotBefore must still precede it.
 	t.NotBefore = time.Now().Add(-skew)
 	if t.NotAfter.Before(t.NotBefore) {
 		t.NotBefore = t.NotAfter.Add(-skew)
@@ -163,7 +165,8 @@ func sign(t, parent *x509.Certificate, key *ecdsa.PrivateKey, by any) (p Pair, c
 	return p, c, nil
 }
 
-// hostname reports whether s can be the name of a host in a certificate, which may begin with "*.".
+// hostname reports whether s is a valid host name for a certificate. It may begin with
+// "*.".
 func hostname(s string) bool {
 	u, err := url.Parse("https://" + s)
 	return err == nil && s != "" && u.Host == s && u.Port() == "" && u.Hostname() == s

@@ -1,8 +1,8 @@
-// Package dir is an archive in a directory. Peers on several hosts need one that all of them see,
-// such as NFS.
+// Package dir is an archive in a directory. Peers on several hosts need a shared one, such
+// as NFS.
 //
-// It makes directories with mode 0700 and files with 0600, and removes nothing but what it is told
-// to.
+// It creates directories with mode 0700 and files with 0600, and removes only the folders
+// that Remove names.
 package dir
 
 import (
@@ -21,7 +21,8 @@ import (
 // Store is an archive in a directory.
 type Store struct{ root *os.Root }
 
-// Open opens the directory, which it makes if need be. Close it.
+// Open opens the directory and creates it if it does not exist. The caller must close the
+// Store.
 func Open(directory string) (*Store, error) {
 	if err := os.MkdirAll(directory, 0o700); err != nil {
 		return nil, fmt.Errorf("make the archive: %w", err)
@@ -33,10 +34,10 @@ func Open(directory string) (*Store, error) {
 	return &Store{root: root}, nil
 }
 
-// Close lets the directory go.
+// Close closes the directory.
 func (s *Store) Close() error { return s.root.Close() }
 
-// Put writes an object: whole and on disk, or not at all.
+// Put writes an object atomically and syncs it to disk.
 func (s *Store) Put(_ context.Context, name string, data []byte) (err error) {
 	if err := archive.CheckName(name); err != nil {
 		return err
@@ -52,7 +53,7 @@ func (s *Store) Put(_ context.Context, name string, data []byte) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = s.root.Remove(tmp) // what is left of it is in nobody's way
+			_ = s.root.Remove(tmp) // a leftover does no harm
 		}
 	}()
 	_, err = f.Write(data)
@@ -61,12 +62,12 @@ func (s *Store) Put(_ context.Context, name string, data []byte) (err error) {
 	}
 	// failpoint: archive-object-synced
 	if err := s.root.Rename(tmp, name); err != nil {
-		return fmt.Errorf("put %s in its place: %w", name, err)
+		return fmt.Errorf("rename the new file to %s: %w", name, err)
 	}
 	return s.sync(folder, "runs", ".")
 }
 
-// sync puts on disk what directories hold.
+// sync writes directory entries to disk.
 func (s *Store) sync(directories ...string) error {
 	for _, d := range directories {
 		f, err := s.root.Open(d)
@@ -80,7 +81,7 @@ func (s *Store) sync(directories ...string) error {
 	return nil
 }
 
-// Get reads an object; archive.ErrNotFound when there is none.
+// Get returns an object, or archive.ErrNotFound.
 func (s *Store) Get(_ context.Context, name string) ([]byte, error) {
 	if err := archive.CheckName(name); err != nil {
 		return nil, err
@@ -95,7 +96,7 @@ func (s *Store) Get(_ context.Context, name string) ([]byte, error) {
 	return data, nil
 }
 
-// Remove removes a folder with all that is in it. One that is gone is fine.
+// Remove removes a folder and its contents. It succeeds if the folder does not exist.
 func (s *Store) Remove(_ context.Context, folder string) error {
 	if err := archive.CheckName(folder); err != nil {
 		return err
@@ -103,7 +104,8 @@ func (s *Store) Remove(_ context.Context, folder string) error {
 	if err := s.root.RemoveAll(path.Clean(folder)); err != nil {
 		return fmt.Errorf("remove %s from the archive: %w", folder, err)
 	}
-	// The state says next that it is gone: it must not be back after a power cut.
+	// The state records the removal next, so the folder must not reappear after a power
+	// failure.
 	if err := s.sync("runs"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

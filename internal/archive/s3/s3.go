@@ -1,7 +1,7 @@
-// Package s3 is an archive in a bucket of S3 or of what speaks like it: MinIO, Ceph, Garage, a
-// cloud's own.
+// Package s3 is an archive in a bucket of S3 or a compatible store: MinIO, Ceph, Garage, or
+// a cloud's own.
 //
-// It must not make buckets or change their rules: who owns the bucket does.
+// It must not create buckets or change their policies. That is up to the bucket's owner.
 package s3
 
 import (
@@ -18,19 +18,19 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/archive"
 )
 
-// Config says where the bucket is.
+// Config locates the bucket.
 type Config struct {
 	Endpoint string // host or host:port
 	Bucket   string
-	Prefix   string // of all names, such as prod/holdfast; may be empty
-	Region   string // may be empty: then it is asked for
-	Plain    bool   // HTTP: for a server on this host
-	// CredentialsFile has aws_access_key_id and aws_secret_access_key, as AWS's tools read them;
-	// empty: nobody in particular asks.
+	Prefix   string // prefix of all names, such as prod/holdfast; may be empty
+	Region   string // if empty, the server is asked for it
+	Plain    bool // HTTP without TLS, for a server on this host
+	// CredentialsFile has aws_access_key_id and aws_secret_access_key in the format of
+	// AWS's tools. If it is empty, requests are anonymous.
 	CredentialsFile string
 }
 
-// maxObject bounds what is read: an object is much smaller.
+// maxObject bounds the size of an object that is read. Real objects are much smaller.
 const maxObject = 256 << 20
 
 // Store is an archive in a bucket.
@@ -39,7 +39,7 @@ type Store struct {
 	client *minio.Client
 }
 
-// New returns a Store. It asks nothing of the server.
+// New returns a Store. It does not contact the server.
 func New(cfg Config) (*Store, error) {
 	who := credentials.NewStaticV4("", "", "")
 	if cfg.CredentialsFile != "" {
@@ -47,7 +47,7 @@ func New(cfg Config) (*Store, error) {
 	}
 	c, err := minio.New(cfg.Endpoint, &minio.Options{Creds: who, Secure: !cfg.Plain, Region: cfg.Region, MaxRetries: 3})
 	if err != nil {
-		return nil, fmt.Errorf("use the S3 server %s: %w", cfg.Endpoint, err)
+		return nil, fmt.Errorf("configure S3 server %s: %w", cfg.Endpoint, err)
 	}
 	return &Store{cfg: cfg, client: c}, nil
 }
@@ -75,7 +75,7 @@ func (s *Store) Put(ctx context.Context, name string, data []byte) error {
 	return nil
 }
 
-// Get reads an object; archive.ErrNotFound when there is none.
+// Get returns an object, or archive.ErrNotFound.
 func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
 	key, err := s.key(name)
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
 	return data, nil
 }
 
-// Remove removes all objects of a folder. One that is gone is fine.
+// Remove removes all objects of a folder. It succeeds if there are none.
 func (s *Store) Remove(ctx context.Context, folder string) error {
 	key, err := s.key(folder)
 	if err != nil {
