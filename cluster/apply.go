@@ -43,7 +43,8 @@ func (n *Node) apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, 
 		return fsm.Result{}, &OutcomeError{Outcome: NotApplied, Err: fmt.Errorf("%w: %w", ErrEncoding, err)}
 	}
 	if len(data) > maxEntry {
-		return fsm.Result{}, &OutcomeError{Outcome: NotApplied, Err: fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), maxEntry)}
+		err := fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, len(data), maxEntry)
+		return fsm.Result{}, &OutcomeError{Outcome: NotApplied, Err: err}
 	}
 	if err := ctx.Err(); err != nil {
 		return fsm.Result{}, &OutcomeError{Outcome: NotApplied, Err: err}

@@ -87,7 +87,7 @@ func (c *conditions) reset() {
 
 // removeDead removes a server that has been dead for longer than the rules allow, at most
 // one per pass.
-func (r *reconciler) clean(ctx context.Context) error {
+func (r *reconciler) removeDead(ctx context.Context) error {
 	rules := rulesOf(r.n.fsm.View().Meta().GetAutopilot())
 	now := time.Now()
 	for _, s := range r.n.servers() {
@@ -120,10 +120,10 @@ func (r *reconciler) clean(ctx context.Context) error {
 // stable reports whether a new peer has been caught up for long enough to vote.
 func (r *reconciler) stable(instance string) bool {
 	now := time.Now()
-	if _, ok := r.well[instance]; !ok {
-		r.well[instance] = now
+	if _, ok := r.stableSince[instance]; !ok {
+		r.stableSince[instance] = now
 	}
-	return now.Sub(r.well[instance]) >= rulesOf(r.n.fsm.View().Meta().GetAutopilot()).stabilise
+	return now.Sub(r.stableSince[instance]) >= rulesOf(r.n.fsm.View().Meta().GetAutopilot()).stabilise
 }
 
 // Autopilot returns the rules and the resulting state of the peers. It works only on the
@@ -134,9 +134,15 @@ func (n *Node) Autopilot(ctx context.Context) (*holdfastv1.Autopilot, error) {
 	}
 	rules := rulesOf(n.fsm.View().Meta().GetAutopilot())
 	st := n.Status(ctx)
-	a := &holdfastv1.Autopilot{Healthy: true, FailureTolerance: st.GetFailureTolerance(), Config: &holdfastv1.AutopilotConfig{
-		CleanupDeadServers: rules.cleanup, DeadServerThreshold: durationpb.New(rules.dead),
-		MinQuorum: uint32(rules.minQuorum), StabilizationTime: durationpb.New(rules.stabilise)}}
+	a := &holdfastv1.Autopilot{
+		Healthy: true, FailureTolerance: st.GetFailureTolerance(),
+		Config: &holdfastv1.AutopilotConfig{
+			CleanupDeadServers:  rules.cleanup,
+			DeadServerThreshold: durationpb.New(rules.dead),
+			MinQuorum:           uint32(rules.minQuorum),
+			StabilizationTime:   durationpb.New(rules.stabilise),
+		},
+	}
 	others, _ := n.voters() // as many as remain without one of them
 	for _, p := range st.GetPeers() {
 		ap := &holdfastv1.AutopilotPeer{Id: p.GetId(), Suffrage: p.GetSuffrage(), Behind: p.GetBehind(), Why: unwell(p)}

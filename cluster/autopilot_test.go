@@ -58,7 +58,7 @@ func TestUnwell(t *testing.T) {
 	}{
 		{&holdfastv1.Peer{Suffrage: "voter", MayVote: true}, ""},
 		{&holdfastv1.Peer{Suffrage: "voter", MayVote: true, Behind: 5000}, "is 5000 entries behind"},
-		{&holdfastv1.Peer{Suffrage: "voter"}, "has no vote yet: it catches up"},
+		{&holdfastv1.Peer{Suffrage: "voter"}, "has no vote yet: it is catching up"},
 		{&holdfastv1.Peer{Suffrage: "nonvoter", MayVote: true}, "does not vote yet"},
 		{&holdfastv1.Peer{Suffrage: "voter", Error: "refused"}, "does not answer: refused"},
 	} {

@@ -31,8 +31,8 @@ const (
 // States of a proposal.
 const (
 	queued    int32 = iota // only in the batcher's queue
-	taken // possibly in Raft's log
-	abandoned // canceled by its caller before it was taken
+	taken                  // possibly in Raft's log
+	abandoned              // canceled by its caller before it was taken
 )
 
 // proposal is one command on its way to the log.
@@ -178,7 +178,10 @@ func propose(r proposer, data []byte, commands int) results {
 			// The future's index may be read only after it has answered. Until then Raft
 			// writes it.
 			waiting := errors.Is(err, errAwait)
-			return nil, &OutcomeError{Outcome: raftOutcome(err, waiting || future.Index() > 0), Err: fmt.Errorf("commit: %w", err)}
+			return nil, &OutcomeError{
+				Outcome: raftOutcome(err, waiting || future.Index() > 0),
+				Err:     fmt.Errorf("commit: %w", err),
+			}
 		}
 		results, _ := future.Response().([]fsm.Result)
 		if len(results) != commands {

@@ -86,7 +86,8 @@ func founders(self *internalv1.GossipMeta, members []member) []founder {
 			return nil // a cluster exists already
 		}
 	}
-	if !slices.ContainsFunc(fs, func(f founder) bool { return f.ID == self.GetId() && f.Instance == self.GetInstance() }) {
+	isSelf := func(f founder) bool { return f.ID == self.GetId() && f.Instance == self.GetInstance() }
+	if !slices.ContainsFunc(fs, isSelf) {
 		return nil // others form it; this peer joins
 	}
 	return fs
@@ -190,7 +191,8 @@ func (n *Node) form(ctx context.Context, fs []founder, id string) error {
 		n.log.Info("all founders agree, forming the cluster", "cluster", id, "peers", len(fs))
 		return n.bootstrapRaft(fs)
 	}
-	if first, ok := n.gossip.peer(fs[0].ID); ok && first.meta.GetBootstrapped() && first.meta.GetClusterId() == id && n.ident.get().ClusterID == id {
+	first, ok := n.gossip.peer(fs[0].ID)
+	if ok && first.meta.GetBootstrapped() && first.meta.GetClusterId() == id && n.ident.get().ClusterID == id {
 		return n.bootstrapRaft(fs)
 	}
 	return nil
@@ -250,7 +252,11 @@ func (n *Node) agree(id string) error {
 func (n *Node) bootstrapRaft(fs []founder) error {
 	var c raft.Configuration
 	for _, f := range fs {
-		c.Servers = append(c.Servers, raft.Server{Suffrage: raft.Voter, ID: raft.ServerID(f.ID), Address: raft.ServerAddress(f.RaftAddr)})
+		c.Servers = append(c.Servers, raft.Server{
+			Suffrage: raft.Voter,
+			ID:       raft.ServerID(f.ID),
+			Address:  raft.ServerAddress(f.RaftAddr),
+		})
 	}
 	err := n.raft.BootstrapCluster(c).Error()
 	if err != nil && !errors.Is(err, raft.ErrCantBootstrap) {

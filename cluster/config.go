@@ -107,16 +107,16 @@ type Config struct {
 
 	clusterID   string // of the identity in DataDir, for error texts
 	logExpected bool   // DataDir must hold a Raft log: see expectLog
-	readOnly    bool // nothing in DataDir is removed: for a dry run of Recover
+	readOnly    bool   // nothing in DataDir is removed: for a dry run of Recover
 
 	// For tests.
-	wrapLogs     func(raft.LogStore) raft.LogStore // simulates a failing disk under Raft
-	dialFault    func(addr string) error // fails connections to other peers' Raft ports, as a firewall does
-	levelsBehind uint32 // makes this peer act like an older build
-	keyInterval  time.Duration // between two checks of GossipKeyFile; default 5 s
-	weighEvery   time.Duration // see snapshotCheckInterval
-	logBytes     int64
-	standDown    time.Duration // see standDownTimeout
+	wrapLogs              func(raft.LogStore) raft.LogStore // simulates a failing disk under Raft
+	dialFault             func(addr string) error           // blocks connections to Raft ports, as a firewall does
+	levelsBehind          uint32                            // makes this peer act like an older build
+	keyInterval           time.Duration                     // between two checks of GossipKeyFile; default 5 s
+	snapshotCheckInterval time.Duration                     // see snapshotCheckInterval
+	logBytes              int64
+	standDown             time.Duration // see standDownTimeout
 }
 
 // level returns the highest feature level that this peer understands.
@@ -137,7 +137,8 @@ func (c *Config) complete() error {
 		return errors.New("advertise gRPC address is empty: set the address where other peers reach this one")
 	}
 	if c.BootstrapExpect < 0 {
-		return fmt.Errorf("bootstrap expect is %d: want the number of peers that form the cluster, or 0", c.BootstrapExpect)
+		return fmt.Errorf("bootstrap expect is %d: want the number of peers that form the cluster, or 0",
+			c.BootstrapExpect)
 	}
 	if c.LogStore != "" && c.LogStore != LogStoreBolt && c.LogStore != LogStoreWAL {
 		return fmt.Errorf("log store is %q: want %s or %s", c.LogStore, LogStoreBolt, LogStoreWAL)
@@ -162,7 +163,7 @@ func (c *Config) complete() error {
 	setDefault(&c.BeatInterval, 5*time.Second)
 	setDefault(&c.StallTimeout, 30*time.Second)
 	setDefault(&c.keyInterval, gossipKeyInterval)
-	setDefault(&c.weighEvery, weighEvery)
+	setDefault(&c.snapshotCheckInterval, snapshotCheckInterval)
 	setDefault(&c.logBytes, logBytes)
 	setDefault(&c.standDown, standDownTimeout)
 	if c.Logger == nil {
@@ -192,7 +193,8 @@ func reachable(what, addr string) error {
 		return fmt.Errorf("%s address %q: want host:port: %w", what, addr, err)
 	}
 	if ip := net.ParseIP(host); host == "" || (ip != nil && ip.IsUnspecified()) {
-		return fmt.Errorf("%s address %q is not reachable for other peers: set --advertise-%s to one that is", what, addr, what)
+		return fmt.Errorf("%s address %q is not reachable for other peers: "+
+			"set --advertise-%s to one that is", what, addr, what)
 	}
 	return nil
 }

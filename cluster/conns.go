@@ -51,7 +51,10 @@ func newConns(cfg *Config, lookup func(string) (string, bool)) *conns {
 			grpc.WithStatsHandler(sentHandler{}),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
 			grpc.WithConnectParams(grpc.ConnectParams{
-				Backoff:           backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 500 * time.Millisecond},
+				Backoff: backoff.Config{
+					BaseDelay: 20 * time.Millisecond, MaxDelay: 500 * time.Millisecond,
+					Multiplier: 1.6, Jitter: 0.2,
+				},
 				MinConnectTimeout: time.Second,
 			}),
 		}, cfg.DialOptions...),

@@ -21,12 +21,12 @@ import (
 // not close, and the timeouts decide.
 
 const (
-	redials     = 30 // a dying process resets connections until the kernel has closed its listener
-	redialPause = time.Millisecond // between redials, and between checks for received data
-	rankPause   = 40 * time.Millisecond // between the followers' turns: longer than a vote with its two syncs takes under load
+	redials     = 30                    // a dying process resets connections until the kernel has closed its listener
+	redialPause = time.Millisecond      // between redials, and between checks for received data
+	rankPause   = 40 * time.Millisecond // between the followers' turns: longer than a vote and its two syncs under load
 	tlsPause    = 25 * time.Millisecond // added with TLS, because the first follower's vote request needs a handshake
 	recall      = 75 * time.Millisecond // between elections of the first follower; others wait longer, by their turns
-	recalls     = 20 // after these, the timeouts have expired
+	recalls     = 20                    // after these, the timeouts have expired
 	watchPause  = 250 * time.Millisecond
 	dialTimeout = time.Second
 	// silence is how long nothing may arrive from a leader whose connections have not

@@ -33,7 +33,9 @@ func (n *Node) establish(ctx context.Context, term uint64) (uint64, error) {
 	}
 	cmds := []*internalv1.Command{{
 		FeatureLevel: 1,
-		Op:           &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: n.cfg.NodeID, Term: term}},
+		Op: &internalv1.Command_LeaderEstablished{
+			LeaderEstablished: &internalv1.LeaderEstablished{PeerId: n.cfg.NodeID, Term: term},
+		},
 	}}
 	newCluster := n.fsm.View().Meta().GetClusterId() == ""
 	if newCluster {

@@ -29,7 +29,7 @@ func (n *Node) Expel() { n.gate.admitted.Store(false) }
 // Vouches returns whose word counts when somebody asks for a read index under that name and with
 // that term.
 func (n *Node) Vouches(ctx context.Context, id string, term uint64) string {
-	return n.vouches(ctx, &internalv1.ReadIndexRequest{PeerId: id, Term: term})
+	return n.ackingPeer(ctx, &internalv1.ReadIndexRequest{PeerId: id, Term: term})
 }
 
 // Term is the one that the peer has.
@@ -89,12 +89,14 @@ func (n *Node) AskVoteAs(store *peertls.Store, req raft.RequestVoteRequest) (gra
 
 // Weigh makes the peer take a snapshot when so many bytes have been applied since the last one, and
 // look often.
-func (c *Config) Weigh(bytes int64) { c.logBytes, c.weighEvery = bytes, 200*time.Millisecond }
+func (c *Config) Weigh(bytes int64) {
+	c.logBytes, c.snapshotCheckInterval = bytes, 200*time.Millisecond
+}
 
 // LogSince returns the entries and bytes that this process has applied since the last snapshot, and
 // how many entries Raft keeps behind the next one.
 func (n *Node) LogSince() (entries, bytes int64, trailing uint64) {
-	w := n.driver.scale.since()
+	w := n.driver.meter.since()
 	return w.entries, w.bytes, n.raft.ReloadableConfig().TrailingLogs
 }
 

@@ -19,8 +19,8 @@ type class int
 
 const (
 	final      class = iota // an answer, or an error that another try would not change
-	notApplied // nothing has happened: retry
-	unknown // the call may have been applied
+	notApplied              // nothing has happened: retry
+	unknown                 // the call may have been applied
 )
 
 // call is one unary call on its way to the peer that serves it.
@@ -86,7 +86,7 @@ func (c *call) leader(ctx context.Context, hold time.Time) (string, error) {
 	ctx, cancel := context.WithDeadline(ctx, hold)
 	defer cancel()
 	if c.hopped() {
-		if err := c.n.waitReign(ctx); err != nil {
+		if err := c.n.waitReady(ctx); err != nil {
 			return "", c.n.refusal(err)
 		}
 		return c.n.cfg.NodeID, nil
@@ -139,7 +139,14 @@ func (c *call) invoke(ctx context.Context, id string, md metadata.MD) (any, clas
 	}
 	reply := c.route.out.New().Interface()
 	var header, trailer metadata.MD
-	err = cc.Invoke(metadata.NewOutgoingContext(ctx, md), c.method, c.req, reply, grpc.Header(&header), grpc.Trailer(&trailer))
+	err = cc.Invoke(
+		metadata.NewOutgoingContext(ctx, md),
+		c.method,
+		c.req,
+		reply,
+		grpc.Header(&header),
+		grpc.Trailer(&trailer),
+	)
 	what := classOf(err)
 	broken := false
 	switch status.Code(err) {
@@ -151,9 +158,11 @@ func (c *call) invoke(ctx context.Context, id string, md metadata.MD) (any, clas
 	switch {
 	case broken && !sent.Load():
 		cc.ResetConnectBackoff() // so that the next try does not wait for the backoff
-		return nil, notApplied, c.n.refusal(fmt.Errorf("%w: peer %s is unreachable: %s", ErrNoLeader, id, status.Convert(err).Message()))
+		why := status.Convert(err).Message()
+		return nil, notApplied, c.n.refusal(fmt.Errorf("%w: peer %s is unreachable: %s", ErrNoLeader, id, why))
 	case broken:
-		return nil, unknown, &OutcomeError{Outcome: Unknown, Leader: id, Err: fmt.Errorf("call to leader %s failed: %s", id, brokenBy(ctx, err))}
+		err := fmt.Errorf("call to leader %s failed: %s", id, brokenBy(ctx, err))
+		return nil, unknown, &OutcomeError{Outcome: Unknown, Leader: id, Err: err}
 	case what == final:
 		c.header, c.trailer = answered(header), answered(trailer)
 	}

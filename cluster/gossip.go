@@ -54,7 +54,8 @@ func openGossip(cfg *Config, meta func() *internalv1.GossipMeta) (*gossip, error
 		members: map[string]member{}, foreign: map[string]string{},
 	}
 	if n := len(g.NodeMeta(memberlist.MetaMaxSize)); n == 0 {
-		return nil, fmt.Errorf("this peer's gossip metadata exceeds %d bytes: use shorter addresses or a shorter node id",
+		return nil, fmt.Errorf("this peer's gossip metadata exceeds %d bytes: "+
+			"use shorter addresses or a shorter node id",
 			memberlist.MetaMaxSize)
 	}
 	c := memberlist.DefaultLANConfig()
@@ -78,7 +79,7 @@ func openGossip(cfg *Config, meta func() *internalv1.GossipMeta) (*gossip, error
 	c.PushPullInterval = scale(10 * time.Second) // cheap with a few peers, and lost updates arrive soon
 	c.TCPTimeout = 2 * time.Second
 	c.DeadNodeReclaimTime = scale(time.Second) // a peer may return at another address
-	c.MsgpackUseNewTimeFormat = true // permanent: see newGate
+	c.MsgpackUseNewTimeFormat = true           // permanent: see newGate
 	c.Delegate, c.Events, c.Alive, c.Merge, c.Conflict = g, g, g, g, g
 	c.Logger = log.New(lineWriter{log: cfg.Logger.With("component", "gossip")}, "", 0)
 	if g.list, err = memberlist.Create(c); err != nil {
@@ -174,7 +175,12 @@ func (e errForeign) Error() string { return string(e) }
 // keepJoined joins the configured peers and rejoins missing ones, because gossip forgets
 // peers that were unreachable for long. known returns gossip addresses by peer id. It
 // returns an error only if the configured peers belong to another cluster.
-func (g *gossip) keepJoined(ctx context.Context, join []string, known func() map[string]string, every time.Duration) error {
+func (g *gossip) keepJoined(
+	ctx context.Context,
+	join []string,
+	known func() map[string]string,
+	every time.Duration,
+) error {
 	joined, pause := len(join) == 0, every/50
 	for {
 		var errs []error

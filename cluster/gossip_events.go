@@ -121,6 +121,7 @@ func (g *gossip) mismatch(n *memberlist.Node) string {
 
 // NotifyConflict implements memberlist.ConflictDelegate.
 func (g *gossip) NotifyConflict(existing, other *memberlist.Node) {
-	g.log.Error("two addresses for one peer id: a second peer uses this id, or a peer has moved and its old address has not timed out",
+	g.log.Error("two addresses for one peer id: "+
+		"a second peer uses this id, or a peer has moved and its old address has not timed out",
 		"id", existing.Name, "known", existing.Address(), "other", other.Address())
 }

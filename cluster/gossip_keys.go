@@ -64,7 +64,8 @@ func parseGossipKeys(data []byte) ([][]byte, error) {
 			return nil, fmt.Errorf("line %d is not base64: make a key with: holdfast gossip keygen", n)
 		}
 		if memberlist.ValidateKey(key) != nil {
-			return nil, fmt.Errorf("line %d: the key has %d bytes, want 16, 24 or 32: make one with: holdfast gossip keygen", n, len(key))
+			return nil, fmt.Errorf("line %d: the key has %d bytes, want 16, 24 or 32: make one with: holdfast gossip keygen",
+				n, len(key))
 		}
 		if !slices.ContainsFunc(keys, func(k []byte) bool { return bytes.Equal(k, key) }) {
 			keys = append(keys, key)
@@ -116,7 +117,8 @@ func (k *gossipKeys) reload() {
 		k.log.Info("gossip keys reloaded", "file", k.file, "keys", len(keys))
 	case err.Error() != k.told:
 		k.told = err.Error()
-		k.log.Error("gossip keys not usable, keeping the last good ones until the file is fixed", "file", k.file, "error", err)
+		k.log.Error("gossip keys not usable, keeping the last good ones until the file is fixed",
+			"file", k.file, "error", err)
 	}
 }
 

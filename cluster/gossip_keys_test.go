@@ -30,7 +30,7 @@ func TestParseGossipKeys(t *testing.T) {
 		{"twice the same", gossipLine(1, 32) + gossipLine(1, 32), [][]byte{gossipKey(1, 32)}, ""},
 		{"comments, empty lines, spaces and CR", "# new\n\n  " + strings.TrimSpace(gossipLine(1, 32)) + " \r\n", [][]byte{gossipKey(1, 32)}, ""},
 		{"nothing", "", nil, "holdfast gossip keygen"},
-		{"comments only", "# x\n", nil, "there is no key"},
+		{"comments only", "# x\n", nil, "contains no key"},
 		{"too short", gossipLine(1, 32) + gossipLine(1, 8), nil, "line 2: the key has 8 bytes, want 16, 24 or 32"},
 		{"not base64", "hunter2!\n", nil, "line 1 is not base64"},
 	} {
@@ -106,7 +106,7 @@ func TestGossipKeysFollowTheFile(t *testing.T) {
 			t.Errorf("a file that cannot be used changed the ring (-want +got):\n%s", diff)
 		}
 	}
-	if n := strings.Count(log.String(), "cannot be used"); n != 3 || strings.Contains(log.String(), "rubbish") {
+	if n := strings.Count(log.String(), "not usable"); n != 3 || strings.Contains(log.String(), "rubbish") {
 		t.Errorf("told %d times, want 3 times and without what is in the file:\n%s", n, log.String())
 	}
 }

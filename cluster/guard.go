@@ -38,7 +38,8 @@ func (n *Node) checkPeer(ctx context.Context, method string) error {
 	if _, ok := n.callingPeer(ctx); ok {
 		return nil
 	}
-	return status.Errorf(codes.PermissionDenied, "%s is only for peers of cluster %s: the caller has no peer certificate",
+	return status.Errorf(codes.PermissionDenied,
+		"%s is only for peers of cluster %s: the caller has no peer certificate",
 		method, n.cfg.TLS.Cluster())
 }
 
@@ -71,7 +72,7 @@ func (n *Node) ForwardedBy(ctx context.Context) (id string, ok bool) {
 
 // trustedMetadata returns the metadata of a call and its context. It drops the forwarding
 // header unless an authenticated peer has sent it.
-func (n *Node) believed(ctx context.Context) (context.Context, metadata.MD) {
+func (n *Node) trustedMetadata(ctx context.Context) (context.Context, metadata.MD) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	if len(md.Get(headerHop)) == 0 {
 		return ctx, md

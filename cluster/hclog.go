@@ -14,16 +14,16 @@ import (
 
 // hclogger is an hclog.Logger that writes to slog.
 type hclogger struct {
-	log     *slog.Logger
-	name    string
-	args    []any
-	repeats *repeats // shared by all loggers derived from one
+	log   *slog.Logger
+	name  string
+	args  []any
+	dedup *logDedup // shared by all loggers derived from one
 }
 
 var _ hclog.Logger = (*hclogger)(nil)
 
 func newHCLog(l *slog.Logger, name string) *hclogger {
-	return &hclogger{log: l.With("component", name), name: name, repeats: &repeats{}}
+	return &hclogger{log: l.With("component", name), name: name, dedup: &logDedup{}}
 }
 
 func slogLevel(l hclog.Level) slog.Level {
@@ -46,9 +46,9 @@ func (h *hclogger) Log(level hclog.Level, msg string, args ...any) {
 		return
 	}
 	args = plain(args)
-	l, held := h.repeats.weigh(l, h.name+msg+about(args), time.Now())
-	if held > 0 {
-		args = append(args, "like_it_before", held)
+	l, suppressed := h.dedup.check(l, h.name+msg+about(args), time.Now())
+	if suppressed > 0 {
+		args = append(args, "like_it_before", suppressed)
 	}
 	h.log.Log(context.Background(), l, msg, args...)
 }
@@ -117,7 +117,12 @@ func (h *hclogger) ImpliedArgs() []any { return h.args }
 
 // With returns a logger that adds key-value pairs to every line.
 func (h *hclogger) With(args ...any) hclog.Logger {
-	return &hclogger{log: h.log.With(plain(args)...), name: h.name, args: append(h.args[:len(h.args):len(h.args)], args...), repeats: h.repeats}
+	return &hclogger{
+		log:   h.log.With(plain(args)...),
+		name:  h.name,
+		args:  append(h.args[:len(h.args):len(h.args)], args...),
+		dedup: h.dedup,
+	}
 }
 
 // Name returns the name of the component.
@@ -128,7 +133,7 @@ func (h *hclogger) Named(name string) hclog.Logger { return h.ResetNamed(h.name 
 
 // ResetNamed returns a logger with another component name.
 func (h *hclogger) ResetNamed(name string) hclog.Logger {
-	return &hclogger{log: h.log, name: name, args: h.args, repeats: h.repeats}
+	return &hclogger{log: h.log, name: name, args: h.args, dedup: h.dedup}
 }
 
 // SetLevel does nothing: slog's handler sets the level.
@@ -162,7 +167,12 @@ func (w lineWriter) Write(p []byte) (int, error) {
 	for _, l := range []struct {
 		tag   string
 		level slog.Level
-	}{{"[DEBUG] ", slog.LevelDebug}, {"[INFO] ", slog.LevelDebug}, {"[WARN] ", slog.LevelWarn}, {"[ERR] ", slog.LevelError}} {
+	}{
+		{"[DEBUG] ", slog.LevelDebug},
+		{"[INFO] ", slog.LevelDebug},
+		{"[WARN] ", slog.LevelWarn},
+		{"[ERR] ", slog.LevelError},
+	} {
 		if rest, ok := bytes.CutPrefix(line, []byte(l.tag)); ok {
 			line, level = rest, l.level
 			break

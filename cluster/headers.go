@@ -32,8 +32,8 @@ const (
 
 // Time limits of calls.
 const (
-	callTimeout  = 30 * time.Second // for a call without a deadline
-	holdTimeout  = 8 * time.Second // for a call that waits for a leader
+	callTimeout  = 30 * time.Second       // for a call without a deadline
+	holdTimeout  = 8 * time.Second        // for a call that waits for a leader
 	answerMargin = 100 * time.Millisecond // between the answer and the caller's deadline
 	pollLeader   = 10 * time.Millisecond  // while waiting for a leader
 	maxPause     = 200 * time.Millisecond // between tries
@@ -109,9 +109,11 @@ func (n *Node) why(leader string) string {
 	switch {
 	case len(voters) == 0 && len(n.replaced()) > 0:
 		return fmt.Sprintf("the cluster cannot form: founders %v have lost their data since they agreed to form it:  "+
-			"stop the founders %v, move their data directories away and start them again", n.replaced(), ids(n.ident.get().Forming))
+			"stop the founders %v, move their data directories away and start them again",
+			n.replaced(), ids(n.ident.get().Forming))
 	case len(voters) == 0 && n.cfg.BootstrapExpect > 0:
-		return fmt.Sprintf("this peer has no cluster yet: one forms when %d peers see each other; peers seen: %v", n.cfg.BootstrapExpect, seen)
+		return fmt.Sprintf("this peer has no cluster yet: one forms when %d peers see each other; peers seen: %v",
+			n.cfg.BootstrapExpect, seen)
 	case len(voters) == 0:
 		return fmt.Sprintf("this peer has no cluster yet; peers seen: %v", seen)
 	case leader == n.cfg.NodeID:

@@ -72,11 +72,12 @@ func openIdentity(dir, nodeID string) (*identity, error) {
 		return nil, fmt.Errorf("read identity: %w", err)
 	}
 	if err := json.Unmarshal(data, &id.rec); err != nil {
-		return nil, fmt.Errorf("read identity %s: %w: restore the file, or move the data directory away to join as a new peer",
-			id.path, err)
+		return nil, fmt.Errorf("read identity %s: %w: "+
+			"restore the file, or move the data directory away to join as a new peer", id.path, err)
 	}
 	if id.rec.NodeID != nodeID {
-		return nil, fmt.Errorf("data directory %s belongs to peer %q, but this peer is %q: start it with its own directory or node id",
+		return nil, fmt.Errorf("data directory %s belongs to peer %q, but this peer is %q: "+
+			"start it with its own directory or node id",
 			dir, id.rec.NodeID, nodeID)
 	}
 	return id, nil

@@ -26,7 +26,7 @@ func (n *Node) UnaryInterceptor() grpc.UnaryServerInterceptor {
 		if r == nil {
 			return next(ctx, req)
 		}
-		ctx, md := n.believed(ctx)
+		ctx, md := n.trustedMetadata(ctx)
 		in, cancel := inTime(ctx)
 		defer cancel()
 		c := &call{n: n, route: r, method: info.FullMethod, req: req, next: next, md: md}
@@ -77,7 +77,7 @@ func (n *Node) StreamInterceptor() grpc.StreamServerInterceptor {
 			ctx, stop = n.whileConnected(ctx)
 			defer stop()
 		}
-		return n.stranded(ctx, next(srv, readStream{ServerStream: ss, ctx: ctx}))
+		return n.lostContact(ctx, next(srv, readStream{ServerStream: ss, ctx: ctx}))
 	}
 }
 

@@ -43,7 +43,7 @@ func (t Term) Confirm(ctx context.Context) error {
 
 const (
 	taskConfirmTimeout = 5 * time.Second
-	standAgainTimeout  = time.Second // Raft's main loop may be waiting for the disk
+	reelectTimeout     = time.Second // Raft's main loop may be waiting for the disk
 )
 
 // Backoff between failures of the leader's work. Repeated failures must not cause an
@@ -68,16 +68,16 @@ func (p *pauses) next(lasted time.Duration) time.Duration {
 }
 
 // leadership is a term that is ready: this peer has applied the term's first command.
-type reign struct {
+type leadership struct {
 	term  uint64
 	floor uint64 // the index of its first command
 }
 
 // current returns the leadership if this peer leads and is ready.
-func (n *Node) current() (reign, bool) {
-	r := n.reign.Load()
+func (n *Node) current() (leadership, bool) {
+	r := n.leadership.Load()
 	if r == nil || !n.leadsIn(r.term) {
-		return reign{}, false
+		return leadership{}, false
 	}
 	return *r, true
 }
@@ -111,7 +111,7 @@ type session struct {
 	began  time.Time
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when everything has stopped
-	err    error // why it ended by itself; set before done is closed
+	err    error         // why it ended by itself; set before done is closed
 }
 
 // stop cancels the work and waits until it has ended.
@@ -176,7 +176,7 @@ func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 		n.sessions.set(cur)
 	}
 	renew := func() {
-		if n.leadsIn(term) && !n.standAgain(term) {
+		if n.leadsIn(term) && !n.reelect(term) {
 			again = time.After(n.cfg.scale(time.Second))
 		}
 	}
@@ -191,7 +191,7 @@ func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 				continue
 			}
 			again = nil
-			n.dethrone(term) // first, because a task may wait for a confirmation that cannot come
+			n.stepDown(term) // first, because a task may wait for a confirmation that cannot come
 			stop(errors.New("leadership lost"))
 			if gained {
 				start()
@@ -207,7 +207,7 @@ func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 				n.log.Warn("leadership transfer failed, will retry", "error", err)
 			}
 			again = time.After(n.cfg.scale(pause.next(lasted)))
-		case i := <-n.interludes:
+		case i := <-n.pauseRequests:
 			if cur == nil {
 				err := n.notReady()
 				if err == nil { // it leads, but its tasks failed and have not restarted
@@ -237,12 +237,12 @@ func (n *Node) lead(ctx context.Context, tasks []LeaderTask) {
 // reelect ends a term by standing for the next one, because tasks do not resume in the same
 // term. It calls an election at once, so the peer leads again in a moment, alone or with
 // others that answer. It reports whether Raft accepted the election.
-func (n *Node) standAgain(term uint64) bool {
+func (n *Node) reelect(term uint64) bool {
 	if !slices.ContainsFunc(n.servers(), n.isSelfVoter) {
 		return false // it is being removed and would not win
 	}
 	n.log.Warn("no other peer took the leadership, calling an election to restart the leader's tasks", "term", term)
-	return n.gate.callElection(standAgainTimeout)
+	return n.gate.callElection(reelectTimeout)
 }
 
 func (n *Node) startSession(ctx context.Context, term uint64, tasks []LeaderTask) *session {
@@ -251,9 +251,9 @@ func (n *Node) startSession(ctx context.Context, term uint64, tasks []LeaderTask
 	go func() { // stop waits for it
 		defer close(s.done)
 		defer cancel(nil)
-		err := n.reignOver(ctx, term, tasks)
+		err := n.runTerm(ctx, term, tasks)
 		if !n.leadsIn(term) {
-			n.dethrone(term) // otherwise this peer stays ready: a leader that is being stopped still hands over
+			n.stepDown(term) // otherwise this peer stays ready: a leader that is being stopped still hands over
 		}
 		if ctx.Err() == nil {
 			s.err = err
@@ -263,22 +263,22 @@ func (n *Node) startSession(ctx context.Context, term uint64, tasks []LeaderTask
 }
 
 // stepDown makes this peer refuse everything that only a ready leader may do.
-func (n *Node) dethrone(term uint64) {
-	if r := n.reign.Load(); r != nil && r.term <= term {
-		n.reign.Store(nil)
+func (n *Node) stepDown(term uint64) {
+	if r := n.leadership.Load(); r != nil && r.term <= term {
+		n.leadership.Store(nil)
 	}
 	n.confirmer.end(term + 1)
 	n.changed.fire()
 }
 
 // runTerm does the work of one term.
-func (n *Node) reignOver(ctx context.Context, term uint64, tasks []LeaderTask) error {
+func (n *Node) runTerm(ctx context.Context, term uint64, tasks []LeaderTask) error {
 	start := time.Now()
 	floor, err := n.establish(ctx, term)
 	if err != nil {
 		return fmt.Errorf("establish term %d: %w", term, err)
 	}
-	n.reign.Store(&reign{term: term, floor: floor})
+	n.leadership.Store(&leadership{term: term, floor: floor})
 	n.changed.fire()
 	n.log.Info("leading", "term", term, "index", floor, "took", time.Since(start))
 
@@ -309,11 +309,11 @@ func (n *Node) confirmTerm(ctx context.Context, term uint64) error {
 
 // confirmTermWith is confirmTerm with an acknowledgement that already exists: the peer
 // ackedBy reported, after the call began, that it has the term. ackedBy may be empty.
-func (n *Node) confirmTermWith(ctx context.Context, term uint64, voucher string) error {
+func (n *Node) confirmTermWith(ctx context.Context, term uint64, ackedBy string) error {
 	if r, ok := n.current(); !ok || r.term != term {
 		return fmt.Errorf("%w in term %d any more", ErrNotLeader, term)
 	}
-	if err := n.confirmer.confirm(ctx, term, voucher); err != nil {
+	if err := n.confirmer.confirm(ctx, term, ackedBy); err != nil {
 		return fmt.Errorf("confirm term %d with a quorum: %w", term, err)
 	}
 	if r, ok := n.current(); !ok || r.term != term {

@@ -30,7 +30,10 @@ func commitPlace(d time.Duration) int {
 
 // load returns the work that this peer has done since it started.
 func (n *Node) load() *holdfastv1.PeerLoad {
-	l := &holdfastv1.PeerLoad{Commands: n.metrics.commands.Load(), CommitSeconds: time.Duration(n.metrics.commitNanos.Load()).Seconds()}
+	l := &holdfastv1.PeerLoad{
+		Commands:      n.metrics.commands.Load(),
+		CommitSeconds: time.Duration(n.metrics.commitNanos.Load()).Seconds(),
+	}
 	for i := range n.metrics.commits {
 		l.Commits = append(l.Commits, n.metrics.commits[i].Load())
 	}

@@ -15,7 +15,7 @@ import (
 // Stores of the Raft log (Config.LogStore). Raft's term and vote are always in bolt.
 const (
 	LogStoreBolt = "boltdb" // together with the term, in raft.db
-	LogStoreWAL  = "wal" // in segments of a separate directory: one sync per write instead of two
+	LogStoreWAL  = "wal"    // in segments of a separate directory: one sync per write instead of two
 )
 
 const (
@@ -63,7 +63,7 @@ func openLog(cfg *Config, bolt *raftboltdb.BoltStore) (raft.LogStore, func() err
 			}
 		}
 	}
-	segments, err := openFloored(cfg, path, bolt, is == LogStoreBolt)
+	segments, err := openWALLogs(cfg, path, bolt, is == LogStoreBolt)
 	if err != nil {
 		return nil, nothing, err
 	}

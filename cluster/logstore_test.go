@@ -173,7 +173,7 @@ func TestAMoveThatDiedIsFinished(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				segments, err := openFloored(storeConfig(dir, ""), filepath.Join(dir, walDir), bolt, tt.in == LogStoreBolt)
+				segments, err := openWALLogs(storeConfig(dir, ""), filepath.Join(dir, walDir), bolt, tt.in == LogStoreBolt)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -94,7 +94,7 @@ func TestLostRaftDB(t *testing.T) {
 				d := copyDir(t, dir)
 				tt.lose(t, d)
 				before := listing(t, d)
-				refused(t, newConfig(d, "p1"), d, "lost its raft log", tt.want, "put raft.db back")
+				refused(t, newConfig(d, "p1"), d, "lost its raft log", tt.want, "restore raft.db")
 				for _, dry := range []bool{true, false} {
 					if _, err := cluster.Recover(d, dry, clustertest.Logger()); err == nil {
 						t.Errorf("recover (dry: %t) succeeded, want a refusal", dry)

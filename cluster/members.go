@@ -24,32 +24,32 @@ const (
 
 // reconciler aligns Raft's configuration with gossip, on the leader.
 type reconciler struct {
-	n        *Node
-	term     uint64
-	floor    map[string]uint64 // nonvoter's instance → the index that it must have applied before it may vote
-	admitted map[string]bool // instances that this term has allowed to vote
-	refused  map[string]bool // instances whose refusal has been logged
-	well     map[string]time.Time // since when instances have been caught up
-	pending  bool // something will change without an event from gossip
-	trouble  string // the last logged error
+	n           *Node
+	term        uint64
+	floor       map[string]uint64    // nonvoter's instance → the index that it must have applied before it may vote
+	admitted    map[string]bool      // instances that this term has allowed to vote
+	refused     map[string]bool      // instances whose refusal has been logged
+	stableSince map[string]time.Time // since when instances have been caught up
+	dirty       bool                 // something will change without an event from gossip
+	lastError   string               // the last logged error
 }
 
 // reconcileMembers manages the membership in one term.
 func (n *Node) reconcileMembers(ctx context.Context, term uint64) error {
 	r := &reconciler{
 		n: n, term: term,
-		floor:    map[string]uint64{},
-		admitted: map[string]bool{},
-		refused:  map[string]bool{},
-		well:     map[string]time.Time{},
+		floor:       map[string]uint64{},
+		admitted:    map[string]bool{},
+		refused:     map[string]bool{},
+		stableSince: map[string]time.Time{},
 	}
 	n.seen.reset()
 	for {
 		changed := n.gossip.changed.wait()
-		r.pending = false
+		r.dirty = false
 		r.report(ctx, r.pass(ctx))
 		every := n.cfg.scale(5 * time.Second)
-		if r.pending {
+		if r.dirty {
 			every = n.cfg.scale(200 * time.Millisecond)
 		}
 		t := time.NewTimer(every)
@@ -67,12 +67,12 @@ func (n *Node) reconcileMembers(ctx context.Context, term uint64) error {
 // report logs the error of a pass, each distinct one once.
 func (r *reconciler) report(ctx context.Context, err error) {
 	if err == nil {
-		r.trouble = ""
+		r.lastError = ""
 		return
 	}
-	r.pending = true
-	if ctx.Err() == nil && err.Error() != r.trouble {
-		r.trouble = err.Error()
+	r.dirty = true
+	if ctx.Err() == nil && err.Error() != r.lastError {
+		r.lastError = err.Error()
 		r.n.log.Warn("membership not settled, will retry", "error", err)
 	}
 }
@@ -89,13 +89,13 @@ func (r *reconciler) pass(ctx context.Context) error {
 			errs = append(errs, fmt.Errorf("peer %s: %w", m.meta.GetId(), err))
 		}
 	}
-	if err := r.forget(ctx); err != nil {
+	if err := r.forgetRemoved(ctx); err != nil {
 		errs = append(errs, err)
 	}
 	if err := r.raiseLevel(ctx); err != nil {
 		errs = append(errs, err)
 	}
-	if err := r.clean(ctx); err != nil {
+	if err := r.removeDead(ctx); err != nil {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
@@ -103,7 +103,7 @@ func (r *reconciler) pass(ctx context.Context) error {
 
 // forgetRemoved removes the records of peers that are not in Raft's configuration. It
 // finishes removals whose leader failed halfway.
-func (r *reconciler) forget(ctx context.Context) error {
+func (r *reconciler) forgetRemoved(ctx context.Context) error {
 	servers := r.n.servers()
 	if len(servers) == 0 {
 		return nil // they cannot be read now
@@ -135,7 +135,7 @@ func (r *reconciler) peer(ctx context.Context, m member) error {
 		}
 	}
 	if !in {
-		if err := r.proven(ctx, id); err != nil {
+		if err := r.verifyIdentity(ctx, id); err != nil {
 			return err
 		}
 		r.n.log.Info("peer joins", "id", id, "raft", m.meta.GetRaftAddr(), "instance", m.meta.GetInstance())
@@ -167,14 +167,14 @@ func (r *reconciler) peer(ctx context.Context, m member) error {
 		return nil
 	}
 	if srv.Suffrage == raft.Voter {
-		return r.admit(ctx, m)
+		return r.allowVote(ctx, m)
 	}
 	return r.promote(ctx, m)
 }
 
 // verifyIdentity connects to a new peer to check its certificate. Gossip does not prove an
 // identity: any holder of its key can claim one.
-func (r *reconciler) proven(ctx context.Context, id string) error {
+func (r *reconciler) verifyIdentity(ctx context.Context, id string) error {
 	if r.n.cfg.TLS == nil || id == r.n.cfg.NodeID {
 		return nil
 	}
@@ -210,12 +210,13 @@ func (r *reconciler) demote(ctx context.Context, m member, rec *internalv1.PeerR
 	id := m.meta.GetId()
 	voters, following := r.followed(ctx, id)
 	if following < voters/2+1 {
-		return fmt.Errorf("it has lost its data, but only %d of the %d other voters answer: waiting for them before removing its vote",
+		return fmt.Errorf("it has lost its data, but only %d of the %d other voters answer: "+
+			"waiting for them before removing its vote",
 			following, voters)
 	}
 	r.n.log.Warn("peer has lost its data, demoting it until it has caught up", "id", id,
 		"instance", m.meta.GetInstance(), "recorded", rec.GetInstance())
-	r.pending = true
+	r.dirty = true
 	err := r.change(ctx, r.n.raft.DemoteVoter(raft.ServerID(id), 0, changeTimeout))
 	// failpoint: peer-demoted
 	return err
@@ -247,7 +248,7 @@ func (r *reconciler) followed(ctx context.Context, but string) (voters, followin
 // leader first saw it.
 func (r *reconciler) promote(ctx context.Context, m member) error {
 	id, instance := m.meta.GetId(), m.meta.GetInstance()
-	r.pending = true
+	r.dirty = true
 	commit := r.n.raft.CommitIndex()
 	if _, ok := r.floor[instance]; !ok {
 		r.floor[instance] = commit
@@ -261,18 +262,19 @@ func (r *reconciler) promote(ctx context.Context, m member) error {
 	}
 	if at := st.GetAppliedIndex(); !mayVote(at, r.floor[instance], commit) {
 		r.n.log.Debug("peer is catching up", "id", id, "applied", at, "commit", commit)
-		delete(r.well, instance)
+		delete(r.stableSince, instance)
 		return nil
 	}
 	if !r.stable(instance) {
 		return nil
 	}
-	if err := r.admit(ctx, m); err != nil {
+	if err := r.allowVote(ctx, m); err != nil {
 		return err
 	}
 	// failpoint: peer-admitted
 	r.n.log.Info("peer has caught up, promoting it to a voter", "id", id)
-	err = r.change(ctx, r.n.raft.AddVoter(raft.ServerID(id), raft.ServerAddress(m.meta.GetRaftAddr()), 0, changeTimeout))
+	at := raft.ServerAddress(m.meta.GetRaftAddr())
+	err = r.change(ctx, r.n.raft.AddVoter(raft.ServerID(id), at, 0, changeTimeout))
 	// failpoint: peer-promoted
 	return err
 }
@@ -286,7 +288,7 @@ func mayVote(applied, floor, commit uint64) bool {
 
 // allowVote sends a peer the permission to vote. A peer that already has it ignores the
 // call.
-func (r *reconciler) admit(ctx context.Context, m member) error {
+func (r *reconciler) allowVote(ctx context.Context, m member) error {
 	if r.admitted[m.meta.GetInstance()] {
 		return nil
 	}
@@ -315,7 +317,9 @@ func (r *reconciler) raiseLevel(ctx context.Context) error {
 	}
 	err := r.n.commit(ctx, &internalv1.Command{
 		FeatureLevel: 1,
-		Op:           &internalv1.Command_RaiseFeatureLevel{RaiseFeatureLevel: &internalv1.RaiseFeatureLevel{Level: level}},
+		Op: &internalv1.Command_RaiseFeatureLevel{
+			RaiseFeatureLevel: &internalv1.RaiseFeatureLevel{Level: level},
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("raise feature level to %d: %w", level, err)
@@ -339,7 +343,7 @@ func commonLevel(own uint32, servers []raft.Server, peer func(string) (*internal
 
 // change waits for a configuration change. More work may follow it.
 func (r *reconciler) change(ctx context.Context, f raft.Future) error {
-	r.pending = true
+	r.dirty = true
 	ctx, cancel := context.WithTimeout(ctx, 2*changeTimeout)
 	defer cancel()
 	if err := await(ctx, f); err != nil {
@@ -353,7 +357,8 @@ func (r *reconciler) change(ctx context.Context, f raft.Future) error {
 func record(m member) *internalv1.PeerRecord {
 	return &internalv1.PeerRecord{
 		Id: m.meta.GetId(), Instance: m.meta.GetInstance(),
-		RaftAddr: m.meta.GetRaftAddr(), GrpcAddr: m.meta.GetGrpcAddr(), HttpAddr: m.meta.GetHttpAddr(), GossipAddr: m.gossip,
+		RaftAddr: m.meta.GetRaftAddr(), GrpcAddr: m.meta.GetGrpcAddr(),
+		HttpAddr: m.meta.GetHttpAddr(), GossipAddr: m.gossip,
 		MaxFeatureLevel: m.meta.GetMaxFeatureLevel(), Version: m.meta.GetVersion(),
 	}
 }

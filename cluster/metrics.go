@@ -25,7 +25,8 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
 	gauge := func(name, help string, f func() float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "holdfast", Subsystem: "cluster", Name: name, Help: help}, func() float64 {
+		opts := prometheus.GaugeOpts{Namespace: "holdfast", Subsystem: "cluster", Name: name, Help: help}
+		return prometheus.NewGaugeFunc(opts, func() float64 {
 			if n.raft == nil {
 				return 0
 			}

@@ -31,32 +31,32 @@ type Node struct {
 	book   atomic.Pointer[gossip] // gossip, for ServerAddr, which Raft calls before gossip has started
 	conns  *conns
 
-	notify    chan bool // leadership changes, from Raft
-	reign     atomic.Pointer[reign]
-	sessions  sessions
-	departed  departed
-	seen      conditions // the peers' conditions, as this leader observed them
-	promise   promise
-	confirmer *confirmer
-	batch     *batcher
-	indexes   *coalescer
-	routes    routes
-	metrics   *metrics
+	notify     chan bool // leadership changes, from Raft
+	leadership atomic.Pointer[leadership]
+	sessions   sessions
+	departed   departed
+	seen       conditions // the peers' conditions, as this leader observed them
+	promise    promise
+	confirmer  *confirmer
+	batch      *batcher
+	indexes    *coalescer
+	routes     routes
+	metrics    *metrics
 
-	interludes chan *interlude // requests to lead
-	changed    *signal // fires when the leader or its readiness changes
-	news       *signal // fires when gossipMeta changes
-	leaderless atomic.Pointer[time.Time] // since when no leader has been known
-	watching   atomic.Pointer[string] // the peer that the death watch is connected to
+	pauseRequests chan *pauseRequest        // requests to lead
+	changed       *signal                   // fires when the leader or its readiness changes
+	news          *signal                   // fires when gossipMeta changes
+	leaderless    atomic.Pointer[time.Time] // since when no leader has been known
+	watching      atomic.Pointer[string]    // the peer that the death watch is connected to
 
-	began time.Time // the origin of this peer's monotonic clock
-	timed atomic.Bool // commands carry that clock, because the cluster has reached feature level 2
+	began time.Time       // the origin of this peer's monotonic clock
+	timed atomic.Bool     // commands carry that clock, because the cluster has reached feature level 2
 	life  context.Context // canceled when the node stops
 	end   context.CancelFunc
 	ended <-chan struct{}
 
 	applied     atomic.Bool // this peer has applied the log that it found when it started
-	handingOver atomic.Bool // rejects a second transfer: Raft handles them one by one only while every follower responds
+	handingOver atomic.Bool // a transfer is running, so sendsTo stops retries that would block it
 
 	reloading sync.Mutex // guards changes of Raft's configuration
 
@@ -76,7 +76,8 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	n := &Node{
 		began: time.Now(),
 		cfg:   cfg, log: cfg.Logger, fsm: f, driver: &raftFSM{fsm: f},
-		notify: make(chan bool, 64), interludes: make(chan *interlude), changed: newSignal(), news: newSignal(), closing: make(chan struct{}),
+		notify: make(chan bool, 64), pauseRequests: make(chan *pauseRequest),
+		changed: newSignal(), news: newSignal(), closing: make(chan struct{}),
 	}
 	n.life, n.end = context.WithCancel(context.Background())
 	n.ended = n.life.Done()
@@ -106,7 +107,8 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	if err := n.checkState(); err != nil {
 		return nil, err
 	}
-	if n.stream, err = listen(cfg.RaftAddr, cfg.AdvertiseRaft, func() string { return n.ident.get().ClusterID }, n.log); err != nil {
+	clusterID := func() string { return n.ident.get().ClusterID }
+	if n.stream, err = listen(cfg.RaftAddr, cfg.AdvertiseRaft, clusterID, n.log); err != nil {
 		return nil, err
 	}
 	n.stream.sec, n.stream.fault = newStreamTLS(cfg.TLS, n.peersAt), cfg.dialFault
@@ -114,7 +116,8 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 	undo = append(undo, func() { _ = n.gate.Close() })
 	admitted := n.ident.get().Admitted
 	n.gate.admitted.Store(admitted)
-	if n.raft, err = startRaft(cfg.DataDir, raftConfig(&n.cfg, admitted, n.notify), n.driver, n.stores, n.gate); err != nil {
+	rc := raftConfig(&n.cfg, admitted, n.notify)
+	if n.raft, err = startRaft(cfg.DataDir, rc, n.driver, n.stores, n.gate); err != nil {
 		return nil, err
 	}
 	undo = append(undo, func() { _ = n.raft.Shutdown().Error() })
@@ -142,7 +145,8 @@ func (n *Node) checkState() error {
 		return fmt.Errorf("read raft state: %w", err)
 	}
 	if !has && n.cfg.BootstrapExpect == 1 && len(n.cfg.Join) > 0 {
-		return fmt.Errorf("bootstrap expect 1 forms a new cluster, but join names %s: set only one of them", strings.Join(n.cfg.Join, ", "))
+		return fmt.Errorf("bootstrap expect 1 forms a new cluster, but join names %s: set only one of them",
+			strings.Join(n.cfg.Join, ", "))
 	}
 	return nil
 }
@@ -271,7 +275,8 @@ func (n *Node) Votes() error {
 	}
 	committed, applied := n.raft.CommitIndex(), n.fsm.Applied()
 	if committed == 0 || committed > applied+maxBehind {
-		return fmt.Errorf("peer has just started: %d of %d log entries applied", applied, max(committed, n.raft.LastIndex()))
+		return fmt.Errorf("peer has just started: %d of %d log entries applied",
+			applied, max(committed, n.raft.LastIndex()))
 	}
 	n.applied.Store(true) // a peer that was there once only has to keep up
 	return nil

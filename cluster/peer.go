@@ -38,11 +38,14 @@ func (s peerServer) Confirm(context.Context, *internalv1.ConfirmRequest) (*inter
 }
 
 // ReadIndex returns the index that a read must wait for if it begins now.
-func (s peerServer) ReadIndex(ctx context.Context, req *internalv1.ReadIndexRequest) (*internalv1.ReadIndexResponse, error) {
-	if err := s.n.waitReign(ctx); err != nil {
+func (s peerServer) ReadIndex(
+	ctx context.Context,
+	req *internalv1.ReadIndexRequest,
+) (*internalv1.ReadIndexResponse, error) {
+	if err := s.n.waitReady(ctx); err != nil {
 		return nil, s.n.refusal(err)
 	}
-	index, err := s.n.leaderReadIndex(ctx, s.n.vouches(ctx, req))
+	index, err := s.n.leaderReadIndex(ctx, s.n.ackingPeer(ctx, req))
 	if err != nil {
 		return nil, s.n.refusal(err)
 	}
@@ -50,9 +53,12 @@ func (s peerServer) ReadIndex(ctx context.Context, req *internalv1.ReadIndexRequ
 }
 
 // StandDown stops leader tasks of earlier terms and waits until they have ended.
-func (s peerServer) StandDown(ctx context.Context, req *internalv1.StandDownRequest) (*internalv1.StandDownResponse, error) {
-	if r := s.n.reign.Load(); r != nil && r.term < req.GetTerm() {
-		s.n.dethrone(r.term)
+func (s peerServer) StandDown(
+	ctx context.Context,
+	req *internalv1.StandDownRequest,
+) (*internalv1.StandDownResponse, error) {
+	if r := s.n.leadership.Load(); r != nil && r.term < req.GetTerm() {
+		s.n.stepDown(r.term)
 	}
 	if err := s.n.sessions.stopBefore(ctx, req.GetTerm()); err != nil {
 		return nil, status.Error(codes.Unavailable, err.Error())

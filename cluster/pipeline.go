@@ -57,7 +57,10 @@ func (p *pipeline) run() {
 // AppendEntries implements raft.AppendPipeline. It sends a large request in parts. Each
 // part has its own future in the Consumer's channel; the future of the last part is
 // returned.
-func (p *pipeline) AppendEntries(req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (f raft.AppendFuture, err error) {
+func (p *pipeline) AppendEntries(
+	req *raft.AppendEntriesRequest,
+	resp *raft.AppendEntriesResponse,
+) (f raft.AppendFuture, err error) {
 	for i, part := range split(req) {
 		if i > 0 {
 			resp = new(raft.AppendEntriesResponse)

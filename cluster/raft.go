@@ -87,7 +87,7 @@ func openFiles(cfg *Config, bolt *raftboltdb.BoltStore, guard *diskGuard) (_ *st
 	if err != nil {
 		return nil, err
 	}
-	logs := &summedLogs{LogStore: store, damaged: func(error) {}}
+	logs := &checksumLogs{LogStore: store, damaged: func(error) {}}
 	if err := logs.check(); err != nil {
 		return nil, fmt.Errorf("open raft log in %s: %w: %s", cfg.DataDir, err, damageAdvice)
 	}
@@ -106,7 +106,12 @@ func openFiles(cfg *Config, bolt *raftboltdb.BoltStore, guard *diskGuard) (_ *st
 		return nil, fmt.Errorf("open snapshots in %s: %w", cfg.DataDir, err)
 	}
 	stable := &termStore{StableStore: &voteStore{StableStore: bolt}, guard: guard}
-	return &stores{logs: cache, stable: stable, snaps: snaps, closer: closers{closeLog, bolt.Close}, guard: guard, measure: bolt.RunMetrics}, nil
+	return &stores{
+		logs: cache, stable: stable, snaps: snaps,
+		closer:  closers{closeLog, bolt.Close},
+		guard:   guard,
+		measure: bolt.RunMetrics,
+	}, nil
 }
 
 // closers closes all its parts in order.

@@ -15,7 +15,7 @@ import (
 type raftFSM struct {
 	fsm     *fsm.FSM
 	applied atomic.Uint64 // log entries applied by this process, for the watchdog
-	scale   scale
+	meter   logMeter
 }
 
 var (
@@ -29,7 +29,7 @@ func (r *raftFSM) Apply(l *raft.Log) any {
 	results := r.fsm.Apply(l.Index, l.Term, l.Data)
 	// failpoint: entry-applied
 	r.applied.Add(1)
-	r.scale.add(l.Data)
+	r.meter.add(l.Data)
 	return results
 }
 
@@ -48,14 +48,14 @@ func (r *raftFSM) Snapshot() (raft.FSMSnapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return raftSnapshot{s, r.scale.mark(), &r.scale}, nil
+	return raftSnapshot{s, r.meter.mark(), &r.meter}, nil
 }
 
 // Restore implements raft.FSM.
 func (r *raftFSM) Restore(rc io.ReadCloser) error {
 	err := r.fsm.Restore(rc)
 	if err == nil {
-		r.scale.store(r.scale.mark()) // it is on disk
+		r.meter.store(r.meter.mark()) // it is on disk
 	}
 	// failpoint: snapshot-restored
 	return errors.Join(err, rc.Close())
@@ -63,8 +63,8 @@ func (r *raftFSM) Restore(rc io.ReadCloser) error {
 
 type raftSnapshot struct {
 	snap  io.WriterTo
-	has   weight
-	scale *scale
+	has   logSize
+	meter *logMeter
 }
 
 // Persist implements raft.FSMSnapshot.
@@ -76,7 +76,7 @@ func (s raftSnapshot) Persist(sink raft.SnapshotSink) error {
 	err := sink.Close()
 	// failpoint: snapshot-stored
 	if err == nil {
-		s.scale.store(s.has)
+		s.meter.store(s.has)
 	}
 	return err
 }

@@ -112,13 +112,13 @@ func (n *Node) readIndex(ctx context.Context) (uint64, error) {
 // this term. From then on only commands and configurations are committed, so the state
 // reaches every index up to it. The asking peer acknowledges the term itself if its request
 // names it: see ackedBy. In a cluster of three no other peer has to be asked then.
-func (n *Node) leaderReadIndex(ctx context.Context, voucher string) (uint64, error) {
+func (n *Node) leaderReadIndex(ctx context.Context, ackedBy string) (uint64, error) {
 	r, ok := n.current()
 	if !ok {
 		return 0, n.notReady()
 	}
 	index := max(n.raft.CommitIndex(), r.floor)
-	if err := n.confirmTermWith(ctx, r.term, voucher); err != nil {
+	if err := n.confirmTermWith(ctx, r.term, ackedBy); err != nil {
 		return 0, err
 	}
 	return index, nil
@@ -128,7 +128,7 @@ func (n *Node) leaderReadIndex(ctx context.Context, voucher string) (uint64, err
 // term and may vote; otherwise "". When it asked, it had voted for no later leader. So an
 // index that is read now covers everything acknowledged before it asked, which was before
 // its reads began.
-func (n *Node) vouches(ctx context.Context, req *internalv1.ReadIndexRequest) string {
+func (n *Node) ackingPeer(ctx context.Context, req *internalv1.ReadIndexRequest) string {
 	if r, ok := n.current(); !ok || req.GetTerm() != r.term || n.checkSelf(ctx, req.GetPeerId()) != nil {
 		return ""
 	}
@@ -196,7 +196,7 @@ func (n *Node) whileLeads(ctx context.Context, id string) (context.Context, func
 
 // waitReady blocks until this peer is ready to lead. It returns ErrNotLeader if it does not
 // lead.
-func (n *Node) waitReign(ctx context.Context) error {
+func (n *Node) waitReady(ctx context.Context) error {
 	for {
 		changed := n.changed.wait()
 		if _, ok := n.current(); ok {

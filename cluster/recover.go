@@ -23,10 +23,10 @@ const termsAhead = 1000
 // Recovery is the result of Recover.
 type Recovery struct {
 	NodeID, ClusterID string
-	Servers           []string // of the newest configuration, with their suffrage
-	SnapshotIndex     uint64 // zero if there is no snapshot
-	LastIndex         uint64 // of the newest entry, committed or not
-	LastTerm          uint64 // its term
+	Servers           []string  // of the newest configuration, with their suffrage
+	SnapshotIndex     uint64    // zero if there is no snapshot
+	LastIndex         uint64    // of the newest entry, committed or not
+	LastTerm          uint64    // its term
 	Now               time.Time // the time of the newest command
 	Machines          int
 	ActiveRuns        []string // Recover fails them
@@ -60,8 +60,8 @@ func Recover(dataDir string, dry bool, log *slog.Logger) (_ *Recovery, err error
 		return nil, errors.Join(fmt.Errorf("recover from %s: no raft state found", dataDir), err)
 	}
 	if !ident.rec.Admitted {
-		return nil, fmt.Errorf("recover from %s: peer %s lost its data and had not caught up when the others were lost: "+
-			"its state is incomplete: recover from another peer", dataDir, ident.rec.NodeID)
+		return nil, fmt.Errorf("recover from %s: peer %s lost its data and had not caught up "+
+			"when the others were lost: its state is incomplete: recover from another peer", dataDir, ident.rec.NodeID)
 	}
 	defer damage("recover from "+dataDir, &err)
 	return recoverFrom(cfg, ident, s, dry)

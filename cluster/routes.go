@@ -55,7 +55,12 @@ func findRoute(method string) *route {
 	if err != nil {
 		return nil
 	}
-	r := &route{out: out, local: service == "holdfast.v1.ClusterService" || service == "holdfast.v1.HeartbeatService" || method == lookUpBoot}
+	r := &route{
+		out: out,
+		local: service == "holdfast.v1.ClusterService" ||
+			service == "holdfast.v1.HeartbeatService" ||
+			method == lookUpBoot,
+	}
 	if o, ok := md.Options().(*descriptorpb.MethodOptions); ok {
 		r.read = o.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 	}

@@ -48,7 +48,7 @@ func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 		do(func(ctx context.Context) error { n.batch.run(ctx); return nil })
 	}
 	do(n.watchLeader)
-	do(n.forgetStrayLeader)
+	do(n.resetStaleLeader)
 	do(n.bootstrap)
 	do(n.keepJoined)
 	do(n.gossip.keys.run)
@@ -58,7 +58,7 @@ func (n *Node) Run(ctx context.Context, tasks ...LeaderTask) error {
 	do(n.keepIdentity)
 	do(n.watchdog)
 	do(n.watchHalt)
-	do(n.weighLog)
+	do(n.runSnapshotPolicy)
 	do(n.stores.guard.watch)
 	if n.stores.measure != nil {
 		do(func(ctx context.Context) error { n.stores.measure(ctx, measureEvery); return nil })
@@ -183,7 +183,7 @@ func (n *Node) shutdown(ctx context.Context, orderly bool) error {
 	defer cancel()
 	err := n.shutdownRaft(ctx)
 	n.end() // after Raft has answered the pending calls
-	n.dethrone(n.raft.CurrentTerm())
+	n.stepDown(n.raft.CurrentTerm())
 	n.gossip.close(orderly)
 	n.conns.close()
 	if errors.Is(err, errAwait) {
@@ -246,7 +246,8 @@ func (n *Node) learnCluster() error {
 		return nil
 	}
 	if rec.ClusterID != "" && rec.ClusterID != id {
-		return fmt.Errorf("peer %s at %s has data of cluster %s but its identity names cluster %s: restore its data directory",
+		return fmt.Errorf("peer %s at %s has data of cluster %s but its identity names cluster %s: "+
+			"restore its data directory",
 			n.cfg.NodeID, n.RaftAddr(), id, rec.ClusterID)
 	}
 	err := n.ident.update(func(r *identityRecord) error {

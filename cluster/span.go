@@ -13,7 +13,10 @@ import (
 
 // commitSpan begins the span of a commit within the caller's trace. It omits the contents
 // of the command, which may be secret.
-func (n *Node) commitSpan(ctx context.Context, cmd *internalv1.Command) (context.Context, func(fsm.Result, *OutcomeError)) {
+func (n *Node) commitSpan(
+	ctx context.Context,
+	cmd *internalv1.Command,
+) (context.Context, func(fsm.Result, *OutcomeError)) {
 	if n.cfg.Tracer == nil || !trace.SpanContextFromContext(ctx).IsSampled() {
 		return ctx, func(fsm.Result, *OutcomeError) {}
 	}
@@ -22,7 +25,8 @@ func (n *Node) commitSpan(ctx context.Context, cmd *internalv1.Command) (context
 	if op := m.WhichOneof(m.Descriptor().Oneofs().ByName("op")); op != nil {
 		kind = string(op.Name())
 	}
-	ctx, span := n.cfg.Tracer.Start(ctx, "raft commit", trace.WithAttributes(attribute.String("holdfast.command", kind)))
+	ctx, span := n.cfg.Tracer.Start(ctx, "raft commit",
+		trace.WithAttributes(attribute.String("holdfast.command", kind)))
 	return ctx, func(res fsm.Result, err *OutcomeError) {
 		switch {
 		case err != nil:

@@ -25,7 +25,8 @@ func (n *Node) Status(ctx context.Context) *holdfastv1.ClusterStatus {
 	meta := n.fsm.View().Meta()
 	st := &holdfastv1.ClusterStatus{
 		ClusterId: meta.GetClusterId(), Leader: leader, Term: n.raft.CurrentTerm(),
-		FeatureLevel: meta.GetFeatureLevel(), AnsweredBy: n.cfg.NodeID, Peers: n.knownPeers(leader), LastBackupAt: meta.GetLastBackup(),
+		FeatureLevel: meta.GetFeatureLevel(), AnsweredBy: n.cfg.NodeID,
+		Peers: n.knownPeers(leader), LastBackupAt: meta.GetLastBackup(),
 	}
 	var wg sync.WaitGroup
 	for _, p := range st.GetPeers() {
@@ -75,7 +76,8 @@ func (n *Node) knownPeers(leader string) []*holdfastv1.Peer {
 			peers[p.GetId()] = p
 		}
 		p.Alive = m.alive
-		p.RaftAddr, p.GrpcAddr, p.HttpAddr, p.GossipAddr = m.meta.GetRaftAddr(), m.meta.GetGrpcAddr(), m.meta.GetHttpAddr(), m.gossip
+		p.RaftAddr, p.GrpcAddr = m.meta.GetRaftAddr(), m.meta.GetGrpcAddr()
+		p.HttpAddr, p.GossipAddr = m.meta.GetHttpAddr(), m.gossip
 		p.Version, p.MaxFeatureLevel = m.meta.GetVersion(), m.meta.GetMaxFeatureLevel()
 	}
 	list := make([]*holdfastv1.Peer, 0, len(peers))

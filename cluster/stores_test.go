@@ -111,7 +111,7 @@ func TestNewRefuses(t *testing.T) {
 		{"negative expect", with(func(c *cluster.Config) { c.BootstrapExpect = -1 }), []string{"-1"}},
 		{"multiplier", with(func(c *cluster.Config) { c.RaftMultiplier = 21 }), []string{"21"}},
 		{"alone and joining", with(func(c *cluster.Config) { c.Join = []string{"127.0.0.1:9"} }), []string{"bootstrap expect 1", "127.0.0.1:9"}},
-		{"every interface", with(func(c *cluster.Config) { c.RaftAddr = "0.0.0.0:0" }), []string{"cannot be told", "--advertise-raft"}},
+		{"every interface", with(func(c *cluster.Config) { c.RaftAddr = "0.0.0.0:0" }), []string{"not reachable", "--advertise-raft"}},
 		{"raft port in use", with(func(c *cluster.Config) { c.RaftAddr = l.Addr().String() }), []string{"raft", l.Addr().String(), "in use"}},
 		{"gossip port in use", with(func(c *cluster.Config) { c.GossipAddr = l.Addr().String() }), []string{"gossip", l.Addr().String(), "in use"}},
 		{"too much to tell", with(func(c *cluster.Config) { c.NodeID = strings.Repeat("x", 600) }), []string{"512 bytes"}},

@@ -25,8 +25,8 @@ import (
 type stream struct {
 	net.Listener
 	advertise address
-	cluster   func() string // empty as long as it is unknown
-	sec       *streamTLS // nil for plain TCP; set before the stream is used
+	cluster   func() string           // empty as long as it is unknown
+	sec       *streamTLS              // nil for plain TCP; set before the stream is used
 	fault     func(addr string) error // for tests: see Config.dialFault
 	log       *slog.Logger
 
@@ -54,7 +54,13 @@ func listen(addr, advertise string, cluster func() string, log *slog.Logger) (*s
 		_ = l.Close()
 		return nil, err
 	}
-	return &stream{Listener: l, advertise: address(advertise), cluster: cluster, log: log, conns: map[*streamConn]struct{}{}}, nil
+	return &stream{
+		Listener:  l,
+		advertise: address(advertise),
+		cluster:   cluster,
+		log:       log,
+		conns:     map[*streamConn]struct{}{},
+	}, nil
 }
 
 // Addr returns the advertised address, which Raft sends to its peers.
@@ -84,7 +90,7 @@ func (s *stream) Dial(addr raft.ServerAddress, timeout time.Duration) (net.Conn,
 		return nil, err
 	}
 	if s.sec != nil {
-		if c, err = s.sec.client(c, string(addr), min(timeout, helloPatience)); err != nil {
+		if c, err = s.sec.client(c, string(addr), min(timeout, handshakeTimeout)); err != nil {
 			return nil, fmt.Errorf("connect to the peer at %s: %w", addr, err)
 		}
 	}
@@ -172,7 +178,8 @@ func (c *greetedConn) greet() error {
 		return err
 	}
 	if own := c.s.cluster(); len(id) > 0 && own != "" && own != string(id) {
-		c.s.log.Error("raft connection refused: from another cluster", "from", c.RemoteAddr(), "cluster", string(id), "own", own)
+		c.s.log.Error("raft connection refused: from another cluster",
+			"from", c.RemoteAddr(), "cluster", string(id), "own", own)
 		return errors.New("another cluster")
 	}
 	return c.SetDeadline(time.Time{})

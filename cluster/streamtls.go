@@ -66,7 +66,8 @@ func (t *streamTLS) refused(log *slog.Logger, from net.Addr, err error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, net.ErrClosed) {
 		say = log.Debug
 	}
-	say("raft connection refused: want a certificate of a peer of this cluster", "from", from, "cluster", t.store.Cluster(), "error", err)
+	say("raft connection refused: want a certificate of a peer of this cluster",
+		"from", from, "cluster", t.store.Cluster(), "error", err)
 }
 
 // peersAt returns the peers with that Raft address, according to gossip and the state.

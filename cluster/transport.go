@@ -32,7 +32,7 @@ type gate struct {
 
 	rpcs     chan raft.RPC
 	admitted atomic.Bool
-	voter    atomic.Pointer[func() (raft.ServerID, bool)] // see judgeByLog
+	voter    atomic.Pointer[func() (raft.ServerID, bool)]     // see judgeByLog
 	follows  atomic.Pointer[func(raft.ServerID, uint64) bool] // see serves
 	hungUp   atomic.Bool
 	// firstIndex returns the first index of this peer's log: see compacted.
@@ -165,7 +165,12 @@ func header() raft.RPCHeader { return raft.RPCHeader{ProtocolVersion: raft.Proto
 
 // RequestVote implements raft.Transport. Dormant timeouts keep a peer that is not admitted
 // from standing. This check enforces it.
-func (g *gate) RequestVote(id raft.ServerID, addr raft.ServerAddress, req *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
+func (g *gate) RequestVote(
+	id raft.ServerID,
+	addr raft.ServerAddress,
+	req *raft.RequestVoteRequest,
+	resp *raft.RequestVoteResponse,
+) error {
 	if !g.admitted.Load() {
 		return errNotAdmitted
 	}
@@ -173,7 +178,12 @@ func (g *gate) RequestVote(id raft.ServerID, addr raft.ServerAddress, req *raft.
 }
 
 // RequestPreVote implements raft.WithPreVote.
-func (g *gate) RequestPreVote(id raft.ServerID, addr raft.ServerAddress, req *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
+func (g *gate) RequestPreVote(
+	id raft.ServerID,
+	addr raft.ServerAddress,
+	req *raft.RequestPreVoteRequest,
+	resp *raft.RequestPreVoteResponse,
+) error {
 	if !g.admitted.Load() {
 		return errNotAdmitted
 	}
@@ -181,7 +191,12 @@ func (g *gate) RequestPreVote(id raft.ServerID, addr raft.ServerAddress, req *ra
 }
 
 // TimeoutNow implements raft.Transport.
-func (g *gate) TimeoutNow(id raft.ServerID, addr raft.ServerAddress, req *raft.TimeoutNowRequest, resp *raft.TimeoutNowResponse) error {
+func (g *gate) TimeoutNow(
+	id raft.ServerID,
+	addr raft.ServerAddress,
+	req *raft.TimeoutNowRequest,
+	resp *raft.TimeoutNowResponse,
+) error {
 	return fresh(func() error { return g.NetworkTransport.TimeoutNow(id, addr, req, resp) })
 }
 

@@ -24,7 +24,7 @@ func (n *Node) watchdog(ctx context.Context) error {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var (
-		seen  uint64 // entries applied at the last tick
+		seen  uint64        // entries applied at the last tick
 		idle  time.Duration // time as leader since an entry was applied
 		beats = make(chan struct{}, 1)
 	)
@@ -41,7 +41,8 @@ func (n *Node) watchdog(ctx context.Context) error {
 		}
 		idle += every
 		if idle >= n.cfg.StallTimeout {
-			return fmt.Errorf("%w: nothing committed for %v as the leader: check the disk under %s", ErrStalled, idle, n.cfg.DataDir)
+			return fmt.Errorf("%w: nothing committed for %v as the leader: check the disk under %s",
+				ErrStalled, idle, n.cfg.DataDir)
 		}
 		if _, ok := n.current(); ok && idle >= n.cfg.BeatInterval {
 			n.beat(ctx, beats)

@@ -26,7 +26,10 @@ func registerMachines(s grpc.ServiceRegistrar, n *cluster.Node) {
 }
 
 // RegisterMachine commits a machine.
-func (m machines) RegisterMachine(ctx context.Context, req *holdfastv1.RegisterMachineRequest) (*holdfastv1.Machine, error) {
+func (m machines) RegisterMachine(
+	ctx context.Context,
+	req *holdfastv1.RegisterMachineRequest,
+) (*holdfastv1.Machine, error) {
 	res, err := m.n.Apply(ctx, Register(req.GetMachine().GetMachineId()))
 	if err != nil {
 		return nil, err
@@ -48,7 +51,10 @@ func (m machines) GetMachine(ctx context.Context, req *holdfastv1.GetMachineRequ
 }
 
 // GetClusterStatus returns the node's status.
-func (m machines) GetClusterStatus(ctx context.Context, _ *holdfastv1.GetClusterStatusRequest) (*holdfastv1.ClusterStatus, error) {
+func (m machines) GetClusterStatus(
+	ctx context.Context,
+	_ *holdfastv1.GetClusterStatusRequest,
+) (*holdfastv1.ClusterStatus, error) {
 	return m.n.Status(ctx), nil
 }
 

@@ -33,7 +33,8 @@ func Resolve(name string) (string, error) {
 	case id == "" || id != filepath.Base(id) || id == "..":
 		return "", fmt.Errorf("read %s: %q is not the name of a credential", name, id)
 	case dir == "":
-		return "", fmt.Errorf("read %s: CREDENTIALS_DIRECTORY is not set: systemd sets it for a service with LoadCredential=%s:/path",
+		return "", fmt.Errorf("read %s: CREDENTIALS_DIRECTORY is not set: "+
+			"systemd sets it for a service with LoadCredential=%s:/path",
 			name, id)
 	}
 	return filepath.Join(dir, id), nil

@@ -41,7 +41,8 @@ func (s *Store) PeerClient(ids ...string) *tls.Config {
 				return errors.New("the server has no certificate")
 			}
 			leaf := cs.PeerCertificates[0]
-			if err := s.current().verify(leaf, cs.PeerCertificates[1:], x509.ExtKeyUsageServerAuth, time.Now()); err != nil {
+			between := cs.PeerCertificates[1:]
+			if err := s.current().verify(leaf, between, x509.ExtKeyUsageServerAuth, time.Now()); err != nil {
 				return err
 			}
 			id, err := s.peer(leaf)
@@ -81,7 +82,12 @@ func (s *Store) public(protos ...string) *tls.Config {
 
 // server returns the configuration of a listener. check validates the client's verified
 // certificate.
-func (s *Store) server(least uint16, auth tls.ClientAuthType, protos []string, check func(*x509.Certificate) error) *tls.Config {
+func (s *Store) server(
+	least uint16,
+	auth tls.ClientAuthType,
+	protos []string,
+	check func(*x509.Certificate) error,
+) *tls.Config {
 	return &tls.Config{
 		MinVersion: least, NextProtos: protos, SessionTicketsDisabled: true,
 		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {

@@ -49,7 +49,8 @@ func parse(c *Config, r raw, now time.Time) (*set, error) {
 	}
 	for _, ca := range s.cas {
 		if !ca.IsCA {
-			return nil, fmt.Errorf("read CA certificates %s: the certificate of %q is not a CA's", c.CA, ca.Subject.CommonName)
+			return nil, fmt.Errorf("read CA certificates %s: the certificate of %q is not a CA's",
+				c.CA, ca.Subject.CommonName)
 		}
 		s.roots.AddCert(ca)
 	}
@@ -63,7 +64,8 @@ func parse(c *Config, r raw, now time.Time) (*set, error) {
 			c.Cert, c.PeerID)
 	}
 	if s.id != c.PeerID {
-		return nil, fmt.Errorf("read certificate %s: it belongs to peer %s, but this is peer %s", c.Cert, s.id, c.PeerID)
+		return nil, fmt.Errorf("read certificate %s: it belongs to peer %s, but this is peer %s",
+			c.Cert, s.id, c.PeerID)
 	}
 	for _, use := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
 		if err := s.verify(s.leaf, intermediates(s.pair), use, now); err != nil {
@@ -113,7 +115,10 @@ func (s *set) verify(leaf *x509.Certificate, between []*x509.Certificate, use x5
 	for _, c := range between {
 		pool.AddCert(c)
 	}
-	_, err := leaf.Verify(x509.VerifyOptions{Roots: s.roots, Intermediates: pool, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{use}})
+	_, err := leaf.Verify(x509.VerifyOptions{
+		Roots: s.roots, Intermediates: pool, CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{use},
+	})
 	return err
 }
 

@@ -85,7 +85,7 @@ func TestWhoMayConnect(t *testing.T) {
 		{"nobody", issue.Pair{}, "didn't provide a certificate", ""},
 		{"a client", must(t)(ca.Client("alice", []string{"admin"}, never)), "not a peer of this cluster", ""},
 		{"a client with the name of a peer", must(t)(ca.Client("n2", []string{"peer"}, never)), "not a peer of this cluster", ""},
-		{"a peer of another cluster", must(t)(ca.Peer("lab", "n2", nil, never)), "of cluster lab, this is cluster prod", "of cluster lab, this is cluster prod"},
+		{"a peer of another cluster", must(t)(ca.Peer("lab", "n2", nil, never)), "of cluster lab, but this is cluster prod", "of cluster lab, but this is cluster prod"},
 		{"a peer of another CA", must(t)(other.Peer("prod", "n2", nil, never)), "unknown authority", "unknown authority"},
 		{"a client of another CA", must(t)(other.Client("alice", []string{"admin"}, never)), "unknown authority", "unknown authority"},
 		{"a peer that has expired", must(t)(ca.Peer("prod", "n2", nil, past)), "expired", "expired"},

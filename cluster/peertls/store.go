@@ -34,7 +34,7 @@ type Config struct {
 
 const (
 	defaultInterval = 5 * time.Second
-	lookAtMost      = time.Second // between two checks triggered by handshakes
+	lookAtMost      = time.Second         // between two checks triggered by handshakes
 	warnAhead       = 14 * 24 * time.Hour // before a certificate expires
 	warnAgain       = 24 * time.Hour
 )
@@ -48,10 +48,10 @@ type Store struct {
 	broken  atomic.Bool // the files cannot be used as they are
 
 	mu     sync.Mutex
-	looked time.Time // when the files were last read
-	seen   raw // their contents
-	why    string // why seen cannot be used; empty if it is in use
-	told   bool // why has been logged
+	looked time.Time            // when the files were last read
+	seen   raw                  // their contents
+	why    string               // why seen cannot be used; empty if it is in use
+	told   bool                 // why has been logged
 	warned map[string]time.Time // certificate → when its expiry was last logged
 }
 
@@ -173,7 +173,8 @@ func (s *Store) warn(now time.Time) {
 		}
 		s.warned[c.key()] = now
 		s.log.Warn("certificate expires soon: replace its file (holdfast tls cert create, or tls ca create), no restart needed",
-			"file", c.file, "subject", c.cert.Subject.String(), "not_after", c.cert.NotAfter, "days_left", int(left/(24*time.Hour)))
+			"file", c.file, "subject", c.cert.Subject.String(),
+			"not_after", c.cert.NotAfter, "days_left", int(left/(24*time.Hour)))
 	}
 }
 

@@ -28,12 +28,12 @@ func TestOpenRefuses(t *testing.T) {
 	}{
 		{"what fits", ca.Pair.Cert, good, "n1", ""},
 		{"two CAs", slices.Concat(other.Pair.Cert, ca.Pair.Cert), good, "n1", ""},
-		{"another peer's", ca.Pair.Cert, good, "n2", "it is the one of peer n1, but this is peer n2"},
+		{"another peer's", ca.Pair.Cert, good, "n2", "it belongs to peer n1, but this is peer n2"},
 		{"a client's", ca.Pair.Cert, must(t)(ca.Client("alice", nil, never)), "n1", "holdfast tls cert create --peer n1"},
-		{"another CA's", other.Pair.Cert, good, "n1", "another CA"},
+		{"another CA's", other.Pair.Cert, good, "n1", "not in the CA file"},
 		{"one that has ended", ca.Pair.Cert, must(t)(ca.Peer("prod", "n1", nil, time.Now().Add(-time.Hour))), "n1", "holdfast tls cert create"},
 		{"another's key", ca.Pair.Cert, issue.Pair{Cert: good.Cert, Key: must(t)(ca.Peer("prod", "n1", nil, never)).Key}, "n1", "does not match"},
-		{"no CA", good.Cert, good, "n1", "is no CA's"},
+		{"no CA", good.Cert, good, "n1", "is not a CA's"},
 		{"nothing", nil, good, "n1", "no PEM certificate"},
 		{"an id that no certificate can bear", ca.Pair.Cert, good, "n 1", `peer id "n 1"`},
 	} {
@@ -101,7 +101,7 @@ func TestReload(t *testing.T) {
 		if got := serial(); got == first {
 			t.Error("the new certificate is not in use")
 		}
-		if n := count("cannot be used"); n != 0 {
+		if n := count("not usable"); n != 0 {
 			t.Errorf("files in change were complained of:\n%s", log.String())
 		}
 
@@ -112,10 +112,10 @@ func TestReload(t *testing.T) {
 			"another peer":    func() { f.write(ca.Pair.Cert, peer(ca, "prod", "n2")) },
 			"gone":            func() { _ = os.Remove(f.path("key.pem")) },
 		} {
-			before := count("cannot be used")
+			before := count("not usable")
 			breakIt()
 			time.Sleep(time.Minute) // sleep: fake clock
-			if n := count("cannot be used") - before; n != 1 {
+			if n := count("not usable") - before; n != 1 {
 				t.Errorf("%s: complained of %d times, want once:\n%s", name, n, log.String())
 			}
 			if got := serial(); got != good {
@@ -177,7 +177,7 @@ func TestEndIsToldOf(t *testing.T) {
 		if got, want := gauge(t, cfg.Registerer.(*prometheus.Registry), "holdfast_tls_certificate_expiry_seconds"), float64(end.Unix()); got != want {
 			t.Errorf("metric = %v, want %v", got, want)
 		}
-		warnings := func() int { return strings.Count(log.String(), "certificate ends soon") }
+		warnings := func() int { return strings.Count(log.String(), "certificate expires soon") }
 		for _, tc := range []struct {
 			day  time.Duration
 			want int

@@ -1,8 +1,8 @@
 // Package archive keeps the steps and logs of old runs outside the cluster. It converts a
 // run to an object and back. The stores below it decide where objects are kept.
 //
-// It does not decide when a run is archived (executor does) or who may read it (server
-// does).
+// It does not decide when a run is archived (executor does) or whether a caller may read it
+// (server does).
 package archive
 
 import (
@@ -91,7 +91,8 @@ func Open(data, sum []byte) (*internalv1.ArchivedRun, error) {
 // (runs/ID/).
 func CheckName(name string) error {
 	parts := strings.Split(name, "/")
-	if len(parts) != 3 || parts[0] != "runs" || !runOK.MatchString(parts[1]) || parts[2] != "" && !runOK.MatchString(parts[2]) {
+	if len(parts) != 3 || parts[0] != "runs" || !runOK.MatchString(parts[1]) ||
+		parts[2] != "" && !runOK.MatchString(parts[2]) {
 		return fmt.Errorf("name %q: want runs/ID/SUM.zst", name)
 	}
 	return nil

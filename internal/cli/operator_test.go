@@ -297,7 +297,7 @@ func TestOperatorVerbs(t *testing.T) {
 		{"operator clock reset", ExitOK, "the record's clock was set"},
 		{"operator recover", ExitUsage, "--data-dir is missing"},
 		{"operator recover --data-dir /nowhere", ExitUsage, "--dry-run first"},
-		{"operator recover --data-dir /nowhere --dry-run", ExitError, "no data directory of a peer"},
+		{"operator recover --data-dir /nowhere --dry-run", ExitError, "not the data directory of a peer"},
 	} {
 		var c command
 		c.wantCode(t, c.run(t, f, strings.Fields(tt.args)...), tt.code)

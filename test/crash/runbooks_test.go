@@ -59,7 +59,7 @@ func TestRunbookQuotes(t *testing.T) {
 		if code == 0 {
 			t.Error("exit code 0")
 		}
-		quoted(t, "disk.md", "raft log is damaged: read entry …: it does not match its checksum: restore this peer's data directory, or move it away to rejoin from the other peers", stderr)
+		quoted(t, "disk.md", "raft log is damaged: read entry …: checksum mismatch: restore this peer's data directory, or move it away to rejoin from the other peers", stderr)
 	})
 	t.Run("snapshot", func(t *testing.T) {
 		p := stoppedPeer(t)

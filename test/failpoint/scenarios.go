@@ -168,7 +168,7 @@ func leave(ctx context.Context, l *lab.Lab) error {
 			for _, other := range l.Peers() {
 				if other != p {
 					log := other.LogTail(1 << 20)
-					n += strings.Count(log, "peer taken out of the record") + strings.Count(log, `"peer has left"`)
+					n += strings.Count(log, "record of removed peer deleted") + strings.Count(log, `"peer has left"`)
 				}
 			}
 			return n

@@ -24,7 +24,7 @@ type Config struct {
 	Bucket   string
 	Prefix   string // prefix of all names, such as prod/holdfast; may be empty
 	Region   string // if empty, the server is asked for it
-	Plain    bool // HTTP without TLS, for a server on this host
+	Plain    bool   // HTTP without TLS, for a server on this host
 	// CredentialsFile has aws_access_key_id and aws_secret_access_key in the format of
 	// AWS's tools. If it is empty, requests are anonymous.
 	CredentialsFile string
@@ -69,7 +69,8 @@ func (s *Store) Put(ctx context.Context, name string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.client.PutObject(ctx, s.cfg.Bucket, key, bytes.NewReader(data), int64(len(data)), minio.PutObjectOptions{ContentType: "application/zstd"}); err != nil {
+	opts := minio.PutObjectOptions{ContentType: "application/zstd"}
+	if _, err := s.client.PutObject(ctx, s.cfg.Bucket, key, bytes.NewReader(data), int64(len(data)), opts); err != nil {
 		return fmt.Errorf("write %s to bucket %s: %w", key, s.cfg.Bucket, err)
 	}
 	return nil

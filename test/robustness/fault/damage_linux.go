@@ -177,7 +177,7 @@ func lostLog(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, err
 	case <-within.Done():
 		return nil, fmt.Errorf("peer %s runs without its log; its log file:\n%s", p.ID, p.LogTail(3000))
 	}
-	if log := p.LogTail(3000); p.Wait() == nil || !strings.Contains(log, "put raft.db back") {
+	if log := p.LogTail(3000); p.Wait() == nil || !strings.Contains(log, "restore raft.db") {
 		return nil, fmt.Errorf("peer %s without its log ended without a reason: %w; its log file:\n%s", p.ID, p.Wait(), log)
 	}
 	return func(ctx context.Context) error { return errors.Join(os.Rename(kept, name), p.Start(ctx)) }, nil

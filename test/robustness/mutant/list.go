@@ -7,7 +7,7 @@ func Mutants() []Mutant {
 			Name: "verifyleader", Breaks: "a linearizable read confirms the term with a majority; raft.VerifyLeader is satisfied by older acknowledgements",
 			Scenario: pausedLeader(),
 			Patches: []Patch{{"cluster/leader.go",
-				"if err := n.confirmer.confirm(ctx, term, voucher); err != nil {",
+				"if err := n.confirmer.confirm(ctx, term, ackedBy); err != nil {",
 				"if err := await(ctx, n.raft.VerifyLeader()); err != nil {"}},
 		},
 		{

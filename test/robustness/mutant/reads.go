@@ -28,7 +28,7 @@ func pausedLeader() Scenario {
 		{"cluster/transport.go", "case rpc := <-in:\n", "case rpc := <-in:\n\t\t\tslow()\n"},
 		{"cluster/run.go", "do(n.watchLeader)\n", "do(n.watchLeader)\n\tgo n.standWhenTold(bg)\n"},
 		{"cluster/stand_generated.go", "", standWhenTold},
-		{"cluster/patience.go",
+		{"cluster/transport_retry.go",
 			"\treturn g.NetworkTransport.AppendEntries(id, addr, req, resp)\n",
 			"\terr := g.NetworkTransport.AppendEntries(id, addr, req, resp)\n\ttime.Sleep(4 * time.Millisecond)\n\treturn err\n"},
 	}, Run: func(ctx context.Context, e Env) ([]error, error) {

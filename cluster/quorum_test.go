@@ -172,7 +172,7 @@ func TestConfirmNeedsAMajority(t *testing.T) {
 		self    bool
 		answers []error // of each other voter, which are b, c and so on; errAwait: none
 		want    bool
-		voucher string
+		ackedBy string
 	}{
 		{"alone", true, nil, true, ""},
 		{"one of three answers", true, []error{nil, errAwait}, true, ""},
@@ -213,7 +213,7 @@ func TestConfirmNeedsAMajority(t *testing.T) {
 				}
 				call, stop := context.WithTimeout(ctx, 5*time.Second)
 				defer stop()
-				err := c.confirm(call, 1, tc.voucher)
+				err := c.confirm(call, 1, tc.ackedBy)
 				if (err == nil) != tc.want {
 					t.Errorf("got %v, want confirmed: %t", err, tc.want)
 				}

@@ -10,7 +10,7 @@ import (
 
 // TestBridgeNames: what libraries call their metrics, and what Prometheus gets to see.
 func TestBridgeNames(t *testing.T) {
-	b := &bridge{series: map[string]prometheus.Metric{}}
+	b := &metricsSink{series: map[string]prometheus.Metric{}}
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(b)
 	peer := []gometrics.Label{{Name: "peer_id", Value: "n2"}}

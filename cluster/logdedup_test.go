@@ -41,13 +41,13 @@ func TestRepeatedTroubleIsLoggedOnce(t *testing.T) {
 }
 
 func TestRepeatsAreBounded(t *testing.T) {
-	var r repeats
-	for i := range 10 * repeatsKept {
-		if l, _ := r.weigh(slog.LevelError, fmt.Sprint(i), time.Unix(0, 0)); l != slog.LevelError {
+	var r logDedup
+	for i := range 10 * dedupLimit {
+		if l, _ := r.check(slog.LevelError, fmt.Sprint(i), time.Unix(0, 0)); l != slog.LevelError {
 			t.Fatalf("new trouble %d: got level %s, want %s", i, l, slog.LevelError)
 		}
 	}
-	if got := len(r.seen); got > repeatsKept {
-		t.Errorf("got %d troubles kept, want at most %d", got, repeatsKept)
+	if got := len(r.seen); got > dedupLimit {
+		t.Errorf("got %d troubles kept, want at most %d", got, dedupLimit)
 	}
 }

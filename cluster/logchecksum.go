@@ -15,7 +15,7 @@ var errLogDamaged = errors.New("raft log is damaged")
 // checksumLogs adds a checksum to every entry that is written and verifies it when the
 // entry is read. Bolt checks only its own metadata. A flipped bit in an entry would be
 // applied by this peer alone, and its state would silently differ from the others'.
-type summedLogs struct {
+type checksumLogs struct {
 	raft.LogStore
 
 	// damaged is called with the error if a read entry is damaged. It need not return,
@@ -24,26 +24,26 @@ type summedLogs struct {
 }
 
 // StoreLog implements raft.LogStore.
-func (s *summedLogs) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
+func (s *checksumLogs) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
 
 // StoreLogs implements raft.LogStore. It copies the entries, because Raft keeps using them.
-func (s *summedLogs) StoreLogs(logs []*raft.Log) error {
+func (s *checksumLogs) StoreLogs(logs []*raft.Log) error {
 	copies, out := make([]raft.Log, len(logs)), make([]*raft.Log, len(logs))
 	for i, l := range logs {
 		copies[i] = *l
-		copies[i].Extensions = sumOf(l)
+		copies[i].Extensions = checksum(l)
 		out[i] = &copies[i]
 	}
 	return s.LogStore.StoreLogs(out)
 }
 
 // GetLog implements raft.LogStore.
-func (s *summedLogs) GetLog(index uint64, l *raft.Log) error {
+func (s *checksumLogs) GetLog(index uint64, l *raft.Log) error {
 	err := s.LogStore.GetLog(index, l)
 	if errors.Is(err, raft.ErrLogNotFound) {
 		return err
 	}
-	if err == nil && (l.Index != index || string(l.Extensions) != string(sumOf(l))) {
+	if err == nil && (l.Index != index || string(l.Extensions) != string(checksum(l))) {
 		err = errors.New("checksum mismatch")
 	}
 	if err != nil {
@@ -57,14 +57,14 @@ func (s *summedLogs) GetLog(index uint64, l *raft.Log) error {
 
 // IsMonotonic implements raft.MonotonicLogStore. It returns the value of the underlying
 // store.
-func (s *summedLogs) IsMonotonic() bool {
+func (s *checksumLogs) IsMonotonic() bool {
 	m, ok := s.LogStore.(raft.MonotonicLogStore)
 	return ok && m.IsMonotonic()
 }
 
 // check reads every entry. Holes are allowed: an installed snapshot replaces the entries
 // before it.
-func (s *summedLogs) check() error {
+func (s *checksumLogs) check() error {
 	first, err := s.FirstIndex()
 	if err != nil {
 		return err
@@ -82,7 +82,7 @@ func (s *summedLogs) check() error {
 }
 
 // checksum covers everything that determines the effect of an entry.
-func sumOf(l *raft.Log) []byte {
+func checksum(l *raft.Log) []byte {
 	var head [17]byte
 	binary.BigEndian.PutUint64(head[:], l.Index)
 	binary.BigEndian.PutUint64(head[8:], l.Term)

@@ -15,7 +15,7 @@ import (
 // registerer, as holdfast_raft_… and so on, with Prometheus names and units. These
 // libraries share one sink per process, so call it once, before New.
 func BridgeMetrics(reg prometheus.Registerer) error {
-	b := &bridge{series: map[string]prometheus.Metric{}}
+	b := &metricsSink{series: map[string]prometheus.Metric{}}
 	if err := reg.Register(b); err != nil {
 		return fmt.Errorf("export library metrics: %w", err)
 	}
@@ -30,7 +30,7 @@ func BridgeMetrics(reg prometheus.Registerer) error {
 
 // metricsSink is a go-metrics sink and a Prometheus collector. Its series are known only at
 // run time, so it describes none.
-type bridge struct {
+type metricsSink struct {
 	mu     sync.Mutex // guards series
 	series map[string]prometheus.Metric
 }
@@ -40,22 +40,25 @@ type bridge struct {
 type measure struct {
 	suffix string
 	scale  float64 // factor for its values
-	name   string // replaces the library's name if Prometheus does not allow that; empty to keep it
+	name   string  // replaces the library's name if Prometheus does not allow that; empty to keep it
 }
 
 // measureOf returns how a metric is named and scaled. Samples are durations in seconds,
 // except for those listed here.
 func measureOf(name string, sample bool) measure {
 	switch name {
-	case "raft.leader.lastContact", "raft.boltdb.txstats.rebalanceTime", "raft.boltdb.txstats.spillTime", "raft.boltdb.txstats.writeTime",
+	case "raft.leader.lastContact",
+		"raft.boltdb.txstats.rebalanceTime", "raft.boltdb.txstats.spillTime", "raft.boltdb.txstats.writeTime",
 		"raft.fsm.lastRestoreDuration", "raft.oldestLogAge": // in milliseconds at any granularity
 		return measure{suffix: "_seconds", scale: 1e-3}
 	case "raft.boltdb.logSize", "raft.boltdb.logBatchSize", "raft.boltdb.txstats.pageAlloc",
-		"memberlist.size.remote", "memberlist.size.local", "memberlist.tcp.sent", "memberlist.udp.sent", "memberlist.udp.received":
+		"memberlist.size.remote", "memberlist.size.local",
+		"memberlist.tcp.sent", "memberlist.udp.sent", "memberlist.udp.received":
 		return measure{suffix: "_bytes", scale: 1}
 	case "raft.thread.main.saturation", "raft.thread.fsm.saturation":
 		return measure{suffix: "_ratio", scale: 1}
-	case "raft.fsm.applyBatchNum", "raft.boltdb.logsPerBatch", "raft.boltdb.writeCapacity", "memberlist.queue.broadcasts":
+	case "raft.fsm.applyBatchNum", "raft.boltdb.logsPerBatch", "raft.boltdb.writeCapacity",
+		"memberlist.queue.broadcasts":
 		return measure{scale: 1}
 	}
 	if name, ok := boltName(name); ok {
@@ -97,7 +100,14 @@ func boltName(name string) (better string, ok bool) {
 
 // seriesOf returns the metric of a key and its labels. It creates the metric with the first
 // value.
-func seriesOf[M prometheus.Metric](b *bridge, key []string, labels []gometrics.Label, what measure, kind string, create func(name, help string, constant prometheus.Labels) M) (m M, ok bool) {
+func seriesOf[M prometheus.Metric](
+	b *metricsSink,
+	key []string,
+	labels []gometrics.Label,
+	what measure,
+	kind string,
+	create func(name, help string, constant prometheus.Labels) M,
+) (m M, ok bool) {
 	own := strings.Join(key[1:], ".") // without the prefix "holdfast"
 	name := own
 	if what.name != "" {
@@ -145,10 +155,10 @@ func snake(s string) string {
 }
 
 // Describe implements prometheus.Collector.
-func (b *bridge) Describe(chan<- *prometheus.Desc) {}
+func (b *metricsSink) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.
-func (b *bridge) Collect(ch chan<- prometheus.Metric) {
+func (b *metricsSink) Collect(ch chan<- prometheus.Metric) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, m := range b.series {
@@ -157,10 +167,10 @@ func (b *bridge) Collect(ch chan<- prometheus.Metric) {
 }
 
 // SetGauge implements gometrics.MetricSink.
-func (b *bridge) SetGauge(key []string, v float32) { b.SetGaugeWithLabels(key, v, nil) }
+func (b *metricsSink) SetGauge(key []string, v float32) { b.SetGaugeWithLabels(key, v, nil) }
 
 // SetGaugeWithLabels implements gometrics.MetricSink.
-func (b *bridge) SetGaugeWithLabels(key []string, v float32, labels []gometrics.Label) {
+func (b *metricsSink) SetGaugeWithLabels(key []string, v float32, labels []gometrics.Label) {
 	what := measureOf(strings.Join(key[1:], "."), false)
 	g, ok := seriesOf(b, key, labels, what, "", func(name, help string, constant prometheus.Labels) prometheus.Gauge {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: constant})
@@ -171,34 +181,39 @@ func (b *bridge) SetGaugeWithLabels(key []string, v float32, labels []gometrics.
 }
 
 // EmitKey implements gometrics.MetricSink. It is unused.
-func (b *bridge) EmitKey([]string, float32) {}
+func (b *metricsSink) EmitKey([]string, float32) {}
 
 // IncrCounter implements gometrics.MetricSink.
-func (b *bridge) IncrCounter(key []string, v float32) { b.IncrCounterWithLabels(key, v, nil) }
+func (b *metricsSink) IncrCounter(key []string, v float32) { b.IncrCounterWithLabels(key, v, nil) }
 
 // IncrCounterWithLabels implements gometrics.MetricSink.
-func (b *bridge) IncrCounterWithLabels(key []string, v float32, labels []gometrics.Label) {
+func (b *metricsSink) IncrCounterWithLabels(key []string, v float32, labels []gometrics.Label) {
 	what := measureOf(strings.Join(key[1:], "."), false)
-	c, ok := seriesOf(b, key, labels, what, "_total", func(name, help string, constant prometheus.Labels) prometheus.Counter {
+	create := func(name, help string, constant prometheus.Labels) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: constant})
-	})
+	}
+	c, ok := seriesOf(b, key, labels, what, "_total", create)
 	if ok && v > 0 { // bolt's counts drop when its file is compacted; a counter cannot
 		c.Add(float64(v) * what.scale)
 	}
 }
 
 // AddSample implements gometrics.MetricSink.
-func (b *bridge) AddSample(key []string, v float32) { b.AddSampleWithLabels(key, v, nil) }
+func (b *metricsSink) AddSample(key []string, v float32) { b.AddSampleWithLabels(key, v, nil) }
 
 // AddSampleWithLabels implements gometrics.MetricSink. Durations become histograms, which
 // can be added up across peers. Other samples become a sum and a count.
-func (b *bridge) AddSampleWithLabels(key []string, v float32, labels []gometrics.Label) {
+func (b *metricsSink) AddSampleWithLabels(key []string, v float32, labels []gometrics.Label) {
 	what := measureOf(strings.Join(key[1:], "."), true)
 	value := float64(v) * what.scale
 	if what.suffix == "_seconds" {
-		h, ok := seriesOf(b, key, labels, what, "", func(name, help string, constant prometheus.Labels) prometheus.Histogram {
-			return prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, ConstLabels: constant, Buckets: prometheus.ExponentialBuckets(0.0001, 3, 12)})
-		})
+		create := func(name, help string, constant prometheus.Labels) prometheus.Histogram {
+			return prometheus.NewHistogram(prometheus.HistogramOpts{
+				Name: name, Help: help, ConstLabels: constant,
+				Buckets: prometheus.ExponentialBuckets(0.0001, 3, 12),
+			})
+		}
+		h, ok := seriesOf(b, key, labels, what, "", create)
 		if ok {
 			h.Observe(value)
 		}

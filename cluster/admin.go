@@ -14,7 +14,7 @@ import (
 // Cluster administration on the leader.
 
 // pauseRequest asks lead to run do while this peer leads and its tasks are stopped.
-type interlude struct {
+type pauseRequest struct {
 	ctx  context.Context
 	do   func(context.Context) error
 	done chan error // buffered
@@ -25,9 +25,9 @@ type interlude struct {
 // not resume in the same term. If no other peer takes it, this peer begins another term. It
 // works only on a leader that is ready.
 func (n *Node) Interlude(ctx context.Context, do func(context.Context) error) error {
-	i := &interlude{ctx: ctx, do: do, done: make(chan error, 1)}
+	i := &pauseRequest{ctx: ctx, do: do, done: make(chan error, 1)}
 	select {
-	case n.interludes <- i:
+	case n.pauseRequests <- i:
 	case <-ctx.Done():
 		return n.refusal(fmt.Errorf("wait for the leader's tasks: %w", ctx.Err()))
 	case <-n.ended:
@@ -125,15 +125,18 @@ func (n *Node) RemovePeer(ctx context.Context, id string, force bool) error {
 			Message: fmt.Sprintf("peer %q is not in the Raft configuration: see holdfast operator raft list-peers", id),
 		}
 	case id == n.cfg.NodeID:
-		return no("PEER_LEADS", "peer %q leads: hand the leadership over first (holdfast operator raft transfer-leadership)", id)
+		return no("PEER_LEADS", "peer %q leads: "+
+			"hand the leadership over first (holdfast operator raft transfer-leadership)", id)
 	}
 	if !force && n.answers(ctx, id) {
-		return no("PEER_ALIVE", "peer %q answers: stop it first, or it joins again (to make a peer leave, stop it with leave_on_stop)", id)
+		return no("PEER_ALIVE", "peer %q answers: "+
+			"stop it first, or it joins again (to make a peer leave, stop it with leave_on_stop)", id)
 	}
 	if srv.Suffrage == raft.Voter {
 		rest, following := (&reconciler{n: n, term: r.term}).followed(ctx, id)
 		if following < rest/2+1 {
-			return no("NO_QUORUM", "removing peer %q leaves %d voters, of which %d answer: not a majority", id, rest, following)
+			return no("NO_QUORUM", "removing peer %q leaves %d voters, of which %d answer: not a majority",
+				id, rest, following)
 		}
 	}
 	if err := n.remove(ctx, id); err != nil {

@@ -17,7 +17,7 @@ import (
 // log is behind, no peer can ever be elected: this peer refuses the other one because it
 // has a leader, and the other one refuses this peer because of its log. A live leader ends
 // this state with its next heartbeat.
-func (n *Node) forgetStrayLeader(ctx context.Context) error {
+func (n *Node) resetStaleLeader(ctx context.Context) error {
 	tick := time.NewTicker(n.cfg.scale(baseHeartbeat) / 5)
 	defer tick.Stop()
 	var since time.Time

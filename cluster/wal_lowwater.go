@@ -10,30 +10,30 @@ import (
 	wal "github.com/hashicorp/raft-wal"
 )
 
-// keyLogFloor is the key in bolt of the low-water mark: the segments must end with that
+// keyLogLowWater is the key in bolt of the low-water mark: the segments must end with that
 // entry or a later one. If it is zero, they may be empty.
-var keyLogFloor = []byte("HoldfastLogFloor")
+var keyLogLowWater = []byte("HoldfastLogFloor")
 
 // walLogs are WAL segments with a low-water mark, which detects lost segments. If the
 // newest file is missing or truncated, the WAL silently starts over. But a peer that has
 // lost acknowledged entries must not vote. So bolt, which stores the votes, also records
 // how far the segments reach: not with each write, but with the first write, when the log
 // is shortened, and at shutdown.
-type flooredLogs struct {
+type walLogs struct {
 	*wal.WAL
 	bolt *raftboltdb.BoltStore
 
-	mu    sync.Mutex // guards lowWater
-	floor uint64
+	mu       sync.Mutex // guards lowWater
+	lowWater uint64
 }
 
 // openWALLogs opens the segments. New ones have no low-water mark yet.
-func openFloored(cfg *Config, path string, bolt *raftboltdb.BoltStore, fresh bool) (*flooredLogs, error) {
-	f := &flooredLogs{bolt: bolt}
+func openWALLogs(cfg *Config, path string, bolt *raftboltdb.BoltStore, fresh bool) (*walLogs, error) {
+	f := &walLogs{bolt: bolt}
 	var err error
 	if fresh {
 		err = f.set(0)
-	} else if f.floor, err = bolt.GetUint64(keyLogFloor); errors.Is(err, raftboltdb.ErrKeyNotFound) {
+	} else if f.lowWater, err = bolt.GetUint64(keyLogLowWater); errors.Is(err, raftboltdb.ErrKeyNotFound) {
 		err = nil
 	}
 	if err != nil {
@@ -43,8 +43,8 @@ func openFloored(cfg *Config, path string, bolt *raftboltdb.BoltStore, fresh boo
 		return nil, err
 	}
 	last, err := f.LastIndex()
-	if err == nil && last < f.floor {
-		err = fmt.Errorf("it ends with entry %d, but had entry %d: %s", last, f.floor, damageAdvice)
+	if err == nil && last < f.lowWater {
+		err = fmt.Errorf("it ends with entry %d, but had entry %d: %s", last, f.lowWater, damageAdvice)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open raft log %s: %w", path, err), f.WAL.Close())
@@ -53,25 +53,25 @@ func openFloored(cfg *Config, path string, bolt *raftboltdb.BoltStore, fresh boo
 }
 
 // set requires the lock, or that the store is not shared yet.
-func (f *flooredLogs) set(floor uint64) error {
-	if err := f.bolt.SetUint64(keyLogFloor, floor); err != nil {
-		return fmt.Errorf("record entry %d of the raft log: %w", floor, err)
+func (f *walLogs) set(mark uint64) error {
+	if err := f.bolt.SetUint64(keyLogLowWater, mark); err != nil {
+		return fmt.Errorf("record entry %d of the raft log: %w", mark, err)
 	}
-	f.floor = floor
+	f.lowWater = mark
 	return nil
 }
 
 // StoreLog implements raft.LogStore.
-func (f *flooredLogs) StoreLog(l *raft.Log) error { return f.StoreLogs([]*raft.Log{l}) }
+func (f *walLogs) StoreLog(l *raft.Log) error { return f.StoreLogs([]*raft.Log{l}) }
 
 // StoreLogs implements raft.LogStore.
-func (f *flooredLogs) StoreLogs(logs []*raft.Log) error {
+func (f *walLogs) StoreLogs(logs []*raft.Log) error {
 	if err := f.WAL.StoreLogs(logs); err != nil || len(logs) == 0 {
 		return err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.floor > 0 {
+	if f.lowWater > 0 {
 		return nil
 	}
 	return f.set(logs[0].Index)
@@ -79,7 +79,7 @@ func (f *flooredLogs) StoreLogs(logs []*raft.Log) error {
 
 // DeleteRange implements raft.LogStore. Raft removes entries from the beginning, from the
 // end, or all.
-func (f *flooredLogs) DeleteRange(from, to uint64) error {
+func (f *walLogs) DeleteRange(from, to uint64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	first, err := f.FirstIndex()
@@ -95,18 +95,19 @@ func (f *flooredLogs) DeleteRange(from, to uint64) error {
 		if left = 0; from > first {
 			left = from - 1
 		}
-		if err := f.set(min(left, f.floor)); err != nil { // first, because after a crash the log must not end before the mark
+		// The mark goes down first, because after a crash the log must not end before it.
+		if err := f.set(min(left, f.lowWater)); err != nil {
 			return err
 		}
 	}
-	if err := f.WAL.DeleteRange(from, to); err != nil || left <= f.floor {
+	if err := f.WAL.DeleteRange(from, to); err != nil || left <= f.lowWater {
 		return err
 	}
 	return f.set(left)
 }
 
 // Close records where the log ends, and closes it.
-func (f *flooredLogs) Close() error {
+func (f *walLogs) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	last, err := f.LastIndex()

@@ -164,7 +164,7 @@ func TestCallsToAHostThatIsGoneEndSoon(t *testing.T) {
 		if err == nil {
 			t.Error("got no error, want one")
 		}
-		// One try may be under way, and that takes dialPatience.
+		// One try may be under way, and that takes connectTimeout.
 		if took := time.Since(began); took > shutdownTimeout/2 {
 			t.Errorf("the call ended after %v: Raft has only %v to shut down", took, shutdownTimeout)
 		}

@@ -9,9 +9,9 @@ import (
 
 // leaderlessLimit is how long a stream that is not stale continues without a known leader,
 // times the multiplier. Elections take less.
-const strandedAfter = 5 * time.Second
+const leaderlessLimit = 5 * time.Second
 
-var errStranded = errors.New("this peer has lost contact with the cluster")
+var errLostContact = errors.New("this peer has lost contact with the cluster")
 
 // whileConnected returns a context that is canceled when this peer has known no leader for
 // leaderlessLimit. Otherwise a stream on an isolated peer would stay silent forever,
@@ -24,13 +24,13 @@ func (n *Node) whileConnected(ctx context.Context) (context.Context, func()) {
 			var expired <-chan time.Time
 			var timer *time.Timer
 			if since := n.leaderless.Load(); since != nil {
-				timer = time.NewTimer(time.Until(since.Add(n.cfg.scale(strandedAfter))))
+				timer = time.NewTimer(time.Until(since.Add(n.cfg.scale(leaderlessLimit))))
 				expired = timer.C
 			}
 			select {
 			case <-changed:
 			case <-expired:
-				cancel(errStranded)
+				cancel(errLostContact)
 			case <-ctx.Done():
 			}
 			if timer != nil {
@@ -46,9 +46,9 @@ func (n *Node) whileConnected(ctx context.Context) (context.Context, func()) {
 
 // lostContact returns the error of a stream that whileConnected has ended. Other errors are
 // returned unchanged.
-func (n *Node) stranded(ctx context.Context, err error) error {
-	if errors.Is(context.Cause(ctx), errStranded) {
-		return n.refusal(fmt.Errorf("%w: %w: %s", ErrNoLeader, errStranded, n.why("")))
+func (n *Node) lostContact(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), errLostContact) {
+		return n.refusal(fmt.Errorf("%w: %w: %s", ErrNoLeader, errLostContact, n.why("")))
 	}
 	return err
 }

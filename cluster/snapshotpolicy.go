@@ -27,35 +27,35 @@ const (
 	// snapshotCheckInterval is the time between two checks of the log size. Up to as much
 	// again is added at random, so that peers do not write their snapshots at the same
 	// time.
-	weighEvery = 5 * time.Second
+	snapshotCheckInterval = 5 * time.Second
 )
 
 // logSize is the size of a part of the log.
-type weight struct{ entries, bytes int64 }
+type logSize struct{ entries, bytes int64 }
 
 // logMeter measures the entries that are applied.
-type scale struct {
-	mu     sync.Mutex
-	all    weight // all that this process applied
-	stored weight // the part of applied that the last snapshot covers
+type logMeter struct {
+	mu      sync.Mutex
+	applied logSize // all that this process applied
+	stored  logSize // the part of applied that the last snapshot covers
 }
 
-func (s *scale) add(data []byte) {
+func (s *logMeter) add(data []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all.entries++
-	s.all.bytes += int64(len(data))
+	s.applied.entries++
+	s.applied.bytes += int64(len(data))
 }
 
 // mark returns the size that a snapshot taken now covers, for store.
-func (s *scale) mark() weight {
+func (s *logMeter) mark() logSize {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.all
+	return s.applied
 }
 
 // store records that a snapshot of that size is on disk.
-func (s *scale) store(w weight) {
+func (s *logMeter) store(w logSize) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w.entries > s.stored.entries {
@@ -64,38 +64,41 @@ func (s *scale) store(w weight) {
 }
 
 // since returns the size of the log after the last snapshot.
-func (s *scale) since() weight {
+func (s *logMeter) since() logSize {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return weight{s.all.entries - s.stored.entries, s.all.bytes - s.stored.bytes}
+	return logSize{s.applied.entries - s.stored.entries, s.applied.bytes - s.stored.bytes}
 }
 
 // runSnapshotPolicy takes snapshots when the log has grown enough, and sets how many
 // entries Raft keeps behind them.
-func (n *Node) weighLog(ctx context.Context) error {
+func (n *Node) runSnapshotPolicy(ctx context.Context) error {
 	for {
-		t := time.NewTimer(n.cfg.weighEvery + rand.N(n.cfg.weighEvery)) //nolint:gosec // jitter, not security
+		every := n.cfg.snapshotCheckInterval
+		t := time.NewTimer(every + rand.N(every)) //nolint:gosec // jitter, not security
 		select {
 		case <-t.C:
 		case <-ctx.Done():
 			t.Stop()
 			return nil
 		}
-		w := n.driver.scale.since()
+		w := n.driver.meter.since()
 		if w.entries >= minTrailing {
 			n.reload(func(c *raft.ReloadableConfig) { c.TrailingLogs = trailing(n.cfg.TrailingLogs, w) })
 		}
-		if w.bytes < n.worthSnapshot() {
+		if w.bytes < n.snapshotBytes() {
 			continue
 		}
-		if err := await(ctx, n.raft.Snapshot()); err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) && !errors.Is(err, raft.ErrRaftShutdown) && ctx.Err() == nil {
+		err := await(ctx, n.raft.Snapshot())
+		benign := errors.Is(err, raft.ErrNothingNewToSnapshot) || errors.Is(err, raft.ErrRaftShutdown)
+		if err != nil && !benign && ctx.Err() == nil {
 			n.log.Warn("snapshot failed, the log keeps growing", "bytes", w.bytes, "error", err)
 		}
 	}
 }
 
-// snapshotThreshold returns how many bytes the log must grow before another snapshot.
-func (n *Node) worthSnapshot() int64 {
+// snapshotBytes returns how many bytes the log must grow before another snapshot.
+func (n *Node) snapshotBytes() int64 {
 	if all, err := n.stores.snaps.List(); err == nil && len(all) > 0 {
 		return max(n.cfg.logBytes, all[0].Size/2)
 	}
@@ -103,7 +106,7 @@ func (n *Node) worthSnapshot() int64 {
 }
 
 // trailing returns how many entries of average size w are kept behind a snapshot.
-func trailing(most uint64, w weight) uint64 {
+func trailing(most uint64, w logSize) uint64 {
 	fit := uint64(trailingBytes / max(1, w.bytes/max(1, w.entries)))
 	return min(most, max(minTrailing, fit))
 }

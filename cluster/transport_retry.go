@@ -19,13 +19,18 @@ const retryPause = 100 * time.Millisecond
 var errHungUp = errors.New("this peer is stopping")
 
 // AppendEntries implements raft.Transport.
-func (g *gate) AppendEntries(id raft.ServerID, addr raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+func (g *gate) AppendEntries(
+	id raft.ServerID,
+	addr raft.ServerAddress,
+	req *raft.AppendEntriesRequest,
+	resp *raft.AppendEntriesResponse,
+) error {
 	if isHeartbeat(req) {
 		return g.append(id, addr, req, resp)
 	}
 	for _, part := range split(req) {
 		behind := func() bool { return g.compacted(part) }
-		err := g.insist(id, req.Term, behind, func() error { return g.append(id, addr, part, resp) })
+		err := g.retryUntilAccepted(id, req.Term, behind, func() error { return g.append(id, addr, part, resp) })
 		if err != nil || !resp.Success {
 			return err
 		}
@@ -44,7 +49,12 @@ func (g *gate) compacted(req *raft.AppendEntriesRequest) bool {
 	return err == nil && at > req.Entries[0].Index
 }
 
-func (g *gate) append(id raft.ServerID, addr raft.ServerAddress, req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+func (g *gate) append(
+	id raft.ServerID,
+	addr raft.ServerAddress,
+	req *raft.AppendEntriesRequest,
+	resp *raft.AppendEntriesResponse,
+) error {
 	if g.hungUp.Load() {
 		return errHungUp
 	}
@@ -56,7 +66,7 @@ func (g *gate) append(id raft.ServerID, addr raft.ServerAddress, req *raft.Appen
 
 // retryUntilAccepted repeats a call to a follower until it succeeds, this peer no longer
 // leads in the term, or giveUp returns true.
-func (g *gate) insist(id raft.ServerID, term uint64, giveUp func() bool, call func() error) error {
+func (g *gate) retryUntilAccepted(id raft.ServerID, term uint64, giveUp func() bool, call func() error) error {
 	err := call()
 	if err == nil || !g.serves(id, term) {
 		return err
@@ -92,9 +102,15 @@ func isHeartbeat(r *raft.AppendEntriesRequest) bool {
 
 // InstallSnapshot implements raft.Transport. The snapshot can be read only once, so the
 // peer must be reachable before it is sent.
-func (g *gate) InstallSnapshot(id raft.ServerID, addr raft.ServerAddress, req *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+func (g *gate) InstallSnapshot(
+	id raft.ServerID,
+	addr raft.ServerAddress,
+	req *raft.InstallSnapshotRequest,
+	resp *raft.InstallSnapshotResponse,
+	data io.Reader,
+) error {
 	never := func() bool { return false }
-	err := g.insist(id, req.Term, never, func() error { return g.reach(id, addr) })
+	err := g.retryUntilAccepted(id, req.Term, never, func() error { return g.reach(id, addr) })
 	if err != nil {
 		return err
 	}
@@ -109,7 +125,7 @@ func (g *gate) reach(id raft.ServerID, addr raft.ServerAddress) error {
 	if at, err := g.addrs.ServerAddr(id); err == nil {
 		addr = at
 	}
-	conn, err := g.layer.Dial(addr, dialPatience)
+	conn, err := g.layer.Dial(addr, connectTimeout)
 	if err != nil {
 		return err
 	}

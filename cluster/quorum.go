@@ -23,18 +23,18 @@ type confirmer struct { // the node's
 	voters func() (others []string, self bool)
 	ask    func(ctx context.Context, peer string, term uint64) error
 
-	mu      sync.Mutex
-	term    uint64
-	ticket  uint64 // the newest one issued
-	acked   map[string]uint64 // peer → the newest ticket that it has confirmed
-	prompt  []string // peers, most recent responder first
-	busy    map[string]bool
-	waiting []waiter
+	mu         sync.Mutex
+	term       uint64
+	ticket     uint64            // the newest one issued
+	acked      map[string]uint64 // peer → the newest ticket that it has confirmed
+	responders []string          // peers, most recent responder first
+	busy       map[string]bool
+	waiting    []waiter
 }
 
 type waiter struct {
 	ticket  uint64
-	voucher string // a voter known to have the term since the call began; may be empty
+	ackedBy string     // a voter known to have the term since the call began; may be empty
 	done    chan error // buffered
 }
 
@@ -50,7 +50,7 @@ const (
 // confirm blocks until a majority has confirmed the term after the call began. It does not
 // notice if this peer itself leaves the term: the caller must check that. ackedBy names a
 // voter that has already confirmed the term since the caller's read began. It may be empty.
-func (c *confirmer) confirm(ctx context.Context, term uint64, voucher string) error {
+func (c *confirmer) confirm(ctx context.Context, term uint64, ackedBy string) error {
 	c.mu.Lock()
 	if term < c.term {
 		c.mu.Unlock()
@@ -60,7 +60,7 @@ func (c *confirmer) confirm(ctx context.Context, term uint64, voucher string) er
 		c.reset(term)
 	}
 	c.ticket++
-	w := waiter{ticket: c.ticket, voucher: voucher, done: make(chan error, 1)}
+	w := waiter{ticket: c.ticket, ackedBy: ackedBy, done: make(chan error, 1)}
 	c.waiting = append(c.waiting, w)
 	c.settle()
 	others, _ := c.voters()
@@ -125,7 +125,7 @@ func (c *confirmer) serve(id string) {
 			c.mu.Unlock()
 			return
 		}
-		if hedged != c.waiting[0].ticket && c.spare(id, others) { // a new call, which other peers can confirm
+		if hedged != c.waiting[0].ticket && c.redundant(id, others) { // a new call, which other peers can confirm
 			hedged = c.waiting[0].ticket
 			c.mu.Unlock()
 			c.pause(confirmHedge)
@@ -141,7 +141,8 @@ func (c *confirmer) serve(id string) {
 		c.mu.Lock()
 		if err == nil && term == c.term {
 			c.acked[id] = ticket
-			c.prompt = append([]string{id}, slices.DeleteFunc(c.prompt, func(p string) bool { return p == id })...)
+			others := slices.DeleteFunc(c.responders, func(p string) bool { return p == id })
+			c.responders = append([]string{id}, others...)
 			c.settle()
 		}
 		c.mu.Unlock()
@@ -162,10 +163,10 @@ func (c *confirmer) pause(d time.Duration) {
 
 // redundant reports whether a majority is possible without this peer, because enough others
 // responded more recently. The lock must be held.
-func (c *confirmer) spare(id string, others []string) bool {
+func (c *confirmer) redundant(id string, others []string) bool {
 	_, self := c.voters()
 	before := 0
-	for _, p := range c.prompt {
+	for _, p := range c.responders {
 		if p == id {
 			break
 		}
@@ -191,7 +192,7 @@ func (c *confirmer) settle() {
 	c.waiting = slices.DeleteFunc(c.waiting, func(w waiter) bool {
 		have := 0
 		for _, id := range others {
-			if c.acked[id] >= w.ticket || id == w.voucher {
+			if c.acked[id] >= w.ticket || id == w.ackedBy {
 				have++
 			}
 		}

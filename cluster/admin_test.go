@@ -124,7 +124,7 @@ func TestRecover(t *testing.T) {
 	if err != nil || done.NewClusterID == dry.ClusterID || done.LastIndex != dry.LastIndex {
 		t.Fatalf("recover: got %+v, %v", done, err)
 	}
-	if _, err := cluster.Recover(t.TempDir(), true, log); err == nil || !strings.Contains(err.Error(), "no data directory of a peer") {
+	if _, err := cluster.Recover(t.TempDir(), true, log); err == nil || !strings.Contains(err.Error(), "not the data directory of a peer") {
 		t.Errorf("recover from an empty directory: got %v", err)
 	}
 	c.Restart(last)
