@@ -50,7 +50,7 @@ func TestKeepers(t *testing.T) {
 		select {
 		case <-task.ended:
 		default:
-			t.Error("tasks run in an interlude")
+			t.Error("tasks run during a pause")
 		}
 		return register(ctx, leader, "meanwhile")
 	})
@@ -60,7 +60,7 @@ func TestKeepers(t *testing.T) {
 	select {
 	case <-task.begun:
 	case <-ctx.Done():
-		t.Fatal("tasks have not begun again")
+		t.Fatal("tasks have not restarted")
 	}
 
 	to := rest[1]
@@ -139,7 +139,7 @@ func TestRecover(t *testing.T) {
 		t.Errorf("got cluster %s in epoch %d, want %s in one above %d", meta.GetClusterId(), meta.GetEpoch(), done.NewClusterID, dry.LastTerm)
 	}
 	if _, ok := last.FSM.View().Machine("kept"); !ok {
-		t.Error("what was acknowledged is gone")
+		t.Error("acknowledged data is lost")
 	}
 	old := leader
 	if err := c.TryStart(old, c.Gossip(last)); err == nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// budgetEncode is what 64 commands may allocate until Raft has them as one entry: for each its
-// bytes, its place in the queue and the way (two) back to who waits; the queue as it grows; the
-// entry, and what it is made of.
+// budgetEncode is how many allocations 64 commands may cause until Raft has them as one
+// entry. Each command needs its bytes, its place in the queue and two for the way back to
+// its caller. Then come the growing queue, and the entry with its parts.
 const budgetEncode = 64*4 + 16
 
 func TestAllocsOfEncoding(t *testing.T) {
@@ -39,7 +39,7 @@ func TestAllocsOfEncoding(t *testing.T) {
 	}
 }
 
-// Commands that were given up while they waited do not keep those behind them from Raft.
+// Commands that were abandoned in the queue do not keep those behind them from Raft.
 func TestThoseGivenUpAreNotInTheWay(t *testing.T) {
 	b := newBatcher(nil, nil, nil)
 	for range maxBatch + 1 {

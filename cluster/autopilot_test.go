@@ -19,10 +19,10 @@ func TestCleanupKeepsAQuorum(t *testing.T) {
 		rest, following int
 		want            bool
 	}{
-		{defaults, 2, 2, false}, // of three none is removed
+		{defaults, 2, 2, false}, // of three peers none is removed
 		{defaults, 3, 3, true},
 		{defaults, 4, 3, true},
-		{defaults, 4, 2, false}, // those that are left are no majority
+		{defaults, 4, 2, false}, // the remaining ones are not a majority
 		{defaults, 3, 1, false},
 		{five, 4, 4, false},
 		{five, 5, 3, true},
@@ -47,7 +47,7 @@ func TestConditionsSinceWhen(t *testing.T) {
 	}
 	c.reset()
 	if _, ok := c.get("p1"); ok {
-		t.Error("a new leader remembers what another one saw")
+		t.Error("a new leader has the observations of its predecessor")
 	}
 }
 

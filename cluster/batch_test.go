@@ -18,11 +18,11 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// fakeLog commits entries when the test says so.
+// fakeLog commits entries when the test tells it to.
 type fakeLog struct {
 	mu      sync.Mutex
 	entries []*internalv1.Entry
-	commit  chan error // one for each entry; closed: all succeed
+	commit  chan error // one value per entry; if closed, all succeed
 }
 
 type fakeFuture struct {
@@ -183,7 +183,7 @@ func TestFailuresAreClassed(t *testing.T) {
 			t.Errorf("not ready: got %v", a.err)
 		}
 		if got := len(l.sizes()); got != 0 {
-			t.Errorf("%d entries were proposed by one who is not ready", got)
+			t.Errorf("a peer that is not ready proposed %d entries", got)
 		}
 		b.ready = alwaysReady
 		l.commit <- raft.ErrLeadershipLost
@@ -201,7 +201,7 @@ func TestAbandonedCommandsAreNotProposed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &fakeLog{commit: make(chan error)}
 		b := startBatcher(t, l, alwaysReady)
-		for _, p := range []string{"a", "b"} { // one after the other: together they would share an entry
+		for _, p := range []string{"a", "b"} { // one after the other, because together they would share an entry
 			b.add(command(t, p))
 			synctest.Wait()
 		}
@@ -214,7 +214,7 @@ func TestAbandonedCommandsAreNotProposed(t *testing.T) {
 		for _, e := range l.entries {
 			for _, c := range e.GetCommands() {
 				if c.GetPrincipal() == "gone" {
-					t.Error("a command whose caller is told that it was not applied was proposed")
+					t.Error("a command reported as not applied was proposed")
 				}
 			}
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// TestCommandsCarryTheMonotonicClock: every command of a leader carries it, also one that brings a
-// wall clock of its own, as audit events and the bootstrap token do. Else one wrong clock moves the
-// record.
+// TestCommandsCarryTheMonotonicClock tests that every command of a leader carries it, even
+// one with its own wall clock, such as an audit event or the bootstrap token. Otherwise one
+// wrong clock would move the recorded time.
 func TestCommandsCarryTheMonotonicClock(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{Peers: 1})

@@ -15,7 +15,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// settled waits until every running peer is a voter that is alive, on every running peer.
+// settled blocks until every running peer is a live voter, as seen by every running peer.
 func settled(t *testing.T, c *clustertest.Cluster, voters int) {
 	t.Helper()
 	clustertest.Eventually(t, time.Minute, fmt.Sprintf("%d voters", voters), func() error {
@@ -50,8 +50,8 @@ func get(ctx context.Context, p *clustertest.Peer, id string) error {
 	return err
 }
 
-// calm is the configuration of peers that bear a busy machine for some seconds: an election is
-// somebody's doing then.
+// calm configures peers to tolerate a busy machine for some seconds, so that only the test
+// causes elections.
 func calm(_ int, c *cluster.Config) { c.RaftMultiplier = 6 }
 
 func TestClusterForms(t *testing.T) {
@@ -75,7 +75,7 @@ func TestClusterForms(t *testing.T) {
 		})
 	}
 	var st *holdfastv1.ClusterStatus
-	clustertest.Eventually(t, 20*time.Second, "everybody votes", func() error { // and says so in half a second
+	clustertest.Eventually(t, 20*time.Second, "everybody votes", func() error { // each peer answers within half a second
 		st = c.Peers[0].Node.Status(t.Context())
 		if got, want := st.GetFailureTolerance(), int32(1); got != want {
 			return fmt.Errorf("failure tolerance: got %d, want %d", got, want)
@@ -88,15 +88,15 @@ func TestClusterForms(t *testing.T) {
 	if got, want := leader.Node.Role(), "leader"; got != want {
 		t.Errorf("role: got %s, want %s", got, want)
 	}
-	// A peer that has just died is not counted on, whatever gossip still believes.
+	// A peer that has just died does not count, even if gossip still considers it alive.
 	c.Kill(c.Followers(leader)[0])
 	if got := leader.Node.Status(t.Context()).GetFailureTolerance(); got != 0 {
 		t.Errorf("failure tolerance right after a death: got %d, want 0", got)
 	}
 }
 
-// A peer that has lost its data stays a voter of the configuration for a while, and gives no vote:
-// who wiped the next one meanwhile would take the majority away.
+// A peer that has lost its data stays a voter of the configuration for a while but grants
+// no vote. Wiping the next peer meanwhile would lose the majority.
 func TestAPeerWithoutItsDataIsNotCountedOn(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{})
@@ -125,12 +125,12 @@ func TestAPeerWithoutItsDataIsNotCountedOn(t *testing.T) {
 		}
 	}
 	if wiped.Node.Votes() == nil {
-		t.Errorf("%s says that it votes", wiped.ID)
+		t.Errorf("%s reports that it votes", wiped.ID)
 	}
 }
 
-// A peer that has just started is back when its log is applied: who stops the next one before that
-// has everybody wait for it.
+// A peer that has just started is ready once its log is applied. If the next peer were
+// stopped before that, all calls would wait for it.
 func TestAPeerIsBackWithItsLogApplied(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true})
@@ -144,7 +144,7 @@ func TestAPeerIsBackWithItsLogApplied(t *testing.T) {
 		c.Kill(p)
 	}
 	c.Restart(back)
-	// Nobody tells it what of its log is committed.
+	// No leader tells it which entries of its log are committed.
 	if err := back.Node.Votes(); err == nil {
 		t.Error("it counts while it has applied nothing")
 	}
@@ -152,8 +152,8 @@ func TestAPeerIsBackWithItsLogApplied(t *testing.T) {
 	clustertest.Eventually(t, 20*time.Second, "the peer is back", back.Node.Votes)
 }
 
-// TestWhoseWordCounts: that of a peer with the leader's term, and the leader's alone takes it
-// (decision 0020).
+// TestWhoseWordCounts tests that only a peer with the leader's term acknowledges, and only
+// the leader accepts that (decision 0020).
 func TestWhoseWordCounts(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{})
@@ -171,7 +171,7 @@ func TestWhoseWordCounts(t *testing.T) {
 		{"an older one", leader, term - 1, ""},
 		{"a newer one", leader, term + 1, ""},
 		{"none", leader, 0, ""},
-		{"told to a follower", follower, term, ""},
+		{"sent to a follower", follower, term, ""},
 	} {
 		if got := tt.at.Node.Vouches(t.Context(), follower.ID, tt.term); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
@@ -194,7 +194,7 @@ func TestWriteAndReadAnywhere(t *testing.T) {
 			}
 			for _, reader := range c.Peers {
 				if err := get(t.Context(), reader, id); err != nil {
-					t.Fatalf("read through %s what was written through %s: %v", reader.ID, writer.ID, err)
+					t.Fatalf("read through %s after a write through %s: %v", reader.ID, writer.ID, err)
 				}
 				v, err := reader.Node.View(t.Context())
 				if err != nil {
@@ -214,8 +214,8 @@ func TestWriteAndReadAnywhere(t *testing.T) {
 	}
 }
 
-// inTime makes a call with a deadline, until its answer comes before that: a machine that has other
-// things to do may answer late, and a peer that leaves no time for its answer always does.
+// inTime makes a call with a deadline and retries until the answer comes before it. A busy
+// machine may answer late, while a peer that leaves no time for its answer always does.
 func inTime(t *testing.T, deadline time.Duration, call func(context.Context) error) (err error) {
 	t.Helper()
 	clustertest.Eventually(t, 30*time.Second, fmt.Sprintf("an answer within %v", deadline), func() error {

@@ -114,7 +114,7 @@ type Config struct {
 	dialFault             func(addr string) error           // blocks connections to Raft ports, as a firewall does
 	levelsBehind          uint32                            // makes this peer act like an older build
 	keyInterval           time.Duration                     // between two checks of GossipKeyFile; default 5 s
-	snapshotCheckInterval time.Duration                     // see snapshotCheckInterval
+	snapshotCheckInterval time.Duration                     // see the constant of that name
 	logBytes              int64
 	standDown             time.Duration // see standDownTimeout
 }

@@ -237,7 +237,7 @@ func (n *Node) votedForAnother() uint64 {
 		return 0
 	}
 	candidate, err := n.stores.stable.Get(keyLastVoteCand)
-	_, leader := n.raft.LeaderWithID() // the dead leader's term, until a candidate stands
+	_, leader := n.raft.LeaderWithID() // the dead leader, until a candidate stands in a new term
 	if err != nil || leader != "" || string(candidate) == n.stream.Addr().String() {
 		return 0
 	}

@@ -14,12 +14,14 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
 )
 
-// watchEvery is at least the time between two dials of the death watch while they are refused.
+// watchEvery is the minimum time between two dials of the death watch while they are
+// refused.
 const watchEvery = 300 * time.Millisecond
 
-// TestRejectedDirection: a firewall rejects the connections of one follower to the leader's Raft
-// port, and everything else works. The leader keeps its term, also after a gap in what arrives from
-// it, and when the third peer goes, which leaves no majority without the two.
+// TestRejectedDirection tests a firewall that rejects the connections of one follower to
+// the leader's Raft port, while everything else works. The leader must keep its term, even
+// after a gap in its messages, and when the third peer stops, which leaves no majority
+// without the two.
 func TestRejectedDirection(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		t.Run(fmt.Sprintf("tls=%t", secure), func(t *testing.T) {
@@ -69,7 +71,7 @@ func TestRejectedDirection(t *testing.T) {
 			steady("three", time.Second)
 			for end := time.Now().Add(2 * watchEvery); time.Now().Before(end); {
 				follower.Node.Mute()
-				time.Sleep(time.Millisecond) // sleep: for as long as nothing is to arrive, as the death watch sees it
+				time.Sleep(time.Millisecond) // sleep: for as long as the death watch must see no message
 			}
 			steady("gap", 200*time.Millisecond)
 			c.Kill(third)

@@ -15,7 +15,7 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// fullDisk takes no more numbers.
+// fullDisk stores no more numbers.
 type fullDisk struct{ raft.StableStore }
 
 func (fullDisk) SetUint64([]byte, uint64) error { return errors.New("no space left on device") }
@@ -25,9 +25,9 @@ func TestATermThatCannotBeKeptEndsThePeer(t *testing.T) {
 	guard.stand = runtime.Goexit
 	s := &termStore{StableStore: fullDisk{raft.NewInmemStore()}, guard: guard}
 	if err := s.SetUint64(keyLastVoteTerm, 7); err == nil {
-		t.Error("raft is not told that its vote was not kept")
+		t.Error("raft gets no error for a vote that was not stored")
 	}
-	go func() { _ = s.SetUint64(keyCurrentTerm, 7) }() // for ever: raft must not go on
+	go func() { _ = s.SetUint64(keyCurrentTerm, 7) }() // never returns: raft must not continue
 	ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
 	defer stop()
 	if err := guard.watch(ctx); !errors.Is(err, ErrDisk) || !strings.Contains(err.Error(), "write term 7: no space left") {
@@ -73,13 +73,13 @@ func TestDamagedEntriesAreRefused(t *testing.T) {
 				}
 			}
 			if st, err := os.Stat(filepath.Join(cfg.DataDir, raftFile)); err != nil || st.Size() == 0 {
-				t.Error("the damaged log is gone: it may be needed")
+				t.Error("the damaged log was removed: it may be needed")
 			}
 		})
 	}
 }
 
-// change rewrites the first entry of a log behind raft's back.
+// change rewrites the first entry of a log without raft's knowledge.
 func change(t *testing.T, path string, how func([]byte) []byte) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, nil)

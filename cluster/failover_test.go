@@ -18,7 +18,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// writer registers machines through a peer until it is stopped, and remembers which were
+// writer registers machines through a peer until it is stopped, and records which were
 // acknowledged.
 type writer struct {
 	mu    sync.Mutex
@@ -54,7 +54,7 @@ func (w *writer) count() int {
 	return len(w.acked)
 }
 
-// check stops the writer and looks for everything that was acknowledged on every peer.
+// check stops the writer and verifies that every peer has everything that was acknowledged.
 func (w *writer) check(t *testing.T, peers ...*clustertest.Peer) {
 	t.Helper()
 	w.stop()
@@ -122,15 +122,15 @@ func TestNothingAcknowledgedIsLost(t *testing.T) {
 }
 
 func TestDeathWatchIsFasterThanTimeouts(t *testing.T) {
-	// With these timeouts no follower calls an election by itself while the test lasts, however
-	// slow the machine is.
+	// With these timeouts no follower calls an election by itself during the test, even on
+	// a slow machine.
 	const timeout, within = 10 * time.Minute, 30 * time.Second
 	c := clustertest.Start(t, clustertest.Options{Configure: calm})
 	old := c.Leader()
 	settled(t, c, 3)
 	rest := c.Followers(old)
-	// The watch begins a moment after the leader is known; a write through a follower needs no more
-	// than that.
+	// The watch begins a moment after the leader is known. A write through a follower waits
+	// long enough for it.
 	for _, p := range rest {
 		if err := register(t.Context(), p, "before-"+p.ID); err != nil {
 			t.Fatalf("write before: %v", err)
@@ -157,7 +157,7 @@ func TestDeathWatchIsFasterThanTimeouts(t *testing.T) {
 	clustertest.Eventually(t, within, "a write after the leader was killed, by the death watch alone", func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		return register(ctx, rest[0], "after") // the first may have been on its way to the old leader
+		return register(ctx, rest[0], "after") // the first one may have been on its way to the old leader
 	})
 	t.Logf("writes were back after %v, with timeouts of %v", time.Since(start), timeout)
 }
@@ -184,11 +184,11 @@ func (s spell) Run(ctx context.Context, t cluster.Term) error {
 	}
 	s.terms <- t
 	<-ctx.Done()
-	time.Sleep(s.linger) // sleep: the work that takes its time to end
+	time.Sleep(s.linger) // sleep: work that takes time to end
 	return nil
 }
 
-// next waits for the next leader task, and makes sure that the last one's term is over.
+// next waits for the next leader task and checks that the previous one's term has ended.
 func (s spell) next(t *testing.T, last cluster.Term) cluster.Term {
 	t.Helper()
 	select {
@@ -211,7 +211,7 @@ func TestNewLeaderWaitsForOldTasks(t *testing.T) {
 	s := newSpell(200 * time.Millisecond)
 	c := clustertest.Start(t, clustertest.Options{
 		Tasks: func(int) []cluster.LeaderTask { return []cluster.LeaderTask{s} },
-		// A busy machine takes more than what is left of half a second.
+		// A busy machine may need more than the rest of half a second.
 		Configure: func(_ int, c *cluster.Config) { c.WaitLongForOldTasks() },
 	})
 	var last cluster.Term
@@ -221,7 +221,7 @@ func TestNewLeaderWaitsForOldTasks(t *testing.T) {
 		last = s.next(t, last)
 		clustertest.Eventually(t, 30*time.Second, "another leader", func() error {
 			if c.Leader() == old {
-				c.Followers(old)[0].Node.CallElection() // it may lose, when it lacks the last entry
+				c.Followers(old)[0].Node.CallElection() // it may lose if it lacks the last entry
 				return errors.New("it is the old one")
 			}
 			return nil
@@ -269,7 +269,7 @@ func TestLeaderTasksDoNotOverlap(t *testing.T) {
 	}
 }
 
-// failing is a leader task that cannot do its work on one peer.
+// failing is a leader task that fails on one peer.
 type failing struct {
 	on   string
 	self string
@@ -286,7 +286,7 @@ func (f failing) Run(ctx context.Context, _ cluster.Term) error {
 func TestTaskErrorGivesTheLeadershipAway(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{Tasks: func(i int) []cluster.LeaderTask {
-		return []cluster.LeaderTask{failing{on: "p1", self: fmt.Sprintf("p%d", i+1)}} // p1 leads first: it forms the cluster
+		return []cluster.LeaderTask{failing{on: "p1", self: fmt.Sprintf("p%d", i+1)}} // p1 leads first, because it forms the cluster
 	}})
 	clustertest.Eventually(t, 20*time.Second, "another peer leads", func() error {
 		if l := c.Leader(); l.ID == "p1" {
@@ -313,7 +313,8 @@ func TestNoQuorum(t *testing.T) {
 	}
 	last := c.Peers[0]
 	stale := metadata.AppendToOutgoingContext(t.Context(), cluster.HeaderConsistency, "stale")
-	// The leader may have answered the read of a follower, which learns of a commit a moment later.
+	// The leader may have answered the read of a follower, which learns of a commit a
+	// moment later.
 	clustertest.Eventually(t, 20*time.Second, "its own state has the machine", func() error { return get(stale, last, "m") })
 	c.Kill(c.Peers[1])
 	c.Kill(c.Peers[2])
@@ -338,6 +339,6 @@ func TestNoQuorum(t *testing.T) {
 		t.Errorf("peers in the status: got %d, want 3", got)
 	}
 	if st.GetPeers()[1].GetError() == "" {
-		t.Error("the status does not say that p2 cannot be asked")
+		t.Error("the status has no error for p2")
 	}
 }

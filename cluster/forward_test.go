@@ -22,13 +22,13 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// script answers StartRun as the test has written it, on whichever peer leads.
+// script answers StartRun as the test prescribes, on any leader.
 type script struct {
 	mu      sync.Mutex
-	answers []error // of the next calls; then OK
+	answers []error // of the next calls; after them, OK
 	calls   []string
 	auth    string
-	block   chan struct{} // calls wait for it when it is not nil
+	block   chan struct{} // if it is not nil, calls wait for it
 }
 
 func (s *script) set(answers ...error) {
@@ -76,7 +76,7 @@ func (r runs) StartRun(ctx context.Context, req *holdfastv1.StartRunRequest) (*h
 	return &holdfastv1.Run{RunId: r.p.ID, RequestId: req.GetRequestId()}, nil
 }
 
-// followFilter asks the scripted watch to go on until its context ends.
+// followFilter makes the scripted watch run until its context ends.
 const followFilter = "follow"
 
 func (r runs) WatchRuns(req *holdfastv1.WatchRunsRequest, s grpc.ServerStreamingServer[holdfastv1.RunEvent]) error {
@@ -91,8 +91,8 @@ func (r runs) WatchRuns(req *holdfastv1.WatchRunsRequest, s grpc.ServerStreaming
 	return s.Context().Err()
 }
 
-// A stream on a peer that is cut off ends, so that its client goes on elsewhere; a stale one goes
-// on.
+// A stream on an isolated peer ends, so that its client can use another peer. A stale
+// stream continues.
 func TestStrandedStreams(t *testing.T) {
 	t.Parallel()
 	c, _, leader, follower := scripted(t, nil)
@@ -134,7 +134,7 @@ func TestStrandedStreams(t *testing.T) {
 	}
 }
 
-// boots is the peer's InstallService, which answers without a leader as it can.
+// boots is the peer's InstallService, which also answers without a leader.
 type boots struct {
 	holdfastv1.UnimplementedInstallServiceServer
 	p *clustertest.Peer
@@ -149,8 +149,8 @@ func (b boots) LookUpBoot(ctx context.Context, _ *holdfastv1.BootMachineRequest)
 	return &holdfastv1.BootMachineResponse{Reason: "as the leader knows"}, nil
 }
 
-// A machine that restarts while there is no majority is told what to boot by the peer that it asks:
-// it must not hang in its firmware.
+// A machine that restarts while there is no majority gets its boot device from the peer
+// that it asks. It must not hang in its firmware.
 func TestWhatToBootIsAnsweredWithoutALeader(t *testing.T) {
 	t.Parallel()
 	c, _, leader, follower := scripted(t, nil)
@@ -164,7 +164,7 @@ func TestWhatToBootIsAnsweredWithoutALeader(t *testing.T) {
 			return err
 		})
 		if err != nil {
-			t.Errorf("look up what to boot: %v", err)
+			t.Errorf("look up the boot device: %v", err)
 		}
 	}
 	look("as the leader knows")
@@ -176,7 +176,7 @@ func TestWhatToBootIsAnsweredWithoutALeader(t *testing.T) {
 	look("no leader")
 }
 
-// scripted starts a cluster with the script, and gives its leader and a follower.
+// scripted starts a cluster with the script, and returns its leader and a follower.
 func scripted(t *testing.T, configure func(int, *cluster.Config)) (c *clustertest.Cluster, s *script, leader, follower *clustertest.Peer) {
 	s = &script{}
 	c = clustertest.Start(t, clustertest.Options{Configure: configure, Register: func(_ int, p *clustertest.Peer) {
@@ -217,9 +217,9 @@ func TestForward(t *testing.T) {
 	}{
 		{"answered", "", nil, codes.OK, "", 1},
 		{"refused by the handler", "r", []error{busy}, codes.FailedPrecondition, "", 1},
-		{"not applied is tried again", "", []error{moved, moved}, codes.OK, "", 3},
-		{"unknown is not tried again", "", []error{lost}, codes.Unavailable, cluster.ReasonOutcomeUnknown, 1},
-		{"unknown is tried again under a request id", "r", []error{lost, lost}, codes.OK, "", 3},
+		{"not applied is retried", "", []error{moved, moved}, codes.OK, "", 3},
+		{"unknown is not retried", "", []error{lost}, codes.Unavailable, cluster.ReasonOutcomeUnknown, 1},
+		{"unknown is retried under a request id", "r", []error{lost, lost}, codes.OK, "", 3},
 		{"unknown, then refused: the refusal answers", "r", []error{lost, busy}, codes.FailedPrecondition, "", 2},
 	} {
 		for _, via := range []*clustertest.Peer{leader, follower} {

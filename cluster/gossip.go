@@ -21,7 +21,7 @@ import (
 
 // member is what gossip knows about a peer.
 type member struct {
-	meta   *internalv1.GossipMeta // never changed
+	meta   *internalv1.GossipMeta // immutable
 	gossip string                 // host:port
 	alive  bool
 }
@@ -29,7 +29,7 @@ type member struct {
 // gossip finds peers and spreads their metadata. It decides nothing: a peer that it
 // considers dead may only be unreachable from here.
 type gossip struct {
-	log     *slog.Logger // immutable
+	log     *slog.Logger
 	self    string
 	meta    func() *internalv1.GossipMeta // metadata of this peer
 	changed *signal                       // fired when a member changes

@@ -40,13 +40,13 @@ func TestParseGossipKeys(t *testing.T) {
 				t.Errorf("keys (-want +got):\n%s", diff)
 			}
 			if (err == nil) != (tc.err == "") || err != nil && (!strings.Contains(err.Error(), tc.err) || strings.Contains(err.Error(), "hunter2")) {
-				t.Errorf("error = %v, want it to say %q and to show no key", err, tc.err)
+				t.Errorf("error = %v, want it to contain %q and no key", err, tc.err)
 			}
 		})
 	}
 }
 
-// The ring follows the file, while others read it.
+// The ring follows the file while others read it.
 func TestGossipKeysFollowTheFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "gossip.key")
 	write := func(text string) {
@@ -107,7 +107,7 @@ func TestGossipKeysFollowTheFile(t *testing.T) {
 		}
 	}
 	if n := strings.Count(log.String(), "not usable"); n != 3 || strings.Contains(log.String(), "rubbish") {
-		t.Errorf("told %d times, want 3 times and without what is in the file:\n%s", n, log.String())
+		t.Errorf("logged %d times, want 3 times without the contents of the file:\n%s", n, log.String())
 	}
 }
 

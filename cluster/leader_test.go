@@ -12,10 +12,10 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
 )
 
-// slowToEnd is a leader task that ends when the test lets it.
+// slowToEnd is a leader task that ends when the test allows it.
 type slowToEnd struct {
 	begun chan cluster.Term
-	ends  chan struct{} // its context has
+	ends  chan struct{} // receives when its context has ended
 	let   chan struct{}
 }
 
@@ -27,9 +27,9 @@ func (s slowToEnd) Run(ctx context.Context, t cluster.Term) error {
 	return nil
 }
 
-// elected lets a peer stand for election until Raft has it lead, whether it is ready or not. It
-// stands when it has what the leader has: who lacks the last entry loses, and nobody leads for a
-// while.
+// elected makes a peer stand for election until Raft has it lead, ready or not. The peer
+// stands only once it has the leader's entries: without the last one it would lose, and the
+// cluster would have no leader for a while.
 func elected(t *testing.T, c *clustertest.Cluster, p *clustertest.Peer) {
 	t.Helper()
 	clustertest.Eventually(t, time.Minute, p.ID+" leads", func() error {
@@ -46,9 +46,9 @@ func elected(t *testing.T, c *clustertest.Cluster, p *clustertest.Peer) {
 	})
 }
 
-// TestLateNewsOfTheLeadership loses and wins the leadership twice while the work of the first is
-// still ending: what is heard then is about terms that are over, and must not end the one that goes
-// on.
+// TestLateNewsOfTheLeadership loses and wins the leadership twice while the tasks of the
+// first term are still ending. Notifications received then concern terms that have ended,
+// and must not end the current one.
 func TestLateNewsOfTheLeadership(t *testing.T) {
 	t.Parallel()
 	s := slowToEnd{make(chan cluster.Term, 64), make(chan struct{}, 64), make(chan struct{})}
@@ -93,9 +93,9 @@ func TestLateNewsOfTheLeadership(t *testing.T) {
 	}
 }
 
-// fallible is a leader task that fails when the test says so.
+// fallible is a leader task that fails when the test tells it to.
 type fallible struct {
-	begun chan uint64 // the term of each
+	begun chan uint64 // the term of each start
 	fail  chan error
 }
 
@@ -109,7 +109,7 @@ func (f fallible) Run(ctx context.Context, t cluster.Term) error {
 	}
 }
 
-// next returns the term in which the task begins next.
+// next returns the term in which the task starts next.
 func (f fallible) next(t *testing.T) uint64 {
 	t.Helper()
 	select {
@@ -121,8 +121,9 @@ func (f fallible) next(t *testing.T) uint64 {
 	}
 }
 
-// TestWorkThatFailedBeginsInANewTerm where nobody takes the leadership over: in the same one, what
-// it left open would be refused for ever.
+// TestWorkThatFailedBeginsInANewTerm tests that tasks restart in a new term if no other
+// peer takes the leadership. In the same term, the steps that they left open would be
+// refused forever.
 func TestWorkThatFailedBeginsInANewTerm(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -170,8 +171,8 @@ func TestWorkThatFailedBeginsInANewTerm(t *testing.T) {
 	}
 }
 
-// A leader whose work always fails calls elections ever more seldom; one whose work went well for a
-// while begins again soon.
+// A leader whose work always fails calls elections ever less often. One whose work ran well
+// for a while restarts soon.
 func TestPausesOfWorkThatFails(t *testing.T) {
 	const s = time.Second
 	for _, tc := range []struct {

@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
 )
 
-// A peer that is to leave hands its leadership over. The one that it chose may not win, and then it
-// leads again: it tries once more, and does not stay a member that is gone. Found by the fault
-// "membership" of test/robustness.
+// A peer that leaves hands its leadership over first. If its successor does not win, it
+// leads again. It must then retry, and not remain a member that has stopped. Found by the
+// fault "membership" of test/robustness.
 func TestLeaveOfPeerThatLeadsAgain(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{})

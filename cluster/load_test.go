@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestCommitPlace: bounds grow by half and by a third in turn, a command is counted at the least
-// that it keeps to, and none is lost.
+// TestCommitPlace tests that bounds grow by half and by a third in turn, and that each
+// command is counted in the smallest bucket that fits it.
 func TestCommitPlace(t *testing.T) {
 	for _, tt := range []struct {
 		took  time.Duration

@@ -44,10 +44,10 @@ func TestRepeatsAreBounded(t *testing.T) {
 	var r logDedup
 	for i := range 10 * dedupLimit {
 		if l, _ := r.check(slog.LevelError, fmt.Sprint(i), time.Unix(0, 0)); l != slog.LevelError {
-			t.Fatalf("new trouble %d: got level %s, want %s", i, l, slog.LevelError)
+			t.Fatalf("new line %d: got level %s, want %s", i, l, slog.LevelError)
 		}
 	}
 	if got := len(r.seen); got > dedupLimit {
-		t.Errorf("got %d troubles kept, want at most %d", got, dedupLimit)
+		t.Errorf("got %d lines remembered, want at most %d", got, dedupLimit)
 	}
 }

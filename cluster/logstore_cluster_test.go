@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// Peers with different log stores are one cluster: they are killed in turn while somebody writes,
-// take the other store when they come back, lose their data, and get snapshots; all that was
-// acknowledged is on each of them, and their states are the same.
+// Peers with different log stores form one cluster. They are killed in turn during writes,
+// restart with the other store, lose their data, and receive snapshots. All acknowledged
+// writes must be on each of them, and their states must be equal.
 func TestLogStoresMixAndMoveUnderTraffic(t *testing.T) {
 	t.Parallel()
 	stores := []string{cluster.LogStoreBolt, cluster.LogStoreWAL, cluster.LogStoreWAL}
@@ -39,7 +39,7 @@ func TestLogStoresMixAndMoveUnderTraffic(t *testing.T) {
 		if stores[i] = map[string]string{"boltdb": "wal", "wal": "boltdb"}[stores[i]]; i == 2 {
 			c.Wipe(p)
 		}
-		grow() // so that it has something to catch up with
+		grow() // so that it has entries to catch up with
 		c.Restart(p)
 		settled(t, c, 3)
 	}
@@ -59,7 +59,7 @@ func TestLogStoresMixAndMoveUnderTraffic(t *testing.T) {
 	})
 }
 
-// stateOf returns all that a peer has, with the entry that it is at.
+// stateOf returns the whole state of a peer and its index.
 func stateOf(f *fsm.FSM) ([]byte, error) {
 	s, err := f.Snapshot()
 	if err != nil {

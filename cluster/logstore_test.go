@@ -18,7 +18,7 @@ func storeConfig(dir, store string) *Config {
 	return &Config{DataDir: dir, LogStore: store, Logger: slog.New(slog.DiscardHandler)}
 }
 
-// opened does something with the stores of a directory, and closes them.
+// opened runs a function on the stores of a directory, and closes them.
 func opened(t *testing.T, dir, store string, do func(*stores)) {
 	t.Helper()
 	s, err := openStores(storeConfig(dir, store))
@@ -31,7 +31,7 @@ func opened(t *testing.T, dir, store string, do func(*stores)) {
 	}
 }
 
-// filled makes a directory with entries 1 to n of term 3, which lie in a store.
+// filled creates a directory with entries 1 to n of term 3 in a store.
 func filled(t *testing.T, store string, n uint64) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -76,8 +76,8 @@ func entriesTo(first, last uint64) []string {
 	return want
 }
 
-// holds makes sure that a directory has just these entries, whatever it is opened with, and that
-// all of them move each time.
+// holds checks that a directory has exactly these entries with each store, and that all of
+// them move each time.
 func holds(t *testing.T, dir, store string, want []string) {
 	t.Helper()
 	opened(t, dir, store, func(s *stores) {
@@ -108,7 +108,7 @@ func TestTheLogMovesBothWays(t *testing.T) {
 	}
 	t.Run("on from where it was", func(t *testing.T) {
 		dir := filled(t, LogStoreWAL, 5)
-		opened(t, dir, "", func(s *stores) { // it stays where it is
+		opened(t, dir, "", func(s *stores) { // it stays in the same store
 			err := errors.Join(s.logs.DeleteRange(1, 2), s.logs.StoreLog(&raft.Log{Index: 6, Term: 3, Data: []byte("entry 6")}))
 			if err != nil {
 				t.Fatal(err)
@@ -118,7 +118,7 @@ func TestTheLogMovesBothWays(t *testing.T) {
 		holds(t, dir, LogStoreBolt, entriesTo(3, 6))
 		holds(t, dir, LogStoreWAL, entriesTo(3, 6))
 	})
-	t.Run("a hole", func(t *testing.T) { // a snapshot has taken the place of what came before it
+	t.Run("a hole", func(t *testing.T) { // a snapshot has replaced the entries before it
 		dir := filled(t, LogStoreBolt, 5)
 		opened(t, dir, LogStoreBolt, func(s *stores) {
 			if err := s.logs.StoreLogs([]*raft.Log{{Index: 9, Term: 3, Data: []byte("entry 9")}, {Index: 10, Term: 3, Data: []byte("entry 10")}}); err != nil {
@@ -129,8 +129,8 @@ func TestTheLogMovesBothWays(t *testing.T) {
 	})
 }
 
-// A peer that died at any moment of a move has its log where it was, or where it was to be,
-// whatever it is started with next.
+// A peer that died at any moment of a move has its log in the old or the new store,
+// whichever store it is started with next.
 func TestAMoveThatDiedIsFinished(t *testing.T) {
 	t.Parallel()
 	const n = 2*copyBatch + 7
@@ -149,7 +149,7 @@ func TestAMoveThatDiedIsFinished(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name string
-		in   string // the log, before
+		in   string // the store of the log before the move
 		half func(t *testing.T, h halves)
 	}{
 		{"to wal, nothing copied", LogStoreBolt, func(*testing.T, halves) {}},
@@ -222,7 +222,7 @@ func TestSegmentsThatAreLostOrDamagedAreRefused(t *testing.T) {
 					t.Fatalf("opened with %q", store)
 				}
 				if !strings.Contains(err.Error(), "move it away") {
-					t.Errorf("the error does not say what to do: %v", err)
+					t.Errorf("the error has no remedy: %v", err)
 				}
 			}
 		})
@@ -242,7 +242,7 @@ func eachSegment(t *testing.T, dir string, do func(path string) error) {
 	}
 }
 
-// The floor follows the log down and up, and is never above what is there.
+// The low-water mark follows the log up and down, and never exceeds its end.
 func TestTheFloorFollowsTheLog(t *testing.T) {
 	dir := filled(t, LogStoreWAL, 20)
 	opened(t, dir, "", func(s *stores) {

@@ -15,8 +15,8 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// listing returns the path and size of every file of a data directory, so that two can be compared.
-// bolt may write to a file that it only opens, so raft.db counts by its presence.
+// listing returns the path and size of every file of a data directory, for comparison. bolt
+// may write to a file that it only opens, so only the presence of raft.db counts.
 func listing(t *testing.T, dir string) map[string]int64 {
 	t.Helper()
 	files := map[string]int64{}
@@ -40,9 +40,9 @@ func listing(t *testing.T, dir string) map[string]int64 {
 	return files
 }
 
-// TestLostRaftDB: a peer whose raft.db is gone has forgotten its votes and acknowledged entries,
-// also if its snapshots are there. It refuses to start, deletes nothing, and goes on once the file
-// is back.
+// TestLostRaftDB tests a peer whose raft.db is missing: it has forgotten its votes and
+// acknowledged entries, even if it has snapshots. It refuses to start, deletes nothing, and
+// continues once the file is restored.
 func TestLostRaftDB(t *testing.T) {
 	for _, store := range []string{cluster.LogStoreBolt, cluster.LogStoreWAL} {
 		dir := filepath.Join(t.TempDir(), "data")
@@ -128,8 +128,8 @@ func TestLostRaftDB(t *testing.T) {
 	}
 }
 
-// TestRecoverDryRunRemovesNothing: a dry run leaves also what an unfinished move of the log has
-// left behind.
+// TestRecoverDryRunRemovesNothing tests that a dry run also keeps the remains of an
+// unfinished move of the log.
 func TestRecoverDryRunRemovesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	c := clustertest.Start(t, clustertest.Options{Peers: 1, Configure: func(_ int, c *cluster.Config) { c.DataDir = dir }})

@@ -8,11 +8,11 @@ import (
 
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m,
-		// A probe of gossip ends by its own timeout, which may be a second after gossip has ended.
+		// A gossip probe ends by its own timeout, up to a second after gossip was stopped.
 		goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"),
-		// Raft v1.7.3 stops without a word to the entries that wait for its state machine
-		// (fsmMutateCh): whoever asks such a future is never answered. At most entriesInFlight of
-		// them, in a process that ends.
+		// Raft v1.7.3 stops without answering the entries that wait for its state machine
+		// (fsmMutateCh), so their futures never complete. There are at most entriesInFlight
+		// of them, in a process that ends.
 		goleak.IgnoreTopFunction("github.com/hashicorp/raft.(*deferError).Error"),
 	)
 }

@@ -28,7 +28,7 @@ func admittedSoon(t *testing.T, p *clustertest.Peer) {
 	})
 }
 
-// suffrage reports what a peer is in the eyes of another.
+// suffrage returns a peer's suffrage as another peer sees it.
 func suffrage(t *testing.T, of, p *clustertest.Peer) string {
 	t.Helper()
 	for _, s := range of.Node.Status(t.Context()).GetPeers() {
@@ -39,7 +39,7 @@ func suffrage(t *testing.T, of, p *clustertest.Peer) string {
 	return "none"
 }
 
-// bold is a vote request that any peer would grant that may vote.
+// bold is a vote request that any admitted peer would grant.
 func bold() raft.RequestVoteRequest {
 	return raft.RequestVoteRequest{Term: 1 << 40, LastLogIndex: 1 << 40, LastLogTerm: 1 << 40, LeadershipTransfer: true}
 }
@@ -75,7 +75,7 @@ func TestWipedPeerVotesAgainWhenItHasCaughtUp(t *testing.T) {
 		}
 		return nil
 	})
-	time.Sleep(500 * time.Millisecond) // sleep: nothing is to happen for longer than a peer takes that has caught up
+	time.Sleep(500 * time.Millisecond) // sleep: longer than a peer needs that has caught up, and nothing must happen
 	if got := suffrage(t, leader, wiped); got != "nonvoter" || wiped.Node.Admitted() || wiped.Node.AskVote(bold()) {
 		t.Errorf("a peer without data votes: it is a %s, admitted: %t", got, wiped.Node.Admitted())
 	}
@@ -84,9 +84,9 @@ func TestWipedPeerVotesAgainWhenItHasCaughtUp(t *testing.T) {
 	admittedSoon(t, wiped)
 	now, _ := c.Leader().FSM.View().Peer(wiped.ID)
 	if now.GetInstance() == old.GetInstance() {
-		t.Error("the record still names the data directory that is gone")
+		t.Error("the record still names the lost data directory")
 	}
-	// It counts again: without the leader the other two elect.
+	// It counts again: without the leader the other two elect one.
 	settled(t, c, 3)
 	w := startWriter(t, wiped, other)
 	c.Kill(c.Leader())
@@ -104,8 +104,8 @@ func TestWipedPeerVotesAgainWhenItHasCaughtUp(t *testing.T) {
 
 func TestWipedPeerDoesNotVoteWhileNobodyElseIsThere(t *testing.T) {
 	t.Parallel()
-	// The lease of the first leader, which is p1, must last from the kill to the restart, on a busy
-	// machine too; the others elect sooner.
+	// The lease of the first leader, p1, must last from the kill to the restart, even on a
+	// busy machine. The others elect sooner.
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true, Configure: func(i int, c *cluster.Config) {
 		if c.RaftMultiplier = 4; i == 0 {
 			c.RaftMultiplier = 10
@@ -119,7 +119,7 @@ func TestWipedPeerDoesNotVoteWhileNobodyElseIsThere(t *testing.T) {
 	c.Kill(wiped)
 	c.Wipe(wiped)
 	c.Restart(wiped)
-	// The leader cannot do without it. It must not try, or it would stand alone.
+	// The leader is no majority without it. Demoting it would leave the leader alone.
 	for until := time.Now().Add(2 * time.Second); time.Now().Before(until); {
 		if err := register(t.Context(), leader, "meanwhile"); err != nil {
 			t.Fatalf("write with a wiped peer: %v", err)
@@ -128,7 +128,8 @@ func TestWipedPeerDoesNotVoteWhileNobodyElseIsThere(t *testing.T) {
 	if got := suffrage(t, leader, wiped); got != "voter" {
 		t.Errorf("the leader made its last follower a %s", got)
 	}
-	// It takes entries, but what it has forgotten may be needed from it: it must not elect anybody.
+	// It accepts entries, but it may have forgotten some that count on it. It must not
+	// elect a leader.
 	if wiped.Node.Admitted() || wiped.Node.AskVote(bold()) {
 		t.Error("a peer without data granted its vote")
 	}
@@ -145,9 +146,9 @@ func TestWipedPeerDoesNotVoteWhileNobodyElseIsThere(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if err := register(ctx, other, "lost"); err == nil {
-		t.Error("a peer without data helped to elect a leader that lacks what was acknowledged")
+		t.Error("a peer without data helped to elect a leader that lacks acknowledged entries")
 	}
-	// With the third one all is well.
+	// With the third peer the cluster is complete.
 	c.Restart(leader)
 	admittedSoon(t, wiped)
 	settled(t, c, 3)
@@ -195,8 +196,8 @@ func TestNoSecondCluster(t *testing.T) {
 	leader := c.Leader()
 	settled(t, c, 3)
 	id := leader.FSM.View().Meta().GetClusterId()
-	// A majority loses its data while the third one is there: they must not begin anew, and cannot
-	// go on.
+	// A majority loses its data while the third peer runs. They must not form a new
+	// cluster, and they cannot continue.
 	lost := c.Followers(leader)
 	for _, p := range lost {
 		c.Kill(p)
@@ -221,7 +222,7 @@ func TestNoSecondCluster(t *testing.T) {
 		}
 		return nil
 	})
-	time.Sleep(time.Second) // sleep: nothing is to happen for much longer than forming a cluster takes
+	time.Sleep(time.Second) // sleep: nothing must happen for much longer than forming a cluster takes
 	for _, p := range c.Peers {
 		if got := p.FSM.View().Meta().GetClusterId(); got != "" && got != id {
 			t.Errorf("%s is in a second cluster: %s", p.ID, got)
@@ -279,7 +280,7 @@ func TestOldPeerIsRefused(t *testing.T) {
 		}
 		return fmt.Errorf("it does not")
 	})
-	time.Sleep(500 * time.Millisecond) // sleep: nothing is to happen for longer than a join takes
+	time.Sleep(500 * time.Millisecond) // sleep: nothing must happen for longer than a join takes
 	for _, p := range leader.Node.Status(t.Context()).GetPeers() {
 		if p.GetId() == "p4" && p.GetSuffrage() != "none" {
 			t.Errorf("the old peer is a %s", p.GetSuffrage())
@@ -295,10 +296,10 @@ func TestUnknownCommandStopsThePeer(t *testing.T) {
 	_, err := leader.Node.Apply(t.Context(), cmd)
 	var out *cluster.OutcomeError
 	if !errors.As(err, &out) || out.Outcome != cluster.Unknown {
-		t.Errorf("apply what this build does not understand: got %v, want outcome unknown", err)
+		t.Errorf("apply an unknown command: got %v, want outcome unknown", err)
 	}
 	if err := c.Wait(leader, 30*time.Second); err == nil || !strings.Contains(err.Error(), "upgrade it") {
-		t.Errorf("run: got %v, want an error that says what to do", err)
+		t.Errorf("run: got %v, want an error with a remedy", err)
 	}
 }
 

@@ -32,7 +32,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s: got %v (there: %t), want %v", name, got, ok, want)
 		}
 	}
-	before := float64(p.FSM.Applied()) // the leader writes things of its own
+	before := float64(p.FSM.Applied()) // the leader also writes its own entries
 	if got, ok := value(t, own, "holdfast_cluster_applied_index"); !ok || got < before || got > float64(p.FSM.Applied()) {
 		t.Errorf("holdfast_cluster_applied_index: got %v (there: %t), want %v or little more", got, ok, before)
 	}
@@ -43,7 +43,7 @@ func TestMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	problems, err := promlint.NewWithMetricFamilies(all).Lint() // what promtool check metrics says
+	problems, err := promlint.NewWithMetricFamilies(all).Lint() // the findings of promtool check metrics
 	if err != nil || len(problems) > 0 {
 		t.Errorf("names that Prometheus would not have: %v %v", problems, err)
 	}

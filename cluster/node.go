@@ -43,7 +43,7 @@ type Node struct {
 	routes     routes
 	metrics    *metrics
 
-	pauseRequests chan *pauseRequest        // requests to lead
+	pauseRequests chan *pauseRequest        // requests for lead to pause the tasks
 	changed       *signal                   // fires when the leader or its readiness changes
 	news          *signal                   // fires when gossipMeta changes
 	leaderless    atomic.Pointer[time.Time] // since when no leader has been known

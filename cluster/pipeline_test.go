@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// noAddrs knows no peer: calls go where they are sent.
+// noAddrs knows no peer, so calls use the address that is passed.
 type noAddrs struct{}
 
 func (noAddrs) ServerAddr(raft.ServerID) (raft.ServerAddress, error) { return "", errNotAdmitted }
@@ -23,9 +23,9 @@ func testGate(t *testing.T) *gate {
 	return g
 }
 
-// A follower refuses entries, as it does when it has a newer term. Raft stops reading answers at
-// the first refusal, and may still send. A sender that then hangs is a replication that stands
-// still for ever, and a Raft that does not shut down.
+// A follower refuses entries when it has a newer term. Raft stops reading answers at the
+// first refusal, but may still send. If the sender then blocks, replication to the follower
+// stops forever and Raft does not shut down.
 func TestPipelineTakesAnswersThatNobodyWaitsFor(t *testing.T) {
 	here, there := testGate(t), testGate(t)
 	go func() { // ends with the test
@@ -57,7 +57,7 @@ func TestPipelineTakesAnswersThatNobodyWaitsFor(t *testing.T) {
 			t.Error(err)
 		}
 	case <-time.After(10 * time.Second):
-		t.Fatal("the sender hangs: nobody takes the answers")
+		t.Fatal("the sender hangs: its answers are not read")
 	}
 	for i := range entries {
 		select {

@@ -18,8 +18,8 @@ import (
 // peer delays no other, and at most one request per peer is in flight. The confirmer asks
 // the most recent responders, as many as a majority needs. It asks the others if those
 // leave a caller waiting.
-type confirmer struct { // the node's
-	ctx    context.Context // of the node
+type confirmer struct {
+	ctx    context.Context // the node's
 	voters func() (others []string, self bool)
 	ask    func(ctx context.Context, peer string, term uint64) error
 

@@ -157,7 +157,7 @@ func TestConfirmVoucherIsGoodForItsCallOnly(t *testing.T) {
 		wg.Go(one)
 		synctest.Wait()
 		if got := ok.Load(); got != 0 {
-			t.Errorf("%d calls were confirmed by the word of a peer that was not given for them", got)
+			t.Errorf("%d calls were confirmed by an acknowledgement for other calls", got)
 		}
 		b.allow <- nil
 		b.allow <- nil
@@ -185,12 +185,12 @@ func TestConfirmNeedsAMajority(t *testing.T) {
 		{"four peers, two answer", true, []error{nil, nil, errAwait}, true, ""},
 		{"not a voter itself, one of two answers", false, []error{nil, errAwait}, false, ""},
 		{"not a voter itself, both answer", false, []error{nil, nil}, true, ""},
-		{"one of three vouches", true, []error{errAwait, errAwait}, true, "c"},
-		{"one of three vouches, who is no voter", true, []error{errAwait, errAwait}, false, "x"},
-		{"not a voter itself, one of two vouches", false, []error{errAwait, errAwait}, false, "c"},
-		{"four peers, one vouches", true, []error{errAwait, errAwait, errAwait}, false, "c"},
-		{"four peers, one vouches, another answers", true, []error{nil, errAwait, errAwait}, true, "c"},
-		{"four peers, the one that vouches answers", true, []error{errAwait, nil, errAwait}, false, "c"},
+		{"one of three has acknowledged", true, []error{errAwait, errAwait}, true, "c"},
+		{"a nonvoter has acknowledged", true, []error{errAwait, errAwait}, false, "x"},
+		{"not a voter itself, one of two has acknowledged", false, []error{errAwait, errAwait}, false, "c"},
+		{"four peers, one has acknowledged", true, []error{errAwait, errAwait, errAwait}, false, "c"},
+		{"four peers, one has acknowledged, another answers", true, []error{nil, errAwait, errAwait}, true, "c"},
+		{"four peers, only the one that has acknowledged answers", true, []error{errAwait, nil, errAwait}, false, "c"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -236,7 +236,7 @@ func TestConfirmEndsWithTheTerm(t *testing.T) {
 			t.Errorf("got %v, want %v", err, ErrNotLeader)
 		}
 		if err := c.confirm(t.Context(), 3, ""); !errors.Is(err, ErrNotLeader) {
-			t.Errorf("confirm a term that is over: got %v, want %v", err, ErrNotLeader)
+			t.Errorf("confirm a term that has ended: got %v, want %v", err, ErrNotLeader)
 		}
 		// The answer to the old term's question is not taken for the new one.
 		go func() { done <- c.confirm(t.Context(), 4, "") }()

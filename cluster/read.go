@@ -16,9 +16,9 @@ import (
 // Consistency is the consistency that a read requires. The zero value requires a
 // linearizable read: it sees every write that was acknowledged before the read began.
 type Consistency struct {
-	// Stale reads the local state as it is.
+	// Stale allows a read of the local state as it is.
 	Stale bool
-	// MinIndex waits until the local state includes this index.
+	// MinIndex is an index that the local state must include. Reads wait for it.
 	MinIndex uint64
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
 )
 
-// hangsAfter is a log that hangs once it has stored a change of the configuration while armed.
+// hangsAfter is a log that hangs once it has stored a configuration change while armed.
 type hangsAfter struct {
 	hanging
 	armed *atomic.Bool
@@ -28,13 +28,14 @@ func (h hangsAfter) StoreLogs(logs []*raft.Log) error {
 	return err
 }
 
-// TestOutcomeOfRemoval: a removal that may still be committed is not called NOT_APPLIED, and one
-// that has been committed succeeds although the record of the peer could not be removed in time.
+// TestOutcomeOfRemoval tests that a removal that may still be committed is not reported as
+// NOT_APPLIED. A committed removal succeeds even if the peer's record could not be deleted
+// in time.
 func TestOutcomeOfRemoval(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name    string
-		removed bool // the configuration is committed, and then the disk hangs
+		removed bool // the configuration is committed before the disk hangs
 		want    cluster.Outcome
 	}{
 		{"not committed in time", false, cluster.Unknown},

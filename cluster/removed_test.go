@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// A leader that dies between taking a server out of Raft and out of the record leaves a record of
-// nobody. Whoever leads removes it, and keeps those of servers.
+// A leader that dies between removing a server from Raft and deleting its record leaves an
+// orphaned record. The next leader deletes it and keeps the records of servers.
 func TestRecordOfRemovedServerGoesAway(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{})
@@ -32,9 +32,9 @@ func TestRecordOfRemovedServerGoesAway(t *testing.T) {
 	}
 }
 
-// A peer that is dead when it is removed, and comes back with its data, joins as any other: whoever
-// has removed it must not take it for one that has said good-bye and is about to end. Found by the
-// failpoint "server-removed".
+// A peer that is dead when it is removed, and returns with its data, joins like any other.
+// The leader that removed it must not mistake it for one that has left and is about to
+// stop. Found by the failpoint "server-removed".
 func TestRemovedPeerComesBack(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true})

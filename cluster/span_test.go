@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// Whoever has no traces pays nothing for them: neither without a receiver, nor for a command of a
-// trace that is not sent.
+// Commands without traces cost nothing, neither without a receiver nor in a trace that is
+// not sampled.
 func TestAllocsOfCommitSpans(t *testing.T) {
 	for name, n := range map[string]*Node{"no receiver": {}, "not sampled": {cfg: Config{Tracer: noop.NewTracerProvider().Tracer("")}}} {
 		cmd := &internalv1.Command{Op: &internalv1.Command_StartRun{StartRun: &internalv1.StartRun{RunId: "run-1"}}}

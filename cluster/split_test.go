@@ -8,7 +8,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// largeRequest is a request with entries of these sizes in KiB, the first of index 11.
+// largeRequest returns a request with entries of these sizes in KiB. The first has index
+// 11.
 func largeRequest(kib ...int) *raft.AppendEntriesRequest {
 	req := &raft.AppendEntriesRequest{RPCHeader: header(), Term: 7, PrevLogEntry: 10, PrevLogTerm: 6, LeaderCommitIndex: 9}
 	for i, n := range kib {
@@ -42,8 +43,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestLargeRequestsArriveInParts: a peer behind a slow link makes progress with each part,
-// whichever way it is sent.
+// TestLargeRequestsArriveInParts tests that a peer behind a slow link progresses with each
+// part, on both ways of sending.
 func TestLargeRequestsArriveInParts(t *testing.T) {
 	here, there := testGate(t), testGate(t)
 	sizes := make(chan int, 100)
@@ -94,15 +95,16 @@ func TestLargeRequestsArriveInParts(t *testing.T) {
 	if err := last.Error(); err != nil || last.Response().LastLog != 20 {
 		t.Errorf("got %+v, %v, want the answer to the last part", last.Response(), err)
 	}
-	for _, n := range want { // Raft counts what each future acknowledges
+	for _, n := range want { // Raft counts the entries that each future acknowledges
 		if f := <-p.Consumer(); len(f.Request().Entries) != n {
 			t.Errorf("got a future of %d entries, want %d", len(f.Request().Entries), n)
 		}
 	}
 }
 
-// TestCompactedRequestsFail: a peer that is away needs a snapshot once the log has moved past the
-// entries that are being sent. Raft sends one when the call fails.
+// TestCompactedRequestsFail tests that a call fails once the log no longer has the entries
+// that are being sent. The peer needs a snapshot then, and Raft sends one when the call
+// fails.
 func TestCompactedRequestsFail(t *testing.T) {
 	here, there := testGate(t), testGate(t)
 	addr := there.LocalAddr()
@@ -111,7 +113,7 @@ func TestCompactedRequestsFail(t *testing.T) {
 	here.follows.Store(&follows)
 	at := uint64(11)
 	firstIndex := func() (uint64, error) {
-		at++ // as snapshots are taken
+		at++ // the index advances as snapshots are taken
 		return at - 1, nil
 	}
 	here.firstIndex.Store(&firstIndex)
@@ -123,6 +125,6 @@ func TestCompactedRequestsFail(t *testing.T) {
 			t.Error("the call succeeded, and there is no peer")
 		}
 	case <-time.After(20 * time.Second):
-		t.Error("the call goes on although the log begins after its entries")
+		t.Error("the call continues although the log begins after its entries")
 	}
 }

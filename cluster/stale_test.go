@@ -13,8 +13,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// answering opens a gate at addr which grants everything, after it has held back the first n
-// requests until all n are there.
+// answering starts a gate at addr that grants everything. It holds back the first n
+// requests until all n have arrived.
 func answering(t *testing.T, addr string, n int) *gate {
 	t.Helper()
 	s, err := listen(addr, "", func() string { return "" }, discard())
@@ -54,7 +54,7 @@ func answering(t *testing.T, addr string, n int) *gate {
 	return g
 }
 
-// A call to a peer that has restarted arrives although all idle connections to it have closed.
+// A call to a restarted peer arrives although all idle connections to it have closed.
 func TestCallsAfterRestart(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -99,8 +99,8 @@ func TestCallsAfterRestart(t *testing.T) {
 	}
 }
 
-// A process that ends resets connections before its listener is closed: only a refused connection
-// is the end.
+// An ending process resets connections before its listener is closed. Only a refused
+// connection proves its end.
 func TestRedial(t *testing.T) {
 	reset := fmt.Errorf("connect to the peer: %w", &net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)})
 	refused := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}

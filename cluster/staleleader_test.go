@@ -45,7 +45,7 @@ func TestStrayLeaderIsForgotten(t *testing.T) {
 	defer tick.Stop()
 	for stray := false; !stray; {
 		if time.Now().After(deadline) {
-			t.Fatal("the candidate never took the entry")
+			t.Fatal("the candidate never accepted the entry")
 		}
 		n.gate.callElection(time.Second)
 		// The term it stands in is written a moment later.
@@ -77,6 +77,6 @@ func deliver(t *testing.T, n *Node, cmd any) {
 	case n.gate.rpcs <- raft.RPC{Command: cmd, RespChan: resp}:
 		<-resp
 	case <-time.After(10 * time.Second):
-		t.Fatal("raft takes no request")
+		t.Fatal("raft accepts no request")
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/clustertest"
 )
 
-// A leader that has just been replaced under load, and another one right after it, stops as it is
-// told to. Raft did not shut down in one of four such stops, because a replication had got stuck
-// when its follower had a newer term.
+// A leader that was just replaced under load, followed by another new leader, can be
+// stopped. In one of four such stops Raft did not shut down, because a replication was
+// stuck after its follower had a newer term.
 func TestStopAfterLostLeaderships(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{Configure: func(_ int, c *cluster.Config) { c.RaftMultiplier = 0.5 }, OnDisk: true})

@@ -19,7 +19,7 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// hanging is a disk that stops to answer.
+// hanging is a disk that stops answering.
 type hanging struct {
 	raft.LogStore
 	hang *atomic.Bool
@@ -38,7 +38,7 @@ func TestWatchdogEndsALeaderWhoseDiskHangs(t *testing.T) {
 	var hang [3]atomic.Bool
 	free := make(chan struct{})
 	c := clustertest.Start(t, clustertest.Options{Configure: func(i int, c *cluster.Config) {
-		c.BeatInterval, c.StallTimeout = 100*time.Millisecond, 3*time.Second // a busy machine is no disk that hangs
+		c.BeatInterval, c.StallTimeout = 100*time.Millisecond, 3*time.Second // a busy machine is not a hanging disk
 		c.WrapLogs(func(l raft.LogStore) raft.LogStore { return hanging{l, &hang[i], free} })
 	}})
 	leader := c.Leader()
@@ -71,7 +71,7 @@ func newConfig(dir, id string) cluster.Config {
 	}
 }
 
-// refused makes sure that New fails with one line that holds the words.
+// refused checks that New fails with a one-line error that contains the words.
 func refused(t *testing.T, cfg cluster.Config, words ...string) {
 	t.Helper()
 	n, err := cluster.New(cfg, fsm.New())
@@ -81,7 +81,7 @@ func refused(t *testing.T, cfg cluster.Config, words ...string) {
 	}
 	for _, w := range words {
 		if !strings.Contains(err.Error(), w) {
-			t.Errorf("the error does not say %q: %v", w, err)
+			t.Errorf("the error does not contain %q: %v", w, err)
 		}
 	}
 	if strings.Contains(err.Error(), "\n") {
@@ -114,7 +114,7 @@ func TestNewRefuses(t *testing.T) {
 		{"every interface", with(func(c *cluster.Config) { c.RaftAddr = "0.0.0.0:0" }), []string{"not reachable", "--advertise-raft"}},
 		{"raft port in use", with(func(c *cluster.Config) { c.RaftAddr = l.Addr().String() }), []string{"raft", l.Addr().String(), "in use"}},
 		{"gossip port in use", with(func(c *cluster.Config) { c.GossipAddr = l.Addr().String() }), []string{"gossip", l.Addr().String(), "in use"}},
-		{"too much to tell", with(func(c *cluster.Config) { c.NodeID = strings.Repeat("x", 600) }), []string{"512 bytes"}},
+		{"metadata too large", with(func(c *cluster.Config) { c.NodeID = strings.Repeat("x", 600) }), []string{"512 bytes"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) { refused(t, tc.cfg, tc.want...) })
 	}
@@ -150,7 +150,7 @@ func TestDataDirectoryIsGuarded(t *testing.T) {
 	}
 	refused(t, newConfig(dir, "other"), `"p1"`, `"other"`, dir)
 
-	// With everything in place it goes on where it was.
+	// With all files restored the peer continues.
 	c.Restart(p)
 	c.Leader()
 	if err := get(t.Context(), p, "m49"); err != nil {
@@ -190,7 +190,7 @@ func TestDataDirectoryIsGuarded(t *testing.T) {
 			t.Fatal(err)
 		}
 		st, _ := f.Stat()
-		_, err = f.WriteAt([]byte(strings.Repeat("x", int(st.Size())-8<<10)), 8<<10) // all but the two pages of meta data
+		_, err = f.WriteAt([]byte(strings.Repeat("x", int(st.Size())-8<<10)), 8<<10) // all but the two metadata pages
 		if err := errors.Join(err, f.Close()); err != nil {
 			t.Fatal(err)
 		}
@@ -242,8 +242,7 @@ func write(t *testing.T, path string, data []byte) {
 	}
 }
 
-// A peer that dies while it writes a snapshot leaves the half of it behind. It must not stay for
-// ever.
+// A peer that dies while writing a snapshot leaves an incomplete one. It must be removed.
 func TestUnfinishedSnapshotsAreRemoved(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{Peers: 1, OnDisk: true})

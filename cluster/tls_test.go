@@ -49,7 +49,7 @@ func clientPair(t testing.TB, ca *issue.CA, user string) issue.Pair {
 	return p
 }
 
-// What peers ask each other is answered to peers of this cluster only.
+// Peer methods answer only peers of this cluster.
 func TestOnlyPeersCallPeers(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{TLS: true, Configure: calm})
@@ -66,7 +66,7 @@ func TestOnlyPeersCallPeers(t *testing.T) {
 		{"nobody", issue.Pair{}, codes.PermissionDenied},
 		{"an admin", clientPair(t, c.CA, "root"), codes.PermissionDenied},
 		{"an admin with the name of a peer", clientPair(t, c.CA, from), codes.PermissionDenied},
-		{"a peer of another cluster", peerPair(t, c.CA, "lab", from), codes.Unavailable}, // the handshake is refused
+		{"a peer of another cluster", peerPair(t, c.CA, "lab", from), codes.Unavailable}, // the handshake fails
 		{"a peer of another CA", peerPair(t, other, clustertest.ClusterName, from), codes.Unavailable},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestOnlyPeersCallPeers(t *testing.T) {
 			}
 		})
 	}
-	// A peer leaves for itself only.
+	// A peer can remove only itself.
 	pair := peerPair(t, c.CA, clustertest.ClusterName, from)
 	_, err := internalv1.NewPeerServiceClient(dialAs(t, c, leader, pair)).Leave(t.Context(), &internalv1.LeaveRequest{PeerId: c.Followers(leader)[1].ID})
 	if status.Code(err) != codes.PermissionDenied {
@@ -109,7 +109,7 @@ func TestOnlyPeersCallPeers(t *testing.T) {
 	}
 }
 
-// The mark of a forwarded call is believed from the peer that it names.
+// The forwarding header is trusted only from the peer that it names.
 func TestForwardingMarkIsBelievedFromPeersOnly(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{TLS: true, Configure: calm})
@@ -120,7 +120,7 @@ func TestForwardingMarkIsBelievedFromPeersOnly(t *testing.T) {
 		name     string
 		pair     issue.Pair
 		mark     string
-		believed bool // then a follower serves it by itself, which it cannot
+		believed bool // a follower then serves the call itself, which it cannot
 	}{
 		{"the peer itself", peerPair(t, c.CA, clustertest.ClusterName, f[1].ID), f[1].ID, true},
 		{"another peer", peerPair(t, c.CA, clustertest.ClusterName, f[1].ID), leader.ID, false},
@@ -138,7 +138,8 @@ func TestForwardingMarkIsBelievedFromPeersOnly(t *testing.T) {
 	}
 }
 
-// Somebody with the key of gossip and a certificate of another cluster gets no further than gossip.
+// A process with the gossip key and a certificate of another cluster gets no further than
+// gossip.
 func TestStrangerDoesNotJoin(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -167,7 +168,7 @@ func TestStrangerDoesNotJoin(t *testing.T) {
 				}
 				return fmt.Errorf("it is not")
 			})
-			time.Sleep(time.Second) // sleep: as long as nothing must happen
+			time.Sleep(time.Second) // sleep: nothing must happen meanwhile
 			if got := suffrage(t, leader, p); got != "none" {
 				t.Errorf("it has become a %s", got)
 			}
@@ -180,16 +181,16 @@ func TestStrangerDoesNotJoin(t *testing.T) {
 					t.Errorf("%s let it stand: granted %t, %v", q.ID, granted, err)
 				}
 				if granted, err := q.Node.AskVoteAs(nil, bold()); granted || err == nil {
-					t.Errorf("%s takes votes without TLS: granted %t, %v", q.ID, granted, err)
+					t.Errorf("%s accepts vote requests without TLS: granted %t, %v", q.ID, granted, err)
 				}
 			}
 			if c.Leader() != leader {
 				t.Error("there is another leader now")
 			}
-			// With the right certificate it is let in, without a restart.
+			// With the right certificate it may join, without a restart.
 			c.Certify(p, c.CA, clustertest.ClusterName, c.CA.Pair.Cert)
 			if tc.name == "another cluster" {
-				c.Kill(p) // a peer cannot change its cluster while it runs
+				c.Kill(p) // a running peer cannot change its cluster
 				c.Restart(p)
 			}
 			settled(t, c, 4)
@@ -197,11 +198,11 @@ func TestStrangerDoesNotJoin(t *testing.T) {
 	}
 }
 
-// fourth starts three peers; the fourth only joins, and is not started.
+// fourth starts three peers. The fourth one only joins and is not started.
 func fourth(t *testing.T) *clustertest.Cluster {
 	return clustertest.Start(t, clustertest.Options{Peers: 4, TLS: true, Stopped: func(i int) bool { return i == 3 },
 		Configure: func(i int, c *cluster.Config) {
-			c.BootstrapExpect, c.RaftMultiplier = 3, 3 // an election is somebody's doing
+			c.BootstrapExpect, c.RaftMultiplier = 3, 3 // only the test causes elections
 			if i == 3 {
 				c.BootstrapExpect, c.RaftMultiplier = 0, 1 // it tries to join every five seconds
 			}
@@ -218,7 +219,7 @@ func TestWrongGossipKeyDoesNotJoin(t *testing.T) {
 	if err := c.TryStart(p, leader.Node.GossipAddr()); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(time.Second) // sleep: as long as nothing must happen
+	time.Sleep(time.Second) // sleep: nothing must happen meanwhile
 	for _, s := range leader.Node.Status(t.Context()).GetPeers() {
 		if s.GetId() == p.ID {
 			t.Errorf("it is seen in gossip: %v", s)
@@ -228,8 +229,8 @@ func TestWrongGossipKeyDoesNotJoin(t *testing.T) {
 	settled(t, c, 4)
 }
 
-// load writes through every peer, over connections that stay and over new ones, until stopped.
-// Every failure is told.
+// load writes through every peer until it is stopped, over persistent and new connections.
+// It reports every failure.
 type load struct {
 	writes atomic.Int64
 	stop   func()
@@ -278,7 +279,7 @@ func startLoad(t *testing.T, c *clustertest.Cluster) *load {
 	return l
 }
 
-// more waits until there have been some more writes.
+// more blocks until some more writes have been made.
 func (l *load) more(t *testing.T, n int64) {
 	t.Helper()
 	want := l.writes.Load() + n
@@ -290,13 +291,13 @@ func (l *load) more(t *testing.T, n int64) {
 	})
 }
 
-// The CA, all certificates and the keys of gossip are replaced under load: no election, no write
-// fails.
+// The CA, all certificates and the gossip keys are replaced under load. There must be no
+// election, and no write may fail.
 func TestRotationUnderLoad(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true, TLS: true, Configure: func(_ int, c *cluster.Config) {
 		c.FastKeys()
-		c.RaftMultiplier = 6 // an election must be the rotation's doing, not a busy machine's
+		c.RaftMultiplier = 6 // only the rotation may cause an election, not a busy machine
 	}})
 	leader := c.Leader()
 	settled(t, c, 3)
@@ -311,7 +312,7 @@ func TestRotationUnderLoad(t *testing.T) {
 			f(p)
 		}
 	}
-	// taken waits until a peer takes a client of that CA, or no longer does.
+	// taken waits until a peer accepts, or no longer accepts, a client of that CA.
 	taken := func(p *clustertest.Peer, ca *issue.CA, want bool) {
 		pair := clientPair(t, ca, "probe")
 		clustertest.Eventually(t, 30*time.Second, fmt.Sprintf("%s takes the CA: %t", p.ID, want), func() error {
@@ -334,7 +335,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	key, newKey := c.ReadGossipKey(c.Peers[0]), clustertest.GossipKey()
 	for _, keys := range []string{key + newKey, newKey + key, newKey} {
 		each(func(p *clustertest.Peer) { c.WriteFile(c.GossipKeyFile(p), []byte(keys)); l.more(t, 10) })
-		time.Sleep(200 * time.Millisecond) // sleep: peers reload every 50 ms, and nothing tells when
+		time.Sleep(200 * time.Millisecond) // sleep: peers reload every 50 ms, and no event reports it
 		settled(t, c, 3)
 	}
 	l.more(t, 30)
@@ -344,8 +345,8 @@ func TestRotationUnderLoad(t *testing.T) {
 	l.stop()
 	t.Logf("%d writes", l.writes.Load())
 
-	// What was replaced is in use: a peer that has only seen the new files works with the others,
-	// also as the leader's successor.
+	// The new files must be in use: a peer that has only these works with the others, also
+	// as the next leader.
 	c.CA = next
 	c.Kill(leader)
 	c.Leader()

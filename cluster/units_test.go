@@ -24,7 +24,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// crashing is a stable store whose process ends at the n-th write.
+// crashing is a stable store whose process dies at the n-th write.
 type crashing struct {
 	*raft.InmemStore
 	left int
@@ -46,7 +46,7 @@ func (c *crashing) SetUint64(k []byte, v uint64) error {
 	return c.InmemStore.SetUint64(k, v)
 }
 
-// persistVote does what raft does when it grants a vote.
+// persistVote writes as raft does when it grants a vote.
 func persistVote(s raft.StableStore, term uint64, candidate string) error {
 	if err := s.SetUint64(keyLastVoteTerm, term); err != nil {
 		return err
@@ -122,8 +122,8 @@ func gossiped(id, instance, cluster string, expect uint32, bootstrapped bool) me
 	}}
 }
 
-// TestReplacedFounders: a founder that was wiped after the others had agreed keeps their cluster
-// from forming.
+// TestReplacedFounders tests that a founder that was wiped after the others had agreed
+// prevents their cluster from forming.
 func TestReplacedFounders(t *testing.T) {
 	fs := []founder{{"a", "1", "a:1"}, {"b", "2", "b:1"}}
 	a, b, wiped := gossiped("a", "1", "c", 2, false), gossiped("b", "2", "c", 2, false), gossiped("b", "9", "", 2, false)
@@ -202,7 +202,7 @@ func TestPromise(t *testing.T) {
 			t.Error("the promise holds for ever")
 		}
 		if err := p.make("two", nil); err != nil {
-			t.Errorf("after the first one is over: %v", err)
+			t.Errorf("after the first promise has expired: %v", err)
 		}
 	})
 }
@@ -259,7 +259,7 @@ func TestGateRefusesVotes(t *testing.T) {
 		if err := from.AppendEntries("g", to, &raft.AppendEntriesRequest{RPCHeader: header(), Term: 5, PrevLogEntry: 1}, &app); err != nil || !app.Success {
 			t.Errorf("admitted %t: entries refused (%v)", admitted, err)
 		}
-		// Neither does it ask for votes.
+		// It does not ask for votes either.
 		if err := g.RequestVote("x", "127.0.0.1:1", &raft.RequestVoteRequest{}, &raft.RequestVoteResponse{}); errors.Is(err, errNotAdmitted) == admitted {
 			t.Errorf("admitted %t: asking for a vote: %v", admitted, err)
 		}
@@ -275,8 +275,8 @@ func TestGateRefusesVotes(t *testing.T) {
 	}
 }
 
-// While no leader is known, a candidate goes to Raft under the name of a voter, so that only its
-// log counts.
+// While no leader is known, a candidate is presented to Raft under the name of a voter, so
+// that only its log counts.
 func TestGateJudgesByLog(t *testing.T) {
 	s := mustListen()
 	g := newGate(s, nil, slog.New(slog.DiscardHandler))
@@ -287,7 +287,7 @@ func TestGateJudgesByLog(t *testing.T) {
 	from.admitted.Store(true)
 	to := raft.ServerAddress(s.Addr().String())
 	for _, tc := range []struct {
-		voter string // when no leader is known
+		voter string // if no leader is known
 		want  string
 	}{{"n2", "n2"}, {"", "n1"}} {
 		voter := func() (raft.ServerID, bool) { return raft.ServerID(tc.voter), tc.voter != "" }
@@ -388,7 +388,7 @@ func TestRoutes(t *testing.T) {
 		{"/no.such.Service/Method", "none"},
 		{"nonsense", "none"},
 	} {
-		for range 2 { // looked up, and remembered
+		for range 2 { // found, and cached
 			got := "none"
 			if rt := r.get(tc.method); rt != nil {
 				switch {
@@ -407,13 +407,13 @@ func TestRoutes(t *testing.T) {
 	}
 	start := r.get("/holdfast.v1.RunService/StartRun")
 	if !start.replayable(&holdfastv1.StartRunRequest{RequestId: "x"}) {
-		t.Error("a request with a request id cannot be made again")
+		t.Error("a request with a request id is not replayable")
 	}
 	if start.replayable(&holdfastv1.StartRunRequest{}) {
-		t.Error("a request without a request id can be made again")
+		t.Error("a request without a request id is replayable")
 	}
 	if r.get("/holdfast.v1.MachineService/DeleteMachine").replayable(&holdfastv1.DeleteMachineRequest{MachineId: "m"}) {
-		t.Error("a request that knows no request id can be made again")
+		t.Error("a request type without a request id is replayable")
 	}
 }
 
@@ -452,7 +452,7 @@ func TestInTime(t *testing.T) {
 			in, stop := inTime(ctx)
 			deadline, _ := in.Deadline()
 			if got := time.Until(deadline); got != tc.want {
-				t.Errorf("caller gives %v: got %v, want %v", tc.caller, got, tc.want)
+				t.Errorf("caller deadline %v: got %v, want %v", tc.caller, got, tc.want)
 			}
 			stop()
 			cancel()

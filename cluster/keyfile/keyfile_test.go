@@ -16,7 +16,7 @@ func TestReadPrivateWantsItPrivate(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		mode os.FileMode
-		want string // "" is fine
+		want string // "" if the file is accepted
 	}{
 		{0o600, ""}, {0o400, ""}, {0o640, "chmod 600 " + path}, {0o604, "chmod 600"}, {0o660, "chmod 600"},
 	} {
@@ -28,7 +28,7 @@ func TestReadPrivateWantsItPrivate(t *testing.T) {
 		case tc.want == "" && (err != nil || string(b) != "secret"):
 			t.Errorf("mode %04o: got %q, %v", tc.mode, b, err)
 		case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
-			t.Errorf("mode %04o: error = %v, want it to say %q", tc.mode, err, tc.want)
+			t.Errorf("mode %04o: error = %v, want it to contain %q", tc.mode, err, tc.want)
 		case err != nil && strings.Contains(err.Error(), "secret"):
 			t.Errorf("mode %04o: the error shows the key: %v", tc.mode, err)
 		}
@@ -54,7 +54,7 @@ func TestCredentials(t *testing.T) {
 	}
 	t.Setenv("CREDENTIALS_DIRECTORY", "")
 	if _, err := keyfile.ReadPrivate("credential:tls-key"); err == nil || !strings.Contains(err.Error(), "LoadCredential=tls-key") {
-		t.Errorf("error = %v, want it to say how systemd gives it", err)
+		t.Errorf("error = %v, want it to explain systemd credentials", err)
 	}
 }
 

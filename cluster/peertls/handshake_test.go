@@ -15,9 +15,9 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/peertls/issue"
 )
 
-// shake does a handshake over real sockets, and gives what the server knows of the client and both
-// errors. Each side reads a byte of the other: with TLS 1.3 a client learns only then that it was
-// refused.
+// shake performs a handshake over real sockets. It returns the server's view of the client
+// and both errors. Each side reads a byte of the other, because with TLS 1.3 only that
+// shows a client that it was refused.
 func shake(t *testing.T, server, client *tls.Config) (state tls.ConnectionState, serr, cerr error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -56,7 +56,8 @@ func shake(t *testing.T, server, client *tls.Config) (state tls.ConnectionState,
 	return state, serr, cerr
 }
 
-// clientConfig is a client that takes any server and presents a certificate, or none.
+// clientConfig returns the configuration of a client that accepts any server and presents a
+// certificate, or none.
 func clientConfig(t *testing.T, p issue.Pair) *tls.Config {
 	t.Helper()
 	cfg := &tls.Config{InsecureSkipVerify: true}
@@ -70,7 +71,7 @@ func clientConfig(t *testing.T, p issue.Pair) *tls.Config {
 	return cfg
 }
 
-// Who may connect to what: the table of issue C.
+// Which certificate may connect to which listener.
 func TestWhoMayConnect(t *testing.T) {
 	ca, other := newCA(t, "prod"), newCA(t, "prod")
 	s := open(t, ca, "prod", "n1")
@@ -79,7 +80,7 @@ func TestWhoMayConnect(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		cert      issue.Pair
-		raft, api string // what the server says; "" if it lets the caller in
+		raft, api string // the server's error; "" if it accepts the caller
 	}{
 		{"a peer", must(t)(ca.Peer("prod", "n2", nil, never)), "", ""},
 		{"nobody", issue.Pair{}, "didn't provide a certificate", ""},
@@ -107,14 +108,14 @@ func TestWhoMayConnect(t *testing.T) {
 				case l.want != "" && (serr == nil || cerr == nil):
 					t.Errorf("%s: let in: %v, %v", l.name, serr, cerr)
 				case l.want != "" && !strings.Contains(serr.Error(), l.want):
-					t.Errorf("%s: server says %q, want it to say %q", l.name, serr, l.want)
+					t.Errorf("%s: server error %q, want it to contain %q", l.name, serr, l.want)
 				}
 			}
 		})
 	}
 }
 
-// withURIs makes a certificate for both uses that bears these names.
+// withURIs issues a certificate for both uses with these URIs.
 func withURIs(t *testing.T, ca *issue.CA, names ...string) issue.Pair {
 	t.Helper()
 	p, err := ca.Named(uris(t, names), never)
@@ -143,7 +144,7 @@ func TestDialerWantsThatPeer(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			_, _, err := shake(t, tc.server.PeerServer(), n1.PeerClient(tc.ids...))
 			if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
-				t.Errorf("error = %v, want it to say %q", err, tc.want)
+				t.Errorf("error = %v, want it to contain %q", err, tc.want)
 			}
 		})
 	}
@@ -171,7 +172,7 @@ func TestCaller(t *testing.T) {
 	if _, ok := peertls.FromState(nil); ok {
 		t.Error("no TLS, and a caller")
 	}
-	old := state(must(t)(ca.Client("alice", nil, time.Now().Add(5*time.Second)))) // ends are whole seconds; a busy machine has four for the handshake
+	old := state(must(t)(ca.Client("alice", nil, time.Now().Add(5*time.Second)))) // whole seconds: a busy machine has four for the handshake
 	deadline := time.Now().Add(30 * time.Second)
 	for {
 		if _, ok := peertls.FromState(old); !ok {
@@ -184,7 +185,7 @@ func TestCaller(t *testing.T) {
 	}
 }
 
-// What a client that knows only the CA sees: a server with a name.
+// A client that knows only the CA sees a server with a name.
 func TestServerBearsItsHosts(t *testing.T) {
 	ca := newCA(t, "prod")
 	s, err := peertls.Open(newFiles(t, ca.Pair.Cert, must(t)(ca.Peer("prod", "n1", []string{"n1.example.org", "192.0.2.7"}, never))).config("n1"))
@@ -210,7 +211,7 @@ func TestServerBearsItsHosts(t *testing.T) {
 	}
 }
 
-// A connection ends with the certificate that opened it.
+// A connection closes when the certificate that opened it expires.
 func TestConnectionsEndWithTheirCertificate(t *testing.T) {
 	ca := newCA(t, "prod")
 	s := open(t, ca, "prod", "n1")

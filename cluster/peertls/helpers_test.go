@@ -55,7 +55,7 @@ func (f files) write(ca []byte, p issue.Pair) {
 	}
 }
 
-// put replaces one file, as a careful tool does.
+// put replaces one file atomically.
 func (f files) put(name string, b []byte) {
 	f.t.Helper()
 	tmp := f.path("." + name)
@@ -81,7 +81,7 @@ func open(t testing.TB, ca *issue.CA, cluster, id string) *peertls.Store {
 	return s
 }
 
-// logged is a log to look at.
+// logged is a log that tests can read.
 type logged struct {
 	mu sync.Mutex
 	b  bytes.Buffer

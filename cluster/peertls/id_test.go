@@ -13,7 +13,7 @@ func TestPeerID(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
 		uris        []string
-		cluster, id string // "" for no peer
+		cluster, id string // "" if it is not a peer
 	}{
 		{"a peer", []string{"spiffe://holdfast/prod/peer/n1"}, "prod", "n1"},
 		{"all that a name may have", []string{"spiffe://holdfast/Prod-1.a_b/peer/n.1-_X"}, "Prod-1.a_b", "n.1-_X"},
@@ -63,7 +63,7 @@ func uris(t testing.TB, ss []string) []*url.URL {
 	return us
 }
 
-// Whatever is taken for a peer's name has this one spelling, and no other.
+// Every name that is accepted as a peer's has only this spelling.
 func FuzzPeerID(f *testing.F) {
 	f.Add("spiffe://holdfast/prod/peer/n1")
 	f.Add("spiffe://holdfast/prod/peer/n%31")
@@ -82,7 +82,7 @@ func FuzzPeerID(f *testing.F) {
 			t.Errorf("%q is taken for %s", s, got)
 		}
 		if peertls.CheckName("peer", id) != nil || peertls.CheckName("cluster", cluster) != nil {
-			t.Errorf("%q gives names that cannot be: %q %q", s, cluster, id)
+			t.Errorf("%q returns invalid names: %q %q", s, cluster, id)
 		}
 	})
 }

@@ -24,7 +24,7 @@ func TestOpenRefuses(t *testing.T) {
 		ca   []byte
 		cert issue.Pair
 		id   string
-		want string // "" is fine
+		want string // "" if the files are accepted
 	}{
 		{"what fits", ca.Pair.Cert, good, "n1", ""},
 		{"two CAs", slices.Concat(other.Pair.Cert, ca.Pair.Cert), good, "n1", ""},
@@ -46,7 +46,7 @@ func TestOpenRefuses(t *testing.T) {
 				return
 			}
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("error = %v, want it to say %q", err, tc.want)
+				t.Errorf("error = %v, want it to contain %q", err, tc.want)
 			}
 		})
 	}
@@ -59,10 +59,11 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// New files are used by the next handshakes, broken ones are told of once and change nothing.
+// New files are used by the next handshakes. Broken ones are logged once and change
+// nothing.
 func TestReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		end := time.Now().Add(365 * 24 * time.Hour) // the bubble has a clock of its own
+		end := time.Now().Add(365 * 24 * time.Hour) // the bubble has its own clock
 		ca, err := issue.NewCA("prod", end)
 		if err != nil {
 			t.Fatal(err)
@@ -90,14 +91,14 @@ func TestReload(t *testing.T) {
 		synctest.Wait()
 
 		second := peer(ca, "prod", "n1")
-		f.put("cert.pem", second.Cert) // the key comes later: half a set
+		f.put("cert.pem", second.Cert) // the key comes later, so the set does not match yet
 		first := serial()
 		time.Sleep(2 * time.Second) // sleep: fake clock
 		if got := serial(); got != first {
 			t.Error("a certificate without its key is in use")
 		}
 		f.put("key.pem", second.Key)
-		time.Sleep(2 * time.Second) // sleep: fake clock; a handshake looks, it does not wait for the interval
+		time.Sleep(2 * time.Second) // sleep: fake clock; a handshake checks the files without waiting for the interval
 		if got := serial(); got == first {
 			t.Error("the new certificate is not in use")
 		}
@@ -156,7 +157,8 @@ func gauge(t *testing.T, reg *prometheus.Registry, name string) float64 {
 	return least
 }
 
-// The end of a certificate is a metric, and for the last fourteen days a warning a day.
+// The expiry of a certificate is a metric, and during its last fourteen days a daily
+// warning.
 func TestEndIsToldOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -196,7 +198,7 @@ func TestEndIsToldOf(t *testing.T) {
 	})
 }
 
-// A CA is replaced in three steps, and in each all peers talk to each other.
+// A CA is replaced in three steps, and in each one all peers can connect to each other.
 func TestCAIsReplaced(t *testing.T) {
 	old, next := newCA(t, "prod"), newCA(t, "prod")
 	both := slices.Concat(old.Pair.Cert, next.Pair.Cert)

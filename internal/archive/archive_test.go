@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// store is what all archives do.
+// store is the interface of all archives.
 type store interface {
 	Put(ctx context.Context, name string, data []byte) error
 	Get(ctx context.Context, name string) ([]byte, error)
@@ -49,7 +49,7 @@ func TestObjects(t *testing.T) {
 		t.Errorf("read back (-want +got):\n%s", diff)
 	}
 	if again := seal(t, "run-1"); again.Name != o.Name || !bytes.Equal(again.Data, o.Data) {
-		t.Errorf("the same run again is %s, want %s", again.Name, o.Name)
+		t.Errorf("a second archive of the run is %s, want %s", again.Name, o.Name)
 	}
 	for i := range o.Data {
 		damaged := bytes.Clone(o.Data)
@@ -89,8 +89,8 @@ func TestStores(t *testing.T) {
 		return s
 	}
 	stores := map[string]store{"directory": directory, "bucket": bucket(""), "bucket with a prefix": bucket("prod/holdfast")}
-	// A real server, such as versitygw: host:port over HTTP, with the bucket runs-of-prod, for key
-	// and secret as above.
+	// A real server, such as versitygw: host:port over HTTP, with the bucket runs-of-prod
+	// and the key and secret above.
 	if endpoint := os.Getenv("HOLDFAST_TEST_S3"); endpoint != "" {
 		s, err := s3.New(s3.Config{Endpoint: endpoint, Bucket: "runs-of-prod", Prefix: "prod/holdfast", Region: "us-east-1", Plain: true, CredentialsFile: keys})
 		if err != nil {
@@ -103,14 +103,14 @@ func TestStores(t *testing.T) {
 	}
 }
 
-// keeps holds a store to what the executor and the server want of it.
+// keeps tests that a store meets the requirements of the executor and the server.
 func keeps(t *testing.T, s store) {
 	ctx := t.Context()
-	a, b := seal(t, "run-1"), seal(t, "run-10") // a folder must not take its neighbour along
+	a, b := seal(t, "run-1"), seal(t, "run-10") // a prefix of the other; removing one must keep the other
 	if _, err := s.Get(ctx, a.Name); !errors.Is(err, archive.ErrNotFound) {
-		t.Errorf("read what is not there: got %v, want ErrNotFound", err)
+		t.Errorf("read a missing object: got %v, want ErrNotFound", err)
 	}
-	for range 2 { // a new leader does it again
+	for range 2 { // a new leader repeats it
 		for _, o := range []archive.Object{a, b} {
 			if err := s.Put(ctx, o.Name, o.Data); err != nil {
 				t.Fatal(err)
@@ -141,7 +141,7 @@ func keeps(t *testing.T, s store) {
 	}
 }
 
-// TestDirectoryIsPrivate: logs are not for everybody on the host.
+// TestDirectoryIsPrivate tests that other users of the host cannot read the logs.
 func TestDirectoryIsPrivate(t *testing.T) {
 	where := filepath.Join(t.TempDir(), "archive")
 	s, err := dir.Open(where)

@@ -1,10 +1,9 @@
 // Package nearest finds the name that a mistyped one was meant to be, for suggestions in
-// error messages. It owns the distance between words; it must not know the source of the
-// names.
+// error messages. It owns the edit distance, and must not know the source of the names.
 package nearest
 
 // Of returns the first of the names with the fewest letters to add, drop or change, at most
-// two. It returns "" if there is none. Short words must differ in less than half of their
+// two. It returns "" if there is none. Short words must share at least half of their
 // letters.
 func Of(written string, names []string) string {
 	best, at := "", min(3, len(written)/2+1)
