@@ -22,7 +22,7 @@ func reasonOf(err error) string {
 	return ""
 }
 
-// counted is a leader task that says how many of it run.
+// counted is a leader task that counts how many of it run.
 type counted struct{ begun, ended chan struct{} }
 
 func (c counted) Run(ctx context.Context, _ cluster.Term) error {
@@ -92,8 +92,9 @@ func TestKeepers(t *testing.T) {
 	}
 }
 
-// TestRecover loses two of three peers for good. The third begins another cluster with all that was
-// acknowledged; a peer of the old one is kept out, and wiped ones join.
+// TestRecover permanently loses two of three peers. The third begins a new cluster with
+// everything that was acknowledged. A peer of the old cluster is refused, and wiped ones
+// join.
 func TestRecover(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{OnDisk: true})

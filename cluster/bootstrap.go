@@ -264,7 +264,7 @@ func (n *Node) bootstrapRaft(fs []founder) error {
 	}
 	// failpoint: raft-bootstrapped
 	n.gossip.changed.fire()
-	n.news.fire()
+	n.metaChanged.fire()
 	return nil
 }
 

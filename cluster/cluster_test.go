@@ -173,7 +173,7 @@ func TestWhoseWordCounts(t *testing.T) {
 		{"none", leader, 0, ""},
 		{"sent to a follower", follower, term, ""},
 	} {
-		if got := tt.at.Node.Vouches(t.Context(), follower.ID, tt.term); got != tt.want {
+		if got := tt.at.Node.AckingPeer(t.Context(), follower.ID, tt.term); got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// CleanUp ends what Run has left behind with ErrStalled.
+// CleanUp shuts down the parts that Run leaves running when it returns ErrStalled.
 func (n *Node) CleanUp() { _ = n.shutdown(context.Background(), false) }
 
 // Watching reports whether the death watch holds a connection to a peer.
@@ -23,20 +23,20 @@ func (n *Node) Watching(id string) bool {
 // Admitted reports whether the peer may vote.
 func (n *Node) Admitted() bool { return n.gate.admitted.Load() && n.ident.get().Admitted }
 
-// Expel makes the peer one that may not vote, as if it had lost its data.
+// Expel revokes the peer's permission to vote, as if it had lost its data.
 func (n *Node) Expel() { n.gate.admitted.Store(false) }
 
-// Vouches returns whose word counts when somebody asks for a read index under that name and with
-// that term.
-func (n *Node) Vouches(ctx context.Context, id string, term uint64) string {
+// AckingPeer returns the peer whose acknowledgement counts for a read index request with
+// that id and term.
+func (n *Node) AckingPeer(ctx context.Context, id string, term uint64) string {
 	return n.ackingPeer(ctx, &internalv1.ReadIndexRequest{PeerId: id, Term: term})
 }
 
-// Term is the one that the peer has.
+// Term returns the peer's Raft term.
 func (n *Node) Term() uint64 { return n.raft.CurrentTerm() }
 
-// AskVote sends the peer a vote request over its own Raft port, as another peer would, and says
-// whether it was granted.
+// AskVote sends the peer a vote request over its own Raft port, as another peer would. It
+// reports whether the vote was granted.
 func (n *Node) AskVote(req raft.RequestVoteRequest) bool {
 	granted, _ := n.AskVoteAs(n.cfg.TLS, req)
 	return granted
@@ -57,25 +57,26 @@ func (n *Node) SetElectionTimeout(d time.Duration) error {
 	return n.raft.ReloadConfig(rc)
 }
 
-// WrapLogs puts something between Raft and its log.
+// WrapLogs wraps the log store of Raft.
 func (c *Config) WrapLogs(w func(raft.LogStore) raft.LogStore) { c.wrapLogs = w }
 
-// FailDials makes connections to other peers' Raft ports fail where f returns an error.
+// FailDials makes connections to other peers' Raft ports fail if f returns an error.
 func (c *Config) FailDials(f func(addr string) error) { c.dialFault = f }
 
-// MakeOld makes the peer one of an older build, which understands less than the cluster uses.
+// MakeOld makes the peer act like an older build with a lower feature level than the
+// cluster's.
 func (c *Config) MakeOld() { c.levelsBehind = 1 }
 
-// CallElection lets the peer stand for election although there is a leader.
+// CallElection makes the peer stand for election although there is a leader.
 func (n *Node) CallElection() { n.gate.callElection(time.Second) }
 
-// News returns how many words of Raft on the leadership have not been heard yet.
-func (n *Node) News() int { return len(n.notify) }
+// PendingNotifications returns the number of pending notifications of leadership changes.
+func (n *Node) PendingNotifications() int { return len(n.notify) }
 
-// FastKeys makes the peer look at its gossip keys often.
+// FastKeys makes the peer check its gossip keys often.
 func (c *Config) FastKeys() { c.keyInterval = 50 * time.Millisecond }
 
-// AskVoteAs is AskVote with the certificate of a store, or without TLS when there is none.
+// AskVoteAs is AskVote with the certificate of a store. If store is nil, it uses no TLS.
 func (n *Node) AskVoteAs(store *peertls.Store, req raft.RequestVoteRequest) (granted bool, err error) {
 	req.RPCHeader = header()
 	s := mustListen()
@@ -87,25 +88,24 @@ func (n *Node) AskVoteAs(store *peertls.Store, req raft.RequestVoteRequest) (gra
 	return err == nil && resp.Granted, err
 }
 
-// Weigh makes the peer take a snapshot when so many bytes have been applied since the last one, and
-// look often.
+// Weigh makes the peer take a snapshot after that many bytes, and check the log size often.
 func (c *Config) Weigh(bytes int64) {
 	c.logBytes, c.snapshotCheckInterval = bytes, 200*time.Millisecond
 }
 
-// LogSince returns the entries and bytes that this process has applied since the last snapshot, and
-// how many entries Raft keeps behind the next one.
+// LogSince returns the entries and bytes applied since the last snapshot, and how many
+// entries Raft keeps behind the next one.
 func (n *Node) LogSince() (entries, bytes int64, trailing uint64) {
 	w := n.driver.meter.since()
 	return w.entries, w.bytes, n.raft.ReloadableConfig().TrailingLogs
 }
 
-// WaitLongForOldTasks makes a new leader wait for those of others far longer than it does
-// elsewhere.
+// WaitLongForOldTasks makes a new leader wait much longer than usual for old tasks of other
+// peers.
 func (c *Config) WaitLongForOldTasks() { c.standDown = 20 * time.Second }
 
-// Pauses returns how long a leader waits after each of several pieces of work that failed after so
-// long.
+// Pauses returns the pauses of a leader after successive work that failed after these
+// durations.
 func Pauses(lasted ...time.Duration) (all []time.Duration) {
 	var p pauses
 	for _, d := range lasted {
@@ -114,7 +114,7 @@ func Pauses(lasted ...time.Duration) (all []time.Duration) {
 	return all
 }
 
-// Mute makes what has arrived on the peer's Raft connections look old, as a busy machine does for a
+// Mute makes the peer's last received data look old, as on a machine that is busy for a
 // moment.
 func (n *Node) Mute() {
 	n.stream.mu.Lock()

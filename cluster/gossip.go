@@ -37,13 +37,13 @@ type gossip struct {
 	at      string      // this peer's own gossip address
 	keys    *gossipKeys // nil when gossip is not encrypted
 
-	mu      sync.Mutex
-	members map[string]member // by id, including this peer and dead ones
-	foreign map[string]string // gossip address → why its cluster cannot be joined
-	told    *internalv1.GossipMeta
+	mu        sync.Mutex
+	members   map[string]member // by id, including this peer and dead ones
+	foreign   map[string]string // gossip address → why its cluster cannot be joined
+	published *internalv1.GossipMeta
 }
 
-// openGossip opens the gossip port. meta is called again by tell.
+// openGossip opens the gossip port. meta is called again by publish.
 func openGossip(cfg *Config, meta func() *internalv1.GossipMeta) (*gossip, error) {
 	host, port, err := resolve(cfg.GossipAddr)
 	if err != nil {
@@ -114,10 +114,10 @@ func resolve(addr string) (host string, port int, err error) {
 	return ips[0].String(), port, nil
 }
 
-// tell gossips this peer's metadata if it has changed.
-func (g *gossip) tell() {
+// publish gossips this peer's metadata if it has changed.
+func (g *gossip) publish() {
 	g.mu.Lock()
-	same := proto.Equal(g.told, g.meta())
+	same := proto.Equal(g.published, g.meta())
 	g.mu.Unlock()
 	if same {
 		return

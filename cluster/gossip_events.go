@@ -27,7 +27,7 @@ func (g *gossip) NodeMeta(limit int) []byte {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.told = meta
+	g.published = meta
 	return data
 }
 

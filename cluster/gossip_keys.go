@@ -28,8 +28,8 @@ type gossipKeys struct {
 	log   *slog.Logger
 	every time.Duration
 
-	data []byte // contents of the file
-	told string // the last logged error of the file
+	data   []byte // contents of the file
+	logged string // the last logged error of the file
 }
 
 // openGossipKeys reads the key file.
@@ -64,7 +64,8 @@ func parseGossipKeys(data []byte) ([][]byte, error) {
 			return nil, fmt.Errorf("line %d is not base64: make a key with: holdfast gossip keygen", n)
 		}
 		if memberlist.ValidateKey(key) != nil {
-			return nil, fmt.Errorf("line %d: the key has %d bytes, want 16, 24 or 32: make one with: holdfast gossip keygen",
+			return nil, fmt.Errorf("line %d: the key has %d bytes, want 16, 24 or 32: "+
+				"make one with: holdfast gossip keygen",
 				n, len(key))
 		}
 		if !slices.ContainsFunc(keys, func(k []byte) bool { return bytes.Equal(k, key) }) {
@@ -101,7 +102,7 @@ func (k *gossipKeys) run(ctx context.Context) error {
 func (k *gossipKeys) reload() {
 	data, err := keyfile.ReadPrivate(k.file)
 	if err == nil && bytes.Equal(data, k.data) {
-		k.told = ""
+		k.logged = ""
 		return
 	}
 	var keys [][]byte
@@ -113,10 +114,10 @@ func (k *gossipKeys) reload() {
 	}
 	switch {
 	case err == nil:
-		k.data, k.told = data, ""
+		k.data, k.logged = data, ""
 		k.log.Info("gossip keys reloaded", "file", k.file, "keys", len(keys))
-	case err.Error() != k.told:
-		k.told = err.Error()
+	case err.Error() != k.logged:
+		k.logged = err.Error()
 		k.log.Error("gossip keys not usable, keeping the last good ones until the file is fixed",
 			"file", k.file, "error", err)
 	}

@@ -66,7 +66,7 @@ func TestLateNewsOfTheLeadership(t *testing.T) {
 	elected(t, c, other)
 	elected(t, c, leader)
 	clustertest.Eventually(t, 10*time.Second, "a gain, a loss and a gain to hear of", func() error {
-		if n := leader.Node.News(); n < 3 {
+		if n := leader.Node.PendingNotifications(); n < 3 {
 			return fmt.Errorf("%d words", n)
 		}
 		return nil
@@ -74,8 +74,8 @@ func TestLateNewsOfTheLeadership(t *testing.T) {
 	let()
 	let = func() {}
 
-	clustertest.Eventually(t, 20*time.Second, "the news are heard, and the leader is ready", func() error {
-		if n := leader.Node.News(); n > 0 || !leader.Node.Ready() {
+	clustertest.Eventually(t, 20*time.Second, "all notifications are handled and the leader is ready", func() error {
+		if n := leader.Node.PendingNotifications(); n > 0 || !leader.Node.Ready() {
 			return fmt.Errorf("%d words, ready: %t", n, leader.Node.Ready())
 		}
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A peer that is down costs one line, and then one in half a minute, however often Raft tries; a
-// second peer costs its own.
+// A peer that is down causes one line, and then one every half minute, however often Raft
+// tries. A second peer causes its own lines.
 func TestRepeatedTroubleIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

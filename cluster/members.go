@@ -120,7 +120,7 @@ func (r *reconciler) forgetRemoved(ctx context.Context) error {
 	return nil
 }
 
-// peer takes the next step for one peer.
+// peer performs the next step for one peer.
 func (r *reconciler) peer(ctx context.Context, m member) error {
 	id := m.meta.GetId()
 	srv, in := r.n.server(id)

@@ -96,7 +96,7 @@ func newMetrics(reg prometheus.Registerer, n *Node) (*metrics, error) {
 			}
 			return float64(v)
 		}),
-		gauge("last_contact_seconds", "Time since the last contact with the leader; 0 on the leader, -1 for never.", func() float64 {
+		gauge("last_contact_seconds", "Time since the last contact with the leader; 0 on it, -1 for never.", func() float64 {
 			if ms := n.lastContact(); ms >= 0 {
 				return float64(ms) / 1000
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
-// TestBridgeNames: what libraries call their metrics, and what Prometheus gets to see.
+// TestBridgeNames tests how the metrics of the libraries are renamed for Prometheus.
 func TestBridgeNames(t *testing.T) {
 	b := &metricsSink{series: map[string]prometheus.Metric{}}
 	reg := prometheus.NewRegistry()

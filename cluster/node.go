@@ -45,7 +45,7 @@ type Node struct {
 
 	pauseRequests chan *pauseRequest        // requests for lead to pause the tasks
 	changed       *signal                   // fires when the leader or its readiness changes
-	news          *signal                   // fires when gossipMeta changes
+	metaChanged   *signal                   // fires when gossipMeta changes
 	leaderless    atomic.Pointer[time.Time] // since when no leader has been known
 	watching      atomic.Pointer[string]    // the peer that the death watch is connected to
 
@@ -77,7 +77,7 @@ func New(cfg Config, f *fsm.FSM) (_ *Node, err error) {
 		began: time.Now(),
 		cfg:   cfg, log: cfg.Logger, fsm: f, driver: &raftFSM{fsm: f},
 		notify: make(chan bool, 64), pauseRequests: make(chan *pauseRequest),
-		changed: newSignal(), news: newSignal(), closing: make(chan struct{}),
+		changed: newSignal(), metaChanged: newSignal(), closing: make(chan struct{}),
 	}
 	n.life, n.end = context.WithCancel(context.Background())
 	n.ended = n.life.Done()
@@ -169,7 +169,7 @@ func (n *Node) admit() {
 		n.log.Info("this peer may vote")
 		n.reload(n.cfg.awake)
 	}
-	n.news.fire()
+	n.metaChanged.fire()
 }
 
 // servers returns the latest Raft configuration.

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// voter answers when the test says so.
+// voter answers when the test allows it.
 type voter struct {
 	asked atomic.Int32
 	allow chan error
@@ -50,7 +50,7 @@ func TestConfirmNeedsAnAnswerToAQuestionAskedAfterTheCall(t *testing.T) {
 		synctest.Wait()
 		wg.Go(func() { second.Store(c.confirm(t.Context(), 1, "") == nil) })
 		synctest.Wait()
-		b.allow <- nil // the answer to the question of the first call
+		b.allow <- nil // the answer to the request of the first call
 		synctest.Wait()
 		if !first.Load() || second.Load() {
 			t.Errorf("after the first answer: first %t, second %t; want only the first", first.Load(), second.Load())
@@ -96,7 +96,8 @@ func TestConfirmShares(t *testing.T) {
 	})
 }
 
-// TestConfirmAsksAsFewAsItCan: who has answered is asked, and the others when he does not.
+// TestConfirmAsksAsFewAsItCan tests that recent responders are asked, and the others only
+// if those do not answer.
 func TestConfirmAsksAsFewAsItCan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, d := newVoter(), newVoter()
@@ -112,21 +113,21 @@ func TestConfirmAsksAsFewAsItCan(t *testing.T) {
 		if err := <-first; err != nil {
 			t.Fatal(err)
 		}
-		d.allow <- errors.New("too late") // nobody waits for it
+		d.allow <- errors.New("too late") // no call waits for it
 		for range 10 {
 			done := confirmed()
 			b.allow <- nil
 			if err := <-done; err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(2 * confirmHedge) // sleep: the time is synctest's, and the other one has it to be asked in vain
+			time.Sleep(2 * confirmHedge) // sleep: time of synctest, in which the other peer is asked in vain
 		}
 		if b, d := b.asked.Load(), d.asked.Load(); b != 11 || d != 1 {
 			t.Errorf("the one that answers was asked %d times, the other %d times; want 11 and 1", b, d)
 		}
 		began := time.Now()
 		done := confirmed()
-		d.allow <- nil // b has gone
+		d.allow <- nil // b no longer answers
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
@@ -136,8 +137,8 @@ func TestConfirmAsksAsFewAsItCan(t *testing.T) {
 	})
 }
 
-// TestConfirmVoucherIsGoodForItsCallOnly: others, who came before or after, are not confirmed by
-// it.
+// TestConfirmVoucherIsGoodForItsCallOnly tests that an acknowledgement does not confirm
+// earlier or later calls.
 func TestConfirmVoucherIsGoodForItsCallOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, d := newVoter(), newVoter()
@@ -170,7 +171,7 @@ func TestConfirmNeedsAMajority(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		self    bool
-		answers []error // of each other voter, which are b, c and so on; errAwait: none
+		answers []error // of the other voters b, c and so on; errAwait means no answer
 		want    bool
 		ackedBy string
 	}{
@@ -238,7 +239,7 @@ func TestConfirmEndsWithTheTerm(t *testing.T) {
 		if err := c.confirm(t.Context(), 3, ""); !errors.Is(err, ErrNotLeader) {
 			t.Errorf("confirm a term that has ended: got %v, want %v", err, ErrNotLeader)
 		}
-		// The answer to the old term's question is not taken for the new one.
+		// An answer for the old term does not confirm the new one.
 		go func() { done <- c.confirm(t.Context(), 4, "") }()
 		synctest.Wait()
 		b.allow <- nil
@@ -271,7 +272,7 @@ func TestCoalescer(t *testing.T) {
 		}
 		ask(0)
 		for i := range 10 {
-			ask(i + 1) // while the first is on its way: its answer is too old for them
+			ask(i + 1) // while the first request is in flight, so its answer is too old for them
 		}
 		next <- 5
 		next <- 6

@@ -222,16 +222,16 @@ func (n *Node) keepJoined(ctx context.Context) error {
 // peer's metadata.
 func (n *Node) keepIdentity(ctx context.Context) error {
 	for {
-		news, changed := n.news.wait(), n.fsm.Changed()
+		meta, changed := n.metaChanged.wait(), n.fsm.Changed()
 		if err := n.learnCluster(); err != nil {
 			return err
 		}
-		n.gossip.tell()
+		n.gossip.publish()
 		if m := n.gossipMeta(); m.GetClusterId() != "" && m.GetBootstrapped() && len(n.ident.get().Forming) == 0 {
 			changed = nil // nothing more to learn from the state
 		}
 		select {
-		case <-news:
+		case <-meta:
 		case <-changed:
 		case <-ctx.Done():
 			return nil

@@ -70,7 +70,7 @@ func (s *logMeter) since() logSize {
 	return logSize{s.applied.entries - s.stored.entries, s.applied.bytes - s.stored.bytes}
 }
 
-// runSnapshotPolicy takes snapshots when the log has grown enough, and sets how many
+// runSnapshotPolicy creates snapshots when the log has grown enough, and sets how many
 // entries Raft keeps behind them.
 func (n *Node) runSnapshotPolicy(ctx context.Context) error {
 	for {

@@ -32,7 +32,7 @@ func TestTrailing(t *testing.T) {
 	}
 }
 
-// sink takes a snapshot, or fails.
+// sink stores a snapshot, or fails.
 type sink struct {
 	err error
 }
@@ -42,8 +42,8 @@ func (s sink) Close() error                { return s.err }
 func (sink) ID() string                    { return "s" }
 func (sink) Cancel() error                 { return nil }
 
-// Only what a snapshot on disk has is subtracted: not what came while it was written, and
-// nothing of one that failed.
+// Only entries in a stored snapshot are subtracted, not those that came while it was
+// written, and none of a failed snapshot.
 func TestScale(t *testing.T) {
 	f := &raftFSM{fsm: fsm.New()}
 	index := uint64(0)

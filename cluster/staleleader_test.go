@@ -11,16 +11,16 @@ import (
 	"github.com/holdfast-metal/holdfast/fsm"
 )
 
-// A candidate that was told to stand at once takes an entry of the leader it replaces, as a process
-// finds them in its sockets that was stopped for a while. It must not name that leader for ever: it
-// would refuse its vote to everybody else.
+// A candidate that was told to stand at once accepts an entry of the leader that it
+// replaces, such as one that a paused process finds in its sockets. It must not keep that
+// leader forever, because it would refuse its vote to all others.
 func TestStrayLeaderIsForgotten(t *testing.T) {
 	n, err := New(Config{NodeID: "p1", RaftAddr: "127.0.0.1:0", GossipAddr: "127.0.0.1:0", AdvertiseGRPC: "127.0.0.1:1", RaftMultiplier: 0.2,
 		Logger: slog.New(slog.DiscardHandler), Join: []string{"127.0.0.1:1"}}, fsm.New())
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The other two voters are not there: nobody wins an election.
+	// The other two voters do not exist, so no peer wins an election.
 	var c raft.Configuration
 	for _, p := range []struct{ id, addr string }{{"p1", n.RaftAddr()}, {"p2", "127.0.0.1:2"}, {"p3", "127.0.0.1:3"}} {
 		c.Servers = append(c.Servers, raft.Server{ID: raft.ServerID(p.id), Address: raft.ServerAddress(p.addr)})
@@ -39,8 +39,8 @@ func TestStrayLeaderIsForgotten(t *testing.T) {
 		}
 	}()
 
-	// It may be a follower for a moment in between: then the entry makes it follow, and the next
-	// round tells.
+	// It may be a follower for a moment in between. The entry then makes it follow, and the
+	// next round shows that.
 	deadline, tick := time.Now().Add(20*time.Second), time.NewTicker(10*time.Millisecond)
 	defer tick.Stop()
 	for stray := false; !stray; {
@@ -48,7 +48,7 @@ func TestStrayLeaderIsForgotten(t *testing.T) {
 			t.Fatal("the candidate never accepted the entry")
 		}
 		n.gate.callElection(time.Second)
-		// The term it stands in is written a moment later.
+		// The term in which it stands is written a moment later.
 		for range 100 {
 			deliver(t, n, &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte("p2"), Addr: []byte("127.0.0.1:2")},
 				Term: n.raft.CurrentTerm()})
@@ -69,7 +69,7 @@ func TestStrayLeaderIsForgotten(t *testing.T) {
 	}
 }
 
-// deliver hands Raft a request as the network would.
+// deliver passes a request to Raft as the network would.
 func deliver(t *testing.T, n *Node, cmd any) {
 	t.Helper()
 	resp := make(chan raft.RPCResponse, 1)

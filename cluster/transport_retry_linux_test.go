@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/cluster/freeport"
 )
 
-// leads lets the gate believe that it serves a leader, until the returned function is called.
+// leads makes the gate treat this peer as the leader until the returned function is called.
 func leads(g *gate) (stop func()) {
 	var over atomic.Bool
 	f := func(raft.ServerID, uint64) bool { return !over.Load() }
@@ -53,10 +53,10 @@ func serveAt(t *testing.T, addr string) {
 	t.Cleanup(func() { _ = g.Close() })
 }
 
-// freePort returns an address where nobody listens.
+// freePort returns an address without a listener.
 func freePort(t *testing.T) string {
 	t.Helper()
-	ports, err := freeport.Claim(t.Context(), 1) // no outgoing connection gets it
+	ports, err := freeport.Claim(t.Context(), 1) // outgoing connections do not use it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,8 +64,8 @@ func freePort(t *testing.T) string {
 	return ports.Address("127.0.0.1")
 }
 
-// Raft pauses for up to 10 s after errors. So a leader's calls give none while their peer is away,
-// and succeed when it is back.
+// Raft pauses for up to 10 s after errors. So a leader's calls return none while their peer
+// is away, and succeed when it is back.
 func TestLeaderInsistsUntilThePeerIsBack(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(*gate, raft.ServerAddress) error{
@@ -110,8 +110,8 @@ func TestLeaderInsistsUntilThePeerIsBack(t *testing.T) {
 	}
 }
 
-// Calls end with an error when this peer leads no more; heartbeats always, and so do calls of a
-// peer that hangs up.
+// Calls end with an error when this peer no longer leads. Heartbeats and calls of a peer
+// that hangs up always do.
 func TestPatienceEnds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		req *raft.AppendEntriesRequest
@@ -141,8 +141,8 @@ func TestPatienceEnds(t *testing.T) {
 	}
 }
 
-// A host that is gone answers nothing, not even a refusal. A call to it must not keep Raft from
-// shutting down.
+// A vanished host answers nothing, not even with a refusal. A call to it must not keep Raft
+// from shutting down.
 func TestCallsToAHostThatIsGoneEndSoon(t *testing.T) {
 	t.Parallel()
 	g := testGate(t)
@@ -156,7 +156,7 @@ func TestCallsToAHostThatIsGoneEndSoon(t *testing.T) {
 	select {
 	case err := <-ended:
 		t.Fatalf("the call ended by itself: %v", err)
-	case <-time.After(3 * retryPause): // it is under way
+	case <-time.After(3 * retryPause): // the call is in progress
 	}
 	g.hangUp()
 	select {
@@ -164,7 +164,7 @@ func TestCallsToAHostThatIsGoneEndSoon(t *testing.T) {
 		if err == nil {
 			t.Error("got no error, want one")
 		}
-		// One try may be under way, and that takes connectTimeout.
+		// One attempt may be in progress, which lasts up to connectTimeout.
 		if took := time.Since(began); took > shutdownTimeout/2 {
 			t.Errorf("the call ended after %v: Raft has only %v to shut down", took, shutdownTimeout)
 		}
@@ -173,8 +173,8 @@ func TestCallsToAHostThatIsGoneEndSoon(t *testing.T) {
 	}
 }
 
-// blackHole returns an address where connections are neither taken nor refused: a listener whose
-// queue is full.
+// blackHole returns an address where connections are neither accepted nor refused: a
+// listener with a full queue.
 func blackHole(t *testing.T) string {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)

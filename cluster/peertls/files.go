@@ -60,7 +60,8 @@ func parse(c *Config, r raw, now time.Time) (*set, error) {
 	s.leaf = s.pair.Leaf
 	var ok bool
 	if s.cluster, s.id, ok = PeerID(s.leaf); !ok {
-		return nil, fmt.Errorf("read certificate %s: it is not a peer's: make one with: holdfast tls cert create --peer %s",
+		return nil, fmt.Errorf("read certificate %s: it is not a peer's: "+
+			"make one with: holdfast tls cert create --peer %s",
 			c.Cert, c.PeerID)
 	}
 	if s.id != c.PeerID {

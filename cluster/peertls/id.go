@@ -72,8 +72,8 @@ func claimsPeer(cert *x509.Certificate) bool {
 // spiffePath returns the path segments of a URI in our trust domain. It accepts only the
 // canonical spelling: no escapes, port, query or empty segments.
 func spiffePath(u *url.URL) ([]string, bool) {
-	if u.Scheme != "spiffe" || u.Host != trustDomain || u.User != nil || u.Opaque != "" || u.RawQuery != "" || u.ForceQuery ||
-		u.Fragment != "" || u.RawFragment != "" || u.RawPath != "" {
+	if u.Scheme != "spiffe" || u.Host != trustDomain || u.User != nil || u.Opaque != "" ||
+		u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || u.RawFragment != "" || u.RawPath != "" {
 		return nil, false
 	}
 	rest, ok := strings.CutPrefix(u.Path, "/")

@@ -33,10 +33,10 @@ type Config struct {
 }
 
 const (
-	defaultInterval = 5 * time.Second
-	lookAtMost      = time.Second         // between two checks triggered by handshakes
-	warnAhead       = 14 * 24 * time.Hour // before a certificate expires
-	warnAgain       = 24 * time.Hour
+	defaultInterval   = 5 * time.Second
+	handshakeInterval = time.Second         // between two checks triggered by handshakes
+	warnAhead         = 14 * 24 * time.Hour // before a certificate expires
+	warnAgain         = 24 * time.Hour
 )
 
 // Store holds the certificates in use. It is safe for concurrent use.
@@ -47,12 +47,12 @@ type Store struct {
 	set     atomic.Pointer[set]
 	broken  atomic.Bool // the files cannot be used as they are
 
-	mu     sync.Mutex
-	looked time.Time            // when the files were last read
-	seen   raw                  // their contents
-	why    string               // why seen cannot be used; empty if it is in use
-	told   bool                 // why has been logged
-	warned map[string]time.Time // certificate → when its expiry was last logged
+	mu      sync.Mutex
+	checked time.Time            // when the files were last read
+	seen    raw                  // their contents
+	why     string               // why seen cannot be used; empty if it is in use
+	logged  bool                 // why has been logged
+	warned  map[string]time.Time // certificate → when its expiry was last logged
 }
 
 // Open reads the files. It returns an error if they do not match each other or the peer.
@@ -75,7 +75,10 @@ func Open(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{cfg: cfg, log: cfg.Logger, cluster: first.cluster, looked: now, seen: r, warned: map[string]time.Time{}}
+	s := &Store{
+		cfg: cfg, log: cfg.Logger, cluster: first.cluster,
+		checked: now, seen: r, warned: map[string]time.Time{},
+	}
 	s.set.Store(first)
 	if cfg.Registerer != nil {
 		if err := cfg.Registerer.Register(collector{s}); err != nil {
@@ -93,7 +96,7 @@ func (s *Store) Run(ctx context.Context) error {
 	t := time.NewTicker(s.cfg.Interval)
 	defer t.Stop()
 	for {
-		s.look(true)
+		s.refresh(true)
 		s.warn(time.Now())
 		select {
 		case <-t.C:
@@ -105,14 +108,14 @@ func (s *Store) Run(ctx context.Context) error {
 
 // current returns the set to use for a handshake that begins now.
 func (s *Store) current() *set {
-	s.look(false)
+	s.refresh(false)
 	return s.set.Load()
 }
 
-// look reads the files and switches to a new set. If the new set cannot be used, the last
+// refresh reads the files and switches to a new set. If the new set cannot be used, the last
 // one stays in use. The error is logged only if the next regular check finds it again,
 // because files are replaced one by one.
-func (s *Store) look(regular bool) {
+func (s *Store) refresh(regular bool) {
 	if !regular && !s.mu.TryLock() {
 		return // another goroutine is checking
 	} else if regular {
@@ -120,10 +123,10 @@ func (s *Store) look(regular bool) {
 	}
 	defer s.mu.Unlock()
 	now := time.Now()
-	if !regular && now.Sub(s.looked) < lookAtMost {
+	if !regular && now.Sub(s.checked) < handshakeInterval {
 		return
 	}
-	s.looked = now
+	s.checked = now
 	r, err := readFiles(&s.cfg)
 	same := err == nil && r.same(s.seen)
 	if same && s.why == "" {
@@ -142,7 +145,7 @@ func (s *Store) look(regular bool) {
 		s.keep(err, regular, same || s.why == err.Error())
 		return
 	}
-	s.why, s.told = "", false
+	s.why, s.logged = "", false
 	s.broken.Store(false)
 	s.set.Store(next)
 	s.log.Info("certificates reloaded", "cert", s.cfg.Cert, "serial", next.leaf.SerialNumber.Text(16),
@@ -152,11 +155,11 @@ func (s *Store) look(regular bool) {
 // keep leaves the last good set in use. again is true if the same error was seen before.
 func (s *Store) keep(err error, regular, again bool) {
 	s.why = err.Error()
-	s.told = s.told && again
-	if !regular || !again || s.told {
+	s.logged = s.logged && again
+	if !regular || !again || s.logged {
 		return
 	}
-	s.told = true
+	s.logged = true
 	s.broken.Store(true)
 	s.log.Error("certificate files not usable, keeping the last good ones until they are fixed", "error", err)
 }
@@ -172,7 +175,8 @@ func (s *Store) warn(now time.Time) {
 			continue
 		}
 		s.warned[c.key()] = now
-		s.log.Warn("certificate expires soon: replace its file (holdfast tls cert create, or tls ca create), no restart needed",
+		s.log.Warn("certificate expires soon: "+
+			"replace its file (holdfast tls cert create, or tls ca create), no restart needed",
 			"file", c.file, "subject", c.cert.Subject.String(),
 			"not_after", c.cert.NotAfter, "days_left", int(left/(24*time.Hour)))
 	}
