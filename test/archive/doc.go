@@ -1,6 +1,6 @@
-// Package archive runs three peers whose old runs go to a real S3 server, VersityGW, in a process
-// of its own (make e2e-s3): a run's log is read from the bucket through every peer, and a server
-// that is away harms nothing but that.
+// Package archive runs three peers that archive old runs to a real S3 server, VersityGW, in
+// its own process (make e2e-s3). Every peer can read a run's log from the bucket, and an
+// unreachable server affects nothing else.
 //
-// It owns no product code, and must not look into a peer's state.
+// It has no product code, and must not inspect a peer's state.
 package archive

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-metal/holdfast/test/bmclab/proc"
 )
 
-// BMC is a BMC in a process of its own: machines live on when it does not.
+// BMC is a BMC in its own process. Machines keep running when it does not.
 type BMC struct {
-	Endpoint string // as bmc_endpoint of a machine has it
+	Endpoint string // bmc_endpoint of a machine
 	*desk.Client
 
 	l     *Lab
@@ -23,7 +23,7 @@ type BMC struct {
 	now   *proc.Process
 }
 
-// Start starts the process, and waits until it answers.
+// Start starts the process, and blocks until it answers.
 func (b *BMC) Start() {
 	b.l.t.Helper()
 	var err error
@@ -33,14 +33,14 @@ func (b *BMC) Start() {
 	b.l.Until("BMC "+b.Endpoint+" answers", b.up)
 }
 
-// Kill ends the process as a reset of the BMC does: what it knew of sessions is lost.
+// Kill kills the process, as a reset of the BMC does. Its sessions are lost.
 func (b *BMC) Kill() {
 	if err := b.now.Kill(); err != nil {
 		b.l.t.Error(err)
 	}
 }
 
-// Hang stops the process where it is; Resume lets it go on.
+// Hang stops the process (SIGSTOP) until Resume.
 func (b *BMC) Hang() {
 	if err := b.now.Stop(); err != nil {
 		b.l.t.Error(err)
@@ -54,17 +54,19 @@ func (b *BMC) Resume() {
 	}
 }
 
-// Reboot kills the BMC, and starts it again after a while. It may be called on any goroutine.
+// Reboot kills the BMC, and starts it again after a while. It may be called on any
+// goroutine.
 func (b *BMC) Reboot(after time.Duration) {
 	b.Kill()
-	time.Sleep(after) // sleep: that is how long it takes to boot
+	time.Sleep(after) // sleep: the time that it takes to boot
 	var err error
 	if b.now, err = b.start(); err != nil {
 		b.l.t.Error(err)
 	}
 }
 
-// Redfish starts a BMC with Redfish. Its systems are the machines, by name, and those in memory.
+// Redfish starts a BMC with Redfish. Its systems are the machines, by name, and those in
+// memory.
 func (l *Lab) Redfish(machines []*Machine, inMemory ...string) *BMC {
 	l.t.Helper()
 	l.made++
@@ -89,11 +91,11 @@ func (l *Lab) Redfish(machines []*Machine, inMemory ...string) *BMC {
 	return b
 }
 
-// Path returns the endpoint of one system of several.
+// Path returns the endpoint of one of several systems.
 func (b *BMC) Path(system string) string { return b.Endpoint + "/redfish/v1/Systems/" + system }
 
-// IPMI starts ipmi_sim before a machine. It speaks cipher suite 3 only, and keeps of the boot flags
-// the device only.
+// IPMI starts ipmi_sim as the BMC of a machine. It supports only cipher suite 3, and of the
+// boot flags it stores only the device.
 func (l *Lab) IPMI(m *Machine) *BMC {
 	l.t.Helper()
 	host, port, err := net.SplitHostPort(l.ports.Address("127.0.0.1"))
@@ -128,8 +130,8 @@ func (l *Lab) IPMI(m *Machine) *BMC {
 	return b
 }
 
-// answersIPMI reports whether a BMC is there: it answers an ASF presence ping (IPMI 2.0 §13.2.3),
-// which costs it nothing.
+// answersIPMI reports whether a BMC responds to an ASF presence ping (IPMI 2.0 §13.2.3),
+// which is cheap for the BMC.
 func answersIPMI(addr string) bool {
 	c, err := net.Dial("udp", addr)
 	if err != nil {

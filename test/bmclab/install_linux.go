@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// programs are what the lab needs, with the Debian package that has each.
+// programs returns the programs that the lab needs, with their Debian packages.
 func programs() map[string]string {
 	return map[string]string{"qemu-system-x86_64": "qemu-system-x86", "ipmi_sim": "openipmi", "ipmitool": "ipmitool", "gcc": "gcc"}
 }
 
-// missing returns the packages of programs that are not there.
+// missing returns the packages of missing programs.
 func missing(ctx context.Context) (packages []string) {
 	for program, pkg := range programs() {
 		if _, err := exec.LookPath(program); err != nil {
 			packages = append(packages, pkg)
 		}
 	}
-	// The second BMC over IPMI, of the tests of providers/bmc, is a library: it keeps the boot
-	// flags that ipmi_sim drops.
+	// The second BMC over IPMI, in the tests of providers/bmc, is a library. It stores the
+	// boot flags that ipmi_sim drops.
 	if exec.CommandContext(ctx, "/usr/bin/python3", "-c", "import pyghmi.ipmi.bmc").Run() != nil {
 		packages = append(packages, "python3-pyghmi")
 	}
@@ -30,8 +30,8 @@ func missing(ctx context.Context) (packages []string) {
 	return packages
 }
 
-// Install installs what is missing, with apt-get. Without root or apt-get it fails and names what
-// is missing.
+// Install installs missing packages with apt-get. Without root or apt-get it returns an
+// error that names them.
 func Install(ctx context.Context) error {
 	packages := missing(ctx)
 	if len(packages) == 0 {
@@ -43,7 +43,7 @@ func Install(ctx context.Context) error {
 	}
 	apt, err := exec.LookPath("apt-get")
 	if err != nil {
-		return fmt.Errorf("missing: %s: there is no apt-get to install them", names)
+		return fmt.Errorf("missing: %s: apt-get not found", names)
 	}
 	run := func(args ...string) error {
 		cmd := exec.CommandContext(ctx, apt, append([]string{"-q", "-o", "DPkg::Lock::Timeout=300"}, args...)...)
@@ -57,7 +57,7 @@ func Install(ctx context.Context) error {
 	if run(install...) == nil {
 		return nil
 	}
-	if err := run("update"); err != nil { // the lists may be old, or not there
+	if err := run("update"); err != nil { // the lists may be old or missing
 		return fmt.Errorf("missing: %s: %w", names, err)
 	}
 	if err := run(install...); err != nil {

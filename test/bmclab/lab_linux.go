@@ -24,10 +24,11 @@ const (
 	Password = "secret"
 )
 
-// patience is how long the lab waits for what should take a second or two: the machine may be busy.
+// patience bounds waits for events that usually take a second or two, because the machine
+// may be busy.
 const patience = 60 * time.Second
 
-// Bench is what all labs share: programs, and what machines boot.
+// Bench is shared by all labs: programs, and the guests that machines boot.
 type Bench struct {
 	dir    string
 	front  string
@@ -35,10 +36,10 @@ type Bench struct {
 
 	build    sync.Once
 	holdfast string
-	failed   error // to build it
+	failed   error // error of the build
 }
 
-// Open installs what is missing, and builds the rest into a directory that Close removes.
+// Open installs missing programs, and builds the rest into a directory that Close removes.
 func Open(ctx context.Context) (*Bench, error) {
 	if err := Install(ctx); err != nil {
 		return nil, err
@@ -57,8 +58,8 @@ func Open(ctx context.Context) (*Bench, error) {
 	return b, nil
 }
 
-// Holdfast returns the binary under test. It is built when it is first asked for;
-// HOLDFAST_TEST_BINARY names one that was built before.
+// Holdfast returns the binary under test. It is built on first use, unless
+// HOLDFAST_TEST_BINARY names one.
 func (b *Bench) Holdfast(ctx context.Context) (string, error) {
 	if binary := os.Getenv("HOLDFAST_TEST_BINARY"); binary != "" {
 		return binary, nil
@@ -69,10 +70,10 @@ func (b *Bench) Holdfast(ctx context.Context) (string, error) {
 	return b.holdfast, b.failed
 }
 
-// Close removes what was built.
+// Close removes the directory of the builds.
 func (b *Bench) Close() error { return os.RemoveAll(b.dir) }
 
-// Lab is some machines and BMCs of one test. All of it ends with the test, or with the process.
+// Lab is the machines and BMCs of one test. They end with the test, or with the process.
 type Lab struct {
 	b       *Bench
 	t       testing.TB
@@ -82,11 +83,11 @@ type Lab struct {
 	made    int
 }
 
-// Lab opens a lab. Its directory is removed when the test has ended, or kept and named when it has
-// failed.
+// Lab opens a lab. Its directory is removed at the end of the test, or kept and logged if
+// the test has failed.
 func (b *Bench) Lab(t testing.TB) *Lab {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "bmc-") // short: sockets go there
+	dir, err := os.MkdirTemp("", "bmc-") // short, because of socket paths
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +110,7 @@ func (b *Bench) Lab(t testing.TB) *Lab {
 	return l
 }
 
-// Machine makes a machine, turns it on and waits until it is up.
+// Machine creates a machine, turns it on and blocks until it is up.
 func (l *Lab) Machine(name string) *Machine {
 	l.t.Helper()
 	m := l.machine(chassis.Config{Name: name, Guests: l.b.guests})
@@ -117,11 +118,11 @@ func (l *Lab) Machine(name string) *Machine {
 		l.t.Fatal(err)
 	}
 	m.skip = len(m.Effects())
-	m.Is(name+" is up", func(st chassis.State) bool { return st.Up }) // one that is not yet hears no soft off
+	m.Is(name+" is up", func(st chassis.State) bool { return st.Up }) // a machine that is not up ignores a soft off
 	return m
 }
 
-// Box makes a machine that an operating system can be installed on. It is off.
+// Box creates a machine that can run an operating system. It is off.
 func (l *Lab) Box(name string, box chassis.Box) *Machine {
 	l.t.Helper()
 	return l.machine(chassis.Config{Name: name, Box: &box})
@@ -148,10 +149,10 @@ func (l *Lab) machine(cfg chassis.Config) *Machine {
 	return &Machine{Machine: m, socket: socket, l: l}
 }
 
-// Dir is where files of the lab may be put.
+// Dir returns the directory for files of the lab.
 func (l *Lab) Dir() string { return l.dir }
 
-// Start starts a program that ends with the lab, and logs into a file of its directory.
+// Start starts a program that ends with the lab, and logs into a file in its directory.
 func (l *Lab) Start(logFile, program string, args ...string) *proc.Process {
 	l.t.Helper()
 	p, err := l.starter.Start(filepath.Join(l.dir, logFile), program, args...)
@@ -166,34 +167,34 @@ type Machine struct {
 	*chassis.Machine
 	socket string
 	l      *Lab
-	skip   int // effects that the lab itself had
+	skip   int // number of effects that the lab itself caused
 }
 
-// Done returns what BMCs had done, and what happened by itself.
+// Done returns the effects of BMCs, and those that happened by themselves.
 func (m *Machine) Done() []chassis.Effect { return m.Effects()[m.skip:] }
 
-// Is waits until the machine is as wanted.
+// Is blocks until the machine is in the wanted state.
 func (m *Machine) Is(what string, ok func(chassis.State) bool) {
 	m.l.t.Helper()
 	m.l.Until(what, func() bool { return ok(m.State()) })
 }
 
-// Until polls.
+// Until polls until ok returns true.
 func (l *Lab) Until(what string, ok func() bool) {
 	l.t.Helper()
 	for end := time.Now().Add(patience); !ok(); {
 		if time.Now().After(end) {
-			l.t.Fatalf("%s: not seen within %s", what, patience)
+			l.t.Fatalf("%s: did not happen within %s", what, patience)
 		}
 		select {
 		case <-time.After(10 * time.Millisecond):
 		case <-l.t.Context().Done():
-			l.t.Fatalf("%s: not seen until the test was over", what)
+			l.t.Fatalf("%s: did not happen before the end of the test", what)
 		}
 	}
 }
 
-// Files serves the guests' directory over HTTP, and gives the URL of the CD.
+// Files serves the guests' directory over HTTP, and returns the URL of the CD.
 func (l *Lab) Files() (cd string) {
 	l.t.Helper()
 	s := &http.Server{Handler: http.FileServer(http.Dir(filepath.Dir(l.b.guests.CD))), ReadHeaderTimeout: patience}

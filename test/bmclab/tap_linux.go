@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Tap stands on the wire before a BMC that speaks IPMI and writes down who spoke when. ipmitool has
-// a port of its own for each command, so that what comes from one port is one command, with its
+// Tap is a proxy of a BMC that speaks IPMI. It records the times of packets. ipmitool uses
+// a new port for each command, so the packets of one port belong to one command and its
 // session.
 type Tap struct {
-	Endpoint string // as bmc_endpoint of a machine has it
+	Endpoint string // bmc_endpoint of a machine
 
 	mu    sync.Mutex
 	calls map[string]*call // by the caller's address
@@ -20,11 +20,11 @@ type Tap struct {
 }
 
 type call struct {
-	first, last time.Time // packets of either side
+	first, last time.Time // packets in both directions
 	bmc         *net.UDPConn
 }
 
-// Tap opens one. It ends with the test.
+// Tap opens a tap. It ends with the test.
 func (l *Lab) Tap(b *BMC) *Tap {
 	l.t.Helper()
 	addr, err := net.ResolveUDPAddr("udp", l.ports.Address("127.0.0.1"))
@@ -50,7 +50,7 @@ func (l *Lab) Tap(b *BMC) *Tap {
 	return t
 }
 
-// Delay makes every answer late by d.
+// Delay delays every response by d.
 func (t *Tap) Delay(d time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,7 +79,7 @@ func (t *Tap) serve(l *Lab, conn *net.UDPConn, bmc string, serving *sync.WaitGro
 		}
 		c.last = time.Now()
 		t.mu.Unlock()
-		_, _ = c.bmc.Write(b[:n]) // what is lost is sent again
+		_, _ = c.bmc.Write(b[:n]) // lost packets are retransmitted
 	}
 }
 
@@ -93,7 +93,7 @@ func (t *Tap) answer(conn *net.UDPConn, c *call, to *net.UDPAddr) {
 		t.mu.Lock()
 		d := t.delay
 		t.mu.Unlock()
-		time.Sleep(d) // sleep: that is how long the BMC takes
+		time.Sleep(d) // sleep: the delay of the BMC
 		t.mu.Lock()
 		c.last = time.Now()
 		t.mu.Unlock()
@@ -101,8 +101,8 @@ func (t *Tap) answer(conn *net.UDPConn, c *call, to *net.UDPAddr) {
 	}
 }
 
-// Seen reports how many commands came, how many were under way at once at most, and what the
-// shortest time was from the end of one to the beginning of the next; negative when they overlap.
+// Seen returns the number of commands, the maximum at the same time, and the shortest time
+// between the end of one and the beginning of the next, which is negative if they overlap.
 func (t *Tap) Seen() (commands, most int, gap time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

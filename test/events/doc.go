@@ -1,5 +1,5 @@
-// Package events follows what happens through a webhook and a watch, against three peers whose
-// leader is killed: both hear of everything, in order.
+// Package events follows events through a webhook and a watch, while the leader of three
+// peers is killed: both receive all events, in order.
 //
-// It owns no product code, and must not look into a peer's state.
+// It has no product code, and must not inspect a peer's state.
 package events

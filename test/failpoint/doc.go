@@ -1,9 +1,9 @@
-// Package failpoint kills peers at the lines that stand between two durable effects.
+// Package failpoint kills peers between two durable effects.
 //
-// Such a line of the product is a comment, "// failpoint: name", and nothing else: no build of the
-// product has a switch. Here a build for tests is made in which each of these comments is a call
-// that kills its own process, once, when the test asks for it.
+// In the product, such a place is only a comment, "// failpoint: name": no build of the
+// product has a switch. This package builds a test binary in which each of these comments
+// is a call that kills its own process, once, when the test arms it.
 //
-// It owns how the points are found, built and armed, and the test that crashes a real cluster at
-// each of them.
+// The package finds, builds and arms the points, and has the test that crashes a real
+// cluster at each of them.
 package failpoint

@@ -12,11 +12,11 @@ import (
 // Point is a place where a peer can be made to die.
 type Point struct {
 	Name string
-	File string // below the root of the module
+	File string // relative to the root of the module
 	Line int
 }
 
-// folders are the parts of the product with durable effects.
+// folders returns the parts of the product with durable effects.
 func folders() []string {
 	return []string{"archive", "cluster", "executor", "fsm", "providers", "server"}
 }
@@ -26,9 +26,9 @@ var (
 	clause  = regexp.MustCompile(`(?m)^package (\w+)$`)
 )
 
-// Arm turns every comment "// failpoint: name" into a call, and gives the points in the order of
-// the files. A name that stands in two places is an error, and so is a comment that only looks like
-// one.
+// Arm turns every comment "// failpoint: name" into a call, and returns the points in the
+// order of the files. It returns an error if a name occurs twice, or if a comment only
+// resembles one.
 func Arm(o *overlay.Overlay) ([]Point, error) {
 	var points []Point
 	seen := map[string]Point{}
@@ -54,7 +54,7 @@ func Arm(o *overlay.Overlay) ([]Point, error) {
 				}
 				p := Point{Name: m[2], File: file, Line: i + 1}
 				if other, ok := seen[p.Name]; ok {
-					return nil, fmt.Errorf("failpoint %s is at %s:%d and at %s:%d: give one another name", p.Name, other.File, other.Line, file, p.Line)
+					return nil, fmt.Errorf("failpoint %s is at %s:%d and at %s:%d: rename one of them", p.Name, other.File, other.Line, file, p.Line)
 				}
 				seen[p.Name] = p
 				points, found = append(points, p), found+1
@@ -74,10 +74,10 @@ func Arm(o *overlay.Overlay) ([]Point, error) {
 	return points, nil
 }
 
-// code is what each armed package gets. HOLDFAST_FAILPOINT is "name@file", one or more with commas
-// between them: the process that comes to the point and is the first to make the file kills itself,
-// so that one peer dies, once. With "=stop" after the file it stops itself instead (SIGSTOP), and
-// goes on when somebody lets it.
+// code is added to each armed package. HOLDFAST_FAILPOINT is "name@file", one or more
+// separated by commas. The first process that reaches the point and creates the file kills
+// itself, so that one peer dies, once. With "=stop" after the file it stops itself instead
+// (SIGSTOP) until it is resumed.
 const code = `
 import (
 	"os"
@@ -111,8 +111,8 @@ func failpoint(name string) {
 	_, _ = f.WriteString(strconv.Itoa(os.Getpid()))
 	_ = f.Close()
 	if stop {
-		// To this thread: another one would take a signal to the process a moment later, and this
-		// line would be passed.
+		// Signal this thread: a signal to the process may reach another thread a moment
+		// later, and execution would continue past this line.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		_, _, _ = syscall.RawSyscall(syscall.SYS_TGKILL, uintptr(os.Getpid()), uintptr(syscall.Gettid()), uintptr(syscall.SIGSTOP))

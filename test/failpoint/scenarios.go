@@ -18,18 +18,19 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// scenario is what brings a peer to a point.
+// scenario makes a peer reach a point.
 type scenario struct {
-	forming bool // only a cluster that forms comes there: the point is armed from the start
-	archive bool // only a cluster comes there whose runs leave it, which is of no use to the others
-	hands   bool // only a cluster comes there that has a BMC and installs a machine
-	restore bool // only a cluster comes there that is given a snapshot, which takes from the others what they look for
-	stops   bool // the peer does not die there but stops, and the test says who dies
+	forming bool // reached only while a cluster forms: the point is armed from the start
+	archive bool // reached only in a cluster that archives its runs, which the other scenarios cannot use
+	hands   bool // reached only in a cluster that has a BMC and installs a machine
+	restore bool // reached only in a cluster that restores a snapshot, which removes what others need
+	stops   bool // the peer stops there instead of dying, and the test kills another one
 	quick   bool // part of the subset that every test run crashes
 	provoke func(ctx context.Context, l *lab.Lab) error
 }
 
-// scenarios has one for each point. Where nothing provokes a point the traffic comes by.
+// scenarios returns one for each point. Without a provoke function, the normal traffic
+// reaches the point.
 func scenarios() map[string]scenario {
 	forming := scenario{forming: true}
 	return map[string]scenario{
@@ -104,8 +105,8 @@ func handOver(ctx context.Context, l *lab.Lab) error {
 	})
 }
 
-// moveLog makes a follower keep its log in the other store from now on. It dies on the way, and
-// goes on when it is started again.
+// moveLog makes a follower move its log to the other store. It dies on the way, and
+// continues after a restart.
 func moveLog(ctx context.Context, l *lab.Lab) error {
 	p, err := l.Follower(ctx)
 	if err != nil {
@@ -124,7 +125,7 @@ func moveLog(ctx context.Context, l *lab.Lab) error {
 	})
 }
 
-// wipe takes the data of a follower.
+// wipe deletes the data of a follower.
 func wipe(ctx context.Context, l *lab.Lab) error {
 	p, err := l.Follower(ctx)
 	if err != nil {
@@ -143,8 +144,8 @@ func replace(ctx context.Context, p *localcluster.Peer) error {
 	return p.Start(ctx)
 }
 
-// leave takes a follower that has gone out of the cluster. When the leader has died in the middle
-// the next one finishes that. Then the follower comes back.
+// leave removes a stopped follower from the cluster. If the leader dies meanwhile, the next
+// one finishes the removal. Then the follower comes back.
 func leave(ctx context.Context, l *lab.Lab) error {
 	p, err := l.Follower(ctx)
 	if err != nil {
@@ -154,16 +155,16 @@ func leave(ctx context.Context, l *lab.Lab) error {
 		if err := p.Kill(); err != nil {
 			return err
 		}
-		// Whoever leads next does not know that it was to leave, and would take back a peer that
-		// gossip believes alive.
+		// The next leader does not know that the peer was to leave, and would admit it
+		// again if gossip considers it alive.
 		if err := lab.Until(ctx, "gossip to see that "+p.ID+" has gone", func() bool {
 			st, err := l.Client.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
 			return err == nil && slices.ContainsFunc(st.GetPeers(), func(q *holdfastv1.Peer) bool { return q.GetId() == p.ID && !q.GetAlive() })
 		}); err != nil {
 			return err
 		}
-		// The next leader finds the record of a peer that is no server, unless it is asked to
-		// remove that peer before.
+		// The next leader finds the record of a peer that is no server, unless it is first
+		// asked to remove that peer.
 		removed := func() (n int) {
 			for _, other := range l.Peers() {
 				if other != p {
@@ -187,8 +188,8 @@ func leave(ctx context.Context, l *lab.Lab) error {
 	})
 }
 
-// askToLeave asks the leader of the moment to take a peer out of the cluster. There may be another
-// one before it has.
+// askToLeave requests the current leader to remove a peer from the cluster. The leader may
+// change meanwhile.
 func askToLeave(ctx context.Context, l *lab.Lab, p *localcluster.Peer) {
 	ctx, stop := context.WithTimeout(ctx, 2*time.Second)
 	defer stop()
@@ -204,7 +205,7 @@ func askToLeave(ctx context.Context, l *lab.Lab, p *localcluster.Peer) {
 	_, _ = internalv1.NewPeerServiceClient(conn).Leave(ctx, &internalv1.LeaveRequest{PeerId: p.ID})
 }
 
-// dropRuns starts all peers again with an archive that keeps runs for a moment only.
+// dropRuns restarts all peers with an archive that keeps runs only for a moment.
 func dropRuns(ctx context.Context, l *lab.Lab) error {
 	for _, p := range l.Peers() {
 		if err := l.Hold(p, func() error {
@@ -225,12 +226,12 @@ func dropRuns(ctx context.Context, l *lab.Lab) error {
 
 // The plans of scenarios, each started on the machine of the same name.
 const (
-	planLong  = "fp-long"  // waits for so long that this goes on record
+	planLong  = "fp-long"  // waits long enough that the wait is recorded
 	planSleep = "fp-sleep" // waits until it is canceled
 	planFail  = "fp-fail"  // fails and waits for its retry
 )
 
-// prepare creates what scenarios need.
+// prepare creates the machines and plans of the scenarios.
 func prepare(ctx context.Context, l *lab.Lab) error {
 	failing := lab.Script("fail", "exit 3\n")
 	failing.MaxRetries = new(int32)
@@ -262,7 +263,7 @@ func cancelBetween(ctx context.Context, l *lab.Lab) error {
 	})
 }
 
-// cancelWhen starts a run and cancels it as soon as its step is where it should be.
+// cancelWhen starts a run and cancels it as soon as its step is in the wanted state.
 func cancelWhen(ctx context.Context, l *lab.Lab, plan string, when func(*holdfastv1.StepStatus) bool) error {
 	run, err := l.Start(ctx, plan, plan)
 	if err != nil {

@@ -1,6 +1,7 @@
 // Package golden opens data directories that earlier releases have written.
 //
-// It owns testdata: for each release a directory of one peer (data.tar.gz) and what its API
-// answered (seen.json), written by `make golden-data VERSION=…` and never changed after. It must
-// not mend a directory so that it opens: an upgrade cannot either.
+// Its testdata has, for each release, a directory of one peer (data.tar.gz) and the
+// responses of its API (seen.json). They are written by `make golden-data VERSION=…` and
+// never changed afterwards. A test must not repair a directory before opening it, because
+// an upgrade cannot do so either.
 package golden

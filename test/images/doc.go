@@ -1,2 +1,2 @@
-// Package images has the test of images on real peers: over TLS, with a peer that dies.
+// Package images tests images on real peers, over TLS, with a peer that dies.
 package images

@@ -1,5 +1,6 @@
-// Package integrations runs what users type and what other tools ask, against a real peer: the
-// quick start, Ansible's plugins, Prometheus's service discovery.
+// Package integrations runs the commands of the documentation and the requests of other
+// tools against a real peer: the quick start, Ansible's plugins, Prometheus's service
+// discovery.
 //
-// It owns no more than these tests. What the answers mean in detail is tested where they are made.
+// It has only these tests. The details of the responses are tested elsewhere.
 package integrations

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Account makes a kubeconfig of the account that deploy/kubernetes has, which may do what is needed
-// and no more.
+// Account returns a kubeconfig of the account in deploy/kubernetes, which has only the
+// required permissions.
 func Account(t testing.TB, plane *Plane) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(root(), "deploy", "kubernetes", "holdfast.yaml"))

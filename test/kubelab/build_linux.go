@@ -13,18 +13,19 @@ import (
 	"github.com/holdfast-metal/holdfast/test/overlay"
 )
 
-// version is that of the control plane, as tools/kube/go.mod has it.
+// version is the version of the control plane in tools/kube/go.mod.
 const version = "v1.36.3"
 
-// programs of it, in the order in which each build takes most from the one before.
+// programs returns its programs, in an order in which each build reuses most of the one
+// before.
 func programs() []string { return []string{"kube-apiserver", "kubeadm", "kube-controller-manager"} }
 
-// Kubelet builds the stand-in for the kubelet: static, for a host that has nothing.
+// Kubelet builds the stand-in for the kubelet. It is static, for a host without libraries.
 func Kubelet(ctx context.Context, out string) error { return own(ctx, out, "./test/kubelab/kubelet") }
 
-// Build installs etcd where there is none, and gives a directory with the programs of the control
-// plane, and builds those that are not there yet: about six minutes of two cores the first time, at
-// lowest priority. It is kept in E2E_KUBE_CACHE, else below /var/cache/holdfast/kube.
+// Build installs etcd if it is missing, builds the missing programs of the control plane,
+// and returns their directory. The first build takes about six minutes of two cores, at
+// lowest priority. The directory is E2E_KUBE_CACHE, or /var/cache/holdfast/kube by default.
 func Build(ctx context.Context) (string, error) {
 	if err := etcd(ctx); err != nil {
 		return "", err
@@ -45,7 +46,8 @@ func Build(ctx context.Context) (string, error) {
 		if _, err := os.Stat(out); err == nil {
 			continue
 		}
-		// Under another name until it is whole: who is interrupted leaves none that does not run.
+		// It has another name until it is complete, so that an interrupted build leaves no
+		// broken program.
 		cmd := exec.CommandContext(ctx, "nice", "-n", "19", "go", "build", "-trimpath", "-ldflags", strings.Join(flags, " "), "-o", out+".part", "k8s.io/kubernetes/cmd/"+p)
 		cmd.Dir, cmd.Env = filepath.Join(root(), "tools", "kube"), append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
 		if said, err := cmd.CombinedOutput(); err != nil {
@@ -68,7 +70,7 @@ func own(ctx context.Context, out, pkg string) error {
 	return nil
 }
 
-// etcd installs Debian's where there is none.
+// etcd installs Debian's etcd if it is missing.
 func etcd(ctx context.Context) error {
 	if _, err := exec.LookPath("etcd"); err == nil {
 		return nil
@@ -81,11 +83,11 @@ func etcd(ctx context.Context) error {
 	return nil
 }
 
-// root is the directory of the repository.
+// root returns the directory of the repository.
 func root() string {
 	dir, err := overlay.Root(".")
 	if err != nil {
-		return "." // where there is nothing, as the build will say
+		return "." // the build then fails with a clear error
 	}
 	return dir
 }

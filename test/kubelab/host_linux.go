@@ -13,8 +13,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/sshd"
 )
 
-// enter makes a host of this machine: an /etc, a /var/lib and programs of its own, for what runs
-// below it.
+// enter turns this machine into a host with its own /etc, /var/lib and programs, for its
+// child processes.
 const enter = `set -e
 d="$1"; shift
 for at in etc var/lib; do
@@ -25,10 +25,10 @@ mount --bind "$d/bin" /usr/local/bin
 exec "$@"
 `
 
-// What is in /usr/local/bin of a host, before what is in /usr/bin. kubeadm is the real one; the
-// checks that it makes before are of containers and the kernel, which the stand-in for the kubelet
-// has no use for. None of the containers of a control plane runs: so kubeadm does not wait for
-// them.
+// Programs in a host's /usr/local/bin, which precedes /usr/bin. kubeadm is the real one,
+// without its preflight checks of containers and the kernel, which the stand-in for the
+// kubelet does not need. The containers of a control plane do not run, so kubeadm does not
+// wait for them.
 const (
 	kubeadmProgram = `#!/bin/sh
 case "$1" in
@@ -62,7 +62,7 @@ type Host struct {
 	dir string
 }
 
-// StartHost starts one, with a system UUID.
+// StartHost starts a host with a system UUID.
 func StartHost(t testing.TB, bin, dir, uuid string) *Host {
 	t.Helper()
 	h := &Host{t: t, dir: dir}
@@ -94,7 +94,7 @@ func StartHost(t testing.TB, bin, dir, uuid string) *Host {
 	return h
 }
 
-// stopKubelet ends the stand-in: it is nobody's child.
+// stopKubelet kills the stand-in, which has no parent.
 func (h *Host) stopKubelet() {
 	pid, err := os.ReadFile(filepath.Join(h.dir, "pid"))
 	if err != nil {
@@ -103,16 +103,16 @@ func (h *Host) stopKubelet() {
 	kill(strings.TrimSpace(string(pid)), filepath.Join(h.dir, "kubelet"))
 }
 
-// Hold keeps kubeadm from beginning, until it is let go.
+// Hold keeps kubeadm from starting until letGo is called.
 func (h *Host) Hold() (letGo func()) {
 	h.write("hold", "", 0o644)
 	return func() { _ = os.Remove(filepath.Join(h.dir, "hold")) }
 }
 
-// Ready lets the node be Ready.
+// Ready makes the node Ready.
 func (h *Host) Ready() { h.write("ready", "", 0o644) }
 
-// Joins counts how often kubeadm was asked to join.
+// Joins returns how often kubeadm was asked to join.
 func (h *Host) Joins() int {
 	b, err := os.ReadFile(filepath.Join(h.dir, "joins"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -127,7 +127,7 @@ func (h *Host) write(name, text string, mode os.FileMode) {
 	if err := os.WriteFile(path, []byte(text), mode); err != nil {
 		h.t.Fatal(err)
 	}
-	if err := os.Chmod(path, mode); err != nil { // whatever the umask
+	if err := os.Chmod(path, mode); err != nil { // despite the umask
 		h.t.Fatal(err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// kill ends a process if it still runs a program: another one may have its number by now.
+// kill kills a process if it still runs the program: its id may have been reused.
 func kill(pid, program string) {
 	n, err := strconv.Atoi(pid)
 	if err != nil {

@@ -25,13 +25,13 @@ import (
 	"github.com/holdfast-metal/holdfast/test/bmclab/proc"
 )
 
-// patience bounds what a test waits for any one thing: machines are busy.
+// patience bounds a test's wait for one event, because machines are busy.
 const patience = 2 * time.Minute
 
 // Plane is a control plane of one machine. It ends with the test.
 type Plane struct {
 	t       testing.TB
-	bin     string // its programs
+	bin     string // directory of its programs
 	dir     string
 	etcd    [2]string // clients, peers
 	addr    string    // of the API
@@ -41,7 +41,7 @@ type Plane struct {
 	http    *http.Client
 }
 
-// kubeadmConfig is what kubeadm is told of the cluster.
+// kubeadmConfig is kubeadm's configuration of the cluster.
 const kubeadmConfig = `apiVersion: kubeadm.k8s.io/v1beta4
 kind: InitConfiguration
 localAPIEndpoint: {advertiseAddress: %[1]s, bindPort: %[2]s}
@@ -60,7 +60,7 @@ apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 `
 
-// StartPlane starts a control plane, as kubeadm would have set it up.
+// StartPlane starts a control plane like one set up by kubeadm.
 func StartPlane(t testing.TB, bin, dir string) *Plane {
 	t.Helper()
 	ip, err := ownAddress()
@@ -77,7 +77,7 @@ func StartPlane(t testing.TB, bin, dir string) *Plane {
 	p.addr = ports.Address(ip)
 	_, port, _ := net.SplitHostPort(p.addr)
 	p.write("init.yaml", fmt.Sprintf(kubeadmConfig, ip, port, version, p.path("pki"), p.etcd[0]))
-	p.write("upload.yaml", fmt.Sprintf(kubeadmConfig, ip, port, version, "/etc/kubernetes/pki", p.etcd[0])) // where hosts have it
+	p.write("upload.yaml", fmt.Sprintf(kubeadmConfig, ip, port, version, "/etc/kubernetes/pki", p.etcd[0])) // the directory on hosts
 	p.kubeadm("init", "phase", "certs", "all", "--config", p.path("init.yaml"))
 	for _, conf := range []string{"admin", "super-admin", "controller-manager"} {
 		p.kubeadm("init", "phase", "kubeconfig", conf, "--config", p.path("init.yaml"), "--kubeconfig-dir", p.path("conf"))
@@ -102,7 +102,7 @@ func StartPlane(t testing.TB, bin, dir string) *Plane {
 	return p
 }
 
-// StartAPI starts the API server, and waits until it is ready.
+// StartAPI starts the API server, and blocks until it is ready.
 func (p *Plane) StartAPI() {
 	p.t.Helper()
 	host, port, _ := net.SplitHostPort(p.addr)
@@ -117,16 +117,19 @@ func (p *Plane) StartAPI() {
 	})
 }
 
-// UploadCerts has kubeadm put what control planes share into the cluster, sealed with a key of 32
-// bytes in hex, for two hours. The group that admin.conf of a new control plane belongs to gets its
-// rights, which kubeadm init gives it once.
+// UploadCerts makes kubeadm upload the certificates that control planes share, encrypted
+// with a key of 32 bytes in hex, for two hours. It also grants the rights of the group in a
+// new control plane's admin.conf, as kubeadm init does once.
 func (p *Plane) UploadCerts(key string) {
 	p.t.Helper()
 	conf, err := os.ReadFile(p.path("init.yaml"))
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.write("certs.yaml", strings.Replace(string(conf), "kind: InitConfiguration\n", "kind: InitConfiguration\ncertificateKey: "+key+"\n", 1)) // kubeadm takes no flag beside a file
+	// kubeadm accepts no flag together with a file.
+	text := strings.Replace(string(conf), "kind: InitConfiguration\n",
+		"kind: InitConfiguration\ncertificateKey: "+key+"\n", 1)
+	p.write("certs.yaml", text)
 	p.kubeadm("init", "phase", "upload-certs", "--upload-certs", "--skip-certificate-key-print", "--config", p.path("certs.yaml"), "--kubeconfig", p.path("conf/super-admin.conf"))
 	const group = "kubeadm:cluster-admins"
 	p.Must(http.MethodPost, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", "", map[string]any{
@@ -136,7 +139,7 @@ func (p *Plane) UploadCerts(key string) {
 	}, nil)
 }
 
-// KillAPI ends the API server as a dead machine would.
+// KillAPI kills the API server, as the death of its machine would.
 func (p *Plane) KillAPI() {
 	p.t.Helper()
 	if err := p.api.Kill(); err != nil {
@@ -144,12 +147,12 @@ func (p *Plane) KillAPI() {
 	}
 }
 
-// Do asks the API as an administrator; in is sent as JSON.
+// Do makes a request to the API as an administrator; in is sent as JSON.
 func (p *Plane) Do(method, path, contentType string, in any) ([]byte, error) {
 	return ask(p.t.Context(), p.http, "https://"+p.addr+path, method, contentType, "", in)
 }
 
-// As asks the API as whoever has a bearer token.
+// As makes a request to the API with a bearer token.
 func (p *Plane) As(bearer, method, path string, in any) ([]byte, error) {
 	anonymous, err := rest.HTTPClientFor(rest.AnonymousClientConfig(p.admin))
 	if err != nil {
@@ -158,7 +161,8 @@ func (p *Plane) As(bearer, method, path string, in any) ([]byte, error) {
 	return ask(p.t.Context(), anonymous, "https://"+p.addr+path, method, "", bearer, in)
 }
 
-// Must is Do of what has to work; into gets the answer unless it is nil.
+// Must is like Do but fails the test on an error; into receives the response unless it is
+// nil.
 func (p *Plane) Must(method, path, contentType string, in, into any) {
 	p.t.Helper()
 	b, err := p.Do(method, path, contentType, in)
@@ -198,7 +202,7 @@ func ask(ctx context.Context, c *http.Client, url, method, contentType, bearer s
 	return b, err
 }
 
-// Until waits until cond has no complaint.
+// Until blocks until cond returns nil.
 func (p *Plane) Until(what string, cond func() error) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.t.Context(), patience)
@@ -241,7 +245,7 @@ func (p *Plane) write(name, text string) {
 	}
 }
 
-// ownAddress returns an address of this machine that is not loopback: kubeadm takes no other.
+// ownAddress returns a non-loopback address of this machine: kubeadm accepts no other.
 func ownAddress() (string, error) {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
@@ -252,5 +256,5 @@ func ownAddress() (string, error) {
 			return n.IP.String(), nil
 		}
 	}
-	return "", errors.New("this machine has no IPv4 address but loopback")
+	return "", errors.New("this machine has only loopback IPv4 addresses")
 }

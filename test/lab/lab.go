@@ -1,8 +1,8 @@
-// Package lab runs a cluster of processes for tests that crash, stop and wipe single peers of it at
-// moments of their choice, under the traffic and the checks of test/robustness.
+// Package lab runs a cluster of processes for tests that crash, stop and wipe single peers
+// at chosen moments, under the traffic and the checks of test/robustness.
 //
-// It owns the processes, and starts again what has died. It must not decide what is right: that is
-// package check's.
+// It manages the processes, and restarts those that died. Package check decides what is
+// right.
 package lab
 
 import (
@@ -18,14 +18,14 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// Config says what to run.
+// Config configures a lab.
 type Config struct {
 	Binary    string
 	Dir       string   // of data and logs
-	Env       []string // more environment of each peer
-	Args      []string // more arguments of each peer
-	Fleet     []string // more arguments of the fake hardware
-	Providers string   // more YAML below "providers:", beside the fake hardware
+	Env       []string // further environment of each peer
+	Args      []string // further arguments of each peer
+	Fleet     []string // further arguments of the fake hardware
+	Providers string   // further YAML in "providers:", after the fake hardware
 	Slow      bool     // Raft's default timeouts instead of elections within 150 ms
 }
 
@@ -40,10 +40,10 @@ type Lab struct {
 	deaths int
 }
 
-// multiplier makes elections quick: 150 ms.
+// multiplier shortens elections to 150 ms.
 const multiplier = 0.3
 
-// Open starts the hardware and all peers, and waits for nothing.
+// Open starts the hardware and all peers, and does not wait for them.
 func Open(ctx context.Context, cfg Config) (*Lab, error) {
 	hw, err := localcluster.StartFakeHardware(ctx, cfg.Binary, cfg.Dir, cfg.Fleet...)
 	if err != nil {
@@ -79,12 +79,12 @@ func (l *Lab) Close() error {
 	return errors.Join(err, l.Cluster.Close(), l.Hardware.Close())
 }
 
-// Target is the cluster as a workload sees it.
+// Target returns the cluster as a target of a workload.
 func (l *Lab) Target() workload.Target {
 	return workload.TargetOf(l.Cluster, l.Hardware.Endpoint)
 }
 
-// Revive starts peers again that have died, until ctx ends. Those that are held stay down.
+// Revive restarts dead peers until ctx ends, except those that are held.
 func (l *Lab) Revive(ctx context.Context) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -104,14 +104,14 @@ func (l *Lab) Revive(ctx context.Context) {
 	}
 }
 
-// Deaths counts the peers that Revive has started again.
+// Deaths returns the number of peers that Revive has restarted.
 func (l *Lab) Deaths() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.deaths
 }
 
-// Hold keeps Revive from starting a peer while do is at work with it.
+// Hold keeps Revive from restarting a peer while do runs.
 func (l *Lab) Hold(p *localcluster.Peer, do func() error) error {
 	l.hold(p, true)
 	defer l.hold(p, false)
@@ -124,7 +124,8 @@ func (l *Lab) hold(p *localcluster.Peer, held bool) {
 	l.held[p.ID] = held
 }
 
-// Steady waits until all peers are ready and agree on a leader, whatever dies meanwhile.
+// Steady blocks until all peers are ready and agree on a leader, even if peers die
+// meanwhile.
 func (l *Lab) Steady(ctx context.Context) error {
 	for {
 		try, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -139,7 +140,7 @@ func (l *Lab) Steady(ctx context.Context) error {
 	}
 }
 
-// Until waits until cond holds.
+// Until blocks until cond holds.
 func Until(ctx context.Context, what string, cond func() bool) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -164,7 +165,7 @@ func (l *Lab) Follower(ctx context.Context) (*localcluster.Peer, error) {
 			return p, nil
 		}
 	}
-	return nil, errors.New("there is no follower")
+	return nil, errors.New("no follower found")
 }
 
 // Register registers machines.
@@ -194,7 +195,7 @@ func (l *Lab) Start(ctx context.Context, machine, plan string) (*holdfastv1.Run,
 	return run, nil
 }
 
-// Ended waits until a run has ended in a phase.
+// Ended blocks until a run has ended in a phase.
 func (l *Lab) Ended(ctx context.Context, id string, want holdfastv1.Run_Phase) error {
 	run, err := l.Client.WaitRun(ctx, id)
 	if err != nil {

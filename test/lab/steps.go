@@ -6,8 +6,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Step makes a step of a plan without retries, so that a run only succeeds if nothing makes an
-// attempt fail.
+// Step returns a step without retries, so that a run only succeeds if no attempt fails.
 func Step(name string, kind any) *holdfastv1.Step {
 	s := &holdfastv1.Step{Name: name, TimeoutSeconds: 60, MaxRetries: proto.Int32(0)}
 	switch k := kind.(type) {
@@ -23,7 +22,7 @@ func Step(name string, kind any) *holdfastv1.Step {
 	return s
 }
 
-// Script makes a step that runs a script on the host.
+// Script returns a step that runs a script on the host.
 func Script(name, text string) *holdfastv1.Step {
 	return Step(name, &holdfastv1.SshCommand{Script: text})
 }

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// Trouble finds in the logs of a directory what must stand in none: data races, panics, fatal
-// errors.
+// Trouble returns texts in the logs of a directory that no log may contain: data races,
+// panics, fatal errors.
 func Trouble(dir string) []string {
 	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
 	if err != nil {

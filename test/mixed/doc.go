@@ -1,6 +1,6 @@
-// Package mixed runs peers of an earlier build and of this one in one cluster, as a rolling upgrade
-// does, and back.
+// Package mixed runs peers of an earlier build and of this one in one cluster, as a rolling
+// upgrade does, and back.
 //
-// It owns which mixtures there are and what has to hold in each. It must not mend what the earlier
-// build does.
+// It defines the mixtures and the rules for each. It must not work around faults of the
+// earlier build.
 package mixed

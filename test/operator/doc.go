@@ -1,6 +1,6 @@
-// Package operator runs the verbs of those who keep the control plane, as processes, against three
-// peers with TLS: each of them does what it says, nobody else may, and a restore that is killed on
-// its way has happened or not.
+// Package operator runs the commands of operators, as processes, against three peers with
+// TLS. Each one does its work, no other role may run it, and a restore that is killed
+// midway is either complete or not done at all.
 //
-// It must not ask peers for more than an operator can see.
+// It must not inspect peers beyond what an operator can see.
 package operator

@@ -1,8 +1,7 @@
-// Package overlay builds the product with changed sources, without changing the product: tests that
-// break it on purpose need no switches in it.
+// Package overlay builds the product with changed sources, without changing the product. So
+// the product needs no switches for tests that break it on purpose.
 //
-// It owns how a change is declared and applied. A change that does not fit the sources any more is
-// an error, never a change left out.
+// A change that no longer matches the sources is an error, and is never skipped.
 package overlay
 
 import (
@@ -20,13 +19,13 @@ import (
 // Overlay is a set of changed files.
 type Overlay struct {
 	root  string            // of the module
-	files map[string]string // path below root → content
+	files map[string]string // path relative to root → content
 }
 
 // New returns an Overlay without changes for the module at root.
 func New(root string) *Overlay { return &Overlay{root: root, files: map[string]string{}} }
 
-// Root finds the root of the module that dir is in.
+// Root returns the root of the module that contains dir.
 func Root(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	for ; err == nil; dir = filepath.Dir(dir) {
@@ -34,13 +33,13 @@ func Root(dir string) (string, error) {
 			return dir, nil
 		}
 		if dir == filepath.Dir(dir) {
-			err = errors.New("no go.mod above")
+			err = errors.New("no go.mod found")
 		}
 	}
 	return "", fmt.Errorf("find the root of the module: %w", err)
 }
 
-// Read returns a file as it is with the changes so far. The path is below the module's root.
+// Read returns a file with the changes so far. The path is relative to the module's root.
 func (o *Overlay) Read(path string) (string, error) {
 	if text, ok := o.files[path]; ok {
 		return text, nil
@@ -52,23 +51,24 @@ func (o *Overlay) Read(path string) (string, error) {
 	return string(b), nil
 }
 
-// Set replaces a file, or adds one.
+// Set replaces or adds a file.
 func (o *Overlay) Set(path, text string) { o.files[path] = text }
 
-// Patch replaces a piece of a file. The piece must be there exactly once.
+// Patch replaces a piece of a file. The piece must occur exactly once.
 func (o *Overlay) Patch(path, before, after string) error {
 	text, err := o.Read(path)
 	if err != nil {
 		return err
 	}
 	if n := strings.Count(text, before); n != 1 {
-		return fmt.Errorf("patch %s: the text to replace is there %d times, want once: the code has changed, and the patch must follow it:\n%s", path, n, before)
+		return fmt.Errorf("patch %s: the text to replace occurs %d times, want once: "+
+			"the code has changed, and the patch must follow it:\n%s", path, n, before)
 	}
 	o.Set(path, strings.Replace(text, before, after, 1))
 	return nil
 }
 
-// Files lists the Go files of the product in a folder below the root, tests left out.
+// Files returns the product's Go files in a folder of the module, without tests.
 func (o *Overlay) Files(folder string) ([]string, error) {
 	var all []string
 	err := filepath.WalkDir(filepath.Join(o.root, folder), func(path string, d fs.DirEntry, err error) error {
@@ -85,8 +85,8 @@ func (o *Overlay) Files(folder string) ([]string, error) {
 	return all, nil
 }
 
-// Write writes the changed files into a directory, and gives the path of the file for `go build
-// -overlay`.
+// Write writes the changed files into a directory, and returns the path of the file for `go
+// build -overlay`.
 func (o *Overlay) Write(dir string) (string, error) {
 	replace := map[string]string{}
 	for path, text := range o.files {
@@ -110,8 +110,8 @@ func (o *Overlay) Write(dir string) (string, error) {
 	return file, nil
 }
 
-// Go runs a go command, such as build or test, with the changes. The overlay is written into dir.
-// The error has the output.
+// Go runs a go command, such as build or test, with the changes. It writes the overlay into
+// dir. The error contains the output.
 func (o *Overlay) Go(ctx context.Context, dir string, args ...string) error {
 	file, err := o.Write(dir)
 	if err != nil {

@@ -1,8 +1,7 @@
-// Package program builds the programs that tests start as processes: each kind once, however many
-// test packages want it, since to link one takes as long as many a test.
+// Package program builds the programs that tests start as processes. Each kind is built
+// once for all test packages, because linking one takes as long as many tests.
 //
-// It does not start anything. Programs of other revisions and other modules are built by the tests
-// that want them.
+// It starts nothing. Programs of other revisions and modules are built by their own tests.
 package program
 
 import (
@@ -21,17 +20,17 @@ import (
 
 const module = "github.com/holdfast-metal/holdfast/"
 
-// Build says which program to build.
+// Build describes a program.
 type Build struct {
-	Package string           // below the root of the module; empty is cmd/holdfast
-	Race    bool             // with the race detector; without it the program is static, as a release is
+	Package string           // relative to the root of the module; empty is cmd/holdfast
+	Race    bool             // with the race detector; without it the program is static, like a release
 	Tags    []string         // build tags
-	Version string           // what the program says it is. Such a program is nobody else's
-	Overlay *overlay.Overlay // sources that stand in for others, as mutants do. Nor is such a one
+	Version string           // the program's version. Such a program is not shared
+	Overlay *overlay.Overlay // replaced sources, as for mutants. Such a program is not shared
 }
 
-// Into returns the path of the program in dir, built from the sources as they are now. It stays as
-// it is when they change.
+// Into returns the path of the program in dir, built from the current sources. Later
+// changes of the sources do not affect it.
 func (b Build) Into(ctx context.Context, dir string) (string, error) {
 	if b.Package == "" {
 		b.Package = "cmd/holdfast"
@@ -48,7 +47,7 @@ func (b Build) Into(ctx context.Context, dir string) (string, error) {
 		return "", fmt.Errorf("build %s: %w", b.Package, err)
 	}
 	defer unlock()
-	if err := b.build(ctx, shared); err != nil { // go build leaves alone what is up to date
+	if err := b.build(ctx, shared); err != nil { // go build skips what is up to date
 		return "", err
 	}
 	if err := take(shared, path); err != nil {
@@ -57,8 +56,8 @@ func (b Build) Into(ctx context.Context, dir string) (string, error) {
 	return path, nil
 }
 
-// Holdfast returns the path of a holdfast that lasts as long as the test. HOLDFAST_TEST_BINARY
-// names one that was built before.
+// Holdfast returns the path of a holdfast that lasts as long as the test.
+// HOLDFAST_TEST_BINARY overrides it.
 func Holdfast(t testing.TB) string {
 	t.Helper()
 	if given := os.Getenv("HOLDFAST_TEST_BINARY"); given != "" {
@@ -72,7 +71,7 @@ func Holdfast(t testing.TB) string {
 }
 
 func (b Build) build(ctx context.Context, out string) error {
-	flags, cgo := "-s -w", "CGO_ENABLED=0" // what debuggers want takes half the time of linking
+	flags, cgo := "-s -w", "CGO_ENABLED=0" // debug information takes half the time of linking
 	if b.Version != "" {
 		flags += " -X main.version=" + b.Version
 	}
@@ -98,8 +97,8 @@ func (b Build) build(ctx context.Context, out string) error {
 	return nil
 }
 
-// shared returns the place of all tests for this kind of program, and holds it for this process
-// until unlock.
+// shared returns the path that all tests share for this kind of program, and locks it until
+// unlock.
 func (b Build) shared() (path string, unlock func(), err error) {
 	root, err := overlay.Root(".")
 	if err != nil {
@@ -126,11 +125,11 @@ func (b Build) shared() (path string, unlock func(), err error) {
 	if err != nil {
 		return "", nil, errors.Join(fmt.Errorf("lock %s: %w", lock.Name(), err), lock.Close())
 	}
-	return path, func() { _ = lock.Close() }, nil // which unlocks it too
+	return path, func() { _ = lock.Close() }, nil // which also unlocks it
 }
 
-// take puts a file to another place as well. What go build writes to the first one later is another
-// file.
+// take links or copies a file to another path. A later go build writes a new file to the
+// first path.
 func take(from, to string) error {
 	if os.Link(from, to) == nil {
 		return nil

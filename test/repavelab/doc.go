@@ -1,4 +1,4 @@
-// Package repavelab installs machines from nothing: QEMU boxes with empty disks and BMCs, a network
-// of their own, three peers, firmware that boots from it, and in the end an operating system that
-// answers over SSH. It has tests only; run make e2e-repave.
+// Package repavelab installs machines from scratch: QEMU boxes with empty disks and BMCs,
+// their own network, three peers, firmware that boots from the network, and finally an
+// operating system that answers over SSH. It has only tests; run make e2e-repave.
 package repavelab

@@ -1,8 +1,8 @@
-// Package security runs real clusters, and tries to find in what they leave and show that which
-// must not be there.
+// Package security runs real clusters, and searches their files and outputs for secrets
+// that must not be there.
 //
-// It owns the search for secrets in files and texts. What callers may do is tested where that is
-// decided, in server/auth.
+// It has the search for secrets in files and texts. server/auth has the tests of
+// permissions.
 package security
 
 import (
@@ -18,16 +18,17 @@ import (
 	"strings"
 )
 
-// Needles are the secrets to look for, by what they are.
+// Needles are the secrets to search for, by description.
 type Needles map[string]string
 
-// Finding says what was found, in which spelling, and where.
+// Finding is a secret that was found, its spelling and its place.
 type Finding struct{ What, Spelling, Where string }
 
 func (f Finding) String() string { return fmt.Sprintf("%s (%s) in %s", f.What, f.Spelling, f.Where) }
 
-// spellings returns how a secret may be written. Base64 depends on what stands before it: all three
-// positions are tried, without what its neighbours have a part in.
+// spellings returns the ways in which a secret may be written. Base64 depends on the
+// preceding bytes, so all three positions are tried, without characters that depend on
+// neighbouring bytes.
 func spellings(secret string) map[string][]byte {
 	b := []byte(secret)
 	all := map[string][]byte{
@@ -36,7 +37,7 @@ func spellings(secret string) map[string][]byte {
 		"hex":        []byte(hex.EncodeToString(b)),
 		"HEX":        []byte(strings.ToUpper(hex.EncodeToString(b))),
 		"in UTF-16":  utf16(b),
-		"in decimal": []byte(strings.Trim(fmt.Sprintf("%d", b), "[]")), // a []byte that was printed
+		"in decimal": []byte(strings.Trim(fmt.Sprintf("%d", b), "[]")), // a printed []byte
 	}
 	for pad := range 3 {
 		for name, enc := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding, "base64url": base64.RawURLEncoding} {
@@ -64,7 +65,7 @@ func utf16(b []byte) []byte {
 	return out[:len(out)-1]
 }
 
-// Text looks for secrets in a text.
+// Text searches a text for secrets.
 func (n Needles) Text(where string, text []byte) []Finding {
 	var found []Finding
 	for what, secret := range n {
@@ -77,10 +78,10 @@ func (n Needles) Text(where string, text []byte) []Finding {
 	return found
 }
 
-// Files looks for secrets in all files below a directory, and in their names. It gives how many
-// bytes it has looked at. A peer that runs replaces its files (a snapshot is written beside its
-// place and renamed): where one goes while it is looked for, all are looked at again, so that none
-// is missed under its new name.
+// Files searches all files in a directory, and their names, for secrets. It returns how
+// many bytes it has searched. A running peer replaces its files (it writes a snapshot to a
+// temporary name and renames it). So if a file disappears during the search, the search
+// starts again and finds it under its new name.
 func (n Needles) Files(dir string) (found []Finding, size int64, err error) {
 	return n.tree(os.DirFS(dir), dir)
 }

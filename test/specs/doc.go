@@ -1,4 +1,5 @@
-// Package specs holds the cluster against the documents it implements, as their clients see it:
-// real processes with TLS and authentication, every example of the documents and every error body
-// of docs/clients.md, from any peer, and clients that go on while leaders die. It has tests only.
+// Package specs compares the cluster with the specifications that it implements, from the
+// clients' point of view. It uses real processes with TLS and authentication, every example
+// of the specifications and every error body in docs/clients.md, at any peer, and clients
+// that continue while leaders die. It has only tests.
 package specs

@@ -1,6 +1,7 @@
-// Package sshd runs a real OpenSSH server on this machine, for tests whose peers log in to hosts.
+// Package sshd runs a real OpenSSH server on this machine, for tests whose peers log in to
+// hosts.
 //
-// It owns the server, its keys and its files. It must not know what is run on it.
+// It manages the server, its keys and its files, and does not depend on the commands.
 package sshd
 
 import (
@@ -25,18 +26,19 @@ import (
 
 const program = "/usr/sbin/sshd"
 
-// Missing reports what keeps a server from being started here; "" if nothing does.
+// Missing returns the reason why a server cannot be started here, or "".
 func Missing() string {
 	if _, err := os.Stat(program); err != nil {
-		return "there is no " + program + " (Debian: apt-get install openssh-server)"
+		return program + " not found (Debian: apt-get install openssh-server)"
 	}
 	if _, err := os.Stat("/run/systemd/system"); err == nil && os.Geteuid() != 0 {
-		return "on a machine with systemd commands run as its units, and that takes root"
+		return "with systemd, commands run as units, which requires root"
 	}
 	return ""
 }
 
-// Server is a server on loopback, as the user who runs the tests, and what peers need to log in.
+// Server is a server on loopback, run by the tests' user, with the data that peers need to
+// log in.
 type Server struct {
 	Addr       string // host:port
 	HostKey    string // a line of authorized_keys
@@ -47,11 +49,11 @@ type Server struct {
 	starter *proc.Starter
 }
 
-// Start starts a server at an address, host:port, with its files in a directory, which is made, and
-// waits until it answers. Close it.
+// Start starts a server at an address, host:port, with its files in a directory, which it
+// creates. It blocks until the server answers. The server must be closed.
 func Start(ctx context.Context, dir, addr string) (*Server, error) { return StartIn(ctx, dir, addr) }
 
-// StartIn is Start below another command, which runs what comes after its arguments: unshare, say.
+// StartIn is like Start but runs the server with another command, such as unshare.
 func StartIn(ctx context.Context, dir, addr string, enter ...string) (*Server, error) {
 	me, err := user.Current()
 	if err != nil {
@@ -75,10 +77,10 @@ func StartIn(ctx context.Context, dir, addr string, enter ...string) (*Server, e
 	return s, nil
 }
 
-// Close ends the server. Who has logged in stays.
+// Close stops the server. Existing logins continue.
 func (s *Server) Close() { s.starter.Close() }
 
-// answers waits until somebody listens.
+// answers blocks until the server listens.
 func (s *Server) answers(ctx context.Context, p *proc.Process) error {
 	for {
 		c, err := new(net.Dialer).DialContext(ctx, "tcp", s.Addr)
@@ -88,7 +90,7 @@ func (s *Server) answers(ctx context.Context, p *proc.Process) error {
 		select {
 		case <-time.After(10 * time.Millisecond):
 		case <-p.Done():
-			log, _ := os.ReadFile(filepath.Join(s.Dir, "sshd.log")) // what there is
+			log, _ := os.ReadFile(filepath.Join(s.Dir, "sshd.log")) // its output, if any
 			return fmt.Errorf("it has ended: %s", log)
 		case <-ctx.Done():
 			return errors.Join(ctx.Err(), err)
@@ -96,7 +98,7 @@ func (s *Server) answers(ctx context.Context, p *proc.Process) error {
 	}
 }
 
-// write makes keys and the configuration, and gives the path of that.
+// write creates keys and the configuration, and returns its path.
 func (s *Server) write() (string, error) {
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return "", err
@@ -122,7 +124,7 @@ func (s *Server) write() (string, error) {
 		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
 			return "", err
 		}
-	} else { // whoever logs in is to be root, or may become it: here that user may do all that the test needs
+	} else { // the user must be able to become root: this sudo just runs the command
 		if err := os.WriteFile(at("sudo"), []byte("#!/bin/sh\nshift\nexec \"$@\"\n"), 0o755); err != nil {
 			return "", err
 		}

@@ -1,5 +1,5 @@
-// Package tracing sends the traces of three peers to a receiver of OTLP, and looks at what has
-// come: a call through a follower is one trace over two peers, and each attempt is one of its own.
+// Package tracing sends the traces of three peers to an OTLP receiver, and checks them: a
+// call through a follower is one trace over two peers, and each attempt is its own trace.
 //
-// It owns no product code, and must not look into a peer's state.
+// It has no product code, and must not inspect a peer's state.
 package tracing

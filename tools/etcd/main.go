@@ -1,5 +1,5 @@
-// Command etcd is etcd, built at the version that `holdfast-bench --vs etcd` compares with. It is a
-// module of its own: nothing of it is linked into peers.
+// Command etcd is etcd, built at the version that `holdfast-bench --vs etcd` compares with.
+// It is a separate module, so that peers do not link it.
 package main
 
 import (

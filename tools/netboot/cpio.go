@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// file is an entry of the archive. Its mode has the type of the file in it, as in inode(7).
+// file is an entry of the archive. Its mode includes the file type, as in inode(7).
 type file struct {
 	name         string
 	mode         uint32
@@ -17,9 +17,10 @@ type file struct {
 
 func dir(name string) file { return file{name: name, mode: 0o40755} }
 
-// archive writes the format newc (Documentation/driver-api/early-userspace/buffer-format.rst):
-// thirteen numbers of eight hexadecimal digits, the name, and the data, each padded to four bytes.
-// Everything belongs to root and has no time.
+// archive writes the format newc
+// (Documentation/driver-api/early-userspace/buffer-format.rst): thirteen numbers of eight
+// hexadecimal digits, the name, and the data, each padded to four bytes. Everything belongs
+// to root and has no timestamp.
 func archive(files []file) []byte {
 	var w bytes.Buffer
 	pad := func() {
@@ -47,6 +48,6 @@ func compress(b []byte) ([]byte, error) {
 		return nil, err
 	}
 	_, err = z.Write(b)
-	err = errors.Join(err, z.Close()) // before the bytes are taken: it writes the last of them
+	err = errors.Join(err, z.Close()) // writes the last bytes
 	return out.Bytes(), err
 }

@@ -1,14 +1,15 @@
-// Command netboot makes the netboot image: a kernel as Debian ships it, and an initramfs with
-// holdfast-agent as /init and the drivers that it loads.
+// Command netboot builds the netboot image: a kernel from a Debian package, and an
+// initramfs with holdfast-agent as /init and the drivers that it loads.
 //
-//	netboot -agent bin/holdfast-agent -deb linux-image-….deb -out bin/netboot [-modules a,b,…] [-ca ca.pem] [-loaders TREE] [-programs TREE]
+//	netboot -agent bin/holdfast-agent -deb linux-image-….deb -out bin/netboot
+//	        [-modules a,b,…] [-ca ca.pem] [-loaders TREE] [-programs TREE]
 //
-// With boot loaders it makes a boot medium of both, too, and with e2fsprogs and dosfstools the
-// installer unpacks root file systems (docs/installer.md).
+// With boot loaders it also builds a boot medium, and with e2fsprogs and dosfstools the
+// installer can unpack root file systems (docs/installer.md).
 //
-// It unpacks the package with dpkg-deb, finds out what a module needs from the module itself, and
-// writes the cpio archive by itself: no root, no mounts, no device nodes. The same input gives the
-// same bytes.
+// It unpacks the package with dpkg-deb, reads the dependencies of a module from the module
+// itself, and writes the cpio archive itself: it needs no root, mounts or device nodes. The
+// same input yields the same bytes.
 package main
 
 import (
@@ -20,9 +21,9 @@ import (
 	"strings"
 )
 
-// drivers are the modules that are taken when they are in the kernel's package: what is built in or
-// absent is left out. Debian's cloud kernel has those of virtual machines; with the generic one
-// (KERNEL=linux-image-amd64) the others are found too.
+// drivers are the modules to include. Modules that are built in or missing in the kernel's
+// package are skipped. Debian's cloud kernel has those of virtual machines; the generic one
+// (KERNEL=linux-image-amd64) has the others too.
 const drivers = "virtio_pci,virtio_mmio,virtio_blk,virtio_scsi,virtio_net,virtio_rng," +
 	"nvme,ahci,sd_mod,megaraid_sas,mpt3sas,aacraid,smartpqi,hpsa," +
 	"e1000,e1000e,igb,igc,ixgbe,i40e,ice,tg3,bnxt_en,mlx4_en,mlx5_core,r8169,ena,gve,hv_netvsc,hv_storvsc,vmxnet3,vmw_pvscsi," +
@@ -32,10 +33,12 @@ func main() {
 	agent := flag.String("agent", "bin/holdfast-agent", "static binary, /init of the image")
 	deb := flag.String("deb", "", "kernel package, linux-image-VERSION_….deb")
 	out := flag.String("out", "bin/netboot", "directory to write vmlinuz and installer.cpio.gz to")
-	modules := flag.String("modules", drivers, "modules to take along, with all that they need")
-	ca := flag.String("ca", "", "CA certificate of the peers, when they serve HTTPS under their own")
-	loaders := flag.String("loaders", "", "directory that isolinux, syslinux-common and systemd-boot-efi were unpacked to: makes installer.iso")
-	programs := flag.String("programs", "", "directory that e2fsprogs, dosfstools and all that they need were unpacked to: the installer takes TAR images then")
+	modules := flag.String("modules", drivers, "modules to include, with their dependencies")
+	ca := flag.String("ca", "", "CA certificate of the peers, if they serve HTTPS with their own CA")
+	loaders := flag.String("loaders", "",
+		"directory with isolinux, syslinux-common and systemd-boot-efi unpacked: also builds installer.iso")
+	programs := flag.String("programs", "",
+		"directory with e2fsprogs, dosfstools and their dependencies unpacked: the installer then accepts TAR images")
 	flag.Parse()
 	if err := run(*agent, *deb, *out, *ca, *loaders, *programs, strings.Split(*modules, ",")); err != nil {
 		fmt.Fprintln(os.Stderr, "netboot:", err)
@@ -45,7 +48,7 @@ func main() {
 
 func run(agent, deb, out, ca, tree, programs string, wanted []string) error {
 	if deb == "" {
-		return fmt.Errorf("give -deb: apt-get download a kernel package, as make netboot does")
+		return fmt.Errorf("no kernel package: set -deb (apt-get download one, as make netboot does)")
 	}
 	unpacked, err := os.MkdirTemp("", "holdfast-netboot-")
 	if err != nil {
@@ -57,7 +60,8 @@ func run(agent, deb, out, ca, tree, programs string, wanted []string) error {
 	}
 	kernels, err := filepath.Glob(filepath.Join(unpacked, "boot", "vmlinuz-*"))
 	if err != nil || len(kernels) != 1 {
-		return fmt.Errorf("find the kernel in %s: %d files match boot/vmlinuz-*: is it a package linux-image-VERSION?", deb, len(kernels))
+		return fmt.Errorf("find the kernel in %s: %d files match boot/vmlinuz-*: is it a package linux-image-VERSION?",
+			deb, len(kernels))
 	}
 	version := strings.TrimPrefix(filepath.Base(kernels[0]), "vmlinuz-")
 	picked, absent, err := pick(filepath.Join(unpacked, "lib", "modules", version), wanted)
@@ -108,7 +112,7 @@ func run(agent, deb, out, ca, tree, programs string, wanted []string) error {
 
 func mb(b []byte) float64 { return float64(len(b)) / 1e6 }
 
-// contents are the files of the initramfs.
+// contents returns the files of the initramfs.
 func contents(agent, ca string, modules []string) ([]file, error) {
 	files := []file{
 		dir("dev"), dir("etc"), dir("etc/holdfast"), dir("modules"), dir("proc"), dir("run"), dir("sys"), dir("tmp"),

@@ -13,9 +13,9 @@ import (
 	"github.com/diskfs/go-diskfs/filesystem/iso9660"
 )
 
-// blank is where a peer that gives the medium out writes what the installer has to know, between
-// two words of the kernel's command line (internal/images, Blank). Both boot loaders read it from a
-// file of their own.
+// blank is the place on the medium into which a peer writes the installer's parameters,
+// between two words of the kernel's command line (internal/images, Blank). Each boot loader
+// reads it from its own file.
 const blankSize = 1024
 
 func blank() string {
@@ -23,14 +23,15 @@ func blank() string {
 	return mark + strings.Repeat("@", blankSize-len(mark))
 }
 
-// loaders are the files of boot loaders: Debian's isolinux, syslinux-common and systemd-boot-efi.
+// loaders are the files of boot loaders: Debian's isolinux, syslinux-common and
+// systemd-boot-efi.
 type loaders struct {
 	isolinux string // isolinux.bin
 	ldlinux  string // ldlinux.c32
 	efi      string // systemd-bootx64.efi
 }
 
-// find looks for the files under a directory that packages were unpacked to.
+// find finds the files in a directory with the unpacked packages.
 func (l *loaders) find(tree string) error {
 	for at, to := range map[string]*string{"usr/lib/ISOLINUX/isolinux.bin": &l.isolinux, "usr/lib/syslinux/modules/bios/ldlinux.c32": &l.ldlinux,
 		"usr/lib/systemd/boot/efi/systemd-bootx64.efi": &l.efi} {
@@ -42,9 +43,9 @@ func (l *loaders) find(tree string) error {
 	return nil
 }
 
-// medium writes an ISO 9660 image that BIOS boots by isolinux, and UEFI by systemd-boot from a FAT
-// file system in it (El Torito). Both have the kernel and the initramfs of their own: neither
-// loader reads the other's file system.
+// medium writes an ISO 9660 image. BIOS boots it with isolinux, and UEFI with systemd-boot
+// from a FAT file system in it (El Torito). Both have their own kernel and initramfs,
+// because neither loader reads the other's file system.
 func medium(to string, l loaders, kernel, initrd []byte) (err error) {
 	dir, err := os.MkdirTemp("", "holdfast-medium-")
 	if err != nil {
@@ -63,18 +64,19 @@ func medium(to string, l loaders, kernel, initrd []byte) (err error) {
 		{"/loader/entries/holdfast.conf", []byte("title Holdfast\nlinux /vmlinuz\ninitrd /initrd.gz\noptions " + words + " " + blank() + "\n")},
 		{"/vmlinuz", kernel}, {"/initrd.gz", initrd},
 	}); err != nil {
-		return fmt.Errorf("make the file system for UEFI: %w", err)
+		return fmt.Errorf("create the file system for UEFI: %w", err)
 	}
 	if err := iso(to, filepath.Join(dir, "tree"), l, esp, []entry{
 		{"isolinux.cfg", []byte("SERIAL 0 115200\nDEFAULT holdfast\nPROMPT 0\nLABEL holdfast\n  KERNEL /vmlinuz\n  INITRD /initrd.gz\n  APPEND " + words + " " + blank() + "\n")},
 		{"vmlinuz", kernel}, {"initrd.gz", initrd},
 	}); err != nil {
-		return fmt.Errorf("make the ISO 9660 file system: %w", err)
+		return fmt.Errorf("create the ISO 9660 file system: %w", err)
 	}
-	// A file may lie in pieces: then no peer would find where to write.
+	// A file may be split in the image: then no peer would find the place.
 	all, err := os.ReadFile(to)
 	if n := bytes.Count(all, []byte(blank())); err == nil && n != 2 {
-		return fmt.Errorf("make the boot medium %s: the room for its parameters is in it %d times in one piece, want 2", to, n)
+		return fmt.Errorf("create the boot medium %s: the place for its parameters occurs %d times in one piece, want 2",
+			to, n)
 	}
 	return err
 }
@@ -85,7 +87,8 @@ type entry struct {
 	data []byte
 }
 
-// fat makes a FAT32 file system. It has so many clusters at least that firmware takes it for one.
+// fat creates a FAT32 file system, with enough clusters for firmware to recognize it as
+// one.
 func fat(to string, files []entry) (err error) {
 	size := int64(4 << 20)
 	for _, f := range files {
@@ -119,8 +122,8 @@ func fat(to string, files []entry) (err error) {
 	return nil
 }
 
-// iso makes the ISO 9660 image of the files, of the loader for BIOS, and of the file system for
-// UEFI.
+// iso creates the ISO 9660 image of the files, of the loader for BIOS, and of the file
+// system for UEFI.
 func iso(to, tree string, l loaders, esp string, files []entry) (err error) {
 	for name, from := range map[string]string{"isolinux.bin": l.isolinux, "ldlinux.c32": l.ldlinux, "esp.img": esp} {
 		data, err := os.ReadFile(from)
@@ -151,10 +154,15 @@ func iso(to, tree string, l loaders, esp string, files []entry) (err error) {
 	if err != nil {
 		return err
 	}
-	bios := &iso9660.ElToritoEntry{Platform: iso9660.BIOS, Emulation: iso9660.NoEmulation, BootFile: "/isolinux.bin", BootTable: true}
+	bios := &iso9660.ElToritoEntry{
+		Platform:  iso9660.BIOS,
+		Emulation: iso9660.NoEmulation,
+		BootFile:  "/isolinux.bin",
+		BootTable: true,
+	}
 	bios.SetLoadSize(4)
 	uefi := &iso9660.ElToritoEntry{Platform: iso9660.EFI, Emulation: iso9660.NoEmulation, BootFile: "/esp.img"}
-	uefi.SetLoadSize(1) // its size does not fit into the field: firmware takes what comes until the end
+	uefi.SetLoadSize(1) // its size does not fit into the field: firmware reads up to the end
 	return fs.Finalize(iso9660.FinalizeOptions{RockRidge: true, VolumeIdentifier: "HOLDFAST",
 		ElTorito: &iso9660.ElTorito{BootCatalog: "/boot.cat", HideBootCatalog: true, Entries: []*iso9660.ElToritoEntry{bios, uefi}}})
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// pick finds modules and all that they need, each behind what it needs, and the names that are not
-// there.
+// pick returns the paths of modules and their dependencies, dependencies first, and the
+// names of missing modules.
 func pick(tree string, wanted []string) (paths, absent []string, err error) {
 	where := map[string]string{}
 	err = filepath.WalkDir(tree, func(path string, d fs.DirEntry, err error) error {
@@ -19,10 +19,10 @@ func pick(tree string, wanted []string) (paths, absent []string, err error) {
 		return err
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("look for modules: %w", err)
+		return nil, nil, fmt.Errorf("find modules: %w", err)
 	}
 	if len(where) == 0 {
-		return nil, nil, fmt.Errorf("look for modules in %s: there is no .ko: compressed modules are not read yet", tree)
+		return nil, nil, fmt.Errorf("find modules in %s: no .ko found: compressed modules are not supported", tree)
 	}
 	seen := map[string]bool{}
 	var add func(name string) error
@@ -62,7 +62,7 @@ func pick(tree string, wanted []string) (paths, absent []string, err error) {
 	return paths, absent, nil
 }
 
-// plain is the name of a module as the kernel has it.
+// plain returns the kernel's form of a module's name.
 func plain(name string) string { return strings.ReplaceAll(strings.TrimSpace(name), "-", "_") }
 
 // needs reads the section .modinfo of a module: depends=a,b and softdep=pre: a b post: c.

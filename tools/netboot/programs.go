@@ -13,24 +13,24 @@ import (
 	"strings"
 )
 
-// programs give the file systems of a disk that a root file system (TAR) is unpacked to: Debian's
-// e2fsprogs and dosfstools.
+// programs returns the programs that create the file systems for a root file system (TAR),
+// from Debian's e2fsprogs and dosfstools.
 func programs() []string { return []string{"mke2fs", "mkfs.fat"} }
 
-// gather finds the programs in a directory that packages were unpacked to, with the libraries that
-// they need and what loads these, as files of the initramfs.
+// gather returns the programs in a directory of unpacked packages, with their libraries and
+// the dynamic loader, as files of the initramfs.
 func gather(tree string) ([]file, error) {
-	at := map[string]string{} // by the last part of the name
+	at := map[string]string{} // by base name
 	err := filepath.WalkDir(tree, func(name string, d fs.DirEntry, err error) error {
 		base := filepath.Base(name)
-		// A library's loader is linked to by its own name.
+		// The dynamic loader is linked to by its own name.
 		if err == nil && !d.IsDir() && (at[base] == "" || d.Type().IsRegular()) && (strings.Contains(base, ".so") || slices.Contains(programs(), base)) {
 			at[base] = name
 		}
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("look for programs: %w", err)
+		return nil, fmt.Errorf("find programs: %w", err)
 	}
 	files, seen := map[string]file{}, map[string]bool{}
 	var add func(base, name string, mode uint32) error
@@ -89,12 +89,12 @@ func dirsOf(files map[string]file) map[string]bool {
 	return all
 }
 
-// resolve follows links by name: those of packages lead to where they are installed.
+// resolve follows links by name: links in packages refer to the installed paths.
 func resolve(at map[string]string, base string) (string, error) {
 	for range 8 {
 		name, ok := at[base]
 		if !ok {
-			return "", fmt.Errorf("find %s: it is in none of the packages", base)
+			return "", fmt.Errorf("find %s: in none of the packages", base)
 		}
 		to, err := os.Readlink(name)
 		if err != nil {
@@ -102,10 +102,10 @@ func resolve(at map[string]string, base string) (string, error) {
 		}
 		base = path.Base(to)
 	}
-	return "", fmt.Errorf("find %s: %w", base, errors.New("its links lead in a circle"))
+	return "", fmt.Errorf("find %s: %w", base, errors.New("its links form a loop"))
 }
 
-// linked returns the libraries that a program or library needs, and what loads it.
+// linked returns the libraries that a program or library needs, and its dynamic loader.
 func linked(name string) (libs []string, loader string, err error) {
 	f, err := elf.Open(name)
 	if err != nil {
@@ -113,7 +113,7 @@ func linked(name string) (libs []string, loader string, err error) {
 	}
 	defer func() { _ = f.Close() }()
 	if libs, err = f.ImportedLibraries(); err != nil {
-		return nil, "", fmt.Errorf("read what %s needs: %w", name, err)
+		return nil, "", fmt.Errorf("read the libraries of %s: %w", name, err)
 	}
 	for _, p := range f.Progs {
 		if p.Type != elf.PT_INTERP {
@@ -121,7 +121,7 @@ func linked(name string) (libs []string, loader string, err error) {
 		}
 		b := make([]byte, p.Filesz)
 		if _, err := p.ReadAt(b, 0); err != nil {
-			return nil, "", fmt.Errorf("read what loads %s: %w", name, err)
+			return nil, "", fmt.Errorf("read the loader of %s: %w", name, err)
 		}
 		loader = strings.TrimRight(string(b), "\x00")
 	}

@@ -1,7 +1,9 @@
-// Command plot draws what `holdfast-bench growth -o json` has found: how what one operation takes
-// grows with the fleet. It reads the report from its standard input and writes an SVG file.
+// Command plot draws the results of `holdfast-bench growth -o json`: how the time of one
+// operation grows with the fleet. It reads the report from its standard input and writes an
+// SVG file.
 //
-//	holdfast-bench growth --machines 10000,100000,1000000 -o json | go -C tools/plot run . ../../docs/img/growth.svg
+//	holdfast-bench growth --machines 10000,100000,1000000 -o json |
+//	        go -C tools/plot run . ../../docs/img/growth.svg
 package main
 
 import (
@@ -37,7 +39,7 @@ func main() {
 
 func run(in io.Reader, args []string) error {
 	if len(args) != 1 {
-		return errors.New("name the file to write: plot FILE.svg")
+		return errors.New("usage: plot FILE.svg")
 	}
 	var report struct {
 		Figures []figure `json:"figures"`
@@ -52,7 +54,7 @@ func run(in io.Reader, args []string) error {
 	return draw(lines, args[0])
 }
 
-// names are what the figures are called in the plot; those that it does not have are not drawn.
+// names returns the figures to draw, and their names in the plot.
 func names() map[string]string {
 	return map[string]string{
 		"get": "one machine read", "page": "page of 100, filter on a label", "rare": "filter that nothing matches", "keepalive": "keepalive of an agent", "start": "run started", "stall": "longest write during a snapshot",
@@ -83,7 +85,7 @@ func series(all []figure) (map[string]plotter.XYs, error) {
 		lines[name] = append(lines[name], plotter.XY{X: machines, Y: ms})
 	}
 	if len(lines) == 0 {
-		return nil, errors.New("the report has no figures of growth: give that of holdfast-bench growth -o json")
+		return nil, errors.New("the report has no figures of growth: use the report of holdfast-bench growth -o json")
 	}
 	return lines, nil
 }
@@ -104,7 +106,7 @@ func draw(lines map[string]plotter.XYs, file string) error {
 		return fmt.Errorf("draw: %w", err)
 	}
 	p.Y.Max *= 100 // room for the legend
-	p.X.Max *= 1.3 // and for the last number below
+	p.X.Max *= 1.3 // room for the last number on the axis
 	p.Legend.Padding = vg.Millimeter
 	if err := p.Save(18*vg.Centimeter, 13*vg.Centimeter, file); err != nil {
 		return fmt.Errorf("write %s: %w", file, err)

@@ -1,10 +1,11 @@
-// Command redisgateway is what `holdfast-bench` compares a peer with: a gateway that keeps its
-// machines in Redis, as it is commonly written. For each keepalive it takes the machine's lock
-// (bsm/redislock), writes the hash (HSET), sets when it ends (EXPIRE) and gives the lock back,
-// through go-redis over TCP. It asks nobody for a token, and Redis writes to disk once a second.
+// Command redisgateway is compared with a peer by `holdfast-bench`: a gateway that keeps
+// its machines in Redis, as it is commonly written. For each keepalive it obtains the
+// machine's lock (bsm/redislock), writes the hash (HSET), sets its expiry (EXPIRE) and
+// releases the lock, with go-redis over TCP. It requires no token, and Redis syncs to disk
+// once a second.
 //
-// It is a module of its own, so that its clients are not linked into peers. It starts a
-// redis-server for itself, writes its address and the ids of both processes, and ends with its
+// It is a separate module, so that peers do not link its clients. It starts its own
+// redis-server, prints its address and the ids of both processes, and ends with its
 // standard input.
 package main
 
@@ -31,7 +32,7 @@ import (
 const (
 	ttl      = 300 * time.Second // of a machine
 	lockTTL  = 10 * time.Second
-	retry    = 100 * time.Millisecond // where somebody else holds the lock
+	retry    = 100 * time.Millisecond // while another request holds the lock
 	patience = 10 * time.Second
 )
 
@@ -72,8 +73,8 @@ func run(ctx context.Context, cert, key, dir string) error {
 	return serve(ctx, mux, cert, key, pid)
 }
 
-// freeAddr returns an address that nobody listens on. Somebody may take it before Redis does: then
-// Redis says so, and ends.
+// freeAddr returns an unused address. If another process takes it first, Redis reports that
+// and ends.
 func freeAddr(ctx context.Context) (string, error) {
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -92,7 +93,8 @@ func startRedis(ctx context.Context, addr, dir string) (pid int, stop func(), er
 	}
 	host, port, _ := net.SplitHostPort(addr)
 	ctx, kill := context.WithCancel(ctx)
-	server := exec.CommandContext(ctx, "redis-server", "--bind", host, "--port", port, "--dir", dir, "--save", "", "--appendonly", "yes", "--appendfsync", "everysec")
+	server := exec.CommandContext(ctx, "redis-server", "--bind", host, "--port", port, "--dir", dir,
+		"--save", "", "--appendonly", "yes", "--appendfsync", "everysec")
 	server.Stdout, server.Stderr = log, log
 	if err := server.Start(); err != nil {
 		kill()
@@ -100,12 +102,12 @@ func startRedis(ctx context.Context, addr, dir string) (pid int, stop func(), er
 	}
 	return server.Process.Pid, func() {
 		kill()
-		_ = server.Wait() // it was killed: that is how it ends
+		_ = server.Wait() // it was killed, so it returns an error
 		_ = log.Close()
 	}, nil
 }
 
-// wait waits until Redis answers.
+// wait blocks until Redis answers.
 func wait(ctx context.Context, client *redis.Client) error {
 	ctx, stop := context.WithTimeout(ctx, patience)
 	defer stop()
@@ -175,14 +177,14 @@ func (g *gateway) keepalive(w http.ResponseWriter, r *http.Request) {
 	}})
 }
 
-// update writes a machine under its lock.
+// update writes a machine while it holds its lock.
 func (g *gateway) update(ctx context.Context, in *keepalive, now string) error {
 	key := "provider:machine:" + in.ProviderName + ":" + in.PoolName + ":" + in.MachineID
 	lock, err := g.locks.Obtain(ctx, key+":lock", lockTTL, &redislock.Options{RetryStrategy: redislock.LinearBackoff(retry)})
 	if err != nil {
 		return fmt.Errorf("lock %s: %w", key, err)
 	}
-	defer func() { _ = lock.Release(ctx) }() // it ends by itself
+	defer func() { _ = lock.Release(ctx) }() // it expires by itself
 	fields := map[string]any{"status": "ready", "last_keepalive": now, "agent_version": in.AgentVersion}
 	for name, v := range in.Metrics {
 		fields[name] = v
@@ -191,7 +193,7 @@ func (g *gateway) update(ctx context.Context, in *keepalive, now string) error {
 		return fmt.Errorf("write %s: %w", key, err)
 	}
 	if err := g.redis.Expire(ctx, key, ttl).Err(); err != nil {
-		return fmt.Errorf("set when %s ends: %w", key, err)
+		return fmt.Errorf("set the expiry of %s: %w", key, err)
 	}
 	return nil
 }

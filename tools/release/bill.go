@@ -15,11 +15,11 @@ import (
 	"github.com/package-url/packageurl-go"
 )
 
-// bill writes which modules a binary was linked of, in which versions, and by which Go.
+// bill writes the modules linked into a binary, their versions, and the version of Go.
 func (r release) bill(binary string, raw []byte, out string) (err error) {
 	info, err := buildinfo.Read(bytes.NewReader(raw))
 	if err != nil {
-		return fmt.Errorf("read what Go stamped into %s: %w", binary, err)
+		return fmt.Errorf("read the build information of %s: %w", binary, err)
 	}
 	self := component(info.Main.Path, "v"+r.version, cyclonedx.ComponentTypeApplication)
 	self.BOMRef += "#" + filepath.Base(binary)
@@ -45,7 +45,7 @@ func (r release) bill(binary string, raw []byte, out string) (err error) {
 
 	file, err := os.Create(out)
 	if err != nil {
-		return fmt.Errorf("make the file: %w", err)
+		return fmt.Errorf("create the file: %w", err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	if err := cyclonedx.NewBOMEncoder(file, cyclonedx.BOMFileFormatJSON).SetPretty(true).Encode(bom); err != nil {
@@ -54,7 +54,7 @@ func (r release) bill(binary string, raw []byte, out string) (err error) {
 	return nil
 }
 
-// component names a module the way that lists of vulnerabilities do: pkg:golang/PATH@VERSION.
+// component returns a module as vulnerability databases name it: pkg:golang/PATH@VERSION.
 func component(path, version string, kind cyclonedx.ComponentType) cyclonedx.Component {
 	space, name := "", path
 	if i := strings.LastIndex(path, "/"); i >= 0 {

@@ -1,9 +1,9 @@
-// Command release makes what a release is made of out of binaries that are there: packages (deb and
-// rpm, described by deploy/packages), a bill of materials for each binary (CycloneDX, out of what
-// the Go tool stamped into it), and SHA256SUMS over all. tools/release.sh calls it.
+// Command release creates the files of a release from existing binaries: packages (deb and
+// rpm, described by deploy/packages), a bill of materials for each binary (CycloneDX, from
+// the build information), and SHA256SUMS of all files. tools/release.sh calls it.
 //
-// The same input gives the same bytes: the time is SOURCE_DATE_EPOCH, and nothing of the machine
-// that it runs on goes in. It is a module of its own because of what nfpm brings along.
+// The same input yields the same bytes: the time is SOURCE_DATE_EPOCH, and nothing depends
+// on the machine. It is a separate module because of the dependencies of nfpm.
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 // release is one version of all packages.
 type release struct {
 	version string
-	stage   string // where the files of packages are: STAGE/ARCH/NAME the binaries
+	stage   string // the files of packages: STAGE/ARCH/NAME are the binaries
 	out     string
 	at      time.Time
 }
@@ -36,9 +36,9 @@ func run(args []string) error {
 	var arches string
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	flags.StringVar(&r.version, "version", "", "the version, such as 1.2.3")
-	flags.StringVar(&r.stage, "stage", "", "directory with what goes into packages, binaries in a directory for each architecture")
-	flags.StringVar(&r.out, "out", "", "directory that gets the packages")
-	flags.StringVar(&arches, "arches", "amd64,arm64", "architectures, as Go calls them")
+	flags.StringVar(&r.stage, "stage", "", "directory with the files of packages, and with a directory of binaries for each architecture")
+	flags.StringVar(&r.out, "out", "", "directory for the packages")
+	flags.StringVar(&arches, "arches", "amd64,arm64", "architectures, with Go's names")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -47,7 +47,8 @@ func run(args []string) error {
 	}
 	seconds, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64)
 	if err != nil {
-		return fmt.Errorf("SOURCE_DATE_EPOCH is %q: set it to the seconds since 1970 of the commit (git log -1 --format=%%ct)", os.Getenv("SOURCE_DATE_EPOCH"))
+		return fmt.Errorf("SOURCE_DATE_EPOCH is %q: set it to the seconds since 1970 of the commit "+
+			"(git log -1 --format=%%ct)", os.Getenv("SOURCE_DATE_EPOCH"))
 	}
 	r.at = time.Unix(seconds, 0).UTC()
 	for _, config := range flags.Args() {
@@ -60,7 +61,7 @@ func run(args []string) error {
 	return sums(r.out)
 }
 
-// one makes all that is made of one binary. It is called as the file that describes its package.
+// one creates all files of one binary, which has the name of its package description.
 func (r release) one(config, arch string) error {
 	name := strings.TrimSuffix(filepath.Base(config), ".yaml")
 	binary := filepath.Join(r.stage, arch, name)
@@ -69,7 +70,7 @@ func (r release) one(config, arch string) error {
 	if err != nil {
 		return fmt.Errorf("read the binary: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(r.out, plain), raw, 0o755); err != nil { //nolint:gosec // a release is for everybody
+	if err := os.WriteFile(filepath.Join(r.out, plain), raw, 0o755); err != nil { //nolint:gosec // a release is public
 		return fmt.Errorf("copy the binary: %w", err)
 	}
 	if err := r.bill(binary, raw, filepath.Join(r.out, plain+".cdx.json")); err != nil {

@@ -13,8 +13,8 @@ import (
 	_ "github.com/goreleaser/nfpm/v2/rpm"
 )
 
-// pack writes one package. Files describe packages in the words of nfpm, with ${VERSION}, ${ARCH}
-// and ${STAGE}.
+// pack writes one package. The descriptions are those of nfpm, with ${VERSION}, ${ARCH} and
+// ${STAGE}.
 func (r release) pack(config, arch, format string) (err error) {
 	words := map[string]string{"VERSION": r.version, "ARCH": arch, "STAGE": r.stage}
 	c, err := nfpm.ParseFileWithEnvMapping(config, func(word string) string { return words[word] })
@@ -33,7 +33,7 @@ func (r release) pack(config, arch, format string) (err error) {
 	}
 	file, err := os.Create(filepath.Join(r.out, packager.ConventionalFileName(info)))
 	if err != nil {
-		return fmt.Errorf("make the file: %w", err)
+		return fmt.Errorf("create the file: %w", err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	if err := packager.Package(info, file); err != nil {
@@ -42,11 +42,11 @@ func (r release) pack(config, arch, format string) (err error) {
 	return nil
 }
 
-// sums writes SHA256SUMS over all other files of the directory, as sha256sum -c reads it.
+// sums writes SHA256SUMS of all other files in the directory, as sha256sum -c reads it.
 func sums(dir string) error {
 	files, err := os.ReadDir(dir)
 	if err != nil {
-		return fmt.Errorf("list what was made: %w", err)
+		return fmt.Errorf("list the files: %w", err)
 	}
 	var b strings.Builder
 	for _, f := range files {
@@ -59,7 +59,8 @@ func sums(dir string) error {
 		}
 		fmt.Fprintf(&b, "%x  %s\n", sha256.Sum256(raw), f.Name())
 	}
-	if err := os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(b.String()), 0o644); err != nil { //nolint:gosec // a release is for everybody
+	text := []byte(b.String())
+	if err := os.WriteFile(filepath.Join(dir, "SHA256SUMS"), text, 0o644); err != nil { //nolint:gosec // public
 		return fmt.Errorf("write the sums: %w", err)
 	}
 	return nil

@@ -1,10 +1,11 @@
-// Command vulndb lays out the entries of golang.org/x/vulndb the way govulncheck reads a database
-// from files (https://go.dev/doc/security/vuln/database), for networks without vuln.go.dev.
+// Command vulndb writes the entries of golang.org/x/vulndb in the layout that govulncheck
+// reads from files (https://go.dev/doc/security/vuln/database), for networks without
+// vuln.go.dev.
 //
 //	vulndb ENTRIES DIR
 //
-// ENTRIES is the folder data/osv of the module golang.org/x/vulndb. It writes DIR/index/db.json,
-// DIR/index/modules.json and DIR/ID.
+// ENTRIES is the folder data/osv of the module golang.org/x/vulndb. It writes
+// DIR/index/db.json, DIR/index/modules.json and DIR/ID.
 package main
 
 import (
@@ -17,7 +18,7 @@ import (
 	"time"
 )
 
-// entry is what the index needs of an entry in the format of https://ossf.github.io/osv-schema.
+// entry is the part of an entry that the index needs (https://ossf.github.io/osv-schema).
 type entry struct {
 	ID       string    `json:"id"`
 	Modified time.Time `json:"modified"`
@@ -28,7 +29,7 @@ type entry struct {
 	} `json:"affected"`
 }
 
-// module is a line of the index: a module and what is known of it.
+// module is a line of the index: a module and its known vulnerabilities.
 type module struct {
 	Path  string `json:"path"`
 	Vulns []vuln `json:"vulns"`
@@ -53,12 +54,12 @@ func main() {
 func run(entries, dir string) error {
 	for _, d := range []string{"index", "ID"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
-			return fmt.Errorf("make the database: %w", err)
+			return fmt.Errorf("create the database: %w", err)
 		}
 	}
 	files, err := filepath.Glob(filepath.Join(entries, "GO-*.json"))
 	if err != nil || len(files) == 0 {
-		return fmt.Errorf("find entries in %s: there are none (%v)", entries, err)
+		return fmt.Errorf("find entries in %s: none found (%v)", entries, err)
 	}
 	known := map[string][]vuln{}
 	var newest time.Time

@@ -5,17 +5,18 @@ import (
 	"strings"
 )
 
-// Box is a machine that an operating system is installed on: a PC with a disk of its own, and a
-// card on a tap.
+// Box is a machine that can run an operating system: a PC with its own disk and a network
+// card on a tap interface.
 type Box struct {
 	Memory int    // MiB
 	Disk   string // file, raw; its serial number is the machine's name
-	Tap    string // interface that is there already
+	Tap    string // existing interface
 	MAC    string
-	// UEFI has the two halves of the firmware, OVMF: code, and variables, which it writes to.
-	// Empty: SeaBIOS, whose card has iPXE in its ROM. With UEFI the firmware's own PXE asks first.
+	// UEFI holds the two files of the OVMF firmware: code, and writable variables. If
+	// empty, the machine has SeaBIOS with iPXE in the ROM of its network card. With UEFI,
+	// the firmware's own PXE comes first.
 	UEFI [2]string
-	// HTTP leaves HTTP boot (HTTPClient) as UEFI's only way to boot from the network.
+	// HTTP leaves HTTP boot (HTTPClient) as UEFI's only network boot method.
 	HTTP bool
 }
 
@@ -27,7 +28,7 @@ func (m *Machine) boxArguments(order map[string]int, cd string) []string {
 		"-nodefaults", "-no-user-config", "-display", "none", "-vga", "none", "-object", "rng-random,id=rng0,filename=/dev/urandom", "-device", "virtio-rng-pci,rng=rng0",
 		"-chardev", "socket,id=monitor,path=" + m.path("monitor.sock"), "-mon", "chardev=monitor,mode=control",
 		"-chardev", "socket,id=line,path=" + m.path("serial.sock"), "-serial", "chardev:line",
-		"-boot", "reboot-timeout=5000", // a server that finds nothing to boot looks again
+		"-boot", "reboot-timeout=5000", // retry if there is nothing to boot
 		"-drive", "if=none,id=d0,format=raw,cache=unsafe,discard=unmap,file=" + b.Disk, "-device", fmt.Sprintf("virtio-blk-pci,drive=d0,id=disk0,serial=%s,bootindex=%d", m.cfg.Name, order["disk"]),
 		"-netdev", "tap,id=n0,script=no,downscript=no,ifname=" + b.Tap,
 		"-drive", cd, "-device", fmt.Sprint("ide-cd,drive=cdd,id=cd0,bootindex=", order["cd"]),
@@ -37,14 +38,14 @@ func (m *Machine) boxArguments(order map[string]int, cd string) []string {
 		card += ",romfile="
 		args = append(args, "-drive", "if=pflash,format=raw,unit=0,readonly=on,file="+b.UEFI[0], "-drive", "if=pflash,format=raw,unit=1,file="+b.UEFI[1])
 	}
-	if b.HTTP { // OvmfPkg/README, network support
+	if b.HTTP { // see network support in OvmfPkg/README
 		args = append(args, "-fw_cfg", "name=opt/org.tianocore/IPv4PXESupport,string=no", "-fw_cfg", "name=opt/org.tianocore/IPv6PXESupport,string=no")
 	}
 	return append(args, "-device", card)
 }
 
-// bootsNormally takes an override back that was for one boot: the firmware has read it, and reads
-// again when the guest reboots.
+// bootsNormally removes a one-time override after the firmware has read it, because the
+// firmware reads it again when the guest reboots.
 func (q *running) bootsNormally(target string) error {
 	place, is := bootOrder()[target]
 	if !is {

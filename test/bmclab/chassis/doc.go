@@ -1,7 +1,7 @@
-// Package chassis is a machine for tests: a real one, in QEMU, whose power, boot device and virtual
-// drive belong to a chassis that several BMCs may share. Emulation only (TCG): no KVM.
+// Package chassis is a real machine for tests, in QEMU, emulated without KVM (TCG). Its
+// power, boot device and virtual drive belong to a chassis that several BMCs may share.
 //
-// It owns the QEMU process, and keeps count: Effects is what the BMCs had done, in order, whatever
-// they have answered. It is asked over a unix socket (Serve, Client), because BMCs are processes of
-// their own. It must not know Holdfast, nor how a BMC is spoken to.
+// The package manages the QEMU process and records effects: Effects returns what the BMCs
+// did, in order, whatever they answered. BMCs are separate processes that use a unix socket
+// (Serve, Client). The package must not know Holdfast or any BMC protocol.
 package chassis

@@ -13,17 +13,17 @@ import (
 //go:embed guest.S
 var guestSource []byte
 
-// sector is the size of the guest, and of a sector of a disk.
+// sector is the size of the guest, and of a disk's sector.
 const sector = 512
 
-// Guests are files that a machine can boot.
+// Guests are the files that a machine can boot.
 type Guests struct {
 	Disk string // an image of a disk
 	Net  string // a directory served over TFTP, with a file NetFile
 	CD   string // an image of a CD (El Torito, no emulation)
 }
 
-// NetFile is what DHCP names as the boot file.
+// NetFile is the name of the boot file in DHCP.
 const NetFile = "guest"
 
 // BuildGuests assembles the guests into a directory, with gcc.
@@ -48,7 +48,7 @@ func BuildGuests(ctx context.Context, dir string) (Guests, error) {
 		err = os.WriteFile(g.CD, elTorito(boot), 0o600)
 	}
 	if err == nil {
-		err = os.Truncate(g.Disk, 1<<20) // a smaller one has no geometry, and is not booted
+		err = os.Truncate(g.Disk, 1<<20) // a smaller disk has no geometry and cannot be booted
 	}
 	if err != nil {
 		return g, fmt.Errorf("build guests: %w", err)
@@ -56,11 +56,11 @@ func BuildGuests(ctx context.Context, dir string) (Guests, error) {
 	return g, nil
 }
 
-// cdSector is the size of a sector of a CD.
+// cdSector is the size of a CD's sector.
 const cdSector = 2048
 
-// elTorito makes a CD that boots an image and holds nothing else (El Torito Bootable CD-ROM Format
-// Specification 1.0, §2).
+// elTorito returns a CD that boots an image and contains nothing else (El Torito Bootable
+// CD-ROM Format Specification 1.0, §2).
 func elTorito(boot []byte) []byte {
 	const primary, record, terminator, catalog, image, sectors = 16, 17, 18, 19, 20, 64
 	cd := make([]byte, sectors*cdSector)
@@ -83,7 +83,7 @@ func elTorito(boot []byte) []byte {
 	}
 	binary.LittleEndian.PutUint16(c[0x1c:], -sum)
 	c[0x20] = 0x88                                                             // bootable, no emulation, at 0x7c00
-	binary.LittleEndian.PutUint16(c[0x26:], uint16(len(boot)+sector-1)/sector) // to load
+	binary.LittleEndian.PutUint16(c[0x26:], uint16(len(boot)+sector-1)/sector) // sectors to load
 	binary.LittleEndian.PutUint32(c[0x28:], image)
 	copy(at(image), boot)
 	return cd

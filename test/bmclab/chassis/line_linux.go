@@ -13,16 +13,16 @@ import (
 	"golang.org/x/term"
 )
 
-// line is the serial line of a machine: a terminal that stays when the machine does not, and a log
-// of all that it said.
+// line is the serial line of a machine: a terminal that outlives the machine, and a log of
+// its output.
 type line struct {
-	path   string // of the terminal, for a BMC that sends it over the network
+	path   string // of the terminal, for a BMC that serves it over the network
 	master *os.File
-	slave  *os.File // held open, so that it does not hang up while nobody sits there
+	slave  *os.File // held open, so that it does not hang up without a reader
 	log    *os.File
 
 	mu   sync.Mutex
-	conn net.Conn // of the machine that is on; else nil
+	conn net.Conn // of the running machine, or nil
 }
 
 func newLine(logFile string) (*line, error) {
@@ -37,7 +37,7 @@ func newLine(logFile string) (*line, error) {
 	if err == nil {
 		_, err = term.MakeRaw(fd)
 	}
-	l := &line{path: fmt.Sprintf("/dev/pts/%d", n), master: os.NewFile(uintptr(fd), "ptmx")} // not blocking: it takes deadlines
+	l := &line{path: fmt.Sprintf("/dev/pts/%d", n), master: os.NewFile(uintptr(fd), "ptmx")} // non-blocking, for deadlines
 	if err == nil {
 		l.slave, err = os.OpenFile(l.path, os.O_RDWR|unix.O_NOCTTY, 0)
 	}
@@ -51,7 +51,7 @@ func newLine(logFile string) (*line, error) {
 	return l, nil
 }
 
-// typed hands what is typed to the machine that is on.
+// typed passes input to the running machine.
 func (l *line) typed() {
 	b := make([]byte, 256)
 	for {
@@ -73,8 +73,8 @@ func (l *line) attach(c net.Conn) {
 	l.conn = c
 }
 
-// tee reads what the machine says, and shows it. What nobody looks at is dropped when the terminal
-// is full.
+// tee reads the machine's output, and writes it to the terminal. Output is dropped if the
+// terminal is full.
 func (l *line) tee(c net.Conn) io.Reader {
 	return io.TeeReader(c, io.MultiWriter(l.log, screen{l.master}))
 }

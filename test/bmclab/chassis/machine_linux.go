@@ -11,22 +11,22 @@ import (
 	"github.com/holdfast-metal/holdfast/test/bmclab/proc"
 )
 
-// Config says what a machine is made of.
+// Config configures a machine.
 type Config struct {
 	Name    string
-	Dir     string // of sockets and logs; its path is short, for they are unix sockets
+	Dir     string // of sockets and logs; short, because unix socket paths are limited
 	Guests  Guests
-	QEMU    string // the program
+	QEMU    string // path of the program
 	Starter *proc.Starter
-	// Box is a machine that is large enough for an operating system; nil is the smallest there is,
-	// which boots the guests.
+	// Box is a machine that can run an operating system. Nil is the smallest machine, which
+	// boots the guests.
 	Box *Box
 }
 
 // Machine is one machine. It is off at first. It is safe for concurrent use.
 type Machine struct {
 	cfg     Config
-	monitor *net.UnixListener // a QEMU connects to it when it starts
+	monitor *net.UnixListener // accepts a connection of each QEMU
 	serial  *net.UnixListener
 	line    *line
 
@@ -34,7 +34,7 @@ type Machine struct {
 
 	mu       sync.Mutex
 	now      State
-	image    string // file of what is in the virtual drive
+	image    string // file in the virtual drive
 	qemu     *running
 	effects  []Effect
 	lies     int
@@ -42,12 +42,12 @@ type Machine struct {
 	onLook   func(State)
 }
 
-// running is one QEMU.
+// running is a running QEMU.
 type running struct {
 	process *proc.Process
 	qmp     *qmp
 	conns   []net.Conn
-	wanted  bool // to end
+	wanted  bool // to be ended
 }
 
 // New returns a machine that is off.
@@ -80,13 +80,13 @@ func (m *Machine) listen(what string) (*net.UnixListener, error) {
 	return l, nil
 }
 
-// Name is that of the machine.
+// Name returns the name of the machine.
 func (m *Machine) Name() string { return m.cfg.Name }
 
-// Line is the path of the serial line: a terminal at which somebody may sit.
+// Line returns the path of the terminal of the serial line.
 func (m *Machine) Line() string { return m.line.path }
 
-// State returns how the machine is.
+// State returns the state of the machine.
 func (m *Machine) State() State {
 	m.mu.Lock()
 	st, look := m.now, m.onLook
@@ -97,36 +97,38 @@ func (m *Machine) State() State {
 	return st
 }
 
-// Effects returns what was done, in order.
+// Effects returns the effects so far, in order.
 func (m *Machine) Effects() []Effect {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return append([]Effect(nil), m.effects...)
 }
 
-// Lie makes the chassis accept the next n presses and do nothing; a negative number never ends.
+// Lie makes the chassis accept the next n presses without an effect; a negative n never
+// ends.
 func (m *Machine) Lie(n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.lies = n
 }
 
-// OnEffect calls f for each effect, when it was done and before the BMC hears of it. Nil ends that.
+// OnEffect sets a function that is called after each effect, before the BMC gets the
+// response. Nil removes it.
 func (m *Machine) OnEffect(f func(Effect)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.onEffect = f
 }
 
-// OnLook calls f for each look that a BMC takes at the machine, before the BMC hears what was seen.
-// Nil ends that.
+// OnLook sets a function that is called on each read of the state by a BMC, before the BMC
+// gets the response. Nil removes it.
 func (m *Machine) OnLook(f func(State)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.onLook = f
 }
 
-// note writes an effect down.
+// note records an effect.
 func (m *Machine) note(e Effect) {
 	e.At = time.Now()
 	m.mu.Lock()
@@ -138,7 +140,7 @@ func (m *Machine) note(e Effect) {
 	}
 }
 
-// Press presses a button for a BMC. A reset of a machine that is off is refused.
+// Press presses a button for a BMC. A reset is refused if the machine is off.
 func (m *Machine) Press(by string, p Press) error {
 	m.pressing.Lock()
 	defer m.pressing.Unlock()
@@ -177,7 +179,7 @@ func (m *Machine) Press(by string, p Press) error {
 			err = m.start()
 		}
 	default:
-		return fmt.Errorf("press %q: there is no such button", p)
+		return fmt.Errorf("press %q: unknown button", p)
 	}
 	if err != nil {
 		return err
@@ -186,18 +188,18 @@ func (m *Machine) Press(by string, p Press) error {
 	return nil
 }
 
-// SetBoot sets the override.
+// SetBoot sets the boot override.
 func (m *Machine) SetBoot(by string, b Boot) error {
 	switch b.Target {
 	case "none", "net", "disk", "cd":
 	default:
-		return fmt.Errorf("boot from %q: there is no such device", b.Target)
+		return fmt.Errorf("boot from %q: unknown device", b.Target)
 	}
-	if by == "ipmi" { // ipmi_sim does not pass the EFI flag on: firmware boots in the mode that it has
+	if by == "ipmi" { // ipmi_sim does not pass the EFI flag on; the firmware boots in its own mode
 		b.UEFI = m.onlyUEFI()
 	}
 	if m.onlyUEFI() && !b.UEFI && b.Target != "none" {
-		return fmt.Errorf("boot from %q in legacy mode: the firmware has UEFI alone", b.Target)
+		return fmt.Errorf("boot from %q in legacy mode: the firmware supports only UEFI", b.Target)
 	}
 	m.mu.Lock()
 	m.now.Boot = b
@@ -206,7 +208,7 @@ func (m *Machine) SetBoot(by string, b Boot) error {
 	return nil
 }
 
-// Close ends the machine for good.
+// Close ends the machine permanently.
 func (m *Machine) Close() error {
 	m.pressing.Lock()
 	defer m.pressing.Unlock()

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// fetchTime bounds how long an image may take to arrive, and maxImage how large it may be.
+// fetchTime bounds the download of an image, and maxImage its size.
 const (
 	fetchTime = time.Minute
 	maxImage  = 1 << 30
 )
 
-// SetMedia puts the image at a URL into the virtual drive, or empties the drive when the URL is
+// SetMedia inserts the image at a URL into the virtual drive, or ejects it if the URL is
 // empty.
 func (m *Machine) SetMedia(by, url string) error {
 	m.pressing.Lock()

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// startTime bounds how long a QEMU may take to connect to its chassis.
+// startTime bounds the wait for a QEMU to connect to its chassis.
 const startTime = 30 * time.Second
 
-// bootOrder is where devices stand when nothing else was asked for: 1 is for what was.
+// bootOrder returns the default boot order. 1 is reserved for the override.
 func bootOrder() map[string]int { return map[string]int{"disk": 2, "net": 3, "cd": 4} }
 
-// arguments returns QEMU's command line: the smallest PC that has a disk, a CD drive, a network
+// arguments returns QEMU's command line: the smallest PC with a disk, a CD drive, a network
 // card and a serial line.
 func (m *Machine) arguments(b Boot, image string) []string {
 	order := bootOrder()
@@ -40,7 +40,7 @@ func (m *Machine) arguments(b Boot, image string) []string {
 	}
 }
 
-// start turns the machine on. The override is for this boot; one for once is used up.
+// start turns the machine on. It applies the override, and removes a one-time one.
 func (m *Machine) start() error {
 	m.mu.Lock()
 	boot, image := m.now.Boot, m.image
@@ -69,11 +69,11 @@ func (m *Machine) start() error {
 	m.now.On, m.now.Up, m.now.From, m.now.Since = true, false, "", time.Now()
 	m.mu.Unlock()
 	go m.listenTo(q, q.conns[1]) // ends with the process
-	go m.await(q)                // the same
+	go m.await(q)                // ends with the process
 	return nil
 }
 
-// connect takes the two connections of a QEMU that was started.
+// connect accepts the two connections of a started QEMU.
 func (m *Machine) connect(q *running) error {
 	for _, l := range []*net.UnixListener{m.monitor, m.serial} {
 		if err := l.SetDeadline(time.Now().Add(startTime)); err != nil {
@@ -106,7 +106,7 @@ func (m *Machine) end(q *running) error {
 	return err
 }
 
-// await notes that the machine went down by itself.
+// await records when the machine goes down by itself.
 func (m *Machine) await(q *running) {
 	<-q.process.Done()
 	if m.down(q) {
@@ -115,8 +115,8 @@ func (m *Machine) await(q *running) {
 	q.close()
 }
 
-// down takes a QEMU that has ended out, and says whether it was the first to do so and nobody had
-// wanted it.
+// down removes an ended QEMU. It reports whether the end was unexpected and not yet
+// recorded.
 func (m *Machine) down(q *running) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -128,7 +128,7 @@ func (m *Machine) down(q *running) bool {
 	return !q.wanted
 }
 
-// listenTo reads the serial line: the guest tells on it what it was booted from.
+// listenTo reads the serial line, on which the guest reports its boot device.
 func (m *Machine) listenTo(q *running, c net.Conn) {
 	m.line.attach(c)
 	defer m.line.attach(nil)

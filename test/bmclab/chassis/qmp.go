@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// qmp speaks with one QEMU (QEMU Machine Protocol).
+// qmp is a connection to a QEMU (QEMU Machine Protocol).
 type qmp struct {
 	mu   sync.Mutex // one command at a time
 	conn net.Conn
@@ -19,7 +19,7 @@ type qmp struct {
 // qmpTime bounds one command.
 const qmpTime = 10 * time.Second
 
-// meet greets a QEMU that has connected.
+// meet performs the handshake with a QEMU that has connected.
 func meet(conn net.Conn) (*qmp, error) {
 	q := &qmp{conn: conn, dec: json.NewDecoder(conn)}
 	if err := conn.SetDeadline(time.Now().Add(qmpTime)); err != nil {
@@ -32,12 +32,12 @@ func meet(conn net.Conn) (*qmp, error) {
 		return nil, fmt.Errorf("meet QEMU: %w", err)
 	}
 	if greeting.QMP == nil {
-		return nil, errors.New("meet QEMU: it does not greet")
+		return nil, errors.New("meet QEMU: no greeting")
 	}
 	return q, q.do("qmp_capabilities", nil)
 }
 
-// do runs a command, and drops the events that come before its answer.
+// do runs a command, and drops events that arrive before its response.
 func (q *qmp) do(command string, args map[string]any) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -63,7 +63,7 @@ func (q *qmp) do(command string, args map[string]any) error {
 		}
 		switch {
 		case answer.Error != nil:
-			return fmt.Errorf("tell QEMU %s: it says %s", command, answer.Error.Desc)
+			return fmt.Errorf("tell QEMU %s: %s", command, answer.Error.Desc)
 		case answer.Return != nil:
 			return nil
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Serve answers BMCs at a unix socket until stop is called.
+// Serve serves BMCs on a unix socket until stop is called.
 func (m *Machine) Serve() (socket string, stop func() error, err error) {
 	socket = m.path("chassis.sock")
 	l, err := net.Listen("unix", socket)

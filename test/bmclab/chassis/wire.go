@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// order is what a BMC asks of a chassis.
+// order is a request of a BMC to a chassis.
 type order struct {
 	By    string  `json:"by"`
 	Press Press   `json:"press,omitempty"`
@@ -20,7 +20,7 @@ type order struct {
 	Media *string `json:"media,omitempty"`
 }
 
-// controls are what Handler serves.
+// controls is the machine that Handler serves.
 type controls interface {
 	State() State
 	Press(by string, p Press) error
@@ -33,7 +33,7 @@ func Handler(m controls) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /state", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(m.State()) // who has gone away does not need it
+		_ = json.NewEncoder(w).Encode(m.State()) // the client may be gone
 	})
 	mux.HandleFunc("POST /do", func(w http.ResponseWriter, r *http.Request) {
 		var o order
@@ -54,13 +54,14 @@ func Handler(m controls) http.Handler {
 	return mux
 }
 
-// Client speaks with a chassis, for a BMC.
+// Client is a BMC's client of a chassis.
 type Client struct {
 	by   string
 	http *http.Client
 }
 
-// Dial makes a client for the unix socket of a chassis. By names the BMC in its effects.
+// Dial returns a client for the unix socket of a chassis. The argument by names the BMC in
+// effects.
 func Dial(socket, by string) *Client {
 	return &Client{by: by, http: &http.Client{Timeout: 2 * time.Minute, Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -69,7 +70,7 @@ func Dial(socket, by string) *Client {
 	}}}
 }
 
-// State asks how the machine is.
+// State returns the state of the machine.
 func (c *Client) State() (State, error) {
 	var st State
 	b, err := c.ask(http.MethodGet, "/state", nil)
@@ -82,10 +83,10 @@ func (c *Client) State() (State, error) {
 // Press presses a button.
 func (c *Client) Press(p Press) error { return c.do(order{By: c.by, Press: p}) }
 
-// SetBoot sets the override.
+// SetBoot sets the boot override.
 func (c *Client) SetBoot(b Boot) error { return c.do(order{By: c.by, Boot: &b}) }
 
-// SetMedia inserts the image at a URL, or ejects with an empty one.
+// SetMedia inserts the image at a URL, or ejects it if the URL is empty.
 func (c *Client) SetMedia(url string) error { return c.do(order{By: c.by, Media: &url}) }
 
 func (c *Client) do(o order) error {
@@ -109,7 +110,7 @@ func (c *Client) ask(method, path string, body []byte) ([]byte, error) {
 	defer func() { _ = res.Body.Close() }()
 	b, err := io.ReadAll(res.Body)
 	if err == nil && res.StatusCode != http.StatusOK {
-		err = fmt.Errorf("the chassis says: %s", strings.TrimSpace(string(b)))
+		err = fmt.Errorf("chassis: %s", strings.TrimSpace(string(b)))
 	}
 	return b, err
 }

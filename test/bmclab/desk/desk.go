@@ -1,7 +1,7 @@
-// Package desk is where a test speaks with a Redfish service that runs in another process: it sets
-// quirks and asks what was seen.
+// Package desk is the control interface of a Redfish service in another process: a test
+// sets its quirks and reads what it has received.
 //
-// It owns the words of that, over HTTP at a unix socket. It must not know what they are for.
+// It uses HTTP on a unix socket, and must not depend on the tests' purpose.
 package desk
 
 import (
@@ -16,13 +16,13 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/bmc/redfishtest"
 )
 
-// Seen is what a service has seen since it was started.
+// Seen is what a service has received since its start.
 type Seen struct {
 	Sessions int                  // open now
-	Logins   int                  // tried, good or bad
+	Logins   int                  // tried, successful or not
 	Served   int                  // requests
-	Reads    int                  // at once, at most
-	Writes   int                  // the same
+	Reads    int                  // maximum at the same time
+	Writes   int                  // maximum at the same time
 	Effects  []redfishtest.Effect // accepted, in order
 	On       map[string]bool      // the power of each system in memory, by id
 }
@@ -36,7 +36,7 @@ func Handler(s *redfishtest.Service) http.Handler {
 			seen.On[id] = s.Power(id)
 		}
 		seen.Reads, seen.Writes = s.Most()
-		_ = json.NewEncoder(w).Encode(seen) // who has gone away does not need it
+		_ = json.NewEncoder(w).Encode(seen) // the client may be gone
 	})
 	mux.HandleFunc("PUT /quirks", func(w http.ResponseWriter, r *http.Request) {
 		var q redfishtest.Quirks
@@ -50,31 +50,31 @@ func Handler(s *redfishtest.Service) http.Handler {
 	return mux
 }
 
-// Client is a test at the desk.
+// Client is a test's client of a desk.
 type Client struct{ http *http.Client }
 
-// Dial makes a client for the unix socket of a desk.
+// Dial returns a client for the unix socket of a desk.
 func Dial(socket string) *Client {
 	return &Client{&http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
-		DisableKeepAlives: true, // the service may be started anew
+		DisableKeepAlives: true, // the service may be restarted
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		},
 	}}}
 }
 
-// Seen asks what the service has seen.
+// Seen returns what the service has received.
 func (c *Client) Seen(ctx context.Context) (seen Seen, err error) {
 	err = c.do(ctx, http.MethodGet, "/seen", nil, &seen)
 	return seen, err
 }
 
-// Quirks makes the service misbehave in these ways and no others. HangAfter counts from now.
+// Quirks sets the quirks of the service, and removes all others. HangAfter counts from now.
 func (c *Client) Quirks(ctx context.Context, q redfishtest.Quirks) error {
 	return c.do(ctx, http.MethodPut, "/quirks", q, nil)
 }
 
-// OpenSession makes a session of another client of an account.
+// OpenSession opens a session of another client with an account.
 func (c *Client) OpenSession(ctx context.Context, user string) error {
 	return c.do(ctx, http.MethodPost, "/sessions?user="+user, nil, nil)
 }

@@ -6,12 +6,13 @@ import (
 	"github.com/holdfast-metal/holdfast/test/bmclab/chassis"
 )
 
-// bootNames are ipmi_sim's names for boot devices, and ours.
+// bootNames maps ipmi_sim's names of boot devices to those of package chassis.
 func bootNames() map[string]string {
 	return map[string]string{"none": "none", "pxe": "net", "default": "disk", "cdrom": "cd"}
 }
 
-// control does what ipmi_sim asks for (ipmi_lan(5); the values were found by watching it).
+// control carries out a request of ipmi_sim (ipmi_lan(5); the values were found by
+// observation).
 func control(socket, verb string, words []string) error {
 	c := chassis.Dial(socket, "ipmi")
 	if verb == "get" {
@@ -34,7 +35,7 @@ func control(socket, verb string, words []string) error {
 					}
 				}
 			default:
-				return fmt.Errorf("get %q: not known", name)
+				return fmt.Errorf("get %q: unknown name", name)
 			}
 		}
 		return nil
@@ -61,11 +62,11 @@ func set(c *chassis.Client, name, value string) error {
 	case "boot":
 		target, known := bootNames()[value]
 		if !known {
-			return fmt.Errorf("boot from %q: not known", value)
+			return fmt.Errorf("boot from %q: unknown device", value)
 		}
 		return c.SetBoot(chassis.Boot{Target: target})
 	case "identify":
 		return nil // there is no light
 	}
-	return fmt.Errorf("set %q: not known", name)
+	return fmt.Errorf("set %q: unknown name", name)
 }

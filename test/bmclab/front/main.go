@@ -1,9 +1,9 @@
-// Command front is what stands between a BMC and the chassis of a lab machine:
+// Command front connects a BMC to the chassis of a lab machine:
 //
-//	front control SOCKET 0x20 get|set NAME [VALUE]...   what ipmi_sim calls as its chassis_control program
-//	front redfish -addr HOST:PORT -desk SOCKET [-system ID=SOCKET]...   a BMC of its own that speaks Redfish
+//	front control SOCKET 0x20 get|set NAME [VALUE]...   the chassis_control program of ipmi_sim
+//	front redfish -addr HOST:PORT -desk SOCKET [-system ID=SOCKET]...   a BMC that speaks Redfish
 //
-// It owns no machine: see package chassis.
+// It manages no machine: see package chassis.
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 	}
 }
 
-// systems is a flag ID=SOCKET that may come often. Without a socket the system exists in memory
+// systems is a repeatable flag ID=SOCKET. Without a socket, the system exists in memory
 // only.
 type systems struct {
 	ids     []string
@@ -39,7 +39,7 @@ type systems struct {
 
 func (s *systems) String() string { return strings.Join(s.ids, ",") }
 
-// Set takes one.
+// Set adds one.
 func (s *systems) Set(v string) error {
 	id, socket, _ := strings.Cut(v, "=")
 	s.ids = append(s.ids, id)

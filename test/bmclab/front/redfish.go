@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/bmclab/desk"
 )
 
-// redfish is a BMC with Redfish, and a desk at a unix socket where a test sets its quirks and asks
-// what it has seen.
+// redfish runs a BMC with Redfish, and a desk on a unix socket, where a test sets its
+// quirks and reads what it has received.
 func redfish(args []string) error {
 	var all systems
 	f := flag.NewFlagSet("redfish", flag.ContinueOnError)
@@ -48,7 +48,7 @@ func redfish(args []string) error {
 	return <-failed
 }
 
-// box is a chassis in Redfish's words.
+// box adapts a chassis to Redfish.
 type box struct{ c *chassis.Client }
 
 func targets() map[string]string {
@@ -64,7 +64,7 @@ func targetOf(ours string) string {
 	return "None"
 }
 
-// State returns how the machine is.
+// State returns the state of the machine.
 func (b box) State() (redfishtest.State, error) {
 	is, err := b.c.State()
 	if err != nil {
@@ -83,20 +83,20 @@ func (b box) State() (redfishtest.State, error) {
 	return redfishtest.State{On: is.On, Up: is.Up, Since: is.Since, Booted: targetOf(is.From), Boot: o, Image: is.Media}, nil
 }
 
-// Reset presses what a ResetType means.
+// Reset presses the button for a ResetType.
 func (b box) Reset(kind string) error {
 	press := map[string]chassis.Press{"On": chassis.On, "ForceOn": chassis.On, "ForceOff": chassis.Off, "GracefulShutdown": chassis.Soft, "ForceRestart": chassis.Reset}[kind]
 	if press == "" {
-		return fmt.Errorf("reset %s: there is no such button", kind)
+		return fmt.Errorf("reset %s: unknown button", kind)
 	}
 	return b.c.Press(press)
 }
 
-// SetBoot sets the override.
+// SetBoot sets the boot override.
 func (b box) SetBoot(o redfishtest.Override) error {
 	target, known := targets()[o.Target]
 	if !known {
-		return fmt.Errorf("boot from %s: there is no such device", o.Target)
+		return fmt.Errorf("boot from %s: unknown device", o.Target)
 	}
 	if o.Enabled == "Disabled" {
 		target = "none"
@@ -104,5 +104,5 @@ func (b box) SetBoot(o redfishtest.Override) error {
 	return b.c.SetBoot(chassis.Boot{Target: target, Persistent: o.Enabled == "Continuous", UEFI: o.Mode == "UEFI"})
 }
 
-// SetMedia inserts or ejects.
+// SetMedia inserts or ejects an image.
 func (b box) SetMedia(image string) error { return b.c.SetMedia(image) }

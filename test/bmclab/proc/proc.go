@@ -1,7 +1,7 @@
-// Package proc starts processes that end with the one that starts them, and does to them what tests
-// do: it stops, resumes and kills them.
+// Package proc starts processes that end with their parent, and lets tests stop, resume and
+// kill them.
 //
-// It owns processes and their logs. It must not know what they are.
+// It manages processes and their logs, and does not depend on what they are.
 package proc
 
 import (
@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// Starter starts processes, all from one thread: the kernel kills a child when the thread that
-// started it ends, and threads of the Go runtime come and go.
+// Starter starts processes, all from one thread. The kernel kills a child when the thread
+// that started it ends, and the Go runtime ends threads at any time.
 type Starter struct {
 	start chan *exec.Cmd
 	done  chan error
@@ -32,7 +32,7 @@ type Starter struct {
 func NewStarter() *Starter {
 	s := &Starter{start: make(chan *exec.Cmd), done: make(chan error)}
 	go func() {
-		runtime.LockOSThread() // and never unlock: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		for cmd := range s.start {
 			s.done <- cmd.Start()
 		}
@@ -40,20 +40,20 @@ func NewStarter() *Starter {
 	return s
 }
 
-// Process is one that was started.
+// Process is a started process.
 type Process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended and was reaped
 }
 
-// Start starts a program that appends what it prints to a log file.
+// Start starts a program that appends its output to a log file.
 func (s *Starter) Start(logFile, program string, args ...string) (*Process, error) {
 	log, err := os.OpenFile(logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", program, err)
 	}
 	defer func() { _ = log.Close() }()    // the child has its own
-	cmd := exec.Command(program, args...) // without a context: it runs until somebody ends it
+	cmd := exec.Command(program, args...) // without a context: it runs until it is killed
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, tied()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +73,7 @@ func (s *Starter) Start(logFile, program string, args ...string) (*Process, erro
 	return p, nil
 }
 
-// Close kills all that was started, and waits until it is gone.
+// Close kills all started processes, and waits until they have ended.
 func (s *Starter) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -87,15 +87,15 @@ func (s *Starter) Close() {
 	close(s.start)
 }
 
-// Kill ends the process with SIGKILL and waits until it is gone.
+// Kill kills the process with SIGKILL and waits until it has ended.
 func (p *Process) Kill() error {
 	err := p.signal(syscall.SIGKILL)
 	<-p.done
 	return err
 }
 
-// Stop stops the process where it is (SIGSTOP), and waits until it is: on a busy machine a thread
-// goes on for a moment after the signal was sent, and may answer.
+// Stop stops the process (SIGSTOP), and waits until it is stopped. On a busy machine a
+// thread runs on for a moment after the signal was sent, and may answer.
 func (p *Process) Stop() error {
 	if err := p.signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -110,12 +110,12 @@ func (p *Process) Stop() error {
 			return nil
 		}
 		if time.Now().After(late) {
-			return fmt.Errorf("stop %s: its threads go on", p.cmd.Args[0])
+			return fmt.Errorf("stop %s: its threads are still running", p.cmd.Args[0])
 		}
 	}
 }
 
-// stopped reports whether all threads of a process are.
+// stopped reports whether all threads of a process are stopped.
 func stopped(pid int) bool {
 	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	for _, f := range stats {
@@ -127,13 +127,13 @@ func stopped(pid int) bool {
 	return len(stats) > 0
 }
 
-// Resume lets it go on (SIGCONT).
+// Resume resumes the process (SIGCONT).
 func (p *Process) Resume() error { return p.signal(syscall.SIGCONT) }
 
-// Done is closed when it has ended.
+// Done returns a channel that is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// PID is that of the process.
+// PID returns the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 func (p *Process) signal(sig syscall.Signal) error {

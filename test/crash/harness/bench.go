@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/program"
 )
 
-// atOnce is how many clusters run at once. More of them, each with the race detector, starve each
+// atOnce is how many clusters run at once. With the race detector, more of them delay each
 // other's elections on a small machine.
 const atOnce = 3
 
@@ -21,7 +21,7 @@ type Bench struct {
 }
 
 // Open builds the binary with the race detector and failpoints, into a directory that Close
-// removes. HOLDFAST_TEST_BINARY names one that was built before.
+// removes, unless HOLDFAST_TEST_BINARY names one.
 func Open(ctx context.Context) (*Bench, error) {
 	b := &Bench{Binary: os.Getenv("HOLDFAST_TEST_BINARY"), room: make(chan struct{}, atOnce)}
 	if b.Binary != "" {
@@ -41,7 +41,7 @@ func Open(ctx context.Context) (*Bench, error) {
 // Of returns the same bench with another binary.
 func (b *Bench) Of(binary string) *Bench { return &Bench{Binary: binary, room: b.room} }
 
-// Close removes what Open has built.
+// Close removes the build.
 func (b *Bench) Close() error {
 	if b.dir == "" {
 		return nil

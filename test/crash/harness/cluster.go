@@ -15,17 +15,18 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 )
 
-// Patience is how long a test waits for what should take a second or two: the machine may be busy.
+// Patience bounds waits for events that usually take a second or two, because the machine
+// may be busy.
 const Patience = 60 * time.Second
 
-// Options vary a cluster.
+// Options configure a cluster.
 type Options struct {
-	Fleet          []string // more arguments of the fake hardware, e.g. "--latency", "20ms"
+	Fleet          []string // further arguments of the fake hardware, e.g. "--latency", "20ms"
 	FleetConfig    string   // its configuration, YAML
 	RaftMultiplier float64  // default 0.5
-	Args           []string // more arguments of each peer
-	Insecure       bool     // no TLS: for peers that have to meet others without
-	Failpoints     string   // the variable that names the failpoints of the binary, if they are not Failpoints
+	Args           []string // further arguments of each peer
+	Insecure       bool     // no TLS, for peers that communicate with others without TLS
+	Failpoints     string   // replaces the environment variable of Failpoints
 }
 
 // Cluster is three peers with fake hardware, and a client that knows all of them.
@@ -39,9 +40,9 @@ type Cluster struct {
 	t testing.TB
 }
 
-// Cluster starts a cluster. When the test has ended it is stopped; its directory is removed, or
-// kept and named beside the tails of the logs when the test has failed (or just kept, with
-// HOLDFAST_TEST_KEEP=1). A data race or a panic in a peer fails the test.
+// Cluster starts a cluster that ends with the test. Its directory is removed. If the test
+// has failed, or with HOLDFAST_TEST_KEEP=1, it is kept, and after a failure the ends of its
+// logs are shown. A data race or a panic in a peer fails the test.
 func (b *Bench) Cluster(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	b.room <- struct{}{}
@@ -83,21 +84,21 @@ func (b *Bench) Cluster(t testing.TB, o Options) *Cluster {
 	return c
 }
 
-// snapshots has peers take one every few seconds: with the race detector it takes them a minute to
-// replay what else they would, and each restart waits for that.
+// snapshots makes peers take a snapshot every few seconds. Otherwise replaying the log with
+// the race detector takes a minute, and each restart waits for it.
 func snapshots() []string {
 	return []string{"--raft-snapshot-threshold", "256", "--raft-snapshot-interval", "2s"}
 }
 
-// In returns the same cluster for a subtest: what fails, fails there.
+// In returns the same cluster for a subtest, which then reports the failures.
 func (c *Cluster) In(t testing.TB) *Cluster {
 	same := *c
 	same.t = t
 	return &same
 }
 
-// Through returns the same cluster with a client that knows only some of its peers: one that hangs
-// costs a client seconds.
+// Through returns the same cluster with a client that knows only some of its peers: a hung
+// peer costs a client seconds.
 func (c *Cluster) Through(peers ...*localcluster.Peer) *Cluster {
 	c.t.Helper()
 	same := *c
@@ -109,7 +110,7 @@ func (c *Cluster) Through(peers ...*localcluster.Peer) *Cluster {
 	return &same
 }
 
-// Dial returns a client of some peers, closed when the test has ended.
+// Dial returns a client of some peers. It is closed at the end of the test.
 func (c *Cluster) Dial(addrs ...string) *client.Client {
 	c.t.Helper()
 	cl, err := client.Dial(client.Config{Addrs: addrs, TLS: c.TLS(), Timeout: Patience})
@@ -120,8 +121,7 @@ func (c *Cluster) Dial(addrs ...string) *client.Client {
 	return cl
 }
 
-// Rotated returns a client for each peer, which asks that peer first and the others when it does
-// not answer.
+// Rotated returns a client for each peer, which tries that peer first and then the others.
 func (c *Cluster) Rotated() []*client.Client {
 	c.t.Helper()
 	var all []*client.Client
@@ -132,8 +132,8 @@ func (c *Cluster) Rotated() []*client.Client {
 	return all
 }
 
-// Conn returns a connection to one peer, without the client's retries, closed when the test has
-// ended.
+// Conn returns a connection to one peer, without the client's retries. It is closed at the
+// end of the test.
 func (c *Cluster) Conn(p *localcluster.Peer) *grpc.ClientConn {
 	c.t.Helper()
 	conn, err := grpc.NewClient("passthrough:///"+p.GRPCAddr, grpc.WithTransportCredentials(c.Credentials()))
@@ -144,7 +144,7 @@ func (c *Cluster) Conn(p *localcluster.Peer) *grpc.ClientConn {
 	return conn
 }
 
-// tidy stops everything and says what the logs say.
+// tidy stops everything and checks the logs.
 func (c *Cluster) tidy() {
 	if c.Cluster != nil {
 		if err := c.Close(); err != nil {
@@ -183,7 +183,7 @@ func (c *Cluster) tidy() {
 	}
 }
 
-// trouble finds what must stand in no log.
+// trouble returns a text in a log that no log may contain.
 func trouble(name string) string {
 	b, err := os.ReadFile(name)
 	if err != nil {

@@ -1,8 +1,7 @@
-// Package harness is what tests of real processes share: a binary that can be crashed on purpose,
-// clusters of it beside fake hardware, and a judge who compares what the hardware has seen with
-// what the record says.
+// Package harness is shared by tests of real processes: a binary that can crash on purpose,
+// clusters of it with fake hardware, and a judge that compares the hardware's effects with
+// the record.
 //
-// It owns how processes are started, observed and cleaned up. It must not decide what is right for
-// a test, beyond the rules that hold for every run (docs/reliability.md, docs/concepts.md), and
-// nothing but tests may import it.
+// It starts, observes and cleans up processes. It checks only the rules that hold for every
+// run (docs/reliability.md, docs/concepts.md). Only tests may import it.
 package harness

@@ -11,16 +11,16 @@ import (
 	"github.com/holdfast-metal/holdfast/executor"
 )
 
-// Failpoints are the places where a peer can be made to kill or to stop itself: each boundary of
-// each kind of step. None of them is armed at first. A file for each tells the peers whether
-// somebody was there before: see cmd/holdfast/serve/failpoint_on.go.
+// Failpoints are the places where a peer can be made to kill or stop itself: each boundary
+// of each kind of step. None is armed at first. For each one, a file tells the peers
+// whether it was reached before: see cmd/holdfast/serve/failpoint_on.go.
 type Failpoints struct{ dir string }
 
 // Failpoint is one of them.
 type Failpoint struct {
 	Boundary executor.Boundary
 	Kind     string // of step
-	Stop     bool   // the peer stops itself (SIGSTOP), it does not die
+	Stop     bool   // the peer stops itself (SIGSTOP) instead of dying
 }
 
 func allFailpoints() []Failpoint {
@@ -63,12 +63,12 @@ func (f Failpoints) environment() string {
 	return "HOLDFAST_FAILPOINT=" + strings.Join(points, ",")
 }
 
-// Arm makes the next peer that reaches the failpoint die or stop there. Others that reach it later
-// go on.
+// Arm makes the next peer that reaches the failpoint die or stop there. Peers that reach it
+// later continue.
 func (f Failpoints) Arm(p Failpoint) error { return os.Remove(f.file(p)) }
 
-// Reached reports whether a peer has reached it since it was armed, and gives the id of its process
-// once that is known.
+// Reached reports whether a peer has reached it since it was armed, and the id of its
+// process if that is known.
 func (f Failpoints) Reached(p Failpoint) (pid int, ok bool) {
 	b, err := os.ReadFile(f.file(p))
 	if err != nil {
@@ -78,7 +78,7 @@ func (f Failpoints) Reached(p Failpoint) (pid int, ok bool) {
 	return pid, err == nil
 }
 
-// Disarm makes sure that nothing happens there any more, and says whether it has.
+// Disarm disables the failpoint, and reports whether it was reached.
 func (f Failpoints) Disarm(p Failpoint) (reached bool, err error) {
 	file, err := os.OpenFile(f.file(p), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, os.ErrExist) {

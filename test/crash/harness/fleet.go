@@ -31,7 +31,7 @@ func (c *Cluster) Plan(id string, steps ...*holdfastv1.Step) {
 	}
 }
 
-// Start starts a run of a plan, or of a type when it is written in capitals.
+// Start starts a run of a plan, or of a type if it is written in capitals.
 func (c *Cluster) Start(machineID, plan string) *holdfastv1.Run {
 	c.t.Helper()
 	req := &holdfastv1.StartRunRequest{RequestId: "req-" + plan, MachineId: machineID, PlanId: plan}
@@ -45,7 +45,7 @@ func (c *Cluster) Start(machineID, plan string) *holdfastv1.Run {
 	return run
 }
 
-// Ended waits until a run has ended.
+// Ended blocks until a run has ended.
 func (c *Cluster) Ended(runID string) *holdfastv1.Run {
 	c.t.Helper()
 	ctx, stop := context.WithTimeout(c.context(), Patience)
@@ -57,7 +57,7 @@ func (c *Cluster) Ended(runID string) *holdfastv1.Run {
 	return run
 }
 
-// Log returns a run's log as it is now, of all streams or of those named.
+// Log returns the current log of a run, of all streams or of the given ones.
 func (c *Cluster) Log(runID string, streams ...string) string {
 	c.t.Helper()
 	ctx, stop := context.WithTimeout(context.Background(), Patience)
@@ -80,5 +80,5 @@ func (c *Cluster) Log(runID string, streams ...string) string {
 	return b.String()
 }
 
-// context is of the test, and ends when its cleanup begins.
+// context returns the test's context, which ends when the cleanup begins.
 func (c *Cluster) context() context.Context { return c.t.Context() }

@@ -21,11 +21,11 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// startTime is how long a start that cannot succeed may take to say so.
+// startTime bounds a start that must fail.
 const startTime = 30 * time.Second
 
-// Run runs the binary until it ends, and gives its exit code and what it wrote to stderr. One that
-// does not end is killed and fails the test.
+// Run runs the binary until it ends, and returns its exit code and its stderr. A process
+// that does not end is killed and fails the test.
 func (b *Bench) Run(t testing.TB, args ...string) (code int, stderr string) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), startTime)
@@ -34,7 +34,8 @@ func (b *Bench) Run(t testing.TB, args ...string) (code int, stderr string) {
 	var out bytes.Buffer
 	cmd.Stderr = &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	runtime.LockOSThread() // the kernel kills the child when the thread that started it ends, as that of a spawner may which takes it over meanwhile
+	// The kernel kills the child when the thread that started it ends.
+	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, "HOLDFAST_") {
@@ -43,7 +44,7 @@ func (b *Bench) Run(t testing.TB, args ...string) (code int, stderr string) {
 	}
 	err := cmd.Run()
 	if ctx.Err() != nil {
-		t.Errorf("holdfast %s runs for %s: it should have refused to\n%s", strings.Join(args, " "), startTime, out.String())
+		t.Errorf("holdfast %s has run for %s, but should have refused to start\n%s", strings.Join(args, " "), startTime, out.String())
 		return -1, out.String()
 	}
 	var exit *exec.ExitError
@@ -53,9 +54,9 @@ func (b *Bench) Run(t testing.TB, args ...string) (code int, stderr string) {
 	return cmd.ProcessState.ExitCode(), out.String()
 }
 
-// Hash returns the mode and the SHA-256 of every file below a directory, by path. A directory that
-// is not there has none. Of a bolt file it is that of its keys and values: to open one for writing
-// touches its first pages.
+// Hash returns the mode and the SHA-256 of every file in a directory, by path, or nothing
+// if it does not exist. For a bolt file it hashes keys and values, because opening one for
+// writing changes its first pages.
 func Hash(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 )
 
-// Until waits until cond holds. It fails the test when that takes too long, with what cond said
-// last.
+// Until blocks until cond holds. If that takes too long, it fails the test with the last
+// state from cond.
 func Until(t testing.TB, what string, cond func() (ok bool, state any)) {
 	t.Helper()
 	timeout := time.NewTimer(Patience)
@@ -32,7 +32,7 @@ func Until(t testing.TB, what string, cond func() (ok bool, state any)) {
 	}
 }
 
-// TheLeader waits for a leader and gives it.
+// TheLeader waits for a leader and returns it.
 func (c *Cluster) TheLeader() *localcluster.Peer {
 	c.t.Helper()
 	ctx, stop := context.WithTimeout(c.context(), Patience)
@@ -57,7 +57,7 @@ func (c *Cluster) Followers() []*localcluster.Peer {
 	return others
 }
 
-// Ready waits until all peers that run know a leader.
+// Ready blocks until all running peers know a leader.
 func (c *Cluster) Ready() {
 	c.t.Helper()
 	ctx, stop := context.WithTimeout(c.context(), Patience)
@@ -67,8 +67,7 @@ func (c *Cluster) Ready() {
 	}
 }
 
-// Restart starts a peer that is down, and waits until it has caught up with what the others had
-// then.
+// Restart starts a peer that is down, and blocks until it has caught up with the others.
 func (c *Cluster) Restart(p *localcluster.Peer) {
 	c.t.Helper()
 	began := time.Now()
@@ -87,8 +86,8 @@ func (c *Cluster) Restart(p *localcluster.Peer) {
 	c.t.Logf("peer %s was back %s after its restart", p.ID, time.Since(began).Round(time.Millisecond))
 }
 
-// Killed waits until a peer has died at a failpoint, and gives which one and when. All peers have
-// to be up before.
+// Killed blocks until a peer has died at a failpoint, and returns it and the time. All
+// peers must be up before.
 func (c *Cluster) Killed() (*localcluster.Peer, time.Time) {
 	c.t.Helper()
 	died := make(chan *localcluster.Peer, len(c.Peers()))
@@ -108,14 +107,14 @@ func (c *Cluster) Killed() (*localcluster.Peer, time.Time) {
 	return nil, time.Time{}
 }
 
-// Stopped waits until a peer has stopped itself at a failpoint, and gives it.
+// Stopped blocks until a peer has stopped itself at a failpoint, and returns it.
 func (c *Cluster) Stopped(point Failpoint) *localcluster.Peer {
 	c.t.Helper()
 	return c.StoppedAt(fmt.Sprint(point), func() (int, bool) { return c.Points.Reached(point) })
 }
 
-// StoppedAt is Stopped for a place of another kind: reached gives the id of the process that has
-// come there.
+// StoppedAt is like Stopped for another kind of place: reached returns the id of the
+// process that has reached it.
 func (c *Cluster) StoppedAt(point string, reached func() (pid int, ok bool)) *localcluster.Peer {
 	c.t.Helper()
 	var stopped *localcluster.Peer
@@ -137,6 +136,6 @@ func hasStopped(pid int) bool {
 	if err != nil {
 		return false
 	}
-	_, rest, _ := strings.Cut(string(b), ") ") // the name before it may hold anything
+	_, rest, _ := strings.Cut(string(b), ") ") // the preceding name may contain anything
 	return strings.HasPrefix(rest, "T")
 }

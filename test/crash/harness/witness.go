@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/providers/fake"
 )
 
-// Effects returns what the fake hardware has seen, in order. Empty ids mean any.
+// Effects returns the fake hardware's effects, in order. An empty id matches any.
 func (c *Cluster) Effects(machineID, runID string) []fake.Effect {
 	c.t.Helper()
 	var all []fake.Effect
@@ -19,17 +19,17 @@ func (c *Cluster) Effects(machineID, runID string) []fake.Effect {
 	return all
 }
 
-// Hardware returns a fake machine as it is.
+// Hardware returns the state of a fake machine.
 func (c *Cluster) Hardware(machineID string) fake.MachineState {
 	c.t.Helper()
 	m, ok := c.KnownHardware(machineID)
 	if !ok {
-		c.t.Fatalf("nobody has ever looked at machine %s", machineID)
+		c.t.Fatalf("machine %s is unknown to the fake hardware", machineID)
 	}
 	return m
 }
 
-// KnownHardware returns a fake machine as it is, if somebody has ever looked at it.
+// KnownHardware returns the state of a fake machine, if it was ever used.
 func (c *Cluster) KnownHardware(machineID string) (fake.MachineState, bool) {
 	c.t.Helper()
 	var all []fake.MachineState
@@ -59,12 +59,12 @@ func (c *Cluster) ask(path string, answer any) {
 		c.t.Fatalf("ask the fake hardware for %s: %s", path, res.Status)
 	}
 	if err := json.NewDecoder(res.Body).Decode(answer); err != nil {
-		c.t.Fatalf("read what the fake hardware says: %v", err)
+		c.t.Fatalf("read the fake hardware's response: %v", err)
 	}
 }
 
-// Verdict fails the test when a run that has ended does not fit what its machine has seen, or did
-// not succeed. It gives the effects.
+// Verdict fails the test if an ended run does not match its machine's effects, or did not
+// succeed. It returns the effects.
 func (c *Cluster) Verdict(run *holdfastv1.Run) []fake.Effect {
 	c.t.Helper()
 	effects := c.Effects("", run.GetRunId())

@@ -11,7 +11,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Writer writes all the time, one write after the other, and remembers what was acknowledged when.
+// Writer writes continuously, one write after the other, and records the acknowledgements.
 type Writer struct {
 	Machine string
 
@@ -25,7 +25,7 @@ type Writer struct {
 	next    []chan time.Time
 }
 
-// pace leaves the machine some time for others.
+// pace leaves the machine some time for other processes.
 const pace = 5 * time.Millisecond
 
 // Write begins to write the label "n" of a machine, through any peer. It counts up from 1.
@@ -69,7 +69,8 @@ func (c *Cluster) Write(machineID string) *Writer {
 	return w
 }
 
-// Next waits until a write is acknowledged that begins after the call, and gives when that was.
+// Next blocks until a write that begins after the call is acknowledged, and returns the
+// time.
 func (w *Writer) Next(ctx context.Context) (time.Time, error) {
 	ch := make(chan time.Time, 1)
 	w.mu.Lock()
@@ -83,8 +84,8 @@ func (w *Writer) Next(ctx context.Context) (time.Time, error) {
 	}
 }
 
-// Stop ends it and gives the number of the last write that was acknowledged, and the longest time
-// between two.
+// Stop ends the writer. It returns the number of the last acknowledged write, and the
+// longest time between two acknowledgements.
 func (w *Writer) Stop() (acked int, longest time.Duration) {
 	w.stop()
 	<-w.done

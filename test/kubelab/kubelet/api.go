@@ -20,8 +20,8 @@ const (
 	adminConf = "/etc/kubernetes/admin.conf"
 )
 
-// standInForAPI listens where a control plane's kubelet has its own API server, which runs in a
-// container and so not here, and passes on what it gets to the cluster's.
+// standInForAPI listens at the address of a control plane's own API server, which would run
+// in a container and is missing here. It forwards connections to the cluster's API server.
 func standInForAPI() error {
 	if _, err := os.Stat(manifest); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -34,7 +34,7 @@ func standInForAPI() error {
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", own) //nolint:noctx // it listens as long as this process runs
+	l, err := net.Listen("tcp", own) //nolint:noctx // it listens until this process ends
 	if err != nil {
 		return fmt.Errorf("stand in for the API server: %w", err)
 	}
@@ -51,7 +51,7 @@ func standInForAPI() error {
 	return nil
 }
 
-// host returns where a kubeconfig leads.
+// host returns the server address in a kubeconfig.
 func host(file string) (string, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", file)
 	if err != nil {
@@ -73,7 +73,7 @@ func pass(c net.Conn, to string) {
 	}
 	defer func() { _ = s.Close() }()
 	go func() {
-		_, _ = io.Copy(s, c) // the other direction tells
+		_, _ = io.Copy(s, c) // the other direction reports the end
 		_ = s.Close()
 	}()
 	_, _ = io.Copy(c, s)

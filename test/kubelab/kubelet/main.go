@@ -1,13 +1,13 @@
 //go:build linux
 
-// Command kubelet stands in for the kubelet on a host of the lab. It does what a cluster sees of
-// one: it trades the bootstrap credentials that kubeadm left for a certificate of its own (a
-// signing request, as the real one), registers the node, reports its conditions, and ends pods that
-// are to end. On a control plane it stands in for the API server that kubeadm has left a manifest
-// of, too, by passing on to the cluster's.
+// Command kubelet is a stand-in for the kubelet on a host of the lab. It does what a
+// cluster observes of a kubelet. It exchanges kubeadm's bootstrap credentials for its own
+// certificate (with a signing request, like the real one), registers the node, reports its
+// conditions, and removes pods that are to end. On a control plane it also stands in for
+// the API server of kubeadm's manifest, by forwarding to the cluster's.
 //
-// It owns what it writes to /etc/kubernetes/kubelet.conf. It runs no container, and nothing but the
-// tests of kubelab may use it.
+// It writes /etc/kubernetes/kubelet.conf and runs no container. Only the tests of kubelab
+// may use it.
 package main
 
 import (
@@ -61,7 +61,7 @@ func run(ctx context.Context, dir string) error {
 		return err
 	}
 	name := args["--hostname-override"]
-	if name == "" { // kubeadm leaves it out where the host has the node's name
+	if name == "" { // kubeadm omits it if the host has the node's name
 		if name, err = os.Hostname(); err != nil {
 			return err
 		}
@@ -84,17 +84,17 @@ func run(ctx context.Context, dir string) error {
 		if err := a.endPods(ctx, name); err != nil {
 			log.Print(err)
 		}
-		time.Sleep(every) // sleep: that is how often it reports
+		time.Sleep(every) // sleep: the time between two reports
 	}
 }
 
-// health is what kubeadm asks whether the kubelet is up.
+// health serves the health check that kubeadm uses.
 func health() {
 	s := &http.Server{Addr: "127.0.0.1:10248", ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })}
 	log.Print(s.ListenAndServe())
 }
 
-// arguments reads what kubeadm has told the kubelet.
+// arguments reads the arguments that kubeadm has set for the kubelet.
 func arguments() (map[string]string, error) {
 	b, err := os.ReadFile(flagsFile)
 	if err != nil {
@@ -109,8 +109,8 @@ func arguments() (map[string]string, error) {
 	return args, nil
 }
 
-// credentials returns the node's own, and trades the bootstrap token for them when there are none
-// yet.
+// credentials returns the node's own credentials. If there are none yet, it exchanges the
+// bootstrap token for them.
 func credentials(ctx context.Context, name string) (*rest.Config, error) {
 	if _, err := os.Stat(ownConf); err == nil {
 		return clientcmd.BuildConfigFromFlags("", ownConf)
@@ -142,7 +142,7 @@ func credentials(ctx context.Context, name string) (*rest.Config, error) {
 		return nil, err
 	}
 	for len(request.Status.Certificate) == 0 {
-		time.Sleep(every / 5) // sleep: between two looks whether it is signed; kubeadm gives up some time
+		time.Sleep(every / 5) // sleep: between two polls for the signature; kubeadm gives up eventually
 		if err := a.do(ctx, http.MethodGet, requests+"/"+request.Name, "", nil, &request); err != nil {
 			return nil, err
 		}
@@ -162,7 +162,7 @@ func credentials(ctx context.Context, name string) (*rest.Config, error) {
 	return clientcmd.BuildConfigFromFlags("", ownConf)
 }
 
-// api is the API server, as one of its users sees it.
+// api is a client of the API server.
 type api struct {
 	base string
 	http *http.Client
@@ -217,7 +217,7 @@ func (a *api) register(ctx context.Context, dir, name, providerID string) error 
 	return a.report(ctx, dir, name)
 }
 
-// report reports what the node is, and whether it is Ready.
+// report reports the node's properties, and whether it is Ready.
 func (a *api) report(ctx context.Context, dir, name string) error {
 	uuid, err := os.ReadFile(filepath.Join(dir, "uuid"))
 	if err != nil {
@@ -236,7 +236,7 @@ func (a *api) report(ctx context.Context, dir, name string) error {
 	return a.do(ctx, http.MethodPatch, "/api/v1/nodes/"+name+"/status", "application/strategic-merge-patch+json", map[string]any{"status": status}, nil)
 }
 
-// endPods ends pods that are to end: it runs nothing that would take its time.
+// endPods removes pods that are to end. Nothing runs in them, so it need not wait.
 func (a *api) endPods(ctx context.Context, name string) error {
 	var pods corev1.PodList
 	if err := a.do(ctx, http.MethodGet, "/api/v1/pods?fieldSelector=spec.nodeName%3D"+name, "", nil, &pods); err != nil {

@@ -1,6 +1,6 @@
-// Package chaos runs a cluster under traffic, breaks it by a schedule that a seed decides, mends it
-// after each fault, and has everything checked in the end.
+// Package chaos runs a cluster under traffic, breaks it by a schedule that depends on a
+// seed, repairs it after each fault, and runs all checks at the end.
 //
-// It owns the schedule and the report. What is broken is package fault's, what is asked is package
-// workload's, and what is right is package check's.
+// It has the schedule and the report. Package fault has the faults, package workload the
+// traffic, and package check the rules.
 package chaos

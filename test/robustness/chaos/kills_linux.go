@@ -13,22 +13,23 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
 
-// Gaps is what clients saw of one kill. Times are from the kill on.
+// Gaps are the interruptions that clients saw after one kill. Times are measured from the
+// kill.
 type Gaps struct {
 	Writes      time.Duration // to the acknowledgement of a write
-	Reads       time.Duration // until every surviving peer has answered a linearizable read that was made after the kill
-	Stale       time.Duration // the longest between two stale reads that one surviving peer answered
+	Reads       time.Duration // until every survivor has answered a linearizable read made after the kill
+	Stale       time.Duration // the longest between two stale reads answered by one surviving peer
 	StaleFailed int           // stale reads that a surviving peer did not answer
-	Runs        time.Duration // until every run in flight had moved
+	Runs        time.Duration // until every run in progress had moved
 }
 
 const (
 	breath  = 2 * time.Second  // between a recovery and the next kill
-	gapTime = 30 * time.Second // to wait for any one of them
+	gapTime = 30 * time.Second // maximum wait for each of them
 )
 
-// KillLeaders kills the leader n times under load, each time when the last one is back, and
-// measures.
+// KillLeaders kills the leader n times under load, each time after the last one is back,
+// and measures the gaps.
 func KillLeaders(ctx context.Context, c *harness.Cluster, n int) ([]Gaps, error) {
 	l, err := startLoad(ctx, c)
 	if err != nil {
@@ -90,7 +91,7 @@ func (l *load) kill(ctx context.Context) (Gaps, error) {
 	return g, l.cluster.WaitReady(ctx)
 }
 
-// writesBack returns the time from a moment to the end of the first write that began after it.
+// writesBack returns the time until the end of the first write that began after a moment.
 func (l *load) writesBack(ctx context.Context, at time.Time) (time.Duration, error) {
 	err := l.poll(ctx, func() bool { return l.writer.first(at) > 0 })
 	if err != nil {
@@ -99,7 +100,7 @@ func (l *load) writesBack(ctx context.Context, at time.Time) (time.Duration, err
 	return l.writer.first(at), nil
 }
 
-// readsBack reads at each surviving peer, until each has answered one.
+// readsBack reads from each surviving peer until each has answered a read.
 func (l *load) readsBack(ctx context.Context, peers []*localcluster.Peer, at time.Time) (time.Duration, error) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -135,7 +136,7 @@ func (l *load) readBack(ctx context.Context, p *localcluster.Peer, at time.Time)
 	}
 }
 
-// runsBack waits until every run that was in flight has moved or ended.
+// runsBack blocks until every run in progress has moved or ended.
 func (l *load) runsBack(ctx context.Context, at time.Time) (time.Duration, error) {
 	var most time.Duration
 	for _, r := range l.runners {

@@ -21,13 +21,12 @@ import (
 const (
 	tick      = 2 * time.Millisecond
 	writers   = 8  // loops of writes, each through all peers
-	inFlight  = 24 // machines with a run, always
+	inFlight  = 24 // machines that always have a run
 	writePace = 5 * time.Millisecond
 	loadPlan  = "load"
 )
 
-// load is the traffic that kills are measured under: writes, reads, and runs of several kinds of
-// steps.
+// load is the traffic during kills: writes, reads, and runs of several kinds of steps.
 type load struct {
 	cluster *harness.Cluster
 	client  *client.Client
@@ -40,7 +39,7 @@ type load struct {
 	errs []error
 }
 
-// marks are the acknowledged writes of late: when they began and ended.
+// marks are the recent acknowledged writes: when they began and ended.
 type marks struct {
 	mu   sync.Mutex
 	late [][2]time.Time
@@ -55,8 +54,8 @@ func (m *marks) add(began, ended time.Time) {
 	}
 }
 
-// first returns the time from a moment to the first acknowledgement of a write that began after it;
-// 0 if there was none.
+// first returns the time from a moment to the first acknowledgement of a write that began
+// after it, or 0 if there was none.
 func (m *marks) first(at time.Time) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -73,7 +72,7 @@ func (m *marks) first(at time.Time) time.Duration {
 type runner struct {
 	machine string
 	mu      sync.Mutex
-	moves   [][2]time.Time // when a transition was made, and when we heard of it
+	moves   [][2]time.Time // when a transition was made, and when it was received
 }
 
 func (r *runner) note(e *holdfastv1.RunEvent) error {
@@ -83,8 +82,8 @@ func (r *runner) note(e *holdfastv1.RunEvent) error {
 	return nil
 }
 
-// moved returns the time from a moment until we heard of a transition that was made after it; 0
-// when there was none.
+// moved returns the time from a moment until a transition that was made after it was
+// received, or 0 if there was none.
 func (r *runner) moved(at time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -177,7 +176,7 @@ func (l *load) write(ctx context.Context, machine string) {
 	}
 }
 
-// run keeps a machine busy, and notes each transition of its runs.
+// run keeps a machine busy, and records each transition of its runs.
 func (l *load) run(ctx context.Context, r *runner) {
 	for n := 1; ctx.Err() == nil; n++ {
 		started, err := l.client.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: strconv.Itoa(n), MachineId: r.machine, PlanId: loadPlan})
@@ -201,19 +200,20 @@ func (l *load) read(ctx context.Context, conn *grpc.ClientConn, stale bool) erro
 	ctx, stop := context.WithTimeout(ctx, 5*time.Second)
 	defer stop()
 	if stale {
-		ctx = metadata.AppendToOutgoingContext(ctx, client.HeaderConsistency, "stale") // the SDK would do it, but it also tries other peers
+		// The SDK also sets it, but tries other peers too.
+		ctx = metadata.AppendToOutgoingContext(ctx, client.HeaderConsistency, "stale")
 	}
 	_, err := holdfastv1.NewMachineServiceClient(conn).GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "load-0"})
 	return err
 }
 
-// staleReads are those of one peer.
+// staleReads are the stale reads of one peer.
 type staleReads struct {
 	longest time.Duration
 	failed  int
 }
 
-// readStale reads stale at some peers all the time, until the function that it gives is called.
+// readStale makes stale reads at some peers until the returned function is called.
 func (l *load) readStale(ctx context.Context, peers []*localcluster.Peer) ([]*staleReads, func() error, error) {
 	ctx, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup

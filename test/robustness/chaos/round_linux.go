@@ -15,35 +15,36 @@ import (
 
 const (
 	warmUp     = 2 * time.Second  // of traffic before the first fault
-	faultTime  = 2 * time.Minute  // to inject one, or to mend it: handovers wait for each other, rotations for all peers
+	faultTime  = 2 * time.Minute  // to inject or repair one: handovers wait for each other, rotations for all peers
 	settleTime = 90 * time.Second // for the runs to end once all is well: a step of the workload may take 20 s, twice
 	checkTime  = 5 * time.Minute
 )
 
-// Round is some faults under one piece of traffic, and the verdict on it.
+// Round is a number of faults under one workload, and the verdict on it.
 type Round struct {
 	Seed    int64
 	Faults  []fault.Fault
 	Count   int           // how many to inject
 	For     time.Duration // or for how long; the later of both counts
-	Every   time.Duration // from one fault to the next; 0 is as soon as all is well again
-	Clients int           // default is the workload's
+	Every   time.Duration // from one fault to the next; 0: as soon as all is well again
+	Clients int           // default: the workload's
 	MinOps  int
-	Report  string // directory for what the checks have to show
+	Report  string // directory for the checks' reports
 
 	Leases workload.Leases // the terms that the peers were built with
-	Agent  string          // the holdfast-agent executable; empty for none
+	Agent  string          // the holdfast-agent executable; empty: none
 }
 
-// Injected is one fault that was injected.
+// Injected is an injected fault.
 type Injected struct {
 	Name  string
 	After time.Duration // from the start of the round
-	Broke time.Duration // from the injection to the end of mending
+	Broke time.Duration // from the injection to the end of the repair
 	Well  time.Duration // from there until all was well
 }
 
-// Run makes traffic, breaks, mends and checks. It gives what it injected, also with an error.
+// Run makes traffic, injects faults, repairs them and runs the checks. It returns the
+// injected faults, also with an error.
 func (r Round) Run(ctx context.Context, c *harness.Cluster) ([]Injected, error) {
 	rng := rand.New(rand.NewPCG(uint64(r.Seed), 1))
 	s, err := newSchedule(c, r.Faults, rng)
@@ -62,14 +63,15 @@ func (r Round) Run(ctx context.Context, c *harness.Cluster) ([]Injected, error) 
 	injected, broken := r.inject(ctx, c, s, rng, w.Unrest)
 	stop()
 	errs := []error{broken, <-ended}
-	if broken == nil { // else nobody knows how it stands
+	if broken == nil { // otherwise the state is unknown
 		settle, done := context.WithTimeout(ctx, settleTime)
 		began := time.Now()
 		if err := w.Settle(settle); err != nil {
 			errs = append(errs, fmt.Errorf("after all faults were healed: %w", err))
 		}
 		done()
-		c.Log.Info("all runs have ended, and the leases of all who are gone", "after", time.Since(began).Round(time.Millisecond))
+		c.Log.Info("all runs have ended, and the leases of all stopped clients",
+			"after", time.Since(began).Round(time.Millisecond))
 		c.Log.Info(w.History().Fleet.String())
 	}
 	checks, done := context.WithTimeout(ctx, checkTime)
@@ -83,8 +85,8 @@ func (r Round) Run(ctx context.Context, c *harness.Cluster) ([]Injected, error) 
 	return injected, errors.Join(errs...)
 }
 
-// inject follows the schedule until there were enough faults, or one could not be mended. Unrest is
-// told when one begins and is over.
+// inject follows the schedule until there were enough faults, or one could not be repaired.
+// It calls unrest when a fault begins, and its result when it ends.
 func (r Round) inject(ctx context.Context, c *harness.Cluster, s *schedule, rng *rand.Rand, unrest func() func()) ([]Injected, error) {
 	began := time.Now()
 	var injected []Injected

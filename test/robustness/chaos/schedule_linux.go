@@ -10,14 +10,15 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
 
-// schedule gives faults in an order that the seed decides: each once, before any comes again.
+// schedule returns faults in an order that depends on the seed: each one once before any is
+// repeated.
 type schedule struct {
 	faults []fault.Fault
 	rng    *rand.Rand
 	order  []int
 }
 
-// newSchedule leaves out what cannot be injected here, and says so.
+// newSchedule omits faults that cannot be injected here, and logs them.
 func newSchedule(c *harness.Cluster, faults []fault.Fault, rng *rand.Rand) (*schedule, error) {
 	s := &schedule{rng: rng}
 	var skipped []string
@@ -46,7 +47,7 @@ func (s *schedule) next() fault.Fault {
 	return f
 }
 
-// Named returns the faults of some names, with commas between them; all for "".
+// Named returns the faults with the comma-separated names, or all for "".
 func Named(names string) ([]fault.Fault, error) {
 	if names == "" {
 		return fault.All(), nil
@@ -60,7 +61,7 @@ func Named(names string) ([]fault.Fault, error) {
 			for _, f := range all {
 				known = append(known, f.Name())
 			}
-			return nil, fmt.Errorf("no fault is called %q: there are %s", name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("unknown fault %q: use one of %s", name, strings.Join(known, ", "))
 		}
 		found = append(found, all[i])
 	}

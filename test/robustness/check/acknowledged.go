@@ -6,17 +6,17 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// acknowledged checks that nothing acknowledged is lost (docs/reliability.md): each run that an
-// answer named is recorded, as it was answered and not further back, each run has ended, and each
-// write of a label has its entry in the machine's history. What value is there in the end is a
-// matter of order: see linearizable.
+// acknowledged checks that no acknowledged change is lost (docs/reliability.md). Each run
+// in a response is recorded in that state or a later one, each run has ended, and each
+// write of a label has its entry in the machine's history. The check linearizable covers
+// the final values.
 func acknowledged(h *workload.History, f *Final) []error {
 	var errs []error
 	final := map[string]workload.RunSeen{}
 	for _, r := range f.Runs {
 		final[r.GetRunId()] = workload.SeenRun(r)
 		if !workload.SeenRun(r).Ended {
-			errs = append(errs, fmt.Errorf("run %s of %s is %s after all was settled", r.GetRunId(), r.GetMachineId(), r.GetPhase()))
+			errs = append(errs, fmt.Errorf("run %s of %s is %s after everything has settled", r.GetRunId(), r.GetMachineId(), r.GetPhase()))
 		}
 	}
 	writes := map[string]int{}

@@ -11,26 +11,26 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// All reads the final record of a settled cluster, and gives everything that contradicts the
-// history or the promises. What helps to understand a failure, such as the picture of a history
-// that is not linearizable, goes into reportDir, which is made if it is not there.
+// All reads the final record of a settled cluster, and returns all contradictions to the
+// history or the promises. Aids such as the picture of a history that is not linearizable
+// are written to reportDir, which is created if missing.
 func All(ctx context.Context, h *workload.History, t workload.Target, reportDir string) []error {
 	return find(ctx, h, t, reportDir, checks())
 }
 
-// Truth is All for a history of a few calls that a test makes on purpose: it asks for no amount of
-// traffic.
+// Truth is like All for a history of a few deliberate calls: it does not require an amount
+// of traffic.
 func Truth(ctx context.Context, h *workload.History, t workload.Target, reportDir string) []error {
 	return find(ctx, h, t, reportDir, checks()[1:])
 }
 
-// Order is the part of All that needs no final record: no answer shows what is older than an answer
-// before it.
+// Order is the part of All that needs no final record: no response shows older data than an
+// earlier one.
 func Order(h *workload.History) []error { return order(h, &Final{}) }
 
 func find(ctx context.Context, h *workload.History, t workload.Target, reportDir string, checks []check) []error {
 	if err := os.MkdirAll(reportDir, 0o750); err != nil {
-		return []error{fmt.Errorf("make the report directory: %w", err)}
+		return []error{fmt.Errorf("create the report directory: %w", err)}
 	}
 	f, err := gather(ctx, h, t)
 	if err != nil {
@@ -42,7 +42,7 @@ func find(ctx context.Context, h *workload.History, t workload.Target, reportDir
 	var all []error
 	for i, c := range checks {
 		if i == len(checks)-1 && len(all) > 0 {
-			// It is known that something is wrong: the search may take very long then.
+			// There is a violation already, and then the search may take very long.
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, 10*time.Second)
 			defer cancel()
@@ -54,7 +54,7 @@ func find(ctx context.Context, h *workload.History, t workload.Target, reportDir
 	return all
 }
 
-// dump keeps what is known of the clients of leases, for whoever has to find out what happened.
+// dump writes the history of the clients of leases, for the analysis of a failure.
 func dump(f *workload.Fleet, dir string) error {
 	if f == nil {
 		return nil
@@ -64,7 +64,7 @@ func dump(f *workload.Fleet, dir string) error {
 		err = os.WriteFile(filepath.Join(dir, "fleet.json"), b, 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("keep the history of the fleet: %w", err)
+		return fmt.Errorf("write the history of the fleet: %w", err)
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func checks() []check {
 	pure := func(find func(*workload.History, *Final) []error) func(context.Context, *workload.History, *Final, string) []error {
 		return func(_ context.Context, h *workload.History, f *Final, _ string) []error { return find(h, f) }
 	}
-	return []check{ // traffic is the first: see Truth; what takes long is the last
+	return []check{ // traffic is first: see Truth; slow checks are last
 		{"traffic", pure(traffic)},
 		{"order", pure(order)},
 		{"revisions", pure(revisions)},
@@ -104,7 +104,7 @@ func checks() []check {
 	}
 }
 
-// few keeps a report readable: the first failures tell the most.
+// few keeps a report readable: the first failures are the most useful ones.
 func few(errs []error) []error {
 	const most = 10
 	if len(errs) <= most {

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// atRest checks that each machine behind a BMC is as the last attempt that succeeded has left it,
-// and that BMCs were asked at all.
+// atRest checks that each machine behind a BMC is in the state that its last successful
+// attempt left, and that BMCs were used at all.
 func atRest(h *workload.History, f *Final) []error {
 	if h.Real == nil {
 		return nil
@@ -18,12 +18,12 @@ func atRest(h *workload.History, f *Final) []error {
 	for i, id := range h.Real.BMCs {
 		tries := triesOf(f.Runs, id)
 		if len(tries) == 0 {
-			errs = append(errs, fmt.Errorf("no attempt on record has pressed a button of %s", id))
+			errs = append(errs, fmt.Errorf("no recorded attempt has pressed a button of %s", id))
 			continue
 		}
 		last := tries[len(tries)-1]
 		if last.attempt.GetOutcome() != holdfastv1.Attempt_SUCCEEDED {
-			continue // what it has left is not known
+			continue // the resulting state is unknown
 		}
 		if want, on := last.action != "off", f.seenOf(i).On[site.System]; on != want {
 			errs = append(errs, fmt.Errorf("machine %s is on: %t; run %s of %s has succeeded last", id, on, last.run.GetRunId(), last.run.GetPlanId()))
@@ -32,8 +32,8 @@ func atRest(h *workload.History, f *Final) []error {
 	return few(errs)
 }
 
-// sessions checks that none is left on a BMC when nobody uses it: not one of a leader that is gone,
-// nor one whose login was never answered.
+// sessions checks that no session is left on an unused BMC: neither one of an earlier
+// leader, nor one whose login was never answered.
 func sessions(h *workload.History, f *Final) []error {
 	if h.Real == nil {
 		return nil
@@ -41,7 +41,8 @@ func sessions(h *workload.History, f *Final) []error {
 	var errs []error
 	for i, n := range f.Sessions {
 		if n > 0 {
-			errs = append(errs, fmt.Errorf("%d sessions are left on the BMC of %s, %s after it was used last; it has seen %d logins", n, h.Real.BMCs[i], sessionsTime, f.seenOf(i).Logins))
+			errs = append(errs, fmt.Errorf("%d sessions are left on the BMC of %s, %s after its last use; it had %d logins",
+				n, h.Real.BMCs[i], sessionsTime, f.seenOf(i).Logins))
 		}
 	}
 	return few(errs)

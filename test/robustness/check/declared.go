@@ -6,9 +6,9 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// declared checks pools and plans that are made once and deleted once: what was acknowledged is
-// there, for every read and in the end; what was deleted is not. Of writes whose outcome is not
-// known nothing follows.
+// declared checks pools and plans that are created once and deleted once. Acknowledged ones
+// exist, for every read and at the end; deleted ones do not. Writes with an unknown outcome
+// prove nothing.
 func declared(h *workload.History, f *Final) []error {
 	added, dropped := map[string]workload.Op{}, map[string]workload.Op{}
 	for _, op := range h.Ops {

@@ -1,6 +1,7 @@
-// Package check holds what a workload has recorded against what is promised (docs/reliability.md,
-// docs/concepts.md). Each check has its file, and a test in which it fails.
+// Package check compares the recorded history of a workload with the promises
+// (docs/reliability.md, docs/concepts.md). Each check has its own file, and a test in which
+// it fails.
 //
-// A check must never fail on a history that a correct cluster could have produced: calls whose
-// outcome is not known may or may not have happened, at any time after they were made.
+// A check must never fail on a history that a correct cluster could have produced. A call
+// with an unknown outcome may or may not have been applied, at any time after it was made.
 package check

@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// effects holds what the fake hardware has seen against the record: each effect is of an attempt
-// and of an epoch on record; what is destructive, or known by a token, happens once for an attempt;
-// all else once for each leader that worked on it.
+// effects compares the fake hardware's effects with the record. Each one is of a recorded
+// attempt and epoch. An effect that is destructive, or has a token, happens once for an
+// attempt; any other happens at most once for each leader that worked on it.
 func effects(_ *workload.History, f *Final) []error {
 	var errs []error
 	type key struct {
@@ -27,14 +27,14 @@ func effects(_ *workload.History, f *Final) []error {
 		run := runs[e.RunID]
 		a := attemptOf(run, e)
 		if a == nil || run.GetMachineId() != e.MachineID {
-			errs = append(errs, fmt.Errorf("%s is of no attempt on record", effectWords(e)))
+			errs = append(errs, fmt.Errorf("%s is of no recorded attempt", effectWords(e)))
 			continue
 		}
 		if !slices.Contains(a.GetEpochs(), e.Epoch) {
-			errs = append(errs, fmt.Errorf("%s: on record are the epochs %v", effectWords(e), a.GetEpochs()))
+			errs = append(errs, fmt.Errorf("%s: recorded are the epochs %v", effectWords(e), a.GetEpochs()))
 		}
-		// A soft and a hard press are two effects: the second one comes when the first has not
-		// helped.
+		// A soft and a hard press are two effects: the second one follows if the first did
+		// not help.
 		k := key{e.RunID, e.Step, e.Effect, e.Detail, e.Attempt}
 		seen[k]++
 		most := len(a.GetEpochs())
@@ -48,8 +48,8 @@ func effects(_ *workload.History, f *Final) []error {
 	return few(errs)
 }
 
-// byToken reports whether hardware knows the effect by a token, so that a second one is a bug
-// whoever did it.
+// byToken reports whether hardware identifies the effect by a token, so that a second one
+// is always a bug.
 func byToken(effect string) bool {
 	return slices.Contains([]string{"command", "join", "net_apply", "net_confirm", "install", "wipe", "kill"}, effect)
 }

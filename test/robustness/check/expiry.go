@@ -10,12 +10,13 @@ import (
 )
 
 // early checks that no lease is lost before its time (docs/reliability.md,
-// docs/decisions/0012-leases-have-a-clock-of-their-own.md). A look that began after an acknowledged
-// heartbeat had returned shows a loss that came after it: the look must have ended at least a TTL
-// after that sign was sent, not counting the time in which no leader could hear. So a client whose
-// heartbeats are acknowledged within a TTL of each other is never lost, whatever fault runs. It
-// says nothing of clients that got no acknowledgement: they may be lost when their TTL is over, and
-// come back. Losses between two looks are found by package check's losses, in the record.
+// docs/decisions/0012-leases-have-a-clock-of-their-own.md). Assume that a read begins after
+// an acknowledged heartbeat has returned, and shows a loss after that heartbeat. Then the
+// read must have ended at least a TTL after the heartbeat was sent, not counting the time
+// without any leader. So a client whose heartbeats are acknowledged within a TTL of each
+// other is never lost, whatever fault runs. Clients without acknowledgements may be lost
+// after their TTL, and come back. The check losses finds losses between two reads, in the
+// record.
 func early(h *workload.History, _ *Final) []error {
 	f := h.Fleet
 	if f == nil {
@@ -45,31 +46,33 @@ func early(h *workload.History, _ *Final) []error {
 		}
 		ttl := f.Terms[look.Holder].TTL
 		if took := look.Return - newest.call - workload.Within(f.Deaf, newest.call, look.Return, 0); took < ttl {
-			errs = append(errs, fmt.Errorf("%s was lost at most %.3fs after it had sent a heartbeat that was acknowledged [%.3fs, %.3fs], its TTL is %s: seen at [%.3fs, %.3fs]",
-				whose(holders[look.ID], look.ID), took.Seconds(), newest.call.Seconds(), newest.ret.Seconds(), ttl, look.Call.Seconds(), look.Return.Seconds()))
+			errs = append(errs, fmt.Errorf("%s was lost at most %.3fs after it had sent a heartbeat "+
+				"that was acknowledged [%.3fs, %.3fs], its TTL is %s: seen at [%.3fs, %.3fs]",
+				whose(holders[look.ID], look.ID), took.Seconds(), newest.call.Seconds(), newest.ret.Seconds(),
+				ttl, look.Call.Seconds(), look.Return.Seconds()))
 		}
 	}
 	return few(errs)
 }
 
-// missed checks that a client that is gone is declared lost in time
-// (docs/decisions/0012-leases-have-a-clock-of-their-own.md: within TTL + 60 s, faults left out; the
-// terms of a build with short leases are shorter): in each time that was long enough somebody has
-// seen the loss, and in the end nobody is up who was stopped long ago.
+// missed checks that a stopped client is declared lost in time
+// (docs/decisions/0012-leases-have-a-clock-of-their-own.md: within TTL + 60 s, not counting
+// faults; a build with short leases has shorter terms). The loss was seen in each gap that
+// was long enough, and at the end no client is up that was stopped long ago.
 func missed(h *workload.History, _ *Final) []error {
 	f := h.Fleet
 	if f == nil {
 		return nil
 	}
 	if f.Last == nil {
-		return []error{errors.New("nobody has looked at the clients of leases in the end")}
+		return []error{errors.New("the clients of leases were not read at the end")}
 	}
 	var errs []error
 	for _, l := range f.Lives {
 		for _, id := range l.IDs() {
 			last, ok := lookAt(f, id)
 			if !ok {
-				continue // that is a matter for identities
+				continue // the check identities covers that
 			}
 			for _, g := range overdue(f, l, id, last.Call) {
 				if err := late(f, l, id, g, last); err != nil {
@@ -81,7 +84,7 @@ func missed(h *workload.History, _ *Final) []error {
 	return few(errs)
 }
 
-// late reports how the loss in a gap was late, or was not declared at all.
+// late returns an error if the loss in a gap was late, or was not declared at all.
 func late(f *workload.Fleet, l workload.Life, id string, g gap, last workload.Sight) error {
 	first := last
 	for _, s := range f.Sights {
@@ -91,14 +94,16 @@ func late(f *workload.Fleet, l workload.Life, id string, g gap, last workload.Si
 	}
 	most := f.Terms[l.Holder].Most
 	if first.State == workload.Up || first.Call > g.until {
-		return fmt.Errorf("%s was not heard of from %.3fs to %.3fs, and was not declared lost within %s", whose(l, id), g.from.Seconds(), g.to.Seconds(), most)
+		return fmt.Errorf("%s sent no heartbeat from %.3fs to %.3fs, and was not declared lost within %s",
+			whose(l, id), g.from.Seconds(), g.to.Seconds(), most)
 	}
 	if took := first.Call - g.from - workload.Within(f.Unrest, g.from, first.Call, recovery); took > most+between {
-		return fmt.Errorf("%s was not heard of from %.3fs on, and was declared lost %.3fs later only, faults left out, want at most %s", whose(l, id), g.from.Seconds(), took.Seconds(), most)
+		return fmt.Errorf("%s sent no heartbeat from %.3fs on, and was declared lost only %.3fs later, "+
+			"not counting faults, want at most %s", whose(l, id), g.from.Seconds(), took.Seconds(), most)
 	}
 	return nil
 }
 
-// between is more than lies between two looks of the observers, all of whom may wait for a peer
-// that hangs.
+// between is longer than the time between two reads of the observers, all of which may wait
+// for a peer that hangs.
 const between = 3 * time.Second

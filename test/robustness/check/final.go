@@ -20,36 +20,36 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// Final is the record at the end, and what the outside witness says.
+// Final is the record at the end, and the observations of the hardware.
 type Final struct {
 	Runs     []*holdfastv1.Run                     // all, as a linearizable read
 	ByPeer   [][]workload.RunSeen                  // all runs, as each peer lists them
 	Reads    []workload.Op                         // linearizable reads of every machine of the workload at every peer
 	History  map[string][]*holdfastv1.HistoryEntry // of the workload's machines
-	Logs     map[string][][]byte                   // of runs whose log somebody followed or whose output is known: at each peer
+	Logs     map[string][][]byte                   // of runs whose log was followed or whose output is known, at each peer
 	Stdout   map[string][]byte                     // of runs whose output is known
-	Stderr   map[string][]byte                     // the same
+	Stderr   map[string][]byte                     // of runs whose output is known
 	Effects  []fake.Effect
 	Hardware []fake.MachineState
-	Sums     []Sum // of each peer, at one index if that could be had
+	Sums     []Sum // of each peer, at one index if possible
 
 	Agents   map[string]*holdfastv1.Machine // of clients of leases; their histories are in History
 	Services []*holdfastv1.Service          // all
 	Declared map[string]bool                // ids of all pools and plans
 
-	BMCs     []desk.Seen // what each BMC has seen when all runs had ended
-	Sessions []int       // that were left on each, a while later
-	Starts   string      // a line for each command that began on the host: its token
+	BMCs     []desk.Seen // what each BMC had received when all runs had ended
+	Sessions []int       // left on each BMC, a while later
+	Starts   string      // one line for each command that began on the host: its token
 }
 
-// Sum is a peer's state, summed up.
+// Sum is a checksum of a peer's state.
 type Sum struct {
 	Peer  string
 	Index uint64
 	Sum   []byte
 }
 
-// gather reads the record when nothing moves any more.
+// gather reads the record after everything has settled.
 func gather(ctx context.Context, h *workload.History, t workload.Target) (*Final, error) {
 	f := &Final{History: map[string][]*holdfastv1.HistoryEntry{}, Logs: map[string][][]byte{}, Stdout: map[string][]byte{}, Stderr: map[string][]byte{}}
 	conns, hangUp, err := connect(t.Addrs, t.Creds)
@@ -116,7 +116,7 @@ func gather(ctx context.Context, h *workload.History, t workload.Target) (*Final
 	return f, err
 }
 
-// logs reads the logs that a check needs, at one peer.
+// logs reads the logs that the checks need, at one peer.
 func (f *Final) logs(ctx context.Context, h *workload.History, c *grpc.ClientConn) error {
 	want := map[string]bool{}
 	for _, t := range h.Tails {
@@ -176,7 +176,7 @@ func entries(ctx context.Context, id string, c holdfastv1.MachineServiceClient) 
 	}
 }
 
-// connect makes a connection to each peer.
+// connect returns a connection to each peer.
 func connect(addrs []string, creds credentials.TransportCredentials) (conns []*grpc.ClientConn, hangUp func(), err error) {
 	hangUp = func() {
 		for _, c := range conns {
@@ -194,8 +194,8 @@ func connect(addrs []string, creds credentials.TransportCredentials) (conns []*g
 	return conns, hangUp, nil
 }
 
-// sums asks all peers at once until they answer for the same index, or the time is up. Raft goes on
-// by itself when nobody writes, so that this takes a few tries at times.
+// sums requests the sums of all peers at once until they are of the same index, or the time
+// is up. Raft appends entries even without writes, so this sometimes takes a few tries.
 func sums(ctx context.Context, conns []*grpc.ClientConn) ([]Sum, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -226,7 +226,7 @@ func sums(ctx context.Context, conns []*grpc.ClientConn) ([]Sum, error) {
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
-			return all, nil // the check says what is wrong with them
+			return all, nil // the check reports the difference
 		}
 	}
 }
@@ -245,7 +245,7 @@ func ask(ctx context.Context, url string, answer any) error {
 		return fmt.Errorf("ask the fake hardware for %s: %s", url, res.Status)
 	}
 	if err := json.NewDecoder(res.Body).Decode(answer); err != nil {
-		return fmt.Errorf("read what the fake hardware says: %w", err)
+		return fmt.Errorf("read the fake hardware's response: %w", err)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// fleet reads what is recorded of the clients of leases, and which pools and plans there are.
+// fleet reads the records of the clients of leases, and the existing pools and plans.
 func (f *Final) fleet(ctx context.Context, h *workload.History, c *grpc.ClientConn) error {
 	f.Declared, f.Agents = map[string]bool{}, map[string]*holdfastv1.Machine{}
 	if err := f.declared(ctx, c); err != nil {
@@ -43,7 +43,7 @@ func (f *Final) fleet(ctx context.Context, h *workload.History, c *grpc.ClientCo
 	}
 }
 
-// agent reads a machine and its history of the same moment. One that is not there is left out.
+// agent reads a machine and its history at the same revision. A missing machine is omitted.
 func (f *Final) agent(ctx context.Context, id string, c holdfastv1.MachineServiceClient) error {
 	for {
 		var both [2]*holdfastv1.Machine

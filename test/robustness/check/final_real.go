@@ -11,11 +11,11 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// sessionsTime is how long it may take until nobody uses a session with a BMC, and it is ended: a
-// look at the machine may come in between.
+// sessionsTime bounds the time until an unused session with a BMC is ended. A poll of the
+// machine may come in between.
 const sessionsTime = 8 * site.Idle
 
-// real asks BMCs and the host what they have seen.
+// real reads the observations of BMCs and the host.
 func (f *Final) real(ctx context.Context, r *workload.Real) error {
 	if r == nil {
 		return nil
@@ -23,7 +23,7 @@ func (f *Final) real(ctx context.Context, r *workload.Real) error {
 	for i, b := range r.Site.BMCs {
 		seen, err := b.Seen(ctx)
 		if err != nil {
-			return fmt.Errorf("ask BMC %d what it has seen: %w", i, err)
+			return fmt.Errorf("read the observations of BMC %d: %w", i, err)
 		}
 		left := seen.Sessions
 		for end := time.Now().Add(sessionsTime); left > 0 && time.Now().Before(end); {
@@ -34,7 +34,7 @@ func (f *Final) real(ctx context.Context, r *workload.Real) error {
 			}
 			now, err := b.Seen(ctx)
 			if err != nil {
-				return fmt.Errorf("ask BMC %d for its sessions: %w", i, err)
+				return fmt.Errorf("read the sessions of BMC %d: %w", i, err)
 			}
 			left = now.Sessions
 		}
@@ -45,13 +45,13 @@ func (f *Final) real(ctx context.Context, r *workload.Real) error {
 	}
 	b, err := os.ReadFile(r.Site.Starts())
 	if err != nil && !os.IsNotExist(err) {
-		return fmt.Errorf("read what was started on the host: %w", err)
+		return fmt.Errorf("read the commands started on the host: %w", err)
 	}
 	f.Starts = string(b)
 	return nil
 }
 
-// seenOf returns what the BMC of a machine has seen.
+// seenOf returns the observations of a machine's BMC.
 func (f *Final) seenOf(i int) desk.Seen {
 	if i < len(f.BMCs) {
 		return f.BMCs[i]

@@ -7,14 +7,14 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// hardware looks at each machine through the hardware's own eyes: no leader touched it after a
-// later one had, no run after a later one had begun, and never were two destructive calls under way
-// at once.
+// hardware checks each machine from the hardware's point of view. No leader touched it
+// after a later one had, no run after a later one had begun, and two destructive calls were
+// never in progress at once.
 func hardware(_ *workload.History, f *Final) []error {
 	var errs []error
 	type machine struct {
 		last fake.Effect
-		over map[string]bool // runs after which another one was at work
+		over map[string]bool // runs after which another one was active
 	}
 	all := map[string]*machine{}
 	for _, e := range f.Effects {
@@ -30,7 +30,7 @@ func hardware(_ *workload.History, f *Final) []error {
 			m.over[m.last.RunID] = true
 		}
 		if m.over[e.RunID] {
-			errs = append(errs, fmt.Errorf("%s comes after run %s was at work: two runs overlap", effectWords(e), m.last.RunID))
+			errs = append(errs, fmt.Errorf("%s comes after run %s was active: two runs overlap", effectWords(e), m.last.RunID))
 		}
 		m.last = e
 	}

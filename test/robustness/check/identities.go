@@ -6,10 +6,11 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// identities checks that no client that was told that it is registered is lost from the record,
-// that it is there once, and that it is deregistered if it was told so, and not if it never asked
-// for it. The same identity (a machine id, an id file) has the same id over all restarts; what is
-// on record beside it can only come from registrations whose outcome their client does not know.
+// identities checks that no client with an acknowledged registration is missing in the
+// record, that it is there once, and that it is deregistered only if it requested that, and
+// if that was acknowledged. The same identity (a machine id, an id file) keeps its id
+// across restarts. Other recorded ids can only come from registrations whose outcome their
+// client does not know.
 func identities(h *workload.History, _ *Final) []error {
 	f := h.Fleet
 	if f == nil {
@@ -34,7 +35,7 @@ func identities(h *workload.History, _ *Final) []error {
 		for _, t := range l.Trips {
 			if t.Kind == workload.Register && t.Outcome == workload.Unknown {
 				if t.ID != "" && len(ids) == 0 {
-					owner[t.ID] = l.Name // it is recorded or not
+					owner[t.ID] = l.Name // whether it is recorded or not
 				}
 				if t.New {
 					spare[l.Name]++
@@ -47,19 +48,19 @@ func identities(h *workload.History, _ *Final) []error {
 			continue
 		}
 		if spare[s.Name]--; spare[s.Name] < 0 {
-			errs = append(errs, fmt.Errorf("%s %s (%s) is on record, and nobody has registered it", s.Holder, s.ID, s.Name))
+			errs = append(errs, fmt.Errorf("%s %s (%s) is recorded, but was never registered", s.Holder, s.ID, s.Name))
 		}
 	}
 	return few(errs)
 }
 
-// onRecord holds an id against the last look.
+// onRecord compares an id with the last read.
 func onRecord(f *workload.Fleet, l workload.Life, id string) error {
 	last, ok := lookAt(f, id)
 	if !ok {
-		return fmt.Errorf("%s is not on record, its registration was acknowledged", whose(l, id))
+		return fmt.Errorf("%s is not recorded, although its registration was acknowledged", whose(l, id))
 	}
-	// The newest acknowledged registration, and what may have come after it.
+	// The newest acknowledged registration, and trips that may follow it.
 	var registered workload.Trip
 	for _, t := range l.Trips {
 		if t.Kind == workload.Register && t.Outcome == workload.OK && t.ID == id && t.Call >= registered.Call {
@@ -80,9 +81,9 @@ func onRecord(f *workload.Fleet, l workload.Life, id string) error {
 	}
 	switch {
 	case left && !maybe && last.State != workload.Gone:
-		return fmt.Errorf("%s is %s, its farewell was acknowledged", whose(l, id), last.State)
+		return fmt.Errorf("%s is %s, although its deregistration was acknowledged", whose(l, id), last.State)
 	case !left && !maybe && last.State == workload.Gone:
-		return fmt.Errorf("%s has left as the record says, and has never said farewell", whose(l, id))
+		return fmt.Errorf("%s is deregistered in the record, but never deregistered", whose(l, id))
 	}
 	return nil
 }

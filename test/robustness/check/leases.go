@@ -8,34 +8,35 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// What the checks of leases know (docs/decisions/0012-leases-have-a-clock-of-their-own.md), all of
-// it by the driver's own monotonic clock:
+// The checks of leases use these facts
+// (docs/decisions/0012-leases-have-a-clock-of-their-own.md), by the driver's own monotonic
+// clock:
 //
-//   - A heartbeat that was answered with success was taken by a leader at some moment between its
-//     call and its return. From that moment on the lease lasts for its TTL at least, so that it
-//     cannot be lost before call + TTL, whoever leads by then.
-//   - A heartbeat whose outcome is not known may have been taken, also some time after its client
-//     has given it up: a peer works for up to 10 s on what it was asked. Nothing is concluded from
-//     it but that the lease may have lasted longer.
+//   - A leader accepted a successful heartbeat at some moment between its call and its return.
+//     From then on the lease lasts for at least its TTL. So it cannot be lost before call + TTL,
+//     whichever peer leads by then.
+//   - A heartbeat with an unknown outcome may have been accepted, also some time after its client
+//     gave it up: a peer works on a request for up to 10 s. It proves only that the lease may have
+//     lasted longer.
 //   - Time in which fewer than a majority of the peers had a process does not count against a
-//     lease: no leader could hear.
-//   - A look is a linearizable read: what it shows was so at some moment between its call and its
+//     lease, because no leader could accept heartbeats.
+//   - A look is a linearizable read: it shows the state at some moment between its call and its
 //     return.
 
-// held is how long a peer may be at work on a request whose client is gone.
+// held bounds how long a peer works on a request after its client is gone.
 const held = 10 * time.Second
 
-// recovery is for how long after the end of a fault nobody is blamed for being late: there is an
-// election, and the lease clock on record may be two seconds behind.
+// recovery is added to the end of a fault, during which late losses are allowed: there is
+// an election, and the recorded lease clock may be two seconds behind.
 const recovery = 3 * time.Second
 
-// sign is what may have been a heartbeat.
+// sign is a trip that may have been a heartbeat.
 type sign struct {
 	call, ret time.Duration
 	sure      bool // it was answered with success
 }
 
-// last is the latest moment at which it can have been taken.
+// last returns the latest moment at which it can have been accepted.
 func (s sign) last() time.Duration {
 	if s.sure {
 		return s.ret
@@ -55,8 +56,8 @@ func signs(l workload.Life, id string) []sign {
 	return all
 }
 
-// gap is a time without a heartbeat: from the latest moment at which one was taken to the earliest
-// of the next one.
+// gap is a time without a heartbeat: from the latest moment at which one was accepted to
+// the earliest moment of the next one.
 type gap struct {
 	after time.Duration // call of the sign before
 	from  time.Duration
@@ -64,9 +65,9 @@ type gap struct {
 	until time.Duration // return of the sign after
 }
 
-// overdue returns the gaps in which the lease must have been lost: those that were longer than it
-// takes, faults left out. The last one ends with the last look. Where the client has said farewell
-// there is none.
+// overdue returns the gaps in which the lease must have been lost, because they were longer
+// than the terms, not counting faults. The last gap ends with the last read. There is none
+// if the client has deregistered.
 func overdue(f *workload.Fleet, l workload.Life, id string, end time.Duration) []gap {
 	all := append(signs(l, id), sign{call: end, ret: end, sure: true})
 	var gaps []gap
@@ -91,9 +92,9 @@ func saidFarewell(l workload.Life, from, to time.Duration) bool {
 	})
 }
 
-// atMost reports how often a lease can have been lost: once in each time without a heartbeat that
-// was as long as its TTL, where those of unknown outcome are there or not, whichever makes more.
-// The last one has no end.
+// atMost returns how often a lease can have been lost: once in each gap of at least its
+// TTL. Heartbeats with an unknown outcome count or not, whichever yields more. The last gap
+// has no end.
 func atMost(f *workload.Fleet, l workload.Life, id string) int {
 	all := signs(l, id)
 	n, base := 0, time.Duration(-1)
@@ -121,7 +122,7 @@ func lookAt(f *workload.Fleet, id string) (workload.Sight, bool) {
 	return f.Last[i], true
 }
 
-// whose words a client of a lease.
+// whose returns a description of a client of a lease.
 func whose(l workload.Life, id string) string {
 	if id == "" || id == l.Name {
 		return fmt.Sprintf("%s %s", l.Holder, l.Name)

@@ -14,13 +14,13 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// searchTime bounds the search for an order of the calls on one machine. Not to find one in time is
-// a failure.
+// searchTime bounds the search for an order of the calls on one machine. A timeout is a
+// failure.
 const searchTime = time.Minute
 
-// linearizable checks that the calls on each machine, and on the plan that is written, can be put
-// into an order in which each answer is right, and that keeps to real time. If not, the picture is
-// <dir>/linearizable-<machine>.html.
+// linearizable checks that the calls on each machine, and on the plan that is written, have
+// an order in which each response is right, and which respects real time. If not, it writes
+// the picture <dir>/linearizable-<machine>.html.
 func linearizable(ctx context.Context, h *workload.History, f *Final, dir string) []error {
 	var errs []error
 	for _, id := range append(slices.Clone(h.Machines), h.Register) {
@@ -49,7 +49,7 @@ func linearizable(ctx context.Context, h *workload.History, f *Final, dir string
 	return errs
 }
 
-// history returns what was asked and answered about one machine, and how many runs it is about.
+// history returns the calls on one machine, and the number of runs in them.
 func history(id string, h *workload.History, f *Final) ([]porcupine.Operation, int) {
 	t := translator{id: id, runs: map[string]int{}, requests: map[string]workload.RunSeen{}, known: map[string]time.Duration{}, read: map[string]bool{}}
 	for _, r := range f.Runs {
@@ -87,13 +87,13 @@ func history(id string, h *workload.History, f *Final) ([]porcupine.Operation, i
 	return ops, len(t.runs)
 }
 
-// translator gives calls their meaning to the model of one machine.
+// translator translates calls into inputs of the model of one machine.
 type translator struct {
 	id       string
 	runs     map[string]int              // numbers, from 1
-	requests map[string]workload.RunSeen // on record
-	known    map[string]time.Duration    // request → when its run was first answered
-	read     map[string]bool             // values that somebody saw
+	requests map[string]workload.RunSeen // recorded
+	known    map[string]time.Duration    // request → when its run was first returned
+	read     map[string]bool             // values that were read
 }
 
 func (t *translator) number(run string) int {
@@ -106,7 +106,8 @@ func (t *translator) number(run string) int {
 	return t.runs[run]
 }
 
-// translate reports what a call tells; false if it is nothing, or is about another machine.
+// translate returns the input of a call. It returns false if the call proves nothing, or is
+// about another machine.
 func (t *translator) translate(op workload.Op) (input, bool) {
 	if op.Stale || op.Outcome == workload.NotApplied {
 		return input{}, false
@@ -117,7 +118,7 @@ func (t *translator) translate(op workload.Op) (input, bool) {
 		return t.look(op, look)
 	case workload.UpdateMachine, workload.CreatePlan:
 		if op.Outcome == workload.Unknown && t.read[op.Value] && (op.Machine == t.id || op.Plan == t.id) {
-			return input{do: write, value: op.Value}, true // what nobody ever saw need not be explained
+			return input{do: write, value: op.Value}, true // a value that was never read need not be explained
 		}
 		return t.look(op, write)
 	case workload.StartRun:
@@ -173,7 +174,7 @@ func (t *translator) start(op workload.Op) (input, bool) {
 	return input{}, false
 }
 
-// picture words a call for the picture.
+// picture returns a description of a call for the picture.
 func picture(op workload.Op) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s@%d", op.Kind, op.Peer)

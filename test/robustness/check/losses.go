@@ -6,10 +6,10 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// losses checks that the record tells the truth about clients that were lost: a machine's agent
-// facet goes through states that follow from each other, by nobody but the system, and ends with
-// the one it has; and machine and service were lost once for each time that they were gone: as
-// often as they must have been at least, and as they can have been at most.
+// losses checks the recorded losses of clients. A machine's agent facet goes through valid
+// transitions, all made by the system, and ends in its current state. Machines and services
+// were lost once for each gap: at least as often as they must have been, and at most as
+// often as they can have been.
 func losses(h *workload.History, f *Final) []error {
 	if h.Fleet == nil {
 		return nil
@@ -33,22 +33,22 @@ func losses(h *workload.History, f *Final) []error {
 			case workload.Service:
 				n, whole = missing(f, id)
 			default:
-				continue // there is no history of pools: see early and missed
+				continue // pools have no history: see early and missed
 			}
 			if n > most || whole && n < least {
-				errs = append(errs, fmt.Errorf("%s was lost %d times as the record says, and was gone at least %d and at most %d times", whose(l, id), n, least, most))
+				errs = append(errs, fmt.Errorf("%s was lost %d times in the record, and had at least %d and at most %d gaps",
+					whose(l, id), n, least, most))
 			}
 		}
 	}
 	return few(errs)
 }
 
-// agentHistory holds the entries of a machine's agent facet against each other, and counts the
-// losses.
+// agentHistory checks the entries of a machine's agent facet, and counts the losses.
 func agentHistory(f *Final, id string) (lost int, err error) {
 	m := f.Agents[id]
 	if m == nil {
-		return 0, fmt.Errorf("it is not on record")
+		return 0, fmt.Errorf("it is not recorded")
 	}
 	may := map[string][]string{
 		"":           {"PENDING", "REGISTERED"},
@@ -99,7 +99,7 @@ func agentHistory(f *Final, id string) (lost int, err error) {
 	return lost, nil
 }
 
-// missing counts how often a service was missing, and says whether its record goes back to its
+// missing returns how often a service was missing, and whether its record goes back to its
 // beginning.
 func missing(f *Final, id string) (n int, whole bool) {
 	const kept = 10 // states

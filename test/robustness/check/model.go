@@ -7,28 +7,30 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// The model of one machine, as its clients can tell: a label that is written and read, and runs, of
-// which each is made once, is active then, and has ended some time later for good. At most one is
-// active.
+// The model of one machine, as its clients observe it: a label that is written and read,
+// and runs. Each run is created once, is then active, and ends permanently some time later.
+// At most one is active.
 //
-// When a run ends is the executor's matter. The model lets it end at the latest possible moment:
-// when an answer says that it has ended, that the machine is free, or that another run was made.
-// That is exact, because an answer that shows it active can only come before that moment, and no
-// other answer minds. A plan is a machine without runs.
+// The executor decides when a run ends. The model lets it end at the latest possible
+// moment: when a response shows that it has ended, that the machine is free, or that
+// another run was created. That is exact, because a response that shows it active can only
+// come before that moment, and no other response depends on it. A plan is a machine without
+// runs.
 //
-// A call whose outcome is not known stays open for ever. It is taken to be applied, at the latest
-// after everything else: then it has changed nothing that anybody saw, which is as good as never.
+// A call with an unknown outcome stays open forever. The model applies it, at the latest
+// after everything else. Then it changes nothing that was observed, which is equivalent to
+// never.
 
-// action is what a call means to the model.
+// action is the meaning of a call in the model.
 type action int
 
 const (
 	look   action = iota // the label and the active run are as given
-	write                // the label becomes value; then as look, when something was answered
-	create               // the run is made, or was made before
-	busy                 // another run is active, and this one was not made before
-	made                 // the run was made before
-	absent               // the run was not made before
+	write                // the label becomes value; then as look, if there was a response
+	create               // the run is created, or was created before
+	busy                 // another run is active, and this one was not created before
+	made                 // the run was created before
+	absent               // the run was not created before
 	active               // the run is active
 	ended                // the run has ended
 )
@@ -37,33 +39,33 @@ func (a action) String() string {
 	return []string{"look", "write", "create", "busy", "made", "absent", "active", "ended"}[a]
 }
 
-// input is a call, with what was answered: there is nothing to predict, only to allow.
+// input is a call with its response: the model predicts nothing, it only allows.
 type input struct {
 	do       action
 	words    string // for the picture
 	value    string
-	run      int // number of the run the call is about; 0 is none
-	active   int // number of the run that the answer says is active; 0 is none
+	run      int // number of the call's run; 0 is none
+	active   int // number of the active run in the response; 0 is none
 	over     bool
-	answered bool // false: the outcome is not known
+	answered bool // false: the outcome is unknown
 }
 
-// state is what a machine is.
+// state is the state of a machine.
 type state struct {
 	value  string
 	active int
-	made   []uint64 // a bit for each run that was made; never changed in place
+	made   []uint64 // a bit for each created run; never changed in place
 }
 
 func (s state) has(run int) bool { return s.made[run/64]&(1<<(run%64)) != 0 }
 
-// free lets the active run end.
+// free ends the active run.
 func (s state) free() state {
 	s.active = 0
 	return s
 }
 
-// shows brings the state to one in which the machine shows that run, or none, as active.
+// shows moves to a state in which the given run, or none, is active.
 func (s state) shows(run int) (bool, state) {
 	if run == 0 {
 		return true, s.free()
@@ -71,7 +73,7 @@ func (s state) shows(run int) (bool, state) {
 	return s.active == run, s
 }
 
-// step reports whether the answer is right in a state, and gives the state after it.
+// step reports whether the response is right in a state, and returns the next state.
 func step(s state, in input) (bool, state) {
 	switch in.do {
 	case look:
@@ -87,7 +89,7 @@ func step(s state, in input) (bool, state) {
 		if !s.has(in.run) {
 			s.made = slices.Clone(s.made)
 			s.made[in.run/64] |= 1 << (in.run % 64)
-			s.active = in.run // whatever was active has ended
+			s.active = in.run // the active run has ended
 		}
 		return in.is(s)
 	case busy:
@@ -105,7 +107,7 @@ func step(s state, in input) (bool, state) {
 	return false, s
 }
 
-// is reports whether the run is over, or still active, as the answer has it.
+// is reports whether the run has ended, or is still active, as in the response.
 func (in input) is(s state) (bool, state) {
 	switch {
 	case !in.answered:
@@ -118,12 +120,12 @@ func (in input) is(s state) (bool, state) {
 	return true, s
 }
 
-// model returns the model of a machine of which so many runs are known.
+// model returns the model of a machine with a number of known runs.
 func model(runs int) porcupine.Model {
 	return porcupine.Model{
 		Init: func() any { return state{made: make([]uint64, runs/64+1)} },
 		Step: func(s, in, _ any) (bool, any) { return step(s.(state), in.(input)) },
-		// The same calls have made the same runs, so that made need not be compared.
+		// The same calls have created the same runs, so made need not be compared.
 		Equal: func(a, b any) bool {
 			x, y := a.(state), b.(state)
 			return x.value == y.value && x.active == y.active

@@ -12,14 +12,14 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// oneActive checks that a machine never had two active runs (docs/reliability.md), by the record's
-// own times: each run was made when the one before it had ended. Times are of the state machine,
-// whose clock never goes back.
+// oneActive checks that a machine never had two active runs (docs/reliability.md), by the
+// recorded times: each run was created after the one before it had ended. The times are
+// those of the state machine, whose clock never goes back.
 func oneActive(_ *workload.History, f *Final) []error {
 	runs := slices.Clone(f.Runs)
 	slices.SortStableFunc(runs, func(a, b *holdfastv1.Run) int {
-		// That clock stands while the clocks of peers are behind it: many runs have the same times
-		// then.
+		// That clock stops while the clocks of peers are behind it: then many runs have the
+		// same times.
 		return cmp.Or(a.GetCreatedAt().AsTime().Compare(b.GetCreatedAt().AsTime()), over(a).Compare(over(b)))
 	})
 	last := map[string]*holdfastv1.Run{}
@@ -37,7 +37,7 @@ func oneActive(_ *workload.History, f *Final) []error {
 	return few(errs)
 }
 
-// over returns when a run ended; one that has not ends after all others.
+// over returns when a run ended; an active run sorts last.
 func over(r *holdfastv1.Run) time.Time {
 	if r.GetFinishedAt() == nil {
 		return time.Unix(1<<40, 0)

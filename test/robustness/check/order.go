@@ -8,9 +8,9 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// order checks real time against Raft's indexes, which is exact where linearizable searches: a
-// linearizable answer never shows a machine or a run as it was before another answer, and its index
-// includes every write that was acknowledged before it was asked for.
+// order compares real time with Raft's indexes, which is exact where linearizable has to
+// search. A linearizable response never shows an older state of a machine or run than an
+// earlier response. Its index includes every write that was acknowledged before its call.
 func order(h *workload.History, f *Final) []error {
 	byKey := map[string][]answer{}
 	add := func(key string, op workload.Op, revision uint64) {
@@ -28,8 +28,8 @@ func order(h *workload.History, f *Final) []error {
 		if op.Got != nil {
 			add("run "+op.Got.ID, op, op.Got.Revision)
 		}
-		// Of the cluster as a whole: what the answer's state includes, and what it proves to be
-		// committed.
+		// For the whole cluster: the index of the response's state, and the index that it
+		// proves to be committed.
 		all := answer{op.Call, op.Return, op.Index, 0, op}
 		for _, m := range op.Machines {
 			all.proves = max(all.proves, m.Revision)
@@ -48,15 +48,15 @@ func order(h *workload.History, f *Final) []error {
 	return few(errs)
 }
 
-// answer is one answer about one thing: what it shows at least, and what a later one must show
-// therefore.
+// answer is a response about one object: the revision it shows, and the revision that later
+// ones must show therefore.
 type answer struct {
 	call, ret     time.Duration
 	shows, proves uint64
 	op            workload.Op
 }
 
-// backward finds answers that show less than one that had returned before they were asked for.
+// backward returns responses that are older than one that had returned before their call.
 func backward(key string, looks []answer) []error {
 	calls, returns := slices.Clone(looks), slices.Clone(looks)
 	slices.SortStableFunc(calls, func(a, b answer) int { return int(a.call - b.call) })

@@ -8,8 +8,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// output checks that the log of a command that succeeded holds all that it printed, each byte once,
-// whoever led meanwhile.
+// output checks that the log of a successful command contains all its output, each byte
+// once, whichever peers led meanwhile.
 func output(_ *workload.History, f *Final) []error {
 	var errs []error
 	want := Printed(workload.TalkScript)
@@ -24,7 +24,7 @@ func output(_ *workload.History, f *Final) []error {
 	return few(errs)
 }
 
-// Printed returns what a script of "seq N" and "sleep D" prints.
+// Printed returns the output of a script of "seq N" and "sleep D".
 func Printed(script string) string {
 	var b strings.Builder
 	for line := range strings.Lines(script) {
@@ -38,7 +38,7 @@ func Printed(script string) string {
 	return b.String()
 }
 
-// difference reports where two texts part.
+// difference describes where two texts first differ.
 func difference(got, want string) string {
 	n := 0
 	for n < len(got) && n < len(want) && got[n] == want[n] {

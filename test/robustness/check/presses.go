@@ -12,17 +12,16 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// presses holds the power buttons that each BMC saw pressed against the attempts on record, in
-// order. A BMC is not told for whom a button is pressed, but runs of a machine do not overlap, so
-// that what it saw has to be the presses of one attempt after the other:
+// presses compares the presses that each BMC received with the recorded attempts, in order.
+// A BMC does not know whose press it is, but runs of a machine do not overlap. So the
+// presses must be those of one attempt after the other:
 //
-//   - an attempt that succeeded under one leader, after one that did too, pressed what its evidence
-//     says, once each: off if the power was on, on if it was off;
-//   - any other turned the power off at most once and on at most once, whoever led: what one leader
-//     has pressed the next one sees.
+//   - an attempt that succeeded under one leader, after another such attempt, pressed what its
+//     evidence requires, once each: off if the power was on, on if it was off;
+//   - any other attempt turned the power off at most once and on at most once, however many leaders
+//     it had, because the next leader observes the effect of an earlier press.
 //
-// A press that the BMC took and ignored counts by itself: of those there is one for each leader at
-// most.
+// A press that the BMC accepted and ignored counts separately: at most one for each leader.
 func presses(h *workload.History, f *Final) []error {
 	if h.Real == nil {
 		return nil
@@ -30,7 +29,7 @@ func presses(h *workload.History, f *Final) []error {
 	var errs []error
 	for i, id := range h.Real.BMCs {
 		seen, pattern, words := letters(f.seenOf(i)), strings.Builder{}, []string{}
-		quiet := true // nothing that was pressed before can show late
+		quiet := true // no earlier press can take effect late
 		for _, t := range triesOf(f.Runs, id) {
 			p := t.pattern(quiet)
 			pattern.WriteString(p)
@@ -39,16 +38,17 @@ func presses(h *workload.History, f *Final) []error {
 		}
 		should, err := regexp.Compile("^" + pattern.String() + "$")
 		if err != nil {
-			errs = append(errs, fmt.Errorf("word the presses of %s: %w", id, err))
+			errs = append(errs, fmt.Errorf("describe the presses of %s: %w", id, err))
 		} else if !should.MatchString(seen) {
-			errs = append(errs, fmt.Errorf("the BMC of %s saw the presses %s (F off, N on; f and n were ignored), which are not those of its attempts, in order: %s",
+			errs = append(errs, fmt.Errorf("the BMC of %s received the presses %s "+
+				"(F off, N on; f and n were ignored), which are not those of its attempts, in order: %s",
 				id, seen, strings.Join(words, ", ")))
 		}
 	}
 	return few(errs)
 }
 
-// letters words the presses that a BMC has seen, a letter each.
+// letters returns the presses that a BMC received, one letter each.
 func letters(seen desk.Seen) string {
 	var b strings.Builder
 	for _, e := range seen.Effects {
@@ -58,7 +58,7 @@ func letters(seen desk.Seen) string {
 		letter, known := map[string]string{"ForceOff": "F", "On": "N"}[e.Detail]
 		switch {
 		case !known:
-			letter = "X" // a button that nobody has to press
+			letter = "X" // no attempt presses this button
 		case e.Ignored:
 			letter = strings.ToLower(letter)
 		}
@@ -75,8 +75,8 @@ type try struct {
 	attempt *holdfastv1.Attempt
 }
 
-// triesOf returns the attempts on a machine that may press, in order: of runs that do not overlap
-// the later one was changed last.
+// triesOf returns the attempts on a machine that may press, in order: runs do not overlap,
+// so the later one changed last.
 func triesOf(all []*holdfastv1.Run, machine string) []try {
 	runs := slices.DeleteFunc(slices.Clone(all), func(r *holdfastv1.Run) bool { return r.GetMachineId() != machine })
 	slices.SortFunc(runs, func(a, b *holdfastv1.Run) int { return cmp.Compare(a.GetRevision(), b.GetRevision()) })
@@ -94,7 +94,7 @@ func triesOf(all []*holdfastv1.Run, machine string) []try {
 	return tries
 }
 
-// pattern returns the presses that the attempt stands for, as a regular expression.
+// pattern returns the allowed presses of the attempt, as a regular expression.
 func (t try) pattern(quiet bool) string {
 	off, on := t.action != "on", t.action != "off"
 	leaders := len(t.attempt.GetEpochs())

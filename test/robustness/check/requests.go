@@ -6,8 +6,9 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// requests checks that a request id names one run for ever (docs/reliability.md), over all answers
-// of all peers and the record at each peer, and that the run is what was asked for.
+// requests checks that a request id names one run forever (docs/reliability.md), in all
+// responses of all peers and in the record at each peer, and that the run is the requested
+// one.
 func requests(h *workload.History, f *Final) []error {
 	type key struct{ machine, request string }
 	runs := map[key]workload.RunSeen{}
@@ -37,10 +38,10 @@ func requests(h *workload.History, f *Final) []error {
 	}
 	for i, all := range f.ByPeer {
 		for _, r := range all {
-			see(fmt.Sprintf("peer %d, on record", i), r)
+			see(fmt.Sprintf("the record at peer %d", i), r)
 		}
 	}
-	// A refusal that names a run for a request id is an answer too.
+	// A refusal that names a run for a request id is a response too.
 	for _, op := range h.Ops {
 		if op.Reason != "REQUEST_CONFLICT" {
 			continue
@@ -52,7 +53,7 @@ func requests(h *workload.History, f *Final) []error {
 	return few(errs)
 }
 
-// words returns a call as a report shows it.
+// words returns the description of a call in a report.
 func words(op workload.Op) string {
 	s := fmt.Sprintf("%s of client %d at peer %d [%.3fs, %.3fs]", op.Kind, op.Client, op.Peer, op.Call.Seconds(), op.Return.Seconds())
 	for _, v := range []struct{ name, value string }{{"machine", op.Machine}, {"request", op.Request}, {"plan", op.Plan}, {"run", op.Run}, {"value", op.Value}} {

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// revisions checks that a machine has one content at each revision, in whatever answer it is shown,
-// stale ones too: a stale read may be old, but it must be a state that was.
+// revisions checks that a machine has one content at each revision, in all responses,
+// including stale ones: a stale read may be old, but it must show a state that existed.
 func revisions(h *workload.History, f *Final) []error {
 	type key struct {
 		id       string
@@ -37,8 +37,8 @@ func revisions(h *workload.History, f *Final) []error {
 	return few(errs)
 }
 
-// sameEntry reports whether the two answers may be of commands that shared a Raft entry, and so a
-// revision: then each shows the state between two of them.
+// sameEntry reports whether the two responses may be of commands in the same Raft entry,
+// which share a revision: then each may show a state between two of them.
 func sameEntry(a, b workload.Op) bool {
 	return a.Kind == workload.UpdateMachine || b.Kind == workload.UpdateMachine
 }

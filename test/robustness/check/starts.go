@@ -9,9 +9,9 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// starts holds the commands that began on the host against the record: each is of an attempt, no
-// attempt's has begun twice, and that of one that succeeded has begun once. What it printed is
-// recorded in full, each line once; of a command that was killed, its beginning.
+// starts compares the commands that began on the host with the record. Each one is of an
+// attempt, none began twice, and the command of a successful attempt began once. Its output
+// is recorded in full, each line once; of a killed command, the beginning is recorded.
 func starts(h *workload.History, f *Final) []error {
 	if h.Real == nil || len(h.Real.Hosts) == 0 {
 		return nil
@@ -47,7 +47,7 @@ func starts(h *workload.History, f *Final) []error {
 		}
 	}
 	for token, n := range begun {
-		errs = append(errs, fmt.Errorf("a command was started on the host %d times as %q, which is no attempt on record", n, token))
+		errs = append(errs, fmt.Errorf("a command was started on the host %d times as %q, which is no recorded attempt", n, token))
 	}
 	return few(errs)
 }

@@ -23,17 +23,17 @@ func States(ctx context.Context, t workload.Target) []error {
 	return states(nil, &Final{Sums: all})
 }
 
-// states checks that all peers have byte for byte the same state at the same index
+// states checks that all peers have exactly the same state at the same index
 // (docs/reliability.md).
 func states(_ *workload.History, f *Final) []error {
 	if len(f.Sums) == 0 {
-		return []error{errors.New("no peer has summed up its state")}
+		return []error{errors.New("no peer has returned a sum of its state")}
 	}
 	var errs []error
 	for _, s := range f.Sums[1:] {
 		switch first := f.Sums[0]; {
 		case s.Index != first.Index:
-			errs = append(errs, fmt.Errorf("peer %s is at index %d, peer %s at %d: they do not come together", s.Peer, s.Index, first.Peer, first.Index))
+			errs = append(errs, fmt.Errorf("peer %s is at index %d, peer %s at %d: they do not converge", s.Peer, s.Index, first.Peer, first.Index))
 		case !bytes.Equal(s.Sum, first.Sum):
 			errs = append(errs, fmt.Errorf("peers %s and %s have different states at index %d", s.Peer, first.Peer, s.Index))
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// tails checks that each log, put together from pieces of many peers, is byte for byte what every
-// peer has in the end.
+// tails checks that each log, read in pieces from many peers, is exactly the log that every
+// peer has at the end.
 func tails(h *workload.History, f *Final) []error {
 	var errs []error
 	for _, t := range h.Tails {

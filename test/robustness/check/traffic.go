@@ -7,8 +7,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// traffic checks that there was enough of each kind, with an answer, for the other checks to mean
-// anything.
+// traffic checks that enough calls of each kind were answered for the other checks to be
+// meaningful.
 func traffic(h *workload.History, _ *Final) []error {
 	var errs []error
 	answered := 0
@@ -23,13 +23,13 @@ func traffic(h *workload.History, _ *Final) []error {
 	kinds := []workload.Kind{workload.StartRun, workload.CancelRun, workload.GetRun, workload.UpdateMachine, workload.GetMachine,
 		workload.ListMachines, workload.CreatePlan, workload.GetPlan}
 	for _, k := range kinds {
-		// The rarest kinds are 3 of 100 calls: a quarter of that must have got through.
+		// The rarest kinds are 3 of 100 calls: a quarter of these must have succeeded.
 		if n, want := h.Count(k, workload.OK), max(1, h.MinOps*3/400); n < want && k != workload.CancelRun || n == 0 {
 			errs = append(errs, fmt.Errorf("%d calls of %s succeeded, want at least %d", n, k, want))
 		}
 	}
 	for _, pair := range [][2]workload.Kind{{workload.AddPool, workload.AddPlan}, {workload.DropPool, workload.DropPlan}} {
-		// One of 100 calls is of the rarer pair.
+		// The rarer pair is 1 of 100 calls.
 		if n, want := h.Count(pair[0], workload.OK)+h.Count(pair[1], workload.OK), h.MinOps/400; n < want {
 			errs = append(errs, fmt.Errorf("%d calls of %s or %s succeeded, want at least %d", n, pair[0], pair[1], want))
 		}
@@ -48,7 +48,7 @@ func traffic(h *workload.History, _ *Final) []error {
 	return errs
 }
 
-// fleetTraffic checks the same of the clients of leases.
+// fleetTraffic is the same check for the clients of leases.
 func fleetTraffic(f *workload.Fleet) []error {
 	var errs []error
 	for _, kind := range []workload.Holder{workload.Machine, workload.Pool, workload.Service} {
@@ -74,19 +74,19 @@ func fleetTraffic(f *workload.Fleet) []error {
 			}
 		}
 		if beating*2 < clients {
-			errs = append(errs, fmt.Errorf("%d of %d clients of kind %s gave heartbeats; the last that failed: %s", beating, clients, kind, why))
+			errs = append(errs, fmt.Errorf("%d of %d clients of kind %s sent heartbeats; the last failure: %s", beating, clients, kind, why))
 		}
-		if killed == 0 && f.Terms[kind].Most < time.Minute { // else there is no time for it
+		if killed == 0 && f.Terms[kind].Most < time.Minute { // otherwise there is no time for it
 			errs = append(errs, fmt.Errorf("no client of kind %s was killed", kind))
 		}
 	}
 	if !foreignTokens(f) {
-		errs = append(errs, fmt.Errorf("no access token was good at another peer than the one that made it"))
+		errs = append(errs, fmt.Errorf("no access token was valid at a peer other than its issuer"))
 	}
 	return errs
 }
 
-// foreignTokens reports whether a token that one peer has made was good at another one.
+// foreignTokens reports whether a token was valid at another peer than its issuer.
 func foreignTokens(f *workload.Fleet) bool {
 	for _, l := range f.Lives {
 		maker := -1

@@ -6,12 +6,12 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// watches checks each watcher: every cursor once, in order and none missing, whatever peers it was
-// connected to (docs/concepts.md); the same events as the others; runs that only move forward; and
-// in the end what the record says.
+// watches checks each watcher: every cursor once, in order and without gaps, from any peers
+// (docs/concepts.md); the same events as the others; runs that only move forward; and at
+// the end the recorded state.
 func watches(h *workload.History, f *Final) []error {
 	var errs []error
-	first := map[uint64]workload.Event{} // by cursor: what the first watcher of it saw
+	first := map[uint64]workload.Event{} // by cursor: the event of the first watcher that saw it
 	for _, w := range h.Watches {
 		for _, t := range w.Trouble {
 			errs = append(errs, fmt.Errorf("%s: %s", w.Name, t))
@@ -46,7 +46,8 @@ func watches(h *workload.History, f *Final) []error {
 		for _, r := range f.Runs {
 			e, ok := last[r.GetRunId()]
 			if !ok || e.Run.Phase != r.GetPhase().String() {
-				errs = append(errs, fmt.Errorf("%s last saw run %s %s; on record it is %s", w.Name, r.GetRunId(), e.Run.Phase, r.GetPhase()))
+				errs = append(errs, fmt.Errorf("%s last saw run %s %s; its recorded phase is %s",
+					w.Name, r.GetRunId(), e.Run.Phase, r.GetPhase()))
 			}
 		}
 	}

@@ -30,11 +30,11 @@ func troubles() []trouble {
 	}
 }
 
-// bmcs needs BMCs that misbehave when they are told to.
+// bmcs returns a fault that needs BMCs.
 func bmcs(name string, inject injection) fault {
 	return fault{name, inject, func(c *harness.Cluster) string {
 		if c.Site == nil || len(c.Site.BMCs) == 0 {
-			return "there are no BMCs"
+			return "no BMCs are configured"
 		}
 		return ""
 	}, 4 * time.Second, 6 * time.Second}
@@ -51,15 +51,15 @@ func bmcParts() []Fault {
 	return all
 }
 
-// bmcTrouble returns each BMC a trouble of its own.
+// bmcTrouble starts a different trouble on each BMC.
 func bmcTrouble(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	all := troubles()
 	order := rng.Perm(len(all))
 	return misbehave(ctx, c, func(i int) trouble { return all[order[i%len(all)]] })
 }
 
-// bmcTroubleKill kills the leader while BMCs misbehave: the next one has to find out what was
-// pressed.
+// bmcTroubleKill kills the leader while BMCs misbehave: the next one has to find out
+// whether a press took effect.
 func bmcTroubleKill(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	heal, err := bmcTrouble(ctx, c, rng)
 	if err != nil {
@@ -75,8 +75,8 @@ func bmcTroubleKill(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (He
 	return func(ctx context.Context) error { return errors.Join(start(ctx), heal(ctx)) }, nil
 }
 
-// misbehave has each BMC misbehave, and gives what has all of them behave again, which makes sure
-// that they were asked something meanwhile.
+// misbehave makes each BMC misbehave. The returned Heal ends that, and fails if no BMC
+// received a request meanwhile.
 func misbehave(ctx context.Context, c *harness.Cluster, how func(i int) trouble) (Heal, error) {
 	served := 0
 	for i, b := range c.Site.BMCs {
@@ -102,7 +102,7 @@ func misbehave(ctx context.Context, c *harness.Cluster, how func(i int) trouble)
 			return err
 		}
 		if served == 0 {
-			return errors.New("no BMC was asked anything while they misbehaved: the fault was none")
+			return errors.New("no BMC received a request while they misbehaved: the fault had no effect")
 		}
 		return nil
 	}, nil

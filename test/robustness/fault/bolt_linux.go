@@ -11,18 +11,18 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
 
-// log is what is known of a log's file.
+// log describes the file of a log.
 type log struct {
 	name string
-	used int64   // bytes of it, from its beginning
-	last []int64 // where the last entry stands: every copy of it, for only bolt knows which one counts
+	used int64   // bytes in use, from its beginning
+	last []int64 // positions of all copies of the last entry: only bolt knows which one counts
 	size int     // of the last entry
-	// unseen is the index of the last entry where its loss looks like a write that a crash has cut
-	// short, so that no peer can notice it; else 0.
+	// unseen is the index of the last entry if its loss looks like a write interrupted by a
+	// crash, so that no peer can notice it; otherwise 0.
 	unseen uint64
 }
 
-// readLog finds the end of a peer's log, whatever it is kept in.
+// readLog finds the end of a peer's log, in any store.
 func readLog(dataDir string) (*log, error) {
 	if dir := harness.Segments(dataDir); dir != "" {
 		return readSegments(dir)
@@ -40,7 +40,7 @@ func readBolt(name string) (*log, error) {
 	err = db.View(func(tx *bbolt.Tx) error {
 		b := tx.Bucket([]byte("logs"))
 		if b == nil {
-			return errors.New("it has no entries")
+			return errors.New("no entries")
 		}
 		l.used = tx.Size()
 		_, v := b.Cursor().Last()

@@ -11,14 +11,14 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
 
-// Certificates begin an hour before they were made: with a clock further back than that they are
-// refused, as they should be.
+// Certificates are valid from an hour before their creation: a clock further back refuses
+// them, as it should.
 const clockMost = 55 * time.Minute
 
-// clockJump sets the wall clock of the leader, of another peer, or of all to different times, far
-// off or by seconds, and sets some of them back and forth while it lasts; mending it is a jump
-// back. Nothing that takes time may be shorter for it, and nothing may wait until the clock comes
-// by again.
+// clockJump sets the wall clock of the leader, of another peer, or of all to different
+// times, far off or by seconds, and sets some of them back and forth meanwhile. The repair
+// is a jump back. No timeout may end early because of it, and none may wait until the clock
+// has caught up.
 func clockJump(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	leader, err := c.Leader(ctx)
 	if err != nil {
@@ -68,7 +68,7 @@ func clocksOf(c *harness.Cluster, leader *localcluster.Peer, rng *rand.Rand) []*
 	return []*localcluster.Peer{leader}
 }
 
-// clockOffset is as often a matter of seconds as of almost an hour.
+// clockOffset returns seconds as often as almost an hour.
 func clockOffset(rng *rand.Rand) time.Duration {
 	off := 2*time.Second + rand1(rng, 20*time.Second)
 	if rng.IntN(2) == 0 {
@@ -80,20 +80,21 @@ func clockOffset(rng *rand.Rand) time.Duration {
 	return off
 }
 
-// seen makes sure that the peer believes it: a clock that did not jump would be no fault.
+// seen checks that the peer has noticed the jump: otherwise the fault had no effect.
 func seen(ctx context.Context, c *harness.Cluster, p *localcluster.Peer, want time.Duration) error {
 	got, err := c.ClockOf(ctx, p)
 	if err != nil {
 		return err
 	}
 	if d := got - want; d < -2*time.Second || d > 2*time.Second {
-		return fmt.Errorf("the clock of peer %s is off by %s, it was set off by %s: the fault was none", p.ID, got, want)
+		return fmt.Errorf("the clock of peer %s is off by %s, it was set off by %s: the fault had no effect",
+			p.ID, got, want)
 	}
 	return nil
 }
 
-// drift makes a clock go at three times its pace, or backwards as fast as it should go forwards:
-// corrections as drastic as they come. It ends with the function that it gives.
+// drift makes a clock run at three times its rate, or backwards at its normal rate, which
+// are extreme corrections. It ends with the returned function.
 func drift(clock *harness.Clock, off time.Duration, forward bool) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

@@ -14,14 +14,14 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
 
-// A peer whose files were damaged while it was down either comes back as if they were not, or
-// refuses to start and says so; then it is wiped and joins again. What it must not do is serve
-// something else than the others: package check compares them.
+// A peer whose files were damaged while it was down either works as if they were not, or
+// refuses to start and logs the reason. Then it is wiped and joins again. It must never
+// have another state than the others: package check compares them.
 
 const page = 4096 // of bolt
 
-// tornLog loses the end of the log, as a disk does that has lied about what it has written: the
-// file is cut, or a page of its last entry never arrived.
+// tornLog loses the end of the log, like a disk that acknowledged writes falsely. It
+// truncates the file, or erases a page of its last entry.
 func tornLog(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	return damaged(ctx, c, rng, func(dir string) (uint64, error) {
 		l, err := readLog(dir)
@@ -53,7 +53,7 @@ func corruptLog(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, 
 	})
 }
 
-// corruptSnapshot flips bytes in the newest snapshot, if there is one yet.
+// corruptSnapshot flips bytes in the newest snapshot, if there is one.
 func corruptSnapshot(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	return damaged(ctx, c, rng, func(dir string) (uint64, error) {
 		states, err := filepath.Glob(filepath.Join(dir, "snapshots", "*", "state.bin"))
@@ -69,8 +69,8 @@ func corruptSnapshot(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (H
 	})
 }
 
-// damaged kills a peer, damages its files and starts it. What the damage may take without a trace
-// is the last entry that it gives, if any.
+// damaged kills a peer, damages its files and starts it. The function damage returns the
+// index of the last entry if its loss leaves no trace, otherwise 0.
 func damaged(ctx context.Context, c *harness.Cluster, rng *rand.Rand, damage func(dataDir string) (uint64, error)) (Heal, error) {
 	p := anyPeer(c, rng)
 	if err := p.Kill(); err != nil {
@@ -89,9 +89,10 @@ func damaged(ctx context.Context, c *harness.Cluster, rng *rand.Rand, damage fun
 	return func(ctx context.Context) error { return serveOrRefuse(ctx, c, p) }, nil
 }
 
-// outlived waits until the others have committed an entry that this peer never had: then both of
-// them have all that it had acknowledged. Before that its vote could elect somebody without such an
-// entry, and nobody promises anything over a disk that takes one back without a trace.
+// outlived blocks until the others have committed an entry that this peer never had. Then
+// both of them have everything that it had acknowledged. Before that, its vote could elect
+// a peer without such an entry, and no promise covers a disk that loses one without a
+// trace.
 func outlived(ctx context.Context, c *harness.Cluster, p *localcluster.Peer, index uint64) error {
 	if index == 0 {
 		return nil
@@ -101,18 +102,19 @@ func outlived(ctx context.Context, c *harness.Cluster, p *localcluster.Peer, ind
 	for {
 		others, err := c.Applied(ctx, p)
 		if err == nil && others > index {
-			c.Log.Info("the end of a log in segments is damaged", "peer", p.ID, "entry", index)
+			c.Log.Info("damaged the end of a log in segments", "peer", p.ID, "entry", index)
 			return nil
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("wait until the others have more than the %d entries of peer %s: they have %d: %w", index, p.ID, others, ctx.Err()), err)
+			return errors.Join(fmt.Errorf("wait until the others have more than the %d entries of peer %s: they have %d: %w",
+				index, p.ID, others, ctx.Err()), err)
 		}
 	}
 }
 
-// refusalTime is how long a peer may take to be ready, or to refuse.
+// refusalTime bounds the wait until a peer is ready, or refuses to start.
 const refusalTime = 20 * time.Second
 
 func serveOrRefuse(ctx context.Context, c *harness.Cluster, p *localcluster.Peer) error {
@@ -125,9 +127,9 @@ func serveOrRefuse(ctx context.Context, c *harness.Cluster, p *localcluster.Peer
 		return err
 	}
 	for {
-		// It has not used all of what it has until it is where the others are.
+		// It has read all of its files only when it has caught up with the others.
 		if r, err := p.Readiness(ctx); err == nil && r.Ready && r.AppliedIndex >= others {
-			c.Log.Info("the peer serves with its damaged files", "peer", p.ID)
+			c.Log.Info("the peer runs with its damaged files", "peer", p.ID)
 			return nil
 		}
 		select {
@@ -135,24 +137,24 @@ func serveOrRefuse(ctx context.Context, c *harness.Cluster, p *localcluster.Peer
 		case <-p.Done():
 			return refused(ctx, c, p)
 		case <-ctx.Done():
-			return fmt.Errorf("peer %s with damaged files neither serves nor ends; its log:\n%s", p.ID, p.LogTail(3000))
+			return fmt.Errorf("peer %s with damaged files is neither ready nor ended; its log:\n%s", p.ID, p.LogTail(3000))
 		}
 	}
 }
 
-// refused checks that a peer has said why it ended, and does what it has said: move its data away
-// and let it rejoin.
+// refused checks that a peer has logged why it ended, and follows its advice: move its data
+// away and let it rejoin.
 func refused(ctx context.Context, c *harness.Cluster, p *localcluster.Peer) error {
 	log := p.LogTail(3000)
 	if p.Wait() == nil || !strings.Contains(log, "move it away") {
-		return errors.Join(fmt.Errorf("peer %s with damaged files has ended without saying so: %w; its log:\n%s", p.ID, p.Wait(), log))
+		return errors.Join(fmt.Errorf("peer %s with damaged files has ended without the reason: %w; its log:\n%s", p.ID, p.Wait(), log))
 	}
-	c.Log.Info("the peer refused its damaged files, and is wiped", "peer", p.ID)
+	c.Log.Info("the peer refused its damaged files, wiping it", "peer", p.ID)
 	return errors.Join(p.Wipe(), p.Start(ctx))
 }
 
-// lostLog takes raft.db away from a peer, or empties it. The peer must refuse to start: with a new
-// log it could vote a second time in a term. It goes on when the file is back.
+// lostLog removes or empties a peer's raft.db. The peer must refuse to start, because with
+// a new log it could vote twice in a term. It starts again when the file is back.
 func lostLog(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	p := anyPeer(c, rng)
 	if err := p.Kill(); err != nil {
@@ -165,7 +167,7 @@ func lostLog(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, err
 		err = os.WriteFile(name, nil, 0o600)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("take the log of peer %s away: %w", p.ID, err)
+		return nil, fmt.Errorf("remove the log of peer %s: %w", p.ID, err)
 	}
 	if err := p.Start(ctx); err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
 
-// back starts a peer if its disk has made it end, which it may.
+// back starts a peer if it has ended because of its disk, which is allowed.
 func back(ctx context.Context, c *harness.Cluster, i int) error {
 	p := c.Peers()[i]
 	if p.Running() {
@@ -20,7 +20,7 @@ func back(ctx context.Context, c *harness.Cluster, i int) error {
 	return p.Start(ctx)
 }
 
-// fillDisk leaves a peer, often the leader, without a byte of room.
+// fillDisk fills the disk of a peer, often the leader.
 func fillDisk(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	i, err := leaderOrAny(ctx, c, rng)
 	if err != nil {
@@ -44,7 +44,7 @@ func hangDisk(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, er
 	}, c.Disks[i].Freeze()
 }
 
-// settle waits until a peer is gone, whose exit may have hung with its disk.
+// settle blocks until a peer has ended, whose exit may have hung with its disk.
 func settle(ctx context.Context, c *harness.Cluster, i int) {
 	t := time.NewTimer(500 * time.Millisecond)
 	defer t.Stop()
@@ -67,8 +67,8 @@ func breakLeadersDisk(ctx context.Context, c *harness.Cluster, _ *rand.Rand) (He
 	return breakDiskOf(c, i)
 }
 
-// breakDiskOf makes a file system read-only under a peer, as Linux does when it finds it damaged.
-// It is mended by fsck, which takes the peer's end.
+// breakDiskOf makes the file system of a running peer read-only, as Linux does if it is
+// damaged. The repair is fsck, for which the peer has to be stopped.
 func breakDiskOf(c *harness.Cluster, i int) (Heal, error) {
 	p := c.Peers()[i]
 	return func(ctx context.Context) error {

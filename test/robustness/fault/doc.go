@@ -1,7 +1,6 @@
-// Package fault is the ways in which the tests break a cluster: its processes, its network, its
-// disks and what is on them. Each is undone again, and says what it needs; chance comes from a
-// seed, so that a schedule can be run again.
+// Package fault has the ways in which tests break a cluster: its processes, its network,
+// its disks and their contents. Each fault can be undone, and declares its requirements.
+// Chance comes from a seed, so that a schedule can be repeated.
 //
-// It must not decide what has to hold meanwhile or afterwards: that is package check's, and
-// Cluster.Healthy.
+// Package check and Cluster.Healthy decide what must hold meanwhile and afterwards.
 package fault

@@ -8,22 +8,23 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
 
-// Heal undoes a fault, as whoever runs the cluster would. It has been undone when it returns, and
-// peers may still be on their way back.
+// Heal undoes a fault, as an operator would. When it returns, the fault is undone, but
+// peers may still be restarting.
 type Heal func(context.Context) error
 
 // Fault is one way to break a cluster.
 type Fault interface {
 	Name() string
-	// Missing reports what keeps this fault from being injected here; "" if nothing does.
+	// Missing returns the reason why this fault cannot be injected here, or "".
 	Missing(c *harness.Cluster) string
-	// Inject breaks something, chosen by rng, and gives what mends it.
+	// Inject injects the fault, with choices from rng, and returns the function that undoes
+	// it.
 	Inject(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error)
-	// Hold is how long it stays before it is mended.
+	// Hold returns how long the fault lasts before it is undone.
 	Hold(rng *rand.Rand) time.Duration
 }
 
-// All returns every fault, the most telling first.
+// All returns every fault, the most useful first.
 func All() []Fault {
 	return []Fault{
 		process("kill-leader", killLeader),
@@ -63,7 +64,7 @@ func All() []Fault {
 	}
 }
 
-// Parts returns faults that are parts of others, and are injected by their name only.
+// Parts returns faults that are parts of others, and are injected only by name.
 func Parts() []Fault {
 	return append(bmcParts(),
 		longer(process("rotate-ca", rotateCA), 0, time.Second),
@@ -73,7 +74,7 @@ func Parts() []Fault {
 
 type injection func(context.Context, *harness.Cluster, *rand.Rand) (Heal, error)
 
-// fault is a name, a function and what it needs.
+// fault is a Fault with a name, a function and its requirements.
 type fault struct {
 	name     string
 	inject   injection
@@ -97,7 +98,7 @@ func process(name string, inject injection) fault {
 func network(name string, inject injection) fault {
 	return fault{name, inject, func(c *harness.Cluster) string {
 		if c.Net == nil {
-			return "peers have no network namespaces of their own"
+			return "peers do not have separate network namespaces"
 		}
 		return ""
 	}, 2 * time.Second, 6 * time.Second}
@@ -110,7 +111,7 @@ func clock(name string, inject injection) fault {
 func disk(name string, inject injection) fault {
 	return fault{name, inject, func(c *harness.Cluster) string {
 		if c.Disks == nil {
-			return "peers have no disks of their own"
+			return "peers do not have separate disks"
 		}
 		return ""
 	}, 3 * time.Second, 7 * time.Second}

@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
 
-// gossipRotation replaces the key of gossip: the new one is understood, then it encrypts, then the
-// old one is gone.
+// gossipRotation replaces the gossip key: first the new one is accepted, then it encrypts,
+// then the old one is removed.
 type gossipRotation struct {
 	c        *harness.Cluster
 	old, new string
@@ -38,7 +38,7 @@ func (r *gossipRotation) taken(ctx context.Context, step int, p *localcluster.Pe
 		switch step {
 		case 0: // asked under the new key, it answers under its first one
 			return r.c.Gossips(p, r.new, r.old)
-		case 1: // who has the new one alone understands the answer
+		case 1: // only a client with the new key understands the answer
 			return r.c.Gossips(p, r.new)
 		}
 		if err := r.c.Gossips(p, r.new); err != nil {
@@ -47,7 +47,7 @@ func (r *gossipRotation) taken(ctx context.Context, step int, p *localcluster.Pe
 		err := r.c.Gossips(p, r.old, r.new)
 		switch {
 		case err == nil:
-			return errors.New("it understands the old key of gossip")
+			return errors.New("it accepts the old gossip key")
 		case errors.Is(err, harness.ErrNoGossip):
 			return nil
 		}
@@ -57,17 +57,17 @@ func (r *gossipRotation) taken(ctx context.Context, step int, p *localcluster.Pe
 
 func (r *gossipRotation) done(step int) error {
 	if step == steps-1 {
-		r.old, r.new = r.new, newKey() // should it have to be done once more
+		r.old, r.new = r.new, newKey() // for a possible repetition
 	}
 	return nil
 }
 
-// deadTime is how long a peer may be dead in the eyes of another while nothing is broken: a busy
-// machine is late with an answer.
+// deadTime is how long a peer may consider another one dead while nothing is broken: a busy
+// machine answers late.
 const deadTime = 3 * time.Second
 
-// watchGossip looks at what each peer thinks of the others, until the function that it gives is
-// called. That gives an error when somebody was believed dead.
+// watchGossip polls each peer's view of the others until the returned function is called.
+// That returns an error if a peer was considered dead.
 func watchGossip(ctx context.Context, c *harness.Cluster) func() error {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
@@ -79,7 +79,7 @@ func watchGossip(ctx context.Context, c *harness.Cluster) func() error {
 			for sleep(ctx, 200*time.Millisecond) == nil {
 				all, err := c.AliveTo(ctx, p)
 				if err != nil {
-					continue // it is busy: the workload knows whether it answers
+					continue // it is busy: the workload checks whether it answers
 				}
 				for id, alive := range all {
 					since, was := dead[id]
@@ -89,7 +89,8 @@ func watchGossip(ctx context.Context, c *harness.Cluster) func() error {
 					case !was:
 						dead[id] = time.Now()
 					case time.Since(since) > deadTime:
-						errs[i] = fmt.Errorf("peer %s believes for %s that %s is dead, while only keys are replaced", p.ID, time.Since(since).Round(time.Second), id)
+						errs[i] = fmt.Errorf("peer %s has considered %s dead for %s, while only keys are replaced",
+							p.ID, id, time.Since(since).Round(time.Second))
 						return
 					}
 				}

@@ -15,12 +15,12 @@ import (
 const (
 	added      = 2                // peers
 	leaveTime  = 15 * time.Second // from SIGTERM on: hand over, leave, stop
-	memberTime = 30 * time.Second // for all peers to be voters, and for nobody else to be a member
-	leadTries  = 6                // leaders that are restarted so that one that was added leads
+	memberTime = 30 * time.Second // until all peers are voters, and there are no other members
+	leadTries  = 6                // restarts of leaders until an added peer leads
 )
 
-// membership lets two more peers join, which become voters, and takes two away again: one of them
-// while it leads.
+// membership adds two peers, which become voters, and removes two again, one of them while
+// it leads.
 func membership(ctx context.Context, c *harness.Cluster, _ *rand.Rand) (Heal, error) {
 	var more []*localcluster.Peer
 	for range added {
@@ -45,7 +45,7 @@ func settled(ctx context.Context, c *harness.Cluster) error {
 	return c.Settled(ctx)
 }
 
-// removeAll takes peers away, one after the other, the first of them as leader.
+// removeAll removes peers, one after the other, the first of them as leader.
 func removeAll(ctx context.Context, c *harness.Cluster, more []*localcluster.Peer) error {
 	leader, err := leadOne(ctx, c, more)
 	if err != nil {
@@ -73,7 +73,7 @@ func leave(ctx context.Context, c *harness.Cluster, p *localcluster.Peer) error 
 	return settled(ctx, c)
 }
 
-// leadOne restarts leaders until one of some peers leads, and gives the leader.
+// leadOne restarts leaders until one of some peers leads, and returns the leader.
 func leadOne(ctx context.Context, c *harness.Cluster, some []*localcluster.Peer) (*localcluster.Peer, error) {
 	for range leadTries {
 		leader, err := c.Leader(ctx)

@@ -10,12 +10,12 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/wire"
 )
 
-// What goes between a peer and the driver's host, where clients and the fake hardware are, always
-// arrives: a peer that is cut off from the others goes on talking to the world, which is the
-// dangerous case.
+// Packets between a peer and the driver's host, which has the clients and the fake
+// hardware, always arrive. So a peer that is cut off from the others still reaches clients,
+// which is the dangerous case.
 
-// onLinks sets links between peers and gives what clears them, which also makes sure that something
-// was set.
+// onLinks sets links between peers. The returned Heal clears them, and fails if no packet
+// was affected.
 func onLinks(c *harness.Cluster, link func(from, to int) wire.Link) (Heal, error) {
 	before, lossy := c.Net.Lost(), false
 	for from := range c.Peers() {
@@ -31,7 +31,7 @@ func onLinks(c *harness.Cluster, link func(from, to int) wire.Link) (Heal, error
 	return func(context.Context) error {
 		c.Net.Clear()
 		if lossy && c.Net.Lost() == before {
-			return errors.New("the network lost no packet while it should have: the fault was none")
+			return errors.New("the network lost no packet, although it should: the fault had no effect")
 		}
 		return nil
 	}, nil
@@ -53,7 +53,8 @@ func isolateLeader(ctx context.Context, c *harness.Cluster, _ *rand.Rand) (Heal,
 	return isolate(c, i)
 }
 
-// isolateAndKill kills a leader while it is cut off with whatever it has not replicated.
+// isolateAndKill kills a leader while it is cut off with entries that it has not
+// replicated.
 func isolateAndKill(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	i, err := c.LeaderNow(ctx)
 	if err != nil {
@@ -73,19 +74,19 @@ func isolateAndKill(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (He
 	return func(ctx context.Context) error { return errors.Join(heal(ctx), p.Start(ctx)) }, p.Kill()
 }
 
-// oneWay cuts what one peer sends, or what it hears.
+// oneWay cuts either the sending or the receiving direction of one peer.
 func oneWay(_ context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	i, deaf := rng.IntN(len(c.Peers())), rng.IntN(2) == 0
 	return onLinks(c, func(from, to int) wire.Link { return wire.Link{Cut: deaf && to == i || !deaf && from == i} })
 }
 
-// ring lets each peer talk to the next one only, and hear the one before: no connection works.
+// ring lets each peer send only to the next one: no connection works.
 func ring(_ context.Context, c *harness.Cluster, _ *rand.Rand) (Heal, error) {
 	n := len(c.Peers())
 	return onLinks(c, func(from, to int) wire.Link { return wire.Link{Cut: to != (from+1)%n} })
 }
 
-// bridge cuts two peers from each other, which both see the third.
+// bridge cuts two peers from each other, while both reach the third.
 func bridge(_ context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	a := rng.IntN(len(c.Peers()))
 	b := (a + 1) % len(c.Peers())
@@ -96,7 +97,7 @@ func loss(_ context.Context, c *harness.Cluster, _ *rand.Rand) (Heal, error) {
 	return onLinks(c, func(int, int) wire.Link { return wire.Link{Loss: 0.3} })
 }
 
-// slowLink is one peer behind a bad line.
+// slowLink puts one peer behind a bad line.
 func slowLink(_ context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	i, delay := rng.IntN(len(c.Peers())), 50*time.Millisecond+rand1(rng, 250*time.Millisecond)
 	return onLinks(c, func(from, to int) wire.Link {
@@ -107,7 +108,7 @@ func slowLink(_ context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, erro
 	})
 }
 
-// narrowLink is one peer behind a line of 32 to 256 KiB a second.
+// narrowLink puts one peer behind a line of 32 to 256 KiB a second.
 func narrowLink(_ context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	i, rate := rng.IntN(len(c.Peers())), 32<<10+rng.IntN(224<<10)
 	return onLinks(c, func(from, to int) wire.Link {
@@ -118,9 +119,9 @@ func narrowLink(_ context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, er
 	})
 }
 
-// rejectDirection restarts a follower behind a firewall that refuses its connections to the leader,
-// and lets those of the leader through. The follower must not depose a leader whose heartbeats
-// arrive.
+// rejectDirection restarts a follower behind a firewall that refuses its connections to the
+// leader, and accepts those of the leader. The follower must not depose a leader whose
+// heartbeats arrive.
 func rejectDirection(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	leader, err := c.LeaderNow(ctx)
 	if err != nil {
@@ -139,7 +140,7 @@ func rejectDirection(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (H
 	return heal, p.Start(ctx)
 }
 
-// latency is three sites, one peer each.
+// latency simulates three sites with one peer each.
 func latency(_ context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	return onLinks(c, func(int, int) wire.Link {
 		return wire.Link{Delay: 5*time.Millisecond + rand1(rng, 30*time.Millisecond)}

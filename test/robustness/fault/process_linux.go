@@ -28,7 +28,7 @@ func killLeader(ctx context.Context, c *harness.Cluster, _ *rand.Rand) (Heal, er
 	return p.Start, p.Kill()
 }
 
-// killAll is the power failure of a whole room.
+// killAll simulates a power failure of all peers.
 func killAll(_ context.Context, c *harness.Cluster, _ *rand.Rand) (Heal, error) {
 	var errs []error
 	for _, p := range c.Peers() {
@@ -51,7 +51,7 @@ func pauseOne(_ context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, erro
 	return pause(anyPeer(c, rng))
 }
 
-// pauseLeader makes a leader that believes it still is one when it goes on.
+// pauseLeader makes a leader that still considers itself the leader when it resumes.
 func pauseLeader(ctx context.Context, c *harness.Cluster, _ *rand.Rand) (Heal, error) {
 	p, err := c.Leader(ctx)
 	if err != nil {
@@ -60,7 +60,7 @@ func pauseLeader(ctx context.Context, c *harness.Cluster, _ *rand.Rand) (Heal, e
 	return pause(p)
 }
 
-// wipe replaces the disk of a peer that comes back under its old name.
+// wipe replaces the disk of a peer, which comes back under its old name.
 func wipe(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	p := anyPeer(c, rng)
 	if err := errors.Join(p.Kill(), p.Wipe(), p.Start(ctx)); err != nil {
@@ -71,8 +71,8 @@ func wipe(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error)
 
 func nothing(context.Context) error { return nil }
 
-// stopTime is how long a leader may take to stop: it hands over within milliseconds, and gives
-// calls in flight 3 s.
+// stopTime bounds the stop of a leader: the handover takes milliseconds, and calls in
+// progress get 3 s.
 const stopTime = 9 * time.Second
 
 // handovers stops and starts leaders in a row, as a hasty rolling restart does.
@@ -91,7 +91,7 @@ func handovers(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, e
 		if err := errors.Join(err, p.Start(ctx)); err != nil {
 			return nil, fmt.Errorf("restart the leader: %w", err)
 		}
-		// It has to be back before the next one goes, or there is no majority.
+		// It has to be back before the next one stops, or there is no majority.
 		wait, stop = context.WithTimeout(ctx, 30*time.Second)
 		err = c.WaitReady(wait)
 		stop()

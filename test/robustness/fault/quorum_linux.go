@@ -15,18 +15,18 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
 
-// alone asks the last peer of a cluster that has no majority.
+// alone makes calls to the last peer of a cluster without a majority.
 type alone struct {
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 
 	mu                   sync.Mutex
-	writes, reads, stale int // those that were answered as they should
+	writes, reads, stale int // calls with the expected result
 	errs                 []error
 }
 
-// quorumLoss kills all peers but one, the leader or another. The last one refuses writes and
-// linearizable reads and says why, and goes on answering stale reads.
+// quorumLoss kills all peers but one, the leader or another. The last one must refuse
+// writes and linearizable reads with a reason, and still answer stale reads.
 func quorumLoss(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	leader, err := c.LeaderNow(ctx)
 	if err != nil {
@@ -67,7 +67,8 @@ func quorumLoss(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, 
 		a.stop()
 		a.wg.Wait()
 		k.Close()
-		c.Log.Info("there was no majority", "last", last.ID, "led", last == peers[leader], "writes_refused", a.writes, "reads_refused", a.reads, "stale_reads", a.stale)
+		c.Log.Info("there was no majority", "last", last.ID, "led", last == peers[leader],
+			"writes_refused", a.writes, "reads_refused", a.reads, "stale_reads", a.stale)
 		errs := []error{a.verdict()}
 		for _, s := range start {
 			errs = append(errs, s(ctx))
@@ -86,8 +87,8 @@ func (a *alone) read(ctx context.Context, k *harness.Caller) {
 	a.refusal(ctx, "linearizable read", &a.reads, err)
 }
 
-// refusal judges the answer to what cannot be done: UNAVAILABLE with a reason, in time. A machine
-// that is too busy to answer in time is no failure, unless it never answers.
+// refusal checks the response to an impossible call: UNAVAILABLE with a reason, in time. A
+// machine that is too busy to respond in time is no failure, unless it never responds.
 func (a *alone) refusal(ctx context.Context, what string, count *int, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -121,7 +122,8 @@ func (a *alone) verdict() error {
 		return errors.Join(a.errs[:min(len(a.errs), 5)]...)
 	}
 	if a.writes == 0 || a.reads == 0 || a.stale == 0 {
-		return fmt.Errorf("without a majority %d writes and %d reads were refused, and %d stale reads answered: want some of each", a.writes, a.reads, a.stale)
+		return fmt.Errorf("without a majority %d writes and %d reads were refused, "+
+			"and %d stale reads answered: want some of each", a.writes, a.reads, a.stale)
 	}
 	return nil
 }

@@ -15,19 +15,20 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
 
-// takeTime is how long all peers may take to use what is in their files: they look every 5 s, on a
-// busy machine late, and each of them is met at all its doors for each step.
+// takeTime bounds the wait until all peers use the contents of their files. They poll every
+// 5 s, later on a busy machine, and all listeners of each peer are checked for each step.
 const takeTime = time.Minute
 
-// rotateTries is how often a rotation is made when the leader changes meanwhile. Then the cluster
-// is left alone for a while: one that elects then, too, is on a machine that is too busy to tell.
+// rotateTries is how often a rotation is repeated if the leader changes meanwhile. Then the
+// cluster is left alone for a while: if it elects then, too, the machine is too busy for a
+// verdict.
 const (
 	rotateTries = 2
 	aloneTime   = 15 * time.Second
 )
 
-// rotateCertificates returns each peer, one after the other, a new certificate of the same CA.
-// Nobody is elected for it.
+// rotateCertificates gives each peer in turn a new certificate of the same CA. It must
+// cause no election.
 func rotateCertificates(ctx context.Context, c *harness.Cluster, rng *mrand.Rand) (Heal, error) {
 	return nothing, calmly(ctx, c, func() error {
 		now, _ := c.CAs()
@@ -40,8 +41,8 @@ func rotateCertificates(ctx context.Context, c *harness.Cluster, rng *mrand.Rand
 	})
 }
 
-// rotateCA replaces the CA, and rotateGossip the key of gossip, by the steps of docs/security.md.
-// rotateKeys does both in the same steps.
+// rotateCA replaces the CA, and rotateGossip the gossip key, by the steps in
+// docs/security.md. rotateKeys does both in the same steps.
 func rotateCA(ctx context.Context, c *harness.Cluster, rng *mrand.Rand) (Heal, error) {
 	return rotate(ctx, c, rng, newCA(c, rng))
 }
@@ -62,13 +63,13 @@ func rotateKeys(ctx context.Context, c *harness.Cluster, rng *mrand.Rand) (Heal,
 	return rotate(ctx, c, rng, g, newCA(c, rng))
 }
 
-// rotation is a change of files in three steps, each of which is finished on every peer before the
-// next one.
+// rotation is a change of files in three steps. Each step is finished on every peer before
+// the next one.
 type rotation interface {
-	// write changes the files of a peer, and taken waits until the peer goes by them.
+	// write changes the files of a peer, and taken blocks until the peer uses them.
 	write(step int, p *localcluster.Peer) error
 	taken(ctx context.Context, step int, p *localcluster.Peer) error
-	// done is what is left to do for the clients of the cluster.
+	// done does the rest for the clients of the cluster.
 	done(step int) error
 }
 
@@ -87,8 +88,8 @@ func rotate(ctx context.Context, c *harness.Cluster, rng *mrand.Rand, all ...rot
 	if err := errors.Join(err, seen()); err != nil {
 		return nil, err
 	}
-	// Connections that were there have stayed. One peer loses all of its own, and has to make new
-	// ones.
+	// Existing connections stayed open. One peer loses all of its connections, and has to
+	// open new ones.
 	p := anyPeer(c, rng)
 	return p.Start, p.Kill()
 }
@@ -118,7 +119,7 @@ func oneStep(ctx context.Context, c *harness.Cluster, rng *mrand.Rand, step int,
 	return nil
 }
 
-// calmly does something that must not change the leader.
+// calmly runs do, which must not change the leader.
 func calmly(ctx context.Context, c *harness.Cluster, do func() error) error {
 	var before, after uint64
 	for range rotateTries {
@@ -132,20 +133,22 @@ func calmly(ctx context.Context, c *harness.Cluster, do func() error) error {
 		if after, err = c.Term(ctx); err != nil || after == before {
 			return err
 		}
-		c.Log.Warn("there was an election meanwhile: once more", "before", before, "after", after)
+		c.Log.Warn("there was an election meanwhile, will retry", "before", before, "after", after)
 	}
 	if err := sleep(ctx, aloneTime); err != nil {
 		return err
 	}
 	now, err := c.Term(ctx)
 	if err == nil && now == after {
-		return fmt.Errorf("each of %d rotations came with an election, the last one from term %d to %d, and there was none in %s without", rotateTries, before, after, aloneTime)
+		return fmt.Errorf("each of %d rotations caused an election, the last one from term %d to %d, "+
+			"and there was none in %s without", rotateTries, before, after, aloneTime)
 	}
-	c.Log.Warn("there are elections without a rotation, too: the machine is too busy to tell", "before", after, "after", now)
+	c.Log.Warn("there are elections without a rotation too: the machine is too busy for a verdict",
+		"before", after, "after", now)
 	return err
 }
 
-// certify returns a peer a certificate and waits until it shows it.
+// certify gives a peer a certificate and blocks until it presents it.
 func certify(ctx context.Context, c *harness.Cluster, p *localcluster.Peer, by *issue.CA, keyFirst bool) error {
 	want, err := c.Certify(p, by, keyFirst)
 	if err != nil {
@@ -158,14 +161,14 @@ func certify(ctx context.Context, c *harness.Cluster, p *localcluster.Peer, by *
 				return err
 			}
 			if got.SerialNumber.Cmp(want.SerialNumber) != 0 {
-				return fmt.Errorf("peer %s shows certificate %x at %s, its file has %x", p.ID, got.SerialNumber, addr, want.SerialNumber)
+				return fmt.Errorf("peer %s presents certificate %x at %s, its file has %x", p.ID, got.SerialNumber, addr, want.SerialNumber)
 			}
 		}
 		return nil
 	})
 }
 
-// until tries until there is no error.
+// until calls try until it returns no error.
 func until(ctx context.Context, try func() error) error {
 	ctx, stop := context.WithTimeout(ctx, takeTime)
 	defer stop()
@@ -175,7 +178,7 @@ func until(ctx context.Context, try func() error) error {
 		if err == nil {
 			return nil
 		}
-		var timeout net.Error // that the time was up says little
+		var timeout net.Error // that the time is up explains little
 		timedOut := errors.As(err, &timeout) && timeout.Timeout()
 		if last == nil || ctx.Err() == nil && !timedOut {
 			last = err
@@ -186,8 +189,8 @@ func until(ctx context.Context, try func() error) error {
 	}
 }
 
-// caRotation replaces the CA: both are trusted, then the new one certifies, then it alone is
-// trusted.
+// caRotation replaces the CA: both are trusted, then the new one certifies, then only the
+// new one is trusted.
 type caRotation struct {
 	c        *harness.Cluster
 	rng      *mrand.Rand
@@ -222,7 +225,7 @@ func (r *caRotation) taken(ctx context.Context, step int, p *localcluster.Peer) 
 		case 1:
 			cert, err := r.c.Meet(ctx, p.GRPCAddr, r.new, "")
 			if err == nil && cert.SerialNumber.Text(16) != r.want[p] {
-				err = fmt.Errorf("it shows certificate %x, its file has %s", cert.SerialNumber, r.want[p])
+				err = fmt.Errorf("it presents certificate %x, its file has %s", cert.SerialNumber, r.want[p])
 			}
 			return err
 		}
@@ -230,8 +233,8 @@ func (r *caRotation) taken(ctx context.Context, step int, p *localcluster.Peer) 
 	})
 }
 
-// accepted meets all listeners of a peer with certificates of some CAs: as a client, and as another
-// peer where only those come in.
+// accepted connects to all listeners of a peer with certificates of some CAs: as a client,
+// or as another peer if the listener accepts only peers.
 func (r *caRotation) accepted(ctx context.Context, p *localcluster.Peer, cas ...*issue.CA) error {
 	for _, ca := range cas {
 		for _, door := range r.doors(p) {
@@ -243,12 +246,12 @@ func (r *caRotation) accepted(ctx context.Context, p *localcluster.Peer, cas ...
 	return nil
 }
 
-// refused makes sure that the old CA opens nothing any more.
+// refused checks that no listener accepts the old CA.
 func (r *caRotation) refused(ctx context.Context, p *localcluster.Peer) error {
 	for _, door := range r.doors(p) {
 		switch _, err := r.c.Meet(ctx, door.addr, r.old, door.as); {
 		case err == nil:
-			return fmt.Errorf("%s lets in who has a certificate of the old CA", door.addr)
+			return fmt.Errorf("%s accepts a certificate of the old CA", door.addr)
 		case !errors.Is(err, harness.ErrRefused):
 			return fmt.Errorf("%s, with a certificate of the old CA: %w", door.addr, err)
 		}
@@ -272,12 +275,12 @@ func (r *caRotation) done(step int) error {
 		return r.c.CertifyAdmin(r.new)
 	case 2:
 		r.c.TurnCAs()
-		r.old, r.new = r.new, r.old // should it have to be done once more
+		r.old, r.new = r.new, r.old // for a possible repetition
 	}
 	return nil
 }
 
-// newKey returns a key of gossip.
+// newKey returns a gossip key.
 func newKey() string {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // it never fails

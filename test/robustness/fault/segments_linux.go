@@ -14,8 +14,8 @@ import (
 	"github.com/hashicorp/raft-wal/types"
 )
 
-// readSegments finds the last entry of a log that is kept in segments. Their files are as long as
-// they may become from the start, so that only the entries in them say how much is used.
+// readSegments finds the last entry of a log in segments. The files have their full length
+// from the start, so only their entries show how much is used.
 func readSegments(dir string) (*log, error) {
 	filer := segment.NewFiler(dir, fs.New())
 	all, err := filer.List()
@@ -47,7 +47,7 @@ func readSegments(dir string) (*log, error) {
 	return nil, errors.New("read segments: they have no entry")
 }
 
-// find looks for all copies of the last entry in the file.
+// find finds all copies of the last entry in the file.
 func (l *log) find(last []byte) error {
 	all, err := os.ReadFile(l.name)
 	if err != nil {
@@ -63,7 +63,7 @@ func (l *log) find(last []byte) error {
 		l.last = append(l.last, int64(at))
 	}
 	if len(l.last) == 0 {
-		return fmt.Errorf("read log %s: its last entry is nowhere", l.name)
+		return fmt.Errorf("read log %s: its last entry was not found", l.name)
 	}
 	return nil
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/harness"
 )
 
-// tokens tries two tokens on every peer all the time: one that is revoked, and one that stays good.
+// tokens continuously uses two tokens on every peer: one that is revoked, and one that
+// stays valid.
 type tokens struct {
 	c             *harness.Cluster
 	revoked, good harness.Token
@@ -22,15 +23,15 @@ type tokens struct {
 	wg            sync.WaitGroup
 
 	mu      sync.Mutex
-	asked   bool      // the revocation has been asked for: calls may be refused
+	asked   bool      // the revocation was requested: calls may be refused
 	acked   time.Time // when it was acknowledged; zero before
-	index   uint64    // of a state that has it; zero if it is not known
+	index   uint64    // of a state that has it; zero if unknown
 	refused int
-	unaware int // stale reads that were answered by a peer that had not heard of the revocation
+	unaware int // stale reads answered by a peer that did not know of the revocation
 	errs    []error
 }
 
-// watchTokens makes both tokens, sees that they work everywhere, and begins.
+// watchTokens creates both tokens, checks that they work everywhere, and begins.
 func watchTokens(ctx context.Context, c *harness.Cluster) (w *tokens, err error) {
 	w = &tokens{c: c}
 	if w.revoked, err = c.NewToken(ctx, "to-be-revoked"); err != nil {
@@ -71,8 +72,8 @@ func watchTokens(ctx context.Context, c *harness.Cluster) (w *tokens, err error)
 	return w, nil
 }
 
-// works waits until a token is good for a read and a write, as it has to be from the moment it was
-// made.
+// works blocks until a token is accepted for a read and a write, as it must be from its
+// creation on.
 func works(ctx context.Context, k *harness.Caller) error {
 	for _, call := range []func(context.Context) (uint64, error){k.Read, k.Write} {
 		for {
@@ -91,21 +92,21 @@ func works(ctx context.Context, k *harness.Caller) error {
 	return nil
 }
 
-// ask reports that the revocation is about to be asked for.
+// ask records that the revocation is about to be requested.
 func (w *tokens) ask() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asked = true
 }
 
-// ack reports that the revocation has been acknowledged.
+// ack records that the revocation was acknowledged.
 func (w *tokens) ack() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.acked = time.Now()
 }
 
-// judge takes the outcome of a read or a write that began at a time.
+// judge checks the outcome of a read or a write that began at a time.
 func (w *tokens) judge(what string, k *harness.Caller, began time.Time, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -115,7 +116,8 @@ func (w *tokens) judge(what string, k *harness.Caller, began time.Time, err erro
 			w.errs = append(w.errs, fmt.Errorf("peer %s, %s: a good token was refused: %w", k.Peer.ID, what, err))
 		}
 	case err == nil:
-		w.errs = append(w.errs, fmt.Errorf("%w: peer %s, %s, begun %s after it", harness.ErrAccepted, k.Peer.ID, what, began.Sub(w.acked)))
+		w.errs = append(w.errs, fmt.Errorf("%w: peer %s, %s, begun %s after it",
+			harness.ErrAccepted, k.Peer.ID, what, began.Sub(w.acked)))
 	case status.Code(err) == codes.Unauthenticated:
 		w.refused++
 	}
@@ -133,9 +135,9 @@ func (w *tokens) writes(ctx context.Context, k *harness.Caller) {
 	w.judge("write", k, began, err)
 }
 
-// stale reads what the peer has: one that has not heard of the revocation cannot know of it, one
-// whose state has it must refuse. The index is that of the state after the call, so that only the
-// second of two calls tells.
+// stale reads the peer's own state. A peer that has not received the revocation cannot know
+// of it, but one whose state has it must refuse. The returned index is that of the state
+// after the call, so only the second of two calls proves anything.
 func (w *tokens) stale(ctx context.Context, k *harness.Caller) {
 	w.mu.Lock()
 	acked := !w.acked.IsZero()
@@ -156,7 +158,7 @@ func (w *tokens) stale(ctx context.Context, k *harness.Caller) {
 	}
 }
 
-// learn finds an index at which the revocation is in the state.
+// learn finds an index whose state includes the revocation.
 func (w *tokens) learn(ctx context.Context) error {
 	for _, p := range w.c.Peers() {
 		k, err := w.c.Caller(p, "")
@@ -172,10 +174,10 @@ func (w *tokens) learn(ctx context.Context) error {
 			return nil
 		}
 	}
-	return errors.New("no peer says at which index the revocation is in the state")
+	return errors.New("no peer returns an index whose state includes the revocation")
 }
 
-// settled waits until every peer refuses the one token and takes the other.
+// settled blocks until every peer refuses the one token and accepts the other.
 func (w *tokens) settled(ctx context.Context) error {
 	for _, p := range w.c.Peers() {
 		bad, err := w.c.Caller(p, w.revoked.Secret)
@@ -198,7 +200,7 @@ func (w *tokens) settled(ctx context.Context) error {
 	return nil
 }
 
-// end stops it and gives what was wrong.
+// end stops the calls and returns the violations.
 func (w *tokens) end() error {
 	w.stop()
 	w.wg.Wait()
@@ -207,10 +209,9 @@ func (w *tokens) end() error {
 	return errors.Join(w.errs[:min(len(w.errs), 5)]...)
 }
 
-// revokeToken revokes a token while it is used, and at the moment of the acknowledgement the leader
-// dies or is cut off; or a follower was cut off before and does not hear of it. From the
-// acknowledgement on no peer may take the token: those that come back, and one that is restarted,
-// neither.
+// revokeToken revokes a token in use. At the acknowledgement the leader dies or is cut off,
+// or a follower was cut off before and does not receive it. From then on no peer may accept
+// the token, including peers that come back or are restarted.
 func revokeToken(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	w, err := watchTokens(ctx, c)
 	if err != nil {
@@ -230,7 +231,8 @@ func revokeToken(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal,
 			err = w.aftermath(ctx, restarted.Kill, restarted.Start)
 		}
 		err = errors.Join(err, w.end())
-		c.Log.Info("a token was revoked", "meanwhile", how, "refused", w.refused, "stale_unaware", w.unaware, "restarted", restarted.ID)
+		c.Log.Info("a token was revoked", "meanwhile", how,
+			"refused", w.refused, "stale_unaware", w.unaware, "restarted", restarted.ID)
 		return err
 	}, nil
 }
@@ -267,7 +269,7 @@ func (w *tokens) revoke(ctx context.Context, rng *rand.Rand) (mend Heal, how str
 	return mend, how, err
 }
 
-// aftermath restarts a peer, and waits for the last word of all.
+// aftermath restarts a peer, and waits for the final responses of all.
 func (w *tokens) aftermath(ctx context.Context, kill func() error, start func(context.Context) error) error {
 	if err := w.c.WaitReady(ctx); err != nil {
 		return err

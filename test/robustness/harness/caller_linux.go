@@ -17,7 +17,8 @@ import (
 
 const callTime = 2 * time.Second // of one call of a Caller
 
-// Caller asks one peer, and no other, as an admin or with a token. Close it.
+// Caller makes calls to one peer, and no other, as an admin or with a token. It must be
+// closed.
 type Caller struct {
 	Peer     *localcluster.Peer
 	conn     *grpc.ClientConn
@@ -25,7 +26,7 @@ type Caller struct {
 	token    string
 }
 
-// Caller makes one for a peer. Without a token it is an admin with a certificate.
+// Caller returns a Caller of a peer. Without a token it is an admin with a certificate.
 func (c *Cluster) Caller(p *localcluster.Peer, token string) (*Caller, error) {
 	creds := c.Credentials()
 	if token != "" {
@@ -40,7 +41,7 @@ func (c *Cluster) Caller(p *localcluster.Peer, token string) (*Caller, error) {
 	return &Caller{Peer: p, conn: conn, machines: holdfastv1.NewMachineServiceClient(conn), token: token}, nil
 }
 
-// Close closes its connection.
+// Close closes the connection.
 func (k *Caller) Close() { _ = k.conn.Close() }
 
 func (k *Caller) do(ctx context.Context, consistency string, call func(context.Context, grpc.CallOption) error) (index uint64, err error) {
@@ -58,12 +59,12 @@ func (k *Caller) do(ctx context.Context, consistency string, call func(context.C
 	return index, err
 }
 
-// Read makes a linearizable read, and gives the index of the state that answered.
+// Read makes a linearizable read, and returns the index of the state that was read.
 func (k *Caller) Read(ctx context.Context) (uint64, error) {
 	return k.do(ctx, "linearizable", k.get)
 }
 
-// Stale reads the state that the peer has.
+// Stale reads the peer's own state.
 func (k *Caller) Stale(ctx context.Context) (uint64, error) { return k.do(ctx, "stale", k.get) }
 
 func (k *Caller) get(ctx context.Context, o grpc.CallOption) error {

@@ -19,20 +19,20 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 )
 
-// certLife is longer than any soak.
+// certLife is longer than any soak test.
 const certLife = 30 * 24 * time.Hour
 
-// authorities are the CA whose certificates are in use, and the one that is to follow. All clients
-// of this process trust both; peers trust what is in their files.
+// authorities are the CA in use, and the next one. All clients of this process trust both;
+// peers trust the CAs in their files.
 type authorities [2]*issue.CA
 
-// CAs returns the CA that is in use, and the next one.
+// CAs returns the CA in use, and the next one.
 func (c *Cluster) CAs() (now, next *issue.CA) { return c.cas[0], c.cas[1] }
 
-// TurnCAs reports that the next CA is the one in use.
+// TurnCAs makes the next CA the one in use.
 func (c *Cluster) TurnCAs() { c.cas[0], c.cas[1] = c.cas[1], c.cas[0] }
 
-// Trust puts CAs into the file of a peer that names those it trusts.
+// Trust writes the CAs that a peer trusts into its file.
 func (c *Cluster) Trust(p *localcluster.Peer, cas ...*issue.CA) error {
 	var all []byte
 	for _, ca := range cas {
@@ -42,8 +42,8 @@ func (c *Cluster) Trust(p *localcluster.Peer, cas ...*issue.CA) error {
 	return replace(name, all)
 }
 
-// Certify returns a peer a new certificate: its key first or last, since half a set must not be
-// used.
+// Certify gives a peer a new certificate. Its key is written first or last, because half of
+// a pair must not be used.
 func (c *Cluster) Certify(p *localcluster.Peer, by *issue.CA, keyFirst bool) (*x509.Certificate, error) {
 	host, _, err := net.SplitHostPort(p.GRPCAddr)
 	if err != nil {
@@ -64,7 +64,7 @@ func (c *Cluster) Certify(p *localcluster.Peer, by *issue.CA, keyFirst bool) (*x
 	return leaf(pair)
 }
 
-// CertifyAdmin returns the clients of this process a new certificate.
+// CertifyAdmin gives the clients of this process a new certificate.
 func (c *Cluster) CertifyAdmin(by *issue.CA) error {
 	pair, err := by.Client("admin", []string{"admin"}, time.Now().Add(certLife))
 	if err != nil {
@@ -79,13 +79,13 @@ func leaf(pair issue.Pair) (*x509.Certificate, error) {
 	return both.Leaf, err
 }
 
-// GossipKeys puts keys of gossip (base64, the first one encrypts) into the file of a peer.
+// GossipKeys writes gossip keys (base64, the first one encrypts) into the file of a peer.
 func (c *Cluster) GossipKeys(p *localcluster.Peer, keys ...string) error {
 	_, name := c.Files().Shared(p.ID)
 	return replace(name, []byte(strings.Join(keys, "\n")+"\n"))
 }
 
-// GossipKey reads the first key of a peer's file.
+// GossipKey returns the first key in a peer's file.
 func (c *Cluster) GossipKey(p *localcluster.Peer) (string, error) {
 	_, name := c.Files().Shared(p.ID)
 	b, err := os.ReadFile(name)
@@ -96,7 +96,7 @@ func (c *Cluster) GossipKey(p *localcluster.Peer) (string, error) {
 	return strings.TrimSpace(first), nil
 }
 
-// replace replaces a file as a whole.
+// replace replaces a file atomically.
 func replace(name string, data []byte) error {
 	if err := os.WriteFile(name+".new", data, 0o600); err != nil {
 		return err
@@ -104,19 +104,19 @@ func replace(name string, data []byte) error {
 	return os.Rename(name+".new", name)
 }
 
-// Nobody are credentials of a client without a certificate.
+// Nobody returns the credentials of a client without a certificate.
 func (c *Cluster) Nobody() credentials.TransportCredentials {
 	cfg := c.TLS()
 	cfg.GetClientCertificate = nil
 	return credentials.NewTLS(cfg)
 }
 
-// ErrRefused is in the error of a connection that the other side has ended because of our
+// ErrRefused is in the error of a connection that the other side has closed because of the
 // certificate.
 var ErrRefused = errors.New("the certificate was refused")
 
-// Meet connects to an address of a peer with a certificate of that CA: as an admin, or as that peer
-// if as names one. It gives the certificate that the peer presents.
+// Meet connects to an address of a peer with a certificate of that CA: as an admin, or as
+// the peer named by as. It returns the certificate that the peer presents.
 func (c *Cluster) Meet(ctx context.Context, addr string, by *issue.CA, as string) (*x509.Certificate, error) {
 	ctx, stop := context.WithTimeout(ctx, 5*time.Second)
 	defer stop()
@@ -140,7 +140,8 @@ func (c *Cluster) Meet(ctx context.Context, addr string, by *issue.CA, as string
 	}
 	defer func() { _ = conn.Close() }()
 	presented := conn.(*tls.Conn).ConnectionState().PeerCertificates[0]
-	// With TLS 1.3 our side is done before the other one has judged us: what comes next tells.
+	// With TLS 1.3 the client's handshake ends before the server has verified the client.
+	// The first read returns the result.
 	if err := conn.SetReadDeadline(time.Now().Add(judgeTime)); err != nil {
 		return nil, err
 	}
@@ -151,10 +152,10 @@ func (c *Cluster) Meet(ctx context.Context, addr string, by *issue.CA, as string
 	case errors.As(err, &alert) || err != nil && strings.Contains(err.Error(), "remote error: tls"):
 		return presented, fmt.Errorf("%w: %w", ErrRefused, err)
 	case err == nil, errors.Is(err, io.EOF), errors.As(err, &timeout) && timeout.Timeout():
-		return presented, nil // it speaks to us, waits for us, or has enough of our silence
+		return presented, nil // it accepted the certificate: it responds, waits or times out
 	}
 	return presented, err
 }
 
-// judgeTime is how long a peer may take to refuse a certificate.
+// judgeTime bounds the wait for a peer to refuse a certificate.
 const judgeTime = 300 * time.Millisecond

@@ -14,16 +14,17 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 )
 
-// Clock is the wall clock of one process, a peer, which can be set as settimeofday sets a host's:
-// at once, also back, while the process runs, and without a word to it. Durations (CLOCK_MONOTONIC)
-// go on as they do on such a host. The process is changed where it reads the clock, in the vDSO;
-// the binary is the one that everybody runs, and the host's clock stays as it is.
+// Clock is the wall clock of one process, a peer. It can be set like a host's clock by
+// settimeofday: at once, also back, while the process runs, and without notice. Durations
+// (CLOCK_MONOTONIC) are not affected, as on such a host. The Clock patches the process
+// where it reads the clock, in the vDSO. The binary is the normal one, and the host's clock
+// is unchanged.
 type Clock struct {
 	of   Process
 	code *vdso
 }
 
-// Process is whose clock is set: a peer.
+// Process is the process whose clock is set: a peer.
 type Process interface {
 	PID() int
 	Running() bool
@@ -31,7 +32,7 @@ type Process interface {
 	Resume() error
 }
 
-// ClocksMissing reports what keeps clocks from being set here; "" if nothing does.
+// ClocksMissing returns the reason why clocks cannot be set here, or "".
 func ClocksMissing() string {
 	v, err := openVDSO(os.Getpid())
 	if err != nil {
@@ -41,7 +42,8 @@ func ClocksMissing() string {
 	return ""
 }
 
-// SetClock sets a process's wall clock off by an offset. Call Restore in the end.
+// SetClock sets a process's wall clock off by an offset. The caller must call Restore at
+// the end.
 func SetClock(ctx context.Context, p Process, offset time.Duration) (*Clock, error) {
 	code, err := openVDSO(p.PID())
 	if err != nil {
@@ -57,7 +59,7 @@ func SetClock(ctx context.Context, p Process, offset time.Duration) (*Clock, err
 // Move changes the offset at once.
 func (c *Clock) Move(offset time.Duration) error { return c.code.move(offset) }
 
-// Restore makes the clock the host's again, unless the process has ended.
+// Restore sets the clock to the host's time again, unless the process has ended.
 func (c *Clock) Restore(ctx context.Context) error {
 	defer func() { _ = c.code.mem.Close() }()
 	if !c.of.Running() {
@@ -69,8 +71,8 @@ func (c *Clock) Restore(ctx context.Context) error {
 	return nil
 }
 
-// stopped stops the process for some milliseconds, at a moment when no thread is where code is to
-// be replaced.
+// stopped stops the process for some milliseconds, at a moment when no thread executes the
+// code to be replaced.
 func (c *Clock) stopped(ctx context.Context, do func() error) error {
 	for {
 		if err := c.of.Pause(); err != nil {
@@ -89,7 +91,7 @@ func (c *Clock) stopped(ctx context.Context, do func() error) error {
 	}
 }
 
-// away waits until all threads have stopped, and says whether each of them is somewhere else.
+// away waits until all threads have stopped, and reports whether each of them is elsewhere.
 func (c *Clock) away(ctx context.Context) (bool, error) {
 	tasks := filepath.Join("/proc", strconv.Itoa(c.of.PID()), "task")
 	for ctx.Err() == nil {
@@ -118,8 +120,8 @@ func (c *Clock) away(ctx context.Context) (bool, error) {
 	return false, ctx.Err()
 }
 
-// counter says at which instruction a thread is (proc(5), /proc/[pid]/task/[tid]/syscall), and
-// whether it stays there.
+// counter returns the instruction pointer of a thread (proc(5),
+// /proc/[pid]/task/[tid]/syscall), and whether the thread is stopped there.
 func counter(task string) (at int64, stopped bool, err error) {
 	stat, err := os.ReadFile(filepath.Join(task, "stat"))
 	if err != nil {
@@ -141,8 +143,8 @@ func counter(task string) (at int64, stopped bool, err error) {
 	return at, err == nil, err
 }
 
-// ClockOf asks a peer what time it is, and gives by how much that differs from the host's time, to
-// the second.
+// ClockOf asks a peer for its time, and returns the difference to the host's time, to the
+// second.
 func (c *Cluster) ClockOf(ctx context.Context, p *localcluster.Peer) (time.Duration, error) {
 	ctx, stop := context.WithTimeout(ctx, 5*time.Second)
 	defer stop()
@@ -152,7 +154,7 @@ func (c *Cluster) ClockOf(ctx context.Context, p *localcluster.Peer) (time.Durat
 	}
 	res, err := c.HTTP().Do(req)
 	if err != nil {
-		return 0, fmt.Errorf("ask peer %s what time it is: %w", p.ID, err)
+		return 0, fmt.Errorf("ask peer %s for its time: %w", p.ID, err)
 	}
 	_ = res.Body.Close()
 	at, err := http.ParseTime(res.Header.Get("Date"))

@@ -20,45 +20,47 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/wire"
 )
 
-// Config says what to run.
+// Config configures a cluster.
 type Config struct {
 	Binary         string
-	Dir            string // logs, disks and data directories; Close removes it unless it is to keep it
+	Dir            string // logs, disks and data directories; Close may remove it
 	Peers          int    // default 3
-	Seed           int64  // of what a lossy link loses
+	Seed           int64  // of the losses of a lossy link
 	RaftMultiplier float64
-	Loopback       bool     // no namespaces and no disks of their own, although there could be
+	Loopback       bool     // no namespaces and no separate disks, even if possible
 	Args, Env      []string // of each peer
-	Segments       int      // the number, from 1, of the peer that keeps its Raft log in segments; 0 for none
-	Fleet          []string // more arguments of the fake hardware
-	Front          string   // the executable of BMCs (of site.Front); without there are none, and no real host
-	Log            *slog.Logger
+	Segments       int      // the number, from 1, of the peer that keeps its Raft log in segments; 0: none
+	Fleet          []string // further arguments of the fake hardware
+	// Front is the executable of BMCs (of site.Front). Empty means no BMCs and no real
+	// host.
+	Front string
+	Log   *slog.Logger
 }
 
-// spare peers can be added later.
+// spare is the number of peers that can be added later.
 const spare = 2
 
-// QuickRaft is the multiplier of tests: elections within a few hundred milliseconds, with the race
-// detector on two cores.
+// QuickRaft is the multiplier for tests: elections take a few hundred milliseconds, with
+// the race detector on two cores.
 const QuickRaft = 0.5
 
-// OftenSnapshots are arguments that make peers snapshot all the time and keep a short log, so that
-// who was away for some seconds is brought back by a snapshot.
+// OftenSnapshots returns arguments for frequent snapshots and a short log, so that a peer
+// that was away for some seconds needs a snapshot.
 func OftenSnapshots() []string {
 	return []string{"--raft-snapshot-threshold", "300", "--raft-snapshot-interval", "3s", "--raft-trailing-logs", "200"}
 }
 
-// SomeSnapshots are arguments for hours: who was away for a minute is brought back by a snapshot,
-// and a state that grows is not written all the time.
+// SomeSnapshots returns arguments for runs of hours: a peer that was away for a minute
+// needs a snapshot, and a growing state is not written all the time.
 func SomeSnapshots() []string {
 	return []string{"--raft-snapshot-threshold", "2000", "--raft-snapshot-interval", "10s", "--raft-trailing-logs", "1000"}
 }
 
-// Cluster is peers, the fake hardware, and what is between them.
+// Cluster is peers and the fake hardware, with their network and disks.
 type Cluster struct {
 	*localcluster.Cluster
 	Fake  *localcluster.FakeHardware
-	Site  *site.Site   // what is not fake; nil for none
+	Site  *site.Site   // the real hardware; nil: none
 	Net   *wire.Switch // nil on loopback
 	Disks []*Disk      // by peer; nil on loopback
 	Dir   string
@@ -71,8 +73,8 @@ type Cluster struct {
 	netDone chan error
 }
 
-// Start starts all of it, and waits until a leader serves. With namespaces the process must be a
-// private one, and it can have one such cluster at a time.
+// Start starts everything, and blocks until a leader serves. With namespaces the process
+// must be a private one, and can have only one such cluster at a time.
 func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 	if cfg.Peers == 0 {
 		cfg.Peers = 3
@@ -101,7 +103,8 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 		}
 		host = c.Net.Addr(c.Net.Driver())
 	} else if !cfg.Loopback {
-		c.Log.Warn("peers share this host's loopback: faults of networks and disks are skipped", "reason", private.Missing())
+		c.Log.Warn("peers share this host's loopback: faults of networks and disks are skipped",
+			"reason", private.Missing())
 	}
 	if c.Fake, err = localcluster.StartFakeHardwareOn(ctx, host, cfg.Binary, cfg.Dir, cfg.Fleet...); err != nil {
 		return nil, err
@@ -117,7 +120,7 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 		return nil, err
 	}
 	c.cas[0] = c.Files().Authority()
-	for _, d := range c.Disks { // the peers' configuration is there, which nobody else would sync
+	for _, d := range c.Disks { // the peers' configuration, which nothing else would sync
 		if err := d.sync(); err != nil {
 			return nil, err
 		}
@@ -128,7 +131,7 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 	return c, c.setUpProbe(ctx)
 }
 
-// connect returns each peer a namespace and a disk.
+// connect gives each peer a namespace and a disk.
 func (c *Cluster) connect(cfg Config, local *localcluster.Config) error {
 	var err error
 	if c.Net, err = wire.New(cfg.Peers+spare, cfg.Seed); err != nil {
@@ -143,21 +146,21 @@ func (c *Cluster) connect(cfg Config, local *localcluster.Config) error {
 		id := "n" + strconv.Itoa(i+1)
 		d, err := newDisk(filepath.Join(cfg.Dir, id+".ext4"), filepath.Join(cfg.Dir, id))
 		if err != nil {
-			return fmt.Errorf("make the disk of peer %s: %w", id, err)
+			return fmt.Errorf("create the disk of peer %s: %w", id, err)
 		}
 		c.Disks = append(c.Disks, d)
 	}
 	return nil
 }
 
-// Index returns the number of a peer, from 0: that of its host and its disk.
+// Index returns the number of a peer, from 0, which is also that of its host and its disk.
 func (c *Cluster) Index(p *localcluster.Peer) int { return slices.Index(c.All(), p) }
 
-// electionTime is how long a leader may be looked for: with all peers up there is one within a
+// electionTime bounds the wait for a leader: with all peers up there is one within a
 // second.
 const electionTime = 20 * time.Second
 
-// LeaderNow finds the leader, and gives its number.
+// LeaderNow waits for a leader and returns its number.
 func (c *Cluster) LeaderNow(ctx context.Context) (int, error) {
 	ctx, stop := context.WithTimeout(ctx, electionTime)
 	defer stop()
@@ -168,7 +171,7 @@ func (c *Cluster) LeaderNow(ctx context.Context) (int, error) {
 	return c.Index(p), nil
 }
 
-// Close ends everything. With keep, the directory stays, and holds what was on the disks.
+// Close stops everything. With keep, the directory is kept, with the contents of the disks.
 func (c *Cluster) Close(keep bool) error {
 	var errs []error
 	if c.probe != nil {
@@ -196,7 +199,7 @@ func (c *Cluster) Close(keep bool) error {
 	return errors.Join(errs...)
 }
 
-// remove unmounts the disk. With keep its files are left where it was mounted.
+// remove unmounts the disk. With keep, its files are copied to the mount point.
 func (d *Disk) remove(keep bool) error {
 	saved := d.Dir + ".saved"
 	if keep {

@@ -10,12 +10,12 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// deadlineSlack is what an attempt may lose of its time before it notes when it began.
+// deadlineSlack is the time that an attempt may lose before it records its start.
 const deadlineSlack = 3 * time.Second
 
-// noEarlyEnd looks at the runs that were started last: no attempt has been given up before its
-// time. How long one took it says itself, by a clock that nobody sets; the one that its times are
-// from may have been set.
+// noEarlyEnd checks that no attempt of the latest runs was given up before its timeout. Its
+// error contains the elapsed time, measured by a clock that no fault sets, unlike its
+// timestamps.
 func (c *Cluster) noEarlyEnd(ctx context.Context) error {
 	page, err := c.probe.Runs().ListRuns(ctx, &holdfastv1.ListRunsRequest{PageSize: 1000})
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// diskMiB is the size of a peer's disk. After an hour of the soak the state has 150 MiB, and there
-// are two snapshots of it and a third that is being written. The image is sparse: it takes what is
-// used.
+// diskMiB is the size of a peer's disk. After an hour of the soak test the state has 150
+// MiB, with two snapshots of it and a third being written. The image is sparse and uses
+// only what is written.
 const diskMiB = 1024
 
-// Disk is the disk of one peer: a file system of its own (ext4 in a file), so that it fills up,
-// hangs and breaks alone and for real. Its mount is seen by this process and its children only.
+// Disk is the disk of one peer: a separate ext4 file system in a file, so that it really
+// fills up, hangs and breaks alone. Only this process and its children see its mount.
 type Disk struct {
 	Dir   string
 	image string
@@ -51,7 +51,7 @@ func (d *Disk) mount() error {
 
 func (d *Disk) unmount() error { return command("umount", d.Dir) }
 
-// sync puts everything on the disk, so that only what peers write later can be lost.
+// sync writes everything to the disk, so that only later writes of peers can be lost.
 func (d *Disk) sync() error {
 	f, err := os.Open(d.Dir)
 	if err != nil {
@@ -62,13 +62,13 @@ func (d *Disk) sync() error {
 
 func (d *Disk) ballast() string { return filepath.Join(d.Dir, "ballast") }
 
-// Fill leaves no room on the disk.
+// Fill fills the disk.
 func (d *Disk) Fill() error {
 	f, err := os.OpenFile(d.ballast(), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("fill %s: %w", d.Dir, err)
 	}
-	// Big pieces first, then what is left in small ones.
+	// Large pieces first, then small ones.
 	size := int64(0)
 	for piece := int64(16 << 20); piece >= 4096; {
 		err := unix.Fallocate(int(f.Fd()), 0, size, piece)
@@ -87,7 +87,7 @@ func (d *Disk) Fill() error {
 // Empty undoes Fill.
 func (d *Disk) Empty() error { return os.Remove(d.ballast()) }
 
-// Freeze makes every write hang until Thaw, also the exit of processes that write.
+// Freeze makes every write hang until Thaw, including the exit of writing processes.
 func (d *Disk) Freeze() error { return d.ioctl("freeze", 0xc0045877) }
 
 // Thaw undoes Freeze.
@@ -105,7 +105,7 @@ func (d *Disk) ioctl(what string, req uint) error {
 	return nil
 }
 
-// Break makes the file system find an error in itself: it turns read-only under whoever has files
+// Break makes the file system find an error in itself: it becomes read-only while files are
 // open.
 func (d *Disk) Break() error {
 	loop, err := d.device()
@@ -118,7 +118,7 @@ func (d *Disk) Break() error {
 	return nil
 }
 
-// device is the loop device that is mounted.
+// device returns the mounted loop device.
 func (d *Disk) device() (string, error) {
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
@@ -132,8 +132,8 @@ func (d *Disk) device() (string, error) {
 	return "", fmt.Errorf("%s is not mounted", d.Dir)
 }
 
-// Repair undoes Break, as an operator would: unmount, fsck, mount. No process may have files open
-// there.
+// Repair undoes Break, as an operator would: unmount, fsck, mount. No process may have
+// files open there.
 func (d *Disk) Repair() error {
 	if err := d.unmount(); err != nil {
 		return err
@@ -151,7 +151,7 @@ func FlipBytes(name string, offset int64, n int) error {
 	return change(name, offset, n, func(b byte) byte { return b ^ 0x5a })
 }
 
-// ZeroBytes makes some bytes of a file zero, in place, from an offset on.
+// ZeroBytes zeroes some bytes of a file, in place, from an offset on.
 func ZeroBytes(name string, offset int64, n int) error {
 	return change(name, offset, n, func(byte) byte { return 0 })
 }

@@ -1,8 +1,8 @@
-// Package harness builds holdfast, runs a cluster of it that can be broken in every way that a
-// host, a network or a disk breaks, and says how it is. Peers and the fake hardware are processes
-// of their own; with private namespaces (package private) each peer has its own network stack and
-// its own disk, else only signals are left.
+// Package harness builds holdfast, runs a cluster that can be broken in all ways in which a
+// host, a network or a disk breaks, and checks its health. Peers and the fake hardware are
+// separate processes. With private namespaces (package private) each peer has its own
+// network stack and disk; without, only signals are available.
 //
-// It owns processes, disks, probes and the report of a failure. It must not decide what to break
-// (package fault), nor what is right (package check).
+// It manages processes, disks, probes and the report of a failure. Package fault decides
+// what to break, and package check what is right.
 package harness

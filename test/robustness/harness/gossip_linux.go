@@ -16,21 +16,21 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// ErrNoGossip means that a peer's gossip does not understand us, or we do not understand its
-// answer.
+// ErrNoGossip means that the peer does not accept the gossip key, or that its answer cannot
+// be decrypted.
 var ErrNoGossip = errors.New("no gossip under this key")
 
-// listener hears what a peer's gossip answers, and wants nothing of it.
+// listener records an answer of a peer's gossip, and refuses to join.
 type listener struct{ heard bool }
 
-var errHeard = errors.New("this is all that was to be known")
+var errHeard = errors.New("received an answer")
 
 // NotifyMerge implements memberlist.MergeDelegate.
 func (l *listener) NotifyMerge([]*memberlist.Node) error { l.heard = true; return errHeard }
 
-// Gossips asks a peer for its view of the members, encrypted under the first of some keys, and
-// understands answers under any of them. The error is ErrNoGossip when there was no answer. The
-// peer takes nothing from us: we are no peer.
+// Gossips asks a peer for its view of the members, encrypted with the first of the keys,
+// and decrypts answers with any of them. It returns ErrNoGossip if there was no answer. The
+// peer's state does not change, because this process is not a peer.
 func (c *Cluster) Gossips(p *localcluster.Peer, keys ...string) error {
 	ring, err := keyring(keys)
 	if err != nil {
@@ -45,7 +45,7 @@ func (c *Cluster) Gossips(p *localcluster.Peer, keys ...string) error {
 	cfg.Name, cfg.Label, cfg.Keyring, cfg.Merge = "listener", "holdfast", ring, l
 	cfg.BindAddr, cfg.BindPort, cfg.AdvertisePort = host, 0, 0
 	cfg.TCPTimeout, cfg.LogOutput = 2*time.Second, io.Discard
-	cfg.GossipInterval, cfg.ProbeInterval, cfg.PushPullInterval = 0, 0, 0 // it speaks when it is told to
+	cfg.GossipInterval, cfg.ProbeInterval, cfg.PushPullInterval = 0, 0, 0 // it sends only on request
 	m, err := memberlist.Create(cfg)
 	if err != nil {
 		return fmt.Errorf("listen for gossip: %w", err)
@@ -72,7 +72,7 @@ func keyring(keys []string) (*memberlist.Keyring, error) {
 	return memberlist.NewKeyring(all, all[0])
 }
 
-// own is an address of this process that peers reach.
+// own returns an address of this process that peers can reach.
 func (c *Cluster) own() string {
 	if c.Net == nil {
 		return "127.0.0.1:0"
@@ -80,7 +80,7 @@ func (c *Cluster) own() string {
 	return net.JoinHostPort(c.Net.Addr(c.Net.Driver()), "0")
 }
 
-// status asks one peer.
+// status returns the cluster status of one peer.
 func (c *Cluster) status(ctx context.Context, p *localcluster.Peer) (*holdfastv1.ClusterStatus, error) {
 	ctx, stop := context.WithTimeout(ctx, callTime)
 	defer stop()
@@ -92,11 +92,11 @@ func (c *Cluster) status(ctx context.Context, p *localcluster.Peer) (*holdfastv1
 	return holdfastv1.NewClusterServiceClient(conn).GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
 }
 
-// AliveTo reports which peers are alive in the eyes of one of them.
+// AliveTo returns which peers a peer considers alive.
 func (c *Cluster) AliveTo(ctx context.Context, p *localcluster.Peer) (map[string]bool, error) {
 	st, err := c.status(ctx, p)
 	if err != nil {
-		return nil, fmt.Errorf("ask peer %s who is alive: %w", p.ID, err)
+		return nil, fmt.Errorf("ask peer %s for its live members: %w", p.ID, err)
 	}
 	alive := map[string]bool{}
 	for _, m := range st.GetPeers() {
@@ -116,7 +116,7 @@ func (c *Cluster) Term(ctx context.Context) (uint64, error) {
 		}
 	}
 	if most == 0 {
-		return 0, errors.New("no peer says which term it is")
+		return 0, errors.New("no peer returns its term")
 	}
 	return most, nil
 }

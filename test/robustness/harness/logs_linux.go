@@ -7,7 +7,8 @@ import (
 	"path/filepath"
 )
 
-// Trouble finds what must stand in no log: data races, panics, crashes of the runtime.
+// Trouble returns texts that no log may contain: data races, panics, crashes of the
+// runtime.
 func (c *Cluster) Trouble() []error {
 	logs, err := filepath.Glob(filepath.Join(c.Dir, "*.log"))
 	if err != nil {

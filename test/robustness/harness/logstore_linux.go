@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-// logStore returns the arguments of a peer whose Raft log is to be in segments, or in bolt.
+// logStore returns the arguments for a Raft log in segments, or in bolt.
 func logStore(segments bool) []string {
 	if segments {
 		return []string{"--log-store", "wal"}
@@ -14,7 +14,7 @@ func logStore(segments bool) []string {
 	return []string{"--log-store", "boltdb"}
 }
 
-// Segments returns the directory where a peer's Raft log is in segments; "" if it is in bolt.
+// Segments returns the directory of a peer's Raft log in segments, or "" if it is in bolt.
 func Segments(dataDir string) string {
 	dir := filepath.Join(dataDir, "wal")
 	if _, err := os.Stat(filepath.Join(dir, "wal-meta.db")); err != nil {
@@ -23,8 +23,8 @@ func Segments(dataDir string) string {
 	return dir
 }
 
-// mixed makes sure that one peer, and no other, has its log in segments: a flag that nobody heeds
-// would have all of them tested alike.
+// mixed checks that exactly one peer has its log in segments. If the flag had no effect,
+// all peers would be tested alike.
 func (c *Cluster) mixed(segments int) error {
 	for i, p := range c.Peers() {
 		if got, want := Segments(p.DataDir) != "", i+1 == segments; got != want {

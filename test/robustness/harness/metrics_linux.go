@@ -12,7 +12,7 @@ import (
 	"github.com/holdfast-metal/holdfast/internal/localcluster"
 )
 
-// Metrics returns the values of a peer's /metrics, by name and labels as they are written there.
+// Metrics returns the values of a peer's /metrics, by name and labels as printed there.
 func (c *Cluster) Metrics(ctx context.Context, p *localcluster.Peer) (map[string]float64, error) {
 	ctx, stop := context.WithTimeout(ctx, 5*time.Second)
 	defer stop()

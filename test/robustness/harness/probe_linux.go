@@ -18,20 +18,20 @@ import (
 )
 
 const (
-	// probeMachine is written by the harness only, and no run touches it.
+	// probeMachine is written only by the harness, and no run uses it.
 	probeMachine = "harness-probe"
-	probeTimeout = 10 * time.Second // for one write, with the client's retries (issue B: within 10 s of heal)
+	probeTimeout = 10 * time.Second // for one write, with the client's retries: within 10 s of the repair
 )
 
 func (c *Cluster) setUpProbe(ctx context.Context) error {
 	_, err := c.probe.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: probeMachine}})
 	if err != nil {
-		return fmt.Errorf("register the machine that probes write: %w", err)
+		return fmt.Errorf("register the probe machine: %w", err)
 	}
 	return nil
 }
 
-// Write makes one write through whichever peer takes it, and gives how long that took.
+// Write makes one write through any peer, and returns how long it took.
 func (c *Cluster) Write(ctx context.Context) (time.Duration, error) {
 	ctx, stop := context.WithTimeout(ctx, probeTimeout)
 	defer stop()
@@ -40,22 +40,22 @@ func (c *Cluster) Write(ctx context.Context) (time.Duration, error) {
 		Machine:    &holdfastv1.Machine{MachineId: probeMachine, Labels: map[string]string{"at": strconv.FormatInt(began.UnixNano(), 10)}},
 		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"labels.at"}}})
 	if err != nil {
-		return 0, fmt.Errorf("write, %s long: %w", time.Since(began).Round(time.Millisecond), err)
+		return 0, fmt.Errorf("write, after %s: %w", time.Since(began).Round(time.Millisecond), err)
 	}
 	return time.Since(began), nil
 }
 
 var errProgress = errors.New("a run has moved")
 
-// Progress waits until some run moves: a transition that is committed after the call. While there
-// are runs at work that takes at most 10 s (issue B).
+// Progress blocks until some run moves: a transition that is committed after the call.
+// While runs are active that takes at most 10 s.
 func (c *Cluster) Progress(ctx context.Context) (time.Duration, error) {
 	ctx, stop := context.WithTimeout(ctx, probeTimeout)
 	defer stop()
 	began := time.Now()
 	st, err := c.probe.Cluster().GetClusterStatus(client.WithConsistency(ctx, client.Consistency{}), &holdfastv1.GetClusterStatusRequest{})
 	if err != nil {
-		return 0, fmt.Errorf("ask where the log is: %w", err)
+		return 0, fmt.Errorf("ask for the log's index: %w", err)
 	}
 	from := uint64(0)
 	for _, p := range st.GetPeers() {
@@ -82,13 +82,13 @@ func (c *Cluster) Applied(ctx context.Context, but *localcluster.Peer) (uint64, 
 		}
 	}
 	if most == 0 {
-		return 0, errors.New("no other peer says what it has applied")
+		return 0, errors.New("no other peer returns its applied index")
 	}
 	return most, nil
 }
 
-// Healthy checks what must hold within seconds of the end of any fault: every peer runs and follows
-// one leader, a write is acknowledged, and runs move.
+// Healthy checks the conditions that must hold within seconds of the end of any fault:
+// every peer runs and follows one leader, a write is acknowledged, and runs move.
 func (c *Cluster) Healthy(ctx context.Context, runs bool) error {
 	wrote, err := c.Write(ctx)
 	if err != nil {
@@ -117,17 +117,18 @@ func (c *Cluster) Healthy(ctx context.Context, runs bool) error {
 	if err := errors.Join(c.stillRevoked(wait), c.noEarlyEnd(wait)); err != nil {
 		return fmt.Errorf("after heal: %w", err)
 	}
-	c.Log.Info("healthy", "write", wrote.Round(time.Millisecond), "progress", moved.Round(time.Millisecond), "all_ready", time.Since(began).Round(time.Millisecond))
+	c.Log.Info("healthy", "write", wrote.Round(time.Millisecond), "progress", moved.Round(time.Millisecond),
+		"all_ready", time.Since(began).Round(time.Millisecond))
 	return nil
 }
 
-// Settled waits until every peer votes, and nobody else is a member: one that was wiped does so
-// again only when it has caught up, and until then the next fault could take the majority away. For
-// a moment the others still count it, so it is asked itself.
+// Settled blocks until every peer votes, and there are no other members. A wiped peer votes
+// again only after it has caught up, and until then the next fault could remove the
+// majority. The others count it earlier, so each peer is asked itself.
 func (c *Cluster) Settled(ctx context.Context) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	last := errors.New("nobody says who votes")
+	last := errors.New("no peer returns the voters")
 	for {
 		st, err := c.probe.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
 		var voters, others []string
@@ -143,7 +144,7 @@ func (c *Cluster) Settled(ctx context.Context) error {
 		case err == nil && len(voters) == len(c.Peers()) && len(others) == 0:
 			return nil
 		case err == nil:
-			last = fmt.Errorf("of %d peers %v vote; members that are none of them: %v", len(c.Peers()), voters, others)
+			last = fmt.Errorf("of %d peers %v vote; members that are not peers: %v", len(c.Peers()), voters, others)
 		}
 		select {
 		case <-tick.C:
@@ -153,7 +154,7 @@ func (c *Cluster) Settled(ctx context.Context) error {
 	}
 }
 
-// admitted reports whether a peer's data lets it vote.
+// admitted reports whether a peer's data allows it to vote.
 func (c *Cluster) admitted(id string) bool {
 	p := c.Peer(id)
 	if p == nil {

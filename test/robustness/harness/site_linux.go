@@ -8,11 +8,12 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/site"
 )
 
-// bmcCount is how many BMCs there are: one less than it takes to hold a plan (docs/concepts.md),
+// bmcCount is the number of BMCs: one less than it takes to hold a plan (docs/concepts.md),
 // because they misbehave in the same ways.
 const bmcCount = 4
 
-// openSite starts BMCs and a host beside the fake hardware, and configures the peers for them.
+// openSite starts BMCs and a host in addition to the fake hardware, and configures the
+// peers for them.
 func (c *Cluster) openSite(ctx context.Context, host string, cfg Config, local *localcluster.Config) error {
 	if cfg.Front == "" {
 		return nil

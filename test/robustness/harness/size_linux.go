@@ -8,20 +8,21 @@ import (
 	"runtime"
 )
 
-// Size is how much the largest peer takes while nothing happens, and how much this process does.
+// Size is the resource use of the largest idle peer, and of this process.
 type Size struct {
 	Goroutines int64
 	Heap       int64 // bytes in use
-	State      int64 // bytes of the newest snapshot: what the peer has to remember
+	State      int64 // bytes of the newest snapshot
 	Driver     int64 // goroutines of this process
 }
 
 func (s Size) String() string {
-	return fmt.Sprintf("the largest peer has %d goroutines and a heap of %d MiB for a state of %.1f MiB, the driver %d goroutines",
+	return fmt.Sprintf("the largest peer has %d goroutines and a heap of %d MiB for a state of %.1f MiB, "+
+		"the driver %d goroutines",
 		s.Goroutines, s.Heap>>20, float64(s.State)/(1<<20), s.Driver)
 }
 
-// Idle measures the peers. Traffic has ended.
+// Idle measures the peers after the traffic has ended.
 func (c *Cluster) Idle(ctx context.Context) (Size, error) {
 	s := Size{Driver: int64(runtime.NumGoroutine())}
 	for _, p := range c.Peers() {
@@ -36,13 +37,13 @@ func (c *Cluster) Idle(ctx context.Context) (Size, error) {
 			return s, err
 		}
 		for _, name := range snapshots {
-			if st, err := os.Stat(name); err == nil { // else it has been replaced meanwhile
+			if st, err := os.Stat(name); err == nil { // otherwise it was replaced meanwhile
 				s.State = max(s.State, st.Size())
 			}
 		}
 	}
 	if s.Goroutines == 0 || s.Heap == 0 {
-		return s, fmt.Errorf("no peer says how large it is")
+		return s, fmt.Errorf("no peer returns its size")
 	}
 	return s, nil
 }

@@ -13,10 +13,10 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Token is one that was made for a fault.
+// Token is a token created for a fault.
 type Token struct{ ID, Secret string }
 
-// revoked are the tokens that must never work again.
+// revoked are tokens that must never be accepted again.
 type revoked struct {
 	mu   sync.Mutex
 	last []Token
@@ -24,17 +24,17 @@ type revoked struct {
 
 const remembered = 3 // tokens that are tried after each fault
 
-// NewToken returns a token of an operator.
+// NewToken returns an operator's token.
 func (c *Cluster) NewToken(ctx context.Context, name string) (Token, error) {
 	res, err := c.probe.Access().CreateToken(ctx, &holdfastv1.CreateTokenRequest{Name: name, Role: holdfastv1.Role_OPERATOR})
 	if err != nil {
-		return Token{}, fmt.Errorf("make a token: %w", err)
+		return Token{}, fmt.Errorf("create a token: %w", err)
 	}
 	return Token{ID: res.GetToken().GetTokenId(), Secret: res.GetSecret()}, nil
 }
 
-// Revoke revokes a token. From its return on nobody may accept it: every Healthy looks at it again,
-// on all peers, whatever has been done to them meanwhile.
+// Revoke revokes a token. From its return on no peer may accept it: every Healthy tries it
+// again on all peers, whatever faults there were meanwhile.
 func (c *Cluster) Revoke(ctx context.Context, t Token) error {
 	if _, err := c.probe.Access().RevokeToken(ctx, &holdfastv1.RevokeTokenRequest{TokenId: t.ID}); err != nil {
 		return fmt.Errorf("revoke a token: %w", err)
@@ -46,8 +46,8 @@ func (c *Cluster) Revoke(ctx context.Context, t Token) error {
 	return nil
 }
 
-// ErrAccepted means that a token was accepted after it had been revoked.
-var ErrAccepted = errors.New("a token works after its revocation was acknowledged")
+// ErrAccepted means that a token was accepted after its revocation.
+var ErrAccepted = errors.New("a token was accepted after its revocation was acknowledged")
 
 // stillRevoked tries the revoked tokens on all peers.
 func (c *Cluster) stillRevoked(ctx context.Context) error {
@@ -70,8 +70,8 @@ func (c *Cluster) stillRevoked(ctx context.Context) error {
 	return nil
 }
 
-// Refused waits until the peer refuses the caller's token for a linearizable read and for a write.
-// Answers of any other kind say nothing: while there is no leader it cannot know.
+// Refused blocks until the peer refuses the caller's token for a linearizable read and for
+// a write. Other responses prove nothing: without a leader the peer cannot know.
 func (k *Caller) Refused(ctx context.Context) error {
 	for _, call := range []struct {
 		what string
@@ -86,7 +86,7 @@ func (k *Caller) Refused(ctx context.Context) error {
 				break
 			}
 			if werr := wait(ctx, 50*time.Millisecond); werr != nil {
-				return fmt.Errorf("peer %s does not say what it thinks of a revoked token: %w", k.Peer.ID, err)
+				return fmt.Errorf("peer %s neither accepts nor refuses a revoked token: %w", k.Peer.ID, err)
 			}
 		}
 	}

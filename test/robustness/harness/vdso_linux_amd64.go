@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// wallClock stands in for the vDSO's clock_gettime: it asks the kernel, and adds an offset to the
-// wall clock (CLOCK_REALTIME). The offset, in nanoseconds, comes right after it. It needs no stack.
+// wallClock replaces the vDSO's clock_gettime. It asks the kernel, and adds an offset to
+// the wall clock (CLOCK_REALTIME). The offset, in nanoseconds, follows the code. It needs
+// no stack.
 var wallClock = []byte{
 	0xb8, 0xe4, 0x00, 0x00, 0x00, // mov eax, 228: clock_gettime
 	0x0f, 0x05, // syscall
@@ -34,14 +35,14 @@ var wallClock = []byte{
 	0x90, 0x90, 0x90, 0x90, // to a multiple of 8
 }
 
-const jumpSize = 5 // of the jump that leads there
+const jumpSize = 5 // of the jump to wallClock
 
-// vdso is the code that the kernel gives a process to read clocks with. It can be changed in one
-// process alone: the kernel copies the page that is written to.
+// vdso is the code that the kernel provides to a process for reading clocks. It can be
+// changed in a single process, because the kernel copies a page on write.
 type vdso struct {
 	mem   *os.File
 	entry int64 // of clock_gettime
-	room  int64 // for ours: the end of the last page, which nobody uses
+	room  int64 // place for wallClock: the end of the last page, which is unused
 	first [jumpSize]byte
 }
 
@@ -51,7 +52,7 @@ func openVDSO(pid int) (*vdso, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the clock of process %d: %w", pid, err)
 	}
-	own, err := findVDSO("self") // what was there before
+	own, err := findVDSO("self") // the original code
 	if err != nil {
 		return nil, errors.Join(err, v.mem.Close())
 	}
@@ -94,7 +95,7 @@ func vdsoRange(pid string) (from, to int64, err error) {
 			return from, to, err
 		}
 	}
-	return 0, 0, errors.New("it has no vDSO")
+	return 0, 0, errors.New("no vDSO found")
 }
 
 func clockGettime(image []byte) (int64, error) {
@@ -108,13 +109,13 @@ func clockGettime(image []byte) (int64, error) {
 	}
 	i := slices.IndexFunc(syms, func(s elf.Symbol) bool { return s.Name == "__vdso_clock_gettime" })
 	if i < 0 {
-		return 0, errors.New("it has no clock_gettime")
+		return 0, errors.New("no clock_gettime found")
 	}
 	return int64(syms[i].Value), nil
 }
 
-// set makes the wall clock differ by an offset, or by another one. The process must be stopped with
-// none of its threads within jumpSize bytes of entry, unless ours is there already.
+// set sets or changes the offset of the wall clock. The process must be stopped with none
+// of its threads within jumpSize bytes of entry, unless wallClock is installed already.
 func (v *vdso) set(offset time.Duration) error {
 	code := binary.LittleEndian.AppendUint64(slices.Clone(wallClock), uint64(offset))
 	if _, err := v.mem.WriteAt(code, v.room); err != nil {
@@ -123,13 +124,13 @@ func (v *vdso) set(offset time.Duration) error {
 	return v.begin(binary.LittleEndian.AppendUint32([]byte{0xe9}, uint32(v.room-v.entry-jumpSize)))
 }
 
-// move changes the offset of a process that runs.
+// move changes the offset of a running process.
 func (v *vdso) move(offset time.Duration) error {
 	_, err := v.mem.WriteAt(binary.LittleEndian.AppendUint64(nil, uint64(offset)), v.room+int64(len(wallClock)))
 	return err
 }
 
-// restore returns the process back what it had. Threads that are in ours may go on.
+// restore restores the original code. Threads in wallClock may continue.
 func (v *vdso) restore() error { return v.begin(v.first[:]) }
 
 func (v *vdso) begin(with []byte) error {

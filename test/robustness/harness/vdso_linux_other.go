@@ -11,13 +11,13 @@ const jumpSize = 0
 
 var wallClock []byte
 
-// vdso stands for what is done on amd64 only.
+// vdso is implemented on amd64 only.
 type vdso struct {
 	mem   interface{ Close() error }
 	entry int64
 }
 
-var errNoVDSO = errors.New("wall clocks of processes can be set on amd64 only")
+var errNoVDSO = errors.New("wall clocks of processes can only be set on amd64")
 
 func openVDSO(int) (*vdso, error) { return nil, errNoVDSO }
 

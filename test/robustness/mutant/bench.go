@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// bench is a cluster in a scenario, with a recorder of the calls that are made on purpose.
+// bench is a cluster in a scenario, with a recorder of the scenario's calls.
 type bench struct {
 	*lab.Lab
 	rec    *workload.Recorder
@@ -24,14 +24,14 @@ type bench struct {
 	stop   func()
 }
 
-// lines is how many connections the recorder has to each peer: peer n is also peer n+3, n+6 and so
-// on.
+// lines is the number of the recorder's connections to each peer: peer n is also peer n+3,
+// n+6 and so on.
 const lines = 8
 
-// machineID is what most scenarios are about.
+// machineID is the machine of most scenarios.
 const machineID = "m-1"
 
-// open starts a cluster with machineID, at some of whose failpoints peers can die.
+// open starts a cluster with machineID. Its peers can die at the given failpoints.
 func (e Env) open(ctx context.Context, points ...string) (*bench, error) {
 	s, err := failpoint.NewSwitches(filepath.Join(e.Dir, "failpoints"), points...)
 	if err != nil {
@@ -81,7 +81,7 @@ func (b *bench) index(id string) int {
 	return 0
 }
 
-// truth holds what was recorded against the final record of a cluster that is whole again.
+// truth compares the recorded history with the final record, after the cluster is repaired.
 func (b *bench) truth(ctx context.Context, machines ...string) ([]error, error) {
 	if err := b.Steady(ctx); err != nil {
 		return nil, err
@@ -89,14 +89,14 @@ func (b *bench) truth(ctx context.Context, machines ...string) ([]error, error) 
 	return check.Truth(ctx, b.rec.History(machines...), b.Target(), b.dir), nil
 }
 
-// write writes a value no other write has, at a peer.
+// write writes a unique value at a peer.
 func (b *bench) write(ctx context.Context, peer int, machine, value string) workload.Op {
 	return b.rec.UpdateMachine(ctx, workload.Op{Peer: peer, Machine: machine, Value: value}, callTime)
 }
 
 const callTime = 5 * time.Second
 
-// mustWrite writes through the leader as soon as there is one, and gives who it was.
+// mustWrite writes through the leader as soon as there is one, and returns its number.
 func (b *bench) mustWrite(ctx context.Context, value string) (int, error) {
 	for n := 0; ; n++ {
 		leader, err := b.Leader(ctx)
@@ -113,8 +113,8 @@ func (b *bench) mustWrite(ctx context.Context, value string) (int, error) {
 	}
 }
 
-// run starts a run of some steps on machineID through the recorder, with the first peer that takes
-// it.
+// run starts a run of some steps on machineID through the recorder, at the first peer that
+// accepts it.
 func (b *bench) run(ctx context.Context, plan string, steps ...*holdfastv1.Step) (string, error) {
 	if err := b.Plan(ctx, plan, steps...); err != nil {
 		return "", err
@@ -130,12 +130,12 @@ func (b *bench) run(ctx context.Context, plan string, steps ...*holdfastv1.Step)
 	}
 }
 
-// dies waits until a peer has died at a point and was started again.
+// dies blocks until a peer has died at a point and was restarted.
 func (b *bench) dies(ctx context.Context, point string) error {
 	return lab.Until(ctx, "a peer to die at "+point, func() bool { return b.points.Fired(point) && b.Deaths() > 0 })
 }
 
-// over waits for the end of a run, whatever it is.
+// over blocks until a run has ended, in any phase.
 func (b *bench) over(ctx context.Context, run string) error {
 	if _, err := b.Client.WaitRun(ctx, run); err != nil {
 		return fmt.Errorf("wait for run %s: %w", run, err)

@@ -1,7 +1,8 @@
-// Package mutant breaks the rules of the product one at a time, and shows that the suite notices.
+// Package mutant breaks the rules of the product one at a time, and shows that the suite
+// notices.
 //
-// A mutant is a few pieces of source and what stands in their place. It is built with `go build
-// -overlay`, so that the product has no switches. Its scenario is run against the product as it is,
-// which must hold, and against the mutant, which must be caught. A piece that is not in the source
-// any more fails the suite: a mutant that no longer breaks anything proves nothing.
+// A mutant is a few pieces of source and their replacements. It is built with `go build
+// -overlay`, so that the product has no switches. Its scenario must pass with the product,
+// and must fail with the mutant. If a piece is not found in the source, the suite fails,
+// because a mutant that breaks nothing proves nothing.
 package mutant

@@ -10,22 +10,22 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// dieAfterEffect kills the leader when it has pressed a button and told nobody.
+// dieAfterEffect kills the leader after it has pressed a button and before it reports it.
 func dieAfterEffect() Scenario {
 	return Scenario{Name: "the leader dies right after an effect", Run: func(ctx context.Context, e Env) ([]error, error) {
 		return e.die(ctx, "effect-done", "reboot", lab.Step("restart", &holdfastv1.Reboot{Mode: "bmc", Force: true}))
 	}}
 }
 
-// dieWhileLogging kills the leader when it has committed the first part of a log.
+// dieWhileLogging kills the leader after it has committed the first part of a log.
 func dieWhileLogging() Scenario {
 	return Scenario{Name: "the leader dies while a command prints", Run: func(ctx context.Context, e Env) ([]error, error) {
 		return e.die(ctx, "logs-committed", talkPlan, lab.Script("talk", workload.TalkScript))
 	}}
 }
 
-// takeOverOutput is a test of the executor that kills a leader right after a command's first lines
-// are recorded, which a cluster cannot be made to do each time.
+// takeOverOutput is a test of package executor that kills a leader right after a command's
+// first lines are recorded. A cluster cannot be made to do that each time.
 func takeOverOutput() Scenario {
 	const test = "TestOutputGoesOnWhereTheRecordEnds"
 	return Scenario{Name: test + " of package executor", Run: func(ctx context.Context, e Env) ([]error, error) {
@@ -65,9 +65,9 @@ func (e Env) die(ctx context.Context, point, plan string, step *holdfastv1.Step)
 	return b.truth(ctx, machineID)
 }
 
-// stoppedExecutor stops the leader's process at a point before an effect, lets the next one finish
-// the run, and lets the first one go on. Its attempt does not notice that the term is over: mostly
-// that would be quicker than the effect, and hide what is missing.
+// stoppedExecutor stops the leader's process at a point before an effect, lets the next
+// leader finish the run, and resumes the first one. Its attempt does not notice the end of
+// its term, because that would mostly be faster than the effect and hide the missing rule.
 func stoppedExecutor(point string) Scenario {
 	return Scenario{Name: "the leader is stopped at " + point + " and goes on after the next one's effect", Provoke: []Patch{
 		{"executor/attempt.go", "providers.WithNotAfter(ctx, notAfter)", "providers.WithNotAfter(context.WithoutCancel(ctx), notAfter)"},
@@ -106,7 +106,7 @@ func (e Env) stopExecutor(ctx context.Context, s failpoint.Switches, point strin
 	if err := lab.Until(ctx, "the leader to stop at "+point, func() bool { return s.Fired(point) }); err != nil {
 		return nil, err
 	}
-	if err := leader.Pause(); err != nil { // it is: now the lab knows
+	if err := leader.Pause(); err != nil { // the process is stopped already: this informs the lab
 		return nil, err
 	}
 	err = b.over(ctx, run)
@@ -119,9 +119,9 @@ func (e Env) stopExecutor(ctx context.Context, s failpoint.Switches, point strin
 	return b.truth(ctx, machineID)
 }
 
-// staleCommands feeds the state with commands of a leader that has been replaced. No cluster lets
-// such a command come to the state as long as its other safeguards hold, so the state is asked
-// itself.
+// staleCommands sends commands of a replaced leader to the state. While its other
+// safeguards hold, no cluster lets such a command reach the state, so the state is tested
+// directly.
 func staleCommands() Scenario {
 	return Scenario{Name: "TestStaleEpochs of package fsm", Run: func(ctx context.Context, e Env) ([]error, error) {
 		if err := e.Source.Go(ctx, e.Dir, "vet", "./fsm"); err != nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// underFault breaks a cluster under traffic with one fault of package fault, which looks for itself
-// whether the rule holds. What it then says must match, so that a round that fails for another
-// reason does not pass for a catch.
+// underFault breaks a cluster under traffic with one fault of package fault, which itself
+// checks the rule. Its message must match says, so that a failure for another reason does
+// not count.
 func underFault(name, says string) Scenario {
 	complaint := regexp.MustCompile(`.*` + says + `.*`)
 	var leases []Patch
@@ -35,6 +35,6 @@ func underFault(name, says string) Scenario {
 		if found := complaint.Find(out); found != nil {
 			return []error{fmt.Errorf("%s: %s", name, found)}, nil
 		}
-		return nil, fmt.Errorf("it failed, but not for the rule that is broken: %w\n%s", err, out)
+		return nil, fmt.Errorf("it failed, but not because of the broken rule: %w\n%s", err, out)
 	}}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// The agents of these scenarios have leases that end within a scenario, and are long enough for an
-// election on a busy machine to be short.
+// agentTTL is short enough for a lease to end within a scenario, and long compared with an
+// election on a busy machine.
 const agentTTL = 12 * time.Second
 
 // shortLeases changes a number and no rule.
@@ -21,26 +21,26 @@ func shortLeases() []Patch {
 	return []Patch{{"server/agents.go", "machineTTL = 5 * time.Minute", fmt.Sprintf("machineTTL = %d * time.Second", agentTTL/time.Second)}}
 }
 
-// agentTerms are what follows from that: half a TTL is added by a leader to what it inherits, and
-// ten seconds are for a machine that is busy.
+// agentTerms returns the resulting terms: a leader adds half a TTL to inherited leases, and
+// ten seconds are for a busy machine.
 func agentTerms() workload.Terms {
 	return workload.Terms{TTL: agentTTL, Most: agentTTL + agentTTL/2 + 10*time.Second}
 }
 
-// hands are agents that beat when the scenario says so.
+// hands are agents that send heartbeats when the scenario requests it.
 type hands struct {
 	*bench
 	*workload.Hands
 	terms workload.Terms
 }
 
-// The agents of these scenarios: one whose lease matters, and one whose heartbeats put the lease
-// clock on record.
+// The agents of these scenarios: one whose lease is tested, and one whose heartbeats record
+// the lease clock.
 const subject, other = "agent", "other"
 
 func (e Env) hands(ctx context.Context) (*hands, error) {
-	// Raft's own timeouts: a busy machine must not be taken for one whose leader is gone. Who is
-	// killed is noticed at once all the same.
+	// With Raft's default timeouts, a busy machine does not lose its leader. The death of a
+	// process is noticed at once anyway.
 	b, err := e.openWith(ctx, failpoint.Switches{}, lab.Config{Slow: true})
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (e Env) hands(ctx context.Context) (*hands, error) {
 	return &hands{b, w, agentTerms()}, nil
 }
 
-// come registers an agent and sends its first heartbeat, which goes on record.
+// come registers an agent and sends its first heartbeat, which is recorded.
 func (h *hands) come(ctx context.Context, peer int, id string) error {
 	_, err := h.Register(ctx, peer, id)
 	if err == nil {
@@ -61,12 +61,12 @@ func (h *hands) come(ctx context.Context, peer int, id string) error {
 	return err
 }
 
-// untilLost looks again and again until the subject is lost, for as long as that may take.
+// untilLost polls until the subject is lost, or the longest possible time is over.
 func (h *hands) untilLost(ctx context.Context) error {
 	patience, stop := context.WithTimeout(ctx, h.terms.Most+5*time.Second)
 	defer stop()
 	for peer := 0; patience.Err() == nil; peer++ {
-		// A peer that does not answer is left for the next one.
+		// If a peer does not answer, try the next one.
 		if c, err := h.Look(patience, peer%len(h.Peers()), subject); err == nil && c == workload.Lost {
 			return nil
 		}
@@ -74,7 +74,7 @@ func (h *hands) untilLost(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil // the check says what is wrong
+	return nil // the check reports the violation
 }
 
 func (h *hands) truth(ctx context.Context) ([]error, error) {
@@ -89,10 +89,10 @@ func (h *hands) truth(ctx context.Context) ([]error, error) {
 	return check.Truth(ctx, history, h.bench.Target(), h.dir), nil
 }
 
-// answeredFromMemory lets the leader answer heartbeats from memory, and die: the next one knows of
-// the first only.
+// answeredFromMemory makes the leader answer heartbeats from memory, and then die: the next
+// one knows only of the first.
 func answeredFromMemory() Scenario {
-	return Scenario{Name: "the leader dies after heartbeats that are not on record", Provoke: shortLeases(), Run: func(ctx context.Context, e Env) ([]error, error) {
+	return Scenario{Name: "the leader dies after heartbeats that are not recorded", Provoke: shortLeases(), Run: func(ctx context.Context, e Env) ([]error, error) {
 		h, err := e.hands(ctx)
 		if err != nil {
 			return nil, err
@@ -106,7 +106,7 @@ func answeredFromMemory() Scenario {
 		if err := h.come(ctx, at, subject); err != nil {
 			return nil, err
 		}
-		// Half a TTL is how much older than the newest heartbeat the one on record may be.
+		// The recorded heartbeat may be up to half a TTL older than the newest one.
 		for began := time.Now(); time.Since(began) < h.terms.TTL/2-300*time.Millisecond; {
 			if _, err := h.Beat(ctx, at, subject); err != nil {
 				return nil, err
@@ -141,7 +141,7 @@ func nobodyHears() Scenario {
 			return nil, err
 		}
 		defer func() { _ = h.close() }()
-		h.stop() // nobody is started but by this scenario
+		h.stop() // only this scenario starts peers
 		if err := h.come(ctx, 0, subject); err != nil {
 			return nil, err
 		}
@@ -152,7 +152,7 @@ func nobodyHears() Scenario {
 			}
 		}
 		heard := h.Deaf()
-		if err := sleep(ctx, h.terms.TTL*5/3); err != nil { // a leader would give it half a TTL more
+		if err := sleep(ctx, h.terms.TTL*5/3); err != nil { // a leader would add half a TTL
 			return nil, err
 		}
 		heard()
@@ -162,7 +162,7 @@ func nobodyHears() Scenario {
 			}
 		}
 		lost := make(chan error, 1)
-		go func() { lost <- h.untilLost(ctx) }() // it may be over before all are ready
+		go func() { lost <- h.untilLost(ctx) }() // it may end before all are ready
 		err = h.Steady(ctx)
 		over()
 		if err := errors.Join(err, <-lost); err != nil {
@@ -172,8 +172,8 @@ func nobodyHears() Scenario {
 	}}
 }
 
-// inherited lets an agent go, and then the leader: the next one has never heard of it, and must
-// miss it all the same.
+// inherited stops an agent, and then the leader. The next leader has never received a
+// heartbeat of it, but must declare it lost.
 func inherited() Scenario {
 	return Scenario{Name: "an agent is gone, and then the leader", Provoke: shortLeases(), Run: func(ctx context.Context, e Env) ([]error, error) {
 		h, err := e.hands(ctx)

@@ -1,6 +1,6 @@
 package mutant
 
-// Mutants lists all mutants.
+// Mutants returns all mutants.
 func Mutants() []Mutant {
 	return []Mutant{
 		{

@@ -7,7 +7,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/overlay"
 )
 
-// Mutant is the product with one rule broken.
+// Mutant is the product with one broken rule.
 type Mutant struct {
 	Name     string
 	Breaks   string // the rule, in words
@@ -15,25 +15,25 @@ type Mutant struct {
 	Scenario Scenario
 }
 
-// Patch replaces a piece of a file that is there exactly once. Nothing before means a file that is
-// added.
+// Patch replaces a piece of a file that occurs exactly once. If Before is empty, the file
+// is added.
 type Patch struct{ File, Before, After string }
 
-// Scenario is what brings a broken rule to light.
+// Scenario is a sequence of events that exposes a broken rule.
 type Scenario struct {
 	Name string
-	// Provoke are patches that let the scenario happen more often than by chance: delays, and
-	// elections at a moment of its choice. They break no rule. The product is built with them too.
+	// Provoke are patches that make the scenario more likely: delays, and elections at
+	// chosen moments. They break no rule, and the product is built with them too.
 	Provoke []Patch
-	// Run returns what contradicts the promises: nothing if they hold. The error is one of the
-	// scenario itself. It runs a binary with failpoints, and may write into dir.
+	// Run returns the violations of the promises, or nothing if they hold. Its error is one
+	// of the scenario itself. It runs a binary with failpoints, and may write into dir.
 	Run func(ctx context.Context, e Env) (caught []error, err error)
 }
 
-// Env is what a scenario works with.
+// Env is the environment of a scenario.
 type Env struct {
 	Source *overlay.Overlay // with the mutant's patches
-	Binary string           // built of it
+	Binary string           // built from it
 	Dir    string
 }
 

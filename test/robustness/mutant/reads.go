@@ -15,16 +15,16 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// pausedLeader stops the leader's process again and again, lets another peer lead and write, sends
-// reads into the socket of the one that is stopped, and lets it go on: none of them may be answered
-// with what it remembers. What the others have acknowledged before they elected somebody else waits
-// in its sockets, beside the reads.
+// pausedLeader repeatedly stops the leader's process, lets another peer lead and write,
+// sends reads to the sockets of the stopped peer, and resumes it. None of the reads may be
+// answered with its old state. Before the election, the others acknowledged messages that
+// now wait in its sockets, with the reads.
 //
-// All of it has to happen within the leader's lease, or it knows by its own clock that it was away.
-// So the other peer stands for election when it is told to, and Raft's messages take a few
-// milliseconds each way, as they do between datacenters.
+// All of that has to happen within the leader's lease, or it notices the pause by its own
+// clock. So the other peer stands for election on request, and Raft's messages take a few
+// milliseconds in each direction, as between data centers.
 func pausedLeader() Scenario {
-	return Scenario{Name: "the leader is stopped and goes on", Provoke: []Patch{
+	return Scenario{Name: "the leader is stopped and resumed", Provoke: []Patch{
 		{"cluster/transport.go", "case rpc := <-in:\n", "case rpc := <-in:\n\t\t\tslow()\n"},
 		{"cluster/run.go", "do(n.watchLeader)\n", "do(n.watchLeader)\n\tgo n.standWhenTold(bg)\n"},
 		{"cluster/stand_generated.go", "", standWhenTold},
@@ -41,8 +41,8 @@ func pausedLeader() Scenario {
 			return nil, err
 		}
 		defer func() { _ = b.close() }()
-		// With messages this slow a busy machine makes a new leader lose its leadership. Such a
-		// round shows nothing.
+		// With messages this slow, a new leader may lose its leadership on a busy machine.
+		// Such a round proves nothing.
 		const rounds, mostVoid = 80, 8
 		void := 0
 		for round := range rounds {
@@ -60,9 +60,9 @@ func pausedLeader() Scenario {
 	}}
 }
 
-// standWhenTold is code for package cluster: a peer stands for election when a file of its name
-// appears. Heartbeats take 20 ms to arrive and 4 ms back, and who leads takes longer to hear of
-// somebody else who does.
+// standWhenTold is code for package cluster: a peer stands for election when a file of its
+// name appears. Heartbeats take 20 ms to arrive and 4 ms back, so the old leader learns of
+// the new one later.
 const standWhenTold = `package cluster
 
 import (
@@ -132,7 +132,7 @@ func (b *bench) pauseOnce(ctx context.Context, round int, told string) error {
 	if err := leader.Pause(); err != nil {
 		return err
 	}
-	// What the leader has sent is acknowledged meanwhile. Its lease is 250 ms.
+	// Meanwhile the leader's messages are acknowledged. Its lease is 250 ms.
 	if err = sleep(ctx, 30*time.Millisecond); err == nil {
 		err = os.WriteFile(filepath.Join(told, next.ID), nil, 0o600)
 	}

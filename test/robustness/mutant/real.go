@@ -17,14 +17,14 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// realBench is a cluster with something to drive that is not fake.
+// realBench is a cluster with real hardware.
 type realBench struct {
 	*bench
 	site *site.Site
 	real *workload.Real
 }
 
-// openReal starts a site and a cluster that drives it.
+// openReal starts a site and a cluster that uses it.
 func (e Env) openReal(ctx context.Context, cfg site.Config, points ...string) (*realBench, error) {
 	front, err := program.Build{Package: site.Front}.Into(ctx, e.Dir)
 	if err != nil {
@@ -59,8 +59,8 @@ func (e Env) openReal(ctx context.Context, cfg site.Config, points ...string) (*
 
 func (r *realBench) close() error { return errors.Join(r.bench.close(), r.site.Close()) }
 
-// once makes one run of a plan on a real machine, from whose start to whose end a peer dies at a
-// point, if one is named.
+// once makes one run of a plan on a real machine, during which a peer dies at a point, if
+// one is given.
 func (r *realBench) once(ctx context.Context, machine, plan, request, point string) error {
 	if point != "" {
 		if err := r.points.Arm(point); err != nil {
@@ -80,7 +80,7 @@ func (r *realBench) once(ctx context.Context, machine, plan, request, point stri
 	}
 }
 
-// truth holds everything against the record. What the named check has found comes first.
+// truth compares everything with the record. Violations of the named check come first.
 func (r *realBench) truth(ctx context.Context, first string) ([]error, error) {
 	if err := r.Steady(ctx); err != nil {
 		return nil, err
@@ -100,8 +100,7 @@ func (r *realBench) truth(ctx context.Context, first string) ([]error, error) {
 	return found, nil
 }
 
-// dieWhileRunning kills the leader when a command on a real host has printed something that is
-// recorded.
+// dieWhileRunning kills the leader after output of a command on a real host was recorded.
 func dieWhileRunning() Scenario {
 	return Scenario{Name: "the leader dies while a command runs on a real host", Run: func(ctx context.Context, e Env) ([]error, error) {
 		const point = "logs-committed"
@@ -117,9 +116,10 @@ func dieWhileRunning() Scenario {
 	}}
 }
 
-// dieAfterPress kills the leader when a BMC has taken a press that takes a while to show.
+// dieAfterPress kills the leader after a BMC has accepted a press whose effect takes a
+// while.
 func dieAfterPress() Scenario {
-	return Scenario{Name: "the leader dies right after a press that a BMC takes its time for", Run: func(ctx context.Context, e Env) ([]error, error) {
+	return Scenario{Name: "the leader dies right after a press that takes a BMC a while", Run: func(ctx context.Context, e Env) ([]error, error) {
 		const point = "effect-done"
 		r, err := e.openReal(ctx, site.Config{BMCs: 1, PowerTime: 3 * time.Second}, point)
 		if err != nil {
@@ -133,7 +133,8 @@ func dieAfterPress() Scenario {
 	}}
 }
 
-// killWithSession kills a leader that has a session with a BMC; the next one uses the BMC too.
+// killWithSession kills a leader that has a session with a BMC; the next one uses the BMC
+// too.
 func killWithSession() Scenario {
 	return Scenario{Name: "the leader dies with a session on a BMC", Run: func(ctx context.Context, e Env) ([]error, error) {
 		r, err := e.openReal(ctx, site.Config{BMCs: 1})
@@ -148,7 +149,7 @@ func killWithSession() Scenario {
 		if err != nil {
 			return nil, err
 		}
-		if err := leader.Kill(); err != nil { // it is started again
+		if err := leader.Kill(); err != nil { // it is restarted
 			return nil, err
 		}
 		if err := r.once(ctx, r.real.BMCs[0], workload.CyclePlan, "q2", ""); err != nil {
@@ -158,9 +159,9 @@ func killWithSession() Scenario {
 	}}
 }
 
-// lie has a BMC take every press and do nothing.
+// lie makes a BMC accept every press and do nothing.
 func lie() Scenario {
-	return Scenario{Name: "a BMC takes presses and does nothing", Run: func(ctx context.Context, e Env) ([]error, error) {
+	return Scenario{Name: "a BMC accepts presses and does nothing", Run: func(ctx context.Context, e Env) ([]error, error) {
 		r, err := e.openReal(ctx, site.Config{BMCs: 1})
 		if err != nil {
 			return nil, err

@@ -9,7 +9,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// replay asks for a run again, at each peer, when it has ended.
+// replay requests an ended run again, at each peer.
 func replay() Scenario {
 	return Scenario{Name: "a start is replayed after its run has ended", Run: func(ctx context.Context, e Env) ([]error, error) {
 		b, err := e.open(ctx)
@@ -36,7 +36,7 @@ func replay() Scenario {
 	}}
 }
 
-// burst starts runs on one machine from all sides at once, under different request ids.
+// burst starts runs on one machine from many clients at once, with different request ids.
 func burst() Scenario {
 	return Scenario{Name: "many start a run on one machine at once", Run: func(ctx context.Context, e Env) ([]error, error) {
 		b, err := e.open(ctx)

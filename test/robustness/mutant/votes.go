@@ -9,8 +9,8 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/workload"
 )
 
-// wipedVoter lets a write be acknowledged by two peers, one of which loses its data while the other
-// is away. The two that are left must not elect a leader that does not have the write.
+// wipedVoter makes two peers acknowledge a write, wipes one of them, and stops the other.
+// The two remaining peers must not elect a leader without the write.
 func wipedVoter() Scenario {
 	return Scenario{Name: "a wiped peer and one that lags are left alone", Run: func(ctx context.Context, e Env) ([]error, error) {
 		b, err := e.open(ctx)
@@ -18,7 +18,7 @@ func wipedVoter() Scenario {
 			return nil, err
 		}
 		defer func() { _ = b.close() }()
-		b.stop() // nobody is started but by this scenario
+		b.stop() // only this scenario starts peers
 		at, err := b.mustWrite(ctx, "first")
 		if err != nil {
 			return nil, err

@@ -12,29 +12,29 @@ import (
 
 const mark = "HOLDFAST_TEST_PRIVATE"
 
-// Inside reports whether this process has a network and mounts of its own.
+// Inside reports whether this process has its own network and mounts.
 func Inside() bool { return os.Getenv(mark) != "" }
 
-// Missing reports what keeps this host from giving a process those; "" if nothing does.
+// Missing returns the reason why this host cannot create such a process, or "".
 func Missing() string {
 	if os.Getuid() != 0 {
 		return "it needs root"
 	}
 	if _, err := os.Stat("/dev/net/tun"); err != nil {
-		return "there is no /dev/net/tun"
+		return "/dev/net/tun not found"
 	}
 	for _, tool := range []string{"ip", "mkfs.ext4", "e2fsck", "mount", "umount"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			return "there is no " + tool + " (Debian: iproute2, e2fsprogs, mount)"
+			return tool + " not found (Debian: iproute2, e2fsprogs, mount)"
 		}
 	}
 	return ""
 }
 
-// Again runs the calling test, which must not be a subtest, once more in a process of its own. It
-// returns true there, where the test goes on, and false here when that has ended: its output and
-// its verdict are then the test's. Where it cannot be done the test is skipped. More is added to
-// the environment.
+// Again runs the calling test, which must not be a subtest, again in a private process. It
+// returns true there, where the test continues, and false here after that process has
+// ended: its output and result are then the test's. If that is not possible, the test is
+// skipped. The environment is extended by more.
 func Again(t *testing.T, more ...string) bool {
 	t.Helper()
 	if Inside() {
@@ -60,7 +60,7 @@ func Again(t *testing.T, more ...string) bool {
 		done <- cmd.Run()
 	}()
 	if err := <-done; err != nil {
-		t.Error(fmt.Errorf("%s in a process of its own: %w", t.Name(), err))
+		t.Error(fmt.Errorf("%s in its own process: %w", t.Name(), err))
 	}
 	return false
 }

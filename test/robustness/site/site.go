@@ -1,8 +1,9 @@
-// Package site is what peers drive besides fake hardware: BMCs that speak Redfish, each a process
-// of its own that misbehaves when it is told to, and a host with a real OpenSSH server.
+// Package site is the real hardware that peers use in addition to fake hardware: BMCs that
+// speak Redfish, each a process that misbehaves on request, and a host with a real OpenSSH
+// server.
 //
-// It owns those processes and the peers' configuration for them. It must not know what is asked of
-// them, or what is right.
+// It manages those processes and the peers' configuration for them, and does not depend on
+// their use.
 package site
 
 import (
@@ -20,43 +21,43 @@ import (
 	"github.com/holdfast-metal/holdfast/test/sshd"
 )
 
-// The account of every BMC, and the system behind each.
+// The account of every BMC, and the system of each.
 const (
 	User     = "admin"
 	Password = "secret"
 	System   = "1"
 )
 
-// The providers of the peers' configuration.
+// The providers in the peers' configuration.
 const (
 	BMCs  = "bmcs"
 	Hosts = "hosts"
 )
 
-// Config says what to start.
+// Config configures a site.
 type Config struct {
 	Front     string // the executable of test/bmclab/front; see Build
-	Dir       string // of logs, sockets and what the host keeps; short, because of the sockets
-	Host      string // address that all of it listens on; default 127.0.0.1
-	BMCs      int    // how many; 0 is none
-	SSH       bool   // a host
+	Dir       string // of logs, sockets and the host's files; short, because of the sockets
+	Host      string // address of all listeners; default 127.0.0.1
+	BMCs      int    // number of BMCs; 0: none
+	SSH       bool   // with a host
 	PowerTime time.Duration
 }
 
-// Times are short, so that what is broken is mended within seconds.
+// The times are short, so that faults are repaired within seconds.
 const (
-	powerTime = 300 * time.Millisecond // from a press until it shows
+	powerTime = 300 * time.Millisecond // from a press until its effect
 	bootTime  = 300 * time.Millisecond
 	resetTime = 1500 * time.Millisecond
-	// Idle is after which a session that is not used is ended.
+	// Idle is the time after which an unused session is ended.
 	Idle = 3 * time.Second
 )
 
 // Site is BMCs and a host.
 type Site struct {
 	BMCs []*BMC
-	SSH  *sshd.Server // nil: there is none
-	// Without says what is not there and why; "" if all is.
+	SSH  *sshd.Server // nil: none
+	// Without describes what is missing and why; "" if nothing is.
 	Without string
 
 	cfg     Config
@@ -64,16 +65,16 @@ type Site struct {
 	starter *proc.Starter
 }
 
-// BMC is one BMC. Its desk tells what it has seen, and has it misbehave.
+// BMC is one BMC. Its desk returns its observations, and makes it misbehave.
 type BMC struct {
 	*desk.Client
-	Endpoint string // as bmc_endpoint of a machine has it
+	Endpoint string // bmc_endpoint of a machine
 }
 
-// Front is the package of the executable of BMCs.
+// Front is the package of the BMCs' executable.
 const Front = "test/bmclab/front"
 
-// Start starts all of it, and waits until it answers. Close it.
+// Start starts everything, and blocks until it answers. The site must be closed.
 func Start(ctx context.Context, cfg Config) (s *Site, err error) {
 	if cfg.Host == "" {
 		cfg.Host = "127.0.0.1"
@@ -110,7 +111,7 @@ func Start(ctx context.Context, cfg Config) (s *Site, err error) {
 	return s, err
 }
 
-// bmc starts a BMC and waits until it answers.
+// bmc starts a BMC and blocks until it answers.
 func (s *Site) bmc(ctx context.Context, i int) (*BMC, error) {
 	addr, at := s.ports.Address(s.cfg.Host), filepath.Join(s.cfg.Dir, "desk"+strconv.Itoa(i))
 	p, err := s.starter.Start(filepath.Join(s.cfg.Dir, "bmc"+strconv.Itoa(i)+".log"), s.cfg.Front, "redfish", "-addr", addr, "-desk", at, "-system", System,
@@ -134,7 +135,7 @@ func (s *Site) bmc(ctx context.Context, i int) (*BMC, error) {
 	}
 }
 
-// Close ends all of it.
+// Close stops everything.
 func (s *Site) Close() error {
 	if s.SSH != nil {
 		s.SSH.Close()
@@ -146,12 +147,12 @@ func (s *Site) Close() error {
 	return s.ports.Release()
 }
 
-// Providers is the peers' configuration for it: YAML below "providers:".
+// Providers returns the peers' configuration for the site: YAML in "providers:".
 func (s *Site) Providers() string {
 	text := ""
 	if len(s.BMCs) > 0 {
-		// A press takes its time to show, and a BMC that restarts is away for a while: settle is
-		// longer than both.
+		// A press takes a while to have an effect, and a restarting BMC is away for a
+		// while: settle is longer than both.
 		text += fmt.Sprintf("  %s: {kind: cloudbmc, protocol: redfish, allow_http: true, settle: %s, open_time: 1s, request_time: 2s, timeout: 6s, idle: %s}\n",
 			BMCs, max(2*time.Second, s.cfg.PowerTime+time.Second), Idle)
 	}
@@ -161,5 +162,5 @@ func (s *Site) Providers() string {
 	return text
 }
 
-// Starts is the file on the host that commands write a line to when they begin.
+// Starts returns the file on the host into which commands write a line when they begin.
 func (s *Site) Starts() string { return filepath.Join(s.cfg.Dir, "starts") }

@@ -1,7 +1,8 @@
-// Package wire is the network that the peers of a test share: each has a network namespace of its
-// own, and a switch of ours carries the packets between them. On the way the switch loses, delays
-// and cuts, in one direction or both, for connections that are open already as for new ones; `tc
-// netem` and a packet filter are not needed.
+// Package wire is the network between the peers of a test: each peer has its own network
+// namespace, and a switch in this package carries the packets between them. The switch
+// loses, delays and cuts packets, in one direction or both, for open and new connections
+// alike. `tc netem` and a packet filter are not needed.
 //
-// It owns namespaces, addresses and packets. It must not know what the packets say, or who leads.
+// It manages namespaces, addresses and packets, and does not inspect their contents beyond
+// TCP headers.
 package wire

@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// Link is the way from one host to another, in that direction only. The zero Link is a perfect one.
+// Link is the path from one host to another, in that direction only. The zero Link is
+// perfect.
 type Link struct {
 	Cut    bool          // nothing arrives, without an error
-	Loss   float64       // the share of packets that do not arrive, 0 to 1
+	Loss   float64       // the share of lost packets, 0 to 1
 	Delay  time.Duration // of each packet
-	Rate   int           // bytes per second; 0: any number
-	Reject bool          // new TCP connections are refused, as a firewall does; open ones go on
+	Rate   int           // bytes per second; 0: unlimited
+	Reject bool          // new TCP connections are refused, as by a firewall; open ones continue
 }
 
 // links is the state of every link, by host numbers.
@@ -41,7 +42,7 @@ const (
 	refused
 )
 
-// pass returns the fate of a packet, and the time that it takes if it arrives.
+// pass returns the fate of a packet, and its delay if it arrives.
 func (l *links) pass(from, to int, p []byte) (time.Duration, fate) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

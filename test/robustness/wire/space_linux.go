@@ -11,25 +11,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mtu is far above what a real network has: each packet costs the switch two system calls.
+// mtu is far larger than in real networks, because each packet costs the switch two system
+// calls.
 const mtu = 16_000
 
-// device is the name of the one interface that a host has besides lo.
+// device is the name of a host's only interface besides lo.
 const device = "tun0"
 
-// host is one end of the network: a namespace, and the file that its packets come out of.
+// host is one end of the network: a namespace, and the file of its packets.
 type host struct {
-	addr string   // 127.77.0.x: a loopback address for the product, an address like any other here
+	addr string   // 127.77.0.x: a loopback address for the product, an ordinary address here
 	ns   *os.File // nil for the driver's
 	tun  *os.File
 }
 
-// newHost returns a namespace with an interface in it.
+// newHost returns a namespace with an interface.
 func newHost(addr string) (*host, error) {
 	h := &host{addr: addr}
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // and never unlock: the thread, which has left our namespace, ends with the goroutine
+		// Never unlocked: the thread, which has left our namespace, ends with the goroutine.
+		runtime.LockOSThread()
 		done <- h.enterNew()
 	}()
 	if err := <-done; err != nil {
@@ -49,9 +51,9 @@ func (h *host) enterNew() error {
 	return h.connect()
 }
 
-// connect returns the calling thread's namespace its interface.
+// connect creates the interface in the calling thread's namespace.
 func (h *host) connect() error {
-	// Loopback addresses may travel, and only 127.0.0.1 stays at home.
+	// Loopback addresses are routed, except 127.0.0.1.
 	if err := os.WriteFile("/proc/sys/net/ipv4/conf/all/route_localnet", []byte("1"), 0); err != nil {
 		return err
 	}

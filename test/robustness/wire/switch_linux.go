@@ -10,11 +10,12 @@ import (
 	"time"
 )
 
-// queued is how many packets may be under way on a slow link; more are lost, as anywhere.
+// queued is the number of packets in transit on a slow link; further ones are lost.
 const queued = 4096
 
-// Switch connects some hosts, each in a namespace of its own, with each other and with the driver:
-// the namespace of the process that makes it, which must be a private one (see package harness).
+// Switch connects some hosts, each in its own namespace, with each other and with the
+// driver. The driver's namespace is that of the calling process, which must be a private
+// one (see package harness).
 type Switch struct {
 	hosts []*host // the driver's is the last
 	links *links
@@ -27,7 +28,8 @@ type packet struct {
 	data []byte
 }
 
-// New returns a network of n hosts and the driver. Seed decides which packets a lossy link loses.
+// New returns a network of n hosts and the driver. The seed determines which packets a
+// lossy link loses.
 func New(n int, seed int64) (*Switch, error) {
 	s := &Switch{links: newLinks(n+1, rand.New(rand.NewPCG(uint64(seed), 0))), late: map[[2]int]chan packet{}}
 	for i := range n {
@@ -47,22 +49,23 @@ func New(n int, seed int64) (*Switch, error) {
 
 func address(i int) string { return fmt.Sprintf("127.77.0.%d", i+1) }
 
-// Addr returns the address of a host; that of the driver comes after the last.
+// Addr returns the address of a host; the driver's follows the last host's.
 func (s *Switch) Addr(i int) string { return s.hosts[i].addr }
 
-// Driver is the number of the driver's host.
+// Driver returns the number of the driver's host.
 func (s *Switch) Driver() int { return len(s.hosts) - 1 }
 
-// Enter moves the calling thread into a host's namespace. It must be locked, and stay so.
+// Enter moves the calling thread into a host's namespace. The thread must be and remain
+// locked.
 func (s *Switch) Enter(i int) error { return s.hosts[i].enter() }
 
-// Set changes the link from one host to another, at once and for every packet from now on.
+// Set changes the link from one host to another, for every packet from now on.
 func (s *Switch) Set(from, to int, l Link) { s.links.set(from, to, l) }
 
 // Clear makes every link perfect.
 func (s *Switch) Clear() { s.links.clear() }
 
-// Lost returns how many packets have not arrived so far: a fault that lost none was none.
+// Lost returns the number of lost packets so far: a fault that lost none had no effect.
 func (s *Switch) Lost() uint64 { return s.links.dropped() }
 
 // Run carries packets until ctx ends.
@@ -101,7 +104,7 @@ func (s *Switch) carry(from int, tun *os.File) {
 		case fate == refused:
 			_, _ = tun.Write(reset(buf[:n]))
 		case delay == 0:
-			_, _ = s.hosts[to].tun.Write(buf[:n]) // a full queue loses it: TCP knows what to do
+			_, _ = s.hosts[to].tun.Write(buf[:n]) // a full queue loses it: TCP retransmits
 		default:
 			select {
 			case s.late[[2]int{from, to}] <- packet{time.Now().Add(delay), append([]byte(nil), buf[:n]...)}:
@@ -111,7 +114,7 @@ func (s *Switch) carry(from int, tun *os.File) {
 	}
 }
 
-// destination finds the host that an IPv4 packet is for.
+// destination returns the host that an IPv4 packet is addressed to.
 func (s *Switch) destination(p []byte) (int, bool) {
 	if len(p) < 20 || p[0]>>4 != 4 {
 		return 0, false

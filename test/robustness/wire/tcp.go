@@ -22,13 +22,13 @@ func tcpOf(p []byte) []byte {
 	return nil
 }
 
-// isSYN reports whether an IPv4 packet asks for a new TCP connection.
+// isSYN reports whether an IPv4 packet opens a new TCP connection.
 func isSYN(p []byte) bool {
 	t := tcpOf(p)
 	return t != nil && t[13]&(flagSYN|flagACK) == flagSYN
 }
 
-// reset returns the packet that refuses the connection that a SYN asks for.
+// reset returns the packet that refuses the connection of a SYN.
 func reset(syn []byte) []byte {
 	t := tcpOf(syn)
 	p := make([]byte, ipHeader+tcpHeader)
@@ -46,7 +46,7 @@ func reset(syn []byte) []byte {
 	return p
 }
 
-// checksum returns the Internet checksum of data of even length, which begins with a sum.
+// checksum returns the Internet checksum of data of even length, starting with a sum.
 func checksum(begin uint32, data []byte) uint16 {
 	s := sum(begin, data)
 	for s > 0xffff {

@@ -14,7 +14,7 @@ const pace = 25 * time.Millisecond
 // asked is a start that was made.
 type asked struct{ machine, request, plan, run string }
 
-// known is what clients tell each other of: the starts of each machine.
+// known is shared by the clients: the starts of each machine.
 type known struct {
 	mu   sync.Mutex
 	runs map[string][]asked
@@ -26,7 +26,7 @@ func (k *known) add(a asked) {
 	k.runs[a.machine] = append(k.runs[a.machine], a)
 }
 
-// recent returns one of the last n starts of a machine that are known to have a run.
+// recent returns one of the last n starts of a machine whose run is known.
 func (k *known) recent(rng *rand.Rand, machine string, n int) (asked, bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -37,14 +37,14 @@ func (k *known) recent(rng *rand.Rand, machine string, n int) (asked, bool) {
 	return all[max(0, len(all)-1-rng.IntN(n))], true
 }
 
-// client makes one call after the other, each on a peer of its choice.
+// client makes one call after the other, each at a random peer.
 type client struct {
 	w   *Workload
 	id  int
 	n   int
 	rng *rand.Rand
 
-	declared []Op // pools and plans that it made and has not deleted
+	declared []Op // pools and plans that it created and has not deleted
 }
 
 func (c *client) run(ctx context.Context) {
@@ -54,17 +54,17 @@ func (c *client) run(ctx context.Context) {
 	}
 }
 
-// op begins the record of a call on a peer and a machine of the client's choice.
+// op begins the record of a call on a random peer and machine.
 func (c *client) op() Op {
 	return Op{Client: c.id, Peer: c.rng.IntN(len(c.w.rec.peers)), Machine: c.w.machines[c.rng.IntN(len(c.w.machines))]}
 }
 
-// timeout is short now and then, so that calls are given up while they are on their way.
+// timeout is sometimes short, so that calls are given up in transit.
 func (c *client) timeout() time.Duration {
 	return time.Second + time.Duration(c.rng.Int64N(int64(2*time.Second)))
 }
 
-// next makes one call, or a few that belong together. Calls are not cut short when ctx ends: each
+// next makes one call, or a few related ones. The end of ctx does not interrupt them: each
 // has its own deadline.
 func (c *client) next(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
@@ -105,8 +105,8 @@ func (c *client) next(ctx context.Context) {
 	}
 }
 
-// start starts a run. After an unknown outcome it asks again under the same request id, on another
-// peer each time.
+// start starts a run. After an unknown outcome it retries with the same request id, on
+// another peer each time.
 func (c *client) start(ctx context.Context, op Op) {
 	op.Request, op.Plan = fmt.Sprintf("c%d-%d", c.id, c.n), c.w.plans[c.rng.IntN(len(c.w.plans))]
 	for range 4 {
@@ -125,7 +125,7 @@ func (c *client) start(ctx context.Context, op Op) {
 	}
 }
 
-// replay asks for a run that is there already, word for word: of late, or of long ago.
+// replay repeats a recent or an old start exactly.
 func (c *client) replay(ctx context.Context, op Op) {
 	window := 3
 	if c.rng.IntN(3) == 0 {
@@ -137,7 +137,7 @@ func (c *client) replay(ctx context.Context, op Op) {
 	}
 }
 
-// conflict asks for another plan under a request id that is taken.
+// conflict requests another plan with a request id in use.
 func (c *client) conflict(ctx context.Context, op Op) {
 	a, ok := c.w.known.recent(c.rng, op.Machine, 10)
 	if !ok {

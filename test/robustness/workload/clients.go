@@ -11,7 +11,7 @@ import (
 	"github.com/holdfast-metal/holdfast/client/poolreg"
 )
 
-// What clients do as fast as the SDK lets them, so that leases of six seconds are worth something.
+// Clients act as fast as the SDK allows, so that leases of six seconds are useful.
 const (
 	beatEvery = time.Second
 	tryFor    = 2 * time.Second // at one peer
@@ -29,7 +29,7 @@ func dialer() func(context.Context, string, string) (net.Conn, error) {
 	return (&net.Dialer{Timeout: time.Second, KeepAlive: 15 * time.Second}).DialContext
 }
 
-// metal is what an agent has to tell.
+// metal supplies the facts of an agent.
 type metal struct{}
 
 func (metal) Specs(context.Context) (machine.Specs, error) {
@@ -37,7 +37,7 @@ func (metal) Specs(context.Context) (machine.Specs, error) {
 }
 func (metal) Metrics(context.Context) (machine.Metrics, error) { return machine.Metrics{}, nil }
 
-// gpus is what a pool manager has to tell.
+// gpus supplies the state of a pool manager.
 type gpus struct{}
 
 func (gpus) State(context.Context) (poolreg.State, error) {
@@ -64,8 +64,8 @@ func (f *fleet) poolManager(h *holder) (incarnation, error) {
 	return incarnation{run: p.Run, freeze: h.tap.freeze}, nil
 }
 
-// service is one whose access tokens are made by the built-in issuer of some peer, and good at all
-// of them.
+// service returns a service whose access tokens are issued by some peer's built-in issuer,
+// and valid at all peers.
 func (f *fleet) service(h *holder) (incarnation, error) {
 	var issuers []string
 	for i := range f.w.target.URLs {

@@ -11,8 +11,9 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// declare makes a pool or a plan, looks at one that the client has made, or deletes it. None is
-// made or deleted twice, so that what is there in the end follows from the outcomes.
+// declare creates a pool or a plan, reads one that the client has created, or deletes it.
+// None is created or deleted twice, so that the outcomes determine which ones exist at the
+// end.
 func (c *client) declare(ctx context.Context, op Op) {
 	op.Machine = ""
 	dice := c.rng.IntN(10)
@@ -46,7 +47,7 @@ func (c *client) declare(ctx context.Context, op Op) {
 	}
 }
 
-// AddPool makes op.Pool.
+// AddPool creates op.Pool.
 func (r *Recorder) AddPool(ctx context.Context, op Op, timeout time.Duration) Op {
 	op.Kind = AddPool
 	return r.do(ctx, op, timeout, func(ctx context.Context, p peer, op *Op, o grpc.CallOption) error {
@@ -73,7 +74,7 @@ func (r *Recorder) SeePool(ctx context.Context, op Op, timeout time.Duration) Op
 	})
 }
 
-// AddPlan makes op.Plan.
+// AddPlan creates op.Plan.
 func (r *Recorder) AddPlan(ctx context.Context, op Op, timeout time.Duration) Op {
 	op.Kind = AddPlan
 	return r.do(ctx, op, timeout, func(ctx context.Context, p peer, op *Op, o grpc.CallOption) error {

@@ -16,7 +16,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// How many clients of leases there are. Every second one of each kind is never stopped.
+// Numbers of clients of leases. Every second one of each kind is never stopped.
 const (
 	agents       = 16
 	processes    = 3 // of holdfast-agent
@@ -24,12 +24,12 @@ const (
 	services     = 6
 )
 
-// fleet is the clients of leases: agents, pool managers and services, as the SDK makes them, and
-// real agents.
+// fleet is the clients of leases: agents, pool managers and services of the SDK, and real
+// agents.
 type fleet struct {
 	w      *Workload
 	dir    string
-	tokens map[string]string // secrets of the credentials, by what they are for; "service-id" is a client id
+	tokens map[string]string // secrets of the credentials, by purpose; "service-id" is a client id
 	all    []*holder
 	sights sights
 
@@ -39,8 +39,8 @@ type fleet struct {
 	last   []Sight
 
 	running sync.WaitGroup
-	servers []*http.Server     // doors of processes
-	stop    context.CancelFunc // of the holders: they stay when the traffic ends; nil before start
+	servers []*http.Server     // listeners of processes
+	stop    context.CancelFunc // of the holders: they outlive the traffic; nil before start
 }
 
 func newFleet(w *Workload) *fleet { return &fleet{w: w, tokens: map[string]string{}} }
@@ -49,7 +49,7 @@ func (f *fleet) names() names {
 	return names{pool: f.w.prefix + "-agents", region: f.w.prefix, host: f.w.prefix + ".fleet"}
 }
 
-// prepare returns what an operator does before agents come: a pool, and credentials.
+// prepare returns an operator's preparations: a pool, and credentials.
 func (f *fleet) prepare() []func(context.Context, peer) error {
 	todo := []func(context.Context, peer) error{func(ctx context.Context, at peer) error {
 		_, err := at.pools.CreatePool(ctx, &holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: f.names().pool}})
@@ -74,12 +74,12 @@ func (f *fleet) prepare() []func(context.Context, peer) error {
 
 func (f *fleet) poolName(i int) string { return fmt.Sprintf("%s-pool-%d", f.w.prefix, i) }
 
-// start starts all of them. Those that come and go do so until traffic ends; then they stay as they
-// are until finish.
+// start starts all clients. Some come and go until traffic ends. Then they keep their state
+// until finish.
 func (f *fleet) start(traffic context.Context) error {
 	var err error
 	if f.dir, err = os.MkdirTemp("", "holdfast-fleet-"); err != nil {
-		return fmt.Errorf("make a directory for the fleet: %w", err)
+		return fmt.Errorf("create a directory for the fleet: %w", err)
 	}
 	for i := range agents {
 		f.add(Machine, fmt.Sprintf("%s-agent-%d", f.w.prefix, i), i, f.agent)
@@ -123,15 +123,15 @@ func (f *fleet) add(kind Holder, name string, i int, born func(*holder) (incarna
 	return h
 }
 
-// listen notes when there are too few peers for a leader to hear anything.
+// listen records when there are too few peers for a leader.
 func (f *fleet) listen(ctx context.Context) {
 	if f.w.target.Running == nil {
 		return
 	}
 	since, until := time.Duration(-1), time.Duration(0)
 	for wait(ctx, 10*time.Millisecond) == nil {
-		// What lies between two looks that both say so counts: a peer does not come and go within a
-		// moment.
+		// The time between two checks with that result counts: a peer does not come and go
+		// within a moment.
 		now := f.w.rec.Since()
 		few := f.w.target.Running() <= len(f.w.target.Addrs)/2
 		if since >= 0 && (!few || now-until > 200*time.Millisecond) {
@@ -156,7 +156,7 @@ func (f *fleet) deafFor(s Span) {
 	f.deaf = append(f.deaf, s)
 }
 
-// Unrest notes that something is broken from now on, until the function that it gives is called.
+// Unrest records that something is broken until the returned function is called.
 func (w *Workload) Unrest() (over func()) {
 	began := time.Now()
 	return func() {
@@ -166,12 +166,12 @@ func (w *Workload) Unrest() (over func()) {
 	}
 }
 
-// longest is how long finish waits for losses: more than that is left to the rounds that have the
-// time.
+// longest bounds finish's wait for losses. Longer rounds cover longer losses.
 const longest = 45 * time.Second
 
-// finish kills half of those that are there, waits until they and all that were stopped before are
-// lost, looks at all, and ends the rest. The traffic has ended, and all is well.
+// finish kills half of the running clients, waits until these and all stopped before are
+// lost, reads the state of all, and stops the rest. The traffic has ended, and no fault is
+// active.
 func (f *fleet) finish(ctx context.Context) error {
 	defer f.close()
 	began := time.Now()
@@ -187,8 +187,8 @@ func (f *fleet) finish(ctx context.Context) error {
 			}
 		}
 	}
-	// What a peer has taken may be with it for a while. Who is not lost by then is a matter for the
-	// checks.
+	// A peer may still work on a request. The checks cover clients that are not lost by
+	// then.
 	patience, stop := context.WithTimeout(ctx, most+held)
 	defer stop()
 	for {
@@ -198,20 +198,21 @@ func (f *fleet) finish(ctx context.Context) error {
 			f.last = last
 			f.mu.Unlock()
 			if allLost(due, last) {
-				f.w.target.Log.Info("all clients that are gone are lost", "clients", len(due), "after", time.Since(began).Round(time.Millisecond))
+				f.w.target.Log.Info("all stopped clients are lost",
+					"clients", len(due), "after", time.Since(began).Round(time.Millisecond))
 				return nil
 			}
 		}
 		if wait(patience, 200*time.Millisecond) != nil {
 			if f.seen().Last == nil {
-				return fmt.Errorf("look at the fleet: %w", errors.Join(err, ctx.Err()))
+				return fmt.Errorf("read the fleet: %w", errors.Join(err, ctx.Err()))
 			}
 			return nil
 		}
 	}
 }
 
-// close ends all of it.
+// close stops everything.
 func (f *fleet) close() {
 	if f.stop == nil {
 		return
@@ -224,7 +225,7 @@ func (f *fleet) close() {
 	_ = os.RemoveAll(f.dir)
 }
 
-// held is how long a peer works at most on a request whose client is gone.
+// held bounds how long a peer works on a request after its client is gone.
 const held = 10 * time.Second
 
 func allLost(due []*holder, last []Sight) bool {
@@ -242,7 +243,7 @@ func allLost(due []*holder, last []Sight) bool {
 	return true
 }
 
-// seen returns what is known of the fleet.
+// seen returns the history of the fleet.
 func (f *fleet) seen() *Fleet {
 	all := &Fleet{Terms: f.w.cfg.Leases, Sights: f.sights.seen()}
 	for _, h := range f.all {
@@ -258,7 +259,7 @@ func (f *fleet) seen() *Fleet {
 	return all
 }
 
-// call makes a call with a bound.
+// call makes a call with a timeout.
 func call[Req, Resp any](ctx context.Context, do func(context.Context, Req, ...grpc.CallOption) (Resp, error), req Req) (Resp, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

@@ -12,8 +12,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// Hands are agents whose every request a test makes itself, at a moment and at a peer of its
-// choice.
+// Hands are agents whose requests a test makes itself, each at a chosen moment and peer.
 type Hands struct {
 	rec    *Recorder
 	target Target
@@ -30,20 +29,20 @@ type Hands struct {
 // handsPool is the pool of these agents.
 const handsPool = "hands"
 
-// NewHands returns a pool and a token for the agents. All peers are well.
+// NewHands creates a pool and a token for the agents. All peers must be healthy.
 func NewHands(ctx context.Context, rec *Recorder, t Target, terms Leases) (*Hands, error) {
 	p := rec.peers[0]
 	if _, err := p.pools.CreatePool(ctx, &holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: handsPool}}); err != nil {
-		return nil, fmt.Errorf("make the pool of agents: %w", err)
+		return nil, fmt.Errorf("create the pool of agents: %w", err)
 	}
 	tok, err := p.access.CreateToken(ctx, &holdfastv1.CreateTokenRequest{Name: handsPool, Role: holdfastv1.Role_POOL_AGENT, Pools: []string{handsPool}})
 	if err != nil {
-		return nil, fmt.Errorf("make the token of agents: %w", err)
+		return nil, fmt.Errorf("create the token of agents: %w", err)
 	}
 	return &Hands{rec: rec, target: t, terms: terms, token: tok.GetSecret(), taps: map[string]*tap{}}, nil
 }
 
-// Register registers an agent at a peer, Beat sends a keepalive.
+// Register registers an agent at a peer.
 func (h *Hands) Register(ctx context.Context, peer int, id string) (Trip, error) {
 	return h.post(ctx, peer, id, "/api/v1/machine/register", map[string]string{"machine_id": id, "hostname": id, "pool_name": handsPool,
 		"cpu": "1000m", "memory": "1Gi", "gpu_count": "0", "private_ip": "10.0.0.1"})
@@ -86,7 +85,8 @@ func (h *Hands) post(ctx context.Context, peer int, id, path string, body map[st
 	return trip, err
 }
 
-// Look looks at all agents, with a linearizable read of a peer, and gives the condition of one.
+// Look reads all agents, with a linearizable read at a peer, and returns the condition of
+// one.
 func (h *Hands) Look(ctx context.Context, peer int, id string) (Condition, error) {
 	all, err := h.rec.sight(ctx, peer, Machine, names{pool: handsPool})
 	if err != nil {
@@ -101,11 +101,10 @@ func (h *Hands) Look(ctx context.Context, peer int, id string) (Condition, error
 	return "", nil
 }
 
-// Deaf notes that no leader can hear until the function that it gives is called, and Unrest that
-// something is broken.
+// Deaf records that there can be no leader until the returned function is called.
 func (h *Hands) Deaf() (over func()) { return h.span(&h.deaf) }
 
-// Unrest notes that something is broken until the function that it gives is called.
+// Unrest records that something is broken until the returned function is called.
 func (h *Hands) Unrest() (over func()) { return h.span(&h.unrest) }
 
 func (h *Hands) span(of *[]Span) func() {
@@ -117,11 +116,11 @@ func (h *Hands) span(of *[]Span) func() {
 	}
 }
 
-// Fleet looks once more, and gives what happened.
+// Fleet reads all agents once more, and returns their history.
 func (h *Hands) Fleet(ctx context.Context) (*Fleet, error) {
 	last, err := h.rec.sight(ctx, 0, Machine, names{pool: handsPool})
 	if err != nil {
-		return nil, fmt.Errorf("look at all agents: %w", err)
+		return nil, fmt.Errorf("read all agents: %w", err)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

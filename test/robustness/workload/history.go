@@ -4,10 +4,10 @@ import (
 	"time"
 )
 
-// Kind is what a call asks for.
+// Kind is the kind of a call.
 type Kind string
 
-// The kinds of calls.
+// Kinds of calls.
 const (
 	StartRun      Kind = "StartRun"
 	CancelRun     Kind = "CancelRun"
@@ -18,8 +18,7 @@ const (
 	CreatePlan    Kind = "CreatePlan" // replaces a plan that no run refers to, writes its display name
 	GetPlan       Kind = "GetPlan"
 
-	// Of pools and plans that are there to be made and deleted: each is made once and deleted once,
-	// by one client.
+	// Calls on pools and plans that are created once and deleted once, by one client.
 	AddPool  Kind = "CreatePool"
 	DropPool Kind = "DeletePool"
 	SeePool  Kind = "GetPool"
@@ -28,16 +27,16 @@ const (
 	SeePlan  Kind = "GetPlan (once)"
 )
 
-// LabelKey is the label that the workload writes unique values to.
+// LabelKey is the label to which the workload writes unique values.
 const LabelKey = "robustness"
 
-// Outcome is what is known of a call.
+// Outcome is the known outcome of a call.
 type Outcome string
 
-// The outcomes of a call (docs/concepts.md).
+// Outcomes of a call (docs/concepts.md).
 const (
 	OK         Outcome = "ok"
-	Refused    Outcome = "refused"     // the state refused it: an answer like any other
+	Refused    Outcome = "refused"     // the state refused it, which is a final response
 	NotApplied Outcome = "not-applied" // it has changed nothing and never will
 	Unknown    Outcome = "unknown"     // it may have been applied, or may still be
 )
@@ -53,37 +52,37 @@ type Op struct {
 	Message      string
 	Named        string // the run that a refusal names
 
-	Machine, Request, Plan, Run, Value string // what was asked
-	Pool                               string // the same
+	Machine, Request, Plan, Run, Value string // of the request
+	Pool                               string // of the request
 
-	Machines []MachineSeen // what was answered, of machines
-	Got      *RunSeen      // what was answered, of a run
-	Index    uint64        // the index in the answer's header; 0 if there was none
+	Machines []MachineSeen // machines in the response
+	Got      *RunSeen      // the run in the response
+	Index    uint64        // the index in the response's header; 0 if there was none
 }
 
-// MachineSeen is what an answer says of a machine. Of a plan it has the display name as Value.
+// MachineSeen is a machine in a response. For a plan, Value is the display name.
 type MachineSeen struct {
 	ID, Value, Active string
 	Revision          uint64
 }
 
-// RunSeen is what an answer says of a run.
+// RunSeen is a run in a response.
 type RunSeen struct {
 	ID, Machine, Request, Plan, Phase string
 	Ended                             bool
 	Revision                          uint64
 }
 
-// Event is one event that a watcher was sent.
+// Event is one event that a watcher received.
 type Event struct {
 	Cursor, Index uint64
-	Current       bool // of the state that a stream begins with, not a transition
+	Current       bool // of the state at the beginning of a stream, not a transition
 	Run           RunSeen
 	Step, Message string
 	Steps         string // states and attempts of the steps, in order, e.g. "S1 R2 W0"
 }
 
-// Watch is all that one watcher saw, over all its streams.
+// Watch is the history of one watcher, over all its streams.
 type Watch struct {
 	Name     string
 	Events   []Event
@@ -91,21 +90,21 @@ type Watch struct {
 	Trouble  []string // errors that a watcher must not get
 }
 
-// Tail is a run's log as one reader saw it, over all its streams.
+// Tail is a run's log as one reader received it, over all its streams.
 type Tail struct {
 	Run      string
 	Data     []byte
-	Done     bool // the log has ended, as the server says
+	Done     bool // the server has reported the end of the log
 	Sessions int
 	Trouble  []string // gaps, and errors that a reader must not get
 }
 
-// History is everything that was asked and answered.
+// History is all calls and responses.
 type History struct {
 	Base     time.Time
 	Prefix   string   // of the ids of its machines
 	Machines []string // ids
-	Plans    []string // the plans that runs are of
+	Plans    []string // the plans of runs
 	Register string   // the plan that is written, if there is one
 	MinOps   int
 	Ops      []Op
@@ -115,7 +114,8 @@ type History struct {
 	Real     *Real  // nil if all machines are fake
 }
 
-// Count counts the calls of a kind with an outcome; an empty outcome is any.
+// Count returns the number of calls of a kind with an outcome; an empty outcome matches
+// any.
 func (h *History) Count(k Kind, o Outcome) int {
 	n := 0
 	for _, op := range h.Ops {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// holder is one client of a lease. Its process ends and begins again, its identity stays.
+// holder is one client of a lease. Its process ends and restarts, its identity stays.
 type holder struct {
 	fleet     *fleet
 	kind      Holder
@@ -18,9 +18,9 @@ type holder struct {
 	steady    bool // it is never stopped before the end
 	isProcess bool
 	ttl       time.Duration
-	dir       string // what is kept over restarts
+	dir       string // state that survives restarts
 	tap       *tap
-	doors     []string // of a process: where it finds the peers
+	doors     []string // of a process: the addresses of the peers
 	born      func(*holder) (incarnation, error)
 
 	mu    sync.Mutex
@@ -30,11 +30,11 @@ type holder struct {
 
 // incarnation is one process of a client.
 type incarnation struct {
-	run    func(context.Context) error // until the context ends; deregisters then, if the protocol knows that
+	run    func(context.Context) error // until the context ends; then deregisters, if the protocol supports that
 	freeze func() (thaw func())
 }
 
-// present is an incarnation that runs.
+// present is a running incarnation.
 type present struct {
 	incarnation
 	leave context.CancelFunc
@@ -42,11 +42,11 @@ type present struct {
 	done  chan struct{}
 }
 
-// live lets the client come and go until traffic ends; then it stays as it is. When life ends it is
-// killed.
+// live lets the client come and go until traffic ends. Then it keeps its state. It is
+// killed when life ends.
 func (h *holder) live(life, traffic context.Context, rng *rand.Rand) {
 	defer h.end(Stayed)
-	// pick gives a time between two multiples of the TTL.
+	// pick returns a time between two multiples of the TTL.
 	pick := func(from, to float64) time.Duration {
 		return time.Duration((from + (to-from)*rng.Float64()) * float64(h.ttl))
 	}
@@ -57,13 +57,13 @@ func (h *holder) live(life, traffic context.Context, rng *rand.Rand) {
 		dice := rng.IntN(10)
 		away := pick(3.5, 5) // it is lost meanwhile
 		switch {
-		case dice < 2: // it stands still, for less than it takes to be lost or for more
+		case dice < 2: // it freezes, for less than it takes to be lost or for more
 			h.frozen(traffic, pick(0.3, 2))
 			continue
-		case dice < 4 && h.kind != Machine: // machines know no farewell
+		case dice < 4 && h.kind != Machine: // machines cannot deregister
 			h.end(Left)
-			away = max(away, held) // a farewell without an answer may come late
-		case dice < 6: // it comes back before anybody has noticed
+			away = max(away, held) // an unanswered deregistration may take effect late
+		case dice < 6: // it comes back before it is declared lost
 			h.end(Killed)
 			away = pick(0.1, 0.5)
 		default:
@@ -76,7 +76,7 @@ func (h *holder) live(life, traffic context.Context, rng *rand.Rand) {
 	<-life.Done()
 }
 
-// begin starts an incarnation, unless the client was killed for good.
+// begin starts an incarnation, unless the client was killed permanently.
 func (h *holder) begin() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -86,7 +86,7 @@ func (h *holder) begin() bool {
 	cut := h.tap.begin()
 	inc, err := h.born(h)
 	if err != nil {
-		h.fleet.w.target.Log.Error("a client of a lease does not start", "name", h.name, "error", err)
+		h.fleet.w.target.Log.Error("cannot start a client of a lease", "name", h.name, "error", err)
 		return false
 	}
 	ctx, leave := context.WithCancel(context.Background())
@@ -101,7 +101,7 @@ func (h *holder) begin() bool {
 	return true
 }
 
-// end ends the incarnation that runs, if one does.
+// end ends the running incarnation, if there is one.
 func (h *holder) end(how End) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -119,7 +119,7 @@ func (h *holder) end(how End) {
 	p.cut()
 }
 
-// kill ends it as kill -9 does, for good.
+// kill ends it permanently, as kill -9 does.
 func (h *holder) kill() { h.end(Killed) }
 
 // killed reports whether it was killed and has not come back.
@@ -150,7 +150,8 @@ func (h *holder) life() Life {
 	return Life{Holder: h.kind, Name: h.name, Process: h.isProcess, Trips: h.tap.seen(), Stops: append([]Stop(nil), h.stops...)}
 }
 
-// beyond is a proxy to one peer, for clients that are processes: their requests go through the tap.
+// beyond returns a proxy to one peer, for clients that are processes: their requests go
+// through the tap.
 func (h *holder) beyond(to string) (*httputil.ReverseProxy, error) {
 	u, err := url.Parse(to)
 	if err != nil {

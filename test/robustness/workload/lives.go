@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Holder is what a lease is for.
+// Holder is the kind of a lease's holder.
 type Holder string
 
-// The holders of leases.
+// Holders of leases.
 const (
 	Machine Holder = "machine"
 	Pool    Holder = "pool"
@@ -20,49 +20,49 @@ const (
 // Terms are how long a lease lasts after a heartbeat.
 type Terms struct {
 	TTL  time.Duration // it is never lost sooner
-	Most time.Duration // it is lost by then, when nothing is broken
+	Most time.Duration // it is lost by then, without faults
 }
 
 // Leases are the terms of all kinds of holders.
 type Leases map[Holder]Terms
 
-// TripKind is what a client of a lease asks a peer for.
+// TripKind is the kind of a request of a client of a lease.
 type TripKind string
 
-// The kinds of trips.
+// Kinds of trips.
 const (
 	Register TripKind = "register"
 	Beat     TripKind = "beat"     // a keepalive, a heartbeat, a ping, a report of a state
 	Farewell TripKind = "farewell" // a deregistration
-	Token    TripKind = "token"    // an access token is made
+	Token    TripKind = "token"    // the request of an access token
 )
 
-// Trip is one request of a client of a lease to one peer, seen from the client's side of the wire.
-// OK is any answer of success, Refused one that says no, NotApplied one that never left; everything
-// else is Unknown.
+// Trip is one request of a client of a lease to one peer, observed on the client's side. OK
+// is any successful response, Refused a refusal, and NotApplied a request that never left.
+// Everything else is Unknown.
 type Trip struct {
 	Kind         TripKind
 	Peer         int
 	Call, Return time.Duration // since History.Base
 	Outcome      Outcome
 	Status       int
-	ID           string // of the holder: what was sent, or what was answered to a registration
-	New          bool   // a registration that named no id
-	Why          string // what was said instead of a success, or the error
+	ID           string // of the holder: sent, or returned for a registration
+	New          bool   // a registration without an id
+	Why          string // the message of a failure, or the error
 }
 
 // Alive reports whether the trip may have been a heartbeat.
 func (t Trip) Alive() bool { return t.Kind == Register || t.Kind == Beat }
 
-// End is how a client's process came to its end.
+// End is how a client's process ended.
 type End string
 
-// The ends.
+// Kinds of ends.
 const (
-	Killed End = "killed" // it says nothing
+	Killed End = "killed" // without a message
 	Left   End = "left"   // it deregisters
-	Stayed End = "stayed" // it was there until everything was settled
-	Frozen End = "frozen" // not an end: it stood still for a while
+	Stayed End = "stayed" // it ran until everything was settled
+	Frozen End = "frozen" // not an end: it was stopped for a while
 )
 
 // Stop is one such end.
@@ -72,8 +72,8 @@ type Stop struct {
 	For time.Duration // of Frozen
 }
 
-// Life is all that one client of a lease did, over all its incarnations. Its name is its identity:
-// an id file, a machine id.
+// Life is the history of one client of a lease, over all its incarnations. Its name is its
+// identity: an id file, a machine id.
 type Life struct {
 	Holder  Holder
 	Name    string
@@ -82,7 +82,8 @@ type Life struct {
 	Stops   []Stop
 }
 
-// Sight is a linearizable look at a holder: its state at some moment between Call and Return.
+// Sight is a linearizable read of a holder: its state at some moment between Call and
+// Return.
 type Sight struct {
 	Holder       Holder
 	ID, Name     string // Name of a service is its service name
@@ -90,31 +91,31 @@ type Sight struct {
 	Call, Return time.Duration
 }
 
-// Condition is what is recorded of a lease's holder.
+// Condition is the recorded condition of a lease's holder.
 type Condition string
 
-// The conditions.
+// Conditions.
 const (
-	Up   Condition = "up"   // registered, or heard of since
+	Up   Condition = "up"   // registered, or a later heartbeat
 	Lost Condition = "lost" // expired, unavailable, missing in action
 	Gone Condition = "left" // deregistered
 )
 
-// Span is a piece of time.
+// Span is a period of time.
 type Span struct{ From, To time.Duration }
 
-// Fleet is what is known of the clients of leases.
+// Fleet is the history of the clients of leases.
 type Fleet struct {
 	Terms  Leases
 	Lives  []Life
-	Sights []Sight // of all that was lost, whenever somebody looked, and the first of each other condition
-	Last   []Sight // of all holders, when all that was stopped had its time; nil if nobody looked
-	Deaf   []Span  // fewer than a majority of the peers had a process: no leader could hear
+	Sights []Sight // of all losses, at every read, and the first of each other condition
+	Last   []Sight // of all holders, after the stopped ones had time to be lost; nil if there was no read
+	Deaf   []Span  // fewer than a majority of the peers had a process: there could be no leader
 	Unrest []Span  // something was broken, or reads failed or were slow; in the order of From
 }
 
-// Within returns how much of a piece of time lies in some spans, each of which is so much longer at
-// its end.
+// Within returns how much of a period overlaps some spans, each of which is extended at its
+// end.
 func Within(spans []Span, from, to, after time.Duration) time.Duration {
 	var sum, until time.Duration
 	for _, s := range spans { // in the order of From
@@ -126,7 +127,7 @@ func Within(spans []Span, from, to, after time.Duration) time.Duration {
 	return sum
 }
 
-// IDs returns the ids that a life was told that it is registered under, each once.
+// IDs returns the ids with which a life was registered, each once.
 func (l Life) IDs() []string {
 	ids := map[string]bool{}
 	for _, t := range l.Trips {
@@ -137,7 +138,7 @@ func (l Life) IDs() []string {
 	return slices.Sorted(maps.Keys(ids))
 }
 
-// Count counts the trips of a kind with an outcome, and how often clients came to an end.
+// Count returns the number of trips of a kind with an outcome.
 func (f *Fleet) Count(k TripKind, o Outcome) int {
 	n := 0
 	for _, l := range f.Lives {
@@ -150,7 +151,7 @@ func (f *Fleet) Count(k TripKind, o Outcome) int {
 	return n
 }
 
-// Ends counts how often clients came to an end.
+// Ends returns how often clients ended in a way.
 func (f *Fleet) Ends(how End) int {
 	n := 0
 	for _, l := range f.Lives {
@@ -163,7 +164,7 @@ func (f *Fleet) Ends(how End) int {
 	return n
 }
 
-// String sums up for people.
+// String returns a summary.
 func (f *Fleet) String() string {
 	lost := map[string]bool{}
 	for _, s := range f.Last {

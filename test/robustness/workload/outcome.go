@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// classify reports what is known of a call that failed. It believes what a server says of its own
-// outcome, and nothing else: a call that left this process without such a word may have been
+// classify returns the known outcome of a failed call. It trusts only the server's own
+// statement of the outcome. Without one, a call that left this process may have been
 // applied.
 func classify(err error, sent bool) (o Outcome, reason, named string) {
 	var info *errdetails.ErrorInfo
@@ -41,14 +41,14 @@ func classify(err error, sent bool) (o Outcome, reason, named string) {
 
 type sentKey struct{}
 
-// withSent adds a flag to the context that is set when a request made with it goes out.
+// withSent adds a flag to the context that is set when a request made with it is sent.
 func withSent(ctx context.Context) (context.Context, *atomic.Bool) {
 	sent := new(atomic.Bool)
 	return context.WithValue(ctx, sentKey{}, sent), sent
 }
 
-// sentHandler sets that flag: gRPC says UNAVAILABLE both for a refused connection and for one that
-// broke.
+// sentHandler sets that flag: gRPC returns UNAVAILABLE both for a refused connection and
+// for one that broke.
 type sentHandler struct{}
 
 // TagRPC implements stats.Handler.

@@ -15,7 +15,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// peer is a connection to one peer, and only to it.
+// peer is a connection to exactly one peer.
 type peer struct {
 	conn     *grpc.ClientConn
 	machines holdfastv1.MachineServiceClient
@@ -27,8 +27,8 @@ type peer struct {
 	secrets  holdfastv1.SecretServiceClient
 }
 
-// dial makes a connection to each peer. It connects lazily, and again soon after a peer has come
-// back.
+// dial returns a connection to each peer. It connects lazily, and reconnects soon after a
+// peer has come back.
 func dial(addrs []string, creds credentials.TransportCredentials) ([]peer, error) {
 	var all []peer
 	for _, addr := range addrs {
@@ -37,7 +37,7 @@ func dial(addrs []string, creds credentials.TransportCredentials) ([]peer, error
 			grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: time.Second,
 				Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 500 * time.Millisecond}}))
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("make a connection to %s: %w", addr, err), hangUp(all))
+			return nil, errors.Join(fmt.Errorf("connect to %s: %w", addr, err), hangUp(all))
 		}
 		all = append(all, peer{conn: conn, machines: holdfastv1.NewMachineServiceClient(conn),
 			plans: holdfastv1.NewPlanServiceClient(conn), runs: holdfastv1.NewRunServiceClient(conn), pools: holdfastv1.NewPoolServiceClient(conn),
@@ -55,13 +55,13 @@ func hangUp(all []peer) error {
 	return errors.Join(errs...)
 }
 
-// The metadata of calls (docs/concepts.md).
+// Metadata of calls (docs/concepts.md).
 const (
 	headerConsistency = "holdfast-consistency"
 	headerIndex       = "holdfast-index"
 )
 
-// stale asks for the state of the peer as it is.
+// stale returns a context for reads of the peer's own state.
 func stale(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, headerConsistency, "stale")
 }
@@ -79,7 +79,7 @@ func seenMachine(m *holdfastv1.Machine) MachineSeen {
 	return MachineSeen{ID: m.GetMachineId(), Value: m.GetLabels()[LabelKey], Active: m.GetStatus().GetActiveRunId(), Revision: m.GetRevision()}
 }
 
-// SeenRun returns what the checks compare of a run.
+// SeenRun returns the part of a run that the checks compare.
 func SeenRun(r *holdfastv1.Run) RunSeen {
 	ended := r.GetPhase() == holdfastv1.Run_SUCCEEDED || r.GetPhase() == holdfastv1.Run_FAILED || r.GetPhase() == holdfastv1.Run_CANCELED
 	return RunSeen{ID: r.GetRunId(), Machine: r.GetMachineId(), Request: r.GetRequestId(), Plan: r.GetPlanId(),

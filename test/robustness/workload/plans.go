@@ -6,14 +6,15 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// TalkScript is what runs of the plan "talk" do: short, with a log that comes in pieces.
+// TalkScript is the script of runs of the plan "talk": short, with a log that arrives in
+// pieces.
 const TalkScript = "seq 40\nsleep 0.15\nseq 40\nsleep 0.15\nseq 40\n"
 
-// Talk reports whether a plan is the one that runs TalkScript.
+// Talk reports whether a plan runs TalkScript.
 func Talk(planID string) bool { return planID == "rb-talk" }
 
-// plans returns the plans that runs are of: each takes 0.2 to 2 seconds on fake hardware that
-// answers at once.
+// plans returns the plans of runs: each takes 0.2 to 2 seconds on fake hardware without
+// delays.
 func plans() []*holdfastv1.Plan {
 	return []*holdfastv1.Plan{
 		{PlanId: "rb-talk", Steps: []*holdfastv1.Step{brief(ssh("talk", TalkScript))}},
@@ -23,18 +24,19 @@ func plans() []*holdfastv1.Plan {
 	}
 }
 
-// register is a plan whose display name is written and read, and that nothing refers to.
+// register returns a plan whose display name is written and read. Nothing refers to it.
 func register(id, name string) *holdfastv1.Plan {
 	return &holdfastv1.Plan{PlanId: id, DisplayName: name, Steps: []*holdfastv1.Step{ssh("nothing", "true\n")}}
 }
 
-// Steps have no short timeout: it is a failure when a run fails because a leader has died.
+// step returns a step without a short timeout, because a run must not fail when a leader
+// dies.
 func step(name string) *holdfastv1.Step {
 	return &holdfastv1.Step{Name: name, TimeoutSeconds: 20, MaxRetries: proto.Int32(1)}
 }
 
-// brief is for a host that a canceled reboot may have left without power: its machine should not be
-// held up for long.
+// brief shortens a step, because a canceled reboot may have left its host without power.
+// Its machine should not be held up for long.
 func brief(s *holdfastv1.Step) *holdfastv1.Step {
 	s.TimeoutSeconds, s.MaxRetries = 8, proto.Int32(0)
 	return s
@@ -52,7 +54,8 @@ func netboot(name, mode string) *holdfastv1.Step {
 	return s
 }
 
-// reboot presses the button without asking the operating system: it takes less time.
+// reboot returns a step that presses the button without asking the operating system, which
+// is faster.
 func reboot(name string) *holdfastv1.Step {
 	s := step(name)
 	s.Kind = &holdfastv1.Step_Reboot{Reboot: &holdfastv1.Reboot{Mode: "bmc", Force: true}}

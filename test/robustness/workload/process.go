@@ -15,19 +15,20 @@ import (
 	"time"
 )
 
-// listen opens the doors of a process: one for each peer, behind which the tap is. They stay open
-// until the driver ends.
+// listen opens one listener for each peer for a process, with the tap behind it. They stay
+// open until the driver ends.
 func (h *holder) listen() error {
 	for _, to := range h.fleet.w.target.URLs {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
-			return fmt.Errorf("open a door for %s: %w", h.name, err)
+			return fmt.Errorf("listen for %s: %w", h.name, err)
 		}
 		proxy, err := h.beyond(to)
 		if err != nil {
 			return err
 		}
-		proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { // the peer did not answer: neither do we
+		// The peer did not answer, so this proxy does not either.
+		proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) {
 			if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
 				_ = c.Close()
 			}
@@ -40,7 +41,8 @@ func (h *holder) listen() error {
 	return nil
 }
 
-// process is a real holdfast-agent. Its id is the one that it made when it was started first.
+// process starts a real holdfast-agent. Its id is the one that it created at its first
+// start.
 func (f *fleet) process(h *holder) (incarnation, error) {
 	if err := os.MkdirAll(h.dir, 0o700); err != nil {
 		return incarnation{}, err
@@ -58,7 +60,7 @@ func (f *fleet) process(h *holder) (incarnation, error) {
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, tied()
 	started, ended := make(chan error, 1), make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // the kernel kills the process when the thread that has started it ends
+		runtime.LockOSThread() // the kernel kills the process when the thread that started it ends
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		started <- err
@@ -76,7 +78,7 @@ func (f *fleet) process(h *holder) (incarnation, error) {
 			case err := <-ended:
 				return fmt.Errorf("it has ended: %w", err)
 			case <-ctx.Done():
-				_ = cmd.Process.Kill() // it is gone already, or dies
+				_ = cmd.Process.Kill() // it has ended already, or dies
 				if err := <-ended; err == nil {
 					return errors.New("it has ended before it was killed")
 				}

@@ -18,7 +18,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/site"
 )
 
-// hostMachines is how many machines have the site's host: their commands share it.
+// hostMachines is the number of machines on the site's host: their commands share it.
 const hostMachines = 2
 
 // HostPlan runs a command on a real host.
@@ -35,12 +35,12 @@ const (
 
 const hostLines = 12
 
-// hostScript notes that it was started, and prints for a second and more.
+// hostScript returns a script that records its start, and prints for more than a second.
 func hostScript(starts string) string {
 	return fmt.Sprintf("echo \"$HOLDFAST_TOKEN\" >>'%s'\ni=0\nwhile [ $i -lt %d ]; do\n  i=$((i + 1))\n  echo \"line $i\"\n  echo \"err $i\" >&2\n  sleep 0.1\ndone\n", starts, hostLines)
 }
 
-// HostOutput is what a command of HostPlan prints on each stream.
+// HostOutput returns the output of a command of HostPlan on each stream.
 func HostOutput() (stdout, stderr string) {
 	var out, err strings.Builder
 	for i := range hostLines {
@@ -50,11 +50,11 @@ func HostOutput() (stdout, stderr string) {
 	return out.String(), err.String()
 }
 
-// Real is the machines that are not fake. They are the same for all workloads of a cluster, so that
-// everything that BMCs and hosts have ever seen can be held against the record.
+// Real is the machines that are not fake. All workloads of a cluster share them, so that
+// all observations of BMCs and hosts can be compared with the record.
 type Real struct {
 	BMCs  []string // machines, in the order of the site's BMCs
-	Hosts []string // machines with the site's host
+	Hosts []string // machines on the site's host
 	Site  *site.Site
 }
 
@@ -94,8 +94,8 @@ func (r *Real) plans() []*holdfastv1.Plan {
 	return all
 }
 
-// Presses reports what a step of a plan does with the power of a machine behind a BMC: on, off or
-// cycle.
+// Presses returns what a step of a plan does with the power of a machine behind a BMC: on,
+// off or cycle.
 func Presses(planID, stepName string) (action string, may bool) {
 	switch {
 	case planID == planOn:
@@ -108,13 +108,14 @@ func Presses(planID, stepName string) (action string, may bool) {
 	return "", false
 }
 
-// hurried is for a BMC that lies: the attempt waits for nothing, and the next one has to come soon.
+// hurried prepares a step for a lying BMC: the attempt does not wait, and the next one
+// follows soon.
 func hurried(s *holdfastv1.Step) *holdfastv1.Step {
 	s.TimeoutSeconds = 12
 	return s
 }
 
-// prepare returns what an operator does before such machines are driven.
+// prepare returns an operator's preparations for such machines.
 func (r *Real) prepare() []func(context.Context, peer) error {
 	var todo []func(context.Context, peer) error
 	secret := func(name, kind string, values map[string]string) {
@@ -127,7 +128,7 @@ func (r *Real) prepare() []func(context.Context, peer) error {
 		todo = append(todo, func(ctx context.Context, at peer) error {
 			_, err := at.machines.RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id, Spec: spec}})
 			if status.Code(err) == codes.AlreadyExists {
-				return nil // an earlier workload has
+				return nil // an earlier workload has registered it
 			}
 			return err
 		})
@@ -156,8 +157,8 @@ func (r *Real) prepare() []func(context.Context, peer) error {
 	return todo
 }
 
-// PrepareReal registers the machines and plans of a site, for a test that makes its calls itself.
-// All peers are well.
+// PrepareReal registers the machines and plans of a site, for a test that makes its own
+// calls. All peers must be healthy.
 func PrepareReal(ctx context.Context, rec *Recorder, s *site.Site) (*Real, error) {
 	r := realOf(s)
 	for _, do := range r.prepare() {
@@ -212,7 +213,7 @@ func (w *Workload) driveOne(ctx context.Context, id, plan string, client, n int,
 	}
 }
 
-// startReal starts a run, on another peer when the outcome is not known.
+// startReal starts a run. If the outcome is unknown, it retries on another peer.
 func (w *Workload) startReal(ctx context.Context, op Op) string {
 	for ctx.Err() == nil {
 		done := w.rec.StartRun(context.WithoutCancel(ctx), op, 3*time.Second)
@@ -229,8 +230,8 @@ func (w *Workload) startReal(ctx context.Context, op Op) string {
 	return ""
 }
 
-// rest brings each machine behind a BMC to where its last run has it. All is well by then, so that
-// each of these runs has to succeed.
+// rest brings each machine behind a BMC to the state of its last run. No fault is active,
+// so each of these runs has to succeed.
 func (w *Workload) rest(ctx context.Context) error {
 	if w.real == nil {
 		return nil
@@ -243,12 +244,13 @@ func (w *Workload) rest(ctx context.Context) error {
 	}
 	wg.Wait()
 	if s, err := w.real.summary(ctx); err == nil {
-		w.target.Log.Info("machines that are not fake are at rest", "after", time.Since(began).Round(time.Millisecond), "seen", s)
+		w.target.Log.Info("machines that are not fake are at rest",
+			"after", time.Since(began).Round(time.Millisecond), "seen", s)
 	}
 	return errors.Join(errs...)
 }
 
-// summary words what BMCs and the host have seen.
+// summary describes the observations of BMCs and the host.
 func (r *Real) summary(ctx context.Context) (string, error) {
 	presses, ignored, logins := 0, 0, 0
 	for _, b := range r.Site.BMCs {
@@ -284,7 +286,8 @@ func (w *Workload) restOne(ctx context.Context, id, plan string) error {
 		cancel()
 		if err == nil && SeenRun(r).Ended {
 			if r.GetPhase() != holdfastv1.Run_SUCCEEDED {
-				return fmt.Errorf("the last run of %s, %s of %s, is %s although all is well: %v", id, run, plan, r.GetPhase(), r.GetError())
+				return fmt.Errorf("the last run of %s, %s of %s, is %s although no fault is active: %v",
+					id, run, plan, r.GetPhase(), r.GetError())
 			}
 			return nil
 		}

@@ -24,7 +24,7 @@ type Recorder struct {
 	ops []Op
 }
 
-// NewRecorder returns a Recorder of the peers at some addresses. Close it.
+// NewRecorder returns a Recorder of the peers at some addresses. It must be closed.
 func NewRecorder(addrs []string, creds credentials.TransportCredentials) (*Recorder, error) {
 	ps, err := dial(addrs, creds)
 	if err != nil {
@@ -36,14 +36,15 @@ func NewRecorder(addrs []string, creds credentials.TransportCredentials) (*Recor
 // Close closes the connections.
 func (r *Recorder) Close() error { return hangUp(r.peers) }
 
-// Ops returns the calls that have returned, in the order of their return.
+// Ops returns the completed calls, in the order of their return.
 func (r *Recorder) Ops() []Op {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.ops)
 }
 
-// History returns what was recorded, about some machines, for a test that makes its calls itself.
+// History returns the recorded calls, about some machines, for a test that makes its own
+// calls.
 func (r *Recorder) History(machines ...string) *History {
 	return &History{Base: r.base, Machines: machines, Ops: r.Ops()}
 }
@@ -75,7 +76,7 @@ func (r *Recorder) do(ctx context.Context, op Op, timeout time.Duration, call fu
 	return op
 }
 
-// StartRun starts op.Plan on op.Machine under op.Request.
+// StartRun starts op.Plan on op.Machine with op.Request.
 func (r *Recorder) StartRun(ctx context.Context, op Op, timeout time.Duration) Op {
 	op.Kind = StartRun
 	return r.do(ctx, op, timeout, func(ctx context.Context, p peer, op *Op, o grpc.CallOption) error {
@@ -131,7 +132,7 @@ func (r *Recorder) GetMachine(ctx context.Context, op Op, timeout time.Duration)
 	})
 }
 
-// ListMachines reads all machines that op.Value, a filter, matches.
+// ListMachines reads all machines that match op.Value, a filter.
 func (r *Recorder) ListMachines(ctx context.Context, op Op, timeout time.Duration) Op {
 	op.Kind = ListMachines
 	return r.do(ctx, op, timeout, func(ctx context.Context, p peer, op *Op, o grpc.CallOption) error {

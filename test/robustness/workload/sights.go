@@ -9,24 +9,24 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// names are what all clients of one fleet have in common: the pool of agents, the region of pools,
+// names are shared by all clients of one fleet: the pool of agents, the region of pools,
 // the host of services.
 type names struct{ pool, region, host string }
 
-// lookEvery is the time between two looks of one observer at all holders of leases.
+// lookEvery is the time between two reads of all holders of leases by one observer.
 const lookEvery = 300 * time.Millisecond
 
-// restless is how long a read takes of a cluster that is not well.
+// restless is the duration of a read above which the cluster counts as unhealthy.
 const restless = 500 * time.Millisecond
 
-// sights keeps what observers see.
+// sights stores the reads of observers.
 type sights struct {
 	mu    sync.Mutex
 	all   []Sight
 	known map[string]Condition // newest, by id
 }
 
-// add keeps all losses, and of the rest what has changed: the checks need no more.
+// add keeps all losses, and the changes of other conditions: the checks need no more.
 func (s *sights) add(some []Sight) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,7 +47,7 @@ func (s *sights) seen() []Sight {
 	return append([]Sight(nil), s.all...)
 }
 
-// look looks at all holders again and again, each time at another peer.
+// look polls all holders, each time at another peer.
 func (f *fleet) look(ctx context.Context, at int) {
 	for ; wait(ctx, lookEvery) == nil; at++ {
 		for _, kind := range []Holder{Machine, Pool, Service} {
@@ -58,15 +58,15 @@ func (f *fleet) look(ctx context.Context, at int) {
 				f.sights.add(some)
 			}
 			if err != nil || time.Since(began) > restless {
-				over() // whoever is late meanwhile has an excuse: on a busy machine there are elections without a fault
+				over() // later losses are excused: a busy machine has elections without a fault
 			}
 		}
 	}
 }
 
-// sightAll looks at all holders, with a linearizable read of some peer for each kind.
+// sightAll reads all holders, with a linearizable read of some peer for each kind.
 func (r *Recorder) sightAll(ctx context.Context, f names) ([]Sight, error) {
-	all := []Sight{} // who sees nobody has looked all the same
+	all := []Sight{} // not nil, even without holders
 	for i, kind := range []Holder{Machine, Pool, Service} {
 		some, err := r.sight(ctx, i%len(r.peers), kind, f)
 		if err != nil {

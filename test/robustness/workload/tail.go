@@ -13,8 +13,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// tails follows the logs of runs, a few at a time. Each log is left after a while and gone on with
-// at the next peer, from the byte that comes next.
+// tails follows the logs of runs, a few at a time. After a while, each log is continued at
+// the next peer, at the next byte.
 type tails struct {
 	peers []peer
 	queue chan *tail
@@ -32,7 +32,7 @@ type tail struct {
 
 func newTails(peers []peer) *tails { return &tails{peers: peers, queue: make(chan *tail, 64)} }
 
-// begin lets a log be followed, if there is somebody with time for it.
+// begin follows a log if a worker is free.
 func (t *tails) begin(run string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -97,7 +97,7 @@ func (l *tail) read(ctx context.Context, c holdfastv1.RunServiceClient) error {
 	}
 }
 
-// take adds a chunk, which has to begin where the last one ended.
+// take adds a chunk, which has to begin at the end of the last one.
 func (l *tail) take(c *holdfastv1.LogChunk) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +107,7 @@ func (l *tail) take(c *holdfastv1.LogChunk) {
 	l.seen.Data = append(l.seen.Data, c.GetData()...)
 }
 
-// finish reads all logs that were begun to their end.
+// finish reads all followed logs to their end.
 func (t *tails) finish(ctx context.Context) error {
 	t.mu.Lock()
 	all := slices.Clone(t.all)

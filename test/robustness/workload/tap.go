@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// tap is the wire of one client of a lease, over all its incarnations: it records each request and
-// what was answered, and it can be cut and held. It is an http.RoundTripper, below the SDK's
-// retries.
+// tap is the connection of one client of a lease, over all its incarnations. It records
+// each request and its response, and can be cut and frozen. It is an http.RoundTripper,
+// below the SDK's retries.
 type tap struct {
 	base  http.RoundTripper
 	peers map[string]int // by host:port
@@ -26,12 +26,12 @@ type tap struct {
 
 	mu    sync.Mutex
 	trips []Trip
-	life  context.Context // of the present incarnation; it ends when the process is killed
-	still chan struct{}   // closed when the process is not frozen
+	life  context.Context // of the current incarnation; it ends when the process is killed
+	still chan struct{}   // closed while the process is not frozen
 }
 
 func newTap(t Target, rec *Recorder) *tap {
-	// As the SDK makes it by itself: bounded dials, HTTP/1.1.
+	// The transport is like the SDK's own: dial timeouts, HTTP/1.1.
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	w := &tap{peers: map[string]int{}, since: rec.Since, life: context.Background(),
@@ -44,8 +44,8 @@ func newTap(t Target, rec *Recorder) *tap {
 
 var errKilled = errors.New("this process was killed")
 
-// begin makes the wire that of another incarnation. What cut gives ends it: what is on its way is
-// given up, nothing is sent any more.
+// begin starts another incarnation. The returned function cut ends it: requests in progress
+// are given up, and no more are sent.
 func (t *tap) begin() (cut func()) {
 	life, end := context.WithCancelCause(context.Background())
 	t.mu.Lock()
@@ -54,7 +54,7 @@ func (t *tap) begin() (cut func()) {
 	return func() { end(errKilled) }
 }
 
-// freeze holds what is to be sent back for a while.
+// freeze holds responses back until thaw is called.
 func (t *tap) freeze() (thaw func()) {
 	still := make(chan struct{})
 	t.mu.Lock()
@@ -81,7 +81,7 @@ func (t *tap) RoundTrip(req *http.Request) (*http.Response, error) {
 		case <-req.Context().Done():
 		}
 	}
-	if life.Err() != nil { // the SDK is told something that it does not try again
+	if life.Err() != nil { // an error that the SDK does not retry
 		return &http.Response{StatusCode: http.StatusGone, Header: http.Header{}, Body: http.NoBody, Request: req}, nil
 	}
 	body, err := readAll(req.Body)
@@ -99,7 +99,7 @@ func (t *tap) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := t.base.RoundTrip(out)
 	var answer []byte
 	if err == nil {
-		answer, err = readAll(resp.Body) // it is answered when all of it is there
+		answer, err = readAll(resp.Body) // only a complete response counts
 	}
 	trip.Return = t.since()
 	known := trip.reads(req.URL.Path, body, answer)
@@ -122,7 +122,7 @@ func (t *tap) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// maxBody is more than any of these requests and answers has.
+// maxBody is larger than any of these requests and responses.
 const maxBody = 4 << 20
 
 func readAll(r io.ReadCloser) ([]byte, error) {
@@ -133,8 +133,8 @@ func readAll(r io.ReadCloser) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, maxBody))
 }
 
-// classify reports what is known of the request. An error of dialling is that of a request that
-// never left, unless some of it was sent: then net/http has tried it again, on another connection.
+// classify sets the known outcome of the request. After a dial error the request never
+// left, unless some of it was sent: then net/http has retried it on another connection.
 func (t *Trip) classify(resp *http.Response, answer []byte, err error, sent bool) {
 	var dial *net.OpError
 	var said struct {
@@ -152,14 +152,14 @@ func (t *Trip) classify(resp *http.Response, answer []byte, err error, sent bool
 			t.Outcome = OK
 		case t.Status < 500, json.Unmarshal(answer, &said) == nil && said.ErrorCode == "machine_not_found":
 			t.Outcome = Refused
-		default: // the document of machines has 500 for everything
+		default: // the specification of machines uses 500 for everything
 			t.Outcome = Unknown
 		}
 	}
 }
 
-// reads reports what a request is by its path, and whether it is one that matters. The three APIs
-// have their ids in different places.
+// reads sets the kind and the id of a request, by its path, and reports whether it is
+// relevant. The three APIs have their ids in different places.
 func (t *Trip) reads(path string, body, answer []byte) bool {
 	var in struct {
 		MachineID string `json:"machine_id"`

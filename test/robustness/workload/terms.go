@@ -9,21 +9,21 @@ import (
 	"time"
 )
 
-// SecretsKey makes a key that peers seal secrets with, and gives the arguments that they need for
-// it. Without it no peer makes access tokens.
+// SecretsKey creates the key with which peers encrypt secrets, and returns the arguments
+// for it. Without it no peer issues access tokens.
 func SecretsKey(dir string) ([]string, error) {
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails
 	name := filepath.Join(dir, "secrets.key")
 	if err := os.WriteFile(name, []byte("k1:"+base64.StdEncoding.EncodeToString(key)+"\n"), 0o600); err != nil {
-		return nil, fmt.Errorf("make a key for secrets: %w", err)
+		return nil, fmt.Errorf("create a key for secrets: %w", err)
 	}
 	return []string{"--secrets-key-file", name}, nil
 }
 
-// OrdinaryLeases are the terms of the product
-// (docs/decisions/0012-leases-have-a-clock-of-their-own.md: a true loss is declared within TTL + 60
-// s). A pool has three of the intervals that it is asked for, which are 5 to 30 s.
+// OrdinaryLeases returns the terms of the product
+// (docs/decisions/0012-leases-have-a-clock-of-their-own.md: a true loss is declared within
+// TTL + 60 s). A pool has three of its heartbeat intervals, which are 5 to 30 s.
 func OrdinaryLeases() Leases {
 	return Leases{
 		Machine: {TTL: 5 * time.Minute, Most: 6 * time.Minute},
@@ -32,9 +32,9 @@ func OrdinaryLeases() Leases {
 	}
 }
 
-// ShortLeases are the terms of a holdfast that was built with ShortLeaseEdits: leases can be lost
-// within a round, several times. Most allows for half a TTL, which a leader adds to what it
-// inherits, and ten seconds for a machine that has much to do.
+// ShortLeases returns the terms of a holdfast built with ShortLeaseEdits: leases can be
+// lost several times within a round. Most allows for half a TTL, which a leader adds to
+// inherited leases, and ten seconds for a busy machine.
 func ShortLeases() Leases {
 	return Leases{
 		Machine: {TTL: 6 * time.Second, Most: 19 * time.Second},
@@ -43,11 +43,11 @@ func ShortLeases() Leases {
 	}
 }
 
-// Edit is a piece of a source file and what stands in its place.
+// Edit is a piece of a source file and its replacement.
 type Edit struct{ File, Before, After string }
 
-// ShortLeaseEdits make leases short. They change numbers and no rule: the product has no switch for
-// them.
+// ShortLeaseEdits returns edits that make leases short. They change numbers and no rule:
+// the product has no switch for them.
 func ShortLeaseEdits() []Edit {
 	return []Edit{
 		{"server/agents.go", "machineTTL = 5 * time.Minute", "machineTTL = 6 * time.Second"},

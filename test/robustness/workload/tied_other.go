@@ -4,5 +4,5 @@ package workload
 
 import "syscall"
 
-// tied cannot tie a child to its parent here.
+// tied cannot tie a child to its parent on this system.
 func tied() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }

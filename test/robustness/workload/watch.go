@@ -15,8 +15,8 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// watcher watches all runs. It leaves each stream after a while, and goes on at the next peer after
-// its last cursor.
+// watcher watches all runs. It leaves each stream after a while, and continues at the next
+// peer after its last cursor.
 type watcher struct {
 	name  string
 	peers []peer
@@ -33,7 +33,7 @@ func newWatcher(name string, peers []peer, at int, rng *rand.Rand) *watcher {
 	return &watcher{name: name, peers: peers, at: at, rng: rng, watch: Watch{Name: name}, ended: map[string]bool{}}
 }
 
-// follow watches until ctx ends or enough says so.
+// follow watches until ctx ends or enough returns true.
 func (w *watcher) follow(ctx context.Context, enough func() bool) {
 	for ctx.Err() == nil && !enough() {
 		w.at++
@@ -59,7 +59,7 @@ func (w *watcher) session(ctx context.Context, enough func() bool) error {
 	if err != nil {
 		return err
 	}
-	var current []Event // without its last event, a state is not whole
+	var current []Event // without its last event, a state is incomplete
 	for first := cursor == 0; ; {
 		e, err := stream.Recv()
 		if err != nil {
@@ -119,8 +119,8 @@ func seenEvent(e *holdfastv1.RunEvent) Event {
 		Message: e.GetMessage(), Steps: strings.Join(steps, " ")}
 }
 
-// streamTrouble words an error that no stream may end with: a peer that dies, stops or is cut off
-// gives others.
+// streamTrouble describes an error that no stream may end with: a peer that dies, stops or
+// is cut off causes others.
 func streamTrouble(err error) string {
 	switch status.Code(err) {
 	case codes.OK, codes.Unavailable, codes.Canceled, codes.DeadlineExceeded:

@@ -22,7 +22,7 @@ import (
 	"github.com/holdfast-metal/holdfast/test/robustness/site"
 )
 
-// Target is the cluster that the traffic goes to.
+// Target is the cluster under traffic.
 type Target struct {
 	Addrs   []string // gRPC address of each peer
 	IDs     []string // id of each peer, in the same order
@@ -32,8 +32,8 @@ type Target struct {
 	Creds, PeerCreds credentials.TransportCredentials
 	URLs             []string    // HTTP address of each peer, in the same order, e.g. "https://127.0.0.1:7401"
 	TLS              *tls.Config // for clients that have a token and no certificate
-	Site             *site.Site  // BMCs and hosts that are not fake; nil for none
-	Running          func() int  // how many peers have a process; nil if that is not known
+	Site             *site.Site  // BMCs and hosts that are not fake; nil: none
+	Running          func() int  // returns the number of peers with a process; nil if unknown
 }
 
 // TargetOf returns the peers and the hardware of a local cluster.
@@ -57,20 +57,20 @@ func TargetOf(c *localcluster.Cluster, fakeURL string) Target {
 	return t
 }
 
-// Config says how much traffic. Zero values take the defaults.
+// Config configures a workload. Zero values select the defaults.
 type Config struct {
 	Seed     int64 // of all decisions
-	Machines int   // few, so that calls meet; default 6
+	Machines int   // few, so that calls collide; default 6
 	Clients  int   // default 10
-	MinOps   int   // calls that have to be answered, else nothing is proven; default 500
+	MinOps   int   // required number of answered calls; default 500
 
-	Lasts time.Duration // how long Run makes traffic once all is prepared; 0: until its context ends
+	Lasts time.Duration // how long Run makes traffic after the preparations; 0: until its context ends
 
 	Leases Leases // the terms that the peers were built with; default OrdinaryLeases
 	Agent  string // the holdfast-agent executable; empty: all agents are in this process
 }
 
-// Workload is the traffic of one test. Use it once: Run, then Settle, then History.
+// Workload is the traffic of one test. It is used once: Run, then Settle, then History.
 type Workload struct {
 	cfg      Config
 	target   Target
@@ -83,11 +83,11 @@ type Workload struct {
 	watchers []*watcher
 	tails    *tails
 	fleet    *fleet
-	real     *Real // nil: there is none
+	real     *Real // nil: none
 }
 
-// New returns the traffic of a seed. Nothing happens before Run. The ids of machines are not of the
-// seed alone: one cluster can take many workloads.
+// New returns the traffic of a seed. Nothing happens before Run. The ids of machines also
+// have a random part, so that one cluster can have many workloads.
 func New(cfg Config, t Target) *Workload {
 	def := func(v *int, d int) {
 		if *v == 0 {
@@ -118,9 +118,9 @@ func New(cfg Config, t Target) *Workload {
 	return w
 }
 
-// Run registers machines and plans, and then makes traffic until ctx ends. It returns when all
-// calls have: the runs that were started go on, and so do the clients of leases. It fails when
-// there could be no traffic at all.
+// Run registers machines and plans, and then makes traffic until ctx ends. It returns when
+// all calls have ended; started runs and clients of leases continue. It fails if there
+// could be no traffic at all.
 func (w *Workload) Run(ctx context.Context) error {
 	var err error
 	if w.rec, err = NewRecorder(w.target.Addrs, w.target.Creds); err != nil {
@@ -158,13 +158,14 @@ func (w *Workload) Run(ctx context.Context) error {
 	return nil
 }
 
-// rng returns a source of decisions. Each goroutine has its own, so that a seed means the same
-// whatever the scheduler does.
+// rng returns a random source. Each goroutine has its own, so that a seed does not depend
+// on the scheduler.
 func (w *Workload) rng(salt int) *rand.Rand {
 	return rand.New(rand.NewPCG(uint64(w.cfg.Seed), uint64(salt)))
 }
 
-// prepare registers what the traffic is about. Faults may have begun: it tries until ctx ends.
+// prepare registers the objects of the traffic. It retries until ctx ends, because faults
+// may have begun.
 func (w *Workload) prepare(ctx context.Context) error {
 	var todo []func(context.Context, peer) error
 	for _, p := range append(plans(), register(w.register, "")) {
@@ -205,9 +206,9 @@ func (w *Workload) prepare(ctx context.Context) error {
 
 var errForeign = errors.New("the cluster has other plans of these names: use a fresh cluster")
 
-// Settle waits until every run has ended, every watcher has seen it end and every log tail its last
-// byte, and until clients of leases that were stopped had the time to be lost. Call it after Run,
-// when all faults are healed. What has not come within ctx is the error.
+// Settle blocks until every run has ended, every watcher has seen its end, every log tail
+// has read its last byte, and stopped clients of leases had time to be lost. It is called
+// after Run, when all faults are repaired. It returns an error if ctx ends first.
 func (w *Workload) Settle(ctx context.Context) error {
 	fleet := make(chan error, 1)
 	go func() { fleet <- w.fleet.finish(ctx) }()
@@ -215,7 +216,7 @@ func (w *Workload) Settle(ctx context.Context) error {
 	return errors.Join(err, <-fleet, w.rec.Close())
 }
 
-// Close ends what goes on after Run. It need not be called after Settle.
+// Close stops what continues after Run. It need not be called after Settle.
 func (w *Workload) Close() { w.fleet.close() }
 
 func (w *Workload) settle(ctx context.Context) error {
@@ -244,7 +245,7 @@ func (w *Workload) settle(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// runsEnded waits until no run is active, twice in a row, and gives all of them.
+// runsEnded blocks until no run is active, twice in a row, and returns all runs.
 func (w *Workload) runsEnded(ctx context.Context) (ids []string, err error) {
 	var before []string
 	for try, told := 0, time.Now(); ; try++ {
@@ -291,7 +292,7 @@ func ListRuns(ctx context.Context, c holdfastv1.RunServiceClient) ([]*holdfastv1
 	}
 }
 
-// History returns everything that was recorded.
+// History returns everything recorded.
 func (w *Workload) History() *History {
 	h := &History{Prefix: w.prefix, Machines: slices.Clone(w.machines), Plans: slices.Clone(w.plans), Register: w.register, MinOps: w.cfg.MinOps}
 	if w.rec == nil {
