@@ -107,14 +107,20 @@ func (l *Lab) IPMI(m *Machine) *BMC {
 		l.t.Fatal(err)
 	}
 	var lan strings.Builder
-	fmt.Fprintf(&lan, "name %q\nset_working_mc 0x20\n  startlan 1\n    addr %s %s\n    priv_limit admin\n", m.Name(), host, port)
+	fmt.Fprintf(&lan, "name %q\nset_working_mc 0x20\n  startlan 1\n    addr %s %s\n    priv_limit admin\n", m.Name(),
+		host, port)
 	for _, level := range []string{"callback", "user", "operator", "admin"} {
 		fmt.Fprintf(&lan, "    allowed_auths_%s none md2 md5 straight\n", level)
 	}
-	fmt.Fprintf(&lan, "    guid a123456789abcdefa123456789000001\n  endlan\n  chassis_control \"%s control %s 0x20\"\n  startnow false\n  sol %q 115200\n",
+	fmt.Fprintf(&lan,
+		"    guid a123456789abcdefa123456789000001\n  endlan\n  chassis_control \"%s control %s 0x20\"\n"+
+			"  startnow false\n  sol %q 115200\n",
 		l.b.front, m.socket, m.Line())
-	fmt.Fprintf(&lan, "  user 1 false \"\" \"\" user 10 none md2 md5 straight\n  user 2 true %q %q admin 10 none md2 md5 straight\n", User, Password)
-	const emu = "mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr\nsel_enable 0x20 1000 0x0a\nmc_enable 0x20\n"
+	fmt.Fprintf(&lan,
+		"  user 1 false \"\" \"\" user 10 none md2 md5 straight\n"+
+			"  user 2 true %q %q admin 10 none md2 md5 straight\n", User, Password)
+	const emu = "mc_setbmc 0x20\nmc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02 persist_sdr\n" +
+		"sel_enable 0x20 1000 0x0a\nmc_enable 0x20\n"
 	conf, sim := filepath.Join(dir, "lan.conf"), filepath.Join(dir, "sim.emu")
 	for file, text := range map[string]string{conf: lan.String(), sim: emu} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -123,7 +129,8 @@ func (l *Lab) IPMI(m *Machine) *BMC {
 	}
 	b := &BMC{Endpoint: "ipmi://" + net.JoinHostPort(host, port), l: l}
 	b.start = func() (*proc.Process, error) { // a SIGPIPE would end it
-		return l.starter.Start(filepath.Join(dir, "log"), "/bin/sh", "-c", `trap "" PIPE; exec ipmi_sim -c "$1" -f "$2" -s "$3" -n`, "sh", conf, sim, dir)
+		return l.starter.Start(filepath.Join(dir, "log"), "/bin/sh", "-c",
+			`trap "" PIPE; exec ipmi_sim -c "$1" -f "$2" -s "$3" -n`, "sh", conf, sim, dir)
 	}
 	b.up = func() bool { return answersIPMI(net.JoinHostPort(host, port)) }
 	b.Start()

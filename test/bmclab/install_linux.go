@@ -11,7 +11,9 @@ import (
 
 // programs returns the programs that the lab needs, with their Debian packages.
 func programs() map[string]string {
-	return map[string]string{"qemu-system-x86_64": "qemu-system-x86", "ipmi_sim": "openipmi", "ipmitool": "ipmitool", "gcc": "gcc"}
+	return map[string]string{
+		"qemu-system-x86_64": "qemu-system-x86", "ipmi_sim": "openipmi", "ipmitool": "ipmitool", "gcc": "gcc",
+	}
 }
 
 // missing returns the packages of missing programs.

@@ -48,13 +48,15 @@ func Arm(o *overlay.Overlay) ([]Point, error) {
 				m := comment.FindStringSubmatch(line)
 				switch {
 				case m == nil && strings.Contains(line, "// failpoint"):
-					return nil, fmt.Errorf("%s:%d: %q is not a line \"// failpoint: name\"", file, i+1, strings.TrimSpace(line))
+					return nil, fmt.Errorf("%s:%d: %q is not a line \"// failpoint: name\"", file, i+1,
+						strings.TrimSpace(line))
 				case m == nil:
 					continue
 				}
 				p := Point{Name: m[2], File: file, Line: i + 1}
 				if other, ok := seen[p.Name]; ok {
-					return nil, fmt.Errorf("failpoint %s is at %s:%d and at %s:%d: rename one of them", p.Name, other.File, other.Line, file, p.Line)
+					return nil, fmt.Errorf("failpoint %s is at %s:%d and at %s:%d: rename one of them", p.Name,
+						other.File, other.Line, file, p.Line)
 				}
 				seen[p.Name] = p
 				points, found = append(points, p), found+1

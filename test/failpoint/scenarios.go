@@ -159,7 +159,8 @@ func leave(ctx context.Context, l *lab.Lab) error {
 		// again if gossip considers it alive.
 		if err := lab.Until(ctx, "gossip to see that "+p.ID+" has gone", func() bool {
 			st, err := l.Client.Cluster().GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{})
-			return err == nil && slices.ContainsFunc(st.GetPeers(), func(q *holdfastv1.Peer) bool { return q.GetId() == p.ID && !q.GetAlive() })
+			return err == nil && slices.ContainsFunc(st.GetPeers(),
+				func(q *holdfastv1.Peer) bool { return q.GetId() == p.ID && !q.GetAlive() })
 		}); err != nil {
 			return err
 		}
@@ -181,7 +182,9 @@ func leave(ctx context.Context, l *lab.Lab) error {
 		}); err != nil {
 			return err
 		}
-		if err := lab.Until(ctx, "the record of "+p.ID+" to be removed", func() bool { return removed() > removedBefore }); err != nil {
+		if err := lab.Until(
+			ctx, "the record of "+p.ID+" to be removed", func() bool { return removed() > removedBefore },
+		); err != nil {
 			return err
 		}
 		return p.Start(ctx)
@@ -197,7 +200,8 @@ func askToLeave(ctx context.Context, l *lab.Lab, p *localcluster.Peer) {
 	if err != nil {
 		return
 	}
-	conn, err := grpc.NewClient("passthrough:///"+leader.GRPCAddr, grpc.WithTransportCredentials(l.PeerCredentials(p))) // a peer leaves for itself
+	// A peer leaves with its own credentials.
+	conn, err := grpc.NewClient("passthrough:///"+leader.GRPCAddr, grpc.WithTransportCredentials(l.PeerCredentials(p)))
 	if err != nil {
 		return
 	}
@@ -236,7 +240,9 @@ func prepare(ctx context.Context, l *lab.Lab) error {
 	failing := lab.Script("fail", "exit 3\n")
 	failing.MaxRetries = new(int32)
 	*failing.MaxRetries = 50
-	for id, s := range map[string]*holdfastv1.Step{planLong: lab.Script("s", "sleep 2.5\n"), planSleep: lab.Script("s", "sleep 300\n"), planFail: failing} {
+	for id, s := range map[string]*holdfastv1.Step{
+		planLong: lab.Script("s", "sleep 2.5\n"), planSleep: lab.Script("s", "sleep 300\n"), planFail: failing,
+	} {
 		if err := l.Plan(ctx, id, s); err != nil {
 			return err
 		}
@@ -276,7 +282,9 @@ func cancelWhen(ctx context.Context, l *lab.Lab, plan string, when func(*holdfas
 	if err != nil {
 		return err
 	}
-	if _, err := l.Client.Runs().CancelRun(ctx, &holdfastv1.CancelRunRequest{RunId: run.GetRunId(), Reason: "failpoint"}); err != nil {
+	if _, err := l.Client.Runs().CancelRun(
+		ctx, &holdfastv1.CancelRunRequest{RunId: run.GetRunId(), Reason: "failpoint"},
+	); err != nil {
 		return fmt.Errorf("cancel run %s: %w", run.GetRunId(), err)
 	}
 	return nil

@@ -48,7 +48,8 @@ func Account(t testing.TB, plane *Plane) string {
 		plane.Must(http.MethodPost, path+"/"+strings.ToLower(o.Kind)+"s", "", all, nil)
 	}
 	var token authv1.TokenRequest
-	plane.Must(http.MethodPost, "/api/v1/namespaces/kube-system/serviceaccounts/holdfast/token", "", authv1.TokenRequest{}, &token)
+	plane.Must(http.MethodPost, "/api/v1/namespaces/kube-system/serviceaccounts/holdfast/token", "",
+		authv1.TokenRequest{}, &token)
 	conf := clientcmdapi.NewConfig()
 	conf.Clusters["it"] = &clientcmdapi.Cluster{Server: plane.admin.Host, CertificateAuthorityData: plane.admin.CAData}
 	conf.AuthInfos["it"] = &clientcmdapi.AuthInfo{Token: token.Status.Token}

@@ -40,7 +40,10 @@ func Build(ctx context.Context) (string, error) {
 	}
 	number, _, _ := strings.Cut(strings.TrimPrefix(version, "v1."), ".")
 	const at = "k8s.io/component-base/version."
-	flags := []string{"-s", "-w", "-X", at + "gitVersion=" + version, "-X", at + "gitMajor=1", "-X", at + "gitMinor=" + number, "-X", at + "gitTreeState=clean", "-X", at + "buildDate=2026-01-01T00:00:00Z"}
+	flags := []string{
+		"-s", "-w", "-X", at + "gitVersion=" + version, "-X", at + "gitMajor=1", "-X",
+		at + "gitMinor=" + number, "-X", at + "gitTreeState=clean", "-X", at + "buildDate=2026-01-01T00:00:00Z",
+	}
 	for _, p := range programs() {
 		out := filepath.Join(cache, p)
 		if _, err := os.Stat(out); err == nil {
@@ -48,8 +51,10 @@ func Build(ctx context.Context) (string, error) {
 		}
 		// It has another name until it is complete, so that an interrupted build leaves no
 		// broken program.
-		cmd := exec.CommandContext(ctx, "nice", "-n", "19", "go", "build", "-trimpath", "-ldflags", strings.Join(flags, " "), "-o", out+".part", "k8s.io/kubernetes/cmd/"+p)
-		cmd.Dir, cmd.Env = filepath.Join(root(), "tools", "kube"), append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
+		cmd := exec.CommandContext(ctx, "nice", "-n", "19", "go", "build", "-trimpath", "-ldflags",
+			strings.Join(flags, " "), "-o", out+".part", "k8s.io/kubernetes/cmd/"+p)
+		cmd.Dir, cmd.Env = filepath.Join(root(), "tools", "kube"), append(os.Environ(), "CGO_ENABLED=0",
+			"GOFLAGS=-buildvcs=false")
 		if said, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("build %s: %w: %s", p, err, said)
 		}

@@ -73,7 +73,10 @@ func StartHost(t testing.TB, bin, dir, uuid string) *Host {
 		t.Fatal(err)
 	}
 	in := strings.NewReplacer("@DIR@", dir, "@BIN@", bin)
-	for name, text := range map[string]string{"kubeadm": kubeadmProgram, "systemctl": systemctlProgram, "kubelet": kubeletProgram, "apt-get": nothing, "apt-cache": nothing, "apt-mark": nothing} {
+	for name, text := range map[string]string{
+		"kubeadm": kubeadmProgram, "systemctl": systemctlProgram, "kubelet": kubeletProgram, "apt-get": nothing,
+		"apt-cache": nothing, "apt-mark": nothing,
+	} {
 		h.write("bin/"+name, in.Replace(text), 0o755)
 	}
 	h.write("uuid", uuid+"\n", 0o644)
@@ -84,7 +87,10 @@ func StartHost(t testing.TB, bin, dir, uuid string) *Host {
 	}
 	addr := l.Addr().String()
 	_ = l.Close()
-	if h.Server, err = sshd.StartIn(t.Context(), filepath.Join(dir, "sshd"), addr, "unshare", "--mount", "--propagation", "private", "sh", filepath.Join(dir, "enter"), dir); err != nil {
+	if h.Server, err = sshd.StartIn(
+		t.Context(), filepath.Join(dir, "sshd"), addr, "unshare", "--mount", "--propagation", "private", "sh",
+		filepath.Join(dir, "enter"), dir,
+	); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -72,18 +72,23 @@ func StartPlane(t testing.TB, bin, dir string) *Plane {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = ports.Release() })
-	p := &Plane{t: t, bin: bin, dir: dir, starter: proc.NewStarter(), etcd: [2]string{"http://" + ports.Address("127.0.0.1"), "http://" + ports.Address("127.0.0.1")}}
+	p := &Plane{t: t, bin: bin, dir: dir, starter: proc.NewStarter()}
+	p.etcd = [2]string{"http://" + ports.Address("127.0.0.1"), "http://" + ports.Address("127.0.0.1")}
 	t.Cleanup(p.starter.Close)
 	p.addr = ports.Address(ip)
 	_, port, _ := net.SplitHostPort(p.addr)
 	p.write("init.yaml", fmt.Sprintf(kubeadmConfig, ip, port, version, p.path("pki"), p.etcd[0]))
-	p.write("upload.yaml", fmt.Sprintf(kubeadmConfig, ip, port, version, "/etc/kubernetes/pki", p.etcd[0])) // the directory on hosts
+	onHosts := "/etc/kubernetes/pki"
+	p.write("upload.yaml", fmt.Sprintf(kubeadmConfig, ip, port, version, onHosts, p.etcd[0]))
 	p.kubeadm("init", "phase", "certs", "all", "--config", p.path("init.yaml"))
 	for _, conf := range []string{"admin", "super-admin", "controller-manager"} {
-		p.kubeadm("init", "phase", "kubeconfig", conf, "--config", p.path("init.yaml"), "--kubeconfig-dir", p.path("conf"))
+		p.kubeadm("init", "phase", "kubeconfig", conf,
+			"--config", p.path("init.yaml"), "--kubeconfig-dir", p.path("conf"))
 	}
-	p.start("etcd", "etcd", "--data-dir", p.path("etcd"), "--listen-client-urls", p.etcd[0], "--advertise-client-urls", p.etcd[0],
-		"--listen-peer-urls", p.etcd[1], "--initial-advertise-peer-urls", p.etcd[1], "--initial-cluster", "default="+p.etcd[1], "--unsafe-no-fsync")
+	p.start("etcd", "etcd", "--data-dir", p.path("etcd"),
+		"--listen-client-urls", p.etcd[0], "--advertise-client-urls", p.etcd[0],
+		"--listen-peer-urls", p.etcd[1], "--initial-advertise-peer-urls", p.etcd[1],
+		"--initial-cluster", "default="+p.etcd[1], "--unsafe-no-fsync")
 	if p.admin, err = clientcmd.BuildConfigFromFlags("", p.path("conf/super-admin.conf")); err != nil {
 		t.Fatal(err)
 	}
@@ -91,14 +96,21 @@ func StartPlane(t testing.TB, bin, dir string) *Plane {
 		t.Fatal(err)
 	}
 	p.StartAPI()
-	p.kubeadm("init", "phase", "upload-config", "all", "--config", p.path("upload.yaml"), "--kubeconfig", p.path("conf/super-admin.conf"))
-	p.kubeadm("init", "phase", "bootstrap-token", "--skip-token-print", "--config", p.path("upload.yaml"), "--kubeconfig", p.path("conf/super-admin.conf"))
+	p.kubeadm("init", "phase", "upload-config", "all",
+		"--config", p.path("upload.yaml"), "--kubeconfig", p.path("conf/super-admin.conf"))
+	p.kubeadm("init", "phase", "bootstrap-token", "--skip-token-print",
+		"--config", p.path("upload.yaml"), "--kubeconfig", p.path("conf/super-admin.conf"))
 	conf := p.path("conf/controller-manager.conf")
-	p.start("controller-manager", filepath.Join(bin, "kube-controller-manager"), "--kubeconfig", conf, "--authentication-kubeconfig", conf, "--authorization-kubeconfig", conf,
-		"--client-ca-file", p.path("pki/ca.crt"), "--cluster-signing-cert-file", p.path("pki/ca.crt"), "--cluster-signing-key-file", p.path("pki/ca.key"), "--root-ca-file", p.path("pki/ca.crt"),
-		"--service-account-private-key-file", p.path("pki/sa.key"), "--use-service-account-credentials=true", "--leader-elect=false", "--secure-port=0",
-		"--controllers=bootstrap-signer-controller,token-cleaner-controller,certificatesigningrequest-signing-controller,certificatesigningrequest-approving-controller,node-lifecycle-controller,"+
-			"serviceaccount-controller,root-ca-certificate-publisher-controller,clusterrole-aggregation-controller,disruption-controller")
+	p.start("controller-manager", filepath.Join(bin, "kube-controller-manager"),
+		"--kubeconfig", conf, "--authentication-kubeconfig", conf, "--authorization-kubeconfig", conf,
+		"--client-ca-file", p.path("pki/ca.crt"), "--cluster-signing-cert-file", p.path("pki/ca.crt"),
+		"--cluster-signing-key-file", p.path("pki/ca.key"), "--root-ca-file", p.path("pki/ca.crt"),
+		"--service-account-private-key-file", p.path("pki/sa.key"), "--use-service-account-credentials=true",
+		"--leader-elect=false", "--secure-port=0",
+		"--controllers=bootstrap-signer-controller,token-cleaner-controller,"+
+			"certificatesigningrequest-signing-controller,certificatesigningrequest-approving-controller,"+
+			"node-lifecycle-controller,serviceaccount-controller,root-ca-certificate-publisher-controller,"+
+			"clusterrole-aggregation-controller,disruption-controller")
 	return p
 }
 
@@ -107,10 +119,14 @@ func (p *Plane) StartAPI() {
 	p.t.Helper()
 	host, port, _ := net.SplitHostPort(p.addr)
 	pki := func(name string) string { return p.path(filepath.Join("pki", name)) }
-	p.api = p.start("apiserver", filepath.Join(p.bin, "kube-apiserver"), "--etcd-servers="+p.etcd[0], "--advertise-address="+host, "--bind-address="+host, "--secure-port="+port,
-		"--client-ca-file="+pki("ca.crt"), "--tls-cert-file="+pki("apiserver.crt"), "--tls-private-key-file="+pki("apiserver.key"),
-		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file="+pki("sa.pub"), "--service-account-signing-key-file="+pki("sa.key"),
-		"--service-cluster-ip-range=10.201.0.0/16", "--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--enable-bootstrap-token-auth=true", "--allow-privileged=true")
+	p.api = p.start("apiserver", filepath.Join(p.bin, "kube-apiserver"), "--etcd-servers="+p.etcd[0],
+		"--advertise-address="+host, "--bind-address="+host, "--secure-port="+port,
+		"--client-ca-file="+pki("ca.crt"),
+		"--tls-cert-file="+pki("apiserver.crt"), "--tls-private-key-file="+pki("apiserver.key"),
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file="+pki("sa.pub"), "--service-account-signing-key-file="+pki("sa.key"),
+		"--service-cluster-ip-range=10.201.0.0/16", "--authorization-mode=Node,RBAC",
+		"--enable-admission-plugins=NodeRestriction", "--enable-bootstrap-token-auth=true", "--allow-privileged=true")
 	p.Until("the API server is ready", func() error {
 		_, err := p.Do(http.MethodGet, "/readyz", "", nil)
 		return err
@@ -130,7 +146,8 @@ func (p *Plane) UploadCerts(key string) {
 	text := strings.Replace(string(conf), "kind: InitConfiguration\n",
 		"kind: InitConfiguration\ncertificateKey: "+key+"\n", 1)
 	p.write("certs.yaml", text)
-	p.kubeadm("init", "phase", "upload-certs", "--upload-certs", "--skip-certificate-key-print", "--config", p.path("certs.yaml"), "--kubeconfig", p.path("conf/super-admin.conf"))
+	p.kubeadm("init", "phase", "upload-certs", "--upload-certs", "--skip-certificate-key-print",
+		"--config", p.path("certs.yaml"), "--kubeconfig", p.path("conf/super-admin.conf"))
 	const group = "kubeadm:cluster-admins"
 	p.Must(http.MethodPost, "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", "", map[string]any{
 		"metadata": map[string]any{"name": group},

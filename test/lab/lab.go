@@ -54,8 +54,9 @@ func Open(ctx context.Context, cfg Config) (*Lab, error) {
 		timeouts = 1
 	}
 	l := &Lab{Hardware: hw, held: map[string]bool{}}
-	l.Cluster, err = localcluster.New(ctx, localcluster.Config{Binary: cfg.Binary, Dir: cfg.Dir, FakeEndpoint: hw.Endpoint,
-		RaftMultiplier: timeouts, Args: cfg.Args, Env: cfg.Env, Providers: cfg.Providers})
+	l.Cluster, err = localcluster.New(ctx,
+		localcluster.Config{Binary: cfg.Binary, Dir: cfg.Dir, FakeEndpoint: hw.Endpoint,
+			RaftMultiplier: timeouts, Args: cfg.Args, Env: cfg.Env, Providers: cfg.Providers})
 	if err != nil {
 		return nil, errors.Join(err, hw.Close())
 	}
@@ -64,7 +65,9 @@ func Open(ctx context.Context, cfg Config) (*Lab, error) {
 			return nil, errors.Join(err, l.Close())
 		}
 	}
-	if l.Client, err = client.Dial(client.Config{Addrs: l.Addrs(), TLS: l.TLS(), Timeout: 30 * time.Second}); err != nil {
+	if l.Client, err = client.Dial(
+		client.Config{Addrs: l.Addrs(), TLS: l.TLS(), Timeout: 30 * time.Second},
+	); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
@@ -171,7 +174,9 @@ func (l *Lab) Follower(ctx context.Context) (*localcluster.Peer, error) {
 // Register registers machines.
 func (l *Lab) Register(ctx context.Context, ids ...string) error {
 	for _, id := range ids {
-		if _, err := l.Client.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id}}); err != nil {
+		if _, err := l.Client.Machines().RegisterMachine(
+			ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id}},
+		); err != nil {
 			return fmt.Errorf("register machine %s: %w", id, err)
 		}
 	}
@@ -180,7 +185,9 @@ func (l *Lab) Register(ctx context.Context, ids ...string) error {
 
 // Plan creates a plan.
 func (l *Lab) Plan(ctx context.Context, id string, steps ...*holdfastv1.Step) error {
-	if _, err := l.Client.Plans().CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: &holdfastv1.Plan{PlanId: id, Steps: steps}}); err != nil {
+	if _, err := l.Client.Plans().CreatePlan(
+		ctx, &holdfastv1.CreatePlanRequest{Plan: &holdfastv1.Plan{PlanId: id, Steps: steps}},
+	); err != nil {
 		return fmt.Errorf("create plan %s: %w", id, err)
 	}
 	return nil
@@ -188,7 +195,8 @@ func (l *Lab) Plan(ctx context.Context, id string, steps ...*holdfastv1.Step) er
 
 // Start starts a run of a plan.
 func (l *Lab) Start(ctx context.Context, machine, plan string) (*holdfastv1.Run, error) {
-	run, err := l.Client.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: "lab-" + plan, MachineId: machine, PlanId: plan})
+	run, err := l.Client.Runs().StartRun(ctx,
+		&holdfastv1.StartRunRequest{RequestId: "lab-" + plan, MachineId: machine, PlanId: plan})
 	if err != nil {
 		return nil, fmt.Errorf("start %s on %s: %w", plan, machine, err)
 	}

@@ -117,7 +117,8 @@ func (o *Overlay) Go(ctx context.Context, dir string, args ...string) error {
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", append([]string{args[0], "-buildvcs=false", "-overlay", file}, args[1:]...)...)
+	cmd := exec.CommandContext(ctx, "go",
+		append([]string{args[0], "-buildvcs=false", "-overlay", file}, args[1:]...)...)
 	cmd.Dir = o.root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, out)

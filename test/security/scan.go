@@ -40,7 +40,9 @@ func spellings(secret string) map[string][]byte {
 		"in decimal": []byte(strings.Trim(fmt.Sprintf("%d", b), "[]")), // a printed []byte
 	}
 	for pad := range 3 {
-		for name, enc := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding, "base64url": base64.RawURLEncoding} {
+		for name, enc := range map[string]*base64.Encoding{
+			"base64": base64.RawStdEncoding, "base64url": base64.RawURLEncoding,
+		} {
 			text := enc.EncodeToString(append(make([]byte, pad), b...))
 			skip := []int{0, 2, 3}[pad]
 			if end := len(text) - 3; end-skip >= 12 {

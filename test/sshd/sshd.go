@@ -117,7 +117,8 @@ func (s *Server) write() (string, error) {
 		return "", err
 	}
 	at := func(name string) string { return filepath.Join(s.Dir, name) }
-	config := []string{"ListenAddress " + host, "Port " + port, "HostKey " + at("host"), "AuthorizedKeysFile " + at("authorized"), "MaxStartups 100",
+	config := []string{"ListenAddress " + host, "Port " + port, "HostKey " + at("host"), "AuthorizedKeysFile " +
+		at("authorized"), "MaxStartups 100",
 		"PidFile none", "StrictModes no", "UsePAM no", "PasswordAuthentication no", "PermitRootLogin yes", "UseDNS no"}
 	files := map[string]string{"host": hostPrivate, "authorized": login}
 	if os.Geteuid() == 0 {

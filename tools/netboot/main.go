@@ -105,7 +105,8 @@ func run(agent, deb, out, ca, tree, programs string, wanted []string) error {
 			return err
 		}
 	}
-	fmt.Printf("kernel %s: %.1f MB; installer.cpio.gz: %.1f MB, with %d modules\n", version, mb(kernel), mb(packed), len(picked))
+	fmt.Printf("kernel %s: %.1f MB; installer.cpio.gz: %.1f MB, with %d modules\n", version, mb(kernel), mb(packed),
+		len(picked))
 	fmt.Printf("built in or not in this kernel: %s\n", strings.Join(absent, " "))
 	return nil
 }

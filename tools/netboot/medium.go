@@ -33,11 +33,13 @@ type loaders struct {
 
 // find finds the files in a directory with the unpacked packages.
 func (l *loaders) find(tree string) error {
-	for at, to := range map[string]*string{"usr/lib/ISOLINUX/isolinux.bin": &l.isolinux, "usr/lib/syslinux/modules/bios/ldlinux.c32": &l.ldlinux,
+	for at, to := range map[string]*string{"usr/lib/ISOLINUX/isolinux.bin": &l.isolinux,
+		"usr/lib/syslinux/modules/bios/ldlinux.c32":    &l.ldlinux,
 		"usr/lib/systemd/boot/efi/systemd-bootx64.efi": &l.efi} {
 		*to = filepath.Join(tree, at)
 		if _, err := os.Stat(*to); err != nil {
-			return fmt.Errorf("find the boot loaders: %w: unpack isolinux, syslinux-common and systemd-boot-efi there", err)
+			return fmt.Errorf("find the boot loaders: %w: unpack isolinux, syslinux-common and systemd-boot-efi "+
+				"there", err)
 		}
 	}
 	return nil
@@ -61,13 +63,16 @@ func medium(to string, l loaders, kernel, initrd []byte) (err error) {
 	if err := fat(esp, []entry{
 		{"/EFI/BOOT/BOOTX64.EFI", efi},
 		{"/loader/loader.conf", []byte("timeout 0\neditor no\n")},
-		{"/loader/entries/holdfast.conf", []byte("title Holdfast\nlinux /vmlinuz\ninitrd /initrd.gz\noptions " + words + " " + blank() + "\n")},
+		{"/loader/entries/holdfast.conf",
+			[]byte("title Holdfast\nlinux /vmlinuz\ninitrd /initrd.gz\noptions " + words + " " + blank() + "\n")},
 		{"/vmlinuz", kernel}, {"/initrd.gz", initrd},
 	}); err != nil {
 		return fmt.Errorf("create the file system for UEFI: %w", err)
 	}
 	if err := iso(to, filepath.Join(dir, "tree"), l, esp, []entry{
-		{"isolinux.cfg", []byte("SERIAL 0 115200\nDEFAULT holdfast\nPROMPT 0\nLABEL holdfast\n  KERNEL /vmlinuz\n  INITRD /initrd.gz\n  APPEND " + words + " " + blank() + "\n")},
+		{"isolinux.cfg",
+			[]byte("SERIAL 0 115200\nDEFAULT holdfast\nPROMPT 0\nLABEL holdfast\n  KERNEL /vmlinuz\n" +
+				"  INITRD /initrd.gz\n  APPEND " + words + " " + blank() + "\n")},
 		{"vmlinuz", kernel}, {"initrd.gz", initrd},
 	}); err != nil {
 		return fmt.Errorf("create the ISO 9660 file system: %w", err)
@@ -75,7 +80,8 @@ func medium(to string, l loaders, kernel, initrd []byte) (err error) {
 	// A file may be split in the image: then no peer would find the place.
 	all, err := os.ReadFile(to)
 	if n := bytes.Count(all, []byte(blank())); err == nil && n != 2 {
-		return fmt.Errorf("create the boot medium %s: the place for its parameters occurs %d times in one piece, want 2",
+		return fmt.Errorf("create the boot medium %s: the place for its parameters occurs %d times in one "+
+			"piece, want 2",
 			to, n)
 	}
 	return err
@@ -164,5 +170,6 @@ func iso(to, tree string, l loaders, esp string, files []entry) (err error) {
 	uefi := &iso9660.ElToritoEntry{Platform: iso9660.EFI, Emulation: iso9660.NoEmulation, BootFile: "/esp.img"}
 	uefi.SetLoadSize(1) // its size does not fit into the field: firmware reads up to the end
 	return fs.Finalize(iso9660.FinalizeOptions{RockRidge: true, VolumeIdentifier: "HOLDFAST",
-		ElTorito: &iso9660.ElTorito{BootCatalog: "/boot.cat", HideBootCatalog: true, Entries: []*iso9660.ElToritoEntry{bios, uefi}}})
+		ElTorito: &iso9660.ElTorito{BootCatalog: "/boot.cat", HideBootCatalog: true,
+			Entries: []*iso9660.ElToritoEntry{bios, uefi}}})
 }

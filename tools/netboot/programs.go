@@ -24,7 +24,8 @@ func gather(tree string) ([]file, error) {
 	err := filepath.WalkDir(tree, func(name string, d fs.DirEntry, err error) error {
 		base := filepath.Base(name)
 		// The dynamic loader is linked to by its own name.
-		if err == nil && !d.IsDir() && (at[base] == "" || d.Type().IsRegular()) && (strings.Contains(base, ".so") || slices.Contains(programs(), base)) {
+		if err == nil && !d.IsDir() && (at[base] == "" || d.Type().IsRegular()) &&
+			(strings.Contains(base, ".so") || slices.Contains(programs(), base)) {
 			at[base] = name
 		}
 		return err

@@ -57,8 +57,15 @@ func run(in io.Reader, args []string) error {
 // names returns the figures to draw, and their names in the plot.
 func names() map[string]string {
 	return map[string]string{
-		"get": "one machine read", "page": "page of 100, filter on a label", "rare": "filter that nothing matches", "keepalive": "keepalive of an agent", "start": "run started", "stall": "longest write during a snapshot",
-		"save": "snapshot saved", "up": "follower started", "restore": "snapshot restored",
+		"get":       "one machine read",
+		"page":      "page of 100, filter on a label",
+		"rare":      "filter that nothing matches",
+		"keepalive": "keepalive of an agent",
+		"start":     "run started",
+		"stall":     "longest write during a snapshot",
+		"save":      "snapshot saved",
+		"up":        "follower started",
+		"restore":   "snapshot restored",
 	}
 }
 

@@ -172,7 +172,8 @@ func (g *gateway) keepalive(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"status": "ok", "machine_state": map[string]any{ // the client is gone: nobody to tell
+	// The error is ignored: the client is gone.
+	_ = json.NewEncoder(w).Encode(map[string]any{"status": "ok", "machine_state": map[string]any{
 		"machine_id": in.MachineID, "status": "ready", "pool_name": in.PoolName, "last_keepalive": now, "ttl_seconds": int(ttl.Seconds()), "agent_version": in.AgentVersion,
 	}})
 }
@@ -180,7 +181,8 @@ func (g *gateway) keepalive(w http.ResponseWriter, r *http.Request) {
 // update writes a machine while it holds its lock.
 func (g *gateway) update(ctx context.Context, in *keepalive, now string) error {
 	key := "provider:machine:" + in.ProviderName + ":" + in.PoolName + ":" + in.MachineID
-	lock, err := g.locks.Obtain(ctx, key+":lock", lockTTL, &redislock.Options{RetryStrategy: redislock.LinearBackoff(retry)})
+	lock, err := g.locks.Obtain(ctx, key+":lock", lockTTL,
+		&redislock.Options{RetryStrategy: redislock.LinearBackoff(retry)})
 	if err != nil {
 		return fmt.Errorf("lock %s: %w", key, err)
 	}

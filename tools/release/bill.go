@@ -27,7 +27,9 @@ func (r release) bill(binary string, raw []byte, out string) (err error) {
 	self.Hashes = &[]cyclonedx.Hash{{Algorithm: cyclonedx.HashAlgoSHA256, Value: fmt.Sprintf("%x", sha256.Sum256(raw))}}
 	self.Licenses = &cyclonedx.Licenses{{License: &cyclonedx.License{ID: "Apache-2.0"}}}
 
-	parts := []cyclonedx.Component{component("stdlib", strings.TrimPrefix(info.GoVersion, "go"), cyclonedx.ComponentTypeLibrary)}
+	parts := []cyclonedx.Component{
+		component("stdlib", strings.TrimPrefix(info.GoVersion, "go"), cyclonedx.ComponentTypeLibrary),
+	}
 	for _, m := range info.Deps {
 		for m.Replace != nil {
 			m = m.Replace

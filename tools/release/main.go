@@ -36,7 +36,8 @@ func run(args []string) error {
 	var arches string
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	flags.StringVar(&r.version, "version", "", "the version, such as 1.2.3")
-	flags.StringVar(&r.stage, "stage", "", "directory with the files of packages, and with a directory of binaries for each architecture")
+	flags.StringVar(&r.stage, "stage", "",
+		"directory with the files of packages, and with a directory of binaries for each architecture")
 	flags.StringVar(&r.out, "out", "", "directory for the packages")
 	flags.StringVar(&arches, "arches", "amd64,arm64", "architectures, with Go's names")
 	if err := flags.Parse(args); err != nil {

@@ -36,8 +36,11 @@ func BuildGuests(ctx context.Context, dir string) (Guests, error) {
 	if err := os.WriteFile(source, guestSource, 0o600); err != nil {
 		return g, fmt.Errorf("build guests: %w", err)
 	}
-	for from, file := range map[string]string{"disk": g.Disk, "net": filepath.Join(g.Net, NetFile), "cd": filepath.Join(dir, "cd.bin")} {
-		cmd := exec.CommandContext(ctx, "gcc", "-x", "assembler-with-cpp", "-m32", "-nostdlib", "-static", `-DFROM="`+from+`"`,
+	for from, file := range map[string]string{
+		"disk": g.Disk, "net": filepath.Join(g.Net, NetFile), "cd": filepath.Join(dir, "cd.bin"),
+	} {
+		cmd := exec.CommandContext(ctx, "gcc", "-x", "assembler-with-cpp", "-m32", "-nostdlib", "-static",
+			`-DFROM="`+from+`"`,
 			"-Wl,--build-id=none,-Ttext=0x7c00,--oformat=binary,-e,_start", "-o", file, source)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return g, fmt.Errorf("build guests: %w\n%s", err, out)

@@ -37,7 +37,8 @@ func newLine(logFile string) (*line, error) {
 	if err == nil {
 		_, err = term.MakeRaw(fd)
 	}
-	l := &line{path: fmt.Sprintf("/dev/pts/%d", n), master: os.NewFile(uintptr(fd), "ptmx")} // non-blocking, for deadlines
+	// Non-blocking, for deadlines.
+	l := &line{path: fmt.Sprintf("/dev/pts/%d", n), master: os.NewFile(uintptr(fd), "ptmx")}
 	if err == nil {
 		l.slave, err = os.OpenFile(l.path, os.O_RDWR|unix.O_NOCTTY, 0)
 	}

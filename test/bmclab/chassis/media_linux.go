@@ -36,7 +36,8 @@ func (m *Machine) SetMedia(by, url string) error {
 		if file == "" {
 			err = q.qmp.do("eject", map[string]any{"id": "cd0", "force": true})
 		} else {
-			err = q.qmp.do("blockdev-change-medium", map[string]any{"id": "cd0", "filename": file, "format": "raw", "force": true, "read-only-mode": "read-only"})
+			err = q.qmp.do("blockdev-change-medium", map[string]any{"id": "cd0", "filename": file, "format": "raw",
+				"force": true, "read-only-mode": "read-only"})
 		}
 		if err != nil {
 			return err

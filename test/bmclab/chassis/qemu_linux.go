@@ -30,12 +30,15 @@ func (m *Machine) arguments(b Boot, image string) []string {
 		return m.boxArguments(order, cd)
 	}
 	return []string{
-		"-name", m.cfg.Name, "-machine", "pc", "-accel", "tcg,thread=single,tb-size=8", "-cpu", "qemu64", "-m", "32", "-smp", "1",
+		"-name", m.cfg.Name, "-machine", "pc", "-accel", "tcg,thread=single,tb-size=8",
+		"-cpu", "qemu64", "-m", "32", "-smp", "1",
 		"-nodefaults", "-no-user-config", "-display", "none", "-vga", "none",
 		"-chardev", "socket,id=monitor,path=" + m.path("monitor.sock"), "-mon", "chardev=monitor,mode=control",
 		"-chardev", "socket,id=line,path=" + m.path("serial.sock"), "-serial", "chardev:line",
-		"-drive", "if=none,id=d0,format=raw,readonly=on,file=" + m.cfg.Guests.Disk, "-device", fmt.Sprint("virtio-blk-pci,drive=d0,id=disk0,bootindex=", order["disk"]),
-		"-netdev", "user,id=n0,restrict=on,tftp=" + m.cfg.Guests.Net + ",bootfile=" + NetFile, "-device", fmt.Sprint("virtio-net-pci,netdev=n0,id=net0,bootindex=", order["net"]),
+		"-drive", "if=none,id=d0,format=raw,readonly=on,file=" + m.cfg.Guests.Disk,
+		"-device", fmt.Sprint("virtio-blk-pci,drive=d0,id=disk0,bootindex=", order["disk"]),
+		"-netdev", "user,id=n0,restrict=on,tftp=" + m.cfg.Guests.Net + ",bootfile=" + NetFile,
+		"-device", fmt.Sprint("virtio-net-pci,netdev=n0,id=net0,bootindex=", order["net"]),
 		"-drive", cd, "-device", fmt.Sprint("ide-cd,drive=cdd,id=cd0,bootindex=", order["cd"]),
 	}
 }

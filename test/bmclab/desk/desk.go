@@ -31,7 +31,13 @@ type Seen struct {
 func Handler(s *redfishtest.Service) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /seen", func(w http.ResponseWriter, _ *http.Request) {
-		seen := Seen{Sessions: s.Sessions(), Logins: s.Logins(), Served: s.Served(), Effects: s.Effects(""), On: map[string]bool{}}
+		seen := Seen{
+			Sessions: s.Sessions(),
+			Logins:   s.Logins(),
+			Served:   s.Served(),
+			Effects:  s.Effects(""),
+			On:       map[string]bool{},
+		}
 		for _, id := range s.Systems() {
 			seen.On[id] = s.Power(id)
 		}
@@ -46,7 +52,8 @@ func Handler(s *redfishtest.Service) http.Handler {
 		}
 		s.Set(func(now *redfishtest.Quirks) { *now = q })
 	})
-	mux.HandleFunc("POST /sessions", func(_ http.ResponseWriter, r *http.Request) { s.OpenSession(r.URL.Query().Get("user")) })
+	mux.HandleFunc("POST /sessions",
+		func(_ http.ResponseWriter, r *http.Request) { s.OpenSession(r.URL.Query().Get("user")) })
 	return mux
 }
 

@@ -26,7 +26,13 @@ func redfish(args []string) error {
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	cfg := redfishtest.Config{Systems: all.ids, ResetTime: *gone, PowerTime: *power, BootTime: *boot, Chassis: map[string]redfishtest.Chassis{}}
+	cfg := redfishtest.Config{
+		Systems:   all.ids,
+		ResetTime: *gone,
+		PowerTime: *power,
+		BootTime:  *boot,
+		Chassis:   map[string]redfishtest.Chassis{},
+	}
 	for id, socket := range all.sockets {
 		cfg.Chassis[id] = box{chassis.Dial(socket, "redfish")}
 	}
@@ -80,12 +86,14 @@ func (b box) State() (redfishtest.State, error) {
 	if is.Boot.UEFI {
 		o.Mode = "UEFI"
 	}
-	return redfishtest.State{On: is.On, Up: is.Up, Since: is.Since, Booted: targetOf(is.From), Boot: o, Image: is.Media}, nil
+	return redfishtest.State{On: is.On, Up: is.Up, Since: is.Since, Booted: targetOf(is.From), Boot: o,
+		Image: is.Media}, nil
 }
 
 // Reset presses the button for a ResetType.
 func (b box) Reset(kind string) error {
-	press := map[string]chassis.Press{"On": chassis.On, "ForceOn": chassis.On, "ForceOff": chassis.Off, "GracefulShutdown": chassis.Soft, "ForceRestart": chassis.Reset}[kind]
+	press := map[string]chassis.Press{"On": chassis.On, "ForceOn": chassis.On, "ForceOff": chassis.Off,
+		"GracefulShutdown": chassis.Soft, "ForceRestart": chassis.Reset}[kind]
 	if press == "" {
 		return fmt.Errorf("reset %s: unknown button", kind)
 	}

@@ -75,8 +75,15 @@ func (b *Bench) Cluster(t testing.TB, o Options) *Cluster {
 	if c.Fake, err = localcluster.StartFakeHardware(ctx, b.Binary, dir, args...); err != nil {
 		t.Fatal(err)
 	}
-	c.Cluster, err = localcluster.Start(ctx, localcluster.Config{Binary: b.Binary, Dir: dir, FakeEndpoint: c.Fake.Endpoint,
-		RaftMultiplier: o.RaftMultiplier, Insecure: o.Insecure, Env: []string{o.Failpoints}, Args: append(snapshots(), o.Args...)})
+	c.Cluster, err = localcluster.Start(ctx, localcluster.Config{
+		Binary:         b.Binary,
+		Dir:            dir,
+		FakeEndpoint:   c.Fake.Endpoint,
+		RaftMultiplier: o.RaftMultiplier,
+		Insecure:       o.Insecure,
+		Env:            []string{o.Failpoints},
+		Args:           append(snapshots(), o.Args...),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,8 @@ type Failpoint struct {
 
 func allFailpoints() []Failpoint {
 	var all []Failpoint
-	for _, kind := range []string{"ssh", "reboot", "netboot", "repave", "join", "verify", "net", "rma", "power", "inspect",
+	for _, kind := range []string{"ssh", "reboot", "netboot", "repave", "join", "verify", "net", "rma", "power",
+		"inspect",
 		"identify", "event_log", "clear_event_log", "reset_bmc", "media", "inventory", "console"} {
 		for _, b := range executor.Boundaries() {
 			all = append(all, Failpoint{b, kind, false}, Failpoint{b, kind, true})

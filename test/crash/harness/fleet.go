@@ -16,7 +16,9 @@ func (c *Cluster) Register(ids ...string) {
 	c.t.Helper()
 	for _, id := range ids {
 		m := &holdfastv1.Machine{MachineId: id, Spec: &holdfastv1.MachineSpec{TargetClusterRef: "prod"}}
-		if _, err := c.Client.Machines().RegisterMachine(c.context(), &holdfastv1.RegisterMachineRequest{Machine: m}); err != nil {
+		if _, err := c.Client.Machines().RegisterMachine(
+			c.context(), &holdfastv1.RegisterMachineRequest{Machine: m},
+		); err != nil {
 			c.t.Fatalf("register machine %s: %v", id, err)
 		}
 	}
@@ -25,7 +27,8 @@ func (c *Cluster) Register(ids ...string) {
 // Plan creates a plan.
 func (c *Cluster) Plan(id string, steps ...*holdfastv1.Step) {
 	c.t.Helper()
-	_, err := c.Client.Plans().CreatePlan(c.context(), &holdfastv1.CreatePlanRequest{Plan: &holdfastv1.Plan{PlanId: id, Steps: steps}})
+	_, err := c.Client.Plans().CreatePlan(c.context(),
+		&holdfastv1.CreatePlanRequest{Plan: &holdfastv1.Plan{PlanId: id, Steps: steps}})
 	if err != nil {
 		c.t.Fatalf("create plan %s: %v", id, err)
 	}

@@ -25,7 +25,8 @@ func Judge(run *holdfastv1.Run, effects []fake.Effect) []string {
 			continue
 		}
 		if !slices.Contains(a.GetEpochs(), e.Epoch) {
-			found = append(found, fmt.Sprintf("effect %+v comes from epoch %d; recorded are %v", e, e.Epoch, a.GetEpochs()))
+			found = append(found,
+				fmt.Sprintf("effect %+v comes from epoch %d; recorded are %v", e, e.Epoch, a.GetEpochs()))
 		}
 		// A soft and a hard press are two effects: the second one follows if the first did
 		// not help.
@@ -74,7 +75,8 @@ func JudgeMachine(m fake.MachineState, effects []fake.Effect) []string {
 		epoch = max(epoch, e.Epoch)
 	}
 	if m.Overlaps > 0 {
-		found = append(found, fmt.Sprintf("machine %s had %d effects while another one was in progress", m.MachineID, m.Overlaps))
+		found = append(found,
+			fmt.Sprintf("machine %s had %d effects while another one was in progress", m.MachineID, m.Overlaps))
 	}
 	return found
 }

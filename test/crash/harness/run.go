@@ -44,7 +44,8 @@ func (b *Bench) Run(t testing.TB, args ...string) (code int, stderr string) {
 	}
 	err := cmd.Run()
 	if ctx.Err() != nil {
-		t.Errorf("holdfast %s has run for %s, but should have refused to start\n%s", strings.Join(args, " "), startTime, out.String())
+		t.Errorf("holdfast %s has run for %s, but should have refused to start\n%s", strings.Join(args, " "),
+			startTime, out.String())
 		return -1, out.String()
 	}
 	var exit *exec.ExitError

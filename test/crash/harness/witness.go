@@ -71,7 +71,8 @@ func (c *Cluster) Verdict(run *holdfastv1.Run) []fake.Effect {
 	found := Judge(run, effects)
 	found = append(found, JudgeMachine(c.Hardware(run.GetMachineId()), c.Effects(run.GetMachineId(), ""))...)
 	if run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-		found = append(found, fmt.Sprintf("run %s of %s is %s: %v", run.GetRunId(), run.GetMachineId(), run.GetPhase(), run.GetError()))
+		found = append(found,
+			fmt.Sprintf("run %s of %s is %s: %v", run.GetRunId(), run.GetMachineId(), run.GetPhase(), run.GetError()))
 	}
 	for _, f := range found {
 		c.t.Error(f)

@@ -90,7 +90,11 @@ func run(ctx context.Context, dir string) error {
 
 // health serves the health check that kubeadm uses.
 func health() {
-	s := &http.Server{Addr: "127.0.0.1:10248", ReadHeaderTimeout: time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })}
+	s := &http.Server{
+		Addr:              "127.0.0.1:10248",
+		ReadHeaderTimeout: time.Second,
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }),
+	}
 	log.Print(s.ListenAndServe())
 }
 
@@ -123,7 +127,8 @@ func credentials(ctx context.Context, name string) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + name, Organization: []string{"system:nodes"}}}, key)
+	subject := pkix.Name{CommonName: "system:node:" + name, Organization: []string{"system:nodes"}}
+	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: subject}, key)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +139,8 @@ func credentials(ctx context.Context, name string) (*rest.Config, error) {
 	request := certv1.CertificateSigningRequest{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "certificates.k8s.io/v1", Kind: "CertificateSigningRequest"},
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "node-csr-"},
-		Spec: certv1.CertificateSigningRequestSpec{Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr}),
+		Spec: certv1.CertificateSigningRequestSpec{Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST",
+			Bytes: csr}),
 			SignerName: certv1.KubeAPIServerClientKubeletSignerName, Usages: []certv1.KeyUsage{certv1.UsageDigitalSignature, certv1.UsageClientAuth}},
 	}
 	const requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
@@ -153,7 +159,10 @@ func credentials(ctx context.Context, name string) (*rest.Config, error) {
 	}
 	conf := clientcmdapi.NewConfig()
 	conf.Clusters["it"] = &clientcmdapi.Cluster{Server: boot.Host, CertificateAuthorityData: boot.CAData}
-	conf.AuthInfos["it"] = &clientcmdapi.AuthInfo{ClientCertificateData: request.Status.Certificate, ClientKeyData: pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private})}
+	conf.AuthInfos["it"] = &clientcmdapi.AuthInfo{
+		ClientCertificateData: request.Status.Certificate,
+		ClientKeyData:         pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: private}),
+	}
 	conf.Contexts["it"] = &clientcmdapi.Context{Cluster: "it", AuthInfo: "it"}
 	conf.CurrentContext = "it"
 	if err := clientcmd.WriteToFile(*conf, ownConf); err != nil {
@@ -209,9 +218,11 @@ func (a *api) do(ctx context.Context, method, path, contentType string, in, out 
 }
 
 func (a *api) register(ctx context.Context, dir, name, providerID string) error {
-	n := corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}, ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/hostname": name}},
-		Spec: corev1.NodeSpec{ProviderID: providerID}}
-	if err := a.do(ctx, http.MethodPost, "/api/v1/nodes", "", n, nil); err != nil && !strings.Contains(err.Error(), "AlreadyExists") {
+	n := corev1.Node{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"kubernetes.io/hostname": name}},
+		Spec:       corev1.NodeSpec{ProviderID: providerID}}
+	if err := a.do(ctx, http.MethodPost, "/api/v1/nodes", "", n, nil); err != nil &&
+		!strings.Contains(err.Error(), "AlreadyExists") {
 		return err
 	}
 	return a.report(ctx, dir, name)
@@ -227,19 +238,32 @@ func (a *api) report(ctx context.Context, dir, name string) error {
 	if err != nil {
 		return err
 	}
-	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady", Message: "cni plugin not initialized", LastHeartbeatTime: metav1.Now()}
+	ready := corev1.NodeCondition{
+		Type:              corev1.NodeReady,
+		Status:            corev1.ConditionFalse,
+		Reason:            "KubeletNotReady",
+		Message:           "cni plugin not initialized",
+		LastHeartbeatTime: metav1.Now(),
+	}
 	if _, err := os.Stat(filepath.Join(dir, "ready")); err == nil {
 		ready.Status, ready.Reason, ready.Message = corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status"
 	}
 	status := corev1.NodeStatus{Conditions: []corev1.NodeCondition{ready},
-		NodeInfo: corev1.NodeSystemInfo{SystemUUID: strings.TrimSpace(string(uuid)), BootID: strings.TrimSpace(string(boot)), KubeletVersion: "v1.36.3"}}
-	return a.do(ctx, http.MethodPatch, "/api/v1/nodes/"+name+"/status", "application/strategic-merge-patch+json", map[string]any{"status": status}, nil)
+		NodeInfo: corev1.NodeSystemInfo{
+			SystemUUID:     strings.TrimSpace(string(uuid)),
+			BootID:         strings.TrimSpace(string(boot)),
+			KubeletVersion: "v1.36.3",
+		}}
+	return a.do(ctx, http.MethodPatch, "/api/v1/nodes/"+name+"/status", "application/strategic-merge-patch+json",
+		map[string]any{"status": status}, nil)
 }
 
 // endPods removes pods that are to end. Nothing runs in them, so it need not wait.
 func (a *api) endPods(ctx context.Context, name string) error {
 	var pods corev1.PodList
-	if err := a.do(ctx, http.MethodGet, "/api/v1/pods?fieldSelector=spec.nodeName%3D"+name, "", nil, &pods); err != nil {
+	if err := a.do(
+		ctx, http.MethodGet, "/api/v1/pods?fieldSelector=spec.nodeName%3D"+name, "", nil, &pods,
+	); err != nil {
 		return err
 	}
 	for i := range pods.Items {
@@ -247,7 +271,10 @@ func (a *api) endPods(ctx context.Context, name string) error {
 		if p.DeletionTimestamp == nil {
 			continue
 		}
-		if err := a.do(ctx, http.MethodDelete, "/api/v1/namespaces/"+p.Namespace+"/pods/"+p.Name, "", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, nil); err != nil {
+		if err := a.do(
+			ctx, http.MethodDelete, "/api/v1/namespaces/"+p.Namespace+"/pods/"+p.Name, "",
+			metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, nil,
+		); err != nil {
 			return err
 		}
 	}

@@ -43,7 +43,8 @@ func KillLeaders(ctx context.Context, c *harness.Cluster, n int) ([]Gaps, error)
 		if err != nil {
 			return all, fmt.Errorf("kill %d: %w", i+1, err)
 		}
-		c.Log.Info("killed the leader", "n", i+1, "writes", g.Writes.Round(time.Millisecond), "reads", g.Reads.Round(time.Millisecond),
+		c.Log.Info("killed the leader", "n", i+1, "writes", g.Writes.Round(time.Millisecond), "reads",
+			g.Reads.Round(time.Millisecond),
 			"stale", g.Stale.Round(time.Millisecond), "runs", g.Runs.Round(time.Millisecond))
 		all = append(all, g)
 	}

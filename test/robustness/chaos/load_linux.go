@@ -118,10 +118,12 @@ func startLoad(ctx context.Context, c *harness.Cluster) (*load, error) {
 func (l *load) prepare(ctx context.Context) error {
 	step := func(name string, s *holdfastv1.Step) *holdfastv1.Step { s.Name = name; return s }
 	plan := &holdfastv1.Plan{PlanId: loadPlan, Steps: []*holdfastv1.Step{
-		step("talk", &holdfastv1.Step{Kind: &holdfastv1.Step_Ssh{Ssh: &holdfastv1.SshCommand{Script: "seq 20\nsleep 0.3\nseq 20\n"}}}),
+		step("talk",
+			&holdfastv1.Step{Kind: &holdfastv1.Step_Ssh{Ssh: &holdfastv1.SshCommand{Script: "seq 20\nsleep 0.3\nseq 20\n"}}}),
 		step("boot", &holdfastv1.Step{Kind: &holdfastv1.Step_Netboot{Netboot: &holdfastv1.SetNetboot{Mode: "PXE"}}}),
 		step("restart", &holdfastv1.Step{Kind: &holdfastv1.Step_Reboot{Reboot: &holdfastv1.Reboot{Mode: "bmc"}}}),
-		step("install", &holdfastv1.Step{Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{Image: "debian-13"}}}),
+		step("install",
+			&holdfastv1.Step{Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{Image: "debian-13"}}}),
 	}}
 	if _, err := l.client.Plans().CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: plan}); err != nil {
 		return fmt.Errorf("prepare the load: %w", err)
@@ -135,7 +137,9 @@ func (l *load) prepare(ctx context.Context) error {
 		ids = append(ids, fmt.Sprint("load-writer-", i))
 	}
 	for _, id := range ids {
-		if _, err := l.client.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id}}); err != nil {
+		if _, err := l.client.Machines().RegisterMachine(
+			ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id}},
+		); err != nil {
 			return fmt.Errorf("prepare the load: %w", err)
 		}
 	}
@@ -179,7 +183,8 @@ func (l *load) write(ctx context.Context, machine string) {
 // run keeps a machine busy, and records each transition of its runs.
 func (l *load) run(ctx context.Context, r *runner) {
 	for n := 1; ctx.Err() == nil; n++ {
-		started, err := l.client.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: strconv.Itoa(n), MachineId: r.machine, PlanId: loadPlan})
+		started, err := l.client.Runs().StartRun(ctx,
+			&holdfastv1.StartRunRequest{RequestId: strconv.Itoa(n), MachineId: r.machine, PlanId: loadPlan})
 		if err == nil {
 			started, err = l.client.ObserveRun(ctx, started.GetRunId(), r.note)
 		}
@@ -203,7 +208,8 @@ func (l *load) read(ctx context.Context, conn *grpc.ClientConn, stale bool) erro
 		// The SDK also sets it, but tries other peers too.
 		ctx = metadata.AppendToOutgoingContext(ctx, client.HeaderConsistency, "stale")
 	}
-	_, err := holdfastv1.NewMachineServiceClient(conn).GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "load-0"})
+	_, err := holdfastv1.NewMachineServiceClient(conn).GetMachine(ctx,
+		&holdfastv1.GetMachineRequest{MachineId: "load-0"})
 	return err
 }
 

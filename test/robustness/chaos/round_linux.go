@@ -53,7 +53,8 @@ func (r Round) Run(ctx context.Context, c *harness.Cluster) ([]Injected, error) 
 	}
 	target := workload.TargetOf(c.Cluster, c.Fake.Endpoint)
 	target.Log, target.Site = c.Log, c.Site
-	w := workload.New(workload.Config{Seed: r.Seed, Clients: r.Clients, MinOps: r.MinOps, Leases: r.Leases, Agent: r.Agent}, target)
+	w := workload.New(workload.Config{Seed: r.Seed, Clients: r.Clients, MinOps: r.MinOps, Leases: r.Leases,
+		Agent: r.Agent}, target)
 	defer w.Close()
 	traffic, stop := context.WithCancel(ctx)
 	defer stop()
@@ -87,7 +88,9 @@ func (r Round) Run(ctx context.Context, c *harness.Cluster) ([]Injected, error) 
 
 // inject follows the schedule until there were enough faults, or one could not be repaired.
 // It calls unrest when a fault begins, and its result when it ends.
-func (r Round) inject(ctx context.Context, c *harness.Cluster, s *schedule, rng *rand.Rand, unrest func() func()) ([]Injected, error) {
+func (r Round) inject(
+	ctx context.Context, c *harness.Cluster, s *schedule, rng *rand.Rand, unrest func() func(),
+) ([]Injected, error) {
 	began := time.Now()
 	var injected []Injected
 	pause(ctx, warmUp)

@@ -16,7 +16,8 @@ func acknowledged(h *workload.History, f *Final) []error {
 	for _, r := range f.Runs {
 		final[r.GetRunId()] = workload.SeenRun(r)
 		if !workload.SeenRun(r).Ended {
-			errs = append(errs, fmt.Errorf("run %s of %s is %s after everything has settled", r.GetRunId(), r.GetMachineId(), r.GetPhase()))
+			errs = append(errs, fmt.Errorf("run %s of %s is %s after everything has settled", r.GetRunId(),
+				r.GetMachineId(), r.GetPhase()))
 		}
 	}
 	writes := map[string]int{}
@@ -27,9 +28,11 @@ func acknowledged(h *workload.History, f *Final) []error {
 			case !ok:
 				errs = append(errs, fmt.Errorf("run %s is lost: %s was answered with it", op.Got.ID, words(op)))
 			case now.Revision < op.Got.Revision:
-				errs = append(errs, fmt.Errorf("run %s is at revision %d; %s was answered with %d", op.Got.ID, now.Revision, words(op), op.Got.Revision))
+				errs = append(errs, fmt.Errorf("run %s is at revision %d; %s was answered with %d", op.Got.ID,
+					now.Revision, words(op), op.Got.Revision))
 			case op.Got.Ended && now.Phase != op.Got.Phase:
-				errs = append(errs, fmt.Errorf("run %s has %s; %s was answered with %s", op.Got.ID, now.Phase, words(op), op.Got.Phase))
+				errs = append(errs,
+					fmt.Errorf("run %s has %s; %s was answered with %s", op.Got.ID, now.Phase, words(op), op.Got.Phase))
 			}
 		}
 		if op.Kind == workload.UpdateMachine && op.Outcome == workload.OK {
@@ -47,10 +50,12 @@ func acknowledged(h *workload.History, f *Final) []error {
 			}
 		}
 		if uint64(len(entries)) != first || len(f.History[m]) != len(entries) {
-			errs = append(errs, fmt.Errorf("the history of %s has %d entries and ends with number %d", m, len(f.History[m]), first))
+			errs = append(errs,
+				fmt.Errorf("the history of %s has %d entries and ends with number %d", m, len(f.History[m]), first))
 		}
 		if labels < writes[m] {
-			errs = append(errs, fmt.Errorf("the history of %s has %d writes of labels, %d were acknowledged", m, labels, writes[m]))
+			errs = append(errs,
+				fmt.Errorf("the history of %s has %d writes of labels, %d were acknowledged", m, labels, writes[m]))
 		}
 	}
 	return few(errs)

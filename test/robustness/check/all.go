@@ -75,7 +75,8 @@ type check struct {
 }
 
 func checks() []check {
-	pure := func(find func(*workload.History, *Final) []error) func(context.Context, *workload.History, *Final, string) []error {
+	pure := func(find func(*workload.History, *Final) []error) func(context.Context, *workload.History, *Final,
+		string) []error {
 		return func(_ context.Context, h *workload.History, f *Final, _ string) []error { return find(h, f) }
 	}
 	return []check{ // traffic is first: see Truth; slow checks are last

@@ -26,7 +26,8 @@ func atRest(h *workload.History, f *Final) []error {
 			continue // the resulting state is unknown
 		}
 		if want, on := last.action != "off", f.seenOf(i).On[site.System]; on != want {
-			errs = append(errs, fmt.Errorf("machine %s is on: %t; run %s of %s has succeeded last", id, on, last.run.GetRunId(), last.run.GetPlanId()))
+			errs = append(errs, fmt.Errorf("machine %s is on: %t; run %s of %s has succeeded last", id, on,
+				last.run.GetRunId(), last.run.GetPlanId()))
 		}
 	}
 	return few(errs)
@@ -41,8 +42,9 @@ func sessions(h *workload.History, f *Final) []error {
 	var errs []error
 	for i, n := range f.Sessions {
 		if n > 0 {
-			errs = append(errs, fmt.Errorf("%d sessions are left on the BMC of %s, %s after its last use; it had %d logins",
-				n, h.Real.BMCs[i], sessionsTime, f.seenOf(i).Logins))
+			errs = append(errs,
+				fmt.Errorf("%d sessions are left on the BMC of %s, %s after its last use; it had %d logins",
+					n, h.Real.BMCs[i], sessionsTime, f.seenOf(i).Logins))
 		}
 	}
 	return few(errs)

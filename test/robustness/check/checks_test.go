@@ -36,7 +36,7 @@ func TestRequests(t *testing.T) {
 	}{
 		"a replay":                   {of(one, started(20, 30, "q", "r", "RUNNING", 2)), record("q", "r"), ""},
 		"a replay with another run":  {of(one, started(20, 30, "q", "r2", "PENDING", 2)), record("q", "r"), "names run r (p), and at"},
-		"another run on record":      {of(one), &Final{ByPeer: [][]workload.RunSeen{{*ran("q", "r2", "SUCCEEDED", 3)}}}, "on record run r2"},
+		"another run on record":      {of(one), &Final{ByPeer: [][]workload.RunSeen{{*ran("q", "r2", "SUCCEEDED", 3)}}}, "in the record run r2"},
 		"a conflict":                 {of(one, func() workload.Op { op := refused(20, 30, "q", "REQUEST_CONFLICT", "r"); op.Plan = "p2"; return op }()), record("q", "r"), ""},
 		"a conflict with no other":   {of(one, refused(20, 30, "q", "REQUEST_CONFLICT", "r")), record("q", "r"), "was refused for run"},
 		"an answer of another plan":  {of(func() workload.Op { op := one; op.Plan = "p2"; return op }()), record("q", "r"), "was answered with"},
@@ -67,7 +67,7 @@ func TestAcknowledged(t *testing.T) {
 		"a run is lost":         {of(started(0, 10, "q", "r", "PENDING", 1)), record(), "run r is lost"},
 		"a run went back":       {of(started(0, 10, "q", "r", "PENDING", 1001)), record("q", "r"), "at revision 1000"},
 		"an end that changed":   {of(got(0, 10, "q", "r", "FAILED", 1)), record("q", "r"), "has SUCCEEDED"},
-		"a run goes on":         {of(), active, "is RUNNING after all was settled"},
+		"a run goes on":         {of(), active, "is RUNNING after everything has settled"},
 		"a write is lost":       {of(wrote(0, 10, "a", "", 1), wrote(0, 10, "b", "", 1)), entries("labels"), "has 1 writes of labels, 2 were acknowledged"},
 		"a gap in the history":  {of(), gap, "has 2 entries and ends with number 3"},
 		"an entry of something": {of(wrote(0, 10, "a", "", 1)), entries("spec.rack"), "has 0 writes"},
@@ -86,8 +86,8 @@ func TestEffectsAndHardware(t *testing.T) {
 		"destructive twice":       {[]fake.Effect{effect("r", "power_off", 2, true), effect("r", "power_off", 3, true)}, 0, "more than 1 times", ""},
 		"a token twice":           {[]fake.Effect{effect("r", "install", 2, false), effect("r", "install", 3, false)}, 0, "more than 1 times", ""},
 		"more often than leaders": {[]fake.Effect{effect("r", "boot_device", 2, false), effect("r", "boot_device", 2, false), effect("r", "boot_device", 2, false)}, 0, "more than 2 times", ""},
-		"no intent":               {[]fake.Effect{effect("r", "power_off", 4, true)}, 0, "on record are the epochs [2 3]", ""},
-		"no attempt":              {[]fake.Effect{effect("r9", "power_off", 2, true)}, 0, "no attempt on record", ""},
+		"no intent":               {[]fake.Effect{effect("r", "power_off", 4, true)}, 0, "recorded are the epochs [2 3]", ""},
+		"no attempt":              {[]fake.Effect{effect("r9", "power_off", 2, true)}, 0, "no recorded attempt", ""},
 		"an older leader":         {[]fake.Effect{effect("r", "power_on", 3, false), effect("r", "boot_device", 2, false)}, 0, "", "comes after one of epoch 3"},
 		"runs overlap":            {[]fake.Effect{effect("r", "power_on", 2, false), effect("r2", "power_on", 2, false), effect("r", "boot_device", 2, false)}, 0, "", "two runs overlap"},
 		"in flight at once":       {nil, 1, "", "was touched 1 times"},
@@ -166,7 +166,7 @@ func TestStates(t *testing.T) {
 	f.Sums[1].Sum = []byte("y")
 	expect(t, states(of(), f), "different states at index 5")
 	f.Sums[1].Index = 6
-	expect(t, states(of(), f), "do not come together")
+	expect(t, states(of(), f), "do not converge")
 }
 
 func TestOrder(t *testing.T) {

@@ -44,7 +44,8 @@ func declared(h *workload.History, f *Final) []error {
 		}
 		id := op.Pool + op.Plan
 		add, drop := added[id], dropped[id]
-		if add.Outcome == workload.OK && op.Call > add.Return && absent(op) && (drop.Kind == "" || op.Return < drop.Call) {
+		if add.Outcome == workload.OK && op.Call > add.Return && absent(op) &&
+			(drop.Kind == "" || op.Return < drop.Call) {
 			errs = append(errs, fmt.Errorf("%s was not there: %s, after %s", id, words(op), words(add)))
 		}
 		if drop.Outcome == workload.OK && op.Call > drop.Return && op.Outcome == workload.OK {

@@ -42,7 +42,8 @@ func effects(_ *workload.History, f *Final) []error {
 			most = 1
 		}
 		if seen[k] == most+1 {
-			errs = append(errs, fmt.Errorf("%s: it has happened more than %d times for this attempt", effectWords(e), most))
+			errs = append(errs,
+				fmt.Errorf("%s: it has happened more than %d times for this attempt", effectWords(e), most))
 		}
 	}
 	return few(errs)
@@ -69,5 +70,6 @@ func attemptOf(run *holdfastv1.Run, e fake.Effect) *holdfastv1.Attempt {
 }
 
 func effectWords(e fake.Effect) string {
-	return fmt.Sprintf("effect %d, %s %s on %s by run %s step %s attempt %d in epoch %d", e.Seq, e.Effect, e.Detail, e.MachineID, e.RunID, e.Step, e.Attempt, e.Epoch)
+	return fmt.Sprintf("effect %d, %s %s on %s by run %s step %s attempt %d in epoch %d", e.Seq, e.Effect, e.Detail,
+		e.MachineID, e.RunID, e.Step, e.Attempt, e.Epoch)
 }

@@ -22,13 +22,14 @@ import (
 
 // Final is the record at the end, and the observations of the hardware.
 type Final struct {
-	Runs     []*holdfastv1.Run                     // all, as a linearizable read
-	ByPeer   [][]workload.RunSeen                  // all runs, as each peer lists them
-	Reads    []workload.Op                         // linearizable reads of every machine of the workload at every peer
-	History  map[string][]*holdfastv1.HistoryEntry // of the workload's machines
-	Logs     map[string][][]byte                   // of runs whose log was followed or whose output is known, at each peer
-	Stdout   map[string][]byte                     // of runs whose output is known
-	Stderr   map[string][]byte                     // of runs whose output is known
+	Runs    []*holdfastv1.Run                     // all, as a linearizable read
+	ByPeer  [][]workload.RunSeen                  // all runs, as each peer lists them
+	Reads   []workload.Op                         // linearizable reads of every machine of the workload at every peer
+	History map[string][]*holdfastv1.HistoryEntry // of the workload's machines
+	// Logs are those of runs whose log was followed or whose output is known, at each peer.
+	Logs     map[string][][]byte
+	Stdout   map[string][]byte // of runs whose output is known
+	Stderr   map[string][]byte // of runs whose output is known
 	Effects  []fake.Effect
 	Hardware []fake.MachineState
 	Sums     []Sum // of each peer, at one index if possible
@@ -51,7 +52,12 @@ type Sum struct {
 
 // gather reads the record after everything has settled.
 func gather(ctx context.Context, h *workload.History, t workload.Target) (*Final, error) {
-	f := &Final{History: map[string][]*holdfastv1.HistoryEntry{}, Logs: map[string][][]byte{}, Stdout: map[string][]byte{}, Stderr: map[string][]byte{}}
+	f := &Final{
+		History: map[string][]*holdfastv1.HistoryEntry{},
+		Logs:    map[string][][]byte{},
+		Stdout:  map[string][]byte{},
+		Stderr:  map[string][]byte{},
+	}
 	conns, hangUp, err := connect(t.Addrs, t.Creds)
 	if err != nil {
 		return nil, err
@@ -96,7 +102,8 @@ func gather(ctx context.Context, h *workload.History, t workload.Target) (*Final
 	}
 	for _, op := range rec.Ops() {
 		if op.Outcome != workload.OK {
-			return nil, fmt.Errorf("last read of %s%s at peer %d: %s %s", op.Machine, op.Plan, op.Peer, op.Code, op.Message)
+			return nil, fmt.Errorf("last read of %s%s at peer %d: %s %s", op.Machine, op.Plan, op.Peer, op.Code,
+				op.Message)
 		}
 		op.Call, op.Return = op.Call+offset, op.Return+offset
 		f.Reads = append(f.Reads, op)
@@ -129,7 +136,8 @@ func (f *Final) logs(ctx context.Context, h *workload.History, c *grpc.ClientCon
 	}
 	for id := range want {
 		var all, stdout, stderr bytes.Buffer
-		stream, err := holdfastv1.NewRunServiceClient(c).StreamRunLogs(ctx, &holdfastv1.StreamRunLogsRequest{RunId: id, NoFollow: true})
+		stream, err := holdfastv1.NewRunServiceClient(c).StreamRunLogs(ctx,
+			&holdfastv1.StreamRunLogsRequest{RunId: id, NoFollow: true})
 		for err == nil {
 			var chunk *holdfastv1.LogChunk
 			if chunk, err = stream.Recv(); err == nil {
@@ -165,7 +173,8 @@ func (f *Final) histories(ctx context.Context, h *workload.History, c *grpc.Clie
 func entries(ctx context.Context, id string, c holdfastv1.MachineServiceClient) ([]*holdfastv1.HistoryEntry, error) {
 	var all []*holdfastv1.HistoryEntry
 	for token := ""; ; {
-		page, err := c.ListMachineHistory(ctx, &holdfastv1.ListMachineHistoryRequest{MachineId: id, PageSize: 1000, PageToken: token})
+		page, err := c.ListMachineHistory(ctx,
+			&holdfastv1.ListMachineHistoryRequest{MachineId: id, PageSize: 1000, PageToken: token})
 		if err != nil {
 			return nil, fmt.Errorf("list the history of %s: %w", id, err)
 		}
@@ -177,7 +186,9 @@ func entries(ctx context.Context, id string, c holdfastv1.MachineServiceClient) 
 }
 
 // connect returns a connection to each peer.
-func connect(addrs []string, creds credentials.TransportCredentials) (conns []*grpc.ClientConn, hangUp func(), err error) {
+func connect(
+	addrs []string, creds credentials.TransportCredentials,
+) (conns []*grpc.ClientConn, hangUp func(), err error) {
 	hangUp = func() {
 		for _, c := range conns {
 			_ = c.Close()

@@ -32,7 +32,8 @@ func (f *Final) fleet(ctx context.Context, h *workload.History, c *grpc.ClientCo
 		}
 	}
 	for token := ""; ; {
-		page, err := holdfastv1.NewRegistryServiceClient(c).ListServices(ctx, &holdfastv1.ListServicesRequest{PageSize: 1000, PageToken: token})
+		page, err := holdfastv1.NewRegistryServiceClient(c).ListServices(ctx,
+			&holdfastv1.ListServicesRequest{PageSize: 1000, PageToken: token})
 		if err != nil {
 			return fmt.Errorf("list services: %w", err)
 		}
@@ -71,7 +72,8 @@ func (f *Final) agent(ctx context.Context, id string, c holdfastv1.MachineServic
 
 func (f *Final) declared(ctx context.Context, c *grpc.ClientConn) error {
 	for token := ""; ; {
-		page, err := holdfastv1.NewPoolServiceClient(c).ListPools(ctx, &holdfastv1.ListPoolsRequest{PageSize: 1000, PageToken: token})
+		page, err := holdfastv1.NewPoolServiceClient(c).ListPools(ctx,
+			&holdfastv1.ListPoolsRequest{PageSize: 1000, PageToken: token})
 		if err != nil {
 			return fmt.Errorf("list pools: %w", err)
 		}
@@ -83,7 +85,8 @@ func (f *Final) declared(ctx context.Context, c *grpc.ClientConn) error {
 		}
 	}
 	for token := ""; ; {
-		page, err := holdfastv1.NewPlanServiceClient(c).ListPlans(ctx, &holdfastv1.ListPlansRequest{PageSize: 1000, PageToken: token})
+		page, err := holdfastv1.NewPlanServiceClient(c).ListPlans(ctx,
+			&holdfastv1.ListPlansRequest{PageSize: 1000, PageToken: token})
 		if err != nil {
 			return fmt.Errorf("list plans: %w", err)
 		}

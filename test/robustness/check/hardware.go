@@ -30,13 +30,15 @@ func hardware(_ *workload.History, f *Final) []error {
 			m.over[m.last.RunID] = true
 		}
 		if m.over[e.RunID] {
-			errs = append(errs, fmt.Errorf("%s comes after run %s was active: two runs overlap", effectWords(e), m.last.RunID))
+			errs = append(errs,
+				fmt.Errorf("%s comes after run %s was active: two runs overlap", effectWords(e), m.last.RunID))
 		}
 		m.last = e
 	}
 	for _, m := range f.Hardware {
 		if m.Overlaps > 0 {
-			errs = append(errs, fmt.Errorf("machine %s was touched %d times while it was being changed", m.MachineID, m.Overlaps))
+			errs = append(errs,
+				fmt.Errorf("machine %s was touched %d times while it was being changed", m.MachineID, m.Overlaps))
 		}
 	}
 	return few(errs)

@@ -75,7 +75,8 @@ func onRecord(f *workload.Fleet, l workload.Life, id string) error {
 		switch {
 		case t.Kind == workload.Farewell && t.Call >= registered.Return && t.Outcome == workload.OK:
 			left = true
-		case t.Kind == workload.Farewell && t.Return+held >= registered.Call, t.Kind == workload.Register && t.Outcome == workload.Unknown:
+		case t.Kind == workload.Farewell && t.Return+held >= registered.Call,
+			t.Kind == workload.Register && t.Outcome == workload.Unknown:
 			maybe = true
 		}
 	}

@@ -81,9 +81,9 @@ func TestMissed(t *testing.T) {
 	for name, tt := range map[string]fleetCase{
 		"it beats on":               {beats(0, 1, 2), nil, sight(workload.Up, 20), nil, nil, ""},
 		"stopped and lost":          {beats(0, 1), []workload.Sight{sight(workload.Lost, 15)}, sight(workload.Lost, 30), nil, nil, ""},
-		"lost late":                 {beats(0, 1), []workload.Sight{sight(workload.Lost, 25)}, sight(workload.Lost, 30), nil, nil, "was declared lost 23.900s later only"},
+		"lost late":                 {beats(0, 1), []workload.Sight{sight(workload.Lost, 25)}, sight(workload.Lost, 30), nil, nil, "was declared lost only 23.900s later"},
 		"lost late after a fault":   {beats(0, 1), []workload.Sight{sight(workload.Lost, 25)}, sight(workload.Lost, 30), nil, []workload.Span{{From: sec(2), To: sec(3)}}, ""},
-		"stopped and up":            {beats(0, 1), nil, sight(workload.Up, 30), nil, nil, "was not heard of from 1.100s to 30.000s"},
+		"stopped and up":            {beats(0, 1), nil, sight(workload.Up, 30), nil, nil, "sent no heartbeat from 1.100s to 30.000s"},
 		"not yet due":               {beats(0, 1), nil, sight(workload.Up, 20), nil, nil, ""},
 		"a fault is an excuse":      {beats(0, 1), nil, sight(workload.Up, 30), nil, []workload.Span{{From: sec(5), To: sec(12)}}, ""},
 		"a short one is none":       {beats(0, 1), nil, sight(workload.Up, 30), nil, []workload.Span{{From: sec(5), To: sec(8)}}, "was not declared lost"},
@@ -99,7 +99,7 @@ func TestMissed(t *testing.T) {
 	}
 	h := fleetCase{trips: beats(0)}.history()
 	h.Fleet.Last = nil
-	expect(t, missed(h, record()), "nobody has looked")
+	expect(t, missed(h, record()), "were not read at the end")
 }
 
 func TestIdentities(t *testing.T) {
@@ -124,16 +124,16 @@ func TestIdentities(t *testing.T) {
 	}{
 		"one id":                     {one, []workload.Sight{at("x", "s", workload.Up)}, ""},
 		"another id after a restart": {append(one[:1:1], register("y", 10, workload.OK, true)), []workload.Sight{at("x", "s", workload.Lost), at("y", "s", workload.Up)}, "several ids: [x y]"},
-		"the id is lost":             {one, nil, "x (s) is not on record"},
-		"nobody registered that":     {one, []workload.Sight{at("x", "s", workload.Up), at("y", "s", workload.Up)}, "nobody has registered it"},
+		"the id is lost":             {one, nil, "x (s) is not recorded"},
+		"nobody registered that":     {one, []workload.Sight{at("x", "s", workload.Up), at("y", "s", workload.Up)}, "was never registered"},
 		"one without an answer":      {append(one[:2:2], register("", 5, workload.Unknown, true)), []workload.Sight{at("x", "s", workload.Up), at("y", "s", workload.Lost)}, ""},
-		"two of it":                  {append(one[:2:2], register("", 5, workload.Unknown, true)), []workload.Sight{at("x", "s", workload.Up), at("y", "s", workload.Lost), at("z", "s", workload.Lost)}, "nobody has registered it"},
+		"two of it":                  {append(one[:2:2], register("", 5, workload.Unknown, true)), []workload.Sight{at("x", "s", workload.Up), at("y", "s", workload.Lost), at("z", "s", workload.Lost)}, "was never registered"},
 		"it has left":                {append(one[:2:2], bye(workload.OK)), []workload.Sight{at("x", "s", workload.Gone)}, ""},
-		"it has not left":            {append(one[:2:2], bye(workload.OK)), []workload.Sight{at("x", "s", workload.Lost)}, "its farewell was acknowledged"},
+		"it has not left":            {append(one[:2:2], bye(workload.OK)), []workload.Sight{at("x", "s", workload.Lost)}, "its deregistration was acknowledged"},
 		"it may have left":           {append(one[:2:2], bye(workload.Unknown)), []workload.Sight{at("x", "s", workload.Gone)}, ""},
 		"it may have stayed":         {append(one[:2:2], bye(workload.Unknown)), []workload.Sight{at("x", "s", workload.Lost)}, ""},
-		"it never said so":           {one, []workload.Sight{at("x", "s", workload.Gone)}, "never said farewell"},
-		"it is back":                 {append(one[:2:2], bye(workload.OK), register("x", 40, workload.OK, false)), []workload.Sight{at("x", "s", workload.Gone)}, "never said farewell"},
+		"it never said so":           {one, []workload.Sight{at("x", "s", workload.Gone)}, "but never deregistered"},
+		"it is back":                 {append(one[:2:2], bye(workload.OK), register("x", 40, workload.OK, false)), []workload.Sight{at("x", "s", workload.Gone)}, "but never deregistered"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := of()
@@ -176,8 +176,8 @@ func TestLosses(t *testing.T) {
 		"it was there":              {steady, agentRecord("REGISTERED", "READY"), ""},
 		"it was lost after the end": {steady, agentRecord("REGISTERED", "READY", "EXPIRED"), ""},
 		"lost once and back":        {stopped, agentRecord("REGISTERED", "READY", "EXPIRED", "REGISTERED", "READY"), ""},
-		"lost and never noticed":    {stopped, agentRecord("REGISTERED", "READY", "REGISTERED", "READY"), "was lost 0 times as the record says, and was gone at least 1"},
-		"lost without being gone":   {steady, agentRecord("REGISTERED", "READY", "EXPIRED", "REGISTERED", "READY", "EXPIRED"), "was lost 2 times as the record says, and was gone at least 0 and at most 1"},
+		"lost and never noticed":    {stopped, agentRecord("REGISTERED", "READY", "REGISTERED", "READY"), "was lost 0 times in the record, and had at least 1"},
+		"lost without being gone":   {steady, agentRecord("REGISTERED", "READY", "EXPIRED", "REGISTERED", "READY", "EXPIRED"), "was lost 2 times in the record, and had at least 0 and at most 1"},
 		"no registration between":   {stopped, agentRecord("REGISTERED", "READY", "EXPIRED", "READY"), `went from "EXPIRED" to "READY"`},
 		"an entry twice":            {stopped, agentRecord("REGISTERED", "READY", "EXPIRED", "EXPIRED"), `went from "EXPIRED" to "EXPIRED"`},
 		"an entry is missing":       {stopped, change(agentRecord("REGISTERED", "READY", "EXPIRED"), func(e []*holdfastv1.HistoryEntry, _ *holdfastv1.Machine) { e[0].Sequence = 4 }), "has the number 4"},
@@ -190,7 +190,7 @@ func TestLosses(t *testing.T) {
 		"the condition says another": {stopped, change(agentRecord("REGISTERED", "READY", "EXPIRED"), func(_ []*holdfastv1.HistoryEntry, m *holdfastv1.Machine) {
 			m.Status.Conditions[0].Reason = "AgentKeepalive"
 		}), "the condition says AgentKeepalive"},
-		"the machine is lost": {steady, record(), "it is not on record"},
+		"the machine is lost": {steady, record(), "it is not recorded"},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, losses(tt.c.history(), tt.f), tt.want) })
 	}
@@ -284,12 +284,12 @@ func TestFleetTraffic(t *testing.T) {
 	for _, kind := range []workload.Holder{workload.Machine, workload.Pool, workload.Service} {
 		f.Lives = append(f.Lives, workload.Life{Holder: kind, Trips: beats(0, 1, 2, 3), Stops: []workload.Stop{{How: workload.Killed}}})
 	}
-	expect(t, fleetTraffic(f), "no access token was good at another peer")
+	expect(t, fleetTraffic(f), "no access token was valid at a peer")
 	token := trip(workload.Token, 0, 0, workload.OK)
 	token.Peer = 2
 	f.Lives[2].Trips = append([]workload.Trip{token}, f.Lives[2].Trips...)
 	expect(t, fleetTraffic(f), "")
 	f.Lives[1].Stops, f.Lives[0].Trips = nil, nil
 	expect(t, fleetTraffic(f), "no client of kind pool was killed")
-	expect(t, fleetTraffic(f), "0 of 1 clients of kind machine gave heartbeats")
+	expect(t, fleetTraffic(f), "0 of 1 clients of kind machine sent heartbeats")
 }

@@ -51,7 +51,13 @@ func linearizable(ctx context.Context, h *workload.History, f *Final, dir string
 
 // history returns the calls on one machine, and the number of runs in them.
 func history(id string, h *workload.History, f *Final) ([]porcupine.Operation, int) {
-	t := translator{id: id, runs: map[string]int{}, requests: map[string]workload.RunSeen{}, known: map[string]time.Duration{}, read: map[string]bool{}}
+	t := translator{
+		id:       id,
+		runs:     map[string]int{},
+		requests: map[string]workload.RunSeen{},
+		known:    map[string]time.Duration{},
+		read:     map[string]bool{},
+	}
 	for _, r := range f.Runs {
 		if r.GetMachineId() == id {
 			t.requests[r.GetRequestId()] = workload.SeenRun(r)
@@ -81,7 +87,8 @@ func history(id string, h *workload.History, f *Final) ([]porcupine.Operation, i
 			if !in.answered {
 				end = math.MaxInt64
 			}
-			ops = append(ops, porcupine.Operation{ClientId: op.Client, Input: in, Call: int64(op.Call), Output: nil, Return: end})
+			ops = append(ops,
+				porcupine.Operation{ClientId: op.Client, Input: in, Call: int64(op.Call), Output: nil, Return: end})
 		}
 	}
 	return ops, len(t.runs)

@@ -36,8 +36,9 @@ func losses(h *workload.History, f *Final) []error {
 				continue // pools have no history: see early and missed
 			}
 			if n > most || whole && n < least {
-				errs = append(errs, fmt.Errorf("%s was lost %d times in the record, and had at least %d and at most %d gaps",
-					whose(l, id), n, least, most))
+				errs = append(errs,
+					fmt.Errorf("%s was lost %d times in the record, and had at least %d and at most %d gaps",
+						whose(l, id), n, least, most))
 			}
 		}
 	}
@@ -84,13 +85,15 @@ func agentHistory(f *Final, id string) (lost int, err error) {
 			lost++
 		}
 		if e.GetTriggeredBy() != "system" {
-			return 0, fmt.Errorf("its agent went from %q to %q by %q, want the system", e.GetFrom(), e.GetTo(), e.GetTriggeredBy())
+			return 0, fmt.Errorf("its agent went from %q to %q by %q, want the system", e.GetFrom(), e.GetTo(),
+				e.GetTriggeredBy())
 		}
 	}
 	if is := m.GetStatus().GetAgentState().String(); is != now {
 		return 0, fmt.Errorf("its agent is %s, and the history ends with %q", is, now)
 	}
-	want := map[string]string{"REGISTERED": "AgentRegistered", "READY": "AgentKeepalive", "EXPIRED": "AgentExpired"}[now]
+	want := map[string]string{"REGISTERED": "AgentRegistered", "READY": "AgentKeepalive",
+		"EXPIRED": "AgentExpired"}[now]
 	for _, c := range m.GetStatus().GetConditions() {
 		if c.GetType() == "AgentReady" && want != "" && c.GetReason() != want {
 			return 0, fmt.Errorf("its agent is %s, and the condition says %s", now, c.GetReason())

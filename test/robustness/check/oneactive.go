@@ -27,8 +27,9 @@ func oneActive(_ *workload.History, f *Final) []error {
 	for _, r := range runs {
 		before := last[r.GetMachineId()]
 		if before != nil && over(before).After(r.GetCreatedAt().AsTime()) {
-			errs = append(errs, fmt.Errorf("machine %s has run %s from %s on, and had run %s until %s", r.GetMachineId(), r.GetRunId(),
-				clock(r.GetCreatedAt()), before.GetRunId(), clock(before.GetFinishedAt())))
+			errs = append(errs,
+				fmt.Errorf("machine %s has run %s from %s on, and had run %s until %s", r.GetMachineId(), r.GetRunId(),
+					clock(r.GetCreatedAt()), before.GetRunId(), clock(before.GetFinishedAt())))
 		}
 		if before == nil || !over(before).After(over(r)) {
 			last[r.GetMachineId()] = r

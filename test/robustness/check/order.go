@@ -71,7 +71,8 @@ func backward(key string, looks []answer) []error {
 			}
 		}
 		if l.shows < newest.proves {
-			errs = append(errs, fmt.Errorf("%s went back from revision %d to %d: %s, after %s", key, newest.proves, l.shows, words(l.op), words(newest.op)))
+			errs = append(errs, fmt.Errorf("%s went back from revision %d to %d: %s, after %s", key, newest.proves,
+				l.shows, words(l.op), words(newest.op)))
 		}
 	}
 	return errs

@@ -18,7 +18,8 @@ func output(_ *workload.History, f *Final) []error {
 			continue
 		}
 		if got := string(f.Stdout[r.GetRunId()]); got != want {
-			errs = append(errs, fmt.Errorf("output of run %s has %d bytes, its command printed %d: %s", r.GetRunId(), len(got), len(want), difference(got, want)))
+			errs = append(errs, fmt.Errorf("output of run %s has %d bytes, its command printed %d: %s", r.GetRunId(),
+				len(got), len(want), difference(got, want)))
 		}
 	}
 	return few(errs)

@@ -82,7 +82,7 @@ func TestPresses(t *testing.T) {
 func TestAtRestAndSessions(t *testing.T) {
 	h, f := behindBMCs(), record()
 	f.BMCs, f.Sessions = []desk.Seen{pressed("FN")}, []int{0}
-	expect(t, atRest(h, f), "no attempt on record")
+	expect(t, atRest(h, f), "no recorded attempt")
 	f.Runs = []*holdfastv1.Run{powered(2, "rb-power-on", "off", holdfastv1.Attempt_SUCCEEDED, 1), powered(1, "rb-power-off", "on", holdfastv1.Attempt_SUCCEEDED, 1)}
 	expect(t, atRest(h, f), "")
 	f.BMCs[0].On[site.System] = false
@@ -106,7 +106,7 @@ func TestStarts(t *testing.T) {
 		"twice":         {"r-s-1;\nr-s-1;\n", "was started 2 times on the host"},
 		"never":         {"", "was started 0 times on the host"},
 		"nothing":       {"", "no command was started"},
-		"not on record": {"r-s-1;\nr-s-2;\n", `as "r-s-2", which is no attempt on record`},
+		"not on record": {"r-s-1;\nr-s-2;\n", `as "r-s-2", which is no recorded attempt`},
 	} {
 		f.Starts = tt.starts
 		t.Run(name, func(t *testing.T) { expect(t, starts(h, f), tt.want) })

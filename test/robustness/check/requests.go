@@ -21,14 +21,16 @@ func requests(h *workload.History, f *Final) []error {
 			return
 		}
 		if first.ID != r.ID || first.Plan != r.Plan {
-			errs = append(errs, fmt.Errorf("request %q of machine %s names run %s (%s), and at %s run %s (%s)", k.request, k.machine, first.ID, first.Plan, where, r.ID, r.Plan))
+			errs = append(errs, fmt.Errorf("request %q of machine %s names run %s (%s), and at %s run %s (%s)",
+				k.request, k.machine, first.ID, first.Plan, where, r.ID, r.Plan))
 		}
 	}
 	for _, op := range h.Ops {
 		if op.Got == nil {
 			continue
 		}
-		if op.Kind == workload.StartRun && (op.Got.Machine != op.Machine || op.Got.Request != op.Request || op.Got.Plan != op.Plan) {
+		if op.Kind == workload.StartRun &&
+			(op.Got.Machine != op.Machine || op.Got.Request != op.Request || op.Got.Plan != op.Plan) {
 			errs = append(errs, fmt.Errorf("%s was answered with %+v", words(op), *op.Got))
 		}
 		if op.Run != "" && op.Got.ID != op.Run {
@@ -38,7 +40,7 @@ func requests(h *workload.History, f *Final) []error {
 	}
 	for i, all := range f.ByPeer {
 		for _, r := range all {
-			see(fmt.Sprintf("the record at peer %d", i), r)
+			see(fmt.Sprintf("peer %d in the record", i), r)
 		}
 	}
 	// A refusal that names a run for a request id is a response too.
@@ -47,7 +49,8 @@ func requests(h *workload.History, f *Final) []error {
 			continue
 		}
 		if r, ok := runs[key{op.Machine, op.Request}]; !ok || r.ID != op.Named || r.Plan == op.Plan {
-			errs = append(errs, fmt.Errorf("%s was refused for run %q (%s); the request names %q of plan %s", words(op), op.Named, op.Message, r.ID, r.Plan))
+			errs = append(errs, fmt.Errorf("%s was refused for run %q (%s); the request names %q of plan %s",
+				words(op), op.Named, op.Message, r.ID, r.Plan))
 		}
 	}
 	return few(errs)
@@ -55,8 +58,12 @@ func requests(h *workload.History, f *Final) []error {
 
 // words returns the description of a call in a report.
 func words(op workload.Op) string {
-	s := fmt.Sprintf("%s of client %d at peer %d [%.3fs, %.3fs]", op.Kind, op.Client, op.Peer, op.Call.Seconds(), op.Return.Seconds())
-	for _, v := range []struct{ name, value string }{{"machine", op.Machine}, {"request", op.Request}, {"plan", op.Plan}, {"run", op.Run}, {"value", op.Value}} {
+	s := fmt.Sprintf("%s of client %d at peer %d [%.3fs, %.3fs]", op.Kind, op.Client, op.Peer, op.Call.Seconds(),
+		op.Return.Seconds())
+	for _, v := range []struct{ name, value string }{
+		{"machine", op.Machine}, {"request", op.Request}, {"plan", op.Plan}, {"run", op.Run},
+		{"value", op.Value},
+	} {
 		if v.value != "" {
 			s += " " + v.name + "=" + v.value
 		}

@@ -30,7 +30,8 @@ func revisions(h *workload.History, f *Final) []error {
 			if !ok {
 				first[k] = shown{m, op}
 			} else if o.seen != m && !sameEntry(o.op, op) {
-				errs = append(errs, fmt.Errorf("machine %s at revision %d is %+v in %s, and %+v in %s", m.ID, m.Revision, o.seen, words(o.op), m, words(op)))
+				errs = append(errs, fmt.Errorf("machine %s at revision %d is %+v in %s, and %+v in %s", m.ID,
+					m.Revision, o.seen, words(o.op), m, words(op)))
 			}
 		}
 	}

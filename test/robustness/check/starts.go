@@ -34,20 +34,27 @@ func starts(h *workload.History, f *Final) []error {
 				n := begun[token]
 				delete(begun, token)
 				if n > 1 || n == 0 && a.GetOutcome() == holdfastv1.Attempt_SUCCEEDED {
-					errs = append(errs, fmt.Errorf("the command of attempt %s, which is %s, was started %d times on the host, by leaders %v", token, a.GetOutcome(), n, a.GetEpochs()))
+					errs = append(errs,
+						fmt.Errorf("the command of attempt %s, which is %s, was started %d times on the host, "+
+							"by leaders %v", token, a.GetOutcome(), n, a.GetEpochs()))
 				}
 			}
 		}
 		stdout, stderr := workload.HostOutput()
-		for _, o := range []struct{ stream, got, want string }{{"stdout", string(f.Stdout[r.GetRunId()]), stdout}, {"stderr", string(f.Stderr[r.GetRunId()]), stderr}} {
+		for _, o := range []struct{ stream, got, want string }{
+			{"stdout", string(f.Stdout[r.GetRunId()]), stdout},
+			{"stderr", string(f.Stderr[r.GetRunId()]), stderr},
+		} {
 			whole := r.GetPhase() == holdfastv1.Run_SUCCEEDED
 			if whole && o.got != o.want || !strings.HasPrefix(o.want, o.got) {
-				errs = append(errs, fmt.Errorf("%s of run %s, which is %s, has %d bytes, the command prints %d: %s", o.stream, r.GetRunId(), r.GetPhase(), len(o.got), len(o.want), difference(o.got, o.want)))
+				errs = append(errs, fmt.Errorf("%s of run %s, which is %s, has %d bytes, the command prints %d: %s",
+					o.stream, r.GetRunId(), r.GetPhase(), len(o.got), len(o.want), difference(o.got, o.want)))
 			}
 		}
 	}
 	for token, n := range begun {
-		errs = append(errs, fmt.Errorf("a command was started on the host %d times as %q, which is no recorded attempt", n, token))
+		errs = append(errs,
+			fmt.Errorf("a command was started on the host %d times as %q, which is no recorded attempt", n, token))
 	}
 	return few(errs)
 }

@@ -33,9 +33,11 @@ func states(_ *workload.History, f *Final) []error {
 	for _, s := range f.Sums[1:] {
 		switch first := f.Sums[0]; {
 		case s.Index != first.Index:
-			errs = append(errs, fmt.Errorf("peer %s is at index %d, peer %s at %d: they do not converge", s.Peer, s.Index, first.Peer, first.Index))
+			errs = append(errs, fmt.Errorf("peer %s is at index %d, peer %s at %d: they do not converge", s.Peer,
+				s.Index, first.Peer, first.Index))
 		case !bytes.Equal(s.Sum, first.Sum):
-			errs = append(errs, fmt.Errorf("peers %s and %s have different states at index %d", s.Peer, first.Peer, s.Index))
+			errs = append(errs,
+				fmt.Errorf("peers %s and %s have different states at index %d", s.Peer, first.Peer, s.Index))
 		}
 	}
 	return errs

@@ -21,7 +21,9 @@ func tails(h *workload.History, f *Final) []error {
 		}
 		for peer, log := range f.Logs[t.Run] {
 			if !bytes.Equal(log, t.Data) {
-				errs = append(errs, fmt.Errorf("log of run %s: %d bytes were read in %d streams, peer %d has %d: they differ", t.Run, len(t.Data), t.Sessions, peer, len(log)))
+				errs = append(errs,
+					fmt.Errorf("log of run %s: %d bytes were read in %d streams, peer %d has %d: they differ", t.Run,
+						len(t.Data), t.Sessions, peer, len(log)))
 			}
 		}
 		if len(f.Logs[t.Run]) == 0 {

@@ -18,9 +18,11 @@ func traffic(h *workload.History, _ *Final) []error {
 		}
 	}
 	if answered < h.MinOps {
-		errs = append(errs, fmt.Errorf("%d of %d calls were answered, want at least %d", answered, len(h.Ops), h.MinOps))
+		errs = append(errs,
+			fmt.Errorf("%d of %d calls were answered, want at least %d", answered, len(h.Ops), h.MinOps))
 	}
-	kinds := []workload.Kind{workload.StartRun, workload.CancelRun, workload.GetRun, workload.UpdateMachine, workload.GetMachine,
+	kinds := []workload.Kind{workload.StartRun, workload.CancelRun, workload.GetRun, workload.UpdateMachine,
+		workload.GetMachine,
 		workload.ListMachines, workload.CreatePlan, workload.GetPlan}
 	for _, k := range kinds {
 		// The rarest kinds are 3 of 100 calls: a quarter of these must have succeeded.
@@ -28,10 +30,14 @@ func traffic(h *workload.History, _ *Final) []error {
 			errs = append(errs, fmt.Errorf("%d calls of %s succeeded, want at least %d", n, k, want))
 		}
 	}
-	for _, pair := range [][2]workload.Kind{{workload.AddPool, workload.AddPlan}, {workload.DropPool, workload.DropPlan}} {
+	for _, pair := range [][2]workload.Kind{
+		{workload.AddPool, workload.AddPlan},
+		{workload.DropPool, workload.DropPlan},
+	} {
 		// The rarer pair is 1 of 100 calls.
 		if n, want := h.Count(pair[0], workload.OK)+h.Count(pair[1], workload.OK), h.MinOps/400; n < want {
-			errs = append(errs, fmt.Errorf("%d calls of %s or %s succeeded, want at least %d", n, pair[0], pair[1], want))
+			errs = append(errs,
+				fmt.Errorf("%d calls of %s or %s succeeded, want at least %d", n, pair[0], pair[1], want))
 		}
 	}
 	if h.Fleet != nil {
@@ -74,7 +80,8 @@ func fleetTraffic(f *workload.Fleet) []error {
 			}
 		}
 		if beating*2 < clients {
-			errs = append(errs, fmt.Errorf("%d of %d clients of kind %s sent heartbeats; the last failure: %s", beating, clients, kind, why))
+			errs = append(errs, fmt.Errorf("%d of %d clients of kind %s sent heartbeats; the last failure: %s",
+				beating, clients, kind, why))
 		}
 		if killed == 0 && f.Terms[kind].Most < time.Minute { // otherwise there is no time for it
 			errs = append(errs, fmt.Errorf("no client of kind %s was killed", kind))

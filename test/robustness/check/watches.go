@@ -22,15 +22,18 @@ func watches(h *workload.History, f *Final) []error {
 			switch {
 			case e.Current:
 				if i > 0 && !w.Events[i-1].Current {
-					errs = append(errs, fmt.Errorf("%s was given the current state again after cursor %d", w.Name, cursor))
+					errs = append(errs,
+						fmt.Errorf("%s was given the current state again after cursor %d", w.Name, cursor))
 				}
 			case e.Cursor != cursor+1:
-				errs = append(errs, fmt.Errorf("%s was given cursor %d after %d: %s", w.Name, e.Cursor, cursor, e.Message))
+				errs = append(errs,
+					fmt.Errorf("%s was given cursor %d after %d: %s", w.Name, e.Cursor, cursor, e.Message))
 			default:
 				if o, ok := first[e.Cursor]; !ok {
 					first[e.Cursor] = e
 				} else if o != e {
-					errs = append(errs, fmt.Errorf("%s saw at cursor %d %+v, another watcher %+v", w.Name, e.Cursor, e, o))
+					errs = append(errs,
+						fmt.Errorf("%s saw at cursor %d %+v, another watcher %+v", w.Name, e.Cursor, e, o))
 				}
 			}
 			if e.Cursor != 0 {
@@ -38,7 +41,8 @@ func watches(h *workload.History, f *Final) []error {
 			}
 			if before, ok := last[e.Run.ID]; ok {
 				if before.Run.Ended || rank(before.Run.Phase) > rank(e.Run.Phase) || before.Index > e.Index {
-					errs = append(errs, fmt.Errorf("%s: run %s went from %s (index %d) to %s (index %d) at cursor %d", w.Name, e.Run.ID, before.Run.Phase, before.Index, e.Run.Phase, e.Index, e.Cursor))
+					errs = append(errs, fmt.Errorf("%s: run %s went from %s (index %d) to %s (index %d) at cursor %d",
+						w.Name, e.Run.ID, before.Run.Phase, before.Index, e.Run.Phase, e.Index, e.Cursor))
 				}
 			}
 			last[e.Run.ID] = e

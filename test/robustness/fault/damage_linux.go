@@ -71,7 +71,9 @@ func corruptSnapshot(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (H
 
 // damaged kills a peer, damages its files and starts it. The function damage returns the
 // index of the last entry if its loss leaves no trace, otherwise 0.
-func damaged(ctx context.Context, c *harness.Cluster, rng *rand.Rand, damage func(dataDir string) (uint64, error)) (Heal, error) {
+func damaged(
+	ctx context.Context, c *harness.Cluster, rng *rand.Rand, damage func(dataDir string) (uint64, error),
+) (Heal, error) {
 	p := anyPeer(c, rng)
 	if err := p.Kill(); err != nil {
 		return nil, err
@@ -108,8 +110,9 @@ func outlived(ctx context.Context, c *harness.Cluster, p *localcluster.Peer, ind
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return errors.Join(fmt.Errorf("wait until the others have more than the %d entries of peer %s: they have %d: %w",
-				index, p.ID, others, ctx.Err()), err)
+			behind := fmt.Errorf("wait until the others have more than the %d entries of peer %s: they have %d: %w",
+				index, p.ID, others, ctx.Err())
+			return errors.Join(behind, err)
 		}
 	}
 }
@@ -137,7 +140,8 @@ func serveOrRefuse(ctx context.Context, c *harness.Cluster, p *localcluster.Peer
 		case <-p.Done():
 			return refused(ctx, c, p)
 		case <-ctx.Done():
-			return fmt.Errorf("peer %s with damaged files is neither ready nor ended; its log:\n%s", p.ID, p.LogTail(3000))
+			return fmt.Errorf("peer %s with damaged files is neither ready nor ended; its log:\n%s", p.ID,
+				p.LogTail(3000))
 		}
 	}
 }
@@ -147,7 +151,8 @@ func serveOrRefuse(ctx context.Context, c *harness.Cluster, p *localcluster.Peer
 func refused(ctx context.Context, c *harness.Cluster, p *localcluster.Peer) error {
 	log := p.LogTail(3000)
 	if p.Wait() == nil || !strings.Contains(log, "move it away") {
-		return errors.Join(fmt.Errorf("peer %s with damaged files has ended without the reason: %w; its log:\n%s", p.ID, p.Wait(), log))
+		return errors.Join(fmt.Errorf("peer %s with damaged files has ended without the reason: %w; its log:\n%s",
+			p.ID, p.Wait(), log))
 	}
 	c.Log.Info("the peer refused its damaged files, wiping it", "peer", p.ID)
 	return errors.Join(p.Wipe(), p.Start(ctx))
@@ -180,7 +185,8 @@ func lostLog(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, err
 		return nil, fmt.Errorf("peer %s runs without its log; its log file:\n%s", p.ID, p.LogTail(3000))
 	}
 	if log := p.LogTail(3000); p.Wait() == nil || !strings.Contains(log, "restore raft.db") {
-		return nil, fmt.Errorf("peer %s without its log ended without a reason: %w; its log file:\n%s", p.ID, p.Wait(), log)
+		return nil, fmt.Errorf("peer %s without its log ended without a reason: %w; its log file:\n%s", p.ID,
+			p.Wait(), log)
 	}
 	return func(ctx context.Context) error { return errors.Join(os.Rename(kept, name), p.Start(ctx)) }, nil
 }

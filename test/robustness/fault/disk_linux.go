@@ -26,7 +26,9 @@ func fillDisk(ctx context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, er
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) error { return errors.Join(c.Disks[i].Empty(), back(ctx, c, i)) }, c.Disks[i].Fill()
+	return func(ctx context.Context) error {
+		return errors.Join(c.Disks[i].Empty(), back(ctx, c, i))
+	}, c.Disks[i].Fill()
 }
 
 // hangDisk makes writes hang without an error.

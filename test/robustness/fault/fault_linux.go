@@ -105,7 +105,10 @@ func network(name string, inject injection) fault {
 }
 
 func clock(name string, inject injection) fault {
-	return fault{name, inject, func(*harness.Cluster) string { return harness.ClocksMissing() }, 3 * time.Second, 6 * time.Second}
+	return fault{
+		name, inject, func(*harness.Cluster) string { return harness.ClocksMissing() }, 3 * time.Second,
+		6 * time.Second,
+	}
 }
 
 func disk(name string, inject injection) fault {

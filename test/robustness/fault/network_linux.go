@@ -90,7 +90,8 @@ func ring(_ context.Context, c *harness.Cluster, _ *rand.Rand) (Heal, error) {
 func bridge(_ context.Context, c *harness.Cluster, rng *rand.Rand) (Heal, error) {
 	a := rng.IntN(len(c.Peers()))
 	b := (a + 1) % len(c.Peers())
-	return onLinks(c, func(from, to int) wire.Link { return wire.Link{Cut: from == a && to == b || from == b && to == a} })
+	return onLinks(c,
+		func(from, to int) wire.Link { return wire.Link{Cut: from == a && to == b || from == b && to == a} })
 }
 
 func loss(_ context.Context, c *harness.Cluster, _ *rand.Rand) (Heal, error) {

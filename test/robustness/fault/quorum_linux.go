@@ -97,9 +97,12 @@ func (a *alone) refusal(ctx context.Context, what string, count *int, err error)
 	case code == codes.Unavailable && client.Reason(err) != "":
 		*count++
 	case err == nil:
-		a.errs = append(a.errs, fmt.Errorf("without a majority a %s was answered with OK, want UNAVAILABLE and a reason", what))
+		a.errs = append(a.errs,
+			fmt.Errorf("without a majority a %s was answered with OK, want UNAVAILABLE and a reason", what))
 	default:
-		a.errs = append(a.errs, fmt.Errorf("without a majority a %s was answered with %s (%w), want UNAVAILABLE and a reason", what, code, err))
+		a.errs = append(a.errs,
+			fmt.Errorf("without a majority a %s was answered with %s (%w), want UNAVAILABLE and a reason", what, code,
+				err))
 	}
 }
 

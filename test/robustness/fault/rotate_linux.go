@@ -161,7 +161,8 @@ func certify(ctx context.Context, c *harness.Cluster, p *localcluster.Peer, by *
 				return err
 			}
 			if got.SerialNumber.Cmp(want.SerialNumber) != 0 {
-				return fmt.Errorf("peer %s presents certificate %x at %s, its file has %x", p.ID, got.SerialNumber, addr, want.SerialNumber)
+				return fmt.Errorf("peer %s presents certificate %x at %s, its file has %x", p.ID, got.SerialNumber,
+					addr, want.SerialNumber)
 			}
 		}
 		return nil

@@ -32,9 +32,11 @@ func (c *Cluster) Caller(p *localcluster.Peer, token string) (*Caller, error) {
 	if token != "" {
 		creds = c.Nobody()
 	}
-	conn, err := grpc.NewClient("passthrough:///"+p.GRPCAddr, grpc.WithTransportCredentials(creds), grpc.WithDisableRetry(),
+	conn, err := grpc.NewClient("passthrough:///"+p.GRPCAddr, grpc.WithTransportCredentials(creds),
+		grpc.WithDisableRetry(),
 		grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: time.Second,
-			Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 500 * time.Millisecond}}))
+			Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2,
+				MaxDelay: 500 * time.Millisecond}}))
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +46,9 @@ func (c *Cluster) Caller(p *localcluster.Peer, token string) (*Caller, error) {
 // Close closes the connection.
 func (k *Caller) Close() { _ = k.conn.Close() }
 
-func (k *Caller) do(ctx context.Context, consistency string, call func(context.Context, grpc.CallOption) error) (index uint64, err error) {
+func (k *Caller) do(
+	ctx context.Context, consistency string, call func(context.Context, grpc.CallOption) error,
+) (index uint64, err error) {
 	ctx, stop := context.WithTimeout(ctx, callTime)
 	defer stop()
 	ctx = metadata.AppendToOutgoingContext(ctx, client.HeaderConsistency, consistency)
@@ -76,7 +80,10 @@ func (k *Caller) get(ctx context.Context, o grpc.CallOption) error {
 func (k *Caller) Write(ctx context.Context) (uint64, error) {
 	return k.do(ctx, "linearizable", func(ctx context.Context, o grpc.CallOption) error {
 		_, err := k.machines.UpdateMachine(ctx, &holdfastv1.UpdateMachineRequest{
-			Machine:    &holdfastv1.Machine{MachineId: probeMachine, Labels: map[string]string{"by": k.Peer.ID + " " + strconv.FormatInt(time.Now().UnixNano(), 10)}},
+			Machine: &holdfastv1.Machine{
+				MachineId: probeMachine,
+				Labels:    map[string]string{"by": k.Peer.ID + " " + strconv.FormatInt(time.Now().UnixNano(), 10)},
+			},
 			UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"labels.by"}}}, o)
 		return err
 	})

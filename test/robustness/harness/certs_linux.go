@@ -54,7 +54,8 @@ func (c *Cluster) Certify(p *localcluster.Peer, by *issue.CA, keyFirst bool) (*x
 		return nil, err
 	}
 	cert, key := c.Files().Peer(p.ID)
-	put := []func() error{func() error { return replace(key, pair.Key) }, func() error { return replace(cert, pair.Cert) }}
+	put := []func() error{func() error { return replace(key, pair.Key) },
+		func() error { return replace(cert, pair.Cert) }}
 	if !keyFirst {
 		slices.Reverse(put)
 	}

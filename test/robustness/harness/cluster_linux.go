@@ -53,7 +53,9 @@ func OftenSnapshots() []string {
 // SomeSnapshots returns arguments for runs of hours: a peer that was away for a minute
 // needs a snapshot, and a growing state is not written all the time.
 func SomeSnapshots() []string {
-	return []string{"--raft-snapshot-threshold", "2000", "--raft-snapshot-interval", "10s", "--raft-trailing-logs", "1000"}
+	return []string{
+		"--raft-snapshot-threshold", "2000", "--raft-snapshot-interval", "10s", "--raft-trailing-logs", "1000",
+	}
 }
 
 // Cluster is peers and the fake hardware, with their network and disks.
@@ -94,7 +96,16 @@ func Start(ctx context.Context, cfg Config) (c *Cluster, err error) {
 	if c.cas[1], err = issue.NewCA("local", time.Now().Add(certLife)); err != nil {
 		return nil, err
 	}
-	local := localcluster.Config{Binary: cfg.Binary, Dir: cfg.Dir, Peers: cfg.Peers, Spare: spare, Trust: c.cas[1].Pair.Cert, RaftMultiplier: cfg.RaftMultiplier, Args: cfg.Args, Env: cfg.Env}
+	local := localcluster.Config{
+		Binary:         cfg.Binary,
+		Dir:            cfg.Dir,
+		Peers:          cfg.Peers,
+		Spare:          spare,
+		Trust:          c.cas[1].Pair.Cert,
+		RaftMultiplier: cfg.RaftMultiplier,
+		Args:           cfg.Args,
+		Env:            cfg.Env,
+	}
 	local.ArgsOf = func(i int) []string { return logStore(i+1 == cfg.Segments) }
 	host := "127.0.0.1"
 	if private.Inside() && !cfg.Loopback {

@@ -26,7 +26,8 @@ func (c *Cluster) noEarlyEnd(ctx context.Context) error {
 		for _, s := range r.GetSteps() {
 			for _, a := range s.GetAttempts() {
 				if err := endedEarly(s, a); err != nil && len(errs) < 5 {
-					errs = append(errs, fmt.Errorf("run %s of %s, step %s, attempt %d: %w", r.GetRunId(), r.GetMachineId(), s.GetName(), a.GetNumber(), err))
+					errs = append(errs, fmt.Errorf("run %s of %s, step %s, attempt %d: %w", r.GetRunId(),
+						r.GetMachineId(), s.GetName(), a.GetNumber(), err))
 				}
 			}
 		}

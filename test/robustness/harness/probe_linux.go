@@ -24,7 +24,8 @@ const (
 )
 
 func (c *Cluster) setUpProbe(ctx context.Context) error {
-	_, err := c.probe.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: probeMachine}})
+	_, err := c.probe.Machines().RegisterMachine(ctx,
+		&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: probeMachine}})
 	if err != nil {
 		return fmt.Errorf("register the probe machine: %w", err)
 	}
@@ -37,7 +38,10 @@ func (c *Cluster) Write(ctx context.Context) (time.Duration, error) {
 	defer stop()
 	began := time.Now()
 	_, err := c.probe.Machines().UpdateMachine(ctx, &holdfastv1.UpdateMachineRequest{
-		Machine:    &holdfastv1.Machine{MachineId: probeMachine, Labels: map[string]string{"at": strconv.FormatInt(began.UnixNano(), 10)}},
+		Machine: &holdfastv1.Machine{
+			MachineId: probeMachine,
+			Labels:    map[string]string{"at": strconv.FormatInt(began.UnixNano(), 10)},
+		},
 		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"labels.at"}}})
 	if err != nil {
 		return 0, fmt.Errorf("write, after %s: %w", time.Since(began).Round(time.Millisecond), err)
@@ -53,7 +57,8 @@ func (c *Cluster) Progress(ctx context.Context) (time.Duration, error) {
 	ctx, stop := context.WithTimeout(ctx, probeTimeout)
 	defer stop()
 	began := time.Now()
-	st, err := c.probe.Cluster().GetClusterStatus(client.WithConsistency(ctx, client.Consistency{}), &holdfastv1.GetClusterStatusRequest{})
+	st, err := c.probe.Cluster().GetClusterStatus(client.WithConsistency(ctx, client.Consistency{}),
+		&holdfastv1.GetClusterStatusRequest{})
 	if err != nil {
 		return 0, fmt.Errorf("ask for the log's index: %w", err)
 	}
@@ -103,7 +108,8 @@ func (c *Cluster) Healthy(ctx context.Context, runs bool) error {
 	began := time.Now()
 	for _, p := range c.Peers() {
 		if !p.Running() {
-			return fmt.Errorf("after heal: peer %s has ended: %w; the end of its log:\n%s", p.ID, p.Wait(), p.LogTail(3000))
+			return fmt.Errorf("after heal: peer %s has ended: %w; the end of its log:\n%s", p.ID, p.Wait(),
+				p.LogTail(3000))
 		}
 	}
 	wait, stop := context.WithTimeout(ctx, electionTime+probeTimeout)

@@ -18,7 +18,8 @@ func (c *Cluster) openSite(ctx context.Context, host string, cfg Config, local *
 	if cfg.Front == "" {
 		return nil
 	}
-	s, err := site.Start(ctx, site.Config{Front: cfg.Front, Dir: filepath.Join(cfg.Dir, "site"), Host: host, BMCs: bmcCount, SSH: true})
+	s, err := site.Start(ctx,
+		site.Config{Front: cfg.Front, Dir: filepath.Join(cfg.Dir, "site"), Host: host, BMCs: bmcCount, SSH: true})
 	if err != nil {
 		return err
 	}

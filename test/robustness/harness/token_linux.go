@@ -26,7 +26,8 @@ const remembered = 3 // tokens that are tried after each fault
 
 // NewToken returns an operator's token.
 func (c *Cluster) NewToken(ctx context.Context, name string) (Token, error) {
-	res, err := c.probe.Access().CreateToken(ctx, &holdfastv1.CreateTokenRequest{Name: name, Role: holdfastv1.Role_OPERATOR})
+	res, err := c.probe.Access().CreateToken(ctx,
+		&holdfastv1.CreateTokenRequest{Name: name, Role: holdfastv1.Role_OPERATOR})
 	if err != nil {
 		return Token{}, fmt.Errorf("create a token: %w", err)
 	}

@@ -114,7 +114,8 @@ func Start(ctx context.Context, cfg Config) (s *Site, err error) {
 // bmc starts a BMC and blocks until it answers.
 func (s *Site) bmc(ctx context.Context, i int) (*BMC, error) {
 	addr, at := s.ports.Address(s.cfg.Host), filepath.Join(s.cfg.Dir, "desk"+strconv.Itoa(i))
-	p, err := s.starter.Start(filepath.Join(s.cfg.Dir, "bmc"+strconv.Itoa(i)+".log"), s.cfg.Front, "redfish", "-addr", addr, "-desk", at, "-system", System,
+	p, err := s.starter.Start(filepath.Join(s.cfg.Dir, "bmc"+strconv.Itoa(i)+".log"), s.cfg.Front,
+		"redfish", "-addr", addr, "-desk", at, "-system", System,
 		"-power-time", s.cfg.PowerTime.String(), "-boot-time", bootTime.String(), "-reset-time", resetTime.String())
 	if err != nil {
 		return nil, err
@@ -153,11 +154,13 @@ func (s *Site) Providers() string {
 	if len(s.BMCs) > 0 {
 		// A press takes a while to have an effect, and a restarting BMC is away for a
 		// while: settle is longer than both.
-		text += fmt.Sprintf("  %s: {kind: cloudbmc, protocol: redfish, allow_http: true, settle: %s, open_time: 1s, request_time: 2s, timeout: 6s, idle: %s}\n",
+		text += fmt.Sprintf("  %s: {kind: cloudbmc, protocol: redfish, allow_http: true, settle: %s, "+
+			"open_time: 1s, request_time: 2s, timeout: 6s, idle: %s}\n",
 			BMCs, max(2*time.Second, s.cfg.PowerTime+time.Second), Idle)
 	}
 	if s.SSH != nil {
-		text += fmt.Sprintf("  %s: {kind: ssh, host_keys: pinned, keepalive: 1s, dead_after: 3s, state_dir: %q}\n", Hosts, filepath.Join(s.cfg.Dir, "state"))
+		text += fmt.Sprintf("  %s: {kind: ssh, host_keys: pinned, keepalive: 1s, dead_after: 3s, state_dir: %q}\n",
+			Hosts, filepath.Join(s.cfg.Dir, "state"))
 	}
 	return text
 }

@@ -41,11 +41,13 @@ func (metal) Metrics(context.Context) (machine.Metrics, error) { return machine.
 type gpus struct{}
 
 func (gpus) State(context.Context) (poolreg.State, error) {
-	return poolreg.State{GPUs: []poolreg.GPU{{ID: 0, Model: "RTX 4090", TotalVRAMGB: 24, AvailableVRAMGB: 8}}, WorkersTotal: 1}, nil
+	return poolreg.State{GPUs: []poolreg.GPU{{ID: 0, Model: "RTX 4090", TotalVRAMGB: 24, AvailableVRAMGB: 8}},
+		WorkersTotal: 1}, nil
 }
 
 func (f *fleet) agent(h *holder) (incarnation, error) {
-	a, err := machine.New(machine.Config{Servers: f.w.target.URLs, Token: f.tokens["agent"], MachineID: h.name, Pool: f.names().pool, Interval: beatEvery,
+	a, err := machine.New(machine.Config{Servers: f.w.target.URLs, Token: f.tokens["agent"], MachineID: h.name,
+		Pool: f.names().pool, Interval: beatEvery,
 		Timeout: tryFor, Transport: h.tap}, metal{})
 	if err != nil {
 		return incarnation{}, err
@@ -55,8 +57,15 @@ func (f *fleet) agent(h *holder) (incarnation, error) {
 
 func (f *fleet) poolManager(h *holder) (incarnation, error) {
 	p, err := poolreg.New(poolreg.Config{
-		Pool:         poolreg.Pool{ID: h.name, Endpoint: "http://10.0.0.1:9200", NodeID: "n", Region: f.names().region, Version: "1"},
-		Orchestrator: &poolreg.Server{URLs: f.w.target.URLs, Token: f.tokens[h.name]}, HeartbeatInterval: beatEvery, Timeout: tryFor, Transport: h.tap,
+		Pool: poolreg.Pool{
+			ID:       h.name,
+			Endpoint: "http://10.0.0.1:9200",
+			NodeID:   "n",
+			Region:   f.names().region,
+			Version:  "1",
+		},
+		Orchestrator:      &poolreg.Server{URLs: f.w.target.URLs, Token: f.tokens[h.name]},
+		HeartbeatInterval: beatEvery, Timeout: tryFor, Transport: h.tap,
 	}, gpus{})
 	if err != nil {
 		return incarnation{}, err
@@ -71,7 +80,8 @@ func (f *fleet) service(h *holder) (incarnation, error) {
 	for i := range f.w.target.URLs {
 		issuers = append(issuers, f.w.target.URLs[(h.number+i)%len(f.w.target.URLs)]+"/oidc")
 	}
-	s, err := discovery.New(discovery.Config{BaseURLs: f.w.target.URLs, ClientID: f.tokens["service-id"], Secret: f.tokens["service"],
+	s, err := discovery.New(discovery.Config{BaseURLs: f.w.target.URLs, ClientID: f.tokens["service-id"],
+		Secret:         f.tokens["service"],
 		TokenEndpoints: issuers, DataDir: h.dir, Period: beatEvery, Timeout: tryFor, Transport: h.tap},
 		discovery.Target{ServiceName: h.name, Host: f.names().host, Port: 9090, ServiceType: discovery.ToolInvoker})
 	if err != nil {

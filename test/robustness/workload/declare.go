@@ -51,7 +51,8 @@ func (c *client) declare(ctx context.Context, op Op) {
 func (r *Recorder) AddPool(ctx context.Context, op Op, timeout time.Duration) Op {
 	op.Kind = AddPool
 	return r.do(ctx, op, timeout, func(ctx context.Context, p peer, op *Op, o grpc.CallOption) error {
-		_, err := p.pools.CreatePool(ctx, &holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: op.Pool, GpuType: "none"}}, o)
+		_, err := p.pools.CreatePool(ctx,
+			&holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: op.Pool, GpuType: "none"}}, o)
 		return err
 	})
 }

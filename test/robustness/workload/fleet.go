@@ -52,12 +52,14 @@ func (f *fleet) names() names {
 // prepare returns an operator's preparations: a pool, and credentials.
 func (f *fleet) prepare() []func(context.Context, peer) error {
 	todo := []func(context.Context, peer) error{func(ctx context.Context, at peer) error {
-		_, err := at.pools.CreatePool(ctx, &holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: f.names().pool}})
+		_, err := at.pools.CreatePool(ctx,
+			&holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: f.names().pool}})
 		return err
 	}}
 	token := func(name string, role holdfastv1.Role_Value, pools ...string) {
 		todo = append(todo, func(ctx context.Context, at peer) error {
-			made, err := at.access.CreateToken(ctx, &holdfastv1.CreateTokenRequest{Name: f.w.prefix + "-" + name, Role: role, Pools: pools})
+			made, err := at.access.CreateToken(ctx,
+				&holdfastv1.CreateTokenRequest{Name: f.w.prefix + "-" + name, Role: role, Pools: pools})
 			if err == nil {
 				f.tokens[name], f.tokens[name+"-id"] = made.GetSecret(), made.GetToken().GetTokenId()
 			}
@@ -117,7 +119,8 @@ func (f *fleet) start(traffic context.Context) error {
 }
 
 func (f *fleet) add(kind Holder, name string, i int, born func(*holder) (incarnation, error)) *holder {
-	h := &holder{fleet: f, kind: kind, name: name, number: i, steady: i%2 == 0, born: born, ttl: f.w.cfg.Leases[kind].TTL,
+	h := &holder{fleet: f, kind: kind, name: name, number: i, steady: i%2 == 0, born: born,
+		ttl: f.w.cfg.Leases[kind].TTL,
 		dir: filepath.Join(f.dir, name), tap: newTap(f.w.target, f.w.rec)}
 	f.all = append(f.all, h)
 	return h
@@ -260,7 +263,9 @@ func (f *fleet) seen() *Fleet {
 }
 
 // call makes a call with a timeout.
-func call[Req, Resp any](ctx context.Context, do func(context.Context, Req, ...grpc.CallOption) (Resp, error), req Req) (Resp, error) {
+func call[Req, Resp any](
+	ctx context.Context, do func(context.Context, Req, ...grpc.CallOption) (Resp, error), req Req,
+) (Resp, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	return do(ctx, req)

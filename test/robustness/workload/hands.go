@@ -32,10 +32,13 @@ const handsPool = "hands"
 // NewHands creates a pool and a token for the agents. All peers must be healthy.
 func NewHands(ctx context.Context, rec *Recorder, t Target, terms Leases) (*Hands, error) {
 	p := rec.peers[0]
-	if _, err := p.pools.CreatePool(ctx, &holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: handsPool}}); err != nil {
+	if _, err := p.pools.CreatePool(
+		ctx, &holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: handsPool}},
+	); err != nil {
 		return nil, fmt.Errorf("create the pool of agents: %w", err)
 	}
-	tok, err := p.access.CreateToken(ctx, &holdfastv1.CreateTokenRequest{Name: handsPool, Role: holdfastv1.Role_POOL_AGENT, Pools: []string{handsPool}})
+	tok, err := p.access.CreateToken(ctx,
+		&holdfastv1.CreateTokenRequest{Name: handsPool, Role: holdfastv1.Role_POOL_AGENT, Pools: []string{handsPool}})
 	if err != nil {
 		return nil, fmt.Errorf("create the token of agents: %w", err)
 	}
@@ -44,13 +47,15 @@ func NewHands(ctx context.Context, rec *Recorder, t Target, terms Leases) (*Hand
 
 // Register registers an agent at a peer.
 func (h *Hands) Register(ctx context.Context, peer int, id string) (Trip, error) {
-	return h.post(ctx, peer, id, "/api/v1/machine/register", map[string]string{"machine_id": id, "hostname": id, "pool_name": handsPool,
-		"cpu": "1000m", "memory": "1Gi", "gpu_count": "0", "private_ip": "10.0.0.1"})
+	return h.post(ctx, peer, id, "/api/v1/machine/register",
+		map[string]string{"machine_id": id, "hostname": id, "pool_name": handsPool,
+			"cpu": "1000m", "memory": "1Gi", "gpu_count": "0", "private_ip": "10.0.0.1"})
 }
 
 // Beat sends a keepalive.
 func (h *Hands) Beat(ctx context.Context, peer int, id string) (Trip, error) {
-	return h.post(ctx, peer, id, "/api/v1/machine/keepalive", map[string]string{"machine_id": id, "pool_name": handsPool})
+	return h.post(ctx, peer, id, "/api/v1/machine/keepalive",
+		map[string]string{"machine_id": id, "pool_name": handsPool})
 }
 
 func (h *Hands) post(ctx context.Context, peer int, id, path string, body map[string]string) (Trip, error) {

@@ -147,7 +147,13 @@ func (h *holder) frozen(ctx context.Context, d time.Duration) {
 func (h *holder) life() Life {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return Life{Holder: h.kind, Name: h.name, Process: h.isProcess, Trips: h.tap.seen(), Stops: append([]Stop(nil), h.stops...)}
+	return Life{
+		Holder:  h.kind,
+		Name:    h.name,
+		Process: h.isProcess,
+		Trips:   h.tap.seen(),
+		Stops:   append([]Stop(nil), h.stops...),
+	}
 }
 
 // beyond returns a proxy to one peer, for clients that are processes: their requests go

@@ -172,6 +172,8 @@ func (f *Fleet) String() string {
 			lost[s.ID] = true
 		}
 	}
-	return fmt.Sprintf("%d clients of leases: %d registrations and %d heartbeats acknowledged, %d farewells; %d killed, %d left, %d frozen; %d lost at the end",
-		len(f.Lives), f.Count(Register, OK), f.Count(Beat, OK), f.Count(Farewell, OK), f.Ends(Killed), f.Ends(Left), f.Ends(Frozen), len(lost))
+	return fmt.Sprintf("%d clients of leases: %d registrations and %d heartbeats acknowledged, "+
+		"%d deregistrations; %d killed, %d left, %d frozen; %d lost at the end",
+		len(f.Lives), f.Count(Register, OK), f.Count(Beat, OK), f.Count(Farewell, OK),
+		f.Ends(Killed), f.Ends(Left), f.Ends(Frozen), len(lost))
 }

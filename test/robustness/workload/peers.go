@@ -35,7 +35,8 @@ func dial(addrs []string, creds credentials.TransportCredentials) ([]peer, error
 		conn, err := grpc.NewClient("passthrough:///"+addr,
 			grpc.WithTransportCredentials(creds), grpc.WithDisableRetry(), grpc.WithStatsHandler(sentHandler{}),
 			grpc.WithConnectParams(grpc.ConnectParams{MinConnectTimeout: time.Second,
-				Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 500 * time.Millisecond}}))
+				Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2,
+					MaxDelay: 500 * time.Millisecond}}))
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("connect to %s: %w", addr, err), hangUp(all))
 		}
@@ -76,12 +77,18 @@ func indexOf(md metadata.MD) uint64 {
 }
 
 func seenMachine(m *holdfastv1.Machine) MachineSeen {
-	return MachineSeen{ID: m.GetMachineId(), Value: m.GetLabels()[LabelKey], Active: m.GetStatus().GetActiveRunId(), Revision: m.GetRevision()}
+	return MachineSeen{
+		ID:       m.GetMachineId(),
+		Value:    m.GetLabels()[LabelKey],
+		Active:   m.GetStatus().GetActiveRunId(),
+		Revision: m.GetRevision(),
+	}
 }
 
 // SeenRun returns the part of a run that the checks compare.
 func SeenRun(r *holdfastv1.Run) RunSeen {
-	ended := r.GetPhase() == holdfastv1.Run_SUCCEEDED || r.GetPhase() == holdfastv1.Run_FAILED || r.GetPhase() == holdfastv1.Run_CANCELED
+	ended := r.GetPhase() == holdfastv1.Run_SUCCEEDED || r.GetPhase() == holdfastv1.Run_FAILED ||
+		r.GetPhase() == holdfastv1.Run_CANCELED
 	return RunSeen{ID: r.GetRunId(), Machine: r.GetMachineId(), Request: r.GetRequestId(), Plan: r.GetPlanId(),
 		Phase: r.GetPhase().String(), Ended: ended, Revision: r.GetRevision()}
 }

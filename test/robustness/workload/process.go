@@ -55,7 +55,8 @@ func (f *fleet) process(h *holder) (incarnation, error) {
 	if err != nil {
 		return incarnation{}, err
 	}
-	cmd := exec.Command(f.w.cfg.Agent, "run", "--server", strings.Join(h.doors, ","), "--token-file", token, "--pool", f.names().pool,
+	cmd := exec.Command(f.w.cfg.Agent, "run", "--server", strings.Join(h.doors, ","), "--token-file", token, "--pool",
+		f.names().pool,
 		"--state-dir", h.dir, "--hostname", h.name, "--private-ip", "10.0.0.1", "--interval", beatEvery.String())
 	cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = log, log, tied()
 	started, ended := make(chan error, 1), make(chan error, 1)

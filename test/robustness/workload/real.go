@@ -37,7 +37,8 @@ const hostLines = 12
 
 // hostScript returns a script that records its start, and prints for more than a second.
 func hostScript(starts string) string {
-	return fmt.Sprintf("echo \"$HOLDFAST_TOKEN\" >>'%s'\ni=0\nwhile [ $i -lt %d ]; do\n  i=$((i + 1))\n  echo \"line $i\"\n  echo \"err $i\" >&2\n  sleep 0.1\ndone\n", starts, hostLines)
+	return fmt.Sprintf("echo \"$HOLDFAST_TOKEN\" >>'%s'\ni=0\nwhile [ $i -lt %d ]; do\n  i=$((i + 1))\n"+
+		"  echo \"line $i\"\n  echo \"err $i\" >&2\n  sleep 0.1\ndone\n", starts, hostLines)
 }
 
 // HostOutput returns the output of a command of HostPlan on each stream.
@@ -84,7 +85,10 @@ func (r *Real) plans() []*holdfastv1.Plan {
 	var all []*holdfastv1.Plan
 	if len(r.BMCs) > 0 {
 		all = append(all, power(planOn, "on"), power(OffPlan, "off"), power(CyclePlan, "cycle"),
-			&holdfastv1.Plan{PlanId: planBoot, Steps: []*holdfastv1.Step{hurried(netboot("boot", "PXE")), hurried(reboot("restart"))}})
+			&holdfastv1.Plan{
+				PlanId: planBoot,
+				Steps:  []*holdfastv1.Step{hurried(netboot("boot", "PXE")), hurried(reboot("restart"))},
+			})
 	}
 	if len(r.Hosts) > 0 {
 		s := ssh("count", hostScript(r.Site.Starts()))
@@ -126,7 +130,8 @@ func (r *Real) prepare() []func(context.Context, peer) error {
 	}
 	machine := func(id string, spec *holdfastv1.MachineSpec) {
 		todo = append(todo, func(ctx context.Context, at peer) error {
-			_, err := at.machines.RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id, Spec: spec}})
+			_, err := at.machines.RegisterMachine(ctx,
+				&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id, Spec: spec}})
 			if status.Code(err) == codes.AlreadyExists {
 				return nil // an earlier workload has registered it
 			}
@@ -137,12 +142,14 @@ func (r *Real) prepare() []func(context.Context, peer) error {
 		secret("rb/bmc", "bmc", map[string]string{"username": site.User, "password": site.Password})
 	}
 	for i, id := range r.BMCs {
-		machine(id, &holdfastv1.MachineSpec{Provider: site.BMCs, BmcEndpoint: r.Site.BMCs[i].Endpoint, BmcCredentialsRef: "rb/bmc"})
+		machine(id, &holdfastv1.MachineSpec{Provider: site.BMCs, BmcEndpoint: r.Site.BMCs[i].Endpoint,
+			BmcCredentialsRef: "rb/bmc"})
 	}
 	if host := r.Site.SSH; host != nil {
 		secret("rb/host", "ssh", map[string]string{"username": host.User, "private_key": host.PrivateKey})
 		for _, id := range r.Hosts {
-			machine(id, &holdfastv1.MachineSpec{Provider: site.Hosts, SshEndpoint: host.Addr, SshCredentialsRef: "rb/host", SshHostKeys: []string{host.HostKey}})
+			machine(id, &holdfastv1.MachineSpec{Provider: site.Hosts, SshEndpoint: host.Addr,
+				SshCredentialsRef: "rb/host", SshHostKeys: []string{host.HostKey}})
 		}
 	}
 	for _, p := range r.plans() {
@@ -192,7 +199,13 @@ func (w *Workload) drive(ctx context.Context) {
 
 // driveOne starts a run and waits for its end; one of ten is canceled.
 func (w *Workload) driveOne(ctx context.Context, id, plan string, client, n int, rng *rand.Rand) {
-	op := Op{Client: client, Peer: rng.IntN(len(w.rec.peers)), Machine: id, Plan: plan, Request: fmt.Sprintf("%s-%d-%d", w.prefix, client, n)}
+	op := Op{
+		Client:  client,
+		Peer:    rng.IntN(len(w.rec.peers)),
+		Machine: id,
+		Plan:    plan,
+		Request: fmt.Sprintf("%s-%d-%d", w.prefix, client, n),
+	}
 	run := w.startReal(ctx, op)
 	if run == "" {
 		return
@@ -272,7 +285,8 @@ func (r *Real) summary(ctx context.Context) (string, error) {
 	if err != nil && !os.IsNotExist(err) {
 		return "", err
 	}
-	return fmt.Sprintf("%d presses, of which %d were ignored, %d logins, %d commands", presses, ignored, logins, strings.Count(string(starts), "\n")), nil
+	return fmt.Sprintf("%d presses, of which %d were ignored, %d logins, %d commands", presses, ignored, logins,
+		strings.Count(string(starts), "\n")), nil
 }
 
 func (w *Workload) restOne(ctx context.Context, id, plan string) error {
@@ -292,7 +306,8 @@ func (w *Workload) restOne(ctx context.Context, id, plan string) error {
 			return nil
 		}
 		if werr := wait(ctx, 100*time.Millisecond); werr != nil {
-			return fmt.Errorf("wait for the last run of %s, which waits for %q: %w", id, r.GetWaitingFor(), errors.Join(err, werr))
+			return fmt.Errorf("wait for the last run of %s, which waits for %q: %w", id, r.GetWaitingFor(),
+				errors.Join(err, werr))
 		}
 	}
 }

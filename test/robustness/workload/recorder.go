@@ -53,7 +53,10 @@ func (r *Recorder) History(machines ...string) *History {
 func (r *Recorder) Since() time.Duration { return time.Since(r.base) }
 
 // do makes one call and records it.
-func (r *Recorder) do(ctx context.Context, op Op, timeout time.Duration, call func(context.Context, peer, *Op, grpc.CallOption) error) Op {
+func (r *Recorder) do(
+	ctx context.Context, op Op, timeout time.Duration,
+	call func(context.Context, peer, *Op, grpc.CallOption) error,
+) Op {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	if op.Stale {
@@ -80,7 +83,8 @@ func (r *Recorder) do(ctx context.Context, op Op, timeout time.Duration, call fu
 func (r *Recorder) StartRun(ctx context.Context, op Op, timeout time.Duration) Op {
 	op.Kind = StartRun
 	return r.do(ctx, op, timeout, func(ctx context.Context, p peer, op *Op, o grpc.CallOption) error {
-		run, err := p.runs.StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: op.Request, MachineId: op.Machine, PlanId: op.Plan}, o)
+		run, err := p.runs.StartRun(ctx,
+			&holdfastv1.StartRunRequest{RequestId: op.Request, MachineId: op.Machine, PlanId: op.Plan}, o)
 		op.saw(run, err)
 		return err
 	})
@@ -148,7 +152,8 @@ func (r *Recorder) ListMachines(ctx context.Context, op Op, timeout time.Duratio
 func (r *Recorder) CreatePlan(ctx context.Context, op Op, timeout time.Duration) Op {
 	op.Kind = CreatePlan
 	return r.do(ctx, op, timeout, func(ctx context.Context, p peer, op *Op, o grpc.CallOption) error {
-		plan, err := p.plans.CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: register(op.Plan, op.Value), Replace: true}, o)
+		plan, err := p.plans.CreatePlan(ctx,
+			&holdfastv1.CreatePlanRequest{Plan: register(op.Plan, op.Value), Replace: true}, o)
 		if err == nil {
 			op.Machines = []MachineSeen{{ID: plan.GetPlanId(), Value: plan.GetDisplayName()}}
 		}

@@ -87,7 +87,8 @@ func (r *Recorder) sight(ctx context.Context, at int, kind Holder, f names) ([]S
 	}
 	switch kind {
 	case Machine:
-		list, err := call(ctx, p.machines.ListMachines, &holdfastv1.ListMachinesRequest{Filter: fmt.Sprintf("spec.pool = %q", f.pool), PageSize: 1000})
+		list, err := call(ctx, p.machines.ListMachines,
+			&holdfastv1.ListMachinesRequest{Filter: fmt.Sprintf("spec.pool = %q", f.pool), PageSize: 1000})
 		if err != nil {
 			return nil, err
 		}
@@ -114,7 +115,8 @@ func (r *Recorder) sight(ctx context.Context, at int, kind Holder, f names) ([]S
 			add(p.GetPoolId(), p.GetPoolId(), c)
 		}
 	case Service:
-		list, err := call(ctx, p.services.ListServices, &holdfastv1.ListServicesRequest{Filter: fmt.Sprintf("host = %q", f.host), PageSize: 1000})
+		list, err := call(ctx, p.services.ListServices,
+			&holdfastv1.ListServicesRequest{Filter: fmt.Sprintf("host = %q", f.host), PageSize: 1000})
 		if err != nil {
 			return nil, err
 		}

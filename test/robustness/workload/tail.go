@@ -52,7 +52,8 @@ func (t *tails) work(ctx context.Context, rng *rand.Rand) {
 	for {
 		select {
 		case l := <-t.queue:
-			t.follow(ctx, l, func() time.Duration { return 100*time.Millisecond + time.Duration(rng.Int64N(int64(time.Second))) })
+			t.follow(ctx, l,
+				func() time.Duration { return 100*time.Millisecond + time.Duration(rng.Int64N(int64(time.Second))) })
 		case <-ctx.Done():
 			return
 		}
@@ -71,7 +72,8 @@ func (t *tails) follow(ctx context.Context, l *tail, session func() time.Duratio
 			return
 		}
 		if trouble := streamTrouble(err); trouble != "" {
-			l.seen.Trouble = append(l.seen.Trouble, fmt.Sprintf("stream %d, from byte %d, at peer %d: %s", l.seen.Sessions, len(l.seen.Data), l.at%len(t.peers), trouble))
+			l.seen.Trouble = append(l.seen.Trouble, fmt.Sprintf("stream %d, from byte %d, at peer %d: %s",
+				l.seen.Sessions, len(l.seen.Data), l.at%len(t.peers), trouble))
 		}
 		l.mu.Unlock()
 		l.at++
@@ -102,7 +104,8 @@ func (l *tail) take(c *holdfastv1.LogChunk) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c.GetOffset() != int64(len(l.seen.Data)) {
-		l.seen.Trouble = append(l.seen.Trouble, fmt.Sprintf("a chunk begins at %d after %d bytes", c.GetOffset(), len(l.seen.Data)))
+		l.seen.Trouble = append(l.seen.Trouble,
+			fmt.Sprintf("a chunk begins at %d after %d bytes", c.GetOffset(), len(l.seen.Data)))
 	}
 	l.seen.Data = append(l.seen.Data, c.GetData()...)
 }

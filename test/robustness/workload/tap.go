@@ -35,7 +35,13 @@ func newTap(t Target, rec *Recorder) *tap {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	w := &tap{peers: map[string]int{}, since: rec.Since, life: context.Background(),
-		base: &http.Transport{TLSClientConfig: t.TLS, DialContext: dialer(), TLSHandshakeTimeout: 3 * time.Second, MaxIdleConnsPerHost: 2, Protocols: protocols}}
+		base: &http.Transport{
+			TLSClientConfig:     t.TLS,
+			DialContext:         dialer(),
+			TLSHandshakeTimeout: 3 * time.Second,
+			MaxIdleConnsPerHost: 2,
+			Protocols:           protocols,
+		}}
 	for n, u := range t.URLs {
 		w.peers[hostOf(u)] = n
 	}

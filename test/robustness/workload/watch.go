@@ -37,12 +37,14 @@ func newWatcher(name string, peers []peer, at int, rng *rand.Rand) *watcher {
 func (w *watcher) follow(ctx context.Context, enough func() bool) {
 	for ctx.Err() == nil && !enough() {
 		w.at++
-		session, cancel := context.WithTimeout(ctx, 500*time.Millisecond+time.Duration(w.rng.Int64N(int64(3*time.Second))))
+		session, cancel := context.WithTimeout(ctx,
+			500*time.Millisecond+time.Duration(w.rng.Int64N(int64(3*time.Second))))
 		err := w.session(session, enough)
 		cancel()
 		if trouble := streamTrouble(err); trouble != "" {
 			w.mu.Lock()
-			w.watch.Trouble = append(w.watch.Trouble, fmt.Sprintf("stream %d, after cursor %d, at peer %d: %s", w.watch.Sessions, w.cursor, w.at%len(w.peers), trouble))
+			w.watch.Trouble = append(w.watch.Trouble, fmt.Sprintf("stream %d, after cursor %d, at peer %d: %s",
+				w.watch.Sessions, w.cursor, w.at%len(w.peers), trouble))
 			w.mu.Unlock()
 		}
 		_ = wait(ctx, 20*time.Millisecond)
@@ -115,7 +117,8 @@ func seenEvent(e *holdfastv1.RunEvent) Event {
 	for _, s := range e.GetSnapshot().GetSteps() {
 		steps = append(steps, fmt.Sprintf("%d.%d", s.GetState(), len(s.GetAttempts())))
 	}
-	return Event{Cursor: e.GetCursor(), Index: e.GetIndex(), Run: SeenRun(e.GetSnapshot()), Step: e.GetSnapshot().GetCurrentStep(),
+	return Event{Cursor: e.GetCursor(), Index: e.GetIndex(), Run: SeenRun(e.GetSnapshot()),
+		Step:    e.GetSnapshot().GetCurrentStep(),
 		Message: e.GetMessage(), Steps: strings.Join(steps, " ")}
 }
 

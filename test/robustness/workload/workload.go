@@ -270,7 +270,8 @@ func (w *Workload) runsEnded(ctx context.Context) (ids []string, err error) {
 			w.target.Log.Info("runs are active", "runs", active)
 		}
 		if werr := wait(ctx, 300*time.Millisecond); werr != nil {
-			return nil, fmt.Errorf("wait for all runs to end: %d are active %v: %w", len(active), active, errors.Join(err, werr))
+			return nil, fmt.Errorf("wait for all runs to end: %d are active %v: %w", len(active), active,
+				errors.Join(err, werr))
 		}
 	}
 }
@@ -294,7 +295,13 @@ func ListRuns(ctx context.Context, c holdfastv1.RunServiceClient) ([]*holdfastv1
 
 // History returns everything recorded.
 func (w *Workload) History() *History {
-	h := &History{Prefix: w.prefix, Machines: slices.Clone(w.machines), Plans: slices.Clone(w.plans), Register: w.register, MinOps: w.cfg.MinOps}
+	h := &History{
+		Prefix:   w.prefix,
+		Machines: slices.Clone(w.machines),
+		Plans:    slices.Clone(w.plans),
+		Register: w.register,
+		MinOps:   w.cfg.MinOps,
+	}
 	if w.rec == nil {
 		return h
 	}
