@@ -17,9 +17,9 @@ const (
 	maxMethods = 60
 )
 
-// larger lists the packages and types that exceed the limits, with their present size. A number here
-// may only fall; remove the line once it is within the limit. The CLI has no limit: it has one file
-// per group of verbs.
+// larger lists the packages and types that exceed the limits, with their present size. A number
+// here may only fall; remove the line once it is within the limit. The CLI has no limit: it has one
+// file per group of verbs.
 func larger() map[string]int {
 	return map[string]int{
 		"fsm":                   82,

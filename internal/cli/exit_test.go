@@ -185,7 +185,7 @@ func TestUnavailable(t *testing.T) {
 	var c command
 	c.env = map[string]string{"HOLDFAST_ADDR": "127.0.0.1:1"}
 	c.wantCode(t, c.run(t, nil, "machine", "list", "--timeout", "2s"), ExitUnavailable)
-	wantIn(t, "stderr", c.err.String(), "error: list machines: no answer", "127.0.0.1:1", "connection refused", "HOLDFAST_ADDR")
+	wantIn(t, "stderr", c.err.String(), "error: list machines: no response", "127.0.0.1:1", "connection refused", "HOLDFAST_ADDR")
 
 	c = command{env: c.env}
 	c.wantCode(t, c.run(t, nil, "run", "watch", "--timeout", "2s"), ExitUnavailable)

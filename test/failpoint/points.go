@@ -18,7 +18,9 @@ type Point struct {
 
 // folders returns the parts of the product with durable effects.
 func folders() []string {
-	return []string{"archive", "cluster", "executor", "fsm", "providers", "server"}
+	return []string{
+		"cluster", "executor", "fsm", "internal/archive", "internal/images", "internal/secrets", "providers", "server",
+	}
 }
 
 var (
