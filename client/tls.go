@@ -20,7 +20,7 @@ func LoadTLS(ca, cert, key string) (*tls.Config, error) {
 		}
 		cfg.RootCAs = x509.NewCertPool()
 		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("read CA certificates: %s: there is no PEM certificate in it", ca)
+			return nil, fmt.Errorf("read CA certificates: %s: no PEM certificate found", ca)
 		}
 	}
 	if cert == "" && key == "" {

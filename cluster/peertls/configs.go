@@ -31,7 +31,8 @@ func (s *Store) PeerClient(ids ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			// Present it even if the server accepts only CAs that we no longer use: its error names the cause.
+			// Present it even if the server accepts only CAs that we no longer use: its error
+			// names the cause.
 			return &s.current().pair, nil
 		},
 		InsecureSkipVerify:     true, //nolint:gosec // VerifyConnection verifies the peer id instead of the host name

@@ -137,7 +137,7 @@ func TestTLSFilesAreChecked(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--ca", junk}, "there is no PEM certificate in it"},
+		{[]string{"--ca", junk}, "no PEM certificate found"},
 		{[]string{"--ca", "/does/not/exist"}, "/does/not/exist"},
 		{[]string{"--cert", junk, "--key", junk}, "read client certificate"},
 		{[]string{"--addr", "10.0.0.1:7400", "--token", "s3cret"}, "refusing to send the token without TLS"},

@@ -162,8 +162,8 @@ func Write(w http.ResponseWriter, code int, body any) {
 	_, _ = w.Write(b.Bytes()) // the client has disconnected
 }
 
-// writeEncodingError reports that a response cannot be encoded. It uses the API's own error form if the
-// route was added with Add.
+// writeEncodingError reports that a response cannot be encoded. It uses the API's own error form
+// if the route was added with Add.
 func writeEncodingError(w http.ResponseWriter, err error) {
 	e := &auth.Error{Code: codes.Internal, Reason: "INTERNAL", Message: "encode the response: " + err.Error()}
 	if own, ok := w.(*writer); ok {

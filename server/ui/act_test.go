@@ -56,7 +56,8 @@ func TestNoLeader(t *testing.T) {
 	has(t, post(l, "operator", "/ui/machines/m-2/phase", url.Values{"phase": {"MAINTENANCE"}}), 503, nil)
 }
 
-// TestNobodyKnows: an unknown outcome is not shown as "not done", because users would repeat the action.
+// TestNobodyKnows: an unknown outcome is not shown as "not done", because users would repeat the
+// action.
 func TestNobodyKnows(t *testing.T) {
 	l := lab(t)
 	l.LoseOutcomes(true)

@@ -43,7 +43,7 @@ func TestArm(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			for _, dir := range folders() {
-				if err := os.Mkdir(filepath.Join(root, dir), 0o750); err != nil {
+				if err := os.MkdirAll(filepath.Join(root, dir), 0o750); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -169,7 +169,7 @@ func TestRefusals(t *testing.T) {
 		{"tls cert create --peer n2 x", `unexpected argument "x"`, 2},
 		{"tls certs", `unknown command "certs"`, 2},
 		{"tls inspect", "want one FILE", 2},
-		{"tls inspect n1-key.pem", "there is no PEM certificate", 1},
+		{"tls inspect n1-key.pem", "no PEM certificate found", 1},
 	} {
 		_, err := run(t, strings.Fields(tc.args)...)
 		code := 1
