@@ -228,7 +228,7 @@ func TestCanceledLightGoesOutAndResetsAreRare(t *testing.T) {
 		t.Fatalf("first reset is %s: %v", run.GetPhase(), run.GetError())
 	}
 	again := l.ended(l.start("m-1", "", "plan/bmc-reset", nil).GetRunId())
-	if again.GetPhase() != holdfastv1.Run_FAILED || !strings.Contains(again.GetError().GetMessage(), "once an hour") || len(l.did(again.GetRunId())) != 0 {
+	if again.GetPhase() != holdfastv1.Run_FAILED || !strings.Contains(again.GetError().GetMessage(), "at most one reset an hour") || len(l.did(again.GetRunId())) != 0 {
 		t.Errorf("second reset is %s: %v, did %v; want a refusal", again.GetPhase(), again.GetError(), l.did(again.GetRunId()))
 	}
 }

@@ -29,8 +29,8 @@ func TestPatch(t *testing.T) {
 	root := module(t)
 	for _, tt := range []struct{ name, old, want string }{
 		{"once", "1 + 1", ""},
-		{"twice", "1", "there 2 times"},
-		{"gone", "2 + 2", "there 0 times"},
+		{"twice", "1", "occurs 2 times"},
+		{"gone", "2 + 2", "occurs 0 times"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := overlay.New(root).Patch("a/a.go", tt.old, "3")
