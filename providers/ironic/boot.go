@@ -2,7 +2,6 @@ package ironic
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/baremetal/v1/nodes"
 
@@ -72,8 +71,8 @@ func (p *Provider) SetBootDevice(
 		}
 		got, err := p.bootDevice(providers.Unhurried(ctx), s, id)
 		if err == nil && (got.Mode != d.Mode || got.Persistent != d.Persistent) {
-			err = providers.Errorf(providers.Transient, op, "%w", fmt.Errorf(
-				"Ironic accepted it, but it reads back as %s (persistent: %v)", clip(got.Mode), got.Persistent))
+			err = providers.Errorf(providers.Transient, op,
+				"accepted by Ironic, but it reads back as %s (persistent: %v)", clip(got.Mode), got.Persistent)
 		}
 		return err
 	})

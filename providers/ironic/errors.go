@@ -127,6 +127,7 @@ func (r *reply) class(effect bool) providers.Class {
 	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:
 		// The request may have reached a conductor.
 		if effect && !strings.Contains(r.Text, "Unable to establish connection") {
+			return providers.Timeout
 		}
 	}
 	return providers.Transient
