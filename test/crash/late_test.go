@@ -134,5 +134,5 @@ func tooLate(t *testing.T, p *localcluster.Peer) int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return bytes.Count(b, []byte("effect came too late and was not done"))
+	return bytes.Count(b, []byte("effect was too late and was not sent"))
 }
