@@ -52,7 +52,7 @@ func TestDashboard(t *testing.T) {
 		b.sees("the form", `document.querySelector("#token") && !document.querySelector("nav")`)
 		b.picture("signin-1280-light")
 		b.do(chromedp.SendKeys("#token", "not-a-token\n"))
-		b.sees("why it is refused", `document.querySelector(".error")?.textContent.includes("token is not known")`)
+		b.sees("why it is refused", `document.querySelector(".error")?.textContent.includes("unknown token")`)
 		b.do(chromedp.SendKeys("#token", operator+"\n"))
 		b.sees("the page asked for first", `location.pathname === "/ui/machines" && document.body.innerText.includes("token:olga")`)
 		if cookie := eval[string](b, "document.cookie"); cookie != "" {
