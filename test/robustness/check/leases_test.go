@@ -141,6 +141,12 @@ func TestIdentities(t *testing.T) {
 			expect(t, identities(h, record()), tt.want)
 		})
 	}
+	// The final read precedes a registration that was in flight, but not one that it follows.
+	for lastAt, want := range map[time.Duration]string{sec(5): "x (s) is not recorded", sec(0.05): ""} {
+		h := of()
+		h.Fleet = &workload.Fleet{Terms: workload.ShortLeases(), LastAt: lastAt, Lives: []workload.Life{{Holder: workload.Service, Name: "s", Trips: one}}}
+		expect(t, identities(h, record()), want)
+	}
 	h := of()
 	h.Fleet = &workload.Fleet{Last: []workload.Sight{at("x", "s", workload.Up)}, Lives: []workload.Life{{Name: "s", Trips: one}, {Name: "t", Trips: one}}}
 	expect(t, identities(h, record()), "has the id of s")

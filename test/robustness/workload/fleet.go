@@ -37,6 +37,7 @@ type fleet struct {
 	unrest [][2]time.Time
 	deaf   []Span
 	last   []Sight
+	lastAt time.Duration // when the read of last began
 
 	running sync.WaitGroup
 	servers []*http.Server     // listeners of processes
@@ -195,10 +196,11 @@ func (f *fleet) finish(ctx context.Context) error {
 	patience, stop := context.WithTimeout(ctx, most+held)
 	defer stop()
 	for {
+		at := f.w.rec.Since()
 		last, err := f.w.rec.sightAll(patience, f.names())
 		if err == nil {
 			f.mu.Lock()
-			f.last = last
+			f.last, f.lastAt = last, at
 			f.mu.Unlock()
 			if allLost(due, last) {
 				f.w.target.Log.Info("all stopped clients are lost",
@@ -254,7 +256,7 @@ func (f *fleet) seen() *Fleet {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	all.Last, all.Deaf = f.last, slices.Clone(f.deaf)
+	all.Last, all.LastAt, all.Deaf = f.last, f.lastAt, slices.Clone(f.deaf)
 	for _, u := range f.unrest {
 		all.Unrest = append(all.Unrest, Span{u[0].Sub(f.w.rec.base), u[1].Sub(f.w.rec.base)})
 	}

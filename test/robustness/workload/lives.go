@@ -108,10 +108,11 @@ type Span struct{ From, To time.Duration }
 type Fleet struct {
 	Terms  Leases
 	Lives  []Life
-	Sights []Sight // of all losses, at every read, and the first of each other condition
-	Last   []Sight // of all holders, after the stopped ones had time to be lost; nil if there was no read
-	Deaf   []Span  // fewer than a majority of the peers had a process: there could be no leader
-	Unrest []Span  // something was broken, or reads failed or were slow; in the order of From
+	Sights []Sight       // of all losses, at every read, and the first of each other condition
+	Last   []Sight       // of all holders, after the stopped ones had time to be lost; nil if there was no read
+	LastAt time.Duration // when that read began; clients may register later. 0: after everything else
+	Deaf   []Span        // fewer than a majority of the peers had a process: there could be no leader
+	Unrest []Span        // something was broken, or reads failed or were slow; in the order of From
 }
 
 // Within returns how much of a period overlaps some spans, each of which is extended at its
