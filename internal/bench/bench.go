@@ -38,7 +38,7 @@ type session struct {
 	notes  io.Writer
 }
 
-// say tells people how far it is.
+// say prints the progress with the time.
 func (s *session) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.notes, time.Now().Format("15:04:05 ")+format+"\n", args...) // nobody reads it: nothing is lost
 }

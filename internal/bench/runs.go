@@ -56,7 +56,7 @@ func runs() benchmark {
 	}
 }
 
-// ends tells those who wait for runs that they have ended.
+// ends notifies the waiters of ended runs.
 type ends struct {
 	mu   sync.Mutex
 	wait map[string]chan *holdfastv1.Run // by machine
@@ -71,7 +71,7 @@ func (e *ends) of(machine string) <-chan *holdfastv1.Run {
 	return ch
 }
 
-// note takes an event of a run.
+// note handles an event of a run.
 func (e *ends) note(ev *holdfastv1.RunEvent) error {
 	run := ev.GetSnapshot()
 	if run.GetFinishedAt() == nil {

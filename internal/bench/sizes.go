@@ -135,7 +135,7 @@ func starts(ctx context.Context, g *growing) error {
 	})
 }
 
-// memories looks at the memory of peers.
+// memories reads the memory of the peers.
 func memories(_ context.Context, g *growing) error {
 	now, err := g.memory()
 	if err != nil {

@@ -291,7 +291,7 @@ func (c *coming) err() error {
 	return nil
 }
 
-// spread tells about the intervals that were handed out.
+// spread describes the intervals that the peers assigned.
 func (c *coming) spread() (low, high time.Duration, distinct int) {
 	seen := map[time.Duration]bool{}
 	for _, r := range c.renewals {

@@ -60,7 +60,7 @@ func (b *board) plan(p *holdfastv1.Plan) {
 	b.killAt = (total*killShare + 99) / 100
 }
 
-// run takes the state of a run. Several of one run come in order.
+// run sets the state of a run. States of one run arrive in order.
 func (b *board) run(r *holdfastv1.Run) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -115,7 +115,7 @@ func (b *board) run(r *holdfastv1.Run) {
 	b.milestones()
 }
 
-// short takes out of an error what stands beside it anyway.
+// short removes the parts of an error that the board shows elsewhere.
 func short(text, machine string) string { return strings.ReplaceAll(text, " of "+machine+":", ":") }
 
 // takenOver counts attempts that a new leader goes on with.
@@ -156,7 +156,7 @@ func (b *board) succeeded(dead, leader string, took time.Duration) {
 	b.countTaken()
 }
 
-// milestones tells of progress and opens the gates.
+// milestones reports progress and opens the gates.
 func (b *board) milestones() {
 	total := b.v.total()
 	if total == 0 {

@@ -12,7 +12,7 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-// finish tells the report: to people, and to programs if they asked.
+// finish prints the report for people, and as JSON if it was requested.
 func (c *console) finish(r *report) error {
 	c.print(summary(r, c.glyphs)...)
 	if c.json {

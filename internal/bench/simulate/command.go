@@ -78,12 +78,12 @@ func Command(connect func(*cobra.Command) (client.Config, error)) *cobra.Command
 	return cmd
 }
 
-// say tells people something.
+// say prints a message with the time.
 func (f *fleet) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(f.notes, time.Now().Format("15:04:05 ")+format+"\n", args...) // nobody reads it: nothing is lost
 }
 
-// tell tells people how it goes, until ctx ends.
+// tell prints the progress until ctx ends.
 func (f *fleet) tell(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()

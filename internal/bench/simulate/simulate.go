@@ -27,7 +27,7 @@ const (
 	farewellTimeout = time.Minute
 )
 
-// Options says how large a fleet is, and what it does.
+// Options sets the size and the behavior of a fleet.
 type Options struct {
 	Agents, Services, Pools, Machines int
 	Duration                          time.Duration // 0: until it is stopped
