@@ -22,9 +22,13 @@ a comparison take turns in short slices, and a ratio is the median over the roun
 // Command returns the root command of holdfast-bench with all benchmarks. Version is the build's.
 func Command(version string) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "holdfast-bench", Short: "Measure Holdfast on this machine, compared with other systems", Long: long, Version: version,
-		Example: "  holdfast-bench commit --clients 1,64\n  holdfast-bench keepalive --only http --json\n  holdfast-bench goals", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:     "holdfast-bench",
+		Short:   "Measure Holdfast on this machine, compared with other systems",
+		Long:    long,
+		Version: version,
+		Example: "  holdfast-bench commit --clients 1,64\n  holdfast-bench keepalive --only http --json\n  holdfast-bench goals",
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	for _, b := range benchmarks() {
 		cmd.AddCommand(b.command(version))

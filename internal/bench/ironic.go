@@ -77,8 +77,11 @@ func (s *session) startIronic(ctx context.Context) (i *ironic, err error) {
 		return i, err
 	}
 	cfg := ironiclab.Config{
-		Programs: s.ironic, Dir: filepath.Join(s.dir, "ironic"), API: i.ports.Address("127.0.0.1"), RPC: i.ports.Address("127.0.0.1"),
-		Workers: runtime.NumCPU(), Settings: ironicSettings,
+		Programs: s.ironic,
+		Dir:      filepath.Join(s.dir, "ironic"),
+		API:      i.ports.Address("127.0.0.1"),
+		RPC:      i.ports.Address("127.0.0.1"),
+		Workers:  runtime.NumCPU(), Settings: ironicSettings,
 	}
 	if i.version, err = cfg.Version(ctx); err != nil {
 		return i, err

@@ -33,8 +33,9 @@ func newMachine(i int) *holdfastv1.Machine {
 		MachineId: machineID(i),
 		Labels:    map[string]string{"env": "bench", "rack": "r" + strconv.Itoa(i%racks)},
 		Spec: &holdfastv1.MachineSpec{
-			SshEndpoint: fmt.Sprintf("10.%d.%d.%d:22", i>>16&0xff, i>>8&0xff, i&0xff), BmcEndpoint: fmt.Sprintf("https://10.%d.%d.%d", 100+i>>16&0x7f, i>>8&0xff, i&0xff),
-			Rack: "r" + strconv.Itoa(i%racks), Serial: fmt.Sprintf("SN%09d", i), MacAddresses: []string{mac},
+			SshEndpoint: fmt.Sprintf("10.%d.%d.%d:22", i>>16&0xff, i>>8&0xff, i&0xff),
+			BmcEndpoint: fmt.Sprintf("https://10.%d.%d.%d", 100+i>>16&0x7f, i>>8&0xff, i&0xff),
+			Rack:        "r" + strconv.Itoa(i%racks), Serial: fmt.Sprintf("SN%09d", i), MacAddresses: []string{mac},
 		},
 	}
 }

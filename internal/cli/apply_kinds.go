@@ -36,7 +36,8 @@ func poolApplier() applier[*holdfastv1.Pool] {
 		plan: func(_ context.Context, _ *client.Client, t *target[*holdfastv1.Pool]) (*holdfastv1.Pool, error) {
 			return &holdfastv1.Pool{
 				PoolId: t.doc.GetPoolId(), Declared: true, Provider: first(t.doc.GetProvider(), t.live.GetProvider()),
-				GpuType: first(t.doc.GetGpuType(), t.live.GetGpuType()), Labels: labels(t.live.GetLabels(), t.doc.GetLabels()),
+				GpuType: first(t.doc.GetGpuType(), t.live.GetGpuType()),
+				Labels:  labels(t.live.GetLabels(), t.doc.GetLabels()),
 			}, nil
 		},
 		put: func(ctx context.Context, c *client.Client, t *target[*holdfastv1.Pool]) error {
@@ -102,7 +103,9 @@ func machineApplier() applier[*holdfastv1.Machine] {
 		},
 		plan: func(_ context.Context, _ *client.Client, t *target[*holdfastv1.Machine]) (*holdfastv1.Machine, error) {
 			return &holdfastv1.Machine{
-				MachineId: t.doc.GetMachineId(), Spec: specOver(t.live.GetSpec(), t.doc.GetSpec()), Labels: labels(t.live.GetLabels(), t.doc.GetLabels()),
+				MachineId: t.doc.GetMachineId(),
+				Spec:      specOver(t.live.GetSpec(), t.doc.GetSpec()),
+				Labels:    labels(t.live.GetLabels(), t.doc.GetLabels()),
 			}, nil
 		},
 		put: func(ctx context.Context, c *client.Client, t *target[*holdfastv1.Machine]) error {

@@ -101,8 +101,11 @@ func (a *app) contextUse() *cobra.Command {
 
 func (a *app) contextSet() *cobra.Command {
 	return &cobra.Command{
-		Use: "set CONTEXT [--addr …] [--token …] [--ca …] [--cert …] [--key …]", DisableFlagsInUseLine: true, Args: exactly("CONTEXT"), ValidArgsFunction: a.completeContexts,
-		Short: "Add a context, or change one",
+		Use:                   "set CONTEXT [--addr …] [--token …] [--ca …] [--cert …] [--key …]",
+		DisableFlagsInUseLine: true,
+		Args:                  exactly("CONTEXT"),
+		ValidArgsFunction:     a.completeContexts,
+		Short:                 "Add a context, or change one",
 		Long: `Add a context, or change one; omitted flags keep their value. The first context becomes the current one.
 "--token -" reads the token from standard input, which keeps it out of the process list and the shell history.`,
 		Example: `  holdfast context set lab --addr 127.0.0.1:7400

@@ -120,7 +120,12 @@ func getCommand[M proto.Message](a *app, v getter[M]) *cobra.Command {
 	var o output
 	watch := false
 	cmd := &cobra.Command{
-		Use: "get " + v.arg, Args: exactly(v.arg), ValidArgsFunction: a.complete(v.ids), Short: v.short, Long: v.long, Example: v.example,
+		Use:               "get " + v.arg,
+		Args:              exactly(v.arg),
+		ValidArgsFunction: a.complete(v.ids),
+		Short:             v.short,
+		Long:              v.long,
+		Example:           v.example,
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
 			if watch {
 				return v.watch(ctx, c, &o, args[0])

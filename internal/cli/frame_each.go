@@ -25,7 +25,12 @@ type each struct {
 // returns the errors.
 func eachCommand(a *app, v each) *cobra.Command {
 	return &cobra.Command{
-		Use: v.verb + " " + v.arg + "...", Args: atLeast(v.arg), ValidArgsFunction: a.completeAll(v.ids), Short: v.short, Long: v.long, Example: v.example,
+		Use:               v.verb + " " + v.arg + "...",
+		Args:              atLeast(v.arg),
+		ValidArgsFunction: a.completeAll(v.ids),
+		Short:             v.short,
+		Long:              v.long,
+		Example:           v.example,
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
 			var errs []error
 			for i, id := range args {

@@ -71,8 +71,12 @@ func (a *app) machinePower() *cobra.Command {
 	verb := func(name, short, long string) *cobra.Command {
 		var d deed
 		cmd := &cobra.Command{
-			Use: name + " MACHINE", Args: exactly("MACHINE"), ValidArgsFunction: a.complete(machineIDs), Short: short, Long: long,
-			Example: "  holdfast machine power " + name + " m-123",
+			Use:               name + " MACHINE",
+			Args:              exactly("MACHINE"),
+			ValidArgsFunction: a.complete(machineIDs),
+			Short:             short,
+			Long:              long,
+			Example:           "  holdfast machine power " + name + " m-123",
 			RunE: func(cmd *cobra.Command, args []string) error {
 				plan := "plan/power-" + name
 				if name == "status" {

@@ -17,8 +17,11 @@ func (a *app) machineUpdate() *cobra.Command {
 		file string
 	)
 	cmd := &cobra.Command{
-		Use: "update (MACHINE [flags] | -f FILE)", DisableFlagsInUseLine: true, Args: between(0, 1, "MACHINE"), ValidArgsFunction: a.complete(machineIDs),
-		Short: "Update spec and labels of a machine",
+		Use:                   "update (MACHINE [flags] | -f FILE)",
+		DisableFlagsInUseLine: true,
+		Args:                  between(0, 1, "MACHINE"),
+		ValidArgsFunction:     a.complete(machineIDs),
+		Short:                 "Update spec and labels of a machine",
 		Long: `Update spec and labels of a registered machine.
 
 With flags only the named fields change; --label key- removes a label, --rack "" clears the rack, and

@@ -19,8 +19,11 @@ func (a *app) runStart() *cobra.Command {
 		many   waveFlags
 	)
 	cmd := &cobra.Command{
-		Use: "start (MACHINE | --selector FILTER) (--type TYPE | --plan PLAN)", DisableFlagsInUseLine: true, Args: between(0, 1, "MACHINE"), ValidArgsFunction: a.complete(machineIDs),
-		Short: "Start a run on a machine, or a wave of runs on many",
+		Use:                   "start (MACHINE | --selector FILTER) (--type TYPE | --plan PLAN)",
+		DisableFlagsInUseLine: true,
+		Args:                  between(0, 1, "MACHINE"),
+		ValidArgsFunction:     a.complete(machineIDs),
+		Short:                 "Start a run on a machine, or a wave of runs on many",
 		Long: `Start a run on a machine: a type with its default plan, or a plan.
 
 The same --request-id on the same machine always returns the same run, from any peer: if you do not know

@@ -53,8 +53,11 @@ func (a *app) webhookPut() *cobra.Command {
 	var o output
 	in := &holdfastv1.Webhook{}
 	cmd := &cobra.Command{
-		Use: "put WEBHOOK --url URL", DisableFlagsInUseLine: true, Args: exactly("WEBHOOK"), ValidArgsFunction: a.complete(webhookNames),
-		Short: "Create a webhook, or change one",
+		Use:                   "put WEBHOOK --url URL",
+		DisableFlagsInUseLine: true,
+		Args:                  exactly("WEBHOOK"),
+		ValidArgsFunction:     a.complete(webhookNames),
+		Short:                 "Create a webhook, or change one",
 		Long: `Create a webhook, or change one; omitted flags get their default. The leader posts each matching event as a CloudEvent, in
 order and at least once. With --secret each message is signed with the key "token" of a secret. A new webhook receives
 events from now on; a changed or enabled one continues at its last event.`,

@@ -54,11 +54,16 @@ func newReport(machines int, runs []*holdfastv1.Run, effects []fake.Effect, f fa
 	destructive := c.total(func(e string) bool { return e != powerOn })
 	r := &report{
 		Problems: []string{}, Machines: machines, Runs: map[string]int{}, Effects: c.Effects, order: c.inOrder(),
-		LeaderKilled: f.killed != "", KilledPeer: f.killed, NewLeader: f.leader, FailoverMS: f.took.Milliseconds(), killAt: f.at,
+		LeaderKilled: f.killed != "",
+		KilledPeer:   f.killed,
+		NewLeader:    f.leader,
+		FailoverMS:   f.took.Milliseconds(), killAt: f.at,
 		PowerActionsAsked: power.Asked, PowerActionsSeen: power.Seen,
 		DuplicatedPowerActions: power.Duplicated, MissingPowerActions: power.Missing,
-		DestructiveEffects: map[string]int{}, DuplicatedDestructive: destructive.Duplicated, MissingDestructive: destructive.Missing,
-		Seconds: float64(took.Milliseconds()) / 1000,
+		DestructiveEffects:    map[string]int{},
+		DuplicatedDestructive: destructive.Duplicated,
+		MissingDestructive:    destructive.Missing,
+		Seconds:               float64(took.Milliseconds()) / 1000,
 	}
 	for _, e := range effects {
 		if e.Destructive {

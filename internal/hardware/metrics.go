@@ -18,7 +18,8 @@ func (h *Hardware) Measure(reg prometheus.Registerer) {
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "holdfast_bmc_calls_total",
 			Help: "Operations on BMCs by vendor and outcome: ok, the class of the error, or left-alone: not sent, because it did not answer before."}, []string{"vendor", "outcome"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "holdfast_bmc_call_seconds",
-			Help: "How long operations on BMCs took, waits for other operations on the same BMC included.", Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}}, []string{"vendor"}),
+			Help:    "How long operations on BMCs took, waits for other operations on the same BMC included.",
+			Buckets: []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}}, []string{"vendor"}),
 	}
 	for _, outcome := range bmc.Outcomes() { // a rate wants to begin at zero
 		h.metrics.calls.WithLabelValues(bmc.Vendors()[0], outcome)

@@ -71,7 +71,8 @@ func New(ctx context.Context, cfg Config) (*Cluster, error) {
 		id := "n" + strconv.Itoa(i+1)
 		host := cfg.Hosts[i]
 		c.all = append(c.all, &Peer{ID: id, GRPCAddr: ports.Address(host), HTTPAddr: ports.Address(host), RaftAddr: ports.Address(host), GossipAddr: ports.Address(host),
-			DataDir: filepath.Join(cfg.Dir, id, "data"), LogFile: filepath.Join(cfg.Dir, id+".log"), binary: cfg.Binary, http: client, secure: !cfg.Insecure})
+			DataDir: filepath.Join(cfg.Dir, id, "data"),
+			LogFile: filepath.Join(cfg.Dir, id+".log"), binary: cfg.Binary, http: client, secure: !cfg.Insecure})
 	}
 	c.peers = slices.Clone(c.all[:cfg.Peers])
 	if !cfg.Insecure {

@@ -128,13 +128,29 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	p := &peer{cfg: cfg, log: peerLog}
 	leaseLoad := func() (int, float64) { return 0, 0 } // there is no engine yet
 	p.node, err = cluster.New(cluster.Config{
-		NodeID: cfg.NodeID, DataDir: cfg.DataDir, LogStore: cfg.LogStore, RaftAddr: cfg.RaftAddr, GossipAddr: cfg.GossipAddr,
+		NodeID:        cfg.NodeID,
+		DataDir:       cfg.DataDir,
+		LogStore:      cfg.LogStore,
+		RaftAddr:      cfg.RaftAddr,
+		GossipAddr:    cfg.GossipAddr,
 		AdvertiseRaft: cfg.AdvertiseRaft, AdvertiseGossip: cfg.AdvertiseGossip,
-		AdvertiseGRPC: orElse(cfg.AdvertiseGRPC, grpcLn.Addr().String()), AdvertiseHTTP: orElse(cfg.AdvertiseHTTP, httpLn.Addr().String()),
-		TLS: store, GossipKeyFile: cfg.GossipKeyFile,
+		AdvertiseGRPC: orElse(cfg.AdvertiseGRPC, grpcLn.Addr().String()),
+		AdvertiseHTTP: orElse(cfg.AdvertiseHTTP, httpLn.Addr().String()),
+		TLS:           store, GossipKeyFile: cfg.GossipKeyFile,
 		Join: cfg.Join, BootstrapExpect: cfg.BootstrapExpect, RaftMultiplier: cfg.RaftMultiplier, Genesis: genesis(),
-		Version: version, Logger: log, Registerer: reg, Tracer: traces.tracer(), DialOptions: traces.forwarded(), Leases: func() (int, float64) { return leaseLoad() }, BeforeHandover: p.beforeHandover, LeaveOnStop: cfg.LeaveOnStop, ForwardMetadata: auth.Forward,
-		SnapshotThreshold: cfg.RaftSnapshotThreshold, SnapshotInterval: cfg.RaftSnapshotInterval, TrailingLogs: cfg.RaftTrailingLogs, StallTimeout: cfg.RaftStallTimeout,
+		Version:           version,
+		Logger:            log,
+		Registerer:        reg,
+		Tracer:            traces.tracer(),
+		DialOptions:       traces.forwarded(),
+		Leases:            func() (int, float64) { return leaseLoad() },
+		BeforeHandover:    p.beforeHandover,
+		LeaveOnStop:       cfg.LeaveOnStop,
+		ForwardMetadata:   auth.Forward,
+		SnapshotThreshold: cfg.RaftSnapshotThreshold,
+		SnapshotInterval:  cfg.RaftSnapshotInterval,
+		TrailingLogs:      cfg.RaftTrailingLogs,
+		StallTimeout:      cfg.RaftStallTimeout,
 	}, state)
 	if err != nil {
 		return err
@@ -144,9 +160,15 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		return fmt.Errorf("read --deny-urls: %w", err)
 	}
 	p.exec = executor.New(executor.Config{MaxActive: cfg.MaxActiveRuns, StepDeadline: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second,
-		DenyURL: fetches.CheckURL, Logger: peerLog, Tracer: traces.tracer(), Boundary: boundaryHook()}, p.node, state, set)
+		DenyURL:  fetches.CheckURL,
+		Logger:   peerLog,
+		Tracer:   traces.tracer(),
+		Boundary: boundaryHook()}, p.node, state, set)
 	reconciler := executor.NewReconciler(executor.ReconcilerConfig{Interval: time.Duration(cfg.ReconcileIntervalSeconds) * time.Second,
-		HealthInterval: time.Duration(cfg.HealthIntervalSeconds) * time.Second, Calls: cfg.LookCalls, Logger: peerLog, Registerer: reg}, p.node, state, set)
+		HealthInterval: time.Duration(cfg.HealthIntervalSeconds) * time.Second,
+		Calls:          cfg.LookCalls,
+		Logger:         peerLog,
+		Registerer:     reg}, p.node, state, set)
 	retries := int32(cfg.DefaultStepMaxRetries)
 	if retries == 0 {
 		retries = -1 // none: zero is the server's word for its default

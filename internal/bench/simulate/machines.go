@@ -107,7 +107,10 @@ func (f *fleet) startOne(ctx context.Context, due time.Time, machine string) {
 	ctx, stop := context.WithTimeout(ctx, callLimit)
 	defer stop()
 	_, err := f.client.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{
-		MachineId: machine, RequestId: fmt.Sprintf("%s-%x-%d", f.Prefix, f.run, due.UnixNano()), Type: runType, PlanId: f.planID(),
+		MachineId: machine,
+		RequestId: fmt.Sprintf("%s-%x-%d", f.Prefix, f.run, due.UnixNano()),
+		Type:      runType,
+		PlanId:    f.planID(),
 	})
 	f.runs.mu.Lock()
 	defer f.runs.mu.Unlock()

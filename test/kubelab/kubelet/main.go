@@ -141,7 +141,8 @@ func credentials(ctx context.Context, name string) (*rest.Config, error) {
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "node-csr-"},
 		Spec: certv1.CertificateSigningRequestSpec{Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST",
 			Bytes: csr}),
-			SignerName: certv1.KubeAPIServerClientKubeletSignerName, Usages: []certv1.KeyUsage{certv1.UsageDigitalSignature, certv1.UsageClientAuth}},
+			SignerName: certv1.KubeAPIServerClientKubeletSignerName,
+			Usages:     []certv1.KeyUsage{certv1.UsageDigitalSignature, certv1.UsageClientAuth}},
 	}
 	const requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 	if err := a.do(ctx, http.MethodPost, requests, "", request, &request); err != nil {

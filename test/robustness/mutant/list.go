@@ -4,7 +4,8 @@ package mutant
 func Mutants() []Mutant {
 	return []Mutant{
 		{
-			Name: "verifyleader", Breaks: "a linearizable read confirms the term with a majority; raft.VerifyLeader is satisfied by older acknowledgements",
+			Name:     "verifyleader",
+			Breaks:   "a linearizable read confirms the term with a majority; raft.VerifyLeader is satisfied by older acknowledgements",
 			Scenario: pausedLeader(),
 			Patches: []Patch{{"cluster/leader.go",
 				"if err := n.confirmer.confirm(ctx, term, ackedBy); err != nil {",
@@ -25,7 +26,8 @@ func Mutants() []Mutant {
 				"if run, ok := t.byRequest(c.GetMachineId(), c.GetRequestId()); ok && !Ended(run) {"}},
 		},
 		{
-			Name: "checkthenact", Breaks: "one active run per machine is a compare-and-set in the state, not a check in a handler",
+			Name:     "checkthenact",
+			Breaks:   "one active run per machine is a compare-and-set in the state, not a check in a handler",
 			Scenario: burst(),
 			Patches: []Patch{
 				{"fsm/run.go",
@@ -95,7 +97,8 @@ func Mutants() []Mutant {
 			},
 		},
 		{
-			Name: "nosettlebmc", Breaks: "a leader that takes an attempt over gives a press the time that the BMC takes to show it",
+			Name:     "nosettlebmc",
+			Breaks:   "a leader that takes an attempt over gives a press the time that the BMC takes to show it",
 			Scenario: dieAfterPress(),
 			Patches: []Patch{{"executor/attempt.go",
 				"\tif a.adopted == nil {\n\t\treturn nil\n\t}\n\treturn a.poll(ctx, \"the result of an effect",
@@ -119,7 +122,8 @@ func Mutants() []Mutant {
 				"if g == nil && refuse(rpc) {"}},
 		},
 		{
-			Name: "earlyexpiry", Breaks: "a leader gives what it inherits the time that heartbeats may be older on record than they were",
+			Name:     "earlyexpiry",
+			Breaks:   "a leader gives what it inherits the time that heartbeats may be older on record than they were",
 			Scenario: answeredFromMemory(),
 			Patches:  []Patch{{"executor/lease/entry.go", "\tif e.inherited {\n\t\tttl += e.slack()\n\t}\n", ""}},
 		},
@@ -133,7 +137,8 @@ func Mutants() []Mutant {
 					"\tif !newest.IsZero() {\n\t\tbegan += time.Since(newest)\n\t}\n"}},
 		},
 		{
-			Name: "missedexpiry", Breaks: "a leader misses those that it inherits and never hears of, as it misses all others",
+			Name:     "missedexpiry",
+			Breaks:   "a leader misses those that it inherits and never hears of, as it misses all others",
 			Scenario: inherited(),
 			Patches:  []Patch{{"executor/lease/term.go", "\t\tts.order.Push(n)\n\t}\n\theap.Init(&ts.order)\n", "\t}\n\theap.Init(&ts.order)\n"}},
 		},
