@@ -72,25 +72,34 @@ func (o *options) define() *pflag.FlagSet {
 	fs.BoolVar(&o.json, "json", false, "write the report as JSON")
 	fs.StringVarP(&o.output, "output", "o", o.output, "`form` of the report: text or json")
 	fs.BoolVar(&o.judge, "goals", o.judge, "print what has a goal only, and fail when one is missed")
-	fs.StringVar(&o.dir, "dir", "", "empty or new `directory` for the peers' data and logs; it is kept (default: a temporary one)")
+	fs.StringVar(&o.dir, "dir", "",
+		"empty or new `directory` for the peers' data and logs; it is kept (default: a temporary one)")
 	fs.BoolVar(&o.keepDir, "keep-dir", false, "keep the peers' data and logs")
-	fs.StringVar(&o.holdfast, "holdfast", "", "`program` that runs the peers (default: holdfast beside this one, else that of $PATH)")
-	fs.Float64Var(&o.patience, "raft-multiplier", o.patience, "`factor` of Raft's timeouts: more than 1 where a machine with other work makes leaders change")
+	fs.StringVar(&o.holdfast, "holdfast", "",
+		"`program` that runs the peers (default: holdfast beside this one, else that of $PATH)")
+	fs.Float64Var(&o.patience, "raft-multiplier", o.patience,
+		"`factor` of Raft's timeouts: more than 1 where a machine with other work makes leaders change")
 	fs.StringVar(&o.logStore, "log-store", o.logStore, "`store` of the peers' Raft logs: boltdb or wal")
 	fs.IntVar(&o.rounds, "rounds", o.rounds, "`rounds` of slices that count")
 	fs.DurationVar(&o.slice, "slice", o.slice, "`length` of a slice")
 
 	fs.IntVar(&o.agents, "agents", o.agents, "`agents` of the fleet")
 	fs.DurationVar(&o.beat, "beat", o.beat, "`time` between two keepalives of an agent of the fleet")
-	fs.DurationVar(&o.settle, "settle", o.settle, "how `long` the fleet is left alone before that; below zero: until all its machines have been looked at for the first time, which takes a second for 200")
+	fs.DurationVar(&o.settle, "settle", o.settle,
+		"how `long` the fleet is left alone before that; below zero: until all its machines have been looked at for the first time, which takes a second for 200")
 	fs.DurationVar(&o.duration, "duration", o.duration, "how `long` the fleet is watched when all are ready")
 	fs.IntVar(&o.storm, "storm", o.storm, "`agents` that come back all at once")
-	fs.IntVar(&o.conns, "connections", o.conns, "`connections` of the load driver where it asks as fast as it is answered")
+	fs.IntVar(&o.conns, "connections", o.conns,
+		"`connections` of the load driver where it asks as fast as it is answered")
 
-	fs.StringSliceVar(&o.vs, "vs", o.vs, "compare with `these` where it can be done: etcd, grpc (a handler that does nothing), ironic, or none")
-	fs.StringVar(&o.redisGateway, "redis-gateway", "", "`program` of tools/redisgateway to compare with (default: redisgateway beside this one)")
-	fs.StringVar(&o.etcd, "etcd", "", "etcd `program` to compare with (default: etcd beside this one, else that of $PATH)")
-	fs.StringVar(&o.ironic, "ironic", "", "`directory` with the programs of OpenStack Ironic to compare with (default: those of $PATH)")
+	fs.StringSliceVar(&o.vs, "vs", o.vs,
+		"compare with `these` where it can be done: etcd, grpc (a handler that does nothing), ironic, or none")
+	fs.StringVar(&o.redisGateway, "redis-gateway", "",
+		"`program` of tools/redisgateway to compare with (default: redisgateway beside this one)")
+	fs.StringVar(&o.etcd, "etcd", "",
+		"etcd `program` to compare with (default: etcd beside this one, else that of $PATH)")
+	fs.StringVar(&o.ironic, "ironic", "",
+		"`directory` with the programs of OpenStack Ironic to compare with (default: those of $PATH)")
 
 	fs.IntSliceVar(&o.clients, "clients", o.clients, "how `many` ask at once, one figure each")
 	fs.IntVar(&o.kills, "kills", o.kills, "how `often` the leader is killed")

@@ -60,7 +60,8 @@ The exit code is 0 if everything verifies, and 1 if not.`,
 		},
 	}
 	o.register(cmd)
-	cmd.Flags().StringVarP(&file, "file", "f", "", "verify an exported file instead of the cluster's trail (- is standard input)")
+	cmd.Flags().StringVarP(&file, "file", "f", "",
+		"verify an exported file instead of the cluster's trail (- is standard input)")
 	cmd.Flags().StringVar(&after, "after", "", "SEQUENCE:HASH of the newest event of an earlier verification")
 	return cmd
 }

@@ -27,11 +27,13 @@ type globals struct {
 func (g *globals) register(f *pflag.FlagSet) {
 	f.StringVar(&g.addr, "addr", "", "gRPC addresses of the peers, comma-separated; any of them will do (HOLDFAST_ADDR; default "+defaultAddr+")")
 	f.StringVar(&g.token, "token", "", "access token (better: HOLDFAST_TOKEN, which other users cannot see)")
-	f.StringVar(&g.context, "context", "", "context of the config file to use (HOLDFAST_CONTEXT); beside this flag HOLDFAST_ADDR, _TOKEN, _CA, _CERT and _KEY do not count")
+	f.StringVar(&g.context, "context", "",
+		"context of the config file to use (HOLDFAST_CONTEXT); beside this flag HOLDFAST_ADDR, _TOKEN, _CA, _CERT and _KEY do not count")
 	f.StringVar(&g.ca, "ca", "", "file with the CA certificates of the cluster, which turns TLS on (HOLDFAST_CA)")
 	f.StringVar(&g.cert, "cert", "", "file with a client certificate (HOLDFAST_CERT)")
 	f.StringVar(&g.key, "key", "", "file with its key (HOLDFAST_KEY)")
-	f.DurationVar(&g.timeout, "timeout", client.DefaultTimeout, "time limit of a call with all its retries; commands that wait or follow have none unless this is set")
+	f.DurationVar(&g.timeout, "timeout", client.DefaultTimeout,
+		"time limit of a call with all its retries; commands that wait or follow have none unless this is set")
 	f.BoolVar(&g.stale, "stale", false, "read the peer's own state, which may be stale; works without a leader")
 	f.BoolVar(&g.debug, "debug", false, "log each attempt to standard error")
 }

@@ -61,7 +61,8 @@ its first bytes. The installer writes raw and qcow2 images, and unpacks tar imag
 	f.StringVar(&in.disk, "disk", "", "`URL or file` of the disk image")
 	f.StringVar(&in.kernel, "kernel", "", "`URL or file` of the kernel")
 	f.StringVar(&in.initrd, "initrd", "", "`URL or file` of the initrd")
-	f.StringArrayVar(&in.sums, "sha256", nil, "SHA-256 `sum` of the file; disk=sum, kernel=sum, initrd=sum if there are several")
+	f.StringArrayVar(&in.sums, "sha256", nil,
+		"SHA-256 `sum` of the file; disk=sum, kernel=sum, initrd=sum if there are several")
 	f.StringVar(&in.image.Cmdline, "cmdline", "", "command line of the kernel")
 	f.StringVar(&in.image.Arch, "arch", "amd64", "amd64 or arm64")
 	f.StringVar(&in.format, "format", "", "raw, qcow2 or tar (default: derived from the file)")

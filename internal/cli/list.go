@@ -27,7 +27,8 @@ func (l *listing) register(cmd *cobra.Command, filterExample string) {
 	if l.filterable {
 		cmd.Flags().StringVar(&l.filter, "filter", "", "only those that match (AIP-160), e.g. '"+filterExample+"'")
 	}
-	cmd.Flags().StringVar(&l.sortBy, "sort-by", "", "sort by a field, such as created_at; -created_at reverses the order (see holdfast explain)")
+	cmd.Flags().StringVar(&l.sortBy, "sort-by", "",
+		"sort by a field, such as created_at; -created_at reverses the order (see holdfast explain)")
 	cmd.Flags().IntVar(&l.limit, "limit", 0, "maximum number of rows (0: all)")
 }
 

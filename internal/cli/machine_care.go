@@ -51,7 +51,8 @@ long and blocks other runs of the machine: cancel it when you have found the mac
 		return "plan/identify-on", nil
 	})
 	cmd.Flags().BoolVar(&off, "off", false, "switch it off")
-	cmd.Flags().DurationVar(&long, "for", 0, "switch it off again after this time, e.g. 5m; at most 1h (default: it stays on)")
+	cmd.Flags().DurationVar(&long, "for", 0,
+		"switch it off again after this time, e.g. 5m; at most 1h (default: it stays on)")
 	return cmd
 }
 

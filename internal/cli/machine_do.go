@@ -35,7 +35,8 @@ func (d *deed) value(name, value string) {
 
 func (d *deed) register(cmd *cobra.Command) {
 	d.output.register(cmd)
-	cmd.Flags().StringVar(&d.requestID, "request-id", "", "request id that makes a repeated call safe (default: generated and printed)")
+	cmd.Flags().StringVar(&d.requestID, "request-id", "",
+		"request id that makes a repeated call safe (default: generated and printed)")
 	cmd.Flags().BoolVar(&d.detach, "detach", false, "do not wait for the end")
 }
 

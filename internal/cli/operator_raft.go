@@ -193,9 +193,12 @@ func (a *app) autopilotSet() *cobra.Command {
 		}
 		return a.printRules(s.GetConfig())
 	})
-	cmd.Flags().BoolVar(&cleanup, "cleanup-dead-servers", false, "remove peers that have been dead for longer than the threshold")
-	cmd.Flags().DurationVar(&dead, "dead-server-threshold", 24*time.Hour, "how `long` a peer must be dead, as seen by one leader")
+	cmd.Flags().BoolVar(&cleanup, "cleanup-dead-servers", false,
+		"remove peers that have been dead for longer than the threshold")
+	cmd.Flags().DurationVar(&dead, "dead-server-threshold", 24*time.Hour,
+		"how `long` a peer must be dead, as seen by one leader")
 	cmd.Flags().Uint32Var(&quorum, "min-quorum", 3, "never fewer `voters` than these")
-	cmd.Flags().DurationVar(&stable, "stabilization-time", 0, "how `long` a new peer must keep up with the log before it votes")
+	cmd.Flags().DurationVar(&stable, "stabilization-time", 0,
+		"how `long` a new peer must keep up with the log before it votes")
 	return cmd
 }

@@ -199,8 +199,10 @@ later registrations, changes and runs are gone.`,
 			return a.restore(ctx, c, r, data)
 		}),
 	}
-	cmd.Flags().BoolVar(&r.AbandonRuns, "abandon-runs", false, "restore even if runs are active: they end, and their machines need an operator")
-	cmd.Flags().BoolVar(&r.OtherCluster, "other-cluster", false, "restore a snapshot of another cluster into a cluster that is not empty")
+	cmd.Flags().BoolVar(&r.AbandonRuns, "abandon-runs", false,
+		"restore even if runs are active: they end, and their machines need an operator")
+	cmd.Flags().BoolVar(&r.OtherCluster, "other-cluster", false,
+		"restore a snapshot of another cluster into a cluster that is not empty")
 	cmd.Flags().BoolVar(&r.WithoutKeys, "without-keys", false, "restore even if the leader lacks keys of its secrets")
 	return cmd
 }

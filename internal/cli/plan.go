@@ -72,7 +72,8 @@ for each run that succeeds. --max-active replaces that ramp by a fixed limit; 0 
 		}),
 	}
 	o.register(cmd)
-	cmd.Flags().Int32Var(&most, "max-active", -1, "runs of the plan that may be at work at once for each image, instead of a ramp; 0 returns to the ramp")
+	cmd.Flags().Int32Var(&most, "max-active", -1,
+		"runs of the plan that may be at work at once for each image, instead of a ramp; 0 returns to the ramp")
 	return cmd
 }
 

@@ -29,7 +29,8 @@ Other plans can be replaced with --replace.`,
 	o.register(cmd)
 	cmd.Flags().StringVarP(&file, "file", "f", "", `file with plans, YAML or JSON ("-": standard input)`)
 	cmd.Flags().BoolVar(&replace, "replace", false, "replace a plan that no run uses")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check it on the server and store nothing (like holdfast plan validate)")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false,
+		"check it on the server and store nothing (like holdfast plan validate)")
 	return cmd
 }
 
@@ -86,7 +87,8 @@ earlier step, or cannot be checked from here, are unknown. --plan checks a store
 	}
 	o.register(cmd)
 	cmd.Flags().StringVarP(&file, "file", "f", "", `file with plans, YAML or JSON ("-": standard input)`)
-	cmd.Flags().StringVar(&machine, "dry-run", "", "check which steps would pass on this `machine`, without running any")
+	cmd.Flags().StringVar(&machine, "dry-run", "",
+		"check which steps would pass on this `machine`, without running any")
 	cmd.Flags().StringVar(&stored, "plan", "", "stored `plan` to check instead of FILE (with --dry-run)")
 	cmd.Flags().StringArrayVar(&values, "param", nil, "parameter key=value of the run (with --dry-run); repeatable")
 	_ = cmd.RegisterFlagCompletionFunc("dry-run", a.complete(machineIDs)) // it fails for flags that are not there only

@@ -71,8 +71,10 @@ exit code is 5 unless all runs succeeded.`,
 	f := cmd.Flags()
 	f.StringVar(&req.Type, "type", "", "what to do: REPAVE, REBOOT, RMA, UPGRADE or NET_RECONFIG, in any spelling")
 	f.StringVar(&req.PlanId, "plan", "", "plan to run instead of the type's default plan")
-	f.StringArrayVar(&values, "param", nil, "parameter key=value for the plan's steps (image, cluster_ref, net_config, reason, ticket); repeatable")
-	f.StringVar(&req.RequestId, "request-id", "", "request id that makes a repeated start safe (default: generated and printed)")
+	f.StringArrayVar(&values, "param", nil,
+		"parameter key=value for the plan's steps (image, cluster_ref, net_config, reason, ticket); repeatable")
+	f.StringVar(&req.RequestId, "request-id", "",
+		"request id that makes a repeated start safe (default: generated and printed)")
 	// They fail only for flags that do not exist.
 	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions([]string{"REPAVE", "REBOOT", "RMA", "UPGRADE", "NET_RECONFIG"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("plan", func(cmd *cobra.Command, _ []string, part string) ([]cobra.Completion, cobra.ShellCompDirective) {

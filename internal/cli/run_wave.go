@@ -27,7 +27,8 @@ type waveFlags struct {
 
 func (w *waveFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&w.selector, "selector", "", "start a run on each machine that matches (AIP-160), e.g. 'pool = gpu AND phase = READY'")
+	f.StringVar(&w.selector, "selector", "",
+		"start a run on each machine that matches (AIP-160), e.g. 'pool = gpu AND phase = READY'")
 	f.IntVar(&w.parallel, "max-parallel", 10, "with --selector: maximum number of active runs")
 	f.IntVar(&w.failures, "max-failures", 0, "with --selector: number of failed runs after which no more start")
 	f.StringVar(&w.id, "wave", "", "with --selector: continue this wave (default: a new one, whose id is printed)")

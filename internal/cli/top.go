@@ -46,7 +46,8 @@ Without a terminal use 'run watch', 'machine issues' and 'cluster status -o json
 			})(cmd, nil)
 		},
 	}
-	cmd.Flags().DurationVar(&every, "every", time.Second, "interval between polls of peers and machines; runs are followed live")
+	cmd.Flags().DurationVar(&every, "every", time.Second,
+		"interval between polls of peers and machines; runs are followed live")
 	return cmd
 }
 

@@ -59,7 +59,8 @@ func Command() *cobra.Command {
 	fs.BoolVar(&o.exit, "exit", false, "leave when the runs have ended; the exit code says whether all is as promised")
 	fs.BoolVar(&o.json, "json", false, "write a report as JSON to standard output, and progress to standard error")
 	fs.BoolVar(&o.keepDir, "keep-dir", false, "keep the peers' data and logs")
-	fs.StringVar(&o.dir, "dir", "", "empty or new `directory` for the peers' data and logs; it is kept (default: a temporary one)")
+	fs.StringVar(&o.dir, "dir", "",
+		"empty or new `directory` for the peers' data and logs; it is kept (default: a temporary one)")
 	fs.DurationVar(&o.timeout, "timeout", 5*time.Minute, "give up when the runs have not ended after that `time`")
 	return cmd
 }

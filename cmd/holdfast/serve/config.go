@@ -70,7 +70,8 @@ func (c *Config) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.AdvertiseRaft, "advertise-raft", "", "`address` others reach Raft at, where it differs")
 	fs.StringVar(&c.AdvertiseGossip, "advertise-gossip", "", "`address` others reach gossip at, where it differs")
 	fs.StringSliceVar(&c.Join, "join", nil, "gossip `addresses` of other peers, host:port,…")
-	fs.IntVar(&c.BootstrapExpect, "bootstrap-expect", 0, "`peers` that must see each other before a new cluster forms; 0 only joins")
+	fs.IntVar(&c.BootstrapExpect, "bootstrap-expect", 0,
+		"`peers` that must see each other before a new cluster forms; 0 only joins")
 	c.tlsConfig.flags(fs)
 	c.secretsConfig.flags(fs)
 	c.netbootConfig.flags(fs)
@@ -78,30 +79,44 @@ func (c *Config) flags(fs *pflag.FlagSet) {
 	c.tracingConfig.flags(fs)
 	fs.BoolVar(&c.Insecure, "insecure", false, "no TLS and no authentication: loopback addresses only")
 	fs.BoolVar(&c.Dev, "dev", false, "one peer, in memory, insecure, with fake hardware")
-	fs.StringVar(&c.OnShutdown, "on-shutdown", "handover", "what a graceful stop does with active runs: `handover` to the next leader, or cancel (always, when there is no other peer)")
+	fs.StringVar(&c.OnShutdown, "on-shutdown", "handover",
+		"what a graceful stop does with active runs: `handover` to the next leader, or cancel (always, when there is no other peer)")
 	fs.BoolVar(&c.LeaveOnStop, "leave-on-stop", false, "leave the cluster for good on a graceful stop")
 	fs.StringVar(&c.LogLevel, "log-level", "info", "`level`: debug, info, warn, error")
 	fs.StringVar(&c.LogFormat, "log-format", "text", "`format`: text or json")
-	fs.Float64Var(&c.RaftMultiplier, "raft-multiplier", 1, "`factor` of Raft's timeouts (500 ms heartbeat and election, 250 ms lease)")
-	fs.StringVar(&c.LogStore, "log-store", "boltdb", "`store` of the Raft log: boltdb, or wal, which is faster; a log that is in the other one moves at the start")
+	fs.Float64Var(&c.RaftMultiplier, "raft-multiplier", 1,
+		"`factor` of Raft's timeouts (500 ms heartbeat and election, 250 ms lease)")
+	fs.StringVar(&c.LogStore, "log-store", "boltdb",
+		"`store` of the Raft log: boltdb, or wal, which is faster; a log that is in the other one moves at the start")
 	fs.IntVar(&c.MaxActiveRuns, "max-active-runs", 10_000, "`runs` at work at once; the others wait in line")
-	fs.IntVar(&c.DefaultStepTimeoutSeconds, "default-step-timeout-seconds", 600, "`seconds` for steps that set no timeout")
-	fs.IntVar(&c.DefaultInstallTimeoutSeconds, "default-install-timeout-seconds", 3600, "`seconds` for steps that install and set no timeout: servers take minutes to boot")
+	fs.IntVar(&c.DefaultStepTimeoutSeconds, "default-step-timeout-seconds", 600,
+		"`seconds` for steps that set no timeout")
+	fs.IntVar(&c.DefaultInstallTimeoutSeconds, "default-install-timeout-seconds", 3600,
+		"`seconds` for steps that install and set no timeout: servers take minutes to boot")
 	fs.IntVar(&c.DefaultStepMaxRetries, "default-step-max-retries", 2, "`retries` for steps that set none")
-	fs.Float64Var(&c.RateLimitPerSecond, "rate-limit-per-second", 1000, "`calls` a second of one user; agents may make a twentieth of it; 0: any number")
-	fs.IntVar(&c.ReconcileIntervalSeconds, "reconcile-interval-seconds", 30, "`seconds` between two looks at a machine's conditions")
-	fs.IntVar(&c.HealthIntervalSeconds, "health-interval-seconds", 900, "`seconds` between two looks at the health of its hardware, which are dear")
-	fs.IntVar(&c.LookCalls, "look-calls-per-second", 500, "`calls` a second that all such looks may make; calls_per_second of a provider is its own budget")
-	fs.BoolVar(&c.AutoDiscover, "auto-discover", false, "make machines of reports from MAC addresses that nobody knows; they await approval")
-	fs.StringSliceVar(&c.DenyURLs, "deny-urls", egress.Default(), "`networks` that images, webhooks and virtual media must not be fetched from, e.g. also 127.0.0.0/8; none: all may be")
-	fs.Uint32Var(&c.AutoDiscoverLimit, "auto-discover-limit", 1000, "`machines` that may await approval before --auto-discover makes no more; 0: no limit")
-	fs.Float64Var(&c.PlatformMarginPercent, "platform-margin-percent", 0, "`percent` that marketplace providers are told at registration")
+	fs.Float64Var(&c.RateLimitPerSecond, "rate-limit-per-second", 1000,
+		"`calls` a second of one user; agents may make a twentieth of it; 0: any number")
+	fs.IntVar(&c.ReconcileIntervalSeconds, "reconcile-interval-seconds", 30,
+		"`seconds` between two looks at a machine's conditions")
+	fs.IntVar(&c.HealthIntervalSeconds, "health-interval-seconds", 900,
+		"`seconds` between two looks at the health of its hardware, which are dear")
+	fs.IntVar(&c.LookCalls, "look-calls-per-second", 500,
+		"`calls` a second that all such looks may make; calls_per_second of a provider is its own budget")
+	fs.BoolVar(&c.AutoDiscover, "auto-discover", false,
+		"make machines of reports from MAC addresses that nobody knows; they await approval")
+	fs.StringSliceVar(&c.DenyURLs, "deny-urls", egress.Default(),
+		"`networks` that images, webhooks and virtual media must not be fetched from, e.g. also 127.0.0.0/8; none: all may be")
+	fs.Uint32Var(&c.AutoDiscoverLimit, "auto-discover-limit", 1000,
+		"`machines` that may await approval before --auto-discover makes no more; 0: no limit")
+	fs.Float64Var(&c.PlatformMarginPercent, "platform-margin-percent", 0,
+		"`percent` that marketplace providers are told at registration")
 	c.hidden(fs)
 }
 
 // hidden declares settings for tests, which --help does not show.
 func (c *Config) hidden(fs *pflag.FlagSet) {
-	fs.Uint64Var(&c.RaftSnapshotThreshold, "raft-snapshot-threshold", 0, "`entries` since the last snapshot that are worth another")
+	fs.Uint64Var(&c.RaftSnapshotThreshold, "raft-snapshot-threshold", 0,
+		"`entries` since the last snapshot that are worth another")
 	fs.Uint64Var(&c.RaftTrailingLogs, "raft-trailing-logs", 0, "`entries` kept after a snapshot")
 	fs.DurationVar(&c.RaftSnapshotInterval, "raft-snapshot-interval", 0, "`time` between two looks at the threshold")
 	fs.DurationVar(&c.RaftStallTimeout, "raft-stall-timeout", 0, "`time` after which a leader that cannot commit ends")

@@ -21,9 +21,12 @@ type tlsConfig struct {
 
 func (c *tlsConfig) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.TLSCA, "tls-ca", "", "`file` with the CA certificates of the cluster, PEM")
-	fs.StringVar(&c.TLSCert, "tls-cert", "", "`file` with this peer's certificate, PEM (see: holdfast tls cert create --help)")
-	fs.StringVar(&c.TLSKey, "tls-key", "", "`file` with its key, PEM, for nobody else to read; credential:NAME is one that systemd gives")
-	fs.StringVar(&c.GossipKeyFile, "gossip-key-file", "", "`file` with the keys of gossip, one a line: the first encrypts, all are understood")
+	fs.StringVar(&c.TLSCert, "tls-cert", "",
+		"`file` with this peer's certificate, PEM (see: holdfast tls cert create --help)")
+	fs.StringVar(&c.TLSKey, "tls-key", "",
+		"`file` with its key, PEM, for nobody else to read; credential:NAME is one that systemd gives")
+	fs.StringVar(&c.GossipKeyFile, "gossip-key-file", "",
+		"`file` with the keys of gossip, one a line: the first encrypts, all are understood")
 }
 
 // settle requires all of them, or none with --insecure.

@@ -37,8 +37,10 @@ type tracingConfig struct {
 }
 
 func (c *tracingConfig) flags(fs *pflag.FlagSet) {
-	fs.StringVar(&c.TracingURL, "tracing-url", "", "where traces go, as OTLP over gRPC: a `URL` such as http://127.0.0.1:4317, or https://…; empty: there are none")
-	fs.Float64Var(&c.TracingRatio, "tracing-ratio", 1, "`share` of the traces that are begun here which are sent, from 0 to 1; who begins one elsewhere decides for its own")
+	fs.StringVar(&c.TracingURL, "tracing-url", "",
+		"where traces go, as OTLP over gRPC: a `URL` such as http://127.0.0.1:4317, or https://…; empty: there are none")
+	fs.Float64Var(&c.TracingRatio, "tracing-ratio", 1,
+		"`share` of the traces that are begun here which are sent, from 0 to 1; who begins one elsewhere decides for its own")
 }
 
 func (c *tracingConfig) settle() error {

@@ -71,7 +71,8 @@ func Command(connect func(*cobra.Command) (client.Config, error)) *cobra.Command
 	fs.Float64Var(&o.Rate, "rate", o.Rate, "members that make themselves known, `a second`")
 	fs.Float64Var(&o.Runs, "runs", 0, "runs that are started, `a second`, on one machine after the other")
 	fs.DurationVar(&o.Ping, "ping", o.Ping, "`time` between two pings of a service")
-	fs.IntVar(&o.Connections, "connections", o.Connections, "`connections` at most, over all peers: a keepalive takes up to 1.25 s")
+	fs.IntVar(&o.Connections, "connections", o.Connections,
+		"`connections` at most, over all peers: a keepalive takes up to 1.25 s")
 	fs.StringSliceVar(&o.Servers, "servers", nil, "base `URLs` of the peers' HTTP (default: as the cluster says)")
 	fs.StringVar(&o.Prefix, "prefix", o.Prefix, "`begin` of all names")
 	fs.StringVar(&o.Provider, "provider", o.Provider, "`provider` of the machines")

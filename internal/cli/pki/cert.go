@@ -52,7 +52,8 @@ client certificate is never accepted as that of a peer, whatever its name.`,
 	fs.BoolVar(&f.client, "client", false, "create it for a person or a tool")
 	fs.StringVar(&f.name, "name", "", "`name` of the user, or of the peer with --server")
 	fs.StringSliceVar(&f.hosts, "host", nil, "`name or address` that clients use for the peer; repeatable")
-	fs.StringSliceVar(&f.roles, "role", nil, "`role` of the client: viewer, operator, admin or backup (saves snapshots, nothing else)")
+	fs.StringSliceVar(&f.roles, "role", nil,
+		"`role` of the client: viewer, operator, admin or backup (saves snapshots, nothing else)")
 	fs.StringSliceVar(&f.pools, "pool", nil, "`pool` that the role applies to; repeatable (default: all)")
 	fs.StringVar(&f.cluster, "cluster", "", "`name` of the peer's cluster (default: the one of the CA)")
 	fs.StringVar(&f.caDir, "ca-dir", "", "`directory` with ca.pem and ca-key.pem (default: --out)")
