@@ -217,7 +217,8 @@ func (a *attempt) conclude(ctx context.Context, timedOut bool, failure error) (*
 			failure = fmt.Errorf("gave up after %s waiting for %s%s",
 				time.Since(a.began).Round(time.Millisecond), a.waiting(), cause(failure))
 		}
-		end.Outcome, end.Error, end.ErrorClass = holdfastv1.Attempt_FAILED, truncate(maxText, failure.Error()), string(class)
+		end.Outcome, end.Error, end.ErrorClass = holdfastv1.Attempt_FAILED, truncate(maxText,
+			failure.Error()), string(class)
 		end.Permanent = permanent(class, a.status)
 		end.RetryAt = at(time.Now().Add(retryAfter(a.cfg.RetryBase, a.cfg.RetryMax, a.number)))
 		end.Message = end.GetError()

@@ -52,7 +52,8 @@ func (a *attempt) choose() (action, error) {
 	case *holdfastv1.Step_Rma:
 		return with(a, providers.CanPower, func(p providers.PowerController) action { return a.rma(p, k.Rma) })
 	}
-	return action{}, providers.Errorf(providers.Unsupported, "do step "+a.step.GetName(), "this build does not know its kind")
+	return action{}, providers.Errorf(providers.Unsupported, "do step "+a.step.GetName(),
+		"this build does not know its kind")
 }
 
 // with calls how with the provider as the capability that a step needs. StartRun has

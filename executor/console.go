@@ -82,10 +82,11 @@ func (e *Executor) Attach(ctx context.Context, run string, write bool) (io.ReadW
 			}
 		case !r.GetBeside():
 			return nil, &fsm.Error{
-				Code:    fsm.FailedPrecondition,
-				Reason:  "NO_CONSOLE",
-				Message: fmt.Sprintf("run %s of plan %s has no console: start a run of plan/console", run, r.GetPlanId()),
-				Meta:    map[string]string{"run_id": run},
+				Code:   fsm.FailedPrecondition,
+				Reason: "NO_CONSOLE",
+				Message: fmt.Sprintf("run %s of plan %s has no console: start a run of plan/console", run,
+					r.GetPlanId()),
+				Meta: map[string]string{"run_id": run},
 			}
 		case fsm.Ended(r):
 			return nil, &fsm.Error{

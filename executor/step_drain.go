@@ -104,11 +104,12 @@ func (a *attempt) scriptBegun(ctx context.Context) (begun bool, err error) {
 	if !ok || a.adopted == nil || a.seen["cluster"] != "" {
 		return false, nil
 	}
-	err = a.poll(ctx, "the host to report whether the step's script was started", func(ctx context.Context) (bool, error) {
-		st, err := exec.CommandStatus(ctx, a.machine, a.op.Token(), 0)
-		begun = st.State != providers.WorkNone
-		return err == nil, err
-	})
+	err = a.poll(ctx, "the host to report whether the step's script was started",
+		func(ctx context.Context) (bool, error) {
+			st, err := exec.CommandStatus(ctx, a.machine, a.op.Token(), 0)
+			begun = st.State != providers.WorkNone
+			return err == nil, err
+		})
 	return begun, err
 }
 

@@ -89,7 +89,10 @@ func (a *attempt) clearEvents(p providers.EventLog) action {
 							"clear the event log in a separate run", fsm.MaxRunLog)
 				}
 				what := fmt.Sprintf("clear the event log of %d entries", len(all))
-				err = a.effect(ctx, what, func(ctx context.Context) error { return p.ClearEvents(ctx, a.op, a.machine) })
+				err = a.effect(ctx, what, func(ctx context.Context) error {
+					return p.ClearEvents(ctx, a.op,
+						a.machine)
+				})
 				if err != nil {
 					return err
 				}

@@ -34,7 +34,10 @@ func (a *attempt) rebootInband(exec providers.RemoteExecutor, inspector provider
 				return err
 			}
 			if !asked {
-				err := a.effect(ctx, "reboot from within", func(ctx context.Context) error { return a.askReboot(ctx, exec) })
+				err := a.effect(ctx, "reboot from within", func(ctx context.Context) error {
+					return a.askReboot(ctx,
+						exec)
+				})
 				if err != nil {
 					return err
 				}

@@ -77,21 +77,22 @@ func (a *attempt) joinHost(
 		}
 	}
 	begun = a.adopted != nil || state != providers.WorkNone || !joined
-	return begun, a.poll(ctx, "the node to register in "+spec.ClusterRef, func(ctx context.Context) (_ bool, err error) {
-		if state, detail, err = joiner.JoinStatus(ctx, a.machine, token); err != nil {
-			return false, err
-		}
-		if state == providers.WorkFailed {
-			return false, &failure{fmt.Errorf("join failed: %s", clean(detail))}
-		}
-		node, err := joiner.NodeStatus(ctx, a.machine, spec.ClusterRef)
-		if err != nil || !node.Registered || state == providers.WorkRunning {
-			return false, err
-		}
-		a.prove(nodeProof(spec.ClusterRef, node))
-		a.message = "registered in " + spec.ClusterRef
-		return true, nil
-	})
+	return begun, a.poll(ctx, "the node to register in "+spec.ClusterRef,
+		func(ctx context.Context) (_ bool, err error) {
+			if state, detail, err = joiner.JoinStatus(ctx, a.machine, token); err != nil {
+				return false, err
+			}
+			if state == providers.WorkFailed {
+				return false, &failure{fmt.Errorf("join failed: %s", clean(detail))}
+			}
+			node, err := joiner.NodeStatus(ctx, a.machine, spec.ClusterRef)
+			if err != nil || !node.Registered || state == providers.WorkRunning {
+				return false, err
+			}
+			a.prove(nodeProof(spec.ClusterRef, node))
+			a.message = "registered in " + spec.ClusterRef
+			return true, nil
+		})
 }
 
 // is reports whether a node has the role of the join, as far as its labels are known. An

@@ -129,15 +129,16 @@ func (c *netChange) apply(ctx context.Context, config string, rollback time.Dura
 			return lost
 		}
 		var answers time.Time // when the host first answered a poll
-		err := c.poll(ctx, "the host to report whether it has the new network", func(ctx context.Context) (bool, error) {
-			if ok, err := c.look(ctx, true); !ok {
-				return false, err
-			}
-			if answers.IsZero() {
-				answers = time.Now()
-			}
-			return c.status.Token == c.token || time.Since(answers) > c.settleTime(), nil
-		})
+		err := c.poll(ctx, "the host to report whether it has the new network",
+			func(ctx context.Context) (bool, error) {
+				if ok, err := c.look(ctx, true); !ok {
+					return false, err
+				}
+				if answers.IsZero() {
+					answers = time.Now()
+				}
+				return c.status.Token == c.token || time.Since(answers) > c.settleTime(), nil
+			})
 		if err != nil || c.status.Token == c.token {
 			return err
 		}

@@ -33,7 +33,10 @@ func (a *attempt) reboot(s *holdfastv1.Reboot) (action, error) {
 			"provider %s lacks %s", a.provider.Kind(), providers.CanInspect)
 	}
 	if s.GetMode() == "inband" || (s.GetMode() != "bmc" && (power == nil || a.noBMC())) {
-		return with(a, providers.CanExec, func(p providers.RemoteExecutor) action { return a.rebootInband(p, inspector) })
+		return with(a, providers.CanExec, func(p providers.RemoteExecutor) action {
+			return a.rebootInband(p,
+				inspector)
+		})
 	}
 	if power == nil {
 		return action{}, providers.Errorf(providers.Unsupported, "reboot",
@@ -207,7 +210,8 @@ func (a *attempt) powerOn(ctx context.Context, power providers.PowerController) 
 	if err := a.awaitTurn(ctx); err != nil {
 		return err
 	}
-	return a.setPowerAndWait(ctx, power, providers.ActionOn, "the power to be on", func(ctx context.Context) (bool, error) {
-		return a.powerIs(ctx, power, providers.PowerOn)
-	})
+	return a.setPowerAndWait(ctx, power, providers.ActionOn, "the power to be on",
+		func(ctx context.Context) (bool, error) {
+			return a.powerIs(ctx, power, providers.PowerOn)
+		})
 }

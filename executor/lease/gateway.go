@@ -94,7 +94,8 @@ func (g *Gateway) Renew(ctx context.Context, rn *internalv1.Renewal) (*internalv
 	if c.size > maxRenewal {
 		return nil, &cluster.OutcomeError{
 			Outcome: cluster.NotApplied,
-			Err:     fmt.Errorf("%w: heartbeat has %d bytes, at most %d are allowed", cluster.ErrTooLarge, c.size, maxRenewal),
+			Err: fmt.Errorf("%w: heartbeat has %d bytes, at most %d are allowed", cluster.ErrTooLarge, c.size,
+				maxRenewal),
 		}
 	}
 	began := time.Now()

@@ -90,7 +90,8 @@ func (ts *termState) expire(ctx context.Context) (more bool, err error) {
 	}
 	for _, ref := range cmd.GetLeases() {
 		if l, ok := ts.state.View().Lease(ref.GetKind(), ref.GetId()); ok && l.GetExpiredAt() != nil {
-			ts.cfg.Logger.Info("lease expired", "kind", ref.GetKind().String(), "id", ref.GetId(), "generation", ref.GetGeneration())
+			ts.cfg.Logger.Info("lease expired", "kind", ref.GetKind().String(), "id", ref.GetId(), "generation",
+				ref.GetGeneration())
 		}
 	}
 	return more, nil

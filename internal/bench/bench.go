@@ -25,7 +25,8 @@ type part struct {
 
 // benchmarks are all that there are.
 func benchmarks() []benchmark {
-	return append([]benchmark{commit(), read(), failover(), watch(), runs()}, append(growthBenchmarks(), keepalive())...)
+	return append([]benchmark{commit(), read(), failover(), watch(), runs()},
+		append(growthBenchmarks(), keepalive())...)
 }
 
 // session is one run of a benchmark.
@@ -51,8 +52,12 @@ func (b *benchmark) chosen(only []string) ([]part, error) {
 	}
 	for _, o := range only {
 		if !slices.Contains(names, o) {
-			return nil, fmt.Errorf("set --only to parts of the benchmark %s (%s), not %q", b.name, strings.Join(names, ", "), o)
+			return nil, fmt.Errorf("set --only to parts of the benchmark %s (%s), not %q", b.name,
+				strings.Join(names, ", "), o)
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(b.parts), func(p part) bool { return len(only) > 0 && !slices.Contains(only, p.name) }), nil
+	return slices.DeleteFunc(slices.Clone(b.parts), func(p part) bool {
+		return len(only) > 0 && !slices.Contains(only,
+			p.name)
+	}), nil
 }

@@ -51,7 +51,10 @@ func (c *calls) close() error {
 // run has all clients ask for a while. A call that fails ends it: a figure with errors in it means
 // nothing.
 func (c *calls) run(ctx context.Context, d time.Duration) ([]time.Duration, error) {
-	return press(ctx, c.clients, d, func(ctx context.Context, i int) error { return c.timed(ctx, c.conns[i%len(c.conns)]) })
+	return press(ctx, c.clients, d, func(ctx context.Context,
+		i int) error {
+		return c.timed(ctx, c.conns[i%len(c.conns)])
+	})
 }
 
 // press has clients do something for a while, each again as soon as it has done it. The first error

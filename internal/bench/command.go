@@ -75,7 +75,8 @@ func goalsCommand(version string) *cobra.Command {
 				if r == nil {
 					continue
 				}
-				all.Figures, all.Notes, all.Seconds = append(all.Figures, r.Figures...), append(all.Notes, r.Notes...), all.Seconds+r.Seconds
+				all.Figures, all.Notes, all.Seconds = append(all.Figures, r.Figures...), append(all.Notes,
+					r.Notes...), all.Seconds+r.Seconds
 			}
 			return failed(errors.Join(append(broken, o.show(cmd.OutOrStdout(), all))...))
 		},

@@ -69,7 +69,8 @@ const planID = "bench"
 
 // plan makes it, of steps that are given.
 func (l *lab) plan(ctx context.Context, steps ...*holdfastv1.Step) error {
-	_, err := l.client.Plans().CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: &holdfastv1.Plan{PlanId: planID, Steps: steps}})
+	_, err := l.client.Plans().CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: &holdfastv1.Plan{PlanId: planID,
+		Steps: steps}})
 	if err != nil {
 		return fmt.Errorf("create plan %s: %w", planID, err)
 	}
@@ -78,7 +79,8 @@ func (l *lab) plan(ctx context.Context, steps ...*holdfastv1.Step) error {
 
 // powerCycle is a step that always has an effect.
 func powerCycle() *holdfastv1.Step {
-	return &holdfastv1.Step{Name: "cycle", Kind: &holdfastv1.Step_Power{Power: &holdfastv1.Power{Action: "cycle", Force: true}}}
+	return &holdfastv1.Step{Name: "cycle", Kind: &holdfastv1.Step_Power{Power: &holdfastv1.Power{Action: "cycle",
+		Force: true}}}
 }
 
 // starter starts a run on a machine of the stock with each call.
@@ -106,7 +108,8 @@ func (s *stock) startRun(ctx context.Context, conn grpc.ClientConnInterface) err
 }
 
 func startRun(ctx context.Context, conn grpc.ClientConnInterface, machine string) error {
-	_, err := holdfastv1.NewRunServiceClient(conn).StartRun(ctx, &holdfastv1.StartRunRequest{MachineId: machine, RequestId: "bench", Type: "REBOOT", PlanId: planID})
+	_, err := holdfastv1.NewRunServiceClient(conn).StartRun(ctx,
+		&holdfastv1.StartRunRequest{MachineId: machine, RequestId: "bench", Type: "REBOOT", PlanId: planID})
 	if err != nil {
 		return fmt.Errorf("start a run on %s: %w", machine, err)
 	}
@@ -243,13 +246,15 @@ func (r *report) commits(n int, out map[string]*outcome, rival *etcd) {
 			tail = atMost(goalCommitP99)
 		}
 		r.add(id+".vs_etcd", "StartRun : etcd"+with, ratio(us.rate, them.rate), "x", rate)
-		r.add(id+".cpu_vs_etcd", "processor time of all servers a StartRun : etcd"+with, ratio(us.cpu["servers"], them.cpu["servers"]), "x", cpu)
+		r.add(id+".cpu_vs_etcd", "processor time of all servers a StartRun : etcd"+with,
+			ratio(us.cpu["servers"], them.cpu["servers"]), "x", cpu)
 		r.add(id+".p99_vs_etcd", "p99 of StartRun : etcd"+with, p99(us)/p99(them), "x", tail)
 		defer func() {
 			r.add(id+".etcd_rate", "etcd, transactions"+with, median(them.rate), "/s", nil)
 			r.add(id+".etcd_p50", "etcd, p50"+with, quantile(millis(them.latencies), 0.5), "ms", nil)
 			r.add(id+".etcd_p99", "etcd, p99"+with, p99(them), "ms", nil)
-			r.add(id+".etcd_cpu", "processor time of all members a transaction"+with, median(them.cpu["servers"]), "µs", nil)
+			r.add(id+".etcd_cpu", "processor time of all members a transaction"+with, median(them.cpu["servers"]),
+				"µs", nil)
 		}()
 	}
 	var bare *goal

@@ -85,7 +85,8 @@ func (s *session) startEtcd(ctx context.Context, program string) (e *etcd, err e
 	for i, m := range e.members {
 		cert, key := files.Peer(names[i])
 		public := "https://" + m.addr
-		args := []string{"--name", names[i], "--data-dir", filepath.Join(dir, names[i]), "--logger", "zap", "--log-level", "error",
+		args := []string{"--name", names[i], "--data-dir", filepath.Join(dir, names[i]), "--logger", "zap",
+			"--log-level", "error",
 			"--listen-client-urls", public, "--advertise-client-urls", public, "--listen-peer-urls", peers[i], "--initial-advertise-peer-urls", peers[i],
 			"--initial-cluster", strings.Join(initial, ","), "--initial-cluster-state", "new", "--initial-cluster-token", "bench",
 			"--cert-file", cert, "--key-file", key, "--trusted-ca-file", files.CA, "--client-cert-auth",

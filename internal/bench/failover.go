@@ -81,12 +81,14 @@ func kills(ctx context.Context, l *lab) (err error) {
 	most := func(t []time.Duration) float64 { return quantile(millis(t), 1) }
 	r := l.report
 	if rival != nil {
-		r.add("failover.p50_vs_etcd", "writes back after the leader was killed : etcd, p50", p50(writes)/p50(theirs), "x", atMost(goalBackP50))
+		r.add("failover.p50_vs_etcd", "writes back after the leader was killed : etcd, p50", p50(writes)/p50(theirs),
+			"x", atMost(goalBackP50))
 		r.add("failover.max_vs_etcd", "the same, longest", most(writes)/most(theirs), "x", atMost(goalBackMax))
 		r.add("failover.etcd_p50", fmt.Sprintf("writes of etcd back, p50 of %d kills", l.kills), p50(theirs), "ms", nil)
 		r.add("failover.etcd_max", "the same, longest", most(theirs), "ms", nil)
 	}
-	r.add("failover.writes_p50", fmt.Sprintf("writes back after the leader was killed, p50 of %d kills", l.kills), p50(writes), "ms", nil)
+	r.add("failover.writes_p50", fmt.Sprintf("writes back after the leader was killed, p50 of %d kills", l.kills),
+		p50(writes), "ms", nil)
 	r.add("failover.writes_max", "the same, longest", most(writes), "ms", nil)
 	r.add("failover.reads_p50", "linearizable reads back after the leader was killed, p50", p50(reads), "ms", nil)
 	r.add("failover.reads_max", "the same, longest", most(reads), "ms", nil)
@@ -105,7 +107,8 @@ func (l *lab) killLeader(ctx context.Context) (writes, reads time.Duration, err 
 		left = append(left, p.GRPCAddr)
 	}
 	creds := l.cluster.Credentials()
-	w, r := &witness{addrs: left, creds: creds, call: probe}, &witness{addrs: left, creds: creds, call: getMachine(false)}
+	w, r := &witness{addrs: left, creds: creds, call: probe}, &witness{addrs: left, creds: creds,
+		call: getMachine(false)}
 	err = l.underLoad(ctx, func() error {
 		killed := make(chan struct{})
 		var at event
@@ -142,7 +145,8 @@ func (l *lab) revive(ctx context.Context, p *localcluster.Peer) error {
 // underLoad does something while clients of all peers write and read. Theirs may fail: a peer is
 // dying.
 func (l *lab) underLoad(ctx context.Context, do func() error) error {
-	return noise{creds: l.cluster.Credentials(), addrs: l.cluster.Addrs(), writers: failoverWriters, readers: failoverReaders, write: relabel, read: getMachine(false)}.during(ctx, do)
+	return noise{creds: l.cluster.Credentials(), addrs: l.cluster.Addrs(), writers: failoverWriters,
+		readers: failoverReaders, write: relabel, read: getMachine(false)}.during(ctx, do)
 }
 
 // killLeader kills the leader of etcd and says how long writes were away.
@@ -163,9 +167,10 @@ func (e *etcd) killLeader(ctx context.Context) (time.Duration, error) {
 	}
 	w := &witness{addrs: left, creds: e.creds, call: write}
 	var o absence
-	err = noise{creds: e.creds, addrs: all, writers: failoverWriters, readers: failoverReaders, write: write, read: func(ctx context.Context, conn grpc.ClientConnInterface) error {
-		return etcdGet(ctx, conn, machineID(int(chance(readFleet))))
-	}}.during(ctx, func() (err error) {
+	err = noise{creds: e.creds, addrs: all, writers: failoverWriters, readers: failoverReaders, write: write,
+		read: func(ctx context.Context, conn grpc.ClientConnInterface) error {
+			return etcdGet(ctx, conn, machineID(int(chance(readFleet))))
+		}}.during(ctx, func() (err error) {
 		o, err = w.see(ctx, func() (event, error) { return now(lead.program.Kill) })
 		return err
 	})
@@ -213,7 +218,8 @@ func stops(ctx context.Context, l *lab) error {
 		}
 		gaps = append(gaps, o.gap)
 	}
-	l.report.add("failover.stop_p50", fmt.Sprintf("no write answered while the leader stops (SIGTERM), p50 of %d", l.kills), quantile(millis(gaps), 0.5), "ms", atMost(goalHandover))
+	l.report.add("failover.stop_p50", fmt.Sprintf("no write answered while the leader stops (SIGTERM), p50 of %d",
+		l.kills), quantile(millis(gaps), 0.5), "ms", atMost(goalHandover))
 	l.report.add("failover.stop_max", "the same, longest", quantile(millis(gaps), 1), "ms", nil)
 	return nil
 }

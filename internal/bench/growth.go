@@ -36,28 +36,29 @@ type growing struct {
 // inGrowth fills a cluster to one size after the other and measures at each.
 func inGrowth(all ...measure) func(context.Context, *session) error {
 	// The one run that is at work stays there: what is started waits in line.
-	return inHardware([]string{"--latency", "1h"}, []string{"--max-active-runs", "1", "--look-calls-per-second", "1"}, func(ctx context.Context, l *lab) error {
-		if err := l.plan(ctx, powerCycle()); err != nil {
-			return err
-		}
-		g := &growing{lab: l, machines: &stock{lab: l}, series: map[string][]float64{}}
-		var err error
-		if g.empty, err = g.memory(); err != nil {
-			return err
-		}
-		for _, size := range l.sizes {
-			if err := g.grow(ctx, size); err != nil {
+	return inHardware([]string{"--latency", "1h"}, []string{"--max-active-runs", "1", "--look-calls-per-second", "1"},
+		func(ctx context.Context, l *lab) error {
+			if err := l.plan(ctx, powerCycle()); err != nil {
 				return err
 			}
-			for _, m := range all {
-				if err := m(ctx, g); err != nil {
-					return fmt.Errorf("at %s machines: %w", thousands(int64(size)), err)
+			g := &growing{lab: l, machines: &stock{lab: l}, series: map[string][]float64{}}
+			var err error
+			if g.empty, err = g.memory(); err != nil {
+				return err
+			}
+			for _, size := range l.sizes {
+				if err := g.grow(ctx, size); err != nil {
+					return err
+				}
+				for _, m := range all {
+					if err := m(ctx, g); err != nil {
+						return fmt.Errorf("at %s machines: %w", thousands(int64(size)), err)
+					}
 				}
 			}
-		}
-		g.compare()
-		return nil
-	})
+			g.compare()
+			return nil
+		})
 }
 
 // grow registers machines until there are as many. None of them has a run.
@@ -79,7 +80,8 @@ func (g *growing) figure(id, what string, value float64, unit string, wanted *go
 		wanted = nil
 	}
 	g.series[id] = append(g.series[id], value)
-	g.report.add(fmt.Sprintf("growth.%d.%s", g.size, id), fmt.Sprintf("%s machines: %s", thousands(int64(g.size)), what), value, unit, wanted)
+	g.report.add(fmt.Sprintf("growth.%d.%s", g.size, id), fmt.Sprintf("%s machines: %s", thousands(int64(g.size)),
+		what), value, unit, wanted)
 }
 
 // compare reports how much more the largest fleet takes than the smallest.
@@ -92,11 +94,13 @@ func (g *growing) compare() {
 	if first == smallFleet && last == largeFleet {
 		wanted = atMost(goalGrowth)
 	} else {
-		g.report.note("the goals of large fleets are for %s machines against %s (--machines)", thousands(largeFleet), thousands(smallFleet))
+		g.report.note("the goals of large fleets are for %s machines against %s (--machines)", thousands(largeFleet),
+			thousands(smallFleet))
 	}
 	for _, id := range []string{"get", "page"} {
 		if s := g.series[id]; len(s) == len(g.sizes) {
-			g.report.add("growth."+id, fmt.Sprintf("%s, %s machines : %s", map[string]string{"get": "one machine read", "page": "a filtered page of 100"}[id],
+			g.report.add("growth."+id, fmt.Sprintf("%s, %s machines : %s",
+				map[string]string{"get": "one machine read", "page": "a filtered page of 100"}[id],
 				thousands(int64(last)), thousands(int64(first))), s[len(s)-1]/s[0], "x", wanted)
 		}
 	}

@@ -121,7 +121,8 @@ func (i *ironic) wait(ctx context.Context) error {
 			}
 		}
 		if late := sleep(ctx, 100*time.Millisecond); late != nil {
-			return fmt.Errorf("wait for a conductor: %w; the end of its log:\n%s", errors.Join(late, err), i.conductor.LogTail(2000))
+			return fmt.Errorf("wait for a conductor: %w; the end of its log:\n%s", errors.Join(late, err),
+				i.conductor.LogTail(2000))
 		}
 	}
 }

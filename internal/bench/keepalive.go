@@ -27,6 +27,7 @@ func keepalive() benchmark {
 			{"fleet", "a fleet in its steady state", inLab(steady)},
 			{"storm", "all agents come back at once", inLab(storm)},
 		},
-		flags: []string{"agents", "beat", "settle", "duration", "storm", "redis-gateway", "connections", "rounds", "slice"},
+		flags: []string{"agents", "beat", "settle", "duration", "storm", "redis-gateway", "connections", "rounds",
+			"slice"},
 	}
 }

@@ -104,7 +104,8 @@ func (l *lab) machineAgents(ctx context.Context, n int) ([]load.Agent, error) {
 	agents := make([]load.Agent, n)
 	err := each(ctx, n, func(ctx context.Context, i int) error {
 		agents[i] = newAgent(i, "")
-		made, err := l.client.Agents().CreateAgentMachine(ctx, &holdfastv1.CreateAgentMachineRequest{Pool: poolName, MachineId: agents[i].ID})
+		made, err := l.client.Agents().CreateAgentMachine(ctx,
+			&holdfastv1.CreateAgentMachineRequest{Pool: poolName, MachineId: agents[i].ID})
 		if err != nil {
 			return fmt.Errorf("create machine %s: %w", agents[i].ID, err)
 		}
@@ -117,7 +118,8 @@ func (l *lab) machineAgents(ctx context.Context, n int) ([]load.Agent, error) {
 // poolAgents returns agents that share the token of their pool; their machines are made when they
 // register.
 func (l *lab) poolAgents(ctx context.Context, n int) ([]load.Agent, error) {
-	made, err := l.client.Access().CreateToken(ctx, &holdfastv1.CreateTokenRequest{Name: "bench", Role: holdfastv1.Role_POOL_AGENT, Pools: []string{poolName}})
+	made, err := l.client.Access().CreateToken(ctx, &holdfastv1.CreateTokenRequest{Name: "bench",
+		Role: holdfastv1.Role_POOL_AGENT, Pools: []string{poolName}})
 	if err != nil {
 		return nil, fmt.Errorf("create the token of the agents: %w", err)
 	}

@@ -20,7 +20,8 @@ type noise struct {
 
 // during makes it while something is done.
 func (n noise) during(ctx context.Context, do func() error) (err error) {
-	anyway := func(call func(context.Context, grpc.ClientConnInterface) error) func(context.Context, grpc.ClientConnInterface) error {
+	anyway := func(call func(context.Context, grpc.ClientConnInterface) error) func(context.Context,
+		grpc.ClientConnInterface) error {
 		return func(ctx context.Context, conn grpc.ClientConnInterface) error {
 			if ctx.Err() != nil {
 				return errEnough

@@ -53,7 +53,8 @@ func getMachine(stale bool) func(context.Context, grpc.ClientConnInterface) erro
 		if stale {
 			ctx = metadata.AppendToOutgoingContext(ctx, client.HeaderConsistency, "stale")
 		}
-		_, err := holdfastv1.NewMachineServiceClient(conn).GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: machineID(int(chance(readFleet)))})
+		_, err := holdfastv1.NewMachineServiceClient(conn).GetMachine(ctx,
+			&holdfastv1.GetMachineRequest{MachineId: machineID(int(chance(readFleet)))})
 		return err
 	}
 }
@@ -61,7 +62,8 @@ func getMachine(stale bool) func(context.Context, grpc.ClientConnInterface) erro
 // relabel changes a label of any machine of the fleet.
 func relabel(ctx context.Context, conn grpc.ClientConnInterface) error {
 	m := &holdfastv1.Machine{MachineId: machineID(int(chance(readFleet))), Labels: map[string]string{"seen": fmt.Sprint(rand.Uint32())}} //nolint:gosec // no secret
-	_, err := holdfastv1.NewMachineServiceClient(conn).UpdateMachine(ctx, &holdfastv1.UpdateMachineRequest{Machine: m, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"labels.seen"}}})
+	_, err := holdfastv1.NewMachineServiceClient(conn).UpdateMachine(ctx, &holdfastv1.UpdateMachineRequest{Machine: m,
+		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"labels.seen"}}})
 	return err
 }
 
@@ -107,9 +109,10 @@ func reads(ctx context.Context, l *lab, id string, writers int) (err error) {
 		if err != nil {
 			return err
 		}
-		c, err := newCalls(l.conns, rival.creds, []string{member.addr}, func(ctx context.Context, conn grpc.ClientConnInterface) error {
-			return etcdGet(ctx, conn, machineID(int(chance(readFleet))))
-		})
+		c, err := newCalls(l.conns, rival.creds, []string{member.addr},
+			func(ctx context.Context, conn grpc.ClientConnInterface) error {
+				return etcdGet(ctx, conn, machineID(int(chance(readFleet))))
+			})
 		if err := add(vsEtcd, c, err, member.program.PID()); err != nil {
 			return err
 		}
@@ -187,13 +190,14 @@ func (e *etcd) fill(ctx context.Context, n int) (*etcdMember, error) {
 	}
 	value := []byte(strings.Repeat("x", etcdValue))
 	var next atomic.Int64
-	c, err := newCalls(callConns, e.creds, []string{lead.addr}, func(ctx context.Context, conn grpc.ClientConnInterface) error {
-		i := int(next.Add(1)) - 1
-		if i >= n {
-			return errEnough
-		}
-		return etcdCommit(ctx, conn, etcdIfNew(nil, []string{machineID(i)}, value))
-	})
+	c, err := newCalls(callConns, e.creds, []string{lead.addr},
+		func(ctx context.Context, conn grpc.ClientConnInterface) error {
+			i := int(next.Add(1)) - 1
+			if i >= n {
+				return errEnough
+			}
+			return etcdCommit(ctx, conn, etcdIfNew(nil, []string{machineID(i)}, value))
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -220,14 +224,17 @@ func (r *report) reads(part string, clients, writers int, out map[string]*outcom
 		r.note("the goals of reads are for %d clients", readers)
 	}
 	us := out["linearizable"]
-	r.add(id+".vs_stale", "reads on a follower, linearizable : stale"+with, ratio(us.rate, out["stale"].rate), "x", fraction)
+	r.add(id+".vs_stale", "reads on a follower, linearizable : stale"+with, ratio(us.rate, out["stale"].rate), "x",
+		fraction)
 	if them := out[vsEtcd]; them != nil {
 		r.add(id+".vs_etcd", "reads on a follower, linearizable : etcd's"+with, ratio(us.rate, them.rate), "x", nil)
-		r.add(id+".cpu_vs_etcd", "processor time of the follower a linearizable read : etcd's"+with, ratio(us.cpu["server"], them.cpu["server"]), "x", nil)
+		r.add(id+".cpu_vs_etcd", "processor time of the follower a linearizable read : etcd's"+with,
+			ratio(us.cpu["server"], them.cpu["server"]), "x", nil)
 		r.add(id+".etcd_rate", "reads of etcd on a follower"+with, median(them.rate), "/s", nil)
 	}
 	if them := out[vsGRPC]; them != nil {
-		r.add(id+".stale_vs_grpc", "reads on a follower, stale : gRPC handler that does nothing"+with, ratio(out["stale"].rate, them.rate), "x", nil)
+		r.add(id+".stale_vs_grpc", "reads on a follower, stale : gRPC handler that does nothing"+with,
+			ratio(out["stale"].rate, them.rate), "x", nil)
 		r.add(id+".grpc_rate", "gRPC handler that does nothing"+with, median(them.rate), "/s", nil)
 	}
 	r.add(id+".p50", "linearizable read on a follower, p50"+with, quantile(millis(us.latencies), 0.5), "ms", p50)

@@ -123,7 +123,8 @@ func (r *report) writeTable(w io.Writer, goalsOnly bool) error {
 		} else if goalsOnly {
 			continue
 		}
-		t.Row(render.T(f.What, render.Plain), render.T(show(f.Value, f.Unit), render.Plain), render.T(wanted, render.Plain), verdict)
+		t.Row(render.T(f.What, render.Plain), render.T(show(f.Value, f.Unit), render.Plain),
+			render.T(wanted, render.Plain), verdict)
 	}
 	head := fmt.Sprintf("holdfast-bench %s, version %s, %s, %.0f s\n\n", r.Benchmark, r.Version, r.System, r.Seconds)
 	if _, err := io.WriteString(w, head+t.Format(false, true)); err != nil {

@@ -109,7 +109,8 @@ func ended(ctx context.Context, ch <-chan *holdfastv1.Run) (*holdfastv1.Run, err
 	select {
 	case run := <-ch:
 		if run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-			return nil, fmt.Errorf("run %s of %s ended as %s: %s", run.GetRunId(), run.GetMachineId(), run.GetPhase(), run.GetError().GetMessage())
+			return nil, fmt.Errorf("run %s of %s ended as %s: %s", run.GetRunId(), run.GetMachineId(), run.GetPhase(),
+				run.GetError().GetMessage())
 		}
 		return run, nil
 	case <-ctx.Done():
@@ -197,6 +198,7 @@ func (r *report) flight(done []*holdfastv1.Run, took time.Duration, entries uint
 	}
 	who := fmt.Sprintf("%s runs of %d steps at once: ", thousands(int64(len(done))), steps/max(len(done), 1))
 	r.add("flight.rate", who+"ended well", float64(len(done))/took.Seconds(), "/s", nil)
-	r.add("flight.transition_p99", who+"from the end of a step to the begin of the next, p99", quantile(millis(between), 0.99), "ms", transition)
+	r.add("flight.transition_p99", who+"from the end of a step to the begin of the next, p99",
+		quantile(millis(between), 0.99), "ms", transition)
 	r.add("flight.entries", who+"entries of the Raft log a step", float64(entries)/float64(max(steps, 1)), "", perStep)
 }

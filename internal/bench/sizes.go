@@ -31,9 +31,10 @@ func growthBenchmarks() []benchmark {
 
 Machines are registered up to the first size, it is measured, more are registered up to the next size, and so on (--machines). All calls go to
 the leader, keepalives to a follower, one after the other, for as long as a slice.`,
-			example: fmt.Sprintf("  holdfast-bench %[1]s\n  holdfast-bench %[1]s --machines 10000,1000000 -o json", name),
-			parts:   []part{{name, "several sizes of the fleet", inGrowth(all...)}},
-			flags:   []string{"machines", "slice"},
+			example: fmt.Sprintf("  holdfast-bench %[1]s\n  holdfast-bench %[1]s --machines 10000,1000000 -o json",
+				name),
+			parts: []part{{name, "several sizes of the fleet", inGrowth(all...)}},
+			flags: []string{"machines", "slice"},
 		}
 	}
 	return []benchmark{
@@ -61,11 +62,14 @@ func lists(ctx context.Context, g *growing) error {
 			{"rare", "a page of 100, filter that nothing matches", `labels.rack = "none"`},
 			{"plain", "a page of 100, no filter", ""},
 		} {
-			wants := map[string]int{"page": min(pageSize, (g.size-7+racks-1)/racks), "plain": min(pageSize, g.size+len(g.agents))}[p.id]
+			wants := map[string]int{"page": min(pageSize, (g.size-7+racks-1)/racks),
+				"plain": min(pageSize, g.size+len(g.agents))}[p.id]
 			took, err := g.times(ctx, func(ctx context.Context) error {
-				page, err := machines.ListMachines(ctx, &holdfastv1.ListMachinesRequest{Filter: p.filter, PageSize: pageSize})
+				page, err := machines.ListMachines(ctx, &holdfastv1.ListMachinesRequest{Filter: p.filter,
+					PageSize: pageSize})
 				if err == nil && len(page.GetMachines()) != wants {
-					err = fmt.Errorf("list machines with filter %q: got %d, want %d", p.filter, len(page.GetMachines()), wants)
+					err = fmt.Errorf("list machines with filter %q: got %d, want %d", p.filter,
+						len(page.GetMachines()), wants)
 				}
 				return err
 			})
@@ -142,7 +146,8 @@ func memories(_ context.Context, g *growing) error {
 		return err
 	}
 	g.figure("memory", "memory of a peer", now/1024, "GiB", atMost(goalMemory))
-	g.figure("bytes", "memory a machine, without what a peer has with none", (now-g.empty)*(1<<20)/float64(g.size), "B", nil)
+	g.figure("bytes", "memory a machine, without what a peer has with none", (now-g.empty)*(1<<20)/float64(g.size),
+		"B", nil)
 	return nil
 }
 
@@ -200,7 +205,8 @@ func restores(ctx context.Context, g *growing) error {
 	if err := g.operator(ctx, leader, "snapshot", "restore", file, "--abandon-runs"); err != nil {
 		return err
 	}
-	g.figure("restore", "the snapshot restored by holdfast operator", time.Since(began).Seconds(), "s", atMost(goalRestore))
+	g.figure("restore", "the snapshot restored by holdfast operator", time.Since(began).Seconds(), "s",
+		atMost(goalRestore))
 	if err := errors.Join(g.everywhere(start, leader), g.cluster.WaitReady(start), os.Remove(file)); err != nil {
 		return err
 	}
@@ -247,7 +253,8 @@ func (g *growing) onLeader(ctx context.Context, do func(*grpc.ClientConn, *local
 // operator runs `holdfast operator`, as an admin does.
 func (g *growing) operator(ctx context.Context, at *localcluster.Peer, args ...string) error {
 	files := g.cluster.Files()
-	args = append([]string{"--addr", at.GRPCAddr, "--ca", files.CA, "--cert", files.AdminCert, "--key", files.AdminKey, "--timeout", runsTimeout.String(), "operator"}, args...)
+	args = append([]string{"--addr", at.GRPCAddr, "--ca", files.CA, "--cert", files.AdminCert, "--key",
+		files.AdminKey, "--timeout", runsTimeout.String(), "operator"}, args...)
 	out, err := exec.CommandContext(ctx, g.binary, args...).CombinedOutput() //nolint:gosec // our own executable
 	if err != nil {
 		return fmt.Errorf("holdfast %s: %w: %s", strings.Join(args[len(args)-2:], " "), err, out)

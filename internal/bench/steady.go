@@ -42,7 +42,8 @@ func steady(ctx context.Context, l *lab) error {
 	if err != nil {
 		return err
 	}
-	l.report.add("fleet.registered", fmt.Sprintf("registrations, %s agents, each acknowledged after its commit", thousands(int64(l.agents))), rate, "/s", nil)
+	l.report.add("fleet.registered", fmt.Sprintf("registrations, %s agents, each acknowledged after its commit",
+		thousands(int64(l.agents))), rate, "/s", nil)
 	b := &beats{agents: agents, period: l.beat}
 	for _, p := range l.cluster.Peers() {
 		b.peers = append(b.peers, &load.Wires{Target: l.target(p)})
@@ -164,11 +165,13 @@ func (l *lab) reportSteady(before, after usage, latencies []time.Duration, conne
 	entries, cpu := atMost(goalEntries), atMost(goalLeader)
 	if l.agents != fleetAgents || l.beat != fleetBeat {
 		entries, cpu = nil, nil
-		l.report.note("the goals of the fleet are for %s agents that beat once in %s", thousands(fleetAgents), fleetBeat)
+		l.report.note("the goals of the fleet are for %s agents that beat once in %s", thousands(fleetAgents),
+			fleetBeat)
 	}
 	fleet := fmt.Sprintf("%s agents that beat once in %s", thousands(int64(l.agents)), l.beat)
 	r := l.report
-	r.add("fleet.entries", fleet+": entries of the Raft log", float64(after.index-before.index)/took.Seconds(), "/s", entries)
+	r.add("fleet.entries", fleet+": entries of the Raft log", float64(after.index-before.index)/took.Seconds(), "/s",
+		entries)
 	r.add("fleet.leader_cpu", fleet+": leader, of one core", core(after.leader-before.leader), "%", cpu)
 	var followers []float64
 	for i := range after.followers {

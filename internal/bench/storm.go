@@ -41,7 +41,8 @@ func storm(ctx context.Context, l *lab) error {
 	defer crowd.close()
 	l.say("all agents connect and beat once")
 	if calm := crowd.come(ctx, 10*stormWindow); calm.renewed() != len(agents) {
-		return fmt.Errorf("%d of %d agents could not connect before the outage, one of them because: %w", len(agents)-calm.renewed(), len(agents), calm.err())
+		return fmt.Errorf("%d of %d agents could not connect before the outage, one of them because: %w",
+			len(agents)-calm.renewed(), len(agents), calm.err())
 	}
 
 	l.say("killing all peers, for %s", outage)
@@ -98,7 +99,8 @@ func (l *lab) reportStorm(ctx context.Context, id, what string, c *coming) error
 		return err
 	}
 	if c.renewed() < n {
-		l.report.note("%s: %s agents were not renewed within %s, one of them because: %v", what, thousands(int64(n-c.renewed())), stormTimeout, c.err())
+		l.report.note("%s: %s agents were not renewed within %s, one of them because: %v", what,
+			thousands(int64(n-c.renewed())), stormTimeout, c.err())
 	} else if why := c.err(); why != nil {
 		l.report.note("%s: one of the tries that failed did so because: %v", what, why)
 	}

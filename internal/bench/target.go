@@ -42,7 +42,8 @@ func targetCommand() *cobra.Command {
 			if speaksGRPC {
 				return serveGRPC(ctx, cmd.OutOrStdout(), cert, key)
 			}
-			return serveTarget(ctx, cmd.OutOrStdout(), cert, key, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+			return serveTarget(ctx, cmd.OutOrStdout(), cert, key,
+				http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 		},
 	}
 	fs := cmd.Flags()

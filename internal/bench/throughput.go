@@ -43,7 +43,8 @@ func throughput(ctx context.Context, l *lab) (err error) {
 		return err
 	}
 	follower := followers[0]
-	all := []*contender{{name: "follower", procs: map[string][]int{"follower": {follower.PID()}, "leader": {leader.PID()}}}}
+	all := []*contender{{name: "follower", procs: map[string][]int{"follower": {follower.PID()},
+		"leader": {leader.PID()}}}}
 	targets := []load.Target{l.target(follower)}
 	cert, key := l.cluster.Files().Peer(follower.ID)
 	secure := []string{"--cert", cert, "--key", key}
@@ -52,7 +53,8 @@ func throughput(ctx context.Context, l *lab) (err error) {
 		{"empty", l.self, []string{targetVerb}},
 	}
 	if gateway, why := l.redis(); why == "" {
-		rivals = append(rivals, opponent{"redis TLS", gateway, append([]string{"--dir", filepath.Join(l.dir, "redis")}, secure...)})
+		rivals = append(rivals, opponent{"redis TLS", gateway,
+			append([]string{"--dir", filepath.Join(l.dir, "redis")}, secure...)})
 	} else {
 		l.report.note("nothing was compared with Redis: %s", why)
 	}
@@ -78,7 +80,8 @@ func throughput(ctx context.Context, l *lab) (err error) {
 		defer press.close()
 		c.load = press
 	}
-	l.say("%d rounds of %s each: %s keepalives at a time to a follower, and to what it is compared with", l.rounds, l.slice, thousands(int64(l.conns)))
+	l.say("%d rounds of %s each: %s keepalives at a time to a follower, and to what it is compared with", l.rounds,
+		l.slice, thousands(int64(l.conns)))
 	out, err := interleave(ctx, l.rounds, l.slice, all)
 	if err != nil {
 		return err
@@ -107,12 +110,15 @@ func (l *lab) redis() (program, why string) {
 // compare puts what the slices have shown into the report.
 func compare(r *report, out map[string]*outcome) {
 	us, vsEmpty := out["follower"], out["empty TLS"]
-	r.add("http.vs_empty", "keepalives through a follower : empty net/http handler, both with TLS", ratio(us.rate, vsEmpty.rate), "x", atLeast(goalVsEmpty))
+	r.add("http.vs_empty", "keepalives through a follower : empty net/http handler, both with TLS",
+		ratio(us.rate, vsEmpty.rate), "x", atLeast(goalVsEmpty))
 	redis := out["redis TLS"]
 	if redis != nil {
-		r.add("http.vs_redis", "keepalives through a follower : gateway with Redis, both with TLS", ratio(us.rate, redis.rate), "x", atLeast(goalVsRedis))
+		r.add("http.vs_redis", "keepalives through a follower : gateway with Redis, both with TLS",
+			ratio(us.rate, redis.rate), "x", atLeast(goalVsRedis))
 	}
-	r.add("http.vs_empty_plain", "keepalives through a follower with TLS : empty net/http handler without", ratio(us.rate, out["empty"].rate), "x", nil)
+	r.add("http.vs_empty_plain", "keepalives through a follower with TLS : empty net/http handler without",
+		ratio(us.rate, out["empty"].rate), "x", nil)
 	r.add("http.rate", "keepalives through a follower, TLS", median(us.rate), "/s", nil)
 	r.add("http.empty_rate", "empty net/http handler, TLS", median(vsEmpty.rate), "/s", nil)
 	r.add("http.empty_plain_rate", "empty net/http handler, no TLS", median(out["empty"].rate), "/s", nil)

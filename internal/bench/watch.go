@@ -117,7 +117,8 @@ func fanOut(ctx context.Context, l *lab) (err error) {
 			stop()
 		case <-late.Done():
 			stop()
-			return fmt.Errorf("%d of %d watchers have not heard of an event in %s", c.missing, l.watchers, load.CallTimeout)
+			return fmt.Errorf("%d of %d watchers have not heard of an event in %s", c.missing, l.watchers,
+				load.CallTimeout)
 		}
 	}
 	after, err := processorTime(followers[0].PID())
@@ -134,10 +135,12 @@ func fanOut(ctx context.Context, l *lab) (err error) {
 		wanted = atMost(goalWatch)
 	}
 	who := fmt.Sprintf("%s watchers on one follower: ", thousands(int64(l.watchers)))
-	r.add("watch.all_p99", who+"from StartRun until all have its event, p99", quantile(millis(last), 0.99), "ms", wanted)
+	r.add("watch.all_p99", who+"from StartRun until all have its event, p99", quantile(millis(last), 0.99), "ms",
+		wanted)
 	r.add("watch.all_p50", "the same, p50", quantile(millis(last), 0.5), "ms", nil)
 	r.add("watch.each_p50", who+"from StartRun until one has its event, p50", quantile(millis(c.heard), 0.5), "ms", nil)
-	r.add("watch.cpu", "processor time of the follower an event and watcher", float64((after-before).Microseconds())/events, "µs", nil)
+	r.add("watch.cpu", "processor time of the follower an event and watcher",
+		float64((after-before).Microseconds())/events, "µs", nil)
 	return nil
 }
 

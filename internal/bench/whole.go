@@ -100,8 +100,10 @@ func (r *report) whole(out map[string]*outcome) {
 	took, with := millis(runs.latencies), fmt.Sprintf(", %d clients", wholeClients)
 	deploys, reads := out[ironicDeploys], out[ironicGets]
 	if deploys != nil && reads != nil {
-		r.add("runs.vs_ironic", "whole runs on fake machines : deployments of Ironic"+with, ratio(runs.rate, deploys.rate), "x", atLeast(goalRuns))
-		r.add("runs.gets_vs_ironic", "machines read, linearizably, on the leader : nodes read of Ironic"+with, ratio(gets.rate, reads.rate), "x", atLeast(goalGets))
+		r.add("runs.vs_ironic", "whole runs on fake machines : deployments of Ironic"+with,
+			ratio(runs.rate, deploys.rate), "x", atLeast(goalRuns))
+		r.add("runs.gets_vs_ironic", "machines read, linearizably, on the leader : nodes read of Ironic"+with,
+			ratio(gets.rate, reads.rate), "x", atLeast(goalGets))
 	}
 	r.add("runs.rate", "whole runs on fake machines"+with, median(runs.rate), "/s", nil)
 	r.add("runs.p50", "a whole run, p50", quantile(took, 0.5), "ms", nil)
@@ -115,8 +117,10 @@ func (r *report) whole(out map[string]*outcome) {
 	r.add("runs.ironic_rate", "deployments of Ironic"+with, median(deploys.rate), "/s", nil)
 	r.add("runs.ironic_p50", "a deployment of Ironic, p50", quantile(theirs, 0.5), "ms", nil)
 	r.add("runs.ironic_p99", "a deployment of Ironic, p99", quantile(theirs, 0.99), "ms", nil)
-	r.add("runs.ironic_conductor_cpu", "processor time of the conductor a deployment", median(deploys.cpu["conductor"])/1000, "ms", nil)
-	r.add("runs.ironic_api_cpu", "processor time of the API a deployment, with the looks of those who wait", median(deploys.cpu["api"])/1000, "ms", nil)
+	r.add("runs.ironic_conductor_cpu", "processor time of the conductor a deployment",
+		median(deploys.cpu["conductor"])/1000, "ms", nil)
+	r.add("runs.ironic_api_cpu", "processor time of the API a deployment, with the looks of those who wait",
+		median(deploys.cpu["api"])/1000, "ms", nil)
 	r.add("runs.ironic_gets", "nodes read of Ironic"+with, median(reads.rate), "/s", nil)
 	r.add("runs.ironic_get_cpu", "processor time of the API a node read", median(reads.cpu["api"])/1000, "ms", nil)
 }

@@ -87,7 +87,8 @@ func (w *witness) see(ctx context.Context, happen func() (event, error)) (absenc
 
 // ask asks one member until ctx ends. What fails is made again.
 func (w *witness) ask(ctx context.Context, addr string) (err error) {
-	soon := grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 5 * time.Millisecond, Multiplier: 1.2, MaxDelay: 50 * time.Millisecond}, MinConnectTimeout: witnessTimeout}
+	soon := grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 5 * time.Millisecond, Multiplier: 1.2,
+		MaxDelay: 50 * time.Millisecond}, MinConnectTimeout: witnessTimeout}
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(w.creds), grpc.WithConnectParams(soon))
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", addr, err)

@@ -120,7 +120,8 @@ func (a *app) printApplied(o *output, all []applied, file string, dryRun bool) e
 			b.WriteString(one.id + "\n")
 			continue
 		}
-		line := render.Line{plain(one.noun + " " + one.id + " "), render.T(would+string(one.action), one.action.style())}
+		line := render.Line{plain(one.noun + " " + one.id + " "),
+			render.T(would+string(one.action), one.action.style())}
 		b.WriteString(line.Format(0, colour) + "\n")
 		for _, c := range one.changes {
 			b.WriteString("  " + render.Clean(c.String()) + "\n")

@@ -31,7 +31,8 @@ func poolApplier() applier[*holdfastv1.Pool] {
 			return c.Pools().GetPool(ctx, &holdfastv1.GetPoolRequest{PoolId: id})
 		},
 		declared: func(p *holdfastv1.Pool) *holdfastv1.Pool {
-			return &holdfastv1.Pool{PoolId: p.GetPoolId(), Declared: p.GetDeclared(), Provider: p.GetProvider(), GpuType: p.GetGpuType(), Labels: p.GetLabels()}
+			return &holdfastv1.Pool{PoolId: p.GetPoolId(), Declared: p.GetDeclared(), Provider: p.GetProvider(),
+				GpuType: p.GetGpuType(), Labels: p.GetLabels()}
 		},
 		plan: func(_ context.Context, _ *client.Client, t *target[*holdfastv1.Pool]) (*holdfastv1.Pool, error) {
 			return &holdfastv1.Pool{
@@ -64,7 +65,8 @@ func imageApplier() applier[*holdfastv1.Image] {
 			return i
 		},
 		plan: func(ctx context.Context, c *client.Client, t *target[*holdfastv1.Image]) (*holdfastv1.Image, error) {
-			return c.Images().AddImage(ctx, &holdfastv1.AddImageRequest{Image: t.doc, Replace: true, ValidateOnly: true})
+			return c.Images().AddImage(ctx, &holdfastv1.AddImageRequest{Image: t.doc, Replace: true,
+				ValidateOnly: true})
 		},
 		put: func(ctx context.Context, c *client.Client, t *target[*holdfastv1.Image]) error {
 			_, err := c.Images().AddImage(ctx, &holdfastv1.AddImageRequest{Image: t.doc, Replace: true})
@@ -83,7 +85,8 @@ func planApplier() applier[*holdfastv1.Plan] {
 			return &holdfastv1.Plan{PlanId: p.GetPlanId(), DisplayName: p.GetDisplayName(), Steps: p.GetSteps()}
 		},
 		plan: func(ctx context.Context, c *client.Client, t *target[*holdfastv1.Plan]) (*holdfastv1.Plan, error) {
-			return c.Plans().CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: t.doc, Replace: true, ValidateOnly: true})
+			return c.Plans().CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: t.doc, Replace: true,
+				ValidateOnly: true})
 		},
 		put: func(ctx context.Context, c *client.Client, t *target[*holdfastv1.Plan]) error {
 			_, err := c.Plans().CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: t.doc, Replace: true})
@@ -99,7 +102,8 @@ func machineApplier() applier[*holdfastv1.Machine] {
 			return c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: id})
 		},
 		declared: func(m *holdfastv1.Machine) *holdfastv1.Machine {
-			return &holdfastv1.Machine{MachineId: m.GetMachineId(), Spec: specOver(m.GetSpec(), nil), Labels: m.GetLabels()}
+			return &holdfastv1.Machine{MachineId: m.GetMachineId(), Spec: specOver(m.GetSpec(), nil),
+				Labels: m.GetLabels()}
 		},
 		plan: func(_ context.Context, _ *client.Client, t *target[*holdfastv1.Machine]) (*holdfastv1.Machine, error) {
 			return &holdfastv1.Machine{
@@ -117,7 +121,8 @@ func machineApplier() applier[*holdfastv1.Machine] {
 			for _, change := range t.changes {
 				mask.Paths = append(mask.Paths, change.Path)
 			}
-			_, err := c.Machines().UpdateMachine(ctx, &holdfastv1.UpdateMachineRequest{Machine: t.want, UpdateMask: mask})
+			_, err := c.Machines().UpdateMachine(ctx, &holdfastv1.UpdateMachineRequest{Machine: t.want,
+				UpdateMask: mask})
 			return err
 		},
 	}

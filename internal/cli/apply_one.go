@@ -86,7 +86,8 @@ func (k applier[M]) one(ctx context.Context, c *client.Client, doc proto.Message
 	if t.found {
 		was, now := k.declared(t.live), k.declared(t.want)
 		t.changes = difference.Between(was.ProtoReflect(), now.ProtoReflect())
-		out.changes = shown(t.changes, difference.Between(secrets.Redact(was).ProtoReflect(), secrets.Redact(now).ProtoReflect()))
+		out.changes = shown(t.changes, difference.Between(secrets.Redact(was).ProtoReflect(),
+			secrets.Redact(now).ProtoReflect()))
 		if len(t.changes) == 0 {
 			out.action = unchanged
 		}

@@ -35,7 +35,8 @@ func (a *app) auditList() *cobra.Command {
   holdfast audit list --filter 'outcome = PERMISSION_DENIED' -o wide`,
 		kind: auditKind(), plural: "audit events", filter: "outcome != OK",
 		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.AuditEvent, string, error) {
-			r, err := c.Audit().ListAuditEvents(ctx, &holdfastv1.ListAuditEventsRequest{Filter: q.filter, PageSize: q.size, PageToken: q.token})
+			r, err := c.Audit().ListAuditEvents(ctx, &holdfastv1.ListAuditEventsRequest{Filter: q.filter,
+				PageSize: q.size, PageToken: q.token})
 			return r.GetEvents(), r.GetNextPageToken(), err
 		},
 	})
@@ -93,7 +94,8 @@ func auditKind() kind[*holdfastv1.AuditEvent] {
 				outcome, plain(e.GetReason()),
 			}
 			if wide {
-				row = append(row, plain(e.GetSource()), plain(e.GetPeer()), plain(e.GetRequestId()), plain(e.GetTokenId()),
+				row = append(row, plain(e.GetSource()), plain(e.GetPeer()), plain(e.GetRequestId()),
+					plain(e.GetTokenId()),
 					plain(number(uint64(e.GetCount()))), plain(number(e.GetIndex())))
 			}
 			return row

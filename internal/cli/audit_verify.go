@@ -100,7 +100,8 @@ func (e *brokenError) Error() string {
 
 func (v *verification) add(e *holdfastv1.AuditEvent) error {
 	if v.chain.Count == 0 && v.sequence > 0 && e.GetSequence() > v.sequence {
-		return &brokenError{0, fmt.Sprintf("it begins with event %d, event %d is not in it", e.GetSequence(), v.sequence)}
+		return &brokenError{0, fmt.Sprintf("it begins with event %d, event %d is not in it", e.GetSequence(),
+			v.sequence)}
 	}
 	if e.GetSequence() == v.sequence && !bytes.Equal(e.GetHash(), v.hash) {
 		return &brokenError{v.chain.Count, fmt.Sprintf("event %d has hash %x, but it had hash %x when it was verified before", v.sequence, e.GetHash(), v.hash)}
@@ -114,7 +115,8 @@ func (v *verification) add(e *holdfastv1.AuditEvent) error {
 // done reports whether the trail has reached the event of the earlier verification.
 func (v *verification) done() error {
 	if v.chain.Sequence < v.sequence {
-		return &brokenError{v.chain.Count, fmt.Sprintf("it ends with event %d, but event %d was verified before", v.chain.Sequence, v.sequence)}
+		return &brokenError{v.chain.Count, fmt.Sprintf("it ends with event %d, but event %d was verified before",
+			v.chain.Sequence, v.sequence)}
 	}
 	return nil
 }
@@ -213,7 +215,8 @@ func (a *app) printVerdict(o *output, d verdict) error {
 	}
 	t.Row(whole, plain(number(d.First)), plain(number(d.Last)), plain(number(d.Count)), plain(d.End))
 	if d.After != "" {
-		a.note("note: the events before %d were not looked at; event %d follows an event with hash %s", d.First, d.First, d.After)
+		a.note("note: the events before %d were not looked at; event %d follows an event with hash %s", d.First,
+			d.First, d.After)
 	}
 	return a.table(o, t)
 }

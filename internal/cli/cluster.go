@@ -85,7 +85,8 @@ func (a *app) printStatus(o *output, s *holdfastv1.ClusterStatus) error {
 		return printOne(a, o, kind[*holdfastv1.ClusterStatus]{}, s)
 	}
 	_, err := fmt.Fprintf(a.Out, "cluster %s: leader %s, term %d, feature level %d, %d may fail (says %s)\nnewest backup: %s\n\n",
-		first(render.Clean(s.GetClusterId()), "-"), first(render.Clean(s.GetLeader()), "none"), s.GetTerm(), s.GetFeatureLevel(),
+		first(render.Clean(s.GetClusterId()), "-"), first(render.Clean(s.GetLeader()),
+			"none"), s.GetTerm(), s.GetFeatureLevel(),
 		s.GetFailureTolerance(), first(render.Clean(s.GetAnsweredBy()), "-"),
 		first(backupAge(a.Now(), s), "none; make one with holdfast operator snapshot save FILE"))
 	if err != nil {
@@ -123,7 +124,8 @@ func peerKind(s *holdfastv1.ClusterStatus) kind[*holdfastv1.Peer] {
 				render.T(trouble(s, p), render.Red),
 			}
 			if wide {
-				row = append(row, plain(number(p.GetTerm())), plain(number(p.GetBehind())), plain(number(p.GetLastIndex())), plain(number(uint64(p.GetMaxFeatureLevel()))),
+				row = append(row, plain(number(p.GetTerm())), plain(number(p.GetBehind())),
+					plain(number(p.GetLastIndex())), plain(number(uint64(p.GetMaxFeatureLevel()))),
 					plain(p.GetHttpAddr()), plain(p.GetRaftAddr()), plain(p.GetGossipAddr()))
 			}
 			return row
@@ -152,7 +154,8 @@ func lastContact(p *holdfastv1.Peer, role string) string {
 func (a *app) versionTable(o *output, s *holdfastv1.ClusterStatus) error {
 	t := render.NewTable("PEER", "VERSION", "LEVEL", "ERROR")
 	for _, p := range s.GetPeers() {
-		t.Row(plain(p.GetId()), plain(p.GetVersion()), plain(number(uint64(p.GetMaxFeatureLevel()))), render.T(p.GetError(), render.Red))
+		t.Row(plain(p.GetId()), plain(p.GetVersion()), plain(number(uint64(p.GetMaxFeatureLevel()))),
+			render.T(p.GetError(), render.Red))
 	}
 	_, err := io.WriteString(a.Out, "\n"+t.Format(a.colour(a.Out), !o.noHeaders))
 	return err

@@ -41,7 +41,8 @@ func clusterRefName(s *holdfastv1.Secret) string {
 }
 
 func isClusterRef(s *holdfastv1.Secret) bool {
-	return strings.HasPrefix(s.GetName(), clusterPrefix) && s.GetType() == clusterType && slices.Contains(s.GetKeys(), kubeconfigKey)
+	return strings.HasPrefix(s.GetName(), clusterPrefix) && s.GetType() == clusterType && slices.Contains(s.GetKeys(),
+		kubeconfigKey)
 }
 
 func clusterRefKind() kind[*holdfastv1.Secret] {
@@ -56,10 +57,12 @@ func clusterRefKind() kind[*holdfastv1.Secret] {
 				planes = "yes"
 			}
 			row := []render.Text{
-				plain(clusterRefName(s)), plain(planes), plain(strings.Join(s.GetPools(), ",")), plain(fmt.Sprint(s.GetVersion())), plain(render.Ago(now, at(s.GetUpdatedAt()))),
+				plain(clusterRefName(s)), plain(planes), plain(strings.Join(s.GetPools(),
+					",")), plain(fmt.Sprint(s.GetVersion())), plain(render.Ago(now, at(s.GetUpdatedAt()))),
 			}
 			if wide {
-				row = append(row, plain(s.GetUpdatedBy()), plain(render.Ago(now, at(s.GetCreatedAt()))), plain(s.GetKeyId()))
+				row = append(row, plain(s.GetUpdatedBy()), plain(render.Ago(now, at(s.GetCreatedAt()))),
+					plain(s.GetKeyId()))
 			}
 			return row
 		},
@@ -101,7 +104,8 @@ Control planes join with the key that kubeadm init phase upload-certs --upload-c
 				values[key] = text
 			}
 			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
-				s, err := c.Secrets().PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: clusterPrefix + args[0], Type: clusterType, Values: values, Pools: pools, AllPools: allPools})
+				s, err := c.Secrets().PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: clusterPrefix + args[0],
+					Type: clusterType, Values: values, Pools: pools, AllPools: allPools})
 				if err != nil {
 					return failed(err, "register cluster %s", args[0])
 				}
@@ -168,5 +172,6 @@ func clusterRefNames(ctx context.Context, c *client.Client) []string {
 	if err != nil {
 		return nil
 	}
-	return ids(slices.DeleteFunc(r.GetSecrets(), func(s *holdfastv1.Secret) bool { return !isClusterRef(s) }), clusterRefName)
+	return ids(slices.DeleteFunc(r.GetSecrets(), func(s *holdfastv1.Secret) bool { return !isClusterRef(s) }),
+		clusterRefName)
 }

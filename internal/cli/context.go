@@ -133,7 +133,8 @@ func (a *app) contextSet() *cobra.Command {
 					c.Addrs = splitAddrs(a.globals.addr)
 				}
 				if !known && len(c.Addrs) == 0 {
-					return usagef("%s: --addr is missing: a new context needs the addresses of its peers", cmd.CommandPath())
+					return usagef("%s: --addr is missing: a new context needs the addresses of its peers",
+						cmd.CommandPath())
 				}
 				if f.Contexts == nil {
 					f.Contexts = map[string]profile.Context{}

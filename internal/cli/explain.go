@@ -85,7 +85,8 @@ func explanationOf(md protoreflect.MessageDescriptor, path string) (func(colour 
 		}
 	}
 	return func(colour bool) string {
-		lines := []render.Line{{render.T(strings.TrimPrefix(title, "holdfast.v1."), render.Bold), render.T("  "+typ, render.Cyan)}}
+		lines := []render.Line{{render.T(strings.TrimPrefix(title, "holdfast.v1."), render.Bold),
+			render.T("  "+typ, render.Cyan)}}
 		for _, text := range []string{about, commentOf(md, about)} {
 			if text != "" {
 				lines = append(lines, render.Line{plain("  " + text)})

@@ -47,7 +47,8 @@ func (o *output) Set(v string) error {
 	}
 	kind, text, ok := strings.Cut(v, "=")
 	if !ok || !slices.Contains(expression.Kinds(), kind) {
-		return fmt.Errorf("%q is not one of %s, %s=…", v, strings.Join(formats(), ", "), strings.Join(expression.Kinds(), "=…, "))
+		return fmt.Errorf("%q is not one of %s, %s=…", v, strings.Join(formats(), ", "),
+			strings.Join(expression.Kinds(), "=…, "))
 	}
 	var err error
 	o.expr, err = expression.Parse(kind, text)
@@ -56,10 +57,12 @@ func (o *output) Set(v string) error {
 
 func (o *output) register(cmd *cobra.Command) {
 	o.format = formatTable
-	cmd.Flags().VarP(o, "output", "o", "output format: "+strings.Join(formats(), ", ")+", "+strings.Join(expression.Kinds(), "=…, ")+"=…")
+	cmd.Flags().VarP(o, "output", "o", "output format: "+strings.Join(formats(),
+		", ")+", "+strings.Join(expression.Kinds(), "=…, ")+"=…")
 	cmd.Flags().BoolVar(&o.noHeaders, "no-headers", false, "print tables without a header")
 	// It fails only for a flag that does not exist.
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(append(formats(), "jsonpath=", "go-template="), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(append(formats(), "jsonpath=",
+		"go-template="), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
 }
 
 func (o *output) wide() bool { return o.format == formatWide }

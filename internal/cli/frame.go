@@ -51,7 +51,8 @@ func listCommand[M proto.Message](a *app, v lister[M]) *cobra.Command {
 			case order == nil:
 				order = v.order
 			case watch:
-				return usagef("%s: what is followed comes in its own order: leave out --sort-by or --watch", cmd.CommandPath())
+				return usagef("%s: what is followed comes in its own order: leave out --sort-by or --watch",
+					cmd.CommandPath())
 			}
 			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
 				if watch {

@@ -41,7 +41,8 @@ func imageKind() kind[*holdfastv1.Image] {
 				parts = append(parts, part)
 				size += f.GetSizeBytes()
 			}
-			row := []render.Text{plain(i.GetName()), plain(i.GetArch()), plain(imageFormat(i)), plain(strings.Join(parts, ",")), plain(byteSize(size)),
+			row := []render.Text{plain(i.GetName()), plain(i.GetArch()), plain(imageFormat(i)),
+				plain(strings.Join(parts, ",")), plain(byteSize(size)),
 				plain(render.Ago(now, at(i.GetUpdatedAt())))}
 			if wide {
 				row = append(row, plain(i.GetCreatedBy()), plain(i.GetCmdline()), plain(i.GetDescription()))

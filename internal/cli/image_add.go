@@ -48,7 +48,8 @@ its first bytes. The installer writes raw and qcow2 images, and unpacks tar imag
 				if err := a.imageFilesFrom(ctx, c, &in); err != nil {
 					return err
 				}
-				i, err := c.Images().AddImage(ctx, &holdfastv1.AddImageRequest{Image: in.image, Replace: in.replace, ValidateOnly: in.dryRun})
+				i, err := c.Images().AddImage(ctx, &holdfastv1.AddImageRequest{Image: in.image, Replace: in.replace,
+					ValidateOnly: in.dryRun})
 				if err != nil {
 					return failed(err, "add image %s", args[0])
 				}
@@ -70,9 +71,12 @@ its first bytes. The installer writes raw and qcow2 images, and unpacks tar imag
 	f.StringVar(&in.image.Description, "description", "", "description of the image")
 	f.BoolVar(&in.replace, "replace", false, "replace another image of this name")
 	f.BoolVar(&in.dryRun, "dry-run", false, "upload the files and check the image, but do not store it")
-	_ = cmd.RegisterFlagCompletionFunc("arch", cobra.FixedCompletions([]string{"amd64", "arm64"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"raw", "qcow2", "tar"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("compression", cobra.FixedCompletions([]string{"none", "gzip", "zstd"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("arch", cobra.FixedCompletions([]string{"amd64", "arm64"},
+		cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"raw", "qcow2", "tar"},
+		cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("compression", cobra.FixedCompletions([]string{"none", "gzip", "zstd"},
+		cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -98,7 +102,8 @@ URLs with their SHA-256, or were uploaded before (holdfast image add).`,
 			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
 				done, errs := make([]*holdfastv1.Image, len(images)), make([]error, len(images))
 				for n, i := range images {
-					done[n], errs[n] = c.Images().AddImage(ctx, &holdfastv1.AddImageRequest{Image: i, Replace: replace, ValidateOnly: dryRun})
+					done[n], errs[n] = c.Images().AddImage(ctx,
+						&holdfastv1.AddImageRequest{Image: i, Replace: replace, ValidateOnly: dryRun})
 					errs[n] = failed(errs[n], "apply image %s", first(i.GetName(), "without name"))
 				}
 				return printDone(a, &o, imageKind(), done, errs, "apply images")
@@ -281,6 +286,7 @@ func (a *app) upload(ctx context.Context, c *client.Client, path, want string) (
 	if err != nil {
 		return nil, nil, failed(err, "upload %s", path)
 	}
-	a.note("uploaded %s: %s in %.1f s; %s have it", path, byteSize(size), time.Since(began).Seconds(), strings.Join(peers, ", "))
+	a.note("uploaded %s: %s in %.1f s; %s have it", path, byteSize(size), time.Since(began).Seconds(),
+		strings.Join(peers, ", "))
 	return &holdfastv1.Image_File{Sha256: sum, SizeBytes: size}, head[:n], nil
 }

@@ -33,10 +33,13 @@ func installKind() kind[*holdfastv1.Install] {
 		header: []string{"MACHINE", "STAGE", "DONE", "IMAGE", "RUN", "ATTEMPT", "SINCE", "SEEN"},
 		wide:   []string{"DISK", "ADDRESS", "BOOTS", "DETAIL"},
 		row: func(i *holdfastv1.Install, now time.Time, wide bool) []render.Text {
-			row := []render.Text{plain(i.GetMachineId()), installStage(i), plain(fmt.Sprintf("%d %%", i.GetProgress())), plain(first(i.GetImage(), "(wipe only)")), plain(i.GetRunId()),
-				plain(fmt.Sprint(i.GetAttempt())), plain(render.Ago(now, at(i.GetStageSince()))), plain(render.Ago(now, at(i.GetLastSeenAt())))}
+			row := []render.Text{plain(i.GetMachineId()), installStage(i), plain(fmt.Sprintf("%d %%",
+				i.GetProgress())), plain(first(i.GetImage(), "(wipe only)")), plain(i.GetRunId()),
+				plain(fmt.Sprint(i.GetAttempt())), plain(render.Ago(now,
+					at(i.GetStageSince()))), plain(render.Ago(now, at(i.GetLastSeenAt())))}
 			if wide {
-				row = append(row, plain(i.GetDisk()), plain(i.GetIpAddress()), plain(fmt.Sprint(i.GetBoots())), plain(first(i.GetError(), i.GetNote(), i.GetDetail())))
+				row = append(row, plain(i.GetDisk()), plain(i.GetIpAddress()), plain(fmt.Sprint(i.GetBoots())),
+					plain(first(i.GetError(), i.GetNote(), i.GetDetail())))
 			}
 			return row
 		},
@@ -64,7 +67,8 @@ func (a *app) installList() *cobra.Command {
 		short: "List install sessions that are open, by machine", example: "  holdfast install list\n  holdfast install list --all --sort-by -opened_at\n  holdfast install list -o wide",
 		kind: installKind(), plural: "installs", empty: "note: nothing is being installed: --all lists sessions that are over, too",
 		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Install, string, error) {
-			r, err := c.Installs().ListInstalls(ctx, &holdfastv1.ListInstallsRequest{PageSize: q.size, PageToken: q.token, All: all})
+			r, err := c.Installs().ListInstalls(ctx, &holdfastv1.ListInstallsRequest{PageSize: q.size,
+				PageToken: q.token, All: all})
 			return r.GetInstalls(), r.GetNextPageToken(), err
 		},
 	})

@@ -65,7 +65,8 @@ func (a *app) watchInstall(ctx context.Context, c *client.Client, o *output, id 
 			if errors.Is(err, context.DeadlineExceeded) {
 				what, code = "time is up", ExitTimeout
 			}
-			return &codeError{code, fmt.Sprintf("watch install of %s: %s while it is at %s: it goes on", id, what, installStage(i).Value)}
+			return &codeError{code, fmt.Sprintf("watch install of %s: %s while it is at %s: it goes on", id, what,
+				installStage(i).Value)}
 		}
 		i, err = getInstall(ctx, c, id)
 	}
@@ -80,7 +81,8 @@ func (a *app) nextInstall(ctx context.Context, c *client.Client, old *holdfastv1
 	if err != nil || run == "" || run == old.GetRunId() {
 		return old, err
 	}
-	a.note("note: run %s has not begun to install yet; how the install before it ended: holdfast install get %s", run, id)
+	a.note("note: run %s has not begun to install yet; how the install before it ended: holdfast install get %s", run,
+		id)
 	for {
 		// Read the run first: a session that it opened before its end is then visible.
 		r, err := c.Runs().GetRun(ctx, &holdfastv1.GetRunRequest{RunId: run})
@@ -92,7 +94,8 @@ func (a *app) nextInstall(ctx context.Context, c *client.Client, old *holdfastv1
 			return i, err
 		}
 		if client.Finished(r) {
-			return nil, &codeError{ExitRunFailed, fmt.Sprintf("run %s has ended (%s) and installed nothing", run, r.GetPhase())}
+			return nil, &codeError{ExitRunFailed, fmt.Sprintf("run %s has ended (%s) and installed nothing", run,
+				r.GetPhase())}
 		}
 		pause(ctx, every)
 	}
@@ -118,7 +121,8 @@ func installEnded(ctx context.Context, c *client.Client, i *holdfastv1.Install) 
 		}
 		why = attempt.GetError()
 	}
-	return &codeError{ExitRunFailed, "install of " + i.GetMachineId() + ": " + render.Clean(first(why, "it was over at "+installStage(i).Value))}
+	return &codeError{ExitRunFailed, "install of " + i.GetMachineId() + ": " + render.Clean(first(why,
+		"it was over at "+installStage(i).Value))}
 }
 
 // attemptOf returns the attempt that opened a session, or nil if it is not recorded.
@@ -140,6 +144,7 @@ func (a *app) printInstall(o *output, i *holdfastv1.Install) error {
 	case !o.table():
 		return printStream(a, o, i)
 	}
-	_, err := fmt.Fprintf(a.Out, "%s  %s  %d %%  %s\n", i.GetMachineId(), installStage(i).Value, i.GetProgress(), render.Clean(first(i.GetError(), i.GetNote(), i.GetDetail())))
+	_, err := fmt.Fprintf(a.Out, "%s  %s  %d %%  %s\n", i.GetMachineId(), installStage(i).Value, i.GetProgress(),
+		render.Clean(first(i.GetError(), i.GetNote(), i.GetDetail())))
 	return err
 }

@@ -44,7 +44,8 @@ func (a *app) machineList() *cobra.Command {
 }
 
 func pageOfMachines(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Machine, string, error) {
-	r, err := c.Machines().ListMachines(ctx, &holdfastv1.ListMachinesRequest{Filter: q.filter, PageSize: q.size, PageToken: q.token})
+	r, err := c.Machines().ListMachines(ctx, &holdfastv1.ListMachinesRequest{Filter: q.filter, PageSize: q.size,
+		PageToken: q.token})
 	return r.GetMachines(), r.GetNextPageToken(), err
 }
 

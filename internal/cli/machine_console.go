@@ -36,7 +36,8 @@ fails, a note is printed and the next leader opens the console again. A session 
 
 func (a *app) console(ctx context.Context, c *client.Client, machine string, readOnly bool) error {
 	id := ""
-	run, err := c.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{MachineId: machine, PlanId: "plan/console", RequestId: uuid.NewString()})
+	run, err := c.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{MachineId: machine, PlanId: "plan/console",
+		RequestId: uuid.NewString()})
 	switch {
 	case err == nil:
 		id = run.GetRunId()

@@ -39,7 +39,8 @@ output: the cluster stores only its hash. The agent must register within an hour
 				if !o.table() {
 					return printOne(a, &o, kind[*holdfastv1.CreateAgentMachineResponse]{reveal: true}, made)
 				}
-				a.note("machine %s in pool %s awaits its agent; its token %s is shown once, keep it", made.GetMachine().GetMachineId(), r.GetPool(), made.GetTokenId())
+				a.note("machine %s in pool %s awaits its agent; its token %s is shown once, keep it",
+					made.GetMachine().GetMachineId(), r.GetPool(), made.GetTokenId())
 				_, err = fmt.Fprintln(a.Out, made.GetToken())
 				return err
 			})(cmd, args)
@@ -51,7 +52,8 @@ output: the cluster stores only its hash. The agent must register within an hour
 	f.StringVar(&r.MachineId, "id", "", "machine id (default: generated)")
 	f.StringVar(&r.ProviderName, "provider", "", "provider (default: the pool's)")
 	f.Var(&life, "ttl", "lifetime of the token, such as 90d (default: until it is revoked)")
-	_ = cmd.RegisterFlagCompletionFunc("pool", func(cmd *cobra.Command, args []string, s string) ([]string, cobra.ShellCompDirective) {
+	_ = cmd.RegisterFlagCompletionFunc("pool", func(cmd *cobra.Command, args []string, s string) ([]string,
+		cobra.ShellCompDirective) {
 		return a.complete(poolIDs)(cmd, nil, s)
 	})
 	return cmd

@@ -47,7 +47,8 @@ func inUse(x *holdfastv1.AgentMetrics) string {
 	if x == nil {
 		return ""
 	}
-	return fmt.Sprintf("cpu %.0f%%, memory %.0f%%, free gpus %d", x.GetCpuUtilizationPct(), x.GetMemoryUtilizationPct(), x.GetFreeGpuCount())
+	return fmt.Sprintf("cpu %.0f%%, memory %.0f%%, free gpus %d", x.GetCpuUtilizationPct(),
+		x.GetMemoryUtilizationPct(), x.GetFreeGpuCount())
 }
 
 // agoIfAny returns the age of a time, or "" if it is not set.

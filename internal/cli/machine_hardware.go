@@ -23,7 +23,8 @@ func hardwareTable(m *holdfastv1.Machine, now time.Time) *render.Table {
 		}
 		t.Row(out...)
 	}
-	row("system", "", strings.TrimSpace(h.GetManufacturer()+" "+h.GetModel()), h.GetSerial(), "read "+render.Ago(now, at(h.GetObservedAt()))+" from the "+h.GetSource())
+	row("system", "", strings.TrimSpace(h.GetManufacturer()+" "+h.GetModel()), h.GetSerial(),
+		"read "+render.Ago(now, at(h.GetObservedAt()))+" from the "+h.GetSource())
 	for _, f := range [][2]string{{"bios", h.GetBiosVersion()}, {"bmc", h.GetBmcVersion()}} {
 		if f[1] != "" {
 			row(f[0], "", f[1], "", "")

@@ -55,14 +55,16 @@ func issuesOf(m *holdfastv1.Machine) []issue {
 	serving := status.GetPhase() == holdfastv1.MachineStatus_IN_SERVICE
 	for u := urgent; u < none; u++ {
 		if u == urgent && status.GetNodeState() == holdfastv1.Node_INSTALL_FAILED {
-			all = append(all, issue{u, "InstallFailed" + because(m.GetNode().GetLastInstallError()), at(m.GetNode().GetStateChangedAt())})
+			all = append(all, issue{u, "InstallFailed" + because(m.GetNode().GetLastInstallError()),
+				at(m.GetNode().GetStateChangedAt())})
 		}
 		if u == away && status.GetAgentState() == holdfastv1.Agent_EXPIRED {
 			all = append(all, issue{u, "AgentExpired", at(m.GetAgent().GetLastKeepalive())})
 		}
 		for _, c := range status.GetConditions() {
 			if !c.GetUnknown() && conditionUrgency(c, serving) == u {
-				all = append(all, issue{u, issueName(c) + because(first(c.GetReason(), c.GetMessage())), at(c.GetLastTransition())})
+				all = append(all, issue{u, issueName(c) + because(first(c.GetReason(), c.GetMessage())),
+					at(c.GetLastTransition())})
 			}
 		}
 	}
@@ -129,10 +131,12 @@ func issueKind() kind[*holdfastv1.Machine] {
 				texts = append(texts, i.text)
 			}
 			spec := m.GetSpec()
-			row := []render.Text{plain(m.GetMachineId()), u.text(), plain(render.Ago(now, since)), render.State(enum(m.GetStatus().GetEffectiveState())),
+			row := []render.Text{plain(m.GetMachineId()), u.text(), plain(render.Ago(now, since)),
+				render.State(enum(m.GetStatus().GetEffectiveState())),
 				plain(spec.GetRack()), plain(strings.Join(texts, ", "))}
 			if wide {
-				row = append(row, plain(spec.GetLocation()), plain(spec.GetPool()), plain(first(spec.GetProvider(), m.GetLabels()["provider"])),
+				row = append(row, plain(spec.GetLocation()), plain(spec.GetPool()),
+					plain(first(spec.GetProvider(), m.GetLabels()["provider"])),
 					plain(spec.GetBmcEndpoint()), plain(m.GetStatus().GetActiveRunId()))
 			}
 			return row

@@ -27,7 +27,8 @@ The current phase decides which moves are allowed; only runs move a machine to P
 				return err
 			}
 			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
-				m, err := c.Machines().SetMachinePhase(ctx, &holdfastv1.SetMachinePhaseRequest{MachineId: args[0], Phase: to, Comment: comment})
+				m, err := c.Machines().SetMachinePhase(ctx, &holdfastv1.SetMachinePhaseRequest{MachineId: args[0],
+					Phase: to, Comment: comment})
 				if err != nil {
 					return failed(err, "set phase of machine %s to %s", args[0], to)
 				}

@@ -42,7 +42,8 @@ twice.`,
 			case file != "" && flags:
 				return usagef("%s: give either -f or flags that describe a machine", cmd.CommandPath())
 			case file == "" && !flags:
-				return usagef("%s: give -f FILE, or flags that describe a machine: see: %s --help", cmd.CommandPath(), cmd.CommandPath())
+				return usagef("%s: give -f FILE, or flags that describe a machine: see: %s --help", cmd.CommandPath(),
+					cmd.CommandPath())
 			}
 			machines, err := a.machinesToRegister(file, &spec, id, initial)
 			if err != nil {

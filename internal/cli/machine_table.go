@@ -11,9 +11,11 @@ import (
 func machineKind() kind[*holdfastv1.Machine] {
 	return kind[*holdfastv1.Machine]{
 		noun: "machine", list: "machines",
-		name:   (*holdfastv1.Machine).GetMachineId,
-		header: []string{"MACHINE", "STATE", "POOL", "AGENT", "KEEPALIVE", "RUN", "PROVIDER", "LOCATION", "RACK", "UPDATED"},
-		wide: []string{"PHASE", "NODE", "AGENT VERSION", "IN USE", "CONDITIONS", "BANNERS", "SSH", "BMC", "MACS", "SERIAL",
+		name: (*holdfastv1.Machine).GetMachineId,
+		header: []string{"MACHINE", "STATE", "POOL", "AGENT", "KEEPALIVE", "RUN", "PROVIDER", "LOCATION", "RACK",
+			"UPDATED"},
+		wide: []string{"PHASE", "NODE", "AGENT VERSION", "IN USE", "CONDITIONS", "BANNERS", "SSH", "BMC", "MACS",
+			"SERIAL",
 			"CLUSTER", "CUSTOMER", "LABELS"},
 		row: machineRow,
 	}

@@ -59,7 +59,8 @@ func (a *app) updates(cmd *cobra.Command, args []string, spec *specFlags, file s
 	case file == "" && len(args) == 0:
 		return nil, usagef("%s: MACHINE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
 	case file == "" && len(paths) == 0:
-		return nil, usagef("%s: nothing to update: give a flag like --label or --rack: see: %s --help", cmd.CommandPath(), cmd.CommandPath())
+		return nil, usagef("%s: nothing to update: give a flag like --label or --rack: see: %s --help",
+			cmd.CommandPath(), cmd.CommandPath())
 	case file == "":
 		m, err := spec.machine(args[0], true)
 		if err != nil {

@@ -77,7 +77,8 @@ func explanation(e *holdfastv1.MachineExplanation, now time.Time) []render.Line 
 	add("last error", render.T(e.GetLastError(), render.Red))
 	for _, c := range e.GetConditions() {
 		name := render.T(fmt.Sprintf("  %-13s ", "condition"), render.Faint)
-		lines = append(lines, append(render.Line{name, plain(c.GetType() + " "), conditionStatus(c)}, plain(conditionDetail(c, now))))
+		lines = append(lines, append(render.Line{name, plain(c.GetType() + " "), conditionStatus(c)},
+			plain(conditionDetail(c, now))))
 	}
 	for _, s := range e.GetSuggestions() {
 		add("you can", plain(s))

@@ -38,10 +38,12 @@ func nodeKind() kind[*holdfastv1.Machine] {
 			}
 			row := []render.Text{
 				plain(m.GetMachineId()), plain(mac), plain(n.GetHostname()), nodeStateText(m.GetStatus().GetNodeState()), plain(render.Ago(now, at(n.GetStateChangedAt()))),
-				plain(n.GetWorkflowId()), plain(strconv.Itoa(int(n.GetInstallAttempts()))), plain(render.Ago(now, at(n.GetLastSeenAt()))),
+				plain(n.GetWorkflowId()), plain(strconv.Itoa(int(n.GetInstallAttempts()))), plain(render.Ago(now,
+					at(n.GetLastSeenAt()))),
 			}
 			if wide {
-				row = append(row, plain(n.GetIpAddress()), plain(n.GetVendor()), plain(n.GetModel()), plain(n.GetSerialNumber()), plain(n.GetGroupId()),
+				row = append(row, plain(n.GetIpAddress()), plain(n.GetVendor()), plain(n.GetModel()),
+					plain(n.GetSerialNumber()), plain(n.GetGroupId()),
 					plain(strings.Join(n.GetTags(), ",")), plain(n.GetLastInstallError()))
 			}
 			return row
@@ -65,7 +67,8 @@ func (a *app) nodeList() *cobra.Command {
 		short: "List nodes", example: "  holdfast node list --filter 'node_state = DISCOVERED'\n  holdfast node list -w",
 		kind: nodeKind(), plural: "nodes", filter: "node_state = INSTALL_FAILED", page: pageOfMachines,
 		watch: func(ctx context.Context, c *client.Client, l *listing) error {
-			return watchPolled(ctx, a, &l.output, nodeKind(), watchInterval, significant, func() ([]*holdfastv1.Machine, error) { return listMachines(ctx, c, l) })
+			return watchPolled(ctx, a, &l.output, nodeKind(), watchInterval, significant,
+				func() ([]*holdfastv1.Machine, error) { return listMachines(ctx, c, l) })
 		},
 	})
 }
@@ -94,7 +97,8 @@ func (a *app) nodeApprove() *cobra.Command {
 					return failed(err, "set the workflow of node %s to %s", args[0], workflow)
 				}
 			}
-			return a.moveNode(ctx, c, &o, &holdfastv1.TransitionNodeRequest{Id: args[0], State: holdfastv1.Node_PENDING, Comment: comment})
+			return a.moveNode(ctx, c, &o, &holdfastv1.TransitionNodeRequest{Id: args[0],
+				State: holdfastv1.Node_PENDING, Comment: comment})
 		}),
 	}
 	o.register(cmd)

@@ -23,7 +23,8 @@ func (a *app) nodeTag() *cobra.Command {
 			if remove {
 				path, verb = "tags.remove", "remove the tags of"
 			}
-			m, err := c.Nodes().UpdateNode(ctx, &holdfastv1.UpdateNodeRequest{Id: args[0], Node: &holdfastv1.NodeRecord{Tags: args[1:]}, Paths: []string{path}})
+			m, err := c.Nodes().UpdateNode(ctx, &holdfastv1.UpdateNodeRequest{Id: args[0],
+				Node: &holdfastv1.NodeRecord{Tags: args[1:]}, Paths: []string{path}})
 			if err != nil {
 				return failed(err, "%s node %s: %s", verb, args[0], strings.Join(args[1:], ", "))
 			}

@@ -59,7 +59,8 @@ func (a *app) printRecovery(r *cluster.Recovery) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "peer %s of cluster %s\n", r.NodeID, r.ClusterID)
 	fmt.Fprintf(&b, "  members     %s\n", strings.Join(r.Servers, ", "))
-	fmt.Fprintf(&b, "  newest      term %d, index %d (snapshot at %d), %s\n", r.LastTerm, r.LastIndex, r.SnapshotIndex, r.Now.UTC().Format(time.RFC3339))
+	fmt.Fprintf(&b, "  newest      term %d, index %d (snapshot at %d), %s\n", r.LastTerm, r.LastIndex,
+		r.SnapshotIndex, r.Now.UTC().Format(time.RFC3339))
 	fmt.Fprintf(&b, "  machines    %d\n", r.Machines)
 	if len(r.ActiveRuns) > 0 {
 		fmt.Fprintf(&b, "  will fail   %d active runs: %s\n", len(r.ActiveRuns), strings.Join(r.ActiveRuns, ", "))

@@ -25,7 +25,8 @@ func (a *app) clockVerb(use, short string, dry bool) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Args: exactly(), Short: short, Example: "  holdfast operator clock " + use,
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-			r, err := c.Operator().ResetClock(ctx, &holdfastv1.ResetClockRequest{Time: timestamppb.New(time.Now()), DryRun: dry})
+			r, err := c.Operator().ResetClock(ctx, &holdfastv1.ResetClockRequest{Time: timestamppb.New(time.Now()),
+				DryRun: dry})
 			if err != nil {
 				return failed(err, "%s the clock", use)
 			}

@@ -76,7 +76,8 @@ func collectDebug(ctx context.Context, c *client.Client, file string, cpu int32)
 	z := gzip.NewWriter(out)
 	t := tar.NewWriter(z)
 	for _, name := range names {
-		err = errors.Join(err, t.WriteHeader(&tar.Header{Name: "holdfast-debug/" + name, Mode: 0o600, Size: int64(len(files[name])), ModTime: time.Now()}))
+		err = errors.Join(err, t.WriteHeader(&tar.Header{Name: "holdfast-debug/" + name, Mode: 0o600,
+			Size: int64(len(files[name])), ModTime: time.Now()}))
 		if err == nil {
 			_, err = t.Write(files[name])
 		}

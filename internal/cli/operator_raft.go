@@ -51,7 +51,8 @@ func (a *app) raftTransfer() *cobra.Command {
 			if err != nil {
 				return failed(err, "transfer leadership")
 			}
-			_, err = fmt.Fprintf(a.Out, "%s leads now, %s has handed over (%s)\n", r.GetTo(), r.GetFrom(), r.GetTook().AsDuration().Round(time.Millisecond))
+			_, err = fmt.Fprintf(a.Out, "%s leads now, %s has handed over (%s)\n", r.GetTo(), r.GetFrom(),
+				r.GetTook().AsDuration().Round(time.Millisecond))
 			return err
 		}),
 	}
@@ -134,7 +135,8 @@ func autopilotKind() kind[*holdfastv1.AutopilotPeer] {
 			if p.GetRemovedAfter() != nil {
 				removed = p.GetRemovedAfter().AsTime().UTC().Format(time.RFC3339)
 			}
-			return []render.Text{plain(p.GetId()), plain(p.GetSuffrage()), well, plain(since), plain(number(p.GetBehind())), plain(removed), plain(p.GetWhy())}
+			return []render.Text{plain(p.GetId()), plain(p.GetSuffrage()), well, plain(since),
+				plain(number(p.GetBehind())), plain(removed), plain(p.GetWhy())}
 		},
 	}
 }

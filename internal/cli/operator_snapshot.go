@@ -46,7 +46,8 @@ saves its own state, without a leader; that is not audited, and cluster status a
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(a.Out, "saved %s: %d bytes, cluster %s at index %d, taken by %s\n", args[0], size, b.Header.GetClusterId(), b.Header.GetIndex(), b.Header.GetPeer())
+			_, err = fmt.Fprintf(a.Out, "saved %s: %d bytes, cluster %s at index %d, taken by %s\n", args[0], size,
+				b.Header.GetClusterId(), b.Header.GetIndex(), b.Header.GetPeer())
 			a.noteSaved(ctx, c, b)
 			return err
 		}),
@@ -99,9 +100,11 @@ func (a *app) noteSaved(ctx context.Context, c *client.Client, b *fsm.CheckedBac
 	if a.globals.stale {
 		return
 	}
-	_, err := c.Operator().NoteSnapshot(ctx, &holdfastv1.NoteSnapshotRequest{Peer: b.Header.GetPeer(), SavedAt: b.Header.GetTakenAt()})
+	_, err := c.Operator().NoteSnapshot(ctx, &holdfastv1.NoteSnapshotRequest{Peer: b.Header.GetPeer(),
+		SavedAt: b.Header.GetTakenAt()})
 	if err != nil {
-		a.note("the file is whole, but the cluster could not be told that there is a new backup: %s", status.Convert(err).Message())
+		a.note("the file is whole, but the cluster could not be told that there is a new backup: %s",
+			status.Convert(err).Message())
 	}
 }
 
@@ -273,7 +276,8 @@ func (a *app) printRestored(r *holdfastv1.RestoreSnapshotResponse) error {
 		_, err = fmt.Fprintf(a.Out, "failed because they were active then: %s\n", strings.Join(r.GetEndedRuns(), ", "))
 	}
 	if err == nil && len(r.GetAbandonedRuns()) > 0 {
-		_, err = fmt.Fprintf(a.Out, "abandoned because they were active now: %s\n", strings.Join(r.GetAbandonedRuns(), ", "))
+		_, err = fmt.Fprintf(a.Out, "abandoned because they were active now: %s\n",
+			strings.Join(r.GetAbandonedRuns(), ", "))
 	}
 	return err
 }

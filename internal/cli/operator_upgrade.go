@@ -61,7 +61,8 @@ func (a *app) printUpgrade(o *output, s *holdfastv1.ClusterStatus, version strin
 // noUpgrade returns the reason why no peer may be upgraded to a build of this level now, or "".
 func noUpgrade(s *holdfastv1.ClusterStatus, level uint32) string {
 	if level < s.GetFeatureLevel() {
-		return fmt.Sprintf("this build understands level %d, the cluster uses %d: it is too old", level, s.GetFeatureLevel())
+		return fmt.Sprintf("this build understands level %d, the cluster uses %d: it is too old", level,
+			s.GetFeatureLevel())
 	}
 	for _, p := range s.GetPeers() {
 		if t := trouble(s, p); t != "" {

@@ -61,7 +61,8 @@ earlier step, or cannot be checked from here, are unknown. --plan checks a store
 				return usagef("%s: give either FILE or --plan", cmd.CommandPath())
 			case stored != "":
 				return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-					return a.probePlan(ctx, c, &o, &holdfastv1.ProbePlanRequest{MachineId: machine, PlanId: stored, Params: with})
+					return a.probePlan(ctx, c, &o, &holdfastv1.ProbePlanRequest{MachineId: machine, PlanId: stored,
+						Params: with})
 				})(cmd, nil)
 			case len(args) > 0 && file != "":
 				return usagef("%s: give FILE once: as an argument, or with -f", cmd.CommandPath())
@@ -81,7 +82,8 @@ earlier step, or cannot be checked from here, are unknown. --plan checks a store
 				return usagef("%s: %s has %d plans: --dry-run takes one", cmd.CommandPath(), file, len(plans))
 			}
 			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
-				return a.probePlan(ctx, c, &o, &holdfastv1.ProbePlanRequest{MachineId: machine, Plan: plans[0], Params: with})
+				return a.probePlan(ctx, c, &o, &holdfastv1.ProbePlanRequest{MachineId: machine, Plan: plans[0],
+					Params: with})
 			})(cmd, nil)
 		},
 	}
@@ -110,7 +112,8 @@ func (a *app) storePlans(o *output, file *string, how func() (replace, validateO
 			done := make([]*holdfastv1.Plan, len(plans))
 			errs := make([]error, len(plans))
 			for i, p := range plans {
-				done[i], errs[i] = c.Plans().CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: p, Replace: replace, ValidateOnly: validateOnly})
+				done[i], errs[i] = c.Plans().CreatePlan(ctx,
+					&holdfastv1.CreatePlanRequest{Plan: p, Replace: replace, ValidateOnly: validateOnly})
 				errs[i] = failed(errs[i], "%s plan %s", verb, first(p.GetPlanId(), "without plan_id"))
 				if errs[i] == nil && validateOnly {
 					a.note("plan %s is valid; nothing was stored", done[i].GetPlanId())

@@ -34,10 +34,12 @@ func poolKind() kind[*holdfastv1.Pool] {
 		row: func(p *holdfastv1.Pool, now time.Time, wide bool) []render.Text {
 			row := []render.Text{
 				plain(p.GetPoolId()), poolStatus(p.GetStatus()), count(int(p.GetMachines())), count(int(p.GetMachinesReady())), count(len(p.GetGpus())),
-				plain(vram(p)), plain(workers(p)), plain(p.GetRegion()), plain(render.Ago(now, at(p.GetLastHeartbeat()))),
+				plain(vram(p)), plain(workers(p)), plain(p.GetRegion()), plain(render.Ago(now,
+					at(p.GetLastHeartbeat()))),
 			}
 			if wide {
-				row = append(row, plain(p.GetProvider()), plain(p.GetGpuType()), plain(p.GetEndpoint()), plain(p.GetVersion()), plain(p.GetStatusReason()))
+				row = append(row, plain(p.GetProvider()), plain(p.GetGpuType()), plain(p.GetEndpoint()),
+					plain(p.GetVersion()), plain(p.GetStatusReason()))
 			}
 			return row
 		},
@@ -113,12 +115,13 @@ func (a *app) poolList() *cobra.Command {
   holdfast pool list -w`,
 		kind: poolKind(), plural: "pools", filter: "status = HEALTHY", page: page,
 		watch: func(ctx context.Context, c *client.Client, l *listing) error {
-			return watchPolled(ctx, a, &l.output, poolKind(), watchInterval, steadyPool, func() ([]*holdfastv1.Pool, error) {
-				items, _, err := collect(l.limit, func(size int32, token string) ([]*holdfastv1.Pool, string, error) {
-					return page(ctx, c, query{filter: l.filter, size: size, token: token})
+			return watchPolled(ctx, a, &l.output, poolKind(), watchInterval, steadyPool,
+				func() ([]*holdfastv1.Pool, error) {
+					items, _, err := collect(l.limit, func(size int32, token string) ([]*holdfastv1.Pool, string, error) {
+						return page(ctx, c, query{filter: l.filter, size: size, token: token})
+					})
+					return items, failed(err, "list pools")
 				})
-				return items, failed(err, "list pools")
-			})
 		},
 	})
 	f := cmd.Flags()
@@ -152,7 +155,8 @@ func (a *app) poolGet() *cobra.Command {
 func gpus(p *holdfastv1.Pool) *render.Table {
 	t := render.NewTable("GPU", "MODEL", "VRAM", "FREE", "TEMPERATURE", "WORKERS")
 	for _, g := range p.GetGpus() {
-		t.Row(count(int(g.GetId())), plain(g.GetModel()), plain(fmt.Sprintf("%g GB", g.GetTotalVramGb())), plain(fmt.Sprintf("%g GB", g.GetAvailableVramGb())),
+		t.Row(count(int(g.GetId())), plain(g.GetModel()), plain(fmt.Sprintf("%g GB", g.GetTotalVramGb())),
+			plain(fmt.Sprintf("%g GB", g.GetAvailableVramGb())),
 			plain(fmt.Sprintf("%g °C", g.GetTemperatureCelsius())), plain(strings.Join(g.GetWorkers(), ", ")))
 	}
 	return t
@@ -176,8 +180,10 @@ func providerKind() kind[*holdfastv1.PlatformProvider] {
 		header: []string{"PROVIDER", "POOL", "GPUS", "VRAM", "PRICE/HOUR", "REGION", "ENDPOINT", "UPDATED"},
 		row: func(p *holdfastv1.PlatformProvider, now time.Time, _ bool) []render.Text {
 			price := strings.TrimSpace(fmt.Sprintf("%g %s", p.GetPricePerHour(), p.GetCurrency()))
-			return []render.Text{plain(p.GetProviderId()), plain(p.GetPoolId()), count(int(p.GetTotalGpus())), plain(fmt.Sprintf("%g GB", p.GetTotalVramGb())),
-				plain(price), plain(p.GetRegion()), plain(p.GetEndpoint()), plain(render.Ago(now, at(p.GetUpdatedAt())))}
+			return []render.Text{plain(p.GetProviderId()), plain(p.GetPoolId()), count(int(p.GetTotalGpus())),
+				plain(fmt.Sprintf("%g GB", p.GetTotalVramGb())),
+				plain(price), plain(p.GetRegion()), plain(p.GetEndpoint()), plain(render.Ago(now,
+					at(p.GetUpdatedAt())))}
 		},
 	}
 }
@@ -187,7 +193,8 @@ func (a *app) poolProviders() *cobra.Command {
 		short: "List the marketplace providers that pool managers and operators registered", example: "  holdfast pool providers",
 		kind: providerKind(), plural: "providers",
 		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.PlatformProvider, string, error) {
-			r, err := c.Pools().ListProviders(ctx, &holdfastv1.ListProvidersRequest{PageSize: q.size, PageToken: q.token})
+			r, err := c.Pools().ListProviders(ctx, &holdfastv1.ListProvidersRequest{PageSize: q.size,
+				PageToken: q.token})
 			return r.GetProviders(), r.GetNextPageToken(), err
 		},
 	})

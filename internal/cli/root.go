@@ -82,7 +82,8 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 			parent(cmd)
 		}
 	}
-	_ = a.root.RegisterFlagCompletionFunc("context", func(cmd *cobra.Command, _ []string, part string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	_ = a.root.RegisterFlagCompletionFunc("context", func(cmd *cobra.Command, _ []string,
+		part string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return a.completeContexts(cmd, nil, part)
 	}) // it fails for flags that are not there only
 	return a.root

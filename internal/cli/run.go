@@ -35,7 +35,8 @@ func (a *app) runList() *cobra.Command {
 }
 
 func pageOfRuns(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Run, string, error) {
-	r, err := c.Runs().ListRuns(ctx, &holdfastv1.ListRunsRequest{Filter: q.filter, PageSize: q.size, PageToken: q.token})
+	r, err := c.Runs().ListRuns(ctx, &holdfastv1.ListRunsRequest{Filter: q.filter, PageSize: q.size,
+		PageToken: q.token})
 	return r.GetRuns(), r.GetNextPageToken(), err
 }
 

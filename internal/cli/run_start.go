@@ -44,7 +44,8 @@ exit code is 5 unless all runs succeeded.`,
 				return err
 			}
 			if req.Type == "" && req.PlanId == "" {
-				return usagef("%s: give --type (REPAVE, REBOOT, RMA, UPGRADE, NET_RECONFIG) or --plan", cmd.CommandPath())
+				return usagef("%s: give --type (REPAVE, REBOOT, RMA, UPGRADE, NET_RECONFIG) or --plan",
+					cmd.CommandPath())
 			}
 			var err error
 			if req.Params, err = params(values); err != nil {
@@ -76,8 +77,10 @@ exit code is 5 unless all runs succeeded.`,
 	f.StringVar(&req.RequestId, "request-id", "",
 		"request id that makes a repeated start safe (default: generated and printed)")
 	// They fail only for flags that do not exist.
-	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions([]string{"REPAVE", "REBOOT", "RMA", "UPGRADE", "NET_RECONFIG"}, cobra.ShellCompDirectiveNoFileComp))
-	_ = cmd.RegisterFlagCompletionFunc("plan", func(cmd *cobra.Command, _ []string, part string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions([]string{"REPAVE", "REBOOT", "RMA", "UPGRADE",
+		"NET_RECONFIG"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("plan", func(cmd *cobra.Command, _ []string, part string) ([]cobra.Completion,
+		cobra.ShellCompDirective) {
 		return a.complete(planIDs)(cmd, nil, part)
 	})
 	return cmd

@@ -28,7 +28,8 @@ func runKind() kind[*holdfastv1.Run] {
 				plain(render.Ago(now, at(r.GetCreatedAt()))),
 			}
 			if wide {
-				row = append(row, plain(r.GetPlanId()), plain(r.GetRequestId()), plain(number(uint64(max(r.GetQueuePosition(), 0)))),
+				row = append(row, plain(r.GetPlanId()), plain(r.GetRequestId()),
+					plain(number(uint64(max(r.GetQueuePosition(), 0)))),
 					plain(r.GetPrincipal()), plain(progress.Why(r, now)))
 			}
 			return row

@@ -122,7 +122,8 @@ func (a *app) startWave(ctx context.Context, c *client.Client, o *output, req *h
 			return nil
 		},
 		Ended: func(r *holdfastv1.Run, p wave.Progress) {
-			a.note("%s %s %s: %d of %d done, %d failed, %d active", r.GetMachineId(), r.GetRunId(), r.GetPhase(), p.Succeeded+p.Failed+p.Refused, p.Total, p.Failed+p.Refused, p.Active())
+			a.note("%s %s %s: %d of %d done, %d failed, %d active", r.GetMachineId(), r.GetRunId(), r.GetPhase(),
+				p.Succeeded+p.Failed+p.Refused, p.Total, p.Failed+p.Refused, p.Active())
 		}}, cluster).Run(ctx)
 	return a.waveEnded(ctx, o, cluster, p, err)
 }
@@ -167,7 +168,8 @@ func (a *app) waveEnded(ctx context.Context, o *output, cluster *waveCluster, p 
 	if p.Succeeded == p.Total {
 		return nil
 	}
-	msg := fmt.Sprintf("wave %s: %d of %d machines succeeded; failed: %d, refused: %d", id, p.Succeeded, p.Total, p.Failed, p.Refused)
+	msg := fmt.Sprintf("wave %s: %d of %d machines succeeded; failed: %d, refused: %d", id, p.Succeeded, p.Total,
+		p.Failed, p.Refused)
 	if n := p.Waiting(); n > 0 {
 		msg += fmt.Sprintf(", not started: %d: mend what is wrong, then go on with the same command, --max-failures %d and --wave %s", n, p.Failed+p.Refused, id)
 	}

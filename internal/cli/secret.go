@@ -34,11 +34,13 @@ func secretKind() kind[*holdfastv1.Secret] {
 		wide:   []string{"BY", "CREATED", "USED BY"},
 		row: func(s *holdfastv1.Secret, now time.Time, wide bool) []render.Text {
 			row := []render.Text{
-				plain(s.GetName()), plain(s.GetType()), plain(strings.Join(s.GetKeys(), ",")), plain(strings.Join(s.GetPools(), ",")), plain(fmt.Sprint(s.GetVersion())),
+				plain(s.GetName()), plain(s.GetType()), plain(strings.Join(s.GetKeys(),
+					",")), plain(strings.Join(s.GetPools(), ",")), plain(fmt.Sprint(s.GetVersion())),
 				plain(s.GetKeyId()), plain(fmt.Sprint(s.GetUses())), plain(render.Ago(now, at(s.GetUpdatedAt()))),
 			}
 			if wide {
-				row = append(row, plain(s.GetUpdatedBy()), plain(render.Ago(now, at(s.GetCreatedAt()))), plain(strings.Join(s.GetUsedBy(), ",")))
+				row = append(row, plain(s.GetUpdatedBy()), plain(render.Ago(now, at(s.GetCreatedAt()))),
+					plain(strings.Join(s.GetUsedBy(), ",")))
 			}
 			return row
 		},

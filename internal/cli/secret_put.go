@@ -63,8 +63,9 @@ restricted to their pools. A new version without --pool keeps the pools; --all-p
 				return err
 			}
 			return a.online(func(ctx context.Context, c *client.Client, args []string) error {
-				s, err := c.Secrets().PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: args[0], Type: in.kind, Values: values,
-					Pools: in.pools, AllPools: in.allPools})
+				s, err := c.Secrets().PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: args[0], Type: in.kind,
+					Values: values,
+					Pools:  in.pools, AllPools: in.allPools})
 				if err != nil {
 					return failed(err, "put secret %s", args[0])
 				}
@@ -80,7 +81,8 @@ restricted to their pools. A new version without --pool keeps the pools; --all-p
 	f.StringVar(&in.stdin, "from-stdin", "", "`KEY` of the value on standard input")
 	f.StringSliceVar(&in.pools, "pool", nil, "restrict it to machines of these pools, comma-separated")
 	f.BoolVar(&in.allPools, "all-pools", false, "allow it for machines of any pool again")
-	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions([]string{"bmc", "ssh", "join", "token", "opaque"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("type", cobra.FixedCompletions([]string{"bmc", "ssh", "join", "token",
+		"opaque"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

@@ -65,7 +65,8 @@ func (a *app) serviceList() *cobra.Command {
   holdfast service list -w`,
 		kind: serviceKind(), plural: "services", filter: "active = true", watch: a.watchServices,
 		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Service, string, error) {
-			r, err := c.Registry().ListServices(ctx, &holdfastv1.ListServicesRequest{Filter: q.filter, PageSize: q.size, PageToken: q.token})
+			r, err := c.Registry().ListServices(ctx, &holdfastv1.ListServicesRequest{Filter: q.filter,
+				PageSize: q.size, PageToken: q.token})
 			return r.GetServices(), r.GetNextPageToken(), err
 		},
 	})
@@ -81,7 +82,8 @@ func (a *app) serviceGet() *cobra.Command {
 		more: func(s *holdfastv1.Service) []*render.Table {
 			states := render.NewTable("AT", "HEALTHY", "REASON")
 			for _, st := range s.GetStates() {
-				states.Row(plain(stamp(at(st.GetTimestamp()))), plain(strconv.FormatBool(st.GetHealthy())), plain(st.GetReason()))
+				states.Row(plain(stamp(at(st.GetTimestamp()))), plain(strconv.FormatBool(st.GetHealthy())),
+					plain(st.GetReason()))
 			}
 			return []*render.Table{states}
 		},

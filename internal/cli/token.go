@@ -61,7 +61,8 @@ themselves. A pool without a role means pool-agent; a machine without a role mea
 				if !o.table() {
 					return printOne(a, &o, kind[*holdfastv1.CreateTokenResponse]{reveal: true}, made)
 				}
-				a.note("%s for %s, %s: shown once, keep it", made.GetToken().GetTokenId(), may(made.GetToken()), until(made.GetToken()))
+				a.note("%s for %s, %s: shown once, keep it", made.GetToken().GetTokenId(), may(made.GetToken()),
+					until(made.GetToken()))
 				_, err = fmt.Fprintln(a.Out, made.GetSecret())
 				return err
 			})(cmd, args)
@@ -144,7 +145,8 @@ func (a *app) tokenList() *cobra.Command {
   holdfast token list --filter 'pool:gpu' -o wide`,
 		kind: tokenKind(), plural: "tokens", filter: "state = active",
 		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Token, string, error) {
-			r, err := c.Access().ListTokens(ctx, &holdfastv1.ListTokensRequest{Filter: q.filter, PageSize: q.size, PageToken: q.token})
+			r, err := c.Access().ListTokens(ctx, &holdfastv1.ListTokensRequest{Filter: q.filter, PageSize: q.size,
+				PageToken: q.token})
 			return r.GetTokens(), r.GetNextPageToken(), err
 		},
 	})

@@ -32,7 +32,8 @@ func webhookKind() kind[*holdfastv1.Webhook] {
 				plain(w.GetName()), webhookState(w), plain(number(w.GetBehind())), plain(number(uint64(w.GetFailures()))), plain(w.GetFilter()), plain(w.GetLastError()),
 			}
 			if wide {
-				row = append(row, plain(w.GetUrl()), plain(w.GetSecretRef()), plain(number(w.GetMissed())), plain(strconv.FormatUint(w.GetCursor(), 10)), plain(render.Ago(now, at(w.GetTriedAt()))))
+				row = append(row, plain(w.GetUrl()), plain(w.GetSecretRef()), plain(number(w.GetMissed())),
+					plain(strconv.FormatUint(w.GetCursor(), 10)), plain(render.Ago(now, at(w.GetTriedAt()))))
 			}
 			return row
 		},
@@ -88,7 +89,8 @@ func (a *app) webhookList() *cobra.Command {
 		example: "  holdfast webhook list -o wide",
 		kind:    webhookKind(), plural: "webhooks",
 		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Webhook, string, error) {
-			r, err := c.Webhooks().ListWebhooks(ctx, &holdfastv1.ListWebhooksRequest{PageSize: q.size, PageToken: q.token})
+			r, err := c.Webhooks().ListWebhooks(ctx, &holdfastv1.ListWebhooksRequest{PageSize: q.size,
+				PageToken: q.token})
 			return r.GetWebhooks(), r.GetNextPageToken(), err
 		},
 	})

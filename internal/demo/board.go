@@ -38,7 +38,8 @@ type recorded struct{ failed, taken int }
 const killShare = 36
 
 func newBoard(machines []*holdfastv1.Machine, now func() time.Time) *board {
-	b := &board{now: now, started: now(), index: make(map[string]int, len(machines)), known: make([]recorded, len(machines)),
+	b := &board{now: now, started: now(), index: make(map[string]int, len(machines)),
+		known: make([]recorded, len(machines)),
 		takes: -1, half: make(chan struct{}), finished: make(chan struct{})}
 	b.v.Machines = make([]machineView, len(machines))
 	for i, m := range machines {
@@ -85,7 +86,8 @@ func (b *board) run(r *holdfastv1.Run) {
 			}
 			if a.GetOutcome() == holdfastv1.Attempt_FAILED {
 				is.failed++
-				last = fmt.Sprintf("%s %s: %s (attempt %d)", m.ID, s.GetName(), short(a.GetError(), m.ID), a.GetNumber())
+				last = fmt.Sprintf("%s %s: %s (attempt %d)", m.ID, s.GetName(), short(a.GetError(), m.ID),
+					a.GetNumber())
 			}
 			if s.GetName() == r.GetCurrentStep() {
 				m.Attempt, m.TakenOver = a.GetNumber(), len(a.GetEpochs()) > 1
@@ -136,7 +138,8 @@ func (b *board) countTaken() {
 		b.takes = len(b.v.Events)
 		b.tell(event{Kind: good})
 	}
-	b.v.Events[b.takes].Text = fmt.Sprintf("%s takes over %s that %s left open", b.successor, plural(b.v.TakenOver, "attempt", "attempts"), b.dead)
+	b.v.Events[b.takes].Text = fmt.Sprintf("%s takes over %s that %s left open", b.successor,
+		plural(b.v.TakenOver, "attempt", "attempts"), b.dead)
 }
 
 // died reports that a peer was killed with some of the work done.

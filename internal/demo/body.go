@@ -31,7 +31,8 @@ func body(v view, width, room int, g glyphs) []render.Line {
 		for i := range lines {
 			lines[i] = row(v, v.Machines[i], half, g)
 			if j := i + len(lines); j < n {
-				lines[i] = append(append(pad(lines[i], half), render.T("  ", render.Plain)), row(v, v.Machines[j], half, g)...)
+				lines[i] = append(append(pad(lines[i], half), render.T("  ", render.Plain)),
+					row(v, v.Machines[j], half, g)...)
 			}
 		}
 		return lines

@@ -31,7 +31,8 @@ func (s *story) failover(ctx context.Context) (failover, error) {
 	if err != nil {
 		return failover{}, err
 	}
-	survivors, err := client.Dial(client.Config{Addrs: s.others(victim), TLS: s.cluster.TLS(), Timeout: failoverTimeout})
+	survivors, err := client.Dial(client.Config{Addrs: s.others(victim), TLS: s.cluster.TLS(),
+		Timeout: failoverTimeout})
 	if err != nil {
 		return failover{}, fmt.Errorf("connect to the peers besides %s: %w", victim.ID, err)
 	}
@@ -51,7 +52,8 @@ func (s *story) failover(ctx context.Context) (failover, error) {
 	s.board.died(victim.ID, f.at)
 
 	_, err = survivors.Machines().UpdateMachine(ctx, &holdfastv1.UpdateMachineRequest{
-		Machine:    &holdfastv1.Machine{MachineId: s.machines[0].GetMachineId(), Labels: map[string]string{"outlived": victim.ID}},
+		Machine: &holdfastv1.Machine{MachineId: s.machines[0].GetMachineId(),
+			Labels: map[string]string{"outlived": victim.ID}},
 		UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"labels.outlived"}},
 	})
 	f.took = time.Since(killedAt)

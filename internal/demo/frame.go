@@ -19,13 +19,15 @@ type glyphs struct {
 }
 
 func unicodeGlyphs() glyphs {
-	return glyphs{done: "━", head: "╸", rest: "─", leader: "★", peer: "●", dead: "✗", tick: "✓", cross: "✗", bullet: "·",
-		heat: []string{"▁", "▂", "▃", "▄", "▅", "▆", "▇"}, full: "█", more: "…"}
+	return glyphs{done: "━", head: "╸", rest: "─", leader: "★", peer: "●", dead: "✗", tick: "✓", cross: "✗",
+		bullet: "·",
+		heat:   []string{"▁", "▂", "▃", "▄", "▅", "▆", "▇"}, full: "█", more: "…"}
 }
 
 func asciiGlyphs() glyphs {
-	return glyphs{done: "=", head: ">", rest: "-", leader: "*", peer: "o", dead: "x", tick: "+", cross: "x", bullet: "-",
-		heat: []string{".", ":", "-", "=", "+", "o", "O"}, full: "#", more: "~"}
+	return glyphs{done: "=", head: ">", rest: "-", leader: "*", peer: "o", dead: "x", tick: "+", cross: "x",
+		bullet: "-",
+		heat:   []string{".", ":", "-", "=", "+", "o", "O"}, full: "#", more: "~"}
 }
 
 // What a picture needs at least, and shows at most.
@@ -58,7 +60,8 @@ func frame(v view, width, height int, g glyphs) []render.Line {
 
 func title(v view, g glyphs) render.Line {
 	return render.Line{render.T("Holdfast demo", render.Bold),
-		render.T(fmt.Sprintf("  %s  %s  %s  %s", plural(len(v.Machines), "machine", "machines"), g.bullet, planID, seconds(v.Elapsed)), render.Plain)}
+		render.T(fmt.Sprintf("  %s  %s  %s  %s", plural(len(v.Machines), "machine", "machines"), g.bullet, planID,
+			seconds(v.Elapsed)), render.Plain)}
 }
 
 func peerLine(v view, g glyphs) render.Line {

@@ -62,7 +62,8 @@ func fleetConfig(machines []*holdfastv1.Machine) fake.Config {
 	for i, m := range machines {
 		// No two neighbours are equally slow.
 		latency := 20 + time.Duration(i*37%120)
-		cfg.Machines[m.GetMachineId()] = fake.Faults{Latency: fake.Duration(latency * time.Millisecond), Fail: fail, OnlyFirst: 1}
+		cfg.Machines[m.GetMachineId()] = fake.Faults{Latency: fake.Duration(latency * time.Millisecond), Fail: fail,
+			OnlyFirst: 1}
 	}
 	return cfg
 }

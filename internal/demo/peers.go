@@ -23,7 +23,8 @@ func (e *diedError) Unwrap() error { return e.error }
 
 // startPeers starts the cluster and waits until it serves.
 func (s *story) startPeers(ctx context.Context, binary string) error {
-	c, err := localcluster.New(ctx, localcluster.Config{Binary: binary, Dir: s.dir, Peers: 3, FakeEndpoint: s.hardware.url()})
+	c, err := localcluster.New(ctx, localcluster.Config{Binary: binary, Dir: s.dir, Peers: 3,
+		FakeEndpoint: s.hardware.url()})
 	if err != nil {
 		return err
 	}
@@ -149,6 +150,7 @@ func (s *story) revive(ctx context.Context, id string) error {
 		return err
 	}
 	s.board.peer(id, up)
-	s.board.say(good, "%s is back after %d ms, on its own data: three peers are up", id, time.Since(began).Milliseconds())
+	s.board.say(good, "%s is back after %d ms, on its own data: three peers are up", id,
+		time.Since(began).Milliseconds())
 	return nil
 }

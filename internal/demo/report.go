@@ -96,7 +96,8 @@ func (r *report) judge(runs []*holdfastv1.Run, findings []string) {
 		for _, run := range runs {
 			if run.GetPhase() != holdfastv1.Run_SUCCEEDED && shown < maxFindings {
 				shown++
-				problem("run %s of %s is %s at step %s: %s", run.GetRunId(), run.GetMachineId(), run.GetPhase(), run.GetCurrentStep(), why(run))
+				problem("run %s of %s is %s at step %s: %s", run.GetRunId(), run.GetMachineId(), run.GetPhase(),
+					run.GetCurrentStep(), why(run))
 			}
 		}
 	}

@@ -69,7 +69,8 @@ func (s *story) pass(ctx context.Context) string {
 	if s.cluster.Files() == nil {
 		return ""
 	}
-	t, err := s.client.Access().CreateToken(ctx, &holdfastv1.CreateTokenRequest{Name: "demo", Role: holdfastv1.Role_ADMIN, TtlSeconds: 24 * 3600, Comment: "for the dashboard of the demo"})
+	t, err := s.client.Access().CreateToken(ctx, &holdfastv1.CreateTokenRequest{Name: "demo",
+		Role: holdfastv1.Role_ADMIN, TtlSeconds: 24 * 3600, Comment: "for the dashboard of the demo"})
 	if err != nil {
 		return ""
 	}
@@ -78,15 +79,18 @@ func (s *story) pass(ctx context.Context) string {
 
 // invitation reports what can be done with a cluster that is up.
 func (s *story) invitation(binary string, onPath bool, token string) []string {
-	lines := []string{"", "  Three peers are up, and stay up until Ctrl-C:", "", "    the dashboard, on each of them:  " + s.cluster.Peers()[0].URL("/ui/")}
+	lines := []string{"", "  Three peers are up, and stay up until Ctrl-C:", "",
+		"    the dashboard, on each of them:  " + s.cluster.Peers()[0].URL("/ui/")}
 	if token != "" {
-		lines = append(lines, "    sign in with the token           "+token, "    (the browser warns: the certificate is of the demo's own CA, "+s.cluster.Files().CA+")")
+		lines = append(lines, "    sign in with the token           "+token,
+			"    (the browser warns: the certificate is of the demo's own CA, "+s.cluster.Files().CA+")")
 	}
 	lines = append(lines, "")
 	for _, p := range s.cluster.Peers() {
 		lines = append(lines, fmt.Sprintf("    %s  gRPC %s  %s", p.ID, p.GRPCAddr, p.URL("/metrics")))
 	}
-	lines = append(lines, fmt.Sprintf("    the fake hardware's own account: %s/effects", s.hardware.url()), "", "  In another terminal:", "")
+	lines = append(lines, fmt.Sprintf("    the fake hardware's own account: %s/effects", s.hardware.url()), "",
+		"  In another terminal:", "")
 	if !onPath {
 		lines = append(lines, "    alias holdfast="+binary)
 	}
@@ -94,7 +98,8 @@ func (s *story) invitation(binary string, onPath bool, token string) []string {
 		"    export HOLDFAST_ADDR="+strings.Join(s.cluster.Addrs(), ","))
 	ask := "curl -s "
 	if f := s.cluster.Files(); f != nil {
-		lines = append(lines, fmt.Sprintf("    export HOLDFAST_CA=%s HOLDFAST_CERT=%s HOLDFAST_KEY=%s", f.CA, f.AdminCert, f.AdminKey))
+		lines = append(lines, fmt.Sprintf("    export HOLDFAST_CA=%s HOLDFAST_CERT=%s HOLDFAST_KEY=%s", f.CA,
+			f.AdminCert, f.AdminKey))
 		ask += "--cacert $HOLDFAST_CA --cert $HOLDFAST_CERT --key $HOLDFAST_KEY "
 	}
 	lines = append(lines,

@@ -14,7 +14,8 @@ func summary(r *report, g glyphs) []render.Line {
 		phases = append(phases, fmt.Sprintf("%d %s", r.Runs[p], p))
 	}
 	line := func(label, format string, args ...any) render.Line {
-		return render.Line{render.T(fmt.Sprintf("  %-9s", label), render.Faint), render.T(fmt.Sprintf(format, args...), render.Plain)}
+		return render.Line{render.T(fmt.Sprintf("  %-9s", label), render.Faint),
+			render.T(fmt.Sprintf(format, args...), render.Plain)}
 	}
 	lines := []render.Line{nil,
 		line("runs", "%s of %s, with %s, in %.1f s", strings.Join(phases, ", "),
@@ -29,7 +30,8 @@ func summary(r *report, g glyphs) []render.Line {
 	if r.Dir != "" {
 		lines = append(lines, line("files", "%s", r.Dir))
 	}
-	lines = append(lines, nil, render.Line{render.T(fmt.Sprintf("  %-12s %18s %18s %12s %9s", "effect", "asked on record", "seen by hardware", "duplicated", "missing"), render.Faint)})
+	lines = append(lines, nil, render.Line{render.T(fmt.Sprintf("  %-12s %18s %18s %12s %9s", "effect",
+		"asked on record", "seen by hardware", "duplicated", "missing"), render.Faint)})
 	for _, e := range r.order {
 		t := r.Effects[e]
 		lines = append(lines, render.Line{render.T(fmt.Sprintf("  %-12s %18d %18d ", e, t.Asked, t.Seen), render.Plain),

@@ -24,11 +24,13 @@ func (c clusters) Cluster(ctx context.Context, m providers.Machine, ref string) 
 	stored, ok := c.h.inventory.View().Secret(name)
 	if !ok {
 		return kube.Registered{}, &providers.NotAsked{Reason: providers.ClusterNotRegistered,
-			Err: fmt.Errorf("cluster %q is not registered: do so with holdfast cluster-ref add %s --kubeconfig FILE", ref, ref)}
+			Err: fmt.Errorf("cluster %q is not registered: do so with holdfast cluster-ref add %s --kubeconfig FILE",
+				ref, ref)}
 	}
 	if pools := stored.GetSecret().GetPools(); len(pools) > 0 && !slices.Contains(pools, m.GetSpec().GetPool()) {
 		return kube.Registered{}, &providers.NotAsked{Reason: "ClusterOfOtherPools",
-			Err: fmt.Errorf("cluster %q is for pool %s, and machine %s is not in it", ref, strings.Join(pools, ", "), m.GetMachineId())}
+			Err: fmt.Errorf("cluster %q is for pool %s, and machine %s is not in it", ref, strings.Join(pools, ", "),
+				m.GetMachineId())}
 	}
 	s, err := c.h.open(ctx, name, "join")
 	if err != nil {

@@ -42,7 +42,8 @@ func (h *Hardware) open(ctx context.Context, name, kind string) (secrets.Secret,
 		return s, &providers.NotAsked{Reason: "NoCredentials", Err: err}
 	case s.Type != kind:
 		return secrets.Secret{}, &providers.NotAsked{Reason: "NoCredentials",
-			Err: fmt.Errorf("secret %q is of type %s, want %s: make another one with holdfast secret put --type %s", name, s.Type, kind, kind)}
+			Err: fmt.Errorf("secret %q is of type %s, want %s: make another one with holdfast secret put --type %s",
+				name, s.Type, kind, kind)}
 	}
 	return s, nil
 }
@@ -60,7 +61,8 @@ func (a accounts) Account(ctx context.Context, m providers.Machine) (bmc.Account
 	if err != nil {
 		return bmc.Account{}, err
 	}
-	return bmc.Account{User: s.Values["username"].Reveal(), Password: s.Values["password"].Reveal(), Version: fmt.Sprintf("%s/%d", s.Name, s.Version)}, nil
+	return bmc.Account{User: s.Values["username"].Reveal(), Password: s.Values["password"].Reveal(),
+		Version: fmt.Sprintf("%s/%d", s.Name, s.Version)}, nil
 }
 
 // logins finds the credentials for hosts.
@@ -76,7 +78,8 @@ func (l logins) Login(ctx context.Context, ref string) (sshexec.Login, error) {
 		return sshexec.Login{}, err
 	}
 	reveal := func(name string) string { return s.Values[name].Reveal() }
-	return sshexec.Login{Username: reveal("username"), PrivateKey: []byte(reveal("private_key")), Certificate: []byte(reveal("certificate")), Password: reveal("password")}, nil
+	return sshexec.Login{Username: reveal("username"), PrivateKey: []byte(reveal("private_key")),
+		Certificate: []byte(reveal("certificate")), Password: reveal("password")}, nil
 }
 
 // ironicLogins finds how to log in to Ironic.
@@ -88,7 +91,8 @@ func (l ironicLogins) Login(ctx context.Context, ref string) (ironic.Login, erro
 		return ironic.Login{}, err
 	}
 	reveal := func(name string) string { return s.Values[name].Reveal() }
-	return ironic.Login{Username: reveal("username"), Password: reveal("password"), AppID: reveal("application_credential_id"),
+	return ironic.Login{Username: reveal("username"), Password: reveal("password"),
+		AppID:     reveal("application_credential_id"),
 		AppSecret: reveal("application_credential_secret"), Version: fmt.Sprintf("%s/%d", s.Name, s.Version)}, nil
 }
 

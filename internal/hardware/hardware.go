@@ -73,7 +73,8 @@ func (h *Hardware) Attach(s Secrets, n Notes, i Inventory) { h.secrets, h.notes,
 
 // Factories returns the provider kinds that a configuration may name.
 func (h *Hardware) Factories() map[string]providers.Factory {
-	return map[string]providers.Factory{"fake": fake.Factory, "cloudbmc": h.cloudBMC, "ssh": h.ssh, "datacenter": h.datacenter, "ironic": h.ironic}
+	return map[string]providers.Factory{"fake": fake.Factory, "cloudbmc": h.cloudBMC, "ssh": h.ssh,
+		"datacenter": h.datacenter, "ironic": h.ironic}
 }
 
 func (h *Hardware) cloudBMC(_ string, raw json.RawMessage, log *slog.Logger) (providers.Provider, error) {

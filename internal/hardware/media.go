@@ -47,7 +47,8 @@ func (h *Hardware) newMediumImager(raw json.RawMessage, b *bmc.Provider) (*netbo
 			return nil, fmt.Errorf("server %q: %w", s, err)
 		}
 	}
-	return netboot.NewMedium(netboot.MediumConfig{Config: m.config(), Servers: m.Servers, Installers: m.Installers}, sessions{h}, b, nil)
+	return netboot.NewMedium(netboot.MediumConfig{Config: m.config(), Servers: m.Servers, Installers: m.Installers},
+		sessions{h}, b, nil)
 }
 
 // baseURL checks the URL of a peer. It becomes a word of a kernel's command line.

@@ -56,6 +56,7 @@ func (s sessions) Open(ctx context.Context, op providers.Op, spec providers.Inst
 }
 
 func (s sessions) Note(ctx context.Context, i *holdfastv1.Install, seen netboot.Seen) error {
-	return s.h.installs.Note(ctx, i, &internalv1.NoteInstall{DiskBooted: seen.DiskBooted, PowerOffSeen: seen.PowerOff, PowerOnSeen: seen.PowerOn,
+	return s.h.installs.Note(ctx, i, &internalv1.NoteInstall{DiskBooted: seen.DiskBooted, PowerOffSeen: seen.PowerOff,
+		PowerOnSeen:  seen.PowerOn,
 		MediumSha256: seen.MediumSHA256, MediumServer: seen.MediumServer})
 }

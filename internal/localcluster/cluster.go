@@ -70,7 +70,8 @@ func New(ctx context.Context, cfg Config) (*Cluster, error) {
 	for i := range cfg.Peers + cfg.Spare {
 		id := "n" + strconv.Itoa(i+1)
 		host := cfg.Hosts[i]
-		c.all = append(c.all, &Peer{ID: id, GRPCAddr: ports.Address(host), HTTPAddr: ports.Address(host), RaftAddr: ports.Address(host), GossipAddr: ports.Address(host),
+		c.all = append(c.all, &Peer{ID: id, GRPCAddr: ports.Address(host), HTTPAddr: ports.Address(host),
+			RaftAddr: ports.Address(host), GossipAddr: ports.Address(host),
 			DataDir: filepath.Join(cfg.Dir, id, "data"),
 			LogFile: filepath.Join(cfg.Dir, id+".log"), binary: cfg.Binary, http: client, secure: !cfg.Insecure})
 	}
@@ -116,7 +117,8 @@ func (c *Cluster) arguments(cfg Config, p *Peer) ([]string, error) {
 		file := filepath.Join(dir, "config.yaml")
 		endpoint, err := json.Marshal(cfg.FakeEndpoint) // JSON is YAML
 		if err == nil {
-			err = os.WriteFile(file, fmt.Appendf(nil, "providers:\n  fake:\n    kind: fake\n    endpoint: %s\n%s", endpoint, cfg.Providers), 0o600)
+			err = os.WriteFile(file, fmt.Appendf(nil, "providers:\n  fake:\n    kind: fake\n    endpoint: %s\n%s",
+				endpoint, cfg.Providers), 0o600)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("write the configuration of peer %s: %w", p.ID, err)

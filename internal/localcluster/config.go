@@ -64,7 +64,8 @@ func (c Config) withDefaults() (Config, error) {
 		return c, errors.New("start a local cluster: name its binary and its directory")
 	}
 	if c.Spare < 0 || c.Peers+c.Spare > maxPeers {
-		return c, fmt.Errorf("start a local cluster of %d peers and %d to spare: want at most %d", c.Peers, c.Spare, maxPeers)
+		return c, fmt.Errorf("start a local cluster of %d peers and %d to spare: want at most %d", c.Peers, c.Spare,
+			maxPeers)
 	}
 	for len(c.Hosts) < c.Peers+c.Spare {
 		c.Hosts = append(slices.Clone(c.Hosts), localhost)

@@ -44,7 +44,8 @@ func StartFakeHardwareOn(ctx context.Context, host, binary, dir string, args ...
 	if f.spawner, err = newSpawner(nil); err != nil {
 		return nil, errors.Join(err, ports.Release())
 	}
-	f.proc, err = f.spawner.run(binary, append([]string{"fake-hardware", "--addr", addr}, args...), environment(nil), f.LogFile)
+	f.proc, err = f.spawner.run(binary, append([]string{"fake-hardware", "--addr", addr}, args...), environment(nil),
+		f.LogFile)
 	if err == nil {
 		err = f.wait(ctx)
 	}

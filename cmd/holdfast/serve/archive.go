@@ -56,7 +56,8 @@ func (c *archiveConfig) archivist(log *slog.Logger, reg prometheus.Registerer) e
 	if keep == 0 {
 		keep = -1 // none: zero is the archivist's word for its default
 	}
-	return executor.ArchivistConfig{After: c.ArchiveAfter, Keep: c.ArchiveKeep, KeepRuns: keep, Interval: min(time.Minute, c.ArchiveAfter), Logger: log, Registerer: reg}
+	return executor.ArchivistConfig{After: c.ArchiveAfter, Keep: c.ArchiveKeep, KeepRuns: keep,
+		Interval: min(time.Minute, c.ArchiveAfter), Logger: log, Registerer: reg}
 }
 
 // open opens the archive; nil for none. It sends no request to a bucket yet.
@@ -103,7 +104,8 @@ func (c *archiveConfig) bucket(u *url.URL) (store, error) {
 	q := u.Query()
 	for k := range q {
 		if !slices.Contains([]string{"endpoint", "region", "plain"}, k) {
-			return nil, fmt.Errorf("read --archive-url %s: unknown parameter %q: want endpoint, region or plain", u.Redacted(), k)
+			return nil, fmt.Errorf("read --archive-url %s: unknown parameter %q: want endpoint, region or plain",
+				u.Redacted(), k)
 		}
 	}
 	if u.Host == "" || q.Get("endpoint") == "" {
@@ -118,7 +120,8 @@ func (c *archiveConfig) bucket(u *url.URL) (store, error) {
 			return nil, fmt.Errorf("read --archive-credentials-file %s: everybody on this host may read it (%v): chmod o= it", c.ArchiveCredentialsFile, st.Mode().Perm())
 		}
 	}
-	s, err := s3.New(s3.Config{Endpoint: q.Get("endpoint"), Bucket: u.Host, Prefix: strings.Trim(u.Path, "/"), Region: q.Get("region"), Plain: q.Get("plain") == "true", CredentialsFile: c.ArchiveCredentialsFile})
+	s, err := s3.New(s3.Config{Endpoint: q.Get("endpoint"), Bucket: u.Host, Prefix: strings.Trim(u.Path, "/"),
+		Region: q.Get("region"), Plain: q.Get("plain") == "true", CredentialsFile: c.ArchiveCredentialsFile})
 	if err != nil {
 		return nil, fmt.Errorf("use --archive-url %s: %w", u.Redacted(), err)
 	}

@@ -20,7 +20,8 @@ func chooseDisk(text string, h *holdfastv1.HardwareInventory) (disk string, sure
 	var disks []diskrule.Disk
 	for _, p := range h.GetParts() {
 		if p.GetKind() == "disk" {
-			disks = append(disks, diskrule.Disk{Name: p.GetSlot(), Serial: p.GetSerial(), Model: p.GetModel(), SizeBytes: uint64(max(0, p.GetBytes()))})
+			disks = append(disks, diskrule.Disk{Name: p.GetSlot(), Serial: p.GetSerial(), Model: p.GetModel(),
+				SizeBytes: uint64(max(0, p.GetBytes()))})
 		}
 	}
 	if len(disks) == 0 {
@@ -28,7 +29,8 @@ func chooseDisk(text string, h *holdfastv1.HardwareInventory) (disk string, sure
 	}
 	for _, key := range []string{"wwn=", "rotational="} {
 		if strings.Contains(text, key) {
-			return "", false, fmt.Errorf("the rule asks for %s, which is not on record: the installer looks", strings.TrimSuffix(key, "="))
+			return "", false, fmt.Errorf("the rule asks for %s, which is not on record: the installer looks",
+				strings.TrimSuffix(key, "="))
 		}
 	}
 	byHost := h.GetSource() == "installer"

@@ -52,7 +52,8 @@ func boundaryHook() func(executor.Boundary, string) {
 func stopHere() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	_, _, _ = syscall.RawSyscall(syscall.SYS_TGKILL, uintptr(os.Getpid()), uintptr(syscall.Gettid()), uintptr(syscall.SIGSTOP))
+	_, _, _ = syscall.RawSyscall(syscall.SYS_TGKILL, uintptr(os.Getpid()), uintptr(syscall.Gettid()),
+		uintptr(syscall.SIGSTOP))
 }
 
 // first creates a file and reports whether it did: another process may have been first, or the

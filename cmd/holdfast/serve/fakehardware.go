@@ -73,7 +73,8 @@ in their configuration. GET /effects answers every effect that really happened, 
 			// The caller needs the reason, even if the terminal was closed.
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
 			defer stop()
-			err = serveHTTP(ctx, &http.Server{Handler: fake.NewFleet(cfg).Handler(), ReadHeaderTimeout: 10 * time.Second}, ln)
+			err = serveHTTP(ctx, &http.Server{Handler: fake.NewFleet(cfg).Handler(),
+				ReadHeaderTimeout: 10 * time.Second}, ln)
 			cmd.PrintErrf("fake hardware ends: %v\n", cmp.Or(err, context.Cause(ctx)))
 			return err
 		},

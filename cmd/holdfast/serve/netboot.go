@@ -68,7 +68,8 @@ func (c *netbootConfig) firmware(boots pxe.Boots, log *slog.Logger) (*pxe.Server
 			return nil, err
 		}
 	}
-	return pxe.New(pxe.Config{Interface: c.Netboot, Host: host.Unmap(), BootPort: uint16(number), Dir: c.NetbootDir, Logger: log}, boots)
+	return pxe.New(pxe.Config{Interface: c.Netboot, Host: host.Unmap(), BootPort: uint16(number), Dir: c.NetbootDir,
+		Logger: log}, boots)
 }
 
 // addressOf returns the first IPv4 address of an interface.

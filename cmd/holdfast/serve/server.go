@@ -159,11 +159,12 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	if err != nil {
 		return fmt.Errorf("read --deny-urls: %w", err)
 	}
-	p.exec = executor.New(executor.Config{MaxActive: cfg.MaxActiveRuns, StepDeadline: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second,
-		DenyURL:  fetches.CheckURL,
-		Logger:   peerLog,
-		Tracer:   traces.tracer(),
-		Boundary: boundaryHook()}, p.node, state, set)
+	p.exec = executor.New(executor.Config{MaxActive: cfg.MaxActiveRuns,
+		StepDeadline: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second,
+		DenyURL:      fetches.CheckURL,
+		Logger:       peerLog,
+		Tracer:       traces.tracer(),
+		Boundary:     boundaryHook()}, p.node, state, set)
 	reconciler := executor.NewReconciler(executor.ReconcilerConfig{Interval: time.Duration(cfg.ReconcileIntervalSeconds) * time.Second,
 		HealthInterval: time.Duration(cfg.HealthIntervalSeconds) * time.Second,
 		Calls:          cfg.LookCalls,
@@ -187,7 +188,8 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	leases := lease.NewEngine(lease.Config{Logger: peerLog, Registerer: reg}, p.node, state)
 	leaseLoad = leases.Load
 	gateway := lease.NewGateway(leases, p.node, peerLog)
-	files, done, err := openImages(images.Config{PeerID: cfg.NodeID, Transport: fetches.Transport(), Logger: peerLog, Registerer: reg}, cfg.DataDir, p.node, state)
+	files, done, err := openImages(images.Config{PeerID: cfg.NodeID, Transport: fetches.Transport(), Logger: peerLog,
+		Registerer: reg}, cfg.DataDir, p.node, state)
 	if err != nil {
 		return err
 	}
@@ -210,7 +212,8 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	files.Register(api)
 	p.node.RegisterPeerService(api)
 
-	peerLog.Info("peer is up", "version", version, "grpc", grpcLn.Addr().String(), "http", httpLn.Addr().String(), "raft", p.node.RaftAddr(), "gossip", p.node.GossipAddr())
+	peerLog.Info("peer is up", "version", version, "grpc", grpcLn.Addr().String(), "http", httpLn.Addr().String(),
+		"raft", p.node.RaftAddr(), "gossip", p.node.GossipAddr())
 	g, gctx := errgroup.WithContext(ctx)
 	web, stopWeb := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWeb()
@@ -224,7 +227,8 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	g.Go(func() error { return hour.Run(web) })
 	var local grpc.ClientConnInterface // the services of this process, as the HTTP APIs call them
 	own := func(_ *auth.Mux, rpc grpc.ClientConnInterface) { local = rpc }
-	site := srv.HTTPServer(traces.handler(srv.HTTPHandler(append(apis(srv, cfg.netbootConfig.api(), hour, secrets.NewSessions(keys, time.Now), peerLog), vault.routes, files.Routes, own)...)))
+	site := srv.HTTPServer(traces.handler(srv.HTTPHandler(append(apis(srv, cfg.netbootConfig.api(), hour,
+		secrets.NewSessions(keys, time.Now), peerLog), vault.routes, files.Routes, own)...)))
 	machines := machinesOnly(site.Handler)
 	site.Handler = cfg.netbootConfig.notMachines(site.Handler)
 	webLn := httpLn
@@ -246,8 +250,10 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	g.Go(func() error { return keys.Run(web) })
 	g.Go(func() error { return hw.Serve(web) })
 	g.Go(func() error { return newPulse(peerLog, func() string { return p.line(state) }).run(gctx) })
-	tasks := append([]cluster.LeaderTask{p.exec, reconciler, leases, hw, notes, executor.NewJanitor(p.node, state, peerLog), server.NewNodeLog(state, peerLog)}, vault.tasks...)
-	tasks = append(tasks, webhook.NewSender(webhook.Config{Transport: fetches.Transport(), Logger: peerLog, Registerer: reg}, p.node, state, secrets.NewResolver(state, keys)))
+	tasks := append([]cluster.LeaderTask{p.exec, reconciler, leases, hw, notes,
+		executor.NewJanitor(p.node, state, peerLog), server.NewNodeLog(state, peerLog)}, vault.tasks...)
+	tasks = append(tasks, webhook.NewSender(webhook.Config{Transport: fetches.Transport(), Logger: peerLog,
+		Registerer: reg}, p.node, state, secrets.NewResolver(state, keys)))
 	if old != nil {
 		tasks = append(tasks, executor.NewArchivist(cfg.archiveConfig.archivist(peerLog, reg), p.node, state, old))
 	}
@@ -288,7 +294,8 @@ func (c *Config) gate(log *slog.Logger, reg prometheus.Registerer, cluster strin
 	if perSecond == 0 {
 		perSecond = -1 // zero is the gate's word for its default
 	}
-	return auth.Config{Insecure: c.Insecure, Cluster: cluster, PeerID: c.NodeID, Issuers: c.OIDCIssuers, RatePerSecond: perSecond, Logger: log, Registerer: reg}
+	return auth.Config{Insecure: c.Insecure, Cluster: cluster, PeerID: c.NodeID, Issuers: c.OIDCIssuers,
+		RatePerSecond: perSecond, Logger: log, Registerer: reg}
 }
 
 // peer holds the shared parts of a running peer.
@@ -380,8 +387,9 @@ func listen(ctx context.Context, flag, addr string) (net.Listener, error) {
 func genesis() []*internalv1.Command {
 	var cmds []*internalv1.Command
 	for _, p := range fsm.DefaultPlans() {
-		cmds = append(cmds, &internalv1.Command{FeatureLevel: 1, Principal: "system", Op: &internalv1.Command_CreatePlan{
-			CreatePlan: &internalv1.CreatePlan{Plan: p, BuiltIn: true}}})
+		cmds = append(cmds, &internalv1.Command{FeatureLevel: 1, Principal: "system",
+			Op: &internalv1.Command_CreatePlan{
+				CreatePlan: &internalv1.CreatePlan{Plan: p, BuiltIn: true}}})
 	}
 	return cmds
 }

@@ -59,7 +59,8 @@ func (c *tlsConfig) open(insecure bool, id string, log *slog.Logger, reg prometh
 	if insecure {
 		return nil, nil
 	}
-	return peertls.Open(peertls.Config{CA: c.TLSCA, Cert: c.TLSCert, Key: c.TLSKey, PeerID: id, Logger: log, Registerer: reg})
+	return peertls.Open(peertls.Config{CA: c.TLSCA, Cert: c.TLSCert, Key: c.TLSKey, PeerID: id, Logger: log,
+		Registerer: reg})
 }
 
 // secured returns a listener that closes connections when their certificates are replaced, and

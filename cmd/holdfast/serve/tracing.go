@@ -75,7 +75,8 @@ func (c *tracingConfig) open(ctx context.Context, peer, version string, log *slo
 	}
 	// The SDK reports unsent spans only through this handler, which is process-wide.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces cannot be sent", "error", err) }))
-	about := resource.NewSchemaless(attribute.String("service.name", "holdfast"), attribute.String("service.instance.id", peer), attribute.String("service.version", version))
+	about := resource.NewSchemaless(attribute.String("service.name", "holdfast"),
+		attribute.String("service.instance.id", peer), attribute.String("service.version", version))
 	return &tracing{
 		way: propagation.TraceContext{},
 		provider: sdktrace.NewTracerProvider(sdktrace.WithBatcher(out), sdktrace.WithResource(about),
@@ -104,7 +105,8 @@ func (t *tracing) tracer() trace.Tracer {
 }
 
 func (t *tracing) options() []otelgrpc.Option {
-	return []otelgrpc.Option{otelgrpc.WithTracerProvider(t.provider), otelgrpc.WithPropagators(t.way), otelgrpc.WithFilter(worthASpan)}
+	return []otelgrpc.Option{otelgrpc.WithTracerProvider(t.provider), otelgrpc.WithPropagators(t.way),
+		otelgrpc.WithFilter(worthASpan)}
 }
 
 // worthASpan filters out the constant calls of peers, probes and agents.
@@ -140,7 +142,9 @@ func (t *tracing) handler(h http.Handler) http.Handler {
 	if t == nil {
 		return h
 	}
-	return otelhttp.NewHandler(h, "HTTP", otelhttp.WithTracerProvider(t.provider), otelhttp.WithPropagators(t.way), otelhttp.WithFilter(func(r *http.Request) bool {
-		return strings.HasPrefix(r.URL.Path, "/api/") && !strings.HasSuffix(r.URL.Path, "/keepalive") && !strings.HasSuffix(r.URL.Path, "/heartbeat")
-	}))
+	return otelhttp.NewHandler(h, "HTTP", otelhttp.WithTracerProvider(t.provider), otelhttp.WithPropagators(t.way),
+		otelhttp.WithFilter(func(r *http.Request) bool {
+			return strings.HasPrefix(r.URL.Path, "/api/") && !strings.HasSuffix(r.URL.Path,
+				"/keepalive") && !strings.HasSuffix(r.URL.Path, "/heartbeat")
+		}))
 }

@@ -54,7 +54,8 @@ func (t Target) Dial(ctx context.Context) (*Wire, error) {
 // while nobody used it: it is to be made again on a new one, as any client of HTTP does. A
 // keepalive may come twice. A server that takes too long is not meant.
 func (w *Wire) Stale(err error) bool {
-	return w.kept && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET))
+	return w.kept && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err,
+		syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET))
 }
 
 // Call sends a whole request and reads the answer. After an error the connection is no good any

@@ -34,7 +34,8 @@ misses them when their time to live is over (300 s), and shows their machines as
 
 // Command returns the command "simulate". Connect gives how its global flags say to connect.
 func Command(connect func(*cobra.Command) (client.Config, error)) *cobra.Command {
-	o := Options{Rate: 500, Ping: 10 * time.Second, Connections: 4096, Prefix: "sim", Provider: "fake", Every: 10 * time.Second}
+	o := Options{Rate: 500, Ping: 10 * time.Second, Connections: 4096, Prefix: "sim", Provider: "fake",
+		Every: 10 * time.Second}
 	output := "text"
 	cmd := &cobra.Command{
 		Use:     "simulate",
@@ -111,11 +112,13 @@ func (f *fleet) tell(ctx context.Context) error {
 				for _, n := range c.Failures {
 					failed += n
 				}
-				parts = append(parts, fmt.Sprintf("%s %d of %d, %d beats (p99 %s), %d failed, %d forgotten", k.name, c.Known, c.Members, c.Beats.Count, seconds(c.Beats.P99), failed, c.Forgotten))
+				parts = append(parts, fmt.Sprintf("%s %d of %d, %d beats (p99 %s), %d failed, %d forgotten", k.name,
+					c.Known, c.Members, c.Beats.Count, seconds(c.Beats.P99), failed, c.Forgotten))
 			}
 		}
 		if f.Machines > 0 {
-			parts = append(parts, fmt.Sprintf("machines %d of %d, %d runs started, %d ended", f.declared.Load(), f.Machines, f.runs.started.Count(), f.runs.ended.Count()))
+			parts = append(parts, fmt.Sprintf("machines %d of %d, %d runs started, %d ended", f.declared.Load(),
+				f.Machines, f.runs.started.Count(), f.runs.ended.Count()))
 		}
 		f.say("%s", strings.Join(parts, "; "))
 	}
@@ -129,7 +132,8 @@ func seconds(s float64) string {
 func (r *Report) write(w io.Writer) error {
 	t := render.NewTable("WHO", "WHAT", "COUNT", "P50", "P99", "MAX")
 	row := func(who, what string, l Latency) {
-		t.Row(plain(who), plain(what), plain(fmt.Sprint(l.Count)), plain(seconds(l.P50)), plain(seconds(l.P99)), plain(seconds(l.Most)))
+		t.Row(plain(who), plain(what), plain(fmt.Sprint(l.Count)), plain(seconds(l.P50)), plain(seconds(l.P99)),
+			plain(seconds(l.Most)))
 	}
 	count := func(who, what string, n int64) {
 		t.Row(plain(who), plain(what), plain(fmt.Sprint(n)), plain(""), plain(""), plain(""))
@@ -138,7 +142,8 @@ func (r *Report) write(w io.Writer) error {
 		k := r.Kinds[name]
 		row(name, fmt.Sprintf("registered, of %d", k.Members), k.Registered)
 		row(name, "heartbeats", k.Beats)
-		t.Row(plain(name), plain("made late by the simulator"), plain(""), plain(""), plain(seconds(k.LateSeconds)), plain(""))
+		t.Row(plain(name), plain("made late by the simulator"), plain(""), plain(""), plain(seconds(k.LateSeconds)),
+			plain(""))
 		for _, why := range slices.Sorted(maps.Keys(k.Failures)) {
 			count(name, "tries that failed: "+why, k.Failures[why])
 		}

@@ -32,7 +32,8 @@ func (f *fleet) farewell(ctx context.Context, r *Report) {
 		})
 		r.Left[k.name] = left.Load()
 		if n := refused.Load(); n > 0 || err != nil {
-			r.Notes = append(r.Notes, fmt.Sprintf("%d of the %s could not sign off: the cluster will miss them", len(k.members)-int(left.Load()), k.name))
+			r.Notes = append(r.Notes, fmt.Sprintf("%d of the %s could not sign off: the cluster will miss them",
+				len(k.members)-int(left.Load()), k.name))
 		}
 	}
 }

@@ -37,7 +37,8 @@ func (f *fleet) plan(ctx context.Context) error {
 	if f.Runs == 0 {
 		return nil
 	}
-	step := &holdfastv1.Step{Name: "cycle", Kind: &holdfastv1.Step_Power{Power: &holdfastv1.Power{Action: "cycle", Force: true}}}
+	step := &holdfastv1.Step{Name: "cycle", Kind: &holdfastv1.Step_Power{Power: &holdfastv1.Power{Action: "cycle",
+		Force: true}}}
 	_, err := f.client.Plans().CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: &holdfastv1.Plan{PlanId: f.planID(), Steps: []*holdfastv1.Step{step}}})
 	if err != nil && status.Code(err) != codes.AlreadyExists {
 		return fmt.Errorf("create plan %s: %w", f.planID(), err)
@@ -54,8 +55,9 @@ func (f *fleet) machines(ctx context.Context) error {
 			MachineId: f.machineID(i), Labels: map[string]string{"fleet": f.Prefix},
 			Spec: &holdfastv1.MachineSpec{
 				Provider: f.Provider, Rack: fmt.Sprintf("r%d", i%racks), Serial: fmt.Sprintf("SIM%09d", i),
-				BmcEndpoint:  fmt.Sprintf("https://10.%d.%d.%d", 100+i>>16&0x7f, i>>8&0xff, i&0xff),
-				MacAddresses: []string{fmt.Sprintf("02:51:%02x:%02x:%02x:%02x", i>>24&0xff, i>>16&0xff, i>>8&0xff, i&0xff)},
+				BmcEndpoint: fmt.Sprintf("https://10.%d.%d.%d", 100+i>>16&0x7f, i>>8&0xff, i&0xff),
+				MacAddresses: []string{fmt.Sprintf("02:51:%02x:%02x:%02x:%02x", i>>24&0xff, i>>16&0xff, i>>8&0xff,
+					i&0xff)},
 			},
 		}})
 		if err != nil && status.Code(err) != codes.AlreadyExists && ctx.Err() == nil {

@@ -52,12 +52,14 @@ type Runs struct {
 }
 
 func latency(h *load.Histogram) Latency {
-	return Latency{Count: h.Count(), P50: h.Quantile(0.5).Seconds(), P99: h.Quantile(0.99).Seconds(), Most: h.Most().Seconds()}
+	return Latency{Count: h.Count(), P50: h.Quantile(0.5).Seconds(), P99: h.Quantile(0.99).Seconds(),
+		Most: h.Most().Seconds()}
 }
 
 // report puts together what was seen, and asks the cluster whom it holds for gone.
 func (f *fleet) report(ctx context.Context, began time.Time) (*Report, error) {
-	r := &Report{Began: began.UTC(), Seconds: time.Since(began).Seconds(), Peers: len(f.peers), Kinds: map[string]Kind{}, Machines: f.declared.Load(), Lost: map[string]int64{}, Left: map[string]int64{}}
+	r := &Report{Began: began.UTC(), Seconds: time.Since(began).Seconds(), Peers: len(f.peers),
+		Kinds: map[string]Kind{}, Machines: f.declared.Load(), Lost: map[string]int64{}, Left: map[string]int64{}}
 	for _, k := range f.kinds {
 		if len(k.members) == 0 {
 			continue
@@ -73,7 +75,8 @@ func (f *fleet) report(ctx context.Context, began time.Time) (*Report, error) {
 	if f.Runs > 0 {
 		f.runs.mu.Lock()
 		defer f.runs.mu.Unlock()
-		r.Runs = &Runs{Started: latency(&f.runs.started), Ended: latency(&f.runs.ended), Phases: maps.Clone(f.runs.phases), Busy: f.runs.busy, Failures: maps.Clone(f.runs.failures)}
+		r.Runs = &Runs{Started: latency(&f.runs.started), Ended: latency(&f.runs.ended),
+			Phases: maps.Clone(f.runs.phases), Busy: f.runs.busy, Failures: maps.Clone(f.runs.failures)}
 	}
 	return r, nil
 }
@@ -82,8 +85,9 @@ func (f *fleet) report(ctx context.Context, began time.Time) (*Report, error) {
 func (k *kind) count() Kind {
 	k.seen.mu.Lock()
 	defer k.seen.mu.Unlock()
-	c := Kind{Members: len(k.members), Registered: latency(&k.seen.registered), Beats: latency(&k.seen.beats), Forgotten: k.seen.forgot,
-		Failures: map[string]int64{}, LateSeconds: k.seen.late.Quantile(0.99).Seconds()}
+	c := Kind{Members: len(k.members), Registered: latency(&k.seen.registered), Beats: latency(&k.seen.beats),
+		Forgotten: k.seen.forgot,
+		Failures:  map[string]int64{}, LateSeconds: k.seen.late.Quantile(0.99).Seconds()}
 	c.Known = int(c.Registered.Count - c.Forgotten)
 	maps.Copy(c.Failures, k.seen.failures)
 	return c

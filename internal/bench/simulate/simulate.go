@@ -203,7 +203,8 @@ func (f *fleet) live(ctx context.Context) error {
 		ctx, stop = context.WithTimeout(ctx, f.Duration)
 		defer stop()
 	}
-	f.say("%d agents, %d services, %d pool managers, %d machines; %d peers", f.Agents, f.Services, f.Pools, f.Machines, len(f.peers))
+	f.say("%d agents, %d services, %d pool managers, %d machines; %d peers", f.Agents, f.Services, f.Pools,
+		f.Machines, len(f.peers))
 	g, gctx := errgroup.WithContext(ctx)
 	for _, s := range f.schedules() {
 		g.Go(func() error {

@@ -34,7 +34,8 @@ func Mixed(file string, data []byte, kinds []Kind) ([][]proto.Message, error) {
 			}
 			key := kinds[k].ID + " " + id
 			if line := lines[key]; line > 0 {
-				return nil, &Error{File: file, Line: one.node.Line, Msg: fmt.Sprintf("%s %q is there twice: first on line %d", kinds[k].ID, id, line)}
+				return nil, &Error{File: file, Line: one.node.Line,
+					Msg: fmt.Sprintf("%s %q is there twice: first on line %d", kinds[k].ID, id, line)}
 			}
 			lines[key] = one.node.Line
 			out[k] = append(out[k], m)
@@ -112,5 +113,6 @@ func (e element) decode(kinds []Kind) (kind int, m proto.Message, id string, err
 			}
 		}
 	}
-	return 0, nil, "", &Error{Line: e.node.Line, Msg: "the document has no id: give it one of " + strings.Join(wanted, ", ")}
+	return 0, nil, "", &Error{Line: e.node.Line, Msg: "the document has no id: give it one of " + strings.Join(wanted,
+		", ")}
 }

@@ -38,7 +38,8 @@ names do not connect to each other, even with the same CA.`,
 			if err := create(file{key, ca.Pair.Key}, file{cert, ca.Pair.Cert}); err != nil {
 				return err
 			}
-			cmd.Printf("%s  the CA of cluster %s, until %s: every peer and client gets it\n", cert, cluster, date(ca.Cert.NotAfter))
+			cmd.Printf("%s  the CA of cluster %s, until %s: every peer and client gets it\n", cert, cluster,
+				date(ca.Cert.NotAfter))
 			cmd.Printf("%s  its key: keep it away from the peers\n", key)
 			cmd.Printf("next: holdfast tls cert create --peer ID --host NAME-OR-ADDRESS%s\n", caDirHint(out))
 			return nil

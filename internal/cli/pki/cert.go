@@ -89,7 +89,8 @@ func (f *certFlags) check(cmd *cobra.Command) error {
 		return nil
 	}
 	if strings.ContainsAny(f.name, "/\\\x00") || strings.HasPrefix(f.name, ".") || strings.HasPrefix(f.name, "-") {
-		return usagef(cmd, "--name %q: it becomes the name of a file: no slashes, and no dot or dash at its start", f.name)
+		return usagef(cmd, "--name %q: it becomes the name of a file: no slashes, and no dot or dash at its start",
+			f.name)
 	}
 	for _, r := range f.roles {
 		if !slices.Contains([]string{"viewer", "operator", "admin", "backup"}, r) {
@@ -183,7 +184,8 @@ func loadCA(dir string) (*issue.CA, error) {
 		return nil, fmt.Errorf("use the CA in %s: %w", dir, err)
 	}
 	if time.Now().After(ca.Cert.NotAfter) {
-		return nil, fmt.Errorf("use the CA in %s: it has ended at %s: make a new one with: holdfast tls ca create", dir, date(ca.Cert.NotAfter))
+		return nil, fmt.Errorf("use the CA in %s: it has ended at %s: make a new one with: holdfast tls ca create",
+			dir, date(ca.Cert.NotAfter))
 	}
 	return ca, nil
 }

@@ -24,7 +24,8 @@ func (e *usageError) Error() string { return e.msg }
 func (e *usageError) ExitCode() int { return 2 }
 
 func usagef(cmd *cobra.Command, format string, args ...any) error {
-	return &usageError{fmt.Sprintf("%s: %s: see: %s --help", cmd.CommandPath(), fmt.Sprintf(format, args...), cmd.CommandPath())}
+	return &usageError{fmt.Sprintf("%s: %s: see: %s --help", cmd.CommandPath(), fmt.Sprintf(format, args...),
+		cmd.CommandPath())}
 }
 
 // TLSCommand returns "tls", the commands for certificate authorities and certificates.
@@ -39,8 +40,10 @@ that does not use a token. Files are written with mode 0600 and never overwritte
   holdfast tls cert create --client --name alice --role admin
   holdfast tls inspect n1.pem`,
 	},
-		group(&cobra.Command{Use: "ca", Short: "Manage the certificate authority of a cluster", Example: "  holdfast tls ca create --cluster prod"}, caCreate()),
-		group(&cobra.Command{Use: "cert", Short: "Manage certificates of peers and clients", Example: "  holdfast tls cert create --peer n1 --host n1.example.org"}, certCreate()),
+		group(&cobra.Command{Use: "ca", Short: "Manage the certificate authority of a cluster",
+			Example: "  holdfast tls ca create --cluster prod"}, caCreate()),
+		group(&cobra.Command{Use: "cert", Short: "Manage certificates of peers and clients",
+			Example: "  holdfast tls cert create --peer n1 --host n1.example.org"}, certCreate()),
 		inspect())
 }
 

@@ -68,7 +68,8 @@ func show(w io.Writer, c *x509.Certificate, now time.Time) {
 	case now.Before(c.NotBefore):
 		left = "it has not begun"
 	}
-	row("valid", fmt.Sprintf("%s to %s, %s", c.NotBefore.UTC().Format(time.RFC3339), c.NotAfter.UTC().Format(time.RFC3339), left))
+	row("valid", fmt.Sprintf("%s to %s, %s", c.NotBefore.UTC().Format(time.RFC3339),
+		c.NotAfter.UTC().Format(time.RFC3339), left))
 	row("issuer", printable(c.Issuer.CommonName))
 	row("serial", c.SerialNumber.Text(16))
 	sum := sha256.Sum256(c.Raw)

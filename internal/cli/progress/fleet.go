@@ -80,7 +80,10 @@ func (f *fleet) lines(active []*holdfastv1.Run) []render.Line {
 	lines := []render.Line{head}
 	if len(steps) > 0 {
 		at := render.Line{text("at work on")}
-		names := slices.SortedFunc(maps.Keys(steps), func(a, b string) int { return cmp.Or(steps[b]-steps[a], cmp.Compare(a, b)) })
+		names := slices.SortedFunc(maps.Keys(steps), func(a,
+			b string) int {
+			return cmp.Or(steps[b]-steps[a], cmp.Compare(a, b))
+		})
 		for _, name := range names {
 			at = append(at, text(fmt.Sprintf("  %s %d", name, steps[name])))
 		}
@@ -105,7 +108,8 @@ func (f *fleet) failed() []render.Line {
 		if len(one.machines) > named {
 			who += ", …"
 		}
-		lines = append(lines, render.Line{render.T(fmt.Sprintf("✗ %d × ", len(one.machines)), render.Red), text(one.what + "  " + who), render.T("  "+one.last, render.Faint)})
+		lines = append(lines, render.Line{render.T(fmt.Sprintf("✗ %d × ", len(one.machines)), render.Red),
+			text(one.what + "  " + who), render.T("  "+one.last, render.Faint)})
 	}
 	if rest > 0 {
 		lines = append(lines, render.Line{render.T(fmt.Sprintf("✗ %d × otherwise", rest), render.Red)})

@@ -84,8 +84,10 @@ func stepWhy(r *holdfastv1.Run, s *holdfastv1.StepStatus, now time.Time) string 
 func Short(r *holdfastv1.Run, now time.Time) render.Line {
 	state := render.State(r.GetPhase().String())
 	line := render.Line{
-		render.T(pad(r.GetRunId(), 12), render.Bold), text("  " + pad(r.GetMachineId(), 12) + "  " + pad(r.GetType(), 8) + "  "),
-		render.T(pad(state.Value, 9), state.Style), text("  " + pad(Done(r), 5) + "  " + pad(Took(now, r.GetStartedAt(), r.GetFinishedAt()), 6)),
+		render.T(pad(r.GetRunId(), 12), render.Bold), text("  " + pad(r.GetMachineId(), 12) + "  " + pad(r.GetType(),
+			8) + "  "),
+		render.T(pad(state.Value, 9), state.Style), text("  " + pad(Done(r),
+			5) + "  " + pad(Took(now, r.GetStartedAt(), r.GetFinishedAt()), 6)),
 	}
 	parts := []string{}
 	if s := current(r); s != nil && !client.Finished(r) {
@@ -107,7 +109,8 @@ func Event(e *holdfastv1.RunEvent) string {
 	if e.GetTs() != nil {
 		ts = e.GetTs().AsTime().UTC().Format(time.RFC3339)
 	}
-	line := fmt.Sprintf("%s %s %s %s %s %s", first(ts, "-"), r.GetRunId(), r.GetMachineId(), first(r.GetType(), "-"), r.GetPhase(), Done(r))
+	line := fmt.Sprintf("%s %s %s %s %s %s", first(ts, "-"), r.GetRunId(), r.GetMachineId(), first(r.GetType(), "-"),
+		r.GetPhase(), Done(r))
 	if s := current(r); s != nil {
 		line += fmt.Sprintf(" %s %s", s.GetName(), s.GetState())
 		if s.GetRetryCount() > 0 {

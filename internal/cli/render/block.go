@@ -51,7 +51,8 @@ func (b *Block) Draw(above, lines []Line, width, height int) error {
 	}
 	if room := height - 1; height > 0 && len(lines) > room {
 		hidden := len(lines) - max(room-1, 0)
-		lines = append(lines[:len(lines)-hidden:len(lines)-hidden], Line{T(fmt.Sprintf("… and %d more", hidden), Faint)})
+		lines = append(lines[:len(lines)-hidden:len(lines)-hidden],
+			Line{T(fmt.Sprintf("… and %d more", hidden), Faint)})
 	}
 	for _, l := range lines {
 		s.WriteString(l.Format(width, b.colour) + "\n")

@@ -65,7 +65,8 @@ func (m *model) trouble() []render.Line {
 	}
 	for _, p := range m.status.GetPeers() {
 		if p.GetId() == m.status.GetAnsweredBy() && p.GetLastContactMs() > silent {
-			say("%s has not heard a leader for %s: what it says may be as old", p.GetId(), render.Duration(time.Duration(p.GetLastContactMs())*time.Millisecond))
+			say("%s has not heard a leader for %s: what it says may be as old", p.GetId(),
+				render.Duration(time.Duration(p.GetLastContactMs())*time.Millisecond))
 		}
 	}
 	return lines
@@ -128,7 +129,8 @@ func (m *model) peerLines() []render.Line {
 	told := slices.ContainsFunc(peers, (*holdfastv1.Peer).GetMayVote) // a peer that is older than the field reports no voter at all
 	for i, p := range peers {
 		if i == mostPeers {
-			lines = append(lines, render.Line{render.T(fmt.Sprintf("          and %d peers more", len(peers)-i), render.Faint)})
+			lines = append(lines, render.Line{render.T(fmt.Sprintf("          and %d peers more", len(peers)-i),
+				render.Faint)})
 			break
 		}
 		name := "          "

@@ -13,14 +13,17 @@ import (
 func (m *model) openLines() []render.Line {
 	lines := m.machineLines()
 	if r := m.runs.find(m.open); m.tab == tabRuns {
-		lines = []render.Line{{plain(fmt.Sprintf("run %s has ended, and %d others since:", m.open, mostEnded))}, command("holdfast run get " + m.open)}
+		lines = []render.Line{{plain(fmt.Sprintf("run %s has ended, and %d others since:", m.open, mostEnded))},
+			command("holdfast run get " + m.open)}
 		if r != nil {
 			lines = progress.One(r, m.now())
-			lines = append(lines, nil, pair("plan", r.GetPlanId()), pair("request", r.GetRequestId()), pair("started by", r.GetPrincipal()))
+			lines = append(lines, nil, pair("plan", r.GetPlanId()), pair("request", r.GetRequestId()),
+				pair("started by", r.GetPrincipal()))
 			if why := progress.Why(r, m.now()); why != "" {
 				lines = append(lines, pair("now", why))
 			}
-			lines = append(lines, nil, command("holdfast run logs -f "+r.GetRunId()), command("holdfast machine why "+r.GetMachineId()))
+			lines = append(lines, nil, command("holdfast run logs -f "+r.GetRunId()),
+				command("holdfast machine why "+r.GetMachineId()))
 			if !client.Finished(r) {
 				lines = append(lines, command("holdfast run cancel "+r.GetRunId()))
 			}
@@ -42,7 +45,8 @@ func (m *model) machineLines() []render.Line {
 		if i.Machine != m.open {
 			continue
 		}
-		lines[0] = append(lines[0], plain("  "), render.State(i.State.String()), plain("  "), i.Urgency, plain("  "+i.Where))
+		lines[0] = append(lines[0], plain("  "), render.State(i.State.String()), plain("  "), i.Urgency,
+			plain("  "+i.Where))
 		lines = append(lines, nil)
 		for _, what := range i.What {
 			lines = append(lines, render.Line{plain("  " + what)})

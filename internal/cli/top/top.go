@@ -84,7 +84,8 @@ func (t *Top) Run(ctx context.Context) error {
 }
 
 func (t *Top) options() []tea.ProgramOption {
-	all := []tea.ProgramOption{tea.WithInput(t.cfg.In), tea.WithOutput(t.cfg.Out), tea.WithEnvironment(t.cfg.Env), tea.WithoutSignalHandler()}
+	all := []tea.ProgramOption{tea.WithInput(t.cfg.In), tea.WithOutput(t.cfg.Out), tea.WithEnvironment(t.cfg.Env),
+		tea.WithoutSignalHandler()}
 	if t.cfg.Width > 0 {
 		all = append(all, tea.WithWindowSize(t.cfg.Width, t.cfg.Height))
 	}

@@ -59,5 +59,6 @@ func (q *running) bootsNormally(target string) error {
 		return nil
 	}
 	device := map[string]string{"disk": "disk0", "net": "net0", "cd": "cd0"}[target]
-	return q.qmp.do("qom-set", map[string]any{"path": "/machine/peripheral/" + device, "property": "bootindex", "value": place})
+	return q.qmp.do("qom-set", map[string]any{"path": "/machine/peripheral/" + device, "property": "bootindex",
+		"value": place})
 }

@@ -93,7 +93,10 @@ func health() {
 	s := &http.Server{
 		Addr:              "127.0.0.1:10248",
 		ReadHeaderTimeout: time.Second,
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_,
+				_ = io.WriteString(w, "ok")
+		}),
 	}
 	log.Print(s.ListenAndServe())
 }

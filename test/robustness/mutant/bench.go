@@ -120,7 +120,8 @@ func (b *bench) run(ctx context.Context, plan string, steps ...*holdfastv1.Step)
 		return "", err
 	}
 	for peer := 0; ; peer++ {
-		op := b.rec.StartRun(ctx, workload.Op{Peer: peer % len(b.Peers()), Machine: machineID, Request: "q-" + plan, Plan: plan}, callTime)
+		op := b.rec.StartRun(ctx, workload.Op{Peer: peer % len(b.Peers()), Machine: machineID, Request: "q-" + plan,
+			Plan: plan}, callTime)
 		if op.Outcome == workload.OK {
 			return op.Got.ID, nil
 		}

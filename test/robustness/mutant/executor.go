@@ -12,16 +12,18 @@ import (
 
 // dieAfterEffect kills the leader after it has pressed a button and before it reports it.
 func dieAfterEffect() Scenario {
-	return Scenario{Name: "the leader dies right after an effect", Run: func(ctx context.Context, e Env) ([]error, error) {
-		return e.die(ctx, "effect-done", "reboot", lab.Step("restart", &holdfastv1.Reboot{Mode: "bmc", Force: true}))
-	}}
+	return Scenario{Name: "the leader dies right after an effect",
+		Run: func(ctx context.Context, e Env) ([]error, error) {
+			return e.die(ctx, "effect-done", "reboot", lab.Step("restart", &holdfastv1.Reboot{Mode: "bmc", Force: true}))
+		}}
 }
 
 // dieWhileLogging kills the leader after it has committed the first part of a log.
 func dieWhileLogging() Scenario {
-	return Scenario{Name: "the leader dies while a command prints", Run: func(ctx context.Context, e Env) ([]error, error) {
-		return e.die(ctx, "logs-committed", talkPlan, lab.Script("talk", workload.TalkScript))
-	}}
+	return Scenario{Name: "the leader dies while a command prints",
+		Run: func(ctx context.Context, e Env) ([]error, error) {
+			return e.die(ctx, "logs-committed", talkPlan, lab.Script("talk", workload.TalkScript))
+		}}
 }
 
 // takeOverOutput is a test of package executor that kills a leader right after a command's
@@ -69,21 +71,22 @@ func (e Env) die(ctx context.Context, point, plan string, step *holdfastv1.Step)
 // leader finish the run, and resumes the first one. Its attempt does not notice the end of
 // its term, because that would mostly be faster than the effect and hide the missing rule.
 func stoppedExecutor(point string) Scenario {
-	return Scenario{Name: "the leader is stopped at " + point + " and goes on after the next one's effect", Provoke: []Patch{
-		{"executor/attempt.go", "providers.WithNotAfter(ctx, notAfter)", "providers.WithNotAfter(context.WithoutCancel(ctx), notAfter)"},
-	}, Run: func(ctx context.Context, e Env) ([]error, error) {
-		for round := range 2 {
-			round := Env{Binary: e.Binary, Dir: fmt.Sprintf("%s/round-%d", e.Dir, round)}
-			s, err := failpoint.NewSwitches(round.Dir+"/failpoints", point)
-			if err != nil {
-				return nil, err
+	return Scenario{Name: "the leader is stopped at " + point + " and goes on after the next one's effect",
+		Provoke: []Patch{
+			{"executor/attempt.go", "providers.WithNotAfter(ctx, notAfter)", "providers.WithNotAfter(context.WithoutCancel(ctx), notAfter)"},
+		}, Run: func(ctx context.Context, e Env) ([]error, error) {
+			for round := range 2 {
+				round := Env{Binary: e.Binary, Dir: fmt.Sprintf("%s/round-%d", e.Dir, round)}
+				s, err := failpoint.NewSwitches(round.Dir+"/failpoints", point)
+				if err != nil {
+					return nil, err
+				}
+				if found, err := round.stopExecutor(ctx, s, point); err != nil || len(found) > 0 {
+					return found, err
+				}
 			}
-			if found, err := round.stopExecutor(ctx, s, point); err != nil || len(found) > 0 {
-				return found, err
-			}
-		}
-		return nil, nil
-	}}
+			return nil, nil
+		}}
 }
 
 func (e Env) stopExecutor(ctx context.Context, s failpoint.Switches, point string) ([]error, error) {

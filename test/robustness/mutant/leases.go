@@ -18,7 +18,8 @@ const agentTTL = 12 * time.Second
 
 // shortLeases changes a number and no rule.
 func shortLeases() []Patch {
-	return []Patch{{"server/agents.go", "machineTTL = 5 * time.Minute", fmt.Sprintf("machineTTL = %d * time.Second", agentTTL/time.Second)}}
+	return []Patch{{"server/agents.go", "machineTTL = 5 * time.Minute",
+		fmt.Sprintf("machineTTL = %d * time.Second", agentTTL/time.Second)}}
 }
 
 // agentTerms returns the resulting terms: a leader adds half a TTL to inherited leases, and
@@ -92,113 +93,116 @@ func (h *hands) truth(ctx context.Context) ([]error, error) {
 // answeredFromMemory makes the leader answer heartbeats from memory, and then die: the next
 // one knows only of the first.
 func answeredFromMemory() Scenario {
-	return Scenario{Name: "the leader dies after heartbeats that are not recorded", Provoke: shortLeases(), Run: func(ctx context.Context, e Env) ([]error, error) {
-		h, err := e.hands(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = h.close() }()
-		leader, err := h.Leader(ctx)
-		if err != nil {
-			return nil, err
-		}
-		at := h.index(leader.ID)
-		if err := h.come(ctx, at, subject); err != nil {
-			return nil, err
-		}
-		// The recorded heartbeat may be up to half a TTL older than the newest one.
-		for began := time.Now(); time.Since(began) < h.terms.TTL/2-300*time.Millisecond; {
-			if _, err := h.Beat(ctx, at, subject); err != nil {
+	return Scenario{Name: "the leader dies after heartbeats that are not recorded", Provoke: shortLeases(),
+		Run: func(ctx context.Context, e Env) ([]error, error) {
+			h, err := e.hands(ctx)
+			if err != nil {
 				return nil, err
 			}
-			if err := sleep(ctx, 100*time.Millisecond); err != nil {
+			defer func() { _ = h.close() }()
+			leader, err := h.Leader(ctx)
+			if err != nil {
 				return nil, err
 			}
-		}
-		if err := h.come(ctx, at, other); err != nil {
-			return nil, err
-		}
-		over := h.Unrest()
-		if err := leader.Kill(); err != nil {
-			return nil, err
-		}
-		if err := h.Steady(ctx); err != nil {
-			return nil, err
-		}
-		over()
-		if err := h.untilLost(ctx); err != nil {
-			return nil, err
-		}
-		return h.truth(ctx)
-	}}
+			at := h.index(leader.ID)
+			if err := h.come(ctx, at, subject); err != nil {
+				return nil, err
+			}
+			// The recorded heartbeat may be up to half a TTL older than the newest one.
+			for began := time.Now(); time.Since(began) < h.terms.TTL/2-300*time.Millisecond; {
+				if _, err := h.Beat(ctx, at, subject); err != nil {
+					return nil, err
+				}
+				if err := sleep(ctx, 100*time.Millisecond); err != nil {
+					return nil, err
+				}
+			}
+			if err := h.come(ctx, at, other); err != nil {
+				return nil, err
+			}
+			over := h.Unrest()
+			if err := leader.Kill(); err != nil {
+				return nil, err
+			}
+			if err := h.Steady(ctx); err != nil {
+				return nil, err
+			}
+			over()
+			if err := h.untilLost(ctx); err != nil {
+				return nil, err
+			}
+			return h.truth(ctx)
+		}}
 }
 
 // nobodyHears kills all peers for longer than a lease lasts.
 func nobodyHears() Scenario {
-	return Scenario{Name: "all peers are dead for longer than a TTL", Provoke: shortLeases(), Run: func(ctx context.Context, e Env) ([]error, error) {
-		h, err := e.hands(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = h.close() }()
-		h.stop() // only this scenario starts peers
-		if err := h.come(ctx, 0, subject); err != nil {
-			return nil, err
-		}
-		over := h.Unrest()
-		for _, p := range h.Peers() {
-			if err := p.Kill(); err != nil {
+	return Scenario{Name: "all peers are dead for longer than a TTL", Provoke: shortLeases(),
+		Run: func(ctx context.Context, e Env) ([]error, error) {
+			h, err := e.hands(ctx)
+			if err != nil {
 				return nil, err
 			}
-		}
-		heard := h.Deaf()
-		if err := sleep(ctx, h.terms.TTL*5/3); err != nil { // a leader would add half a TTL
-			return nil, err
-		}
-		heard()
-		for _, p := range h.Peers() {
-			if err := p.Start(ctx); err != nil {
+			defer func() { _ = h.close() }()
+			h.stop() // only this scenario starts peers
+			if err := h.come(ctx, 0, subject); err != nil {
 				return nil, err
 			}
-		}
-		lost := make(chan error, 1)
-		go func() { lost <- h.untilLost(ctx) }() // it may end before all are ready
-		err = h.Steady(ctx)
-		over()
-		if err := errors.Join(err, <-lost); err != nil {
-			return nil, err
-		}
-		return h.truth(ctx)
-	}}
+			over := h.Unrest()
+			for _, p := range h.Peers() {
+				if err := p.Kill(); err != nil {
+					return nil, err
+				}
+			}
+			heard := h.Deaf()
+			if err := sleep(ctx, h.terms.TTL*5/3); err != nil { // a leader would add half a TTL
+				return nil, err
+			}
+			heard()
+			for _, p := range h.Peers() {
+				if err := p.Start(ctx); err != nil {
+					return nil, err
+				}
+			}
+			lost := make(chan error, 1)
+			go func() { lost <- h.untilLost(ctx) }() // it may end before all are ready
+			err = h.Steady(ctx)
+			over()
+			if err := errors.Join(err, <-lost); err != nil {
+				return nil, err
+			}
+			return h.truth(ctx)
+		}}
 }
 
 // inherited stops an agent, and then the leader. The next leader has never received a
 // heartbeat of it, but must declare it lost.
 func inherited() Scenario {
-	return Scenario{Name: "an agent is gone, and then the leader", Provoke: shortLeases(), Run: func(ctx context.Context, e Env) ([]error, error) {
-		h, err := e.hands(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = h.close() }()
-		if err := h.come(ctx, 0, subject); err != nil {
-			return nil, err
-		}
-		leader, err := h.Leader(ctx)
-		if err != nil {
-			return nil, err
-		}
-		over := h.Unrest()
-		if err := leader.Kill(); err != nil {
-			return nil, err
-		}
-		if err := h.Steady(ctx); err != nil {
-			return nil, err
-		}
-		over()
-		if err := h.untilLost(ctx); err != nil {
-			return nil, err
-		}
-		return h.truth(ctx)
-	}}
+	return Scenario{Name: "an agent is gone, and then the leader", Provoke: shortLeases(),
+		Run: func(ctx context.Context, e Env) ([]error, error) {
+			h, err := e.hands(ctx)
+			if err != nil {
+				return nil, err
+			}
+			defer func() { _ = h.close() }()
+			if err := h.come(ctx, 0, subject); err != nil {
+				return nil, err
+			}
+			leader, err := h.Leader(ctx)
+			if err != nil {
+				return nil, err
+			}
+			over := h.Unrest()
+			if err := leader.Kill(); err != nil {
+				return nil, err
+			}
+			if err := h.Steady(ctx); err != nil {
+				return nil, err
+			}
+			over()
+			if err := h.untilLost(ctx); err != nil {
+				return nil, err
+			}
+			return h.truth(ctx)
+		}}
 }

@@ -116,7 +116,8 @@ func (b *bench) pauseOnce(ctx context.Context, round int, told string) error {
 	defer wg.Wait()
 	defer stop()
 	read := func(client int) {
-		b.rec.GetMachine(context.WithoutCancel(ctx), workload.Op{Client: client, Peer: old + 3*(client%lines), Machine: machineID}, callTime)
+		b.rec.GetMachine(context.WithoutCancel(ctx), workload.Op{Client: client, Peer: old + 3*(client%lines),
+			Machine: machineID}, callTime)
 	}
 	for c := range 16 {
 		wg.Go(func() {
@@ -174,21 +175,23 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // readElsewhere writes at the leader and reads at the others right after that.
 func readElsewhere() Scenario {
-	return Scenario{Name: "a read follows a write to another peer", Run: func(ctx context.Context, e Env) ([]error, error) {
-		b, err := e.open(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = b.close() }()
-		for n := range 100 {
-			at, err := b.mustWrite(ctx, fmt.Sprint(n))
+	return Scenario{Name: "a read follows a write to another peer",
+		Run: func(ctx context.Context, e Env) ([]error, error) {
+			b, err := e.open(ctx)
 			if err != nil {
 				return nil, err
 			}
-			for i := 1; i < len(b.Peers()); i++ {
-				b.rec.GetMachine(ctx, workload.Op{Client: i, Peer: (at + i) % len(b.Peers()), Machine: machineID}, callTime)
+			defer func() { _ = b.close() }()
+			for n := range 100 {
+				at, err := b.mustWrite(ctx, fmt.Sprint(n))
+				if err != nil {
+					return nil, err
+				}
+				for i := 1; i < len(b.Peers()); i++ {
+					b.rec.GetMachine(ctx, workload.Op{Client: i, Peer: (at + i) % len(b.Peers()), Machine: machineID},
+						callTime)
+				}
 			}
-		}
-		return b.truth(ctx, machineID)
-	}}
+			return b.truth(ctx, machineID)
+		}}
 }

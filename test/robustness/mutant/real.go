@@ -46,7 +46,8 @@ func (e Env) openReal(ctx context.Context, cfg site.Config, points ...string) (*
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	b, err := e.openWith(ctx, switches, lab.Config{Env: []string{switches.Environment(points...)}, Args: keys, Providers: s.Providers()})
+	b, err := e.openWith(ctx, switches, lab.Config{Env: []string{switches.Environment(points...)}, Args: keys,
+		Providers: s.Providers()})
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -68,7 +69,8 @@ func (r *realBench) once(ctx context.Context, machine, plan, request, point stri
 		}
 	}
 	for peer := 0; ; peer++ {
-		op := r.rec.StartRun(ctx, workload.Op{Peer: peer % len(r.Peers()), Machine: machine, Plan: plan, Request: request}, callTime)
+		op := r.rec.StartRun(ctx, workload.Op{Peer: peer % len(r.Peers()), Machine: machine, Plan: plan,
+			Request: request}, callTime)
 		switch {
 		case op.Outcome == workload.OK && point == "":
 			return r.over(ctx, op.Got.ID)
@@ -102,77 +104,81 @@ func (r *realBench) truth(ctx context.Context, first string) ([]error, error) {
 
 // dieWhileRunning kills the leader after output of a command on a real host was recorded.
 func dieWhileRunning() Scenario {
-	return Scenario{Name: "the leader dies while a command runs on a real host", Run: func(ctx context.Context, e Env) ([]error, error) {
-		const point = "logs-committed"
-		r, err := e.openReal(ctx, site.Config{SSH: true}, point)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = r.close() }()
-		if err := r.once(ctx, r.real.Hosts[0], workload.HostPlan, "q", point); err != nil {
-			return nil, err
-		}
-		return r.truth(ctx, "starts")
-	}}
+	return Scenario{Name: "the leader dies while a command runs on a real host",
+		Run: func(ctx context.Context, e Env) ([]error, error) {
+			const point = "logs-committed"
+			r, err := e.openReal(ctx, site.Config{SSH: true}, point)
+			if err != nil {
+				return nil, err
+			}
+			defer func() { _ = r.close() }()
+			if err := r.once(ctx, r.real.Hosts[0], workload.HostPlan, "q", point); err != nil {
+				return nil, err
+			}
+			return r.truth(ctx, "starts")
+		}}
 }
 
 // dieAfterPress kills the leader after a BMC has accepted a press whose effect takes a
 // while.
 func dieAfterPress() Scenario {
-	return Scenario{Name: "the leader dies right after a press that takes a BMC a while", Run: func(ctx context.Context, e Env) ([]error, error) {
-		const point = "effect-done"
-		r, err := e.openReal(ctx, site.Config{BMCs: 1, PowerTime: 3 * time.Second}, point)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = r.close() }()
-		if err := r.once(ctx, r.real.BMCs[0], workload.CyclePlan, "q", point); err != nil {
-			return nil, err
-		}
-		return r.truth(ctx, "presses")
-	}}
+	return Scenario{Name: "the leader dies right after a press that takes a BMC a while",
+		Run: func(ctx context.Context, e Env) ([]error, error) {
+			const point = "effect-done"
+			r, err := e.openReal(ctx, site.Config{BMCs: 1, PowerTime: 3 * time.Second}, point)
+			if err != nil {
+				return nil, err
+			}
+			defer func() { _ = r.close() }()
+			if err := r.once(ctx, r.real.BMCs[0], workload.CyclePlan, "q", point); err != nil {
+				return nil, err
+			}
+			return r.truth(ctx, "presses")
+		}}
 }
 
 // killWithSession kills a leader that has a session with a BMC; the next one uses the BMC
 // too.
 func killWithSession() Scenario {
-	return Scenario{Name: "the leader dies with a session on a BMC", Run: func(ctx context.Context, e Env) ([]error, error) {
-		r, err := e.openReal(ctx, site.Config{BMCs: 1})
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = r.close() }()
-		if err := r.once(ctx, r.real.BMCs[0], workload.CyclePlan, "q1", ""); err != nil {
-			return nil, err
-		}
-		leader, err := r.Leader(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if err := leader.Kill(); err != nil { // it is restarted
-			return nil, err
-		}
-		if err := r.once(ctx, r.real.BMCs[0], workload.CyclePlan, "q2", ""); err != nil {
-			return nil, err
-		}
-		return r.truth(ctx, "sessions")
-	}}
+	return Scenario{Name: "the leader dies with a session on a BMC",
+		Run: func(ctx context.Context, e Env) ([]error, error) {
+			r, err := e.openReal(ctx, site.Config{BMCs: 1})
+			if err != nil {
+				return nil, err
+			}
+			defer func() { _ = r.close() }()
+			if err := r.once(ctx, r.real.BMCs[0], workload.CyclePlan, "q1", ""); err != nil {
+				return nil, err
+			}
+			leader, err := r.Leader(ctx)
+			if err != nil {
+				return nil, err
+			}
+			if err := leader.Kill(); err != nil { // it is restarted
+				return nil, err
+			}
+			if err := r.once(ctx, r.real.BMCs[0], workload.CyclePlan, "q2", ""); err != nil {
+				return nil, err
+			}
+			return r.truth(ctx, "sessions")
+		}}
 }
 
 // lie makes a BMC accept every press and do nothing.
 func lie() Scenario {
-	return Scenario{Name: "a BMC accepts presses and does nothing", Run: func(ctx context.Context, e Env) ([]error, error) {
-		r, err := e.openReal(ctx, site.Config{BMCs: 1})
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = r.close() }()
-		if err := r.site.BMCs[0].Quirks(ctx, redfishtest.Quirks{Ignore: []string{"reset"}}); err != nil {
-			return nil, err
-		}
-		if err := r.once(ctx, r.real.BMCs[0], workload.OffPlan, "q", ""); err != nil {
-			return nil, err
-		}
-		return r.truth(ctx, "atrest")
-	}}
+	return Scenario{Name: "a BMC accepts presses and does nothing",
+		Run: func(ctx context.Context, e Env) ([]error, error) {
+			r, err := e.openReal(ctx, site.Config{BMCs: 1})
+			if err != nil {
+				return nil, err
+			}
+			defer func() { _ = r.close() }()
+			if err := r.site.BMCs[0].Quirks(ctx, redfishtest.Quirks{Ignore: []string{"reset"}}); err != nil {
+				return nil, err
+			}
+			if err := r.once(ctx, r.real.BMCs[0], workload.OffPlan, "q", ""); err != nil {
+				return nil, err
+			}
+			return r.truth(ctx, "atrest")
+		}}
 }
