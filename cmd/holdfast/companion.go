@@ -40,7 +40,7 @@ func findCompanion() (string, error) {
 	}
 	path, err := exec.LookPath(companion)
 	if err != nil {
-		return "", fmt.Errorf("find %s: %w: benchmarks and the simulator are a program of their own: build it (make build) and put it beside holdfast", companion, err)
+		return "", fmt.Errorf("find %s: %w: it contains the benchmarks and the simulator: build it (make build) and put it next to holdfast", companion, err)
 	}
 	return path, nil
 }

@@ -115,7 +115,7 @@ func (a *app) contextSet() *cobra.Command {
 			if token == "-" {
 				line, err := bufio.NewReader(a.In).ReadString('\n')
 				if token = strings.TrimSpace(line); token == "" {
-					return fmt.Errorf("read the token from standard input: there is none: %w", err)
+					return fmt.Errorf("read the token from standard input: it is empty: %w", err)
 				}
 			}
 			return a.edit(func(f *profile.File) error {

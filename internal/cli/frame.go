@@ -51,7 +51,7 @@ func listCommand[M proto.Message](a *app, v lister[M]) *cobra.Command {
 			case order == nil:
 				order = v.order
 			case watch:
-				return usagef("%s: what is followed comes in its own order: leave out --sort-by or --watch",
+				return usagef("%s: --watch prints changes in their order: omit --sort-by or --watch",
 					cmd.CommandPath())
 			}
 			return a.online(func(ctx context.Context, c *client.Client, args []string) error {

@@ -56,9 +56,9 @@ func TestSortBy(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"machine list --sort-by racks":    `Machine has no field "racks"`,
-		"machine list --sort-by labels":   "say which key of it: labels.KEY",
-		"machine list -w --sort-by rack":  "leave out --sort-by or --watch",
-		"run list --sort-by steps":        "there is no order of it",
+		"machine list --sort-by labels":   "name a key: labels.KEY",
+		"machine list -w --sort-by rack":  "omit --sort-by or --watch",
+		"run list --sort-by steps":        "cannot be sorted by",
 		"machine history m-1 --sort-by x": `HistoryEntry has no field "x"`,
 	} {
 		var c command

@@ -133,7 +133,7 @@ func (a *app) imageFilesFrom(ctx context.Context, c *client.Client, in *imageInp
 		f := &holdfastv1.Image_File{Url: source, Sha256: sums[part]}
 		if strings.Contains(source, "://") {
 			if f.GetSha256() == "" {
-				return usagef("--%s: a URL needs the SHA-256 of what is there: give --sha256 %s=SUM", part, part)
+				return usagef("--%s: a URL needs the SHA-256 of its contents: pass --sha256 %s=SUM", part, part)
 			}
 		} else {
 			var begin []byte
@@ -155,7 +155,7 @@ func (a *app) imageFilesFrom(ctx context.Context, c *client.Client, in *imageInp
 	}
 	if in.disk == "" {
 		if in.format != "" || in.compression != "" {
-			return usagef("--format and --compression are those of a disk: give --disk")
+			return usagef("--format and --compression apply to a disk: pass --disk")
 		}
 		return nil
 	}
@@ -175,12 +175,12 @@ func imageSums(given []string, sources map[string]string) (map[string]string, er
 		part, sum, named := strings.Cut(s, "=")
 		if !named {
 			if len(parts) != 1 {
-				return nil, usagef("--sha256: there are %d files: say which one, such as disk=SUM", len(parts))
+				return nil, usagef("--sha256: there are %d files: name one, such as disk=SUM", len(parts))
 			}
 			part, sum = parts[0], s
 		}
 		if !slices.Contains(parts, part) {
-			return nil, usagef("--sha256: there is no --%.40s", part)
+			return nil, usagef("--sha256: --%.40s is not set", part)
 		}
 		sums[part] = strings.ToLower(sum)
 	}
@@ -266,7 +266,7 @@ func (a *app) upload(ctx context.Context, c *client.Client, path, want string) (
 	}
 	sum := hex.EncodeToString(h.Sum(nil))
 	if want != "" && want != sum {
-		return nil, nil, usagef("%s sums up to %s, not to %s", path, sum, want)
+		return nil, nil, usagef("%s has the SHA-256 %s, want %s", path, sum, want)
 	}
 	head = make([]byte, 512)
 	n, err := f.ReadAt(head, 0)

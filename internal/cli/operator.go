@@ -40,7 +40,7 @@ these the highest index, as --dry-run shows them. Active runs fail with a reason
 				return usagef("operator recover: --data-dir is missing: the data directory of a peer that is stopped")
 			}
 			if !dry && !yes {
-				return usagef("operator recover: look with --dry-run first, then say --yes")
+				return usagef("operator recover: check with --dry-run first, then pass --yes")
 			}
 			r, err := cluster.Recover(dir, dry, slog.New(slog.DiscardHandler))
 			if err != nil {

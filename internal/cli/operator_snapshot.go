@@ -78,7 +78,7 @@ func (a *app) save(ctx context.Context, c *client.Client, path string) (_ *fsm.C
 		return nil, 0, in.err
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("save snapshot: what the peer sent is not whole: %w", err)
+		return nil, 0, fmt.Errorf("save snapshot: the received data is incomplete: %w", err)
 	}
 	if err := errors.Join(in.readBack(), tmp.Sync(), tmp.Close()); err != nil {
 		return nil, 0, fmt.Errorf("save snapshot: %w", err)

@@ -43,7 +43,7 @@ func (w *waveFlags) check(cmd *cobra.Command, args []string, req *holdfastv1.Sta
 	case w.selector == "":
 		for _, name := range []string{"max-parallel", "max-failures", "wave"} {
 			if cmd.Flags().Changed(name) {
-				return usagef("--%s: it is for a wave: give --selector", name)
+				return usagef("--%s: only for a wave: pass --selector", name)
 			}
 		}
 		return nil

@@ -159,8 +159,8 @@ func TestWaveUsage(t *testing.T) {
 	}{
 		{"--type REBOOT", "MACHINE is missing"},
 		{"m-1 --selector x --type REBOOT", "give either MACHINE or --selector"},
-		{"m-1 --type REBOOT --max-parallel 2", "--max-parallel: it is for a wave: give --selector"},
-		{"m-1 --type REBOOT --wave w", "--wave: it is for a wave"},
+		{"m-1 --type REBOOT --max-parallel 2", "--max-parallel: only for a wave: pass --selector"},
+		{"m-1 --type REBOOT --wave w", "--wave: only for a wave"},
 		{"--selector x --type REBOOT --request-id r", "give --wave"},
 		{"--selector x --type REBOOT --max-parallel 0", "--max-parallel: 0: give 1 or more"},
 		{"--selector x --type REBOOT --max-failures -1", "--max-failures: -1: give 0 or more"},

@@ -31,7 +31,7 @@ standard output.`,
 			}
 			f, err := os.OpenFile(out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 			if err != nil {
-				return fmt.Errorf("make key file (one that is there is never overwritten): %w", err)
+				return fmt.Errorf("create key file (existing files are never overwritten): %w", err)
 			}
 			_, err = fmt.Fprintln(f, line)
 			if err = errors.Join(err, f.Sync(), f.Close()); err != nil {

@@ -146,7 +146,7 @@ func readValue(r io.Reader) (string, error) {
 		return "", err
 	}
 	if len(b) > maxValue {
-		return "", fmt.Errorf("there are more than %d bytes", maxValue)
+		return "", fmt.Errorf("more than %d bytes", maxValue)
 	}
 	text := string(b)
 	if line := strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r"); !strings.Contains(line, "\n") {

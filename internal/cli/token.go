@@ -131,7 +131,7 @@ func (d *ttl) Set(s string) error {
 	}
 	v, err := time.ParseDuration(s)
 	if err != nil || v < time.Second {
-		return fmt.Errorf("%q is not a time from a second up, such as 90d or 12h, and not never", s)
+		return fmt.Errorf("%q is not a time of at least a second, such as 90d or 12h, or never", s)
 	}
 	*d = ttl(v)
 	return nil

@@ -34,7 +34,7 @@ Without a terminal use 'run watch', 'machine issues' and 'cluster status -o json
 			case !ok:
 				return usagef("%s: standard output is not a terminal: in pipes use run watch, machine issues, or cluster status -o json", cmd.CommandPath())
 			case !a.terminal(a.Out):
-				return usagef("%s: TERM is dumb: such a terminal cannot be drawn on: use run watch, or machine issues", cmd.CommandPath())
+				return usagef("%s: the terminal (TERM=dumb) cannot be redrawn: use run watch, or machine issues", cmd.CommandPath())
 			}
 			a.globals.stale = true
 			a.Err = io.Discard // what the client notes on its way to another peer would be written over the view, which says it itself

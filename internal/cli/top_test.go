@@ -19,7 +19,7 @@ func TestTopWantsATerminal(t *testing.T) {
 		want     string
 	}{
 		{"pipe", false, "xterm", nil, "standard output is not a terminal"},
-		{"dumb", true, "dumb", nil, "TERM is dumb"},
+		{"dumb", true, "dumb", nil, "TERM=dumb"},
 		{"too often", true, "xterm", []string{"--every", "1ms"}, "give 200ms or more"},
 		{"argument", true, "xterm", []string{"m-1"}, `unexpected argument "m-1"`},
 	} {

@@ -24,7 +24,7 @@ func (c clusters) Cluster(ctx context.Context, m providers.Machine, ref string) 
 	stored, ok := c.h.inventory.View().Secret(name)
 	if !ok {
 		return kube.Registered{}, &providers.NotAsked{Reason: providers.ClusterNotRegistered,
-			Err: fmt.Errorf("cluster %q is not registered: do so with holdfast cluster-ref add %s --kubeconfig FILE",
+			Err: fmt.Errorf("cluster %q is not registered: register it with holdfast cluster-ref add %s --kubeconfig FILE",
 				ref, ref)}
 	}
 	if pools := stored.GetSecret().GetPools(); len(pools) > 0 && !slices.Contains(pools, m.GetSpec().GetPool()) {
@@ -39,7 +39,7 @@ func (c clusters) Cluster(ctx context.Context, m providers.Machine, ref string) 
 	kubeconfig := s.Values["kubeconfig"].Reveal()
 	if kubeconfig == "" {
 		return kube.Registered{}, &providers.NotAsked{Reason: "NoCredentials",
-			Err: fmt.Errorf("secret %q holds no kubeconfig: register the cluster with holdfast cluster-ref add %s --kubeconfig FILE", name, ref)}
+			Err: fmt.Errorf("secret %q has no kubeconfig: register the cluster with holdfast cluster-ref add %s --kubeconfig FILE", name, ref)}
 	}
 	return kube.Registered{Kubeconfig: []byte(kubeconfig), CertificateKey: s.Values["certificate_key"].Reveal(),
 		Version: fmt.Sprintf("%d/%s", s.Version, stored.GetSecret().GetCreatedAt().AsTime())}, nil

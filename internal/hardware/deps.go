@@ -27,7 +27,7 @@ func strict(raw json.RawMessage, into any) error {
 		return fmt.Errorf("read configuration: %w", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("read configuration: there is more than one value")
+		return errors.New("read configuration: more than one value")
 	}
 	return nil
 }
@@ -42,7 +42,7 @@ func (h *Hardware) open(ctx context.Context, name, kind string) (secrets.Secret,
 		return s, &providers.NotAsked{Reason: "NoCredentials", Err: err}
 	case s.Type != kind:
 		return secrets.Secret{}, &providers.NotAsked{Reason: "NoCredentials",
-			Err: fmt.Errorf("secret %q is of type %s, want %s: make another one with holdfast secret put --type %s",
+			Err: fmt.Errorf("secret %q is of type %s, want %s: create another one with holdfast secret put --type %s",
 				name, s.Type, kind, kind)}
 	}
 	return s, nil
@@ -71,7 +71,7 @@ type logins struct{ h *Hardware }
 func (l logins) Login(ctx context.Context, ref string) (sshexec.Login, error) {
 	if ref == "" {
 		return sshexec.Login{}, &providers.NotAsked{Reason: "NoCredentials",
-			Err: errors.New("no login for the host is named: set ssh_credentials_ref of the machine, or credentials_ref of the provider, to a secret of type ssh")}
+			Err: errors.New("no credentials for the host: set ssh_credentials_ref of the machine, or credentials_ref of the provider, to a secret of type ssh")}
 	}
 	s, err := l.h.open(ctx, ref, "ssh")
 	if err != nil {

@@ -217,7 +217,7 @@ func (h *Hardware) Serve(ctx context.Context) error {
 	for _, p := range h.bmcs {
 		g.Go(func() error {
 			if err := p.Run(ctx); err != nil {
-				h.log.Warn("could not end all sessions on BMCs", "error", err)
+				h.log.Warn("cannot end all BMC sessions", "error", err)
 			}
 			return nil
 		})
@@ -252,7 +252,7 @@ func (h *Hardware) release(ctx context.Context) {
 	for _, p := range h.bmcs {
 		wg.Go(func() {
 			if err := p.Release(ctx); err != nil {
-				h.log.Warn("could not end all sessions on BMCs after the term", "error", err)
+				h.log.Warn("cannot end all BMC sessions after the term", "error", err)
 			}
 		})
 	}

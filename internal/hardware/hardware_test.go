@@ -133,7 +133,7 @@ func TestCredentials(t *testing.T) {
 	if err != nil || login.Password != "hush" {
 		t.Errorf("login: %v", err)
 	}
-	for ref, problem := range map[string]string{"": "no login", "bmcs": "is of type bmc, want ssh"} {
+	for ref, problem := range map[string]string{"": "no credentials for the host", "bmcs": "is of type bmc, want ssh"} {
 		if _, err := (logins{h}).Login(t.Context(), ref); err == nil || !strings.Contains(err.Error(), problem) {
 			t.Errorf("login of %q: %v, want %q", ref, err, problem)
 		}

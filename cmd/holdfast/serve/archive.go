@@ -67,14 +67,14 @@ func (c *archiveConfig) open() (s store, done func(), err error) {
 		return nil, done, nil
 	}
 	if c.ArchiveAfter <= 0 || c.ArchiveKeep < 0 || c.ArchiveKeep > 0 && c.ArchiveKeep < c.ArchiveAfter {
-		return nil, done, fmt.Errorf("read --archive-after %s and --archive-keep %s: want some time, and to keep runs for longer than until they are archived", c.ArchiveAfter, c.ArchiveKeep)
+		return nil, done, fmt.Errorf("read --archive-after %s and --archive-keep %s: want positive times, and --archive-keep longer than --archive-after", c.ArchiveAfter, c.ArchiveKeep)
 	}
 	u, err := url.Parse(c.ArchiveURL)
 	if err != nil {
-		return nil, done, errors.New("read --archive-url: it is no URL") // and may hold what is none of a log's business
+		return nil, done, errors.New("read --archive-url: it is not a URL") // and may hold what is none of a log's business
 	}
 	if u.User != nil {
-		return nil, done, errors.New("read --archive-url: it holds credentials: put them into --archive-credentials-file")
+		return nil, done, errors.New("read --archive-url: it contains credentials: put them into --archive-credentials-file")
 	}
 	switch u.Scheme {
 	case "file":
@@ -117,7 +117,7 @@ func (c *archiveConfig) bucket(u *url.URL) (store, error) {
 			return nil, fmt.Errorf("read --archive-credentials-file: %w", err)
 		}
 		if st.Mode().Perm()&0o007 != 0 {
-			return nil, fmt.Errorf("read --archive-credentials-file %s: everybody on this host may read it (%v): chmod o= it", c.ArchiveCredentialsFile, st.Mode().Perm())
+			return nil, fmt.Errorf("read --archive-credentials-file %s: other users can read it (%v): run chmod o= on it", c.ArchiveCredentialsFile, st.Mode().Perm())
 		}
 	}
 	s, err := s3.New(s3.Config{Endpoint: q.Get("endpoint"), Bucket: u.Host, Prefix: strings.Trim(u.Path, "/"),

@@ -54,13 +54,13 @@ func TestOpenArchive(t *testing.T) {
 		{"none", archiveConfig{}, ""},
 		{"a directory", archiveConfig{ArchiveURL: "file://" + filepath.Join(t.TempDir(), "a")}, ""},
 		{"a bucket", archiveConfig{ArchiveURL: bucket}, ""},
-		{"credentials in the URL", archiveConfig{ArchiveURL: "s3://key:hush@b?endpoint=x"}, "holds credentials"},
-		{"credentials for all to read", archiveConfig{ArchiveURL: bucket, ArchiveCredentialsFile: open}, "everybody on this host may read it"},
+		{"credentials in the URL", archiveConfig{ArchiveURL: "s3://key:hush@b?endpoint=x"}, "contains credentials"},
+		{"credentials for all to read", archiveConfig{ArchiveURL: bucket, ArchiveCredentialsFile: open}, "other users can read it"},
 		{"no endpoint", archiveConfig{ArchiveURL: "s3://b"}, "want s3://bucket?endpoint=host"},
 		{"a parameter that is not there", archiveConfig{ArchiveURL: bucket + "&acl=public"}, `unknown parameter "acl"`},
 		{"a directory somewhere", archiveConfig{ArchiveURL: "file://host/a"}, "want file:/// and the path"},
 		{"something else", archiveConfig{ArchiveURL: "ftp://a"}, "want file:///directory or s3://bucket"},
-		{"dropped before it is archived", archiveConfig{ArchiveURL: bucket, ArchiveAfter: 2 * time.Hour, ArchiveKeep: time.Hour}, "keep runs for longer"},
+		{"dropped before it is archived", archiveConfig{ArchiveURL: bucket, ArchiveAfter: 2 * time.Hour, ArchiveKeep: time.Hour}, "--archive-keep longer than --archive-after"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.c.ArchiveAfter == 0 {

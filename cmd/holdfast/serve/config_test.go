@@ -46,9 +46,9 @@ func TestFlagsWinOverEnvironmentOverFile(t *testing.T) {
 func TestBadFilesNameKeyAndLine(t *testing.T) {
 	for _, tc := range []struct{ name, file, want string }{
 		{"unknown key", "node_id: a\nbotstrap_expect: 3\n", `line 2: unknown key "botstrap_expect"`},
-		{"twice, in both spellings", "node_id: a\nnode-id: b\n", `line 2: key "node-id" is there twice`},
+		{"twice, in both spellings", "node_id: a\nnode-id: b\n", `line 2: duplicate key "node-id"`},
 		{"wrong type", "node_id: a\n\nbootstrap_expect: three\n", `line 3: key "bootstrap_expect"`},
-		{"twice", "node_id: a\nnode_id: b\n", `line 2: key "node_id" is there twice`},
+		{"twice", "node_id: a\nnode_id: b\n", `line 2: duplicate key "node_id"`},
 		{"not a mapping", "- a\n", "line 1: want keys and values"},
 		{"provider without kind", "providers:\n  x: {endpoint: y}\n", "provider has no kind"},
 		{"nested where a value belongs", "join: {a: b}\n", `line 1: key "join"`},

@@ -25,17 +25,17 @@ func chooseDisk(text string, h *holdfastv1.HardwareInventory) (disk string, sure
 		}
 	}
 	if len(disks) == 0 {
-		return "", false, errors.New("no disk of this machine is on record: holdfast machine inventory reads them, where the BMC knows them; the installer looks itself")
+		return "", false, errors.New("no disk of this machine is recorded: holdfast machine inventory reads them if the BMC reports them; the installer checks again")
 	}
 	for _, key := range []string{"wwn=", "rotational="} {
 		if strings.Contains(text, key) {
-			return "", false, fmt.Errorf("the rule asks for %s, which is not on record: the installer looks",
+			return "", false, fmt.Errorf("the rule needs %s, which is not recorded: the installer checks it",
 				strings.TrimSuffix(key, "="))
 		}
 	}
 	byHost := h.GetSource() == "installer"
 	if strings.Contains(text, "name=") && !byHost {
-		return "", false, errors.New("the rule asks for the kernel's name of the disk, which the BMC does not know: the installer looks")
+		return "", false, errors.New("the rule needs the kernel's name of the disk, which the BMC does not report: the installer checks it")
 	}
 	chosen, err := rule.Choose(disks)
 	if err != nil {

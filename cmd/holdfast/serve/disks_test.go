@@ -22,12 +22,12 @@ func TestChooseDisk(t *testing.T) {
 		want string
 	}{
 		"no rule, of no machine":          {"by=first", nil, true, "use smallest or largest"},
-		"a rule, of no machine":           {"by=smallest", nil, false, "no disk of this machine is on record"},
+		"a rule, of no machine":           {"by=smallest", nil, false, "no disk of this machine is recorded"},
 		"the smallest":                    {"by=smallest", host, true, "sdb"},
 		"the BMC's word":                  {"serial=A", bmc, false, "sda"},
 		"two that match, for the BMC":     {"", bmc, false, "2 disks qualify"},
 		"two that match":                  {"", host, true, "2 disks qualify"},
-		"a name, which no BMC knows":      {"name=sda", bmc, false, "the installer looks"},
+		"a name, which no BMC knows":      {"name=sda", bmc, false, "the installer checks it"},
 		"what nobody has put on record":   {"wwn=5", host, false, "wwn"},
 		"none that matches, for the host": {"serial=C", host, true, "its serial is not C"},
 	} {

@@ -27,7 +27,7 @@ func (l *lastResort) after(err error) {
 		return
 	}
 	l.timer.Store(time.AfterFunc(hungTime, func() { l.exit(1) })) // and no word then: the log may be on that disk
-	l.log.Error("the process ends, and waits no longer for what is at the disk", "at_most", hungTime)
+	l.log.Error("the disk hangs or failed, ending the process", "at_most", hungTime)
 }
 
 // stop cancels the timer once everything that may hang has ended.

@@ -59,7 +59,7 @@ func (c *Config) parse(fs *pflag.FlagSet, given map[string]bool, b []byte) error
 		key, value := root.Content[i], root.Content[i+1]
 		name := strings.ReplaceAll(key.Value, "_", "-") // both spellings are taken: the file's and the flag's
 		if seen[name] {
-			return fmt.Errorf("line %d: key %q is there twice", key.Line, key.Value)
+			return fmt.Errorf("line %d: duplicate key %q", key.Line, key.Value)
 		}
 		seen[name] = true
 		if name == "providers" {

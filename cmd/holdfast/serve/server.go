@@ -314,7 +314,7 @@ func (p *peer) line(state *fsm.FSM) string {
 	leader, _, ok := p.node.Leader()
 	why := p.node.Votes()
 	if !ok {
-		why = errors.New("no leader is known")
+		why = errors.New("no known leader")
 	}
 	return statusLine(p.node.Role(), leader, state.View().Index(), why)
 }

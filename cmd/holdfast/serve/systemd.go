@@ -54,7 +54,7 @@ func (p pulse) run(ctx context.Context) error {
 
 func (p pulse) send(ctx context.Context, words ...string) {
 	if err := p.notify.Send(words...); err != nil {
-		p.log.DebugContext(ctx, "systemd was not told", "error", err)
+		p.log.DebugContext(ctx, "cannot notify systemd", "error", err)
 	}
 }
 

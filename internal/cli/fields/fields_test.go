@@ -61,7 +61,7 @@ func TestErrors(t *testing.T) {
 		"spec.rak":           `MachineSpec has no field "rak": it has `,
 		"nothing":            `Machine has no field "nothing": it has agent,`,
 		"machine_id.x":       `"machine_id" has no fields`,
-		"labels":             `"labels" is a map: say which key of it: labels.KEY`,
+		"labels":             `"labels" is a map: name a key: labels.KEY`,
 		"spec":               `"spec" is not a single value`,
 		"spec.mac_addresses": `"mac_addresses" is not a single value`,
 		"hostname":           `"hostname" could be any of `,

@@ -15,10 +15,10 @@ func (p Path) Order() (func(a, b protoreflect.Message) int, error) {
 	last := p.steps[len(p.steps)-1]
 	switch {
 	case last.IsMap() && p.key == "":
-		return nil, fmt.Errorf("%q is a map: say which key of it: %s.KEY", last.Name(), last.Name())
+		return nil, fmt.Errorf("%q is a map: name a key: %s.KEY", last.Name(), last.Name())
 	case last.IsMap() && last.MapValue().Message() != nil, last.IsList(),
 		!last.IsMap() && last.Message() != nil && !isTime(last.Message()):
-		return nil, fmt.Errorf("%q is not a single value: there is no order of it", last.Name())
+		return nil, fmt.Errorf("%q is not a single value and cannot be sorted by", last.Name())
 	}
 	if last.IsMap() {
 		last = last.MapValue()

@@ -135,7 +135,7 @@ func (w *writer) mapping(n *yaml.Node, path string, value func(key, value *yaml.
 			return &Error{Line: key.Line, Msg: fmt.Sprintf("key %q is not supported: write it out", key.Value)}
 		}
 		if line, dup := seen[key.Value]; dup {
-			return &Error{Line: key.Line, Msg: fmt.Sprintf("key %q is there twice: first on line %d",
+			return &Error{Line: key.Line, Msg: fmt.Sprintf("duplicate key %q: first on line %d",
 				join(path, key.Value), line)}
 		}
 		seen[key.Value] = key.Line

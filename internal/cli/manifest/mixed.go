@@ -35,7 +35,7 @@ func Mixed(file string, data []byte, kinds []Kind) ([][]proto.Message, error) {
 			key := kinds[k].ID + " " + id
 			if line := lines[key]; line > 0 {
 				return nil, &Error{File: file, Line: one.node.Line,
-					Msg: fmt.Sprintf("%s %q is there twice: first on line %d", kinds[k].ID, id, line)}
+					Msg: fmt.Sprintf("duplicate %s %q: first on line %d", kinds[k].ID, id, line)}
 			}
 			lines[key] = one.node.Line
 			out[k] = append(out[k], m)

@@ -49,7 +49,7 @@ func TestMixed(t *testing.T) {
 		"machines:\n- spec: {}\n":                              "f:2: the document has no id: give it one of machine_id",
 		"machine_id: ''\n":                                     "f:1: the document has no id: give it one of pool_id, name, plan_id, machine_id",
 		"machine_id: m\nrak: r7\n":                             `f:2: unknown key "rak"`,
-		"machine_id: m\n---\npool_id: m\n---\nmachine_id: m\n": `f:5: machine_id "m" is there twice: first on line 1`,
+		"machine_id: m\n---\npool_id: m\n---\nmachine_id: m\n": `f:5: duplicate machine_id "m": first on line 1`,
 		"just text\n":                                          "f:1: the document has no id: give it one of pool_id, name, plan_id, machine_id",
 		"---\n":                                                "f: there is no document in it",
 	} {

@@ -174,7 +174,7 @@ func loadCA(dir string) (*issue.CA, error) {
 		p.Key, err = keyfile.ReadPrivate(filepath.Join(dir, keyFile))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("find the CA: %w: make one with: holdfast tls ca create, or name its directory with --ca-dir", err)
+		return nil, fmt.Errorf("find the CA: %w: create one with: holdfast tls ca create, or name its directory with --ca-dir", err)
 	}
 	if err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func loadCA(dir string) (*issue.CA, error) {
 		return nil, fmt.Errorf("use the CA in %s: %w", dir, err)
 	}
 	if time.Now().After(ca.Cert.NotAfter) {
-		return nil, fmt.Errorf("use the CA in %s: it has ended at %s: make a new one with: holdfast tls ca create",
+		return nil, fmt.Errorf("use the CA in %s: it expired at %s: create a new one with: holdfast tls ca create",
 			dir, date(ca.Cert.NotAfter))
 	}
 	return ca, nil

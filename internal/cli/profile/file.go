@@ -90,7 +90,7 @@ func (f File) Context(name string) (Context, error) {
 	}
 	c, ok := f.Contexts[name]
 	if !ok {
-		return Context{}, fmt.Errorf("use context %q: there is none of that name: see: holdfast context list", name)
+		return Context{}, fmt.Errorf("use context %q: not found: see: holdfast context list", name)
 	}
 	return c, nil
 }
