@@ -138,7 +138,7 @@ func (b *board) countTaken() {
 		b.takes = len(b.v.Events)
 		b.tell(event{Kind: good})
 	}
-	b.v.Events[b.takes].Text = fmt.Sprintf("%s takes over %s that %s left open", b.successor,
+	b.v.Events[b.takes].Text = fmt.Sprintf("%s adopts %s of %s", b.successor,
 		plural(b.v.TakenOver, "attempt", "attempts"), b.dead)
 }
 
@@ -152,7 +152,7 @@ func (b *board) died(id, at string) {
 // succeeded reports who leads after a leader was killed, and how long no write was taken.
 func (b *board) succeeded(dead, leader string, took time.Duration) {
 	b.leader(leader)
-	b.say(good, "%s leads: writes were away for %d ms", leader, took.Milliseconds())
+	b.say(good, "%s leads: writes paused for %d ms", leader, took.Milliseconds())
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.dead, b.successor = dead, leader

@@ -132,7 +132,7 @@ func TestBoardCountsTakenOver(t *testing.T) {
 	b.succeeded("n1", "n3", 38*time.Millisecond)
 	b.run(state("m-02", running, 0, attempt(1, pending, "", 2)))
 	b.run(state("m-02", running, 0, attempt(1, pending, "", 2)))
-	want := []string{"leader n1 killed with SIGKILL at 1 of 6 steps", "n3 leads: writes were away for 38 ms", "n3 takes over 2 attempts that n1 left open"}
+	want := []string{"leader n1 killed with SIGKILL at 1 of 6 steps", "n3 leads: writes paused for 38 ms", "n3 adopts 2 attempts of n1"}
 	v := b.view()
 	if diff := cmp.Diff(want, texts(v)); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)

@@ -26,7 +26,7 @@ func isPower(effect string) bool {
 	return slices.Contains([]string{powerOff, powerOn, reboot, poweroff}, effect)
 }
 
-// need is what an attempt on record means for one effect.
+// need is what a recorded attempt means for one effect.
 type need int
 
 const (
@@ -34,7 +34,7 @@ const (
 	atMostOne                 // the record leaves open whether it happened: the attempt failed on the way, or is not over
 )
 
-// needs reads from an attempt on record which effects it stands for (docs/concepts.md;
+// needs reads from a recorded attempt which effects it stands for (docs/concepts.md;
 // executor/step_*.go). What is not named must not have happened.
 func needs(kind string, a *holdfastv1.Attempt) map[string]need {
 	before, after := a.GetEvidenceBefore(), a.GetEvidenceAfter()
@@ -95,7 +95,7 @@ func needs(kind string, a *holdfastv1.Attempt) map[string]need {
 type tally struct {
 	Asked      int `json:"asked"`      // by the record; where it leaves that open, what was seen counts as asked for
 	Seen       int `json:"seen"`       // by the hardware
-	Duplicated int `json:"duplicated"` // seen more often than asked for, or by nobody on record
+	Duplicated int `json:"duplicated"` // seen more often than asked for, or without a record
 	Missing    int `json:"missing"`    // asked for and not seen
 }
 
@@ -140,7 +140,7 @@ func (d deed) String() string {
 	return fmt.Sprintf("%s of %s by attempt %d of step %s of run %s", d.effect, d.machine, d.attempt, d.step, d.run)
 }
 
-// compare holds what the attempts on record did against what the hardware saw.
+// compare holds what the recorded attempts did against what the hardware saw.
 func compare(runs []*holdfastv1.Run, effects []fake.Effect) comparison {
 	c := comparison{Effects: map[string]tally{}}
 	seen := map[deed]int{}
@@ -162,7 +162,7 @@ func compare(runs []*holdfastv1.Run, effects []fake.Effect) comparison {
 	}
 	for d, n := range seen {
 		c.count(d.effect, tally{Seen: n, Duplicated: n})
-		c.Findings = append(c.Findings, fmt.Sprintf("seen %s, not on record: %s", times(n), d))
+		c.Findings = append(c.Findings, fmt.Sprintf("seen %s, not recorded: %s", times(n), d))
 	}
 	slices.Sort(c.Findings)
 	return c
@@ -176,7 +176,7 @@ func (c *comparison) judge(d deed, n need, seen int) {
 	}
 	if n == once && seen == 0 {
 		t.Missing = 1
-		c.Findings = append(c.Findings, fmt.Sprintf("on record, never seen: %s", d))
+		c.Findings = append(c.Findings, fmt.Sprintf("recorded, never seen: %s", d))
 	}
 	if seen > 1 {
 		c.Findings = append(c.Findings, fmt.Sprintf("seen %s: %s", times(seen), d))

@@ -20,7 +20,7 @@ func scene(n int) view {
 			{At: 900 * time.Millisecond, Kind: good, Text: "three peers are up, n1 leads"},
 			{At: 1800 * time.Millisecond, Kind: warning, Text: "m-03 reboot-to-netboot: power_on: BMC answered 500 (attempt 1)"},
 			{At: 2300 * time.Millisecond, Kind: bad, Text: "leader n1 killed with SIGKILL at 22 of 60 steps"},
-			{At: 2400 * time.Millisecond, Kind: good, Text: "n3 leads: writes were away for 38 ms"},
+			{At: 2400 * time.Millisecond, Kind: good, Text: "n3 leads: writes paused for 38 ms"},
 		},
 	}
 	for i := range n {

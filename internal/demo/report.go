@@ -131,7 +131,7 @@ func why(run *holdfastv1.Run) string {
 	if w := run.GetWaitingFor(); w != "" {
 		return "waiting for " + w
 	}
-	return "no reason on record"
+	return "no recorded reason"
 }
 
 // err is nil if all is as promised.

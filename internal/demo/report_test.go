@@ -70,7 +70,7 @@ func TestReportJudges(t *testing.T) {
 		{"nobody was killed", func(_ []*holdfastv1.Run, e []fake.Effect, f *failover) []fake.Effect { *f = failover{}; return e }, "no leader was killed"},
 		{"nobody has taken over", func(_ []*holdfastv1.Run, e []fake.Effect, f *failover) []fake.Effect { f.leader = f.killed; return e }, "no other peer has become the leader"},
 		{"one press too many", func(_ []*holdfastv1.Run, e []fake.Effect, _ *failover) []fake.Effect { return append(e, e[0]) }, "seen 2 times: power_off of m-01 by attempt 2 of step s of run r-1"},
-		{"one install too few", func(_ []*holdfastv1.Run, e []fake.Effect, _ *failover) []fake.Effect { return e[:3] }, "on record, never seen: install of m-01 by attempt 1 of step i of run r-1"},
+		{"one install too few", func(_ []*holdfastv1.Run, e []fake.Effect, _ *failover) []fake.Effect { return e[:3] }, "recorded, never seen: install of m-01 by attempt 1 of step i of run r-1"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -24,14 +24,14 @@ func summary(r *report, g glyphs) []render.Line {
 	if r.LeaderKilled {
 		lines = append(lines,
 			line("leader", "%s killed with SIGKILL at %s, now %s leads", r.KilledPeer, r.killAt, r.NewLeader),
-			line("writes", "away for %d ms", r.FailoverMS),
-			line("attempts", "%d left open by a leader that was gone, and taken over by the next", r.TakenOver))
+			line("writes", "paused for %d ms", r.FailoverMS),
+			line("attempts", "%d left open by the lost leader and adopted by the next", r.TakenOver))
 	}
 	if r.Dir != "" {
 		lines = append(lines, line("files", "%s", r.Dir))
 	}
 	lines = append(lines, nil, render.Line{render.T(fmt.Sprintf("  %-12s %18s %18s %12s %9s", "effect",
-		"asked on record", "seen by hardware", "duplicated", "missing"), render.Faint)})
+		"recorded", "seen by hardware", "duplicated", "missing"), render.Faint)})
 	for _, e := range r.order {
 		t := r.Effects[e]
 		lines = append(lines, render.Line{render.T(fmt.Sprintf("  %-12s %18d %18d ", e, t.Asked, t.Seen), render.Plain),
@@ -39,7 +39,7 @@ func summary(r *report, g glyphs) []render.Line {
 	}
 	lines = append(lines, nil)
 	if r.OK {
-		return append(lines, render.Line{render.T("  "+g.tick+" Every button pressed, every disk written: exactly as often as on record.", render.Green)})
+		return append(lines, render.Line{render.T("  "+g.tick+" Every button pressed, every disk written: exactly as often as recorded.", render.Green)})
 	}
 	lines = append(lines, render.Line{render.T("  "+g.cross+" Not as promised:", render.Red)})
 	for _, p := range r.Problems {

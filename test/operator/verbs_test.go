@@ -107,7 +107,7 @@ func TestVerbs(t *testing.T) {
 		{args: "operator autopilot set-config --min-quorum 3", want: "min-quorum             3"},
 		{args: "operator autopilot get-config", want: "min-quorum             3"},
 		{args: "operator raft transfer-leadership", want: "leads now"},
-		{args: "cluster drill", want: "writes were away"},
+		{args: "cluster drill", want: "writes paused for"},
 		{args: "operator snapshot save " + file, want: "saved " + file},
 		{args: "operator debug -f " + bundle, want: "files"},
 		{args: "audit verify", want: ""},

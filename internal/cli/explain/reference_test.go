@@ -59,7 +59,7 @@ func anchor(heading string) string {
 }
 
 func (r *reference) service(sd protoreflect.ServiceDescriptor) {
-	r.f("### %s\n\n%s\n\n| method | takes | answers | |\n|---|---|---|---|\n", sd.Name(), r.comments[string(sd.FullName())])
+	r.f("### %s\n\n%s\n\n| method | request | response | |\n|---|---|---|---|\n", sd.Name(), wrap(r.comments[string(sd.FullName())]))
 	for i := range sd.Methods().Len() {
 		m := sd.Methods().Get(i)
 		side := func(md protoreflect.MessageDescriptor, stream bool) string {
@@ -82,7 +82,7 @@ func (r *reference) message(md protoreflect.MessageDescriptor) {
 	if md.Fields().Len() > 0 || md.Enums().Len() == 0 { // one that only makes room for its values has none
 		r.f("### %s\n\n", short(md))
 		if c := r.comments[string(md.FullName())]; c != "" {
-			r.f("%s\n\n", cell(c))
+			r.f("%s\n\n", wrap(cell(c)))
 		}
 		if md.Fields().Len() == 0 {
 			r.f("No fields.\n\n")
@@ -137,8 +137,11 @@ func files() []protoreflect.FileDescriptor {
 
 func TestReferenceIsCurrent(t *testing.T) {
 	r := &reference{comments: sources(t)}
-	r.f("# API reference\n\nThe package `holdfast.v1`, out of the comments of [proto/holdfast/v1](../proto/holdfast/v1). A test writes this page (`UPDATE_GOLDEN=1 go test ./internal/cli/explain`); `holdfast explain` " +
-		"tells the same on a terminal.\n[api.md](api.md) has what holds for all methods: errors, consistency, filters, pages, streams that resume. Who may call which: [security.md](security.md).\n\n## Services\n\n")
+	r.f("# API reference\n\n" +
+		"The package `holdfast.v1`, from the comments of [proto/holdfast/v1](../proto/holdfast/v1). A test writes this page\n" +
+		"(`UPDATE_GOLDEN=1 go test ./internal/cli/explain`); `holdfast explain` prints the same on a terminal.\n" +
+		"[api.md](api.md) has the rules for all methods: errors, consistency, filters, pages, streams that resume.\n" +
+		"[security.md](security.md) lists the roles that may call each method.\n\n## Services\n\n")
 	for _, fd := range files() {
 		for i := range fd.Services().Len() {
 			r.service(fd.Services().Get(i))
@@ -228,4 +231,25 @@ func TestEverythingHasAComment(t *testing.T) {
 			}
 		}
 	}
+}
+
+// wrap breaks a paragraph into lines of at most 120 columns.
+func wrap(s string) string {
+	var b strings.Builder
+	width := 0
+	for _, word := range strings.Fields(s) {
+		n := len([]rune(word))
+		switch {
+		case width == 0:
+		case width+1+n > 120:
+			b.WriteString("\n")
+			width = 0
+		default:
+			b.WriteString(" ")
+			width++
+		}
+		b.WriteString(word)
+		width += n
+	}
+	return b.String()
 }
