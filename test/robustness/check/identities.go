@@ -56,31 +56,46 @@ func identities(h *workload.History, _ *Final) []error {
 	return few(errs)
 }
 
-// registeredBy reports whether a registration of an id was acknowledged by a time.
-func registeredBy(l workload.Life, id string, at time.Duration) bool {
-	return slices.ContainsFunc(l.Trips, func(t workload.Trip) bool {
-		return t.Kind == workload.Register && t.Outcome == workload.OK && t.ID == id && t.Return <= at
-	})
+// before returns the trips that a read at a time could have seen. The outcome of a trip that was in
+// flight then is unknown to the read.
+func before(trips []workload.Trip, at time.Duration) []workload.Trip {
+	var seen []workload.Trip
+	for _, t := range trips {
+		if t.Call > at {
+			continue
+		}
+		if t.Return > at && t.Outcome == workload.OK {
+			t.Outcome = workload.Unknown
+		}
+		seen = append(seen, t)
+	}
+	return seen
 }
 
 // onRecord compares an id with the last read.
 func onRecord(f *workload.Fleet, l workload.Life, id string) error {
+	trips := l.Trips
+	if f.LastAt > 0 {
+		trips = before(trips, f.LastAt)
+	}
 	last, ok := lookAt(f, id)
-	if !ok && f.LastAt > 0 && !registeredBy(l, id, f.LastAt) {
-		return nil // its client registered after the read had begun
+	if !ok && !slices.ContainsFunc(trips, func(t workload.Trip) bool {
+		return t.Kind == workload.Register && t.Outcome == workload.OK && t.ID == id
+	}) {
+		return nil // the registration may have followed the read
 	}
 	if !ok {
 		return fmt.Errorf("%s is not recorded, although its registration was acknowledged", whose(l, id))
 	}
 	// The newest acknowledged registration, and trips that may follow it.
 	var registered workload.Trip
-	for _, t := range l.Trips {
+	for _, t := range trips {
 		if t.Kind == workload.Register && t.Outcome == workload.OK && t.ID == id && t.Call >= registered.Call {
 			registered = t
 		}
 	}
 	left, maybe := false, false
-	for _, t := range l.Trips {
+	for _, t := range trips {
 		if t.ID != id || t.Outcome == workload.NotApplied || t.Outcome == workload.Refused {
 			continue
 		}

@@ -141,11 +141,23 @@ func TestIdentities(t *testing.T) {
 			expect(t, identities(h, record()), tt.want)
 		})
 	}
-	// The final read precedes a registration that was in flight, but not one that it follows.
-	for lastAt, want := range map[time.Duration]string{sec(5): "x (s) is not recorded", sec(0.05): ""} {
+	// The final read may precede a trip that was in flight, and precedes later ones.
+	for _, tt := range []struct {
+		at    float64
+		trips []workload.Trip
+		last  []workload.Sight
+		want  string
+	}{
+		{5, one, nil, "x (s) is not recorded"},
+		{0.05, one, nil, ""},
+		{20.05, append(one[:2:2], bye(workload.OK)), []workload.Sight{at("x", "s", workload.Up)}, ""},
+		{21, append(one[:2:2], bye(workload.OK)), []workload.Sight{at("x", "s", workload.Up)}, "its deregistration was acknowledged"},
+		{30, append(one[:2:2], bye(workload.OK), register("x", 40, workload.OK, false)), []workload.Sight{at("x", "s", workload.Gone)}, ""},
+	} {
 		h := of()
-		h.Fleet = &workload.Fleet{Terms: workload.ShortLeases(), LastAt: lastAt, Lives: []workload.Life{{Holder: workload.Service, Name: "s", Trips: one}}}
-		expect(t, identities(h, record()), want)
+		h.Fleet = &workload.Fleet{Terms: workload.ShortLeases(), LastAt: sec(tt.at), Last: tt.last,
+			Lives: []workload.Life{{Holder: workload.Service, Name: "s", Trips: tt.trips}}}
+		expect(t, identities(h, record()), tt.want)
 	}
 	h := of()
 	h.Fleet = &workload.Fleet{Last: []workload.Sight{at("x", "s", workload.Up)}, Lives: []workload.Life{{Name: "s", Trips: one}, {Name: "t", Trips: one}}}
