@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -49,7 +50,45 @@ func (d *Disk) mount() error {
 	return command("mount", "-o", "loop,errors=remount-ro", d.image, d.Dir)
 }
 
-func (d *Disk) unmount() error { return command("umount", d.Dir) }
+// busyTime bounds the wait for the kernel, which may release the files of a process shortly
+// after its end was reported.
+const busyTime = 5 * time.Second
+
+// unmount unmounts the disk. If that fails, the error lists the processes that use it.
+func (d *Disk) unmount() error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(busyTime); ; <-tick.C {
+		err := unix.Unmount(d.Dir, 0)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
+			return fmt.Errorf("unmount %s: %w; in use by %q", d.Dir, err, users(d.Dir))
+		}
+	}
+}
+
+// users lists the processes that have a file or a directory below dir open or mapped.
+func users(dir string) []string {
+	var out []string
+	procs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, proc := range procs {
+		links, _ := filepath.Glob(proc + "/fd/*")
+		for _, link := range append(links, proc+"/cwd", proc+"/root") {
+			if to, err := os.Readlink(link); err == nil && strings.HasPrefix(to, dir) {
+				out = append(out, link+" -> "+to)
+			}
+		}
+		maps, _ := os.ReadFile(proc + "/maps")
+		for line := range strings.Lines(string(maps)) {
+			if _, name, ok := strings.Cut(line, dir); ok {
+				out = append(out, proc+" maps "+strings.TrimSpace(name))
+			}
+		}
+	}
+	return out
+}
 
 // sync writes everything to the disk, so that only later writes of peers can be lost.
 func (d *Disk) sync() error {

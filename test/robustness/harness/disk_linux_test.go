@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -68,5 +69,13 @@ func TestDisk(t *testing.T) {
 	if b, err := os.ReadFile(kept); string(b) != "content" || err != nil {
 		t.Errorf("after the repair a file that was synced has %q, %v", b, err)
 	}
+
+	// A disk in use is unmounted as soon as it is released, and otherwise the error says by what.
+	f, err := os.Open(kept)
+	must("open", err)
+	if err := d.unmount(); !errors.Is(err, syscall.EBUSY) || !strings.Contains(err.Error(), kept) {
+		t.Errorf("unmount with an open file: %v, want busy and %s", err, kept)
+	}
+	time.AfterFunc(100*time.Millisecond, func() { _ = f.Close() })
 	must("remove", d.remove(false))
 }
