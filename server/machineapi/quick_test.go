@@ -85,7 +85,7 @@ func TestReadQuickLikeJSON(t *testing.T) {
 			taken++
 		}
 	})
-	if taken < 5 {
+	if !testing.Short() && taken < 5 { // rapid tries only 20 bodies in the short form
 		t.Errorf("%d bodies were taken: this proves little", taken)
 	}
 }
