@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the Debian packages of programs that are not there, and starts no service of theirs: debs.sh FILE:PACKAGE...
+# Installs Debian packages whose program is missing, without starting services: debs.sh FILE:PACKAGE...
 set -eu
 missing=
 for need; do
@@ -12,7 +12,7 @@ if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
 fi
 export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1
 install() { apt-get -q -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $missing; }
-install || { # the lists may be old, or not there
+install || { # the lists of packages may be old or missing
 	apt-get -q -o DPkg::Lock::Timeout=300 update
 	install
 }

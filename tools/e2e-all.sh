@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Runs every end-to-end target in turn, goes on after a failure, and prints one table. Ends with 1 if a target failed.
+# Runs every end-to-end target in turn, continues after a failure, and prints one table. Exits with 1
+# if a target failed.
 #
 #   tools/e2e-all.sh [target …]    default: all of them
 #
-# The output of each target is kept in bin/e2e/TARGET.log, the table in bin/e2e/table.md.
+# The output of each target is in bin/e2e/TARGET.log, the table in bin/e2e/table.md.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -25,7 +26,7 @@ for t in "${targets[@]}"; do
 	if make "$t" >"$log" 2>&1; then result=passed; else result=FAILED; fi
 	tests=$(grep -cE '^ *--- PASS' "$log")
 	skipped=$(grep -cE '^ *--- SKIP' "$log")
-	# A target whose tests were all skipped has shown nothing.
+	# A target whose tests were all skipped has failed.
 	[ "$result" = FAILED ] || [ "$tests" -gt 0 ] || result="FAILED (no test ran)"
 	case $result in FAILED*) failed=1 ;; esac
 	echo "| $t | $result | $tests | $skipped | $((SECONDS - begin)) |" >>"$table"

@@ -3,9 +3,8 @@
 #
 #   tools/fuzz.sh 10s    how long each target runs; 100000x counts executions instead
 #
-# Go 1.26 may end a target with "context deadline exceeded" when the time is up and has found
-# nothing (go.dev/issue/75804, mended in Go 1.27). That alone, with no failing input written,
-# passes here; every other failure fails.
+# Go 1.26 may end a target with "context deadline exceeded" when its time is up
+# (go.dev/issue/75804, fixed in Go 1.27). This error passes if no failing input was written.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 fuzztime=${1:-10s}
@@ -13,9 +12,9 @@ fuzztime=${1:-10s}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 log=$work/log binary=$work/fuzz.test
-cache=$(go env GOCACHE)/fuzz # where go test keeps what it has found
+cache=$(go env GOCACHE)/fuzz # inputs that go test found
 
-# fuzz PACKAGE TARGET, with the package's binary
+# fuzz PACKAGE TARGET runs one target with the binary of the package.
 fuzz() {
 	echo "--- $1 $2"
 	if (cd "$1" && "$binary" -test.run '^$' -test.fuzz "^$2\$" -test.fuzztime "$fuzztime" -test.fuzzminimizetime 100x -test.fuzzcachedir "$cache/$(go list .)") 2>&1 | tee "$log"; then
@@ -30,11 +29,11 @@ fuzz() {
 	return 1
 }
 
-# Only packages that have a target: the others would be linked for nothing.
+# Only packages with a target are linked.
 mapfile -t dirs < <(grep -rlE --include='*_test.go' '^func Fuzz' . | xargs -r dirname | LC_ALL=C sort -u)
 targets=0
 for dir in "${dirs[@]}"; do
-	go test -c -fuzz=. -ldflags='-s -w' -o "$binary" "$dir" # once: linking it for each target takes as long as fuzzing does
+	go test -c -fuzz=. -ldflags='-s -w' -o "$binary" "$dir" # once: linking takes as long as fuzzing a target
 	names=$("$binary" -test.list '^Fuzz')
 	for name in $(grep '^Fuzz' <<<"$names" || true); do
 		fuzz "$dir" "$name"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes the netboot image of DIR/holdfast-agent and a Debian kernel: netboot.sh PACKAGE DIR [CA]. The package is downloaded once for each version; nothing is installed.
-# NETBOOT_ARCH (default: of this host) is Debian's name of the machines' architecture: apt's lists of another one are kept below DIR, and this host's stay as they are.
+# Makes the netboot image from DIR/holdfast-agent and a Debian kernel: netboot.sh PACKAGE DIR [CA]. It
+# downloads each version of the package once, and installs nothing. NETBOOT_ARCH is Debian's name of the
+# machines' architecture (default: that of this host); apt's lists of another one are kept below DIR.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 package=$1 out=$2 ca=${3:-}
@@ -14,7 +15,8 @@ if [ "$arch" != "$host" ]; then
 	[ -n "$(find "$state/lists" -maxdepth 1 -name '*Packages*' -mmin -1440)" ] || apt-get -q "${apt[@]}" update >&2
 fi
 
-# A package such as linux-image-cloud-amd64 only depends on that of the newest version. The lists of a fresh machine are empty.
+# A package such as linux-image-cloud-amd64 only depends on the newest version. The lists of a new
+# machine are empty.
 newest() { apt-cache "${apt[@]}" depends --important "$package" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-[0-9].*\)$/\1/p' | head -1; }
 case $package in linux-image-[0-9]*) real=$package ;; *) real=$(newest) ;; esac
 if [ -z "$real" ] && [ "$(id -u)" = 0 ] && [ "$arch" = "$host" ]; then
@@ -30,7 +32,7 @@ cd "$out/debs"
 apt-get -q "${apt[@]}" download "$real" >&2
 deb=$(ls -t "$PWD/${real}"_*.deb | head -1)
 
-# The boot medium wants boot loaders for BIOS and UEFI of a PC. Machines that boot from the network only can do without.
+# Boot media need boot loaders for BIOS and UEFI. Machines that boot from the network do not.
 loaders=$PWD/loaders
 if [ "$arch" != amd64 ]; then
 	echo "netboot: no boot medium is made: there is one for amd64 alone" >&2
@@ -45,7 +47,8 @@ else
 	loaders=
 fi
 
-# A root file system (TAR) is unpacked to a file system that these make, with the libraries that they need. Raw and qcow2 images do without.
+# Images of a root file system (tar) need these programs and their libraries. Raw and qcow2 images
+# do not.
 programs=$PWD/programs
 needed=$(apt-cache "${apt[@]}" depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances e2fsprogs dosfstools 2>/dev/null | grep '^[a-z0-9]' | grep -v ':' | sort -u) || true
 # shellcheck disable=SC2086

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Generates the Go code of proto/, or checks that what is committed is what protoc makes.
+# Generates the Go code of proto/, or checks the committed code.
 #
 #   tools/proto.sh generate    write *.pb.go into the tree
 #   tools/proto.sh check       generate into a temporary directory and compare
 #
-# The plugins come from bin/tools (make tools). protoc is Debian's protobuf-compiler, and what it
-# includes is in libprotobuf-dev: they are installed when they are missing and we are root.
+# The plugins are in bin/tools (make tools). protoc is in Debian's protobuf-compiler, its includes in
+# libprotobuf-dev; root installs them if they are missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -32,8 +32,8 @@ generate() {
 		"${files[@]}"
 }
 
-# check compares both ways, so that code of a .proto file that is gone is found as well. Which
-# protoc wrote a file does not matter: the plugins make the code, and they are pinned.
+# check compares both ways, so it also finds code of a deleted .proto file. It ignores the version of
+# protoc, since the pinned plugins generate the code.
 check() {
 	local tmp
 	tmp=$(mktemp -d)

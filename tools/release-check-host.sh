@@ -1,4 +1,4 @@
-# What release-check.sh does on the host, as root: bash -s install|upgrade|remove, in that order.
+# The part of release-check.sh on the host, as root: bash -s install|upgrade|remove, in that order.
 set -euo pipefail
 die() {
 	local what=$1
@@ -52,7 +52,7 @@ upgrade)
 	export HOLDFAST_CA=/root/pki/ca.pem HOLDFAST_CERT=/root/pki/check.pem HOLDFAST_KEY=/root/pki/check-key.pem
 	holdfast version --server | grep -q 'n1 .*0\.0\.1' || die "the peer" "does not say that it is 0.0.1: $(holdfast version --server)"
 	systemctl restart holdfast
-	for _ in $(seq 60); do # it has to lead first
+	for _ in $(seq 60); do # until it leads
 		holdfast version --server 2>/dev/null | grep -q 'n1 .*0\.0\.2' && break
 		sleep 0.5
 	done
@@ -75,7 +75,7 @@ remove)
 	dpkg -P holdfast holdfast-agent >/dev/null
 	for path in /etc/holdfast /var/lib/holdfast /etc/holdfast-agent /var/lib/holdfast-agent /etc/needrestart /usr/share/doc/holdfast; do gone "$path"; done
 	same "files of the user after the purge" "$(find / -xdev -user holdfast)" ""
-	# Of a host that deploy/ansible rolled out nothing goes.
+	# Nothing is removed from a host that deploy/ansible set up.
 	dpkg -i /root/new/*.deb >/dev/null
 	touch /etc/systemd/system/holdfast.service /etc/holdfast/config.yaml
 	dpkg -P holdfast holdfast-agent >/dev/null

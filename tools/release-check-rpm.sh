@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# What release-check.sh does with rpms: release-check-rpm.sh DIR ROOT ARCH installs those of DIR over a root that has systemd's tools, and which stays as it is, upgrades and erases them. The scripts run in it,
-# by chroot, so without the systemd of a host that has booted; dependencies are not looked at (--nodeps), as the root is not one of rpm's.
+# The part of release-check.sh for rpms: release-check-rpm.sh DIR ROOT ARCH. It installs, upgrades and
+# erases the rpms of DIR in an overlay over ROOT, which has systemd's tools and is not changed. Scripts
+# run by chroot, so without a running systemd. ROOT has no database of rpm, hence --nodeps.
 set -euo pipefail
-[ -n "${OWN_MOUNTS:-}" ] || exec env OWN_MOUNTS=1 unshare -m "$0" "$@" # they end with it
+[ -n "${OWN_MOUNTS:-}" ] || exec env OWN_MOUNTS=1 unshare -m "$0" "$@" # the mounts end with the process
 dir=$1 base=$2 arch=$3 own=$1/rpm root=$1/rpm/root
 rm -rf "$own"
 mkdir -p "$own/upper" "$own/work" "$root"

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Makes two releases and tries their debs on a real systemd host, in a container: install, verify, run a peer, upgrade, remove, purge. The rpms are tried over its root. The other architecture's
-# files are looked at, and its binaries run where there is qemu-user. release-check.sh [DIR]
-# It wants root, systemd-container, debootstrap and a mirror (the root of the host is built once, into /var/cache/holdfast: E2E_HOST_ROOT=dir). man, rpm and qemu-user (Debian's packages) are used where they are.
+# Builds two releases and tests their debs on a systemd host in a container: release-check.sh [DIR]. It
+# installs, verifies, runs a peer, upgrades, removes and purges. It tests the rpms over the host's root,
+# and checks the files of the other architecture; with qemu-user it also runs their binaries.
+# Needs root, systemd-container, debootstrap and a mirror. The root of the host is built once, in
+# /var/cache/holdfast (E2E_HOST_ROOT=dir). man, rpm and qemu-user are used if they are installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 dir=$(realpath -m "${1:-bin/release-check}")
@@ -22,7 +24,7 @@ tools/release.sh 0.0.1 "$dir/again" >/dev/null
 ARCHES="$arch $foreign" tools/release.sh 0.0.2 "$dir/new"
 diff "$dir/old/SHA256SUMS" "$dir/again/SHA256SUMS" >&2 || die "two builds of the same differ"
 (cd "$dir/new" && sha256sum --quiet -c SHA256SUMS)
-# rpm's word for an architecture, and that of readelf and qemu.
+# The names of the architecture in rpm, readelf and qemu.
 word_of() { case $1 in amd64) echo x86_64 ;; *) echo aarch64 ;; esac }
 machine_of() { case $1 in amd64) echo X86-64 ;; *) echo AArch64 ;; esac }
 files_of() { dpkg-deb -c "$1" | awk '{ print $6 }'; }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes a release: release.sh VERSION [DIR]. Static binaries for linux (ARCHES="amd64 arm64"), debs and rpms, bills of materials, SHA256SUMS, into DIR (bin/release/VERSION).
-# The same commit and the same Go give the same bytes; SOURCE_DATE_EPOCH is the time of the commit unless it is set.
+# Builds a release in DIR (default: bin/release/VERSION): release.sh VERSION [DIR]. It has static binaries
+# for Linux (ARCHES="amd64 arm64"), debs, rpms, bills of materials and SHA256SUMS. The same commit and
+# version of Go produce the same bytes; SOURCE_DATE_EPOCH defaults to the time of the commit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=$1 out=${2:-bin/release/$1} arches=${ARCHES:-amd64 arm64}
@@ -9,7 +10,7 @@ if ! [[ $version =~ ^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.]+)?$ ]]; then
 	exit 2
 fi
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)} TZ=UTC LC_ALL=C CGO_ENABLED=0
-export GOFLAGS=-buildvcs=false # the version is said, and git may belong to somebody else
+export GOFLAGS=-buildvcs=false # VERSION is the version; git fails if another user owns the checkout
 umask 022
 [ -z "$(git status --porcelain 2>/dev/null)" ] || echo "release: this checkout has changes that no commit has: nobody can make these bytes again" >&2
 stage=$out.stage
@@ -23,7 +24,7 @@ for arch in $arches; do
 	done
 done
 
-# Manual pages and completions come out of the binary, of this machine's own kind.
+# A binary for this machine prints manual pages and completions.
 self=$stage/$(go env GOHOSTARCH)/holdfast
 [ "$(go env GOHOSTOS)" = linux ] && [ -x "$self" ] || {
 	self=$stage/self
@@ -34,7 +35,7 @@ gzip -9n "$stage"/man/*.1
 for shell in bash zsh fish; do
 	"$self" completion "$shell" >"$stage/completion/holdfast.$shell"
 done
-# Packages have their binaries in /usr/bin. /usr/local is for those who roll out by themselves.
+# Packages install binaries in /usr/bin; /usr/local is for other ways to install.
 for unit in holdfast holdfast-agent; do
 	sed 's,/usr/local/bin/,/usr/bin/,g' "deploy/systemd/$unit.service" >"$stage/$unit.service"
 done

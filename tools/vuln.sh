@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Looks for known vulnerabilities in what the code really calls. On a network without vuln.go.dev it takes the same database out of
-# the module golang.org/x/vulndb, as old as the pin below: move it now and then. Without either it says that nothing was checked, and
-# passes: a closed network must not fail a build.
+# Checks for known vulnerabilities in the code that is called. Without access to vuln.go.dev it uses the
+# database in the module golang.org/x/vulndb at the version below; update that regularly. Without
+# either it prints that nothing was checked, and passes: a closed network must not fail a build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 pin=v0.0.0-20260813214354-9de686e1fb00

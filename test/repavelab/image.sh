@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes the disk image that the machines of the lab are installed with: image.sh DIR. Debian with cloud-init and sshd, as a cloud image has them; it boots
-# with BIOS and with UEFI. Needs root (debootstrap) and a mirror, and installs the programs that it needs. No mounts, no loop devices.
+# Makes the disk image of the lab's machines: image.sh DIR. It is Debian with cloud-init and sshd, like a
+# cloud image, and boots with BIOS and UEFI. Needs root (debootstrap) and a mirror, and installs missing
+# programs. It uses no mounts and no loop devices.
 set -euo pipefail
 dir=$1
 "$(dirname "$0")/../../tools/debs.sh" /usr/sbin/debootstrap:debootstrap /sbin/mkfs.vfat:dosfstools /sbin/mkfs.ext4:e2fsprogs /usr/bin/mcopy:mtools /sbin/sfdisk:fdisk /usr/bin/syslinux:syslinux \
@@ -10,12 +11,12 @@ mkdir -p "$dir"
 mirror=$(sed -n 's/^URIs: *\(\S*\).*/\1/p; s/^deb \(http\S*\).*/\1/p' /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | head -1 || true)
 if ! [ -e "$root/.done" ]; then
 	rm -rf "$root"
-	if [ -x "${E2E_HOST_ROOT:=/var/cache/holdfast/host-root}/usr/bin/apt-get" ]; then # of make e2e-ansible: most of it is there
+	if [ -x "${E2E_HOST_ROOT:=/var/cache/holdfast/host-root}/usr/bin/apt-get" ]; then # made by e2e-ansible, with most packages
 		cp -a "$E2E_HOST_ROOT" "$root"
 	else
 		debootstrap --variant=minbase bookworm "$root" "${mirror:-http://deb.debian.org/debian}"
 	fi
-	echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/lab" # nobody wants this back after a crash
+	echo force-unsafe-io >"$root/etc/dpkg/dpkg.cfg.d/lab" # it need not survive a crash
 	echo 'exit 101' >"$root/usr/sbin/policy-rc.d" && chmod 755 "$root/usr/sbin/policy-rc.d"
 	cp -L /etc/resolv.conf "$root/etc/resolv.conf"
 	apt=(chroot "$root" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o APT::Install-Recommends=false)
@@ -26,7 +27,7 @@ if ! [ -e "$root/.done" ]; then
 	mkdir -p "$root/etc/systemd/network"
 	printf 'LABEL=root / ext4 rw,noatime 0 1\n' >"$root/etc/fstab"
 	printf '[Match]\nName=en* eth*\n[Network]\nDHCP=ipv4\nIPv6AcceptRA=no\n[DHCPv4]\nClientIdentifier=mac\n' >"$root/etc/systemd/network/20-wired.network"
-	printf 'network: {config: disabled}\n' >"$root/etc/cloud/cloud.cfg.d/90-lab.cfg" # the file above is the network
+	printf 'network: {config: disabled}\n' >"$root/etc/cloud/cloud.cfg.d/90-lab.cfg" # the file above configures it
 	chroot "$root" systemctl -q enable systemd-networkd ssh
 	for unit in systemd-networkd-wait-online.service apt-daily.timer apt-daily-upgrade.timer e2scrub_all.timer fstrim.timer systemd-timesyncd.service; do ln -sf /dev/null "$root/etc/systemd/system/$unit"; done
 	touch "$root/.done"

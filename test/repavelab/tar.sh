@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes a root file system as tar, with a kernel and GRUB for BIOS and UEFI, of the root that image.sh makes: tar.sh DIR writes DIR/root.tar.zst. Needs what image.sh needs.
+# Makes DIR/root.tar.zst from the root of image.sh, with a kernel and GRUB for BIOS and UEFI: tar.sh DIR.
+# Needs the same as image.sh.
 set -euo pipefail
 dir=$1
 here=$(cd "$(dirname "$0")" && pwd)
@@ -18,7 +19,7 @@ GRUB_TIMEOUT=0
 GRUB_CMDLINE_LINUX="console=ttyS0,115200 quiet net.ifnames=0 systemd.show_status=false"
 GRUB_TERMINAL=console
 GRUB
-# What was mounted where the image comes from is no disk of the machine.
+# Mounts of the source are no disks of the machine.
 printf 'UUID=01234567-89ab-cdef-0123-456789abcdef / ext4 rw 0 1\nUUID=01234567-89ab-cdef-0123-456789abcdee none swap sw 0 0\ntmpfs /srv tmpfs size=16m 0 0\n' >"$root/etc/fstab"
 tar --create --directory "$root" --numeric-owner --xattrs --xattrs-include='*' . | zstd -q -6 -o "$dir/root.tar.zst.new"
 mv "$dir/root.tar.zst.new" "$dir/root.tar.zst"

@@ -1,14 +1,16 @@
 #!/bin/bash
-# Boots Debian hosts with systemd, sshd and addresses of their own on one bridge, in containers (systemd-nspawn), each an overlay over one root.
+# Boots Debian hosts with systemd and sshd in containers (systemd-nspawn) on one bridge. Each disk is
+# an overlay over one root.
 #
-#   hosts.sh up DIR NAME…      builds the root if need be, makes the bridge and boots the hosts; waits until sshd answers
-#   hosts.sh kill DIR NAME     the host loses its power
-#   hosts.sh wipe DIR NAME     and its disk
-#   hosts.sh boot DIR NAME     power on
-#   hosts.sh down DIR          all of it goes
+#   hosts.sh up DIR NAME…      builds the root if it is missing, creates the bridge, boots the hosts, waits for sshd
+#   hosts.sh kill DIR NAME     cuts the power of the host
+#   hosts.sh wipe DIR NAME     deletes its disk
+#   hosts.sh boot DIR NAME     turns the host on
+#   hosts.sh down DIR          removes everything
 #
-# DIR holds disks, consoles, the key that opens the hosts (id_ed25519) and inventory (NAME ADDRESS on a line). It must be on a file system that
-# takes overlays. The controller is NET.1 (NET: HOSTS_NET, 10.214.77), the hosts NET.11 and on. It wants root, systemd-container and debootstrap.
+# DIR has the disks, consoles, the SSH key of the hosts (id_ed25519) and inventory (lines of NAME
+# ADDRESS). Its file system must support overlays. The controller is NET.1, the hosts are NET.11 and
+# up (NET: HOSTS_NET, default 10.214.77). Needs root, systemd-container and debootstrap.
 set -euo pipefail
 verb=$1 dir=$2
 shift 2
@@ -25,7 +27,8 @@ die() {
 
 address() { awk -v n="$1" '$1 == n { print $2 }' "$dir/inventory"; }
 
-# own gives the host a control group of its own in each hierarchy: with --keep-unit all of them would share that of whoever called.
+# own moves the host to its own control group in each hierarchy: with --keep-unit all hosts would share
+# the group of the caller.
 own() {
 	local name=$1 h
 	for h in /sys/fs/cgroup /sys/fs/cgroup/*; do
@@ -47,7 +50,7 @@ disown_groups() {
 	return 0
 }
 
-# disk makes an empty disk: an overlay over the root that all share.
+# disk makes an empty disk: an overlay over the shared root.
 disk() {
 	local name=$1 d=$dir/$1
 	mkdir -p "$d/up" "$d/work" "$d/root"
@@ -74,7 +77,8 @@ boot() {
 	echo $! >"$d/pid"
 }
 
-# cut takes the power: the host gets no time for anything. What is in its groups does not die with nspawn.
+# cut cuts the power: it kills nspawn, and then the processes in the groups of the host, which survive
+# nspawn.
 cut() {
 	local name=$1 d=$dir/$1 g left pid
 	g=/sys/fs/cgroup/systemd
@@ -147,7 +151,7 @@ down)
 	[ -e "$dir/inventory" ] || exit 0
 	while read -r name _; do
 		cut "$name"
-		for _ in $(seq 50); do # a process that was killed lets go of its files a moment later
+		for _ in $(seq 50); do # a killed process releases its files a moment later
 			mountpoint -q "$dir/$name/root" || break
 			umount "$dir/$name/root" 2>/dev/null || sleep 0.1
 		done

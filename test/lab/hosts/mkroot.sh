@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds the root that all hosts of the lab share, once: mkroot.sh DIR. Debian with systemd, sshd and what Ansible wants of a host (python3),
-# Prometheus, which monitoring.yml sets up, what peers give to firmware (ipxe), and ipmitool: the hosts reach no mirror.
-# It wants root, debootstrap and a mirror. A root of another edition of this script is built again.
+# Builds the shared root of the lab's hosts once: mkroot.sh DIR. It is Debian with systemd, sshd and the
+# packages that the playbooks need, because the hosts reach no mirror: python3, Prometheus, ipxe,
+# ipmitool. Needs root, debootstrap and a mirror. A root of another version of this script is rebuilt.
 set -e
 dir=$1
 edition=4
