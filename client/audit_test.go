@@ -36,10 +36,11 @@ func TestExportAuditResumes(t *testing.T) {
 		a := startPeer(t, &fakePeer{audit: auditPeer(1, &asked)})
 		b := startPeer(t, &fakePeer{audit: auditPeer(2, &asked)})
 		got := []uint64{}
-		err := dial(t, Config{Addrs: []string{a.addr, b.addr}}).ExportAudit(testContext(t), from, func(e *holdfastv1.AuditEvent) error {
-			got = append(got, e.GetSequence())
-			return nil
-		})
+		err := dial(t, Config{Addrs: []string{a.addr, b.addr}}).ExportAudit(testContext(t), from,
+			func(e *holdfastv1.AuditEvent) error {
+				got = append(got, e.GetSequence())
+				return nil
+			})
 		if err != nil || fmt.Sprint(got) != want {
 			t.Errorf("from %d: got %v, %v, want %s", from, got, err, want)
 		}
@@ -53,14 +54,16 @@ func TestExportAuditEndsWithTheCallersError(t *testing.T) {
 	var asked []uint64
 	a := startPeer(t, &fakePeer{audit: auditPeer(0, &asked)})
 	mine := status.Error(codes.Unavailable, "disk full")
-	err := dial(t, Config{Addrs: []string{a.addr}}).ExportAudit(testContext(t), 0, func(*holdfastv1.AuditEvent) error { return mine })
+	err := dial(t, Config{Addrs: []string{a.addr}}).ExportAudit(testContext(t), 0,
+		func(*holdfastv1.AuditEvent) error { return mine })
 	if !errors.Is(err, mine) || len(asked) != 1 {
 		t.Errorf("err = %v after %d streams, want %v after 1", err, len(asked), mine)
 	}
 	gone := startPeer(t, &fakePeer{audit: func(*holdfastv1.ExportAuditEventsRequest, auditStream) error {
 		return status.Error(codes.OutOfRange, "not kept")
 	}})
-	err = dial(t, Config{Addrs: []string{gone.addr}}).ExportAudit(testContext(t), 1, func(*holdfastv1.AuditEvent) error { return nil })
+	err = dial(t, Config{Addrs: []string{gone.addr}}).ExportAudit(testContext(t), 1,
+		func(*holdfastv1.AuditEvent) error { return nil })
 	if status.Code(err) != codes.OutOfRange {
 		t.Errorf("of what is not kept: got %v", err)
 	}

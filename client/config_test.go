@@ -17,9 +17,11 @@ func TestDialChecksTheConfiguration(t *testing.T) {
 		{"no address", Config{}, "no address"},
 		{"not an address", Config{Addrs: []string{"http://127.0.0.1:7400"}}, `"http://127.0.0.1:7400" is not host:port`},
 		{"empty address", Config{Addrs: []string{""}}, "is not host:port"},
-		{"token in the clear", Config{Addrs: []string{"10.0.0.1:7400"}, Token: "s3cret"}, "refusing to send the token without TLS"},
+		{"token in the clear", Config{Addrs: []string{"10.0.0.1:7400"}, Token: "s3cret"},
+			"refusing to send the token without TLS"},
 		{"token on loopback", Config{Addrs: []string{"127.0.0.1:7400", "[::1]:7400", "localhost:7400"}, Token: "s3cret"}, ""},
-		{"token with TLS", Config{Addrs: []string{"10.0.0.1:7400"}, Token: "s3cret", TLS: &tls.Config{MinVersion: tls.VersionTLS13}}, ""},
+		{"token with TLS", Config{Addrs: []string{"10.0.0.1:7400"}, Token: "s3cret",
+			TLS: &tls.Config{MinVersion: tls.VersionTLS13}}, ""},
 		{"no token", Config{Addrs: []string{"10.0.0.1:7400"}}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -40,7 +42,8 @@ func TestDialChecksTheConfiguration(t *testing.T) {
 }
 
 func TestAddressesGetTheDefaultPort(t *testing.T) {
-	cfg, err := Config{Addrs: []string{"peer-1", " 10.0.0.1 ", "::1", "[fe80::1]", "peer-2:9000", "peer-1:7400"}}.withDefaults()
+	cfg, err := Config{Addrs: []string{"peer-1", " 10.0.0.1 ", "::1", "[fe80::1]", "peer-2:9000",
+		"peer-1:7400"}}.withDefaults()
 	want := []string{"peer-1:7400", "10.0.0.1:7400", "[::1]:7400", "[fe80::1]:7400", "peer-2:9000"}
 	if diff := cmp.Diff(want, cfg.Addrs); diff != "" || err != nil {
 		t.Errorf("err = %v, addresses (-want +got):\n%s", err, diff)

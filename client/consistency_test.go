@@ -30,7 +30,8 @@ func TestConsistencyMetadata(t *testing.T) {
 		{"write", stale, register("m-1"), nil, nil, 41},
 		{"linearizable read", ctx, get, nil, nil, 41},
 		{"stale read after a write", stale, get, []string{"stale"}, []string{"41"}, 41},
-		{"stale read of a later state", WithConsistency(ctx, Consistency{Stale: true, MinIndex: 50}), get, []string{"stale"}, []string{"50"}, 41},
+		{"stale read of a later state", WithConsistency(ctx, Consistency{Stale: true, MinIndex: 50}), get,
+			[]string{"stale"}, []string{"50"}, 41},
 		{"an index alone", WithConsistency(ctx, Consistency{MinIndex: 7}), get, nil, []string{"7"}, 41},
 	} {
 		if err := tt.call(tt.ctx, c); err != nil {

@@ -18,24 +18,31 @@ type exampleServer struct {
 }
 
 func (exampleServer) StartRun(_ context.Context, r *holdfastv1.StartRunRequest) (*holdfastv1.Run, error) {
-	return &holdfastv1.Run{RunId: "run-789", MachineId: r.GetMachineId(), RequestId: r.GetRequestId(), Phase: holdfastv1.Run_PENDING}, nil
+	return &holdfastv1.Run{RunId: "run-789", MachineId: r.GetMachineId(), RequestId: r.GetRequestId(),
+		Phase: holdfastv1.Run_PENDING}, nil
 }
 
 func (exampleServer) GetRun(_ context.Context, r *holdfastv1.GetRunRequest) (*holdfastv1.Run, error) {
 	return &holdfastv1.Run{RunId: r.GetRunId(), Phase: holdfastv1.Run_PENDING, Revision: 7}, nil
 }
 
-func (exampleServer) WatchRuns(_ *holdfastv1.WatchRunsRequest, s grpc.ServerStreamingServer[holdfastv1.RunEvent]) error {
-	for i, phase := range []holdfastv1.Run_Phase{holdfastv1.Run_PENDING, holdfastv1.Run_RUNNING, holdfastv1.Run_SUCCEEDED} {
+func (exampleServer) WatchRuns(
+	_ *holdfastv1.WatchRunsRequest, s grpc.ServerStreamingServer[holdfastv1.RunEvent],
+) error {
+	for i, phase := range []holdfastv1.Run_Phase{holdfastv1.Run_PENDING, holdfastv1.Run_RUNNING,
+		holdfastv1.Run_SUCCEEDED} {
 		at := uint64(7 + i)
-		if err := s.Send(&holdfastv1.RunEvent{Cursor: at, Snapshot: &holdfastv1.Run{RunId: "run-789", Phase: phase, Revision: at}}); err != nil {
+		if err := s.Send(&holdfastv1.RunEvent{Cursor: at, Snapshot: &holdfastv1.Run{RunId: "run-789", Phase: phase,
+			Revision: at}}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (exampleServer) StreamRunLogs(_ *holdfastv1.StreamRunLogsRequest, s grpc.ServerStreamingServer[holdfastv1.LogChunk]) error {
+func (exampleServer) StreamRunLogs(
+	_ *holdfastv1.StreamRunLogsRequest, s grpc.ServerStreamingServer[holdfastv1.LogChunk],
+) error {
 	return s.Send(&holdfastv1.LogChunk{Data: []byte("power off\npower on\n")})
 }
 
@@ -47,7 +54,8 @@ func exampleConfig() (client.Config, func()) {
 	holdfastv1.RegisterRunServiceServer(server, exampleServer{})
 	go func() { _ = server.Serve(lis) }()
 	dialer := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return lis.DialContext(ctx) })
-	return client.Config{Addrs: []string{"peer-1", "peer-2", "peer-3"}, DialOptions: []grpc.DialOption{dialer}}, server.Stop
+	return client.Config{Addrs: []string{"peer-1", "peer-2", "peer-3"},
+		DialOptions: []grpc.DialOption{dialer}}, server.Stop
 }
 
 // Starting a run under a request id is safe to repeat: the client does so by itself when a peer

@@ -74,11 +74,15 @@ func startPeer(t *testing.T, p *fakePeer) *fakePeer {
 }
 
 // WatchServices serves one stream.
-func (p *fakePeer) WatchServices(r *holdfastv1.WatchServicesRequest, s grpc.ServerStreamingServer[holdfastv1.ServiceEvent]) error {
+func (p *fakePeer) WatchServices(
+	r *holdfastv1.WatchServicesRequest, s grpc.ServerStreamingServer[holdfastv1.ServiceEvent],
+) error {
 	return p.services(r, s)
 }
 
-func (p *fakePeer) intercept(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+func (p *fakePeer) intercept(
+	ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
+) (any, error) {
 	if info.FullMethod == healthv1.Health_Check_FullMethodName {
 		return nil, p.health(ctx, 0)
 	}
@@ -112,11 +116,15 @@ func (p *fakePeer) GetMachine(_ context.Context, r *holdfastv1.GetMachineRequest
 	return &holdfastv1.Machine{MachineId: r.GetMachineId()}, nil
 }
 
-func (p *fakePeer) RegisterMachine(_ context.Context, r *holdfastv1.RegisterMachineRequest) (*holdfastv1.Machine, error) {
+func (p *fakePeer) RegisterMachine(
+	_ context.Context, r *holdfastv1.RegisterMachineRequest,
+) (*holdfastv1.Machine, error) {
 	return r.GetMachine(), nil
 }
 
-func (p *fakePeer) DeleteMachine(context.Context, *holdfastv1.DeleteMachineRequest) (*holdfastv1.DeleteMachineResponse, error) {
+func (p *fakePeer) DeleteMachine(
+	context.Context, *holdfastv1.DeleteMachineRequest,
+) (*holdfastv1.DeleteMachineResponse, error) {
 	return &holdfastv1.DeleteMachineResponse{}, nil
 }
 
@@ -139,11 +147,15 @@ func (p *fakePeer) WatchRuns(r *holdfastv1.WatchRunsRequest, s grpc.ServerStream
 	return p.watch(r, s)
 }
 
-func (p *fakePeer) StreamRunLogs(r *holdfastv1.StreamRunLogsRequest, s grpc.ServerStreamingServer[holdfastv1.LogChunk]) error {
+func (p *fakePeer) StreamRunLogs(
+	r *holdfastv1.StreamRunLogsRequest, s grpc.ServerStreamingServer[holdfastv1.LogChunk],
+) error {
 	return p.logs(r, s)
 }
 
-func (p *fakePeer) ExportAuditEvents(r *holdfastv1.ExportAuditEventsRequest, s grpc.ServerStreamingServer[holdfastv1.AuditEvent]) error {
+func (p *fakePeer) ExportAuditEvents(
+	r *holdfastv1.ExportAuditEventsRequest, s grpc.ServerStreamingServer[holdfastv1.AuditEvent],
+) error {
 	return p.audit(r, s)
 }
 
@@ -179,7 +191,8 @@ func testContext(t *testing.T) context.Context {
 func tooManyCalls(t *testing.T, wait time.Duration) error {
 	t.Helper()
 	s, err := status.New(codes.ResourceExhausted, "more than 10 calls a second: slow down").
-		WithDetails(&errdetails.ErrorInfo{Domain: ErrorDomain, Reason: ReasonRateLimit}, &errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
+		WithDetails(&errdetails.ErrorInfo{Domain: ErrorDomain, Reason: ReasonRateLimit},
+			&errdetails.RetryInfo{RetryDelay: durationpb.New(wait)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,19 +31,20 @@ func dial(token string) (*client.Client, error) {
 	})
 }
 
-// reboot starts a run and waits for its end. The ticket names the run: whoever calls this again,
-// after a crash of his own too, gets the run of the first time.
+// reboot starts a run and waits for its end. The ticket is the request id: a second call with it, also
+// after a crash of the caller, returns the first run.
 func reboot(ctx context.Context, c *client.Client, machine, ticket string) error {
 	run, err := c.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{MachineId: machine, RequestId: ticket, Type: "REBOOT"})
 	if err != nil {
 		return explained(err)
 	}
-	run, err = c.WaitRun(ctx, run.GetRunId()) // goes on with another peer when one fails
+	run, err = c.WaitRun(ctx, run.GetRunId()) // continues with another peer if one fails
 	if err != nil {
 		return err
 	}
 	if run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-		return fmt.Errorf("run %s: %s at step %s: %s", run.GetRunId(), run.GetPhase(), run.GetError().GetStep(), run.GetError().GetMessage())
+		return fmt.Errorf("run %s: %s at step %s: %s", run.GetRunId(), run.GetPhase(), run.GetError().GetStep(),
+			run.GetError().GetMessage())
 	}
 	return nil
 }
@@ -154,7 +155,8 @@ func TestGuide(t *testing.T) {
 	if got, want := out.String(), "7 run-789  PENDING\n8 run-789  RUNNING\n9 run-789  SUCCEEDED\n"; got != want {
 		t.Errorf("follow: %q, want %q", got, want)
 	}
-	if _, err := ready(ctx, c, "gpu"); status.Code(explained(err)) != codes.Unimplemented { // the server of the examples has no machines
+	// the server of the examples has no machines
+	if _, err := ready(ctx, c, "gpu"); status.Code(explained(err)) != codes.Unimplemented {
 		t.Errorf("ready: %v", err)
 	}
 }

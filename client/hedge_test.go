@@ -46,7 +46,8 @@ func TestSlowPeerIsRaced(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		call func(context.Context, *Client) error
-	}{{"a read", get}, {"a start with a request id", start("req-1")}, {"a write that may not be sent twice at once", register1}} {
+	}{{"a read", get}, {"a start with a request id", start("req-1")},
+		{"a write that may not be sent twice at once", register1}} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			a, b := stopped(t), startPeer(t, &fakePeer{})
@@ -66,7 +67,8 @@ func TestSlowPeerIsRaced(t *testing.T) {
 			began = time.Now()
 			err := tt.call(testContext(t), c)
 			if took := time.Since(began); err != nil || took < hedge.First && a.count() != before {
-				t.Errorf("the next one took %v, %v, and went to the first peer %d times, want it to go to the other peer at once", took, err, a.count()-before)
+				t.Errorf("the next one took %v, %v, and went to the first peer %d times, want it to go to the other peer at once",
+					took, err, a.count()-before)
 			}
 			if b.count() < 2 {
 				t.Errorf("%d calls came to the other peer, want 2", b.count())
@@ -85,7 +87,8 @@ func TestAnswerOfTheRaceIsTheCallers(t *testing.T) {
 		t.Errorf("got %v, %v", r, err)
 	}
 	b.run = nil
-	if _, err := c.Runs().GetRun(testContext(t), &holdfastv1.GetRunRequest{RunId: "run-1"}); status.Code(err) != codes.NotFound {
+	if _, err := c.Runs().GetRun(testContext(t),
+		&holdfastv1.GetRunRequest{RunId: "run-1"}); status.Code(err) != codes.NotFound {
 		t.Errorf("got %v, want the refusal", err)
 	}
 }
@@ -117,18 +120,21 @@ func TestRacersShareNothing(t *testing.T) {
 	}})
 	c := dial(t, Config{Addrs: []string{slow.addr, quick.addr}})
 	req := &holdfastv1.GetRunRequest{RunId: "run-1"}
-	if err := c.peers.Invoke(testContext(t), holdfastv1.RunService_GetRun_FullMethodName, req, reply, grpc.StaticMethod()); err != nil || reply.GetRunId() != "run-1" {
+	if err := c.peers.Invoke(testContext(t), holdfastv1.RunService_GetRun_FullMethodName, req, reply,
+		grpc.StaticMethod()); err != nil || reply.GetRunId() != "run-1" {
 		t.Fatalf("got %v, %v", reply.Run, err)
 	}
 	if first.Load() != second.Load() {
-		t.Errorf("the reply was looked into %d times when the second peer was asked, %d when the first one was", second.Load(), first.Load())
+		t.Errorf("the reply was looked into %d times when the second peer was asked, %d when the first one was",
+			second.Load(), first.Load())
 	}
 }
 
 // A request that must not be sent twice waits for its peer, and its outcome stays unknown.
 func TestOnceIsNotRaced(t *testing.T) {
 	t.Parallel()
-	for name, call := range map[string]func(context.Context, *Client) error{"delete": remove, "start without a request id": start(""), "machine without an id": register("")} {
+	for name, call := range map[string]func(context.Context, *Client) error{"delete": remove,
+		"start without a request id": start(""), "machine without an id": register("")} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a, b := stopped(t), startPeer(t, &fakePeer{})
@@ -201,7 +207,8 @@ func TestQuietStreamStays(t *testing.T) {
 	c := dial(t, Config{Addrs: []string{a.addr, b.addr}})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*(streamQuiet+probeTimeout))
 	defer cancel()
-	if err := c.WatchRuns(ctx, "", 0, func(*holdfastv1.RunEvent) error { return nil }); !errors.Is(err, context.DeadlineExceeded) {
+	if err := c.WatchRuns(ctx, "", 0,
+		func(*holdfastv1.RunEvent) error { return nil }); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want the watch to last as long as its context", err)
 	}
 }

@@ -56,17 +56,19 @@ func TestTooManyCallsAreMadeLater(t *testing.T) {
 // TestTooManyCallsDoNotEndAStream: it is opened again.
 func TestTooManyCallsDoNotEndAStream(t *testing.T) {
 	calls := 0
-	a := startPeer(t, &fakePeer{logs: func(_ *holdfastv1.StreamRunLogsRequest, s grpc.ServerStreamingServer[holdfastv1.LogChunk]) error {
+	a := startPeer(t, &fakePeer{logs: func(_ *holdfastv1.StreamRunLogsRequest,
+		s grpc.ServerStreamingServer[holdfastv1.LogChunk]) error {
 		if calls++; calls == 1 {
 			return tooManyCalls(t, time.Millisecond)
 		}
 		return s.Send(&holdfastv1.LogChunk{Data: []byte("x")})
 	}})
 	got := ""
-	err := dial(t, Config{Addrs: []string{a.addr}}).ReadLogs(testContext(t), "run-1", 0, func(c *holdfastv1.LogChunk) error {
-		got += string(c.GetData())
-		return nil
-	})
+	err := dial(t, Config{Addrs: []string{a.addr}}).ReadLogs(testContext(t), "run-1", 0,
+		func(c *holdfastv1.LogChunk) error {
+			got += string(c.GetData())
+			return nil
+		})
 	if err != nil || got != "x" {
 		t.Errorf("got %q, %v, want the log", got, err)
 	}

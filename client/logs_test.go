@@ -78,10 +78,11 @@ func TestFollowLogsKeepsTheTruncationMark(t *testing.T) {
 		return s.Send(&holdfastv1.LogChunk{Offset: 3, Truncated: true})
 	}})
 	truncated := false
-	err := dial(t, Config{Addrs: []string{a.addr}}).ReadLogs(testContext(t), "run-1", 0, func(c *holdfastv1.LogChunk) error {
-		truncated = truncated || c.GetTruncated()
-		return nil
-	})
+	err := dial(t, Config{Addrs: []string{a.addr}}).ReadLogs(testContext(t), "run-1", 0,
+		func(c *holdfastv1.LogChunk) error {
+			truncated = truncated || c.GetTruncated()
+			return nil
+		})
 	if err != nil || !truncated {
 		t.Errorf("truncated = %v (%v), want true", truncated, err)
 	}
@@ -92,7 +93,8 @@ func TestFollowLogsEndsWithTheCallersError(t *testing.T) {
 	a := startPeer(t, &fakePeer{logs: logPeer(0, 0, &asked)})
 	// An error that looks like a lost peer must not be taken for one.
 	mine := status.Error(codes.Unavailable, "disk full")
-	err := dial(t, Config{Addrs: []string{a.addr}}).FollowLogs(testContext(t), "run-1", 0, func(*holdfastv1.LogChunk) error { return mine })
+	err := dial(t, Config{Addrs: []string{a.addr}}).FollowLogs(testContext(t), "run-1", 0,
+		func(*holdfastv1.LogChunk) error { return mine })
 	if !errors.Is(err, mine) || len(asked) != 1 {
 		t.Errorf("err = %v after %d streams, want %v after 1", err, len(asked), mine)
 	}

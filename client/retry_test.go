@@ -21,7 +21,8 @@ func get(ctx context.Context, c *Client) error {
 
 func register(id string) func(context.Context, *Client) error {
 	return func(ctx context.Context, c *Client) error {
-		_, err := c.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id}})
+		_, err := c.Machines().RegisterMachine(ctx,
+			&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id}})
 		return err
 	}
 }
@@ -56,16 +57,19 @@ func TestUnaryRetries(t *testing.T) {
 		{"unknown, with a request id", start("req-1"), unavailable(t, ReasonOutcomeUnknown), true, false, codes.OK},
 		{"unknown, without a request id", start(""), unavailable(t, ReasonOutcomeUnknown), false, true, codes.Unavailable},
 		{"unknown, machine with an id", register("m-1"), unavailable(t, ReasonOutcomeUnknown), true, false, codes.OK},
-		{"unknown, machine without an id", register(""), unavailable(t, ReasonOutcomeUnknown), false, true, codes.Unavailable},
+		{"unknown, machine without an id", register(""), unavailable(t, ReasonOutcomeUnknown), false, true,
+			codes.Unavailable},
 		{"unknown, delete", remove, unavailable(t, ReasonOutcomeUnknown), false, true, codes.Unavailable},
 		{"no detail, read", get, plain, true, false, codes.OK},
 		{"no detail, with a request id", start("req-1"), plain, true, false, codes.OK},
 		{"no detail, delete", remove, plain, false, true, codes.Unavailable},
 		{"canceled by a stopping server, read", get, status.Error(codes.Canceled, "stopping"), true, false, codes.OK},
-		{"canceled by a stopping server, delete", remove, status.Error(codes.Canceled, "stopping"), false, true, codes.Canceled},
+		{"canceled by a stopping server, delete", remove, status.Error(codes.Canceled, "stopping"), false, true,
+			codes.Canceled},
 		{"too many calls, delete", remove, tooManyCalls(t, time.Millisecond), true, false, codes.OK},
 		{"too many calls, read", get, tooManyCalls(t, time.Millisecond), true, false, codes.OK},
-		{"too much in a call", get, status.Error(codes.ResourceExhausted, "message larger than max"), false, false, codes.ResourceExhausted},
+		{"too much in a call", get, status.Error(codes.ResourceExhausted, "message larger than max"), false, false,
+			codes.ResourceExhausted},
 		{"a refusal", start("req-1"), status.Error(codes.FailedPrecondition, "busy"), false, false, codes.FailedPrecondition},
 		{"not found", get, status.Error(codes.NotFound, "no such machine"), false, false, codes.NotFound},
 	} {

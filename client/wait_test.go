@@ -44,7 +44,8 @@ func TestWaitRun(t *testing.T) {
 	})
 	t.Run("does not wait for a run that does not exist", func(t *testing.T) {
 		a := startPeer(t, &fakePeer{})
-		if _, err := dial(t, Config{Addrs: []string{a.addr}}).WaitRun(testContext(t), "run-1"); status.Code(err) != codes.NotFound {
+		if _, err := dial(t, Config{Addrs: []string{a.addr}}).WaitRun(testContext(t),
+			"run-1"); status.Code(err) != codes.NotFound {
 			t.Errorf("err = %v, want NOT_FOUND", err)
 		}
 	})

@@ -25,7 +25,8 @@ type (
 
 // change is a service with a name that tells its versions from each other.
 func change(cursor uint64, id, name string) *holdfastv1.ServiceEvent {
-	return &holdfastv1.ServiceEvent{Cursor: cursor, Service: &holdfastv1.Service{Target: &holdfastv1.ServiceTarget{Id: id, ServiceName: name}}}
+	return &holdfastv1.ServiceEvent{Cursor: cursor,
+		Service: &holdfastv1.Service{Target: &holdfastv1.ServiceTarget{Id: id, ServiceName: name}}}
 }
 
 // A watch of services that breaks goes on with another peer: nothing is lost, nothing told twice.
@@ -60,7 +61,8 @@ func TestWatchServicesResumes(t *testing.T) {
 			serve := func(r *holdfastv1.WatchServicesRequest, s serviceStream) error {
 				i := int(n.Add(1)) - 1
 				if i >= len(tt.parts) || r.GetCursor() != tt.parts[i].from || r.GetFilter() != "active = true" {
-					return status.Errorf(codes.Internal, "stream %d from %d with filter %q was not expected", i+1, r.GetCursor(), r.GetFilter())
+					return status.Errorf(codes.Internal, "stream %d from %d with filter %q was not expected", i+1, r.GetCursor(),
+						r.GetFilter())
 				}
 				for _, e := range tt.parts[i].events {
 					if err := s.Send(e); err != nil {
@@ -73,7 +75,8 @@ func TestWatchServicesResumes(t *testing.T) {
 				}
 				return tt.parts[i].end
 			}
-			c := dial(t, Config{Addrs: []string{startPeer(t, &fakePeer{services: serve}).addr, startPeer(t, &fakePeer{services: serve}).addr}})
+			c := dial(t, Config{Addrs: []string{startPeer(t, &fakePeer{services: serve}).addr,
+				startPeer(t, &fakePeer{services: serve}).addr}})
 			var got []string
 			err := c.WatchServices(testContext(t), "active = true", tt.cursor, func(e *holdfastv1.ServiceEvent) error {
 				id := fmt.Sprint(e.GetService().GetTarget().GetId(), e.GetService().GetTarget().GetServiceName())

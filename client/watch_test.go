@@ -27,7 +27,9 @@ func event(cursor, index uint64, run string) *holdfastv1.RunEvent {
 func bookmark(cursor uint64) *holdfastv1.RunEvent { return &holdfastv1.RunEvent{Cursor: cursor} }
 
 // serving sends the events and then breaks with the error; nil keeps the stream open.
-func serving(wantCursor uint64, end error, events ...*holdfastv1.RunEvent) func(*holdfastv1.WatchRunsRequest, eventStream) error {
+func serving(
+	wantCursor uint64, end error, events ...*holdfastv1.RunEvent,
+) func(*holdfastv1.WatchRunsRequest, eventStream) error {
 	return func(r *holdfastv1.WatchRunsRequest, s eventStream) error {
 		if r.GetCursor() != wantCursor {
 			return status.Errorf(codes.Internal, "cursor %d asked, want %d", r.GetCursor(), wantCursor)
@@ -157,12 +159,14 @@ func TestWatchResumes(t *testing.T) {
 			want: []string{"a@90", "b@95", "z@101"},
 		},
 		{
-			name:   "a cursor that is gone starts again from the state, all of which is delivered: a recovered cluster has lower indexes",
+			name: "a cursor that is gone starts again from the state, all of which is delivered: a recovered cluster " +
+				"has lower indexes",
 			cursor: 10,
 			parts: []func(*holdfastv1.WatchRunsRequest, eventStream) error{
 				serving(10, broken, event(11, 101, "a"), event(12, 102, "b")),
 				serving(12, gone),
-				serving(0, broken, event(0, 101, "a"), event(0, 102, "b"), event(0, 102, "c"), event(0, 150, "d"), event(40, 60, "e")),
+				serving(0, broken, event(0, 101, "a"), event(0, 102, "b"), event(0, 102, "c"), event(0, 150, "d"),
+					event(40, 60, "e")),
 				serving(40, nil, event(41, 160, "z")),
 			},
 			want: []string{"a@101", "b@102", "a@101", "b@102", "c@102", "d@150", "e@60", "z@160"},

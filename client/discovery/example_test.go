@@ -94,7 +94,8 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Printf("%d bytes: %s, version %d, type %d, %s\n", len(file), file[:6], binary.BigEndian.Uint32(file[6:]), binary.BigEndian.Uint32(file[10:]), file[14:])
+	fmt.Printf("%d bytes: %s, version %d, type %d, %s\n", len(file), file[:6], binary.BigEndian.Uint32(file[6:]),
+		binary.BigEndian.Uint32(file[10:]), file[14:])
 	// Output:
 	// token for my-tool
 	// register with Bearer abc

@@ -104,7 +104,8 @@ func TestRegisterBody(t *testing.T) {
 	for want, target := range map[string]Target{
 		`{"serviceName":"my-tool","host":"192.168.1.100","port":9090,"serviceType":"tool-invoker"}`: target,
 		`{"id":"550e8400-e29b-41d4-a716-446655440000","serviceName":"my-tool","host":"192.168.1.100","port":9090,"serviceType":"tool-invoker","serviceSubType":"jvm","languageName":"Java","languageType":"compiled","languageSubType":"jvm"}`: {
-			ID: "550e8400-e29b-41d4-a716-446655440000", ServiceName: "my-tool", Host: "192.168.1.100", Port: 9090, ServiceType: ToolInvoker,
+			ID: "550e8400-e29b-41d4-a716-446655440000", ServiceName: "my-tool", Host: "192.168.1.100", Port: 9090,
+			ServiceType:    ToolInvoker,
 			ServiceSubType: "jvm", LanguageName: "Java", LanguageType: "compiled", LanguageSubType: "jvm",
 		},
 	} {
@@ -113,8 +114,10 @@ func TestRegisterBody(t *testing.T) {
 			t.Errorf("%s, %v, want %s", got, err, want)
 		}
 	}
-	got, err := json.Marshal(State{Timestamp: time.Date(2025, 1, 15, 10, 30, 0, 0, time.UTC), Healthy: true, Reason: ReasonHealthy})
-	if want := `{"timestamp":"2025-01-15T10:30:00Z","healthy":true,"reason":"healthy"}`; err != nil || string(got) != want {
+	got, err := json.Marshal(State{Timestamp: time.Date(2025, 1, 15, 10, 30, 0, 0, time.UTC), Healthy: true,
+		Reason: ReasonHealthy})
+	if want := `{"timestamp":"2025-01-15T10:30:00Z","healthy":true,"reason":"healthy"}`; err != nil ||
+		string(got) != want {
 		t.Errorf("%s, %v, want %s", got, err, want)
 	}
 }

@@ -47,7 +47,8 @@ func TestTokensAreFoundAndRenewed(t *testing.T) {
 		{"form fields only", &issuer{formOnly: true}, "https://issuer/token", 1, []string{"client_credentials"}},
 		{"tokens of 90 s", &issuer{lives: 90 * time.Second}, "https://issuer/token", 11, []string{"client_credentials"}},
 		{"tokens of 20 s", &issuer{lives: 20 * time.Second}, "https://issuer/token", 43, []string{"client_credentials"}},
-		{"refresh tokens", &issuer{lives: 90 * time.Second, refresh: true}, "https://issuer/token", 11, []string{"client_credentials", "refresh_token"}},
+		{"refresh tokens", &issuer{lives: 90 * time.Second, refresh: true}, "https://issuer/token", 11,
+			[]string{"client_credentials", "refresh_token"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -104,7 +105,8 @@ func TestManagerOutlivesItsIssuer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := &issuer{discovery: true, lives: 5 * time.Minute}
 		s, n, cfg := guarded(i, "https://issuer/realm")
-		for trouble, h := range map[string]http.HandlerFunc{"gone": nil, "silent": resttest.Silent, "torn": resttest.Torn, "500": resttest.Answer(500, "<html>")} {
+		for trouble, h := range map[string]http.HandlerFunc{"gone": nil, "silent": resttest.Silent, "torn": resttest.Torn,
+			"500": resttest.Answer(500, "<html>")} {
 			n.Serve("issuer", h)
 			m, stop := start(t, cfg)
 			sleep(10 * time.Minute)

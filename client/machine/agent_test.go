@@ -68,8 +68,9 @@ func TestAgentSendsWhatTheDocumentSays(t *testing.T) {
 		sleep(a.Status().Interval)
 		stop()
 		if diff := cmp.Diff(map[string]any{
-			"token": "abc123", "machine_id": "1165a9b6", "hostname": "gpu-worker-1", "provider_name": "generic", "pool_name": "gpu",
-			"cpu": "8000m", "memory": "16Gi", "gpu_count": "1", "private_ip": "192.168.1.100", "serial_number": "S1",
+			"token": "abc123", "machine_id": "1165a9b6", "hostname": "gpu-worker-1", "provider_name": "generic",
+			"pool_name": "gpu",
+			"cpu":       "8000m", "memory": "16Gi", "gpu_count": "1", "private_ip": "192.168.1.100", "serial_number": "S1",
 		}, g.lastReg); diff != "" {
 			t.Errorf("register (-want +got):\n%s", diff)
 		}
@@ -109,8 +110,10 @@ func TestAgentWithoutAToken(t *testing.T) {
 }
 
 func TestKeepaliveBody(t *testing.T) {
-	m := Metrics{CPUUtilizationPct: 15.5, MemoryUtilizationPct: 42.3, TotalCPUAvailable: 8000, TotalMemoryAvailable: 16384, FreeGPUCount: 1}
-	got, err := json.Marshal(keepaliveRequest{MachineID: "1165a9b6", ProviderName: "generic", PoolName: "gpu", AgentVersion: "0.1.0-python", Metrics: &m})
+	m := Metrics{CPUUtilizationPct: 15.5, MemoryUtilizationPct: 42.3, TotalCPUAvailable: 8000,
+		TotalMemoryAvailable: 16384, FreeGPUCount: 1}
+	got, err := json.Marshal(keepaliveRequest{MachineID: "1165a9b6", ProviderName: "generic", PoolName: "gpu",
+		AgentVersion: "0.1.0-python", Metrics: &m})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +140,8 @@ func TestAgentRidesOutTrouble(t *testing.T) {
 		hosts   []string
 		lasts   time.Duration
 	}{
-		{"an election: 500", resttest.Answer(500, `{"message":"Failed to register machine"}`), []string{"a", "b", "c"}, 20 * time.Second},
+		{"an election: 500", resttest.Answer(500, `{"message":"Failed to register machine"}`), []string{"a", "b", "c"},
+			20 * time.Second},
 		{"an election: 503", resttest.Answer(503, `{"message":"no leader"}`), []string{"a", "b", "c"}, 20 * time.Second},
 		{"a silent cluster", resttest.Silent, []string{"a", "b", "c"}, 2 * time.Minute},
 		{"torn connections", resttest.Torn, []string{"a", "b", "c"}, 2 * time.Minute},
@@ -145,7 +149,8 @@ func TestAgentRidesOutTrouble(t *testing.T) {
 		{"a page of a proxy", resttest.Answer(502, "<html>Bad Gateway</html>"), []string{"a", "b", "c"}, time.Minute},
 		{"two of three peers silent for an hour", resttest.Silent, []string{"a", "b"}, time.Hour},
 		{"one peer gone for an hour", nil, []string{"c"}, time.Hour},
-		{"refused for a while", resttest.Answer(403, `{"message":"Invalid token", "error_code":"invalid_token"}`), []string{"a", "b", "c"}, time.Minute},
+		{"refused for a while", resttest.Answer(403, `{"message":"Invalid token", "error_code":"invalid_token"}`),
+			[]string{"a", "b", "c"}, time.Minute},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -10,8 +10,9 @@ import (
 func TestReadTiming(t *testing.T) {
 	for body, want := range map[string]timing{
 		`{"config":null,"machine_state":{"machine_id":"1165a9b6","status":"registered","pool_name":"gpu","ttl_seconds":300}}`: {ttl: 5 * time.Minute},
-		`{"machine_state":{"ttl_seconds":"300"}}`:                                   {ttl: 5 * time.Minute},
-		`{"machine_state":{"ttl_seconds":300,"next_keepalive_ms":1500}}`:            {ttl: 5 * time.Minute, next: 1500 * time.Millisecond},
+		`{"machine_state":{"ttl_seconds":"300"}}`: {ttl: 5 * time.Minute},
+		`{"machine_state":{"ttl_seconds":300,"next_keepalive_ms":1500}}`: {ttl: 5 * time.Minute,
+			next: 1500 * time.Millisecond},
 		`{"next_keepalive_ms":1500,"machine_state":[]}`:                             {next: 1500 * time.Millisecond},
 		`{"next_keepalive_ms":"soon","machine_state":{"ttl_seconds":null}}`:         {},
 		`{"machine_state":{"ttl_seconds":-300}}`:                                    {},

@@ -61,7 +61,8 @@ func (c *cell) handler(w http.ResponseWriter, r *http.Request) {
 				c.own[sum] = true
 				c.enrolled++
 			}
-			buffered.body = strings.Replace(buffered.body, `"status"`, fmt.Sprintf(`"token_id":"tok-%d","status"`, c.enrolled), 1)
+			buffered.body = strings.Replace(buffered.body, `"status"`, fmt.Sprintf(`"token_id":"tok-%d","status"`, c.enrolled),
+				1)
 		}
 		if c.lost > 0 {
 			c.lost--
@@ -123,7 +124,8 @@ func TestEnroll(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
 			synctest.Test(t, func(t *testing.T) {
-				c := &cell{gateway: gateway{token: "inner", pool: "gpu"}, enroll: "abc123", own: map[string]bool{}, answers: tt.answers, lost: tt.lost}
+				c := &cell{gateway: gateway{token: "inner", pool: "gpu"}, enroll: "abc123", own: map[string]bool{},
+					answers: tt.answers, lost: tt.lost}
 				cfg := enrolling(c, dir)
 				a, stop := start(t, cfg, worker())
 				if tt.expires {

@@ -16,11 +16,13 @@ import (
 type facts struct{}
 
 func (facts) Specs(context.Context) (machine.Specs, error) {
-	return machine.Specs{Hostname: "gpu-worker-1", PrivateIP: "192.168.1.100", CPUMillicores: 8000, MemoryMiB: 16384, GPUCount: 1}, nil
+	return machine.Specs{Hostname: "gpu-worker-1", PrivateIP: "192.168.1.100", CPUMillicores: 8000, MemoryMiB: 16384,
+		GPUCount: 1}, nil
 }
 
 func (facts) Metrics(context.Context) (machine.Metrics, error) {
-	return machine.Metrics{CPUUtilizationPct: 15.5, TotalCPUAvailable: 8000, TotalMemoryAvailable: 16384, FreeGPUCount: 1}, nil
+	return machine.Metrics{CPUUtilizationPct: 15.5, TotalCPUAvailable: 8000, TotalMemoryAvailable: 16384,
+		FreeGPUCount: 1}, nil
 }
 
 // An agent in a few lines: it registers, and keeps the machine alive until its context ends.

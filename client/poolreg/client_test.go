@@ -20,7 +20,8 @@ import (
 
 func config(network http.RoundTripper) Config {
 	return Config{
-		Pool:         Pool{ID: "pool-1", Endpoint: "http://192.168.1.100:9200", NodeID: "gpu-node-1", Region: "EU", Version: "0.1.0"},
+		Pool: Pool{ID: "pool-1", Endpoint: "http://192.168.1.100:9200", NodeID: "gpu-node-1", Region: "EU",
+			Version: "0.1.0"},
 		Orchestrator: &Server{URLs: []string{"http://a", "http://b", "http://c"}},
 		Transport:    network,
 	}
@@ -66,7 +67,8 @@ func TestClientSendsWhatTheDocumentSays(t *testing.T) {
 			"workers_total":1,"workers_ready":1,"workers_busy":0,"uptime_seconds":3600}`), o.lastBeat); diff != "" {
 			t.Errorf("heartbeat (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff([]map[string]any{decode(`{"pool_id":"pool-1","reason":"graceful_shutdown"}`)}, o.deregisters); diff != "" {
+		if diff := cmp.Diff([]map[string]any{decode(`{"pool_id":"pool-1","reason":"graceful_shutdown"}`)},
+			o.deregisters); diff != "" {
 			t.Errorf("deregister (-want +got):\n%s", diff)
 		}
 		if o.bad != nil {
@@ -217,7 +219,8 @@ func TestClientRidesOutTrouble(t *testing.T) {
 				}
 				stop()
 				if len(o.registers) != tt.registers || len(o.deregisters) != 1 {
-					t.Errorf("registered %d times, deregistered %d times, want %d and 1", len(o.registers), len(o.deregisters), tt.registers)
+					t.Errorf("registered %d times, deregistered %d times, want %d and 1", len(o.registers), len(o.deregisters),
+						tt.registers)
 				}
 				for i := 1; i < len(o.beats); i++ {
 					if d := o.beats[i].Sub(o.beats[i-1]); d > tt.gap {
@@ -393,8 +396,10 @@ func TestMetrics(t *testing.T) {
 		sleep(2 * time.Second)
 		got := scrape(t, reg)
 		for _, want := range []string{
-			"connection_status 1", `registration_attempts_total{outcome="failure"} 1`, `registration_attempts_total{outcome="success"} 1`,
-			`heartbeats_sent_total{outcome="success"} 1`, `heartbeats_sent_total{outcome="failure"} 0`, "heartbeat_latency_ms_count 1",
+			"connection_status 1", `registration_attempts_total{outcome="failure"} 1`,
+			`registration_attempts_total{outcome="success"} 1`,
+			`heartbeats_sent_total{outcome="success"} 1`, `heartbeats_sent_total{outcome="failure"} 0`,
+			"heartbeat_latency_ms_count 1",
 		} {
 			if !slices.Contains(got, want) {
 				t.Errorf("no %q in %q", want, got)
@@ -405,7 +410,8 @@ func TestMetrics(t *testing.T) {
 		n.Serve("a", o.ServeHTTP)
 		sleep(5 * time.Second)
 		got = scrape(t, reg)
-		for _, want := range []string{"connection_status 1", `heartbeats_sent_total{outcome="success"} 2`, "heartbeat_latency_ms_count 2"} {
+		for _, want := range []string{"connection_status 1", `heartbeats_sent_total{outcome="success"} 2`,
+			"heartbeat_latency_ms_count 2"} {
 			if !slices.Contains(got, want) {
 				t.Errorf("after a failure: no %q in %q", want, got)
 			}

@@ -17,7 +17,8 @@ type inventory struct{}
 
 func (inventory) State(context.Context) (poolreg.State, error) {
 	return poolreg.State{
-		GPUs:         []poolreg.GPU{{ID: 0, Model: "RTX 4090", TotalVRAMGB: 24, ComputeCapability: "8.9", AvailableVRAMGB: 8, Workers: []string{"worker-abc"}, TemperatureCelsius: 65}},
+		GPUs: []poolreg.GPU{{ID: 0, Model: "RTX 4090", TotalVRAMGB: 24, ComputeCapability: "8.9",
+			AvailableVRAMGB: 8, Workers: []string{"worker-abc"}, TemperatureCelsius: 65}},
 		WorkersTotal: 1, WorkersReady: 1, Uptime: time.Hour,
 	}, nil
 }
@@ -40,7 +41,8 @@ func Example() {
 	defer peer.Close()
 
 	client, err := poolreg.New(poolreg.Config{
-		Pool:         poolreg.Pool{ID: "pool-1", Endpoint: "http://192.168.1.100:9200", NodeID: "gpu-node-1", Region: "EU", Version: "0.1.0"},
+		Pool: poolreg.Pool{ID: "pool-1", Endpoint: "http://192.168.1.100:9200", NodeID: "gpu-node-1", Region: "EU",
+			Version: "0.1.0"},
 		Orchestrator: &poolreg.Server{URLs: []string{peer.URL}},
 		Registerer:   prometheus.NewRegistry(),
 	}, inventory{})

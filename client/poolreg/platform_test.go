@@ -36,7 +36,8 @@ func TestDualRegistration(t *testing.T) {
 		}
 		if diff := cmp.Diff([]map[string]any{decode(`{"provider_id":"prov-1","endpoint":"http://192.168.1.100:9200","auth_token":"s3cret",
 			"pricing":{"per_token":0.00002,"per_hour":1.5,"currency":"EUR"},"capacity":{"total_gpus":1,"total_vram_gb":24,"gpu_models":["RTX 4090"]},
-			"sla":{"uptime_guarantee":99.9,"max_latency_ms":250},"geo":{"country":"NL","region":"EU"}}`)}, market.providers); diff != "" {
+			"sla":{"uptime_guarantee":99.9,"max_latency_ms":250},"geo":{"country":"NL","region":"EU"}}`)},
+			market.providers); diff != "" {
 			t.Errorf("provider (-want +got):\n%s", diff)
 		}
 		n.Serve("market", nil)
@@ -56,7 +57,8 @@ func TestDualRegistration(t *testing.T) {
 		}
 		stop()
 		if market.bad != nil || len(market.deregisters) != 0 || len(o.deregisters) != 1 {
-			t.Errorf("the platform got %q and %d farewells, the orchestrator %d", market.bad, len(market.deregisters), len(o.deregisters))
+			t.Errorf("the platform got %q and %d farewells, the orchestrator %d", market.bad, len(market.deregisters),
+				len(o.deregisters))
 		}
 	})
 }
@@ -79,7 +81,8 @@ func TestPlatformAlone(t *testing.T) {
 		if got := len(market.providers); got < 12 || got > 14 {
 			t.Errorf("told %d times in an hour, want about each five minutes", got)
 		}
-		if diff := cmp.Diff(decode(`{"total_gpus":8,"total_vram_gb":640,"gpu_models":[]}`), market.providers[0]["capacity"]); diff != "" {
+		if diff := cmp.Diff(decode(`{"total_gpus":8,"total_vram_gb":640,"gpu_models":[]}`),
+			market.providers[0]["capacity"]); diff != "" {
 			t.Errorf("capacity (-want +got):\n%s", diff)
 		}
 	})

@@ -73,7 +73,8 @@ func TestSettingsWithEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Config{
-		Pool:         Pool{ID: "pool-1", Endpoint: "http://192.168.1.100:9200", NodeID: "gpu-node-1", Region: "EU", Version: "0.1.0"},
+		Pool: Pool{ID: "pool-1", Endpoint: "http://192.168.1.100:9200", NodeID: "gpu-node-1", Region: "EU",
+			Version: "0.1.0"},
 		Orchestrator: &Server{URLs: []string{"http://orchestrator:8080"}, TokenFile: "/etc/pool/token"},
 		Platform: &Platform{
 			Server:     Server{URLs: []string{"https://market-1", "https://market-2"}, TokenFile: "/etc/pool/market-token"},

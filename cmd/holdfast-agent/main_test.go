@@ -187,7 +187,8 @@ func file(t *testing.T, name, text string) string {
 
 func TestVersion(t *testing.T) {
 	var log buffer
-	if err := execute(t, made(&log), "version")(); err != nil || !strings.HasPrefix(log.String(), "holdfast-agent 1.2.3 go1.") {
+	if err := execute(t, made(&log), "version")(); err != nil ||
+		!strings.HasPrefix(log.String(), "holdfast-agent 1.2.3 go1.") {
 		t.Errorf("%v: %q", err, &log)
 	}
 }
@@ -197,7 +198,8 @@ func TestCommandLinesThatAreRefused(t *testing.T) {
 	noCert := file(t, "ca.pem", "no certificate")
 	unknown := file(t, "pool.yaml", "registration: {poolid: x}\n")
 	empty := file(t, "empty.yaml", "gpus: []\n")
-	badAddr := file(t, "addr.yaml", "registration: {orchestrator_url: 'http://127.0.0.1:1', pool_id: p}\nmetrics_addr: 'nowhere:x'\n")
+	badAddr := file(t, "addr.yaml",
+		"registration: {orchestrator_url: 'http://127.0.0.1:1', pool_id: p}\nmetrics_addr: 'nowhere:x'\n")
 	state := t.TempDir()
 	tests := []struct {
 		args string
@@ -206,7 +208,8 @@ func TestCommandLinesThatAreRefused(t *testing.T) {
 	}{
 		{"run --pool gpu --token-file " + token + " --state-dir " + state, nil, "no address"},
 		{"run --server https://a --token-file " + token + " --state-dir " + state, nil, "no pool"},
-		{"run --server http://10.0.0.1 --pool gpu --token-file " + token + " --state-dir " + state, nil, "refusing to send a token"},
+		{"run --server http://10.0.0.1 --pool gpu --token-file " + token + " --state-dir " + state, nil,
+			"refusing to send a token"},
 		{"run --server https://a --pool gpu --token-file x --state-dir /dev/null/x", nil, "create the state directory"},
 		{"run --server https://a --pool gpu --token-file x --machine-id a/b --state-dir " + state, nil, `machine id "a/b"`},
 		{"run --server https://a --pool gpu --token-file x --ca " + noCert, nil, "no PEM certificate in"},
@@ -238,7 +241,8 @@ func TestCommandLinesThatAreRefused(t *testing.T) {
 
 func TestFacts(t *testing.T) {
 	var log buffer
-	if err := execute(t, made(&log), "facts")(); err != nil || !strings.Contains(log.String(), `"serial_number": "ABC1234"`) {
+	if err := execute(t, made(&log), "facts")(); err != nil ||
+		!strings.Contains(log.String(), `"serial_number": "ABC1234"`) {
 		t.Errorf("%v: %s", err, &log)
 	}
 	s := made(&log)

@@ -61,7 +61,8 @@ metrics_addr: `+addr+`
 	metrics, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	http.DefaultClient.CloseIdleConnections()
-	for _, want := range []string{`registration_attempts_total{outcome="success"} 1`, "connection_status 1", "heartbeat_latency_ms_count"} {
+	for _, want := range []string{`registration_attempts_total{outcome="success"} 1`, "connection_status 1",
+		"heartbeat_latency_ms_count"} {
 		if err != nil || !strings.Contains(string(metrics), want) {
 			t.Errorf("no %q in the metrics: %v\n%s", want, err, metrics)
 		}
@@ -70,8 +71,10 @@ metrics_addr: `+addr+`
 		t.Fatalf("%v\n%s", err, &log)
 	}
 	if diff := cmp.Diff([]map[string]any{{
-		"pool_id": "pool-1", "endpoint": "http://192.168.1.100:9200", "node_id": "gpu-worker-1", "region": "EU", "version": "1.2.3",
-		"gpus": []any{map[string]any{"id": 0.0, "model": "GeForce RTX 4090", "total_vram_gb": 24.0, "compute_capability": "8.9"}},
+		"pool_id": "pool-1", "endpoint": "http://192.168.1.100:9200", "node_id": "gpu-worker-1", "region": "EU",
+		"version": "1.2.3",
+		"gpus": []any{map[string]any{"id": 0.0, "model": "GeForce RTX 4090", "total_vram_gb": 24.0,
+			"compute_capability": "8.9"}},
 	}}, p.got("/v2/pools/register")); diff != "" {
 		t.Errorf("register (-want +got):\n%s", diff)
 	}
@@ -79,17 +82,20 @@ metrics_addr: `+addr+`
 	delete(beat, "uptime_seconds")
 	if diff := cmp.Diff(map[string]any{
 		"pool_id": "pool-1", "workers_total": 2.0, "workers_ready": 0.0, "workers_busy": 2.0,
-		"gpus": []any{map[string]any{"id": 0.0, "total_vram_gb": 24.0, "available_vram_gb": 8.0, "temperature_celsius": 65.0, "workers": []any{"pid-17", "pid-18"}}},
+		"gpus": []any{map[string]any{"id": 0.0, "total_vram_gb": 24.0, "available_vram_gb": 8.0,
+			"temperature_celsius": 65.0, "workers": []any{"pid-17", "pid-18"}}},
 	}, beat); diff != "" {
 		t.Errorf("heartbeat (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]map[string]any{{"pool_id": "pool-1", "reason": "graceful_shutdown"}}, p.got("/v2/pools/pool-1/deregister")); diff != "" {
+	if diff := cmp.Diff([]map[string]any{{"pool_id": "pool-1", "reason": "graceful_shutdown"}},
+		p.got("/v2/pools/pool-1/deregister")); diff != "" {
 		t.Errorf("deregister (-want +got):\n%s", diff)
 	}
 }
 
 func TestPoolWithoutNvidiaSMI(t *testing.T) {
-	f, err := parsePoolFile([]byte("registration: {pool_id: p}\ngpus: [{id: 0, model: A, total_vram_gb: 24, compute_capability: '8.0'}, {id: 1, model: B, total_vram_gb: 48}]\n"))
+	f, err := parsePoolFile([]byte("registration: {pool_id: p}\ngpus: [{id: 0, model: A, total_vram_gb: 24, " +
+		"compute_capability: '8.0'}, {id: 1, model: B, total_vram_gb: 48}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,13 +106,15 @@ func TestPoolWithoutNvidiaSMI(t *testing.T) {
 	}
 	got.Uptime = 0
 	want := poolreg.State{GPUs: []poolreg.GPU{
-		{ID: 0, Model: "A", TotalVRAMGB: 24, AvailableVRAMGB: 24, ComputeCapability: "8.0"}, {ID: 1, Model: "B", TotalVRAMGB: 48, AvailableVRAMGB: 48},
+		{ID: 0, Model: "A", TotalVRAMGB: 24, AvailableVRAMGB: 24, ComputeCapability: "8.0"}, {ID: 1, Model: "B",
+			TotalVRAMGB: 48, AvailableVRAMGB: 48},
 	}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("state (-want +got):\n%s", diff)
 	}
 	// One that does not answer is not replaced by what the file says.
-	p.gpus = smi.NewMonitor(func(context.Context, ...string) (string, error) { return "", os.ErrDeadlineExceeded }, testLogger())
+	p.gpus = smi.NewMonitor(func(context.Context, ...string) (string, error) { return "", os.ErrDeadlineExceeded },
+		testLogger())
 	if got, err := p.State(t.Context()); err == nil {
 		t.Errorf("State = %+v, want an error", got)
 	}

@@ -27,7 +27,8 @@ func TestRun(t *testing.T) {
 	for restart := range 2 {
 		var log buffer
 		// Flags from the environment, as in the unit; the first server is not there.
-		s := made(&log, "HOLDFAST_AGENT_SERVER", "http://127.0.0.1:1,"+p.URL, "HOLDFAST_AGENT_POOL", "gpu", "STATE_DIRECTORY", state)
+		s := made(&log, "HOLDFAST_AGENT_SERVER", "http://127.0.0.1:1,"+p.URL, "HOLDFAST_AGENT_POOL", "gpu",
+			"STATE_DIRECTORY", state)
 		end := execute(t, s, "run", "--token-file", token)
 		want := 2 * (restart + 1)
 		eventually(t, "two keepalives", &log, func() bool { return len(p.got("/api/v1/machine/keepalive")) >= want })
@@ -49,15 +50,18 @@ func TestRun(t *testing.T) {
 		if diff := cmp.Diff(map[string]any{
 			"token": "abc123", "machine_id": id, "hostname": "gpu-worker-1", "provider_name": "generic", "pool_name": "gpu",
 			"cpu": "8000m", "memory": "16Gi", "gpu_count": "2", "private_ip": "192.168.1.100",
-			"vendor": "Dell Inc.", "model": "PowerEdge R750", "serial_number": "ABC1234", "system_uuid": "4c4c4544-0042-4310-8031-b4c04f333633",
-			"arch": got["arch"], "boot_mode": "uefi", "mac_address": "aa:bb:cc:00:11:22",
+			"vendor": "Dell Inc.", "model": "PowerEdge R750", "serial_number": "ABC1234",
+			"system_uuid": "4c4c4544-0042-4310-8031-b4c04f333633",
+			"arch":        got["arch"], "boot_mode": "uefi", "mac_address": "aa:bb:cc:00:11:22",
 		}, got); diff != "" {
 			t.Errorf("register (-want +got):\n%s", diff)
 		}
 		keep := p.got("/api/v1/machine/keepalive")[0]
 		if diff := cmp.Diff(map[string]any{
-			"machine_id": id, "provider_name": "generic", "pool_name": "gpu", "agent_version": "1.2.3", "metrics": map[string]any{
-				"cpu_utilization_pct": 10.0, "memory_utilization_pct": 25.0, "total_cpu_available": 8000.0, "total_memory_available": 16384.0, "free_gpu_count": 1.0,
+			"machine_id": id, "provider_name": "generic", "pool_name": "gpu", "agent_version": "1.2.3",
+			"metrics": map[string]any{
+				"cpu_utilization_pct": 10.0, "memory_utilization_pct": 25.0, "total_cpu_available": 8000.0,
+				"total_memory_available": 16384.0, "free_gpu_count": 1.0,
 			},
 		}, keep); diff != "" {
 			t.Errorf("keepalive (-want +got):\n%s", diff)
@@ -78,14 +82,16 @@ func TestRun(t *testing.T) {
 	if err := end(); err != nil {
 		t.Fatal(err)
 	}
-	if got := p.got("/api/v1/machine/register")[2]["machine_id"]; got == id || !strings.Contains(log.String(), "was written on other hardware") {
+	if got := p.got("/api/v1/machine/register")[2]["machine_id"]; got == id ||
+		!strings.Contains(log.String(), "was written on other hardware") {
 		t.Errorf("on other hardware it is still %v:\n%s", got, &log)
 	}
 }
 
 func TestHostSpecs(t *testing.T) {
 	credentials := t.TempDir()
-	for name, text := range map[string]string{credentialSerial: "SN-7\n", credentialUUID: "4C4C4544-0042-4310-8031-B4C04F333633\n"} {
+	for name, text := range map[string]string{credentialSerial: "SN-7\n",
+		credentialUUID: "4C4C4544-0042-4310-8031-B4C04F333633\n"} {
 		if err := os.WriteFile(filepath.Join(credentials, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -102,8 +108,9 @@ func TestHostSpecs(t *testing.T) {
 	}
 	want := machine.Specs{
 		Hostname: "given", PrivateIP: "172.17.0.1", CPUMillicores: 8000, MemoryMiB: 16384, GPUCount: 2,
-		Hardware: machine.Hardware{Vendor: "Dell Inc.", Model: "PowerEdge R750", SerialNumber: "SN-7", SystemUUID: "4c4c4544-0042-4310-8031-b4c04f333633",
-			Arch: got.Hardware.Arch, BootMode: "uefi", MACAddress: "02:42:00:00:00:01"},
+		Hardware: machine.Hardware{Vendor: "Dell Inc.", Model: "PowerEdge R750", SerialNumber: "SN-7",
+			SystemUUID: "4c4c4544-0042-4310-8031-b4c04f333633",
+			Arch:       got.Hardware.Arch, BootMode: "uefi", MACAddress: "02:42:00:00:00:01"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("specs (-want +got):\n%s", diff)
@@ -180,7 +187,8 @@ func TestRunTellsSystemd(t *testing.T) {
 	p := newPeer(t)
 	var log buffer
 	s := made(&log, "NOTIFY_SOCKET", socket, "WATCHDOG_USEC", "300000")
-	end := execute(t, s, "run", "--server", p.URL, "--pool", "gpu", "--token-file", file(t, "token", "abc123"), "--state-dir", t.TempDir())
+	end := execute(t, s, "run", "--server", p.URL, "--pool", "gpu", "--token-file", file(t, "token", "abc123"),
+		"--state-dir", t.TempDir())
 	read := func() string {
 		b := make([]byte, 4096)
 		if err := conn.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
@@ -227,7 +235,8 @@ func TestIdentityIsPrivate(t *testing.T) {
 	p := newPeer(t)
 	state := filepath.Join(t.TempDir(), "state")
 	var log buffer
-	end := execute(t, made(&log), "run", "--server", p.URL, "--pool", "gpu", "--token-file", file(t, "token", "abc123"), "--state-dir", state, "--machine-id", "m-123")
+	end := execute(t, made(&log), "run", "--server", p.URL, "--pool", "gpu", "--token-file", file(t, "token", "abc123"),
+		"--state-dir", state, "--machine-id", "m-123")
 	eventually(t, "a registration", &log, func() bool { return len(p.got("/api/v1/machine/register")) > 0 })
 	if err := end(); err != nil {
 		t.Fatal(err)

@@ -31,7 +31,8 @@ type store interface {
 
 func seal(t *testing.T, id string) archive.Object {
 	t.Helper()
-	o, err := archive.Seal(&holdfastv1.Run{RunId: id, Phase: holdfastv1.Run_SUCCEEDED}, []*internalv1.LogBlock{{Offset: 0, Size: 3, Payload: []byte("abc")}})
+	o, err := archive.Seal(&holdfastv1.Run{RunId: id, Phase: holdfastv1.Run_SUCCEEDED},
+		[]*internalv1.LogBlock{{Offset: 0, Size: 3, Payload: []byte("abc")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,8 @@ func TestObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &internalv1.ArchivedRun{Run: &holdfastv1.Run{RunId: "run-1", Phase: holdfastv1.Run_SUCCEEDED}, Log: []*internalv1.LogBlock{{Size: 3, Payload: []byte("abc")}}}
+	want := &internalv1.ArchivedRun{Run: &holdfastv1.Run{RunId: "run-1", Phase: holdfastv1.Run_SUCCEEDED},
+		Log: []*internalv1.LogBlock{{Size: 3, Payload: []byte("abc")}}}
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 		t.Errorf("read back (-want +got):\n%s", diff)
 	}
@@ -78,21 +80,25 @@ func TestStores(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys := filepath.Join(t.TempDir(), "keys")
-	if err := os.WriteFile(keys, []byte("[default]\naws_access_key_id = key\naws_secret_access_key = secret\n"), 0o600); err != nil {
+	if err := os.WriteFile(keys, []byte("[default]\naws_access_key_id = key\naws_secret_access_key = secret\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	bucket := func(prefix string) store {
-		s, err := s3.New(s3.Config{Endpoint: strings.TrimPrefix(server.URL, "http://"), Bucket: "runs-of-prod", Prefix: prefix, Region: "eu-1", Plain: true, CredentialsFile: keys})
+		s, err := s3.New(s3.Config{Endpoint: strings.TrimPrefix(server.URL, "http://"), Bucket: "runs-of-prod",
+			Prefix: prefix, Region: "eu-1", Plain: true, CredentialsFile: keys})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
-	stores := map[string]store{"directory": directory, "bucket": bucket(""), "bucket with a prefix": bucket("prod/holdfast")}
+	stores := map[string]store{"directory": directory, "bucket": bucket(""),
+		"bucket with a prefix": bucket("prod/holdfast")}
 	// A real server, such as versitygw: host:port over HTTP, with the bucket runs-of-prod
 	// and the key and secret above.
 	if endpoint := os.Getenv("HOLDFAST_TEST_S3"); endpoint != "" {
-		s, err := s3.New(s3.Config{Endpoint: endpoint, Bucket: "runs-of-prod", Prefix: "prod/holdfast", Region: "us-east-1", Plain: true, CredentialsFile: keys})
+		s, err := s3.New(s3.Config{Endpoint: endpoint, Bucket: "runs-of-prod", Prefix: "prod/holdfast", Region: "us-east-1",
+			Plain: true, CredentialsFile: keys})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +137,8 @@ func keeps(t *testing.T, s store) {
 	if _, err := s.Get(ctx, b.Name); err != nil {
 		t.Errorf("its neighbour: %v", err)
 	}
-	for _, bad := range []string{"", "x", "runs", "runs/", "runs//", "runs/../x", "runs/a/../../x", "/runs/a/b", "runs/a/b/c", "runs/run-1"} {
+	for _, bad := range []string{"", "x", "runs", "runs/", "runs//", "runs/../x", "runs/a/../../x", "/runs/a/b",
+		"runs/a/b/c", "runs/run-1"} {
 		if err := s.Put(ctx, bad, []byte("x")); err == nil {
 			t.Errorf("wrote %q", bad)
 		}
@@ -153,7 +160,8 @@ func TestDirectoryIsPrivate(t *testing.T) {
 	if err := s.Put(t.Context(), o.Name, o.Data); err != nil {
 		t.Fatal(err)
 	}
-	for file, want := range map[string]os.FileMode{where: 0o700, filepath.Join(where, "runs/run-1"): 0o700, filepath.Join(where, o.Name): 0o600} {
+	for file, want := range map[string]os.FileMode{where: 0o700, filepath.Join(where, "runs/run-1"): 0o700,
+		filepath.Join(where, o.Name): 0o600} {
 		if st, err := os.Stat(file); err != nil || st.Mode().Perm() != want {
 			t.Errorf("%s: got %v, %v, want %v", file, st, err, want)
 		}

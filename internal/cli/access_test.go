@@ -20,26 +20,35 @@ import (
 
 func fixtureTokens() []*holdfastv1.Token {
 	return []*holdfastv1.Token{
-		{TokenId: "tok-1", Name: "bootstrap", Role: holdfastv1.Role_ADMIN, State: "revoked", RevokedAt: ago(time.Hour), CreatedAt: ago(48 * time.Hour), CreatedBy: "system", Bootstrap: true},
-		{TokenId: "tok-2", Name: "ci", Role: holdfastv1.Role_OPERATOR, Pools: []string{"cpu", "gpu"}, State: "active", ExpiresAt: ago(-24 * time.Hour), CreatedAt: ago(time.Hour), CreatedBy: "token:bootstrap", Comment: "for CI"},
-		{TokenId: "tok-3", Name: "m-1", Role: holdfastv1.Role_AGENT, MachineId: "m-1", State: "expired", ExpiresAt: ago(time.Minute), CreatedAt: ago(2 * time.Hour), CreatedBy: "user:alice"},
-		{TokenId: "tok-4", Name: "gpu-agents", Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"gpu"}, State: "active", CreatedAt: ago(2 * time.Hour), CreatedBy: "user:alice"},
+		{TokenId: "tok-1", Name: "bootstrap", Role: holdfastv1.Role_ADMIN, State: "revoked", RevokedAt: ago(time.Hour),
+			CreatedAt: ago(48 * time.Hour), CreatedBy: "system", Bootstrap: true},
+		{TokenId: "tok-2", Name: "ci", Role: holdfastv1.Role_OPERATOR, Pools: []string{"cpu", "gpu"}, State: "active",
+			ExpiresAt: ago(-24 * time.Hour), CreatedAt: ago(time.Hour), CreatedBy: "token:bootstrap", Comment: "for CI"},
+		{TokenId: "tok-3", Name: "m-1", Role: holdfastv1.Role_AGENT, MachineId: "m-1", State: "expired",
+			ExpiresAt: ago(time.Minute), CreatedAt: ago(2 * time.Hour), CreatedBy: "user:alice"},
+		{TokenId: "tok-4", Name: "gpu-agents", Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"gpu"}, State: "active",
+			CreatedAt: ago(2 * time.Hour), CreatedBy: "user:alice"},
 	}
 }
 
 // fixtureTrail is a chain of five events that verifies.
 func fixtureTrail() []*holdfastv1.AuditEvent {
 	events := []*holdfastv1.AuditEvent{
-		{Method: "holdfast.v1.AccessService/CreateToken", Resource: "tokens/tok-2", Principal: "token:bootstrap", TokenId: "tok-1"},
+		{Method: "holdfast.v1.AccessService/CreateToken", Resource: "tokens/tok-2", Principal: "token:bootstrap",
+			TokenId: "tok-1"},
 		{Method: "holdfast.v1.MachineService/RegisterMachine", Resource: "machines/m-123", Principal: "user:alice"},
-		{Method: "holdfast.v1.RunService/StartRun", Resource: "machines/m-123/runs/run-789", Principal: "token:ci", TokenId: "tok-2", RequestId: "req-456"},
-		{Method: "holdfast.v1.SecretService/PutSecret", Principal: "token:ci", TokenId: "tok-2", Outcome: "PERMISSION_DENIED", Reason: "ROLE"},
-		{Method: "holdfast.v1.RunService/StartRun", Source: "192.0.2.7", Outcome: "UNAUTHENTICATED", Reason: "TOKEN_UNKNOWN", Count: 4711},
+		{Method: "holdfast.v1.RunService/StartRun", Resource: "machines/m-123/runs/run-789", Principal: "token:ci",
+			TokenId: "tok-2", RequestId: "req-456"},
+		{Method: "holdfast.v1.SecretService/PutSecret", Principal: "token:ci", TokenId: "tok-2",
+			Outcome: "PERMISSION_DENIED", Reason: "ROLE"},
+		{Method: "holdfast.v1.RunService/StartRun", Source: "192.0.2.7", Outcome: "UNAUTHENTICATED",
+			Reason: "TOKEN_UNKNOWN", Count: 4711},
 	}
 	var last []byte
 	for i, e := range events {
 		e.Sequence, e.At, e.Index, e.PreviousHash = uint64(i+1), ago(time.Duration(10-i)*time.Minute), uint64(100+i), last
-		e.Source, e.Peer, e.Outcome, e.Count = first(e.GetSource(), "10.0.0.9"), "peer-1", first(e.GetOutcome(), "OK"), max(1, e.GetCount())
+		e.Source, e.Peer, e.Outcome, e.Count = first(e.GetSource(), "10.0.0.9"), "peer-1", first(e.GetOutcome(),
+			"OK"), max(1, e.GetCount())
 		e.Hash = holdfastv1.AuditHash(e)
 		last = e.GetHash()
 	}
@@ -47,18 +56,24 @@ func fixtureTrail() []*holdfastv1.AuditEvent {
 }
 
 func (f *fakeCluster) WhoAmI(context.Context, *holdfastv1.WhoAmIRequest) (*holdfastv1.Identity, error) {
-	return &holdfastv1.Identity{Principal: "token:ci", Role: holdfastv1.Role_OPERATOR, Pools: []string{"cpu", "gpu"}, TokenId: "tok-2", Method: "token"}, nil
+	return &holdfastv1.Identity{Principal: "token:ci", Role: holdfastv1.Role_OPERATOR, Pools: []string{"cpu", "gpu"},
+		TokenId: "tok-2", Method: "token"}, nil
 }
 
-func (f *fakeCluster) CreateToken(_ context.Context, r *holdfastv1.CreateTokenRequest) (*holdfastv1.CreateTokenResponse, error) {
-	tok := &holdfastv1.Token{TokenId: "tok-9", Name: r.GetName(), Role: r.GetRole(), Pools: r.GetPools(), MachineId: r.GetMachineId(), State: "active"}
+func (f *fakeCluster) CreateToken(
+	_ context.Context, r *holdfastv1.CreateTokenRequest,
+) (*holdfastv1.CreateTokenResponse, error) {
+	tok := &holdfastv1.Token{TokenId: "tok-9", Name: r.GetName(), Role: r.GetRole(), Pools: r.GetPools(),
+		MachineId: r.GetMachineId(), State: "active"}
 	if r.GetTtlSeconds() > 0 {
 		tok.ExpiresAt = ago(-time.Duration(r.GetTtlSeconds()) * time.Second)
 	}
 	return &holdfastv1.CreateTokenResponse{Token: tok, Secret: "the-value"}, nil
 }
 
-func (f *fakeCluster) ListTokens(_ context.Context, r *holdfastv1.ListTokensRequest) (*holdfastv1.ListTokensResponse, error) {
+func (f *fakeCluster) ListTokens(
+	_ context.Context, r *holdfastv1.ListTokensRequest,
+) (*holdfastv1.ListTokensResponse, error) {
 	items, next := page(f.tokens, (*holdfastv1.Token).GetTokenId, r.GetPageSize(), r.GetPageToken())
 	return &holdfastv1.ListTokensResponse{Tokens: items, NextPageToken: next}, nil
 }
@@ -74,12 +89,17 @@ func (f *fakeCluster) newest() []*holdfastv1.AuditEvent {
 	return events
 }
 
-func (f *fakeCluster) ListAuditEvents(_ context.Context, r *holdfastv1.ListAuditEventsRequest) (*holdfastv1.ListAuditEventsResponse, error) {
-	items, next := page(f.newest(), func(e *holdfastv1.AuditEvent) string { return number(e.GetSequence()) }, r.GetPageSize(), r.GetPageToken())
+func (f *fakeCluster) ListAuditEvents(
+	_ context.Context, r *holdfastv1.ListAuditEventsRequest,
+) (*holdfastv1.ListAuditEventsResponse, error) {
+	items, next := page(f.newest(), func(e *holdfastv1.AuditEvent) string { return number(e.GetSequence()) },
+		r.GetPageSize(), r.GetPageToken())
 	return &holdfastv1.ListAuditEventsResponse{Events: items, NextPageToken: next}, nil
 }
 
-func (f *fakeCluster) ExportAuditEvents(r *holdfastv1.ExportAuditEventsRequest, s grpc.ServerStreamingServer[holdfastv1.AuditEvent]) error {
+func (f *fakeCluster) ExportAuditEvents(
+	r *holdfastv1.ExportAuditEventsRequest, s grpc.ServerStreamingServer[holdfastv1.AuditEvent],
+) error {
 	if err := f.take(s.Context(), r); err != nil {
 		return err
 	}
@@ -100,13 +120,20 @@ func TestTokenCreate(t *testing.T) {
 		args, note string
 		want       *holdfastv1.CreateTokenRequest
 	}{
-		{"--name ci --role operator --pool a,b --ttl 90d --comment x", "tok-9 for operator ci (pool a,b), good until 2026-04-29T15:20:00Z: shown once",
-			&holdfastv1.CreateTokenRequest{Name: "ci", Role: holdfastv1.Role_OPERATOR, Pools: []string{"a", "b"}, TtlSeconds: 90 * 24 * 3600, Comment: "x"}},
-		{"--name alice --role ADMIN", "tok-9 for admin alice, good until it is revoked", &holdfastv1.CreateTokenRequest{Name: "alice", Role: holdfastv1.Role_ADMIN}},
-		{"--name bob --role admin --ttl never", "good until it is revoked", &holdfastv1.CreateTokenRequest{Name: "bob", Role: holdfastv1.Role_ADMIN, NeverExpires: true}},
-		{"--name gpus --pool gpu", "pool-agent gpus (pool gpu)", &holdfastv1.CreateTokenRequest{Name: "gpus", Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"gpu"}}},
-		{"--name m --machine m-1 --ttl 36h", "agent m (machine m-1)", &holdfastv1.CreateTokenRequest{Name: "m", Role: holdfastv1.Role_AGENT, MachineId: "m-1", TtlSeconds: 36 * 3600}},
-		{"--name p --role pool-agent --pool gpu", "", &holdfastv1.CreateTokenRequest{Name: "p", Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"gpu"}}},
+		{"--name ci --role operator --pool a,b --ttl 90d --comment x",
+			"tok-9 for operator ci (pool a,b), good until 2026-04-29T15:20:00Z: shown once",
+			&holdfastv1.CreateTokenRequest{Name: "ci", Role: holdfastv1.Role_OPERATOR, Pools: []string{"a", "b"},
+				TtlSeconds: 90 * 24 * 3600, Comment: "x"}},
+		{"--name alice --role ADMIN", "tok-9 for admin alice, good until it is revoked",
+			&holdfastv1.CreateTokenRequest{Name: "alice", Role: holdfastv1.Role_ADMIN}},
+		{"--name bob --role admin --ttl never", "good until it is revoked",
+			&holdfastv1.CreateTokenRequest{Name: "bob", Role: holdfastv1.Role_ADMIN, NeverExpires: true}},
+		{"--name gpus --pool gpu", "pool-agent gpus (pool gpu)", &holdfastv1.CreateTokenRequest{Name: "gpus",
+			Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"gpu"}}},
+		{"--name m --machine m-1 --ttl 36h", "agent m (machine m-1)",
+			&holdfastv1.CreateTokenRequest{Name: "m", Role: holdfastv1.Role_AGENT, MachineId: "m-1", TtlSeconds: 36 * 3600}},
+		{"--name p --role pool-agent --pool gpu", "", &holdfastv1.CreateTokenRequest{Name: "p",
+			Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"gpu"}}},
 	} {
 		var c command
 		c.wantCode(t, c.run(t, f, append([]string{"token", "create"}, strings.Fields(tt.args)...)...), ExitOK)
@@ -182,12 +209,16 @@ func TestAuditVerify(t *testing.T) {
 		err    string
 	}{
 		{"whole", nil, nil, ExitOK, "yes 1 5 5 " + end(trail[4]), ""},
-		{"nothing yet", func([]*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent { return nil }, nil, ExitOK, "yes - - - -", ""},
+		{"nothing yet", func([]*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent { return nil }, nil, ExitOK, "yes - - - -",
+			""},
 		{"truncated", func(es []*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent { return es[2:] }, nil, ExitOK, "yes 3 5 3",
-			"the events before 3 were not looked at; event 3 follows an event with hash " + hex.EncodeToString(trail[1].GetHash())},
-		{"changed", func(es []*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent { es[2].Principal = "user:bob"; return es }, nil, ExitError, "no 1 2 2",
+			"the events before 3 were not looked at; event 3 follows an event with hash " +
+				hex.EncodeToString(trail[1].GetHash())},
+		{"changed", func(es []*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent { es[2].Principal = "user:bob"; return es },
+			nil, ExitError, "no 1 2 2",
 			"broken, after 2 events that verify: event 3 has hash"},
-		{"left out", func(es []*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent { return slices.Delete(es, 2, 3) }, nil, ExitError, "no 1 2 2", "event 3 is missing"},
+		{"left out", func(es []*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent { return slices.Delete(es, 2, 3) }, nil,
+			ExitError, "no 1 2 2", "event 3 is missing"},
 		{"hashed anew", func(es []*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent {
 			es[2].Principal = "user:bob"
 			es[2].Hash = holdfastv1.AuditHash(es[2])
@@ -195,8 +226,10 @@ func TestAuditVerify(t *testing.T) {
 		}, nil, ExitError, "no 1 3 3", "event 4 follows an event with hash"},
 		{"after", nil, []string{"--after", end(trail[1])}, ExitOK, "yes 2 5 4", ""},
 		{"after the newest", nil, []string{"--after", end(trail[4])}, ExitOK, "yes 5 5 1", ""},
-		{"after another trail", nil, []string{"--after", "2:" + strings.Repeat("ab", 32)}, ExitError, "no", "but it had hash abab"},
-		{"cut off", func(es []*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent { return es[:4] }, []string{"--after", end(trail[4])}, ExitError, "no", "it ends with event 0, but event 5 was verified before"},
+		{"after another trail", nil, []string{"--after", "2:" + strings.Repeat("ab", 32)}, ExitError, "no",
+			"but it had hash abab"},
+		{"cut off", func(es []*holdfastv1.AuditEvent) []*holdfastv1.AuditEvent { return es[:4] },
+			[]string{"--after", end(trail[4])}, ExitError, "no", "it ends with event 0, but event 5 was verified before"},
 		{"after what", nil, []string{"--after", "5"}, ExitUsage, "", "is not SEQUENCE:HASH"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -237,7 +270,8 @@ func TestAuditExportVerifies(t *testing.T) {
 		}
 	}
 	verify(c.out.String(), ExitOK, `"whole": true`, `"last_sequence": 5`, `"newest": "5:`)
-	verify(strings.Replace(c.out.String(), "user:alice", "user:mallory", 1), ExitError, `"whole": false`, "event 2 has hash")
+	verify(strings.Replace(c.out.String(), "user:alice", "user:mallory", 1), ExitError, `"whole": false`,
+		"event 2 has hash")
 	verify(c.out.String()+"{}\n", ExitError, "no sequence number")
 	verify(c.out.String()+"nonsense\n", ExitError, ":6 is no audit event")
 	var part command

@@ -17,10 +17,14 @@ import (
 // applyKinds lists the kinds of documents, those that others refer to first.
 func applyKinds() []applyKind {
 	return []applyKind{
-		{manifest.Kind{List: "pools", ID: "pool_id", Empty: func() proto.Message { return &holdfastv1.Pool{} }}, poolApplier().one},
-		{manifest.Kind{List: "images", ID: "name", Empty: func() proto.Message { return &holdfastv1.Image{} }}, imageApplier().one},
-		{manifest.Kind{List: "plans", ID: "plan_id", Empty: func() proto.Message { return &holdfastv1.Plan{} }}, planApplier().one},
-		{manifest.Kind{List: "machines", ID: "machine_id", Empty: func() proto.Message { return &holdfastv1.Machine{} }}, machineApplier().one},
+		{manifest.Kind{List: "pools", ID: "pool_id", Empty: func() proto.Message { return &holdfastv1.Pool{} }},
+			poolApplier().one},
+		{manifest.Kind{List: "images", ID: "name", Empty: func() proto.Message { return &holdfastv1.Image{} }},
+			imageApplier().one},
+		{manifest.Kind{List: "plans", ID: "plan_id", Empty: func() proto.Message { return &holdfastv1.Plan{} }},
+			planApplier().one},
+		{manifest.Kind{List: "machines", ID: "machine_id", Empty: func() proto.Message { return &holdfastv1.Machine{} }},
+			machineApplier().one},
 	}
 }
 

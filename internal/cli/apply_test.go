@@ -55,7 +55,8 @@ func TestApply(t *testing.T) {
 	f := startCluster(t, fixture())
 	c := command{in: site}
 	c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run"), ExitOK)
-	want := strings.NewReplacer(" updated\n", " would be updated\n", " created\n", " would be created\n", "2 created, 2 updated", "dry run: 2 to create, 2 to update").Replace(siteDone)
+	want := strings.NewReplacer(" updated\n", " would be updated\n", " created\n", " would be created\n",
+		"2 created, 2 updated", "dry run: 2 to create, 2 to update").Replace(siteDone)
 	if diff := cmp.Diff(want, c.out.String()); diff != "" {
 		t.Errorf("dry run (-want +got):\n%s", diff)
 	}
@@ -82,7 +83,8 @@ func TestApply(t *testing.T) {
 	if len(updates) != 1 {
 		t.Fatalf("%d updates of machines, want 1", len(updates))
 	}
-	if diff := cmp.Diff(&fieldmaskpb.FieldMask{Paths: []string{"labels.env", "labels.tier", "spec.rack"}}, updates[0].GetUpdateMask(), protocmp.Transform()); diff != "" {
+	if diff := cmp.Diff(&fieldmaskpb.FieldMask{Paths: []string{"labels.env", "labels.tier", "spec.rack"}},
+		updates[0].GetUpdateMask(), protocmp.Transform()); diff != "" {
 		t.Errorf("mask (-want +got):\n%s", diff)
 	}
 	if m := updates[0].GetMachine(); m.GetSpec().GetRack() != "r8" || m.GetLabels()["tier"] != "a" {
@@ -106,7 +108,8 @@ func TestApplyPools(t *testing.T) {
 	c.wantCode(t, c.run(t, f, "apply", "-f", "-"), ExitOK)
 	wantIn(t, "out", c.out.String(), `→ "H200"`, "pool another created", "1 created, 1 updated, 0 unchanged")
 	for _, r := range asked[*holdfastv1.CreatePoolRequest](f) {
-		if p := r.GetPool(); p.GetPoolId() == old.GetPoolId() && (p.GetProvider() != old.GetProvider() || !cmp.Equal(p.GetLabels(), old.GetLabels()) && len(old.GetLabels()) > 0) {
+		if p := r.GetPool(); p.GetPoolId() == old.GetPoolId() && (p.GetProvider() != old.GetProvider() ||
+			!cmp.Equal(p.GetLabels(), old.GetLabels()) && len(old.GetLabels()) > 0) {
 			t.Errorf("request = %v, want what the file leaves out as it was in %v", p, old)
 		}
 	}
@@ -159,7 +162,8 @@ func TestApplyForScripts(t *testing.T) {
 		{Kind: "image", ID: "debian", Action: unchanged},
 		{Kind: "plan", ID: "plan/reboot", Action: "failed", Error: "apply plan plan/reboot: a run refers to it"},
 		{Kind: "plan", ID: "plan-new", Action: created},
-		{Kind: "machine", ID: "m-123", Action: updated, Changes: []appliedChange{{"labels.env", `"prod"`, `"test"`}, {"labels.tier", "", `"a"`}, {"spec.rack", `"r7"`, `"r8"`}}},
+		{Kind: "machine", ID: "m-123", Action: updated, Changes: []appliedChange{{"labels.env", `"prod"`, `"test"`},
+			{"labels.tier", "", `"a"`}, {"spec.rack", `"r7"`, `"r8"`}}},
 		{Kind: "machine", ID: "m-new", Action: created},
 		{Kind: "machine", ID: "m-124", Action: unchanged},
 	}}
@@ -174,7 +178,8 @@ func TestApplyForScripts(t *testing.T) {
 		t.Errorf("-o name: %q, want %q", got, want)
 	}
 	c = command{in: site}
-	c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run", "-o", "jsonpath={.applied[3].changes[*].field}"), ExitConflict)
+	c.wantCode(t, c.run(t, f, "apply", "-f", "-", "--dry-run", "-o", "jsonpath={.applied[3].changes[*].field}"),
+		ExitConflict)
 	if got, want := strings.TrimSpace(c.out.String()), "labels.env labels.tier spec.rack"; got != want {
 		t.Errorf("-o jsonpath: %q, want %q", got, want)
 	}

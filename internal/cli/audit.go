@@ -90,7 +90,8 @@ func auditKind() kind[*holdfastv1.AuditEvent] {
 				outcome = render.T(e.GetOutcome(), render.Red)
 			}
 			row := []render.Text{
-				plain(number(e.GetSequence())), plain(stamp(at(e.GetAt()))), plain(e.GetPrincipal()), plain(e.GetMethod()), plain(e.GetResource()),
+				plain(number(e.GetSequence())), plain(stamp(at(e.GetAt()))), plain(e.GetPrincipal()), plain(e.GetMethod()),
+				plain(e.GetResource()),
 				outcome, plain(e.GetReason()),
 			}
 			if wide {

@@ -104,7 +104,8 @@ func (v *verification) add(e *holdfastv1.AuditEvent) error {
 			v.sequence)}
 	}
 	if e.GetSequence() == v.sequence && !bytes.Equal(e.GetHash(), v.hash) {
-		return &brokenError{v.chain.Count, fmt.Sprintf("event %d has hash %x, but it had hash %x when it was verified before", v.sequence, e.GetHash(), v.hash)}
+		return &brokenError{v.chain.Count,
+			fmt.Sprintf("event %d has hash %x, but it had hash %x when it was verified before", v.sequence, e.GetHash(), v.hash)}
 	}
 	if err := v.chain.Add(e); err != nil {
 		return &brokenError{v.chain.Count, err.Error()}

@@ -44,7 +44,9 @@ leader; the exit code is then 7. With --wait it first waits for a leader, for sc
 				return err
 			}
 			if s.GetLeader() == "" {
-				return &codeError{ExitUnavailable, fmt.Sprintf("cluster status: there is no leader, says %s: writes wait until most voters reach each other", first(s.GetAnsweredBy(), "the peer asked"))}
+				return &codeError{ExitUnavailable,
+					fmt.Sprintf("cluster status: there is no leader, says %s: writes wait until most voters reach each other",
+						first(s.GetAnsweredBy(), "the peer asked"))}
 			}
 			return nil
 		}),
@@ -84,7 +86,8 @@ func (a *app) printStatus(o *output, s *holdfastv1.ClusterStatus) error {
 	if !o.table() {
 		return printOne(a, o, kind[*holdfastv1.ClusterStatus]{}, s)
 	}
-	_, err := fmt.Fprintf(a.Out, "cluster %s: leader %s, term %d, feature level %d, %d may fail (says %s)\nnewest backup: %s\n\n",
+	_, err := fmt.Fprintf(a.Out,
+		"cluster %s: leader %s, term %d, feature level %d, %d may fail (says %s)\nnewest backup: %s\n\n",
 		first(render.Clean(s.GetClusterId()), "-"), first(render.Clean(s.GetLeader()),
 			"none"), s.GetTerm(), s.GetFeatureLevel(),
 		s.GetFailureTolerance(), first(render.Clean(s.GetAnsweredBy()), "-"),

@@ -96,7 +96,8 @@ func (a *app) drill(ctx context.Context, c *client.Client, to string) error {
 		return failed(err, "transfer leadership")
 	}
 	_, err = fmt.Fprintf(a.Out, "%s handed over to %s in %s: writes paused for %s (%d acknowledged, %d refused)\n",
-		r.GetFrom(), r.GetTo(), r.GetTook().AsDuration().Round(time.Millisecond), m.longest.Round(time.Millisecond), m.acked, m.refused)
+		r.GetFrom(), r.GetTo(), r.GetTook().AsDuration().Round(time.Millisecond), m.longest.Round(time.Millisecond),
+		m.acked, m.refused)
 	return err
 }
 

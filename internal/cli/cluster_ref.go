@@ -137,8 +137,9 @@ func (a *app) readSecretFile(path string) (string, error) {
 
 func (a *app) clusterRefList() *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Secret]{
-		short: "List the clusters that are registered", example: "  holdfast cluster-ref list\n  holdfast cluster-ref list -o wide",
-		kind: clusterRefKind(), plural: "clusters",
+		short:   "List the clusters that are registered",
+		example: "  holdfast cluster-ref list\n  holdfast cluster-ref list -o wide",
+		kind:    clusterRefKind(), plural: "clusters",
 		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Secret, string, error) {
 			items, next, err := pageOfSecrets(ctx, c, q)
 			return slices.DeleteFunc(items, func(s *holdfastv1.Secret) bool { return !isClusterRef(s) }), next, err
@@ -159,7 +160,8 @@ func (a *app) clusterRefGet() *cobra.Command {
 func (a *app) clusterRefDelete() *cobra.Command {
 	return eachCommand(a, each{
 		verb: "delete", done: "deleted", arg: "NAME", noun: "cluster", plural: "clusters", ids: clusterRefNames,
-		short: "Forget clusters: whether machines are in them is not known any more", example: "  holdfast cluster-ref delete prod",
+		short:   "Forget clusters: whether machines are in them is not known any more",
+		example: "  holdfast cluster-ref delete prod",
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Secrets().DeleteSecret(ctx, &holdfastv1.DeleteSecretRequest{Name: clusterPrefix + id})
 			return err

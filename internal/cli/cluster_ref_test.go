@@ -14,7 +14,8 @@ import (
 
 func TestClusterRefOutput(t *testing.T) {
 	f := startCluster(t, fixture())
-	for _, args := range []string{"cluster-ref list", "cluster-ref list -o wide", "cluster-ref list -o name", "cluster-ref get prod"} {
+	for _, args := range []string{"cluster-ref list", "cluster-ref list -o wide", "cluster-ref list -o name",
+		"cluster-ref get prod"} {
 		t.Run(args, func(t *testing.T) {
 			var c command
 			c.wantCode(t, c.run(t, f, strings.Fields(args)...), ExitOK)
@@ -44,10 +45,14 @@ func TestClusterRefAdd(t *testing.T) {
 		in   string
 		want *holdfastv1.PutSecretRequest // nil: refused
 	}{
-		{"from a file", []string{"--kubeconfig", at("conf")}, "", &holdfastv1.PutSecretRequest{Values: map[string]string{"kubeconfig": conf}}},
-		{"from standard input", []string{"--kubeconfig", "-"}, conf, &holdfastv1.PutSecretRequest{Values: map[string]string{"kubeconfig": conf}}},
-		{"for control planes of a pool", []string{"--kubeconfig", at("conf"), "--certificate-key-file", at("key"), "--pool", "gpu"}, "",
-			&holdfastv1.PutSecretRequest{Values: map[string]string{"kubeconfig": conf, "certificate_key": "0123"}, Pools: []string{"gpu"}}},
+		{"from a file", []string{"--kubeconfig", at("conf")}, "",
+			&holdfastv1.PutSecretRequest{Values: map[string]string{"kubeconfig": conf}}},
+		{"from standard input", []string{"--kubeconfig", "-"}, conf,
+			&holdfastv1.PutSecretRequest{Values: map[string]string{"kubeconfig": conf}}},
+		{"for control planes of a pool", []string{"--kubeconfig", at("conf"), "--certificate-key-file", at("key"), "--pool",
+			"gpu"}, "",
+			&holdfastv1.PutSecretRequest{Values: map[string]string{"kubeconfig": conf, "certificate_key": "0123"},
+				Pools: []string{"gpu"}}},
 		{"without a kubeconfig", nil, "", nil},
 		{"for some and all", []string{"--kubeconfig", at("conf"), "--pool", "gpu", "--all-pools"}, "", nil},
 	} {
@@ -61,7 +66,8 @@ func TestClusterRefAdd(t *testing.T) {
 			}
 			c.wantCode(t, code, ExitOK)
 			tc.want.Name, tc.want.Type = "cluster/prod", "join"
-			if diff := cmp.Diff([]*holdfastv1.PutSecretRequest{tc.want}, asked[*holdfastv1.PutSecretRequest](f), protocmp.Transform()); diff != "" {
+			if diff := cmp.Diff([]*holdfastv1.PutSecretRequest{tc.want}, asked[*holdfastv1.PutSecretRequest](f),
+				protocmp.Transform()); diff != "" {
 				t.Errorf("asked (-want +got):\n%s", diff)
 			}
 		})

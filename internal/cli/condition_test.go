@@ -15,8 +15,10 @@ func TestConditionsAreShown(t *testing.T) {
 	now := time.Date(2026, 1, 29, 15, 10, 0, 0, time.UTC)
 	before := func(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(now.Add(-d)) }
 	all := []*holdfastv1.Condition{
-		{Type: "BMCReachable", Status: true, Unknown: true, Reason: "NoSecretsKey", LastTransition: before(72 * time.Hour), UnknownSince: before(5 * time.Minute), ObservedAt: before(9 * time.Second)},
-		{Type: "Degraded", Status: true, Reason: "DiskFailed", Message: "disk 2 failed", LastTransition: before(2 * time.Hour), ObservedAt: before(4 * time.Minute)},
+		{Type: "BMCReachable", Status: true, Unknown: true, Reason: "NoSecretsKey", LastTransition: before(72 * time.Hour),
+			UnknownSince: before(5 * time.Minute), ObservedAt: before(9 * time.Second)},
+		{Type: "Degraded", Status: true, Reason: "DiskFailed", Message: "disk 2 failed",
+			LastTransition: before(2 * time.Hour), ObservedAt: before(4 * time.Minute)},
 	}
 	m := &holdfastv1.Machine{MachineId: "m-1", Status: &holdfastv1.MachineStatus{Conditions: all}}
 	want := strings.Join([]string{
@@ -36,7 +38,8 @@ func TestConditionsAreShown(t *testing.T) {
 		lines = append(lines, l.Format(0, false))
 	}
 	text := strings.Join(lines, "\n")
-	for _, want := range []string{"condition     BMCReachable Unknown (NoSecretsKey), since 5m ago, looked at 9s ago", "condition     Degraded true (DiskFailed), since 2h ago, looked at 4m ago: disk 2 failed"} {
+	for _, want := range []string{"condition     BMCReachable Unknown (NoSecretsKey), since 5m ago, looked at 9s ago",
+		"condition     Degraded true (DiskFailed), since 2h ago, looked at 4m ago: disk 2 failed"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("why: got\n%s\nwant %q in it", text, want)
 		}

@@ -167,7 +167,9 @@ func (a *app) contextDelete() *cobra.Command {
 	}
 }
 
-func (a *app) completeContexts(_ *cobra.Command, given []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+func (a *app) completeContexts(
+	_ *cobra.Command, given []string, _ string,
+) ([]cobra.Completion, cobra.ShellCompDirective) {
 	path, err := profile.Path(a.Getenv)
 	if err != nil || len(given) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -35,7 +35,8 @@ func TestContexts(t *testing.T) {
 	for line := range strings.Lines(list) {
 		rows = append(rows, strings.Fields(line))
 	}
-	wantRows := [][]string{{"CURRENT", "CONTEXT", "ADDRESSES", "TOKEN", "CA"}, {"*", "lab", f.addr, "-", "-"}, {"-", "prod", "127.0.0.1:1,127.0.0.1:2", "set", "-"}}
+	wantRows := [][]string{{"CURRENT", "CONTEXT", "ADDRESSES", "TOKEN", "CA"}, {"*", "lab", f.addr, "-", "-"},
+		{"-", "prod", "127.0.0.1:1,127.0.0.1:2", "set", "-"}}
 	if diff := cmp.Diff(wantRows, rows); diff != "" {
 		t.Errorf("contexts (-want +got):\n%s", diff)
 	}
@@ -82,10 +83,13 @@ func TestContexts(t *testing.T) {
 func TestNamedContextAloneCounts(t *testing.T) {
 	home := t.TempDir()
 	set := command{env: map[string]string{"HOME": home}}
-	set.wantCode(t, set.run(t, nil, "context", "set", "prod", "--addr", "10.0.0.1:7400", "--token", "p", "--ca", "/prod/ca", "--cert", "/prod/cert", "--key", "/prod/key"), ExitOK)
-	prod := profile.Context{Addrs: []string{"10.0.0.1:7400"}, Token: "p", CA: "/prod/ca", Cert: "/prod/cert", Key: "/prod/key"}
+	set.wantCode(t, set.run(t, nil, "context", "set", "prod", "--addr", "10.0.0.1:7400", "--token", "p", "--ca",
+		"/prod/ca", "--cert", "/prod/cert", "--key", "/prod/key"), ExitOK)
+	prod := profile.Context{Addrs: []string{"10.0.0.1:7400"}, Token: "p", CA: "/prod/ca", Cert: "/prod/cert",
+		Key: "/prod/key"}
 	lab := profile.Context{Addrs: []string{"10.0.0.9:7400"}, Token: "l", CA: "/lab/ca", Cert: "/lab/cert", Key: "/lab/key"}
-	env := map[string]string{"HOME": home, "HOLDFAST_ADDR": "10.0.0.9:7400", "HOLDFAST_TOKEN": "l", "HOLDFAST_CA": "/lab/ca", "HOLDFAST_CERT": "/lab/cert", "HOLDFAST_KEY": "/lab/key"}
+	env := map[string]string{"HOME": home, "HOLDFAST_ADDR": "10.0.0.9:7400", "HOLDFAST_TOKEN": "l",
+		"HOLDFAST_CA": "/lab/ca", "HOLDFAST_CERT": "/lab/cert", "HOLDFAST_KEY": "/lab/key"}
 	over := prod
 	over.Addrs, over.Token = []string{"10.0.0.2:7400"}, "f"
 	for name, tt := range map[string]struct {
@@ -122,7 +126,8 @@ func TestConfigFileThatOthersCanRead(t *testing.T) {
 	}
 	c := command{env: map[string]string{"HOLDFAST_CONFIG": path}}
 	c.wantCode(t, c.run(t, nil, "machine", "list"), ExitError)
-	want := "error: read config file " + path + ": others can read it (mode 0640) and it may hold a token: run: chmod 600 " + path + "\n"
+	want := "error: read config file " + path +
+		": others can read it (mode 0640) and it may hold a token: run: chmod 600 " + path + "\n"
 	if c.err.String() != want {
 		t.Errorf("stderr = %q, want %q", c.err.String(), want)
 	}

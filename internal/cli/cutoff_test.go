@@ -47,7 +47,8 @@ func TestInstallWatchIsLeft(t *testing.T) {
 		err  string
 	}{
 		"interrupted": {"", ExitError, "watch install of m-slow: interrupted while it is at writing: it goes on"},
-		"time is up":  {" --timeout 1s", ExitTimeout, "watch install of m-slow: time is up while it is at writing: it goes on"},
+		"time is up": {" --timeout 1s", ExitTimeout,
+			"watch install of m-slow: time is up while it is at writing: it goes on"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := startCluster(t, fixture())

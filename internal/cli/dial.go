@@ -25,10 +25,12 @@ type globals struct {
 }
 
 func (g *globals) register(f *pflag.FlagSet) {
-	f.StringVar(&g.addr, "addr", "", "gRPC addresses of the peers, comma-separated; any of them will do (HOLDFAST_ADDR; default "+defaultAddr+")")
+	f.StringVar(&g.addr, "addr", "",
+		"gRPC addresses of the peers, comma-separated; any of them will do (HOLDFAST_ADDR; default "+defaultAddr+")")
 	f.StringVar(&g.token, "token", "", "access token (better: HOLDFAST_TOKEN, which other users cannot see)")
 	f.StringVar(&g.context, "context", "",
-		"context of the config file to use (HOLDFAST_CONTEXT); beside this flag HOLDFAST_ADDR, _TOKEN, _CA, _CERT and _KEY do not count")
+		"context of the config file to use (HOLDFAST_CONTEXT); beside this flag HOLDFAST_ADDR, _TOKEN, _CA, _CERT and "+
+			"_KEY do not count")
 	f.StringVar(&g.ca, "ca", "", "file with the CA certificates of the cluster, which turns TLS on (HOLDFAST_CA)")
 	f.StringVar(&g.cert, "cert", "", "file with a client certificate (HOLDFAST_CERT)")
 	f.StringVar(&g.key, "key", "", "file with its key (HOLDFAST_KEY)")
@@ -62,7 +64,8 @@ func ClientConfig(cmd *cobra.Command, s Streams) (client.Config, error) {
 	a := &app{Streams: s}
 	a.globals.register(pflag.NewFlagSet("", pflag.ContinueOnError))
 	g, fs := &a.globals, cmd.Flags()
-	for name, to := range map[string]*string{"addr": &g.addr, "token": &g.token, "context": &g.context, "ca": &g.ca, "cert": &g.cert, "key": &g.key} {
+	for name, to := range map[string]*string{"addr": &g.addr, "token": &g.token, "context": &g.context, "ca": &g.ca,
+		"cert": &g.cert, "key": &g.key} {
 		v, err := fs.GetString(name)
 		if err != nil {
 			return client.Config{}, err
@@ -159,7 +162,9 @@ func first(values ...string) string {
 }
 
 // online returns a command function for f, which needs a client.
-func (a *app) online(f func(ctx context.Context, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+func (a *app) online(
+	f func(ctx context.Context, c *client.Client, args []string) error,
+) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) (err error) {
 		c, err := a.dial()
 		if err != nil {

@@ -95,7 +95,8 @@ func hint(err error) string {
 // notFoundHint returns the command that lists the existing resources.
 func notFoundHint(reason string) string {
 	noun, is := strings.CutSuffix(reason, "_NOT_FOUND")
-	if !is || !slices.Contains([]string{"MACHINE", "PLAN", "RUN", "POOL", "NODE", "SERVICE", "IMAGE", "INSTALL", "SECRET", "TOKEN", "WEBHOOK"}, noun) {
+	if !is || !slices.Contains([]string{"MACHINE", "PLAN", "RUN", "POOL", "NODE", "SERVICE", "IMAGE", "INSTALL",
+		"SECRET", "TOKEN", "WEBHOOK"}, noun) {
 		return ""
 	}
 	return "see: holdfast " + strings.ToLower(noun) + " list"

@@ -55,7 +55,8 @@ func TestUsageErrors(t *testing.T) {
 		{"run watch run-1 --filter x", "give either a run, or --filter"},
 		{"run logs run-1 --offset -1", "--offset: -1"},
 		{"context set lab", "--addr is missing"},
-		{"machine list --limit many", `holdfast machine list: --limit: "many" is no number: see: holdfast machine list --help`},
+		{"machine list --limit many",
+			`holdfast machine list: --limit: "many" is no number: see: holdfast machine list --help`},
 		{"machine list --limit 99999999999999999999", `--limit: "99999999999999999999" is out of range`},
 		{"machine list --timeout soon", `--timeout: "soon" is no time such as 90s`},
 		{"machine list --stale=perhaps", `--stale: "perhaps" is neither true nor false`},
@@ -139,11 +140,13 @@ func TestExitCodesOfRefusals(t *testing.T) {
 
 func TestFieldViolationsAreListed(t *testing.T) {
 	f := fixture()
-	f.refuse = always(refusal(t, codes.InvalidArgument, "the machine has 2 problems", "spec.mac_addresses[0]", "not a MAC address", "labels", "too many"))
+	f.refuse = always(refusal(t, codes.InvalidArgument, "the machine has 2 problems", "spec.mac_addresses[0]",
+		"not a MAC address", "labels", "too many"))
 	startCluster(t, f)
 	var c command
 	c.wantCode(t, c.run(t, f, "machine", "register", "--id", "m-1", "--mac", "zz"), ExitError)
-	want := "error: register machine m-1: the machine has 2 problems\n  spec.mac_addresses[0]: not a MAC address\n  labels: too many\n"
+	want := "error: register machine m-1: the machine has 2 problems\n  spec.mac_addresses[0]: not a MAC address\n  " +
+		"labels: too many\n"
 	if got := c.err.String(); got != want {
 		t.Errorf("stderr = %q, want %q", got, want)
 	}
@@ -158,7 +161,8 @@ func TestNotFoundSaysWhereToLook(t *testing.T) {
 		{"TOKEN_NOT_FOUND", "token revoke x", "error: revoke token x: it was not found: see: holdfast token list\n"},
 		{"CURSOR_NOT_FOUND", "machine get x", "error: get machine x: it was not found\n"}, // no noun of the command line
 	} {
-		s, err := status.New(codes.NotFound, "it was not found").WithDetails(&errdetails.ErrorInfo{Domain: client.ErrorDomain, Reason: tt.reason})
+		s, err := status.New(codes.NotFound,
+			"it was not found").WithDetails(&errdetails.ErrorInfo{Domain: client.ErrorDomain, Reason: tt.reason})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +181,8 @@ func TestPortOfHTTP(t *testing.T) {
 	web := httptest.NewServer(http.NotFoundHandler())
 	defer web.Close()
 	var c command
-	c.wantCode(t, c.run(t, nil, "machine", "list", "--timeout", "1s", "--addr", web.Listener.Addr().String()), ExitUnavailable)
+	c.wantCode(t, c.run(t, nil, "machine", "list", "--timeout", "1s", "--addr", web.Listener.Addr().String()),
+		ExitUnavailable)
 	wantIn(t, "stderr", c.err.String(), "that is a port for HTTP: give the one of the API")
 }
 
@@ -185,7 +190,8 @@ func TestUnavailable(t *testing.T) {
 	var c command
 	c.env = map[string]string{"HOLDFAST_ADDR": "127.0.0.1:1"}
 	c.wantCode(t, c.run(t, nil, "machine", "list", "--timeout", "2s"), ExitUnavailable)
-	wantIn(t, "stderr", c.err.String(), "error: list machines: no response", "127.0.0.1:1", "connection refused", "HOLDFAST_ADDR")
+	wantIn(t, "stderr", c.err.String(), "error: list machines: no response", "127.0.0.1:1", "connection refused",
+		"HOLDFAST_ADDR")
 
 	c = command{env: c.env}
 	c.wantCode(t, c.run(t, nil, "run", "watch", "--timeout", "2s"), ExitUnavailable)
@@ -289,7 +295,8 @@ func TestOtherCommands(t *testing.T) {
 		t.Errorf("exit code = %d, want its own, 9", got)
 	}
 	wantIn(t, "stderr", c.err.String(), "error: listen 127.0.0.1:9")
-	if got := Main(t.Context(), s, []string{"fake-hardware", "--help"}, other); got != ExitOK || strings.Contains(c.out.String(), "--token") {
+	if got := Main(t.Context(), s, []string{"fake-hardware", "--help"}, other); got != ExitOK ||
+		strings.Contains(c.out.String(), "--token") {
 		t.Errorf("exit code = %d, help:\n%s\nwant no flags of clients", got, c.out.String())
 	}
 }

@@ -21,8 +21,10 @@ import (
 func resources() map[string]protoreflect.MessageDescriptor {
 	all := map[string]protoreflect.MessageDescriptor{}
 	for noun, m := range map[string]proto.Message{
-		"machine": &holdfastv1.Machine{}, "plan": &holdfastv1.Plan{}, "step": &holdfastv1.Step{}, "run": &holdfastv1.Run{}, "pool": &holdfastv1.Pool{},
-		"service": &holdfastv1.Service{}, "image": &holdfastv1.Image{}, "secret": &holdfastv1.Secret{}, "token": &holdfastv1.Token{},
+		"machine": &holdfastv1.Machine{}, "plan": &holdfastv1.Plan{}, "step": &holdfastv1.Step{}, "run": &holdfastv1.Run{},
+		"pool":    &holdfastv1.Pool{},
+		"service": &holdfastv1.Service{}, "image": &holdfastv1.Image{}, "secret": &holdfastv1.Secret{},
+		"token": &holdfastv1.Token{},
 		"audit": &holdfastv1.AuditEvent{}, "history": &holdfastv1.HistoryEntry{}, "cluster": &holdfastv1.ClusterStatus{},
 	} {
 		all[noun] = m.ProtoReflect().Descriptor()

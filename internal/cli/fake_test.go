@@ -79,7 +79,8 @@ func startCluster(t *testing.T, f *fakeCluster) *fakeCluster {
 	}
 	f.addr = lis.Addr().String()
 	f.watching = make(chan struct{})
-	s := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+	s := grpc.NewServer(grpc.UnaryInterceptor(func(ctx context.Context, req any, _ *grpc.UnaryServerInfo,
+		next grpc.UnaryHandler) (any, error) {
 		if err := f.take(ctx, req.(proto.Message)); err != nil {
 			return nil, err
 		}
@@ -150,7 +151,9 @@ func page[M any](items []M, name func(M) string, size int32, token string) ([]M,
 	return items, ""
 }
 
-func (f *fakeCluster) ListMachines(_ context.Context, r *holdfastv1.ListMachinesRequest) (*holdfastv1.ListMachinesResponse, error) {
+func (f *fakeCluster) ListMachines(
+	_ context.Context, r *holdfastv1.ListMachinesRequest,
+) (*holdfastv1.ListMachinesResponse, error) {
 	items, next := page(f.machines, (*holdfastv1.Machine).GetMachineId, r.GetPageSize(), r.GetPageToken())
 	return &holdfastv1.ListMachinesResponse{Machines: items, NextPageToken: next}, nil
 }
@@ -164,17 +167,24 @@ func (f *fakeCluster) GetMachine(_ context.Context, r *holdfastv1.GetMachineRequ
 	return nil, status.Errorf(codes.NotFound, "machine %q not found", r.GetMachineId())
 }
 
-func (f *fakeCluster) RegisterMachine(_ context.Context, r *holdfastv1.RegisterMachineRequest) (*holdfastv1.Machine, error) {
+func (f *fakeCluster) RegisterMachine(
+	_ context.Context, r *holdfastv1.RegisterMachineRequest,
+) (*holdfastv1.Machine, error) {
 	m := proto.CloneOf(r.GetMachine())
-	m.Status = &holdfastv1.MachineStatus{Phase: holdfastv1.MachineStatus_READY, EffectiveState: holdfastv1.EffectiveState_READY}
+	m.Status = &holdfastv1.MachineStatus{Phase: holdfastv1.MachineStatus_READY,
+		EffectiveState: holdfastv1.EffectiveState_READY}
 	return m, nil
 }
 
-func (f *fakeCluster) UpdateMachine(_ context.Context, r *holdfastv1.UpdateMachineRequest) (*holdfastv1.Machine, error) {
+func (f *fakeCluster) UpdateMachine(
+	_ context.Context, r *holdfastv1.UpdateMachineRequest,
+) (*holdfastv1.Machine, error) {
 	return r.GetMachine(), nil
 }
 
-func (f *fakeCluster) SetMachinePhase(_ context.Context, r *holdfastv1.SetMachinePhaseRequest) (*holdfastv1.Machine, error) {
+func (f *fakeCluster) SetMachinePhase(
+	_ context.Context, r *holdfastv1.SetMachinePhaseRequest,
+) (*holdfastv1.Machine, error) {
 	return &holdfastv1.Machine{MachineId: r.GetMachineId(), Status: &holdfastv1.MachineStatus{Phase: r.GetPhase()}}, nil
 }
 
@@ -182,16 +192,23 @@ func (f *fakeCluster) RetryBmc(_ context.Context, r *holdfastv1.RetryBmcRequest)
 	return &holdfastv1.Machine{MachineId: r.GetMachineId()}, nil
 }
 
-func (f *fakeCluster) DeleteMachine(context.Context, *holdfastv1.DeleteMachineRequest) (*holdfastv1.DeleteMachineResponse, error) {
+func (f *fakeCluster) DeleteMachine(
+	context.Context, *holdfastv1.DeleteMachineRequest,
+) (*holdfastv1.DeleteMachineResponse, error) {
 	return &holdfastv1.DeleteMachineResponse{}, nil
 }
 
-func (f *fakeCluster) ListMachineHistory(_ context.Context, r *holdfastv1.ListMachineHistoryRequest) (*holdfastv1.ListMachineHistoryResponse, error) {
-	items, next := page(f.history, func(e *holdfastv1.HistoryEntry) string { return number(e.GetSequence()) }, r.GetPageSize(), r.GetPageToken())
+func (f *fakeCluster) ListMachineHistory(
+	_ context.Context, r *holdfastv1.ListMachineHistoryRequest,
+) (*holdfastv1.ListMachineHistoryResponse, error) {
+	items, next := page(f.history, func(e *holdfastv1.HistoryEntry) string { return number(e.GetSequence()) },
+		r.GetPageSize(), r.GetPageToken())
 	return &holdfastv1.ListMachineHistoryResponse{Entries: items, NextPageToken: next}, nil
 }
 
-func (f *fakeCluster) ExplainMachine(context.Context, *holdfastv1.ExplainMachineRequest) (*holdfastv1.MachineExplanation, error) {
+func (f *fakeCluster) ExplainMachine(
+	context.Context, *holdfastv1.ExplainMachineRequest,
+) (*holdfastv1.MachineExplanation, error) {
 	return f.why, nil
 }
 
@@ -212,7 +229,9 @@ func (f *fakeCluster) CreatePlan(_ context.Context, r *holdfastv1.CreatePlanRequ
 	return r.GetPlan(), nil
 }
 
-func (f *fakeCluster) DeletePlan(context.Context, *holdfastv1.DeletePlanRequest) (*holdfastv1.DeletePlanResponse, error) {
+func (f *fakeCluster) DeletePlan(
+	context.Context, *holdfastv1.DeletePlanRequest,
+) (*holdfastv1.DeletePlanResponse, error) {
 	return &holdfastv1.DeletePlanResponse{}, nil
 }
 
@@ -238,7 +257,8 @@ func (f *fakeCluster) GetRun(_ context.Context, r *holdfastv1.GetRunRequest) (*h
 func (f *fakeCluster) ListRuns(_ context.Context, r *holdfastv1.ListRunsRequest) (*holdfastv1.ListRunsResponse, error) {
 	runs := f.runs
 	if id, ok := strings.CutPrefix(r.GetFilter(), "request_id = "); ok {
-		runs = slices.DeleteFunc(slices.Clone(runs), func(run *holdfastv1.Run) bool { return strconv.Quote(run.GetRequestId()) != id })
+		runs = slices.DeleteFunc(slices.Clone(runs),
+			func(run *holdfastv1.Run) bool { return strconv.Quote(run.GetRequestId()) != id })
 	}
 	items, next := page(runs, (*holdfastv1.Run).GetRunId, r.GetPageSize(), r.GetPageToken())
 	return &holdfastv1.ListRunsResponse{Runs: items, NextPageToken: next}, nil
@@ -248,7 +268,9 @@ func (f *fakeCluster) CancelRun(ctx context.Context, r *holdfastv1.CancelRunRequ
 	return f.GetRun(ctx, &holdfastv1.GetRunRequest{RunId: r.GetRunId()})
 }
 
-func (f *fakeCluster) WatchRuns(r *holdfastv1.WatchRunsRequest, s grpc.ServerStreamingServer[holdfastv1.RunEvent]) error {
+func (f *fakeCluster) WatchRuns(
+	r *holdfastv1.WatchRunsRequest, s grpc.ServerStreamingServer[holdfastv1.RunEvent],
+) error {
 	if err := f.take(s.Context(), r); err != nil {
 		return err
 	}
@@ -260,11 +282,14 @@ func (f *fakeCluster) WatchRuns(r *holdfastv1.WatchRunsRequest, s grpc.ServerStr
 	return f.rest(s.Context())
 }
 
-func (f *fakeCluster) StreamRunLogs(r *holdfastv1.StreamRunLogsRequest, s grpc.ServerStreamingServer[holdfastv1.LogChunk]) error {
+func (f *fakeCluster) StreamRunLogs(
+	r *holdfastv1.StreamRunLogsRequest, s grpc.ServerStreamingServer[holdfastv1.LogChunk],
+) error {
 	if err := f.take(s.Context(), r); err != nil {
 		return err
 	}
-	chunk := &holdfastv1.LogChunk{RunId: r.GetRunId(), Stream: "stdout", Step: "reboot", Attempt: 1, Offset: r.GetOffset(), Data: []byte(f.log[r.GetOffset():])}
+	chunk := &holdfastv1.LogChunk{RunId: r.GetRunId(), Stream: "stdout", Step: "reboot", Attempt: 1,
+		Offset: r.GetOffset(), Data: []byte(f.log[r.GetOffset():])}
 	if err := s.Send(chunk); err != nil {
 		return err
 	}
@@ -274,7 +299,9 @@ func (f *fakeCluster) StreamRunLogs(r *holdfastv1.StreamRunLogsRequest, s grpc.S
 	return f.rest(s.Context())
 }
 
-func (f *fakeCluster) GetClusterStatus(context.Context, *holdfastv1.GetClusterStatusRequest) (*holdfastv1.ClusterStatus, error) {
+func (f *fakeCluster) GetClusterStatus(
+	context.Context, *holdfastv1.GetClusterStatusRequest,
+) (*holdfastv1.ClusterStatus, error) {
 	if f.elects.Add(-1) >= 0 {
 		return &holdfastv1.ClusterStatus{AnsweredBy: f.cluster.GetAnsweredBy()}, nil
 	}
@@ -298,7 +325,8 @@ func refusal(t *testing.T, code codes.Code, msg string, fields ...string) error 
 	if len(fields) > 0 {
 		bad := &errdetails.BadRequest{}
 		for i := 0; i+1 < len(fields); i += 2 {
-			bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{Field: fields[i], Description: fields[i+1]})
+			bad.FieldViolations = append(bad.FieldViolations, &errdetails.BadRequest_FieldViolation{Field: fields[i],
+				Description: fields[i+1]})
 		}
 		var err error
 		if s, err = s.WithDetails(bad); err != nil {
@@ -312,7 +340,8 @@ func refusal(t *testing.T, code codes.Code, msg string, fields ...string) error 
 func tooMany(t *testing.T) error {
 	t.Helper()
 	s, err := status.New(codes.ResourceExhausted, "more than 10 calls a second: slow down").WithDetails(
-		&errdetails.ErrorInfo{Domain: client.ErrorDomain, Reason: client.ReasonRateLimit}, &errdetails.RetryInfo{RetryDelay: durationpb.New(10 * time.Millisecond)})
+		&errdetails.ErrorInfo{Domain: client.ErrorDomain,
+			Reason: client.ReasonRateLimit}, &errdetails.RetryInfo{RetryDelay: durationpb.New(10 * time.Millisecond)})
 	if err != nil {
 		t.Fatal(err)
 	}

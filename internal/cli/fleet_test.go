@@ -19,24 +19,32 @@ import (
 func fixturePools() []*holdfastv1.Pool {
 	return []*holdfastv1.Pool{
 		{PoolId: "cpu", Declared: true, Provider: "generic", Machines: 12, MachinesReady: 11, CreatedAt: ago(time.Hour)},
-		{PoolId: "pool-1", Status: holdfastv1.Pool_HEALTHY, Endpoint: "http://192.168.1.100:9200", Region: "EU", Version: "0.1.0", WorkersTotal: 2, WorkersBusy: 1,
-			AvailableVramGb: 8, LastHeartbeat: ago(20 * time.Second), Gpus: []*holdfastv1.Gpu{{Id: 0, Model: "RTX 4090", TotalVramGb: 24, AvailableVramGb: 8,
+		{PoolId: "pool-1", Status: holdfastv1.Pool_HEALTHY, Endpoint: "http://192.168.1.100:9200", Region: "EU",
+			Version: "0.1.0", WorkersTotal: 2, WorkersBusy: 1,
+			AvailableVramGb: 8, LastHeartbeat: ago(20 * time.Second), Gpus: []*holdfastv1.Gpu{{Id: 0, Model: "RTX 4090",
+				TotalVramGb: 24, AvailableVramGb: 8,
 				TemperatureCelsius: 65, Workers: []string{"worker-abc"}}}},
-		{PoolId: "pool-2", Status: holdfastv1.Pool_UNAVAILABLE, StatusReason: "three heartbeats missed", LastHeartbeat: ago(time.Hour)},
+		{PoolId: "pool-2", Status: holdfastv1.Pool_UNAVAILABLE, StatusReason: "three heartbeats missed",
+			LastHeartbeat: ago(time.Hour)},
 	}
 }
 
 func fixtureServices() []*holdfastv1.Service {
 	return []*holdfastv1.Service{
-		{Target: &holdfastv1.ServiceTarget{Id: "550e8400-e29b-41d4-a716-446655440000", ServiceName: "my-tool", Host: "192.168.1.100", Port: 9090, ServiceType: "tool-invoker"},
+		{Target: &holdfastv1.ServiceTarget{Id: "550e8400-e29b-41d4-a716-446655440000", ServiceName: "my-tool",
+			Host: "192.168.1.100", Port: 9090, ServiceType: "tool-invoker"},
 			Active: true, LastSeen: ago(5 * time.Second), RegisteredAt: ago(time.Hour), Principal: "token:tools",
 			States: []*holdfastv1.ServiceState{{Timestamp: ago(time.Hour), Healthy: true, Reason: "healthy"}}},
-		{Target: &holdfastv1.ServiceTarget{Id: "550e8400-e29b-41d4-a716-446655440001", ServiceName: "files", Host: "h", Port: 1, ServiceType: "resource-provider"},
-			LastSeen: ago(time.Hour), States: []*holdfastv1.ServiceState{{Timestamp: ago(time.Hour), Reason: "missing in action"}}},
+		{Target: &holdfastv1.ServiceTarget{Id: "550e8400-e29b-41d4-a716-446655440001", ServiceName: "files", Host: "h",
+			Port: 1, ServiceType: "resource-provider"},
+			LastSeen: ago(time.Hour), States: []*holdfastv1.ServiceState{{Timestamp: ago(time.Hour),
+				Reason: "missing in action"}}},
 	}
 }
 
-func (f *fakeCluster) ListPools(_ context.Context, r *holdfastv1.ListPoolsRequest) (*holdfastv1.ListPoolsResponse, error) {
+func (f *fakeCluster) ListPools(
+	_ context.Context, r *holdfastv1.ListPoolsRequest,
+) (*holdfastv1.ListPoolsResponse, error) {
 	items, next := page(f.pools, (*holdfastv1.Pool).GetPoolId, r.GetPageSize(), r.GetPageToken())
 	return &holdfastv1.ListPoolsResponse{Pools: items, NextPageToken: next}, nil
 }
@@ -54,20 +62,29 @@ func (f *fakeCluster) CreatePool(_ context.Context, r *holdfastv1.CreatePoolRequ
 	return r.GetPool(), nil
 }
 
-func (f *fakeCluster) ListProviders(context.Context, *holdfastv1.ListProvidersRequest) (*holdfastv1.ListProvidersResponse, error) {
-	return &holdfastv1.ListProvidersResponse{Providers: []*holdfastv1.PlatformProvider{{ProviderId: "acme", PoolId: "gpu", TotalGpus: 8, PricePerHour: 1.5, Currency: "EUR"}}}, nil
+func (f *fakeCluster) ListProviders(
+	context.Context, *holdfastv1.ListProvidersRequest,
+) (*holdfastv1.ListProvidersResponse, error) {
+	return &holdfastv1.ListProvidersResponse{Providers: []*holdfastv1.PlatformProvider{{ProviderId: "acme",
+		PoolId: "gpu", TotalGpus: 8, PricePerHour: 1.5, Currency: "EUR"}}}, nil
 }
 
-func (f *fakeCluster) DeleteProvider(context.Context, *holdfastv1.DeleteProviderRequest) (*holdfastv1.DeleteProviderResponse, error) {
+func (f *fakeCluster) DeleteProvider(
+	context.Context, *holdfastv1.DeleteProviderRequest,
+) (*holdfastv1.DeleteProviderResponse, error) {
 	return &holdfastv1.DeleteProviderResponse{}, nil
 }
 
-func (f *fakeCluster) DeletePool(context.Context, *holdfastv1.DeletePoolRequest) (*holdfastv1.DeletePoolResponse, error) {
+func (f *fakeCluster) DeletePool(
+	context.Context, *holdfastv1.DeletePoolRequest,
+) (*holdfastv1.DeletePoolResponse, error) {
 	return &holdfastv1.DeletePoolResponse{}, nil
 }
 
 // WatchServices sends the services as they are, and the first one again as inactive.
-func (f *fakeCluster) WatchServices(r *holdfastv1.WatchServicesRequest, s grpc.ServerStreamingServer[holdfastv1.ServiceEvent]) error {
+func (f *fakeCluster) WatchServices(
+	r *holdfastv1.WatchServicesRequest, s grpc.ServerStreamingServer[holdfastv1.ServiceEvent],
+) error {
 	if err := f.take(s.Context(), r); err != nil {
 		return err
 	}
@@ -124,7 +141,9 @@ func TestFleetIsWatched(t *testing.T) {
 	}
 }
 
-func (f *fakeCluster) ListServices(_ context.Context, r *holdfastv1.ListServicesRequest) (*holdfastv1.ListServicesResponse, error) {
+func (f *fakeCluster) ListServices(
+	_ context.Context, r *holdfastv1.ListServicesRequest,
+) (*holdfastv1.ListServicesResponse, error) {
 	items, next := page(f.services, serviceID, r.GetPageSize(), r.GetPageToken())
 	return &holdfastv1.ListServicesResponse{Services: items, NextPageToken: next}, nil
 }
@@ -138,12 +157,17 @@ func (f *fakeCluster) GetService(_ context.Context, r *holdfastv1.GetServiceRequ
 	return nil, status.Errorf(codes.NotFound, "service %q not found", r.GetId())
 }
 
-func (f *fakeCluster) DeregisterService(context.Context, *holdfastv1.DeregisterServiceRequest) (*holdfastv1.Service, error) {
+func (f *fakeCluster) DeregisterService(
+	context.Context, *holdfastv1.DeregisterServiceRequest,
+) (*holdfastv1.Service, error) {
 	return &holdfastv1.Service{}, nil
 }
 
-func (f *fakeCluster) CreateAgentMachine(_ context.Context, r *holdfastv1.CreateAgentMachineRequest) (*holdfastv1.CreateAgentMachineResponse, error) {
-	return &holdfastv1.CreateAgentMachineResponse{Machine: &holdfastv1.Machine{MachineId: first(r.GetMachineId(), "0a1b2c3d")}, Token: "the-token", TokenId: "tok-9"}, nil
+func (f *fakeCluster) CreateAgentMachine(
+	_ context.Context, r *holdfastv1.CreateAgentMachineRequest,
+) (*holdfastv1.CreateAgentMachineResponse, error) {
+	return &holdfastv1.CreateAgentMachineResponse{Machine: &holdfastv1.Machine{MachineId: first(r.GetMachineId(),
+		"0a1b2c3d")}, Token: "the-token", TokenId: "tok-9"}, nil
 }
 
 func (f *fakeCluster) GetNode(_ context.Context, r *holdfastv1.GetNodeRequest) (*holdfastv1.Machine, error) {
@@ -154,13 +178,17 @@ func (f *fakeCluster) UpdateNode(_ context.Context, r *holdfastv1.UpdateNodeRequ
 	return fixtureNode(r.GetId()), nil
 }
 
-func (f *fakeCluster) TransitionNode(_ context.Context, r *holdfastv1.TransitionNodeRequest) (*holdfastv1.Machine, error) {
+func (f *fakeCluster) TransitionNode(
+	_ context.Context, r *holdfastv1.TransitionNodeRequest,
+) (*holdfastv1.Machine, error) {
 	m := fixtureNode(r.GetId())
 	m.Status.NodeState = r.GetState()
 	return m, nil
 }
 
-func (f *fakeCluster) ListStalledNodes(_ context.Context, r *holdfastv1.ListStalledNodesRequest) (*holdfastv1.ListStalledNodesResponse, error) {
+func (f *fakeCluster) ListStalledNodes(
+	_ context.Context, r *holdfastv1.ListStalledNodesRequest,
+) (*holdfastv1.ListStalledNodesResponse, error) {
 	nodes := f.stalled
 	if nodes == nil {
 		nodes = []*holdfastv1.Machine{fixtureNode("m-1")}
@@ -172,7 +200,8 @@ func (f *fakeCluster) ListStalledNodes(_ context.Context, r *holdfastv1.ListStal
 func fixtureNode(id string) *holdfastv1.Machine {
 	return &holdfastv1.Machine{MachineId: id, Spec: &holdfastv1.MachineSpec{MacAddresses: []string{"aa:bb:cc:dd:ee:ff"}},
 		Status: &holdfastv1.MachineStatus{NodeState: holdfastv1.Node_INSTALLING},
-		Node: &holdfastv1.NodeRecord{Hostname: "n1", WorkflowId: "plan/repave-join", InstallAttempts: 2, LastInstallError: "Disk not found", Vendor: "Acme",
+		Node: &holdfastv1.NodeRecord{Hostname: "n1", WorkflowId: "plan/repave-join", InstallAttempts: 2,
+			LastInstallError: "Disk not found", Vendor: "Acme",
 			StateChangedAt: ago(2 * time.Hour), LastSeenAt: ago(time.Minute), Tags: []string{"r7"}}}
 }
 
@@ -201,7 +230,8 @@ func TestNodeApprove(t *testing.T) {
 	var c command
 	c.wantCode(t, c.run(t, f, "node", "approve", "m-1", "--workflow", "plan/x", "--comment", "c"), ExitOK)
 	up, move := asked[*holdfastv1.UpdateNodeRequest](f), asked[*holdfastv1.TransitionNodeRequest](f)
-	if len(up) != 1 || up[0].GetNode().GetWorkflowId() != "plan/x" || strings.Join(up[0].GetPaths(), ",") != "workflow_id" {
+	if len(up) != 1 || up[0].GetNode().GetWorkflowId() != "plan/x" ||
+		strings.Join(up[0].GetPaths(), ",") != "workflow_id" {
 		t.Errorf("updates are %v, want the workflow alone", up)
 	}
 	want := &holdfastv1.TransitionNodeRequest{Id: "m-1", State: holdfastv1.Node_PENDING, Comment: "c"}

@@ -88,7 +88,9 @@ func listCommand[M proto.Message](a *app, v lister[M]) *cobra.Command {
 
 // all reads the requested number of resources in the requested order. A sorted list is read
 // completely first: the limit applies to the output.
-func (v lister[M]) all(ctx context.Context, c *client.Client, l *listing, args []string, order func(x, y M) int) ([]M, bool, error) {
+func (v lister[M]) all(
+	ctx context.Context, c *client.Client, l *listing, args []string, order func(x, y M) int,
+) ([]M, bool, error) {
 	limit := l.limit
 	if order != nil {
 		limit = min(limit, 0)

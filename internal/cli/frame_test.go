@@ -29,7 +29,8 @@ func TestExpressions(t *testing.T) {
 		}
 	}
 	for format, want := range map[string]string{
-		"jsonpath={.a": "parse the path", "jsonpath=": "the expression is missing", "go-template={{": "parse the template", "xml": "is not one of table, wide, json, yaml, name, jsonpath=…, go-template=…",
+		"jsonpath={.a": "parse the path", "jsonpath=": "the expression is missing", "go-template={{": "parse the template",
+		"xml": "is not one of table, wide, json, yaml, name, jsonpath=…, go-template=…",
 	} {
 		var c command
 		c.wantCode(t, c.run(t, f, "machine", "list", "-o", format), ExitUsage)
@@ -39,7 +40,8 @@ func TestExpressions(t *testing.T) {
 
 func TestSortBy(t *testing.T) {
 	f := fixture()
-	f.machines = append(f.machines, &holdfastv1.Machine{MachineId: "m-9", Spec: &holdfastv1.MachineSpec{Rack: "r10"}, Revision: 1})
+	f.machines = append(f.machines, &holdfastv1.Machine{MachineId: "m-9", Spec: &holdfastv1.MachineSpec{Rack: "r10"},
+		Revision: 1})
 	f = startCluster(t, f)
 	for _, tt := range []struct{ args, want, note string }{
 		{"--sort-by machine_id", "m-9 m-123 m-124 m-125", ""},

@@ -90,7 +90,8 @@ func TestMachineReadableOutput(t *testing.T) {
 	}
 	var c command
 	c.wantCode(t, c.run(t, f, "machine", "get", "m-123", "-o", "json"), ExitOK)
-	wantIn(t, "JSON", c.out.String(), "{\n  \"machine_id\": \"m-123\",\n  \"labels\": {\n    \"env\": \"prod\"", `"status": false`, `"banners": []`)
+	wantIn(t, "JSON", c.out.String(), "{\n  \"machine_id\": \"m-123\",\n  \"labels\": {\n    \"env\": \"prod\"",
+		`"status": false`, `"banners": []`)
 }
 
 func messages[M proto.Message](items []M) []proto.Message {
@@ -163,5 +164,6 @@ func TestHelp(t *testing.T) {
 
 	var c command
 	c.wantCode(t, c.run(t, nil), ExitOK)
-	wantIn(t, "help", c.out.String(), "Exit codes:", "5  the run failed or was canceled", "HOLDFAST_ADDR", "machine", "context")
+	wantIn(t, "help", c.out.String(), "Exit codes:", "5  the run failed or was canceled", "HOLDFAST_ADDR", "machine",
+		"context")
 }

@@ -129,8 +129,9 @@ func (a *app) imageList() *cobra.Command {
 
 func (a *app) imageGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Image]{
-		short: "Show an image, and which peers have its files", example: "  holdfast image get debian-13\n  holdfast image get debian-13 -o yaml",
-		arg: "IMAGE", kind: imageKind(), ids: imageNames,
+		short:   "Show an image, and which peers have its files",
+		example: "  holdfast image get debian-13\n  holdfast image get debian-13 -o yaml",
+		arg:     "IMAGE", kind: imageKind(), ids: imageNames,
 		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Image, error) {
 			return c.Images().GetImage(ctx, &holdfastv1.GetImageRequest{Name: id})
 		},

@@ -90,7 +90,8 @@ func (a *app) imageApply() *cobra.Command {
 		Short: "Store images from a file",
 		Long: `Store images from a file, YAML or JSON with the names of the API: one image, several separated by ---, or a list. Its files are
 URLs with their SHA-256, or were uploaded before (holdfast image add).`,
-		Example: "  holdfast image apply -f images.yaml\n  holdfast image get debian-13 -o yaml | holdfast --context eu image apply -f -",
+		Example: "  holdfast image apply -f images.yaml\n  holdfast image get debian-13 -o yaml | holdfast --context " +
+			"eu image apply -f -",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if file == "" {
 				return usagef("%s: -f FILE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())
@@ -214,7 +215,8 @@ func (in *imageInput) guess(head []byte) error {
 func guessImage(name string, head []byte) (holdfastv1.Image_Format, holdfastv1.Image_Compression) {
 	name = strings.ToLower(name)
 	compression := holdfastv1.Image_NONE
-	for suffix, c := range map[string]holdfastv1.Image_Compression{".gz": holdfastv1.Image_GZIP, ".zst": holdfastv1.Image_ZSTD, ".zstd": holdfastv1.Image_ZSTD} {
+	for suffix, c := range map[string]holdfastv1.Image_Compression{".gz": holdfastv1.Image_GZIP,
+		".zst": holdfastv1.Image_ZSTD, ".zstd": holdfastv1.Image_ZSTD} {
 		if bare, ok := strings.CutSuffix(name, suffix); ok {
 			name, compression = bare, c
 			break
@@ -253,7 +255,9 @@ func guessImage(name string, head []byte) (holdfastv1.Image_Format, holdfastv1.I
 }
 
 // upload sends a local file to the cluster. head holds its first bytes.
-func (a *app) upload(ctx context.Context, c *client.Client, path, want string) (_ *holdfastv1.Image_File, head []byte, err error) {
+func (a *app) upload(
+	ctx context.Context, c *client.Client, path, want string,
+) (_ *holdfastv1.Image_File, head []byte, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, err

@@ -21,14 +21,17 @@ func (f *fakeCluster) AddImage(_ context.Context, r *holdfastv1.AddImageRequest)
 }
 
 func (f *fakeCluster) GetImage(_ context.Context, r *holdfastv1.GetImageRequest) (*holdfastv1.Image, error) {
-	return &holdfastv1.Image{Name: r.GetName(), Arch: "amd64", Format: holdfastv1.Image_QCOW2, Compression: holdfastv1.Image_NONE, Disk: &holdfastv1.Image_File{
-		Sha256: strings.Repeat("a", 64), SizeBytes: 3 << 20, Copies: []*holdfastv1.Image_Copy{
-			{PeerId: "n1", Present: true}, {PeerId: "n2", ReceivedBytes: 1 << 20}, {PeerId: "n3", Error: "it is down"},
-		}}}, nil
+	return &holdfastv1.Image{Name: r.GetName(), Arch: "amd64", Format: holdfastv1.Image_QCOW2,
+		Compression: holdfastv1.Image_NONE, Disk: &holdfastv1.Image_File{
+			Sha256: strings.Repeat("a", 64), SizeBytes: 3 << 20, Copies: []*holdfastv1.Image_Copy{
+				{PeerId: "n1", Present: true}, {PeerId: "n2", ReceivedBytes: 1 << 20}, {PeerId: "n3", Error: "it is down"},
+			}}}, nil
 }
 
 // UploadFile takes a file, and says that some peers have it if its sum is right.
-func (f *fakeCluster) UploadFile(s grpc.BidiStreamingServer[holdfastv1.UploadFileRequest, holdfastv1.UploadFileResponse]) error {
+func (f *fakeCluster) UploadFile(
+	s grpc.BidiStreamingServer[holdfastv1.UploadFileRequest, holdfastv1.UploadFileResponse],
+) error {
 	first, err := s.Recv()
 	if err != nil {
 		return err
@@ -64,10 +67,12 @@ func TestImageAdd(t *testing.T) {
 	wantIn(t, "stdout", c.out.String(), "debian", "qcow2", "disk")
 	wantIn(t, "stderr", c.err.String(), "n1, n2 have it")
 	c = command{}
-	c.wantCode(t, c.run(t, f, "image", "add", "live", "--kernel", "https://e.example/k", "--initrd", "https://e.example/i", "--sha256", "kernel="+strings.Repeat("B", 64),
+	c.wantCode(t, c.run(t, f, "image", "add", "live", "--kernel", "https://e.example/k", "--initrd",
+		"https://e.example/i", "--sha256", "kernel="+strings.Repeat("B", 64),
 		"--sha256", "initrd="+strings.Repeat("c", 64), "--cmdline", "quiet"), ExitOK)
 	got := asked[*holdfastv1.AddImageRequest](f)
-	if len(got) != 2 || got[1].GetImage().GetKernel().GetSha256() != strings.Repeat("b", 64) || got[1].GetImage().GetCmdline() != "quiet" || got[0].GetImage().GetDisk().GetUrl() != "" {
+	if len(got) != 2 || got[1].GetImage().GetKernel().GetSha256() != strings.Repeat("b", 64) ||
+		got[1].GetImage().GetCmdline() != "quiet" || got[0].GetImage().GetDisk().GetUrl() != "" {
 		t.Errorf("asked %v", got)
 	}
 	c = command{}

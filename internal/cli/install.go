@@ -64,8 +64,10 @@ func installStage(i *holdfastv1.Install) render.Text {
 func (a *app) installList() *cobra.Command {
 	all := false
 	cmd := listCommand(a, lister[*holdfastv1.Install]{
-		short: "List install sessions that are open, by machine", example: "  holdfast install list\n  holdfast install list --all --sort-by -opened_at\n  holdfast install list -o wide",
-		kind: installKind(), plural: "installs", empty: "note: nothing is being installed: --all lists sessions that are over, too",
+		short:   "List install sessions that are open, by machine",
+		example: "  holdfast install list\n  holdfast install list --all --sort-by -opened_at\n  holdfast install list -o wide",
+		kind:    installKind(), plural: "installs",
+		empty: "note: nothing is being installed: --all lists sessions that are over, too",
 		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Install, string, error) {
 			r, err := c.Installs().ListInstalls(ctx, &holdfastv1.ListInstallsRequest{PageSize: q.size,
 				PageToken: q.token, All: all})
@@ -78,8 +80,9 @@ func (a *app) installList() *cobra.Command {
 
 func (a *app) installGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Install]{
-		short: "Show a machine's install session, the last one when none is open", example: "  holdfast install get m-123\n  holdfast install get m-123 -o jsonpath=host_keys",
-		arg: "MACHINE", kind: installKind(), ids: installMachines, get: getInstall,
+		short:   "Show a machine's install session, the last one when none is open",
+		example: "  holdfast install get m-123\n  holdfast install get m-123 -o jsonpath=host_keys",
+		arg:     "MACHINE", kind: installKind(), ids: installMachines, get: getInstall,
 		more: func(i *holdfastv1.Install) []*render.Table { return []*render.Table{stagesOf(i)} },
 	})
 }

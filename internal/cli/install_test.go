@@ -15,9 +15,12 @@ import (
 // The sessions of the fake cluster: one that is further each time it is asked for, one that fails,
 // and one that is over.
 func (f *fakeCluster) GetInstall(_ context.Context, r *holdfastv1.GetInstallRequest) (*holdfastv1.Install, error) {
-	asked := len(slices.DeleteFunc(asked[*holdfastv1.GetInstallRequest](f), func(o *holdfastv1.GetInstallRequest) bool { return o.GetMachineId() != r.GetMachineId() }))
-	i := &holdfastv1.Install{MachineId: r.GetMachineId(), RunId: "run-789", Step: "repave-os", Attempt: 1, Image: "debian-13", Disk: "by=smallest", Stage: holdfastv1.Install_WRITING, Progress: 40,
-		OpenedAt: timestamppb.New(now().Add(-10 * time.Minute)), BootedAt: timestamppb.New(now().Add(-8 * time.Minute)), StageSince: timestamppb.New(now().Add(-8 * time.Minute))}
+	asked := len(slices.DeleteFunc(asked[*holdfastv1.GetInstallRequest](f),
+		func(o *holdfastv1.GetInstallRequest) bool { return o.GetMachineId() != r.GetMachineId() }))
+	i := &holdfastv1.Install{MachineId: r.GetMachineId(), RunId: "run-789", Step: "repave-os", Attempt: 1,
+		Image: "debian-13", Disk: "by=smallest", Stage: holdfastv1.Install_WRITING, Progress: 40,
+		OpenedAt: timestamppb.New(now().Add(-10 * time.Minute)), BootedAt: timestamppb.New(now().Add(-8 * time.Minute)),
+		StageSince: timestamppb.New(now().Add(-8 * time.Minute))}
 	switch {
 	case f.install != nil:
 		return f.install(asked), nil
@@ -30,10 +33,14 @@ func (f *fakeCluster) GetInstall(_ context.Context, r *holdfastv1.GetInstallRequ
 	return i, nil
 }
 
-func (f *fakeCluster) ListInstalls(_ context.Context, r *holdfastv1.ListInstallsRequest) (*holdfastv1.ListInstallsResponse, error) {
-	all := []*holdfastv1.Install{{MachineId: "m-123", RunId: "run-789", Attempt: 2, Image: "debian-13", Stage: holdfastv1.Install_WRITING, Progress: 40}}
+func (f *fakeCluster) ListInstalls(
+	_ context.Context, r *holdfastv1.ListInstallsRequest,
+) (*holdfastv1.ListInstallsResponse, error) {
+	all := []*holdfastv1.Install{{MachineId: "m-123", RunId: "run-789", Attempt: 2, Image: "debian-13",
+		Stage: holdfastv1.Install_WRITING, Progress: 40}}
 	if r.GetAll() {
-		all = append(all, &holdfastv1.Install{MachineId: "m-124", RunId: "run-700", Attempt: 1, Stage: holdfastv1.Install_COMPLETE, Progress: 100, ClosedAt: timestamppb.New(now())})
+		all = append(all, &holdfastv1.Install{MachineId: "m-124", RunId: "run-700", Attempt: 1,
+			Stage: holdfastv1.Install_COMPLETE, Progress: 100, ClosedAt: timestamppb.New(now())})
 	}
 	return &holdfastv1.ListInstallsResponse{Installs: all}, nil
 }
@@ -45,12 +52,17 @@ func TestInstalls(t *testing.T) {
 		out  []string
 		none string
 	}{
-		"open":    {[]string{"install", "list"}, ExitOK, []string{"m-123", "writing", "40 %", "debian-13", "run-789"}, "m-124"},
-		"all":     {[]string{"installs", "ls", "--all"}, ExitOK, []string{"m-123", "m-124", "complete (over)", "(wipe only)"}, "COMPLETE"},
-		"get":     {[]string{"install", "get", "m-9"}, ExitOK, []string{"writing", "opened", "booted-ipxe", "2m0s"}, "booted-disk"},
-		"watched": {[]string{"install", "watch", "m-8", "--interval", "1ms"}, ExitOK, []string{"m-8  writing  40 %", "m-8  booted-disk  100 %"}, "failed"},
-		"fails":   {[]string{"install", "watch", "m-bad", "--interval", "1ms"}, ExitRunFailed, []string{"m-bad  failed  40 %  2 disks qualify"}, "booted-disk"},
-		"never":   {[]string{"install", "watch", "m-8", "--interval", "0s"}, ExitUsage, nil, "m-8"},
+		"open": {[]string{"install", "list"}, ExitOK, []string{"m-123", "writing", "40 %", "debian-13", "run-789"},
+			"m-124"},
+		"all": {[]string{"installs", "ls", "--all"}, ExitOK, []string{"m-123", "m-124", "complete (over)",
+			"(wipe only)"}, "COMPLETE"},
+		"get": {[]string{"install", "get", "m-9"}, ExitOK, []string{"writing", "opened", "booted-ipxe", "2m0s"},
+			"booted-disk"},
+		"watched": {[]string{"install", "watch", "m-8", "--interval", "1ms"}, ExitOK,
+			[]string{"m-8  writing  40 %", "m-8  booted-disk  100 %"}, "failed"},
+		"fails": {[]string{"install", "watch", "m-bad", "--interval", "1ms"}, ExitRunFailed,
+			[]string{"m-bad  failed  40 %  2 disks qualify"}, "booted-disk"},
+		"never": {[]string{"install", "watch", "m-8", "--interval", "0s"}, ExitUsage, nil, "m-8"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, c := startCluster(t, fixture()), command{}
@@ -63,12 +75,16 @@ func TestInstalls(t *testing.T) {
 	}
 }
 
-func (f *fakeCluster) ProbePlan(_ context.Context, r *holdfastv1.ProbePlanRequest) (*holdfastv1.ProbePlanResponse, error) {
-	last := &holdfastv1.Probe{Step: "repave-os", Kind: "repave", What: "image", Verdict: holdfastv1.Probe_OK, Message: "image: disk on 3 of 3 peers"}
+func (f *fakeCluster) ProbePlan(
+	_ context.Context, r *holdfastv1.ProbePlanRequest,
+) (*holdfastv1.ProbePlanResponse, error) {
+	last := &holdfastv1.Probe{Step: "repave-os", Kind: "repave", What: "image", Verdict: holdfastv1.Probe_OK,
+		Message: "image: disk on 3 of 3 peers"}
 	if r.GetParams()["image"] == "none" {
 		last.Verdict, last.Message = holdfastv1.Probe_FAILS, `there is no image "none"`
 	}
-	return &holdfastv1.ProbePlanResponse{Probes: []*holdfastv1.Probe{{What: "machine", Verdict: holdfastv1.Probe_OK}, last}}, nil
+	return &holdfastv1.ProbePlanResponse{Probes: []*holdfastv1.Probe{{What: "machine", Verdict: holdfastv1.Probe_OK},
+		last}}, nil
 }
 
 func TestPlanProbe(t *testing.T) {
@@ -78,13 +94,16 @@ func TestPlanProbe(t *testing.T) {
 	wantIn(t, "stdout", c.out.String(), "repave-os", "ok", "3 of 3 peers")
 	wantIn(t, "stderr", c.err.String(), "nothing was changed")
 	c = command{}
-	c.wantCode(t, c.run(t, f, "plan", "validate", "--plan", "plan/x", "--dry-run", "m-123", "--param", "image=none"), ExitConflict)
+	c.wantCode(t, c.run(t, f, "plan", "validate", "--plan", "plan/x", "--dry-run", "m-123", "--param", "image=none"),
+		ExitConflict)
 	wantIn(t, "stdout", c.out.String(), "FAILS", `there is no image "none"`)
 	got := asked[*holdfastv1.ProbePlanRequest](f)
-	if len(got) != 2 || len(got[0].GetPlan().GetSteps()) != 1 || got[0].GetMachineId() != "m-123" || got[1].GetPlanId() != "plan/x" {
+	if len(got) != 2 || len(got[0].GetPlan().GetSteps()) != 1 || got[0].GetMachineId() != "m-123" ||
+		got[1].GetPlanId() != "plan/x" {
 		t.Errorf("asked for %v", got)
 	}
-	for _, args := range [][]string{{"plan", "validate", "--plan", "x"}, {"plan", "validate", "f", "--plan", "x", "--dry-run", "m"}, {"plan", "validate", "--dry-run", "m"}} {
+	for _, args := range [][]string{{"plan", "validate", "--plan", "x"},
+		{"plan", "validate", "f", "--plan", "x", "--dry-run", "m"}, {"plan", "validate", "--dry-run", "m"}} {
 		c = command{}
 		c.wantCode(t, c.run(t, f, args...), ExitUsage)
 	}

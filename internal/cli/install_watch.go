@@ -50,13 +50,15 @@ func (a *app) watchInstall(ctx context.Context, c *client.Client, o *output, id 
 		if err != nil {
 			return failed(err, "watch install of %s", id)
 		}
-		if now := fmt.Sprint(i.GetRunId(), i.GetAttempt(), i.GetStage(), i.GetProgress(), i.GetDetail(), i.GetNote(), i.GetError(), i.GetClosedAt() != nil); now != last {
+		if now := fmt.Sprint(i.GetRunId(), i.GetAttempt(), i.GetStage(), i.GetProgress(), i.GetDetail(), i.GetNote(),
+			i.GetError(), i.GetClosedAt() != nil); now != last {
 			last = now
 			if err := a.printInstall(o, i); err != nil {
 				return err
 			}
 		}
-		if i.GetClosedAt() != nil || i.GetStage() == holdfastv1.Install_BOOTED_DISK || i.GetStage() == holdfastv1.Install_FAILED {
+		if i.GetClosedAt() != nil || i.GetStage() == holdfastv1.Install_BOOTED_DISK ||
+			i.GetStage() == holdfastv1.Install_FAILED {
 			return installEnded(ctx, c, i)
 		}
 		pause(ctx, every)
@@ -74,7 +76,9 @@ func (a *app) watchInstall(ctx context.Context, c *client.Client, o *output, id 
 
 // nextInstall returns the session to watch after the last one has ended: that of the active run
 // once it has opened it, or the last one if no run is active.
-func (a *app) nextInstall(ctx context.Context, c *client.Client, old *holdfastv1.Install, every time.Duration) (*holdfastv1.Install, error) {
+func (a *app) nextInstall(
+	ctx context.Context, c *client.Client, old *holdfastv1.Install, every time.Duration,
+) (*holdfastv1.Install, error) {
 	id := old.GetMachineId()
 	m, err := c.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: id})
 	run := m.GetStatus().GetActiveRunId()

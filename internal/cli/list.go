@@ -56,7 +56,9 @@ func sortOrder[M proto.Message](by string) (func(x, y M) int, error) {
 }
 
 // collect reads pages until the list or the limit ends. It reports whether there are more.
-func collect[T any](limit int, page func(size int32, token string) (items []T, next string, err error)) (all []T, more bool, err error) {
+func collect[T any](
+	limit int, page func(size int32, token string) (items []T, next string, err error),
+) (all []T, more bool, err error) {
 	if limit < 0 {
 		return nil, false, usagef("--limit: %d: give 0 (all) or more", limit)
 	}

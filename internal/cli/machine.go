@@ -20,14 +20,16 @@ func (a *app) machine() *cobra.Command {
   holdfast machine register -f machines.yaml
   holdfast machine why m-123`,
 	}, a.machineList(), a.machineGet(), a.machineRegister(), a.machineCreate(), a.machineUpdate(), a.machineSetPhase(),
-		a.machineBMCRetry(), a.machineDelete(), a.machineHistory(), a.machineIssues(), a.machineWhy(), a.machineWatch(), a.machinePower(), a.machineBootDevice(), a.machineInspect(),
+		a.machineBMCRetry(), a.machineDelete(), a.machineHistory(), a.machineIssues(), a.machineWhy(), a.machineWatch(),
+		a.machinePower(), a.machineBootDevice(), a.machineInspect(),
 		a.machineInventory(), a.machineIdentify(), a.machineSEL(), a.machineBMCReset(), a.machineMedia(), a.machineConsole())
 }
 
 func (a *app) machineList() *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Machine]{
 		short: "List machines",
-		long:  "List machines by id.\n\nSTATE is what an operator acts by: an active run makes it PROVISIONING whatever the phase is.\n-o wide adds the phase, conditions and banners.",
+		long: "List machines by id.\n\nSTATE is what an operator acts by: an active run makes it PROVISIONING " +
+			"whatever the phase is.\n-o wide adds the phase, conditions and banners.",
 		example: `  holdfast machine list
   holdfast machine list --filter 'phase = MAINTENANCE' -o wide
   holdfast machine list --filter 'labels.rack = "r7"' -o name

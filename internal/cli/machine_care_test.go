@@ -13,18 +13,22 @@ import (
 // Each verb of one machine is a run of a built-in plan.
 func TestCareVerbsAreRuns(t *testing.T) {
 	for args, want := range map[string]*holdfastv1.StartRunRequest{
-		"identify m-123":                               {PlanId: "plan/identify-on"},
-		"identify m-123 --for 5m":                      {PlanId: "plan/identify-on", Params: map[string]string{"for": "5m0s"}},
-		"identify m-123 --off":                         {PlanId: "plan/identify-off"},
-		"sel m-123":                                    {PlanId: "plan/sel"},
-		"events m-123 --clear":                         {PlanId: "plan/sel-clear"},
-		"bmc-reset m-123":                              {PlanId: "plan/bmc-reset"},
-		"media insert m-123 https://images.example/x":  {PlanId: "plan/media-insert", Params: map[string]string{"url": "https://images.example/x"}},
-		"media eject m-123":                            {PlanId: "plan/media-eject"},
-		"inventory m-123":                              {PlanId: "plan/inventory"},
-		"inventory m-123 --request-id ticket-4711":     {PlanId: "plan/inventory", RequestId: "ticket-4711"},
-		"power off m-123 --force":                      {PlanId: "plan/power-off", Params: map[string]string{"force": "true"}},
-		"boot-device m-123 virtual-media --persistent": {PlanId: "plan/boot-virtual-media", Params: map[string]string{"persistent": "true"}},
+		"identify m-123": {PlanId: "plan/identify-on"},
+		"identify m-123 --for 5m": {PlanId: "plan/identify-on",
+			Params: map[string]string{"for": "5m0s"}},
+		"identify m-123 --off": {PlanId: "plan/identify-off"},
+		"sel m-123":            {PlanId: "plan/sel"},
+		"events m-123 --clear": {PlanId: "plan/sel-clear"},
+		"bmc-reset m-123":      {PlanId: "plan/bmc-reset"},
+		"media insert m-123 https://images.example/x": {PlanId: "plan/media-insert",
+			Params: map[string]string{"url": "https://images.example/x"}},
+		"media eject m-123":                        {PlanId: "plan/media-eject"},
+		"inventory m-123":                          {PlanId: "plan/inventory"},
+		"inventory m-123 --request-id ticket-4711": {PlanId: "plan/inventory", RequestId: "ticket-4711"},
+		"power off m-123 --force": {PlanId: "plan/power-off",
+			Params: map[string]string{"force": "true"}},
+		"boot-device m-123 virtual-media --persistent": {PlanId: "plan/boot-virtual-media",
+			Params: map[string]string{"persistent": "true"}},
 	} {
 		f := startCluster(t, fixture())
 		var c command

@@ -100,8 +100,10 @@ ends once the power state was seen to change.`,
   holdfast machine power cycle m-123 --force`,
 	}, verb("status", "Ask the BMC whether the power is on", ""),
 		verb("on", "Turn the power on", ""),
-		verb("off", "Turn the power off", "Turn the power off. The operating system is asked to shut down; if it does not, the power is cut."),
-		verb("cycle", "Turn the power off and on", "Turn the power off, wait until it is off, and turn it on. `run start --type REBOOT` also waits for the host."))
+		verb("off", "Turn the power off",
+			"Turn the power off. The operating system is asked to shut down; if it does not, the power is cut."),
+		verb("cycle", "Turn the power off and on",
+			"Turn the power off, wait until it is off, and turn it on. `run start --type REBOOT` also waits for the host."))
 }
 
 const planInspect = "plan/inspect"

@@ -16,8 +16,10 @@ import (
 
 // troubled is the filter for machines that may have an issue. issuesOf decides: a machine that
 // is not in service may be powered off.
-const troubled = "NOT phase = RETIRED AND (conditions.NeedsIntervention = true OR node_state = INSTALL_FAILED OR conditions.Degraded = true OR " +
-	"conditions.BMCReachable = false OR conditions.Reachable = false OR conditions.InCustomerCluster = false OR agent_state = EXPIRED)"
+const troubled = "NOT phase = RETIRED AND (conditions.NeedsIntervention = true OR node_state = INSTALL_FAILED OR " +
+	"conditions.Degraded = true OR " +
+	"conditions.BMCReachable = false OR conditions.Reachable = false OR conditions.InCustomerCluster = false OR " +
+	"agent_state = EXPIRED)"
 
 // urgency orders issues: the smaller, the more urgent.
 type urgency int

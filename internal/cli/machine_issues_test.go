@@ -10,9 +10,12 @@ import (
 	holdfastv1 "github.com/holdfast-metal/holdfast/proto/holdfast/v1"
 )
 
-func troubledMachine(id string, phase holdfastv1.MachineStatus_Phase, conditions ...*holdfastv1.Condition) *holdfastv1.Machine {
+func troubledMachine(
+	id string, phase holdfastv1.MachineStatus_Phase, conditions ...*holdfastv1.Condition,
+) *holdfastv1.Machine {
 	return &holdfastv1.Machine{MachineId: id, Spec: &holdfastv1.MachineSpec{Rack: "r7"},
-		Status: &holdfastv1.MachineStatus{Phase: phase, EffectiveState: holdfastv1.EffectiveState_READY, Conditions: conditions}}
+		Status: &holdfastv1.MachineStatus{Phase: phase, EffectiveState: holdfastv1.EffectiveState_READY,
+			Conditions: conditions}}
 }
 
 func condition(kind string, status bool, reason string, since *timestamppb.Timestamp) *holdfastv1.Condition {
@@ -25,10 +28,12 @@ func TestMachineIssues(t *testing.T) {
 	failed.Status.NodeState = holdfastv1.Node_INSTALL_FAILED
 	failed.Node = &holdfastv1.NodeRecord{LastInstallError: "no disk", StateChangedAt: ago(time.Minute)}
 	silent := troubledMachine("m-8", serving)
-	silent.Status.AgentState, silent.Agent = holdfastv1.Agent_EXPIRED, &holdfastv1.AgentRecord{LastKeepalive: ago(2 * time.Hour)}
+	silent.Status.AgentState, silent.Agent = holdfastv1.Agent_EXPIRED,
+		&holdfastv1.AgentRecord{LastKeepalive: ago(2 * time.Hour)}
 	f := startCluster(t, &fakeCluster{machines: []*holdfastv1.Machine{
 		troubledMachine("m-1", ready, condition("Reachable", false, "NoAnswer", ago(time.Hour))),
-		troubledMachine("m-2", serving, condition("Reachable", false, "NoAnswer", ago(time.Hour)), condition("Degraded", true, "FanFailed", ago(3*time.Hour))),
+		troubledMachine("m-2", serving, condition("Reachable", false, "NoAnswer", ago(time.Hour)),
+			condition("Degraded", true, "FanFailed", ago(3*time.Hour))),
 		troubledMachine("m-3", ready, condition("BMCReachable", false, "AuthFailed", ago(48*time.Hour))),
 		troubledMachine("m-4", ready, condition("NeedsIntervention", true, "StepFailed", ago(5*time.Minute))),
 		troubledMachine("m-10", ready, condition("NeedsIntervention", true, "StepFailed", ago(5*time.Minute))),

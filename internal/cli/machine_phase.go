@@ -43,7 +43,8 @@ The current phase decides which moves are allowed; only runs move a machine to P
 
 func (a *app) machineBMCRetry() *cobra.Command {
 	return eachCommand(a, each{
-		verb: "bmc-retry", done: "allowed logins to the BMC of", arg: "MACHINE", noun: "machine", plural: "machines", ids: machineIDs,
+		verb: "bmc-retry", done: "allowed logins to the BMC of", arg: "MACHINE", noun: "machine", plural: "machines",
+		ids:   machineIDs,
 		short: "Log in again to BMCs that refused the account",
 		long: `Log in again to the BMCs of machines that refused their account. After two refused logins an account is left alone,
 because another one might lock it, and one login is tried every 30 minutes. Use this when the account works again.`,
@@ -59,7 +60,8 @@ because another one might lock it, and one login is tried every 30 minutes. Use 
 func (a *app) machineDelete() *cobra.Command {
 	return eachCommand(a, each{
 		verb: "delete", done: "deleted", arg: "MACHINE", noun: "machine", plural: "machines", ids: machineIDs,
-		short: "Delete machines that have no active run", long: "Delete machines that have no active run. Their runs and history stay.",
+		short: "Delete machines that have no active run",
+		long:  "Delete machines that have no active run. Their runs and history stay.",
 		example: `  holdfast machine delete m-123
   holdfast machine delete $(holdfast machine list --filter 'phase = RETIRED' -o name)`,
 		do: func(ctx context.Context, c *client.Client, id string) error {

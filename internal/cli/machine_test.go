@@ -20,16 +20,20 @@ import (
 func TestRegisterFromFlags(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
-	c.wantCode(t, c.run(t, f, "machine", "register", "--id", "m-1", "--label", "env=prod", "--label", "note=a=b", "--ssh", "10.0.0.1:22",
-		"--bmc", "10.0.1.1", "--mac", "aa:bb:cc:dd:ee:01", "--mac", "aa:bb:cc:dd:ee:02", "--provider", "dc-1", "--rack", "r7", "--location", "fra", "--pool", "gpu",
+	c.wantCode(t, c.run(t, f, "machine", "register", "--id", "m-1", "--label", "env=prod", "--label", "note=a=b",
+		"--ssh", "10.0.0.1:22",
+		"--bmc", "10.0.1.1", "--mac", "aa:bb:cc:dd:ee:01", "--mac", "aa:bb:cc:dd:ee:02", "--provider", "dc-1", "--rack",
+		"r7", "--location", "fra", "--pool", "gpu",
 		"--serial", "SN", "--cluster", "cluster-a", "--customer", "acme", "--phase", "factory-ready"), ExitOK)
 	want := &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{
 		MachineId: "m-1", Labels: map[string]string{"env": "prod", "note": "a=b"},
 		Spec: &holdfastv1.MachineSpec{SshEndpoint: "10.0.0.1:22", BmcEndpoint: "10.0.1.1", TargetClusterRef: "cluster-a",
-			MacAddresses: []string{"aa:bb:cc:dd:ee:01", "aa:bb:cc:dd:ee:02"}, Provider: "dc-1", Location: "fra", Rack: "r7", Serial: "SN", CustomerId: "acme", Pool: "gpu"},
+			MacAddresses: []string{"aa:bb:cc:dd:ee:01",
+				"aa:bb:cc:dd:ee:02"}, Provider: "dc-1", Location: "fra", Rack: "r7", Serial: "SN", CustomerId: "acme", Pool: "gpu"},
 		Status: &holdfastv1.MachineStatus{Phase: holdfastv1.MachineStatus_FACTORY_READY},
 	}}
-	if diff := cmp.Diff([]*holdfastv1.RegisterMachineRequest{want}, asked[*holdfastv1.RegisterMachineRequest](f), protocmp.Transform()); diff != "" {
+	if diff := cmp.Diff([]*holdfastv1.RegisterMachineRequest{want}, asked[*holdfastv1.RegisterMachineRequest](f),
+		protocmp.Transform()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
@@ -114,7 +118,8 @@ func TestSomeMachinesAreRefused(t *testing.T) {
 	if got, want := c.out.String(), "a\nc\n"; got != want {
 		t.Errorf("out = %q, want %q", got, want)
 	}
-	want := "error: register machines: 1 of 3 failed:\n  register machine b: the MAC address belongs to machine m-123\n    spec.mac_addresses[0]: taken\n"
+	want := "error: register machines: 1 of 3 failed:\n  register machine b: the MAC address belongs to machine " +
+		"m-123\n    spec.mac_addresses[0]: taken\n"
 	if c.err.String() != want {
 		t.Errorf("stderr = %q, want %q", c.err.String(), want)
 	}
@@ -123,9 +128,11 @@ func TestSomeMachinesAreRefused(t *testing.T) {
 func TestUpdateNamesWhatChanges(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
-	c.wantCode(t, c.run(t, f, "machine", "update", "m-1", "--rack", "", "--label", "env=prod", "--label", "canary-", "--mac", "aa:bb:cc:dd:ee:01"), ExitOK)
+	c.wantCode(t, c.run(t, f, "machine", "update", "m-1", "--rack", "", "--label", "env=prod", "--label", "canary-",
+		"--mac", "aa:bb:cc:dd:ee:01"), ExitOK)
 	got := asked[*holdfastv1.UpdateMachineRequest](f)[0]
-	if diff := cmp.Diff([]string{"spec.rack", "spec.mac_addresses", "labels.env", "labels.canary"}, got.GetUpdateMask().GetPaths()); diff != "" {
+	if diff := cmp.Diff([]string{"spec.rack", "spec.mac_addresses", "labels.env", "labels.canary"},
+		got.GetUpdateMask().GetPaths()); diff != "" {
 		t.Errorf("mask (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]string{"env": "prod"}, got.GetMachine().GetLabels()); diff != "" {
@@ -134,7 +141,8 @@ func TestUpdateNamesWhatChanges(t *testing.T) {
 
 	c = command{in: `{"machine_id": "m-1", "labels": {"a": "b"}}`}
 	c.wantCode(t, c.run(t, f, "machine", "update", "-f", "-"), ExitOK)
-	if got := asked[*holdfastv1.UpdateMachineRequest](f)[1]; got.GetUpdateMask() != nil || got.GetMachine().GetLabels()["a"] != "b" {
+	if got := asked[*holdfastv1.UpdateMachineRequest](f)[1]; got.GetUpdateMask() != nil ||
+		got.GetMachine().GetLabels()["a"] != "b" {
 		t.Errorf("update from a file = %v, want no mask", got)
 	}
 }
@@ -143,8 +151,10 @@ func TestSetPhase(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
 	c.wantCode(t, c.run(t, f, "machine", "set-phase", "m-1", "in-service", "--comment", "fan replaced"), ExitOK)
-	want := &holdfastv1.SetMachinePhaseRequest{MachineId: "m-1", Phase: holdfastv1.MachineStatus_IN_SERVICE, Comment: "fan replaced"}
-	if diff := cmp.Diff([]*holdfastv1.SetMachinePhaseRequest{want}, asked[*holdfastv1.SetMachinePhaseRequest](f), protocmp.Transform()); diff != "" {
+	want := &holdfastv1.SetMachinePhaseRequest{MachineId: "m-1", Phase: holdfastv1.MachineStatus_IN_SERVICE,
+		Comment: "fan replaced"}
+	if diff := cmp.Diff([]*holdfastv1.SetMachinePhaseRequest{want}, asked[*holdfastv1.SetMachinePhaseRequest](f),
+		protocmp.Transform()); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
@@ -178,7 +188,8 @@ func TestWatchMachinesPrintsChanges(t *testing.T) {
 	cancel()
 	c.wantCode(t, <-done, ExitOK)
 	lines := strings.Split(strings.TrimSpace(c.out.String()), "\n")
-	if len(lines) != 5 || !strings.HasPrefix(lines[0], "MACHINE") || !strings.HasPrefix(lines[4], "m-124     RETIRED        -") {
+	if len(lines) != 5 || !strings.HasPrefix(lines[0], "MACHINE") ||
+		!strings.HasPrefix(lines[4], "m-124     RETIRED        -") {
 		t.Errorf("out, want the header, three machines and the changed one in the same columns:\n%s", c.out.String())
 	}
 	wantIn(t, "stderr", c.err.String(), "machine m-125 is gone, or no longer matches")

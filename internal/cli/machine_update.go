@@ -51,7 +51,9 @@ each machine in it.`,
 	return cmd
 }
 
-func (a *app) updates(cmd *cobra.Command, args []string, spec *specFlags, file string) ([]*holdfastv1.UpdateMachineRequest, error) {
+func (a *app) updates(
+	cmd *cobra.Command, args []string, spec *specFlags, file string,
+) ([]*holdfastv1.UpdateMachineRequest, error) {
 	paths := spec.paths(cmd.Flags())
 	switch {
 	case file != "" && (len(args) > 0 || len(paths) > 0):

@@ -50,7 +50,9 @@ the last of several changes in between. 'run watch' shows every step of every ru
 
 // watchMachines prints the machines that read returns, and changed ones again, until the
 // context ends.
-func (a *app) watchMachines(ctx context.Context, o *output, every time.Duration, read func() ([]*holdfastv1.Machine, error)) error {
+func (a *app) watchMachines(
+	ctx context.Context, o *output, every time.Duration, read func() ([]*holdfastv1.Machine, error),
+) error {
 	return watchPolled(ctx, a, o, machineKind(), every, significant, read)
 }
 

@@ -37,7 +37,8 @@ func nodeKind() kind[*holdfastv1.Machine] {
 				mac = macs[0]
 			}
 			row := []render.Text{
-				plain(m.GetMachineId()), plain(mac), plain(n.GetHostname()), nodeStateText(m.GetStatus().GetNodeState()), plain(render.Ago(now, at(n.GetStateChangedAt()))),
+				plain(m.GetMachineId()), plain(mac), plain(n.GetHostname()), nodeStateText(m.GetStatus().GetNodeState()),
+				plain(render.Ago(now, at(n.GetStateChangedAt()))),
 				plain(n.GetWorkflowId()), plain(strconv.Itoa(int(n.GetInstallAttempts()))), plain(render.Ago(now,
 					at(n.GetLastSeenAt()))),
 			}
@@ -93,7 +94,9 @@ func (a *app) nodeApprove() *cobra.Command {
   holdfast node approve 0a1b2c3d --comment "rack r7, as ordered"`,
 		RunE: a.online(func(ctx context.Context, c *client.Client, args []string) error {
 			if workflow != "" { // first: from pending on, an installer may take it up
-				if _, err := c.Nodes().UpdateNode(ctx, &holdfastv1.UpdateNodeRequest{Id: args[0], Node: &holdfastv1.NodeRecord{WorkflowId: workflow}, Paths: []string{"workflow_id"}}); err != nil {
+				if _, err := c.Nodes().UpdateNode(ctx,
+					&holdfastv1.UpdateNodeRequest{Id: args[0], Node: &holdfastv1.NodeRecord{WorkflowId: workflow},
+						Paths: []string{"workflow_id"}}); err != nil {
 					return failed(err, "set the workflow of node %s to %s", args[0], workflow)
 				}
 			}
@@ -151,7 +154,8 @@ func (a *app) nodeStalled() *cobra.Command {
 		Example: "  holdfast node stalled --after 30m",
 		RunE: a.online(func(ctx context.Context, c *client.Client, _ []string) error {
 			stalled, _, err := collect(0, func(size int32, token string) ([]*holdfastv1.Machine, string, error) {
-				r, err := c.Nodes().ListStalledNodes(ctx, &holdfastv1.ListStalledNodesRequest{OlderThanSeconds: int64(after.Seconds()), PageSize: size, PageToken: token})
+				r, err := c.Nodes().ListStalledNodes(ctx,
+					&holdfastv1.ListStalledNodesRequest{OlderThanSeconds: int64(after.Seconds()), PageSize: size, PageToken: token})
 				return r.GetMachines(), r.GetNextPageToken(), err
 			})
 			if err != nil {

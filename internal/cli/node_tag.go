@@ -39,14 +39,16 @@ func (a *app) nodeTag() *cobra.Command {
 func (a *app) nodeHistory() *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.HistoryEntry]{
 		use: "history NODE", args: []string{"NODE"}, ids: machineIDs,
-		short: "List what happened to a node, newest first", example: "  holdfast node history aa:bb:cc:dd:ee:ff\n  holdfast node history m-123 -o wide",
-		kind: historyKind(), plural: "the history of a node",
+		short:   "List what happened to a node, newest first",
+		example: "  holdfast node history aa:bb:cc:dd:ee:ff\n  holdfast node history m-123 -o wide",
+		kind:    historyKind(), plural: "the history of a node",
 		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.HistoryEntry, string, error) {
 			m, err := c.Nodes().GetNode(ctx, &holdfastv1.GetNodeRequest{Id: q.args[0]})
 			if err != nil {
 				return nil, "", err
 			}
-			r, err := c.Machines().ListMachineHistory(ctx, &holdfastv1.ListMachineHistoryRequest{MachineId: m.GetMachineId(), PageSize: q.size, PageToken: q.token})
+			r, err := c.Machines().ListMachineHistory(ctx, &holdfastv1.ListMachineHistoryRequest{MachineId: m.GetMachineId(),
+				PageSize: q.size, PageToken: q.token})
 			return r.GetEntries(), r.GetNextPageToken(), err
 		},
 	})

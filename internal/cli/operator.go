@@ -18,7 +18,8 @@ func (a *app) operator() *cobra.Command {
 		Example: `  holdfast operator snapshot save holdfast.snap
   holdfast operator raft list-peers
   holdfast operator autopilot state`,
-	}, a.operatorSnapshot(), a.operatorRaft(), a.operatorAutopilot(), a.operatorClock(), a.operatorUpgrade(), a.operatorRecover(), a.operatorDebug())
+	}, a.operatorSnapshot(), a.operatorRaft(), a.operatorAutopilot(), a.operatorClock(), a.operatorUpgrade(),
+		a.operatorRecover(), a.operatorDebug())
 }
 
 func (a *app) operatorRecover() *cobra.Command {
@@ -66,9 +67,11 @@ func (a *app) printRecovery(r *cluster.Recovery) error {
 		fmt.Fprintf(&b, "  will fail   %d active runs: %s\n", len(r.ActiveRuns), strings.Join(r.ActiveRuns, ", "))
 	}
 	if r.NewClusterID == "" {
-		b.WriteString("Nothing was changed. What others have after this term and index would be lost; their data directories must be moved away.\n")
+		b.WriteString("Nothing was changed. What others have after this term and index would be lost; their data " +
+			"directories must be moved away.\n")
 	} else {
-		fmt.Fprintf(&b, "It is now the only peer of cluster %s. Start it; then start the others with empty data directories.\n", r.NewClusterID)
+		fmt.Fprintf(&b, "It is now the only peer of cluster %s. Start it; then start the others with empty data "+
+			"directories.\n", r.NewClusterID)
 	}
 	_, err := fmt.Fprint(a.Out, b.String())
 	return err

@@ -72,7 +72,8 @@ that answer are no majority. To remove a running peer, stop it with --leave-on-s
 			if _, err := c.Operator().RemovePeer(ctx, &holdfastv1.RemovePeerRequest{Id: args[0], Force: force}); err != nil {
 				return failed(err, "remove peer %s", args[0])
 			}
-			_, err := fmt.Fprintf(a.Out, "peer %s is no member any more; move its data directory away before you start it again\n", args[0])
+			_, err := fmt.Fprintf(a.Out,
+				"peer %s is no member any more; move its data directory away before you start it again\n", args[0])
 			return err
 		}),
 	}
@@ -157,8 +158,10 @@ func (a *app) autopilotGet() *cobra.Command {
 }
 
 func (a *app) printRules(c *holdfastv1.AutopilotConfig) error {
-	_, err := fmt.Fprintf(a.Out, "cleanup-dead-servers   %t\ndead-server-threshold  %s\nmin-quorum             %d\nstabilization-time     %s\n",
-		c.GetCleanupDeadServers(), c.GetDeadServerThreshold().AsDuration(), c.GetMinQuorum(), c.GetStabilizationTime().AsDuration())
+	_, err := fmt.Fprintf(a.Out,
+		"cleanup-dead-servers   %t\ndead-server-threshold  %s\nmin-quorum             %d\nstabilization-time     %s\n",
+		c.GetCleanupDeadServers(), c.GetDeadServerThreshold().AsDuration(), c.GetMinQuorum(),
+		c.GetStabilizationTime().AsDuration())
 	return err
 }
 

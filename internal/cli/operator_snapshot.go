@@ -140,8 +140,10 @@ func inspection(b *fsm.Backup) string {
 	for range b.View().ActiveRuns() {
 		active++
 	}
-	fmt.Fprintf(&out, "cluster        %s\nindex          %d, term %d\ntaken          %s by %s (%s)\nfeature level  %d\nsecrets keys   %s\nactive runs    %d\n\n",
-		h.GetClusterId(), h.GetIndex(), h.GetTerm(), h.GetTakenAt().AsTime().UTC().Format(time.RFC3339), h.GetPeer(), h.GetVersion(), h.GetFeatureLevel(), keys, active)
+	fmt.Fprintf(&out, "cluster        %s\nindex          %d, term %d\ntaken          %s by %s (%s)\nfeature level  "+
+		"%d\nsecrets keys   %s\nactive runs    %d\n\n",
+		h.GetClusterId(), h.GetIndex(), h.GetTerm(), h.GetTakenAt().AsTime().UTC().Format(time.RFC3339), h.GetPeer(),
+		h.GetVersion(), h.GetFeatureLevel(), keys, active)
 	for _, t := range b.Tables() {
 		if t.Records > 0 {
 			fmt.Fprintf(&out, "%-20s %d\n", t.Table, t.Records)

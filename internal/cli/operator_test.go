@@ -43,7 +43,9 @@ type fakeOperator struct {
 	lose   func() error  // called by each RestoreSnapshot; an error is its answer
 }
 
-func (f *fakeOperator) SaveSnapshot(_ *holdfastv1.SaveSnapshotRequest, s grpc.ServerStreamingServer[holdfastv1.SnapshotData]) error {
+func (f *fakeOperator) SaveSnapshot(
+	_ *holdfastv1.SaveSnapshotRequest, s grpc.ServerStreamingServer[holdfastv1.SnapshotData],
+) error {
 	for file := f.file; len(file) > 0; file = file[min(1000, len(file)):] {
 		if err := s.Send(&holdfastv1.SnapshotData{Data: file[:min(1000, len(file))]}); err != nil {
 			return err
@@ -52,14 +54,18 @@ func (f *fakeOperator) SaveSnapshot(_ *holdfastv1.SaveSnapshotRequest, s grpc.Se
 	return nil
 }
 
-func (f *fakeOperator) NoteSnapshot(_ context.Context, r *holdfastv1.NoteSnapshotRequest) (*holdfastv1.NoteSnapshotResponse, error) {
+func (f *fakeOperator) NoteSnapshot(
+	_ context.Context, r *holdfastv1.NoteSnapshotRequest,
+) (*holdfastv1.NoteSnapshotResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.noted = append(f.noted, r)
 	return &holdfastv1.NoteSnapshotResponse{}, nil
 }
 
-func (f *fakeOperator) StageSnapshot(_ context.Context, r *holdfastv1.StageSnapshotRequest) (*holdfastv1.StageSnapshotResponse, error) {
+func (f *fakeOperator) StageSnapshot(
+	_ context.Context, r *holdfastv1.StageSnapshotRequest,
+) (*holdfastv1.StageSnapshotResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r.GetSequence() == 0 {
@@ -69,7 +75,9 @@ func (f *fakeOperator) StageSnapshot(_ context.Context, r *holdfastv1.StageSnaps
 	return &holdfastv1.StageSnapshotResponse{}, nil
 }
 
-func (f *fakeOperator) RestoreSnapshot(ctx context.Context, r *holdfastv1.RestoreSnapshotRequest) (*holdfastv1.RestoreSnapshotResponse, error) {
+func (f *fakeOperator) RestoreSnapshot(
+	ctx context.Context, r *holdfastv1.RestoreSnapshotRequest,
+) (*holdfastv1.RestoreSnapshotResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ids = append(f.ids, r.GetRestoreId())
@@ -85,43 +93,59 @@ func (f *fakeOperator) RestoreSnapshot(ctx context.Context, r *holdfastv1.Restor
 	if err != nil {
 		return nil, err
 	}
-	return &holdfastv1.RestoreSnapshotResponse{ClusterId: b.Header.GetClusterId(), Index: b.Header.GetIndex(), TakenAt: b.Header.GetTakenAt(), Machines: 1, EndedRuns: []string{"run-1"}}, nil
+	return &holdfastv1.RestoreSnapshotResponse{ClusterId: b.Header.GetClusterId(), Index: b.Header.GetIndex(),
+		TakenAt: b.Header.GetTakenAt(), Machines: 1, EndedRuns: []string{"run-1"}}, nil
 }
 
-func (f *fakeOperator) TransferLeadership(_ context.Context, r *holdfastv1.TransferLeadershipRequest) (*holdfastv1.TransferLeadershipResponse, error) {
-	return &holdfastv1.TransferLeadershipResponse{From: "p1", To: first(r.GetTo(), "p2"), Took: durationpb.New(12 * time.Millisecond)}, nil
+func (f *fakeOperator) TransferLeadership(
+	_ context.Context, r *holdfastv1.TransferLeadershipRequest,
+) (*holdfastv1.TransferLeadershipResponse, error) {
+	return &holdfastv1.TransferLeadershipResponse{From: "p1", To: first(r.GetTo(), "p2"),
+		Took: durationpb.New(12 * time.Millisecond)}, nil
 }
 
-func (f *fakeOperator) RemovePeer(context.Context, *holdfastv1.RemovePeerRequest) (*holdfastv1.RemovePeerResponse, error) {
+func (f *fakeOperator) RemovePeer(
+	context.Context, *holdfastv1.RemovePeerRequest,
+) (*holdfastv1.RemovePeerResponse, error) {
 	return &holdfastv1.RemovePeerResponse{}, nil
 }
 
 func (f *fakeOperator) GetAutopilot(context.Context, *holdfastv1.GetAutopilotRequest) (*holdfastv1.Autopilot, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	a := &holdfastv1.Autopilot{Config: f.rules, Healthy: !f.sick, FailureTolerance: 1, Peers: []*holdfastv1.AutopilotPeer{{Id: "p1", Suffrage: "voter", Healthy: !f.sick}}}
+	a := &holdfastv1.Autopilot{Config: f.rules, Healthy: !f.sick, FailureTolerance: 1,
+		Peers: []*holdfastv1.AutopilotPeer{{Id: "p1", Suffrage: "voter", Healthy: !f.sick}}}
 	if f.sick {
-		a.Peers[0].Why, a.Peers[0].Since, a.FailureTolerance = "does not answer: refused", timestamppb.New(now().Add(-time.Minute)), 0
+		a.Peers[0].Why, a.Peers[0].Since, a.FailureTolerance = "does not answer: refused",
+			timestamppb.New(now().Add(-time.Minute)), 0
 	}
 	return a, nil
 }
 
-func (f *fakeOperator) SetAutopilot(ctx context.Context, r *holdfastv1.SetAutopilotRequest) (*holdfastv1.Autopilot, error) {
+func (f *fakeOperator) SetAutopilot(
+	ctx context.Context, r *holdfastv1.SetAutopilotRequest,
+) (*holdfastv1.Autopilot, error) {
 	f.mu.Lock()
 	f.rules = r.GetConfig()
 	f.mu.Unlock()
 	return f.GetAutopilot(ctx, nil)
 }
 
-func (f *fakeOperator) ResetClock(_ context.Context, r *holdfastv1.ResetClockRequest) (*holdfastv1.ResetClockResponse, error) {
+func (f *fakeOperator) ResetClock(
+	_ context.Context, r *holdfastv1.ResetClockRequest,
+) (*holdfastv1.ResetClockResponse, error) {
 	if !r.GetDryRun() && r.GetTime() == nil {
 		return nil, status.Error(codes.InvalidArgument, "no time")
 	}
-	return &holdfastv1.ResetClockResponse{Before: timestamppb.New(now().Add(50 * time.Minute)), Leader: timestamppb.New(now())}, nil
+	return &holdfastv1.ResetClockResponse{Before: timestamppb.New(now().Add(50 * time.Minute)),
+		Leader: timestamppb.New(now())}, nil
 }
 
-func (f *fakeCluster) CollectDebug(_ *holdfastv1.CollectDebugRequest, s grpc.ServerStreamingServer[holdfastv1.DebugFile]) error {
-	for _, part := range []*holdfastv1.DebugFile{{Name: "about.txt", Data: []byte("peer ")}, {Name: "about.txt", Data: []byte("p1\n")}, {Name: "../../etc/evil", Data: []byte("x")}} {
+func (f *fakeCluster) CollectDebug(
+	_ *holdfastv1.CollectDebugRequest, s grpc.ServerStreamingServer[holdfastv1.DebugFile],
+) error {
+	for _, part := range []*holdfastv1.DebugFile{{Name: "about.txt", Data: []byte("peer ")},
+		{Name: "about.txt", Data: []byte("p1\n")}, {Name: "../../etc/evil", Data: []byte("x")}} {
 		if err := s.Send(part); err != nil {
 			return err
 		}
@@ -134,7 +158,8 @@ func snapshotFile(t *testing.T) []byte {
 	p := fsmtest.NewPeer()
 	p.Do(&internalv1.InitCluster{ClusterId: "c-1"})
 	p.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1"}})
-	p.Do(&internalv1.PutSecret{Secret: &internalv1.StoredSecret{Secret: &holdfastv1.Secret{Name: "bmc", Type: "bmc", Keys: []string{"password", "username"}, Version: 1},
+	p.Do(&internalv1.PutSecret{Secret: &internalv1.StoredSecret{Secret: &holdfastv1.Secret{Name: "bmc", Type: "bmc",
+		Keys: []string{"password", "username"}, Version: 1},
 		Sealed: &internalv1.Sealed{KeyId: "k1", Nonce: []byte("n"), Ciphertext: []byte("c")}}})
 	b, err := fsmtest.Backup(p.View())
 	if err != nil {
@@ -181,7 +206,8 @@ func TestSnapshotVerbs(t *testing.T) {
 	}
 	want := []*holdfastv1.NoteSnapshotRequest{{Peer: "p1", SavedAt: saved.Header.GetTakenAt()}}
 	var unnoted command
-	unnoted.wantCode(t, unnoted.run(t, f, "--stale", "operator", "snapshot", "save", path), ExitOK) // not a backup that counts
+	// not a backup that counts
+	unnoted.wantCode(t, unnoted.run(t, f, "--stale", "operator", "snapshot", "save", path), ExitOK)
 
 	// A peer that breaks off leaves the old file as it was, and nothing beside it.
 	f.operator.file = f.operator.file[:len(f.operator.file)-20]
@@ -277,7 +303,8 @@ func TestRestoreStartsAgain(t *testing.T) {
 
 func TestOperatorVerbs(t *testing.T) {
 	f := fixture()
-	f.operator = &fakeOperator{rules: &holdfastv1.AutopilotConfig{MinQuorum: 3, DeadServerThreshold: durationpb.New(24 * time.Hour)}}
+	f.operator = &fakeOperator{rules: &holdfastv1.AutopilotConfig{MinQuorum: 3,
+		DeadServerThreshold: durationpb.New(24 * time.Hour)}}
 	startCluster(t, f)
 	archive := filepath.Join(t.TempDir(), "debug.tar.gz")
 	for _, tt := range []struct {
@@ -291,7 +318,8 @@ func TestOperatorVerbs(t *testing.T) {
 		{"operator raft list-peers -o name", ExitOK, "peer-1"},
 		{"operator autopilot state", ExitOK, "voter"},
 		{"operator autopilot get-config", ExitOK, "dead-server-threshold  24h0m0s"},
-		{"operator autopilot set-config --cleanup-dead-servers", ExitOK, "cleanup-dead-servers   true\ndead-server-threshold  24h0m0s\nmin-quorum             3"},
+		{"operator autopilot set-config --cleanup-dead-servers", ExitOK,
+			"cleanup-dead-servers   true\ndead-server-threshold  24h0m0s\nmin-quorum             3"},
 		{"operator debug -f " + archive, ExitOK, "2 files"},
 		{"operator clock show", ExitOK, "ahead   50m0s"},
 		{"operator clock reset", ExitOK, "the record's clock was set"},
@@ -307,7 +335,8 @@ func TestOperatorVerbs(t *testing.T) {
 	}
 	f.operator.sick = true
 	for format, want := range map[string]string{
-		"table": "does not answer: refused", "json": `"failure_tolerance": 0`, "yaml": "does not answer: refused", "name": "p1", "jsonpath=.peers[0].why": "does not answer: refused", "go-template={{len .peers}}": "1",
+		"table": "does not answer: refused", "json": `"failure_tolerance": 0`, "yaml": "does not answer: refused",
+		"name": "p1", "jsonpath=.peers[0].why": "does not answer: refused", "go-template={{len .peers}}": "1",
 	} {
 		var c command
 		c.wantCode(t, c.run(t, f, "operator", "autopilot", "state", "-o", format), ExitUnavailable)
@@ -323,10 +352,13 @@ func TestUnsafe(t *testing.T) {
 		s    *holdfastv1.ClusterStatus
 		want string
 	}{
-		"safe":       {&holdfastv1.ClusterStatus{Leader: "p1", FailureTolerance: 1, Peers: []*holdfastv1.Peer{up("p1"), up("p2"), up("p3")}}, ""},
-		"no leader":  {&holdfastv1.ClusterStatus{FailureTolerance: 1}, "there is no leader"},
-		"one is out": {&holdfastv1.ClusterStatus{Leader: "p1", Peers: []*holdfastv1.Peer{up("p1"), up("p2"), {Id: "p3", Suffrage: "voter", Error: "refused"}}}, "peer p3: refused"},
-		"alone":      {&holdfastv1.ClusterStatus{Leader: "p1", Peers: []*holdfastv1.Peer{up("p1")}}, "there are too few voters for one of them to fail"},
+		"safe": {&holdfastv1.ClusterStatus{Leader: "p1", FailureTolerance: 1,
+			Peers: []*holdfastv1.Peer{up("p1"), up("p2"), up("p3")}}, ""},
+		"no leader": {&holdfastv1.ClusterStatus{FailureTolerance: 1}, "there is no leader"},
+		"one is out": {&holdfastv1.ClusterStatus{Leader: "p1", Peers: []*holdfastv1.Peer{up("p1"), up("p2"),
+			{Id: "p3", Suffrage: "voter", Error: "refused"}}}, "peer p3: refused"},
+		"alone": {&holdfastv1.ClusterStatus{Leader: "p1", Peers: []*holdfastv1.Peer{up("p1")}},
+			"there are too few voters for one of them to fail"},
 	} {
 		if got := unsafe(tt.s); got != tt.want {
 			t.Errorf("%s: got %q, want %q", name, got, tt.want)

@@ -45,7 +45,8 @@ of each peer and the remaining work. Features of the new build are used only onc
 // printUpgrade prints the versions of the peers and the next step, and returns an error if the
 // upgrade must wait.
 func (a *app) printUpgrade(o *output, s *holdfastv1.ClusterStatus, version string, level uint32) error {
-	if _, err := fmt.Fprintf(a.Out, "this build: %s, level %d; the cluster uses level %d\n", version, level, s.GetFeatureLevel()); err != nil {
+	if _, err := fmt.Fprintf(a.Out, "this build: %s, level %d; the cluster uses level %d\n", version, level,
+		s.GetFeatureLevel()); err != nil {
 		return err
 	}
 	if err := a.versionTable(o, s); err != nil {

@@ -33,12 +33,14 @@ func (a *app) planList() *cobra.Command {
 
 func (a *app) planGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Plan]{
-		short: "Show a plan and its steps", example: "  holdfast plan get plan/repave-join\n  holdfast plan get plan/repave-join -o yaml > plan.yaml",
-		arg: "PLAN", kind: planKind(), ids: planIDs,
+		short:   "Show a plan and its steps",
+		example: "  holdfast plan get plan/repave-join\n  holdfast plan get plan/repave-join -o yaml > plan.yaml",
+		arg:     "PLAN", kind: planKind(), ids: planIDs,
 		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Plan, error) {
 			p, err := c.Plans().GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: id})
 			if b := p.GetBrake(); b != nil {
-				a.note("held: %s on %d machines, of its last %d runs (%s). New runs wait until: holdfast plan release %s", b.GetFailure(), b.GetMachines(), b.GetRuns(), b.GetLastError(), p.GetPlanId())
+				a.note("held: %s on %d machines, of its last %d runs (%s). New runs wait until: holdfast plan release %s",
+					b.GetFailure(), b.GetMachines(), b.GetRuns(), b.GetLastError(), p.GetPlanId())
 			}
 			return p, err
 		},
@@ -80,7 +82,8 @@ for each run that succeeds. --max-active replaces that ramp by a fixed limit; 0 
 func (a *app) planDelete() *cobra.Command {
 	return eachCommand(a, each{
 		verb: "delete", done: "deleted", arg: "PLAN", noun: "plan", plural: "plans", ids: planIDs,
-		short: "Delete plans that no run refers to and that are not built in", example: "  holdfast plan delete plan-repave-ubuntu-2204-v1",
+		short:   "Delete plans that no run refers to and that are not built in",
+		example: "  holdfast plan delete plan-repave-ubuntu-2204-v1",
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Plans().DeletePlan(ctx, &holdfastv1.DeletePlanRequest{PlanId: id})
 			return err

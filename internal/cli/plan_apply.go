@@ -98,7 +98,9 @@ earlier step, or cannot be checked from here, are unknown. --plan checks a store
 	return cmd
 }
 
-func (a *app) storePlans(o *output, file *string, how func() (replace, validateOnly bool), verb string) func(*cobra.Command, []string) error {
+func (a *app) storePlans(
+	o *output, file *string, how func() (replace, validateOnly bool), verb string,
+) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if *file == "" {
 			return usagef("%s: -f FILE is missing: usage: %s", cmd.CommandPath(), cmd.UseLine())

@@ -50,7 +50,8 @@ func TestPlanApply(t *testing.T) {
 }
 
 func TestPlanFileIsGivenOnce(t *testing.T) {
-	for args, want := range map[string]string{"plan validate": "FILE is missing", "plan validate a -f b": "give FILE once", "plan apply": "FILE is missing"} {
+	for args, want := range map[string]string{"plan validate": "FILE is missing",
+		"plan validate a -f b": "give FILE once", "plan apply": "FILE is missing"} {
 		var c command
 		c.wantCode(t, c.run(t, nil, strings.Fields(args)...), ExitUsage)
 		wantIn(t, args, c.err.String(), want)
@@ -61,8 +62,10 @@ func TestPlanFileIsStrict(t *testing.T) {
 	f := startCluster(t, fixture())
 	for _, tt := range []struct{ in, want string }{
 		{"plan_id: p\nsteps:\n- name: a\n  reboot: {mode: bmc, forse: true}\n", `error: read plans: standard input:4: unknown key "forse" in "steps[0].reboot": did you mean "force"?`},
-		{"plan_id: p\nsteps:\n- name: a\n  rebot: {}\n", `error: read plans: standard input:4: unknown key "rebot" in "steps[0]": did you mean "reboot"?`},
-		{"plan_id: p\nsteps:\n- name: a\n  timeout_seconds: soon\n", `error: read plans: standard input:4: invalid value for int32 field timeout_seconds: "soon"`},
+		{"plan_id: p\nsteps:\n- name: a\n  rebot: {}\n",
+			`error: read plans: standard input:4: unknown key "rebot" in "steps[0]": did you mean "reboot"?`},
+		{"plan_id: p\nsteps:\n- name: a\n  timeout_seconds: soon\n",
+			`error: read plans: standard input:4: invalid value for int32 field timeout_seconds: "soon"`},
 		{"plan_id: p\nsteps:\n- name: a\n  reboot: {}\n  ssh: {}\n", `error: read plans: standard input:5: error parsing "ssh", oneof holdfast.v1.Step.kind is already set`},
 	} {
 		c := command{in: tt.in}
@@ -78,11 +81,13 @@ func TestPlanFileIsStrict(t *testing.T) {
 
 func TestPlanProblemsAreListed(t *testing.T) {
 	f := fixture()
-	f.refuse = always(refusal(t, codes.InvalidArgument, `plan "p" has 2 problems`, "steps[0].kind", "missing", "steps[1].name", `"a" is there twice`))
+	f.refuse = always(refusal(t, codes.InvalidArgument, `plan "p" has 2 problems`, "steps[0].kind", "missing",
+		"steps[1].name", `"a" is there twice`))
 	startCluster(t, f)
 	c := command{in: "plan_id: p\nsteps: [{name: a}, {name: a}]\n"}
 	c.wantCode(t, c.run(t, f, "plan", "validate", "-f", "-"), ExitError)
-	want := "error: validate plan p: plan \"p\" has 2 problems\n  steps[0].kind: missing\n  steps[1].name: \"a\" is there twice\n"
+	want := "error: validate plan p: plan \"p\" has 2 problems\n  steps[0].kind: missing\n  steps[1].name: \"a\" is " +
+		"there twice\n"
 	if got := c.err.String(); got != want {
 		t.Errorf("stderr = %q, want %q", got, want)
 	}

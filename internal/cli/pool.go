@@ -33,7 +33,8 @@ func poolKind() kind[*holdfastv1.Pool] {
 		wide:   []string{"PROVIDER", "GPU TYPE", "ENDPOINT", "VERSION", "REASON"},
 		row: func(p *holdfastv1.Pool, now time.Time, wide bool) []render.Text {
 			row := []render.Text{
-				plain(p.GetPoolId()), poolStatus(p.GetStatus()), count(int(p.GetMachines())), count(int(p.GetMachinesReady())), count(len(p.GetGpus())),
+				plain(p.GetPoolId()), poolStatus(p.GetStatus()), count(int(p.GetMachines())), count(int(p.GetMachinesReady())),
+				count(len(p.GetGpus())),
 				plain(vram(p)), plain(workers(p)), plain(p.GetRegion()), plain(render.Ago(now,
 					at(p.GetLastHeartbeat()))),
 			}
@@ -190,8 +191,9 @@ func providerKind() kind[*holdfastv1.PlatformProvider] {
 
 func (a *app) poolProviders() *cobra.Command {
 	cmd := listCommand(a, lister[*holdfastv1.PlatformProvider]{
-		short: "List the marketplace providers that pool managers and operators registered", example: "  holdfast pool providers",
-		kind: providerKind(), plural: "providers",
+		short:   "List the marketplace providers that pool managers and operators registered",
+		example: "  holdfast pool providers",
+		kind:    providerKind(), plural: "providers",
 		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.PlatformProvider, string, error) {
 			r, err := c.Pools().ListProviders(ctx, &holdfastv1.ListProvidersRequest{PageSize: q.size,
 				PageToken: q.token})
@@ -205,7 +207,8 @@ func (a *app) poolProviders() *cobra.Command {
 func (a *app) poolDeleteProvider() *cobra.Command {
 	cmd := eachCommand(a, each{
 		verb: "delete", done: "deleted", arg: "PROVIDER", noun: "provider", plural: "providers", ids: providerIDs,
-		short: "Delete marketplace providers; one whose manager still runs registers again", example: "  holdfast pool delete-provider acme",
+		short:   "Delete marketplace providers; one whose manager still runs registers again",
+		example: "  holdfast pool delete-provider acme",
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Pools().DeleteProvider(ctx, &holdfastv1.DeleteProviderRequest{ProviderId: id})
 			return err

@@ -60,7 +60,9 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 	a.root.SetHelpCommandGroupID(groupSetup)
 	a.root.SetCompletionCommandGroupID(groupSetup)
 
-	for _, cmd := range []*cobra.Command{a.machine(), a.plan(), a.run(), a.pool(), a.node(), a.service(), a.cluster(), a.operator(), a.clusterRef(), a.token(), a.secret(), a.image(), a.install(), a.events(), a.webhook(), a.audit(), a.apply(), a.top()} {
+	for _, cmd := range []*cobra.Command{a.machine(), a.plan(), a.run(), a.pool(), a.node(), a.service(), a.cluster(),
+		a.operator(), a.clusterRef(), a.token(), a.secret(), a.image(), a.install(), a.events(), a.webhook(), a.audit(),
+		a.apply(), a.top()} {
 		cmd.GroupID = groupOperate
 		a.root.AddCommand(cmd)
 	}
@@ -76,7 +78,8 @@ func Root(s Streams, more ...*cobra.Command) *cobra.Command {
 		cmd.GroupID = groupSetup
 		a.root.AddCommand(cmd)
 	}
-	a.root.InitDefaultCompletionCmd("completion") // which is cobra's, and takes a shell that it does not know for a wish to be helped
+	// which is cobra's, and takes a shell that it does not know for a wish to be helped
+	a.root.InitDefaultCompletionCmd("completion")
 	for _, cmd := range a.root.Commands() {
 		if cmd.Name() == "completion" {
 			parent(cmd)

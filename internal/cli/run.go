@@ -82,7 +82,8 @@ machine goes to MAINTENANCE. Canceling a canceled run is no error.`,
 				return err
 			}
 			if wait.set && r.GetPhase() != holdfastv1.Run_CANCELED {
-				return &codeError{ExitRunFailed, "cancel run " + args[0] + ": it ended before it could be canceled: " + r.GetPhase().String()}
+				return &codeError{ExitRunFailed, "cancel run " + args[0] + ": it ended before it could be canceled: " +
+					r.GetPhase().String()}
 			}
 			return nil
 		}),

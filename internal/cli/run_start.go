@@ -86,7 +86,9 @@ exit code is 5 unless all runs succeeded.`,
 	return cmd
 }
 
-func (a *app) start(ctx context.Context, c *client.Client, o *output, req *holdfastv1.StartRunRequest, wait waitFlag) error {
+func (a *app) start(
+	ctx context.Context, c *client.Client, o *output, req *holdfastv1.StartRunRequest, wait waitFlag,
+) error {
 	return a.startAnd(ctx, c, o, req, wait, nil)
 }
 

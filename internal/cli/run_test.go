@@ -23,7 +23,8 @@ func transition(cursor uint64, run *holdfastv1.Run, message string) *holdfastv1.
 func TestRunStart(t *testing.T) {
 	f := startCluster(t, fixture())
 	var c command
-	c.wantCode(t, c.run(t, f, "run", "start", "m-123", "--type", "repave", "--plan", "p", "--param", "image=ubuntu=24.04", "--param", "cluster_ref=c", "-o", "name"), ExitOK)
+	c.wantCode(t, c.run(t, f, "run", "start", "m-123", "--type", "repave", "--plan", "p", "--param",
+		"image=ubuntu=24.04", "--param", "cluster_ref=c", "-o", "name"), ExitOK)
 	if got, want := c.out.String(), "run-789\n"; got != want {
 		t.Errorf("out = %q, want %q", got, want)
 	}
@@ -31,7 +32,8 @@ func TestRunStart(t *testing.T) {
 	if m == nil {
 		t.Fatalf("stderr = %q, want the request id that was made", c.err.String())
 	}
-	want := &holdfastv1.StartRunRequest{RequestId: m[1], MachineId: "m-123", Type: "repave", PlanId: "p", Params: map[string]string{"image": "ubuntu=24.04", "cluster_ref": "c"}}
+	want := &holdfastv1.StartRunRequest{RequestId: m[1], MachineId: "m-123", Type: "repave", PlanId: "p",
+		Params: map[string]string{"image": "ubuntu=24.04", "cluster_ref": "c"}}
 	if diff := cmp.Diff(want, asked[*holdfastv1.StartRunRequest](f)[0], protocmp.Transform()); diff != "" {
 		t.Errorf("request (-want +got):\n%s", diff)
 	}
@@ -46,7 +48,8 @@ func TestRunStart(t *testing.T) {
 func TestWaiting(t *testing.T) {
 	running := fixtureRuns()[0]
 	canceled := failedRun()
-	canceled.Phase, canceled.Error = holdfastv1.Run_CANCELED, &holdfastv1.RunError{Reason: "Canceled", Message: "wrong rack"}
+	canceled.Phase, canceled.Error = holdfastv1.Run_CANCELED, &holdfastv1.RunError{Reason: "Canceled",
+		Message: "wrong rack"}
 	start := []string{"run", "start", "m-123", "--type", "REPAVE", "--request-id", "r"}
 	for _, tt := range []struct {
 		name   string
@@ -59,22 +62,31 @@ func TestWaiting(t *testing.T) {
 		{"start, succeeded", append(start, "--wait"), succeeded(), ExitOK, "SUCCEEDED", []string{"run: run-789"}},
 		{"start, failed", append(start, "--wait=10m"), failedRun(), ExitRunFailed, "FAILED",
 			[]string{"error: run run-789: FAILED at step repave-os (attempt 2): the disk is gone: see: holdfast run logs run-789"}},
-		{"start, time is up", append(start, "--wait=50ms"), nil, ExitTimeout, "", []string{"it is still RUNNING after 50ms: it goes on: see: holdfast run watch run-789"}},
+		{"start, time is up", append(start, "--wait=50ms"), nil, ExitTimeout, "",
+			[]string{"it is still RUNNING after 50ms: it goes on: see: holdfast run watch run-789"}},
 		{"wait, succeeded", []string{"run", "wait", "run-789"}, succeeded(), ExitOK, "SUCCEEDED", nil},
 		{"wait, failed", []string{"run", "wait", "run-789", "-o", "name"}, failedRun(), ExitRunFailed, "run-789\n", nil},
 		{"wait, canceled", []string{"run", "wait", "run-789"}, canceled, ExitRunFailed, "CANCELED", []string{"wrong rack"}},
-		{"wait, time is up", []string{"run", "wait", "run-789", "--timeout", "2s"}, nil, ExitTimeout, "", []string{"after 2s"}},
+		{"wait, time is up", []string{"run", "wait", "run-789", "--timeout", "2s"}, nil, ExitTimeout, "",
+			[]string{"after 2s"}},
 		{"wait, no such run", []string{"run", "wait", "run-0"}, nil, ExitNotFound, "", []string{`run "run-0" not found`}},
 		{"watch, succeeded", []string{"run", "watch", "run-789"}, succeeded(), ExitOK, "SUCCEEDED 3/3", nil},
-		{"watch, failed", []string{"run", "watch", "run-789"}, failedRun(), ExitRunFailed, "FAILED 1/3 repave-os FAILED attempt 2/2: it is over", nil},
+		{"watch, failed", []string{"run", "watch", "run-789"}, failedRun(), ExitRunFailed,
+			"FAILED 1/3 repave-os FAILED attempt 2/2: it is over", nil},
 		{"watch, time is up", []string{"run", "watch", "run-789", "--timeout", "2s"}, nil, ExitTimeout, "RUNNING", nil},
 		{"get -w, failed", []string{"run", "get", "run-789", "-w"}, failedRun(), ExitRunFailed, "FAILED", nil},
-		{"start, the time of all is up", append(start, "--wait", "--timeout", "1s"), nil, ExitTimeout, "", []string{"it is still RUNNING after 1s"}},
-		{"start, --wait says more", append(start, "--wait=2s", "--timeout", "1s"), nil, ExitTimeout, "", []string{"it is still RUNNING after 2s"}},
-		{"a deed, the time of all is up", []string{"machine", "power", "on", "m-123", "--timeout", "1s"}, nil, ExitTimeout, "", []string{"it is still RUNNING after 1s"}},
-		{"cancel, the time of all is up", []string{"run", "cancel", "run-789", "--wait", "--timeout", "1s"}, nil, ExitTimeout, "", []string{"it is still RUNNING after 1s"}},
-		{"cancel, canceled", []string{"run", "cancel", "run-789", "--wait", "--reason", "wrong rack"}, canceled, ExitOK, "CANCELED", nil},
-		{"cancel, too late", []string{"run", "cancel", "run-789", "--wait"}, succeeded(), ExitRunFailed, "SUCCEEDED", []string{"it ended before it could be canceled"}},
+		{"start, the time of all is up", append(start, "--wait", "--timeout", "1s"), nil, ExitTimeout, "",
+			[]string{"it is still RUNNING after 1s"}},
+		{"start, --wait says more", append(start, "--wait=2s", "--timeout", "1s"), nil, ExitTimeout, "",
+			[]string{"it is still RUNNING after 2s"}},
+		{"a deed, the time of all is up", []string{"machine", "power", "on", "m-123", "--timeout", "1s"}, nil, ExitTimeout,
+			"", []string{"it is still RUNNING after 1s"}},
+		{"cancel, the time of all is up", []string{"run", "cancel", "run-789", "--wait", "--timeout", "1s"}, nil,
+			ExitTimeout, "", []string{"it is still RUNNING after 1s"}},
+		{"cancel, canceled", []string{"run", "cancel", "run-789", "--wait", "--reason", "wrong rack"}, canceled, ExitOK,
+			"CANCELED", nil},
+		{"cancel, too late", []string{"run", "cancel", "run-789", "--wait"}, succeeded(), ExitRunFailed, "SUCCEEDED",
+			[]string{"it ended before it could be canceled"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := fixture()
@@ -140,7 +152,8 @@ func TestFollowEndsCleanlyWithCtrlC(t *testing.T) {
 		{"list -w", []string{"run", "list", "-w", "--filter", "machine_id = m-123"}, ExitOK, "run-789", ""},
 		{"logs -f", []string{"run", "logs", "-f", "run-789"}, ExitOK, "boot id changed\n", ""},
 		{"one run", []string{"run", "watch", "run-789"}, ExitError, "run-789", "interrupted while it is RUNNING: it goes on"},
-		{"a start that waits", []string{"run", "start", "m-123", "--type", "REBOOT", "--wait"}, ExitError, "", "interrupted while it is RUNNING: it goes on"},
+		{"a start that waits", []string{"run", "start", "m-123", "--type", "REBOOT", "--wait"}, ExitError, "",
+			"interrupted while it is RUNNING: it goes on"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := fixture()

@@ -29,7 +29,8 @@ func (w *waitFlag) String() string {
 // Type implements pflag.Value.
 func (w *waitFlag) Type() string { return "duration" }
 
-const waitForRun = "wait until the run has ended, at most so long if a time is given (--wait=10m); show its progress on standard error"
+const waitForRun = "wait until the run has ended, at most so long if a time is given (--wait=10m); show its " +
+	"progress on standard error"
 
 // forever is the value of --wait without an argument.
 const forever = "forever"
@@ -123,9 +124,13 @@ func (a *app) waited(id string, run *holdfastv1.Run, limit time.Duration, err er
 	case run == nil:
 		return failed(err, "wait for run %s", id)
 	case errors.Is(err, context.DeadlineExceeded):
-		return &codeError{ExitTimeout, fmt.Sprintf("wait for run %s: it is still %s after %s: it goes on: see: holdfast run watch %s", id, run.GetPhase(), limit, id)}
+		return &codeError{ExitTimeout,
+			fmt.Sprintf("wait for run %s: it is still %s after %s: it goes on: see: holdfast run watch %s", id, run.GetPhase(),
+				limit, id)}
 	case errors.Is(err, context.Canceled):
-		return &codeError{ExitError, fmt.Sprintf("wait for run %s: interrupted while it is %s: it goes on: see: holdfast run watch %s", id, run.GetPhase(), id)}
+		return &codeError{ExitError,
+			fmt.Sprintf("wait for run %s: interrupted while it is %s: it goes on: see: holdfast run watch %s", id,
+				run.GetPhase(), id)}
 	}
 	return failed(err, "wait for run %s", id)
 }

@@ -88,7 +88,10 @@ func (w *waveCluster) runs(ctx context.Context) ([]*holdfastv1.Run, error) {
 	return all, failed(err, "list the runs of wave %s", w.req.GetRequestId())
 }
 
-func (a *app) startWave(ctx context.Context, c *client.Client, o *output, req *holdfastv1.StartRunRequest, flags waveFlags, limit time.Duration) error {
+func (a *app) startWave(
+	ctx context.Context, c *client.Client, o *output, req *holdfastv1.StartRunRequest, flags waveFlags,
+	limit time.Duration,
+) error {
 	if limit = a.limit(limit); limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
@@ -148,7 +151,8 @@ func timeUp(ctx context.Context) bool {
 // waveEnded prints the runs and the result of the wave.
 func (a *app) waveEnded(ctx context.Context, o *output, cluster *waveCluster, p wave.Progress, err error) error {
 	id := cluster.req.GetRequestId()
-	onward := fmt.Sprintf("runs that go on: %d, machines that are not started: %d: go on with the same command and --wave %s", p.Active(), p.Waiting(), id)
+	onward := fmt.Sprintf("runs that go on: %d, machines that are not started: %d: go on with the same command and "+
+		"--wave %s", p.Active(), p.Waiting(), id)
 	switch {
 	case err != nil && timeUp(ctx):
 		return &codeError{ExitTimeout, fmt.Sprintf("wave %s: time is up: %s", id, onward)}
@@ -171,7 +175,8 @@ func (a *app) waveEnded(ctx context.Context, o *output, cluster *waveCluster, p 
 	msg := fmt.Sprintf("wave %s: %d of %d machines succeeded; failed: %d, refused: %d", id, p.Succeeded, p.Total,
 		p.Failed, p.Refused)
 	if n := p.Waiting(); n > 0 {
-		msg += fmt.Sprintf(", not started: %d: mend what is wrong, then go on with the same command, --max-failures %d and --wave %s", n, p.Failed+p.Refused, id)
+		msg += fmt.Sprintf(", not started: %d: mend what is wrong, then go on with the same command, --max-failures %d "+
+			"and --wave %s", n, p.Failed+p.Refused, id)
 	}
 	return &codeError{ExitRunFailed, msg}
 }

@@ -15,11 +15,13 @@ import (
 
 // inWave is an event of a machine's run.
 func inWave(cursor uint64, machine string, phase holdfastv1.Run_Phase) *holdfastv1.RunEvent {
-	return transition(cursor, &holdfastv1.Run{RunId: "run-" + machine, MachineId: machine, Phase: phase, Revision: 20 + cursor}, "")
+	return transition(cursor, &holdfastv1.Run{RunId: "run-" + machine, MachineId: machine, Phase: phase, Revision: 20 +
+		cursor}, "")
 }
 
 func TestWave(t *testing.T) {
-	well := []*holdfastv1.RunEvent{inWave(1, "m-123", holdfastv1.Run_SUCCEEDED), inWave(2, "m-124", holdfastv1.Run_SUCCEEDED), inWave(3, "m-125", holdfastv1.Run_SUCCEEDED)}
+	well := []*holdfastv1.RunEvent{inWave(1, "m-123", holdfastv1.Run_SUCCEEDED),
+		inWave(2, "m-124", holdfastv1.Run_SUCCEEDED), inWave(3, "m-125", holdfastv1.Run_SUCCEEDED)}
 	bad := []*holdfastv1.RunEvent{well[0], inWave(2, "m-124", holdfastv1.Run_FAILED), well[2]}
 	refuses := func(machine string, err error) func(proto.Message) error {
 		return func(req proto.Message) error {
@@ -44,11 +46,16 @@ func TestWave(t *testing.T) {
 			[]string{"2 of 3 machines succeeded; failed: 1, refused: 0\n"}},
 		{"one fails and may not", nil, bad, nil, ExitRunFailed, []string{"m-123", "m-124"},
 			[]string{"1 of 3 machines succeeded; failed: 1, refused: 0, not started: 1", "--max-failures 1 and --wave wave-"}},
-		{"one is refused", []string{"--max-failures", "1"}, []*holdfastv1.RunEvent{well[0], well[2]}, refuses("m-124", refusal(t, codes.FailedPrecondition, "it has an active run")), ExitRunFailed, []string{"m-123", "m-124", "m-125"},
+		{"one is refused", []string{"--max-failures", "1"}, []*holdfastv1.RunEvent{well[0], well[2]},
+			refuses("m-124", refusal(t, codes.FailedPrecondition, "it has an active run")), ExitRunFailed, []string{"m-123",
+				"m-124", "m-125"},
 			[]string{"start run on machine m-124: it has an active run", "2 of 3 machines succeeded; failed: 0, refused: 1\n"}},
-		{"nobody may", []string{"--max-failures", "3"}, well, refuses("m-124", refusal(t, codes.Unauthenticated, "who is it?")), ExitError, []string{"m-123", "m-124"},
-			[]string{"runs that go on: 0, machines that are not started: 2: go on with the same command and --wave wave-", "who is it?"}},
-		{"go on with one that failed before", []string{"--wave", "req-1", "--max-failures", "1"}, []*holdfastv1.RunEvent{well[0], well[2]}, nil, ExitRunFailed, []string{"m-123", "m-125"},
+		{"nobody may", []string{"--max-failures", "3"}, well,
+			refuses("m-124", refusal(t, codes.Unauthenticated, "who is it?")), ExitError, []string{"m-123", "m-124"},
+			[]string{"runs that go on: 0, machines that are not started: 2: go on with the same command and --wave wave-",
+				"who is it?"}},
+		{"go on with one that failed before", []string{"--wave", "req-1", "--max-failures", "1"},
+			[]*holdfastv1.RunEvent{well[0], well[2]}, nil, ExitRunFailed, []string{"m-123", "m-125"},
 			[]string{"wave: req-1: machines to start: 2, started before: 1", "2 of 3 machines succeeded; failed: 1"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -56,7 +63,8 @@ func TestWave(t *testing.T) {
 			f.events, f.open, f.refuse = tt.events, true, tt.refuse
 			startCluster(t, f)
 			var c command
-			args := append([]string{"run", "start", "--selector", "phase = READY", "--type", "REBOOT", "--max-parallel", "1", "--wait"}, tt.args...)
+			args := append([]string{"run", "start", "--selector", "phase = READY", "--type", "REBOOT", "--max-parallel", "1",
+				"--wait"}, tt.args...)
 			c.wantCode(t, c.run(t, f, args...), tt.want)
 			wantIn(t, "stderr", c.err.String(), tt.stderr...)
 			var started []string
@@ -93,7 +101,8 @@ func TestWaveInterrupted(t *testing.T) {
 	cancel()
 	c.wantCode(t, <-done, ExitError)
 	id := asked[*holdfastv1.StartRunRequest](f)[0].GetRequestId()
-	wantIn(t, "stderr", c.err.String(), "wave "+id+": interrupted: runs that go on: ", "go on with the same command and --wave "+id)
+	wantIn(t, "stderr", c.err.String(), "wave "+id+": interrupted: runs that go on: ",
+		"go on with the same command and --wave "+id)
 }
 
 // TestWaveThatCannotGoOn: what a call met is not the end of the wave's time, and the wave's time is
@@ -106,10 +115,12 @@ func TestWaveThatCannotGoOn(t *testing.T) {
 		want   int
 		stderr string
 	}{
-		{"no peer answers", "--wait=1m --timeout 1s", refusal(t, codes.Unavailable, "no leader"), ExitUnavailable, "no leader"},
+		{"no peer answers", "--wait=1m --timeout 1s", refusal(t, codes.Unavailable, "no leader"), ExitUnavailable,
+			"no leader"},
 		{"too many calls", "--wait=1m --timeout 1s", tooMany(t), ExitError, "slow down"},
 		{"time is up", "--wait=1s", nil, ExitTimeout, "time is up: runs that go on: 1, machines that are not started: 2"},
-		{"the time of all is up", "--wait --timeout 1s", nil, ExitTimeout, "time is up: runs that go on: 1, machines that are not started: 2"},
+		{"the time of all is up", "--wait --timeout 1s", nil, ExitTimeout,
+			"time is up: runs that go on: 1, machines that are not started: 2"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := fixture()
@@ -135,7 +146,8 @@ func TestWaveThatCannotGoOn(t *testing.T) {
 func TestWaveThatIsTooFast(t *testing.T) {
 	f := fixture()
 	f.open = true
-	f.events = []*holdfastv1.RunEvent{inWave(1, "m-123", holdfastv1.Run_SUCCEEDED), inWave(2, "m-124", holdfastv1.Run_SUCCEEDED), inWave(3, "m-125", holdfastv1.Run_SUCCEEDED)}
+	f.events = []*holdfastv1.RunEvent{inWave(1, "m-123", holdfastv1.Run_SUCCEEDED),
+		inWave(2, "m-124", holdfastv1.Run_SUCCEEDED), inWave(3, "m-125", holdfastv1.Run_SUCCEEDED)}
 	away, turned := tooMany(t), map[string]bool{}
 	f.refuse = func(req proto.Message) error {
 		if r, ok := req.(*holdfastv1.StartRunRequest); ok && !turned[r.GetMachineId()] {

@@ -61,8 +61,9 @@ func usedBy(s *holdfastv1.Secret) *render.Table {
 
 func (a *app) secretList() *cobra.Command {
 	return listCommand(a, lister[*holdfastv1.Secret]{
-		short: "List secrets by name, without their values", example: "  holdfast secret list\n  holdfast secret list -o wide",
-		kind: secretKind(), plural: "secrets", page: pageOfSecrets,
+		short:   "List secrets by name, without their values",
+		example: "  holdfast secret list\n  holdfast secret list -o wide",
+		kind:    secretKind(), plural: "secrets", page: pageOfSecrets,
 	})
 }
 
@@ -86,7 +87,8 @@ func (a *app) secretDelete() *cobra.Command {
 	var force bool
 	cmd := eachCommand(a, each{
 		verb: "delete", done: "deleted", arg: "SECRET", noun: "secret", plural: "secrets", ids: secretNames,
-		short: "Delete secrets that no machine refers to", example: "  holdfast secret delete bmc/r7\n  holdfast secret delete bmc/r7 --force",
+		short:   "Delete secrets that no machine refers to",
+		example: "  holdfast secret delete bmc/r7\n  holdfast secret delete bmc/r7 --force",
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Secrets().DeleteSecret(ctx, &holdfastv1.DeleteSecretRequest{Name: id, Force: force})
 			return err

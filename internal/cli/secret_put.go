@@ -47,7 +47,8 @@ restricted to their pools. A new version without --pool keeps the pools; --all-p
   pass show ssh/r7 | holdfast secret put ssh/r7 --type ssh --username root --from-stdin private_key`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return usagef("%s: one name only: values are read with --from-file KEY=PATH or --from-stdin KEY, never from arguments, which other users see", cmd.CommandPath())
+				return usagef("%s: one name only: values are read with --from-file KEY=PATH or --from-stdin KEY, never from "+
+					"arguments, which other users see", cmd.CommandPath())
 			}
 			return exactly("SECRET")(cmd, args)
 		},
@@ -179,7 +180,8 @@ func missingValues(kind string, values map[string]string) []string {
 func (a *app) ask(key string, secretly bool) (string, error) {
 	f, ok := a.In.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return "", usagef("value %q is missing, and there is no terminal to ask for it: give --from-file %s=PATH or --from-stdin %s", key, key, key)
+		return "", usagef("value %q is missing, and there is no terminal to ask for it: give --from-file %s=PATH or "+
+			"--from-stdin %s", key, key, key)
 	}
 	if _, err := fmt.Fprintf(a.Err, "%s: ", key); err != nil {
 		return "", err

@@ -19,17 +19,22 @@ import (
 
 func fixtureSecrets() []*holdfastv1.Secret {
 	return []*holdfastv1.Secret{
-		{Name: "bmc/r7", Type: "bmc", Keys: []string{"password", "username"}, KeyId: "2026-11", Version: 3, CreatedAt: ago(90 * 24 * time.Hour), UpdatedAt: ago(time.Hour),
+		{Name: "bmc/r7", Type: "bmc", Keys: []string{"password", "username"}, KeyId: "2026-11", Version: 3,
+			CreatedAt: ago(90 * 24 * time.Hour), UpdatedAt: ago(time.Hour),
 			UpdatedBy: "user:alice", UsedBy: []string{"m-123", "m-124"}, Uses: 12},
-		{Name: "cluster/gpu", Type: "join", Keys: []string{"certificate_key", "kubeconfig"}, KeyId: "2026-11", Version: 2, Pools: []string{"gpu"}, CreatedAt: ago(24 * time.Hour), UpdatedAt: ago(time.Minute),
+		{Name: "cluster/gpu", Type: "join", Keys: []string{"certificate_key", "kubeconfig"}, KeyId: "2026-11", Version: 2,
+			Pools: []string{"gpu"}, CreatedAt: ago(24 * time.Hour), UpdatedAt: ago(time.Minute),
 			UpdatedBy: "user:alice"},
-		{Name: "cluster/prod", Type: "join", Keys: []string{"kubeconfig"}, KeyId: "2026-11", Version: 1, CreatedAt: ago(24 * time.Hour), UpdatedAt: ago(24 * time.Hour), UpdatedBy: "user:bob"},
-		{Name: "join", Type: "join", Keys: []string{"token"}, KeyId: "3ba3f5f4", Version: 1, Pools: []string{"cpu", "gpu"}, CreatedAt: ago(time.Minute), UpdatedAt: ago(time.Minute), UpdatedBy: "token:ci"},
+		{Name: "cluster/prod", Type: "join", Keys: []string{"kubeconfig"}, KeyId: "2026-11", Version: 1,
+			CreatedAt: ago(24 * time.Hour), UpdatedAt: ago(24 * time.Hour), UpdatedBy: "user:bob"},
+		{Name: "join", Type: "join", Keys: []string{"token"}, KeyId: "3ba3f5f4", Version: 1, Pools: []string{"cpu", "gpu"},
+			CreatedAt: ago(time.Minute), UpdatedAt: ago(time.Minute), UpdatedBy: "token:ci"},
 	}
 }
 
 func (f *fakeCluster) PutSecret(_ context.Context, r *holdfastv1.PutSecretRequest) (*holdfastv1.Secret, error) {
-	return &holdfastv1.Secret{Name: r.GetName(), Type: r.GetType(), Keys: []string{"password", "username"}, KeyId: "2026-11", Version: 1, UpdatedAt: ago(0)}, nil
+	return &holdfastv1.Secret{Name: r.GetName(), Type: r.GetType(), Keys: []string{"password", "username"},
+		KeyId: "2026-11", Version: 1, UpdatedAt: ago(0)}, nil
 }
 
 func (f *fakeCluster) GetSecret(_ context.Context, r *holdfastv1.GetSecretRequest) (*holdfastv1.Secret, error) {
@@ -41,21 +46,28 @@ func (f *fakeCluster) GetSecret(_ context.Context, r *holdfastv1.GetSecretReques
 	return nil, status.Errorf(codes.NotFound, "secret %q not found", r.GetName())
 }
 
-func (f *fakeCluster) ListSecrets(context.Context, *holdfastv1.ListSecretsRequest) (*holdfastv1.ListSecretsResponse, error) {
+func (f *fakeCluster) ListSecrets(
+	context.Context, *holdfastv1.ListSecretsRequest,
+) (*holdfastv1.ListSecretsResponse, error) {
 	return &holdfastv1.ListSecretsResponse{Secrets: fixtureSecrets()}, nil
 }
 
-func (f *fakeCluster) DeleteSecret(context.Context, *holdfastv1.DeleteSecretRequest) (*holdfastv1.DeleteSecretResponse, error) {
+func (f *fakeCluster) DeleteSecret(
+	context.Context, *holdfastv1.DeleteSecretRequest,
+) (*holdfastv1.DeleteSecretResponse, error) {
 	return &holdfastv1.DeleteSecretResponse{}, nil
 }
 
-func (f *fakeCluster) RotateSecrets(context.Context, *holdfastv1.RotateSecretsRequest) (*holdfastv1.RotateSecretsResponse, error) {
+func (f *fakeCluster) RotateSecrets(
+	context.Context, *holdfastv1.RotateSecretsRequest,
+) (*holdfastv1.RotateSecretsResponse, error) {
 	return &holdfastv1.RotateSecretsResponse{KeyId: "2026-11", Resealed: 7}, nil
 }
 
 func TestSecretOutput(t *testing.T) {
 	f := startCluster(t, fixture())
-	for _, args := range []string{"secret list", "secret list -o wide", "secret list -o name", "secret get bmc/r7", "secret get join -o yaml"} {
+	for _, args := range []string{"secret list", "secret list -o wide", "secret list -o name", "secret get bmc/r7",
+		"secret get join -o yaml"} {
 		t.Run(args, func(t *testing.T) {
 			var c command
 			c.wantCode(t, c.run(t, f, strings.Fields(args)...), ExitOK)
@@ -89,13 +101,19 @@ func TestSecretPut(t *testing.T) {
 		in   string
 		want map[string]string
 	}{
-		{"from files", []string{"--type", "bmc", "--from-file", "username=" + file("u", "root\n"), "--from-file", "password=" + file("p", "correct=horse\r\n")},
+		{"from files", []string{"--type", "bmc", "--from-file", "username=" + file("u", "root\n"), "--from-file",
+			"password=" + file("p", "correct=horse\r\n")},
 			"", map[string]string{"username": "root", "password": "correct=horse"}},
-		{"several lines stay as they are", []string{"--type", "ssh", "--username", "root", "--from-file", "private_key=" + file("k", pem)}, "", map[string]string{"username": "root", "private_key": pem}},
-		{"from standard input", []string{"--type", "token", "--from-stdin", "token"}, "correct-horse\n", map[string]string{"token": "correct-horse"}},
-		{"for pools", []string{"--type", "token", "--from-stdin", "token", "--pool", "a,b", "--pool", "c"}, "x", map[string]string{"token": "x"}},
-		{"for all pools", []string{"--type", "token", "--from-stdin", "token", "--all-pools"}, "x", map[string]string{"token": "x"}},
-		{"spaces are part of it", []string{"--type", "opaque", "--from-stdin", "x"}, " a b ", map[string]string{"x": " a b "}},
+		{"several lines stay as they are", []string{"--type", "ssh", "--username", "root", "--from-file", "private_key=" +
+			file("k", pem)}, "", map[string]string{"username": "root", "private_key": pem}},
+		{"from standard input", []string{"--type", "token", "--from-stdin", "token"}, "correct-horse\n",
+			map[string]string{"token": "correct-horse"}},
+		{"for pools", []string{"--type", "token", "--from-stdin", "token", "--pool", "a,b", "--pool", "c"}, "x",
+			map[string]string{"token": "x"}},
+		{"for all pools", []string{"--type", "token", "--from-stdin", "token", "--all-pools"}, "x",
+			map[string]string{"token": "x"}},
+		{"spaces are part of it", []string{"--type", "opaque", "--from-stdin", "x"}, " a b ",
+			map[string]string{"x": " a b "}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := startCluster(t, fixture())
@@ -134,12 +152,16 @@ func TestSecretPutRefuses(t *testing.T) {
 		want string
 	}{
 		{"a value as an argument", []string{"a", "password=" + value, "--type", "bmc"}, ExitUsage, "never from arguments"},
-		{"pools and all pools", []string{"a", "--type", "token", "--from-stdin", "token", "--pool", "a", "--all-pools"}, ExitUsage, "all-pools"},
+		{"pools and all pools", []string{"a", "--type", "token", "--from-stdin", "token", "--pool", "a", "--all-pools"},
+			ExitUsage, "all-pools"},
 		{"no type", []string{"a"}, ExitUsage, "--type is missing"},
-		{"nothing to read it from", []string{"a", "--type", "bmc", "--username", "root"}, ExitUsage, "--from-file password=PATH"},
-		{"a value with --from-stdin", []string{"a", "--type", "token", "--from-stdin", "token=" + value}, ExitUsage, "the KEY alone"},
+		{"nothing to read it from", []string{"a", "--type", "bmc", "--username", "root"}, ExitUsage,
+			"--from-file password=PATH"},
+		{"a value with --from-stdin", []string{"a", "--type", "token", "--from-stdin", "token=" + value}, ExitUsage,
+			"the KEY alone"},
 		{"a value with --from-file", []string{"a", "--type", "token", "--from-file", value}, ExitUsage, "want KEY=PATH"},
-		{"twice", []string{"a", "--type", "token", "--from-file", "token=/dev/null", "--from-stdin", "token"}, ExitUsage, "given twice"},
+		{"twice", []string{"a", "--type", "token", "--from-file", "token=/dev/null", "--from-stdin", "token"}, ExitUsage,
+			"given twice"},
 		{"no such file", []string{"a", "--type", "token", "--from-file", "token=/none"}, ExitError, "no such file"},
 		{"too large", []string{"a", "--type", "token", "--from-file", "token=" + large}, ExitError, "more than"},
 	} {

@@ -36,7 +36,8 @@ func serviceKind() kind[*holdfastv1.Service] {
 				reason = states[len(states)-1].GetReason()
 			}
 			row := []render.Text{
-				plain(t.GetId()), plain(t.GetServiceName()), plain(t.GetServiceType()), plain(t.GetHost() + ":" + strconv.Itoa(int(t.GetPort()))),
+				plain(t.GetId()), plain(t.GetServiceName()), plain(t.GetServiceType()), plain(t.GetHost() + ":" +
+					strconv.Itoa(int(t.GetPort()))),
 				serviceState(s), plain(reason), plain(render.Ago(now, at(s.GetLastSeen()))),
 			}
 			if wide {
@@ -93,7 +94,8 @@ func (a *app) serviceGet() *cobra.Command {
 func (a *app) serviceDeregister() *cobra.Command {
 	return eachCommand(a, each{
 		verb: "deregister", done: "deregistered", arg: "SERVICE", noun: "service", plural: "services", ids: serviceIDs,
-		short: "Take services out, as they would themselves", example: "  holdfast service deregister 550e8400-e29b-41d4-a716-446655440000",
+		short:   "Take services out, as they would themselves",
+		example: "  holdfast service deregister 550e8400-e29b-41d4-a716-446655440000",
 		do: func(ctx context.Context, c *client.Client, id string) error {
 			_, err := c.Registry().DeregisterService(ctx, &holdfastv1.DeregisterServiceRequest{Id: id})
 			return err

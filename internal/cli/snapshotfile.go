@@ -84,7 +84,8 @@ func (c *counted) Read(p []byte) (int, error) {
 func stage(ctx context.Context, c *client.Client, id string, data []byte) (uint32, error) {
 	n := uint32(0)
 	for chunk := range slices.Chunk(data, stageChunk) {
-		if _, err := c.Operator().StageSnapshot(ctx, &holdfastv1.StageSnapshotRequest{RestoreId: id, Sequence: n, Data: chunk}); err != nil {
+		if _, err := c.Operator().StageSnapshot(ctx, &holdfastv1.StageSnapshotRequest{RestoreId: id, Sequence: n,
+			Data: chunk}); err != nil {
 			return n, failed(err, "stage snapshot")
 		}
 		n++

@@ -76,7 +76,9 @@ themselves. A pool without a role means pool-agent; a machine without a role mea
 	f.StringVar(&r.MachineId, "machine", "", "machine of the agent")
 	f.Var(&life, "ttl", "time until it expires, such as 90d, 12h or never (default 90d; agents and services: never)")
 	f.StringVar(&r.Comment, "comment", "", "comment, kept with the token")
-	_ = cmd.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(strings.Split("viewer operator admin agent pool-agent enroller service", " "), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("role",
+		cobra.FixedCompletions(strings.Split("viewer operator admin agent pool-agent enroller service", " "),
+			cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

@@ -32,16 +32,21 @@ Without a terminal use 'run watch', 'machine issues' and 'cluster status -o json
 			case every < minEvery:
 				return usagef("%s: --every %s: give %s or more", cmd.CommandPath(), every, minEvery)
 			case !ok:
-				return usagef("%s: standard output is not a terminal: in pipes use run watch, machine issues, or cluster status -o json", cmd.CommandPath())
+				return usagef("%s: standard output is not a terminal: in pipes use run watch, machine issues, or cluster "+
+					"status -o json", cmd.CommandPath())
 			case !a.terminal(a.Out):
 				return usagef("%s: the terminal (TERM=dumb) cannot be redrawn: use run watch, or machine issues", cmd.CommandPath())
 			}
 			a.globals.stale = true
-			a.Err = io.Discard // what the client notes on its way to another peer would be written over the view, which says it itself
+			// what the client notes on its way to another peer would be written over the view, which says
+			// it itself
+			a.Err = io.Discard
 			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
 				ctx, cancel := a.patience(ctx)
 				defer cancel()
-				cfg := top.Config{In: a.In, Out: a.Out, Colour: a.colour(a.Out), Every: every, Now: a.Now, Env: []string{"TERM=" + a.Getenv("TERM"), "COLORTERM=" + a.Getenv("COLORTERM"), "NO_COLOR=" + a.Getenv("NO_COLOR")}}
+				cfg := top.Config{In: a.In, Out: a.Out, Colour: a.colour(a.Out), Every: every, Now: a.Now,
+					Env: []string{"TERM=" + a.Getenv("TERM"), "COLORTERM=" + a.Getenv("COLORTERM"), "NO_COLOR=" +
+						a.Getenv("NO_COLOR")}}
 				return top.New(cfg, topSource{c}).Run(ctx)
 			})(cmd, nil)
 		},

@@ -54,6 +54,7 @@ func TestTopCountsTheFleet(t *testing.T) {
 		}
 	}
 	if got.Total != len(f.machines) || sum != got.Total || len(got.Issues) != issues || issues == 0 {
-		t.Errorf("%d machines, %d in states, %d with issues; want %d, %d (more than none)", got.Total, sum, len(got.Issues), len(f.machines), issues)
+		t.Errorf("%d machines, %d in states, %d with issues; want %d, %d (more than none)", got.Total, sum, len(got.Issues),
+			len(f.machines), issues)
 	}
 }

@@ -14,7 +14,10 @@ import (
 
 // watchPolled prints what read returns, and again what differs in what is significant, until the
 // context ends.
-func watchPolled[M proto.Message](ctx context.Context, a *app, o *output, k kind[M], every time.Duration, significant func(M) M, read func() ([]M, error)) error {
+func watchPolled[M proto.Message](
+	ctx context.Context, a *app, o *output, k kind[M], every time.Duration, significant func(M) M, read func() ([]M,
+		error),
+) error {
 	ctx, cancel := a.patience(ctx)
 	defer cancel()
 	tick := time.NewTicker(every)

@@ -29,7 +29,8 @@ func webhookKind() kind[*holdfastv1.Webhook] {
 		wide:   []string{"URL", "SECRET", "MISSED", "AT", "TRIED"},
 		row: func(w *holdfastv1.Webhook, now time.Time, wide bool) []render.Text {
 			row := []render.Text{
-				plain(w.GetName()), webhookState(w), plain(number(w.GetBehind())), plain(number(uint64(w.GetFailures()))), plain(w.GetFilter()), plain(w.GetLastError()),
+				plain(w.GetName()), webhookState(w), plain(number(w.GetBehind())), plain(number(uint64(w.GetFailures()))),
+				plain(w.GetFilter()), plain(w.GetLastError()),
 			}
 			if wide {
 				row = append(row, plain(w.GetUrl()), plain(w.GetSecretRef()), plain(number(w.GetMissed())),
@@ -98,8 +99,9 @@ func (a *app) webhookList() *cobra.Command {
 
 func (a *app) webhookGet() *cobra.Command {
 	return getCommand(a, getter[*holdfastv1.Webhook]{
-		short: "Show a webhook, how far it is and what its receiver said last", example: "  holdfast webhook get chat -o wide",
-		arg: "WEBHOOK", kind: webhookKind(), ids: webhookNames,
+		short:   "Show a webhook, how far it is and what its receiver said last",
+		example: "  holdfast webhook get chat -o wide",
+		arg:     "WEBHOOK", kind: webhookKind(), ids: webhookNames,
 		get: func(ctx context.Context, c *client.Client, id string) (*holdfastv1.Webhook, error) {
 			return c.Webhooks().GetWebhook(ctx, &holdfastv1.GetWebhookRequest{Name: id})
 		},

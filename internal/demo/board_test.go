@@ -29,7 +29,8 @@ func newTestBoard(n int) (*board, *clock) {
 // one.
 func state(machine string, p holdfastv1.Run_Phase, done int, attempts ...*holdfastv1.Attempt) *holdfastv1.Run {
 	names := []string{"off", "wipe"}
-	r := &holdfastv1.Run{RunId: "r-" + machine, MachineId: machine, Phase: p, CreatedAt: timestamppb.New(time.Unix(1000, 0))}
+	r := &holdfastv1.Run{RunId: "r-" + machine, MachineId: machine, Phase: p,
+		CreatedAt: timestamppb.New(time.Unix(1000, 0))}
 	for i, name := range names {
 		s := &holdfastv1.StepStatus{Name: name, State: holdfastv1.StepStatus_WAITING}
 		switch {
@@ -78,7 +79,8 @@ func TestBoardFollowsRuns(t *testing.T) {
 	broke := attempt(1, failed, "power_off of m-01: BMC answered 500")
 	b.run(state("m-01", running, 0, broke))
 	b.run(state("m-01", running, 0, broke)) // the same again, as after a resumed watch
-	want := machineView{ID: "m-01", Phase: running, Step: "off", Attempt: 1, Failure: "power_off: BMC answered 500", Retries: 1}
+	want := machineView{ID: "m-01", Phase: running, Step: "off", Attempt: 1, Failure: "power_off: BMC answered 500",
+		Retries: 1}
 	if diff := cmp.Diff(want, b.view().Machines[0]); diff != "" {
 		t.Errorf("machine after a failure (-want +got):\n%s", diff)
 	}
@@ -132,7 +134,8 @@ func TestBoardCountsTakenOver(t *testing.T) {
 	b.succeeded("n1", "n3", 38*time.Millisecond)
 	b.run(state("m-02", running, 0, attempt(1, pending, "", 2)))
 	b.run(state("m-02", running, 0, attempt(1, pending, "", 2)))
-	want := []string{"leader n1 killed with SIGKILL at 1 of 6 steps", "n3 leads: writes paused for 38 ms", "n3 adopts 2 attempts of n1"}
+	want := []string{"leader n1 killed with SIGKILL at 1 of 6 steps", "n3 leads: writes paused for 38 ms",
+		"n3 adopts 2 attempts of n1"}
 	v := b.view()
 	if diff := cmp.Diff(want, texts(v)); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
@@ -156,7 +159,8 @@ func TestBoardPeers(t *testing.T) {
 	b.peer("n1", up)
 	b.peer("n2", up)
 	b.leader("n2")
-	if diff := cmp.Diff([]peerView{{ID: "n1", State: up}, {ID: "n2", State: up, Leader: true}}, b.view().Peers); diff != "" {
+	if diff := cmp.Diff([]peerView{{ID: "n1", State: up}, {ID: "n2", State: up, Leader: true}},
+		b.view().Peers); diff != "" {
 		t.Errorf("peers (-want +got):\n%s", diff)
 	}
 	b.died("n2", "")

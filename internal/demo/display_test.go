@@ -25,7 +25,8 @@ func TestTicker(t *testing.T) {
 	for range maxRetries + 3 {
 		v.Events = append(v.Events, event{At: time.Second, Kind: warning, Text: "a retry", Retry: true})
 	}
-	v.Events = append(v.Events, event{At: 2 * time.Second, Text: "takes over 1", Unsettled: true}, event{At: 2 * time.Second, Text: "half", Quiet: true})
+	v.Events = append(v.Events, event{At: 2 * time.Second, Text: "takes over 1", Unsettled: true},
+		event{At: 2 * time.Second, Text: "half", Quiet: true})
 	show()
 	i := len(v.Events) - 2
 	v.Events[i].Text, v.Events[i].Unsettled = "takes over 2", false
@@ -56,11 +57,13 @@ func TestScreen(t *testing.T) {
 		out.Reset()
 		return s
 	}
-	v := view{Peers: []peerView{{ID: "n1"}}, Events: []event{{Text: "something that is longer than a line", At: 3 * time.Second}, {Text: "quiet", Quiet: true}}}
+	v := view{Peers: []peerView{{ID: "n1"}},
+		Events: []event{{Text: "something that is longer than a line", At: 3 * time.Second}, {Text: "quiet", Quiet: true}}}
 	if err := d.show(v); err != nil {
 		t.Fatal(err)
 	}
-	first := []string{"Holdfast demo  0 machines  -  plan/repa~", "peers  - n1 starts ", "steps  -", "", "", "  3.0 s - something that is longer than~"}
+	first := []string{"Holdfast demo  0 machines  -  plan/repa~", "peers  - n1 starts ", "steps  -", "", "",
+		"  3.0 s - something that is longer than~"}
 	lines := func(all []string) string {
 		return strings.Join(all, clearLine+"\r\n") + clearLine + "\r\n" + clearBelow
 	}

@@ -17,7 +17,8 @@ func TestInventory(t *testing.T) {
 		if bad := fsm.NormalizeMachine(m); len(bad) > 0 {
 			t.Fatalf("machine %s: %v", m.GetMachineId(), bad)
 		}
-		for _, id := range append(m.GetSpec().GetMacAddresses(), m.GetMachineId(), m.GetSpec().GetBmcEndpoint(), m.GetSpec().GetSerial()) {
+		for _, id := range append(m.GetSpec().GetMacAddresses(), m.GetMachineId(), m.GetSpec().GetBmcEndpoint(),
+			m.GetSpec().GetSerial()) {
 			if seen[id] {
 				t.Fatalf("two machines have %s", id)
 			}

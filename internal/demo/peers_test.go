@@ -36,7 +36,8 @@ func TestPeersThatEnd(t *testing.T) {
 	if err == nil {
 		t.Fatal("peers that end at once are taken for a cluster")
 	}
-	if got := err.Error(); !strings.Contains(got, "a peer has ended by itself: peer n") || !strings.Contains(got, "exit status 3") {
+	if got := err.Error(); !strings.Contains(got, "a peer has ended by itself: peer n") ||
+		!strings.Contains(got, "exit status 3") {
 		t.Errorf("error: %q, want the peer and its exit status", got)
 	}
 	var out strings.Builder

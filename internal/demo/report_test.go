@@ -20,13 +20,15 @@ func sound() ([]*holdfastv1.Run, []fake.Effect, failover) {
 	first.Number = 1
 	img := try(succeeded)
 	img.Number = 1
-	run := &holdfastv1.Run{RunId: "r-1", MachineId: "m-01", Phase: holdfastv1.Run_SUCCEEDED, Steps: []*holdfastv1.StepStatus{
-		{Name: "s", Kind: "reboot", Attempts: []*holdfastv1.Attempt{first, off}},
-		{Name: "i", Kind: "repave", Attempts: []*holdfastv1.Attempt{img}},
-	}}
+	run := &holdfastv1.Run{RunId: "r-1", MachineId: "m-01", Phase: holdfastv1.Run_SUCCEEDED,
+		Steps: []*holdfastv1.StepStatus{
+			{Name: "s", Kind: "reboot", Attempts: []*holdfastv1.Attempt{first, off}},
+			{Name: "i", Kind: "repave", Attempts: []*holdfastv1.Attempt{img}},
+		}}
 	effects := append(saw("2 power_off", "2 power_on", "2 boot_device"),
 		fake.Effect{MachineID: "m-01", RunID: "r-1", Step: "i", Attempt: 1, Effect: install, Destructive: true})
-	return []*holdfastv1.Run{run}, effects, failover{killed: "n1", leader: "n3", took: 38 * time.Millisecond, at: "2 of 5 steps"}
+	return []*holdfastv1.Run{run}, effects, failover{killed: "n1", leader: "n3", took: 38 * time.Millisecond,
+		at: "2 of 5 steps"}
 }
 
 func TestReport(t *testing.T) {
@@ -67,10 +69,23 @@ func TestReportJudges(t *testing.T) {
 			runs[0].Phase, runs[0].Error = holdfastv1.Run_FAILED, &holdfastv1.RunError{Message: "no disk"}
 			return e
 		}, "1 of 1 runs did not succeed; run r-1 of m-01 is FAILED at step : no disk"},
-		{"nobody was killed", func(_ []*holdfastv1.Run, e []fake.Effect, f *failover) []fake.Effect { *f = failover{}; return e }, "no leader was killed"},
-		{"nobody has taken over", func(_ []*holdfastv1.Run, e []fake.Effect, f *failover) []fake.Effect { f.leader = f.killed; return e }, "no other peer has become the leader"},
-		{"one press too many", func(_ []*holdfastv1.Run, e []fake.Effect, _ *failover) []fake.Effect { return append(e, e[0]) }, "seen 2 times: power_off of m-01 by attempt 2 of step s of run r-1"},
-		{"one install too few", func(_ []*holdfastv1.Run, e []fake.Effect, _ *failover) []fake.Effect { return e[:3] }, "recorded, never seen: install of m-01 by attempt 1 of step i of run r-1"},
+		{"nobody was killed", func(_ []*holdfastv1.Run, e []fake.Effect,
+			f *failover) []fake.Effect {
+			*f = failover{}
+			return e
+		}, "no leader was killed"},
+		{"nobody has taken over",
+			func(_ []*holdfastv1.Run, e []fake.Effect,
+				f *failover) []fake.Effect {
+				f.leader = f.killed
+				return e
+			}, "no other peer has become the leader"},
+		{"one press too many", func(_ []*holdfastv1.Run, e []fake.Effect,
+			_ *failover) []fake.Effect {
+			return append(e, e[0])
+		}, "seen 2 times: power_off of m-01 by attempt 2 of step s of run r-1"},
+		{"one install too few", func(_ []*holdfastv1.Run, e []fake.Effect, _ *failover) []fake.Effect { return e[:3] },
+			"recorded, never seen: install of m-01 by attempt 1 of step i of run r-1"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -39,7 +39,8 @@ func summary(r *report, g glyphs) []render.Line {
 	}
 	lines = append(lines, nil)
 	if r.OK {
-		return append(lines, render.Line{render.T("  "+g.tick+" Every button pressed, every disk written: exactly as often as recorded.", render.Green)})
+		return append(lines, render.Line{render.T("  "+g.tick+
+			" Every button pressed, every disk written: exactly as often as recorded.", render.Green)})
 	}
 	lines = append(lines, render.Line{render.T("  "+g.cross+" Not as promised:", render.Red)})
 	for _, p := range r.Problems {

@@ -57,8 +57,9 @@ func TestCPUTimes(t *testing.T) {
 		want CPUTimes
 		bad  bool
 	}{
-		{"cpu  100 20 30 1000 50 6 7 8 9 10\ncpu0 1 2 3\n", CPUTimes{Busy: 171, Idle: 1050}, false}, // guest times are in user
-		{"cpu 1 2 3 4", CPUTimes{Busy: 6, Idle: 4}, false},                                          // Linux 2.4
+		// guest times are in user
+		{"cpu  100 20 30 1000 50 6 7 8 9 10\ncpu0 1 2 3\n", CPUTimes{Busy: 171, Idle: 1050}, false},
+		{"cpu 1 2 3 4", CPUTimes{Busy: 6, Idle: 4}, false}, // Linux 2.4
 		{"cpu 1 2 3\n", CPUTimes{}, true},
 		{"cpu0 1 2 3 4 5\n", CPUTimes{}, true},
 		{"cpu -1 2 3 4 5\n", CPUTimes{}, true},
@@ -127,14 +128,18 @@ func TestBoard(t *testing.T) {
 		fsys fs.FS
 		want Board
 	}{
-		{"a server", tree(dmi+"sys_vendor", "Dell Inc.\n", dmi+"product_name", "PowerEdge R750\n", dmi+"product_serial", "ABC1234\n",
+		{"a server", tree(dmi+"sys_vendor", "Dell Inc.\n", dmi+"product_name", "PowerEdge R750\n", dmi+"product_serial",
+			"ABC1234\n",
 			dmi+"product_uuid", "4C4C4544-0042-4310-8031-B4C04F333633\n", "sys/firmware/efi/fw_platform_size", "64\n"),
 			Board{"Dell Inc.", "PowerEdge R750", "ABC1234", "4c4c4544-0042-4310-8031-b4c04f333633", "uefi"}},
-		{"whitebox", tree(dmi+"sys_vendor", "To Be Filled By O.E.M.\n", dmi+"product_name", "System Product Name\n", dmi+"product_serial", "Default string\n",
-			dmi+"chassis_serial", "0\n", dmi+"board_serial", "MB-77\n", dmi+"product_uuid", "00000000-0000-0000-0000-000000000000\n"),
+		{"whitebox", tree(dmi+"sys_vendor", "To Be Filled By O.E.M.\n", dmi+"product_name", "System Product Name\n", dmi+
+			"product_serial", "Default string\n",
+			dmi+"chassis_serial", "0\n", dmi+"board_serial", "MB-77\n", dmi+
+				"product_uuid", "00000000-0000-0000-0000-000000000000\n"),
 			Board{Serial: "0", BootMode: "bios"}},
 		{"not root", tree(dmi+"sys_vendor", "QEMU\n"), Board{Vendor: "QEMU", BootMode: "bios"}},
-		{"an ARM board", tree("proc/device-tree/model", "Raspberry Pi 4 Model B\x00", "proc/device-tree/serial-number", "10000000abcdef\x00"),
+		{"an ARM board", tree("proc/device-tree/model", "Raspberry Pi 4 Model B\x00", "proc/device-tree/serial-number",
+			"10000000abcdef\x00"),
 			Board{Model: "Raspberry Pi 4 Model B", Serial: "10000000abcdef"}},
 		{"a container", tree(), Board{}},
 	}
@@ -149,8 +154,10 @@ func TestBoard(t *testing.T) {
 
 func TestKnown(t *testing.T) {
 	for s, want := range map[string]string{
-		"ABC1234": "ABC1234", " x1 ": "x1", "7": "7", "None": "", "NONE": "", "Not Specified": "", "0000000": "", "FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF": "",
-		"....": "", "-": "", "To be filled by O.E.M.": "", "03000200-0400-0500-0006-000700080009": "", "bad\x01": "", "\xff\xfe": "", "": "",
+		"ABC1234": "ABC1234", " x1 ": "x1", "7": "7", "None": "", "NONE": "", "Not Specified": "", "0000000": "",
+		"FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF": "",
+		"....":                                 "", "-": "", "To be filled by O.E.M.": "",
+		"03000200-0400-0500-0006-000700080009": "", "bad\x01": "", "\xff\xfe": "", "": "",
 	} {
 		if got := Known(s); got != want {
 			t.Errorf("Known(%q) = %q, want %q", s, got, want)
@@ -165,13 +172,18 @@ func TestDefaultInterface(t *testing.T) {
 	tests := []struct {
 		name, v4, v6, want string
 	}{
-		{"one", routes + "eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\neth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n", "", "eth0"},
-		{"the cheaper one", routes + "wlan0\t00000000\t0\t0003\t0\t0\t600\t00000000\t0\t0\t0\nbond0\t00000000\t0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n", "", "bond0"},
+		{"one", routes +
+			"eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\neth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n", "", "eth0"},
+		{"the cheaper one", routes +
+			"wlan0\t00000000\t0\t0003\t0\t0\t600\t00000000\t0\t0\t0\nbond0\t00000000\t0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n",
+			"", "bond0"},
 		{"half of a default", routes + "tun0\t00000000\t0\t0001\t0\t0\t0\t00000080\t0\t0\t0\n", "", ""},
-		{"one that is down, one that refuses", routes + "a\t00000000\t0\t0002\t0\t0\t0\t00000000\t0\t0\t0\nb\t00000000\t0\t0201\t0\t0\t0\t00000000\t0\t0\t0\n", "", ""},
+		{"one that is down, one that refuses", routes +
+			"a\t00000000\t0\t0002\t0\t0\t0\t00000000\t0\t0\t0\nb\t00000000\t0\t0201\t0\t0\t0\t00000000\t0\t0\t0\n", "", ""},
 		{"IPv6 only", routes, v6 + "fe800000000000000000000000000001 00000400 00000001 00000000 00000003 eth1\n" +
 			v6 + "00000000000000000000000000000000 ffffffff 00000001 00000000 00200200 lo\n", "eth1"},
-		{"both", routes + "eth0\t00000000\t0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n", v6 + "fe800000000000000000000000000001 00000001 00000001 00000000 00000003 eth1\n", "eth0"},
+		{"both", routes + "eth0\t00000000\t0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n", v6 +
+			"fe800000000000000000000000000001 00000001 00000001 00000000 00000003 eth1\n", "eth0"},
 		{"none", routes, "", ""},
 		{"nonsense", "eth0 00000000\n\n" + routes + "x\t00000000\t0\tzz\t0\t0\t0\t00000000\n", "x y\n", ""},
 	}
@@ -188,8 +200,10 @@ func TestDefaultInterface(t *testing.T) {
 }
 
 func TestMAC(t *testing.T) {
-	fsys := tree("sys/class/net/eth0/address", "AA:BB:CC:00:11:22\n", "sys/class/net/lo/address", "00:00:00:00:00:00\n", "sys/class/net/ib0/address", "80:00:02:08:fe:80\n:00\n")
-	for name, want := range map[string]string{"eth0": "aa:bb:cc:00:11:22", "lo": "", "ib0": "", "eth9": "", "": "", "../../proc": ""} {
+	fsys := tree("sys/class/net/eth0/address", "AA:BB:CC:00:11:22\n", "sys/class/net/lo/address", "00:00:00:00:00:00\n",
+		"sys/class/net/ib0/address", "80:00:02:08:fe:80\n:00\n")
+	for name, want := range map[string]string{"eth0": "aa:bb:cc:00:11:22", "lo": "", "ib0": "", "eth9": "", "": "",
+		"../../proc": ""} {
 		if got := MAC(fsys, name); got != want {
 			t.Errorf("MAC(%q) = %q, want %q", name, got, want)
 		}
@@ -256,7 +270,8 @@ func TestGPUs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []GPU{{"0000:01:00.0", "0x2684", "nvidia"}, {"0000:41:00.0", "0x2684", "vfio-pci"}, {"0000:81:00.0", "0x2684", ""}}
+	want := []GPU{{"0000:01:00.0", "0x2684", "nvidia"}, {"0000:41:00.0", "0x2684", "vfio-pci"},
+		{"0000:81:00.0", "0x2684", ""}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("GPUs (-want +got):\n%s", diff)
 	}
@@ -303,7 +318,8 @@ func FuzzCountList(f *testing.F) {
 }
 
 func FuzzCPUTimes(f *testing.F) {
-	f.Add("cpu  100 20 30 1000 50 6 7 8 9 10\n", "cpu 9223372036854775807 9223372036854775807 9223372036854775807 1 9223372036854775807\n")
+	f.Add("cpu  100 20 30 1000 50 6 7 8 9 10\n",
+		"cpu 9223372036854775807 9223372036854775807 9223372036854775807 1 9223372036854775807\n")
 	f.Fuzz(func(t *testing.T, a, b string) {
 		x, err := parseCPUTimes(a)
 		y, err2 := parseCPUTimes(b)
@@ -332,7 +348,8 @@ func FuzzMemory(f *testing.F) {
 
 func FuzzRoutes(f *testing.F) {
 	f.Add(routes + "eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n")
-	f.Add("00000000000000000000000000000000 00 00000000000000000000000000000000 00 fe80 00000400 00000001 00000000 00000003 eth1\n")
+	f.Add("00000000000000000000000000000000 00 00000000000000000000000000000000 00 fe80 00000400 00000001 00000000 " +
+		"00000003 eth1\n")
 	f.Fuzz(func(_ *testing.T, s string) {
 		parseRoutes(s)
 		parseRoutes6(s)

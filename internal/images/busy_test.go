@@ -20,8 +20,10 @@ import (
 // store it for the file, whose URL is otherwise cached permanently.
 func TestBusyIsNotKept(t *testing.T) {
 	sum, state := strings.Repeat("ab", 32), fsm.New()
-	entry, err := proto.Marshal(&internalv1.Entry{Commands: []*internalv1.Command{{FeatureLevel: 1, Time: timestamppb.Now(), Op: &internalv1.Command_PutImage{
-		PutImage: &internalv1.PutImage{Image: &holdfastv1.Image{Name: "debian", Disk: &holdfastv1.Image_File{Sha256: sum, SizeBytes: 1}}}}}}})
+	entry, err := proto.Marshal(&internalv1.Entry{Commands: []*internalv1.Command{{FeatureLevel: 1,
+		Time: timestamppb.Now(), Op: &internalv1.Command_PutImage{
+			PutImage: &internalv1.PutImage{Image: &holdfastv1.Image{Name: "debian",
+				Disk: &holdfastv1.Image_File{Sha256: sum, SizeBytes: 1}}}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +41,8 @@ func TestBusyIsNotKept(t *testing.T) {
 	for _, path := range []string{"/images/sha256/" + sum, "/images/debian/disk"} {
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil))
-		if got := w.Header().Get("Cache-Control"); w.Code != http.StatusServiceUnavailable || got != "no-store" || w.Header().Get("Retry-After") == "" {
+		if got := w.Header().Get("Cache-Control"); w.Code != http.StatusServiceUnavailable || got != "no-store" ||
+			w.Header().Get("Retry-After") == "" {
 			t.Errorf("%s: got %d with Cache-Control %q, want 503 with no-store", path, w.Code, got)
 		}
 	}

@@ -87,15 +87,16 @@ func TestFetchFromURL(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return true
 		}},
-		{name: "sends another range than it was asked for", broken: 1, trouble: func(s *source, w http.ResponseWriter, r *http.Request) bool {
-			if s.asked.Load() != 2 {
-				return half(all)(s, w, r)
-			}
-			w.Header().Set("Content-Range", fmt.Sprintf("bytes 5-%d/%d", len(all)-1, len(all)))
-			w.WriteHeader(http.StatusPartialContent)
-			_, _ = w.Write(all[5:])
-			return true
-		}},
+		{name: "sends another range than it was asked for", broken: 1,
+			trouble: func(s *source, w http.ResponseWriter, r *http.Request) bool {
+				if s.asked.Load() != 2 {
+					return half(all)(s, w, r)
+				}
+				w.Header().Set("Content-Range", fmt.Sprintf("bytes 5-%d/%d", len(all)-1, len(all)))
+				w.WriteHeader(http.StatusPartialContent)
+				_, _ = w.Write(all[5:])
+				return true
+			}},
 		{name: "sends nothing any more", trouble: func(s *source, w http.ResponseWriter, r *http.Request) bool {
 			if s.asked.Load() > 1 {
 				return false
@@ -118,7 +119,8 @@ func TestFetchFromURL(t *testing.T) {
 			if sum == "" {
 				sum = sumOf(all)
 			}
-			l.add("debian", &holdfastv1.Image_File{Url: src.URL + "/disk.raw?X-Signature=topsecret", Sha256: sum, SizeBytes: tt.size})
+			l.add("debian", &holdfastv1.Image_File{Url: src.URL + "/disk.raw?X-Signature=topsecret", Sha256: sum,
+				SizeBytes: tt.size})
 			p := l.peers[0]
 			if tt.words == "" {
 				p.has(sum)
@@ -128,7 +130,8 @@ func TestFetchFromURL(t *testing.T) {
 				return
 			}
 			var words string
-			l.until(func() bool { words = p.depot.Copies(t.Context(), sum)[0].GetError(); return words != "" }, "a reason is given")
+			l.until(func() bool { words = p.depot.Copies(t.Context(), sum)[0].GetError(); return words != "" },
+				"a reason is given")
 			if !strings.Contains(words, tt.words) || strings.Contains(words, "topsecret") {
 				t.Errorf("the reason is %q, want %q, without what comes after the question mark", words, tt.words)
 			}
@@ -138,7 +141,8 @@ func TestFetchFromURL(t *testing.T) {
 			}
 			defer func() { _ = resp.Body.Close() }()
 			body, _ := io.ReadAll(resp.Body)
-			if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || bytes.Contains(body, []byte("127.0.0.1")) {
+			if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" ||
+				bytes.Contains(body, []byte("127.0.0.1")) {
 				t.Errorf("what is not whole is served: %s %q", resp.Status, body)
 			}
 			if asked := src.asked.Load(); asked > 40 {

@@ -62,7 +62,8 @@ func TestDownloads(t *testing.T) {
 			if got := resp.Header.Get("Cache-Control"); tt.code >= 400 && strings.Contains(got, "immutable") {
 				t.Errorf("an error may be kept: Cache-Control %q", got)
 			}
-			if tt.code < 300 && (resp.Header.Get("ETag") != etag || !strings.HasPrefix(resp.Header.Get("Repr-Digest"), "sha-256=:")) {
+			if tt.code < 300 && (resp.Header.Get("ETag") != etag || !strings.HasPrefix(resp.Header.Get("Repr-Digest"),
+				"sha-256=:")) {
 				t.Errorf("headers: %v", resp.Header)
 			}
 		})

@@ -79,17 +79,22 @@ func (p *peer) start() {
 	t := p.lab.t
 	t.Helper()
 	var err error
-	p.store, err = blob.Open(blob.Config{Dir: p.dir, Free: func(string) (int64, int64, error) { return p.free.Load(), 1 << 40, nil }})
+	p.store, err = blob.Open(blob.Config{Dir: p.dir, Free: func(string) (int64, int64, error) {
+		return p.free.Load(),
+			1 << 40, nil
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.depot = images.New(images.Config{PeerID: p.id, Interval: 10 * time.Millisecond, Pause: 10 * time.Millisecond, Stall: 2 * time.Second,
+	p.depot = images.New(images.Config{PeerID: p.id, Interval: 10 * time.Millisecond, Pause: 10 * time.Millisecond,
+		Stall: 2 * time.Second,
 		Grace: p.lab.grace, Patience: 10 * time.Second}, p.store, p, p.lab.state)
 	ln, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.srv = grpc.NewServer(grpc.StreamInterceptor(func(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	p.srv = grpc.NewServer(grpc.StreamInterceptor(func(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo,
+		next grpc.StreamHandler) error {
 		return next(srv, &braking{ServerStream: s, until: p.lab.brake})
 	}))
 	p.depot.Register(p.srv)
@@ -97,7 +102,8 @@ func (p *peer) start() {
 	mux := auth.Open().NewMux()
 	p.depot.Routes(mux, nil)
 	p.web = httptest.NewServer(mux)
-	conn, err := grpc.NewClient("passthrough:///"+ln.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient("passthrough:///"+ln.Addr().String(),
+		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +157,9 @@ type uploads struct {
 	depot *images.Depot
 }
 
-func (u uploads) UploadFile(s grpc.BidiStreamingServer[holdfastv1.UploadFileRequest, holdfastv1.UploadFileResponse]) error {
+func (u uploads) UploadFile(
+	s grpc.BidiStreamingServer[holdfastv1.UploadFileRequest, holdfastv1.UploadFileResponse],
+) error {
 	return u.depot.Upload(s)
 }
 

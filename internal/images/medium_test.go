@@ -18,13 +18,19 @@ func (l *lab) installing(secret [32]byte) {
 	l.t.Helper()
 	_, sum := providers.MediumToken(secret)
 	l.do(&internalv1.Command{Op: &internalv1.Command_CreatePlan{CreatePlan: &internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "p",
-		Steps: []*holdfastv1.Step{{Name: "repave", Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{Image: "debian"}}}}}}}})
+		Steps: []*holdfastv1.Step{{Name: "repave",
+			Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{Image: "debian"}}}}}}}})
 	l.do(&internalv1.Command{Op: &internalv1.Command_RegisterMachine{RegisterMachine: &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
-		Spec: &holdfastv1.MachineSpec{MacAddresses: []string{"52:54:00:00:00:01"}}, Status: &holdfastv1.MachineStatus{Phase: holdfastv1.MachineStatus_READY}}}}})
-	l.do(&internalv1.Command{Op: &internalv1.Command_StartRun{StartRun: &internalv1.StartRun{RunId: "run-1", MachineId: "m-1", RequestId: "r", PlanId: "p", DefaultTimeoutSeconds: 600}}})
-	l.do(&internalv1.Command{Op: &internalv1.Command_BeginAttempt{BeginAttempt: &internalv1.BeginAttempt{RunId: "run-1", Step: "repave", Attempt: 1}}})
-	l.do(&internalv1.Command{Op: &internalv1.Command_OpenInstall{OpenInstall: &internalv1.OpenInstall{RunId: "run-1", Step: "repave", Attempt: 1, Image: "debian"}}})
-	l.do(&internalv1.Command{Op: &internalv1.Command_NoteInstall{NoteInstall: &internalv1.NoteInstall{RunId: "run-1", Step: "repave", Attempt: 1, MediumSha256: sum, MediumServer: "http://10.0.0.1:7404"}}})
+		Spec:   &holdfastv1.MachineSpec{MacAddresses: []string{"52:54:00:00:00:01"}},
+		Status: &holdfastv1.MachineStatus{Phase: holdfastv1.MachineStatus_READY}}}}})
+	l.do(&internalv1.Command{Op: &internalv1.Command_StartRun{StartRun: &internalv1.StartRun{RunId: "run-1",
+		MachineId: "m-1", RequestId: "r", PlanId: "p", DefaultTimeoutSeconds: 600}}})
+	l.do(&internalv1.Command{Op: &internalv1.Command_BeginAttempt{BeginAttempt: &internalv1.BeginAttempt{RunId: "run-1",
+		Step: "repave", Attempt: 1}}})
+	l.do(&internalv1.Command{Op: &internalv1.Command_OpenInstall{OpenInstall: &internalv1.OpenInstall{RunId: "run-1",
+		Step: "repave", Attempt: 1, Image: "debian"}}})
+	l.do(&internalv1.Command{Op: &internalv1.Command_NoteInstall{NoteInstall: &internalv1.NoteInstall{RunId: "run-1",
+		Step: "repave", Attempt: 1, MediumSha256: sum, MediumServer: "http://10.0.0.1:7404"}}})
 }
 
 // A medium is the disk of its image with the session's command line in every parameter
@@ -34,7 +40,8 @@ func TestMedium(t *testing.T) {
 	room := "@HOLDFAST-BOOT-PARAMETERS@"
 	room += strings.Repeat("@", size-len(room))
 	// The second area spans two of the blocks in which the file is searched.
-	disc := strings.Join([]string{string(someBytes(3000, 1)), string(someBytes(1<<20-3000-size-500, 2)), string(someBytes(9000, 3))}, room)
+	disc := strings.Join([]string{string(someBytes(3000, 1)), string(someBytes(1<<20-3000-size-500, 2)),
+		string(someBytes(9000, 3))}, room)
 	l := newLab(t, 1).start()
 	p := l.peers[0]
 	secret := [32]byte{1, 2, 3}
@@ -80,7 +87,8 @@ func TestMedium(t *testing.T) {
 	for _, r := range []struct {
 		of       string
 		from, to int
-	}{{"bytes=2900-3099", 2900, 3100}, {"bytes=3500-3501", 3500, 3502}, {"bytes=4000-5999", 4000, 6000}, {"bytes=1048000-1050000", 1048000, 1050001}, {"bytes=0-0", 0, 1}} {
+	}{{"bytes=2900-3099", 2900, 3100}, {"bytes=3500-3501", 3500, 3502}, {"bytes=4000-5999", 4000, 6000},
+		{"bytes=1048000-1050000", 1048000, 1050001}, {"bytes=0-0", 0, 1}} {
 		if code, body := get(its, r.of); code != 206 || body != want[r.from:r.to] {
 			t.Errorf("%s: %d, not what is there", r.of, code)
 		}
@@ -88,7 +96,8 @@ func TestMedium(t *testing.T) {
 	if code, _ := get(providers.MediumURL(p.web.URL, [32]byte{9}), ""); code != 404 {
 		t.Errorf("of a secret that nobody knows: %d", code)
 	}
-	l.do(&internalv1.Command{Op: &internalv1.Command_EndAttempt{EndAttempt: &internalv1.EndAttempt{RunId: "run-1", Step: "repave", Attempt: 1, Outcome: holdfastv1.Attempt_CANCELED}}})
+	l.do(&internalv1.Command{Op: &internalv1.Command_EndAttempt{EndAttempt: &internalv1.EndAttempt{RunId: "run-1",
+		Step: "repave", Attempt: 1, Outcome: holdfastv1.Attempt_CANCELED}}})
 	if code, _ := get(its, ""); code != 404 {
 		t.Errorf("after the end of the attempt: %d", code)
 	}

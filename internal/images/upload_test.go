@@ -17,7 +17,9 @@ import (
 )
 
 // upload sends a file or the first part of it to a peer, and returns the answers.
-func upload(t *testing.T, p *peer, sum string, size int64, all []byte, until int) (answers []*holdfastv1.UploadFileResponse, err error) {
+func upload(
+	t *testing.T, p *peer, sum string, size int64, all []byte, until int,
+) (answers []*holdfastv1.UploadFileResponse, err error) {
 	t.Helper()
 	s, err := holdfastv1.NewImageServiceClient(p.conn.Load()).UploadFile(t.Context())
 	if err != nil {
@@ -30,7 +32,8 @@ func upload(t *testing.T, p *peer, sum string, size int64, all []byte, until int
 	}
 	answers = append(answers, first)
 	for at := int(first.GetReceivedBytes()); at < until; at += 64 << 10 {
-		if err := s.Send(&holdfastv1.UploadFileRequest{Part: &holdfastv1.UploadFileRequest_Data{Data: all[at:min(at+64<<10, until)]}}); err != nil {
+		if err := s.Send(&holdfastv1.UploadFileRequest{Part: &holdfastv1.UploadFileRequest_Data{Data: all[at:min(at+64<<10,
+			until)]}}); err != nil {
 			break // Recv returns the reason
 		}
 	}
@@ -130,8 +133,10 @@ func TestUploadsThatAreRefused(t *testing.T) {
 		{"another sum", nil, sumOf([]byte("other")), size, codes.DataLoss, "WRONG_SUM"},
 		{"more than announced", nil, sum, size - 1, codes.InvalidArgument, "WRONG_SIZE"},
 		{"no room here", func(l *lab) { l.peers[0].free.Store(1000) }, sum, size, codes.ResourceExhausted, "DISK_FULL"},
-		{"no room elsewhere", func(l *lab) { l.peers[1].free.Store(1000); l.peers[2].free.Store(1000) }, sum, size, codes.FailedPrecondition, "NO_MAJORITY"},
-		{"no majority", func(l *lab) { l.peers[1].stop(); l.peers[2].stop() }, sum, size, codes.FailedPrecondition, "NO_MAJORITY"},
+		{"no room elsewhere", func(l *lab) { l.peers[1].free.Store(1000); l.peers[2].free.Store(1000) }, sum, size,
+			codes.FailedPrecondition, "NO_MAJORITY"},
+		{"no majority", func(l *lab) { l.peers[1].stop(); l.peers[2].stop() }, sum, size, codes.FailedPrecondition,
+			"NO_MAJORITY"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			l := newLab(t, 3).start()
@@ -164,7 +169,8 @@ func TestSilentUploads(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range []*holdfastv1.UploadFileRequest{
-		{Part: &holdfastv1.UploadFileRequest_Header_{Header: &holdfastv1.UploadFileRequest_Header{Sha256: sum, SizeBytes: size}}},
+		{Part: &holdfastv1.UploadFileRequest_Header_{Header: &holdfastv1.UploadFileRequest_Header{Sha256: sum,
+			SizeBytes: size}}},
 		{Part: &holdfastv1.UploadFileRequest_Data{Data: all[:1000]}},
 	} {
 		if err := s.Send(r); err != nil {

@@ -28,7 +28,8 @@ func TestContentRange(t *testing.T) {
 }
 
 func FuzzContentRange(f *testing.F) {
-	for _, s := range []string{"bytes 0-99/100", "bytes */100", "bytes 5-9/*", "bytes 9223372036854775807-9223372036854775807/*", ""} {
+	for _, s := range []string{"bytes 0-99/100", "bytes */100", "bytes 5-9/*",
+		"bytes 9223372036854775807-9223372036854775807/*", ""} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

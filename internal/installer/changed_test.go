@@ -42,7 +42,8 @@ func (r *replugged) change(how func(*machine)) {
 func TestDisksThatChange(t *testing.T) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
-	if err := errors.Join(w.WriteHeader(&tar.Header{Name: "etc/", Typeflag: tar.TypeDir, Mode: 0o755}), w.Close()); err != nil {
+	if err := errors.Join(w.WriteHeader(&tar.Header{Name: "etc/", Typeflag: tar.TypeDir, Mode: 0o755}),
+		w.Close()); err != nil {
 		t.Fatal(err)
 	}
 	other := func(m *machine) { m.disks = []diskrule.Disk{{Name: "sda", Serial: "Z", SizeBytes: diskSize}} }
@@ -56,12 +57,14 @@ func TestDisksThatChange(t *testing.T) {
 		want               string         // empty: it is installed
 		written            bool
 	}{
-		{"the name is another disk's", "TAR", "", other, nil, "nothing was written: the disk rule now selects sda (8 MB, serial Z)", false},
+		{"the name is another disk's", "TAR", "", other, nil,
+			"nothing was written: the disk rule now selects sda (8 MB, serial Z)", false},
 		{"the name is another disk's, by the rule", "TAR", "serial=A", other, nil, "its serial is not A", false},
 		{"a disk image", "RAW", "", other, nil, "nothing was written: the disk rule now selects sda (8 MB, serial Z)", false},
 		{"the rule means two now", "TAR", "", more, nil, "2 disks qualify", false},
 		{"another one, which the rule does not mean", "TAR", "serial=A", more, nil, "", true},
-		{"the name is another disk's in the end", "TAR", "", nil, other, "finish sda (8 MB, serial A): that is another disk now: sda (8 MB, serial Z)", true},
+		{"the name is another disk's in the end", "TAR", "", nil, other,
+			"finish sda (8 MB, serial A): that is another disk now: sda (8 MB, serial Z)", true},
 		{"the disk is gone in the end", "TAR", "", nil, none, "finish sda (8 MB, serial A): the disk is gone", true},
 		{"another one in the end", "TAR", "", nil, more, "", true},
 	}
@@ -110,7 +113,8 @@ func TestInstallOnLargeSectors(t *testing.T) {
 	p, m := &installtest.Peer{Image: b}, large{newMachine("A")}
 	p.Order = p.Standard("debian-13", "NONE", "")
 	p.Order["wipe"] = true
-	const want = "its partition table is for disks with sectors of 512 bytes, and this disk has sectors of 4096: nothing was written"
+	const want = "its partition table is for disks with sectors of 512 bytes, and this disk has sectors of 4096: " +
+		"nothing was written"
 	if err := run(t, p, m); err == nil || !strings.Contains(p.Last().Error, want) {
 		t.Errorf("got %v, want %q", err, want)
 	}

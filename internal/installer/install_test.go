@@ -123,7 +123,8 @@ func run(t *testing.T, p *installtest.Peer, m Machine) error {
 	log := &peers.Log{}
 	in := New(Config{
 		Client: client, Log: log, HTTP: &http.Client{Transport: transport}, Logger: slog.New(slog.NewTextHandler(log, nil)),
-		Settle: 10 * time.Millisecond, DiskTimeout: 50 * time.Millisecond, Every: 10 * time.Millisecond, TellTimeout: 10 * time.Second, GiveUp: time.Second,
+		Settle: 10 * time.Millisecond, DiskTimeout: 50 * time.Millisecond, Every: 10 * time.Millisecond,
+		TellTimeout: 10 * time.Second, GiveUp: time.Second,
 	}, m)
 	err = in.Run(t.Context())
 	if wrong := p.Wrong(); len(wrong) > 0 {
@@ -203,14 +204,19 @@ func TestInstallFails(t *testing.T) {
 		want    string
 		written bool
 	}{
-		{"two disks", "", nil, []string{"A", "B"}, "2 disks qualify and nothing was written: sda (8 MB, serial A); sdb (8 MB, serial B)", false},
-		{"no disk", "serial=C", nil, []string{"A"}, "no disk qualifies; seen: sda (8 MB, serial A): its serial is not C", false},
+		{"two disks", "", nil, []string{"A", "B"},
+			"2 disks qualify and nothing was written: sda (8 MB, serial A); sdb (8 MB, serial B)", false},
+		{"no disk", "serial=C", nil, []string{"A"}, "no disk qualifies; seen: sda (8 MB, serial A): its serial is not C",
+			false},
 		{"none at all", "", nil, nil, "the machine has no disk", false},
 		{"a rule that is none", "first", nil, []string{"A"}, `"first" is not a condition`, false},
-		{"a checksum that is none", "", set("sha256", ""), []string{"A"}, "an image that cannot be checked is not written", false},
-		{"a wrong checksum", "", set("sha256", strings.Repeat("0", 64)), []string{"A"}, "checksum of image debian-13 is", true},
+		{"a checksum that is none", "", set("sha256", ""), []string{"A"}, "an image that cannot be checked is not written",
+			false},
+		{"a wrong checksum", "", set("sha256", strings.Repeat("0", 64)), []string{"A"}, "checksum of image debian-13 is",
+			true},
 		{"an unknown format", "", set("format", "VMDK"), []string{"A"}, "writes RAW, QCOW2 and TAR", false},
-		{"tar on a machine that cannot", "", set("format", "IMAGE_FORMAT_TAR"), []string{"A"}, "unpack image debian-13: this machine cannot", false},
+		{"tar on a machine that cannot", "", set("format", "IMAGE_FORMAT_TAR"), []string{"A"},
+			"unpack image debian-13: this machine cannot", false},
 		{"no qcow2", "", set("format", "QCOW2"), []string{"A"}, "is it really QCOW2", false},
 		{"an unknown compression", "", set("compression", "XZ"), []string{"A"}, "knows NONE, GZIP and ZSTD", false},
 		{"a file", "", set("url", "file:///etc/shadow"), []string{"A"}, "only http:// and https://", false},
@@ -254,7 +260,8 @@ func TestAWipeThatFailsStopsIt(t *testing.T) {
 	p.Order["wipe"] = true
 	m.media["sda"].erase = errors.New("the disk is frozen")
 	err := run(t, p, m)
-	if got := p.Last(); err == nil || !strings.Contains(got.Error, "wipe sda: the disk is frozen") || got.Inventory["wiped"] == nil {
+	if got := p.Last(); err == nil || !strings.Contains(got.Error, "wipe sda: the disk is frozen") ||
+		got.Inventory["wiped"] == nil {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	if !m.untouched() {

@@ -20,7 +20,8 @@ func uefi(t *testing.T) (vars string, args []string) {
 	if err := os.WriteFile(vars, read(t, empty), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return vars, []string{"-drive", "if=pflash,format=raw,unit=0,readonly=on,file=" + code, "-drive", "if=pflash,format=raw,unit=1,file=" + vars}
+	return vars, []string{"-drive", "if=pflash,format=raw,unit=0,readonly=on,file=" + code, "-drive",
+		"if=pflash,format=raw,unit=1,file=" + vars}
 }
 
 // With UEFI the installer makes a boot entry of the loader that the image has at the fallback path.
@@ -57,7 +58,8 @@ func TestQEMUBootEntry(t *testing.T) {
 		title = binary.LittleEndian.AppendUint16(title, u)
 	}
 	// Hard drive, partition 1, its place, the disk's number, MBR.
-	path := "\x04\x01\x2a\x00\x01\x00\x00\x00" + "\x00\x08\x00\x00\x00\x00\x00\x00" + "\x00\x20\x00\x00\x00\x00\x00\x00" + "\x11\x22\x33\x44" + strings.Repeat("\x00", 12) + "\x01\x01"
+	path := "\x04\x01\x2a\x00\x01\x00\x00\x00" + "\x00\x08\x00\x00\x00\x00\x00\x00" +
+		"\x00\x20\x00\x00\x00\x00\x00\x00" + "\x11\x22\x33\x44" + strings.Repeat("\x00", 12) + "\x01\x01"
 	if store := read(t, vars); !bytes.Contains(store, append(title, path...)) {
 		t.Error("the entry is not in the firmware's variables")
 	}

@@ -23,7 +23,8 @@ func TestQEMUGrows(t *testing.T) {
 	}{
 		{"xfs", 320 * mib, func(t *testing.T, tree, part string) {
 			proto := filepath.Join(t.TempDir(), "proto")
-			lines := []string{"-", "0 0", "d--755 0 0", "etc d--755 0 0", "os-release ---644 0 0 " + filepath.Join(tree, "etc/os-release"), "$", "$", ""}
+			lines := []string{"-", "0 0", "d--755 0 0", "etc d--755 0 0", "os-release ---644 0 0 " +
+				filepath.Join(tree, "etc/os-release"), "$", "$", ""}
 			if err := os.WriteFile(proto, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -40,7 +40,9 @@ func lab(t *testing.T) {
 		t.Skip("NOT TESTED: it boots machines in QEMU: run make e2e-installer")
 	}
 	var missing []string
-	for program, pkg := range map[string]string{"qemu-system-x86_64": "qemu-system-x86", "mkfs.ext4": "e2fsprogs", "debugfs": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mkfs.btrfs": "btrfs-progs", "mkfs.vfat": "dosfstools", "mcopy": "mtools", "/usr/share/OVMF/OVMF_CODE.fd": "ovmf"} {
+	for program, pkg := range map[string]string{"qemu-system-x86_64": "qemu-system-x86", "mkfs.ext4": "e2fsprogs",
+		"debugfs": "e2fsprogs", "mkfs.xfs": "xfsprogs", "mkfs.btrfs": "btrfs-progs", "mkfs.vfat": "dosfstools",
+		"mcopy": "mtools", "/usr/share/OVMF/OVMF_CODE.fd": "ovmf"} {
 		_, err := exec.LookPath(program)
 		if filepath.IsAbs(program) {
 			_, err = os.Stat(program)
@@ -55,7 +57,8 @@ func lab(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Fatalf("missing: %s: install them, or run this as root", missing)
 	}
-	sh(t, "apt-get", append([]string{"-q", "-o", "DPkg::Lock::Timeout=300", "install", "-y", "--no-install-recommends"}, missing...)...)
+	sh(t, "apt-get", append([]string{"-q", "-o", "DPkg::Lock::Timeout=300", "install", "-y", "--no-install-recommends"},
+		missing...)...)
 }
 
 // sh runs a program and gives what it writes.
@@ -86,7 +89,8 @@ func osImage(t *testing.T, table string) []byte {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"etc/os-release": "ID=lab\n", "etc/hostname": "golden\n", "etc/machine-id": "0123456789abcdef0123456789abcdef\n", "etc/cloud/cloud.cfg": "{}\n",
+		"etc/os-release": "ID=lab\n", "etc/hostname": "golden\n", "etc/machine-id": "0123456789abcdef0123456789abcdef\n",
+		"etc/cloud/cloud.cfg":      "{}\n",
 		"etc/ssh/ssh_host_rsa_key": "golden\n", "usr/bin/program": strings.Repeat("a program ", 100000), "root/.keep": "",
 	} {
 		path := filepath.Join(dir, name)
@@ -206,9 +210,11 @@ func poweredWith(t *testing.T, p *installtest.Peer, goes func() bool, more []str
 	netboot := filepath.Join("..", "..", "..", "bin", "netboot")
 	serial := filepath.Join(t.TempDir(), "serial.log")
 	args := []string{
-		"-accel", "tcg,tb-size=128", "-m", "512", "-smp", "1", "-display", "none", "-monitor", "none", "-no-reboot", "-serial", "file:" + serial,
+		"-accel", "tcg,tb-size=128", "-m", "512", "-smp", "1", "-display", "none", "-monitor", "none", "-no-reboot",
+		"-serial", "file:" + serial,
 		"-kernel", filepath.Join(netboot, "vmlinuz"), "-initrd", filepath.Join(netboot, "installer.cpio.gz"),
-		"-append", fmt.Sprintf("console=ttyS0 panic=-1 quiet ip=dhcp BOOTIF=01-52-54-00-12-34-56 holdfast.url=http://10.0.2.2:%s holdfast.token=%s", port, installtest.Token),
+		"-append", fmt.Sprintf("console=ttyS0 panic=-1 quiet ip=dhcp BOOTIF=01-52-54-00-12-34-56 "+
+			"holdfast.url=http://10.0.2.2:%s holdfast.token=%s", port, installtest.Token),
 		"-netdev", "user,id=n0", "-device", "virtio-net-pci,netdev=n0,mac=52:54:00:12:34:56,romfile=",
 	}
 	args = append(args, more...)
@@ -217,7 +223,8 @@ func poweredWith(t *testing.T, p *installtest.Peer, goes func() bool, more []str
 		if d.nvme {
 			device = fmt.Sprintf("nvme,drive=d%d,serial=%s", i, d.serial)
 		}
-		args = append(args, "-drive", fmt.Sprintf("file=%s,if=none,id=d%d,format=raw,cache=unsafe", d.file, i), "-device", device)
+		args = append(args, "-drive", fmt.Sprintf("file=%s,if=none,id=d%d,format=raw,cache=unsafe", d.file, i), "-device",
+			device)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), bootLimit)
 	defer cancel()

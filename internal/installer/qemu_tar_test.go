@@ -39,7 +39,8 @@ func TestTarBoots(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := &installtest.Peer{Image: archive, Cuts: 1, CutAt: len(archive) / 2} // the download is taken up again, the unpacking goes on
+			// the download is taken up again, the unpacking goes on
+			p := &installtest.Peer{Image: archive, Cuts: 1, CutAt: len(archive) / 2}
 			p.Order = p.Standard("debian-tar", "ZSTD", "")
 			p.Order["image"].(map[string]any)["format"] = "TAR"
 			p.Order["authorized_keys"] = []string{strings.TrimSpace(string(ssh.MarshalAuthorizedKey(operator.PublicKey())))}
@@ -53,7 +54,8 @@ func TestTarBoots(t *testing.T) {
 			if last := p.Last(); last.Status != "complete" || len(last.HostKeys) != 1 {
 				t.Fatalf("the last report: %+v\n%s", last, p.Log())
 			}
-			for _, want := range []string{"download interrupted", "root file system unpacked", "target=i386-pc", "target=x86_64-efi"} {
+			for _, want := range []string{"download interrupted", "root file system unpacked", "target=i386-pc",
+				"target=x86_64-efi"} {
 				if !strings.Contains(p.Log(), want) {
 					t.Errorf("the log lacks %q:\n%s", want, p.Log())
 				}
@@ -109,9 +111,11 @@ func booted(t *testing.T, d drive, firmware []string, hostKey string, operator s
 	_ = l.Close()
 	serial := filepath.Join(t.TempDir(), "boot.log")
 	args := append([]string{
-		"-accel", "tcg,tb-size=128", "-m", "768", "-smp", "1", "-display", "none", "-monitor", "none", "-no-reboot", "-serial", "file:" + serial,
+		"-accel", "tcg,tb-size=128", "-m", "768", "-smp", "1", "-display", "none", "-monitor", "none", "-no-reboot",
+		"-serial", "file:" + serial,
 		"-netdev", "user,id=n0,hostfwd=tcp:" + addr + "-:22", "-device", "virtio-net-pci,netdev=n0,romfile=",
-		"-drive", "file=" + d.file + ",if=none,id=d0,format=raw,cache=unsafe", "-device", "virtio-blk-pci,drive=d0,bootindex=0,serial=" + d.serial,
+		"-drive", "file=" + d.file +
+			",if=none,id=d0,format=raw,cache=unsafe", "-device", "virtio-blk-pci,drive=d0,bootindex=0,serial=" + d.serial,
 	}, firmware...)
 	ctx, cancel := context.WithTimeout(t.Context(), bootLimit)
 	defer cancel()
@@ -130,7 +134,8 @@ func booted(t *testing.T, d drive, firmware []string, hostKey string, operator s
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := &ssh.ClientConfig{User: "root", Auth: []ssh.AuthMethod{ssh.PublicKeys(operator)}, HostKeyCallback: ssh.FixedHostKey(want),
+	config := &ssh.ClientConfig{User: "root", Auth: []ssh.AuthMethod{ssh.PublicKeys(operator)},
+		HostKeyCallback:   ssh.FixedHostKey(want),
 		HostKeyAlgorithms: []string{ssh.KeyAlgoED25519}, Timeout: 20 * time.Second}
 	var client *ssh.Client
 	for {
@@ -140,7 +145,8 @@ func booted(t *testing.T, d drive, firmware []string, hostKey string, operator s
 		select {
 		case <-ctx.Done():
 			text, _ := os.ReadFile(serial)
-			t.Fatalf("no login by %s after %s: %v\n%s\n%s", mode, time.Since(start), err, stderr.Bytes(), text[max(0, len(text)-4000):])
+			t.Fatalf("no login by %s after %s: %v\n%s\n%s", mode, time.Since(start), err, stderr.Bytes(),
+				text[max(0, len(text)-4000):])
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
@@ -158,7 +164,8 @@ hostname; stat -c '%a %U' /usr/bin/su; for at in / /boot/efi /srv; do findmnt -n
 test "$(findmnt -no UUID /)" = "$(sed -n 's/^UUID=\([^ ]*\) . .*/\1/p' /etc/fstab)" && echo by UUID
 grep -c swap /etc/fstab || true
 grep -o DataSourceNoCloud /run/cloud-init/result.json`)
-	if got, want := string(out), fmt.Sprintf("%s\nnode-1\n4755 root\next4 vfat tmpfs\nby UUID\n0\nDataSourceNoCloud\n", mode); err != nil || got != want {
+	if got, want := string(out), fmt.Sprintf("%s\nnode-1\n4755 root\next4 vfat tmpfs\nby UUID\n0\nDataSourceNoCloud\n",
+		mode); err != nil || got != want {
 		t.Errorf("the machine says %q, %v, want %q", got, err, want)
 	}
 }

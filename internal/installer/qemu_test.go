@@ -51,7 +51,8 @@ func checkRoot(t *testing.T, fs string, p *installtest.Peer) {
 	t.Helper()
 	got := map[string]string{}
 	want := map[string]string{
-		"/etc/hostname": "node-1\n", "/etc/machine-id": "", "/usr/bin/program": strings.Repeat("a program ", 100000), "/etc/os-release": "ID=lab\n",
+		"/etc/hostname": "node-1\n", "/etc/machine-id": "", "/usr/bin/program": strings.Repeat("a program ",
+			100000), "/etc/os-release": "ID=lab\n",
 		"/root/.ssh/authorized_keys":                 "ssh-ed25519 AAAA operator\n",
 		"/var/lib/cloud/seed/nocloud/user-data":      "#cloud-config\nusers: [default]\n",
 		"/var/lib/cloud/seed/nocloud/network-config": "version: 2\n",
@@ -88,13 +89,15 @@ func TestQEMUInstall(t *testing.T) {
 		t.Fatalf("reports (-want +got):\n%s\n%+v", diff, p.Last())
 	}
 	first := p.Reports()[0]
-	if first.IPAddress != "10.0.2.15" || len(first.Inventory["disks"].([]any)) != 2 || first.Inventory["memory_mib"] == nil {
+	if first.IPAddress != "10.0.2.15" || len(first.Inventory["disks"].([]any)) != 2 ||
+		first.Inventory["memory_mib"] == nil {
 		t.Errorf("the first report: %+v", first)
 	}
 	if got := p.Ranges(); len(got) != 2 || got[1] != fmt.Sprintf("bytes=%d-", len(p.Image)/2) {
 		t.Errorf("the image was asked for by %q, want the second half after the cut", got)
 	}
-	for _, want := range []string{"disk chosen", "download interrupted", "root file system found", "installation complete"} {
+	for _, want := range []string{"disk chosen", "download interrupted", "root file system found",
+		"installation complete"} {
 		if !strings.Contains(p.Log(), want) {
 			t.Errorf("the log lacks %q:\n%s", want, p.Log())
 		}
@@ -110,7 +113,8 @@ func TestQEMUInstall(t *testing.T) {
 	}
 	fs := rootFS(t, disk, largeDisk)
 	checkRoot(t, fs, p)
-	if super := disk[rootStart+1024:]; uint64(binary.LittleEndian.Uint32(super[4:]))<<(10+binary.LittleEndian.Uint32(super[24:])) < largeDisk-rootStart-mib {
+	if super := disk[rootStart+1024:]; uint64(binary.LittleEndian.Uint32(super[4:]))<<(10+
+		binary.LittleEndian.Uint32(super[24:])) < largeDisk-rootStart-mib {
 		t.Error("the root file system has not grown")
 	}
 	if !bytes.Equal(read(t, other), bytes.Repeat([]byte{0x5a}, largeDisk)) {
@@ -177,7 +181,9 @@ func TestQEMUPowerLost(t *testing.T) {
 	}
 	target := medium(t, largeDisk)
 	powered(t, p, func() bool {
-		return asked.Load() && !bytes.Equal(read(t, target)[noiseStart:noiseStart+noiseSize], bytes.Repeat([]byte{0x5a}, noiseSize)) // the kernel writes when it likes
+		// the kernel writes when it likes
+		return asked.Load() && !bytes.Equal(read(t, target)[noiseStart:noiseStart+noiseSize],
+			bytes.Repeat([]byte{0x5a}, noiseSize))
 	}, drive{file: target, serial: "DISK-A"})
 	if got := p.Last().Status; got != "started" && got != "progress" {
 		t.Errorf("the last report is %+v, want that it was at work", p.Last())
@@ -208,10 +214,16 @@ func TestQEMUFails(t *testing.T) {
 		want   string
 		left   bool // the disks are as they were
 	}{
-		{"wrong checksum", "", func(p *installtest.Peer) { p.Order["image"].(map[string]any)["sha256"] = strings.Repeat("0", 64) }, []int{largeDisk},
+		{"wrong checksum", "", func(p *installtest.Peer) {
+			p.Order["image"].(map[string]any)["sha256"] = strings.Repeat("0",
+				64)
+		}, []int{largeDisk},
 			"checksum of image debian-13 is ", false},
-		{"disk too small", "", nil, []int{16 * mib}, "needs a disk of 30408704 bytes (30 MB) and this one has 16777216 (16 MB): nothing was written", true},
-		{"two disks that match", "min_size=1M", nil, []int{largeDisk, largeDisk}, "2 disks qualify and nothing was written: vda (100 MB, serial DISK-0, rotational); vdb (100 MB, serial DISK-1, rotational)", true},
+		{"disk too small", "", nil, []int{16 * mib},
+			"needs a disk of 30408704 bytes (30 MB) and this one has 16777216 (16 MB): nothing was written", true},
+		{"two disks that match", "min_size=1M", nil, []int{largeDisk, largeDisk},
+			"2 disks qualify and nothing was written: vda (100 MB, serial DISK-0, rotational); vdb (100 MB, serial " +
+				"DISK-1, rotational)", true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -65,8 +65,10 @@ func TestInstallTar(t *testing.T) {
 	}{
 		{"as it comes", nil, "", true},
 		{"wiped before", func(p *installtest.Peer, _ *unpacking) { p.Order["wipe"] = true }, "", true},
-		{"over a network that breaks", func(p *installtest.Peer, _ *unpacking) { p.Cuts, p.CutAt = 1, len(p.Image)/2 }, "", true},
-		{"a machine without mke2fs", func(_ *installtest.Peer, u *unpacking) { u.cannot = errors.New("there is no mke2fs here") },
+		{"over a network that breaks", func(p *installtest.Peer, _ *unpacking) { p.Cuts, p.CutAt = 1, len(p.Image)/2 }, "",
+			true},
+		{"a machine without mke2fs",
+			func(_ *installtest.Peer, u *unpacking) { u.cannot = errors.New("there is no mke2fs here") },
 			"unpack image debian-13, which is TAR: there is no mke2fs here: nothing was written", false},
 		{"no tar", func(p *installtest.Peer, _ *unpacking) {
 			p.Image = bytes.Repeat([]byte("x"), 1<<17)
@@ -76,7 +78,8 @@ func TestInstallTar(t *testing.T) {
 		{"a wrong checksum", func(p *installtest.Peer, _ *unpacking) {
 			p.Order["image"].(map[string]any)["sha256"] = strings.Repeat("0", 64)
 		}, "checksum of image debian-13 is", true},
-		{"a full disk", func(_ *installtest.Peer, u *unpacking) { u.fails = errors.New("the root file system is full") }, "the root file system is full", true},
+		{"a full disk", func(_ *installtest.Peer, u *unpacking) { u.fails = errors.New("the root file system is full") },
+			"the root file system is full", true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -128,7 +128,8 @@ func (c *Cluster) arguments(cfg Config, p *Peer) ([]string, error) {
 	if c.files == nil {
 		args = append(args, "--insecure")
 	} else {
-		args = append(append(args, c.files.ServerArgs(p.ID)...), "--rate-limit-per-second", "0") // nobody here is to be held back
+		// nobody here is to be held back
+		args = append(append(args, c.files.ServerArgs(p.ID)...), "--rate-limit-per-second", "0")
 	}
 	args = append(args, "--node-id", p.ID, "--data-dir", p.DataDir,
 		"--grpc-addr", p.GRPCAddr, "--http-addr", p.HTTPAddr, "--raft-addr", p.RaftAddr, "--gossip-addr", p.GossipAddr)

@@ -30,7 +30,8 @@ func TestMain(m *testing.M) {
 func actAsPeer(args []string) error {
 	fs := flag.NewFlagSet("peer", flag.ContinueOnError)
 	vals := map[string]*string{}
-	for _, name := range []string{"config", "node-id", "data-dir", "grpc-addr", "http-addr", "raft-addr", "gossip-addr", "bootstrap-expect", "join", "raft-multiplier"} {
+	for _, name := range []string{"config", "node-id", "data-dir", "grpc-addr", "http-addr", "raft-addr", "gossip-addr",
+		"bootstrap-expect", "join", "raft-multiplier"} {
 		vals[name] = fs.String(name, "", "")
 	}
 	fs.Bool("insecure", false, "")

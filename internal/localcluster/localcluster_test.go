@@ -23,8 +23,9 @@ func testConfig(t *testing.T) (context.Context, Config) {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), 30*time.Second)
 	t.Cleanup(stop)
-	return ctx, Config{Binary: binary, Dir: t.TempDir(), Insecure: true, FakeEndpoint: "http://127.0.0.1:7450", RaftMultiplier: 0.5,
-		Env: []string{"LOCALCLUSTER_PEER=1", "HOLDFAST_GIVEN=1"}}
+	return ctx, Config{Binary: binary, Dir: t.TempDir(), Insecure: true, FakeEndpoint: "http://127.0.0.1:7450",
+		RaftMultiplier: 0.5,
+		Env:            []string{"LOCALCLUSTER_PEER=1", "HOLDFAST_GIVEN=1"}}
 }
 
 func startCluster(t *testing.T) (context.Context, *Cluster) {
@@ -49,7 +50,8 @@ func TestStart(t *testing.T) {
 		t.Fatalf("leader = %v, %v, want n1", leader, err)
 	}
 	r, err := c.Peer("n2").Readiness(ctx)
-	if diff := cmp.Diff(Readiness{Ready: true, Role: "follower", Leader: "n1", AppliedIndex: 7}, r); diff != "" || err != nil {
+	if diff := cmp.Diff(Readiness{Ready: true, Role: "follower", Leader: "n1", AppliedIndex: 7}, r); diff != "" ||
+		err != nil {
 		t.Fatalf("readiness of n2: %v, (-want +got):\n%s", err, diff)
 	}
 	seen := map[string]bool{}
@@ -62,7 +64,8 @@ func TestStart(t *testing.T) {
 		}
 	}
 	p := c.Peer("n3")
-	for _, want := range []string{"--node-id n3", "--data-dir " + p.DataDir, "--bootstrap-expect 3", "--raft-multiplier 0.5", "--insecure",
+	for _, want := range []string{"--node-id n3", "--data-dir " + p.DataDir, "--bootstrap-expect 3",
+		"--raft-multiplier 0.5", "--insecure",
 		"--join " + c.Peer("n1").GossipAddr + "," + c.Peer("n2").GossipAddr} {
 		if log := p.LogTail(4096); !strings.Contains(log, want) {
 			t.Errorf("arguments of n3 lack %q: %s", want, log)
@@ -182,7 +185,8 @@ func TestFakeHardware(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-f.proc.done
-	if err := f.Close(); err == nil || !strings.Contains(err.Error(), "gone before it was closed: it has ended (signal: killed)") {
+	if err := f.Close(); err == nil ||
+		!strings.Contains(err.Error(), "gone before it was closed: it has ended (signal: killed)") {
 		t.Errorf("close of a fleet that was killed: %v", err)
 	}
 	if _, err := StartFakeHardware(ctx, "/bin/false", cfg.Dir); err == nil || !strings.Contains(err.Error(), "has ended") {

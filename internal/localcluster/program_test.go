@@ -27,7 +27,8 @@ func TestProgram(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := StartProgram(filepath.Join(t.TempDir(), "none"), nil, nil, filepath.Join(t.TempDir(), "log")); err == nil {
+	if _, err := StartProgram(filepath.Join(t.TempDir(), "none"), nil, nil,
+		filepath.Join(t.TempDir(), "log")); err == nil {
 		t.Error("a program that is not there was started")
 	}
 }

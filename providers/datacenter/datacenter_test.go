@@ -18,13 +18,16 @@ func (l look) Inspect(context.Context, providers.Machine) (providers.Facts, erro
 
 func TestInspect(t *testing.T) {
 	var (
-		up      = providers.Facts{Reachable: true, ReachableReason: "SSHOK", BMCReason: "NoBMC", BMCUnknown: true, BootID: "b-1", Image: "debian-13"}
+		up = providers.Facts{Reachable: true, ReachableReason: "SSHOK", BMCReason: "NoBMC", BMCUnknown: true,
+			BootID: "b-1", Image: "debian-13"}
 		down    = providers.Facts{ReachableReason: "NoRoute", BMCReason: "NoBMC"}
-		answers = providers.Facts{ReachableReason: "NotProbed", ReachableUnknown: true, BMCReachable: true, BMCReason: "RedfishOK"}
+		answers = providers.Facts{ReachableReason: "NotProbed", ReachableUnknown: true, BMCReachable: true,
+			BMCReason: "RedfishOK"}
 		refused = providers.Errorf(providers.Auth, "inspect the BMC", "401")
 		running = providers.Facts{Reachable: true, ReachableReason: "OSRunning", BMCReachable: true, BMCReason: "RedfishOK"}
-		noKey   = providers.Errorf(providers.Transient, "inspect the host", "%w", &providers.NotAsked{Reason: "NoSecretsKey", Err: errors.New("no key")})
-		hangs   = providers.Errorf(providers.Timeout, "inspect the host", "no answer")
+		noKey   = providers.Errorf(providers.Transient, "inspect the host", "%w",
+			&providers.NotAsked{Reason: "NoSecretsKey", Err: errors.New("no key")})
+		hangs = providers.Errorf(providers.Timeout, "inspect the host", "no answer")
 	)
 	says := func(f providers.Facts, err error) look { return func() (providers.Facts, error) { return f, err } }
 	never := look(func() (providers.Facts, error) {
@@ -39,22 +42,33 @@ func TestInspect(t *testing.T) {
 		failed    bool
 	}{
 		{"both", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"}, says(answers, nil), says(up, nil),
-			providers.Facts{Reachable: true, ReachableReason: "SSHOK", BMCReachable: true, BMCReason: "RedfishOK", BootID: "b-1", Image: "debian-13"}, false},
+			providers.Facts{Reachable: true, ReachableReason: "SSHOK", BMCReachable: true, BMCReason: "RedfishOK",
+				BootID: "b-1", Image: "debian-13"}, false},
 		{"the host is down", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"}, says(answers, nil), says(down, nil),
 			providers.Facts{ReachableReason: "NoRoute", BMCReachable: true, BMCReason: "RedfishOK"}, false},
-		{"the BMC lets nobody in", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"}, says(providers.Facts{}, refused), says(up, nil),
-			providers.Facts{Reachable: true, ReachableReason: "SSHOK", BMCReason: "AuthFailed", BootID: "b-1", Image: "debian-13"}, false},
-		{"the host hangs", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"}, says(answers, nil), says(providers.Facts{}, hangs),
+		{"the BMC lets nobody in", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"},
+			says(providers.Facts{}, refused), says(up, nil),
+			providers.Facts{Reachable: true, ReachableReason: "SSHOK", BMCReason: "AuthFailed", BootID: "b-1",
+				Image: "debian-13"}, false},
+		{"the host hangs", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"}, says(answers, nil),
+			says(providers.Facts{}, hangs),
 			providers.Facts{ReachableReason: "Timeout", BMCReachable: true, BMCReason: "RedfishOK"}, false},
-		{"neither", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"}, says(providers.Facts{}, refused), says(providers.Facts{}, hangs), providers.Facts{}, true},
+		{"neither", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"}, says(providers.Facts{}, refused),
+			says(providers.Facts{}, hangs), providers.Facts{}, true},
 		{"a BMC alone", &holdfastv1.MachineSpec{BmcEndpoint: "b"}, says(answers, nil), never,
-			providers.Facts{ReachableReason: "NoSSHEndpoint", ReachableUnknown: true, BMCReachable: true, BMCReason: "RedfishOK"}, false},
-		{"a BMC alone that knows of the host", &holdfastv1.MachineSpec{BmcEndpoint: "b"}, says(running, nil), never, running, false},
-		{"the host was not asked", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"}, says(answers, nil), says(providers.Facts{}, noKey),
-			providers.Facts{ReachableReason: "NoSecretsKey", ReachableUnknown: true, BMCReachable: true, BMCReason: "RedfishOK"}, false},
-		{"a BMC alone that fails", &holdfastv1.MachineSpec{BmcEndpoint: "b"}, says(providers.Facts{}, refused), never, providers.Facts{}, true},
+			providers.Facts{ReachableReason: "NoSSHEndpoint", ReachableUnknown: true, BMCReachable: true,
+				BMCReason: "RedfishOK"}, false},
+		{"a BMC alone that knows of the host", &holdfastv1.MachineSpec{BmcEndpoint: "b"}, says(running, nil), never,
+			running, false},
+		{"the host was not asked", &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "h"}, says(answers, nil),
+			says(providers.Facts{}, noKey),
+			providers.Facts{ReachableReason: "NoSecretsKey", ReachableUnknown: true, BMCReachable: true,
+				BMCReason: "RedfishOK"}, false},
+		{"a BMC alone that fails", &holdfastv1.MachineSpec{BmcEndpoint: "b"}, says(providers.Facts{}, refused), never,
+			providers.Facts{}, true},
 		{"a host alone", &holdfastv1.MachineSpec{SshEndpoint: "h"}, never, says(up, nil), up, false},
-		{"a host alone that fails", &holdfastv1.MachineSpec{SshEndpoint: "h"}, never, says(providers.Facts{}, hangs), providers.Facts{}, true},
+		{"a host alone that fails", &holdfastv1.MachineSpec{SshEndpoint: "h"}, never, says(providers.Facts{}, hangs),
+			providers.Facts{}, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -22,12 +22,16 @@ func TestParseConfig(t *testing.T) {
 		{"json", `{"seed": 3, "fail": 0.5}`, fake.Config{Seed: 3, Faults: fake.Faults{Fail: 0.5}}},
 		{"times", "power_time: 1s\nboot_time: 20ms\ninstall_time: 1m\ncommand_time: 1ms\njoin_time: 2ms\n", fake.Config{
 			PowerTime: ms(1000), BootTime: ms(20), InstallTime: ms(60_000), CommandTime: ms(1), JoinTime: ms(2)}},
-		{"faults", "latency: 200ms\nfail: 0.01\nfail_after: 1\nhang: ['*']\nlie: [power_off, install]\nflap: 2s\nauth: true\ngone: true\nonly_first: 3\n",
+		{"faults", "latency: 200ms\nfail: 0.01\nfail_after: 1\nhang: ['*']\nlie: [power_off, install]\nflap: 2s\nauth: " +
+			"true\ngone: true\nonly_first: 3\n",
 			fake.Config{Faults: fake.Faults{Latency: ms(200), Fail: 0.01, FailAfter: 1, Hang: []string{"*"},
 				Lie: []string{"power_off", "install"}, Flap: ms(2000), Auth: true, Gone: true, OnlyFirst: 3}}},
-		{"a machine starts from the faults of all", "latency: 200ms\nhang: [inspect, power_state]\nmachines:\n  m-1: {hang: [power_off], auth: true}\n  m-2: {latency: 0s, hang: []}\n",
-			fake.Config{Faults: fake.Faults{Latency: ms(200), Hang: []string{"inspect", "power_state"}}, Machines: map[string]fake.Faults{
-				"m-1": {Latency: ms(200), Hang: []string{"power_off"}, Auth: true}, "m-2": {}}}},
+		{"a machine starts from the faults of all",
+			"latency: 200ms\nhang: [inspect, power_state]\nmachines:\n  m-1: {hang: [power_off], auth: true}\n  m-2: " +
+				"{latency: 0s, hang: []}\n",
+			fake.Config{Faults: fake.Faults{Latency: ms(200), Hang: []string{"inspect", "power_state"}},
+				Machines: map[string]fake.Faults{
+					"m-1": {Latency: ms(200), Hang: []string{"power_off"}, Auth: true}, "m-2": {}}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := fake.ParseConfig([]byte(c.in))
@@ -87,7 +91,8 @@ func TestValidate(t *testing.T) {
 func FuzzParseConfig(f *testing.F) {
 	for _, s := range []string{
 		"", "null", "{}", "seed: 1", "latency: 200ms\nfail: 0.01\n", `{"machines":{"m-1":{"hang":["*"]},"m-2":null}}`,
-		"lie: [install]\nmachines:\n  a: {lie: []}\n  b: {only_first: 2, flap: 1h}\n", "fail: .nan", "a: &a [*a]", "fail: 1e999",
+		"lie: [install]\nmachines:\n  a: {lie: []}\n  b: {only_first: 2, flap: 1h}\n", "fail: .nan", "a: &a [*a]",
+		"fail: 1e999",
 	} {
 		f.Add([]byte(s))
 	}

@@ -42,7 +42,8 @@ func setup(f *fake.Fleet, p providers.Provider, id string) providertest.Setup {
 	return providertest.Setup{
 		Provider: p, Machine: machine(id), Silent: machine("silent"), Missing: machine("missing"),
 		Wait: 5 * time.Second, Poll: 5 * time.Millisecond, Rollback: 100 * time.Millisecond,
-		Image: "debian-12", ClusterRef: "prod", NetConfig: "vlan: 7", MediaURL: "http://192.0.2.1/boot.iso", ClearLog: true, ResetBMC: true,
+		Image: "debian-12", ClusterRef: "prod", NetConfig: "vlan: 7", MediaURL: "http://192.0.2.1/boot.iso", ClearLog: true,
+		ResetBMC: true,
 		Broken: func(context.Context) providers.Problem {
 			all, machines := f.Faults()
 			machines[id] = fake.Faults{Broken: map[providers.Kind]string{providers.DiskFailed: "disk 2 failed"}}

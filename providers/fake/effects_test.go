@@ -24,11 +24,16 @@ func TestEffects(t *testing.T) {
 			l.ok(l.p.StartInstall(l.ctx, o, machine("m-2"), providers.InstallSpec{Image: "debian-12", Wipe: true}))
 		}
 		want := []fake.Effect{
-			{Seq: 1, MachineID: "m-1", RunID: "r-9", Step: "restart", Attempt: 2, Epoch: 5, Effect: "power_off", Destructive: true, At: start, Detail: "soft-off"},
-			{Seq: 2, MachineID: "m-1", RunID: "r-9", Step: "restart", Attempt: 2, Epoch: 5, Effect: "power_off", Destructive: true, At: start.Add(powerTime), Detail: "hard-off"},
-			{Seq: 3, MachineID: "m-2", RunID: "r-8", Effect: "media_insert", At: start.Add(powerTime), Detail: "http://192.0.2.1/a.iso"},
-			{Seq: 4, MachineID: "m-2", RunID: "r-8", Effect: "media_eject", At: start.Add(powerTime), Detail: "http://192.0.2.1/a.iso"},
-			{Seq: 5, MachineID: "m-2", RunID: "r-9", Step: "restart", Attempt: 2, Epoch: 5, Effect: "install", Destructive: true, At: start.Add(powerTime), Detail: "debian-12"},
+			{Seq: 1, MachineID: "m-1", RunID: "r-9", Step: "restart", Attempt: 2, Epoch: 5, Effect: "power_off",
+				Destructive: true, At: start, Detail: "soft-off"},
+			{Seq: 2, MachineID: "m-1", RunID: "r-9", Step: "restart", Attempt: 2, Epoch: 5, Effect: "power_off",
+				Destructive: true, At: start.Add(powerTime), Detail: "hard-off"},
+			{Seq: 3, MachineID: "m-2", RunID: "r-8", Effect: "media_insert", At: start.Add(powerTime),
+				Detail: "http://192.0.2.1/a.iso"},
+			{Seq: 4, MachineID: "m-2", RunID: "r-8", Effect: "media_eject", At: start.Add(powerTime),
+				Detail: "http://192.0.2.1/a.iso"},
+			{Seq: 5, MachineID: "m-2", RunID: "r-9", Step: "restart", Attempt: 2, Epoch: 5, Effect: "install",
+				Destructive: true, At: start.Add(powerTime), Detail: "debian-12"},
 		}
 		for _, c := range []struct {
 			name, machine, run string

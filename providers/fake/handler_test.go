@@ -45,9 +45,12 @@ func TestHandler(t *testing.T) {
 		{"no JSON", "POST", "/ops/inspect", "x", 400, "read request"},
 		{"too long", "POST", "/ops/inspect", strings.Repeat(" ", 5<<20), 400, "too large"},
 		{"bad arguments", "POST", "/ops/power_off", `{"machine_id": "m-1", "args": []}`, 400, "read arguments"},
-		{"bad action", "POST", "/ops/power_off", `{"machine_id": "m-1", "args": {"Action": "cycle"}}`, 400, `power action \"cycle\" is not one of`},
-		{"operation", "POST", "/ops/power_off", `{"machine_id": "m-1", "run_id": "r-1", "epoch": 3, "args": {"Action": "hard-off"}}`, 200, "null"},
-		{"its effect", "GET", "/effects?machine_id=m-1&run_id=r-1&after=0", "", 200, `"epoch":3,"effect":"power_off","destructive":true,"at":"20`},
+		{"bad action", "POST", "/ops/power_off", `{"machine_id": "m-1", "args": {"Action": "cycle"}}`, 400,
+			`power action \"cycle\" is not one of`},
+		{"operation", "POST", "/ops/power_off",
+			`{"machine_id": "m-1", "run_id": "r-1", "epoch": 3, "args": {"Action": "hard-off"}}`, 200, "null"},
+		{"its effect", "GET", "/effects?machine_id=m-1&run_id=r-1&after=0", "", 200,
+			`"epoch":3,"effect":"power_off","destructive":true,"at":"20`},
 		{"its machine", "GET", "/machines/m-1", "", 200, `"machine_id":"m-1"`},
 		{"all machines", "GET", "/machines", "", 200, `[{"machine_id":"m-1"`},
 		{"wrong method", "GET", "/ops/inspect", "", 405, "Method Not Allowed"},
@@ -78,7 +81,8 @@ func TestFaultsOverHTTP(t *testing.T) {
 	}
 	all := fake.Faults{Latency: fake.Duration(time.Second), Hang: []string{"inspect"}}
 	set("POST", `{"machines": {"a": {"auth": true}, "b": {"hang": []}}}`, 200)
-	machines := map[string]fake.Faults{"a": {Latency: all.Latency, Hang: all.Hang, Auth: true}, "b": {Latency: all.Latency, Hang: []string{}}}
+	machines := map[string]fake.Faults{"a": {Latency: all.Latency, Hang: all.Hang, Auth: true},
+		"b": {Latency: all.Latency, Hang: []string{}}}
 	check(all, machines)
 
 	set("POST", "latency: 0s\nfail: 0.5\nmachines: {b: null, a: {only_first: 1}}", 200)
@@ -115,7 +119,8 @@ func TestStateOverHTTP(t *testing.T) {
 			l.Fatalf("got %d %s, %v", status, body, err)
 		}
 		want := fake.MachineState{
-			MachineID: "m-1", Power: "on", Reachable: true, ReachableReason: "PingOK", BootID: l.facts().BootID, Boots: 1, Image: "factory",
+			MachineID: "m-1", Power: "on", Reachable: true, ReachableReason: "PingOK", BootID: l.facts().BootID, Boots: 1,
+			Image:      "factory",
 			BootDevice: "PXE", Media: "http://192.0.2.1/a.iso", Cluster: "prod", NetworkToken: op("n").Token(),
 			Commands: 1, Joins: 1, Since: time.Now().Add(-joinTime).UTC(),
 			Calls: map[string]int{"media_insert": 1, "boot_device": 1, "net_apply": 1, "command": 1, "join": 1},

@@ -32,7 +32,8 @@ func TestHardwareRefusesWhatIsLate(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := fake.NewFleet(fake.Config{Now: clock})
 			w := httptest.NewRecorder()
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/ops/"+c.op, strings.NewReader(`{"machine_id": "m-1", "epoch": 7, "args": {"Action": "hard-off"}}`))
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/ops/"+c.op,
+				strings.NewReader(`{"machine_id": "m-1", "epoch": 7, "args": {"Action": "hard-off"}}`))
 			if c.notAfter != "" {
 				r.Header.Set("Holdfast-Not-After", c.notAfter)
 			}
@@ -47,7 +48,8 @@ func TestHardwareRefusesWhatIsLate(t *testing.T) {
 				effects = 1
 			}
 			if s, _ := f.State("m-1"); s.Late != late || len(f.Effects("", "", 0)) != effects || s.Overlaps != 0 {
-				t.Errorf("late = %d, effects = %v, overlaps = %d, want %d, %d of them, none", s.Late, f.Effects("", "", 0), s.Overlaps, late, effects)
+				t.Errorf("late = %d, effects = %v, overlaps = %d, want %d, %d of them, none", s.Late, f.Effects("", "", 0),
+					s.Overlaps, late, effects)
 			}
 		})
 	}

@@ -26,7 +26,8 @@ func TestFactory(t *testing.T) {
 		{"a fleet of its own", `{"seed": 1, "latency": "20ms", "machines": {"m-1": {"auth": true}}, "settle": "3s"}`, ""},
 		{"a fleet elsewhere", `{"endpoint": "http://127.0.0.1:7450", "settle": "3s"}`, ""},
 		{"unknown key", `{"latencyy": "20ms"}`, `unknown key "latencyy"`},
-		{"endpoint and faults", `{"endpoint": "http://127.0.0.1:7450", "lie": [], "fail": 1}`, `key "fail" cannot be combined with an endpoint`},
+		{"endpoint and faults", `{"endpoint": "http://127.0.0.1:7450", "lie": [], "fail": 1}`,
+			`key "fail" cannot be combined with an endpoint`},
 		{"endpoint is no text", `{"endpoint": 7}`, "endpoint is not a string"},
 		{"endpoint is no URL", `{"endpoint": "127.0.0.1:7450"}`, `endpoint "127.0.0.1:7450" is not an address like "http://`},
 		{"endpoint with a path", `{"endpoint": "http://h/x"}`, `endpoint "http://h/x"`},
@@ -48,7 +49,8 @@ func TestFactory(t *testing.T) {
 }
 
 func TestItHasEveryCapability(t *testing.T) {
-	want := []providers.Capability{providers.CanInspect, providers.CanPower, providers.CanBoot, providers.CanMedia, providers.CanImage,
+	want := []providers.Capability{providers.CanInspect, providers.CanPower, providers.CanBoot, providers.CanMedia,
+		providers.CanImage,
 		providers.CanExec, providers.CanJoin, providers.CanNet, providers.CanConsole, providers.CanHealth,
 		providers.CanIdentify, providers.CanEvents, providers.CanReset, providers.CanInventory}
 	if diff := cmp.Diff(want, providers.Capabilities(fake.New(fake.NewFleet(fake.Config{})))); diff != "" {
@@ -79,7 +81,8 @@ func TestSettle(t *testing.T) {
 		t.Fatal(err)
 	}
 	is("learned", remote, "m-1", 1400*time.Millisecond)
-	is("power takes long", fake.New(fake.NewFleet(fake.Config{PowerTime: fake.Duration(5 * time.Second)})), "m-1", 10*time.Second)
+	is("power takes long", fake.New(fake.NewFleet(fake.Config{PowerTime: fake.Duration(5 * time.Second)})), "m-1",
+		10*time.Second)
 }
 
 func dial(t *testing.T, url string, settle time.Duration) *fake.Provider {
@@ -113,7 +116,8 @@ func TestAnswersOfStrangers(t *testing.T) {
 		want    providers.Class
 	}{
 		{"nobody listens: nothing was done", nil, providers.Transient},
-		{"cut off: nobody knows", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, providers.Timeout},
+		{"cut off: nobody knows", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			providers.Timeout},
 		{"half an answer", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			_, _ = io.WriteString(w, "{")
@@ -167,7 +171,8 @@ func TestPressIsNeverRepeated(t *testing.T) {
 			t.Fatal(err)
 		}
 		cut.Store(true)
-		if err := p.SetPower(t.Context(), op("reboot"), machine("m-1"), providers.ActionOn); providers.ClassOf(err) != providers.Timeout {
+		if err := p.SetPower(t.Context(), op("reboot"), machine("m-1"),
+			providers.ActionOn); providers.ClassOf(err) != providers.Timeout {
 			t.Fatalf("got %v, want that nobody knows", err)
 		}
 	}

@@ -35,7 +35,8 @@ func TestCompile(t *testing.T) {
 		{"open quote", script(`echo "a; b`), result{Stdout: "a; b\n"}},
 		{"comments", script("#!/bin/sh\n# exit 4\necho a # exit 5\n"), result{Stdout: "a\n"}},
 		{"continued", script("echo a \\\nb"), result{Stdout: "a b\n"}},
-		{"variables", providers.Command{Script: `echo $A "${A}$B" '$A' $ $HOSTNAME $USER`, Env: map[string]string{"A": "1 2"}},
+		{"variables", providers.Command{Script: `echo $A "${A}$B" '$A' $ $HOSTNAME $USER`,
+			Env: map[string]string{"A": "1 2"}},
 			result{Stdout: "1 2 1 2 $A $ m-1 root\n"}},
 		{"exit", script("exit 3; echo never"), result{Exit: 3}},
 		{"exit as arguments", providers.Command{Path: "exit", Args: []string{"4"}}, result{Exit: 4}},
@@ -45,25 +46,31 @@ func TestCompile(t *testing.T) {
 		{"fail", script("echo a; fail; echo b"), result{Stdout: "a\n", Exit: 1}},
 		{"and or", script("false && echo a; false || echo b; true && echo c; true || echo d"), result{Stdout: "b\nc\n"}},
 		{"and at a line's end", script("true &&\n echo a; false ||\n echo b"), result{Stdout: "a\nb\n"}},
-		{"in an if", script("if test -f x; then exit 7; fi"), result{Stdout: "$ if test -f x\nif: done on m-1 (factory)\n", Exit: 7}},
+		{"in an if", script("if test -f x; then exit 7; fi"), result{Stdout: "$ if test -f x\nif: done on m-1 (factory)\n",
+			Exit: 7}},
 		{"inside another command", providers.Command{Path: "chroot", Args: []string{"/x", "exit", "6"}},
 			result{Stdout: "$ chroot /x exit 6\nchroot: done on m-1 (factory)\n", Exit: 6}},
-		{"shell", providers.Command{Path: "/bin/bash", Args: []string{"-ec", "echo in; exit 5"}}, result{Stdout: "in\n", Exit: 5}},
+		{"shell", providers.Command{Path: "/bin/bash", Args: []string{"-ec", "echo in; exit 5"}},
+			result{Stdout: "in\n", Exit: 5}},
 		{"shell in a script", script("sh -c 'exit 5' || echo after"), result{Stdout: "after\n"}},
 		{"path is a line", providers.Command{Path: "echo one; exit 2"}, result{Stdout: "one\n", Exit: 2}},
-		{"arguments are not read again", providers.Command{Path: "echo", Args: []string{"a;  exit 2", "$HOME"}}, result{Stdout: "a;  exit 2 $HOME\n"}},
+		{"arguments are not read again", providers.Command{Path: "echo", Args: []string{"a;  exit 2", "$HOME"}},
+			result{Stdout: "a;  exit 2 $HOME\n"}},
 		{"sleep", script("sleep 1.5; sleep 2m; sleep x; sleep -1; sleep NaN"), result{Sleep: 121500 * time.Millisecond}},
 		{"sleep is bounded", script("sleep 1e300; sleep 1e300"), result{Sleep: 24 * time.Hour}},
 		{"yes", script("yes 3"), result{Stdout: "y\ny\ny\n"}},
 		{"seq", script("seq 3"), result{Stdout: "1\n2\n3\n"}},
-		{"printenv", providers.Command{Script: "printenv A; printenv B", Env: map[string]string{"A": "x"}}, result{Stdout: "x\n", Exit: 1}},
+		{"printenv", providers.Command{Script: "printenv A; printenv B", Env: map[string]string{"A": "x"}},
+			result{Stdout: "x\n", Exit: 1}},
 		{"who and where", providers.Command{Script: "whoami; hostname"}, result{Stdout: "root\nm-1\n"}},
-		{"anything", script("sudo apt-get -y upgrade"), result{Stdout: "$ apt-get -y upgrade\napt-get: done on m-1 (factory)\n"}},
+		{"anything", script("sudo apt-get -y upgrade"),
+			result{Stdout: "$ apt-get -y upgrade\napt-get: done on m-1 (factory)\n"}},
 		{"reboot", script("sudo systemctl reboot"), result{Power: "reboot"}},
 		{"shutdown -r", providers.Command{Path: "shutdown", Args: []string{"-r", "now"}}, result{Power: "reboot"}},
 		{"shutdown", script("/sbin/shutdown -h now"), result{Power: "poweroff"}},
 		{"poweroff", script("poweroff"), result{Power: "poweroff"}},
-		{"systemctl", script("systemctl restart sshd"), result{Stdout: "$ systemctl restart sshd\nsystemctl: done on m-1 (factory)\n"}},
+		{"systemctl", script("systemctl restart sshd"),
+			result{Stdout: "$ systemctl restart sshd\nsystemctl: done on m-1 (factory)\n"}},
 		{"nothing", script(" \n#\n;;"), result{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -85,7 +92,8 @@ func TestCompile(t *testing.T) {
 
 func TestOutputComesInTime(t *testing.T) {
 	p := compile(providers.Command{Script: "echo a; sleep 10; echo b; sleep 5"}, testHost())
-	if len(p.output) != 2 || p.output[0].at >= 30*time.Millisecond || p.output[1].at < 10*time.Second || p.output[1].at > 11*time.Second {
+	if len(p.output) != 2 || p.output[0].at >= 30*time.Millisecond || p.output[1].at < 10*time.Second ||
+		p.output[1].at > 11*time.Second {
 		t.Fatalf("got %+v", p.output)
 	}
 	if p.length != 15*time.Second+30*time.Millisecond {
@@ -107,7 +115,8 @@ func TestOutputIsBounded(t *testing.T) {
 // FuzzCompile checks that no script breaks the host: output comes in order and before the
 // end, and reading it in two parts gives the same as at once.
 func FuzzCompile(f *testing.F) {
-	for _, s := range []string{"echo a; sleep 1 && fail || exit 2", `sh -c "sh -c 'echo x'"`, "yes 5 >&2", "'", `\`, "$", "a && || b", "exit exit", "sh -c -c -c", "> < |"} {
+	for _, s := range []string{"echo a; sleep 1 && fail || exit 2", `sh -c "sh -c 'echo x'"`, "yes 5 >&2", "'", `\`, "$",
+		"a && || b", "exit exit", "sh -c -c -c", "> < |"} {
 		f.Add(s, int64(3))
 	}
 	f.Fuzz(func(t *testing.T, script string, cut int64) {

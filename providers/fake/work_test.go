@@ -27,7 +27,8 @@ func TestInstall(t *testing.T) {
 			}
 			pass(installTime/10 - tick)
 		}
-		if diff := cmp.Diff([]string{"booting the installer", "wiping the disk", "writing the image", "booting the image"}, stages); diff != "" {
+		if diff := cmp.Diff([]string{"booting the installer", "wiping the disk", "writing the image", "booting the image"},
+			stages); diff != "" {
 			l.Fatal(diff)
 		}
 		pass(10 * tick)

@@ -21,7 +21,8 @@ func TestConformance(t *testing.T) {
 				s.Add(ironictest.Node{Name: "silent", Silent: true})
 				p := newProvider(t, ironic.Config{Endpoint: s.URL}, ironic.Deps{})
 				return providertest.Setup{
-					Provider: p, Machine: machine("m-1", "ironic://rack7-node3"), Silent: machine("silent", ""), Missing: machine("missing", "ironic://nobody"),
+					Provider: p, Machine: machine("m-1", "ironic://rack7-node3"), Silent: machine("silent",
+						""), Missing: machine("missing", "ironic://nobody"),
 					Wait: 20 * time.Second, Poll: 5 * time.Millisecond, Image: "default",
 				}
 			})
@@ -36,7 +37,8 @@ func TestWhichNode(t *testing.T) {
 	for endpoint, want := range map[string]providers.Class{
 		"": "", "ironic://n1": "", "ironic://other": providers.Gone,
 		"https://10.0.0.1": providers.Unsupported, "ironic://": providers.Unsupported, "ironic://..": providers.Unsupported,
-		"ironic://n1/states": providers.Unsupported, "ironic://n1?x=y": providers.Unsupported, "ironic://%2e%2e": providers.Unsupported,
+		"ironic://n1/states": providers.Unsupported, "ironic://n1?x=y": providers.Unsupported,
+		"ironic://%2e%2e": providers.Unsupported,
 	} {
 		_, err := p.PowerState(t.Context(), machine("n1", endpoint))
 		if err == nil != (want == "") || err != nil && providers.ClassOf(err) != want {

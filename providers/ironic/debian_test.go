@@ -41,7 +41,8 @@ workers_pool_size = 20
 func bootDebian(t *testing.T) *debian {
 	t.Helper()
 	if os.Getenv(e2eVariable) == "" {
-		t.Skipf("NOT TESTED against a real Ironic: set %s=1, or make e2e-ironic (it needs Debian, root and a mirror, or ironic-api and ironic-conductor)", e2eVariable)
+		t.Skipf("NOT TESTED against a real Ironic: set %s=1, or make e2e-ironic (it needs Debian, root and a mirror, "+
+			"or ironic-api and ironic-conductor)", e2eVariable)
 	}
 	out, err := exec.CommandContext(t.Context(), "testdata/install.sh").CombinedOutput()
 	if err != nil {

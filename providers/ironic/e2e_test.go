@@ -30,7 +30,8 @@ func TestDebian(t *testing.T) {
 	d := bootDebian(t)
 	leader := func(t *testing.T) *ironic.Provider {
 		// Its fake hardware has one kind of cleaning: to reset a BIOS.
-		return newProvider(t, ironic.Config{Endpoint: d.URL(), CleanSteps: []ironic.CleanStep{{Interface: "bios", Step: "factory_reset"}}}, ironic.Deps{})
+		return newProvider(t, ironic.Config{Endpoint: d.URL(),
+			CleanSteps: []ironic.CleanStep{{Interface: "bios", Step: "factory_reset"}}}, ironic.Deps{})
 	}
 	t.Run("Conformance", func(t *testing.T) {
 		node := d.node(t, "manage", "provide")
@@ -51,11 +52,14 @@ func TestDebian(t *testing.T) {
 		if got, err := p.BootDevice(t.Context(), m); err != nil || got != pxe {
 			t.Errorf("got %+v, %v, want %+v", got, err, pxe)
 		}
-		if err := p.SetBootDevice(inTime(t), providers.Op{}, m, providers.BootDevice{Mode: "DISK"}); providers.ClassOf(err) != providers.Unsupported || !strings.Contains(err.Error(), "Invalid boot device disk specified") {
+		if err := p.SetBootDevice(inTime(t), providers.Op{}, m,
+			providers.BootDevice{Mode: "DISK"}); providers.ClassOf(err) != providers.Unsupported ||
+			!strings.Contains(err.Error(), "Invalid boot device disk specified") {
 			t.Errorf("a device that the hardware lacks: %v, want class unsupported and Ironic's words", err)
 		}
 		pxe.Persistent = true
-		if err := p.SetBootDevice(inTime(t), providers.Op{}, m, pxe); providers.ClassOf(err) != providers.Transient || !strings.Contains(err.Error(), "reads back") {
+		if err := p.SetBootDevice(inTime(t), providers.Op{}, m, pxe); providers.ClassOf(err) != providers.Transient ||
+			!strings.Contains(err.Error(), "reads back") {
 			t.Errorf("what the hardware takes and does not do: %v, want that it reads back otherwise", err)
 		}
 	})
@@ -71,7 +75,8 @@ func TestDebian(t *testing.T) {
 		name := d.node(t, "manage")
 		p, m := leader(t), machine(name, "")
 		for _, a := range []providers.PowerAction{providers.ActionHardOff, providers.ActionOn, providers.ActionHardOff} {
-			if err := p.SetPower(providers.WithNotAfter(t.Context(), time.Now().Add(time.Minute)), providers.Op{}, m, a); err != nil {
+			if err := p.SetPower(providers.WithNotAfter(t.Context(), time.Now().Add(time.Minute)), providers.Op{}, m,
+				a); err != nil {
 				t.Errorf("%s on a node that may be locked: %v, want it to wait", a, err)
 			}
 		}
@@ -82,10 +87,12 @@ func TestDebian(t *testing.T) {
 	})
 	t.Run("Maintenance", func(t *testing.T) {
 		name := d.node(t, "manage", "provide")
-		if err := d.do(t, http.MethodPut, "/v1/nodes/"+name+"/maintenance", map[string]any{"reason": "broken fan"}, nil); err != nil {
+		if err := d.do(t, http.MethodPut, "/v1/nodes/"+name+"/maintenance", map[string]any{"reason": "broken fan"},
+			nil); err != nil {
 			t.Fatal(err)
 		}
-		err := leader(t).StartInstall(inTime(t), providers.Op{RunID: "r", Step: "s", Attempt: 1}, machine(name, ""), providers.InstallSpec{Image: "default"})
+		err := leader(t).StartInstall(inTime(t), providers.Op{RunID: "r", Step: "s", Attempt: 1}, machine(name, ""),
+			providers.InstallSpec{Image: "default"})
 		if providers.ClassOf(err) != providers.Unsupported || !strings.Contains(err.Error(), "in maintenance (broken fan)") {
 			t.Errorf("got %v, want class unsupported and the reason", err)
 		}
@@ -102,11 +109,14 @@ func installs(t *testing.T, d *debian, leader func(t *testing.T) *ironic.Provide
 		want string // what the conductor says that it did
 		end  string
 	}{
-		"FromEnroll":    {[]string{}, providers.InstallSpec{Image: "default"}, "active", "active"},
-		"FromAvailable": {[]string{"manage", "provide"}, providers.InstallSpec{Image: "default", CloudInit: "#cloud-config\n{}\n"}, "active", "active"},
-		"Again":         {[]string{"manage", "provide", "active"}, providers.InstallSpec{Image: "default"}, "active", "active"},
-		"AgainAndWiped": {[]string{"manage", "provide", "active"}, providers.InstallSpec{Image: "default", Wipe: true}, "active", "active"},
-		"OnlyWiped":     {[]string{"manage", "provide", "active"}, providers.InstallSpec{Wipe: true}, "manageable", "manageable"},
+		"FromEnroll": {[]string{}, providers.InstallSpec{Image: "default"}, "active", "active"},
+		"FromAvailable": {[]string{"manage", "provide"}, providers.InstallSpec{Image: "default",
+			CloudInit: "#cloud-config\n{}\n"}, "active", "active"},
+		"Again": {[]string{"manage", "provide", "active"}, providers.InstallSpec{Image: "default"}, "active",
+			"active"},
+		"AgainAndWiped": {[]string{"manage", "provide", "active"}, providers.InstallSpec{Image: "default", Wipe: true},
+			"active", "active"},
+		"OnlyWiped": {[]string{"manage", "provide", "active"}, providers.InstallSpec{Wipe: true}, "manageable", "manageable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := d.node(t, tt.from...)
@@ -137,16 +147,19 @@ func installs(t *testing.T, d *debian, leader func(t *testing.T) *ironic.Provide
 			if st.State != providers.WorkDone || n.State != tt.end || n.Error != "" {
 				t.Errorf("got %+v and node %+v, want it done and %s", st, n, tt.end)
 			}
-			image := map[string]any{"image_source": "http://192.0.2.1/default.qcow2", "image_os_hash_algo": "sha256", "image_os_hash_value": "abc", "image_disk_format": "qcow2"}
+			image := map[string]any{"image_source": "http://192.0.2.1/default.qcow2", "image_os_hash_algo": "sha256",
+				"image_os_hash_value": "abc", "image_disk_format": "qcow2"}
 			for k, v := range image {
 				if tt.spec.Image != "" && n.InstanceInfo[k] != v {
 					t.Errorf("instance_info %s is %v, want %v", k, n.InstanceInfo[k], v)
 				}
 			}
-			if diff := cmp.Diff(1, strings.Count(strings.TrimPrefix(d.history(t, node), before), `deploying`)); tt.spec.Image != "" && diff != "" {
+			if diff := cmp.Diff(1, strings.Count(strings.TrimPrefix(d.history(t, node), before),
+				`deploying`)); tt.spec.Image != "" && diff != "" {
 				t.Errorf("times deployed (-want +got):\n%s\n%s", diff, d.history(t, node))
 			}
-			t.Logf("%s in %s: %q; Ironic: %s", name, time.Since(began).Round(100*time.Millisecond), did, strings.TrimPrefix(d.history(t, node), before))
+			t.Logf("%s in %s: %q; Ironic: %s", name, time.Since(began).Round(100*time.Millisecond), did,
+				strings.TrimPrefix(d.history(t, node), before))
 		})
 	}
 }

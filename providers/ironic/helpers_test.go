@@ -29,7 +29,8 @@ func (l *login) Login(_ context.Context, ref string) (ironic.Login, error) {
 func newProvider(t *testing.T, c ironic.Config, d ironic.Deps) *ironic.Provider {
 	t.Helper()
 	if c.Images == nil {
-		c.Images = map[string]ironic.Image{"default": {Source: "http://192.0.2.1/default.qcow2", SHA256: "abc", DiskFormat: "qcow2"}}
+		c.Images = map[string]ironic.Image{"default": {Source: "http://192.0.2.1/default.qcow2", SHA256: "abc",
+			DiskFormat: "qcow2"}}
 	}
 	p, err := ironic.New(c, d)
 	if err != nil {
@@ -40,7 +41,9 @@ func newProvider(t *testing.T, c ironic.Config, d ironic.Deps) *ironic.Provider 
 }
 
 // newLab is an Ironic with the node n1 and a provider for it.
-func newLab(t *testing.T, n ironictest.Node, config ...func(*ironic.Config)) (*ironictest.Server, *ironic.Provider, providers.Machine) {
+func newLab(
+	t *testing.T, n ironictest.Node, config ...func(*ironic.Config),
+) (*ironictest.Server, *ironic.Provider, providers.Machine) {
 	t.Helper()
 	s := ironictest.New(t, ironictest.Config{Step: 10 * time.Millisecond})
 	n.Name = "n1"

@@ -17,7 +17,10 @@ import (
 
 // install does what the executor does, with a provider of its own for each effect: each is a new
 // leader. It gives what was asked of Ironic.
-func install(t *testing.T, s *ironictest.Server, m providers.Machine, op providers.Op, spec providers.InstallSpec, config func(*ironic.Config)) (st providers.InstallStatus, asked []string) {
+func install(
+	t *testing.T, s *ironictest.Server, m providers.Machine, op providers.Op, spec providers.InstallSpec,
+	config func(*ironic.Config),
+) (st providers.InstallStatus, asked []string) {
 	t.Helper()
 	leader := func() *ironic.Provider {
 		c := ironic.Config{Endpoint: s.URL, LockTime: ironic.Duration(2 * time.Second)}
@@ -63,7 +66,8 @@ func inTime(t *testing.T) context.Context {
 // each change is asked for once.
 func TestInstall(t *testing.T) {
 	t.Parallel()
-	image, wiped, both := providers.InstallSpec{Image: "default"}, providers.InstallSpec{Wipe: true}, providers.InstallSpec{Image: "default", Wipe: true}
+	image, wiped, both := providers.InstallSpec{Image: "default"}, providers.InstallSpec{Wipe: true},
+		providers.InstallSpec{Image: "default", Wipe: true}
 	for _, tt := range []struct {
 		from string
 		spec providers.InstallSpec
@@ -97,7 +101,8 @@ func TestInstall(t *testing.T) {
 			if state != tt.end {
 				t.Errorf("the node is %s, want %s", state, tt.end)
 			}
-			want := map[string]any{"image_source": "http://192.0.2.1/default.qcow2", "image_os_hash_algo": "sha256", "image_os_hash_value": "abc", "image_disk_format": "qcow2"}
+			want := map[string]any{"image_source": "http://192.0.2.1/default.qcow2", "image_os_hash_algo": "sha256",
+				"image_os_hash_value": "abc", "image_disk_format": "qcow2"}
 			if tt.spec.Image == "" {
 				want = map[string]any{}
 			}
@@ -115,8 +120,10 @@ func TestInstallFails(t *testing.T) {
 		spec   providers.InstallSpec
 		want   string
 	}{
-		"deploying": {func(f *ironictest.Faults) { f.FailDeploy = "Image download failed" }, providers.InstallSpec{Image: "default"}, `rebuild ended in state "deploy failed": Image download failed`},
-		"cleaning":  {func(f *ironictest.Faults) { f.FailClean = "no disk" }, providers.InstallSpec{Wipe: true}, `clean ended in state "clean failed": no disk`},
+		"deploying": {func(f *ironictest.Faults) { f.FailDeploy = "Image download failed" },
+			providers.InstallSpec{Image: "default"}, `rebuild ended in state "deploy failed": Image download failed`},
+		"cleaning": {func(f *ironictest.Faults) { f.FailClean = "no disk" }, providers.InstallSpec{Wipe: true},
+			`clean ended in state "clean failed": no disk`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -137,7 +144,8 @@ func TestInstallAfterAFailure(t *testing.T) {
 	s, _, m := newLab(t, ironictest.Node{State: "active"})
 	s.Set(func(f *ironictest.Faults) { f.FailDeploy = "no" })
 	spec := providers.InstallSpec{Image: "default"}
-	if st, _ := install(t, s, m, providers.Op{RunID: "r-1", Step: "repave", Attempt: 1}, spec, nil); st.State != providers.WorkFailed {
+	if st, _ := install(t, s, m, providers.Op{RunID: "r-1", Step: "repave", Attempt: 1}, spec,
+		nil); st.State != providers.WorkFailed {
 		t.Fatalf("got %+v, want a failure", st)
 	}
 	s.Set(func(f *ironictest.Faults) { f.FailDeploy = "" })
@@ -176,19 +184,25 @@ func TestInstallIsRefused(t *testing.T) {
 		class providers.Class
 		want  string
 	}{
-		"an image that nobody knows": {ironictest.Node{}, "nothing", providers.Unsupported, `image "nothing" is neither one of the provider's images (default)`},
-		"somebody's instance":        {ironictest.Node{State: "active", Instance: "i-1"}, "default", providers.Unsupported, "another user's instance i-1"},
-		"maintenance":                {ironictest.Node{Maintenance: "broken fan"}, "default", providers.Unsupported, "in maintenance (broken fan)"},
-		"no BMC":                     {ironictest.Node{Maintenance: "no answer", Fault: "power failure"}, "default", providers.Transient, "cannot reach the BMC"},
-		"no login at the BMC":        {ironictest.Node{Maintenance: "HTTP GET https://b returned code 401", Fault: "power failure"}, "default", providers.Auth, "cannot reach the BMC"},
-		"rescue":                     {ironictest.Node{State: "rescue"}, "default", providers.Unsupported, `in state "rescue"`},
-		"cleaning":                   {ironictest.Node{State: "cleaning"}, "default", providers.Transient, "another operation is running"},
-		"locked":                     {ironictest.Node{Locked: "conductor-9"}, "default", providers.Transient, "is locked by host conductor-9"},
+		"an image that nobody knows": {ironictest.Node{}, "nothing", providers.Unsupported,
+			`image "nothing" is neither one of the provider's images (default)`},
+		"somebody's instance": {ironictest.Node{State: "active", Instance: "i-1"}, "default", providers.Unsupported,
+			"another user's instance i-1"},
+		"maintenance": {ironictest.Node{Maintenance: "broken fan"}, "default", providers.Unsupported,
+			"in maintenance (broken fan)"},
+		"no BMC": {ironictest.Node{Maintenance: "no answer", Fault: "power failure"}, "default",
+			providers.Transient, "cannot reach the BMC"},
+		"no login at the BMC": {ironictest.Node{Maintenance: "HTTP GET https://b returned code 401",
+			Fault: "power failure"}, "default", providers.Auth, "cannot reach the BMC"},
+		"rescue":   {ironictest.Node{State: "rescue"}, "default", providers.Unsupported, `in state "rescue"`},
+		"cleaning": {ironictest.Node{State: "cleaning"}, "default", providers.Transient, "another operation is running"},
+		"locked":   {ironictest.Node{Locked: "conductor-9"}, "default", providers.Transient, "is locked by host conductor-9"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, p, m := newLab(t, tt.node, func(c *ironic.Config) { c.LockTime = ironic.Duration(50 * time.Millisecond) })
-			err := p.StartInstall(inTime(t), providers.Op{RunID: "r-1", Step: "repave", Attempt: 1}, m, providers.InstallSpec{Image: tt.image})
+			err := p.StartInstall(inTime(t), providers.Op{RunID: "r-1", Step: "repave", Attempt: 1}, m,
+				providers.InstallSpec{Image: tt.image})
 			if providers.ClassOf(err) != tt.class || err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v (class %s), want class %s and %q", err, providers.ClassOf(err), tt.class, tt.want)
 			}
@@ -209,7 +223,8 @@ func TestInstallMeetsSomebodyElse(t *testing.T) {
 	}
 	s.Change("n1", func(n *ironictest.Node) { n.State = "inspecting" })
 	st, err := p.InstallStatus(t.Context(), m, op.Token())
-	if err != nil || st.State != providers.WorkFailed || !strings.Contains(st.Error, `state "inspecting", which active does not lead to`) {
+	if err != nil || st.State != providers.WorkFailed ||
+		!strings.Contains(st.Error, `state "inspecting", which active does not lead to`) {
 		t.Errorf("got %+v, %v, want a failure that says so", st, err)
 	}
 }

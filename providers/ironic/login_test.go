@@ -22,13 +22,15 @@ func TestLogins(t *testing.T) {
 		login  login
 		class  providers.Class
 	}{
-		"none":                           {ironictest.Config{}, "none", login{}, ""},
-		"none where one is wanted":       {byUser, "none", login{}, providers.Auth},
-		"basic":                          {byUser, "http_basic", login{Username: "admin", Password: secret}, ""},
-		"basic, wrong":                   {byUser, "http_basic", login{Username: "admin", Password: secret + "!"}, providers.Auth},
-		"basic, without a password":      {byUser, "http_basic", login{Username: "admin"}, providers.Unsupported},
-		"keystone":                       {byUser, "keystone", login{Username: "admin", Password: secret}, ""},
-		"keystone, wrong":                {byUser, "keystone", login{Username: "admin", Password: secret + "!"}, providers.Auth},
+		"none":                     {ironictest.Config{}, "none", login{}, ""},
+		"none where one is wanted": {byUser, "none", login{}, providers.Auth},
+		"basic":                    {byUser, "http_basic", login{Username: "admin", Password: secret}, ""},
+		"basic, wrong": {byUser, "http_basic", login{Username: "admin", Password: secret + "!"},
+			providers.Auth},
+		"basic, without a password": {byUser, "http_basic", login{Username: "admin"}, providers.Unsupported},
+		"keystone":                  {byUser, "keystone", login{Username: "admin", Password: secret}, ""},
+		"keystone, wrong": {byUser, "keystone", login{Username: "admin", Password: secret + "!"},
+			providers.Auth},
 		"application credential":         {byApp, "keystone", login{AppID: "app-1", AppSecret: secret}, ""},
 		"application credential, wrong":  {byApp, "keystone", login{AppID: "app-2", AppSecret: secret}, providers.Auth},
 		"application credential, halved": {byApp, "keystone", login{AppID: "app-1"}, providers.Unsupported},
@@ -82,8 +84,10 @@ func TestLogins(t *testing.T) {
 
 func TestMissingSecret(t *testing.T) {
 	t.Parallel()
-	p := newProvider(t, ironic.Config{Endpoint: "http://127.0.0.1:1", Auth: "http_basic", CredentialsRef: "other"}, ironic.Deps{Credentials: &login{}})
-	if _, err := p.PowerState(t.Context(), machine("n1", "")); providers.ClassOf(err) != providers.Transient || !strings.Contains(err.Error(), `secret "other" not found`) {
+	p := newProvider(t, ironic.Config{Endpoint: "http://127.0.0.1:1", Auth: "http_basic", CredentialsRef: "other"},
+		ironic.Deps{Credentials: &login{}})
+	if _, err := p.PowerState(t.Context(), machine("n1", "")); providers.ClassOf(err) != providers.Transient ||
+		!strings.Contains(err.Error(), `secret "other" not found`) {
 		t.Errorf("got %v, want class transient and which secret", err)
 	}
 }
@@ -93,7 +97,8 @@ func TestExpiredSession(t *testing.T) {
 	t.Parallel()
 	s := ironictest.New(t, ironictest.Config{Username: "admin", Password: "x"})
 	s.Add(ironictest.Node{Name: "n1"})
-	p := newProvider(t, ironic.Config{Auth: "keystone", AuthURL: s.URL + "/identity/v3", CredentialsRef: "ironic"}, ironic.Deps{Credentials: &login{Username: "admin", Password: "x", Version: "1"}})
+	p := newProvider(t, ironic.Config{Auth: "keystone", AuthURL: s.URL + "/identity/v3", CredentialsRef: "ironic"},
+		ironic.Deps{Credentials: &login{Username: "admin", Password: "x", Version: "1"}})
 	m := machine("n1", "")
 	if _, err := p.PowerState(t.Context(), m); err != nil {
 		t.Fatal(err)
@@ -120,7 +125,8 @@ func TestMicroversions(t *testing.T) {
 	for name, r := range map[string][2]int{"too old": {1, 55}, "too new": {90, 120}} {
 		s, p, m := newLab(t, ironictest.Node{})
 		s.Versions(r[0], r[1])
-		if _, err := p.PowerState(t.Context(), m); providers.ClassOf(err) != providers.Unsupported || !strings.Contains(err.Error(), "this provider 1.56 to 1.81") {
+		if _, err := p.PowerState(t.Context(), m); providers.ClassOf(err) != providers.Unsupported ||
+			!strings.Contains(err.Error(), "this provider 1.56 to 1.81") {
 			t.Errorf("%s: %v, want class unsupported and which versions there are", name, err)
 		}
 	}
@@ -151,7 +157,8 @@ func TestConfig(t *testing.T) {
 		`{"endpoint": "https://i", "system_scope": true, "project": "p"}`: "exclude each other",
 	} {
 		_, err := ironic.ParseConfig([]byte(text))
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret@")) {
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "secret@")) {
 			t.Errorf("%s: got %v, want %q", text, err, want)
 		}
 	}

@@ -28,7 +28,8 @@ func TestLockedNode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, p, m := newLab(t, ironictest.Node{Locked: "conductor-9"}, func(c *ironic.Config) { c.LockTime = ironic.Duration(tt.patience) })
+			s, p, m := newLab(t, ironictest.Node{Locked: "conductor-9"},
+				func(c *ironic.Config) { c.LockTime = ironic.Duration(tt.patience) })
 			_, _ = p.PowerState(t.Context(), m) // the session is open
 			notAfter := time.Now().Add(tt.valid)
 			if tt.released {
@@ -123,7 +124,8 @@ func TestBoot(t *testing.T) {
 		t.Errorf("UEFI on a node that boots by BIOS: %v, want class unsupported", err)
 	}
 	s.Set(func(f *ironictest.Faults) { f.IgnoreBoot = true })
-	if err := set(providers.BootDevice{Mode: "PXE"}); providers.ClassOf(err) != providers.Transient || !strings.Contains(err.Error(), "reads back as VIRTUAL_MEDIA") {
+	if err := set(providers.BootDevice{Mode: "PXE"}); providers.ClassOf(err) != providers.Transient ||
+		!strings.Contains(err.Error(), "reads back as VIRTUAL_MEDIA") {
 		t.Errorf("a device that was not set: %v, want that it reads back as another", err)
 	}
 }
@@ -134,10 +136,14 @@ func TestInspect(t *testing.T) {
 		node ironictest.Node
 		want providers.Facts // without the boot id
 	}{
-		"on":          {ironictest.Node{}, providers.Facts{Reachable: true, ReachableReason: "PoweredOn", BMCReachable: true, BMCReason: "IronicOK"}},
-		"off":         {ironictest.Node{Power: "power off"}, providers.Facts{ReachableReason: "PoweredOff", BMCReachable: true, BMCReason: "IronicOK"}},
-		"maintenance": {ironictest.Node{Power: "power off", Maintenance: "fan"}, providers.Facts{ReachableReason: "PoweredOff", BMCReachable: true, BMCReason: "Maintenance"}},
-		"no BMC":      {ironictest.Node{Power: "error", Maintenance: "x", Fault: "power failure"}, providers.Facts{ReachableReason: "NotProbed", BMCReason: "PowerFailure"}},
+		"on": {ironictest.Node{}, providers.Facts{Reachable: true, ReachableReason: "PoweredOn",
+			BMCReachable: true, BMCReason: "IronicOK"}},
+		"off": {ironictest.Node{Power: "power off"}, providers.Facts{ReachableReason: "PoweredOff",
+			BMCReachable: true, BMCReason: "IronicOK"}},
+		"maintenance": {ironictest.Node{Power: "power off", Maintenance: "fan"},
+			providers.Facts{ReachableReason: "PoweredOff", BMCReachable: true, BMCReason: "Maintenance"}},
+		"no BMC": {ironictest.Node{Power: "error", Maintenance: "x", Fault: "power failure"},
+			providers.Facts{ReachableReason: "NotProbed", BMCReason: "PowerFailure"}},
 	} {
 		_, p, m := newLab(t, tt.node)
 		got, err := p.Inspect(t.Context(), m)
@@ -155,10 +161,14 @@ func TestInspect(t *testing.T) {
 func TestInventory(t *testing.T) {
 	t.Parallel()
 	inspected := map[string]any{
-		"cpu": map[string]any{"model_name": "Xeon", "count": 64, "frequency": ""}, "memory": map[string]any{"physical_mb": 2048},
-		"disks":         []any{map[string]any{"name": "/dev/nvme0n1", "size": 1 << 40, "serial": "S1", "vendor": "X", "model": "Y"}},
-		"interfaces":    []any{map[string]any{"name": "eno1", "mac_address": "AA:BB:CC:00:11:22", "has_carrier": true, "speed_mbps": 25000}},
-		"system_vendor": map[string]any{"manufacturer": "HPE", "product_name": "DL380", "serial_number": "CZ1", "firmware": map[string]any{"version": "U30"}},
+		"cpu": map[string]any{"model_name": "Xeon", "count": 64,
+			"frequency": ""}, "memory": map[string]any{"physical_mb": 2048},
+		"disks": []any{map[string]any{"name": "/dev/nvme0n1", "size": 1 << 40, "serial": "S1", "vendor": "X",
+			"model": "Y"}},
+		"interfaces": []any{map[string]any{"name": "eno1", "mac_address": "AA:BB:CC:00:11:22", "has_carrier": true,
+			"speed_mbps": 25000}},
+		"system_vendor": map[string]any{"manufacturer": "HPE", "product_name": "DL380", "serial_number": "CZ1",
+			"firmware": map[string]any{"version": "U30"}},
 	}
 	for name, tt := range map[string]struct {
 		node   ironictest.Node
@@ -166,14 +176,19 @@ func TestInventory(t *testing.T) {
 		want   providers.Inventory
 	}{
 		"inspected": {ironictest.Node{Inventory: inspected, Traits: []string{"CUSTOM_GPU"}}, 82, providers.Inventory{
-			Manufacturer: "HPE", Model: "DL380", Serial: "CZ1", BIOS: "U30", MemoryBytes: 2 << 30, Traits: []string{"CUSTOM_GPU"},
-			CPUs: []providers.CPU{{Model: "Xeon", Threads: 64, Healthy: true}}, Disks: []providers.Disk{{Slot: "/dev/nvme0n1", Model: "X Y", Serial: "S1", Bytes: 1 << 40, Media: "SSD", Healthy: true}},
+			Manufacturer: "HPE", Model: "DL380", Serial: "CZ1", BIOS: "U30", MemoryBytes: 2 << 30,
+			Traits: []string{"CUSTOM_GPU"},
+			CPUs: []providers.CPU{{Model: "Xeon", Threads: 64,
+				Healthy: true}}, Disks: []providers.Disk{{Slot: "/dev/nvme0n1", Model: "X Y", Serial: "S1", Bytes: 1 << 40,
+				Media: "SSD", Healthy: true}},
 			NICs: []providers.NIC{{Name: "eno1", MAC: "aa:bb:cc:00:11:22", Mbps: 25000, Up: true}},
 		}},
-		"not inspected": {ironictest.Node{}, 82, providers.Inventory{MemoryBytes: 1 << 30, CPUs: []providers.CPU{{Threads: 8, Healthy: true}},
-			Missing: []string{"Ironic has not inspected the node: only the node's properties are shown"}}},
-		"an old Ironic": {ironictest.Node{Inventory: inspected}, 80, providers.Inventory{MemoryBytes: 1 << 30, CPUs: []providers.CPU{{Threads: 8, Healthy: true}},
-			Missing: []string{"Ironic is older than 2023.1 and keeps no inventory: only the node's properties are shown"}}},
+		"not inspected": {ironictest.Node{}, 82,
+			providers.Inventory{MemoryBytes: 1 << 30, CPUs: []providers.CPU{{Threads: 8, Healthy: true}},
+				Missing: []string{"Ironic has not inspected the node: only the node's properties are shown"}}},
+		"an old Ironic": {ironictest.Node{Inventory: inspected}, 80,
+			providers.Inventory{MemoryBytes: 1 << 30, CPUs: []providers.CPU{{Threads: 8, Healthy: true}},
+				Missing: []string{"Ironic is older than 2023.1 and keeps no inventory: only the node's properties are shown"}}},
 	} {
 		s, p, m := newLab(t, tt.node)
 		s.Versions(1, tt.newest)

@@ -44,7 +44,8 @@ type cluster struct {
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
-	c := &cluster{secrets: map[string]*corev1.Secret{}, nodes: map[string]*corev1.Node{}, pods: map[string]*corev1.Pod{}, budget: map[string]string{}}
+	c := &cluster{secrets: map[string]*corev1.Secret{}, nodes: map[string]*corev1.Node{}, pods: map[string]*corev1.Pod{},
+		budget: map[string]string{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v1/namespaces/kube-public/configmaps/cluster-info", c.clusterInfo)
 	mux.HandleFunc("GET /api/v1/namespaces/kube-system/secrets/{name}", c.getSecret)
@@ -72,7 +73,8 @@ func newCluster(t *testing.T) *cluster {
 
 // publish makes what a cluster says of itself.
 func (c *cluster) publish(server string, ca []byte) *corev1.ConfigMap {
-	return &corev1.ConfigMap{Data: map[string]string{"kubeconfig": fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters:\n- name: \"\"\n  cluster: {server: %q, certificate-authority-data: %s}\n",
+	return &corev1.ConfigMap{Data: map[string]string{"kubeconfig": fmt.Sprintf("apiVersion: v1\nkind: "+
+		"Config\nclusters:\n- name: \"\"\n  cluster: {server: %q, certificate-authority-data: %s}\n",
 		server, quoted(ca))}}
 }
 
@@ -95,9 +97,11 @@ users: [{name: it, user: %s}]
 // Cluster is a kube.Clusters with one cluster, "prod".
 func (c *cluster) Cluster(_ context.Context, _ providers.Machine, ref string) (kube.Registered, error) {
 	if ref != "prod" {
-		return kube.Registered{}, &providers.NotAsked{Reason: providers.ClusterNotRegistered, Err: fmt.Errorf("cluster %q is not registered", ref)}
+		return kube.Registered{}, &providers.NotAsked{Reason: providers.ClusterNotRegistered,
+			Err: fmt.Errorf("cluster %q is not registered", ref)}
 	}
-	return kube.Registered{Kubeconfig: kubeconfig(c.URL, c.ca, "{token: "+bearer+"}"), CertificateKey: strings.Repeat("ab", 32), Version: "1"}, nil
+	return kube.Registered{Kubeconfig: kubeconfig(c.URL, c.ca, "{token: "+bearer+"}"),
+		CertificateKey: strings.Repeat("ab", 32), Version: "1"}, nil
 }
 
 // with does something to what the API holds.
@@ -130,7 +134,8 @@ func answer(w http.ResponseWriter, kind string, v any) {
 func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason, message string, causes []metav1.StatusCause) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: "Failure", Code: int32(code), Reason: reason, Message: message,
+	_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status: "Failure", Code: int32(code), Reason: reason, Message: message,
 		Details: &metav1.StatusDetails{Causes: causes}})
 }
 
@@ -161,7 +166,8 @@ func (c *cluster) postSecret(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if c.secrets[s.Name] != nil {
-		refuse(w, http.StatusConflict, metav1.StatusReasonAlreadyExists, fmt.Sprintf("secrets %q already exists", s.Name), nil)
+		refuse(w, http.StatusConflict, metav1.StatusReasonAlreadyExists, fmt.Sprintf("secrets %q already exists", s.Name),
+			nil)
 		return
 	}
 	s.Data = map[string][]byte{}
@@ -216,7 +222,8 @@ func (c *cluster) patchNode(w http.ResponseWriter, r *http.Request) {
 	case n == nil:
 		missing(w, "nodes", r.PathValue("name"))
 	case json.Unmarshal(body, &p) != nil || r.Header.Get("Content-Type") != "application/strategic-merge-patch+json":
-		refuse(w, http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, "want a strategic merge patch", nil)
+		refuse(w, http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, "want a strategic merge patch",
+			nil)
 	case p.UID != n.UID:
 		refuse(w, http.StatusConflict, metav1.StatusReasonConflict, "the UID does not match", nil)
 	default:
@@ -248,8 +255,10 @@ func (c *cluster) evict(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if b := c.budget[name]; b != "" {
-		refuse(w, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "Cannot evict pod as it would violate the pod's disruption budget.",
-			[]metav1.StatusCause{{Type: "DisruptionBudget", Message: fmt.Sprintf("The disruption budget %s needs 1 healthy pods and has 1 currently", b)}})
+		refuse(w, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests,
+			"Cannot evict pod as it would violate the pod's disruption budget.",
+			[]metav1.StatusCause{{Type: "DisruptionBudget",
+				Message: fmt.Sprintf("The disruption budget %s needs 1 healthy pods and has 1 currently", b)}})
 		return
 	}
 	delete(c.pods, name)

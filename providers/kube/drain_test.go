@@ -18,7 +18,8 @@ import (
 )
 
 func pod(name, node, owner string) *corev1.Pod {
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}, Spec: corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec: corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
 	if owner != "" {
 		controller := true
 		p.OwnerReferences = []metav1.OwnerReference{{Kind: owner, Controller: &controller}}
@@ -46,7 +47,8 @@ func TestDrain(t *testing.T) {
 	done.Status.Phase = corev1.PodSucceeded
 	now := metav1.NewTime(time.Now())
 	ending.DeletionTimestamp, ending.DeletionGracePeriodSeconds = &now, new(int64)
-	c.run(mirror, done, ending, pod("web", "m-1", "ReplicaSet"), pod("held", "m-1", "ReplicaSet"), pod("log", "m-1", "DaemonSet"), pod("elsewhere", "m-2", "ReplicaSet"))
+	c.run(mirror, done, ending, pod("web", "m-1", "ReplicaSet"), pod("held", "m-1", "ReplicaSet"),
+		pod("log", "m-1", "DaemonSet"), pod("elsewhere", "m-2", "ReplicaSet"))
 	c.budget["default/held"] = "keep"
 	evict := func(force bool) providers.DrainStatus {
 		t.Helper()
@@ -57,7 +59,9 @@ func TestDrain(t *testing.T) {
 		return st
 	}
 	st := evict(false)
-	if st.Left != 3 || !strings.Contains(st.Waiting, "pod default/held: The disruption budget keep needs 1 healthy pods and has 1 currently") || !strings.Contains(st.Waiting, "pods to end on m-1") {
+	if st.Left != 3 || !strings.Contains(st.Waiting,
+		"pod default/held: The disruption budget keep needs 1 healthy pods and has 1 currently") ||
+		!strings.Contains(st.Waiting, "pods to end on m-1") {
 		t.Errorf("got %+v, want three that are left, and the budget that holds one", st)
 	}
 	c.with(func() { delete(c.budget, "default/held"); delete(c.pods, "default/ending") })
@@ -72,14 +76,16 @@ func TestDrain(t *testing.T) {
 	}
 
 	c.run(pod("orphan", "m-1", ""))
-	if _, err := j.Evict(t.Context(), op(), machine("m-1"), "prod", false); err == nil || !strings.Contains(err.Error(), "pod default/orphan") || providers.ClassOf(err) != providers.Unsupported {
+	if _, err := j.Evict(t.Context(), op(), machine("m-1"), "prod", false); err == nil ||
+		!strings.Contains(err.Error(), "pod default/orphan") || providers.ClassOf(err) != providers.Unsupported {
 		t.Errorf("a pod that nothing makes anew: %v", err)
 	}
 	evict(true)
 	if st := evict(true); st.Left != 0 {
 		t.Errorf("by force: %+v is left", st)
 	}
-	if st, err := j.Evict(t.Context(), op(), nowhere("m-3"), "prod", false); err != nil || st != (providers.DrainStatus{}) {
+	if st, err := j.Evict(t.Context(), op(), nowhere("m-3"), "prod", false); err != nil ||
+		st != (providers.DrainStatus{}) {
 		t.Errorf("a machine without a node: %+v, %v", st, err)
 	}
 }
@@ -120,7 +126,8 @@ func TestDrainNeedsProof(t *testing.T) {
 			for what, err := range map[string]error{"cordon": cordon, "evict": evict} {
 				if got := err == nil; got != tt.want {
 					t.Errorf("%s: got %v, want success %t", what, err, tt.want)
-				} else if err != nil && (providers.ClassOf(err) != providers.Unsupported || !strings.Contains(err.Error(), "kubectl annotate node host-7 holdfast/machine=m-1")) {
+				} else if err != nil && (providers.ClassOf(err) != providers.Unsupported ||
+					!strings.Contains(err.Error(), "kubectl annotate node host-7 holdfast/machine=m-1")) {
 					t.Errorf("%s: got %v, want class unsupported and the remedy", what, err)
 				}
 			}
@@ -141,10 +148,11 @@ func TestDrainOfASlowCluster(t *testing.T) {
 	const valid = 200 * time.Millisecond
 	c.budget["default/b"], c.dawdle = "keep", valid
 	asked := 0
-	ctx := providers.WithConfirm(providers.WithNotAfter(t.Context(), time.Now().Add(-time.Second)), func(context.Context) (time.Time, error) {
-		asked++
-		return time.Now().Add(valid), nil
-	})
+	ctx := providers.WithConfirm(providers.WithNotAfter(t.Context(), time.Now().Add(-time.Second)),
+		func(context.Context) (time.Time, error) {
+			asked++
+			return time.Now().Add(valid), nil
+		})
 	if st, err := j.Evict(ctx, op(), machine("m-1"), "prod", false); err != nil || st.Left != 3 {
 		t.Errorf("got %+v, %v; want three pods asked to leave", st, err)
 	}
@@ -156,7 +164,10 @@ func TestDrainOfASlowCluster(t *testing.T) {
 	if asked < 3 {
 		t.Errorf("a majority was asked %d times, want once for each effect that came after the time", asked)
 	}
-	replaced := providers.WithConfirm(ctx, func(context.Context) (time.Time, error) { return time.Time{}, errors.New("another peer leads") })
+	replaced := providers.WithConfirm(ctx, func(context.Context) (time.Time, error) {
+		return time.Time{},
+			errors.New("another peer leads")
+	})
 	if _, err := j.Evict(replaced, op(), machine("m-1"), "prod", false); providers.ClassOf(err) != providers.Late {
 		t.Errorf("a leader that was replaced: got %v, want class late", err)
 	}
@@ -180,7 +191,8 @@ func TestCordon(t *testing.T) {
 	if diff := cmp.Diff([]string{"cordon m-1 true", "cordon m-1 false"}, c.changed()); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
 	}
-	if err := j.Cordon(t.Context(), op(), nowhere("m-2"), "prod", true); err == nil || !strings.Contains(err.Error(), "has no node of the machine") {
+	if err := j.Cordon(t.Context(), op(), nowhere("m-2"), "prod", true); err == nil ||
+		!strings.Contains(err.Error(), "has no node of the machine") {
 		t.Errorf("a machine without a node: %v", err)
 	}
 }
@@ -194,7 +206,8 @@ func (s strangers) Cluster(context.Context, providers.Machine, string) (kube.Reg
 
 func TestNotLetIn(t *testing.T) {
 	c := newCluster(t)
-	if _, err := kube.New(strangers{c}, newHost()).NodeStatus(t.Context(), machine("m-1"), "prod"); providers.ClassOf(err) != providers.Auth {
+	if _, err := kube.New(strangers{c}, newHost()).NodeStatus(t.Context(), machine("m-1"),
+		"prod"); providers.ClassOf(err) != providers.Auth {
 		t.Errorf("got %v, want an error of class auth", err)
 	}
 }

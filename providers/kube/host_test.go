@@ -20,7 +20,9 @@ func newHost() *host {
 	return &host{scripts: map[string]string{}, status: map[string]providers.CommandStatus{}}
 }
 
-func (h *host) StartCommand(ctx context.Context, _ providers.Op, _ providers.Machine, token string, c providers.Command) error {
+func (h *host) StartCommand(
+	ctx context.Context, _ providers.Op, _ providers.Machine, token string, c providers.Command,
+) error {
 	if err := providers.InTime(ctx, "start"); err != nil {
 		return err
 	}
@@ -36,7 +38,9 @@ func (h *host) StartCommand(ctx context.Context, _ providers.Op, _ providers.Mac
 	return nil
 }
 
-func (h *host) CommandStatus(_ context.Context, _ providers.Machine, token string, _ int64) (providers.CommandStatus, error) {
+func (h *host) CommandStatus(
+	_ context.Context, _ providers.Machine, token string, _ int64,
+) (providers.CommandStatus, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if s, ok := h.status[token]; ok {

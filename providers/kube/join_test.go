@@ -24,14 +24,18 @@ const (
 )
 
 func machine(id string) *holdfastv1.Machine {
-	return &holdfastv1.Machine{MachineId: id, Spec: &holdfastv1.MachineSpec{TargetClusterRef: "prod"}, Node: &holdfastv1.NodeRecord{SystemUuid: strings.ToUpper(uuid)}}
+	return &holdfastv1.Machine{MachineId: id, Spec: &holdfastv1.MachineSpec{TargetClusterRef: "prod"},
+		Node: &holdfastv1.NodeRecord{SystemUuid: strings.ToUpper(uuid)}}
 }
 
 func node(name, systemUUID, providerID string, ready corev1.ConditionStatus) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "node-uid", Labels: map[string]string{"rack": "r7"}},
-		Spec: corev1.NodeSpec{ProviderID: providerID, Taints: []corev1.Taint{{Key: "gpu", Value: "yes", Effect: corev1.TaintEffectNoSchedule}}},
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "node-uid",
+		Labels: map[string]string{"rack": "r7"}},
+		Spec: corev1.NodeSpec{ProviderID: providerID,
+			Taints: []corev1.Taint{{Key: "gpu", Value: "yes", Effect: corev1.TaintEffectNoSchedule}}},
 		Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{SystemUUID: systemUUID, BootID: "boot-1"},
-			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, Reason: "Kubelet" + string(ready), Message: "says so"}}}}
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, Reason: "Kubelet" + string(ready),
+				Message: "says so"}}}}
 }
 
 func op() providers.Op { return providers.Op{RunID: "run-1", Step: "join-cluster", Attempt: 1} }
@@ -51,14 +55,19 @@ func TestNodeStatus(t *testing.T) {
 		"by a UUID that somebody reads the other way": {[]*corev1.Node{node("host-7", uuidSwapped, "", corev1.ConditionTrue)},
 			providers.NodeStatus{Registered: true, Ready: true, Reason: "KubeletTrue", Node: "host-7"}},
 		"not Ready": {[]*corev1.Node{node("m-1", uuid, "", corev1.ConditionFalse)},
-			providers.NodeStatus{Registered: true, Reason: "KubeletFalse", Message: "node m-1: Ready is False (KubeletFalse): says so", Node: "m-1"}},
+			providers.NodeStatus{Registered: true, Reason: "KubeletFalse",
+				Message: "node m-1: Ready is False (KubeletFalse): says so", Node: "m-1"}},
 		"of that name, with another UUID": {[]*corev1.Node{node("m-1", otherUUID, "", corev1.ConditionTrue)},
-			providers.NodeStatus{Reason: "NodeOfAnotherMachine", Message: "node m-1 has system UUID " + otherUUID + ", and machine m-1 has " + uuid}},
+			providers.NodeStatus{Reason: "NodeOfAnotherMachine", Message: "node m-1 has system UUID " + otherUUID +
+				", and machine m-1 has " + uuid}},
 		"of that name, of another machine": {[]*corev1.Node{node("m-1", uuid, "holdfast://m-2", corev1.ConditionTrue)},
-			providers.NodeStatus{Reason: "NodeOfAnotherMachine", Message: "node m-1 belongs to machine m-2 (its provider id is holdfast://m-2)"}},
-		"another that nothing is known of has the name, and ours another": {[]*corev1.Node{node("m-1", "", "", corev1.ConditionTrue), node("host-7", "", "holdfast://m-1", corev1.ConditionTrue)},
+			providers.NodeStatus{Reason: "NodeOfAnotherMachine",
+				Message: "node m-1 belongs to machine m-2 (its provider id is holdfast://m-2)"}},
+		"another that nothing is known of has the name, and ours another": {[]*corev1.Node{node("m-1", "", "",
+			corev1.ConditionTrue), node("host-7", "", "holdfast://m-1", corev1.ConditionTrue)},
 			providers.NodeStatus{Registered: true, Ready: true, Reason: "KubeletTrue", Node: "host-7"}},
-		"another has the name, and ours another": {[]*corev1.Node{node("m-1", otherUUID, "", corev1.ConditionTrue), node("host-7", uuid, "", corev1.ConditionTrue)},
+		"another has the name, and ours another": {[]*corev1.Node{node("m-1", otherUUID, "", corev1.ConditionTrue),
+			node("host-7", uuid, "", corev1.ConditionTrue)},
 			providers.NodeStatus{Registered: true, Ready: true, Reason: "KubeletTrue", Node: "host-7"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +80,8 @@ func TestNodeStatus(t *testing.T) {
 				t.Fatal(err)
 			}
 			if tt.want.Registered {
-				tt.want.BootID, tt.want.Labels, tt.want.Taints = "boot-1", map[string]string{"rack": "r7"}, []string{"gpu=yes:NoSchedule"}
+				tt.want.BootID, tt.want.Labels, tt.want.Taints = "boot-1", map[string]string{"rack": "r7"},
+					[]string{"gpu=yes:NoSchedule"}
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
@@ -88,7 +98,8 @@ func TestNodeStatusUnknown(t *testing.T) {
 		t.Errorf("a cluster nobody has registered: %v, reason %q", err, got)
 	}
 	c.Close()
-	if _, err := j.NodeStatus(t.Context(), machine("m-1"), "prod"); err == nil || providers.ClassOf(err) != providers.Transient {
+	if _, err := j.NodeStatus(t.Context(), machine("m-1"), "prod"); err == nil ||
+		providers.ClassOf(err) != providers.Transient {
 		t.Errorf("an API that is down: %v, want an error of class transient", err)
 	}
 }
@@ -100,7 +111,8 @@ func TestJoinTokens(t *testing.T) {
 	for range 2 { // the second one is another leader's
 		j := kube.New(c, h)
 		for range 2 {
-			if err := j.StartJoin(t.Context(), op(), machine("m-1"), providers.JoinSpec{ClusterRef: "prod", Role: "worker"}); err != nil {
+			if err := j.StartJoin(t.Context(), op(), machine("m-1"), providers.JoinSpec{ClusterRef: "prod",
+				Role: "worker"}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -123,7 +135,8 @@ func TestJoinTokens(t *testing.T) {
 		t.Errorf("the token is good for %s, want %s", left, kube.TokenTTL)
 	}
 	script := h.script(op().Token())
-	for _, want := range []string{token, "apiServerEndpoint: " + strings.TrimPrefix(c.URL, "https://"), "- sha256:", "value: holdfast://m-1", "name: m-1"} {
+	for _, want := range []string{token, "apiServerEndpoint: " + strings.TrimPrefix(c.URL, "https://"), "- sha256:",
+		"value: holdfast://m-1", "name: m-1"} {
 		if !strings.Contains(script, want) {
 			t.Errorf("the script has no %q", want)
 		}
@@ -192,17 +205,19 @@ func TestJoinRefused(t *testing.T) {
 		id     string
 		want   string
 	}{
-		"somebody else's node": {func(c *cluster) { c.nodes["m-1"] = node("m-1", otherUUID, "", corev1.ConditionFalse) }, "", "m-1", "node m-1 has system UUID " + otherUUID},
-		"no cluster-info":      {func(c *cluster) { c.info = nil }, "", "m-1", "kubeadm init phase bootstrap-token"},
-		"another CA":           {func(c *cluster) { c.info = c.publish(c.URL, []byte("none")) }, "", "m-1", "its CA differs"},
-		"no certificates":      {func(*cluster) {}, "control-plane", "m-1", "secret kubeadm-certs"},
-		"no role":              {func(*cluster) {}, "etcd", "m-1", `role is "etcd"`},
-		"no name":              {func(*cluster) {}, "", "m_1", "valid node name"},
+		"somebody else's node": {func(c *cluster) { c.nodes["m-1"] = node("m-1", otherUUID, "", corev1.ConditionFalse) },
+			"", "m-1", "node m-1 has system UUID " + otherUUID},
+		"no cluster-info": {func(c *cluster) { c.info = nil }, "", "m-1", "kubeadm init phase bootstrap-token"},
+		"another CA":      {func(c *cluster) { c.info = c.publish(c.URL, []byte("none")) }, "", "m-1", "its CA differs"},
+		"no certificates": {func(*cluster) {}, "control-plane", "m-1", "secret kubeadm-certs"},
+		"no role":         {func(*cluster) {}, "etcd", "m-1", `role is "etcd"`},
+		"no name":         {func(*cluster) {}, "", "m_1", "valid node name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, h := newCluster(t), newHost()
 			tt.change(c)
-			err := kube.New(c, h).StartJoin(t.Context(), op(), machine(tt.id), providers.JoinSpec{ClusterRef: "prod", Role: tt.role})
+			err := kube.New(c, h).StartJoin(t.Context(), op(), machine(tt.id),
+				providers.JoinSpec{ClusterRef: "prod", Role: tt.role})
 			if err == nil || !strings.Contains(err.Error(), tt.want) || providers.ClassOf(err) != providers.Unsupported {
 				t.Errorf("got %v, want an error of class unsupported with %q", err, tt.want)
 			}
@@ -223,8 +238,9 @@ func TestJoinControlPlane(t *testing.T) {
 		known string
 	}{
 		"a host that is no node": {nil, "known=''\n"},
-		"a control plane":        {label(node("m-1", uuid, "", corev1.ConditionTrue), "node-role.kubernetes.io/control-plane"), "known='yes'\n"},
-		"a node that is none":    {label(node("m-1", uuid, "", corev1.ConditionTrue), "rack"), "known=''\n"},
+		"a control plane": {label(node("m-1", uuid, "", corev1.ConditionTrue),
+			"node-role.kubernetes.io/control-plane"), "known='yes'\n"},
+		"a node that is none": {label(node("m-1", uuid, "", corev1.ConditionTrue), "rack"), "known=''\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, h := newCluster(t), newHost()
@@ -232,10 +248,12 @@ func TestJoinControlPlane(t *testing.T) {
 			if tt.node != nil {
 				c.nodes[tt.node.Name] = tt.node
 			}
-			if err := kube.New(c, h).StartJoin(t.Context(), op(), machine("m-1"), providers.JoinSpec{ClusterRef: "prod", Role: "control-plane"}); err != nil {
+			if err := kube.New(c, h).StartJoin(t.Context(), op(), machine("m-1"),
+				providers.JoinSpec{ClusterRef: "prod", Role: "control-plane"}); err != nil {
 				t.Fatal(err)
 			}
-			for _, want := range []string{"controlPlane:\n  certificateKey: " + strings.Repeat("ab", 32), tt.known, "as='control plane'\n"} {
+			for _, want := range []string{"controlPlane:\n  certificateKey: " + strings.Repeat("ab", 32), tt.known,
+				"as='control plane'\n"} {
 				if !strings.Contains(h.script(op().Token()), want) {
 					t.Errorf("the script has no %q", want)
 				}
@@ -249,10 +267,12 @@ func TestJoinLate(t *testing.T) {
 	c, h := newCluster(t), newHost()
 	late := providers.WithNotAfter(t.Context(), time.Now().Add(-time.Second))
 	j := kube.New(c, h)
-	if err := j.StartJoin(late, op(), machine("m-1"), providers.JoinSpec{ClusterRef: "prod"}); providers.ClassOf(err) != providers.Late {
+	if err := j.StartJoin(late, op(), machine("m-1"),
+		providers.JoinSpec{ClusterRef: "prod"}); providers.ClassOf(err) != providers.Late {
 		t.Errorf("join: got %v, want an error of class late", err)
 	}
-	if err := j.EndJoin(late, op(), machine("m-1"), providers.JoinSpec{ClusterRef: "prod"}); providers.ClassOf(err) != providers.Late {
+	if err := j.EndJoin(late, op(), machine("m-1"),
+		providers.JoinSpec{ClusterRef: "prod"}); providers.ClassOf(err) != providers.Late {
 		t.Errorf("end: got %v, want an error of class late", err)
 	}
 	if len(c.changed()) > 0 || len(h.scripts) > 0 {
@@ -272,9 +292,12 @@ func TestJoinStatus(t *testing.T) {
 		"none":    {providers.CommandStatus{State: providers.WorkNone}, providers.WorkNone, ""},
 		"running": {providers.CommandStatus{State: providers.WorkRunning}, providers.WorkRunning, ""},
 		"done":    {providers.CommandStatus{State: providers.WorkDone}, providers.WorkDone, ""},
-		"refused": {providers.CommandStatus{State: providers.WorkDone, ExitCode: 1, Output: []providers.Output{{Stream: "stdout", Data: []byte("[preflight] …\n")},
-			{Stream: "stderr", Data: []byte("error: token " + leak + "\nis no good\n")}}}, providers.WorkFailed, "kubeadm exited with 1: error: token abcdef.**** is no good"},
-		"lost": {providers.CommandStatus{State: providers.WorkFailed, Reason: "the host rebooted"}, providers.WorkFailed, "the host rebooted"},
+		"refused": {providers.CommandStatus{State: providers.WorkDone, ExitCode: 1,
+			Output: []providers.Output{{Stream: "stdout", Data: []byte("[preflight] …\n")},
+				{Stream: "stderr", Data: []byte("error: token " + leak + "\nis no good\n")}}}, providers.WorkFailed,
+			"kubeadm exited with 1: error: token abcdef.**** is no good"},
+		"lost": {providers.CommandStatus{State: providers.WorkFailed, Reason: "the host rebooted"}, providers.WorkFailed,
+			"the host rebooted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h.status["t"] = tt.status
@@ -306,18 +329,21 @@ func TestParse(t *testing.T) {
 	ca := []byte("-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n")
 	good := string(kubeconfig("https://10.0.0.1:6443", ca, "{token: hush}"))
 	for name, tt := range map[string]struct{ text, problem string }{
-		"good":          {good, ""},
-		"no YAML":       {"hush: [", "not a kubeconfig"},
-		"empty":         {"", "current-context"},
-		"no context":    {strings.Replace(good, "current-context: it", "current-context: hush", 1), "current-context"},
-		"a program":     {string(kubeconfig("https://10.0.0.1:6443", ca, "{exec: {apiVersion: client.authentication.k8s.io/v1, command: hush}}")), "with a program"},
-		"a file":        {string(kubeconfig("https://10.0.0.1:6443", ca, "{tokenFile: /hush}")), "refers to files"},
-		"no CA":         {strings.Replace(good, "certificate-authority-data", "x", 1), "certificate-authority-data"},
-		"no protection": {strings.Replace(good, "server:", "insecure-skip-tls-verify: true, server:", 1), "certificate-authority-data"},
+		"good":       {good, ""},
+		"no YAML":    {"hush: [", "not a kubeconfig"},
+		"empty":      {"", "current-context"},
+		"no context": {strings.Replace(good, "current-context: it", "current-context: hush", 1), "current-context"},
+		"a program": {string(kubeconfig("https://10.0.0.1:6443", ca,
+			"{exec: {apiVersion: client.authentication.k8s.io/v1, command: hush}}")), "with a program"},
+		"a file": {string(kubeconfig("https://10.0.0.1:6443", ca, "{tokenFile: /hush}")), "refers to files"},
+		"no CA":  {strings.Replace(good, "certificate-authority-data", "x", 1), "certificate-authority-data"},
+		"no protection": {strings.Replace(good, "server:", "insecure-skip-tls-verify: true, server:", 1),
+			"certificate-authority-data"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := kube.Parse([]byte(tt.text))
-			if (err != nil) != (tt.problem != "") || err != nil && (!strings.Contains(err.Error(), tt.problem) || strings.Contains(err.Error(), "hush")) {
+			if (err != nil) != (tt.problem != "") || err != nil && (!strings.Contains(err.Error(), tt.problem) ||
+				strings.Contains(err.Error(), "hush")) {
 				t.Errorf("got %v, want %q and no value", err, tt.problem)
 			}
 		})
@@ -328,7 +354,8 @@ func FuzzParse(f *testing.F) {
 	f.Add(kubeconfig("https://10.0.0.1:6443", []byte("x"), "{token: hush}"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		cfg, err := kube.Parse(text)
-		if err == nil && (cfg.ExecProvider != nil || cfg.AuthProvider != nil || cfg.CertFile != "" || cfg.KeyFile != "" || cfg.BearerTokenFile != "" || cfg.CAFile != "" || cfg.Insecure) {
+		if err == nil && (cfg.ExecProvider != nil || cfg.AuthProvider != nil || cfg.CertFile != "" || cfg.KeyFile != "" ||
+			cfg.BearerTokenFile != "" || cfg.CAFile != "" || cfg.Insecure) {
 			t.Error("a kubeconfig with programs or files in it was taken")
 		}
 	})

@@ -111,11 +111,14 @@ func TestMedium(t *testing.T) {
 		bay  bay
 		want []string
 	}{
-		"on":                       {bay{site: site{power: providers.PowerOn}}, []string{"open", "insert", cd, off, on}},
-		"off":                      {bay{site: site{power: providers.PowerOff}}, []string{"open", "insert", cd, on}},
-		"another disc is in":       {bay{site: site{power: providers.PowerOff}, media: "http://192.0.2.1/rescue.iso"}, []string{"open", "eject", "insert", cd, on}},
-		"it forgets what to boot":  {bay{site: site{power: providers.PowerOn}, forgets: true}, []string{"open", "insert", cd, off, cd, on}},
-		"a medium of another time": {bay{site: site{power: providers.PowerOff}, media: providers.MediumURL("http://x", [32]byte{1})}, []string{"open", "eject", "insert", cd, on}},
+		"on":  {bay{site: site{power: providers.PowerOn}}, []string{"open", "insert", cd, off, on}},
+		"off": {bay{site: site{power: providers.PowerOff}}, []string{"open", "insert", cd, on}},
+		"another disc is in": {bay{site: site{power: providers.PowerOff}, media: "http://192.0.2.1/rescue.iso"},
+			[]string{"open", "eject", "insert", cd, on}},
+		"it forgets what to boot": {bay{site: site{power: providers.PowerOn}, forgets: true},
+			[]string{"open", "insert", cd, off, cd, on}},
+		"a medium of another time": {bay{site: site{power: providers.PowerOff},
+			media: providers.MediumURL("http://x", [32]byte{1})}, []string{"open", "eject", "insert", cd, on}},
 	} {
 		for _, leaders := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", leaders die: ", leaders), func(t *testing.T) {
@@ -125,11 +128,13 @@ func TestMedium(t *testing.T) {
 					t.Errorf("what was done (-want +got):\n%s", diff)
 				}
 				secret, ok := providers.MediumSecret(b.media)
-				if _, sum := providers.MediumToken(secret); !ok || !bytes.Equal(sum, b.session.GetMediumSha256()) || !strings.HasPrefix(b.media, "http://10.0.0.1:7404/") {
+				if _, sum := providers.MediumToken(secret); !ok || !bytes.Equal(sum, b.session.GetMediumSha256()) ||
+					!strings.HasPrefix(b.media, "http://10.0.0.1:7404/") {
 					t.Errorf("what is in the drive is not of the session: %s", b.media)
 				}
 				b.session.Stage = holdfastv1.Install_COMPLETE
-				if st, err := b.imager(t, time.Second).InstallStatus(t.Context(), machine(), op(1).Token()); err != nil || st.State != providers.WorkRunning || st.Due != dueOut {
+				if st, err := b.imager(t, time.Second).InstallStatus(t.Context(), machine(), op(1).Token()); err != nil ||
+					st.State != providers.WorkRunning || st.Due != dueOut {
 					t.Errorf("complete, and the medium is in: %+v, %v, want it to be taken out first", st, err)
 				}
 				if st := b.do(t, 1, leaders); st.State != providers.WorkDone || b.media != "" || b.done[len(b.done)-1] != "eject" {
@@ -146,7 +151,8 @@ func TestMediumEnds(t *testing.T) {
 	b := &bay{site: site{power: providers.PowerOff}}
 	b.do(t, 1, false)
 	first := b.media
-	if st, err := b.imager(t, time.Hour).InstallStatus(t.Context(), machine(), op(1).Token()); err != nil || st.State != providers.WorkFailed || !strings.Contains(st.Error, "http://10.0.0.1:7404") {
+	if st, err := b.imager(t, time.Hour).InstallStatus(t.Context(), machine(), op(1).Token()); err != nil ||
+		st.State != providers.WorkFailed || !strings.Contains(st.Error, "http://10.0.0.1:7404") {
 		t.Errorf("it never starts: %+v, %v", st, err)
 	}
 	for range 2 {
@@ -172,7 +178,8 @@ func TestMediumIsNotTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := p.StartInstall(t.Context(), op(1), machine(), providers.InstallSpec{Image: "debian"})
-	if err == nil || providers.ClassOf(err) != providers.Failed || !strings.Contains(err.Error(), "/…/installer.iso: no route") {
+	if err == nil || providers.ClassOf(err) != providers.Failed ||
+		!strings.Contains(err.Error(), "/…/installer.iso: no route") {
 		t.Errorf("got %v", err)
 	}
 	for _, secret := range p.made {

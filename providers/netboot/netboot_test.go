@@ -29,7 +29,8 @@ type site struct {
 func (s *site) Session(string) *holdfastv1.Install { return s.session }
 
 func (s *site) Open(_ context.Context, op providers.Op, spec providers.InstallSpec) error {
-	s.session = &holdfastv1.Install{MachineId: "m-1", RunId: op.RunID, Step: op.Step, Attempt: op.Attempt, Image: spec.Image, Stage: holdfastv1.Install_WAITING_FOR_PXE,
+	s.session = &holdfastv1.Install{MachineId: "m-1", RunId: op.RunID, Step: op.Step, Attempt: op.Attempt,
+		Image: spec.Image, Stage: holdfastv1.Install_WAITING_FOR_PXE,
 		Macs: []string{"52:54:00:00:00:01"}, StageSince: timestamppb.New(start), LastSeenAt: timestamppb.New(start)}
 	s.done = append(s.done, "open")
 	return nil
@@ -53,7 +54,8 @@ func (s *site) PowerState(context.Context, providers.Machine) (providers.PowerSt
 
 func (s *site) SetPower(_ context.Context, _ providers.Op, _ providers.Machine, a providers.PowerAction) error {
 	s.done = append(s.done, string(a))
-	s.power = map[providers.PowerAction]providers.PowerState{providers.ActionHardOff: providers.PowerOff, providers.ActionOn: providers.PowerOn}[a]
+	s.power = map[providers.PowerAction]providers.PowerState{providers.ActionHardOff: providers.PowerOff,
+		providers.ActionOn: providers.PowerOn}[a]
 	return nil
 }
 
@@ -103,7 +105,8 @@ func walk(t *testing.T, s *site, attempt int32, boot string) providers.InstallSt
 		if st.State != providers.WorkNone && st.Due == "" {
 			continue // it has noted what it saw
 		}
-		if err := p.StartInstall(t.Context(), op(attempt), machine(), providers.InstallSpec{Image: "debian", Boot: boot}); err != nil {
+		if err := p.StartInstall(t.Context(), op(attempt), machine(),
+			providers.InstallSpec{Image: "debian", Boot: boot}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -120,10 +123,12 @@ func TestButtons(t *testing.T) {
 		boot    string
 		want    []string
 	}{
-		"first attempt":               {1, providers.PowerOn, "", []string{"open"}},
-		"retry of a machine on":       {2, providers.PowerOn, "", []string{"open", "boot PXE", string(providers.ActionHardOff), string(providers.ActionOn)}},
-		"retry of one that uses HTTP": {2, providers.PowerOn, "HTTP", []string{"open", "boot HTTP", string(providers.ActionHardOff), string(providers.ActionOn)}},
-		"retry of a machine off":      {2, providers.PowerOff, "", []string{"open", string(providers.ActionOn)}},
+		"first attempt": {1, providers.PowerOn, "", []string{"open"}},
+		"retry of a machine on": {2, providers.PowerOn, "", []string{"open", "boot PXE",
+			string(providers.ActionHardOff), string(providers.ActionOn)}},
+		"retry of one that uses HTTP": {2, providers.PowerOn, "HTTP",
+			[]string{"open", "boot HTTP", string(providers.ActionHardOff), string(providers.ActionOn)}},
+		"retry of a machine off": {2, providers.PowerOff, "", []string{"open", string(providers.ActionOn)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &site{power: tt.power}
@@ -138,8 +143,10 @@ func TestButtons(t *testing.T) {
 	if err := on.Open(t.Context(), op(2), providers.InstallSpec{Image: "debian"}); err != nil {
 		t.Fatal(err)
 	}
-	if st, err := imager(on, time.Second).InstallStatus(t.Context(), machine(), op(2).Token()); err != nil || st.Due != "" || on.session.GetPowerOffSeen() {
-		t.Errorf("a machine that is on its way: got %+v, %v, off is seen: %t; want nothing due, and nothing seen", st, err, on.session.GetPowerOffSeen())
+	if st, err := imager(on, time.Second).InstallStatus(t.Context(), machine(), op(2).Token()); err != nil ||
+		st.Due != "" || on.session.GetPowerOffSeen() {
+		t.Errorf("a machine that is on its way: got %+v, %v, off is seen: %t; want nothing due, and nothing seen", st, err,
+			on.session.GetPowerOffSeen())
 	}
 	s := &site{refuses: errors.New("no route to host")}
 	if err := s.Open(t.Context(), op(2), providers.InstallSpec{Image: "debian"}); err != nil {
@@ -159,16 +166,24 @@ func TestStages(t *testing.T) {
 		state providers.WorkState
 		want  string // in the stage or the error
 	}{
-		"waits for its boot script": {holdfastv1.Install_WAITING_FOR_PXE, time.Minute, providers.Facts{}, providers.WorkRunning, "ask for its boot script"},
-		"never asked":               {holdfastv1.Install_WAITING_FOR_PXE, 16 * time.Minute, providers.Facts{}, providers.WorkFailed, "52:54:00:00:00:01"},
-		"boots":                     {holdfastv1.Install_BOOTED_IPXE, time.Minute, providers.Facts{}, providers.WorkRunning, "the installer to start"},
-		"installer never starts":    {holdfastv1.Install_BOOTED_IPXE, 6 * time.Minute, providers.Facts{}, providers.WorkFailed, "its console"},
-		"writes":                    {holdfastv1.Install_WRITING, time.Minute, providers.Facts{}, providers.WorkRunning, "at: 40 of 100 MB"},
-		"power lost while writing":  {holdfastv1.Install_WRITING, 6 * time.Minute, providers.Facts{}, providers.WorkFailed, "no report of the installer for 5m0s"},
-		"boots its disk":            {holdfastv1.Install_COMPLETE, time.Minute, providers.Facts{ReachableReason: "HostKeyMismatch"}, providers.WorkRunning, "HostKeyMismatch"},
-		"never boots its disk":      {holdfastv1.Install_COMPLETE, 16 * time.Minute, providers.Facts{ReachableReason: "ConnectionRefused"}, providers.WorkFailed, "the image was written"},
-		"up":                        {holdfastv1.Install_COMPLETE, time.Minute, providers.Facts{Reachable: true}, providers.WorkDone, ""},
-		"failed":                    {holdfastv1.Install_FAILED, time.Minute, providers.Facts{}, providers.WorkFailed, "two disks match"},
+		"waits for its boot script": {holdfastv1.Install_WAITING_FOR_PXE, time.Minute, providers.Facts{},
+			providers.WorkRunning, "ask for its boot script"},
+		"never asked": {holdfastv1.Install_WAITING_FOR_PXE, 16 * time.Minute, providers.Facts{},
+			providers.WorkFailed, "52:54:00:00:00:01"},
+		"boots": {holdfastv1.Install_BOOTED_IPXE, time.Minute, providers.Facts{}, providers.WorkRunning,
+			"the installer to start"},
+		"installer never starts": {holdfastv1.Install_BOOTED_IPXE, 6 * time.Minute, providers.Facts{},
+			providers.WorkFailed, "its console"},
+		"writes": {holdfastv1.Install_WRITING, time.Minute, providers.Facts{}, providers.WorkRunning,
+			"at: 40 of 100 MB"},
+		"power lost while writing": {holdfastv1.Install_WRITING, 6 * time.Minute, providers.Facts{}, providers.WorkFailed,
+			"no report of the installer for 5m0s"},
+		"boots its disk": {holdfastv1.Install_COMPLETE, time.Minute,
+			providers.Facts{ReachableReason: "HostKeyMismatch"}, providers.WorkRunning, "HostKeyMismatch"},
+		"never boots its disk": {holdfastv1.Install_COMPLETE, 16 * time.Minute,
+			providers.Facts{ReachableReason: "ConnectionRefused"}, providers.WorkFailed, "the image was written"},
+		"up":     {holdfastv1.Install_COMPLETE, time.Minute, providers.Facts{Reachable: true}, providers.WorkDone, ""},
+		"failed": {holdfastv1.Install_FAILED, time.Minute, providers.Facts{}, providers.WorkFailed, "two disks match"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &site{power: providers.PowerOn, facts: tt.facts}
@@ -193,12 +208,14 @@ func TestForeignSession(t *testing.T) {
 	if err := s.Open(t.Context(), op(1), providers.InstallSpec{Image: "debian"}); err != nil {
 		t.Fatal(err)
 	}
-	if st, err := imager(s, 0).InstallStatus(t.Context(), machine(), op(2).Token()); err != nil || st.State != providers.WorkNone {
+	if st, err := imager(s, 0).InstallStatus(t.Context(), machine(), op(2).Token()); err != nil ||
+		st.State != providers.WorkNone {
 		t.Errorf("got %+v, %v, want none", st, err)
 	}
 	for _, spec := range []providers.InstallSpec{{}, {Wipe: true}} {
 		untouched := &site{}
-		if err := imager(untouched, 0).StartInstall(t.Context(), op(1), machine(), spec); providers.ClassOf(err) != providers.Unsupported {
+		if err := imager(untouched, 0).StartInstall(t.Context(), op(1), machine(),
+			spec); providers.ClassOf(err) != providers.Unsupported {
 			t.Errorf("nothing to install: got %v, want it refused", err)
 		}
 		if i := untouched.session; i != nil {

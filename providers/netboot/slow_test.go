@@ -69,7 +69,8 @@ const effectTime = 500 * time.Millisecond
 func TestSlowBMC(t *testing.T) {
 	cd, off, on := "boot VIRTUAL_MEDIA", string(providers.ActionHardOff), string(providers.ActionOn)
 	for _, takes := range []time.Duration{20 * time.Millisecond, 300 * time.Millisecond, 450 * time.Millisecond} {
-		for name, want := range map[string][]string{"medium": {"open", "insert", cd, off, on, "eject"}, "network": {"open", "boot PXE", off, on}} {
+		for name, want := range map[string][]string{"medium": {"open", "insert", cd, off, on, "eject"},
+			"network": {"open", "boot PXE", off, on}} {
 			t.Run(name+" "+takes.String(), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := slow{&bay{site: site{power: providers.PowerOn}}, takes}
@@ -85,14 +86,16 @@ func TestSlowBMC(t *testing.T) {
 					confirm := func(context.Context) (time.Time, error) { return time.Now().Add(effectTime), nil }
 					for range 12 {
 						notAfter, _ := confirm(t.Context())
-						err := p.StartInstall(providers.WithConfirm(providers.WithNotAfter(t.Context(), notAfter), confirm), attempt, machine(), providers.InstallSpec{Image: "debian"})
+						err := p.StartInstall(providers.WithConfirm(providers.WithNotAfter(t.Context(), notAfter), confirm), attempt,
+							machine(), providers.InstallSpec{Image: "debian"})
 						if err != nil {
 							t.Fatalf("after %v: %v", s.done, err)
 						}
 					}
 					if e, ok := p.(providers.InstallEnder); ok {
 						notAfter, _ := confirm(t.Context())
-						if err := e.EndInstall(providers.WithConfirm(providers.WithNotAfter(t.Context(), notAfter), confirm), attempt, machine()); err != nil {
+						if err := e.EndInstall(providers.WithConfirm(providers.WithNotAfter(t.Context(), notAfter), confirm), attempt,
+							machine()); err != nil {
 							t.Fatal(err)
 						}
 					}

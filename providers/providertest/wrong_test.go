@@ -30,7 +30,9 @@ type (
 	alwaysTooLate     struct{ *fake.Provider }
 )
 
-func (p pressesTwice) SetPower(ctx context.Context, op providers.Op, m providers.Machine, a providers.PowerAction) error {
+func (p pressesTwice) SetPower(
+	ctx context.Context, op providers.Op, m providers.Machine, a providers.PowerAction,
+) error {
 	return errors.Join(p.Provider.SetPower(ctx, op, m, a), p.Provider.SetPower(ctx, op, m, a))
 }
 
@@ -38,7 +40,9 @@ func (p neverPresses) SetPower(context.Context, providers.Op, providers.Machine,
 	return nil
 }
 
-func (p takesAnyAction) SetPower(ctx context.Context, op providers.Op, m providers.Machine, a providers.PowerAction) error {
+func (p takesAnyAction) SetPower(
+	ctx context.Context, op providers.Op, m providers.Machine, a providers.PowerAction,
+) error {
 	if a == "cycle" {
 		return nil
 	}
@@ -63,7 +67,9 @@ func (p inspectPresses) Inspect(ctx context.Context, m providers.Machine) (provi
 	return p.Provider.Inspect(ctx, m)
 }
 
-func (p forgetsPersistent) SetBootDevice(ctx context.Context, op providers.Op, m providers.Machine, d providers.BootDevice) error {
+func (p forgetsPersistent) SetBootDevice(
+	ctx context.Context, op providers.Op, m providers.Machine, d providers.BootDevice,
+) error {
 	d.Persistent = false
 	return p.Provider.SetBootDevice(ctx, op, m, d)
 }
@@ -76,7 +82,9 @@ type installsAnew struct {
 	starts int32
 }
 
-func (p *installsAnew) StartInstall(ctx context.Context, op providers.Op, m providers.Machine, s providers.InstallSpec) error {
+func (p *installsAnew) StartInstall(
+	ctx context.Context, op providers.Op, m providers.Machine, s providers.InstallSpec,
+) error {
 	p.starts++
 	if p.starts == 1 {
 		return p.Provider.StartInstall(ctx, op, m, s)
@@ -85,15 +93,20 @@ func (p *installsAnew) StartInstall(ctx context.Context, op providers.Op, m prov
 	return p.Provider.StartInstall(ctx, op, m, s)
 }
 
-func (p runsTwice) StartCommand(ctx context.Context, op providers.Op, m providers.Machine, token string, c providers.Command) error {
-	return errors.Join(p.Provider.StartCommand(ctx, op, m, token, c), p.Provider.StartCommand(ctx, op, m, token+"again", c))
+func (p runsTwice) StartCommand(
+	ctx context.Context, op providers.Op, m providers.Machine, token string, c providers.Command,
+) error {
+	return errors.Join(p.Provider.StartCommand(ctx, op, m, token, c),
+		p.Provider.StartCommand(ctx, op, m, token+"again", c))
 }
 
 func (p neverKills) KillCommand(context.Context, providers.Op, providers.Machine, string) error {
 	return nil
 }
 
-func (p noTimeout) StartCommand(ctx context.Context, op providers.Op, m providers.Machine, token string, c providers.Command) error {
+func (p noTimeout) StartCommand(
+	ctx context.Context, op providers.Op, m providers.Machine, token string, c providers.Command,
+) error {
 	c.Timeout = 0
 	return p.Provider.StartCommand(ctx, op, m, token, c)
 }
@@ -104,7 +117,9 @@ type wrongStatus struct {
 	change func(*providers.CommandStatus)
 }
 
-func (p wrongStatus) CommandStatus(ctx context.Context, m providers.Machine, token string, offset int64) (providers.CommandStatus, error) {
+func (p wrongStatus) CommandStatus(
+	ctx context.Context, m providers.Machine, token string, offset int64,
+) (providers.CommandStatus, error) {
 	s, err := p.Provider.CommandStatus(ctx, m, token, offset)
 	p.change(&s)
 	return s, err
@@ -147,7 +162,9 @@ func (p neverConfirms) ConfirmNetwork(context.Context, providers.Op, providers.M
 	return nil
 }
 
-func (p neverRollsBack) ApplyNetwork(ctx context.Context, op providers.Op, m providers.Machine, config string, _ time.Duration) error {
+func (p neverRollsBack) ApplyNetwork(
+	ctx context.Context, op providers.Op, m providers.Machine, config string, _ time.Duration,
+) error {
 	return p.Provider.ApplyNetwork(ctx, op, m, config, time.Hour)
 }
 
@@ -171,7 +188,9 @@ func (p ignoresContext) PowerState(ctx context.Context, m providers.Machine) (pr
 	return p.Provider.PowerState(context.WithoutCancel(ctx), m)
 }
 
-func (p ignoresNotAfter) SetBootDevice(ctx context.Context, op providers.Op, m providers.Machine, d providers.BootDevice) error {
+func (p ignoresNotAfter) SetBootDevice(
+	ctx context.Context, op providers.Op, m providers.Machine, d providers.BootDevice,
+) error {
 	return p.Provider.SetBootDevice(providers.WithNotAfter(ctx, time.Now().Add(time.Hour)), op, m, d)
 }
 

@@ -66,7 +66,8 @@ func TestHostKeys(t *testing.T) {
 	for _, policy := range []string{sshexec.FirstSight, sshexec.PinnedOnly} {
 		p, keys = with(policy, wrong)
 		err := look(t, p, s.machine())
-		wantClass(t, err, providers.Auth, "m-1", s.addr, ssh.FingerprintSHA256(s.hostKey), ssh.FingerprintSHA256(other.PublicKey()), "pin the new key")
+		wantClass(t, err, providers.Auth, "m-1", s.addr, ssh.FingerprintSHA256(s.hostKey),
+			ssh.FingerprintSHA256(other.PublicKey()), "pin the new key")
 		var he *sshexec.HostKeyError
 		if !errors.As(err, &he) || he.Seen != right || len(he.Wanted) != 1 || he.Wanted[0] != wrong {
 			t.Errorf("got %+v", he)
@@ -74,7 +75,8 @@ func TestHostKeys(t *testing.T) {
 		if got, _ := keys.Get(t.Context(), "m-1"); len(got) != 1 || got[0] != wrong {
 			t.Errorf("pinned %q after a refusal, want %q", got, wrong)
 		}
-		if f, err := p.Inspect(t.Context(), s.machine()); err != nil || f.Reachable || f.ReachableReason != "HostKeyMismatch" {
+		if f, err := p.Inspect(t.Context(), s.machine()); err != nil || f.Reachable ||
+			f.ReachableReason != "HostKeyMismatch" {
 			t.Errorf("got %+v, %v", f, err)
 		}
 	}
@@ -102,8 +104,9 @@ func TestCertificates(t *testing.T) {
 	s := startSSHD(t)
 	certified := func(ca ssh.Signer, until time.Time) sshexec.Login {
 		signer, key := newKey(t)
-		c := &ssh.Certificate{Key: signer.PublicKey(), CertType: ssh.UserCert, KeyId: "holdfast", ValidPrincipals: []string{"root"},
-			ValidAfter: uint64(time.Now().Add(-time.Hour).Unix()), ValidBefore: uint64(until.Unix())}
+		c := &ssh.Certificate{Key: signer.PublicKey(), CertType: ssh.UserCert, KeyId: "holdfast",
+			ValidPrincipals: []string{"root"},
+			ValidAfter:      uint64(time.Now().Add(-time.Hour).Unix()), ValidBefore: uint64(until.Unix())}
 		if err := c.SignCert(rand.Reader, ca); err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +206,8 @@ func TestDeadPeer(t *testing.T) {
 	s := startSSHD(t)
 	line := newProxy(t, s.addr)
 	p := s.provider(t, func(c *sshexec.Config) {
-		c.KeepAlive, c.DeadAfter = sshexec.Duration(100*time.Millisecond), sshexec.Duration(2*time.Second) // sshd of a busy machine is not dead
+		// sshd of a busy machine is not dead
+		c.KeepAlive, c.DeadAfter = sshexec.Duration(100*time.Millisecond), sshexec.Duration(2*time.Second)
 	})
 	m := machineAt("m-1", line.addr)
 	if err := look(t, p, m); err != nil {
@@ -257,7 +261,8 @@ func TestConnectionThatDiedIsReplaced(t *testing.T) {
 	line := newProxy(t, s.addr)
 	p, m := s.provider(t), machineAt("m-1", line.addr)
 	for i := range 10 {
-		if err := p.StartCommand(t.Context(), providers.Op{}, m, fmt.Sprintf("r-%s-%d", rand.Text()[:6], i), providers.Command{Path: "true"}); err != nil {
+		if err := p.StartCommand(t.Context(), providers.Op{}, m, fmt.Sprintf("r-%s-%d", rand.Text()[:6], i),
+			providers.Command{Path: "true"}); err != nil {
 			t.Fatal(err)
 		}
 		line.cut()
@@ -267,8 +272,10 @@ func TestConnectionThatDiedIsReplaced(t *testing.T) {
 func TestJumpHosts(t *testing.T) {
 	first, second, target := startSSHD(t), startSSHD(t), startSSHD(t)
 	cfg := target.config()
-	cfg.Jump = []sshexec.Jump{{Endpoint: first.addr, CredentialsRef: "first"}, {Endpoint: second.addr, CredentialsRef: "second"}}
-	cfg.Idle = sshexec.Duration(3 * time.Second) // the second machine comes before the jump hosts are left, on a busy machine too
+	cfg.Jump = []sshexec.Jump{{Endpoint: first.addr, CredentialsRef: "first"},
+		{Endpoint: second.addr, CredentialsRef: "second"}}
+	// the second machine comes before the jump hosts are left, on a busy machine too
+	cfg.Idle = sshexec.Duration(3 * time.Second)
 	keys := sshexec.NewPinnedInMemory(nil)
 	p := newProvider(t, cfg, logins{"key": target.login, "first": first.login, "second": second.login}, keys)
 	for _, id := range []string{"m-1", "m-2"} {
@@ -280,20 +287,26 @@ func TestJumpHosts(t *testing.T) {
 		t.Errorf("%d, %d and %d logins, want 1, 1 and 2", a, b, c)
 	}
 	for host, s := range map[string]*sshd{"jump/" + first.addr: first, "jump/" + second.addr: second, "m-1": target} {
-		if got, _ := keys.Get(t.Context(), host); len(got) != 1 || got[0] != strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.hostKey))) {
+		if got, _ := keys.Get(t.Context(), host); len(got) != 1 ||
+			got[0] != strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.hostKey))) {
 			t.Errorf("pinned for %s: %q", host, got)
 		}
 	}
 	eventually(t, "the end of all connections", func() bool { return p.Connections() == 0 })
 
-	impostor := sshexec.NewPinnedInMemory(map[string][]string{"jump/" + second.addr: {string(ssh.MarshalAuthorizedKey(first.hostKey))}})
+	impostor := sshexec.NewPinnedInMemory(map[string][]string{"jump/" +
+		second.addr: {string(ssh.MarshalAuthorizedKey(first.hostKey))}})
 	p = newProvider(t, cfg, logins{"key": target.login, "first": first.login, "second": second.login}, impostor)
-	wantClass(t, look(t, p, machineAt("m-1", target.addr)), providers.Auth, "jump/"+second.addr, "host_keys of the jump host")
+	wantClass(t, look(t, p, machineAt("m-1", target.addr)), providers.Auth, "jump/"+second.addr,
+		"host_keys of the jump host")
 
 	// The jump host was installed anew: what the configuration says goes before what was pinned.
-	cfg.Jump[0].HostKeys, cfg.Jump[1].HostKeys = []string{string(ssh.MarshalAuthorizedKey(first.hostKey))}, []string{string(ssh.MarshalAuthorizedKey(second.hostKey))}
+	cfg.Jump[0].HostKeys, cfg.Jump[1].HostKeys = []string{string(ssh.MarshalAuthorizedKey(first.hostKey))},
+		[]string{string(ssh.MarshalAuthorizedKey(second.hostKey))}
 	cfg.HostKeys = sshexec.PinnedOnly
-	impostor = sshexec.NewPinnedInMemory(map[string][]string{"jump/" + second.addr: {string(ssh.MarshalAuthorizedKey(first.hostKey))}, "m-1": {string(ssh.MarshalAuthorizedKey(target.hostKey))}})
+	impostor = sshexec.NewPinnedInMemory(map[string][]string{"jump/" +
+		second.addr: {string(ssh.MarshalAuthorizedKey(first.hostKey))},
+		"m-1": {string(ssh.MarshalAuthorizedKey(target.hostKey))}})
 	p = newProvider(t, cfg, logins{"key": target.login, "first": first.login, "second": second.login}, impostor)
 	if err := look(t, p, machineAt("m-1", target.addr)); err != nil {
 		t.Error(err)
@@ -317,7 +330,8 @@ func TestPasswordIsSentOnce(t *testing.T) {
 	}
 	cfg := &ssh.ServerConfig{
 		PasswordCallback: func(_ ssh.ConnMetadata, p []byte) (*ssh.Permissions, error) { return nil, got(string(p)) },
-		KeyboardInteractiveCallback: func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions, error) {
+		KeyboardInteractiveCallback: func(_ ssh.ConnMetadata, ask ssh.KeyboardInteractiveChallenge) (*ssh.Permissions,
+			error) {
 			a, err := ask("", "", []string{"Password: "}, []bool{false})
 			if err != nil || len(a) != 1 {
 				return nil, errors.New("no answer")
@@ -342,7 +356,8 @@ func TestPasswordIsSentOnce(t *testing.T) {
 		}
 	})
 	t.Cleanup(func() { l.Close(); wg.Wait() })
-	p := newProvider(t, sshexec.Config{}, logins{"key": {Username: "admin", Password: "hunter2"}}, sshexec.NewPinnedInMemory(nil))
+	p := newProvider(t, sshexec.Config{}, logins{"key": {Username: "admin", Password: "hunter2"}},
+		sshexec.NewPinnedInMemory(nil))
 	err = look(t, p, machineAt("m-1", l.Addr().String()))
 	wantClass(t, err, providers.Auth, "admin")
 	if strings.Contains(err.Error(), "hunter2") {
@@ -357,7 +372,8 @@ func TestPasswordIsSentOnce(t *testing.T) {
 	// key is tried there, a password is not told.
 	_, key := newKey(t)
 	sent = nil
-	for name, common := range map[string]sshexec.Login{"with a key": {Username: "admin", PrivateKey: key, Password: "hunter2"}, "without": {Username: "admin", Password: "hunter2"}} {
+	for name, common := range map[string]sshexec.Login{"with a key": {Username: "admin", PrivateKey: key,
+		Password: "hunter2"}, "without": {Username: "admin", Password: "hunter2"}} {
 		p := newProvider(t, sshexec.Config{CredentialsRef: "key"}, logins{"key": common}, sshexec.NewPinnedInMemory(nil))
 		m := machineAt("m-1", l.Addr().String())
 		m.Spec.SshCredentialsRef = ""
@@ -370,7 +386,8 @@ func TestPasswordIsSentOnce(t *testing.T) {
 }
 
 func TestSecretsDoNotPrint(t *testing.T) {
-	l := sshexec.Login{Username: "admin", PrivateKey: []byte("hunter1"), Certificate: []byte("hunter2"), Password: "hunter3"}
+	l := sshexec.Login{Username: "admin", PrivateKey: []byte("hunter1"), Certificate: []byte("hunter2"),
+		Password: "hunter3"}
 	if s := fmt.Sprintf("%v %+v %#v %s", l, l, l, l); strings.Contains(s, "hunter") || !strings.Contains(s, "admin") {
 		t.Errorf("got %s", s)
 	}

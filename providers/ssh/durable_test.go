@@ -33,7 +33,8 @@ type host struct {
 func withoutSystemd(t *testing.T) host {
 	s := startSSHD(t)
 	return host{
-		machine: s.machine(), addr: s.addr, state: s.state, dir: hostDir(t), seen: func(p string) string { return p }, long: 3, user: "nobody",
+		machine: s.machine(), addr: s.addr, state: s.state, dir: hostDir(t), seen: func(p string) string { return p },
+		long: 3, user: "nobody",
 		make: func(t *testing.T) *sshexec.Provider { return s.provider(t) },
 	}
 }
@@ -45,10 +46,15 @@ func TestCommandsWithoutSystemd(t *testing.T) {
 
 func (h host) commands(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, host){
-		"ManyStartOnce": manyStartOnce, "AnotherLeaderGoesOn": anotherLeaderGoesOn, "KillTakesTheChildren": killTakesTheChildren, "KilledBeforeItStarted": killedBeforeItStarted,
-		"SupervisorKilled": supervisorKilled, "RebootedMeanwhile": rebootedMeanwhile, "LateAtTheHost": lateAtTheHost, "SlowToStage": slowToStage, "LostWhileStarting": lostWhileStarting,
-		"OutputIsBinary": outputIsBinary, "OutputIsCapped": outputIsCapped, "RunsAsUser": runsAsUser, "ScriptKeepsItsStdin": scriptKeepsItsStdin,
-		"Environment": environment, "SignalsAreTold": signalsAreTold, "BackgroundDoesNotHoldItUp": backgroundDoesNotHoldItUp, "Refused": refusedCommands, "OldStateIsRemoved": oldStateIsRemoved,
+		"ManyStartOnce": manyStartOnce, "AnotherLeaderGoesOn": anotherLeaderGoesOn,
+		"KillTakesTheChildren": killTakesTheChildren, "KilledBeforeItStarted": killedBeforeItStarted,
+		"SupervisorKilled": supervisorKilled, "RebootedMeanwhile": rebootedMeanwhile, "LateAtTheHost": lateAtTheHost,
+		"SlowToStage": slowToStage, "LostWhileStarting": lostWhileStarting,
+		"OutputIsBinary": outputIsBinary, "OutputIsCapped": outputIsCapped, "RunsAsUser": runsAsUser,
+		"ScriptKeepsItsStdin": scriptKeepsItsStdin,
+		"Environment":         environment, "SignalsAreTold": signalsAreTold,
+		"BackgroundDoesNotHoldItUp": backgroundDoesNotHoldItUp, "Refused": refusedCommands,
+		"OldStateIsRemoved": oldStateIsRemoved,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, h) })
 	}
@@ -66,7 +72,9 @@ func (h host) start(t *testing.T, p *sshexec.Provider, token string, c providers
 }
 
 // follow reads a command's output to its end, as the executor does, from an offset on.
-func (h host) follow(t *testing.T, p *sshexec.Provider, token string, next int64) (map[string]string, providers.CommandStatus) {
+func (h host) follow(
+	t *testing.T, p *sshexec.Provider, token string, next int64,
+) (map[string]string, providers.CommandStatus) {
 	t.Helper()
 	out := map[string]string{}
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); {
@@ -162,7 +170,8 @@ func manyStartOnce(t *testing.T, h host) {
 		p := h.make(t)
 		for range 3 {
 			wg.Go(func() {
-				if err := p.StartCommand(t.Context(), providers.Op{}, h.machine, token, providers.Command{Script: "echo started >>" + marker + "; sleep 0.5; echo done"}); err != nil {
+				if err := p.StartCommand(t.Context(), providers.Op{}, h.machine, token,
+					providers.Command{Script: "echo started >>" + marker + "; sleep 0.5; echo done"}); err != nil {
 					t.Error(err)
 				}
 			})
@@ -194,7 +203,9 @@ func anotherLeaderGoesOn(t *testing.T, h host) {
 	over.machine = machineAt(h.machine.GetMachineId(), line.addr)
 	n := h.long * 5
 	first := h.make(t)
-	over.start(t, first, token, providers.Command{Script: fmt.Sprintf("echo started >>%s; i=0; while [ $i -lt %d ]; do i=$((i+1)); echo line $i; echo err $i >&2; sleep 0.2; done; exit 7", marker, n)})
+	over.start(t, first, token,
+		providers.Command{Script: fmt.Sprintf("echo started >>%s; i=0; while [ $i -lt %d ]; do i=$((i+1)); echo line "+
+			"$i; echo err $i >&2; sleep 0.2; done; exit 7", marker, n)})
 	var got, want strings.Builder
 	var next int64
 	for end := time.Now().Add(time.Duration(h.long) * time.Second / 2); time.Now().Before(end); {
@@ -219,7 +230,8 @@ func anotherLeaderGoesOn(t *testing.T, h host) {
 	for i := range n {
 		fmt.Fprintf(&want, "line %d\n", i+1)
 	}
-	if s.State != providers.WorkDone || s.ExitCode != 7 || got.String() != want.String() || h.file(t, marker) != "started\n" {
+	if s.State != providers.WorkDone || s.ExitCode != 7 || got.String() != want.String() ||
+		h.file(t, marker) != "started\n" {
 		t.Fatalf("got %+v and\n%s\nand starts %q; want exit 7, %d lines and one start", s, got.String(), h.file(t, marker), n)
 	}
 	if all, _ := h.follow(t, second, token, 0); strings.Count(all["stderr"], "\n") != n {
@@ -232,7 +244,10 @@ func killTakesTheChildren(t *testing.T, h host) {
 	p, token, marker := h.make(t), newToken(t), filepath.Join(h.dir, rand.Text())
 	h.start(t, p, token, providers.Command{Script: fmt.Sprintf(
 		`(trap '' TERM; while :; do date +%%s%%N >%[1]s.deaf; sleep 0.05; done) & setsid sh -c 'while :; do date +%%s%%N >%[1]s.away; sleep 0.05; done' & trap 'echo heard; exit 0' TERM; echo up; while :; do sleep 0.1; done`, marker)})
-	eventually(t, "all of it is up", func() bool { return h.file(t, marker+".deaf") != "" && h.file(t, marker+".away") != "" })
+	eventually(t, "all of it is up", func() bool {
+		return h.file(t, marker+".deaf") != "" &&
+			h.file(t, marker+".away") != ""
+	})
 	if err := p.KillCommand(t.Context(), providers.Op{}, h.machine, token); err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +268,8 @@ func killedBeforeItStarted(t *testing.T, h host) {
 		t.Fatal(err)
 	}
 	h.start(t, p, token, providers.Command{Script: "echo late"})
-	if out, s := h.follow(t, p, token, 0); s.State != providers.WorkFailed || out["stdout"] != "" || !strings.Contains(s.Reason, "before it was started") {
+	if out, s := h.follow(t, p, token, 0); s.State != providers.WorkFailed || out["stdout"] != "" ||
+		!strings.Contains(s.Reason, "before it was started") {
 		t.Fatalf("got %+v and %q, want that it never ran", s, out)
 	}
 }
@@ -274,10 +290,12 @@ func (h host) claimOf(t *testing.T, token string) []string {
 func supervisorKilled(t *testing.T, h host) {
 	p, token, marker := h.make(t), newToken(t), filepath.Join(h.dir, rand.Text())
 	over := marker + ".over" // it is at work until then, however slow the host is
-	c := providers.Command{Script: "echo started >>" + marker + "; for i in $(seq 1200); do [ -e " + over + " ] && break; sleep 0.05; done"}
+	c := providers.Command{Script: "echo started >>" + marker + "; for i in $(seq 1200); do [ -e " + over +
+		" ] && break; sleep 0.05; done"}
 	h.start(t, p, token, c)
 	eventually(t, "the start", func() bool { return h.file(t, marker) != "" })
-	if _, s := h.run(t, p, providers.Command{Path: "kill", Args: []string{"-9", h.claimOf(t, token)[3]}}); s.ExitCode != 0 {
+	if _, s := h.run(t, p, providers.Command{Path: "kill",
+		Args: []string{"-9", h.claimOf(t, token)[3]}}); s.ExitCode != 0 {
 		t.Fatalf("kill: %+v", s)
 	}
 	if err := os.WriteFile(h.seen(over), nil, 0o600); err != nil {
@@ -336,7 +354,8 @@ func lateAtTheHost(t *testing.T, h host) {
 		// Somewhere between staging and starting.
 		timer := time.AfterFunc(time.Duration(try)*2*time.Millisecond, line.freeze)
 		thaw := time.AfterFunc(700*time.Millisecond, line.thaw)
-		err := p.StartCommand(providers.WithNotAfter(t.Context(), time.Now().Add(500*time.Millisecond)), providers.Op{}, m, token, providers.Command{Script: "echo ran >>" + marker})
+		err := p.StartCommand(providers.WithNotAfter(t.Context(), time.Now().Add(500*time.Millisecond)), providers.Op{}, m,
+			token, providers.Command{Script: "echo ran >>" + marker})
 		timer.Stop()
 		if !thaw.Stop() {
 			line.thaw()
@@ -371,7 +390,8 @@ func lostWhileStarting(t *testing.T, h host) {
 			t.Fatal(err)
 		}
 		timer := time.AfterFunc(time.Duration(try)*4*time.Millisecond, line.cut)
-		err := p.StartCommand(providers.WithNotAfter(t.Context(), time.Now().Add(300*time.Millisecond)), providers.Op{}, m, token, providers.Command{Script: "echo started >>" + marker})
+		err := p.StartCommand(providers.WithNotAfter(t.Context(), time.Now().Add(300*time.Millisecond)), providers.Op{}, m,
+			token, providers.Command{Script: "echo started >>" + marker})
 		timer.Stop()
 		s, serr := p.CommandStatus(t.Context(), m, token, 0)
 		if serr != nil {
@@ -405,7 +425,8 @@ func outputIsBinary(t *testing.T, h host) {
 	if err := os.WriteFile(h.seen(name), random, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, _ := h.run(t, p, providers.Command{Path: "cat", Args: []string{name}}); !bytes.Equal([]byte(out["stdout"]), random) {
+	if out, _ := h.run(t, p, providers.Command{Path: "cat", Args: []string{name}}); !bytes.Equal([]byte(out["stdout"]),
+		random) {
 		t.Fatalf("got %d bytes that are not the %d printed", len(out["stdout"]), len(random))
 	}
 }
@@ -421,12 +442,14 @@ func outputIsCapped(t *testing.T, h host) {
 
 func runsAsUser(t *testing.T, h host) {
 	p := h.make(t)
-	for _, c := range []providers.Command{{Path: "id", Args: []string{"-un"}, User: h.user}, {Script: "id -un", User: h.user}, {Script: "#!/bin/sh\nid -un", User: h.user}} {
+	for _, c := range []providers.Command{{Path: "id", Args: []string{"-un"}, User: h.user},
+		{Script: "id -un", User: h.user}, {Script: "#!/bin/sh\nid -un", User: h.user}} {
 		if out, s := h.run(t, p, c); out["stdout"] != h.user+"\n" || s.ExitCode != 0 {
 			t.Errorf("%+v: got %q and %+v", c, out, s)
 		}
 	}
-	err := p.StartCommand(t.Context(), providers.Op{}, h.machine, newToken(t), providers.Command{Script: "true", User: "nosuchuser"})
+	err := p.StartCommand(t.Context(), providers.Op{}, h.machine, newToken(t),
+		providers.Command{Script: "true", User: "nosuchuser"})
 	if providers.ClassOf(err) != providers.Unsupported || !strings.Contains(err.Error(), "no user nosuchuser") {
 		t.Errorf("got %v, want that there is no such user", err)
 	}
@@ -441,7 +464,8 @@ func scriptKeepsItsStdin(t *testing.T, h host) {
 	if out, _ := h.run(t, p, providers.Command{Script: "cat; read x; echo \"after $x\"\n"}); out["stdout"] != "after \n" {
 		t.Errorf("got %q: a script must not read itself", out)
 	}
-	if out, _ := h.run(t, p, providers.Command{Script: "#!/usr/bin/awk -f\nBEGIN { print \"awk\" }"}); out["stdout"] != "awk\n" {
+	if out, _ := h.run(t, p,
+		providers.Command{Script: "#!/usr/bin/awk -f\nBEGIN { print \"awk\" }"}); out["stdout"] != "awk\n" {
 		t.Errorf("got %q of a script that names its interpreter", out)
 	}
 	long := "# " + strings.Repeat("x", 500<<10) + "\necho end\n"
@@ -452,8 +476,10 @@ func scriptKeepsItsStdin(t *testing.T, h host) {
 
 func environment(t *testing.T, h host) {
 	p := h.make(t)
-	out, _ := h.run(t, p, providers.Command{Path: "env", Env: map[string]string{"A": "x\ny'z\"$HOME`id`\\", "PATH": "/usr/bin:/bin", "IFS": "a", "UID": "7"}})
-	for _, want := range []string{"A=x\ny'z\"$HOME`id`\\\n", "PATH=/usr/bin:/bin\n", "HOME=/root\n", "USER=root\n", "IFS=a\n", "UID=7\n"} {
+	out, _ := h.run(t, p, providers.Command{Path: "env", Env: map[string]string{"A": "x\ny'z\"$HOME`id`\\",
+		"PATH": "/usr/bin:/bin", "IFS": "a", "UID": "7"}})
+	for _, want := range []string{"A=x\ny'z\"$HOME`id`\\\n", "PATH=/usr/bin:/bin\n", "HOME=/root\n", "USER=root\n",
+		"IFS=a\n", "UID=7\n"} {
 		if !strings.Contains("\n"+out["stdout"], "\n"+want) {
 			t.Errorf("environment lacks %q: %s", want, out["stdout"])
 		}
@@ -469,7 +495,8 @@ func environment(t *testing.T, h host) {
 }
 
 func signalsAreTold(t *testing.T, h host) {
-	if _, s := h.run(t, h.make(t), providers.Command{Script: "kill -SEGV $$"}); s.State != providers.WorkDone || s.ExitCode != 139 {
+	if _, s := h.run(t, h.make(t), providers.Command{Script: "kill -SEGV $$"}); s.State != providers.WorkDone ||
+		s.ExitCode != 139 {
 		t.Errorf("got %+v, want done with 139", s)
 	}
 	// INT and QUIT are not ignored, as they would be in a shell's background.
@@ -489,14 +516,18 @@ func backgroundDoesNotHoldItUp(t *testing.T, h host) {
 func refusedCommands(t *testing.T, h host) {
 	p := h.make(t)
 	for name, c := range map[string]providers.Command{
-		"nothing": {}, "both": {Path: "a", Script: "b"}, "dash": {Path: "-x"}, "NUL": {Path: "a", Args: []string{"\x00"}}, "user": {Path: "a", User: "a b"},
-		"variable": {Path: "a", Env: map[string]string{"A B": "c"}}, "ours": {Path: "a", Env: map[string]string{"HOLDFAST_TOKEN": "c"}}, "value": {Path: "a", Env: map[string]string{"A": "\x00"}},
+		"nothing": {}, "both": {Path: "a", Script: "b"}, "dash": {Path: "-x"}, "NUL": {Path: "a",
+			Args: []string{"\x00"}}, "user": {Path: "a", User: "a b"},
+		"variable": {Path: "a", Env: map[string]string{"A B": "c"}}, "ours": {Path: "a",
+			Env: map[string]string{"HOLDFAST_TOKEN": "c"}}, "value": {Path: "a", Env: map[string]string{"A": "\x00"}},
 	} {
-		if err := p.StartCommand(t.Context(), providers.Op{}, h.machine, newToken(t), c); providers.ClassOf(err) != providers.Unsupported {
+		if err := p.StartCommand(t.Context(), providers.Op{}, h.machine, newToken(t),
+			c); providers.ClassOf(err) != providers.Unsupported {
 			t.Errorf("%s: got %v, want class unsupported", name, err)
 		}
 	}
-	if err := p.StartCommand(t.Context(), providers.Op{}, h.machine, "a/../b", providers.Command{Path: "a"}); providers.ClassOf(err) != providers.Unsupported {
+	if err := p.StartCommand(t.Context(), providers.Op{}, h.machine, "a/../b",
+		providers.Command{Path: "a"}); providers.ClassOf(err) != providers.Unsupported {
 		t.Errorf("token with a slash: got %v", err)
 	}
 	if out, s := h.run(t, p, providers.Command{Path: "no-such-program"}); s.ExitCode != 127 || out["stderr"] == "" {

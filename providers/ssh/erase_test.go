@@ -73,7 +73,8 @@ func stage(t *testing.T, disks []disk) (dir string, run func(env ...string) (str
 			t.Fatal(err)
 		}
 	}
-	write("lsblk", "case \"$*\" in\n*SERIAL*) echo S-1 ;;\n*MOUNTPOINT*) case \"$*\" in */vdsys*) echo / ;; esac ;;\n*) cat <<L\n"+list+"L\n;;\nesac\n")
+	write("lsblk", "case \"$*\" in\n*SERIAL*) echo S-1 ;;\n*MOUNTPOINT*) case \"$*\" in */vdsys*) echo / ;; esac "+
+		";;\n*) cat <<L\n"+list+"L\n;;\nesac\n")
 	write("blockdev", "exit 0\n")
 	write("swapoff", "exit 0\n")
 	write("sync", "exit 0\n")
@@ -82,7 +83,9 @@ func stage(t *testing.T, disks []disk) (dir string, run func(env ...string) (str
 		write(tool, "case \"$*\" in\n"+answers[tool]+"*) exit 1 ;;\nesac\n")
 	}
 	// A file is no disk: what goes past the cache is read like anything else.
-	write("dd", "case \"$*\" in\n"+answers["dd"]+"esac\nfor w; do\nshift\ncase $w in iflag=direct | oflag=direct) ;; *) set -- \"$@\" \"$w\" ;; esac\ndone\nexec /bin/dd \"$@\"\n")
+	write("dd", "case \"$*\" in\n"+answers["dd"]+
+		"esac\nfor w; do\nshift\ncase $w in iflag=direct | oflag=direct) ;; *) set -- \"$@\" \"$w\" ;; "+
+		"esac\ndone\nexec /bin/dd \"$@\"\n")
 	return dir, func(env ...string) (string, string, int) {
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 		defer stop()
@@ -100,11 +103,14 @@ func stage(t *testing.T, disks []disk) (dir string, run func(env ...string) (str
 }
 
 const (
-	locked     = "printf 'Security:\\n\\t\\tsupported\\n\\t\\tenabled\\n\\t\\tlocked\\n\\tnot\\tfrozen\\nChecksum: correct\\n'"
+	locked = "printf 'Security:\\n\\t\\tsupported\\n\\t\\tenabled\\n\\t\\tlocked\\n\\tnot\\tfrozen\\nChecksum: " +
+		"correct\\n'"
 	unreadable = "[ -f $d.open ] || exit 1"
 	zeroes     = "truncate -s 0 $d && truncate -s 5000192 $d"
 	scrambles  = "head -c 5000192 /dev/urandom >$d"
-	unfrozen   = "case \"$*\" in *-I*) printf 'Security:\\n\\tMaster password revision code = 65534\\n\\t\\tsupported\\n\\tnot\\tenabled\\n\\tnot\\tlocked\\n\\tnot\\tfrozen\\n\\tnot\\texpired: security count\\n\\t\\tsupported: enhanced erase\\nChecksum: correct\\n' ;; *set-pass*) : ;; *erase-enhanced*) "
+	unfrozen   = "case \"$*\" in *-I*) printf 'Security:\\n\\tMaster password revision code = " +
+		"65534\\n\\t\\tsupported\\n\\tnot\\tenabled\\n\\tnot\\tlocked\\n\\tnot\\tfrozen\\n\\tnot\\texpired: security " +
+		"count\\n\\t\\tsupported: enhanced erase\\nChecksum: correct\\n' ;; *set-pass*) : ;; *erase-enhanced*) "
 )
 
 func TestEraseScript(t *testing.T) {
@@ -114,33 +120,60 @@ func TestEraseScript(t *testing.T) {
 		want  []string // lines of the report
 		exit  int
 	}{
-		"no disk":      {nil, []string{"done 0 of 0"}, 0},
-		"NVMe formats": {[]disk{{name: "nvme0n1", bytes: size, tools: map[string]string{"nvme": scrambles}}}, []string{"disk nvme0n1 S-1 erased nvme format, user data erase", "done 1 of 1"}, 0},
-		"NVMe only by key": {[]disk{{name: "nvme0n1", bytes: size, tools: map[string]string{"nvme": "case \"$*\" in *ses=2*) " + scrambles + " ;; *) exit 1 ;; esac"}}},
+		"no disk": {nil, []string{"done 0 of 0"}, 0},
+		"NVMe formats": {[]disk{{name: "nvme0n1", bytes: size, tools: map[string]string{"nvme": scrambles}}},
+			[]string{"disk nvme0n1 S-1 erased nvme format, user data erase", "done 1 of 1"}, 0},
+		"NVMe only by key": {[]disk{{name: "nvme0n1", bytes: size,
+			tools: map[string]string{"nvme": "case \"$*\" in *ses=2*) " + scrambles + " ;; *) exit 1 ;; esac"}}},
 			[]string{"disk nvme0n1 S-1 erased nvme format, cryptographic erase", "done 1 of 1"}, 0},
-		"NVMe sanitizes": {[]disk{{name: "nvme0n1", bytes: size, tools: map[string]string{"nvme": "case \"$*\" in sanitize-log*) echo 'Sanitize Status                        (SSTAT) :  0x101' ;; sanitize*) " + scrambles + " ;; *) exit 1 ;; esac"}}},
+		"NVMe sanitizes": {[]disk{{name: "nvme0n1", bytes: size,
+			tools: map[string]string{"nvme": "case \"$*\" in sanitize-log*) echo 'Sanitize Status                        " +
+				"(SSTAT) :  0x101' ;; sanitize*) " + scrambles + " ;; *) exit 1 ;; esac"}}},
 			[]string{"disk nvme0n1 S-1 erased nvme sanitize, block erase", "done 1 of 1"}, 0},
-		"NVMe lies": {[]disk{{name: "nvme0n1", bytes: size, tools: map[string]string{"nvme": "exit 0"}}}, []string{"disk nvme0n1 S-1 erased overwritten with zeros", "done 1 of 1"}, 0},
-		"ATA erases": {[]disk{{name: "sda", bytes: size, tools: map[string]string{"hdparm": unfrozen + zeroes + " ;; *) exit 1 ;; esac"}}},
+		"NVMe lies": {[]disk{{name: "nvme0n1", bytes: size, tools: map[string]string{"nvme": "exit 0"}}},
+			[]string{"disk nvme0n1 S-1 erased overwritten with zeros", "done 1 of 1"}, 0},
+		"ATA erases": {[]disk{{name: "sda", bytes: size, tools: map[string]string{"hdparm": unfrozen + zeroes +
+			" ;; *) exit 1 ;; esac"}}},
 			[]string{"disk sda S-1 erased ATA enhanced secure erase", "done 1 of 1"}, 0},
-		"ATA is frozen": {[]disk{{name: "sda", bytes: size, tools: map[string]string{"hdparm": strings.Replace(unfrozen, "not\\tfrozen", "\\tfrozen", 1) + zeroes + " ;; *) exit 1 ;; esac"}}},
+		"ATA is frozen": {[]disk{{name: "sda", bytes: size,
+			tools: map[string]string{"hdparm": strings.Replace(unfrozen, "not\\tfrozen", "\\tfrozen", 1) + zeroes +
+				" ;; *) exit 1 ;; esac"}}},
 			[]string{"disk sda S-1 erased overwritten with zeros", "done 1 of 1"}, 0},
-		"ATA is locked by an erase that was interrupted": {[]disk{{name: "sda", bytes: size, tools: map[string]string{"dd": unreadable, "hdparm": "case \"$*\" in *-I*) [ -f $d.open ] || { " + locked + "; exit 0; } ;; *security-unlock\\ holdfast*) : >$d.open ;; *disable*) exit 0 ;; esac; " + unfrozen + zeroes + " ;; *) exit 1 ;; esac"}}},
+		"ATA is locked by an erase that was interrupted": {[]disk{{name: "sda", bytes: size,
+			tools: map[string]string{"dd": unreadable, "hdparm": "case \"$*\" in *-I*) [ -f $d.open ] || { " + locked +
+				"; exit 0; } ;; *security-unlock\\ holdfast*) : >$d.open ;; *disable*) exit 0 ;; esac; " + unfrozen + zeroes +
+				" ;; *) exit 1 ;; esac"}}},
 			[]string{"disk sda S-1 erased ATA enhanced secure erase", "done 1 of 1"}, 0},
-		"ATA is locked by somebody": {[]disk{{name: "sda", bytes: size, tools: map[string]string{"dd": unreadable, "hdparm": "case \"$*\" in *-I*) " + locked + " ;; *) exit 1 ;; esac"}}},
-			[]string{"disk sda S-1 failed it is locked, and not with our password (holdfast) or frozen by the firmware; it cannot be read", "done 0 of 1"}, 1},
-		"discards":               {[]disk{{name: "vda", bytes: size, tools: map[string]string{"blkdiscard": "case \"$*\" in *-s*) exit 1 ;; *) " + zeroes + " ;; esac"}}}, []string{"disk vda S-1 erased discard, read back as zeros", "done 1 of 1"}, 0},
-		"discards, to no effect": {[]disk{{name: "vda", bytes: size, tools: map[string]string{"blkdiscard": "exit 0"}}}, []string{"disk vda S-1 erased overwritten with zeros", "done 1 of 1"}, 0},
-		"overwritten":            {[]disk{{name: "vda", bytes: size}, {name: "vdb", bytes: 9 << 20}, {name: "vdc", bytes: 1 << 20}}, []string{"disk vda S-1 erased overwritten with zeros", "disk vdb S-1 erased overwritten with zeros", "disk vdc S-1 erased overwritten with zeros", "done 3 of 3"}, 0},
-		"empty":                  {[]disk{{name: "vda", bytes: size, empty: true}}, []string{"disk vda S-1 erased overwritten with zeros", "done 1 of 1"}, 0},
+		"ATA is locked by somebody": {[]disk{{name: "sda", bytes: size,
+			tools: map[string]string{"dd": unreadable, "hdparm": "case \"$*\" in *-I*) " + locked + " ;; *) exit 1 ;; esac"}}},
+			[]string{"disk sda S-1 failed it is locked, and not with our password (holdfast) or frozen by the firmware; " +
+				"it cannot be read", "done 0 of 1"}, 1},
+		"discards": {[]disk{{name: "vda", bytes: size,
+			tools: map[string]string{"blkdiscard": "case \"$*\" in *-s*) exit 1 ;; *) " + zeroes + " ;; esac"}}},
+			[]string{"disk vda S-1 erased discard, read back as zeros", "done 1 of 1"}, 0},
+		"discards, to no effect": {[]disk{{name: "vda", bytes: size, tools: map[string]string{"blkdiscard": "exit 0"}}},
+			[]string{"disk vda S-1 erased overwritten with zeros", "done 1 of 1"}, 0},
+		"overwritten": {[]disk{{name: "vda", bytes: size}, {name: "vdb", bytes: 9 << 20}, {name: "vdc", bytes: 1 << 20}},
+			[]string{"disk vda S-1 erased overwritten with zeros", "disk vdb S-1 erased overwritten with zeros",
+				"disk vdc S-1 erased overwritten with zeros", "done 3 of 3"}, 0},
+		"empty": {[]disk{{name: "vda", bytes: size, empty: true}},
+			[]string{"disk vda S-1 erased overwritten with zeros", "done 1 of 1"}, 0},
 		"writes are lost": {[]disk{{name: "vda", bytes: size, stuck: true}, {name: "vdb", bytes: size}},
-			[]string{"disk vda S-1 failed overwritten with zeros did not take; it could not be overwritten", "disk vdb S-1 erased overwritten with zeros", "done 1 of 2"}, 1},
-		"cannot be written": {[]disk{{name: "vda", bytes: size, ro: true}}, []string{"disk vda S-1 failed it cannot be written", "done 0 of 1"}, 1},
-		"no disks":          {[]disk{{name: "sr0", bytes: size, kind: "rom"}, {name: "loop0", bytes: size, kind: "loop"}, {name: "zram0", bytes: size}, {name: "vda", bytes: size}}, []string{"disk vda S-1 erased overwritten with zeros", "done 1 of 1"}, 0},
-		"eMMC": {[]disk{{name: "mmcblk0", bytes: size}, {name: "mmcblk0boot0", bytes: size, ro: true}, {name: "mmcblk0boot1", bytes: size, ro: true}, {name: "mmcblk0rpmb", bytes: size}},
+			[]string{"disk vda S-1 failed overwritten with zeros did not take; it could not be overwritten",
+				"disk vdb S-1 erased overwritten with zeros", "done 1 of 2"}, 1},
+		"cannot be written": {[]disk{{name: "vda", bytes: size, ro: true}},
+			[]string{"disk vda S-1 failed it cannot be written", "done 0 of 1"}, 1},
+		"no disks": {[]disk{{name: "sr0", bytes: size, kind: "rom"}, {name: "loop0", bytes: size, kind: "loop"},
+			{name: "zram0", bytes: size}, {name: "vda", bytes: size}}, []string{"disk vda S-1 erased overwritten with zeros",
+			"done 1 of 1"}, 0},
+		"eMMC": {[]disk{{name: "mmcblk0", bytes: size}, {name: "mmcblk0boot0", bytes: size, ro: true},
+			{name: "mmcblk0boot1", bytes: size, ro: true}, {name: "mmcblk0rpmb", bytes: size}},
 			[]string{"disk mmcblk0 S-1 erased overwritten with zeros", "done 1 of 1"}, 0},
-		"none is local":     {[]disk{{name: "sda", bytes: size, how: "ib_srp"}}, []string{"left sda S-1 it is not known to be local (driver ib_srp): others may use it", "done 0 of 0"}, 1},
-		"the system's last": {[]disk{{name: "vdsys", bytes: size}, {name: "vdb", bytes: size}}, []string{"disk vdb S-1 erased overwritten with zeros", "disk vdsys S-1 erased overwritten with zeros", "done 2 of 2"}, 0},
+		"none is local": {[]disk{{name: "sda", bytes: size, how: "ib_srp"}},
+			[]string{"left sda S-1 it is not known to be local (driver ib_srp): others may use it", "done 0 of 0"}, 1},
+		"the system's last": {[]disk{{name: "vdsys", bytes: size}, {name: "vdb", bytes: size}},
+			[]string{"disk vdb S-1 erased overwritten with zeros", "disk vdsys S-1 erased overwritten with zeros",
+				"done 2 of 2"}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -155,8 +188,10 @@ func TestEraseScript(t *testing.T) {
 				t.Errorf("the report is complete: %v, want %v", report.Complete, tc.exit == 0)
 			}
 			for _, d := range tc.disks {
-				if named := slices.ContainsFunc(report.Disks, func(r providers.ErasedDisk) bool { return r.Name == d.name }); !named && !d.empty {
-					if left, err := os.ReadFile(filepath.Join(dir, d.name)); err != nil || !bytes.Contains(left, []byte("data of somebody")) {
+				if named := slices.ContainsFunc(report.Disks,
+					func(r providers.ErasedDisk) bool { return r.Name == d.name }); !named && !d.empty {
+					if left, err := os.ReadFile(filepath.Join(dir, d.name)); err != nil ||
+						!bytes.Contains(left, []byte("data of somebody")) {
 						t.Errorf("disk %s is not in the report, and was touched: %v", d.name, err)
 					}
 				}
@@ -234,10 +269,13 @@ func TestEraseOnlyLocalDisks(t *testing.T) {
 		}
 		disks = append(disks, d)
 		if why := fields[2]; why != "local" {
-			want.Left = append(want.Left, providers.LeftDisk{Name: d.name, Serial: "S-1", Why: "it is not known to be local (" + why + "): others may use it"})
+			want.Left = append(want.Left,
+				providers.LeftDisk{Name: d.name, Serial: "S-1", Why: "it is not known to be local (" + why +
+					"): others may use it"})
 			continue
 		}
-		want.Disks = append(want.Disks, providers.ErasedDisk{Name: d.name, Serial: "S-1", Erased: true, How: "overwritten with zeros"})
+		want.Disks = append(want.Disks, providers.ErasedDisk{Name: d.name, Serial: "S-1", Erased: true,
+			How: "overwritten with zeros"})
 	}
 	want.Complete = true
 	if len(want.Disks) < 5 || len(want.Left) < 5 {
@@ -249,7 +287,8 @@ func TestEraseOnlyLocalDisks(t *testing.T) {
 		t.Errorf("exit %d; report (-want +got):\n%s\nit said:\n%s", exit, diff, said)
 	}
 	for _, d := range want.Left {
-		if left, err := os.ReadFile(filepath.Join(dir, d.Name)); err != nil || !bytes.Contains(left, []byte("data of somebody")) {
+		if left, err := os.ReadFile(filepath.Join(dir, d.Name)); err != nil ||
+			!bytes.Contains(left, []byte("data of somebody")) {
 			t.Errorf("disk %s was touched: %v", d.Name, err)
 		}
 	}
@@ -262,12 +301,15 @@ func TestEraseOfAnotherHost(t *testing.T) {
 	if exit != 4 || out != "" || !strings.Contains(said, "nothing was erased") {
 		t.Errorf("exit %d, %q, %q", exit, out, said)
 	}
-	if left, err := os.ReadFile(filepath.Join(dir, "vda")); err != nil || !bytes.Contains(left, []byte("data of somebody")) {
+	if left, err := os.ReadFile(filepath.Join(dir, "vda")); err != nil ||
+		!bytes.Contains(left, []byte("data of somebody")) {
 		t.Errorf("the disk was touched: %v", err)
 	}
 
-	p := newProvider(t, sshexec.Config{}, logins{}, sshexec.NewPinnedInMemory(map[string][]string{"m-pinned": {"ssh-ed25519 AAAA"}}))
-	for id, want := range map[string]string{"m-unknown": "no host key is pinned", "m-pinned": "neither a host key nor a MAC address"} {
+	p := newProvider(t, sshexec.Config{}, logins{},
+		sshexec.NewPinnedInMemory(map[string][]string{"m-pinned": {"ssh-ed25519 AAAA"}}))
+	for id, want := range map[string]string{"m-unknown": "no host key is pinned",
+		"m-pinned": "neither a host key nor a MAC address"} {
 		m := &holdfastv1.Machine{MachineId: id, Spec: &holdfastv1.MachineSpec{SshEndpoint: "192.0.2.1"}}
 		err := p.Erase(t.Context(), providers.Op{RunID: "r", Step: "s", Attempt: 1}, m, time.Minute)
 		if providers.ClassOf(err) != providers.Unsupported || !strings.Contains(err.Error(), want) {

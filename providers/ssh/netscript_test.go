@@ -40,10 +40,11 @@ func newNetHost(t *testing.T) *netHost {
 	h.write("net/eth0", "")
 	h.tool("ip", h.ip())
 	for before, after := range map[string]string{
-		"PATH=/usr/local/sbin:":                        "PATH=" + h.dir + "/bin:/usr/local/sbin:",
-		"boot_unit=/etc/systemd/system/":               "boot_unit=" + h.dir + "/",
-		"boot_link=/etc/systemd/system/":               "boot_link=" + h.dir + "/",
-		"\t\tflock -w 20 8 # an apply that hangs does": "\t\twhile [ -f " + h.dir + "/hold ]; do sleep 0.02; done\n\t\tflock -w 20 8 # an apply that hangs does",
+		"PATH=/usr/local/sbin:":          "PATH=" + h.dir + "/bin:/usr/local/sbin:",
+		"boot_unit=/etc/systemd/system/": "boot_unit=" + h.dir + "/",
+		"boot_link=/etc/systemd/system/": "boot_link=" + h.dir + "/",
+		"\t\tflock -w 20 8 # an apply that hangs does": "\t\twhile [ -f " + h.dir +
+			"/hold ]; do sleep 0.02; done\n\t\tflock -w 20 8 # an apply that hangs does",
 	} {
 		if strings.Count(h.script, before) != 1 {
 			t.Fatalf("net.sh has %q %d times, want once", before, strings.Count(h.script, before))
@@ -99,7 +100,8 @@ func (h *netHost) apply(token, text, rollback string) (ended func()) {
 	h.write(d+"/supervisor", h.script)
 	h.write(d+"/script", text)
 	h.write(d+"/job", fmt.Sprintf("%d %s/eth0.network\n", len(text), h.dir))
-	cmd := exec.Command("/bin/sh", filepath.Join(h.dir, d, "supervisor"), "run", h.dir, token, filepath.Join(h.dir, d), "99999999999999", h.manager, rollback, "none")
+	cmd := exec.Command("/bin/sh", filepath.Join(h.dir, d, "supervisor"), "run", h.dir, token, filepath.Join(h.dir, d),
+		"99999999999999", h.manager, rollback, "none")
 	if err := cmd.Start(); err != nil {
 		h.t.Fatal(err)
 	}
@@ -140,9 +142,12 @@ func TestNetworkThatGoesBackMeetsTheNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended()
-	h.until("the first to be back", func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
-	if got, decision := h.read("eth0.network"), h.read("d-b/decision"); got != "2" || !strings.HasPrefix(decision, "confirmed") || h.read("n-current") != "b" {
-		t.Errorf("the file has %q, the decision is %q, in force is %q; want 2, confirmed, b", got, decision, h.read("n-current"))
+	h.until("the first to be back",
+		func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
+	if got, decision := h.read("eth0.network"), h.read("d-b/decision"); got != "2" ||
+		!strings.HasPrefix(decision, "confirmed") || h.read("n-current") != "b" {
+		t.Errorf("the file has %q, the decision is %q, in force is %q; want 2, confirmed, b", got, decision,
+			h.read("n-current"))
 	}
 }
 
@@ -154,15 +159,20 @@ func TestNetworkThatWaitsIsLeftAlone(t *testing.T) {
 	h.write("eth0.network", "0")
 	h.apply("a", "1", "60")()
 	h.apply("b", "2", "0")()
-	if got, decision := h.read("eth0.network"), h.read("d-b/decision"); got != "1" || !strings.Contains(decision, "waits to be confirmed") || h.read("n-current") != "a" {
-		t.Errorf("the file has %q, the decision about the second is %q, in force is %q; want 1, refused, a", got, decision, h.read("n-current"))
+	if got, decision := h.read("eth0.network"), h.read("d-b/decision"); got != "1" ||
+		!strings.Contains(decision, "waits to be confirmed") || h.read("n-current") != "a" {
+		t.Errorf("the file has %q, the decision about the second is %q, in force is %q; want 1, refused, a", got, decision,
+			h.read("n-current"))
 	}
 	h.write("decision", "confirmed it is kept\n")
 	if err := os.Link(filepath.Join(h.dir, "decision"), filepath.Join(h.dir, "d-a/decision")); err != nil {
 		t.Fatal(err)
 	}
 	h.apply("c", "3", "0")()
-	h.until("the time of the first to be over", func() bool { return h.read("eth0.network") == "3" && h.read("n-current") == "c" })
+	h.until("the time of the first to be over", func() bool {
+		return h.read("eth0.network") == "3" &&
+			h.read("n-current") == "c"
+	})
 	if got := h.read("d-a/decision"); !strings.HasPrefix(got, "confirmed") {
 		t.Errorf("the decision about the first is %q, want confirmed", got)
 	}
@@ -180,7 +190,8 @@ func TestNetworkGoesBackToLinks(t *testing.T) {
 		}
 		h.apply("a", "1", "0.2")() // nobody confirms it
 		h.until("the way back", func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
-		if got, err := os.Readlink(filepath.Join(h.dir, "eth0.network")); err != nil || got != target || h.read("real/eth0") != "0" {
+		if got, err := os.Readlink(filepath.Join(h.dir, "eth0.network")); err != nil || got != target ||
+			h.read("real/eth0") != "0" {
 			t.Errorf("the link to %s leads to %q, %v, with %q there", target, got, err, h.read("real/eth0"))
 		}
 	}
@@ -227,20 +238,23 @@ echo "$*" >>`+calls+`
 	h.write(d+"/supervisor", h.script)
 	var job, script string
 	for _, f := range []struct{ name, text string }{
-		{"bond7", "[connection]\nid=Bond 7\ntype=bond\ninterface-name=bond7\n"}, {"port", "[connection]\nid=port\nmaster=bond7\n[ipv4]\nid=no\n"}, {"later", "[connection]\nid=later\nautoconnect=false\n"},
+		{"bond7", "[connection]\nid=Bond 7\ntype=bond\ninterface-name=bond7\n"}, {"port",
+			"[connection]\nid=port\nmaster=bond7\n[ipv4]\nid=no\n"}, {"later", "[connection]\nid=later\nautoconnect=false\n"},
 	} {
 		job += fmt.Sprintf("%d %s/%s.nmconnection\n", len(f.text), h.dir, f.name)
 		script += f.text
 	}
 	h.write(d+"/job", job)
 	h.write(d+"/script", script)
-	run := exec.Command("/bin/sh", filepath.Join(h.dir, d, "supervisor"), "run", h.dir, "a", filepath.Join(h.dir, d), "99999999999999", h.manager, "0.2", "none")
+	run := exec.Command("/bin/sh", filepath.Join(h.dir, d, "supervisor"), "run", h.dir, "a", filepath.Join(h.dir, d),
+		"99999999999999", h.manager, "0.2", "none")
 	if out, err := run.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	h.until("the way back", func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
 	show := func(id string) string { return "load 600\n-g connection.uuid connection show " + id + "\n" }
-	want := "connection reload\n" + show("Bond 7") + show("port") + "--wait 60 connection up id port\n" + show("later") + "--wait 60 connection up id Bond 7\n" +
+	want := "connection reload\n" + show("Bond 7") + show("port") + "--wait 60 connection up id port\n" + show("later") +
+		"--wait 60 connection up id Bond 7\n" +
 		"connection reload\nlink delete bond7\nconnection reload\n--wait 30 connection up uuid 11-old"
 	if got := h.read("calls"); got != want {
 		t.Errorf("calls:\n%s\nwant\n%s", got, want)
@@ -320,7 +334,8 @@ func TestNetworkGoesBackOnAFullDisk(t *testing.T) {
 	h.write("eth0.network", "0")
 	h.apply("a", "1", "0.2")() // nobody confirms it
 	h.until("the way back", func() bool { _, err := os.Stat(filepath.Join(h.dir, "d-a/restored")); return err == nil })
-	if got, decision := h.read("eth0.network"), h.read("d-a/decision"); got != "0" || !strings.HasPrefix(decision, "reverted") {
+	if got, decision := h.read("eth0.network"), h.read("d-a/decision"); got != "0" ||
+		!strings.HasPrefix(decision, "reverted") {
 		t.Errorf("the file has %q, the decision is %q, want 0 and reverted", got, decision)
 	}
 	h.apply("b", "2", "0")()
@@ -343,7 +358,9 @@ func TestNetworkThatDiedAtOnce(t *testing.T) {
 	if took := time.Since(began); took > 15*time.Second {
 		t.Errorf("it took %v: it waited for its own lock", took)
 	}
-	if kept, got, decision := h.read("d-b/old.1"), h.read("eth0.network"), h.read("d-a/decision"); kept != "0" || got != "2" || !strings.HasPrefix(decision, "reverted") {
-		t.Errorf("the next one found %q and wrote %q, the decision about the first is %q; want 0, 2, reverted", kept, got, decision)
+	if kept, got, decision := h.read("d-b/old.1"), h.read("eth0.network"), h.read("d-a/decision"); kept != "0" ||
+		got != "2" || !strings.HasPrefix(decision, "reverted") {
+		t.Errorf("the next one found %q and wrote %q, the decision about the first is %q; want 0, 2, reverted", kept, got,
+			decision)
 	}
 }

@@ -32,7 +32,8 @@ type container struct {
 func bootContainer(t *testing.T) *container {
 	t.Helper()
 	if os.Getenv(e2eVariable) == "" {
-		t.Skipf("NOT TESTED on a host with systemd: set %s=1, or make e2e-ssh (it needs root, systemd-container and debootstrap)", e2eVariable)
+		t.Skipf("NOT TESTED on a host with systemd: set %s=1, or make e2e-ssh (it needs root, systemd-container and "+
+			"debootstrap)", e2eVariable)
 	}
 	cache := os.Getenv("E2E_SSH_ROOT")
 	if cache == "" {
@@ -47,7 +48,8 @@ func bootContainer(t *testing.T) *container {
 			t.Fatal(err)
 		}
 	}
-	run(t, "mount", "-t", "overlay", "overlay", "-o", fmt.Sprintf("lowerdir=%s,upperdir=%s/up,workdir=%s/work", cache, dir, dir), c.root)
+	run(t, "mount", "-t", "overlay", "overlay", "-o", fmt.Sprintf("lowerdir=%s,upperdir=%s/up,workdir=%s/work", cache,
+		dir, dir), c.root)
 	t.Cleanup(func() { run(t, "umount", c.root) })
 	user, key := newKey(t)
 	c.login = sshexec.Login{PrivateKey: key}
@@ -65,7 +67,8 @@ func bootContainer(t *testing.T) *container {
 	run(t, "ip", "netns", "add", c.name)
 	t.Cleanup(func() { run(t, "ip", "netns", "del", c.name) })
 	run(t, "ip", "link", "add", c.name, "type", "veth", "peer", "name", "host0", "netns", c.name)
-	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", c.name).Run() }) // it goes with the namespace, sooner or later
+	// it goes with the namespace, sooner or later
+	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", c.name).Run() })
 	run(t, "ip", "addr", "add", net+".1/24", "dev", c.name)
 	run(t, "ip", "link", "set", c.name, "up")
 	console, err := os.Create(filepath.Join(dir, "console"))
@@ -81,7 +84,8 @@ func bootContainer(t *testing.T) *container {
 			// As power off and on would.
 			_ = exec.Command("ip", "-n", c.name, "addr", "flush", "dev", "host0").Run()
 			cmd := exec.Command("systemd-nspawn", "-q", "-D", c.root, "-b", "-M", c.name, "--register=no", "--keep-unit",
-				"--network-namespace-path=/run/netns/"+c.name, "--capability=CAP_NET_ADMIN", "--resolv-conf=off", "--link-journal=no")
+				"--network-namespace-path=/run/netns/"+
+					c.name, "--capability=CAP_NET_ADMIN", "--resolv-conf=off", "--link-journal=no")
 			cmd.Stdout, cmd.Stderr = console, console
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 			if cmd.Start() != nil {
@@ -142,7 +146,9 @@ func (c *container) machine() providers.Machine { return machineAt("m-systemd", 
 
 func (c *container) provider(t *testing.T) *sshexec.Provider {
 	t.Helper()
-	p := newProvider(t, sshexec.Config{KillGrace: sshexec.Duration(time.Second), DeadAfter: sshexec.Duration(2 * time.Second), KeepAlive: sshexec.Duration(time.Second)}, logins{"key": c.login}, sshexec.NewPinnedInMemory(nil))
+	p := newProvider(t, sshexec.Config{KillGrace: sshexec.Duration(time.Second),
+		DeadAfter: sshexec.Duration(2 * time.Second), KeepAlive: sshexec.Duration(time.Second)}, logins{"key": c.login},
+		sshexec.NewPinnedInMemory(nil))
 	reachable(t, p, c.machine())
 	return p
 }

@@ -42,7 +42,8 @@ func args(t interface{ Fatalf(string, ...any) }, shell []string, script string) 
 }
 
 func FuzzQuote(f *testing.F) {
-	for _, s := range []string{"", "a", "a b", "'", "''", `\`, `\'`, "$HOME", "`id`", "\n", "-n", "é", "\x81\x88\xff", "!", "*", "~", "a\r\n\tb", "$(exit 1)", "%s%d"} {
+	for _, s := range []string{"", "a", "a b", "'", "''", `\`, `\'`, "$HOME", "`id`", "\n", "-n", "é", "\x81\x88\xff",
+		"!", "*", "~", "a\r\n\tb", "$(exit 1)", "%s%d"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -63,7 +64,8 @@ func TestJobsReachTheirProgram(t *testing.T) {
 	dir := t.TempDir()
 	text := rapid.StringMatching(`[^\x00]{0,40}`)
 	raw := rapid.Map(rapid.SliceOfN(rapid.ByteRange(1, 255), 0, 40), func(b []byte) string { return string(b) })
-	word := rapid.OneOf(text, raw, rapid.SampledFrom([]string{"", "-e", "--", "=", "a=b", "'", "$(id)", "\n", "\\\n", "*"}))
+	word := rapid.OneOf(text, raw,
+		rapid.SampledFrom([]string{"", "-e", "--", "=", "a=b", "'", "$(id)", "\n", "\\\n", "*"}))
 	names := rapid.SampledFrom([]string{"program", "pro gram", "a=b", "it's", "$HOME", "ü", "x\ny", "\\", "*"})
 	all := shells(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -71,7 +73,8 @@ func TestJobsReachTheirProgram(t *testing.T) {
 		if err := os.WriteFile(path, []byte("#!/bin/sh\nprintf '%s\\0' \"$A\" \"$@\"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		c := providers.Command{Path: path, Args: rapid.SliceOfN(word, 0, 5).Draw(t, "args"), Env: map[string]string{"A": word.Draw(t, "A")}}
+		c := providers.Command{Path: path, Args: rapid.SliceOfN(word, 0, 5).Draw(t, "args"),
+			Env: map[string]string{"A": word.Draw(t, "A")}}
 		j, err := newJob(c)
 		if err != nil {
 			t.Fatalf("%v", err)
@@ -93,7 +96,8 @@ func TestLinesAreOneLine(t *testing.T) {
 		if s := rapid.String().Draw(t, "token"); tokenOK.MatchString(s) && strings.Count(line("hf_x", s), "\n") != 1 {
 			t.Errorf("token %q makes more than one line", s)
 		}
-		if s := rapid.String().Draw(t, "user"); userOK.MatchString(s) && strings.ContainsAny(s, "\n '\"$-") != strings.Contains(s, "-") {
+		if s := rapid.String().Draw(t, "user"); userOK.MatchString(s) &&
+			strings.ContainsAny(s, "\n '\"$-") != strings.Contains(s, "-") {
 			t.Errorf("user %q is let through", s)
 		}
 	})

@@ -37,7 +37,8 @@ func TestSessionAsConnectionEnds(t *testing.T) {
 		served <- err
 		<-t.Context().Done()
 	}()
-	client, err := ssh.Dial("tcp", listener.Addr().String(), &ssh.ClientConfig{HostKeyCallback: ssh.FixedHostKey(signer.PublicKey())})
+	client, err := ssh.Dial("tcp", listener.Addr().String(),
+		&ssh.ClientConfig{HostKeyCallback: ssh.FixedHostKey(signer.PublicKey())})
 	if err != nil {
 		t.Fatal(err)
 	}

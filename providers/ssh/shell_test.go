@@ -19,11 +19,13 @@ func TestWhyAShellEnded(t *testing.T) {
 		want  providers.Class // of the host's text; empty: the connection is lost
 	}{
 		{said: "sudo: a password is required", want: auth},
-		{said: "sudo: A terminal is required to read the password; either use the -S option to read from standard input", want: auth},
+		{said: "sudo: A terminal is required to read the password; either use the -S option to read from standard input",
+			want: auth},
 		{said: "sudo: no tty present and no askpass program specified", want: auth},
 		{said: "sudo: sorry, you must have a tty to run sudo", want: auth},
 		{said: "ops is not in the sudoers file. This incident will be reported.", want: auth},
-		{said: "sudo: unable to resolve host r7: Name or service not known Sorry, user ops is not allowed to execute '/bin/sh' as root on r7.", want: auth},
+		{said: "sudo: unable to resolve host r7: Name or service not known Sorry, user ops is not allowed to execute " +
+			"'/bin/sh' as root on r7.", want: auth},
 		{said: "Sorry, user ops may not run sudo on r7.", want: auth},
 		{said: "sudo: PAM account management error: account validation failure, is your account locked?", want: auth},
 		{said: "sudo: interactive authentication is required", want: auth},

@@ -76,7 +76,8 @@ func startSSHD(t *testing.T, more ...string) *sshd {
 		t.Skip("NOT TESTED without systemd: this machine has it; make e2e-ssh tests with it, in a container")
 	}
 	s := &sshd{dir: t.TempDir(), state: hostDir(t)}
-	for dir := s.dir; dir != "/"; dir = filepath.Dir(dir) { // sshd wants every directory on the way safe, other users want to pass
+	// sshd wants every directory on the way safe, other users want to pass
+	for dir := s.dir; dir != "/"; dir = filepath.Dir(dir) {
 		if i, err := os.Stat(dir); err == nil && i.Mode().Perm()&0o055 != 0o055 && strings.HasPrefix(dir, os.TempDir()+"/") {
 			_ = os.Chmod(dir, 0o755) // the tests of other users will tell
 		}

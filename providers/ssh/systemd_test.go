@@ -35,7 +35,8 @@ func TestSystemdHost(t *testing.T) {
 		})
 	})
 	h := host{
-		machine: c.machine(), addr: c.addr, state: "/var/lib/holdfast/ssh", dir: "/root", seen: func(p string) string { return c.root + p }, long: 60, user: "hfuser",
+		machine: c.machine(), addr: c.addr, state: "/var/lib/holdfast/ssh", dir: "/root",
+		seen: func(p string) string { return c.root + p }, long: 60, user: "hfuser",
 		make: c.provider,
 	}
 	t.Run("Commands", h.commands)
@@ -81,18 +82,22 @@ func (c *container) networkd(hosts ...string) string {
 func runsAsAUnit(t *testing.T, h host) {
 	p, token := h.make(t), newToken(t)
 	h.start(t, p, token, providers.Command{Script: "sleep 600", Timeout: time.Hour})
-	out, _ := h.run(t, p, providers.Command{Path: "systemctl", Args: []string{"show", "-p", "ActiveState,KillMode,RuntimeMaxUSec,TimeoutStopUSec", "holdfast-" + token + ".service"}})
-	for _, want := range []string{"ActiveState=active", "KillMode=control-group", "RuntimeMaxUSec=1h\n", "TimeoutStopUSec=1s"} {
+	out, _ := h.run(t, p, providers.Command{Path: "systemctl", Args: []string{"show", "-p",
+		"ActiveState,KillMode,RuntimeMaxUSec,TimeoutStopUSec", "holdfast-" + token + ".service"}})
+	for _, want := range []string{"ActiveState=active", "KillMode=control-group", "RuntimeMaxUSec=1h\n",
+		"TimeoutStopUSec=1s"} {
 		if !strings.Contains(out["stdout"], want) {
 			t.Errorf("got %q, want %s in it", out["stdout"], want)
 		}
 	}
 	// An operator may stop it, too.
 	h.run(t, p, providers.Command{Path: "systemctl", Args: []string{"stop", "holdfast-" + token + ".service"}})
-	if _, s := h.follow(t, p, token, 0); s.State != providers.WorkFailed || !strings.Contains(s.Reason, "terminated from outside") {
+	if _, s := h.follow(t, p, token, 0); s.State != providers.WorkFailed ||
+		!strings.Contains(s.Reason, "terminated from outside") {
 		t.Errorf("got %+v", s)
 	}
-	out, _ = h.run(t, p, providers.Command{Script: "systemctl list-units --all --plain --no-legend 'holdfast-*' | grep -v Systemd"})
+	out, _ = h.run(t, p, providers.Command{Script: "systemctl list-units --all --plain --no-legend 'holdfast-*' | " +
+		"grep -v Systemd"})
 	if strings.Contains(out["stdout"], token) {
 		t.Errorf("the unit is left behind: %s", out["stdout"])
 	}
@@ -100,7 +105,8 @@ func runsAsAUnit(t *testing.T, h host) {
 
 func daemonsGoWithTheUnit(t *testing.T, h host) {
 	p, marker := h.make(t), filepath.Join(h.dir, rand.Text())
-	h.run(t, p, providers.Command{Script: fmt.Sprintf("setsid sh -c 'while :; do date +%%s%%N >%s; sleep 0.05; done' >/dev/null 2>&1 & sleep 0.5", marker)})
+	h.run(t, p, providers.Command{Script: fmt.Sprintf("setsid sh -c 'while :; do date +%%s%%N >%s; sleep 0.05; "+
+		"done' >/dev/null 2>&1 & sleep 0.5", marker)})
 	eventually(t, "the end of the daemon", func() bool {
 		was := h.file(t, marker)
 		time.Sleep(300 * time.Millisecond) // sleep: what is still there would write
@@ -113,7 +119,8 @@ func sudo(t *testing.T, c *container, h host) {
 	login := c.login
 	login.Username = "hfuser"
 	p := newProvider(t, sshexec.Config{}, logins{"key": login}, sshexec.NewPinnedInMemory(nil))
-	if out, s := h.run(t, p, providers.Command{Path: "id", Args: []string{"-un"}}); out["stdout"] != "root\n" || s.ExitCode != 0 {
+	if out, s := h.run(t, p, providers.Command{Path: "id", Args: []string{"-un"}}); out["stdout"] != "root\n" ||
+		s.ExitCode != 0 {
 		t.Errorf("got %q and %+v", out, s)
 	}
 	c.write(t, "etc/sudoers.d/hfuser", "")
@@ -127,8 +134,10 @@ func networks(t *testing.T, c *container, p *sshexec.Provider, only ...string) {
 	// A container has no udev, and netplan wants to trigger it.
 	c.shell(t, p, "printf '#!/bin/sh\n' >/usr/local/sbin/udevadm; chmod 755 /usr/local/sbin/udevadm")
 	defer func() {
-		c.shell(t, p, "rm -f /usr/local/sbin/udevadm /etc/netplan/* /run/systemd/network/* /etc/systemd/network/*; echo 'auto lo' >/etc/network/interfaces; printf '"+
-			strings.ReplaceAll(c.networkd(".2"), "\n", `\n`)+"' >/etc/systemd/network/20-base.network; systemctl stop NetworkManager; systemctl restart systemd-networkd")
+		c.shell(t, p, "rm -f /usr/local/sbin/udevadm /etc/netplan/* /run/systemd/network/* /etc/systemd/network/*; "+
+			"echo 'auto lo' >/etc/network/interfaces; printf '"+
+			strings.ReplaceAll(c.networkd(".2"), "\n", `\n`)+
+			"' >/etc/systemd/network/20-base.network; systemctl stop NetworkManager; systemctl restart systemd-networkd")
 	}()
 	for _, n := range []struct{ name, good, cut string }{
 		{"networkd", c.networkd(".2", ".4"), c.networkd(".99")},
@@ -141,7 +150,10 @@ func networks(t *testing.T, c *container, p *sshexec.Provider, only ...string) {
 		}
 		t.Run(n.name, func(t *testing.T) {
 			if n.name == "ifupdown" { // the others must not hold the interface
-				c.shell(t, p, "rm -f /etc/netplan/*.yaml /etc/systemd/network/*; mkdir -p /run/network; printf 'auto host0\niface host0 inet static\n address "+c.net+".2/24\n' >/etc/network/interfaces; systemctl stop systemd-networkd.socket systemd-networkd; (ip addr flush dev host0; ifup host0) ; true")
+				c.shell(t, p, "rm -f /etc/netplan/*.yaml /etc/systemd/network/*; mkdir -p /run/network; printf 'auto "+
+					"host0\niface host0 inet static\n address "+c.net+
+					".2/24\n' >/etc/network/interfaces; systemctl stop systemd-networkd.socket systemd-networkd; (ip addr flush "+
+					"dev host0; ifup host0) ; true")
 				reachable(t, p, c.machine())
 			}
 			if n.name == "networkmanager" {
@@ -168,7 +180,8 @@ func networks(t *testing.T, c *container, p *sshexec.Provider, only ...string) {
 			}
 			before := c.files()
 			op := apply(n.cut, 10*time.Second)
-			eventually(t, "the host leaves its old address", func() bool { return exec.Command("ping", "-c1", "-W1", c.net+".2").Run() != nil })
+			eventually(t, "the host leaves its old address",
+				func() bool { return exec.Command("ping", "-c1", "-W1", c.net+".2").Run() != nil })
 			status(providers.NetworkStatus{Token: op.Token(), Reverted: true}) // the host is back
 			if after := c.files(); after != before {
 				t.Errorf("files after the rollback:\n%s\nwant\n%s", after, before)
@@ -177,7 +190,8 @@ func networks(t *testing.T, c *container, p *sshexec.Provider, only ...string) {
 			status(providers.NetworkStatus{Token: op.Token()})
 			confirms(t, p, op, c.machine())
 			status(providers.NetworkStatus{Token: op.Token(), Confirmed: true})
-			if got := c.shell(t, p, "systemctl list-timers --all --no-legend 'holdfast-net*'; ls /etc/systemd/system/holdfast-net-rollback.service 2>/dev/null; true"); got != "" {
+			if got := c.shell(t, p, "systemctl list-timers --all --no-legend 'holdfast-net*'; ls "+
+				"/etc/systemd/system/holdfast-net-rollback.service 2>/dev/null; true"); got != "" {
 				t.Errorf("left after the confirmation: %s", got)
 			}
 			good := n.good
@@ -191,7 +205,8 @@ func networks(t *testing.T, c *container, p *sshexec.Provider, only ...string) {
 				eventually(t, "the end of the unit", func() bool {
 					return c.shell(t, p, "systemctl is-active holdfast-net-"+op.Token()+".service || true") != "active\n"
 				})
-				if got := c.shell(t, p, "pgrep -fx 'sleep 86399' >/dev/null && echo there; flock -n /var/lib/holdfast/ssh/n-lock echo free; true"); got != "there\nfree\n" {
+				if got := c.shell(t, p, "pgrep -fx 'sleep 86399' >/dev/null && echo there; flock -n "+
+					"/var/lib/holdfast/ssh/n-lock echo free; true"); got != "there\nfree\n" {
 					t.Errorf("after the change, the daemon and the lock are %q, want there and free", got)
 				}
 			}
@@ -206,7 +221,8 @@ func networks(t *testing.T, c *container, p *sshexec.Provider, only ...string) {
 		if want := (providers.NetworkStatus{Token: op.Token(), Reverted: true}); err != nil || got != want {
 			t.Errorf("got %+v, %v, want %+v at once", got, err, want)
 		}
-		wantClass(t, p.ConfirmNetwork(t.Context(), op, c.machine(), op.Token()), providers.Unsupported, "could not be applied")
+		wantClass(t, p.ConfirmNetwork(t.Context(), op, c.machine(), op.Token()), providers.Unsupported,
+			"could not be applied")
 	})
 }
 
@@ -216,7 +232,8 @@ func confirms(t *testing.T, p *sshexec.Provider, op providers.Op, m providers.Ma
 	t.Helper()
 	eventually(t, "the confirmation", func() bool {
 		err := p.ConfirmNetwork(t.Context(), op, m, op.Token())
-		if err != nil && (providers.ClassOf(err) != providers.Transient || !strings.Contains(err.Error(), "older than the change")) {
+		if err != nil && (providers.ClassOf(err) != providers.Transient ||
+			!strings.Contains(err.Error(), "older than the change")) {
 			t.Fatal(err)
 		}
 		return err == nil
@@ -231,7 +248,8 @@ func firstNetwork(t *testing.T, c *container, p *sshexec.Provider) {
 	}
 	h := host{machine: c.machine()}
 	token := newToken(t)
-	h.start(t, p, token, providers.Command{Script: "exec 8>/var/lib/holdfast/ssh/n-lock; flock 8; echo held; sleep 2", Timeout: time.Minute})
+	h.start(t, p, token, providers.Command{Script: "exec 8>/var/lib/holdfast/ssh/n-lock; flock 8; echo held; sleep 2",
+		Timeout: time.Minute})
 	eventually(t, "the lock", func() bool {
 		s, err := p.CommandStatus(t.Context(), c.machine(), token, 0)
 		return err == nil && len(s.Output) > 0
@@ -268,9 +286,11 @@ func moves(t *testing.T, c *container, p *sshexec.Provider) {
 			}
 			time.Sleep(100 * time.Millisecond) // sleep: between two looks, with a deadline
 		}
-		t.Fatalf("network status at %s is %+v, %v, want %+v; log: %s", at.GetSpec().GetSshEndpoint(), got, err, want, c.logs(want.Token))
+		t.Fatalf("network status at %s is %+v, %v, want %+v; log: %s", at.GetSpec().GetSshEndpoint(), got, err, want,
+			c.logs(want.Token))
 	}
-	op := apply(c.machine(), c.networkd(".8"), 15*time.Second) // it has to be seen there before it goes back, on a busy machine too
+	// it has to be seen there before it goes back, on a busy machine too
+	op := apply(c.machine(), c.networkd(".8"), 15*time.Second)
 	status(there, providers.NetworkStatus{Token: op.Token()})
 	status(c.machine(), providers.NetworkStatus{Token: op.Token(), Reverted: true}) // nobody has confirmed it
 
@@ -281,8 +301,10 @@ func moves(t *testing.T, c *container, p *sshexec.Provider) {
 	if err := p.ConfirmNetwork(short, op, c.machine(), op.Token()); err == nil {
 		t.Error("it was confirmed at the address that it has left")
 	}
-	other := newProvider(t, sshexec.Config{}, logins{"key": c.login}, sshexec.NewPinnedInMemory(map[string][]string{there.GetMachineId(): {anotherKey(t)}}))
-	if err := other.ConfirmNetwork(t.Context(), op, there, op.Token()); err == nil || !strings.Contains(err.Error(), "is pinned") {
+	other := newProvider(t, sshexec.Config{}, logins{"key": c.login},
+		sshexec.NewPinnedInMemory(map[string][]string{there.GetMachineId(): {anotherKey(t)}}))
+	if err := other.ConfirmNetwork(t.Context(), op, there, op.Token()); err == nil ||
+		!strings.Contains(err.Error(), "is pinned") {
 		t.Errorf("confirmed by a host with another key than the machine's: %v", err)
 	}
 	confirms(t, p, op, there)
@@ -300,7 +322,8 @@ func anotherKey(t *testing.T) string {
 }
 
 func (c *container) netplan(hosts ...string) string {
-	return "network:\n  version: 2\n  renderer: networkd\n  ethernets:\n    host0:\n      addresses: [" + c.net + strings.Join(hosts, "/24, "+c.net) + "/24]\n"
+	return "network:\n  version: 2\n  renderer: networkd\n  ethernets:\n    host0:\n      addresses: [" + c.net +
+		strings.Join(hosts, "/24, "+c.net) + "/24]\n"
 }
 
 func (c *container) ifupdown(h string) string {
@@ -309,7 +332,8 @@ func (c *container) ifupdown(h string) string {
 
 // keyfile is a connection of NetworkManager.
 func (c *container) keyfile(link string, hosts ...string) string {
-	s := "[connection]\nid=" + link + "\ntype=ethernet\ninterface-name=" + link + "\nautoconnect-priority=10\n[ipv4]\nmethod=manual\n"
+	s := "[connection]\nid=" + link + "\ntype=ethernet\ninterface-name=" + link +
+		"\nautoconnect-priority=10\n[ipv4]\nmethod=manual\n"
 	for i, h := range hosts {
 		s += fmt.Sprintf("address%d=%s%s/24\n", i+1, c.net, h)
 	}
@@ -319,9 +343,13 @@ func (c *container) keyfile(link string, hosts ...string) string {
 // useNetworkManager has NetworkManager take over the interface that another manager had.
 func (c *container) useNetworkManager(t *testing.T, p *sshexec.Provider) {
 	t.Helper()
-	c.write(t, "etc/NetworkManager/system-connections/base.nmconnection", strings.ReplaceAll(c.keyfile("host0", ".2"), "id=host0\n", "id=base\n"))
+	c.write(t, "etc/NetworkManager/system-connections/base.nmconnection",
+		strings.ReplaceAll(c.keyfile("host0", ".2"), "id=host0\n", "id=base\n"))
 	run(t, "chmod", "600", c.root+"/etc/NetworkManager/system-connections/base.nmconnection")
-	c.shell(t, p, "rm -f /etc/netplan/*.yaml /etc/systemd/network/*; systemctl stop systemd-networkd.socket systemd-networkd; ifdown host0 2>/dev/null; echo 'auto lo' >/etc/network/interfaces; ip addr add "+c.net+".2/24 dev host0 2>/dev/null; ip link set host0 up; systemctl restart NetworkManager && nmcli --wait 30 connection up id base")
+	c.shell(t, p, "rm -f /etc/netplan/*.yaml /etc/systemd/network/*; systemctl stop systemd-networkd.socket "+
+		"systemd-networkd; ifdown host0 2>/dev/null; echo 'auto lo' >/etc/network/interfaces; ip addr add "+c.net+
+		".2/24 dev host0 2>/dev/null; ip link set host0 up; systemctl restart NetworkManager && nmcli --wait 30 "+
+		"connection up id base")
 	reachable(t, p, c.machine())
 }
 
@@ -330,12 +358,15 @@ func (c *container) useNetworkManager(t *testing.T, p *sshexec.Provider) {
 func (c *container) bridge(manager string) string {
 	switch manager {
 	case "networkd":
-		return "# file: /etc/systemd/network/05-br7.netdev\n[NetDev]\nName=br7\nKind=bridge\n# file: /etc/systemd/network/06-br7.network\n[Match]\nName=br7\n[Network]\nAddress=" + c.net +
+		return "# file: /etc/systemd/network/05-br7.netdev\n[NetDev]\nName=br7\nKind=bridge\n# file: " +
+			"/etc/systemd/network/06-br7.network\n[Match]\nName=br7\n[Network]\nAddress=" + c.net +
 			".99/24\n# file: /etc/systemd/network/10-holdfast.network\n[Match]\nName=host0\n[Network]\nBridge=br7\n"
 	case "netplan":
-		return "network:\n  version: 2\n  renderer: networkd\n  ethernets:\n    host0: {}\n  bridges:\n    br7:\n      interfaces: [host0]\n      addresses: [" + c.net + ".99/24]\n"
+		return "network:\n  version: 2\n  renderer: networkd\n  ethernets:\n    host0: {}\n  bridges:\n    br7:\n      " +
+			"interfaces: [host0]\n      addresses: [" + c.net + ".99/24]\n"
 	case "networkmanager":
-		return "# file: /etc/NetworkManager/system-connections/br7.nmconnection\n" + strings.ReplaceAll(c.keyfile("br7", ".99"), "ethernet", "bridge") +
+		return "# file: /etc/NetworkManager/system-connections/br7.nmconnection\n" +
+			strings.ReplaceAll(c.keyfile("br7", ".99"), "ethernet", "bridge") +
 			"# file: /etc/NetworkManager/system-connections/br7-port.nmconnection\n[connection]\nid=br7-port\ntype=ethernet\ninterface-name=host0\nmaster=br7\nslave-type=bridge\nautoconnect-priority=20\n"
 	}
 	return ""
@@ -343,7 +374,10 @@ func (c *container) bridge(manager string) string {
 
 // goesBackFromABridge: the bridge that a configuration has created is gone when the host is back,
 // and the address is at its interface again.
-func (c *container) goesBackFromABridge(t *testing.T, p *sshexec.Provider, manager string, apply func(string, time.Duration) providers.Op, status func(providers.NetworkStatus)) {
+func (c *container) goesBackFromABridge(
+	t *testing.T, p *sshexec.Provider, manager string, apply func(string,
+		time.Duration) providers.Op, status func(providers.NetworkStatus),
+) {
 	t.Helper()
 	config := c.bridge(manager)
 	if config == "" {
@@ -351,7 +385,8 @@ func (c *container) goesBackFromABridge(t *testing.T, p *sshexec.Provider, manag
 	}
 	before := c.files()
 	op := apply(config, 10*time.Second)
-	eventually(t, "the host leaves its old address", func() bool { return exec.Command("ping", "-c1", "-W1", c.net+".2").Run() != nil })
+	eventually(t, "the host leaves its old address",
+		func() bool { return exec.Command("ping", "-c1", "-W1", c.net+".2").Run() != nil })
 	eventually(t, "a bridge", func() bool { return strings.Contains(run(t, "ip", "-n", c.name, "-br", "link"), "br7") })
 	status(providers.NetworkStatus{Token: op.Token(), Reverted: true})
 	gone := func() bool { return !strings.Contains(run(t, "ip", "-n", c.name, "-br", "link"), "br7") }
@@ -368,12 +403,14 @@ func (c *container) goesBackFromABridge(t *testing.T, p *sshexec.Provider, manag
 
 // files shows the network configuration of the host.
 func (c *container) files() string {
-	out, _ := exec.Command("sh", "-c", "cd "+c.root+"/etc && tail -n +1 netplan/* systemd/network/* network/interfaces NetworkManager/system-connections/* 2>/dev/null").Output()
+	out, _ := exec.Command("sh", "-c", "cd "+c.root+
+		"/etc && tail -n +1 netplan/* systemd/network/* network/interfaces NetworkManager/system-connections/* 2>/dev/null").Output()
 	return string(out)
 }
 
 func (c *container) logs(token string) string {
-	out, _ := exec.Command("sh", "-c", "cat "+c.root+"/var/lib/holdfast/ssh/n-"+token+" "+c.root+"/var/lib/holdfast/ssh/d-*/log | tail -n 30").CombinedOutput()
+	out, _ := exec.Command("sh", "-c", "cat "+c.root+"/var/lib/holdfast/ssh/n-"+token+" "+c.root+
+		"/var/lib/holdfast/ssh/d-*/log | tail -n 30").CombinedOutput()
 	links, _ := exec.Command("ip", "-n", c.name, "addr").CombinedOutput()
 	return string(out) + string(links)
 }
@@ -430,7 +467,8 @@ func rebootBeforeConfirm(t *testing.T, c *container, p *sshexec.Provider) {
 	if err := p.ApplyNetwork(t.Context(), op, c.machine(), c.networkd(".2", ".7"), 10*time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := p.NetworkStatus(t.Context(), c.machine()); err != nil || got != (providers.NetworkStatus{Token: op.Token()}) {
+	if got, err := p.NetworkStatus(t.Context(), c.machine()); err != nil ||
+		got != (providers.NetworkStatus{Token: op.Token()}) {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 	if err := p.Reboot(t.Context(), providers.Op{RunID: op.RunID, Step: "reboot", Attempt: 1}, c.machine()); err != nil {
@@ -440,10 +478,12 @@ func rebootBeforeConfirm(t *testing.T, c *container, p *sshexec.Provider) {
 		f, err := p.Inspect(t.Context(), c.machine())
 		return err == nil && f.Reachable && f.BootID != before
 	})
-	if got, err := p.NetworkStatus(t.Context(), c.machine()); err != nil || got != (providers.NetworkStatus{Token: op.Token(), Reverted: true}) {
+	if got, err := p.NetworkStatus(t.Context(), c.machine()); err != nil ||
+		got != (providers.NetworkStatus{Token: op.Token(), Reverted: true}) {
 		t.Errorf("got %+v, %v, want reverted", got, err)
 	}
-	if got := c.shell(t, p, "ip -br addr show host0; ls /etc/systemd/network /etc/systemd/system/multi-user.target.wants"); strings.Contains(got, c.net+".7/") || strings.Contains(got, "holdfast-net") {
+	if got := c.shell(t, p,
+		"ip -br addr show host0; ls /etc/systemd/network /etc/systemd/system/multi-user.target.wants"); strings.Contains(got, c.net+".7/") || strings.Contains(got, "holdfast-net") {
 		t.Errorf("left after the reboot: %s", got)
 	}
 }

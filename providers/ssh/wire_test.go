@@ -63,7 +63,8 @@ func TestReplies(t *testing.T) {
 func TestStatusComesThrough(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		offset := rapid.Int64Range(0, 1<<40).Draw(t, "offset")
-		want := providers.CommandStatus{State: providers.WorkDone, ExitCode: rapid.IntRange(-1, 255).Draw(t, "code"), Next: offset}
+		want := providers.CommandStatus{State: providers.WorkDone, ExitCode: rapid.IntRange(-1, 255).Draw(t, "code"),
+			Next: offset}
 		reason := rapid.StringMatching(`[a-z]{0,20}`).Draw(t, "reason")
 		var b bytes.Buffer
 		pieces := rapid.SliceOfN(rapid.SliceOfN(rapid.Byte(), 0, 100), 0, 5).Draw(t, "pieces")
@@ -108,8 +109,10 @@ func FuzzReply(f *testing.F) {
 
 func TestParseEndpoint(t *testing.T) {
 	for in, want := range map[string]string{
-		"10.0.0.1": "10.0.0.1:22", "10.0.0.1:2222": "10.0.0.1:2222", "host.example": "host.example:22", "fd77::1": "[fd77::1]:22", "[fd77::1]": "[fd77::1]:22", "[fd77::1]:23": "[fd77::1]:23",
-		"": "", "root@host": "", "host:0": "", "host:99999": "", "host:ssh": "", ":22": "", "ssh://host": "", "a b": "", "a:b:c": "",
+		"10.0.0.1": "10.0.0.1:22", "10.0.0.1:2222": "10.0.0.1:2222", "host.example": "host.example:22",
+		"fd77::1": "[fd77::1]:22", "[fd77::1]": "[fd77::1]:22", "[fd77::1]:23": "[fd77::1]:23",
+		"": "", "root@host": "", "host:0": "", "host:99999": "", "host:ssh": "", ":22": "", "ssh://host": "", "a b": "",
+		"a:b:c": "",
 	} {
 		got, err := parseEndpoint(in)
 		if got != want || (err == nil) != (want != "") {

@@ -25,17 +25,20 @@ func (a account) Account(context.Context, providers.Machine) (bmc.Account, error
 
 // remote is a machine as a provider knows it.
 func remote(id, endpoint string) providers.Machine {
-	return &holdfastv1.Machine{MachineId: id, Labels: map[string]string{bmc.CipherLabel: "3"}, Spec: &holdfastv1.MachineSpec{BmcEndpoint: endpoint}}
+	return &holdfastv1.Machine{MachineId: id, Labels: map[string]string{bmc.CipherLabel: "3"},
+		Spec: &holdfastv1.MachineSpec{BmcEndpoint: endpoint}}
 }
 
 // provider makes a provider for the lab's BMCs.
 func provider(t *testing.T, change func(*bmc.Config)) *bmc.Provider {
 	t.Helper()
-	c := bmc.Config{AllowHTTP: true, Settle: 500 * time.Millisecond, OpenTime: 200 * time.Millisecond, CommandTime: 30 * time.Second}
+	c := bmc.Config{AllowHTTP: true, Settle: 500 * time.Millisecond, OpenTime: 200 * time.Millisecond,
+		CommandTime: 30 * time.Second}
 	if change != nil {
 		change(&c)
 	}
-	p, err := bmc.New(c, bmc.Deps{Credentials: account{bmc.Account{User: User, Password: Password, Version: "1"}}, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	p, err := bmc.New(c, bmc.Deps{Credentials: account{bmc.Account{User: User, Password: Password, Version: "1"}},
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +98,8 @@ func TestConformanceOverIPMI(t *testing.T) {
 	defer func() { _ = silent.Close() }()
 	missing := remote("missing", b.Endpoint) // it refuses us: that is not a suite it speaks
 	missing.Labels[bmc.CipherLabel] = "17"
-	s := providertest.Setup{Provider: overIPMI{p, p, p, withHost{p, m}, p}, Machine: remote("m", b.Endpoint), Wait: patience, Poll: 20 * time.Millisecond,
+	s := providertest.Setup{Provider: overIPMI{p, p, p, withHost{p, m}, p}, Machine: remote("m", b.Endpoint),
+		Wait: patience, Poll: 20 * time.Millisecond,
 		Silent: remote("silent", "ipmi://"+silent.LocalAddr().String()), Missing: missing}
 	providertest.Run(t, func(*testing.T) providertest.Setup { return s })
 	if done := m.Done(); chassis.Presses(done, chassis.Off) == 0 || chassis.Presses(done, chassis.Soft) == 0 {
@@ -114,8 +118,10 @@ func TestConformanceOverRedfish(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = silent.Close() }()
-	s := providertest.Setup{Provider: overRedfish{p, p, p, p, p, p}, Machine: remote("m", b.Endpoint), Wait: patience, Poll: 20 * time.Millisecond,
-		Silent: remote("silent", "http://"+silent.Addr().String()), Missing: remote("missing", "http://127.0.0.1:1"), MediaURL: l.Files()}
+	s := providertest.Setup{Provider: overRedfish{p, p, p, p, p, p}, Machine: remote("m", b.Endpoint), Wait: patience,
+		Poll:   20 * time.Millisecond,
+		Silent: remote("silent", "http://"+silent.Addr().String()), Missing: remote("missing",
+			"http://127.0.0.1:1"), MediaURL: l.Files()}
 	providertest.Run(t, func(*testing.T) providertest.Setup { return s })
 	if done := m.Done(); chassis.Presses(done, chassis.Off) == 0 || chassis.Presses(done, chassis.Soft) == 0 {
 		t.Errorf("the machine has seen %+v, want presses", done)

@@ -116,8 +116,10 @@ func TestQuirks(t *testing.T) {
 				q.Errorf("a press that is accepted: %v", err)
 			}
 			q.read(providers.PowerOn) // who asks is told the truth
-			q.class("the boot device reads back", q.p.SetBootDevice(q.Context(), providers.Op{}, q.remote, providers.BootDevice{Mode: "PXE"}), providers.Transient)
-			q.class("the media read back", q.p.InsertMedia(q.Context(), providers.Op{}, q.remote, "http://192.0.2.1/x.iso"), providers.Transient)
+			q.class("the boot device reads back", q.p.SetBootDevice(q.Context(), providers.Op{}, q.remote,
+				providers.BootDevice{Mode: "PXE"}), providers.Transient)
+			q.class("the media read back", q.p.InsertMedia(q.Context(), providers.Op{}, q.remote, "http://192.0.2.1/x.iso"),
+				providers.Transient)
 		}, nil},
 		{"HangsAfterThree", redfishtest.Quirks{HangAfter: 3}, func(q *quirky) {
 			for end := time.Now().Add(patience); ; {
@@ -140,7 +142,8 @@ func TestQuirks(t *testing.T) {
 			})
 		}, nil},
 		{"LocksAfterThreeBadLogins", redfishtest.Quirks{LockAfter: 3}, func(q *quirky) {
-			bad, err := bmc.New(bmc.Config{AllowHTTP: true}, bmc.Deps{Credentials: account{bmc.Account{User: User, Password: "wrong"}}})
+			bad, err := bmc.New(bmc.Config{AllowHTTP: true},
+				bmc.Deps{Credentials: account{bmc.Account{User: User, Password: "wrong"}}})
 			if err != nil {
 				q.Fatal(err)
 			}

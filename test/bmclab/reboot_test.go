@@ -55,7 +55,8 @@ func TestRebootOverIPMI(t *testing.T) {
 			if before["power"] != "on" || after["power"] != "on" || err != nil || after["boot_id"] != "" {
 				t.Errorf("evidence is %v, then %v; want on, when it was seen off, on again, and no boot id", before, after)
 			}
-			if begun, ended := attempts[0].GetStartedAt().AsTime(), attempts[0].GetFinishedAt().AsTime(); seenOff.Before(begun) || seenOff.After(ended) {
+			if begun, ended := attempts[0].GetStartedAt().AsTime(),
+				attempts[0].GetFinishedAt().AsTime(); seenOff.Before(begun) || seenOff.After(ended) {
 				t.Errorf("seen off at %s, in an attempt from %s to %s", seenOff, begun, ended)
 			}
 			if !strings.Contains(status.GetMessage(), "cannot observe whether the host is up") {
@@ -69,7 +70,8 @@ func TestRebootOverIPMI(t *testing.T) {
 				s.restart(leader)
 			}
 			if run.GetPhase() == holdfastv1.Run_SUCCEEDED {
-				t.Logf("off and on in %s", attempts[0].GetFinishedAt().AsTime().Sub(attempts[0].GetStartedAt().AsTime()).Round(time.Second))
+				t.Logf("off and on in %s",
+					attempts[0].GetFinishedAt().AsTime().Sub(attempts[0].GetStartedAt().AsTime()).Round(time.Second))
 			}
 		})
 	}

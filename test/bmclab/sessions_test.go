@@ -42,7 +42,8 @@ func TestNoSessionIsLeft(t *testing.T) {
 						}
 					})
 				}
-				run, err := s.client.Runs().StartRun(t.Context(), &holdfastv1.StartRunRequest{RequestId: fmt.Sprint(id, round), MachineId: id, PlanId: "plan/inspect"})
+				run, err := s.client.Runs().StartRun(t.Context(), &holdfastv1.StartRunRequest{RequestId: fmt.Sprint(id, round),
+					MachineId: id, PlanId: "plan/inspect"})
 				if err == nil {
 					run, err = s.client.WaitRun(t.Context(), run.GetRunId())
 				}
@@ -68,12 +69,15 @@ func TestNoSessionIsLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%d requests, %d logins; %d sessions while peers run, %d when they have stopped", after.Served, after.Logins, during.Sessions, after.Sessions)
+	t.Logf("%d requests, %d logins; %d sessions while peers run, %d when they have stopped", after.Served, after.Logins,
+		during.Sessions, after.Sessions)
 	if during.Sessions > 1 || after.Sessions != 0 {
-		t.Errorf("%d sessions while peers run and %d when they have stopped, want at most 1 and none", during.Sessions, after.Sessions)
+		t.Errorf("%d sessions while peers run and %d when they have stopped, want at most 1 and none", during.Sessions,
+			after.Sessions)
 	}
 	if after.Served < 1000 || after.Logins > 20 {
-		t.Errorf("%d requests and %d logins, want 1,000 at least, and a login for each leader and not many more", after.Served, after.Logins)
+		t.Errorf("%d requests and %d logins, want 1,000 at least, and a login for each leader and not many more",
+			after.Served, after.Logins)
 	}
 	if after.Reads > 2+1 || after.Writes > 1+1 { // one that a dead leader has sent may still be served
 		t.Errorf("at most %d reads and %d writes at once, want 2 and 1", after.Reads, after.Writes)

@@ -85,21 +85,25 @@ func openSite(t *testing.T) *site {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
-	if s.Cluster, err = localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: dir, RaftMultiplier: 4, Args: []string{"--config", config, "--secrets-key-file", keys}}); err != nil {
+	if s.Cluster, err = localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: dir, RaftMultiplier: 4,
+		Args: []string{"--config", config, "--secrets-key-file", keys}}); err != nil {
 		t.Fatal(err)
 	}
 	if s.client, err = client.Dial(client.Config{Addrs: s.Addrs(), TLS: s.TLS(), Timeout: patience}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.client.Close() })
-	if _, err := s.client.Secrets().PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: "bmcs", Type: "bmc", Values: map[string]string{"username": User, "password": Password}}); err != nil {
+	if _, err := s.client.Secrets().PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: "bmcs", Type: "bmc",
+		Values: map[string]string{"username": User, "password": Password}}); err != nil {
 		t.Fatal(err)
 	}
 	for plan, step := range map[string]*holdfastv1.Step{
-		"hasty-cycle": {Name: "cycle", TimeoutSeconds: 10, MaxRetries: proto.Int32(1), Kind: &holdfastv1.Step_Power{Power: &holdfastv1.Power{Action: "cycle", Force: true}}},
+		"hasty-cycle": {Name: "cycle", TimeoutSeconds: 10, MaxRetries: proto.Int32(1),
+			Kind: &holdfastv1.Step_Power{Power: &holdfastv1.Power{Action: "cycle", Force: true}}},
 		"hard-reboot": {Name: "reboot", Kind: &holdfastv1.Step_Reboot{Reboot: &holdfastv1.Reboot{Mode: "bmc", Force: true}}},
 	} {
-		if _, err := s.client.Plans().CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: &holdfastv1.Plan{PlanId: plan, Steps: []*holdfastv1.Step{step}}}); err != nil {
+		if _, err := s.client.Plans().CreatePlan(ctx,
+			&holdfastv1.CreatePlanRequest{Plan: &holdfastv1.Plan{PlanId: plan, Steps: []*holdfastv1.Step{step}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -118,7 +122,8 @@ func (s *site) register(id, endpoint string) {
 	s.t.Helper()
 	m := &holdfastv1.Machine{MachineId: id, Labels: map[string]string{bmc.CipherLabel: "3"},
 		Spec: &holdfastv1.MachineSpec{Provider: "lab", BmcEndpoint: endpoint, BmcCredentialsRef: "bmcs"}}
-	if _, err := s.client.Machines().RegisterMachine(s.t.Context(), &holdfastv1.RegisterMachineRequest{Machine: m}); err != nil {
+	if _, err := s.client.Machines().RegisterMachine(s.t.Context(),
+		&holdfastv1.RegisterMachineRequest{Machine: m}); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -126,7 +131,9 @@ func (s *site) register(id, endpoint string) {
 // start starts a run of a plan.
 func (s *site) start(id, plan string, params map[string]string) string {
 	s.t.Helper()
-	run, err := s.client.Runs().StartRun(s.t.Context(), &holdfastv1.StartRunRequest{RequestId: fmt.Sprint(id, plan, time.Now().UnixNano()), MachineId: id, PlanId: plan, Params: params})
+	run, err := s.client.Runs().StartRun(s.t.Context(),
+		&holdfastv1.StartRunRequest{RequestId: fmt.Sprint(id, plan, time.Now().UnixNano()), MachineId: id, PlanId: plan,
+			Params: params})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -206,6 +213,7 @@ func (s *site) cycledOnce(m *Machine, run *holdfastv1.Run) {
 	s.t.Helper()
 	m.Is("the machine is up", func(st chassis.State) bool { return st.Up })
 	if got := changes(m.Done()); run.GetPhase() != holdfastv1.Run_SUCCEEDED || !slices.Equal(got, []string{"off", "on"}) {
-		s.t.Errorf("run is %s (%v), power went %v, want SUCCEEDED and off, on; the chassis has seen %+v\n%s", run.GetPhase(), run.GetError(), got, m.Done(), s.log(run.GetRunId()))
+		s.t.Errorf("run is %s (%v), power went %v, want SUCCEEDED and off, on; the chassis has seen %+v\n%s",
+			run.GetPhase(), run.GetError(), got, m.Done(), s.log(run.GetRunId()))
 	}
 }

@@ -25,14 +25,16 @@ func ansible(t *testing.T, l *lab) []string {
 	if err := os.Symlink(collection, link); err != nil && !os.IsExist(err) {
 		t.Fatal(err)
 	}
-	return []string{"ANSIBLE_COLLECTIONS_PATH=" + where, "ANSIBLE_LOCALHOST_WARNING=false", "ANSIBLE_NOCOLOR=1", "PYTHONDONTWRITEBYTECODE=1", "LC_ALL=C.UTF-8"}
+	return []string{"ANSIBLE_COLLECTIONS_PATH=" + where, "ANSIBLE_LOCALHOST_WARNING=false", "ANSIBLE_NOCOLOR=1",
+		"PYTHONDONTWRITEBYTECODE=1", "LC_ALL=C.UTF-8"}
 }
 
 func inventory(t *testing.T, l *lab) {
 	env := ansible(t, l)
 	ask := func(config string) (map[string]json.RawMessage, error) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(l.dir, "test.holdfast.yml"), []byte("plugin: holdfast_metal.holdfast.machines\n"+config), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(l.dir, "test.holdfast.yml"),
+			[]byte("plugin: holdfast_metal.holdfast.machines\n"+config), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		out, err := l.try(env, "ansible-inventory", "-i", "test.holdfast.yml", "--list")
@@ -46,7 +48,8 @@ func inventory(t *testing.T, l *lab) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for group, want := range map[string][]string{"phase_ready": {"m-1", "m-2"}, "pool_gpu": {"m-1"}, "rack_r8": {"m-2"}, "env_prod": {"m-1"}} {
+	for group, want := range map[string][]string{"phase_ready": {"m-1", "m-2"}, "pool_gpu": {"m-1"}, "rack_r8": {"m-2"},
+		"env_prod": {"m-1"}} {
 		var has struct{ Hosts []string }
 		if err := json.Unmarshal(got[group], &has); err != nil || !cmp.Equal(has.Hosts, want) {
 			t.Errorf("group %s: got %v (%v), want %v", group, has.Hosts, err, want)
@@ -64,10 +67,12 @@ func inventory(t *testing.T, l *lab) {
 		t.Fatal(err)
 	}
 	m := meta.Hostvars["m-1"]
-	if m.Host != "10.0.0.1" || m.User != "admin" || m.Port != 2222 || m.Rack != "r7" || meta.Hostvars["m-2"].Host != "10.0.0.2" {
+	if m.Host != "10.0.0.1" || m.User != "admin" || m.Port != 2222 || m.Rack != "r7" ||
+		meta.Hostvars["m-2"].Host != "10.0.0.2" {
 		t.Errorf("variables: got %+v", meta.Hostvars)
 	}
-	if got, err = ask("filter: rack = r8\n"); err != nil || strings.Contains(string(got["_meta"]), `"m-1"`) || !strings.Contains(string(got["_meta"]), `"m-2"`) {
+	if got, err = ask("filter: rack = r8\n"); err != nil || strings.Contains(string(got["_meta"]), `"m-1"`) ||
+		!strings.Contains(string(got["_meta"]), `"m-2"`) {
 		t.Errorf("with a filter: got %s (%v), want m-2 alone", got["_meta"], err)
 	}
 }

@@ -46,11 +46,13 @@ func newLab(t *testing.T) *lab {
 	at := func() string { return block.Address("127.0.0.1") }
 	l.grpc, l.http = at(), at()
 	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, "HOLDFAST_") && !strings.HasPrefix(e, "ANSIBLE_") && !strings.HasPrefix(e, "HOME=") && !strings.HasPrefix(e, "PATH=") {
+		if !strings.HasPrefix(e, "HOLDFAST_") && !strings.HasPrefix(e, "ANSIBLE_") && !strings.HasPrefix(e, "HOME=") &&
+			!strings.HasPrefix(e, "PATH=") {
 			l.env = append(l.env, e)
 		}
 	}
-	l.env = append(l.env, "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+l.dir, "HOLDFAST_ADDR="+l.grpc, "HOLDFAST_GRPC_ADDR="+l.grpc, "HOLDFAST_HTTP_ADDR="+l.http,
+	l.env = append(l.env, "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+l.dir, "HOLDFAST_ADDR="+l.grpc,
+		"HOLDFAST_GRPC_ADDR="+l.grpc, "HOLDFAST_HTTP_ADDR="+l.http,
 		"HOLDFAST_RAFT_ADDR="+at(), "HOLDFAST_GOSSIP_ADDR="+at())
 	return l
 }

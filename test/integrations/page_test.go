@@ -54,7 +54,8 @@ func commands(page string) ([]command, error) {
 		} else {
 			b.all = typed(code)
 			if says != "" || len(b.all) == 0 {
-				return nil, fmt.Errorf("a block of console says itself what is printed, below lines that begin with \"$ \":\n%s", code)
+				return nil, fmt.Errorf("a block of console says itself what is printed, below lines that begin with \"$ \":\n%s",
+					code)
 			}
 		}
 		blocks = append(blocks, b)
@@ -127,8 +128,10 @@ func TestCommands(t *testing.T) {
 		"<!-- run it -->\n```sh\na\nb\n```":               {{code: "a\nb\n"}},
 		"<!-- run it: x -->\n```sh\na\n```":               {{code: "a\n", says: "x"}},
 		"```sh\na\n```\n<!-- run it -->\n```sh\nb\n```\n": {{code: "b\n"}},
-		"<!-- run it -->\n```sh\na\n```\n\n<!-- run before\nb\nc\n-->\n\n<!-- run it -->\n```sh\nd\n```\n": {{code: "a\n"}, {code: "b\nc\n"}, {code: "d\n"}},
-		"<!-- run it -->\n```console\n$ a \\\n  b\nx  y\n…\n$ c\n```\n":                                    {{code: "a \\\n  b\n", want: []string{"x  y", "…"}}, {code: "c\n"}},
+		"<!-- run it -->\n```sh\na\n```\n\n<!-- run before\nb\nc\n-->\n\n<!-- run it -->\n```sh\nd\n```\n": {{code: "a\n"},
+			{code: "b\nc\n"}, {code: "d\n"}},
+		"<!-- run it -->\n```console\n$ a \\\n  b\nx  y\n…\n$ c\n```\n": {{code: "a \\\n  b\n",
+			want: []string{"x  y", "…"}}, {code: "c\n"}},
 	} {
 		got, err := commands(page)
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(command{})); diff != "" || err != nil {

@@ -48,7 +48,8 @@ func TestPages(t *testing.T) {
 func typeIn(t *testing.T, all []command) {
 	l := newLab(t)
 	var script strings.Builder
-	script.WriteString("set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT\n") // nobody writes into the directory when it is removed
+	// nobody writes into the directory when it is removed
+	script.WriteString("set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT\n")
 	for i, c := range all {
 		fmt.Fprintf(&script, "exec >said-%d 2>&1\n", i)
 		if c.mayFail() {

@@ -60,7 +60,8 @@ func prometheus(t *testing.T, l *lab) {
 	if err := json.NewDecoder(resp.Body).Decode(&got); err != nil || resp.StatusCode != http.StatusOK {
 		t.Fatalf("got %s: %v", resp.Status, err)
 	}
-	if len(got) != 1 || !cmp.Equal(got[0].Targets, []string{"10.0.0.1:9100"}) || got[0].Labels["__meta_holdfast_rack"] != "r7" {
+	if len(got) != 1 || !cmp.Equal(got[0].Targets, []string{"10.0.0.1:9100"}) ||
+		got[0].Labels["__meta_holdfast_rack"] != "r7" {
 		t.Errorf("got %v, want m-1 alone", got)
 	}
 }

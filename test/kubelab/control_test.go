@@ -37,11 +37,14 @@ func TestControlPlaneJoins(t *testing.T) {
 	s := openSite(t, dir)
 	at("the API server and three peers are up")
 	s.register(host, "m-1")
-	if _, err := s.client.Plans().CreatePlan(t.Context(), &holdfastv1.CreatePlanRequest{Plan: &holdfastv1.Plan{PlanId: "join", Steps: []*holdfastv1.Step{
-		{Name: "join-cluster", TimeoutSeconds: 300, Kind: &holdfastv1.Step_Join{Join: &holdfastv1.KubeadmJoin{Role: "control-plane"}}},
-		{Name: "verify", TimeoutSeconds: 300, Kind: &holdfastv1.Step_Verify{Verify: &holdfastv1.VerifyInCluster{
-			Labels: map[string]string{"node-role.kubernetes.io/control-plane": ""}, Taints: []string{"node-role.kubernetes.io/control-plane:NoSchedule"}}}},
-	}}}); err != nil {
+	if _, err := s.client.Plans().CreatePlan(t.Context(),
+		&holdfastv1.CreatePlanRequest{Plan: &holdfastv1.Plan{PlanId: "join", Steps: []*holdfastv1.Step{
+			{Name: "join-cluster", TimeoutSeconds: 300,
+				Kind: &holdfastv1.Step_Join{Join: &holdfastv1.KubeadmJoin{Role: "control-plane"}}},
+			{Name: "verify", TimeoutSeconds: 300, Kind: &holdfastv1.Step_Verify{Verify: &holdfastv1.VerifyInCluster{
+				Labels: map[string]string{"node-role.kubernetes.io/control-plane": ""},
+				Taints: []string{"node-role.kubernetes.io/control-plane:NoSchedule"}}}},
+		}}}); err != nil {
 		t.Fatal(err)
 	}
 	account := Account(t, plane)
@@ -118,7 +121,8 @@ func TestControlPlaneJoins(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if ours, err := os.ReadFile(filepath.Join(pki, name)); err != nil || !bytes.Equal(bytes.TrimSpace(ours), bytes.TrimSpace(theirs)) {
+		if ours, err := os.ReadFile(filepath.Join(pki, name)); err != nil ||
+			!bytes.Equal(bytes.TrimSpace(ours), bytes.TrimSpace(theirs)) {
 			t.Errorf("the host's %s is not that of the cluster (%v)", name, err)
 		}
 	}

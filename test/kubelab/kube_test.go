@@ -46,16 +46,19 @@ func TestMachineInACluster(t *testing.T) {
 		kind.Name, kind.TimeoutSeconds = name, seconds
 		return kind
 	}
-	if _, err := s.client.Plans().CreatePlan(t.Context(), &holdfastv1.CreatePlanRequest{Plan: &holdfastv1.Plan{PlanId: "join", Steps: []*holdfastv1.Step{
-		step("join-cluster", 300, &holdfastv1.Step{Kind: &holdfastv1.Step_Join{Join: &holdfastv1.KubeadmJoin{}}}),
-		step("verify", 300, &holdfastv1.Step{Kind: &holdfastv1.Step_Verify{Verify: &holdfastv1.VerifyInCluster{Labels: map[string]string{"rack": "r7"}}}}),
-	}}}); err != nil {
+	if _, err := s.client.Plans().CreatePlan(t.Context(),
+		&holdfastv1.CreatePlanRequest{Plan: &holdfastv1.Plan{PlanId: "join", Steps: []*holdfastv1.Step{
+			step("join-cluster", 300, &holdfastv1.Step{Kind: &holdfastv1.Step_Join{Join: &holdfastv1.KubeadmJoin{}}}),
+			step("verify", 300,
+				&holdfastv1.Step{Kind: &holdfastv1.Step_Verify{Verify: &holdfastv1.VerifyInCluster{Labels: map[string]string{"rack": "r7"}}}}),
+		}}}); err != nil {
 		t.Fatal(err)
 	}
 	s.inCluster("m-1", "false", "NodeNotFound")
 
 	t.Run("somebody else's node", func(t *testing.T) {
-		plane.Must(http.MethodPost, "/api/v1/nodes", "", corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m-2"}, Spec: corev1.NodeSpec{ProviderID: "holdfast://m-9"}}, nil)
+		plane.Must(http.MethodPost, "/api/v1/nodes", "", corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m-2"},
+			Spec: corev1.NodeSpec{ProviderID: "holdfast://m-9"}}, nil)
 		r := s.ended(s.start("m-2", "join", nil), holdfastv1.Run_FAILED)
 		if want := "node m-2 belongs to machine m-9"; !strings.Contains(r.GetError().GetMessage(), want) {
 			t.Errorf("got %q, want %q", r.GetError().GetMessage(), want)
@@ -75,12 +78,15 @@ func TestMachineInACluster(t *testing.T) {
 	})
 	token := tokenOfJoin(t, plane)
 	at("kubeadm has a token")
-	const info, review = "/api/v1/namespaces/kube-public/configmaps/cluster-info", "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+	const info, review = "/api/v1/namespaces/kube-public/configmaps/cluster-info",
+		"/apis/authentication.k8s.io/v1/selfsubjectreviews"
 	asked := map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-	if b, err := plane.As(token, http.MethodPost, review, asked); err != nil || !strings.Contains(string(b), "system:bootstrappers:kubeadm:default-node-token") {
+	if b, err := plane.As(token, http.MethodPost, review, asked); err != nil ||
+		!strings.Contains(string(b), "system:bootstrappers:kubeadm:default-node-token") {
 		t.Errorf("the token lets in: %v, %s", err, b)
 	}
-	if b, err := plane.As("", http.MethodGet, info, nil); err != nil || !strings.Contains(string(b), "jws-kubeconfig-"+token[:6]) {
+	if b, err := plane.As("", http.MethodGet, info, nil); err != nil ||
+		!strings.Contains(string(b), "jws-kubeconfig-"+token[:6]) {
 		t.Errorf("cluster-info is not signed with the token: %v", err)
 	}
 	if b, err := plane.As(token, http.MethodGet, "/api/v1/namespaces/kube-system/secrets", nil); err == nil {
@@ -118,7 +124,8 @@ func TestMachineInACluster(t *testing.T) {
 	label := map[string]any{"metadata": map[string]any{"labels": map[string]string{"rack": "r7"}}}
 	plane.Must(http.MethodPatch, "/api/v1/nodes/m-1", "application/merge-patch+json", label, nil)
 	r := s.ended(run, holdfastv1.Run_SUCCEEDED)
-	if as := r.GetSteps()[0].GetAttempts(); len(as) != 1 || as[0].GetEvidenceAfter()["join_token"] != "revoked" || as[0].GetEvidenceAfter()["node"] != "m-1" {
+	if as := r.GetSteps()[0].GetAttempts(); len(as) != 1 || as[0].GetEvidenceAfter()["join_token"] != "revoked" ||
+		as[0].GetEvidenceAfter()["node"] != "m-1" {
 		t.Errorf("attempts to join: %v, want one with its token revoked", as)
 	}
 	at("joined and verified")
@@ -193,10 +200,13 @@ func drained(t *testing.T, plane *Plane, s *site) {
 	})
 	controller := true
 	pod := func(name, kind string) {
-		plane.Must(http.MethodPost, pods, "", corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": name},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: name, UID: "0", Controller: &controller}}},
-			Spec: corev1.PodSpec{NodeName: "m-1", Containers: []corev1.Container{{Name: "c", Image: "none"}}}}, nil)
-		status := map[string]any{"status": corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}
+		plane.Must(http.MethodPost, pods, "",
+			corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": name},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: name, UID: "0",
+					Controller: &controller}}},
+				Spec: corev1.PodSpec{NodeName: "m-1", Containers: []corev1.Container{{Name: "c", Image: "none"}}}}, nil)
+		status := map[string]any{"status": corev1.PodStatus{Phase: corev1.PodRunning,
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}
 		plane.Must(http.MethodPatch, pods+"/"+name+"/status", "application/strategic-merge-patch+json", status, nil)
 	}
 	pod("web", "ReplicaSet")
@@ -204,7 +214,8 @@ func drained(t *testing.T, plane *Plane, s *site) {
 	one := intstr.FromInt32(1)
 	const budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 	plane.Must(http.MethodPost, budgets, "", policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "keep-web"},
-		Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: &one, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}}, nil)
+		Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: &one,
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}}, nil)
 	plane.Until("the budget is looked after", func() error {
 		var b policyv1.PodDisruptionBudget
 		plane.Must(http.MethodGet, budgets+"/keep-web", "", nil, &b)
@@ -279,12 +290,15 @@ func prepared(t *testing.T) (bin, dir string) {
 // register makes machines known that are all of one host.
 func (s *site) register(host *Host, ids ...string) {
 	s.t.Helper()
-	if _, err := s.client.Secrets().PutSecret(s.t.Context(), &holdfastv1.PutSecretRequest{Name: "ssh", Type: "ssh", Values: map[string]string{"username": host.User, "private_key": host.PrivateKey}}); err != nil {
+	if _, err := s.client.Secrets().PutSecret(s.t.Context(), &holdfastv1.PutSecretRequest{Name: "ssh", Type: "ssh",
+		Values: map[string]string{"username": host.User, "private_key": host.PrivateKey}}); err != nil {
 		s.t.Fatal(err)
 	}
 	for _, id := range ids {
-		if _, err := s.client.Machines().RegisterMachine(s.t.Context(), &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id,
-			Spec: &holdfastv1.MachineSpec{Provider: "hosts", SshEndpoint: host.Addr, SshCredentialsRef: "ssh", SshHostKeys: []string{host.HostKey}, TargetClusterRef: "prod"}}}); err != nil {
+		if _, err := s.client.Machines().RegisterMachine(s.t.Context(),
+			&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id,
+				Spec: &holdfastv1.MachineSpec{Provider: "hosts", SshEndpoint: host.Addr, SshCredentialsRef: "ssh",
+					SshHostKeys: []string{host.HostKey}, TargetClusterRef: "prod"}}}); err != nil {
 			s.t.Fatal(err)
 		}
 	}

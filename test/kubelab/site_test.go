@@ -45,8 +45,9 @@ func openSite(t *testing.T, dir string) *site {
 	}
 	config, keys := filepath.Join(dir, "peer.yaml"), filepath.Join(dir, "secrets.keys")
 	for file, text := range map[string]string{
-		keys:   key + "\n",
-		config: "providers:\n  hosts:\n    kind: ssh\n    keepalive: 1s\n    dead_after: 5s\n    state_dir: " + filepath.Join(dir, "state") + "\nreconcile_interval_seconds: 1\n",
+		keys: key + "\n",
+		config: "providers:\n  hosts:\n    kind: ssh\n    keepalive: 1s\n    dead_after: 5s\n    state_dir: " +
+			filepath.Join(dir, "state") + "\nreconcile_interval_seconds: 1\n",
 	} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -54,8 +55,9 @@ func openSite(t *testing.T, dir string) *site {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if s.Cluster, err = localcluster.Start(ctx, localcluster.Config{Binary: s.binary, Dir: filepath.Join(dir, "peers"), RaftMultiplier: 4,
-		Args: []string{"--config", config, "--secrets-key-file", keys}}); err != nil {
+	if s.Cluster, err = localcluster.Start(ctx, localcluster.Config{Binary: s.binary, Dir: filepath.Join(dir, "peers"),
+		RaftMultiplier: 4,
+		Args:           []string{"--config", config, "--secrets-key-file", keys}}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -77,7 +79,8 @@ func openSite(t *testing.T, dir string) *site {
 func (s *site) cli(args ...string) string {
 	s.t.Helper()
 	f := s.Files()
-	cmd := exec.CommandContext(s.t.Context(), s.binary, append(args, "--addr", strings.Join(s.Addrs(), ","), "--ca", f.CA, "--cert", f.AdminCert, "--key", f.AdminKey)...)
+	cmd := exec.CommandContext(s.t.Context(), s.binary, append(args, "--addr", strings.Join(s.Addrs(), ","), "--ca",
+		f.CA, "--cert", f.AdminCert, "--key", f.AdminKey)...)
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	out, err := cmd.Output()
@@ -124,7 +127,9 @@ func (s *site) inCluster(id, status, reason string) {
 
 func (s *site) start(id, plan string, params map[string]string) string {
 	s.t.Helper()
-	run, err := s.client.Runs().StartRun(s.t.Context(), &holdfastv1.StartRunRequest{RequestId: fmt.Sprint(id, plan, time.Now().UnixNano()), MachineId: id, PlanId: plan, Params: params})
+	run, err := s.client.Runs().StartRun(s.t.Context(),
+		&holdfastv1.StartRunRequest{RequestId: fmt.Sprint(id, plan, time.Now().UnixNano()), MachineId: id, PlanId: plan,
+			Params: params})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -62,8 +62,11 @@ func TestOpenAttemptGoesOnInAClusterOfOne(t *testing.T) {
 			})
 			for _, cmd := range []*internalv1.Command{
 				{Op: &internalv1.Command_RegisterMachine{RegisterMachine: &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{}}}}},
-				{Op: &internalv1.Command_CreatePlan{CreatePlan: &internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "p", Steps: []*holdfastv1.Step{{Name: "off", Kind: &holdfastv1.Step_Power{Power: &holdfastv1.Power{Action: "off", Force: true}}}}}}}},
-				{Op: &internalv1.Command_StartRun{StartRun: &internalv1.StartRun{RunId: "run-1", MachineId: "m-1", RequestId: "r-1", PlanId: "p", DefaultTimeoutSeconds: 60}}},
+				{Op: &internalv1.Command_CreatePlan{CreatePlan: &internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "p",
+					Steps: []*holdfastv1.Step{{Name: "off",
+						Kind: &holdfastv1.Step_Power{Power: &holdfastv1.Power{Action: "off", Force: true}}}}}}}},
+				{Op: &internalv1.Command_StartRun{StartRun: &internalv1.StartRun{RunId: "run-1", MachineId: "m-1",
+					RequestId: "r-1", PlanId: "p", DefaultTimeoutSeconds: 60}}},
 			} {
 				cmd.FeatureLevel = 1
 				if _, err := self.Node.Apply(t.Context(), cmd); err != nil {

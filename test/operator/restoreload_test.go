@@ -47,7 +47,9 @@ func (tr *traffic) run(ctx context.Context, name string) {
 	for i := 0; ctx.Err() == nil; i++ {
 		<-pace.C
 		w := write{id: fmt.Sprintf("%s-%05d", name, i), began: time.Now()}
-		_, err := tr.c.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: w.id, Spec: &holdfastv1.MachineSpec{Provider: "fake"}}})
+		_, err := tr.c.Machines().RegisterMachine(ctx,
+			&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: w.id,
+				Spec: &holdfastv1.MachineSpec{Provider: "fake"}}})
 		if w.ended = time.Now(); err != nil {
 			continue
 		}
@@ -152,8 +154,10 @@ func TestRestoreUnderLoad(t *testing.T) {
 			t.Errorf("%s after the restore: exit code %d\n%s", addr, code, out)
 		}
 	}
-	t.Logf("%d writes kept, %d gone, %d after it; the longest time without an answered write was %s, at %s of a restore of %s",
-		before, gone, after, away.Round(time.Millisecond), longest.Sub(restoring).Round(time.Millisecond), restored.Sub(restoring).Round(time.Millisecond))
+	t.Logf("%d writes kept, %d gone, %d after it; the longest time without an answered write was %s, at %s of a "+
+		"restore of %s",
+		before, gone, after, away.Round(time.Millisecond), longest.Sub(restoring).Round(time.Millisecond),
+		restored.Sub(restoring).Round(time.Millisecond))
 	if away > 10*time.Second {
 		t.Errorf("no write was answered for %s, want at most 10s", away)
 	}
@@ -185,7 +189,8 @@ func (tr *traffic) judge(ctx context.Context, s *site, restored time.Time, press
 		of := s.effects(ctx, tr.t, r.GetRunId())
 		if got.GetError().GetReason() == "Restored" {
 			if len(of) != were[r.GetRunId()] {
-				tr.t.Errorf("run %s was ended by the restore, and %d effects came after it", r.GetRunId(), len(of)-were[r.GetRunId()])
+				tr.t.Errorf("run %s was ended by the restore, and %d effects came after it", r.GetRunId(),
+					len(of)-were[r.GetRunId()])
 			}
 			continue
 		}

@@ -28,7 +28,9 @@ type between struct {
 }
 
 // SaveSnapshot hands on what the peer sends.
-func (b *between) SaveSnapshot(r *holdfastv1.SaveSnapshotRequest, to grpc.ServerStreamingServer[holdfastv1.SnapshotData]) error {
+func (b *between) SaveSnapshot(
+	r *holdfastv1.SaveSnapshotRequest, to grpc.ServerStreamingServer[holdfastv1.SnapshotData],
+) error {
 	from, err := b.peer.SaveSnapshot(to.Context(), r)
 	if err != nil {
 		return err
@@ -48,7 +50,9 @@ func (b *between) SaveSnapshot(r *holdfastv1.SaveSnapshotRequest, to grpc.Server
 }
 
 // NoteSnapshot reports that there is a note, which goes no further.
-func (b *between) NoteSnapshot(ctx context.Context, _ *holdfastv1.NoteSnapshotRequest) (*holdfastv1.NoteSnapshotResponse, error) {
+func (b *between) NoteSnapshot(
+	ctx context.Context, _ *holdfastv1.NoteSnapshotRequest,
+) (*holdfastv1.NoteSnapshotResponse, error) {
 	b.told <- struct{}{}
 	<-ctx.Done()
 	return nil, ctx.Err()
@@ -63,7 +67,8 @@ func (s *site) savesAndDies(t *testing.T) {
 	}
 	defer conn.Close()
 	known := func() int64 {
-		st, err := holdfastv1.NewClusterServiceClient(conn).GetClusterStatus(t.Context(), &holdfastv1.GetClusterStatusRequest{})
+		st, err := holdfastv1.NewClusterServiceClient(conn).GetClusterStatus(t.Context(),
+			&holdfastv1.GetClusterStatusRequest{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,7 +35,8 @@ func open(t *testing.T) *site {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = hw.Close() })
-	c, err := localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: filepath.Join(dir, "cluster"), FakeEndpoint: hw.Endpoint, RaftMultiplier: 2})
+	c, err := localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: filepath.Join(dir, "cluster"),
+		FakeEndpoint: hw.Endpoint, RaftMultiplier: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +121,8 @@ func TestVerbs(t *testing.T) {
 			t.Errorf("holdfast %s without a certificate: exit code 0:\n%s", tt.args, out)
 		}
 	}
-	for _, args := range []string{"operator snapshot verify " + file, "operator snapshot inspect " + file} { // which need no peer
+	// which need no peer
+	for _, args := range []string{"operator snapshot verify " + file, "operator snapshot inspect " + file} {
 		if out, code := s.run(t, false, strings.Fields(args)...); code != 0 {
 			t.Errorf("holdfast %s: exit code %d\n%s", args, code, out)
 		}
@@ -142,7 +144,8 @@ func TestRestoreIsKilled(t *testing.T) {
 	s.must(t, "operator", "snapshot", "save", file)
 	// It stages first, then the leader lets its tasks rest for 1.1 s, then all is replaced at once.
 	restored := 0
-	for _, after := range []time.Duration{0, 50 * time.Millisecond, 200 * time.Millisecond, 700 * time.Millisecond, 1300 * time.Millisecond} {
+	for _, after := range []time.Duration{0, 50 * time.Millisecond, 200 * time.Millisecond, 700 * time.Millisecond,
+		1300 * time.Millisecond} {
 		for _, id := range []string{"new-1", "new-2"} {
 			s.must(t, "machine", "register", "--id", id)
 		}
@@ -173,7 +176,8 @@ func TestRestoreIsKilled(t *testing.T) {
 			t.Errorf("killed after %s, and restored again: machines are %s", after, got)
 		}
 		for i, addr := range s.Addrs() {
-			if out, code := s.run(t, true, "--addr", addr, "machine", "list", "-o", "name"); code != 0 || strings.Contains(out, "new-") {
+			if out, code := s.run(t, true, "--addr", addr, "machine", "list", "-o", "name"); code != 0 ||
+				strings.Contains(out, "new-") {
 				t.Errorf("peer %d after the restore: exit code %d\n%s", i+1, code, out)
 			}
 		}
@@ -201,5 +205,6 @@ func (s *site) restore(t *testing.T, file string) {
 // machines lists the ids of machines.
 func (s *site) machines(t *testing.T) string {
 	t.Helper()
-	return strings.ReplaceAll(strings.Join(strings.Fields(s.must(t, "machine", "list", "-o", "name")), " "), "machine/", "")
+	return strings.ReplaceAll(strings.Join(strings.Fields(s.must(t, "machine", "list", "-o", "name")), " "), "machine/",
+		"")
 }

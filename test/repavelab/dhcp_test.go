@@ -52,14 +52,17 @@ type beside struct {
 
 func besides() []beside {
 	return []beside{
-		{"dnsmasq", "dnsmasq", func(t *testing.T) string { return snippet(t, "Without `--netboot`, dnsmasq") }, []string{"--test", "-C"}, []string{"--keep-in-foreground", "--user=root", "--pid-file=", "--interface=dhcp0", "-C"}, true,
+		{"dnsmasq", "dnsmasq", func(t *testing.T) string { return snippet(t, "Without `--netboot`, dnsmasq") },
+			[]string{"--test", "-C"}, []string{"--keep-in-foreground", "--user=root", "--pid-file=", "--interface=dhcp0",
+				"-C"}, true,
 			map[string]string{"BIOS": "undionly.kpxe", "UEFI": "ipxe.efi"}},
 		{"kea", "kea-dhcp4", func(t *testing.T) string {
 			return `{"Dhcp4": {"interfaces-config": {"interfaces": ["dhcp0"]}, "lease-database": {"type": "memfile", "persist": false},
 "subnet4": [{"subnet": "10.0.0.0/24", "pools": [{"pool": "10.0.0.100 - 10.0.0.199"}]}],
 ` + snippet(t, "Kea, which gives out") + "}}\n"
 		}, []string{"-t"}, []string{"-c"}, false,
-			map[string]string{"BIOS": "undionly.kpxe", "UEFI": "ipxe.efi", "UEFI over HTTP": "http://10.0.0.1:7404/netboot/ipxe.efi"}},
+			map[string]string{"BIOS": "undionly.kpxe", "UEFI": "ipxe.efi",
+				"UEFI over HTTP": "http://10.0.0.1:7404/netboot/ipxe.efi"}},
 	}
 }
 
@@ -111,7 +114,8 @@ const serverNet = `until ip link show dhcp0 >/dev/null 2>&1; do sleep 0.1; done;
 // answers runs the server on one end of a cable, and asks it at the other.
 func answers(t *testing.T, s beside, program, file string) {
 	ctx, cancel := context.WithCancel(t.Context())
-	cmd := exec.CommandContext(ctx, "unshare", append([]string{"-n", "sh", "-c", serverNet, "sh", program}, append(s.run, file)...)...)
+	cmd := exec.CommandContext(ctx, "unshare", append([]string{"-n", "sh", "-c", serverNet, "sh", program},
+		append(s.run, file)...)...)
 	cmd.Env = ownPlaces(t)
 	said, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
@@ -125,13 +129,15 @@ func answers(t *testing.T, s beside, program, file string) {
 		cancel()
 		_ = cmd.Wait()
 		_ = said.Close()
-		_ = exec.CommandContext(context.WithoutCancel(t.Context()), "ip", "link", "del", "dhcp1").Run() // it may have gone with the other end
+		// it may have gone with the other end
+		_ = exec.CommandContext(context.WithoutCancel(t.Context()), "ip", "link", "del", "dhcp1").Run()
 		if text, err := os.ReadFile(said.Name()); err == nil && t.Failed() {
 			t.Logf("%s", text)
 		}
 	}()
 	namespaced(t, cmd.Process.Pid)
-	for _, line := range []string{"link set lo up", "link add dhcp1 type veth peer name dhcp0", fmt.Sprint("link set dhcp0 netns ", cmd.Process.Pid), "addr add 10.0.0.2/24 dev dhcp1", "link set dhcp1 up"} {
+	for _, line := range []string{"link set lo up", "link add dhcp1 type veth peer name dhcp0",
+		fmt.Sprint("link set dhcp0 netns ", cmd.Process.Pid), "addr add 10.0.0.2/24 dev dhcp1", "link set dhcp1 up"} {
 		if err := do(t.Context(), "ip", strings.Fields(line)...); err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +174,8 @@ func answers(t *testing.T, s beside, program, file string) {
 		if got := told(offer); got != want {
 			t.Errorf("%s is told to boot %q, want %q\n%s", f.name, got, want, offer.Summary())
 		}
-		if class := string(offer.Options.Get(dhcpv4.OptionClassIdentifier)); strings.HasPrefix(f.class, "HTTPClient") && class != "HTTPClient" {
+		if class := string(offer.Options.Get(dhcpv4.OptionClassIdentifier)); strings.HasPrefix(f.class, "HTTPClient") &&
+			class != "HTTPClient" {
 			t.Errorf("%s: the answer is of class %q, want HTTPClient: firmware ignores it", f.name, class)
 		}
 	}
@@ -204,9 +211,12 @@ func second(ctx context.Context, class string, arch iana.Arch) (*dhcpv4.DHCPv4, 
 	if err != nil {
 		return nil, err
 	}
-	m, err := dhcpv4.New(dhcpv4.WithHwAddr(link.HardwareAddr), dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest), dhcpv4.WithClientIP(net.IPv4(10, 0, 0, 2)),
-		dhcpv4.WithOption(dhcpv4.OptClassIdentifier(class)), dhcpv4.WithOption(dhcpv4.OptClientArch(arch)), dhcpv4.WithRequestedOptions(dhcpv4.OptionBootfileName, dhcpv4.OptionVendorSpecificInformation),
-		dhcpv4.WithGeneric(dhcpv4.OptionClientNetworkInterfaceIdentifier, []byte{1, 3, 16}), dhcpv4.WithGeneric(dhcpv4.OptionClientMachineIdentifier, make([]byte, 17)))
+	m, err := dhcpv4.New(dhcpv4.WithHwAddr(link.HardwareAddr), dhcpv4.WithMessageType(dhcpv4.MessageTypeRequest),
+		dhcpv4.WithClientIP(net.IPv4(10, 0, 0, 2)),
+		dhcpv4.WithOption(dhcpv4.OptClassIdentifier(class)), dhcpv4.WithOption(dhcpv4.OptClientArch(arch)),
+		dhcpv4.WithRequestedOptions(dhcpv4.OptionBootfileName, dhcpv4.OptionVendorSpecificInformation),
+		dhcpv4.WithGeneric(dhcpv4.OptionClientNetworkInterfaceIdentifier,
+			[]byte{1, 3, 16}), dhcpv4.WithGeneric(dhcpv4.OptionClientMachineIdentifier, make([]byte, 17)))
 	if err != nil {
 		return nil, err
 	}
@@ -246,9 +256,12 @@ func ask(ctx context.Context, class string, arch iana.Arch, ipxe bool) (*dhcpv4.
 	if err != nil {
 		return nil, err
 	}
-	more := []dhcpv4.Modifier{dhcpv4.WithBroadcast(true), dhcpv4.WithOption(dhcpv4.OptClassIdentifier(class)), dhcpv4.WithOption(dhcpv4.OptClientArch(arch)),
-		dhcpv4.WithRequestedOptions(dhcpv4.OptionBootfileName, dhcpv4.OptionTFTPServerName, dhcpv4.OptionClassIdentifier, dhcpv4.OptionVendorSpecificInformation),
-		dhcpv4.WithGeneric(dhcpv4.OptionClientNetworkInterfaceIdentifier, []byte{1, 3, 16}), dhcpv4.WithGeneric(dhcpv4.OptionClientMachineIdentifier, make([]byte, 17))}
+	more := []dhcpv4.Modifier{dhcpv4.WithBroadcast(true), dhcpv4.WithOption(dhcpv4.OptClassIdentifier(class)),
+		dhcpv4.WithOption(dhcpv4.OptClientArch(arch)),
+		dhcpv4.WithRequestedOptions(dhcpv4.OptionBootfileName, dhcpv4.OptionTFTPServerName, dhcpv4.OptionClassIdentifier,
+			dhcpv4.OptionVendorSpecificInformation),
+		dhcpv4.WithGeneric(dhcpv4.OptionClientNetworkInterfaceIdentifier,
+			[]byte{1, 3, 16}), dhcpv4.WithGeneric(dhcpv4.OptionClientMachineIdentifier, make([]byte, 17))}
 	if ipxe {
 		more = append(more, dhcpv4.WithGeneric(dhcpv4.OptionUserClassInformation, []byte("iPXE")))
 	}

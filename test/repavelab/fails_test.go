@@ -56,14 +56,20 @@ func TestRepaveFails(t *testing.T) {
 		return i.GetStage() == holdfastv1.Install_WRITING && i.GetProgress() >= 50
 	}
 	failures := []failure{
-		{"DHCP never answers", nil, false, []string{"the machine has not booted from the network in 40s", "whether the DHCP server answers it", boxMAC(0)}},
-		{"the installer never starts", func(i *holdfastv1.Install) bool { return i.GetStage() == holdfastv1.Install_BOOTED_IPXE }, false,
-			[]string{"the installer has not reported in 1m0s after the machine got its boot script", "whether it reaches the peers over HTTP"}},
-		{"the network is lost at half of the image", half, false, []string{"no report of the installer for 40s", boxHost(0), "% done, at writing", "its network"}},
-		{"the power is lost at half of the image", half, true, []string{"no report of the installer for 40s", "% done, at writing", "its power"}},
+		{"DHCP never answers", nil, false, []string{"the machine has not booted from the network in 40s",
+			"whether the DHCP server answers it", boxMAC(0)}},
+		{"the installer never starts",
+			func(i *holdfastv1.Install) bool { return i.GetStage() == holdfastv1.Install_BOOTED_IPXE }, false,
+			[]string{"the installer has not reported in 1m0s after the machine got its boot script",
+				"whether it reaches the peers over HTTP"}},
+		{"the network is lost at half of the image", half, false, []string{"no report of the installer for 40s", boxHost(0),
+			"% done, at writing", "its network"}},
+		{"the power is lost at half of the image", half, true, []string{"no report of the installer for 40s",
+			"% done, at writing", "its power"}},
 	}
 	s.link(false)
-	b.run = s.cli("run", "start", b.id, "--type", "REPAVE", "--plan", "lab-repave", "--param", "authorized_keys="+s.files["authorized"], "-o", "name")
+	b.run = s.cli("run", "start", b.id, "--type", "REPAVE", "--plan", "lab-repave", "--param", "authorized_keys="+
+		s.files["authorized"], "-o", "name")
 	b.run = b.run[strings.LastIndex(b.run, "/")+1:]
 	for n, f := range failures {
 		attempt := int32(n + 1)
@@ -81,7 +87,8 @@ func TestRepaveFails(t *testing.T) {
 			}
 		}
 		reason := s.reason(ctx, b, n)
-		t.Logf("%6.1f s: %s: attempt %d ended after %.1f s: %s", time.Since(began).Seconds(), f.name, attempt, time.Since(since).Seconds(), reason)
+		t.Logf("%6.1f s: %s: attempt %d ended after %.1f s: %s", time.Since(began).Seconds(), f.name, attempt,
+			time.Since(since).Seconds(), reason)
 		for _, w := range f.want {
 			if !strings.Contains(reason, w) {
 				t.Errorf("%s: the reason lacks %q: %s", f.name, w, reason)

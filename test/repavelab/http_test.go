@@ -35,17 +35,21 @@ func TestHTTPBoot(t *testing.T) {
 	boxes := s.boxes(l, 1, true)
 	s.prepare(boxes, installs(0))
 	b := boxes[0]
-	b.run = s.cli("run", "start", b.id, "--type", "REPAVE", "--plan", "lab-repave", "--param", "authorized_keys="+s.files["authorized"], "-o", "name")
+	b.run = s.cli("run", "start", b.id, "--type", "REPAVE", "--plan", "lab-repave", "--param", "authorized_keys="+
+		s.files["authorized"], "-o", "name")
 	b.run = b.run[strings.LastIndex(b.run, "/")+1:]
-	for _, stage := range []holdfastv1.Install_Stage{holdfastv1.Install_BOOTED_IPXE, holdfastv1.Install_INSTALLER_STARTED} {
-		s.until(ctx, "the box is at "+stage.String(), boxes, func(i *holdfastv1.Install) bool { return i.GetStage() >= stage })
+	for _, stage := range []holdfastv1.Install_Stage{holdfastv1.Install_BOOTED_IPXE,
+		holdfastv1.Install_INSTALLER_STARTED} {
+		s.until(ctx, "the box is at "+stage.String(), boxes,
+			func(i *holdfastv1.Install) bool { return i.GetStage() >= stage })
 		t.Logf("%6.1f s: %s", time.Since(began).Seconds(), stage)
 	}
 	log, err := os.ReadFile(filepath.Join(s.dir, "dnsmasq.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(log), "vendor class: HTTPClient:Arch:00016") || strings.Contains(string(log), "vendor class: PXEClient:Arch:00007:UNDI:003001") {
+	if !strings.Contains(string(log), "vendor class: HTTPClient:Arch:00016") ||
+		strings.Contains(string(log), "vendor class: PXEClient:Arch:00007:UNDI:003001") {
 		t.Errorf("the firmware has not asked for HTTP boot alone:\n%s", log)
 	}
 	if text := s.console(b); !strings.Contains(text, "URI: http://") || !strings.Contains(text, "/netboot/ipxe.efi") {

@@ -75,7 +75,8 @@ func packages(t *testing.T, l *bmclab.Lab) string {
 		t.Fatal(err)
 	}
 	url := "http://" + listener.Addr().String()
-	if err := os.WriteFile(filepath.Join(dir, "install.py"), []byte(strings.ReplaceAll(installer, "@URL@", url)), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "install.py"), []byte(strings.ReplaceAll(installer, "@URL@", url)),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	server := &http.Server{Handler: http.FileServer(http.Dir(dir)), ReadHeaderTimeout: 10 * time.Second}

@@ -81,12 +81,14 @@ func netbootDir() string { return filepath.Join("..", "..", "bin", "netboot") }
 // programs are what this lab needs beyond that of the BMCs, with the Debian package of each. What
 // its image takes to make, image.sh installs.
 func programs() map[string]string {
-	return map[string]string{"/usr/sbin/dnsmasq": "dnsmasq-base", "/usr/share/OVMF/OVMF_CODE.fd": "ovmf", "/usr/lib/ipxe/ipxe.efi": "ipxe"}
+	return map[string]string{"/usr/sbin/dnsmasq": "dnsmasq-base", "/usr/share/OVMF/OVMF_CODE.fd": "ovmf",
+		"/usr/lib/ipxe/ipxe.efi": "ipxe"}
 }
 
 // install installs the packages of programs that are not there. Their services are not started.
 func install(ctx context.Context, programs map[string]string) error {
-	args := []string{"RUNLEVEL=1", "apt-get", "-q", "-o", "DPkg::Lock::Timeout=300", "install", "-y", "--no-install-recommends"}
+	args := []string{"RUNLEVEL=1", "apt-get", "-q", "-o", "DPkg::Lock::Timeout=300", "install", "-y",
+		"--no-install-recommends"}
 	n := len(args)
 	for file, pkg := range programs {
 		if _, err := os.Stat(file); err != nil {

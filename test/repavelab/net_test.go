@@ -30,7 +30,8 @@ func tapName(i int) string  { return fmt.Sprintf("tap%d", i) }
 func network(t *testing.T, boxes int) {
 	t.Helper()
 	lines := []string{
-		"link set lo up", "link add br0 type bridge forward_delay 0", "addr add " + gateway + "/24 dev br0", "addr add fd77::1/64 dev br0 nodad", "link set br0 up",
+		"link set lo up", "link add br0 type bridge forward_delay 0", "addr add " + gateway +
+			"/24 dev br0", "addr add fd77::1/64 dev br0 nodad", "link set br0 up",
 	}
 	for i := range 3 {
 		lines = append(lines, "addr add "+peerHost(i)+"/24 dev br0")
@@ -53,9 +54,11 @@ func ownDHCP() bool { return os.Getenv("E2E_REPAVE_DHCP") != "dnsmasq" }
 func addresses(l *bmclab.Lab, t *testing.T, boxes int) {
 	t.Helper()
 	config := []string{
-		"port=0", "interface=" + bridge, "bind-interfaces", "except-interface=lo", "dhcp-authoritative", "log-dhcp", "user=root",
+		"port=0", "interface=" + bridge, "bind-interfaces", "except-interface=lo", "dhcp-authoritative", "log-dhcp",
+		"user=root",
 		"dhcp-leasefile=" + filepath.Join(l.Dir(), "leases"), "pid-file=" + filepath.Join(l.Dir(), "dnsmasq.pid"),
-		"dhcp-range=10.77.0.50,10.77.0.99,255.255.255.0,1h", "dhcp-option=option:router," + gateway, "enable-ra", "dhcp-range=fd77::,ra-only",
+		"dhcp-range=10.77.0.50,10.77.0.99,255.255.255.0,1h", "dhcp-option=option:router," +
+			gateway, "enable-ra", "dhcp-range=fd77::,ra-only",
 	}
 	for i := range boxes {
 		config = append(config, "dhcp-host="+boxMAC(i)+","+boxHost(i))
@@ -63,7 +66,8 @@ func addresses(l *bmclab.Lab, t *testing.T, boxes int) {
 	if !ownDHCP() {
 		config = append(config,
 			"dhcp-userclass=set:ipxe,iPXE", "enable-tftp", "tftp-root="+programDir,
-			"dhcp-match=set:efi,option:client-arch,7", "dhcp-boot=tag:!ipxe,undionly.kpxe", "dhcp-boot=tag:!ipxe,tag:efi,ipxe.efi",
+			"dhcp-match=set:efi,option:client-arch,7", "dhcp-boot=tag:!ipxe,undionly.kpxe",
+			"dhcp-boot=tag:!ipxe,tag:efi,ipxe.efi",
 			"dhcp-boot=tag:ipxe,http://"+peerHost(0)+":"+bootPort+"/api/v1/boot?mac=${mac}",
 		)
 	}

@@ -102,11 +102,13 @@ func TestRepave(t *testing.T) {
 	t.Logf("%6.1f s: images uploaded, machines registered", time.Since(began).Seconds())
 
 	for _, b := range boxes {
-		b.run = s.cli("run", "start", b.id, "--type", "REPAVE", "--plan", "lab-repave", "--param", "authorized_keys="+s.files["authorized"], "-o", "name")
+		b.run = s.cli("run", "start", b.id, "--type", "REPAVE", "--plan", "lab-repave", "--param", "authorized_keys="+
+			s.files["authorized"], "-o", "name")
 		b.run = b.run[strings.LastIndex(b.run, "/")+1:]
 	}
 	t.Logf("%6.1f s: runs started", time.Since(began).Seconds())
-	s.until(ctx, "a box gets its boot script", boxes, func(i *holdfastv1.Install) bool { return i.GetStage() >= holdfastv1.Install_BOOTED_IPXE })
+	s.until(ctx, "a box gets its boot script", boxes,
+		func(i *holdfastv1.Install) bool { return i.GetStage() >= holdfastv1.Install_BOOTED_IPXE })
 	t.Logf("%6.1f s: in netboot: killed the leader, %s", time.Since(began).Seconds(), s.lose())
 	s.until(ctx, "a disk is written", boxes, func(i *holdfastv1.Install) bool {
 		return i.GetStage() == holdfastv1.Install_WRITING && i.GetProgress() > 0
@@ -166,7 +168,8 @@ func (s *site) boxes(l *bmclab.Lab, n int, http bool) (all []*box) {
 		}
 	}
 	for i, b := range all {
-		args := []string{"machine", "register", "--id", b.id, "--provider", "dc", "--bmc", endpoints[i], "--bmc-credentials", "bmcs", "--ssh", b.host + ":22", "--ssh-credentials", "hosts",
+		args := []string{"machine", "register", "--id", b.id, "--provider", "dc", "--bmc", endpoints[i],
+			"--bmc-credentials", "bmcs", "--ssh", b.host + ":22", "--ssh-credentials", "hosts",
 			"--mac", boxMAC(i), "--phase", "FACTORY_READY"}
 		if i == 0 {
 			args = append(args, "--label", "bmc-cipher-suite=3")
@@ -179,10 +182,13 @@ func (s *site) boxes(l *bmclab.Lab, n int, http bool) (all []*box) {
 // prepare does what an operator does once.
 func (s *site) prepare(boxes []*box, plan string) {
 	s.t.Helper()
-	s.write("plan.yaml", strings.NewReplacer("@KEY@", s.files["authorized"], "@PACKAGES@", s.files["packages"]).Replace(plan))
-	s.cli("secret", "put", "bmcs", "--type", "bmc", "--username", bmclab.User, "--from-file", "password="+s.files["password"])
+	s.write("plan.yaml", strings.NewReplacer("@KEY@", s.files["authorized"], "@PACKAGES@",
+		s.files["packages"]).Replace(plan))
+	s.cli("secret", "put", "bmcs", "--type", "bmc", "--username", bmclab.User, "--from-file", "password="+
+		s.files["password"])
 	s.cli("secret", "put", "hosts", "--type", "ssh", "--username", "root", "--from-file", "private_key="+s.files["id"])
-	s.cli("image", "add", "installer", "--kernel", filepath.Join(netbootDir(), "vmlinuz"), "--initrd", filepath.Join(netbootDir(), "installer.cpio.gz"), "--cmdline", "quiet")
+	s.cli("image", "add", "installer", "--kernel", filepath.Join(netbootDir(), "vmlinuz"), "--initrd",
+		filepath.Join(netbootDir(), "installer.cpio.gz"), "--cmdline", "quiet")
 	s.cli("image", "add", "debian", "--disk", diskImage())
 	s.cli("plan", "apply", "-f", s.files["plan.yaml"])
 	for _, b := range boxes {
@@ -233,7 +239,8 @@ func (s *site) succeeded(ctx context.Context, b *box) {
 	s.t.Helper()
 	r, err := s.client.WaitRun(ctx, b.run)
 	if err != nil || r.GetPhase() != holdfastv1.Run_SUCCEEDED {
-		s.t.Fatalf("run %s of %s: %v, %s, waits for %s\n%s\n%v\n%s\n%s", b.run, b.id, err, r.GetPhase(), r.GetWaitingFor(), prototext.Format(r.GetError()), s.install(b), s.log(b.run), s.console(b))
+		s.t.Fatalf("run %s of %s: %v, %s, waits for %s\n%s\n%v\n%s\n%s", b.run, b.id, err, r.GetPhase(), r.GetWaitingFor(),
+			prototext.Format(r.GetError()), s.install(b), s.log(b.run), s.console(b))
 	}
 }
 
@@ -244,12 +251,14 @@ func (s *site) check(b *box) {
 	at := func(from, to interface{ AsTime() time.Time }) string {
 		return fmt.Sprintf("%.1f s", to.AsTime().Sub(from.AsTime()).Seconds())
 	}
-	s.t.Logf("%s: power on to boot script %s, to installer %s, to image written %s, to SSH %s; %d boot scripts", b.id, at(i.GetOpenedAt(), i.GetBootedAt()), at(i.GetBootedAt(), i.GetStartedAt()),
+	s.t.Logf("%s: power on to boot script %s, to installer %s, to image written %s, to SSH %s; %d boot scripts", b.id,
+		at(i.GetOpenedAt(), i.GetBootedAt()), at(i.GetBootedAt(), i.GetStartedAt()),
 		at(i.GetStartedAt(), i.GetCompletedAt()), at(i.GetCompletedAt(), i.GetDiskBootedAt()), i.GetBoots())
 	if i.GetStage() != holdfastv1.Install_BOOTED_DISK || len(i.GetHostKeys()) == 0 {
 		s.t.Errorf("%s: the session is %v, want booted-disk and host keys", b.id, i)
 	}
-	if out, err := s.on(b.host, "ops", i.GetHostKeys(), "uname -n; cat /etc/lab; echo; cloud-init status --wait | tail -1; lsblk -bno SIZE,MOUNTPOINTS /dev/vda2"); err != nil ||
+	if out, err := s.on(b.host, "ops", i.GetHostKeys(),
+		"uname -n; cat /etc/lab; echo; cloud-init status --wait | tail -1; lsblk -bno SIZE,MOUNTPOINTS /dev/vda2"); err != nil ||
 		!strings.HasPrefix(out, b.id+"\nfrom cloud-init\n") || !strings.Contains(out, "status: done") {
 		s.t.Errorf("%s: over SSH, as the user that cloud-init made: %v\n%s\n%s", b.id, err, out, s.console(b))
 	}
@@ -257,10 +266,12 @@ func (s *site) check(b *box) {
 		s.checkBootEntry(b)
 	}
 	if got := presses(b.Done()); !slices.Equal(got, []string{"on"}) {
-		s.t.Errorf("%s was off and its power went %v, want on, once; the chassis has seen %+v\n%s", b.id, got, b.Done(), s.log(b.run))
+		s.t.Errorf("%s was off and its power went %v, want on, once; the chassis has seen %+v\n%s", b.id, got, b.Done(),
+			s.log(b.run))
 	}
 	m := s.machine(b.id)
-	if m.GetStatus().GetPhase() != holdfastv1.MachineStatus_IN_SERVICE || m.GetStatus().GetNodeState() != holdfastv1.Node_ACTIVE {
+	if m.GetStatus().GetPhase() != holdfastv1.MachineStatus_IN_SERVICE ||
+		m.GetStatus().GetNodeState() != holdfastv1.Node_ACTIVE {
 		s.t.Errorf("%s is %s, %s, want IN_SERVICE, ACTIVE", b.id, m.GetStatus().GetPhase(), m.GetStatus().GetNodeState())
 	}
 }

@@ -86,8 +86,10 @@ func openSite(t *testing.T, bench *bmclab.Bench, l *bmclab.Lab, deadlines string
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	s.Cluster, err = localcluster.Start(ctx, localcluster.Config{
-		Binary: s.binary, Dir: filepath.Join(s.dir, "peers"), RaftMultiplier: 5, Hosts: []string{peerHost(0), peerHost(1), peerHost(2)},
-		Args: []string{"--config", s.files["peer.yaml"], "--secrets-key-file", s.files["secrets.keys"], "--netboot-dir", programDir},
+		Binary: s.binary, Dir: filepath.Join(s.dir, "peers"), RaftMultiplier: 5, Hosts: []string{peerHost(0), peerHost(1),
+			peerHost(2)},
+		Args: []string{"--config", s.files["peer.yaml"], "--secrets-key-file", s.files["secrets.keys"], "--netboot-dir",
+			programDir},
 		ArgsOf: func(i int) []string {
 			args := []string{"--netboot-addr", net.JoinHostPort(peerHost(i), bootPort)}
 			if ownDHCP() {
@@ -126,7 +128,8 @@ func (s *site) write(name, text string) {
 func (s *site) cli(args ...string) string {
 	s.t.Helper()
 	f := s.Files()
-	cmd := exec.CommandContext(s.t.Context(), s.binary, append(args, "--addr", strings.Join(s.Addrs(), ","), "--ca", f.CA, "--cert", f.AdminCert, "--key", f.AdminKey, "--timeout", "2m")...)
+	cmd := exec.CommandContext(s.t.Context(), s.binary, append(args, "--addr", strings.Join(s.Addrs(), ","), "--ca",
+		f.CA, "--cert", f.AdminCert, "--key", f.AdminKey, "--timeout", "2m")...)
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	out, err := cmd.Output()
@@ -187,7 +190,8 @@ func (s *site) on(host, user string, keys []string, command string) (string, err
 		HostKeyAlgorithms: []string{ssh.KeyAlgoED25519},
 		HostKeyCallback: func(_ string, _ net.Addr, shown ssh.PublicKey) error {
 			for _, line := range keys {
-				if k, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line)); err == nil && bytes.Equal(k.Marshal(), shown.Marshal()) {
+				if k, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line)); err == nil &&
+					bytes.Equal(k.Marshal(), shown.Marshal()) {
 					return nil
 				}
 			}

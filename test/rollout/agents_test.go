@@ -13,12 +13,14 @@ import (
 // enrolls: agents on two hosts. One is not known and enrolls with a token of its pool; of the other
 // the inventory says which machine it is.
 func (l *lab) enrolls(t *testing.T) {
-	agent, err := (program.Build{Package: "cmd/holdfast-agent", Version: "v0.0.2"}).Into(t.Context(), filepath.Join(l.dir, "agent"))
+	agent, err := (program.Build{Package: "cmd/holdfast-agent", Version: "v0.0.2"}).Into(t.Context(),
+		filepath.Join(l.dir, "agent"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := l.client(t)
-	if _, err := holdfastv1.NewPoolServiceClient(c.Conn()).CreatePool(t.Context(), &holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: "hosts"}}); err != nil {
+	if _, err := holdfastv1.NewPoolServiceClient(c.Conn()).CreatePool(t.Context(),
+		&holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: "hosts"}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Machines().RegisterMachine(t.Context(), &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{
@@ -27,8 +29,10 @@ func (l *lab) enrolls(t *testing.T) {
 	}
 	play := func(host int, more ...string) int {
 		t.Helper()
-		return l.mustPlay(t, "agents.yml", append([]string{"-e", "holdfast_agents_group=" + l.hosts[host], "-e", "holdfast_agent_pool=hosts",
-			"-e", "holdfast_agent_binary=" + agent, "-e", `{"holdfast_agent_servers": ["https://` + l.address(host) + `:7401"]}`}, more...)...)
+		return l.mustPlay(t, "agents.yml",
+			append([]string{"-e", "holdfast_agents_group=" + l.hosts[host], "-e", "holdfast_agent_pool=hosts",
+				"-e", "holdfast_agent_binary=" + agent, "-e", `{"holdfast_agent_servers": ["https://` + l.address(host) +
+					`:7401"]}`}, more...)...)
 	}
 	play(1)
 	play(2, "-e", "holdfast_agent_machine_id=m-known")
@@ -38,7 +42,8 @@ func (l *lab) enrolls(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("ready: %v, want two agents", ready)
 		}
-		list, err := holdfastv1.NewAgentServiceClient(c.Conn()).ListAgentMachines(t.Context(), &holdfastv1.ListAgentMachinesRequest{PoolName: "hosts"})
+		list, err := holdfastv1.NewAgentServiceClient(c.Conn()).ListAgentMachines(t.Context(),
+			&holdfastv1.ListAgentMachinesRequest{PoolName: "hosts"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,6 +73,7 @@ func (l *lab) enrolls(t *testing.T) {
 		}
 	}
 	for _, host := range []int{1, 2} { // the teardown of the peers is no teardown of the agents
-		l.ssh(t, host, "systemctl disable --now holdfast-agent; rm -rf /etc/holdfast-agent /etc/systemd/system/holdfast-agent.service /usr/local/bin/holdfast-agent /var/lib/private/holdfast-agent")
+		l.ssh(t, host, "systemctl disable --now holdfast-agent; rm -rf /etc/holdfast-agent "+
+			"/etc/systemd/system/holdfast-agent.service /usr/local/bin/holdfast-agent /var/lib/private/holdfast-agent")
 	}
 }

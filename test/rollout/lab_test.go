@@ -46,7 +46,8 @@ func run(t *testing.T, name string, args ...string) string {
 func open(t *testing.T) *lab {
 	t.Helper()
 	if os.Getenv("E2E_ANSIBLE") == "" {
-		t.Skip("NOT TESTED on hosts: set E2E_ANSIBLE=1, or make e2e-ansible (it needs root, systemd-container, debootstrap and ansible-core)")
+		t.Skip("NOT TESTED on hosts: set E2E_ANSIBLE=1, or make e2e-ansible (it needs root, systemd-container, " +
+			"debootstrap and ansible-core)")
 	}
 	root, err := overlay.Root(".")
 	if err != nil {
@@ -121,7 +122,8 @@ func (l *lab) startFake(t *testing.T) {
 // ssh runs a command on a host.
 func (l *lab) ssh(t *testing.T, host int, command string) string {
 	t.Helper()
-	return strings.TrimSpace(run(t, "ssh", "-q", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null", "-i", l.disks()+"/id_ed25519",
+	return strings.TrimSpace(run(t, "ssh", "-q", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
+		"-i", l.disks()+"/id_ed25519",
 		"root@"+l.address(host), command))
 }
 
@@ -129,7 +131,8 @@ func (l *lab) ssh(t *testing.T, host int, command string) string {
 // what it said.
 func (l *lab) play(t *testing.T, book string, more ...string) (changed int, said string, err error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "ansible-playbook", append([]string{"-i", filepath.Join(l.dir, "inventory.yml"), "playbooks/" + book}, more...)...)
+	cmd := exec.CommandContext(t.Context(), "ansible-playbook",
+		append([]string{"-i", filepath.Join(l.dir, "inventory.yml"), "playbooks/" + book}, more...)...)
 	cmd.Dir = filepath.Join(l.root, "deploy/ansible")
 	cmd.WaitDelay = 5 * time.Second
 	start := time.Now()

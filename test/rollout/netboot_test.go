@@ -20,7 +20,8 @@ func (l *lab) netboots(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	with := []string{"-e", "holdfast_binary=" + l.old, "-e", "holdfast_netboot_port=7404", "-e", "holdfast_netboot_interface=host0", "-e", "holdfast_netboot_installer=" + dir}
+	with := []string{"-e", "holdfast_binary=" + l.old, "-e", "holdfast_netboot_port=7404", "-e",
+		"holdfast_netboot_interface=host0", "-e", "holdfast_netboot_installer=" + dir}
 	l.mustPlay(t, "site.yml", with...)
 	if n := l.mustPlay(t, "site.yml", with...); n != 0 {
 		t.Errorf("the second run with netboot changed %d things, want none", n)
@@ -30,7 +31,8 @@ func (l *lab) netboots(t *testing.T) {
 		if got := l.bootScript(t, i); !strings.HasPrefix(got, "#!ipxe") || !strings.Contains(got, "exit") {
 			t.Errorf("boot script of %s for a machine that nobody knows: %q, want one that boots its disk", h, got)
 		}
-		if got := l.ssh(t, i, "ss -Hlun | awk '{ n = split($4, a, \":\"); print a[n] }' | grep -cE '^(67|69|4011)$'"); got != "3" {
+		if got := l.ssh(t, i,
+			"ss -Hlun | awk '{ n = split($4, a, \":\"); print a[n] }' | grep -cE '^(67|69|4011)$'"); got != "3" {
 			t.Errorf("%s listens on %s of the ports 67, 69 and 4011, want all", h, got)
 		}
 	}
@@ -38,7 +40,8 @@ func (l *lab) netboots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if k, i := im.GetKernel().GetSizeBytes(), im.GetInitrd().GetSizeBytes(); k != int64(len("vmlinuz")) || i != int64(len("installer.cpio.gz")) {
+	if k, i := im.GetKernel().GetSizeBytes(), im.GetInitrd().GetSizeBytes(); k != int64(len("vmlinuz")) ||
+		i != int64(len("installer.cpio.gz")) {
 		t.Errorf("the installer has %d and %d bytes, want those of the files", k, i)
 	}
 
@@ -51,7 +54,8 @@ func (l *lab) netboots(t *testing.T) {
 // bootScript asks a host what a machine that nobody knows shall boot.
 func (l *lab) bootScript(t *testing.T, host int) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.address(host)+":7404/api/v1/boot?mac=52:54:00:00:00:01", http.NoBody)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+l.address(host)+
+		":7404/api/v1/boot?mac=52:54:00:00:00:01", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}

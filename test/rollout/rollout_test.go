@@ -63,7 +63,8 @@ func TestRecovery(t *testing.T) {
 	}
 	l.mustPlay(t, "teardown.yml", "-e", "holdfast_teardown=lab")
 	for i := range l.hosts {
-		if got := l.ssh(t, i, "ls -d /etc/holdfast /var/lib/holdfast /usr/local/bin/holdfast /usr/local/lib/holdfast 2>/dev/null; pgrep holdfast; nft list tables; getent passwd holdfast; true"); got != "" {
+		if got := l.ssh(t, i, "ls -d /etc/holdfast /var/lib/holdfast /usr/local/bin/holdfast /usr/local/lib/holdfast "+
+			"2>/dev/null; pgrep holdfast; nft list tables; getent passwd holdfast; true"); got != "" {
 			t.Errorf("left on %s: %s", l.hosts[i], got)
 		}
 	}
@@ -86,7 +87,9 @@ func (l *lab) hardened(t *testing.T) {
 
 // restartsWhatHangs: the watchdog ends a peer that does not go on.
 func (l *lab) restartsWhatHangs(t *testing.T) {
-	l.ssh(t, 0, "pid=$(systemctl show -p MainPID --value holdfast); kill -STOP $pid; for i in $(seq 90); do sleep 1; now=$(systemctl show -p MainPID --value holdfast); [ $now != 0 ] && [ $now != $pid ] && exit 0; done; echo still $pid; exit 1")
+	l.ssh(t, 0, "pid=$(systemctl show -p MainPID --value holdfast); kill -STOP $pid; for i in $(seq 90); do sleep "+
+		"1; now=$(systemctl show -p MainPID --value holdfast); [ $now != 0 ] && [ $now != $pid ] && exit 0; done; echo "+
+		"still $pid; exit 1")
 	l.mustPlay(t, "site.yml", "-e", "holdfast_binary="+l.old) // which waits until all are well
 }
 
@@ -124,7 +127,8 @@ func (l *lab) goesBack(t *testing.T) {
 
 // replaces: a host dies with its disk, an empty one takes its place.
 func (l *lab) replaces(t *testing.T) {
-	if _, said, err := l.play(t, "replace_peer.yml", "-e", "holdfast_replace=n2", "-e", "holdfast_binary="+l.next); err == nil || !strings.Contains(said, "there is nothing to replace") {
+	if _, said, err := l.play(t, "replace_peer.yml", "-e", "holdfast_replace=n2", "-e", "holdfast_binary="+
+		l.next); err == nil || !strings.Contains(said, "there is nothing to replace") {
 		t.Errorf("replace a peer that lives: %v", err)
 	}
 	tr := l.traffic(t, "rep")
@@ -138,8 +142,10 @@ func (l *lab) replaces(t *testing.T) {
 
 // watched: a Prometheus on one of the hosts sees all peers, and has the alerts.
 func (l *lab) watched(t *testing.T) {
-	l.mustPlay(t, "monitoring.yml", "-e", "holdfast_monitoring_group=n3", "-e", "holdfast_monitoring_interval=2s", "-e", "holdfast_binary="+l.next)
-	if n := l.mustPlay(t, "monitoring.yml", "-e", "holdfast_monitoring_group=n3", "-e", "holdfast_monitoring_interval=2s", "-e", "holdfast_binary="+l.next); n != 0 {
+	l.mustPlay(t, "monitoring.yml", "-e", "holdfast_monitoring_group=n3", "-e", "holdfast_monitoring_interval=2s", "-e",
+		"holdfast_binary="+l.next)
+	if n := l.mustPlay(t, "monitoring.yml", "-e", "holdfast_monitoring_group=n3", "-e",
+		"holdfast_monitoring_interval=2s", "-e", "holdfast_binary="+l.next); n != 0 {
 		t.Errorf("the second run of monitoring.yml changed %d things, want none", n)
 	}
 	const ask = `python3 -c 'import json, urllib.request as u, time
@@ -161,11 +167,13 @@ func (l *lab) changesCA(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, said, err := l.play(t, "rotate_ca.yml", "-e", `{"holdfast_ca_steps": ["use"]}`); err == nil || !strings.Contains(said, "begin with -e") {
+	if _, said, err := l.play(t, "rotate_ca.yml", "-e", `{"holdfast_ca_steps": ["use"]}`); err == nil ||
+		!strings.Contains(said, "begin with -e") {
 		t.Errorf("use a CA that was not begun: %v", err)
 	}
 	l.mustPlay(t, "rotate_ca.yml", "-e", `{"holdfast_ca_steps": ["begin"]}`)
-	if _, said, err := l.play(t, "rotate_ca.yml", "-e", `{"holdfast_ca_steps": ["end"]}`); err == nil || !strings.Contains(said, "signs still") {
+	if _, said, err := l.play(t, "rotate_ca.yml", "-e", `{"holdfast_ca_steps": ["end"]}`); err == nil ||
+		!strings.Contains(said, "signs still") {
 		t.Errorf("end with a CA that does not sign yet: %v", err)
 	}
 	tr := l.traffic(t, "ca") // its client has read both
@@ -173,7 +181,8 @@ func (l *lab) changesCA(t *testing.T) {
 	tr.end(t, "the change of the CA")
 	l.runs(t, "v0.0.2")
 	now, err := os.ReadFile(l.pki() + "/ca.pem")
-	if err != nil || strings.Count(string(now), "BEGIN CERTIFICATE") != 1 || strings.Contains(string(now), strings.TrimSpace(string(old))) {
+	if err != nil || strings.Count(string(now), "BEGIN CERTIFICATE") != 1 ||
+		strings.Contains(string(now), strings.TrimSpace(string(old))) {
 		t.Errorf("the CA in the end: %v\n%s", err, now)
 	}
 	if got := l.ssh(t, 0, "grep -c BEGIN /etc/holdfast/ca.pem"); got != "1" {
@@ -185,7 +194,8 @@ func (l *lab) changesCA(t *testing.T) {
 func (l *lab) restores(t *testing.T) {
 	ctx := t.Context()
 	kept := &holdfastv1.Machine{MachineId: "kept", Labels: map[string]string{"rack": "r7"}}
-	if _, err := l.client(t).Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: kept}); err != nil {
+	if _, err := l.client(t).Machines().RegisterMachine(ctx,
+		&holdfastv1.RegisterMachineRequest{Machine: kept}); err != nil {
 		t.Fatal(err)
 	}
 	l.mustPlay(t, "backup.yml", "-e", "holdfast_controller_binary="+l.old)
@@ -194,7 +204,8 @@ func (l *lab) restores(t *testing.T) {
 		t.Fatalf("backups on the controller: %v, %v, want one", files, err)
 	}
 	l.ssh(t, 0, "systemctl is-active holdfast-backup.timer && systemctl start holdfast-backup.service")
-	if got := l.ssh(t, 0, "holdfast operator snapshot verify /var/backups/holdfast/holdfast-*.snap >/dev/null && stat -c '%a %U' /var/backups/holdfast/holdfast-*.snap"); got != "600 root" {
+	if got := l.ssh(t, 0, "holdfast operator snapshot verify /var/backups/holdfast/holdfast-*.snap >/dev/null && "+
+		"stat -c '%a %U' /var/backups/holdfast/holdfast-*.snap"); got != "600 root" {
 		t.Errorf("backup on a host: got %q, want 600 root", got)
 	}
 	l.mustPlay(t, "teardown.yml", "-e", "holdfast_teardown=lab")

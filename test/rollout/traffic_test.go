@@ -48,7 +48,8 @@ func (tr *traffic) write(ctx context.Context) {
 		start := time.Now()
 		id := fmt.Sprintf("%s-w%d", tr.prefix, n)
 		tr.insist(ctx, "write "+id, func(ctx context.Context) error {
-			_, err := tr.c.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id}})
+			_, err := tr.c.Machines().RegisterMachine(ctx,
+				&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id}})
 			return err
 		})
 		if ctx.Err() == nil {
@@ -89,13 +90,16 @@ func (tr *traffic) insist(ctx context.Context, what string, do func(context.Cont
 func (tr *traffic) repave(stopped context.Context, id string) {
 	ctx := context.WithoutCancel(stopped)
 	registered := tr.insist(ctx, "register "+id, func(ctx context.Context) error {
-		_, err := tr.c.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id, Spec: &holdfastv1.MachineSpec{Provider: "fake"}}})
+		_, err := tr.c.Machines().RegisterMachine(ctx,
+			&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id,
+				Spec: &holdfastv1.MachineSpec{Provider: "fake"}}})
 		return err
 	})
 	for n := 0; registered && stopped.Err() == nil; n++ {
 		var run *holdfastv1.Run
 		started := tr.insist(ctx, "start a run on "+id, func(ctx context.Context) (err error) {
-			run, err = tr.c.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: fmt.Sprintf("%s-%d", id, n), MachineId: id, Type: "REPAVE", PlanId: "plan/repave-join"})
+			run, err = tr.c.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: fmt.Sprintf("%s-%d", id, n),
+				MachineId: id, Type: "REPAVE", PlanId: "plan/repave-join"})
 			return err
 		})
 		if !started {
@@ -118,7 +122,8 @@ func (tr *traffic) end(t *testing.T, during string) {
 	t.Helper()
 	tr.stop()
 	tr.done.Wait()
-	t.Logf("during %s: %d writes, the longest took %s; %d runs, %d failed", during, tr.writes, tr.longest.Round(time.Millisecond), tr.runs, len(tr.failed))
+	t.Logf("during %s: %d writes, the longest took %s; %d runs, %d failed", during, tr.writes,
+		tr.longest.Round(time.Millisecond), tr.runs, len(tr.failed))
 	if tr.writes == 0 || tr.runs == 0 {
 		t.Errorf("%s: there was no traffic", during)
 	}

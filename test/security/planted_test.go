@@ -90,9 +90,10 @@ func open(t *testing.T) *site {
 	t.Cleanup(func() { _ = hw.Close() })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	s.Cluster, err = localcluster.Start(ctx, localcluster.Config{Binary: bin, Dir: s.dir, FakeEndpoint: hw.Endpoint, Args: []string{
-		"--secrets-key-file", s.keyFile, "--log-level", "debug", "--oidc-key-rotation", "40s",
-		"--raft-snapshot-threshold", "20", "--raft-snapshot-interval", "500ms", "--raft-trailing-logs", "4"}})
+	s.Cluster, err = localcluster.Start(ctx, localcluster.Config{Binary: bin, Dir: s.dir, FakeEndpoint: hw.Endpoint,
+		Args: []string{
+			"--secrets-key-file", s.keyFile, "--log-level", "debug", "--oidc-key-rotation", "40s",
+			"--raft-snapshot-threshold", "20", "--raft-snapshot-interval", "500ms", "--raft-trailing-logs", "4"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +122,8 @@ func (s *site) keys(lines ...string) {
 }
 
 func (s *site) put(name, kind string, values map[string]string) error {
-	r, err := s.client.Secrets().PutSecret(s.t.Context(), &holdfastv1.PutSecretRequest{Name: name, Type: kind, Values: values})
+	r, err := s.client.Secrets().PutSecret(s.t.Context(), &holdfastv1.PutSecretRequest{Name: name, Type: kind,
+		Values: values})
 	s.heard("put", r) // a name may be a secret in the wrong place
 	if err != nil {
 		s.heard("put", err)
@@ -166,7 +168,8 @@ func (s *site) accessToken(p *localcluster.Peer, id, secret string) (string, err
 	if err != nil {
 		return "", err
 	}
-	if _, err := provider.Verifier(&oidc.Config{ClientID: "holdfast", SupportedSigningAlgs: []string{"ES256"}}).Verify(ctx, tok.AccessToken); err != nil {
+	if _, err := provider.Verifier(&oidc.Config{ClientID: "holdfast",
+		SupportedSigningAlgs: []string{"ES256"}}).Verify(ctx, tok.AccessToken); err != nil {
 		return "", err
 	}
 	return tok.AccessToken, nil
@@ -297,7 +300,8 @@ func (s *site) plantSecrets() {
 		values     map[string]string
 	}{
 		{"bmc/r7", "bmc", map[string]string{"username": "root", "password": s.plant("BMC password", random("bmc"))}},
-		{"ssh/r7", "ssh", map[string]string{"username": "root", "private_key": text, "password": s.plant("SSH password", random("ssh"))}},
+		{"ssh/r7", "ssh", map[string]string{"username": "root", "private_key": text,
+			"password": s.plant("SSH password", random("ssh"))}},
 		{"join/a", "join", map[string]string{"token": s.plant("join token", random("join"))}},
 		{"any/a", "opaque", map[string]string{"x": s.plant("first version", random("first"))}},
 		{"any/a", "opaque", map[string]string{"x": s.plant("second version", random("second"))}},
@@ -307,7 +311,8 @@ func (s *site) plantSecrets() {
 			s.t.Fatal(err)
 		}
 	}
-	if _, err := s.client.Secrets().DeleteSecret(s.t.Context(), &holdfastv1.DeleteSecretRequest{Name: "any/b"}); err != nil {
+	if _, err := s.client.Secrets().DeleteSecret(s.t.Context(),
+		&holdfastv1.DeleteSecretRequest{Name: "any/b"}); err != nil {
 		s.t.Fatal(err)
 	}
 	list, err := s.client.Secrets().ListSecrets(s.t.Context(), &holdfastv1.ListSecretsRequest{})
@@ -356,7 +361,8 @@ func (s *site) provoke(clientID, clientSecret string) {
 		bearer := map[string]string{"Authorization": "Bearer " + wrong("a bearer nobody knows "+p.ID)}
 		form := map[string]string{"Content-Type": "application/x-www-form-urlencoded"}
 		s.do(p, "GET", "/metrics", "", bearer)
-		s.do(p, "POST", "/oidc/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {clientID}, "client_secret": {wrong("a client secret " + p.ID)}}.Encode(), form)
+		s.do(p, "POST", "/oidc/token", url.Values{"grant_type": {"client_credentials"}, "client_id": {clientID},
+			"client_secret": {wrong("a client secret " + p.ID)}}.Encode(), form)
 		s.do(p, "POST", "/oidc/token", "grant_type=client_credentials&client_secret="+clientSecret+"&x=%zz", form)
 		s.do(p, "POST", "/oidc/token?client_secret="+clientSecret, "grant_type=client_credentials", form)
 		s.do(p, "POST", "/oidc/token", `{"client_secret": "`+wrong("a secret in JSON "+p.ID)+`"`, nil)
@@ -364,7 +370,8 @@ func (s *site) provoke(clientID, clientSecret string) {
 	}
 	stranger := s.TLS()
 	stranger.Certificates, stranger.GetClientCertificate = nil, nil
-	c, err := client.Dial(client.Config{Addrs: s.Addrs(), TLS: stranger, Token: wrong("a token nobody knows"), Timeout: 10 * time.Second})
+	c, err := client.Dial(client.Config{Addrs: s.Addrs(), TLS: stranger, Token: wrong("a token nobody knows"),
+		Timeout: 10 * time.Second})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -438,13 +445,16 @@ func (s *site) snapshot() {
 	until(s.t, "snapshots", time.Minute, func() error {
 		for range 10 {
 			n++
-			if _, err := s.client.Machines().RegisterMachine(s.t.Context(), &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{
-				MachineId: fmt.Sprint("m-", n), Spec: &holdfastv1.MachineSpec{Provider: "fake", BmcCredentialsRef: "bmc/r7"}}}); err != nil {
+			if _, err := s.client.Machines().RegisterMachine(s.t.Context(),
+				&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{
+					MachineId: fmt.Sprint("m-", n), Spec: &holdfastv1.MachineSpec{Provider: "fake",
+						BmcCredentialsRef: "bmc/r7"}}}); err != nil {
 				return err
 			}
 		}
 		for _, p := range s.Peers() {
-			if states, err := filepath.Glob(filepath.Join(p.DataDir, "*", "*", "*", "state.bin")); err != nil || len(states) == 0 {
+			if states, err := filepath.Glob(filepath.Join(p.DataDir, "*", "*", "*", "state.bin")); err != nil ||
+				len(states) == 0 {
 				if more, err := filepath.Glob(filepath.Join(p.DataDir, "*", "*", "state.bin")); err != nil || len(more) == 0 {
 					return fmt.Errorf("%s has none", p.ID)
 				}
@@ -452,7 +462,8 @@ func (s *site) snapshot() {
 		}
 		return nil
 	})
-	run, err := s.client.Runs().StartRun(s.t.Context(), &holdfastv1.StartRunRequest{MachineId: "m-1", RequestId: "planted", Type: "REBOOT"})
+	run, err := s.client.Runs().StartRun(s.t.Context(), &holdfastv1.StartRunRequest{MachineId: "m-1",
+		RequestId: "planted", Type: "REBOOT"})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -542,5 +553,6 @@ func (s *site) search() {
 	for _, f := range s.needles.Text("answers and errors", s.said.Bytes()) {
 		t.Errorf("found %s", f)
 	}
-	t.Logf("looked for %d secrets in %d bytes of data, %d logs, %d bytes of answers, %d audit events", len(s.needles), bytesSeen, len(files), s.said.Len(), events)
+	t.Logf("looked for %d secrets in %d bytes of data, %d logs, %d bytes of answers, %d audit events", len(s.needles),
+		bytesSeen, len(files), s.said.Len(), events)
 }

@@ -68,7 +68,8 @@ func (g *guarded) serve(i int, p *clustertest.Peer) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	gate, relay, err := auth.ForNode(auth.Config{PeerID: p.ID, Cluster: clustertest.ClusterName, RatePerSecond: -1}, p.Node, p.FSM)
+	gate, relay, err := auth.ForNode(auth.Config{PeerID: p.ID, Cluster: clustertest.ClusterName, RatePerSecond: -1},
+		p.Node, p.FSM)
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -167,7 +168,9 @@ func (g *guarded) token(admin credentials.TransportCredentials, name string) *ho
 	return made
 }
 
-func (g *guarded) call(admin credentials.TransportCredentials, do func(context.Context, holdfastv1.AccessServiceClient) error) {
+func (g *guarded) call(
+	admin credentials.TransportCredentials, do func(context.Context, holdfastv1.AccessServiceClient) error,
+) {
 	g.t.Helper()
 	conn, err := grpc.NewClient(g.addrs[0], grpc.WithTransportCredentials(admin))
 	if err != nil {

@@ -33,7 +33,8 @@ func TestTheSearchFinds(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(dir, "a", "b"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, "a", "b", "raft.db"), []byte(strings.Repeat("\x00", 5000)+text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "a", "b", "raft.db"), []byte(strings.Repeat("\x00", 5000)+text),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		if found, size, err := n.Files(dir); err != nil || len(found) == 0 || size != int64(5000+len(text)) {

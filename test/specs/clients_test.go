@@ -27,7 +27,8 @@ func (hardware) Metrics(context.Context) (machine.Metrics, error) { return machi
 type gpus struct{}
 
 func (gpus) State(context.Context) (poolreg.State, error) {
-	return poolreg.State{GPUs: []poolreg.GPU{{ID: 0, Model: "RTX 4090", TotalVRAMGB: 24, AvailableVRAMGB: 8}}, WorkersTotal: 1}, nil
+	return poolreg.State{GPUs: []poolreg.GPU{{ID: 0, Model: "RTX 4090", TotalVRAMGB: 24, AvailableVRAMGB: 8}},
+		WorkersTotal: 1}, nil
 }
 
 // calls notes what a service hears.
@@ -91,7 +92,8 @@ func TestClientsThroughFailovers(t *testing.T) {
 	defer stop0()
 	var lastOf0 func() time.Time
 	for i := range agents {
-		a, err := machine.New(machine.Config{Servers: urls, Token: w.tokens["gpu"], MachineID: fmt.Sprintf("agent-%d", i), Pool: "gpu", Interval: time.Second, TLS: w.agentTLS()}, hardware{})
+		a, err := machine.New(machine.Config{Servers: urls, Token: w.tokens["gpu"], MachineID: fmt.Sprintf("agent-%d", i),
+			Pool: "gpu", Interval: time.Second, TLS: w.agentTLS()}, hardware{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,15 +114,19 @@ func TestClientsThroughFailovers(t *testing.T) {
 		})
 	}
 	wire := newLine(w)
-	p, err := poolreg.New(poolreg.Config{Pool: poolreg.Pool{ID: "pool-1", Endpoint: "http://10.0.0.1:9200", NodeID: "n", Region: "EU", Version: "1"},
-		Orchestrator: &poolreg.Server{URLs: urls, Token: w.tokens["pool"]}, HeartbeatInterval: time.Second, Transport: wire}, gpus{})
+	p, err := poolreg.New(poolreg.Config{Pool: poolreg.Pool{ID: "pool-1", Endpoint: "http://10.0.0.1:9200", NodeID: "n",
+		Region: "EU", Version: "1"},
+		Orchestrator: &poolreg.Server{URLs: urls,
+			Token: w.tokens["pool"]}, HeartbeatInterval: time.Second, Transport: wire}, gpus{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	run("pool manager", p.Run)
 	heard := &calls{ids: map[string]bool{}}
-	s, err := discovery.New(discovery.Config{BaseURLs: urls, ClientID: w.tokens["service-id"], Secret: w.tokens["service"], TokenEndpoints: issuers(urls),
-		DataDir: filepath.Join(t.TempDir(), "id"), Period: time.Second, TLS: w.agentTLS(), Callbacks: []discovery.Callback{heard}},
+	s, err := discovery.New(discovery.Config{BaseURLs: urls, ClientID: w.tokens["service-id"],
+		Secret: w.tokens["service"], TokenEndpoints: issuers(urls),
+		DataDir: filepath.Join(t.TempDir(),
+			"id"), Period: time.Second, TLS: w.agentTLS(), Callbacks: []discovery.Callback{heard}},
 		discovery.Target{ServiceName: "tool", Host: "10.0.0.1", Port: 9090, ServiceType: "tool-invoker"})
 	if err != nil {
 		t.Fatal(err)
@@ -162,7 +168,8 @@ func TestClientsThroughFailovers(t *testing.T) {
 	}
 	heard.mu.Lock()
 	if len(heard.ids) != 1 || heard.registrations != 1 || len(heard.refused) > 0 {
-		t.Errorf("the service has had the ids %v in %d registrations, and pings refused with %v: want one registration and no refusal", heard.ids, heard.registrations, heard.refused)
+		t.Errorf("the service has had the ids %v in %d registrations, and pings refused with %v: want one registration "+
+			"and no refusal", heard.ids, heard.registrations, heard.refused)
 	}
 	heard.mu.Unlock()
 
@@ -254,7 +261,8 @@ func (w *world) wellAt(ctx context.Context, p *localcluster.Peer) error {
 	defer cancel()
 	conn := w.conns[p.ID]
 	for i := range agents {
-		m, err := holdfastv1.NewMachineServiceClient(conn).GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: fmt.Sprintf("agent-%d", i)})
+		m, err := holdfastv1.NewMachineServiceClient(conn).GetMachine(ctx,
+			&holdfastv1.GetMachineRequest{MachineId: fmt.Sprintf("agent-%d", i)})
 		if err != nil {
 			return err
 		}
@@ -283,7 +291,8 @@ func (w *world) wellAt(ctx context.Context, p *localcluster.Peer) error {
 func (w *world) wantHistory(t *testing.T, id string, want ...string) {
 	t.Helper()
 	until(t, "read the history", func(ctx context.Context) error {
-		resp, err := holdfastv1.NewMachineServiceClient(w.conn).ListMachineHistory(ctx, &holdfastv1.ListMachineHistoryRequest{MachineId: id})
+		resp, err := holdfastv1.NewMachineServiceClient(w.conn).ListMachineHistory(ctx,
+			&holdfastv1.ListMachineHistoryRequest{MachineId: id})
 		if err != nil {
 			return err
 		}

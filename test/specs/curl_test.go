@@ -59,8 +59,9 @@ func (w *world) writeCurlFiles(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"ca.pem":  string(ca),
-		".curlrc": fmt.Sprintf("cacert = %q\nsilent\nshow-error\nmax-time = 20\nwrite-out = %q\n", filepath.Join(dir, "ca.pem"), `\n%{http_code}`),
+		"ca.pem": string(ca),
+		".curlrc": fmt.Sprintf("cacert = %q\nsilent\nshow-error\nmax-time = 20\nwrite-out = %q\n",
+			filepath.Join(dir, "ca.pem"), `\n%{http_code}`),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -76,8 +77,10 @@ func (w *world) shell(t *testing.T, curl, dir string, p *localcluster.Peer, comm
 	defer cancel()
 	sh := exec.CommandContext(ctx, "sh", "-c", command)
 	sh.Dir = dir
-	sh.Env = []string{"PATH=" + filepath.Dir(curl) + ":" + os.Getenv("PATH"), "CURL_HOME=" + dir, "HOME=" + dir, "PEER=" + p.URL(""), "MACHINE=" + w.tokens["machine"],
-		"POOL=" + w.tokens["pool"], "SERVICE=" + w.tokens["service"], "SERVICE_ID=" + w.tokens["service-id"], "OPERATOR=" + w.tokens["operator"]}
+	sh.Env = []string{"PATH=" + filepath.Dir(curl) + ":" + os.Getenv("PATH"), "CURL_HOME=" + dir, "HOME=" + dir,
+		"PEER=" + p.URL(""), "MACHINE=" + w.tokens["machine"],
+		"POOL=" + w.tokens["pool"], "SERVICE=" + w.tokens["service"], "SERVICE_ID=" + w.tokens["service-id"], "OPERATOR=" +
+			w.tokens["operator"]}
 	out, err := sh.CombinedOutput()
 	at := strings.LastIndexByte(string(out), '\n')
 	if err != nil || at < 0 {
@@ -111,8 +114,10 @@ func TestPromised(t *testing.T) {
 		want, body string
 		ok         bool
 	}{
-		{"", "", true}, {"", "x", false}, {"{a}", "{a}", true}, {"{a}", "{ab}", false}, {"{a...}", "{a}", true}, {"{a...}", "{a,b}", true},
-		{"{a...c}", "{a,b,c}", true}, {"{a...c...e}", "{a,c,d}", false}, {"{a...c...}", "{a,b,c,d}", true}, {"{a...}", "{b}", false}, {"[...x...]", "[]", false},
+		{"", "", true}, {"", "x", false}, {"{a}", "{a}", true}, {"{a}", "{ab}", false}, {"{a...}", "{a}", true}, {"{a...}",
+			"{a,b}", true},
+		{"{a...c}", "{a,b,c}", true}, {"{a...c...e}", "{a,c,d}", false}, {"{a...c...}", "{a,b,c,d}", true}, {"{a...}",
+			"{b}", false}, {"[...x...]", "[]", false},
 	} {
 		if got := promised(tt.want, tt.body); got != tt.ok {
 			t.Errorf("%s for %s: got %v, want %v", tt.body, tt.want, got, tt.ok)

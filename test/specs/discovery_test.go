@@ -16,7 +16,8 @@ func discoveryAPI(t *testing.T, w *world) {
 		{"malformed", "service", "POST", base + "/register", `[`, 400, "*"},
 		{"no name", "service", "POST", base + "/register", `{"host":"h","port":1,"serviceType":"tool-invoker"}`, 400, "*"},
 		{"ping of nobody", "service", "POST", base + "/ping/", never, 404, "*"},
-		{"update of nobody", "service", "POST", base + "/update/" + never, `{"healthy":true,"reason":"healthy","timestamp":1736937000.5}`, 404, "*"},
+		{"update of nobody", "service", "POST", base + "/update/" + never,
+			`{"healthy":true,"reason":"healthy","timestamp":1736937000.5}`, 404, "*"},
 		{"bring an id", "service", "POST", base + "/register", `{
   "id": "550e8400-e29b-41d4-a716-446655440000",
   "serviceName": "my-tool",
@@ -35,7 +36,8 @@ func discoveryAPI(t *testing.T, w *world) {
   "reason": "healthy"
 }`, 200, ""},
 	})
-	code, body := w.do(t, "service", "POST", base+"/register", `{"id":null,"serviceName":"other","host":"10.0.0.1","port":9091,"serviceType":"resource-provider"}`)
+	code, body := w.do(t, "service", "POST", base+"/register",
+		`{"id":null,"serviceName":"other","host":"10.0.0.1","port":9091,"serviceType":"resource-provider"}`)
 	var first struct {
 		Error any
 		Data  map[string]any

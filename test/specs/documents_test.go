@@ -5,7 +5,9 @@ import "testing"
 // Every example of the documents, and every refusal that docs/clients.md words, answered by
 // whichever peer is asked.
 func TestDocuments(t *testing.T) {
-	w := start(t, 4) // no election that a busy machine brings about is of interest here: an outcome that is not known is in no document
+	// no election that a busy machine brings about is of interest here: an outcome that is not known
+	// is in no document
+	w := start(t, 4)
 	t.Run("machine registration", func(t *testing.T) { machineAPI(t, w) })
 	t.Run("pools", func(t *testing.T) { poolAPI(t, w) })
 	t.Run("discovery", func(t *testing.T) { discoveryAPI(t, w) })

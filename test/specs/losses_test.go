@@ -45,7 +45,9 @@ func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // wantLoss waits until a loss is declared, and checks that this happens within the window after the
 // last heartbeat. The TTL is one of those between least and most.
-func wantLoss(t *testing.T, what string, last time.Time, least, most time.Duration, declared func(ctx context.Context) (bool, error)) {
+func wantLoss(
+	t *testing.T, what string, last time.Time, least, most time.Duration, declared func(ctx context.Context) (bool, error),
+) {
 	t.Helper()
 	var err error
 	for time.Since(last) < most+late+10*time.Second {

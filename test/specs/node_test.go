@@ -10,7 +10,8 @@ import (
 func nodeAPI(t *testing.T, w *world) {
 	const report = "/api/v1/report"
 	const mac = "aa:bb:cc:dd:ee:01"
-	code, body := w.do(t, "operator", "POST", "/api/v1/nodes", `{"mac_address":"AA-BB-CC-DD-EE-01","hostname":"n1","arch":"x86_64","boot_mode":"uefi"}`)
+	code, body := w.do(t, "operator", "POST", "/api/v1/nodes",
+		`{"mac_address":"AA-BB-CC-DD-EE-01","hostname":"n1","arch":"x86_64","boot_mode":"uefi"}`)
 	var made struct {
 		Success bool
 		Data    struct {
@@ -28,8 +29,10 @@ func nodeAPI(t *testing.T, w *world) {
 	w.run(t, []example{
 		{"no token", "", "GET", "/api/v1/nodes", "", 401, "*"},
 		{"viewers look only", "viewer", "PATCH", node + "/state", `{"state":"pending"}`, 403, "*"},
-		{"twice", "operator", "POST", "/api/v1/nodes", `{"mac_address":"` + mac + `"}`, 409, `{"detail":"Node with MAC aa:bb:cc:dd:ee:01 already exists"}`},
-		{"no MAC", "operator", "POST", "/api/v1/nodes", `{}`, 422, `{"detail":[{"loc":["body","mac_address"],"msg":"Field required","type":"missing"}]}`},
+		{"twice", "operator", "POST", "/api/v1/nodes", `{"mac_address":"` + mac + `"}`, 409,
+			`{"detail":"Node with MAC aa:bb:cc:dd:ee:01 already exists"}`},
+		{"no MAC", "operator", "POST", "/api/v1/nodes", `{}`, 422,
+			`{"detail":[{"loc":["body","mac_address"],"msg":"Field required","type":"missing"}]}`},
 		{"nobody", "operator", "GET", "/api/v1/nodes/nobody", "", 404, `{"detail":"Node not found"}`},
 		{"by MAC", "viewer", "GET", "/api/v1/nodes/" + mac, "", 200, "*"},
 		{"bad transition", "operator", "PATCH", node + "/state", `{"state":"active"}`, 400,
@@ -58,7 +61,8 @@ func nodeAPI(t *testing.T, w *world) {
 		{"tag", "operator", "POST", node + "/tags", `{"tag":"Rack-7"}`, 200, "*"},
 		{"by tag", "viewer", "GET", "/api/v1/nodes?state=active&tag=rack-7", "", 200, "*"},
 		{"history has bounds", "viewer", "GET", node + "/history?limit=201", "", 422, "*"},
-		{"nothing is stalled", "viewer", "GET", "/api/v1/nodes/stalled", "", 200, `{"success":true,"data":[],"message":"","total":0}`},
+		{"nothing is stalled", "viewer", "GET", "/api/v1/nodes/stalled", "", 200,
+			`{"success":true,"data":[],"message":"","total":0}`},
 		{"retired", "operator", "DELETE", node, "", 200, "*"},
 		{"retired is the end", "operator", "PATCH", node + "/state", `{"state":"pending","force":true}`, 400, "*"},
 	})

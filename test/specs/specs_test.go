@@ -40,7 +40,8 @@ func start(t *testing.T, multiplier float64) *world {
 	t.Helper()
 	dir := t.TempDir()
 	binary := program.Holdfast(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute) // without the build, which takes as long as the machine is busy
+	// without the build, which takes as long as the machine is busy
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // never fails
@@ -48,8 +49,9 @@ func start(t *testing.T, multiplier float64) *world {
 	if err := os.WriteFile(keys, []byte("k1:"+base64.StdEncoding.EncodeToString(key)+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: filepath.Join(dir, "cluster"), RaftMultiplier: multiplier,
-		Args: []string{"--platform-margin-percent", "12.5", "--secrets-key-file", keys}})
+	c, err := localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: filepath.Join(dir, "cluster"),
+		RaftMultiplier: multiplier,
+		Args:           []string{"--platform-margin-percent", "12.5", "--secrets-key-file", keys}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,15 +81,18 @@ func start(t *testing.T, multiplier float64) *world {
 // for the others.
 func (w *world) prepare(ctx context.Context, t *testing.T) {
 	t.Helper()
-	cl, err := client.Dial(client.Config{Addrs: w.Addrs(), TLS: w.TLS(), Timeout: time.Minute}) // a busy machine may elect another leader meanwhile
+	// a busy machine may elect another leader meanwhile
+	cl, err := client.Dial(client.Config{Addrs: w.Addrs(), TLS: w.TLS(), Timeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = cl.Close() }()
-	if _, err := cl.Pools().CreatePool(ctx, &holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: "gpu"}}); err != nil {
+	if _, err := cl.Pools().CreatePool(ctx,
+		&holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: "gpu"}}); err != nil {
 		t.Fatal(err)
 	}
-	m, err := cl.Agents().CreateAgentMachine(ctx, &holdfastv1.CreateAgentMachineRequest{Pool: "gpu", MachineId: "1165a9b6"})
+	m, err := cl.Agents().CreateAgentMachine(ctx, &holdfastv1.CreateAgentMachineRequest{Pool: "gpu",
+		MachineId: "1165a9b6"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +155,8 @@ func (w *world) do(t *testing.T, token, method, path, body string) (int, []byte)
 func scrub(b []byte) string {
 	for _, r := range []struct{ what, with string }{
 		{`"\d{4}-\d\d-\d\dT[0-9:.]+Z"`, `"<time>"`},
-		{`"last_keepalive":"\d+"`, `"last_keepalive":"<unix>"`}, {`"next_keepalive_ms":(5[4-9]|6[0-5])\d{3}\b`, `"next_keepalive_ms":"<about a minute>"`}, {`"created":"\d+"`, `"created":"<unix>"`},
+		{`"last_keepalive":"\d+"`, `"last_keepalive":"<unix>"`}, {`"next_keepalive_ms":(5[4-9]|6[0-5])\d{3}\b`,
+			`"next_keepalive_ms":"<about a minute>"`}, {`"created":"\d+"`, `"created":"<unix>"`},
 		{`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`, `<uuid>`},
 		{`"id":"[0-9a-f]{8}"`, `"id":"<id>"`},
 		{`run-[0-9a-f]{12}`, `<run>`},
@@ -189,7 +195,8 @@ func (w *world) run(t *testing.T, examples []example) {
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	slug := regexp.MustCompile(`[^A-Za-z0-9]+`)
-	file := filepath.Join("testdata", "bodies", slug.ReplaceAllString(filepath.Base(t.Name()), "-"), slug.ReplaceAllString(name, "-")+".json")
+	file := filepath.Join("testdata", "bodies", slug.ReplaceAllString(filepath.Base(t.Name()), "-"),
+		slug.ReplaceAllString(name, "-")+".json")
 	if os.Getenv("UPDATE_GOLDEN") != "" {
 		if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 			t.Fatal(err)

@@ -12,7 +12,8 @@ import (
 
 // What is packed can be read to its end, and every entry begins at a multiple of four.
 func TestArchive(t *testing.T) {
-	packed, err := compress(archive([]file{dir("etc"), {name: "init", mode: 0o100755, data: []byte("binary")}, {name: "dev/console", mode: 0o20600, major: 5, minor: 1}}))
+	packed, err := compress(archive([]file{dir("etc"), {name: "init", mode: 0o100755, data: []byte("binary")},
+		{name: "dev/console", mode: 0o20600, major: 5, minor: 1}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -24,7 +25,8 @@ func TestArchive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "070701" + "00000001" + "000041ed" + strings.Repeat("0", 16) + "00000001" + strings.Repeat("0", 8*6) + "00000004" + "00000000" + "etc\x00\x00\x00"
+	want := "070701" + "00000001" + "000041ed" + strings.Repeat("0", 16) + "00000001" + strings.Repeat("0", 8*6) +
+		"00000004" + "00000000" + "etc\x00\x00\x00"
 	if !strings.HasPrefix(string(got), want) {
 		t.Errorf("it begins with %q, want %q", got[:len(want)], want)
 	}
@@ -69,7 +71,8 @@ func TestGather(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := gather(tree); err == nil || !strings.Contains(err.Error(), "find mkfs.fat: it is in none of the packages") {
+	if _, err := gather(tree); err == nil ||
+		!strings.Contains(err.Error(), "find mkfs.fat: it is in none of the packages") {
 		t.Errorf("without mkfs.fat: %v", err)
 	}
 	if err := os.Symlink("/sbin/mke2fs", filepath.Join(tree, "usr/sbin/mkfs.fat")); err != nil {

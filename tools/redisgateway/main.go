@@ -174,7 +174,8 @@ func (g *gateway) keepalive(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	// The error is ignored: the client is gone.
 	_ = json.NewEncoder(w).Encode(map[string]any{"status": "ok", "machine_state": map[string]any{
-		"machine_id": in.MachineID, "status": "ready", "pool_name": in.PoolName, "last_keepalive": now, "ttl_seconds": int(ttl.Seconds()), "agent_version": in.AgentVersion,
+		"machine_id": in.MachineID, "status": "ready", "pool_name": in.PoolName, "last_keepalive": now,
+		"ttl_seconds": int(ttl.Seconds()), "agent_version": in.AgentVersion,
 	}})
 }
 

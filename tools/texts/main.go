@@ -100,10 +100,13 @@ func calls() map[string]struct {
 		arg  int
 	}
 	return map[string]c{
-		"Errorf": {"error", 0}, "New": {"error", 0}, "usagef": {"error", 0}, "Error": {"log", 0}, "Warn": {"log", 0}, "Info": {"log", 0}, "Debug": {"log", 0},
+		"Errorf": {"error", 0}, "New": {"error", 0}, "usagef": {"error", 0}, "Error": {"log", 0}, "Warn": {"log",
+			0}, "Info": {"log", 0}, "Debug": {"log", 0},
 		"ErrorContext": {"log", 1}, "WarnContext": {"log", 1}, "InfoContext": {"log", 1}, "DebugContext": {"log", 1},
-		"StringVar": {"help", 3}, "BoolVar": {"help", 3}, "IntVar": {"help", 3}, "DurationVar": {"help", 3}, "StringSliceVar": {"help", 3},
-		"StringVarP": {"help", 4}, "BoolVarP": {"help", 4}, "IntVarP": {"help", 4}, "StringArrayVar": {"help", 3}, "Var": {"help", 2},
+		"StringVar": {"help", 3}, "BoolVar": {"help", 3}, "IntVar": {"help", 3}, "DurationVar": {"help",
+			3}, "StringSliceVar": {"help", 3},
+		"StringVarP": {"help", 4}, "BoolVarP": {"help", 4}, "IntVarP": {"help", 4}, "StringArrayVar": {"help",
+			3}, "Var": {"help", 2},
 	}
 }
 
@@ -138,7 +141,8 @@ func scanGo(name string, b []byte) ([]text, error) {
 				add("error", x.Args[1])
 			}
 		case *ast.KeyValueExpr:
-			if key, ok := x.Key.(*ast.Ident); ok && slices.Contains([]string{"Short", "Long", "Example", "Help", "Usage"}, key.Name) {
+			if key, ok := x.Key.(*ast.Ident); ok &&
+				slices.Contains([]string{"Short", "Long", "Example", "Help", "Usage"}, key.Name) {
 				add("help", x.Value)
 			}
 		}

@@ -68,13 +68,19 @@ func TestRace(t *testing.T) {
 		want    asked
 	}{
 		{"the first answers", []answer{{after: ms}, {}}, asked{Begun: []time.Duration{0}, Winner: 0, Took: ms}},
-		{"the first hangs", []answer{hangs, {after: ms}, {}}, asked{Begun: []time.Duration{0, First}, Winner: 1, Took: First + ms, Late: []int{0}}},
-		{"the first is only slow", []answer{{after: First + ms}, hangs}, asked{Begun: []time.Duration{0, First}, Winner: 0, Took: First + ms}},
-		{"the first fails", []answer{{after: ms, err: errDown}, {after: ms}}, asked{Begun: []time.Duration{0, ms}, Winner: 1, Took: 2 * ms}},
-		{"one hangs, one is down", []answer{hangs, {err: errDown}, {after: ms}}, asked{Begun: []time.Duration{0, First, First}, Winner: 2, Took: First + ms, Late: []int{0}}},
-		{"two hang", []answer{hangs, hangs, {}}, asked{Begun: []time.Duration{0, First, 2 * First}, Winner: 2, Took: 2 * First, Late: []int{0, 1}}},
+		{"the first hangs", []answer{hangs, {after: ms}, {}}, asked{Begun: []time.Duration{0, First}, Winner: 1,
+			Took: First + ms, Late: []int{0}}},
+		{"the first is only slow", []answer{{after: First + ms}, hangs},
+			asked{Begun: []time.Duration{0, First}, Winner: 0, Took: First + ms}},
+		{"the first fails", []answer{{after: ms, err: errDown}, {after: ms}},
+			asked{Begun: []time.Duration{0, ms}, Winner: 1, Took: 2 * ms}},
+		{"one hangs, one is down", []answer{hangs, {err: errDown}, {after: ms}},
+			asked{Begun: []time.Duration{0, First, First}, Winner: 2, Took: First + ms, Late: []int{0}}},
+		{"two hang", []answer{hangs, hangs, {}}, asked{Begun: []time.Duration{0, First, 2 * First}, Winner: 2,
+			Took: 2 * First, Late: []int{0, 1}}},
 		{"nobody is there", []answer{{err: errDown}, {err: errDown}}, asked{Begun: []time.Duration{0, 0}, Winner: -1}},
-		{"one alone takes its time", []answer{{after: time.Minute}}, asked{Begun: []time.Duration{0}, Winner: 0, Took: time.Minute}},
+		{"one alone takes its time", []answer{{after: time.Minute}},
+			asked{Begun: []time.Duration{0}, Winner: 0, Took: time.Minute}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -181,7 +187,8 @@ func TestRaceFindsTheAnswer(t *testing.T) {
 		targets := make([]answer, n)
 		well := false
 		for i := range targets {
-			targets[i] = rapid.SampledFrom([]answer{hangs, {err: errDown}, {}, {after: time.Second}, {after: 3 * time.Second, err: errDown}}).Draw(rt, "target")
+			targets[i] = rapid.SampledFrom([]answer{hangs, {err: errDown}, {}, {after: time.Second},
+				{after: 3 * time.Second, err: errDown}}).Draw(rt, "target")
 			well = well || targets[i].after < time.Minute && targets[i].err == nil
 		}
 		synctest.Test(t, func(t *testing.T) {

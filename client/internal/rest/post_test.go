@@ -122,7 +122,8 @@ func TestPostWhenNobodyIsWell(t *testing.T) {
 	if err := got.Err(); err.Error() != want || Status(err) != 503 {
 		t.Errorf("Err = %q, status %d, want %q", err, Status(err), want)
 	}
-	if got, err := peers(t, Config{URLs: []string{b, b}}).Post(t.Context(), Request{Path: "/x"}); err == nil || Status(err) != 0 {
+	if got, err := peers(t, Config{URLs: []string{b, b}}).Post(t.Context(), Request{Path: "/x"}); err == nil ||
+		Status(err) != 0 {
 		t.Errorf("two torn connections: %+v, %v, want an error without a status", got, err)
 	}
 }
@@ -132,7 +133,8 @@ func TestPostSends(t *testing.T) {
 	var got seen
 	url, _ := server(t, func(_ http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
-		got = seen{r.RequestURI, string(b), r.Header.Get("Authorization"), r.Header.Get("Content-Type"), r.UserAgent(), r.Header.Get("Idempotency-Key")}
+		got = seen{r.RequestURI, string(b), r.Header.Get("Authorization"), r.Header.Get("Content-Type"), r.UserAgent(),
+			r.Header.Get("Idempotency-Key")}
 	})
 	p := peers(t, Config{URLs: []string{url + "/base/"}, Tokens: StaticToken("abc"), UserAgent: "tester/1"})
 	if _, err := p.Post(t.Context(), Request{Path: "/ping/", Body: []byte("id")}); err != nil {
@@ -144,7 +146,8 @@ func TestPostSends(t *testing.T) {
 	if _, err := p.Post(t.Context(), Request{Path: "/pools/a%2Fb", Body: []byte("{}"), JSON: true}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(seen{"/base/pools/a%2Fb", "{}", "Bearer abc", "application/json", "tester/1", ""}, got); diff != "" {
+	if diff := cmp.Diff(seen{"/base/pools/a%2Fb", "{}", "Bearer abc", "application/json", "tester/1", ""},
+		got); diff != "" {
 		t.Errorf("request (-want +got):\n%s", diff)
 	}
 }
@@ -180,10 +183,12 @@ func TestPostRenewsTheToken(t *testing.T) {
 		calls.Store(0)
 		a, err := peers(t, Config{URLs: []string{url}, Tokens: &renewing{tt.token}}).Post(t.Context(), Request{Path: "/x"})
 		if err != nil || a.Status != tt.status || calls.Load() != tt.calls {
-			t.Errorf("with token %q: %+v, %v after %d calls, want %d after %d", tt.token, a, err, calls.Load(), tt.status, tt.calls)
+			t.Errorf("with token %q: %+v, %v after %d calls, want %d after %d", tt.token, a, err, calls.Load(), tt.status,
+				tt.calls)
 		}
 	}
-	if _, err := peers(t, Config{URLs: []string{url}, Tokens: &renewing{"broken"}}).Post(t.Context(), Request{Path: "/x"}); err == nil || !strings.Contains(err.Error(), "no token today") {
+	if _, err := peers(t, Config{URLs: []string{url}, Tokens: &renewing{"broken"}}).Post(t.Context(),
+		Request{Path: "/x"}); err == nil || !strings.Contains(err.Error(), "no token today") {
 		t.Errorf("without a token: %v", err)
 	}
 }
@@ -243,14 +248,16 @@ func TestPostEndsWithItsContext(t *testing.T) {
 	a, _ := server(t, silent)
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
-	if got, err := peers(t, Config{URLs: []string{a, a, a}}).Post(ctx, Request{Path: "/x"}); !errors.Is(err, context.Canceled) {
+	if got, err := peers(t, Config{URLs: []string{a, a, a}}).Post(ctx,
+		Request{Path: "/x"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Post: %+v, %v, want canceled", got, err)
 	}
 }
 
 func TestRetryAfter(t *testing.T) {
 	for header, want := range map[string]time.Duration{
-		"": 0, "5": 5 * time.Second, "-1": 0, "3600": maxRetryAfter, "Wed, 21 Oct 2026 07:28:00 GMT": 0, "999999999999999999999": 0,
+		"": 0, "5": 5 * time.Second, "-1": 0, "3600": maxRetryAfter, "Wed, 21 Oct 2026 07:28:00 GMT": 0,
+		"999999999999999999999": 0,
 	} {
 		if got := retryAfter(http.Header{"Retry-After": {header}}); got != want {
 			t.Errorf("Retry-After %q: %v, want %v", header, got, want)
@@ -259,7 +266,8 @@ func TestRetryAfter(t *testing.T) {
 }
 
 func FuzzMessage(f *testing.F) {
-	for _, s := range []string{`{"message":"x"}`, `{"error":{"message":"y"}}`, `{"error":"z"}`, `null`, `[]`, "\xff", strings.Repeat("é", 150)} {
+	for _, s := range []string{`{"message":"x"}`, `{"error":{"message":"y"}}`, `{"error":"z"}`, `null`, `[]`, "\xff",
+		strings.Repeat("é", 150)} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {

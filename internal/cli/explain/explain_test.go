@@ -150,7 +150,9 @@ func TestAllElementsAreFound(t *testing.T) {
 func TestExplain(t *testing.T) {
 	md := (&holdfastv1.Machine{}).ProtoReflect().Descriptor()
 	for name, want := range map[string]string{
-		"revision": "Raft index of the last change (uint64)", "labels": "free labels of operators, for filters (map[string]string)", "created_at": "creation time (time)", "spec": "declared by operators (MachineSpec)",
+		"revision": "Raft index of the last change (uint64)",
+		"labels":   "free labels of operators, for filters (map[string]string)", "created_at": "creation time (time)",
+		"spec": "declared by operators (MachineSpec)",
 	} {
 		fd := md.Fields().ByName(protoreflect.Name(name))
 		if got := Comment(fd) + " (" + Type(fd) + ")"; got != want {

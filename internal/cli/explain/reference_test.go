@@ -59,7 +59,8 @@ func anchor(heading string) string {
 }
 
 func (r *reference) service(sd protoreflect.ServiceDescriptor) {
-	r.f("### %s\n\n%s\n\n| method | request | response | |\n|---|---|---|---|\n", sd.Name(), wrap(r.comments[string(sd.FullName())]))
+	r.f("### %s\n\n%s\n\n| method | request | response | |\n|---|---|---|---|\n", sd.Name(),
+		wrap(r.comments[string(sd.FullName())]))
 	for i := range sd.Methods().Len() {
 		m := sd.Methods().Get(i)
 		side := func(md protoreflect.MessageDescriptor, stream bool) string {
@@ -70,10 +71,12 @@ func (r *reference) service(sd protoreflect.ServiceDescriptor) {
 			return s
 		}
 		about := r.comments[string(m.FullName())]
-		if o, ok := m.Options().(*descriptorpb.MethodOptions); ok && o.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS {
+		if o, ok := m.Options().(*descriptorpb.MethodOptions); ok &&
+			o.GetIdempotencyLevel() == descriptorpb.MethodOptions_NO_SIDE_EFFECTS {
 			about = "Reads. " + about
 		}
-		r.f("| `%s` | %s | %s | %s |\n", m.Name(), side(m.Input(), m.IsStreamingClient()), side(m.Output(), m.IsStreamingServer()), cell(about))
+		r.f("| `%s` | %s | %s | %s |\n", m.Name(), side(m.Input(), m.IsStreamingClient()),
+			side(m.Output(), m.IsStreamingServer()), cell(about))
 	}
 	r.f("\n")
 }
@@ -147,7 +150,8 @@ func TestReferenceIsCurrent(t *testing.T) {
 			r.service(fd.Services().Get(i))
 		}
 	}
-	r.f("## Messages\n\n`time` is google.protobuf.Timestamp, `duration` google.protobuf.Duration. Fields that are not set are empty, zero or false.\n\n")
+	r.f("## Messages\n\n`time` is google.protobuf.Timestamp, `duration` google.protobuf.Duration. Fields that are " +
+		"not set are empty, zero or false.\n\n")
 	for _, fd := range files() {
 		for i := range fd.Messages().Len() {
 			r.message(fd.Messages().Get(i))

@@ -30,7 +30,8 @@ type Expression struct {
 // text/template.
 func Parse(kind, text string) (*Expression, error) {
 	if text == "" {
-		return nil, fmt.Errorf("%s=: the expression is missing, such as %s", kind, map[string]string{JSONPath: "jsonpath='{.machine_id}'", GoTemplate: "go-template='{{.machine_id}}'"}[kind])
+		return nil, fmt.Errorf("%s=: the expression is missing, such as %s", kind,
+			map[string]string{JSONPath: "jsonpath='{.machine_id}'", GoTemplate: "go-template='{{.machine_id}}'"}[kind])
 	}
 	if kind == GoTemplate {
 		t, err := template.New(GoTemplate).Parse(text)

@@ -16,9 +16,11 @@ import (
 func sample() []*holdfastv1.Machine {
 	at := func(s int64) *timestamppb.Timestamp { return timestamppb.New(time.Unix(s, 0)) }
 	return []*holdfastv1.Machine{
-		{MachineId: "m-10", Revision: 3, CreatedAt: at(30), Labels: map[string]string{"a.b/c": "2"}, Spec: &holdfastv1.MachineSpec{Rack: "r2"},
+		{MachineId: "m-10", Revision: 3, CreatedAt: at(30), Labels: map[string]string{"a.b/c": "2"},
+			Spec:   &holdfastv1.MachineSpec{Rack: "r2"},
 			Status: &holdfastv1.MachineStatus{Phase: holdfastv1.MachineStatus_RETIRED}},
-		{MachineId: "m-2", Revision: 20, CreatedAt: at(10), Labels: map[string]string{"a.b/c": "10"}, Spec: &holdfastv1.MachineSpec{Rack: "r10"},
+		{MachineId: "m-2", Revision: 20, CreatedAt: at(10), Labels: map[string]string{"a.b/c": "10"},
+			Spec:   &holdfastv1.MachineSpec{Rack: "r10"},
 			Status: &holdfastv1.MachineStatus{Phase: holdfastv1.MachineStatus_READY}},
 		{MachineId: "m-1"},
 	}

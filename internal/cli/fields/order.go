@@ -64,7 +64,8 @@ func compare(fd protoreflect.FieldDescriptor, a, b protoreflect.Value) int {
 		return cmp.Compare(a.Enum(), b.Enum())
 	case protoreflect.MessageKind:
 		return compareTime(a.Message(), b.Message())
-	case protoreflect.Int32Kind, protoreflect.Int64Kind, protoreflect.Sint32Kind, protoreflect.Sint64Kind, protoreflect.Sfixed32Kind, protoreflect.Sfixed64Kind:
+	case protoreflect.Int32Kind, protoreflect.Int64Kind, protoreflect.Sint32Kind, protoreflect.Sint64Kind,
+		protoreflect.Sfixed32Kind, protoreflect.Sfixed64Kind:
 		return cmp.Compare(a.Int(), b.Int())
 	case protoreflect.Uint32Kind, protoreflect.Uint64Kind, protoreflect.Fixed32Kind, protoreflect.Fixed64Kind:
 		return cmp.Compare(a.Uint(), b.Uint())

@@ -70,7 +70,8 @@ func parse(data []byte) ([]*yaml.Node, error) {
 
 // expand returns the elements of a list, bare or under its key.
 func expand(n *yaml.Node, list string) []*yaml.Node {
-	if n.Kind == yaml.MappingNode && len(n.Content) == 2 && n.Content[0].Value == list && n.Content[1].Kind == yaml.SequenceNode {
+	if n.Kind == yaml.MappingNode && len(n.Content) == 2 && n.Content[0].Value == list &&
+		n.Content[1].Kind == yaml.SequenceNode {
 		n = n.Content[1]
 	}
 	if n.Kind == yaml.SequenceNode {

@@ -70,10 +70,13 @@ func TestDecodeMachines(t *testing.T) {
 		{"JSON values in a row", "{\"machine_id\": \"a\"}\n{\"machine_id\": \"b\"}\n", two},
 		{"YAML in flow style", "{machine_id: a}", two[:1]},
 		{"JSON names", `{"machineId": "a"}`, two[:1]},
-		{"text that looks like something else", "machine_id: 0123\nlabels: {n: 1.50, ok: yes, off: false}\nspec: {rack: 07}\n",
-			[]*holdfastv1.Machine{{MachineId: "0123", Labels: map[string]string{"n": "1.50", "ok": "yes", "off": "false"}, Spec: &holdfastv1.MachineSpec{Rack: "07"}}}},
+		{"text that looks like something else",
+			"machine_id: 0123\nlabels: {n: 1.50, ok: yes, off: false}\nspec: {rack: 07}\n",
+			[]*holdfastv1.Machine{{MachineId: "0123", Labels: map[string]string{"n": "1.50", "ok": "yes", "off": "false"},
+				Spec: &holdfastv1.MachineSpec{Rack: "07"}}}},
 		{"an alias", "- machine_id: a\n  labels: &l {env: prod}\n- machine_id: b\n  labels: *l\n", []*holdfastv1.Machine{
-			{MachineId: "a", Labels: map[string]string{"env": "prod"}}, {MachineId: "b", Labels: map[string]string{"env": "prod"}}}},
+			{MachineId: "a", Labels: map[string]string{"env": "prod"}}, {MachineId: "b",
+				Labels: map[string]string{"env": "prod"}}}},
 		{"nulls and a time", `{"machine_id": "a", "spec": null, "labels": null, "created_at": null}`, two[:1]},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -107,8 +110,10 @@ steps:
       echo done
 `), "plans", newPlan)
 	want := []*holdfastv1.Plan{{PlanId: "plan-repave-ubuntu-2204-v1", Steps: []*holdfastv1.Step{
-		{Name: "set-netboot", TimeoutSeconds: 60, MaxRetries: proto.Int32(0), Kind: &holdfastv1.Step_Netboot{Netboot: &holdfastv1.SetNetboot{Mode: "PXE", Uefi: true}}},
-		{Name: "verify", Kind: &holdfastv1.Step_Verify{Verify: &holdfastv1.VerifyInCluster{ClusterRef: "cluster-a", Timeout: got[0].GetSteps()[1].GetVerify().GetTimeout()}}},
+		{Name: "set-netboot", TimeoutSeconds: 60, MaxRetries: proto.Int32(0),
+			Kind: &holdfastv1.Step_Netboot{Netboot: &holdfastv1.SetNetboot{Mode: "PXE", Uefi: true}}},
+		{Name: "verify", Kind: &holdfastv1.Step_Verify{Verify: &holdfastv1.VerifyInCluster{ClusterRef: "cluster-a",
+			Timeout: got[0].GetSteps()[1].GetVerify().GetTimeout()}}},
 		{Name: "setup", Kind: &holdfastv1.Step_Ssh{Ssh: &holdfastv1.SshCommand{Script: "set -e\necho done\n"}}},
 	}}}
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" || err != nil {
@@ -124,15 +129,20 @@ func TestDecodeErrors(t *testing.T) {
 		name, in string
 		want     string
 	}{
-		{"unknown key", "machine_id: a\nspec:\n  ssh_endpont: 10.0.0.1\n", `f:3: unknown key "ssh_endpont" in "spec": did you mean "ssh_endpoint"?`},
+		{"unknown key", "machine_id: a\nspec:\n  ssh_endpont: 10.0.0.1\n",
+			`f:3: unknown key "ssh_endpont" in "spec": did you mean "ssh_endpoint"?`},
 		{"unknown key on top", "hostname: a\n", `f:1: unknown key "hostname"`},
-		{"unknown key in JSON", "{\n \"machine_id\": \"a\",\n \"lables\": {}\n}", `f:3: unknown key "lables": did you mean "labels"?`},
-		{"unknown key in a list", "machine_id: a\nstatus:\n  conditions:\n  - type: x\n    state: true\n", `f:5: unknown key "state" in "status.conditions[0]"`},
+		{"unknown key in JSON", "{\n \"machine_id\": \"a\",\n \"lables\": {}\n}",
+			`f:3: unknown key "lables": did you mean "labels"?`},
+		{"unknown key in a list", "machine_id: a\nstatus:\n  conditions:\n  - type: x\n    state: true\n",
+			`f:5: unknown key "state" in "status.conditions[0]"`},
 		{"in the second document", "machine_id: a\n---\nmachine_id: b\nrack: r1\n", `f:4: unknown key "rack"`},
 		{"key twice", "machine_id: a\nlabels: {}\nmachine_id: b\n", `f:3: duplicate key "machine_id": first on line 1`},
-		{"key twice in JSON", "{\"machine_id\": \"a\",\n\"machine_id\": \"b\"}", `f:2: duplicate key "machine_id": first on line 1`},
+		{"key twice in JSON", "{\"machine_id\": \"a\",\n\"machine_id\": \"b\"}",
+			`f:2: duplicate key "machine_id": first on line 1`},
 		{"not a phase", "machine_id: a\nstatus:\n  phase: REDY\n", `f:3: invalid value for enum field phase: "REDY"`},
-		{"not a bool", "machine_id: a\nstatus:\n  conditions:\n    - {type: x, status: maybe}\n", `f:4: invalid value for bool field status: "maybe"`},
+		{"not a bool", "machine_id: a\nstatus:\n  conditions:\n    - {type: x, status: maybe}\n",
+			`f:4: invalid value for bool field status: "maybe"`},
 		{"mapping for text", "machine_id:\n  x: 1\n", `f:2: "machine_id" must be a single value`},
 		{"text for a list", "spec:\n  mac_addresses: aa\n", `f:2: "spec.mac_addresses" must be a list`},
 		{"text for a mapping", "machine_id: a\nspec: b\n", `f:2: "spec" must be a mapping of keys to values`},

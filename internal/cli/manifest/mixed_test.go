@@ -21,7 +21,8 @@ func mixedKinds() []Kind {
 
 func TestMixed(t *testing.T) {
 	for _, tt := range []struct{ in, want string }{
-		{"machine_id: m-1\n---\npool_id: p\n---\nplan_id: x\nsteps: [{name: a, reboot: {}}]\n---\nname: debian\n", "p|debian|x|m-1"},
+		{"machine_id: m-1\n---\npool_id: p\n---\nplan_id: x\nsteps: [{name: a, reboot: {}}]\n---\nname: debian\n",
+			"p|debian|x|m-1"},
 		{"machines:\n- machine_id: m-1\n- machineId: m-2\npools:\n- pool_id: p\n", "p|||m-1 m-2"},
 		{"- pool_id: p\n- machine_id: m-1\n- pool_id: q\n", "p q|||m-1"},
 		{`{"images": [{"name": "a"}]} {"machine_id": "m-1"}`, "|a||m-1"},
@@ -45,13 +46,15 @@ func TestMixed(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
-		"spec: {rack: r7}\n":                                   "f:1: the document has no id: give it one of pool_id, name, plan_id, machine_id",
-		"machines:\n- spec: {}\n":                              "f:2: the document has no id: give it one of machine_id",
-		"machine_id: ''\n":                                     "f:1: the document has no id: give it one of pool_id, name, plan_id, machine_id",
+		"spec: {rack: r7}\n": "f:1: the document has no id: give it one of pool_id, " +
+			"name, plan_id, machine_id",
+		"machines:\n- spec: {}\n": "f:2: the document has no id: give it one of machine_id",
+		"machine_id: ''\n": "f:1: the document has no id: give it one of pool_id, " +
+			"name, plan_id, machine_id",
 		"machine_id: m\nrak: r7\n":                             `f:2: unknown key "rak"`,
 		"machine_id: m\n---\npool_id: m\n---\nmachine_id: m\n": `f:5: duplicate machine_id "m": first on line 1`,
-		"just text\n":                                          "f:1: the document has no id: give it one of pool_id, name, plan_id, machine_id",
-		"---\n":                                                "f: there is no document in it",
+		"just text\n": "f:1: the document has no id: give it one of pool_id, name, plan_id, machine_id",
+		"---\n":       "f: there is no document in it",
 	} {
 		if _, err := Mixed("f", []byte(in), mixedKinds()); err == nil || err.Error() != want {
 			t.Errorf("%q: error = %v, want %s", in, err, want)

@@ -31,7 +31,8 @@ type certFlags struct {
 func certCreate() *cobra.Command {
 	var f certFlags
 	cmd := &cobra.Command{
-		Use:                   "create {--peer ID [--host NAME]… | --client --name USER --role ROLE [--pool POOL]…} [--ca-dir DIR] [--out DIR] [--days N]",
+		Use: "create {--peer ID [--host NAME]… | --client --name USER --role ROLE [--pool POOL]…} " +
+			"[--ca-dir DIR] [--out DIR] [--days N]",
 		DisableFlagsInUseLine: true, Args: noArgs,
 		Short: "Create a certificate for a peer or a client: NAME.pem and NAME-key.pem",
 		Long: `Create a certificate, signed by the CA in --ca-dir.
@@ -174,7 +175,8 @@ func loadCA(dir string) (*issue.CA, error) {
 		p.Key, err = keyfile.ReadPrivate(filepath.Join(dir, keyFile))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("find the CA: %w: create one with: holdfast tls ca create, or name its directory with --ca-dir", err)
+		return nil,
+			fmt.Errorf("find the CA: %w: create one with: holdfast tls ca create, or name its directory with --ca-dir", err)
 	}
 	if err != nil {
 		return nil, err

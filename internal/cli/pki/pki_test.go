@@ -47,7 +47,8 @@ func ok(t *testing.T, args ...string) string {
 func golden(t *testing.T, path, got string) {
 	t.Helper()
 	for _, r := range []struct{ pattern, with string }{
-		{`\d{4}-\d{2}-\d{2}T[\d:]+Z`, "TIME"}, {`\d{4}-\d{2}-\d{2}`, "DATE"}, {`(?m)^serial    \S+`, "serial    SERIAL"}, {`(?m)^sha256    \S+`, "sha256    SHA256"},
+		{`\d{4}-\d{2}-\d{2}T[\d:]+Z`, "TIME"}, {`\d{4}-\d{2}-\d{2}`, "DATE"}, {`(?m)^serial    \S+`,
+			"serial    SERIAL"}, {`(?m)^sha256    \S+`, "sha256    SHA256"},
 	} {
 		got = regexp.MustCompile(r.pattern).ReplaceAllString(got, r.with)
 	}
@@ -73,13 +74,16 @@ func TestGolden(t *testing.T) {
 	t.Chdir(t.TempDir())
 	check := func(name, got string) { golden(t, filepath.Join(dir, name+".golden"), got) }
 	check("ca", ok(t, "tls", "ca", "create", "--cluster", "prod"))
-	check("peer", ok(t, "tls", "cert", "create", "--peer", "n1", "--host", "n1.example.org,10.0.0.1", "--host", "localhost"))
-	check("client", ok(t, "tls", "cert", "create", "--client", "--name", "bob", "--role", "operator", "--pool", "gpu,cpu", "--days", "30"))
+	check("peer", ok(t, "tls", "cert", "create", "--peer", "n1", "--host", "n1.example.org,10.0.0.1", "--host",
+		"localhost"))
+	check("client", ok(t, "tls", "cert", "create", "--client", "--name", "bob", "--role", "operator", "--pool",
+		"gpu,cpu", "--days", "30"))
 	check("inspect_ca", ok(t, "tls", "inspect", "ca.pem"))
 	check("inspect_peer", ok(t, "tls", "inspect", "n1.pem"))
 	check("inspect_client", ok(t, "tls", "inspect", "bob.pem"))
 	check("gossip", ok(t, "gossip", "keygen", "--out", "gossip.key"))
-	for _, verb := range []string{"tls", "tls ca", "tls cert", "tls ca create", "tls cert create", "tls inspect", "gossip", "gossip keygen"} {
+	for _, verb := range []string{"tls", "tls ca", "tls cert", "tls ca create", "tls cert create", "tls inspect",
+		"gossip", "gossip keygen"} {
 		check("help_"+strings.ReplaceAll(verb, " ", "_"), ok(t, append(strings.Fields(verb), "--help")...))
 	}
 	for _, name := range []string{"ca.pem", "ca-key.pem", "n1.pem", "n1-key.pem", "bob.pem", "bob-key.pem", "gossip.key"} {
@@ -184,7 +188,8 @@ func TestRefusals(t *testing.T) {
 	if err := os.Chmod("ca-key.pem", 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run(t, "tls", "cert", "create", "--peer", "n3"); err == nil || !strings.Contains(err.Error(), "chmod 600 ca-key.pem") {
+	if _, err := run(t, "tls", "cert", "create", "--peer", "n3"); err == nil ||
+		!strings.Contains(err.Error(), "chmod 600 ca-key.pem") {
 		t.Errorf("a CA key for all to read: %v", err)
 	}
 }
@@ -196,7 +201,8 @@ func TestPeersTakeWhatIsMade(t *testing.T) {
 	ok(t, "tls", "cert", "create", "--peer", "n1", "--ca-dir", "ca", "--out", "peers")
 	ok(t, "tls", "cert", "create", "--server", "--name", "n2", "--ca-dir", "ca", "--out", "peers")
 	for _, id := range []string{"n1", "n2"} {
-		s, err := peertls.Open(peertls.Config{CA: "ca/ca.pem", Cert: "peers/" + id + ".pem", Key: "peers/" + id + "-key.pem", PeerID: id})
+		s, err := peertls.Open(peertls.Config{CA: "ca/ca.pem", Cert: "peers/" + id + ".pem", Key: "peers/" + id +
+			"-key.pem", PeerID: id})
 		if err != nil || s.Cluster() != "prod" {
 			t.Errorf("%s: %v", id, err)
 		}
@@ -215,7 +221,8 @@ func TestPeersTakeWhatIsMade(t *testing.T) {
 	if err != nil || admin.Leaf.Subject.CommonName != "admin" || admin.Leaf.Subject.OrganizationalUnit[0] != "admin" {
 		t.Errorf("material of the admin: %v", err)
 	}
-	if diff := cmp.Diff([]string{"--tls-ca", "m/peer-n1-ca.pem", "--tls-cert", "m/peer-n1.pem", "--tls-key", "m/peer-n1-key.pem", "--gossip-key-file", "m/peer-n1-gossip.key"}, m.ServerArgs("n1")); diff != "" {
+	if diff := cmp.Diff([]string{"--tls-ca", "m/peer-n1-ca.pem", "--tls-cert", "m/peer-n1.pem", "--tls-key",
+		"m/peer-n1-key.pem", "--gossip-key-file", "m/peer-n1-gossip.key"}, m.ServerArgs("n1")); diff != "" {
 		t.Errorf("flags (-want +got):\n%s", diff)
 	}
 	if _, err := Material("m", "demo", []string{"n1"}); err == nil {

@@ -35,7 +35,8 @@ func Path(getenv func(string) string) (string, error) {
 	if dir == "" {
 		home := getenv("HOME")
 		if home == "" {
-			return "", fmt.Errorf("find the config file: neither HOLDFAST_CONFIG, XDG_CONFIG_HOME nor HOME is set: set one, or give --addr")
+			return "", fmt.Errorf("find the config file: neither HOLDFAST_CONFIG, XDG_CONFIG_HOME nor HOME is set: set " +
+				"one, or give --addr")
 		}
 		dir = filepath.Join(home, ".config")
 	}

@@ -29,11 +29,13 @@ func TestBoardOfManyRuns(t *testing.T) {
 			case i < 600:
 				r.Phase, r.FinishedAt = holdfastv1.Run_SUCCEEDED, ago(0)
 			case i < 607:
-				r.Phase, r.Error = holdfastv1.Run_FAILED, &holdfastv1.RunError{Step: "repave-os", Reason: "StepFailed", Message: "the disk is gone"}
+				r.Phase, r.Error = holdfastv1.Run_FAILED, &holdfastv1.RunError{Step: "repave-os", Reason: "StepFailed",
+					Message: "the disk is gone"}
 			case i < 608:
 				r.Phase, r.Error = holdfastv1.Run_FAILED, &holdfastv1.RunError{Reason: "Lost"}
 			case i >= 650:
-				r.Phase, r.StartedAt, r.Steps, r.CurrentStep, r.WaitingFor, r.QueuePosition = holdfastv1.Run_PENDING, nil, nil, "", "", int32(i-649)
+				r.Phase, r.StartedAt, r.Steps, r.CurrentStep, r.WaitingFor, r.QueuePosition = holdfastv1.Run_PENDING, nil, nil,
+					"", "", int32(i-649)
 			case i == 640: // the slowest
 				r.Steps[1].StartedAt = ago(time.Hour)
 			}

@@ -21,8 +21,10 @@ func running() *holdfastv1.Run {
 		RunId: "run-1", MachineId: "m-1", Type: "REPAVE", Phase: holdfastv1.Run_RUNNING, CurrentStep: "repave-os",
 		StartedAt: ago(70 * time.Second), WaitingFor: "the installer's report", Deadline: ago(-12 * time.Minute),
 		Steps: []*holdfastv1.StepStatus{
-			{Name: "set-netboot", State: holdfastv1.StepStatus_SUCCEEDED, StartedAt: ago(70 * time.Second), FinishedAt: ago(66 * time.Second)},
-			{Name: "repave-os", State: holdfastv1.StepStatus_RUNNING, StartedAt: ago(66 * time.Second), RetryCount: 1, MaxRetries: 2},
+			{Name: "set-netboot", State: holdfastv1.StepStatus_SUCCEEDED, StartedAt: ago(70 * time.Second),
+				FinishedAt: ago(66 * time.Second)},
+			{Name: "repave-os", State: holdfastv1.StepStatus_RUNNING, StartedAt: ago(66 * time.Second), RetryCount: 1,
+				MaxRetries: 2},
 			{Name: "verify", State: holdfastv1.StepStatus_WAITING},
 		},
 	}
@@ -75,8 +77,10 @@ func TestShortAndEvent(t *testing.T) {
 		short, line string
 	}{
 		{running(), "",
-			"run-1         m-1           REPAVE    RUNNING    1/3    1m10s   repave-os: attempt 2/3: waiting for the installer's report, deadline in 12m",
-			"2026-01-29T15:20:00Z run-1 m-1 REPAVE RUNNING 1/3 repave-os RUNNING attempt 2/3: waiting for the installer's report, deadline in 12m"},
+			"run-1         m-1           REPAVE    RUNNING    1/3    1m10s   repave-os: attempt 2/3: waiting for the " +
+				"installer's report, deadline in 12m",
+			"2026-01-29T15:20:00Z run-1 m-1 REPAVE RUNNING 1/3 repave-os RUNNING attempt 2/3: waiting for the installer's " +
+				"report, deadline in 12m"},
 		{failed(), "run failed",
 			"run-1         m-1           REPAVE    FAILED     1/3    1m10s   the disk is gone�[2J",
 			"2026-01-29T15:20:00Z run-1 m-1 REPAVE FAILED 1/3 repave-os FAILED attempt 2/3: run failed"},
@@ -98,8 +102,10 @@ func TestWhy(t *testing.T) {
 	}{
 		{&holdfastv1.Run{}, ""},
 		{&holdfastv1.Run{WaitingFor: "the BMC"}, "waiting for the BMC"},
-		{&holdfastv1.Run{WaitingFor: "the BMC", NextActionAt: ago(-20 * time.Second), Deadline: ago(-time.Hour)}, "waiting for the BMC, next action in 20s"},
-		{&holdfastv1.Run{WaitingFor: "the BMC", NextActionAt: ago(20 * time.Second), Deadline: ago(time.Hour)}, "waiting for the BMC"},
+		{&holdfastv1.Run{WaitingFor: "the BMC", NextActionAt: ago(-20 * time.Second), Deadline: ago(-time.Hour)},
+			"waiting for the BMC, next action in 20s"},
+		{&holdfastv1.Run{WaitingFor: "the BMC", NextActionAt: ago(20 * time.Second), Deadline: ago(time.Hour)},
+			"waiting for the BMC"},
 		{&holdfastv1.Run{WaitingFor: "the BMC", CancelRequestedAt: ago(0)}, "canceling"},
 		{&holdfastv1.Run{Phase: holdfastv1.Run_SUCCEEDED, WaitingFor: "nothing"}, ""},
 		{&holdfastv1.Run{Phase: holdfastv1.Run_CANCELED, Error: &holdfastv1.RunError{Reason: "Canceled"}}, "Canceled"},

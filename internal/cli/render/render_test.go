@@ -68,7 +68,8 @@ func TestBlockIsDrawnOver(t *testing.T) {
 	}{
 		{nil, []Line{line("one"), line("two")}, 80, 24, "one\ntwo\n"},
 		{nil, []Line{line("a long line")}, 6, 24, "\x1b[2A\r\x1b[Ja lon…\n"},
-		{[]Line{line("stays")}, []Line{line("1"), line("2"), line("3"), line("4")}, 80, 4, "\x1b[1A\r\x1b[Jstays\n1\n2\n… and 2 more\n"},
+		{[]Line{line("stays")}, []Line{line("1"), line("2"), line("3"), line("4")}, 80, 4,
+			"\x1b[1A\r\x1b[Jstays\n1\n2\n… and 2 more\n"},
 		{nil, nil, 80, 24, "\x1b[3A\r\x1b[J"},
 	}
 	for i, s := range steps {

@@ -19,7 +19,8 @@ func ago(d time.Duration) *timestamppb.Timestamp { return timestamppb.New(now().
 
 func run(id, machine string, phase holdfastv1.Run_Phase, age, atStep time.Duration) *holdfastv1.Run {
 	r := &holdfastv1.Run{
-		RunId: id, MachineId: machine, Type: "REPAVE", PlanId: "plan-repave", RequestId: "req-" + id, Principal: "alice", Phase: phase, CreatedAt: ago(age),
+		RunId: id, MachineId: machine, Type: "REPAVE", PlanId: "plan-repave", RequestId: "req-" +
+			id, Principal: "alice", Phase: phase, CreatedAt: ago(age),
 		Steps: []*holdfastv1.StepStatus{
 			{Name: "set-netboot", State: holdfastv1.StepStatus_SUCCEEDED, StartedAt: ago(age), FinishedAt: ago(atStep)},
 			{Name: "repave-os", State: holdfastv1.StepStatus_RUNNING, StartedAt: ago(atStep)},
@@ -55,7 +56,8 @@ func someStatus() *holdfastv1.ClusterStatus {
 	return &holdfastv1.ClusterStatus{
 		ClusterId: "9f3c", Leader: "n2", Term: 4, FailureTolerance: 1, AnsweredBy: "n1",
 		Peers: []*holdfastv1.Peer{
-			{Id: "n1", Suffrage: "voter", MayVote: true, Alive: true, Version: "v1.2.3", AppliedIndex: 1200, LastContactMs: 12, Behind: 2},
+			{Id: "n1", Suffrage: "voter", MayVote: true, Alive: true, Version: "v1.2.3", AppliedIndex: 1200, LastContactMs: 12,
+				Behind: 2},
 			{Id: "n2", Suffrage: "voter", MayVote: true, Alive: true, Version: "v1.2.3", AppliedIndex: 1202,
 				Load: &holdfastv1.PeerLoad{Leases: 300, LeaseRate: 29.7, Commands: 1000, CommitSeconds: 4}},
 			{Id: "n3", Suffrage: "voter", Version: "v1.2.3", Error: "connection refused", LastContactMs: -1},
@@ -65,11 +67,14 @@ func someStatus() *holdfastv1.ClusterStatus {
 
 func someFleet() *Fleet {
 	return &Fleet{
-		Total:  300,
-		States: map[holdfastv1.EffectiveState_Value]int{holdfastv1.EffectiveState_READY: 290, holdfastv1.EffectiveState_PROVISIONING: 8, holdfastv1.EffectiveState_MAINTENANCE: 2},
+		Total: 300,
+		States: map[holdfastv1.EffectiveState_Value]int{holdfastv1.EffectiveState_READY: 290,
+			holdfastv1.EffectiveState_PROVISIONING: 8, holdfastv1.EffectiveState_MAINTENANCE: 2},
 		Issues: []Issue{
-			{Machine: "m-9", Urgency: render.T("minor", render.Yellow), Rank: 2, Since: now().Add(-time.Hour), State: holdfastv1.EffectiveState_READY, Where: "r7", What: []string{"BMCUnreachable (timeout)"}},
-			{Machine: "m-7", Urgency: render.T("urgent", render.Red), Rank: 0, Since: now().Add(-time.Minute), State: holdfastv1.EffectiveState_MAINTENANCE, Where: "r2",
+			{Machine: "m-9", Urgency: render.T("minor", render.Yellow), Rank: 2, Since: now().Add(-time.Hour),
+				State: holdfastv1.EffectiveState_READY, Where: "r7", What: []string{"BMCUnreachable (timeout)"}},
+			{Machine: "m-7", Urgency: render.T("urgent", render.Red), Rank: 0, Since: now().Add(-time.Minute),
+				State: holdfastv1.EffectiveState_MAINTENANCE, Where: "r2",
 				Run: "run-1", What: []string{"NeedsIntervention (AuthFailed)", "Degraded (fan 2)"}},
 		},
 	}
@@ -78,7 +83,8 @@ func someFleet() *Fleet {
 // shown is a model that has been told all there is.
 func shown(colour bool) *model {
 	m := newModel(now, colour)
-	send(m, tea.WindowSizeMsg{Width: 110, Height: 24}, statusMsg{status: someStatus()}, fleetMsg{fleet: someFleet()}, runsMsg{changed: someRuns()})
+	send(m, tea.WindowSizeMsg{Width: 110, Height: 24}, statusMsg{status: someStatus()}, fleetMsg{fleet: someFleet()},
+		runsMsg{changed: someRuns()})
 	return m
 }
 
@@ -90,7 +96,8 @@ func send(m *model, msgs ...tea.Msg) {
 
 // press presses keys: "s", "enter", "/" and so on.
 func press(m *model, names ...string) (quit bool) {
-	special := map[string]rune{"enter": tea.KeyEnter, "esc": tea.KeyEscape, "tab": tea.KeyTab, "up": tea.KeyUp, "down": tea.KeyDown, "pgdown": tea.KeyPgDown, "pgup": tea.KeyPgUp,
+	special := map[string]rune{"enter": tea.KeyEnter, "esc": tea.KeyEscape, "tab": tea.KeyTab, "up": tea.KeyUp,
+		"down": tea.KeyDown, "pgdown": tea.KeyPgDown, "pgup": tea.KeyPgUp,
 		"home": tea.KeyHome, "end": tea.KeyEnd, "backspace": tea.KeyBackspace}
 	for _, name := range names {
 		k := tea.KeyPressMsg{Text: name, Code: []rune(name)[0]}

@@ -126,7 +126,8 @@ func rate(x float64) string {
 func (m *model) peerLines() []render.Line {
 	var lines []render.Line
 	peers := m.status.GetPeers()
-	told := slices.ContainsFunc(peers, (*holdfastv1.Peer).GetMayVote) // a peer that is older than the field reports no voter at all
+	// a peer that is older than the field reports no voter at all
+	told := slices.ContainsFunc(peers, (*holdfastv1.Peer).GetMayVote)
 	for i, p := range peers {
 		if i == mostPeers {
 			lines = append(lines, render.Line{render.T(fmt.Sprintf("          and %d peers more", len(peers)-i),

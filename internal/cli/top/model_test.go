@@ -57,21 +57,26 @@ func TestKeys(t *testing.T) {
 		quit bool
 	}{
 		{name: "the longest at its step first, those that wait last", want: "run-1 run-2 run-3", row: "run-1"},
-		{name: "down and no further than the end", keys: []string{"down", "j", "down", "down"}, want: "run-1 run-2 run-3", row: "run-3"},
+		{name: "down and no further than the end", keys: []string{"down", "j", "down", "down"}, want: "run-1 run-2 run-3",
+			row: "run-3"},
 		{name: "end and up", keys: []string{"end", "up"}, want: "run-1 run-2 run-3", row: "run-2"},
 		{name: "reverse stays at the first row", keys: []string{"r"}, want: "run-2 run-1 run-3", row: "run-2"},
 		{name: "reverse keeps a row that was gone to", keys: []string{"down", "r"}, want: "run-2 run-1 run-3", row: "run-2"},
-		{name: "sorted by the next columns: step, run, machine", keys: []string{"s", "s", "s", "r"}, want: "run-2 run-1 run-3", row: "run-2"},
+		{name: "sorted by the next columns: step, run, machine", keys: []string{"s", "s", "s", "r"},
+			want: "run-2 run-1 run-3", row: "run-2"},
 		{name: "search", keys: []string{"/", "M", "-", "2", "enter"}, want: "run-2", row: "run-2"},
 		{name: "a search takes keys that mean something else", keys: []string{"/", "q", "s"}, want: ""},
 		{name: "a search is corrected", keys: []string{"/", "m", "-", "2", "x", "backspace"}, want: "run-2", row: "run-2"},
 		{name: "a search is given up", keys: []string{"/", "z", "esc"}, want: "run-1 run-2 run-3", row: "run-1"},
-		{name: "a search is taken back later", keys: []string{"/", "2", "enter", "esc"}, want: "run-1 run-2 run-3", row: "run-1"},
+		{name: "a search is taken back later", keys: []string{"/", "2", "enter", "esc"}, want: "run-1 run-2 run-3",
+			row: "run-1"},
 		{name: "the other table, the most urgent first", keys: []string{"tab"}, want: "m-7 m-9", row: "m-7"},
 		{name: "and back", keys: []string{"tab", "tab"}, want: "run-1 run-2 run-3", row: "run-1"},
 		{name: "quit", keys: []string{"q"}, want: "run-1 run-2 run-3", row: "run-1", quit: true},
-		{name: "quit while a search is typed", keys: []string{"/", "ctrl+c"}, want: "run-1 run-2 run-3", row: "run-1", quit: true},
-		{name: "open, and quit from there", keys: []string{"enter", "q"}, want: "run-1 run-2 run-3", row: "run-1", quit: true},
+		{name: "quit while a search is typed", keys: []string{"/", "ctrl+c"}, want: "run-1 run-2 run-3", row: "run-1",
+			quit: true},
+		{name: "open, and quit from there", keys: []string{"enter", "q"}, want: "run-1 run-2 run-3", row: "run-1",
+			quit: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := shown(false)
@@ -119,7 +124,8 @@ func TestEndedRuns(t *testing.T) {
 	m := newModel(func() time.Time { return at }, false)
 	send(m, tea.WindowSizeMsg{Width: 120, Height: 24})
 	failed := run("run-1", "m-1", holdfastv1.Run_FAILED, time.Minute, 0)
-	send(m, runsMsg{changed: someRuns()}, runsMsg{changed: map[string]*holdfastv1.Run{"run-1": failed}}, runsMsg{changed: map[string]*holdfastv1.Run{"run-1": failed}})
+	send(m, runsMsg{changed: someRuns()}, runsMsg{changed: map[string]*holdfastv1.Run{"run-1": failed}},
+		runsMsg{changed: map[string]*holdfastv1.Run{"run-1": failed}})
 	if got, want := order(m), "run-2 run-3 run-1"; got != want {
 		t.Errorf("rows = %q, want %q", got, want)
 	}
@@ -148,7 +154,8 @@ func TestLeaderDies(t *testing.T) {
 	wantScreen(t, m, "leader n2", "300, 30/s", "commands 50/s, 5ms each", "connection refused")
 
 	send(m, statusMsg{err: errors.New("deadline exceeded")})
-	wantScreen(t, m, "! no peer answers, the last answer is from "+clock(at)+": deadline exceeded", "machines  300", "leader n2", "run-1")
+	wantScreen(t, m, "! no peer answers, the last answer is from "+clock(at)+": deadline exceeded", "machines  300",
+		"leader n2", "run-1")
 
 	none := proto.CloneOf(next)
 	none.Leader, none.FailureTolerance = "", 0
@@ -173,7 +180,8 @@ func TestVoters(t *testing.T) {
 		name       string
 		may        []bool // n1, n3; n2 leads
 		catchingUp int
-	}{{"all vote", []bool{true, true}, 0}, {"one does not", []bool{true, false}, 1}, {"an older peer answers", []bool{false, false}, 0}} {
+	}{{"all vote", []bool{true, true}, 0}, {"one does not", []bool{true, false}, 1},
+		{"an older peer answers", []bool{false, false}, 0}} {
 		t.Run(tt.name, func(t *testing.T) {
 			st := someStatus()
 			st.Peers[0].MayVote, st.Peers[2].MayVote, st.Peers[2].Error = tt.may[0], tt.may[1], ""
@@ -204,15 +212,19 @@ func TestFits(t *testing.T) {
 		for _, what := range rapid.SliceOfN(rapid.IntRange(0, 6), 1, 30).Draw(t, "steps") {
 			switch what {
 			case 0:
-				send(m, tea.WindowSizeMsg{Width: rapid.IntRange(1, 200).Draw(t, "width"), Height: rapid.IntRange(1, 60).Draw(t, "height")})
+				send(m, tea.WindowSizeMsg{Width: rapid.IntRange(1, 200).Draw(t, "width"),
+					Height: rapid.IntRange(1, 60).Draw(t, "height")})
 			case 1:
 				id := rapid.StringMatching(`run-[0-9]{1,2}`).Draw(t, "id")
-				phase := rapid.SampledFrom([]holdfastv1.Run_Phase{holdfastv1.Run_PENDING, holdfastv1.Run_RUNNING, holdfastv1.Run_FAILED}).Draw(t, "phase")
-				send(m, runsMsg{again: rapid.Bool().Draw(t, "again"), changed: map[string]*holdfastv1.Run{id: run(id, "m-"+id, phase, time.Minute, time.Second)}})
+				phase := rapid.SampledFrom([]holdfastv1.Run_Phase{holdfastv1.Run_PENDING, holdfastv1.Run_RUNNING,
+					holdfastv1.Run_FAILED}).Draw(t, "phase")
+				send(m, runsMsg{again: rapid.Bool().Draw(t, "again"),
+					changed: map[string]*holdfastv1.Run{id: run(id, "m-"+id, phase, time.Minute, time.Second)}})
 			case 2:
 				send(m, statusMsg{err: errors.New("no peer answers")})
 			default:
-				press(m, rapid.SampledFrom([]string{"up", "down", "pgup", "pgdown", "home", "end", "tab", "s", "r", "/", "esc", "enter", "e", "p", "?", "1", "m"}).Draw(t, "key"))
+				press(m, rapid.SampledFrom([]string{"up", "down", "pgup", "pgdown", "home", "end", "tab", "s", "r", "/", "esc",
+					"enter", "e", "p", "?", "1", "m"}).Draw(t, "key"))
 			}
 			fits(t, m)
 		}

@@ -31,7 +31,8 @@ func (r *rates) add(st *holdfastv1.ClusterStatus, now time.Time) {
 	before := *r
 	*r = rates{leader: st.GetLeader(), leases: load.GetLeases(), renewals: load.GetLeaseRate(), last: load, at: now}
 	took := now.Sub(before.at).Seconds()
-	if load == nil || before.last == nil || before.leader != r.leader || took <= 0 || load.GetCommands() < before.last.GetCommands() {
+	if load == nil || before.last == nil || before.leader != r.leader || took <= 0 ||
+		load.GetCommands() < before.last.GetCommands() {
 		return
 	}
 	n := float64(load.GetCommands() - before.last.GetCommands())

@@ -27,10 +27,14 @@ func plain(s string) render.Text { return render.T(s, render.Plain) }
 // that have been at their step for longest may need attention.
 func runColumns() []column[*holdfastv1.Run] {
 	return []column[*holdfastv1.Run]{
-		{"RUN", 16, false, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(r.GetRunId()) }, by((*holdfastv1.Run).GetRunId)},
-		{"MACHINE", 10, false, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(r.GetMachineId()) }, by((*holdfastv1.Run).GetMachineId)},
-		{"TYPE", 8, true, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(r.GetType()) }, by((*holdfastv1.Run).GetType)},
-		{"PHASE", 9, false, func(r *holdfastv1.Run, _ time.Time) render.Text { return render.State(r.GetPhase().String()) }, by((*holdfastv1.Run).GetPhase)},
+		{"RUN", 16, false, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(r.GetRunId()) },
+			by((*holdfastv1.Run).GetRunId)},
+		{"MACHINE", 10, false, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(r.GetMachineId()) },
+			by((*holdfastv1.Run).GetMachineId)},
+		{"TYPE", 8, true, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(r.GetType()) },
+			by((*holdfastv1.Run).GetType)},
+		{"PHASE", 9, false, func(r *holdfastv1.Run, _ time.Time) render.Text { return render.State(r.GetPhase().String()) },
+			by((*holdfastv1.Run).GetPhase)},
 		{"DONE", 9, false, func(r *holdfastv1.Run, _ time.Time) render.Text { return plain(bar(r)) }, by(doneShare)},
 		{"AGE", 6, true, func(r *holdfastv1.Run, now time.Time) render.Text {
 			return plain(progress.Took(now, first(r.GetStartedAt(), r.GetCreatedAt()), r.GetFinishedAt()))
@@ -39,20 +43,25 @@ func runColumns() []column[*holdfastv1.Run] {
 			s := current(r)
 			return plain(progress.Took(now, s.GetStartedAt(), s.GetFinishedAt()))
 		}, func(a, b *holdfastv1.Run) int { return atStep(a).Compare(atStep(b)) }},
-		{"STEP", 0, false, func(r *holdfastv1.Run, now time.Time) render.Text { return plain(doing(r, now)) }, by((*holdfastv1.Run).GetCurrentStep)},
+		{"STEP", 0, false, func(r *holdfastv1.Run, now time.Time) render.Text { return plain(doing(r, now)) },
+			by((*holdfastv1.Run).GetCurrentStep)},
 	}
 }
 
 // issueColumns are the columns of the machines that need attention.
 func issueColumns() []column[Issue] {
 	return []column[Issue]{
-		{"MACHINE", 16, false, func(i Issue, _ time.Time) render.Text { return plain(i.Machine) }, by(func(i Issue) string { return i.Machine })},
+		{"MACHINE", 16, false, func(i Issue, _ time.Time) render.Text { return plain(i.Machine) },
+			by(func(i Issue) string { return i.Machine })},
 		{"URGENCY", 8, false, func(i Issue, _ time.Time) render.Text { return i.Urgency }, func(a, b Issue) int {
 			return cmp.Or(cmp.Compare(a.Rank, b.Rank), a.Since.Compare(b.Since))
 		}},
-		{"SINCE", 9, false, func(i Issue, now time.Time) render.Text { return plain(render.Ago(now, i.Since)) }, func(a, b Issue) int { return a.Since.Compare(b.Since) }},
-		{"STATE", 14, true, func(i Issue, _ time.Time) render.Text { return render.State(i.State.String()) }, by(func(i Issue) holdfastv1.EffectiveState_Value { return i.State })},
-		{"WHERE", 12, true, func(i Issue, _ time.Time) render.Text { return plain(i.Where) }, by(func(i Issue) string { return i.Where })},
+		{"SINCE", 9, false, func(i Issue, now time.Time) render.Text { return plain(render.Ago(now, i.Since)) },
+			func(a, b Issue) int { return a.Since.Compare(b.Since) }},
+		{"STATE", 14, true, func(i Issue, _ time.Time) render.Text { return render.State(i.State.String()) },
+			by(func(i Issue) holdfastv1.EffectiveState_Value { return i.State })},
+		{"WHERE", 12, true, func(i Issue, _ time.Time) render.Text { return plain(i.Where) },
+			by(func(i Issue) string { return i.Where })},
 		{"ISSUES", 0, false, func(i Issue, _ time.Time) render.Text { return plain(strings.Join(i.What, ", ")) }, nil},
 	}
 }

@@ -77,7 +77,8 @@ func TestRun(t *testing.T) {
 		var out terminal
 		done := make(chan error, 1)
 		go func() {
-			done <- New(Config{In: in, Out: &out, Env: []string{"TERM=xterm"}, Every: 50 * time.Millisecond, Now: now, Width: 110, Height: 30}, &fakeSource{}).Run(ctx)
+			done <- New(Config{In: in, Out: &out, Env: []string{"TERM=xterm"}, Every: 50 * time.Millisecond, Now: now,
+				Width: 110, Height: 30}, &fakeSource{}).Run(ctx)
 		}()
 		out.waitFor(t, "leader n2")
 		out.waitFor(t, "run-2") // by the second watch
@@ -106,7 +107,8 @@ func TestRun(t *testing.T) {
 func TestFeed(t *testing.T) {
 	f := newFeed()
 	event := func(cursor uint64, id string) {
-		if err := f.add(&holdfastv1.RunEvent{Cursor: cursor, Snapshot: &holdfastv1.Run{RunId: id, Phase: holdfastv1.Run_RUNNING}}); err != nil {
+		if err := f.add(&holdfastv1.RunEvent{Cursor: cursor, Snapshot: &holdfastv1.Run{RunId: id,
+			Phase: holdfastv1.Run_RUNNING}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -103,15 +103,19 @@ func (m *model) tabLine() render.Line {
 }
 
 func (m *model) footer() render.Line {
-	return render.Line{render.T("q quit  ↑↓ choose  enter open  tab table  s sort  r reverse  / search  e ended  p pause  ? help", render.Faint)}
+	return render.Line{render.T("q quit  ↑↓ choose  enter open  tab table  s sort  r reverse  / search  e ended  p "+
+		"pause  ? help", render.Faint)}
 }
 
 func help() []render.Line {
 	lines := []render.Line{{render.T("holdfast top", render.Bold)}, nil}
 	for _, k := range [][2]string{
-		{"q, Ctrl-C", "quit"}, {"↑ ↓ k j", "choose a row"}, {"PgUp PgDn space", "a page up, down"}, {"Home End g G", "the first row, the last one"},
-		{"enter", "open the run or the machine; esc goes back"}, {"tab, 1, 2", "runs, or the machines that somebody should look at"},
-		{"s, r", "sort by the next column; the other way round"}, {"/", "search in all columns; enter keeps it, esc shows all"},
+		{"q, Ctrl-C", "quit"}, {"↑ ↓ k j", "choose a row"}, {"PgUp PgDn space", "a page up, down"}, {"Home End g G",
+			"the first row, the last one"},
+		{"enter", "open the run or the machine; esc goes back"}, {"tab, 1, 2",
+			"runs, or the machines that somebody should look at"},
+		{"s, r", "sort by the next column; the other way round"}, {"/",
+			"search in all columns; enter keeps it, esc shows all"},
 		{"e", "show the runs that have ended since the start too"}, {"p", "pause: the rows stay as they are"},
 	} {
 		lines = append(lines, render.Line{render.T(fmt.Sprintf("  %-18s", k[0]), render.Bold), plain(k[1])})

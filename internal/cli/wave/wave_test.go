@@ -72,13 +72,18 @@ func TestWave(t *testing.T) {
 		started            int
 	}{
 		{name: "all succeed", parallel: 3, want: Progress{Total: 10, Started: 10, Succeeded: 10}, started: 10},
-		{name: "one fails and none may", parallel: 1, fail: "m-4", want: Progress{Total: 10, Started: 5, Succeeded: 4, Failed: 1}, started: 5},
-		{name: "one fails and one may", parallel: 1, failures: 1, fail: "m-4", want: Progress{Total: 10, Started: 10, Succeeded: 9, Failed: 1}, started: 10},
-		{name: "one is refused", parallel: 1, refuse: "m-2", want: Progress{Total: 10, Started: 2, Succeeded: 2, Refused: 1}, started: 2},
-		{name: "what failed before counts", parallel: 2, known: []*holdfastv1.Run{{MachineId: "x", Phase: holdfastv1.Run_CANCELED}},
-			want: Progress{Total: 11, Started: 1, Failed: 1}},
-		{name: "what is done is not done again", parallel: 2, known: []*holdfastv1.Run{{MachineId: "x", Phase: holdfastv1.Run_SUCCEEDED}},
-			want: Progress{Total: 11, Started: 11, Succeeded: 11}, started: 10},
+		{name: "one fails and none may", parallel: 1, fail: "m-4",
+			want: Progress{Total: 10, Started: 5, Succeeded: 4, Failed: 1}, started: 5},
+		{name: "one fails and one may", parallel: 1, failures: 1, fail: "m-4",
+			want: Progress{Total: 10, Started: 10, Succeeded: 9, Failed: 1}, started: 10},
+		{name: "one is refused", parallel: 1, refuse: "m-2", want: Progress{Total: 10, Started: 2, Succeeded: 2,
+			Refused: 1}, started: 2},
+		{name: "what failed before counts", parallel: 2,
+			known: []*holdfastv1.Run{{MachineId: "x", Phase: holdfastv1.Run_CANCELED}},
+			want:  Progress{Total: 11, Started: 1, Failed: 1}},
+		{name: "what is done is not done again", parallel: 2,
+			known: []*holdfastv1.Run{{MachineId: "x", Phase: holdfastv1.Run_SUCCEEDED}},
+			want:  Progress{Total: 11, Started: 11, Succeeded: 11}, started: 10},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := &cluster{events: make(chan *holdfastv1.Run, 100), refuse: tt.refuse, end: func(m string) holdfastv1.Run_Phase {
@@ -89,7 +94,8 @@ func TestWave(t *testing.T) {
 			}}
 			var ended, refused int
 			w := New(Config{Machines: machines(10), Known: tt.known, Parallel: tt.parallel, Failures: tt.failures,
-				Refused: func(string, error) error { refused++; return nil }, Ended: func(*holdfastv1.Run, Progress) { ended++ }}, c)
+				Refused: func(string, error) error { refused++; return nil }, Ended: func(*holdfastv1.Run, Progress) { ended++ }},
+				c)
 			got, err := w.Run(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -116,7 +122,8 @@ func TestInterrupted(t *testing.T) {
 		}
 		return holdfastv1.Run_RUNNING
 	}}
-	w := New(Config{Machines: machines(3), Parallel: 3, Refused: func(string, error) error { return nil }, Ended: func(*holdfastv1.Run, Progress) {}}, c)
+	w := New(Config{Machines: machines(3), Parallel: 3, Refused: func(string, error) error { return nil },
+		Ended: func(*holdfastv1.Run, Progress) {}}, c)
 	p, err := w.Run(ctx)
 	if !errors.Is(err, context.Canceled) || p.Succeeded+p.Failed+p.Refused != 0 || p.Total != 3 {
 		t.Errorf("progress %+v, err %v, want none ended and context.Canceled", p, err)
@@ -127,8 +134,10 @@ func TestInterrupted(t *testing.T) {
 // that could not be.
 func TestTheClusterIsGone(t *testing.T) {
 	gone := errors.New("no peer answers")
-	c := &cluster{events: make(chan *holdfastv1.Run, 100), refuse: "m-1", end: func(string) holdfastv1.Run_Phase { return holdfastv1.Run_RUNNING }}
-	w := New(Config{Machines: machines(3), Parallel: 3, Failures: 3, Refused: func(string, error) error { return gone }, Ended: func(*holdfastv1.Run, Progress) {}}, c)
+	c := &cluster{events: make(chan *holdfastv1.Run, 100), refuse: "m-1",
+		end: func(string) holdfastv1.Run_Phase { return holdfastv1.Run_RUNNING }}
+	w := New(Config{Machines: machines(3), Parallel: 3, Failures: 3, Refused: func(string, error) error { return gone },
+		Ended: func(*holdfastv1.Run, Progress) {}}, c)
 	p, err := w.Run(t.Context())
 	if want := (Progress{Total: 3, Started: 1}); !errors.Is(err, gone) || p != want {
 		t.Errorf("progress %+v, err %v, want %+v and %v", p, err, want, gone)

@@ -25,12 +25,18 @@ func TestParseGPUs(t *testing.T) {
 		want       []GPU
 		bad        bool
 	}{
-		{"two", "0, GPU-aaaa, NVIDIA GeForce RTX 4090, 24564, 8192, 65, 8.9\n1, GPU-bbbb, NVIDIA H100 80GB HBM3, 81559, 81000, 34, 9.0\n", []GPU{
-			{Index: 0, UUID: "GPU-aaaa", Model: "GeForce RTX 4090", TotalVRAMMiB: 24564, FreeVRAMMiB: 8192, TemperatureCelsius: 65, ComputeCapability: "8.9"},
-			{Index: 1, UUID: "GPU-bbbb", Model: "H100 80GB HBM3", TotalVRAMMiB: 81559, FreeVRAMMiB: 81000, TemperatureCelsius: 34, ComputeCapability: "9.0"},
+		{"two", "0, GPU-aaaa, NVIDIA GeForce RTX 4090, 24564, 8192, 65, 8.9\n1, GPU-bbbb, NVIDIA H100 80GB HBM3, " +
+			"81559, 81000, 34, 9.0\n", []GPU{
+			{Index: 0, UUID: "GPU-aaaa", Model: "GeForce RTX 4090", TotalVRAMMiB: 24564, FreeVRAMMiB: 8192,
+				TemperatureCelsius: 65, ComputeCapability: "8.9"},
+			{Index: 1, UUID: "GPU-bbbb", Model: "H100 80GB HBM3", TotalVRAMMiB: 81559, FreeVRAMMiB: 81000,
+				TemperatureCelsius: 34, ComputeCapability: "9.0"},
 		}, false},
-		{"an old driver", "0, GPU-aaaa, Tesla K80, 11441, 11441, 30\n", []GPU{{UUID: "GPU-aaaa", Model: "Tesla K80", TotalVRAMMiB: 11441, FreeVRAMMiB: 11441, TemperatureCelsius: 30}}, false},
-		{"what it cannot tell", "0, GPU-aaaa, NVIDIA GB10, [N/A], [Not Supported], [N/A], [N/A]\n", []GPU{{UUID: "GPU-aaaa", Model: "GB10"}}, false},
+		{"an old driver", "0, GPU-aaaa, Tesla K80, 11441, 11441, 30\n",
+			[]GPU{{UUID: "GPU-aaaa", Model: "Tesla K80", TotalVRAMMiB: 11441, FreeVRAMMiB: 11441,
+				TemperatureCelsius: 30}}, false},
+		{"what it cannot tell", "0, GPU-aaaa, NVIDIA GB10, [N/A], [Not Supported], [N/A], [N/A]\n",
+			[]GPU{{UUID: "GPU-aaaa", Model: "GB10"}}, false},
 		{"none", "No devices were found\n", nil, false},
 		{"nothing", "", nil, false},
 		{"a failure", "Unable to determine the device handle for GPU 0000:41:00.0: Unknown Error\n", nil, true},
@@ -61,8 +67,10 @@ func program(t *testing.T, script string) Ask {
 
 func TestQuery(t *testing.T) {
 	want := []GPU{
-		{Index: 0, UUID: "GPU-aaaa", Model: "GeForce RTX 4090", TotalVRAMMiB: 24564, FreeVRAMMiB: 8192, TemperatureCelsius: 65, ComputeCapability: "8.9", PIDs: []int{101, 102}},
-		{Index: 1, UUID: "GPU-bbbb", Model: "GeForce RTX 4090", TotalVRAMMiB: 24564, FreeVRAMMiB: 24564, TemperatureCelsius: 30, ComputeCapability: "8.9"},
+		{Index: 0, UUID: "GPU-aaaa", Model: "GeForce RTX 4090", TotalVRAMMiB: 24564, FreeVRAMMiB: 8192,
+			TemperatureCelsius: 65, ComputeCapability: "8.9", PIDs: []int{101, 102}},
+		{Index: 1, UUID: "GPU-bbbb", Model: "GeForce RTX 4090", TotalVRAMMiB: 24564, FreeVRAMMiB: 24564,
+			TemperatureCelsius: 30, ComputeCapability: "8.9"},
 	}
 	got, err := query(t.Context(), program(t, `
 case "$1 $2" in

@@ -110,7 +110,8 @@ func TestWhatIsNotTaken(t *testing.T) {
 		{"too many", blob.Config{}, sum, 5, all, blob.ErrSize, 0},
 		{"more than any may have", blob.Config{MaxFile: 10}, sum, 0, all, blob.ErrSize, 0},
 		{"more than any may have, by its own words", blob.Config{MaxFile: 10}, sum, 11, nil, blob.ErrSize, 0},
-		{"no room", blob.Config{Free: func(string) (int64, int64, error) { return 1000, 10_000, nil }}, sum, 600, all, blob.ErrFull, 0},
+		{"no room", blob.Config{Free: func(string) (int64, int64, error) { return 1000, 10_000, nil }}, sum, 600, all,
+			blob.ErrFull, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.cfg.Dir = t.TempDir()
@@ -176,7 +177,8 @@ func TestOneReceivesAFile(t *testing.T) {
 	if _, err := s.Receive(t.Context(), sum, 0); !errors.Is(err, blob.ErrBusy) {
 		t.Errorf("a second one: got %v, want ErrBusy", err)
 	}
-	if removed, err := s.Sweep(time.Now().Add(time.Hour), func(string) bool { return false }); err != nil || len(removed) > 0 {
+	if removed, err := s.Sweep(time.Now().Add(time.Hour), func(string) bool { return false }); err != nil ||
+		len(removed) > 0 {
 		t.Errorf("a file that is being received was removed: %v, %v", removed, err)
 	}
 	if err := r.Close(); err != nil {

@@ -12,9 +12,12 @@ import (
 // the BMC.
 func fleet() []Disk {
 	return []Disk{
-		{Name: "nvme0n1", Serial: "S4EVNX0M", WWN: "eui.0025388a91b0", Model: "SAMSUNG MZQLB960HAJR-00007", SizeBytes: 960197124096},
-		{Name: "nvme1n1", Serial: "S4EVNX0N", WWN: "eui.0025388a91b1", Model: "SAMSUNG MZQLB960HAJR-00007", SizeBytes: 960197124096},
-		{Name: "sda", Serial: "ZL2A1", WWN: "0x5000c500c8a1b2c3", Model: "ST8000NM000A/X", SizeBytes: 8001563222016, Rotational: true},
+		{Name: "nvme0n1", Serial: "S4EVNX0M", WWN: "eui.0025388a91b0", Model: "SAMSUNG MZQLB960HAJR-00007",
+			SizeBytes: 960197124096},
+		{Name: "nvme1n1", Serial: "S4EVNX0N", WWN: "eui.0025388a91b1", Model: "SAMSUNG MZQLB960HAJR-00007",
+			SizeBytes: 960197124096},
+		{Name: "sda", Serial: "ZL2A1", WWN: "0x5000c500c8a1b2c3", Model: "ST8000NM000A/X", SizeBytes: 8001563222016,
+			Rotational: true},
 		{Name: "sdb", Serial: "STICK", Model: "DataTraveler", SizeBytes: 16008609792, Removable: true},
 		{Name: "sdc", Model: "Virtual CDROM", SizeBytes: 700 << 20, ReadOnly: true},
 		{Name: "sdd", Model: "Card Reader"},
@@ -37,7 +40,8 @@ func TestChoose(t *testing.T) {
 		{"model=*nm000a/x", "sda"},
 		{"model=*", "3 disks qualify"},
 		{"rotational=true", "sda"},
-		{"rotational=false", "2 disks qualify and nothing was written: nvme0n1 (960.2 GB, model SAMSUNG MZQLB960HAJR-00007, serial S4EVNX0M, wwn eui.0025388a91b0); nvme1n1"},
+		{"rotational=false", "2 disks qualify and nothing was written: nvme0n1 (960.2 GB, model SAMSUNG " +
+			"MZQLB960HAJR-00007, serial S4EVNX0M, wwn eui.0025388a91b0); nvme1n1"},
 		{"min_size=4T", "sda"},
 		{"max_size=1T,by=largest", "2 disks qualify"},
 		{"by=largest", "sda"},
@@ -46,7 +50,8 @@ func TestChoose(t *testing.T) {
 		{"name=sdc", "it is read-only"},
 		{"name=sdd", "it has no medium"},
 		{"serial=NOPE", "no disk qualifies; seen: nvme0n1"},
-		{"min_size=9T", "sda (8 TB, model ST8000NM000A/X, serial ZL2A1, wwn 0x5000c500c8a1b2c3, rotational): it is smaller than 9 TB"},
+		{"min_size=9T", "sda (8 TB, model ST8000NM000A/X, serial ZL2A1, wwn 0x5000c500c8a1b2c3, rotational): it is " +
+			"smaller than 9 TB"},
 		{"max_size=1Gi", "it is larger than 1.1 GB"},
 	}
 	for _, tt := range tests {
@@ -124,10 +129,12 @@ func TestChoiceIsOfOneMind(t *testing.T) {
 		disks := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Disk {
 			return Disk{
 				Name: rapid.StringMatching(`sd[a-e]`).Draw(t, "name"), Serial: rapid.StringMatching(`[AB]`).Draw(t, "serial"),
-				SizeBytes: rapid.Uint64Range(0, 3).Draw(t, "size"), Rotational: rapid.Bool().Draw(t, "turns"), Removable: rapid.Bool().Draw(t, "removable"),
+				SizeBytes: rapid.Uint64Range(0, 3).Draw(t, "size"), Rotational: rapid.Bool().Draw(t,
+					"turns"), Removable: rapid.Bool().Draw(t, "removable"),
 			}
 		}), 0, 5).Draw(t, "disks")
-		rule, err := Parse(rapid.SampledFrom([]string{"", "by=smallest", "by=largest", "serial=A", "rotational=true,by=largest", "min_size=2"}).Draw(t, "rule"))
+		rule, err := Parse(rapid.SampledFrom([]string{"", "by=smallest", "by=largest", "serial=A",
+			"rotational=true,by=largest", "min_size=2"}).Draw(t, "rule"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +150,8 @@ func TestChoiceIsOfOneMind(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"", "name=sda", "serial=X,by=smallest", "min_size=1Gi,max_size=2T,rotational=false", "model=*[a", "wwn=0x5"} {
+	for _, s := range []string{"", "name=sda", "serial=X,by=smallest", "min_size=1Gi,max_size=2T,rotational=false",
+		"model=*[a", "wwn=0x5"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

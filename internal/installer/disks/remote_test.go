@@ -62,7 +62,8 @@ func TestLargestIsLocal(t *testing.T) {
 	for i, driver := range []string{"ahci", "lpfc"} {
 		name := "sd" + string(rune('a'+i))
 		for path, text := range map[string]string{
-			"block/" + name + "/size": fmt.Sprint(1 << (21 + i)), fmt.Sprintf("block/%s/device/scsi_device/%d:0:0:0/uevent", name, i): "",
+			"block/" + name + "/size": fmt.Sprint(1 << (21 + i)), fmt.Sprintf("block/%s/device/scsi_device/%d:0:0:0/uevent",
+				name, i): "",
 			fmt.Sprintf("class/scsi_host/host%d/proc_name", i): driver,
 		} {
 			root["sys/"+path] = &fstest.MapFile{Data: []byte(text)}
@@ -84,7 +85,8 @@ func TestLargestIsLocal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := rule.Choose(all); err == nil || !strings.Contains(err.Error(), "sdb (") || !strings.Contains(err.Error(), "not known to be local (driver lpfc)") {
+	if _, err := rule.Choose(all); err == nil || !strings.Contains(err.Error(), "sdb (") ||
+		!strings.Contains(err.Error(), "not known to be local (driver lpfc)") {
 		t.Errorf("name=sdb: %v, want that sdb is not known to be local", err)
 	}
 }

@@ -20,7 +20,9 @@ func order(numbers ...uint16) (b []byte) {
 
 // The bytes are laid out by hand after the specification, field by field.
 func TestOption(t *testing.T) {
-	l := Loader{Partition: 15, Start: 2048, Count: 260096, GPT: true, ID: [16]byte{0x28, 0x73, 0x2a, 0xc1, 0x1f, 0xf8, 0xd2, 0x11, 0xba, 0x4b, 0, 0xa0, 0xc9, 0x3e, 0xc9, 0x3b}, Path: `\EFI\A`}
+	l := Loader{Partition: 15, Start: 2048, Count: 260096, GPT: true,
+		ID: [16]byte{0x28, 0x73, 0x2a, 0xc1, 0x1f, 0xf8, 0xd2, 0x11, 0xba, 0x4b, 0, 0xa0, 0xc9, 0x3e, 0xc9,
+			0x3b}, Path: `\EFI\A`}
 	want := "01000000" + "4000" + // active; so many bytes of paths
 		"48006f006c0064006600610073007400" + "0000" +
 		"04012a00" + "0f000000" + "0008000000000000" + "00f8030000000000" + "28732ac11ff8d211ba4b00a0c93ec93b" + "0202" +
@@ -42,13 +44,21 @@ func TestEnter(t *testing.T) {
 		order []byte
 	}{
 		{"a firmware without entries", nil, "Boot0000", order(0)},
-		{"the disk goes before another disk", map[string][]byte{"Boot0000": other, "Boot0001": other, "BootOrder": order(0, 1), "BootCurrent": order(1)}, "Boot0002", order(2, 0, 1)},
-		{"the network stays first", map[string][]byte{"Boot0000": other, "Boot0001": other, "BootOrder": order(1, 0), "BootCurrent": order(1)}, "Boot0002", order(1, 2, 0)},
-		{"an entry of an earlier installation", map[string][]byte{"Boot0000": other, "Boot0007": old.option(), "BootOrder": order(0, 7), "BootCurrent": order(0)}, "Boot0007", order(0, 7)},
-		{"an entry of an earlier installation that is first stays so", map[string][]byte{"Boot0001": other, "Boot0007": old.option(), "BootOrder": order(7, 1), "BootCurrent": order(1)}, "Boot0007", order(7, 1)},
-		{"a number that only the order has", map[string][]byte{"Boot0000": other, "BootOrder": order(0, 1)}, "Boot0002", order(2, 0, 1)},
-		{"the only entry is the earlier one", map[string][]byte{"Boot0000": old.option(), "BootOrder": order(0), "BootCurrent": order(0)}, "Boot0000", order(0)},
-		{"a variable that is none of the numbered", map[string][]byte{"BootOptionSupport": {1, 0, 0, 0}, "BootOrder": nil}, "Boot0000", order(0)},
+		{"the disk goes before another disk", map[string][]byte{"Boot0000": other, "Boot0001": other,
+			"BootOrder": order(0, 1), "BootCurrent": order(1)}, "Boot0002", order(2, 0, 1)},
+		{"the network stays first", map[string][]byte{"Boot0000": other, "Boot0001": other, "BootOrder": order(1, 0),
+			"BootCurrent": order(1)}, "Boot0002", order(1, 2, 0)},
+		{"an entry of an earlier installation", map[string][]byte{"Boot0000": other, "Boot0007": old.option(),
+			"BootOrder": order(0, 7), "BootCurrent": order(0)}, "Boot0007", order(0, 7)},
+		{"an entry of an earlier installation that is first stays so",
+			map[string][]byte{"Boot0001": other, "Boot0007": old.option(), "BootOrder": order(7, 1),
+				"BootCurrent": order(1)}, "Boot0007", order(7, 1)},
+		{"a number that only the order has", map[string][]byte{"Boot0000": other, "BootOrder": order(0, 1)}, "Boot0002",
+			order(2, 0, 1)},
+		{"the only entry is the earlier one", map[string][]byte{"Boot0000": old.option(), "BootOrder": order(0),
+			"BootCurrent": order(0)}, "Boot0000", order(0)},
+		{"a variable that is none of the numbered", map[string][]byte{"BootOptionSupport": {1, 0, 0, 0}, "BootOrder": nil},
+			"Boot0000", order(0)},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -28,7 +28,8 @@ func TestEnterHelper(t *testing.T) {
 }
 
 func loader() Loader {
-	return Loader{Partition: 2, Start: 4096, Count: 524288, GPT: true, ID: [16]byte{1, 2, 3}, Path: `\EFI\BOOT\BOOTX64.EFI`}
+	return Loader{Partition: 2, Start: 4096, Count: 524288, GPT: true, ID: [16]byte{1, 2, 3},
+		Path: `\EFI\BOOT\BOOTX64.EFI`}
 }
 
 // An installer that dies between the boot entry and the boot order leaves an entry that nobody

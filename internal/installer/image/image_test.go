@@ -134,10 +134,12 @@ func TestWrite(t *testing.T) {
 				sent := packed(t, kind, plain)
 				compression, _, _ := strings.Cut(kind, ",")
 				f := newDisk(8 << 20)
-				d := NewDownload(t.Context(), DownloadConfig{Name: "x", URLs: []string{serve(t, nil, sent)}, Size: int64(len(sent))})
+				d := NewDownload(t.Context(), DownloadConfig{Name: "x", URLs: []string{serve(t, nil, sent)},
+					Size: int64(len(sent))})
 				var percent atomic.Int64
 				job := Job{
-					Name: "x", SHA256: sumOf(sent), Compression: compression, DiskSize: 8 << 20, Progress: func(p int) { percent.Store(int64(p)) },
+					Name: "x", SHA256: sumOf(sent), Compression: compression, DiskSize: 8 << 20,
+					Progress: func(p int) { percent.Store(int64(p)) },
 					Prepare: func(context.Context) (bool, error) {
 						if !zeroed {
 							return false, nil
@@ -187,7 +189,8 @@ func TestResume(t *testing.T) {
 		urls []string
 	}{
 		{"cut off", []string{serve(t, cut(1<<20), sent)}},
-		{"the next peer has it", []string{serve(t, gone, sent), serve(t, cut(2<<20), sent), "http://127.0.0.1:1/", serve(t, nil, sent)}},
+		{"the next peer has it", []string{serve(t, gone, sent), serve(t, cut(2<<20), sent), "http://127.0.0.1:1/",
+			serve(t, nil, sent)}},
 		{"a proxy that knows no ranges", []string{serve(t, cut(1<<20), sent), serve(t, noRanges, sent)}},
 		{"silence", []string{serve(t, hang, sent)}},
 	}
@@ -196,7 +199,8 @@ func TestResume(t *testing.T) {
 			t.Parallel()
 			f := newDisk(8 << 20)
 			d := NewDownload(t.Context(), DownloadConfig{Name: "x", URLs: tt.urls, Stall: 300 * time.Millisecond})
-			if _, err := (Job{Name: "x", SHA256: sumOf(sent), Compression: "ZSTD", DiskSize: 8 << 20}).Write(t.Context(), d, f); err != nil {
+			if _, err := (Job{Name: "x", SHA256: sumOf(sent), Compression: "ZSTD", DiskSize: 8 << 20}).Write(t.Context(), d,
+				f); err != nil {
 				t.Fatal(err)
 			}
 			if !bytes.Equal(f[:imageSize], plain) {
@@ -226,13 +230,16 @@ func TestWriteFails(t *testing.T) {
 		want        string
 		touched     bool // the disk was written to
 	}{
-		{"a wrong sum", zs, "ZSTD", sumOf([]byte("x")), 8 << 20, "checksum of image debian-13 is " + sumOf(zs) + ", want " + sumOf([]byte("x")), true},
+		{"a wrong sum", zs, "ZSTD", sumOf([]byte("x")), 8 << 20, "checksum of image debian-13 is " + sumOf(zs) + ", want " +
+			sumOf([]byte("x")), true},
 		{"damaged", broken, "ZSTD", sumOf(zs), 8 << 20, "checksum of image debian-13", true},
 		{"cut short", zs[:len(zs)/2], "ZSTD", sumOf(zs), 8 << 20, "checksum of image debian-13", true},
 		{"a lie of its compression", zs, "GZIP", sumOf(zs), 8 << 20, "is its compression really GZIP?", false},
-		{"cut short before it was added", gz[:len(gz)/2], "GZIP", sumOf(gz[:len(gz)/2]), 8 << 20, "is its compression really GZIP?", true},
+		{"cut short before it was added", gz[:len(gz)/2], "GZIP", sumOf(gz[:len(gz)/2]), 8 << 20,
+			"is its compression really GZIP?", true},
 		{"empty", nil, "NONE", sumOf(nil), 8 << 20, "it is empty", false},
-		{"raw, too large", plain, "NONE", sumOf(plain), 4 << 20, "needs a disk of 5243904 bytes (5 MB) and this one has 4194304 (4 MB): nothing was written", false},
+		{"raw, too large", plain, "NONE", sumOf(plain), 4 << 20,
+			"needs a disk of 5243904 bytes (5 MB) and this one has 4194304 (4 MB): nothing was written", false},
 		{"zstd that says its size", sized, "ZSTD", sumOf(sized), 4 << 20, "nothing was written", false},
 		{"its table says its size", gz, "GZIP", sumOf(gz), 4 << 20, "nothing was written", false},
 		{"nothing says its size", bare, "ZSTD", sumOf(bare), 4 << 20, "does not boot", true},
@@ -241,7 +248,8 @@ func TestWriteFails(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newDisk(tt.disk)
 			d := NewDownload(t.Context(), DownloadConfig{Name: "debian-13", URLs: []string{serve(t, nil, tt.sent)}})
-			_, err := (Job{Name: "debian-13", SHA256: tt.sum, Compression: tt.compression, DiskSize: uint64(tt.disk)}).Write(t.Context(), d, f)
+			_, err := (Job{Name: "debian-13", SHA256: tt.sum, Compression: tt.compression,
+				DiskSize: uint64(tt.disk)}).Write(t.Context(), d, f)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Fatalf("got %v\nwant %q", err, tt.want)
 			}
@@ -256,9 +264,11 @@ func TestWriteFails(t *testing.T) {
 }
 
 func TestNobodyHasTheImage(t *testing.T) {
-	d := NewDownload(t.Context(), DownloadConfig{Name: "x", URLs: []string{"http://127.0.0.1:1/"}, GiveUp: time.Millisecond})
+	d := NewDownload(t.Context(), DownloadConfig{Name: "x", URLs: []string{"http://127.0.0.1:1/"},
+		GiveUp: time.Millisecond})
 	_, err := (Job{Name: "x", Compression: "NONE", DiskSize: 1 << 20}).Write(t.Context(), d, newDisk(1<<20))
-	if err == nil || !strings.Contains(err.Error(), "no peer has sent anything for 1ms") || !strings.Contains(err.Error(), "refused") {
+	if err == nil || !strings.Contains(err.Error(), "no peer has sent anything for 1ms") ||
+		!strings.Contains(err.Error(), "refused") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -270,7 +280,8 @@ func TestStopped(t *testing.T) {
 	sent := picture()
 	f := newDisk(8 << 20)
 	d := NewDownload(ctx, DownloadConfig{Name: "x", URLs: []string{serve(t, nil, sent)}})
-	job := Job{Name: "x", SHA256: sumOf(sent), Compression: "NONE", DiskSize: 8 << 20, Progress: func(int) { cancel(over) }}
+	job := Job{Name: "x", SHA256: sumOf(sent), Compression: "NONE", DiskSize: 8 << 20,
+		Progress: func(int) { cancel(over) }}
 	if _, err := job.Write(ctx, d, f); !errors.Is(err, over) {
 		t.Errorf("got %v, want %v", err, over)
 	}
@@ -284,7 +295,8 @@ func TestPrepareStopsIt(t *testing.T) {
 	sent := picture()
 	f := newDisk(8 << 20)
 	d := NewDownload(t.Context(), DownloadConfig{Name: "x", URLs: []string{serve(t, nil, sent)}})
-	job := Job{Name: "x", SHA256: sumOf(sent), Compression: "NONE", DiskSize: 8 << 20, Prepare: func(context.Context) (bool, error) { return false, no }}
+	job := Job{Name: "x", SHA256: sumOf(sent), Compression: "NONE", DiskSize: 8 << 20,
+		Prepare: func(context.Context) (bool, error) { return false, no }}
 	if _, err := job.Write(t.Context(), d, f); !errors.Is(err, no) {
 		t.Errorf("got %v, want %v", err, no)
 	}

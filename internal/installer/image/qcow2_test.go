@@ -47,7 +47,8 @@ func ofQEMU(t *testing.T, plain []byte) []byte {
 	if err := os.WriteFile(raw, plain, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if said, err := exec.CommandContext(t.Context(), "qemu-img", "convert", "-f", "raw", "-O", "qcow2", "-c", raw, out).CombinedOutput(); err != nil {
+	if said, err := exec.CommandContext(t.Context(), "qemu-img", "convert", "-f", "raw", "-O", "qcow2", "-c", raw,
+		out).CombinedOutput(); err != nil {
 		t.Fatalf("qemu-img: %v: %s", err, said)
 	}
 	b, err := os.ReadFile(out)
@@ -69,12 +70,14 @@ func TestQCOW2(t *testing.T) {
 				}
 				sent, f, temp := packed(t, kind, disk), newDisk(8<<20), t.TempDir()
 				var percent atomic.Int64
-				d := NewDownload(t.Context(), DownloadConfig{Name: "x", URLs: []string{serve(t, cut(1<<20), sent)}, Size: int64(len(sent))})
-				job := Job{Name: "x", SHA256: sumOf(sent), Compression: kind, Format: "QCOW2", TempDir: temp, DiskSize: 8 << 20, Progress: func(p int) {
-					if int64(p) < percent.Swap(int64(p)) || p > 100 {
-						t.Errorf("progress goes to %d", p)
-					}
-				}}
+				d := NewDownload(t.Context(), DownloadConfig{Name: "x", URLs: []string{serve(t, cut(1<<20), sent)},
+					Size: int64(len(sent))})
+				job := Job{Name: "x", SHA256: sumOf(sent), Compression: kind, Format: "QCOW2", TempDir: temp, DiskSize: 8 << 20,
+					Progress: func(p int) {
+						if int64(p) < percent.Swap(int64(p)) || p > 100 {
+							t.Errorf("progress goes to %d", p)
+						}
+					}}
 				got, err := job.Write(t.Context(), d, f)
 				if err != nil {
 					t.Fatal(err)
@@ -107,7 +110,8 @@ func TestQCOW2Fails(t *testing.T) {
 		want string
 	}{
 		{"a wrong sum", disk, sumOf(nil), 8 << 20, "", "checksum of image debian is " + sumOf(disk)},
-		{"a disk that is too small", disk, sumOf(disk), 4 << 20, "", fmt.Sprintf("needs a disk of %d bytes (5 MB) and this one has 4194304 (4 MB): nothing was written", imageSize)},
+		{"a disk that is too small", disk, sumOf(disk), 4 << 20, "",
+			fmt.Sprintf("needs a disk of %d bytes (5 MB) and this one has 4194304 (4 MB): nothing was written", imageSize)},
 		{"a backing file", backed, sumOf(backed), 8 << 20, "", "it has a backing file"},
 		{"encrypted", encrypted, sumOf(encrypted), 8 << 20, "", "its checksum is right"},
 		{"a raw image", picture(), sumOf(picture()), 8 << 20, "", "is it really QCOW2"},
@@ -120,7 +124,8 @@ func TestQCOW2Fails(t *testing.T) {
 			}
 			f := newDisk(tt.size)
 			d := NewDownload(t.Context(), DownloadConfig{Name: "debian", URLs: []string{serve(t, nil, tt.sent)}})
-			_, err := (Job{Name: "debian", SHA256: tt.sum, Compression: "NONE", Format: "QCOW2", TempDir: tt.temp, DiskSize: uint64(tt.size)}).Write(t.Context(), d, f)
+			_, err := (Job{Name: "debian", SHA256: tt.sum, Compression: "NONE", Format: "QCOW2", TempDir: tt.temp,
+				DiskSize: uint64(tt.size)}).Write(t.Context(), d, f)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v\nwant %q", err, tt.want)
 			}

@@ -67,11 +67,16 @@ func TestUnpackJob(t *testing.T) {
 		{"gzip", "GZIP", packed.Bytes(), "", nil, "", true},
 		{"another sum", "NONE", plain, strings.Repeat("0", 64), nil, "checksum of image root is ", true},
 		{"no archive", "NONE", bytes.Repeat([]byte("x"), 4096), "", nil, "is it really a TAR of a root file system", false},
-		{"no archive, and the wrong bytes", "NONE", bytes.Repeat([]byte("x"), 4096), strings.Repeat("0", 64), nil, "checksum of image root is ", false},
+		{"no archive, and the wrong bytes", "NONE", bytes.Repeat([]byte("x"), 4096), strings.Repeat("0", 64), nil,
+			"checksum of image root is ", false},
 		{"the wrong compression", "GZIP", plain, "", nil, "and its compression GZIP?", false},
 		{"nothing in it", "NONE", make([]byte, 10240), "", nil, "it is empty", false},
-		{"bad contents", "NONE", plain, "", &ContentError{What: `entry "../x"`, Err: errors.New("its name leads upwards (..)")}, `entry "../x": its name leads upwards (..): its checksum is right`, true},
-		{"bad contents, and the wrong bytes", "NONE", plain, strings.Repeat("0", 64), &ContentError{What: "in it", Err: errors.New("bad")}, "checksum of image root is ", true},
+		{"bad contents", "NONE", plain, "",
+			&ContentError{What: `entry "../x"`,
+				Err: errors.New("its name leads upwards (..)")},
+			`entry "../x": its name leads upwards (..): its checksum is right`, true},
+		{"bad contents, and the wrong bytes", "NONE", plain, strings.Repeat("0", 64),
+			&ContentError{What: "in it", Err: errors.New("bad")}, "checksum of image root is ", true},
 		{"the disk", "NONE", plain, "", stop, "write image root: the disk is broken", true},
 	}
 	for _, tt := range tests {
@@ -83,24 +88,26 @@ func TestUnpackJob(t *testing.T) {
 			if j.SHA256 == "" {
 				j.SHA256 = sum(tt.b)
 			}
-			r, err := j.Unpack(t.Context(), &sent{bytes.NewReader(tt.b), tt.b}, func(_ context.Context, archive io.Reader) error {
-				if !prepared {
-					t.Error("it is unpacked before anybody was asked")
-				}
-				if tt.into != nil {
-					return tt.into
-				}
-				n, err := io.Copy(io.Discard, io.LimitReader(archive, 512+100000)) // as far as the end mark
-				got = n
-				return err
-			})
+			r, err := j.Unpack(t.Context(), &sent{bytes.NewReader(tt.b), tt.b},
+				func(_ context.Context, archive io.Reader) error {
+					if !prepared {
+						t.Error("it is unpacked before anybody was asked")
+					}
+					if tt.into != nil {
+						return tt.into
+					}
+					n, err := io.Copy(io.Discard, io.LimitReader(archive, 512+100000)) // as far as the end mark
+					got = n
+					return err
+				})
 			if tt.want != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.want) || prepared != tt.begun {
 					t.Errorf("got %v, begun: %v, want %q, %v", err, prepared, tt.want, tt.begun)
 				}
 				return
 			}
-			if err != nil || got != 512+100000 || r.ImageBytes != int64(len(plain)) || r.SentBytes != int64(len(tt.b)) || percent != 100 {
+			if err != nil || got != 512+100000 || r.ImageBytes != int64(len(plain)) || r.SentBytes != int64(len(tt.b)) ||
+				percent != 100 {
 				t.Errorf("got %+v, %v, %d bytes unpacked, %d %%", r, err, got, percent)
 			}
 		})
@@ -124,13 +131,15 @@ func TestUnpackStopsTheDecoder(t *testing.T) {
 		want string
 	}{
 		{"no archive", noise, nil, "is it really a TAR of a root file system"},
-		{"bad contents", slices.Concat(tarball(t), noise), &ContentError{What: "in it", Err: errors.New("bad")}, "in it: bad: its checksum is right"},
+		{"bad contents", slices.Concat(tarball(t), noise), &ContentError{What: "in it", Err: errors.New("bad")},
+			"in it: bad: its checksum is right"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			b := packed(t, "ZSTD", tt.b)
 			j := Job{Name: "root", SHA256: sum(b), Compression: "ZSTD", Format: "TAR", DiskSize: 1 << 30}
-			_, err := j.Unpack(t.Context(), dripping{&sent{bytes.NewReader(b), b}}, func(context.Context, io.Reader) error { return tt.into })
+			_, err := j.Unpack(t.Context(), dripping{&sent{bytes.NewReader(b), b}},
+				func(context.Context, io.Reader) error { return tt.into })
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}

@@ -61,7 +61,8 @@ func TestRefusals(t *testing.T) {
 		status int
 		over   bool
 	}{
-		{http.StatusUnauthorized, true}, {http.StatusForbidden, true}, {http.StatusGone, true}, {http.StatusUnprocessableEntity, false}, {http.StatusBadRequest, false},
+		{http.StatusUnauthorized, true}, {http.StatusForbidden, true}, {http.StatusGone,
+			true}, {http.StatusUnprocessableEntity, false}, {http.StatusBadRequest, false},
 	}
 	for _, tt := range tests {
 		url, asked := answering(t, tt.status)
@@ -117,14 +118,16 @@ func TestLog(t *testing.T) {
 	if err := l.Flush(t.Context(), c, ""); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"POST /api/v1/install/log?offset=0 one\ntwo", "POST /api/v1/install/log?offset=0 one\ntwo\nthree", "POST /api/v1/install/log?offset=13 !"}
+	want := []string{"POST /api/v1/install/log?offset=0 one\ntwo", "POST /api/v1/install/log?offset=0 one\ntwo\nthree",
+		"POST /api/v1/install/log?offset=13 !"}
 	if diff := cmp.Diff(want, asked()); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
 }
 
 func TestNewRefuses(t *testing.T) {
-	for _, cfg := range []Config{{Token: "t"}, {URL: "peer:7401", Token: "t"}, {URL: "ftp://peer", Token: "t"}, {URL: "http://peer"}} {
+	for _, cfg := range []Config{{Token: "t"}, {URL: "peer:7401", Token: "t"}, {URL: "ftp://peer", Token: "t"},
+		{URL: "http://peer"}} {
 		if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "kernel command line") {
 			t.Errorf("%+v: got %v, want what to write on the kernel command line", cfg, err)
 		}

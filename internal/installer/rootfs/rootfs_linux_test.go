@@ -118,16 +118,24 @@ func TestUnpack(t *testing.T) {
 		entries []entry
 		want    map[string]string
 	}{
-		{"a root", []entry{dir("./", 0o755), old, file("./etc/passwd", "root"), dir("./usr/", 0o555), dir("./usr/bin", 0o1777), suid,
-			link("./bin", "usr/bin", tar.TypeSymlink), link("./etc/shadow", "./etc/passwd", tar.TypeLink), link("./vmlinuz", "/boot/vmlinuz", tar.TypeSymlink)},
-			map[string]string{".": "drwxr-xr-x", "etc": "drwxr-xr-x", "etc/passwd": "-rw-r--r-- root", "etc/shadow": "-rw-r--r-- root", "usr": "dr-xr-xr-x", "usr/bin": "dtrwxrwxrwx",
+		{"a root", []entry{dir("./", 0o755), old, file("./etc/passwd", "root"), dir("./usr/", 0o555),
+			dir("./usr/bin", 0o1777), suid,
+			link("./bin", "usr/bin", tar.TypeSymlink), link("./etc/shadow", "./etc/passwd", tar.TypeLink), link("./vmlinuz",
+				"/boot/vmlinuz", tar.TypeSymlink)},
+			map[string]string{".": "drwxr-xr-x", "etc": "drwxr-xr-x", "etc/passwd": "-rw-r--r-- root",
+				"etc/shadow": "-rw-r--r-- root", "usr": "dr-xr-xr-x", "usr/bin": "dtrwxrwxrwx",
 				"usr/bin/su": "urwxr-xr-x program", "bin": "Lrwxrwxrwx usr/bin", "vmlinuz": "Lrwxrwxrwx /boot/vmlinuz"}},
-		{"names from the root on", []entry{dir("/", 0o755), dir("/a", 0o700), file("/a/b", "1")}, map[string]string{".": "drwxr-xr-x", "a": "drwx------", "a/b": "-rw-r--r-- 1"}},
-		{"through a link inside", []entry{dir("./", 0o755), dir("usr", 0o755), dir("usr/lib", 0o755), link("lib", "usr/lib", tar.TypeSymlink), file("lib/a", "1"), dir("usr/lib", 0o755)},
-			map[string]string{".": "drwxr-xr-x", "usr": "drwxr-xr-x", "usr/lib": "drwxr-xr-x", "usr/lib/a": "-rw-r--r-- 1", "lib": "Lrwxrwxrwx usr/lib"}},
-		{"the later one counts", []entry{dir("./", 0o755), file("a", "1"), link("a", "b", tar.TypeSymlink), file("a", "2"), link("d", "e", tar.TypeSymlink), dir("d", 0o755), dir("d", 0o700)},
+		{"names from the root on", []entry{dir("/", 0o755), dir("/a", 0o700), file("/a/b", "1")},
+			map[string]string{".": "drwxr-xr-x", "a": "drwx------", "a/b": "-rw-r--r-- 1"}},
+		{"through a link inside", []entry{dir("./", 0o755), dir("usr", 0o755), dir("usr/lib", 0o755),
+			link("lib", "usr/lib", tar.TypeSymlink), file("lib/a", "1"), dir("usr/lib", 0o755)},
+			map[string]string{".": "drwxr-xr-x", "usr": "drwxr-xr-x", "usr/lib": "drwxr-xr-x", "usr/lib/a": "-rw-r--r-- 1",
+				"lib": "Lrwxrwxrwx usr/lib"}},
+		{"the later one counts", []entry{dir("./", 0o755), file("a", "1"), link("a", "b", tar.TypeSymlink), file("a", "2"),
+			link("d", "e", tar.TypeSymlink), dir("d", 0o755), dir("d", 0o700)},
 			map[string]string{".": "drwxr-xr-x", "a": "-rw-r--r-- 2", "d": "drwx------"}},
-		{"a link to a link, and a pipe", []entry{dir("./", 0o755), link("a", "nowhere", tar.TypeSymlink), link("b", "a", tar.TypeLink), {h: tar.Header{Name: "p", Typeflag: tar.TypeFifo, Mode: 0o620}}},
+		{"a link to a link, and a pipe", []entry{dir("./", 0o755), link("a", "nowhere", tar.TypeSymlink),
+			link("b", "a", tar.TypeLink), {h: tar.Header{Name: "p", Typeflag: tar.TypeFifo, Mode: 0o620}}},
 			map[string]string{".": "drwxr-xr-x", "a": "Lrwxrwxrwx nowhere", "b": "Lrwxrwxrwx nowhere", "p": "prw--w----"}},
 	}
 	for _, tt := range tests {
@@ -165,13 +173,19 @@ func TestUnpackStaysInside(t *testing.T) {
 		{"upwards", []entry{file("../new", "1")}, `entry "../new": its name leads upwards (..)`},
 		{"upwards in the middle", []entry{file("a/../../new", "1")}, "leads upwards"},
 		{"an absolute name upwards", []entry{file("/../new", "1")}, "leads upwards"},
-		{"a link to the outside, and a file in it", []entry{link("a", "..", tar.TypeSymlink), file("a/new", "1")}, `entry "a/new": `},
-		{"an absolute link, and a file in it", []entry{link("a", "OUTSIDE", tar.TypeSymlink), file("a/new", "1")}, `entry "a/new": `},
-		{"an absolute link, and a directory in it", []entry{link("a", "OUTSIDE", tar.TypeSymlink), dir("a/new", 0o755)}, `entry "a/new": `},
+		{"a link to the outside, and a file in it", []entry{link("a", "..", tar.TypeSymlink), file("a/new", "1")},
+			`entry "a/new": `},
+		{"an absolute link, and a file in it", []entry{link("a", "OUTSIDE", tar.TypeSymlink), file("a/new", "1")},
+			`entry "a/new": `},
+		{"an absolute link, and a directory in it", []entry{link("a", "OUTSIDE", tar.TypeSymlink), dir("a/new", 0o755)},
+			`entry "a/new": `},
 		{"a hard link to the outside", []entry{link("a", "../secret", tar.TypeLink)}, "leads upwards"},
-		{"a hard link through a link", []entry{link("a", "OUTSIDE", tar.TypeSymlink), link("b", "a/secret", tar.TypeLink)}, `entry "b": it is a link to "a/secret"`},
-		{"a chain of links", []entry{dir("d", 0o755), link("d/a", "..", tar.TypeSymlink), link("b", "d/a/..", tar.TypeSymlink), file("b/new", "1")}, `entry "b/new": `},
-		{"a device is no directory", []entry{{h: tar.Header{Name: "p", Typeflag: tar.TypeFifo, Mode: 0o600}}, file("p/new", "1")}, `entry "p/new": `},
+		{"a hard link through a link", []entry{link("a", "OUTSIDE", tar.TypeSymlink), link("b", "a/secret", tar.TypeLink)},
+			`entry "b": it is a link to "a/secret"`},
+		{"a chain of links", []entry{dir("d", 0o755), link("d/a", "..", tar.TypeSymlink),
+			link("b", "d/a/..", tar.TypeSymlink), file("b/new", "1")}, `entry "b/new": `},
+		{"a device is no directory", []entry{{h: tar.Header{Name: "p", Typeflag: tar.TypeFifo, Mode: 0o600}},
+			file("p/new", "1")}, `entry "p/new": `},
 		{"a directory that turns into a file", []entry{dir("a", 0o755), file("a", "1")}, "would replace a directory"},
 		{"the root as a file", []entry{file("./.", "1")}, "the root is not a directory"},
 	}
@@ -253,16 +267,19 @@ func TestUnpackAsRoot(t *testing.T) {
 	if _, err := Unpack(t.Context(), at, bytes.NewReader(pack(t, inside, owned, under, file("d/x", "2")))); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string][4]uint32{"a": {1234, 70000, unix.S_IFREG | 0o6711, 1}, "l": {5, 6, unix.S_IFLNK | 0o777, 1}, "d": {7, 8, unix.S_IFDIR | 0o2750, 2}} {
+	for name, want := range map[string][4]uint32{"a": {1234, 70000, unix.S_IFREG | 0o6711, 1},
+		"l": {5, 6, unix.S_IFLNK | 0o777, 1}, "d": {7, 8, unix.S_IFDIR | 0o2750, 2}} {
 		var st unix.Stat_t
 		if err := unix.Lstat(filepath.Join(at, name), &st); err != nil {
 			t.Fatal(err)
 		}
-		if got := [4]uint32{st.Uid, st.Gid, st.Mode, uint32(st.Nlink)}; got != want && name != "d" || name == "d" && [3]uint32(got[:3]) != [3]uint32(want[:3]) {
+		if got := [4]uint32{st.Uid, st.Gid, st.Mode, uint32(st.Nlink)}; got != want && name != "d" || name == "d" &&
+			[3]uint32(got[:3]) != [3]uint32(want[:3]) {
 			t.Errorf("%s: uid, gid, mode, links %v, want %v", name, got, want)
 		}
 	}
-	for name, key := range map[string][2]string{"a": {"trusted.a", "v\x00w"}, "l": {"trusted.l", "of the link"}, "d": {"trusted.d", "1"}} {
+	for name, key := range map[string][2]string{"a": {"trusted.a", "v\x00w"}, "l": {"trusted.l", "of the link"},
+		"d": {"trusted.d", "1"}} {
 		b := make([]byte, 64)
 		n, err := unix.Lgetxattr(filepath.Join(at, name), key[0], b)
 		if err != nil || string(b[:max(n, 0)]) != key[1] {
@@ -270,13 +287,16 @@ func TestUnpackAsRoot(t *testing.T) {
 		}
 	}
 
-	if _, err := Unpack(t.Context(), at, bytes.NewReader(pack(t, entry{h: tar.Header{Name: "null", Typeflag: tar.TypeChar, Mode: 0o666, Devmajor: 1, Devminor: 3}}))); errors.Is(err, unix.EPERM) {
+	if _, err := Unpack(t.Context(), at,
+		bytes.NewReader(pack(t, entry{h: tar.Header{Name: "null", Typeflag: tar.TypeChar, Mode: 0o666, Devmajor: 1,
+			Devminor: 3}}))); errors.Is(err, unix.EPERM) {
 		t.Skip("NOT TESTED: devices: this container makes none")
 	} else if err != nil {
 		t.Fatal(err)
 	}
 	var st unix.Stat_t
-	if err := unix.Lstat(filepath.Join(at, "null"), &st); err != nil || st.Mode != unix.S_IFCHR|0o666 || st.Rdev != unix.Mkdev(1, 3) {
+	if err := unix.Lstat(filepath.Join(at, "null"), &st); err != nil || st.Mode != unix.S_IFCHR|0o666 ||
+		st.Rdev != unix.Mkdev(1, 3) {
 		t.Errorf("null: mode %o, device %d, %v", st.Mode, st.Rdev, err)
 	}
 }
@@ -285,7 +305,8 @@ func TestUnpackAsRoot(t *testing.T) {
 func FuzzUnpack(f *testing.F) {
 	f.Add(pack(f, dir("./", 0o755), file("a", "1"), link("b", "a", tar.TypeLink)))
 	f.Add(pack(f, link("a", "..", tar.TypeSymlink), file("a/new", "1")))
-	f.Add(pack(f, link("a", "../secret", tar.TypeLink), dir("a", 0o700), link("a/b", "/", tar.TypeSymlink), dir("a/b/root", 0)))
+	f.Add(pack(f, link("a", "../secret", tar.TypeLink), dir("a", 0o700), link("a/b", "/", tar.TypeSymlink),
+		dir("a/b/root", 0)))
 	f.Add([]byte("ustar"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		outside := t.TempDir()

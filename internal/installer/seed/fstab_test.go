@@ -9,12 +9,16 @@ import (
 )
 
 func TestFstab(t *testing.T) {
-	mounts := []Mount{{"UUID=1", "/", "ext4", "errors=remount-ro", 1}, {"UUID=2", "/boot/efi", "vfat", "umask=0077,nofail", 2}}
-	const ours = "# written by the Holdfast installer\nUUID=1 / ext4 errors=remount-ro 0 1\nUUID=2 /boot/efi vfat umask=0077,nofail 0 2\n"
+	mounts := []Mount{{"UUID=1", "/", "ext4", "errors=remount-ro", 1},
+		{"UUID=2", "/boot/efi", "vfat", "umask=0077,nofail", 2}}
+	const ours = "# written by the Holdfast installer\nUUID=1 / ext4 errors=remount-ro 0 1\nUUID=2 /boot/efi vfat " +
+		"umask=0077,nofail 0 2\n"
 	tests := []struct{ name, old, want string }{
 		{"none", "", ours},
-		{"of another machine", "# old\nUUID=9 / ext4 rw 0 1\nLABEL=x /home ext4 rw 0 2\n/dev/sda3 none swap sw 0 0\n/swapfile none swap sw 0 0\nPARTUUID=\"3\" /boot ext2 rw 0 2\n", ours},
-		{"what needs no disk", "tmpfs /tmp tmpfs size=1g 0 0\nnas:/home /home nfs rw 0 0\noverlay / overlay rw 0 0\n\n", ours + "tmpfs /tmp tmpfs size=1g 0 0\nnas:/home /home nfs rw 0 0\n"},
+		{"of another machine", "# old\nUUID=9 / ext4 rw 0 1\nLABEL=x /home ext4 rw 0 2\n/dev/sda3 none swap sw 0 " +
+			"0\n/swapfile none swap sw 0 0\nPARTUUID=\"3\" /boot ext2 rw 0 2\n", ours},
+		{"what needs no disk", "tmpfs /tmp tmpfs size=1g 0 0\nnas:/home /home nfs rw 0 0\noverlay / overlay rw 0 0\n\n",
+			ours + "tmpfs /tmp tmpfs size=1g 0 0\nnas:/home /home nfs rw 0 0\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

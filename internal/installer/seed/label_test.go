@@ -70,11 +70,14 @@ func TestRelabel(t *testing.T) {
 }
 
 func TestLabels(t *testing.T) {
-	root := rootfs(t, "etc/hostname", "rocky\n", "etc/fstab", "", "etc/selinux/config", "SELINUX=enforcing\n", "etc/machine-id", "1234\n", "etc/ssh/ssh_host_rsa_key", "old", "etc/ssh/moduli", "",
+	root := rootfs(t, "etc/hostname", "rocky\n", "etc/fstab", "", "etc/selinux/config", "SELINUX=enforcing\n",
+		"etc/machine-id", "1234\n", "etc/ssh/ssh_host_rsa_key", "old", "etc/ssh/moduli", "",
 		"root/.ssh/authorized_keys", "ssh-rsa AAAA", "var/lib/", "")
-	for name, label := range map[string]string{".": "root_t", "etc": "etc_t", "etc/ssh": "etc_t", "etc/hostname": "hostname_etc_t", "etc/machine-id": "machineid_t", "etc/ssh/ssh_host_rsa_key": "sshd_key_t",
+	for name, label := range map[string]string{".": "root_t", "etc": "etc_t", "etc/ssh": "etc_t",
+		"etc/hostname": "hostname_etc_t", "etc/machine-id": "machineid_t", "etc/ssh/ssh_host_rsa_key": "sshd_key_t",
 		"root/.ssh/authorized_keys": "ssh_home_t", "var/lib": "var_lib_t"} {
-		if err := unix.Setxattr(filepath.Join(root.Name(), name), labelKey, []byte("system_u:object_r:"+label+":s0\x00"), 0); err != nil {
+		if err := unix.Setxattr(filepath.Join(root.Name(), name), labelKey, []byte("system_u:object_r:"+label+":s0\x00"),
+			0); err != nil {
 			t.Skipf("labels cannot be set here: %v", err)
 		}
 	}
@@ -85,8 +88,10 @@ func TestLabels(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string]string{
-		"etc/hostname": "hostname_etc_t", "etc/machine-id": "machineid_t", "etc/ssh/ssh_host_ed25519_key": "sshd_key_t", "etc/ssh/ssh_host_ed25519_key.pub": "etc_t", "root/.ssh/authorized_keys": "ssh_home_t",
-		"var/lib/cloud": "var_lib_t", dir: "var_lib_t", dir + "/user-data": "var_lib_t", "etc/fstab": "etc_t", "etc/ssh/moduli": "",
+		"etc/hostname": "hostname_etc_t", "etc/machine-id": "machineid_t", "etc/ssh/ssh_host_ed25519_key": "sshd_key_t",
+		"etc/ssh/ssh_host_ed25519_key.pub": "etc_t", "root/.ssh/authorized_keys": "ssh_home_t",
+		"var/lib/cloud": "var_lib_t", dir: "var_lib_t", dir +
+			"/user-data": "var_lib_t", "etc/fstab": "etc_t", "etc/ssh/moduli": "",
 	}
 	got := map[string]string{}
 	for name, label := range want {

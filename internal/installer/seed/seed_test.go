@@ -43,13 +43,15 @@ func rootfs(t *testing.T, files ...string) *os.Root {
 
 func order() peers.Order {
 	return peers.Order{
-		MachineID: "m-1", RunID: "r-1", Attempt: 2, Hostname: "node-1", AuthorizedKeys: []string{"ssh-ed25519 AAAA operator\n"},
-		CloudInit: peers.CloudInit{UserData: "#cloud-config\nusers: [default]\n", NetworkConfig: "version: 2\n"},
+		MachineID: "m-1", RunID: "r-1", Attempt: 2, Hostname: "node-1",
+		AuthorizedKeys: []string{"ssh-ed25519 AAAA operator\n"},
+		CloudInit:      peers.CloudInit{UserData: "#cloud-config\nusers: [default]\n", NetworkConfig: "version: 2\n"},
 	}
 }
 
 func TestPlant(t *testing.T) {
-	root := rootfs(t, "etc/hostname", "debian\n", "etc/cloud/", "", "etc/machine-id", "0123456789abcdef\n", "root/.ssh/authorized_keys", "ssh-rsa BBBB golden",
+	root := rootfs(t, "etc/hostname", "debian\n", "etc/cloud/", "", "etc/machine-id", "0123456789abcdef\n",
+		"root/.ssh/authorized_keys", "ssh-rsa BBBB golden",
 		"etc/ssh/ssh_host_rsa_key", "old", "etc/ssh/ssh_host_rsa_key.pub", "old", "etc/ssh/sshd_config", "kept")
 	keys, err := Plant(root, order())
 	if err != nil {
@@ -99,7 +101,8 @@ func TestPlant(t *testing.T) {
 }
 
 func TestPlantRefuses(t *testing.T) {
-	if _, err := Plant(rootfs(t, "boot/vmlinuz", "x"), order()); err == nil || !strings.Contains(err.Error(), "not a root file system") {
+	if _, err := Plant(rootfs(t, "boot/vmlinuz", "x"), order()); err == nil ||
+		!strings.Contains(err.Error(), "not a root file system") {
 		t.Errorf("an EFI system partition: %v", err)
 	}
 	// An image cannot make the installer write to the installer's own files.

@@ -44,11 +44,13 @@ func TestMake(t *testing.T) {
 					t.Errorf("the root ends at sector %d of %d", p.End, size/sector)
 				}
 			}
-			want := []string{"1 bios 2048 21686148-6449-6E6F-744E-656564454649", "2 esp 4096 C12A7328-F81F-11D2-BA4B-00A0C93EC93B", "3 root 528384 0FC63DAF-8483-4772-8E79-3D69D8477DE4"}
+			want := []string{"1 bios 2048 21686148-6449-6E6F-744E-656564454649",
+				"2 esp 4096 C12A7328-F81F-11D2-BA4B-00A0C93EC93B", "3 root 528384 0FC63DAF-8483-4772-8E79-3D69D8477DE4"}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("partitions (-want +got):\n%s", diff)
 			}
-			if s, ok, err := FindSystem(f); err != nil || !ok || s.Partition != NumberSystem || s.Start != 4096 || s.Count != 256*align {
+			if s, ok, err := FindSystem(f); err != nil || !ok || s.Partition != NumberSystem || s.Start != 4096 ||
+				s.Count != 256*align {
 				t.Errorf("the EFI system partition is %+v, %v, %v", s, ok, err)
 			}
 			if did, err := Grow(f, size); err != nil || !strings.Contains(did, "already ends there") {
@@ -58,7 +60,8 @@ func TestMake(t *testing.T) {
 			if _, err := f.ReadAt(head, 0); err != nil {
 				t.Fatal(err)
 			}
-			if entries, ok := mbr(head); !ok || entries[0].kind != typeGPT || uint64(entries[0].count) != min(size/sector-1, 1<<32-1) || strings.Trim(string(head[:mbrEntries]), "\x00") != "" {
+			if entries, ok := mbr(head); !ok || entries[0].kind != typeGPT ||
+				uint64(entries[0].count) != min(size/sector-1, 1<<32-1) || strings.Trim(string(head[:mbrEntries]), "\x00") != "" {
 				t.Errorf("the protective MBR is %+v", entries)
 			}
 		})

@@ -62,10 +62,11 @@ func gptImage(t *testing.T) []byte {
 	if err := f.Truncate(imageSize); err != nil {
 		t.Fatal(err)
 	}
-	table := &gpt.Table{ProtectiveMBR: true, LogicalSectorSize: sector, PhysicalSectorSize: sector, Partitions: []*gpt.Partition{
-		{Index: 1, Start: 2048, End: 4095, Type: gpt.EFISystemPartition, Name: "esp", Attributes: 1},
-		{Index: 14, Start: 4096, End: 12287, Type: gpt.LinuxFilesystem, Name: "root"},
-	}}
+	table := &gpt.Table{ProtectiveMBR: true, LogicalSectorSize: sector, PhysicalSectorSize: sector,
+		Partitions: []*gpt.Partition{
+			{Index: 1, Start: 2048, End: 4095, Type: gpt.EFISystemPartition, Name: "esp", Attributes: 1},
+			{Index: 14, Start: 4096, End: 12287, Type: gpt.LinuxFilesystem, Name: "root"},
+		}}
 	if err := table.Write(f, imageSize); err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +127,8 @@ func TestNeed(t *testing.T) {
 		{"MBR", mbrImage(0x83)[:mib], (4096 + 8192) * sector},
 		{"GPT", image[:mib], 12288*sector + 33*sector},
 		{"the start of a GPT", image[:2*sector], 0},
-		{"the start of a FAT file system", append(append(bytes.Repeat([]byte{0xeb}, 510), 0x55, 0xaa), make([]byte, 512)...), 0},
+		{"the start of a FAT file system", append(append(bytes.Repeat([]byte{0xeb}, 510), 0x55, 0xaa),
+			make([]byte, 512)...), 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -189,7 +191,8 @@ func TestGrowGPT(t *testing.T) {
 		if esp == nil || esp.End != 4095 || esp.Attributes != 1 || esp.Index != 1 {
 			t.Errorf("the first partition was changed: %+v", esp)
 		}
-		if root == nil || root.Start != 4096 || root.Index != 14 || root.End != 31*mib/sector-1 && root.End != 32*mib/sector-1 {
+		if root == nil || root.Start != 4096 || root.Index != 14 || root.End != 31*mib/sector-1 &&
+			root.End != 32*mib/sector-1 {
 			t.Errorf("the last partition: %+v", root)
 		}
 		front := make([]byte, sector)

@@ -33,7 +33,8 @@ func TestMountedTellsWriteErrors(t *testing.T) {
 	if err := os.Truncate(file, 64<<20); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.CommandContext(t.Context(), mke2fs, "-q", "-F", "-t", "ext4", "-J", "size=4", file).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), mke2fs, "-q", "-F", "-t", "ext4", "-J", "size=4",
+		file).CombinedOutput(); err != nil {
 		t.Skipf("there is no %s here: %v: %s", mke2fs, err, out)
 	}
 	out, err := exec.CommandContext(t.Context(), "losetup", "--find", "--show", file).CombinedOutput()
@@ -44,7 +45,8 @@ func TestMountedTellsWriteErrors(t *testing.T) {
 	t.Cleanup(func() { _ = exec.Command("losetup", "--detach", dev).Run() }) //nolint:noctx // the test's context is over by then
 
 	write := func(size int) error {
-		return mounted(dev, point, "ext4", 0, func() error { return os.WriteFile(filepath.Join(point, "file"), bytes.Repeat([]byte{1}, size), 0o600) })
+		return mounted(dev, point, "ext4", 0,
+			func() error { return os.WriteFile(filepath.Join(point, "file"), bytes.Repeat([]byte{1}, size), 0o600) })
 	}
 	if err := write(1 << 20); err != nil {
 		t.Errorf("what the disk takes: %v", err)

@@ -68,7 +68,8 @@ func TestMakeAvailable(t *testing.T) {
 	if got, err := answering(t, "available").MakeAvailable(t.Context()); got != "u" || err != nil {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if _, err := answering(t, "enroll").MakeAvailable(t.Context()); err == nil || !strings.Contains(err.Error(), `is "enroll"`) {
+	if _, err := answering(t, "enroll").MakeAvailable(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), `is "enroll"`) {
 		t.Errorf("a node that cannot be deployed: got %v", err)
 	}
 }

@@ -17,11 +17,15 @@ func TestRender(t *testing.T) {
 		err  string
 	}{
 		{"ports and workers", Config{Dir: "/d", API: "127.0.0.1:1", RPC: "127.0.0.1:2", Workers: 3},
-			[]string{"state_path = /d/state", "port = 1", "api_workers = 3", "port = 2", "connection = sqlite:////d/ironic.sqlite"}, ""},
+			[]string{"state_path = /d/state", "port = 1", "api_workers = 3", "port = 2",
+				"connection = sqlite:////d/ironic.sqlite"}, ""},
 		{"one worker at least", Config{Dir: "/d", API: "127.0.0.1:1", RPC: "127.0.0.1:2"}, []string{"api_workers = 1"}, ""},
-		{"more settings", Config{Dir: "/d", API: "127.0.0.1:1", RPC: "127.0.0.1:2", Settings: "[fake]\npower_delay = 1\n"}, []string{"[fake]", "power_delay = 1"}, ""},
-		{"no port", Config{API: "127.0.0.1", RPC: "127.0.0.1:2"}, nil, `set the address of Ironic's API to 127.0.0.1:port, not "127.0.0.1"`},
-		{"for all to see", Config{API: "127.0.0.1:1", RPC: "0.0.0.0:2"}, nil, `set the address of Ironic's RPC to 127.0.0.1:port, not "0.0.0.0:2"`},
+		{"more settings", Config{Dir: "/d", API: "127.0.0.1:1", RPC: "127.0.0.1:2", Settings: "[fake]\npower_delay = 1\n"},
+			[]string{"[fake]", "power_delay = 1"}, ""},
+		{"no port", Config{API: "127.0.0.1", RPC: "127.0.0.1:2"}, nil,
+			`set the address of Ironic's API to 127.0.0.1:port, not "127.0.0.1"`},
+		{"for all to see", Config{API: "127.0.0.1:1", RPC: "0.0.0.0:2"}, nil,
+			`set the address of Ironic's RPC to 127.0.0.1:port, not "0.0.0.0:2"`},
 	} {
 		got, err := tt.cfg.render()
 		if tt.err != "" {

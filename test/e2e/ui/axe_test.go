@@ -34,7 +34,8 @@ func axeSource(t *testing.T) string {
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	if out, err := exec.CommandContext(ctx, "npm", "pack", "axe-core@"+axeVersion, "--ignore-scripts", "--pack-destination", dir).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "npm", "pack", "axe-core@"+axeVersion, "--ignore-scripts",
+		"--pack-destination", dir).CombinedOutput(); err != nil {
 		t.Logf("NOT TESTED with axe-core: npm pack: %v\n%s", err, out)
 		return ""
 	}

@@ -28,7 +28,8 @@ type browser struct {
 
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.Flag("ignore-certificate-errors", true), chromedp.UserDataDir(t.TempDir()))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox,
+		chromedp.Flag("ignore-certificate-errors", true), chromedp.UserDataDir(t.TempDir()))
 	alloc, stop := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(stop)
 	ctx, cancel := chromedp.NewContext(alloc)
@@ -39,7 +40,8 @@ func newBrowser(t *testing.T) *browser {
 		case *runtime.EventExceptionThrown:
 			b.note("script: " + e.ExceptionDetails.Error())
 		case *cdplog.EventEntryAdded:
-			if strings.Contains(e.Entry.Text, "Content Security Policy") || strings.Contains(e.Entry.Text, "Permissions policy") {
+			if strings.Contains(e.Entry.Text, "Content Security Policy") ||
+				strings.Contains(e.Entry.Text, "Permissions policy") {
 				b.note(e.Entry.Text)
 			}
 		case *network.EventRequestWillBeSent:

@@ -9,7 +9,8 @@ import (
 
 // testPlans compares plans, checks one that is being written, and tries one on a machine.
 func testPlans(t *testing.T, b *browser, home *peer) {
-	b.do(chromedp.Navigate(home.url()+"/ui/plans/plan/reboot"), chromedp.Click(`//a[text()="Compare"]`, chromedp.BySearch), chromedp.WaitVisible("#b"),
+	b.do(chromedp.Navigate(home.url()+"/ui/plans/plan/reboot"),
+		chromedp.Click(`//a[text()="Compare"]`, chromedp.BySearch), chromedp.WaitVisible("#b"),
 		chromedp.SetValue("#b", "plan/inspect"), chromedp.Click("form.ask button"))
 	b.sees("the differences", `[...document.querySelectorAll(".diff del")].some((el) => el.textContent === "  reboot:") && [...document.querySelectorAll(".diff ins")].some((el) => el.textContent === "- inspect: {}")`)
 	b.picture("compare-1280-light")
@@ -21,7 +22,8 @@ func testPlans(t *testing.T, b *browser, home *peer) {
 	b.sees("that it is valid", `document.querySelector("#h-checked")?.textContent.includes("mine is valid")`)
 	b.picture("check-1280-light")
 
-	b.do(chromedp.Navigate(home.url()+"/ui/try/plan/reboot"), chromedp.WaitVisible("#machine"), chromedp.SendKeys("#machine", "m-05"), chromedp.Click(".ask .primary"))
+	b.do(chromedp.Navigate(home.url()+"/ui/try/plan/reboot"), chromedp.WaitVisible("#machine"),
+		chromedp.SendKeys("#machine", "m-05"), chromedp.Click(".ask .primary"))
 	b.sees("what was seen", `document.querySelector("#h-seen") && document.querySelectorAll("tbody tr").length > 0`)
 	b.picture("try-1280-light")
 	b.calm()
@@ -31,13 +33,15 @@ func testPlans(t *testing.T, b *browser, home *peer) {
 func testConsole(t *testing.T, b *browser, l *lab, home *peer) {
 	b.do(chromedp.Navigate(home.url()+"/ui/machines/m-07"), chromedp.Click(`//a[text()="Console"]`, chromedp.BySearch))
 	b.sees("that it was never open", `document.body.innerText.includes("was never opened")`)
-	b.do(chromedp.Evaluate(`window.kept = true`, nil), chromedp.Click(`//a[text()="Open the console"]`, chromedp.BySearch), chromedp.WaitVisible("form[method=post].ask"), chromedp.Click("form[method=post].ask .primary"))
+	b.do(chromedp.Evaluate(`window.kept = true`, nil), chromedp.Click(`//a[text()="Open the console"]`,
+		chromedp.BySearch), chromedp.WaitVisible("form[method=post].ask"), chromedp.Click("form[method=post].ask .primary"))
 	b.sees("its run", `location.pathname.startsWith("/ui/runs/run-")`)
 	b.do(chromedp.Navigate(home.url() + "/ui/machines/m-07/console"))
 	b.sees("that it is open", `document.querySelector("h1 .s-running") && document.querySelector(".log[data-follow]")`)
 	b.do(chromedp.Evaluate(`window.kept = true`, nil))
 	l.holdfast("run", "start", "m-07", "--type", "REBOOT", "--wait", "-o", "name")
-	b.sees("what the machine says while it boots", `document.querySelector(".log .o-console")?.textContent.trim().length > 0 && window.kept`)
+	b.sees("what the machine says while it boots",
+		`document.querySelector(".log .o-console")?.textContent.trim().length > 0 && window.kept`)
 	if text := eval[string](b, `document.querySelector(".log").textContent`); strings.ContainsRune(text, '\x1b') {
 		t.Errorf("the console is shown with what it does to a terminal: %q", text)
 	}
@@ -56,18 +60,21 @@ func testCluster(t *testing.T, b *browser, home *peer) {
 	b.do(chromedp.Click("form.ask .primary"))
 	b.sees("what it cost", `document.querySelector("#h-done")?.textContent.includes("handed over to")`)
 	b.picture("drilled-1280-light")
-	if n := eval[int](b, `parseInt(document.querySelector("#h-done ~ p:not(.summary)").textContent.replaceAll(" ", ""))`); n < 50 {
+	if n := eval[int](b,
+		`parseInt(document.querySelector("#h-done ~ p:not(.summary)").textContent.replaceAll(" ", ""))`); n < 50 {
 		t.Errorf("%d writes were acknowledged in the drill, want some hundred", n)
 	}
 	b.do(chromedp.Navigate(home.url() + "/ui/cluster"))
-	b.sees("the next leader in the drawing", `document.querySelector(".p-mark title")?.textContent.includes("leads from here on")`)
+	b.sees("the next leader in the drawing",
+		`document.querySelector(".p-mark title")?.textContent.includes("leads from here on")`)
 	b.picture("cluster-handed-over-1280-light")
 	b.calm()
 }
 
 // testColumns chooses columns, and keeps them while the list is sorted and searched.
 func testColumns(t *testing.T, b *browser, home *peer) {
-	b.do(chromedp.Navigate(home.url()+"/ui/machines"), chromedp.Click("#columns summary"), chromedp.Click("input[value=provider]"), chromedp.Click("input[value=location]"))
+	b.do(chromedp.Navigate(home.url()+"/ui/machines"), chromedp.Click("#columns summary"),
+		chromedp.Click("input[value=provider]"), chromedp.Click("input[value=location]"))
 	b.picture("columns-1280-light")
 	b.do(chromedp.Click(".checks button"))
 	const heads = `[...document.querySelectorAll("thead th")].map((el) => el.textContent).join(" ")`

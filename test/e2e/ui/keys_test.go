@@ -111,7 +111,8 @@ func testKeys(t *testing.T, b *browser, l *lab, home *peer, pages map[string]str
 		t.Error("after the link past the navigation the tab key leads to the navigation")
 	}
 	b.do(chromedp.Evaluate(`document.activeElement.blur()`, nil),
-		input.DispatchKeyEvent(input.KeyDown).WithKey("/").WithCode("Slash").WithText("/"), input.DispatchKeyEvent(input.KeyUp).WithKey("/").WithCode("Slash"))
+		input.DispatchKeyEvent(input.KeyDown).WithKey("/").WithCode("Slash").WithText("/"),
+		input.DispatchKeyEvent(input.KeyUp).WithKey("/").WithCode("Slash"))
 	b.sees("the filter has the focus", `document.activeElement.id === "filter"`)
 	b.do(chromedp.KeyEvent(`rack = "r2"` + kb.Enter))
 	b.sees("what was searched", `document.querySelectorAll("tbody tr").length === 8`)
@@ -132,7 +133,8 @@ func testKeys(t *testing.T, b *browser, l *lab, home *peer, pages map[string]str
 	b.sees("what will happen", `document.getElementById("comment")`)
 	b.tabTo("the comment", `el.id === "comment"`)
 	b.do(chromedp.KeyEvent("by keys"), chromedp.KeyEvent(kb.Escape))
-	b.sees("Escape leaves the field, and the question stays", `document.activeElement === document.body && document.getElementById("comment").value === "by keys"`)
+	b.sees("Escape leaves the field, and the question stays",
+		`document.activeElement === document.body && document.getElementById("comment").value === "by keys"`)
 	b.tabTo("the button", `el.matches(".primary")`)
 	b.do(chromedp.KeyEvent(" "))
 	b.sees("it was done", `location.pathname === "/ui/machines/m-06" && document.querySelector("h1 .s-maintenance") && document.body.innerText.includes("by keys")`)
@@ -140,6 +142,7 @@ func testKeys(t *testing.T, b *browser, l *lab, home *peer, pages map[string]str
 	// Escape goes back from a question, and nothing was done.
 	open("/ui/machines/m-06/phase?phase=RETIRED")
 	b.do(chromedp.KeyEvent(kb.Escape))
-	b.sees("the machine as it was", `location.pathname === "/ui/machines/m-06" && document.querySelector("h1 .s-maintenance")`)
+	b.sees("the machine as it was",
+		`location.pathname === "/ui/machines/m-06" && document.querySelector("h1 .s-maintenance")`)
 	b.calm()
 }

@@ -48,13 +48,15 @@ func newLab(t *testing.T) *lab {
 	var join, addrs []string
 	for i := range 3 {
 		p := &peer{id: fmt.Sprintf("n%d", i+1), grpc: freePort(t), http: freePort(t), raft: freePort(t), gossip: freePort(t)}
-		l.peers, join, addrs = append(l.peers, p), append(join, fmt.Sprintf("127.0.0.1:%d", p.gossip)), append(addrs, fmt.Sprintf("127.0.0.1:%d", p.grpc))
+		l.peers, join, addrs = append(l.peers, p), append(join, fmt.Sprintf("127.0.0.1:%d", p.gossip)), append(addrs,
+			fmt.Sprintf("127.0.0.1:%d", p.grpc))
 		l.holdfast("tls", "cert", "create", "--peer", p.id, "--host", "127.0.0.1")
 	}
 	for _, p := range l.peers {
 		l.run(p, strings.Join(join, ","))
 	}
-	l.env = []string{"HOLDFAST_ADDR=" + strings.Join(addrs, ","), "HOLDFAST_CA=" + l.path("ca.pem"), "HOLDFAST_CERT=" + l.path("admin.pem"), "HOLDFAST_KEY=" + l.path("admin-key.pem")}
+	l.env = []string{"HOLDFAST_ADDR=" + strings.Join(addrs, ","), "HOLDFAST_CA=" + l.path("ca.pem"), "HOLDFAST_CERT=" +
+		l.path("admin.pem"), "HOLDFAST_KEY=" + l.path("admin-key.pem")}
 	l.web = l.client()
 	for _, p := range l.peers {
 		l.until("peer "+p.id+" is ready", func() bool { return l.ready(p) })
@@ -65,8 +67,10 @@ func newLab(t *testing.T) *lab {
 // run starts a peer, or starts it again.
 func (l *lab) run(p *peer, join string) {
 	at := func(port int) string { return fmt.Sprintf("127.0.0.1:%d", port) }
-	p.cmd = l.start(p.id, "server", "--config", "peer.yaml", "--node-id", p.id, "--data-dir", p.id, "--grpc-addr", at(p.grpc), "--http-addr", at(p.http), "--raft-addr", at(p.raft),
-		"--gossip-addr", at(p.gossip), "--join", join, "--bootstrap-expect", "3", "--tls-ca", "ca.pem", "--tls-cert", p.id+".pem", "--tls-key", p.id+"-key.pem", "--gossip-key-file", "gossip.key")
+	p.cmd = l.start(p.id, "server", "--config", "peer.yaml", "--node-id", p.id, "--data-dir", p.id, "--grpc-addr",
+		at(p.grpc), "--http-addr", at(p.http), "--raft-addr", at(p.raft),
+		"--gossip-addr", at(p.gossip), "--join", join, "--bootstrap-expect", "3", "--tls-ca", "ca.pem", "--tls-cert", p.id+
+			".pem", "--tls-key", p.id+"-key.pem", "--gossip-key-file", "gossip.key")
 }
 
 func (l *lab) join() string {
@@ -102,7 +106,8 @@ func (l *lab) client() *http.Client {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(pem)
-	return &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
+	return &http.Client{Timeout: 2 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}}
 }
 
 // until polls a condition.

@@ -26,9 +26,15 @@ func testStill(t *testing.T, b *browser, l *lab, home *peer) {
 		act   func()
 		after string
 	}{
-		{"/ui/machines/m-09", 0.05, func() { l.holdfast("machine", "set-phase", "m-09", "MAINTENANCE", "--comment", "still") }, `document.body.innerText.includes("still")`},
-		{"/ui/machines", 0.02, func() { l.holdfast("machine", "set-phase", "m-10", "MAINTENANCE", "--comment", "still") }, `document.querySelector("#m-m-10 .s-maintenance")`},
-		{"/ui/", 0.1, func() { l.holdfast("run", "start", "m-11", "--type", "REBOOT", "--wait", "-o", "name") }, `document.querySelector("[aria-labelledby=h-recent]").textContent.includes("m-11")`},
+		{"/ui/machines/m-09", 0.05,
+			func() {
+				l.holdfast("machine", "set-phase", "m-09", "MAINTENANCE", "--comment",
+					"still")
+			}, `document.body.innerText.includes("still")`},
+		{"/ui/machines", 0.02, func() { l.holdfast("machine", "set-phase", "m-10", "MAINTENANCE", "--comment", "still") },
+			`document.querySelector("#m-m-10 .s-maintenance")`},
+		{"/ui/", 0.1, func() { l.holdfast("run", "start", "m-11", "--type", "REBOOT", "--wait", "-o", "name") },
+			`document.querySelector("[aria-labelledby=h-recent]").textContent.includes("m-11")`},
 		{"/ui/cluster", 0.02, func() {}, `window.began + 12000 < performance.now()`},
 	} {
 		for _, width := range []int64{1440, 360} {
@@ -43,7 +49,8 @@ func testStill(t *testing.T, b *browser, l *lab, home *peer) {
 			moved := eval[float64](b, "window.moved")
 			t.Logf("%s at %d px has moved by %.4f", tt.path, width, moved)
 			if moved > tt.most {
-				t.Errorf("%s at %d px has moved by %.3f, want at most %.2f:\n%s", tt.path, width, moved, tt.most, strings.Join(eval[[]string](b, "window.movers"), "\n"))
+				t.Errorf("%s at %d px has moved by %.3f, want at most %.2f:\n%s", tt.path, width, moved, tt.most,
+					strings.Join(eval[[]string](b, "window.movers"), "\n"))
 			}
 		}
 	}
@@ -56,7 +63,8 @@ func testMany(t *testing.T, b *browser, l *lab, home *peer) {
 	const machines = 10_000
 	var all strings.Builder
 	for i := range machines - 24 {
-		fmt.Fprintf(&all, "---\nmachine_id: x-%05d\nspec: {rack: q%d, location: %s, pool: gpu}\n", i, i/40+1, []string{"fra2", "ams1"}[i*2/machines])
+		fmt.Fprintf(&all, "---\nmachine_id: x-%05d\nspec: {rack: q%d, location: %s, pool: gpu}\n", i, i/40+1,
+			[]string{"fra2", "ams1"}[i*2/machines])
 	}
 	l.write("many.yaml", all.String())
 	begin := time.Now()
@@ -69,7 +77,9 @@ func testMany(t *testing.T, b *browser, l *lab, home *peer) {
 			b.sees("all of them", `document.querySelector(".tile b").textContent.replaceAll(/\D/g, "") === "10000"`)
 			b.sees("the stream", `document.querySelector("#live.on")`)
 			const nav = `performance.getEntriesByType("navigation")[0]`
-			t.Logf("10,000 machines at %d px: %.0f KB, there after %.0f ms, complete after %.0f ms", size[0], eval[float64](b, nav+".decodedBodySize / 1024"), eval[float64](b, nav+".responseEnd"), eval[float64](b, nav+".loadEventEnd"))
+			t.Logf("10,000 machines at %d px: %.0f KB, there after %.0f ms, complete after %.0f ms", size[0],
+				eval[float64](b, nav+".decodedBodySize / 1024"), eval[float64](b, nav+".responseEnd"), eval[float64](b, nav+
+					".loadEventEnd"))
 			if kb := eval[float64](b, nav+".decodedBodySize / 1024"); kb > 500 {
 				t.Errorf("the page has %.0f KB, want at most 500", kb)
 			}

@@ -20,7 +20,8 @@ func TestDashboard(t *testing.T) {
 	l.holdfast("pool", "create", "gpu")
 	var machines strings.Builder
 	for i := range 24 {
-		fmt.Fprintf(&machines, "---\nmachine_id: m-%02d\nspec: {provider: fake, rack: r%d, location: fra1, pool: gpu}\n", i+1, i/8+1)
+		fmt.Fprintf(&machines, "---\nmachine_id: m-%02d\nspec: {provider: fake, rack: r%d, location: fra1, pool: gpu}\n", i+
+			1, i/8+1)
 	}
 	l.write("machines.yaml", machines.String())
 	l.holdfast("machine", "register", "-f", "machines.yaml")
@@ -54,7 +55,8 @@ func TestDashboard(t *testing.T) {
 		b.do(chromedp.SendKeys("#token", "not-a-token\n"))
 		b.sees("why it is refused", `document.querySelector(".error")?.textContent.includes("unknown token")`)
 		b.do(chromedp.SendKeys("#token", operator+"\n"))
-		b.sees("the page asked for first", `location.pathname === "/ui/machines" && document.body.innerText.includes("token:olga")`)
+		b.sees("the page asked for first",
+			`location.pathname === "/ui/machines" && document.body.innerText.includes("token:olga")`)
 		if cookie := eval[string](b, "document.cookie"); cookie != "" {
 			t.Errorf("a script can read the cookie: %q", cookie)
 		}
@@ -62,7 +64,8 @@ func TestDashboard(t *testing.T) {
 	})
 
 	scene("a run is started and watched", func(t *testing.T) {
-		b.do(chromedp.Navigate(home.url()+"/ui/machines/m-01"), chromedp.Click(`//a[text()="Start a run"]`, chromedp.BySearch), chromedp.WaitVisible("#plan"),
+		b.do(chromedp.Navigate(home.url()+"/ui/machines/m-01"), chromedp.Click(`//a[text()="Start a run"]`,
+			chromedp.BySearch), chromedp.WaitVisible("#plan"),
 			chromedp.SetValue("#plan", "plan/repave-join"), chromedp.Click(".row button"), chromedp.WaitVisible("#typed"))
 		if !eval[bool](b, `document.querySelector("form.grave .actions button").disabled`) {
 			t.Error("the button is there before the machine's id was typed")
@@ -149,7 +152,8 @@ func TestDashboard(t *testing.T) {
 		l.until("another one leads", func() bool { return l.ready(l.other(p)) })
 		l.holdfast("machine", "set-phase", "m-04", "MAINTENANCE", "--comment", "meanwhile")
 		l.run(p, l.join())
-		b.sees("that it is live again, with what has happened", `document.querySelector("#live.on") && document.body.innerText.includes("meanwhile") && window.kept`)
+		b.sees("that it is live again, with what has happened",
+			`document.querySelector("#live.on") && document.body.innerText.includes("meanwhile") && window.kept`)
 		// The session is good on any other peer.
 		b.do(chromedp.Navigate(l.other(p).url() + "/ui/machines/m-04"))
 		b.sees("the same page from another peer", `document.querySelector("h1 .s-maintenance")`)
@@ -180,11 +184,16 @@ func (l *lab) other(than *peer) *peer {
 
 func pages(run string) map[string]string {
 	return map[string]string{
-		"overview": "/ui/", "machines": "/ui/machines", "machine": "/ui/machines/m-01", "runs": "/ui/runs", "run": "/ui/runs/" + run, "plans": "/ui/plans",
-		"plan": "/ui/plans/plan/repave-join", "pools": "/ui/pools", "services": "/ui/services", "audit": "/ui/audit", "cluster": "/ui/cluster",
-		"filter": "/ui/machines?filter=nonsense", "ask": "/ui/machines/m-05/run?plan=plan%2Frepave-join", "phase": "/ui/machines/m-05/phase?phase=RETIRED",
-		"console": "/ui/machines/m-07/console", "compare": "/ui/compare?a=plan%2Freboot&b=plan%2Frepave-join", "check": "/ui/check?from=plan%2Freboot",
-		"try": "/ui/try/plan/reboot", "drill": "/ui/drill", "columns": "/ui/machines?columns=serial,provider,address,keepalive",
+		"overview": "/ui/", "machines": "/ui/machines", "machine": "/ui/machines/m-01", "runs": "/ui/runs",
+		"run": "/ui/runs/" + run, "plans": "/ui/plans",
+		"plan": "/ui/plans/plan/repave-join", "pools": "/ui/pools", "services": "/ui/services", "audit": "/ui/audit",
+		"cluster": "/ui/cluster",
+		"filter":  "/ui/machines?filter=nonsense", "ask": "/ui/machines/m-05/run?plan=plan%2Frepave-join",
+		"phase":   "/ui/machines/m-05/phase?phase=RETIRED",
+		"console": "/ui/machines/m-07/console", "compare": "/ui/compare?a=plan%2Freboot&b=plan%2Frepave-join",
+		"check": "/ui/check?from=plan%2Freboot",
+		"try":   "/ui/try/plan/reboot", "drill": "/ui/drill",
+		"columns": "/ui/machines?columns=serial,provider,address,keepalive",
 	}
 }
 
