@@ -207,7 +207,7 @@ func poweredWith(t *testing.T, p *installtest.Peer, goes func() bool, more []str
 	if err != nil {
 		t.Fatal(err)
 	}
-	netboot := filepath.Join("..", "..", "..", "bin", "netboot")
+	netboot := filepath.Join("..", "..", "bin", "netboot")
 	serial := filepath.Join(t.TempDir(), "serial.log")
 	args := []string{
 		"-accel", "tcg,tb-size=128", "-m", "512", "-smp", "1", "-display", "none", "-monitor", "none", "-no-reboot",

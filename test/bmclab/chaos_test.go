@@ -63,7 +63,7 @@ func TestChaos(t *testing.T) {
 				run := s.ended(s.start(m.Name(), f.plan, map[string]string{"force": "true"}))
 				done.Wait()
 				s.cycledOnce(m, run)
-				s.tells(run, "attempt 1", "not known|goes on under")
+				s.tells(run, "attempt 1", "outcome is unknown|continues under")
 			})
 
 			// The BMC takes the press and says nothing for a while.
@@ -84,7 +84,7 @@ func TestChaos(t *testing.T) {
 				run := s.ended(s.start(m.Name(), f.plan, map[string]string{"force": "true"}))
 				done.Wait()
 				s.cycledOnce(m, run)
-				s.tells(run, "attempt 1", "not known|goes on under")
+				s.tells(run, "attempt 1", "outcome is unknown|continues under")
 			})
 
 			// The BMC takes one press, and nothing happens.
@@ -96,7 +96,7 @@ func TestChaos(t *testing.T) {
 				m.Lie(1)
 				run := s.ended(s.start(m.Name(), "hasty-cycle", nil))
 				s.cycledOnce(m, run)
-				s.tells(run, "gave up after|goes on under", "attempt 2|goes on under")
+				s.tells(run, "gave up after|continues under", "attempt 2|continues under")
 			})
 
 			// The BMC takes every press, and nothing happens: that is no success, and nothing is
@@ -111,7 +111,7 @@ func TestChaos(t *testing.T) {
 				if got := changes(m.Done()); run.GetPhase() != holdfastv1.Run_FAILED || got != nil || !m.State().On {
 					t.Errorf("run is %s, power went %v, want FAILED and a machine that was on all the time", run.GetPhase(), got)
 				}
-				s.tells(run, "gave up after", "waiting for the power to be off|goes on under")
+				s.tells(run, "gave up after", "waiting for the power to be off|continues under")
 				t.Logf("the run says: %v", run.GetError())
 			})
 		})
