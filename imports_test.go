@@ -34,12 +34,14 @@ func importRules() []importRule {
 	// spot. So does what another release of Go reads in another way: URLs and letters. net/netip
 	// only parses.
 	impure := []string{
-		"net/url", "unicode", "net", "net/http/...", "net/rpc/...", "net/smtp", "os/...", "syscall", "math/rand/...", "crypto/rand",
+		"net/url", "unicode", "net", "net/http/...", "net/rpc/...", "net/smtp", "os/...", "syscall", "math/rand/...",
+		"crypto/rand",
 		"github.com/google/uuid", "google.golang.org/grpc/...", "github.com/hashicorp/...",
 	}
 	// What the programs of others must not get with our SDK, and machines not with our agent.
 	heavy := []string{
-		"github.com/hashicorp/raft/...", "github.com/hashicorp/raft-boltdb/...", "github.com/hashicorp/raft-wal/...", "github.com/hashicorp/memberlist",
+		"github.com/hashicorp/raft/...", "github.com/hashicorp/raft-boltdb/...", "github.com/hashicorp/raft-wal/...",
+		"github.com/hashicorp/memberlist",
 		"go.etcd.io/bbolt", module + "/fsm/...", module + "/cluster/...", module + "/providers/...",
 	}
 	// Packages that belong in tests only.
@@ -64,7 +66,8 @@ func importRules() []importRule {
 		}, tests: []string{"providers/...", "cluster/peertls/issue"}},
 		{part: "client/...", may: []string{"proto/holdfast/..."}, link: heavy},
 		{part: "internal/facts/...", link: heavy},
-		{part: "internal/installer/...", may: []string{"proto/holdfast/...", "client/...", "internal/facts/..."}, link: heavy},
+		{part: "internal/installer/...", may: []string{"proto/holdfast/...", "client/...", "internal/facts/..."},
+			link: heavy},
 		{part: "cmd/holdfast-agent", may: []string{
 			"proto/holdfast/...", "client/...", "internal/facts/...", "internal/installer/...",
 		}, link: heavy},
@@ -72,23 +75,29 @@ func importRules() []importRule {
 			"proto/...", "fsm", "cluster", "executor", "server/...", "providers/...", "internal/images/...", "internal/secrets",
 		}, tests: []string{"fsm/fsmtest"}},
 		{part: "internal/cli/...", may: []string{
-			"proto/...", "client/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "internal/nearest", "internal/secrets",
+			"proto/...", "client/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "internal/nearest",
+			"internal/secrets",
 		}, tests: []string{"fsm/fsmtest"}, never: tests},
 		{part: "internal/localcluster", may: []string{
 			"proto/...", "client/...", "internal/cli/pki", "cluster/...", "server/...",
 		}, never: tests},
-		{part: "internal/demo", may: []string{"proto/...", "client/...", "internal/cli/...", "internal/localcluster", "providers/fake"}, tests: []string{"fsm", "providers"}, never: tests},
+		{part: "internal/demo", may: []string{"proto/...", "client/...", "internal/cli/...", "internal/localcluster",
+			"providers/fake"}, tests: []string{"fsm", "providers"}, never: tests},
 		{part: "internal/bench/...", may: []string{
-			"proto/...", "client/...", "fsm", "cluster", "cluster/freeport", "internal/cli/...", "internal/localcluster", "internal/bench/...",
+			"proto/...", "client/...", "fsm", "cluster", "cluster/freeport", "internal/cli/...", "internal/localcluster",
+			"internal/bench/...",
 			"providers/...", "server/...",
 		}, tests: []string{"cmd/holdfast/serve"}, never: tests},
 		{part: "cmd/holdfast-bench", may: []string{"client", "internal/cli/...", "internal/bench/..."}},
 		{part: "cmd/holdfast/...", may: []string{
-			"proto/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "executor/...", "server/...", "providers/...", "client/...",
+			"proto/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "executor/...", "server/...",
+			"providers/...", "client/...",
 			"internal/...",
-		}, tests: []string{"fsm/fsmtest", "cluster/freeport"}, never: slices.Concat(tests, []string{module + "/internal/bench/..."}), link: []string{module + "/internal/bench/..."}},
+		}, tests: []string{"fsm/fsmtest", "cluster/freeport"}, never: slices.Concat(tests,
+			[]string{module + "/internal/bench/..."}), link: []string{module + "/internal/bench/..."}},
 		{part: "test/...", may: []string{
-			"proto/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "cluster/freeport", "executor/...", "server/...",
+			"proto/...", "fsm", "cluster", "cluster/peertls/...", "cluster/keyfile", "cluster/freeport", "executor/...",
+			"server/...",
 			"providers/...", "client/...", "internal/...", "cmd/holdfast/serve",
 		}, tests: []string{"cluster/clustertest"}},
 	}
@@ -187,8 +196,10 @@ func checkClock(files []source) []string {
 		if !strings.HasPrefix(s.path, "fsm/") || s.isTest() {
 			continue
 		}
-		for _, use := range s.uses("time", "Now", "Since", "Until", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "Sleep") {
-			found = append(found, fmt.Sprintf("%s: time.%s: the FSM has no clock, time comes in the command", s.at(use.Pos()), use.Sel.Name))
+		for _, use := range s.uses("time", "Now", "Since", "Until", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker",
+			"Sleep") {
+			found = append(found, fmt.Sprintf("%s: time.%s: the FSM has no clock, time comes in the command", s.at(use.Pos()),
+				use.Sel.Name))
 		}
 	}
 	return found
@@ -198,7 +209,8 @@ func checkClock(files []source) []string {
 // build (-e): that is for the compiler to say.
 func listPackages(t *testing.T) []goPackage {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Imports,TestImports,XTestImports,Deps", "./...")
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Imports,TestImports,XTestImports,Deps",
+		"./...")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -248,23 +260,36 @@ func TestCheckImports(t *testing.T) {
 		{"side by side", pkg("server", "~/executor"), []string{"server: must not import executor"}},
 		{"and the other way", pkg("executor", "~/server"), []string{"executor: must not import server"}},
 		{"a kind of provider", pkg("executor", "~/providers/fake"), []string{"executor: must not import providers/fake"}},
-		{"providers and the record", pkg("providers/fake", "~/providers", "~/proto/internalv1"), []string{"providers/fake: must not import proto/internalv1"}},
+		{"providers and the record", pkg("providers/fake", "~/providers", "~/proto/internalv1"),
+			[]string{"providers/fake: must not import proto/internalv1"}},
 		{"the SDK", pkg("client", "~/proto/internalv1"), []string{"client: must not import proto/internalv1"}},
-		{"the public API", pkg("proto/holdfast/v1", "~/proto/internalv1"), []string{"proto/holdfast/v1: must not import proto/internalv1"}},
-		{"the conformance suite", pkg("cmd/holdfast", "~/providers/providertest"), []string{"cmd/holdfast: must not import " + module + "/providers/providertest"}},
+		{"the public API", pkg("proto/holdfast/v1", "~/proto/internalv1"),
+			[]string{"proto/holdfast/v1: must not import proto/internalv1"}},
+		{"the conformance suite", pkg("cmd/holdfast", "~/providers/providertest"),
+			[]string{"cmd/holdfast: must not import " + module + "/providers/providertest"}},
 		{"a test harness", pkg("internal/demo", "~/test/harness"), []string{"internal/demo: must not import test/harness"}},
 		{"the binary", pkg("cmd/holdfast", "~/internal/demo", "~/executor", "~/server", "~/client"), nil},
-		{"a drawer for odds and ends", pkg("util/strings"), []string{"util/strings: has no place in the layout of CONTRIBUTING.md"}},
+		{"a drawer for odds and ends", pkg("util/strings"),
+			[]string{"util/strings: has no place in the layout of CONTRIBUTING.md"}},
 		{"a name that only begins alike", pkg("fsmx"), []string{"fsmx: has no place in the layout of CONTRIBUTING.md"}},
-		{"the network in the FSM", pkg("fsm", "net", "net/netip", "net/http", "time"), []string{"fsm: must not import net", "fsm: must not import net/http"}},
-		{"files in the FSM", pkg("fsm", "os", "os/exec"), []string{"fsm: must not import os", "fsm: must not import os/exec"}},
+		{"the network in the FSM", pkg("fsm", "net", "net/netip", "net/http", "time"),
+			[]string{"fsm: must not import net", "fsm: must not import net/http"}},
+		{"files in the FSM", pkg("fsm", "os", "os/exec"), []string{"fsm: must not import os",
+			"fsm: must not import os/exec"}},
 		{"randomness in the FSM", pkg("fsm", "math/rand/v2"), []string{"fsm: must not import math/rand/v2"}},
-		{"an assertion library", pkg("server", "github.com/stretchr/testify/require"), []string{"server: must not import github.com/stretchr/testify/require: take go-cmp, and got and want"}},
-		{"tests have no other rule", goPackage{ImportPath: module + "/client", XTestImports: []string{module + "/server"}}, []string{"client: its tests must not import server"}},
-		{"but may use a real provider", goPackage{ImportPath: module + "/executor", TestImports: []string{module + "/providers/fake", "os"}}, nil},
-		{"tests of the FSM read files", goPackage{ImportPath: module + "/fsm", TestImports: []string{"os", "math/rand/v2"}}, nil},
-		{"raft in the agent", goPackage{ImportPath: module + "/cmd/holdfast-agent", Deps: []string{"fmt", "github.com/hashicorp/raft"}}, []string{"cmd/holdfast-agent: must not link github.com/hashicorp/raft"}},
-		{"the FSM in the SDK", goPackage{ImportPath: module + "/client", Deps: []string{module + "/fsm"}}, []string{"client: must not link " + module + "/fsm"}},
+		{"an assertion library", pkg("server", "github.com/stretchr/testify/require"),
+			[]string{"server: must not import github.com/stretchr/testify/require: take go-cmp, and got and want"}},
+		{"tests have no other rule", goPackage{ImportPath: module + "/client", XTestImports: []string{module + "/server"}},
+			[]string{"client: its tests must not import server"}},
+		{"but may use a real provider",
+			goPackage{ImportPath: module + "/executor", TestImports: []string{module + "/providers/fake", "os"}}, nil},
+		{"tests of the FSM read files", goPackage{ImportPath: module + "/fsm", TestImports: []string{"os", "math/rand/v2"}},
+			nil},
+		{"raft in the agent", goPackage{ImportPath: module + "/cmd/holdfast-agent",
+			Deps: []string{"fmt", "github.com/hashicorp/raft"}},
+			[]string{"cmd/holdfast-agent: must not link github.com/hashicorp/raft"}},
+		{"the FSM in the SDK", goPackage{ImportPath: module + "/client", Deps: []string{module + "/fsm"}},
+			[]string{"client: must not link " + module + "/fsm"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -278,7 +303,8 @@ func TestCheckImports(t *testing.T) {
 
 func TestCheckClock(t *testing.T) {
 	files := madeUp(t,
-		"fsm/a.go", "package fsm\nimport clock \"time\"\nvar d = clock.Second\nvar now = clock.Now\nfunc f() { <-clock.After(d) }\n",
+		"fsm/a.go", "package fsm\nimport clock \"time\"\nvar d = clock.Second\nvar now = clock.Now\nfunc f() { "+
+			"<-clock.After(d) }\n",
 		"fsm/b.go", "package fsm\nvar time struct{ Now int }\nvar x = time.Now\n",
 		"fsm/a_test.go", "package fsm\nimport \"time\"\nvar start = time.Now()\n",
 		"cluster/a.go", "package cluster\nimport \"time\"\nvar f = time.Now\n",

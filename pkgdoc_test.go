@@ -34,7 +34,8 @@ func checkPackageDocs(files []source) []string {
 			want = "Command " + path.Base(dir)
 		}
 		if !slices.ContainsFunc(code, func(s source) bool { return strings.HasPrefix(s.file.Doc.Text(), want+" ") }) {
-			found = append(found, fmt.Sprintf("%s: has no doc comment that begins with %q: say what it owns and what it must not do", dir, want))
+			found = append(found, fmt.Sprintf("%s: has no doc comment that begins with %q: say what it owns and what it "+
+				"must not do", dir, want))
 		}
 	}
 	return found

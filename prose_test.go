@@ -11,9 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Limits of a line, in columns; a tab is four.
+// Limits of a line, in columns. A tab is four in comments and one in code.
 const (
 	maxComment = 100
+	maxCode    = 120
 	maxProse   = 160
 )
 
@@ -59,6 +60,26 @@ func checkComments(path, text string) []string {
 	return found
 }
 
+// checkCode lists the lines of code in a Go file that are too wide. Raw strings, imports and lines
+// with a nolint directive cannot be wrapped.
+func checkCode(path, text string) []string {
+	var found []string
+	raw := false
+	for i, line := range strings.Split(text, "\n") {
+		inside := raw
+		if code := strings.ReplaceAll(strings.ReplaceAll(line, "'`'", ""), "\"`\"", ""); strings.Count(code, "`")%2 == 1 {
+			raw = !raw
+		}
+		n := len([]rune(line))
+		if n <= maxCode || inside || strings.Contains(line, "`") || strings.Contains(line, "//nolint:") ||
+			strings.HasPrefix(strings.TrimSpace(line), "//") {
+			continue
+		}
+		found = append(found, fmt.Sprintf("%s:%d: code has %d columns, more than %d: wrap it", path, i+1, n, maxCode))
+	}
+	return found
+}
+
 // checkDocument lists the lines of a document's prose that are too wide. Tables, code, images and
 // links have lines of their own.
 func checkDocument(path, text string) []string {
@@ -69,9 +90,11 @@ func checkDocument(path, text string) []string {
 		switch {
 		case strings.HasPrefix(trimmed, "```"):
 			fence = !fence
-		case fence || strings.HasPrefix(line, "    ") || strings.HasPrefix(trimmed, "|") || strings.HasPrefix(trimmed, "![") || strings.HasPrefix(trimmed, "http"):
+		case fence || strings.HasPrefix(line, "    ") || strings.HasPrefix(trimmed, "|") ||
+			strings.HasPrefix(trimmed, "![") || strings.HasPrefix(trimmed, "http"):
 		case len([]rune(line)) > maxProse:
-			found = append(found, fmt.Sprintf("%s:%d: line has %d columns, more than %d: wrap it", path, i+1, len([]rune(line)), maxProse))
+			found = append(found, fmt.Sprintf("%s:%d: line has %d columns, more than %d: wrap it", path, i+1,
+				len([]rune(line)), maxProse))
 		}
 	}
 	return found
@@ -87,7 +110,7 @@ func TestProse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range checkComments(s.path, string(text)) {
+		for _, f := range append(checkComments(s.path, string(text)), checkCode(s.path, string(text))...) {
 			t.Error(f)
 		}
 	}
@@ -119,11 +142,16 @@ func TestProseIsChecked(t *testing.T) {
 	}{
 		{"wide", checkComments, "// " + long, []string{"a:1: comment has 123 columns, more than 100: wrap it"}},
 		{"code", checkComments, "x := 1 // " + long, nil},
+		{"wide code", checkCode, "x := 1 // " + long, []string{"a:1: code has 130 columns, more than 120: wrap it"}},
+		{"raw string", checkCode, "x := `\n" + long + "\n`\ny := `" + long + "`", nil},
 		{"directive", checkComments, "//nolint:all " + long, nil},
-		{"output", checkComments, "// Output:\n// " + long + "\n}\n// No sign of life", []string{`a:4: comment says "sign of life": say heartbeat`}},
+		{"output", checkComments, "// Output:\n// " + long + "\n}\n// No sign of life",
+			[]string{`a:4: comment says "sign of life": say heartbeat`}},
 		{"word", checkComments, "// No sign of life came.", []string{`a:1: comment says "sign of life": say heartbeat`}},
-		{"citation", checkComments, "// See DESIGN" + " §9.", []string{`a:1: comment says "DESIGN` + ` §": say a document of this repository`}},
-		{"prose", checkDocument, "\n" + strings.Repeat("x ", 81), []string{"a:2: line has 162 columns, more than 160: wrap it"}},
+		{"citation", checkComments, "// See DESIGN" + " §9.", []string{`a:1: comment says "DESIGN` +
+			` §": say a document of this repository`}},
+		{"prose", checkDocument, "\n" + strings.Repeat("x ", 81),
+			[]string{"a:2: line has 162 columns, more than 160: wrap it"}},
 		{"table", checkDocument, "| " + strings.Repeat("x ", 81), nil},
 		{"code block", checkDocument, "```\n" + strings.Repeat("x ", 81) + "\n```", nil},
 	} {

@@ -15,7 +15,8 @@ import (
 // borrowed lists what messages have of libraries and of the kernel. test/crash provokes each of
 // them.
 func borrowed() []string {
-	return []string{"no space left on device", "failed to commit logs", "failed to load any existing snapshots", "x509", "certificate has expired or is not yet valid",
+	return []string{"no space left on device", "failed to commit logs", "failed to load any existing snapshots", "x509",
+		"certificate has expired or is not yet valid",
 		"address already in use", "UNAVAILABLE"}
 }
 
@@ -106,13 +107,15 @@ func TestRunbooksQuoteTheProgram(t *testing.T) {
 }
 
 func TestCheckMessages(t *testing.T) {
-	files := madeUp(t, "p.go", "package p\n\nimport \"fmt\"\n\nvar err = fmt.Errorf(\"open the door %s: it is shut\", \"x\")\n")
+	files := madeUp(t, "p.go",
+		"package p\n\nimport \"fmt\"\n\nvar err = fmt.Errorf(\"open the door %s: it is shut\", \"x\")\n")
 	table := func(m string) string {
 		return "text `no message at all`\n\n| message | meaning |\n|---|---|\n| `" + m + "` | `nor this one` |\n"
 	}
 	for m, want := range map[string]int{
-		"open the door …: it is shut": 0, "open the door a: it is shut: no space left on device": 1, "open the window …: it is shut": 1,
-		"open the door …: it is open": 1, "open the door …: no space left on device": 0,
+		"open the door …: it is shut": 0, "open the door a: it is shut: no space left on device": 1,
+		"open the window …: it is shut": 1,
+		"open the door …: it is open":   1, "open the door …: no space left on device": 0,
 	} {
 		if got := checkMessages("x.md", table(m), sayings(files)); len(got) != want {
 			t.Errorf("%q: got %q, want %d", m, got, want)

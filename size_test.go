@@ -66,7 +66,8 @@ func checkSizes(files []source, allowed map[string]int) []string {
 				found = append(found, fmt.Sprintf("%s: has %d %s, more than %d: %s", name, n, unit, most, advice))
 			}
 			if known, ok := allowed[name]; ok && n < known {
-				found = append(found, fmt.Sprintf("%s: has %d %s, fewer than the %d of size_test.go: lower the number there", name, n, unit, known))
+				found = append(found, fmt.Sprintf("%s: has %d %s, fewer than the %d of size_test.go: lower the number there",
+					name, n, unit, known))
 			}
 		}
 	}

@@ -31,8 +31,8 @@ func dial(token string) (*client.Client, error) {
 	})
 }
 
-// reboot starts a run and waits for its end. The ticket is the request id: a second call with it, also
-// after a crash of the caller, returns the first run.
+// reboot starts a run and waits for its end. The ticket is the request id: a second call with it,
+// also after a crash of the caller, returns the first run.
 func reboot(ctx context.Context, c *client.Client, machine, ticket string) error {
 	run, err := c.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{MachineId: machine, RequestId: ticket, Type: "REBOOT"})
 	if err != nil {

@@ -35,7 +35,8 @@ func (c counted) Run(ctx context.Context, _ cluster.Term) error {
 func TestKeepers(t *testing.T) {
 	t.Parallel()
 	task := counted{make(chan struct{}, 16), make(chan struct{}, 16)}
-	c := clustertest.Start(t, clustertest.Options{Configure: calm, Tasks: func(int) []cluster.LeaderTask { return []cluster.LeaderTask{task} }})
+	c := clustertest.Start(t,
+		clustertest.Options{Configure: calm, Tasks: func(int) []cluster.LeaderTask { return []cluster.LeaderTask{task} }})
 	leader := c.Leader()
 	settled(t, c, 3)
 	rest := c.Followers(leader)
@@ -111,7 +112,8 @@ func TestRecover(t *testing.T) {
 		return nil
 	})
 	log := slog.New(slog.DiscardHandler)
-	if _, err := cluster.Recover(c.DataDir(last), true, log); err == nil || !strings.Contains(err.Error(), "is in use by another process") {
+	if _, err := cluster.Recover(c.DataDir(last), true, log); err == nil ||
+		!strings.Contains(err.Error(), "is in use by another process") {
 		t.Errorf("recover a peer that runs: got %v, want a refusal", err)
 	}
 	for _, p := range c.Peers {
@@ -125,7 +127,8 @@ func TestRecover(t *testing.T) {
 	if err != nil || done.NewClusterID == dry.ClusterID || done.LastIndex != dry.LastIndex {
 		t.Fatalf("recover: got %+v, %v", done, err)
 	}
-	if _, err := cluster.Recover(t.TempDir(), true, log); err == nil || !strings.Contains(err.Error(), "not the data directory of a peer") {
+	if _, err := cluster.Recover(t.TempDir(), true, log); err == nil ||
+		!strings.Contains(err.Error(), "not the data directory of a peer") {
 		t.Errorf("recover from an empty directory: got %v", err)
 	}
 	c.Restart(last)
@@ -137,7 +140,8 @@ func TestRecover(t *testing.T) {
 	})
 	meta := last.FSM.View().Meta()
 	if meta.GetClusterId() != done.NewClusterID || meta.GetEpoch() <= dry.LastTerm {
-		t.Errorf("got cluster %s in epoch %d, want %s in one above %d", meta.GetClusterId(), meta.GetEpoch(), done.NewClusterID, dry.LastTerm)
+		t.Errorf("got cluster %s in epoch %d, want %s in one above %d", meta.GetClusterId(), meta.GetEpoch(),
+			done.NewClusterID, dry.LastTerm)
 	}
 	if _, ok := last.FSM.View().Machine("kept"); !ok {
 		t.Error("acknowledged data is lost")

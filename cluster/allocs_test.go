@@ -19,8 +19,9 @@ func TestAllocsOfEncoding(t *testing.T) {
 	b := newBatcher(nil, nil, nil)
 	var cmds []*internalv1.Command
 	for i := range 64 {
-		cmds = append(cmds, &internalv1.Command{Time: timestamppb.Now(), Principal: "bench", Op: &internalv1.Command_StartRun{StartRun: &internalv1.StartRun{
-			RunId: fmt.Sprintf("%08x", i), MachineId: "m-1", RequestId: "request", Type: "REPAVE"}}})
+		cmds = append(cmds, &internalv1.Command{Time: timestamppb.Now(), Principal: "bench",
+			Op: &internalv1.Command_StartRun{StartRun: &internalv1.StartRun{
+				RunId: fmt.Sprintf("%08x", i), MachineId: "m-1", RequestId: "request", Type: "REPAVE"}}})
 	}
 	got := testing.AllocsPerRun(100, func() {
 		for _, c := range cmds {

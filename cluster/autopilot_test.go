@@ -28,7 +28,8 @@ func TestCleanupKeepsAQuorum(t *testing.T) {
 		{five, 5, 3, true},
 	} {
 		if got := tt.rules.mayClean(tt.rest, tt.following); got != tt.want {
-			t.Errorf("min quorum %d, %d voters left, %d follow: got %t, want %t", tt.rules.minQuorum, tt.rest, tt.following, got, tt.want)
+			t.Errorf("min quorum %d, %d voters left, %d follow: got %t, want %t", tt.rules.minQuorum, tt.rest, tt.following,
+				got, tt.want)
 		}
 	}
 }

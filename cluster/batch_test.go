@@ -68,7 +68,8 @@ func (l *fakeLog) sizes() []int {
 
 func command(t *testing.T, principal string) []byte {
 	t.Helper()
-	data, err := proto.Marshal(&internalv1.Command{FeatureLevel: 1, Principal: principal, Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}}})
+	data, err := proto.Marshal(&internalv1.Command{FeatureLevel: 1, Principal: principal,
+		Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,8 @@ func settled(t *testing.T, c *clustertest.Cluster, voters int) {
 }
 
 func register(ctx context.Context, p *clustertest.Peer, id string) error {
-	_, err := p.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id}})
+	_, err := p.Machines().RegisterMachine(ctx,
+		&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id}})
 	return err
 }
 

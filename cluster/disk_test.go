@@ -51,7 +51,8 @@ func TestDamagedEntriesAreRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got raft.Log
-			err = errors.Join(s.logs.StoreLogs([]*raft.Log{{Index: 1, Term: 1, Data: []byte("hello")}, {Index: 4, Term: 1, Data: []byte("after a hole")}}),
+			err = errors.Join(s.logs.StoreLogs([]*raft.Log{{Index: 1, Term: 1, Data: []byte("hello")},
+				{Index: 4, Term: 1, Data: []byte("after a hole")}}),
 				s.close())
 			if err != nil {
 				t.Fatal(err)
@@ -59,7 +60,8 @@ func TestDamagedEntriesAreRefused(t *testing.T) {
 			if s, err = openStores(cfg); err != nil {
 				t.Fatal("whole: ", err)
 			}
-			if err := errors.Join(s.logs.GetLog(1, &got), s.close()); err != nil || string(got.Data) != "hello" || got.Extensions != nil {
+			if err := errors.Join(s.logs.GetLog(1, &got), s.close()); err != nil || string(got.Data) != "hello" ||
+				got.Extensions != nil {
 				t.Fatalf("whole: entry 1 = %+v, %v", got, err)
 			}
 			change(t, filepath.Join(cfg.DataDir, raftFile), tc.damage)

@@ -81,7 +81,8 @@ func (n *Node) AskVoteAs(store *peertls.Store, req raft.RequestVoteRequest) (gra
 	req.RPCHeader = header()
 	s := mustListen()
 	s.sec = newStreamTLS(store, func(string) []string { return nil })
-	t := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Stream: s, MaxPool: 1, MsgpackUseNewTimeFormat: true, Timeout: 5 * time.Second})
+	t := raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{Stream: s, MaxPool: 1,
+		MsgpackUseNewTimeFormat: true, Timeout: 5 * time.Second})
 	defer func() { _ = t.Close() }()
 	var resp raft.RequestVoteResponse
 	err = t.RequestVote(raft.ServerID(n.cfg.NodeID), raft.ServerAddress(n.RaftAddr()), &req, &resp)

@@ -286,7 +286,8 @@ func (f failing) Run(ctx context.Context, _ cluster.Term) error {
 func TestTaskErrorGivesTheLeadershipAway(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, clustertest.Options{Tasks: func(i int) []cluster.LeaderTask {
-		return []cluster.LeaderTask{failing{on: "p1", self: fmt.Sprintf("p%d", i+1)}} // p1 leads first, because it forms the cluster
+		// p1 leads first, because it forms the cluster
+		return []cluster.LeaderTask{failing{on: "p1", self: fmt.Sprintf("p%d", i+1)}}
 	}})
 	clustertest.Eventually(t, 20*time.Second, "another peer leads", func() error {
 		if l := c.Leader(); l.ID == "p1" {
@@ -315,7 +316,8 @@ func TestNoQuorum(t *testing.T) {
 	stale := metadata.AppendToOutgoingContext(t.Context(), cluster.HeaderConsistency, "stale")
 	// The leader may have answered the read of a follower, which learns of a commit a
 	// moment later.
-	clustertest.Eventually(t, 20*time.Second, "its own state has the machine", func() error { return get(stale, last, "m") })
+	clustertest.Eventually(t, 20*time.Second, "its own state has the machine",
+		func() error { return get(stale, last, "m") })
 	c.Kill(c.Peers[1])
 	c.Kill(c.Peers[2])
 
@@ -331,7 +333,8 @@ func TestNoQuorum(t *testing.T) {
 	if err := get(stale, last, "m"); err != nil {
 		t.Errorf("stale read without a quorum: %v", err)
 	}
-	st, err := holdfastv1.NewClusterServiceClient(last.Conn).GetClusterStatus(t.Context(), &holdfastv1.GetClusterStatusRequest{})
+	st, err := holdfastv1.NewClusterServiceClient(last.Conn).GetClusterStatus(t.Context(),
+		&holdfastv1.GetClusterStatusRequest{})
 	if err != nil {
 		t.Fatalf("status without a quorum: %v", err)
 	}

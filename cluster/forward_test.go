@@ -97,7 +97,8 @@ func TestStrandedStreams(t *testing.T) {
 	t.Parallel()
 	c, _, leader, follower := scripted(t, nil)
 	open := func(ctx context.Context) grpc.ServerStreamingClient[holdfastv1.RunEvent] {
-		s, err := holdfastv1.NewRunServiceClient(follower.Conn).WatchRuns(ctx, &holdfastv1.WatchRunsRequest{Filter: followFilter})
+		s, err := holdfastv1.NewRunServiceClient(follower.Conn).WatchRuns(ctx,
+			&holdfastv1.WatchRunsRequest{Filter: followFilter})
 		if err == nil {
 			_, err = s.Recv()
 		}
@@ -140,7 +141,9 @@ type boots struct {
 	p *clustertest.Peer
 }
 
-func (b boots) LookUpBoot(ctx context.Context, _ *holdfastv1.BootMachineRequest) (*holdfastv1.BootMachineResponse, error) {
+func (b boots) LookUpBoot(
+	ctx context.Context, _ *holdfastv1.BootMachineRequest,
+) (*holdfastv1.BootMachineResponse, error) {
 	ctx, cancel := context.WithTimeout(cluster.WithConsistency(ctx, cluster.Consistency{}), 500*time.Millisecond)
 	defer cancel()
 	if _, err := b.p.Node.View(ctx); err != nil {
@@ -157,7 +160,8 @@ func TestWhatToBootIsAnsweredWithoutALeader(t *testing.T) {
 	look := func(want string) {
 		t.Helper()
 		err := inTime(t, 5*time.Second, func(ctx context.Context) error {
-			got, err := holdfastv1.NewInstallServiceClient(follower.Conn).LookUpBoot(ctx, &holdfastv1.BootMachineRequest{Mac: "02:00:00:00:00:09"})
+			got, err := holdfastv1.NewInstallServiceClient(follower.Conn).LookUpBoot(ctx,
+				&holdfastv1.BootMachineRequest{Mac: "02:00:00:00:00:09"})
 			if err == nil && got.GetReason() != want {
 				err = fmt.Errorf("got %q, want %q", got.GetReason(), want)
 			}
@@ -177,7 +181,9 @@ func TestWhatToBootIsAnsweredWithoutALeader(t *testing.T) {
 }
 
 // scripted starts a cluster with the script, and returns its leader and a follower.
-func scripted(t *testing.T, configure func(int, *cluster.Config)) (c *clustertest.Cluster, s *script, leader, follower *clustertest.Peer) {
+func scripted(
+	t *testing.T, configure func(int, *cluster.Config),
+) (c *clustertest.Cluster, s *script, leader, follower *clustertest.Peer) {
 	s = &script{}
 	c = clustertest.Start(t, clustertest.Options{Configure: configure, Register: func(_ int, p *clustertest.Peer) {
 		holdfastv1.RegisterRunServiceServer(p.GRPC, runs{script: s, p: p})
@@ -188,8 +194,11 @@ func scripted(t *testing.T, configure func(int, *cluster.Config)) (c *clustertes
 	return c, s, leader, c.Followers(leader)[0]
 }
 
-func startRun(ctx context.Context, p *clustertest.Peer, requestID string, opts ...grpc.CallOption) (*holdfastv1.Run, error) {
-	return holdfastv1.NewRunServiceClient(p.Conn).StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: requestID, MachineId: "m"}, opts...)
+func startRun(
+	ctx context.Context, p *clustertest.Peer, requestID string, opts ...grpc.CallOption,
+) (*holdfastv1.Run, error) {
+	return holdfastv1.NewRunServiceClient(p.Conn).StartRun(ctx,
+		&holdfastv1.StartRunRequest{RequestId: requestID, MachineId: "m"}, opts...)
 }
 
 func reason(err error) string {
@@ -271,7 +280,8 @@ func TestForward(t *testing.T) {
 			if _, err := startRun(ctx, via, "r", grpc.Header(&h), grpc.Trailer(&tr)); err != nil {
 				t.Fatal(err)
 			}
-			for key, want := range map[string]string{cluster.HeaderLeader: leader.ID, cluster.HeaderLastContact: "0", "x-handler": leader.ID} {
+			for key, want := range map[string]string{cluster.HeaderLeader: leader.ID, cluster.HeaderLastContact: "0",
+				"x-handler": leader.ID} {
 				if got := strings.Join(h.Get(key), ","); got != want {
 					t.Errorf("through %s: %s is %q, want %q", via.ID, key, got, want)
 				}
@@ -289,7 +299,8 @@ func TestForward(t *testing.T) {
 		var h metadata.MD
 		stale := metadata.AppendToOutgoingContext(t.Context(), cluster.HeaderConsistency, "stale")
 		_, err := follower.Machines().GetMachine(stale, &holdfastv1.GetMachineRequest{MachineId: "none"}, grpc.Header(&h))
-		if status.Code(err) != codes.NotFound || len(h.Get(cluster.HeaderIndex)) != 1 || strings.Join(h.Get(cluster.HeaderLeader), ",") != leader.ID {
+		if status.Code(err) != codes.NotFound || len(h.Get(cluster.HeaderIndex)) != 1 ||
+			strings.Join(h.Get(cluster.HeaderLeader), ",") != leader.ID {
 			t.Errorf("an error has headers %v (%v)", h, err)
 		}
 	})
@@ -345,7 +356,8 @@ func TestReads(t *testing.T) {
 		at := leader.FSM.Applied()
 		for _, consistency := range []string{"stale", "linearizable"} {
 			for _, p := range c.Peers {
-				ctx := metadata.AppendToOutgoingContext(t.Context(), cluster.HeaderConsistency, consistency, cluster.HeaderMinIndex, fmt.Sprint(at))
+				ctx := metadata.AppendToOutgoingContext(t.Context(), cluster.HeaderConsistency, consistency,
+					cluster.HeaderMinIndex, fmt.Sprint(at))
 				var h metadata.MD
 				_, err := p.Machines().GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "m"}, grpc.Header(&h))
 				if err != nil {
@@ -359,7 +371,8 @@ func TestReads(t *testing.T) {
 	})
 	t.Run("an index that does not come", func(t *testing.T) {
 		err := inTime(t, 300*time.Millisecond, func(ctx context.Context) error {
-			return get(metadata.AppendToOutgoingContext(ctx, cluster.HeaderConsistency, "stale", cluster.HeaderMinIndex, "1000000"), follower, "m")
+			return get(metadata.AppendToOutgoingContext(ctx, cluster.HeaderConsistency, "stale", cluster.HeaderMinIndex,
+				"1000000"), follower, "m")
 		})
 		if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "1000000") {
 			t.Errorf("got %v, want UNAVAILABLE that names the index", err)

@@ -26,9 +26,11 @@ func TestParseGossipKeys(t *testing.T) {
 		err        string
 	}{
 		{"one", gossipLine(1, 32), [][]byte{gossipKey(1, 32)}, ""},
-		{"three sizes, in order", gossipLine(2, 16) + gossipLine(1, 24) + gossipLine(3, 32), [][]byte{gossipKey(2, 16), gossipKey(1, 24), gossipKey(3, 32)}, ""},
+		{"three sizes, in order", gossipLine(2, 16) + gossipLine(1, 24) + gossipLine(3, 32),
+			[][]byte{gossipKey(2, 16), gossipKey(1, 24), gossipKey(3, 32)}, ""},
 		{"twice the same", gossipLine(1, 32) + gossipLine(1, 32), [][]byte{gossipKey(1, 32)}, ""},
-		{"comments, empty lines, spaces and CR", "# new\n\n  " + strings.TrimSpace(gossipLine(1, 32)) + " \r\n", [][]byte{gossipKey(1, 32)}, ""},
+		{"comments, empty lines, spaces and CR", "# new\n\n  " + strings.TrimSpace(gossipLine(1, 32)) + " \r\n",
+			[][]byte{gossipKey(1, 32)}, ""},
 		{"nothing", "", nil, "holdfast gossip keygen"},
 		{"comments only", "# x\n", nil, "contains no key"},
 		{"too short", gossipLine(1, 32) + gossipLine(1, 8), nil, "line 2: the key has 8 bytes, want 16, 24 or 32"},
@@ -39,7 +41,8 @@ func TestParseGossipKeys(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("keys (-want +got):\n%s", diff)
 			}
-			if (err == nil) != (tc.err == "") || err != nil && (!strings.Contains(err.Error(), tc.err) || strings.Contains(err.Error(), "hunter2")) {
+			if (err == nil) != (tc.err == "") || err != nil && (!strings.Contains(err.Error(), tc.err) ||
+				strings.Contains(err.Error(), "hunter2")) {
 				t.Errorf("error = %v, want it to contain %q and no key", err, tc.err)
 			}
 		})

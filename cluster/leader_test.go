@@ -52,7 +52,8 @@ func elected(t *testing.T, c *clustertest.Cluster, p *clustertest.Peer) {
 func TestLateNewsOfTheLeadership(t *testing.T) {
 	t.Parallel()
 	s := slowToEnd{make(chan cluster.Term, 64), make(chan struct{}, 64), make(chan struct{})}
-	c := clustertest.Start(t, clustertest.Options{Configure: calm, Tasks: func(int) []cluster.LeaderTask { return []cluster.LeaderTask{s} }})
+	c := clustertest.Start(t,
+		clustertest.Options{Configure: calm, Tasks: func(int) []cluster.LeaderTask { return []cluster.LeaderTask{s} }})
 	let := func() { close(s.let) }
 	defer func() { let() }()
 	leader := c.Leader()
@@ -135,7 +136,8 @@ func TestWorkThatFailedBeginsInANewTerm(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			task := fallible{make(chan uint64, 64), make(chan error)}
-			c := clustertest.Start(t, clustertest.Options{Peers: tc.peers, Tasks: func(int) []cluster.LeaderTask { return []cluster.LeaderTask{task} }})
+			c := clustertest.Start(t,
+				clustertest.Options{Peers: tc.peers, Tasks: func(int) []cluster.LeaderTask { return []cluster.LeaderTask{task} }})
 			leader := c.Leader()
 			settled(t, c, tc.peers)
 			for _, p := range c.Followers(leader) {
@@ -180,7 +182,8 @@ func TestPausesOfWorkThatFails(t *testing.T) {
 		lasted, want []time.Duration
 	}{
 		{"once", []time.Duration{s}, []time.Duration{s}},
-		{"always at once", []time.Duration{0, 0, 0, 0, 0, 0, 0}, []time.Duration{s, 2 * s, 4 * s, 8 * s, 16 * s, 30 * s, 30 * s}},
+		{"always at once", []time.Duration{0, 0, 0, 0, 0, 0, 0}, []time.Duration{s, 2 * s, 4 * s, 8 * s, 16 * s, 30 * s,
+			30 * s}},
 		{"anew after a while", []time.Duration{0, 0, 59 * s, 60 * s, 0}, []time.Duration{s, 2 * s, 4 * s, s, 2 * s}},
 		{"now and then", []time.Duration{time.Hour, time.Hour}, []time.Duration{s, s}},
 	} {

@@ -12,7 +12,8 @@ func TestCommitPlace(t *testing.T) {
 		took  time.Duration
 		place int
 	}{
-		{0, 0}, {100 * time.Microsecond, 0}, {101 * time.Microsecond, 1}, {150 * time.Microsecond, 1}, {200 * time.Microsecond, 2}, {time.Millisecond, 7}, {4 * time.Second, 31},
+		{0, 0}, {100 * time.Microsecond, 0}, {101 * time.Microsecond, 1}, {150 * time.Microsecond,
+			1}, {200 * time.Microsecond, 2}, {time.Millisecond, 7}, {4 * time.Second, 31},
 		{time.Minute, CommitBounds},
 	} {
 		if got := commitPlace(tt.took); got != tt.place {

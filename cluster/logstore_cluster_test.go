@@ -52,7 +52,8 @@ func TestLogStoresMixAndMoveUnderTraffic(t *testing.T) {
 		}
 		for _, p := range c.Peers[1:] {
 			if got, err := stateOf(p.FSM); err != nil || !bytes.Equal(got, want) {
-				return fmt.Errorf("%s at entry %d has another than %s at %d: %w", p.ID, p.FSM.Applied(), c.Peers[0].ID, c.Peers[0].FSM.Applied(), err)
+				return fmt.Errorf("%s at entry %d has another than %s at %d: %w", p.ID, p.FSM.Applied(), c.Peers[0].ID,
+					c.Peers[0].FSM.Applied(), err)
 			}
 		}
 		return nil

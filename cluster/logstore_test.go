@@ -121,7 +121,8 @@ func TestTheLogMovesBothWays(t *testing.T) {
 	t.Run("a hole", func(t *testing.T) { // a snapshot has replaced the entries before it
 		dir := filled(t, LogStoreBolt, 5)
 		opened(t, dir, LogStoreBolt, func(s *stores) {
-			if err := s.logs.StoreLogs([]*raft.Log{{Index: 9, Term: 3, Data: []byte("entry 9")}, {Index: 10, Term: 3, Data: []byte("entry 10")}}); err != nil {
+			if err := s.logs.StoreLogs([]*raft.Log{{Index: 9, Term: 3, Data: []byte("entry 9")},
+				{Index: 10, Term: 3, Data: []byte("entry 10")}}); err != nil {
 				t.Fatal(err)
 			}
 		})

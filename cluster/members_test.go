@@ -306,7 +306,8 @@ func TestUnknownCommandStopsThePeer(t *testing.T) {
 func TestPeerOfAnotherClusterIsKeptOut(t *testing.T) {
 	t.Parallel()
 	a := clustertest.Start(t, clustertest.Options{Peers: 1, OnDisk: true})
-	b := clustertest.Start(t, clustertest.Options{Peers: 1, OnDisk: true, Configure: func(_ int, c *cluster.Config) { c.NodeID = "q1" }})
+	b := clustertest.Start(t,
+		clustertest.Options{Peers: 1, OnDisk: true, Configure: func(_ int, c *cluster.Config) { c.NodeID = "q1" }})
 	a.Leader()
 	bp := b.Peers[0]
 	clustertest.Eventually(t, 30*time.Second, "the second cluster", func() error {

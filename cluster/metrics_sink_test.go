@@ -31,10 +31,13 @@ func TestBridgeNames(t *testing.T) {
 	b.IncrCounter([]string{"holdfast", "raft", "boltdb", "totalReadTxn"}, 4)
 
 	want := map[string]float64{
-		"holdfast_raft_commit_time_seconds": 0.25, "holdfast_raft_leader_last_contact_seconds": 0.25, "holdfast_raft_fsm_apply_batch_num": 7,
-		"holdfast_raft_fsm_last_restore_duration_seconds": 0.25, "holdfast_raft_peers": 3, "holdfast_raft_peers_total": 1, "holdfast_memberlist_tcp_sent_bytes_total": 5,
+		"holdfast_raft_commit_time_seconds": 0.25, "holdfast_raft_leader_last_contact_seconds": 0.25,
+		"holdfast_raft_fsm_apply_batch_num":               7,
+		"holdfast_raft_fsm_last_restore_duration_seconds": 0.25, "holdfast_raft_peers": 3, "holdfast_raft_peers_total": 1,
+		"holdfast_memberlist_tcp_sent_bytes_total":            5,
 		"holdfast_raft_replication_append_entries_logs_total": 2,
-		"holdfast_raft_boltdb_txstats_pages":                  11, "holdfast_raft_boltdb_txstats_page_alloc_bytes": 4096, "holdfast_raft_boltdb_freelist_bytes": 512,
+		"holdfast_raft_boltdb_txstats_pages":                  11, "holdfast_raft_boltdb_txstats_page_alloc_bytes": 4096,
+		"holdfast_raft_boltdb_freelist_bytes":        512,
 		"holdfast_raft_boltdb_txstats_cursors_total": 3, "holdfast_raft_boltdb_read_transactions_total": 4,
 	}
 	families, err := reg.Gather()
@@ -46,7 +49,8 @@ func TestBridgeNames(t *testing.T) {
 	}
 	for _, f := range families {
 		m := f.GetMetric()[0]
-		got := m.GetHistogram().GetSampleSum() + m.GetSummary().GetSampleSum() + m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		got := m.GetHistogram().GetSampleSum() + m.GetSummary().GetSampleSum() + m.GetGauge().GetValue() +
+			m.GetCounter().GetValue()
 		if w, ok := want[f.GetName()]; !ok || got-w > 1e-6 || w-got > 1e-6 {
 			t.Errorf("%s: got %v, want %v (there: %t)", f.GetName(), got, w, ok)
 		}

@@ -15,7 +15,8 @@ func TestMetrics(t *testing.T) {
 	if err := cluster.BridgeMetrics(process); err != nil {
 		t.Fatal(err)
 	}
-	c := clustertest.Start(t, clustertest.Options{Peers: 1, Configure: func(_ int, c *cluster.Config) { c.Registerer = own }})
+	c := clustertest.Start(t,
+		clustertest.Options{Peers: 1, Configure: func(_ int, c *cluster.Config) { c.Registerer = own }})
 	p := c.Leader()
 	if err := register(t.Context(), p, "m"); err != nil {
 		t.Fatal(err)
@@ -24,7 +25,8 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]float64{
-		"holdfast_cluster_is_leader": 1, "holdfast_cluster_has_leader": 1, "holdfast_cluster_voters": 1, "holdfast_cluster_reads_total": 1,
+		"holdfast_cluster_is_leader": 1, "holdfast_cluster_has_leader": 1, "holdfast_cluster_voters": 1,
+		"holdfast_cluster_reads_total":   1,
 		"holdfast_cluster_apply_seconds": 1, "holdfast_cluster_entry_commands": 1, "holdfast_cluster_last_contact_seconds": 0,
 		"holdfast_cluster_death_watch_elections_total": 0, "holdfast_cluster_queue_commands": 0,
 	} {

@@ -46,12 +46,17 @@ func TestOutcomeErrorOverGRPC(t *testing.T) {
 		reason string
 		class  class
 	}{
-		{"not applied", &OutcomeError{Outcome: NotApplied, Leader: "p2", Err: ErrNotLeader}, codes.Unavailable, ReasonNotApplied, notApplied},
-		{"unknown", &OutcomeError{Outcome: Unknown, Leader: "p2", Err: raft.ErrLeadershipLost}, codes.Unavailable, ReasonOutcomeUnknown, unknown},
-		{"no leader", &OutcomeError{Outcome: NotApplied, Err: fmt.Errorf("%w: none", ErrNoLeader)}, codes.Unavailable, ReasonNoLeader, notApplied},
-		{"unknown without a leader", &OutcomeError{Outcome: Unknown, Err: ErrNoLeader}, codes.Unavailable, ReasonOutcomeUnknown, unknown},
+		{"not applied", &OutcomeError{Outcome: NotApplied, Leader: "p2", Err: ErrNotLeader}, codes.Unavailable,
+			ReasonNotApplied, notApplied},
+		{"unknown", &OutcomeError{Outcome: Unknown, Leader: "p2", Err: raft.ErrLeadershipLost}, codes.Unavailable,
+			ReasonOutcomeUnknown, unknown},
+		{"no leader", &OutcomeError{Outcome: NotApplied, Err: fmt.Errorf("%w: none", ErrNoLeader)}, codes.Unavailable,
+			ReasonNoLeader, notApplied},
+		{"unknown without a leader", &OutcomeError{Outcome: Unknown, Err: ErrNoLeader}, codes.Unavailable,
+			ReasonOutcomeUnknown, unknown},
 		{"too large", &OutcomeError{Outcome: NotApplied, Err: ErrTooLarge}, codes.InvalidArgument, ReasonTooLarge, final},
-		{"not encodable", &OutcomeError{Outcome: NotApplied, Err: fmt.Errorf("%w: no UTF-8", ErrEncoding)}, codes.InvalidArgument, ReasonEncoding, final},
+		{"not encodable", &OutcomeError{Outcome: NotApplied, Err: fmt.Errorf("%w: no UTF-8", ErrEncoding)},
+			codes.InvalidArgument, ReasonEncoding, final},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			st, ok := status.FromError(fmt.Errorf("start run: %w", tc.err))

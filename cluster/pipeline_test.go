@@ -47,7 +47,8 @@ func TestPipelineTakesAnswersThatNobodyWaitsFor(t *testing.T) {
 	go func() { // ends with the pipeline at the latest
 		var err error
 		for i := 0; i < entries && err == nil; i++ {
-			_, err = p.AppendEntries(&raft.AppendEntriesRequest{RPCHeader: header(), Term: 1, LeaderCommitIndex: 1}, &raft.AppendEntriesResponse{})
+			_, err = p.AppendEntries(&raft.AppendEntriesRequest{RPCHeader: header(), Term: 1, LeaderCommitIndex: 1},
+				&raft.AppendEntriesResponse{})
 		}
 		sent <- err
 	}()

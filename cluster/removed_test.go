@@ -18,7 +18,8 @@ func TestRecordOfRemovedServerGoesAway(t *testing.T) {
 	settled(t, c, 3)
 	leader := c.Leader()
 	if _, err := leader.Node.Apply(t.Context(), &internalv1.Command{FeatureLevel: 1, Op: &internalv1.Command_PutPeer{
-		PutPeer: &internalv1.PutPeer{Peer: &internalv1.PeerRecord{Id: "p-gone", Instance: "i", MaxFeatureLevel: fsm.FeatureLevel}}}}); err != nil {
+		PutPeer: &internalv1.PutPeer{Peer: &internalv1.PeerRecord{Id: "p-gone", Instance: "i",
+			MaxFeatureLevel: fsm.FeatureLevel}}}}); err != nil {
 		t.Fatal(err)
 	}
 	clustertest.Eventually(t, 20*time.Second, "the record is removed", func() error {

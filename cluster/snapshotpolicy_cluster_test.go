@@ -25,7 +25,8 @@ func TestLargeEntriesAreWorthSnapshots(t *testing.T) {
 		clustertest.Eventually(t, 60*time.Second, "a snapshot that the bytes were worth", func() error {
 			entries, bytes, _ := p.Node.LogSince()
 			if applied := int64(p.FSM.Applied()); applied-entries < stored {
-				return fmt.Errorf("%s has applied %d entries, of which %d with %d bytes are in no snapshot", p.ID, applied, entries, bytes)
+				return fmt.Errorf("%s has applied %d entries, of which %d with %d bytes are in no snapshot", p.ID, applied,
+					entries, bytes)
 			}
 			return nil
 		})

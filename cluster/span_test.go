@@ -13,9 +13,11 @@ import (
 // Commands without traces cost nothing, neither without a receiver nor in a trace that is
 // not sampled.
 func TestAllocsOfCommitSpans(t *testing.T) {
-	for name, n := range map[string]*Node{"no receiver": {}, "not sampled": {cfg: Config{Tracer: noop.NewTracerProvider().Tracer("")}}} {
+	for name, n := range map[string]*Node{"no receiver": {},
+		"not sampled": {cfg: Config{Tracer: noop.NewTracerProvider().Tracer("")}}} {
 		cmd := &internalv1.Command{Op: &internalv1.Command_StartRun{StartRun: &internalv1.StartRun{RunId: "run-1"}}}
-		ctx := trace.ContextWithSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}}))
+		ctx := trace.ContextWithSpanContext(t.Context(),
+			trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{1}}))
 		if got := testing.AllocsPerRun(1000, func() {
 			_, done := n.commitSpan(ctx, cmd)
 			done(fsm.Result{}, nil)

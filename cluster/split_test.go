@@ -33,7 +33,8 @@ func TestSplit(t *testing.T) {
 		var got [][2]uint64
 		for i, p := range split(largeRequest(tt.kib...)) {
 			got = append(got, [2]uint64{p.PrevLogEntry, uint64(len(p.Entries))})
-			if want := map[bool]uint64{true: 6, false: 7}[i == 0]; p.PrevLogTerm != want || p.Term != 7 || p.LeaderCommitIndex != 9 {
+			if want := map[bool]uint64{true: 6, false: 7}[i == 0]; p.PrevLogTerm != want || p.Term != 7 ||
+				p.LeaderCommitIndex != 9 {
 				t.Errorf("%s: part %d is %+v, want the previous term %d and the rest as it was", tt.name, i, p, want)
 			}
 		}
@@ -54,7 +55,8 @@ func TestLargeRequestsArriveInParts(t *testing.T) {
 			case rpc := <-there.Consumer():
 				req := rpc.Command.(*raft.AppendEntriesRequest)
 				sizes <- len(req.Entries)
-				rpc.Respond(&raft.AppendEntriesResponse{RPCHeader: header(), Term: 7, Success: true, LastLog: req.PrevLogEntry + uint64(len(req.Entries))}, nil)
+				rpc.Respond(&raft.AppendEntriesResponse{RPCHeader: header(), Term: 7, Success: true, LastLog: req.PrevLogEntry +
+					uint64(len(req.Entries))}, nil)
 			case <-there.stop:
 				return
 			}

@@ -64,13 +64,16 @@ func TestCallsAfterRestart(t *testing.T) {
 			return g.RequestVote("p2", to, &raft.RequestVoteRequest{RPCHeader: header(), Term: 7}, &raft.RequestVoteResponse{})
 		}},
 		{"RequestPreVote", func(g *gate, to raft.ServerAddress) error {
-			return g.RequestPreVote("p2", to, &raft.RequestPreVoteRequest{RPCHeader: header(), Term: 7}, &raft.RequestPreVoteResponse{})
+			return g.RequestPreVote("p2", to, &raft.RequestPreVoteRequest{RPCHeader: header(), Term: 7},
+				&raft.RequestPreVoteResponse{})
 		}},
 		{"AppendEntries", func(g *gate, to raft.ServerAddress) error {
-			return g.AppendEntries("p2", to, &raft.AppendEntriesRequest{RPCHeader: header(), Term: 7, PrevLogEntry: 1}, &raft.AppendEntriesResponse{})
+			return g.AppendEntries("p2", to, &raft.AppendEntriesRequest{RPCHeader: header(), Term: 7, PrevLogEntry: 1},
+				&raft.AppendEntriesResponse{})
 		}},
 		{"heartbeat", func(g *gate, to raft.ServerAddress) error {
-			return g.AppendEntries("p2", to, &raft.AppendEntriesRequest{RPCHeader: header(), Term: 7}, &raft.AppendEntriesResponse{})
+			return g.AppendEntries("p2", to, &raft.AppendEntriesRequest{RPCHeader: header(), Term: 7},
+				&raft.AppendEntriesResponse{})
 		}},
 		{"TimeoutNow", func(g *gate, to raft.ServerAddress) error {
 			return g.TimeoutNow("p2", to, &raft.TimeoutNowRequest{RPCHeader: header()}, &raft.TimeoutNowResponse{})
@@ -102,7 +105,8 @@ func TestCallsAfterRestart(t *testing.T) {
 // An ending process resets connections before its listener is closed. Only a refused
 // connection proves its end.
 func TestRedial(t *testing.T) {
-	reset := fmt.Errorf("connect to the peer: %w", &net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)})
+	reset := fmt.Errorf("connect to the peer: %w",
+		&net.OpError{Op: "read", Err: os.NewSyscallError("read", syscall.ECONNRESET)})
 	refused := &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 	for _, tt := range []struct {
 		name  string

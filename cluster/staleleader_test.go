@@ -15,8 +15,9 @@ import (
 // replaces, such as one that a paused process finds in its sockets. It must not keep that
 // leader forever, because it would refuse its vote to all others.
 func TestStrayLeaderIsForgotten(t *testing.T) {
-	n, err := New(Config{NodeID: "p1", RaftAddr: "127.0.0.1:0", GossipAddr: "127.0.0.1:0", AdvertiseGRPC: "127.0.0.1:1", RaftMultiplier: 0.2,
-		Logger: slog.New(slog.DiscardHandler), Join: []string{"127.0.0.1:1"}}, fsm.New())
+	n, err := New(Config{NodeID: "p1", RaftAddr: "127.0.0.1:0", GossipAddr: "127.0.0.1:0", AdvertiseGRPC: "127.0.0.1:1",
+		RaftMultiplier: 0.2,
+		Logger:         slog.New(slog.DiscardHandler), Join: []string{"127.0.0.1:1"}}, fsm.New())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +51,8 @@ func TestStrayLeaderIsForgotten(t *testing.T) {
 		n.gate.callElection(time.Second)
 		// The term in which it stands is written a moment later.
 		for range 100 {
-			deliver(t, n, &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte("p2"), Addr: []byte("127.0.0.1:2")},
+			deliver(t, n, &raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax,
+				ID: []byte("p2"), Addr: []byte("127.0.0.1:2")},
 				Term: n.raft.CurrentTerm()})
 			if id, _, ok := n.Leader(); ok && id == "p2" && n.raft.State() == raft.Candidate {
 				stray = true

@@ -12,7 +12,8 @@ import (
 // stuck after its follower had a newer term.
 func TestStopAfterLostLeaderships(t *testing.T) {
 	t.Parallel()
-	c := clustertest.Start(t, clustertest.Options{Configure: func(_ int, c *cluster.Config) { c.RaftMultiplier = 0.5 }, OnDisk: true})
+	c := clustertest.Start(t, clustertest.Options{Configure: func(_ int, c *cluster.Config) { c.RaftMultiplier = 0.5 },
+		OnDisk: true})
 	settled(t, c, 3)
 	for round := range 10 {
 		w := startWriter(t, c.Peers...)

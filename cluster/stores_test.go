@@ -107,13 +107,18 @@ func TestNewRefuses(t *testing.T) {
 	}{
 		{"no id", with(func(c *cluster.Config) { c.NodeID = "" }), []string{"node id"}},
 		{"no gRPC address", with(func(c *cluster.Config) { c.AdvertiseGRPC = "" }), []string{"gRPC address"}},
-		{"no port", with(func(c *cluster.Config) { c.RaftAddr = "127.0.0.1" }), []string{"raft address", "127.0.0.1", "host:port"}},
+		{"no port", with(func(c *cluster.Config) { c.RaftAddr = "127.0.0.1" }),
+			[]string{"raft address", "127.0.0.1", "host:port"}},
 		{"negative expect", with(func(c *cluster.Config) { c.BootstrapExpect = -1 }), []string{"-1"}},
 		{"multiplier", with(func(c *cluster.Config) { c.RaftMultiplier = 21 }), []string{"21"}},
-		{"alone and joining", with(func(c *cluster.Config) { c.Join = []string{"127.0.0.1:9"} }), []string{"bootstrap expect 1", "127.0.0.1:9"}},
-		{"every interface", with(func(c *cluster.Config) { c.RaftAddr = "0.0.0.0:0" }), []string{"not reachable", "--advertise-raft"}},
-		{"raft port in use", with(func(c *cluster.Config) { c.RaftAddr = l.Addr().String() }), []string{"raft", l.Addr().String(), "in use"}},
-		{"gossip port in use", with(func(c *cluster.Config) { c.GossipAddr = l.Addr().String() }), []string{"gossip", l.Addr().String(), "in use"}},
+		{"alone and joining", with(func(c *cluster.Config) { c.Join = []string{"127.0.0.1:9"} }),
+			[]string{"bootstrap expect 1", "127.0.0.1:9"}},
+		{"every interface", with(func(c *cluster.Config) { c.RaftAddr = "0.0.0.0:0" }),
+			[]string{"not reachable", "--advertise-raft"}},
+		{"raft port in use", with(func(c *cluster.Config) { c.RaftAddr = l.Addr().String() }),
+			[]string{"raft", l.Addr().String(), "in use"}},
+		{"gossip port in use", with(func(c *cluster.Config) { c.GossipAddr = l.Addr().String() }),
+			[]string{"gossip", l.Addr().String(), "in use"}},
 		{"metadata too large", with(func(c *cluster.Config) { c.NodeID = strings.Repeat("x", 600) }), []string{"512 bytes"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) { refused(t, tc.cfg, tc.want...) })
@@ -143,7 +148,8 @@ func TestDataDirectoryIsGuarded(t *testing.T) {
 	if err := c.Stop(p); err != nil {
 		t.Fatalf("stop: %v", err)
 	}
-	for path, want := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, "identity.json"): 0o600, filepath.Join(dir, "raft.db"): 0o600} {
+	for path, want := range map[string]os.FileMode{dir: 0o700, filepath.Join(dir, "identity.json"): 0o600,
+		filepath.Join(dir, "raft.db"): 0o600} {
 		if st, err := os.Stat(path); err != nil || st.Mode().Perm() != want {
 			t.Errorf("mode of %s: got %v (%v), want %v", path, st.Mode().Perm(), err, want)
 		}

@@ -23,7 +23,8 @@ import (
 // dialAs connects to a peer's gRPC with a certificate, or without one.
 func dialAs(t testing.TB, c *clustertest.Cluster, p *clustertest.Peer, pair issue.Pair) *grpc.ClientConn {
 	t.Helper()
-	cc, err := grpc.NewClient(p.Conn.Target(), grpc.WithTransportCredentials(c.ClientCredentials(pair)), grpc.WithDisableRetry())
+	cc, err := grpc.NewClient(p.Conn.Target(), grpc.WithTransportCredentials(c.ClientCredentials(pair)),
+		grpc.WithDisableRetry())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +101,8 @@ func TestOnlyPeersCallPeers(t *testing.T) {
 	}
 	// A peer can remove only itself.
 	pair := peerPair(t, c.CA, clustertest.ClusterName, from)
-	_, err := internalv1.NewPeerServiceClient(dialAs(t, c, leader, pair)).Leave(t.Context(), &internalv1.LeaveRequest{PeerId: c.Followers(leader)[1].ID})
+	_, err := internalv1.NewPeerServiceClient(dialAs(t, c, leader, pair)).Leave(t.Context(),
+		&internalv1.LeaveRequest{PeerId: c.Followers(leader)[1].ID})
 	if status.Code(err) != codes.PermissionDenied {
 		t.Errorf("leave for another peer: %v", err)
 	}
@@ -259,7 +261,8 @@ func startLoad(t *testing.T, c *clustertest.Cluster) *load {
 			return register(ctx, p, fmt.Sprintf("stay-%s-%d", p.ID, n))
 		})
 		go1(func(n int) error {
-			cc, err := grpc.NewClient(p.Conn.Target(), grpc.WithTransportCredentials(c.ClientCredentials(issue.Pair{})), grpc.WithDisableRetry())
+			cc, err := grpc.NewClient(p.Conn.Target(), grpc.WithTransportCredentials(c.ClientCredentials(issue.Pair{})),
+				grpc.WithDisableRetry())
 			if err != nil {
 				return err
 			}

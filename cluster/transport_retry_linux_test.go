@@ -79,7 +79,8 @@ func TestLeaderInsistsUntilThePeerIsBack(t *testing.T) {
 		},
 		"snapshot": func(g *gate, addr raft.ServerAddress) error {
 			var resp raft.InstallSnapshotResponse
-			err := g.InstallSnapshot("p2", addr, &raft.InstallSnapshotRequest{RPCHeader: header(), SnapshotVersion: 1, Term: 3, Size: 4}, &resp, strings.NewReader("snap"))
+			err := g.InstallSnapshot("p2", addr, &raft.InstallSnapshotRequest{RPCHeader: header(), SnapshotVersion: 1, Term: 3,
+				Size: 4}, &resp, strings.NewReader("snap"))
 			if err == nil && !resp.Success {
 				return errors.New("it was refused")
 			}
@@ -182,7 +183,8 @@ func blackHole(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = unix.Close(fd) })
-	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, 0)); err != nil {
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}),
+		unix.Listen(fd, 0)); err != nil {
 		t.Fatal(err)
 	}
 	sa, err := unix.Getsockname(fd)

@@ -118,7 +118,8 @@ func TestIdentitySurvives(t *testing.T) {
 
 func gossiped(id, instance, cluster string, expect uint32, bootstrapped bool) member {
 	return member{alive: true, meta: &internalv1.GossipMeta{
-		Id: id, Instance: instance, ClusterId: cluster, BootstrapExpect: expect, Bootstrapped: bootstrapped, RaftAddr: id + ":1",
+		Id: id, Instance: instance, ClusterId: cluster, BootstrapExpect: expect, Bootstrapped: bootstrapped, RaftAddr: id +
+			":1",
 	}}
 }
 
@@ -149,7 +150,8 @@ func TestReplacedFounders(t *testing.T) {
 }
 
 func TestFounders(t *testing.T) {
-	a, b, c, d := gossiped("a", "1", "", 3, false), gossiped("b", "2", "", 3, false), gossiped("c", "3", "", 3, false), gossiped("d", "4", "", 3, false)
+	a, b, c, d := gossiped("a", "1", "", 3, false), gossiped("b", "2", "", 3, false), gossiped("c", "3", "", 3,
+		false), gossiped("d", "4", "", 3, false)
 	dead := d
 	dead.alive = false
 	abc := []founder{{"a", "1", "a:1"}, {"b", "2", "b:1"}, {"c", "3", "c:1"}}
@@ -244,11 +246,13 @@ func TestGateRefusesVotes(t *testing.T) {
 	for _, admitted := range []bool{false, true} {
 		g.admitted.Store(admitted)
 		var vote raft.RequestVoteResponse
-		if err := from.RequestVote("g", to, &raft.RequestVoteRequest{RPCHeader: header(), Term: 5}, &vote); err != nil || vote.Granted != admitted {
+		if err := from.RequestVote("g", to, &raft.RequestVoteRequest{RPCHeader: header(), Term: 5}, &vote); err != nil ||
+			vote.Granted != admitted {
 			t.Errorf("admitted %t: vote granted: %t (%v)", admitted, vote.Granted, err)
 		}
 		var pre raft.RequestPreVoteResponse
-		if err := from.RequestPreVote("g", to, &raft.RequestPreVoteRequest{RPCHeader: header(), Term: 5}, &pre); err != nil || pre.Granted != admitted {
+		if err := from.RequestPreVote("g", to, &raft.RequestPreVoteRequest{RPCHeader: header(), Term: 5},
+			&pre); err != nil || pre.Granted != admitted {
 			t.Errorf("admitted %t: pre-vote granted: %t (%v)", admitted, pre.Granted, err)
 		}
 		err := from.TimeoutNow("g", to, &raft.TimeoutNowRequest{RPCHeader: header()}, &raft.TimeoutNowResponse{})
@@ -256,14 +260,17 @@ func TestGateRefusesVotes(t *testing.T) {
 			t.Errorf("admitted %t: timeout now: %v", admitted, err)
 		}
 		var app raft.AppendEntriesResponse
-		if err := from.AppendEntries("g", to, &raft.AppendEntriesRequest{RPCHeader: header(), Term: 5, PrevLogEntry: 1}, &app); err != nil || !app.Success {
+		if err := from.AppendEntries("g", to, &raft.AppendEntriesRequest{RPCHeader: header(), Term: 5, PrevLogEntry: 1},
+			&app); err != nil || !app.Success {
 			t.Errorf("admitted %t: entries refused (%v)", admitted, err)
 		}
 		// It does not ask for votes either.
-		if err := g.RequestVote("x", "127.0.0.1:1", &raft.RequestVoteRequest{}, &raft.RequestVoteResponse{}); errors.Is(err, errNotAdmitted) == admitted {
+		if err := g.RequestVote("x", "127.0.0.1:1", &raft.RequestVoteRequest{},
+			&raft.RequestVoteResponse{}); errors.Is(err, errNotAdmitted) == admitted {
 			t.Errorf("admitted %t: asking for a vote: %v", admitted, err)
 		}
-		if err := g.RequestPreVote("x", "127.0.0.1:1", &raft.RequestPreVoteRequest{}, &raft.RequestPreVoteResponse{}); errors.Is(err, errNotAdmitted) == admitted {
+		if err := g.RequestPreVote("x", "127.0.0.1:1", &raft.RequestPreVoteRequest{},
+			&raft.RequestPreVoteResponse{}); errors.Is(err, errNotAdmitted) == admitted {
 			t.Errorf("admitted %t: asking for a pre-vote: %v", admitted, err)
 		}
 	}
@@ -308,10 +315,12 @@ func TestGateJudgesByLog(t *testing.T) {
 			}
 		}()
 		candidate := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte("n1")}
-		if err := from.RequestVote("g", to, &raft.RequestVoteRequest{RPCHeader: candidate}, &raft.RequestVoteResponse{}); err != nil {
+		if err := from.RequestVote("g", to, &raft.RequestVoteRequest{RPCHeader: candidate},
+			&raft.RequestVoteResponse{}); err != nil {
 			t.Fatal(err)
 		}
-		if err := from.RequestPreVote("g", to, &raft.RequestPreVoteRequest{RPCHeader: candidate}, &raft.RequestPreVoteResponse{}); err != nil {
+		if err := from.RequestPreVote("g", to, &raft.RequestPreVoteRequest{RPCHeader: candidate},
+			&raft.RequestPreVoteResponse{}); err != nil {
 			t.Fatal(err)
 		}
 		<-done
@@ -426,7 +435,8 @@ func TestConsistencyOf(t *testing.T) {
 		{nil, Consistency{}, false},
 		{metadata.Pairs(HeaderConsistency, "stale"), Consistency{Stale: true}, false},
 		{metadata.Pairs(HeaderConsistency, "linearizable", HeaderMinIndex, "7"), Consistency{MinIndex: 7}, false},
-		{metadata.Pairs(HeaderConsistency, "stale", HeaderMinIndex, "7", HeaderMinIndex, "5"), Consistency{Stale: true, MinIndex: 7}, false},
+		{metadata.Pairs(HeaderConsistency, "stale", HeaderMinIndex, "7", HeaderMinIndex, "5"),
+			Consistency{Stale: true, MinIndex: 7}, false},
 		{metadata.Pairs(HeaderConsistency, "eventual"), Consistency{}, true},
 		{metadata.Pairs(HeaderMinIndex, "-1"), Consistency{}, true},
 	} {
@@ -488,7 +498,8 @@ func TestMayVote(t *testing.T) {
 		applied, floor, commit uint64
 		want                   bool
 	}{
-		{10, 10, 10, true}, {9, 10, 10, false}, {10, 10, 10 + promoteLag, true}, {10, 10, 11 + promoteLag, false}, {20, 10, 15, true},
+		{10, 10, 10, true}, {9, 10, 10, false}, {10, 10, 10 + promoteLag, true}, {10, 10, 11 + promoteLag, false}, {20, 10,
+			15, true},
 	} {
 		if got := mayVote(tc.applied, tc.floor, tc.commit); got != tc.want {
 			t.Errorf("applied %d, floor %d, commit %d: got %t, want %t", tc.applied, tc.floor, tc.commit, got, tc.want)
@@ -498,12 +509,13 @@ func TestMayVote(t *testing.T) {
 
 func TestLogBridges(t *testing.T) {
 	var out bytes.Buffer
-	l := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey {
-			return slog.Attr{}
-		}
-		return a
-	}}))
+	l := slog.New(slog.NewTextHandler(&out,
+		&slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}}))
 	h := newHCLog(l, "raft")
 	h.With("id", 1).Warn("something", "servers", hclog.Fmt("%+v", []int{1, 2}))
 	h.Info("detail")
@@ -513,7 +525,8 @@ func TestLogBridges(t *testing.T) {
 		t.Error("the levels are not the handler's")
 	}
 	w := lineWriter{log: l}
-	for _, line := range []string{"[DEBUG] memberlist: x\n", "[WARN] memberlist: y\n", "[ERR] memberlist: z\n", "plain\n"} {
+	for _, line := range []string{"[DEBUG] memberlist: x\n", "[WARN] memberlist: y\n", "[ERR] memberlist: z\n",
+		"plain\n"} {
 		if n, err := fmt.Fprint(w, line); err != nil || n != len(line) {
 			t.Errorf("write %q: %d, %v", line, n, err)
 		}

@@ -123,7 +123,9 @@ func (v *Archivist) due(view *fsm.View, run *holdfastv1.Run, now time.Time) bool
 }
 
 // each calls do for one run and counts the outcome.
-func (v *Archivist) each(ctx context.Context, run *holdfastv1.Run, outcome string, do func(context.Context) error) error {
+func (v *Archivist) each(
+	ctx context.Context, run *holdfastv1.Run, outcome string, do func(context.Context) error,
+) error {
 	limited, cancel := context.WithTimeout(ctx, v.cfg.Timeout)
 	defer cancel()
 	err := do(limited)

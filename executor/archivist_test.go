@@ -156,7 +156,8 @@ func TestArchivistThatBreaks(t *testing.T) {
 			if err := v.look(t.Context(), l.epoch, then); err != nil {
 				t.Fatalf("an archive that does not answer ends the term: %v", err)
 			}
-			if r, _ := l.fsm.View().Run(ids[0]); r.GetArchive() != nil || len(r.GetSteps()) == 0 || l.log(ids[0], "stdout") == "" {
+			if r, _ := l.fsm.View().Run(ids[0]); r.GetArchive() != nil || len(r.GetSteps()) == 0 ||
+				l.log(ids[0], "stdout") == "" {
 				t.Fatalf("the run has left, and the archive has nothing of it: %v", r)
 			}
 			a.before, a.damage = func(string) error { return nil }, false
@@ -203,7 +204,8 @@ func TestArchivistIsReplaced(t *testing.T) {
 			if err := NewArchivist(cfg, l, l.fsm, a).look(t.Context(), l.epoch, then); err != nil {
 				t.Fatal(err)
 			}
-			if r, _ := l.fsm.View().Run(ids[0]); r.GetArchive() == nil || (call == "remove") != (r.GetArchive().GetDroppedAt() != nil) {
+			if r, _ := l.fsm.View().Run(ids[0]); r.GetArchive() == nil ||
+				(call == "remove") != (r.GetArchive().GetDroppedAt() != nil) {
 				t.Errorf("the new leader has not gone on: %v", r.GetArchive())
 			}
 		})
@@ -219,7 +221,8 @@ func TestArchivistWithAWrongClock(t *testing.T) {
 	if err := v.look(t.Context(), l.epoch, time.Now().Add(month)); err != nil {
 		t.Fatal(err)
 	}
-	l.must(&internalv1.Command{Op: &internalv1.Command_RaiseFeatureLevel{RaiseFeatureLevel: &internalv1.RaiseFeatureLevel{Level: fsm.FeatureLevel}}})
+	l.must(&internalv1.Command{
+		Op: &internalv1.Command_RaiseFeatureLevel{RaiseFeatureLevel: &internalv1.RaiseFeatureLevel{Level: fsm.FeatureLevel}}})
 	if err := v.look(t.Context(), l.epoch, time.Now().Add(6*month)); err != nil {
 		t.Fatal(err)
 	}

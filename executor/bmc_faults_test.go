@@ -50,14 +50,16 @@ const patience = 20 * time.Second
 // newWard starts the BMC. request bounds the time of each request to it.
 func newWard(t *testing.T, c redfishtest.Config, request time.Duration) *ward {
 	t.Helper()
-	w := &ward{lab: newLab(t, fake.Config{}), s: redfishtest.New(c), acct: bmc.Account{User: "admin", Password: "secret", Version: "1"}}
+	w := &ward{lab: newLab(t, fake.Config{}), s: redfishtest.New(c),
+		acct: bmc.Account{User: "admin", Password: "secret", Version: "1"}}
 	h := httptest.NewServer(w.s.Handler())
 	t.Cleanup(func() {
 		w.s.Close()
 		h.Close()
 	})
 	var err error
-	w.p, err = bmc.New(bmc.Config{Protocol: bmc.Redfish, AllowHTTP: true, Settle: 200 * time.Millisecond, RequestTime: request, OpenTime: time.Second}, bmc.Deps{Credentials: w})
+	w.p, err = bmc.New(bmc.Config{Protocol: bmc.Redfish, AllowHTTP: true, Settle: 200 * time.Millisecond,
+		RequestTime: request, OpenTime: time.Second}, bmc.Deps{Credentials: w})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +211,8 @@ func TestBMCAcceptsAndDoesNothing(t *testing.T) {
 	r := w.ended(run)
 	accepted, recorded := w.presses(run)
 	if len(accepted) == 0 || len(accepted) > len(r.GetSteps()[0].GetAttempts()) || !cmp.Equal(accepted, recorded) {
-		t.Errorf("the BMC has taken %v, on record are %v, in %d attempts", accepted, recorded, len(r.GetSteps()[0].GetAttempts()))
+		t.Errorf("the BMC has taken %v, on record are %v, in %d attempts", accepted, recorded,
+			len(r.GetSteps()[0].GetAttempts()))
 	}
 	w.sees(run, "waiting for the power to be off")
 	if !w.s.Power("1") {
@@ -245,14 +248,17 @@ func TestBMCThatLocksAccounts(t *testing.T) {
 	first := w.run(10*time.Second, 9, "cycle")
 	r := w.ended(first)
 	attempts := r.GetSteps()[0].GetAttempts()
-	if last := attempts[len(attempts)-1]; r.GetPhase() != holdfastv1.Run_FAILED || len(attempts) != 2 || last.GetErrorClass() != "auth" {
-		t.Errorf("run is %s after %d attempts (%v), want FAILED after two, class auth", r.GetPhase(), len(attempts), r.GetError())
+	if last := attempts[len(attempts)-1]; r.GetPhase() != holdfastv1.Run_FAILED || len(attempts) != 2 ||
+		last.GetErrorClass() != "auth" {
+		t.Errorf("run is %s after %d attempts (%v), want FAILED after two, class auth", r.GetPhase(), len(attempts),
+			r.GetError())
 	}
 	if n := w.s.Logins(); n != 2 {
 		t.Errorf("%d logins were tried, want 2: the third locks the account", n)
 	}
 	m, _ := w.fsm.View().Machine("m-1")
-	if b := m.GetStatus().GetBanners(); len(b) != 1 || !strings.HasPrefix(b[0], "NeedsIntervention: ") || !strings.Contains(b[0], "auth") {
+	if b := m.GetStatus().GetBanners(); len(b) != 1 || !strings.HasPrefix(b[0], "NeedsIntervention: ") ||
+		!strings.Contains(b[0], "auth") {
 		t.Errorf("banners are %q, want one that asks for somebody, and says why", b)
 	}
 	if accepted, recorded := w.presses(first); accepted != nil || recorded != nil {

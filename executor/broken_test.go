@@ -31,7 +31,9 @@ type broken struct {
 
 func (b *broken) HasBMC(providers.Machine) bool { return !b.noBMC }
 
-func (b *broken) CommandStatus(ctx context.Context, m providers.Machine, token string, offset int64) (providers.CommandStatus, error) {
+func (b *broken) CommandStatus(
+	ctx context.Context, m providers.Machine, token string, offset int64,
+) (providers.CommandStatus, error) {
 	if b.host != nil {
 		if err := b.host(); err != nil {
 			return providers.CommandStatus{}, err
@@ -78,7 +80,8 @@ func (l *lab) broken() *broken {
 
 func (l *lab) level2() {
 	l.t.Helper()
-	l.must(&internalv1.Command{Op: &internalv1.Command_RaiseFeatureLevel{RaiseFeatureLevel: &internalv1.RaiseFeatureLevel{Level: fsm.Level2}}})
+	l.must(&internalv1.Command{
+		Op: &internalv1.Command_RaiseFeatureLevel{RaiseFeatureLevel: &internalv1.RaiseFeatureLevel{Level: fsm.Level2}}})
 }
 
 func dead() error { return providers.Errorf(providers.Timeout, "ask m-1", "no answer") }
@@ -99,7 +102,11 @@ func TestRmaOfADeadMachine(t *testing.T) {
 		{"the same by force", nil, dead, nil, "true", "", nil},
 		{"a dead host of a cluster", dead, nil, []string{"InCustomerCluster"}, "", "in a cluster and not drained", nil},
 		{"the same by force", dead, nil, []string{"InCustomerCluster"}, "true", "", []string{"soft-off"}},
-		{"a host that refuses the login, by force", func() error { return providers.Errorf(providers.Auth, "log in", "refused") }, nil, nil, "true", "", []string{"soft-off"}},
+		{"a host that refuses the login, by force",
+			func() error {
+				return providers.Errorf(providers.Auth, "log in",
+					"refused")
+			}, nil, nil, "true", "", []string{"soft-off"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -147,7 +154,8 @@ func TestPanicFailsItsRun(t *testing.T) {
 	ld := l.lead(quick())
 	bad, good := l.start("m-1", "", "bad", nil), l.start("m-2", "", "good", nil)
 	run := l.ended(bad.GetRunId())
-	if e := run.GetError(); run.GetPhase() != holdfastv1.Run_FAILED || e.GetReason() != "Panicked" || !strings.Contains(e.GetMessage(), "index out of range") {
+	if e := run.GetError(); run.GetPhase() != holdfastv1.Run_FAILED || e.GetReason() != "Panicked" ||
+		!strings.Contains(e.GetMessage(), "index out of range") {
 		t.Errorf("the run whose provider panics: %v, want FAILED for reason Panicked", run)
 	}
 	if run := l.ended(good.GetRunId()); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
@@ -192,7 +200,8 @@ func TestWaitHasItsReason(t *testing.T) {
 		var calls atomic.Int64
 		b.host = func() error {
 			n := calls.Add(1)
-			return providers.Errorf(providers.Transient, "ask m-1", "request %d: read tcp 10.0.0.1:%d->10.0.0.9:22: connection reset", n, 40000+n)
+			return providers.Errorf(providers.Transient, "ask m-1",
+				"request %d: read tcp 10.0.0.1:%d->10.0.0.9:22: connection reset", n, 40000+n)
 		}
 		l.machine("m-1")
 		s := step("s", &holdfastv1.SshCommand{Command: "true"})
@@ -202,14 +211,17 @@ func TestWaitHasItsReason(t *testing.T) {
 		run := l.start("m-1", "", "p", nil)
 		time.Sleep(8 * time.Second) // sleep: of the bubble's clock
 		first, _ := l.fsm.View().Run(run.GetRunId())
-		if w := first.GetWaitingFor(); !strings.HasPrefix(w, "the host to answer, but ") || !strings.Contains(w, "read tcp 10.0.0.1->10.0.0.9:22") {
+		if w := first.GetWaitingFor(); !strings.HasPrefix(w, "the host to answer, but ") ||
+			!strings.Contains(w, "read tcp 10.0.0.1->10.0.0.9:22") {
 			t.Errorf("after 8 s the run waits for %q, want the host and the error without its local port", w)
 		}
 		written := l.written()
 		time.Sleep(time.Minute) // sleep: of the bubble's clock
 		last, _ := l.fsm.View().Run(run.GetRunId())
-		if !last.GetWaitingSince().AsTime().Equal(first.GetWaitingSince().AsTime()) || last.GetWaitingFor() == first.GetWaitingFor() {
-			t.Errorf("a minute later: %q since %s, want a newer error of the wait since %s", last.GetWaitingFor(), last.GetWaitingSince().AsTime(), first.GetWaitingSince().AsTime())
+		if !last.GetWaitingSince().AsTime().Equal(first.GetWaitingSince().AsTime()) ||
+			last.GetWaitingFor() == first.GetWaitingFor() {
+			t.Errorf("a minute later: %q since %s, want a newer error of the wait since %s", last.GetWaitingFor(),
+				last.GetWaitingSince().AsTime(), first.GetWaitingSince().AsTime())
 		}
 		if n := l.written() - written; n > 15 {
 			t.Errorf("%d entries of the log in a minute, want one in 10 s or so", n)
@@ -280,7 +292,8 @@ func TestConsolesAreLimitedBeforeTheyOpen(t *testing.T) {
 	l.lead(quick())
 	refused := func() (n int) {
 		for _, r := range runs {
-			if run, _ := l.fsm.View().Run(r.GetRunId()); strings.Contains(run.GetError().GetMessage(), "consoles are already open") {
+			if run, _ := l.fsm.View().Run(r.GetRunId()); strings.Contains(run.GetError().GetMessage(),
+				"consoles are already open") {
 				n++
 			}
 		}

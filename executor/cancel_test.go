@@ -50,7 +50,8 @@ func TestCanceledPressShowsFirst(t *testing.T) {
 // A cancel or a deadline during the commit of a progress note ends the attempt but not
 // the term.
 func TestEndDuringNote(t *testing.T) {
-	for name, want := range map[string]holdfastv1.Run_Phase{"cancel": holdfastv1.Run_CANCELED, "deadline": holdfastv1.Run_FAILED} {
+	for name, want := range map[string]holdfastv1.Run_Phase{"cancel": holdfastv1.Run_CANCELED,
+		"deadline": holdfastv1.Run_FAILED} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLab(t, fake.Config{})
@@ -125,7 +126,8 @@ func TestCancelEndsWhatRunsDo(t *testing.T) {
 	}
 	for machine, id := range map[string]string{"m-1": id, "m-2": other} {
 		run := l.ended(id)
-		if run.GetPhase() != holdfastv1.Run_CANCELED || !strings.Contains(run.GetError().GetMessage(), "stopping") || !strings.Contains(l.log(id, "system"), "kill the command") {
+		if run.GetPhase() != holdfastv1.Run_CANCELED || !strings.Contains(run.GetError().GetMessage(), "stopping") ||
+			!strings.Contains(l.log(id, "system"), "kill the command") {
 			t.Errorf("run %s is %s: %v\n%s", id, run.GetPhase(), run.GetError(), l.log(id, "system"))
 		}
 		m, _ := l.fsm.View().Machine(machine)
@@ -141,14 +143,16 @@ func TestCancelEndsWhatRunsDo(t *testing.T) {
 func TestErasedOnce(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	p := fake.New(l.fleet)
-	l.set = providers.SetOf(map[string]providers.Provider{"fake": rack{p, &stubborn{PowerController: p, refuse: 1}, p, p, erases}})
+	l.set = providers.SetOf(map[string]providers.Provider{"fake": rack{p, &stubborn{PowerController: p, refuse: 1}, p, p,
+		erases}})
 	l.machine("m-1")
 	l.plan("p", step("s", &holdfastv1.RmaAction{Wipe: true}))
 	l.lead(quick())
 	id := l.start("m-1", "RMA", "p", nil).GetRunId()
 	run := l.ended(id)
 	a := run.GetSteps()[0].GetAttempts()
-	if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(a) != 2 || a[1].GetEvidenceAfter()[proofWiped] != "2 disks, by the host" {
+	if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(a) != 2 ||
+		a[1].GetEvidenceAfter()[proofWiped] != "2 disks, by the host" {
 		t.Errorf("the run is %s: %v\n%s", run.GetPhase(), a, l.log(id, "system"))
 	}
 	if n := strings.Count(l.log(id, "system"), "erase all disks"); n != 1 {
@@ -174,12 +178,16 @@ func (s *stubborn) SetPower(ctx context.Context, op providers.Op, m providers.Ma
 func TestVerifyGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})
-		l.member(&book{node: providers.NodeStatus{Registered: true, Node: "n-1", Message: "node n-1: Ready is False (KubeletNotReady): no cni"}})
+		l.member(&book{node: providers.NodeStatus{Registered: true, Node: "n-1",
+			Message: "node n-1: Ready is False (KubeletNotReady): no cni"}})
 		l.machine("m")
-		l.plan("p", once(step("verify", &holdfastv1.VerifyInCluster{ClusterRef: "c", Timeout: durationpb.New(2 * time.Second)})))
+		l.plan("p", once(step("verify",
+			&holdfastv1.VerifyInCluster{ClusterRef: "c", Timeout: durationpb.New(2 * time.Second)})))
 		l.lead(quick())
 		run := l.ended(l.start("m", "REPAVE", "p", nil).GetRunId())
-		if got := run.GetError(); got.GetErrorClass() != "timeout" || !strings.Contains(got.GetMessage(), "gave up after 2s waiting for the node to be Ready in c: node n-1: Ready is False (KubeletNotReady): no cni") {
+		if got := run.GetError(); got.GetErrorClass() != "timeout" ||
+			!strings.Contains(got.GetMessage(),
+				"gave up after 2s waiting for the node to be Ready in c: node n-1: Ready is False (KubeletNotReady): no cni") {
 			t.Errorf("the run says %v", got)
 		}
 	})
@@ -189,14 +197,16 @@ func TestVerifyGivesUp(t *testing.T) {
 func TestEventLogIsNotClearedIntoAFullLog(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.machine("m-1")
-	l.plan("p", step("talks", &holdfastv1.SshCommand{Script: strings.Repeat("yes 100000\n", 8)}), step("s", &holdfastv1.ClearEventLog{}))
+	l.plan("p", step("talks", &holdfastv1.SshCommand{Script: strings.Repeat("yes 100000\n", 8)}),
+		step("s", &holdfastv1.ClearEventLog{}))
 	l.lead(quick())
 	id := l.start("m-1", "", "p", nil).GetRunId()
 	run := l.ended(id)
 	if !run.GetLogTruncated() || run.GetLogBytes() < fsm.MaxRunLog {
 		t.Fatalf("the log has %d bytes", run.GetLogBytes())
 	}
-	if n := len(run.GetSteps()[1].GetAttempts()); run.GetPhase() != holdfastv1.Run_FAILED || !strings.Contains(run.GetError().GetMessage(), "the log of this run is full") || n != 1 {
+	if n := len(run.GetSteps()[1].GetAttempts()); run.GetPhase() != holdfastv1.Run_FAILED ||
+		!strings.Contains(run.GetError().GetMessage(), "the log of this run is full") || n != 1 {
 		t.Errorf("the run is %s after %d attempts: %v; want it to fail at once", run.GetPhase(), n, run.GetError())
 	}
 	for _, e := range l.fleet.Effects("m-1", id, 0) {
@@ -211,7 +221,8 @@ func TestEventLogIsNotClearedIntoAFullLog(t *testing.T) {
 func TestDrainThroughTheAPIIsTakenOver(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, fake.Config{})
-	b := &book{node: providers.NodeStatus{Registered: true, Ready: true, Node: "n-1"}, drains: []providers.DrainStatus{{Node: "n-1", Left: 1, Waiting: "pod default/web"}}}
+	b := &book{node: providers.NodeStatus{Registered: true, Ready: true, Node: "n-1"},
+		drains: []providers.DrainStatus{{Node: "n-1", Left: 1, Waiting: "pod default/web"}}}
 	l.member(b)
 	l.machine("m")
 	cfg := quick()
@@ -242,7 +253,8 @@ func (tongueless) CommandStatus(context.Context, providers.Machine, string, int6
 // A leader that adopts a canceled run waits until the press of the earlier leader has
 // taken effect.
 func TestPressOfBeforeShowsFirst(t *testing.T) {
-	for name, kind := range map[string]any{"power": &holdfastv1.Power{Action: "off", Force: true}, "reboot": &holdfastv1.Reboot{Mode: "bmc", Force: true}} {
+	for name, kind := range map[string]any{"power": &holdfastv1.Power{Action: "off", Force: true},
+		"reboot": &holdfastv1.Reboot{Mode: "bmc", Force: true}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLab(t, fake.Config{Faults: fake.Faults{Latency: fake.Duration(2 * time.Second)}})
@@ -250,7 +262,10 @@ func TestPressOfBeforeShowsFirst(t *testing.T) {
 				l.plan("p", step("s", kind))
 				first := l.lead(quick())
 				id := l.start("m-1", "", "p", nil).GetRunId()
-				l.wait(id, "pressing", func(*holdfastv1.Run) bool { return strings.Contains(l.log(id, "system"), "power hard-off") })
+				l.wait(id, "pressing", func(*holdfastv1.Run) bool {
+					return strings.Contains(l.log(id, "system"),
+						"power hard-off")
+				})
 				synctest.Wait() // until the press is under way
 				first.kill()
 				<-first.done
@@ -260,7 +275,8 @@ func TestPressOfBeforeShowsFirst(t *testing.T) {
 				was := len(l.presses(id))
 				time.Sleep(time.Minute) // sleep: the bubble's clock
 				if n := len(l.presses(id)); run.GetPhase() != holdfastv1.Run_CANCELED || was != 1 || n != 1 {
-					t.Errorf("the run is %s; %d presses had shown when it was over, and %d in the end, want 1 and 1\n%s", run.GetPhase(), was, n, l.log(id, "system"))
+					t.Errorf("the run is %s; %d presses had shown when it was over, and %d in the end, want 1 and 1\n%s",
+						run.GetPhase(), was, n, l.log(id, "system"))
 				}
 			})
 		})

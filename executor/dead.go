@@ -96,7 +96,9 @@ func (a *attempt) powerToTakeOut(power providers.PowerController) func(context.C
 // beyondReach reports whether a machine is taken out although its power cannot be
 // switched off: its BMC has not answered for the time of deadAfter, and its host does not
 // answer either or force is set.
-func (a *attempt) beyondReach(ctx context.Context, power providers.PowerController, s *holdfastv1.RmaAction) (bool, error) {
+func (a *attempt) beyondReach(
+	ctx context.Context, power providers.PowerController, s *holdfastv1.RmaAction,
+) (bool, error) {
 	var last error
 	since := time.Now()
 	err := a.poll(ctx, "the BMC to answer", func(ctx context.Context) (bool, error) {

@@ -39,7 +39,8 @@ func TestDefaultPlansSucceed(t *testing.T) {
 			}
 			m, _ := l.fsm.View().Machine("m-1")
 			if m.GetStatus().GetPhase() != tc.phase || m.GetStatus().GetActiveRunId() != "" {
-				t.Errorf("machine = %s with run %q, want %s with none", m.GetStatus().GetPhase(), m.GetStatus().GetActiveRunId(), tc.phase)
+				t.Errorf("machine = %s with run %q, want %s with none", m.GetStatus().GetPhase(), m.GetStatus().GetActiveRunId(),
+					tc.phase)
 			}
 			for _, s := range run.GetSteps() {
 				if n := len(s.GetAttempts()); n != 1 {
@@ -74,7 +75,8 @@ func TestTakeOverAtEveryBoundary(t *testing.T) {
 			t.Run(k.name+"/"+string(b), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					l := newLab(t, fake.Config{PowerTime: fake.Duration(10 * time.Millisecond), BootTime: fake.Duration(40 * time.Millisecond), InstallTime: fake.Duration(60 * time.Millisecond)})
+					l := newLab(t, fake.Config{PowerTime: fake.Duration(10 * time.Millisecond),
+						BootTime: fake.Duration(40 * time.Millisecond), InstallTime: fake.Duration(60 * time.Millisecond)})
 					l.machine("m-1")
 					l.plan("p", step("s", k.kind))
 					cfg := quick()
@@ -105,7 +107,8 @@ func TestTakeOverAtEveryBoundary(t *testing.T) {
 						t.Errorf("destructive effects = %v, want %v\n%s", got, k.want, l.log(id, "system"))
 					}
 					if k.name == "ssh" {
-						if got := l.log(id, "stdout"); strings.Count(got, "one\n") != strings.Count(got, "two\n") || !strings.Contains(got, "two\n") {
+						if got := l.log(id, "stdout"); strings.Count(got, "one\n") != strings.Count(got, "two\n") ||
+							!strings.Contains(got, "two\n") {
 							t.Errorf("output = %q, want each line once", got)
 						}
 					}
@@ -125,7 +128,8 @@ func TestRetriesAreCountedAndEnd(t *testing.T) {
 	run := l.ended(l.start("m-1", "", "p", nil).GetRunId())
 	st := run.GetSteps()[0]
 	if run.GetPhase() != holdfastv1.Run_FAILED || len(st.GetAttempts()) != 3 || st.GetRetryCount() != 2 {
-		t.Fatalf("phase %s, attempts %d, retries %d; want FAILED, 3, 2", run.GetPhase(), len(st.GetAttempts()), st.GetRetryCount())
+		t.Fatalf("phase %s, attempts %d, retries %d; want FAILED, 3, 2", run.GetPhase(), len(st.GetAttempts()),
+			st.GetRetryCount())
 	}
 	if got := run.GetSteps()[1].GetState(); got != holdfastv1.StepStatus_WAITING {
 		t.Errorf("the step after the failed one is %s, want WAITING", got)
@@ -155,7 +159,8 @@ func TestErrorsThatEndARunAtOnce(t *testing.T) {
 			l.lead(quick())
 			run := l.ended(l.start("m-1", "", "p", nil).GetRunId())
 			if got := len(run.GetSteps()[0].GetAttempts()); got != tc.attempts || run.GetError().GetErrorClass() != tc.class {
-				t.Errorf("attempts = %d, class = %q; want %d, %q (%v)", got, run.GetError().GetErrorClass(), tc.attempts, tc.class, run.GetError())
+				t.Errorf("attempts = %d, class = %q; want %d, %q (%v)", got, run.GetError().GetErrorClass(), tc.attempts,
+					tc.class, run.GetError())
 			}
 		})
 	}
@@ -172,7 +177,8 @@ func TestLieIsFound(t *testing.T) {
 		l.plan("p", s)
 		l.lead(quick())
 		run := l.ended(l.start("m-1", "", "p", nil).GetRunId())
-		if e := run.GetError(); run.GetPhase() != holdfastv1.Run_FAILED || e.GetErrorClass() != "timeout" || !strings.Contains(e.GetMessage(), "the power to be off") {
+		if e := run.GetError(); run.GetPhase() != holdfastv1.Run_FAILED || e.GetErrorClass() != "timeout" ||
+			!strings.Contains(e.GetMessage(), "the power to be off") {
 			t.Errorf("error = %v, want a timeout that names what was waited for", e)
 		}
 	})
@@ -195,7 +201,8 @@ func TestFailedEffectsAreRetried(t *testing.T) {
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	cancelRun := func(l *lab, id string) {
-		l.must(&internalv1.Command{Op: &internalv1.Command_CancelRun{CancelRun: &internalv1.CancelRun{RunId: id, Reason: "changed my mind"}}})
+		l.must(&internalv1.Command{Op: &internalv1.Command_CancelRun{CancelRun: &internalv1.CancelRun{RunId: id,
+			Reason: "changed my mind"}}})
 	}
 	hang := fake.Config{Faults: fake.Faults{Hang: []string{"*"}}}
 	for _, tc := range []struct {
@@ -204,9 +211,11 @@ func TestCancel(t *testing.T) {
 		kind  any
 		when  func(*holdfastv1.Run) bool
 	}{
-		{"while a command runs", fake.Config{}, &holdfastv1.SshCommand{Script: "sleep 60"}, func(r *holdfastv1.Run) bool { return r.GetPhase() == holdfastv1.Run_RUNNING }},
+		{"while a command runs", fake.Config{}, &holdfastv1.SshCommand{Script: "sleep 60"},
+			func(r *holdfastv1.Run) bool { return r.GetPhase() == holdfastv1.Run_RUNNING }},
 		{"while the BMC hangs", hang, &holdfastv1.Reboot{Mode: "bmc"}, func(*holdfastv1.Run) bool { return true }},
-		{"while it waits for a retry", fake.Config{Faults: fake.Faults{Fail: 1}}, &holdfastv1.SetNetboot{Mode: "PXE"}, func(r *holdfastv1.Run) bool { return r.GetSteps()[0].GetRetryCount() > 0 }},
+		{"while it waits for a retry", fake.Config{Faults: fake.Faults{Fail: 1}}, &holdfastv1.SetNetboot{Mode: "PXE"},
+			func(r *holdfastv1.Run) bool { return r.GetSteps()[0].GetRetryCount() > 0 }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -324,7 +333,8 @@ func TestCancelActive(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{running, pending} {
-		if run, _ := l.fsm.View().Run(id); run.GetPhase() != holdfastv1.Run_CANCELED || !strings.Contains(run.GetError().GetMessage(), "stopping") {
+		if run, _ := l.fsm.View().Run(id); run.GetPhase() != holdfastv1.Run_CANCELED ||
+			!strings.Contains(run.GetError().GetMessage(), "stopping") {
 			t.Errorf("run %s = %s %v, want CANCELED with the reason", id, run.GetPhase(), run.GetError())
 		}
 	}
@@ -336,7 +346,9 @@ type deaf struct {
 	class providers.Class
 }
 
-func (d deaf) StartCommand(ctx context.Context, op providers.Op, m providers.Machine, token string, c providers.Command) error {
+func (d deaf) StartCommand(
+	ctx context.Context, op providers.Op, m providers.Machine, token string, c providers.Command,
+) error {
 	if err := d.Provider.StartCommand(ctx, op, m, token, c); err != nil {
 		return err
 	}

@@ -46,7 +46,8 @@ func ironicAsked(s *ironictest.Server) []string {
 // Each effect of an install is done once, even if the leader dies after any of them.
 func TestInstallInSeveralEffects(t *testing.T) {
 	t.Parallel()
-	want := []string{"provision: deleted", "provision: manage", "provision: clean", "provision: provide", "provision: active"}
+	want := []string{"provision: deleted", "provision: manage", "provision: clean", "provision: provide",
+		"provision: active"}
 	for kills := range len(want) + 1 { // after so many of them
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
@@ -62,12 +63,14 @@ func TestInstallInSeveralEffects(t *testing.T) {
 			}
 			run := l.ended(id)
 			if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(run.GetSteps()[0].GetAttempts()) != 1 {
-				t.Errorf("run is %s after %d attempts, want SUCCEEDED in one\n%s", run.GetPhase(), len(run.GetSteps()[0].GetAttempts()), l.log(id, "system"))
+				t.Errorf("run is %s after %d attempts, want SUCCEEDED in one\n%s", run.GetPhase(),
+					len(run.GetSteps()[0].GetAttempts()), l.log(id, "system"))
 			}
 			if diff := cmp.Diff(want, ironicAsked(s)); diff != "" {
 				t.Errorf("asked of Ironic (-want +got):\n%s\n%s", diff, l.log(id, "system"))
 			}
-			if log := l.log(id, "system"); kills == 0 && !strings.Contains(log, "ask Ironic to bring the node from manageable to available (provide)") {
+			if log := l.log(id, "system"); kills == 0 &&
+				!strings.Contains(log, "ask Ironic to bring the node from manageable to available (provide)") {
 				t.Errorf("the log does not tell of the effects:\n%s", log)
 			}
 		})
@@ -85,7 +88,8 @@ func TestInstallOfALockedNode(t *testing.T) {
 	l.lead(quick())
 	run := l.ended(l.start("m-1", "", "p", nil).GetRunId())
 	if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(run.GetSteps()[0].GetAttempts()) != 1 {
-		t.Errorf("run is %s after %d attempts (%v), want SUCCEEDED in one", run.GetPhase(), len(run.GetSteps()[0].GetAttempts()), run.GetError())
+		t.Errorf("run is %s after %d attempts (%v), want SUCCEEDED in one", run.GetPhase(),
+			len(run.GetSteps()[0].GetAttempts()), run.GetError())
 	}
 	if diff := cmp.Diff([]string{"provision: active"}, ironicAsked(s)); diff != "" {
 		t.Errorf("asked of Ironic (-want +got):\n%s", diff)
@@ -110,16 +114,19 @@ func TestPowerThroughIronic(t *testing.T) {
 		attempts int
 		presses  int
 	}{
-		"HTTP POST https://b returned code 401": {providers.Auth, 2, 4}, // softly and hard; refused logins are not tried again and again
+		// softly and hard; refused logins are not tried again and again
+		"HTTP POST https://b returned code 401": {providers.Auth, 2, 4},
 		"Failed to set power: BMC is busy":      {providers.Failed, 3, 6},
 	} {
 		before := len(ironicAsked(s))
 		s.Set(func(f *ironictest.Faults) { f.FailPower = says })
 		run := l.ended(l.start("m-1", "", "p", nil).GetRunId())
-		if got := run.GetError(); run.GetPhase() != holdfastv1.Run_FAILED || !strings.Contains(got.GetMessage(), says) || got.GetErrorClass() != string(want.class) {
+		if got := run.GetError(); run.GetPhase() != holdfastv1.Run_FAILED || !strings.Contains(got.GetMessage(), says) ||
+			got.GetErrorClass() != string(want.class) {
 			t.Errorf("run is %s with %v, want FAILED with what Ironic said, of class %s", run.GetPhase(), got, want.class)
 		}
-		if n, pressed := len(run.GetSteps()[0].GetAttempts()), len(ironicAsked(s))-before; n != want.attempts || pressed != want.presses {
+		if n, pressed := len(run.GetSteps()[0].GetAttempts()), len(ironicAsked(s))-before; n != want.attempts ||
+			pressed != want.presses {
 			t.Errorf("%s: %d attempts and %d presses, want %d and %d", says, n, pressed, want.attempts, want.presses)
 		}
 	}

@@ -22,22 +22,31 @@ func TestJanitor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})
-		l.must(&internalv1.Command{Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "n1", Term: 7}}})
-		l.must(&internalv1.Command{Op: &internalv1.Command_RegisterPool{RegisterPool: &internalv1.RegisterPool{Pool: &holdfastv1.Pool{PoolId: "p-1"}, TtlMs: 15_000}}})
-		l.must(&internalv1.Command{Op: &internalv1.Command_DeregisterPool{DeregisterPool: &internalv1.DeregisterPool{PoolId: "p-1"}}})
+		l.must(&internalv1.Command{
+			Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "n1", Term: 7}}})
+		l.must(&internalv1.Command{
+			Op: &internalv1.Command_RegisterPool{RegisterPool: &internalv1.RegisterPool{Pool: &holdfastv1.Pool{PoolId: "p-1"},
+				TtlMs: 15_000}}})
+		l.must(&internalv1.Command{
+			Op: &internalv1.Command_DeregisterPool{DeregisterPool: &internalv1.DeregisterPool{PoolId: "p-1"}}})
 		for id, expires := range map[string]time.Duration{"t-old": time.Hour, "t-young": 29 * 24 * time.Hour, "t-good": 0} {
-			tok := &internalv1.StoredToken{Token: &holdfastv1.Token{TokenId: id, Name: id, Role: holdfastv1.Role_VIEWER}, Sha256: []byte("a sum of 32 bytes, one of each " + id[2:3])}
+			tok := &internalv1.StoredToken{Token: &holdfastv1.Token{TokenId: id, Name: id, Role: holdfastv1.Role_VIEWER},
+				Sha256: []byte("a sum of 32 bytes, one of each " + id[2:3])}
 			if expires > 0 {
 				tok.Token.ExpiresAt = timestamppb.New(time.Now().Add(expires))
 			}
 			l.must(&internalv1.Command{Op: &internalv1.Command_CreateToken{CreateToken: &internalv1.CreateToken{Token: tok}}})
 		}
-		l.must(&internalv1.Command{Op: &internalv1.Command_RaiseFeatureLevel{RaiseFeatureLevel: &internalv1.RaiseFeatureLevel{Level: fsm.Level2}}})
+		l.must(&internalv1.Command{
+			Op: &internalv1.Command_RaiseFeatureLevel{RaiseFeatureLevel: &internalv1.RaiseFeatureLevel{Level: fsm.Level2}}})
 		const service = "550e8400-e29b-41d4-a716-446655440000"
-		l.must(&internalv1.Command{Op: &internalv1.Command_RegisterService{RegisterService: &internalv1.RegisterService{TtlMs: 90_000, Target: &holdfastv1.ServiceTarget{
-			Id: service, ServiceName: "tool", Host: "10.0.0.1", Port: 80, ServiceType: "tool-invoker"}}}})
-		l.must(&internalv1.Command{Epoch: 7, Op: &internalv1.Command_ExpireLeases{ExpireLeases: &internalv1.ExpireLeases{ClockMs: 100_000,
-			Leases: []*internalv1.LeaseRef{{Kind: internalv1.LeaseRef_SERVICE, Id: service, Generation: 1}}}}})
+		l.must(&internalv1.Command{
+			Op: &internalv1.Command_RegisterService{RegisterService: &internalv1.RegisterService{TtlMs: 90_000,
+				Target: &holdfastv1.ServiceTarget{
+					Id: service, ServiceName: "tool", Host: "10.0.0.1", Port: 80, ServiceType: "tool-invoker"}}}})
+		l.must(&internalv1.Command{Epoch: 7,
+			Op: &internalv1.Command_ExpireLeases{ExpireLeases: &internalv1.ExpireLeases{ClockMs: 100_000,
+				Leases: []*internalv1.LeaseRef{{Kind: internalv1.LeaseRef_SERVICE, Id: service, Generation: 1}}}}})
 		pool := func() holdfastv1.Pool_Status {
 			synctest.Wait()
 			p, _ := l.fsm.View().Pool("p-1")
@@ -93,10 +102,15 @@ func TestJanitor(t *testing.T) {
 func TestJanitorShortTerms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})
-		l.must(&internalv1.Command{Op: &internalv1.Command_RegisterPool{RegisterPool: &internalv1.RegisterPool{Pool: &holdfastv1.Pool{PoolId: "p-1"}, TtlMs: 15_000}}})
-		l.must(&internalv1.Command{Op: &internalv1.Command_DeregisterPool{DeregisterPool: &internalv1.DeregisterPool{PoolId: "p-1"}}})
+		l.must(&internalv1.Command{
+			Op: &internalv1.Command_RegisterPool{RegisterPool: &internalv1.RegisterPool{Pool: &holdfastv1.Pool{PoolId: "p-1"},
+				TtlMs: 15_000}}})
+		l.must(&internalv1.Command{
+			Op: &internalv1.Command_DeregisterPool{DeregisterPool: &internalv1.DeregisterPool{PoolId: "p-1"}}})
 		for epoch := uint64(7); epoch < 7+33; epoch++ {
-			l.must(&internalv1.Command{Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "n1", Term: epoch}}})
+			l.must(&internalv1.Command{
+				Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "n1",
+					Term: epoch}}})
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			if err := NewJanitor(l, l.fsm, slog.New(slog.DiscardHandler)).Run(ctx, cluster.Term{Epoch: epoch}); err != nil {
 				t.Error(err)

@@ -42,7 +42,8 @@ func newLab(t *testing.T, c fake.Config) *lab {
 	l := &lab{t: t, fsm: fsm.New(), fleet: fake.NewFleet(c), dead: map[uint64]bool{}}
 	l.set = providers.SetOf(map[string]providers.Provider{"fake": fake.New(l.fleet)})
 	for _, p := range fsm.DefaultPlans() {
-		l.must(&internalv1.Command{Op: &internalv1.Command_CreatePlan{CreatePlan: &internalv1.CreatePlan{Plan: p, BuiltIn: true}}})
+		l.must(&internalv1.Command{Op: &internalv1.Command_CreatePlan{CreatePlan: &internalv1.CreatePlan{Plan: p,
+			BuiltIn: true}}})
 	}
 	return l
 }
@@ -55,7 +56,8 @@ func (l *lab) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, e
 	if l.commit != nil {
 		l.commit(cmd)
 		if err := ctx.Err(); err != nil {
-			return fsm.Result{}, &cluster.OutcomeError{Outcome: cluster.Unknown, Err: fmt.Errorf("waiting for the commit: %w", err)}
+			return fsm.Result{}, &cluster.OutcomeError{Outcome: cluster.Unknown,
+				Err: fmt.Errorf("waiting for the commit: %w", err)}
 		}
 	}
 	l.mu.Lock()
@@ -113,20 +115,24 @@ func (l *lab) machine(id string) {
 
 func (l *lab) plan(id string, steps ...*holdfastv1.Step) {
 	l.t.Helper()
-	l.must(&internalv1.Command{Op: &internalv1.Command_CreatePlan{CreatePlan: &internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: id, Steps: steps}}}})
+	l.must(&internalv1.Command{
+		Op: &internalv1.Command_CreatePlan{CreatePlan: &internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: id,
+			Steps: steps}}}})
 }
 
 func (l *lab) start(machine, typ, plan string, params map[string]string) *holdfastv1.Run {
 	l.t.Helper()
 	run, _ := l.must(&internalv1.Command{Op: &internalv1.Command_StartRun{StartRun: &internalv1.StartRun{
-		RunId: "run-" + machine + "-" + fmt.Sprint(l.written()), MachineId: machine, RequestId: fmt.Sprint("req-", l.written()), Type: typ, PlanId: plan, Params: params,
+		RunId: "run-" + machine + "-" + fmt.Sprint(l.written()), MachineId: machine, RequestId: fmt.Sprint("req-",
+			l.written()), Type: typ, PlanId: plan, Params: params,
 		DefaultTimeoutSeconds: 20, DefaultMaxRetries: 2}}}).(*holdfastv1.Run)
 	return run
 }
 
 // quick returns a configuration for machines that boot in milliseconds.
 func quick() Config {
-	return Config{RetryBase: 2 * time.Millisecond, RetryMax: 10 * time.Millisecond, PollMin: time.Millisecond, PollMax: 10 * time.Millisecond,
+	return Config{RetryBase: 2 * time.Millisecond, RetryMax: 10 * time.Millisecond, PollMin: time.Millisecond,
+		PollMax:  10 * time.Millisecond,
 		LogFlush: 5 * time.Millisecond, SoftOff: 300 * time.Millisecond}
 }
 
@@ -147,7 +153,9 @@ func (l *lab) lead(cfg Config) *leader {
 	l.epoch++
 	epoch := l.epoch
 	l.mu.Unlock()
-	l.must(&internalv1.Command{Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "n1", Term: epoch}}})
+	l.must(&internalv1.Command{
+		Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "n1",
+			Term: epoch}}})
 	ctx, cancel := context.WithCancel(l.t.Context())
 	ld := &leader{Executor: New(cfg, l, l.fsm, l.set), epoch: epoch, done: make(chan struct{})}
 	ld.kill = func() {

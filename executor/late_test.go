@@ -22,8 +22,10 @@ import (
 // and the send, as SIGSTOP would.
 type stalling struct {
 	*fake.Provider
-	at   string        // the first call of this kind stalls
-	slow bool          // it is no process that was stopped, but a host that takes its time before the effect, and then the leader is asked
+	at string // the first call of this kind stalls
+	// it is no process that was stopped, but a host that takes its time before the effect, and then
+	// the leader is asked
+	slow bool
 	come chan struct{} // closed when it has come there
 	goOn chan struct{} // closed to let it go on
 
@@ -71,16 +73,23 @@ func (p *stalling) SetPower(ctx context.Context, op providers.Op, m providers.Ma
 	return p.pass(ctx, op, string(a), func(ctx context.Context) error { return p.Provider.SetPower(ctx, op, m, a) })
 }
 
-func (p *stalling) SetBootDevice(ctx context.Context, op providers.Op, m providers.Machine, d providers.BootDevice) error {
+func (p *stalling) SetBootDevice(
+	ctx context.Context, op providers.Op, m providers.Machine, d providers.BootDevice,
+) error {
 	return p.pass(ctx, op, "boot", func(ctx context.Context) error { return p.Provider.SetBootDevice(ctx, op, m, d) })
 }
 
-func (p *stalling) StartInstall(ctx context.Context, op providers.Op, m providers.Machine, s providers.InstallSpec) error {
+func (p *stalling) StartInstall(
+	ctx context.Context, op providers.Op, m providers.Machine, s providers.InstallSpec,
+) error {
 	return p.pass(ctx, op, "install", func(ctx context.Context) error { return p.Provider.StartInstall(ctx, op, m, s) })
 }
 
-func (p *stalling) StartCommand(ctx context.Context, op providers.Op, m providers.Machine, token string, c providers.Command) error {
-	return p.pass(ctx, op, "command", func(ctx context.Context) error { return p.Provider.StartCommand(ctx, op, m, token, c) })
+func (p *stalling) StartCommand(
+	ctx context.Context, op providers.Op, m providers.Machine, token string, c providers.Command,
+) error {
+	return p.pass(ctx, op, "command",
+		func(ctx context.Context) error { return p.Provider.StartCommand(ctx, op, m, token, c) })
 }
 
 func effects(l *lab, run string) map[string]int {
@@ -273,7 +282,8 @@ func TestCanceledRunIsOutlivedToo(t *testing.T) {
 		l.must(&internalv1.Command{Op: &internalv1.Command_CancelRun{CancelRun: &internalv1.CancelRun{RunId: id}}})
 		l.ended(id)
 		if d := time.Since(began); d < fenceWait {
-			t.Errorf("the run was ended after %s: an effect may be sent for %s and takes up to %s", d, effectValid, providers.DeliverTime)
+			t.Errorf("the run was ended after %s: an effect may be sent for %s and takes up to %s", d, effectValid,
+				providers.DeliverTime)
 		}
 		close(p.goOn)
 		first.stop()

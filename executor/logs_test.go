@@ -78,7 +78,8 @@ func TestLogIsCappedWithAMarker(t *testing.T) {
 	id := l.start("m-1", "", "p", nil).GetRunId()
 	run := l.ended(id)
 	if run.GetPhase() != holdfastv1.Run_SUCCEEDED || !run.GetLogTruncated() {
-		t.Fatalf("phase %s, truncated %t with %d bytes; want SUCCEEDED and truncated", run.GetPhase(), run.GetLogTruncated(), run.GetLogBytes())
+		t.Fatalf("phase %s, truncated %t with %d bytes; want SUCCEEDED and truncated", run.GetPhase(),
+			run.GetLogTruncated(), run.GetLogBytes())
 	}
 	var last *holdfastv1.LogChunk
 	total := 0

@@ -54,8 +54,9 @@ func TestNewsShareEntries(t *testing.T) {
 				done := make(chan error, 1)
 				go func() { done <- mon.commit(ctx) }()
 				for i := range tt.machines {
-					mon.changes <- &internalv1.MachineConditions{MachineId: fmt.Sprintf("m-%06d", i), Conditions: []*holdfastv1.Condition{
-						{Type: condReachable, Unknown: true, Reason: "NoProvider", Message: strings.Repeat("x", tt.text)}}}
+					mon.changes <- &internalv1.MachineConditions{MachineId: fmt.Sprintf("m-%06d", i),
+						Conditions: []*holdfastv1.Condition{
+							{Type: condReachable, Unknown: true, Reason: "NoProvider", Message: strings.Repeat("x", tt.text)}}}
 					time.Sleep(tt.gap) // sleep: in a synctest bubble
 				}
 				time.Sleep(2 * time.Second) // sleep: in a synctest bubble
@@ -64,7 +65,8 @@ func TestNewsShareEntries(t *testing.T) {
 					t.Error(err)
 				}
 				if e.machines != tt.machines || len(e.at) < tt.least || len(e.at) > tt.most {
-					t.Errorf("got news of %d machines in %d entries, want %d in %d to %d", e.machines, len(e.at), tt.machines, tt.least, tt.most)
+					t.Errorf("got news of %d machines in %d entries, want %d in %d to %d", e.machines, len(e.at), tt.machines,
+						tt.least, tt.most)
 				}
 				if e.largest > 512<<10 {
 					t.Errorf("an entry has %d bytes, the log takes 512 KiB", e.largest)

@@ -16,7 +16,8 @@ func TestSettledMachinesAreNotRead(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.set = providers.SetOf(map[string]providers.Provider{"dc": &counted{}})
 	l.epoch = 1
-	l.must(&internalv1.Command{Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "n1", Term: 1}}})
+	l.must(&internalv1.Command{
+		Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "n1", Term: 1}}})
 	l.fleetOf("none", 1)
 	mon := newMonitor(t.Context(), NewReconciler(ReconcilerConfig{}, l, l.fsm, l.set), 1)
 	e := &pollEntry{id: "none-00000"}
@@ -74,9 +75,11 @@ func TestAgentsThatHaveJustRegistered(t *testing.T) {
 	set := providers.SetOf(map[string]providers.Provider{"dc": &counted{}})
 	mon := newMonitor(t.Context(), NewReconciler(ReconcilerConfig{}, nil, nil, set), 1)
 	for state, want := range map[holdfastv1.Agent_State]bool{
-		holdfastv1.Agent_AGENT_STATE_UNSPECIFIED: true, holdfastv1.Agent_PENDING: true, holdfastv1.Agent_REGISTERED: false, holdfastv1.Agent_READY: true, holdfastv1.Agent_EXPIRED: true,
+		holdfastv1.Agent_AGENT_STATE_UNSPECIFIED: true, holdfastv1.Agent_PENDING: true, holdfastv1.Agent_REGISTERED: false,
+		holdfastv1.Agent_READY: true, holdfastv1.Agent_EXPIRED: true,
 	} {
-		m := &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{Provider: "none"}, Status: &holdfastv1.MachineStatus{AgentState: state}}
+		m := &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{Provider: "none"},
+			Status: &holdfastv1.MachineStatus{AgentState: state}}
 		if got := mon.reportUnobserved(t.Context(), m, "NoProvider"); got != want {
 			t.Errorf("%v: told %v, want %v", state, got, want)
 		}
@@ -84,8 +87,10 @@ func TestAgentsThatHaveJustRegistered(t *testing.T) {
 			<-mon.changes
 		}
 	}
-	m := &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{Provider: "none"}, Status: &holdfastv1.MachineStatus{
-		AgentState: holdfastv1.Agent_REGISTERED, Conditions: []*holdfastv1.Condition{{Type: condReachable, Status: true, Reason: "AgentKeepalive"}}}}
+	m := &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{Provider: "none"},
+		Status: &holdfastv1.MachineStatus{
+			AgentState: holdfastv1.Agent_REGISTERED, Conditions: []*holdfastv1.Condition{{Type: condReachable, Status: true,
+				Reason: "AgentKeepalive"}}}}
 	if !mon.reportUnobserved(t.Context(), m, "NoProvider") {
 		t.Error("registered again: what was said of it stands, want it corrected")
 	}

@@ -81,7 +81,8 @@ func most(times []time.Time) int {
 func (l *lab) fleetOf(provider string, n int) {
 	for i := range n {
 		l.must(&internalv1.Command{Op: &internalv1.Command_RegisterMachine{RegisterMachine: &internalv1.RegisterMachine{
-			Machine: &holdfastv1.Machine{MachineId: fmt.Sprintf("%s-%05d", provider, i), Spec: &holdfastv1.MachineSpec{Provider: provider}}}}})
+			Machine: &holdfastv1.Machine{MachineId: fmt.Sprintf("%s-%05d", provider, i),
+				Spec: &holdfastv1.MachineSpec{Provider: provider}}}}})
 	}
 }
 
@@ -92,7 +93,9 @@ func (l *lab) term(cfg ReconcilerConfig) (stop func()) {
 	l.epoch++
 	epoch := l.epoch
 	l.mu.Unlock()
-	l.must(&internalv1.Command{Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "n1", Term: epoch}}})
+	l.must(&internalv1.Command{
+		Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "n1",
+			Term: epoch}}})
 	ctx, cancel := context.WithCancel(l.t.Context())
 	done := make(chan error, 1)
 	go func() { done <- NewReconciler(cfg, l, l.fsm, l.set).Run(ctx, cluster.NewTerm(epoch, nil)) }()
@@ -134,7 +137,8 @@ func TestTenThousandMachinesAreLookedAtEvenly(t *testing.T) {
 			}
 		}
 		if share := int(machines / (interval * 9 / 10).Seconds()); most(after) > share*5/2 {
-			t.Errorf("%d calls within a second after the change, want %d, and no more than two and a half times that", most(after), share)
+			t.Errorf("%d calls within a second after the change, want %d, and no more than two and a half times that",
+				most(after), share)
 		}
 		end := time.Now()
 		for id, times := range p.seen {
@@ -230,7 +234,8 @@ func TestASilentProviderHoldsUpNobodyElse(t *testing.T) {
 		for m := range l.fsm.View().Machines("dead-01990") {
 			n := 0
 			for h := range l.fsm.View().History(m.GetMachineId(), 0) {
-				if h.GetFacet() == "condition" && m.GetSpec().GetProvider() == "dead" && h.GetTo()[:len("Reachable=unknown")] == "Reachable=unknown" {
+				if h.GetFacet() == "condition" && m.GetSpec().GetProvider() == "dead" &&
+					h.GetTo()[:len("Reachable=unknown")] == "Reachable=unknown" {
 					n++
 				}
 			}
@@ -253,19 +258,32 @@ func TestReasonsOfTheUnknown(t *testing.T) {
 		answer         func(context.Context, providers.Machine) (providers.Facts, error)
 		reachable, bmc string
 	}{
-		"no such provider":             {provider: "none", reachable: "unknown NoProvider", bmc: "unknown NoProvider"},
-		"no key for secrets":           {answer: reported(providers.Facts{}, providers.Errorf(providers.Transient, "look", "%w", noKey)), reachable: "unknown NoSecretsKey", bmc: "unknown NoSecretsKey"},
-		"the BMC alone was not asked":  {answer: reported(providers.Facts{Reachable: true, ReachableReason: "SSHOK", BMCUnknown: true, BMCReason: "NoSecretsKey"}, nil), reachable: "true SSHOK", bmc: "unknown NoSecretsKey"},
-		"the provider refuses us":      {answer: reported(providers.Facts{}, providers.Errorf(providers.Auth, "look", "no")), reachable: "unknown AuthFailed", bmc: "unknown AuthFailed"},
-		"the provider fails":           {answer: reported(providers.Facts{}, errors.New("500")), reachable: "unknown ProviderFailed", bmc: "unknown ProviderFailed"},
-		"there is no such machine":     {answer: reported(providers.Facts{}, providers.Errorf(providers.Gone, "look", "404")), reachable: "false Gone", bmc: "false Gone"},
-		"it is off":                    {answer: reported(providers.Facts{ReachableReason: "PoweredOff", BMCReachable: true, BMCReason: "IPMIOK"}, nil), reachable: "false PoweredOff", bmc: "true IPMIOK"},
-		"only its agent tells":         {agent: holdfastv1.Agent_READY, answer: reported(providers.Facts{ReachableUnknown: true, ReachableReason: "NotProbed", BMCReachable: true, BMCReason: "IPMIOK"}, nil), reachable: "true AgentKeepalive", bmc: "true IPMIOK"},
-		"its agent is silent":          {agent: holdfastv1.Agent_EXPIRED, provider: "none", reachable: "unknown AgentSilent", bmc: "unknown NoProvider"},
-		"silent, but the host answers": {agent: holdfastv1.Agent_EXPIRED, answer: reported(providers.Facts{Reachable: true, ReachableReason: "SSHOK", BMCReachable: true, BMCReason: "IPMIOK"}, nil), reachable: "true SSHOK", bmc: "true IPMIOK"},
+		"no such provider": {provider: "none", reachable: "unknown NoProvider", bmc: "unknown NoProvider"},
+		"no key for secrets": {answer: reported(providers.Facts{},
+			providers.Errorf(providers.Transient, "look", "%w", noKey)), reachable: "unknown NoSecretsKey",
+			bmc: "unknown NoSecretsKey"},
+		"the BMC alone was not asked": {answer: reported(providers.Facts{Reachable: true, ReachableReason: "SSHOK",
+			BMCUnknown: true, BMCReason: "NoSecretsKey"}, nil), reachable: "true SSHOK", bmc: "unknown NoSecretsKey"},
+		"the provider refuses us": {answer: reported(providers.Facts{},
+			providers.Errorf(providers.Auth, "look", "no")), reachable: "unknown AuthFailed", bmc: "unknown AuthFailed"},
+		"the provider fails": {answer: reported(providers.Facts{}, errors.New("500")),
+			reachable: "unknown ProviderFailed", bmc: "unknown ProviderFailed"},
+		"there is no such machine": {answer: reported(providers.Facts{},
+			providers.Errorf(providers.Gone, "look", "404")), reachable: "false Gone", bmc: "false Gone"},
+		"it is off": {answer: reported(providers.Facts{ReachableReason: "PoweredOff", BMCReachable: true,
+			BMCReason: "IPMIOK"}, nil), reachable: "false PoweredOff", bmc: "true IPMIOK"},
+		"only its agent tells": {agent: holdfastv1.Agent_READY,
+			answer: reported(providers.Facts{ReachableUnknown: true, ReachableReason: "NotProbed", BMCReachable: true,
+				BMCReason: "IPMIOK"}, nil), reachable: "true AgentKeepalive", bmc: "true IPMIOK"},
+		"its agent is silent": {agent: holdfastv1.Agent_EXPIRED, provider: "none",
+			reachable: "unknown AgentSilent", bmc: "unknown NoProvider"},
+		"silent, but the host answers": {agent: holdfastv1.Agent_EXPIRED,
+			answer: reported(providers.Facts{Reachable: true, ReachableReason: "SSHOK", BMCReachable: true,
+				BMCReason: "IPMIOK"}, nil), reachable: "true SSHOK", bmc: "true IPMIOK"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{Provider: "p"}, Status: &holdfastv1.MachineStatus{AgentState: tt.agent}}
+			m := &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{Provider: "p"},
+				Status: &holdfastv1.MachineStatus{AgentState: tt.agent}}
 			if tt.provider != "" {
 				m.Spec.Provider = tt.provider
 			}

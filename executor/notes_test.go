@@ -27,7 +27,8 @@ func TestNotes(t *testing.T) {
 		t.Fatal(err)
 	}
 	var refused *fsm.Error
-	if err := n.PutFirst(t.Context(), "host/m", []byte("another")); !errors.As(err, &refused) || refused.Reason != fsm.ReasonDeviceNoted {
+	if err := n.PutFirst(t.Context(), "host/m", []byte("another")); !errors.As(err, &refused) ||
+		refused.Reason != fsm.ReasonDeviceNoted {
 		t.Errorf("a second first note: %v, want %s", err, fsm.ReasonDeviceNoted)
 	}
 	if got := string(n.Get("bmc/a")) + string(n.Get("host/m")); got != "onekey" {
@@ -76,7 +77,8 @@ func TestNotesArePacedAndCoalesced(t *testing.T) {
 		}
 
 		n.PutSoon("bmc/a", []byte("soon"))
-		if err := n.Put(t.Context(), "bmc/a", []byte("now")); err != nil || string(l.fsm.View().DeviceNote("bmc/a")) != "now" {
+		if err := n.Put(t.Context(), "bmc/a", []byte("now")); err != nil ||
+			string(l.fsm.View().DeviceNote("bmc/a")) != "now" {
 			t.Errorf("an urgent note is not on record: %v", err)
 		}
 		n.PutSoon("bmc/a", []byte("after"))

@@ -40,7 +40,8 @@ func TestOutputGoesOnWhereTheRecordEnds(t *testing.T) {
 	l.lead(quick())
 	run := l.ended(id)
 	if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(run.GetSteps()[0].GetAttempts()) != 1 {
-		t.Errorf("run is %s after %d attempts (%v), want SUCCEEDED in one", run.GetPhase(), len(run.GetSteps()[0].GetAttempts()), run.GetError())
+		t.Errorf("run is %s after %d attempts (%v), want SUCCEEDED in one", run.GetPhase(),
+			len(run.GetSteps()[0].GetAttempts()), run.GetError())
 	}
 	if got, want := l.log(id, "stdout"), "one\ntwo\nthree\n"; got != want {
 		t.Errorf("output is %q, want %q: each line once", got, want)
@@ -54,7 +55,9 @@ type backlogged struct {
 	pieces []string
 }
 
-func (p *backlogged) CommandStatus(ctx context.Context, m providers.Machine, token string, offset int64) (providers.CommandStatus, error) {
+func (p *backlogged) CommandStatus(
+	ctx context.Context, m providers.Machine, token string, offset int64,
+) (providers.CommandStatus, error) {
 	st, err := p.Provider.CommandStatus(ctx, m, token, offset)
 	if err != nil || st.State == providers.WorkNone {
 		return st, err
@@ -76,14 +79,16 @@ func (p *backlogged) CommandStatus(ctx context.Context, m providers.Machine, tok
 func TestOutputOfACommandThatWasKilled(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, fake.Config{})
-	l.set = providers.SetOf(map[string]providers.Provider{"fake": &backlogged{fake.New(l.fleet), []string{"one\n", "two\n", "why it ended\n"}}})
+	l.set = providers.SetOf(map[string]providers.Provider{"fake": &backlogged{fake.New(l.fleet),
+		[]string{"one\n", "two\n", "why it ended\n"}}})
 	l.machine("m-1")
 	s := step("s", &holdfastv1.SshCommand{Command: "true"})
 	s.MaxRetries = new(int32)
 	l.plan("p", s)
 	l.lead(quick())
 	run := l.ended(l.start("m-1", "", "p", nil).GetRunId())
-	if run.GetPhase() != holdfastv1.Run_FAILED || !strings.Contains(run.GetError().GetMessage(), "the host was restarted") {
+	if run.GetPhase() != holdfastv1.Run_FAILED || !strings.Contains(run.GetError().GetMessage(),
+		"the host was restarted") {
 		t.Errorf("run is %s: %v", run.GetPhase(), run.GetError())
 	}
 	if got, want := l.log(run.GetRunId(), "stdout"), "one\ntwo\nwhy it ended\n"; got != want {

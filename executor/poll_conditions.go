@@ -142,7 +142,9 @@ func (mon *monitor) polled(e *pollEntry, provider string, kind pollKind, failed 
 // because the last observation is still fresh. There are exceptions without a reason to
 // wait: if the provider did not ask (no account, no key), or if the condition was not
 // known before.
-func (mon *monitor) unobserved(e *pollEntry, m *holdfastv1.Machine, err error, kinds ...string) []*holdfastv1.Condition {
+func (mon *monitor) unobserved(
+	e *pollEntry, m *holdfastv1.Machine, err error, kinds ...string,
+) []*holdfastv1.Condition {
 	var all []*holdfastv1.Condition
 	for _, kind := range kinds {
 		c := unknown(kind, unobservedReason(err))
@@ -281,7 +283,9 @@ func (mon *monitor) age(c, known *holdfastv1.Condition) time.Duration {
 // report reports the observations that differ from the recorded conditions, and returns
 // whether there were any. Observations with a limited freshness are reported again once
 // they are as old as renew.
-func (mon *monitor) report(ctx context.Context, m *holdfastv1.Machine, renew time.Duration, seen ...*holdfastv1.Condition) bool {
+func (mon *monitor) report(
+	ctx context.Context, m *holdfastv1.Machine, renew time.Duration, seen ...*holdfastv1.Condition,
+) bool {
 	var changed []*holdfastv1.Condition
 	for _, c := range seen {
 		if c.Reason = clean(c.GetReason()); len(c.GetMessage()) > mostMessage {

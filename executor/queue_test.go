@@ -46,7 +46,8 @@ func TestQueueProperty(t *testing.T) {
 		for i := range rapid.IntRange(1, 80).Draw(t, "steps") {
 			switch name("do", "add", "add", "next", "next", "done", "remove", "hold") {
 			case "add":
-				e := entry{&holdfastv1.Run{RunId: fmt.Sprint("r", i), PlanId: name("plan", "p", "q")}, name("provider", "a", "b", "c")}
+				e := entry{&holdfastv1.Run{RunId: fmt.Sprint("r", i), PlanId: name("plan", "p", "q")},
+					name("provider", "a", "b", "c")}
 				q.add(e.run, e.provider)
 				waiting = append(waiting, e)
 			case "remove":
@@ -70,7 +71,8 @@ func TestQueueProperty(t *testing.T) {
 						break
 					}
 				}
-				next, provider := q.next(func(c fsm.Cohort, _ int) bool { return !held[c.Plan] }, func(p string) int { return most[p] })
+				next, provider := q.next(func(c fsm.Cohort, _ int) bool { return !held[c.Plan] },
+					func(p string) int { return most[p] })
 				got := next.run
 				if want < 0 {
 					if got != nil {

@@ -120,7 +120,8 @@ func TestStuckBMCIsRestarted(t *testing.T) {
 			t.Errorf("the run is of %s", got[0].GetPlanId())
 		}
 		m, _ := l.fsm.View().Machine("m-1")
-		if m.GetStatus().GetPhase() == holdfastv1.MachineStatus_PROVISIONING || before.GetStatus().GetPhase() == holdfastv1.MachineStatus_PROVISIONING {
+		if m.GetStatus().GetPhase() == holdfastv1.MachineStatus_PROVISIONING ||
+			before.GetStatus().GetPhase() == holdfastv1.MachineStatus_PROVISIONING {
 			t.Errorf("the machine is %s, was %s", m.GetStatus().GetPhase(), before.GetStatus().GetPhase())
 		}
 	})
@@ -162,7 +163,8 @@ func TestStuckBMCThatStaysSoCallsSomebody(t *testing.T) {
 		m, _ := l.fsm.View().Machine("m-1")
 		runs := l.recoveries("m-1")
 		if len(runs) != 1 || runs[0].GetPhase() != holdfastv1.Run_FAILED || !condition(m, condIntervention).GetStatus() {
-			t.Fatalf("runs are %v, conditions %v; want one that has failed, and somebody called", runs, m.GetStatus().GetConditions())
+			t.Fatalf("runs are %v, conditions %v; want one that has failed, and somebody called", runs,
+				m.GetStatus().GetConditions())
 		}
 		if got := m.GetStatus().GetPhase(); got != holdfastv1.MachineStatus_READY {
 			t.Errorf("the machine is %s, want READY as before", got)

@@ -34,7 +34,8 @@ func (p *babbling) Inspect(ctx context.Context, m providers.Machine) (providers.
 
 func (p *babbling) Inventory(context.Context, providers.Machine) (*providers.Inventory, error) {
 	huge := strings.Repeat("\xffx", 1<<20)
-	return &providers.Inventory{Serial: huge, Model: huge, CPUs: []providers.CPU{{Model: huge}}, Missing: []string{huge}}, nil
+	return &providers.Inventory{Serial: huge, Model: huge, CPUs: []providers.CPU{{Model: huge}},
+		Missing: []string{huge}}, nil
 }
 
 // Whatever texts a host or BMC returns, its run ends as it should, and no leader crashes.
@@ -51,7 +52,8 @@ func TestWhatHardwareSaysIsNoObstacle(t *testing.T) {
 		} {
 			t.Run(kind+", "+name, func(t *testing.T) {
 				t.Parallel()
-				l := newLab(t, fake.Config{PowerTime: fake.Duration(10 * time.Millisecond), BootTime: fake.Duration(20 * time.Millisecond)})
+				l := newLab(t, fake.Config{PowerTime: fake.Duration(10 * time.Millisecond),
+					BootTime: fake.Duration(20 * time.Millisecond)})
 				l.set = providers.SetOf(map[string]providers.Provider{"fake": &babbling{fake.New(l.fleet), id}})
 				l.machine("m-1")
 				l.plan("p", step("s", s))
@@ -91,7 +93,8 @@ func TestRunThatCannotBeRecorded(t *testing.T) {
 				return huge(c) && (c.GetBeginAttempt().GetRunId() == bad || c.GetEndAttempt().GetRunId() == bad)
 			}
 			l.lead(quick())
-			if run := l.ended(bad); run.GetPhase() != holdfastv1.Run_FAILED || run.GetError().GetReason() != "NotRecorded" || !strings.Contains(run.GetError().GetMessage(), "too large") {
+			if run := l.ended(bad); run.GetPhase() != holdfastv1.Run_FAILED || run.GetError().GetReason() != "NotRecorded" ||
+				!strings.Contains(run.GetError().GetMessage(), "too large") {
 				t.Errorf("run is %s: %v", run.GetPhase(), run.GetError())
 			}
 			if run := l.ended(l.start("m-2", "", "p", nil).GetRunId()); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
@@ -112,7 +115,8 @@ func TestSaid(t *testing.T) {
 	} {
 		got := sanitize(in)
 		if got != want || sanitize(got) != got {
-			t.Errorf("said(%.20q…) = %.20q… of %d bytes, want %.20q… of %d; again: %.20q…", in, got, len(got), want, len(want), sanitize(got))
+			t.Errorf("said(%.20q…) = %.20q… of %d bytes, want %.20q… of %d; again: %.20q…", in, got, len(got), want, len(want),
+				sanitize(got))
 		}
 	}
 }

@@ -15,7 +15,8 @@ import (
 func TestPowerOnIsStaggered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t, fake.Config{})
-		l.set = providers.SetOf(map[string]providers.Provider{"fake": fake.New(l.fleet)}, providers.WithStagger("fake", providers.Stagger{Interval: 5 * time.Second}))
+		l.set = providers.SetOf(map[string]providers.Provider{"fake": fake.New(l.fleet)},
+			providers.WithStagger("fake", providers.Stagger{Interval: 5 * time.Second}))
 		s := step("s", &holdfastv1.Power{Action: "cycle"})
 		s.TimeoutSeconds = 8 // of the step: the wait for a turn is not in it
 		l.plan("p", s)

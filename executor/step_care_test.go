@@ -65,7 +65,8 @@ func TestCareSteps(t *testing.T) {
 			if diff := cmp.Diff(k.want, l.did(id)); diff != "" {
 				t.Errorf("effects (-want +got):\n%s", diff)
 			}
-			if log := l.log(id, "system") + run.String(); strings.Contains(log, "hush") && !strings.Contains(k.name, "media") || strings.Contains(l.log(id, "system"), "hush") {
+			if log := l.log(id, "system") + run.String(); strings.Contains(log, "hush") &&
+				!strings.Contains(k.name, "media") || strings.Contains(l.log(id, "system"), "hush") {
 				t.Errorf("the record shows the query of a URL:\n%s", log)
 			}
 		})
@@ -104,12 +105,14 @@ func TestCareStepsAreTakenOver(t *testing.T) {
 					l.lead(quick())
 					run := l.ended(id)
 					if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(run.GetSteps()[0].GetAttempts()) != 1 {
-						t.Fatalf("run is %s after %d attempts (%v), want SUCCEEDED in one\n%s", run.GetPhase(), len(run.GetSteps()[0].GetAttempts()), run.GetError(), l.log(id, "system"))
+						t.Fatalf("run is %s after %d attempts (%v), want SUCCEEDED in one\n%s", run.GetPhase(),
+							len(run.GetSteps()[0].GetAttempts()), run.GetError(), l.log(id, "system"))
 					}
 					if diff := cmp.Diff(k.want, l.did(id)); diff != "" {
 						t.Errorf("effects (-want +got):\n%s\n%s", diff, l.log(id, "system"))
 					}
-					if n := strings.Count(l.log(id, streamEvents), "Log area reset/cleared"); strings.Contains(k.name, "events") && n > 1 {
+					if n := strings.Count(l.log(id, streamEvents), "Log area reset/cleared"); strings.Contains(k.name, "events") &&
+						n > 1 {
 						t.Errorf("the entry of the event log is %d times in the run's log, want once", n)
 					}
 				})
@@ -143,15 +146,18 @@ func TestEventLogIsKeptBeforeItIsCleared(t *testing.T) {
 func TestInventoryIsKept(t *testing.T) {
 	l := newLab(t, fake.Config{})
 	l.must(&internalv1.Command{Op: &internalv1.Command_RegisterMachine{RegisterMachine: &internalv1.RegisterMachine{
-		Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{Serial: "SN-DECLARED", MacAddresses: []string{"aa:bb:cc:dd:ee:ff"}}}}}})
+		Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{Serial: "SN-DECLARED",
+			MacAddresses: []string{"aa:bb:cc:dd:ee:ff"}}}}}})
 	l.lead(quick())
 	run := l.ended(l.start("m-1", "", "plan/inventory", nil).GetRunId())
 	h := l.fsm.View().Hardware("m-1")
-	if h.GetSource() != "bmc" || h.GetRunId() != run.GetRunId() || h.GetMemoryBytes() != 128<<30 || len(h.GetParts()) != 10 {
+	if h.GetSource() != "bmc" || h.GetRunId() != run.GetRunId() || h.GetMemoryBytes() != 128<<30 ||
+		len(h.GetParts()) != 10 {
 		t.Errorf("hardware = %v", h)
 	}
 	msg := run.GetSteps()[0].GetMessage()
-	for _, want := range []string{"read 2 CPUs, 128 GiB of memory, 2 disks, 2 network ports", "declared is SN-DECLARED", "no network port with the declared MAC address aa:bb:cc:dd:ee:ff"} {
+	for _, want := range []string{"read 2 CPUs, 128 GiB of memory, 2 disks, 2 network ports", "declared is SN-DECLARED",
+		"no network port with the declared MAC address aa:bb:cc:dd:ee:ff"} {
 		if !strings.Contains(msg, want) {
 			t.Errorf("message %q does not say %q", msg, want)
 		}
@@ -171,14 +177,20 @@ func TestCareStepsFail(t *testing.T) {
 		fault  fake.Faults
 		want   string
 	}{
-		{"light that stays dark", &holdfastv1.Identify{}, nil, fake.Faults{Lie: []string{"identify"}}, "waiting for the light to be on"},
-		{"log that stays", &holdfastv1.ClearEventLog{}, nil, fake.Faults{Lie: []string{"clear_log"}}, "waiting for the event log to be cleared"},
+		{"light that stays dark", &holdfastv1.Identify{}, nil, fake.Faults{Lie: []string{"identify"}},
+			"waiting for the light to be on"},
+		{"log that stays", &holdfastv1.ClearEventLog{}, nil, fake.Faults{Lie: []string{"clear_log"}},
+			"waiting for the event log to be cleared"},
 		{"BMC that stays", &holdfastv1.ResetBmc{}, nil, fake.Faults{Lie: []string{"bmc_reset"}}, "did not go away"},
-		{"drive that stays empty", &holdfastv1.Media{Url: iso}, nil, fake.Faults{Lie: []string{"media_insert"}}, "waiting for the virtual drive to hold the image"},
+		{"drive that stays empty", &holdfastv1.Media{Url: iso}, nil, fake.Faults{Lie: []string{"media_insert"}},
+			"waiting for the virtual drive to hold the image"},
 		{"no URL", &holdfastv1.Media{}, nil, fake.Faults{}, "is not a URL"},
-		{"password in the URL", &holdfastv1.Media{}, map[string]string{"url": "https://u:p@h/x.iso"}, fake.Faults{}, "names a user"},
-		{"URL of a denied network", &holdfastv1.Media{}, map[string]string{"url": "http://169.254.169.254/x.iso"}, fake.Faults{}, "the URL is on a denied network"},
-		{"time of a light", &holdfastv1.Identify{}, map[string]string{"for": "2h"}, fake.Faults{}, "must be a duration of at most 1h"},
+		{"password in the URL", &holdfastv1.Media{}, map[string]string{"url": "https://u:p@h/x.iso"}, fake.Faults{},
+			"names a user"},
+		{"URL of a denied network", &holdfastv1.Media{}, map[string]string{"url": "http://169.254.169.254/x.iso"},
+			fake.Faults{}, "the URL is on a denied network"},
+		{"time of a light", &holdfastv1.Identify{}, map[string]string{"for": "2h"}, fake.Faults{},
+			"must be a duration of at most 1h"},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
@@ -228,8 +240,10 @@ func TestCanceledLightGoesOutAndResetsAreRare(t *testing.T) {
 		t.Fatalf("first reset is %s: %v", run.GetPhase(), run.GetError())
 	}
 	again := l.ended(l.start("m-1", "", "plan/bmc-reset", nil).GetRunId())
-	if again.GetPhase() != holdfastv1.Run_FAILED || !strings.Contains(again.GetError().GetMessage(), "at most one reset an hour") || len(l.did(again.GetRunId())) != 0 {
-		t.Errorf("second reset is %s: %v, did %v; want a refusal", again.GetPhase(), again.GetError(), l.did(again.GetRunId()))
+	if again.GetPhase() != holdfastv1.Run_FAILED || !strings.Contains(again.GetError().GetMessage(),
+		"at most one reset an hour") || len(l.did(again.GetRunId())) != 0 {
+		t.Errorf("second reset is %s: %v, did %v; want a refusal", again.GetPhase(), again.GetError(),
+			l.did(again.GetRunId()))
 	}
 }
 
@@ -239,12 +253,14 @@ func TestMediaReplacesWhatIsThere(t *testing.T) {
 	l.machine("m-1")
 	l.lead(quick())
 	for _, u := range []string{"http://h/a.iso", "http://h/b.iso", "http://h/b.iso"} {
-		if run := l.ended(l.start("m-1", "", "plan/media-insert", map[string]string{"url": u}).GetRunId()); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
+		if run := l.ended(l.start("m-1", "", "plan/media-insert",
+			map[string]string{"url": u}).GetRunId()); run.GetPhase() != holdfastv1.Run_SUCCEEDED {
 			t.Fatalf("insert %s: %v", u, run.GetError())
 		}
 	}
 	l.ended(l.start("m-1", "", "plan/media-eject", nil).GetRunId())
-	want := []string{"media_insert http://h/a.iso", "media_eject http://h/a.iso", "media_insert http://h/b.iso", "media_eject http://h/b.iso"}
+	want := []string{"media_insert http://h/a.iso", "media_eject http://h/a.iso", "media_insert http://h/b.iso",
+		"media_eject http://h/b.iso"}
 	if diff := cmp.Diff(want, l.did("")); diff != "" {
 		t.Errorf("effects (-want +got):\n%s", diff)
 	}

@@ -76,7 +76,8 @@ func TestConsole(t *testing.T) {
 	_ = again.Close()
 	_ = onlooker.Close()
 	ld.Leave(run.GetRunId())
-	if got := l.ended(run.GetRunId()); got.GetPhase() != holdfastv1.Run_SUCCEEDED || got.GetSteps()[0].GetMessage() != "all clients have left" {
+	if got := l.ended(run.GetRunId()); got.GetPhase() != holdfastv1.Run_SUCCEEDED ||
+		got.GetSteps()[0].GetMessage() != "all clients have left" {
 		t.Errorf("run is %s: %v", got.GetPhase(), got.GetSteps())
 	}
 	if log := l.log(run.GetRunId(), streamConsole); !strings.Contains(log, "root\n") {
@@ -102,7 +103,9 @@ func TestConsoleStandsBesideARepave(t *testing.T) {
 		t.Errorf("repave is %s: %v", repave.GetPhase(), repave.GetError())
 	}
 	shows(t, c, "[power off]")
-	_, err := l.Apply(t.Context(), &internalv1.Command{Op: &internalv1.Command_StartRun{StartRun: &internalv1.StartRun{RunId: "run-2", MachineId: "m-1", RequestId: "r-2", PlanId: "plan/console"}}})
+	_, err := l.Apply(t.Context(),
+		&internalv1.Command{Op: &internalv1.Command_StartRun{StartRun: &internalv1.StartRun{RunId: "run-2",
+			MachineId: "m-1", RequestId: "r-2", PlanId: "plan/console"}}})
 	if reasonOf(err) != fsm.ReasonConsoleOpen {
 		t.Errorf("second console: got %v, want CONSOLE_OPEN", err)
 	}
@@ -153,7 +156,8 @@ func TestConsoleIsTakenOver(t *testing.T) {
 	_ = again.Close()
 	second.Leave(id)
 	run := l.ended(id)
-	if as := run.GetSteps()[0].GetAttempts(); run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(as) != 1 || len(as[0].GetEpochs()) != 2 {
+	if as := run.GetSteps()[0].GetAttempts(); run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(as) != 1 ||
+		len(as[0].GetEpochs()) != 2 {
 		t.Errorf("run is %s with attempts %v, want SUCCEEDED in one of two leaders", run.GetPhase(), as)
 	}
 }

@@ -82,7 +82,9 @@ func (b *book) Cordon(_ context.Context, _ providers.Op, _ providers.Machine, re
 	return nil
 }
 
-func (b *book) Evict(_ context.Context, _ providers.Op, _ providers.Machine, ref string, force bool) (st providers.DrainStatus, err error) {
+func (b *book) Evict(
+	_ context.Context, _ providers.Op, _ providers.Machine, ref string, force bool,
+) (st providers.DrainStatus, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ask("evict %s %t", ref, force)
@@ -144,7 +146,8 @@ func TestJoinIsEnded(t *testing.T) {
 		{"failed", &book{join: providers.WorkFailed}, "", holdfastv1.Run_FAILED, []string{"join c", "end c"}, "revoked"},
 		{"a node already", &book{node: ready}, "", holdfastv1.Run_SUCCEEDED, nil, ""},
 		{"a control plane already", &book{node: master}, "control-plane", holdfastv1.Run_SUCCEEDED, nil, ""},
-		{"a node whose join as a control plane broke off", &book{node: worker, join: providers.WorkDone}, "control-plane", holdfastv1.Run_SUCCEEDED, []string{"join c", "end c"}, "revoked"},
+		{"a node whose join as a control plane broke off", &book{node: worker, join: providers.WorkDone}, "control-plane",
+			holdfastv1.Run_SUCCEEDED, []string{"join c", "end c"}, "revoked"},
 		{"a node that nobody can tell", &book{node: ready}, "control-plane", holdfastv1.Run_SUCCEEDED, nil, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -235,10 +238,13 @@ func TestJoinOverANodeOfBefore(t *testing.T) {
 
 func TestVerifySaysWhatItWaitsFor(t *testing.T) {
 	l := newLab(t, fake.Config{})
-	b := &book{node: providers.NodeStatus{Registered: true, Node: "n-1", Message: "node n-1: Ready is False (KubeletNotReady): no cni"}}
+	b := &book{node: providers.NodeStatus{Registered: true, Node: "n-1",
+		Message: "node n-1: Ready is False (KubeletNotReady): no cni"}}
 	l.member(b)
 	l.machine("m")
-	l.plan("p", step("verify", &holdfastv1.VerifyInCluster{ClusterRef: "c", Labels: map[string]string{"rack": "r7", "zone": "a"}, Taints: []string{"gpu=yes:NoSchedule"}}))
+	l.plan("p", step("verify",
+		&holdfastv1.VerifyInCluster{ClusterRef: "c", Labels: map[string]string{"rack": "r7", "zone": "a"},
+			Taints: []string{"gpu=yes:NoSchedule"}}))
 	cfg := quick()
 	cfg.NoteAfter = 1
 	l.lead(cfg)
@@ -258,7 +264,8 @@ func TestVerifySaysWhatItWaitsFor(t *testing.T) {
 // cluster. They are scripts if the cluster is not registered, and in custom plans.
 func TestSetAside(t *testing.T) {
 	t.Parallel()
-	drains := []providers.DrainStatus{{Node: "n-1", Left: 2, Waiting: "pod default/web: the disruption budget keep"}, {Node: "n-1"}}
+	drains := []providers.DrainStatus{{Node: "n-1", Left: 2, Waiting: "pod default/web: the disruption budget keep"},
+		{Node: "n-1"}}
 	unregistered := &providers.NotAsked{Reason: providers.ClusterNotRegistered, Err: errors.New("not registered")}
 	for _, tc := range []struct {
 		name  string
@@ -267,11 +274,14 @@ func TestSetAside(t *testing.T) {
 		asked []string
 		ran   int // scripts that ran on the host
 	}{
-		{"registered", &book{node: providers.NodeStatus{Registered: true, Ready: true, Node: "n-1"}, drains: drains}, "plan/upgrade",
+		{"registered", &book{node: providers.NodeStatus{Registered: true, Ready: true, Node: "n-1"}, drains: drains},
+			"plan/upgrade",
 			[]string{"cordon c true", "cordon c true", "evict c false", "evict c false", "cordon c false"}, 2},
 		{"not registered", &book{look: unregistered}, "plan/rma", nil, 2},
-		{"without a node", &book{node: providers.NodeStatus{Reason: "NodeNotFound"}}, "plan/rma", nil, 2}, // it may be a node of another cluster: the host is asked
-		{"without a node, as somebody knows", &book{node: providers.NodeStatus{Reason: "NodeNotFound"}}, "plan/rma", []string{"evict c true"}, 1},
+		// it may be a node of another cluster: the host is asked
+		{"without a node", &book{node: providers.NodeStatus{Reason: "NodeNotFound"}}, "plan/rma", nil, 2},
+		{"without a node, as somebody knows", &book{node: providers.NodeStatus{Reason: "NodeNotFound"}}, "plan/rma",
+			[]string{"evict c true"}, 1},
 		{"in a plan of one's own", &book{node: providers.NodeStatus{Registered: true, Ready: true}}, "own", nil, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -280,14 +290,16 @@ func TestSetAside(t *testing.T) {
 			l.machine("m")
 			l.plan("own", step("drain-node", &holdfastv1.SshCommand{Command: "true"}))
 			l.lead(quick())
-			r := l.ended(l.start("m", "UPGRADE", tc.plan, map[string]string{"cluster_ref": "c", "force": fmt.Sprint(strings.HasSuffix(tc.name, "somebody knows"))}).GetRunId())
+			r := l.ended(l.start("m", "UPGRADE", tc.plan, map[string]string{"cluster_ref": "c",
+				"force": fmt.Sprint(strings.HasSuffix(tc.name, "somebody knows"))}).GetRunId())
 			if r.GetPhase() != holdfastv1.Run_SUCCEEDED {
 				t.Errorf("the run is %s: %s\n%s", r.GetPhase(), r.GetError().GetMessage(), l.log(r.GetRunId(), "system"))
 			}
 			if diff := cmp.Diff(tc.asked, tc.book.said()); diff != "" {
 				t.Errorf("asked of the cluster (-want +got):\n%s", diff)
 			}
-			if got := strings.Count(l.log(r.GetRunId(), "system"), "run a script") + strings.Count(l.log(r.GetRunId(), "system"), "run true"); got != tc.ran {
+			if got := strings.Count(l.log(r.GetRunId(), "system"), "run a script") +
+				strings.Count(l.log(r.GetRunId(), "system"), "run true"); got != tc.ran {
 				t.Errorf("%d commands ran on the host, want %d:\n%s", got, tc.ran, l.log(r.GetRunId(), "system"))
 			}
 		})

@@ -43,7 +43,9 @@ func (p *mute) NetworkStatus(ctx context.Context, m providers.Machine) (provider
 	return p.Provider.NetworkStatus(ctx, m)
 }
 
-func (p *mute) ApplyNetwork(ctx context.Context, op providers.Op, m providers.Machine, config string, rollback time.Duration) error {
+func (p *mute) ApplyNetwork(
+	ctx context.Context, op providers.Op, m providers.Machine, config string, rollback time.Duration,
+) error {
 	p.mu.Lock()
 	drop, lose := p.drops > 0, p.lost > 0
 	p.drops, p.lost = p.drops-1, p.lost-1
@@ -98,7 +100,8 @@ func TestNetworkIsAppliedOnce(t *testing.T) {
 					id := l.start("m-1", "", "p", nil).GetRunId()
 					run := l.ended(id)
 					if got := len(run.GetSteps()[0].GetAttempts()); run.GetPhase() != holdfastv1.Run_SUCCEEDED || got != tc.attempts {
-						t.Errorf("the run is %s after %d attempts (%v), want SUCCEEDED after %d\n%s", run.GetPhase(), got, run.GetError(), tc.attempts, l.log(id, "system"))
+						t.Errorf("the run is %s after %d attempts (%v), want SUCCEEDED after %d\n%s", run.GetPhase(), got,
+							run.GetError(), tc.attempts, l.log(id, "system"))
 					}
 					applied, confirmed := 0, 0
 					for _, e := range l.fleet.Effects("", id, 0) {
@@ -113,7 +116,8 @@ func TestNetworkIsAppliedOnce(t *testing.T) {
 						t.Errorf("applied %d times and confirmed %d times, want each once\n%s", applied, confirmed, l.log(id, "system"))
 					}
 					tc.attempts = 1
-					if st, err := tc.host.Provider.NetworkStatus(t.Context(), recordOf(l, "m-1")); err != nil || !st.Confirmed || st.Reverted {
+					if st, err := tc.host.Provider.NetworkStatus(t.Context(), recordOf(l, "m-1")); err != nil || !st.Confirmed ||
+						st.Reverted {
 						t.Errorf("the network is %+v, %v, want confirmed", st, err)
 					}
 				}

@@ -53,7 +53,9 @@ func (p *moving) NetworkStatus(ctx context.Context, m providers.Machine) (provid
 	return p.Provider.NetworkStatus(ctx, m)
 }
 
-func (p *moving) ApplyNetwork(ctx context.Context, op providers.Op, m providers.Machine, config string, rollback time.Duration) error {
+func (p *moving) ApplyNetwork(
+	ctx context.Context, op providers.Op, m providers.Machine, config string, rollback time.Duration,
+) error {
 	if err := p.at(ctx, m); err != nil {
 		return err
 	}

@@ -38,16 +38,21 @@ func TestNetbootKeepsMode(t *testing.T) {
 		now    providers.BootDevice
 		want   string
 	}{
-		"UEFI, as it is":            {&holdfastv1.SetNetboot{Mode: "PXE"}, nil, pxe(true), "nothing set"},
-		"BIOS, as it is":            {&holdfastv1.SetNetboot{Mode: "PXE"}, nil, pxe(false), "nothing set"},
-		"UEFI, from its disk":       {&holdfastv1.SetNetboot{Mode: "PXE"}, nil, providers.BootDevice{Mode: "DISK", UEFI: true}, "set uefi"},
-		"BIOS, from its disk":       {&holdfastv1.SetNetboot{Mode: "PXE"}, nil, providers.BootDevice{Mode: "DISK"}, "set bios"},
-		"not shown":                 {&holdfastv1.SetNetboot{Mode: "PXE"}, nil, providers.BootDevice{ModeHidden: true}, "set uefi"},
-		"the step wants BIOS":       {&holdfastv1.SetNetboot{Mode: "PXE", BootMode: "bios"}, nil, pxe(true), "set bios"},
-		"the step wants UEFI":       {&holdfastv1.SetNetboot{Mode: "PXE", Uefi: true}, nil, pxe(false), "set uefi"},
-		"the run wants BIOS":        {&holdfastv1.SetNetboot{Mode: "PXE"}, map[string]string{"boot_mode": "bios"}, pxe(true), "set bios"},
-		"the run wants UEFI, older": {&holdfastv1.SetNetboot{Mode: "PXE"}, map[string]string{"uefi": "true"}, pxe(false), "set uefi"},
-		"HTTP":                      {&holdfastv1.SetNetboot{Mode: "HTTP"}, nil, pxe(false), "set uefi"},
+		"UEFI, as it is": {&holdfastv1.SetNetboot{Mode: "PXE"}, nil, pxe(true), "nothing set"},
+		"BIOS, as it is": {&holdfastv1.SetNetboot{Mode: "PXE"}, nil, pxe(false), "nothing set"},
+		"UEFI, from its disk": {&holdfastv1.SetNetboot{Mode: "PXE"}, nil,
+			providers.BootDevice{Mode: "DISK", UEFI: true}, "set uefi"},
+		"BIOS, from its disk": {&holdfastv1.SetNetboot{Mode: "PXE"}, nil, providers.BootDevice{Mode: "DISK"},
+			"set bios"},
+		"not shown": {&holdfastv1.SetNetboot{Mode: "PXE"}, nil, providers.BootDevice{ModeHidden: true},
+			"set uefi"},
+		"the step wants BIOS": {&holdfastv1.SetNetboot{Mode: "PXE", BootMode: "bios"}, nil, pxe(true), "set bios"},
+		"the step wants UEFI": {&holdfastv1.SetNetboot{Mode: "PXE", Uefi: true}, nil, pxe(false), "set uefi"},
+		"the run wants BIOS": {&holdfastv1.SetNetboot{Mode: "PXE"}, map[string]string{"boot_mode": "bios"},
+			pxe(true), "set bios"},
+		"the run wants UEFI, older": {&holdfastv1.SetNetboot{Mode: "PXE"}, map[string]string{"uefi": "true"}, pxe(false),
+			"set uefi"},
+		"HTTP": {&holdfastv1.SetNetboot{Mode: "HTTP"}, nil, pxe(false), "set uefi"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := boots(tt.step, tt.params, tt.now); got != tt.want {
@@ -71,7 +76,9 @@ func (p bootsAs) BootDevice(ctx context.Context, m providers.Machine) (providers
 	return p.now, nil
 }
 
-func (p bootsAs) SetBootDevice(ctx context.Context, op providers.Op, m providers.Machine, d providers.BootDevice) error {
+func (p bootsAs) SetBootDevice(
+	ctx context.Context, op providers.Op, m providers.Machine, d providers.BootDevice,
+) error {
 	err := p.Provider.SetBootDevice(ctx, op, m, d)
 	p.asked <- d
 	return err

@@ -198,7 +198,9 @@ func (a *attempt) bootedBy(f providers.Facts, err error) (bool, error) {
 	return true, nil
 }
 
-func (a *attempt) powerIs(ctx context.Context, power providers.PowerController, want providers.PowerState) (bool, error) {
+func (a *attempt) powerIs(
+	ctx context.Context, power providers.PowerController, want providers.PowerState,
+) (bool, error) {
 	state, err := power.PowerState(ctx, a.machine)
 	return state == want, err
 }

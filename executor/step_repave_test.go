@@ -15,7 +15,9 @@ type imagerOf struct {
 	asked chan providers.InstallSpec
 }
 
-func (p imagerOf) StartInstall(ctx context.Context, op providers.Op, m providers.Machine, s providers.InstallSpec) error {
+func (p imagerOf) StartInstall(
+	ctx context.Context, op providers.Op, m providers.Machine, s providers.InstallSpec,
+) error {
 	p.asked <- s
 	return p.Provider.StartInstall(ctx, op, m, s)
 }

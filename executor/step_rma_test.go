@@ -42,12 +42,17 @@ func (l *lab) observe(machine string, truths ...string) {
 	l.t.Helper()
 	seen := &internalv1.MachineConditions{MachineId: machine}
 	for _, c := range truths {
-		seen.Conditions = append(seen.Conditions, &holdfastv1.Condition{Type: c, Status: true, Reason: "Test", ObservedAt: timestamppb.Now()})
+		seen.Conditions = append(seen.Conditions, &holdfastv1.Condition{Type: c, Status: true, Reason: "Test",
+			ObservedAt: timestamppb.Now()})
 	}
-	l.must(&internalv1.Command{Epoch: l.epoch, Op: &internalv1.Command_ObserveConditions{ObserveConditions: &internalv1.ObserveConditions{Machines: []*internalv1.MachineConditions{seen}}}})
+	l.must(&internalv1.Command{Epoch: l.epoch,
+		Op: &internalv1.Command_ObserveConditions{ObserveConditions: &internalv1.ObserveConditions{
+			Machines: []*internalv1.MachineConditions{seen}}}})
 }
 
-const erases = "echo holdfast-erase left sdb S3 it is not known to be local\necho holdfast-erase disk sda S1 erased blkdiscard\nsleep 0.05\necho holdfast-erase disk nvme0n1 S2 erased nvme format\necho holdfast-erase done 2 of 2\n"
+const erases = "echo holdfast-erase left sdb S3 it is not known to be local\necho holdfast-erase disk sda S1 " +
+	"erased blkdiscard\nsleep 0.05\necho holdfast-erase disk nvme0n1 S2 erased nvme format\necho holdfast-erase " +
+	"done 2 of 2\n"
 
 func TestRma(t *testing.T) {
 	drain := step("drain-node", &holdfastv1.SshCommand{Command: "true"})
@@ -63,20 +68,33 @@ func TestRma(t *testing.T) {
 		want    map[string]string // evidence
 	}{
 		{"of no cluster", &holdfastv1.RmaAction{Reason: "fan", Ticket: "T-1"}, nil, "", nil, nil, "", []string{"soft-off"},
-			map[string]string{"workloads": "not in a cluster", "locator_light": "on", "power": "off", "reason": "fan", "ticket": "T-1", "wiped": ""}},
-		{"in a cluster", &holdfastv1.RmaAction{}, nil, "", []string{"InCustomerCluster"}, nil, "in a cluster and not drained", nil, nil},
-		{"by force", &holdfastv1.RmaAction{}, nil, "", []string{"InCustomerCluster"}, map[string]string{"force": "true"}, "", []string{"soft-off"},
+			map[string]string{"workloads": "not in a cluster", "locator_light": "on", "power": "off", "reason": "fan",
+				"ticket": "T-1", "wiped": ""}},
+		{"in a cluster", &holdfastv1.RmaAction{}, nil, "", []string{"InCustomerCluster"}, nil,
+			"in a cluster and not drained", nil, nil},
+		{"by force", &holdfastv1.RmaAction{}, nil, "", []string{"InCustomerCluster"}, map[string]string{"force": "true"},
+			"", []string{"soft-off"},
 			map[string]string{"workloads": "taken out by force: it is in a cluster and not drained"}},
-		{"drained by the run", &holdfastv1.RmaAction{}, drain, "", []string{"InCustomerCluster"}, nil, "", []string{"soft-off"},
+		{"drained by the run", &holdfastv1.RmaAction{}, drain, "", []string{"InCustomerCluster"}, nil, "",
+			[]string{"soft-off"},
 			map[string]string{"workloads": "drained by step drain-node"}},
 		{"erased from within", &holdfastv1.RmaAction{Wipe: true}, nil, erases, nil, nil, "", []string{"hard-off"},
-			map[string]string{"wiped": "2 disks, by the host", "disk sda": "erased: blkdiscard (serial S1)", "disk nvme0n1": "erased: nvme format (serial S2)",
-				"disk sdb": "left: it is not known to be local (serial S3)"}},
-		{"a disk is not erased", &holdfastv1.RmaAction{}, nil, "echo holdfast-erase disk sda S1 failed it is frozen\necho holdfast-erase disk sdb S2 erased overwrite\necho holdfast-erase done 1 of 2\nexit 1\n",
-			nil, map[string]string{"wipe": "true"}, "1 of 2 disks are not erased: sda: it is frozen", nil, map[string]string{"disk sda": "NOT erased: it is frozen (serial S1)", "disk sdb": "erased: overwrite (serial S2)"}},
-		{"a disk is not erased, and it says all is well", &holdfastv1.RmaAction{Wipe: true}, nil, "echo holdfast-erase disk sda S1 failed it is frozen\necho holdfast-erase done 1 of 1\n", nil, nil, "1 of 1 disks are not erased", nil, nil},
-		{"it does not come to the end", &holdfastv1.RmaAction{Wipe: true}, nil, "echo holdfast-erase disk sda S1 erased overwrite\n", nil, nil, "did not report that all of its disks are erased", nil, nil},
-		{"there is no disk", &holdfastv1.RmaAction{Wipe: true}, nil, "echo holdfast-erase done 0 of 0\n", nil, nil, "it reported 0", nil, nil},
+			map[string]string{"wiped": "2 disks, by the host", "disk sda": "erased: blkdiscard (serial S1)",
+				"disk nvme0n1": "erased: nvme format (serial S2)",
+				"disk sdb":     "left: it is not known to be local (serial S3)"}},
+		{"a disk is not erased", &holdfastv1.RmaAction{}, nil,
+			"echo holdfast-erase disk sda S1 failed it is frozen\necho holdfast-erase disk sdb S2 erased overwrite\necho " +
+				"holdfast-erase done 1 of 2\nexit 1\n",
+			nil, map[string]string{"wipe": "true"}, "1 of 2 disks are not erased: sda: it is frozen", nil,
+			map[string]string{"disk sda": "NOT erased: it is frozen (serial S1)", "disk sdb": "erased: overwrite (serial S2)"}},
+		{"a disk is not erased, and it says all is well", &holdfastv1.RmaAction{Wipe: true}, nil,
+			"echo holdfast-erase disk sda S1 failed it is frozen\necho holdfast-erase done 1 of 1\n", nil, nil,
+			"1 of 1 disks are not erased", nil, nil},
+		{"it does not come to the end", &holdfastv1.RmaAction{Wipe: true}, nil,
+			"echo holdfast-erase disk sda S1 erased overwrite\n", nil, nil, "did not report that all of its disks are erased",
+			nil, nil},
+		{"there is no disk", &holdfastv1.RmaAction{Wipe: true}, nil, "echo holdfast-erase done 0 of 0\n", nil, nil,
+			"it reported 0", nil, nil},
 		{"the command fails", &holdfastv1.RmaAction{Wipe: true}, nil, "exit 3\n", nil, nil, "exited with 3", nil, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -152,8 +170,10 @@ func TestRmaIsTakenOver(t *testing.T) {
 			for _, e := range l.fleet.Effects("", id, 0) {
 				effects[e.Effect]++
 			}
-			if diff := cmp.Diff(map[string]int{"command": 1, "power_off": 1, "identify": 1}, effects); diff != "" || run.GetPhase() != holdfastv1.Run_SUCCEEDED {
-				t.Errorf("the run is %s: %v; effects (-want +got):\n%s\n%s", run.GetPhase(), run.GetError(), diff, l.log(id, "system"))
+			if diff := cmp.Diff(map[string]int{"command": 1, "power_off": 1, "identify": 1}, effects); diff != "" ||
+				run.GetPhase() != holdfastv1.Run_SUCCEEDED {
+				t.Errorf("the run is %s: %v; effects (-want +got):\n%s\n%s", run.GetPhase(), run.GetError(), diff,
+					l.log(id, "system"))
 			}
 			if got := run.GetSteps()[0].GetAttempts()[0].GetEvidenceAfter()["wiped"]; got != "2 disks, by the host" {
 				t.Errorf("wiped = %q", got)

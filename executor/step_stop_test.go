@@ -37,15 +37,22 @@ func TestSoftOffIsAskedForOnce(t *testing.T) {
 		want     []string
 		took     time.Duration // until the power is off, at most
 	}{
-		{"power off", &holdfastv1.Power{Action: "off", ShutdownSeconds: 40}, 30 * time.Second, []time.Duration{5 * time.Second}, []string{"soft-off"}, 33 * time.Second},
+		{"power off", &holdfastv1.Power{Action: "off", ShutdownSeconds: 40}, 30 * time.Second,
+			[]time.Duration{5 * time.Second}, []string{"soft-off"}, 33 * time.Second},
 		{"a leader every 8 s", &holdfastv1.Power{Action: "off", ShutdownSeconds: 40}, 30 * time.Second,
 			[]time.Duration{5 * time.Second, 13 * time.Second, 21 * time.Second}, []string{"soft-off"}, 35 * time.Second},
-		{"cycle", &holdfastv1.Power{Action: "cycle", ShutdownSeconds: 40}, 30 * time.Second, []time.Duration{5 * time.Second}, []string{"soft-off", "on"}, 33 * time.Second},
-		{"reboot", &holdfastv1.Reboot{Mode: "bmc", ShutdownSeconds: 40}, 30 * time.Second, []time.Duration{5 * time.Second}, []string{"soft-off", "on"}, 33 * time.Second},
-		{"rma", &holdfastv1.RmaAction{ShutdownSeconds: 40}, 30 * time.Second, []time.Duration{5 * time.Second}, []string{"soft-off"}, 33 * time.Second},
-		{"it does not listen", &holdfastv1.Power{Action: "off", ShutdownSeconds: 40}, time.Hour, []time.Duration{5 * time.Second}, []string{"soft-off", "hard-off"}, 43 * time.Second},
-		{"a reboot that does not listen", &holdfastv1.Reboot{Mode: "bmc", ShutdownSeconds: 40}, time.Hour, []time.Duration{5 * time.Second, 25 * time.Second}, []string{"soft-off", "hard-off", "on"}, 45 * time.Second},
-		{"nobody leads when its time is over", &holdfastv1.RmaAction{ShutdownSeconds: 3}, time.Hour, []time.Duration{2 * time.Second}, []string{"soft-off", "hard-off"}, 10 * time.Second},
+		{"cycle", &holdfastv1.Power{Action: "cycle", ShutdownSeconds: 40}, 30 * time.Second,
+			[]time.Duration{5 * time.Second}, []string{"soft-off", "on"}, 33 * time.Second},
+		{"reboot", &holdfastv1.Reboot{Mode: "bmc", ShutdownSeconds: 40}, 30 * time.Second, []time.Duration{5 * time.Second},
+			[]string{"soft-off", "on"}, 33 * time.Second},
+		{"rma", &holdfastv1.RmaAction{ShutdownSeconds: 40}, 30 * time.Second, []time.Duration{5 * time.Second},
+			[]string{"soft-off"}, 33 * time.Second},
+		{"it does not listen", &holdfastv1.Power{Action: "off", ShutdownSeconds: 40}, time.Hour,
+			[]time.Duration{5 * time.Second}, []string{"soft-off", "hard-off"}, 43 * time.Second},
+		{"a reboot that does not listen", &holdfastv1.Reboot{Mode: "bmc", ShutdownSeconds: 40}, time.Hour,
+			[]time.Duration{5 * time.Second, 25 * time.Second}, []string{"soft-off", "hard-off", "on"}, 45 * time.Second},
+		{"nobody leads when its time is over", &holdfastv1.RmaAction{ShutdownSeconds: 3}, time.Hour,
+			[]time.Duration{2 * time.Second}, []string{"soft-off", "hard-off"}, 10 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -73,7 +80,8 @@ func TestSoftOffIsAskedForOnce(t *testing.T) {
 				if took := time.Since(began); took > tc.took {
 					t.Errorf("it took %s, want %s at most: a new leader waits for the rest, not anew", took, tc.took)
 				}
-				if seen := run.GetSteps()[0].GetAttempts()[0].GetEvidenceAfter(); seen["soft_off_at"] == "" || seen["soft_off_until"] == "" {
+				if seen := run.GetSteps()[0].GetAttempts()[0].GetEvidenceAfter(); seen["soft_off_at"] == "" ||
+					seen["soft_off_until"] == "" {
 					t.Errorf("evidence %v, want when it was asked and until when it had", seen)
 				}
 				ld.stop()
@@ -101,8 +109,10 @@ func TestSoftOffLeavesTimeForTheButton(t *testing.T) {
 				l.lead(Config{})
 			}
 			run := l.ended(id)
-			if diff := cmp.Diff([]string{"soft-off", "hard-off"}, l.presses(id)); diff != "" || run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(run.GetSteps()[0].GetAttempts()) != 1 {
-				t.Errorf("a leader dies: %t: the run is %s, presses (-want +got):\n%s\n%s", dies, run.GetPhase(), diff, l.log(id, "system"))
+			if diff := cmp.Diff([]string{"soft-off", "hard-off"}, l.presses(id)); diff != "" ||
+				run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(run.GetSteps()[0].GetAttempts()) != 1 {
+				t.Errorf("a leader dies: %t: the run is %s, presses (-want +got):\n%s\n%s", dies, run.GetPhase(), diff,
+					l.log(id, "system"))
 			}
 		})
 	}
@@ -152,7 +162,8 @@ func TestSoftOffThatNobodyKnowsOf(t *testing.T) {
 				if diff := cmp.Diff(tt.want, l.presses(id)); diff != "" || run.GetPhase() != holdfastv1.Run_SUCCEEDED {
 					t.Errorf("the run is %s, presses (-want +got):\n%s\n%s", run.GetPhase(), diff, l.log(id, "system"))
 				}
-				if seen := run.GetSteps()[0].GetAttempts()[0].GetEvidenceAfter(); seen["soft_off_at"] == "" || seen["soft_off_again_at"] == "" {
+				if seen := run.GetSteps()[0].GetAttempts()[0].GetEvidenceAfter(); seen["soft_off_at"] == "" ||
+					seen["soft_off_again_at"] == "" {
 					t.Errorf("evidence %v, want both requests", seen)
 				}
 			})

@@ -57,7 +57,8 @@ func TestAPressWithoutAnAnswer(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := newLab(t, fake.Config{PowerTime: fake.Duration(500 * time.Millisecond), BootTime: fake.Duration(time.Second)})
-				l.set = providers.SetOf(map[string]providers.Provider{"fake": &unheard{Provider: fake.New(l.fleet), ignores: tc.ignores}})
+				l.set = providers.SetOf(map[string]providers.Provider{"fake": &unheard{Provider: fake.New(l.fleet),
+					ignores: tc.ignores}})
 				l.machine("m-1")
 				s := step("s", tc.kind)
 				s.TimeoutSeconds = 120
@@ -65,12 +66,14 @@ func TestAPressWithoutAnAnswer(t *testing.T) {
 				l.lead(Config{})
 				run := l.ended(l.start("m-1", "", "p", nil).GetRunId())
 				if n := len(run.GetSteps()[0].GetAttempts()); run.GetPhase() != holdfastv1.Run_SUCCEEDED || n != tc.attempts {
-					t.Errorf("run is %s after %d attempts, want SUCCEEDED after %d: %v", run.GetPhase(), n, tc.attempts, run.GetError())
+					t.Errorf("run is %s after %d attempts, want SUCCEEDED after %d: %v", run.GetPhase(), n, tc.attempts,
+						run.GetError())
 				}
 				if diff := cmp.Diff(tc.want, l.presses(run.GetRunId())); diff != "" {
 					t.Errorf("presses (-want +got):\n%s", diff)
 				}
-				if said := l.log(run.GetRunId(), "system"); !strings.Contains(said, "the BMC reboots") || !strings.Contains(said, "the outcome is unknown") {
+				if said := l.log(run.GetRunId(), "system"); !strings.Contains(said, "the BMC reboots") ||
+					!strings.Contains(said, "the outcome is unknown") {
 					t.Errorf("the log does not say that the outcome is unknown:\n%s", said)
 				}
 			})

@@ -62,7 +62,8 @@ func TestRebootThatNobodySees(t *testing.T) {
 				t.Fatalf("run is %s (%v), want %s\n%s", run.GetPhase(), run.GetError(), tt.want, l.log(id, "system"))
 			}
 			if run.GetPhase() == holdfastv1.Run_SUCCEEDED {
-				if message := run.GetSteps()[0].GetMessage(); !strings.Contains(message, "cannot observe whether the host is up ("+tt.p.why+")") {
+				if message := run.GetSteps()[0].GetMessage(); !strings.Contains(message,
+					"cannot observe whether the host is up ("+tt.p.why+")") {
 					t.Errorf("message is %q", message)
 				}
 				if diff := cmp.Diff(map[string]int{"s/1/power_off": 1}, l.destructive(id)); diff != "" {

@@ -27,7 +27,8 @@ func TestTakeOverWhileHostBoots(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				l := newLab(t, fake.Config{PowerTime: fake.Duration(10 * time.Millisecond), BootTime: fake.Duration(2 * time.Second)})
+				l := newLab(t, fake.Config{PowerTime: fake.Duration(10 * time.Millisecond),
+					BootTime: fake.Duration(2 * time.Second)})
 				l.machine("m-1")
 				l.plan("p", step("s", k.kind))
 				first := l.lead(quick())
@@ -47,7 +48,8 @@ func TestTakeOverWhileHostBoots(t *testing.T) {
 				l.lead(quick())
 				run := l.ended(id)
 				if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(run.GetSteps()[0].GetAttempts()) != 1 {
-					t.Errorf("run is %s after %d attempts (%v), want SUCCEEDED in one\n%s", run.GetPhase(), len(run.GetSteps()[0].GetAttempts()), run.GetError(), l.log(id, "system"))
+					t.Errorf("run is %s after %d attempts (%v), want SUCCEEDED in one\n%s", run.GetPhase(),
+						len(run.GetSteps()[0].GetAttempts()), run.GetError(), l.log(id, "system"))
 				}
 				if diff := cmp.Diff(k.want, l.destructive(id)); diff != "" {
 					t.Errorf("destructive effects (-want +got):\n%s\n%s", diff, l.log(id, "system"))

@@ -15,7 +15,8 @@ import (
 // factsOp returns a registration with all facts that agents report.
 func factsOp(id string, change func(*holdfastv1.RegisterAgentRequest)) *internalv1.RegisterAgent {
 	op := agentOp(id, "gpu")
-	op.Agent.Hardware = &holdfastv1.NodeRecord{Vendor: "ACME", Model: "X1", SerialNumber: "S-1", SystemUuid: "4c4c4544", Arch: "x86_64", BootMode: "uefi"}
+	op.Agent.Hardware = &holdfastv1.NodeRecord{Vendor: "ACME", Model: "X1", SerialNumber: "S-1", SystemUuid: "4c4c4544",
+		Arch: "x86_64", BootMode: "uefi"}
 	op.Agent.MacAddress = "AA-BB-CC-00-00-01"
 	if change != nil {
 		change(op.Agent)
@@ -37,8 +38,10 @@ func inventoryHistory(p *fsmtest.Peer, id string) []*holdfastv1.HistoryEntry {
 func TestWhatAnAgentFindsIsKept(t *testing.T) {
 	p := gpuPool(t)
 	m := do(t, p, factsOp("m-9", nil)).(*holdfastv1.Machine)
-	same(t, "hardware", &holdfastv1.NodeRecord{Vendor: "ACME", Model: "X1", SerialNumber: "S-1", SystemUuid: "4c4c4544", Arch: "x86_64", BootMode: "uefi"}, m.GetNode())
-	if a := m.GetAgent(); a.GetMacAddress() != "aa:bb:cc:00:00:01" || a.GetCpuMillicores() != 8000 || a.GetMemoryMib() != 16384 || a.GetPrivateIp() != "192.168.1.100" {
+	same(t, "hardware", &holdfastv1.NodeRecord{Vendor: "ACME", Model: "X1", SerialNumber: "S-1", SystemUuid: "4c4c4544",
+		Arch: "x86_64", BootMode: "uefi"}, m.GetNode())
+	if a := m.GetAgent(); a.GetMacAddress() != "aa:bb:cc:00:00:01" || a.GetCpuMillicores() != 8000 ||
+		a.GetMemoryMib() != 16384 || a.GetPrivateIp() != "192.168.1.100" {
 		t.Errorf("got %v", a)
 	}
 	if got := m.GetSpec(); len(got.GetMacAddresses()) != 0 || got.GetSerial() != "" {
@@ -65,9 +68,11 @@ func TestWhatAnAgentFindsIsKept(t *testing.T) {
 		t.Fatalf("got %v, want one entry", got)
 	}
 	same(t, "to", "agent.hostname, agent.gpu_count, node.serial_number", got[0].GetTo())
-	same(t, "metadata", map[string]string{"agent.hostname": "gpu-worker-1 -> gpu-worker-2", "agent.gpu_count": "1 -> 0", "node.serial_number": "S-1 -> S-2"}, got[0].GetMetadata())
+	same(t, "metadata", map[string]string{"agent.hostname": "gpu-worker-1 -> gpu-worker-2", "agent.gpu_count": "1 -> 0",
+		"node.serial_number": "S-1 -> S-2"}, got[0].GetMetadata())
 	m = getMachine(t, p, "m-9")
-	if m.GetNode().GetVendor() != "ACME" || m.GetNode().GetSerialNumber() != "S-2" || m.GetAgent().GetMacAddress() != "aa:bb:cc:00:00:01" || m.GetAgent().GetGpuCount() != 0 {
+	if m.GetNode().GetVendor() != "ACME" || m.GetNode().GetSerialNumber() != "S-2" ||
+		m.GetAgent().GetMacAddress() != "aa:bb:cc:00:00:01" || m.GetAgent().GetGpuCount() != 0 {
 		t.Errorf("got %v", m)
 	}
 	if got[0].GetTriggeredBy() != "agent" {
@@ -80,16 +85,20 @@ func TestWhatAnAgentFindsIsKept(t *testing.T) {
 func TestAgentsDoNotSetWhatIsNotTheirs(t *testing.T) {
 	p := gpuPool(t)
 	register(t, p, "m-2", ready)
-	do(t, p, &internalv1.UpdateNode{Id: "m-2", Node: &holdfastv1.NodeRecord{Hostname: "n1", IpAddress: "10.0.0.1", Vendor: "Acme Inc.", Tags: []string{"gpu"}}})
+	do(t, p, &internalv1.UpdateNode{Id: "m-2", Node: &holdfastv1.NodeRecord{Hostname: "n1", IpAddress: "10.0.0.1",
+		Vendor: "Acme Inc.", Tags: []string{"gpu"}}})
 	m := do(t, p, factsOp("m-2", func(r *holdfastv1.RegisterAgentRequest) {
-		proto.Merge(r.GetHardware(), &holdfastv1.NodeRecord{Hostname: "h", IpAddress: "10.6.6.6", WorkflowId: "plan/reboot", GroupId: "g", Tags: []string{"x"}, InstallAttempts: 3, LastInstallError: "e"})
+		proto.Merge(r.GetHardware(), &holdfastv1.NodeRecord{Hostname: "h", IpAddress: "10.6.6.6", WorkflowId: "plan/reboot",
+			GroupId: "g", Tags: []string{"x"}, InstallAttempts: 3, LastInstallError: "e"})
 	})).(*holdfastv1.Machine)
 	n := m.GetNode()
-	if n.GetHostname() != "n1" || n.GetIpAddress() != "10.0.0.1" || n.GetWorkflowId() != "" || n.GetGroupId() != "" || len(n.GetTags()) != 1 || n.GetInstallAttempts() != 0 || n.GetLastInstallError() != "" {
+	if n.GetHostname() != "n1" || n.GetIpAddress() != "10.0.0.1" || n.GetWorkflowId() != "" || n.GetGroupId() != "" ||
+		len(n.GetTags()) != 1 || n.GetInstallAttempts() != 0 || n.GetLastInstallError() != "" {
 		t.Errorf("got %v", n)
 	}
 	got := inventoryHistory(p, "m-2")
-	if last := got[len(got)-1]; last.GetMetadata()["node.vendor"] != "Acme Inc. -> ACME" || !strings.Contains(last.GetTo(), "node.vendor") || strings.Contains(last.GetTo(), "node.model") {
+	if last := got[len(got)-1]; last.GetMetadata()["node.vendor"] != "Acme Inc. -> ACME" ||
+		!strings.Contains(last.GetTo(), "node.vendor") || strings.Contains(last.GetTo(), "node.model") {
 		t.Errorf("got %v", last)
 	}
 }

@@ -19,7 +19,8 @@ func storedToken(id, value string) *internalv1.StoredToken {
 }
 
 func awaitOp(id string) *internalv1.CreateAgentMachine {
-	return &internalv1.CreateAgentMachine{MachineId: id, Pool: "gpu", PendingTtlMs: 3_600_000, Token: storedToken("t-"+id, "secret of "+id)}
+	return &internalv1.CreateAgentMachine{MachineId: id, Pool: "gpu", PendingTtlMs: 3_600_000,
+		Token: storedToken("t-"+id, "secret of "+id)}
 }
 
 // TestAgentStates follows the agent's state machine: pending, registered, ready, and the
@@ -27,28 +28,33 @@ func awaitOp(id string) *internalv1.CreateAgentMachine {
 func TestAgentStates(t *testing.T) {
 	p := gpuPool(t)
 	m := do(t, p, awaitOp("m-2")).(*holdfastv1.Machine)
-	if s := m.GetStatus(); s.GetAgentState() != holdfastv1.Agent_PENDING || s.GetPhase() != ready || m.GetSpec().GetPool() != "gpu" || m.GetAgent().GetProviderName() != "generic" {
+	if s := m.GetStatus(); s.GetAgentState() != holdfastv1.Agent_PENDING || s.GetPhase() != ready ||
+		m.GetSpec().GetPool() != "gpu" || m.GetAgent().GetProviderName() != "generic" {
 		t.Errorf("created: got %v", m)
 	}
 	if l := lease(t, p, ofPending, "m-2"); l.GetTtlMs() != 3_600_000 {
 		t.Errorf("pending lease: got %v, want an hour", l)
 	}
 	sum := sha256.Sum256([]byte("secret of m-2"))
-	if tok, ok := p.View().TokenByHash(sum[:]); !ok || tok.GetMachineId() != "m-2" || tok.GetRole() != holdfastv1.Role_AGENT {
+	if tok, ok := p.View().TokenByHash(sum[:]); !ok || tok.GetMachineId() != "m-2" ||
+		tok.GetRole() != holdfastv1.Role_AGENT {
 		t.Errorf("token: got %v, %t, want one that is good for m-2", tok, ok)
 	}
 
 	m = registerAgent(t, p, "m-2")
-	if s := m.GetStatus(); s.GetAgentState() != holdfastv1.Agent_REGISTERED || m.GetAgent().GetLastKeepalive() != nil || m.GetAgent().GetCpuMillicores() != 8000 {
+	if s := m.GetStatus(); s.GetAgentState() != holdfastv1.Agent_REGISTERED || m.GetAgent().GetLastKeepalive() != nil ||
+		m.GetAgent().GetCpuMillicores() != 8000 {
 		t.Errorf("registered: got %v", m)
 	}
 	if lease(t, p, ofPending, "m-2").GetExpiredAt() == nil {
 		t.Error("the pending lease goes on")
 	}
-	do(t, p, &internalv1.CheckpointLeases{ClockMs: 60_000, Leases: []*internalv1.SeenLease{{SeenMs: 60_000, Renewal: &internalv1.Renewal{Lease: ref(ofMachine, "m-2", 1),
-		AgentVersion: "0.1.0-python", Metrics: &holdfastv1.AgentMetrics{FreeGpuCount: 1}}}}})
+	do(t, p, &internalv1.CheckpointLeases{ClockMs: 60_000,
+		Leases: []*internalv1.SeenLease{{SeenMs: 60_000, Renewal: &internalv1.Renewal{Lease: ref(ofMachine, "m-2", 1),
+			AgentVersion: "0.1.0-python", Metrics: &holdfastv1.AgentMetrics{FreeGpuCount: 1}}}}})
 	m = getMachine(t, p, "m-2")
-	if a := m.GetAgent(); m.GetStatus().GetAgentState() != holdfastv1.Agent_READY || a.GetAgentVersion() != "0.1.0-python" || a.GetMetrics().GetFreeGpuCount() != 1 ||
+	if a := m.GetAgent(); m.GetStatus().GetAgentState() != holdfastv1.Agent_READY ||
+		a.GetAgentVersion() != "0.1.0-python" || a.GetMetrics().GetFreeGpuCount() != 1 ||
 		!a.GetLastKeepalive().AsTime().Equal(p.Now) {
 		t.Errorf("ready: got %v", m)
 	}
@@ -59,7 +65,8 @@ func TestAgentStates(t *testing.T) {
 
 	expire(t, p, 360, ref(ofMachine, "m-2", 1))
 	m = getMachine(t, p, "m-2")
-	if c := cond(m, "AgentReady"); m.GetStatus().GetAgentState() != holdfastv1.Agent_EXPIRED || c.GetStatus() || c.GetReason() != "AgentExpired" {
+	if c := cond(m, "AgentReady"); m.GetStatus().GetAgentState() != holdfastv1.Agent_EXPIRED || c.GetStatus() ||
+		c.GetReason() != "AgentExpired" {
 		t.Errorf("expired: got %v", m)
 	}
 	same(t, "last keepalive of an expired machine", heard, m.GetAgent().GetLastKeepalive())
@@ -71,9 +78,12 @@ func TestAgentStates(t *testing.T) {
 	same(t, "last keepalive after another registration", heard, m.GetAgent().GetLastKeepalive())
 	seen(t, p, 370, ref(ofMachine, "m-2", 2))
 	registerAgent(t, p, "m-2") // a ready machine becomes registered again
-	want := []string{"phase:  -> READY", "agent:  -> PENDING", "agent: PENDING -> REGISTERED", "agent: REGISTERED -> READY",
-		"condition: AgentReady=false -> AgentReady=true (AgentKeepalive)", "agent: READY -> EXPIRED", "condition: AgentReady=true (AgentKeepalive) -> AgentReady=false (AgentExpired)",
-		"agent: EXPIRED -> REGISTERED", "agent: REGISTERED -> READY", "condition: AgentReady=false (AgentRegistered) -> AgentReady=true (AgentKeepalive)",
+	want := []string{"phase:  -> READY", "agent:  -> PENDING", "agent: PENDING -> REGISTERED",
+		"agent: REGISTERED -> READY",
+		"condition: AgentReady=false -> AgentReady=true (AgentKeepalive)", "agent: READY -> EXPIRED",
+		"condition: AgentReady=true (AgentKeepalive) -> AgentReady=false (AgentExpired)",
+		"agent: EXPIRED -> REGISTERED", "agent: REGISTERED -> READY",
+		"condition: AgentReady=false (AgentRegistered) -> AgentReady=true (AgentKeepalive)",
 		"agent: READY -> REGISTERED", "condition: AgentReady=true (AgentKeepalive) -> AgentReady=false (AgentRegistered)"}
 	if diff := cmp.Diff(want, history(p, "m-2")); diff != "" {
 		t.Errorf("history (-want +got):\n%s", diff)
@@ -137,16 +147,22 @@ func TestAgentRefusals(t *testing.T) {
 		code   fsm.Code
 		reason string
 	}{
-		{"no such pool", in(func(c *internalv1.CreateAgentMachine) { c.Pool = "none" }), fsm.FailedPrecondition, "POOL_UNKNOWN"},
+		{"no such pool", in(func(c *internalv1.CreateAgentMachine) { c.Pool = "none" }), fsm.FailedPrecondition,
+			"POOL_UNKNOWN"},
 		{"no id", in(func(c *internalv1.CreateAgentMachine) { c.MachineId = "" }), fsm.InvalidArgument, "INVALID_FIELD"},
-		{"id in use", in(func(c *internalv1.CreateAgentMachine) { c.MachineId, c.GeneratedId = "m-1", true }), fsm.Aborted, fsm.ReasonIDTaken},
-		{"agent is there", in(func(c *internalv1.CreateAgentMachine) { c.MachineId = "m-1" }), fsm.AlreadyExists, "MACHINE_CONFLICT"},
-		{"in another pool", in(func(c *internalv1.CreateAgentMachine) { c.MachineId = "m-3" }), fsm.AlreadyExists, "MACHINE_CONFLICT"},
-		{"token without an id", in(func(c *internalv1.CreateAgentMachine) { c.Token.Token = nil }), fsm.InvalidArgument, "INVALID_FIELD"},
+		{"id in use", in(func(c *internalv1.CreateAgentMachine) { c.MachineId, c.GeneratedId = "m-1", true }), fsm.Aborted,
+			fsm.ReasonIDTaken},
+		{"agent is there", in(func(c *internalv1.CreateAgentMachine) { c.MachineId = "m-1" }), fsm.AlreadyExists,
+			"MACHINE_CONFLICT"},
+		{"in another pool", in(func(c *internalv1.CreateAgentMachine) { c.MachineId = "m-3" }), fsm.AlreadyExists,
+			"MACHINE_CONFLICT"},
+		{"token without an id", in(func(c *internalv1.CreateAgentMachine) { c.Token.Token = nil }), fsm.InvalidArgument,
+			"INVALID_FIELD"},
 	} {
 		t.Run(tt.name, func(t *testing.T) { refused(t, p, tt.op, tt.code, tt.reason) })
 	}
-	if e := refused(t, p, agentOp("m-9", "none"), fsm.FailedPrecondition, "POOL_UNKNOWN"); e.Message != "Invalid pool name" {
+	if e := refused(t, p, agentOp("m-9", "none"), fsm.FailedPrecondition,
+		"POOL_UNKNOWN"); e.Message != "Invalid pool name" {
 		t.Errorf("message: got %q, want the document's", e.Message)
 	}
 	// An agent cannot move its machine to another pool.
@@ -159,7 +175,8 @@ func TestAgentRefusals(t *testing.T) {
 
 	// A machine's token does not create a deleted machine again. A pool's token creates
 	// unknown machines.
-	for role, want := range map[holdfastv1.Role_Value]string{holdfastv1.Role_AGENT: "MACHINE_NOT_FOUND", holdfastv1.Role_POOL_AGENT: ""} {
+	for role, want := range map[holdfastv1.Role_Value]string{holdfastv1.Role_AGENT: "MACHINE_NOT_FOUND",
+		holdfastv1.Role_POOL_AGENT: ""} {
 		c := fsmtest.Command(agentOp("m-new-"+role.String(), "gpu")) // the order of a map is random
 		c.Origin = &internalv1.Origin{Role: role, Pools: []string{"gpu"}}
 		r := p.Propose(c)[0]
@@ -167,14 +184,16 @@ func TestAgentRefusals(t *testing.T) {
 			t.Errorf("a new machine by role %s: got %v, want %q", role, got, want)
 		}
 	}
-	for _, o := range []*internalv1.Origin{{Role: holdfastv1.Role_AGENT, MachineId: "m-1"}, {Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"gpu"}}} {
+	for _, o := range []*internalv1.Origin{{Role: holdfastv1.Role_AGENT, MachineId: "m-1"},
+		{Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"gpu"}}} {
 		c := fsmtest.Command(agentOp("m-1", "none"))
 		c.Origin = o
 		if r := p.Propose(c)[0]; r.Err == nil || r.Err.Message != "Invalid pool name" {
 			t.Errorf("an unknown pool by role %s: got %v", o.GetRole(), r.Err)
 		}
 	}
-	if m := getMachine(t, p, "m-new-POOL_AGENT"); m.GetSpec().GetPool() != "gpu" || m.GetAgent().GetProviderName() != "generic" {
+	if m := getMachine(t, p, "m-new-POOL_AGENT"); m.GetSpec().GetPool() != "gpu" ||
+		m.GetAgent().GetProviderName() != "generic" {
 		t.Errorf("made on the fly: %v", m)
 	}
 	// The machine is only in the inventory, and in no pool yet.
@@ -186,10 +205,12 @@ func TestAgentRefusals(t *testing.T) {
 func TestRegistrationKeepsIdentity(t *testing.T) {
 	p := fsmtest.NewPeer()
 	do(t, p, &internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: "gpu"}})
-	do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Labels: map[string]string{"rack": "r7"}, Spec: &holdfastv1.MachineSpec{Serial: "S1"}}})
+	do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
+		Labels: map[string]string{"rack": "r7"}, Spec: &holdfastv1.MachineSpec{Serial: "S1"}}})
 	p.Now = p.Now.Add(time.Minute)
 	m := registerAgent(t, p, "m-1")
-	if m.GetLabels()["rack"] != "r7" || m.GetSpec().GetSerial() != "S1" || m.GetCreatedAt().AsTime().After(p.Now.Add(-time.Minute)) {
+	if m.GetLabels()["rack"] != "r7" || m.GetSpec().GetSerial() != "S1" ||
+		m.GetCreatedAt().AsTime().After(p.Now.Add(-time.Minute)) {
 		t.Errorf("got %v, want its labels, serial and age as they were", m)
 	}
 	do(t, p, &internalv1.DeleteMachine{MachineId: "m-1"})

@@ -39,10 +39,12 @@ func TestAllocsOfApply(t *testing.T) {
 	var entries [][]byte
 	for i := range 110 {
 		c := fsmtest.Command(&internalv1.StartRun{RunId: fmt.Sprintf("%08x", i), MachineId: fmt.Sprintf("m-%d", i),
-			RequestId: fmt.Sprintf("request-%d", i), Type: "REPAVE", CheckedProvider: "fake", DefaultTimeoutSeconds: 600, DefaultMaxRetries: 3})
+			RequestId: fmt.Sprintf("request-%d",
+				i), Type: "REPAVE", CheckedProvider: "fake", DefaultTimeoutSeconds: 600, DefaultMaxRetries: 3})
 		c.FeatureLevel, c.Time, c.Principal = fsm.FeatureLevel, timestamppb.New(p.Now), "bench"
-		c.Origin = &internalv1.Origin{Source: "10.20.30.40:53412", Peer: "p1", Method: "/holdfast.v1.RunService/StartRun", RequestId: "0123456789abcdef",
-			TokenId: "t-1", Role: holdfastv1.Role_OPERATOR}
+		c.Origin = &internalv1.Origin{Source: "10.20.30.40:53412", Peer: "p1", Method: "/holdfast.v1.RunService/StartRun",
+			RequestId: "0123456789abcdef",
+			TokenId:   "t-1", Role: holdfastv1.Role_OPERATOR}
 		entries = append(entries, fsmtest.Encode(c))
 	}
 	withinBudget(t, "an applied StartRun", budgetStart, func() {
@@ -60,8 +62,10 @@ func TestAllocsOfApply(t *testing.T) {
 func registered(n int) *fsmtest.Peer {
 	p := fsmtest.NewPeer()
 	for i := range n {
-		p.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: fmt.Sprintf("m-%d", i), Labels: map[string]string{"env": "prod", "provider": "fake"},
-			Spec: &holdfastv1.MachineSpec{Rack: "r7", BmcEndpoint: fmt.Sprintf("bmc-%d.lan", i), Serial: fmt.Sprintf("S%04d", i)}}})
+		p.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: fmt.Sprintf("m-%d", i),
+			Labels: map[string]string{"env": "prod", "provider": "fake"},
+			Spec: &holdfastv1.MachineSpec{Rack: "r7", BmcEndpoint: fmt.Sprintf("bmc-%d.lan", i),
+				Serial: fmt.Sprintf("S%04d", i)}}})
 	}
 	return p
 }
@@ -86,8 +90,13 @@ func TestAllocsOfSnapshots(t *testing.T) {
 		budget float64
 		read   func([]byte) error
 	}{
-		{"a machine of a snapshot that is read", budgetRead, func(file []byte) error { _, err := fsm.ReadBackup(bytes.NewReader(file)); return err }},
-		{"a machine of a snapshot that is checked", budgetCheck, func(file []byte) error { _, err := fsm.CheckBackup(bytes.NewReader(file)); return err }},
+		{"a machine of a snapshot that is read", budgetRead,
+			func(file []byte) error { _, err := fsm.ReadBackup(bytes.NewReader(file)); return err }},
+		{"a machine of a snapshot that is checked", budgetCheck, func(file []byte) error {
+			_,
+				err := fsm.CheckBackup(bytes.NewReader(file))
+			return err
+		}},
 	} {
 		allocs := func(n int) float64 {
 			return testing.AllocsPerRun(3, func() {
@@ -111,8 +120,10 @@ func TestAllocsOfReads(t *testing.T) {
 			t.Fatal("not found")
 		}
 	})
-	all := fsm.Query{Facets: &fsm.Facets{All: []fsm.Facets{{Path: "labels.env", Value: "prod"}, {Path: "spec.rack", Value: "none"}}}}
-	for what, q := range map[string]fsm.Query{"a list by index of nobody": all, "a list by text of nobody": {Texts: []string{"nobody has this"}}} {
+	all := fsm.Query{Facets: &fsm.Facets{All: []fsm.Facets{{Path: "labels.env", Value: "prod"},
+		{Path: "spec.rack", Value: "none"}}}}
+	for what, q := range map[string]fsm.Query{"a list by index of nobody": all,
+		"a list by text of nobody": {Texts: []string{"nobody has this"}}} {
 		withinBudget(t, what, budgetNobody, func() {
 			for range p.View().FindMachines(q, "") {
 				t.Fatal("found one")

@@ -16,7 +16,8 @@ func TestArchiveRun(t *testing.T) {
 	p, run := running(t)
 	sum := sha256.Sum256([]byte("the object"))
 	archive := func(change func(*internalv1.ArchiveRun)) *internalv1.ArchiveRun {
-		c := &internalv1.ArchiveRun{RunId: run, Revision: getRun(t, p, run).GetRevision(), Object: "runs/x", SizeBytes: 10, Sha256: sum[:]}
+		c := &internalv1.ArchiveRun{RunId: run, Revision: getRun(t, p, run).GetRevision(), Object: "runs/x", SizeBytes: 10,
+			Sha256: sum[:]}
 		if change != nil {
 			change(c)
 		}
@@ -29,7 +30,8 @@ func TestArchiveRun(t *testing.T) {
 
 	refused(t, p, archive(func(c *internalv1.ArchiveRun) { c.RunId = "run-none" }), fsm.NotFound, "RUN_NOT_FOUND")
 	refused(t, p, archive(func(c *internalv1.ArchiveRun) { c.Revision-- }), fsm.Aborted, "RUN_CHANGED")
-	refused(t, p, archive(func(c *internalv1.ArchiveRun) { c.Sha256 = c.GetSha256()[1:] }), fsm.InvalidArgument, "INVALID_FIELD")
+	refused(t, p, archive(func(c *internalv1.ArchiveRun) { c.Sha256 = c.GetSha256()[1:] }), fsm.InvalidArgument,
+		"INVALID_FIELD")
 	refused(t, p, archive(func(c *internalv1.ArchiveRun) { c.Object = "" }), fsm.InvalidArgument, "INVALID_FIELD")
 
 	want, events := getRun(t, p, run), p.View().LastEvent()
@@ -37,7 +39,8 @@ func TestArchiveRun(t *testing.T) {
 	again := archive(nil)
 	do(t, p, again)
 	want.Steps, want.Revision = nil, p.View().Meta().GetAppliedIndex()
-	want.Archive = &holdfastv1.RunArchive{Object: "runs/x", SizeBytes: 10, Sha256: sum[:], ArchivedAt: p.View().Meta().GetNow()}
+	want.Archive = &holdfastv1.RunArchive{Object: "runs/x", SizeBytes: 10, Sha256: sum[:],
+		ArchivedAt: p.View().Meta().GetNow()}
 	same(t, "run", want, getRun(t, p, run))
 	if n := len(p.View().LogBlocks(run)); n != 0 || p.View().LastEvent() != events {
 		t.Errorf("%d blocks of log are left, events went from %d to %d", n, events, p.View().LastEvent())
@@ -46,7 +49,8 @@ func TestArchiveRun(t *testing.T) {
 	do(t, p, again) // by the next leader: no effect
 	do(t, p, compact)
 	same(t, "run", want, getRun(t, p, run))
-	if whole, archived := len(slices.Collect(p.View().WholeRuns())), len(slices.Collect(p.View().ArchivedRuns())); whole != 0 || archived != 1 {
+	if whole, archived := len(slices.Collect(p.View().WholeRuns())),
+		len(slices.Collect(p.View().ArchivedRuns())); whole != 0 || archived != 1 {
 		t.Errorf("got %d runs to archive, %d archived, want 0 and 1", whole, archived)
 	}
 

@@ -23,7 +23,8 @@ func TestRoomKeeps(t *testing.T) {
 		}
 		for i := range want {
 			if !bytes.Equal(kept[i], want[i]) || textOf(kept[i]) != string(want[i]) {
-				t.Fatalf("number %d has %d bytes that begin with %x, want %d with %x", i, len(kept[i]), kept[i][:min(4, len(kept[i]))], len(want[i]), want[i][:min(4, len(want[i]))])
+				t.Fatalf("number %d has %d bytes that begin with %x, want %d with %x", i, len(kept[i]),
+					kept[i][:min(4, len(kept[i]))], len(want[i]), want[i][:min(4, len(want[i]))])
 			}
 		}
 	})

@@ -41,17 +41,21 @@ func TestAttemptsOfARun(t *testing.T) {
 		t.Errorf("begun: got %v", want)
 	}
 	for what, pair := range map[string][2]*timestamppb.Timestamp{
-		"run started_at": {t1, want.GetStartedAt()}, "step started_at": {t1, step.GetStartedAt()}, "waiting_since": {t1, want.GetWaitingSince()},
+		"run started_at": {t1, want.GetStartedAt()}, "step started_at": {t1, step.GetStartedAt()}, "waiting_since": {t1,
+			want.GetWaitingSince()},
 		"deadline": {deadline, want.GetDeadline()}, "next_action_at": {next, want.GetNextActionAt()},
 	} {
 		same(t, what, pair[0], pair[1])
 	}
-	same(t, "attempt", &holdfastv1.Attempt{Number: 1, Epochs: []uint64{1}, StartedAt: t1, EvidenceBefore: map[string]string{"boot_id": "b1"}}, step.GetAttempts()[0])
+	same(t, "attempt", &holdfastv1.Attempt{Number: 1, Epochs: []uint64{1}, StartedAt: t1,
+		EvidenceBefore: map[string]string{"boot_id": "b1"}}, step.GetAttempts()[0])
 
 	// Progress is merged.
-	do(t, p, &internalv1.NoteProgress{RunId: run, Step: "ssh", Attempt: 1, WaitingFor: "the host", Evidence: map[string]string{"pid": "7", "at": "1"}, NextActionAt: deadline})
+	do(t, p, &internalv1.NoteProgress{RunId: run, Step: "ssh", Attempt: 1, WaitingFor: "the host",
+		Evidence: map[string]string{"pid": "7", "at": "1"}, NextActionAt: deadline})
 	since := p.View().Meta().GetNow()
-	do(t, p, &internalv1.NoteProgress{RunId: run, Step: "ssh", Attempt: 1, WaitingFor: "the host", Evidence: map[string]string{"at": "2"}, Log: logAppend(run, 0, "hello\n")})
+	do(t, p, &internalv1.NoteProgress{RunId: run, Step: "ssh", Attempt: 1, WaitingFor: "the host",
+		Evidence: map[string]string{"at": "2"}, Log: logAppend(run, 0, "hello\n")})
 	do(t, p, &internalv1.NoteProgress{RunId: run, Step: "ssh", Attempt: 1})
 	want = getRun(t, p, run)
 	same(t, "evidence", map[string]string{"pid": "7", "at": "2"}, want.GetSteps()[0].GetAttempts()[0].GetEvidenceAfter())
@@ -62,15 +66,19 @@ func TestAttemptsOfARun(t *testing.T) {
 
 	// A failure with retries left.
 	retryAt := timestamppb.New(p.Now.Add(time.Minute))
-	do(t, p, &internalv1.EndAttempt{RunId: run, Step: "ssh", Attempt: 1, Outcome: failed, Error: "exit 1", ErrorClass: "transient",
+	do(t, p, &internalv1.EndAttempt{RunId: run, Step: "ssh", Attempt: 1, Outcome: failed, Error: "exit 1",
+		ErrorClass:    "transient",
 		EvidenceAfter: map[string]string{"exit": "1"}, RetryAt: retryAt, Log: logAppend(run, 6, "bye\n")})
 	t2 := p.View().Meta().GetNow()
 	want = getRun(t, p, run)
 	step = want.GetSteps()[0]
-	same(t, "attempt", &holdfastv1.Attempt{Number: 1, Epochs: []uint64{1}, StartedAt: t1, FinishedAt: t2, Outcome: failed, Error: "exit 1", ErrorClass: "transient",
-		EvidenceBefore: map[string]string{"boot_id": "b1"}, EvidenceAfter: map[string]string{"pid": "7", "at": "2", "exit": "1"}}, step.GetAttempts()[0])
+	same(t, "attempt", &holdfastv1.Attempt{Number: 1, Epochs: []uint64{1}, StartedAt: t1, FinishedAt: t2,
+		Outcome: failed, Error: "exit 1", ErrorClass: "transient",
+		EvidenceBefore: map[string]string{"boot_id": "b1"}, EvidenceAfter: map[string]string{"pid": "7", "at": "2",
+			"exit": "1"}}, step.GetAttempts()[0])
 	same(t, "next_action_at", retryAt, want.GetNextActionAt())
-	if want.GetPhase() != holdfastv1.Run_RUNNING || step.GetState() != holdfastv1.StepStatus_RUNNING || step.GetMessage() != "exit 1" ||
+	if want.GetPhase() != holdfastv1.Run_RUNNING || step.GetState() != holdfastv1.StepStatus_RUNNING ||
+		step.GetMessage() != "exit 1" ||
 		want.GetWaitingFor() != "retry 1 of step ssh" || want.GetDeadline() != nil || want.GetLogBytes() != 10 {
 		t.Errorf("between attempts: got %v", want)
 	}
@@ -83,15 +91,19 @@ func TestAttemptsOfARun(t *testing.T) {
 	do(t, p, &internalv1.EndAttempt{RunId: run, Step: "ssh", Attempt: 2, Outcome: succeeded, Message: "exit 0"})
 	want = getRun(t, p, run)
 	step = want.GetSteps()[0]
-	if step.GetState() != holdfastv1.StepStatus_SUCCEEDED || step.GetMessage() != "exit 0" || step.GetFinishedAt() == nil ||
-		want.GetCurrentStep() != "reboot" || want.GetSteps()[1].GetState() != holdfastv1.StepStatus_WAITING || want.GetPhase() != holdfastv1.Run_RUNNING {
+	if step.GetState() != holdfastv1.StepStatus_SUCCEEDED || step.GetMessage() != "exit 0" ||
+		step.GetFinishedAt() == nil ||
+		want.GetCurrentStep() != "reboot" || want.GetSteps()[1].GetState() != holdfastv1.StepStatus_WAITING ||
+		want.GetPhase() != holdfastv1.Run_RUNNING {
 		t.Errorf("after the first step: got %v", want)
 	}
 	begin(t, p, run)
 	end(t, p, run, succeeded)
 	want = getRun(t, p, run)
-	if want.GetPhase() != holdfastv1.Run_SUCCEEDED || want.GetCurrentStep() != "" || want.GetFinishedAt() == nil || want.GetError() != nil ||
-		want.GetWaitingFor() != "" || want.GetWaitingSince() != nil || want.GetDeadline() != nil || want.GetNextActionAt() != nil {
+	if want.GetPhase() != holdfastv1.Run_SUCCEEDED || want.GetCurrentStep() != "" || want.GetFinishedAt() == nil ||
+		want.GetError() != nil ||
+		want.GetWaitingFor() != "" || want.GetWaitingSince() != nil || want.GetDeadline() != nil ||
+		want.GetNextActionAt() != nil {
 		t.Errorf("at the end: got %v", want)
 	}
 }
@@ -124,7 +136,8 @@ func TestRetries(t *testing.T) {
 			do(t, p, op)
 			for n := 1; ; n++ {
 				begin(t, p, "run-request-1")
-				r := do(t, p, &internalv1.EndAttempt{RunId: "run-request-1", Step: "ssh", Attempt: int32(n), Outcome: failed, Error: "exit 1",
+				r := do(t, p, &internalv1.EndAttempt{RunId: "run-request-1", Step: "ssh", Attempt: int32(n), Outcome: failed,
+					Error:      "exit 1",
 					ErrorClass: "transient", Permanent: int32(n) == tt.permanent}).(*holdfastv1.Run)
 				s := r.GetSteps()[0]
 				if s.GetRetryCount() != int32(n-1) || len(s.GetAttempts()) != n {
@@ -139,9 +152,11 @@ func TestRetries(t *testing.T) {
 				if n != tt.attempts {
 					t.Errorf("failed after %d attempts, want %d", n, tt.attempts)
 				}
-				want := &holdfastv1.RunError{Reason: "StepFailed", Message: "exit 1", Step: "ssh", Attempt: int32(n), ErrorClass: "transient"}
+				want := &holdfastv1.RunError{Reason: "StepFailed", Message: "exit 1", Step: "ssh", Attempt: int32(n),
+					ErrorClass: "transient"}
 				same(t, "error", want, r.GetError())
-				if r.GetPhase() != holdfastv1.Run_FAILED || s.GetState() != holdfastv1.StepStatus_FAILED || r.GetCurrentStep() != "ssh" {
+				if r.GetPhase() != holdfastv1.Run_FAILED || s.GetState() != holdfastv1.StepStatus_FAILED ||
+					r.GetCurrentStep() != "ssh" {
 					t.Errorf("got %v, want a failed step and run", r)
 				}
 				return
@@ -159,7 +174,8 @@ func TestAttemptNumbers(t *testing.T) {
 				if n == next && step == "ssh" {
 					continue
 				}
-				if e := refused(t, p, &internalv1.BeginAttempt{RunId: run, Step: step, Attempt: n}, fsm.Aborted, fsm.ReasonAttemptMismatch); !strings.Contains(e.Message, run) {
+				if e := refused(t, p, &internalv1.BeginAttempt{RunId: run, Step: step, Attempt: n}, fsm.Aborted,
+					fsm.ReasonAttemptMismatch); !strings.Contains(e.Message, run) {
 					t.Errorf("%s: got %q, want it to name the run", when, e.Message)
 				}
 			}
@@ -175,7 +191,8 @@ func TestAttemptNumbers(t *testing.T) {
 	end(t, p, run, succeeded)
 	refused(t, p, &internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 3}, fsm.Aborted, fsm.ReasonAttemptMismatch)
 	finish(t, p, run, succeeded)
-	refused(t, p, &internalv1.BeginAttempt{RunId: run, Step: "reboot", Attempt: 2}, fsm.FailedPrecondition, fsm.ReasonRunFinished)
+	refused(t, p, &internalv1.BeginAttempt{RunId: run, Step: "reboot", Attempt: 2}, fsm.FailedPrecondition,
+		fsm.ReasonRunFinished)
 	refused(t, p, &internalv1.BeginAttempt{RunId: "run-none", Step: "reboot", Attempt: 1}, fsm.NotFound, "RUN_NOT_FOUND")
 }
 
@@ -184,7 +201,8 @@ func TestOutcomesNeedTheirAttempt(t *testing.T) {
 	both := func(step string, n int32, code fsm.Code, reason string) {
 		t.Helper()
 		refused(t, p, &internalv1.NoteProgress{RunId: run, Step: step, Attempt: n}, code, reason)
-		refused(t, p, &internalv1.EndAttempt{RunId: run, Step: step, Attempt: n, Outcome: succeeded, Log: logAppend(run, 0, "x")}, code, reason)
+		refused(t, p, &internalv1.EndAttempt{RunId: run, Step: step, Attempt: n, Outcome: succeeded,
+			Log: logAppend(run, 0, "x")}, code, reason)
 	}
 	both("ssh", 0, fsm.Aborted, fsm.ReasonAttemptMismatch)
 	both("ssh", 1, fsm.Aborted, fsm.ReasonAttemptMismatch)
@@ -194,8 +212,10 @@ func TestOutcomesNeedTheirAttempt(t *testing.T) {
 	both("reboot", 1, fsm.Aborted, fsm.ReasonAttemptMismatch)
 	refused(t, p, &internalv1.EndAttempt{RunId: run, Step: "ssh", Attempt: 1}, fsm.InvalidArgument, "INVALID_FIELD")
 	gap := logAppend(run, 1, "x")
-	refused(t, p, &internalv1.NoteProgress{RunId: run, Step: "ssh", Attempt: 1, Evidence: map[string]string{"a": "b"}, Log: gap}, fsm.Aborted, fsm.ReasonLogGap)
-	refused(t, p, &internalv1.EndAttempt{RunId: run, Step: "ssh", Attempt: 1, Outcome: failed, Log: gap}, fsm.Aborted, fsm.ReasonLogGap)
+	refused(t, p, &internalv1.NoteProgress{RunId: run, Step: "ssh", Attempt: 1, Evidence: map[string]string{"a": "b"},
+		Log: gap}, fsm.Aborted, fsm.ReasonLogGap)
+	refused(t, p, &internalv1.EndAttempt{RunId: run, Step: "ssh", Attempt: 1, Outcome: failed, Log: gap}, fsm.Aborted,
+		fsm.ReasonLogGap)
 	end(t, p, run, failed)
 	// A retry after the response to the first EndAttempt was lost.
 	both("ssh", 1, fsm.Aborted, fsm.ReasonAttemptMismatch)
@@ -207,15 +227,18 @@ func TestOutcomesNeedTheirAttempt(t *testing.T) {
 
 func TestTakeOver(t *testing.T) {
 	p, run := running(t)
-	do(t, p, &internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 1, EvidenceBefore: map[string]string{"boot_id": "b1"}})
+	do(t, p, &internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 1,
+		EvidenceBefore: map[string]string{"boot_id": "b1"}})
 	first := getRun(t, p, run).GetSteps()[0].GetAttempts()[0]
 	again := func() *internalv1.BeginAttempt {
-		return &internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 1, WaitingFor: "the script, again", EvidenceBefore: map[string]string{"boot_id": "b2"}}
+		return &internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 1, WaitingFor: "the script, again",
+			EvidenceBefore: map[string]string{"boot_id": "b2"}}
 	}
 	refused(t, p, again(), fsm.Aborted, fsm.ReasonAttemptMismatch) // its leader has already begun it
 	p.Lead(5)
 	// The new leader has not adopted the attempt, so it may not report an outcome.
-	refused(t, p, &internalv1.EndAttempt{RunId: run, Step: "ssh", Attempt: 1, Outcome: succeeded}, fsm.Aborted, fsm.ReasonAttemptMismatch)
+	refused(t, p, &internalv1.EndAttempt{RunId: run, Step: "ssh", Attempt: 1, Outcome: succeeded}, fsm.Aborted,
+		fsm.ReasonAttemptMismatch)
 	refused(t, p, &internalv1.NoteProgress{RunId: run, Step: "ssh", Attempt: 1}, fsm.Aborted, fsm.ReasonAttemptMismatch)
 	second := again()
 	second.Attempt = 2
@@ -226,7 +249,8 @@ func TestTakeOver(t *testing.T) {
 	want.Epochs = []uint64{1, 5}
 	got := getRun(t, p, run)
 	same(t, "attempt taken over", want, got.GetSteps()[0].GetAttempts()[0])
-	if got.GetSteps()[0].GetRetryCount() != 0 || len(got.GetSteps()[0].GetAttempts()) != 1 || got.GetWaitingFor() != "the script, again" {
+	if got.GetSteps()[0].GetRetryCount() != 0 || len(got.GetSteps()[0].GetAttempts()) != 1 ||
+		got.GetWaitingFor() != "the script, again" {
 		t.Errorf("taken over: got %v, want no retry counted", got)
 	}
 	refused(t, p, again(), fsm.Aborted, fsm.ReasonAttemptMismatch)
@@ -250,7 +274,8 @@ func TestStaleEpochs(t *testing.T) {
 	do(t, p, other)
 	finish(t, p, other.GetRunId(), succeeded)
 	ops := []proto.Message{
-		&internalv1.ObserveConditions{Machines: []*internalv1.MachineConditions{{MachineId: "m", Conditions: []*holdfastv1.Condition{{Type: "Reachable", Status: true}}}}},
+		&internalv1.ObserveConditions{Machines: []*internalv1.MachineConditions{{MachineId: "m",
+			Conditions: []*holdfastv1.Condition{{Type: "Reachable", Status: true}}}}},
 		&internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 1},
 		&internalv1.NoteProgress{RunId: run, Step: "ssh", Attempt: 1},
 		&internalv1.EndAttempt{RunId: run, Step: "ssh", Attempt: 1, Outcome: succeeded},

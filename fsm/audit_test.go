@@ -38,7 +38,8 @@ func TestAuditEvent(t *testing.T) {
 	}{
 		{&internalv1.SetMachinePhase{MachineId: "m-1", Phase: maintenance}, "machines/m-1", "OK", ""},
 		{&internalv1.SetMachinePhase{MachineId: "m-2", Phase: maintenance}, "machines/m-2", "NOT_FOUND", "MACHINE_NOT_FOUND"},
-		{&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "a b"}}, "machines/?", "INVALID_ARGUMENT", "INVALID_FIELD"},
+		{&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "a b"}}, "machines/?", "INVALID_ARGUMENT",
+			"INVALID_FIELD"},
 		{startOp("m-1", "r-2", "REBOOT", ""), "machines/m-1/runs/run-r-2", "OK", ""},
 		// A replay is a call.
 		{startOp("m-1", "r-1", "REBOOT", ""), "machines/m-1/runs/run-r-1", "OK", ""},
@@ -60,7 +61,8 @@ func TestAuditEvent(t *testing.T) {
 		if tt.outcome == "" { // an executor's command, whatever its result
 			tt.outcome, tt.reason = r.Err.Code.String(), r.Err.Reason
 		}
-		want := &holdfastv1.AuditEvent{Sequence: 1, At: timestamppb.New(p.Now), Principal: "tester", Source: "10.0.0.1:5000", Peer: "p1", Method: "/m", RequestId: "call-1",
+		want := &holdfastv1.AuditEvent{Sequence: 1, At: timestamppb.New(p.Now), Principal: "tester",
+			Source: "10.0.0.1:5000", Peer: "p1", Method: "/m", RequestId: "call-1",
 			Resource: tt.resource, Outcome: tt.outcome, Reason: tt.reason, Index: p.Index, Count: 1}
 		want.Hash = holdfastv1.AuditHash(want)
 		same(t, fmt.Sprintf("event of %v (%v)", tt.op, r.Err), want, got)
@@ -93,8 +95,10 @@ func TestRecordDenials(t *testing.T) {
 	p := fsmtest.NewPeer()
 	early := timestamppb.New(p.Now.Add(-time.Second))
 	do(t, p, &internalv1.RecordDenials{Events: []*holdfastv1.AuditEvent{
-		{Principal: "token:ci", Source: "10.0.0.9:1", Method: "/m", Resource: "machines/m-1", Outcome: "PERMISSION_DENIED", Reason: "ROLE", At: early},
-		{Source: "10.0.0.9", Outcome: "UNAUTHENTICATED", Count: 4711, At: timestamppb.New(p.Now.Add(time.Hour)), Sequence: 77, Index: 78, Hash: []byte("x"), PreviousHash: []byte("y")},
+		{Principal: "token:ci", Source: "10.0.0.9:1", Method: "/m", Resource: "machines/m-1", Outcome: "PERMISSION_DENIED",
+			Reason: "ROLE", At: early},
+		{Source: "10.0.0.9", Outcome: "UNAUTHENTICATED", Count: 4711, At: timestamppb.New(p.Now.Add(time.Hour)),
+			Sequence: 77, Index: 78, Hash: []byte("x"), PreviousHash: []byte("y")},
 		{Outcome: "UNAUTHENTICATED", Method: strings.Repeat("ü", 200), Principal: strings.Repeat("p", 300)},
 	}})
 	events := slices.Collect(p.View().AuditEvents(0))
@@ -102,10 +106,12 @@ func TestRecordDenials(t *testing.T) {
 	if err := fsmtest.CheckAudit(p.View()); err != nil {
 		t.Error(err)
 	}
-	if e := events[0]; e.GetCount() != 1 || !proto.Equal(e.GetAt(), early) || e.GetIndex() != p.Index || e.GetReason() != "ROLE" {
+	if e := events[0]; e.GetCount() != 1 || !proto.Equal(e.GetAt(), early) || e.GetIndex() != p.Index ||
+		e.GetReason() != "ROLE" {
 		t.Errorf("the first: got %v", e)
 	}
-	if e := events[1]; e.GetCount() != 4711 || !e.GetAt().AsTime().Equal(p.Now) || e.GetSequence() != 2 || e.GetIndex() != p.Index {
+	if e := events[1]; e.GetCount() != 4711 || !e.GetAt().AsTime().Equal(p.Now) || e.GetSequence() != 2 ||
+		e.GetIndex() != p.Index {
 		t.Errorf("the second: got %v", e)
 	}
 	if e := events[2]; len(e.GetMethod()) > 128 || !utf8.ValidString(e.GetMethod()) || len(e.GetPrincipal()) > 256 {
@@ -113,9 +119,11 @@ func TestRecordDenials(t *testing.T) {
 	}
 	denial := &holdfastv1.AuditEvent{Outcome: "UNAUTHENTICATED"}
 	do(t, p, &internalv1.RecordDenials{Events: slices.Repeat([]*holdfastv1.AuditEvent{denial}, fsm.MaxDenials)})
-	refused(t, p, &internalv1.RecordDenials{Events: slices.Repeat([]*holdfastv1.AuditEvent{denial}, fsm.MaxDenials+1)}, fsm.InvalidArgument, "INVALID_FIELD")
+	refused(t, p, &internalv1.RecordDenials{Events: slices.Repeat([]*holdfastv1.AuditEvent{denial}, fsm.MaxDenials+1)},
+		fsm.InvalidArgument, "INVALID_FIELD")
 	for _, outcome := range []string{"", "OK"} {
-		refused(t, p, &internalv1.RecordDenials{Events: []*holdfastv1.AuditEvent{denial, {Outcome: outcome}}}, fsm.InvalidArgument, "INVALID_FIELD")
+		refused(t, p, &internalv1.RecordDenials{Events: []*holdfastv1.AuditEvent{denial, {Outcome: outcome}}},
+			fsm.InvalidArgument, "INVALID_FIELD")
 	}
 }
 
@@ -139,7 +147,8 @@ func TestAuditQueries(t *testing.T) {
 		want  []uint64
 		code  fsm.Code
 	}{
-		{0, 10, []uint64{1, 2, 3, 4, 5}, 0}, {0, 2, []uint64{1, 2}, 0}, {2, 2, []uint64{3, 4}, 0}, {5, 2, nil, 0}, {6, 2, nil, fsm.OutOfRange},
+		{0, 10, []uint64{1, 2, 3, 4, 5}, 0}, {0, 2, []uint64{1, 2}, 0}, {2, 2, []uint64{3, 4}, 0}, {5, 2, nil, 0}, {6, 2,
+			nil, fsm.OutOfRange},
 	} {
 		es, err := v.AuditAfter(tt.after, tt.limit)
 		var code fsm.Code
@@ -174,7 +183,8 @@ func TestAuditChainAlwaysVerifies(t *testing.T) {
 			}
 			if c.GetOrigin() != nil {
 				e := newestEvent(&testing.T{}, p)
-				if ok := e.GetOutcome() == "OK"; ok != (r.Err == nil) || e.GetPrincipal() != c.GetPrincipal() || e.GetTokenId() != c.GetOrigin().GetTokenId() {
+				if ok := e.GetOutcome() == "OK"; ok != (r.Err == nil) || e.GetPrincipal() != c.GetPrincipal() ||
+					e.GetTokenId() != c.GetOrigin().GetTokenId() {
 					t.Fatalf("%v: got %v and the event %v", c, r.Err, e)
 				}
 			}
@@ -246,10 +256,12 @@ func TestAuditChainNoticesEveryChange(t *testing.T) {
 			t.Errorf("a changed %s is noticed at %d: %v", fd.Name(), at, err)
 		}
 	}
-	if _, err := verify(slices.Delete(slices.Clone(events), 7, 8)); err == nil || !strings.Contains(err.Error(), "event 8 is missing") {
+	if _, err := verify(slices.Delete(slices.Clone(events), 7, 8)); err == nil ||
+		!strings.Contains(err.Error(), "event 8 is missing") {
 		t.Errorf("one is missing: %v", err)
 	}
-	if _, err := verify(slices.Delete(slices.Clone(events), 7, 10)); err == nil || !strings.Contains(err.Error(), "events 8 to 10 are missing") {
+	if _, err := verify(slices.Delete(slices.Clone(events), 7, 10)); err == nil ||
+		!strings.Contains(err.Error(), "events 8 to 10 are missing") {
 		t.Errorf("three are missing: %v", err)
 	}
 	swapped := slices.Clone(events)
@@ -272,10 +284,13 @@ func TestAuditChainNoticesEveryChange(t *testing.T) {
 
 // TestAuditHashIsStable pins the layout, because exported events must remain verifiable.
 func TestAuditHashIsStable(t *testing.T) {
-	e := &holdfastv1.AuditEvent{Sequence: 2, At: timestamppb.New(time.Unix(1_769_699_400, 5)), Principal: "token:ci", Source: "10.0.0.1:5000", Peer: "p1",
-		Method: "/holdfast.v1.RunService/StartRun", Resource: "machines/m-1", RequestId: "r-1", Outcome: "OK", Index: 77, Count: 1,
+	e := &holdfastv1.AuditEvent{Sequence: 2, At: timestamppb.New(time.Unix(1_769_699_400, 5)), Principal: "token:ci",
+		Source: "10.0.0.1:5000", Peer: "p1",
+		Method: "/holdfast.v1.RunService/StartRun", Resource: "machines/m-1", RequestId: "r-1", Outcome: "OK", Index: 77,
+		Count:        1,
 		PreviousHash: bytes.Repeat([]byte{7}, 32), TokenId: "t-1"}
-	if got, want := fmt.Sprintf("%x", holdfastv1.AuditHash(e)), "da50cb2ce3c190322e7cf7f8af673bfd39352c6cc4644fa528be79ade4101c36"; got != want {
+	if got, want := fmt.Sprintf("%x",
+		holdfastv1.AuditHash(e)), "da50cb2ce3c190322e7cf7f8af673bfd39352c6cc4644fa528be79ade4101c36"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	// Moving text from one field to the next changes the hash.
@@ -320,8 +335,10 @@ func overflowing(t testing.TB, n int) *fsmtest.Peer {
 		c := &internalv1.RecordDenials{}
 		for range fsm.MaxDenials {
 			i++
-			c.Events = append(c.Events, &holdfastv1.AuditEvent{Principal: "user:alice", Source: "10.20.30.40:53412", Peer: "p1", Method: "/holdfast.v1.RunService/StartRun",
-				Resource: fmt.Sprintf("machines/m-%d/runs/run-%012x", i%1000, i), RequestId: fmt.Sprintf("request-%d", i), Outcome: "PERMISSION_DENIED", TokenId: "0a1b2c3d"})
+			c.Events = append(c.Events, &holdfastv1.AuditEvent{Principal: "user:alice", Source: "10.20.30.40:53412",
+				Peer: "p1", Method: "/holdfast.v1.RunService/StartRun",
+				Resource: fmt.Sprintf("machines/m-%d/runs/run-%012x", i%1000, i), RequestId: fmt.Sprintf("request-%d",
+					i), Outcome: "PERMISSION_DENIED", TokenId: "0a1b2c3d"})
 		}
 		if r := p.Do(c); r.Err != nil {
 			t.Fatal(r.Err)
@@ -354,8 +371,10 @@ func TestOriginsReachEverything(t *testing.T) {
 			}
 		}
 	}
-	for _, reason := range []string{fsm.ReasonTokenUnknown, fsm.ReasonTokenRevoked, fsm.ReasonTokenExpired, fsm.ReasonOutOfScope, fsm.ReasonPrivilege,
-		fsm.ReasonBootstrapped, fsm.ReasonSecretVersion, fsm.ReasonSecretInUse, fsm.ReasonSigningKeyMoved, "TOKEN_NOT_FOUND", "SECRET_NOT_FOUND", "SECRET_TYPE"} {
+	for _, reason := range []string{fsm.ReasonTokenUnknown, fsm.ReasonTokenRevoked, fsm.ReasonTokenExpired,
+		fsm.ReasonOutOfScope, fsm.ReasonPrivilege,
+		fsm.ReasonBootstrapped, fsm.ReasonSecretVersion, fsm.ReasonSecretInUse, fsm.ReasonSigningKeyMoved,
+		"TOKEN_NOT_FOUND", "SECRET_NOT_FOUND", "SECRET_TYPE"} {
 		if refusals[reason] == 0 {
 			t.Errorf("nothing was refused with %s", reason)
 		}

@@ -41,7 +41,8 @@ func TestLastBackup(t *testing.T) {
 	}
 	before := p.View().Meta().GetLastBackup()
 	res := p.Do(&internalv1.NoteBackup{Saved: &timestamppb.Timestamp{Nanos: -1}})
-	if res.Err == nil || res.Err.Code != fsm.InvalidArgument || !before.AsTime().Equal(p.View().Meta().GetLastBackup().AsTime()) {
+	if res.Err == nil || res.Err.Code != fsm.InvalidArgument ||
+		!before.AsTime().Equal(p.View().Meta().GetLastBackup().AsTime()) {
 		t.Errorf("no time at all: got %v, want it refused", res.Err)
 	}
 }

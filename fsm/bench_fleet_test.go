@@ -31,7 +31,8 @@ func BenchmarkFleet(b *testing.B) {
 			})
 		}
 		ask("get", func(v *fsm.View, i int) { v.Machine(fmt.Sprintf("m-%d", i%size)) })
-		for name, f := range map[string]fsm.Facets{"page": {Path: "labels.rack", Value: "r7"}, "none": {Path: "labels.rack", Value: "none"}} {
+		for name, f := range map[string]fsm.Facets{"page": {Path: "labels.rack", Value: "r7"},
+			"none": {Path: "labels.rack", Value: "none"}} {
 			ask(name, func(v *fsm.View, _ int) {
 				n := 0
 				for range v.FindMachines(fsm.Query{Facets: &f}, "") {

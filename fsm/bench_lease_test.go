@@ -21,10 +21,12 @@ func BenchmarkCheckpointLeases(b *testing.B) {
 	checkpoint := func(from, n int, clock int64) []byte {
 		c := &internalv1.CheckpointLeases{ClockMs: clock}
 		for i := from; i < from+n; i++ {
-			c.Leases = append(c.Leases, &internalv1.SeenLease{AgeMs: int64(i % 20_000), SeenMs: clock - int64(i%20_000), Renewal: &internalv1.Renewal{
-				Lease:        ref(ofMachine, fmt.Sprintf("m-%d", i%machines), 0),
-				AgentVersion: "0.1.0-python", PoolName: "gpu", ProviderName: "generic",
-				Metrics: &holdfastv1.AgentMetrics{CpuUtilizationPct: 15.5, MemoryUtilizationPct: 42.3, TotalCpuAvailable: 8000, TotalMemoryAvailable: 16384, FreeGpuCount: 1}}})
+			c.Leases = append(c.Leases, &internalv1.SeenLease{AgeMs: int64(i % 20_000), SeenMs: clock - int64(i%20_000),
+				Renewal: &internalv1.Renewal{
+					Lease:        ref(ofMachine, fmt.Sprintf("m-%d", i%machines), 0),
+					AgentVersion: "0.1.0-python", PoolName: "gpu", ProviderName: "generic",
+					Metrics: &holdfastv1.AgentMetrics{CpuUtilizationPct: 15.5, MemoryUtilizationPct: 42.3, TotalCpuAvailable: 8000,
+						TotalMemoryAvailable: 16384, FreeGpuCount: 1}}})
 		}
 		cmd := fsmtest.Command(c)
 		cmd.FeatureLevel, cmd.Time, cmd.Epoch = fsm.FeatureLevel, timestamppb.New(p.Now), p.Term

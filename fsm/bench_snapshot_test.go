@@ -49,6 +49,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	measure("write", raft.Len(), func() error { _, err := s.WriteTo(io.Discard); return err })
 	measure("restore", raft.Len(), func() error { return fsm.New().Restore(bytes.NewReader(raft.Bytes())) })
 	measure("file/write", file.Len(), func() error { return s.WriteBackup(io.Discard, fsm.BackupInfo{}) })
-	measure("file/check", file.Len(), func() error { _, err := fsm.CheckBackup(bytes.NewReader(file.Bytes())); return err })
+	measure("file/check", file.Len(),
+		func() error { _, err := fsm.CheckBackup(bytes.NewReader(file.Bytes())); return err })
 	measure("file/read", file.Len(), func() error { _, err := fsm.ReadBackup(bytes.NewReader(file.Bytes())); return err })
 }

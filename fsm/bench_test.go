@@ -25,9 +25,11 @@ func fleet(b *testing.B, n int) *fsmtest.Peer {
 			cmds = append(cmds, fsmtest.Command(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{
 				MachineId: fmt.Sprintf("m-%d", i),
 				Labels:    map[string]string{"env": "prod", "role": "worker", "rack": fmt.Sprintf("r%d", i%40), "provider": "fake"},
-				Spec: &holdfastv1.MachineSpec{SshEndpoint: fmt.Sprintf("10.20.%d.%d:22", i>>8&255, i&255), BmcEndpoint: fmt.Sprintf("bmc-%d.lan", i),
-					MacAddresses: []string{fmt.Sprintf("02:00:%02x:%02x:%02x:00", i>>16&255, i>>8&255, i&255), fmt.Sprintf("02:00:%02x:%02x:%02x:01", i>>16&255, i>>8&255, i&255)},
-					Serial:       fmt.Sprintf("S%08d", i), Location: "ber-1", TargetClusterRef: "cluster-a"},
+				Spec: &holdfastv1.MachineSpec{SshEndpoint: fmt.Sprintf("10.20.%d.%d:22", i>>8&255, i&255),
+					BmcEndpoint: fmt.Sprintf("bmc-%d.lan", i),
+					MacAddresses: []string{fmt.Sprintf("02:00:%02x:%02x:%02x:00", i>>16&255, i>>8&255, i&255),
+						fmt.Sprintf("02:00:%02x:%02x:%02x:01", i>>16&255, i>>8&255, i&255)},
+					Serial: fmt.Sprintf("S%08d", i), Location: "ber-1", TargetClusterRef: "cluster-a"},
 			}}))
 		}
 		for _, r := range p.Propose(cmds...) {
@@ -46,7 +48,8 @@ func BenchmarkStartRun(b *testing.B) {
 	for _, batch := range []int{1, 64} {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) { benchmarkStartRun(b, batch, nil) })
 		b.Run(fmt.Sprintf("batch=%d/audited", batch), func(b *testing.B) {
-			benchmarkStartRun(b, batch, &internalv1.Origin{Source: "10.20.30.40:53412", Peer: "p1", Method: "/holdfast.v1.RunService/StartRun",
+			benchmarkStartRun(b, batch, &internalv1.Origin{Source: "10.20.30.40:53412", Peer: "p1",
+				Method:    "/holdfast.v1.RunService/StartRun",
 				RequestId: "0123456789abcdef", TokenId: "t-1", Role: holdfastv1.Role_OPERATOR})
 		})
 	}
@@ -71,8 +74,10 @@ func benchmarkStartRun(b *testing.B, batch int, origin *internalv1.Origin) {
 		}
 		cmds := make([]*internalv1.Command, batch)
 		for i := range cmds {
-			c := fsmtest.Command(&internalv1.StartRun{RunId: fmt.Sprintf("%08x", runs), MachineId: fmt.Sprintf("m-%d", runs%machines),
-				RequestId: fmt.Sprintf("request-%d", runs), Type: "REPAVE", CheckedProvider: "fake", DefaultTimeoutSeconds: 600, DefaultMaxRetries: 3})
+			c := fsmtest.Command(&internalv1.StartRun{RunId: fmt.Sprintf("%08x", runs),
+				MachineId: fmt.Sprintf("m-%d", runs%machines),
+				RequestId: fmt.Sprintf("request-%d",
+					runs), Type: "REPAVE", CheckedProvider: "fake", DefaultTimeoutSeconds: 600, DefaultMaxRetries: 3})
 			c.FeatureLevel, c.Time, c.Principal, c.Origin = fsm.FeatureLevel, timestamppb.New(p.Now), "bench", origin
 			cmds[i] = c
 			runs++

@@ -64,10 +64,12 @@ func TestBrake(t *testing.T) {
 				return
 			}
 			start(t, p, "m-0", "late", "", "plan/x")
-			if run := getRun(t, p, "run-late"); run.GetWaitingFor() != "the release of plan plan/x: "+got.GetBrake().GetFailure() {
+			if run := getRun(t, p, "run-late"); run.GetWaitingFor() != "the release of plan plan/x: "+
+				got.GetBrake().GetFailure() {
 				t.Errorf("a run that waits says %q", run.GetWaitingFor())
 			}
-			e := refused(t, p, &internalv1.BeginAttempt{RunId: "run-late", Step: tt.kind, Attempt: 1}, fsm.FailedPrecondition, fsm.ReasonPlanHeld)
+			e := refused(t, p, &internalv1.BeginAttempt{RunId: "run-late", Step: tt.kind, Attempt: 1}, fsm.FailedPrecondition,
+				fsm.ReasonPlanHeld)
 			if !strings.Contains(e.Message, got.GetBrake().GetFailure()) {
 				t.Errorf("the refusal says %q, want what the plan is held for", e.Message)
 			}
@@ -125,8 +127,10 @@ func TestBrakeWords(t *testing.T) {
 		finish(t, p, "run-"+m, failed)
 	}
 	got, _ := p.View().Plan("plan/x")
-	want := &holdfastv1.PlanBrake{Failure: "StepFailed (transient) at step ssh", Machines: 5, Runs: 5, LastError: "no answer from 10.0.0.9"}
-	if diff := cmp.Diff(want, got.GetBrake(), protocmp.Transform(), protocmp.IgnoreFields(&holdfastv1.PlanBrake{}, "since")); diff != "" {
+	want := &holdfastv1.PlanBrake{Failure: "StepFailed (transient) at step ssh", Machines: 5, Runs: 5,
+		LastError: "no answer from 10.0.0.9"}
+	if diff := cmp.Diff(want, got.GetBrake(), protocmp.Transform(),
+		protocmp.IgnoreFields(&holdfastv1.PlanBrake{}, "since")); diff != "" {
 		t.Errorf("brake (-want +got):\n%s", diff)
 	}
 	if got.GetBrake().GetSince() == nil {

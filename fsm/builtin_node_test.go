@@ -32,15 +32,22 @@ func TestUpgradeScripts(t *testing.T) {
 		says                string // the output on failure
 	}{
 		{"plan/upgrade", "cordon-node", "", "kubectl cordon node-7\n", ""},
-		{"plan/upgrade", "drain-node", "", "kubectl drain node-7 --ignore-daemonsets --delete-emptydir-data --timeout=1500s\n", ""},
+		{"plan/upgrade", "drain-node", "",
+			"kubectl drain node-7 --ignore-daemonsets --delete-emptydir-data --timeout=1500s\n", ""},
 		{"plan/upgrade", "uncordon-node", "", "kubectl uncordon node-7\n", ""},
-		{"plan/upgrade", "upgrade-kubelet", "", "apt-get update\napt-get install -y --allow-change-held-packages kubeadm\nkubeadm upgrade node\n" +
-			"apt-get install -y --allow-change-held-packages kubelet kubectl\napt-mark hold kubeadm kubelet kubectl\n", ""},
-		{"plan/upgrade", "upgrade-kubelet", "v1.31.2", "apt-get update\napt-get install -y --allow-change-held-packages kubeadm=1.31.2-1.1\nkubeadm upgrade node\n" +
-			"apt-get install -y --allow-change-held-packages kubelet=1.31.2-1.1 kubectl=1.31.2-1.1\napt-mark hold kubeadm kubelet kubectl\n", ""},
+		{"plan/upgrade", "upgrade-kubelet", "",
+			"apt-get update\napt-get install -y --allow-change-held-packages kubeadm\nkubeadm upgrade node\n" +
+				"apt-get install -y --allow-change-held-packages kubelet kubectl\napt-mark hold kubeadm kubelet kubectl\n", ""},
+		{"plan/upgrade", "upgrade-kubelet", "v1.31.2",
+			"apt-get update\napt-get install -y --allow-change-held-packages kubeadm=1.31.2-1.1\nkubeadm upgrade node\n" +
+				"apt-get install -y --allow-change-held-packages kubelet=1.31.2-1.1 kubectl=1.31.2-1.1\napt-mark hold " +
+				"kubeadm kubelet kubectl\n", ""},
 		{"plan/upgrade", "upgrade-kubelet", "1.31.9", "apt-get update\n", "no package of kubelet 1.31.9"},
-		{"plan/upgrade", "restart-kubelet", "1.31.2-1.1", "systemctl daemon-reload\nsystemctl restart kubelet\nsystemctl is-active kubelet\n", ""},
-		{"plan/upgrade", "restart-kubelet", "1.31.3", "systemctl daemon-reload\nsystemctl restart kubelet\nsystemctl is-active kubelet\n", "the kubelet is Kubernetes v1.31.2, not 1.31.3"},
+		{"plan/upgrade", "restart-kubelet", "1.31.2-1.1",
+			"systemctl daemon-reload\nsystemctl restart kubelet\nsystemctl is-active kubelet\n", ""},
+		{"plan/upgrade", "restart-kubelet", "1.31.3",
+			"systemctl daemon-reload\nsystemctl restart kubelet\nsystemctl is-active kubelet\n",
+			"the kubelet is Kubernetes v1.31.2, not 1.31.3"},
 		{"plan/rma", "drain-check", "", "", ""}, // this machine is not a node
 	} {
 		t.Run(tt.step+" "+tt.version, func(t *testing.T) {
@@ -50,7 +57,8 @@ func TestUpgradeScripts(t *testing.T) {
 				"hostname": "echo Node-7; exit", "kubelet": "echo Kubernetes v1.31.2; exit",
 				"apt-cache": "printf ' kubelet | 1.31.20-1.1 | x\\n kubelet | 1.31.2-1.1 | x\\n'; exit",
 			} {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+does+"\necho "+name+" \"$@\" >>"+dir+"/calls\n"), 0o755); err != nil {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+does+"\necho "+name+" \"$@\" >>"+dir+
+					"/calls\n"), 0o755); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -69,9 +77,11 @@ func TestUpgradeScripts(t *testing.T) {
 
 func TestUpgradeVersion(t *testing.T) {
 	for version, ok := range map[string]bool{
-		"": true, "1.31.2": true, "v1.31.2": true, "1.31.2-1.1": true, "1.31": false, "latest": false, "1.31.2; reboot": false, "$(reboot)": false, "1.31.2\n": false, "1.31.2 -o x": false,
+		"": true, "1.31.2": true, "v1.31.2": true, "1.31.2-1.1": true, "1.31": false, "latest": false,
+		"1.31.2; reboot": false, "$(reboot)": false, "1.31.2\n": false, "1.31.2 -o x": false,
 	} {
-		c := &internalv1.StartRun{MachineId: "m", RequestId: "q", Type: "upgrade", Params: map[string]string{"version": version}}
+		c := &internalv1.StartRun{MachineId: "m", RequestId: "q", Type: "upgrade",
+			Params: map[string]string{"version": version}}
 		if err := fsm.CheckStartRun(c); (err == nil) != ok {
 			t.Errorf("version %q: %v, want it taken: %v", version, err, ok)
 		}

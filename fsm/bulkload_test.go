@@ -26,7 +26,8 @@ func TestIntakeFillsAsPutDoes(t *testing.T) {
 			labels[fmt.Sprint("k", rng.IntN(3))] = fmt.Sprint(rng.IntN(3))
 		}
 		return &holdfastv1.Machine{MachineId: fmt.Sprint("m-", i), Labels: labels, Spec: &holdfastv1.MachineSpec{
-			Pool: fmt.Sprint("p", rng.IntN(3)), Serial: fmt.Sprint("s", rng.IntN(1<<30)), MacAddresses: []string{fmt.Sprint(rng.IntN(1 << 30)), "twice", "twice"}}}
+			Pool: fmt.Sprint("p", rng.IntN(3)), Serial: fmt.Sprint("s",
+				rng.IntN(1<<30)), MacAddresses: []string{fmt.Sprint(rng.IntN(1 << 30)), "twice", "twice"}}}
 	}
 	a := newState()
 	for i := range 5*batchRows + 7 {
@@ -139,14 +140,16 @@ func TestFirstFaultIsTold(t *testing.T) {
 
 // FuzzRecord compares the hand-written encoding and decoding with the generated code.
 func FuzzRecord(f *testing.F) {
-	for _, r := range []*internalv1.SnapshotRecord{{}, {Table: 1, Key: "k", Value: []byte("v")}, {Table: 300, Value: make([]byte, 300)}} {
+	for _, r := range []*internalv1.SnapshotRecord{{}, {Table: 1, Key: "k", Value: []byte("v")},
+		{Table: 300, Value: make([]byte, 300)}} {
 		raw, err := proto.Marshal(r)
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(raw)
 	}
-	for _, raw := range []string{"\x08", "\x12\x02a", "\x12\x01\xff", "\x10\x01", "\x7a\x00", "\x08\x01\x08\x02\x12\x01a\x12\x01b", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+	for _, raw := range []string{"\x08", "\x12\x02a", "\x12\x01\xff", "\x10\x01", "\x7a\x00",
+		"\x08\x01\x08\x02\x12\x01a\x12\x01b", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
 		"\x88\x92\xca\x83\x30\x33", // a field number that no message may have
 	} {
 		f.Add([]byte(raw))

@@ -16,7 +16,8 @@ import (
 func wantCanceled(t *testing.T, p *fsmtest.Peer, run, message string) {
 	t.Helper()
 	r := getRun(t, p, run)
-	if r.GetPhase() != holdfastv1.Run_CANCELED || r.GetFinishedAt() == nil || r.GetWaitingFor() != "" || r.GetNextActionAt() != nil {
+	if r.GetPhase() != holdfastv1.Run_CANCELED || r.GetFinishedAt() == nil || r.GetWaitingFor() != "" ||
+		r.GetNextActionAt() != nil {
 		t.Errorf("run: got %v, want CANCELED", r)
 	}
 	if r.GetError().GetReason() != "Canceled" || r.GetError().GetMessage() != message {
@@ -34,7 +35,8 @@ func wantCanceled(t *testing.T, p *fsmtest.Peer, run, message string) {
 	}
 	m := getMachine(t, p, r.GetMachineId())
 	c := cond(m, "NeedsIntervention")
-	if m.GetStatus().GetPhase() != maintenance || m.GetStatus().GetActiveRunId() != "" || c.GetStatus() || c.GetReason() != "Canceled" {
+	if m.GetStatus().GetPhase() != maintenance || m.GetStatus().GetActiveRunId() != "" || c.GetStatus() ||
+		c.GetReason() != "Canceled" {
 		t.Errorf("machine: got %v, want MAINTENANCE, free, reason Canceled", m.GetStatus())
 	}
 }
@@ -55,7 +57,8 @@ func TestCancel(t *testing.T) {
 		p, run := running(t)
 		begin(t, p, run)
 		r := cancel(t, p, run)
-		if r.GetPhase() != holdfastv1.Run_RUNNING || r.GetCancelRequestedAt() == nil || r.GetCancelReason() != "wrong machine" || r.GetNextActionAt().AsTime() != p.Now {
+		if r.GetPhase() != holdfastv1.Run_RUNNING || r.GetCancelRequestedAt() == nil ||
+			r.GetCancelReason() != "wrong machine" || r.GetNextActionAt().AsTime() != p.Now {
 			t.Errorf("got %v, want a request that the executor acts on now", r)
 		}
 		if m := getMachine(t, p, "m").GetStatus(); m.GetPhase() != provisioning || m.GetActiveRunId() != run {
@@ -64,7 +67,8 @@ func TestCancel(t *testing.T) {
 		// Progress is still recorded, and a second cancel changes nothing.
 		do(t, p, &internalv1.NoteProgress{RunId: run, Step: "ssh", Attempt: 1, WaitingFor: "the script to stop"})
 		before := dump(t, p)
-		if r := do(t, p, &internalv1.CancelRun{RunId: run, Reason: "another"}).(*holdfastv1.Run); r.GetCancelReason() != "wrong machine" {
+		if r := do(t, p, &internalv1.CancelRun{RunId: run,
+			Reason: "another"}).(*holdfastv1.Run); r.GetCancelReason() != "wrong machine" {
 			t.Errorf("canceled twice: got reason %q, want the first", r.GetCancelReason())
 		}
 		if diff := before.Diff(dump(t, p)); diff != "" {
@@ -81,10 +85,12 @@ func TestCancel(t *testing.T) {
 		begin(t, p, run)
 		end(t, p, run, succeeded)
 		cancel(t, p, run)
-		refused(t, p, &internalv1.BeginAttempt{RunId: run, Step: "reboot", Attempt: 1}, fsm.FailedPrecondition, fsm.ReasonCancelRequested)
+		refused(t, p, &internalv1.BeginAttempt{RunId: run, Step: "reboot", Attempt: 1}, fsm.FailedPrecondition,
+			fsm.ReasonCancelRequested)
 		do(t, p, &internalv1.AbortRun{RunId: run, Phase: holdfastv1.Run_CANCELED})
 		wantCanceled(t, p, run, message)
-		if s := getRun(t, p, run).GetSteps(); s[0].GetState() != holdfastv1.StepStatus_SUCCEEDED || s[1].GetState() != holdfastv1.StepStatus_WAITING {
+		if s := getRun(t, p, run).GetSteps(); s[0].GetState() != holdfastv1.StepStatus_SUCCEEDED ||
+			s[1].GetState() != holdfastv1.StepStatus_WAITING {
 			t.Errorf("steps: got %v, want what was done to stay done", s)
 		}
 	})
@@ -93,7 +99,8 @@ func TestCancel(t *testing.T) {
 		begin(t, p, run)
 		end(t, p, run, failed)
 		cancel(t, p, run)
-		refused(t, p, &internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 2}, fsm.FailedPrecondition, fsm.ReasonCancelRequested)
+		refused(t, p, &internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 2}, fsm.FailedPrecondition,
+			fsm.ReasonCancelRequested)
 		r := do(t, p, &internalv1.AbortRun{RunId: run, Phase: holdfastv1.Run_CANCELED}).(*holdfastv1.Run)
 		if s := r.GetSteps()[0]; s.GetState() != holdfastv1.StepStatus_FAILED || s.GetAttempts()[0].GetOutcome() != failed {
 			t.Errorf("step: got %v, want FAILED with its attempt as it was", s)
@@ -109,12 +116,14 @@ func TestCancel(t *testing.T) {
 		// The next leader adopts the attempt before it kills the command on the host. This
 		// must be recorded.
 		do(t, p, &internalv1.BeginAttempt{RunId: run, Step: "ssh", Attempt: 1})
-		r := do(t, p, &internalv1.AbortRun{RunId: run, Phase: holdfastv1.Run_CANCELED, Error: &holdfastv1.RunError{Reason: "Canceled", Message: "gone"}}).(*holdfastv1.Run)
+		r := do(t, p, &internalv1.AbortRun{RunId: run, Phase: holdfastv1.Run_CANCELED,
+			Error: &holdfastv1.RunError{Reason: "Canceled", Message: "gone"}}).(*holdfastv1.Run)
 		a := r.GetSteps()[0].GetAttempts()[0]
 		if diff := cmp.Diff([]uint64{1, 4}, a.GetEpochs()); diff != "" {
 			t.Errorf("epochs (-want +got):\n%s", diff)
 		}
-		if a.GetOutcome() != canceled || a.GetFinishedAt() == nil || a.GetError() != "gone" || r.GetSteps()[0].GetMessage() != "gone" {
+		if a.GetOutcome() != canceled || a.GetFinishedAt() == nil || a.GetError() != "gone" ||
+			r.GetSteps()[0].GetMessage() != "gone" {
 			t.Errorf("attempt: got %v, want CANCELED", a)
 		}
 		wantCanceled(t, p, run, "gone")
@@ -133,7 +142,8 @@ func TestCancel(t *testing.T) {
 	t.Run("ended", func(t *testing.T) {
 		p, run := running(t)
 		finish(t, p, run, failed)
-		if e := refused(t, p, &internalv1.CancelRun{RunId: run}, fsm.FailedPrecondition, fsm.ReasonRunFinished); e.Meta["phase"] != "FAILED" {
+		if e := refused(t, p, &internalv1.CancelRun{RunId: run}, fsm.FailedPrecondition,
+			fsm.ReasonRunFinished); e.Meta["phase"] != "FAILED" {
 			t.Errorf("got %v, want the phase in it", e.Meta)
 		}
 	})
@@ -172,8 +182,10 @@ func TestCancelKeepsAnEarlierFailure(t *testing.T) {
 
 func TestAbort(t *testing.T) {
 	p, run := running(t)
-	for _, phase := range []holdfastv1.Run_Phase{0, holdfastv1.Run_PENDING, holdfastv1.Run_RUNNING, holdfastv1.Run_SUCCEEDED} {
-		refused(t, p, &internalv1.AbortRun{RunId: run, Phase: phase, Error: &holdfastv1.RunError{Reason: "x"}}, fsm.InvalidArgument, "INVALID_FIELD")
+	for _, phase := range []holdfastv1.Run_Phase{0, holdfastv1.Run_PENDING, holdfastv1.Run_RUNNING,
+		holdfastv1.Run_SUCCEEDED} {
+		refused(t, p, &internalv1.AbortRun{RunId: run, Phase: phase, Error: &holdfastv1.RunError{Reason: "x"}},
+			fsm.InvalidArgument, "INVALID_FIELD")
 	}
 	// A run does not fail without a reason.
 	refused(t, p, &internalv1.AbortRun{RunId: run, Phase: holdfastv1.Run_FAILED}, fsm.InvalidArgument, "INVALID_FIELD")
@@ -185,10 +197,12 @@ func TestAbort(t *testing.T) {
 		t.Errorf("got %v, want a failed run with no step begun", r)
 	}
 	m := getMachine(t, p, "m")
-	if c := cond(m, "NeedsIntervention"); !c.GetStatus() || c.GetReason() != "CapabilityMissing: ssh: no BMC" || m.GetStatus().GetPhase() != maintenance {
+	if c := cond(m, "NeedsIntervention"); !c.GetStatus() || c.GetReason() != "CapabilityMissing: ssh: no BMC" ||
+		m.GetStatus().GetPhase() != maintenance {
 		t.Errorf("machine: got %v, want MAINTENANCE and the reason", m.GetStatus())
 	}
-	refused(t, p, &internalv1.AbortRun{RunId: run, Phase: holdfastv1.Run_CANCELED}, fsm.FailedPrecondition, fsm.ReasonRunFinished)
+	refused(t, p, &internalv1.AbortRun{RunId: run, Phase: holdfastv1.Run_CANCELED}, fsm.FailedPrecondition,
+		fsm.ReasonRunFinished)
 }
 
 func TestInterventionReason(t *testing.T) {
@@ -197,7 +211,8 @@ func TestInterventionReason(t *testing.T) {
 		want string
 	}{
 		{&holdfastv1.RunError{Reason: "StepFailed", Step: "ssh", Message: "exit 1"}, "StepFailed: ssh: exit 1"},
-		{&holdfastv1.RunError{Reason: "StepFailed", Step: "ssh", Message: "denied", ErrorClass: "auth"}, "AuthFailed: ssh: denied"},
+		{&holdfastv1.RunError{Reason: "StepFailed", Step: "ssh", Message: "denied", ErrorClass: "auth"},
+			"AuthFailed: ssh: denied"},
 		{&holdfastv1.RunError{Reason: "Lost"}, "Lost"},
 		{&holdfastv1.RunError{Reason: "Lost", Message: strings.Repeat("ä", 500)}, "Lost: " + strings.Repeat("ä", 200)},
 	}

@@ -65,14 +65,17 @@ func TestClockBound(t *testing.T) {
 		want time.Duration // ahead of the right time
 	}{
 		{"the right time", func(k *ticker) { k.pass(time.Hour) }, 0},
-		{"a year ahead for one command", func(k *ticker) { k.wall = 365 * 24 * time.Hour; k.pass(time.Second); k.wall = 0; k.pass(time.Second) }, 0},
+		{"a year ahead for one command",
+			func(k *ticker) { k.wall = 365 * 24 * time.Hour; k.pass(time.Second); k.wall = 0; k.pass(time.Second) }, 0},
 		{"many commands at once", func(k *ticker) {
 			k.wall = 50 * time.Minute
 			for range 1000 {
 				k.pass(time.Millisecond)
 			}
 		}, 0},
-		{"a little ahead, then right: half the pace", func(k *ticker) { k.wall = 8 * time.Minute; k.pass(time.Second); k.wall = 0; k.pass(4 * time.Minute) }, 6 * time.Minute},
+		{"a little ahead, then right: half the pace",
+			func(k *ticker) { k.wall = 8 * time.Minute; k.pass(time.Second); k.wall = 0; k.pass(4 * time.Minute) },
+			6 * time.Minute},
 		{"a little ahead, then right for long", func(k *ticker) {
 			k.wall = 8 * time.Minute
 			k.pass(time.Second)
@@ -115,9 +118,11 @@ func TestConditionsAfterJump(t *testing.T) {
 		register(t, k.Peer, "m1", ready)
 		k.right = k.View().Now()
 		look := func(status bool) {
-			c := fsmtest.Command(&internalv1.ObserveConditions{Machines: []*internalv1.MachineConditions{{MachineId: "m1", Conditions: []*holdfastv1.Condition{
-				{Type: "BMCReachable", Status: status, Reason: "Look", ObservedAt: timestamppb.New(k.right.Add(k.wall + 9*time.Second)),
-					FreshUntil: timestamppb.New(k.right.Add(k.wall + 159*time.Second))}}}}})
+			c := fsmtest.Command(&internalv1.ObserveConditions{Machines: []*internalv1.MachineConditions{{MachineId: "m1",
+				Conditions: []*holdfastv1.Condition{
+					{Type: "BMCReachable", Status: status, Reason: "Look",
+						ObservedAt: timestamppb.New(k.right.Add(k.wall + 9*time.Second)),
+						FreshUntil: timestamppb.New(k.right.Add(k.wall + 159*time.Second))}}}}})
 			k.pass(10*time.Second, c)
 		}
 		k.wall = ahead
@@ -125,7 +130,8 @@ func TestConditionsAfterJump(t *testing.T) {
 		k.wall = 0
 		look(false)
 		if c := cond(getMachine(t, k.Peer, "m1"), "BMCReachable"); c.GetStatus() || c.GetUnknown() {
-			t.Errorf("%v ahead: the first look after it: got status %v, unknown %v (%s); want false", ahead, c.GetStatus(), c.GetUnknown(), c.GetReason())
+			t.Errorf("%v ahead: the first look after it: got status %v, unknown %v (%s); want false", ahead, c.GetStatus(),
+				c.GetUnknown(), c.GetReason())
 		}
 	}
 }

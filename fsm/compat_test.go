@@ -31,7 +31,8 @@ func TestUnknownCommandsHalt(t *testing.T) {
 		return fsmtest.Command(&internalv1.RegisterMachine{Machine: m})
 	}
 	step := func(s *holdfastv1.Step) *internalv1.Command {
-		return fsmtest.Command(&internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "p", Steps: []*holdfastv1.Step{fsmtest.Step("ssh"), s}}})
+		return fsmtest.Command(&internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "p",
+			Steps: []*holdfastv1.Step{fsmtest.Step("ssh"), s}}})
 	}
 	beat := func(change func(*internalv1.Command)) *internalv1.Command {
 		c := fsmtest.Command(&internalv1.Beat{})
@@ -47,7 +48,8 @@ func TestUnknownCommandsHalt(t *testing.T) {
 		{"operation", future(&internalv1.Command{})},
 		{"field of the command", future(beat(func(*internalv1.Command) {}))},
 		{"field of the operation", fsmtest.Command(future(&internalv1.Beat{}))},
-		{"field of the time", beat(func(c *internalv1.Command) { c.Time = future(&timestamppb.Timestamp{Seconds: 1_769_699_400}) })},
+		{"field of the time",
+			beat(func(c *internalv1.Command) { c.Time = future(&timestamppb.Timestamp{Seconds: 1_769_699_400}) })},
 		{"nested field", register(&holdfastv1.Machine{MachineId: "m", Spec: future(&holdfastv1.MachineSpec{Rack: "r7"})})},
 		{"field in a list", register(&holdfastv1.Machine{MachineId: "m", Status: &holdfastv1.MachineStatus{
 			Conditions: []*holdfastv1.Condition{{Type: "Reachable"}, future(&holdfastv1.Condition{Type: "Degraded"})}}})},
@@ -56,11 +58,14 @@ func TestUnknownCommandsHalt(t *testing.T) {
 		{"negative enum value", fsmtest.Command(&internalv1.EndAttempt{Outcome: -1})},
 		{"step kind", step(future(&holdfastv1.Step{Name: "x"}))},
 		{"field of a step", step(future(fsmtest.Step("reboot")))},
-		{"field in a oneof in a list", step(&holdfastv1.Step{Name: "x", Kind: &holdfastv1.Step_Reboot{Reboot: future(&holdfastv1.Reboot{})}})},
+		{"field in a oneof in a list",
+			step(&holdfastv1.Step{Name: "x", Kind: &holdfastv1.Step_Reboot{Reboot: future(&holdfastv1.Reboot{})}})},
 		{"field of a well-known type", step(&holdfastv1.Step{Name: "x", Kind: &holdfastv1.Step_Verify{
 			Verify: &holdfastv1.VerifyInCluster{Timeout: future(durationpb.New(5))}}})},
 		{"codec of a log", fsmtest.Command(&internalv1.CompactRunLog{Block: &internalv1.LogBlock{Codec: 7}})},
-		{"field of a log chunk", fsmtest.Command(&internalv1.AppendRunLogs{Appends: []*internalv1.LogAppend{{Chunks: []*holdfastv1.LogChunk{future(&holdfastv1.LogChunk{})}}}})},
+		{"field of a log chunk",
+			fsmtest.Command(&internalv1.AppendRunLogs{
+				Appends: []*internalv1.LogAppend{{Chunks: []*holdfastv1.LogChunk{future(&holdfastv1.LogChunk{})}}}})},
 		{"level to raise to", fsmtest.Command(&internalv1.RaiseFeatureLevel{Level: fsm.FeatureLevel + 1})},
 	}
 	for _, tt := range tests {

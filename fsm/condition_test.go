@@ -26,7 +26,8 @@ func TestObserveConditions(t *testing.T) {
 		return timestamppb.New(time.Date(2026, 1, 29, 16, minutes, 0, 0, time.UTC))
 	}
 	seen := func(status bool, reason string, minutes int) *holdfastv1.Condition {
-		return &holdfastv1.Condition{Type: "Reachable", Status: status, Reason: reason, ObservedAt: at(minutes), LastTransition: at(59)}
+		return &holdfastv1.Condition{Type: "Reachable", Status: status, Reason: reason, ObservedAt: at(minutes),
+			LastTransition: at(59)}
 	}
 	steps := []struct {
 		name    string
@@ -62,7 +63,8 @@ func TestObserveConditions(t *testing.T) {
 		}
 	}
 	// Conditions are sorted, whatever the order of the observations.
-	observe(t, p, "m", &holdfastv1.Condition{Type: "Degraded", Status: true}, &holdfastv1.Condition{Type: "BMCReachable"}, &holdfastv1.Condition{Type: "Zzz"})
+	observe(t, p, "m", &holdfastv1.Condition{Type: "Degraded", Status: true},
+		&holdfastv1.Condition{Type: "BMCReachable"}, &holdfastv1.Condition{Type: "Zzz"})
 	var got []string
 	for _, c := range getMachine(t, p, "m").GetStatus().GetConditions() {
 		got = append(got, c.GetType())
@@ -97,7 +99,8 @@ func TestInterventionIsNotObserved(t *testing.T) {
 	if want.GetStatus().GetNodeState() != holdfastv1.Node_INSTALL_FAILED {
 		t.Fatalf("got %v, want INSTALL_FAILED", want.GetStatus())
 	}
-	observe(t, p, "m", &holdfastv1.Condition{Type: "NeedsIntervention", Reason: "LooksFine", ObservedAt: timestamppb.New(p.Now.Add(time.Hour))})
+	observe(t, p, "m", &holdfastv1.Condition{Type: "NeedsIntervention", Reason: "LooksFine",
+		ObservedAt: timestamppb.New(p.Now.Add(time.Hour))})
 	same(t, "machine", want, getMachine(t, p, "m"))
 }
 
@@ -112,7 +115,8 @@ func TestInClusterIsTruth(t *testing.T) {
 			want = holdfastv1.EffectiveState_IN_SERVICE
 		}
 		if s := getMachine(t, p, "m").GetStatus(); s.GetPhase() != ready || s.GetEffectiveState() != want {
-			t.Errorf("in the cluster %v: got %s, effective %s, want READY, effective %s", in, s.GetPhase(), s.GetEffectiveState(), want)
+			t.Errorf("in the cluster %v: got %s, effective %s, want READY, effective %s", in, s.GetPhase(),
+				s.GetEffectiveState(), want)
 		}
 	}
 }
@@ -133,7 +137,8 @@ func conditionHistory(p *fsmtest.Peer, machine string) []string {
 func TestUnknownKeepsWhatWasKnown(t *testing.T) {
 	p := machineIn(t, ready)
 	see := func(status, unknown bool, reason string) *holdfastv1.Condition {
-		c := &holdfastv1.Condition{Type: "InCustomerCluster", Status: status, Unknown: unknown, Reason: reason, ObservedAt: timestamppb.New(p.Now)}
+		c := &holdfastv1.Condition{Type: "InCustomerCluster", Status: status, Unknown: unknown, Reason: reason,
+			ObservedAt: timestamppb.New(p.Now)}
 		if !unknown {
 			c.FreshUntil = timestamppb.New(p.Now.Add(time.Hour))
 		}
@@ -143,7 +148,8 @@ func TestUnknownKeepsWhatWasKnown(t *testing.T) {
 	moved := see(true, false, "NodeReady").GetLastTransition()
 	c := see(false, true, "NoSecretsKey")
 	since := c.GetUnknownSince()
-	if !c.GetStatus() || !c.GetUnknown() || since == nil || c.GetFreshUntil() != nil || !proto.Equal(c.GetLastTransition(), moved) {
+	if !c.GetStatus() || !c.GetUnknown() || since == nil || c.GetFreshUntil() != nil ||
+		!proto.Equal(c.GetLastTransition(), moved) {
 		t.Errorf("got %v, want it unknown, since now, with the status and the transition that it had", c)
 	}
 	if s := getMachine(t, p, "m").GetStatus().GetEffectiveState(); s != holdfastv1.EffectiveState_IN_SERVICE {
@@ -155,9 +161,11 @@ func TestUnknownKeepsWhatWasKnown(t *testing.T) {
 	if c := see(true, false, "NodeReady"); c.GetUnknown() || c.GetUnknownSince() != nil || c.GetFreshUntil() == nil {
 		t.Errorf("seen again: got %v", c)
 	}
-	same(t, "history", []string{"InCustomerCluster=false -> InCustomerCluster=true (NodeReady)", "InCustomerCluster=true (NodeReady) -> InCustomerCluster=unknown (NoSecretsKey)",
+	same(t, "history", []string{"InCustomerCluster=false -> InCustomerCluster=true (NodeReady)",
+		"InCustomerCluster=true (NodeReady) -> InCustomerCluster=unknown (NoSecretsKey)",
 		"InCustomerCluster=unknown (Timeout) -> InCustomerCluster=true (NodeReady)"}, conditionHistory(p, "m"))
-	observe(t, p, "m", &holdfastv1.Condition{Type: "Reachable", Unknown: true, Reason: "NoProvider", ObservedAt: timestamppb.New(p.Now)})
+	observe(t, p, "m", &holdfastv1.Condition{Type: "Reachable", Unknown: true, Reason: "NoProvider",
+		ObservedAt: timestamppb.New(p.Now)})
 	if got := conditionHistory(p, "m"); len(got) != 3 {
 		t.Errorf("what was never known is unknown: %d entries in the history, want the 3 before", len(got))
 	}
@@ -168,7 +176,8 @@ func TestUnknownKeepsWhatWasKnown(t *testing.T) {
 func TestStaleConditionsAreReadAsUnknown(t *testing.T) {
 	p := machineIn(t, ready)
 	until := timestamppb.New(p.Now.Add(5 * time.Second))
-	observe(t, p, "m", &holdfastv1.Condition{Type: "Reachable", Status: true, Reason: "PingOK", ObservedAt: timestamppb.New(p.Now), FreshUntil: until})
+	observe(t, p, "m", &holdfastv1.Condition{Type: "Reachable", Status: true, Reason: "PingOK",
+		ObservedAt: timestamppb.New(p.Now), FreshUntil: until})
 	read := func() *holdfastv1.Condition { return cond(getMachine(t, p, "m"), "Reachable") }
 	if c := read(); c.GetUnknown() {
 		t.Errorf("too early: %v", c)
@@ -177,7 +186,8 @@ func TestStaleConditionsAreReadAsUnknown(t *testing.T) {
 		register(t, p, "other", ready)
 	}
 	c := read()
-	if !c.GetUnknown() || !c.GetStatus() || c.GetReason() != fsm.Stale || !proto.Equal(c.GetUnknownSince(), until) || !strings.Contains(c.GetMessage(), "true (PingOK)") {
+	if !c.GetUnknown() || !c.GetStatus() || c.GetReason() != fsm.Stale || !proto.Equal(c.GetUnknownSince(), until) ||
+		!strings.Contains(c.GetMessage(), "true (PingOK)") {
 		t.Errorf("got %v, want it stale since %v, and what it was", c, until.AsTime())
 	}
 	if got := conditionHistory(p, "m"); len(got) != 1 {
@@ -234,7 +244,8 @@ func TestDrainedIsTheEvidenceOfSteps(t *testing.T) {
 			if got != tt.want {
 				t.Errorf("Drained: got %s, want %s", got, tt.want)
 			}
-			observe(t, p, "m", &holdfastv1.Condition{Type: "Drained", Status: true, ObservedAt: timestamppb.New(p.Now.Add(time.Hour))})
+			observe(t, p, "m", &holdfastv1.Condition{Type: "Drained", Status: true,
+				ObservedAt: timestamppb.New(p.Now.Add(time.Hour))})
 			if c := cond(getMachine(t, p, "m"), "Drained"); c.GetStatus() != strings.HasPrefix(tt.want, "true") {
 				t.Errorf("a look has changed it: %v", c)
 			}

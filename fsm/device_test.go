@@ -82,8 +82,10 @@ func TestHostKeysAreForgotten(t *testing.T) {
 
 func TestHostKeysInTheInventory(t *testing.T) {
 	for key, ok := range map[string]bool{
-		"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB": true, "ecdsa-sha2-nistp256 AAAA comment": true, "": false, "AAAAC3Nz": false,
-		"ssh-ed25519": false, "-----BEGIN OPENSSH PRIVATE KEY-----": false, "ssh-rsa AAAA\nssh-rsa BBBB": false, "ssh-rsa " + strings.Repeat("A", 2048): false,
+		"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB": true, "ecdsa-sha2-nistp256 AAAA comment": true, "": false,
+		"AAAAC3Nz":    false,
+		"ssh-ed25519": false, "-----BEGIN OPENSSH PRIVATE KEY-----": false, "ssh-rsa AAAA\nssh-rsa BBBB": false,
+		"ssh-rsa " + strings.Repeat("A", 2048): false,
 	} {
 		m := &holdfastv1.Machine{MachineId: "m", Spec: &holdfastv1.MachineSpec{SshHostKeys: []string{key}}}
 		if bad := fsm.NormalizeMachine(m); (len(bad) == 0) != ok {

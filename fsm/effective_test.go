@@ -16,11 +16,13 @@ func TestEffectiveState(t *testing.T) {
 		phase := holdfastv1.MachineStatus_Phase(n)
 		for _, run := range []string{"", "run-1"} {
 			for _, inCluster := range []string{"unknown", "false", "true"} {
-				for _, node := range []holdfastv1.Node_State{holdfastv1.Node_PENDING, holdfastv1.Node_ACTIVE, holdfastv1.Node_INSTALL_FAILED} {
+				for _, node := range []holdfastv1.Node_State{holdfastv1.Node_PENDING, holdfastv1.Node_ACTIVE,
+					holdfastv1.Node_INSTALL_FAILED} {
 					m := &holdfastv1.Machine{Status: &holdfastv1.MachineStatus{Phase: phase, ActiveRunId: run, NodeState: node,
 						EffectiveState: holdfastv1.EffectiveState_RMA, Banners: []string{"stored by accident"}}}
 					if inCluster != "unknown" {
-						m.Status.Conditions = []*holdfastv1.Condition{{Type: "Degraded"}, {Type: "InCustomerCluster", Status: inCluster == "true"}}
+						m.Status.Conditions = []*holdfastv1.Condition{{Type: "Degraded"},
+							{Type: "InCustomerCluster", Status: inCluster == "true"}}
 					}
 					var want string
 					switch { // in the words of the specification
@@ -37,7 +39,8 @@ func TestEffectiveState(t *testing.T) {
 					}
 					got := derive(m, nil).GetStatus()
 					if got.GetEffectiveState().String() != want || got.GetBanners() != nil {
-						t.Errorf("phase %s, run %q, in cluster %s: got %s with banners %v, want %s and none", phase, run, inCluster, got.GetEffectiveState(), got.GetBanners(), want)
+						t.Errorf("phase %s, run %q, in cluster %s: got %s with banners %v, want %s and none", phase, run, inCluster,
+							got.GetEffectiveState(), got.GetBanners(), want)
 					}
 				}
 			}
@@ -46,19 +49,23 @@ func TestEffectiveState(t *testing.T) {
 }
 
 func TestBanners(t *testing.T) {
-	state := map[string]*holdfastv1.Condition{"-": nil, "f": {Reason: "was"}, "t": {Status: true}, "r": {Status: true, Reason: "why"}}
+	state := map[string]*holdfastv1.Condition{"-": nil, "f": {Reason: "was"}, "t": {Status: true},
+		"r": {Status: true, Reason: "why"}}
 	text := map[string]string{"t": "", "r": ": why"}
 	for needs, n := range state {
 		for degraded, d := range state {
 			t.Run(needs+degraded, func(t *testing.T) {
-				m := &holdfastv1.Machine{Status: &holdfastv1.MachineStatus{Conditions: []*holdfastv1.Condition{{Type: "Reachable", Status: true}}}}
+				m := &holdfastv1.Machine{Status: &holdfastv1.MachineStatus{Conditions: []*holdfastv1.Condition{{Type: "Reachable",
+					Status: true}}}}
 				var want []string
 				// Whatever the order of conditions, NeedsIntervention comes first.
 				if d != nil {
-					m.Status.Conditions = append(m.Status.Conditions, &holdfastv1.Condition{Type: "Degraded", Status: d.GetStatus(), Reason: d.GetReason()})
+					m.Status.Conditions = append(m.Status.Conditions, &holdfastv1.Condition{Type: "Degraded", Status: d.GetStatus(),
+						Reason: d.GetReason()})
 				}
 				if n != nil {
-					m.Status.Conditions = append(m.Status.Conditions, &holdfastv1.Condition{Type: "NeedsIntervention", Status: n.GetStatus(), Reason: n.GetReason()})
+					m.Status.Conditions = append(m.Status.Conditions, &holdfastv1.Condition{Type: "NeedsIntervention",
+						Status: n.GetStatus(), Reason: n.GetReason()})
 				}
 				if s, ok := text[needs]; ok {
 					want = append(want, "NeedsIntervention"+s)
@@ -96,9 +103,11 @@ func TestNodeAt(t *testing.T) {
 			if again := nodeAt(phase, got); again != got {
 				t.Errorf("%s, and then %s: want it to stay", at, again)
 			}
-			quiet := node == holdfastv1.Node_DISCOVERED || node == holdfastv1.Node_PENDING || node == holdfastv1.Node_INSTALLED ||
+			quiet := node == holdfastv1.Node_DISCOVERED || node == holdfastv1.Node_PENDING ||
+				node == holdfastv1.Node_INSTALLED ||
 				node == holdfastv1.Node_REPROVISION || node == holdfastv1.Node_DEPROVISIONING || node == holdfastv1.Node_MIGRATING
-			if quiet && got != node && phase != holdfastv1.MachineStatus_IN_SERVICE && phase != holdfastv1.MachineStatus_RETIRED {
+			if quiet && got != node && phase != holdfastv1.MachineStatus_IN_SERVICE &&
+				phase != holdfastv1.MachineStatus_RETIRED {
 				t.Errorf("%s: want it to stay", at)
 			}
 		}

@@ -28,7 +28,8 @@ func TestHostMoves(t *testing.T) {
 			start(t, p, "m", "q", "", "plan/x")
 			begin(t, p, "run-q")
 			step, n := current(t, p, "run-q")
-			do(t, p, &internalv1.EndAttempt{RunId: "run-q", Step: step, Attempt: n, Outcome: tt.outcome, EvidenceAfter: map[string]string{"ssh_endpoint": "10.0.0.9:22"}})
+			do(t, p, &internalv1.EndAttempt{RunId: "run-q", Step: step, Attempt: n, Outcome: tt.outcome,
+				EvidenceAfter: map[string]string{"ssh_endpoint": "10.0.0.9:22"}})
 			if got := getMachine(t, p, "m").GetSpec().GetSshEndpoint(); got != tt.want {
 				t.Errorf("ssh_endpoint is %q, want %q", got, tt.want)
 			}

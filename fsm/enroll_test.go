@@ -41,7 +41,8 @@ func TestEnroll(t *testing.T) {
 		m := getMachine(t, p, id)
 		return &internalv1.ReportNode{Report: &holdfastv1.ReportNodeRequest{MacAddress: m.GetSpec().GetMacAddresses()[0]}}
 	}
-	do(t, p, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{MacAddresses: []string{"02:00:00:00:00:01"}}},
+	do(t, p, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
+		Spec: &holdfastv1.MachineSpec{MacAddresses: []string{"02:00:00:00:00:01"}}},
 		Paths: []string{"spec.mac_addresses"}})
 	for _, step := range []struct {
 		name  string
@@ -51,23 +52,29 @@ func TestEnroll(t *testing.T) {
 		token string // token of m-1 afterwards
 	}{
 		{"an enroller enrolls", enroller("gpu"), fsmtest.Command(agentOp("m-1", "gpu")), fsm.ReasonPrivilege, ""},
-		{"another pool's enroller", enroller("cpu"), fsmtest.Command(enrollOp("m-1", "t-1", "one")), fsm.ReasonOutOfScope, ""},
+		{"another pool's enroller", enroller("cpu"), fsmtest.Command(enrollOp("m-1", "t-1", "one")), fsm.ReasonOutOfScope,
+			""},
 		{"the pool's token, before", poolAgent("gpu"), fsmtest.Command(agentOp("m-1", "gpu")), "", ""},
 		{"its report, before", poolAgent("gpu"), fsmtest.Command(report("m-1")), "", ""},
 		{"enrolled", enroller("gpu"), fsmtest.Command(enrollOp("m-1", "t-1", "one")), "", "t-1"},
 		{"once more, as the answer was lost", enroller("gpu"), fsmtest.Command(enrollOp("m-1", "t-2", "one")), "", "t-1"},
-		{"by another machine", enroller("gpu"), fsmtest.Command(enrollOp("m-1", "t-3", "two")), fsm.ReasonMachineEnrolled, "t-1"},
-		{"by another machine with the pool's token", poolAgent("gpu"), fsmtest.Command(enrollOp("m-1", "t-3", "two")), fsm.ReasonMachineEnrolled, "t-1"},
+		{"by another machine", enroller("gpu"), fsmtest.Command(enrollOp("m-1", "t-3", "two")), fsm.ReasonMachineEnrolled,
+			"t-1"},
+		{"by another machine with the pool's token", poolAgent("gpu"), fsmtest.Command(enrollOp("m-1", "t-3", "two")),
+			fsm.ReasonMachineEnrolled, "t-1"},
 		{"the pool's token", poolAgent("gpu"), fsmtest.Command(agentOp("m-1", "gpu")), fsm.ReasonMachineEnrolled, "t-1"},
 		{"its report", poolAgent("gpu"), fsmtest.Command(report("m-1")), fsm.ReasonMachineEnrolled, "t-1"},
 		{"its own token", agent("m-1"), fsmtest.Command(agentOp("m-1", "gpu")), "", "t-1"},
 		{"its own token does not make others", agent("m-1"), fsmtest.Command(enrollOp("m-1", "t-4", "four")), "", "t-1"},
 		{"revoked", nil, fsmtest.Command(&internalv1.RevokeToken{TokenId: "t-1"}), "", "t-1"},
-		{"the pool's token after that", poolAgent("gpu"), fsmtest.Command(agentOp("m-1", "gpu")), fsm.ReasonMachineEnrolled, "t-1"},
+		{"the pool's token after that", poolAgent("gpu"), fsmtest.Command(agentOp("m-1", "gpu")), fsm.ReasonMachineEnrolled,
+			"t-1"},
 		{"the revoked one", enroller("gpu"), fsmtest.Command(enrollOp("m-1", "t-5", "one")), "TOKEN_TAKEN", "t-1"},
 		{"enrolled again", enroller("gpu"), fsmtest.Command(enrollOp("m-1", "t-5", "five")), "", "t-5"},
-		{"a machine whose token an operator made", enroller("gpu"), fsmtest.Command(enrollOp("m-made", "t-6", "six")), fsm.ReasonMachineEnrolled, "t-5"},
-		{"that one with the pool's token, as before", poolAgent("gpu"), fsmtest.Command(enrollOp("m-made", "t-6", "six")), "", "t-5"},
+		{"a machine whose token an operator made", enroller("gpu"), fsmtest.Command(enrollOp("m-made", "t-6", "six")),
+			fsm.ReasonMachineEnrolled, "t-5"},
+		{"that one with the pool's token, as before", poolAgent("gpu"), fsmtest.Command(enrollOp("m-made", "t-6", "six")),
+			"", "t-5"},
 	} {
 		got := ""
 		if r := by(p, step.by, step.op); r.Err != nil {
@@ -84,7 +91,8 @@ func TestEnroll(t *testing.T) {
 		}
 	}
 	sum := sha256.Sum256([]byte("five"))
-	if tok, ok := p.View().TokenByHash(sum[:]); !ok || tok.GetRole() != holdfastv1.Role_AGENT || tok.GetMachineId() != "m-1" || tok.GetTokenId() != "t-5" {
+	if tok, ok := p.View().TokenByHash(sum[:]); !ok || tok.GetRole() != holdfastv1.Role_AGENT ||
+		tok.GetMachineId() != "m-1" || tok.GetTokenId() != "t-5" {
 		t.Errorf("the token is %v, want one of m-1's agent", tok)
 	}
 	if own := getMachine(t, p, "m-made").GetAgent().GetTokenId(); own != "" {
@@ -98,11 +106,13 @@ func TestEnrollmentEndsWithTheDisk(t *testing.T) {
 	p := gpuPool(t)
 	do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})
 	do(t, p, enrollOp("m-1", "t-old", "old"))
-	do(t, p, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{MacAddresses: []string{"02:00:00:00:00:01"}}},
+	do(t, p, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
+		Spec: &holdfastv1.MachineSpec{MacAddresses: []string{"02:00:00:00:00:01"}}},
 		Paths: []string{"spec.mac_addresses"}})
 	report := func(status string) {
 		t.Helper()
-		do(t, p, &internalv1.ReportNode{RunId: "r-1", Report: &holdfastv1.ReportNodeRequest{MacAddress: "02:00:00:00:00:01", InstallationStatus: status}})
+		do(t, p, &internalv1.ReportNode{RunId: "r-1", Report: &holdfastv1.ReportNodeRequest{MacAddress: "02:00:00:00:00:01",
+			InstallationStatus: status}})
 	}
 	report("started")
 	if r := by(p, enroller("gpu"), fsmtest.Command(enrollOp("m-1", "t-new", "new"))); r.Err == nil {

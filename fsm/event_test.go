@@ -30,7 +30,8 @@ func TestEveryTransitionIsAnEvent(t *testing.T) {
 	step := func(message string, f func()) {
 		t.Helper()
 		f()
-		want = append(want, &holdfastv1.RunEvent{Ts: p.View().Meta().GetNow(), Snapshot: getRun(t, p, run), Message: message, Cursor: uint64(len(want) + 1), Index: p.Index})
+		want = append(want, &holdfastv1.RunEvent{Ts: p.View().Meta().GetNow(), Snapshot: getRun(t, p, run),
+			Message: message, Cursor: uint64(len(want) + 1), Index: p.Index})
 		want[len(want)-1].Snapshot.QueuePosition = 0
 	}
 	step("run created", func() { start(t, p, "m", "request-1", "", "plan/x") })
@@ -117,13 +118,15 @@ func TestCursorsThatWereNeverGivenOut(t *testing.T) {
 func TestEventsAreKeptWithinBounds(t *testing.T) {
 	// Applying so many is slow, so the first ones come from a snapshot.
 	const before = kept - 10
-	msgs := []proto.Message{&internalv1.SnapshotHeader{Format: 1, Meta: &internalv1.Meta{AppliedIndex: 1, FeatureLevel: 1, FirstEvent: 1, LastEvent: before}}}
+	msgs := []proto.Message{&internalv1.SnapshotHeader{Format: 1,
+		Meta: &internalv1.Meta{AppliedIndex: 1, FeatureLevel: 1, FirstEvent: 1, LastEvent: before}}}
 	for i := uint64(1); i <= before; i++ {
 		value, err := proto.Marshal(&holdfastv1.RunEvent{Cursor: i})
 		if err != nil {
 			t.Fatal(err)
 		}
-		msgs = append(msgs, &internalv1.SnapshotRecord{Table: internalv1.SnapshotRecord_EVENTS, Key: fmt.Sprintf("%016x", i), Value: value})
+		msgs = append(msgs, &internalv1.SnapshotRecord{Table: internalv1.SnapshotRecord_EVENTS,
+			Key: fmt.Sprintf("%016x", i), Value: value})
 	}
 	p := &fsmtest.Peer{FSM: fsm.New(), Index: 1, Now: fsmtest.NewPeer().Now}
 	if err := p.Restore(bytes.NewReader(stream(t, msgs...))); err != nil {

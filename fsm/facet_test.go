@@ -33,7 +33,8 @@ func drawMachine(t *rapid.T) *holdfastv1.Machine {
 	}
 	for _, kind := range []string{"Reachable", "Degraded", "Drained"} {
 		if rapid.Bool().Draw(t, kind+" there") {
-			m.Status.Conditions = append(m.Status.Conditions, &holdfastv1.Condition{Type: kind, Status: rapid.Bool().Draw(t, kind)})
+			m.Status.Conditions = append(m.Status.Conditions, &holdfastv1.Condition{Type: kind,
+				Status: rapid.Bool().Draw(t, kind)})
 		}
 	}
 	return m
@@ -46,8 +47,10 @@ func drawFacets(t *rapid.T, depth int) (*Facets, func(*holdfastv1.Machine) bool)
 		kind = 0
 	}
 	if kind == 0 {
-		one := &Facets{Path: rapid.SampledFrom([]string{"labels.x", "labels.y", "spec.rack", "spec.pool", "status.phase", "status.conditions.Reachable",
-			"status.conditions.Degraded"}).Draw(t, "path"), Value: rapid.SampledFrom([]string{"", "a", "READY", "true", "false"}).Draw(t, "value")}
+		one := &Facets{Path: rapid.SampledFrom([]string{"labels.x", "labels.y", "spec.rack", "spec.pool", "status.phase",
+			"status.conditions.Reachable",
+			"status.conditions.Degraded"}).Draw(t, "path"), Value: rapid.SampledFrom([]string{"", "a", "READY", "true",
+			"false"}).Draw(t, "value")}
 		return one, func(m *holdfastv1.Machine) bool {
 			has := false
 			machineFacets(m, func(prefix, name, value string) { has = has || prefix+name == one.Path && value == one.Value })

@@ -72,7 +72,8 @@ func TestObserveMovesTheIndex(t *testing.T) {
 	p := populated(t)
 	before, changed := dump(t, p), p.Changed()
 	p.Observe(100, 7)
-	if m := p.View().Meta(); p.Applied() != 100 || m.GetAppliedIndex() != 100 || m.GetAppliedTerm() != 7 || p.View().Index() != 100 {
+	if m := p.View().Meta(); p.Applied() != 100 || m.GetAppliedIndex() != 100 || m.GetAppliedTerm() != 7 ||
+		p.View().Index() != 100 {
 		t.Errorf("got applied %d, %v, want 100 in term 7", p.Applied(), m)
 	}
 	select {
@@ -139,7 +140,8 @@ func TestTheClockNeverGoesBack(t *testing.T) {
 		}
 	}
 	// A refused command advances it too: its time is that of a leader.
-	if r := p.Propose(at(fsmtest.Command(&internalv1.DeleteMachine{MachineId: "nobody"}), now.Add(2*time.Hour))); r[0].Err == nil {
+	if r := p.Propose(at(fsmtest.Command(&internalv1.DeleteMachine{MachineId: "nobody"}),
+		now.Add(2*time.Hour))); r[0].Err == nil {
 		t.Fatal("not refused")
 	}
 	if got := p.View().Meta().GetNow().AsTime(); !got.Equal(now.Add(2 * time.Hour)) {
@@ -247,9 +249,11 @@ func TestCallersOwnWhatTheyGet(t *testing.T) {
 	twin := populated(t)
 	for _, peer := range []*fsmtest.Peer{p, twin} {
 		for _, op := range []proto.Message{
-			&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-9", Labels: map[string]string{"a": "b"}, Spec: &holdfastv1.MachineSpec{MacAddresses: []string{"02:00:00:00:00:01"}}}},
+			&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-9", Labels: map[string]string{"a": "b"},
+				Spec: &holdfastv1.MachineSpec{MacAddresses: []string{"02:00:00:00:00:01"}}}},
 			&internalv1.CreatePlan{Plan: planOf("plan/y", "ssh")},
-			&internalv1.StartRun{RunId: "run-9", MachineId: "m-9", RequestId: "r", PlanId: "plan/y", Params: map[string]string{"a": "b"}},
+			&internalv1.StartRun{RunId: "run-9", MachineId: "m-9", RequestId: "r", PlanId: "plan/y",
+				Params: map[string]string{"a": "b"}},
 			&internalv1.CancelRun{RunId: "run-9"},
 		} {
 			value := do(t, peer, op)
@@ -258,7 +262,8 @@ func TestCallersOwnWhatTheyGet(t *testing.T) {
 			}
 		}
 	}
-	if diff := dump(t, twin).Diff(dump(t, p)); diff != "" || !bytes.Equal(snapshotBytes(t, p.FSM), snapshotBytes(t, twin.FSM)) {
+	if diff := dump(t, twin).Diff(dump(t, p)); diff != "" ||
+		!bytes.Equal(snapshotBytes(t, p.FSM), snapshotBytes(t, twin.FSM)) {
 		t.Errorf("changing a result changed the state:\n%s", diff)
 	}
 }

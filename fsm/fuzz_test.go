@@ -68,10 +68,12 @@ func FuzzApply(f *testing.F) {
 		}
 		var e internalv1.Entry
 		if err := proto.Unmarshal(entry, &e); err != nil || len(results) != len(e.GetCommands()) || p.Applied() != index {
-			t.Fatalf("%d results for %d commands, applied %d, want %d (%v)", len(results), len(e.GetCommands()), p.Applied(), index, err)
+			t.Fatalf("%d results for %d commands, applied %d, want %d (%v)", len(results), len(e.GetCommands()), p.Applied(),
+				index, err)
 		}
 		for _, r := range results {
-			if (r.Err != nil && (r.Value != nil || r.Err.Message == "" || r.Err.Reason == "" || r.Err.Code == 0)) || r.Index != index {
+			if (r.Err != nil && (r.Value != nil || r.Err.Message == "" || r.Err.Reason == "" || r.Err.Code == 0)) ||
+				r.Index != index {
 				t.Errorf("result: got %+v", r)
 			}
 		}
@@ -162,7 +164,8 @@ func wellNamed(bad []fsm.FieldViolation, prefix string) bool {
 // FuzzValidatePlan checks arbitrary plans. Validating a valid plan again does not change it,
 // and the FSM accepts it.
 func FuzzValidatePlan(f *testing.F) {
-	for _, p := range append(fsm.DefaultPlans(), planOf("plan/x", fsmtest.Kinds()...), planOf("", "ssh", "ssh"), &holdfastv1.Plan{}) {
+	for _, p := range append(fsm.DefaultPlans(), planOf("plan/x", fsmtest.Kinds()...), planOf("", "ssh", "ssh"),
+		&holdfastv1.Plan{}) {
 		b, err := proto.Marshal(p)
 		if err != nil {
 			f.Fatal(err)
@@ -184,7 +187,8 @@ func FuzzValidatePlan(f *testing.F) {
 			t.Errorf("twice: got %v and then %v\n%v\n%v", bad, again, once, &p)
 		}
 		peer := &fsmtest.Peer{FSM: fsm.New()}
-		if rs := peer.Propose(fsmtest.Command(&internalv1.CreatePlan{Plan: &p})); peer.HaltError() == nil && (rs[0].Err != nil) != (len(bad) > 0) {
+		if rs := peer.Propose(fsmtest.Command(&internalv1.CreatePlan{Plan: &p})); peer.HaltError() == nil &&
+			(rs[0].Err != nil) != (len(bad) > 0) {
 			t.Errorf("violations %v, and the FSM says %v", bad, rs[0].Err)
 		}
 	})
@@ -202,7 +206,8 @@ func FuzzNormalizeMachine(f *testing.F) {
 	}
 	for _, m := range []*holdfastv1.Machine{
 		{MachineId: "a/b", Labels: map[string]string{"a b": "", "example.com/x": "y"}},
-		{MachineId: "m", Spec: &holdfastv1.MachineSpec{MacAddresses: []string{"AA-BB-CC-DD-EE-FF", "aabb.ccdd.eeff", "x"}, BmcEndpoint: " a b ", Rack: "\u00a0r\n7"}},
+		{MachineId: "m", Spec: &holdfastv1.MachineSpec{MacAddresses: []string{"AA-BB-CC-DD-EE-FF", "aabb.ccdd.eeff", "x"},
+			BmcEndpoint: " a b ", Rack: "\u00a0r\n7"}},
 	} {
 		b, err := proto.Marshal(m)
 		if err != nil {
@@ -227,7 +232,8 @@ func FuzzNormalizeMachine(f *testing.F) {
 			t.Errorf("twice: got %v\n%v\n%v", again, once, &m)
 		}
 		peer := &fsmtest.Peer{FSM: fsm.New()}
-		if rs := peer.Propose(fsmtest.Command(&internalv1.RegisterMachine{Machine: &m})); peer.HaltError() == nil && m.GetMachineId() != "" && rs[0].Err != nil {
+		if rs := peer.Propose(fsmtest.Command(&internalv1.RegisterMachine{Machine: &m})); peer.HaltError() == nil &&
+			m.GetMachineId() != "" && rs[0].Err != nil {
 			t.Errorf("good, and the FSM says %v", rs[0].Err)
 		}
 	})

@@ -18,7 +18,8 @@ func readHardware(t *testing.T, p *fsmtest.Peer, request string, h *holdfastv1.H
 	t.Helper()
 	run := start(t, p, "m", request, "", "plan/inventory")
 	begin(t, p, run.GetRunId())
-	do(t, p, &internalv1.EndAttempt{RunId: run.GetRunId(), Step: "inventory", Attempt: 1, Outcome: succeeded, Inventory: h})
+	do(t, p, &internalv1.EndAttempt{RunId: run.GetRunId(), Step: "inventory", Attempt: 1, Outcome: succeeded,
+		Inventory: h})
 }
 
 func TestHardwareIsKeptBoundedAndCompared(t *testing.T) {
@@ -26,7 +27,8 @@ func TestHardwareIsKeptBoundedAndCompared(t *testing.T) {
 	register(t, p, "m", ready)
 	big := &holdfastv1.HardwareInventory{Serial: strings.Repeat("ü", 100)}
 	for i := range 300 {
-		big.Parts = append(big.Parts, &holdfastv1.HardwarePart{Kind: "memory", Slot: fmt.Sprint(i), Serial: "\xff" + strings.Repeat("x", 100)})
+		big.Parts = append(big.Parts, &holdfastv1.HardwarePart{Kind: "memory", Slot: fmt.Sprint(i), Serial: "\xff" +
+			strings.Repeat("x", 100)})
 	}
 	// Protobuf refuses text that is not UTF-8, so the executor repairs it before.
 	for _, part := range big.GetParts() {
@@ -34,11 +36,14 @@ func TestHardwareIsKeptBoundedAndCompared(t *testing.T) {
 	}
 	readHardware(t, p, "r-1", big)
 	h := p.View().Hardware("m")
-	if len(h.GetParts()) != 200 || h.GetLeftOut() != 100 || len(h.GetSerial()) > 64 || len(h.GetParts()[0].GetSerial()) > 64 || h.GetSource() != "bmc" {
-		t.Errorf("kept %d parts, %d left out, serial number of %d bytes, source %q", len(h.GetParts()), h.GetLeftOut(), len(h.GetSerial()), h.GetSource())
+	if len(h.GetParts()) != 200 || h.GetLeftOut() != 100 || len(h.GetSerial()) > 64 ||
+		len(h.GetParts()[0].GetSerial()) > 64 || h.GetSource() != "bmc" {
+		t.Errorf("kept %d parts, %d left out, serial number of %d bytes, source %q", len(h.GetParts()), h.GetLeftOut(),
+			len(h.GetSerial()), h.GetSource())
 	}
 	disk := func(serial string) *holdfastv1.HardwareInventory {
-		return &holdfastv1.HardwareInventory{Serial: "S", BiosVersion: "1", Parts: []*holdfastv1.HardwarePart{{Kind: "disk", Slot: "1", Serial: serial}}}
+		return &holdfastv1.HardwareInventory{Serial: "S", BiosVersion: "1",
+			Parts: []*holdfastv1.HardwarePart{{Kind: "disk", Slot: "1", Serial: serial}}}
 	}
 	readHardware(t, p, "r-2", disk("A"))
 	readHardware(t, p, "r-3", disk("A"))
@@ -56,7 +61,8 @@ func TestHardwareIsKeptBoundedAndCompared(t *testing.T) {
 		t.Errorf("history (-want +got):\n%s", diff)
 	}
 	m, _ := p.View().Machine("m")
-	if m.GetSpec().GetSerial() != "" || m.GetNode().GetSerialNumber() != "" || m.GetStatus().GetPhase() != holdfastv1.MachineStatus_READY {
+	if m.GetSpec().GetSerial() != "" || m.GetNode().GetSerialNumber() != "" ||
+		m.GetStatus().GetPhase() != holdfastv1.MachineStatus_READY {
 		t.Errorf("what operators and agents say has changed: %v", m)
 	}
 	do(t, p, &internalv1.DeleteMachine{MachineId: "m"})
@@ -72,16 +78,20 @@ func TestConsoleStandsBeside(t *testing.T) {
 	register(t, p, "m", ready)
 	console := start(t, p, "m", "c-1", "", "plan/console")
 	m, _ := p.View().Machine("m")
-	if !console.GetBeside() || m.GetStatus().GetActiveRunId() != "" || m.GetStatus().GetPhase() != holdfastv1.MachineStatus_READY {
+	if !console.GetBeside() || m.GetStatus().GetActiveRunId() != "" ||
+		m.GetStatus().GetPhase() != holdfastv1.MachineStatus_READY {
 		t.Errorf("console %v, machine %v", console, m.GetStatus())
 	}
-	refused(t, p, &internalv1.StartRun{RunId: "run-2", MachineId: "m", RequestId: "c-2", PlanId: "plan/console"}, fsm.FailedPrecondition, fsm.ReasonConsoleOpen)
+	refused(t, p, &internalv1.StartRun{RunId: "run-2", MachineId: "m", RequestId: "c-2", PlanId: "plan/console"},
+		fsm.FailedPrecondition, fsm.ReasonConsoleOpen)
 	refused(t, p, &internalv1.DeleteMachine{MachineId: "m"}, fsm.FailedPrecondition, fsm.ReasonActiveRun)
 	start(t, p, "m", "r-1", "REBOOT", "")
 	begin(t, p, console.GetRunId())
-	do(t, p, &internalv1.EndAttempt{RunId: console.GetRunId(), Step: "console", Attempt: 1, Outcome: failed, Error: "the BMC has ended it", Permanent: true})
+	do(t, p, &internalv1.EndAttempt{RunId: console.GetRunId(), Step: "console", Attempt: 1, Outcome: failed,
+		Error: "the BMC has ended it", Permanent: true})
 	m, _ = p.View().Machine("m")
-	if m.GetStatus().GetActiveRunId() != "run-r-1" || m.GetStatus().GetPhase() != holdfastv1.MachineStatus_PROVISIONING || len(m.GetStatus().GetBanners()) != 0 {
+	if m.GetStatus().GetActiveRunId() != "run-r-1" ||
+		m.GetStatus().GetPhase() != holdfastv1.MachineStatus_PROVISIONING || len(m.GetStatus().GetBanners()) != 0 {
 		t.Errorf("after the console has failed: %v", m.GetStatus())
 	}
 	start(t, p, "m", "c-3", "", "plan/console")

@@ -48,7 +48,8 @@ func refused(t *testing.T, p *fsmtest.Peer, op proto.Message, code fsm.Code, rea
 		t.Fatalf("%v was not refused, want code %d, reason %s", op, code, reason)
 	}
 	if r.Err.Code != code || r.Err.Reason != reason {
-		t.Fatalf("%v: got code %d, reason %s (%v), want code %d, reason %s", op, r.Err.Code, r.Err.Reason, r.Err, code, reason)
+		t.Fatalf("%v: got code %d, reason %s (%v), want code %d, reason %s", op, r.Err.Code, r.Err.Reason, r.Err, code,
+			reason)
 	}
 	if r.Value != nil {
 		t.Errorf("a refused %s gives a value: %v", op.ProtoReflect().Descriptor().Name(), r.Value)
@@ -84,7 +85,8 @@ func register(t *testing.T, p *fsmtest.Peer, id string, phase holdfastv1.Machine
 	if phase == factoryReady {
 		first = phase
 	}
-	do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: id, Status: &holdfastv1.MachineStatus{Phase: first}}})
+	do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: id,
+		Status: &holdfastv1.MachineStatus{Phase: first}}})
 	if phase != first {
 		do(t, p, &internalv1.SetMachinePhase{MachineId: id, Phase: phase})
 	}
@@ -122,7 +124,8 @@ func planOf(id string, kinds ...string) *holdfastv1.Plan {
 func begin(t *testing.T, p *fsmtest.Peer, run string) *holdfastv1.Run {
 	t.Helper()
 	step, n := current(t, p, run)
-	return do(t, p, &internalv1.BeginAttempt{RunId: run, Step: step, Attempt: n + 1, WaitingFor: "power"}).(*holdfastv1.Run)
+	return do(t, p, &internalv1.BeginAttempt{RunId: run, Step: step, Attempt: n + 1,
+		WaitingFor: "power"}).(*holdfastv1.Run)
 }
 
 // end closes the open attempt of the current step.

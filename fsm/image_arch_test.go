@@ -31,13 +31,16 @@ func TestImageArch(t *testing.T) {
 			do(t, p, &internalv1.LeaderEstablished{PeerId: "p1", Term: 1})
 			do(t, p, &internalv1.PutImage{Image: &holdfastv1.Image{Name: "pc", Disk: imageFile("a")}})
 			do(t, p, &internalv1.PutImage{Image: &holdfastv1.Image{Name: "board", Arch: "arm64", Disk: imageFile("b")}})
-			do(t, p, &internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "plan/install", Steps: []*holdfastv1.Step{{Name: "s", TimeoutSeconds: 60,
-				Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{}}}}}})
+			do(t, p, &internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "plan/install",
+				Steps: []*holdfastv1.Step{{Name: "s", TimeoutSeconds: 60,
+					Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{}}}}}})
 			do(t, p, &internalv1.CreateNode{MachineId: "m-1", MacAddress: "02:00:00:00:00:01"})
 			if tt.node != "" { // as its agent reports it: operators may set fewer words
-				do(t, p, &internalv1.ReportNode{Report: &holdfastv1.ReportNodeRequest{MacAddress: "02:00:00:00:00:01", Facts: &holdfastv1.NodeRecord{Arch: tt.node}}})
+				do(t, p, &internalv1.ReportNode{Report: &holdfastv1.ReportNodeRequest{MacAddress: "02:00:00:00:00:01",
+					Facts: &holdfastv1.NodeRecord{Arch: tt.node}}})
 			}
-			start := &internalv1.StartRun{RunId: "run-0001", MachineId: "m-1", RequestId: "r", PlanId: "plan/install", DefaultTimeoutSeconds: 60, Params: map[string]string{"image": tt.image}}
+			start := &internalv1.StartRun{RunId: "run-0001", MachineId: "m-1", RequestId: "r", PlanId: "plan/install",
+				DefaultTimeoutSeconds: 60, Params: map[string]string{"image": tt.image}}
 			if tt.refused {
 				refused(t, p, start, fsm.FailedPrecondition, fsm.ReasonImageArch)
 			} else {

@@ -33,8 +33,12 @@ func TestValidateImage(t *testing.T) {
 		{"all three", func(i *holdfastv1.Image) {
 			i.Kernel, i.Initrd, i.Cmdline, i.Arch = imageFile("b"), imageFile("c"), "console=ttyS0 quiet", "arm64"
 		}, nil},
-		{"kernel and initrd", func(i *holdfastv1.Image) { i.Kernel, i.Initrd, i.Disk = imageFile("b"), imageFile("c"), nil }, nil},
-		{"a URL, and its size is not known", func(i *holdfastv1.Image) { i.Disk.Url, i.Disk.SizeBytes = "https://e.example/d?sig=1", 0 }, nil},
+		{"kernel and initrd", func(i *holdfastv1.Image) {
+			i.Kernel, i.Initrd, i.Disk = imageFile("b"), imageFile("c"),
+				nil
+		}, nil},
+		{"a URL, and its size is not known",
+			func(i *holdfastv1.Image) { i.Disk.Url, i.Disk.SizeBytes = "https://e.example/d?sig=1", 0 }, nil},
 		{"no name", func(i *holdfastv1.Image) { i.Name = "" }, []string{"image.name"}},
 		{"a name that is a path", func(i *holdfastv1.Image) { i.Name = "a/b" }, []string{"image.name"}},
 		{"a name that leads up", func(i *holdfastv1.Image) { i.Name = ".." }, []string{"image.name"}},
@@ -48,15 +52,21 @@ func TestValidateImage(t *testing.T) {
 			i.Kernel, i.Initrd, i.Disk, i.Format = imageFile("b"), imageFile("c"), nil, holdfastv1.Image_TAR
 		}, []string{"image.format"}},
 		{"a command line without a kernel", func(i *holdfastv1.Image) { i.Cmdline = "quiet" }, []string{"image.cmdline"}},
-		{"a command line that breaks out of a script", func(i *holdfastv1.Image) { i.Kernel, i.Initrd, i.Cmdline = imageFile("b"), imageFile("c"), "a\nreboot" }, []string{"image.cmdline"}},
+		{"a command line that breaks out of a script", func(i *holdfastv1.Image) {
+			i.Kernel, i.Initrd,
+				i.Cmdline = imageFile("b"), imageFile("c"), "a\nreboot"
+		}, []string{"image.cmdline"}},
 		{"another architecture", func(i *holdfastv1.Image) { i.Arch = "vax" }, []string{"image.arch"}},
-		{"a long description", func(i *holdfastv1.Image) { i.Description = strings.Repeat("a", 1025) }, []string{"image.description"}},
+		{"a long description", func(i *holdfastv1.Image) { i.Description = strings.Repeat("a", 1025) },
+			[]string{"image.description"}},
 		{"no sum", func(i *holdfastv1.Image) { i.Disk.Sha256 = "" }, []string{"image.disk.sha256"}},
-		{"a sum in capitals", func(i *holdfastv1.Image) { i.Disk.Sha256 = strings.Repeat("A", 64) }, []string{"image.disk.sha256"}},
+		{"a sum in capitals", func(i *holdfastv1.Image) { i.Disk.Sha256 = strings.Repeat("A", 64) },
+			[]string{"image.disk.sha256"}},
 		{"an upload of no size", func(i *holdfastv1.Image) { i.Disk.SizeBytes = 0 }, []string{"image.disk.size_bytes"}},
 		{"too big", func(i *holdfastv1.Image) { i.Disk.SizeBytes = 1<<40 + 1 }, []string{"image.disk.size_bytes"}},
 		{"a file", func(i *holdfastv1.Image) { i.Disk.Url = "file:///etc/passwd" }, []string{"image.disk.url"}},
-		{"a password", func(i *holdfastv1.Image) { i.Disk.Url = "https://joe:hunter2@e.example/d" }, []string{"image.disk.url"}},
+		{"a password", func(i *holdfastv1.Image) { i.Disk.Url = "https://joe:hunter2@e.example/d" },
+			[]string{"image.disk.url"}},
 		{"a fragment", func(i *holdfastv1.Image) { i.Disk.Url = "https://e.example/d#x" }, []string{"image.disk.url"}},
 		{"no host", func(i *holdfastv1.Image) { i.Disk.Url = "https:///d" }, []string{"image.disk.url"}},
 	} {
@@ -86,8 +96,10 @@ func TestImages(t *testing.T) {
 	other.Disk = imageFile("b")
 	refused(t, p, &internalv1.PutImage{Image: other}, fsm.AlreadyExists, "IMAGE_EXISTS")
 	got, _ := p.View().Image("debian")
-	want := &holdfastv1.Image{Name: "debian", Arch: "amd64", Format: holdfastv1.Image_RAW, Compression: holdfastv1.Image_NONE, Disk: imageFile("a")}
-	if diff := cmp.Diff(want, got, protocmp.Transform(), protocmp.IgnoreFields(&holdfastv1.Image{}, "created_at", "updated_at", "created_by")); diff != "" {
+	want := &holdfastv1.Image{Name: "debian", Arch: "amd64", Format: holdfastv1.Image_RAW,
+		Compression: holdfastv1.Image_NONE, Disk: imageFile("a")}
+	if diff := cmp.Diff(want, got, protocmp.Transform(), protocmp.IgnoreFields(&holdfastv1.Image{}, "created_at",
+		"updated_at", "created_by")); diff != "" {
 		t.Errorf("image (-want +got):\n%s", diff)
 	}
 	do(t, p, &internalv1.PutImage{Image: other, Replace: true})
@@ -113,7 +125,8 @@ func TestImages(t *testing.T) {
 // TestImageInUse tests an active run, with each way in which a step names its image.
 func TestImageInUse(t *testing.T) {
 	step := func(image string) *holdfastv1.Plan {
-		return &holdfastv1.Plan{PlanId: "p", Steps: []*holdfastv1.Step{{Name: "s", Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{Image: image}}}}}
+		return &holdfastv1.Plan{PlanId: "p",
+			Steps: []*holdfastv1.Step{{Name: "s", Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{Image: image}}}}}
 	}
 	for _, tt := range []struct {
 		name   string
@@ -133,13 +146,16 @@ func TestImageInUse(t *testing.T) {
 			for _, name := range []string{"debian", "default", "x", "y"} {
 				do(t, p, &internalv1.PutImage{Image: diskImage(name)})
 			}
-			do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m", Labels: tt.labels, Spec: &holdfastv1.MachineSpec{Provider: "fake"}}})
+			do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m", Labels: tt.labels,
+				Spec: &holdfastv1.MachineSpec{Provider: "fake"}}})
 			do(t, p, &internalv1.CreatePlan{Plan: tt.plan})
-			do(t, p, &internalv1.StartRun{RunId: "r", MachineId: "m", RequestId: "q", PlanId: "p", Params: tt.params, CheckedProvider: "fake"})
+			do(t, p, &internalv1.StartRun{RunId: "r", MachineId: "m", RequestId: "q", PlanId: "p", Params: tt.params,
+				CheckedProvider: "fake"})
 			for _, name := range []string{"debian", "default", "x", "y"} {
 				other := diskImage(name)
 				other.Description = "another one"
-				for _, op := range []proto.Message{&internalv1.PutImage{Image: other, Replace: true}, &internalv1.DeleteImage{Name: name}} {
+				for _, op := range []proto.Message{&internalv1.PutImage{Image: other, Replace: true},
+					&internalv1.DeleteImage{Name: name}} {
 					if name == tt.used {
 						err := refused(t, p, op, fsm.FailedPrecondition, fsm.ReasonImageInUse)
 						if !strings.Contains(err.Message, `"r"`) {

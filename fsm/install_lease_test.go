@@ -34,7 +34,8 @@ func silent(t *testing.T, p *fsmtest.Peer, clock int64, run string) *holdfastv1.
 func TestAnInstallThatNobodyReportsOnEnds(t *testing.T) {
 	p := nodePeer(t)
 	run := observed(t, p, 100)
-	if d := run.GetDeadline(); d == nil || !d.AsTime().Equal(p.Now.Add(2*time.Hour)) || run.GetSteps()[0].GetTimeoutSeconds() != 7200 {
+	if d := run.GetDeadline(); d == nil || !d.AsTime().Equal(p.Now.Add(2*time.Hour)) ||
+		run.GetSteps()[0].GetTimeoutSeconds() != 7200 {
 		t.Errorf("deadline %v of %v", d, run)
 	}
 	if r := silent(t, p, 100+7199, run.GetRunId()); fsm.Ended(r) {
@@ -42,15 +43,18 @@ func TestAnInstallThatNobodyReportsOnEnds(t *testing.T) {
 	}
 	r := silent(t, p, 100+7200, run.GetRunId())
 	e := r.GetError()
-	if r.GetPhase() != holdfastv1.Run_FAILED || e.GetReason() != fsm.InstallTimeout || e.GetErrorClass() != "timeout" || e.GetStep() != "install" || e.GetAttempt() != 1 ||
+	if r.GetPhase() != holdfastv1.Run_FAILED || e.GetReason() != fsm.InstallTimeout || e.GetErrorClass() != "timeout" ||
+		e.GetStep() != "install" || e.GetAttempt() != 1 ||
 		!strings.Contains(e.GetMessage(), "has not reported for 2h0m0s") || r.GetDeadline() != nil {
 		t.Errorf("got %v", r)
 	}
-	if s := r.GetSteps()[0]; s.GetState() != holdfastv1.StepStatus_FAILED || s.GetAttempts()[0].GetOutcome() != holdfastv1.Attempt_FAILED {
+	if s := r.GetSteps()[0]; s.GetState() != holdfastv1.StepStatus_FAILED ||
+		s.GetAttempts()[0].GetOutcome() != holdfastv1.Attempt_FAILED {
 		t.Errorf("got step %v", s)
 	}
 	m := getMachine(t, p, "m-1")
-	if s := m.GetStatus(); s.GetNodeState() != installFailed || s.GetPhase() != maintenance || s.GetActiveRunId() != "" || !strings.Contains(strings.Join(s.GetBanners(), ""), "InstallTimeout: install") {
+	if s := m.GetStatus(); s.GetNodeState() != installFailed || s.GetPhase() != maintenance ||
+		s.GetActiveRunId() != "" || !strings.Contains(strings.Join(s.GetBanners(), ""), "InstallTimeout: install") {
 		t.Errorf("got %v", m)
 	}
 	// A late report changes nothing, and the node can be installed again.
@@ -58,7 +62,8 @@ func TestAnInstallThatNobodyReportsOnEnds(t *testing.T) {
 		t.Errorf("got %v", m)
 	}
 	do(t, p, move("m-1", pending, true))
-	if m := report(t, p, "started"); m.GetStatus().GetNodeState() != installing || m.GetStatus().GetActiveRunId() == run.GetRunId() {
+	if m := report(t, p, "started"); m.GetStatus().GetNodeState() != installing ||
+		m.GetStatus().GetActiveRunId() == run.GetRunId() {
 		t.Errorf("got %v", m)
 	}
 }
@@ -106,7 +111,8 @@ func TestTheWorkflowSaysHowLong(t *testing.T) {
 	plan := planOf("slow", "ssh", "repave")
 	plan.Steps[1].TimeoutSeconds = 600
 	do(t, p, &internalv1.CreatePlan{Plan: plan})
-	do(t, p, &internalv1.UpdateNode{Id: "m-1", Node: &holdfastv1.NodeRecord{WorkflowId: "slow"}, Paths: []string{"workflow_id"}})
+	do(t, p, &internalv1.UpdateNode{Id: "m-1", Node: &holdfastv1.NodeRecord{WorkflowId: "slow"},
+		Paths: []string{"workflow_id"}})
 	run := observed(t, p, 0)
 	if got := run.GetDeadline().AsTime().Sub(p.Now); got != 10*time.Minute {
 		t.Errorf("the deadline is in %v", got)
@@ -140,7 +146,8 @@ func TestTheLeaseEndsWithTheRun(t *testing.T) {
 				t.Errorf("the lease goes on: %v", l)
 			}
 			before, _ := p.View().Run(run)
-			if r := silent(t, p, 99999, run); !fsm.Ended(r) || r.GetPhase() != before.GetPhase() || r.GetError().GetReason() == fsm.InstallTimeout {
+			if r := silent(t, p, 99999, run); !fsm.Ended(r) || r.GetPhase() != before.GetPhase() ||
+				r.GetError().GetReason() == fsm.InstallTimeout {
 				t.Errorf("got %v", r)
 			}
 			if err := fsmtest.Check(p.View()); err != nil {
@@ -170,7 +177,8 @@ func TestAnInstallThatIsReportedForEverEnds(t *testing.T) {
 				plan := planOf("slow", "ssh", "repave")
 				plan.Steps[1].TimeoutSeconds = tt.quiet
 				do(t, p, &internalv1.CreatePlan{Plan: plan})
-				do(t, p, &internalv1.UpdateNode{Id: "m-1", Node: &holdfastv1.NodeRecord{WorkflowId: "slow"}, Paths: []string{"workflow_id"}})
+				do(t, p, &internalv1.UpdateNode{Id: "m-1", Node: &holdfastv1.NodeRecord{WorkflowId: "slow"},
+					Paths: []string{"workflow_id"}})
 				step = int64(tt.quiet)
 			}
 			run := observed(t, p, 0)
@@ -191,7 +199,8 @@ func TestAnInstallThatIsReportedForEverEnds(t *testing.T) {
 			}
 			expire(t, p, tt.limit, limit)
 			run, _ = p.View().Run(run.GetRunId())
-			if e := run.GetError(); run.GetPhase() != holdfastv1.Run_FAILED || e.GetReason() != fsm.InstallTimeout || !strings.Contains(e.GetMessage(), tt.message) {
+			if e := run.GetError(); run.GetPhase() != holdfastv1.Run_FAILED || e.GetReason() != fsm.InstallTimeout ||
+				!strings.Contains(e.GetMessage(), tt.message) {
 				t.Errorf("got %v", run)
 			}
 			if s := getMachine(t, p, "m-1").GetStatus(); s.GetNodeState() != installFailed || s.GetPhase() != maintenance {

@@ -34,7 +34,8 @@ func TestInstallSession(t *testing.T) {
 	}
 	one, two := fsmtest.TokenValue("one"), fsmtest.TokenValue("two")
 	say := func(sum []byte, status string) *internalv1.ReportInstall {
-		return &internalv1.ReportInstall{Sha256: sum, Report: &holdfastv1.ReportInstallRequest{Status: status, Error: "two disks match", HostKeys: []string{"ssh-ed25519 AAAA"}}}
+		return &internalv1.ReportInstall{Sha256: sum, Report: &holdfastv1.ReportInstallRequest{Status: status,
+			Error: "two disks match", HostKeys: []string{"ssh-ed25519 AAAA"}}}
 	}
 	refused(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: one}, fsm.Aborted, fsm.ReasonNoInstall)
 	refused(t, p, &internalv1.OpenInstall{RunId: "run-q", Step: step, Attempt: 2}, fsm.Aborted, fsm.ReasonAttemptMismatch)
@@ -48,7 +49,8 @@ func TestInstallSession(t *testing.T) {
 	do(t, p, say(one, "started"))
 	do(t, p, say(one, "started"))
 	stage(holdfastv1.Install_INSTALLER_STARTED)
-	if m, r := getMachine(t, p, "m-1"), getRun(t, p, "run-q"); m.GetStatus().GetActiveRunId() != "run-q" || r.GetObserved() || !strings.Contains(r.GetWaitingFor(), "installer") {
+	if m, r := getMachine(t, p, "m-1"), getRun(t, p, "run-q"); m.GetStatus().GetActiveRunId() != "run-q" ||
+		r.GetObserved() || !strings.Contains(r.GetWaitingFor(), "installer") {
 		t.Errorf("a report has made a run of its own: %v, %v", m.GetStatus(), r)
 	}
 	do(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: two}) // after a power loss
@@ -59,20 +61,25 @@ func TestInstallSession(t *testing.T) {
 		do(t, p, &internalv1.AppendInstallLog{Sha256: two, Data: []byte("hello\n")})
 	}
 	refused(t, p, &internalv1.AppendInstallLog{Sha256: two, Offset: 7, Data: []byte("x")}, fsm.Aborted, fsm.ReasonLogGap)
-	if r := getRun(t, p, "run-q"); fsm.OwnLogBytes(r) != before || r.GetLogBytes() != before+6 || strings.Count(fsmtest.LogText(p.View(), "run-q"), "hello") != 1 {
-		t.Errorf("the executor's offset moved from %d to %d, log %q", before, fsm.OwnLogBytes(r), fsmtest.LogText(p.View(), "run-q"))
+	if r := getRun(t, p, "run-q"); fsm.OwnLogBytes(r) != before || r.GetLogBytes() != before+6 ||
+		strings.Count(fsmtest.LogText(p.View(), "run-q"), "hello") != 1 {
+		t.Errorf("the executor's offset moved from %d to %d, log %q", before, fsm.OwnLogBytes(r),
+			fsmtest.LogText(p.View(), "run-q"))
 	}
-	do(t, p, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{SshHostKeys: []string{"ssh-ed25519 OLD"}}}, Paths: []string{"spec.ssh_host_keys"}})
+	do(t, p, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
+		Spec: &holdfastv1.MachineSpec{SshHostKeys: []string{"ssh-ed25519 OLD"}}}, Paths: []string{"spec.ssh_host_keys"}})
 	do(t, p, say(two, "complete"))
 	do(t, p, say(two, "failed")) // ignored after the end
 	stage(holdfastv1.Install_COMPLETE)
 	if got := getMachine(t, p, "m-1").GetSpec().GetSshHostKeys(); !slices.Equal(got, []string{"ssh-ed25519 AAAA"}) {
 		t.Errorf("the inventory has the host key of before the install: %q", got)
 	}
-	if n := getMachine(t, p, "m-1"); n.GetNode().GetInstallAttempts() != 0 || n.GetNode().GetInstallStatus() != "complete" || string(p.View().DeviceNote("host/m-1")) != "ssh-ed25519 AAAA" {
+	if n := getMachine(t, p, "m-1"); n.GetNode().GetInstallAttempts() != 0 ||
+		n.GetNode().GetInstallStatus() != "complete" || string(p.View().DeviceNote("host/m-1")) != "ssh-ed25519 AAAA" {
 		t.Errorf("after complete: %v, known by %q", n.GetNode(), p.View().DeviceNote("host/m-1"))
 	}
-	refused(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: fsmtest.TokenValue("three")}, fsm.Aborted, fsm.ReasonNoInstall)
+	refused(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: fsmtest.TokenValue("three")}, fsm.Aborted,
+		fsm.ReasonNoInstall)
 	end(t, p, "run-q", succeeded)
 	refused(t, p, say(two, "started"), fsm.OutOfRange, fsm.ReasonInstallOver)
 	if got := string(p.View().DeviceNote("host/m-1")); got != "ssh-ed25519 AAAA" {
@@ -89,7 +96,8 @@ func TestInstallLogOfEachBoot(t *testing.T) {
 	run := getRun(t, p, "run-q")
 	do(t, p, &internalv1.OpenInstall{RunId: "run-q", Step: run.GetCurrentStep(), Attempt: 1, Image: "debian"})
 	before, executor := run.GetLogBytes(), fsm.OwnLogBytes(run)
-	for _, boot := range []struct{ token, text string }{{"one", "the first one was cut off\n"}, {"two", "the second one\n"}, {"three", "and a third one, which says more than both of them\n"}} {
+	for _, boot := range []struct{ token, text string }{{"one", "the first one was cut off\n"},
+		{"two", "the second one\n"}, {"three", "and a third one, which says more than both of them\n"}} {
 		token := fsmtest.TokenValue(boot.token)
 		do(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: token})
 		for range 2 { // a retry after a lost response
@@ -101,7 +109,8 @@ func TestInstallLogOfEachBoot(t *testing.T) {
 		before += int64(len(boot.text))
 	}
 	if r := getRun(t, p, "run-q"); r.GetLogBytes() != before || fsm.OwnLogBytes(r) != executor {
-		t.Errorf("the log has %d bytes and the executor's offset is %d, want %d and %d", r.GetLogBytes(), fsm.OwnLogBytes(r), before, executor)
+		t.Errorf("the log has %d bytes and the executor's offset is %d, want %d and %d", r.GetLogBytes(),
+			fsm.OwnLogBytes(r), before, executor)
 	}
 }
 
@@ -110,12 +119,14 @@ func TestInstallFailureCountsOnce(t *testing.T) {
 	p := nodeIn(t, pending)
 	start(t, p, "m-1", "q", "", "ubuntu")
 	begin(t, p, "run-q")
-	do(t, p, &internalv1.OpenInstall{RunId: "run-q", Step: getRun(t, p, "run-q").GetCurrentStep(), Attempt: 1, Image: "debian"})
+	do(t, p, &internalv1.OpenInstall{RunId: "run-q", Step: getRun(t, p, "run-q").GetCurrentStep(), Attempt: 1,
+		Image: "debian"})
 	for range 3 { // the node API knows MAC addresses only, and moves the session too
 		report(t, p, "failed")
 	}
 	i, _ := p.View().Install("m-1")
-	if n := getMachine(t, p, "m-1").GetNode(); n.GetInstallAttempts() != 1 || i.GetStage() != holdfastv1.Install_FAILED || i.GetError() != "Disk not found" {
+	if n := getMachine(t, p, "m-1").GetNode(); n.GetInstallAttempts() != 1 ||
+		i.GetStage() != holdfastv1.Install_FAILED || i.GetError() != "Disk not found" {
 		t.Errorf("got %d strikes, session %v", n.GetInstallAttempts(), i)
 	}
 }
@@ -129,7 +140,8 @@ func TestBootMedium(t *testing.T) {
 	step := getRun(t, p, "run-q").GetCurrentStep()
 	one, two := fsmtest.TokenValue("one"), fsmtest.TokenValue("two")
 	made := func(sum []byte) *internalv1.NoteInstall {
-		return &internalv1.NoteInstall{RunId: "run-q", Step: step, Attempt: 1, MediumSha256: sum, MediumServer: "http://10.0.0.1:7404"}
+		return &internalv1.NoteInstall{RunId: "run-q", Step: step, Attempt: 1, MediumSha256: sum,
+			MediumServer: "http://10.0.0.1:7404"}
 	}
 	refused(t, p, made(one), fsm.FailedPrecondition, fsm.ReasonNoInstall)
 	do(t, p, &internalv1.OpenInstall{RunId: "run-q", Step: step, Attempt: 1, Image: "debian"})
@@ -138,7 +150,8 @@ func TestBootMedium(t *testing.T) {
 	refused(t, p, made(one), fsm.Aborted, fsm.ReasonIDTaken)
 	do(t, p, made(two)) // the leader that knew the first one is dead
 	i, err := p.View().InstallByToken(one)
-	if err != nil || i.GetStage() != holdfastv1.Install_WAITING_FOR_PXE || string(i.GetMediumSha256()) != string(two) || i.GetMediumServer() != "http://10.0.0.1:7404" {
+	if err != nil || i.GetStage() != holdfastv1.Install_WAITING_FOR_PXE || string(i.GetMediumSha256()) != string(two) ||
+		i.GetMediumServer() != "http://10.0.0.1:7404" {
 		t.Fatalf("got %v, %v, want the session with its second medium", i, err)
 	}
 	if r := getRun(t, p, "run-q"); !strings.Contains(r.GetWaitingFor(), "virtual medium") {
@@ -170,7 +183,8 @@ func TestImagesOfSessions(t *testing.T) {
 	do(t, p, &internalv1.PutImage{Image: diskImage("other")})
 	start(t, p, "m-1", "q", "", "ubuntu")
 	begin(t, p, "run-q")
-	do(t, p, &internalv1.OpenInstall{RunId: "run-q", Step: getRun(t, p, "run-q").GetCurrentStep(), Attempt: 1, Image: "debian"})
+	do(t, p, &internalv1.OpenInstall{RunId: "run-q", Step: getRun(t, p, "run-q").GetCurrentStep(), Attempt: 1,
+		Image: "debian"})
 	do(t, p, &internalv1.PutImage{Image: kernel("", true), Replace: true})
 	for _, name := range []string{"debian", "installer"} {
 		err := refused(t, p, &internalv1.DeleteImage{Name: name}, fsm.FailedPrecondition, fsm.ReasonImageInUse)
@@ -178,7 +192,8 @@ func TestImagesOfSessions(t *testing.T) {
 			t.Errorf("%s: the refusal does not name the session: %s", name, err.Message)
 		}
 	}
-	refused(t, p, &internalv1.PutImage{Image: kernel("quiet", true), Replace: true}, fsm.FailedPrecondition, fsm.ReasonImageInUse)
+	refused(t, p, &internalv1.PutImage{Image: kernel("quiet", true), Replace: true}, fsm.FailedPrecondition,
+		fsm.ReasonImageInUse)
 	do(t, p, &internalv1.DeleteImage{Name: "other"})
 	var names []string
 	for i := range p.View().Installs("") {
@@ -202,20 +217,24 @@ func TestRunningInstallGivesNoToken(t *testing.T) {
 	do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})
 	start(t, p, "m-1", "q", "", "ubuntu")
 	begin(t, p, "run-q")
-	do(t, p, &internalv1.OpenInstall{RunId: "run-q", Step: getRun(t, p, "run-q").GetCurrentStep(), Attempt: 1, Image: "debian"})
+	do(t, p, &internalv1.OpenInstall{RunId: "run-q", Step: getRun(t, p, "run-q").GetCurrentStep(), Attempt: 1,
+		Image: "debian"})
 	report := func(token, status string) *internalv1.ReportInstall {
-		return &internalv1.ReportInstall{Sha256: fsmtest.TokenValue(token), Report: &holdfastv1.ReportInstallRequest{Status: status, Progress: 50, HasProgress: true}}
+		return &internalv1.ReportInstall{Sha256: fsmtest.TokenValue(token),
+			Report: &holdfastv1.ReportInstallRequest{Status: status, Progress: 50, HasProgress: true}}
 	}
 	do(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: fsmtest.TokenValue("own"), IpAddress: "10.0.0.5"})
 	for i := range 8 { // scripts requested before its first report do not displace the installer's token
-		do(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: fsmtest.TokenValue(fmt.Sprint("early-", i)), IpAddress: "10.0.0.66"})
+		do(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: fsmtest.TokenValue(fmt.Sprint("early-", i)),
+			IpAddress: "10.0.0.66"})
 	}
 	do(t, p, report("own", "started"))
 	do(t, p, report("own", "progress"))
 	do(t, p, &internalv1.AppendInstallLog{Sha256: fsmtest.TokenValue("own"), Data: []byte("partitioned\n")})
 	before, _ := p.View().Install("m-1")
 	for range 4 {
-		refused(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: fsmtest.TokenValue("evil"), IpAddress: "10.0.0.66"}, fsm.Aborted, fsm.ReasonNoInstall)
+		refused(t, p, &internalv1.BootInstall{MachineId: "m-1", Sha256: fsmtest.TokenValue("evil"), IpAddress: "10.0.0.66"},
+			fsm.Aborted, fsm.ReasonNoInstall)
 	}
 	after, _ := p.View().Install("m-1")
 	if diff := cmp.Diff(before, after, protocmp.Transform()); diff != "" {

@@ -39,7 +39,8 @@ func registerAgent(t *testing.T, p *fsmtest.Peer, id string) *holdfastv1.Machine
 }
 
 func agentOp(id, pool string) *internalv1.RegisterAgent {
-	return &internalv1.RegisterAgent{TtlMs: 300_000, Agent: &holdfastv1.RegisterAgentRequest{MachineId: id, PoolName: pool, Hostname: "gpu-worker-1",
+	return &internalv1.RegisterAgent{TtlMs: 300_000, Agent: &holdfastv1.RegisterAgentRequest{MachineId: id,
+		PoolName: pool, Hostname: "gpu-worker-1",
 		CpuMillicores: 8000, MemoryMib: 16384, GpuCount: 1, PrivateIp: "192.168.1.100"}}
 }
 
@@ -51,7 +52,8 @@ func ref(kind internalv1.LeaseRef_Kind, id string, generation uint64) *internalv
 // seen records a heartbeat, at a value of the lease clock in seconds.
 func seen(t *testing.T, p *fsmtest.Peer, clock int64, r *internalv1.LeaseRef) {
 	t.Helper()
-	do(t, p, &internalv1.CheckpointLeases{ClockMs: clock * 1000, Leases: []*internalv1.SeenLease{{SeenMs: clock * 1000, Renewal: &internalv1.Renewal{Lease: r}}}})
+	do(t, p, &internalv1.CheckpointLeases{ClockMs: clock * 1000,
+		Leases: []*internalv1.SeenLease{{SeenMs: clock * 1000, Renewal: &internalv1.Renewal{Lease: r}}}})
 }
 
 func expire(t *testing.T, p *fsmtest.Peer, clock int64, refs ...*internalv1.LeaseRef) {
@@ -116,7 +118,8 @@ func TestLeaseClockNeverGoesBack(t *testing.T) {
 	if l := lease(t, p, ofMachine, "m-1"); l.GetSeenMs() != 200_000 || p.View().LeaseClock() != 200_000 {
 		t.Errorf("seen at %d with the clock at %d, want 200000 both", l.GetSeenMs(), p.View().LeaseClock())
 	}
-	do(t, p, &internalv1.CheckpointLeases{ClockMs: 210_000, Leases: []*internalv1.SeenLease{{SeenMs: 900_000, Renewal: &internalv1.Renewal{Lease: ref(ofMachine, "m-1", 1)}}}})
+	do(t, p, &internalv1.CheckpointLeases{ClockMs: 210_000,
+		Leases: []*internalv1.SeenLease{{SeenMs: 900_000, Renewal: &internalv1.Renewal{Lease: ref(ofMachine, "m-1", 1)}}}})
 	if l := lease(t, p, ofMachine, "m-1"); l.GetSeenMs() != 210_000 {
 		t.Errorf("seen at %d, which is after the lease clock's 210000", l.GetSeenMs())
 	}
@@ -124,12 +127,16 @@ func TestLeaseClockNeverGoesBack(t *testing.T) {
 
 func TestLastSeenIsWallTime(t *testing.T) {
 	p := gpuPool(t)
-	do(t, p, &internalv1.CheckpointLeases{ClockMs: 60_000, Leases: []*internalv1.SeenLease{{SeenMs: 55_000, AgeMs: 0, Renewal: &internalv1.Renewal{Lease: ref(ofMachine, "m-1", 1)}}}})
+	do(t, p, &internalv1.CheckpointLeases{ClockMs: 60_000,
+		Leases: []*internalv1.SeenLease{{SeenMs: 55_000, AgeMs: 0,
+			Renewal: &internalv1.Renewal{Lease: ref(ofMachine, "m-1", 1)}}}})
 	newest := p.Now
 	if got := lease(t, p, ofMachine, "m-1").GetLastSeen().AsTime(); !got.Equal(newest) {
 		t.Errorf("last seen: got %s, want %s", got, newest)
 	}
-	do(t, p, &internalv1.CheckpointLeases{ClockMs: 61_000, Leases: []*internalv1.SeenLease{{SeenMs: 50_000, AgeMs: 30_000, Renewal: &internalv1.Renewal{Lease: ref(ofMachine, "m-1", 1)}}}})
+	do(t, p, &internalv1.CheckpointLeases{ClockMs: 61_000,
+		Leases: []*internalv1.SeenLease{{SeenMs: 50_000, AgeMs: 30_000,
+			Renewal: &internalv1.Renewal{Lease: ref(ofMachine, "m-1", 1)}}}})
 	if got := lease(t, p, ofMachine, "m-1").GetLastSeen().AsTime(); !got.Equal(newest) {
 		t.Errorf("last seen went back to %s from %s", got, newest)
 	}

@@ -17,7 +17,8 @@ func TestRegistrationRecordsNoHealth(t *testing.T) {
 		p := fsmtest.NewPeer()
 		do(t, p, &internalv1.RaiseFeatureLevel{Level: level})
 		do(t, p, serviceOp(uuid, ""))
-		s := do(t, p, &internalv1.UpdateServiceState{Id: uuid, State: &holdfastv1.ServiceState{Reason: "slow"}}).(*holdfastv1.Service)
+		s := do(t, p, &internalv1.UpdateServiceState{Id: uuid,
+			State: &holdfastv1.ServiceState{Reason: "slow"}}).(*holdfastv1.Service)
 		if diff := cmp.Diff(want, reasons(s)); diff != "" {
 			t.Errorf("level %d: activity record (-want +got):\n%s", level, diff)
 		}
@@ -47,7 +48,8 @@ func TestRegisteringAgainKeepsPlacement(t *testing.T) {
 		}
 		got := do(t, p, registerPoolOp("p-1")).(*holdfastv1.Pool)
 		if got.GetStatus() != tt.want || got.GetAvailableVramGb() != tt.free {
-			t.Errorf("%s: got %v with %d GB, want %v with %d GB", tt.name, got.GetStatus(), got.GetAvailableVramGb(), tt.want, tt.free)
+			t.Errorf("%s: got %v with %d GB, want %v with %d GB", tt.name, got.GetStatus(), got.GetAvailableVramGb(), tt.want,
+				tt.free)
 		}
 	}
 }
@@ -61,8 +63,11 @@ func TestCheckPoolReport(t *testing.T) {
 		{"fine", &internalv1.PoolReport{WorkersTotal: 2, WorkersReady: 1, WorkersBusy: 1}, ""},
 		{"no total", &internalv1.PoolReport{Gpus: []*holdfastv1.Gpu{{AvailableVramGb: 1}}}, ""},
 		{"negative", &internalv1.PoolReport{WorkersReady: -1}, "workers_ready"},
-		{"more workers than there are", &internalv1.PoolReport{WorkersTotal: 2, WorkersReady: 2, WorkersBusy: 1}, "workers_total"},
-		{"more memory than there is", &internalv1.PoolReport{Gpus: []*holdfastv1.Gpu{{TotalVramGb: 24, AvailableVramGb: 25}}}, "gpus[0].available_vram_gb"},
+		{"more workers than there are", &internalv1.PoolReport{WorkersTotal: 2, WorkersReady: 2, WorkersBusy: 1},
+			"workers_total"},
+		{"more memory than there is",
+			&internalv1.PoolReport{Gpus: []*holdfastv1.Gpu{{TotalVramGb: 24, AvailableVramGb: 25}}},
+			"gpus[0].available_vram_gb"},
 		{"twice", &internalv1.PoolReport{Gpus: []*holdfastv1.Gpu{{Id: 1}, {Id: 1}}}, "gpus[1].id"},
 	} {
 		got := ""

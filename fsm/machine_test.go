@@ -22,7 +22,8 @@ func registerOp(id string, spec *holdfastv1.MachineSpec) *internalv1.RegisterMac
 func TestRegisterNewMachine(t *testing.T) {
 	p := fsmtest.NewPeer()
 	in := &holdfastv1.Machine{MachineId: "m-123", Labels: map[string]string{"env": "prod", "provider": "dc-1"},
-		Spec: &holdfastv1.MachineSpec{SshEndpoint: " 10.20.30.40:22", BmcEndpoint: "10.20.30.41", MacAddresses: []string{"AA-BB-CC-DD-EE-FF"}, Serial: "S1"},
+		Spec: &holdfastv1.MachineSpec{SshEndpoint: " 10.20.30.40:22", BmcEndpoint: "10.20.30.41",
+			MacAddresses: []string{"AA-BB-CC-DD-EE-FF"}, Serial: "S1"},
 		// Clients cannot set the status.
 		Status: &holdfastv1.MachineStatus{Phase: inService, ActiveRunId: "run-1", NodeState: holdfastv1.Node_ACTIVE,
 			Conditions: []*holdfastv1.Condition{{Type: "InCustomerCluster", Status: true}}},
@@ -30,8 +31,10 @@ func TestRegisterNewMachine(t *testing.T) {
 	got := do(t, p, &internalv1.RegisterMachine{Machine: in}).(*holdfastv1.Machine)
 	now := p.View().Meta().GetNow()
 	want := &holdfastv1.Machine{MachineId: "m-123", Labels: in.GetLabels(),
-		Spec: &holdfastv1.MachineSpec{SshEndpoint: "10.20.30.40:22", BmcEndpoint: "10.20.30.41", MacAddresses: []string{"aa:bb:cc:dd:ee:ff"}, Serial: "S1"},
-		Status: &holdfastv1.MachineStatus{Phase: ready, EffectiveState: holdfastv1.EffectiveState_READY, NodeState: holdfastv1.Node_PENDING,
+		Spec: &holdfastv1.MachineSpec{SshEndpoint: "10.20.30.40:22", BmcEndpoint: "10.20.30.41",
+			MacAddresses: []string{"aa:bb:cc:dd:ee:ff"}, Serial: "S1"},
+		Status: &holdfastv1.MachineStatus{Phase: ready, EffectiveState: holdfastv1.EffectiveState_READY,
+			NodeState:      holdfastv1.Node_PENDING,
 			PhaseChangedAt: now},
 		CreatedAt: now, UpdatedAt: now, Revision: p.Index}
 	same(t, "result", want, got)
@@ -45,7 +48,8 @@ func TestRegisterPhase(t *testing.T) {
 	for asked := range holdfastv1.MachineStatus_Phase_name {
 		p := fsmtest.NewPeer()
 		asked := holdfastv1.MachineStatus_Phase(asked)
-		do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m", Status: &holdfastv1.MachineStatus{Phase: asked}}})
+		do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m",
+			Status: &holdfastv1.MachineStatus{Phase: asked}}})
 		want := ready
 		if asked == factoryReady {
 			want = factoryReady
@@ -69,13 +73,17 @@ func TestRegisterRefuses(t *testing.T) {
 		{"no id", registerOp("", nil), "machine.machine_id"},
 		{"id with a slash", registerOp("a/b", nil), "machine.machine_id"},
 		{"long id", registerOp(long[:65], nil), "machine.machine_id"},
-		{"MAC", registerOp("m", &holdfastv1.MachineSpec{MacAddresses: []string{"aa:bb:cc:dd:ee:ff", "aa:bb"}}), "machine.spec.mac_addresses[1]"},
-		{"label key", &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m", Labels: map[string]string{"a b": ""}}}, "machine.labels"},
-		{"label value", &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m", Labels: map[string]string{"a": long}}}, "machine.labels.a"},
+		{"MAC", registerOp("m", &holdfastv1.MachineSpec{MacAddresses: []string{"aa:bb:cc:dd:ee:ff", "aa:bb"}}),
+			"machine.spec.mac_addresses[1]"},
+		{"label key", &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m",
+			Labels: map[string]string{"a b": ""}}}, "machine.labels"},
+		{"label value", &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m",
+			Labels: map[string]string{"a": long}}}, "machine.labels.a"},
 		{"two lines", registerOp("m", &holdfastv1.MachineSpec{Rack: "r\n7"}), "machine.spec.rack"},
 		{"long serial", registerOp("m", &holdfastv1.MachineSpec{Serial: long}), "machine.spec.serial"},
 		{"endpoint with a blank", registerOp("m", &holdfastv1.MachineSpec{BmcEndpoint: "10.0.0.1 10.0.0.2"}), "machine.spec"},
-		{"bad update of a known one", registerOp("m-1", &holdfastv1.MachineSpec{MacAddresses: []string{"?"}}), "machine.spec.mac_addresses[0]"},
+		{"bad update of a known one", registerOp("m-1", &holdfastv1.MachineSpec{MacAddresses: []string{"?"}}),
+			"machine.spec.mac_addresses[0]"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -85,8 +93,10 @@ func TestRegisterRefuses(t *testing.T) {
 			}
 		})
 	}
-	refused(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1"}, GeneratedId: true}, fsm.Aborted, fsm.ReasonIDTaken)
-	e := refused(t, p, registerOp("a b", &holdfastv1.MachineSpec{MacAddresses: []string{"x"}}), fsm.InvalidArgument, "INVALID_FIELD")
+	refused(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1"}, GeneratedId: true},
+		fsm.Aborted, fsm.ReasonIDTaken)
+	e := refused(t, p, registerOp("a b", &holdfastv1.MachineSpec{MacAddresses: []string{"x"}}), fsm.InvalidArgument,
+		"INVALID_FIELD")
 	if len(e.Fields) != 2 || !strings.HasSuffix(e.Message, "(and 1 more)") {
 		t.Errorf("two violations: got %q with %v", e.Message, e.Fields)
 	}
@@ -94,28 +104,33 @@ func TestRegisterRefuses(t *testing.T) {
 
 func TestRegisterAgain(t *testing.T) {
 	p := fsmtest.NewPeer()
-	do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m", Labels: map[string]string{"env": "prod"}, Spec: &holdfastv1.MachineSpec{Rack: "r1", Serial: "S1"}}})
+	do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m",
+		Labels: map[string]string{"env": "prod"}, Spec: &holdfastv1.MachineSpec{Rack: "r1", Serial: "S1"}}})
 	do(t, p, &internalv1.SetMachinePhase{MachineId: "m", Phase: inService})
 	before := getMachine(t, p, "m")
 
 	// Fields in the request are replaced, others stay. The status always stays.
-	do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m", Spec: &holdfastv1.MachineSpec{Rack: "r2"},
+	do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m",
+		Spec:   &holdfastv1.MachineSpec{Rack: "r2"},
 		Status: &holdfastv1.MachineStatus{Phase: factoryReady}}})
 	want := proto.CloneOf(before)
 	want.Spec = &holdfastv1.MachineSpec{Rack: "r2"}
 	want.UpdatedAt, want.Revision = p.View().Meta().GetNow(), p.Index
 	same(t, "spec replaced", want, getMachine(t, p, "m"))
 
-	do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m", Labels: map[string]string{"env": "test"}}})
+	do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m",
+		Labels: map[string]string{"env": "test"}}})
 	want.Labels, want.UpdatedAt, want.Revision = map[string]string{"env": "test"}, p.View().Meta().GetNow(), p.Index
 	same(t, "labels replaced", want, getMachine(t, p, "m"))
 
 	// Repeating it changes nothing.
-	got := do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m", Labels: map[string]string{"env": "test"}, Spec: &holdfastv1.MachineSpec{Rack: " r2 "}}})
+	got := do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m",
+		Labels: map[string]string{"env": "test"}, Spec: &holdfastv1.MachineSpec{Rack: " r2 "}}})
 	same(t, "unchanged result", want, got)
 	same(t, "unchanged", want, getMachine(t, p, "m"))
 
-	wantHistory := []string{"phase:  -> READY", "phase: READY -> IN_SERVICE", "node: PENDING -> ACTIVE", "inventory:  -> spec.rack, spec.serial", "inventory:  -> labels"}
+	wantHistory := []string{"phase:  -> READY", "phase: READY -> IN_SERVICE", "node: PENDING -> ACTIVE",
+		"inventory:  -> spec.rack, spec.serial", "inventory:  -> labels"}
 	if diff := cmp.Diff(wantHistory, history(p, "m")); diff != "" {
 		t.Errorf("history (-want +got):\n%s", diff)
 	}
@@ -130,15 +145,20 @@ func TestOwnedOnce(t *testing.T) {
 	}{
 		{"MAC", mac("aa:bb:cc:dd:ee:ff"), mac("aa:bb:cc:dd:ee:ff"), "MAC address aa:bb:cc:dd:ee:ff"},
 		{"MAC in another spelling", mac("aa:bb:cc:dd:ee:ff"), mac("AABB.CCDD.EEFF"), "MAC address aa:bb:cc:dd:ee:ff"},
-		{"one of several MACs", mac("aa:bb:cc:dd:ee:00", "aa:bb:cc:dd:ee:01"), mac("aa:bb:cc:dd:ee:02", "aa:bb:cc:dd:ee:01"), "MAC address aa:bb:cc:dd:ee:01"},
+		{"one of several MACs", mac("aa:bb:cc:dd:ee:00", "aa:bb:cc:dd:ee:01"),
+			mac("aa:bb:cc:dd:ee:02", "aa:bb:cc:dd:ee:01"), "MAC address aa:bb:cc:dd:ee:01"},
 		{"other MAC", mac("aa:bb:cc:dd:ee:00"), mac("aa:bb:cc:dd:ee:01"), ""},
-		{"BMC", &holdfastv1.MachineSpec{BmcEndpoint: "bmc-1.lan"}, &holdfastv1.MachineSpec{BmcEndpoint: "BMC-1.lan"}, "BMC endpoint bmc-1.lan"},
-		{"longer BMC", &holdfastv1.MachineSpec{BmcEndpoint: "10.0.0.1"}, &holdfastv1.MachineSpec{BmcEndpoint: "10.0.0.10"}, ""},
-		{"shorter BMC", &holdfastv1.MachineSpec{BmcEndpoint: "10.0.0.10"}, &holdfastv1.MachineSpec{BmcEndpoint: "10.0.0.1"}, ""},
+		{"BMC", &holdfastv1.MachineSpec{BmcEndpoint: "bmc-1.lan"}, &holdfastv1.MachineSpec{BmcEndpoint: "BMC-1.lan"},
+			"BMC endpoint bmc-1.lan"},
+		{"longer BMC", &holdfastv1.MachineSpec{BmcEndpoint: "10.0.0.1"}, &holdfastv1.MachineSpec{BmcEndpoint: "10.0.0.10"},
+			""},
+		{"shorter BMC", &holdfastv1.MachineSpec{BmcEndpoint: "10.0.0.10"}, &holdfastv1.MachineSpec{BmcEndpoint: "10.0.0.1"},
+			""},
 		{"serial", &holdfastv1.MachineSpec{Serial: "S1"}, &holdfastv1.MachineSpec{Serial: "S1"}, "serial S1"},
 		{"serials have a case", &holdfastv1.MachineSpec{Serial: "S1"}, &holdfastv1.MachineSpec{Serial: "s1"}, ""},
 		{"no serial at all", &holdfastv1.MachineSpec{}, &holdfastv1.MachineSpec{}, ""},
-		{"SSH is not owned", &holdfastv1.MachineSpec{SshEndpoint: "jump:22"}, &holdfastv1.MachineSpec{SshEndpoint: "jump:22"}, ""},
+		{"SSH is not owned", &holdfastv1.MachineSpec{SshEndpoint: "jump:22"},
+			&holdfastv1.MachineSpec{SshEndpoint: "jump:22"}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -148,7 +168,8 @@ func TestOwnedOnce(t *testing.T) {
 			ops := map[string]proto.Message{
 				"new machine":   registerOp("m-3", tt.then),
 				"known machine": registerOp("m-2", tt.then),
-				"update":        &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-2", Spec: tt.then}, Paths: []string{"spec"}},
+				"update": &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-2", Spec: tt.then},
+					Paths: []string{"spec"}},
 			}
 			for name, op := range ops {
 				op := proto.Clone(op)
@@ -160,7 +181,8 @@ func TestOwnedOnce(t *testing.T) {
 					continue
 				}
 				e := refused(t, p, op, fsm.AlreadyExists, "MACHINE_CONFLICT")
-				if !strings.Contains(e.Message, tt.conflict) || !strings.Contains(e.Message, `"m-1"`) || e.Meta["machine_id"] != "m-1" {
+				if !strings.Contains(e.Message, tt.conflict) || !strings.Contains(e.Message, `"m-1"`) ||
+					e.Meta["machine_id"] != "m-1" {
 					t.Errorf("%s: got %q with %v, want it to name %s and m-1", name, e.Message, e.Meta, tt.conflict)
 				}
 			}
@@ -196,11 +218,17 @@ func TestUpdateMachineMask(t *testing.T) {
 		}, "spec.mac_addresses, spec.location, spec.rack, spec.serial"},
 		{"labels", []string{"labels"}, func(m *holdfastv1.Machine) { m.Labels = in.GetLabels() }, "labels"},
 		{"one field", []string{"spec.rack"}, func(m *holdfastv1.Machine) { m.Spec.Rack = "r2" }, "spec.rack"},
-		{"a field that is empty is cleared", []string{"spec.serial"}, func(m *holdfastv1.Machine) { m.Spec.Serial = "" }, "spec.serial"},
-		{"a list", []string{"spec.mac_addresses"}, func(m *holdfastv1.Machine) { m.Spec.MacAddresses = []string{"aa:bb:cc:dd:ee:01"} }, "spec.mac_addresses"},
+		{"a field that is empty is cleared", []string{"spec.serial"}, func(m *holdfastv1.Machine) { m.Spec.Serial = "" },
+			"spec.serial"},
+		{"a list", []string{"spec.mac_addresses"},
+			func(m *holdfastv1.Machine) { m.Spec.MacAddresses = []string{"aa:bb:cc:dd:ee:01"} }, "spec.mac_addresses"},
 		{"one label", []string{"labels.env"}, func(m *holdfastv1.Machine) { m.Labels["env"] = "test" }, "labels"},
-		{"a label that is missing is removed", []string{"labels.role"}, func(m *holdfastv1.Machine) { delete(m.Labels, "role") }, "labels"},
-		{"several", []string{"spec.rack", "labels.new"}, func(m *holdfastv1.Machine) { m.Spec.Rack, m.Labels["new"] = "r2", "1" }, "spec.rack, labels"},
+		{"a label that is missing is removed", []string{"labels.role"},
+			func(m *holdfastv1.Machine) { delete(m.Labels, "role") }, "labels"},
+		{"several", []string{"spec.rack", "labels.new"}, func(m *holdfastv1.Machine) {
+			m.Spec.Rack, m.Labels["new"] = "r2",
+				"1"
+		}, "spec.rack, labels"},
 		{"nothing differs", []string{"spec.provider", "labels.none"}, func(*holdfastv1.Machine) {}, ""},
 	}
 	for _, tt := range tests {
@@ -224,15 +252,19 @@ func TestUpdateMachineMask(t *testing.T) {
 	}
 	p := fsmtest.NewPeer()
 	register(t, p, "m", ready)
-	for _, path := range []string{"status", "status.phase", "machine_id", "spec.none", "spec.", "spec.mac_addresses.0", "labels.", "", "*", "Spec"} {
-		e := refused(t, p, &internalv1.UpdateMachine{Machine: in, Paths: []string{"labels", path}}, fsm.InvalidArgument, "INVALID_FIELD")
+	for _, path := range []string{"status", "status.phase", "machine_id", "spec.none", "spec.", "spec.mac_addresses.0",
+		"labels.", "", "*", "Spec"} {
+		e := refused(t, p, &internalv1.UpdateMachine{Machine: in, Paths: []string{"labels", path}}, fsm.InvalidArgument,
+			"INVALID_FIELD")
 		if len(e.Fields) != 1 || e.Fields[0].Field != "update_mask" {
 			t.Errorf("path %q: got %v, want update_mask", path, e.Fields)
 		}
 	}
-	refused(t, p, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "nobody"}}, fsm.NotFound, "MACHINE_NOT_FOUND")
+	refused(t, p, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "nobody"}}, fsm.NotFound,
+		"MACHINE_NOT_FOUND")
 	refused(t, p, &internalv1.UpdateMachine{}, fsm.NotFound, "MACHINE_NOT_FOUND")
-	refused(t, p, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m", Spec: &holdfastv1.MachineSpec{MacAddresses: []string{"x"}}}, Paths: []string{"spec.mac_addresses"}},
+	refused(t, p, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m",
+		Spec: &holdfastv1.MachineSpec{MacAddresses: []string{"x"}}}, Paths: []string{"spec.mac_addresses"}},
 		fsm.InvalidArgument, "INVALID_FIELD")
 }
 
@@ -240,7 +272,8 @@ func TestUpdateMachineMask(t *testing.T) {
 // run, which would operate other hardware.
 func TestHardwareStaysDuringARun(t *testing.T) {
 	p := fsmtest.NewPeer()
-	m := &holdfastv1.Machine{MachineId: "m", Labels: map[string]string{"provider": "dc-1"}, Spec: &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "s"}}
+	m := &holdfastv1.Machine{MachineId: "m", Labels: map[string]string{"provider": "dc-1"},
+		Spec: &holdfastv1.MachineSpec{BmcEndpoint: "b", SshEndpoint: "s"}}
 	do(t, p, &internalv1.RegisterMachine{Machine: m})
 	op := startOp("m", "request-1", "REBOOT", "")
 	op.CheckedProvider = "dc-1"
@@ -261,7 +294,8 @@ func TestHardwareStaysDuringARun(t *testing.T) {
 			t.Errorf("%v: got %v, want the run in it", op.GetPaths(), e.Meta)
 		}
 	}
-	refused(t, p, registerOp("m", &holdfastv1.MachineSpec{BmcEndpoint: "b3", SshEndpoint: "s"}), fsm.FailedPrecondition, fsm.ReasonActiveRun)
+	refused(t, p, registerOp("m", &holdfastv1.MachineSpec{BmcEndpoint: "b3", SshEndpoint: "s"}), fsm.FailedPrecondition,
+		fsm.ReasonActiveRun)
 	do(t, p, update("spec.rack", func(m *holdfastv1.Machine) { m.Spec.Rack = "r7" }))
 	// Naming the same provider in the other field is not a move.
 	do(t, p, update("spec.provider", func(m *holdfastv1.Machine) { m.Spec.Provider = "dc-1" }))
@@ -275,7 +309,8 @@ func TestDeleteAndRegisterAgain(t *testing.T) {
 	p := fsmtest.NewPeer()
 	register(t, p, "m", ready)
 	start(t, p, "m", "request-1", "REBOOT", "")
-	if e := refused(t, p, &internalv1.DeleteMachine{MachineId: "m"}, fsm.FailedPrecondition, fsm.ReasonActiveRun); e.Meta["run_id"] != "run-request-1" {
+	if e := refused(t, p, &internalv1.DeleteMachine{MachineId: "m"}, fsm.FailedPrecondition,
+		fsm.ReasonActiveRun); e.Meta["run_id"] != "run-request-1" {
 		t.Errorf("delete during a run: got %v, want the run in it", e.Meta)
 	}
 	finish(t, p, "run-request-1", succeeded)
@@ -291,7 +326,8 @@ func TestDeleteAndRegisterAgain(t *testing.T) {
 	}
 	refused(t, p, startOp("m", "request-2", "REBOOT", ""), fsm.NotFound, "MACHINE_NOT_FOUND")
 	register(t, p, "m", factoryReady)
-	want := []string{"phase:  -> READY", "phase: READY -> PROVISIONING", "phase: PROVISIONING -> READY", "inventory:  -> deleted", "phase:  -> FACTORY_READY"}
+	want := []string{"phase:  -> READY", "phase: READY -> PROVISIONING", "phase: PROVISIONING -> READY",
+		"inventory:  -> deleted", "phase:  -> FACTORY_READY"}
 	if diff := cmp.Diff(want, history(p, "m")); diff != "" {
 		t.Errorf("history (-want +got):\n%s", diff)
 	}
@@ -400,7 +436,8 @@ func TestUpdateLeavesUnsetAlone(t *testing.T) {
 	} {
 		p := fsmtest.NewPeer()
 		do(t, p, &internalv1.RaiseFeatureLevel{Level: tt.level})
-		do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Labels: map[string]string{"env": "old"}, Spec: &holdfastv1.MachineSpec{Rack: "r7"}}})
+		do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
+			Labels: map[string]string{"env": "old"}, Spec: &holdfastv1.MachineSpec{Rack: "r7"}}})
 		tt.in.MachineId = "m-1"
 		m := do(t, p, &internalv1.UpdateMachine{Machine: tt.in, Paths: tt.paths}).(*holdfastv1.Machine)
 		if got := m.GetSpec().GetRack() + " " + m.GetLabels()["env"]; got != tt.want {

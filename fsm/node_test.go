@@ -33,7 +33,8 @@ func nodePeer(t *testing.T) *fsmtest.Peer {
 	t.Helper()
 	p := fsmtest.NewPeer()
 	plan(t, p, "ubuntu", "repave")
-	do(t, p, &internalv1.CreateNode{MachineId: "m-1", MacAddress: "AA-BB-CC-DD-EE-01", Node: &holdfastv1.NodeRecord{Hostname: "n1"}})
+	do(t, p, &internalv1.CreateNode{MachineId: "m-1", MacAddress: "AA-BB-CC-DD-EE-01",
+		Node: &holdfastv1.NodeRecord{Hostname: "n1"}})
 	return p
 }
 
@@ -44,8 +45,9 @@ func report(t *testing.T, p *fsmtest.Peer, status string) *holdfastv1.Machine {
 }
 
 func reportOp(p *fsmtest.Peer, status string) *internalv1.ReportNode {
-	r := &internalv1.ReportNode{RunId: "run-at-" + time.Duration(p.Index).String(), Report: &holdfastv1.ReportNodeRequest{MacAddress: nodeMAC, InstallationStatus: status,
-		Facts: &holdfastv1.NodeRecord{IpAddress: "10.0.0.7"}}}
+	r := &internalv1.ReportNode{RunId: "run-at-" + time.Duration(p.Index).String(),
+		Report: &holdfastv1.ReportNodeRequest{MacAddress: nodeMAC, InstallationStatus: status,
+			Facts: &holdfastv1.NodeRecord{IpAddress: "10.0.0.7"}}}
 	if status == "failed" {
 		r.Report.InstallationError = "Disk not found"
 	}
@@ -95,7 +97,8 @@ func nodeIn(t *testing.T, state holdfastv1.Node_State) *fsmtest.Peer {
 }
 
 func nodeStates() []holdfastv1.Node_State {
-	return []holdfastv1.Node_State{discovered, pending, installing, installFailed, installed, nodeActive, reprovision, deprovisioning, migrating, nodeRetired}
+	return []holdfastv1.Node_State{discovered, pending, installing, installFailed, installed, nodeActive, reprovision,
+		deprovisioning, migrating, nodeRetired}
 }
 
 // TestNodeTransitions tries every pair of states against the table of the specification, and
@@ -121,7 +124,8 @@ func TestNodeTransitions(t *testing.T) {
 				if !allowed {
 					for _, force := range []bool{false, true} {
 						e := refused(t, p, move("m-1", to, force), fsm.FailedPrecondition, fsm.ReasonNodeTransition)
-						if want := "Invalid state transition from '" + fsm.NodeStateName(from) + "' to '" + fsm.NodeStateName(to) + "'. Valid transitions: ["; !strings.HasPrefix(e.Message, want) {
+						if want := "Invalid state transition from '" + fsm.NodeStateName(from) + "' to '" + fsm.NodeStateName(to) +
+							"'. Valid transitions: ["; !strings.HasPrefix(e.Message, want) {
 							t.Errorf("message: got %q, want it to begin with %q", e.Message, want)
 						}
 					}
@@ -142,7 +146,8 @@ func TestNodeTransitions(t *testing.T) {
 func TestNodeTransitionWords(t *testing.T) {
 	p := nodeIn(t, nodeActive)
 	e := refused(t, p, move("m-1", pending, true), fsm.FailedPrecondition, fsm.ReasonNodeTransition)
-	if want := "Invalid state transition from 'active' to 'pending'. Valid transitions: ['reprovision', 'deprovisioning', 'migrating', 'retired']"; e.Message != want {
+	if want := "Invalid state transition from 'active' to 'pending'. Valid transitions: ['reprovision', " +
+		"'deprovisioning', 'migrating', 'retired']"; e.Message != want {
 		t.Errorf("got %q, want %q", e.Message, want)
 	}
 	p = nodeIn(t, nodeRetired)
@@ -208,7 +213,8 @@ func TestThreeStrikes(t *testing.T) {
 	for n := int32(1); n <= 2; n++ {
 		before := len(history(p, "m-1"))
 		m := report(t, p, "failed")
-		if m.GetStatus().GetNodeState() != installing || m.GetNode().GetInstallAttempts() != n || m.GetNode().GetLastInstallError() != "Disk not found" {
+		if m.GetStatus().GetNodeState() != installing || m.GetNode().GetInstallAttempts() != n ||
+			m.GetNode().GetLastInstallError() != "Disk not found" {
 			t.Errorf("after failure %d: %v", n, m)
 		}
 		if after := len(history(p, "m-1")); after != before {
@@ -216,20 +222,24 @@ func TestThreeStrikes(t *testing.T) {
 		}
 	}
 	m := report(t, p, "failed")
-	if s := m.GetStatus(); s.GetNodeState() != installFailed || s.GetPhase() != maintenance || !cond(m, "NeedsIntervention").GetStatus() || m.GetNode().GetInstallAttempts() != 3 {
+	if s := m.GetStatus(); s.GetNodeState() != installFailed || s.GetPhase() != maintenance ||
+		!cond(m, "NeedsIntervention").GetStatus() || m.GetNode().GetInstallAttempts() != 3 {
 		t.Errorf("after failure 3: %v", m)
 	}
 	for e := range p.View().History("m-1", 0) {
 		if e.GetFacet() != "node" {
 			continue
 		}
-		if diff := cmp.Diff(map[string]string{"error": "Disk not found", "attempt": "3"}, e.GetMetadata()); diff != "" || e.GetTriggeredBy() != "node_report" || e.GetComment() != "" || e.GetRunId() != run {
+		if diff := cmp.Diff(map[string]string{"error": "Disk not found", "attempt": "3"}, e.GetMetadata()); diff != "" ||
+			e.GetTriggeredBy() != "node_report" || e.GetComment() != "" || e.GetRunId() != run {
 			t.Errorf("history entry %v (-want +got):\n%s", e, diff)
 		}
 		break
 	}
 	r := getRun(t, p, run)
-	if r.GetPhase() != holdfastv1.Run_FAILED || len(r.GetSteps()[0].GetAttempts()) != 3 || r.GetError().GetAttempt() != 3 || !strings.Contains(fsmtest.LogText(p.View(), run), "install attempt 3 failed: Disk not found") {
+	if r.GetPhase() != holdfastv1.Run_FAILED || len(r.GetSteps()[0].GetAttempts()) != 3 ||
+		r.GetError().GetAttempt() != 3 ||
+		!strings.Contains(fsmtest.LogText(p.View(), run), "install attempt 3 failed: Disk not found") {
 		t.Errorf("run: %v, log:\n%s", r, fsmtest.LogText(p.View(), run))
 	}
 	report(t, p, "started") // it waits for an operator
@@ -242,7 +252,9 @@ func TestThreeStrikes(t *testing.T) {
 		t.Errorf("got %q, want %q", e.Message, want)
 	}
 	m = do(t, p, move("m-1", pending, true)).(*holdfastv1.Machine)
-	if s := m.GetStatus(); s.GetNodeState() != pending || s.GetPhase() != ready || m.GetNode().GetInstallAttempts() != 0 || m.GetNode().GetLastInstallError() != "" || cond(m, "NeedsIntervention").GetStatus() {
+	if s := m.GetStatus(); s.GetNodeState() != pending || s.GetPhase() != ready ||
+		m.GetNode().GetInstallAttempts() != 0 || m.GetNode().GetLastInstallError() != "" ||
+		cond(m, "NeedsIntervention").GetStatus() {
 		t.Errorf("after force: %v", m)
 	}
 	report(t, p, "started")
@@ -255,12 +267,15 @@ func TestThreeStrikes(t *testing.T) {
 // the executor cannot change it.
 func TestObservedRun(t *testing.T) {
 	p := nodePeer(t)
-	do(t, p, &internalv1.UpdateNode{Id: "m-1", Node: &holdfastv1.NodeRecord{WorkflowId: "ubuntu"}, Paths: []string{"workflow_id"}})
+	do(t, p, &internalv1.UpdateNode{Id: "m-1", Node: &holdfastv1.NodeRecord{WorkflowId: "ubuntu"},
+		Paths: []string{"workflow_id"}})
 	do(t, p, move("m-1", pending, false))
 	m := report(t, p, "started")
 	id := m.GetStatus().GetActiveRunId()
 	r := getRun(t, p, id)
-	if !r.GetObserved() || r.GetType() != "REPAVE" || r.GetPlanId() != "ubuntu" || r.GetPhase() != holdfastv1.Run_RUNNING || r.GetCurrentStep() != "install" || m.GetStatus().GetPhase() != provisioning {
+	if !r.GetObserved() || r.GetType() != "REPAVE" || r.GetPlanId() != "ubuntu" ||
+		r.GetPhase() != holdfastv1.Run_RUNNING || r.GetCurrentStep() != "install" ||
+		m.GetStatus().GetPhase() != provisioning {
 		t.Errorf("got %v on %v", r, m)
 	}
 	if pl, _ := p.View().Plan("ubuntu"); !pl.GetReferenced() {
@@ -268,11 +283,15 @@ func TestObservedRun(t *testing.T) {
 	}
 	refused(t, p, startOp("m-1", "q", "REPAVE", ""), fsm.FailedPrecondition, fsm.ReasonActiveRun)
 	refused(t, p, &internalv1.DeleteMachine{MachineId: "m-1"}, fsm.FailedPrecondition, fsm.ReasonActiveRun)
-	refused(t, p, &internalv1.BeginAttempt{RunId: id, Step: "install", Attempt: 2}, fsm.FailedPrecondition, fsm.ReasonRunObserved)
-	refused(t, p, &internalv1.EndAttempt{RunId: id, Step: "install", Attempt: 1, Outcome: succeeded}, fsm.FailedPrecondition, fsm.ReasonRunObserved)
-	refused(t, p, &internalv1.AbortRun{RunId: id, Phase: holdfastv1.Run_FAILED, Error: &holdfastv1.RunError{Reason: "PlanMissing"}}, fsm.FailedPrecondition, fsm.ReasonRunObserved)
+	refused(t, p, &internalv1.BeginAttempt{RunId: id, Step: "install", Attempt: 2}, fsm.FailedPrecondition,
+		fsm.ReasonRunObserved)
+	refused(t, p, &internalv1.EndAttempt{RunId: id, Step: "install", Attempt: 1, Outcome: succeeded},
+		fsm.FailedPrecondition, fsm.ReasonRunObserved)
+	refused(t, p, &internalv1.AbortRun{RunId: id, Phase: holdfastv1.Run_FAILED,
+		Error: &holdfastv1.RunError{Reason: "PlanMissing"}}, fsm.FailedPrecondition, fsm.ReasonRunObserved)
 	m = report(t, p, "complete")
-	if r := getRun(t, p, id); r.GetPhase() != holdfastv1.Run_SUCCEEDED || m.GetStatus().GetActiveRunId() != "" || !cond(m, "Provisioned").GetStatus() {
+	if r := getRun(t, p, id); r.GetPhase() != holdfastv1.Run_SUCCEEDED || m.GetStatus().GetActiveRunId() != "" ||
+		!cond(m, "Provisioned").GetStatus() {
 		t.Errorf("got %v on %v", r, m)
 	}
 	if n := m.GetNode(); n.GetInstallStatus() != "complete" || n.GetInstallRunId() != id || n.GetInstallProgress() != 100 {
@@ -284,7 +303,8 @@ func TestCanceledInstall(t *testing.T) {
 	p := nodeIn(t, installing)
 	id := getMachine(t, p, "m-1").GetStatus().GetActiveRunId()
 	r := do(t, p, &internalv1.CancelRun{RunId: id, Reason: "wrong image"}).(*holdfastv1.Run)
-	if s := getMachine(t, p, "m-1").GetStatus(); r.GetPhase() != holdfastv1.Run_CANCELED || s.GetNodeState() != pending || s.GetPhase() != maintenance || s.GetActiveRunId() != "" {
+	if s := getMachine(t, p, "m-1").GetStatus(); r.GetPhase() != holdfastv1.Run_CANCELED ||
+		s.GetNodeState() != pending || s.GetPhase() != maintenance || s.GetActiveRunId() != "" {
 		t.Errorf("got %v on %v: nobody would end it later", r, s)
 	}
 	do(t, p, &internalv1.CancelRun{RunId: id})
@@ -310,11 +330,13 @@ func TestReportsOfOurOwnInstall(t *testing.T) {
 	do(t, p, c)
 	report(t, p, "failed")
 	m := report(t, p, "failed")
-	if n := m.GetNode(); n.GetInstallStatus() != "failed" || n.GetInstallRunId() != "run-q" || n.GetInstallProgress() != 55 || n.GetInstallAttempts() != 2 || n.GetLastInstallError() != "Disk not found" {
+	if n := m.GetNode(); n.GetInstallStatus() != "failed" || n.GetInstallRunId() != "run-q" ||
+		n.GetInstallProgress() != 55 || n.GetInstallAttempts() != 2 || n.GetLastInstallError() != "Disk not found" {
 		t.Errorf("evidence: %v", n)
 	}
 	report(t, p, "failed")
-	if m := report(t, p, "complete"); m.GetStatus().GetNodeState() != installing || m.GetNode().GetInstallStatus() != "complete" || getRun(t, p, "run-q").GetPhase() != holdfastv1.Run_RUNNING {
+	if m := report(t, p, "complete"); m.GetStatus().GetNodeState() != installing ||
+		m.GetNode().GetInstallStatus() != "complete" || getRun(t, p, "run-q").GetPhase() != holdfastv1.Run_RUNNING {
 		t.Errorf("reports have moved what the run moves: %v", m)
 	}
 	refused(t, p, move("m-1", installed, false), fsm.FailedPrecondition, fsm.ReasonActiveRun)
@@ -328,17 +350,22 @@ func TestReportsOfOurOwnInstall(t *testing.T) {
 func TestNodeIdentity(t *testing.T) {
 	p := nodePeer(t)
 	m := getMachine(t, p, "m-1")
-	if s := m.GetStatus(); s.GetNodeState() != discovered || s.GetPhase() != factoryReady || m.GetSpec().GetMacAddresses()[0] != nodeMAC || m.GetNode().GetStateChangedAt() == nil {
+	if s := m.GetStatus(); s.GetNodeState() != discovered || s.GetPhase() != factoryReady ||
+		m.GetSpec().GetMacAddresses()[0] != nodeMAC || m.GetNode().GetStateChangedAt() == nil {
 		t.Errorf("created: %v", m)
 	}
-	e := refused(t, p, &internalv1.CreateNode{MachineId: "m-2", MacAddress: "AABBCCDDEE01"}, fsm.AlreadyExists, "MACHINE_CONFLICT")
+	e := refused(t, p, &internalv1.CreateNode{MachineId: "m-2", MacAddress: "AABBCCDDEE01"}, fsm.AlreadyExists,
+		"MACHINE_CONFLICT")
 	if want := "Node with MAC aa:bb:cc:dd:ee:01 already exists"; e.Message != want {
 		t.Errorf("got %q, want %q", e.Message, want)
 	}
-	refused(t, p, &internalv1.CreateNode{MachineId: "m-1", MacAddress: "02:00:00:00:00:09"}, fsm.AlreadyExists, "MACHINE_CONFLICT")
-	refused(t, p, &internalv1.CreateNode{MachineId: "m-1", GeneratedId: true, MacAddress: "02:00:00:00:00:09"}, fsm.Aborted, fsm.ReasonIDTaken)
+	refused(t, p, &internalv1.CreateNode{MachineId: "m-1", MacAddress: "02:00:00:00:00:09"}, fsm.AlreadyExists,
+		"MACHINE_CONFLICT")
+	refused(t, p, &internalv1.CreateNode{MachineId: "m-1", GeneratedId: true, MacAddress: "02:00:00:00:00:09"},
+		fsm.Aborted, fsm.ReasonIDTaken)
 	refused(t, p, &internalv1.CreateNode{MachineId: "m-2", MacAddress: "nonsense"}, fsm.InvalidArgument, "INVALID_FIELD")
-	refused(t, p, &internalv1.CreateNode{MachineId: "m-2", MacAddress: "02:00:00:00:00:09", Node: &holdfastv1.NodeRecord{WorkflowId: "none"}}, fsm.NotFound, "PLAN_NOT_FOUND")
+	refused(t, p, &internalv1.CreateNode{MachineId: "m-2", MacAddress: "02:00:00:00:00:09",
+		Node: &holdfastv1.NodeRecord{WorkflowId: "none"}}, fsm.NotFound, "PLAN_NOT_FOUND")
 	for _, id := range []string{"m-1", nodeMAC, "AA-BB-CC-DD-EE-01"} {
 		if m, ok := p.View().NodeByID(id); !ok || m.GetMachineId() != "m-1" {
 			t.Errorf("NodeByID(%s): got %v, %t", id, m.GetMachineId(), ok)
@@ -348,7 +375,8 @@ func TestNodeIdentity(t *testing.T) {
 		t.Error("an unknown MAC names a machine")
 	}
 
-	unknown := &internalv1.ReportNode{MachineId: "m-9", Report: &holdfastv1.ReportNodeRequest{MacAddress: "02-00-00-00-00-99", InstallationStatus: "started"}}
+	unknown := &internalv1.ReportNode{MachineId: "m-9",
+		Report: &holdfastv1.ReportNodeRequest{MacAddress: "02-00-00-00-00-99", InstallationStatus: "started"}}
 	e = refused(t, p, unknown, fsm.NotFound, fsm.ReasonNodeNotFound)
 	if want := "Node with MAC 02:00:00:00:00:99 not found"; e.Message != want {
 		t.Errorf("got %q, want %q", e.Message, want)
@@ -358,7 +386,8 @@ func TestNodeIdentity(t *testing.T) {
 	if s := m.GetStatus(); s.GetNodeState() != discovered || s.GetActiveRunId() != "" || m.GetMachineId() != "m-9" {
 		t.Errorf("discovered: %v, want it to await approval", m)
 	}
-	next := &internalv1.ReportNode{MachineId: "m-10", Discover: true, DiscoverLimit: 1, Report: &holdfastv1.ReportNodeRequest{MacAddress: "02:00:00:00:00:98"}}
+	next := &internalv1.ReportNode{MachineId: "m-10", Discover: true, DiscoverLimit: 1,
+		Report: &holdfastv1.ReportNodeRequest{MacAddress: "02:00:00:00:00:98"}}
 	refused(t, p, next, fsm.FailedPrecondition, fsm.ReasonDiscoveryFull)
 	next.DiscoverLimit = 1000
 	do(t, p, next)
@@ -380,21 +409,27 @@ func TestUpdateNode(t *testing.T) {
 		paths []string
 		want  *holdfastv1.NodeRecord // fields set by clients; nil if refused
 	}{
-		{"one field", &holdfastv1.NodeRecord{GroupId: "g1", Arch: "arm64"}, []string{"group_id"}, &holdfastv1.NodeRecord{Hostname: "n1", GroupId: "g1", Tags: []string{"gpu"}}},
+		{"one field", &holdfastv1.NodeRecord{GroupId: "g1", Arch: "arm64"}, []string{"group_id"},
+			&holdfastv1.NodeRecord{Hostname: "n1", GroupId: "g1", Tags: []string{"gpu"}}},
 		{"clear one", &holdfastv1.NodeRecord{}, []string{"hostname"}, &holdfastv1.NodeRecord{Tags: []string{"gpu"}}},
 		{"all", &holdfastv1.NodeRecord{Arch: "arm64"}, nil, &holdfastv1.NodeRecord{Arch: "arm64"}},
-		{"workflow", &holdfastv1.NodeRecord{WorkflowId: "ubuntu"}, []string{"workflow_id"}, &holdfastv1.NodeRecord{Hostname: "n1", WorkflowId: "ubuntu", Tags: []string{"gpu"}}},
+		{"workflow", &holdfastv1.NodeRecord{WorkflowId: "ubuntu"}, []string{"workflow_id"},
+			&holdfastv1.NodeRecord{Hostname: "n1", WorkflowId: "ubuntu", Tags: []string{"gpu"}}},
 		{"no such workflow", &holdfastv1.NodeRecord{WorkflowId: "none"}, []string{"workflow_id"}, nil},
-		{"add tags", &holdfastv1.NodeRecord{Tags: []string{"R7", "gpu"}}, []string{"tags.add"}, &holdfastv1.NodeRecord{Hostname: "n1", Tags: []string{"gpu", "r7"}}},
-		{"remove tags", &holdfastv1.NodeRecord{Tags: []string{"gpu", "none"}}, []string{"tags.remove"}, &holdfastv1.NodeRecord{Hostname: "n1"}},
-		{"replace tags", &holdfastv1.NodeRecord{Tags: []string{"b", "a"}}, []string{"tags"}, &holdfastv1.NodeRecord{Hostname: "n1", Tags: []string{"b", "a"}}},
+		{"add tags", &holdfastv1.NodeRecord{Tags: []string{"R7", "gpu"}}, []string{"tags.add"},
+			&holdfastv1.NodeRecord{Hostname: "n1", Tags: []string{"gpu", "r7"}}},
+		{"remove tags", &holdfastv1.NodeRecord{Tags: []string{"gpu", "none"}}, []string{"tags.remove"},
+			&holdfastv1.NodeRecord{Hostname: "n1"}},
+		{"replace tags", &holdfastv1.NodeRecord{Tags: []string{"b", "a"}}, []string{"tags"},
+			&holdfastv1.NodeRecord{Hostname: "n1", Tags: []string{"b", "a"}}},
 		{"empty tag", &holdfastv1.NodeRecord{Tags: []string{" "}}, []string{"tags"}, nil},
 		{"what the server keeps", &holdfastv1.NodeRecord{}, []string{"install_attempts"}, nil},
 		{"two lines", &holdfastv1.NodeRecord{Hostname: "a\nb"}, []string{"hostname"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := nodePeer(t)
-			do(t, p, &internalv1.UpdateNode{Id: "m-1", Node: &holdfastv1.NodeRecord{Tags: []string{"gpu"}}, Paths: []string{"tags"}})
+			do(t, p, &internalv1.UpdateNode{Id: "m-1", Node: &holdfastv1.NodeRecord{Tags: []string{"gpu"}},
+				Paths: []string{"tags"}})
 			op := &internalv1.UpdateNode{Id: nodeMAC, Node: tt.node, Paths: tt.paths}
 			if tt.want == nil {
 				if r := p.Do(op); r.Err == nil {

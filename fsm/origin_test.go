@@ -28,7 +28,8 @@ func from(p *fsmtest.Peer, o *internalv1.Origin, op proto.Message) fsm.Result {
 
 // admin is a caller without limits.
 func admin() *internalv1.Origin {
-	return &internalv1.Origin{Source: "10.0.0.1:5000", Peer: "p1", Method: "/m", RequestId: "call-1", Role: holdfastv1.Role_ADMIN}
+	return &internalv1.Origin{Source: "10.0.0.1:5000", Peer: "p1", Method: "/m", RequestId: "call-1",
+		Role: holdfastv1.Role_ADMIN}
 }
 
 func operator(pools ...string) *internalv1.Origin {
@@ -97,44 +98,62 @@ func TestScope(t *testing.T) {
 		reason string
 		words  string
 	}{
-		{"a machine of the pool", operator("a"), &internalv1.SetMachinePhase{MachineId: "m-a", Phase: maintenance}, 0, "", ""},
-		{"one of two pools", operator("x", "a"), &internalv1.SetMachinePhase{MachineId: "m-a", Phase: maintenance}, 0, "", ""},
+		{"a machine of the pool", operator("a"), &internalv1.SetMachinePhase{MachineId: "m-a", Phase: maintenance}, 0, "",
+			""},
+		{"one of two pools", operator("x", "a"), &internalv1.SetMachinePhase{MachineId: "m-a", Phase: maintenance}, 0, "",
+			""},
 		{"no limit", operator(), &internalv1.SetMachinePhase{MachineId: "m-none", Phase: maintenance}, 0, "", ""},
-		{"a foreign machine", operator("a"), &internalv1.SetMachinePhase{MachineId: "m-b", Phase: maintenance}, denied, scope, `machine "m-b" is in pool "b", and your scope is pool a`},
-		{"a machine of no pool", operator("a"), &internalv1.SetMachinePhase{MachineId: "m-none", Phase: maintenance}, denied, scope, `machine "m-none" is in no pool`},
-		{"a machine that is not there", operator("a"), &internalv1.SetMachinePhase{MachineId: "m-x", Phase: maintenance}, fsm.NotFound, "MACHINE_NOT_FOUND", ""},
+		{"a foreign machine", operator("a"), &internalv1.SetMachinePhase{MachineId: "m-b", Phase: maintenance}, denied,
+			scope, `machine "m-b" is in pool "b", and your scope is pool a`},
+		{"a machine of no pool", operator("a"), &internalv1.SetMachinePhase{MachineId: "m-none", Phase: maintenance},
+			denied, scope, `machine "m-none" is in no pool`},
+		{"a machine that is not there", operator("a"), &internalv1.SetMachinePhase{MachineId: "m-x", Phase: maintenance},
+			fsm.NotFound, "MACHINE_NOT_FOUND", ""},
 		{"delete a foreign machine", operator("a"), &internalv1.DeleteMachine{MachineId: "m-b"}, denied, scope, ""},
 		{"start a run", operator("a"), startOp("m-a", "r-2", "REBOOT", ""), 0, "", ""},
 		{"start a foreign run", operator("a"), startOp("m-b", "r-2", "REBOOT", ""), denied, scope, ""},
 		{"replay a foreign run", operator("a"), startOp("m-b", "r-1", "REBOOT", ""), denied, scope, ""},
-		{"cancel a foreign run", operator("a"), &internalv1.CancelRun{RunId: "run-r-1"}, denied, scope, `machine "m-b" is in pool "b"`},
+		{"cancel a foreign run", operator("a"), &internalv1.CancelRun{RunId: "run-r-1"}, denied, scope,
+			`machine "m-b" is in pool "b"`},
 		{"cancel a run", operator("b"), &internalv1.CancelRun{RunId: "run-r-1"}, 0, "", ""},
 		{"cancel no run", operator("a"), &internalv1.CancelRun{RunId: "run-x"}, fsm.NotFound, "RUN_NOT_FOUND", ""},
 
 		{"register into the pool", operator("a"), &internalv1.RegisterMachine{Machine: inPool("m-new", "a")}, 0, "", ""},
-		{"register into a foreign pool", operator("a"), &internalv1.RegisterMachine{Machine: inPool("m-new", "b")}, denied, scope, `is about pool "b"`},
-		{"register into no pool", operator("a"), &internalv1.RegisterMachine{Machine: inPool("m-new", "")}, denied, scope, "would be in no pool"},
-		{"register without a spec", operator("a"), &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-new"}}, denied, scope, "would be in no pool"},
-		{"labels of a machine of the pool", operator("a"), &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-a", Labels: map[string]string{"x": "y"}}}, 0, "", ""},
-		{"take a foreign machine over", operator("a"), &internalv1.RegisterMachine{Machine: inPool("m-b", "a")}, denied, scope, ""},
+		{"register into a foreign pool", operator("a"), &internalv1.RegisterMachine{Machine: inPool("m-new", "b")}, denied,
+			scope, `is about pool "b"`},
+		{"register into no pool", operator("a"), &internalv1.RegisterMachine{Machine: inPool("m-new", "")}, denied, scope,
+			"would be in no pool"},
+		{"register without a spec", operator("a"),
+			&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-new"}}, denied, scope, "would be in no pool"},
+		{"labels of a machine of the pool", operator("a"),
+			&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-a",
+				Labels: map[string]string{"x": "y"}}}, 0, "", ""},
+		{"take a foreign machine over", operator("a"), &internalv1.RegisterMachine{Machine: inPool("m-b", "a")}, denied,
+			scope, ""},
 		{"move a machine away", operator("a"), set(inPool("m-a", "b"), "spec.pool"), denied, scope, `is about pool "b"`},
 		{"move it between one's pools", operator("a", "b"), set(inPool("m-a", "b"), "spec.pool"), 0, "", ""},
 		{"out of the pool by an empty spec", operator("a"), set(&holdfastv1.Machine{MachineId: "m-a"}), denied, scope, ""},
-		{"labels only", operator("a"), set(&holdfastv1.Machine{MachineId: "m-a", Labels: map[string]string{"x": "y"}}, "labels"), 0, "", ""},
-		{"a mask that does not exist", operator("a"), set(inPool("m-a", "a"), "status"), fsm.InvalidArgument, "INVALID_FIELD", ""},
-		{"a plan", operator("a"), &internalv1.CreatePlan{Plan: planOf("p", "ssh")}, denied, scope, "plans/p belongs to no pool, and your scope is pool a"},
+		{"labels only", operator("a"), set(&holdfastv1.Machine{MachineId: "m-a", Labels: map[string]string{"x": "y"}},
+			"labels"), 0, "", ""},
+		{"a mask that does not exist", operator("a"), set(inPool("m-a", "a"), "status"), fsm.InvalidArgument,
+			"INVALID_FIELD", ""},
+		{"a plan", operator("a"), &internalv1.CreatePlan{Plan: planOf("p", "ssh")}, denied, scope,
+			"plans/p belongs to no pool, and your scope is pool a"},
 		{"a token", operator("a"), createToken("t-1", holdfastv1.Role_AGENT), denied, scope, ""},
 		{"a secret", operator("a"), putSecret("s", 1), denied, scope, ""},
 		{"the cluster", operator("a"), &internalv1.RemovePeer{Id: "p1"}, denied, scope, ""},
 
-		{"an agent's other machine", agent("m-a"), &internalv1.SetMachinePhase{MachineId: "m-b", Phase: maintenance}, denied, scope, `machine "m-b" is not machine "m-a"`},
-		{"an agent's own machine", agent("m-a"), &internalv1.SetMachinePhase{MachineId: "m-a", Phase: maintenance}, 0, "", ""},
+		{"an agent's other machine", agent("m-a"), &internalv1.SetMachinePhase{MachineId: "m-b", Phase: maintenance},
+			denied, scope, `machine "m-b" is not machine "m-a"`},
+		{"an agent's own machine", agent("m-a"), &internalv1.SetMachinePhase{MachineId: "m-a", Phase: maintenance}, 0, "",
+			""},
 		{"an agent that moves", agent("m-a"), set(inPool("m-a", "b"), "spec.pool"), denied, scope, "cannot move it"},
 		{"an agent and a plan", agent("m-a"), &internalv1.DeletePlan{PlanId: "plan/reboot"}, denied, scope, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := fsmtest.NewPeer()
-			for _, m := range []*holdfastv1.Machine{inPool("m-a", "a", "bmc-a"), inPool("m-a2", "a"), inPool("m-b", "b", "bmc-b"), inPool("m-none", "")} {
+			for _, m := range []*holdfastv1.Machine{inPool("m-a", "a", "bmc-a"), inPool("m-a2", "a"),
+				inPool("m-b", "b", "bmc-b"), inPool("m-none", "")} {
 				do(t, p, &internalv1.RegisterMachine{Machine: m})
 			}
 			start(t, p, "m-b", "r-1", "REBOOT", "")
@@ -161,16 +180,21 @@ func TestOriginsToken(t *testing.T) {
 		reason string
 	}{
 		{"good", &holdfastv1.Token{Role: holdfastv1.Role_OPERATOR}, nil, 0, ""},
-		{"unknown", &holdfastv1.Token{Role: holdfastv1.Role_OPERATOR}, func(o *internalv1.Origin, _ *fsmtest.Peer) { o.TokenId = "t-2" }, fsm.Unauthenticated, fsm.ReasonTokenUnknown},
+		{"unknown", &holdfastv1.Token{Role: holdfastv1.Role_OPERATOR},
+			func(o *internalv1.Origin, _ *fsmtest.Peer) { o.TokenId = "t-2" }, fsm.Unauthenticated, fsm.ReasonTokenUnknown},
 		{"revoked", &holdfastv1.Token{Role: holdfastv1.Role_OPERATOR}, func(_ *internalv1.Origin, p *fsmtest.Peer) {
 			p.Do(&internalv1.RevokeToken{TokenId: "t-1"})
 		}, fsm.Unauthenticated, fsm.ReasonTokenRevoked},
-		{"expired", &holdfastv1.Token{Role: holdfastv1.Role_OPERATOR, ExpiresAt: timestamppb.New(fsmtest.NewPeer().Now.Add(time.Minute))}, func(_ *internalv1.Origin, p *fsmtest.Peer) {
+		{"expired", &holdfastv1.Token{Role: holdfastv1.Role_OPERATOR,
+			ExpiresAt: timestamppb.New(fsmtest.NewPeer().Now.Add(time.Minute))}, func(_ *internalv1.Origin, p *fsmtest.Peer) {
 			p.Now = p.Now.Add(time.Minute)
 		}, fsm.Unauthenticated, fsm.ReasonTokenExpired},
-		{"an edge that forgets the pools", &holdfastv1.Token{Role: holdfastv1.Role_OPERATOR, Pools: []string{"a"}}, nil, fsm.PermissionDenied, fsm.ReasonOutOfScope},
-		{"an edge that forgets the machine", &holdfastv1.Token{Role: holdfastv1.Role_AGENT, MachineId: "m-2"}, nil, fsm.PermissionDenied, fsm.ReasonOutOfScope},
-		{"an edge that says less", &holdfastv1.Token{Role: holdfastv1.Role_OPERATOR}, func(o *internalv1.Origin, _ *fsmtest.Peer) { o.Pools = []string{"a"} }, fsm.PermissionDenied, fsm.ReasonOutOfScope},
+		{"an edge that forgets the pools", &holdfastv1.Token{Role: holdfastv1.Role_OPERATOR, Pools: []string{"a"}}, nil,
+			fsm.PermissionDenied, fsm.ReasonOutOfScope},
+		{"an edge that forgets the machine", &holdfastv1.Token{Role: holdfastv1.Role_AGENT, MachineId: "m-2"}, nil,
+			fsm.PermissionDenied, fsm.ReasonOutOfScope},
+		{"an edge that says less", &holdfastv1.Token{Role: holdfastv1.Role_OPERATOR},
+			func(o *internalv1.Origin, _ *fsmtest.Peer) { o.Pools = []string{"a"} }, fsm.PermissionDenied, fsm.ReasonOutOfScope},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := fsmtest.NewPeer()
@@ -225,7 +249,8 @@ func TestScopedCallersStayInTheirPools(t *testing.T) {
 			own := machine == "" && ok && len(s.GetSecret().GetPools()) > 0 &&
 				!slices.ContainsFunc(s.GetSecret().GetPools(), func(p string) bool { return !slices.Contains(pools, p) })
 			if was[at] != secret && !own {
-				t.Fatalf("entry %d: %v of pools %v sends secret %s, of %v, to %s", p.Index, c, pools, secret, s.GetSecret().GetPools(), at)
+				t.Fatalf("entry %d: %v of pools %v sends secret %s, of %v, to %s", p.Index, c, pools, secret,
+					s.GetSecret().GetPools(), at)
 			}
 		}
 	}
@@ -252,7 +277,8 @@ func TestScopedCallersStayInTheirPools(t *testing.T) {
 		}
 	}
 	if allowed < 50 || refused < 50 {
-		t.Errorf("%d commands of scoped callers were allowed and %d refused, want 50 of both: this proves little", allowed, refused)
+		t.Errorf("%d commands of scoped callers were allowed and %d refused, want 50 of both: this proves little", allowed,
+			refused)
 	}
 }
 

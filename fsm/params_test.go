@@ -28,13 +28,17 @@ func TestCheckParams(t *testing.T) {
 		want   string // of the error; "" for none
 	}{
 		{"no parameters", plans["plan/repave-join"], "", ""},
-		{"all that are read", plans["plan/repave-join"], "image=a cluster_ref=b authorized_keys=c uefi=true persistent=true force=true shutdown_seconds=9", ""},
+		{"all that are read", plans["plan/repave-join"],
+			"image=a cluster_ref=b authorized_keys=c uefi=true persistent=true force=true shutdown_seconds=9", ""},
 		{"mistyped", plans["plan/repave-join"], "imag=a", `params.imag: no step of plan "plan/repave-join" reads it: did you mean image?; it reads: authorized_keys, boot_mode, cluster_ref, force, image, persistent, shutdown_seconds, uefi`},
 		{"boot mode", plans["plan/boot-pxe"], "boot_mode=bios", ""},
-		{"no boot mode", plans["plan/boot-pxe"], "boot_mode=legacy", `params.boot_mode: "legacy" is not one of keep, uefi, bios`},
+		{"no boot mode", plans["plan/boot-pxe"], "boot_mode=legacy",
+			`params.boot_mode: "legacy" is not one of keep, uefi, bios`},
 		{"BIOS over HTTP", plans["plan/boot-http"], "boot_mode=bios", `params.boot_mode: is bios, and step "boot-http" of plan "plan/boot-http" boots by HTTP, which requires UEFI`},
-		{"of another kind", plans["plan/reboot"], "image=a", `params.image: no step of plan "plan/reboot" reads it; it reads: force, shutdown_seconds`},
-		{"none is read", plans["plan/inspect"], "x=y", `params.x: no step of plan "plan/inspect" reads it; it reads: no parameters`},
+		{"of another kind", plans["plan/reboot"], "image=a",
+			`params.image: no step of plan "plan/reboot" reads it; it reads: force, shutdown_seconds`},
+		{"none is read", plans["plan/inspect"], "x=y",
+			`params.x: no step of plan "plan/inspect" reads it; it reads: no parameters`},
 		{"rma", plans["plan/rma"], "reason=a ticket=b wipe=true force=true shutdown_seconds=9 cluster_ref=c", ""},
 		{"upgrade", plans["plan/upgrade"], "version=1.31.2 force=true cluster_ref=c", ""},
 		{"net", plans["plan/net-reconfig"], "net_config=a new_ssh_endpoint=b", ""},
@@ -44,11 +48,14 @@ func TestCheckParams(t *testing.T) {
 		{"eject", plans["plan/media-eject"], "", ""},
 		{"light", plans["plan/identify-on"], "for=5m", ""},
 		{"named by a script", script, "site=fra", ""},
-		{"the beginning of a name", script, "sit=fra", `params.sit: no step of plan "p" reads it: did you mean site?; it reads: site`},
+		{"the beginning of a name", script, "sit=fra",
+			`params.sit: no step of plan "p" reads it: did you mean site?; it reads: site`},
 		{"in capitals", script, "SITE=fra", `params.SITE: no step of plan "p" reads it; it reads: site`},
-		{"named by an argument", ssh(&holdfastv1.SshCommand{Command: "sh", Args: []string{"-c", "echo $HOLDFAST_PARAM_SITE"}}), "site=fra", ""},
+		{"named by an argument", ssh(&holdfastv1.SshCommand{Command: "sh",
+			Args: []string{"-c", "echo $HOLDFAST_PARAM_SITE"}}), "site=fra", ""},
 		{"declared", ssh(&holdfastv1.SshCommand{Command: "/opt/setup", Params: []string{"site"}}), "site=fra", ""},
-		{"not declared", ssh(&holdfastv1.SshCommand{Command: "/opt/setup"}), "site=fra", `params.site: no step of plan "p" reads it; it reads: no parameters`},
+		{"not declared", ssh(&holdfastv1.SshCommand{Command: "/opt/setup"}), "site=fra",
+			`params.site: no step of plan "p" reads it; it reads: no parameters`},
 	} {
 		params := map[string]string{}
 		for _, p := range strings.Fields(tt.params) {
@@ -71,7 +78,8 @@ func TestUnreadParamStartsNoRun(t *testing.T) {
 		p := fsmtest.NewPeer()
 		do(t, p, &internalv1.RaiseFeatureLevel{Level: level})
 		register(t, p, "m", ready)
-		r := p.Do(&internalv1.StartRun{RunId: "run-1", MachineId: "m", RequestId: "r", Type: "REPAVE", Params: map[string]string{"imag": "debian"}})
+		r := p.Do(&internalv1.StartRun{RunId: "run-1", MachineId: "m", RequestId: "r", Type: "REPAVE",
+			Params: map[string]string{"imag": "debian"}})
 		if got := r.Err != nil; got != refused {
 			t.Errorf("level %d: refused: %t (%v), want %t", level, got, r.Err, refused)
 		}

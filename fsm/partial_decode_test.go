@@ -91,7 +91,8 @@ func wireSeeds(t testing.TB, all ...proto.Message) [][]byte {
 		}
 		seeds = append(seeds, raw, slices.Concat(raw, raw), raw[:len(raw)/2])
 	}
-	return append(seeds, []byte("\x12\x06\x0a\x01a\x12\x01\xff"), []byte("\x00"), []byte("\x12\x02\x08\x01"), []byte("\x80\x80\x80\x80\x10\x00"))
+	return append(seeds, []byte("\x12\x06\x0a\x01a\x12\x01\xff"), []byte("\x00"), []byte("\x12\x02\x08\x01"),
+		[]byte("\x80\x80\x80\x80\x10\x00"))
 }
 
 // oddFields returns each field with each type, whole and truncated.
@@ -100,7 +101,8 @@ func oddFields() [][]byte {
 	for number := protowire.Number(1); number < 60; number++ {
 		for wire := protowire.VarintType; wire <= protowire.Fixed32Type; wire++ {
 			tag := protowire.AppendTag(nil, number, wire)
-			all = append(all, slices.Concat(tag, []byte("\x04\x0a\x02\xff\x01")), slices.Concat(tag, []byte("\x03abc")), slices.Concat(tag, []byte("\x08\x01\x02\x03\x04\x05\x06\x07\x08")))
+			all = append(all, slices.Concat(tag, []byte("\x04\x0a\x02\xff\x01")), slices.Concat(tag, []byte("\x03abc")),
+				slices.Concat(tag, []byte("\x08\x01\x02\x03\x04\x05\x06\x07\x08")))
 		}
 	}
 	return all
@@ -108,7 +110,8 @@ func oddFields() [][]byte {
 
 // FuzzShape checks that bytes fit a shape if and only if they decode.
 func FuzzShape(f *testing.F) {
-	types := []proto.Message{&holdfastv1.Machine{}, &holdfastv1.HistoryEntry{}, &holdfastv1.Run{}, &holdfastv1.Plan{}, &internalv1.Command{}, &internalv1.Meta{}}
+	types := []proto.Message{&holdfastv1.Machine{}, &holdfastv1.HistoryEntry{}, &holdfastv1.Run{}, &holdfastv1.Plan{},
+		&internalv1.Command{}, &internalv1.Meta{}}
 	for i := range types {
 		for _, raw := range wireSeeds(f, types[i]) {
 			f.Add(i, raw)
@@ -153,10 +156,13 @@ func seenOf[P proto.Message](s *schema[P], m P) seen {
 // FuzzGlance checks that partial decoding returns the values of the full message, whatever it
 // decoded before.
 func FuzzGlance(f *testing.F) {
-	seeds := wireSeeds(f, &holdfastv1.Machine{}, &holdfastv1.HistoryEntry{}, &holdfastv1.AuditEvent{}, &holdfastv1.Event{}, &holdfastv1.RunEvent{}, &internalv1.Lease{})
+	seeds := wireSeeds(f, &holdfastv1.Machine{}, &holdfastv1.HistoryEntry{}, &holdfastv1.AuditEvent{},
+		&holdfastv1.Event{}, &holdfastv1.RunEvent{}, &internalv1.Lease{})
 	for _, state := range holdfastv1.Node_State_value {
-		raw, err := proto.Marshal(&holdfastv1.Machine{MachineId: "m", Status: &holdfastv1.MachineStatus{NodeState: holdfastv1.Node_State(state), AgentState: holdfastv1.Agent_READY,
-			Conditions: []*holdfastv1.Condition{{Type: condDegraded, Status: true}, {Type: "Reachable"}, {Type: condInCluster}}}, Spec: &holdfastv1.MachineSpec{Pool: "p"},
+		raw, err := proto.Marshal(&holdfastv1.Machine{MachineId: "m",
+			Status: &holdfastv1.MachineStatus{NodeState: holdfastv1.Node_State(state), AgentState: holdfastv1.Agent_READY,
+				Conditions: []*holdfastv1.Condition{{Type: condDegraded, Status: true}, {Type: "Reachable"},
+					{Type: condInCluster}}}, Spec: &holdfastv1.MachineSpec{Pool: "p"},
 			Node: &holdfastv1.NodeRecord{StateChangedAt: &timestamppb.Timestamp{Seconds: 1e9, Nanos: 5}}})
 		if err != nil {
 			f.Fatal(err)

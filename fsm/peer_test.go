@@ -44,13 +44,15 @@ func TestFeatureLevels(t *testing.T) {
 func TestPeers(t *testing.T) {
 	p := fsmtest.NewPeer()
 	record := func(id, instance string) *internalv1.PeerRecord {
-		return &internalv1.PeerRecord{Id: id, Instance: instance, RaftAddr: "10.0.0.1:7000", MaxFeatureLevel: fsm.FeatureLevel, Version: "v1"}
+		return &internalv1.PeerRecord{Id: id, Instance: instance, RaftAddr: "10.0.0.1:7000",
+			MaxFeatureLevel: fsm.FeatureLevel, Version: "v1"}
 	}
 	for _, id := range []string{"p2", "p1", "p3"} {
 		do(t, p, &internalv1.PutPeer{Peer: record(id, "i1")})
 	}
 	do(t, p, &internalv1.PutPeer{Peer: record("p1", "i2")}) // it lost its data
-	same(t, "peers", []*internalv1.PeerRecord{record("p1", "i2"), record("p2", "i1"), record("p3", "i1")}, p.View().Peers())
+	same(t, "peers", []*internalv1.PeerRecord{record("p1", "i2"), record("p2", "i1"), record("p3", "i1")},
+		p.View().Peers())
 	if got, ok := p.View().Peer("p1"); !ok || got.GetInstance() != "i2" {
 		t.Errorf("p1: got %v, %v", got, ok)
 	}

@@ -58,7 +58,8 @@ func TestPhasesByHand(t *testing.T) {
 				}
 				do(t, p, op)
 				m := getMachine(t, p, "m")
-				if m.GetStatus().GetPhase() != to || m.GetStatus().GetPhaseChangedAt().AsTime() != p.Now || m.GetRevision() != p.Index {
+				if m.GetStatus().GetPhase() != to || m.GetStatus().GetPhaseChangedAt().AsTime() != p.Now ||
+					m.GetRevision() != p.Index {
 					t.Errorf("got %v, want %s", m, to)
 				}
 				all := history(p, "m")
@@ -81,7 +82,8 @@ func TestPhasesByHand(t *testing.T) {
 	refused(t, p, &internalv1.SetMachinePhase{MachineId: "nobody", Phase: ready}, fsm.NotFound, "MACHINE_NOT_FOUND")
 	start(t, p, "m", "request-1", "REBOOT", "")
 	for n := range holdfastv1.MachineStatus_Phase_name {
-		e := refused(t, p, &internalv1.SetMachinePhase{MachineId: "m", Phase: phase(n)}, fsm.FailedPrecondition, fsm.ReasonActiveRun)
+		e := refused(t, p, &internalv1.SetMachinePhase{MachineId: "m", Phase: phase(n)}, fsm.FailedPrecondition,
+			fsm.ReasonActiveRun)
 		if e.Meta["run_id"] != "run-request-1" {
 			t.Errorf("during a run: got %v, want the run in it", e.Meta)
 		}
@@ -124,10 +126,12 @@ func TestPhaseAfterALook(t *testing.T) {
 			start(t, p, "m", "request-1", "", "plan/x")
 			finish(t, p, "run-request-1", outcome)
 			got := getMachine(t, p, "m")
-			if got.GetStatus().GetPhase() != before || got.GetStatus().GetActiveRunId() != "" || got.GetStatus().GetNodeState() != old.GetStatus().GetNodeState() {
+			if got.GetStatus().GetPhase() != before || got.GetStatus().GetActiveRunId() != "" ||
+				got.GetStatus().GetNodeState() != old.GetStatus().GetNodeState() {
 				t.Errorf("after a look that was %s: %v, want phase %s", outcome, got.GetStatus(), before)
 			}
-			if diff := cmp.Diff(old.GetStatus().GetConditions(), got.GetStatus().GetConditions(), protocmp.Transform()); diff != "" {
+			if diff := cmp.Diff(old.GetStatus().GetConditions(), got.GetStatus().GetConditions(),
+				protocmp.Transform()); diff != "" {
 				t.Errorf("after a look that was %s, conditions (-want +got):\n%s", outcome, diff)
 			}
 			if err := fsmtest.Check(p.View()); err != nil {
@@ -150,11 +154,14 @@ func TestALookForgivesNoStrikes(t *testing.T) {
 		start(t, p, "m-1", "request-look", "", "plan/x")
 		finish(t, p, "run-request-look", outcome)
 		got := getMachine(t, p, "m-1")
-		if got.GetStatus().GetNodeState() != installFailed || got.GetStatus().GetPhase() != maintenance || got.GetNode().GetInstallAttempts() != old.GetNode().GetInstallAttempts() {
-			t.Errorf("after a look that was %s: %v, want %v after %d attempts", outcome, got.GetStatus(), installFailed, old.GetNode().GetInstallAttempts())
+		if got.GetStatus().GetNodeState() != installFailed || got.GetStatus().GetPhase() != maintenance ||
+			got.GetNode().GetInstallAttempts() != old.GetNode().GetInstallAttempts() {
+			t.Errorf("after a look that was %s: %v, want %v after %d attempts", outcome, got.GetStatus(), installFailed,
+				old.GetNode().GetInstallAttempts())
 		}
 		report(t, p, "started")
-		if now := getMachine(t, p, "m-1"); now.GetStatus().GetActiveRunId() != "" || now.GetStatus().GetNodeState() != installFailed {
+		if now := getMachine(t, p, "m-1"); now.GetStatus().GetActiveRunId() != "" ||
+			now.GetStatus().GetNodeState() != installFailed {
 			t.Errorf("an installer that begins again is taken: %v", now.GetStatus())
 		}
 		if err := fsmtest.Check(p.View()); err != nil {
@@ -176,7 +183,8 @@ func wantProved(t *testing.T, m *holdfastv1.Machine, steps []string) {
 	done := steps[:len(steps)-1]
 	if got, want := cond(m, "Provisioned").GetStatus(), slices.Contains(done, "repave"); got != want {
 		t.Errorf("Provisioned is %v after %v, want %v", got, done, want)
-	} else if want && (cond(m, "Provisioned").GetReason() != "Repaved" || m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALLED) {
+	} else if want && (cond(m, "Provisioned").GetReason() != "Repaved" ||
+		m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALLED) {
 		t.Errorf("the disk was written, and the machine says %v", m.GetStatus())
 	}
 	if got, want := cond(m, "InCustomerCluster").GetStatus(), slices.Contains(done, "join"); got != want {
@@ -197,7 +205,8 @@ func TestRepavedAndNotJoined(t *testing.T) {
 		start(t, p, "m", id, "REPAVE", "plan/x")
 		finish(t, p, "run-"+id, outcome)
 		m := getMachine(t, p, "m")
-		if cond(m, "InCustomerCluster").GetStatus() || !cond(m, "Provisioned").GetStatus() || m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALLED {
+		if cond(m, "InCustomerCluster").GetStatus() || !cond(m, "Provisioned").GetStatus() ||
+			m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALLED {
 			t.Errorf("after a join that was %s: %v", outcome, m.GetStatus())
 		}
 	}
@@ -212,11 +221,14 @@ func TestPhasesAfterRuns(t *testing.T) {
 		want  after // after success
 		node  string
 	}{
-		{"repave", "REPAVE", []string{"netboot", "repave"}, after{"READY", "INSTALLED", map[string]bool{"Provisioned": true}}, "INSTALL_FAILED"},
-		{"repave and join", "REPAVE", []string{"repave", "join"}, after{"IN_SERVICE", "ACTIVE", map[string]bool{"Provisioned": true, "InCustomerCluster": true}}, "INSTALLED"},
+		{"repave", "REPAVE", []string{"netboot", "repave"},
+			after{"READY", "INSTALLED", map[string]bool{"Provisioned": true}}, "INSTALL_FAILED"},
+		{"repave and join", "REPAVE", []string{"repave", "join"}, after{"IN_SERVICE", "ACTIVE",
+			map[string]bool{"Provisioned": true, "InCustomerCluster": true}}, "INSTALLED"},
 		{"repave, join and verify", "REPAVE", []string{"netboot", "reboot", "repave", "join", "verify"},
 			after{"IN_SERVICE", "ACTIVE", map[string]bool{"Provisioned": true, "InCustomerCluster": true}}, "INSTALLED"},
-		{"join alone", "", []string{"join"}, after{"IN_SERVICE", "ACTIVE", map[string]bool{"InCustomerCluster": true}}, unchanged},
+		{"join alone", "", []string{"join"}, after{"IN_SERVICE", "ACTIVE", map[string]bool{"InCustomerCluster": true}},
+			unchanged},
 		{"rma", "RMA", []string{"ssh", "rma"}, after{"RMA", unchanged, map[string]bool{}}, unchanged},
 		{"rma by its type", "RMA", []string{"ssh"}, after{"RMA", unchanged, map[string]bool{}}, unchanged},
 		{"rma by its step", "", []string{"rma"}, after{"RMA", unchanged, map[string]bool{}}, unchanged},
@@ -226,7 +238,8 @@ func TestPhasesAfterRuns(t *testing.T) {
 	}
 	for _, tt := range tests {
 		for _, before := range []phase{factoryReady, ready, inService, maintenance, rma} {
-			run := func(t *testing.T, outcome holdfastv1.Attempt_Outcome) (*fsmtest.Peer, *holdfastv1.Machine, *holdfastv1.Machine) {
+			run := func(t *testing.T, outcome holdfastv1.Attempt_Outcome) (*fsmtest.Peer, *holdfastv1.Machine,
+				*holdfastv1.Machine) {
 				p := machineIn(t, before)
 				plan(t, p, "plan/x", tt.steps...)
 				old := getMachine(t, p, "m")
@@ -265,7 +278,8 @@ func TestPhasesAfterRuns(t *testing.T) {
 				if wantNode == unchanged {
 					wantNode = nodeNow(old, maintenance).String()
 				}
-				if c := cond(m, "NeedsIntervention"); m.GetStatus().GetPhase() != maintenance || !c.GetStatus() || !strings.HasPrefix(c.GetReason(), "StepFailed: ") ||
+				if c := cond(m, "NeedsIntervention"); m.GetStatus().GetPhase() != maintenance || !c.GetStatus() ||
+					!strings.HasPrefix(c.GetReason(), "StepFailed: ") ||
 					!strings.HasSuffix(c.GetReason(), "no answer from 10.0.0.9") || m.GetStatus().GetNodeState().String() != wantNode {
 					t.Errorf("after failure: got %v, want MAINTENANCE, %s and the reason", m.GetStatus(), wantNode)
 				}
@@ -274,13 +288,15 @@ func TestPhasesAfterRuns(t *testing.T) {
 
 				p, _, m := run(t, canceled)
 				wantProved(t, m, tt.steps)
-				if c := cond(m, "NeedsIntervention"); m.GetStatus().GetPhase() != maintenance || c.GetStatus() || c.GetReason() != "Canceled" {
+				if c := cond(m, "NeedsIntervention"); m.GetStatus().GetPhase() != maintenance || c.GetStatus() ||
+					c.GetReason() != "Canceled" {
 					t.Errorf("after cancel: got %v, want MAINTENANCE and the reason Canceled", m.GetStatus())
 				}
 				// The next run is allowed, and its success clears the intervention.
 				start(t, p, "m", "request-2", "REBOOT", "")
 				finish(t, p, "run-request-2", succeeded)
-				if got := getMachine(t, p, "m"); got.GetStatus().GetPhase() != maintenance || cond(got, "NeedsIntervention").GetReason() != "RunSucceeded" {
+				if got := getMachine(t, p, "m"); got.GetStatus().GetPhase() != maintenance ||
+					cond(got, "NeedsIntervention").GetReason() != "RunSucceeded" {
 					t.Errorf("reboot after cancel: got %v", got.GetStatus())
 				}
 			})
@@ -304,7 +320,8 @@ func TestRunsTakeAMachineOutOfItsCluster(t *testing.T) {
 		start(t, p, "m", "request-2", "", "plan/x")
 		finish(t, p, "run-request-2", succeeded)
 		c := cond(getMachine(t, p, "m"), "InCustomerCluster")
-		if c.GetReason() != want || c.GetStatus() != (kind == "reboot") || c.GetLastTransition().AsTime().Equal(p.Now) != (kind != "reboot") {
+		if c.GetReason() != want || c.GetStatus() != (kind == "reboot") ||
+			c.GetLastTransition().AsTime().Equal(p.Now) != (kind != "reboot") {
 			t.Errorf("after %s: got %v, want %s", kind, c, want)
 		}
 	}
@@ -334,7 +351,8 @@ func TestSuccessClearsIntervention(t *testing.T) {
 	start(t, p, "m", "request-2", "REBOOT", "plan/x")
 	finish(t, p, "run-request-2", succeeded)
 	m := getMachine(t, p, "m")
-	if c := cond(m, "NeedsIntervention"); c.GetStatus() || c.GetReason() != "RunSucceeded" || c.GetLastTransition().AsTime() != p.Now {
+	if c := cond(m, "NeedsIntervention"); c.GetStatus() || c.GetReason() != "RunSucceeded" ||
+		c.GetLastTransition().AsTime() != p.Now {
 		t.Errorf("got %v, want it cleared now", c)
 	}
 	if m.GetStatus().GetPhase() != maintenance || m.GetStatus().GetBanners() != nil {
@@ -343,9 +361,11 @@ func TestSuccessClearsIntervention(t *testing.T) {
 	want := []string{
 		"phase:  -> READY", "phase: READY -> IN_SERVICE", "node: PENDING -> ACTIVE",
 		"phase: IN_SERVICE -> PROVISIONING", "node: ACTIVE -> INSTALLED",
-		"condition: NeedsIntervention=false -> NeedsIntervention=true (StepFailed: reboot: no answer from 10.0.0.9)", "phase: PROVISIONING -> MAINTENANCE",
+		"condition: NeedsIntervention=false -> NeedsIntervention=true (StepFailed: reboot: no answer from 10.0.0.9)",
+		"phase: PROVISIONING -> MAINTENANCE",
 		"phase: MAINTENANCE -> PROVISIONING",
-		"condition: NeedsIntervention=true (StepFailed: reboot: no answer from 10.0.0.9) -> NeedsIntervention=false (RunSucceeded)", "phase: PROVISIONING -> MAINTENANCE",
+		"condition: NeedsIntervention=true (StepFailed: reboot: no answer from 10.0.0.9) -> NeedsIntervention=false " +
+			"(RunSucceeded)", "phase: PROVISIONING -> MAINTENANCE",
 	}
 	if diff := cmp.Diff(want, history(p, "m")); diff != "" {
 		t.Errorf("history (-want +got):\n%s", diff)

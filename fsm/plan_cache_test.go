@@ -18,7 +18,8 @@ import (
 func TestSharedPlan(t *testing.T) {
 	p := fsmtest.NewPeer()
 	plan := func(id, command string) *holdfastv1.Plan {
-		return &holdfastv1.Plan{PlanId: id, Steps: []*holdfastv1.Step{{Name: "one", Kind: &holdfastv1.Step_Ssh{Ssh: &holdfastv1.SshCommand{Command: command}}}}}
+		return &holdfastv1.Plan{PlanId: id,
+			Steps: []*holdfastv1.Step{{Name: "one", Kind: &holdfastv1.Step_Ssh{Ssh: &holdfastv1.SshCommand{Command: command}}}}}
 	}
 	same := func(v *fsm.View, id string) {
 		t.Helper()
@@ -49,13 +50,15 @@ func TestSharedPlan(t *testing.T) {
 // and not the shared plan.
 func TestStartLeavesSharedPlanAlone(t *testing.T) {
 	p := fsmtest.NewPeer()
-	do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Labels: map[string]string{"provider": "fake"}, Spec: &holdfastv1.MachineSpec{}}})
+	do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
+		Labels: map[string]string{"provider": "fake"}, Spec: &holdfastv1.MachineSpec{}}})
 	before := p.View()
 	shared, ok := before.SharedPlan(fsm.DefaultPlanID("REBOOT"))
 	if !ok || shared.GetReferenced() {
 		t.Fatalf("got %v, want a plan that nothing refers to", shared)
 	}
-	do(t, p, &internalv1.StartRun{RunId: "run-1", MachineId: "m-1", RequestId: "r-1", Type: "REBOOT", CheckedProvider: "fake"})
+	do(t, p, &internalv1.StartRun{RunId: "run-1", MachineId: "m-1", RequestId: "r-1", Type: "REBOOT",
+		CheckedProvider: "fake"})
 	if shared.GetReferenced() {
 		t.Error("the plan that others look at was changed")
 	}
@@ -69,7 +72,8 @@ func TestStartLeavesSharedPlanAlone(t *testing.T) {
 func TestSharedPlanWhileApplying(t *testing.T) {
 	p := fsmtest.NewPeer()
 	for i := range 64 {
-		do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: fmt.Sprintf("m-%d", i), Labels: map[string]string{"provider": "fake"}}})
+		do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: fmt.Sprintf("m-%d", i),
+			Labels: map[string]string{"provider": "fake"}}})
 	}
 	id := fsm.DefaultPlanID("REBOOT")
 	var readers sync.WaitGroup
@@ -93,8 +97,10 @@ func TestSharedPlanWhileApplying(t *testing.T) {
 	}
 	for i := range 64 {
 		run := fmt.Sprintf("run-%d", i)
-		do(t, p, &internalv1.StartRun{RunId: run, MachineId: fmt.Sprintf("m-%d", i), RequestId: run, Type: "REBOOT", CheckedProvider: "fake"})
-		do(t, p, &internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: run, Steps: []*holdfastv1.Step{{Name: "one", Kind: &holdfastv1.Step_Ssh{Ssh: &holdfastv1.SshCommand{Command: "true"}}}}}})
+		do(t, p, &internalv1.StartRun{RunId: run, MachineId: fmt.Sprintf("m-%d", i), RequestId: run, Type: "REBOOT",
+			CheckedProvider: "fake"})
+		do(t, p, &internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: run,
+			Steps: []*holdfastv1.Step{{Name: "one", Kind: &holdfastv1.Step_Ssh{Ssh: &holdfastv1.SshCommand{Command: "true"}}}}}})
 		p.View().SharedPlan(run) // so that the cache overflows once
 	}
 	close(done)
@@ -108,7 +114,8 @@ func TestViewProviderOf(t *testing.T) {
 		"label":   {Labels: map[string]string{"provider": "by-label"}},
 		"empty":   {Labels: map[string]string{"provider": ""}},
 		"spec":    {Spec: &holdfastv1.MachineSpec{Provider: "by-spec"}},
-		"both":    {Spec: &holdfastv1.MachineSpec{Provider: "by-spec"}, Labels: map[string]string{"provider": "by-label", "a": "b"}},
+		"both": {Spec: &holdfastv1.MachineSpec{Provider: "by-spec"},
+			Labels: map[string]string{"provider": "by-label", "a": "b"}},
 	} {
 		m.MachineId = id
 		do(t, p, &internalv1.RegisterMachine{Machine: m})

@@ -20,11 +20,13 @@ import (
 
 func TestDefaultPlans(t *testing.T) {
 	want := map[string][]string{
-		"plan/repave-join":  {"set-netboot:netboot", "reboot-to-netboot:reboot", "repave-image:repave", "join-cluster:join", "verify-in-cluster:verify"},
-		"plan/rma":          {"drain-check:ssh", "graceful-shutdown:ssh", "mark-rma:rma"},
-		"plan/rma-wipe":     {"drain-check:ssh", "graceful-shutdown:ssh", "mark-rma:rma"},
-		"plan/reboot":       {"reboot:reboot"},
-		"plan/upgrade":      {"cordon-node:ssh", "drain-node:ssh", "upgrade-kubelet:ssh", "restart-kubelet:ssh", "uncordon-node:ssh", "verify-upgrade:verify"},
+		"plan/repave-join": {"set-netboot:netboot", "reboot-to-netboot:reboot", "repave-image:repave", "join-cluster:join",
+			"verify-in-cluster:verify"},
+		"plan/rma":      {"drain-check:ssh", "graceful-shutdown:ssh", "mark-rma:rma"},
+		"plan/rma-wipe": {"drain-check:ssh", "graceful-shutdown:ssh", "mark-rma:rma"},
+		"plan/reboot":   {"reboot:reboot"},
+		"plan/upgrade": {"cordon-node:ssh", "drain-node:ssh", "upgrade-kubelet:ssh", "restart-kubelet:ssh",
+			"uncordon-node:ssh", "verify-upgrade:verify"},
 		"plan/net-reconfig": {"apply-network-config:net", "verify-connectivity:ssh"},
 
 		"plan/inspect":            {"inspect:inspect"},
@@ -97,7 +99,8 @@ func TestSamplePlan(t *testing.T) {
 	for _, s := range r.GetSteps() {
 		got = append(got, fmt.Sprintf("%s %s %d %d", s.GetName(), s.GetKind(), s.GetTimeoutSeconds(), s.GetMaxRetries()))
 	}
-	want := []string{"set-netboot netboot 60 2", "repave-os repave 1800 1", "reboot reboot 300 2", "join-cluster join 600 1", "verify verify 300 0"}
+	want := []string{"set-netboot netboot 60 2", "repave-os repave 1800 1", "reboot reboot 300 2",
+		"join-cluster join 600 1", "verify verify 300 0"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
@@ -126,9 +129,15 @@ func TestValidatePlan(t *testing.T) {
 		{"id of 128", func(p *holdfastv1.Plan) { p.PlanId = strings.Repeat("p", 128) }, nil},
 		{"id of 129", func(p *holdfastv1.Plan) { p.PlanId = strings.Repeat("p", 129) }, []string{"plan.plan_id"}},
 		{"no steps", func(p *holdfastv1.Plan) { p.Steps = nil }, []string{"plan.steps"}},
-		{"a shutdown of minus one second", kind(&holdfastv1.Step{Kind: &holdfastv1.Step_Rma{Rma: &holdfastv1.RmaAction{ShutdownSeconds: -1}}}), []string{"plan.steps[0].rma.shutdown_seconds"}},
-		{"a shutdown of two days", kind(&holdfastv1.Step{Kind: &holdfastv1.Step_Power{Power: &holdfastv1.Power{Action: "off", ShutdownSeconds: 2 * 24 * 3600}}}), []string{"plan.steps[0].power.shutdown_seconds"}},
-		{"an address with a user", kind(&holdfastv1.Step{Kind: &holdfastv1.Step_Net{Net: &holdfastv1.NetReconfig{NewSshEndpoint: "root@h"}}}), []string{"plan.steps[0].net.new_ssh_endpoint"}},
+		{"a shutdown of minus one second",
+			kind(&holdfastv1.Step{Kind: &holdfastv1.Step_Rma{Rma: &holdfastv1.RmaAction{ShutdownSeconds: -1}}}),
+			[]string{"plan.steps[0].rma.shutdown_seconds"}},
+		{"a shutdown of two days",
+			kind(&holdfastv1.Step{Kind: &holdfastv1.Step_Power{Power: &holdfastv1.Power{Action: "off",
+				ShutdownSeconds: 2 * 24 * 3600}}}), []string{"plan.steps[0].power.shutdown_seconds"}},
+		{"an address with a user",
+			kind(&holdfastv1.Step{Kind: &holdfastv1.Step_Net{Net: &holdfastv1.NetReconfig{NewSshEndpoint: "root@h"}}}),
+			[]string{"plan.steps[0].net.new_ssh_endpoint"}},
 		{"101 steps", func(p *holdfastv1.Plan) {
 			p.Steps = nil
 			for i := range many {
@@ -139,26 +148,43 @@ func TestValidatePlan(t *testing.T) {
 		}, []string{"plan.steps"}},
 		{"no name", step(func(s *holdfastv1.Step) { s.Name = "" }), []string{"plan.steps[0].name"}},
 		{"name with a slash", step(func(s *holdfastv1.Step) { s.Name = "a/b" }), []string{"plan.steps[0].name"}},
-		{"name twice", func(p *holdfastv1.Plan) { p.Steps = append(p.Steps, p.GetSteps()...) }, []string{"plan.steps[2].name", "plan.steps[3].name"}},
+		{"name twice", func(p *holdfastv1.Plan) { p.Steps = append(p.Steps, p.GetSteps()...) },
+			[]string{"plan.steps[2].name", "plan.steps[3].name"}},
 		{"names have a case", func(p *holdfastv1.Plan) { p.Steps[1].Name = "SSH" }, nil},
-		{"negative timeout", step(func(s *holdfastv1.Step) { s.TimeoutSeconds = -1 }), []string{"plan.steps[0].timeout_seconds"}},
+		{"negative timeout", step(func(s *holdfastv1.Step) { s.TimeoutSeconds = -1 }),
+			[]string{"plan.steps[0].timeout_seconds"}},
 		{"a week", step(func(s *holdfastv1.Step) { s.TimeoutSeconds = 7 * 24 * 3600 }), nil},
-		{"more than a week", step(func(s *holdfastv1.Step) { s.TimeoutSeconds = 7*24*3600 + 1 }), []string{"plan.steps[0].timeout_seconds"}},
-		{"negative retries", step(func(s *holdfastv1.Step) { s.MaxRetries = proto.Int32(-1) }), []string{"plan.steps[0].max_retries"}},
-		{"101 retries", step(func(s *holdfastv1.Step) { s.MaxRetries = proto.Int32(101) }), []string{"plan.steps[0].max_retries"}},
+		{"more than a week", step(func(s *holdfastv1.Step) { s.TimeoutSeconds = 7*24*3600 + 1 }),
+			[]string{"plan.steps[0].timeout_seconds"}},
+		{"negative retries", step(func(s *holdfastv1.Step) { s.MaxRetries = proto.Int32(-1) }),
+			[]string{"plan.steps[0].max_retries"}},
+		{"101 retries", step(func(s *holdfastv1.Step) { s.MaxRetries = proto.Int32(101) }),
+			[]string{"plan.steps[0].max_retries"}},
 		{"no kind", step(func(s *holdfastv1.Step) { s.Kind = nil }), []string{"plan.steps[0].kind"}},
 		{"ssh with nothing", ssh(&holdfastv1.SshCommand{}), []string{"plan.steps[0].ssh"}},
 		{"ssh with both", ssh(&holdfastv1.SshCommand{Command: "a", Script: "b"}), []string{"plan.steps[0].ssh"}},
 		{"ssh with a big script", ssh(&holdfastv1.SshCommand{Script: big}), []string{"plan.steps[0].ssh.script"}},
-		{"reboot mode", kind(&holdfastv1.Step{Kind: &holdfastv1.Step_Reboot{Reboot: &holdfastv1.Reboot{Mode: "hard"}}}), []string{"plan.steps[0].reboot.mode"}},
-		{"netboot mode", kind(&holdfastv1.Step{Kind: &holdfastv1.Step_Netboot{Netboot: &holdfastv1.SetNetboot{Mode: "USB"}}}), []string{"plan.steps[0].netboot.mode"}},
-		{"join role", kind(&holdfastv1.Step{Kind: &holdfastv1.Step_Join{Join: &holdfastv1.KubeadmJoin{Role: "master"}}}), []string{"plan.steps[0].join.role"}},
-		{"negative verify timeout", kind(&holdfastv1.Step{Kind: &holdfastv1.Step_Verify{Verify: &holdfastv1.VerifyInCluster{Timeout: durationpb.New(-time.Second)}}}),
+		{"reboot mode", kind(&holdfastv1.Step{Kind: &holdfastv1.Step_Reboot{Reboot: &holdfastv1.Reboot{Mode: "hard"}}}),
+			[]string{"plan.steps[0].reboot.mode"}},
+		{"netboot mode",
+			kind(&holdfastv1.Step{Kind: &holdfastv1.Step_Netboot{Netboot: &holdfastv1.SetNetboot{Mode: "USB"}}}),
+			[]string{"plan.steps[0].netboot.mode"}},
+		{"join role", kind(&holdfastv1.Step{Kind: &holdfastv1.Step_Join{Join: &holdfastv1.KubeadmJoin{Role: "master"}}}),
+			[]string{"plan.steps[0].join.role"}},
+		{"negative verify timeout",
+			kind(&holdfastv1.Step{Kind: &holdfastv1.Step_Verify{Verify: &holdfastv1.VerifyInCluster{
+				Timeout: durationpb.New(-time.Second)}}}),
 			[]string{"plan.steps[0].verify.timeout"}},
-		{"verify timeout that is none", kind(&holdfastv1.Step{Kind: &holdfastv1.Step_Verify{Verify: &holdfastv1.VerifyInCluster{Timeout: &durationpb.Duration{Seconds: 1, Nanos: -1}}}}),
+		{"verify timeout that is none",
+			kind(&holdfastv1.Step{Kind: &holdfastv1.Step_Verify{Verify: &holdfastv1.VerifyInCluster{
+				Timeout: &durationpb.Duration{Seconds: 1, Nanos: -1}}}}),
 			[]string{"plan.steps[0].verify.timeout"}},
-		{"big cloud-init", kind(&holdfastv1.Step{Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{CloudInit: big}}}), []string{"plan.steps[0].repave.cloud_init"}},
-		{"big network config", kind(&holdfastv1.Step{Kind: &holdfastv1.Step_Net{Net: &holdfastv1.NetReconfig{Config: big}}}), []string{"plan.steps[0].net.config"}},
+		{"big cloud-init",
+			kind(&holdfastv1.Step{Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{CloudInit: big}}}),
+			[]string{"plan.steps[0].repave.cloud_init"}},
+		{"big network config",
+			kind(&holdfastv1.Step{Kind: &holdfastv1.Step_Net{Net: &holdfastv1.NetReconfig{Config: big}}}),
+			[]string{"plan.steps[0].net.config"}},
 		{"all at once", func(p *holdfastv1.Plan) { p.PlanId, p.Steps[0].Name, p.Steps[1].Kind = "", "", nil },
 			[]string{"plan.plan_id", "plan.steps[0].name", "plan.steps[1].kind"}},
 	}
@@ -181,7 +207,8 @@ func TestValidatePlan(t *testing.T) {
 				do(t, peer, &internalv1.CreatePlan{Plan: p})
 				return
 			}
-			if e := refused(t, peer, &internalv1.CreatePlan{Plan: p}, fsm.InvalidArgument, "INVALID_FIELD"); len(e.Fields) != len(tt.want) {
+			if e := refused(t, peer, &internalv1.CreatePlan{Plan: p}, fsm.InvalidArgument,
+				"INVALID_FIELD"); len(e.Fields) != len(tt.want) {
 				t.Errorf("refusal: got %v, want %v", e.Fields, tt.want)
 			}
 		})
@@ -200,7 +227,8 @@ func TestPlanWordsAreFolded(t *testing.T) {
 		t.Fatal(bad)
 	}
 	s := p.GetSteps()
-	got := []string{s[0].GetReboot().GetMode(), s[1].GetNetboot().GetMode(), s[2].GetJoin().GetRole(), s[3].GetReboot().GetMode(), s[4].GetNetboot().GetMode(), s[5].GetJoin().GetRole()}
+	got := []string{s[0].GetReboot().GetMode(), s[1].GetNetboot().GetMode(), s[2].GetJoin().GetRole(),
+		s[3].GetReboot().GetMode(), s[4].GetNetboot().GetMode(), s[5].GetJoin().GetRole()}
 	if diff := cmp.Diff([]string{"inband", "VIRTUAL_MEDIA", "control-plane", "auto", "PXE", "worker"}, got); diff != "" {
 		t.Errorf("words (-want +got):\n%s", diff)
 	}
@@ -245,12 +273,14 @@ func TestPlansAreImmutableOnceUsed(t *testing.T) {
 		t.Errorf("run: got %v, want the plan that replaced the first", run)
 	}
 	do(t, p, &internalv1.CreatePlan{Plan: other})
-	refused(t, p, &internalv1.CreatePlan{Plan: planOf("plan/x", "rma"), Replace: true}, fsm.FailedPrecondition, "PLAN_REFERENCED")
+	refused(t, p, &internalv1.CreatePlan{Plan: planOf("plan/x", "rma"), Replace: true}, fsm.FailedPrecondition,
+		"PLAN_REFERENCED")
 	refused(t, p, &internalv1.DeletePlan{PlanId: "plan/x"}, fsm.FailedPrecondition, "PLAN_REFERENCED")
 	finish(t, p, "run-request-1", succeeded)
 	refused(t, p, &internalv1.DeletePlan{PlanId: "plan/x"}, fsm.FailedPrecondition, "PLAN_REFERENCED")
 
-	refused(t, p, &internalv1.CreatePlan{Plan: planOf("plan/reboot", "rma"), Replace: true}, fsm.FailedPrecondition, "PLAN_BUILT_IN")
+	refused(t, p, &internalv1.CreatePlan{Plan: planOf("plan/reboot", "rma"), Replace: true}, fsm.FailedPrecondition,
+		"PLAN_BUILT_IN")
 	refused(t, p, &internalv1.CreatePlan{Plan: planOf("plan/reboot", "rma")}, fsm.AlreadyExists, "PLAN_EXISTS")
 	refused(t, p, &internalv1.DeletePlan{PlanId: "plan/reboot"}, fsm.FailedPrecondition, "PLAN_BUILT_IN")
 	refused(t, p, &internalv1.DeletePlan{PlanId: "plan/none"}, fsm.NotFound, "PLAN_NOT_FOUND")

@@ -11,7 +11,8 @@ import (
 )
 
 func providerOp(id, pool string) *internalv1.RegisterProvider {
-	return &internalv1.RegisterProvider{Provider: &holdfastv1.PlatformProvider{ProviderId: id, PoolId: pool, Endpoint: "https://" + pool + ".example"}}
+	return &internalv1.RegisterProvider{Provider: &holdfastv1.PlatformProvider{ProviderId: id, PoolId: pool,
+		Endpoint: "https://" + pool + ".example"}}
 }
 
 // TestWhoRegistersWhichProvider checks that the manager of a pool can register the providers
@@ -43,7 +44,8 @@ func TestWhoRegistersWhichProvider(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := fsmtest.NewPeer()
-			for _, op := range []*internalv1.RegisterProvider{providerOp("of-a", "a"), providerOp("of-b", "b"), providerOp("operators", "")} {
+			for _, op := range []*internalv1.RegisterProvider{providerOp("of-a", "a"), providerOp("of-b", "b"),
+				providerOp("operators", "")} {
 				do(t, p, op)
 			}
 			wantAnswer(t, tt.name, from(p, tt.origin, tt.op), tt.code, tt.reason)

@@ -14,15 +14,19 @@ import (
 )
 
 func registerPoolOp(id string) *internalv1.RegisterPool {
-	return &internalv1.RegisterPool{TtlMs: 30_000, Pool: &holdfastv1.Pool{PoolId: id, Endpoint: "http://192.168.1.100:9200", NodeId: "gpu-node-1", Region: "EU", Version: "0.1.0",
-		Gpus: []*holdfastv1.Gpu{{Id: 0, Model: "RTX 4090", TotalVramGb: 24, ComputeCapability: "8.9"}, {Id: 1, Model: "A100", TotalVramGb: 80}}}}
+	return &internalv1.RegisterPool{TtlMs: 30_000,
+		Pool: &holdfastv1.Pool{PoolId: id, Endpoint: "http://192.168.1.100:9200", NodeId: "gpu-node-1", Region: "EU",
+			Version: "0.1.0",
+			Gpus: []*holdfastv1.Gpu{{Id: 0, Model: "RTX 4090", TotalVramGb: 24, ComputeCapability: "8.9"},
+				{Id: 1, Model: "A100", TotalVramGb: 80}}}}
 }
 
 // beat records a heartbeat of a pool.
 func beat(t *testing.T, p *fsmtest.Peer, id string, clock int64, gpus ...*holdfastv1.Gpu) *holdfastv1.Pool {
 	t.Helper()
-	do(t, p, &internalv1.CheckpointLeases{ClockMs: clock * 1000, Leases: []*internalv1.SeenLease{{SeenMs: clock * 1000, Renewal: &internalv1.Renewal{Lease: ref(ofPool, id, 0),
-		Pool: &internalv1.PoolReport{Gpus: gpus, WorkersTotal: 1, UptimeSeconds: 3600}}}}})
+	do(t, p, &internalv1.CheckpointLeases{ClockMs: clock * 1000,
+		Leases: []*internalv1.SeenLease{{SeenMs: clock * 1000, Renewal: &internalv1.Renewal{Lease: ref(ofPool, id, 0),
+			Pool: &internalv1.PoolReport{Gpus: gpus, WorkersTotal: 1, UptimeSeconds: 3600}}}}})
 	return getPool(t, p, id)
 }
 
@@ -37,15 +41,19 @@ func getPool(t *testing.T, p *fsmtest.Peer, id string) *holdfastv1.Pool {
 
 func TestPoolStates(t *testing.T) {
 	p := fsmtest.NewPeer()
-	if got := do(t, p, registerPoolOp("p-1")).(*holdfastv1.Pool); got.GetStatus() != holdfastv1.Pool_REGISTERED || got.GetDeclared() || got.GetAvailableVramGb() != 0 || got.GetLastHeartbeat() != nil {
+	if got := do(t, p, registerPoolOp("p-1")).(*holdfastv1.Pool); got.GetStatus() != holdfastv1.Pool_REGISTERED ||
+		got.GetDeclared() || got.GetAvailableVramGb() != 0 || got.GetLastHeartbeat() != nil {
 		t.Errorf("registered: %v", got)
 	}
-	got := beat(t, p, "p-1", 10, &holdfastv1.Gpu{Id: 0, TotalVramGb: 24, AvailableVramGb: 8, Workers: []string{"worker-abc"}, TemperatureCelsius: 65}, &holdfastv1.Gpu{Id: 2, AvailableVramGb: 1})
-	if got.GetStatus() != holdfastv1.Pool_HEALTHY || got.GetAvailableVramGb() != 9 || !got.GetLastHeartbeat().AsTime().Equal(p.Now) || got.GetUptimeSeconds() != 3600 {
+	got := beat(t, p, "p-1", 10, &holdfastv1.Gpu{Id: 0, TotalVramGb: 24, AvailableVramGb: 8,
+		Workers: []string{"worker-abc"}, TemperatureCelsius: 65}, &holdfastv1.Gpu{Id: 2, AvailableVramGb: 1})
+	if got.GetStatus() != holdfastv1.Pool_HEALTHY || got.GetAvailableVramGb() != 9 ||
+		!got.GetLastHeartbeat().AsTime().Equal(p.Now) || got.GetUptimeSeconds() != 3600 {
 		t.Errorf("healthy: %v", got)
 	}
 	want := []*holdfastv1.Gpu{
-		{Id: 0, Model: "RTX 4090", TotalVramGb: 24, AvailableVramGb: 8, ComputeCapability: "8.9", Workers: []string{"worker-abc"}, TemperatureCelsius: 65},
+		{Id: 0, Model: "RTX 4090", TotalVramGb: 24, AvailableVramGb: 8, ComputeCapability: "8.9",
+			Workers: []string{"worker-abc"}, TemperatureCelsius: 65},
 		{Id: 1, Model: "A100", TotalVramGb: 80}, {Id: 2, AvailableVramGb: 1}}
 	if diff := cmp.Diff(want, got.GetGpus(), protocmp.Transform()); diff != "" {
 		t.Errorf("GPUs (-want +got):\n%s", diff)
@@ -58,13 +66,15 @@ func TestPoolStates(t *testing.T) {
 	if got := getPool(t, p, "p-1"); got.GetStatus() != holdfastv1.Pool_UNAVAILABLE || got.GetAvailableVramGb() != 0 {
 		t.Errorf("unavailable: %v", got)
 	}
-	if got := beat(t, p, "p-1", 50); got.GetStatus() != holdfastv1.Pool_HEALTHY || lease(t, p, ofPool, "p-1").GetTtlMs() != 30_000 {
+	if got := beat(t, p, "p-1", 50); got.GetStatus() != holdfastv1.Pool_HEALTHY ||
+		lease(t, p, ofPool, "p-1").GetTtlMs() != 30_000 {
 		t.Errorf("after the next heartbeat: %v", got)
 	}
 
 	do(t, p, &internalv1.DeregisterPool{PoolId: "p-1", Reason: "graceful_shutdown"})
 	drained := p.Now
-	if got := getPool(t, p, "p-1"); got.GetStatus() != holdfastv1.Pool_DRAINING || got.GetStatusReason() != "graceful_shutdown" || got.GetAvailableVramGb() != 0 {
+	if got := getPool(t, p, "p-1"); got.GetStatus() != holdfastv1.Pool_DRAINING ||
+		got.GetStatusReason() != "graceful_shutdown" || got.GetAvailableVramGb() != 0 {
 		t.Errorf("draining: %v", got)
 	}
 	before := dump(t, p)
@@ -90,7 +100,8 @@ func TestPoolStates(t *testing.T) {
 		t.Errorf("a heartbeat brought it back: %v", got)
 	}
 	do(t, p, registerPoolOp("p-1"))
-	if got := getPool(t, p, "p-1"); got.GetStatus() != holdfastv1.Pool_REGISTERED || len(got.GetGpus()) != 2 || lease(t, p, ofPool, "p-1").GetExpiredAt() != nil {
+	if got := getPool(t, p, "p-1"); got.GetStatus() != holdfastv1.Pool_REGISTERED || len(got.GetGpus()) != 2 ||
+		lease(t, p, ofPool, "p-1").GetExpiredAt() != nil {
 		t.Errorf("back: %v", got)
 	}
 	refused(t, p, &internalv1.DeregisterPool{PoolId: "p-none"}, fsm.NotFound, fsm.ReasonPoolNotFound)
@@ -99,31 +110,38 @@ func TestPoolStates(t *testing.T) {
 // TestPoolFacets checks that declaration and registration do not affect each other.
 func TestPoolFacets(t *testing.T) {
 	p := fsmtest.NewPeer()
-	do(t, p, &internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: "gpu", GpuType: "A100", Labels: map[string]string{"team": "ml"}, Endpoint: "not taken", Status: holdfastv1.Pool_HEALTHY}})
-	if got := getPool(t, p, "gpu"); got.GetProvider() != "generic" || got.GetStatus() != 0 || got.GetEndpoint() != "" || !got.GetDeclared() {
+	do(t, p, &internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: "gpu", GpuType: "A100",
+		Labels: map[string]string{"team": "ml"}, Endpoint: "not taken", Status: holdfastv1.Pool_HEALTHY}})
+	if got := getPool(t, p, "gpu"); got.GetProvider() != "generic" || got.GetStatus() != 0 || got.GetEndpoint() != "" ||
+		!got.GetDeclared() {
 		t.Errorf("declared: %v", got)
 	}
 	do(t, p, registerPoolOp("gpu"))
-	if got := getPool(t, p, "gpu"); !got.GetDeclared() || got.GetGpuType() != "A100" || got.GetLabels()["team"] != "ml" || got.GetEndpoint() == "" {
+	if got := getPool(t, p, "gpu"); !got.GetDeclared() || got.GetGpuType() != "A100" ||
+		got.GetLabels()["team"] != "ml" || got.GetEndpoint() == "" {
 		t.Errorf("declared and registered: %v", got)
 	}
 	do(t, p, &internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: "gpu", Provider: "lambda"}})
-	if got := getPool(t, p, "gpu"); got.GetProvider() != "lambda" || got.GetGpuType() != "" || got.GetStatus() != holdfastv1.Pool_REGISTERED || len(got.GetGpus()) != 2 {
+	if got := getPool(t, p, "gpu"); got.GetProvider() != "lambda" || got.GetGpuType() != "" ||
+		got.GetStatus() != holdfastv1.Pool_REGISTERED || len(got.GetGpus()) != 2 {
 		t.Errorf("declared anew: %v", got)
 	}
 	registerAgent(t, p, "m-1")
 	refused(t, p, &internalv1.DeletePool{PoolId: "gpu"}, fsm.FailedPrecondition, fsm.ReasonPoolInUse)
 	do(t, p, &internalv1.DeleteMachine{MachineId: "m-1"})
 	do(t, p, &internalv1.DeletePool{PoolId: "gpu"}) // its manager is still registered
-	if got := getPool(t, p, "gpu"); got.GetDeclared() || got.GetProvider() != "" || got.GetStatus() != holdfastv1.Pool_REGISTERED {
+	if got := getPool(t, p, "gpu"); got.GetDeclared() || got.GetProvider() != "" ||
+		got.GetStatus() != holdfastv1.Pool_REGISTERED {
 		t.Errorf("no longer declared: %v", got)
 	}
 	refused(t, p, &internalv1.DeletePool{PoolId: "gpu"}, fsm.FailedPrecondition, fsm.ReasonPoolInUse)
 	do(t, p, &internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: "cpu"}})
 	do(t, p, &internalv1.DeletePool{PoolId: "cpu"})
 	refused(t, p, &internalv1.DeletePool{PoolId: "cpu"}, fsm.NotFound, fsm.ReasonPoolNotFound)
-	for _, pool := range []*holdfastv1.Pool{nil, {PoolId: "a/b"}, {PoolId: "ok", Region: "a\nb"}, {PoolId: "ok", Labels: map[string]string{"a b": ""}},
-		{PoolId: "ok", Gpus: []*holdfastv1.Gpu{{Id: 1}, {Id: 1}}}, {PoolId: "ok", Gpus: []*holdfastv1.Gpu{{TotalVramGb: -1}}}} {
+	for _, pool := range []*holdfastv1.Pool{nil, {PoolId: "a/b"}, {PoolId: "ok", Region: "a\nb"},
+		{PoolId: "ok", Labels: map[string]string{"a b": ""}},
+		{PoolId: "ok", Gpus: []*holdfastv1.Gpu{{Id: 1}, {Id: 1}}}, {PoolId: "ok",
+			Gpus: []*holdfastv1.Gpu{{TotalVramGb: -1}}}} {
 		refused(t, p, &internalv1.RegisterPool{Pool: pool}, fsm.InvalidArgument, "INVALID_FIELD")
 	}
 }
@@ -147,14 +165,17 @@ func TestPoolCounts(t *testing.T) {
 	if diff := cmp.Diff([]string{"m-2", "m-3"}, ids); diff != "" {
 		t.Errorf("after m-1 (-want +got):\n%s", diff)
 	}
-	do(t, p, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-2", Spec: &holdfastv1.MachineSpec{Pool: "gpu-2"}}, Paths: []string{"spec.pool"}})
-	if a, b := getPool(t, p, "gpu"), getPool(t, p, "gpu-2"); a.GetMachines() != 2 || a.GetMachinesReady() != 0 || b.GetMachines() != 2 || b.GetMachinesReady() != 1 {
+	do(t, p, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-2",
+		Spec: &holdfastv1.MachineSpec{Pool: "gpu-2"}}, Paths: []string{"spec.pool"}})
+	if a, b := getPool(t, p, "gpu"), getPool(t, p, "gpu-2"); a.GetMachines() != 2 || a.GetMachinesReady() != 0 ||
+		b.GetMachines() != 2 || b.GetMachinesReady() != 1 {
 		t.Errorf("after a move: %v, %v", a, b)
 	}
 	for _, tt := range []struct {
 		id, pool string
 		want     bool
-	}{{"m-1", "gpu", true}, {"m-2", "gpu-2", true}, {"m-2", "gpu", false}, {"m-9", "gpu", false}, {"m-4711", "gpu", false}, {"m-1", "", false}, {"", "gpu", false}, {"2\x00m-2", "gpu-", false}} {
+	}{{"m-1", "gpu", true}, {"m-2", "gpu-2", true}, {"m-2", "gpu", false}, {"m-9", "gpu", false},
+		{"m-4711", "gpu", false}, {"m-1", "", false}, {"", "gpu", false}, {"2\x00m-2", "gpu-", false}} {
 		if got := p.View().InPool(tt.id, tt.pool); got != tt.want {
 			t.Errorf("%q in %q: got %v, want %v", tt.id, tt.pool, got, tt.want)
 		}
@@ -178,8 +199,10 @@ func TestPoolQuery(t *testing.T) {
 		{"model", fsm.PoolQuery{GPUModel: "H100"}, healthy, false},
 		{"region", fsm.PoolQuery{Region: "eu"}, healthy, true},
 		{"another region", fsm.PoolQuery{Region: "US", MinFreeVRAM: 1}, healthy, false},
-		{"unavailable", fsm.PoolQuery{MinFreeVRAM: 1}, &holdfastv1.Pool{Status: holdfastv1.Pool_UNAVAILABLE, Gpus: gpus}, false},
-		{"unavailable, by model", fsm.PoolQuery{GPUModel: "A100"}, &holdfastv1.Pool{Status: holdfastv1.Pool_UNAVAILABLE, Gpus: gpus}, true},
+		{"unavailable", fsm.PoolQuery{MinFreeVRAM: 1}, &holdfastv1.Pool{Status: holdfastv1.Pool_UNAVAILABLE, Gpus: gpus},
+			false},
+		{"unavailable, by model", fsm.PoolQuery{GPUModel: "A100"},
+			&holdfastv1.Pool{Status: holdfastv1.Pool_UNAVAILABLE, Gpus: gpus}, true},
 	} {
 		if got := tt.q.Match(tt.pool); got != tt.want {
 			t.Errorf("%s: got %t, want %t", tt.name, got, tt.want)
@@ -189,7 +212,8 @@ func TestPoolQuery(t *testing.T) {
 
 func TestProviders(t *testing.T) {
 	p := fsmtest.NewPeer()
-	op := &internalv1.RegisterProvider{Provider: &holdfastv1.PlatformProvider{ProviderId: "acme", Endpoint: "https://a", AuthTokenSha256: make([]byte, 32), TotalGpus: 8, Country: "DE"}}
+	op := &internalv1.RegisterProvider{Provider: &holdfastv1.PlatformProvider{ProviderId: "acme", Endpoint: "https://a",
+		AuthTokenSha256: make([]byte, 32), TotalGpus: 8, Country: "DE"}}
 	first := do(t, p, op).(*holdfastv1.PlatformProvider)
 	if first.GetStatus() != "registered" {
 		t.Errorf("got %v", first)
@@ -197,7 +221,9 @@ func TestProviders(t *testing.T) {
 	op.Provider = &holdfastv1.PlatformProvider{ProviderId: "acme", TotalGpus: 16}
 	do(t, p, op)
 	got, _ := p.View().Provider("acme")
-	if got.GetTotalGpus() != 16 || got.GetCountry() != "" || !got.GetCreatedAt().AsTime().Equal(first.GetCreatedAt().AsTime()) || got.GetUpdatedAt().AsTime().Equal(first.GetUpdatedAt().AsTime()) {
+	if got.GetTotalGpus() != 16 || got.GetCountry() != "" ||
+		!got.GetCreatedAt().AsTime().Equal(first.GetCreatedAt().AsTime()) ||
+		got.GetUpdatedAt().AsTime().Equal(first.GetUpdatedAt().AsTime()) {
 		t.Errorf("after the second registration: %v", got)
 	}
 	do(t, p, &internalv1.DeleteProvider{ProviderId: "acme"})
@@ -205,6 +231,8 @@ func TestProviders(t *testing.T) {
 	if _, ok := p.View().Provider("acme"); ok {
 		t.Error("a provider that was deleted is there")
 	}
-	refused(t, p, &internalv1.RegisterProvider{Provider: &holdfastv1.PlatformProvider{}}, fsm.InvalidArgument, "INVALID_FIELD")
-	refused(t, p, &internalv1.RegisterProvider{Provider: &holdfastv1.PlatformProvider{ProviderId: "a", AuthTokenSha256: []byte("the token itself")}}, fsm.InvalidArgument, "INVALID_FIELD")
+	refused(t, p, &internalv1.RegisterProvider{Provider: &holdfastv1.PlatformProvider{}}, fsm.InvalidArgument,
+		"INVALID_FIELD")
+	refused(t, p, &internalv1.RegisterProvider{Provider: &holdfastv1.PlatformProvider{ProviderId: "a",
+		AuthTokenSha256: []byte("the token itself")}}, fsm.InvalidArgument, "INVALID_FIELD")
 }

@@ -56,7 +56,8 @@ func apply(p *fsmtest.Peer, c *internalv1.Command) (fsm.Result, error) {
 	for line := range strings.Lines(diff) {
 		// Events and history are immutable. (No log here is long enough for events to be
 		// dropped.)
-		if (strings.HasPrefix(line, "EVENTS/") || strings.HasPrefix(line, "HISTORY/") || strings.HasPrefix(line, "AUDIT/")) && !strings.Contains(line, "is new") {
+		if (strings.HasPrefix(line, "EVENTS/") || strings.HasPrefix(line, "HISTORY/") ||
+			strings.HasPrefix(line, "AUDIT/")) && !strings.Contains(line, "is new") {
 			return r, fmt.Errorf("written over: %s", line)
 		}
 	}
@@ -193,14 +194,17 @@ func TestGeneratorReachesEverything(t *testing.T) {
 			t.Errorf("%s was never accepted", name)
 		}
 	}
-	for _, reason := range []string{fsm.ReasonActiveRun, fsm.ReasonAttemptMismatch, fsm.ReasonCancelRequested, fsm.ReasonIDTaken, fsm.ReasonLogGap,
-		fsm.ReasonDeviceNoted, fsm.ReasonProviderChanged, fsm.ReasonRequestConflict, fsm.ReasonRunFinished, fsm.ReasonStaleEpoch, "MACHINE_CONFLICT", "PHASE_TRANSITION",
+	for _, reason := range []string{fsm.ReasonActiveRun, fsm.ReasonAttemptMismatch, fsm.ReasonCancelRequested,
+		fsm.ReasonIDTaken, fsm.ReasonLogGap,
+		fsm.ReasonDeviceNoted, fsm.ReasonProviderChanged, fsm.ReasonRequestConflict, fsm.ReasonRunFinished,
+		fsm.ReasonStaleEpoch, "MACHINE_CONFLICT", "PHASE_TRANSITION",
 		"PLAN_REFERENCED", "MACHINE_RETIRED", "CAPABILITY_MISSING", "INVALID_FIELD"} {
 		if refusals[reason] == 0 {
 			t.Errorf("nothing was refused with %s", reason)
 		}
 	}
-	for _, what := range []string{"PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELED", "compacted", "retried", "taken over"} {
+	for _, what := range []string{"PENDING", "RUNNING", "SUCCEEDED", "FAILED", "CANCELED", "compacted", "retried",
+		"taken over"} {
 		if phases[what] == 0 {
 			t.Errorf("no run is %s", what)
 		}

@@ -100,7 +100,8 @@ func TestRampGrows(t *testing.T) {
 		got = append(got, len(begun))
 		if len(waiting) > 0 {
 			run := getRun(t, p, waiting[0])
-			want := fmt.Sprintf("a run of plan plan/image with image ubuntu to end: %d are running, and more may begin as runs succeed", len(begun))
+			want := fmt.Sprintf("a run of plan plan/image with image ubuntu to end: %d are running, and more may begin as "+
+				"runs succeed", len(begun))
 			if run.GetWaitingFor() != want {
 				t.Errorf("a run that waits has waiting_for %q, want %q", run.GetWaitingFor(), want)
 			}
@@ -178,7 +179,8 @@ func TestRampRules(t *testing.T) {
 		if got := limit(p, "ubuntu"); got != 5 {
 			t.Errorf("after its removal the limit is %d, want 5", got)
 		}
-		refused(t, p, &internalv1.ReleasePlan{PlanId: "plan/image", MaxActive: proto.Int32(-1)}, fsm.InvalidArgument, "INVALID_FIELD")
+		refused(t, p, &internalv1.ReleasePlan{PlanId: "plan/image", MaxActive: proto.Int32(-1)}, fsm.InvalidArgument,
+			"INVALID_FIELD")
 	})
 	t.Run("a plan that only runs commands has none", func(t *testing.T) {
 		p := fsmtest.NewPeer()

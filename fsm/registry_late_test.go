@@ -18,9 +18,11 @@ func TestServiceStateOvertaken(t *testing.T) {
 	p := fsmtest.NewPeer()
 	do(t, p, &internalv1.RaiseFeatureLevel{Level: fsm.FeatureLevel})
 	id := "11111111-2222-3333-4444-555555555555"
-	do(t, p, &internalv1.RegisterService{Target: &holdfastv1.ServiceTarget{Id: id, ServiceName: "s", Host: "h", Port: 1, ServiceType: "t"}, TtlMs: 60000})
+	do(t, p, &internalv1.RegisterService{Target: &holdfastv1.ServiceTarget{Id: id, ServiceName: "s", Host: "h", Port: 1,
+		ServiceType: "t"}, TtlMs: 60000})
 	state := func(after time.Duration, healthy bool, reason string) *internalv1.UpdateServiceState {
-		return &internalv1.UpdateServiceState{Id: id, State: &holdfastv1.ServiceState{Timestamp: timestamppb.New(p.Now.Add(after)), Healthy: healthy, Reason: reason}}
+		return &internalv1.UpdateServiceState{Id: id,
+			State: &holdfastv1.ServiceState{Timestamp: timestamppb.New(p.Now.Add(after)), Healthy: healthy, Reason: reason}}
 	}
 	up, full := state(time.Second, true, "up"), state(2*time.Second, false, "disk full")
 	do(t, p, up)

@@ -15,8 +15,9 @@ import (
 )
 
 func serviceOp(id, newID string) *internalv1.RegisterService {
-	return &internalv1.RegisterService{NewId: newID, TtlMs: 30_000, Target: &holdfastv1.ServiceTarget{Id: id, ServiceName: "my-tool", Host: "192.168.1.100", Port: 9090,
-		ServiceType: "tool-invoker"}}
+	return &internalv1.RegisterService{NewId: newID, TtlMs: 30_000,
+		Target: &holdfastv1.ServiceTarget{Id: id, ServiceName: "my-tool", Host: "192.168.1.100", Port: 9090,
+			ServiceType: "tool-invoker"}}
 }
 
 func getService(t *testing.T, p *fsmtest.Peer, id string) *holdfastv1.Service {
@@ -40,7 +41,8 @@ func reasons(s *holdfastv1.Service) []string {
 func TestServiceLife(t *testing.T) {
 	p := fsmtest.NewPeer()
 	s := do(t, p, serviceOp("", uuid)).(*holdfastv1.Service)
-	if s.GetTarget().GetId() != uuid || !s.GetActive() || s.GetDeregistered() || !s.GetLastSeen().AsTime().Equal(p.Now) || s.GetPrincipal() != "tester" {
+	if s.GetTarget().GetId() != uuid || !s.GetActive() || s.GetDeregistered() ||
+		!s.GetLastSeen().AsTime().Equal(p.Now) || s.GetPrincipal() != "tester" {
 		t.Errorf("registered: %v", s)
 	}
 	n := p.View().LastServiceEvent()
@@ -61,7 +63,8 @@ func TestServiceLife(t *testing.T) {
 		t.Errorf("after a ping: %v", s)
 	}
 	expire(t, p, 100, ref(ofService, uuid, 2))
-	s = do(t, p, &internalv1.UpdateServiceState{Id: uuid, State: &holdfastv1.ServiceState{Healthy: false, Reason: "Database connection lost"}}).(*holdfastv1.Service)
+	s = do(t, p, &internalv1.UpdateServiceState{Id: uuid, State: &holdfastv1.ServiceState{Healthy: false,
+		Reason: "Database connection lost"}}).(*holdfastv1.Service)
 	if !s.GetActive() || lease(t, p, ofService, uuid).GetExpiredAt() != nil {
 		t.Errorf("after an update: %v, want it active: it was heard", s)
 	}
@@ -80,11 +83,13 @@ func TestServiceLife(t *testing.T) {
 	if !s.GetActive() || s.GetDeregistered() || s.GetTarget().GetId() != uuid {
 		t.Errorf("back: %v", s)
 	}
-	want := []string{"healthy", "missing in action", "healthy", "missing in action", "Database connection lost", "deregistered", "healthy"}
+	want := []string{"healthy", "missing in action", "healthy", "missing in action", "Database connection lost",
+		"deregistered", "healthy"}
 	if diff := cmp.Diff(want, reasons(s)); diff != "" {
 		t.Errorf("activity record (-want +got):\n%s", diff)
 	}
-	s = do(t, p, &internalv1.DeregisterService{Target: &holdfastv1.ServiceTarget{Id: uuid}, ByServer: true}).(*holdfastv1.Service)
+	s = do(t, p, &internalv1.DeregisterService{Target: &holdfastv1.ServiceTarget{Id: uuid},
+		ByServer: true}).(*holdfastv1.Service)
 	if got := reasons(s); got[len(got)-1] != "inactive due to service auto-deregistration" {
 		t.Errorf("by the server: %v", got)
 	}
@@ -103,7 +108,8 @@ func TestAutoDeregistration(t *testing.T) {
 		}
 		expire(t, p, 1000, ref(ofService, uuid, 1))
 		at := p.Now
-		for age, want := range map[time.Duration]int{fsm.ServiceMissingFor - time.Minute: 0, fsm.ServiceMissingFor + time.Minute: 1} {
+		for age, want := range map[time.Duration]int{fsm.ServiceMissingFor - time.Minute: 0, fsm.ServiceMissingFor +
+			time.Minute: 1} {
 			if got := len(p.View().MissingServices(at.Add(age), 10)); level == fsm.Level2 && got != want {
 				t.Errorf("%d services are missing for %s, want %d", got, age, want)
 			}
@@ -129,14 +135,16 @@ func TestServiceIDs(t *testing.T) {
 	do(t, p, serviceOp("", uuid))
 	refused(t, p, serviceOp("", uuid), fsm.Aborted, fsm.ReasonIDTaken)
 	refused(t, p, serviceOp("", "short"), fsm.InvalidArgument, "INVALID_FIELD")
-	for _, id := range []string{"x", uuid + "0", "550e8400-e29b-41d4-a716-44665544000g", "550e8400ee29bb41d4aa716e446655440000"} {
+	for _, id := range []string{"x", uuid + "0", "550e8400-e29b-41d4-a716-44665544000g",
+		"550e8400ee29bb41d4aa716e446655440000"} {
 		refused(t, p, serviceOp(id, ""), fsm.InvalidArgument, "INVALID_FIELD")
 	}
 	nameless := serviceOp("", "550e8400-e29b-41d4-a716-446655440002")
 	nameless.Target.ServiceName = ""
 	refused(t, p, nameless, fsm.InvalidArgument, "INVALID_FIELD")
 	const never = "550e8400-e29b-41d4-a716-4466554400ff"
-	refused(t, p, &internalv1.UpdateServiceState{Id: never, State: &holdfastv1.ServiceState{}}, fsm.NotFound, fsm.ReasonServiceNotFound)
+	refused(t, p, &internalv1.UpdateServiceState{Id: never, State: &holdfastv1.ServiceState{}}, fsm.NotFound,
+		fsm.ReasonServiceNotFound)
 	refused(t, p, &internalv1.DeregisterService{Id: never}, fsm.NotFound, fsm.ReasonServiceNotFound)
 	refused(t, p, &internalv1.DeregisterService{}, fsm.NotFound, fsm.ReasonServiceNotFound)
 	refused(t, p, &internalv1.UpdateServiceState{Id: uuid}, fsm.InvalidArgument, "INVALID_FIELD")
@@ -163,7 +171,8 @@ func TestServicesKeepTenStates(t *testing.T) {
 	for range 12 {
 		do(t, p, &internalv1.UpdateServiceState{Id: uuid, State: &holdfastv1.ServiceState{Reason: "busy"}})
 	}
-	if s := getService(t, p, uuid); len(s.GetStates()) != 10 || s.GetStates()[0].GetReason() != "busy" || s.GetStates()[9].GetTimestamp() == nil {
+	if s := getService(t, p, uuid); len(s.GetStates()) != 10 || s.GetStates()[0].GetReason() != "busy" ||
+		s.GetStates()[9].GetTimestamp() == nil {
 		t.Errorf("got %v", s.GetStates())
 	}
 }
@@ -195,7 +204,8 @@ func TestServiceEvents(t *testing.T) {
 	do(t, p, &internalv1.DeregisterService{Id: uuid})
 	v := p.View()
 	events, err := v.ServiceEvents(1, 10)
-	if err != nil || len(events) != 2 || events[0].GetCursor() != 2 || !events[1].GetService().GetDeregistered() || !events[1].GetAt().AsTime().Equal(p.Now) {
+	if err != nil || len(events) != 2 || events[0].GetCursor() != 2 || !events[1].GetService().GetDeregistered() ||
+		!events[1].GetAt().AsTime().Equal(p.Now) {
 		t.Errorf("got %v, %v, want events 2 and 3", events, err)
 	}
 	if events, err := v.ServiceEvents(0, 1); err != nil || len(events) != 1 {

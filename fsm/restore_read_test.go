@@ -19,7 +19,8 @@ func TestRestoreReadsOnce(t *testing.T) {
 		from := newState()
 		from.machines.put(&holdfastv1.Machine{MachineId: id})
 		var file bytes.Buffer
-		if err := (&Snapshot{state: from}).WriteBackup(&file, BackupInfo{TakenAt: timestamppb.New(timestamppb.Now().AsTime())}); err != nil {
+		if err := (&Snapshot{state: from}).WriteBackup(&file,
+			BackupInfo{TakenAt: timestamppb.New(timestamppb.Now().AsTime())}); err != nil {
 			t.Fatal(err)
 		}
 		f.state.staged = newTable(stageSchema())
@@ -28,7 +29,8 @@ func TestRestoreReadsOnce(t *testing.T) {
 		return &internalv1.RestoreBackup{RestoreId: "r", Chunks: 1, OtherCluster: true}
 	}
 	restore := func(f *FSM, c *internalv1.RestoreBackup) *record {
-		data, err := proto.Marshal(&internalv1.Entry{Commands: []*internalv1.Command{{FeatureLevel: 1, Op: &internalv1.Command_RestoreBackup{RestoreBackup: c}}}})
+		data, err := proto.Marshal(&internalv1.Entry{Commands: []*internalv1.Command{{FeatureLevel: 1,
+			Op: &internalv1.Command_RestoreBackup{RestoreBackup: c}}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -85,7 +85,8 @@ func TestDamagedBackup(t *testing.T) {
 		}
 	}
 	for name, bad := range map[string][]byte{"none": []byte("no such thing"), "goes on": append(bytes.Clone(file), 'x')} {
-		if _, err := fsm.ReadBackup(bytes.NewReader(bad)); err == nil || !strings.Contains(err.Error(), "read snapshot file") {
+		if _, err := fsm.ReadBackup(bytes.NewReader(bad)); err == nil ||
+			!strings.Contains(err.Error(), "read snapshot file") {
 			t.Errorf("%s: got %v, want an error that says what was read", name, err)
 		}
 	}
@@ -238,17 +239,20 @@ func TestRestoreRefusals(t *testing.T) {
 	p := fsmtest.NewPeer()
 	do(t, p, &internalv1.InitCluster{ClusterId: "c1"})
 	do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "mine"}})
-	if r := p.BringBack(file, 4096, &internalv1.RestoreBackup{RestoreId: "r1"}); r.Err == nil || r.Err.Reason != fsm.ReasonOtherCluster {
+	if r := p.BringBack(file, 4096, &internalv1.RestoreBackup{RestoreId: "r1"}); r.Err == nil ||
+		r.Err.Reason != fsm.ReasonOtherCluster {
 		t.Errorf("another cluster's file into one that is not empty: got %v, want %s", r.Err, fsm.ReasonOtherCluster)
 	}
 	// A new leader clears the stage: an upload to one leader cannot be completed under the
 	// next.
 	do(t, p, &internalv1.StageBackup{RestoreId: "r2", Data: file[:100]})
 	p.Lead(2)
-	if r := p.Do(&internalv1.StageBackup{RestoreId: "r2", Sequence: 1, Data: file[100:200]}); r.Err == nil || r.Err.Reason != fsm.ReasonStageGone {
+	if r := p.Do(&internalv1.StageBackup{RestoreId: "r2", Sequence: 1, Data: file[100:200]}); r.Err == nil ||
+		r.Err.Reason != fsm.ReasonStageGone {
 		t.Errorf("a chunk after a change of leader: got %v, want %s", r.Err, fsm.ReasonStageGone)
 	}
-	if r := p.BringBack(append(bytes.Clone(file[:len(file)-1]), 0), 4096, &internalv1.RestoreBackup{RestoreId: "r3", OtherCluster: true}); r.Err == nil || r.Err.Reason != "SNAPSHOT_DAMAGED" {
+	if r := p.BringBack(append(bytes.Clone(file[:len(file)-1]), 0), 4096,
+		&internalv1.RestoreBackup{RestoreId: "r3", OtherCluster: true}); r.Err == nil || r.Err.Reason != "SNAPSHOT_DAMAGED" {
 		t.Errorf("a damaged file: got %v, want SNAPSHOT_DAMAGED", r.Err)
 	}
 	if _, ok := p.View().Machine("mine"); !ok {
@@ -304,7 +308,8 @@ func TestRestoreProperty(t *testing.T) {
 			rt.Fatalf("two peers differ after the same restore: %v, %v", err1, err2)
 		}
 		a, b := before.Meta(), p.View().Meta()
-		if b.GetEpoch() < a.GetEpoch() || b.GetNow().AsTime().Before(a.GetNow().AsTime()) || b.GetLastEvent() <= a.GetLastEvent() || b.GetLeaseClockMs() < a.GetLeaseClockMs() ||
+		if b.GetEpoch() < a.GetEpoch() || b.GetNow().AsTime().Before(a.GetNow().AsTime()) ||
+			b.GetLastEvent() <= a.GetLastEvent() || b.GetLeaseClockMs() < a.GetLeaseClockMs() ||
 			b.GetAppliedIndex() <= a.GetAppliedIndex() || b.GetClusterId() != a.GetClusterId() {
 			rt.Fatalf("something went back: %v, then %v", a, b)
 		}

@@ -38,16 +38,20 @@ func TestARetiredMachineStaysOut(t *testing.T) {
 		ways = append(ways, reportOp(p, status))
 	}
 	m, _ := p.View().Machine("m-1")
-	ways = append(ways, agentOp("m-1", "gpu"), &internalv1.CreateAgentMachine{MachineId: "m-1", Pool: "gpu", PendingTtlMs: 1000},
-		&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: m.GetSpec(), Status: &holdfastv1.MachineStatus{Phase: ready}}},
-		&internalv1.CreateNode{MachineId: "m-2", MacAddress: "AA-BB-CC-DD-EE-01", Node: &holdfastv1.NodeRecord{Hostname: "n1"}},
+	ways = append(ways, agentOp("m-1", "gpu"), &internalv1.CreateAgentMachine{MachineId: "m-1", Pool: "gpu",
+		PendingTtlMs: 1000},
+		&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: m.GetSpec(),
+			Status: &holdfastv1.MachineStatus{Phase: ready}}},
+		&internalv1.CreateNode{MachineId: "m-2", MacAddress: "AA-BB-CC-DD-EE-01",
+			Node: &holdfastv1.NodeRecord{Hostname: "n1"}},
 		&internalv1.OpenInstall{RunId: "run-of-REPAVE", Step: "repave", Attempt: 1, Image: "debian"})
 	for _, op := range ways {
 		r := p.Do(op)
 		m, ok := p.View().Machine("m-1")
 		s := m.GetStatus()
 		if !ok || s.GetPhase() != retired || s.GetNodeState() != holdfastv1.Node_RETIRED || s.GetActiveRunId() != "" {
-			t.Fatalf("%s %v (refused: %v): the machine is %s, %s, with the run %q", op.ProtoReflect().Descriptor().Name(), op, r.Err, s.GetPhase(), s.GetNodeState(), s.GetActiveRunId())
+			t.Fatalf("%s %v (refused: %v): the machine is %s, %s, with the run %q", op.ProtoReflect().Descriptor().Name(), op,
+				r.Err, s.GetPhase(), s.GetNodeState(), s.GetActiveRunId())
 		}
 		if i, _ := p.View().Install("m-1"); fsm.InstallOpen(i) {
 			t.Fatalf("%v: it has an open session: %v", op, i)

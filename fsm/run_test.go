@@ -27,17 +27,20 @@ func TestStartRun(t *testing.T) {
 	op.Params = map[string]string{"image": "ubuntu"}
 	got := do(t, p, op).(*holdfastv1.Run)
 	now := p.View().Meta().GetNow()
-	want := &holdfastv1.Run{RunId: "run-request-1", MachineId: "m-1", RequestId: "request-1", Type: "REPAVE", PlanId: "plan/x",
-		Phase: holdfastv1.Run_PENDING, CurrentStep: "a", CreatedAt: now, Params: map[string]string{"image": "ubuntu"},
+	want := &holdfastv1.Run{RunId: "run-request-1", MachineId: "m-1", RequestId: "request-1", Type: "REPAVE",
+		PlanId: "plan/x",
+		Phase:  holdfastv1.Run_PENDING, CurrentStep: "a", CreatedAt: now, Params: map[string]string{"image": "ubuntu"},
 		Steps: []*holdfastv1.StepStatus{
 			{Name: "a", State: holdfastv1.StepStatus_WAITING, Kind: "ssh", TimeoutSeconds: 600, MaxRetries: 2},
 			{Name: "b", State: holdfastv1.StepStatus_WAITING, Kind: "repave", TimeoutSeconds: 7, MaxRetries: 0},
 		},
-		WaitingFor: "the executor", WaitingSince: now, QueuePosition: 1, MachinePhaseBefore: inService, Principal: "tester", Revision: p.Index}
+		WaitingFor: "the executor", WaitingSince: now, QueuePosition: 1, MachinePhaseBefore: inService, Principal: "tester",
+		Revision: p.Index}
 	same(t, "result", want, got)
 	same(t, "stored", want, getRun(t, p, "run-request-1"))
 	m := getMachine(t, p, "m-1").GetStatus()
-	if m.GetPhase() != provisioning || m.GetActiveRunId() != "run-request-1" || m.GetEffectiveState() != holdfastv1.EffectiveState_PROVISIONING ||
+	if m.GetPhase() != provisioning || m.GetActiveRunId() != "run-request-1" ||
+		m.GetEffectiveState() != holdfastv1.EffectiveState_PROVISIONING ||
 		m.GetNodeState() != holdfastv1.Node_INSTALLING {
 		t.Errorf("machine: got %v, want PROVISIONING, installing, with the run", m)
 	}
@@ -61,7 +64,8 @@ func TestDefaultTimeouts(t *testing.T) {
 	do(t, p, &internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "plan/x", Steps: []*holdfastv1.Step{
 		{Name: "power", Kind: fsmtest.Step("power").Kind}, {Name: "install", Kind: fsmtest.Step("repave").Kind},
 		{Name: "short", TimeoutSeconds: 7, Kind: fsmtest.Step("repave").Kind},
-		{Name: "wipe", Kind: &holdfastv1.Step_Rma{Rma: &holdfastv1.RmaAction{Wipe: true}}}, {Name: "mark", Kind: &holdfastv1.Step_Rma{Rma: &holdfastv1.RmaAction{}}},
+		{Name: "wipe", Kind: &holdfastv1.Step_Rma{Rma: &holdfastv1.RmaAction{Wipe: true}}}, {Name: "mark",
+			Kind: &holdfastv1.Step_Rma{Rma: &holdfastv1.RmaAction{}}},
 	}}})
 	op := startOp("m-1", "request-1", "repave", "plan/x")
 	op.DefaultInstallTimeoutSeconds = 3600
@@ -69,13 +73,15 @@ func TestDefaultTimeouts(t *testing.T) {
 	for _, s := range do(t, p, op).(*holdfastv1.Run).GetSteps() {
 		got[s.GetName()] = s.GetTimeoutSeconds()
 	}
-	if diff := cmp.Diff(map[string]int32{"power": 600, "install": 3600, "short": 7, "wipe": 3600, "mark": 600}, got); diff != "" {
+	if diff := cmp.Diff(map[string]int32{"power": 600, "install": 3600, "short": 7, "wipe": 3600, "mark": 600},
+		got); diff != "" {
 		t.Errorf("timeouts (-want +got):\n%s", diff)
 	}
 }
 
 func TestStartRunTypes(t *testing.T) {
-	plans := map[string]string{"REPAVE": "plan/repave-join", "RMA": "plan/rma", "REBOOT": "plan/reboot", "UPGRADE": "plan/upgrade", "NET_RECONFIG": "plan/net-reconfig"}
+	plans := map[string]string{"REPAVE": "plan/repave-join", "RMA": "plan/rma", "REBOOT": "plan/reboot",
+		"UPGRADE": "plan/upgrade", "NET_RECONFIG": "plan/net-reconfig"}
 	n := 0
 	p := fsmtest.NewPeer()
 	for canonical, planID := range plans {
@@ -122,11 +128,13 @@ func TestStartRunChecksInOrder(t *testing.T) {
 	start(t, p, "m-retired", "request-old", "REBOOT", "")
 	finish(t, p, "run-request-old", succeeded)
 	do(t, p, &internalv1.SetMachinePhase{MachineId: "m-retired", Phase: retired})
-	do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-provider", Spec: &holdfastv1.MachineSpec{Provider: "dc-1"}}})
+	do(t, p, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-provider",
+		Spec: &holdfastv1.MachineSpec{Provider: "dc-1"}}})
 
 	checks := []fault{
 		{"no request id", func(c *internalv1.StartRun) { c.RequestId = "" }, fsm.InvalidArgument, "INVALID_FIELD"},
-		{"neither type nor plan", func(c *internalv1.StartRun) { c.Type, c.PlanId = "", "" }, fsm.InvalidArgument, "INVALID_FIELD"},
+		{"neither type nor plan", func(c *internalv1.StartRun) { c.Type, c.PlanId = "", "" }, fsm.InvalidArgument,
+			"INVALID_FIELD"},
 		{"unknown type", func(c *internalv1.StartRun) { c.Type = "REIMAGE" }, fsm.InvalidArgument, "INVALID_FIELD"},
 		{"no machine id", func(c *internalv1.StartRun) { c.MachineId = "" }, fsm.InvalidArgument, "INVALID_FIELD"},
 		{"unknown plan", func(c *internalv1.StartRun) { c.PlanId = "plan/none" }, fsm.NotFound, "PLAN_NOT_FOUND"},
@@ -140,7 +148,10 @@ func TestStartRunChecksInOrder(t *testing.T) {
 		{fault{"unknown machine", func(*internalv1.StartRun) {}, fsm.NotFound, "MACHINE_NOT_FOUND"}, "m-none"},
 		{fault{"retired", func(*internalv1.StartRun) {}, fsm.FailedPrecondition, "MACHINE_RETIRED"}, "m-retired"},
 		{fault{"provider changed", func(*internalv1.StartRun) {}, fsm.Aborted, fsm.ReasonProviderChanged}, "m-provider"},
-		{fault{"capability missing", func(c *internalv1.StartRun) { c.MissingCapability, c.MissingForStep = "no BMC", "reboot" }, fsm.FailedPrecondition, "CAPABILITY_MISSING"}, "m-busy"},
+		{fault{"capability missing", func(c *internalv1.StartRun) {
+			c.MissingCapability, c.MissingForStep = "no BMC",
+				"reboot"
+		}, fsm.FailedPrecondition, "CAPABILITY_MISSING"}, "m-busy"},
 		{fault{"active run", func(*internalv1.StartRun) {}, fsm.FailedPrecondition, fsm.ReasonActiveRun}, "m-busy"},
 	}
 	for i, first := range checks {
@@ -186,7 +197,8 @@ func TestStartRunChecksInOrder(t *testing.T) {
 		if s.machine == "m-none" || s.machine == "m-provider" {
 			continue
 		}
-		op := startOp(s.machine, map[string]string{"m-busy": "request-busy", "m-retired": "request-old"}[s.machine], "REBOOT", "")
+		op := startOp(s.machine, map[string]string{"m-busy": "request-busy", "m-retired": "request-old"}[s.machine],
+			"REBOOT", "")
 		s.spoil(op)
 		want := op.GetRunId()
 		op.RunId, op.CheckedProvider = "run-another", "dc-9"
@@ -243,9 +255,12 @@ func TestReplay(t *testing.T) {
 		}, nil},
 		{"the type in another spelling", func(c *internalv1.StartRun) { c.Type = "reboot" }, nil},
 		{"the default plan by its name", func(c *internalv1.StartRun) { c.PlanId = "plan/reboot" }, nil},
-		{"another type", func(c *internalv1.StartRun) { c.Type, c.PlanId = "RMA", "plan/reboot" }, []string{`type is "RMA", was "REBOOT"`}},
-		{"no type", func(c *internalv1.StartRun) { c.Type, c.PlanId = "", "plan/reboot" }, []string{`type is "", was "REBOOT"`}},
-		{"another plan", func(c *internalv1.StartRun) { c.PlanId = "plan/x" }, []string{`plan_id is "plan/x", was "plan/reboot"`}},
+		{"another type", func(c *internalv1.StartRun) { c.Type, c.PlanId = "RMA", "plan/reboot" },
+			[]string{`type is "RMA", was "REBOOT"`}},
+		{"no type", func(c *internalv1.StartRun) { c.Type, c.PlanId = "", "plan/reboot" },
+			[]string{`type is "", was "REBOOT"`}},
+		{"another plan", func(c *internalv1.StartRun) { c.PlanId = "plan/x" },
+			[]string{`plan_id is "plan/x", was "plan/reboot"`}},
 		{"another value", func(c *internalv1.StartRun) { c.Params["ticket"] = "T2" }, []string{"params differ"}},
 		{"a parameter more", func(c *internalv1.StartRun) { c.Params["new"] = "" }, []string{"params differ"}},
 		{"no parameters", func(c *internalv1.StartRun) { c.Params = nil }, []string{"params differ"}},
@@ -282,7 +297,8 @@ func TestReplay(t *testing.T) {
 					return
 				}
 				e := refused(t, p, c, fsm.AlreadyExists, fsm.ReasonRequestConflict)
-				if !strings.HasSuffix(e.Message, "with another request: "+strings.Join(tt.want, "; ")) || e.Meta["run_id"] != "run-request-1" {
+				if !strings.HasSuffix(e.Message, "with another request: "+strings.Join(tt.want, "; ")) ||
+					e.Meta["run_id"] != "run-request-1" {
 					t.Errorf("got %q with %v, want what differs: %v", e.Message, e.Meta, tt.want)
 				}
 			})
@@ -321,13 +337,16 @@ func TestOneActiveRun(t *testing.T) {
 	p := fsmtest.NewPeer()
 	register(t, p, "m", ready)
 	// With both in one entry, the second sees the first.
-	rs := p.Propose(fsmtest.Command(startOp("m", "request-1", "REBOOT", "")), fsmtest.Command(startOp("m", "request-2", "REBOOT", "")))
-	if rs[0].Err != nil || rs[1].Err == nil || rs[1].Err.Reason != fsm.ReasonActiveRun || rs[1].Err.Meta["run_id"] != "run-request-1" {
+	rs := p.Propose(fsmtest.Command(startOp("m", "request-1", "REBOOT", "")),
+		fsmtest.Command(startOp("m", "request-2", "REBOOT", "")))
+	if rs[0].Err != nil || rs[1].Err == nil || rs[1].Err.Reason != fsm.ReasonActiveRun ||
+		rs[1].Err.Meta["run_id"] != "run-request-1" {
 		t.Fatalf("two starts in one entry: got %v and %v", rs[0].Err, rs[1].Err)
 	}
 	busy := func(when string) {
 		t.Helper()
-		if e := refused(t, p, startOp("m", "request-3", "RMA", ""), fsm.FailedPrecondition, fsm.ReasonActiveRun); !strings.Contains(e.Message, "run-request-1") {
+		if e := refused(t, p, startOp("m", "request-3", "RMA", ""), fsm.FailedPrecondition,
+			fsm.ReasonActiveRun); !strings.Contains(e.Message, "run-request-1") {
 			t.Errorf("%s: got %q, want it to name the run", when, e.Message)
 		}
 	}
@@ -394,7 +413,10 @@ func TestRunLists(t *testing.T) {
 	for r := range v.ActiveRuns() {
 		got = append(got, r.GetRunId())
 	}
-	want := slices.DeleteFunc(slices.Clone(all), func(id string) bool { return id == "run-request-2" || id == "run-request-5" })
+	want := slices.DeleteFunc(slices.Clone(all), func(id string) bool {
+		return id == "run-request-2" ||
+			id == "run-request-5"
+	})
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("active runs (-want +got):\n%s", diff)
 	}
@@ -417,7 +439,8 @@ func TestRunLists(t *testing.T) {
 			position[id] = r.GetQueuePosition()
 		}
 	}
-	wantPosition := map[string]int32{"run-request-1": 1, "run-request-3": 2, "run-request-4": 3, "run-request-6": 4, "run-request-7": 5, "run-request-8": 6, "run-request-9": 7}
+	wantPosition := map[string]int32{"run-request-1": 1, "run-request-3": 2, "run-request-4": 3, "run-request-6": 4,
+		"run-request-7": 5, "run-request-8": 6, "run-request-9": 7}
 	if diff := cmp.Diff(wantPosition, position); diff != "" {
 		t.Errorf("queue positions (-want +got):\n%s", diff)
 	}

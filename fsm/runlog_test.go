@@ -53,7 +53,8 @@ func readsFromAnywhere(t *testing.T, p *fsmtest.Peer, run, want string) {
 		at := int64(min(max(0, from), len(want)))
 		for c := range p.View().RunLog(run, int64(from)) {
 			if c.GetOffset() != at || c.GetRunId() != run || len(c.GetData()) == 0 {
-				t.Fatalf("from %d: got a chunk at %d of run %q with %d bytes, want one at %d", from, c.GetOffset(), c.GetRunId(), len(c.GetData()), at)
+				t.Fatalf("from %d: got a chunk at %d of run %q with %d bytes, want one at %d", from, c.GetOffset(), c.GetRunId(),
+					len(c.GetData()), at)
 			}
 			got.Write(c.GetData())
 			at += int64(len(c.GetData()))
@@ -103,7 +104,8 @@ func TestAppendLogAgain(t *testing.T) {
 	do(t, p, appendOp(logAppend(run, 0, text[:4], text[4:7]), logAppend(run, 7, text[7:])))
 	before := dump(t, p)
 	for _, again := range []*internalv1.LogAppend{
-		logAppend(run, 0, text[:4], text[4:7]), logAppend(run, 0, text), logAppend(run, 3, text[3:4], text[4:]), logAppend(run, 9, "j"),
+		logAppend(run, 0, text[:4], text[4:7]), logAppend(run, 0, text), logAppend(run, 3, text[3:4],
+			text[4:]), logAppend(run, 9, "j"),
 		logAppend(run, 10), logAppend(run, 10, ""), logAppend(run, 0), {RunId: run}, logAppend("run-none", 5, "x"),
 	} {
 		do(t, p, appendOp(again, logAppend(other, 0)))
@@ -120,10 +122,12 @@ func TestAppendLogAgain(t *testing.T) {
 func TestAppendLogGap(t *testing.T) {
 	p, run, other := logging(t)
 	do(t, p, appendOp(logAppend(run, 0, "0123456789")))
-	for _, a := range []*internalv1.LogAppend{logAppend(run, 11, "x"), logAppend(other, 1, "x"), logAppend(run, 11), logAppend(run, 1<<62, "x")} {
+	for _, a := range []*internalv1.LogAppend{logAppend(run, 11, "x"), logAppend(other, 1, "x"), logAppend(run, 11),
+		logAppend(run, 1<<62, "x")} {
 		refused(t, p, appendOp(a), fsm.Aborted, fsm.ReasonLogGap)
 		// Nothing of it is stored, not even the part before the gap.
-		refused(t, p, appendOp(logAppend(run, 10, "y"), logAppend(other, 0, "z"), proto.CloneOf(a), logAppend(run, 12, "x"), logAppend(other, 9, "x")), fsm.Aborted, fsm.ReasonLogGap)
+		refused(t, p, appendOp(logAppend(run, 10, "y"), logAppend(other, 0, "z"), proto.CloneOf(a), logAppend(run, 12, "x"),
+			logAppend(other, 9, "x")), fsm.Aborted, fsm.ReasonLogGap)
 	}
 	do(t, p, appendOp(logAppend(run, 10, "abc"), logAppend(run, 13, "def"), logAppend(other, 0, "z")))
 	readsFromAnywhere(t, p, run, "0123456789abcdef")
@@ -175,14 +179,16 @@ func TestLogIsCapped(t *testing.T) {
 				got := fsmtest.LogText(p.View(), run)
 				r := getRun(t, p, run)
 				if got != want || r.GetLogTruncated() != tt.capped || r.GetLogBytes() != int64(len(want)) {
-					t.Fatalf("got %d bytes, log_bytes %d, truncated %v; want %d and %v", len(got), r.GetLogBytes(), r.GetLogTruncated(), len(want), tt.capped)
+					t.Fatalf("got %d bytes, log_bytes %d, truncated %v; want %d and %v", len(got), r.GetLogBytes(),
+						r.GetLogTruncated(), len(want), tt.capped)
 				}
 				if !tt.capped {
 					return
 				}
 				tail := slices.Collect(p.View().RunLog(run, r.GetLogBytes()-1))
 				last := tail[len(tail)-1]
-				if !last.GetTruncated() || last.GetStream() != "stderr" || last.GetTs() == nil || last.GetStep() != "reboot" || last.GetAttempt() != 1 {
+				if !last.GetTruncated() || last.GetStream() != "stderr" || last.GetTs() == nil || last.GetStep() != "reboot" ||
+					last.GetAttempt() != 1 {
 					t.Errorf("note: got %v, want it marked", last)
 				}
 				// Nothing follows, at any offset.
@@ -193,7 +199,8 @@ func TestLogIsCapped(t *testing.T) {
 				if diff := before.Diff(dump(t, p)); diff != "" {
 					t.Errorf("after the cap:\n%s", diff)
 				}
-				do(t, p, &internalv1.EndAttempt{RunId: run, Step: "reboot", Attempt: 1, Outcome: succeeded, Log: logAppend(run, 1<<40, "the end")})
+				do(t, p, &internalv1.EndAttempt{RunId: run, Step: "reboot", Attempt: 1, Outcome: succeeded,
+					Log: logAppend(run, 1<<40, "the end")})
 				if got := fsmtest.LogText(p.View(), run); got != want {
 					t.Error("the log has grown")
 				}
@@ -207,7 +214,8 @@ func TestLogIsCapped(t *testing.T) {
 func TestLogCapInABatch(t *testing.T) {
 	p, run, other := logging(t)
 	big := strings.Repeat("x", fsm.MaxRunLog)
-	do(t, p, appendOp(logAppend(run, 0, big, "y"), logAppend(run, fsm.MaxRunLog+1, "z"), logAppend(run, fsm.MaxRunLog+900, "z"), logAppend(other, 0, "fine")))
+	do(t, p, appendOp(logAppend(run, 0, big, "y"), logAppend(run, fsm.MaxRunLog+1, "z"),
+		logAppend(run, fsm.MaxRunLog+900, "z"), logAppend(other, 0, "fine")))
 	readsFromAnywhere(t, p, other, "fine")
 	if r := getRun(t, p, run); !r.GetLogTruncated() {
 		t.Error("not truncated")
@@ -336,14 +344,16 @@ func TestCompactRefusesOtherText(t *testing.T) {
 func TestDamagedLogBlock(t *testing.T) {
 	msgs := []proto.Message{&internalv1.SnapshotHeader{Format: 1, Meta: &internalv1.Meta{FeatureLevel: 1}}}
 	for _, l := range []*internalv1.StoredLog{
-		{RunId: "run-1", Block: &internalv1.LogBlock{Offset: 0, Size: 3, Codec: internalv1.LogBlock_ZSTD, Payload: []byte("no zstd")}},
+		{RunId: "run-1", Block: &internalv1.LogBlock{Offset: 0, Size: 3, Codec: internalv1.LogBlock_ZSTD,
+			Payload: []byte("no zstd")}},
 		{RunId: "run-1", Block: &internalv1.LogBlock{Offset: 3, Size: 3, Payload: []byte("\x0a\x05\x22\x03def")}},
 	} {
 		value, err := proto.Marshal(l)
 		if err != nil {
 			t.Fatal(err)
 		}
-		msgs = append(msgs, &internalv1.SnapshotRecord{Table: internalv1.SnapshotRecord_RUN_LOGS, Key: fmt.Sprintf("run-1/%016x", l.GetBlock().GetOffset()), Value: value})
+		msgs = append(msgs, &internalv1.SnapshotRecord{Table: internalv1.SnapshotRecord_RUN_LOGS,
+			Key: fmt.Sprintf("run-1/%016x", l.GetBlock().GetOffset()), Value: value})
 	}
 	p := &fsmtest.Peer{FSM: fsm.New()}
 	if err := p.Restore(bytes.NewReader(stream(t, msgs...))); err != nil {

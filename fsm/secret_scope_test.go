@@ -23,8 +23,9 @@ func secretFor(name string, pools ...string) *internalv1.PutSecret {
 
 // withCredentials returns a machine with existing endpoints, and secrets.
 func withCredentials(id, pool, bmc, ssh string) *holdfastv1.Machine {
-	return &holdfastv1.Machine{MachineId: id, Spec: &holdfastv1.MachineSpec{Pool: pool, BmcEndpoint: "https://10.0.0.1/" + id, SshEndpoint: "10.0.1.1:22",
-		BmcCredentialsRef: bmc, SshCredentialsRef: ssh}}
+	return &holdfastv1.Machine{MachineId: id,
+		Spec: &holdfastv1.MachineSpec{Pool: pool, BmcEndpoint: "https://10.0.0.1/" + id, SshEndpoint: "10.0.1.1:22",
+			BmcCredentialsRef: bmc, SshCredentialsRef: ssh}}
 }
 
 // TestWhoeverIsLimitedToPoolsGetsNoSecret checks both the address and the secrets of a
@@ -47,7 +48,8 @@ func TestWhoeverIsLimitedToPoolsGetsNoSecret(t *testing.T) {
 	sshAt := func(addr string) func(*holdfastv1.Machine) {
 		return func(m *holdfastv1.Machine) { m.Spec.SshEndpoint = addr }
 	}
-	const refBMC, refSSH, epBMC, epSSH = "spec.bmc_credentials_ref", "spec.ssh_credentials_ref", "spec.bmc_endpoint", "spec.ssh_endpoint"
+	const refBMC, refSSH, epBMC, epSSH = "spec.bmc_credentials_ref", "spec.ssh_credentials_ref", "spec.bmc_endpoint",
+		"spec.ssh_endpoint"
 	for _, tt := range []struct {
 		name   string
 		origin *internalv1.Origin
@@ -59,50 +61,87 @@ func TestWhoeverIsLimitedToPoolsGetsNoSecret(t *testing.T) {
 		// Making a machine use a secret.
 		{"his own secret", operator("a"), set("m-own", bmc("of-a"), refBMC), 0, "", ""},
 		{"his own secret, of two pools", operator("a", "b"), set("m-own", bmc("of-a-and-b"), refBMC), 0, "", ""},
-		{"his own secret, but of another pool", operator("a", "b"), set("m-own", bmc("of-b"), refBMC), fsm.FailedPrecondition, fsm.ReasonSecretPools, "is for pool b"},
-		{"another one's secret", operator("a"), set("m-own", bmc("of-b"), refBMC), fsm.PermissionDenied, fsm.ReasonOutOfScope, `secret "of-b" is not limited to your pools`},
-		{"one that is shared with others", operator("a"), set("m-own", bmc("of-a-and-b"), refBMC), fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
-		{"one that is for all pools", operator("a"), set("m-own", bmc("shared"), refBMC), fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
-		{"one that is not there yet", operator("a"), set("m-own", bmc("later"), refBMC), fsm.PermissionDenied, fsm.ReasonOutOfScope, `secret "later" is not limited`},
+		{"his own secret, but of another pool", operator("a", "b"), set("m-own", bmc("of-b"), refBMC),
+			fsm.FailedPrecondition, fsm.ReasonSecretPools, "is for pool b"},
+		{"another one's secret", operator("a"), set("m-own", bmc("of-b"), refBMC), fsm.PermissionDenied,
+			fsm.ReasonOutOfScope, `secret "of-b" is not limited to your pools`},
+		{"one that is shared with others", operator("a"), set("m-own", bmc("of-a-and-b"), refBMC), fsm.PermissionDenied,
+			fsm.ReasonOutOfScope, ""},
+		{"one that is for all pools", operator("a"), set("m-own", bmc("shared"), refBMC), fsm.PermissionDenied,
+			fsm.ReasonOutOfScope, ""},
+		{"one that is not there yet", operator("a"), set("m-own", bmc("later"), refBMC), fsm.PermissionDenied,
+			fsm.ReasonOutOfScope, `secret "later" is not limited`},
 		{"for SSH", operator("a"), set("m-own", ssh("shared"), refSSH), fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
-		{"the machine's BMC secret for SSH", operator("a"), set("m-shared", ssh("shared"), refSSH), fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
-		{"both at once, with the address", operator("a"), set("m-own", func(m *holdfastv1.Machine) { bmc("shared")(m); bmcAt("https://evil")(m) }, refBMC, epBMC), fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
-		{"on a new machine", operator("a"), &internalv1.RegisterMachine{Machine: withCredentials("m-new", "a", "shared", "")}, fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
-		{"his own on a new machine", operator("a"), &internalv1.RegisterMachine{Machine: withCredentials("m-new", "a", "of-a", "of-a")}, 0, "", ""},
-		{"on a machine that is deleted and made anew", operator("a"), &internalv1.RegisterMachine{Machine: withCredentials("m-gone", "a", "shared", "")}, fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
+		{"the machine's BMC secret for SSH", operator("a"), set("m-shared", ssh("shared"), refSSH), fsm.PermissionDenied,
+			fsm.ReasonOutOfScope, ""},
+		{"both at once, with the address", operator("a"),
+			set("m-own", func(m *holdfastv1.Machine) { bmc("shared")(m); bmcAt("https://evil")(m) }, refBMC, epBMC),
+			fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
+		{"on a new machine", operator("a"),
+			&internalv1.RegisterMachine{Machine: withCredentials("m-new", "a", "shared",
+				"")}, fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
+		{"his own on a new machine", operator("a"),
+			&internalv1.RegisterMachine{Machine: withCredentials("m-new", "a", "of-a", "of-a")}, 0, "", ""},
+		{"on a machine that is deleted and made anew", operator("a"),
+			&internalv1.RegisterMachine{Machine: withCredentials("m-gone", "a", "shared",
+				"")}, fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
 		{"none any more", operator("a"), set("m-shared", bmc(""), refBMC), 0, "", ""},
-		{"by a whole spec", operator("a"), &internalv1.UpdateMachine{Machine: withCredentials("m-own", "a", "of-b", "")}, fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
-		{"by registering it again", operator("a"), &internalv1.RegisterMachine{Machine: withCredentials("m-own", "a", "of-b", "")}, fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
+		{"by a whole spec", operator("a"), &internalv1.UpdateMachine{Machine: withCredentials("m-own", "a", "of-b", "")},
+			fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
+		{"by registering it again", operator("a"),
+			&internalv1.RegisterMachine{Machine: withCredentials("m-own", "a", "of-b",
+				"")}, fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
 
 		// Sending a secret elsewhere.
 		{"the address of his own secret", operator("a"), set("m-own", bmcAt("https://10.0.0.9"), epBMC), 0, "", ""},
-		{"the BMC's address, shared secret", operator("a"), set("m-shared", bmcAt("https://evil"), epBMC), fsm.PermissionDenied, fsm.ReasonOutOfScope, "the address of machines"},
-		{"the SSH address, shared secret", operator("a"), set("m-shared", sshAt("evil:22"), epSSH), fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
-		{"no address at all", operator("a"), set("m-shared", bmcAt(""), epBMC), fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
-		{"the provider", operator("a"), set("m-shared", func(m *holdfastv1.Machine) { m.Spec.Provider = "other" }, "spec.provider"), fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
-		{"the provider, by its label", operator("a"), set("m-shared", func(m *holdfastv1.Machine) { m.Labels = map[string]string{"provider": "other"} }, "labels"), fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
-		{"the provider, by the label in a registration", operator("a"), &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-shared", Labels: map[string]string{"provider": "other"}}}, fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
-		{"the address, dropping the secret with it", operator("a"), set("m-shared", bmcAt("https://10.0.0.9"), epBMC, refBMC), 0, "", ""},
-		{"the same address again", operator("a"), &internalv1.UpdateMachine{Machine: withCredentials("m-shared", "a", "shared", "")}, 0, "", ""},
-		{"another field of such a machine", operator("a"), set("m-shared", func(m *holdfastv1.Machine) { m.Spec.Rack = "r7" }, "spec.rack"), 0, "", ""},
-		{"an address, the secret for two pools, both his", operator("a", "b"), set("m-both", bmcAt("https://10.0.0.9"), epBMC), fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
-		{"an address, the secret for his pools", operator("a", "b", "c"), set("m-both", bmcAt("https://10.0.0.9"), epBMC), 0, "", ""},
-		{"an agent", agent("m-own"), set("m-own", bmcAt("https://evil"), epBMC), fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
+		{"the BMC's address, shared secret", operator("a"), set("m-shared", bmcAt("https://evil"), epBMC),
+			fsm.PermissionDenied, fsm.ReasonOutOfScope, "the address of machines"},
+		{"the SSH address, shared secret", operator("a"), set("m-shared", sshAt("evil:22"), epSSH), fsm.PermissionDenied,
+			fsm.ReasonOutOfScope, ""},
+		{"no address at all", operator("a"), set("m-shared", bmcAt(""), epBMC), fsm.PermissionDenied, fsm.ReasonOutOfScope,
+			""},
+		{"the provider", operator("a"), set("m-shared", func(m *holdfastv1.Machine) { m.Spec.Provider = "other" },
+			"spec.provider"), fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
+		{"the provider, by its label", operator("a"),
+			set("m-shared", func(m *holdfastv1.Machine) { m.Labels = map[string]string{"provider": "other"} },
+				"labels"), fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
+		{"the provider, by the label in a registration", operator("a"),
+			&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-shared",
+				Labels: map[string]string{"provider": "other"}}}, fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
+		{"the address, dropping the secret with it", operator("a"),
+			set("m-shared", bmcAt("https://10.0.0.9"), epBMC, refBMC), 0, "", ""},
+		{"the same address again", operator("a"),
+			&internalv1.UpdateMachine{Machine: withCredentials("m-shared", "a", "shared", "")}, 0, "", ""},
+		{"another field of such a machine", operator("a"),
+			set("m-shared", func(m *holdfastv1.Machine) { m.Spec.Rack = "r7" }, "spec.rack"), 0, "", ""},
+		{"an address, the secret for two pools, both his", operator("a", "b"),
+			set("m-both", bmcAt("https://10.0.0.9"), epBMC), fsm.PermissionDenied, fsm.ReasonOutOfScope, ""},
+		{"an address, the secret for his pools", operator("a", "b", "c"), set("m-both", bmcAt("https://10.0.0.9"), epBMC),
+			0, "", ""},
+		{"an agent", agent("m-own"), set("m-own", bmcAt("https://evil"), epBMC), fsm.PermissionDenied, fsm.ReasonOutOfScope,
+			""},
 
 		// A caller without limits may do all that makes sense.
 		{"without limits, a secret for all pools", operator(), set("m-own", bmc("shared"), refBMC), 0, "", ""},
 		{"without limits, one that is not there yet", operator(), set("m-own", bmc("later"), refBMC), 0, "", ""},
 		{"without limits, an address", operator(), set("m-shared", bmcAt("https://10.0.0.9"), epBMC), 0, "", ""},
-		{"without limits, a secret of another pool", operator(), set("m-own", bmc("of-b"), refBMC), fsm.FailedPrecondition, fsm.ReasonSecretPools, `secret "of-b" is for pool b, and machine "m-own" is in pool "a"`},
-		{"without limits, out of the secret's pools", operator(), set("m-own", func(m *holdfastv1.Machine) { m.Spec.Pool = "b" }, "spec.pool"), fsm.FailedPrecondition, fsm.ReasonSecretPools, ""},
-		{"without limits, a new machine in no pool", operator(), &internalv1.RegisterMachine{Machine: withCredentials("m-new", "", "of-b", "")}, fsm.FailedPrecondition, fsm.ReasonSecretPools, "is in no pool"},
+		{"without limits, a secret of another pool", operator(), set("m-own", bmc("of-b"), refBMC), fsm.FailedPrecondition,
+			fsm.ReasonSecretPools, `secret "of-b" is for pool b, and machine "m-own" is in pool "a"`},
+		{"without limits, out of the secret's pools", operator(),
+			set("m-own", func(m *holdfastv1.Machine) { m.Spec.Pool = "b" },
+				"spec.pool"), fsm.FailedPrecondition, fsm.ReasonSecretPools, ""},
+		{"without limits, a new machine in no pool", operator(),
+			&internalv1.RegisterMachine{Machine: withCredentials("m-new", "", "of-b",
+				"")}, fsm.FailedPrecondition, fsm.ReasonSecretPools, "is in no pool"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := fsmtest.NewPeer()
-			for _, c := range []*internalv1.PutSecret{secretFor("of-a", "a"), secretFor("of-b", "b"), secretFor("of-a-and-b", "b", "a"), secretFor("of-a-b-c", "c", "a", "b"), secretFor("shared")} {
+			for _, c := range []*internalv1.PutSecret{secretFor("of-a", "a"), secretFor("of-b", "b"),
+				secretFor("of-a-and-b", "b", "a"), secretFor("of-a-b-c", "c", "a", "b"), secretFor("shared")} {
 				do(t, p, c)
 			}
-			for _, m := range []*holdfastv1.Machine{withCredentials("m-own", "a", "of-a", ""), withCredentials("m-shared", "a", "shared", ""),
+			for _, m := range []*holdfastv1.Machine{withCredentials("m-own", "a", "of-a", ""),
+				withCredentials("m-shared", "a", "shared", ""),
 				withCredentials("m-both", "a", "of-a-b-c", ""), withCredentials("m-gone", "a", "shared", "")} {
 				do(t, p, &internalv1.RegisterMachine{Machine: m})
 			}
@@ -134,7 +173,8 @@ func TestClustersOfOtherPools(t *testing.T) {
 		return c
 	}
 	target := func(ref string) proto.Message {
-		return &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{TargetClusterRef: ref}},
+		return &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
+			Spec: &holdfastv1.MachineSpec{TargetClusterRef: ref}},
 			Paths: []string{"spec.target_cluster_ref"}}
 	}
 	for _, tt := range []struct {
@@ -176,8 +216,9 @@ func TestClustersOfOtherPools(t *testing.T) {
 // move it to another address, because they are sent there.
 func TestAddressesOfRuns(t *testing.T) {
 	start := func(to string) proto.Message {
-		c := &internalv1.StartRun{RunId: "run-1", MachineId: "m-1", RequestId: "r-1", Type: "NET_RECONFIG", CheckedProvider: "fake",
-			Params: map[string]string{"net_config": "auto eth0"}}
+		c := &internalv1.StartRun{RunId: "run-1", MachineId: "m-1", RequestId: "r-1", Type: "NET_RECONFIG",
+			CheckedProvider: "fake",
+			Params:          map[string]string{"net_config": "auto eth0"}}
 		if to != "" {
 			c.Params["new_ssh_endpoint"] = to
 		}

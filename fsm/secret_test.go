@@ -17,7 +17,8 @@ import (
 func putSecret(name string, version uint64) *internalv1.PutSecret {
 	return &internalv1.PutSecret{Secret: &internalv1.StoredSecret{
 		Secret: &holdfastv1.Secret{Name: name, Type: "bmc", Keys: []string{"username", "password"}, Version: version},
-		Sealed: &internalv1.Sealed{KeyId: "key-1", Nonce: []byte("nonce"), Ciphertext: fmt.Appendf(nil, "sealed %d", version)},
+		Sealed: &internalv1.Sealed{KeyId: "key-1", Nonce: []byte("nonce"),
+			Ciphertext: fmt.Appendf(nil, "sealed %d", version)},
 	}}
 }
 
@@ -39,7 +40,8 @@ func TestPutSecret(t *testing.T) {
 		{"the same version again", putSecret("bmc/rack-1", 1), fsm.Aborted, fsm.ReasonSecretVersion},
 		{"a version too far", putSecret("bmc/rack-1", 3), fsm.Aborted, fsm.ReasonSecretVersion},
 		{"a new one that is not the first", putSecret("other", 2), fsm.Aborted, fsm.ReasonSecretVersion},
-		{"another type", with(func(s *internalv1.StoredSecret) { s.Secret.Type = "ssh" }), fsm.FailedPrecondition, "SECRET_TYPE"},
+		{"another type", with(func(s *internalv1.StoredSecret) { s.Secret.Type = "ssh" }), fsm.FailedPrecondition,
+			"SECRET_TYPE"},
 		{"no type", with(func(s *internalv1.StoredSecret) { s.Secret.Type = "" }), bad, field},
 		{"a type that is none", with(func(s *internalv1.StoredSecret) { s.Secret.Type = "root" }), bad, field},
 		{"no name", with(func(s *internalv1.StoredSecret) { s.Secret.Name = "" }), bad, field},
@@ -81,8 +83,10 @@ func TestNoRefusalRepeatsASecret(t *testing.T) {
 	key.Secret.Secret.Keys = []string{planted}
 	kind.Secret.Secret.Type = planted
 	token := strings.Repeat("dG9rZW4", 13)[:86] // as long and as plain as a token's value
-	for _, op := range []proto.Message{name, key, kind, &internalv1.DeleteSecret{Name: planted}, &internalv1.DeleteSecret{Name: token},
-		&internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{BmcCredentialsRef: planted}}}} {
+	for _, op := range []proto.Message{name, key, kind, &internalv1.DeleteSecret{Name: planted},
+		&internalv1.DeleteSecret{Name: token},
+		&internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
+			Spec: &holdfastv1.MachineSpec{BmcCredentialsRef: planted}}}} {
 		r := from(p, admin(), op)
 		if r.Err == nil || strings.Contains(fmt.Sprint(r.Err, r.Err.Fields, r.Err.Meta), planted) {
 			t.Errorf("%v: got %v", op, r.Err)
@@ -125,7 +129,8 @@ func TestSecretsInUse(t *testing.T) {
 	do(t, p, &internalv1.DeleteSecret{Name: "bmc", Force: true})
 	do(t, p, putSecret("bmc", 1)) // the name can be used again
 	for i := 1; i < 14; i++ {
-		do(t, p, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: fmt.Sprintf("m-%d", i)}, Paths: []string{"spec.bmc_credentials_ref", "spec.ssh_credentials_ref"}})
+		do(t, p, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: fmt.Sprintf("m-%d", i)},
+			Paths: []string{"spec.bmc_credentials_ref", "spec.ssh_credentials_ref"}})
 	}
 	do(t, p, &internalv1.DeleteSecret{Name: "bmc"})
 }
@@ -139,7 +144,8 @@ func TestResealSkipsWhatHasMovedOn(t *testing.T) {
 	before := p.View()
 	again := func(name string, version uint64) *internalv1.StoredSecret {
 		s, _ := before.Secret(name)
-		return &internalv1.StoredSecret{Secret: &holdfastv1.Secret{Name: name, Version: version, CreatedAt: s.GetSecret().GetCreatedAt()},
+		return &internalv1.StoredSecret{Secret: &holdfastv1.Secret{Name: name, Version: version,
+			CreatedAt: s.GetSecret().GetCreatedAt()},
 			Sealed: &internalv1.Sealed{KeyId: "key-2", Ciphertext: []byte("anew")}}
 	}
 	do(t, p, putSecret("b", 2))
@@ -147,11 +153,13 @@ func TestResealSkipsWhatHasMovedOn(t *testing.T) {
 	do(t, p, putSecret("c", 1)) // another secret under that name: the resealed value is not its own
 	do(t, p, &internalv1.ResealSecrets{
 		Secrets: []*internalv1.StoredSecret{again("a", 1), again("b", 1), again("c", 1), again("gone", 1)},
-		Keys:    []*internalv1.SigningKey{{KeyId: "k-1", Sealed: &internalv1.Sealed{KeyId: "key-2", Ciphertext: []byte("anew")}}, {KeyId: "k-gone", Sealed: &internalv1.Sealed{KeyId: "key-2"}}},
+		Keys: []*internalv1.SigningKey{{KeyId: "k-1", Sealed: &internalv1.Sealed{KeyId: "key-2",
+			Ciphertext: []byte("anew")}}, {KeyId: "k-gone", Sealed: &internalv1.Sealed{KeyId: "key-2"}}},
 	})
 	var got []string
 	for s := range p.View().Secrets("") {
-		got = append(got, fmt.Sprintf("%s %d %s %s", s.GetSecret().GetName(), s.GetSecret().GetVersion(), s.GetSecret().GetKeyId(), s.GetSealed().GetCiphertext()))
+		got = append(got, fmt.Sprintf("%s %d %s %s", s.GetSecret().GetName(), s.GetSecret().GetVersion(),
+			s.GetSecret().GetKeyId(), s.GetSealed().GetCiphertext()))
 	}
 	for _, k := range p.View().SigningKeys() {
 		got = append(got, fmt.Sprintf("%s %s %s", k.GetKeyId(), k.GetSealed().GetKeyId(), k.GetPublicJwk()))
@@ -160,7 +168,8 @@ func TestResealSkipsWhatHasMovedOn(t *testing.T) {
 }
 
 func signingKey(p *fsmtest.Peer, id string) *internalv1.SigningKey {
-	return &internalv1.SigningKey{KeyId: id, Sealed: &internalv1.Sealed{KeyId: "key-1", Ciphertext: []byte("sealed")}, PublicJwk: []byte("{}"), CreatedAt: timestamppb.New(p.Now)}
+	return &internalv1.SigningKey{KeyId: id, Sealed: &internalv1.Sealed{KeyId: "key-1", Ciphertext: []byte("sealed")},
+		PublicJwk: []byte("{}"), CreatedAt: timestamppb.New(p.Now)}
 }
 
 func TestPutSigningKeys(t *testing.T) {
@@ -176,7 +185,8 @@ func TestPutSigningKeys(t *testing.T) {
 	}
 	refused(t, p, put(""), fsm.InvalidArgument, "INVALID_FIELD")
 	refused(t, p, put("", "a", "a"), fsm.InvalidArgument, "INVALID_FIELD")
-	refused(t, p, put("", strings.Split("a b c d e f g h i j k l m n o p q", " ")...), fsm.InvalidArgument, "INVALID_FIELD")
+	refused(t, p, put("", strings.Split("a b c d e f g h i j k l m n o p q", " ")...), fsm.InvalidArgument,
+		"INVALID_FIELD")
 	refused(t, p, put("z", "z-1"), fsm.Aborted, fsm.ReasonSigningKeyMoved)
 	do(t, p, put("", "z-1"))
 	refused(t, p, put("", "a-2"), fsm.Aborted, fsm.ReasonSigningKeyMoved)

@@ -26,7 +26,8 @@ func populated(t *testing.T) *fsmtest.Peer {
 	p := &fsmtest.Peer{FSM: fsm.New(), Now: fsmtest.NewPeer().Now}
 	p.Lead(1)
 	do(t, p, &internalv1.InitCluster{ClusterId: "c-1"})
-	do(t, p, &internalv1.PutPeer{Peer: &internalv1.PeerRecord{Id: "p1", Instance: "i1", MaxFeatureLevel: 1, Version: "v1"}})
+	do(t, p, &internalv1.PutPeer{Peer: &internalv1.PeerRecord{Id: "p1", Instance: "i1", MaxFeatureLevel: 1,
+		Version: "v1"}})
 	plan(t, p, "plan/x", "reboot", "ssh")
 	register(t, p, "m-1", inService)
 	register(t, p, "m-2", ready)
@@ -67,7 +68,8 @@ func TestSnapshotRestoresTheSameBytes(t *testing.T) {
 	// Both continue alike, so the indexes were restored too.
 	for _, peer := range []*fsmtest.Peer{p, q} {
 		end(t, peer, "run-request-2", succeeded)
-		refused(t, peer, &internalv1.RegisterMachine{GeneratedId: true, Machine: &holdfastv1.Machine{MachineId: "m-1"}}, fsm.Aborted, fsm.ReasonIDTaken)
+		refused(t, peer, &internalv1.RegisterMachine{GeneratedId: true, Machine: &holdfastv1.Machine{MachineId: "m-1"}},
+			fsm.Aborted, fsm.ReasonIDTaken)
 		if got := start(t, peer, "m-2", "request-2", "", "plan/x"); got.GetRunId() != "run-request-2" {
 			t.Errorf("replay: got run %s, want run-request-2", got.GetRunId())
 		}
@@ -208,14 +210,22 @@ func TestRestoreRefusesWhatItDoesNotKnow(t *testing.T) {
 		{"a row", stream(t, header(), record(plans, "p", planOf("p", "ssh"))), ""},
 		{"empty", nil, "ends too early"},
 		{"another format", stream(t, future(header(), func(h *internalv1.SnapshotHeader) { h.Format = 2 })), "format 2"},
-		{"a newer level", stream(t, future(header(), func(h *internalv1.SnapshotHeader) { h.Meta.FeatureLevel = fsm.FeatureLevel + 1 })), "upgrade it"},
-		{"a field of the header", stream(t, future(header(), func(h *internalv1.SnapshotHeader) { h.ProtoReflect().SetUnknown(unknownField) })), "newer build"},
-		{"a field of its state", stream(t, future(header(), func(h *internalv1.SnapshotHeader) { h.Meta.ProtoReflect().SetUnknown(unknownField) })), "newer build"},
+		{"a newer level", stream(t,
+			future(header(), func(h *internalv1.SnapshotHeader) { h.Meta.FeatureLevel = fsm.FeatureLevel + 1 })), "upgrade it"},
+		{"a field of the header",
+			stream(t, future(header(), func(h *internalv1.SnapshotHeader) { h.ProtoReflect().SetUnknown(unknownField) })),
+			"newer build"},
+		{"a field of its state", stream(t,
+			future(header(), func(h *internalv1.SnapshotHeader) { h.Meta.ProtoReflect().SetUnknown(unknownField) })),
+			"newer build"},
 		{"no state", stream(t, &internalv1.SnapshotHeader{Format: 1}), "no state"},
 		{"a table", stream(t, header(), record(99, "p", planOf("p", "ssh"))), "table 99"},
 		{"a row under another key", stream(t, header(), record(plans, "q", planOf("p", "ssh"))), `under "q", want "p"`},
-		{"a row that does not decode", stream(t, header(), &internalv1.SnapshotRecord{Table: plans, Key: "p", Value: []byte{0xff}}), "decode record"},
-		{"a row of another type", stream(t, header(), record(plans, "m-1", &holdfastv1.Run{RunId: "m-1", Steps: []*holdfastv1.StepStatus{{}}, Phase: 1})), ""},
+		{"a row that does not decode",
+			stream(t, header(), &internalv1.SnapshotRecord{Table: plans, Key: "p", Value: []byte{0xff}}), "decode record"},
+		{"a row of another type",
+			stream(t, header(), record(plans, "m-1", &holdfastv1.Run{RunId: "m-1", Steps: []*holdfastv1.StepStatus{{}},
+				Phase: 1})), ""},
 		{"a huge message", binary.AppendUvarint(nil, 1<<40), "size"},
 	}
 	for _, tt := range tests {

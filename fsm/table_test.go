@@ -32,7 +32,8 @@ func row(id string, labels ...string) *holdfastv1.Machine {
 
 func TestTableScans(t *testing.T) {
 	tab := labelled()
-	for _, m := range []*holdfastv1.Machine{row("b", "x/2"), row("a", "x/1"), row("c", "y/1", "x/3"), row("ab", "x/1"), row("", "z")} {
+	for _, m := range []*holdfastv1.Machine{row("b", "x/2"), row("a", "x/1"), row("c", "y/1", "x/3"), row("ab", "x/1"),
+		row("", "z")} {
 		tab.put(m)
 	}
 	ids := func(seq func(func(*holdfastv1.Machine) bool)) []string {

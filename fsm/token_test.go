@@ -52,8 +52,10 @@ func TestCreateToken(t *testing.T) {
 		{"service", createToken("t-1", holdfastv1.Role_SERVICE), 0, ""},
 		{"agent", createToken("t-1", holdfastv1.Role_AGENT), 0, ""},
 		{"pool agent", createToken("t-1", holdfastv1.Role_POOL_AGENT), 0, ""},
-		{"expires later", with(holdfastv1.Role_ADMIN, func(t *holdfastv1.Token) { t.ExpiresAt = timestamppb.New(now.Add(time.Hour)) }), 0, ""},
-		{"expired before it was made", with(holdfastv1.Role_ADMIN, func(t *holdfastv1.Token) { t.ExpiresAt = timestamppb.New(now) }), bad, field},
+		{"expires later", with(holdfastv1.Role_ADMIN,
+			func(t *holdfastv1.Token) { t.ExpiresAt = timestamppb.New(now.Add(time.Hour)) }), 0, ""},
+		{"expired before it was made",
+			with(holdfastv1.Role_ADMIN, func(t *holdfastv1.Token) { t.ExpiresAt = timestamppb.New(now) }), bad, field},
 		{"no role", createToken("t-1", holdfastv1.Role_ROLE_UNSPECIFIED), bad, field},
 		{"agent of no machine", with(holdfastv1.Role_AGENT, machine("")), bad, field},
 		{"agent of a bad machine", with(holdfastv1.Role_AGENT, machine("a/b")), bad, field},
@@ -69,15 +71,20 @@ func TestCreateToken(t *testing.T) {
 		{"a pool with a comma", with(holdfastv1.Role_VIEWER, pools("a,b")), bad, field},
 		{"too many pools", with(holdfastv1.Role_VIEWER, pools(slices.Repeat([]string{"a"}, 65)...)), bad, field},
 		{"no name", with(holdfastv1.Role_ADMIN, func(t *holdfastv1.Token) { t.Name = "" }), bad, field},
-		{"a long name", with(holdfastv1.Role_ADMIN, func(t *holdfastv1.Token) { t.Name = strings.Repeat("n", 65) }), bad, field},
-		{"a long comment", with(holdfastv1.Role_ADMIN, func(t *holdfastv1.Token) { t.Comment = strings.Repeat("n", 1025) }), bad, field},
+		{"a long name", with(holdfastv1.Role_ADMIN, func(t *holdfastv1.Token) { t.Name = strings.Repeat("n", 65) }), bad,
+			field},
+		{"a long comment", with(holdfastv1.Role_ADMIN, func(t *holdfastv1.Token) { t.Comment = strings.Repeat("n", 1025) }),
+			bad, field},
 		{"no id", with(holdfastv1.Role_ADMIN, func(t *holdfastv1.Token) { t.TokenId = "" }), bad, field},
-		{"no hash", &internalv1.CreateToken{Token: &internalv1.StoredToken{Token: createToken("t-1", holdfastv1.Role_ADMIN).Token.Token}}, bad, field},
+		{"no hash", &internalv1.CreateToken{Token: &internalv1.StoredToken{Token: createToken("t-1",
+			holdfastv1.Role_ADMIN).Token.Token}}, bad, field},
 		{"nothing at all", &internalv1.CreateToken{}, bad, field},
 		{"an id that is in use", createToken("t-0", holdfastv1.Role_ADMIN), fsm.Aborted, fsm.ReasonIDTaken},
-		{"a value that is in use", &internalv1.CreateToken{Token: &internalv1.StoredToken{Token: createToken("t-1", holdfastv1.Role_ADMIN).Token.Token,
-			Sha256: fsmtest.TokenValue("t-0")}}, fsm.AlreadyExists, "TOKEN_TAKEN"},
-		{"a second bootstrap token", with(holdfastv1.Role_ADMIN, func(t *holdfastv1.Token) { t.Bootstrap = true }), fsm.FailedPrecondition, fsm.ReasonBootstrapped},
+		{"a value that is in use",
+			&internalv1.CreateToken{Token: &internalv1.StoredToken{Token: createToken("t-1", holdfastv1.Role_ADMIN).Token.Token,
+				Sha256: fsmtest.TokenValue("t-0")}}, fsm.AlreadyExists, "TOKEN_TAKEN"},
+		{"a second bootstrap token", with(holdfastv1.Role_ADMIN, func(t *holdfastv1.Token) { t.Bootstrap = true }),
+			fsm.FailedPrecondition, fsm.ReasonBootstrapped},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := fsmtest.NewPeer()
@@ -118,26 +125,30 @@ func TestBootstrapTokenIsAnAdminsAndOnce(t *testing.T) {
 
 func TestPrivilege(t *testing.T) {
 	const no = fsm.PermissionDenied
-	const adm, op, view, agt, pagt, svc = holdfastv1.Role_ADMIN, holdfastv1.Role_OPERATOR, holdfastv1.Role_VIEWER, holdfastv1.Role_AGENT, holdfastv1.Role_POOL_AGENT, holdfastv1.Role_SERVICE
+	const adm, op, view, agt, pagt, svc = holdfastv1.Role_ADMIN, holdfastv1.Role_OPERATOR, holdfastv1.Role_VIEWER,
+		holdfastv1.Role_AGENT, holdfastv1.Role_POOL_AGENT, holdfastv1.Role_SERVICE
 	for _, tt := range []struct {
 		caller, role holdfastv1.Role_Value
 		code         fsm.Code
 	}{
 		{adm, adm, 0}, {adm, svc, 0}, {adm, agt, 0},
 		{op, agt, 0}, {op, pagt, 0}, {op, op, no}, {op, view, no}, {op, adm, no}, {op, svc, no},
-		{view, agt, no}, {view, view, no}, {agt, agt, no}, {pagt, agt, no}, {svc, svc, no}, {holdfastv1.Role_ROLE_UNSPECIFIED, view, no},
+		{view, agt, no}, {view, view, no}, {agt, agt, no}, {pagt, agt, no}, {svc, svc,
+			no}, {holdfastv1.Role_ROLE_UNSPECIFIED, view, no},
 	} {
 		p := fsmtest.NewPeer()
 		reason := ""
 		if tt.code != 0 {
 			reason = fsm.ReasonPrivilege
 		}
-		wantAnswer(t, fmt.Sprintf("%s makes %s", tt.caller, tt.role), from(p, &internalv1.Origin{Role: tt.caller}, createToken("t-1", tt.role)), tt.code, reason)
+		wantAnswer(t, fmt.Sprintf("%s makes %s", tt.caller, tt.role),
+			from(p, &internalv1.Origin{Role: tt.caller}, createToken("t-1", tt.role)), tt.code, reason)
 	}
 	// An edge that mistakes an operator's token for an admin's.
 	p := fsmtest.NewPeer()
 	do(t, p, createToken("t-op", op))
-	wantAnswer(t, "a token with another role", from(p, &internalv1.Origin{Role: adm, TokenId: "t-op"}, createToken("t-1", adm)), no, fsm.ReasonPrivilege)
+	wantAnswer(t, "a token with another role", from(p, &internalv1.Origin{Role: adm, TokenId: "t-op"},
+		createToken("t-1", adm)), no, fsm.ReasonPrivilege)
 }
 
 func TestRevokeAndDrop(t *testing.T) {
@@ -177,11 +188,13 @@ func TestTokensMark(t *testing.T) {
 	before := p.View()
 	register(t, p, "m-1", ready)
 	if now := p.View(); now == before || now.TokensMark() != before.TokensMark() {
-		t.Errorf("after another change: a new view %v, the same mark %v; want true and true", now != before, now.TokensMark() == before.TokensMark())
+		t.Errorf("after another change: a new view %v, the same mark %v; want true and true", now != before,
+			now.TokensMark() == before.TokensMark())
 	}
 	seen := map[any]bool{before.TokensMark(): true}
 	for i, op := range []proto.Message{
-		createToken("t-2", holdfastv1.Role_ADMIN), &internalv1.RevokeToken{TokenId: "t-2"}, &internalv1.DropTokens{TokenIds: []string{"t-2"}},
+		createToken("t-2", holdfastv1.Role_ADMIN), &internalv1.RevokeToken{TokenId: "t-2"},
+		&internalv1.DropTokens{TokenIds: []string{"t-2"}},
 	} {
 		do(t, p, op)
 		if m := p.View().TokensMark(); seen[m] {
@@ -222,10 +235,12 @@ func TestADeletedMachinesAgentIsOut(t *testing.T) {
 	do(t, p, c)
 	do(t, p, &internalv1.DeleteMachine{MachineId: "m-1"})
 	register(t, p, "m-1", ready)
-	wantAnswer(t, "the old agent", from(p, &internalv1.Origin{TokenId: "t-1", Role: holdfastv1.Role_AGENT, MachineId: "m-1"},
-		&internalv1.SetMachinePhase{MachineId: "m-1", Phase: maintenance}), fsm.Unauthenticated, fsm.ReasonTokenRevoked)
-	wantAnswer(t, "another one", from(p, &internalv1.Origin{TokenId: "t-2", Role: holdfastv1.Role_AGENT, MachineId: "m-10"},
-		&internalv1.SetMachinePhase{MachineId: "m-10", Phase: maintenance}), 0, "")
+	wantAnswer(t, "the old agent",
+		from(p, &internalv1.Origin{TokenId: "t-1", Role: holdfastv1.Role_AGENT, MachineId: "m-1"},
+			&internalv1.SetMachinePhase{MachineId: "m-1", Phase: maintenance}), fsm.Unauthenticated, fsm.ReasonTokenRevoked)
+	wantAnswer(t, "another one",
+		from(p, &internalv1.Origin{TokenId: "t-2", Role: holdfastv1.Role_AGENT, MachineId: "m-10"},
+			&internalv1.SetMachinePhase{MachineId: "m-10", Phase: maintenance}), 0, "")
 }
 
 // TestARevokedTokenChangesNothing draws logs in which a token is revoked. Later commands with

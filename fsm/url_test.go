@@ -72,7 +72,8 @@ func FuzzURL(f *testing.F) {
 		switch {
 		case err != nil:
 			t.Fatalf("%q is taken, and nobody can open it: %v", s, err)
-		case u.Scheme != got.scheme || u.Host == "" || u.Hostname() == "" || u.User != nil || (u.Fragment != "") != got.fragment:
+		case u.Scheme != got.scheme || u.Host == "" || u.Hostname() == "" || u.User != nil ||
+			(u.Fragment != "") != got.fragment:
 			t.Fatalf("%q is read as %+v, and by others as %+v", s, got, u)
 		}
 	})

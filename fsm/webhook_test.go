@@ -30,10 +30,13 @@ func newsTypes(t *testing.T, p *fsmtest.Peer) []string {
 
 func TestNews(t *testing.T) {
 	p := fsmtest.NewPeer()
-	p.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Labels: map[string]string{"provider": "fake"}, Spec: &holdfastv1.MachineSpec{BmcEndpoint: "bmc"}}})
-	p.Do(&internalv1.StartRun{RunId: "r-1", MachineId: "m-1", RequestId: "q-1", Type: "REBOOT", CheckedProvider: "fake", DefaultTimeoutSeconds: 600})
+	p.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
+		Labels: map[string]string{"provider": "fake"}, Spec: &holdfastv1.MachineSpec{BmcEndpoint: "bmc"}}})
+	p.Do(&internalv1.StartRun{RunId: "r-1", MachineId: "m-1", RequestId: "q-1", Type: "REBOOT", CheckedProvider: "fake",
+		DefaultTimeoutSeconds: 600})
 	p.Do(&internalv1.CancelRun{RunId: "r-1", Reason: "enough"})
-	p.Do(&internalv1.RegisterService{NewId: "550e8400-e29b-41d4-a716-446655440000", TtlMs: 90_000, Target: &holdfastv1.ServiceTarget{ServiceName: "s", Host: "h", Port: 1, ServiceType: "tool-invoker"}})
+	p.Do(&internalv1.RegisterService{NewId: "550e8400-e29b-41d4-a716-446655440000", TtlMs: 90_000,
+		Target: &holdfastv1.ServiceTarget{ServiceName: "s", Host: "h", Port: 1, ServiceType: "tool-invoker"}})
 	p.Do(&internalv1.DeleteMachine{MachineId: "m-1"})
 	got := newsTypes(t, p)
 	for _, want := range []string{"machine.inventory", "machine.phase", "run.pending", "run.canceled", "service.active"} {
@@ -48,7 +51,8 @@ func TestNews(t *testing.T) {
 		}
 	}
 	events, _ := v.News(v.LastNews()-1, 10)
-	if len(events) != 1 || events[0].GetMachineId() != "m-1" || events[0].GetChange().GetTo() != "deleted" || events[0].GetIndex() != v.Index() || events[0].GetAt() == nil {
+	if len(events) != 1 || events[0].GetMachineId() != "m-1" || events[0].GetChange().GetTo() != "deleted" ||
+		events[0].GetIndex() != v.Index() || events[0].GetAt() == nil {
 		t.Errorf("got %v, want the deletion of m-1", events)
 	}
 }
@@ -132,7 +136,8 @@ func TestWebhook(t *testing.T) {
 	}
 	begin := p.View().LastNews()
 	w := do(t, p, put(nil)).(*holdfastv1.Webhook)
-	if w.GetCursor() != begin || w.GetFailures() != 0 || w.GetMissed() != 0 || w.GetBehind() != 0 || w.GetCreatedAt() == nil {
+	if w.GetCursor() != begin || w.GetFailures() != 0 || w.GetMissed() != 0 || w.GetBehind() != 0 ||
+		w.GetCreatedAt() == nil {
 		t.Errorf("a new webhook is %v, want it at event %d", w, begin)
 	}
 	revision := p.View().Index()
@@ -147,7 +152,8 @@ func TestWebhook(t *testing.T) {
 	refused(t, p, &internalv1.NoteDelivery{Name: "none"}, fsm.NotFound, "WEBHOOK_NOT_FOUND")
 	refused(t, p, &internalv1.NoteDelivery{Name: "chat", Cursor: last + 1}, fsm.FailedPrecondition, "CURSOR_MISMATCH")
 	do(t, p, &internalv1.NoteDelivery{Name: "chat", Cursor: begin, Failures: 2, LastError: "503"})
-	if w, _ := p.View().Webhook("chat"); w.GetBehind() != 1 || w.GetFailures() != 2 || w.GetLastError() != "503" || w.GetTriedAt() == nil {
+	if w, _ := p.View().Webhook("chat"); w.GetBehind() != 1 || w.GetFailures() != 2 || w.GetLastError() != "503" ||
+		w.GetTriedAt() == nil {
 		t.Errorf("after two failures it is %v", w)
 	}
 	do(t, p, &internalv1.NoteDelivery{Name: "chat", Cursor: last, Missed: 1})
@@ -155,13 +161,18 @@ func TestWebhook(t *testing.T) {
 	// A retry, because the first outcome was unknown.
 	do(t, p, &internalv1.NoteDelivery{Name: "chat", Cursor: last, MissedTotal: 3})
 	refused(t, p, &internalv1.NoteDelivery{Name: "chat", Cursor: begin}, fsm.FailedPrecondition, "CURSOR_MISMATCH")
-	w = do(t, p, put(func(w *holdfastv1.Webhook) { w.Filter, w.Disabled = `type = "run.failed"`, true })).(*holdfastv1.Webhook)
+	w = do(t, p, put(func(w *holdfastv1.Webhook) {
+		w.Filter, w.Disabled = `type = "run.failed"`,
+			true
+	})).(*holdfastv1.Webhook)
 	if w.GetCursor() != last || w.GetMissed() != 3 || !w.GetDisabled() || w.GetFilter() == "" {
 		t.Errorf("a changed webhook is %v, want it where it was", w)
 	}
 
-	refused(t, p, put(func(w *holdfastv1.Webhook) { w.SecretRef = "hook-key" }), fsm.FailedPrecondition, "SECRET_NOT_FOUND")
-	do(t, p, &internalv1.PutSecret{Secret: &internalv1.StoredSecret{Secret: &holdfastv1.Secret{Name: "hook-key", Type: "token", Keys: []string{"token"}, Version: 1},
+	refused(t, p, put(func(w *holdfastv1.Webhook) { w.SecretRef = "hook-key" }), fsm.FailedPrecondition,
+		"SECRET_NOT_FOUND")
+	do(t, p, &internalv1.PutSecret{Secret: &internalv1.StoredSecret{Secret: &holdfastv1.Secret{Name: "hook-key",
+		Type: "token", Keys: []string{"token"}, Version: 1},
 		Sealed: &internalv1.Sealed{KeyId: "k", Nonce: []byte("n"), Ciphertext: []byte("x")}}})
 	do(t, p, put(func(w *holdfastv1.Webhook) { w.SecretRef = "hook-key" }))
 	refused(t, p, &internalv1.DeleteSecret{Name: "hook-key"}, fsm.FailedPrecondition, fsm.ReasonSecretInUse)

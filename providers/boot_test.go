@@ -33,7 +33,8 @@ func TestInMode(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := providers.BootDevice{Mode: tt.device, Persistent: true, UEFI: tt.uefi}
-			if got := (providers.BootDevice{Mode: tt.device, Persistent: true}).InMode(tt.asked, tt.now, tt.machine); got != want {
+			if got := (providers.BootDevice{Mode: tt.device, Persistent: true}).InMode(tt.asked, tt.now,
+				tt.machine); got != want {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
 		})

@@ -62,9 +62,12 @@ func TestNeeds(t *testing.T) {
 		{"power", &holdfastv1.Step{Kind: &holdfastv1.Step_Power{}}, []providers.Capability{providers.CanPower}},
 		{"inspect", &holdfastv1.Step{Kind: &holdfastv1.Step_Inspect{}}, []providers.Capability{providers.CanInspect}},
 		{"identify", &holdfastv1.Step{Kind: &holdfastv1.Step_Identify{}}, []providers.Capability{providers.CanIdentify}},
-		{"read the event log", &holdfastv1.Step{Kind: &holdfastv1.Step_EventLog{}}, []providers.Capability{providers.CanEvents}},
-		{"clear the event log", &holdfastv1.Step{Kind: &holdfastv1.Step_ClearEventLog{}}, []providers.Capability{providers.CanEvents}},
-		{"reset the BMC", &holdfastv1.Step{Kind: &holdfastv1.Step_ResetBmc{}}, []providers.Capability{providers.CanReset, providers.CanInspect}},
+		{"read the event log", &holdfastv1.Step{Kind: &holdfastv1.Step_EventLog{}},
+			[]providers.Capability{providers.CanEvents}},
+		{"clear the event log", &holdfastv1.Step{Kind: &holdfastv1.Step_ClearEventLog{}},
+			[]providers.Capability{providers.CanEvents}},
+		{"reset the BMC", &holdfastv1.Step{Kind: &holdfastv1.Step_ResetBmc{}},
+			[]providers.Capability{providers.CanReset, providers.CanInspect}},
 		{"media", &holdfastv1.Step{Kind: &holdfastv1.Step_Media{}}, []providers.Capability{providers.CanMedia}},
 		{"inventory", &holdfastv1.Step{Kind: &holdfastv1.Step_Inventory{}}, []providers.Capability{providers.CanInventory}},
 		{"console", &holdfastv1.Step{Kind: &holdfastv1.Step_Console{}}, []providers.Capability{providers.CanConsole}},
@@ -86,7 +89,8 @@ func (erasing) Erase(context.Context, providers.Op, providers.Machine, time.Dura
 }
 
 func TestMissingOfAWipe(t *testing.T) {
-	wipe := &holdfastv1.Plan{Steps: []*holdfastv1.Step{{Name: "wipe", Kind: &holdfastv1.Step_Rma{Rma: &holdfastv1.RmaAction{Wipe: true}}}}}
+	wipe := &holdfastv1.Plan{Steps: []*holdfastv1.Step{{Name: "wipe",
+		Kind: &holdfastv1.Step_Rma{Rma: &holdfastv1.RmaAction{Wipe: true}}}}}
 	if c, _ := providers.Missing(powerOnly{}, wipe); c != providers.CanImage {
 		t.Errorf("of a machine that nobody can erase %q is missing", c)
 	}

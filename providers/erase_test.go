@@ -16,16 +16,24 @@ func TestReadEraseReport(t *testing.T) {
 		in   string
 		want providers.EraseReport
 	}{
-		"nothing":               {"", providers.EraseReport{}},
-		"all":                   {"noise\n" + ok + "holdfast-erase done 1 of 1\n", providers.EraseReport{Disks: []providers.ErasedDisk{sda}, Complete: true}},
-		"cut":                   {ok + "holdfast-erase done 1 of 1", providers.EraseReport{Disks: []providers.ErasedDisk{sda}}},
-		"not to the end":        {ok, providers.EraseReport{Disks: []providers.ErasedDisk{sda}}},
-		"one more than told":    {ok + "holdfast-erase done 2 of 2\n", providers.EraseReport{Disks: []providers.ErasedDisk{sda}}},
-		"fewer than there are":  {ok + "holdfast-erase done 1 of 2\n", providers.EraseReport{Disks: []providers.ErasedDisk{sda}}},
-		"a failed one, done":    {worse + "holdfast-erase done 1 of 1\n", providers.EraseReport{Disks: []providers.ErasedDisk{bad}}},
-		"told twice, worse":     {ok + worse + "holdfast-erase done 1 of 1\n", providers.EraseReport{Disks: []providers.ErasedDisk{bad}}},
-		"told twice, better":    {worse + ok + "holdfast-erase done 1 of 1\n", providers.EraseReport{Disks: []providers.ErasedDisk{bad}}},
-		"another disk after it": {"holdfast-erase done 0 of 0\n" + ok, providers.EraseReport{Disks: []providers.ErasedDisk{sda}}},
+		"nothing": {"", providers.EraseReport{}},
+		"all": {"noise\n" + ok + "holdfast-erase done 1 of 1\n",
+			providers.EraseReport{Disks: []providers.ErasedDisk{sda}, Complete: true}},
+		"cut": {ok + "holdfast-erase done 1 of 1",
+			providers.EraseReport{Disks: []providers.ErasedDisk{sda}}},
+		"not to the end": {ok, providers.EraseReport{Disks: []providers.ErasedDisk{sda}}},
+		"one more than told": {ok + "holdfast-erase done 2 of 2\n",
+			providers.EraseReport{Disks: []providers.ErasedDisk{sda}}},
+		"fewer than there are": {ok + "holdfast-erase done 1 of 2\n",
+			providers.EraseReport{Disks: []providers.ErasedDisk{sda}}},
+		"a failed one, done": {worse + "holdfast-erase done 1 of 1\n",
+			providers.EraseReport{Disks: []providers.ErasedDisk{bad}}},
+		"told twice, worse": {ok + worse + "holdfast-erase done 1 of 1\n",
+			providers.EraseReport{Disks: []providers.ErasedDisk{bad}}},
+		"told twice, better": {worse + ok + "holdfast-erase done 1 of 1\n",
+			providers.EraseReport{Disks: []providers.ErasedDisk{bad}}},
+		"another disk after it": {"holdfast-erase done 0 of 0\n" + ok,
+			providers.EraseReport{Disks: []providers.ErasedDisk{sda}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, providers.ReadEraseReport(c.in)); diff != "" {

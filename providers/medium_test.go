@@ -13,7 +13,8 @@ func TestMedium(t *testing.T) {
 	if got, ok := providers.MediumSecret(u); !ok || got != secret || !strings.HasSuffix(u, ".iso") {
 		t.Errorf("the secret of %s: got %v, %v", u, got, ok)
 	}
-	for _, other := range []string{"", "http://192.0.2.1/rescue.iso", "http://192.0.2.1/netboot/media/short/installer.iso", "%zz", "http://192.0.2.1/netboot/media//installer.iso"} {
+	for _, other := range []string{"", "http://192.0.2.1/rescue.iso",
+		"http://192.0.2.1/netboot/media/short/installer.iso", "%zz", "http://192.0.2.1/netboot/media//installer.iso"} {
 		if _, ok := providers.MediumSecret(other); ok {
 			t.Errorf("%q counts as a boot medium", other)
 		}

@@ -31,7 +31,8 @@ func TestInTime(t *testing.T) {
 			switch {
 			case c.want == "" && err != nil:
 				t.Errorf("got %v, want no error", err)
-			case c.want != "" && (err == nil || providers.ClassOf(err) != providers.Late || !strings.HasPrefix(err.Error(), "press: "+c.want)):
+			case c.want != "" && (err == nil || providers.ClassOf(err) != providers.Late ||
+				!strings.HasPrefix(err.Error(), "press: "+c.want)):
 				t.Errorf("got %v (class %s), want class late and %q", err, providers.ClassOf(err), c.want)
 			}
 		})

@@ -31,7 +31,8 @@ func newSet(t *testing.T, config string) (*providers.Set, error) {
 	if err := json.Unmarshal([]byte(config), &cs); err != nil {
 		return nil, err
 	}
-	return providers.NewSet(map[string]providers.Factory{"named": namedFactory, "other": namedFactory}, cs, slog.New(slog.DiscardHandler))
+	return providers.NewSet(map[string]providers.Factory{"named": namedFactory, "other": namedFactory}, cs,
+		slog.New(slog.DiscardHandler))
 }
 
 func TestNewSet(t *testing.T) {
@@ -42,8 +43,10 @@ func TestNewSet(t *testing.T) {
 		{"kind is no text", `{"a": {"kind": 7}}`, "kind of provider is 7"},
 		{"kind is empty", `{"a": {"kind": ""}}`, `kind of provider is ""`},
 		{"unknown kind", `{"a": {"kind": "nope"}}`, `configure provider "a": kind "nope" is not one of named, other`},
-		{"power-ons one after the other", `{"a": {"kind": "named", "power_on_interval": "2s", "power_on_rack_interval": "30s"}}`, ""},
-		{"an interval without a unit", `{"a": {"kind": "named", "power_on_interval": 2}}`, "power_on_interval of provider is 2: it is a time between two power-ons, e.g. 2s"},
+		{"power-ons one after the other",
+			`{"a": {"kind": "named", "power_on_interval": "2s", "power_on_rack_interval": "30s"}}`, ""},
+		{"an interval without a unit", `{"a": {"kind": "named", "power_on_interval": 2}}`,
+			"power_on_interval of provider is 2: it is a time between two power-ons, e.g. 2s"},
 		{"factory fails", `{"a": {"kind": "named", "broken": true}}`, `configure provider "a": broken is not allowed`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -64,7 +67,8 @@ func TestSetOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := providers.SetOf(map[string]providers.Provider{"only": named{name: "only"}})
-	field := &holdfastv1.Machine{MachineId: "m-1", Labels: map[string]string{"provider": "b"}, Spec: &holdfastv1.MachineSpec{Provider: "a"}}
+	field := &holdfastv1.Machine{MachineId: "m-1", Labels: map[string]string{"provider": "b"},
+		Spec: &holdfastv1.MachineSpec{Provider: "a"}}
 	label := &holdfastv1.Machine{MachineId: "m-1", Labels: map[string]string{"provider": "a"}}
 	plain := &holdfastv1.Machine{MachineId: "m-1"}
 	for _, c := range []struct {
@@ -89,7 +93,8 @@ func TestSetOf(t *testing.T) {
 		})
 	}
 	_, err = one.Of(label)
-	if providers.ClassOf(err) != providers.Unsupported || !strings.Contains(err.Error(), `provider "a" is not configured (configured: only)`) {
+	if providers.ClassOf(err) != providers.Unsupported ||
+		!strings.Contains(err.Error(), `provider "a" is not configured (configured: only)`) {
 		t.Fatalf("got %v", err)
 	}
 }

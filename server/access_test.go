@@ -24,18 +24,22 @@ func TestCreateToken(t *testing.T) {
 	n := newNode()
 	c, ctx := accessClient(t, n), testCtx(t)
 	before := time.Now()
-	r, err := c.CreateToken(ctx, &holdfastv1.CreateTokenRequest{Name: "ci", Role: holdfastv1.Role_OPERATOR, Pools: []string{"a"}, TtlSeconds: 3600, Comment: "for CI"})
+	r, err := c.CreateToken(ctx, &holdfastv1.CreateTokenRequest{Name: "ci", Role: holdfastv1.Role_OPERATOR,
+		Pools: []string{"a"}, TtlSeconds: 3600, Comment: "for CI"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if raw, err := base64.RawURLEncoding.DecodeString(r.GetSecret()); err != nil || len(raw) != 64 {
 		t.Errorf("the value has %d bytes (%v), want 64 in base64url", len(raw), err)
 	}
-	want := &holdfastv1.Token{Name: "ci", Role: holdfastv1.Role_OPERATOR, Pools: []string{"a"}, Comment: "for CI", CreatedBy: "anonymous", State: "active"}
-	if diff := cmp.Diff(want, r.GetToken(), protocmp.Transform(), protocmp.IgnoreFields(want, "token_id", "created_at", "expires_at")); diff != "" {
+	want := &holdfastv1.Token{Name: "ci", Role: holdfastv1.Role_OPERATOR, Pools: []string{"a"}, Comment: "for CI",
+		CreatedBy: "anonymous", State: "active"}
+	if diff := cmp.Diff(want, r.GetToken(), protocmp.Transform(),
+		protocmp.IgnoreFields(want, "token_id", "created_at", "expires_at")); diff != "" {
 		t.Errorf("token (-want +got):\n%s", diff)
 	}
-	if at := r.GetToken().GetExpiresAt().AsTime(); at.Before(before.Add(59*time.Minute)) || at.After(time.Now().Add(time.Hour)) {
+	if at := r.GetToken().GetExpiresAt().AsTime(); at.Before(before.Add(59*time.Minute)) ||
+		at.After(time.Now().Add(time.Hour)) {
 		t.Errorf("it expires at %v, want an hour after %v", at, before)
 	}
 	sum := sha256.Sum256([]byte(r.GetSecret()))
@@ -47,7 +51,8 @@ func TestCreateToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	var state strings.Builder
-	if _, err := snap.WriteTo(&state); err != nil || strings.Contains(state.String(), r.GetSecret()) || !strings.Contains(state.String(), r.GetToken().GetTokenId()) {
+	if _, err := snap.WriteTo(&state); err != nil || strings.Contains(state.String(), r.GetSecret()) ||
+		!strings.Contains(state.String(), r.GetToken().GetTokenId()) {
 		t.Errorf("the value is in the state, or the token is not (%v)", err)
 	}
 	other, err := c.CreateToken(ctx, &holdfastv1.CreateTokenRequest{Name: "ci", Role: holdfastv1.Role_VIEWER})
@@ -78,7 +83,8 @@ func TestTokensExpireByDefault(t *testing.T) {
 			continue
 		}
 		at := r.GetToken().GetExpiresAt()
-		if got := time.Until(at.AsTime()); (at == nil) != (tt.want == 0) || at != nil && (got > tt.want || got < tt.want-time.Minute) {
+		if got := time.Until(at.AsTime()); (at == nil) != (tt.want == 0) || at != nil &&
+			(got > tt.want || got < tt.want-time.Minute) {
 			t.Errorf("%v: expires at %v, want in %s (0: never)", tt.req, at.AsTime(), tt.want)
 		}
 	}
@@ -88,8 +94,10 @@ func TestCreateTokenRefuses(t *testing.T) {
 	c, ctx := accessClient(t, newNode()), testCtx(t)
 	for _, r := range []*holdfastv1.CreateTokenRequest{
 		{}, {Name: "ci"}, {Role: holdfastv1.Role_ADMIN}, {Name: "ci", Role: holdfastv1.Role_ADMIN, Pools: []string{"a"}},
-		{Name: "ci", Role: holdfastv1.Role_AGENT}, {Name: "ci", Role: holdfastv1.Role_POOL_AGENT}, {Name: "ci", Role: holdfastv1.Role_VIEWER, MachineId: "m-1"},
-		{Name: "ci", Role: holdfastv1.Role_ADMIN, TtlSeconds: -1}, {Name: "ci", Role: holdfastv1.Role_ADMIN, TtlSeconds: 60, NeverExpires: true}, {Name: "ci", Role: holdfastv1.Role_ADMIN, TtlSeconds: 1 << 62},
+		{Name: "ci", Role: holdfastv1.Role_AGENT}, {Name: "ci", Role: holdfastv1.Role_POOL_AGENT}, {Name: "ci",
+			Role: holdfastv1.Role_VIEWER, MachineId: "m-1"},
+		{Name: "ci", Role: holdfastv1.Role_ADMIN, TtlSeconds: -1}, {Name: "ci", Role: holdfastv1.Role_ADMIN, TtlSeconds: 60,
+			NeverExpires: true}, {Name: "ci", Role: holdfastv1.Role_ADMIN, TtlSeconds: 1 << 62},
 		{Name: strings.Repeat("x", 65), Role: holdfastv1.Role_ADMIN}, {Name: "ci", Role: 77},
 	} {
 		_, err := c.CreateToken(ctx, r)
@@ -116,7 +124,8 @@ func TestListAndRevokeTokens(t *testing.T) {
 			t.Fatalf("revoke: %v, %v", tok, err)
 		}
 	}
-	for filter, want := range map[string]int{"": 3, "state = active": 2, "state = revoked": 1, "revoked:*": 1, "role = OPERATOR": 1, "pool:b": 1, "pool:c": 0,
+	for filter, want := range map[string]int{"": 3, "state = active": 2, "state = revoked": 1, "revoked:*": 1,
+		"role = OPERATOR": 1, "pool:b": 1, "pool:c": 0,
 		"machine_id = m-1": 1, "name = ci OR name = ops": 2} {
 		r, err := c.ListTokens(ctx, &holdfastv1.ListTokensRequest{Filter: filter})
 		if err != nil || len(r.GetTokens()) != want {
@@ -148,7 +157,8 @@ func TestListAndRevokeTokens(t *testing.T) {
 func TestWhoAmI(t *testing.T) {
 	c := accessClient(t, newNode())
 	id, err := c.WhoAmI(testCtx(t), &holdfastv1.WhoAmIRequest{})
-	if err != nil || id.GetPrincipal() != "anonymous" || id.GetRole() != holdfastv1.Role_ADMIN || id.GetMethod() != "insecure" {
+	if err != nil || id.GetPrincipal() != "anonymous" || id.GetRole() != holdfastv1.Role_ADMIN ||
+		id.GetMethod() != "insecure" {
 		t.Errorf("got %v, %v", id, err)
 	}
 }

@@ -54,13 +54,16 @@ func TestArchivedRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	books[o.Name] = o.Data
-	n.do(t, &internalv1.ArchiveRun{RunId: "run-1", Revision: before.GetRevision(), Object: o.Name, SizeBytes: int64(len(o.Data)), Sha256: o.SHA256})
+	n.do(t, &internalv1.ArchiveRun{RunId: "run-1", Revision: before.GetRevision(), Object: o.Name,
+		SizeBytes: int64(len(o.Data)), Sha256: o.SHA256})
 
-	if r := get(c); len(r.GetSteps()) != len(before.GetSteps()) || r.GetArchive().GetNote() != "" || r.GetPhase() != before.GetPhase() {
+	if r := get(c); len(r.GetSteps()) != len(before.GetSteps()) || r.GetArchive().GetNote() != "" ||
+		r.GetPhase() != before.GetPhase() {
 		t.Errorf("archived: got %v, want %v", r, before)
 	}
 	for offset := range len(text) + 1 {
-		if got := readLog(t, logs(t, c, &holdfastv1.StreamRunLogsRequest{RunId: "run-1", Offset: int64(offset)}), int64(offset), -1); got != text[offset:] {
+		if got := readLog(t, logs(t, c, &holdfastv1.StreamRunLogsRequest{RunId: "run-1", Offset: int64(offset)}),
+			int64(offset), -1); got != text[offset:] {
 			t.Fatalf("log from %d: got %q, want %q", offset, got, text[offset:])
 		}
 	}

@@ -19,7 +19,8 @@ func audited(t *testing.T, n *fakeNode, events int) (*Server, holdfastv1.AuditSe
 	t.Helper()
 	s, c := serve(t, n, Config{})
 	for i := range events {
-		n.do(t, &internalv1.RecordDenials{Events: []*holdfastv1.AuditEvent{{Principal: fmt.Sprintf("user:%d", i%3), Method: "/m", Outcome: "PERMISSION_DENIED"}}})
+		n.do(t, &internalv1.RecordDenials{Events: []*holdfastv1.AuditEvent{{Principal: fmt.Sprintf("user:%d", i%3),
+			Method: "/m", Outcome: "PERMISSION_DENIED"}}})
 	}
 	return s, holdfastv1.NewAuditServiceClient(c.conn)
 }
@@ -52,7 +53,8 @@ func TestEveryWriteIsAudited(t *testing.T) {
 	_, _ = c.DeletePlan(ctx, &holdfastv1.DeletePlanRequest{PlanId: "plan/none"})
 	_, _ = c.GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "m-1"})
 	_, _ = c.StartRun(ctx, &holdfastv1.StartRunRequest{MachineId: "m-1", RequestId: "r-1", Type: "REBOOT"})
-	list, err := holdfastv1.NewAuditServiceClient(c.conn).ListAuditEvents(ctx, &holdfastv1.ListAuditEventsRequest{Filter: `principal = anonymous AND at > "2020-01-01T00:00:00Z"`})
+	list, err := holdfastv1.NewAuditServiceClient(c.conn).ListAuditEvents(ctx,
+		&holdfastv1.ListAuditEventsRequest{Filter: `principal = anonymous AND at > "2020-01-01T00:00:00Z"`})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +68,8 @@ func TestEveryWriteIsAudited(t *testing.T) {
 		t.Fatalf("got %v, want %q", list.GetEvents(), want)
 	}
 	for i, e := range list.GetEvents() {
-		if got := fmt.Sprint(e.GetSequence(), " ", e.GetMethod(), " ", e.GetResource(), " ", e.GetRequestId(), " ", e.GetOutcome()); got != want[i] {
+		if got := fmt.Sprint(e.GetSequence(), " ", e.GetMethod(), " ", e.GetResource(), " ", e.GetRequestId(), " ",
+			e.GetOutcome()); got != want[i] {
 			t.Errorf("event %d: got %q, want %q", i, got, want[i])
 		}
 	}
@@ -92,7 +95,8 @@ func TestListAuditEvents(t *testing.T) {
 	if fmt.Sprint(got) != "[7 6 5 4 3 2 1]" {
 		t.Errorf("got %v, want all of them, newest first", got)
 	}
-	for filter, want := range map[string]int{"principal = user:1": 2, `principal = "user:*"`: 7, "sequence >= 6": 2, "outcome != OK": 7, "resource = machines/m-1": 0} {
+	for filter, want := range map[string]int{"principal = user:1": 2, `principal = "user:*"`: 7, "sequence >= 6": 2,
+		"outcome != OK": 7, "resource = machines/m-1": 0} {
 		r, err := c.ListAuditEvents(ctx, &holdfastv1.ListAuditEventsRequest{Filter: filter})
 		if err != nil || len(r.GetEvents()) != want {
 			t.Errorf("filter %q: got %d, %v, want %d", filter, len(r.GetEvents()), err, want)

@@ -42,7 +42,8 @@ func TestWhoDidIt(t *testing.T) {
 		return must[issue.Pair](t)(p.ca.Client("alice", []string{"operator@a"}, time.Now().Add(time.Hour)))
 	}})
 	phase := func(c *caller, machine string) error {
-		_, err := holdfastv1.NewMachineServiceClient(c.conn).SetMachinePhase(c.ctx(t), &holdfastv1.SetMachinePhaseRequest{MachineId: machine, Phase: holdfastv1.MachineStatus_MAINTENANCE})
+		_, err := holdfastv1.NewMachineServiceClient(c.conn).SetMachinePhase(c.ctx(t),
+			&holdfastv1.SetMachinePhaseRequest{MachineId: machine, Phase: holdfastv1.MachineStatus_MAINTENANCE})
 		return err
 	}
 	for _, tt := range []struct {
@@ -65,7 +66,8 @@ func TestWhoDidIt(t *testing.T) {
 			t.Fatalf("%d events for one call: %v", len(after)-before, after[before:])
 		}
 		e := after[before]
-		if e.GetPrincipal() != tt.principal || e.GetOutcome() != tt.outcome || e.GetResource() != "machines/"+tt.machine || e.GetMethod() != "holdfast.v1.MachineService/SetMachinePhase" ||
+		if e.GetPrincipal() != tt.principal || e.GetOutcome() != tt.outcome || e.GetResource() != "machines/"+tt.machine ||
+			e.GetMethod() != "holdfast.v1.MachineService/SetMachinePhase" ||
 			e.GetSource() != "127.0.0.1" || e.GetPeer() != "p1" {
 			t.Errorf("got %v", e)
 		}
@@ -89,11 +91,14 @@ func TestWhoDidIt(t *testing.T) {
 // TestForgedForwarding checks that forwarding metadata is ignored unless a peer sends it.
 func TestForgedForwarding(t *testing.T) {
 	p := secure(t, auth.Config{})
-	forged := must[[]byte](t)(proto.Marshal(&internalv1.ForwardedCaller{Identity: &holdfastv1.Identity{Principal: "user:root", Role: holdfastv1.Role_ADMIN, Method: auth.MethodCertificate}}))
+	forged := must[[]byte](t)(
+		proto.Marshal(&internalv1.ForwardedCaller{Identity: &holdfastv1.Identity{Principal: "user:root",
+			Role: holdfastv1.Role_ADMIN, Method: auth.MethodCertificate}}))
 	hour := time.Now().Add(time.Hour)
 	who := func(k kind) (*holdfastv1.Identity, error) {
 		c := p.connect(t, k)
-		ctx := metadata.AppendToOutgoingContext(c.ctx(t), "holdfast-identity-bin", string(forged), "holdfast-forwarded-by", "p2")
+		ctx := metadata.AppendToOutgoingContext(c.ctx(t), "holdfast-identity-bin", string(forged), "holdfast-forwarded-by",
+			"p2")
 		return holdfastv1.NewAccessServiceClient(c.conn).WhoAmI(ctx, &holdfastv1.WhoAmIRequest{})
 	}
 	if id, err := who(kind{}); status.Code(err) != codes.Unauthenticated {
@@ -161,7 +166,8 @@ func TestRevokedWhileSending(t *testing.T) {
 	took := make(chan error, 2)
 	desc := &grpc.StreamServerInfo{FullMethod: holdfastv1.ConsoleService_Attach_FullMethodName}
 	ctx := metadata.NewIncomingContext(testCtx(t), metadata.Pairs("authorization", "Bearer "+c.token))
-	ss := &incoming{ctx: grpcpeer.NewContext(ctx, &grpcpeer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}}), come: make(chan struct{})}
+	ss := &incoming{ctx: grpcpeer.NewContext(ctx, &grpcpeer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}}),
+		come: make(chan struct{})}
 	go func() {
 		err := p.s.cfg.Gate.EdgeStream(nil, ss, desc, func(srv any, s grpc.ServerStream) error {
 			return p.s.cfg.Gate.Stream(srv, s, desc, func(_ any, s grpc.ServerStream) error {
@@ -203,7 +209,8 @@ func TestBootstrapToken(t *testing.T) {
 	}
 	first, rest, _ := strings.Cut(out.String(), "\n")
 	secret, ok := strings.CutPrefix(first, "bootstrap token: ")
-	if !ok || len(secret) != 86 || strings.Contains(rest, secret) || strings.Contains(rest, "bootstrap token") || strings.Count(rest, "\n") != 1 {
+	if !ok || len(secret) != 86 || strings.Contains(rest, secret) || strings.Contains(rest, "bootstrap token") ||
+		strings.Count(rest, "\n") != 1 {
 		t.Fatalf("got %q", out.String())
 	}
 	c := p.connect(t, kind{})
@@ -231,7 +238,8 @@ func BenchmarkAuthenticated(b *testing.B) {
 	n := newNode()
 	n.machine(b, "m-1")
 	secret, hash := auth.NewSecret()
-	n.do(b, &internalv1.CreateToken{Token: &internalv1.StoredToken{Sha256: hash, Token: &holdfastv1.Token{TokenId: "t1", Name: "bench", Role: holdfastv1.Role_OPERATOR}}})
+	n.do(b, &internalv1.CreateToken{Token: &internalv1.StoredToken{Sha256: hash,
+		Token: &holdfastv1.Token{TokenId: "t1", Name: "bench", Role: holdfastv1.Role_OPERATOR}}})
 	closed, _, err := auth.ForNode(auth.Config{PeerID: "p1", RatePerSecond: -1}, &secured{fakeNode: n}, n.peer)
 	if err != nil {
 		b.Fatal(err)

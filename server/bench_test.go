@@ -29,10 +29,11 @@ func BenchmarkEvent(b *testing.B) {
 	var got, running sync.WaitGroup
 	for range watchers {
 		running.Add(1)
-		w := &runWatch{filter: f, cursor: n.peer.View().LastEvent(), matched: map[string]bool{}, send: func(*holdfastv1.RunEvent) error {
-			got.Done()
-			return nil
-		}}
+		w := &runWatch{filter: f, cursor: n.peer.View().LastEvent(), matched: map[string]bool{},
+			send: func(*holdfastv1.RunEvent) error {
+				got.Done()
+				return nil
+			}}
 		go func() {
 			defer running.Done()
 			_ = w.follow(context.Background(), tl)
@@ -53,8 +54,9 @@ func BenchmarkListMachines(b *testing.B) {
 	for _, size := range []int{10_000, 100_000} {
 		n := newNode()
 		for i := range size {
-			n.do(b, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: fmt.Sprintf("m-%06d", i), Labels: map[string]string{"env": "prod"},
-				Spec: &holdfastv1.MachineSpec{Rack: fmt.Sprintf("r%d", i%20), Serial: fmt.Sprintf("S%08d", i)}}})
+			n.do(b, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: fmt.Sprintf("m-%06d", i),
+				Labels: map[string]string{"env": "prod"},
+				Spec:   &holdfastv1.MachineSpec{Rack: fmt.Sprintf("r%d", i%20), Serial: fmt.Sprintf("S%08d", i)}}})
 		}
 		s := &machineService{Server: New(Config{}, n, n.peer, testProviders())}
 		for _, tt := range []struct {
@@ -104,7 +106,8 @@ func BenchmarkStartRun(b *testing.B) {
 	n.machine(b, "m-1")
 	s := &runService{Server: New(Config{}, n, n.peer, testProviders())}
 	for i := 0; b.Loop(); i++ {
-		run, err := s.StartRun(context.Background(), &holdfastv1.StartRunRequest{RequestId: fmt.Sprint(i), MachineId: "m-1", Type: "REBOOT"})
+		run, err := s.StartRun(context.Background(), &holdfastv1.StartRunRequest{RequestId: fmt.Sprint(i), MachineId: "m-1",
+			Type: "REBOOT"})
 		if err != nil {
 			b.Fatal(err)
 		}

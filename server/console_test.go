@@ -84,8 +84,10 @@ func TestConsoleIsRefused(t *testing.T) {
 		{"no run", "p1", false, &holdfastv1.AttachRequest{}, codes.InvalidArgument, "INVALID_FIELD"},
 		{"unknown run", "p1", false, &holdfastv1.AttachRequest{RunId: "run-none"}, codes.NotFound, "RUN_NOT_FOUND"},
 		{"taken", "p1", true, &holdfastv1.AttachRequest{RunId: "run-1"}, codes.FailedPrecondition, "CONSOLE_TAKEN"},
-		{"types while looking on", "p1", true, &holdfastv1.AttachRequest{RunId: "run-1", ReadOnly: true, Data: []byte("x")}, codes.FailedPrecondition, "CONSOLE_READ_ONLY"},
-		{"too much at once", "p1", false, &holdfastv1.AttachRequest{RunId: "run-1", Data: make([]byte, maxTyped+1)}, codes.InvalidArgument, "INVALID_FIELD"},
+		{"types while looking on", "p1", true, &holdfastv1.AttachRequest{RunId: "run-1", ReadOnly: true, Data: []byte("x")},
+			codes.FailedPrecondition, "CONSOLE_READ_ONLY"},
+		{"too much at once", "p1", false, &holdfastv1.AttachRequest{RunId: "run-1", Data: make([]byte, maxTyped+1)},
+			codes.InvalidArgument, "INVALID_FIELD"},
 		{"no leader", "", false, &holdfastv1.AttachRequest{RunId: "run-1"}, codes.Unavailable, "NO_LEADER"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -25,19 +25,26 @@ func TestToStatus(t *testing.T) {
 		reason string
 		retry  bool
 	}{
-		{"no leader", &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: fmt.Errorf("%w: waiting", cluster.ErrNoLeader)}, codes.Unavailable, "NO_LEADER", true},
-		{"not applied", &cluster.OutcomeError{Outcome: cluster.NotApplied, Leader: "p2", Err: cluster.ErrNotLeader}, codes.Unavailable, "NOT_APPLIED", true},
-		{"unknown", &cluster.OutcomeError{Outcome: cluster.Unknown, Err: context.DeadlineExceeded}, codes.Unavailable, "OUTCOME_UNKNOWN", true},
-		{"too large", &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrTooLarge}, codes.InvalidArgument, "COMMAND_TOO_LARGE", false},
-		{"not encodable", &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrEncoding}, codes.InvalidArgument, "COMMAND_NOT_ENCODABLE", false},
-		{"wrapped outcome", fmt.Errorf("start run: %w", &cluster.OutcomeError{Outcome: cluster.Unknown, Err: errors.New("x")}), codes.Unavailable, "OUTCOME_UNKNOWN", true},
+		{"no leader", &cluster.OutcomeError{Outcome: cluster.NotApplied,
+			Err: fmt.Errorf("%w: waiting", cluster.ErrNoLeader)}, codes.Unavailable, "NO_LEADER", true},
+		{"not applied", &cluster.OutcomeError{Outcome: cluster.NotApplied, Leader: "p2", Err: cluster.ErrNotLeader},
+			codes.Unavailable, "NOT_APPLIED", true},
+		{"unknown", &cluster.OutcomeError{Outcome: cluster.Unknown, Err: context.DeadlineExceeded}, codes.Unavailable,
+			"OUTCOME_UNKNOWN", true},
+		{"too large", &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrTooLarge}, codes.InvalidArgument,
+			"COMMAND_TOO_LARGE", false},
+		{"not encodable", &cluster.OutcomeError{Outcome: cluster.NotApplied, Err: cluster.ErrEncoding},
+			codes.InvalidArgument, "COMMAND_NOT_ENCODABLE", false},
+		{"wrapped outcome", fmt.Errorf("start run: %w", &cluster.OutcomeError{Outcome: cluster.Unknown,
+			Err: errors.New("x")}), codes.Unavailable, "OUTCOME_UNKNOWN", true},
 		{"draining", errDraining, codes.Unavailable, "SHUTTING_DOWN", true},
 		{"canceled", fmt.Errorf("wait: %w", context.Canceled), codes.Canceled, "", false},
 		{"deadline", fmt.Errorf("wait: %w", context.DeadlineExceeded), codes.DeadlineExceeded, "", false},
 		{"status of another peer", status.Error(codes.ResourceExhausted, "slow down"), codes.ResourceExhausted, "", false},
 		{"out of range", &fsm.Error{Code: fsm.OutOfRange, Reason: "CURSOR_GONE"}, codes.OutOfRange, "CURSOR_GONE", false},
 		{"aborted", &fsm.Error{Code: fsm.Aborted, Reason: "ID_TAKEN"}, codes.Aborted, "ID_TAKEN", false},
-		{"already exists", &fsm.Error{Code: fsm.AlreadyExists, Reason: "PLAN_EXISTS"}, codes.AlreadyExists, "PLAN_EXISTS", false},
+		{"already exists", &fsm.Error{Code: fsm.AlreadyExists, Reason: "PLAN_EXISTS"}, codes.AlreadyExists, "PLAN_EXISTS",
+			false},
 		{"anything else", errors.New("disk /secret/path is full"), codes.Internal, "INTERNAL", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -55,7 +62,8 @@ func TestToStatus(t *testing.T) {
 			if strings.Contains(err.Error(), "secret") || id == "" || !strings.Contains(err.Error(), id) {
 				t.Errorf("the client is told %q, want an id and nothing else", err)
 			}
-			if !strings.Contains(log.String(), id) || !strings.Contains(log.String(), "/secret/path") || !strings.Contains(log.String(), "/x/Y") {
+			if !strings.Contains(log.String(), id) || !strings.Contains(log.String(), "/secret/path") ||
+				!strings.Contains(log.String(), "/x/Y") {
 				t.Errorf("logged %q, want the id, the method and the error", log.String())
 			}
 		})
@@ -87,7 +95,8 @@ func TestErrorDetails(t *testing.T) {
 	_, err = c.DeleteMachine(ctx, &holdfastv1.DeleteMachineRequest{MachineId: "m-1"})
 	wantError(t, err, codes.FailedPrecondition, "ACTIVE_RUN")
 	v := detail[*errdetails.PreconditionFailure](err).GetViolations()
-	if len(v) != 1 || v[0].GetType() != "ACTIVE_RUN" || v[0].GetSubject() != "runs/run-active" || v[0].GetDescription() == "" {
+	if len(v) != 1 || v[0].GetType() != "ACTIVE_RUN" || v[0].GetSubject() != "runs/run-active" ||
+		v[0].GetDescription() == "" {
 		t.Errorf("precondition: got %v", v)
 	}
 	if got := detail[*errdetails.ErrorInfo](err).GetMetadata()["run_id"]; got != "run-active" {
@@ -116,24 +125,41 @@ func TestErrorTable(t *testing.T) {
 		code   codes.Code
 		reason string
 	}{
-		{"get machine without id", drop(c.GetMachine(ctx, &holdfastv1.GetMachineRequest{})), codes.InvalidArgument, "INVALID_FIELD"},
-		{"get unknown machine", drop(c.GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "x"})), codes.NotFound, "MACHINE_NOT_FOUND"},
-		{"explain without id", drop(c.ExplainMachine(ctx, &holdfastv1.ExplainMachineRequest{})), codes.InvalidArgument, "INVALID_FIELD"},
-		{"explain unknown machine", drop(c.ExplainMachine(ctx, &holdfastv1.ExplainMachineRequest{MachineId: "x"})), codes.NotFound, "MACHINE_NOT_FOUND"},
-		{"history without id", drop(c.ListMachineHistory(ctx, &holdfastv1.ListMachineHistoryRequest{})), codes.InvalidArgument, "INVALID_FIELD"},
-		{"history of unknown machine", drop(c.ListMachineHistory(ctx, &holdfastv1.ListMachineHistoryRequest{MachineId: "x"})), codes.NotFound, "MACHINE_NOT_FOUND"},
-		{"register nothing", drop(c.RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{})), codes.InvalidArgument, "INVALID_FIELD"},
-		{"update without id", drop(c.UpdateMachine(ctx, &holdfastv1.UpdateMachineRequest{})), codes.InvalidArgument, "INVALID_FIELD"},
-		{"update unknown machine", drop(c.UpdateMachine(ctx, &holdfastv1.UpdateMachineRequest{Machine: &holdfastv1.Machine{MachineId: "x"}})), codes.NotFound, "MACHINE_NOT_FOUND"},
-		{"delete without id", drop(c.DeleteMachine(ctx, &holdfastv1.DeleteMachineRequest{})), codes.InvalidArgument, "INVALID_FIELD"},
-		{"delete unknown machine", drop(c.DeleteMachine(ctx, &holdfastv1.DeleteMachineRequest{MachineId: "x"})), codes.NotFound, "MACHINE_NOT_FOUND"},
-		{"delete busy machine", drop(c.DeleteMachine(ctx, &holdfastv1.DeleteMachineRequest{MachineId: "busy"})), codes.FailedPrecondition, "ACTIVE_RUN"},
+		{"get machine without id", drop(c.GetMachine(ctx, &holdfastv1.GetMachineRequest{})), codes.InvalidArgument,
+			"INVALID_FIELD"},
+		{"get unknown machine", drop(c.GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "x"})), codes.NotFound,
+			"MACHINE_NOT_FOUND"},
+		{"explain without id", drop(c.ExplainMachine(ctx, &holdfastv1.ExplainMachineRequest{})), codes.InvalidArgument,
+			"INVALID_FIELD"},
+		{"explain unknown machine", drop(c.ExplainMachine(ctx, &holdfastv1.ExplainMachineRequest{MachineId: "x"})),
+			codes.NotFound, "MACHINE_NOT_FOUND"},
+		{"history without id", drop(c.ListMachineHistory(ctx, &holdfastv1.ListMachineHistoryRequest{})),
+			codes.InvalidArgument, "INVALID_FIELD"},
+		{"history of unknown machine",
+			drop(c.ListMachineHistory(ctx, &holdfastv1.ListMachineHistoryRequest{MachineId: "x"})), codes.NotFound,
+			"MACHINE_NOT_FOUND"},
+		{"register nothing", drop(c.RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{})), codes.InvalidArgument,
+			"INVALID_FIELD"},
+		{"update without id", drop(c.UpdateMachine(ctx, &holdfastv1.UpdateMachineRequest{})), codes.InvalidArgument,
+			"INVALID_FIELD"},
+		{"update unknown machine",
+			drop(c.UpdateMachine(ctx, &holdfastv1.UpdateMachineRequest{Machine: &holdfastv1.Machine{MachineId: "x"}})),
+			codes.NotFound, "MACHINE_NOT_FOUND"},
+		{"delete without id", drop(c.DeleteMachine(ctx, &holdfastv1.DeleteMachineRequest{})), codes.InvalidArgument,
+			"INVALID_FIELD"},
+		{"delete unknown machine", drop(c.DeleteMachine(ctx, &holdfastv1.DeleteMachineRequest{MachineId: "x"})),
+			codes.NotFound, "MACHINE_NOT_FOUND"},
+		{"delete busy machine", drop(c.DeleteMachine(ctx, &holdfastv1.DeleteMachineRequest{MachineId: "busy"})),
+			codes.FailedPrecondition, "ACTIVE_RUN"},
 		{"set no phase", setPhase(ctx, c, "idle", 0), codes.InvalidArgument, "INVALID_FIELD"},
 		{"set unknown phase", setPhase(ctx, c, "idle", 99), codes.InvalidArgument, "INVALID_FIELD"},
 		{"set phase of nothing", setPhase(ctx, c, "", holdfastv1.MachineStatus_RMA), codes.InvalidArgument, "INVALID_FIELD"},
-		{"set PROVISIONING by hand", setPhase(ctx, c, "idle", holdfastv1.MachineStatus_PROVISIONING), codes.FailedPrecondition, "PHASE_TRANSITION"},
-		{"set phase of a retired machine", setPhase(ctx, c, "retired", holdfastv1.MachineStatus_READY), codes.FailedPrecondition, "PHASE_TRANSITION"},
-		{"set phase of a busy machine", setPhase(ctx, c, "busy", holdfastv1.MachineStatus_RMA), codes.FailedPrecondition, "ACTIVE_RUN"},
+		{"set PROVISIONING by hand", setPhase(ctx, c, "idle", holdfastv1.MachineStatus_PROVISIONING),
+			codes.FailedPrecondition, "PHASE_TRANSITION"},
+		{"set phase of a retired machine", setPhase(ctx, c, "retired", holdfastv1.MachineStatus_READY),
+			codes.FailedPrecondition, "PHASE_TRANSITION"},
+		{"set phase of a busy machine", setPhase(ctx, c, "busy", holdfastv1.MachineStatus_RMA), codes.FailedPrecondition,
+			"ACTIVE_RUN"},
 		{"set phase with a novel", drop(c.SetMachinePhase(ctx, &holdfastv1.SetMachinePhaseRequest{
 			MachineId: "idle", Phase: holdfastv1.MachineStatus_RMA, Comment: strings.Repeat("x", 1025),
 		})), codes.InvalidArgument, "INVALID_FIELD"},
@@ -141,23 +167,37 @@ func TestErrorTable(t *testing.T) {
 		{"get plan without id", drop(c.GetPlan(ctx, &holdfastv1.GetPlanRequest{})), codes.InvalidArgument, "INVALID_FIELD"},
 		{"get unknown plan", drop(c.GetPlan(ctx, &holdfastv1.GetPlanRequest{PlanId: "x"})), codes.NotFound, "PLAN_NOT_FOUND"},
 		{"create nothing", drop(c.CreatePlan(ctx, &holdfastv1.CreatePlanRequest{})), codes.InvalidArgument, "INVALID_FIELD"},
-		{"create plan without steps", drop(c.CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: &holdfastv1.Plan{PlanId: "p"}})), codes.InvalidArgument, "INVALID_FIELD"},
-		{"delete plan without id", drop(c.DeletePlan(ctx, &holdfastv1.DeletePlanRequest{})), codes.InvalidArgument, "INVALID_FIELD"},
-		{"delete unknown plan", drop(c.DeletePlan(ctx, &holdfastv1.DeletePlanRequest{PlanId: "x"})), codes.NotFound, "PLAN_NOT_FOUND"},
-		{"delete built-in plan", drop(c.DeletePlan(ctx, &holdfastv1.DeletePlanRequest{PlanId: "plan/rma"})), codes.FailedPrecondition, "PLAN_BUILT_IN"},
-		{"delete plan of a run", drop(c.DeletePlan(ctx, &holdfastv1.DeletePlanRequest{PlanId: "one"})), codes.FailedPrecondition, "PLAN_REFERENCED"},
+		{"create plan without steps",
+			drop(c.CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: &holdfastv1.Plan{PlanId: "p"}})), codes.InvalidArgument,
+			"INVALID_FIELD"},
+		{"delete plan without id", drop(c.DeletePlan(ctx, &holdfastv1.DeletePlanRequest{})), codes.InvalidArgument,
+			"INVALID_FIELD"},
+		{"delete unknown plan", drop(c.DeletePlan(ctx, &holdfastv1.DeletePlanRequest{PlanId: "x"})), codes.NotFound,
+			"PLAN_NOT_FOUND"},
+		{"delete built-in plan", drop(c.DeletePlan(ctx, &holdfastv1.DeletePlanRequest{PlanId: "plan/rma"})),
+			codes.FailedPrecondition, "PLAN_BUILT_IN"},
+		{"delete plan of a run", drop(c.DeletePlan(ctx, &holdfastv1.DeletePlanRequest{PlanId: "one"})),
+			codes.FailedPrecondition, "PLAN_REFERENCED"},
 
 		{"get run without id", drop(c.GetRun(ctx, &holdfastv1.GetRunRequest{})), codes.InvalidArgument, "INVALID_FIELD"},
 		{"get unknown run", drop(c.GetRun(ctx, &holdfastv1.GetRunRequest{RunId: "x"})), codes.NotFound, "RUN_NOT_FOUND"},
 		{"cancel without id", drop(c.CancelRun(ctx, &holdfastv1.CancelRunRequest{})), codes.InvalidArgument, "INVALID_FIELD"},
-		{"cancel unknown run", drop(c.CancelRun(ctx, &holdfastv1.CancelRunRequest{RunId: "x"})), codes.NotFound, "RUN_NOT_FOUND"},
-		{"cancel finished run", drop(c.CancelRun(ctx, &holdfastv1.CancelRunRequest{RunId: "run-done"})), codes.FailedPrecondition, "RUN_FINISHED"},
-		{"cancel with a novel", drop(c.CancelRun(ctx, &holdfastv1.CancelRunRequest{RunId: "run-busy", Reason: strings.Repeat("x", 1025)})), codes.InvalidArgument, "INVALID_FIELD"},
+		{"cancel unknown run", drop(c.CancelRun(ctx, &holdfastv1.CancelRunRequest{RunId: "x"})), codes.NotFound,
+			"RUN_NOT_FOUND"},
+		{"cancel finished run", drop(c.CancelRun(ctx, &holdfastv1.CancelRunRequest{RunId: "run-done"})),
+			codes.FailedPrecondition, "RUN_FINISHED"},
+		{"cancel with a novel", drop(c.CancelRun(ctx, &holdfastv1.CancelRunRequest{RunId: "run-busy",
+			Reason: strings.Repeat("x", 1025)})), codes.InvalidArgument, "INVALID_FIELD"},
 
-		{"list machines by an unknown field", drop(c.ListMachines(ctx, &holdfastv1.ListMachinesRequest{Filter: "colour=red"})), codes.InvalidArgument, "INVALID_FIELD"},
-		{"list runs by an unknown value", drop(c.ListRuns(ctx, &holdfastv1.ListRunsRequest{Filter: "phase=STUCK"})), codes.InvalidArgument, "INVALID_FIELD"},
-		{"list less than nothing", drop(c.ListRuns(ctx, &holdfastv1.ListRunsRequest{PageSize: -1})), codes.InvalidArgument, "INVALID_FIELD"},
-		{"list with a token of nothing", drop(c.ListPlans(ctx, &holdfastv1.ListPlansRequest{PageToken: "abc"})), codes.InvalidArgument, "INVALID_FIELD"},
+		{"list machines by an unknown field",
+			drop(c.ListMachines(ctx, &holdfastv1.ListMachinesRequest{Filter: "colour=red"})), codes.InvalidArgument,
+			"INVALID_FIELD"},
+		{"list runs by an unknown value", drop(c.ListRuns(ctx, &holdfastv1.ListRunsRequest{Filter: "phase=STUCK"})),
+			codes.InvalidArgument, "INVALID_FIELD"},
+		{"list less than nothing", drop(c.ListRuns(ctx, &holdfastv1.ListRunsRequest{PageSize: -1})), codes.InvalidArgument,
+			"INVALID_FIELD"},
+		{"list with a token of nothing", drop(c.ListPlans(ctx, &holdfastv1.ListPlansRequest{PageToken: "abc"})),
+			codes.InvalidArgument, "INVALID_FIELD"},
 	} {
 		t.Run(tt.name, func(t *testing.T) { wantError(t, tt.call(), tt.code, tt.reason) })
 	}

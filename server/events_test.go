@@ -12,7 +12,8 @@ import (
 
 func watchEvents(t *testing.T, c *clients, filter string, cursor uint64) grpc.ServerStreamingClient[holdfastv1.Event] {
 	t.Helper()
-	s, err := holdfastv1.NewEventServiceClient(c.conn).WatchEvents(testCtx(t), &holdfastv1.WatchEventsRequest{Filter: filter, Cursor: cursor})
+	s, err := holdfastv1.NewEventServiceClient(c.conn).WatchEvents(testCtx(t),
+		&holdfastv1.WatchEventsRequest{Filter: filter, Cursor: cursor})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,10 +60,11 @@ func TestWatchEventsBookmarks(t *testing.T) {
 	n.machine(t, "m-1")
 	n.machine(t, "m-2")
 	var got []*holdfastv1.Event
-	w := &eventWatch{sees: func(*holdfastv1.Event) bool { return false }, cursor: 1, sent: 1, send: func(e *holdfastv1.Event) error {
-		got = append(got, e)
-		return nil
-	}}
+	w := &eventWatch{sees: func(*holdfastv1.Event) bool { return false }, cursor: 1, sent: 1,
+		send: func(e *holdfastv1.Event) error {
+			got = append(got, e)
+			return nil
+		}}
 	var err error
 	if w.filter, err = compile(runFilter, ""); err != nil {
 		t.Fatal(err)
@@ -77,8 +79,10 @@ func TestWatchEventsBookmarks(t *testing.T) {
 
 func TestEventsOfPools(t *testing.T) {
 	n := newNode()
-	n.do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-a", Spec: &holdfastv1.MachineSpec{Pool: "a"}}})
-	n.do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-b", Spec: &holdfastv1.MachineSpec{Pool: "b"}}})
+	n.do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-a",
+		Spec: &holdfastv1.MachineSpec{Pool: "a"}}})
+	n.do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-b",
+		Spec: &holdfastv1.MachineSpec{Pool: "b"}}})
 	a := &holdfastv1.Identity{Principal: "ann", Role: holdfastv1.Role_VIEWER, Pools: []string{"a"}}
 	for _, tt := range []struct {
 		name string
@@ -108,10 +112,13 @@ func TestWebhooks(t *testing.T) {
 	}
 	wantError(t, put(nil), codes.InvalidArgument, "INVALID_FIELD")
 	wantError(t, put(&holdfastv1.Webhook{Name: "h", Url: "x"}), codes.InvalidArgument, "INVALID_FIELD")
-	wantError(t, put(&holdfastv1.Webhook{Name: "h", Url: "https://h.example", Filter: "colour = red"}), codes.InvalidArgument, "INVALID_FIELD")
-	wantError(t, put(&holdfastv1.Webhook{Name: "h", Url: "https://h.example", SecretRef: "none"}), codes.FailedPrecondition, "SECRET_NOT_FOUND")
+	wantError(t, put(&holdfastv1.Webhook{Name: "h", Url: "https://h.example", Filter: "colour = red"}),
+		codes.InvalidArgument, "INVALID_FIELD")
+	wantError(t, put(&holdfastv1.Webhook{Name: "h", Url: "https://h.example", SecretRef: "none"}),
+		codes.FailedPrecondition, "SECRET_NOT_FOUND")
 	for _, name := range []string{"b", "a"} {
-		if err := put(&holdfastv1.Webhook{Name: name, Url: "https://h.example", Filter: `type = "run.failed" AND run.type = "REPAVE"`}); err != nil {
+		if err := put(&holdfastv1.Webhook{Name: name, Url: "https://h.example",
+			Filter: `type = "run.failed" AND run.type = "REPAVE"`}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -25,14 +25,19 @@ func TestExplainInstall(t *testing.T) {
 	}
 	n.do(t, &internalv1.CreateNode{MachineId: "n-1", MacAddress: macA})
 	n.do(t, &internalv1.TransitionNode{Id: "n-1", State: holdfastv1.Node_PENDING})
-	n.do(t, &internalv1.ReportNode{RunId: "run-1", Report: &holdfastv1.ReportNodeRequest{MacAddress: macA, InstallationStatus: "started"}})
+	n.do(t, &internalv1.ReportNode{RunId: "run-1", Report: &holdfastv1.ReportNodeRequest{MacAddress: macA,
+		InstallationStatus: "started"}})
 	e := why()
-	if want := n.peer.Now.Add(2 * time.Hour); e.GetWaitingFor() != "the installer's reports" || !e.GetDeadline().AsTime().Equal(want) || !e.GetNextActionAt().AsTime().Equal(want) {
+	if want := n.peer.Now.Add(2 * time.Hour); e.GetWaitingFor() != "the installer's reports" ||
+		!e.GetDeadline().AsTime().Equal(want) || !e.GetNextActionAt().AsTime().Equal(want) {
 		t.Errorf("got %v, want the deadline %v", e, want)
 	}
-	n.do(t, &internalv1.ExpireLeases{ClockMs: 7_200_000, Leases: []*internalv1.LeaseRef{{Kind: internalv1.LeaseRef_INSTALL, Id: "run-1", Generation: 1}}})
+	n.do(t, &internalv1.ExpireLeases{ClockMs: 7_200_000,
+		Leases: []*internalv1.LeaseRef{{Kind: internalv1.LeaseRef_INSTALL, Id: "run-1", Generation: 1}}})
 	e = why()
-	if !strings.Contains(e.GetSummary(), "run run-1 (REPAVE), has failed at step install: its installer has not reported for 2h0m0s") || e.GetDeadline() != nil ||
+	if !strings.Contains(e.GetSummary(),
+		"run run-1 (REPAVE), has failed at step install: its installer has not reported for 2h0m0s") ||
+		e.GetDeadline() != nil ||
 		!slices.Contains(e.GetSuggestions(), "holdfast node state n-1 pending --force") {
 		t.Errorf("got %v", e)
 	}

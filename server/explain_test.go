@@ -44,7 +44,8 @@ func TestExplainMachine(t *testing.T) {
 			"second attempt", func(t *testing.T, n *fakeNode) {
 				n.start(t, "m-1", "run-1", "")
 				n.begin(t, "run-1", 1)
-				n.do(t, &internalv1.EndAttempt{RunId: "run-1", Step: "one", Attempt: 1, Outcome: holdfastv1.Attempt_FAILED, Error: "no route to host"})
+				n.do(t, &internalv1.EndAttempt{RunId: "run-1", Step: "one", Attempt: 1, Outcome: holdfastv1.Attempt_FAILED,
+					Error: "no route to host"})
 				n.begin(t, "run-1", 2)
 			}, "run run-1 (one) is at step one, attempt 2 of 3, and waits for the host", "the host", "no route to host",
 			[]string{"holdfast run logs run-1 -f", "holdfast run cancel run-1"},
@@ -54,7 +55,8 @@ func TestExplainMachine(t *testing.T) {
 				n.start(t, "m-1", "run-1", "")
 				n.begin(t, "run-1", 1)
 				n.do(t, &internalv1.CancelRun{RunId: "run-1"})
-			}, "run run-1 (one) is at step one, attempt 1 of 3, is being canceled and waits for the current attempt to stop", "the current attempt to stop", "",
+			}, "run run-1 (one) is at step one, attempt 1 of 3, is being canceled and waits for the current attempt to stop",
+			"the current attempt to stop", "",
 			[]string{"holdfast run logs run-1 -f"},
 		},
 		{
@@ -62,16 +64,20 @@ func TestExplainMachine(t *testing.T) {
 				n.start(t, "m-1", "run-1", "")
 				n.finish(t, "run-1", holdfastv1.Attempt_FAILED)
 			},
-			"needs attention (NeedsIntervention: StepFailed: one: exit status 3); it stays out of service until an operator moves it or a run succeeds; " +
-				"no run is active; its last one, run run-1 (one), has failed at step one: exit status 3", "an operator", "exit status 3",
-			[]string{"holdfast run logs run-1", "holdfast run start m-1 --plan one", "holdfast machine set-phase m-1 READY", "holdfast machine history m-1"},
+			"needs attention (NeedsIntervention: StepFailed: one: exit status 3); it stays out of service until an " +
+				"operator moves it or a run succeeds; " +
+				"no run is active; its last one, run run-1 (one), has failed at step one: exit status 3", "an operator",
+			"exit status 3",
+			[]string{"holdfast run logs run-1", "holdfast run start m-1 --plan one", "holdfast machine set-phase m-1 READY",
+				"holdfast machine history m-1"},
 		},
 		{
 			"canceled", func(t *testing.T, n *fakeNode) {
 				n.start(t, "m-1", "run-1", "")
 				n.do(t, &internalv1.CancelRun{RunId: "run-1"})
 			},
-			"it stays out of service until an operator moves it or a run succeeds; no run is active; its last one, run run-1 (one), was canceled", "an operator", "canceled",
+			"it stays out of service until an operator moves it or a run succeeds; no run is active; its last one, run " +
+				"run-1 (one), was canceled", "an operator", "canceled",
 			[]string{"holdfast run logs run-1", "holdfast machine set-phase m-1 READY", "holdfast machine history m-1"},
 		},
 		{
@@ -80,11 +86,14 @@ func TestExplainMachine(t *testing.T) {
 			[]string{"holdfast machine set-phase m-1 READY", "holdfast machine history m-1"},
 		},
 		{
-			"rma", setPhase(holdfastv1.MachineStatus_RMA), "it is out for return or replacement until an operator moves it; no run is active", "", "",
-			[]string{"holdfast machine set-phase m-1 READY", "holdfast machine set-phase m-1 RETIRED", "holdfast machine history m-1"},
+			"rma", setPhase(holdfastv1.MachineStatus_RMA),
+			"it is out for return or replacement until an operator moves it; no run is active", "", "",
+			[]string{"holdfast machine set-phase m-1 READY", "holdfast machine set-phase m-1 RETIRED",
+				"holdfast machine history m-1"},
 		},
 		{
-			"retired", setPhase(holdfastv1.MachineStatus_RETIRED), "it is out of the inventory for good, no operation is allowed; no run is active", "", "",
+			"retired", setPhase(holdfastv1.MachineStatus_RETIRED),
+			"it is out of the inventory for good, no operation is allowed; no run is active", "", "",
 			[]string{"holdfast machine delete m-1", "holdfast machine history m-1"},
 		},
 	} {
@@ -117,7 +126,8 @@ func TestStartAgain(t *testing.T) {
 		run  *holdfastv1.Run
 		want []string
 	}{
-		{"type", &holdfastv1.Run{MachineId: "m-1", Type: "REBOOT", PlanId: "plan/reboot"}, []string{"run", "start", "m-1", "--type", "REBOOT"}},
+		{"type", &holdfastv1.Run{MachineId: "m-1", Type: "REBOOT", PlanId: "plan/reboot"},
+			[]string{"run", "start", "m-1", "--type", "REBOOT"}},
 		{
 			"parameters", &holdfastv1.Run{MachineId: "m-1", Type: "REPAVE", PlanId: "p", Params: map[string]string{
 				"image": "debian-13", "reason": `it's "$HOME"`, "net_config": "auto eth0\niface eth0", "empty": "",
@@ -128,7 +138,8 @@ func TestStartAgain(t *testing.T) {
 			},
 		},
 		{
-			"a long one", &holdfastv1.Run{RunId: "run-1", MachineId: "m-1", PlanId: "p", Params: map[string]string{"net_config": long}},
+			"a long one", &holdfastv1.Run{RunId: "run-1", MachineId: "m-1", PlanId: "p",
+				Params: map[string]string{"net_config": long}},
 			[]string{"run", "start", "m-1", "--plan", "p", "--param", "net_config=" + long},
 		},
 	} {

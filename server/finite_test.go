@@ -22,11 +22,15 @@ func TestNumbersAreFinite(t *testing.T) {
 	pools := holdfastv1.NewPoolServiceClient(c.conn)
 	for want, call := range map[string]func(context.Context) error{
 		"pool.gpus[0].temperature_celsius: is NaN": func(ctx context.Context) error {
-			_, err := pools.RegisterPool(ctx, &holdfastv1.RegisterPoolRequest{Pool: &holdfastv1.Pool{PoolId: "p-1", Gpus: []*holdfastv1.Gpu{{TemperatureCelsius: math.NaN()}}}})
+			_, err := pools.RegisterPool(ctx,
+				&holdfastv1.RegisterPoolRequest{Pool: &holdfastv1.Pool{PoolId: "p-1",
+					Gpus: []*holdfastv1.Gpu{{TemperatureCelsius: math.NaN()}}}})
 			return err
 		},
 		"provider.price_per_hour: is +Inf": func(ctx context.Context) error {
-			_, err := pools.RegisterProvider(ctx, &holdfastv1.RegisterProviderRequest{Provider: &holdfastv1.PlatformProvider{ProviderId: "x", PricePerHour: math.Inf(1)}})
+			_, err := pools.RegisterProvider(ctx,
+				&holdfastv1.RegisterProviderRequest{Provider: &holdfastv1.PlatformProvider{ProviderId: "x",
+					PricePerHour: math.Inf(1)}})
 			return err
 		},
 	} {
@@ -52,12 +56,16 @@ func TestSignsOfLifeAreFinite(t *testing.T) {
 	n.machine(t, "m-1")
 	s, c := serve(t, n, Config{Leases: leases})
 	beats, direct := holdfastv1.NewHeartbeatServiceClient(c.conn), s.Heartbeats()
-	as := auth.NewContext(testCtx(t), &auth.Caller{Identity: &holdfastv1.Identity{Principal: "user:root", Role: holdfastv1.Role_ADMIN, Method: auth.MethodCertificate}, Source: "10.0.0.1", Peer: "p1", Method: "POST /x"})
+	as := auth.NewContext(testCtx(t),
+		&auth.Caller{Identity: &holdfastv1.Identity{Principal: "user:root", Role: holdfastv1.Role_ADMIN,
+			Method: auth.MethodCertificate}, Source: "10.0.0.1", Peer: "p1", Method: "POST /x"})
 	alive := func() *holdfastv1.KeepMachineAliveRequest {
-		return &holdfastv1.KeepMachineAliveRequest{MachineId: "m-1", Metrics: &holdfastv1.AgentMetrics{CpuUtilizationPct: math.NaN(), MemoryUtilizationPct: 7}}
+		return &holdfastv1.KeepMachineAliveRequest{MachineId: "m-1",
+			Metrics: &holdfastv1.AgentMetrics{CpuUtilizationPct: math.NaN(), MemoryUtilizationPct: 7}}
 	}
 	beat := func() *holdfastv1.HeartbeatPoolRequest {
-		return &holdfastv1.HeartbeatPoolRequest{PoolId: "p-1", Gpus: []*holdfastv1.Gpu{{TotalVramGb: 80, AvailableVramGb: 8, TemperatureCelsius: math.Inf(1)}}}
+		return &holdfastv1.HeartbeatPoolRequest{PoolId: "p-1",
+			Gpus: []*holdfastv1.Gpu{{TotalVramGb: 80, AvailableVramGb: 8, TemperatureCelsius: math.Inf(1)}}}
 	}
 	for name, call := range map[string]func() error{
 		"keepalive by gRPC": func() error { _, err := beats.KeepMachineAlive(testCtx(t), alive()); return err },
@@ -70,7 +78,8 @@ func TestSignsOfLifeAreFinite(t *testing.T) {
 			continue
 		}
 		said, err := protojson.Marshal(leases.last)
-		if text := string(said); err != nil || strings.Contains(text, "NaN") || strings.Contains(text, "Infinity") || !strings.Contains(text, "7") && !strings.Contains(text, "80") {
+		if text := string(said); err != nil || strings.Contains(text, "NaN") || strings.Contains(text, "Infinity") ||
+			!strings.Contains(text, "7") && !strings.Contains(text, "80") {
 			t.Errorf("%s: heard %s, %v", name, text, err)
 		}
 	}

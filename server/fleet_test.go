@@ -31,19 +31,25 @@ func TestAgentService(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := made.GetMachine().GetMachineId()
-	if len(id) != 8 || len(made.GetToken()) < 80 || made.GetMachine().GetStatus().GetAgentState() != holdfastv1.Agent_PENDING {
-		t.Errorf("got machine %q in %s with a token of %d characters", id, made.GetMachine().GetStatus().GetAgentState(), len(made.GetToken()))
+	if len(id) != 8 || len(made.GetToken()) < 80 ||
+		made.GetMachine().GetStatus().GetAgentState() != holdfastv1.Agent_PENDING {
+		t.Errorf("got machine %q in %s with a token of %d characters", id, made.GetMachine().GetStatus().GetAgentState(),
+			len(made.GetToken()))
 	}
 	_, err = agents.RegisterAgent(ctx, &holdfastv1.RegisterAgentRequest{MachineId: id})
 	wantError(t, err, codes.InvalidArgument, "INVALID_FIELD")
 	_, err = agents.RegisterAgent(ctx, &holdfastv1.RegisterAgentRequest{MachineId: id, PoolName: "none"})
 	wantError(t, err, codes.FailedPrecondition, fsm.ReasonPoolUnknown)
-	m, err := agents.RegisterAgent(ctx, &holdfastv1.RegisterAgentRequest{MachineId: id, PoolName: "gpu", Hostname: "w-1", CpuMillicores: 8000})
-	if err != nil || m.GetStatus().GetAgentState() != holdfastv1.Agent_REGISTERED || m.GetAgent().GetProviderName() != "generic" {
+	m, err := agents.RegisterAgent(ctx, &holdfastv1.RegisterAgentRequest{MachineId: id, PoolName: "gpu", Hostname: "w-1",
+		CpuMillicores: 8000})
+	if err != nil || m.GetStatus().GetAgentState() != holdfastv1.Agent_REGISTERED ||
+		m.GetAgent().GetProviderName() != "generic" {
 		t.Fatalf("registered: %v, %v", m, err)
 	}
-	n.do(t, &internalv1.CheckpointLeases{ClockMs: 1000, Leases: []*internalv1.SeenLease{{SeenMs: 1000, Renewal: &internalv1.Renewal{
-		Lease: &internalv1.LeaseRef{Kind: internalv1.LeaseRef_MACHINE, Id: id}, Metrics: &holdfastv1.AgentMetrics{FreeGpuCount: 3}}}}})
+	n.do(t, &internalv1.CheckpointLeases{ClockMs: 1000,
+		Leases: []*internalv1.SeenLease{{SeenMs: 1000, Renewal: &internalv1.Renewal{
+			Lease: &internalv1.LeaseRef{Kind: internalv1.LeaseRef_MACHINE,
+				Id: id}, Metrics: &holdfastv1.AgentMetrics{FreeGpuCount: 3}}}}})
 	for _, r := range []*holdfastv1.ListAgentMachinesRequest{{}, {PoolName: "gpu"}, {ProviderName: "generic"}} {
 		got, err := agents.ListAgentMachines(ctx, r)
 		if err != nil || len(got.GetMachines()) != 1 || got.GetMachines()[0].GetAgent().GetMetrics().GetFreeGpuCount() != 3 {
@@ -67,14 +73,16 @@ func TestNodeService(t *testing.T) {
 	nodes := holdfastv1.NewNodeServiceClient(c.conn)
 	const mac = "aa:bb:cc:dd:ee:01"
 
-	m, err := nodes.CreateNode(ctx, &holdfastv1.CreateNodeRequest{MacAddress: "AA-BB-CC-DD-EE-01", Node: &holdfastv1.NodeRecord{Hostname: "n1"}})
+	m, err := nodes.CreateNode(ctx, &holdfastv1.CreateNodeRequest{MacAddress: "AA-BB-CC-DD-EE-01",
+		Node: &holdfastv1.NodeRecord{Hostname: "n1"}})
 	if err != nil || m.GetStatus().GetNodeState() != holdfastv1.Node_DISCOVERED || len(m.GetMachineId()) != 8 {
 		t.Fatalf("created: %v, %v", m, err)
 	}
 	_, err = nodes.CreateNode(ctx, &holdfastv1.CreateNodeRequest{MacAddress: mac})
 	wantError(t, err, codes.AlreadyExists, "MACHINE_CONFLICT")
 	for _, id := range []string{mac, m.GetMachineId()} {
-		if got, err := nodes.GetNode(ctx, &holdfastv1.GetNodeRequest{Id: id}); err != nil || got.GetMachineId() != m.GetMachineId() {
+		if got, err := nodes.GetNode(ctx, &holdfastv1.GetNodeRequest{Id: id}); err != nil ||
+			got.GetMachineId() != m.GetMachineId() {
 			t.Errorf("GetNode(%s): %v, %v", id, got, err)
 		}
 	}
@@ -84,16 +92,20 @@ func TestNodeService(t *testing.T) {
 	wantError(t, err, codes.InvalidArgument, "INVALID_FIELD")
 	_, err = nodes.TransitionNode(ctx, &holdfastv1.TransitionNodeRequest{Id: mac, State: holdfastv1.Node_ACTIVE})
 	wantError(t, err, codes.FailedPrecondition, fsm.ReasonNodeTransition)
-	if _, err := nodes.TransitionNode(ctx, &holdfastv1.TransitionNodeRequest{Id: mac, State: holdfastv1.Node_PENDING, Comment: "approved"}); err != nil {
+	if _, err := nodes.TransitionNode(ctx, &holdfastv1.TransitionNodeRequest{Id: mac, State: holdfastv1.Node_PENDING,
+		Comment: "approved"}); err != nil {
 		t.Fatal(err)
 	}
-	m, err = nodes.ReportNode(ctx, &holdfastv1.ReportNodeRequest{MacAddress: mac, InstallationStatus: "started", Facts: &holdfastv1.NodeRecord{Vendor: "ACME"}})
-	if err != nil || m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALLING || m.GetStatus().GetEffectiveState() != holdfastv1.EffectiveState_PROVISIONING || m.GetNode().GetVendor() != "ACME" {
+	m, err = nodes.ReportNode(ctx, &holdfastv1.ReportNodeRequest{MacAddress: mac, InstallationStatus: "started",
+		Facts: &holdfastv1.NodeRecord{Vendor: "ACME"}})
+	if err != nil || m.GetStatus().GetNodeState() != holdfastv1.Node_INSTALLING ||
+		m.GetStatus().GetEffectiveState() != holdfastv1.EffectiveState_PROVISIONING || m.GetNode().GetVendor() != "ACME" {
 		t.Fatalf("after its start: %v, %v", m, err)
 	}
 	// The leader's log contains each transition once, too.
 	NewNodeLog(n.peer, log.logger()).follow(ctx, n.peer.View(), 0)
-	for _, want := range []string{`from="" to=DISCOVERED`, `from=DISCOVERED to=PENDING triggered_by=operator`, `from=PENDING to=INSTALLING triggered_by=node_report`} {
+	for _, want := range []string{`from="" to=DISCOVERED`, `from=DISCOVERED to=PENDING triggered_by=operator`,
+		`from=PENDING to=INSTALLING triggered_by=node_report`} {
 		if n := strings.Count(log.String(), want); n != 1 {
 			t.Errorf("the log has %q %d times, want once:\n%s", want, n, log.String())
 		}
@@ -108,12 +120,15 @@ func TestNodeService(t *testing.T) {
 		t.Errorf("stalled: %v, %v", got, err)
 	}
 	long := int64(time.Since(n.peer.Now).Seconds()) + 3600
-	if got, err := nodes.ListStalledNodes(ctx, &holdfastv1.ListStalledNodesRequest{OlderThanSeconds: long}); err != nil || len(got.GetMachines()) != 0 {
+	if got, err := nodes.ListStalledNodes(ctx,
+		&holdfastv1.ListStalledNodesRequest{OlderThanSeconds: long}); err != nil || len(got.GetMachines()) != 0 {
 		t.Errorf("stalled for longer than it is there: %v, %v", got, err)
 	}
 	_, err = nodes.ReportNode(ctx, &holdfastv1.ReportNodeRequest{MacAddress: "02:00:00:00:00:99"})
 	wantError(t, err, codes.NotFound, fsm.ReasonNodeNotFound)
-	if m, err := nodes.UpdateNode(ctx, &holdfastv1.UpdateNodeRequest{Id: mac, Node: &holdfastv1.NodeRecord{Tags: []string{"GPU"}}, Paths: []string{"tags.add"}}); err != nil ||
+	if m, err := nodes.UpdateNode(ctx,
+		&holdfastv1.UpdateNodeRequest{Id: mac, Node: &holdfastv1.NodeRecord{Tags: []string{"GPU"}},
+			Paths: []string{"tags.add"}}); err != nil ||
 		m.GetNode().GetTags()[0] != "gpu" || m.GetNode().GetHostname() != "n1" {
 		t.Errorf("updated: %v, %v", m, err)
 	}
@@ -122,7 +137,8 @@ func TestNodeService(t *testing.T) {
 func TestNodesAreDiscoveredWhereThatIsOn(t *testing.T) {
 	n := newNode()
 	_, c := serve(t, n, Config{AutoDiscover: true})
-	m, err := holdfastv1.NewNodeServiceClient(c.conn).ReportNode(testCtx(t), &holdfastv1.ReportNodeRequest{MacAddress: "02:00:00:00:00:99", InstallationStatus: "started"})
+	m, err := holdfastv1.NewNodeServiceClient(c.conn).ReportNode(testCtx(t),
+		&holdfastv1.ReportNodeRequest{MacAddress: "02:00:00:00:00:99", InstallationStatus: "started"})
 	if err != nil || m.GetStatus().GetNodeState() != holdfastv1.Node_DISCOVERED || m.GetStatus().GetActiveRunId() != "" {
 		t.Errorf("got %v, %v, want a node that awaits approval", m, err)
 	}
@@ -134,16 +150,20 @@ func TestPoolService(t *testing.T) {
 	ctx := testCtx(t)
 	pools := holdfastv1.NewPoolServiceClient(c.conn)
 	for _, p := range []*holdfastv1.Pool{
-		{PoolId: "p-1", Region: "EU", Gpus: []*holdfastv1.Gpu{{Model: "RTX 4090", TotalVramGb: 24}}, Status: holdfastv1.Pool_HEALTHY, Declared: true},
+		{PoolId: "p-1", Region: "EU", Gpus: []*holdfastv1.Gpu{{Model: "RTX 4090", TotalVramGb: 24}},
+			Status: holdfastv1.Pool_HEALTHY, Declared: true},
 		{PoolId: "p-2", Region: "US"},
 	} {
 		got, err := pools.RegisterPool(ctx, &holdfastv1.RegisterPoolRequest{Pool: p})
-		if err != nil || got.GetHeartbeatIntervalMs() != 10_000 || got.GetPool().GetStatus() != holdfastv1.Pool_REGISTERED || got.GetPool().GetDeclared() {
+		if err != nil || got.GetHeartbeatIntervalMs() != 10_000 ||
+			got.GetPool().GetStatus() != holdfastv1.Pool_REGISTERED || got.GetPool().GetDeclared() {
 			t.Errorf("registered: %v, %v", got, err)
 		}
 	}
-	n.do(t, &internalv1.CheckpointLeases{ClockMs: 1000, Leases: []*internalv1.SeenLease{{SeenMs: 1000, Renewal: &internalv1.Renewal{
-		Lease: &internalv1.LeaseRef{Kind: internalv1.LeaseRef_POOL, Id: "p-1"}, Pool: &internalv1.PoolReport{Gpus: []*holdfastv1.Gpu{{AvailableVramGb: 8}}}}}}})
+	n.do(t, &internalv1.CheckpointLeases{ClockMs: 1000,
+		Leases: []*internalv1.SeenLease{{SeenMs: 1000, Renewal: &internalv1.Renewal{
+			Lease: &internalv1.LeaseRef{Kind: internalv1.LeaseRef_POOL,
+				Id: "p-1"}, Pool: &internalv1.PoolReport{Gpus: []*holdfastv1.Gpu{{AvailableVramGb: 8}}}}}}})
 	list := func(r *holdfastv1.ListPoolsRequest) (ids []string) {
 		got, err := pools.ListPools(ctx, r)
 		if err != nil {
@@ -170,7 +190,8 @@ func TestPoolService(t *testing.T) {
 			t.Errorf("%v (-want +got):\n%s", tt.r, diff)
 		}
 	}
-	if _, err := pools.DeregisterPool(ctx, &holdfastv1.DeregisterPoolRequest{PoolId: "p-1", Reason: "graceful_shutdown"}); err != nil {
+	if _, err := pools.DeregisterPool(ctx, &holdfastv1.DeregisterPoolRequest{PoolId: "p-1",
+		Reason: "graceful_shutdown"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := list(&holdfastv1.ListPoolsRequest{MinAvailableVramGb: 1}); got != nil {
@@ -180,7 +201,8 @@ func TestPoolService(t *testing.T) {
 	wantError(t, err, codes.NotFound, fsm.ReasonPoolNotFound)
 	got, err := pools.RegisterProvider(ctx, &holdfastv1.RegisterProviderRequest{Provider: &holdfastv1.PlatformProvider{
 		ProviderId: "acme", Status: "mine", AuthTokenSha256: make([]byte, 32)}})
-	if err != nil || got.GetPlatformMarginPercent() != 12.5 || got.GetProvider().GetStatus() != "registered" || got.GetProvider().GetAuthTokenSha256() != nil {
+	if err != nil || got.GetPlatformMarginPercent() != 12.5 || got.GetProvider().GetStatus() != "registered" ||
+		got.GetProvider().GetAuthTokenSha256() != nil {
 		t.Errorf("provider: %v, %v", got, err)
 	}
 	all, err := pools.ListProviders(ctx, &holdfastv1.ListProvidersRequest{})
@@ -200,7 +222,9 @@ func TestWatchServices(t *testing.T) {
 	ctx := testCtx(t)
 	registry := holdfastv1.NewRegistryServiceClient(c.conn)
 	register := func(name string) string {
-		s, err := registry.RegisterService(ctx, &holdfastv1.RegisterServiceRequest{Target: &holdfastv1.ServiceTarget{ServiceName: name, Host: "10.0.0.1", Port: 9090, ServiceType: "tool-invoker"}})
+		s, err := registry.RegisterService(ctx,
+			&holdfastv1.RegisterServiceRequest{Target: &holdfastv1.ServiceTarget{ServiceName: name, Host: "10.0.0.1",
+				Port: 9090, ServiceType: "tool-invoker"}})
 		if err != nil || len(s.GetTarget().GetId()) != 36 {
 			t.Fatalf("registered: %v, %v", s, err)
 		}
@@ -230,15 +254,18 @@ func TestWatchServices(t *testing.T) {
 	check("current", all(), 1, "one", true)
 	check("current, active", active(), 1, "one", true)
 	two := register("two") // 2
-	if _, err := registry.UpdateServiceState(ctx, &holdfastv1.UpdateServiceStateRequest{Id: one, State: &holdfastv1.ServiceState{Reason: "no database"}}); err != nil {
+	if _, err := registry.UpdateServiceState(ctx, &holdfastv1.UpdateServiceStateRequest{Id: one,
+		State: &holdfastv1.ServiceState{Reason: "no database"}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range []string{one, two} { // 4, 5
-		if s, err := registry.DeregisterService(ctx, &holdfastv1.DeregisterServiceRequest{Id: id}); err != nil || s.GetActive() {
+		if s, err := registry.DeregisterService(ctx, &holdfastv1.DeregisterServiceRequest{Id: id}); err != nil ||
+			s.GetActive() {
 			t.Fatalf("deregistered: %v, %v", s, err)
 		}
 	}
-	for what, next := range map[string]func() *holdfastv1.ServiceEvent{"all": all, "active": active, "resumed": watch("active = true", 1)} {
+	for what, next := range map[string]func() *holdfastv1.ServiceEvent{"all": all, "active": active,
+		"resumed": watch("active = true", 1)} {
 		check(what, next(), 2, "two", true)
 		check(what, next(), 3, "one", true)
 		check(what, next(), 4, "one", false)
@@ -256,6 +283,7 @@ func TestWatchServices(t *testing.T) {
 	if err != nil || len(got.GetServices()) != 1 || got.GetServices()[0].GetTarget().GetId() != two {
 		t.Errorf("list: %v, %v", got, err)
 	}
-	_, err = registry.RegisterService(ctx, &holdfastv1.RegisterServiceRequest{Target: &holdfastv1.ServiceTarget{Id: "not a UUID", ServiceName: "x"}})
+	_, err = registry.RegisterService(ctx,
+		&holdfastv1.RegisterServiceRequest{Target: &holdfastv1.ServiceTarget{Id: "not a UUID", ServiceName: "x"}})
 	wantError(t, err, codes.InvalidArgument, "INVALID_FIELD")
 }

@@ -65,7 +65,8 @@ func newWay(t *testing.T, direct bool) *way {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			for _, e := range d.GetEvents() {
-				w.refused = append(w.refused, fmt.Sprint(e.GetPrincipal(), " ", e.GetMethod(), " ", e.GetResource(), " ", e.GetReason()))
+				w.refused = append(w.refused, fmt.Sprint(e.GetPrincipal(), " ", e.GetMethod(), " ", e.GetResource(), " ",
+					e.GetReason()))
 			}
 			return nil
 		},
@@ -140,23 +141,34 @@ func TestHeartbeatsAreCalls(t *testing.T) {
 		who *holdfastv1.Identity
 		ids []string
 	}{
-		{&holdfastv1.Identity{Principal: "user:root", Role: holdfastv1.Role_ADMIN, Method: auth.MethodCertificate}, []string{"", "m-a", "gone", "over", "nowhere", "broken", "panic"}},
-		{&holdfastv1.Identity{Principal: "agent:m-a", Role: holdfastv1.Role_AGENT, MachineId: "m-a", Method: auth.MethodToken}, []string{"m-a", "m-b"}},
+		{&holdfastv1.Identity{Principal: "user:root", Role: holdfastv1.Role_ADMIN, Method: auth.MethodCertificate},
+			[]string{"", "m-a", "gone", "over", "nowhere", "broken", "panic"}},
+		{&holdfastv1.Identity{Principal: "agent:m-a", Role: holdfastv1.Role_AGENT, MachineId: "m-a",
+			Method: auth.MethodToken}, []string{"m-a", "m-b"}},
 		{&holdfastv1.Identity{Principal: "agent:", Role: holdfastv1.Role_AGENT, Method: auth.MethodToken}, []string{"m-a"}},
-		{&holdfastv1.Identity{Principal: "pool:a", Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"a"}, Method: auth.MethodToken}, []string{"m-a", "m-b", "a", "gone"}},
-		{&holdfastv1.Identity{Principal: "service:s", Role: holdfastv1.Role_SERVICE, Method: auth.MethodToken}, []string{"m-a"}},
-		{&holdfastv1.Identity{Principal: "user:v", Role: holdfastv1.Role_VIEWER, Method: auth.MethodCertificate}, []string{"m-a"}},
-		{&holdfastv1.Identity{Principal: "token:revoked", Role: holdfastv1.Role_ADMIN, Method: auth.MethodToken, TokenId: "tok-none"}, []string{"m-a"}},
+		{&holdfastv1.Identity{Principal: "pool:a", Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"a"},
+			Method: auth.MethodToken}, []string{"m-a", "m-b", "a", "gone"}},
+		{&holdfastv1.Identity{Principal: "service:s", Role: holdfastv1.Role_SERVICE, Method: auth.MethodToken},
+			[]string{"m-a"}},
+		{&holdfastv1.Identity{Principal: "user:v", Role: holdfastv1.Role_VIEWER, Method: auth.MethodCertificate},
+			[]string{"m-a"}},
+		{&holdfastv1.Identity{Principal: "token:revoked", Role: holdfastv1.Role_ADMIN, Method: auth.MethodToken,
+			TokenId: "tok-none"}, []string{"m-a"}},
 		{&holdfastv1.Identity{Principal: "peer:p2", Method: auth.MethodCertificate}, []string{"m-a"}},
 	} {
-		who, ctx := tt.who, auth.NewContext(t.Context(), &auth.Caller{Identity: tt.who, Source: "10.0.0.1", Peer: "p1", Method: "POST /x"})
+		who, ctx := tt.who, auth.NewContext(t.Context(), &auth.Caller{Identity: tt.who, Source: "10.0.0.1", Peer: "p1",
+			Method: "POST /x"})
 		for _, id := range tt.ids {
 			for name, call := range map[string]func(*way) (proto.Message, error){
 				"keepalive": func(w *way) (proto.Message, error) {
-					return w.alive(ctx, &holdfastv1.KeepMachineAliveRequest{MachineId: id, PoolName: "a", AgentVersion: "1", Metrics: &holdfastv1.AgentMetrics{FreeGpuCount: 1}})
+					return w.alive(ctx, &holdfastv1.KeepMachineAliveRequest{MachineId: id, PoolName: "a", AgentVersion: "1",
+						Metrics: &holdfastv1.AgentMetrics{FreeGpuCount: 1}})
 				},
-				"heartbeat": func(w *way) (proto.Message, error) { return w.beat(ctx, &holdfastv1.HeartbeatPoolRequest{PoolId: id}) },
-				"ping":      func(w *way) (proto.Message, error) { return w.ping(ctx, &holdfastv1.PingServiceRequest{Id: id}) },
+				"heartbeat": func(w *way) (proto.Message,
+					error) {
+					return w.beat(ctx, &holdfastv1.HeartbeatPoolRequest{PoolId: id})
+				},
+				"ping": func(w *way) (proto.Message, error) { return w.ping(ctx, &holdfastv1.PingServiceRequest{Id: id}) },
 			} {
 				got, err := call(direct)
 				want, wantErr := call(overGRPC)
@@ -177,7 +189,8 @@ func TestHeartbeatsAreCalls(t *testing.T) {
 		t.Errorf("metrics (-gRPC +direct):\n%s", diff)
 	}
 	direct.sameTrail(t, overGRPC)
-	if _, err := direct.alive(t.Context(), &holdfastv1.KeepMachineAliveRequest{MachineId: "m-a"}); status.Code(err) != codes.Unauthenticated {
+	if _, err := direct.alive(t.Context(),
+		&holdfastv1.KeepMachineAliveRequest{MachineId: "m-a"}); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("of nobody: got %v, want that he is not known", err)
 	}
 }
@@ -191,7 +204,8 @@ func (w *way) sameTrail(t *testing.T, other *way) {
 		return slices.Sorted(slices.Values(w.refused))
 	}
 	var diff string
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { // sleep: the poll of a deadline
+	// sleep: the poll of a deadline
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if diff = cmp.Diff(trail(other), trail(w)); diff == "" && len(trail(w)) > 10 {
 			return
 		}

@@ -130,7 +130,8 @@ func (n *fakeNode) start(t testing.TB, machineID, runID, planID string) *holdfas
 	}
 	m, _ := n.peer.View().Machine(machineID)
 	return n.do(t, &internalv1.StartRun{
-		CheckedProvider: fsm.ProviderOf(m), RunId: runID, MachineId: machineID, RequestId: "req-" + runID, PlanId: planID, DefaultTimeoutSeconds: 60, DefaultMaxRetries: 2,
+		CheckedProvider: fsm.ProviderOf(m), RunId: runID, MachineId: machineID, RequestId: "req-" +
+			runID, PlanId: planID, DefaultTimeoutSeconds: 60, DefaultMaxRetries: 2,
 	}).(*holdfastv1.Run)
 }
 
@@ -208,7 +209,8 @@ type clients struct {
 func serve(t *testing.T, n *fakeNode, cfg Config) (*Server, *clients) {
 	t.Helper()
 	s := New(cfg, n, n.peer, testProviders())
-	g := grpc.NewServer(append(GRPCOptions(), grpc.ChainUnaryInterceptor(s.UnaryInterceptors()...), grpc.ChainStreamInterceptor(s.StreamInterceptors()...))...)
+	g := grpc.NewServer(append(GRPCOptions(), grpc.ChainUnaryInterceptor(s.UnaryInterceptors()...),
+		grpc.ChainStreamInterceptor(s.StreamInterceptors()...))...)
 	s.Register(g)
 	lis := bufconn.Listen(1 << 20)
 	done := make(chan struct{})

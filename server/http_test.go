@@ -68,10 +68,12 @@ func TestReadiness(t *testing.T) {
 	}{
 		{"leader", func(*Server, *fakeNode) {}, 200, readiness{Role: "leader", Leader: "p1"}},
 		{"follower", func(_ *Server, n *fakeNode) { n.setLeader("p2") }, 200, readiness{Role: "follower", Leader: "p2"}},
-		{"no leader", func(_ *Server, n *fakeNode) { n.setLeader("") }, 503, readiness{Role: "candidate", Error: "no leader is known"}},
+		{"no leader", func(_ *Server, n *fakeNode) { n.setLeader("") }, 503,
+			readiness{Role: "candidate", Error: "no leader is known"}},
 		{"no vote", func(_ *Server, n *fakeNode) { n.setLeader("p2"); n.votes = errors.New("it catches up") }, 503,
 			readiness{Role: "follower", Leader: "p2", Error: "it catches up"}},
-		{"draining", func(s *Server, _ *fakeNode) { s.Drain() }, 503, readiness{Role: "leader", Leader: "p1", Error: errDraining.Error()}},
+		{"draining", func(s *Server, _ *fakeNode) { s.Drain() }, 503,
+			readiness{Role: "leader", Leader: "p1", Error: errDraining.Error()}},
 		{"halted", func(_ *Server, n *fakeNode) {
 			c := command(&internalv1.Beat{})
 			c.FeatureLevel = 99
@@ -97,7 +99,8 @@ func TestReadiness(t *testing.T) {
 			if code != tt.code || got != tt.want {
 				t.Errorf("got %d %+v, want %d %+v", code, got, tt.code, tt.want)
 			}
-			h, err := grpc_health_v1.NewHealthClient(c.conn).Check(testCtx(t), &grpc_health_v1.HealthCheckRequest{Service: "holdfast.v1.RunService"})
+			h, err := grpc_health_v1.NewHealthClient(c.conn).Check(testCtx(t),
+				&grpc_health_v1.HealthCheckRequest{Service: "holdfast.v1.RunService"})
 			if serving := h.GetStatus() == grpc_health_v1.HealthCheckResponse_SERVING; err != nil || serving != (code == 200) {
 				t.Errorf("gRPC health says %v, %v", h.GetStatus(), err)
 			}
@@ -159,7 +162,8 @@ func TestReflection(t *testing.T) {
 	for _, svc := range r.GetListServicesResponse().GetService() {
 		names = append(names, svc.GetName())
 	}
-	for _, want := range []string{"holdfast.v1.MachineService", "holdfast.v1.PlanService", "holdfast.v1.RunService", "holdfast.v1.ClusterService", "grpc.health.v1.Health"} {
+	for _, want := range []string{"holdfast.v1.MachineService", "holdfast.v1.PlanService", "holdfast.v1.RunService",
+		"holdfast.v1.ClusterService", "grpc.health.v1.Health"} {
 		if !strings.Contains(strings.Join(names, " "), want) {
 			t.Errorf("%s is missing in %v", want, names)
 		}
@@ -202,7 +206,8 @@ func (f *sayer) UnaryInterceptor() grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
 		md, _ := metadata.FromIncomingContext(ctx)
 		f.asked = strings.Join(md.Get(cluster.HeaderConsistency), ",")
-		if err := grpc.SetHeader(ctx, metadata.Pairs(cluster.HeaderIndex, "41", cluster.HeaderLeader, "p2", cluster.HeaderLastContact, "7")); err != nil {
+		if err := grpc.SetHeader(ctx, metadata.Pairs(cluster.HeaderIndex, "41", cluster.HeaderLeader, "p2",
+			cluster.HeaderLastContact, "7")); err != nil {
 			return nil, err
 		}
 		return next(ctx, req)
@@ -224,7 +229,8 @@ func TestHTTPConsistency(t *testing.T) {
 	for path, want := range map[string]string{"/v2/pools?consistency=stale": "stale", "/v2/pools": ""} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "http://localhost"+path, nil))
-		got := fmt.Sprint(w.Code, " ", w.Header().Get(cluster.HeaderIndex), " ", w.Header().Get(cluster.HeaderLeader), " ", w.Header().Get(cluster.HeaderLastContact))
+		got := fmt.Sprint(w.Code, " ", w.Header().Get(cluster.HeaderIndex), " ", w.Header().Get(cluster.HeaderLeader), " ",
+			w.Header().Get(cluster.HeaderLastContact))
 		if got != "200 41 p2 7" || f.asked != want {
 			t.Errorf("%s: got %s, asked for %q, want %q", path, got, f.asked, want)
 		}

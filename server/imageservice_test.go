@@ -59,7 +59,8 @@ func TestImageService(t *testing.T) {
 		{"not uploaded", &holdfastv1.AddImageRequest{Image: missing}, codes.FailedPrecondition, "BYTES_MISSING"},
 		{"from a URL", &holdfastv1.AddImageRequest{Image: remote}, codes.OK, ""},
 		{"another one", &holdfastv1.AddImageRequest{Image: changed}, codes.AlreadyExists, "IMAGE_EXISTS"},
-		{"another one, only a check", &holdfastv1.AddImageRequest{Image: changed, ValidateOnly: true}, codes.AlreadyExists, "IMAGE_EXISTS"},
+		{"another one, only a check", &holdfastv1.AddImageRequest{Image: changed, ValidateOnly: true}, codes.AlreadyExists,
+			"IMAGE_EXISTS"},
 		{"another one in its place", &holdfastv1.AddImageRequest{Image: changed, Replace: true}, codes.OK, ""},
 	} {
 		_, err := c.AddImage(ctx, tt.req)
@@ -76,7 +77,8 @@ func TestImageService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]*holdfastv1.Image_Copy{{PeerId: "p1", Present: true}}, got.GetDisk().GetCopies(), protocmp.Transform()); diff != "" || got.GetDescription() != "another one" {
+	if diff := cmp.Diff([]*holdfastv1.Image_Copy{{PeerId: "p1", Present: true}}, got.GetDisk().GetCopies(),
+		protocmp.Transform()); diff != "" || got.GetDescription() != "another one" {
 		t.Errorf("got %v, copies (-want +got):\n%s", got, diff)
 	}
 	_, err = c.GetImage(ctx, &holdfastv1.GetImageRequest{Name: "none"})

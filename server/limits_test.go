@@ -66,7 +66,8 @@ func TestSlowLorisHTTP(t *testing.T) {
 	n := newNode()
 	s := New(Config{}, n, n.peer, testProviders())
 	srv := s.HTTPServer(s.HTTPHandler())
-	srv.ReadHeaderTimeout = 3 * time.Second // TestHTTPLimits checks that there is one; those who are not slow must make it on a busy machine
+	// TestHTTPLimits checks the default. Here, other callers must succeed on a busy machine.
+	srv.ReadHeaderTimeout = 3 * time.Second
 	addr := listen(t, srv.Serve, func() { _ = srv.Close() })
 	var slow []net.Conn
 	for i := range 100 {
@@ -98,7 +99,8 @@ func TestOversizedHTTPHeader(t *testing.T) {
 	addr := listen(t, srv.Serve, func() { _ = srv.Close() })
 	c := dial(t, addr)
 	go func() {
-		_, _ = fmt.Fprintf(c, "GET /healthz HTTP/1.1\r\nHost: x\r\nX: %s\r\n\r\n", strings.Repeat("a", 1<<20)) // the server need not read all of it
+		// the server need not read all of it
+		_, _ = fmt.Fprintf(c, "GET /healthz HTTP/1.1\r\nHost: x\r\nX: %s\r\n\r\n", strings.Repeat("a", 1<<20))
 	}()
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
@@ -115,7 +117,8 @@ func plainGRPC(t *testing.T, cfg Config, more ...grpc.ServerOption) (string, *cl
 	t.Helper()
 	n := newNode()
 	s := New(cfg, n, n.peer, testProviders())
-	g := grpc.NewServer(append(append(GRPCOptions(), grpc.ChainUnaryInterceptor(s.UnaryInterceptors()...), grpc.ChainStreamInterceptor(s.StreamInterceptors()...)), more...)...)
+	g := grpc.NewServer(append(append(GRPCOptions(), grpc.ChainUnaryInterceptor(s.UnaryInterceptors()...),
+		grpc.ChainStreamInterceptor(s.StreamInterceptors()...)), more...)...)
 	s.Register(g)
 	addr := listen(t, g.Serve, func() {
 		s.Drain()
@@ -123,7 +126,8 @@ func plainGRPC(t *testing.T, cfg Config, more ...grpc.ServerOption) (string, *cl
 	})
 	conn := must[*grpc.ClientConn](t)(grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials())))
 	t.Cleanup(func() { _ = conn.Close() })
-	return addr, &clients{holdfastv1.NewMachineServiceClient(conn), holdfastv1.NewPlanServiceClient(conn), holdfastv1.NewRunServiceClient(conn), holdfastv1.NewClusterServiceClient(conn), conn}
+	return addr, &clients{holdfastv1.NewMachineServiceClient(conn), holdfastv1.NewPlanServiceClient(conn),
+		holdfastv1.NewRunServiceClient(conn), holdfastv1.NewClusterServiceClient(conn), conn}
 }
 
 // TestSlowLorisGRPC checks that a connection without a complete handshake is closed.
@@ -149,7 +153,8 @@ func TestOversizedGRPC(t *testing.T) {
 	}
 	// Clients learn the limit and keep it; the server must enforce it too.
 	ctx := metadata.AppendToOutgoingContext(testCtx(t), "x", strings.Repeat("x", 2*maxMetadata))
-	if _, err := c.GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "m"}); err == nil || status.Code(err) == codes.NotFound {
+	if _, err := c.GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "m"}); err == nil ||
+		status.Code(err) == codes.NotFound {
 		t.Errorf("metadata of 128 KiB: got %v", err)
 	}
 	if _, err := c.GetClusterStatus(testCtx(t), &holdfastv1.GetClusterStatusRequest{}); err != nil {
@@ -215,14 +220,16 @@ func TestRateLimitGRPC(t *testing.T) {
 	modest := p.connect(t, kind{token: &holdfastv1.Token{Name: "modest", Role: holdfastv1.Role_VIEWER}})
 	bad := p.connect(t, kind{})
 	get := func(c *caller) error {
-		_, err := holdfastv1.NewMachineServiceClient(c.conn).GetMachine(c.ctx(t), &holdfastv1.GetMachineRequest{MachineId: "m-a"})
+		_, err := holdfastv1.NewMachineServiceClient(c.conn).GetMachine(c.ctx(t),
+			&holdfastv1.GetMachineRequest{MachineId: "m-a"})
 		return err
 	}
 	var last error
 	for range 60 {
 		last = get(greedy)
 	}
-	if status.Code(last) != codes.ResourceExhausted || detail[*errdetails.RetryInfo](last).GetRetryDelay().AsDuration() <= 0 {
+	if status.Code(last) != codes.ResourceExhausted ||
+		detail[*errdetails.RetryInfo](last).GetRetryDelay().AsDuration() <= 0 {
 		t.Errorf("got %v", last)
 	}
 	if err := get(modest); err != nil {
@@ -255,7 +262,8 @@ func TestPlainTextToTLS(t *testing.T) {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(p.ca.Pair.Cert)
-	old := &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11} // that is what is refused
+	// that is what is refused
+	old := &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
 	d := tls.Dialer{Config: old}
 	if c, err := d.DialContext(context.Background(), "tcp", p.http); err == nil {
 		_ = c.Close()

@@ -41,7 +41,8 @@ func TestEveryListHasPages(t *testing.T) {
 					fields protoreflect.FieldDescriptors
 					name   protoreflect.Name
 					kind   protoreflect.Kind
-				}{{in, "page_size", protoreflect.Int32Kind}, {in, "page_token", protoreflect.StringKind}, {out, "next_page_token", protoreflect.StringKind}} {
+				}{{in, "page_size", protoreflect.Int32Kind}, {in, "page_token", protoreflect.StringKind},
+					{out, "next_page_token", protoreflect.StringKind}} {
 					if d := f.fields.ByName(f.name); d == nil || d.Kind() != f.kind {
 						t.Errorf("%s has no %s of kind %v", md.FullName(), f.name, f.kind)
 					}
@@ -65,7 +66,8 @@ func manyAgents(t *testing.T) (*fakeNode, *agentService) {
 	}
 	for i := range 30 {
 		id, pool := fmt.Sprintf("m-%02d", i), []string{"a", "b"}[i%2]
-		n.do(t, &internalv1.RegisterAgent{TtlMs: 60_000, Agent: &holdfastv1.RegisterAgentRequest{MachineId: id, PoolName: pool, ProviderName: []string{"x", "y", "z"}[i%3]}})
+		n.do(t, &internalv1.RegisterAgent{TtlMs: 60_000, Agent: &holdfastv1.RegisterAgentRequest{MachineId: id,
+			PoolName: pool, ProviderName: []string{"x", "y", "z"}[i%3]}})
 		if i%7 == 0 {
 			continue
 		}
@@ -126,7 +128,8 @@ func TestAgentMachinePages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = s.ListAgentMachines(t.Context(), &holdfastv1.ListAgentMachinesRequest{PageSize: 1, PoolName: "a", PageToken: first.GetNextPageToken()})
+	_, err = s.ListAgentMachines(t.Context(), &holdfastv1.ListAgentMachinesRequest{PageSize: 1, PoolName: "a",
+		PageToken: first.GetNextPageToken()})
 	wantField(t, err, "page_token")
 }
 
@@ -140,12 +143,18 @@ func TestAgentsSeeTheirOwnMachineAlone(t *testing.T) {
 		ask  *holdfastv1.ListAgentMachinesRequest
 		want int
 	}{
-		{"its own", &holdfastv1.Identity{Role: holdfastv1.Role_AGENT, MachineId: "m-02"}, &holdfastv1.ListAgentMachinesRequest{}, 1},
-		{"its own in its pool", &holdfastv1.Identity{Role: holdfastv1.Role_AGENT, MachineId: "m-02"}, &holdfastv1.ListAgentMachinesRequest{PoolName: "a"}, 1},
-		{"of another pool", &holdfastv1.Identity{Role: holdfastv1.Role_AGENT, MachineId: "m-02"}, &holdfastv1.ListAgentMachinesRequest{PoolName: "b"}, 0},
-		{"not ready", &holdfastv1.Identity{Role: holdfastv1.Role_AGENT, MachineId: "m-07"}, &holdfastv1.ListAgentMachinesRequest{}, 0},
-		{"all agents of a pool", &holdfastv1.Identity{Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"a"}}, &holdfastv1.ListAgentMachinesRequest{}, 12},
-		{"a foreign pool", &holdfastv1.Identity{Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"a"}}, &holdfastv1.ListAgentMachinesRequest{PoolName: "b"}, 0},
+		{"its own", &holdfastv1.Identity{Role: holdfastv1.Role_AGENT, MachineId: "m-02"},
+			&holdfastv1.ListAgentMachinesRequest{}, 1},
+		{"its own in its pool", &holdfastv1.Identity{Role: holdfastv1.Role_AGENT, MachineId: "m-02"},
+			&holdfastv1.ListAgentMachinesRequest{PoolName: "a"}, 1},
+		{"of another pool", &holdfastv1.Identity{Role: holdfastv1.Role_AGENT, MachineId: "m-02"},
+			&holdfastv1.ListAgentMachinesRequest{PoolName: "b"}, 0},
+		{"not ready", &holdfastv1.Identity{Role: holdfastv1.Role_AGENT, MachineId: "m-07"},
+			&holdfastv1.ListAgentMachinesRequest{}, 0},
+		{"all agents of a pool", &holdfastv1.Identity{Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"a"}},
+			&holdfastv1.ListAgentMachinesRequest{}, 12},
+		{"a foreign pool", &holdfastv1.Identity{Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"a"}},
+			&holdfastv1.ListAgentMachinesRequest{PoolName: "b"}, 0},
 	} {
 		resp, err := s.ListAgentMachines(auth.NewContext(t.Context(), &auth.Caller{Identity: tt.id}), tt.ask)
 		if err != nil || len(resp.GetMachines()) != tt.want || resp.GetNextPageToken() != "" {

@@ -59,10 +59,12 @@ func TestStreamRunLogs(t *testing.T) {
 	if got := readLog(t, follow, 0, 19); got != "power off\npower on\n" {
 		t.Errorf("got %q", got)
 	}
-	if got := readLog(t, logs(t, c, &holdfastv1.StreamRunLogsRequest{RunId: "run-1", NoFollow: true}), 0, -1); got != "power off\npower on\n" {
+	if got := readLog(t, logs(t, c, &holdfastv1.StreamRunLogsRequest{RunId: "run-1", NoFollow: true}), 0,
+		-1); got != "power off\npower on\n" {
 		t.Errorf("without following: got %q", got)
 	}
-	if got := readLog(t, logs(t, c, &holdfastv1.StreamRunLogsRequest{RunId: "run-1", Offset: 19, NoFollow: true}), 19, -1); got != "" {
+	if got := readLog(t, logs(t, c, &holdfastv1.StreamRunLogsRequest{RunId: "run-1", Offset: 19, NoFollow: true}), 19,
+		-1); got != "" {
 		t.Errorf("at the end: got %q", got)
 	}
 	n.log(t, "run-1", "pinged\n")
@@ -75,7 +77,8 @@ func TestStreamRunLogs(t *testing.T) {
 	}
 	n.do(t, &internalv1.EndAttempt{
 		RunId: "run-1", Step: "one", Attempt: 1, Outcome: holdfastv1.Attempt_SUCCEEDED,
-		Log: &internalv1.LogAppend{RunId: "run-1", Offset: 26, Chunks: []*holdfastv1.LogChunk{{Data: []byte("done\n"), Stream: "stdout"}}},
+		Log: &internalv1.LogAppend{RunId: "run-1", Offset: 26,
+			Chunks: []*holdfastv1.LogChunk{{Data: []byte("done\n"), Stream: "stdout"}}},
 	})
 	if got := readLog(t, follow, 26, -1); got != "done\n" {
 		t.Errorf("the end: got %q", got)

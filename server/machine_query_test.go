@@ -21,8 +21,10 @@ func foundFleet(t *testing.T) *fakeNode {
 		n.do(t, &internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: pool}})
 	}
 	for i := range 40 {
-		m := &holdfastv1.Machine{MachineId: fmt.Sprintf("m-%02d", i), Labels: map[string]string{"env": []string{"prod", "test"}[i%2]},
-			Spec: &holdfastv1.MachineSpec{Rack: fmt.Sprintf("r%d", i%4), Pool: []string{"a", "b", ""}[i%3], Serial: fmt.Sprintf("S%04d", i)}}
+		m := &holdfastv1.Machine{MachineId: fmt.Sprintf("m-%02d", i),
+			Labels: map[string]string{"env": []string{"prod", "test"}[i%2]},
+			Spec: &holdfastv1.MachineSpec{Rack: fmt.Sprintf("r%d", i%4), Pool: []string{"a", "b", ""}[i%3],
+				Serial: fmt.Sprintf("S%04d", i)}}
 		if i%5 == 0 {
 			m.Labels["slot"] = fmt.Sprint(i)
 		}
@@ -49,11 +51,16 @@ func TestListsFindWhatAScanFinds(t *testing.T) {
 		{Role: holdfastv1.Role_AGENT, MachineId: "m-07"},
 	} {
 		for _, text := range []string{
-			"", "rack=r1", "rack:r1", "rack!=r1", "rack=r1 OR rack=r2", "rack=none", "rack=r*", `rack=""`, "pool=a", "pool=a AND rack=r1",
-			"labels.env=prod", "labels.env=prod AND phase=MAINTENANCE", "labels:slot", "labels.slot=5", `labels.slot=""`, "NOT labels.env=prod",
-			"phase=MAINTENANCE", "phase=RMA", "effective_state=MAINTENANCE", "effective_state=PROVISIONING", "effective_state=IN_SERVICE",
-			"effective_state=RMA OR rack=r3", "serial=*2*", "serial=S0012", "machine_id=m-1*", "machine_id=m-07", "node_state=PENDING", "agent_state=READY",
-			"conditions.Degraded=true", "conditions.InCustomerCluster=false", "conditions.Reachable=unknown", "(rack=r1 OR phase=MAINTENANCE) AND labels.env=prod",
+			"", "rack=r1", "rack:r1", "rack!=r1", "rack=r1 OR rack=r2", "rack=none", "rack=r*", `rack=""`, "pool=a",
+			"pool=a AND rack=r1",
+			"labels.env=prod", "labels.env=prod AND phase=MAINTENANCE", "labels:slot", "labels.slot=5", `labels.slot=""`,
+			"NOT labels.env=prod",
+			"phase=MAINTENANCE", "phase=RMA", "effective_state=MAINTENANCE", "effective_state=PROVISIONING",
+			"effective_state=IN_SERVICE",
+			"effective_state=RMA OR rack=r3", "serial=*2*", "serial=S0012", "machine_id=m-1*", "machine_id=m-07",
+			"node_state=PENDING", "agent_state=READY",
+			"conditions.Degraded=true", "conditions.InCustomerCluster=false", "conditions.Reachable=unknown",
+			"(rack=r1 OR phase=MAINTENANCE) AND labels.env=prod",
 			"revision<9", "active_run_id=run-1", "active_run_id:*",
 		} {
 			f, err := compile(machineFilter, text)
@@ -91,7 +98,8 @@ func TestListsFindWhatAScanFinds(t *testing.T) {
 func TestListsDoNotDecodeTheFleet(t *testing.T) {
 	n := foundFleet(t)
 	for text, want := range map[string]int{
-		"rack=r1": 10, "rack=none": 0, "labels.env=prod AND phase=RMA": 0, "serial=*none*": 0, "effective_state=RMA": 0, "rack=r1 AND labels.env=prod": 0, "": 40,
+		"rack=r1": 10, "rack=none": 0, "labels.env=prod AND phase=RMA": 0, "serial=*none*": 0, "effective_state=RMA": 0,
+		"rack=r1 AND labels.env=prod": 0, "": 40,
 	} {
 		f, err := compile(machineFilter, text)
 		if err != nil {
@@ -109,7 +117,8 @@ func TestListsDoNotDecodeTheFleet(t *testing.T) {
 
 // Every field with facets that a schema allows in comparisons must exist.
 func TestFacetsAreFieldsOfTheFilter(t *testing.T) {
-	for _, path := range []string{"spec.pool", "spec.rack", "spec.location", "spec.provider", "spec.customer_id", "spec.target_cluster_ref"} {
+	for _, path := range []string{"spec.pool", "spec.rack", "spec.location", "spec.provider", "spec.customer_id",
+		"spec.target_cluster_ref"} {
 		f, err := compile(machineFilter, strings.TrimPrefix(path, "spec.")+"=x")
 		if err != nil {
 			t.Errorf("%s: %v", path, err)

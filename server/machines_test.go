@@ -67,12 +67,14 @@ func TestRegisterMachine(t *testing.T) {
 		{holdfastv1.MachineStatus_IN_SERVICE, holdfastv1.MachineStatus_READY},
 		{77, holdfastv1.MachineStatus_READY},
 	} {
-		got, err := c.RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{Status: &holdfastv1.MachineStatus{Phase: tt.asked}}})
+		got, err := c.RegisterMachine(ctx,
+			&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{Status: &holdfastv1.MachineStatus{Phase: tt.asked}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !regexp.MustCompile(`^[0-9a-f]{8}$`).MatchString(got.GetMachineId()) || got.GetStatus().GetPhase() != tt.want {
-			t.Errorf("asked for %v: got %s in %v, want 8 hex characters in %v", tt.asked, got.GetMachineId(), got.GetStatus().GetPhase(), tt.want)
+			t.Errorf("asked for %v: got %s in %v, want 8 hex characters in %v", tt.asked, got.GetMachineId(),
+				got.GetStatus().GetPhase(), tt.want)
 		}
 	}
 }
@@ -89,7 +91,8 @@ func TestRegisterMachineTakesAnotherID(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := c.RegisterMachine(testCtx(t), &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{}}); err != nil || len(ids) != 2 {
+	if _, err := c.RegisterMachine(testCtx(t),
+		&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{}}); err != nil || len(ids) != 2 {
 		t.Errorf("got %v after the ids %v, want two", err, ids)
 	}
 }
@@ -101,12 +104,18 @@ func TestUpdateMachine(t *testing.T) {
 		want  *holdfastv1.Machine
 		code  codes.Code
 	}{
-		{"all", nil, &holdfastv1.Machine{Labels: map[string]string{"new": "1"}, Spec: &holdfastv1.MachineSpec{Rack: "r9"}}, codes.OK},
-		{"star", []string{"*"}, &holdfastv1.Machine{Labels: map[string]string{"new": "1"}, Spec: &holdfastv1.MachineSpec{Rack: "r9"}}, codes.OK},
-		{"one field", []string{"spec.rack"}, &holdfastv1.Machine{Labels: map[string]string{"env": "prod"}, Spec: &holdfastv1.MachineSpec{Rack: "r9", Serial: "s"}}, codes.OK},
-		{"clear a field", []string{"spec.serial"}, &holdfastv1.Machine{Labels: map[string]string{"env": "prod"}, Spec: &holdfastv1.MachineSpec{Rack: "r7"}}, codes.OK},
-		{"labels", []string{"labels"}, &holdfastv1.Machine{Labels: map[string]string{"new": "1"}, Spec: &holdfastv1.MachineSpec{Rack: "r7", Serial: "s"}}, codes.OK},
-		{"one label", []string{"labels.new"}, &holdfastv1.Machine{Labels: map[string]string{"env": "prod", "new": "1"}, Spec: &holdfastv1.MachineSpec{Rack: "r7", Serial: "s"}}, codes.OK},
+		{"all", nil, &holdfastv1.Machine{Labels: map[string]string{"new": "1"}, Spec: &holdfastv1.MachineSpec{Rack: "r9"}},
+			codes.OK},
+		{"star", []string{"*"}, &holdfastv1.Machine{Labels: map[string]string{"new": "1"},
+			Spec: &holdfastv1.MachineSpec{Rack: "r9"}}, codes.OK},
+		{"one field", []string{"spec.rack"}, &holdfastv1.Machine{Labels: map[string]string{"env": "prod"},
+			Spec: &holdfastv1.MachineSpec{Rack: "r9", Serial: "s"}}, codes.OK},
+		{"clear a field", []string{"spec.serial"}, &holdfastv1.Machine{Labels: map[string]string{"env": "prod"},
+			Spec: &holdfastv1.MachineSpec{Rack: "r7"}}, codes.OK},
+		{"labels", []string{"labels"}, &holdfastv1.Machine{Labels: map[string]string{"new": "1"},
+			Spec: &holdfastv1.MachineSpec{Rack: "r7", Serial: "s"}}, codes.OK},
+		{"one label", []string{"labels.new"}, &holdfastv1.Machine{Labels: map[string]string{"env": "prod", "new": "1"},
+			Spec: &holdfastv1.MachineSpec{Rack: "r7", Serial: "s"}}, codes.OK},
 		{"status", []string{"status.phase"}, nil, codes.InvalidArgument},
 		{"unknown", []string{"spec.colour"}, nil, codes.InvalidArgument},
 	} {
@@ -133,7 +142,8 @@ func TestUpdateMachine(t *testing.T) {
 			if got.GetStatus().GetPhase() != holdfastv1.MachineStatus_READY {
 				t.Errorf("phase became %v", got.GetStatus().GetPhase())
 			}
-			if diff := cmp.Diff(tt.want, &holdfastv1.Machine{Labels: got.GetLabels(), Spec: got.GetSpec()}, protocmp.Transform()); diff != "" {
+			if diff := cmp.Diff(tt.want, &holdfastv1.Machine{Labels: got.GetLabels(), Spec: got.GetSpec()},
+				protocmp.Transform()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -180,7 +190,8 @@ func TestMachineLife(t *testing.T) {
 	_, c := serve(t, n, Config{})
 	ctx := testCtx(t)
 	n.machine(t, "m-1")
-	m, err := c.SetMachinePhase(ctx, &holdfastv1.SetMachinePhaseRequest{MachineId: "m-1", Phase: holdfastv1.MachineStatus_MAINTENANCE, Comment: "fan 3 is loud"})
+	m, err := c.SetMachinePhase(ctx, &holdfastv1.SetMachinePhaseRequest{MachineId: "m-1",
+		Phase: holdfastv1.MachineStatus_MAINTENANCE, Comment: "fan 3 is loud"})
 	if err != nil || m.GetStatus().GetPhase() != holdfastv1.MachineStatus_MAINTENANCE {
 		t.Fatalf("got %v, %v", m, err)
 	}
@@ -198,7 +209,8 @@ func TestMachineLife(t *testing.T) {
 	for _, e := range h.GetEntries() {
 		got = append(got, e.GetFacet()+" "+e.GetTo()+" "+e.GetComment()+" "+e.GetPrincipal())
 	}
-	want := []string{"inventory deleted  anonymous", "phase MAINTENANCE fan 3 is loud anonymous", "phase READY registered tester"}
+	want := []string{"inventory deleted  anonymous", "phase MAINTENANCE fan 3 is loud anonymous",
+		"phase READY registered tester"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("history (-want +got):\n%s", diff)
 	}

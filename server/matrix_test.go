@@ -84,7 +84,8 @@ func secureWith(t *testing.T, cfg auth.Config, change func(*Config)) *secured {
 		return path
 	}
 	store := must[*peertls.Store](t)(peertls.Open(peertls.Config{
-		CA: write("ca.pem", p.ca.Pair.Cert), Cert: write("p1.pem", pair.Cert), Key: write("p1-key.pem", pair.Key), PeerID: "p1",
+		CA: write("ca.pem", p.ca.Pair.Cert), Cert: write("p1.pem", pair.Cert), Key: write("p1-key.pem",
+			pair.Key), PeerID: "p1",
 	}))
 	cfg.PeerID, cfg.Cluster = "p1", "dc1"
 	gate, relay, err := auth.ForNode(cfg, p, n.peer)
@@ -141,20 +142,23 @@ func (p *secured) registerTheRest(g *grpc.Server) {
 				p.methods = append(p.methods, md)
 				name := "/" + string(sd.FullName()) + "/" + string(md.Name())
 				if md.IsStreamingServer() || md.IsStreamingClient() {
-					desc.Streams = append(desc.Streams, grpc.StreamDesc{StreamName: string(md.Name()), ServerStreams: true, ClientStreams: md.IsStreamingClient(),
-						Handler: func(any, grpc.ServerStream) error { return status.Error(codes.Unimplemented, "") }})
+					desc.Streams = append(desc.Streams, grpc.StreamDesc{StreamName: string(md.Name()), ServerStreams: true,
+						ClientStreams: md.IsStreamingClient(),
+						Handler:       func(any, grpc.ServerStream) error { return status.Error(codes.Unimplemented, "") }})
 					continue
 				}
 				in := must[protoreflect.MessageType](p.t)(protoregistry.GlobalTypes.FindMessageByName(md.Input().FullName()))
 				desc.Methods = append(desc.Methods, grpc.MethodDesc{MethodName: string(md.Name()),
-					Handler: func(srv any, ctx context.Context, dec func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
+					Handler: func(srv any, ctx context.Context, dec func(any) error, intercept grpc.UnaryServerInterceptor) (any,
+						error) {
 						req := in.New().Interface()
 						if err := dec(req); err != nil {
 							return nil, err
 						}
-						return intercept(ctx, req, &grpc.UnaryServerInfo{Server: srv, FullMethod: name}, func(context.Context, any) (any, error) {
-							return nil, status.Error(codes.Unimplemented, "")
-						})
+						return intercept(ctx, req, &grpc.UnaryServerInfo{Server: srv, FullMethod: name},
+							func(context.Context, any) (any, error) {
+								return nil, status.Error(codes.Unimplemented, "")
+							})
 					}})
 			}
 			if _, ok := known[desc.ServiceName]; !ok {
@@ -186,25 +190,46 @@ func (p *secured) kinds() []kind {
 	past := timestamppb.New(p.peer.Now.Add(-time.Hour))
 	return []kind{
 		{name: "no credentials", code: codes.Unauthenticated},
-		{name: "wrong CA", code: codes.Unavailable, cert: pair(func() (issue.Pair, error) { return other.Client("eve", []string{"admin"}, hour) })},
-		{name: "peer of a wrong CA", code: codes.Unavailable, cert: pair(func() (issue.Pair, error) { return other.Peer("dc1", "p2", nil, hour) })},
-		{name: "peer of another cluster", code: codes.Unavailable, cert: pair(func() (issue.Pair, error) { return p.ca.Peer("dc2", "p2", nil, hour) })},
-		{name: "expired certificate", code: codes.Unavailable, cert: pair(func() (issue.Pair, error) { return p.ca.Client("bob", []string{"admin"}, time.Now().Add(-time.Minute)) })},
-		{name: "revoked token", code: codes.Unauthenticated, token: &holdfastv1.Token{Name: "revoked", Role: holdfastv1.Role_ADMIN, RevokedAt: past}},
-		{name: "expired token", code: codes.Unauthenticated, token: &holdfastv1.Token{Name: "expired", Role: holdfastv1.Role_ADMIN, ExpiresAt: past}},
-		{name: "no role", roles: []string{"somebody"}, cert: pair(func() (issue.Pair, error) { return p.ca.Client("norole", []string{"Engineering"}, hour) })},
+		{name: "wrong CA", code: codes.Unavailable,
+			cert: pair(func() (issue.Pair, error) { return other.Client("eve", []string{"admin"}, hour) })},
+		{name: "peer of a wrong CA", code: codes.Unavailable,
+			cert: pair(func() (issue.Pair, error) { return other.Peer("dc1", "p2", nil, hour) })},
+		{name: "peer of another cluster", code: codes.Unavailable,
+			cert: pair(func() (issue.Pair, error) { return p.ca.Peer("dc2", "p2", nil, hour) })},
+		{name: "expired certificate", code: codes.Unavailable,
+			cert: pair(func() (issue.Pair, error) {
+				return p.ca.Client("bob", []string{"admin"},
+					time.Now().Add(-time.Minute))
+			})},
+		{name: "revoked token", code: codes.Unauthenticated, token: &holdfastv1.Token{Name: "revoked",
+			Role: holdfastv1.Role_ADMIN, RevokedAt: past}},
+		{name: "expired token", code: codes.Unauthenticated, token: &holdfastv1.Token{Name: "expired",
+			Role: holdfastv1.Role_ADMIN, ExpiresAt: past}},
+		{name: "no role", roles: []string{"somebody"},
+			cert: pair(func() (issue.Pair, error) { return p.ca.Client("norole", []string{"Engineering"}, hour) })},
 		{name: "viewer", roles: []string{"viewer"}, token: &holdfastv1.Token{Name: "viewer", Role: holdfastv1.Role_VIEWER}},
-		{name: "viewer by certificate", roles: []string{"viewer"}, cert: pair(func() (issue.Pair, error) { return p.ca.Client("vera", []string{"viewer"}, hour) })},
-		{name: "operator", roles: []string{"viewer", "operator", "operator of all pools"}, token: &holdfastv1.Token{Name: "operator", Role: holdfastv1.Role_OPERATOR}},
-		{name: "operator of another pool", roles: []string{"viewer", "operator"}, token: &holdfastv1.Token{Name: "other", Role: holdfastv1.Role_OPERATOR, Pools: []string{"b"}}},
-		{name: "agent", roles: []string{"agent"}, token: &holdfastv1.Token{Name: "agent", Role: holdfastv1.Role_AGENT, MachineId: "m-a"}},
-		{name: "agent of another machine", roles: []string{"agent"}, token: &holdfastv1.Token{Name: "agent-b", Role: holdfastv1.Role_AGENT, MachineId: "m-b"}},
-		{name: "pool agent", roles: []string{"pool-agent"}, token: &holdfastv1.Token{Name: "pool", Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"a"}}},
-		{name: "pool agent of another pool", roles: []string{"pool-agent"}, token: &holdfastv1.Token{Name: "pool-b", Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"b"}}},
-		{name: "service", roles: []string{"service"}, token: &holdfastv1.Token{Name: "service", Role: holdfastv1.Role_SERVICE}},
-		{name: "backup", roles: []string{"backup"}, cert: pair(func() (issue.Pair, error) { return p.ca.Client("snapshots", []string{"backup"}, hour) })},
-		{name: "admin", roles: []string{"viewer", "operator", "operator of all pools", "admin"}, token: &holdfastv1.Token{Name: "admin", Role: holdfastv1.Role_ADMIN}},
-		{name: "peer", roles: []string{"peers"}, cert: pair(func() (issue.Pair, error) { return p.ca.Peer("dc1", "p2", nil, hour) })},
+		{name: "viewer by certificate", roles: []string{"viewer"},
+			cert: pair(func() (issue.Pair, error) { return p.ca.Client("vera", []string{"viewer"}, hour) })},
+		{name: "operator", roles: []string{"viewer", "operator", "operator of all pools"},
+			token: &holdfastv1.Token{Name: "operator", Role: holdfastv1.Role_OPERATOR}},
+		{name: "operator of another pool", roles: []string{"viewer", "operator"},
+			token: &holdfastv1.Token{Name: "other", Role: holdfastv1.Role_OPERATOR, Pools: []string{"b"}}},
+		{name: "agent", roles: []string{"agent"}, token: &holdfastv1.Token{Name: "agent", Role: holdfastv1.Role_AGENT,
+			MachineId: "m-a"}},
+		{name: "agent of another machine", roles: []string{"agent"},
+			token: &holdfastv1.Token{Name: "agent-b", Role: holdfastv1.Role_AGENT, MachineId: "m-b"}},
+		{name: "pool agent", roles: []string{"pool-agent"}, token: &holdfastv1.Token{Name: "pool",
+			Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"a"}}},
+		{name: "pool agent of another pool", roles: []string{"pool-agent"},
+			token: &holdfastv1.Token{Name: "pool-b", Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"b"}}},
+		{name: "service", roles: []string{"service"}, token: &holdfastv1.Token{Name: "service",
+			Role: holdfastv1.Role_SERVICE}},
+		{name: "backup", roles: []string{"backup"},
+			cert: pair(func() (issue.Pair, error) { return p.ca.Client("snapshots", []string{"backup"}, hour) })},
+		{name: "admin", roles: []string{"viewer", "operator", "operator of all pools", "admin"},
+			token: &holdfastv1.Token{Name: "admin", Role: holdfastv1.Role_ADMIN}},
+		{name: "peer", roles: []string{"peers"},
+			cert: pair(func() (issue.Pair, error) { return p.ca.Peer("dc1", "p2", nil, hour) })},
 	}
 }
 
@@ -247,7 +272,8 @@ func (p *secured) connect(t *testing.T, k kind) *caller {
 		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &c, nil }
 	}
 	conn := must[*grpc.ClientConn](t)(grpc.NewClient(p.grpc, grpc.WithTransportCredentials(credentials.NewTLS(conf))))
-	c := &caller{kind: k, conn: conn, web: &http.Client{Transport: &http.Transport{TLSClientConfig: conf.Clone()}, Timeout: 20 * time.Second}}
+	c := &caller{kind: k, conn: conn, web: &http.Client{Transport: &http.Transport{TLSClientConfig: conf.Clone()},
+		Timeout: 20 * time.Second}}
 	if k.token != nil {
 		c.token = p.issue(t, k.token)
 	}
@@ -320,10 +346,13 @@ func about(md protoreflect.MethodDescriptor) proto.Message {
 	}
 	m := t.New()
 	values := map[string]string{
-		"machine_id": "m-a", "run_id": "run-00a", "plan_id": "plan/reboot", "pool_id": "a", "pool": "a", "pool_name": "a", "id": "m-a",
+		"machine_id": "m-a", "run_id": "run-00a", "plan_id": "plan/reboot", "pool_id": "a", "pool": "a", "pool_name": "a",
+		"id":          "m-a",
 		"mac_address": macA, "token_id": "tok-none", "name": "none", "request_id": "r", "type": "REBOOT",
 	}
-	if n := string(md.Name()); strings.HasPrefix(n, "Delete") || strings.HasPrefix(n, "Cancel") || n == "CreateAgentMachine" { // others still need it
+	// others still need it
+	if n := string(md.Name()); strings.HasPrefix(n, "Delete") || strings.HasPrefix(n, "Cancel") ||
+		n == "CreateAgentMachine" {
 		values["machine_id"], values["run_id"], values["pool_id"] = "m-none", "run-none", "none"
 	}
 	fill(m, 0, values)
@@ -341,7 +370,8 @@ func fill(m protoreflect.Message, depth int, values map[string]string) {
 		case fd.IsList() || fd.IsMap():
 		case fd.Kind() == protoreflect.StringKind && ok && v != "":
 			m.Set(fd, protoreflect.ValueOfString(v))
-		case fd.Message() != nil && depth < 2 && slices.Contains([]string{"machine", "spec", "pool", "target", "provider", "plan"}, string(fd.Name())):
+		case fd.Message() != nil && depth < 2 &&
+			slices.Contains([]string{"machine", "spec", "pool", "target", "provider", "plan"}, string(fd.Name())):
 			fill(m.Mutable(fd).Message(), depth+1, values)
 		}
 	}
@@ -396,7 +426,8 @@ func (k *kind) expect(who []string) (let bool, code codes.Code) {
 // allowed, because m-a and pool a are not the caller's.
 func (k *kind) foreign(method string) bool {
 	reads := strings.Contains(method, "/Get") || strings.Contains(method, "/List") || strings.Contains(method, "/Watch") ||
-		strings.Contains(method, "/Stream") || strings.Contains(method, "/Explain") || strings.HasPrefix(method, "grpc.") || strings.HasSuffix(method, "WhoAmI")
+		strings.Contains(method, "/Stream") || strings.Contains(method, "/Explain") || strings.HasPrefix(method, "grpc.") ||
+		strings.HasSuffix(method, "WhoAmI")
 	if reads {
 		return false
 	}

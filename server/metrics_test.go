@@ -88,8 +88,10 @@ func TestWebhookMetrics(t *testing.T) {
 	}
 	code, body := get(t, s, "GET", "/metrics")
 	for _, want := range []string{
-		fmt.Sprintf(`holdfast_webhook_behind_events{webhook="fails"} %d`, w.GetBehind()), `holdfast_webhook_behind_events{webhook="off"} 0`,
-		`holdfast_webhook_failures{webhook="fails"} 3`, `holdfast_webhook_failures{webhook="off"} 0`, `holdfast_webhook_missed_events_total{webhook="fails"} 1`,
+		fmt.Sprintf(`holdfast_webhook_behind_events{webhook="fails"} %d`,
+			w.GetBehind()), `holdfast_webhook_behind_events{webhook="off"} 0`,
+		`holdfast_webhook_failures{webhook="fails"} 3`, `holdfast_webhook_failures{webhook="off"} 0`,
+		`holdfast_webhook_missed_events_total{webhook="fails"} 1`,
 	} {
 		if code != 200 || !strings.Contains(body, want+"\n") {
 			t.Errorf("%d, no %s in:\n%s", code, want, grep(body, "holdfast_webhook"))

@@ -22,7 +22,8 @@ func TestNodeLog(t *testing.T) {
 	n.machine(t, "m-2")
 	n.do(t, &internalv1.RaiseFeatureLevel{Level: fsm.Level2})
 	n.do(t, &internalv1.RegisterPool{Pool: &holdfastv1.Pool{PoolId: "gpu"}, TtlMs: 30_000})
-	n.do(t, &internalv1.RegisterAgent{Agent: &holdfastv1.RegisterAgentRequest{MachineId: "m-3", PoolName: "gpu"}, TtlMs: 300_000})
+	n.do(t, &internalv1.RegisterAgent{Agent: &holdfastv1.RegisterAgentRequest{MachineId: "m-3", PoolName: "gpu"},
+		TtlMs: 300_000})
 
 	var out bytes.Buffer
 	l := NewNodeLog(n.peer, slog.New(slog.NewTextHandler(&out, nil)))
@@ -31,7 +32,8 @@ func TestNodeLog(t *testing.T) {
 		t.Errorf("got to event %d, want %d", cursor, n.peer.View().LastNews())
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	for i, want := range []string{"machine=m-1", "comment=approved", `msg="pool status changed" pool=gpu status=REGISTERED`, `msg="agent state changed" machine=m-3`} {
+	for i, want := range []string{"machine=m-1", "comment=approved",
+		`msg="pool status changed" pool=gpu status=REGISTERED`, `msg="agent state changed" machine=m-3`} {
 		if i >= len(lines) || !strings.Contains(lines[i], want) {
 			t.Fatalf("got\n%s\nwant %q in line %d", out.String(), want, i)
 		}

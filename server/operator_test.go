@@ -57,11 +57,13 @@ func TestResetClock(t *testing.T) {
 	} {
 		before := n.peer.View().Now()
 		got, err := s.ResetClock(t.Context(), tt.req)
-		if e, _ := errors.AsType[*fsm.Error](err); (tt.reason == "") != (err == nil) || err != nil && (e == nil || e.Reason != tt.reason) {
+		if e, _ := errors.AsType[*fsm.Error](err); (tt.reason == "") != (err == nil) || err != nil &&
+			(e == nil || e.Reason != tt.reason) {
 			t.Errorf("%s: got %v, want %q", tt.name, err, tt.reason)
 			continue
 		}
-		if err == nil && (!got.GetBefore().AsTime().Equal(before) || time.Since(got.GetLeader().AsTime()).Abs() > time.Minute) {
+		if err == nil && (!got.GetBefore().AsTime().Equal(before) ||
+			time.Since(got.GetLeader().AsTime()).Abs() > time.Minute) {
 			t.Errorf("%s: shows %v, want the record's clock %s and the leader's", tt.name, got, before)
 		}
 		if now := n.peer.View().Now(); now.Equal(tt.req.GetTime().AsTime()) != tt.set {

@@ -124,14 +124,16 @@ func TestMachinePages(t *testing.T) {
 		filter := rapid.SampledFrom([]string{"", "rack = r1", "NOT rack = r1", "machine_id = m-05"}).Draw(t, "filter")
 		add := func() {
 			id := fmt.Sprintf("m-%02d", rapid.IntRange(0, 40).Draw(t, "machine"))
-			n.peer.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: id, Spec: &holdfastv1.MachineSpec{Rack: "r" + id[3:4]}}})
+			n.peer.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: id,
+				Spec: &holdfastv1.MachineSpec{Rack: "r" + id[3:4]}}})
 		}
 		for range rapid.IntRange(0, 25).Draw(t, "machines") {
 			add()
 		}
 		list := func(size int32) func(string) ([]*holdfastv1.Machine, string, error) {
 			return func(token string) ([]*holdfastv1.Machine, string, error) {
-				r, err := s.ListMachines(context.Background(), &holdfastv1.ListMachinesRequest{Filter: filter, PageSize: size, PageToken: token})
+				r, err := s.ListMachines(context.Background(), &holdfastv1.ListMachinesRequest{Filter: filter, PageSize: size,
+					PageToken: token})
 				if len(r.GetMachines()) > int(size) {
 					t.Fatalf("%d machines on a page of %d", len(r.GetMachines()), size)
 				}
@@ -154,7 +156,8 @@ func TestRunPages(t *testing.T) {
 		n := newNode()
 		s := &runService{Server: New(Config{}, n, n.peer, testProviders())}
 		size := rapid.Int32Range(1, 7).Draw(rt, "page size")
-		filter := rapid.SampledFrom([]string{"", "machine_id=m-1", "phase = CANCELED", "plan_id=one AND NOT machine_id=m-0"}).Draw(rt, "filter")
+		filter := rapid.SampledFrom([]string{"", "machine_id=m-1", "phase = CANCELED",
+			"plan_id=one AND NOT machine_id=m-0"}).Draw(rt, "filter")
 		for i := range 3 {
 			n.machine(t, fmt.Sprintf("m-%d", i))
 		}
@@ -170,7 +173,8 @@ func TestRunPages(t *testing.T) {
 		}
 		list := func(size int32) func(string) ([]*holdfastv1.Run, string, error) {
 			return func(token string) ([]*holdfastv1.Run, string, error) {
-				r, err := s.ListRuns(context.Background(), &holdfastv1.ListRunsRequest{Filter: filter, PageSize: size, PageToken: token})
+				r, err := s.ListRuns(context.Background(), &holdfastv1.ListRunsRequest{Filter: filter, PageSize: size,
+					PageToken: token})
 				return r.GetRuns(), r.GetNextPageToken(), err
 			}
 		}
@@ -201,7 +205,8 @@ func TestHistoryAndPlanPages(t *testing.T) {
 	}
 	var sequences []uint64
 	for token := ""; ; {
-		r, err := c.ListMachineHistory(ctx, &holdfastv1.ListMachineHistoryRequest{MachineId: "m-1", PageSize: 3, PageToken: token})
+		r, err := c.ListMachineHistory(ctx, &holdfastv1.ListMachineHistoryRequest{MachineId: "m-1", PageSize: 3,
+			PageToken: token})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -82,7 +82,8 @@ func TestCreatePlanConflicts(t *testing.T) {
 		{"replaced", other("free"), true, codes.OK, ""},
 		{"of a run", other("one"), true, codes.FailedPrecondition, "PLAN_REFERENCED"},
 		{"built in", other(builtIn.GetPlanId()), true, codes.FailedPrecondition, "PLAN_BUILT_IN"},
-		{"twice the same name", &holdfastv1.Plan{PlanId: "p", Steps: append(onePlan("p").GetSteps(), onePlan("p").GetSteps()...)}, false, codes.InvalidArgument, "INVALID_FIELD"},
+		{"twice the same name", &holdfastv1.Plan{PlanId: "p", Steps: append(onePlan("p").GetSteps(),
+			onePlan("p").GetSteps()...)}, false, codes.InvalidArgument, "INVALID_FIELD"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			n := newNode()
@@ -114,11 +115,15 @@ func TestPlansHaveRulesThatCanBeRead(t *testing.T) {
 		return "", rule == "by=first", errors.New("by is " + rule)
 	}
 	_, c := serve(t, newNode(), Config{ChooseDisk: choose})
-	for rule, code := range map[string]codes.Code{"": codes.OK, "by=smallest": codes.OK, "by=first": codes.InvalidArgument} {
+	for rule, code := range map[string]codes.Code{"": codes.OK, "by=smallest": codes.OK,
+		"by=first": codes.InvalidArgument} {
 		for _, dry := range []bool{true, false} {
-			plan := &holdfastv1.Plan{PlanId: "p", Steps: []*holdfastv1.Step{{Name: "os", Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{Image: "debian", Disk: rule}}}}}
+			plan := &holdfastv1.Plan{PlanId: "p",
+				Steps: []*holdfastv1.Step{{Name: "os",
+					Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{Image: "debian", Disk: rule}}}}}
 			_, err := c.CreatePlan(testCtx(t), &holdfastv1.CreatePlanRequest{Plan: plan, Replace: true, ValidateOnly: dry})
-			if status.Code(err) != code || err != nil && !strings.Contains(fmt.Sprint(status.Convert(err).Details()), "plan.steps[0].repave.disk") {
+			if status.Code(err) != code || err != nil && !strings.Contains(fmt.Sprint(status.Convert(err).Details()),
+				"plan.steps[0].repave.disk") {
 				t.Errorf("%q, validate_only %v: got %v, %v, want %v", rule, dry, err, status.Convert(err).Details(), code)
 			}
 		}

@@ -61,7 +61,8 @@ func TestContention(t *testing.T) {
 		}
 	}
 	for _, query := range []string{"", "?seconds=0", "?seconds=61", "?seconds=x", "?debug=1"} {
-		if code, body := get(t, s, "GET", "/debug/pprof/mutex"+query); code != http.StatusBadRequest || !strings.Contains(body, "want 1 to 60") {
+		if code, body := get(t, s, "GET", "/debug/pprof/mutex"+query); code != http.StatusBadRequest ||
+			!strings.Contains(body, "want 1 to 60") {
 			t.Errorf("mutex%s: got %d %q, want 400 and the remedy", query, code, body)
 		}
 	}

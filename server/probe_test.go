@@ -67,31 +67,43 @@ func TestProbePlan(t *testing.T) {
 		sure     bool
 		want     string // step/what=verdict, those that are not as when all is well
 	}{
-		"all is well":             {provider: well, image: "debian"},
-		"the BMC does not answer": {provider: looked{facts: well.facts, bmc: errors.New("no route to host")}, image: "debian", want: "pxe/bmc=FAILS no route to host\nboot/bmc=FAILS no route to host\n"},
-		"the account is refused": {provider: looked{facts: well.facts, bmc: providers.Errorf(providers.Auth, "log in", "wrong password")}, image: "debian",
+		"all is well": {provider: well, image: "debian"},
+		"the BMC does not answer": {provider: looked{facts: well.facts, bmc: errors.New("no route to host")},
+			image: "debian", want: "pxe/bmc=FAILS no route to host\nboot/bmc=FAILS no route to host\n"},
+		"the account is refused": {provider: looked{facts: well.facts,
+			bmc: providers.Errorf(providers.Auth, "log in", "wrong password")}, image: "debian",
 			want: "pxe/bmc=FAILS it answers, but refuses the account\nboot/bmc=FAILS it answers, but refuses the account\n"},
-		"the host is away":      {provider: looked{facts: providers.Facts{ReachableReason: "NoAnswer"}}, image: "debian", want: "look/host=FAILS the host does not answer: NoAnswer\n"},
-		"there is no image":     {provider: well, image: "none", want: "install/image=FAILS there is no image \"none\"\n"},
-		"nobody has its bytes":  {provider: well, image: "empty", want: "install/image=FAILS no peer has the disk of image \"empty\" yet\n"},
-		"a root file system":    {provider: well, image: "tar"},
-		"no disk qualifies":     {provider: well, image: "debian", disk: errors.New("no disk qualifies"), sure: true, want: "install/disk=FAILS no disk qualifies\n"},
-		"no disk is on record":  {provider: well, image: "debian", disk: errors.New("no disk of this machine"), want: "install/disk=UNKNOWN no disk of this machine\n"},
-		"the cluster is not up": {provider: looked{facts: well.facts, node: errors.New("connection refused")}, image: "debian", want: "join/cluster=FAILS prod: connection refused\n"},
+		"the host is away": {provider: looked{facts: providers.Facts{ReachableReason: "NoAnswer"}}, image: "debian",
+			want: "look/host=FAILS the host does not answer: NoAnswer\n"},
+		"there is no image": {provider: well, image: "none", want: "install/image=FAILS there is no image \"none\"\n"},
+		"nobody has its bytes": {provider: well, image: "empty",
+			want: "install/image=FAILS no peer has the disk of image \"empty\" yet\n"},
+		"a root file system": {provider: well, image: "tar"},
+		"no disk qualifies": {provider: well, image: "debian", disk: errors.New("no disk qualifies"), sure: true,
+			want: "install/disk=FAILS no disk qualifies\n"},
+		"no disk is on record": {provider: well, image: "debian", disk: errors.New("no disk of this machine"),
+			want: "install/disk=UNKNOWN no disk of this machine\n"},
+		"the cluster is not up": {provider: looked{facts: well.facts, node: errors.New("connection refused")},
+			image: "debian", want: "join/cluster=FAILS prod: connection refused\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := newNode()
 			choose := func(rule string, _ *holdfastv1.HardwareInventory) (string, bool, error) {
 				return "vda", tt.sure, tt.disk
 			}
-			s := New(Config{Files: heldFiles{sum("a"): true}, ChooseDisk: choose}, n, n.peer, providers.SetOf(map[string]providers.Provider{"fake": tt.provider}))
-			n.do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{Provider: "fake", TargetClusterRef: "prod", MacAddresses: []string{"52:54:00:12:34:56"}}}})
-			for _, i := range []*holdfastv1.Image{{Name: "installer", Kernel: file("a"), Initrd: file("a")}, {Name: "debian", Disk: file("a")}, {Name: "empty", Disk: file("b")},
+			s := New(Config{Files: heldFiles{sum("a"): true}, ChooseDisk: choose}, n, n.peer,
+				providers.SetOf(map[string]providers.Provider{"fake": tt.provider}))
+			n.do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
+				Spec: &holdfastv1.MachineSpec{Provider: "fake", TargetClusterRef: "prod",
+					MacAddresses: []string{"52:54:00:12:34:56"}}}})
+			for _, i := range []*holdfastv1.Image{{Name: "installer", Kernel: file("a"), Initrd: file("a")},
+				{Name: "debian", Disk: file("a")}, {Name: "empty", Disk: file("b")},
 				{Name: "tar", Disk: file("a"), Format: holdfastv1.Image_TAR}} {
 				n.do(t, &internalv1.PutImage{Image: i})
 			}
 			before := n.peer.View().Meta().GetAppliedIndex()
-			resp, err := (&planService{Server: s}).ProbePlan(testCtx(t), &holdfastv1.ProbePlanRequest{MachineId: "m-1", Plan: plan, Params: map[string]string{"image": tt.image}})
+			resp, err := (&planService{Server: s}).ProbePlan(testCtx(t),
+				&holdfastv1.ProbePlanRequest{MachineId: "m-1", Plan: plan, Params: map[string]string{"image": tt.image}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +122,8 @@ func TestProbePlan(t *testing.T) {
 					got += fmt.Sprintf("%s=%s %s\n", key, p.GetVerdict(), p.GetMessage())
 				}
 			}
-			if diff := cmp.Diff([]string{"/machine", "look/host", "pxe/bmc", "boot/bmc", "install/image", "install/installer", "install/disk", "join/host", "join/cluster", "eject/provider"}, all); diff != "" {
+			if diff := cmp.Diff([]string{"/machine", "look/host", "pxe/bmc", "boot/bmc", "install/image", "install/installer",
+				"install/disk", "join/host", "join/cluster", "eject/provider"}, all); diff != "" {
 				t.Errorf("probes (-want +got):\n%s", diff)
 			}
 			for _, line := range strings.SplitAfter(tt.want, "\n") {
@@ -118,7 +131,8 @@ func TestProbePlan(t *testing.T) {
 					t.Errorf("got\n%s\nwant %q in it", got, line)
 				}
 			}
-			if strings.Count(got, "=") < strings.Count(tt.want, "=") || tt.want == "" && got != "" || strings.Count(got, "\n") != strings.Count(tt.want, "\n") {
+			if strings.Count(got, "=") < strings.Count(tt.want, "=") || tt.want == "" && got != "" ||
+				strings.Count(got, "\n") != strings.Count(tt.want, "\n") {
 				t.Errorf("got\n%s\nwant\n%s", got, tt.want)
 			}
 			if after := n.peer.View().Meta().GetAppliedIndex(); after != before {
@@ -140,8 +154,10 @@ func TestProbePlanRefuses(t *testing.T) {
 		{&holdfastv1.ProbePlanRequest{PlanId: "plan/reboot"}, codes.InvalidArgument, "INVALID_FIELD"},
 		{&holdfastv1.ProbePlanRequest{MachineId: "m-9", PlanId: "plan/reboot"}, codes.NotFound, "MACHINE_NOT_FOUND"},
 		{&holdfastv1.ProbePlanRequest{MachineId: "m-1", PlanId: "none"}, codes.NotFound, "PLAN_NOT_FOUND"},
-		{&holdfastv1.ProbePlanRequest{MachineId: "m-1", Plan: &holdfastv1.Plan{PlanId: "p"}}, codes.InvalidArgument, "INVALID_FIELD"},
-		{&holdfastv1.ProbePlanRequest{MachineId: "m-1", PlanId: "plan/reboot", Plan: onePlan("p")}, codes.InvalidArgument, "INVALID_FIELD"},
+		{&holdfastv1.ProbePlanRequest{MachineId: "m-1", Plan: &holdfastv1.Plan{PlanId: "p"}}, codes.InvalidArgument,
+			"INVALID_FIELD"},
+		{&holdfastv1.ProbePlanRequest{MachineId: "m-1", PlanId: "plan/reboot", Plan: onePlan("p")}, codes.InvalidArgument,
+			"INVALID_FIELD"},
 	} {
 		_, err := c.ProbePlan(testCtx(t), tt.r)
 		wantError(t, err, tt.code, tt.reason)

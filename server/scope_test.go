@@ -18,7 +18,8 @@ import (
 // scopedTo returns the context of a caller that is scoped to pools.
 func scopedTo(pools ...string) context.Context {
 	return auth.NewContext(context.Background(), &auth.Caller{
-		Identity: &holdfastv1.Identity{Principal: "user:v", Role: holdfastv1.Role_VIEWER, Pools: pools, Method: auth.MethodToken},
+		Identity: &holdfastv1.Identity{Principal: "user:v", Role: holdfastv1.Role_VIEWER, Pools: pools,
+			Method: auth.MethodToken},
 	})
 }
 
@@ -50,7 +51,8 @@ func twoPools(t *testing.T) (*fakeNode, *Server) {
 	t.Helper()
 	n := newNode()
 	for pool, mac := range map[string]string{"a": macA, "b": "bb:bb:bb:bb:bb:bb"} {
-		n.do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-" + pool, Spec: &holdfastv1.MachineSpec{Pool: pool, MacAddresses: []string{mac}}}})
+		n.do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-" + pool,
+			Spec: &holdfastv1.MachineSpec{Pool: pool, MacAddresses: []string{mac}}}})
 		n.start(t, "m-"+pool, "run-00"+pool, "plan/reboot")
 		n.begin(t, "run-00"+pool, 1)
 		n.log(t, "run-00"+pool, "secret of "+pool)
@@ -64,7 +66,8 @@ func TestScopedReads(t *testing.T) {
 	_, s := twoPools(t)
 	ms, rs := &machineService{Server: s}, &runService{Server: s}
 	logs := func(ctx context.Context, run string) error {
-		return rs.StreamRunLogs(&holdfastv1.StreamRunLogsRequest{RunId: run, NoFollow: true}, &kept[holdfastv1.LogChunk]{ctx: ctx})
+		return rs.StreamRunLogs(&holdfastv1.StreamRunLogsRequest{RunId: run, NoFollow: true},
+			&kept[holdfastv1.LogChunk]{ctx: ctx})
 	}
 	for _, tt := range []struct {
 		name string
@@ -91,7 +94,8 @@ func TestScopedReads(t *testing.T) {
 		for _, c := range []struct {
 			pools []string
 			a, b  bool
-		}{{nil, true, true}, {[]string{"a"}, true, false}, {[]string{"b"}, false, true}, {[]string{"a", "b"}, true, true}, {[]string{"c"}, false, false}} {
+		}{{nil, true, true}, {[]string{"a"}, true, false}, {[]string{"b"}, false, true}, {[]string{"a", "b"}, true, true},
+			{[]string{"c"}, false, false}} {
 			for pool, want := range map[string]bool{"a": c.a, "b": c.b} {
 				err := tt.get(scopedTo(c.pools...), "m-"+pool, "run-00"+pool)
 				var refusal *fsm.Error
@@ -120,7 +124,8 @@ func TestScopedLists(t *testing.T) {
 		if filter != "" {
 			want = 0
 		}
-		if len(machines.GetMachines()) != want || len(runs.GetRuns()) != want || want == 1 && runs.GetRuns()[0].GetMachineId() != "m-a" {
+		if len(machines.GetMachines()) != want || len(runs.GetRuns()) != want || want == 1 &&
+			runs.GetRuns()[0].GetMachineId() != "m-a" {
 			t.Errorf("filter %q: got %v and %v, want %d of each", filter, machines.GetMachines(), runs.GetRuns(), want)
 		}
 	}

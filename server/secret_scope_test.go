@@ -19,10 +19,12 @@ func TestOperatorsOfAPoolAreNotSentTheSecretsOfOthers(t *testing.T) {
 	keys, _ := keyring(t, "k1")
 	p := secureWith(t, auth.Config{}, func(c *Config) { c.Keys = keys })
 	admin := p.connect(t, kind{token: &holdfastv1.Token{Name: "root", Role: holdfastv1.Role_ADMIN}})
-	thief := p.connect(t, kind{token: &holdfastv1.Token{Name: "mallory", Role: holdfastv1.Role_OPERATOR, Pools: []string{"a"}}})
+	thief := p.connect(t, kind{token: &holdfastv1.Token{Name: "mallory", Role: holdfastv1.Role_OPERATOR,
+		Pools: []string{"a"}}})
 	api := holdfastv1.NewSecretServiceClient(admin.conn)
 	for name, pools := range map[string][]string{"bmc/a": {"a"}, "bmc/b": {"b"}, "bmc/a-b": {"a", "b"}, "bmc/all": nil} {
-		s, err := api.PutSecret(admin.ctx(t), &holdfastv1.PutSecretRequest{Name: name, Type: "bmc", Values: map[string]string{"username": "u", "password": "p"}, Pools: pools})
+		s, err := api.PutSecret(admin.ctx(t), &holdfastv1.PutSecretRequest{Name: name, Type: "bmc",
+			Values: map[string]string{"username": "u", "password": "p"}, Pools: pools})
 		if err != nil || len(s.GetPools()) != len(pools) {
 			t.Fatalf("%v, %v", s, err)
 		}
@@ -38,32 +40,43 @@ func TestOperatorsOfAPoolAreNotSentTheSecretsOfOthers(t *testing.T) {
 		t.Fatalf("a machine without secrets may be anywhere: %v", err)
 	}
 	for _, name := range []string{"bmc/b", "bmc/a-b", "bmc/all", "bmc/none"} {
-		wantError(t, update(thief, &holdfastv1.MachineSpec{BmcCredentialsRef: name}, ref), codes.PermissionDenied, fsm.ReasonOutOfScope)
-		_, err := holdfastv1.NewMachineServiceClient(thief.conn).RegisterMachine(thief.ctx(t), &holdfastv1.RegisterMachineRequest{
-			Machine: &holdfastv1.Machine{MachineId: "m-new", Spec: &holdfastv1.MachineSpec{Pool: "a", BmcEndpoint: "https://mallory.example.org", BmcCredentialsRef: name}}})
+		wantError(t, update(thief, &holdfastv1.MachineSpec{BmcCredentialsRef: name}, ref), codes.PermissionDenied,
+			fsm.ReasonOutOfScope)
+		_, err := holdfastv1.NewMachineServiceClient(thief.conn).RegisterMachine(thief.ctx(t),
+			&holdfastv1.RegisterMachineRequest{
+				Machine: &holdfastv1.Machine{MachineId: "m-new", Spec: &holdfastv1.MachineSpec{Pool: "a",
+					BmcEndpoint: "https://mallory.example.org", BmcCredentialsRef: name}}})
 		wantError(t, err, codes.PermissionDenied, fsm.ReasonOutOfScope)
 	}
 	if err := update(thief, &holdfastv1.MachineSpec{BmcCredentialsRef: "bmc/a"}, ref); err != nil {
 		t.Errorf("his own: %v", err)
 	}
-	if err := update(admin, &holdfastv1.MachineSpec{BmcCredentialsRef: "bmc/all", BmcEndpoint: "https://10.0.0.1"}, ref, addr); err != nil {
+	if err := update(admin, &holdfastv1.MachineSpec{BmcCredentialsRef: "bmc/all", BmcEndpoint: "https://10.0.0.1"}, ref,
+		addr); err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, update(thief, &holdfastv1.MachineSpec{BmcEndpoint: "https://mallory.example.com"}, addr), codes.PermissionDenied, fsm.ReasonOutOfScope)
-	wantError(t, update(thief, &holdfastv1.MachineSpec{SshEndpoint: "mallory.example.com:22"}, "spec.ssh_endpoint"), codes.PermissionDenied, fsm.ReasonOutOfScope)
-	wantError(t, update(admin, &holdfastv1.MachineSpec{BmcCredentialsRef: "bmc/b"}, ref), codes.FailedPrecondition, fsm.ReasonSecretPools)
-	if got := getSpec(p, "m-a"); got.GetBmcCredentialsRef() != "bmc/all" || got.GetBmcEndpoint() != "https://10.0.0.1" || got.GetSshEndpoint() != "" {
+	wantError(t, update(thief, &holdfastv1.MachineSpec{BmcEndpoint: "https://mallory.example.com"}, addr),
+		codes.PermissionDenied, fsm.ReasonOutOfScope)
+	wantError(t, update(thief, &holdfastv1.MachineSpec{SshEndpoint: "mallory.example.com:22"}, "spec.ssh_endpoint"),
+		codes.PermissionDenied, fsm.ReasonOutOfScope)
+	wantError(t, update(admin, &holdfastv1.MachineSpec{BmcCredentialsRef: "bmc/b"}, ref), codes.FailedPrecondition,
+		fsm.ReasonSecretPools)
+	if got := getSpec(p, "m-a"); got.GetBmcCredentialsRef() != "bmc/all" || got.GetBmcEndpoint() != "https://10.0.0.1" ||
+		got.GetSshEndpoint() != "" {
 		t.Errorf("got %v", got)
 	}
 
 	// A new password keeps the pools if the request names none.
-	_, err := api.PutSecret(admin.ctx(t), &holdfastv1.PutSecretRequest{Name: "bmc/b", Type: "bmc", Values: map[string]string{"username": "u", "password": "q"}})
+	_, err := api.PutSecret(admin.ctx(t), &holdfastv1.PutSecretRequest{Name: "bmc/b", Type: "bmc",
+		Values: map[string]string{"username": "u", "password": "q"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantError(t, update(thief, &holdfastv1.MachineSpec{BmcCredentialsRef: "bmc/b"}, ref), codes.PermissionDenied, fsm.ReasonOutOfScope)
+	wantError(t, update(thief, &holdfastv1.MachineSpec{BmcCredentialsRef: "bmc/b"}, ref), codes.PermissionDenied,
+		fsm.ReasonOutOfScope)
 	got, err := secrets.NewResolver(p.peer, keys).Resolve(t.Context(), "bmc/b")
-	if s, _ := p.peer.View().Secret("bmc/b"); err != nil || got.Values["password"].Reveal() != "q" || len(s.GetSecret().GetPools()) != 1 {
+	if s, _ := p.peer.View().Secret("bmc/b"); err != nil || got.Values["password"].Reveal() != "q" ||
+		len(s.GetSecret().GetPools()) != 1 {
 		t.Errorf("got %v, %v", got, err)
 	}
 }

@@ -66,13 +66,15 @@ func TestSecretsLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &holdfastv1.Secret{Name: "bmc/r7", Type: "bmc", Keys: []string{"password", "username"}, KeyId: "k1", Version: 1, UpdatedBy: "anonymous"}
+	want := &holdfastv1.Secret{Name: "bmc/r7", Type: "bmc", Keys: []string{"password", "username"}, KeyId: "k1",
+		Version: 1, UpdatedBy: "anonymous"}
 	times := protocmp.IgnoreFields(&holdfastv1.Secret{}, "created_at", "updated_at")
 	if diff := cmp.Diff(want, s, protocmp.Transform(), times); diff != "" || s.GetUpdatedAt() == nil {
 		t.Errorf("first version (-want +got):\n%s", diff)
 	}
 	values["password"] = "battery-staple"
-	if s, err = c.PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: "bmc/r7", Type: "bmc", Values: values}); err != nil || s.GetVersion() != 2 {
+	if s, err = c.PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: "bmc/r7", Type: "bmc",
+		Values: values}); err != nil || s.GetVersion() != 2 {
 		t.Errorf("second version: %v, %v", s, err)
 	}
 	got, err := secrets.NewResolver(n.peer, k).Resolve(ctx, "bmc/r7")
@@ -80,7 +82,8 @@ func TestSecretsLife(t *testing.T) {
 		t.Errorf("resolved %v, %v", got, err)
 	}
 
-	n.do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{BmcCredentialsRef: "bmc/r7"}}})
+	n.do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
+		Spec: &holdfastv1.MachineSpec{BmcCredentialsRef: "bmc/r7"}}})
 	want.Version, want.UsedBy, want.Uses = 2, []string{"m-1"}, 1
 	one, err := c.GetSecret(ctx, &holdfastv1.GetSecretRequest{Name: "bmc/r7"})
 	if err != nil {
@@ -122,7 +125,8 @@ func TestPutSecretAtTheSameTime(t *testing.T) {
 		}
 		return nil
 	}
-	s, err := c.PutSecret(testCtx(t), &holdfastv1.PutSecretRequest{Name: "a", Type: "opaque", Values: map[string]string{"x": "2"}})
+	s, err := c.PutSecret(testCtx(t), &holdfastv1.PutSecretRequest{Name: "a", Type: "opaque",
+		Values: map[string]string{"x": "2"}})
 	if err != nil || s.GetVersion() != 2 {
 		t.Fatalf("got %v, %v; want version 2", s, err)
 	}
@@ -134,7 +138,8 @@ func TestPutSecretAtTheSameTime(t *testing.T) {
 
 // kubeconfig returns a kubeconfig with a user.
 func kubeconfig(user string) string {
-	return "current-context: it\ncontexts: [{name: it, context: {cluster: it, user: it}}]\nclusters: [{name: it, cluster: {server: \"https://10.0.0.1\", certificate-authority-data: AA==}}]\n" +
+	return "current-context: it\ncontexts: [{name: it, context: {cluster: it, user: it}}]\nclusters: [{name: it, " +
+		"cluster: {server: \"https://10.0.0.1\", certificate-authority-data: AA==}}]\n" +
 		"users: [{name: it, user: " + user + "}]\n"
 }
 
@@ -155,12 +160,17 @@ func TestPutSecretRefuses(t *testing.T) {
 		{"bmc", "a", "bmc", map[string]string{"username": "u", "password": secret}, ""},
 		{"ssh with a key", "b", "ssh", map[string]string{"username": "u", "private_key": key}, ""},
 		{"ssh with a password", "c", "ssh", map[string]string{"username": "u", "password": secret}, ""},
-		{"ssh with a certificate", "d", "ssh", map[string]string{"username": "u", "private_key": key, "certificate": cert}, ""},
+		{"ssh with a certificate", "d", "ssh", map[string]string{"username": "u", "private_key": key, "certificate": cert},
+			""},
 		{"join", "e", "join", map[string]string{"token": secret, "ca_hash": "sha256:x", "endpoint": "10.0.0.1:6443"}, ""},
 		{"a cluster", "cluster/e", "join", map[string]string{"kubeconfig": kubeconfig("{token: " + secret + "}")}, ""},
-		{"a cluster whose user is a program", "cluster/x", "join", map[string]string{"kubeconfig": kubeconfig("{exec: {command: " + secret + "}}")}, "with a program"},
-		{"a cluster whose user is in a file", "cluster/x", "join", map[string]string{"kubeconfig": kubeconfig("{tokenFile: /" + secret + "}")}, "refers to files of a user"},
-		{"a cluster without its CA", "cluster/x", "join", map[string]string{"kubeconfig": strings.Replace(kubeconfig("{}"), "certificate-authority-data", "x", 1)}, "without certificate-authority-data"},
+		{"a cluster whose user is a program", "cluster/x", "join",
+			map[string]string{"kubeconfig": kubeconfig("{exec: {command: " + secret + "}}")}, "with a program"},
+		{"a cluster whose user is in a file", "cluster/x", "join",
+			map[string]string{"kubeconfig": kubeconfig("{tokenFile: /" + secret + "}")}, "refers to files of a user"},
+		{"a cluster without its CA", "cluster/x", "join",
+			map[string]string{"kubeconfig": strings.Replace(kubeconfig("{}"), "certificate-authority-data", "x",
+				1)}, "without certificate-authority-data"},
 		{"no kubeconfig", "cluster/x", "join", map[string]string{"kubeconfig": "{" + secret}, "is not a kubeconfig"},
 		{"a join of nothing", "a", "join", map[string]string{"endpoint": "10.0.0.1:6443"}, "need one of token, kubeconfig"},
 		{"token", "f", "token", map[string]string{"token": secret}, ""},
@@ -170,15 +180,21 @@ func TestPutSecretRefuses(t *testing.T) {
 		{"unknown type", "a", "bcm", map[string]string{"username": "u", "password": secret}, "type"},
 		{"nothing in it", "a", "opaque", nil, "values"},
 		{"no password", "a", "bmc", map[string]string{"username": "u"}, "values[password]: is required"},
-		{"a key too many", "a", "bmc", map[string]string{"username": "u", "password": secret, "pin": "1"}, "values[pin]: is unknown"},
+		{"a key too many", "a", "bmc", map[string]string{"username": "u", "password": secret, "pin": "1"},
+			"values[pin]: is unknown"},
 		{"a value for a key", "a", "opaque", map[string]string{secret + " !": "x"}, "values"},
 		{"too large", "a", "opaque", map[string]string{"x": strings.Repeat(secret, 1<<14)}, "at most"},
 		{"ssh with nothing", "a", "ssh", map[string]string{"username": "u"}, "need one of private_key, password"},
-		{"no key", "a", "ssh", map[string]string{"username": "u", "private_key": secret}, "values[private_key]: is not a private key"},
-		{"a key with a passphrase", "a", "ssh", map[string]string{"username": "u", "private_key": string(pem.EncodeToMemory(locked))}, "passphrase"},
-		{"no certificate", "a", "ssh", map[string]string{"username": "u", "private_key": key, "certificate": secret}, "values[certificate]: is not an SSH certificate"},
-		{"a certificate of another key", "a", "ssh", map[string]string{"username": "u", "private_key": other, "certificate": cert}, "of another key"},
-		{"a certificate alone", "a", "ssh", map[string]string{"username": "u", "password": secret, "certificate": cert}, "needs the private_key"},
+		{"no key", "a", "ssh", map[string]string{"username": "u", "private_key": secret},
+			"values[private_key]: is not a private key"},
+		{"a key with a passphrase", "a", "ssh",
+			map[string]string{"username": "u", "private_key": string(pem.EncodeToMemory(locked))}, "passphrase"},
+		{"no certificate", "a", "ssh", map[string]string{"username": "u", "private_key": key, "certificate": secret},
+			"values[certificate]: is not an SSH certificate"},
+		{"a certificate of another key", "a", "ssh", map[string]string{"username": "u", "private_key": other,
+			"certificate": cert}, "of another key"},
+		{"a certificate alone", "a", "ssh", map[string]string{"username": "u", "password": secret, "certificate": cert},
+			"needs the private_key"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := c.PutSecret(testCtx(t), &holdfastv1.PutSecretRequest{Name: tc.secret, Type: tc.typ, Values: tc.values})
@@ -222,7 +238,8 @@ func sshFixture(t *testing.T) (key, cert, other string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &ssh.Certificate{Key: pubs[0], CertType: ssh.UserCert, ValidBefore: ssh.CertTimeInfinity, ValidPrincipals: []string{"root"}}
+	c := &ssh.Certificate{Key: pubs[0], CertType: ssh.UserCert, ValidBefore: ssh.CertTimeInfinity,
+		ValidPrincipals: []string{"root"}}
 	if err := c.SignCert(rand.Reader, ca); err != nil {
 		t.Fatal(err)
 	}
@@ -232,11 +249,13 @@ func sshFixture(t *testing.T) (key, cert, other string) {
 func TestSecretsWithoutAKey(t *testing.T) {
 	n := newNode()
 	old, lines := keyring(t, "k1")
-	if _, err := secretClient(t, n, old).PutSecret(testCtx(t), &holdfastv1.PutSecretRequest{Name: "a", Type: "token", Values: map[string]string{"token": "x"}}); err != nil {
+	if _, err := secretClient(t, n, old).PutSecret(testCtx(t), &holdfastv1.PutSecretRequest{Name: "a", Type: "token",
+		Values: map[string]string{"token": "x"}}); err != nil {
 		t.Fatal(err)
 	}
 	none := secretClient(t, n, nil)
-	_, err := none.PutSecret(testCtx(t), &holdfastv1.PutSecretRequest{Name: "b", Type: "token", Values: map[string]string{"token": "x"}})
+	_, err := none.PutSecret(testCtx(t), &holdfastv1.PutSecretRequest{Name: "b", Type: "token",
+		Values: map[string]string{"token": "x"}})
 	wantError(t, err, codes.FailedPrecondition, "SECRETS_KEY_MISSING")
 	if !strings.Contains(err.Error(), "--secrets-key-file") {
 		t.Errorf("the error does not say what to do: %v", err)
@@ -256,7 +275,8 @@ func TestSecretsWithoutAKey(t *testing.T) {
 			t.Errorf("error = %v, want it to say %q", err, want)
 		}
 	}
-	if r, err := secretClient(t, n, ring(t, more[0], lines[0])).RotateSecrets(testCtx(t), &holdfastv1.RotateSecretsRequest{}); err != nil || r.GetResealed() != 1 || r.GetKeyId() != "k2" {
+	if r, err := secretClient(t, n, ring(t, more[0], lines[0])).RotateSecrets(testCtx(t),
+		&holdfastv1.RotateSecretsRequest{}); err != nil || r.GetResealed() != 1 || r.GetKeyId() != "k2" {
 		t.Errorf("rotate: %v, %v", r, err)
 	}
 }
@@ -270,7 +290,8 @@ func TestRotateSecrets(t *testing.T) {
 	const many = 2*resealBatch + 10
 	c := secretClient(t, n, old)
 	for i := range many {
-		if _, err := c.PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: fmt.Sprintf("s-%03d", i), Type: "token", Values: map[string]string{"token": fmt.Sprint(i)}}); err != nil {
+		if _, err := c.PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: fmt.Sprintf("s-%03d", i), Type: "token",
+			Values: map[string]string{"token": fmt.Sprint(i)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -278,7 +299,8 @@ func TestRotateSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.do(t, &internalv1.PutSigningKeys{Keys: []*internalv1.SigningKey{{KeyId: "kid", Sealed: sealed, PublicJwk: []byte("{}"), CreatedAt: n.peer.View().Meta().GetNow()}}})
+	n.do(t, &internalv1.PutSigningKeys{Keys: []*internalv1.SigningKey{{KeyId: "kid", Sealed: sealed,
+		PublicJwk: []byte("{}"), CreatedAt: n.peer.View().Meta().GetNow()}}})
 
 	_, next := keyring(t, "k2")
 	both := ring(t, next[0], lines[0])
@@ -309,7 +331,8 @@ func TestRotateSecrets(t *testing.T) {
 			t.Fatalf("after rotation: %v, %v", s, err)
 		}
 	}
-	if plain, err := only.Open(secrets.SigningKeys, "kid", 0, n.peer.View().SigningKeys()[0].GetSealed()); err != nil || string(plain) != "pkcs8" {
+	if plain, err := only.Open(secrets.SigningKeys, "kid", 0, n.peer.View().SigningKeys()[0].GetSealed()); err != nil ||
+		string(plain) != "pkcs8" {
 		t.Errorf("signing key: %q, %v", plain, err)
 	}
 }

@@ -27,7 +27,8 @@ func TestReadElsewhere(t *testing.T) {
 	from := newNode()
 	from.machine(t, "m-1")
 	var file bytes.Buffer
-	if err := from.peer.View().Snapshot().WriteBackup(&file, fsm.BackupInfo{TakenAt: from.peer.View().Meta().GetNow()}); err != nil {
+	if err := from.peer.View().Snapshot().WriteBackup(&file,
+		fsm.BackupInfo{TakenAt: from.peer.View().Meta().GetNow()}); err != nil {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct {
@@ -97,17 +98,20 @@ func TestRestoreHasTime(t *testing.T) {
 		least, most  time.Duration
 	}{
 		{"another call", holdfastv1.OperatorService_Probe_FullMethodName, context.Background(), 0, time.Minute},
-		{"a restore", holdfastv1.OperatorService_RestoreSnapshot_FullMethodName, context.Background(), 20 * time.Minute, restoreCallTimeout},
-		{"a restore whose caller waits a second", holdfastv1.OperatorService_RestoreSnapshot_FullMethodName, soon, 0, time.Second},
+		{"a restore", holdfastv1.OperatorService_RestoreSnapshot_FullMethodName, context.Background(), 20 * time.Minute,
+			restoreCallTimeout},
+		{"a restore whose caller waits a second", holdfastv1.OperatorService_RestoreSnapshot_FullMethodName, soon, 0,
+			time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := s.boundUnary(tt.ctx, nil, &grpc.UnaryServerInfo{FullMethod: tt.method}, func(ctx context.Context, _ any) (any, error) {
-				deadline, ok := ctx.Deadline()
-				if left := time.Until(deadline); !ok || left > tt.most || left < tt.least {
-					t.Errorf("got %v left (a deadline: %v), want %v to %v", left, ok, tt.least, tt.most)
-				}
-				return nil, nil
-			})
+			_, err := s.boundUnary(tt.ctx, nil, &grpc.UnaryServerInfo{FullMethod: tt.method},
+				func(ctx context.Context, _ any) (any, error) {
+					deadline, ok := ctx.Deadline()
+					if left := time.Until(deadline); !ok || left > tt.most || left < tt.least {
+						t.Errorf("got %v left (a deadline: %v), want %v to %v", left, ok, tt.least, tt.most)
+					}
+					return nil, nil
+				})
 			if err != nil {
 				t.Error(err)
 			}

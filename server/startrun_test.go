@@ -23,7 +23,8 @@ func TestStartRun(t *testing.T) {
 	n.machine(t, "m-1")
 	n.do(t, &internalv1.CreatePlan{Plan: onePlan("one")})
 
-	req := &holdfastv1.StartRunRequest{RequestId: "req-1", MachineId: "m-1", Type: "net-reconfig", PlanId: "one", Params: map[string]string{"image": "x"}}
+	req := &holdfastv1.StartRunRequest{RequestId: "req-1", MachineId: "m-1", Type: "net-reconfig", PlanId: "one",
+		Params: map[string]string{"image": "x"}}
 	run, err := c.StartRun(ctx, req)
 	if err != nil {
 		t.Fatal(err)
@@ -31,10 +32,12 @@ func TestStartRun(t *testing.T) {
 	if !regexp.MustCompile(`^run-[0-9a-f]{12}$`).MatchString(run.GetRunId()) {
 		t.Errorf("run id is %q", run.GetRunId())
 	}
-	if run.GetPhase() != holdfastv1.Run_PENDING || run.GetType() != "NET_RECONFIG" || run.GetQueuePosition() != 1 || run.GetPrincipal() != "anonymous" {
+	if run.GetPhase() != holdfastv1.Run_PENDING || run.GetType() != "NET_RECONFIG" || run.GetQueuePosition() != 1 ||
+		run.GetPrincipal() != "anonymous" {
 		t.Errorf("got %v", run)
 	}
-	want := []*holdfastv1.StepStatus{{Name: "one", Kind: "ssh", State: holdfastv1.StepStatus_WAITING, TimeoutSeconds: 420, MaxRetries: 4}}
+	want := []*holdfastv1.StepStatus{{Name: "one", Kind: "ssh", State: holdfastv1.StepStatus_WAITING,
+		TimeoutSeconds: 420, MaxRetries: 4}}
 	if diff := cmp.Diff(want, run.GetSteps(), protocmp.Transform()); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
@@ -67,7 +70,8 @@ func TestStartRunOrder(t *testing.T) {
 		MachineId: "weak", Labels: map[string]string{"provider": "button"}, Spec: &holdfastv1.MachineSpec{},
 	}})
 	n.start(t, "weak", "run-weak", "plan/reboot")
-	n.do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "lost", Spec: &holdfastv1.MachineSpec{Provider: "elsewhere"}}})
+	n.do(t, &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "lost",
+		Spec: &holdfastv1.MachineSpec{Provider: "elsewhere"}}})
 
 	for _, tt := range []struct {
 		name    string
@@ -76,21 +80,35 @@ func TestStartRunOrder(t *testing.T) {
 		reason  string
 		message string
 	}{
-		{"no request id", &holdfastv1.StartRunRequest{Type: "REPAINT", PlanId: "x", MachineId: "x"}, codes.InvalidArgument, "INVALID_FIELD", "request_id"},
-		{"no type and no plan", &holdfastv1.StartRunRequest{RequestId: "r", MachineId: "x"}, codes.InvalidArgument, "INVALID_FIELD", "type and plan_id are both empty"},
-		{"unknown type", &holdfastv1.StartRunRequest{RequestId: "r", Type: "REPAINT", PlanId: "x", MachineId: "x"}, codes.InvalidArgument, "INVALID_FIELD", `"REPAINT" is not one of`},
-		{"no machine id", &holdfastv1.StartRunRequest{RequestId: "r", Type: "REBOOT", PlanId: "x"}, codes.InvalidArgument, "INVALID_FIELD", "machine_id"},
-		{"unknown plan beats replay", &holdfastv1.StartRunRequest{RequestId: "req-run-busy", PlanId: "x", MachineId: "busy"}, codes.NotFound, "PLAN_NOT_FOUND", `plan "x" not found`},
-		{"unknown plan beats unknown machine", &holdfastv1.StartRunRequest{RequestId: "r", PlanId: "x", MachineId: "x"}, codes.NotFound, "PLAN_NOT_FOUND", `plan "x" not found`},
-		{"replay beats busy", &holdfastv1.StartRunRequest{RequestId: "req-run-busy", PlanId: "plan/reboot", MachineId: "busy"}, codes.OK, "", ""},
-		{"other plan", &holdfastv1.StartRunRequest{RequestId: "req-run-busy", PlanId: "plan/rma", MachineId: "busy"}, codes.AlreadyExists, "REQUEST_CONFLICT", `plan_id is "plan/rma", was "plan/reboot"`},
-		{"other type", &holdfastv1.StartRunRequest{RequestId: "req-run-busy", Type: "REBOOT", MachineId: "busy"}, codes.AlreadyExists, "REQUEST_CONFLICT", `type is "REBOOT", was ""`},
-		{"other params", &holdfastv1.StartRunRequest{RequestId: "req-run-busy", PlanId: "plan/reboot", MachineId: "busy", Params: map[string]string{"a": "b"}}, codes.AlreadyExists, "REQUEST_CONFLICT", "params differ"},
-		{"unknown machine", &holdfastv1.StartRunRequest{RequestId: "r", Type: "REBOOT", MachineId: "x"}, codes.NotFound, "MACHINE_NOT_FOUND", `machine "x" not found`},
-		{"retired", &holdfastv1.StartRunRequest{RequestId: "r", Type: "REBOOT", MachineId: "retired"}, codes.FailedPrecondition, "MACHINE_RETIRED", "RETIRED"},
+		{"no request id", &holdfastv1.StartRunRequest{Type: "REPAINT", PlanId: "x", MachineId: "x"}, codes.InvalidArgument,
+			"INVALID_FIELD", "request_id"},
+		{"no type and no plan", &holdfastv1.StartRunRequest{RequestId: "r", MachineId: "x"}, codes.InvalidArgument,
+			"INVALID_FIELD", "type and plan_id are both empty"},
+		{"unknown type", &holdfastv1.StartRunRequest{RequestId: "r", Type: "REPAINT", PlanId: "x", MachineId: "x"},
+			codes.InvalidArgument, "INVALID_FIELD", `"REPAINT" is not one of`},
+		{"no machine id", &holdfastv1.StartRunRequest{RequestId: "r", Type: "REBOOT", PlanId: "x"}, codes.InvalidArgument,
+			"INVALID_FIELD", "machine_id"},
+		{"unknown plan beats replay", &holdfastv1.StartRunRequest{RequestId: "req-run-busy", PlanId: "x",
+			MachineId: "busy"}, codes.NotFound, "PLAN_NOT_FOUND", `plan "x" not found`},
+		{"unknown plan beats unknown machine", &holdfastv1.StartRunRequest{RequestId: "r", PlanId: "x", MachineId: "x"},
+			codes.NotFound, "PLAN_NOT_FOUND", `plan "x" not found`},
+		{"replay beats busy", &holdfastv1.StartRunRequest{RequestId: "req-run-busy", PlanId: "plan/reboot",
+			MachineId: "busy"}, codes.OK, "", ""},
+		{"other plan", &holdfastv1.StartRunRequest{RequestId: "req-run-busy", PlanId: "plan/rma", MachineId: "busy"},
+			codes.AlreadyExists, "REQUEST_CONFLICT", `plan_id is "plan/rma", was "plan/reboot"`},
+		{"other type", &holdfastv1.StartRunRequest{RequestId: "req-run-busy", Type: "REBOOT", MachineId: "busy"},
+			codes.AlreadyExists, "REQUEST_CONFLICT", `type is "REBOOT", was ""`},
+		{"other params", &holdfastv1.StartRunRequest{RequestId: "req-run-busy", PlanId: "plan/reboot", MachineId: "busy",
+			Params: map[string]string{"a": "b"}}, codes.AlreadyExists, "REQUEST_CONFLICT", "params differ"},
+		{"unknown machine", &holdfastv1.StartRunRequest{RequestId: "r", Type: "REBOOT", MachineId: "x"}, codes.NotFound,
+			"MACHINE_NOT_FOUND", `machine "x" not found`},
+		{"retired", &holdfastv1.StartRunRequest{RequestId: "r", Type: "REBOOT", MachineId: "retired"},
+			codes.FailedPrecondition, "MACHINE_RETIRED", "RETIRED"},
 		{"capability missing beats busy", &holdfastv1.StartRunRequest{RequestId: "r", Type: "REPAVE", MachineId: "weak"}, codes.FailedPrecondition, "CAPABILITY_MISSING", `step "set-netboot" of plan "plan/repave-join" cannot run on machine "weak": provider "button" lacks BootController`},
-		{"provider not configured", &holdfastv1.StartRunRequest{RequestId: "r", Type: "REBOOT", MachineId: "lost"}, codes.FailedPrecondition, "CAPABILITY_MISSING", `provider "elsewhere" is not configured (configured: button, fake)`},
-		{"busy", &holdfastv1.StartRunRequest{RequestId: "r", Type: "REBOOT", MachineId: "busy"}, codes.FailedPrecondition, "ACTIVE_RUN", `active run run-busy`},
+		{"provider not configured", &holdfastv1.StartRunRequest{RequestId: "r", Type: "REBOOT", MachineId: "lost"},
+			codes.FailedPrecondition, "CAPABILITY_MISSING", `provider "elsewhere" is not configured (configured: button, fake)`},
+		{"busy", &holdfastv1.StartRunRequest{RequestId: "r", Type: "REBOOT", MachineId: "busy"}, codes.FailedPrecondition,
+			"ACTIVE_RUN", `active run run-busy`},
 		{"fine", &holdfastv1.StartRunRequest{RequestId: "r", Type: "reboot", MachineId: "idle"}, codes.OK, "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -151,7 +169,8 @@ func TestStartRunAgain(t *testing.T) {
 			return nil
 		}
 		if tries++; tries == 1 {
-			n.do(t, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{Provider: "button"}}})
+			n.do(t, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
+				Spec: &holdfastv1.MachineSpec{Provider: "button"}}})
 		}
 		return nil
 	}
@@ -172,7 +191,8 @@ func TestStartRunAgain(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err = c.StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: "r", Type: "REBOOT", MachineId: "m-1"}); err != nil {
+	if _, err = c.StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: "r", Type: "REBOOT",
+		MachineId: "m-1"}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -190,8 +210,10 @@ func TestStartRunOnNewLeader(t *testing.T) {
 	behind := fsm.New() // never applies anything
 	s := New(Config{}, n, behind, testProviders())
 	n.machine(t, "m-1")
-	n.do(t, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{Provider: "button"}}})
-	_, err := (&runService{Server: s}).StartRun(testCtx(t), &holdfastv1.StartRunRequest{RequestId: "r", Type: "REPAVE", MachineId: "m-1"})
+	n.do(t, &internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
+		Spec: &holdfastv1.MachineSpec{Provider: "button"}}})
+	_, err := (&runService{Server: s}).StartRun(testCtx(t), &holdfastv1.StartRunRequest{RequestId: "r", Type: "REPAVE",
+		MachineId: "m-1"})
 	var refusal *fsm.Error
 	if !errors.As(err, &refusal) || refusal.Reason != "CAPABILITY_MISSING" {
 		t.Errorf("got %v, want CAPABILITY_MISSING", err)
@@ -211,7 +233,8 @@ func TestCancelRun(t *testing.T) {
 	if err != nil || run.GetPhase() != holdfastv1.Run_CANCELED || run.GetCancelReason() != "not today" {
 		t.Errorf("pending: got %v, %v", run, err)
 	}
-	if run, err = c.CancelRun(ctx, &holdfastv1.CancelRunRequest{RunId: "run-pending"}); err != nil || run.GetPhase() != holdfastv1.Run_CANCELED {
+	if run, err = c.CancelRun(ctx, &holdfastv1.CancelRunRequest{RunId: "run-pending"}); err != nil ||
+		run.GetPhase() != holdfastv1.Run_CANCELED {
 		t.Errorf("again: got %v, %v", run, err)
 	}
 

@@ -44,7 +44,8 @@ func randomChange(t *testing.T, rt *rapid.T, n *fakeNode) {
 	case run.GetPhase() == holdfastv1.Run_PENDING:
 		n.begin(t, id, 1)
 	case kind == 1:
-		n.do(t, &internalv1.NoteProgress{RunId: id, Step: run.GetCurrentStep(), Attempt: 1, WaitingFor: fmt.Sprint(n.peer.Index)})
+		n.do(t, &internalv1.NoteProgress{RunId: id, Step: run.GetCurrentStep(), Attempt: 1,
+			WaitingFor: fmt.Sprint(n.peer.Index)})
 	case kind == 2:
 		n.end(t, id, 1, holdfastv1.Attempt_SUCCEEDED)
 	default:
@@ -160,7 +161,8 @@ func checkCurrent(rt *rapid.T, v *fsm.View, f *filter.Filter, got []*holdfastv1.
 		if !f.Match(run) {
 			continue
 		}
-		if at == len(got) || got[at].GetSnapshot().GetRunId() != run.GetRunId() || got[at].GetSnapshot().GetRevision() != run.GetRevision() {
+		if at == len(got) || got[at].GetSnapshot().GetRunId() != run.GetRunId() ||
+			got[at].GetSnapshot().GetRevision() != run.GetRevision() {
 			rt.Fatalf("%s is not sent in its place", run.GetRunId())
 		}
 		want := uint64(0)

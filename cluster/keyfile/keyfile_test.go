@@ -53,7 +53,8 @@ func TestCredentials(t *testing.T) {
 		}
 	}
 	t.Setenv("CREDENTIALS_DIRECTORY", "")
-	if _, err := keyfile.ReadPrivate("credential:tls-key"); err == nil || !strings.Contains(err.Error(), "LoadCredential=tls-key") {
+	if _, err := keyfile.ReadPrivate("credential:tls-key"); err == nil ||
+		!strings.Contains(err.Error(), "LoadCredential=tls-key") {
 		t.Errorf("error = %v, want it to explain systemd credentials", err)
 	}
 }

@@ -85,13 +85,17 @@ func TestWhoMayConnect(t *testing.T) {
 		{"a peer", must(t)(ca.Peer("prod", "n2", nil, never)), "", ""},
 		{"nobody", issue.Pair{}, "didn't provide a certificate", ""},
 		{"a client", must(t)(ca.Client("alice", []string{"admin"}, never)), "not a peer of this cluster", ""},
-		{"a client with the name of a peer", must(t)(ca.Client("n2", []string{"peer"}, never)), "not a peer of this cluster", ""},
-		{"a peer of another cluster", must(t)(ca.Peer("lab", "n2", nil, never)), "of cluster lab, but this is cluster prod", "of cluster lab, but this is cluster prod"},
+		{"a client with the name of a peer", must(t)(ca.Client("n2", []string{"peer"}, never)),
+			"not a peer of this cluster", ""},
+		{"a peer of another cluster", must(t)(ca.Peer("lab", "n2", nil, never)), "of cluster lab, but this is cluster prod",
+			"of cluster lab, but this is cluster prod"},
 		{"a peer of another CA", must(t)(other.Peer("prod", "n2", nil, never)), "unknown authority", "unknown authority"},
-		{"a client of another CA", must(t)(other.Client("alice", []string{"admin"}, never)), "unknown authority", "unknown authority"},
+		{"a client of another CA", must(t)(other.Client("alice", []string{"admin"}, never)), "unknown authority",
+			"unknown authority"},
 		{"a peer that has expired", must(t)(ca.Peer("prod", "n2", nil, past)), "expired", "expired"},
 		{"a client that has expired", must(t)(ca.Client("alice", []string{"admin"}, past)), "expired", "expired"},
-		{"a peer with two names", double("spiffe://holdfast/prod/peer/n2", "spiffe://holdfast/prod/peer/n3"), "not a peer", "not a peer"},
+		{"a peer with two names", double("spiffe://holdfast/prod/peer/n2", "spiffe://holdfast/prod/peer/n3"), "not a peer",
+			"not a peer"},
 		{"a malformed peer", double("spiffe://holdfast/prod/peer/n2/x"), "not a peer", "not a peer"},
 		{"a workload of another SPIFFE domain", double("spiffe://example.org/web"), "not a peer", ""},
 	} {
@@ -160,10 +164,12 @@ func TestCaller(t *testing.T) {
 		}
 		return &cs
 	}
-	if c, ok := peertls.FromState(state(must(t)(ca.Peer("prod", "n2", nil, never)))); !ok || c.Cluster != "prod" || c.Peer != "n2" {
+	if c, ok := peertls.FromState(state(must(t)(ca.Peer("prod", "n2", nil, never)))); !ok || c.Cluster != "prod" ||
+		c.Peer != "n2" {
 		t.Errorf("a peer: %+v, %t", c, ok)
 	}
-	if c, ok := peertls.FromState(state(must(t)(ca.Client("alice", []string{"admin"}, never)))); !ok || c.Peer != "" || c.Cert.Subject.CommonName != "alice" || len(c.Chain) != 2 {
+	if c, ok := peertls.FromState(state(must(t)(ca.Client("alice", []string{"admin"}, never)))); !ok || c.Peer != "" ||
+		c.Cert.Subject.CommonName != "alice" || len(c.Chain) != 2 {
 		t.Errorf("a client: %+v, %t", c, ok)
 	}
 	if c, ok := peertls.FromState(state(issue.Pair{})); ok {
@@ -172,7 +178,8 @@ func TestCaller(t *testing.T) {
 	if _, ok := peertls.FromState(nil); ok {
 		t.Error("no TLS, and a caller")
 	}
-	old := state(must(t)(ca.Client("alice", nil, time.Now().Add(5*time.Second)))) // whole seconds: a busy machine has four for the handshake
+	// whole seconds: a busy machine has four for the handshake
+	old := state(must(t)(ca.Client("alice", nil, time.Now().Add(5*time.Second))))
 	deadline := time.Now().Add(30 * time.Second)
 	for {
 		if _, ok := peertls.FromState(old); !ok {
@@ -188,13 +195,15 @@ func TestCaller(t *testing.T) {
 // A client that knows only the CA sees a server with a name.
 func TestServerBearsItsHosts(t *testing.T) {
 	ca := newCA(t, "prod")
-	s, err := peertls.Open(newFiles(t, ca.Pair.Cert, must(t)(ca.Peer("prod", "n1", []string{"n1.example.org", "192.0.2.7"}, never))).config("n1"))
+	s, err := peertls.Open(newFiles(t, ca.Pair.Cert,
+		must(t)(ca.Peer("prod", "n1", []string{"n1.example.org", "192.0.2.7"}, never))).config("n1"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(ca.Cert)
-	for host, want := range map[string]bool{"localhost": true, "127.0.0.1": true, "n1.example.org": true, "192.0.2.7": true, "n2.example.org": false} {
+	for host, want := range map[string]bool{"localhost": true, "127.0.0.1": true, "n1.example.org": true,
+		"192.0.2.7": true, "n2.example.org": false} {
 		_, _, err := shake(t, s.HTTP(), &tls.Config{RootCAs: roots, ServerName: host})
 		if (err == nil) != want {
 			t.Errorf("%s: %v", host, err)
@@ -206,7 +215,8 @@ func TestServerBearsItsHosts(t *testing.T) {
 			t.Errorf("ALPN %v: %q, %v", protos, cs.NegotiatedProtocol, err)
 		}
 	}
-	if _, _, err := shake(t, s.PeerServer(), &tls.Config{RootCAs: roots, ServerName: "localhost", MaxVersion: tls.VersionTLS12}); err == nil {
+	if _, _, err := shake(t, s.PeerServer(), &tls.Config{RootCAs: roots, ServerName: "localhost",
+		MaxVersion: tls.VersionTLS12}); err == nil {
 		t.Error("the raft port speaks TLS 1.2")
 	}
 }

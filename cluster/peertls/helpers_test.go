@@ -68,7 +68,8 @@ func (f files) put(name string, b []byte) {
 }
 
 func (f files) config(id string) peertls.Config {
-	return peertls.Config{CA: f.path("ca.pem"), Cert: f.path("cert.pem"), Key: f.path("key.pem"), PeerID: id, Interval: 10 * time.Millisecond}
+	return peertls.Config{CA: f.path("ca.pem"), Cert: f.path("cert.pem"), Key: f.path("key.pem"), PeerID: id,
+		Interval: 10 * time.Millisecond}
 }
 
 // open opens the store of a peer with a certificate of that CA.

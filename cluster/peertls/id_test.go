@@ -78,7 +78,8 @@ func FuzzPeerID(f *testing.F) {
 		if !ok {
 			return
 		}
-		if got := peertls.PeerURI(cluster, id).String(); !strings.EqualFold(got[:len("spiffe")], s[:len("spiffe")]) || got[len("spiffe"):] != s[len("spiffe"):] {
+		if got := peertls.PeerURI(cluster, id).String(); !strings.EqualFold(got[:len("spiffe")], s[:len("spiffe")]) ||
+			got[len("spiffe"):] != s[len("spiffe"):] {
 			t.Errorf("%q is taken for %s", s, got)
 		}
 		if peertls.CheckName("peer", id) != nil || peertls.CheckName("cluster", cluster) != nil {

@@ -31,8 +31,10 @@ func TestOpenRefuses(t *testing.T) {
 		{"another peer's", ca.Pair.Cert, good, "n2", "it belongs to peer n1, but this is peer n2"},
 		{"a client's", ca.Pair.Cert, must(t)(ca.Client("alice", nil, never)), "n1", "holdfast tls cert create --peer n1"},
 		{"another CA's", other.Pair.Cert, good, "n1", "not in the CA file"},
-		{"one that has ended", ca.Pair.Cert, must(t)(ca.Peer("prod", "n1", nil, time.Now().Add(-time.Hour))), "n1", "holdfast tls cert create"},
-		{"another's key", ca.Pair.Cert, issue.Pair{Cert: good.Cert, Key: must(t)(ca.Peer("prod", "n1", nil, never)).Key}, "n1", "does not match"},
+		{"one that has ended", ca.Pair.Cert, must(t)(ca.Peer("prod", "n1", nil, time.Now().Add(-time.Hour))), "n1",
+			"holdfast tls cert create"},
+		{"another's key", ca.Pair.Cert, issue.Pair{Cert: good.Cert, Key: must(t)(ca.Peer("prod", "n1", nil, never)).Key},
+			"n1", "does not match"},
 		{"no CA", good.Cert, good, "n1", "is not a CA's"},
 		{"nothing", nil, good, "n1", "no PEM certificate"},
 		{"an id that no certificate can bear", ca.Pair.Cert, good, "n 1", `peer id "n 1"`},
@@ -176,7 +178,8 @@ func TestEndIsToldOf(t *testing.T) {
 			t.Fatal(err)
 		}
 		go func() { _ = s.Run(t.Context()) }()
-		if got, want := gauge(t, cfg.Registerer.(*prometheus.Registry), "holdfast_tls_certificate_expiry_seconds"), float64(end.Unix()); got != want {
+		if got, want := gauge(t, cfg.Registerer.(*prometheus.Registry),
+			"holdfast_tls_certificate_expiry_seconds"), float64(end.Unix()); got != want {
 			t.Errorf("metric = %v, want %v", got, want)
 		}
 		warnings := func() int { return strings.Count(log.String(), "certificate expires soon") }
@@ -207,7 +210,8 @@ func TestCAIsReplaced(t *testing.T) {
 		ca   []byte
 		by   *issue.CA
 	}
-	steps := []step{{"old", old.Pair.Cert, old}, {"both", both, old}, {"both, new certificates", both, next}, {"new", next.Pair.Cert, next}}
+	steps := []step{{"old", old.Pair.Cert, old}, {"both", both, old}, {"both, new certificates", both, next},
+		{"new", next.Pair.Cert, next}}
 	store := func(s step, id string) *peertls.Store {
 		st, err := peertls.Open(newFiles(t, s.ca, must(t)(s.by.Peer("prod", id, nil, never))).config(id))
 		if err != nil {

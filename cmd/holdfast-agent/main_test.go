@@ -49,10 +49,11 @@ func server() fstest.MapFS {
 		"sys/bus/pci/devices/0000:41:00.0/driver": {Data: []byte("../../../bus/pci/drivers/vfio-pci"), Mode: os.ModeSymlink},
 	}
 	for name, text := range map[string]string{
-		"proc/sys/kernel/hostname":                "gpu-worker-1\n",
-		"proc/meminfo":                            "MemTotal: 16777216 kB\nMemAvailable: 12582912 kB\n",
-		"proc/stat":                               "cpu 100 0 0 900 0 0 0 0\n",
-		"proc/net/route":                          "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\nbond0\t00000000\t0\t0003\t0\t0\t0\t00000000\n",
+		"proc/sys/kernel/hostname": "gpu-worker-1\n",
+		"proc/meminfo":             "MemTotal: 16777216 kB\nMemAvailable: 12582912 kB\n",
+		"proc/stat":                "cpu 100 0 0 900 0 0 0 0\n",
+		"proc/net/route": "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\n" +
+			"bond0\t00000000\t0\t0003\t0\t0\t0\t00000000\n",
 		"sys/devices/system/cpu/online":           "0-7\n",
 		"sys/class/net/bond0/address":             "aa:bb:cc:00:11:22\n",
 		"sys/class/dmi/id/sys_vendor":             "Dell Inc.\n",

@@ -76,7 +76,8 @@ func TestRun(t *testing.T) {
 	// The disk in another machine.
 	var log buffer
 	s := made(&log, "STATE_DIRECTORY", state)
-	s.root.(fstest.MapFS)["sys/class/dmi/id/product_uuid"] = &fstest.MapFile{Data: []byte("8e1b7a10-0000-4310-8031-000000000001\n")}
+	s.root.(fstest.MapFS)["sys/class/dmi/id/product_uuid"] = &fstest.MapFile{
+		Data: []byte("8e1b7a10-0000-4310-8031-000000000001\n")}
 	end := execute(t, s, "run", "--token-file", token, "--server", p.URL, "--pool", "gpu")
 	eventually(t, "a registration", &log, func() bool { return len(p.got("/api/v1/machine/register")) == 3 })
 	if err := end(); err != nil {

@@ -40,7 +40,8 @@ func findCompanion() (string, error) {
 	}
 	path, err := exec.LookPath(companion)
 	if err != nil {
-		return "", fmt.Errorf("find %s: %w: it contains the benchmarks and the simulator: build it (make build) and put it next to holdfast", companion, err)
+		return "", fmt.Errorf("find %s: %w: it contains the benchmarks and the simulator: build it (make build) and "+
+			"put it next to holdfast", companion, err)
 	}
 	return path, nil
 }

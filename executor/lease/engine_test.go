@@ -72,7 +72,8 @@ func TestEnded(t *testing.T) {
 		l.register("m-1")
 		l.wantBeat("m-1", renewed)
 		l.wantBeat("m-1", renewed)
-		l.must(&internalv1.Command{Op: &internalv1.Command_DeleteMachine{DeleteMachine: &internalv1.DeleteMachine{MachineId: "m-1"}}})
+		l.must(&internalv1.Command{
+			Op: &internalv1.Command_DeleteMachine{DeleteMachine: &internalv1.DeleteMachine{MachineId: "m-1"}}})
 		l.wantBeat("m-1", unknown)
 	})
 }
@@ -134,22 +135,26 @@ func TestPoolIsAskedForMore(t *testing.T) {
 		l.lead(0)
 		defer l.depose()
 		pass(2 * time.Minute) // quiet: pools are asked for a heartbeat every 30 s
-		l.must(&internalv1.Command{Op: &internalv1.Command_RegisterPool{RegisterPool: &internalv1.RegisterPool{Pool: &holdfastv1.Pool{PoolId: "p-1"}, TtlMs: poolTTL.Milliseconds()}}})
+		l.must(&internalv1.Command{
+			Op: &internalv1.Command_RegisterPool{RegisterPool: &internalv1.RegisterPool{Pool: &holdfastv1.Pool{PoolId: "p-1"},
+				TtlMs: poolTTL.Milliseconds()}}})
 		pass(time.Second)
 		l.register("busy")
 		l.wantBeat("busy", renewed)
 		for range 10 { // loud: every 5 s
 			for range 1000 {
-				l.engine.Load().Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: machine, Id: "busy"}}, func(*internalv1.RenewalAnswer) {})
+				l.engine.Load().Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: machine, Id: "busy"}},
+					func(*internalv1.RenewalAnswer) {})
 			}
 			pass(time.Second)
 		}
 		var interval int64
 		answered := make(chan struct{})
-		l.engine.Load().Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: internalv1.LeaseRef_POOL, Id: "p-1"}}, func(a *internalv1.RenewalAnswer) {
-			interval = a.GetIntervalMs()
-			close(answered)
-		})
+		l.engine.Load().Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: internalv1.LeaseRef_POOL, Id: "p-1"}},
+			func(a *internalv1.RenewalAnswer) {
+				interval = a.GetIntervalMs()
+				close(answered)
+			})
 		<-answered
 		if interval != 5000 {
 			t.Fatalf("asked for a heartbeat every %d ms, want 5000", interval)
@@ -212,13 +217,15 @@ func TestLongOutage(t *testing.T) {
 func TestNeverEarlyNeverMissed(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")
-		gaps := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(1, 29), rapid.IntRange(30, 290), rapid.IntRange(291, 298)), 1, 6).Draw(rt, "seconds between beats")
+		gaps := rapid.SliceOfN(rapid.OneOf(rapid.IntRange(1, 29), rapid.IntRange(30, 290), rapid.IntRange(291, 298)), 1,
+			6).Draw(rt, "seconds between beats")
 		silentFor := machineTTL + time.Minute
 		var story []step
 		for i := range rapid.IntRange(0, 3).Draw(rt, "failovers") {
 			var pause time.Duration
 			if i == 0 { // a pause counts for a second: more than one between two beats would be a gap of a whole TTL
-				pause = time.Duration(rapid.SampledFrom([]int{0, 0, 1, 2, 30, 299, 301, 3600, 86_400}).Draw(rt, "pause")) * time.Second
+				pause = time.Duration(rapid.SampledFrom([]int{0, 0, 1, 2, 30, 299, 301, 3600, 86_400}).Draw(rt,
+					"pause")) * time.Second
 			}
 			story = append(story, step{
 				pause:  pause,
@@ -336,8 +343,10 @@ func TestHeardWhileItIsLost(t *testing.T) {
 			l := newLab(t, seed)
 			l.lead(0)
 			defer l.depose()
-			l.must(&internalv1.Command{Op: &internalv1.Command_RegisterService{RegisterService: &internalv1.RegisterService{NewId: id, TtlMs: ttl.Milliseconds(),
-				Target: &holdfastv1.ServiceTarget{ServiceName: "s", Host: "h", Port: 1, ServiceType: "tool-invoker"}}}})
+			l.must(&internalv1.Command{
+				Op: &internalv1.Command_RegisterService{RegisterService: &internalv1.RegisterService{NewId: id,
+					TtlMs:  ttl.Milliseconds(),
+					Target: &holdfastv1.ServiceTarget{ServiceName: "s", Host: "h", Port: 1, ServiceType: "tool-invoker"}}}})
 			if got, err := l.beat(internalv1.LeaseRef_SERVICE, id); err != nil || got != renewed {
 				t.Fatalf("got %v, %v", got, err)
 			}
@@ -345,7 +354,8 @@ func TestHeardWhileItIsLost(t *testing.T) {
 			goOn := l.stall()
 			pass(time.Second) // the loss waits for the disk
 			answer := make(chan internalv1.RenewalAnswer_Outcome, 1)
-			l.engine.Load().Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: internalv1.LeaseRef_SERVICE, Id: id}}, func(a *internalv1.RenewalAnswer) { answer <- a.GetOutcome() })
+			l.engine.Load().Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: internalv1.LeaseRef_SERVICE, Id: id}},
+				func(a *internalv1.RenewalAnswer) { answer <- a.GetOutcome() })
 			pass(time.Second)
 			before := l.state.View().LastServiceEvent()
 			goOn()

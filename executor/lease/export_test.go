@@ -14,7 +14,8 @@ func (e *Engine) LeftWhileAnswering(kind internalv1.LeaseRef_Kind, id string) (t
 		return 0, false
 	}
 	n := ts.table[key{kind, id}]
-	if n == nil || n.heapIndex >= 0 && ts.order.at[n.heapIndex] > n.due() { // not in the heap: the sweep holds it and puts it back
+	// not in the heap: the sweep holds it and puts it back
+	if n == nil || n.heapIndex >= 0 && ts.order.at[n.heapIndex] > n.due() {
 		return 0, false
 	}
 	return n.due() - ts.clock.now(), true

@@ -220,5 +220,6 @@ func sizeOf(rn *internalv1.Renewal) int {
 		return proto.Size(rn)
 	}
 	const most = 192 // upper bound of all fields but the strings
-	return most + len(rn.GetLease().GetId()) + len(rn.GetAgentVersion()) + len(rn.GetPoolName()) + len(rn.GetProviderName())
+	return most + len(rn.GetLease().GetId()) + len(rn.GetAgentVersion()) + len(rn.GetPoolName()) +
+		len(rn.GetProviderName())
 }

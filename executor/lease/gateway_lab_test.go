@@ -50,7 +50,8 @@ type host struct {
 func newOutpost(t *testing.T) *outpost {
 	t.Helper()
 	o := &outpost{lab: newLab(t, 1), hosts: map[string]*host{}}
-	o.gateway = lease.NewGateway(lease.NewEngine(lease.Config{}, proposer{lab: o.lab, cut: new(bool)}, o.lab.state), o, nil)
+	o.gateway = lease.NewGateway(lease.NewEngine(lease.Config{}, proposer{lab: o.lab, cut: new(bool)}, o.lab.state), o,
+		nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- o.gateway.Run(ctx) }()

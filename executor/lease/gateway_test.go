@@ -169,7 +169,8 @@ func TestLeaderStepsDown(t *testing.T) {
 		<-stopped
 		pass(time.Second)
 		if requests, streams := p1.seen(); len(requests) < 2 || streams != 1 {
-			t.Errorf("the leader that was has had %d messages on %d streams: want it asked again on the same", len(requests), streams)
+			t.Errorf("the leader that was has had %d messages on %d streams: want it asked again on the same", len(requests),
+				streams)
 		}
 		o.elect("p2", 0)
 		a := <-waiting

@@ -19,14 +19,19 @@ const (
 
 // install creates a node whose installer has reported its start, and returns the run.
 func (l *lab) install() string {
-	l.must(&internalv1.Command{Op: &internalv1.Command_CreateNode{CreateNode: &internalv1.CreateNode{MachineId: "n-1", MacAddress: nodeMAC}}})
-	l.must(&internalv1.Command{Op: &internalv1.Command_TransitionNode{TransitionNode: &internalv1.TransitionNode{Id: "n-1", State: holdfastv1.Node_PENDING}}})
+	l.must(&internalv1.Command{Op: &internalv1.Command_CreateNode{CreateNode: &internalv1.CreateNode{MachineId: "n-1",
+		MacAddress: nodeMAC}}})
+	l.must(&internalv1.Command{
+		Op: &internalv1.Command_TransitionNode{TransitionNode: &internalv1.TransitionNode{Id: "n-1",
+			State: holdfastv1.Node_PENDING}}})
 	return l.report("started").GetStatus().GetActiveRunId()
 }
 
 func (l *lab) report(status string) *holdfastv1.Machine {
-	m, _ := l.must(&internalv1.Command{Op: &internalv1.Command_ReportNode{ReportNode: &internalv1.ReportNode{RunId: "run-1",
-		Report: &holdfastv1.ReportNodeRequest{MacAddress: nodeMAC, InstallationStatus: status}}}}).Value.(*holdfastv1.Machine)
+	m, _ := l.must(&internalv1.Command{
+		Op: &internalv1.Command_ReportNode{ReportNode: &internalv1.ReportNode{RunId: "run-1",
+			Report: &holdfastv1.ReportNodeRequest{MacAddress: nodeMAC,
+				InstallationStatus: status}}}}).Value.(*holdfastv1.Machine)
 	return m
 }
 

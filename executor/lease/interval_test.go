@@ -19,13 +19,14 @@ func TestMachinesAreSpread(t *testing.T) {
 		l.wantBeat("m-1", renewed)
 		seen := map[int64]bool{}
 		for range 100 {
-			l.engine.Load().Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: machine, Id: "m-1"}}, func(a *internalv1.RenewalAnswer) {
-				got := time.Duration(a.GetIntervalMs()) * time.Millisecond
-				if got < 54*time.Second || got > 66*time.Second {
-					t.Errorf("got %s, want a minute and a tenth at most more or less", got)
-				}
-				seen[a.GetIntervalMs()] = true
-			})
+			l.engine.Load().Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: machine, Id: "m-1"}},
+				func(a *internalv1.RenewalAnswer) {
+					got := time.Duration(a.GetIntervalMs()) * time.Millisecond
+					if got < 54*time.Second || got > 66*time.Second {
+						t.Errorf("got %s, want a minute and a tenth at most more or less", got)
+					}
+					seen[a.GetIntervalMs()] = true
+				})
 		}
 		synctest.Wait()
 		if len(seen) < 80 {

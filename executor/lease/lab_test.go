@@ -46,7 +46,8 @@ type lab struct {
 
 func newLab(t *testing.T, seed uint64) *lab {
 	l := &lab{t: t, state: fsm.New(), rnd: rand.New(rand.NewPCG(seed, 1))}
-	l.must(&internalv1.Command{Op: &internalv1.Command_CreatePool{CreatePool: &internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: "gpu"}}}})
+	l.must(&internalv1.Command{
+		Op: &internalv1.Command_CreatePool{CreatePool: &internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: "gpu"}}}})
 	return l
 }
 
@@ -136,7 +137,9 @@ func (l *lab) lead(outage time.Duration) {
 	l.depose()
 	pass(outage) // nobody leads
 	l.term++
-	l.must(&internalv1.Command{Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "p", Term: l.term}}})
+	l.must(&internalv1.Command{
+		Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "p",
+			Term: l.term}}})
 	cut := false
 	p := proposer{lab: l, cut: &cut}
 	ctx, cancel := context.WithCancel(l.t.Context())
@@ -175,7 +178,8 @@ func (l *lab) depose() {
 // register registers a machine with an agent.
 func (l *lab) register(id string) {
 	l.must(&internalv1.Command{Op: &internalv1.Command_RegisterAgent{RegisterAgent: &internalv1.RegisterAgent{
-		Agent: &holdfastv1.RegisterAgentRequest{MachineId: id, Hostname: id, PoolName: "gpu", CpuMillicores: 1000, MemoryMib: 1024, PrivateIp: "10.0.0.1"},
+		Agent: &holdfastv1.RegisterAgentRequest{MachineId: id, Hostname: id, PoolName: "gpu", CpuMillicores: 1000,
+			MemoryMib: 1024, PrivateIp: "10.0.0.1"},
 		TtlMs: machineTTL.Milliseconds(),
 	}}})
 }
@@ -185,7 +189,8 @@ func (l *lab) beat(kind internalv1.LeaseRef_Kind, id string) (internalv1.Renewal
 	deadline := time.Now().Add(8 * time.Second)
 	for time.Now().Before(deadline) {
 		answer := make(chan *internalv1.RenewalAnswer, 1)
-		l.engine.Load().Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: kind, Id: id}}, func(a *internalv1.RenewalAnswer) { answer <- a })
+		l.engine.Load().Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: kind, Id: id}},
+			func(a *internalv1.RenewalAnswer) { answer <- a })
 		select {
 		case a := <-answer:
 			if a.GetOutcome() != internalv1.RenewalAnswer_NOT_LEADER {

@@ -92,8 +92,10 @@ func TestLinkHangs(t *testing.T) {
 func TestSizeOf(t *testing.T) {
 	full := func(n int64, text string) *internalv1.Renewal {
 		return &internalv1.Renewal{
-			Lease: &internalv1.LeaseRef{Kind: internalv1.LeaseRef_INSTALL, Id: text, Generation: uint64(n)}, AgentVersion: text, PoolName: text, ProviderName: text,
-			Metrics: &holdfastv1.AgentMetrics{CpuUtilizationPct: 1e-300, MemoryUtilizationPct: -1, TotalCpuAvailable: n, TotalMemoryAvailable: n, FreeGpuCount: int32(n)},
+			Lease: &internalv1.LeaseRef{Kind: internalv1.LeaseRef_INSTALL, Id: text,
+				Generation: uint64(n)}, AgentVersion: text, PoolName: text, ProviderName: text,
+			Metrics: &holdfastv1.AgentMetrics{CpuUtilizationPct: 1e-300, MemoryUtilizationPct: -1, TotalCpuAvailable: n,
+				TotalMemoryAvailable: n, FreeGpuCount: int32(n)},
 		}
 	}
 	for name, rn := range map[string]*internalv1.Renewal{

@@ -20,7 +20,8 @@ func TestPausedLeader(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l := newLab(t, 1)
 			l.term = 1
-			l.must(&internalv1.Command{Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "p1", Term: 1}}})
+			l.must(&internalv1.Command{
+				Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "p1", Term: 1}}})
 			cut := false
 			p := proposer{lab: l, cut: &cut}
 			// Nothing reads the lease clock between heartbeats: to the engine the time between them
@@ -34,7 +35,8 @@ func TestPausedLeader(t *testing.T) {
 			l.register("m-1")
 			beat := func() (internalv1.RenewalAnswer_Outcome, bool) {
 				answer := make(chan internalv1.RenewalAnswer_Outcome, 1)
-				e.Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: machine, Id: "m-1"}}, func(a *internalv1.RenewalAnswer) { answer <- a.GetOutcome() })
+				e.Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: machine, Id: "m-1"}},
+					func(a *internalv1.RenewalAnswer) { answer <- a.GetOutcome() })
 				select {
 				case got := <-answer:
 					return got, true

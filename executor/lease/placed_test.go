@@ -26,10 +26,12 @@ func TestKeepaliveOfAnotherPool(t *testing.T) {
 		} {
 			answer := make(chan *internalv1.RenewalAnswer, 1)
 			l.engine.Load().Take(&internalv1.Renewal{
-				Lease: &internalv1.LeaseRef{Kind: internalv1.LeaseRef_MACHINE, Id: "m-1"}, PoolName: tt.pool, ProviderName: tt.provider,
+				Lease: &internalv1.LeaseRef{Kind: internalv1.LeaseRef_MACHINE,
+					Id: "m-1"}, PoolName: tt.pool, ProviderName: tt.provider,
 			}, func(a *internalv1.RenewalAnswer) { answer <- a })
 			if a := <-answer; a.GetOutcome() != tt.want || a.GetPoolName() != tt.answered {
-				t.Errorf("pool %q, provider %q: got %v in pool %q, want %v in %q", tt.pool, tt.provider, a.GetOutcome(), a.GetPoolName(), tt.want, tt.answered)
+				t.Errorf("pool %q, provider %q: got %v in pool %q, want %v in %q", tt.pool, tt.provider, a.GetOutcome(),
+					a.GetPoolName(), tt.want, tt.answered)
 			}
 		}
 	})

@@ -25,9 +25,11 @@ func TestRenewedMeansKept(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		story := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) deed {
 			return deed{
-				what:  rapid.SampledFrom([]string{"beat", "beat", "beat", "beat", "register", "delete", "stall", "release", "lead"}).Draw(rt, "what"),
-				id:    fmt.Sprintf("m-%d", rapid.IntRange(1, 3).Draw(rt, "machine")),
-				after: time.Duration(rapid.SampledFrom([]int{0, 0, 1, 15, 300, 20_000, 40_000, 299_000, 301_000}).Draw(rt, "milliseconds")) * time.Millisecond,
+				what: rapid.SampledFrom([]string{"beat", "beat", "beat", "beat", "register", "delete", "stall", "release",
+					"lead"}).Draw(rt, "what"),
+				id: fmt.Sprintf("m-%d", rapid.IntRange(1, 3).Draw(rt, "machine")),
+				after: time.Duration(rapid.SampledFrom([]int{0, 0, 1, 15, 300, 20_000, 40_000, 299_000, 301_000}).Draw(rt,
+					"milliseconds")) * time.Millisecond,
 			}
 		}), 1, 40).Draw(rt, "story")
 		seed := rapid.Uint64().Draw(rt, "seed")
@@ -40,18 +42,19 @@ func TestRenewedMeansKept(t *testing.T) {
 			beat := func(id string) {
 				asked++
 				engine, taken := l.engine.Load(), time.Now()
-				engine.Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: machine, Id: id}}, func(a *internalv1.RenewalAnswer) {
-					l.mu.Lock()
-					defer l.mu.Unlock()
-					answered++
-					if a.GetOutcome() != renewed {
-						return
-					}
-					left, ok := engine.LeftWhileAnswering(machine, id)
-					if want := machineTTL - time.Since(taken); want > 0 && (!ok || left < want) {
-						failed = append(failed, fmt.Sprintf("%s renewed: kept for %v, %t, want %v", id, left, ok, want))
-					}
-				})
+				engine.Take(&internalv1.Renewal{Lease: &internalv1.LeaseRef{Kind: machine, Id: id}},
+					func(a *internalv1.RenewalAnswer) {
+						l.mu.Lock()
+						defer l.mu.Unlock()
+						answered++
+						if a.GetOutcome() != renewed {
+							return
+						}
+						left, ok := engine.LeftWhileAnswering(machine, id)
+						if want := machineTTL - time.Since(taken); want > 0 && (!ok || left < want) {
+							failed = append(failed, fmt.Sprintf("%s renewed: kept for %v, %t, want %v", id, left, ok, want))
+						}
+					})
 			}
 			for _, d := range story {
 				switch d.what {
@@ -61,7 +64,8 @@ func TestRenewedMeansKept(t *testing.T) {
 					l.register(d.id)
 				case "delete":
 					if _, ok := l.state.View().Machine(d.id); ok {
-						l.must(&internalv1.Command{Op: &internalv1.Command_DeleteMachine{DeleteMachine: &internalv1.DeleteMachine{MachineId: d.id}}})
+						l.must(&internalv1.Command{
+							Op: &internalv1.Command_DeleteMachine{DeleteMachine: &internalv1.DeleteMachine{MachineId: d.id}}})
 					}
 				case "stall":
 					release()

@@ -93,7 +93,8 @@ func TestMessagesFitIntoTheStream(t *testing.T) {
 		}
 		o.register("huge")
 		huge := <-say("huge", 300<<10)
-		if out, ok := errors.AsType[*cluster.OutcomeError](huge.err); !ok || !errors.Is(out, cluster.ErrTooLarge) || out.Outcome != cluster.NotApplied {
+		if out, ok := errors.AsType[*cluster.OutcomeError](huge.err); !ok || !errors.Is(out, cluster.ErrTooLarge) ||
+			out.Outcome != cluster.NotApplied {
 			t.Errorf("a heartbeat of 300 KiB: got %v, %v, want that it is too large", huge.outcome, huge.err)
 		}
 		synctest.Wait()

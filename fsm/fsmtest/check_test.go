@@ -43,12 +43,14 @@ func made(t *testing.T, rows ...proto.Message) *fsm.View {
 		records = append(records, r)
 	}
 	var b bytes.Buffer
-	for _, m := range append(append([]proto.Message{&internalv1.SnapshotHeader{Format: 1, Meta: meta}}, records...), &internalv1.SnapshotRecord{}) {
+	for _, m := range append(append([]proto.Message{&internalv1.SnapshotHeader{Format: 1, Meta: meta}}, records...),
+		&internalv1.SnapshotRecord{}) {
 		if _, err := protodelim.MarshalTo(&b, m); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := protodelim.MarshalTo(&b, &internalv1.SnapshotTrailer{Records: uint64(len(records)), Checksum: xxhash.Sum64(b.Bytes())}); err != nil {
+	if _, err := protodelim.MarshalTo(&b, &internalv1.SnapshotTrailer{Records: uint64(len(records)),
+		Checksum: xxhash.Sum64(b.Bytes())}); err != nil {
 		t.Fatal(err)
 	}
 	f := fsm.New()
@@ -73,8 +75,10 @@ func machine(id, run string, phase holdfastv1.MachineStatus_Phase, node holdfast
 
 // run returns a run at its only step, in the first attempt.
 func run(id, machine, request string, change ...func(*holdfastv1.Run)) *holdfastv1.Run {
-	r := &holdfastv1.Run{RunId: id, MachineId: machine, RequestId: request, PlanId: "p", Phase: holdfastv1.Run_RUNNING, CurrentStep: "a",
-		Steps: []*holdfastv1.StepStatus{{Name: "a", State: holdfastv1.StepStatus_RUNNING, MaxRetries: 1, Attempts: []*holdfastv1.Attempt{{Number: 1, Epochs: []uint64{1}}}}}}
+	r := &holdfastv1.Run{RunId: id, MachineId: machine, RequestId: request, PlanId: "p", Phase: holdfastv1.Run_RUNNING,
+		CurrentStep: "a",
+		Steps: []*holdfastv1.StepStatus{{Name: "a", State: holdfastv1.StepStatus_RUNNING, MaxRetries: 1,
+			Attempts: []*holdfastv1.Attempt{{Number: 1, Epochs: []uint64{1}}}}}}
 	for _, c := range change {
 		c(r)
 	}
@@ -130,33 +134,43 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 				s.State, s.Attempts[0].Outcome = holdfastv1.StepStatus_SUCCEEDED, holdfastv1.Attempt_SUCCEEDED
 			})), ""},
 		{"a failed install", []proto.Message{failedInstall}, ""},
-		{"a failed install of which nobody knows", []proto.Message{machine("m", "", maintenance, holdfastv1.Node_INSTALL_FAILED)}, "NeedsIntervention"},
-		{"a failed install elsewhere", []proto.Message{machine("m", "", ready, holdfastv1.Node_INSTALL_FAILED)}, "install_failed implies"},
-		{"an install without a run", []proto.Message{machine("m", "", ready, holdfastv1.Node_INSTALLING)}, "installing implies"},
-		{"active, not in service", []proto.Message{machine("m", "", ready, holdfastv1.Node_ACTIVE)}, "IN_SERVICE goes with active"},
+		{"a failed install of which nobody knows",
+			[]proto.Message{machine("m", "", maintenance, holdfastv1.Node_INSTALL_FAILED)}, "NeedsIntervention"},
+		{"a failed install elsewhere", []proto.Message{machine("m", "", ready, holdfastv1.Node_INSTALL_FAILED)},
+			"install_failed implies"},
+		{"an install without a run", []proto.Message{machine("m", "", ready, holdfastv1.Node_INSTALLING)},
+			"installing implies"},
+		{"active, not in service", []proto.Message{machine("m", "", ready, holdfastv1.Node_ACTIVE)},
+			"IN_SERVICE goes with active"},
 		{"in service, not active", []proto.Message{machine("m", "", inService, pending)}, "IN_SERVICE goes with active"},
 		{"retired in part", []proto.Message{machine("m", "", retired, pending)}, "RETIRED goes with retired"},
 		{"no node state", []proto.Message{machine("m", "", ready, 0)}, "not set"},
 		{"PROVISIONING without a run", []proto.Message{machine("m", "", provisioning, pending)}, "PROVISIONING goes with"},
 		{"a run that is not there", []proto.Message{busy}, "its active run is"},
-		{"a run on a machine that is free", []proto.Message{plan, machine("m", "", ready, pending), r, event(1, r)}, "its active run is"},
+		{"a run on a machine that is free", []proto.Message{plan, machine("m", "", ready, pending), r, event(1, r)},
+			"its active run is"},
 		{"a run on no machine", []proto.Message{plan, r, event(1, r)}, "which is gone"},
 		{"two runs on a machine", []proto.Message{plan, busy, r, second, event(1, r), event(2, second)}, "two active runs"},
-		{"two runs of a request", []proto.Message{plan, busy, r, run("r0", "m", "q"), event(1, r), event(2, run("r0", "m", "q"))}, "names two runs"},
+		{"two runs of a request", []proto.Message{plan, busy, r, run("r0", "m", "q"), event(1, r),
+			event(2, run("r0", "m", "q"))}, "names two runs"},
 		{"a run without a plan", []proto.Message{busy, r, event(1, r)}, "refers to plan"},
 		{"one MAC on two machines", []proto.Message{withMAC("a"), withMAC("b")}, "belongs to"},
 		{"a run without an event", []proto.Message{plan, busy, r}, "last event"},
-		{"a run that went on without an event", []proto.Message{plan, busy, r, event(1, run("r", "m", "q", func(r *holdfastv1.Run) { r.WaitingFor = "x" }))}, "last event"},
+		{"a run that went on without an event",
+			[]proto.Message{plan, busy, r,
+				event(1, run("r", "m", "q", func(r *holdfastv1.Run) { r.WaitingFor = "x" }))}, "last event"},
 		{"a hole in the events", []proto.Message{plan, busy, r, event(1, r), event(3, r)}, "event"},
 		{"an attempt with a wrong number", of(step(func(s *holdfastv1.StepStatus) { s.Attempts[0].Number = 2 })), "numbered"},
 		{"two open attempts", of(step(func(s *holdfastv1.StepStatus) {
 			s.Attempts, s.RetryCount = append(s.Attempts, &holdfastv1.Attempt{Number: 2}), 1
 		})), "open"},
-		{"an attempt of a step that is done", of(step(func(s *holdfastv1.StepStatus) { s.State = holdfastv1.StepStatus_SUCCEEDED })), "open"},
+		{"an attempt of a step that is done",
+			of(step(func(s *holdfastv1.StepStatus) { s.State = holdfastv1.StepStatus_SUCCEEDED })), "open"},
 		{"an attempt of a pending run", of(func(r *holdfastv1.Run) { r.Phase = holdfastv1.Run_PENDING }), "open"},
 		{"epochs that go back", of(step(func(s *holdfastv1.StepStatus) { s.Attempts[0].Epochs = []uint64{3, 3} })), "epochs"},
 		{"a retry that is not counted", of(step(func(s *holdfastv1.StepStatus) { s.RetryCount = 1 })), "retry_count"},
-		{"waiting, and begun", of(step(func(s *holdfastv1.StepStatus) { s.State = holdfastv1.StepStatus_WAITING })), "with 1 attempts"},
+		{"waiting, and begun", of(step(func(s *holdfastv1.StepStatus) { s.State = holdfastv1.StepStatus_WAITING })),
+			"with 1 attempts"},
 		{"a step out of turn", of(func(r *holdfastv1.Run) {
 			r.Steps = append([]*holdfastv1.StepStatus{{Name: "0", State: holdfastv1.StepStatus_WAITING}}, r.GetSteps()...)
 		}), "the one after it"},
@@ -191,12 +205,16 @@ func TestCheckStepFindsWhatIsWrong(t *testing.T) {
 		{"a compressed log", ended(), ended(func(r *holdfastv1.Run) { r.LogCompacted = true }), ""},
 		{"a run that vanishes", run("r", "m", "q"), run("r2", "m", "q"), "vanished"},
 		{"a change after the end", ended(), ended(func(r *holdfastv1.Run) { r.WaitingFor = "x" }), "after its end"},
-		{"a phase that goes back", run("r", "m", "q"), run("r", "m", "q", func(r *holdfastv1.Run) { r.Phase = holdfastv1.Run_PENDING }), "went from RUNNING"},
+		{"a phase that goes back", run("r", "m", "q"),
+			run("r", "m", "q", func(r *holdfastv1.Run) { r.Phase = holdfastv1.Run_PENDING }), "went from RUNNING"},
 		{"another request", run("r", "m", "q"), run("r", "m", "q2"), "another one"},
-		{"a log that shrinks", run("r", "m", "q", func(r *holdfastv1.Run) { r.LogBytes = 5 }), run("r", "m", "q"), "another one"},
-		{"a step that goes back", run("r", "m", "q"), run("r", "m", "q", func(r *holdfastv1.Run) { r.Steps[0].State = holdfastv1.StepStatus_WAITING }), "step a went"},
+		{"a log that shrinks", run("r", "m", "q", func(r *holdfastv1.Run) { r.LogBytes = 5 }), run("r", "m", "q"),
+			"another one"},
+		{"a step that goes back", run("r", "m", "q"),
+			run("r", "m", "q", func(r *holdfastv1.Run) { r.Steps[0].State = holdfastv1.StepStatus_WAITING }), "step a went"},
 		{"an attempt that opens again", run("r", "m", "q", closed), run("r", "m", "q"), "has changed after its end"},
-		{"an attempt that is lost", run("r", "m", "q"), run("r", "m", "q", func(r *holdfastv1.Run) { r.Steps[0].Attempts = nil }), "step a went"},
+		{"an attempt that is lost", run("r", "m", "q"),
+			run("r", "m", "q", func(r *holdfastv1.Run) { r.Steps[0].Attempts = nil }), "step a went"},
 		{"other evidence before", run("r", "m", "q", first("1")), run("r", "m", "q", first("2")), "first evidence"},
 	}
 	for _, tt := range tests {

@@ -28,7 +28,10 @@ type calls struct {
 }
 
 // newCalls connects clients to one or more servers.
-func newCalls(clients int, creds credentials.TransportCredentials, addrs []string, call func(context.Context, grpc.ClientConnInterface) error) (*calls, error) {
+func newCalls(
+	clients int, creds credentials.TransportCredentials, addrs []string, call func(context.Context,
+		grpc.ClientConnInterface) error,
+) (*calls, error) {
 	c := &calls{clients: clients, call: call}
 	for i := range min(clients, callConns) {
 		conn, err := grpc.NewClient(addrs[i%len(addrs)], grpc.WithTransportCredentials(creds))
@@ -59,7 +62,9 @@ func (c *calls) run(ctx context.Context, d time.Duration) ([]time.Duration, erro
 
 // press has clients do something for a while, each again as soon as it has done it. The first error
 // ends it for all, but for errEnough, which ends it for one.
-func press(ctx context.Context, clients int, d time.Duration, do func(ctx context.Context, client int) error) ([]time.Duration, error) {
+func press(
+	ctx context.Context, clients int, d time.Duration, do func(ctx context.Context, client int) error,
+) ([]time.Duration, error) {
 	all := make([][]time.Duration, clients)
 	g, ctx := errgroup.WithContext(ctx)
 	end := time.Now().Add(d)

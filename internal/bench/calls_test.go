@@ -26,12 +26,13 @@ func TestCalls(t *testing.T) {
 		{"one fails", broken, 0, broken},
 	} {
 		var n atomic.Int64
-		c, err := newCalls(3, insecure.NewCredentials(), []string{"127.0.0.1:1"}, func(context.Context, grpc.ClientConnInterface) error {
-			if n.Add(1) > 4 {
-				return tt.last
-			}
-			return nil
-		})
+		c, err := newCalls(3, insecure.NewCredentials(), []string{"127.0.0.1:1"},
+			func(context.Context, grpc.ClientConnInterface) error {
+				if n.Add(1) > 4 {
+					return tt.last
+				}
+				return nil
+			})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +49,8 @@ func TestCalls(t *testing.T) {
 // TestJudge: back is about the first call that was made after the event, gap about all answers.
 func TestJudge(t *testing.T) {
 	at := func(ms int) time.Time { return time.UnixMilli(int64(ms)) }
-	w := &witness{all: []success{{at(150), at(160)}, {at(0), at(1)}, {at(99), at(130)}, {at(140), at(155)}, {at(1), at(2)}}}
+	w := &witness{all: []success{{at(150), at(160)}, {at(0), at(1)}, {at(99), at(130)}, {at(140), at(155)},
+		{at(1), at(2)}}}
 	got := w.judge(event{began: at(100), done: at(101)})
 	if want := (absence{back: 55 * time.Millisecond, gap: 128 * time.Millisecond}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -77,7 +79,8 @@ func TestCrier(t *testing.T) {
 	}
 	c := &crier{}
 	all := c.cry("a", 2)
-	for _, ev := range []*holdfastv1.RunEvent{of("b", holdfastv1.Run_PENDING), of("a", holdfastv1.Run_PENDING), of("a", holdfastv1.Run_RUNNING)} {
+	for _, ev := range []*holdfastv1.RunEvent{of("b", holdfastv1.Run_PENDING), of("a", holdfastv1.Run_PENDING),
+		of("a", holdfastv1.Run_RUNNING)} {
 		c.hear(ev)
 	}
 	select {

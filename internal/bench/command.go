@@ -26,9 +26,10 @@ func Command(version string) *cobra.Command {
 		Short:   "Measure Holdfast on this machine, compared with other systems",
 		Long:    long,
 		Version: version,
-		Example: "  holdfast-bench commit --clients 1,64\n  holdfast-bench keepalive --only http --json\n  holdfast-bench goals",
-		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Example: "  holdfast-bench commit --clients 1,64\n  holdfast-bench keepalive --only http --json\n  " +
+			"holdfast-bench goals",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	for _, b := range benchmarks() {
 		cmd.AddCommand(b.command(version))
@@ -59,7 +60,8 @@ func goalsCommand(version string) *cobra.Command {
 	o.judge, o.sizes = true, []int{smallFleet, largeFleet}
 	cmd := &cobra.Command{
 		Use: "goals", Short: "Run all benchmarks and hold them against the goals", Args: cobra.NoArgs,
-		Long: "Run all benchmarks, as large as the goals want them, and print goal, measured and verdict. A goal that is missed, and a benchmark that could not be run, is an error.",
+		Long: "Run all benchmarks, as large as the goals want them, and print goal, measured and verdict. A goal that " +
+			"is missed, and a benchmark that could not be run, is an error.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all := newReport("goals", version, time.Now())
 			var broken []error
@@ -150,7 +152,9 @@ func (o *options) findPeer(self string) (string, error) {
 	}
 	path, err := exec.LookPath("holdfast")
 	if err != nil {
-		return "", fmt.Errorf("find the program holdfast beside %s or in $PATH: %w: build it (make build) or pass --holdfast", self, err)
+		return "",
+			fmt.Errorf("find the program holdfast beside %s or in $PATH: %w: build it (make build) or pass --holdfast", self,
+				err)
 	}
 	return path, nil
 }

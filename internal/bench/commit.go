@@ -202,7 +202,8 @@ func startRunsBy(ctx context.Context, l *lab, n int, machines *stock, rival *etc
 		return err
 	}
 	if now, err := rival.stillLed(ctx, lead); err != nil || !now {
-		return errors.Join(err, errors.New("the leader of etcd has changed while it was measured: run it again, on a machine with less to do"))
+		return errors.Join(err, errors.New("the leader of etcd has changed while it was measured: run it again, on a "+
+			"machine with less to do"))
 	}
 	l.report.commits(n, out, rival)
 	return nil

@@ -87,8 +87,10 @@ func (s *session) startEtcd(ctx context.Context, program string) (e *etcd, err e
 		public := "https://" + m.addr
 		args := []string{"--name", names[i], "--data-dir", filepath.Join(dir, names[i]), "--logger", "zap",
 			"--log-level", "error",
-			"--listen-client-urls", public, "--advertise-client-urls", public, "--listen-peer-urls", peers[i], "--initial-advertise-peer-urls", peers[i],
-			"--initial-cluster", strings.Join(initial, ","), "--initial-cluster-state", "new", "--initial-cluster-token", "bench",
+			"--listen-client-urls", public, "--advertise-client-urls", public, "--listen-peer-urls", peers[i],
+			"--initial-advertise-peer-urls", peers[i],
+			"--initial-cluster", strings.Join(initial,
+				","), "--initial-cluster-state", "new", "--initial-cluster-token", "bench",
 			"--cert-file", cert, "--key-file", key, "--trusted-ca-file", files.CA, "--client-cert-auth",
 			"--peer-cert-file", cert, "--peer-key-file", key, "--peer-trusted-ca-file", files.CA, "--peer-client-cert-auth"}
 		m.start = func() (err error) {

@@ -34,7 +34,9 @@ func (asBytes) Unmarshal(data []byte, v any) error {
 }
 
 // etcdCall asks and gives the answer's fields: the last one of each number, a number or bytes.
-func etcdCall(ctx context.Context, conn grpc.ClientConnInterface, method string, request []byte) (map[protowire.Number]etcdField, error) {
+func etcdCall(
+	ctx context.Context, conn grpc.ClientConnInterface, method string, request []byte,
+) (map[protowire.Number]etcdField, error) {
 	var answer []byte
 	if err := conn.Invoke(ctx, method, &request, &answer, grpc.ForceCodec(asBytes{})); err != nil {
 		return nil, err

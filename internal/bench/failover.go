@@ -26,7 +26,8 @@ const failoverWriters, failoverReaders = 8, 8
 
 func failover() benchmark {
 	return benchmark{
-		name: "failover", short: "The leader is killed under load: how long until writes and reads are back, side by side with etcd",
+		name: "failover", short: "The leader is killed under load: how long until writes and reads are back, side by " +
+			"side with etcd",
 		long: `Kill the leader with SIGKILL, again and again, while 8 clients write and 8 read, and measure the time until the first write, and the first
 linearizable read, that began after the kill is answered by any of the others. In turn with etcd as it is by default (--vs etcd). Then
 stop the leader with SIGTERM as often: the longest time in which no write was answered.`,

@@ -25,9 +25,10 @@ sync_power_state_interval = 0
 `
 
 const (
-	ironicPoll    = 200 * time.Millisecond // between two looks of a client that waits. It makes no more deployments with 30 ms or 400
-	ironicTimeout = time.Minute            // of one deployment
-	ironicFirst   = 20                     // nodes that are made for the first slice, for each second of it
+	// between two looks of a client that waits. It makes no more deployments with 30 ms or 400
+	ironicPoll    = 200 * time.Millisecond
+	ironicTimeout = time.Minute // of one deployment
+	ironicFirst   = 20          // nodes that are made for the first slice, for each second of it
 )
 
 // ironic is OpenStack Ironic with fake hardware: one conductor, an API with a worker for each
@@ -54,7 +55,8 @@ func (l *lab) rivalIronic(ctx context.Context) (*ironic, error) {
 		return nil, nil //nolint:nilnil // nothing to compare with is no error
 	}
 	if missing := (ironiclab.Config{Programs: l.ironic}).Missing(); missing != "" {
-		l.report.note("nothing was compared with Ironic, so that there are no verdicts about it: there is no %s (apt-get install --no-install-recommends ironic-api ironic-conductor)", missing)
+		l.report.note("nothing was compared with Ironic, so that there are no verdicts about it: there is no %s "+
+			"(apt-get install --no-install-recommends ironic-api ironic-conductor)", missing)
 		return nil, nil //nolint:nilnil // the same
 	}
 	l.say("starting Ironic with fake hardware, in %s", l.dir)
@@ -90,7 +92,8 @@ func (s *session) startIronic(ctx context.Context) (i *ironic, err error) {
 		return i, err
 	}
 	program, args := i.Conductor()
-	if i.conductor, err = localcluster.StartProgram(program, args, nil, filepath.Join(cfg.Dir, "conductor.log")); err != nil {
+	if i.conductor, err = localcluster.StartProgram(program, args, nil,
+		filepath.Join(cfg.Dir, "conductor.log")); err != nil {
 		return i, err
 	}
 	program, args = i.API()

@@ -12,7 +12,8 @@ const (
 // keepalive measures what it costs that machines report for themselves.
 func keepalive() benchmark {
 	return benchmark{
-		name: "keepalive", short: "Keepalives of machines: how many, what a fleet costs, and what happens when all come back at once",
+		name: "keepalive", short: "Keepalives of machines: how many, what a fleet costs, and what happens when all " +
+			"come back at once",
 		long: `Measure keepalives of agents (machine registration API, over HTTP with TLS and tokens) in three parts:
 
   http   a follower takes keepalives as fast as it answers them, each after the leader has it; in turn with an empty net/http handler and

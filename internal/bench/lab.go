@@ -60,7 +60,8 @@ func inLabOf(cfg localcluster.Config, do func(context.Context, *lab) error) func
 			return fmt.Errorf("connect to the peers: %w", err)
 		}
 		defer func() { err = errors.Join(err, l.client.Close()) }()
-		if _, err := l.client.Pools().CreatePool(start, &holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: poolName}}); err != nil {
+		if _, err := l.client.Pools().CreatePool(start,
+			&holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: poolName}}); err != nil {
 			return fmt.Errorf("create pool %s: %w", poolName, err)
 		}
 		return do(ctx, l)
@@ -87,7 +88,8 @@ func (l *lab) roles(ctx context.Context) (leader *localcluster.Peer, followers [
 func (l *lab) stillLeads(ctx context.Context, p *localcluster.Peer) error {
 	now, _, err := l.roles(ctx)
 	if err == nil && now != p {
-		err = fmt.Errorf("the leader has changed from %s to %s while it was measured: run it again, on a machine with less to do", p.ID, now.ID)
+		err = fmt.Errorf("the leader has changed from %s to %s while it was measured: run it again, on a machine with "+
+			"less to do", p.ID, now.ID)
 	}
 	return err
 }

@@ -87,7 +87,8 @@ func (o *options) define() *pflag.FlagSet {
 	fs.IntVar(&o.agents, "agents", o.agents, "`agents` of the fleet")
 	fs.DurationVar(&o.beat, "beat", o.beat, "`time` between two keepalives of an agent of the fleet")
 	fs.DurationVar(&o.settle, "settle", o.settle,
-		"how `long` the fleet is left alone before that; below zero: until all its machines have been looked at for the first time, which takes a second for 200")
+		"how `long` the fleet is left alone before that; below zero: until all its machines have been looked at for "+
+			"the first time, which takes a second for 200")
 	fs.DurationVar(&o.duration, "duration", o.duration, "how `long` the fleet is watched when all are ready")
 	fs.IntVar(&o.storm, "storm", o.storm, "`agents` that come back all at once")
 	fs.IntVar(&o.conns, "connections", o.conns,

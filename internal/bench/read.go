@@ -40,8 +40,11 @@ same machine out of its memory (--vs grpc). First with no writes, then while 16 
 		example: `  holdfast-bench read
   holdfast-bench read --only quiet --vs etcd -o json`,
 		parts: []part{
-			{"quiet", "reads on a follower, no writes", inLabOf(localcluster.Config{}, func(ctx context.Context, l *lab) error { return reads(ctx, l, "quiet", 0) })},
-			{"writes", "reads on a follower, with writes", inLabOf(localcluster.Config{}, func(ctx context.Context, l *lab) error { return reads(ctx, l, "writes", readWriters) })},
+			{"quiet", "reads on a follower, no writes",
+				inLabOf(localcluster.Config{}, func(ctx context.Context, l *lab) error { return reads(ctx, l, "quiet", 0) })},
+			{"writes", "reads on a follower, with writes",
+				inLabOf(localcluster.Config{},
+					func(ctx context.Context, l *lab) error { return reads(ctx, l, "writes", readWriters) })},
 		},
 		flags: []string{"connections", "vs", "etcd", "rounds", "slice"},
 	}
@@ -150,7 +153,9 @@ func reads(ctx context.Context, l *lab, id string, writers int) (err error) {
 
 // meanwhile has clients change machines on the leader while something is done, and says how many a
 // second. A write that fails ends it.
-func (l *lab) meanwhile(ctx context.Context, leader *localcluster.Peer, writers int, do func(context.Context) error) (rate float64, err error) {
+func (l *lab) meanwhile(
+	ctx context.Context, leader *localcluster.Peer, writers int, do func(context.Context) error,
+) (rate float64, err error) {
 	if writers == 0 {
 		return 0, do(ctx)
 	}

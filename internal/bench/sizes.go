@@ -41,7 +41,8 @@ the leader, keepalives to a follower, one after the other, for as long as a slic
 		sized("list", "growth", "Read one machine, and pages of 100 with a filter, as the fleet grows", lists),
 		sized("memory", "growth", "Memory of a peer as the fleet grows", memories),
 		sized("restore", "growth", "Snapshot, restore and start of a peer as the fleet grows", restores),
-		sized("growth", "", "Everything that could grow with the fleet: reads, pages, keepalives, runs, memory, snapshot, restore, start", lists, keepalives, starts, memories, restores),
+		sized("growth", "", "Everything that could grow with the fleet: reads, pages, keepalives, runs, memory, "+
+			"snapshot, restore, start", lists, keepalives, starts, memories, restores),
 	}
 }
 
@@ -50,7 +51,8 @@ func lists(ctx context.Context, g *growing) error {
 	return g.onLeader(ctx, func(conn *grpc.ClientConn, _ *localcluster.Peer) error {
 		machines := holdfastv1.NewMachineServiceClient(conn)
 		get, err := g.times(ctx, func(ctx context.Context) error {
-			_, err := machines.GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: machineID(int(chance(time.Duration(g.size))))})
+			_, err := machines.GetMachine(ctx,
+				&holdfastv1.GetMachineRequest{MachineId: machineID(int(chance(time.Duration(g.size))))})
 			return err
 		})
 		if err != nil {
@@ -93,7 +95,8 @@ func keepalives(ctx context.Context, g *growing) (err error) {
 			return err
 		}
 	}
-	if _, err := g.register(ctx, g.agents); err != nil { // again, too: they may have been away for so long that they have expired
+	// again, too: they may have been away for so long that they have expired
+	if _, err := g.register(ctx, g.agents); err != nil {
 		return err
 	}
 	wire, err := g.target(followers[0]).Dial(ctx)

@@ -24,7 +24,8 @@ const asHoldfast = "BENCH_TEST_HOLDFAST"
 func TestMain(m *testing.M) {
 	if os.Getenv(asHoldfast) != "" {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-		code := cli.Main(ctx, cli.OSStreams(), os.Args[1:], serve.Command("test"), serve.FakeHardwareCommand(), targetCommand())
+		code := cli.Main(ctx, cli.OSStreams(), os.Args[1:], serve.Command("test"), serve.FakeHardwareCommand(),
+			targetCommand())
 		stop()
 		os.Exit(code)
 	}
@@ -70,14 +71,18 @@ func TestSmoke(t *testing.T) {
 		args string
 		want []string // figures that must be more than zero
 	}{
-		{"commit --clients 2 --rounds 1 --slice 100ms --vs none", []string{"commit.2.vs_engine", "commit.2.rate", "commit.2.p99"}},
+		{"commit --clients 2 --rounds 1 --slice 100ms --vs none", []string{"commit.2.vs_engine", "commit.2.rate",
+			"commit.2.p99"}},
 		{"commit --clients 2 --rounds 1 --slice 200ms", []string{"commit.2.vs_etcd", "commit.2.etcd_rate"}},
-		{"read --connections 2 --rounds 1 --slice 100ms", []string{"read.quiet.vs_stale", "read.quiet.grpc_rate", "read.quiet.etcd_rate", "read.writes.rate"}},
-		{"failover --kills 1", []string{"failover.writes_p50", "failover.reads_p50", "failover.etcd_p50", "failover.stop_p50"}},
+		{"read --connections 2 --rounds 1 --slice 100ms", []string{"read.quiet.vs_stale", "read.quiet.grpc_rate",
+			"read.quiet.etcd_rate", "read.writes.rate"}},
+		{"failover --kills 1", []string{"failover.writes_p50", "failover.reads_p50", "failover.etcd_p50",
+			"failover.stop_p50"}},
 		{"watch --watchers 20", []string{"watch.all_p99"}},
 		{"runs --runs 20 --rounds 1 --slice 100ms", whole},
 		{"runs --only whole --rounds 1 --slice 100ms --vs none", whole[:2]},
-		{"growth --machines 300,600 --slice 100ms", []string{"growth.300.get", "growth.600.page", "growth.300.keepalive", "growth.600.keepalive", "growth.600.memory", "growth.600.restore", "growth.page"}},
+		{"growth --machines 300,600 --slice 100ms", []string{"growth.300.get", "growth.600.page", "growth.300.keepalive",
+			"growth.600.keepalive", "growth.600.memory", "growth.600.restore", "growth.page"}},
 	} {
 		t.Run(strings.ReplaceAll(tt.args, " ", "_"), func(t *testing.T) {
 			r := bench(t, strings.Fields(tt.args)...)

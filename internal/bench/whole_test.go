@@ -9,7 +9,8 @@ import (
 
 // wholeOutcome is what three rounds have shown.
 func wholeOutcome(rates ...float64) *outcome {
-	return &outcome{rate: rates, latencies: []time.Duration{time.Millisecond}, cpu: map[string][]float64{"leader": {1}, "conductor": {45_000}, "api": {20_000}}}
+	return &outcome{rate: rates, latencies: []time.Duration{time.Millisecond},
+		cpu: map[string][]float64{"leader": {1}, "conductor": {45_000}, "api": {20_000}}}
 }
 
 // TestWhole: verdicts are about ratios to an Ironic that took turns; without one there are none.
@@ -25,7 +26,8 @@ func TestWhole(t *testing.T) {
 		rival map[string]*outcome
 		want  []row // of the first rows
 	}{
-		{"nobody", nil, []row{{"runs.rate", 400, ""}, {"runs.p50", 1, ""}, {"runs.p99", 1, ""}, {"runs.leader_cpu", 1, ""}, {"runs.gets", 20_000, ""}}},
+		{"nobody", nil, []row{{"runs.rate", 400, ""}, {"runs.p50", 1, ""}, {"runs.p99", 1, ""}, {"runs.leader_cpu", 1, ""},
+			{"runs.gets", 20_000, ""}}},
 		{"both met", map[string]*outcome{ironicDeploys: wholeOutcome(8, 6, 10), ironicGets: wholeOutcome(100, 100, 100)},
 			[]row{{"runs.vs_ironic", 50, "yes"}, {"runs.gets_vs_ironic", 200, "yes"}, {"runs.rate", 400, ""}}},
 		{"one missed", map[string]*outcome{ironicDeploys: wholeOutcome(8, 6, 10), ironicGets: wholeOutcome(100, 200, 300)},

@@ -22,7 +22,8 @@ func TestWire(t *testing.T) {
 	var lengths []int
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body map[string]any
-		if err := json.NewDecoder(r.Body).Decode(&body); err != nil || body["machine_id"] != "m-000007" || body["pool_name"] != poolName {
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil || body["machine_id"] != "m-000007" ||
+			body["pool_name"] != poolName {
 			t.Errorf("%s: got %v, %v", r.URL, body, err)
 		}
 		if got := r.Header.Get("Authorization"); got != "Bearer secret" {
@@ -89,7 +90,8 @@ func TestStaleWires(t *testing.T) {
 }
 
 func TestInterval(t *testing.T) {
-	for in, want := range map[string]time.Duration{`{"next_keepalive_ms":61500}`: 61500 * time.Millisecond, `{}`: 0, `x`: 0} {
+	for in, want := range map[string]time.Duration{`{"next_keepalive_ms":61500}`: 61500 * time.Millisecond, `{}`: 0,
+		`x`: 0} {
 		if got := load.Interval([]byte(in)); got != want {
 			t.Errorf("%s: got %s, want %s", in, got, want)
 		}

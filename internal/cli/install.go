@@ -64,9 +64,10 @@ func installStage(i *holdfastv1.Install) render.Text {
 func (a *app) installList() *cobra.Command {
 	all := false
 	cmd := listCommand(a, lister[*holdfastv1.Install]{
-		short:   "List install sessions that are open, by machine",
-		example: "  holdfast install list\n  holdfast install list --all --sort-by -opened_at\n  holdfast install list -o wide",
-		kind:    installKind(), plural: "installs",
+		short: "List install sessions that are open, by machine",
+		example: "  holdfast install list\n  holdfast install list --all --sort-by -opened_at\n" +
+			"  holdfast install list -o wide",
+		kind: installKind(), plural: "installs",
 		empty: "note: nothing is being installed: --all lists sessions that are over, too",
 		page: func(ctx context.Context, c *client.Client, q query) ([]*holdfastv1.Install, string, error) {
 			r, err := c.Installs().ListInstalls(ctx, &holdfastv1.ListInstallsRequest{PageSize: q.size,

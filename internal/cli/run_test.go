@@ -61,7 +61,8 @@ func TestWaiting(t *testing.T) {
 	}{
 		{"start, succeeded", append(start, "--wait"), succeeded(), ExitOK, "SUCCEEDED", []string{"run: run-789"}},
 		{"start, failed", append(start, "--wait=10m"), failedRun(), ExitRunFailed, "FAILED",
-			[]string{"error: run run-789: FAILED at step repave-os (attempt 2): the disk is gone: see: holdfast run logs run-789"}},
+			[]string{
+				"error: run run-789: FAILED at step repave-os (attempt 2): the disk is gone: see: holdfast run logs run-789"}},
 		{"start, time is up", append(start, "--wait=50ms"), nil, ExitTimeout, "",
 			[]string{"it is still RUNNING after 50ms: it goes on: see: holdfast run watch run-789"}},
 		{"wait, succeeded", []string{"run", "wait", "run-789"}, succeeded(), ExitOK, "SUCCEEDED", nil},

@@ -38,8 +38,7 @@ Without a terminal use 'run watch', 'machine issues' and 'cluster status -o json
 				return usagef("%s: the terminal (TERM=dumb) cannot be redrawn: use run watch, or machine issues", cmd.CommandPath())
 			}
 			a.globals.stale = true
-			// what the client notes on its way to another peer would be written over the view, which says
-			// it itself
+			// The client's notes about another peer would overwrite the view, which shows them.
 			a.Err = io.Discard
 			return a.online(func(ctx context.Context, c *client.Client, _ []string) error {
 				ctx, cancel := a.patience(ctx)

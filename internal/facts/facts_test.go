@@ -173,7 +173,8 @@ func TestDefaultInterface(t *testing.T) {
 		name, v4, v6, want string
 	}{
 		{"one", routes +
-			"eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\neth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n", "", "eth0"},
+			"eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n" +
+			"eth0\t000200C0\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n", "", "eth0"},
 		{"the cheaper one", routes +
 			"wlan0\t00000000\t0\t0003\t0\t0\t600\t00000000\t0\t0\t0\nbond0\t00000000\t0\t0003\t0\t0\t100\t00000000\t0\t0\t0\n",
 			"", "bond0"},

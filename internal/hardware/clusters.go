@@ -39,7 +39,8 @@ func (c clusters) Cluster(ctx context.Context, m providers.Machine, ref string) 
 	kubeconfig := s.Values["kubeconfig"].Reveal()
 	if kubeconfig == "" {
 		return kube.Registered{}, &providers.NotAsked{Reason: "NoCredentials",
-			Err: fmt.Errorf("secret %q has no kubeconfig: register the cluster with holdfast cluster-ref add %s --kubeconfig FILE", name, ref)}
+			Err: fmt.Errorf("secret %q has no kubeconfig: register the cluster with holdfast cluster-ref add %s "+
+				"--kubeconfig FILE", name, ref)}
 	}
 	return kube.Registered{Kubeconfig: []byte(kubeconfig), CertificateKey: s.Values["certificate_key"].Reveal(),
 		Version: fmt.Sprintf("%d/%s", s.Version, stored.GetSecret().GetCreatedAt().AsTime())}, nil

@@ -55,7 +55,8 @@ func (a accounts) Account(ctx context.Context, m providers.Machine) (bmc.Account
 	ref := m.GetSpec().GetBmcCredentialsRef()
 	if ref == "" {
 		return bmc.Account{}, &providers.NotAsked{Reason: "NoCredentials",
-			Err: fmt.Errorf("machine %s names no account for its BMC: set bmc_credentials_ref to a secret of type bmc", m.GetMachineId())}
+			Err: fmt.Errorf("machine %s names no account for its BMC: set bmc_credentials_ref to a secret of type bmc",
+				m.GetMachineId())}
 	}
 	s, err := a.h.open(ctx, ref, "bmc")
 	if err != nil {
@@ -71,7 +72,8 @@ type logins struct{ h *Hardware }
 func (l logins) Login(ctx context.Context, ref string) (sshexec.Login, error) {
 	if ref == "" {
 		return sshexec.Login{}, &providers.NotAsked{Reason: "NoCredentials",
-			Err: errors.New("no credentials for the host: set ssh_credentials_ref of the machine, or credentials_ref of the provider, to a secret of type ssh")}
+			Err: errors.New("no credentials for the host: set ssh_credentials_ref of the machine, or credentials_ref of " +
+				"the provider, to a secret of type ssh")}
 	}
 	s, err := l.h.open(ctx, ref, "ssh")
 	if err != nil {

@@ -68,10 +68,13 @@ func (p *peer) note(c *internalv1.NoteDevice) error {
 func newPeer(t *testing.T) (*Hardware, *peer) {
 	t.Helper()
 	p := &peer{fsm: fsmtest.NewPeer(), secrets: map[string]secrets.Secret{
-		"bmcs": {Name: "bmcs", Type: "bmc", Version: 3, Values: map[string]secrets.Value{"username": secrets.NewValue("admin"), "password": secrets.NewValue("secret")}},
-		"ironic": {Name: "ironic", Type: "opaque", Version: 2, Values: map[string]secrets.Value{"username": secrets.NewValue("admin"), "password": secrets.NewValue("secret"),
-			"application_credential_id": secrets.NewValue("app"), "application_credential_secret": secrets.NewValue("key")}},
-		"hosts": {Name: "hosts", Type: "ssh", Version: 1, Values: map[string]secrets.Value{"password": secrets.NewValue("hush")}},
+		"bmcs": {Name: "bmcs", Type: "bmc", Version: 3,
+			Values: map[string]secrets.Value{"username": secrets.NewValue("admin"), "password": secrets.NewValue("secret")}},
+		"ironic": {Name: "ironic", Type: "opaque", Version: 2,
+			Values: map[string]secrets.Value{"username": secrets.NewValue("admin"), "password": secrets.NewValue("secret"),
+				"application_credential_id": secrets.NewValue("app"), "application_credential_secret": secrets.NewValue("key")}},
+		"hosts": {Name: "hosts", Type: "ssh", Version: 1,
+			Values: map[string]secrets.Value{"password": secrets.NewValue("hush")}},
 	}}
 	h := New(slog.New(slog.DiscardHandler))
 	h.Attach(p, p, p)
@@ -87,9 +90,11 @@ func TestConfigurations(t *testing.T) {
 		"a key of no half":       {"datacenter", `{"ipmi": {}}`, "ipmi"},
 		"a key the BMC's is not": {"datacenter", `{"bmc": {"protocoll": "redfish"}}`, "protocoll"},
 		"a bad value":            {"datacenter", `{"ssh": {"idle": "soon"}}`, "soon"},
-		"ironic":                 {"ironic", `{"endpoint": "https://ironic:6385", "auth": "http_basic", "credentials_ref": "ironic"}`, ""},
-		"ironic nowhere":         {"ironic", `{}`, "endpoint is missing"},
-		"cloudbmc that installs": {"cloudbmc", `{"tls": "insecure", "media": {"servers": ["http://10.0.0.1:7404"], "boot_seconds": 1200}}`, ""},
+		"ironic": {"ironic",
+			`{"endpoint": "https://ironic:6385", "auth": "http_basic", "credentials_ref": "ironic"}`, ""},
+		"ironic nowhere": {"ironic", `{}`, "endpoint is missing"},
+		"cloudbmc that installs": {"cloudbmc",
+			`{"tls": "insecure", "media": {"servers": ["http://10.0.0.1:7404"], "boot_seconds": 1200}}`, ""},
 		"media of nobody":        {"cloudbmc", `{"media": {}}`, "0 servers for BMCs"},
 		"media with a path":      {"cloudbmc", `{"media": {"servers": ["http://10.0.0.1:7404/x"]}}`, "nothing else"},
 		"media with another key": {"cloudbmc", `{"media": {"server": "http://10.0.0.1:7404"}}`, "server"},
@@ -97,7 +102,8 @@ func TestConfigurations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, _ := newPeer(t)
-			set, err := providers.NewSet(h.Factories(), map[string]providers.Config{"p": {Kind: tt.kind, Raw: json.RawMessage(tt.config)}}, slog.New(slog.DiscardHandler))
+			set, err := providers.NewSet(h.Factories(),
+				map[string]providers.Config{"p": {Kind: tt.kind, Raw: json.RawMessage(tt.config)}}, slog.New(slog.DiscardHandler))
 			if tt.problem != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.problem) {
 					t.Errorf("got %v, want an error that names %s", err, tt.problem)
@@ -124,7 +130,8 @@ func TestCredentials(t *testing.T) {
 	if want := (bmc.Account{User: "admin", Password: "secret", Version: "bmcs/3"}); err != nil || got != want {
 		t.Errorf("account: got %+v, %v, want %+v", got, err, want)
 	}
-	for ref, problem := range map[string]string{"": "names no account", "hosts": "is of type ssh, want bmc", "none": "not found"} {
+	for ref, problem := range map[string]string{"": "names no account", "hosts": "is of type ssh, want bmc",
+		"none": "not found"} {
 		if _, err := (accounts{h}).Account(t.Context(), machine(ref)); err == nil || !strings.Contains(err.Error(), problem) {
 			t.Errorf("account of %q: %v, want %q", ref, err, problem)
 		}
@@ -143,10 +150,12 @@ func TestCredentials(t *testing.T) {
 func TestLoginsAtIronic(t *testing.T) {
 	h, _ := newPeer(t)
 	got, err := ironicLogins{h}.Login(t.Context(), "ironic")
-	if want := (ironic.Login{Username: "admin", Password: "secret", AppID: "app", AppSecret: "key", Version: "ironic/2"}); err != nil || got != want {
+	if want := (ironic.Login{Username: "admin", Password: "secret", AppID: "app", AppSecret: "key",
+		Version: "ironic/2"}); err != nil || got != want {
 		t.Errorf("login: got %+v, %v, want %+v", got, err, want)
 	}
-	if _, err := (ironicLogins{h}).Login(t.Context(), "bmcs"); err == nil || !strings.Contains(err.Error(), "is of type bmc, want opaque") {
+	if _, err := (ironicLogins{h}).Login(t.Context(), "bmcs"); err == nil ||
+		!strings.Contains(err.Error(), "is of type bmc, want opaque") {
 		t.Errorf("a secret of another type: %v", err)
 	}
 }
@@ -157,7 +166,8 @@ func TestMemory(t *testing.T) {
 	if got, err := m.Recall(t.Context(), "https://b"); err != nil || got != (bmc.Memo{}) {
 		t.Errorf("before anything is known: %v, %v", got, err)
 	}
-	want := bmc.Memo{Driver: bmc.Redfish, Session: "/redfish/v1/SessionService/Sessions/7", Refused: 1, RefusedWith: "bmcs/3", OpenUntil: time.Unix(1_800_000_000, 0).UTC()}
+	want := bmc.Memo{Driver: bmc.Redfish, Session: "/redfish/v1/SessionService/Sessions/7", Refused: 1,
+		RefusedWith: "bmcs/3", OpenUntil: time.Unix(1_800_000_000, 0).UTC()}
 	if err := m.Remember(t.Context(), "https://b", want); err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +196,8 @@ func TestHostKeys(t *testing.T) {
 	}
 	want("ssh-ed25519 first")
 	// What the inventory says is the operator's word.
-	if err := p.fsm.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{SshHostKeys: []string{"ssh-ed25519 known"}}}}).Err; err != nil {
+	if err := p.fsm.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
+		Spec: &holdfastv1.MachineSpec{SshHostKeys: []string{"ssh-ed25519 known"}}}}).Err; err != nil {
 		t.Fatal(err)
 	}
 	want("ssh-ed25519 known")
@@ -200,14 +211,17 @@ func TestSessionsEndWithTheTerm(t *testing.T) {
 	site := httptest.NewTLSServer(service.Handler())
 	defer site.Close()
 	h, p := newPeer(t)
-	set, err := providers.NewSet(h.Factories(), map[string]providers.Config{"dc": {Kind: "datacenter", Raw: json.RawMessage(`{"bmc": {"tls": "insecure"}}`)}}, slog.New(slog.DiscardHandler))
+	set, err := providers.NewSet(h.Factories(),
+		map[string]providers.Config{"dc": {Kind: "datacenter", Raw: json.RawMessage(`{"bmc": {"tls": "insecure"}}`)}},
+		slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
 	go func() { served <- h.Serve(ctx) }()
-	m := &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{Provider: "dc", BmcEndpoint: site.URL, BmcCredentialsRef: "bmcs"}}
+	m := &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{Provider: "dc", BmcEndpoint: site.URL,
+		BmcCredentialsRef: "bmcs"}}
 	use := func() {
 		t.Helper()
 		dc, err := set.Of(m)

@@ -209,7 +209,9 @@ func (l *lab) do(c *internalv1.Command) {
 // add adds an image with a disk.
 func (l *lab) add(name string, f *holdfastv1.Image_File) {
 	l.t.Helper()
-	l.do(&internalv1.Command{Op: &internalv1.Command_PutImage{PutImage: &internalv1.PutImage{Image: &holdfastv1.Image{Name: name, Disk: f}, Replace: true}}})
+	l.do(&internalv1.Command{
+		Op: &internalv1.Command_PutImage{PutImage: &internalv1.PutImage{Image: &holdfastv1.Image{Name: name, Disk: f},
+			Replace: true}}})
 }
 
 // has waits until a peer has a file.

@@ -17,12 +17,15 @@ import (
 func (l *lab) installing(secret [32]byte) {
 	l.t.Helper()
 	_, sum := providers.MediumToken(secret)
-	l.do(&internalv1.Command{Op: &internalv1.Command_CreatePlan{CreatePlan: &internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "p",
-		Steps: []*holdfastv1.Step{{Name: "repave",
-			Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{Image: "debian"}}}}}}}})
-	l.do(&internalv1.Command{Op: &internalv1.Command_RegisterMachine{RegisterMachine: &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
-		Spec:   &holdfastv1.MachineSpec{MacAddresses: []string{"52:54:00:00:00:01"}},
-		Status: &holdfastv1.MachineStatus{Phase: holdfastv1.MachineStatus_READY}}}}})
+	l.do(&internalv1.Command{
+		Op: &internalv1.Command_CreatePlan{CreatePlan: &internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "p",
+			Steps: []*holdfastv1.Step{{Name: "repave",
+				Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{Image: "debian"}}}}}}}})
+	l.do(&internalv1.Command{
+		Op: &internalv1.Command_RegisterMachine{RegisterMachine: &internalv1.RegisterMachine{
+			Machine: &holdfastv1.Machine{MachineId: "m-1",
+				Spec:   &holdfastv1.MachineSpec{MacAddresses: []string{"52:54:00:00:00:01"}},
+				Status: &holdfastv1.MachineStatus{Phase: holdfastv1.MachineStatus_READY}}}}})
 	l.do(&internalv1.Command{Op: &internalv1.Command_StartRun{StartRun: &internalv1.StartRun{RunId: "run-1",
 		MachineId: "m-1", RequestId: "r", PlanId: "p", DefaultTimeoutSeconds: 600}}})
 	l.do(&internalv1.Command{Op: &internalv1.Command_BeginAttempt{BeginAttempt: &internalv1.BeginAttempt{RunId: "run-1",

@@ -25,7 +25,8 @@ func upload(
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = s.Send(&holdfastv1.UploadFileRequest{Part: &holdfastv1.UploadFileRequest_Header_{Header: &holdfastv1.UploadFileRequest_Header{Sha256: sum, SizeBytes: size}}})
+	_ = s.Send(&holdfastv1.UploadFileRequest{Part: &holdfastv1.UploadFileRequest_Header_{
+		Header: &holdfastv1.UploadFileRequest_Header{Sha256: sum, SizeBytes: size}}})
 	first, err := s.Recv()
 	if err != nil {
 		return nil, err

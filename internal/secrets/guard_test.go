@@ -110,7 +110,8 @@ func TestGuardWithoutAnyFile(t *testing.T) {
 	if got := g.Missing(); len(got) != 1 || got[0] != "k1" {
 		t.Errorf("missing = %v, want k1", got)
 	}
-	if err := g.Run(t.Context(), cluster.NewTerm(1, nil)); err == nil || !strings.Contains(err.Error(), "no --secrets-key-file") {
+	if err := g.Run(t.Context(), cluster.NewTerm(1, nil)); err == nil ||
+		!strings.Contains(err.Error(), "no --secrets-key-file") {
 		t.Errorf("Run = %v", err)
 	}
 }

@@ -26,8 +26,9 @@ func TestRedact(t *testing.T) {
 			&holdfastv1.CreateTokenResponse{Token: &holdfastv1.Token{Name: "ci"}, Secret: secrets.Redacted}},
 		{"map", secrets.Redact(put),
 			&holdfastv1.PutSecretRequest{Name: "bmc", Type: "bmc", Values: map[string]string{"password": secrets.Redacted}}},
-		{"inside of others", secrets.Redact(&internalv1.Entry{Commands: []*internalv1.Command{{Op: &internalv1.Command_RegisterAgent{
-			RegisterAgent: &internalv1.RegisterAgent{Agent: &holdfastv1.RegisterAgentRequest{MachineId: "m-1"}}}}}}),
+		{"inside of others",
+			secrets.Redact(&internalv1.Entry{Commands: []*internalv1.Command{{Op: &internalv1.Command_RegisterAgent{
+				RegisterAgent: &internalv1.RegisterAgent{Agent: &holdfastv1.RegisterAgentRequest{MachineId: "m-1"}}}}}}),
 			&internalv1.Entry{Commands: []*internalv1.Command{{Op: &internalv1.Command_RegisterAgent{
 				RegisterAgent: &internalv1.RegisterAgent{Agent: &holdfastv1.RegisterAgentRequest{MachineId: "m-1"}}}}}}},
 		{"nothing", secrets.Redact((*holdfastv1.Secret)(nil)), (*holdfastv1.Secret)(nil)},
@@ -40,7 +41,8 @@ func TestRedact(t *testing.T) {
 		t.Error("the message itself was changed")
 	}
 	newer := &holdfastv1.Secret{Name: "x"}
-	newer.ProtoReflect().SetUnknown(protowire.AppendString(protowire.AppendTag(nil, 999, protowire.BytesType), "correct-horse"))
+	newer.ProtoReflect().SetUnknown(protowire.AppendString(protowire.AppendTag(nil, 999, protowire.BytesType),
+		"correct-horse"))
 	if got := secrets.Redact(newer); len(got.ProtoReflect().GetUnknown()) != 0 {
 		t.Error("a field that is not known is shown")
 	}
@@ -104,7 +106,8 @@ func TestFieldsAreMarked(t *testing.T) {
 					continue
 				}
 				if looksSecret(f) && !secrets.Sensitive(f) {
-					t.Errorf("%s looks as if it held a secret: mark it [(holdfast.v1.sensitive) = true], or list it here with what it holds", f.FullName())
+					t.Errorf("%s looks as if it held a secret: mark it [(holdfast.v1.sensitive) = true], or list it here with "+
+						"what it holds", f.FullName())
 				}
 			}
 		}

@@ -114,11 +114,13 @@ func TestWithoutAKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, k := range map[string]*Keyring{"no file": empty, "nil": nil} {
-		if _, err := k.Seal(Secrets, "bmc", 1, nil); !errors.Is(err, ErrNoKey) || !strings.Contains(err.Error(), "--secrets-key-file") {
+		if _, err := k.Seal(Secrets, "bmc", 1, nil); !errors.Is(err, ErrNoKey) ||
+			!strings.Contains(err.Error(), "--secrets-key-file") {
 			t.Errorf("%s: Seal: %v", name, err)
 		}
 		var unknown *UnknownKeyError
-		if _, err := k.Open(Secrets, "bmc", 1, s); !errors.As(err, &unknown) || unknown.ID != "k1" || !errors.Is(err, ErrNoKey) {
+		if _, err := k.Open(Secrets, "bmc", 1, s); !errors.As(err, &unknown) || unknown.ID != "k1" ||
+			!errors.Is(err, ErrNoKey) {
 			t.Errorf("%s: Open: %v", name, err)
 		}
 		if id, ok := k.Primary(); ok || k.Has("k1") || k.IDs() != nil {
@@ -127,7 +129,8 @@ func TestWithoutAKey(t *testing.T) {
 	}
 	other := keys(t, line("k2", 'a'))
 	var unknown *UnknownKeyError
-	if _, err := other.Open(Secrets, "bmc", 1, s); !errors.As(err, &unknown) || errors.Is(err, ErrNoKey) || !strings.Contains(err.Error(), other.File()) {
+	if _, err := other.Open(Secrets, "bmc", 1, s); !errors.As(err, &unknown) || errors.Is(err, ErrNoKey) ||
+		!strings.Contains(err.Error(), other.File()) {
 		t.Errorf("another key: Open: %v", err)
 	}
 }

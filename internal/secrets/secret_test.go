@@ -32,14 +32,17 @@ func TestResolve(t *testing.T) {
 	}
 
 	var refusal *fsm.Error
-	if _, err := r.Resolve(t.Context(), "none"); !errors.As(err, &refusal) || refusal.Code != fsm.NotFound || !strings.Contains(err.Error(), "holdfast secret put none") {
+	if _, err := r.Resolve(t.Context(), "none"); !errors.As(err, &refusal) || refusal.Code != fsm.NotFound ||
+		!strings.Contains(err.Error(), "holdfast secret put none") {
 		t.Errorf("unknown name: %v", err)
 	}
 	var unknown *UnknownKeyError
-	if _, err := NewResolver(p, keys(t, line("k2", 'b'))).Resolve(t.Context(), "bmc/r7"); !errors.As(err, &unknown) || unknown.ID != "k1" {
+	if _, err := NewResolver(p, keys(t, line("k2", 'b'))).Resolve(t.Context(), "bmc/r7"); !errors.As(err, &unknown) ||
+		unknown.ID != "k1" {
 		t.Errorf("without the key: %v", err)
 	}
-	if _, err := NewResolver(p, keys(t, line("k1", 'b'))).Resolve(t.Context(), "bmc/r7"); err == nil || strings.Contains(err.Error(), "correct-horse") {
+	if _, err := NewResolver(p, keys(t, line("k1", 'b'))).Resolve(t.Context(), "bmc/r7"); err == nil ||
+		strings.Contains(err.Error(), "correct-horse") {
 		t.Errorf("another key under that id: %v", err)
 	}
 	gone, cancel := context.WithCancel(t.Context())

@@ -22,7 +22,8 @@ type peer struct {
 
 func newPeer(t testing.TB) *peer {
 	p := &peer{FSM: fsm.New(), t: t}
-	p.do(&internalv1.Command{Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "p1", Term: 1}}})
+	p.do(&internalv1.Command{
+		Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "p1", Term: 1}}})
 	return p
 }
 
@@ -62,8 +63,11 @@ func (p *peer) sign(k *Keyring, id string) *internalv1.SigningKey {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	key := &internalv1.SigningKey{KeyId: id, Sealed: sealed, PublicJwk: []byte("{}"), CreatedAt: timestamppb.New(time.Unix(1, 0))}
-	p.do(&internalv1.Command{Op: &internalv1.Command_PutSigningKeys{PutSigningKeys: &internalv1.PutSigningKeys{Keys: []*internalv1.SigningKey{key}}}})
+	key := &internalv1.SigningKey{KeyId: id, Sealed: sealed, PublicJwk: []byte("{}"),
+		CreatedAt: timestamppb.New(time.Unix(1, 0))}
+	p.do(&internalv1.Command{
+		Op: &internalv1.Command_PutSigningKeys{
+			PutSigningKeys: &internalv1.PutSigningKeys{Keys: []*internalv1.SigningKey{key}}}})
 	return key
 }
 

@@ -30,13 +30,15 @@ func TestValueIsNeverShown(t *testing.T) {
 	h := holder{"x", v, &v, map[string]secrets.Value{"k": v}, map[secrets.Value]int{v: 1}, []secrets.Value{v}, v}
 	shown := map[string]string{}
 	for _, verb := range strings.Split("v +v #v s q x X d t b o e g p U T c", " ") {
-		for name, it := range map[string]any{"value": v, "pointer": &v, "holder": h, "pointer to a holder": &h, "slice": h.L, "map": h.M, "any": []any{v}} {
+		for name, it := range map[string]any{"value": v, "pointer": &v, "holder": h, "pointer to a holder": &h,
+			"slice": h.L, "map": h.M, "any": []any{v}} {
 			shown[name+" %"+verb] = fmt.Sprintf("%"+verb, it)
 		}
 	}
 	shown["print"] = fmt.Sprint(v, &v, h, h.M)
 	shown["error"] = fmt.Errorf("open: %w %v", fmt.Errorf("%v", v), h).Error()
-	for name, encode := range map[string]func(any) ([]byte, error){"json": json.Marshal, "yaml": yaml.Marshal, "xml": xml.Marshal} {
+	for name, encode := range map[string]func(any) ([]byte, error){"json": json.Marshal, "yaml": yaml.Marshal,
+		"xml": xml.Marshal} {
 		for what, it := range map[string]any{"value": v, "slice": h.L} {
 			b, err := encode(it)
 			if err != nil {
@@ -54,7 +56,8 @@ func TestValueIsNeverShown(t *testing.T) {
 		shown[name] = b.String()
 	}
 	for how, s := range shown {
-		if strings.Contains(s, text) || strings.Contains(s, fmt.Sprintf("%x", text)) || strings.Contains(s, fmt.Sprintf("%X", text)) || strings.Contains(s, fmt.Sprintf("%d", []byte(text))) {
+		if strings.Contains(s, text) || strings.Contains(s, fmt.Sprintf("%x", text)) ||
+			strings.Contains(s, fmt.Sprintf("%X", text)) || strings.Contains(s, fmt.Sprintf("%d", []byte(text))) {
 			t.Errorf("%s shows it: %s", how, s)
 		}
 	}

@@ -92,12 +92,13 @@ func TestEventsAreClearedInTime(t *testing.T) {
 				q.ManagerLog, q.TwoLogs, q.Latency = true, true, 40*time.Millisecond
 			})
 			given := 0
-			ctx := providers.WithConfirm(providers.WithNotAfter(l.ctx, time.Now().Add(200*time.Millisecond)), func(context.Context) (time.Time, error) {
-				if given++; given > len(c.terms) {
-					return time.Time{}, errors.New("another leads")
-				}
-				return time.Now().Add(c.terms[given-1]), nil
-			})
+			ctx := providers.WithConfirm(providers.WithNotAfter(l.ctx, time.Now().Add(200*time.Millisecond)),
+				func(context.Context) (time.Time, error) {
+					if given++; given > len(c.terms) {
+						return time.Time{}, errors.New("another leads")
+					}
+					return time.Now().Add(c.terms[given-1]), nil
+				})
 			err := l.p.ClearEvents(ctx, op("clear"), l.m)
 			if c.class == "" {
 				l.ok("clear", err)

@@ -26,7 +26,8 @@ func TestAutoTakesRedfish(t *testing.T) {
 	h := httptest.NewTLSServer(s.Handler())
 	t.Cleanup(h.Close)
 	host := strings.TrimPrefix(h.URL, "https://")
-	l := &lab{t: t, s: s, url: h.URL, m: machine("m-1", host), acct: &accounts{is: bmc.Account{User: "admin", Password: "secret"}}, mem: bmc.NewInMemory(), ctx: t.Context()}
+	l := &lab{t: t, s: s, url: h.URL, m: machine("m-1", host),
+		acct: &accounts{is: bmc.Account{User: "admin", Password: "secret"}}, mem: bmc.NewInMemory(), ctx: t.Context()}
 	l.p = l.provider(func(c *bmc.Config) { c.TLS = "insecure" })
 	l.power(providers.PowerOn)
 	if got := l.driverOf("https://" + host); got != bmc.Redfish {
@@ -87,7 +88,8 @@ func TestAutoStopsAtARefusedLogin(t *testing.T) {
 	s := redfishtest.New(redfishtest.Config{})
 	h := httptest.NewTLSServer(s.Handler())
 	t.Cleanup(h.Close)
-	l := &lab{t: t, s: s, m: machine("m-1", strings.TrimPrefix(h.URL, "https://")), acct: &accounts{is: bmc.Account{User: "admin", Password: "wrong"}}, mem: bmc.NewInMemory(), ctx: t.Context()}
+	l := &lab{t: t, s: s, m: machine("m-1", strings.TrimPrefix(h.URL, "https://")),
+		acct: &accounts{is: bmc.Account{User: "admin", Password: "wrong"}}, mem: bmc.NewInMemory(), ctx: t.Context()}
 	ipmi, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -55,11 +55,15 @@ func TestConformanceOverRedfish(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			providertest.Run(t, func(t *testing.T) providertest.Setup {
-				l := newLab(t, redfishtest.Config{PowerTime: 20 * time.Millisecond, PostTime: 20 * time.Millisecond, BootTime: 20 * time.Millisecond}, func(c *bmc.Config) { c.Protocol = bmc.Redfish })
+				l := newLab(t, redfishtest.Config{PowerTime: 20 * time.Millisecond, PostTime: 20 * time.Millisecond,
+					BootTime: 20 * time.Millisecond}, func(c *bmc.Config) { c.Protocol = bmc.Redfish })
 				l.s.Set(quirks)
 				return providertest.Setup{
-					Provider: withoutConsole{l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p}, Machine: l.m, Silent: machine("silent", "http://"+silent(t)), Missing: machine("missing", "http://127.0.0.1:1"),
-					Wait: 20 * time.Second, Poll: 5 * time.Millisecond, MediaURL: "http://192.0.2.1/boot.iso", ClearLog: true, ResetBMC: true,
+					Provider: withoutConsole{l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p,
+						l.p}, Machine: l.m, Silent: machine("silent", "http://"+silent(t)), Missing: machine("missing",
+						"http://127.0.0.1:1"),
+					Wait: 20 * time.Second, Poll: 5 * time.Millisecond, MediaURL: "http://192.0.2.1/boot.iso", ClearLog: true,
+					ResetBMC: true,
 					Broken: func(context.Context) providers.Problem {
 						l.s.Break(redfishtest.Disk1)
 						return providers.Problem{Kind: providers.DiskFailed, Text: "disk 1 failed"}
@@ -80,7 +84,9 @@ func TestConformanceOfProfiles(t *testing.T) {
 			providertest.Run(t, func(t *testing.T) providertest.Setup {
 				l := profiled(t, p)
 				return providertest.Setup{
-					Provider: withoutConsole{l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p}, Machine: l.m, Silent: machine("silent", "http://"+silent(t)), Missing: machine("missing", "http://127.0.0.1:1"),
+					Provider: withoutConsole{l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p, l.p,
+						l.p}, Machine: l.m, Silent: machine("silent", "http://"+silent(t)), Missing: machine("missing",
+						"http://127.0.0.1:1"),
 					Wait: 20 * time.Second, Poll: 5 * time.Millisecond, MediaURL: p.Media, ClearLog: true, ResetBMC: true,
 					Broken: func(context.Context) providers.Problem {
 						l.s.Break(redfishtest.Disk1)

@@ -42,7 +42,8 @@ func TestNoAccountGoesToAnotherHost(t *testing.T) {
 	t.Parallel()
 	root := func(sessions, systems string) func(string) string {
 		return func(other string) string {
-			return strings.NewReplacer("OTHER", other).Replace(`{"Systems":{"@odata.id":"` + systems + `"},"Links":{"Sessions":{"@odata.id":"` + sessions + `"}}}`)
+			return strings.NewReplacer("OTHER", other).Replace(`{"Systems":{"@odata.id":"` + systems +
+				`"},"Links":{"Sessions":{"@odata.id":"` + sessions + `"}}}`)
 		}
 	}
 	const systems, sessions = "/redfish/v1/Systems", "/redfish/v1/SessionService/Sessions"
@@ -61,7 +62,8 @@ func TestNoAccountGoesToAnotherHost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, other := misled(t, tt.root, tt.redirect)
-			p, err := bmc.New(bmc.Config{AllowHTTP: true, Protocol: bmc.Redfish}, bmc.Deps{Credentials: &accounts{is: bmc.Account{User: "admin", Password: "secret"}}})
+			p, err := bmc.New(bmc.Config{AllowHTTP: true, Protocol: bmc.Redfish},
+				bmc.Deps{Credentials: &accounts{is: bmc.Account{User: "admin", Password: "secret"}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,7 +95,8 @@ func TestLinksInFull(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	url = s.URL
-	p, err := bmc.New(bmc.Config{AllowHTTP: true, Protocol: bmc.Redfish}, bmc.Deps{Credentials: &accounts{is: bmc.Account{User: "admin", Password: "secret"}}})
+	p, err := bmc.New(bmc.Config{AllowHTTP: true, Protocol: bmc.Redfish},
+		bmc.Deps{Credentials: &accounts{is: bmc.Account{User: "admin", Password: "secret"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,8 @@ func (l *lab) impatient() error {
 // A BMC that hangs is left alone, probed once in a while, and used again when it answers.
 func TestASilentBMCIsLeftAlone(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, redfishtest.Config{}, func(c *bmc.Config) { c.Protocol, c.OpenTime = bmc.Redfish, 3*time.Second }) // a busy machine does what follows in that time
+	// a busy machine does what follows in that time
+	l := newLab(t, redfishtest.Config{}, func(c *bmc.Config) { c.Protocol, c.OpenTime = bmc.Redfish, 3*time.Second })
 	l.power(providers.PowerOn)
 	l.s.Set(func(q *redfishtest.Quirks) { q.HangAfter = 3 })
 	l.eventually("left alone", func() bool { return bmc.AdviceOf(l.impatient()) == bmc.Wait })
@@ -84,7 +85,8 @@ func TestTheLadder(t *testing.T) {
 
 func TestNoResetWhileAPressMayBeOnItsWay(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, redfishtest.Config{PowerTime: 50 * time.Millisecond}, func(c *bmc.Config) { c.Protocol, c.Settle = bmc.Redfish, 3*time.Second })
+	l := newLab(t, redfishtest.Config{PowerTime: 50 * time.Millisecond},
+		func(c *bmc.Config) { c.Protocol, c.Settle = bmc.Redfish, 3*time.Second })
 	l.ok("off", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionHardOff))
 	l.class("reset the BMC", l.p.ResetBMC(l.ctx, op("recover"), l.m), providers.Transient)
 	l.eventually("reset the BMC", func() bool { return l.p.ResetBMC(l.ctx, op("recover"), l.m) == nil })

@@ -19,16 +19,25 @@ func TestHealthOverRedfish(t *testing.T) {
 		log    []string // severity, message
 		want   []providers.Problem
 	}{
-		"all is well":                    {},
-		"a disk":                         {broken: []redfishtest.Part{redfishtest.Disk1}, want: []providers.Problem{{Kind: providers.DiskFailed, Text: "disk 1 failed"}}},
-		"a power supply":                 {broken: []redfishtest.Part{redfishtest.PSU1}, want: []providers.Problem{{Kind: providers.PowerSupply, Text: "PSU 1 lost input"}}},
-		"too hot":                        {broken: []redfishtest.Part{redfishtest.CPU1Temp}, want: []providers.Problem{{Kind: providers.Thermal, Text: "CPU1 94 C over 90 C"}}},
-		"several, in order":              {broken: []redfishtest.Part{redfishtest.Fan1, redfishtest.PSU1, redfishtest.Disk1}, want: []providers.Problem{{Kind: providers.DiskFailed, Text: "disk 1 failed"}, {Kind: providers.PowerSupply, Text: "PSU 1 lost input"}, {Kind: providers.Thermal, Text: "Fan 1 failed"}}},
-		"nobody knows what":              {broken: []redfishtest.Part{redfishtest.Rollup}, want: []providers.Problem{{Kind: providers.HealthUnnamed, Text: "the BMC reports Critical for the system, without naming a part"}}},
+		"all is well": {},
+		"a disk": {broken: []redfishtest.Part{redfishtest.Disk1},
+			want: []providers.Problem{{Kind: providers.DiskFailed, Text: "disk 1 failed"}}},
+		"a power supply": {broken: []redfishtest.Part{redfishtest.PSU1},
+			want: []providers.Problem{{Kind: providers.PowerSupply, Text: "PSU 1 lost input"}}},
+		"too hot": {broken: []redfishtest.Part{redfishtest.CPU1Temp},
+			want: []providers.Problem{{Kind: providers.Thermal, Text: "CPU1 94 C over 90 C"}}},
+		"several, in order": {broken: []redfishtest.Part{redfishtest.Fan1, redfishtest.PSU1,
+			redfishtest.Disk1}, want: []providers.Problem{{Kind: providers.DiskFailed, Text: "disk 1 failed"},
+			{Kind: providers.PowerSupply, Text: "PSU 1 lost input"}, {Kind: providers.Thermal, Text: "Fan 1 failed"}}},
+		"nobody knows what": {broken: []redfishtest.Part{redfishtest.Rollup},
+			want: []providers.Problem{{Kind: providers.HealthUnnamed,
+				Text: "the BMC reports Critical for the system, without naming a part"}}},
 		"a roll-up that follows the log": {maker: "Dell Inc.", broken: []redfishtest.Part{redfishtest.Rollup}},
 		"State and Health mixed up":      {broken: []redfishtest.Part{redfishtest.Mixed}},
-		"the event log":                  {log: []string{"Critical", "Memory: uncorrectable error in DIMM A1"}, want: []providers.Problem{{Kind: providers.EventLogged, Text: "the event log says: Memory: uncorrectable error in DIMM A1"}}},
-		"a warning in the log":           {log: []string{"Warning", "The door is open"}},
+		"the event log": {log: []string{"Critical", "Memory: uncorrectable error in DIMM A1"},
+			want: []providers.Problem{{Kind: providers.EventLogged,
+				Text: "the event log says: Memory: uncorrectable error in DIMM A1"}}},
+		"a warning in the log": {log: []string{"Warning", "The door is open"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := newLab(t, redfishtest.Config{Manufacturer: tt.maker}, func(c *bmc.Config) { c.Protocol = bmc.Redfish })
@@ -63,7 +72,8 @@ func TestPredictedFailuresAreProblems(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []providers.Problem{{Kind: providers.DiskFailed, Text: "disk 2 is predicted to fail"}, {Kind: providers.MemoryFailed, Text: "DIMM A3 is degraded"}}
+	want := []providers.Problem{{Kind: providers.DiskFailed, Text: "disk 2 is predicted to fail"},
+		{Kind: providers.MemoryFailed, Text: "DIMM A3 is degraded"}}
 	if diff := cmp.Diff(want, got.Problems); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
@@ -82,14 +92,19 @@ Drive 5          | F5h | ok  | 26.5 | Drive Present
 `
 
 func TestSensorsOverIPMI(t *testing.T) {
-	want := []providers.Problem{{Kind: providers.DiskFailed, Text: "Drive 4 failed"}, {Kind: providers.PowerSupply, Text: "PS1 Status lost input"},
-		{Kind: providers.Thermal, Text: "CPU2 is critical at 94 C"}, {Kind: providers.Thermal, Text: "Fan3 is critical at 0 RPM"}, {Kind: providers.VoltageWrong, Text: "12V is out of its range at 11.20 Volts"}}
+	want := []providers.Problem{{Kind: providers.DiskFailed, Text: "Drive 4 failed"},
+		{Kind: providers.PowerSupply, Text: "PS1 Status lost input"},
+		{Kind: providers.Thermal, Text: "CPU2 is critical at 94 C"}, {Kind: providers.Thermal,
+			Text: "Fan3 is critical at 0 RPM"}, {Kind: providers.VoltageWrong, Text: "12V is out of its range at 11.20 Volts"}}
 	if diff := cmp.Diff(want, bmc.Sensors(sdr)); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
 	}
 	for name, tt := range map[string]struct{ line, sensor, want string }{
-		"over":              {"CPU2 | 02h | cr | 3.2 | 94 degrees C", "Sensor Reading : 94 (+/- 0) degrees C\n Upper Non-Recoverable : 100.000\n Upper Critical : 90.000\n Upper Non-Critical : 85.000\n", "CPU2 94 C over 90 C"},
-		"under":             {"Fan3 | 30h | cr | 29.3 | 300 RPM", "Upper Critical : na\n Lower Critical : 600.000\n", "Fan3 300 RPM under 600 RPM"},
+		"over": {"CPU2 | 02h | cr | 3.2 | 94 degrees C",
+			"Sensor Reading : 94 (+/- 0) degrees C\n Upper Non-Recoverable : 100.000\n Upper Critical : 90.000\n Upper " +
+				"Non-Critical : 85.000\n", "CPU2 94 C over 90 C"},
+		"under": {"Fan3 | 30h | cr | 29.3 | 300 RPM", "Upper Critical : na\n Lower Critical : 600.000\n",
+			"Fan3 300 RPM under 600 RPM"},
 		"without threshold": {"CPU2 | 02h | cr | 3.2 | 94 degrees C", "Upper Critical : na\n", "CPU2 is critical at 94 C"},
 	} {
 		if got := bmc.Over(tt.line, tt.sensor); got != tt.want {
@@ -108,7 +123,8 @@ func TestEventLogOverIPMI(t *testing.T) {
    6 | 01/29/2026 | 16:02:00 | Memory ECC | Uncorrectable ECC | Asserted
    7 | Pre-Init  |0000000009| Memory ECC | Uncorrectable ECC | Asserted
 `
-	want := []string{"the event log says: Memory ECC: Uncorrectable ECC", "the event log says: Power Supply PS1 Status: Power Supply AC lost"}
+	want := []string{"the event log says: Memory ECC: Uncorrectable ECC",
+		"the event log says: Power Supply PS1 Status: Power Supply AC lost"}
 	var got []string
 	for _, p := range bmc.Logged(log, now) {
 		got = append(got, p.Text)

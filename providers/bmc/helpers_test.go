@@ -69,7 +69,8 @@ func config() bmc.Config {
 func newLab(t *testing.T, sc redfishtest.Config, change func(*bmc.Config)) *lab {
 	t.Helper()
 	s, url := serve(t, sc)
-	l := &lab{t: t, s: s, url: url, m: machine("m-1", url), acct: &accounts{is: bmc.Account{User: "admin", Password: "secret"}}, mem: bmc.NewInMemory(), ctx: t.Context()}
+	l := &lab{t: t, s: s, url: url, m: machine("m-1", url),
+		acct: &accounts{is: bmc.Account{User: "admin", Password: "secret"}}, mem: bmc.NewInMemory(), ctx: t.Context()}
 	l.p = l.provider(change)
 	return l
 }
@@ -81,7 +82,8 @@ func (l *lab) provider(change func(*bmc.Config)) *bmc.Provider {
 	if change != nil {
 		change(&c)
 	}
-	p, err := bmc.New(c, bmc.Deps{Credentials: l.acct, Memory: l.mem, Log: slog.New(slog.NewTextHandler(l.t.Output(), nil))})
+	p, err := bmc.New(c, bmc.Deps{Credentials: l.acct, Memory: l.mem,
+		Log: slog.New(slog.NewTextHandler(l.t.Output(), nil))})
 	if err != nil {
 		l.t.Fatal(err)
 	}

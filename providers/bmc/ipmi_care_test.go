@@ -35,8 +35,10 @@ func TestCareOfIPMISim(t *testing.T) {
 	// firmware of a machine adds it.
 	_, port, _ := strings.Cut(strings.TrimPrefix(l.m.GetSpec().GetBmcEndpoint(), "ipmi://"), ":")
 	login := []string{"-I", "lanplus", "-C", "3", "-H", "127.0.0.1", "-p", port, "-U", "admin", "-P", "secret"}
-	for _, command := range []string{"sel time set now", "raw 0x0a 0x44 0 0 2 0 0 0 0 0x20 0 4 0x0c 0x30 0x6f 0xa1 0xff 0xff"} {
-		if out, err := exec.CommandContext(t.Context(), "ipmitool", append(login, strings.Fields(command)...)...).CombinedOutput(); err != nil {
+	for _, command := range []string{"sel time set now",
+		"raw 0x0a 0x44 0 0 2 0 0 0 0 0x20 0 4 0x0c 0x30 0x6f 0xa1 0xff 0xff"} {
+		if out, err := exec.CommandContext(t.Context(), "ipmitool",
+			append(login, strings.Fields(command)...)...).CombinedOutput(); err != nil {
 			t.Fatalf("%s: %v\n%s", command, err, out)
 		}
 	}

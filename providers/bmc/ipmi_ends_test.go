@@ -27,7 +27,8 @@ func running(t *testing.T, port int) (pids []string) {
 	}
 	for _, f := range all {
 		b, _ := os.ReadFile(f) // it may have ended
-		if argv := bytes.Split(b, []byte{0}); strings.HasSuffix(string(argv[0]), "ipmitool") && bytes.Contains(b, []byte("\x00-p\x00"+strconv.Itoa(port)+"\x00")) {
+		if argv := bytes.Split(b, []byte{0}); strings.HasSuffix(string(argv[0]), "ipmitool") &&
+			bytes.Contains(b, []byte("\x00-p\x00"+strconv.Itoa(port)+"\x00")) {
 			pids = append(pids, filepath.Base(filepath.Dir(f)))
 		}
 	}
@@ -38,7 +39,8 @@ func running(t *testing.T, port int) (pids []string) {
 // command may take: ipmitool ends with its leader, and on time without it.
 func TestIpmitoolDoesNotOutliveItsLeader(t *testing.T) {
 	if port := os.Getenv("HOLDFAST_TEST_PRESS"); port != "" { // this is the leader
-		l := &lab{t: t, acct: &accounts{is: bmc.Account{User: "admin", Password: "secret"}}, mem: bmc.NewInMemory(), ctx: t.Context()}
+		l := &lab{t: t, acct: &accounts{is: bmc.Account{User: "admin", Password: "secret"}}, mem: bmc.NewInMemory(),
+			ctx: t.Context()}
 		l.p = l.provider(func(c *bmc.Config) {
 			c.CommandTime = 8 * time.Second
 			if os.Getenv("HOLDFAST_TEST_SIGNAL") == "KILL" {

@@ -100,7 +100,8 @@ func newIPMILab(t *testing.T, start func(t *testing.T, dir string, port int) *ex
 	})
 	m := &holdfastv1.Machine{MachineId: "m-1", Labels: map[string]string{bmc.CipherLabel: "3"},
 		Spec: &holdfastv1.MachineSpec{BmcEndpoint: "ipmi://127.0.0.1:" + strconv.Itoa(port)}}
-	l := &ipmiLab{dir: dir, lab: &lab{t: t, m: m, acct: &accounts{is: bmc.Account{User: "admin", Password: "secret"}}, mem: bmc.NewInMemory(), ctx: t.Context()}}
+	l := &ipmiLab{dir: dir, lab: &lab{t: t, m: m, acct: &accounts{is: bmc.Account{User: "admin", Password: "secret"}},
+		mem: bmc.NewInMemory(), ctx: t.Context()}}
 	l.p = l.provider(func(c *bmc.Config) { c.OpenTime, c.CommandTime = 10*time.Millisecond, 30*time.Second })
 	l.eventually("the BMC answers", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -146,7 +147,8 @@ mc_enable 0x20
 			t.Fatal(err)
 		}
 	}
-	return exec.CommandContext(context.WithoutCancel(t.Context()), path, "-c", filepath.Join(dir, "lan.conf"), "-f", filepath.Join(dir, "sim.emu"), "-s", dir, "-n")
+	return exec.CommandContext(context.WithoutCancel(t.Context()), path, "-c", filepath.Join(dir, "lan.conf"), "-f",
+		filepath.Join(dir, "sim.emu"), "-s", dir, "-n")
 }
 
 // pyghmi starts the BMC of python3-pyghmi.

@@ -83,7 +83,8 @@ func TestBootDeviceOverIPMI(t *testing.T) {
 			t.Errorf("boot device = %+v by %s, want %+v by %s", got, all[len(all)-1], c.set, c.want)
 		}
 	}
-	l.class("HTTP", l.p.SetBootDevice(l.ctx, op("netboot"), l.m, providers.BootDevice{Mode: "HTTP"}), providers.Unsupported)
+	l.class("HTTP", l.p.SetBootDevice(l.ctx, op("netboot"), l.m, providers.BootDevice{Mode: "HTTP"}),
+		providers.Unsupported)
 }
 
 // What ipmi_sim forgets of the flags is in the quirk table: the device is what counts.
@@ -105,7 +106,8 @@ func TestBootDeviceOfIPMISim(t *testing.T) {
 func TestEachPressIsOneIPMICommand(t *testing.T) {
 	t.Parallel()
 	l := newIPMILab(t, ipmiSim)
-	for _, a := range []providers.PowerAction{providers.ActionHardOff, providers.ActionHardOff, providers.ActionOn, providers.ActionSoftOff} {
+	for _, a := range []providers.PowerAction{providers.ActionHardOff, providers.ActionHardOff, providers.ActionOn,
+		providers.ActionSoftOff} {
 		l.ok(string(a), l.p.SetPower(l.ctx, op("power"), l.m, a))
 	}
 	if diff := cmp.Diff([]string{"power 0", "power 0", "power 1", "shutdown 1"}, l.done()); diff != "" {
@@ -194,7 +196,8 @@ func TestAPressAfterTheGapIsDone(t *testing.T) {
 	l.ok("read", err)
 	began := time.Now()
 	for {
-		err := p.SetPower(providers.WithNotAfter(l.ctx, time.Now().Add(500*time.Millisecond)), op("power"), l.m, providers.ActionHardOff)
+		err := p.SetPower(providers.WithNotAfter(l.ctx, time.Now().Add(500*time.Millisecond)), op("power"), l.m,
+			providers.ActionHardOff)
 		if err == nil {
 			break
 		}

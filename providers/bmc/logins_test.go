@@ -41,7 +41,8 @@ func TestLoginsUnderWayCount(t *testing.T) {
 			close(answers)
 			synctest.Wait()
 			if int(tried.Load()) != maxRefused-before || over.Load() != 5 {
-				t.Errorf("after %d refusals, %d more were tried and %d are over, want %d and 5", before, tried.Load(), over.Load(), maxRefused-before)
+				t.Errorf("after %d refusals, %d more were tried and %d are over, want %d and 5", before, tried.Load(),
+					over.Load(), maxRefused-before)
 			}
 			if err := l.begin(t.Context(), Account{User: "admin", Password: "another"}); err != nil {
 				t.Errorf("another password: %v", err)

@@ -25,7 +25,8 @@ func autoLab(t *testing.T) (l *lab, key string, asked func() string) {
 		h.Close()
 	})
 	tool, asked := ipmitool(t)
-	l = &lab{t: t, s: s, m: machine("m-1", strings.TrimPrefix(h.URL, "https://")), acct: &accounts{is: bmc.Account{User: "admin", Password: "secret"}}, mem: bmc.NewInMemory(), ctx: t.Context()}
+	l = &lab{t: t, s: s, m: machine("m-1", strings.TrimPrefix(h.URL, "https://")),
+		acct: &accounts{is: bmc.Account{User: "admin", Password: "secret"}}, mem: bmc.NewInMemory(), ctx: t.Context()}
 	l.p = l.provider(func(c *bmc.Config) {
 		c.TLS, c.Ipmitool, c.RequestTime, c.CommandTime = "insecure", tool, 2*time.Second, 30*time.Second
 	})

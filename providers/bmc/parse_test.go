@@ -41,13 +41,15 @@ func TestParseEndpoint(t *testing.T) {
 func TestBootFlagsAreKeptForAWhile(t *testing.T) {
 	t.Parallel()
 	tool, asked := ipmitool(t)
-	l := &lab{t: t, m: machine("m-1", "ipmi://127.0.0.1:1"), acct: &accounts{is: bmc.Account{User: "admin", Password: "secret"}}, mem: bmc.NewInMemory(), ctx: t.Context()}
+	l := &lab{t: t, m: machine("m-1", "ipmi://127.0.0.1:1"),
+		acct: &accounts{is: bmc.Account{User: "admin", Password: "secret"}}, mem: bmc.NewInMemory(), ctx: t.Context()}
 	l.p = l.provider(func(c *bmc.Config) { c.Ipmitool, c.CommandTime = tool, 30*time.Second })
 	l.power(providers.PowerOn) // steps look before they act
 	l.ok("set", l.p.SetBootDevice(l.ctx, op("netboot"), l.m, providers.BootDevice{Mode: "PXE"}))
 	var got []string
 	for line := range strings.Lines(asked()) {
-		if _, command, _ := strings.Cut(strings.TrimSpace(line), " -v "); strings.HasPrefix(command, "raw") || strings.HasPrefix(command, "chassis bootdev") {
+		if _, command, _ := strings.Cut(strings.TrimSpace(line), " -v "); strings.HasPrefix(command, "raw") ||
+			strings.HasPrefix(command, "chassis bootdev") {
 			got = append(got, command)
 		}
 	}
@@ -119,9 +121,11 @@ func TestParseEvent(t *testing.T) {
 		row  []string
 		want bmc.Event
 	}{
-		{[]string{"1f", "11/21/2026 16:20:05", "Power Supply PS2", "Failure detected : Asserted"}, bmc.Event{ID: "1f", At: at, Sensor: "Power Supply PS2", Message: "Failure detected : Asserted"}},
+		{[]string{"1f", "11/21/2026 16:20:05", "Power Supply PS2", "Failure detected : Asserted"},
+			bmc.Event{ID: "1f", At: at, Sensor: "Power Supply PS2", Message: "Failure detected : Asserted"}},
 		{[]string{"2", "11/21/26 16:20:05 UTC", "Fan", "x"}, bmc.Event{ID: "2", At: at, Sensor: "Fan", Message: "x"}},
-		{[]string{"0", "Pre-Init 0000000000", "Temperature #0x30", "hot"}, bmc.Event{ID: "0", Sensor: "Temperature #0x30", Message: "hot"}},
+		{[]string{"0", "Pre-Init 0000000000", "Temperature #0x30", "hot"},
+			bmc.Event{ID: "0", Sensor: "Temperature #0x30", Message: "hot"}},
 		{nil, bmc.Event{}},
 	} {
 		if diff := cmp.Diff(c.want, bmc.ParseEvent(c.row)); diff != "" {

@@ -21,10 +21,17 @@ func TestWhatIsToldWithAnImage(t *testing.T) {
 		class providers.Class // empty: it works
 	}{
 		{name: "the image alone", quirk: func(q *redfishtest.Quirks) { q.MediaStrict = true }},
-		{name: "the protocol", quirk: func(q *redfishtest.Quirks) { q.MediaStrict, q.MediaNeeds = true, []string{"TransferProtocolType"} }},
+		{name: "the protocol", quirk: func(q *redfishtest.Quirks) {
+			q.MediaStrict, q.MediaNeeds = true,
+				[]string{"TransferProtocolType"}
+		}},
 		{name: "the method", quirk: func(q *redfishtest.Quirks) { q.MediaNeeds = []string{"TransferMethod"} }},
-		{name: "both", quirk: func(q *redfishtest.Quirks) { q.MediaNeeds = []string{"TransferProtocolType", "TransferMethod"} }},
-		{name: "a password", quirk: func(q *redfishtest.Quirks) { q.MediaNeeds = []string{"Password"} }, class: providers.Unsupported},
+		{name: "both", quirk: func(q *redfishtest.Quirks) {
+			q.MediaNeeds = []string{"TransferProtocolType",
+				"TransferMethod"}
+		}},
+		{name: "a password", quirk: func(q *redfishtest.Quirks) { q.MediaNeeds = []string{"Password"} },
+			class: providers.Unsupported},
 		{name: "by PATCH", slots: []redfishtest.Slot{{ID: "EXT1", Types: cd, Patch: true}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -80,12 +87,17 @@ func TestTheSlotForAnImage(t *testing.T) {
 		slots []redfishtest.Slot
 		want  string // empty: none
 	}{
-		{"a CD, not a floppy", []redfishtest.Slot{{ID: "Floppy1", Types: floppy}, {ID: "Cd1", Types: cd}, {ID: "Cd2", Types: cd}}, "Cd1"},
+		{"a CD, not a floppy", []redfishtest.Slot{{ID: "Floppy1", Types: floppy}, {ID: "Cd1", Types: cd},
+			{ID: "Cd2", Types: cd}}, "Cd1"},
 		{"one that does not say", []redfishtest.Slot{{ID: "Floppy1", Types: floppy}, {ID: "Any"}}, "Any"},
-		{"with an action, not without", []redfishtest.Slot{dead("1"), {ID: "2", Types: cd, Patch: true}, {ID: "3", Types: cd}}, "3"},
-		{"that hides its action while it is full", []redfishtest.Slot{{ID: "1", Types: cd, Hides: true}, {ID: "2", Types: cd}}, "1"},
-		{"of a Lenovo", []redfishtest.Slot{dead("RDOC1"), dead("RDOC2"), {ID: "EXT1", Types: cd, Patch: true}, {ID: "EXT2", Types: cd, Patch: true}}, "EXT1"},
-		{"without actions", []redfishtest.Slot{{ID: "Floppy1", Types: floppy}, {ID: "a", Types: cd, Patch: true}, {ID: "b", Types: cd, Patch: true}}, "a"},
+		{"with an action, not without", []redfishtest.Slot{dead("1"), {ID: "2", Types: cd, Patch: true},
+			{ID: "3", Types: cd}}, "3"},
+		{"that hides its action while it is full", []redfishtest.Slot{{ID: "1", Types: cd, Hides: true},
+			{ID: "2", Types: cd}}, "1"},
+		{"of a Lenovo", []redfishtest.Slot{dead("RDOC1"), dead("RDOC2"), {ID: "EXT1", Types: cd, Patch: true},
+			{ID: "EXT2", Types: cd, Patch: true}}, "EXT1"},
+		{"without actions", []redfishtest.Slot{{ID: "Floppy1", Types: floppy}, {ID: "a", Types: cd, Patch: true},
+			{ID: "b", Types: cd, Patch: true}}, "a"},
 		{"floppies alone", []redfishtest.Slot{{ID: "Floppy1", Types: floppy}, {ID: "EXT1", Types: floppy, Patch: true}}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -162,13 +174,16 @@ func TestMediaInAnotherSpelling(t *testing.T) {
 	if got := l.effects("media_insert"); len(got) != 1 {
 		t.Errorf("inserted %v, want once", got)
 	}
-	l.class("another image", l.p.InsertMedia(l.ctx, op("media"), l.m, "http://images.example/BOOT.iso"), providers.Transient)
+	l.class("another image", l.p.InsertMedia(l.ctx, op("media"), l.m, "http://images.example/BOOT.iso"),
+		providers.Transient)
 	for _, tt := range []struct {
 		a, b string
 		want bool
 	}{
-		{"https://a/x", "HTTPS://A:443/x ", true}, {"https://a/x", "https://a:444/x", false}, {"https://a/x%20y", "https://a/x y", true}, {"https://a/x?t=1", "https://a/x?t=2", false},
-		{"nfs://a/x", "NFS://a/x", true}, {"https://a/x", "http://a/x", false}, {"", "", true}, {"https://a/x", "", false}, {"https://a/x", "%zz", false},
+		{"https://a/x", "HTTPS://A:443/x ", true}, {"https://a/x", "https://a:444/x", false}, {"https://a/x%20y",
+			"https://a/x y", true}, {"https://a/x?t=1", "https://a/x?t=2", false},
+		{"nfs://a/x", "NFS://a/x", true}, {"https://a/x", "http://a/x", false}, {"", "", true}, {"https://a/x", "",
+			false}, {"https://a/x", "%zz", false},
 	} {
 		if got := providers.SameMedium(tt.a, tt.b); got != tt.want {
 			t.Errorf("SameMedium(%q, %q) = %t", tt.a, tt.b, got)

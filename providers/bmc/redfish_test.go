@@ -71,7 +71,8 @@ func TestPOSTIsTransient(t *testing.T) {
 	l.class("boot device in POST", l.p.SetBootDevice(l.ctx, op("netboot"), l.m, boot), providers.Transient)
 	l.class("off in POST", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionHardOff), providers.Transient)
 	l.s.Set(func(q *redfishtest.Quirks) { q.InPOST = false })
-	l.eventually("boot device after POST", func() bool { return l.p.SetBootDevice(l.ctx, op("netboot"), l.m, boot) == nil })
+	l.eventually("boot device after POST",
+		func() bool { return l.p.SetBootDevice(l.ctx, op("netboot"), l.m, boot) == nil })
 }
 
 // A BMC whose web server is up before its data answers 404: that ends no run.
@@ -100,13 +101,16 @@ func TestABMCThatStartsIsTransient(t *testing.T) {
 		{name: "root", missing: "/redfish/v1", do: power, class: providers.Transient},
 		{name: "sessions", missing: "/redfish/v1/SessionService/Sessions", do: power, class: providers.Transient},
 		{name: "systems", missing: "/redfish/v1/Systems", do: power, class: providers.Transient},
-		{name: "systems, basic authentication", missing: "/redfish/v1/Systems", do: power, quirk: func(q *redfishtest.Quirks) { q.NoSessions = true }, class: providers.Transient},
+		{name: "systems, basic authentication", missing: "/redfish/v1/Systems", do: power,
+			quirk: func(q *redfishtest.Quirks) { q.NoSessions = true }, class: providers.Transient},
 		{name: "system", missing: "/redfish/v1/Systems/1", do: power, class: providers.Transient},
 		{name: "system that was read", missing: "/redfish/v1/Systems/1", do: power, known: true, class: providers.Transient},
-		{name: "systems that are none yet", do: named, quirk: func(q *redfishtest.Quirks) { q.NoSystems = true }, class: providers.Transient},
+		{name: "systems that are none yet", do: named, quirk: func(q *redfishtest.Quirks) { q.NoSystems = true },
+			class: providers.Transient},
 		{name: "manager", missing: "/redfish/v1/Managers/1", do: reset, class: providers.Transient},
 		{name: "manager of the media", missing: "/redfish/v1/Managers/1", do: media, class: providers.Transient},
-		{name: "slot that was read", missing: "/redfish/v1/Managers/1/VirtualMedia/Cd1", do: media, known: true, class: providers.Transient},
+		{name: "slot that was read", missing: "/redfish/v1/Managers/1/VirtualMedia/Cd1", do: media, known: true,
+			class: providers.Transient},
 		{name: "action", missing: "/redfish/v1/Managers/1/Actions/Manager.Reset", do: reset, class: providers.Unsupported},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -140,17 +144,24 @@ func TestBootDevice(t *testing.T) {
 		effects []string
 	}{
 		{"once", nil, pxe, "", []string{"boot Pxe Once UEFI"}},
-		{"persistent, legacy", nil, providers.BootDevice{Mode: "DISK", Persistent: true}, "", []string{"boot Hdd Continuous Legacy"}},
+		{"persistent, legacy", nil, providers.BootDevice{Mode: "DISK", Persistent: true}, "",
+			[]string{"boot Hdd Continuous Legacy"}},
 		{"HTTP", nil, providers.BootDevice{Mode: "HTTP", UEFI: true}, "", []string{"boot UefiHttp Once UEFI"}},
 		{"virtual media", nil, providers.BootDevice{Mode: "VIRTUAL_MEDIA", UEFI: true}, "", []string{"boot Cd Once UEFI"}},
-		{"accepted, but nothing happens", func(q *redfishtest.Quirks) { q.Ignore = []string{"boot"} }, pxe, providers.Transient, []string{"boot Pxe Once UEFI"}},
-		{"it refuses the mode, which it is in", func(q *redfishtest.Quirks) { q.RefuseMode = true }, pxe, "", []string{"boot Pxe Once UEFI"}},
-		{"it refuses the mode, which is another", func(q *redfishtest.Quirks) { q.RefuseMode = true }, providers.BootDevice{Mode: "PXE"}, providers.Unsupported, nil},
+		{"accepted, but nothing happens", func(q *redfishtest.Quirks) { q.Ignore = []string{"boot"} }, pxe,
+			providers.Transient, []string{"boot Pxe Once UEFI"}},
+		{"it refuses the mode, which it is in", func(q *redfishtest.Quirks) { q.RefuseMode = true }, pxe, "",
+			[]string{"boot Pxe Once UEFI"}},
+		{"it refuses the mode, which is another", func(q *redfishtest.Quirks) { q.RefuseMode = true },
+			providers.BootDevice{Mode: "PXE"}, providers.Unsupported, nil},
 		{"it has UEFI alone", func(q *redfishtest.Quirks) { q.UEFIOnly = true }, pxe, "", []string{"boot Pxe Once UEFI"}},
-		{"it has UEFI alone, and legacy is asked for", func(q *redfishtest.Quirks) { q.UEFIOnly = true }, providers.BootDevice{Mode: "PXE"}, providers.Unsupported, nil},
+		{"it has UEFI alone, and legacy is asked for", func(q *redfishtest.Quirks) { q.UEFIOnly = true },
+			providers.BootDevice{Mode: "PXE"}, providers.Unsupported, nil},
 		{"it has no mode", func(q *redfishtest.Quirks) { q.NoMode = true }, pxe, "", []string{"boot Pxe Once UEFI"}},
-		{"it has no mode, and legacy is asked for", func(q *redfishtest.Quirks) { q.NoMode = true }, providers.BootDevice{Mode: "PXE"}, providers.Unsupported, nil},
-		{"it refuses its own ETag", func(q *redfishtest.Quirks) { q.OwnETag = true }, pxe, "", []string{"boot Pxe Once UEFI"}},
+		{"it has no mode, and legacy is asked for", func(q *redfishtest.Quirks) { q.NoMode = true },
+			providers.BootDevice{Mode: "PXE"}, providers.Unsupported, nil},
+		{"it refuses its own ETag", func(q *redfishtest.Quirks) { q.OwnETag = true }, pxe, "",
+			[]string{"boot Pxe Once UEFI"}},
 		{"a mode that nobody knows", nil, providers.BootDevice{Mode: "FLOPPY"}, providers.Unsupported, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -227,16 +238,21 @@ func TestInventoryEventsAndProgress(t *testing.T) {
 	v, err := l.p.Inventory(l.ctx, l.m)
 	l.ok("inventory", err)
 	want := &bmc.Inventory{
-		Manufacturer: "Contoso", Model: "Model 9", Serial: "SN-0001", UUID: "38947555-7742-3448-3784-000000000001", BIOS: "P79 v1.45", BMC: "3.05",
-		CPUs: []bmc.CPU{{Slot: "CPU 1", Model: "Contoso 9654", Cores: 96, Threads: 192, Serial: "C1", Healthy: true}, {Slot: "CPU 2", Model: "Contoso 9654", Cores: 96, Threads: 192, Serial: "C2", Healthy: true}},
-		Memory: []bmc.DIMM{{Slot: "DIMM A1", Bytes: 32 << 30, Type: "DDR5", Serial: "D1", Healthy: true}, {Slot: "DIMM A2", Bytes: 32 << 30, Type: "DDR5", Serial: "D2", Healthy: true},
+		Manufacturer: "Contoso", Model: "Model 9", Serial: "SN-0001", UUID: "38947555-7742-3448-3784-000000000001",
+		BIOS: "P79 v1.45", BMC: "3.05",
+		CPUs: []bmc.CPU{{Slot: "CPU 1", Model: "Contoso 9654", Cores: 96, Threads: 192, Serial: "C1", Healthy: true},
+			{Slot: "CPU 2", Model: "Contoso 9654", Cores: 96, Threads: 192, Serial: "C2", Healthy: true}},
+		Memory: []bmc.DIMM{{Slot: "DIMM A1", Bytes: 32 << 30, Type: "DDR5", Serial: "D1", Healthy: true},
+			{Slot: "DIMM A2", Bytes: 32 << 30, Type: "DDR5", Serial: "D2", Healthy: true},
 			{Slot: "DIMM A3", Bytes: 32 << 30, Type: "DDR5", Serial: "D3"}},
 		MemoryBytes: 96 << 30,
-		Disks: []bmc.Disk{{Slot: "1", Model: "Contoso PM9", Serial: "S1", Bytes: 960197124096, Media: "SSD", Firmware: "1.2", Healthy: true},
+		Disks: []bmc.Disk{{Slot: "1", Model: "Contoso PM9", Serial: "S1", Bytes: 960197124096, Media: "SSD",
+			Firmware: "1.2", Healthy: true},
 			{Slot: "2", Model: "Contoso PM9", Serial: "S2", Bytes: 960197124096, Media: "SSD", Firmware: "1.2"}},
 		GPUs: []bmc.Card{{Slot: "GPU 1", Model: "Contoso X100", Serial: "G1", Firmware: "96.00", Healthy: true}},
 		PCIe: []bmc.Card{{Slot: "1", Model: "Contoso X100", Serial: "G1", Firmware: "96.00", Healthy: true}},
-		NICs: []bmc.NIC{{Name: "1", MAC: "52:54:00:aa:00:01", Mbps: 25000, Up: true}, {Name: "2", MAC: "52:54:00:aa:00:02", Mbps: 25000}},
+		NICs: []bmc.NIC{{Name: "1", MAC: "52:54:00:aa:00:01", Mbps: 25000, Up: true},
+			{Name: "2", MAC: "52:54:00:aa:00:02", Mbps: 25000}},
 	}
 	if diff := cmp.Diff(want, v); diff != "" {
 		t.Errorf("inventory (-want +got):\n%s", diff)
@@ -244,7 +260,8 @@ func TestInventoryEventsAndProgress(t *testing.T) {
 	l.s.Log("1", "Critical", "Power supply 2 has failed.")
 	all, err := l.p.Events(l.ctx, l.m)
 	l.ok("events", err)
-	if len(all) != 2 || all[1].Severity != "Critical" || all[1].Message != "Power supply 2 has failed." || time.Since(all[1].At) > time.Minute {
+	if len(all) != 2 || all[1].Severity != "Critical" || all[1].Message != "Power supply 2 has failed." ||
+		time.Since(all[1].At) > time.Minute {
 		t.Errorf("events = %+v, want two, the last one critical", all)
 	}
 	g, err := l.p.BootProgress(l.ctx, l.m)
@@ -281,7 +298,8 @@ func TestSystemsBehindOneBMC(t *testing.T) {
 	bySerial := machine("m-1", l.url)
 	bySerial.Spec.Serial = "SN-0001"
 	l.ok("by its serial number", l.p.SetPower(l.ctx, op("power"), bySerial, providers.ActionHardOff))
-	l.class("none such", l.p.SetPower(l.ctx, op("power"), machine("m-3", l.url+"/redfish/v1/Systems/node3"), providers.ActionHardOff), providers.Gone)
+	l.class("none such", l.p.SetPower(l.ctx, op("power"), machine("m-3", l.url+"/redfish/v1/Systems/node3"),
+		providers.ActionHardOff), providers.Gone)
 	var got []string
 	for _, e := range l.s.Effects("reset") {
 		got = append(got, e.System)
@@ -300,13 +318,16 @@ func TestLateAfterASlowLogin(t *testing.T) {
 	l := newLab(t, redfishtest.Config{}, redfishOnly)
 	l.s.Set(func(q *redfishtest.Quirks) { q.Latency = 150 * time.Millisecond })
 	soon := func() context.Context { return providers.WithNotAfter(l.ctx, time.Now().Add(time.Minute)) }
-	l.class("first", l.p.SetPower(providers.WithNotAfter(l.ctx, time.Now().Add(250*time.Millisecond)), op("power"), l.m, providers.ActionHardOff), providers.Late)
+	l.class("first", l.p.SetPower(providers.WithNotAfter(l.ctx, time.Now().Add(250*time.Millisecond)), op("power"), l.m,
+		providers.ActionHardOff), providers.Late)
 	if got := l.effects(""); got != nil {
 		t.Fatalf("effects = %v after a late one, want none", got)
 	}
 	l.ok("second", l.p.SetPower(soon(), op("power"), l.m, providers.ActionHardOff))
-	l.class("boot device, first", l.p.SetBootDevice(providers.WithNotAfter(l.ctx, time.Now().Add(time.Millisecond)), op("netboot"), l.m, providers.BootDevice{Mode: "PXE", UEFI: true}), providers.Late)
-	l.ok("boot device, second", l.p.SetBootDevice(soon(), op("netboot"), l.m, providers.BootDevice{Mode: "PXE", UEFI: true}))
+	l.class("boot device, first", l.p.SetBootDevice(providers.WithNotAfter(l.ctx, time.Now().Add(time.Millisecond)),
+		op("netboot"), l.m, providers.BootDevice{Mode: "PXE", UEFI: true}), providers.Late)
+	l.ok("boot device, second",
+		l.p.SetBootDevice(soon(), op("netboot"), l.m, providers.BootDevice{Mode: "PXE", UEFI: true}))
 	if diff := cmp.Diff([]string{"reset ForceOff", "boot Pxe Once UEFI"}, l.effects("")); diff != "" {
 		t.Errorf("effects (-want +got):\n%s", diff)
 	}

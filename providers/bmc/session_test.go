@@ -32,7 +32,8 @@ func TestNoSessionIsLeft(t *testing.T) {
 	most := 0
 	// Callers that go away look like silence: the BMC is left alone for moments, in which nothing
 	// is served.
-	for batch, end := 0, time.Now().Add(3*time.Minute); batch < 20 || l.s.Served() < 1000 && time.Now().Before(end); batch++ {
+	for batch, end := 0, time.Now().Add(3*time.Minute); batch < 20 || l.s.Served() < 1000 &&
+		time.Now().Before(end); batch++ {
 		l.s.Set(func(q *redfishtest.Quirks) {
 			q.Drop, q.DropLogins, q.ExpireSession, q.Latency = 0, 0, false, 0
 			switch batch % 5 {
@@ -231,7 +232,8 @@ func TestRoomIsMadeAmongOurOwnSessions(t *testing.T) {
 // That there are too many sessions is no word on the account, whatever status it comes with.
 func TestASessionLimitIsNoRefusedLogin(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusServiceUnavailable} {
+	for _, status := range []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden,
+		http.StatusServiceUnavailable} {
 		t.Run(strconv.Itoa(status), func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, redfishtest.Config{}, redfishOnly)

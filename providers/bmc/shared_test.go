@@ -32,7 +32,8 @@ func TestASessionServesNobodyElse(t *testing.T) {
 			cfg.Protocol = protocol
 			memory := bmc.NewInMemory()
 			newProvider := func() *bmc.Provider {
-				p, err := bmc.New(cfg, bmc.Deps{Credentials: byRef{"ours": {User: "admin", Password: "secret"}, "same": {User: "admin", Password: "secret"}, "theirs": {User: "admin", Password: "a guess"}}, Memory: memory})
+				p, err := bmc.New(cfg, bmc.Deps{Credentials: byRef{"ours": {User: "admin", Password: "secret"},
+					"same": {User: "admin", Password: "secret"}, "theirs": {User: "admin", Password: "a guess"}}, Memory: memory})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -65,7 +66,8 @@ func TestASessionServesNobodyElse(t *testing.T) {
 			if got := s.Logins(); got != 3 {
 				t.Errorf("%d logins, want one that was good and two that were refused", got)
 			}
-			if err := p.SetPower(t.Context(), op("power"), named("m-3", "same"), providers.ActionHardOff); err != nil || s.Sessions() != 2 {
+			if err := p.SetPower(t.Context(), op("power"), named("m-3", "same"), providers.ActionHardOff); err != nil ||
+				s.Sessions() != 2 {
 				t.Errorf("another name of a good account: %v, %d sessions, want its own beside the first", err, s.Sessions())
 			}
 			next := newProvider() // of another leader: it ends both that it finds

@@ -26,14 +26,18 @@ func TestEffectsAtASlowBMC(t *testing.T) {
 		"set the boot device": {nil, func(ctx context.Context, l *lab) error {
 			return l.p.SetBootDevice(ctx, op("netboot"), l.m, providers.BootDevice{Mode: "PXE", UEFI: true})
 		}, "boot Pxe Once UEFI"},
-		"insert": {nil, func(ctx context.Context, l *lab) error { return l.p.InsertMedia(ctx, op("media"), l.m, iso) }, "media_insert " + iso},
+		"insert": {nil, func(ctx context.Context, l *lab) error { return l.p.InsertMedia(ctx, op("media"), l.m, iso) },
+			"media_insert " + iso},
 		"eject": {func(ctx context.Context, l *lab) error {
 			return l.provider(redfishOnly).InsertMedia(ctx, op("media"), l.m, iso)
 		},
 			func(ctx context.Context, l *lab) error { return l.p.EjectMedia(ctx, op("media"), l.m) }, "media_eject " + iso},
-		"identify":            {nil, func(ctx context.Context, l *lab) error { return l.p.Identify(ctx, op("identify"), l.m, true) }, "identify true"},
-		"clear the event log": {nil, func(ctx context.Context, l *lab) error { return l.p.ClearEvents(ctx, op("clear"), l.m) }, "clear_log "},
-		"restart the BMC":     {nil, func(ctx context.Context, l *lab) error { return l.p.ResetBMC(ctx, op("reset"), l.m) }, "bmc_reset "},
+		"identify": {nil,
+			func(ctx context.Context, l *lab) error { return l.p.Identify(ctx, op("identify"), l.m, true) }, "identify true"},
+		"clear the event log": {nil,
+			func(ctx context.Context, l *lab) error { return l.p.ClearEvents(ctx, op("clear"), l.m) }, "clear_log "},
+		"restart the BMC": {nil, func(ctx context.Context, l *lab) error { return l.p.ResetBMC(ctx, op("reset"), l.m) },
+			"bmc_reset "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -91,7 +91,10 @@ func TestWhenABMCIsNotStuck(t *testing.T) {
 // A leader that has never read the machine restarts a BMC that answers for itself alone: what the
 // machine would tell of its BMC the service tells too.
 func TestABMCThatAnswersForItselfAloneIsRestarted(t *testing.T) {
-	l := newLab(t, redfishtest.Config{}, func(c *bmc.Config) { c.Protocol, c.RequestTime = bmc.Redfish, 200*time.Millisecond })
+	l := newLab(t, redfishtest.Config{}, func(c *bmc.Config) {
+		c.Protocol, c.RequestTime = bmc.Redfish,
+			200*time.Millisecond
+	})
 	l.s.Set(func(q *redfishtest.Quirks) { q.HangSystems = true })
 	if f := l.look(); f.BMCReachable {
 		t.Fatalf("facts = %+v, want a BMC that does not answer", f)

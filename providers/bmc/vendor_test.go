@@ -141,7 +141,8 @@ func newRPCLab(t *testing.T) *rpcLab {
 	s := &rpcService{t: t, key: "secret", on: true, boots: 1}
 	h := httptest.NewServer(s)
 	t.Cleanup(h.Close)
-	l := &rpcLab{service: s, lab: &lab{t: t, m: machine("m-1", "rpc://rack7-u12"), acct: &accounts{is: bmc.Account{Password: "secret"}}, mem: bmc.NewInMemory(), ctx: t.Context()}}
+	l := &rpcLab{service: s, lab: &lab{t: t, m: machine("m-1", "rpc://rack7-u12"),
+		acct: &accounts{is: bmc.Account{Password: "secret"}}, mem: bmc.NewInMemory(), ctx: t.Context()}}
 	l.p = l.provider(func(c *bmc.Config) { c.RPCURL, c.AllowHTTP, c.OpenTime = h.URL, true, 10*time.Millisecond })
 	return l
 }
@@ -161,7 +162,8 @@ func TestConformanceOverBmclibRPC(t *testing.T) {
 	t.Parallel()
 	providertest.Run(t, func(t *testing.T) providertest.Setup {
 		l := newRPCLab(t)
-		return providertest.Setup{Provider: powerAndBoot{powerOnly{l.p, l.p, l.p, l}, l.p}, Machine: l.m, Wait: 20 * time.Second, Poll: 5 * time.Millisecond,
+		return providertest.Setup{Provider: powerAndBoot{powerOnly{l.p, l.p, l.p, l}, l.p}, Machine: l.m,
+			Wait: 20 * time.Second, Poll: 5 * time.Millisecond,
 			Missing: machine("missing", "rpc://rack7-u99")}
 	})
 }
@@ -172,7 +174,8 @@ func TestConformanceOverBmclibIpmitool(t *testing.T) {
 	l.m.Labels[bmc.ProtocolLabel] = "bmclib-ipmitool"
 	l.p = l.provider(func(c *bmc.Config) { c.OpenTime, c.CipherSuite = 10*time.Millisecond, "3" })
 	providertest.Run(t, func(*testing.T) providertest.Setup {
-		return providertest.Setup{Provider: powerAndBoot{powerOnly{l.p, l.p, l.p, l}, l.p}, Machine: l.m, Wait: 60 * time.Second, Poll: 10 * time.Millisecond}
+		return providertest.Setup{Provider: powerAndBoot{powerOnly{l.p, l.p, l.p, l}, l.p}, Machine: l.m,
+			Wait: 60 * time.Second, Poll: 10 * time.Millisecond}
 	})
 }
 
@@ -190,7 +193,8 @@ func TestBmclibEffects(t *testing.T) {
 	if d, err := l.p.BootDevice(l.ctx, l.m); err != nil || d.Mode != "" || !d.ModeHidden {
 		t.Errorf("boot device after a press: %+v, %v, want none", d, err)
 	}
-	l.class("late", l.p.SetPower(providers.WithNotAfter(l.ctx, time.Now().Add(-time.Second)), op("power"), l.m, providers.ActionOn), providers.Late)
+	l.class("late", l.p.SetPower(providers.WithNotAfter(l.ctx, time.Now().Add(-time.Second)), op("power"), l.m,
+		providers.ActionOn), providers.Late)
 	l.service.set(func() { l.service.fail = "the chassis is locked" })
 	l.class("refused", l.p.SetPower(l.ctx, op("power"), l.m, providers.ActionOn), providers.Transient)
 	l.service.set(func() { l.service.fail, l.service.key = "", "another" })
@@ -223,10 +227,13 @@ func TestBmclibInventory(t *testing.T) {
 	d := common.NewDevice()
 	d.Vendor, d.Model, d.Serial = "ACME", "S1", "123"
 	d.BIOS.Firmware, d.BMC.Firmware = &common.Firmware{Installed: "1.2"}, &common.Firmware{Installed: "3.4"}
-	d.CPUs = []*common.CPU{{Common: common.Common{Model: "X", Status: &common.Status{Health: "OK"}}, Slot: "P0", Cores: 8, Threads: 16}}
+	d.CPUs = []*common.CPU{{Common: common.Common{Model: "X", Status: &common.Status{Health: "OK"}}, Slot: "P0",
+		Cores: 8, Threads: 16}}
 	d.Memory = []*common.Memory{{ID: "A1", SizeBytes: 1 << 30}, {ID: "A2", SizeBytes: 1 << 30}}
-	d.Drives = []*common.Drive{{Common: common.Common{Firmware: &common.Firmware{Installed: "7"}, Status: &common.Status{Health: "Critical"}}, ID: "d0", CapacityBytes: 5}}
-	d.NICs = []*common.NIC{{ID: "n0", NICPorts: []*common.NICPort{{ID: "p0", MacAddress: "AA:BB:CC:DD:EE:FF", SpeedBits: 25e9, LinkStatus: "Up"}}}}
+	d.Drives = []*common.Drive{{Common: common.Common{Firmware: &common.Firmware{Installed: "7"},
+		Status: &common.Status{Health: "Critical"}}, ID: "d0", CapacityBytes: 5}}
+	d.NICs = []*common.NIC{{ID: "n0",
+		NICPorts: []*common.NICPort{{ID: "p0", MacAddress: "AA:BB:CC:DD:EE:FF", SpeedBits: 25e9, LinkStatus: "Up"}}}}
 	got := bmc.VendorInventory(&d)
 	if len(got.Missing) == 0 {
 		t.Error("the inventory counts as complete")
@@ -234,8 +241,10 @@ func TestBmclibInventory(t *testing.T) {
 	got.Missing = nil
 	want := &bmc.Inventory{
 		Manufacturer: "ACME", Model: "S1", Serial: "123", BIOS: "1.2", BMC: "3.4", MemoryBytes: 2 << 30,
-		CPUs: []bmc.CPU{{Slot: "P0", Model: "X", Cores: 8, Threads: 16, Healthy: true}}, Memory: []bmc.DIMM{{Slot: "A1", Bytes: 1 << 30, Healthy: true}, {Slot: "A2", Bytes: 1 << 30, Healthy: true}},
-		Disks: []bmc.Disk{{Slot: "d0", Bytes: 5, Firmware: "7"}}, NICs: []bmc.NIC{{Name: "p0", MAC: "aa:bb:cc:dd:ee:ff", Mbps: 25000, Up: true}},
+		CPUs: []bmc.CPU{{Slot: "P0", Model: "X", Cores: 8, Threads: 16, Healthy: true}}, Memory: []bmc.DIMM{{Slot: "A1",
+			Bytes: 1 << 30, Healthy: true}, {Slot: "A2", Bytes: 1 << 30, Healthy: true}},
+		Disks: []bmc.Disk{{Slot: "d0", Bytes: 5, Firmware: "7"}}, NICs: []bmc.NIC{{Name: "p0", MAC: "aa:bb:cc:dd:ee:ff",
+			Mbps: 25000, Up: true}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("inventory (-want +got):\n%s", diff)

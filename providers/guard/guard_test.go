@@ -41,8 +41,10 @@ func TestTransport(t *testing.T) {
 		{name: "in time, on a connection that was used before", warm: true},
 		{name: "late from the start", late: true, before: valid + time.Nanosecond},
 		{name: "late when it is connected", late: true, dial: 2 * valid},
-		{name: "late when it is written", late: true, body: func(until time.Time) io.Reader { return slowly{until, strings.NewReader("off")} }},
-		{name: "late when it is written, on a connection that was used before", late: true, warm: true, body: func(until time.Time) io.Reader { return slowly{until, strings.NewReader("off")} }},
+		{name: "late when it is written", late: true,
+			body: func(until time.Time) io.Reader { return slowly{until, strings.NewReader("off")} }},
+		{name: "late when it is written, on a connection that was used before", late: true, warm: true,
+			body: func(until time.Time) io.Reader { return slowly{until, strings.NewReader("off")} }},
 		{name: "late in the middle", late: true, body: func(until time.Time) io.Reader {
 			return io.MultiReader(strings.NewReader(strings.Repeat("x", 64<<10)), slowly{until, strings.NewReader("off")})
 		}},

@@ -367,7 +367,8 @@ func (c *container) bridge(manager string) string {
 	case "networkmanager":
 		return "# file: /etc/NetworkManager/system-connections/br7.nmconnection\n" +
 			strings.ReplaceAll(c.keyfile("br7", ".99"), "ethernet", "bridge") +
-			"# file: /etc/NetworkManager/system-connections/br7-port.nmconnection\n[connection]\nid=br7-port\ntype=ethernet\ninterface-name=host0\nmaster=br7\nslave-type=bridge\nautoconnect-priority=20\n"
+			"# file: /etc/NetworkManager/system-connections/br7-port.nmconnection\n[connection]\nid=br7-port\n" +
+			"type=ethernet\ninterface-name=host0\nmaster=br7\nslave-type=bridge\nautoconnect-priority=20\n"
 	}
 	return ""
 }
@@ -404,7 +405,8 @@ func (c *container) goesBackFromABridge(
 // files shows the network configuration of the host.
 func (c *container) files() string {
 	out, _ := exec.Command("sh", "-c", "cd "+c.root+
-		"/etc && tail -n +1 netplan/* systemd/network/* network/interfaces NetworkManager/system-connections/* 2>/dev/null").Output()
+		"/etc && tail -n +1 netplan/* systemd/network/* network/interfaces "+
+		"NetworkManager/system-connections/* 2>/dev/null").Output()
 	return string(out)
 }
 
@@ -483,7 +485,8 @@ func rebootBeforeConfirm(t *testing.T, c *container, p *sshexec.Provider) {
 		t.Errorf("got %+v, %v, want reverted", got, err)
 	}
 	if got := c.shell(t, p,
-		"ip -br addr show host0; ls /etc/systemd/network /etc/systemd/system/multi-user.target.wants"); strings.Contains(got, c.net+".7/") || strings.Contains(got, "holdfast-net") {
+		"ip -br addr show host0; ls /etc/systemd/network /etc/systemd/system/multi-user.target.wants"); strings.Contains(
+		got, c.net+".7/") || strings.Contains(got, "holdfast-net") {
 		t.Errorf("left after the reboot: %s", got)
 	}
 }

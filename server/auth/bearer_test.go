@@ -72,15 +72,22 @@ func TestToken(t *testing.T) {
 		reason string
 	}{
 		{"operator", &holdfastv1.Token{TokenId: "t1", Name: "ci", Role: holdfastv1.Role_OPERATOR, Pools: []string{"a"}},
-			&holdfastv1.Identity{Principal: "token:ci", Role: holdfastv1.Role_OPERATOR, Pools: []string{"a"}, TokenId: "t1", Method: MethodToken}, ""},
+			&holdfastv1.Identity{Principal: "token:ci", Role: holdfastv1.Role_OPERATOR, Pools: []string{"a"}, TokenId: "t1",
+				Method: MethodToken}, ""},
 		{"agent", &holdfastv1.Token{TokenId: "t2", Name: "x", Role: holdfastv1.Role_AGENT, MachineId: "m-1"},
-			&holdfastv1.Identity{Principal: "agent:m-1", Role: holdfastv1.Role_AGENT, MachineId: "m-1", TokenId: "t2", Method: MethodToken}, ""},
+			&holdfastv1.Identity{Principal: "agent:m-1", Role: holdfastv1.Role_AGENT, MachineId: "m-1", TokenId: "t2",
+				Method: MethodToken}, ""},
 		{"pool", &holdfastv1.Token{TokenId: "t3", Name: "x", Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"gpu"}},
-			&holdfastv1.Identity{Principal: "pool:gpu", Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"gpu"}, TokenId: "t3", Method: MethodToken}, ""},
-		{"service", &holdfastv1.Token{TokenId: "t4", Name: "tools", Role: holdfastv1.Role_SERVICE, ExpiresAt: timestamppb.New(time.Now().Add(time.Hour))},
-			&holdfastv1.Identity{Principal: "service:tools", Role: holdfastv1.Role_SERVICE, TokenId: "t4", Method: MethodToken}, ""},
-		{"revoked", &holdfastv1.Token{TokenId: "t5", Role: holdfastv1.Role_ADMIN, RevokedAt: past(time.Hour)}, nil, ReasonTokenRevoked},
-		{"expired", &holdfastv1.Token{TokenId: "t6", Role: holdfastv1.Role_ADMIN, ExpiresAt: past(time.Second)}, nil, ReasonTokenExpired},
+			&holdfastv1.Identity{Principal: "pool:gpu", Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"gpu"},
+				TokenId: "t3", Method: MethodToken}, ""},
+		{"service", &holdfastv1.Token{TokenId: "t4", Name: "tools", Role: holdfastv1.Role_SERVICE,
+			ExpiresAt: timestamppb.New(time.Now().Add(time.Hour))},
+			&holdfastv1.Identity{Principal: "service:tools", Role: holdfastv1.Role_SERVICE, TokenId: "t4",
+				Method: MethodToken}, ""},
+		{"revoked", &holdfastv1.Token{TokenId: "t5", Role: holdfastv1.Role_ADMIN, RevokedAt: past(time.Hour)}, nil,
+			ReasonTokenRevoked},
+		{"expired", &holdfastv1.Token{TokenId: "t6", Role: holdfastv1.Role_ADMIN, ExpiresAt: past(time.Second)}, nil,
+			ReasonTokenExpired},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			f := &fakeRecords{}

@@ -51,7 +51,8 @@ func (s *signer) record(t testing.TB) *internalv1.SigningKey {
 // sign returns a signed token with the claims.
 func (s *signer) sign(t testing.TB, claims any) string {
 	t.Helper()
-	js, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: s.key, KeyID: s.id}}, (&jose.SignerOptions{}).WithType("at+jwt"))
+	js, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: s.key, KeyID: s.id}},
+		(&jose.SignerOptions{}).WithType("at+jwt"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +65,8 @@ func (s *signer) sign(t testing.TB, claims any) string {
 
 func accessClaims(change func(*AccessClaims)) *AccessClaims {
 	c := &AccessClaims{TokenID: "t1", Claims: jwt.Claims{
-		Issuer: "https://n1:7401", Subject: "tools", Audience: jwt.Audience{AccessAudience}, Expiry: jwt.NewNumericDate(time.Now().Add(time.Hour)),
+		Issuer: "https://n1:7401", Subject: "tools", Audience: jwt.Audience{AccessAudience},
+		Expiry: jwt.NewNumericDate(time.Now().Add(time.Hour)),
 	}}
 	if change != nil {
 		change(c)
@@ -76,8 +78,10 @@ func TestBuiltInIssuer(t *testing.T) {
 	ours, other, retired := newSigner(t, "k1"), newSigner(t, "k1"), newSigner(t, "k0")
 	good := ours.sign(t, accessClaims(nil))
 	head, rest, _ := strings.Cut(good, ".")
-	none := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","kid":"k1"}`)) + "." + strings.Split(rest, ".")[0] + "."
-	hmac, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: []byte(strings.Repeat("x", 32))}, (&jose.SignerOptions{}).WithHeader("kid", "k1"))
+	none := base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none","kid":"k1"}`)) + "." +
+		strings.Split(rest, ".")[0] + "."
+	hmac, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: []byte(strings.Repeat("x", 32))},
+		(&jose.SignerOptions{}).WithHeader("kid", "k1"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,15 +96,23 @@ func TestBuiltInIssuer(t *testing.T) {
 		{"signed by somebody else", other.sign(t, accessClaims(nil)), ReasonTokenInvalid},
 		{"not signed", none, ReasonTokenInvalid},
 		{"signed with a shared secret", symmetric, ReasonTokenInvalid},
-		{"changed", head + "." + strings.Split(ours.sign(t, accessClaims(func(c *AccessClaims) { c.TokenID = "t2" })), ".")[1] + "." + strings.Split(good, ".")[2], ReasonTokenInvalid},
-		{"expired", ours.sign(t, accessClaims(func(c *AccessClaims) { c.Expiry = jwt.NewNumericDate(time.Now().Add(-time.Minute)) })), ReasonTokenExpired},
+		{"changed", head + "." + strings.Split(ours.sign(t, accessClaims(func(c *AccessClaims) { c.TokenID = "t2" })),
+			".")[1] + "." + strings.Split(good, ".")[2], ReasonTokenInvalid},
+		{"expired", ours.sign(t,
+			accessClaims(func(c *AccessClaims) { c.Expiry = jwt.NewNumericDate(time.Now().Add(-time.Minute)) })),
+			ReasonTokenExpired},
 		{"without an end", ours.sign(t, accessClaims(func(c *AccessClaims) { c.Expiry = nil })), ReasonTokenInvalid},
-		{"not yet", ours.sign(t, accessClaims(func(c *AccessClaims) { c.NotBefore = jwt.NewNumericDate(time.Now().Add(time.Hour)) })), ReasonTokenInvalid},
-		{"for others", ours.sign(t, accessClaims(func(c *AccessClaims) { c.Audience = jwt.Audience{"other"} })), ReasonTokenInvalid},
+		{"not yet", ours.sign(t,
+			accessClaims(func(c *AccessClaims) { c.NotBefore = jwt.NewNumericDate(time.Now().Add(time.Hour)) })),
+			ReasonTokenInvalid},
+		{"for others", ours.sign(t, accessClaims(func(c *AccessClaims) { c.Audience = jwt.Audience{"other"} })),
+			ReasonTokenInvalid},
 		{"for nobody", ours.sign(t, accessClaims(func(c *AccessClaims) { c.Audience = nil })), ReasonTokenInvalid},
 		{"of no client", ours.sign(t, accessClaims(func(c *AccessClaims) { c.TokenID = "" })), ReasonTokenInvalid},
-		{"of a client that is gone", ours.sign(t, accessClaims(func(c *AccessClaims) { c.TokenID = "t9" })), ReasonTokenUnknown},
-		{"of a client that was revoked", ours.sign(t, accessClaims(func(c *AccessClaims) { c.TokenID = "t3" })), ReasonTokenRevoked},
+		{"of a client that is gone", ours.sign(t, accessClaims(func(c *AccessClaims) { c.TokenID = "t9" })),
+			ReasonTokenUnknown},
+		{"of a client that was revoked", ours.sign(t, accessClaims(func(c *AccessClaims) { c.TokenID = "t3" })),
+			ReasonTokenRevoked},
 		{"by a key that has retired", retired.sign(t, accessClaims(nil)), ReasonTokenExpired},
 		{"by a key that nobody knows", newSigner(t, "k7").sign(t, accessClaims(nil)), ReasonTokenUnknown},
 		{"garbage", "a.b.c", ReasonBadCredentials},
@@ -119,7 +131,8 @@ func TestBuiltInIssuer(t *testing.T) {
 			if got := reasonOf(err); got != tt.reason {
 				t.Fatalf("got %q (%v), want %q", got, err, tt.reason)
 			}
-			if err == nil && (c.Identity.GetPrincipal() != "service:tools" || c.Identity.GetTokenId() != "t1" || c.Identity.GetMethod() != MethodOIDC) {
+			if err == nil && (c.Identity.GetPrincipal() != "service:tools" || c.Identity.GetTokenId() != "t1" ||
+				c.Identity.GetMethod() != MethodOIDC) {
 				t.Errorf("got %v", c.Identity)
 			}
 		})
@@ -133,7 +146,8 @@ func TestNewKeyElsewhere(t *testing.T) {
 	f.issue(&holdfastv1.Token{TokenId: "t1", Name: "tools", Role: holdfastv1.Role_SERVICE})
 	f.leader.keys = []*internalv1.SigningKey{ours.record(t)}
 	f.behind()
-	c, err := g.identify(context.Background(), &presented{source: "10.0.0.1", bearer: []string{ours.sign(t, accessClaims(nil))}})
+	c, err := g.identify(context.Background(),
+		&presented{source: "10.0.0.1", bearer: []string{ours.sign(t, accessClaims(nil))}})
 	if err != nil || c.Identity.GetPrincipal() != "service:tools" {
 		t.Fatalf("got %v, %v", c, err)
 	}
@@ -143,7 +157,8 @@ func FuzzAccessToken(f *testing.F) {
 	s := newSigner(f, "k1")
 	records := &fakeRecords{}
 	g := newGate(f, records, Config{})
-	records.issue(&holdfastv1.Token{TokenId: "t1", Name: "tools", Role: holdfastv1.Role_SERVICE, ExpiresAt: timestamppb.New(time.Now().Add(time.Hour))})
+	records.issue(&holdfastv1.Token{TokenId: "t1", Name: "tools", Role: holdfastv1.Role_SERVICE,
+		ExpiresAt: timestamppb.New(time.Now().Add(time.Hour))})
 	records.local.keys = []*internalv1.SigningKey{s.record(f)}
 	good := s.sign(f, accessClaims(nil))
 	f.Add(good)

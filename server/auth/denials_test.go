@@ -31,7 +31,8 @@ func startDenials(t *testing.T, f *fakeRecords) (d *Denials, stop func()) {
 func noRole() *Error { return denied(ReasonRole, "no") }
 
 func caller(principal string) *Caller {
-	return &Caller{Identity: &holdfastv1.Identity{Principal: principal, TokenId: "t1"}, Source: "10.0.0.1", Peer: "n2", Method: "holdfast.v1.RunService/StartRun"}
+	return &Caller{Identity: &holdfastv1.Identity{Principal: principal, TokenId: "t1"}, Source: "10.0.0.1", Peer: "n2",
+		Method: "holdfast.v1.RunService/StartRun"}
 }
 
 // TestDenialIsOnRecord checks that a refused change is in the audit trail before its
@@ -47,8 +48,10 @@ func TestDenialIsOnRecord(t *testing.T) {
 			t.Fatalf("got %v", got)
 		}
 		e := got[0]
-		if e.GetPrincipal() != "token:x" || e.GetResource() != "machines/m-1" || e.GetRequestId() != "r-1" || e.GetOutcome() != "PERMISSION_DENIED" || e.GetReason() != ReasonRole ||
-			e.GetPeer() != "n2" || e.GetSource() != "10.0.0.1" || e.GetTokenId() != "t1" || e.GetCount() != 1 || e.GetAt() == nil {
+		if e.GetPrincipal() != "token:x" || e.GetResource() != "machines/m-1" || e.GetRequestId() != "r-1" ||
+			e.GetOutcome() != "PERMISSION_DENIED" || e.GetReason() != ReasonRole ||
+			e.GetPeer() != "n2" || e.GetSource() != "10.0.0.1" || e.GetTokenId() != "t1" || e.GetCount() != 1 ||
+			e.GetAt() == nil {
 			t.Errorf("got %v", e)
 		}
 	})
@@ -67,7 +70,8 @@ func TestFailedAuthentications(t *testing.T) {
 		}
 		time.Sleep(2 * failedPause) // sleep: the bubble's clock
 		got := f.events()
-		if len(got) != 2 || got[0].GetCount() != 1000 || got[0].GetSource() != "10.0.0.9" || got[0].GetOutcome() != "UNAUTHENTICATED" || f.reportCalls != 1 {
+		if len(got) != 2 || got[0].GetCount() != 1000 || got[0].GetSource() != "10.0.0.9" ||
+			got[0].GetOutcome() != "UNAUTHENTICATED" || f.reportCalls != 1 {
 			t.Errorf("got %v in %d reports", got, f.reportCalls)
 		}
 	})
@@ -82,7 +86,8 @@ func TestFloodOfStrangers(t *testing.T) {
 		const each, seconds = 600, 180
 		for range seconds {
 			for i := range each {
-				d.failed(&presented{source: fmt.Sprint("10.0.", i), method: fmt.Sprint("m", i%60)}, "n1", unauthenticated(ReasonNoCredentials, "no"))
+				d.failed(&presented{source: fmt.Sprint("10.0.", i), method: fmt.Sprint("m", i%60)}, "n1",
+					unauthenticated(ReasonNoCredentials, "no"))
 			}
 			d.mu.Lock()
 			n := len(d.kept.order) + len(d.merged.order)
@@ -145,7 +150,8 @@ func TestStopReports(t *testing.T) {
 
 func TestOutcome(t *testing.T) {
 	for code, want := range map[codes.Code]string{
-		codes.Unauthenticated: "UNAUTHENTICATED", codes.PermissionDenied: "PERMISSION_DENIED", codes.ResourceExhausted: "RESOURCE_EXHAUSTED",
+		codes.Unauthenticated: "UNAUTHENTICATED", codes.PermissionDenied: "PERMISSION_DENIED",
+		codes.ResourceExhausted: "RESOURCE_EXHAUSTED",
 	} {
 		if got := outcome(code); got != want {
 			t.Errorf("%v: got %s", code, got)

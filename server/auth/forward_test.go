@@ -19,8 +19,9 @@ import (
 // not forwarded.
 func TestForward(t *testing.T) {
 	alice := &Caller{
-		Identity: &holdfastv1.Identity{Principal: "user:alice", Role: holdfastv1.Role_OPERATOR, Pools: []string{"a"}, Method: MethodCertificate},
-		Source:   "10.0.0.1", Peer: "n2", Method: "POST /x",
+		Identity: &holdfastv1.Identity{Principal: "user:alice", Role: holdfastv1.Role_OPERATOR, Pools: []string{"a"},
+			Method: MethodCertificate},
+		Source: "10.0.0.1", Peer: "n2", Method: "POST /x",
 	}
 	md := metadata.Pairs("authorization", "Bearer secret", headerIdentity, "forged", "holdfast-consistency", "stale")
 	Forward(NewContext(t.Context(), alice), md)
@@ -29,7 +30,8 @@ func TestForward(t *testing.T) {
 	}
 	g := newGate(t, &fakeRecords{}, Config{})
 	from := func(cert *peertls.Caller) (*Caller, error) {
-		return g.identify(context.Background(), &presented{source: "10.0.0.2", cert: cert, forwarded: md[headerIdentity], method: "m"})
+		return g.identify(context.Background(), &presented{source: "10.0.0.2", cert: cert, forwarded: md[headerIdentity],
+			method: "m"})
 	}
 	got, err := from(&peertls.Caller{Cluster: "c1", Peer: "n2"})
 	if err != nil {
@@ -60,7 +62,8 @@ func TestStripped(t *testing.T) {
 }
 
 func FuzzForwarded(f *testing.F) {
-	good, err := proto.Marshal(&internalv1.ForwardedCaller{Identity: &holdfastv1.Identity{Principal: "user:a", Role: holdfastv1.Role_ADMIN}, Source: "10.0.0.1"})
+	good, err := proto.Marshal(&internalv1.ForwardedCaller{Identity: &holdfastv1.Identity{Principal: "user:a",
+		Role: holdfastv1.Role_ADMIN}, Source: "10.0.0.1"})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -53,7 +53,8 @@ func TestHighest(t *testing.T) {
 // TestHighestHasNoOrder checks that the order of the units does not matter.
 func TestHighestHasNoOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		unit := rapid.SampledFrom([]string{"viewer", "operator", "admin", "service", "viewer@a", "viewer@b", "operator@a", "operator@b", "admin@a", "x"})
+		unit := rapid.SampledFrom([]string{"viewer", "operator", "admin", "service", "viewer@a", "viewer@b", "operator@a",
+			"operator@b", "admin@a", "x"})
 		ous := rapid.SliceOfN(unit, 0, 6).Draw(t, "ous")
 		a, b := highest(ous), highest(rapid.Permutation(ous).Draw(t, "permuted"))
 		if a.role != b.role || !slices.Equal(a.pools, b.pools) {
@@ -72,11 +73,14 @@ func TestFromCertificate(t *testing.T) {
 		want   *holdfastv1.Identity
 		reason string
 	}{
-		{"user", cert("alice", "operator@gpu"), &holdfastv1.Identity{Principal: "user:alice", Role: holdfastv1.Role_OPERATOR, Pools: []string{"gpu"}, Method: MethodCertificate}, ""},
+		{"user", cert("alice", "operator@gpu"), &holdfastv1.Identity{Principal: "user:alice",
+			Role: holdfastv1.Role_OPERATOR, Pools: []string{"gpu"}, Method: MethodCertificate}, ""},
 		{"no role", cert("bob"), &holdfastv1.Identity{Principal: "user:bob", Method: MethodCertificate}, ""},
-		{"peer", &peertls.Caller{Cert: &x509.Certificate{Subject: pkix.Name{CommonName: "n2", OrganizationalUnit: []string{"admin"}}}, Cluster: "c1", Peer: "n2"},
+		{"peer", &peertls.Caller{Cert: &x509.Certificate{Subject: pkix.Name{CommonName: "n2",
+			OrganizationalUnit: []string{"admin"}}}, Cluster: "c1", Peer: "n2"},
 			&holdfastv1.Identity{Principal: "peer:n2", Method: MethodCertificate}, ""},
-		{"says it is a peer", cert("peer:n2", "admin"), &holdfastv1.Identity{Principal: "user:peer:n2", Role: holdfastv1.Role_ADMIN, Method: MethodCertificate}, ""},
+		{"says it is a peer", cert("peer:n2", "admin"), &holdfastv1.Identity{Principal: "user:peer:n2",
+			Role: holdfastv1.Role_ADMIN, Method: MethodCertificate}, ""},
 		{"nameless", cert("", "admin"), nil, ReasonBadCredentials},
 		{"control characters", cert("a\nb", "admin"), nil, ReasonBadCredentials},
 		{"not UTF-8", cert("a\xff", "admin"), nil, ReasonBadCredentials},

@@ -42,7 +42,8 @@ func newIDP(t testing.TB, keys ...*signer) *idp {
 		}
 		switch r.URL.Path {
 		case "/.well-known/openid-configuration":
-			_ = json.NewEncoder(w).Encode(map[string]any{"issuer": p.URL, "jwks_uri": p.URL + "/keys", "id_token_signing_alg_values_supported": []string{"ES256"}})
+			_ = json.NewEncoder(w).Encode(map[string]any{"issuer": p.URL, "jwks_uri": p.URL + "/keys",
+				"id_token_signing_alg_values_supported": []string{"ES256"}})
 		case "/keys":
 			set := jose.JSONWebKeySet{}
 			for _, k := range *p.keys.Load() {
@@ -62,7 +63,8 @@ func newIDP(t testing.TB, keys ...*signer) *idp {
 
 // claims returns the claims of a user, with changes.
 func (p *idp) claims(more map[string]any) map[string]any {
-	c := map[string]any{"iss": p.URL, "sub": "alice", "aud": "holdfast-dc1", "exp": time.Now().Add(time.Hour).Unix(), "iat": time.Now().Unix()}
+	c := map[string]any{"iss": p.URL, "sub": "alice", "aud": "holdfast-dc1", "exp": time.Now().Add(time.Hour).Unix(),
+		"iat": time.Now().Unix()}
 	for k, v := range more {
 		if v == nil {
 			delete(c, k)
@@ -78,8 +80,9 @@ func TestIssuer(t *testing.T) {
 	p := newIDP(t, key)
 	host := strings.TrimPrefix(p.URL, "http://")
 	plain := Issuer{URL: p.URL, Audience: "holdfast-dc1"}
-	mapped := Issuer{URL: p.URL, Audience: "holdfast-dc1", UserClaim: "preferred_username", RolesClaim: "realm_access.roles",
-		Roles: map[string]string{"dc-ops": "operator@gpu", "dc-root": "admin"}}
+	mapped := Issuer{URL: p.URL, Audience: "holdfast-dc1", UserClaim: "preferred_username",
+		RolesClaim: "realm_access.roles",
+		Roles:      map[string]string{"dc-ops": "operator@gpu", "dc-root": "admin"}}
 	pooled := Issuer{URL: p.URL, Audience: "holdfast-dc1", PoolsClaim: "pools"}
 	id := func(name string, role holdfastv1.Role_Value, pools ...string) *holdfastv1.Identity {
 		return &holdfastv1.Identity{Principal: "user:" + name + "@" + host, Role: role, Pools: pools, Method: MethodOIDC}
@@ -93,12 +96,19 @@ func TestIssuer(t *testing.T) {
 		reason string
 	}{
 		{"no role", plain, key, nil, id("alice", 0), ""},
-		{"a role", plain, key, map[string]any{"roles": []string{"x", "operator@a", "operator@b"}}, id("alice", holdfastv1.Role_OPERATOR, "a", "b"), ""},
+		{"a role", plain, key, map[string]any{"roles": []string{"x", "operator@a", "operator@b"}},
+			id("alice", holdfastv1.Role_OPERATOR, "a", "b"), ""},
 		{"roles in words", plain, key, map[string]any{"roles": "openid viewer"}, id("alice", holdfastv1.Role_VIEWER), ""},
-		{"translated", mapped, key, map[string]any{"preferred_username": "al", "realm_access": map[string]any{"roles": []string{"dc-ops", "admin"}}}, id("al", holdfastv1.Role_OPERATOR, "gpu"), ""},
-		{"claims of another form", mapped, key, map[string]any{"preferred_username": "al", "realm_access": 7}, id("al", 0), ""},
-		{"pools", pooled, key, map[string]any{"roles": "operator", "pools": []string{"b", "a"}}, id("alice", holdfastv1.Role_OPERATOR, "a", "b"), ""},
-		{"pools within a role's", pooled, key, map[string]any{"roles": "operator@a", "pools": []string{"b", "a"}}, id("alice", holdfastv1.Role_OPERATOR, "a"), ""},
+		{"translated", mapped, key,
+			map[string]any{"preferred_username": "al",
+				"realm_access": map[string]any{"roles": []string{"dc-ops", "admin"}}}, id("al", holdfastv1.Role_OPERATOR,
+				"gpu"), ""},
+		{"claims of another form", mapped, key, map[string]any{"preferred_username": "al", "realm_access": 7}, id("al", 0),
+			""},
+		{"pools", pooled, key, map[string]any{"roles": "operator", "pools": []string{"b", "a"}},
+			id("alice", holdfastv1.Role_OPERATOR, "a", "b"), ""},
+		{"pools within a role's", pooled, key, map[string]any{"roles": "operator@a", "pools": []string{"b", "a"}},
+			id("alice", holdfastv1.Role_OPERATOR, "a"), ""},
 		{"pools missing", pooled, key, map[string]any{"roles": "operator"}, id("alice", 0), ""},
 		{"admins have no pools", pooled, key, map[string]any{"roles": "admin"}, id("alice", holdfastv1.Role_ADMIN), ""},
 		{"nameless", plain, key, map[string]any{"sub": nil}, nil, ReasonTokenInvalid},
@@ -109,12 +119,14 @@ func TestIssuer(t *testing.T) {
 		{"expired", plain, key, map[string]any{"exp": time.Now().Add(-time.Minute).Unix()}, nil, ReasonTokenExpired},
 		{"without an end", plain, key, map[string]any{"exp": nil}, nil, ReasonTokenExpired},
 		{"not yet", plain, key, map[string]any{"nbf": time.Now().Add(time.Hour).Unix()}, nil, ReasonTokenInvalid},
-		{"of an issuer that nobody knows", plain, key, map[string]any{"iss": "https://evil.example"}, nil, ReasonTokenUnknown},
+		{"of an issuer that nobody knows", plain, key, map[string]any{"iss": "https://evil.example"}, nil,
+			ReasonTokenUnknown},
 		{"of an issuer that is spelled otherwise", plain, key, map[string]any{"iss": p.URL + "/"}, nil, ReasonTokenUnknown},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			g := newGate(t, &fakeRecords{}, Config{Issuers: []Issuer{tt.cfg}})
-			c, err := g.identify(context.Background(), &presented{source: "10.0.0.1", bearer: []string{"Bearer " + tt.by.sign(t, p.claims(tt.claims))}})
+			c, err := g.identify(context.Background(),
+				&presented{source: "10.0.0.1", bearer: []string{"Bearer " + tt.by.sign(t, p.claims(tt.claims))}})
 			if got := reasonOf(err); got != tt.reason {
 				t.Fatalf("got %q (%v), want %q", got, err, tt.reason)
 			}
@@ -136,7 +148,8 @@ func TestIssuerIsAskedRarely(t *testing.T) {
 	p := newIDP(t, key)
 	g := newGate(t, &fakeRecords{}, Config{Issuers: []Issuer{{URL: p.URL, Audience: "holdfast-dc1"}}})
 	try := func(by *signer) error {
-		_, err := g.identify(context.Background(), &presented{source: "10.0.0.1", bearer: []string{by.sign(t, p.claims(nil))}})
+		_, err := g.identify(context.Background(),
+			&presented{source: "10.0.0.1", bearer: []string{by.sign(t, p.claims(nil))}})
 		return err
 	}
 	for range 50 {
@@ -218,7 +231,8 @@ func FuzzDiscovery(f *testing.F) {
 	keys, _ := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{key.jwk()}})
 	f.Add(`{"issuer":"URL","jwks_uri":"URL/keys"}`, string(keys))
 	f.Add(`{`, `{"keys":[{"kty":"EC"}]}`)
-	f.Add(`{"issuer":"URL","jwks_uri":"URL/keys","id_token_signing_alg_values_supported":["none","HS256"]}`, `{"keys":[{"kty":"oct","k":"YQ","kid":"a"}]}`)
+	f.Add(`{"issuer":"URL","jwks_uri":"URL/keys","id_token_signing_alg_values_supported":["none","HS256"]}`,
+		`{"keys":[{"kty":"oct","k":"YQ","kid":"a"}]}`)
 	var doc, jwks atomic.Pointer[string]
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := *jwks.Load()
@@ -228,8 +242,10 @@ func FuzzDiscovery(f *testing.F) {
 		_, _ = w.Write([]byte(body))
 	}))
 	f.Cleanup(srv.Close)
-	good := key.sign(f, jwt.Claims{Issuer: srv.URL, Subject: "alice", Audience: jwt.Audience{"x"}, Expiry: jwt.NewNumericDate(time.Now().Add(time.Hour))})
-	forged := newSigner(f, "a").sign(f, jwt.Claims{Issuer: srv.URL, Subject: "alice", Audience: jwt.Audience{"x"}, Expiry: jwt.NewNumericDate(time.Now().Add(time.Hour))})
+	good := key.sign(f, jwt.Claims{Issuer: srv.URL, Subject: "alice", Audience: jwt.Audience{"x"},
+		Expiry: jwt.NewNumericDate(time.Now().Add(time.Hour))})
+	forged := newSigner(f, "a").sign(f, jwt.Claims{Issuer: srv.URL, Subject: "alice", Audience: jwt.Audience{"x"},
+		Expiry: jwt.NewNumericDate(time.Now().Add(time.Hour))})
 	f.Fuzz(func(t *testing.T, d, k string) {
 		doc.Store(&d)
 		jwks.Store(&k)

@@ -16,7 +16,8 @@ import (
 // its revocation or expiry counts at once.
 func TestKnownToken(t *testing.T) {
 	f := &fakeRecords{}
-	tok := &holdfastv1.Token{TokenId: "tok-1", Role: holdfastv1.Role_AGENT, MachineId: "m-1", ExpiresAt: timestamppb.New(time.Now().Add(time.Hour))}
+	tok := &holdfastv1.Token{TokenId: "tok-1", Role: holdfastv1.Role_AGENT, MachineId: "m-1",
+		ExpiresAt: timestamppb.New(time.Now().Add(time.Hour))}
 	secret := f.issue(tok)
 	state := &countedRecords{records: f.local}
 	deps := f.deps()
@@ -56,7 +57,8 @@ func TestKnownToken(t *testing.T) {
 	}
 	state, tok.RevokedAt = before, nil
 	for i := range maxKnown + 10 {
-		g.known.put(sha256.Sum256([]byte{byte(i), byte(i >> 8), byte(i >> 16)}), knownCaller{seen: seen{in: state.TokensMark()}})
+		g.known.put(sha256.Sum256([]byte{byte(i), byte(i >> 8), byte(i >> 16)}),
+			knownCaller{seen: seen{in: state.TokensMark()}})
 	}
 	if got := ask(); got != "" {
 		t.Fatalf("got %s", got)

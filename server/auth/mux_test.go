@@ -25,21 +25,22 @@ func site(t *testing.T, f *fakeRecords, cfg Config, change func(*Gate)) (*httpte
 		change(g)
 	}
 	m := g.NewMux()
-	m.HandleFunc("POST /echo", Least(holdfastv1.Role_OPERATOR), func(w http.ResponseWriter, _ *http.Request, status int, err *Error) {
-		w.WriteHeader(status)
-		_, _ = fmt.Fprintf(w, `{"message":%q}`, err.Reason)
-	}, func(w http.ResponseWriter, r *http.Request) {
-		b, err := io.ReadAll(r.Body)
-		if TooLarge(err) {
-			w.WriteHeader(http.StatusRequestEntityTooLarge)
-			return
-		}
-		if err != nil {
-			w.WriteHeader(http.StatusRequestTimeout)
-			return
-		}
-		_, _ = fmt.Fprintf(w, "%s sent %d bytes", From(r.Context()).GetPrincipal(), len(b))
-	})
+	m.HandleFunc("POST /echo", Least(holdfastv1.Role_OPERATOR),
+		func(w http.ResponseWriter, _ *http.Request, status int, err *Error) {
+			w.WriteHeader(status)
+			_, _ = fmt.Fprintf(w, `{"message":%q}`, err.Reason)
+		}, func(w http.ResponseWriter, r *http.Request) {
+			b, err := io.ReadAll(r.Body)
+			if TooLarge(err) {
+				w.WriteHeader(http.StatusRequestEntityTooLarge)
+				return
+			}
+			if err != nil {
+				w.WriteHeader(http.StatusRequestTimeout)
+				return
+			}
+			_, _ = fmt.Fprintf(w, "%s sent %d bytes", From(r.Context()).GetPrincipal(), len(b))
+		})
 	m.HandleFunc("GET /open", Public(), nil, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, "%v", From(r.Context()))
 	})
@@ -54,7 +55,8 @@ func TestMux(t *testing.T) {
 	srv, m := site(t, f, Config{}, nil)
 	operator := f.issue(&holdfastv1.Token{TokenId: "t1", Name: "op", Role: holdfastv1.Role_OPERATOR})
 	viewer := f.issue(&holdfastv1.Token{TokenId: "t2", Name: "v", Role: holdfastv1.Role_VIEWER})
-	revoked := f.issue(&holdfastv1.Token{TokenId: "t3", Name: "r", Role: holdfastv1.Role_ADMIN, RevokedAt: past(time.Hour)})
+	revoked := f.issue(&holdfastv1.Token{TokenId: "t3", Name: "r", Role: holdfastv1.Role_ADMIN,
+		RevokedAt: past(time.Hour)})
 	for _, tt := range []struct {
 		name, method, path, token, body string
 		status                          int
@@ -67,9 +69,11 @@ func TestMux(t *testing.T) {
 		{"revoked", "POST", "/echo", revoked, "", 401, `{"message":"TOKEN_REVOKED"}`},
 		{"unknown", "POST", "/echo", "nonsense", "", 401, `{"message":"TOKEN_UNKNOWN"}`},
 		{"too large", "POST", "/echo", operator, strings.Repeat("x", MaxBody+1), 413, ""},
-		{"just not too large", "POST", "/echo", operator, strings.Repeat("x", MaxBody), 200, fmt.Sprintf("token:op sent %d bytes", MaxBody)},
+		{"just not too large", "POST", "/echo", operator, strings.Repeat("x", MaxBody), 200,
+			fmt.Sprintf("token:op sent %d bytes", MaxBody)},
 		{"public", "GET", "/open", revoked, "", 200, "<nil>"},
-		{"in words of its own", "GET", "/plain", "", "", 401, "no credentials: send `Authorization: Bearer` and a token (`holdfast token create`), or use a client certificate\n"},
+		{"in words of its own", "GET", "/plain", "", "", 401,
+			"no credentials: send `Authorization: Bearer` and a token (`holdfast token create`), or use a client certificate\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			req, err := http.NewRequestWithContext(t.Context(), tt.method, srv.URL+tt.path, strings.NewReader(tt.body))
@@ -146,7 +150,8 @@ func TestSlowBody(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := fmt.Fprintf(c, "POST /echo HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: 1000\r\n\r\nab", token); err != nil {
+	if _, err := fmt.Fprintf(c,
+		"POST /echo HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: 1000\r\n\r\nab", token); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
@@ -178,14 +183,21 @@ func TestOtherSites(t *testing.T) {
 		answer                    string
 	}{
 		{"a program", "POST", "/echo", "", open, nil, 200, ""},
-		{"a page of ours", "POST", "/echo", "", open, http.Header{"Sec-Fetch-Site": {"same-origin"}, "Origin": {"https://elsewhere"}}, 200, ""},
-		{"a page of another site", "POST", "/echo", "", open, http.Header{"Sec-Fetch-Site": {"cross-site"}, "Origin": {"https://evil"}}, 403, `{"message":"CROSS_ORIGIN"}`},
-		{"of another site on this host", "POST", "/echo", "", open, http.Header{"Sec-Fetch-Site": {"same-site"}}, 403, `{"message":"CROSS_ORIGIN"}`},
-		{"in an old browser", "POST", "/echo", "", open, http.Header{"Origin": {"https://evil"}}, 403, `{"message":"CROSS_ORIGIN"}`},
-		{"in a frame of nobody's", "POST", "/echo", "", open, http.Header{"Origin": {"null"}}, 403, `{"message":"CROSS_ORIGIN"}`},
+		{"a page of ours", "POST", "/echo", "", open, http.Header{"Sec-Fetch-Site": {"same-origin"},
+			"Origin": {"https://elsewhere"}}, 200, ""},
+		{"a page of another site", "POST", "/echo", "", open, http.Header{"Sec-Fetch-Site": {"cross-site"},
+			"Origin": {"https://evil"}}, 403, `{"message":"CROSS_ORIGIN"}`},
+		{"of another site on this host", "POST", "/echo", "", open, http.Header{"Sec-Fetch-Site": {"same-site"}}, 403,
+			`{"message":"CROSS_ORIGIN"}`},
+		{"in an old browser", "POST", "/echo", "", open, http.Header{"Origin": {"https://evil"}}, 403,
+			`{"message":"CROSS_ORIGIN"}`},
+		{"in a frame of nobody's", "POST", "/echo", "", open, http.Header{"Origin": {"null"}}, 403,
+			`{"message":"CROSS_ORIGIN"}`},
 		{"a link", "GET", "/plain", "", open, http.Header{"Sec-Fetch-Site": {"cross-site"}}, 200, ""},
-		{"with a token", "POST", "/echo", operator, secure, http.Header{"Sec-Fetch-Site": {"cross-site"}, "Origin": {"https://tool"}}, 200, ""},
-		{"nobody from another site", "POST", "/echo", "", secure, http.Header{"Sec-Fetch-Site": {"cross-site"}}, 401, `{"message":"NO_CREDENTIALS"}`},
+		{"with a token", "POST", "/echo", operator, secure, http.Header{"Sec-Fetch-Site": {"cross-site"},
+			"Origin": {"https://tool"}}, 200, ""},
+		{"nobody from another site", "POST", "/echo", "", secure, http.Header{"Sec-Fetch-Site": {"cross-site"}}, 401,
+			`{"message":"NO_CREDENTIALS"}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			req, err := http.NewRequestWithContext(t.Context(), tt.method, tt.srv.URL+tt.path, nil)
@@ -246,7 +258,8 @@ func TestPublicLimits(t *testing.T) {
 	for _, tt := range []struct {
 		url     string
 		limited bool
-	}{{secure.URL + "/health", false}, {secure.URL + "/file", false}, {open.URL + "/open", false}, {secure.URL + "/open", true}, {secure.URL + "/health", false}} {
+	}{{secure.URL + "/health", false}, {secure.URL + "/file", false}, {open.URL + "/open", false},
+		{secure.URL + "/open", true}, {secure.URL + "/health", false}} {
 		limited, calls := false, publicBurst+100
 		if tt.limited {
 			calls = 10 * publicBurst // more than are allowed in the meantime, also on a slow machine

@@ -52,7 +52,8 @@ func TestPolicyIsComplete(t *testing.T) {
 // of each: such machines have no credentials yet.
 func installers() map[string]string {
 	return map[string]string{
-		"holdfast.v1.InstallService/BootMachine":      "a MAC address that a session waits for (docs/netboot.md: who is on that network is trusted)",
+		"holdfast.v1.InstallService/BootMachine": "a MAC address that a session waits for (docs/netboot.md: who " +
+			"is on that network is trusted)",
 		"holdfast.v1.InstallService/ReportInstall":    "the token of the session, in the request",
 		"holdfast.v1.InstallService/AppendInstallLog": "the token of the session, in the request",
 	}
@@ -69,7 +70,8 @@ func TestChangesWantARole(t *testing.T) {
 			t.Errorf("%s changes something, but %s may call it", m, r.Needs())
 		}
 	}
-	if readOnly("holdfast.v1.RunService/StartRun") || !readOnly("holdfast.v1.RunService/GetRun") || !readOnly("grpc.health.v1.Health/Check") {
+	if readOnly("holdfast.v1.RunService/StartRun") || !readOnly("holdfast.v1.RunService/GetRun") ||
+		!readOnly("grpc.health.v1.Health/Check") {
 		t.Error("readOnly does not know what is read only")
 	}
 }
@@ -78,9 +80,11 @@ func TestRules(t *testing.T) {
 	id := func(role holdfastv1.Role_Value, pools ...string) *holdfastv1.Identity {
 		return &holdfastv1.Identity{Principal: "x", Role: role, Pools: pools, Method: MethodToken}
 	}
-	agent := &holdfastv1.Identity{Principal: "agent:m-1", Role: holdfastv1.Role_AGENT, MachineId: "m-1", Method: MethodToken}
+	agent := &holdfastv1.Identity{Principal: "agent:m-1", Role: holdfastv1.Role_AGENT, MachineId: "m-1",
+		Method: MethodToken}
 	peer := &holdfastv1.Identity{Principal: "peer:n2", Method: MethodCertificate}
-	const alive, plan, run = "holdfast.v1.HeartbeatService/KeepMachineAlive", "holdfast.v1.PlanService/CreatePlan", "holdfast.v1.RunService/StartRun"
+	const alive, plan, run = "holdfast.v1.HeartbeatService/KeepMachineAlive", "holdfast.v1.PlanService/CreatePlan",
+		"holdfast.v1.RunService/StartRun"
 	for _, tt := range []struct {
 		method string
 		id     *holdfastv1.Identity
@@ -91,16 +95,22 @@ func TestRules(t *testing.T) {
 		{alive, agent, &holdfastv1.KeepMachineAliveRequest{MachineId: "m-2"}, ReasonNotOwn},
 		{alive, agent, nil, ""}, // the route, before the body was read
 		{alive, &holdfastv1.Identity{Role: holdfastv1.Role_AGENT}, &holdfastv1.KeepMachineAliveRequest{}, ReasonNotOwn},
-		{alive, id(holdfastv1.Role_POOL_AGENT, "a"), &holdfastv1.KeepMachineAliveRequest{MachineId: "m-2"}, ""}, // its pool is checked later
+		// its pool is checked later
+		{alive, id(holdfastv1.Role_POOL_AGENT, "a"), &holdfastv1.KeepMachineAliveRequest{MachineId: "m-2"}, ""},
 		{alive, id(holdfastv1.Role_POOL_AGENT), &holdfastv1.KeepMachineAliveRequest{MachineId: "m-2"}, ReasonNotOwn},
 		{alive, id(holdfastv1.Role_OPERATOR), &holdfastv1.KeepMachineAliveRequest{MachineId: "m-1"}, ReasonRole},
 		{alive, id(holdfastv1.Role_ADMIN), &holdfastv1.KeepMachineAliveRequest{MachineId: "m-1"}, ""},
 		{alive, id(holdfastv1.Role_SERVICE), nil, ReasonRole},
-		{"holdfast.v1.HeartbeatService/HeartbeatPool", id(holdfastv1.Role_POOL_AGENT, "a"), &holdfastv1.HeartbeatPoolRequest{PoolId: "a"}, ""},
-		{"holdfast.v1.HeartbeatService/HeartbeatPool", id(holdfastv1.Role_POOL_AGENT, "a"), &holdfastv1.HeartbeatPoolRequest{PoolId: "b"}, ReasonNotOwn},
-		{"holdfast.v1.PoolService/RegisterPool", id(holdfastv1.Role_POOL_AGENT, "a"), &holdfastv1.RegisterPoolRequest{Pool: &holdfastv1.Pool{PoolId: "a"}}, ""},
-		{"holdfast.v1.PoolService/RegisterPool", id(holdfastv1.Role_POOL_AGENT, "a"), &holdfastv1.RegisterPoolRequest{Pool: &holdfastv1.Pool{PoolId: "b"}}, ReasonNotOwn},
-		{"holdfast.v1.PoolService/RegisterPool", id(holdfastv1.Role_POOL_AGENT, "a"), &holdfastv1.RegisterPoolRequest{}, ReasonNotOwn},
+		{"holdfast.v1.HeartbeatService/HeartbeatPool", id(holdfastv1.Role_POOL_AGENT, "a"),
+			&holdfastv1.HeartbeatPoolRequest{PoolId: "a"}, ""},
+		{"holdfast.v1.HeartbeatService/HeartbeatPool", id(holdfastv1.Role_POOL_AGENT, "a"),
+			&holdfastv1.HeartbeatPoolRequest{PoolId: "b"}, ReasonNotOwn},
+		{"holdfast.v1.PoolService/RegisterPool", id(holdfastv1.Role_POOL_AGENT, "a"),
+			&holdfastv1.RegisterPoolRequest{Pool: &holdfastv1.Pool{PoolId: "a"}}, ""},
+		{"holdfast.v1.PoolService/RegisterPool", id(holdfastv1.Role_POOL_AGENT, "a"),
+			&holdfastv1.RegisterPoolRequest{Pool: &holdfastv1.Pool{PoolId: "b"}}, ReasonNotOwn},
+		{"holdfast.v1.PoolService/RegisterPool", id(holdfastv1.Role_POOL_AGENT, "a"), &holdfastv1.RegisterPoolRequest{},
+			ReasonNotOwn},
 		{plan, id(holdfastv1.Role_OPERATOR), nil, ""},
 		{plan, id(holdfastv1.Role_OPERATOR, "a"), nil, ReasonScope},
 		{plan, id(holdfastv1.Role_VIEWER), nil, ReasonRole},
@@ -111,7 +121,8 @@ func TestRules(t *testing.T) {
 		{run, nil, nil, ReasonRole},
 		{"holdfast.internal.v1.PeerService/Leave", peer, nil, ""},
 		{"holdfast.internal.v1.PeerService/Leave", id(holdfastv1.Role_ADMIN), nil, ReasonPeersOnly},
-		{"holdfast.internal.v1.PeerService/Leave", &holdfastv1.Identity{Principal: "peer:n2", Role: holdfastv1.Role_ADMIN, Method: MethodToken}, nil, ReasonPeersOnly},
+		{"holdfast.internal.v1.PeerService/Leave", &holdfastv1.Identity{Principal: "peer:n2", Role: holdfastv1.Role_ADMIN,
+			Method: MethodToken}, nil, ReasonPeersOnly},
 		{"holdfast.internal.v1.PeerService/Leave", anonymous(), nil, ""},
 		{"holdfast.v1.AccessService/WhoAmI", agent, nil, ""},
 		{"grpc.health.v1.Health/Check", nil, nil, ""},

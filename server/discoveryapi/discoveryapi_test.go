@@ -43,15 +43,18 @@ func TestTokens(t *testing.T) {
 	var calls []apitest.Call
 	for _, r := range []struct{ method, path, body string }{
 		{"POST", register, tool}, {"POST", deregister, tool}, {"POST", base + "/update/" + id, healthy}, {"POST", ping, id},
-		{"GET", "/api/v1/capabilities", ""}, {"GET", "/api/v1/capabilities/tools/state", ""}, {"GET", "/api/v1/capabilities/resources/state", ""}, {"GET", notifications, ""},
+		{"GET", "/api/v1/capabilities", ""}, {"GET", "/api/v1/capabilities/tools/state", ""}, {"GET",
+			"/api/v1/capabilities/resources/state", ""}, {"GET", notifications, ""},
 	} {
 		expect := func(token string, status int, want string) {
 			calls = append(calls, apitest.Expect(r.method+r.path+" with "+token, token, r.method, r.path, r.body, status, want))
 		}
-		expect("", 401, wrong("no credentials: send `Authorization: Bearer` and a token (`holdfast token create`), or use a client certificate"))
+		expect("", 401, wrong("no credentials: send `Authorization: Bearer` and a token (`holdfast token create`), or "+
+			"use a client certificate"))
 		expect("expired", 401, wrong(`token \"tok-expired\" has expired at 2026-01-30T15:10:00Z: ask for another one`))
 		expect("revoked", 401, wrong(`token \"tok-revoked\" was revoked: ask for another one`))
-		expect("=Bearer garbage", 401, wrong("unknown token: is it of this cluster, and complete? An admin creates one with `holdfast token create`"))
+		expect("=Bearer garbage", 401,
+			wrong("unknown token: is it of this cluster, and complete? An admin creates one with `holdfast token create`"))
 		expect("agent", 403, "*")
 		expect("pool", 403, "*")
 		if r.method == "POST" {
@@ -79,16 +82,22 @@ func TestBodies(t *testing.T) {
 	send("ping of nothing", ping, " \n", 400, wrong("body is empty: want the id of a service"))
 	send("ping of garbage", ping, "\xff\xfe", 400, "*")
 	send("ping of too much", ping, id+strings.Repeat("0", 1000), 404, "*")
-	send("port of a wrong type", register, strings.Replace(tool, "9090", `"9090"`, 1), 400, wrong("port: want a whole number, not string"))
+	send("port of a wrong type", register, strings.Replace(tool, "9090", `"9090"`, 1), 400,
+		wrong("port: want a whole number, not string"))
 	send("port beyond ports", register, strings.Replace(tool, "9090", `70000`, 1), 400, "*")
 	send("no name", register, `{"host":"h","port":1,"serviceType":"tool-invoker"}`, 400, "*")
-	for _, lacks := range []struct{ member, field string }{{`"host":"192.168.1.100",`, "host"}, {`"port":9090,`, "port"}, {`"serviceType":"tool-invoker",`, "service_type"}} {
-		send("no "+lacks.field, register, strings.Replace(tool, lacks.member, "", 1), 400, wrong("target."+lacks.field+": is required"))
+	for _, lacks := range []struct{ member, field string }{{`"host":"192.168.1.100",`, "host"}, {`"port":9090,`, "port"},
+		{`"serviceType":"tool-invoker",`, "service_type"}} {
+		send("no "+lacks.field, register, strings.Replace(tool, lacks.member, "", 1), 400,
+			wrong("target."+lacks.field+": is required"))
 	}
 	send("id that is none", register, strings.Replace(tool, id, `short`, 1), 400, "*")
-	send("timestamp that is none", base+"/update/"+id, `{"timestamp":"noon","healthy":true}`, 400, wrong(`timestamp: want ISO 8601 or seconds, not \"noon\"`))
-	send("timestamp beyond time", base+"/update/"+id, `{"timestamp":1e300,"healthy":true}`, 400, wrong(`timestamp: want ISO 8601 or seconds, not 1e300`))
-	for _, far := range []string{`253402300800`, `-62135596801`, `"0000-01-01T00:00:00Z"`, `"9999-12-31T23:59:59-12:00"`} { // outside the years 1 to 9999: treated as absent
+	send("timestamp that is none", base+"/update/"+id, `{"timestamp":"noon","healthy":true}`, 400,
+		wrong(`timestamp: want ISO 8601 or seconds, not \"noon\"`))
+	send("timestamp beyond time", base+"/update/"+id, `{"timestamp":1e300,"healthy":true}`, 400,
+		wrong(`timestamp: want ISO 8601 or seconds, not 1e300`))
+	// outside the years 1 to 9999: treated as absent
+	for _, far := range []string{`253402300800`, `-62135596801`, `"0000-01-01T00:00:00Z"`, `"9999-12-31T23:59:59-12:00"`} {
 		send("timestamp "+far, base+"/update/"+id, `{"timestamp":`+far+`,"healthy":true}`, 200, "")
 	}
 	send("update of nobody", base+"/update/"+never, healthy, 404, unknown(never))
@@ -96,10 +105,14 @@ func TestBodies(t *testing.T) {
 	send("ping of nobody", ping+"/", never, 404, "*")
 	send("deregistration of nobody", deregister, strings.Replace(tool, id, never, 1), 404, unknown(never))
 	calls = append(calls,
-		apitest.Expect("no such route", "", "POST", "/api/v1/management/discovery/nothing", "", 404, `{"error":{"message":"Not Found"},"data":null}`),
-		apitest.Expect("nothing to read there", "", "GET", "/api/v1/capabilities/nothing", "", 404, `{"error":{"message":"Not Found"},"data":null}`),
-		apitest.Expect("wrong method", "service", "GET", register, "", 405, `{"error":{"message":"Method Not Allowed"},"data":null}`),
-		apitest.Expect("wrong method to ping", "service", "PUT", ping, id, 405, `{"error":{"message":"Method Not Allowed"},"data":null}`))
+		apitest.Expect("no such route", "", "POST", "/api/v1/management/discovery/nothing", "", 404,
+			`{"error":{"message":"Not Found"},"data":null}`),
+		apitest.Expect("nothing to read there", "", "GET", "/api/v1/capabilities/nothing", "", 404,
+			`{"error":{"message":"Not Found"},"data":null}`),
+		apitest.Expect("wrong method", "service", "GET", register, "", 405,
+			`{"error":{"message":"Method Not Allowed"},"data":null}`),
+		apitest.Expect("wrong method to ping", "service", "PUT", ping, id, 405,
+			`{"error":{"message":"Method Not Allowed"},"data":null}`))
 	l.Run(t, calls)
 }
 
@@ -119,7 +132,8 @@ func TestLife(t *testing.T) {
 		send("without one", register, `{"id":null,"serviceName":"other","host":"10.0.0.1","port":9091,"serviceType":"resource-provider","more":1}`, 200,
 			`{"error":null,"data":{"id":"<uuid>","serviceName":"other","host":"10.0.0.1","port":9091,"serviceType":"resource-provider","serviceSubType":null,"languageName":null,"languageType":null,"languageSubType":null}}`),
 		send("update", base+"/update/"+id, healthy, 200, ""),
-		send("update in seconds", base+"/update/"+id+"/", `{"timestamp":1736937000.5,"healthy":false,"reason":"no database"}`, 200, ""),
+		send("update in seconds", base+"/update/"+id+"/",
+			`{"timestamp":1736937000.5,"healthy":false,"reason":"no database"}`, 200, ""),
 		send("update without a time", base+"/update/"+id, `{"timestamp":null,"healthy":true,"reason":null}`, 200, ""),
 		send("ping", ping, id, 200, ""),
 		send("ping in quotes, with a slash", ping+"/", "\""+id+"\"\n", 200, ""),
@@ -137,12 +151,13 @@ func TestLife(t *testing.T) {
 		send("come back", register, tool, 200, registered),
 	})
 	l.Expire(internalv1.LeaseRef_SERVICE, id)
-	l.Run(t, []apitest.Call{get("missing in action", "/api/v1/capabilities/tools/state", `{"error":null,"data":{"my-tool":[`+
-		`{"id":"<uuid>","lastSeen":"2026-01-29T15:10:11Z","active":false,"states":[`+
-		`{"timestamp":"2026-01-29T15:10:01Z","healthy":true,"reason":"healthy"},{"timestamp":"2026-01-29T15:10:02Z","healthy":true,"reason":"healthy"},`+
-		`{"timestamp":"2025-01-15T10:30:00Z","healthy":true,"reason":"healthy"},{"timestamp":"2025-01-15T10:30:00.5Z","healthy":false,"reason":"no database"},`+
-		`{"timestamp":"2026-01-29T15:10:06Z","healthy":true,"reason":""},{"timestamp":"2026-01-29T15:10:09Z","healthy":false,"reason":"deregistered"},`+
-		`{"timestamp":"2026-01-29T15:10:11Z","healthy":true,"reason":"healthy"},{"timestamp":"2026-01-29T15:10:12Z","healthy":false,"reason":"missing in action"}]}]}}`)})
+	l.Run(t, []apitest.Call{get("missing in action", "/api/v1/capabilities/tools/state",
+		`{"error":null,"data":{"my-tool":[`+
+			`{"id":"<uuid>","lastSeen":"2026-01-29T15:10:11Z","active":false,"states":[`+
+			`{"timestamp":"2026-01-29T15:10:01Z","healthy":true,"reason":"healthy"},{"timestamp":"2026-01-29T15:10:02Z","healthy":true,"reason":"healthy"},`+
+			`{"timestamp":"2025-01-15T10:30:00Z","healthy":true,"reason":"healthy"},{"timestamp":"2025-01-15T10:30:00.5Z","healthy":false,"reason":"no database"},`+
+			`{"timestamp":"2026-01-29T15:10:06Z","healthy":true,"reason":""},{"timestamp":"2026-01-29T15:10:09Z","healthy":false,"reason":"deregistered"},`+
+			`{"timestamp":"2026-01-29T15:10:11Z","healthy":true,"reason":"healthy"},{"timestamp":"2026-01-29T15:10:12Z","healthy":false,"reason":"missing in action"}]}]}}`)})
 }
 
 func TestNoLeader(t *testing.T) {
@@ -166,14 +181,16 @@ func TestNoLeader(t *testing.T) {
 func FuzzBodies(f *testing.F) {
 	paths := []string{register, deregister, base + "/update/" + id, ping}
 	for i := range paths {
-		for _, body := range []string{tool, healthy, id, `{"timestamp":-62135596800.999}`, `{"timestamp":"2025-01-15T10:30:00.123456789+0100"}`, `[]`, `null`, "\xff", `{"id":null,"port":1e3}`} {
+		for _, body := range []string{tool, healthy, id, `{"timestamp":-62135596800.999}`,
+			`{"timestamp":"2025-01-15T10:30:00.123456789+0100"}`, `[]`, `null`, "\xff", `{"id":null,"port":1e3}`} {
 			f.Add(byte(i), []byte(body))
 		}
 	}
 	f.Fuzz(func(t *testing.T, path byte, body []byte) {
 		l := lab(t)
 		l.Send(apitest.Call{Token: "service", Method: "POST", Path: register, Body: tool})
-		got := l.Fuzzed(t, apitest.Call{Token: "service", Method: "POST", Path: paths[int(path)%len(paths)], Body: string(body)}, 200, 400, 404, 413)
+		got := l.Fuzzed(t, apitest.Call{Token: "service", Method: "POST", Path: paths[int(path)%len(paths)],
+			Body: string(body)}, 200, 400, 404, 413)
 		if got.Status == 200 {
 			l.Fuzzed(t, apitest.Call{Token: "viewer", Method: "GET", Path: "/api/v1/capabilities/tools/state"}, 200)
 		}
@@ -191,12 +208,14 @@ func TestDeregisterWithoutID(t *testing.T) {
 	l.Run(t, []apitest.Call{
 		send("before", deregister, nameless, 404, wrong(`service \"my-tool\" at 192.168.1.100:9090 was never registered`)),
 		send("register", register, nameless, 200, "*"),
-		send("elsewhere", deregister, strings.Replace(nameless, "9090", "9091", 1), 404, wrong(`service \"my-tool\" at 192.168.1.100:9091 was never registered`)),
+		send("elsewhere", deregister, strings.Replace(nameless, "9090", "9091", 1), 404,
+			wrong(`service \"my-tool\" at 192.168.1.100:9091 was never registered`)),
 		send("deregister", deregister, nameless, 200, ""),
 		send("deregister again", deregister, nameless, 200, ""),
 		send("register two", register, nameless, 200, "*"),
 		send("with another id", register, tool, 200, "*"),
-		send("which of them", deregister, nameless, 400, wrong(`id: is required: 2 services are \"my-tool\" at 192.168.1.100:9090`)),
+		send("which of them", deregister, nameless, 400,
+			wrong(`id: is required: 2 services are \"my-tool\" at 192.168.1.100:9090`)),
 		send("this one", deregister, tool, 200, ""),
 		send("the one that is left", deregister, nameless, 200, ""),
 		send("nobody's", deregister, `{"id":null}`, 400, wrong("id: is required")),
@@ -208,8 +227,10 @@ func TestDeregisterWithoutID(t *testing.T) {
 func TestEnginesAreNoTools(t *testing.T) {
 	l := lab(t)
 	l.Run(t, []apitest.Call{
-		apitest.Expect("register", "service", "POST", register, strings.Replace(tool, "tool-invoker", "code-execution-engine", 1), 200, "*"),
+		apitest.Expect("register", "service", "POST", register, strings.Replace(tool, "tool-invoker",
+			"code-execution-engine", 1), 200, "*"),
 		apitest.Expect("tools", "viewer", "GET", "/api/v1/capabilities/tools/state", "", 200, `{"error":null,"data":{}}`),
-		apitest.Expect("resources", "viewer", "GET", "/api/v1/capabilities/resources/state", "", 200, `{"error":null,"data":{}}`),
+		apitest.Expect("resources", "viewer", "GET", "/api/v1/capabilities/resources/state", "", 200,
+			`{"error":null,"data":{}}`),
 	})
 }

@@ -118,7 +118,8 @@ func open(l *apitest.Lab, token, last string) *browser {
 // named returns a registration.
 func named(id int, name string) (serviceID, body string) {
 	serviceID = fmt.Sprintf("00000000-0000-4000-8000-%012d", id)
-	return serviceID, `{"id":"` + serviceID + `","serviceName":"` + name + `","host":"10.0.0.1","port":9090,"serviceType":"tool-invoker"}`
+	return serviceID, `{"id":"` + serviceID + `","serviceName":"` + name +
+		`","host":"10.0.0.1","port":9090,"serviceType":"tool-invoker"}`
 }
 
 func post(t *testing.T, l *apitest.Lab, path, body string) {
@@ -134,7 +135,8 @@ func told(cursor int, event, id, name, activity string) string {
 	if cursor != 0 {
 		text = fmt.Sprintf("id: %d\n", cursor)
 	}
-	return text + "event: " + event + "\ndata: " + `{"event":"` + event + `","target":{"id":"` + id + `","serviceName":"` + name + `","host":"10.0.0.1","port":9090,"serviceType":"tool-invoker",` +
+	return text + "event: " + event + "\ndata: " + `{"event":"` + event + `","target":{"id":"` + id +
+		`","serviceName":"` + name + `","host":"10.0.0.1","port":9090,"serviceType":"tool-invoker",` +
 		`"serviceSubType":null,"languageName":null,"languageType":null,"languageSubType":null},"activity":{"id":"` + id + `",` + activity + "}}\n\n"
 }
 
@@ -164,7 +166,9 @@ func TestNotifications(t *testing.T) {
 		first.want(t, "two", told(2, "register", two, "two", state("02", healthyAt("02"))))
 
 		second := open(l, "viewer", "")
-		second.want(t, "the current state has one id, at its end", told(0, "register", one, "one", state("01", healthyAt("01")))+told(2, "register", two, "two", state("02", healthyAt("02"))))
+		second.want(t, "the current state has one id, at its end",
+			told(0, "register", one, "one", state("01", healthyAt("01")))+
+				told(2, "register", two, "two", state("02", healthyAt("02"))))
 		first.cancel()
 		second.cancel()
 		if !first.ended() || !second.ended() {
@@ -173,8 +177,11 @@ func TestNotifications(t *testing.T) {
 		post(t, l, base+"/update/"+one, `{"timestamp":"2025-01-15T10:30:00Z","healthy":false,"reason":"no database"}`)
 		post(t, l, deregister, bodyTwo)
 		again := open(l, "viewer", "2")
-		again.want(t, "what was missed", told(3, "update", one, "one", state("03", healthyAt("01")+`,{"timestamp":"2025-01-15T10:30:00Z","healthy":false,"reason":"no database"}`))+
-			told(4, "deregister", two, "two", `"lastSeen":"2026-01-29T15:10:02Z","active":false,"states":[`+healthyAt("02")+`,{"timestamp":"2026-01-29T15:10:04Z","healthy":false,"reason":"deregistered"}]`))
+		again.want(t, "what was missed",
+			told(3, "update", one, "one",
+				state("03", healthyAt("01")+`,{"timestamp":"2025-01-15T10:30:00Z","healthy":false,"reason":"no database"}`))+
+				told(4, "deregister", two, "two", `"lastSeen":"2026-01-29T15:10:02Z","active":false,"states":[`+healthyAt("02")+
+					`,{"timestamp":"2026-01-29T15:10:04Z","healthy":false,"reason":"deregistered"}]`))
 		pass(10 * time.Second)
 		again.want(t, "the first heartbeat", alive)
 		for range 4 {
@@ -275,7 +282,8 @@ func TestNotificationsOverTheNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "text/event-stream" || resp.Header.Get("Cache-Control") != "no-store" {
+	if resp.StatusCode != 200 || resp.Header.Get("Content-Type") != "text/event-stream" ||
+		resp.Header.Get("Cache-Control") != "no-store" {
 		t.Fatalf("got %s, %v", resp.Status, resp.Header)
 	}
 	service, body := named(1, "one")

@@ -16,10 +16,12 @@ import (
 func machines() *filter.Schema {
 	return &filter.Schema{
 		Message: (*holdfastv1.Machine)(nil).ProtoReflect().Descriptor(),
-		Aliases: map[string]string{"phase": "status.phase", "rack": "spec.rack", "mac_addresses": "spec.mac_addresses", "conditions": "status.conditions"},
-		Keyed:   map[string]filter.Keyed{"status.conditions": {Key: "type", Value: "status", Unknown: "unknown", Names: []string{"Reachable", "Degraded", "BMCReachable"}}},
-		Hidden:  []string{"status.banners"},
-		Fixed:   []string{"machine_id"},
+		Aliases: map[string]string{"phase": "status.phase", "rack": "spec.rack", "mac_addresses": "spec.mac_addresses",
+			"conditions": "status.conditions"},
+		Keyed: map[string]filter.Keyed{"status.conditions": {Key: "type", Value: "status", Unknown: "unknown",
+			Names: []string{"Reachable", "Degraded", "BMCReachable"}}},
+		Hidden: []string{"status.banners"},
+		Fixed:  []string{"machine_id"},
 		Canonical: map[string]func(string) string{
 			"spec.mac_addresses": func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "-", ":")) },
 		},
@@ -173,7 +175,8 @@ func TestErrors(t *testing.T) {
 		{"status.banners:x", "is computed on read: it cannot be used in a filter"},
 		{"phase=BROKEN", `at character 7: status.phase cannot be "BROKEN": want one of PHASE_UNSPECIFIED, FACTORY_READY, READY`},
 		{"phase>READY", "status.phase has no order"},
-		{"conditions.Reachble = true", `there is no "Reachble" in status.conditions; known are: Reachable, Degraded, BMCReachable`},
+		{"conditions.Reachble = true",
+			`there is no "Reachble" in status.conditions; known are: Reachable, Degraded, BMCReachable`},
 		{"conditions.Reachable = maybe", "is true, false or unknown"},
 		{"conditions.Reachable > true", "is true, false or unknown"},
 		{"revision = many", `revision is a number from 0 up, "many" is not`},
@@ -255,12 +258,14 @@ func TestPinnedFixedPossible(t *testing.T) {
 func FuzzCompile(f *testing.F) {
 	for _, s := range []string{
 		"phase=IN_SERVICE", `machine_id = "m-1" OR labels.env!=prod`, "-(rack=r7 AND NOT conditions.Reachable = true)",
-		"created_at > 2026-01-29T15:10:00Z", `mac_addresses:"aa:*"`, "labels:env", `labels."a.b" = 'x\n'`, "revision>=1 status:*",
+		"created_at > 2026-01-29T15:10:00Z", `mac_addresses:"aa:*"`, "labels:env", `labels."a.b" = 'x\n'`,
+		"revision>=1 status:*",
 	} {
 		f.Add(s)
 	}
 	schema := machines()
-	all := []proto.Message{machine(), &holdfastv1.Machine{}, &holdfastv1.Machine{MachineId: "m-2", Labels: map[string]string{"env": "test"}}}
+	all := []proto.Message{machine(), &holdfastv1.Machine{}, &holdfastv1.Machine{MachineId: "m-2",
+		Labels: map[string]string{"env": "test"}}}
 	f.Fuzz(func(t *testing.T, text string) {
 		yes, err := filter.Compile(schema, text)
 		if err != nil {

@@ -13,8 +13,10 @@ import (
 )
 
 func always(path, value string) bool {
-	return strings.HasPrefix(path, "labels.") || slices.Contains([]string{"machine_id", "spec.rack", "spec.serial", "status.phase"}, path) ||
-		strings.HasPrefix(path, "status.conditions.") && !strings.HasSuffix(path, ".type") && (value == "true" || value == "false")
+	return strings.HasPrefix(path, "labels.") ||
+		slices.Contains([]string{"machine_id", "spec.rack", "spec.serial", "status.phase"}, path) ||
+		strings.HasPrefix(path, "status.conditions.") && !strings.HasSuffix(path, ".type") &&
+			(value == "true" || value == "false")
 }
 
 // has reports whether a machine meets the terms.
@@ -32,7 +34,8 @@ func has(m *holdfastv1.Machine, t filter.Terms) bool {
 			return c.GetType() == kind && fmt.Sprint(c.GetStatus()) == t.Value
 		})
 	}
-	return map[string]string{"machine_id": m.GetMachineId(), "spec.rack": m.GetSpec().GetRack(), "spec.serial": m.GetSpec().GetSerial(),
+	return map[string]string{"machine_id": m.GetMachineId(), "spec.rack": m.GetSpec().GetRack(),
+		"spec.serial":  m.GetSpec().GetSerial(),
 		"status.phase": m.GetStatus().GetPhase().String()}[t.Path] == t.Value
 }
 
@@ -84,7 +87,8 @@ func TestTermsAndTexts(t *testing.T) {
 		{"rack=r7 AND revision>3", "spec.rack=r7", []string{"r7"}},
 		{"rack=r7 OR rack=r8", "(spec.rack=r7 | spec.rack=r8)", nil},
 		{"rack=r7 OR revision>3", "", nil},
-		{"(rack=r7 OR rack=r8) AND NOT phase=READY labels.env=x", "((spec.rack=r7 | spec.rack=r8) & labels.env=x)", []string{"x"}},
+		{"(rack=r7 OR rack=r8) AND NOT phase=READY labels.env=x", "((spec.rack=r7 | spec.rack=r8) & labels.env=x)",
+			[]string{"x"}},
 	} {
 		t.Run(tt.filter, func(t *testing.T) {
 			f, err := filter.Compile(machines(), tt.filter)
@@ -107,7 +111,8 @@ func TestTermsAndTexts(t *testing.T) {
 
 func TestOnly(t *testing.T) {
 	spec := func(path string) bool { return strings.HasPrefix(path, "spec.") }
-	for text, want := range map[string]bool{"": true, "rack=r7": true, "rack=r7 OR NOT spec.serial=x": true, "rack=r7 phase=READY": false, "NOT phase=READY": false} {
+	for text, want := range map[string]bool{"": true, "rack=r7": true, "rack=r7 OR NOT spec.serial=x": true,
+		"rack=r7 phase=READY": false, "NOT phase=READY": false} {
 		f, err := filter.Compile(machines(), text)
 		if err != nil {
 			t.Fatal(err)

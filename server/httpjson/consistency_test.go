@@ -30,7 +30,8 @@ type pools struct {
 func (p *pools) GetPool(ctx context.Context, r *holdfastv1.GetPoolRequest) (*holdfastv1.Pool, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	p.asked = append(p.asked, strings.Join(md.Get("holdfast-consistency"), ","))
-	at := metadata.Pairs("holdfast-index", fmt.Sprint(40+len(p.asked)), "holdfast-leader", "n1", "holdfast-last-contact-ms", "7", "other", "x")
+	at := metadata.Pairs("holdfast-index", fmt.Sprint(40+len(p.asked)), "holdfast-leader", "n1",
+		"holdfast-last-contact-ms", "7", "other", "x")
 	if err := grpc.SetHeader(ctx, at); err != nil {
 		return nil, err
 	}
@@ -52,7 +53,8 @@ func TestConsistency(t *testing.T) {
 		{"GET", "/a/x?more=1&consistency=stale", `200 "x" index 41 leader n1 contact 7`, []string{"stale", "stale"}},
 		{"GET", "/a/x/?consistency=linearizable", `200 "x" index 41 leader n1 contact 7`, []string{"", ""}},
 		{"GET", "/a/none?consistency=stale", `404 "none" index 41 leader n1 contact 7`, []string{"stale"}},
-		{"GET", "/a/x?consistency=fresh", `400 "consistency is \"fresh\": want stale or linearizable" index  leader  contact `, nil},
+		{"GET", "/a/x?consistency=fresh",
+			`400 "consistency is \"fresh\": want stale or linearizable" index  leader  contact `, nil},
 		{"POST", "/a/x?consistency=stale", `200 "x" index 42 leader n1 contact 7`, []string{"", ""}},
 		{"POST", "/beat?consistency=fresh", `200 "beat" index  leader  contact `, nil},
 	} {
@@ -74,11 +76,13 @@ func TestConsistency(t *testing.T) {
 		httpjson.Add(m, words,
 			httpjson.Route{Pattern: "GET /a/{id}", RPC: "PoolService/GetPool", Handler: handler},
 			httpjson.Route{Pattern: "POST /a/{id}", RPC: "PoolService/DeletePool", Handler: handler},
-			httpjson.Route{Pattern: "POST /beat", RPC: "HeartbeatService/HeartbeatPool", Handler: func(w http.ResponseWriter, _ *http.Request) { httpjson.Write(w, 200, "beat") }})
+			httpjson.Route{Pattern: "POST /beat", RPC: "HeartbeatService/HeartbeatPool",
+				Handler: func(w http.ResponseWriter, _ *http.Request) { httpjson.Write(w, 200, "beat") }})
 		w := httptest.NewRecorder()
 		m.ServeHTTP(w, httptest.NewRequest(tt.method, "http://localhost"+tt.path, nil))
 		h := w.Header()
-		got := fmt.Sprintf("%d %s index %s leader %s contact %s", w.Code, strings.TrimSpace(w.Body.String()), h.Get("Holdfast-Index"), h.Get("Holdfast-Leader"), h.Get("Holdfast-Last-Contact-Ms"))
+		got := fmt.Sprintf("%d %s index %s leader %s contact %s", w.Code, strings.TrimSpace(w.Body.String()),
+			h.Get("Holdfast-Index"), h.Get("Holdfast-Leader"), h.Get("Holdfast-Last-Contact-Ms"))
 		if got != tt.want || h.Get("Other") != "" {
 			t.Errorf("%s %s: got %s (%v), want %s", tt.method, tt.path, got, h, tt.want)
 		}

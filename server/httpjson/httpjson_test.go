@@ -59,12 +59,14 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", in, diff)
 		}
 	}
-	if bad := httpjson.Read(request(iotest.ErrReader(errors.New("reset"))), &body{}); bad == nil || bad.Message != "body is incomplete" || bad.Status() != 400 {
+	if bad := httpjson.Read(request(iotest.ErrReader(errors.New("reset"))), &body{}); bad == nil ||
+		bad.Message != "body is incomplete" || bad.Status() != 400 {
 		t.Errorf("an incomplete body: got %+v", bad)
 	}
 	for size, want := range map[int]int{auth.MaxBody: 400, auth.MaxBody + 1: 413} {
 		r := request(nil)
-		r.Body = http.MaxBytesReader(httptest.NewRecorder(), io.NopCloser(strings.NewReader(strings.Repeat("x", size))), auth.MaxBody)
+		r.Body = http.MaxBytesReader(httptest.NewRecorder(), io.NopCloser(strings.NewReader(strings.Repeat("x", size))),
+			auth.MaxBody)
 		if bad := httpjson.Read(r, &body{}); bad == nil || bad.Status() != want || bad.TooLarge != (want == 413) {
 			t.Errorf("%d bytes: got %+v, want status %d", size, bad, want)
 		}
@@ -87,8 +89,10 @@ func TestReadAny(t *testing.T) {
 // TestStatus: every gRPC code has an HTTP status; unknown ones are internal errors.
 func TestStatus(t *testing.T) {
 	want := map[codes.Code]int{
-		codes.OK: 200, codes.InvalidArgument: 400, codes.Unauthenticated: 401, codes.PermissionDenied: 403, codes.NotFound: 404, codes.AlreadyExists: 409,
-		codes.FailedPrecondition: 409, codes.Aborted: 409, codes.OutOfRange: 410, codes.ResourceExhausted: 429, codes.Unavailable: 503, codes.DeadlineExceeded: 503, codes.Canceled: 503,
+		codes.OK: 200, codes.InvalidArgument: 400, codes.Unauthenticated: 401, codes.PermissionDenied: 403,
+		codes.NotFound: 404, codes.AlreadyExists: 409,
+		codes.FailedPrecondition: 409, codes.Aborted: 409, codes.OutOfRange: 410, codes.ResourceExhausted: 429,
+		codes.Unavailable: 503, codes.DeadlineExceeded: 503, codes.Canceled: 503,
 		codes.Internal: 500, codes.Unknown: 500, codes.DataLoss: 500, codes.Unimplemented: 500,
 	}
 	for c := codes.OK; c <= codes.Unauthenticated; c++ {
@@ -103,12 +107,14 @@ func TestStatus(t *testing.T) {
 
 func TestDetails(t *testing.T) {
 	st, err := status.New(codes.InvalidArgument, "bad").WithDetails(&errdetails.ErrorInfo{Reason: "INVALID_FIELD"},
-		&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "a", Description: "is wrong"}}})
+		&errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "a",
+			Description: "is wrong"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := st.Err()
-	if got := httpjson.Fields(e); httpjson.Reason(e) != "INVALID_FIELD" || httpjson.Message(e) != "bad" || len(got) != 1 || got[0].GetField() != "a" {
+	if got := httpjson.Fields(e); httpjson.Reason(e) != "INVALID_FIELD" || httpjson.Message(e) != "bad" ||
+		len(got) != 1 || got[0].GetField() != "a" {
 		t.Errorf("got %q, %q, %v", httpjson.Reason(e), httpjson.Message(e), got)
 	}
 	bare := status.Error(codes.NotFound, "none")
@@ -121,7 +127,8 @@ func TestWrite(t *testing.T) {
 	for code, want := range map[int]string{200: "", 400: "", 429: "1", 503: "1"} {
 		w := httptest.NewRecorder()
 		httpjson.Write(w, code, map[string]any{"a": nil})
-		if w.Code != code || w.Body.String() != "{\"a\":null}\n" || w.Header().Get("Content-Type") != "application/json" || w.Header().Get("Retry-After") != want {
+		if w.Code != code || w.Body.String() != "{\"a\":null}\n" || w.Header().Get("Content-Type") != "application/json" ||
+			w.Header().Get("Retry-After") != want {
 			t.Errorf("%d: got %d %q, %v", code, w.Code, w.Body, w.Header())
 		}
 	}
@@ -139,10 +146,12 @@ func TestAdd(t *testing.T) {
 	words := func(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
 		httpjson.Write(w, code, err.Message)
 	}
-	httpjson.Add(m, words, httpjson.Route{Pattern: "GET /a/{id}", RPC: "PoolService/GetPool", Handler: func(w http.ResponseWriter, r *http.Request) {
-		httpjson.Write(w, http.StatusOK, r.PathValue("id"))
-	}})
-	for path, want := range map[string]string{"/a/x": `200 "x"`, "/a/x/": `200 "x"`, "/a/%C3%A9": `200 "é"`, "/a/%ff": `400 "the path is not UTF-8"`, "/a/x%ff/": `400 "the path is not UTF-8"`} {
+	httpjson.Add(m, words, httpjson.Route{Pattern: "GET /a/{id}", RPC: "PoolService/GetPool",
+		Handler: func(w http.ResponseWriter, r *http.Request) {
+			httpjson.Write(w, http.StatusOK, r.PathValue("id"))
+		}})
+	for path, want := range map[string]string{"/a/x": `200 "x"`, "/a/x/": `200 "x"`, "/a/%C3%A9": `200 "é"`,
+		"/a/%ff": `400 "the path is not UTF-8"`, "/a/x%ff/": `400 "the path is not UTF-8"`} {
 		w := httptest.NewRecorder()
 		m.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost"+path, nil))
 		if got := fmt.Sprintf("%d %s", w.Code, strings.TrimSpace(w.Body.String())); got != want {
@@ -158,12 +167,14 @@ func TestUnsaid(t *testing.T) {
 	words := func(w http.ResponseWriter, _ *http.Request, code int, err *auth.Error) {
 		httpjson.Write(w, code, map[string]string{"word": err.Message})
 	}
-	httpjson.Add(m, words, httpjson.Route{Pattern: "GET /a", RPC: "PoolService/GetPool", Handler: func(w http.ResponseWriter, _ *http.Request) {
-		httpjson.Write(w, http.StatusOK, math.NaN())
-	}})
+	httpjson.Add(m, words, httpjson.Route{Pattern: "GET /a", RPC: "PoolService/GetPool",
+		Handler: func(w http.ResponseWriter, _ *http.Request) {
+			httpjson.Write(w, http.StatusOK, math.NaN())
+		}})
 	w := httptest.NewRecorder()
 	m.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://localhost/a", nil))
-	if want := `{"word":"encode the response: json: unsupported value: NaN"}` + "\n"; w.Code != 500 || w.Body.String() != want {
+	if want := `{"word":"encode the response: json: unsupported value: NaN"}` + "\n"; w.Code != 500 ||
+		w.Body.String() != want {
 		t.Errorf("got %d %s, want %s", w.Code, w.Body, want)
 	}
 	bare := httptest.NewRecorder()
@@ -174,7 +185,8 @@ func TestUnsaid(t *testing.T) {
 
 // FuzzRead: any body is decoded or refused with a printable message.
 func FuzzRead(f *testing.F) {
-	for _, s := range []string{`{"name":"x","count":1,"inner":{"size":3}}`, `{"count":1e400}`, `[`, "\xff", `{"name":"\ud800"}`, strings.Repeat("[", 20000)} {
+	for _, s := range []string{`{"name":"x","count":1,"inner":{"size":3}}`, `{"count":1e400}`, `[`, "\xff",
+		`{"name":"\ud800"}`, strings.Repeat("[", 20000)} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

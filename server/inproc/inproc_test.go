@@ -40,7 +40,8 @@ func (m *machines) GetMachine(ctx context.Context, r *holdfastv1.GetMachineReque
 		return nil, err
 	}
 	method, _ := grpc.Method(ctx)
-	return &holdfastv1.Machine{MachineId: r.GetMachineId(), Labels: map[string]string{"method": method}, Spec: &holdfastv1.MachineSpec{Pool: "a"}}, nil
+	return &holdfastv1.Machine{MachineId: r.GetMachineId(), Labels: map[string]string{"method": method},
+		Spec: &holdfastv1.MachineSpec{Pool: "a"}}, nil
 }
 
 func TestInvoke(t *testing.T) {
@@ -62,15 +63,19 @@ func TestInvoke(t *testing.T) {
 	ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("holdfast-identity-bin", "forged"))
 	ctx = metadata.AppendToOutgoingContext(ctx, "holdfast-consistency", "stale")
 	var header, trailer metadata.MD
-	got, err := c.GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "m-1"}, grpc.Header(&header), grpc.Trailer(&trailer))
+	got, err := c.GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "m-1"}, grpc.Header(&header),
+		grpc.Trailer(&trailer))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &holdfastv1.Machine{MachineId: "m-1", Labels: map[string]string{"method": "/holdfast.v1.MachineService/GetMachine"}, Spec: &holdfastv1.MachineSpec{Pool: "a"}}
+	want := &holdfastv1.Machine{MachineId: "m-1",
+		Labels: map[string]string{"method": "/holdfast.v1.MachineService/GetMachine"},
+		Spec:   &holdfastv1.MachineSpec{Pool: "a"}}
 	if diff := cmp.Diff(want, got, protocmp.Transform()); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"a /holdfast.v1.MachineService/GetMachine", "b /holdfast.v1.MachineService/GetMachine"}, order); diff != "" {
+	if diff := cmp.Diff([]string{"a /holdfast.v1.MachineService/GetMachine", "b /holdfast.v1.MachineService/GetMachine"},
+		order); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(metadata.Pairs("holdfast-consistency", "stale"), impl.md); diff != "" {
@@ -99,7 +104,8 @@ func TestErrors(t *testing.T) {
 	if _, err := c.GetMachine(ctx, &holdfastv1.GetMachineRequest{MachineId: "m"}); status.Code(err) != codes.Canceled {
 		t.Errorf("got %v", err)
 	}
-	if _, err := holdfastv1.NewRunServiceClient(s).WatchRuns(t.Context(), &holdfastv1.WatchRunsRequest{}); status.Code(err) != codes.Unimplemented {
+	if _, err := holdfastv1.NewRunServiceClient(s).WatchRuns(t.Context(),
+		&holdfastv1.WatchRunsRequest{}); status.Code(err) != codes.Unimplemented {
 		t.Errorf("a stream: got %v", err)
 	}
 }

@@ -32,8 +32,10 @@ func TestTooManyTokenRequests(t *testing.T) {
 			continue
 		}
 		var a struct{ Error string }
-		if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || a.Error != "temporarily_unavailable" || w.Header().Get("Retry-After") == "" {
-			t.Errorf("got %s (%v), Retry-After %q, want temporarily_unavailable and a time", w.Body, err, w.Header().Get("Retry-After"))
+		if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || a.Error != "temporarily_unavailable" ||
+			w.Header().Get("Retry-After") == "" {
+			t.Errorf("got %s (%v), Retry-After %q, want temporarily_unavailable and a time", w.Body, err,
+				w.Header().Get("Retry-After"))
 		}
 		return
 	}

@@ -24,14 +24,17 @@ import (
 )
 
 // fetch gets an access token like a real client: discovery first, then the token endpoint.
-func fetch(t *testing.T, s *httptest.Server, iss, id, secret string, style oauth2.AuthStyle) (*oidc.Provider, *oauth2.Token, error) {
+func fetch(
+	t *testing.T, s *httptest.Server, iss, id, secret string, style oauth2.AuthStyle,
+) (*oidc.Provider, *oauth2.Token, error) {
 	t.Helper()
 	ctx := context.WithValue(t.Context(), oauth2.HTTPClient, s.Client())
 	p, err := oidc.NewProvider(ctx, iss)
 	if err != nil {
 		t.Fatalf("discover %s: %v", iss, err)
 	}
-	c := clientcredentials.Config{ClientID: id, ClientSecret: secret, TokenURL: p.Endpoint().TokenURL, AuthStyle: style, Scopes: []string{"openid"}}
+	c := clientcredentials.Config{ClientID: id, ClientSecret: secret, TokenURL: p.Endpoint().TokenURL, AuthStyle: style,
+		Scopes: []string{"openid"}}
 	tok, err := c.Token(ctx)
 	return p, tok, err
 }
@@ -76,17 +79,20 @@ func TestRealClient(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if tok.TokenType != "Bearer" || time.Until(tok.Expiry) > DefaultTTL || time.Until(tok.Expiry) < DefaultTTL-time.Minute {
+			if tok.TokenType != "Bearer" || time.Until(tok.Expiry) > DefaultTTL ||
+				time.Until(tok.Expiry) < DefaultTTL-time.Minute {
 				t.Errorf("token of type %s until %s", tok.TokenType, tok.Expiry)
 			}
 			// Others can verify the token with the published keys.
 			ctx := oidc.ClientContext(t.Context(), one.Client())
-			v, err := p.Verifier(&oidc.Config{ClientID: auth.AccessAudience, SupportedSigningAlgs: []string{"ES256"}, SkipIssuerCheck: strings.HasSuffix(tc.path, "/token")}).Verify(ctx, tok.AccessToken)
+			v, err := p.Verifier(&oidc.Config{ClientID: auth.AccessAudience, SupportedSigningAlgs: []string{"ES256"},
+				SkipIssuerCheck: strings.HasSuffix(tc.path, "/token")}).Verify(ctx, tok.AccessToken)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var c claims
-			if err := v.Claims(&c); err != nil || c.ClientID != id || c.TokenID != id || v.Subject != "service:tok-svc" || c.ID == "" {
+			if err := v.Claims(&c); err != nil || c.ClientID != id || c.TokenID != id || v.Subject != "service:tok-svc" ||
+				c.ID == "" {
 				t.Errorf("claims = %+v, %v; subject %s", c, err, v.Subject)
 			}
 			for name, s := range map[string]*httptest.Server{"the peer that made it": one, "another peer": two} {
@@ -110,11 +116,13 @@ func TestConfiguredIssuer(t *testing.T) {
 		var d document
 		err = json.NewDecoder(resp.Body).Decode(&d)
 		_ = resp.Body.Close()
-		if err != nil || d.Issuer != "https://holdfast.example/auth" || d.TokenEndpoint != "https://holdfast.example/auth/token" || d.JWKSURI != "https://holdfast.example/auth/jwks" {
+		if err != nil || d.Issuer != "https://holdfast.example/auth" ||
+			d.TokenEndpoint != "https://holdfast.example/auth/token" || d.JWKSURI != "https://holdfast.example/auth/jwks" {
 			t.Errorf("%s: %+v, %v", path, d, err)
 		}
 	}
-	for _, bad := range []string{"holdfast.example", "ftp://x/oidc", "https://u:p@x/oidc", "https://x/oidc?a=b", "https://x/#f", "https://"} {
+	for _, bad := range []string{"holdfast.example", "ftp://x/oidc", "https://u:p@x/oidc", "https://x/oidc?a=b",
+		"https://x/#f", "https://"} {
 		if _, err := New(Config{URL: bad}, l, l.keys, l.gate); err == nil {
 			t.Errorf("URL %q was taken", bad)
 		}
@@ -221,7 +229,9 @@ func TestResealedSigningKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.must(&internalv1.Command{Op: &internalv1.Command_ResealSecrets{ResealSecrets: &internalv1.ResealSecrets{Keys: []*internalv1.SigningKey{sealed}}}})
+	l.must(&internalv1.Command{
+		Op: &internalv1.Command_ResealSecrets{
+			ResealSecrets: &internalv1.ResealSecrets{Keys: []*internalv1.SigningKey{sealed}}}})
 	if err := os.WriteFile(l.file, []byte(next), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -326,21 +336,31 @@ func TestTokenErrors(t *testing.T) {
 	}{
 		{"form", form(good...), nil, 200, ""},
 		{"basic", "grant_type=client_credentials", basic(id, secret), 200, ""},
-		{"basic with client_id in the form too", form("grant_type", "client_credentials", "client_id", id), basic(id, secret), 200, ""},
+		{"basic with client_id in the form too", form("grant_type", "client_credentials", "client_id", id),
+			basic(id, secret), 200, ""},
 		{"parameters that are not known", form(append(good, "audience", "x", "resource", "y")...), nil, 200, ""},
-		{"a charset", form(good...), map[string]string{"Content-Type": "application/x-www-form-urlencoded; charset=UTF-8"}, 200, ""},
+		{"a charset", form(good...), map[string]string{"Content-Type": "application/x-www-form-urlencoded; charset=UTF-8"},
+			200, ""},
 		{"no grant type", form(good[2:]...), nil, 400, "invalid_request"},
-		{"another grant", form("grant_type", "password", "client_id", id, "client_secret", secret), nil, 400, "unsupported_grant_type"},
+		{"another grant", form("grant_type", "password", "client_id", id, "client_secret", secret), nil, 400,
+			"unsupported_grant_type"},
 		{"nobody", "grant_type=client_credentials", nil, 401, "invalid_client"},
-		{"a wrong secret", form("grant_type", "client_credentials", "client_id", id, "client_secret", viewerSecret), nil, 401, "invalid_client"},
-		{"a secret nobody has", form("grant_type", "client_credentials", "client_id", id, "client_secret", "x"), nil, 401, "invalid_client"},
-		{"another's id", form("grant_type", "client_credentials", "client_id", viewer, "client_secret", secret), nil, 401, "invalid_client"},
-		{"a token that is no service's", form("grant_type", "client_credentials", "client_id", viewer, "client_secret", viewerSecret), nil, 401, "invalid_client"},
-		{"a header that is no Basic", "grant_type=client_credentials", map[string]string{"Authorization": "Bearer " + secret}, 401, "invalid_client"},
+		{"a wrong secret", form("grant_type", "client_credentials", "client_id", id, "client_secret", viewerSecret), nil,
+			401, "invalid_client"},
+		{"a secret nobody has", form("grant_type", "client_credentials", "client_id", id, "client_secret", "x"), nil, 401,
+			"invalid_client"},
+		{"another's id", form("grant_type", "client_credentials", "client_id", viewer, "client_secret", secret), nil, 401,
+			"invalid_client"},
+		{"a token that is no service's", form("grant_type", "client_credentials", "client_id", viewer, "client_secret",
+			viewerSecret), nil, 401, "invalid_client"},
+		{"a header that is no Basic", "grant_type=client_credentials",
+			map[string]string{"Authorization": "Bearer " + secret}, 401, "invalid_client"},
 		{"both ways at once", form(good...), basic(id, secret), 400, "invalid_request"},
-		{"two names", form("grant_type", "client_credentials", "client_id", viewer), basic(id, secret), 400, "invalid_request"},
+		{"two names", form("grant_type", "client_credentials", "client_id", viewer), basic(id, secret), 400,
+			"invalid_request"},
 		{"twice", form(append(good, "client_id", id)...), nil, 400, "invalid_request"},
-		{"JSON", `{"grant_type":"client_credentials"}`, map[string]string{"Content-Type": "application/json"}, 400, "invalid_request"},
+		{"JSON", `{"grant_type":"client_credentials"}`, map[string]string{"Content-Type": "application/json"}, 400,
+			"invalid_request"},
 		{"no form", "a=%zz", nil, 400, "invalid_request"},
 		{"too long", form(append(good, "x", strings.Repeat("y", maxForm))...), nil, 413, "invalid_request"},
 	} {
@@ -352,7 +372,8 @@ func TestTokenErrors(t *testing.T) {
 			if (code == 401) != strings.HasPrefix(h.Get("WWW-Authenticate"), "Basic ") {
 				t.Errorf("%d with WWW-Authenticate %q", code, h.Get("WWW-Authenticate"))
 			}
-			if strings.Contains(e.Description, secret) || strings.Contains(e.Description, viewerSecret) || strings.ContainsAny(e.Description, "\"\\") {
+			if strings.Contains(e.Description, secret) || strings.Contains(e.Description, viewerSecret) ||
+				strings.ContainsAny(e.Description, "\"\\") {
 				t.Errorf("description: %s", e.Description)
 			}
 		})

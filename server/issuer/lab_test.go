@@ -46,7 +46,8 @@ func newLab(t testing.TB) *lab {
 	if l.keys, err = secrets.Open(l.file, nil); err != nil {
 		t.Fatal(err)
 	}
-	l.must(&internalv1.Command{Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "p1", Term: 1}}})
+	l.must(&internalv1.Command{
+		Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "p1", Term: 1}}})
 	l.gate = l.newGate()
 	return l
 }
@@ -99,8 +100,9 @@ func (l *lab) client(id string, role holdfastv1.Role_Value) (string, string) {
 	l.t.Helper()
 	secret, _ := auth.NewSecret()
 	sum := sha256.Sum256([]byte(secret))
-	l.must(&internalv1.Command{Op: &internalv1.Command_CreateToken{CreateToken: &internalv1.CreateToken{Token: &internalv1.StoredToken{
-		Token: &holdfastv1.Token{TokenId: id, Name: id, Role: role}, Sha256: sum[:]}}}})
+	l.must(&internalv1.Command{
+		Op: &internalv1.Command_CreateToken{CreateToken: &internalv1.CreateToken{Token: &internalv1.StoredToken{
+			Token: &holdfastv1.Token{TokenId: id, Name: id, Role: role}, Sha256: sum[:]}}}})
 	return id, secret
 }
 
@@ -125,9 +127,10 @@ func (l *lab) serve(url string) (*httptest.Server, *Issuer) {
 	}
 	m := gate.NewMux()
 	i.Routes(m)
-	m.HandleFunc("GET /protected", auth.Rule{Also: []holdfastv1.Role_Value{holdfastv1.Role_SERVICE}}, nil, func(w http.ResponseWriter, r *http.Request) {
-		_, _ = w.Write([]byte(auth.From(r.Context()).GetPrincipal()))
-	})
+	m.HandleFunc("GET /protected", auth.Rule{Also: []holdfastv1.Role_Value{holdfastv1.Role_SERVICE}}, nil,
+		func(w http.ResponseWriter, r *http.Request) {
+			_, _ = w.Write([]byte(auth.From(r.Context()).GetPrincipal()))
+		})
 	s := httptest.NewTLSServer(m)
 	l.t.Cleanup(s.Close)
 	return s, i

@@ -37,7 +37,9 @@ type Rotator struct {
 // NewRotator returns a Rotator. Each key signs for period (default 30 days). The next key
 // is published ahead of time, and the previous one stays valid for verification for a
 // while. log may be nil.
-func NewRotator(period time.Duration, node Proposer, state secrets.State, keys *secrets.Keyring, log *slog.Logger) *Rotator {
+func NewRotator(
+	period time.Duration, node Proposer, state secrets.State, keys *secrets.Keyring, log *slog.Logger,
+) *Rotator {
 	if period <= 0 {
 		period = DefaultRotation
 	}

@@ -27,7 +27,8 @@ func TestScheduleNeverLeavesAGap(t *testing.T) {
 			if from != nil {
 				made++
 				id := fmt.Sprint("k", made)
-				keep = append(keep, &internalv1.SigningKey{KeyId: id, CreatedAt: timestamppb.New(now), SignsFrom: timestamppb.New(*from)})
+				keep = append(keep, &internalv1.SigningKey{KeyId: id, CreatedAt: timestamppb.New(now),
+					SignsFrom: timestamppb.New(*from)})
 				published[id] = now
 				if made > 1 && from.Before(now.Add(s.ahead)) {
 					t.Fatalf("key %s signs from %s on, published only %s before", id, from, from.Sub(now))
@@ -69,7 +70,8 @@ func TestScheduleReplacesAKeyThatIsLost(t *testing.T) {
 	s := schedule{period: 30 * 24 * time.Hour, ahead: 24 * time.Hour, overlap: time.Hour}
 	keys := []*internalv1.SigningKey{{KeyId: "a", CreatedAt: timestamppb.New(now), SignsFrom: timestamppb.New(now)}}
 	keep, from, changed := s.plan(keys, now.Add(time.Hour), func(*internalv1.SigningKey) bool { return false })
-	if !changed || from == nil || !from.Equal(now.Add(time.Hour)) || len(keep) != 1 || keep[0].GetRetiresAt().AsTime().Before(now.Add(2*time.Hour)) {
+	if !changed || from == nil || !from.Equal(now.Add(time.Hour)) || len(keep) != 1 ||
+		keep[0].GetRetiresAt().AsTime().Before(now.Add(2*time.Hour)) {
 		t.Errorf("plan = %v, %v, %v", keep, from, changed)
 	}
 }
@@ -82,7 +84,8 @@ func TestScheduleIsBounded(t *testing.T) {
 	for range 100 {
 		keep, from, changed := s.plan(keys, now, func(*internalv1.SigningKey) bool { return true })
 		if from != nil {
-			keep = append(keep, &internalv1.SigningKey{KeyId: now.String(), CreatedAt: timestamppb.New(now), SignsFrom: timestamppb.New(*from)})
+			keep = append(keep, &internalv1.SigningKey{KeyId: now.String(), CreatedAt: timestamppb.New(now),
+				SignsFrom: timestamppb.New(*from)})
 		}
 		if changed {
 			keys = keep

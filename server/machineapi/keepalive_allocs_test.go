@@ -55,7 +55,8 @@ func (node) Status(context.Context) *holdfastv1.ClusterStatus { return &holdfast
 type leases struct{}
 
 func (leases) Renew(_ context.Context, _ *internalv1.Renewal) (*internalv1.RenewalAnswer, error) {
-	return &internalv1.RenewalAnswer{Outcome: internalv1.RenewalAnswer_RENEWED, TtlMs: 300_000, IntervalMs: 60_000, At: timestamppb.Now()}, nil
+	return &internalv1.RenewalAnswer{Outcome: internalv1.RenewalAnswer_RENEWED, TtlMs: 300_000, IntervalMs: 60_000,
+		At: timestamppb.Now()}, nil
 }
 
 // hotHandler is a peer's HTTP handler as `holdfast server` builds it, without the cluster.
@@ -77,7 +78,10 @@ func hotHandler(tb testing.TB) http.Handler {
 	}
 	state := fsm.New()
 	srv := server.New(server.Config{Gate: gate, Leases: leases{}}, node{state}, state, set)
-	return srv.HTTPHandler(func(m *auth.Mux, rpc grpc.ClientConnInterface) { machineapi.Register(m, rpc, srv.Heartbeats(), log) })
+	return srv.HTTPHandler(func(m *auth.Mux, rpc grpc.ClientConnInterface) {
+		machineapi.Register(m, rpc,
+			srv.Heartbeats(), log)
+	})
 }
 
 // allocsBudget is the number of allocations of a keepalive between its connection and the

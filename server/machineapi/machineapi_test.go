@@ -45,25 +45,36 @@ func TestTokens(t *testing.T) {
 	l := lab(t)
 	var calls []apitest.Call
 	for _, route := range []struct{ name, method, path, body string }{
-		{"register", "POST", register, machine}, {"keepalive", "POST", keepalive, beat}, {"list", "GET", list, ""}, {"config", "GET", "/api/v1/machine/config", ""},
+		{"register", "POST", register, machine}, {"keepalive", "POST", keepalive, beat}, {"list", "GET", list,
+			""}, {"config", "GET", "/api/v1/machine/config", ""},
 	} {
-		for _, tok := range []string{"", "expired", "revoked", "=Bearer garbage", "=Bearer", "=Bearer a b", "=Basic dXNlcjpwYXNz", "=Bearer " + strings.Repeat("x", 600)} {
-			calls = append(calls, apitest.Call{Name: route.name + " with " + tok, Token: tok, Method: route.method, Path: route.path, Body: route.body, Status: 401, Want: unauthorized})
+		for _, tok := range []string{"", "expired", "revoked", "=Bearer garbage", "=Bearer", "=Bearer a b",
+			"=Basic dXNlcjpwYXNz", "=Bearer " + strings.Repeat("x", 600)} {
+			calls = append(calls, apitest.Call{Name: route.name + " with " + tok, Token: tok, Method: route.method,
+				Path: route.path, Body: route.body, Status: 401, Want: unauthorized})
 		}
-		calls = append(calls, apitest.Call{Name: route.name + " of a service", Token: "service", Method: route.method, Path: route.path, Body: route.body, Status: 403, Want: invalidToken})
+		calls = append(calls, apitest.Call{Name: route.name + " of a service", Token: "service", Method: route.method,
+			Path: route.path, Body: route.body, Status: 403, Want: invalidToken})
 	}
 	for _, tok := range []string{"viewer", "operator", "admin"} {
 		calls = append(calls,
-			apitest.Call{Name: "register of a " + tok, Token: tok, Method: "POST", Path: register, Body: machine, Status: 403, Want: invalidToken},
-			apitest.Call{Name: "keepalive of a " + tok, Token: tok, Method: "POST", Path: keepalive, Body: beat, Status: 403, Want: invalidToken},
+			apitest.Call{Name: "register of a " + tok, Token: tok, Method: "POST", Path: register, Body: machine, Status: 403,
+				Want: invalidToken},
+			apitest.Call{Name: "keepalive of a " + tok, Token: tok, Method: "POST", Path: keepalive, Body: beat, Status: 403,
+				Want: invalidToken},
 			apitest.Call{Name: "list of a " + tok, Token: tok, Method: "GET", Path: list, Status: 200, Want: "[]"})
 	}
 	l.Run(t, append(calls,
-		apitest.Call{Name: "another machine", Token: "agent", Method: "POST", Path: register, Body: with(machine, "1165a9b6", "2265a9b6"), Status: 403, Want: invalidToken},
-		apitest.Call{Name: "another machine's keepalive", Token: "agent", Method: "POST", Path: keepalive, Body: with(beat, "1165a9b6", "2265a9b6"), Status: 403, Want: invalidToken},
-		apitest.Call{Name: "machine of another pool", Token: "pool", Method: "POST", Path: register, Body: machine, Status: 403, Want: invalidToken},
-		apitest.Call{Name: "token without the prefix", Token: "=" + l.Secret("agent"), Method: "GET", Path: list, Status: 200, Want: "[]"},
-		apitest.Call{Name: "prefix in lower case", Token: "=bearer " + l.Secret("agent"), Method: "GET", Path: list + "/", Status: 200, Want: "[]"},
+		apitest.Call{Name: "another machine", Token: "agent", Method: "POST", Path: register,
+			Body: with(machine, "1165a9b6", "2265a9b6"), Status: 403, Want: invalidToken},
+		apitest.Call{Name: "another machine's keepalive", Token: "agent", Method: "POST", Path: keepalive,
+			Body: with(beat, "1165a9b6", "2265a9b6"), Status: 403, Want: invalidToken},
+		apitest.Call{Name: "machine of another pool", Token: "pool", Method: "POST", Path: register, Body: machine,
+			Status: 403, Want: invalidToken},
+		apitest.Call{Name: "token without the prefix", Token: "=" + l.Secret("agent"), Method: "GET", Path: list,
+			Status: 200, Want: "[]"},
+		apitest.Call{Name: "prefix in lower case", Token: "=bearer " + l.Secret("agent"), Method: "GET", Path: list + "/",
+			Status: 200, Want: "[]"},
 	))
 }
 
@@ -72,7 +83,8 @@ func TestTokens(t *testing.T) {
 func TestEnroll(t *testing.T) {
 	l := lab(t)
 	l.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level2})
-	enroller, own := l.NewToken(&holdfastv1.Token{Role: holdfastv1.Role_ENROLLER, Pools: []string{"gpu"}}), strings.Repeat("s", 86)
+	enroller, own := l.NewToken(&holdfastv1.Token{Role: holdfastv1.Role_ENROLLER,
+		Pools: []string{"gpu"}}), strings.Repeat("s", 86)
 	sum := sha256.Sum256([]byte(own))
 	plain, stolen := with(machine, "1165a9b6", "2265a9b6"), with(machine, "1165a9b6", "3365a9b6")
 	enrolls := with(plain, `"token":""`, fmt.Sprintf(`"token_sha256":"%x"`, sum))
@@ -80,7 +92,8 @@ func TestEnroll(t *testing.T) {
 	beat := with(beat, "1165a9b6", "2265a9b6")
 	call := func(name, token, path, body string, status int, want string) {
 		t.Helper()
-		l.Run(t, []apitest.Call{{Name: name, Token: token, Method: "POST", Path: path, Body: body, Status: status, Want: want}})
+		l.Run(t, []apitest.Call{{Name: name, Token: token, Method: "POST", Path: path, Body: body, Status: status,
+			Want: want}})
 	}
 	call("without a token of its own", "="+enroller, register, plain, 403, invalidToken)
 	call("malformed", "="+enroller, register, with(plain, `"token":""`, `"token_sha256":"abc"`), 403, invalidToken)
@@ -112,34 +125,48 @@ func TestBodies(t *testing.T) {
 	calls := []apitest.Call{
 		post("bad cpu", register, with(machine, "8000m", "eight"), 500, `{"message":"Invalid machine cpu value"}`),
 		post("negative cpu", register, with(machine, "8000m", "-8"), 500, `{"message":"Invalid machine cpu value"}`),
-		post("cpu beyond counting", register, with(machine, "8000m", "9223372036854775808m"), 500, `{"message":"Invalid machine cpu value"}`),
+		post("cpu beyond counting", register, with(machine, "8000m", "9223372036854775808m"), 500,
+			`{"message":"Invalid machine cpu value"}`),
 		post("bad memory", register, with(machine, "16Gi", "16Qi"), 500, `{"message":"Invalid machine memory value"}`),
-		post("memory in two units", register, with(machine, "16Gi", "16GiMi"), 500, `{"message":"Invalid machine memory value"}`),
-		post("bad gpu count", register, with(machine, `"gpu_count":"1"`, `"gpu_count":"-1"`), 500, `{"message":"Invalid gpu count"}`),
-		post("gpu count with a fraction", register, with(machine, `"gpu_count":"1"`, `"gpu_count":1.5`), 500, `{"message":"Invalid gpu count"}`),
-		post("keepalive without a pool", keepalive, `{"machine_id":"1165a9b6"}`, 400, `{"message":"machine_id and pool_name are required"}`),
-		post("keepalive with nulls", keepalive, `{"machine_id":null,"pool_name":null,"metrics":null}`, 400, `{"message":"machine_id and pool_name are required"}`),
-		post("metrics that are no object", keepalive, with(beat, `}`, `,"metrics":7}`), 400, `{"message":"Invalid payload","suggestion":"metrics: want an object, not number"}`),
+		post("memory in two units", register, with(machine, "16Gi", "16GiMi"), 500,
+			`{"message":"Invalid machine memory value"}`),
+		post("bad gpu count", register, with(machine, `"gpu_count":"1"`, `"gpu_count":"-1"`), 500,
+			`{"message":"Invalid gpu count"}`),
+		post("gpu count with a fraction", register, with(machine, `"gpu_count":"1"`, `"gpu_count":1.5`), 500,
+			`{"message":"Invalid gpu count"}`),
+		post("keepalive without a pool", keepalive, `{"machine_id":"1165a9b6"}`, 400,
+			`{"message":"machine_id and pool_name are required"}`),
+		post("keepalive with nulls", keepalive, `{"machine_id":null,"pool_name":null,"metrics":null}`, 400,
+			`{"message":"machine_id and pool_name are required"}`),
+		post("metrics that are no object", keepalive, with(beat, `}`, `,"metrics":7}`), 400,
+			`{"message":"Invalid payload","suggestion":"metrics: want an object, not number"}`),
 		post("metric that is no number", keepalive, with(beat, `}`, `,"metrics":{"cpu_utilization_pct":"high"}}`), 400, `{"message":"Invalid payload","suggestion":"metrics.cpu_utilization_pct: want a number, not \"high\""}`),
 		post("metric beyond numbers", keepalive, with(beat, `}`, `,"metrics":{"cpu_utilization_pct":"NaN"}}`), 400, `{"message":"Invalid payload","suggestion":"metrics.cpu_utilization_pct: want a number, not \"NaN\""}`),
-		post("member of a wrong type", register, with(machine, `"1165a9b6"`, `{}`), 400, `{"message":"Invalid payload","suggestion":"machine_id: want a string, not object"}`),
-		post("list in place of a number", keepalive, with(beat, `}`, `,"metrics":{"free_gpu_count":[]}}`), 400, `{"message":"Invalid payload","suggestion":"metrics.free_gpu_count: want a number, not array"}`),
-		post("truth in place of a text", register, with(machine, `"8000m"`, `true`), 400, `{"message":"Invalid payload","suggestion":"cpu: want a string, not bool"}`),
+		post("member of a wrong type", register, with(machine, `"1165a9b6"`, `{}`), 400,
+			`{"message":"Invalid payload","suggestion":"machine_id: want a string, not object"}`),
+		post("list in place of a number", keepalive, with(beat, `}`, `,"metrics":{"free_gpu_count":[]}}`), 400,
+			`{"message":"Invalid payload","suggestion":"metrics.free_gpu_count: want a number, not array"}`),
+		post("truth in place of a text", register, with(machine, `"8000m"`, `true`), 400,
+			`{"message":"Invalid payload","suggestion":"cpu: want a string, not bool"}`),
 		post("token of a wrong type", register, with(machine, `"token":""`, `"token":[7]`), 200, "*"), // it is ignored
 	}
 	for _, path := range []string{register, keepalive} {
 		calls = append(calls,
-			post("nothing to "+path, path, "", 400, `{"message":"Invalid payload","suggestion":"body is not JSON: unexpected end of JSON input"}`),
-			post("torn to "+path, path, `{"machine_id":`, 400, `{"message":"Invalid payload","suggestion":"body is not JSON: unexpected end of JSON input"}`),
+			post("nothing to "+path, path, "", 400,
+				`{"message":"Invalid payload","suggestion":"body is not JSON: unexpected end of JSON input"}`),
+			post("torn to "+path, path, `{"machine_id":`, 400,
+				`{"message":"Invalid payload","suggestion":"body is not JSON: unexpected end of JSON input"}`),
 			post("two objects to "+path, path, `{}{}`, 400, `{"message":"Invalid payload","suggestion":"body is not JSON: invalid character '{' after top-level value"}`),
-			post("a list to "+path, path, `[]`, 400, `{"message":"Invalid payload","suggestion":"body: want an object, not array"}`),
+			post("a list to "+path, path, `[]`, 400,
+				`{"message":"Invalid payload","suggestion":"body: want an object, not array"}`),
 			post("much to "+path, path, huge, 413, `{"message":"Payload too large"}`),
 		)
 	}
 	for _, member := range []string{"machine_id", "hostname", "pool_name", "cpu", "memory", "gpu_count", "private_ip"} {
 		calls = append(calls,
 			post("no "+member, register, with(machine, `"`+member+`"`, `"x"`), 400, `{"message":"Invalid payload"}`),
-			post("empty "+member, register, with(machine, `"`+member+`":"`, `"`+member+`":" ","x":"`), 400, `{"message":"Invalid payload"}`))
+			post("empty "+member, register, with(machine, `"`+member+`":"`, `"`+member+`":" ","x":"`), 400,
+				`{"message":"Invalid payload"}`))
 	}
 	l.Run(t, calls)
 }
@@ -149,7 +176,8 @@ func TestLife(t *testing.T) {
 	l := lab(t)
 	registered := `{"config":null,"machine_state":{"machine_id":"1165a9b6","status":"registered","pool_name":"gpu","ttl_seconds":300}}`
 	l.Run(t, []apitest.Call{
-		apitest.Expect("unknown pool", "agent", "POST", register, with(machine, `"gpu"`, `"cpu"`), 500, `{"message":"Invalid pool name"}`),
+		apitest.Expect("unknown pool", "agent", "POST", register, with(machine, `"gpu"`, `"cpu"`), 500,
+			`{"message":"Invalid pool name"}`),
 		apitest.Expect("unknown machine", "gpu", "POST", keepalive, with(beat, "1165a9b6", "9965a9b6"), 500, expired),
 		apitest.Expect("register", "agent", "POST", register, machine, 200, registered),
 		apitest.Expect("registered is not ready", "gpu", "GET", list, "", 200, `[]`),
@@ -157,8 +185,9 @@ func TestLife(t *testing.T) {
 			`"agent_version":"0.1.0"},"next_keepalive_ms":10000}`),
 		apitest.Expect("list", "agent", "GET", list, "", 200, `[{"state":{"machine_id":"1165a9b6","pool_name":"gpu","provider_name":"generic","status":"ready","hostname":"w-1","cpu":8000,"memory":16384,`+
 			`"gpu":"","gpu_count":1,"private_ip":"192.168.1.100","created":"1769699400","last_keepalive":"1769699403","agent_version":"0.1.0"},"metrics":null}]`),
-		apitest.Expect("metrics as they should be, and more", "agent", "POST", keepalive+"/", with(beat, "}", `,"x":{"y":[1]},"metrics":{"cpu_utilization_pct":15.5,"memory_utilization_pct":"42.3",`+
-			`"total_cpu_available":8000,"total_memory_available":17179869184,"free_gpu_count":1}}`), 200, "*"),
+		apitest.Expect("metrics as they should be, and more", "agent", "POST", keepalive+"/",
+			with(beat, "}", `,"x":{"y":[1]},"metrics":{"cpu_utilization_pct":15.5,"memory_utilization_pct":"42.3",`+
+				`"total_cpu_available":8000,"total_memory_available":17179869184,"free_gpu_count":1}}`), 200, "*"),
 		apitest.Expect("list with metrics", "viewer", "GET", list+"?pool_name=gpu&provider_name=generic", "", 200, `[{"state":{"machine_id":"1165a9b6","pool_name":"gpu","provider_name":"generic","status":"ready","hostname":"w-1",`+
 			`"cpu":8000,"memory":16384,"gpu":"","gpu_count":1,"private_ip":"192.168.1.100","created":"1769699400","last_keepalive":"1769699404","agent_version":"0.1.0"},`+
 			`"metrics":{"cpu_utilization_pct":15.5,"memory_utilization_pct":42.3,"total_cpu_available":8000,"total_memory_available":16384,"free_gpu_count":1}}]`),
@@ -205,7 +234,8 @@ func TestNoLeader(t *testing.T) {
 // FuzzBodies sends arbitrary bodies as an agent. The response is a known status with JSON,
 // and a refused request changes nothing.
 func FuzzBodies(f *testing.F) {
-	for _, body := range []string{machine, beat, `{"machine_id":1165,"metrics":{"free_gpu_count":"1e3"}}`, `[]`, `null`, "\xff", `{"cpu":"9999999999999999m"}`} {
+	for _, body := range []string{machine, beat, `{"machine_id":1165,"metrics":{"free_gpu_count":"1e3"}}`, `[]`, `null`,
+		"\xff", `{"cpu":"9999999999999999m"}`} {
 		f.Add(true, []byte(body))
 		f.Add(false, []byte(body))
 	}
@@ -226,7 +256,8 @@ func TestListOfOddNumbers(t *testing.T) {
 	l.Run(t, []apitest.Call{apitest.Expect("register", "agent", "POST", register, machine, 200, "*")})
 	lease, _ := l.State().Lease(internalv1.LeaseRef_MACHINE, "1165a9b6")
 	odd := &holdfastv1.AgentMetrics{CpuUtilizationPct: math.NaN(), MemoryUtilizationPct: math.Inf(1), FreeGpuCount: 1}
-	l.Do(&internalv1.CheckpointLeases{ClockMs: 1000, Leases: []*internalv1.SeenLease{{SeenMs: 1000, Renewal: &internalv1.Renewal{Lease: lease.GetRef(), Metrics: odd}}}})
+	l.Do(&internalv1.CheckpointLeases{ClockMs: 1000,
+		Leases: []*internalv1.SeenLease{{SeenMs: 1000, Renewal: &internalv1.Renewal{Lease: lease.GetRef(), Metrics: odd}}}})
 	got := l.Send(apitest.Expect("", "viewer", "GET", list, "", 0, ""))
 	if want := `"metrics":{"cpu_utilization_pct":0,"memory_utilization_pct":0,"total_cpu_available":0,"total_memory_available":0,"free_gpu_count":1}`; got.Status != 200 || !strings.Contains(got.Body, want) {
 		t.Errorf("got %d %s, want %s in it", got.Status, got.Body, want)

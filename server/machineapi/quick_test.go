@@ -43,13 +43,20 @@ const (
 func TestReadQuick(t *testing.T) {
 	for body, want := range map[string]bool{
 		plainBeat: true, fullBeat: true, `{}`: true, "\t{ }": true, `{"metrics":{}}`: true,
-		`{"machine_id":"a","machine_id":"b"}`: true, `{"metrics":{"free_gpu_count":1},"metrics":{"total_cpu_available":2}}`: true,
-		`{"metrics":{"free_gpu_count":9007199254740992}}`: true, `{"metrics":{"free_gpu_count":9007199254740994}}`: false,
-		``: false, `null`: false, `[]`: false, `{`: false, `{}{}`: false, `{"machine_id"}`: false, `{"machine_id":}`: false, `{"machine_id":"a",}`: false, `{,}`: false,
-		`{"machine_id":7}`: false, `{"machine_id":null}`: false, `{"machine_id":"\u0061"}`: false, `{"machine_id":"ä"}`: false, `{"machine_id":"a`: false,
-		`{"Machine_ID":"a"}`: false, `{"x":1}`: false, `{"metrics":null}`: false, `{"metrics":7}`: false, `{"metrics":{"x":1}}`: false, "{\"machine_id\":\"a\tb\"}": false,
-		`{"metrics":{"free_gpu_count":"1"}}`: false, `{"metrics":{"free_gpu_count":01}}`: false, `{"metrics":{"free_gpu_count":1.}}`: false, `{"metrics":{"free_gpu_count":.5}}`: false,
-		`{"metrics":{"free_gpu_count":-}}`: false, `{"metrics":{"free_gpu_count":+1}}`: false, `{"metrics":{"free_gpu_count":1e3}}`: false, `{"metrics":{"free_gpu_count":0x1}}`: false,
+		`{"machine_id":"a","machine_id":"b"}`:                                  true,
+		`{"metrics":{"free_gpu_count":1},"metrics":{"total_cpu_available":2}}`: true,
+		`{"metrics":{"free_gpu_count":9007199254740992}}`:                      true,
+		`{"metrics":{"free_gpu_count":9007199254740994}}`:                      false,
+		``: false, `null`: false, `[]`: false, `{`: false, `{}{}`: false, `{"machine_id"}`: false, `{"machine_id":}`: false,
+		`{"machine_id":"a",}`: false, `{,}`: false,
+		`{"machine_id":7}`: false, `{"machine_id":null}`: false, `{"machine_id":"\u0061"}`: false,
+		`{"machine_id":"ä"}`: false, `{"machine_id":"a`: false,
+		`{"Machine_ID":"a"}`: false, `{"x":1}`: false, `{"metrics":null}`: false, `{"metrics":7}`: false,
+		`{"metrics":{"x":1}}`: false, "{\"machine_id\":\"a\tb\"}": false,
+		`{"metrics":{"free_gpu_count":"1"}}`: false, `{"metrics":{"free_gpu_count":01}}`: false,
+		`{"metrics":{"free_gpu_count":1.}}`: false, `{"metrics":{"free_gpu_count":.5}}`: false,
+		`{"metrics":{"free_gpu_count":-}}`: false, `{"metrics":{"free_gpu_count":+1}}`: false,
+		`{"metrics":{"free_gpu_count":1e3}}`: false, `{"metrics":{"free_gpu_count":0x1}}`: false,
 	} {
 		if got := sameAsJSON(t, []byte(body)); got != want {
 			t.Errorf("%s: taken %v, want %v", body, got, want)
@@ -60,8 +67,10 @@ func TestReadQuick(t *testing.T) {
 // TestReadQuickLikeJSON: any combination of a keepalive's parts is decoded as encoding/json
 // does, or left to it.
 func TestReadQuickLikeJSON(t *testing.T) {
-	pieces := []string{`{`, `}`, `[`, `]`, `:`, `,`, ` `, "\n", `"`, `\`, `null`, `true`, `-`, `.`, `e5`, `0`, `17`, "\x00", "ä", `\u0061`, `<`,
-		`"machine_id"`, `"pool_name"`, `"metrics"`, `"free_gpu_count"`, `"cpu_utilization_pct"`, `"x"`, `""`, `" a "`, `"machine_id":"m-1"`, `"metrics":{"free_gpu_count":1.5}`}
+	pieces := []string{`{`, `}`, `[`, `]`, `:`, `,`, ` `, "\n", `"`, `\`, `null`, `true`, `-`, `.`, `e5`, `0`, `17`,
+		"\x00", "ä", `\u0061`, `<`,
+		`"machine_id"`, `"pool_name"`, `"metrics"`, `"free_gpu_count"`, `"cpu_utilization_pct"`, `"x"`, `""`, `" a "`,
+		`"machine_id":"m-1"`, `"metrics":{"free_gpu_count":1.5}`}
 	taken := 0
 	rapid.Check(t, func(t *rapid.T) {
 		var body string
@@ -70,11 +79,13 @@ func TestReadQuickLikeJSON(t *testing.T) {
 		} else {
 			var members []string
 			for range rapid.IntRange(0, 5).Draw(t, "members") {
-				name := rapid.SampledFrom([]string{"machine_id", "provider_name", "pool_name", "agent_version", "metrics", "METRICS", "x"}).Draw(t, "name")
+				name := rapid.SampledFrom([]string{"machine_id", "provider_name", "pool_name", "agent_version", "metrics",
+					"METRICS", "x"}).Draw(t, "name")
 				value := rapid.OneOf(
 					rapid.Map(rapid.String(), func(s string) string { b, _ := json.Marshal(s); return string(b) }),
 					rapid.Map(rapid.StringMatching(`[ -~]{0,8}`), func(s string) string { return `"` + s + `"` }),
-					rapid.Map(rapid.Float64(), func(f float64) string { return fmt.Sprintf(`{"free_gpu_count":%v,"total_cpu_available":%.3f}`, f, f) }),
+					rapid.Map(rapid.Float64(),
+						func(f float64) string { return fmt.Sprintf(`{"free_gpu_count":%v,"total_cpu_available":%.3f}`, f, f) }),
 					rapid.Just(`{}`), rapid.Just(`null`), rapid.Just(`7`),
 				).Draw(t, "value")
 				members = append(members, fmt.Sprintf("%q:%s", name, value))
@@ -94,13 +105,15 @@ func TestReadQuickLikeJSON(t *testing.T) {
 func TestAppendJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := func(name string) string {
-			return rapid.OneOf(rapid.String(), rapid.StringMatching(`[ -~]{0,12}`), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, name)
+			return rapid.OneOf(rapid.String(), rapid.StringMatching(`[ -~]{0,12}`),
+				rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, name)
 		}
 		n := func(name string) int64 {
 			return rapid.SampledFrom([]int64{0, 1, -1, 300, 60_000, 1 << 62}).Draw(t, name)
 		}
 		a := &alive{Status: s("status"), NextKeepaliveMS: n("next"), MachineState: machineState{
-			MachineID: s("id"), Status: s("state"), PoolName: s("pool"), LastKeepalive: s("last"), TTLSeconds: n("ttl"), AgentVersion: s("version")}}
+			MachineID: s("id"), Status: s("state"), PoolName: s("pool"), LastKeepalive: s("last"), TTLSeconds: n("ttl"),
+			AgentVersion: s("version")}}
 		var want bytes.Buffer
 		if err := json.NewEncoder(&want).Encode(a); err != nil {
 			t.Fatal(err)
@@ -114,7 +127,8 @@ func TestAppendJSON(t *testing.T) {
 // FuzzReadQuick sends arbitrary bodies: they are decoded as encoding/json does, or left to
 // it.
 func FuzzReadQuick(f *testing.F) {
-	for _, body := range []string{plainBeat, fullBeat, `{"metrics":{"free_gpu_count":-0.0}}`, `{"machine_id":"\u0061"}`, `{"x":[{}]}`, `{}{}`, ``} {
+	for _, body := range []string{plainBeat, fullBeat, `{"metrics":{"free_gpu_count":-0.0}}`, `{"machine_id":"\u0061"}`,
+		`{"x":[{}]}`, `{}{}`, ``} {
 		f.Add([]byte(body))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) { sameAsJSON(t, body) })

@@ -30,10 +30,13 @@ func (b *behind) RegisterAgent(_ context.Context, r *holdfastv1.RegisterAgentReq
 	return &holdfastv1.Machine{MachineId: r.GetMachineId(), Spec: &holdfastv1.MachineSpec{Pool: r.GetPoolName()}}, nil
 }
 
-func (b *behind) ListAgentMachines(_ context.Context, r *holdfastv1.ListAgentMachinesRequest) (*holdfastv1.ListAgentMachinesResponse, error) {
+func (b *behind) ListAgentMachines(
+	_ context.Context, r *holdfastv1.ListAgentMachinesRequest,
+) (*holdfastv1.ListAgentMachinesResponse, error) {
 	b.asked = append(b.asked, r)
 	next := map[string]string{"": "2", "2": "3", "3": ""}[r.GetPageToken()]
-	return &holdfastv1.ListAgentMachinesResponse{Machines: []*holdfastv1.Machine{{MachineId: "m-" + r.GetPageToken()}}, NextPageToken: next}, nil
+	return &holdfastv1.ListAgentMachinesResponse{Machines: []*holdfastv1.Machine{{MachineId: "m-" + r.GetPageToken()}},
+		NextPageToken: next}, nil
 }
 
 func ask(t *testing.T, b *behind, method, path, body string) *httptest.ResponseRecorder {
@@ -58,7 +61,8 @@ func TestHardwareOfARegistration(t *testing.T) {
 	}{
 		{"the document alone", ``, nil, ""},
 		{"all of it", `,"vendor":"ACME","model":"X1","serial_number":"S-1","system_uuid":"4c4c","arch":"x86_64","boot_mode":"uefi","mac_address":"AA-BB-CC-00-00-01"`,
-			&holdfastv1.NodeRecord{Vendor: "ACME", Model: "X1", SerialNumber: "S-1", SystemUuid: "4c4c", Arch: "x86_64", BootMode: "uefi"}, "aa:bb:cc:00:00:01"},
+			&holdfastv1.NodeRecord{Vendor: "ACME", Model: "X1", SerialNumber: "S-1", SystemUuid: "4c4c", Arch: "x86_64",
+				BootMode: "uefi"}, "aa:bb:cc:00:00:01"},
 		{"a number, as some firmware has it", `,"serial_number":4711`, &holdfastv1.NodeRecord{SerialNumber: "4711"}, ""},
 		{"what is no text", `,"vendor":{"name":"x"},"model":[1],"arch":true,"boot_mode":null`, nil, ""},
 		{"too long", `,"vendor":"` + strings.Repeat("x", 256) + `","model":"X1"`, &holdfastv1.NodeRecord{Model: "X1"}, ""},
@@ -71,7 +75,8 @@ func TestHardwareOfARegistration(t *testing.T) {
 			if w := ask(t, b, "POST", "/api/v1/machine/register", "{"+document+tt.more+"}"); w.Code != http.StatusOK {
 				t.Fatalf("got %d, %s", w.Code, w.Body)
 			}
-			want := []proto.Message{&holdfastv1.RegisterAgentRequest{MachineId: "1165a9b6", Hostname: "w", ProviderName: "generic", PoolName: "gpu", CpuMillicores: 8000, MemoryMib: 16384,
+			want := []proto.Message{&holdfastv1.RegisterAgentRequest{MachineId: "1165a9b6", Hostname: "w",
+				ProviderName: "generic", PoolName: "gpu", CpuMillicores: 8000, MemoryMib: 16384,
 				GpuCount: 1, PrivateIp: "10.0.0.1", Hardware: tt.hardware, MacAddress: tt.mac}}
 			if diff := cmp.Diff(want, b.asked, protocmp.Transform()); diff != "" {
 				t.Errorf("asked (-want +got):\n%s", diff)
@@ -89,7 +94,8 @@ func TestListGivesAll(t *testing.T) {
 			t.Errorf("%s is not in %s", id, w.Body)
 		}
 	}
-	if w.Code != http.StatusOK || len(b.asked) != 3 || b.asked[2].(*holdfastv1.ListAgentMachinesRequest).GetPoolName() != "gpu" {
+	if w.Code != http.StatusOK || len(b.asked) != 3 ||
+		b.asked[2].(*holdfastv1.ListAgentMachinesRequest).GetPoolName() != "gpu" {
 		t.Errorf("got %d after %v", w.Code, b.asked)
 	}
 }

@@ -18,7 +18,8 @@ import (
 // TestLimitedMachineAsksAgain: firmware does not retry after a 429, so a rate-limited
 // machine gets a script that waits and retries.
 func TestLimitedMachineAsksAgain(t *testing.T) {
-	gate, err := auth.New(auth.Config{PeerID: "p1"}, auth.Deps{Report: func(context.Context, *internalv1.RecordDenials) error { return nil }})
+	gate, err := auth.New(auth.Config{PeerID: "p1"},
+		auth.Deps{Report: func(context.Context, *internalv1.RecordDenials) error { return nil }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +46,8 @@ func TestLimitedMachineAsksAgain(t *testing.T) {
 	limited := 0
 	for range 300 {
 		code, script := get(boot)
-		if code != 200 || !strings.HasPrefix(script, "#!ipxe\n") || !strings.Contains(script, "/api/v1/boot?mac=52%3A54%3A00%3A12%3A34%3A56&arch=${buildarch} || goto again") {
+		if code != 200 || !strings.HasPrefix(script, "#!ipxe\n") ||
+			!strings.Contains(script, "/api/v1/boot?mac=52%3A54%3A00%3A12%3A34%3A56&arch=${buildarch} || goto again") {
 			t.Fatalf("got %d\n%s\nwant a script that asks again", code, script)
 		}
 		if strings.Contains(script, "without credentials") {

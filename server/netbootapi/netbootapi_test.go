@@ -53,10 +53,13 @@ func newSite(t *testing.T) *site { return newSiteWith(t, netbootapi.Config{Port:
 func newSiteWith(t *testing.T, cfg netbootapi.Config) *site {
 	set := providers.SetOf(map[string]providers.Provider{"fake": fake.New(fake.NewFleet(fake.Config{}))})
 	s := &site{Lab: apitest.Driving(t, set, routesWith(cfg)), t: t}
-	s.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{MacAddresses: []string{mac}}, Status: &holdfastv1.MachineStatus{Phase: holdfastv1.MachineStatus_FACTORY_READY}}})
+	s.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
+		Spec:   &holdfastv1.MachineSpec{MacAddresses: []string{mac}},
+		Status: &holdfastv1.MachineStatus{Phase: holdfastv1.MachineStatus_FACTORY_READY}}})
 	s.Do(&internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "install", Steps: []*holdfastv1.Step{
 		{Name: "pxe", TimeoutSeconds: 60, Kind: &holdfastv1.Step_Netboot{Netboot: &holdfastv1.SetNetboot{Mode: "PXE"}}},
-		{Name: "repave", TimeoutSeconds: 600, MaxRetries: proto.Int32(1), Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{Image: "debian"}}},
+		{Name: "repave", TimeoutSeconds: 600, MaxRetries: proto.Int32(1),
+			Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{Image: "debian"}}},
 		{Name: "after", TimeoutSeconds: 60, Kind: &holdfastv1.Step_Ssh{Ssh: &holdfastv1.SshCommand{Script: "true"}}},
 	}}})
 	return s
@@ -78,7 +81,8 @@ func (s *site) image(name string, kernel, disk bool) {
 }
 
 func (s *site) start() {
-	s.Do(&internalv1.StartRun{RunId: "run-1", MachineId: "m-1", RequestId: "1", PlanId: "install", Type: "REPAVE", DefaultTimeoutSeconds: 600, DefaultMaxRetries: 2,
+	s.Do(&internalv1.StartRun{RunId: "run-1", MachineId: "m-1", RequestId: "1", PlanId: "install", Type: "REPAVE",
+		DefaultTimeoutSeconds: 600, DefaultMaxRetries: 2,
 		Params: map[string]string{"authorized_keys": "ssh-ed25519 AAAA ops\n"}})
 }
 
@@ -96,13 +100,15 @@ func (s *site) opens() {
 	s.attempt("pxe")
 	s.ends("pxe", holdfastv1.Attempt_SUCCEEDED)
 	s.attempt("repave")
-	s.Do(&internalv1.OpenInstall{RunId: "run-1", Step: "repave", Attempt: 1, Image: "debian", Disk: "by=smallest", CloudInit: "#cloud-config\n"})
+	s.Do(&internalv1.OpenInstall{RunId: "run-1", Step: "repave", Attempt: 1, Image: "debian", Disk: "by=smallest",
+		CloudInit: "#cloud-config\n"})
 }
 
 func (s *site) get(path string) string {
 	s.t.Helper()
 	a := s.Send(apitest.Expect("", "", "GET", path, "", 0, ""))
-	if a.Status != 200 || !strings.HasPrefix(a.Body, "#!ipxe\n") || a.Header["Content-Type"][0] != "text/plain; charset=utf-8" || a.Header["Cache-Control"][0] != "no-store" {
+	if a.Status != 200 || !strings.HasPrefix(a.Body, "#!ipxe\n") ||
+		a.Header["Content-Type"][0] != "text/plain; charset=utf-8" || a.Header["Cache-Control"][0] != "no-store" {
 		s.t.Fatalf("GET %s: %d %v\n%s", path, a.Status, a.Header, a.Body)
 	}
 	return a.Body
@@ -138,9 +144,11 @@ func TestBootScripts(t *testing.T) {
 	s := newSite(t)
 	is(t, s.get(boot), "m-1 boots its disk: no run is installing it", "\nexit")
 	is(t, s.get("/api/v1/boot?mac=02:00:00:00:00:09"), "the machine is unknown", "\nexit")
-	is(t, s.get("/api/v1/boot"), "chain --replace http://example.com/api/v1/boot?mac=${mac}&arch=${buildarch} || goto wait")
+	is(t, s.get("/api/v1/boot"),
+		"chain --replace http://example.com/api/v1/boot?mac=${mac}&arch=${buildarch} || goto wait")
 	s.start()
-	is(t, s.get(boot), "m-1 waits: run run-1 is about to install it", "sleep 3", "chain --replace http://example.com/api/v1/boot?mac=52%3A54%3A00%3A12%3A34%3A56&arch=${buildarch} || goto again")
+	is(t, s.get(boot), "m-1 waits: run run-1 is about to install it", "sleep 3",
+		"chain --replace http://example.com/api/v1/boot?mac=52%3A54%3A00%3A12%3A34%3A56&arch=${buildarch} || goto again")
 	s.attempt("pxe")
 	s.ends("pxe", holdfastv1.Attempt_SUCCEEDED)
 	is(t, s.get(boot), "waits")
@@ -157,7 +165,8 @@ func TestBootScripts(t *testing.T) {
 		t.Errorf("HEAD: %d, stage %s: it has changed something", a.Status, s.stage())
 	}
 	script := s.get(boot)
-	is(t, script, "kernel http://example.com/images/installer/kernel initrd=initrd holdfast.url=http://example.com holdfast.token=", " ip=dhcp BOOTIF=01-52-54-00-12-34-56 console=tty0 console=ttyS0 quiet shell || goto again\n",
+	is(t, script, "kernel http://example.com/images/installer/kernel initrd=initrd holdfast.url=http://example.com "+
+		"holdfast.token=", " ip=dhcp BOOTIF=01-52-54-00-12-34-56 console=tty0 console=ttyS0 quiet shell || goto again\n",
 		"initrd --name initrd http://example.com/images/installer/initrd || goto again")
 	if strings.Contains(script, "evil") {
 		t.Errorf("the image's command line is iPXE's\n%s", script)
@@ -196,7 +205,8 @@ func TestArchitectures(t *testing.T) {
 		t.Errorf("the session says %q", i.GetNote())
 	}
 	file := &holdfastv1.Image_File{Url: "http://images.example/x", Sha256: strings.Repeat("d", 64), SizeBytes: 7}
-	s.Do(&internalv1.PutImage{Image: &holdfastv1.Image{Name: "installer-arm64", Arch: "arm64", Kernel: file, Initrd: file}})
+	s.Do(&internalv1.PutImage{Image: &holdfastv1.Image{Name: "installer-arm64", Arch: "arm64", Kernel: file,
+		Initrd: file}})
 	is(t, s.get(boot+"&arch=arm64"), "/images/installer-arm64/kernel")
 	for _, pc := range []string{"", "&arch=i386", "&arch=x86_64", "&arch=riscv64"} { // BIOS iPXE reports i386
 		is(t, s.get(boot+pc), "/images/installer/kernel")
@@ -204,7 +214,8 @@ func TestArchitectures(t *testing.T) {
 	s.Do(&internalv1.UpdateNode{Id: "m-1", Node: &holdfastv1.NodeRecord{Arch: "aarch64"}, Paths: []string{"arch"}})
 	is(t, s.get(boot), "/images/installer-arm64/kernel")
 	tok := "=Bearer " + s.token()
-	if a := s.Send(apitest.Expect("", tok, "GET", work, "", 0, "")); a.Status < 400 || !strings.Contains(a.Body, "is for amd64") {
+	if a := s.Send(apitest.Expect("", tok, "GET", work, "", 0, "")); a.Status < 400 ||
+		!strings.Contains(a.Body, "is for amd64") {
 		t.Errorf("the order to write an amd64 image to it: %d %s", a.Status, a.Body)
 	}
 }
@@ -214,9 +225,12 @@ func TestArchitectures(t *testing.T) {
 func TestApprovedNode(t *testing.T) {
 	s := newSite(t)
 	s.Do(&internalv1.RaiseFeatureLevel{Level: fsm.Level2})
-	s.Do(&internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "look", Steps: []*holdfastv1.Step{{Name: "look", TimeoutSeconds: 60, Kind: &holdfastv1.Step_Inspect{Inspect: &holdfastv1.Inspect{}}}}}})
+	s.Do(&internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "look",
+		Steps: []*holdfastv1.Step{{Name: "look", TimeoutSeconds: 60,
+			Kind: &holdfastv1.Step_Inspect{Inspect: &holdfastv1.Inspect{}}}}}})
 	other := "/api/v1/boot?mac=02:00:00:00:00:02"
-	s.Do(&internalv1.CreateNode{MachineId: "m-2", MacAddress: "02:00:00:00:00:02", Node: &holdfastv1.NodeRecord{WorkflowId: "look"}})
+	s.Do(&internalv1.CreateNode{MachineId: "m-2", MacAddress: "02:00:00:00:00:02",
+		Node: &holdfastv1.NodeRecord{WorkflowId: "look"}})
 	workflow := func(id string) {
 		t.Helper()
 		s.Do(&internalv1.UpdateNode{Id: "m-2", Node: &holdfastv1.NodeRecord{WorkflowId: id}, Paths: []string{"workflow_id"}})
@@ -237,7 +251,8 @@ func TestApprovedNode(t *testing.T) {
 	}
 	is(t, s.get(other), "is about to install it", "|| goto again")
 	is(t, s.get(other), "is about to install it", "|| goto again")
-	if all := runs(); len(all) != 1 || all[0].GetPlanId() != "install" || all[0].GetType() != "REPAVE" || all[0].GetPrincipal() != "netboot" {
+	if all := runs(); len(all) != 1 || all[0].GetPlanId() != "install" || all[0].GetType() != "REPAVE" ||
+		all[0].GetPrincipal() != "netboot" {
 		t.Fatalf("runs: %v, want one of the workflow", all)
 	}
 	run := runs()[0].GetRunId()
@@ -250,9 +265,11 @@ func TestApprovedNode(t *testing.T) {
 	}
 	// A workflow that cannot start leaves the machine on its disk.
 	s.Do(&internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "net", Steps: []*holdfastv1.Step{
-		{Name: "repave", TimeoutSeconds: 600, Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{Image: "debian"}}},
+		{Name: "repave", TimeoutSeconds: 600,
+			Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{Image: "debian"}}},
 		{Name: "net", TimeoutSeconds: 60, Kind: &holdfastv1.Step_Net{Net: &holdfastv1.NetReconfig{}}}}}})
-	s.Do(&internalv1.CreateNode{MachineId: "m-3", MacAddress: "02:00:00:00:00:03", Node: &holdfastv1.NodeRecord{WorkflowId: "net"}})
+	s.Do(&internalv1.CreateNode{MachineId: "m-3", MacAddress: "02:00:00:00:00:03",
+		Node: &holdfastv1.NodeRecord{WorkflowId: "net"}})
 	s.Do(&internalv1.TransitionNode{Id: "m-3", State: holdfastv1.Node_PENDING})
 	is(t, s.get("/api/v1/boot?mac=02:00:00:00:00:03"), "its workflow net cannot start: ", "net_config", "\nexit")
 }
@@ -265,7 +282,8 @@ func TestScriptsNameAllPeers(t *testing.T) {
 		s.Do(&internalv1.PutPeer{Peer: &internalv1.PeerRecord{Id: fmt.Sprintf("p%d", i), HttpAddr: addr, MaxFeatureLevel: 1}})
 	}
 	const rest = "/api/v1/boot?mac=52%3A54%3A00%3A12%3A34%3A56&arch=${buildarch} ||"
-	const want = "sleep 3\nchain --replace http://example.com" + rest + "\nchain --replace http://10.0.0.1:7404" + rest + "\nchain --replace http://10.0.0.3:7404" + rest + " goto again"
+	const want = "sleep 3\nchain --replace http://example.com" + rest + "\nchain --replace http://10.0.0.1:7404" + rest +
+		"\nchain --replace http://10.0.0.3:7404" + rest + " goto again"
 	s.start()
 	is(t, s.get(boot), "waits", want)
 	s.attempt("pxe")
@@ -282,15 +300,18 @@ func TestBadMACs(t *testing.T) {
 	s := newSite(t)
 	s.image("installer", true, false)
 	s.opens()
-	for _, same := range []string{"52-54-00-12-34-56", "52:54:00:12:34:56", "5254.0012.3456", "52%3A54%3A00%3A12%3A34%3A56"} {
+	for _, same := range []string{"52-54-00-12-34-56", "52:54:00:12:34:56", "5254.0012.3456",
+		"52%3A54%3A00%3A12%3A34%3A56"} {
 		if script := s.get("/api/v1/boot?mac=" + same); !strings.Contains(script, "boots installer") {
 			t.Errorf("%s: %s", same, script)
 		}
 	}
 	before := s.Dump()
-	for _, bad := range []string{"x", "52:54:00:12:34", "52:54:00:12:34:56:78", "00:00:00:00:00:00", "$%7Bmac%7D", "%0Ashell", "a%20%7C%7C%20shell", strings.Repeat("5", 3000)} {
+	for _, bad := range []string{"x", "52:54:00:12:34", "52:54:00:12:34:56:78", "00:00:00:00:00:00", "$%7Bmac%7D",
+		"%0Ashell", "a%20%7C%7C%20shell", strings.Repeat("5", 3000)} {
 		script := s.get("/api/v1/boot?mac=" + bad)
-		if !strings.HasSuffix(script, "\nexit") || strings.Contains(script, "\nshell") || strings.Contains(script, "||") || strings.Contains(script, "${") {
+		if !strings.HasSuffix(script, "\nexit") || strings.Contains(script, "\nshell") || strings.Contains(script, "||") ||
+			strings.Contains(script, "${") {
 			t.Errorf("%.40s: %s", bad, script)
 		}
 	}
@@ -319,7 +340,8 @@ func TestInstall(t *testing.T) {
 		}
 	}
 	first := "=Bearer " + s.token()
-	for _, r := range [][3]string{{"GET", work, ""}, {"POST", work + "/report", `{"status":"started"}`}, {"POST", work + "/log?offset=0", "x"}} {
+	for _, r := range [][3]string{{"GET", work, ""}, {"POST", work + "/report", `{"status":"started"}`},
+		{"POST", work + "/log?offset=0", "x"}} {
 		send("", r[0], r[1], r[2], 401, "the install token is missing")
 		send("=Bearer ", r[0], r[1], r[2], 401, "the install token is missing")
 		send("=Basic x", r[0], r[1], r[2], 401, "the install token is missing")
@@ -335,9 +357,12 @@ func TestInstall(t *testing.T) {
 		t.Fatalf("work order: %d %v %s", a.Status, err, a.Body)
 	}
 	want := map[string]any{
-		"machine_id": "m-1", "run_id": "run-1", "attempt": 1.0, "disk": "by=smallest", "wipe": false, "hostname": "m-1", "authorized_keys": []any{"ssh-ed25519 AAAA ops"},
-		"image":      map[string]any{"name": "debian", "url": "/images/debian/disk", "sha256": strings.Repeat("c", 64), "size_bytes": 7.0, "format": "RAW", "compression": "ZSTD"},
-		"cloud_init": map[string]any{"user_data": "#cloud-config\n", "network_config": "", "meta_data": "instance-id: m-1-run-1\nlocal-hostname: \"m-1\"\n"},
+		"machine_id": "m-1", "run_id": "run-1", "attempt": 1.0, "disk": "by=smallest", "wipe": false, "hostname": "m-1",
+		"authorized_keys": []any{"ssh-ed25519 AAAA ops"},
+		"image": map[string]any{"name": "debian", "url": "/images/debian/disk", "sha256": strings.Repeat("c", 64),
+			"size_bytes": 7.0, "format": "RAW", "compression": "ZSTD"},
+		"cloud_init": map[string]any{"user_data": "#cloud-config\n", "network_config": "",
+			"meta_data": "instance-id: m-1-run-1\nlocal-hostname: \"m-1\"\n"},
 		"report_url": work + "/report", "log_url": work + "/log", "servers": []any{"http://example.com"},
 	}
 	if diff := cmp.Diff(want, order); diff != "" {
@@ -348,11 +373,14 @@ func TestInstall(t *testing.T) {
 	}
 
 	send(first, "POST", work+"/report", `{"status":"started","inventory":{"vendor":"ACME","disks":[{"name":"vda","size_bytes":5}],"nics":"nonsense"},"later":"version"}`, 200, `"stage":"installer-started"`)
-	send(first, "POST", work+"/report", `{"status":"progress","stage":"writing","progress":41.7}`, 200, `"stage":"writing"`)
+	send(first, "POST", work+"/report", `{"status":"progress","stage":"writing","progress":41.7}`, 200,
+		`"stage":"writing"`)
 	for _, bad := range []struct {
 		body   string
 		status int
-	}{{"{", 400}, {"[]", 400}, {`{"status":"done"}`, 422}, {`{}`, 422}, {`{"status":"progress","progress":101}`, 422}, {`{"status":"progress","progress":-1}`, 422}, {`{"status":"progress","progress":1e300}`, 422}, {`{"status":7}`, 400}} {
+	}{{"{", 400}, {"[]", 400}, {`{"status":"done"}`, 422}, {`{}`, 422}, {`{"status":"progress","progress":101}`, 422},
+		{`{"status":"progress","progress":-1}`, 422}, {`{"status":"progress","progress":1e300}`, 422}, {`{"status":7}`,
+			400}} {
 		send(first, "POST", work+"/report", bad.body, bad.status, "detail")
 	}
 	if i, _ := s.State().Install("m-1"); i.GetProgress() != 41 || i.GetDetail() != "writing" {
@@ -427,18 +455,23 @@ func TestPrograms(t *testing.T) {
 		}
 	}
 	s := &site{Lab: apitest.New(t, routes(dir)), t: t}
-	for name, want := range map[string]int{"ipxe.efi": 200, "undionly.kpxe": 404, "secret": 404, "..%2Fsecret": 404, "%2e%2e": 404} {
-		if a := s.Send(apitest.Expect("", "", "GET", "/netboot/"+name, "", 0, "")); a.Status != want || want == 200 && a.Body != "program "+name {
+	for name, want := range map[string]int{"ipxe.efi": 200, "undionly.kpxe": 404, "secret": 404, "..%2Fsecret": 404,
+		"%2e%2e": 404} {
+		if a := s.Send(apitest.Expect("", "", "GET", "/netboot/"+name, "", 0, "")); a.Status != want || want == 200 &&
+			a.Body != "program "+name {
 			t.Errorf("%s: %d %s, want %d", name, a.Status, a.Body, want)
 		}
 	}
-	is(t, s.get("/netboot/autoexec.ipxe"), "isset ${ip} || dhcp", "chain --replace http://example.com/api/v1/boot?mac=${mac}")
+	is(t, s.get("/netboot/autoexec.ipxe"), "isset ${ip} || dhcp",
+		"chain --replace http://example.com/api/v1/boot?mac=${mac}")
 }
 
 // For any report, the response is JSON with a known status, and a refused report changes
 // nothing.
 func FuzzReport(f *testing.F) {
-	for _, body := range []string{`{"status":"started"}`, `{"status":"progress","progress":50,"stage":"writing"}`, `{"status":"complete","host_keys":["ssh-ed25519 AAAA"],"inventory":{"disks":[{}]}}`, `{"status":"failed","error":"x"}`, `[`, `null`} {
+	for _, body := range []string{`{"status":"started"}`, `{"status":"progress","progress":50,"stage":"writing"}`,
+		`{"status":"complete","host_keys":["ssh-ed25519 AAAA"],"inventory":{"disks":[{}]}}`,
+		`{"status":"failed","error":"x"}`, `[`, `null`} {
 		f.Add(body)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
@@ -500,13 +533,15 @@ func TestTakeoverByMAC(t *testing.T) {
 	s.opens()
 	link = "52:54:00:66:66:66"
 	before := s.Dump()
-	if script := s.get(boot); strings.Contains(script, "holdfast.token=") || !strings.Contains(script, "is for the machine with MAC address") {
+	if script := s.get(boot); strings.Contains(script, "holdfast.token=") ||
+		!strings.Contains(script, "is for the machine with MAC address") {
 		t.Errorf("a stranger got\n%s", script)
 	}
 	if s.Dump() != before {
 		t.Error("a stranger has changed the session")
 	}
-	if diff := cmp.Diff([]string{"holdfast.v1.InstallService/BootMachine machines/m-1 192.0.2.1 BOOT_TAKEOVER"}, s.Denied()); diff != "" {
+	if diff := cmp.Diff([]string{"holdfast.v1.InstallService/BootMachine machines/m-1 192.0.2.1 BOOT_TAKEOVER"},
+		s.Denied()); diff != "" {
 		t.Errorf("audit trail (-want +got):\n%s", diff)
 	}
 	for _, link = range []string{mac, ""} {
@@ -541,7 +576,8 @@ func TestReadingAScriptChangesNothing(t *testing.T) {
 	}
 	own := "=Bearer " + s.token()
 	for _, status := range []string{"started", "progress"} {
-		if a := s.Send(apitest.Expect("", own, "POST", work+"/report", `{"status":"`+status+`","progress":50}`, 0, "")); a.Status != 200 {
+		if a := s.Send(apitest.Expect("", own, "POST", work+"/report", `{"status":"`+status+`","progress":50}`, 0,
+			"")); a.Status != 200 {
 			t.Fatalf("report: %d %s", a.Status, a.Body)
 		}
 	}

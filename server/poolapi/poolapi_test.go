@@ -44,12 +44,15 @@ func TestTokens(t *testing.T) {
 		{"provider", "POST", providers, provider}, {"list", "GET", "/v2/pools", ""}, {"get", "GET", "/v2/pools/gpu", ""},
 	} {
 		for tok, message := range map[string]string{
-			"":                "no credentials: send `Authorization: Bearer` and a token (`holdfast token create`), or use a client certificate",
-			"=Bearer garbage": "unknown token: is it of this cluster, and complete? An admin creates one with `holdfast token create`",
-			"expired":         `token \"tok-expired\" has expired at 2026-01-30T15:10:00Z: ask for another one`,
-			"revoked":         `token \"tok-revoked\" was revoked: ask for another one`,
+			"": "no credentials: send `Authorization: Bearer` and a token (`holdfast token create`), or " +
+				"use a client certificate",
+			"=Bearer garbage": "unknown token: is it of this cluster, and complete? An admin creates one with `holdfast " +
+				"token create`",
+			"expired": `token \"tok-expired\" has expired at 2026-01-30T15:10:00Z: ask for another one`,
+			"revoked": `token \"tok-revoked\" was revoked: ask for another one`,
 		} {
-			calls = append(calls, apitest.Expect(r.name+" with "+tok, tok, r.method, r.path, r.body, 401, `{"error":"unauthorized","message":"`+message+`"}`))
+			calls = append(calls, apitest.Expect(r.name+" with "+tok, tok, r.method, r.path, r.body, 401,
+				`{"error":"unauthorized","message":"`+message+`"}`))
 		}
 		calls = append(calls, apitest.Expect(r.name+" of a machine's agent", "agent", r.method, r.path, r.body, 403, "*"))
 	}
@@ -59,7 +62,8 @@ func TestTokens(t *testing.T) {
 		apitest.Expect("a viewer registers", "viewer", "POST", register, pool, 403, "*"),
 		apitest.Expect("a viewer's provider", "viewer", "POST", providers, provider, 403, "*"),
 		apitest.Expect("a pool's manager lists", "pool", "GET", "/v2/pools", "", 403, "*"),
-		apitest.Expect("somebody elsewhere", "elsewhere", "GET", "/v2/pools/gpu", "", 404, `{"error":"pool_not_found","message":"pool \"gpu\" not found"}`),
+		apitest.Expect("somebody elsewhere", "elsewhere", "GET", "/v2/pools/gpu", "", 404,
+			`{"error":"pool_not_found","message":"pool \"gpu\" not found"}`),
 		apitest.Expect("somebody elsewhere lists", "elsewhere", "GET", "/v2/pools", "", 200, `{"pools":[],"total":0}`),
 	))
 }
@@ -67,22 +71,28 @@ func TestTokens(t *testing.T) {
 func TestBodies(t *testing.T) {
 	l := lab(t)
 	var calls []apitest.Call
-	for _, r := range []struct{ token, path string }{{"pool", register}, {"pool", heartbeat}, {"pool", deregister}, {"operator", providers}} {
+	for _, r := range []struct{ token, path string }{{"pool", register}, {"pool", heartbeat}, {"pool", deregister},
+		{"operator", providers}} {
 		post := func(name, body string, status int, want string) {
 			calls = append(calls, apitest.Expect(name+" to "+r.path, r.token, "POST", r.path, body, status, want))
 		}
-		post("torn", `{"pool_id":`, 400, `{"error":"invalid_request","message":"body is not JSON: unexpected end of JSON input"}`)
+		post("torn", `{"pool_id":`, 400,
+			`{"error":"invalid_request","message":"body is not JSON: unexpected end of JSON input"}`)
 		post("no JSON", `pool-1`, 400, `{"error":"invalid_request","message":"body is not JSON: invalid character 'p' looking for beginning of value"}`)
 		post("a list", `[]`, 400, `{"error":"invalid_request","message":"body: want an object, not array"}`)
-		post("much", `{"x":"`+strings.Repeat("x", 1<<20)+`"}`, 413, `{"error":"payload_too_large","message":"body has more than 1048576 bytes"}`)
+		post("much", `{"x":"`+strings.Repeat("x", 1<<20)+`"}`, 413,
+			`{"error":"payload_too_large","message":"body has more than 1048576 bytes"}`)
 	}
 	post := func(name, path, body string, status int, want string) {
 		calls = append(calls, apitest.Expect(name, "pool", "POST", path, body, status, want))
 	}
 	post("nothing to register", register, "", 400, "*")
-	post("wrong type", register, `{"pool_id":7}`, 400, `{"error":"invalid_request","message":"pool_id: want a string, not number"}`)
-	post("wrong type within a list", register, `{"pool_id":"pool-1","gpus":[{"id":"zero"}]}`, 400, `{"error":"invalid_request","message":"gpus.id: want a whole number, not string"}`)
-	post("too large a number", heartbeat, `{"workers_total":3000000000}`, 400, `{"error":"invalid_request","message":"workers_total: want a whole number, not number 3000000000"}`)
+	post("wrong type", register, `{"pool_id":7}`, 400,
+		`{"error":"invalid_request","message":"pool_id: want a string, not number"}`)
+	post("wrong type within a list", register, `{"pool_id":"pool-1","gpus":[{"id":"zero"}]}`, 400,
+		`{"error":"invalid_request","message":"gpus.id: want a whole number, not string"}`)
+	post("too large a number", heartbeat, `{"workers_total":3000000000}`, 400,
+		`{"error":"invalid_request","message":"workers_total: want a whole number, not number 3000000000"}`)
 	post("no id", register, `{}`, 400, `{"error":"invalid_request","message":"pool_id: is required"}`)
 	for name, body := range map[string]string{
 		"gpus[0]":                   `{"gpus":[{"id":0,"total_vram_gb":-24}]}`,
@@ -96,7 +106,8 @@ func TestBodies(t *testing.T) {
 	post("negative VRAM", register, `{"pool_id":"pool-1","gpus":[{"id":0,"total_vram_gb":-1}]}`, 400, "*")
 	post("two ids in a heartbeat", heartbeat, `{"pool_id":"pool-2"}`, 400, `{"error":"invalid_request","message":"pool_id is \"pool-2\" in the body and \"pool-1\" in the path"}`)
 	post("two ids in a deregistration", deregister, `{"pool_id":"pool-2"}`, 400, `{"error":"invalid_request","message":"pool_id is \"pool-2\" in the body and \"pool-1\" in the path"}`)
-	post("a path that is no UTF-8", "/v2/pools/%ff/heartbeat", beat, 400, `{"error":"invalid_request","message":"the path is not UTF-8"}`)
+	post("a path that is no UTF-8", "/v2/pools/%ff/heartbeat", beat, 400,
+		`{"error":"invalid_request","message":"the path is not UTF-8"}`)
 	calls = append(calls,
 		apitest.Expect("a bad id", "admin", "POST", register, `{"pool_id":"a b"}`, 400, "*"),
 		apitest.Expect("a provider without an id", "operator", "POST", providers, `{}`, 400, "*"),
@@ -105,8 +116,10 @@ func TestBodies(t *testing.T) {
 		apitest.Expect("VRAM that is not a number", "viewer", "GET", "/v2/pools?min_available_vram_gb=NaN", "", 400, "*"),
 		apitest.Expect("a filter that is none", "viewer", "GET", "/v2/pools?filter=%3D%3D", "", 400, "*"),
 		apitest.Expect("no such route", "", "GET", "/v2/nothing", "", 404, `{"error":"not_found","message":"Not Found"}`),
-		apitest.Expect("wrong method", "pool", "PUT", register, pool, 405, `{"error":"method_not_allowed","message":"Method Not Allowed"}`),
-		apitest.Expect("delete", "pool", "DELETE", "/v2/pools/pool-1", "", 405, `{"error":"method_not_allowed","message":"Method Not Allowed"}`),
+		apitest.Expect("wrong method", "pool", "PUT", register, pool, 405,
+			`{"error":"method_not_allowed","message":"Method Not Allowed"}`),
+		apitest.Expect("delete", "pool", "DELETE", "/v2/pools/pool-1", "", 405,
+			`{"error":"method_not_allowed","message":"Method Not Allowed"}`),
 	)
 	l.Run(t, calls)
 }
@@ -115,27 +128,36 @@ func TestLife(t *testing.T) {
 	l := lab(t)
 	l.Run(t, []apitest.Call{
 		apitest.Expect("heartbeat of an unknown pool", "pool", "POST", heartbeat, beat, 404, unknownPool),
-		apitest.Expect("deregistration of an unknown pool", "pool", "POST", deregister, `{"pool_id":"pool-1","reason":"graceful_shutdown"}`, 404, unknownPool),
+		apitest.Expect("deregistration of an unknown pool", "pool", "POST", deregister,
+			`{"pool_id":"pool-1","reason":"graceful_shutdown"}`, 404, unknownPool),
 		apitest.Expect("unknown pool", "viewer", "GET", "/v2/pools/pool-1", "", 404, unknownPool),
-		apitest.Expect("register", "pool", "POST", register, pool, 200, `{"pool_id":"pool-1","status":"registered","heartbeat_interval_ms":10000}`),
-		apitest.Expect("and again", "pool", "POST", register+"/", pool, 200, `{"pool_id":"pool-1","status":"registered","heartbeat_interval_ms":10000}`),
+		apitest.Expect("register", "pool", "POST", register, pool, 200,
+			`{"pool_id":"pool-1","status":"registered","heartbeat_interval_ms":10000}`),
+		apitest.Expect("and again", "pool", "POST", register+"/", pool, 200,
+			`{"pool_id":"pool-1","status":"registered","heartbeat_interval_ms":10000}`),
 		apitest.Expect("heartbeat", "pool", "POST", heartbeat, beat, 200, `{"status":"healthy","next_heartbeat_ms":10000}`),
-		apitest.Expect("heartbeat without an id in its body", "pool", "POST", heartbeat+"/", strings.Replace(beat, `"pool_id":"pool-1",`, "", 1), 200, `{"status":"healthy","next_heartbeat_ms":10000}`),
-		apitest.Expect("get", "viewer", "GET", "/v2/pools/pool-1", "", 200, `{"pool_id":"pool-1","endpoint":"http://192.168.1.100:9200","node_id":"gpu-node-1",`+
-			`"gpus":[{"id":0,"model":"RTX 4090","total_vram_gb":24,"available_vram_gb":8,"compute_capability":"8.9","workers":["worker-abc"],"temperature_celsius":65}],`+
-			`"region":"EU","version":"0.1.0","workers_total":1,"workers_ready":0,"workers_busy":0,"uptime_seconds":3600,"status":"healthy","declared":false,`+
-			`"available_vram_gb":8,"machines":0,"machines_ready":0,"registered_at":"2026-01-29T15:10:03Z","last_heartbeat":"2026-01-29T15:10:05Z"}`),
-		apitest.Expect("room", "viewer", "GET", "/v2/pools?min_available_vram_gb=8&gpu_model=rtx%204090&region=eu", "", 200, "*"),
+		apitest.Expect("heartbeat without an id in its body", "pool", "POST", heartbeat+"/",
+			strings.Replace(beat, `"pool_id":"pool-1",`, "", 1), 200, `{"status":"healthy","next_heartbeat_ms":10000}`),
+		apitest.Expect("get", "viewer", "GET", "/v2/pools/pool-1", "", 200,
+			`{"pool_id":"pool-1","endpoint":"http://192.168.1.100:9200","node_id":"gpu-node-1",`+
+				`"gpus":[{"id":0,"model":"RTX 4090","total_vram_gb":24,"available_vram_gb":8,"compute_capability":"8.9","workers":["worker-abc"],"temperature_celsius":65}],`+
+				`"region":"EU","version":"0.1.0","workers_total":1,"workers_ready":0,"workers_busy":0,"uptime_seconds":3600,"status":"healthy","declared":false,`+
+				`"available_vram_gb":8,"machines":0,"machines_ready":0,"registered_at":"2026-01-29T15:10:03Z","last_heartbeat":"2026-01-29T15:10:05Z"}`),
+		apitest.Expect("room", "viewer", "GET", "/v2/pools?min_available_vram_gb=8&gpu_model=rtx%204090&region=eu", "", 200,
+			"*"),
 		apitest.Expect("no room", "viewer", "GET", "/v2/pools?min_available_vram_gb=8.5", "", 200, `{"pools":[],"total":0}`),
 		apitest.Expect("no such model", "viewer", "GET", "/v2/pools?gpu_model=H100", "", 200, `{"pools":[],"total":0}`),
-		apitest.Expect("provider", "operator", "POST", providers, provider, 200, `{"provider_id":"p-1","status":"registered","platform_margin_percent":12.5}`),
+		apitest.Expect("provider", "operator", "POST", providers, provider, 200,
+			`{"provider_id":"p-1","status":"registered","platform_margin_percent":12.5}`),
 	})
-	if p, ok := l.State().Provider("p-1"); !ok || len(p.GetAuthTokenSha256()) != 32 || strings.Contains(p.String(), "hidden") {
+	if p, ok := l.State().Provider("p-1"); !ok || len(p.GetAuthTokenSha256()) != 32 ||
+		strings.Contains(p.String(), "hidden") {
 		t.Errorf("provider on record: %v, want the hash of its token alone", p)
 	}
 	l.Expire(internalv1.LeaseRef_POOL, "pool-1")
 	l.Run(t, []apitest.Call{
-		apitest.Expect("out of placement", "viewer", "GET", "/v2/pools?min_available_vram_gb=1", "", 200, `{"pools":[],"total":0}`),
+		apitest.Expect("out of placement", "viewer", "GET", "/v2/pools?min_available_vram_gb=1", "", 200,
+			`{"pools":[],"total":0}`),
 		apitest.Expect("still listed", "viewer", "GET", "/v2/pools?filter=status%20%3D%20UNAVAILABLE", "", 200, "*"),
 	})
 	if p, _ := l.State().Pool("pool-1"); p.GetStatus() != holdfastv1.Pool_UNAVAILABLE {
@@ -143,8 +165,10 @@ func TestLife(t *testing.T) {
 	}
 	l.Run(t, []apitest.Call{
 		apitest.Expect("register after that", "pool", "POST", register, pool, 200, "*"),
-		apitest.Expect("leave", "pool", "POST", deregister, `{"pool_id":"pool-1","reason":"graceful_shutdown"}`, 200, `{"pool_id":"pool-1","status":"deregistered"}`),
-		apitest.Expect("leave again, without a body", "pool", "POST", deregister, ``, 200, `{"pool_id":"pool-1","status":"deregistered"}`),
+		apitest.Expect("leave", "pool", "POST", deregister, `{"pool_id":"pool-1","reason":"graceful_shutdown"}`, 200,
+			`{"pool_id":"pool-1","status":"deregistered"}`),
+		apitest.Expect("leave again, without a body", "pool", "POST", deregister, ``, 200,
+			`{"pool_id":"pool-1","status":"deregistered"}`),
 		apitest.Expect("heartbeat after that", "pool", "POST", heartbeat, beat, 404, unknownPool),
 	})
 }
@@ -169,13 +193,15 @@ func TestNoLeader(t *testing.T) {
 func FuzzBodies(f *testing.F) {
 	paths := []string{register, heartbeat, deregister, providers}
 	for i := range paths {
-		for _, body := range []string{pool, beat, provider, `[]`, `null`, "\xff", `{"gpus":[{"workers":null}]}`, `{"pool_id":"pool-1","gpus":[{"total_vram_gb":1e308}]}`} {
+		for _, body := range []string{pool, beat, provider, `[]`, `null`, "\xff", `{"gpus":[{"workers":null}]}`,
+			`{"pool_id":"pool-1","gpus":[{"total_vram_gb":1e308}]}`} {
 			f.Add(byte(i), []byte(body))
 		}
 	}
 	l := lab(f)
 	f.Fuzz(func(t *testing.T, path byte, body []byte) {
-		l.Fuzzed(t, apitest.Call{Token: "admin", Method: "POST", Path: paths[int(path)%len(paths)], Body: string(body)}, 200, 400, 404, 413)
+		l.Fuzzed(t, apitest.Call{Token: "admin", Method: "POST", Path: paths[int(path)%len(paths)], Body: string(body)},
+			200, 400, 404, 413)
 	})
 }
 
@@ -183,7 +209,8 @@ func FuzzBodies(f *testing.F) {
 // list.
 func TestListOfOddNumbers(t *testing.T) {
 	l := lab(t)
-	l.Do(&internalv1.RegisterPool{TtlMs: 15_000, Pool: &holdfastv1.Pool{PoolId: "pool-1", Gpus: []*holdfastv1.Gpu{{Id: 7, TotalVramGb: 24, TemperatureCelsius: math.Inf(1)}}}})
+	l.Do(&internalv1.RegisterPool{TtlMs: 15_000, Pool: &holdfastv1.Pool{PoolId: "pool-1",
+		Gpus: []*holdfastv1.Gpu{{Id: 7, TotalVramGb: 24, TemperatureCelsius: math.Inf(1)}}}})
 	for _, path := range []string{"/v2/pools", "/v2/pools/pool-1"} {
 		got := l.Send(apitest.Expect("", "viewer", "GET", path, "", 0, ""))
 		if want := `"gpus":[{"id":7,"total_vram_gb":24,"available_vram_gb":0,"workers":[],"temperature_celsius":0}]`; got.Status != 200 || !strings.Contains(got.Body, want) {

@@ -36,7 +36,8 @@ func TestHostOf(t *testing.T) {
 	for endpoint, want := range map[string]string{
 		"": "", "h": "h", "h:22": "h", "root@h:22": "h", "root@h": "h", "10.0.0.1": "10.0.0.1",
 		"[2001:db8::1]:22": "2001:db8::1", "[2001:db8::1]": "2001:db8::1", "2001:db8::1": "2001:db8::1",
-		"https://h/redfish/v1": "h", "https://[2001:db8::1]:8443/": "2001:db8::1", "ipmi://admin@h:623": "h", "https://%zz": "",
+		"https://h/redfish/v1": "h", "https://[2001:db8::1]:8443/": "2001:db8::1", "ipmi://admin@h:623": "h",
+		"https://%zz": "",
 	} {
 		if got := hostOf(endpoint); got != want {
 			t.Errorf("%q: got %q, want %q", endpoint, got, want)

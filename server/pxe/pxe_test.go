@@ -88,7 +88,9 @@ func see(p *dhcpv4.DHCPv4) seen {
 	if p == nil {
 		return seen{}
 	}
-	s := seen{Type: p.MessageType().String(), Class: p.ClassIdentifier(), File: p.BootFileName, Server: p.ServerIPAddr.String(), Direct: bytes.Equal(p.Options.Get(dhcpv4.OptionVendorSpecificInformation), []byte{6, 1, 8, 255})}
+	s := seen{Type: p.MessageType().String(), Class: p.ClassIdentifier(), File: p.BootFileName,
+		Server: p.ServerIPAddr.String(), Direct: bytes.Equal(p.Options.Get(dhcpv4.OptionVendorSpecificInformation),
+			[]byte{6, 1, 8, 255})}
 	if s.File == "" {
 		s.File = p.BootFileNameOption()
 	}
@@ -113,25 +115,40 @@ func TestAnswers(t *testing.T) {
 		at          bool // port 4011
 		want        seen
 	}{
-		{"BIOS", mac, "PXEClient:Arch:00000:UNDI:002001", "", iana.INTEL_X86PC, dhcpv4.MessageTypeDiscover, false, offer("PXEClient", "undionly.kpxe", true)},
-		{"iPXE under BIOS", mac, "PXEClient:Arch:00000:UNDI:002001", "iPXE", iana.INTEL_X86PC, dhcpv4.MessageTypeDiscover, false, offer("PXEClient", script, true)},
-		{"iPXE with lengths", mac, "PXEClient:Arch:00000:UNDI:002001", "\x04iPXE", iana.INTEL_X86PC, dhcpv4.MessageTypeDiscover, false, offer("PXEClient", script, true)},
-		{"UEFI is told to ask", mac, "PXEClient:Arch:00007:UNDI:003016", "", iana.EFI_BC, dhcpv4.MessageTypeDiscover, false, offer("PXEClient", "", false)},
-		{"UEFI asks", mac, "PXEClient:Arch:00007:UNDI:003016", "", iana.EFI_BC, dhcpv4.MessageTypeRequest, true, seen{"ACK", "PXEClient", "ipxe.efi", "10.0.0.1", false}},
-		{"UEFI of the other number", mac, "PXEClient:Arch:00009:UNDI:003016", "", iana.EFI_X86_64, dhcpv4.MessageTypeRequest, true, seen{"ACK", "PXEClient", "ipxe.efi", "10.0.0.1", false}},
-		{"UEFI on ARM", mac, "PXEClient:Arch:00011:UNDI:003016", "", iana.EFI_ARM64, dhcpv4.MessageTypeRequest, true, seen{"ACK", "PXEClient", "ipxe-arm64.efi", "10.0.0.1", false}},
-		{"iPXE under UEFI", mac, "PXEClient:Arch:00007:UNDI:003016", "iPXE", iana.EFI_BC, dhcpv4.MessageTypeDiscover, false, offer("PXEClient", script, true)},
-		{"UEFI over HTTP", mac, "HTTPClient:Arch:00016:UNDI:003016", "", iana.EFI_X86_64_HTTP, dhcpv4.MessageTypeDiscover, false, offer("HTTPClient", "http://10.0.0.1:7404/netboot/ipxe.efi", false)},
-		{"about to be installed", "02:00:00:00:00:02", "PXEClient:Arch:00000:UNDI:002001", "", iana.INTEL_X86PC, dhcpv4.MessageTypeDiscover, false, offer("PXEClient", "undionly.kpxe", true)},
-		{"may be discovered", "02:00:00:00:00:03", "PXEClient:Arch:00000:UNDI:002001", "", iana.INTEL_X86PC, dhcpv4.MessageTypeDiscover, false, offer("PXEClient", "undionly.kpxe", true)},
+		{"BIOS", mac, "PXEClient:Arch:00000:UNDI:002001", "", iana.INTEL_X86PC, dhcpv4.MessageTypeDiscover, false,
+			offer("PXEClient", "undionly.kpxe", true)},
+		{"iPXE under BIOS", mac, "PXEClient:Arch:00000:UNDI:002001", "iPXE", iana.INTEL_X86PC, dhcpv4.MessageTypeDiscover,
+			false, offer("PXEClient", script, true)},
+		{"iPXE with lengths", mac, "PXEClient:Arch:00000:UNDI:002001", "\x04iPXE", iana.INTEL_X86PC,
+			dhcpv4.MessageTypeDiscover, false, offer("PXEClient", script, true)},
+		{"UEFI is told to ask", mac, "PXEClient:Arch:00007:UNDI:003016", "", iana.EFI_BC, dhcpv4.MessageTypeDiscover, false,
+			offer("PXEClient", "", false)},
+		{"UEFI asks", mac, "PXEClient:Arch:00007:UNDI:003016", "", iana.EFI_BC, dhcpv4.MessageTypeRequest, true,
+			seen{"ACK", "PXEClient", "ipxe.efi", "10.0.0.1", false}},
+		{"UEFI of the other number", mac, "PXEClient:Arch:00009:UNDI:003016", "", iana.EFI_X86_64,
+			dhcpv4.MessageTypeRequest, true, seen{"ACK", "PXEClient", "ipxe.efi", "10.0.0.1", false}},
+		{"UEFI on ARM", mac, "PXEClient:Arch:00011:UNDI:003016", "", iana.EFI_ARM64, dhcpv4.MessageTypeRequest, true,
+			seen{"ACK", "PXEClient", "ipxe-arm64.efi", "10.0.0.1", false}},
+		{"iPXE under UEFI", mac, "PXEClient:Arch:00007:UNDI:003016", "iPXE", iana.EFI_BC, dhcpv4.MessageTypeDiscover, false,
+			offer("PXEClient", script, true)},
+		{"UEFI over HTTP", mac, "HTTPClient:Arch:00016:UNDI:003016", "", iana.EFI_X86_64_HTTP, dhcpv4.MessageTypeDiscover,
+			false, offer("HTTPClient", "http://10.0.0.1:7404/netboot/ipxe.efi", false)},
+		{"about to be installed", "02:00:00:00:00:02", "PXEClient:Arch:00000:UNDI:002001", "", iana.INTEL_X86PC,
+			dhcpv4.MessageTypeDiscover, false, offer("PXEClient", "undionly.kpxe", true)},
+		{"may be discovered", "02:00:00:00:00:03", "PXEClient:Arch:00000:UNDI:002001", "", iana.INTEL_X86PC,
+			dhcpv4.MessageTypeDiscover, false, offer("PXEClient", "undionly.kpxe", true)},
 
-		{"boots its disk", "02:00:00:00:00:04", "PXEClient:Arch:00000:UNDI:002001", "", iana.INTEL_X86PC, dhcpv4.MessageTypeDiscover, false, seen{}},
-		{"unknown", "02:00:00:00:00:05", "PXEClient:Arch:00000:UNDI:002001", "", iana.INTEL_X86PC, dhcpv4.MessageTypeDiscover, false, seen{}},
+		{"boots its disk", "02:00:00:00:00:04", "PXEClient:Arch:00000:UNDI:002001", "", iana.INTEL_X86PC,
+			dhcpv4.MessageTypeDiscover, false, seen{}},
+		{"unknown", "02:00:00:00:00:05", "PXEClient:Arch:00000:UNDI:002001", "", iana.INTEL_X86PC,
+			dhcpv4.MessageTypeDiscover, false, seen{}},
 		{"an operating system", mac, "", "", iana.INTEL_X86PC, dhcpv4.MessageTypeDiscover, false, seen{}},
 		{"a phone", mac, "android-dhcp-13", "", iana.INTEL_X86PC, dhcpv4.MessageTypeDiscover, false, seen{}},
-		{"a request for an address", mac, "PXEClient:Arch:00000:UNDI:002001", "", iana.INTEL_X86PC, dhcpv4.MessageTypeRequest, false, seen{}},
+		{"a request for an address", mac, "PXEClient:Arch:00000:UNDI:002001", "", iana.INTEL_X86PC,
+			dhcpv4.MessageTypeRequest, false, seen{}},
 		{"a release", mac, "PXEClient:Arch:00000:UNDI:002001", "", iana.INTEL_X86PC, dhcpv4.MessageTypeRelease, true, seen{}},
-		{"a group address", "01:00:5e:00:00:01", "PXEClient:Arch:00000:UNDI:002001", "", iana.INTEL_X86PC, dhcpv4.MessageTypeDiscover, false, seen{}},
+		{"a group address", "01:00:5e:00:00:01", "PXEClient:Arch:00000:UNDI:002001", "", iana.INTEL_X86PC,
+			dhcpv4.MessageTypeDiscover, false, seen{}},
 	}
 	s := newServer(t, boots)
 	for _, tt := range tests {
@@ -143,14 +160,16 @@ func TestAnswers(t *testing.T) {
 			if diff := cmp.Diff(tt.want, see(got)); diff != "" {
 				t.Errorf("answer (-want +got):\n%s", diff)
 			}
-			if got != nil && (!got.YourIPAddr.IsUnspecified() || got.IPAddressLeaseTime(0) != 0 || len(got.Options.Get(dhcpv4.OptionClientMachineIdentifier)) != 17) {
+			if got != nil && (!got.YourIPAddr.IsUnspecified() || got.IPAddressLeaseTime(0) != 0 ||
+				len(got.Options.Get(dhcpv4.OptionClientMachineIdentifier)) != 17) {
 				t.Errorf("it gives out an address, or does not repeat the machine's identifier:\n%s", got.Summary())
 			}
 		})
 	}
 	for name, p := range map[string]*dhcpv4.DHCPv4{
-		"no program":   asks(t, mac, "PXEClient:Arch:00006", "", iana.EFI_IA32, dhcpv4.MessageTypeDiscover),
-		"no leader":    asks(t, "02:00:00:00:00:99", "PXEClient:Arch:00000", "", iana.INTEL_X86PC, dhcpv4.MessageTypeDiscover),
+		"no program": asks(t, mac, "PXEClient:Arch:00006", "", iana.EFI_IA32, dhcpv4.MessageTypeDiscover),
+		"no leader": asks(t, "02:00:00:00:00:99", "PXEClient:Arch:00000", "", iana.INTEL_X86PC,
+			dhcpv4.MessageTypeDiscover),
 		"nothing else": asks(t, mac, "PXEClient:Arch:00027", "", iana.Arch(27), dhcpv4.MessageTypeDiscover),
 	} {
 		if got, err := s.answer(t.Context(), p, false); got != nil || err == nil {
@@ -192,7 +211,8 @@ func TestPackets(t *testing.T) {
 	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	for _, b := range [][]byte{{}, []byte("hello"), bytes.Repeat([]byte{1}, 1500), asks(t, mac, "PXEClient:Arch:00007", "", iana.EFI_BC, dhcpv4.MessageTypeRequest).ToBytes()} {
+	for _, b := range [][]byte{{}, []byte("hello"), bytes.Repeat([]byte{1}, 1500),
+		asks(t, mac, "PXEClient:Arch:00007", "", iana.EFI_BC, dhcpv4.MessageTypeRequest).ToBytes()} {
 		if _, err := c.Write(b); err != nil {
 			t.Fatal(err)
 		}
@@ -236,7 +256,8 @@ func TestFiles(t *testing.T) {
 		{"undionly.kpxe", strings.Repeat("undionly.kpxe", 1000)},
 		{"/tftpboot/ipxe.efi", strings.Repeat("ipxe.efi", 1000)},
 		{`\boot\ipxe.efi`, strings.Repeat("ipxe.efi", 1000)},
-		{"autoexec.ipxe", "#!ipxe\n:again\nisset ${ip} || dhcp || goto wait\nchain --replace http://10.0.0.1:7404/api/v1/boot?mac=${mac}&arch=${buildarch} || goto wait\n:wait\nsleep 3\ngoto again\n"},
+		{"autoexec.ipxe", "#!ipxe\n:again\nisset ${ip} || dhcp || goto wait\nchain --replace " +
+			"http://10.0.0.1:7404/api/v1/boot?mac=${mac}&arch=${buildarch} || goto wait\n:wait\nsleep 3\ngoto again\n"},
 	} {
 		from, err := c.Receive(tt.name, "octet")
 		if err != nil {
@@ -308,7 +329,9 @@ func FuzzAnswer(f *testing.F) {
 			t.Fatalf("the answer is no DHCP: %v\n%s", err, got.Summary())
 		}
 		class := p.ClassIdentifier()
-		if !strings.HasPrefix(class, "PXEClient") && !strings.HasPrefix(class, "HTTPClient") || again.OpCode != dhcpv4.OpcodeBootReply || !again.YourIPAddr.IsUnspecified() || again.TransactionID != p.TransactionID {
+		if !strings.HasPrefix(class, "PXEClient") && !strings.HasPrefix(class, "HTTPClient") ||
+			again.OpCode != dhcpv4.OpcodeBootReply || !again.YourIPAddr.IsUnspecified() ||
+			again.TransactionID != p.TransactionID {
 			t.Errorf("%s\nwas answered with\n%s", p.Summary(), again.Summary())
 		}
 		answerTo(p, &net.UDPAddr{IP: net.IPv4zero})
@@ -322,11 +345,13 @@ func (everybody) Boots(context.Context, string, string) (*holdfastv1.BootMachine
 }
 
 func FuzzNames(f *testing.F) {
-	for _, name := range []string{"ipxe.efi", "../../etc/shadow", `..\ipxe.efi`, "a/autoexec.ipxe", "\x00", "ipxe.efi/", `ipxe.efi\x\..`} {
+	for _, name := range []string{"ipxe.efi", "../../etc/shadow", `..\ipxe.efi`, "a/autoexec.ipxe", "\x00", "ipxe.efi/",
+		`ipxe.efi\x\..`} {
 		f.Add(name)
 	}
 	f.Fuzz(func(t *testing.T, asked string) {
-		if name := nameOf(asked); strings.ContainsAny(name, `/\`) || strings.HasPrefix(name, "..") || name != "" && !strings.Contains(asked, name) {
+		if name := nameOf(asked); strings.ContainsAny(name, `/\`) || strings.HasPrefix(name, "..") || name != "" &&
+			!strings.Contains(asked, name) {
 			t.Errorf("%q is taken for %q", asked, name)
 		}
 	})

@@ -18,28 +18,39 @@ func TestActions(t *testing.T) {
 		return m.GetStatus().GetPhase().String()
 	}
 	w := post(l, "operator", "/ui/machines/m-2/phase", url.Values{"phase": {"MAINTENANCE"}, "comment": {"fan 3 is loud"}})
-	if w.Code != 303 || !strings.HasPrefix(w.Header().Get("Location"), "/ui/machines/m-2") || phase("m-2") != "MAINTENANCE" {
+	if w.Code != 303 || !strings.HasPrefix(w.Header().Get("Location"), "/ui/machines/m-2") ||
+		phase("m-2") != "MAINTENANCE" {
 		t.Errorf("got %d to %s, and m-2 is in %s", w.Code, w.Header().Get("Location"), phase("m-2"))
 	}
 	has(t, get(l, "operator", "/ui/machines/m-2"), 200, []string{"fan 3 is loud", "token:operator"})
 	for _, typed := range []string{"", "m-1", "m-22"} {
-		has(t, post(l, "operator", "/ui/machines/m-2/phase", url.Values{"phase": {"RETIRED"}, "typed": {typed}, "comment": {"old"}}), 400, []string{"type m-2 to confirm", `value="old"`})
+		has(t, post(l, "operator", "/ui/machines/m-2/phase", url.Values{"phase": {"RETIRED"}, "typed": {typed},
+			"comment": {"old"}}), 400, []string{"type m-2 to confirm", `value="old"`})
 	}
 	if phase("m-2") != "MAINTENANCE" {
 		t.Errorf("m-2 is in %s", phase("m-2"))
 	}
 	has(t, post(l, "operator", "/ui/machines/m-2/phase", url.Values{"phase": {"RETIRED"}, "typed": {"m-2"}}), 303, nil)
-	has(t, post(l, "operator", "/ui/machines/m-2/phase", url.Values{"phase": {"READY"}}), 409, []string{"cannot be moved by hand from RETIRED to READY"})
-	has(t, post(l, "operator", "/ui/machines/m-1/phase", url.Values{"phase": {"READY"}}), 409, []string{"has the active run run-1"})
-	has(t, post(l, "operator", "/ui/machines/m-1/phase", url.Values{"phase": {"NONSENSE"}}), 400, []string{"is not a phase"})
+	has(t, post(l, "operator", "/ui/machines/m-2/phase", url.Values{"phase": {"READY"}}), 409,
+		[]string{"cannot be moved by hand from RETIRED to READY"})
+	has(t, post(l, "operator", "/ui/machines/m-1/phase", url.Values{"phase": {"READY"}}), 409,
+		[]string{"has the active run run-1"})
+	has(t, post(l, "operator", "/ui/machines/m-1/phase", url.Values{"phase": {"NONSENSE"}}), 400,
+		[]string{"is not a phase"})
 
-	has(t, post(l, "operator", "/ui/machines/m-1/run", url.Values{"plan": {"plan/repave-join"}, "request": {"q-1"}}), 400, []string{"type m-1 to confirm", `value="q-1"`})
-	has(t, post(l, "operator", "/ui/machines/m-1/run", url.Values{"plan": {"plan/inspect"}, "params": {"image"}}), 400, []string{"is not key=value"})
-	has(t, post(l, "operator", "/ui/machines/m-1/run", url.Values{"plan": {"plan/none"}}), 400, []string{"there is no plan"})
-	has(t, post(l, "operator", "/ui/machines/m-1/run", url.Values{"plan": {"plan/inspect"}, "params": {"a=" + evil}}), 409, []string{"Not done", "a="}, evil)
+	has(t, post(l, "operator", "/ui/machines/m-1/run", url.Values{"plan": {"plan/repave-join"}, "request": {"q-1"}}),
+		400, []string{"type m-1 to confirm", `value="q-1"`})
+	has(t, post(l, "operator", "/ui/machines/m-1/run", url.Values{"plan": {"plan/inspect"}, "params": {"image"}}), 400,
+		[]string{"is not key=value"})
+	has(t, post(l, "operator", "/ui/machines/m-1/run", url.Values{"plan": {"plan/none"}}), 400,
+		[]string{"there is no plan"})
+	has(t, post(l, "operator", "/ui/machines/m-1/run", url.Values{"plan": {"plan/inspect"}, "params": {"a=" + evil}}),
+		409, []string{"Not done", "a="}, evil)
 
-	has(t, post(l, "operator", "/ui/machines/new/approve", url.Values{"workflow": {"plan/repave-join"}, "comment": {"as ordered"}}), 303, nil)
-	if m, _ := l.State().Machine("new"); m.GetStatus().GetNodeState() != holdfastv1.Node_PENDING || m.GetNode().GetWorkflowId() != "plan/repave-join" {
+	has(t, post(l, "operator", "/ui/machines/new/approve", url.Values{"workflow": {"plan/repave-join"},
+		"comment": {"as ordered"}}), 303, nil)
+	if m, _ := l.State().Machine("new"); m.GetStatus().GetNodeState() != holdfastv1.Node_PENDING ||
+		m.GetNode().GetWorkflowId() != "plan/repave-join" {
 		t.Errorf("the node is %v", m)
 	}
 	has(t, post(l, "operator", "/ui/runs/run-1/cancel", url.Values{"comment": {"enough"}}), 303, nil)
@@ -61,11 +72,13 @@ func TestNoLeader(t *testing.T) {
 func TestNobodyKnows(t *testing.T) {
 	l := lab(t)
 	l.LoseOutcomes(true)
-	has(t, post(l, "operator", "/ui/machines/m-2/phase", url.Values{"phase": {"MAINTENANCE"}}), 503, []string{"The outcome is unknown"}, "Not done")
+	has(t, post(l, "operator", "/ui/machines/m-2/phase", url.Values{"phase": {"MAINTENANCE"}}), 503,
+		[]string{"The outcome is unknown"}, "Not done")
 	if m, _ := l.State().Machine("m-2"); m.GetStatus().GetPhase() != holdfastv1.MachineStatus_MAINTENANCE {
 		t.Errorf("m-2 is in %s", m.GetStatus().GetPhase())
 	}
 	l.LoseOutcomes(false)
 	l.LoseLeader(true)
-	has(t, post(l, "operator", "/ui/machines/m-2/phase", url.Values{"phase": {"READY"}}), 503, nil, "The outcome is unknown")
+	has(t, post(l, "operator", "/ui/machines/m-2/phase", url.Values{"phase": {"READY"}}), 503, nil,
+		"The outcome is unknown")
 }

@@ -15,7 +15,8 @@ import (
 // not removed are the second one.
 func TestDiffTexts(t *testing.T) {
 	text := rapid.Custom(func(t *rapid.T) string {
-		return strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "", "- a"}), 1, 20).Draw(t, "lines"), "\n")
+		return strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "", "- a"}), 1, 20).Draw(t, "lines"),
+			"\n")
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := text.Draw(t, "a"), text.Draw(t, "b")
@@ -67,7 +68,8 @@ func TestPlanText(t *testing.T) {
 
 // FuzzReadPlan: any text is a plan or an error.
 func FuzzReadPlan(f *testing.F) {
-	for _, s := range []string{"plan_id: p\nsteps: [{name: a, reboot: {}}]", "{}", "plan_id: p\nplan_id: q", "- a", "steps: [{name: a, nonsense: {}}]", "a: &x [*x]", "\x00"} {
+	for _, s := range []string{"plan_id: p\nsteps: [{name: a, reboot: {}}]", "{}", "plan_id: p\nplan_id: q", "- a",
+		"steps: [{name: a, nonsense: {}}]", "a: &x [*x]", "\x00"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -106,7 +106,8 @@ func TestLogFollows(t *testing.T) {
 	appendLog(l, "and more\n")
 	until(t, rest, `"text":"and more\n"`)
 	until(t, lines, `"text":"and more\n"`)
-	if w := get(l, "viewer", "/ui/runs/run-1/log?as=text"); !strings.HasSuffix(w.Body.String(), "and more\n") || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
+	if w := get(l, "viewer", "/ui/runs/run-1/log?as=text"); !strings.HasSuffix(w.Body.String(), "and more\n") ||
+		!strings.HasPrefix(w.Header().Get("Content-Type"), "text/plain") {
 		t.Errorf("as text: %s, %q", w.Header().Get("Content-Type"), w.Body)
 	}
 }

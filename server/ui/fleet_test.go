@@ -17,7 +17,9 @@ type slowMachines struct {
 	asked int
 }
 
-func (s *slowMachines) ListMachines(ctx context.Context, _ *holdfastv1.ListMachinesRequest, _ ...grpc.CallOption) (*holdfastv1.ListMachinesResponse, error) {
+func (s *slowMachines) ListMachines(
+	ctx context.Context, _ *holdfastv1.ListMachinesRequest, _ ...grpc.CallOption,
+) (*holdfastv1.ListMachinesResponse, error) {
 	s.asked++
 	select {
 	case <-time.After(time.Second):

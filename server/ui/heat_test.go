@@ -37,7 +37,8 @@ func fleetOf(n int) *fleet {
 
 // TestHeatMap: every machine has a cell, and the drawing stays small.
 func TestHeatMap(t *testing.T) {
-	for _, tt := range []struct{ machines, blocks, cells int }{{0, 0, 0}, {100, 3, 100}, {10_000, 250, 10_000}, {100_000, 2, 2500}} {
+	for _, tt := range []struct{ machines, blocks, cells int }{{0, 0, 0}, {100, 3, 100}, {10_000, 250, 10_000},
+		{100_000, 2, 2500}} {
 		h := heatMap(fleetOf(tt.machines))
 		blocks, cells, bytes := 0, 0, 0
 		for _, r := range h.Rows {
@@ -54,7 +55,8 @@ func TestHeatMap(t *testing.T) {
 			}
 		}
 		if blocks != tt.blocks || cells != tt.cells || bytes > 250_000 {
-			t.Errorf("%d machines: %d blocks with %d cells in %d bytes, want %d with %d", tt.machines, blocks, cells, bytes, tt.blocks, tt.cells)
+			t.Errorf("%d machines: %d blocks with %d cells in %d bytes, want %d with %d", tt.machines, blocks, cells, bytes,
+				tt.blocks, tt.cells)
 		}
 	}
 }
@@ -66,7 +68,8 @@ func TestOverviewOfMany(t *testing.T) {
 	d := &dashboard{pages: loadPages(loadAssets()), now: time.Now}
 	begin := time.Now()
 	w := httptest.NewRecorder()
-	d.show(w, httptest.NewRequest(http.MethodGet, "/ui/", nil), http.StatusOK, "overview", &view{Title: "Overview", Body: overviewBody{Fleet: f, Heat: heatMap(f)}})
+	d.show(w, httptest.NewRequest(http.MethodGet, "/ui/", nil), http.StatusOK, "overview",
+		&view{Title: "Overview", Body: overviewBody{Fleet: f, Heat: heatMap(f)}})
 	took := time.Since(begin)
 	page := w.Body.String()
 	elements := strings.Count(page, "<") - strings.Count(page, "</")
@@ -92,12 +95,14 @@ func TestEquals(t *testing.T) {
 
 // FuzzClean: any output of a host is shown as text.
 func FuzzClean(f *testing.F) {
-	for _, s := range []string{"plain\n", "\x1b[31mred\x1b[0m", "\x1b]0;title\x07x", "\xff\xfe", "a\r\nb\rc\x00", "\x1b", "\u009b1m"} {
+	for _, s := range []string{"plain\n", "\x1b[31mred\x1b[0m", "\x1b]0;title\x07x", "\xff\xfe", "a\r\nb\rc\x00", "\x1b",
+		"\u009b1m"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		got := clean(s)
-		if !utf8.ValidString(got) || strings.ContainsFunc(got, func(r rune) bool { return r != '\n' && r != '\t' && unicode.IsControl(r) }) {
+		if !utf8.ValidString(got) ||
+			strings.ContainsFunc(got, func(r rune) bool { return r != '\n' && r != '\t' && unicode.IsControl(r) }) {
 			t.Errorf("%q became %q", s, got)
 		}
 	})
@@ -109,7 +114,8 @@ func TestTimeline(t *testing.T) {
 	at := func(s int) *timestamppb.Timestamp { return timestamppb.New(begin.Add(time.Duration(s) * time.Second)) }
 	run := &holdfastv1.Run{StartedAt: at(0), CurrentStep: "b", Steps: []*holdfastv1.StepStatus{
 		{Name: "a", Attempts: []*holdfastv1.Attempt{
-			{StartedAt: at(0), FinishedAt: at(10), Outcome: holdfastv1.Attempt_FAILED, Error: "no", ErrorClass: "transient"}, {StartedAt: at(20), FinishedAt: at(50), Outcome: holdfastv1.Attempt_SUCCEEDED}}},
+			{StartedAt: at(0), FinishedAt: at(10), Outcome: holdfastv1.Attempt_FAILED, Error: "no",
+				ErrorClass: "transient"}, {StartedAt: at(20), FinishedAt: at(50), Outcome: holdfastv1.Attempt_SUCCEEDED}}},
 		{Name: "b", Attempts: []*holdfastv1.Attempt{{StartedAt: at(50)}}}, {Name: "c"},
 	}}
 	var got []string
@@ -122,7 +128,8 @@ func TestTimeline(t *testing.T) {
 		t.Errorf("got %s, want %s", strings.Join(got, ", "), want)
 	}
 	p := plot([]*holdfastv1.Run{run})
-	if len(p.Took) != 1 || p.Took[0].Label != "30s / 30s" || len(p.Failed) != 1 || p.Failed[0].Name != "a: transient" || p.Failed[0].Label != "1" {
+	if len(p.Took) != 1 || p.Took[0].Label != "30s / 30s" || len(p.Failed) != 1 || p.Failed[0].Name != "a: transient" ||
+		p.Failed[0].Label != "1" {
 		t.Errorf("plots are %+v", p)
 	}
 }

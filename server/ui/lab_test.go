@@ -32,11 +32,15 @@ func lab(t *testing.T) *apitest.Lab {
 	l := apitest.New(t, func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server) {
 		ui.Register(m, rpc, s, once{}, sessions(t), slog.New(slog.DiscardHandler))
 	})
-	l.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Labels: map[string]string{"note": evil}, Spec: &holdfastv1.MachineSpec{Rack: "r7", Location: evil}}})
+	l.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1",
+		Labels: map[string]string{"note": evil}, Spec: &holdfastv1.MachineSpec{Rack: "r7", Location: evil}}})
 	l.Do(&internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: "elsewhere"}})
-	l.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-2", Spec: &holdfastv1.MachineSpec{Rack: "r10", Pool: "elsewhere"}}})
-	l.Do(&internalv1.ReportNode{Discover: true, MachineId: "new", Report: &holdfastv1.ReportNodeRequest{MacAddress: "02:00:00:00:00:aa"}})
-	l.Do(&internalv1.StartRun{RunId: "run-1", MachineId: "m-1", RequestId: "r-1", PlanId: "plan/repave-join", Type: "REPAVE", DefaultTimeoutSeconds: 60})
+	l.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-2",
+		Spec: &holdfastv1.MachineSpec{Rack: "r10", Pool: "elsewhere"}}})
+	l.Do(&internalv1.ReportNode{Discover: true, MachineId: "new",
+		Report: &holdfastv1.ReportNodeRequest{MacAddress: "02:00:00:00:00:aa"}})
+	l.Do(&internalv1.StartRun{RunId: "run-1", MachineId: "m-1", RequestId: "r-1", PlanId: "plan/repave-join",
+		Type: "REPAVE", DefaultTimeoutSeconds: 60})
 	l.Do(&internalv1.BeginAttempt{RunId: "run-1", Step: "set-netboot", Attempt: 1, WaitingFor: "the BMC"})
 	appendLog(l, "hello \x1b[31m"+evil+"\n")
 	return l
@@ -44,9 +48,10 @@ func lab(t *testing.T) *apitest.Lab {
 
 func appendLog(l *apitest.Lab, text string) {
 	run, _ := l.State().Run("run-1")
-	l.Do(&internalv1.AppendRunLogs{Appends: []*internalv1.LogAppend{{RunId: "run-1", Offset: run.GetLogBytes(), Chunks: []*holdfastv1.LogChunk{
-		{Stream: "stdout", Step: "set-netboot", Attempt: 1, Data: []byte(text)},
-	}}}})
+	l.Do(&internalv1.AppendRunLogs{Appends: []*internalv1.LogAppend{{RunId: "run-1", Offset: run.GetLogBytes(),
+		Chunks: []*holdfastv1.LogChunk{
+			{Stream: "stdout", Step: "set-netboot", Attempt: 1, Data: []byte(text)},
+		}}}})
 }
 
 // sessions returns sessions with a test key.

@@ -11,21 +11,23 @@ import (
 func TestPages(t *testing.T) {
 	l := lab(t)
 	for path, want := range map[string][]string{
-		"/ui/":                          {"<b>4</b><span>machines</span>", "r7", "run-1", "No run has ended yet", "provisioning"},
+		"/ui/": {"<b>4</b><span>machines</span>", "r7", "run-1", "No run has ended yet",
+			"provisioning"},
 		"/ui/machines":                  {`id="m-m-1"`, "m-2", "r10", "1165a9b6"},
 		"/ui/machines?sort=rack":        {`aria-sort="ascending"`, "sort=-rack", "4 machines"},
 		"/ui/machines?filter=rack%3Dr7": {"m-1"},
-		"/ui/machines/m-1":              {"is at step set-netboot, attempt 1", "holdfast run cancel run-1", "provisioning", "Conditions", "rack", "registered"},
-		"/ui/machines/new":              {"Approve", "02:00:00:00:00:aa"},
-		"/ui/runs":                      {"run-1", "REPAVE", "0/5", "Step duration"},
-		"/ui/runs/run-1":                {"set-netboot", "repave-image", "1/", "hello ", `data-follow`, "Cancel"},
-		"/ui/plans":                     {"plan/repave-join", "set-netboot"},
-		"/ui/plans/plan/repave-join":    {"erases the disk", "run-1"},
-		"/ui/pools":                     {"elsewhere", "gpu"},
-		"/ui/services":                  {"No service matches"},
-		"/ui/audit":                     {"Audit"},
-		"/ui/cluster":                   {"Cluster", "leader"},
-		"/ui/machines/m-2/run":          {"plan/reboot", "choose one"},
+		"/ui/machines/m-1": {"is at step set-netboot, attempt 1", "holdfast run cancel run-1", "provisioning",
+			"Conditions", "rack", "registered"},
+		"/ui/machines/new":           {"Approve", "02:00:00:00:00:aa"},
+		"/ui/runs":                   {"run-1", "REPAVE", "0/5", "Step duration"},
+		"/ui/runs/run-1":             {"set-netboot", "repave-image", "1/", "hello ", `data-follow`, "Cancel"},
+		"/ui/plans":                  {"plan/repave-join", "set-netboot"},
+		"/ui/plans/plan/repave-join": {"erases the disk", "run-1"},
+		"/ui/pools":                  {"elsewhere", "gpu"},
+		"/ui/services":               {"No service matches"},
+		"/ui/audit":                  {"Audit"},
+		"/ui/cluster":                {"Cluster", "leader"},
+		"/ui/machines/m-2/run":       {"plan/reboot", "choose one"},
 		"/ui/machines/m-2/run?plan=plan%2Frepave-join": {"Type <b>m-2</b> to confirm", "will be lost", "installs an image"},
 		"/ui/machines/m-2/run?plan=plan%2Finspect":     {"reads only, changes nothing", "Start the run"},
 		"/ui/machines/m-2/phase?phase=RETIRED":         {"cannot be undone", "Type <b>m-2</b>"},
@@ -42,7 +44,8 @@ func TestPages(t *testing.T) {
 					t.Errorf("the content security policy %q lacks %q", csp, s)
 				}
 			}
-			if strings.Contains(csp, "unsafe") || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Cache-Control") != "no-store" || h.Get("Referrer-Policy") == "" {
+			if strings.Contains(csp, "unsafe") || h.Get("X-Content-Type-Options") != "nosniff" ||
+				h.Get("Cache-Control") != "no-store" || h.Get("Referrer-Policy") == "" {
 				t.Errorf("headers are %v", h)
 			}
 		})
@@ -54,12 +57,15 @@ func TestPages(t *testing.T) {
 func TestErrorsAreShownInPlace(t *testing.T) {
 	l := lab(t)
 	for path, want := range map[string]string{
-		"/ui/machines": "there is no field", "/ui/runs": "there is no field", "/ui/services": "there is no field", "/ui/audit": "there is no field",
+		"/ui/machines": "there is no field", "/ui/runs": "there is no field", "/ui/services": "there is no field",
+		"/ui/audit": "there is no field",
 	} {
-		has(t, get(l, "admin", path+"?filter="+url.QueryEscape(`nonsense = "`+evil+`"`)), 400, []string{want, `aria-invalid="true"`, "nonsense = "}, evil)
+		has(t, get(l, "admin", path+"?filter="+url.QueryEscape(`nonsense = "`+evil+`"`)), 400,
+			[]string{want, `aria-invalid="true"`, "nonsense = "}, evil)
 	}
 	for path, code := range map[string]int{
-		"/ui/machines/none": 404, "/ui/runs/none": 404, "/ui/plans/plan/none": 404, "/ui/machines/%ff": 400, "/ui/runs/run-1/log?offset=x": 400, "/ui/runs/none/log?as=text": 404, "/ui/nothing": 404,
+		"/ui/machines/none": 404, "/ui/runs/none": 404, "/ui/plans/plan/none": 404, "/ui/machines/%ff": 400,
+		"/ui/runs/run-1/log?offset=x": 400, "/ui/runs/none/log?as=text": 404, "/ui/nothing": 404,
 	} {
 		has(t, get(l, "admin", path), code, nil, evil)
 	}
@@ -68,7 +74,8 @@ func TestErrorsAreShownInPlace(t *testing.T) {
 // TestSorted: racks are sorted numerically, in both directions, and the filter is kept.
 func TestSorted(t *testing.T) {
 	l := lab(t)
-	for sort, want := range map[string][]string{"rack": {"m-1", "m-2"}, "-rack": {"m-2", "m-1"}, "machine": {"m-1", "m-2"}} {
+	for sort, want := range map[string][]string{"rack": {"m-1", "m-2"}, "-rack": {"m-2", "m-1"},
+		"machine": {"m-1", "m-2"}} {
 		body := get(l, "admin", "/ui/machines?sort="+sort+"&filter="+url.QueryEscape(`rack = "r*"`)).Body.String()
 		if i, j := strings.Index(body, `id="m-`+want[0]), strings.Index(body, `id="m-`+want[1]); i < 0 || j < i {
 			t.Errorf("sorted by %s: %s at %d, %s at %d", sort, want[0], i, want[1], j)

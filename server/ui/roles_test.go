@@ -28,8 +28,10 @@ func deeds() map[string]url.Values {
 // effect.
 func TestViewer(t *testing.T) {
 	l := lab(t)
-	for _, path := range []string{"/ui/", "/ui/machines/m-1", "/ui/machines/new", "/ui/machines/m-2/console", "/ui/runs/run-1", "/ui/plans", "/ui/plans/plan/inspect", "/ui/cluster"} {
-		has(t, get(l, "viewer", path), 200, nil, "Start a run", "Set phase", ">Cancel<", ">Approve<", ">Audit<", "Open the console", "Try on a machine", "/ui/check", ">Drill<", `method="post" class`)
+	for _, path := range []string{"/ui/", "/ui/machines/m-1", "/ui/machines/new", "/ui/machines/m-2/console",
+		"/ui/runs/run-1", "/ui/plans", "/ui/plans/plan/inspect", "/ui/cluster"} {
+		has(t, get(l, "viewer", path), 200, nil, "Start a run", "Set phase", ">Cancel<", ">Approve<", ">Audit<",
+			"Open the console", "Try on a machine", "/ui/check", ">Drill<", `method="post" class`)
 	}
 	has(t, get(l, "viewer", "/ui/audit"), 403, []string{"has the role viewer"})
 	before := l.Dump()

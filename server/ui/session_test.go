@@ -12,13 +12,15 @@ import (
 // cookie is valid for the dashboard only.
 func TestSession(t *testing.T) {
 	l := lab(t)
-	has(t, get(l, "", "/ui/machines?filter=x"), 401, []string{"Sign in", `name="next" value="/ui/machines?filter=x"`}, "data-live")
+	has(t, get(l, "", "/ui/machines?filter=x"), 401, []string{"Sign in", `name="next" value="/ui/machines?filter=x"`},
+		"data-live")
 	w := post(l, "", "/ui/signin", url.Values{"token": {" " + l.Secret("operator") + "\n"}, "next": {"/ui/runs"}})
 	if w.Code != 303 || w.Header().Get("Location") != "/ui/runs" {
 		t.Errorf("got %d to %s", w.Code, w.Header().Get("Location"))
 	}
 	c := w.Result().Cookies()[0]
-	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/ui/" || c.Secure || strings.Contains(c.Value, l.Secret("operator")) {
+	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/ui/" || c.Secure ||
+		strings.Contains(c.Value, l.Secret("operator")) {
 		t.Errorf("the cookie is %+v", c)
 	}
 	withCookie := func(path, value string) *httptest.ResponseRecorder {
@@ -27,7 +29,8 @@ func TestSession(t *testing.T) {
 		return do(l, "", r)
 	}
 	has(t, withCookie("/ui/runs", c.Value), 200, []string{"token:operator"})
-	has(t, withCookie("/ui/runs", c.Value[:len(c.Value)-8]+"AAAAAAAA"), 401, []string{"the session has expired", "Sign in"})
+	has(t, withCookie("/ui/runs", c.Value[:len(c.Value)-8]+"AAAAAAAA"), 401,
+		[]string{"the session has expired", "Sign in"})
 	bearer := httptest.NewRequest(http.MethodGet, "/ui/runs", nil)
 	bearer.Header.Set("Authorization", "Bearer "+c.Value)
 	has(t, do(l, "", bearer), 401, []string{"Sign in"}) // the cookie is not a token
@@ -64,7 +67,8 @@ func TestSession(t *testing.T) {
 // dashboard.
 func TestSignInLeadsNowhereElse(t *testing.T) {
 	l := lab(t)
-	for _, next := range []string{"https://evil.example/ui/", "//evil.example/ui/", "/\\evil.example", "/ui/../x", "/api/v1/nodes", "/ui/signin", "javascript:alert(1)", "/ui/%2e%2e/x", "\r\n/ui/", ""} {
+	for _, next := range []string{"https://evil.example/ui/", "//evil.example/ui/", "/\\evil.example", "/ui/../x",
+		"/api/v1/nodes", "/ui/signin", "javascript:alert(1)", "/ui/%2e%2e/x", "\r\n/ui/", ""} {
 		w := post(l, "", "/ui/signin", url.Values{"token": {"x"}, "next": {next}})
 		if got := w.Header().Get("Location"); w.Code != 303 || got != "/ui/" {
 			t.Errorf("%q: got %d to %q", next, w.Code, got)

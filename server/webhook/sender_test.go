@@ -38,7 +38,8 @@ type peer struct {
 
 func newPeer(t *testing.T) *peer {
 	p := &peer{FSM: fsm.New(), t: t, epoch: 1}
-	p.do(&internalv1.Command{Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "p1", Term: 1}}})
+	p.do(&internalv1.Command{
+		Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "p1", Term: 1}}})
 	p.do(&internalv1.Command{Op: &internalv1.Command_InitCluster{InitCluster: &internalv1.InitCluster{ClusterId: "c-1"}}})
 	return p
 }
@@ -81,7 +82,9 @@ func (p *peer) put(w *holdfastv1.Webhook) {
 // machine creates a machine, which causes one machine.phase event among others.
 func (p *peer) machine(id string) {
 	p.t.Helper()
-	p.do(&internalv1.Command{Op: &internalv1.Command_RegisterMachine{RegisterMachine: &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: id}}}})
+	p.do(&internalv1.Command{
+		Op: &internalv1.Command_RegisterMachine{RegisterMachine: &internalv1.RegisterMachine{
+			Machine: &holdfastv1.Machine{MachineId: id}}}})
 }
 
 // wait polls until a webhook meets a condition.
@@ -114,8 +117,11 @@ func (p *peer) leadWhile(secrets Secrets, confirm func(context.Context) error) (
 	p.epoch++
 	epoch := p.epoch
 	p.mu.Unlock()
-	p.do(&internalv1.Command{Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "p1", Term: epoch}}})
-	s := NewSender(Config{FirstRetry: time.Millisecond, LastRetry: 5 * time.Millisecond, NoteEvery: 5 * time.Millisecond, LookEvery: time.Millisecond, Timeout: 20 * time.Second}, p, p, secrets)
+	p.do(&internalv1.Command{
+		Op: &internalv1.Command_LeaderEstablished{LeaderEstablished: &internalv1.LeaderEstablished{PeerId: "p1",
+			Term: epoch}}})
+	s := NewSender(Config{FirstRetry: time.Millisecond, LastRetry: 5 * time.Millisecond, NoteEvery: 5 * time.Millisecond,
+		LookEvery: time.Millisecond, Timeout: 20 * time.Second}, p, p, secrets)
 	ctx, cancel := context.WithCancel(p.t.Context())
 	done := make(chan error, 1)
 	go func() {
@@ -188,8 +194,10 @@ const phases = `type = "machine.phase"`
 func TestEventsAreToldInOrderAndSigned(t *testing.T) {
 	p, r := newPeer(t), newReceiver(t)
 	p.machine("before")
-	p.do(&internalv1.Command{Op: &internalv1.Command_PutSecret{PutSecret: &internalv1.PutSecret{Secret: &internalv1.StoredSecret{
-		Secret: &holdfastv1.Secret{Name: "key", Type: "token", Keys: []string{"token"}, Version: 1}, Sealed: &internalv1.Sealed{KeyId: "k", Nonce: []byte("n"), Ciphertext: []byte("c")}}}}})
+	p.do(&internalv1.Command{
+		Op: &internalv1.Command_PutSecret{PutSecret: &internalv1.PutSecret{Secret: &internalv1.StoredSecret{
+			Secret: &holdfastv1.Secret{Name: "key", Type: "token", Keys: []string{"token"},
+				Version: 1}, Sealed: &internalv1.Sealed{KeyId: "k", Nonce: []byte("n"), Ciphertext: []byte("c")}}}}})
 	p.put(&holdfastv1.Webhook{Name: "h", Url: r.URL + "/in?team=a", Filter: phases, SecretRef: "key"})
 	stop := p.lead(box{"token": "correct horse"})
 	var want []string
@@ -204,13 +212,15 @@ func TestEventsAreToldInOrderAndSigned(t *testing.T) {
 	var last string
 	for _, m := range r.all() {
 		e := m.event
-		if e.SpecVersion != "1.0" || e.Type != "io.holdfast.machine.phase" || e.Source != "/clusters/c-1" || e.Subject != "machines/"+e.PartitionKey || e.Sequence <= last ||
+		if e.SpecVersion != "1.0" || e.Type != "io.holdfast.machine.phase" || e.Source != "/clusters/c-1" ||
+			e.Subject != "machines/"+e.PartitionKey || e.Sequence <= last ||
 			m.header.Get("Content-Type") != "application/cloudevents+json; charset=utf-8" {
 			t.Errorf("got %s with %v", m.body, m.header)
 		}
 		last = e.Sequence
 		seconds, err := strconv.ParseInt(m.header.Get("Webhook-Timestamp"), 10, 64)
-		if err != nil || m.header.Get("Webhook-Id") != e.ID || m.header.Get("Webhook-Signature") != sign([]byte("correct horse"), e.ID, time.Unix(seconds, 0), m.body) {
+		if err != nil || m.header.Get("Webhook-Id") != e.ID ||
+			m.header.Get("Webhook-Signature") != sign([]byte("correct horse"), e.ID, time.Unix(seconds, 0), m.body) {
 			t.Errorf("message %s is signed %q at %q", e.ID, m.header.Get("Webhook-Signature"), m.header.Get("Webhook-Timestamp"))
 		}
 	}
@@ -334,7 +344,8 @@ func TestWebhookIsChangedBack(t *testing.T) {
 	p, r := newPeer(t), newReceiver(t)
 	hook := &holdfastv1.Webhook{Name: "h", Url: r.URL, Filter: phases}
 	p.put(hook)
-	first := NewSender(Config{}, p, p, nil).start(t.Context(), cluster.NewTerm(p.epoch, func(context.Context) error { return nil }), "h")
+	first := NewSender(Config{}, p, p, nil).start(t.Context(),
+		cluster.NewTerm(p.epoch, func(context.Context) error { return nil }), "h")
 	go first.run()
 	now := func() *holdfastv1.Webhook {
 		w, _ := p.View().Webhook("h")

@@ -45,7 +45,9 @@ func TestArchiveToS3(t *testing.T) {
 		t.Fatal(err)
 	}
 	api := l.dial(t, leader)
-	if _, err := api.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{Provider: "fake"}}}); err != nil {
+	if _, err := api.Machines().RegisterMachine(ctx,
+		&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: "m-1",
+			Spec: &holdfastv1.MachineSpec{Provider: "fake"}}}); err != nil {
 		t.Fatal(err)
 	}
 	first := l.run(ctx, t, api, "first")
@@ -90,7 +92,8 @@ func start(ctx context.Context, t *testing.T) *lab {
 		}
 	}
 	keys := filepath.Join(l.dir, "keys")
-	if err := os.WriteFile(keys, []byte("[default]\naws_access_key_id = key\naws_secret_access_key = secret\n"), 0o600); err != nil {
+	if err := os.WriteFile(keys, []byte("[default]\naws_access_key_id = key\naws_secret_access_key = secret\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	port, err := freeport.Claim(ctx, 1)
@@ -106,8 +109,10 @@ func start(ctx context.Context, t *testing.T) *lab {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = hw.Close() })
-	l.cluster, err = localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: filepath.Join(l.dir, "cluster"), RaftMultiplier: 2, FakeEndpoint: hw.Endpoint,
-		Args: []string{"--archive-url", "s3://" + bucket + "/prod?plain=true&region=us-east-1&endpoint=" + l.address, "--archive-credentials-file", keys, "--archive-after", "1s", "--archive-keep-runs", "0"}})
+	l.cluster, err = localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: filepath.Join(l.dir, "cluster"),
+		RaftMultiplier: 2, FakeEndpoint: hw.Endpoint,
+		Args: []string{"--archive-url", "s3://" + bucket + "/prod?plain=true&region=us-east-1&endpoint=" + l.address,
+			"--archive-credentials-file", keys, "--archive-after", "1s", "--archive-keep-runs", "0"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +132,9 @@ func start(ctx context.Context, t *testing.T) *lab {
 func (l *lab) serve(ctx context.Context, t *testing.T) {
 	t.Helper()
 	var err error
-	l.server, err = localcluster.StartProgram("../../bin/versitygw", []string{"--access", "key", "--secret", "secret", "--port", l.address, "posix", "--sidecar", filepath.Join(l.dir, "meta"), l.root},
+	l.server, err = localcluster.StartProgram("../../bin/versitygw",
+		[]string{"--access", "key", "--secret", "secret", "--port", l.address, "posix", "--sidecar",
+			filepath.Join(l.dir, "meta"), l.root},
 		nil, filepath.Join(l.dir, "s3.log"))
 	if err != nil {
 		t.Fatalf("%v (make e2e-s3 builds it)", err)

@@ -78,7 +78,8 @@ func TestGentleOverRedfish(t *testing.T) {
 		t.Fatal(err)
 	}
 	if seen.Reads != 2 || seen.Writes != 1 || seen.Logins != 1 || seen.Sessions != 1 || seen.Served < 300 {
-		t.Errorf("the BMC has served %d requests, %d reads and %d writes at once, %d logins, %d sessions; want 300, 2, 1, 1, 1",
+		t.Errorf(
+			"the BMC has served %d requests, %d reads and %d writes at once, %d logins, %d sessions; want 300, 2, 1, 1, 1",
 			seen.Served, seen.Reads, seen.Writes, seen.Logins, seen.Sessions)
 	}
 }

@@ -24,7 +24,8 @@ func alone(t *testing.T) *localcluster.Cluster {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), harness.Patience)
 	defer stop()
-	c, err := localcluster.Start(ctx, localcluster.Config{Binary: bench.Binary, Dir: t.TempDir(), Peers: 1, Insecure: true})
+	c, err := localcluster.Start(ctx, localcluster.Config{Binary: bench.Binary, Dir: t.TempDir(), Peers: 1,
+		Insecure: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,8 @@ func stoppedPeer(t *testing.T) *localcluster.Peer {
 // arguments are a start that would succeed, with the data and the addresses of a peer.
 func arguments(p *localcluster.Peer, more ...string) []string {
 	return append([]string{"server", "--insecure", "--node-id", p.ID, "--data-dir", p.DataDir, "--bootstrap-expect", "1",
-		"--grpc-addr", p.GRPCAddr, "--http-addr", p.HTTPAddr, "--raft-addr", p.RaftAddr, "--gossip-addr", p.GossipAddr}, more...)
+		"--grpc-addr", p.GRPCAddr, "--http-addr", p.HTTPAddr, "--raft-addr", p.RaftAddr, "--gossip-addr", p.GossipAddr},
+		more...)
 }
 
 // refusedStart checks that a start ends with an exit code and one clear line, and has changed
@@ -92,7 +94,8 @@ func TestBadStarts(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Close()
-			refusedStart(t, p, arguments(p, "--"+kind+"-addr", l.Addr().String()), kind, l.Addr().String(), "address already in use")
+			refusedStart(t, p, arguments(p, "--"+kind+"-addr", l.Addr().String()), kind, l.Addr().String(),
+				"address already in use")
 		})
 	}
 	t.Run("data of another node", func(t *testing.T) {
@@ -107,7 +110,8 @@ func TestBadStarts(t *testing.T) {
 	})
 	t.Run("insecure where others can reach it", func(t *testing.T) {
 		for _, kind := range []string{"grpc", "http", "raft", "gossip"} {
-			refusedStart(t, p, arguments(p, "--"+kind+"-addr", "0.0.0.0:0"), "--insecure", "--"+kind+"-addr", "0.0.0.0:0", "loopback")
+			refusedStart(t, p, arguments(p, "--"+kind+"-addr", "0.0.0.0:0"), "--insecure", "--"+kind+"-addr", "0.0.0.0:0",
+				"loopback")
 		}
 	})
 	t.Run("in use by another process", func(t *testing.T) {

@@ -71,14 +71,18 @@ const shutdown = 4
 func crashCases() []crashCase {
 	return []crashCase{
 		{"ssh", "ssh", &holdfastv1.SshCommand{Script: "seq 20\nsleep 0.6\nseq 20\n"}, map[string]int{"command": 1}, nil},
-		{"reboot-bmc", "reboot", &holdfastv1.Reboot{Mode: "bmc", ShutdownSeconds: shutdown}, map[string]int{"power_off": 1, "power_on": 1}, nil},
+		{"reboot-bmc", "reboot", &holdfastv1.Reboot{Mode: "bmc", ShutdownSeconds: shutdown},
+			map[string]int{"power_off": 1, "power_on": 1}, nil},
 		{"netboot", "netboot", &holdfastv1.SetNetboot{Mode: "PXE"}, map[string]int{"boot_device": 1}, nil},
 		{"repave", "repave", &holdfastv1.RepaveImage{Image: "debian-13"}, map[string]int{"install": 1}, nil},
 		{"join", "join", &holdfastv1.KubeadmJoin{ClusterRef: joined}, map[string]int{"join": 1}, nil},
-		{"verify", "verify", &holdfastv1.VerifyInCluster{ClusterRef: joined}, map[string]int{"join": 1}, &holdfastv1.KubeadmJoin{ClusterRef: joined}},
+		{"verify", "verify", &holdfastv1.VerifyInCluster{ClusterRef: joined}, map[string]int{"join": 1},
+			&holdfastv1.KubeadmJoin{ClusterRef: joined}},
 		{"net", "net", &holdfastv1.NetReconfig{Config: "eth0: dhcp"}, map[string]int{"net_apply": 1, "net_confirm": 1}, nil},
-		{"rma", "rma", &holdfastv1.RmaAction{Reason: "fan", ShutdownSeconds: shutdown}, map[string]int{"power_off": 1, "identify": 1}, nil},
-		{"power-cycle", "power", &holdfastv1.Power{Action: "cycle", ShutdownSeconds: shutdown}, map[string]int{"power_off": 1, "power_on": 1}, nil},
+		{"rma", "rma", &holdfastv1.RmaAction{Reason: "fan", ShutdownSeconds: shutdown},
+			map[string]int{"power_off": 1, "identify": 1}, nil},
+		{"power-cycle", "power", &holdfastv1.Power{Action: "cycle", ShutdownSeconds: shutdown},
+			map[string]int{"power_off": 1, "power_on": 1}, nil},
 		{"inspect", "inspect", &holdfastv1.Inspect{}, map[string]int{}, nil},
 		{"identify", "identify", &holdfastv1.Identify{}, map[string]int{"identify": 1}, nil},
 		{"clear-log", "clear_event_log", &holdfastv1.ClearEventLog{}, map[string]int{"clear_log": 1}, nil},
@@ -102,7 +106,8 @@ func TestKillLeaderAtEveryBoundary(t *testing.T) {
 			w := c.Write("m-written")
 			crash := &crasher{cluster: c, writer: w}
 			c.Plan("bystander-ssh", step("talk", &holdfastv1.SshCommand{Script: bystanderScript}))
-			c.Plan("bystander-boot", step("boot", &holdfastv1.SetNetboot{Mode: "HTTP"}), step("restart", &holdfastv1.Reboot{Mode: "bmc"}), step("install", &holdfastv1.RepaveImage{Image: "debian-13"}))
+			c.Plan("bystander-boot", step("boot", &holdfastv1.SetNetboot{Mode: "HTTP"}),
+				step("restart", &holdfastv1.Reboot{Mode: "bmc"}), step("install", &holdfastv1.RepaveImage{Image: "debian-13"}))
 			for _, k := range cases {
 				k.plan(c)
 				for _, b := range executor.Boundaries() {
@@ -115,7 +120,8 @@ func TestKillLeaderAtEveryBoundary(t *testing.T) {
 				}
 			}
 			slices.Sort(crash.gaps)
-			t.Logf("from SIGKILL to the next acknowledged write, %d kills: median %s, longest %s", len(crash.gaps), crash.gaps[len(crash.gaps)/2], crash.gaps[len(crash.gaps)-1])
+			t.Logf("from SIGKILL to the next acknowledged write, %d kills: median %s, longest %s", len(crash.gaps),
+				crash.gaps[len(crash.gaps)/2], crash.gaps[len(crash.gaps)-1])
 			if _, longest := w.Stop(); longest > 10*time.Second {
 				t.Errorf("no write was acknowledged for %s: losing a peer must not be seen for longer than 10 s", longest)
 			}

@@ -14,7 +14,8 @@ func TestCancelOutlivesTheLeader(t *testing.T) {
 	long(t)
 	t.Parallel()
 	c := bench.Cluster(t, harness.Options{})
-	c.Plan("wait", step("wait", &holdfastv1.SshCommand{Script: "seq 10\nsleep 600\n"}), step("never", &holdfastv1.Reboot{Mode: "bmc"}))
+	c.Plan("wait", step("wait", &holdfastv1.SshCommand{Script: "seq 10\nsleep 600\n"}),
+		step("never", &holdfastv1.Reboot{Mode: "bmc"}))
 	for round := range 4 {
 		machine := fmt.Sprintf("m-%d", round)
 		c.Register(machine)
@@ -24,7 +25,8 @@ func TestCancelOutlivesTheLeader(t *testing.T) {
 			n := harness.Count(c.Effects(machine, ""), "command")
 			return n > 0, n
 		})
-		if _, err := c.Client.Runs().CancelRun(t.Context(), &holdfastv1.CancelRunRequest{RunId: id, Reason: "test"}); err != nil {
+		if _, err := c.Client.Runs().CancelRun(t.Context(), &holdfastv1.CancelRunRequest{RunId: id,
+			Reason: "test"}); err != nil {
 			t.Fatal(err)
 		}
 		if err := leader.Kill(); err != nil {
@@ -42,7 +44,8 @@ func TestCancelOutlivesTheLeader(t *testing.T) {
 			t.Errorf("effects = %+v, want one command and one kill", effects)
 		}
 		m, err := c.Client.Machines().GetMachine(t.Context(), &holdfastv1.GetMachineRequest{MachineId: machine})
-		if err != nil || m.GetStatus().GetActiveRunId() != "" || m.GetStatus().GetPhase() != holdfastv1.MachineStatus_MAINTENANCE {
+		if err != nil || m.GetStatus().GetActiveRunId() != "" ||
+			m.GetStatus().GetPhase() != holdfastv1.MachineStatus_MAINTENANCE {
 			t.Errorf("machine = %v (%v), want MAINTENANCE without an active run", m.GetStatus(), err)
 		}
 		c.Restart(leader)

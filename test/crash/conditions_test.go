@@ -16,7 +16,8 @@ func TestConditionsOverTheLeadersDeath(t *testing.T) {
 	const machines, budget = 40, 60
 	c := bench.Cluster(t, harness.Options{
 		FleetConfig: "machines: {m-00: {broken: {DiskFailed: disk 2 failed}}}\n",
-		Args:        []string{"--reconcile-interval-seconds=3", "--health-interval-seconds=6", fmt.Sprint("--look-calls-per-second=", budget)},
+		Args: []string{"--reconcile-interval-seconds=3", "--health-interval-seconds=6",
+			fmt.Sprint("--look-calls-per-second=", budget)},
 	})
 	var ids []string
 	for i := range machines {
@@ -25,7 +26,8 @@ func TestConditionsOverTheLeadersDeath(t *testing.T) {
 	began := time.Now()
 	c.Register(ids...)
 	found := func(filter string) int {
-		r, err := c.Client.Machines().ListMachines(t.Context(), &holdfastv1.ListMachinesRequest{Filter: filter, PageSize: 1000})
+		r, err := c.Client.Machines().ListMachines(t.Context(), &holdfastv1.ListMachinesRequest{Filter: filter,
+			PageSize: 1000})
 		if err != nil {
 			t.Fatalf("list machines %s: %v", filter, err)
 		}
@@ -38,14 +40,16 @@ func TestConditionsOverTheLeadersDeath(t *testing.T) {
 			return n == want, n
 		})
 	}
-	until("conditions.Reachable = true AND conditions.BMCReachable = true AND conditions.InCustomerCluster = false", machines)
+	until("conditions.Reachable = true AND conditions.BMCReachable = true AND conditions.InCustomerCluster = false",
+		machines)
 	until("conditions.Degraded = false", machines-1)
 	until("conditions.Degraded = true", 1)
 	m, err := c.Client.Machines().GetMachine(t.Context(), &holdfastv1.GetMachineRequest{MachineId: "m-00"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := "Degraded: DiskFailed: disk 2 failed"; len(m.GetStatus().GetBanners()) != 1 || m.GetStatus().GetBanners()[0] != want {
+	if want := "Degraded: DiskFailed: disk 2 failed"; len(m.GetStatus().GetBanners()) != 1 ||
+		m.GetStatus().GetBanners()[0] != want {
 		t.Errorf("banners %q, want %q", m.GetStatus().GetBanners(), want)
 	}
 
@@ -80,7 +84,8 @@ func TestConditionsOverTheLeadersDeath(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Fake = nil // it is closed
-	until("conditions.Reachable = unknown AND conditions.BMCReachable = unknown AND conditions.Degraded = unknown", machines)
+	until("conditions.Reachable = unknown AND conditions.BMCReachable = unknown AND conditions.Degraded = unknown",
+		machines)
 	if n := found("conditions.Reachable = true OR conditions.Reachable = false"); n != 0 {
 		t.Errorf("%d machines are said to be reachable or not, and nobody can know", n)
 	}

@@ -16,7 +16,8 @@ func TestHandover(t *testing.T) {
 	long(t)
 	t.Parallel()
 	c := bench.Cluster(t, harness.Options{})
-	c.Plan("work", step("talk", &holdfastv1.SshCommand{Script: bystanderScript}), step("boot", &holdfastv1.SetNetboot{Mode: "PXE"}),
+	c.Plan("work", step("talk", &holdfastv1.SshCommand{Script: bystanderScript}),
+		step("boot", &holdfastv1.SetNetboot{Mode: "PXE"}),
 		step("restart", &holdfastv1.Reboot{Mode: "bmc"}), step("install", &holdfastv1.RepaveImage{Image: "debian-13"}))
 	for round := range 3 {
 		w := c.Write(fmt.Sprintf("m-written-%d", round))

@@ -95,7 +95,8 @@ func TestFollowerGoesOnWhenItsLeaderHasDied(t *testing.T) {
 
 func registerAt(t *testing.T, cl *client.Client, id string) {
 	t.Helper()
-	if _, err := cl.Machines().RegisterMachine(t.Context(), &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id}}); err != nil {
+	if _, err := cl.Machines().RegisterMachine(t.Context(),
+		&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id}}); err != nil {
 		t.Fatalf("register machine %s: %v", id, err)
 	}
 }

@@ -12,8 +12,9 @@ func TestKillLeaderWithEffectInFlight(t *testing.T) {
 	long(t)
 	t.Parallel()
 	c := bench.Cluster(t, harness.Options{Fleet: []string{"--latency", "400ms"}})
-	calls := map[string]string{"ssh": "command", "reboot-bmc": "power_off", "reboot-inband": "command", "netboot": "boot_device",
-		"repave": "install", "join": "join", "net": "net_apply", "rma": "power_off", "power-cycle": "power_off"}
+	calls := map[string]string{"ssh": "command", "reboot-bmc": "power_off", "reboot-inband": "command",
+		"netboot": "boot_device",
+		"repave":  "install", "join": "join", "net": "net_apply", "rma": "power_off", "power-cycle": "power_off"}
 	for _, k := range crashCases() {
 		call, ok := calls[k.name]
 		if !ok {

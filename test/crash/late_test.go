@@ -60,7 +60,8 @@ func TestStopLeaderOnTheWayToTheHardware(t *testing.T) {
 				}
 				stops++
 			}
-			t.Logf("%d leaders were stopped at %s and went on: no effect was done twice, each was caught by %s", stops, tc.point, tc.caught)
+			t.Logf("%d leaders were stopped at %s and went on: no effect was done twice, each was caught by %s", stops,
+				tc.point, tc.caught)
 		})
 	}
 }
@@ -75,7 +76,8 @@ func lateBinary(t *testing.T) string {
 		t.Fatal(err)
 	}
 	o := overlay.New(root)
-	if err := o.Patch("executor/attempt.go", "providers.WithNotAfter(ctx, notAfter)", "providers.WithNotAfter(context.WithoutCancel(ctx), notAfter)"); err != nil {
+	if err := o.Patch("executor/attempt.go", "providers.WithNotAfter(ctx, notAfter)",
+		"providers.WithNotAfter(context.WithoutCancel(ctx), notAfter)"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := failpoint.Arm(o); err != nil {
@@ -88,7 +90,9 @@ func lateBinary(t *testing.T) string {
 	return binary
 }
 
-func lateOnce(t *testing.T, c *harness.Cluster, s failpoint.Switches, point string, k crashCase, machine string, logged, late int) {
+func lateOnce(
+	t *testing.T, c *harness.Cluster, s failpoint.Switches, point string, k crashCase, machine string, logged, late int,
+) {
 	c.Register(machine)
 	if err := s.Arm(point); err != nil {
 		t.Fatal(err)

@@ -28,7 +28,8 @@ func drive(t *testing.T, board *redfishtest.Service, after int) (u string) {
 		if len(media) > 0 {
 			u = media[len(media)-1].Detail
 		}
-		return len(media) > after && len(presses) > 0 && presses[len(presses)-1].Detail == "On" && presses[len(presses)-1].At.After(media[len(media)-1].At), []any{media, presses}
+		return len(media) > after && len(presses) > 0 && presses[len(presses)-1].Detail == "On" &&
+			presses[len(presses)-1].At.After(media[len(media)-1].At), []any{media, presses}
 	})
 	return u
 }
@@ -57,39 +58,50 @@ func TestMediumSurvivesItsLeaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{"keys": key + "\n",
-		"peer.yaml": "providers:\n  far:\n    kind: cloudbmc\n    allow_http: true\n    protocol: redfish\n    media: {servers: [\"http://192.0.2.1:7404\"], installers: [\"http://192.0.2.9:7404\"]}\n"} {
+		"peer.yaml": "providers:\n  far:\n    kind: cloudbmc\n    allow_http: true\n    protocol: redfish\n    media: " +
+			"{servers: [\"http://192.0.2.1:7404\"], installers: [\"http://192.0.2.9:7404\"]}\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c := bench.Cluster(t, harness.Options{RaftMultiplier: 2, Args: []string{"--config", filepath.Join(dir, "peer.yaml"), "--secrets-key-file", filepath.Join(dir, "keys")}})
+	c := bench.Cluster(t, harness.Options{RaftMultiplier: 2, Args: []string{"--config", filepath.Join(dir, "peer.yaml"),
+		"--secrets-key-file", filepath.Join(dir, "keys")}})
 	m := &installing{Cluster: c, t: t}
 	ctx := t.Context()
-	if _, err := c.Client.Secrets().PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: "bmc", Type: "bmc", Values: map[string]string{"username": "admin", "password": "secret"}}); err != nil {
+	if _, err := c.Client.Secrets().PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: "bmc", Type: "bmc",
+		Values: map[string]string{"username": "admin", "password": "secret"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Client.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: "m-1",
-		Spec: &holdfastv1.MachineSpec{Provider: "far", BmcEndpoint: web.URL, BmcCredentialsRef: "bmc", MacAddresses: []string{bootMAC}}}}); err != nil {
+	if _, err := c.Client.Machines().RegisterMachine(ctx,
+		&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: "m-1",
+			Spec: &holdfastv1.MachineSpec{Provider: "far", BmcEndpoint: web.URL, BmcCredentialsRef: "bmc",
+				MacAddresses: []string{bootMAC}}}}); err != nil {
 		t.Fatal(err)
 	}
 	images := holdfastv1.NewImageServiceClient(c.Conn(c.TheLeader()))
 	for _, i := range []*holdfastv1.Image{
-		{Name: "installer-iso", Disk: &holdfastv1.Image_File{Url: web.URL + "/disc", Sha256: sumOf(disc), SizeBytes: int64(len(disc))}},
-		{Name: "installer", Kernel: &holdfastv1.Image_File{Url: web.URL + "/a", Sha256: strings.Repeat("a", 64), SizeBytes: 1},
-			Initrd: &holdfastv1.Image_File{Url: web.URL + "/b", Sha256: strings.Repeat("b", 64), SizeBytes: 1}, Cmdline: "quiet"},
+		{Name: "installer-iso", Disk: &holdfastv1.Image_File{Url: web.URL + "/disc", Sha256: sumOf(disc),
+			SizeBytes: int64(len(disc))}},
+		{Name: "installer", Kernel: &holdfastv1.Image_File{Url: web.URL + "/a", Sha256: strings.Repeat("a", 64),
+			SizeBytes: 1},
+			Initrd: &holdfastv1.Image_File{Url: web.URL + "/b", Sha256: strings.Repeat("b", 64),
+				SizeBytes: 1}, Cmdline: "quiet"},
 		{Name: "debian", Disk: &holdfastv1.Image_File{Url: web.URL + "/c", Sha256: strings.Repeat("c", 64), SizeBytes: 1}}} {
 		if _, err := images.AddImage(ctx, &holdfastv1.AddImageRequest{Image: i}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c.Plan("install", &holdfastv1.Step{Name: "repave", TimeoutSeconds: 300, MaxRetries: proto.Int32(2), Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{Image: "debian"}}})
+	c.Plan("install", &holdfastv1.Step{Name: "repave", TimeoutSeconds: 300, MaxRetries: proto.Int32(2),
+		Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{Image: "debian"}}})
 
 	// boot reads the medium from a peer, as the BMC would, and takes the token from it.
 	boot := func(u string) {
 		t.Helper()
 		m.token = ""
 		path, ok := strings.CutPrefix(u, "http://192.0.2.1:7404")
-		found := regexp.MustCompile(`^x+holdfast\.url=http://192\.0\.2\.9:7404 holdfast\.token=(\S+) quiet *y+$`).FindStringSubmatch(m.must(http.MethodGet, path, ""))
+		found := regexp.MustCompile(
+			`^x+holdfast\.url=http://192\.0\.2\.9:7404 holdfast\.token=(\S+) quiet *y+$`).FindStringSubmatch(
+			m.must(http.MethodGet, path, ""))
 		if !ok || found == nil {
 			t.Fatalf("the medium at %s has no room filled in", u)
 		}
@@ -100,14 +112,16 @@ func TestMediumSurvivesItsLeaders(t *testing.T) {
 	m.lose()
 	boot(first)
 	m.must(http.MethodPost, "/api/v1/install/report", `{"status":"started"}`)
-	harness.Until(t, "the medium to be taken out", func() (bool, any) { n := len(board.Effects("media_eject")); return n == 1, n })
+	harness.Until(t, "the medium to be taken out",
+		func() (bool, any) { n := len(board.Effects("media_eject")); return n == 1, n })
 	m.lose()
 	m.must(http.MethodPost, "/api/v1/install/report", `{"status":"failed","error":"two disks match"}`)
 	second := drive(t, board, 1)
 	if first == second {
 		t.Error("the retry has the medium of the first attempt")
 	}
-	if status, answer := m.call(http.MethodGet, strings.TrimPrefix(first, "http://192.0.2.1:7404"), ""); status != http.StatusNotFound {
+	if status, answer := m.call(http.MethodGet, strings.TrimPrefix(first, "http://192.0.2.1:7404"),
+		""); status != http.StatusNotFound {
 		t.Errorf("the medium of an attempt that is over: got %d with %d bytes, want 404", status, len(answer))
 	}
 	boot(second)
@@ -125,7 +139,8 @@ func TestMediumSurvivesItsLeaders(t *testing.T) {
 	}
 
 	// A canceled run leaves nothing in the drive.
-	again, err := c.Client.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: "again", MachineId: "m-1", PlanId: "install"})
+	again, err := c.Client.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: "again", MachineId: "m-1",
+		PlanId: "install"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +149,8 @@ func TestMediumSurvivesItsLeaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := c.Ended(again.GetRunId()); r.GetPhase() != holdfastv1.Run_CANCELED || len(board.Effects("media_eject")) != 3 {
-		t.Errorf("after cancel the run is %s, and the drive was emptied %d times, want 3", r.GetPhase(), len(board.Effects("media_eject")))
+		t.Errorf("after cancel the run is %s, and the drive was emptied %d times, want 3", r.GetPhase(),
+			len(board.Effects("media_eject")))
 	}
 	log := c.Log(run) + c.Log(again.GetRunId()) + r.String()
 	for _, u := range []string{first, second, third} {

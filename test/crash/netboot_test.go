@@ -119,26 +119,32 @@ func TestInstallSurvivesItsLeaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{"keys": key + "\n",
-		"peer.yaml": "providers:\n  dc:\n    kind: datacenter\n    bmc: {allow_http: true, protocol: redfish}\n    ssh: {host_keys: pinned}\n"} {
+		"peer.yaml": "providers:\n  dc:\n    kind: datacenter\n    bmc: {allow_http: true, protocol: redfish}\n    " +
+			"ssh: {host_keys: pinned}\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c := bench.Cluster(t, harness.Options{RaftMultiplier: 2, Args: []string{"--config", filepath.Join(dir, "peer.yaml"), "--secrets-key-file", filepath.Join(dir, "keys")}})
+	c := bench.Cluster(t, harness.Options{RaftMultiplier: 2, Args: []string{"--config", filepath.Join(dir, "peer.yaml"),
+		"--secrets-key-file", filepath.Join(dir, "keys")}})
 	m := &installing{Cluster: c, t: t}
 	ctx := t.Context()
-	if _, err := c.Client.Secrets().PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: "bmc", Type: "bmc", Values: map[string]string{"username": "admin", "password": "secret"}}); err != nil {
+	if _, err := c.Client.Secrets().PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: "bmc", Type: "bmc",
+		Values: map[string]string{"username": "admin", "password": "secret"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Client.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: "m-1",
-		Spec: &holdfastv1.MachineSpec{Provider: "dc", BmcEndpoint: web.URL, BmcCredentialsRef: "bmc", MacAddresses: []string{bootMAC}}}}); err != nil {
+	if _, err := c.Client.Machines().RegisterMachine(ctx,
+		&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: "m-1",
+			Spec: &holdfastv1.MachineSpec{Provider: "dc", BmcEndpoint: web.URL, BmcCredentialsRef: "bmc",
+				MacAddresses: []string{bootMAC}}}}); err != nil {
 		t.Fatal(err)
 	}
 	file := func(b string) *holdfastv1.Image_File {
 		return &holdfastv1.Image_File{Url: web.URL + "/" + b, Sha256: strings.Repeat(b, 64), SizeBytes: 1}
 	}
 	images := holdfastv1.NewImageServiceClient(c.Conn(c.TheLeader()))
-	for _, i := range []*holdfastv1.Image{{Name: "installer", Kernel: file("a"), Initrd: file("b"), Cmdline: "quiet ${evil} || shell"}, {Name: "debian", Disk: file("c")}} {
+	for _, i := range []*holdfastv1.Image{{Name: "installer", Kernel: file("a"), Initrd: file("b"),
+		Cmdline: "quiet ${evil} || shell"}, {Name: "debian", Disk: file("c")}} {
 		if _, err := images.AddImage(ctx, &holdfastv1.AddImageRequest{Image: i}); err != nil {
 			t.Fatal(err)
 		}
@@ -147,20 +153,24 @@ func TestInstallSurvivesItsLeaders(t *testing.T) {
 		s.Name, s.TimeoutSeconds, s.MaxRetries = name, 300, proto.Int32(2)
 		return s
 	}
-	c.Plan("install", step("set-netboot", &holdfastv1.Step{Kind: &holdfastv1.Step_Netboot{Netboot: &holdfastv1.SetNetboot{Mode: "PXE"}}}),
+	c.Plan("install", step("set-netboot",
+		&holdfastv1.Step{Kind: &holdfastv1.Step_Netboot{Netboot: &holdfastv1.SetNetboot{Mode: "PXE"}}}),
 		step("reboot", &holdfastv1.Step{Kind: &holdfastv1.Step_Reboot{Reboot: &holdfastv1.Reboot{Mode: "bmc", Force: true}}}),
-		step("repave", &holdfastv1.Step{Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{Image: "debian", Disk: "by=smallest", CloudInit: "#cloud-config\n"}}}))
+		step("repave", &holdfastv1.Step{Kind: &holdfastv1.Step_Repave{Repave: &holdfastv1.RepaveImage{Image: "debian",
+			Disk: "by=smallest", CloudInit: "#cloud-config\n"}}}))
 
 	if script := m.boot(); !strings.Contains(script, "\nexit\n") {
 		t.Errorf("a machine that nobody installs does not boot its disk:\n%s", script)
 	}
 	run := c.Start("m-1", "install").GetRunId()
 	m.installer()
-	if script := m.boot(); strings.Contains(script, "evil") || strings.Contains(script, "|| shell") || !strings.Contains(script, " quiet") {
+	if script := m.boot(); strings.Contains(script, "evil") || strings.Contains(script, "|| shell") ||
+		!strings.Contains(script, " quiet") {
 		t.Errorf("the command line of an image is more than words:\n%s", script)
 	}
 	m.lose()
-	if order := m.must(http.MethodGet, "/api/v1/install", ""); !strings.Contains(order, `"disk":"by=smallest"`) || !strings.Contains(order, strings.Repeat("c", 64)) || strings.Count(order, "https://") < 3 {
+	if order := m.must(http.MethodGet, "/api/v1/install", ""); !strings.Contains(order, `"disk":"by=smallest"`) ||
+		!strings.Contains(order, strings.Repeat("c", 64)) || strings.Count(order, "https://") < 3 {
 		t.Errorf("work order: %s", order)
 	}
 	m.must(http.MethodPost, "/api/v1/install/report", `{"status":"started"}`)
@@ -169,7 +179,8 @@ func TestInstallSurvivesItsLeaders(t *testing.T) {
 	m.must(http.MethodPost, "/api/v1/install/log?offset=0", "hello\n")
 	m.lose()
 	m.must(http.MethodPost, "/api/v1/install/log?offset=0", "hello\nworld\n")
-	m.must(http.MethodPost, "/api/v1/install/report", `{"status":"complete","progress":100,"host_keys":["ssh-ed25519 AAAA"]}`)
+	m.must(http.MethodPost, "/api/v1/install/report",
+		`{"status":"complete","progress":100,"host_keys":["ssh-ed25519 AAAA"]}`)
 	if r := c.Ended(run); r.GetPhase() != holdfastv1.Run_SUCCEEDED {
 		t.Fatalf("the run has %s: %v\n%s", r.GetPhase(), r.GetError(), c.Log(run))
 	}
@@ -188,7 +199,8 @@ func TestInstallSurvivesItsLeaders(t *testing.T) {
 	}
 
 	old := m.token
-	again, err := c.Client.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: "again", MachineId: "m-1", PlanId: "install"})
+	again, err := c.Client.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: "again", MachineId: "m-1",
+		PlanId: "install"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,10 +223,13 @@ func TestInstallSurvivesItsLeaders(t *testing.T) {
 		m.token = fresh
 	}
 	m.must(http.MethodPost, "/api/v1/install/report", `{"status":"complete"}`)
-	if r := c.Ended(again.GetRunId()); r.GetPhase() != holdfastv1.Run_SUCCEEDED || len(r.GetSteps()[2].GetAttempts()) != 2 || !strings.Contains(r.GetSteps()[2].GetAttempts()[0].GetError(), "two disks match") {
+	if r := c.Ended(again.GetRunId()); r.GetPhase() != holdfastv1.Run_SUCCEEDED ||
+		len(r.GetSteps()[2].GetAttempts()) != 2 || !strings.Contains(r.GetSteps()[2].GetAttempts()[0].GetError(),
+		"two disks match") {
 		t.Errorf("the run has %s: %v\n%s", r.GetPhase(), r.GetSteps(), c.Log(again.GetRunId()))
 	}
-	if presses := len(board.Effects("reset")) - resets; presses > 5 { // the one that the leader had in hand as it died may be made again
+	// the one that the leader had in hand as it died may be made again
+	if presses := len(board.Effects("reset")) - resets; presses > 5 {
 		t.Errorf("the BMC has seen %d more presses, want off and on twice: %v", presses, board.Effects("reset"))
 	}
 }

@@ -30,14 +30,16 @@ func TestPausedLeader(t *testing.T) {
 	t.Parallel()
 	c := bench.Cluster(t, harness.Options{})
 	c.Plan("reboot", step("restart", &holdfastv1.Reboot{Mode: "bmc"}))
-	c.Plan("repave", step("boot", &holdfastv1.SetNetboot{Mode: "PXE"}), step("install", &holdfastv1.RepaveImage{Image: "debian-13"}))
+	c.Plan("repave", step("boot", &holdfastv1.SetNetboot{Mode: "PXE"}),
+		step("install", &holdfastv1.RepaveImage{Image: "debian-13"}))
 	c.Plan("talk", step("talk", &holdfastv1.SshCommand{Script: bystanderScript}))
 	c.Register("m-read")
 	reads := &readings{}
 	for round := range pauseRounds {
 		pauseOnce(t, c, reads, round)
 	}
-	t.Logf("linearizable reads at the peer that was paused: %d answered, %d refused; none may be older than what was acknowledged before it", reads.answered.Load(), reads.refused.Load())
+	t.Logf("linearizable reads at the peer that was paused: %d answered, %d refused; none may be older than what "+
+		"was acknowledged before it", reads.answered.Load(), reads.refused.Load())
 	if reads.answered.Load() == 0 {
 		t.Error("no read was answered: the test proves nothing")
 	}
@@ -113,7 +115,8 @@ func pauseOnce(t *testing.T, c *harness.Cluster, reads *readings, round int) {
 	next := c.TheLeader() // a paused peer is not asked
 	others := c.Dial(next.GRPCAddr)
 	reads.write(t, others)
-	t.Logf("round %d: the next leader acknowledged a write %s after the pause began", round, time.Since(began).Round(time.Millisecond))
+	t.Logf("round %d: the next leader acknowledged a write %s after the pause began", round,
+		time.Since(began).Round(time.Millisecond))
 	for range lateReads {
 		wg.Go(func() { reads.read(t.Context(), t, conn) })
 	}

@@ -62,15 +62,18 @@ func refusals(t *testing.T, c *harness.Cluster, last *localcluster.Peer, dead []
 		}
 		refused(t, at+": write", func(ctx context.Context) error { return label(ctx, conn, "x") })
 		refused(t, at+": start", func(ctx context.Context) error {
-			_, err := holdfastv1.NewRunServiceClient(conn).StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: "r-" + at, MachineId: "m-1", Type: "REBOOT"})
+			_, err := holdfastv1.NewRunServiceClient(conn).StartRun(ctx,
+				&holdfastv1.StartRunRequest{RequestId: "r-" + at, MachineId: "m-1", Type: "REBOOT"})
 			return err
 		})
 		refused(t, at+": linearizable read", func(ctx context.Context) error { _, err := get(ctx, conn); return err })
-		ctx, stop := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), client.HeaderConsistency, "stale"), callTime+callSlack)
+		ctx, stop := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), client.HeaderConsistency, "stale"),
+			callTime+callSlack)
 		if _, err := get(ctx, conn); err != nil {
 			t.Errorf("%s: stale read: %v", at, err)
 		}
-		if st, err := holdfastv1.NewClusterServiceClient(conn).GetClusterStatus(ctx, &holdfastv1.GetClusterStatusRequest{}); err != nil {
+		if st, err := holdfastv1.NewClusterServiceClient(conn).GetClusterStatus(ctx,
+			&holdfastv1.GetClusterStatusRequest{}); err != nil {
 			t.Errorf("%s: status: %v", at, err)
 		} else if at == "later" && (st.GetLeader() != "" || st.GetAnsweredBy() != last.ID) {
 			t.Errorf("%s: status = %v, want one from %s without a leader", at, st, last.ID)
@@ -105,7 +108,8 @@ func get(ctx context.Context, conn grpc.ClientConnInterface) (*holdfastv1.Machin
 
 func label(ctx context.Context, conn grpc.ClientConnInterface, value string) error {
 	_, err := holdfastv1.NewMachineServiceClient(conn).UpdateMachine(ctx, &holdfastv1.UpdateMachineRequest{
-		Machine: &holdfastv1.Machine{MachineId: "m-1", Labels: map[string]string{"n": value}}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"labels.n"}}})
+		Machine: &holdfastv1.Machine{MachineId: "m-1",
+			Labels: map[string]string{"n": value}}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"labels.n"}}})
 	return err
 }
 
@@ -136,7 +140,8 @@ func refused(t *testing.T, what string, call func(context.Context) error) {
 
 func activeRuns(t *testing.T, c *harness.Cluster) []string {
 	t.Helper()
-	list, err := c.Client.Runs().ListRuns(t.Context(), &holdfastv1.ListRunsRequest{Filter: "phase = PENDING OR phase = RUNNING"})
+	list, err := c.Client.Runs().ListRuns(t.Context(),
+		&holdfastv1.ListRunsRequest{Filter: "phase = PENDING OR phase = RUNNING"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,8 @@ func startTogether(t *testing.T, c *harness.Cluster, machine string, same, kill 
 		}
 		runs[a.run.GetRunId()]++
 	}
-	list, err := c.Client.Runs().ListRuns(t.Context(), &holdfastv1.ListRunsRequest{Filter: fmt.Sprintf("machine_id = %q", machine)})
+	list, err := c.Client.Runs().ListRuns(t.Context(),
+		&holdfastv1.ListRunsRequest{Filter: fmt.Sprintf("machine_id = %q", machine)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,9 @@ func startTogether(t *testing.T, c *harness.Cluster, machine string, same, kill 
 
 // call makes all calls at once, each through another peer first, and kills the leader when some
 // were answered if that is asked for.
-func call(t *testing.T, c *harness.Cluster, kill bool, start func(*client.Client, int) (*holdfastv1.Run, error)) []answer {
+func call(
+	t *testing.T, c *harness.Cluster, kill bool, start func(*client.Client, int) (*holdfastv1.Run, error),
+) []answer {
 	t.Helper()
 	leader := c.TheLeader()
 	clients := c.Rotated()
@@ -123,8 +126,10 @@ func call(t *testing.T, c *harness.Cluster, kill bool, start func(*client.Client
 // busy reports what is wrong with the refusal of a second run on a machine.
 func busy(err error, active string) error {
 	st := status.Convert(err)
-	if st.Code() != codes.FailedPrecondition || client.Reason(err) != "ACTIVE_RUN" || !strings.Contains(st.Message(), active) {
-		return fmt.Errorf("refusal = %w (reason %q), want FAILED_PRECONDITION, ACTIVE_RUN, and the name of %s", err, client.Reason(err), active)
+	if st.Code() != codes.FailedPrecondition || client.Reason(err) != "ACTIVE_RUN" ||
+		!strings.Contains(st.Message(), active) {
+		return fmt.Errorf("refusal = %w (reason %q), want FAILED_PRECONDITION, ACTIVE_RUN, and the name of %s", err,
+			client.Reason(err), active)
 	}
 	for _, d := range st.Details() {
 		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetMetadata()["run_id"] == active {

@@ -59,7 +59,8 @@ func TestRunbookQuotes(t *testing.T) {
 		if code == 0 {
 			t.Error("exit code 0")
 		}
-		quoted(t, "disk.md", "raft log is damaged: read entry …: checksum mismatch: restore this peer's data directory, or move it away to rejoin from the other peers", stderr)
+		quoted(t, "disk.md", "raft log is damaged: read entry …: checksum mismatch: restore this peer's data "+
+			"directory, or move it away to rejoin from the other peers", stderr)
 	})
 	t.Run("snapshot", func(t *testing.T) {
 		p := stoppedPeer(t)
@@ -73,7 +74,8 @@ func TestRunbookQuotes(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, stderr := bench.Run(t, arguments(p)...)
-		quoted(t, "disk.md", "start raft from data directory …: failed to load any existing snapshots: restore this peer's data directory, or move it away to rejoin from the other peers", stderr)
+		quoted(t, "disk.md", "start raft from data directory …: failed to load any existing snapshots: restore this "+
+			"peer's data directory, or move it away to rejoin from the other peers", stderr)
 	})
 	t.Run("full disk", func(t *testing.T) { fullDisk(t) })
 	t.Run("certificate", func(t *testing.T) { expired(t) })
@@ -81,7 +83,8 @@ func TestRunbookQuotes(t *testing.T) {
 	t.Run("quorum", func(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), harness.Patience)
 		defer stop()
-		c, err := localcluster.Start(ctx, localcluster.Config{Binary: bench.Binary, Dir: t.TempDir(), Insecure: true, RaftMultiplier: 0.5})
+		c, err := localcluster.Start(ctx, localcluster.Config{Binary: bench.Binary, Dir: t.TempDir(), Insecure: true,
+			RaftMultiplier: 0.5})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,7 +99,9 @@ func TestRunbookQuotes(t *testing.T) {
 			err := try(t, last, "m-1")
 			return err != nil && strings.Contains(err.Error(), "no leader: none for"), err
 		})
-		quoted(t, "lost-quorum.md", "UNAVAILABLE … no leader: none for …; a majority of the voters […] must be up; peers seen: […]", strings.ReplaceAll(fmt.Sprint(try(t, last, "m-1")), "code = Unavailable", "UNAVAILABLE"))
+		quoted(t, "lost-quorum.md",
+			"UNAVAILABLE … no leader: none for …; a majority of the voters […] must be up; peers seen: […]",
+			strings.ReplaceAll(fmt.Sprint(try(t, last, "m-1")), "code = Unavailable", "UNAVAILABLE"))
 	})
 }
 
@@ -110,7 +115,8 @@ func try(t *testing.T, p *localcluster.Peer, id string) error {
 	defer conn.Close()
 	ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
 	defer stop()
-	_, err = holdfastv1.NewMachineServiceClient(conn).RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id}})
+	_, err = holdfastv1.NewMachineServiceClient(conn).RegisterMachine(ctx,
+		&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id}})
 	return err
 }
 
@@ -191,9 +197,11 @@ func expired(t *testing.T) {
 		}
 	}
 	args := append([]string{"server"}, arguments(p)[2:]...) // without --insecure
-	_, stderr := bench.Run(t, append(args, "--tls-ca", filepath.Join(dir, "ca.pem"), "--tls-cert", filepath.Join(dir, "peer.pem"),
+	_, stderr := bench.Run(t, append(args, "--tls-ca", filepath.Join(dir, "ca.pem"), "--tls-cert",
+		filepath.Join(dir, "peer.pem"),
 		"--tls-key", filepath.Join(dir, "peer-key.pem"), "--gossip-key-file", filepath.Join(dir, "gossip.key"))...)
-	quoted(t, "keys.md", "read certificate …: the other peers would refuse it: x509: certificate has expired or is not yet valid: … make a new one with: holdfast tls cert create", stderr)
+	quoted(t, "keys.md", "read certificate …: the other peers would refuse it: x509: certificate has expired or is "+
+		"not yet valid: … make a new one with: holdfast tls cert create", stderr)
 }
 
 // lostKey starts a peer without the key that its secrets are sealed under.
@@ -219,7 +227,8 @@ func lostKey(t *testing.T) {
 		defer conn.Close()
 		ctx, stop := context.WithTimeout(t.Context(), 2*time.Second)
 		defer stop()
-		_, err = holdfastv1.NewSecretServiceClient(conn).PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: "bmc", Type: "bmc", Values: map[string]string{"username": "u", "password": "p"}})
+		_, err = holdfastv1.NewSecretServiceClient(conn).PutSecret(ctx,
+			&holdfastv1.PutSecretRequest{Name: "bmc", Type: "bmc", Values: map[string]string{"username": "u", "password": "p"}})
 		return err == nil, err
 	})
 	if err := p.Stop(t.Context()); err != nil {
@@ -233,6 +242,7 @@ func lostKey(t *testing.T) {
 		said := p.LogTail(1 << 20)
 		return strings.Contains(said, "leading without a secrets key"), said
 	})
-	quoted(t, "keys.md", "leading without a secrets key: no recent leader has it; runs that need such a secret fail until the key is back", p.LogTail(1<<20))
+	quoted(t, "keys.md", "leading without a secrets key: no recent leader has it; runs that need such a secret fail "+
+		"until the key is back", p.LogTail(1<<20))
 	quoted(t, "keys.md", "secrets are sealed under key …, which is not in …", p.LogTail(1<<20))
 }

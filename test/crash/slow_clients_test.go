@@ -69,22 +69,28 @@ func TestHungPeerCostsClientsLittle(t *testing.T) {
 				return err
 			})
 			within("StartRun of "+name, hungAnswer, func(ctx context.Context) error {
-				_, err := cl.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: "r-" + role, MachineId: "m-" + role + "-start", PlanId: "nothing"})
+				_, err := cl.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: "r-" + role, MachineId: "m-" + role +
+					"-start", PlanId: "nothing"})
 				return err
 			})
 		}
 		write := fresh()
 		within("a write that is not sent to two at once", hungStream, func(ctx context.Context) error {
-			_, err := write.Machines().UpdateMachine(ctx, &holdfastv1.UpdateMachineRequest{Machine: &holdfastv1.Machine{MachineId: "m-" + role + "-write", Labels: map[string]string{"a": "b"}}})
+			_, err := write.Machines().UpdateMachine(ctx,
+				&holdfastv1.UpdateMachineRequest{Machine: &holdfastv1.Machine{MachineId: "m-" + role + "-write",
+					Labels: map[string]string{"a": "b"}}})
 			return err
 		})
-		within("a keepalive of each of twelve agents", hungAnswer+time.Second, func(ctx context.Context) error { // they send one a second
+		// they send one a second
+		within("a keepalive of each of twelve agents", hungAnswer+time.Second, func(ctx context.Context) error {
 			return poll(ctx, func() bool {
-				return !slices.ContainsFunc(agents, func(a *machine.Agent) bool { return !a.Status().LastKeepalive.After(paused.Add(time.Second)) })
+				return !slices.ContainsFunc(agents,
+					func(a *machine.Agent) bool { return !a.Status().LastKeepalive.After(paused.Add(time.Second)) })
 			})
 		})
 		within("a watch", hungStream, func(ctx context.Context) error {
-			run, err := c.Through(others...).Client.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: "w-" + role, MachineId: "m-" + role + "-agent", PlanId: "nothing"})
+			run, err := c.Through(others...).Client.Runs().StartRun(ctx,
+				&holdfastv1.StartRunRequest{RequestId: "w-" + role, MachineId: "m-" + role + "-agent", PlanId: "nothing"})
 			if err != nil {
 				return err
 			}
@@ -128,10 +134,12 @@ func poll(ctx context.Context, ok func() bool) error {
 // agentsPool makes a pool for agents, and gives its token.
 func agentsPool(t *testing.T, c *harness.Cluster) string {
 	t.Helper()
-	if _, err := c.Client.Pools().CreatePool(t.Context(), &holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: "gpu"}}); err != nil {
+	if _, err := c.Client.Pools().CreatePool(t.Context(),
+		&holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: "gpu"}}); err != nil {
 		t.Fatal(err)
 	}
-	token, err := c.Client.Access().CreateToken(t.Context(), &holdfastv1.CreateTokenRequest{Name: "gpu", Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"gpu"}})
+	token, err := c.Client.Access().CreateToken(t.Context(), &holdfastv1.CreateTokenRequest{Name: "gpu",
+		Role: holdfastv1.Role_POOL_AGENT, Pools: []string{"gpu"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +172,8 @@ func startAgents(t *testing.T, c *harness.Cluster, token, name string) []*machin
 		running.Wait()
 	})
 	for i := range 12 {
-		a, err := machine.New(machine.Config{Servers: urls, Token: token, MachineID: fmt.Sprintf("%s-%d", name, i), Pool: "gpu", Interval: time.Second, TLS: conf}, hardware{})
+		a, err := machine.New(machine.Config{Servers: urls, Token: token, MachineID: fmt.Sprintf("%s-%d", name, i),
+			Pool: "gpu", Interval: time.Second, TLS: conf}, hardware{})
 		if err != nil {
 			t.Fatal(err)
 		}

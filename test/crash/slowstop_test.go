@@ -18,9 +18,12 @@ func TestSlowShutdownIsAskedForOnce(t *testing.T) {
 	c := bench.Cluster(t, harness.Options{FleetConfig: "shutdown_time: 5s\n"})
 	for _, k := range []crashCase{
 		{"slow-off", "power", &holdfastv1.Power{Action: "off", ShutdownSeconds: enough}, map[string]int{"power_off": 1}, nil},
-		{"slow-cycle", "power", &holdfastv1.Power{Action: "cycle", ShutdownSeconds: enough}, map[string]int{"power_off": 1, "power_on": 1}, nil},
-		{"slow-reboot", "reboot", &holdfastv1.Reboot{Mode: "bmc", ShutdownSeconds: enough}, map[string]int{"power_off": 1, "power_on": 1}, nil},
-		{"slow-rma", "rma", &holdfastv1.RmaAction{ShutdownSeconds: enough}, map[string]int{"power_off": 1, "identify": 1}, nil},
+		{"slow-cycle", "power", &holdfastv1.Power{Action: "cycle", ShutdownSeconds: enough},
+			map[string]int{"power_off": 1, "power_on": 1}, nil},
+		{"slow-reboot", "reboot", &holdfastv1.Reboot{Mode: "bmc", ShutdownSeconds: enough},
+			map[string]int{"power_off": 1, "power_on": 1}, nil},
+		{"slow-rma", "rma", &holdfastv1.RmaAction{ShutdownSeconds: enough}, map[string]int{"power_off": 1, "identify": 1},
+			nil},
 	} {
 		k.plan(c)
 		ok := t.Run(k.name, func(t *testing.T) {

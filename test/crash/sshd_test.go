@@ -57,7 +57,8 @@ func TestCommandOnARealHostSurvivesTwoLeaders(t *testing.T) {
 	}
 	files := map[string]string{
 		"keys": key + "\n",
-		"peer.yaml": "providers:\n  hosts:\n    kind: ssh\n    host_keys: pinned\n    keepalive: 1s\n    dead_after: 3s\n    state_dir: " +
+		"peer.yaml": "providers:\n  hosts:\n    kind: ssh\n    host_keys: pinned\n    keepalive: 1s\n    dead_after: " +
+			"3s\n    state_dir: " +
 			filepath.Join(h.Dir, "state") + "\n",
 	}
 	for name, text := range files {
@@ -65,19 +66,23 @@ func TestCommandOnARealHostSurvivesTwoLeaders(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c := bench.Cluster(t, harness.Options{RaftMultiplier: 4, Args: []string{"--config", filepath.Join(h.Dir, "peer.yaml"), "--secrets-key-file", filepath.Join(h.Dir, "keys")}})
+	c := bench.Cluster(t, harness.Options{RaftMultiplier: 4,
+		Args: []string{"--config", filepath.Join(h.Dir, "peer.yaml"), "--secrets-key-file", filepath.Join(h.Dir, "keys")}})
 	if _, err := c.Client.Secrets().PutSecret(t.Context(), &holdfastv1.PutSecretRequest{Name: "ssh/host", Type: "ssh",
 		Values: map[string]string{"username": h.User, "private_key": h.PrivateKey}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Client.Machines().RegisterMachine(t.Context(), &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: "m-real",
-		Spec: &holdfastv1.MachineSpec{Provider: "hosts", SshEndpoint: h.Addr, SshCredentialsRef: "ssh/host", SshHostKeys: []string{h.HostKey}}}}); err != nil {
+	if _, err := c.Client.Machines().RegisterMachine(t.Context(),
+		&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: "m-real",
+			Spec: &holdfastv1.MachineSpec{Provider: "hosts", SshEndpoint: h.Addr, SshCredentialsRef: "ssh/host",
+				SshHostKeys: []string{h.HostKey}}}}); err != nil {
 		t.Fatal(err)
 	}
 	const every = 200 * time.Millisecond
 	lines, starts := int(lasts/every), filepath.Join(h.Dir, "starts")
 	sleep := step("sleep", &holdfastv1.SshCommand{Script: fmt.Sprintf(
-		"echo $$ >>%s\ni=0\nwhile [ $i -lt %d ]; do\n  i=$((i + 1))\n  echo \"line $i\"\n  sleep %g\ndone\necho over >&2\n", starts, lines, every.Seconds())})
+		"echo $$ >>%s\ni=0\nwhile [ $i -lt %d ]; do\n  i=$((i + 1))\n  echo \"line $i\"\n  sleep %g\ndone\necho over >&2\n",
+		starts, lines, every.Seconds())})
 	sleep.TimeoutSeconds = int32((lasts + 2*harness.Patience) / time.Second)
 	c.Plan("sleep", sleep)
 	began := time.Now()

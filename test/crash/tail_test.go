@@ -97,7 +97,8 @@ func (l *tailed) check(t *testing.T, c *harness.Cluster) {
 			t.Errorf("read the log of %s at %s: %v", l.run, p.ID, err)
 		}
 		if !bytes.Equal(whole.Bytes(), l.bytes()) {
-			t.Errorf("tail of %s (%s) has %d bytes, the log at %s %d: they differ", l.run, l.name, len(l.bytes()), p.ID, whole.Len())
+			t.Errorf("tail of %s (%s) has %d bytes, the log at %s %d: they differ", l.run, l.name, len(l.bytes()), p.ID,
+				whole.Len())
 		}
 	}
 }

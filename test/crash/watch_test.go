@@ -24,7 +24,8 @@ func TestStreamsOverKills(t *testing.T) {
 	c := bench.Cluster(t, harness.Options{})
 	c.Plan("talk", step("talk", &holdfastv1.SshCommand{Script: talkScript}))
 	c.Plan("flood", step("flood", &holdfastv1.SshCommand{Script: floodScript}))
-	c.Plan("work", step("boot", &holdfastv1.SetNetboot{Mode: "PXE"}), step("restart", &holdfastv1.Reboot{Mode: "bmc"}), step("join", &holdfastv1.KubeadmJoin{ClusterRef: joined}))
+	c.Plan("work", step("boot", &holdfastv1.SetNetboot{Mode: "PXE"}), step("restart", &holdfastv1.Reboot{Mode: "bmc"}),
+		step("join", &holdfastv1.KubeadmJoin{ClusterRef: joined}))
 
 	ctx, stop := context.WithTimeout(t.Context(), 3*harness.Patience)
 	defer stop()
@@ -143,7 +144,9 @@ func watchBare(ctx context.Context, t *testing.T, c *harness.Cluster, at int, w 
 
 // overPeers makes a call at one peer after the other for as long as it ends with what a peer that
 // dies or stops says.
-func overPeers(ctx context.Context, t *testing.T, c *harness.Cluster, at int, call func(holdfastv1.RunServiceClient) error) error {
+func overPeers(
+	ctx context.Context, t *testing.T, c *harness.Cluster, at int, call func(holdfastv1.RunServiceClient) error,
+) error {
 	var rpcs []holdfastv1.RunServiceClient
 	for _, p := range c.Peers() {
 		rpcs = append(rpcs, holdfastv1.NewRunServiceClient(c.Conn(p)))
@@ -191,8 +194,10 @@ func checkWatchers(t *testing.T, c *harness.Cluster, watchers []*watcher) {
 				begin = max(begin, e.GetCursor())
 				continue
 			}
-			if before := w.events()[max(i-1, 0)].GetCursor(); i > 0 && e.GetCursor() != before+1 || i == 0 && e.GetCursor() != 1 {
-				t.Fatalf("%s: event %d has cursor %d after %d: cursors follow each other from 1", w.name, i+1, e.GetCursor(), before)
+			if before := w.events()[max(i-1, 0)].GetCursor(); i > 0 && e.GetCursor() != before+1 || i == 0 &&
+				e.GetCursor() != 1 {
+				t.Fatalf("%s: event %d has cursor %d after %d: cursors follow each other from 1", w.name, i+1, e.GetCursor(),
+					before)
 			}
 		}
 	}
@@ -216,7 +221,8 @@ func words(es []*holdfastv1.RunEvent, after uint64) []string {
 		if e.GetCursor() <= after {
 			continue
 		}
-		all = append(all, fmt.Sprintf("%d %d %s %s %s: %s", e.GetCursor(), e.GetIndex(), s.GetRunId(), s.GetPhase(), s.GetCurrentStep(), e.GetMessage()))
+		all = append(all, fmt.Sprintf("%d %d %s %s %s: %s", e.GetCursor(), e.GetIndex(), s.GetRunId(), s.GetPhase(),
+			s.GetCurrentStep(), e.GetMessage()))
 	}
 	return all
 }

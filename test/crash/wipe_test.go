@@ -23,7 +23,8 @@ func TestWipedPeerAndColdStart(t *testing.T) {
 	long(t)
 	t.Parallel()
 	c := bench.Cluster(t, harness.Options{})
-	c.Plan("work", step("talk", &holdfastv1.SshCommand{Script: bystanderScript}), step("restart", &holdfastv1.Reboot{Mode: "bmc"}))
+	c.Plan("work", step("talk", &holdfastv1.SshCommand{Script: bystanderScript}),
+		step("restart", &holdfastv1.Reboot{Mode: "bmc"}))
 	w := c.Write("m-written")
 	runs := someRuns(c, "before")
 
@@ -106,7 +107,8 @@ func wipe(t *testing.T, c *harness.Cluster, p *localcluster.Peer) {
 	})
 	conn := c.Conn(c.TheLeader())
 	harness.Until(t, "the status to show it", func() (bool, any) {
-		st, err := holdfastv1.NewClusterServiceClient(conn).GetClusterStatus(t.Context(), &holdfastv1.GetClusterStatusRequest{})
+		st, err := holdfastv1.NewClusterServiceClient(conn).GetClusterStatus(t.Context(),
+			&holdfastv1.GetClusterStatusRequest{})
 		if err != nil {
 			return false, err
 		}
@@ -136,7 +138,8 @@ func sameEverywhere(t *testing.T, c *harness.Cluster) {
 			t.Fatalf("list machines at %s: %v", p.ID, err)
 		}
 		// Both lists at one state: runs have ended, nobody writes any more.
-		runs, err := cl.Runs().ListRuns(client.WithConsistency(ctx, client.Consistency{Stale: true}), &holdfastv1.ListRunsRequest{PageSize: 1000})
+		runs, err := cl.Runs().ListRuns(client.WithConsistency(ctx, client.Consistency{Stale: true}),
+			&holdfastv1.ListRunsRequest{PageSize: 1000})
 		if err != nil {
 			t.Fatalf("list runs at %s: %v", p.ID, err)
 		}
@@ -147,7 +150,8 @@ func sameEverywhere(t *testing.T, c *harness.Cluster) {
 		// The reconciler goes on looking at machines: what it saw when may differ, and with it the
 		// revision.
 		ignore := []cmp.Option{protocmp.Transform(), protocmp.IgnoreFields(&holdfastv1.Machine{}, "revision", "updated_at"),
-			protocmp.IgnoreFields(&holdfastv1.Condition{}, "observed_at", "last_transition", "status", "reason", "message", "unknown", "unknown_since", "fresh_until"),
+			protocmp.IgnoreFields(&holdfastv1.Condition{}, "observed_at", "last_transition", "status", "reason", "message",
+				"unknown", "unknown_since", "fresh_until"),
 			protocmp.IgnoreFields(&holdfastv1.MachineStatus{}, "effective_state", "banners", "conditions"),
 			protocmp.IgnoreFields(&holdfastv1.Run{}, "log_compacted", "revision")}
 		if diff := cmp.Diff(first, got, ignore...); diff != "" {

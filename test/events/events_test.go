@@ -78,7 +78,8 @@ func TestEventsThroughALostLeader(t *testing.T) {
 	binary := program.Holdfast(t)
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
-	c, err := localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: filepath.Join(dir, "cluster"), RaftMultiplier: 2})
+	c, err := localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: filepath.Join(dir, "cluster"),
+		RaftMultiplier: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +98,9 @@ func TestEventsThroughALostLeader(t *testing.T) {
 	t.Cleanup(func() { _ = api.Close() })
 
 	hook := newReceiver(t)
-	if _, err := api.Webhooks().PutWebhook(ctx, &holdfastv1.PutWebhookRequest{Webhook: &holdfastv1.Webhook{Name: "h", Url: hook.URL, Filter: `type = "machine.phase"`}}); err != nil {
+	if _, err := api.Webhooks().PutWebhook(ctx,
+		&holdfastv1.PutWebhookRequest{Webhook: &holdfastv1.Webhook{Name: "h", Url: hook.URL,
+			Filter: `type = "machine.phase"`}}); err != nil {
 		t.Fatal(err)
 	}
 	watching, cancel := context.WithCancel(ctx)
@@ -128,7 +131,8 @@ func TestEventsThroughALostLeader(t *testing.T) {
 	for i := range machines {
 		id := fmt.Sprintf("m-%02d", i)
 		want = append(want, id)
-		if _, err := api.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id}}); err != nil {
+		if _, err := api.Machines().RegisterMachine(ctx,
+			&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id}}); err != nil {
 			t.Fatal(err)
 		}
 		if i == machines/2 {

@@ -33,7 +33,8 @@ type left struct {
 // request, until the archive's own retention has ended.
 func crashArchive(t *testing.T, binary string, points []string) {
 	a := &left{dir: filepath.Join(t.TempDir(), "archive"), runs: map[string]string{}}
-	a.Lab, a.s = open(t, binary, []string{"--archive-url", "file://" + a.dir, "--archive-after", "1s", "--archive-keep-runs", "0"}, points...)
+	a.Lab, a.s = open(t, binary, []string{"--archive-url", "file://" + a.dir, "--archive-after", "1s",
+		"--archive-keep-runs", "0"}, points...)
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
 	if err := a.Steady(ctx); err != nil {
@@ -117,11 +118,14 @@ func (a *left) crash(t *testing.T, point string) {
 
 // start starts the run of a machine, or asks for it once more.
 func (a *left) start(ctx context.Context, machine string) (*holdfastv1.Run, error) {
-	return a.Client.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: "left-" + machine, MachineId: machine, PlanId: planTalk})
+	return a.Client.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: "left-" + machine, MachineId: machine,
+		PlanId: planTalk})
 }
 
 // wait waits until a run is where it should be, and gives it.
-func (a *left) wait(ctx context.Context, t *testing.T, id, what string, cond func(*holdfastv1.Run) bool) *holdfastv1.Run {
+func (a *left) wait(
+	ctx context.Context, t *testing.T, id, what string, cond func(*holdfastv1.Run) bool,
+) *holdfastv1.Run {
 	t.Helper()
 	var run *holdfastv1.Run
 	if err := lab.Until(ctx, "run "+id+" to be "+what, func() (done bool) {
@@ -139,7 +143,8 @@ func (a *left) archived(ctx context.Context, t *testing.T) {
 	t.Helper()
 	for _, id := range a.runs {
 		run := a.wait(ctx, t, id, "archived", func(r *holdfastv1.Run) bool { return r.GetArchive() != nil })
-		if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(run.GetSteps()) != 1 || len(run.GetSteps()[0].GetAttempts()) != 1 || run.GetArchive().GetNote() != "" {
+		if run.GetPhase() != holdfastv1.Run_SUCCEEDED || len(run.GetSteps()) != 1 ||
+			len(run.GetSteps()[0].GetAttempts()) != 1 || run.GetArchive().GetNote() != "" {
 			t.Errorf("run %s is not whole in the archive: %v", id, run)
 		}
 		var text strings.Builder

@@ -98,10 +98,12 @@ func build(t *testing.T) string {
 	}
 	// A leader that the test wants to die while another peer reads does not go on without that one
 	// before.
-	if err := o.Patch("server/snapshot_staging.go", "readGrace = time.Second", "readGrace = 30 * time.Second"); err != nil {
+	if err := o.Patch("server/snapshot_staging.go", "readGrace = time.Second",
+		"readGrace = 30 * time.Second"); err != nil {
 		t.Fatal(err)
 	}
-	if err := o.Patch("executor/recover.go", "recoverPatience = 2 * time.Minute", "recoverPatience = 3 * time.Second"); err != nil {
+	if err := o.Patch("executor/recover.go", "recoverPatience = 2 * time.Minute",
+		"recoverPatience = 3 * time.Second"); err != nil {
 		t.Fatal(err)
 	}
 	binary, err := program.Build{Race: true, Overlay: o}.Into(t.Context(), t.TempDir())
@@ -141,7 +143,8 @@ func open(t *testing.T, binary string, args []string, points ...string) (*lab.La
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := lab.Open(t.Context(), lab.Config{Binary: binary, Dir: dir, Args: slices.Concat(keys, args), Env: []string{environment(s, points)}})
+	l, err := lab.Open(t.Context(), lab.Config{Binary: binary, Dir: dir, Args: slices.Concat(keys, args),
+		Env: []string{environment(s, points)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +189,10 @@ func crashForming(t *testing.T, binary, point string) {
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
 	l, s := open(t, binary, nil, point)
-	if err := lab.Until(ctx, "a peer to die at "+point, func() bool { return s.Fired(point) && l.Deaths() > 0 }); err != nil {
+	if err := lab.Until(ctx, "a peer to die at "+point, func() bool {
+		return s.Fired(point) &&
+			l.Deaths() > 0
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Steady(ctx); err != nil {
@@ -219,8 +225,10 @@ func crashSteady(t *testing.T, binary string, points []string) {
 	if err := prepare(start, l); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Plan(start, "fp-whole", lab.Step("boot", &holdfastv1.SetNetboot{Mode: "PXE"}), lab.Step("restart", &holdfastv1.Reboot{Mode: "bmc", ShutdownSeconds: 3}),
-		lab.Step("install", &holdfastv1.RepaveImage{Image: "debian-13"}), lab.Script("talk", workload.TalkScript)); err != nil {
+	if err := l.Plan(start, "fp-whole", lab.Step("boot", &holdfastv1.SetNetboot{Mode: "PXE"}),
+		lab.Step("restart", &holdfastv1.Reboot{Mode: "bmc", ShutdownSeconds: 3}),
+		lab.Step("install", &holdfastv1.RepaveImage{Image: "debian-13"}), lab.Script("talk",
+			workload.TalkScript)); err != nil {
 		t.Fatal(err)
 	}
 	w := workload.New(workload.Config{Seed: 1, MinOps: 20 * len(points), Clients: 6}, l.Target())

@@ -46,7 +46,8 @@ type hands struct {
 // session was made and is not noted, and where an install is complete and its medium still in the
 // drive. What leaders have left there, the next one takes away; a session of somebody else stays.
 func crashHands(t *testing.T, binary string, points []string) {
-	disc := strings.Repeat("x", 3000) + "@HOLDFAST-BOOT-PARAMETERS@" + strings.Repeat("@", 1024-26) + strings.Repeat("y", 3000)
+	disc := strings.Repeat("x", 3000) + "@HOLDFAST-BOOT-PARAMETERS@" + strings.Repeat("@", 1024-26) +
+		strings.Repeat("y", 3000)
 	h := &hands{board: redfishtest.New(redfishtest.Config{})}
 	h.board.OpenSession("operator")
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -77,11 +78,14 @@ func crashHands(t *testing.T, binary string, points []string) {
 
 // prepare puts a machine, its account and what it is installed with on record.
 func (h *hands) prepare(ctx context.Context, url, disc string) error {
-	if _, err := h.Client.Secrets().PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: "bmc", Type: "bmc", Values: map[string]string{"username": "admin", "password": "secret"}}); err != nil {
+	if _, err := h.Client.Secrets().PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: "bmc", Type: "bmc",
+		Values: map[string]string{"username": "admin", "password": "secret"}}); err != nil {
 		return err
 	}
-	if _, err := h.Client.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: handsMachine,
-		Spec: &holdfastv1.MachineSpec{Provider: "far", BmcEndpoint: url, BmcCredentialsRef: "bmc", MacAddresses: []string{"52:54:00:12:34:56"}}}}); err != nil {
+	if _, err := h.Client.Machines().RegisterMachine(ctx,
+		&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: handsMachine,
+			Spec: &holdfastv1.MachineSpec{Provider: "far", BmcEndpoint: url, BmcCredentialsRef: "bmc",
+				MacAddresses: []string{"52:54:00:12:34:56"}}}}); err != nil {
 		return err
 	}
 	sum := sha256.Sum256([]byte(disc))
@@ -89,7 +93,8 @@ func (h *hands) prepare(ctx context.Context, url, disc string) error {
 		return &holdfastv1.Image_File{Url: url + "/" + c, Sha256: strings.Repeat(c, 64), SizeBytes: 1}
 	}
 	for _, i := range []*holdfastv1.Image{
-		{Name: "installer-iso", Disk: &holdfastv1.Image_File{Url: url + "/disc", Sha256: hex.EncodeToString(sum[:]), SizeBytes: int64(len(disc))}},
+		{Name: "installer-iso", Disk: &holdfastv1.Image_File{Url: url + "/disc", Sha256: hex.EncodeToString(sum[:]),
+			SizeBytes: int64(len(disc))}},
 		{Name: "installer", Kernel: file("a"), Initrd: file("b"), Cmdline: "quiet"}, {Name: "debian", Disk: file("c")}} {
 		if _, err := h.Client.Images().AddImage(ctx, &holdfastv1.AddImageRequest{Image: i}); err != nil {
 			return err
@@ -122,7 +127,8 @@ func (h *hands) crash(t *testing.T, point string) {
 	if n := h.Deaths() - before; n != 1 {
 		t.Errorf("%d peers have died, want one", n)
 	}
-	if err := lab.Until(ctx, "the operator's session to be the only one on the BMC", func() bool { return h.board.Sessions() == 1 }); err != nil {
+	if err := lab.Until(ctx, "the operator's session to be the only one on the BMC",
+		func() bool { return h.board.Sessions() == 1 }); err != nil {
 		t.Errorf("%v; there are %d", err, h.board.Sessions())
 	}
 }
@@ -131,7 +137,8 @@ func (h *hands) crash(t *testing.T, point string) {
 func (h *hands) start(ctx context.Context, t *testing.T, plan string) string {
 	t.Helper()
 	h.run++
-	run, err := h.Client.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: fmt.Sprint("hands-", h.run), MachineId: handsMachine, PlanId: plan})
+	run, err := h.Client.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: fmt.Sprint("hands-", h.run),
+		MachineId: handsMachine, PlanId: plan})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +164,10 @@ func (h *hands) logIn(ctx context.Context, t *testing.T, point string, before in
 		}
 		// A look may have logged in just before: then there is a session, and no need of another
 		// one until it has ended.
-		if err := lab.Until(ctx, "our session to end", func() bool { return h.s.Fired(point) || h.board.Sessions() == 1 }); err != nil {
+		if err := lab.Until(ctx, "our session to end", func() bool {
+			return h.s.Fired(point) ||
+				h.board.Sessions() == 1
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -168,7 +178,8 @@ func (h *hands) logIn(ctx context.Context, t *testing.T, point string, before in
 // medium is in the drive.
 func (h *hands) install(ctx context.Context, t *testing.T, point string) string {
 	t.Helper()
-	ins, outs, presses := len(h.board.Effects("media_insert")), len(h.board.Effects("media_eject")), len(h.board.Effects("reset"))
+	ins, outs, presses := len(h.board.Effects("media_insert")), len(h.board.Effects("media_eject")),
+		len(h.board.Effects("reset"))
 	run := h.start(ctx, t, "fp-install")
 	var medium string
 	if err := lab.Until(ctx, "the machine to boot the medium", func() bool {
@@ -182,7 +193,8 @@ func (h *hands) install(ctx context.Context, t *testing.T, point string) string 
 	}); err != nil {
 		t.Fatal(err)
 	}
-	token := regexp.MustCompile(`holdfast\.token=(\S+)`).FindStringSubmatch(h.call(ctx, t, http.MethodGet, strings.TrimPrefix(medium, handsServer), "", ""))
+	token := regexp.MustCompile(`holdfast\.token=(\S+)`).FindStringSubmatch(h.call(ctx, t, http.MethodGet,
+		strings.TrimPrefix(medium, handsServer), "", ""))
 	if token == nil {
 		t.Fatal("the medium has no token")
 	}
@@ -193,7 +205,8 @@ func (h *hands) install(ctx context.Context, t *testing.T, point string) string 
 	if err := h.Ended(ctx, run, holdfastv1.Run_SUCCEEDED); err != nil {
 		t.Fatal(err)
 	}
-	in, out, pressed := h.board.Effects("media_insert")[ins:], h.board.Effects("media_eject")[outs:], h.board.Effects("reset")[presses:]
+	in, out, pressed := h.board.Effects("media_insert")[ins:], h.board.Effects("media_eject")[outs:],
+		h.board.Effects("reset")[presses:]
 	if len(in) != 1 || len(out) != 1 || out[0].At.Before(in[0].At) || len(pressed) != 2 {
 		t.Errorf("inserted %v, ejected %v, pressed %v; want in and out once, and off and on", in, out, pressed)
 	}

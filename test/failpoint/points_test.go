@@ -23,7 +23,8 @@ func TestEveryPointHasAScenario(t *testing.T) {
 	for _, p := range points {
 		there[p.Name] = true
 		if _, ok := scenarios()[p.Name]; !ok {
-			t.Errorf("failpoint %s (%s:%d) has no scenario: say in scenarios.go what brings a peer to it", p.Name, p.File, p.Line)
+			t.Errorf("failpoint %s (%s:%d) has no scenario: say in scenarios.go what brings a peer to it", p.Name, p.File,
+				p.Line)
 		}
 	}
 	for name := range scenarios() {
@@ -35,10 +36,11 @@ func TestEveryPointHasAScenario(t *testing.T) {
 
 func TestArm(t *testing.T) {
 	for name, tt := range map[string]struct{ cluster, want string }{
-		"armed":        {"package cluster\n\nfunc f() {\n\t// failpoint: here-it-is\n}\n", ""},
-		"not a line":   {"package cluster\n\nfunc f() { _ = 1 // failpoint: x\n}\n", "is not a line"},
-		"not a name":   {"package cluster\n\nfunc f() {\n\t// failpoint: Here It Is\n}\n", "is not a line"},
-		"in two lines": {"package cluster\n\nfunc f() {\n\t// failpoint: a\n\t// failpoint: a\n}\n", "at cluster/f.go:4 and at cluster/f.go:5"},
+		"armed":      {"package cluster\n\nfunc f() {\n\t// failpoint: here-it-is\n}\n", ""},
+		"not a line": {"package cluster\n\nfunc f() { _ = 1 // failpoint: x\n}\n", "is not a line"},
+		"not a name": {"package cluster\n\nfunc f() {\n\t// failpoint: Here It Is\n}\n", "is not a line"},
+		"in two lines": {"package cluster\n\nfunc f() {\n\t// failpoint: a\n\t// failpoint: a\n}\n",
+			"at cluster/f.go:4 and at cluster/f.go:5"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
@@ -59,10 +61,12 @@ func TestArm(t *testing.T) {
 				return
 			}
 			text, rerr := o.Read("cluster/f.go")
-			if err != nil || rerr != nil || len(points) != 1 || points[0] != (Point{"here-it-is", "cluster/f.go", 4}) || !strings.Contains(text, "\tfailpoint(\"here-it-is\")\n") {
+			if err != nil || rerr != nil || len(points) != 1 || points[0] != (Point{"here-it-is", "cluster/f.go", 4}) ||
+				!strings.Contains(text, "\tfailpoint(\"here-it-is\")\n") {
 				t.Errorf("points = %v, %v, %v; the file is\n%s", points, err, rerr, text)
 			}
-			if generated, err := o.Read("cluster/failpoint_generated.go"); err != nil || !strings.HasPrefix(generated, "package cluster\n") {
+			if generated, err := o.Read("cluster/failpoint_generated.go"); err != nil ||
+				!strings.HasPrefix(generated, "package cluster\n") {
 				t.Errorf("the generated file: %v", err)
 			}
 		})
@@ -74,7 +78,8 @@ func TestSwitches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if env := s.Environment("a", "b"); !strings.HasPrefix(env, "HOLDFAST_FAILPOINT=a@/") || !strings.Contains(env, ",b@/") {
+	if env := s.Environment("a", "b"); !strings.HasPrefix(env, "HOLDFAST_FAILPOINT=a@/") ||
+		!strings.Contains(env, ",b@/") {
 		t.Errorf("environment = %s", env)
 	}
 	if err := s.Arm("a"); err != nil {

@@ -32,9 +32,10 @@ var (
 // death is who dies in the middle of a restore, and what must come of it.
 type death struct {
 	name, point string
-	kill        func(ctx context.Context, r *restored, at *localcluster.Peer) error // nil: who comes to the point dies by himself
-	want        []string                                                            // the machines after it
-	succeeds    bool                                                                // the operator hears that it is done
+	// nil: who comes to the point dies by himself
+	kill     func(ctx context.Context, r *restored, at *localcluster.Peer) error
+	want     []string // the machines after it
+	succeeds bool     // the operator hears that it is done
 }
 
 func deaths() []death {
@@ -110,7 +111,8 @@ func (r *restored) crash(t *testing.T, d death) {
 		out, err := r.operator(ctx, args...)
 		said <- answer{out, err}
 	}()
-	if err := lab.Until(ctx, "a peer to come to "+d.point, func() bool { _, ok := r.s.PID(d.point); return ok }); err != nil {
+	if err := lab.Until(ctx, "a peer to come to "+d.point,
+		func() bool { _, ok := r.s.PID(d.point); return ok }); err != nil {
 		t.Fatal(err)
 	}
 	if d.kill != nil {
@@ -198,7 +200,8 @@ func (r *restored) operator(ctx context.Context, args ...string) (string, error)
 	cmd := exec.CommandContext(ctx, r.binary, args...)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "HOLDFAST_") })
 	f := r.Files()
-	cmd.Env = append(cmd.Env, "HOME="+filepath.Dir(r.file), "HOLDFAST_ADDR="+strings.Join(r.Addrs(), ","), "HOLDFAST_CA="+f.CA, "HOLDFAST_CERT="+f.AdminCert, "HOLDFAST_KEY="+f.AdminKey)
+	cmd.Env = append(cmd.Env, "HOME="+filepath.Dir(r.file), "HOLDFAST_ADDR="+strings.Join(r.Addrs(), ","),
+		"HOLDFAST_CA="+f.CA, "HOLDFAST_CERT="+f.AdminCert, "HOLDFAST_KEY="+f.AdminKey)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

@@ -64,11 +64,13 @@ func crashStuck(t *testing.T, binary string) {
 	if err := l.Steady(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Client.Secrets().PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: "bmc", Type: "bmc", Values: map[string]string{"username": "admin", "password": "secret"}}); err != nil {
+	if _, err := l.Client.Secrets().PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: "bmc", Type: "bmc",
+		Values: map[string]string{"username": "admin", "password": "secret"}}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Client.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: stuckMachine,
-		Spec: &holdfastv1.MachineSpec{Provider: "far", BmcEndpoint: web.URL, BmcCredentialsRef: "bmc"}}}); err != nil {
+	if _, err := l.Client.Machines().RegisterMachine(ctx,
+		&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: stuckMachine,
+			Spec: &holdfastv1.MachineSpec{Provider: "far", BmcEndpoint: web.URL, BmcCredentialsRef: "bmc"}}}); err != nil {
 		t.Fatal(err)
 	}
 	before := bmcSeen(ctx, t, l)
@@ -81,8 +83,10 @@ func crashStuck(t *testing.T, binary string) {
 		t.Fatal(err)
 	}
 	run, err := l.Client.WaitRun(ctx, runs[0].GetRunId())
-	if err != nil || run.GetPhase() != holdfastv1.Run_SUCCEEDED || run.GetPlanId() != "plan/bmc-reset" || run.GetPrincipal() != "recovery" {
-		t.Fatalf("run %s of %s by %q is %s: %v, %v; want plan/bmc-reset by recovery to succeed", run.GetRunId(), run.GetPlanId(), run.GetPrincipal(), run.GetPhase(), run.GetError(), err)
+	if err != nil || run.GetPhase() != holdfastv1.Run_SUCCEEDED || run.GetPlanId() != "plan/bmc-reset" ||
+		run.GetPrincipal() != "recovery" {
+		t.Fatalf("run %s of %s by %q is %s: %v, %v; want plan/bmc-reset by recovery to succeed", run.GetRunId(),
+			run.GetPlanId(), run.GetPrincipal(), run.GetPhase(), run.GetError(), err)
 	}
 	attempts := run.GetSteps()[0].GetAttempts()
 	if len(attempts) != 1 || len(attempts[0].GetEpochs()) < 2 {

@@ -31,7 +31,8 @@ func pack(t *testing.T, dir, file string) {
 		if err != nil {
 			return err
 		}
-		if err := w.WriteHeader(&tar.Header{Name: filepath.ToSlash(rel), Mode: 0o600, Size: int64(len(data)), ModTime: time.Unix(0, 0)}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Name: filepath.ToSlash(rel), Mode: 0o600, Size: int64(len(data)),
+			ModTime: time.Unix(0, 0)}); err != nil {
 			return err
 		}
 		_, err = w.Write(data)

@@ -99,7 +99,8 @@ func TestGolden(t *testing.T) {
 					t.Error(diff)
 				}
 			}
-			if _, err := cl.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: "written-by-head"}}); err != nil {
+			if _, err := cl.Machines().RegisterMachine(ctx,
+				&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: "written-by-head"}}); err != nil {
 				t.Fatalf("write: %v", err)
 			}
 			if err := c.Peers()[0].Stop(ctx); err != nil {
@@ -177,7 +178,8 @@ func TestLacks(t *testing.T) {
 		"nothing at all": {`{"a":{"b":1}}`, `{}`, 1},
 	} {
 		var want, got any
-		if err := errors.Join(json.NewDecoder(strings.NewReader(tt.want)).Decode(&want), json.NewDecoder(strings.NewReader(tt.got)).Decode(&got)); err != nil {
+		if err := errors.Join(json.NewDecoder(strings.NewReader(tt.want)).Decode(&want),
+			json.NewDecoder(strings.NewReader(tt.got)).Decode(&got)); err != nil {
 			t.Fatal(err)
 		}
 		if found := lacks("x", want, got); len(found) != tt.n {

@@ -17,7 +17,9 @@ import (
 // passing lists the fields of answers that are computed when they are read, or that change as time
 // passes.
 func passing() []string {
-	return []string{"active", "updatedAt", "stateChangedAt", "lastSeen", "revision", "conditions", "effectiveState", "effective_state", "state", "status", "missed", "behind", "triedAt", "failures", "lastError", "cursor", "keys", "nextPageToken", "lastUsedAt", "note"}
+	return []string{"active", "updatedAt", "stateChangedAt", "lastSeen", "revision", "conditions", "effectiveState",
+		"effective_state", "state", "status", "missed", "behind", "triedAt", "failures", "lastError", "cursor", "keys",
+		"nextPageToken", "lastUsedAt", "note"}
 }
 
 // look reads all kinds of resources, as plain JSON without what passes.
@@ -43,12 +45,14 @@ func look(ctx context.Context, t *testing.T, c *client.Client) map[string]any {
 	machines, err := c.Machines().ListMachines(ctx, &holdfastv1.ListMachinesRequest{})
 	note("machines", machines, err)
 	for _, m := range machines.GetMachines() {
-		history, err := c.Machines().ListMachineHistory(ctx, &holdfastv1.ListMachineHistoryRequest{MachineId: m.GetMachineId()})
+		history, err := c.Machines().ListMachineHistory(ctx,
+			&holdfastv1.ListMachineHistoryRequest{MachineId: m.GetMachineId()})
 		note("history "+m.GetMachineId(), history, err)
 	}
 	plans, err := c.Plans().ListPlans(ctx, &holdfastv1.ListPlansRequest{})
 	if err == nil { // what is built in belongs to the build, not to the data
-		plans.Plans = slices.DeleteFunc(plans.GetPlans(), func(p *holdfastv1.Plan) bool { return strings.HasPrefix(p.GetPlanId(), "plan/") })
+		plans.Plans = slices.DeleteFunc(plans.GetPlans(),
+			func(p *holdfastv1.Plan) bool { return strings.HasPrefix(p.GetPlanId(), "plan/") })
 	}
 	note("plans", plans, err)
 	runs, err := c.Runs().ListRuns(ctx, &holdfastv1.ListRunsRequest{})

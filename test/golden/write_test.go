@@ -36,12 +36,14 @@ func TestWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = hw.Close() })
-	c := alone(ctx, t, localcluster.Config{Binary: binary, FakeEndpoint: hw.Endpoint, Args: []string{"--raft-snapshot-threshold", "8", "--raft-snapshot-interval", "1s", "--raft-trailing-logs", "8"}})
+	c := alone(ctx, t, localcluster.Config{Binary: binary, FakeEndpoint: hw.Endpoint,
+		Args: []string{"--raft-snapshot-threshold", "8", "--raft-snapshot-interval", "1s", "--raft-trailing-logs", "8"}})
 	p := c.Peers()[0]
 	cl := serve(ctx, t, c)
 	fill(ctx, t, cl)
 	for { // a snapshot of all of it
-		if found, err := filepath.Glob(filepath.Join(p.DataDir, "snapshots", "*", "state.bin")); err == nil && len(found) > 0 {
+		if found, err := filepath.Glob(filepath.Join(p.DataDir, "snapshots", "*", "state.bin")); err == nil &&
+			len(found) > 0 {
 			break
 		}
 		select {
@@ -78,7 +80,9 @@ func TestWrite(t *testing.T) {
 
 func register(ctx context.Context, t *testing.T, c *client.Client, id string) {
 	t.Helper()
-	if _, err := c.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id, Labels: map[string]string{"rack": "r1"}}}); err != nil {
+	if _, err := c.Machines().RegisterMachine(ctx,
+		&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id,
+			Labels: map[string]string{"rack": "r1"}}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -93,28 +97,39 @@ func fill(ctx context.Context, t *testing.T, c *client.Client) {
 		}
 	}
 	sum := sha256.Sum256([]byte("golden"))
-	_, err := c.Pools().CreatePool(ctx, &holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: "gpu", GpuType: "h100"}})
+	_, err := c.Pools().CreatePool(ctx,
+		&holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: "gpu", GpuType: "h100"}})
 	must("pool", err)
-	_, err = c.Pools().RegisterProvider(ctx, &holdfastv1.RegisterProviderRequest{Provider: &holdfastv1.PlatformProvider{ProviderId: "dc-1"}})
+	_, err = c.Pools().RegisterProvider(ctx,
+		&holdfastv1.RegisterProviderRequest{Provider: &holdfastv1.PlatformProvider{ProviderId: "dc-1"}})
 	must("provider", err)
-	_, err = c.Registry().RegisterService(ctx, &holdfastv1.RegisterServiceRequest{Target: &holdfastv1.ServiceTarget{Id: "0b1c2d3e-0000-4000-8000-000000000001", ServiceName: "api", Host: "127.0.0.1", Port: 80, ServiceType: "http"}})
+	_, err = c.Registry().RegisterService(ctx,
+		&holdfastv1.RegisterServiceRequest{Target: &holdfastv1.ServiceTarget{Id: "0b1c2d3e-0000-4000-8000-000000000001",
+			ServiceName: "api", Host: "127.0.0.1", Port: 80, ServiceType: "http"}})
 	must("service", err)
-	_, err = c.Secrets().PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: "bmc", Type: "bmc", Values: map[string]string{"username": "root", "password": "golden"}})
+	_, err = c.Secrets().PutSecret(ctx, &holdfastv1.PutSecretRequest{Name: "bmc", Type: "bmc",
+		Values: map[string]string{"username": "root", "password": "golden"}})
 	must("secret", err)
 	_, err = c.Access().CreateToken(ctx, &holdfastv1.CreateTokenRequest{Name: "viewer", Role: holdfastv1.Role_VIEWER})
 	must("token", err)
-	_, err = c.Images().AddImage(ctx, &holdfastv1.AddImageRequest{Image: &holdfastv1.Image{Name: "debian", Format: holdfastv1.Image_RAW,
-		Disk: &holdfastv1.Image_File{Url: "http://127.0.0.1:9/debian.raw", Sha256: hex.EncodeToString(sum[:]), SizeBytes: 6}}})
+	_, err = c.Images().AddImage(ctx,
+		&holdfastv1.AddImageRequest{Image: &holdfastv1.Image{Name: "debian", Format: holdfastv1.Image_RAW,
+			Disk: &holdfastv1.Image_File{Url: "http://127.0.0.1:9/debian.raw", Sha256: hex.EncodeToString(sum[:]),
+				SizeBytes: 6}}})
 	must("image", err)
 	_, err = c.Agents().CreateAgentMachine(ctx, &holdfastv1.CreateAgentMachineRequest{Pool: "gpu", MachineId: "agent-1"})
 	must("agent", err)
-	_, err = c.Plans().CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: &holdfastv1.Plan{PlanId: "talk", Steps: []*holdfastv1.Step{
-		{Name: "off", Kind: &holdfastv1.Step_Reboot{Reboot: &holdfastv1.Reboot{Mode: "bmc", ShutdownSeconds: 1}}},
-		{Name: "talk", Kind: &holdfastv1.Step_Ssh{Ssh: &holdfastv1.SshCommand{Script: "echo one; echo two >&2\n"}}}}}})
+	_, err = c.Plans().CreatePlan(ctx,
+		&holdfastv1.CreatePlanRequest{Plan: &holdfastv1.Plan{PlanId: "talk", Steps: []*holdfastv1.Step{
+			{Name: "off", Kind: &holdfastv1.Step_Reboot{Reboot: &holdfastv1.Reboot{Mode: "bmc", ShutdownSeconds: 1}}},
+			{Name: "talk", Kind: &holdfastv1.Step_Ssh{Ssh: &holdfastv1.SshCommand{Script: "echo one; echo two >&2\n"}}}}}})
 	must("plan", err)
-	_, err = c.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: "m-1", Labels: map[string]string{"env": "prod"}, Spec: &holdfastv1.MachineSpec{Provider: "fake"}}})
+	_, err = c.Machines().RegisterMachine(ctx,
+		&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: "m-1",
+			Labels: map[string]string{"env": "prod"}, Spec: &holdfastv1.MachineSpec{Provider: "fake"}}})
 	must("machine", err)
-	run, err := c.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: "golden-1", MachineId: "m-1", PlanId: "talk"})
+	run, err := c.Runs().StartRun(ctx, &holdfastv1.StartRunRequest{RequestId: "golden-1", MachineId: "m-1",
+		PlanId: "talk"})
 	must("run", err)
 	ended, err := c.WaitRun(ctx, run.GetRunId())
 	must("run", err)
@@ -122,6 +137,7 @@ func fill(ctx context.Context, t *testing.T, c *client.Client) {
 		t.Fatalf("the run is %v", ended)
 	}
 	register(ctx, t, c, "m-2")
-	_, err = c.Machines().SetMachinePhase(ctx, &holdfastv1.SetMachinePhaseRequest{MachineId: "m-2", Phase: holdfastv1.MachineStatus_MAINTENANCE, Comment: "golden"})
+	_, err = c.Machines().SetMachinePhase(ctx, &holdfastv1.SetMachinePhaseRequest{MachineId: "m-2",
+		Phase: holdfastv1.MachineStatus_MAINTENANCE, Comment: "golden"})
 	must("phase", err)
 }

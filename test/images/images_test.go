@@ -26,9 +26,11 @@ const size = 8 << 20
 func TestImagesSurviveAPeer(t *testing.T) {
 	dir := t.TempDir()
 	binary := program.Holdfast(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // without the build, which takes as long as the machine is busy
+	// without the build, which takes as long as the machine is busy
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	c, err := localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: filepath.Join(dir, "cluster"), RaftMultiplier: 4})
+	c, err := localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: filepath.Join(dir, "cluster"),
+		RaftMultiplier: 4})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,8 @@ func TestMachineInACluster(t *testing.T) {
 		&holdfastv1.CreatePlanRequest{Plan: &holdfastv1.Plan{PlanId: "join", Steps: []*holdfastv1.Step{
 			step("join-cluster", 300, &holdfastv1.Step{Kind: &holdfastv1.Step_Join{Join: &holdfastv1.KubeadmJoin{}}}),
 			step("verify", 300,
-				&holdfastv1.Step{Kind: &holdfastv1.Step_Verify{Verify: &holdfastv1.VerifyInCluster{Labels: map[string]string{"rack": "r7"}}}}),
+				&holdfastv1.Step{Kind: &holdfastv1.Step_Verify{Verify: &holdfastv1.VerifyInCluster{
+					Labels: map[string]string{"rack": "r7"}}}}),
 		}}}); err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,8 @@ func builds(t *testing.T) (previous, now string) {
 		src := filepath.Join(dir, "src")
 		previous = filepath.Join(dir, "previous")
 		run("bash", "-c", `set -euo pipefail; mkdir "$1"; git -C "$0" archive "$2" | tar -x -C "$1"`, root, src, ref)
-		run("go", "build", "-C", src, "-buildvcs=false", "-ldflags", "-X main.version=previous", "-o", previous, "./cmd/holdfast")
+		run("go", "build", "-C", src, "-buildvcs=false", "-ldflags", "-X main.version=previous", "-o", previous,
+			"./cmd/holdfast")
 	}
 	if now = os.Getenv("HOLDFAST_TEST_BINARY"); now == "" {
 		if now, err = (program.Build{Version: "now"}).Into(t.Context(), dir); err != nil {
@@ -78,7 +79,8 @@ func TestPreviousBuild(t *testing.T) {
 		}
 	}
 	use(previous)
-	c, err := localcluster.Start(ctx, localcluster.Config{Binary: current, Dir: filepath.Join(dir, "cluster"), FakeEndpoint: hw.Endpoint, RaftMultiplier: 2,
+	c, err := localcluster.Start(ctx, localcluster.Config{Binary: current, Dir: filepath.Join(dir, "cluster"),
+		FakeEndpoint: hw.Endpoint, RaftMultiplier: 2,
 		Args: []string{"--raft-snapshot-threshold", "32", "--raft-snapshot-interval", "1s", "--raft-trailing-logs", "64"}})
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +174,9 @@ func (m *mixture) work(ctx context.Context, t *testing.T, when string) {
 	for i, addr := range addrs {
 		id := fmt.Sprintf("m-%d", len(m.machines))
 		cl := m.dial(t, addr)
-		if _, err := cl.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id, Labels: map[string]string{"when": "x"}, Spec: &holdfastv1.MachineSpec{Provider: "fake"}}}); err != nil {
+		if _, err := cl.Machines().RegisterMachine(ctx,
+			&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: id,
+				Labels: map[string]string{"when": "x"}, Spec: &holdfastv1.MachineSpec{Provider: "fake"}}}); err != nil {
 			t.Fatalf("%s: register through peer %d: %v", when, i+1, err)
 		}
 		m.machines = append(m.machines, id)

@@ -61,7 +61,8 @@ func TestOpenAttemptGoesOnInAClusterOfOne(t *testing.T) {
 				return nil
 			})
 			for _, cmd := range []*internalv1.Command{
-				{Op: &internalv1.Command_RegisterMachine{RegisterMachine: &internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{}}}}},
+				{Op: &internalv1.Command_RegisterMachine{RegisterMachine: &internalv1.RegisterMachine{
+					Machine: &holdfastv1.Machine{MachineId: "m-1", Spec: &holdfastv1.MachineSpec{}}}}},
 				{Op: &internalv1.Command_CreatePlan{CreatePlan: &internalv1.CreatePlan{Plan: &holdfastv1.Plan{PlanId: "p",
 					Steps: []*holdfastv1.Step{{Name: "off",
 						Kind: &holdfastv1.Step_Power{Power: &holdfastv1.Power{Action: "off", Force: true}}}}}}}},

@@ -12,8 +12,10 @@ import (
 func module(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
-	for name, text := range map[string]string{"go.mod": "module x\n\ngo 1.26\n", "a/a.go": "package a\n\nfunc A() int { return 1 + 1 }\n",
-		"a/a_test.go": "package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tif A() != 2 {\n\t\tt.Error(A())\n\t}\n}\n"} {
+	for name, text := range map[string]string{"go.mod": "module x\n\ngo 1.26\n",
+		"a/a.go": "package a\n\nfunc A() int { return 1 + 1 }\n",
+		"a/a_test.go": "package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tif A() != 2 " +
+			"{\n\t\tt.Error(A())\n\t}\n}\n"} {
 		path := filepath.Join(root, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 			t.Fatal(err)
@@ -54,7 +56,8 @@ func TestGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	o.Set("a/b.go", "package a\n\nfunc B() int { return 3 }\n")
-	if err := o.Go(t.Context(), t.TempDir(), "test", "./..."); err == nil || !strings.Contains(err.Error(), "a_test.go:7: 3") {
+	if err := o.Go(t.Context(), t.TempDir(), "test", "./..."); err == nil ||
+		!strings.Contains(err.Error(), "a_test.go:7: 3") {
 		t.Errorf("changed: error = %v, want the test to fail with 3", err)
 	}
 	if files, err := o.Files("a"); err != nil || len(files) != 1 || files[0] != "a/a.go" {

@@ -258,7 +258,8 @@ func (s *site) check(b *box) {
 		s.t.Errorf("%s: the session is %v, want booted-disk and host keys", b.id, i)
 	}
 	if out, err := s.on(b.host, "ops", i.GetHostKeys(),
-		"uname -n; cat /etc/lab; echo; cloud-init status --wait | tail -1; lsblk -bno SIZE,MOUNTPOINTS /dev/vda2"); err != nil ||
+		"uname -n; cat /etc/lab; echo; cloud-init status --wait | tail -1; "+
+			"lsblk -bno SIZE,MOUNTPOINTS /dev/vda2"); err != nil ||
 		!strings.HasPrefix(out, b.id+"\nfrom cloud-init\n") || !strings.Contains(out, "status: done") {
 		s.t.Errorf("%s: over SSH, as the user that cloud-init made: %v\n%s\n%s", b.id, err, out, s.console(b))
 	}

@@ -189,7 +189,8 @@ func cluster(t *testing.T, e executables, seed int64, multiplier float64, args [
 	}
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
-	c, err := harness.Start(ctx, harness.Config{Binary: e.holdfast, Front: e.front, Dir: dir, Seed: seed, RaftMultiplier: multiplier, Args: append(args, keys...),
+	c, err := harness.Start(ctx, harness.Config{Binary: e.holdfast, Front: e.front, Dir: dir, Seed: seed,
+		RaftMultiplier: multiplier, Args: append(args, keys...),
 		Segments: 1 + int(uint64(seed)%3), Log: slog.New(slog.NewTextHandler(output2{story, os.Stderr}, nil))})
 	if err != nil {
 		t.Fatal(err)

@@ -20,8 +20,9 @@ const (
 	writesMedian = 600 * time.Millisecond
 	writesMost   = time.Second
 	runsMost     = 10 * time.Second
-	staleMost    = 250 * time.Millisecond // between two stale reads of one peer: the machine may be busy, the peer must not
-	kills        = 30
+	// between two stale reads of one peer: the machine may be busy, the peer must not
+	staleMost = 250 * time.Millisecond
+	kills     = 30
 )
 
 // The leader is killed under load, again and again. What clients see of it is measured, and must be
@@ -34,8 +35,9 @@ func TestKillFigures(t *testing.T) {
 	binary := program.Holdfast(t)
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
-	c, err := harness.Start(ctx, harness.Config{Binary: binary, Dir: filepath.Join(dir, "cluster"), Loopback: true, RaftMultiplier: 1,
-		Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	c, err := harness.Start(ctx, harness.Config{Binary: binary, Dir: filepath.Join(dir, "cluster"), Loopback: true,
+		RaftMultiplier: 1,
+		Log:            slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,9 +65,12 @@ func report(t *testing.T, n int, gaps []chaos.Gaps) {
 		of           func(chaos.Gaps) time.Duration
 		median, most time.Duration
 	}{
-		{"writes back after SIGKILL of the leader", func(g chaos.Gaps) time.Duration { return g.Writes }, writesMedian, writesMost},
-		{"linearizable reads back, on every surviving peer", func(g chaos.Gaps) time.Duration { return g.Reads }, writesMedian, writesMost},
-		{"longest time between two stale reads of a surviving peer", func(g chaos.Gaps) time.Duration { return g.Stale }, staleMost, staleMost},
+		{"writes back after SIGKILL of the leader", func(g chaos.Gaps) time.Duration { return g.Writes }, writesMedian,
+			writesMost},
+		{"linearizable reads back, on every surviving peer", func(g chaos.Gaps) time.Duration { return g.Reads },
+			writesMedian, writesMost},
+		{"longest time between two stale reads of a surviving peer", func(g chaos.Gaps) time.Duration { return g.Stale },
+			staleMost, staleMost},
 		{"every run in flight has moved again", func(g chaos.Gaps) time.Duration { return g.Runs }, runsMost, runsMost},
 	} {
 		var all []time.Duration
@@ -74,7 +79,8 @@ func report(t *testing.T, n int, gaps []chaos.Gaps) {
 		}
 		slices.Sort(all)
 		median, most := all[len(all)/2], all[len(all)-1]
-		line := fmt.Sprintf("%-58s p50 %8s  p90 %8s  max %8s   of %d kills", row.what, round3(median), round3(all[len(all)*9/10]), round3(most), n)
+		line := fmt.Sprintf("%-58s p50 %8s  p90 %8s  max %8s   of %d kills", row.what, round3(median),
+			round3(all[len(all)*9/10]), round3(most), n)
 		if median > row.median || most > row.most {
 			t.Errorf("%s: want p50 ≤ %s, max ≤ %s", line, row.median, row.most)
 			continue

@@ -19,7 +19,8 @@ import (
 
 const (
 	faultEvery = 15 * time.Second // issue B
-	roundTime  = 5 * time.Minute  // of one piece of traffic; then everything is checked, and the next begins on the same cluster
+	// of one piece of traffic; then everything is checked, and the next begins on the same cluster
+	roundTime = 5 * time.Minute
 	// soakMultiplier gives the soak the timeouts that users have. With the shorter ones of chaos a
 	// machine that does other things at the same time shows how slow it is, and nothing else.
 	soakMultiplier = 1
@@ -57,7 +58,8 @@ func TestSoak(t *testing.T) {
 	s := soak{faults: map[string][]time.Duration{}, ended: map[string]string{}}
 	for n := int64(0); time.Since(began) < time.Duration(minutes)*time.Minute; n++ {
 		c.Log.Info("round", "seed", seed+n, "of_soak", seed)
-		injected, err := chaos.Round{Seed: seed + n, Faults: faults, Every: faultEvery, Clients: soakClients, Report: c.Dir, Leases: e.leases, Agent: e.agent,
+		injected, err := chaos.Round{Seed: seed + n, Faults: faults, Every: faultEvery, Clients: soakClients, Report: c.Dir,
+			Leases: e.leases, Agent: e.agent,
 			For: min(roundTime, time.Duration(minutes)*time.Minute-time.Since(began))}.Run(t.Context(), c)
 		for _, f := range injected {
 			s.faults[f.Name] = append(s.faults[f.Name], f.Well)
@@ -115,11 +117,13 @@ func (s *soak) report(t *testing.T, took time.Duration) {
 		well := s.faults[name]
 		slices.Sort(well)
 		all = append(all, well...)
-		t.Logf("%-24s %3d times, all well p50 %8s  max %8s later", name, len(well), round3(well[len(well)/2]), round3(well[len(well)-1]))
+		t.Logf("%-24s %3d times, all well p50 %8s  max %8s later", name, len(well), round3(well[len(well)/2]),
+			round3(well[len(well)-1]))
 	}
 	slices.Sort(all)
 	t.Logf("%s: %d faults, all well p50 %s p90 %s max %s later; %d runs; 0 effects lost, 0 made twice",
-		took.Round(time.Second), len(all), round3(all[len(all)/2]), round3(all[len(all)*9/10]), round3(all[len(all)-1]), len(s.ended))
+		took.Round(time.Second), len(all), round3(all[len(all)/2]), round3(all[len(all)*9/10]), round3(all[len(all)-1]),
+		len(s.ended))
 }
 
 // flat holds the largest peer of each round against the first one's. Runs stay recorded, so that
@@ -129,13 +133,16 @@ func flat(sizes []harness.Size) error {
 	first := sizes[0]
 	for i, s := range sizes {
 		if most := first.Goroutines*3/2 + 50; s.Goroutines > most {
-			return fmt.Errorf("goroutines leak: %d at first, %d after round %d, want at most %d", first.Goroutines, s.Goroutines, i+1, most)
+			return fmt.Errorf("goroutines leak: %d at first, %d after round %d, want at most %d", first.Goroutines,
+				s.Goroutines, i+1, most)
 		}
 		if most := first.Driver*3/2 + 50; s.Driver > most {
-			return fmt.Errorf("goroutines of the driver leak: %d at first, %d after round %d, want at most %d", first.Driver, s.Driver, i+1, most)
+			return fmt.Errorf("goroutines of the driver leak: %d at first, %d after round %d, want at most %d", first.Driver,
+				s.Driver, i+1, most)
 		}
 		if most := first.Heap*2 + 64<<20 + 6*(s.State-first.State); s.Heap > most {
-			return fmt.Errorf("the heap grows: %d MiB at first, %d MiB after round %d, want at most %d", first.Heap>>20, s.Heap>>20, i+1, most>>20)
+			return fmt.Errorf("the heap grows: %d MiB at first, %d MiB after round %d, want at most %d", first.Heap>>20,
+				s.Heap>>20, i+1, most>>20)
 		}
 	}
 	return nil

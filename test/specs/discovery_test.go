@@ -49,7 +49,8 @@ func discoveryAPI(t *testing.T, w *world) {
 	if len(id) != 36 {
 		t.Errorf("got id %q, want a UUID", id)
 	}
-	again := fmt.Sprintf(`{"id":%q,"serviceName":"other","host":"10.0.0.2","port":9091,"serviceType":"resource-provider"}`, id)
+	again := fmt.Sprintf(
+		`{"id":%q,"serviceName":"other","host":"10.0.0.2","port":9091,"serviceType":"resource-provider"}`, id)
 	w.run(t, []example{
 		{"ping", "service", "POST", base + "/ping", id, 200, ""},
 		{"ping with a slash", "service", "POST", base + "/ping/", id, 200, ""},

@@ -5,8 +5,8 @@ import "testing"
 // Every example of the documents, and every refusal that docs/clients.md words, answered by
 // whichever peer is asked.
 func TestDocuments(t *testing.T) {
-	// no election that a busy machine brings about is of interest here: an outcome that is not known
-	// is in no document
+	// Timeouts are four times as long: an election on a busy machine could answer with an unknown
+	// outcome, which no document has.
 	w := start(t, 4)
 	t.Run("machine registration", func(t *testing.T) { machineAPI(t, w) })
 	t.Run("pools", func(t *testing.T) { poolAPI(t, w) })

@@ -50,7 +50,9 @@ func newReceiver(t *testing.T) *receiver {
 }
 
 // Export takes spans.
-func (r *receiver) Export(_ context.Context, in *collector.ExportTraceServiceRequest) (*collector.ExportTraceServiceResponse, error) {
+func (r *receiver) Export(
+	_ context.Context, in *collector.ExportTraceServiceRequest,
+) (*collector.ExportTraceServiceResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.raw = append(r.raw, in.String())
@@ -58,8 +60,9 @@ func (r *receiver) Export(_ context.Context, in *collector.ExportTraceServiceReq
 		peer := attributes(of.GetResource().GetAttributes())["service.instance.id"]
 		for _, scope := range of.GetScopeSpans() {
 			for _, s := range scope.GetSpans() {
-				r.spans = append(r.spans, span{name: s.GetName(), peer: peer, attrs: attributes(s.GetAttributes()), trace: hex.EncodeToString(s.GetTraceId()),
-					id: hex.EncodeToString(s.GetSpanId()), parent: hex.EncodeToString(s.GetParentSpanId())})
+				r.spans = append(r.spans, span{name: s.GetName(), peer: peer, attrs: attributes(s.GetAttributes()),
+					trace: hex.EncodeToString(s.GetTraceId()),
+					id:    hex.EncodeToString(s.GetSpanId()), parent: hex.EncodeToString(s.GetParentSpanId())})
 			}
 		}
 	}

@@ -33,7 +33,8 @@ func TestTraces(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = hw.Close() })
-	c, err := localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: filepath.Join(dir, "cluster"), RaftMultiplier: 2, FakeEndpoint: hw.Endpoint,
+	c, err := localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: filepath.Join(dir, "cluster"),
+		RaftMultiplier: 2, FakeEndpoint: hw.Endpoint,
 		Args: []string{"--tracing-url", r.url}, Env: []string{"OTEL_BSP_SCHEDULE_DELAY=200"}})
 	if err != nil {
 		t.Fatal(err)
@@ -59,23 +60,31 @@ func TestTraces(t *testing.T) {
 	t.Cleanup(func() { _ = cc.Close() })
 
 	if _, err := holdfastv1.NewMachineServiceClient(cc).RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{
-		Machine: &holdfastv1.Machine{MachineId: "m-1", Labels: map[string]string{"note": content}, Spec: &holdfastv1.MachineSpec{Provider: "fake"}}}); err != nil {
+		Machine: &holdfastv1.Machine{MachineId: "m-1", Labels: map[string]string{"note": content},
+			Spec: &holdfastv1.MachineSpec{Provider: "fake"}}}); err != nil {
 		t.Fatal(err)
 	}
 	mine := metadata.AppendToOutgoingContext(ctx, "traceparent", "00-"+traceID+"-00f067aa0ba902b7-01")
-	run, err := holdfastv1.NewRunServiceClient(cc).StartRun(mine, &holdfastv1.StartRunRequest{MachineId: "m-1", RequestId: "r-1", Type: "REBOOT"})
+	run, err := holdfastv1.NewRunServiceClient(cc).StartRun(mine,
+		&holdfastv1.StartRunRequest{MachineId: "m-1", RequestId: "r-1", Type: "REBOOT"})
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	const method = "holdfast.v1.RunService/StartRun"
 	wanted := map[string]func(span) bool{
-		"the follower's call": func(s span) bool { return s.trace == traceID && s.peer != "" && strings.HasSuffix(s.name, method) },
+		"the follower's call": func(s span) bool {
+			return s.trace == traceID && s.peer != "" &&
+				strings.HasSuffix(s.name, method)
+		},
 		"the commit": func(s span) bool {
-			return s.trace == traceID && s.name == "raft commit" && s.attrs["holdfast.command"] == "start_run" && s.attrs["holdfast.index"] == "set"
+			return s.trace == traceID && s.name == "raft commit" && s.attrs["holdfast.command"] == "start_run" &&
+				s.attrs["holdfast.index"] == "set"
 		},
 		"an attempt": func(s span) bool {
-			return strings.HasPrefix(s.name, "attempt ") && s.attrs["holdfast.run"] == run.GetRunId() && s.attrs["holdfast.machine"] == "m-1" && s.attrs["holdfast.attempt"] == "set" && s.attrs["holdfast.outcome"] == "SUCCEEDED"
+			return strings.HasPrefix(s.name, "attempt ") && s.attrs["holdfast.run"] == run.GetRunId() &&
+				s.attrs["holdfast.machine"] == "m-1" && s.attrs["holdfast.attempt"] == "set" &&
+				s.attrs["holdfast.outcome"] == "SUCCEEDED"
 		},
 		"the attempt's intent": func(s span) bool {
 			return s.trace != traceID && s.parent != "" && s.attrs["holdfast.command"] == "begin_attempt"
@@ -121,7 +130,8 @@ func handed(spans []span, method string) bool {
 		there := byID[commit.parent]
 		on := byID[there.parent]
 		here := byID[on.parent]
-		if commit.name == "raft commit" && commit.peer == there.peer && strings.HasSuffix(there.name, method) && strings.HasSuffix(on.name, method) && strings.HasSuffix(here.name, method) &&
+		if commit.name == "raft commit" && commit.peer == there.peer && strings.HasSuffix(there.name, method) &&
+			strings.HasSuffix(on.name, method) && strings.HasSuffix(here.name, method) &&
 			on.peer == here.peer && here.peer != there.peer {
 			return true
 		}

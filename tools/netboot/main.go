@@ -26,7 +26,8 @@ import (
 // (KERNEL=linux-image-amd64) has the others too.
 const drivers = "virtio_pci,virtio_mmio,virtio_blk,virtio_scsi,virtio_net,virtio_rng," +
 	"nvme,ahci,sd_mod,megaraid_sas,mpt3sas,aacraid,smartpqi,hpsa," +
-	"e1000,e1000e,igb,igc,ixgbe,i40e,ice,tg3,bnxt_en,mlx4_en,mlx5_core,r8169,ena,gve,hv_netvsc,hv_storvsc,vmxnet3,vmw_pvscsi," +
+	"e1000,e1000e,igb,igc,ixgbe,i40e,ice,tg3,bnxt_en,mlx4_en,mlx5_core,r8169,ena,gve,hv_netvsc," +
+	"hv_storvsc,vmxnet3,vmw_pvscsi," +
 	"ext4,xfs,btrfs,vfat,nls_cp437,nls_iso8859-1,nls_ascii,efivarfs,usb_storage,xhci_pci"
 
 func main() {

@@ -19,7 +19,9 @@ import (
 
 // apis returns the HTTP APIs: those of the specifications, netboot, Prometheus's discovery,
 // their OpenAPI description, and the dashboard.
-func apis(srv *server.Server, netboot netbootapi.Config, hour ui.Histories, sessions ui.Sessions, log *slog.Logger) []func(*auth.Mux, grpc.ClientConnInterface) {
+func apis(
+	srv *server.Server, netboot netbootapi.Config, hour ui.Histories, sessions ui.Sessions, log *slog.Logger,
+) []func(*auth.Mux, grpc.ClientConnInterface) {
 	beats := srv.Heartbeats()
 	return []func(*auth.Mux, grpc.ClientConnInterface){
 		func(m *auth.Mux, rpc grpc.ClientConnInterface) { machineapi.Register(m, rpc, beats, log) },

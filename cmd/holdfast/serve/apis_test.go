@@ -19,7 +19,8 @@ import (
 // openapi.yaml has all but the dashboard's.
 func TestRoutesAreDocumented(t *testing.T) {
 	m := auth.Open().NewMux()
-	for _, add := range apis(nil, netbootapi.Config{}, history.New(history.Config{}, nil), secrets.NewSessions(nil, time.Now), slog.New(slog.DiscardHandler)) {
+	for _, add := range apis(nil, netbootapi.Config{}, history.New(history.Config{}, nil),
+		secrets.NewSessions(nil, time.Now), slog.New(slog.DiscardHandler)) {
 		add(m, inproc.New())
 	}
 	doc, err := os.ReadFile("../../../docs/security.md")

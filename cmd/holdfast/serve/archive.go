@@ -30,7 +30,8 @@ type archiveConfig struct {
 
 func (c *archiveConfig) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.ArchiveURL, "archive-url", "",
-		"where the steps and logs of old runs go: a `URL` such as file:///srv/holdfast (which all peers see) or s3://bucket/prefix?endpoint=host:port&region=name; empty: they stay")
+		"where the steps and logs of old runs go: a `URL` such as file:///srv/holdfast (which all peers see) or "+
+			"s3://bucket/prefix?endpoint=host:port&region=name; empty: they stay")
 	fs.StringVar(&c.ArchiveCredentialsFile, "archive-credentials-file", "",
 		"`file` with aws_access_key_id and aws_secret_access_key for the bucket")
 	fs.DurationVar(&c.ArchiveAfter, "archive-after", 30*24*time.Hour,
@@ -67,7 +68,8 @@ func (c *archiveConfig) open() (s store, done func(), err error) {
 		return nil, done, nil
 	}
 	if c.ArchiveAfter <= 0 || c.ArchiveKeep < 0 || c.ArchiveKeep > 0 && c.ArchiveKeep < c.ArchiveAfter {
-		return nil, done, fmt.Errorf("read --archive-after %s and --archive-keep %s: want positive times, and --archive-keep longer than --archive-after", c.ArchiveAfter, c.ArchiveKeep)
+		return nil, done, fmt.Errorf("read --archive-after %s and --archive-keep %s: want positive times, and "+
+			"--archive-keep longer than --archive-after", c.ArchiveAfter, c.ArchiveKeep)
 	}
 	u, err := url.Parse(c.ArchiveURL)
 	if err != nil {
@@ -109,7 +111,9 @@ func (c *archiveConfig) bucket(u *url.URL) (store, error) {
 		}
 	}
 	if u.Host == "" || q.Get("endpoint") == "" {
-		return nil, fmt.Errorf("read --archive-url %s: want s3://bucket?endpoint=host, such as s3.eu-central-1.amazonaws.com", u.Redacted())
+		return nil,
+			fmt.Errorf("read --archive-url %s: want s3://bucket?endpoint=host, such as s3.eu-central-1.amazonaws.com",
+				u.Redacted())
 	}
 	if c.ArchiveCredentialsFile != "" {
 		st, err := os.Stat(c.ArchiveCredentialsFile)
@@ -117,7 +121,8 @@ func (c *archiveConfig) bucket(u *url.URL) (store, error) {
 			return nil, fmt.Errorf("read --archive-credentials-file: %w", err)
 		}
 		if st.Mode().Perm()&0o007 != 0 {
-			return nil, fmt.Errorf("read --archive-credentials-file %s: other users can read it (%v): run chmod o= on it", c.ArchiveCredentialsFile, st.Mode().Perm())
+			return nil, fmt.Errorf("read --archive-credentials-file %s: other users can read it (%v): run chmod o= on it",
+				c.ArchiveCredentialsFile, st.Mode().Perm())
 		}
 	}
 	s, err := s3.New(s3.Config{Endpoint: q.Get("endpoint"), Bucket: u.Host, Prefix: strings.Trim(u.Path, "/"),

@@ -19,10 +19,12 @@ func TestArchiveKeys(t *testing.T) {
 	if err := fs.Set("archive-keep-runs", "9"); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.parse(fs, given, []byte("archive:\n  url: file:///srv/a\n  after: 48h\n  keep_runs: 5\n  keep: 96h\n")); err != nil {
+	if err := c.parse(fs, given,
+		[]byte("archive:\n  url: file:///srv/a\n  after: 48h\n  keep_runs: 5\n  keep: 96h\n")); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := c.archiveConfig, (archiveConfig{ArchiveURL: "file:///srv/a", ArchiveAfter: 48 * time.Hour, ArchiveKeep: 96 * time.Hour, ArchiveKeepRuns: 9}); got != want {
+	if got, want := c.archiveConfig, (archiveConfig{ArchiveURL: "file:///srv/a", ArchiveAfter: 48 * time.Hour,
+		ArchiveKeep: 96 * time.Hour, ArchiveKeepRuns: 9}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	for file, want := range map[string]string{
@@ -55,12 +57,14 @@ func TestOpenArchive(t *testing.T) {
 		{"a directory", archiveConfig{ArchiveURL: "file://" + filepath.Join(t.TempDir(), "a")}, ""},
 		{"a bucket", archiveConfig{ArchiveURL: bucket}, ""},
 		{"credentials in the URL", archiveConfig{ArchiveURL: "s3://key:hush@b?endpoint=x"}, "contains credentials"},
-		{"credentials for all to read", archiveConfig{ArchiveURL: bucket, ArchiveCredentialsFile: open}, "other users can read it"},
+		{"credentials for all to read", archiveConfig{ArchiveURL: bucket, ArchiveCredentialsFile: open},
+			"other users can read it"},
 		{"no endpoint", archiveConfig{ArchiveURL: "s3://b"}, "want s3://bucket?endpoint=host"},
 		{"a parameter that is not there", archiveConfig{ArchiveURL: bucket + "&acl=public"}, `unknown parameter "acl"`},
 		{"a directory somewhere", archiveConfig{ArchiveURL: "file://host/a"}, "want file:/// and the path"},
 		{"something else", archiveConfig{ArchiveURL: "ftp://a"}, "want file:///directory or s3://bucket"},
-		{"dropped before it is archived", archiveConfig{ArchiveURL: bucket, ArchiveAfter: 2 * time.Hour, ArchiveKeep: time.Hour}, "--archive-keep longer than --archive-after"},
+		{"dropped before it is archived", archiveConfig{ArchiveURL: bucket, ArchiveAfter: 2 * time.Hour,
+			ArchiveKeep: time.Hour}, "--archive-keep longer than --archive-after"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if tt.c.ArchiveAfter == 0 {
@@ -71,7 +75,8 @@ func TestOpenArchive(t *testing.T) {
 			switch {
 			case tt.want == "" && err != nil:
 				t.Errorf("got %v, want none", err)
-			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "hush")):
+			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want) ||
+				strings.Contains(err.Error(), "hush")):
 				t.Errorf("got %v, want %q", err, tt.want)
 			case err == nil && (s == nil) != (tt.c.ArchiveURL == ""):
 				t.Errorf("got the archive %v", s)

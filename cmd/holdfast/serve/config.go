@@ -80,7 +80,8 @@ func (c *Config) flags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.Insecure, "insecure", false, "no TLS and no authentication: loopback addresses only")
 	fs.BoolVar(&c.Dev, "dev", false, "one peer, in memory, insecure, with fake hardware")
 	fs.StringVar(&c.OnShutdown, "on-shutdown", "handover",
-		"what a graceful stop does with active runs: `handover` to the next leader, or cancel (always, when there is no other peer)")
+		"what a graceful stop does with active runs: `handover` to the next leader, or cancel (always, when there is "+
+			"no other peer)")
 	fs.BoolVar(&c.LeaveOnStop, "leave-on-stop", false, "leave the cluster for good on a graceful stop")
 	fs.StringVar(&c.LogLevel, "log-level", "info", "`level`: debug, info, warn, error")
 	fs.StringVar(&c.LogFormat, "log-format", "text", "`format`: text or json")
@@ -120,7 +121,8 @@ func (c *Config) hidden(fs *pflag.FlagSet) {
 	fs.Uint64Var(&c.RaftTrailingLogs, "raft-trailing-logs", 0, "`entries` kept after a snapshot")
 	fs.DurationVar(&c.RaftSnapshotInterval, "raft-snapshot-interval", 0, "`time` between two looks at the threshold")
 	fs.DurationVar(&c.RaftStallTimeout, "raft-stall-timeout", 0, "`time` after which a leader that cannot commit ends")
-	for _, name := range []string{"raft-snapshot-threshold", "raft-trailing-logs", "raft-snapshot-interval", "raft-stall-timeout"} {
+	for _, name := range []string{"raft-snapshot-threshold", "raft-trailing-logs", "raft-snapshot-interval",
+		"raft-stall-timeout"} {
 		_ = fs.MarkHidden(name) // it fails for flags that are not there only
 	}
 }
@@ -142,7 +144,9 @@ func (c *Config) settle() error {
 		return fmt.Errorf("set --on-shutdown to handover or cancel, not %q", c.OnShutdown)
 	}
 	if c.BootstrapExpect < 0 || c.BootstrapExpect > 1 && c.BootstrapExpect%2 == 0 {
-		return fmt.Errorf("set --bootstrap-expect to 1, 3, 5 or 7, not %d: an even number of voters survives no more failures", c.BootstrapExpect)
+		return fmt.Errorf(
+			"set --bootstrap-expect to 1, 3, 5 or 7, not %d: an even number of voters survives no more failures",
+			c.BootstrapExpect)
 	}
 	if c.BootstrapExpect != 1 && len(c.Join) == 0 {
 		return errors.New("set --join to the gossip addresses of other peers (or --bootstrap-expect=1 for a peer alone)")
@@ -167,7 +171,8 @@ func (c *Config) settle() error {
 func (c *Config) checkLoopback() error {
 	for _, a := range []struct{ flag, addr string }{
 		{"grpc-addr", c.GRPCAddr}, {"http-addr", c.HTTPAddr}, {"raft-addr", c.RaftAddr}, {"gossip-addr", c.GossipAddr},
-		{"netboot-addr", c.NetbootAddr}, {"advertise-grpc", c.AdvertiseGRPC}, {"advertise-http", c.AdvertiseHTTP}, {"advertise-raft", c.AdvertiseRaft}, {"advertise-gossip", c.AdvertiseGossip},
+		{"netboot-addr", c.NetbootAddr}, {"advertise-grpc", c.AdvertiseGRPC}, {"advertise-http",
+			c.AdvertiseHTTP}, {"advertise-raft", c.AdvertiseRaft}, {"advertise-gossip", c.AdvertiseGossip},
 	} {
 		if a.addr == "" && (strings.HasPrefix(a.flag, "advertise") || a.flag == "netboot-addr") {
 			continue
@@ -177,7 +182,8 @@ func (c *Config) checkLoopback() error {
 			return fmt.Errorf("read --%s %q: want host:port", a.flag, a.addr)
 		}
 		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			return fmt.Errorf("refuse --insecure with --%s %s: without TLS only loopback addresses are served, such as 127.0.0.1", a.flag, a.addr)
+			return fmt.Errorf(
+				"refuse --insecure with --%s %s: without TLS only loopback addresses are served, such as 127.0.0.1", a.flag, a.addr)
 		}
 	}
 	return nil

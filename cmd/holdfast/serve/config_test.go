@@ -31,8 +31,10 @@ func loaded(t *testing.T, args []string, env map[string]string, file string) (*C
 }
 
 func TestFlagsWinOverEnvironmentOverFile(t *testing.T) {
-	file := "node_id: from-file\ndata_dir: /file\njoin: [a:1, b:2]\nbootstrap_expect: 3\nproviders:\n  dc-1: {kind: fake, endpoint: 'http://x'}\n"
-	c, err := loaded(t, []string{"--node-id", "from-flag"}, map[string]string{"HOLDFAST_NODE_ID": "from-env", "HOLDFAST_DATA_DIR": "/env"}, file)
+	file := "node_id: from-file\ndata_dir: /file\njoin: [a:1, b:2]\nbootstrap_expect: 3\nproviders:\n  dc-1: {kind: " +
+		"fake, endpoint: 'http://x'}\n"
+	c, err := loaded(t, []string{"--node-id", "from-flag"}, map[string]string{"HOLDFAST_NODE_ID": "from-env",
+		"HOLDFAST_DATA_DIR": "/env"}, file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +65,8 @@ func TestBadFilesNameKeyAndLine(t *testing.T) {
 
 func TestSettleRefuses(t *testing.T) {
 	base := []string{"--node-id=n1", "--data-dir=/d", "--bootstrap-expect=1", "--insecure"}
-	secure := slices.Concat(base[:3], []string{"--tls-ca=ca.pem", "--tls-cert=c.pem", "--tls-key=k.pem", "--gossip-key-file=g"})
+	secure := slices.Concat(base[:3], []string{"--tls-ca=ca.pem", "--tls-cert=c.pem", "--tls-key=k.pem",
+		"--gossip-key-file=g"})
 	for _, tc := range []struct {
 		name string
 		args []string
@@ -71,7 +74,8 @@ func TestSettleRefuses(t *testing.T) {
 	}{
 		{"a peer alone", base, ""},
 		{"dev needs nothing", []string{"--node-id=n1", "--dev"}, ""},
-		{"three with addresses to join", []string{"--node-id=n1", "--data-dir=/d", "--bootstrap-expect=3", "--join=127.0.0.1:1", "--insecure"}, ""},
+		{"three with addresses to join", []string{"--node-id=n1", "--data-dir=/d", "--bootstrap-expect=3",
+			"--join=127.0.0.1:1", "--insecure"}, ""},
 		{"no data directory", []string{"--node-id=n1", "--insecure"}, "--data-dir"},
 		{"no TLS and not insecure", base[:3], "--insecure"},
 		{"says how certificates are made", base[:3], "--tls-cert (made by: holdfast tls cert create --peer n1)"},
@@ -81,7 +85,8 @@ func TestSettleRefuses(t *testing.T) {
 		{"insecure for all to reach", append([]string{"--grpc-addr=0.0.0.0:7400"}, base...), "--grpc-addr 0.0.0.0:7400"},
 		{"insecure on a name", append([]string{"--http-addr=example.org:80"}, base...), "--http-addr"},
 		{"insecure, advertised elsewhere", append([]string{"--advertise-raft=10.0.0.1:7402"}, base...), "--advertise-raft"},
-		{"an even number of voters", []string{"--node-id=n1", "--data-dir=/d", "--bootstrap-expect=4", "--join=127.0.0.1:1", "--insecure"}, "--bootstrap-expect"},
+		{"an even number of voters", []string{"--node-id=n1", "--data-dir=/d", "--bootstrap-expect=4", "--join=127.0.0.1:1",
+			"--insecure"}, "--bootstrap-expect"},
 		{"nobody to join", []string{"--node-id=n1", "--data-dir=/d", "--bootstrap-expect=3", "--insecure"}, "--join"},
 		{"what a stop does", append([]string{"--on-shutdown=explode"}, base...), "--on-shutdown"},
 	} {

@@ -42,7 +42,8 @@ func describe(t *testing.T) *description {
 	if err := c.AddResource("file:///openapi.json", doc); err != nil {
 		t.Fatal(err)
 	}
-	return &description{paths: member(doc, "paths"), compiler: c, schemas: map[string]*jsonschema.Schema{}, seen: map[string]bool{}}
+	return &description{paths: member(doc, "paths"), compiler: c, schemas: map[string]*jsonschema.Schema{},
+		seen: map[string]bool{}}
 }
 
 func member(doc any, names ...string) map[string]any {
@@ -90,14 +91,16 @@ func (d *description) check(pattern string, w *httptest.ResponseRecorder) error 
 		return nil
 	}
 	if content[kind] == nil {
-		return fmt.Errorf("%s: %d is answered as %q with %d bytes, openapi.yaml has %v", pattern, w.Code, kind, w.Body.Len(), content)
+		return fmt.Errorf("%s: %d is answered as %q with %d bytes, openapi.yaml has %v", pattern, w.Code, kind,
+			w.Body.Len(), content)
 	}
 	d.seen[pattern+" "+status] = true
 	if kind != "application/json" {
 		return nil
 	}
 	at := strings.NewReplacer("~", "~0", "/", "~1")
-	where := "file:///openapi.json#/paths/" + strings.NewReplacer("{", "%7B", "}", "%7D").Replace(at.Replace(path)) + "/" + strings.ToLower(method) + "/responses/" + status + "/content/" + at.Replace(kind) + "/schema"
+	where := "file:///openapi.json#/paths/" + strings.NewReplacer("{", "%7B", "}", "%7D").Replace(at.Replace(path)) +
+		"/" + strings.ToLower(method) + "/responses/" + status + "/content/" + at.Replace(kind) + "/schema"
 	s := d.schemas[where]
 	if s == nil {
 		var err error
@@ -125,7 +128,8 @@ func TestDescriptionIsChecked(t *testing.T) {
 		want                string // in the error; empty: there is none
 	}{
 		{"GET /api/v1/nodes", "application/json", `{"detail":"no"}`, 401, ""},
-		{"GET /api/v1/nodes", "application/json", `{"detail":"no","more":1}`, 401, "additional properties 'more' not allowed"},
+		{"GET /api/v1/nodes", "application/json", `{"detail":"no","more":1}`, 401,
+			"additional properties 'more' not allowed"},
 		{"GET /api/v1/nodes", "application/json", `{"detail":7}`, 401, "detail"},
 		{"GET /api/v1/nodes", "application/json", `{}`, 401, "missing property 'detail'"},
 		{"GET /api/v1/nodes", "application/json", `{"detail":"no"`, 401, "EOF"},
@@ -151,7 +155,8 @@ func (d *description) missing() []string {
 		for method := range member(d.paths, path) {
 			for status := range member(d.paths, path, method, "responses") {
 				what := strings.ToUpper(method) + " " + path + " " + status
-				if strings.HasPrefix(status, "2") && len(member(d.paths, path, method, "responses", status, "content")) > 0 && !d.seen[what] {
+				if strings.HasPrefix(status, "2") && len(member(d.paths, path, method, "responses", status, "content")) > 0 &&
+					!d.seen[what] {
 					all = append(all, what)
 				}
 			}

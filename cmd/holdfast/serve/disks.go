@@ -25,7 +25,8 @@ func chooseDisk(text string, h *holdfastv1.HardwareInventory) (disk string, sure
 		}
 	}
 	if len(disks) == 0 {
-		return "", false, errors.New("no disk of this machine is recorded: holdfast machine inventory reads them if the BMC reports them; the installer checks again")
+		return "", false, errors.New("no disk of this machine is recorded: holdfast machine inventory reads them if " +
+			"the BMC reports them; the installer checks again")
 	}
 	for _, key := range []string{"wwn=", "rotational="} {
 		if strings.Contains(text, key) {
@@ -35,7 +36,8 @@ func chooseDisk(text string, h *holdfastv1.HardwareInventory) (disk string, sure
 	}
 	byHost := h.GetSource() == "installer"
 	if strings.Contains(text, "name=") && !byHost {
-		return "", false, errors.New("the rule needs the kernel's name of the disk, which the BMC does not report: the installer checks it")
+		return "", false, errors.New("the rule needs the kernel's name of the disk, which the BMC does not report: the " +
+			"installer checks it")
 	}
 	chosen, err := rule.Choose(disks)
 	if err != nil {

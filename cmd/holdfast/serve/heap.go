@@ -36,7 +36,8 @@ func keepHeap(ctx context.Context) error {
 	defer tick.Stop()
 	for now := 0; ; {
 		metrics.Read(live)
-		if want := gcShare(live[0].Value.Uint64()); 10*want < 9*now || 10*want > 11*now { // to set it stops the process for a moment
+		// to set it stops the process for a moment
+		if want := gcShare(live[0].Value.Uint64()); 10*want < 9*now || 10*want > 11*now {
 			debug.SetGCPercent(want)
 			now = want
 		}

@@ -11,7 +11,9 @@ import (
 
 // openImages opens the image files below the data directory. A peer that keeps all data in
 // memory uses a temporary directory, which done removes.
-func openImages(cfg images.Config, dataDir string, cluster images.Cluster, state images.State) (_ *images.Depot, done func(), err error) {
+func openImages(
+	cfg images.Config, dataDir string, cluster images.Cluster, state images.State,
+) (_ *images.Depot, done func(), err error) {
 	done = func() {}
 	if dataDir == "" {
 		dataDir, err = os.MkdirTemp("", "holdfast-dev-")

@@ -20,7 +20,8 @@ func TestLastResort(t *testing.T) {
 		takes time.Duration // what is left to end
 		want  []int         // codes of exits
 	}{
-		{"a leader that cannot commit, and something hangs", fmt.Errorf("%w: nothing for 10s", cluster.ErrStalled), time.Hour, []int{1}},
+		{"a leader that cannot commit, and something hangs", fmt.Errorf("%w: nothing for 10s", cluster.ErrStalled),
+			time.Hour, []int{1}},
 		{"a disk that has failed, and something hangs", fmt.Errorf("%w: write term 7", cluster.ErrDisk), time.Hour, []int{1}},
 		{"all ends in time", cluster.ErrStalled, hungTime - time.Millisecond, nil},
 		{"another error", errors.New("the data is of another cluster"), time.Hour, nil},

@@ -111,13 +111,15 @@ func serving(t *testing.T) func() []byte {
 	}
 	t.Cleanup(func() { _ = ports.Release() })
 	config := filepath.Join(dir, "config.yaml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, "providers: {fake: {kind: fake}}\narchive: {url: %q}\n", "file://"+filepath.Join(dir, "archive")), 0o600); err != nil {
+	if err := os.WriteFile(config, fmt.Appendf(nil, "providers: {fake: {kind: fake}}\narchive: {url: %q}\n", "file://"+
+		filepath.Join(dir, "archive")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	const host = "127.0.0.1"
 	api, web := ports.Address(host), ports.Address(host)
 	cmd := Command("test")
-	cmd.SetArgs(append(files.ServerArgs("n1"), "--config", config, "--node-id", "n1", "--data-dir", filepath.Join(dir, "data"), "--bootstrap-expect", "1", "--log-level", "error",
+	cmd.SetArgs(append(files.ServerArgs("n1"), "--config", config, "--node-id", "n1", "--data-dir",
+		filepath.Join(dir, "data"), "--bootstrap-expect", "1", "--log-level", "error",
 		"--grpc-addr", api, "--http-addr", web, "--raft-addr", ports.Address(host), "--gossip-addr", ports.Address(host)))
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -177,7 +179,9 @@ func work(t *testing.T, cfg client.Config) {
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
 	for {
-		_, err = c.Machines().RegisterMachine(ctx, &holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: "m1", Spec: &holdfastv1.MachineSpec{Provider: "fake"}}})
+		_, err = c.Machines().RegisterMachine(ctx,
+			&holdfastv1.RegisterMachineRequest{Machine: &holdfastv1.Machine{MachineId: "m1",
+				Spec: &holdfastv1.MachineSpec{Provider: "fake"}}})
 		if err == nil {
 			break
 		}
@@ -303,7 +307,8 @@ func queries(t *testing.T) map[string][]string {
 func TestAlertsHaveRunbooks(t *testing.T) {
 	const page = "https://github.com/holdfast-metal/holdfast/blob/main/docs/runbooks/alerts.md#"
 	anchors := map[string]bool{}
-	for _, m := range regexp.MustCompile(`(?m)^## (\S+)$`).FindAllSubmatch(read(t, "../../../docs/runbooks/alerts.md"), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^## (\S+)$`).FindAllSubmatch(read(t, "../../../docs/runbooks/alerts.md"),
+		-1) {
 		anchors[strings.ToLower(string(m[1]))] = true
 	}
 	for _, a := range alerts(t) {
@@ -312,7 +317,8 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 			t.Errorf("%s: runbook_url %q is no section of docs/runbooks/alerts.md", a.Alert, a.Annotations["runbook_url"])
 		}
 		delete(anchors, anchor)
-		if a.Annotations["summary"] == "" || a.Annotations["description"] == "" || !slices.Contains([]string{"critical", "warning", "info"}, a.Labels["severity"]) {
+		if a.Annotations["summary"] == "" || a.Annotations["description"] == "" ||
+			!slices.Contains([]string{"critical", "warning", "info"}, a.Labels["severity"]) {
 			t.Errorf("%s: it lacks a summary, a description, or a severity", a.Alert)
 		}
 	}
@@ -334,7 +340,8 @@ func TestAlertRules(t *testing.T) {
 	if err != nil {
 		t.Skip("NOT TESTED: promtool is missing (Debian: apt-get install prometheus)")
 	}
-	for _, args := range [][]string{{"check", "rules", "alerts.yml"}, {"test", "rules", "alerts_test.yml", "alerts_days_test.yml"}} {
+	for _, args := range [][]string{{"check", "rules", "alerts.yml"},
+		{"test", "rules", "alerts_test.yml", "alerts_days_test.yml"}} {
 		cmd := exec.CommandContext(t.Context(), promtool, args...)
 		cmd.Dir = monitoring
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -28,13 +28,16 @@ type netbootConfig struct {
 
 func (c *netbootConfig) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.NetbootAddr, "netboot-addr", "",
-		"`address` of plain HTTP for machines that boot from the network: boot scripts, images and installers, nothing else; the same port on all peers")
+		"`address` of plain HTTP for machines that boot from the network: boot scripts, images and installers, nothing "+
+			"else; the same port on all peers")
 	fs.StringVar(&c.NetbootDir, "netboot-dir", "",
 		"`directory` with ipxe.efi, undionly.kpxe and the like, for firmware that has no iPXE (Debian: /usr/lib/ipxe)")
 	fs.StringVar(&c.Netboot, "netboot", "",
-		"network `interface` on which firmware that boots from the network is answered, by ProxyDHCP beside your DHCP server and by TFTP; with --netboot-addr and --netboot-dir")
+		"network `interface` on which firmware that boots from the network is answered, by ProxyDHCP beside your DHCP "+
+			"server and by TFTP; with --netboot-addr and --netboot-dir")
 	fs.BoolVar(&c.NetbootAnyMAC, "netboot-any-mac", false,
-		"serve a boot script also to a neighbor that has another MAC address than the machine it names, for a proxy in front of --netboot-addr")
+		"serve a boot script also to a neighbor that has another MAC address than the machine it names, for a proxy in "+
+			"front of --netboot-addr")
 }
 
 func (c *netbootConfig) api() netbootapi.Config {
@@ -52,7 +55,8 @@ func (c *netbootConfig) firmware(boots pxe.Boots, log *slog.Logger) (*pxe.Server
 		return nil, nil //nolint:nilnil // there is none, and that is no error
 	}
 	if c.NetbootAddr == "" || c.NetbootDir == "" {
-		return nil, errors.New("read --netboot: it needs --netboot-addr, where machines get their boot scripts, and --netboot-dir, with the programs that firmware starts")
+		return nil, errors.New("read --netboot: it needs --netboot-addr, where machines get their boot scripts, and " +
+			"--netboot-dir, with the programs that firmware starts")
 	}
 	name, port, err := net.SplitHostPort(c.NetbootAddr)
 	if err != nil {
@@ -106,7 +110,8 @@ func (c *netbootConfig) serveFirmware(ctx context.Context, rpc grpc.ClientConnIn
 func machinesOnly(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !under(r.URL.Path, "/api/v1/boot", "/api/v1/install", "/images", "/netboot", "/healthz") {
-			http.Error(w, "this address is for machines that boot from the network: the other APIs are at --http-addr", http.StatusNotFound)
+			http.Error(w, "this address is for machines that boot from the network: the other APIs are at --http-addr",
+				http.StatusNotFound)
 			return
 		}
 		h.ServeHTTP(w, r)

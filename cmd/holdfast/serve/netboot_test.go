@@ -37,7 +37,8 @@ func TestBootRoutesAreAtOneAddress(t *testing.T) {
 		for _, at := range []struct {
 			name, url string
 			want      int
-		}{{"--netboot-addr", machines, tt.machines}, {"--http-addr beside it", people, tt.people}, {"--http-addr alone", only, tt.only}} {
+		}{{"--netboot-addr", machines, tt.machines}, {"--http-addr beside it", people, tt.people},
+			{"--http-addr alone", only, tt.only}} {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at.url+tt.path, nil)
 			if err != nil {
 				t.Fatal(err)

@@ -46,7 +46,9 @@ func callers() []who {
 	return []who{
 		{name: "none", token: ""},
 		{name: "forged", token: "=Bearer " + strings.Repeat("Zm9yZ2Vk", 10) + "Zm9yZ2"},
-		{name: "forged JWT", token: "=Bearer eyJhbGciOiJub25lIiwidHlwIjoiYXQrand0In0.eyJpc3MiOiJodHRwczovL3AxL29pZGMiLCJzdWIiOiJ0b2stYWRtaW4iLCJhdWQiOiJob2xkZmFzdCJ9."},
+		{name: "forged JWT",
+			token: "=Bearer eyJhbGciOiJub25lIiwidHlwIjoiYXQrand0In0.eyJpc3MiOiJodHRwczovL3AxL29pZGMi" +
+				"LCJzdWIiOiJ0b2stYWRtaW4iLCJhdWQiOiJob2xkZmFzdCJ9."},
 		{name: "another scheme", token: "=Basic YWRtaW46YWRtaW4="},
 		{name: "expired", token: "expired"},
 		{name: "revoked", token: "revoked"},
@@ -87,16 +89,20 @@ func ways() map[string]way {
 	service := `"serviceName":"my-tool","host":"10.0.0.1","port":9090,"serviceType":"tool-invoker"}`
 	discovery := "/api/v1/management/discovery"
 	return map[string]way{
-		"GET /healthz": {path: "/healthz"}, "GET /readyz": {path: "/readyz"}, "GET /version": {path: "/version"}, "GET /metrics": {path: "/metrics"},
+		"GET /healthz": {path: "/healthz"}, "GET /readyz": {path: "/readyz"}, "GET /version": {path: "/version"},
+		"GET /metrics":                  {path: "/metrics"},
 		"GET /debug/pprof/{profile...}": {path: "/debug/pprof/symbol"},
 
-		"POST /api/v1/machine/register":  {path: "/api/v1/machine/register", body: registration, foreign: others, people: true},
-		"POST /api/v1/machine/keepalive": {path: "/api/v1/machine/keepalive", body: `{"machine_id":"` + theMachine + `","pool_name":"gpu"}`, foreign: others, people: true},
-		"GET /api/v1/machine/list":       {path: "/api/v1/machine/list"},
-		"GET /api/v1/machine/config":     {path: "/api/v1/machine/config"},
+		"POST /api/v1/machine/register": {path: "/api/v1/machine/register", body: registration, foreign: others,
+			people: true},
+		"POST /api/v1/machine/keepalive": {path: "/api/v1/machine/keepalive", body: `{"machine_id":"` + theMachine +
+			`","pool_name":"gpu"}`, foreign: others, people: true},
+		"GET /api/v1/machine/list":   {path: "/api/v1/machine/list"},
+		"GET /api/v1/machine/config": {path: "/api/v1/machine/config"},
 
-		"GET /api/v1/nodes":                    {path: "/api/v1/nodes"},
-		"POST /api/v1/nodes":                   {path: "/api/v1/nodes", body: `{"mac_address":"02:00:00:00:00:09"}`, foreign: others},
+		"GET /api/v1/nodes": {path: "/api/v1/nodes"},
+		"POST /api/v1/nodes": {path: "/api/v1/nodes", body: `{"mac_address":"02:00:00:00:00:09"}`,
+			foreign: others},
 		"GET /api/v1/nodes/stalled":            {path: "/api/v1/nodes/stalled"},
 		"GET /api/v1/nodes/{id}":               {path: node, foreign: others},
 		"PATCH /api/v1/nodes/{id}":             {path: node, body: `{"hostname":"x"}`, foreign: others},
@@ -105,7 +111,8 @@ func ways() map[string]way {
 		"GET /api/v1/nodes/{id}/history":       {path: node + "/history", foreign: others},
 		"POST /api/v1/nodes/{id}/tags":         {path: node + "/tags", body: `{"tag":"x"}`, foreign: others},
 		"DELETE /api/v1/nodes/{id}/tags/{tag}": {path: node + "/tags/old", foreign: others},
-		"POST /api/v1/report":                  {path: "/api/v1/report", body: `{"mac_address":"` + theMAC + `","installation_status":"started"}`, foreign: others},
+		"POST /api/v1/report": {path: "/api/v1/report", body: `{"mac_address":"` + theMAC +
+			`","installation_status":"started"}`, foreign: others},
 
 		"GET /api/v1/boot":            {path: "/api/v1/boot?mac=" + theMAC},
 		"GET /api/v1/install":         {path: "/api/v1/install", own: true},
@@ -113,48 +120,61 @@ func ways() map[string]way {
 		"POST /api/v1/install/log":    {path: "/api/v1/install/log", body: "text", own: true},
 		"GET /netboot/{file}":         {path: "/netboot/autoexec.ipxe"},
 
-		"POST /v2/pools/register":              {path: "/v2/pools/register", body: `{"pool_id":"gpu","endpoint":"http://10.0.0.1:9200","node_id":"n","gpus":[]}`, foreign: others},
-		"POST /v2/pools/{id}/heartbeat":        {path: "/v2/pools/gpu/heartbeat", body: `{"pool_id":"gpu","gpus":[]}`, foreign: others},
-		"POST /v2/pools/{id}/deregister":       {path: "/v2/pools/gpu/deregister", body: `{"pool_id":"gpu","reason":"test"}`, foreign: others},
-		"GET /v2/pools":                        {path: "/v2/pools"},
-		"GET /v2/pools/{id}":                   {path: "/v2/pools/gpu", foreign: others},
-		"POST /v2/platform/providers/register": {path: "/v2/platform/providers/register", body: `{"provider_id":"of-gpu","endpoint":"https://p"}`, foreign: others},
+		"POST /v2/pools/register": {path: "/v2/pools/register",
+			body: `{"pool_id":"gpu","endpoint":"http://10.0.0.1:9200","node_id":"n","gpus":[]}`, foreign: others},
+		"POST /v2/pools/{id}/heartbeat": {path: "/v2/pools/gpu/heartbeat", body: `{"pool_id":"gpu","gpus":[]}`,
+			foreign: others},
+		"POST /v2/pools/{id}/deregister": {path: "/v2/pools/gpu/deregister",
+			body: `{"pool_id":"gpu","reason":"test"}`, foreign: others},
+		"GET /v2/pools":      {path: "/v2/pools"},
+		"GET /v2/pools/{id}": {path: "/v2/pools/gpu", foreign: others},
+		"POST /v2/platform/providers/register": {path: "/v2/platform/providers/register",
+			body: `{"provider_id":"of-gpu","endpoint":"https://p"}`, foreign: others},
 
-		"POST " + discovery + "/register":    {path: discovery + "/register", body: `{"id":null,` + service},
-		"POST " + discovery + "/deregister":  {path: discovery + "/deregister", body: `{"id":"` + theService + `",` + service},
-		"POST " + discovery + "/update/{id}": {path: discovery + "/update/" + theService, body: `{"timestamp":"2026-01-29T15:10:00Z","healthy":false,"reason":"test"}`},
-		"POST " + discovery + "/ping":        {path: discovery + "/ping", body: theService},
-		"GET /api/v1/capabilities":           {path: "/api/v1/capabilities"}, "GET /api/v1/capabilities/tools/state": {path: "/api/v1/capabilities/tools/state"},
+		"POST " + discovery + "/register": {path: discovery + "/register", body: `{"id":null,` + service},
+		"POST " + discovery + "/deregister": {path: discovery + "/deregister", body: `{"id":"` + theService + `",` +
+			service},
+		"POST " + discovery + "/update/{id}": {path: discovery + "/update/" + theService,
+			body: `{"timestamp":"2026-01-29T15:10:00Z","healthy":false,"reason":"test"}`},
+		"POST " + discovery + "/ping":              {path: discovery + "/ping", body: theService},
+		"GET /api/v1/capabilities":                 {path: "/api/v1/capabilities"},
+		"GET /api/v1/capabilities/tools/state":     {path: "/api/v1/capabilities/tools/state"},
 		"GET /api/v1/capabilities/resources/state": {path: "/api/v1/capabilities/resources/state"},
 		"GET /api/v1/capabilities/notifications":   {path: "/api/v1/capabilities/notifications"},
 		"GET /api/v1/sd/prometheus":                {path: "/api/v1/sd/prometheus"},
 		"GET /openapi.yaml":                        {path: "/openapi.yaml"},
 
 		"GET /ui/assets/{hash}/{name}": {path: "/ui/assets/0/app.css"}, "GET /ui/signin": {path: "/ui/signin"},
-		"POST /ui/signin": {path: "/ui/signin", body: "token=x", page: 303}, "POST /ui/signout": {path: "/ui/signout", page: 303},
+		"POST /ui/signin": {path: "/ui/signin", body: "token=x", page: 303}, "POST /ui/signout": {path: "/ui/signout",
+			page: 303},
 		"GET /ui/machines": {path: "/ui/machines"}, "GET /ui/machines/{id}": {path: ui, foreign: others},
 		"GET /ui/runs": {path: "/ui/runs"}, "GET /ui/runs/{id}": {path: "/ui/runs/" + theRun, foreign: others},
-		"GET /ui/runs/{id}/log": {path: "/ui/runs/" + theRun + "/log?as=text", foreign: others}, "GET /ui/events": {path: "/ui/events"},
+		"GET /ui/runs/{id}/log": {path: "/ui/runs/" + theRun + "/log?as=text",
+			foreign: others}, "GET /ui/events": {path: "/ui/events"},
 		"GET /ui/plans": {path: "/ui/plans"}, "GET /ui/plans/{id...}": {path: "/ui/plans/plan/inspect"},
-		"GET /ui/pools": {path: "/ui/pools"}, "GET /ui/services": {path: "/ui/services"}, "GET /ui/audit": {path: "/ui/audit"}, "GET /ui/cluster": {path: "/ui/cluster"},
-		"GET /ui/machines/{id}/run":      {path: ui + "/run", foreign: others},
-		"POST /ui/machines/{id}/run":     {path: "/ui/machines/other/run", body: "plan=plan/inspect", foreign: others, page: 409},
+		"GET /ui/pools": {path: "/ui/pools"}, "GET /ui/services": {path: "/ui/services"},
+		"GET /ui/audit": {path: "/ui/audit"}, "GET /ui/cluster": {path: "/ui/cluster"},
+		"GET /ui/machines/{id}/run": {path: ui + "/run", foreign: others},
+		"POST /ui/machines/{id}/run": {path: "/ui/machines/other/run", body: "plan=plan/inspect", foreign: others,
+			page: 409},
 		"GET /ui/machines/{id}/phase":    {path: ui + "/phase", foreign: others},
 		"POST /ui/machines/{id}/phase":   {path: ui + "/phase", body: "phase=MAINTENANCE", foreign: others, page: 303},
 		"GET /ui/machines/{id}/approve":  {path: ui + "/approve", foreign: others},
 		"POST /ui/machines/{id}/approve": {path: "/ui/machines/other/approve", body: "comment=x", foreign: others, page: 303},
 		"GET /ui/runs/{id}/cancel":       {path: "/ui/runs/" + theRun + "/cancel", foreign: others},
-		"POST /ui/runs/{id}/cancel":      {path: "/ui/runs/" + theRun + "/cancel", body: "comment=x", foreign: others, page: 303},
-		"GET /ui/release/{id...}":        {path: "/ui/release/plan/inspect"},
-		"POST /ui/release/{id...}":       {path: "/ui/release/plan/inspect", page: 303},
-		"GET /ui/machines/{id}/console":  {path: ui + "/console", foreign: others},
-		"GET /ui/compare":                {path: "/ui/compare"},
-		"GET /ui/check":                  {path: "/ui/check"},
-		"POST /ui/check":                 {path: "/ui/check", body: "plan=plan_id:+p%0Asteps:+[{name:+a,+inspect:+{}}]", page: 200},
-		"GET /ui/try/{id...}":            {path: "/ui/try/plan/inspect"},
-		"POST /ui/try/{id...}":           {path: "/ui/try/plan/inspect", body: "machine=" + theMachine, foreign: others, page: 200},
-		"GET /ui/drill":                  {path: "/ui/drill", page: 409}, // there is nobody to hand over to
-		"POST /ui/drill":                 {path: "/ui/drill", page: 409},
+		"POST /ui/runs/{id}/cancel": {path: "/ui/runs/" + theRun + "/cancel", body: "comment=x", foreign: others,
+			page: 303},
+		"GET /ui/release/{id...}":       {path: "/ui/release/plan/inspect"},
+		"POST /ui/release/{id...}":      {path: "/ui/release/plan/inspect", page: 303},
+		"GET /ui/machines/{id}/console": {path: ui + "/console", foreign: others},
+		"GET /ui/compare":               {path: "/ui/compare"},
+		"GET /ui/check":                 {path: "/ui/check"},
+		"POST /ui/check": {path: "/ui/check", body: "plan=plan_id:+p%0Asteps:+[{name:+a,+inspect:+{}}]",
+			page: 200},
+		"GET /ui/try/{id...}":  {path: "/ui/try/plan/inspect"},
+		"POST /ui/try/{id...}": {path: "/ui/try/plan/inspect", body: "machine=" + theMachine, foreign: others, page: 200},
+		"GET /ui/drill":        {path: "/ui/drill", page: 409}, // there is nobody to hand over to
+		"POST /ui/drill":       {path: "/ui/drill", page: 409},
 	}
 }
 
@@ -163,24 +183,33 @@ func equipped(t *testing.T) (*apitest.Lab, []auth.Route) {
 	t.Helper()
 	var mux *auth.Mux
 	l := apitest.New(t, func(m *auth.Mux, rpc grpc.ClientConnInterface, s *server.Server) {
-		for _, add := range apis(s, netbootapi.Config{}, history.New(history.Config{}, nil), secrets.NewSessions(nil, time.Now), slog.New(slog.DiscardHandler)) {
+		for _, add := range apis(s, netbootapi.Config{}, history.New(history.Config{}, nil),
+			secrets.NewSessions(nil, time.Now), slog.New(slog.DiscardHandler)) {
 			add(m, rpc)
 		}
 		mux = m
 	})
 	l.Do(&internalv1.CreatePool{Pool: &holdfastv1.Pool{PoolId: "pool-1"}})
 	sum := sha256.Sum256([]byte(anotherAgent))
-	l.Do(&internalv1.CreateAgentMachine{MachineId: "2222bbbb", Pool: "pool-1", PendingTtlMs: 3600_000, Token: &internalv1.StoredToken{
-		Sha256: sum[:], Token: &holdfastv1.Token{TokenId: "tok-another", Name: "another"}}})
-	l.Do(&internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: theMachine, Spec: &holdfastv1.MachineSpec{MacAddresses: []string{theMAC}}}, Paths: []string{"spec.mac_addresses"}})
-	l.Do(&internalv1.UpdateNode{Id: theMachine, Node: &holdfastv1.NodeRecord{Tags: []string{"old"}}, Paths: []string{"tags"}})
+	l.Do(&internalv1.CreateAgentMachine{MachineId: "2222bbbb", Pool: "pool-1", PendingTtlMs: 3600_000,
+		Token: &internalv1.StoredToken{
+			Sha256: sum[:], Token: &holdfastv1.Token{TokenId: "tok-another", Name: "another"}}})
+	l.Do(&internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: theMachine,
+		Spec: &holdfastv1.MachineSpec{MacAddresses: []string{theMAC}}}, Paths: []string{"spec.mac_addresses"}})
+	l.Do(&internalv1.UpdateNode{Id: theMachine, Node: &holdfastv1.NodeRecord{Tags: []string{"old"}},
+		Paths: []string{"tags"}})
 	l.Do(&internalv1.RegisterPool{Pool: &holdfastv1.Pool{PoolId: "gpu"}, TtlMs: 15_000})
-	l.Do(&internalv1.ReportNode{Discover: true, MachineId: "other", Report: &holdfastv1.ReportNodeRequest{MacAddress: "02:00:00:00:00:aa"}})
-	l.Do(&internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "other", Spec: &holdfastv1.MachineSpec{Pool: "gpu"}}, Paths: []string{"spec.pool"}})
-	l.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "busy", Spec: &holdfastv1.MachineSpec{Pool: "gpu"}}})
+	l.Do(&internalv1.ReportNode{Discover: true, MachineId: "other",
+		Report: &holdfastv1.ReportNodeRequest{MacAddress: "02:00:00:00:00:aa"}})
+	l.Do(&internalv1.UpdateMachine{Machine: &holdfastv1.Machine{MachineId: "other",
+		Spec: &holdfastv1.MachineSpec{Pool: "gpu"}}, Paths: []string{"spec.pool"}})
+	l.Do(&internalv1.RegisterMachine{Machine: &holdfastv1.Machine{MachineId: "busy",
+		Spec: &holdfastv1.MachineSpec{Pool: "gpu"}}})
 	l.Do(&internalv1.StartRun{RunId: theRun, MachineId: "busy", RequestId: "r", PlanId: "plan/inspect"})
 	l.Do(&internalv1.RegisterProvider{Provider: &holdfastv1.PlatformProvider{ProviderId: "of-gpu", PoolId: "gpu"}})
-	l.Do(&internalv1.RegisterService{NewId: theService, TtlMs: 60_000, Target: &holdfastv1.ServiceTarget{Id: theService, ServiceName: "my-tool", ServiceType: "tool-invoker", Host: "10.0.0.1", Port: 9090}})
+	l.Do(&internalv1.RegisterService{NewId: theService, TtlMs: 60_000,
+		Target: &holdfastv1.ServiceTarget{Id: theService, ServiceName: "my-tool", ServiceType: "tool-invoker",
+			Host: "10.0.0.1", Port: 9090}})
 	return l, mux.Routes()
 }
 
@@ -243,7 +272,8 @@ func documentedRoutes(t *testing.T) map[string][]string {
 
 // wantStatus reports what a caller is to be answered.
 func wantStatus(w who, about way, rule []string) (least, most int) {
-	person := slices.ContainsFunc(w.roles, func(r string) bool { return slices.Contains([]string{"viewer", "operator", "admin"}, r) })
+	person := slices.ContainsFunc(w.roles,
+		func(r string) bool { return slices.Contains([]string{"viewer", "operator", "admin"}, r) })
 	if about.own {
 		return 401, 401
 	}
@@ -298,7 +328,8 @@ func TestRouteMatrix(t *testing.T) {
 			case got < 400: // what it was about may be gone, or another thing: the next one begins anew
 				l, _ = equipped(t)
 			default:
-				t.Errorf("%s by %s was refused with %d, and has changed the state (-before +after):\n%s", r.Pattern, w.name, got, diff)
+				t.Errorf("%s by %s was refused with %d, and has changed the state (-before +after):\n%s", r.Pattern, w.name, got,
+					diff)
 			}
 		}
 	}

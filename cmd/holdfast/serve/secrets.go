@@ -24,9 +24,11 @@ type secretsConfig struct {
 
 func (c *secretsConfig) flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.SecretsKeyFile, "secrets-key-file", "",
-		"`file` with the keys that seal secrets, the first one in use (holdfast secret keygen), or credential:NAME of systemd; read again when it changes")
+		"`file` with the keys that seal secrets, the first one in use (holdfast secret keygen), or credential:NAME of "+
+			"systemd; read again when it changes")
 	fs.StringVar(&c.OIDCIssuerURL, "oidc-issuer-url", "",
-		"`URL` of the built-in OIDC issuer as clients reach it, the same on all peers; default: as each request names the host, with path /oidc")
+		"`URL` of the built-in OIDC issuer as clients reach it, the same on all peers; default: as each request names "+
+			"the host, with path /oidc")
 	fs.DurationVar(&c.OIDCKeyRotation, "oidc-key-rotation", issuer.DefaultRotation,
 		"`time` that a key of the built-in issuer signs")
 }
@@ -51,7 +53,9 @@ type vault struct {
 }
 
 // open creates the vault. The keys were read before anything else was done.
-func (c *secretsConfig) open(keys *secrets.Keyring, node *cluster.Node, state *fsm.FSM, gate *auth.Gate, log *slog.Logger) (*vault, error) {
+func (c *secretsConfig) open(
+	keys *secrets.Keyring, node *cluster.Node, state *fsm.FSM, gate *auth.Gate, log *slog.Logger,
+) (*vault, error) {
 	v := &vault{keys: keys, guard: secrets.NewGuard(state, keys, log)}
 	var err error
 	if v.issuer, err = issuer.New(issuer.Config{URL: c.OIDCIssuerURL, Logger: log}, state, keys, gate); err != nil {

@@ -165,11 +165,12 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		Logger:       peerLog,
 		Tracer:       traces.tracer(),
 		Boundary:     boundaryHook()}, p.node, state, set)
-	reconciler := executor.NewReconciler(executor.ReconcilerConfig{Interval: time.Duration(cfg.ReconcileIntervalSeconds) * time.Second,
-		HealthInterval: time.Duration(cfg.HealthIntervalSeconds) * time.Second,
-		Calls:          cfg.LookCalls,
-		Logger:         peerLog,
-		Registerer:     reg}, p.node, state, set)
+	reconciler := executor.NewReconciler(
+		executor.ReconcilerConfig{Interval: time.Duration(cfg.ReconcileIntervalSeconds) * time.Second,
+			HealthInterval: time.Duration(cfg.HealthIntervalSeconds) * time.Second,
+			Calls:          cfg.LookCalls,
+			Logger:         peerLog,
+			Registerer:     reg}, p.node, state, set)
 	retries := int32(cfg.DefaultStepMaxRetries)
 	if retries == 0 {
 		retries = -1 // none: zero is the server's word for its default
@@ -199,7 +200,11 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		return err
 	}
 	defer closeArchive()
-	srv := server.New(server.Config{Archive: readable(old), Files: files, ChooseDisk: chooseDisk, Version: version, Logger: peerLog, Registerer: reg, Gatherer: reg, Gate: gate, Forwarder: p.node, Consoles: p.exec, Peers: p.node, PeerID: cfg.NodeID, Keeper: p.node, Settings: cfg.settings, Leases: gateway, AutoDiscover: cfg.AutoDiscover, AutoDiscoverLimit: cfg.AutoDiscoverLimit, PlatformMarginPercent: cfg.PlatformMarginPercent, Keys: keys, Note: vault.guard.Note,
+	srv := server.New(server.Config{Archive: readable(old), Files: files, ChooseDisk: chooseDisk, Version: version,
+		Logger: peerLog, Registerer: reg, Gatherer: reg, Gate: gate, Forwarder: p.node, Consoles: p.exec, Peers: p.node,
+		PeerID: cfg.NodeID, Keeper: p.node, Settings: cfg.settings, Leases: gateway, AutoDiscover: cfg.AutoDiscover,
+		AutoDiscoverLimit: cfg.AutoDiscoverLimit, PlatformMarginPercent: cfg.PlatformMarginPercent, Keys: keys,
+		Note:               vault.guard.Note,
 		DefaultStepTimeout: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second, DefaultMaxRetries: retries,
 		DefaultInstallTimeout: time.Duration(cfg.DefaultInstallTimeoutSeconds) * time.Second}, p.node, state, set)
 	apiLn, creds := secured(store, grpcLn)

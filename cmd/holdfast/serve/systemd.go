@@ -18,7 +18,9 @@ const lookEvery = 5 * time.Second
 type pulse struct {
 	notify sdnotify.Notifier
 	log    *slog.Logger
-	look   func() string // looks at the peer and gives the line; a peer that hangs does not return from it, and is ended by the watchdog
+	// looks at the peer and gives the line; a peer that hangs does not return from it, and is ended
+	// by the watchdog
+	look func() string
 }
 
 // newPulse reads the socket and the watchdog interval from the environment.

@@ -49,13 +49,16 @@ func (c *tlsConfig) settle(insecure bool, id string) error {
 	case insecure && len(given) > 0:
 		return fmt.Errorf("leave out --insecure, or %s: --insecure means no TLS", strings.Join(given, ", "))
 	case !insecure && len(missing) > 0:
-		return fmt.Errorf("set %s; or pass --insecure to serve without TLS and authentication, on loopback addresses only", strings.Join(missing, ", "))
+		return fmt.Errorf("set %s; or pass --insecure to serve without TLS and authentication, on loopback addresses only",
+			strings.Join(missing, ", "))
 	}
 	return nil
 }
 
 // open reads the certificates; without TLS the store is nil.
-func (c *tlsConfig) open(insecure bool, id string, log *slog.Logger, reg prometheus.Registerer) (*peertls.Store, error) {
+func (c *tlsConfig) open(
+	insecure bool, id string, log *slog.Logger, reg prometheus.Registerer,
+) (*peertls.Store, error) {
 	if insecure {
 		return nil, nil
 	}

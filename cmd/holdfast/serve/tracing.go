@@ -52,7 +52,8 @@ func (c *tracingConfig) settle() error {
 	}
 	u, err := url.Parse(c.TracingURL)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-		return errors.New("read --tracing-url: want http://host:port or https://host:port, without a user; headers with tokens go into OTEL_EXPORTER_OTLP_HEADERS")
+		return errors.New("read --tracing-url: want http://host:port or https://host:port, without a user; headers " +
+			"with tokens go into OTEL_EXPORTER_OTLP_HEADERS")
 	}
 	return nil
 }
@@ -111,7 +112,8 @@ func (t *tracing) options() []otelgrpc.Option {
 
 // worthASpan filters out the constant calls of peers, probes and agents.
 func worthASpan(call *stats.RPCTagInfo) bool {
-	for _, often := range []string{"/grpc.health.", "/grpc.reflection.", "/holdfast.internal.", "/holdfast.v1.HeartbeatService/"} {
+	for _, often := range []string{"/grpc.health.", "/grpc.reflection.", "/holdfast.internal.",
+		"/holdfast.v1.HeartbeatService/"} {
 		if strings.HasPrefix(call.FullMethodName, often) {
 			return false
 		}

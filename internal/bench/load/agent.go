@@ -19,7 +19,8 @@ func Request(buf []byte, host, path, token string, body []byte) []byte {
 	buf = append(buf[:0], "POST "...)
 	buf = append(append(buf, path...), " HTTP/1.1\r\nHost: "...)
 	buf = append(append(buf, host...), "\r\nAuthorization: Bearer "...)
-	buf = append(append(buf, token...), "\r\nUser-Agent: holdfast-load\r\nContent-Type: application/json\r\nContent-Length: "...)
+	buf = append(append(buf, token...),
+		"\r\nUser-Agent: holdfast-load\r\nContent-Type: application/json\r\nContent-Length: "...)
 	buf = append(strconv.AppendInt(buf, int64(len(body)), 10), "\r\n\r\n"...)
 	return append(buf, body...)
 }

@@ -30,7 +30,8 @@ func TestSchedule(t *testing.T) {
 				}
 				switch {
 				case i == 1 && n == 1:
-					time.Sleep(13 * time.Second) // sleep: the clock is that of synctest. Its next call is late, the one after that is not
+					// sleep: the clock is that of synctest. Its next call is late, the one after that is not
+					time.Sleep(13 * time.Second)
 				case i == 2:
 					return Never
 				}
@@ -41,7 +42,8 @@ func TestSchedule(t *testing.T) {
 		defer stop()
 		s.Run(ctx)
 		sec := time.Second
-		want := map[int][]time.Duration{0: {0, 10 * sec, 20 * sec, 30 * sec}, 1: {1 * sec, 14 * sec, 21 * sec, 31 * sec}, 2: {2 * sec}}
+		want := map[int][]time.Duration{0: {0, 10 * sec, 20 * sec, 30 * sec}, 1: {1 * sec, 14 * sec, 21 * sec, 31 * sec},
+			2: {2 * sec}}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("called at (-want +got):\n%s", diff)
 		}
@@ -90,10 +92,11 @@ func TestScheduleAtOnce(t *testing.T) {
 func TestScheduleMemory(t *testing.T) {
 	const members = 1_000_000
 	ctx, stop := context.WithCancel(t.Context())
-	s := &Schedule{Members: members, AtOnce: 1, First: func(i int) time.Duration { return time.Duration(members - i) }, Call: func(context.Context, int, time.Time) time.Duration {
-		stop()
-		return time.Hour
-	}}
+	s := &Schedule{Members: members, AtOnce: 1, First: func(i int) time.Duration { return time.Duration(members - i) },
+		Call: func(context.Context, int, time.Time) time.Duration {
+			stop()
+			return time.Hour
+		}}
 	r := testing.Benchmark(func(b *testing.B) {
 		for range b.N {
 			s.Run(ctx)
@@ -113,7 +116,8 @@ func TestHistogram(t *testing.T) {
 		h.Add(time.Duration(i+1) * time.Millisecond)
 	}
 	h.Add(100 * time.Hour)
-	for q, want := range map[float64]time.Duration{0: time.Millisecond, 0.5: 501 * time.Millisecond, 0.99: 991 * time.Millisecond} {
+	for q, want := range map[float64]time.Duration{0: time.Millisecond, 0.5: 501 * time.Millisecond,
+		0.99: 991 * time.Millisecond} {
 		if got := h.Quantile(q); got < want || got > want+want/18 {
 			t.Errorf("quantile %v: got %s, want %s or up to 5 %% more", q, got, want)
 		}

@@ -38,11 +38,12 @@ func Command(connect func(*cobra.Command) (client.Config, error)) *cobra.Command
 		Every: 10 * time.Second}
 	output := "text"
 	cmd := &cobra.Command{
-		Use:     "simulate",
-		Short:   "Put a fleet of agents, services, pools and machines in front of a cluster",
-		Long:    long,
-		Args:    cobra.NoArgs,
-		Example: "  holdfast-bench simulate --agents 1000 --services 50 --pools 4 --duration 5m\n  holdfast-bench simulate --machines 200 --runs 5 --bmc-listen 127.0.0.1:7450 -o json",
+		Use:   "simulate",
+		Short: "Put a fleet of agents, services, pools and machines in front of a cluster",
+		Long:  long,
+		Args:  cobra.NoArgs,
+		Example: "  holdfast-bench simulate --agents 1000 --services 50 --pools 4 --duration 5m\n  holdfast-bench " +
+			"simulate --machines 200 --runs 5 --bmc-listen 127.0.0.1:7450 -o json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "text" && output != "json" {
 				return fmt.Errorf("set --output to text or json, not %q", output)

@@ -39,7 +39,8 @@ func (f *fleet) plan(ctx context.Context) error {
 	}
 	step := &holdfastv1.Step{Name: "cycle", Kind: &holdfastv1.Step_Power{Power: &holdfastv1.Power{Action: "cycle",
 		Force: true}}}
-	_, err := f.client.Plans().CreatePlan(ctx, &holdfastv1.CreatePlanRequest{Plan: &holdfastv1.Plan{PlanId: f.planID(), Steps: []*holdfastv1.Step{step}}})
+	_, err := f.client.Plans().CreatePlan(ctx,
+		&holdfastv1.CreatePlanRequest{Plan: &holdfastv1.Plan{PlanId: f.planID(), Steps: []*holdfastv1.Step{step}}})
 	if err != nil && status.Code(err) != codes.AlreadyExists {
 		return fmt.Errorf("create plan %s: %w", f.planID(), err)
 	}
@@ -92,7 +93,8 @@ func (f *fleet) machines(ctx context.Context) error {
 // has become of those before it.
 func (f *fleet) start(ctx context.Context) {
 	gap := time.Duration(float64(time.Second) / f.Runs)
-	turns := min(max(int(f.Runs*callLimit.Seconds()), 1), 100_000) // each starts every so many gaps: more than a call may take
+	// each starts every so many gaps: more than a call may take
+	turns := min(max(int(f.Runs*callLimit.Seconds()), 1), 100_000)
 	s := &load.Schedule{
 		Members: turns, AtOnce: inFlight, First: func(i int) time.Duration { return time.Duration(i) * gap },
 		Call: func(ctx context.Context, i int, due time.Time) time.Duration {

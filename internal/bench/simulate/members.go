@@ -14,7 +14,9 @@ import (
 )
 
 const (
-	firstBackoff = time.Second // of a member whose every server has failed, then twice as long each time, as real ones do (docs/clients.md)
+	// of a member whose every server has failed, then twice as long each time, as real ones do
+	// (docs/clients.md)
+	firstBackoff = time.Second
 	lastBackoff  = 30 * time.Second
 	leastWait    = 500 * time.Millisecond // between two heartbeats, whatever the server says
 )
@@ -44,7 +46,8 @@ type member struct {
 
 // seen is what the members of a kind have seen.
 type seen struct {
-	registered, beats, late load.Histogram // late: from when a call was due until it was made, which is the simulator's own doing
+	// late: from when a call was due until it was made, which is the simulator's own doing
+	registered, beats, late load.Histogram
 
 	mu       sync.Mutex
 	forgot   int64            // a member that the server did not know any more
@@ -157,7 +160,8 @@ func services(o *Options, tokens []string) *kind {
 			return load.Request(nil, host, "/api/v1/management/discovery/ping", tokens[i%len(tokens)], []byte(id(i)))
 		},
 		leave: func(i int, host string) []byte {
-			return load.Request(nil, host, "/api/v1/management/discovery/deregister", tokens[i%len(tokens)], fmt.Appendf(nil, `{"id":%q}`, id(i)))
+			return load.Request(nil, host, "/api/v1/management/discovery/deregister", tokens[i%len(tokens)],
+				fmt.Appendf(nil, `{"id":%q}`, id(i)))
 		},
 		gone: func(status int, _ []byte) bool { return status == http.StatusNotFound },
 	}
@@ -178,7 +182,8 @@ func managers(o *Options, pools []poolToken) *kind {
 			return load.Request(nil, host, "/v2/pools/"+pools[i].name+"/heartbeat", pools[i].token, body(i))
 		},
 		leave: func(i int, host string) []byte {
-			return load.Request(nil, host, "/v2/pools/"+pools[i].name+"/deregister", pools[i].token, fmt.Appendf(nil, `{"pool_id":%q,"reason":"the simulation has ended"}`, pools[i].name))
+			return load.Request(nil, host, "/v2/pools/"+pools[i].name+"/deregister", pools[i].token,
+				fmt.Appendf(nil, `{"pool_id":%q,"reason":"the simulation has ended"}`, pools[i].name))
 		},
 		gone: func(status int, answer []byte) bool {
 			var a struct {

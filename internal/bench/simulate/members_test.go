@@ -63,13 +63,15 @@ func TestAMemberOverItsLife(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
-	if c := k.count(); c.Forgotten != 1 || c.Known != 1 || c.Failures["503"] != 1 || c.Failures["404"] != 1 || len(c.Failures) != 2 {
+	if c := k.count(); c.Forgotten != 1 || c.Known != 1 || c.Failures["503"] != 1 || c.Failures["404"] != 1 ||
+		len(c.Failures) != 2 {
 		t.Errorf("got %+v", c)
 	}
 }
 
 func TestBackoff(t *testing.T) {
-	for rounds, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 6: lastBackoff, 66: lastBackoff} {
+	for rounds, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second,
+		6: lastBackoff, 66: lastBackoff} {
 		for range 20 {
 			if got := backoff(rounds); got < want/2 || got > want {
 				t.Errorf("after %d rounds: got %s, want %s to %s", rounds, got, want/2, want)

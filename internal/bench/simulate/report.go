@@ -25,13 +25,14 @@ type Report struct {
 
 // Kind is what members of one kind have seen.
 type Kind struct {
-	Members     int              `json:"members"`
-	Known       int              `json:"known"`            // at the end: they have registered and were not forgotten
-	Registered  Latency          `json:"registered"`       // registrations
-	Beats       Latency          `json:"beats"`            // heartbeats that were taken
-	Forgotten   int64            `json:"forgotten"`        // how often the cluster did not know one any more
-	Failures    map[string]int64 `json:"failures"`         // tries that were of no use, by status; they were made again
-	LateSeconds float64          `json:"late_p99_seconds"` // the simulator's own: from when a call was due until it was made
+	Members    int              `json:"members"`
+	Known      int              `json:"known"`      // at the end: they have registered and were not forgotten
+	Registered Latency          `json:"registered"` // registrations
+	Beats      Latency          `json:"beats"`      // heartbeats that were taken
+	Forgotten  int64            `json:"forgotten"`  // how often the cluster did not know one any more
+	Failures   map[string]int64 `json:"failures"`   // tries that were of no use, by status; they were made again
+	// the simulator's own: from when a call was due until it was made
+	LateSeconds float64 `json:"late_p99_seconds"`
 }
 
 // Latency is how long calls took from when they were due.
@@ -103,15 +104,21 @@ func (f *fleet) lost(ctx context.Context, kind string) (int64, error) {
 		switch kind {
 		case "agents":
 			var page *holdfastv1.ListMachinesResponse
-			page, err = f.client.Machines().ListMachines(ctx, &holdfastv1.ListMachinesRequest{Filter: fmt.Sprintf("agent_state = EXPIRED AND machine_id = \"%s-agent-*\"", f.Prefix), PageSize: 1000, PageToken: token})
+			page, err = f.client.Machines().ListMachines(ctx,
+				&holdfastv1.ListMachinesRequest{Filter: fmt.Sprintf("agent_state = EXPIRED AND machine_id = \"%s-agent-*\"",
+					f.Prefix), PageSize: 1000, PageToken: token})
 			here, token = len(page.GetMachines()), page.GetNextPageToken()
 		case "services":
 			var page *holdfastv1.ListServicesResponse
-			page, err = f.client.Registry().ListServices(ctx, &holdfastv1.ListServicesRequest{Filter: fmt.Sprintf("active = false AND id = \"%08x-*\"", f.run), PageSize: 1000, PageToken: token})
+			page, err = f.client.Registry().ListServices(ctx,
+				&holdfastv1.ListServicesRequest{Filter: fmt.Sprintf("active = false AND id = \"%08x-*\"", f.run), PageSize: 1000,
+					PageToken: token})
 			here, token = len(page.GetServices()), page.GetNextPageToken()
 		case "pools":
 			var page *holdfastv1.ListPoolsResponse
-			page, err = f.client.Pools().ListPools(ctx, &holdfastv1.ListPoolsRequest{Filter: fmt.Sprintf("status = UNAVAILABLE AND pool_id = \"%s-pool-*\"", f.Prefix), PageSize: 1000, PageToken: token})
+			page, err = f.client.Pools().ListPools(ctx,
+				&holdfastv1.ListPoolsRequest{Filter: fmt.Sprintf("status = UNAVAILABLE AND pool_id = \"%s-pool-*\"", f.Prefix),
+					PageSize: 1000, PageToken: token})
 			here, token = len(page.GetPools()), page.GetNextPageToken()
 		}
 		if n += int64(here); err != nil || token == "" {

@@ -48,9 +48,11 @@ type Options struct {
 func (o *Options) check() error {
 	switch {
 	case o.Agents < 0 || o.Services < 0 || o.Pools < 0 || o.Machines < 0 || o.Agents+o.Services+o.Pools+o.Machines == 0:
-		return errors.New("set at least one of --agents, --services, --pools and --machines to 1 or more, and none to less than 0")
+		return errors.New("set at least one of --agents, --services, --pools and --machines to 1 or more, and none to " +
+			"less than 0")
 	case o.Rate <= 0 || o.Connections < 1 || o.Ping < leastWait || o.Duration < 0:
-		return fmt.Errorf("set --rate and --connections to more than 0, --ping to %s or more, --duration to 0s or more", leastWait)
+		return fmt.Errorf("set --rate and --connections to more than 0, --ping to %s or more, --duration to 0s or more",
+			leastWait)
 	case o.Runs < 0 || o.Runs > 0 && o.Machines == 0:
 		return errors.New("set --runs to 0 or more, and --machines to have machines for them")
 	}
@@ -122,7 +124,9 @@ func (f *fleet) prepare(ctx context.Context) error {
 	}
 	err := each(ctx, len(pools), func(ctx context.Context, i int) (err error) {
 		name := pools[i].name
-		if _, err := f.client.Pools().CreatePool(ctx, &holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: name}}); err != nil && status.Code(err) != codes.AlreadyExists {
+		if _, err := f.client.Pools().CreatePool(ctx,
+			&holdfastv1.CreatePoolRequest{Pool: &holdfastv1.Pool{PoolId: name}}); err != nil &&
+			status.Code(err) != codes.AlreadyExists {
 			return fmt.Errorf("create pool %s: %w", name, err)
 		}
 		pools[i].token, err = f.token(ctx, name, holdfastv1.Role_POOL_AGENT, name)

@@ -46,18 +46,21 @@ func TestSimulate(t *testing.T) {
 	t.Cleanup(func() { _ = block.Release() }) // with the test
 	bmcs := block.Address("127.0.0.1")
 	c, err := localcluster.Start(ctx, localcluster.Config{
-		Binary: os.Args[0], Dir: t.TempDir(), Env: []string{asHoldfast + "=1"}, RaftMultiplier: 5, FakeEndpoint: "http://" + bmcs,
+		Binary: os.Args[0], Dir: t.TempDir(), Env: []string{asHoldfast + "=1"}, RaftMultiplier: 5, FakeEndpoint: "http://" +
+			bmcs,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() }) // the directory goes with the test
-	o := Options{Agents: 30, Services: 5, Pools: 2, Machines: 4, Runs: 2, Rate: 100, Ping: leastWait, Connections: 8, Prefix: "t", Provider: "fake", Hardware: bmcs}
+	o := Options{Agents: 30, Services: 5, Pools: 2, Machines: 4, Runs: 2, Rate: 100, Ping: leastWait, Connections: 8,
+		Prefix: "t", Provider: "fake", Hardware: bmcs}
 	run, end := context.WithCancel(ctx)
 	defer end()
 	o.progress = func(f *fleet) {
 		pools, agents, services := f.kinds[0].count(), f.kinds[1].count(), f.kinds[2].count()
-		if pools.Beats.Count >= 2 && agents.Beats.Count >= 30 && services.Beats.Count >= 10 && f.declared.Load() == 4 && f.runs.ended.Count() >= 3 {
+		if pools.Beats.Count >= 2 && agents.Beats.Count >= 30 && services.Beats.Count >= 10 && f.declared.Load() == 4 &&
+			f.runs.ended.Count() >= 3 {
 			end()
 		}
 	}
@@ -106,9 +109,13 @@ func TestSimulate(t *testing.T) {
 // TestCommandRefuses: what cannot be simulated is said before anything is made.
 func TestCommandRefuses(t *testing.T) {
 	for _, args := range [][]string{
-		{}, {"--agents", "-1"}, {"--agents", "1", "--rate", "0"}, {"--agents", "1", "--runs", "1"}, {"--agents", "1", "-o", "yaml"}, {"--agents", "1", "--ping", "1ms"},
+		{}, {"--agents", "-1"}, {"--agents", "1", "--rate", "0"}, {"--agents", "1", "--runs", "1"}, {"--agents", "1", "-o",
+			"yaml"}, {"--agents", "1", "--ping", "1ms"},
 	} {
-		cmd := Command(func(*cobra.Command) (client.Config, error) { return client.Config{Addrs: []string{"127.0.0.1:1"}}, nil })
+		cmd := Command(func(*cobra.Command) (client.Config, error) {
+			return client.Config{Addrs: []string{"127.0.0.1:1"}},
+				nil
+		})
 		cmd.SilenceErrors, cmd.SilenceUsage = true, true
 		cmd.SetArgs(args)
 		if err := cmd.ExecuteContext(t.Context()); err == nil {

@@ -97,7 +97,8 @@ func locate(file string, err error) error {
 		return own
 	}
 	e := &Error{File: file, Msg: err.Error()}
-	if m := regexp.MustCompile(`^(?:yaml:|proto:).*?line (\d+)(?::\d+\))?: (.*)$`).FindStringSubmatch(strings.ReplaceAll(e.Msg, "\u00a0", " ")); m != nil {
+	if m := regexp.MustCompile(`^(?:yaml:|proto:).*?line (\d+)(?::\d+\))?: (.*)$`).FindStringSubmatch(
+		strings.ReplaceAll(e.Msg, "\u00a0", " ")); m != nil {
 		e.Line, _ = strconv.Atoi(m[1])
 		e.Msg = regexp.MustCompile(`field \w+`).ReplaceAllStringFunc(m[2], snake)
 	}

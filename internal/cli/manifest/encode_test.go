@@ -15,11 +15,13 @@ func TestEncodeKeepsNamesOrderAndFalse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := `{"type":"InCustomerCluster","status":false,"reason":"NotJoined","unknown":false,"message":""}`; string(raw) != want {
+	if want := `{"type":"InCustomerCluster","status":false,"reason":"NotJoined","unknown":false,"message":""}`; string(
+		raw) != want {
 		t.Errorf("JSON = %s, want %s", raw, want)
 	}
 	text, err := YAML(raw)
-	if want := "type: InCustomerCluster\nstatus: false\nreason: NotJoined\nunknown: false\nmessage: \"\"\n"; err != nil || string(text) != want {
+	want := "type: InCustomerCluster\nstatus: false\nreason: NotJoined\nunknown: false\nmessage: \"\"\n"
+	if err != nil || string(text) != want {
 		t.Errorf("YAML = %q (%v), want %q", text, err, want)
 	}
 }

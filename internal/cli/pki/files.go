@@ -19,7 +19,8 @@ type file struct {
 type existsError struct{ path string }
 
 func (e *existsError) Error() string {
-	return fmt.Sprintf("write %s: it is there already, and nothing is overwritten: move it away, or choose another --out", e.path)
+	return fmt.Sprintf(
+		"write %s: it is there already, and nothing is overwritten: move it away, or choose another --out", e.path)
 }
 
 // ExitCode is that of a conflict.

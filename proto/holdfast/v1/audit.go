@@ -74,7 +74,8 @@ func (c *AuditChain) Add(e *AuditEvent) error {
 	case c.Sequence != 0 && n != c.Sequence+1:
 		return fmt.Errorf("event %d comes after event %d: %s", n, c.Sequence, missing(c.Sequence, n))
 	case c.Sequence != 0 && !bytes.Equal(e.GetPreviousHash(), c.Hash):
-		return fmt.Errorf("event %d follows an event with hash %x, but event %d has hash %x", n, e.GetPreviousHash(), c.Sequence, c.Hash)
+		return fmt.Errorf("event %d follows an event with hash %x, but event %d has hash %x", n, e.GetPreviousHash(),
+			c.Sequence, c.Hash)
 	case n == 1 && len(e.GetPreviousHash()) > 0:
 		return fmt.Errorf("event 1 follows an event with hash %x, but it is the first", e.GetPreviousHash())
 	case n > 1 && len(e.GetPreviousHash()) != sha256.Size:

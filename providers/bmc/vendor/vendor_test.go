@@ -12,11 +12,15 @@ import (
 // do.
 func TestNew(t *testing.T) {
 	can := map[string]struct{ boot, reset, inventory bool }{
-		vendor.RPC: {boot: true}, vendor.AMT: {boot: true}, vendor.Ipmitool: {boot: true, reset: true}, vendor.ASRockRack: {reset: true, inventory: true},
-		vendor.Dell: {reset: true, inventory: true}, vendor.OpenBMC: {reset: true, inventory: true}, vendor.Supermicro: {reset: true, inventory: true},
+		vendor.RPC: {boot: true}, vendor.AMT: {boot: true}, vendor.Ipmitool: {boot: true,
+			reset: true}, vendor.ASRockRack: {reset: true, inventory: true},
+		vendor.Dell: {reset: true, inventory: true}, vendor.OpenBMC: {reset: true,
+			inventory: true}, vendor.Supermicro: {reset: true, inventory: true},
 	}
 	for _, name := range vendor.Names() {
-		d, err := vendor.New(name, vendor.Config{Host: "192.0.2.1", User: "u", Password: "p", HTTP: &http.Client{Transport: &http.Transport{}}, RPCURL: "https://192.0.2.2/rpc", IpmitoolPath: "/bin/true", CipherSuite: "17"})
+		d, err := vendor.New(name, vendor.Config{Host: "192.0.2.1", User: "u", Password: "p",
+			HTTP: &http.Client{Transport: &http.Transport{}}, RPCURL: "https://192.0.2.2/rpc", IpmitoolPath: "/bin/true",
+			CipherSuite: "17"})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

@@ -29,7 +29,8 @@ func (l *leaders) LeaderLoad(context.Context) (string, *holdfastv1.PeerLoad, err
 // says returns a leader that has committed n commands, all of them in the given bucket.
 func says(id string, commands uint64, place int) func() (string, *holdfastv1.PeerLoad, error) {
 	return func() (string, *holdfastv1.PeerLoad, error) {
-		l := &holdfastv1.PeerLoad{Leases: 30, LeaseRate: 3, Commands: commands, Commits: make([]uint64, cluster.CommitBounds+1)}
+		l := &holdfastv1.PeerLoad{Leases: 30, LeaseRate: 3, Commands: commands,
+			Commits: make([]uint64, cluster.CommitBounds+1)}
 		l.Commits[place] = commands
 		return id, l, nil
 	}
@@ -43,7 +44,8 @@ func TestHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		old := func() (string, *holdfastv1.PeerLoad, error) { return "n3", nil, nil }
-		h := New(Config{Every: 10 * time.Second}, &leaders{says("n1", 100, 0), says("n1", 150, 0), says("n1", 150, 0), nobody, says("n2", 900, 2), says("n2", 5, 2), says("n2", 25, 2), old})
+		h := New(Config{Every: 10 * time.Second}, &leaders{says("n1", 100, 0), says("n1", 150, 0), says("n1", 150, 0),
+			nobody, says("n2", 900, 2), says("n2", 5, 2), says("n2", 25, 2), old})
 		ended := make(chan error)
 		go func() { ended <- h.Run(ctx) }()
 		time.Sleep(75 * time.Second) // sleep: of the test's clock
@@ -62,7 +64,8 @@ func TestHistory(t *testing.T) {
 			got = append(got, row{s.Leader, s.Known, s.Commands, s.Half, s.Most})
 		}
 		want := []row{
-			{Leader: "n1"}, {"n1", true, 5, 50 * time.Microsecond, 100 * time.Microsecond}, {Leader: "n1", Known: true}, {}, {Leader: "n2"}, {Leader: "n2"},
+			{Leader: "n1"}, {"n1", true, 5, 50 * time.Microsecond, 100 * time.Microsecond}, {Leader: "n1",
+				Known: true}, {}, {Leader: "n2"}, {Leader: "n2"},
 			{"n2", true, 2, 175 * time.Microsecond, 200 * time.Microsecond}, {Leader: "n3"},
 		}
 		if diff := cmp.Diff(want, got); diff != "" {

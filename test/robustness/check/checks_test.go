@@ -12,7 +12,9 @@ import (
 
 func TestTraffic(t *testing.T) {
 	var ops []workload.Op
-	for _, k := range []workload.Kind{workload.StartRun, workload.CancelRun, workload.GetRun, workload.UpdateMachine, workload.GetMachine, workload.ListMachines, workload.CreatePlan, workload.GetPlan, workload.AddPool, workload.DropPlan} {
+	for _, k := range []workload.Kind{workload.StartRun, workload.CancelRun, workload.GetRun, workload.UpdateMachine,
+		workload.GetMachine, workload.ListMachines, workload.CreatePlan, workload.GetPlan, workload.AddPool,
+		workload.DropPlan} {
 		ops = append(ops, at(0, 1, workload.Op{Kind: k}))
 	}
 	h := of(ops...)
@@ -34,13 +36,21 @@ func TestRequests(t *testing.T) {
 		f    *Final
 		want string
 	}{
-		"a replay":                   {of(one, started(20, 30, "q", "r", "RUNNING", 2)), record("q", "r"), ""},
-		"a replay with another run":  {of(one, started(20, 30, "q", "r2", "PENDING", 2)), record("q", "r"), "names run r (p), and at"},
-		"another run on record":      {of(one), &Final{ByPeer: [][]workload.RunSeen{{*ran("q", "r2", "SUCCEEDED", 3)}}}, "in the record run r2"},
-		"a conflict":                 {of(one, func() workload.Op { op := refused(20, 30, "q", "REQUEST_CONFLICT", "r"); op.Plan = "p2"; return op }()), record("q", "r"), ""},
-		"a conflict with no other":   {of(one, refused(20, 30, "q", "REQUEST_CONFLICT", "r")), record("q", "r"), "was refused for run"},
-		"an answer of another plan":  {of(func() workload.Op { op := one; op.Plan = "p2"; return op }()), record("q", "r"), "was answered with"},
-		"an answer with another run": {of(got(0, 10, "q", "r", "RUNNING", 1), func() workload.Op { op := got(0, 10, "q2", "r2", "RUNNING", 1); op.Run = "r3"; return op }()), record("q", "r"), "answered with run r2"},
+		"a replay": {of(one, started(20, 30, "q", "r", "RUNNING", 2)), record("q", "r"), ""},
+		"a replay with another run": {of(one, started(20, 30, "q", "r2", "PENDING", 2)), record("q", "r"),
+			"names run r (p), and at"},
+		"another run on record": {of(one), &Final{ByPeer: [][]workload.RunSeen{{*ran("q", "r2", "SUCCEEDED", 3)}}},
+			"in the record run r2"},
+		"a conflict": {of(one,
+			func() workload.Op { op := refused(20, 30, "q", "REQUEST_CONFLICT", "r"); op.Plan = "p2"; return op }()),
+			record("q", "r"), ""},
+		"a conflict with no other": {of(one, refused(20, 30, "q", "REQUEST_CONFLICT", "r")), record("q", "r"),
+			"was refused for run"},
+		"an answer of another plan": {of(func() workload.Op { op := one; op.Plan = "p2"; return op }()), record("q", "r"),
+			"was answered with"},
+		"an answer with another run": {of(got(0, 10, "q", "r", "RUNNING", 1),
+			func() workload.Op { op := got(0, 10, "q2", "r2", "RUNNING", 1); op.Run = "r3"; return op }()), record("q",
+			"r"), "answered with run r2"},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, requests(tt.h, tt.f), tt.want) })
 	}
@@ -50,7 +60,8 @@ func TestAcknowledged(t *testing.T) {
 	entries := func(tos ...string) *Final {
 		f := record("q", "r")
 		for i, to := range tos {
-			f.History[machine] = append(f.History[machine], &holdfastv1.HistoryEntry{Sequence: uint64(i + 1), Facet: "inventory", To: to})
+			f.History[machine] = append(f.History[machine], &holdfastv1.HistoryEntry{Sequence: uint64(i + 1),
+				Facet: "inventory", To: to})
 		}
 		return f
 	}
@@ -63,12 +74,14 @@ func TestAcknowledged(t *testing.T) {
 		f    *Final
 		want string
 	}{
-		"all there":             {of(started(0, 10, "q", "r", "PENDING", 1), wrote(0, 10, "a", "", 1)), entries("labels"), ""},
-		"a run is lost":         {of(started(0, 10, "q", "r", "PENDING", 1)), record(), "run r is lost"},
-		"a run went back":       {of(started(0, 10, "q", "r", "PENDING", 1001)), record("q", "r"), "at revision 1000"},
-		"an end that changed":   {of(got(0, 10, "q", "r", "FAILED", 1)), record("q", "r"), "has SUCCEEDED"},
-		"a run goes on":         {of(), active, "is RUNNING after everything has settled"},
-		"a write is lost":       {of(wrote(0, 10, "a", "", 1), wrote(0, 10, "b", "", 1)), entries("labels"), "has 1 writes of labels, 2 were acknowledged"},
+		"all there": {of(started(0, 10, "q", "r", "PENDING", 1), wrote(0, 10, "a", "", 1)), entries("labels"),
+			""},
+		"a run is lost":       {of(started(0, 10, "q", "r", "PENDING", 1)), record(), "run r is lost"},
+		"a run went back":     {of(started(0, 10, "q", "r", "PENDING", 1001)), record("q", "r"), "at revision 1000"},
+		"an end that changed": {of(got(0, 10, "q", "r", "FAILED", 1)), record("q", "r"), "has SUCCEEDED"},
+		"a run goes on":       {of(), active, "is RUNNING after everything has settled"},
+		"a write is lost": {of(wrote(0, 10, "a", "", 1), wrote(0, 10, "b", "", 1)), entries("labels"),
+			"has 1 writes of labels, 2 were acknowledged"},
 		"a gap in the history":  {of(), gap, "has 2 entries and ends with number 3"},
 		"an entry of something": {of(wrote(0, 10, "a", "", 1)), entries("spec.rack"), "has 0 writes"},
 	} {
@@ -82,15 +95,21 @@ func TestEffectsAndHardware(t *testing.T) {
 		overlaps          int
 		effects1, machine string
 	}{
-		"once each":               {[]fake.Effect{effect("r", "power_off", 2, true), effect("r", "power_on", 2, false), effect("r", "power_on", 3, false)}, 0, "", ""},
-		"destructive twice":       {[]fake.Effect{effect("r", "power_off", 2, true), effect("r", "power_off", 3, true)}, 0, "more than 1 times", ""},
-		"a token twice":           {[]fake.Effect{effect("r", "install", 2, false), effect("r", "install", 3, false)}, 0, "more than 1 times", ""},
-		"more often than leaders": {[]fake.Effect{effect("r", "boot_device", 2, false), effect("r", "boot_device", 2, false), effect("r", "boot_device", 2, false)}, 0, "more than 2 times", ""},
-		"no intent":               {[]fake.Effect{effect("r", "power_off", 4, true)}, 0, "recorded are the epochs [2 3]", ""},
-		"no attempt":              {[]fake.Effect{effect("r9", "power_off", 2, true)}, 0, "no recorded attempt", ""},
-		"an older leader":         {[]fake.Effect{effect("r", "power_on", 3, false), effect("r", "boot_device", 2, false)}, 0, "", "comes after one of epoch 3"},
-		"runs overlap":            {[]fake.Effect{effect("r", "power_on", 2, false), effect("r2", "power_on", 2, false), effect("r", "boot_device", 2, false)}, 0, "", "two runs overlap"},
-		"in flight at once":       {nil, 1, "", "was touched 1 times"},
+		"once each": {[]fake.Effect{effect("r", "power_off", 2, true), effect("r", "power_on", 2, false),
+			effect("r", "power_on", 3, false)}, 0, "", ""},
+		"destructive twice": {[]fake.Effect{effect("r", "power_off", 2, true), effect("r", "power_off", 3, true)}, 0,
+			"more than 1 times", ""},
+		"a token twice": {[]fake.Effect{effect("r", "install", 2, false), effect("r", "install", 3, false)}, 0,
+			"more than 1 times", ""},
+		"more often than leaders": {[]fake.Effect{effect("r", "boot_device", 2, false),
+			effect("r", "boot_device", 2, false), effect("r", "boot_device", 2, false)}, 0, "more than 2 times", ""},
+		"no intent":  {[]fake.Effect{effect("r", "power_off", 4, true)}, 0, "recorded are the epochs [2 3]", ""},
+		"no attempt": {[]fake.Effect{effect("r9", "power_off", 2, true)}, 0, "no recorded attempt", ""},
+		"an older leader": {[]fake.Effect{effect("r", "power_on", 3, false), effect("r", "boot_device", 2, false)}, 0, "",
+			"comes after one of epoch 3"},
+		"runs overlap": {[]fake.Effect{effect("r", "power_on", 2, false), effect("r2", "power_on", 2, false),
+			effect("r", "boot_device", 2, false)}, 0, "", "two runs overlap"},
+		"in flight at once": {nil, 1, "", "was touched 1 times"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := record("q", "r", "q2", "r2")
@@ -116,13 +135,16 @@ func TestWatches(t *testing.T) {
 		watches []workload.Watch
 		want    string
 	}{
-		"whole":              {[]workload.Watch{{Events: whole}, {Events: whole}}, ""},
-		"from the state on":  {[]workload.Watch{{Events: []workload.Event{current(0, "r0", "SUCCEEDED"), current(2, "r", "RUNNING"), whole[2]}}}, ""},
-		"a gap":              {[]workload.Watch{{Events: []workload.Event{whole[0], whole[2]}}}, "cursor 3 after 1"},
-		"one twice":          {[]workload.Watch{{Events: []workload.Event{whole[0], whole[0]}}}, "cursor 1 after 1"},
-		"the state again":    {[]workload.Watch{{Events: []workload.Event{whole[0], current(2, "r", "RUNNING")}}}, "current state again"},
-		"others see others":  {[]workload.Watch{{Events: whole}, {Events: other}}, "another watcher"},
-		"back":               {[]workload.Watch{{Events: []workload.Event{event(1, "r", "RUNNING"), event(2, "r", "PENDING")}}}, "from RUNNING"},
+		"whole": {[]workload.Watch{{Events: whole}, {Events: whole}}, ""},
+		"from the state on": {[]workload.Watch{{Events: []workload.Event{current(0, "r0", "SUCCEEDED"),
+			current(2, "r", "RUNNING"), whole[2]}}}, ""},
+		"a gap":     {[]workload.Watch{{Events: []workload.Event{whole[0], whole[2]}}}, "cursor 3 after 1"},
+		"one twice": {[]workload.Watch{{Events: []workload.Event{whole[0], whole[0]}}}, "cursor 1 after 1"},
+		"the state again": {[]workload.Watch{{Events: []workload.Event{whole[0], current(2, "r", "RUNNING")}}},
+			"current state again"},
+		"others see others": {[]workload.Watch{{Events: whole}, {Events: other}}, "another watcher"},
+		"back": {[]workload.Watch{{Events: []workload.Event{event(1, "r", "RUNNING"),
+			event(2, "r", "PENDING")}}}, "from RUNNING"},
 		"after the end":      {[]workload.Watch{{Events: append(whole[:3:3], event(4, "r", "SUCCEEDED"))}}, "from SUCCEEDED"},
 		"the end is missing": {[]workload.Watch{{Events: whole[:2]}}, "last saw run r RUNNING"},
 		"trouble":            {[]workload.Watch{{Events: whole, Trouble: []string{"OUT_OF_RANGE"}}}, "OUT_OF_RANGE"},
@@ -143,7 +165,8 @@ func TestTailsAndOutput(t *testing.T) {
 	expect(t, tails(h, f), "")
 	h.Tails[0].Data = []byte("ac")
 	expect(t, tails(h, f), "2 bytes were read in 0 streams, peer 0 has 3")
-	h.Tails = []workload.Tail{{Run: "r"}, {Run: "r2", Done: true}, {Run: "r", Data: []byte("abc"), Done: true, Trouble: []string{"a gap"}}}
+	h.Tails = []workload.Tail{{Run: "r"}, {Run: "r2", Done: true},
+		{Run: "r", Data: []byte("abc"), Done: true, Trouble: []string{"a gap"}}}
 	for _, want := range []string{"not read to its end", "log of run r2 is lost", "a gap"} {
 		expect(t, tails(h, f), want)
 	}
@@ -171,8 +194,10 @@ func TestStates(t *testing.T) {
 
 func TestOrder(t *testing.T) {
 	expect(t, order(of(wrote(0, 10, "a", "", 5), read(5, 30, "", "", 4), read(20, 30, "a", "", 5)), record()), "")
-	expect(t, order(of(wrote(0, 10, "a", "", 5), read(20, 30, "", "", 4)), record()), "machine m-1 went back from revision 5 to 4")
-	expect(t, order(of(got(0, 10, "q", "r", "RUNNING", 5), got(20, 30, "q", "r", "RUNNING", 4)), record()), "run r went back")
+	expect(t, order(of(wrote(0, 10, "a", "", 5), read(20, 30, "", "", 4)), record()),
+		"machine m-1 went back from revision 5 to 4")
+	expect(t, order(of(got(0, 10, "q", "r", "RUNNING", 5), got(20, 30, "q", "r", "RUNNING", 4)), record()),
+		"run r went back")
 	behind := read(20, 30, "", "", 3)
 	behind.Machines[0].ID = "m-2"
 	expect(t, order(of(wrote(0, 10, "a", "", 5), behind), record()), "the cluster went back from revision 5 to 3")

@@ -36,19 +36,23 @@ func wrote(from, to int, value, active string, revision uint64) workload.Op {
 }
 
 func started(from, to int, request, run, phase string, revision uint64) workload.Op {
-	return at(from, to, workload.Op{Kind: workload.StartRun, Machine: machine, Request: request, Plan: "p", Index: revision, Got: ran(request, run, phase, revision)})
+	return at(from, to, workload.Op{Kind: workload.StartRun, Machine: machine, Request: request, Plan: "p",
+		Index: revision, Got: ran(request, run, phase, revision)})
 }
 
 func ran(request, run, phase string, revision uint64) *workload.RunSeen {
-	return &workload.RunSeen{ID: run, Machine: machine, Request: request, Plan: "p", Phase: phase, Ended: rank(phase) == 3, Revision: revision}
+	return &workload.RunSeen{ID: run, Machine: machine, Request: request, Plan: "p", Phase: phase,
+		Ended: rank(phase) == 3, Revision: revision}
 }
 
 func got(from, to int, request, run, phase string, revision uint64) workload.Op {
-	return at(from, to, workload.Op{Kind: workload.GetRun, Machine: machine, Run: run, Index: revision, Got: ran(request, run, phase, revision)})
+	return at(from, to, workload.Op{Kind: workload.GetRun, Machine: machine, Run: run, Index: revision,
+		Got: ran(request, run, phase, revision)})
 }
 
 func refused(from, to int, request, reason, named string) workload.Op {
-	return at(from, to, workload.Op{Kind: workload.StartRun, Machine: machine, Request: request, Plan: "p", Outcome: workload.Refused, Reason: reason, Named: named})
+	return at(from, to, workload.Op{Kind: workload.StartRun, Machine: machine, Request: request, Plan: "p",
+		Outcome: workload.Refused, Reason: reason, Named: named})
 }
 
 func of(ops ...workload.Op) *workload.History {
@@ -59,14 +63,16 @@ func of(ops ...workload.Op) *workload.History {
 func record(ids ...string) *Final {
 	f := &Final{History: map[string][]*holdfastv1.HistoryEntry{}, Logs: map[string][][]byte{}, Stdout: map[string][]byte{}}
 	for i := 0; i < len(ids); i += 2 {
-		f.Runs = append(f.Runs, &holdfastv1.Run{RunId: ids[i+1], RequestId: ids[i], MachineId: machine, PlanId: "p", Phase: holdfastv1.Run_SUCCEEDED, Revision: 1000,
+		f.Runs = append(f.Runs, &holdfastv1.Run{RunId: ids[i+1], RequestId: ids[i], MachineId: machine, PlanId: "p",
+			Phase: holdfastv1.Run_SUCCEEDED, Revision: 1000,
 			Steps: []*holdfastv1.StepStatus{{Name: "s", Attempts: []*holdfastv1.Attempt{{Number: 1, Epochs: []uint64{2, 3}}}}}})
 	}
 	return f
 }
 
 func effect(run, what string, epoch uint64, destructive bool) fake.Effect {
-	return fake.Effect{MachineID: machine, RunID: run, Step: "s", Attempt: 1, Epoch: epoch, Effect: what, Destructive: destructive}
+	return fake.Effect{MachineID: machine, RunID: run, Step: "s", Attempt: 1, Epoch: epoch, Effect: what,
+		Destructive: destructive}
 }
 
 // expect compares what a check found with what it should have found: nothing, or something with a

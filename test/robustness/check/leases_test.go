@@ -32,7 +32,8 @@ func unsure(kind workload.TripKind, call, ret float64) workload.Trip {
 }
 
 func sight(state workload.Condition, call float64) workload.Sight {
-	return workload.Sight{Holder: workload.Machine, ID: "a", Name: "a", State: state, Call: sec(call), Return: sec(call + 0.1)}
+	return workload.Sight{Holder: workload.Machine, ID: "a", Name: "a", State: state, Call: sec(call),
+		Return: sec(call + 0.1)}
 }
 
 // alone returns a fleet of one agent, with the last look at it.
@@ -59,19 +60,27 @@ type fleetCase struct {
 func TestEarly(t *testing.T) {
 	up := sight(workload.Up, 100)
 	for name, tt := range map[string]fleetCase{
-		"never lost":                  {beats(0, 1, 2), nil, sight(workload.Up, 3), nil, nil, ""},
-		"lost in time":                {beats(0, 1, 2), []workload.Sight{sight(workload.Lost, 8.1)}, up, nil, nil, ""},
-		"lost early":                  {beats(0, 1, 2), []workload.Sight{sight(workload.Lost, 7.8)}, up, nil, nil, "lost at most 5.900s after"},
-		"lost early in the end":       {beats(0, 1, 2), nil, sight(workload.Lost, 5), nil, nil, "lost at most 3.100s after"},
-		"a registration counts":       {beats(2), []workload.Sight{sight(workload.Lost, 7)}, up, nil, nil, "lost at most"},
-		"no answer, no claim":         {append(beats(0), unsure(workload.Beat, 2, 3)), []workload.Sight{sight(workload.Lost, 7)}, up, nil, nil, ""},
-		"refused, no claim":           {append(beats(0), trip(workload.Beat, 2, 3, workload.Refused)), []workload.Sight{sight(workload.Lost, 7)}, up, nil, nil, ""},
-		"back at the time of a look":  {beats(0, 7.15), []workload.Sight{sight(workload.Lost, 7.1)}, up, nil, nil, ""},
-		"back before a look":          {beats(0, 7), []workload.Sight{sight(workload.Lost, 7.2)}, up, nil, nil, "lost at most 0.300s after"},
-		"nobody could hear":           {beats(0, 1, 2), []workload.Sight{sight(workload.Lost, 10)}, up, []workload.Span{{From: sec(3), To: sec(6)}}, nil, "lost at most 5.100s after"},
-		"somebody could hear in time": {beats(0, 1, 2), []workload.Sight{sight(workload.Lost, 11)}, up, []workload.Span{{From: sec(3), To: sec(6)}}, nil, ""},
-		"a fault is no excuse":        {beats(0, 1, 2), []workload.Sight{sight(workload.Lost, 7)}, up, nil, []workload.Span{{From: sec(1), To: sec(7)}}, "lost at most"},
-		"nobody was registered":       {[]workload.Trip{unsure(workload.Register, 0, 1)}, []workload.Sight{sight(workload.Lost, 2)}, up, nil, nil, ""},
+		"never lost":   {beats(0, 1, 2), nil, sight(workload.Up, 3), nil, nil, ""},
+		"lost in time": {beats(0, 1, 2), []workload.Sight{sight(workload.Lost, 8.1)}, up, nil, nil, ""},
+		"lost early": {beats(0, 1, 2), []workload.Sight{sight(workload.Lost, 7.8)}, up, nil, nil,
+			"lost at most 5.900s after"},
+		"lost early in the end": {beats(0, 1, 2), nil, sight(workload.Lost, 5), nil, nil, "lost at most 3.100s after"},
+		"a registration counts": {beats(2), []workload.Sight{sight(workload.Lost, 7)}, up, nil, nil, "lost at most"},
+		"no answer, no claim": {append(beats(0), unsure(workload.Beat, 2, 3)),
+			[]workload.Sight{sight(workload.Lost, 7)}, up, nil, nil, ""},
+		"refused, no claim": {append(beats(0), trip(workload.Beat, 2, 3, workload.Refused)),
+			[]workload.Sight{sight(workload.Lost, 7)}, up, nil, nil, ""},
+		"back at the time of a look": {beats(0, 7.15), []workload.Sight{sight(workload.Lost, 7.1)}, up, nil, nil, ""},
+		"back before a look": {beats(0, 7), []workload.Sight{sight(workload.Lost, 7.2)}, up, nil, nil,
+			"lost at most 0.300s after"},
+		"nobody could hear": {beats(0, 1, 2), []workload.Sight{sight(workload.Lost, 10)}, up,
+			[]workload.Span{{From: sec(3), To: sec(6)}}, nil, "lost at most 5.100s after"},
+		"somebody could hear in time": {beats(0, 1, 2), []workload.Sight{sight(workload.Lost, 11)}, up,
+			[]workload.Span{{From: sec(3), To: sec(6)}}, nil, ""},
+		"a fault is no excuse": {beats(0, 1, 2), []workload.Sight{sight(workload.Lost, 7)}, up, nil,
+			[]workload.Span{{From: sec(1), To: sec(7)}}, "lost at most"},
+		"nobody was registered": {[]workload.Trip{unsure(workload.Register, 0, 1)},
+			[]workload.Sight{sight(workload.Lost, 2)}, up, nil, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, early(tt.history(), record()), tt.want) })
 	}
@@ -79,21 +88,35 @@ func TestEarly(t *testing.T) {
 
 func TestMissed(t *testing.T) {
 	for name, tt := range map[string]fleetCase{
-		"it beats on":               {beats(0, 1, 2), nil, sight(workload.Up, 20), nil, nil, ""},
-		"stopped and lost":          {beats(0, 1), []workload.Sight{sight(workload.Lost, 15)}, sight(workload.Lost, 30), nil, nil, ""},
-		"lost late":                 {beats(0, 1), []workload.Sight{sight(workload.Lost, 25)}, sight(workload.Lost, 30), nil, nil, "was declared lost only 23.900s later"},
-		"lost late after a fault":   {beats(0, 1), []workload.Sight{sight(workload.Lost, 25)}, sight(workload.Lost, 30), nil, []workload.Span{{From: sec(2), To: sec(3)}}, ""},
-		"stopped and up":            {beats(0, 1), nil, sight(workload.Up, 30), nil, nil, "sent no heartbeat from 1.100s to 30.000s"},
-		"not yet due":               {beats(0, 1), nil, sight(workload.Up, 20), nil, nil, ""},
-		"a fault is an excuse":      {beats(0, 1), nil, sight(workload.Up, 30), nil, []workload.Span{{From: sec(5), To: sec(12)}}, ""},
-		"a short one is none":       {beats(0, 1), nil, sight(workload.Up, 30), nil, []workload.Span{{From: sec(5), To: sec(8)}}, "was not declared lost"},
-		"it may have been heard":    {append(beats(0, 1), unsure(workload.Beat, 2, 3)), nil, sight(workload.Up, 30), nil, nil, ""},
-		"too long for that too":     {append(beats(0, 1), unsure(workload.Beat, 2, 3)), nil, sight(workload.Up, 33), nil, nil, "from 13.000s"},
-		"it had never left":         {append(beats(0, 1), trip(workload.Beat, 2, 3, workload.NotApplied)), nil, sight(workload.Up, 30), nil, nil, "from 1.100s"},
-		"it said farewell":          {append(beats(0, 1), unsure(workload.Farewell, 2, 3)), nil, sight(workload.Up, 30), nil, nil, ""},
-		"lost and back":             {append(beats(0, 1), beats(30, 31)...), []workload.Sight{sight(workload.Lost, 12)}, sight(workload.Up, 32), nil, nil, ""},
-		"back, and nobody noticed":  {append(beats(0, 1), beats(30, 31)...), nil, sight(workload.Up, 32), nil, nil, "from 1.100s to 30.000s"},
-		"lost, but at another time": {append(beats(0, 1), beats(30, 31)...), []workload.Sight{sight(workload.Lost, 0.5), sight(workload.Lost, 31)}, sight(workload.Up, 32), nil, nil, "from 1.100s to 30.000s"},
+		"it beats on": {beats(0, 1, 2), nil, sight(workload.Up, 20), nil, nil, ""},
+		"stopped and lost": {beats(0, 1), []workload.Sight{sight(workload.Lost, 15)}, sight(workload.Lost, 30),
+			nil, nil, ""},
+		"lost late": {beats(0, 1), []workload.Sight{sight(workload.Lost, 25)}, sight(workload.Lost, 30),
+			nil, nil, "was declared lost only 23.900s later"},
+		"lost late after a fault": {beats(0, 1), []workload.Sight{sight(workload.Lost, 25)}, sight(workload.Lost, 30),
+			nil, []workload.Span{{From: sec(2), To: sec(3)}}, ""},
+		"stopped and up": {beats(0, 1), nil, sight(workload.Up, 30), nil, nil,
+			"sent no heartbeat from 1.100s to 30.000s"},
+		"not yet due": {beats(0, 1), nil, sight(workload.Up, 20), nil, nil, ""},
+		"a fault is an excuse": {beats(0, 1), nil, sight(workload.Up, 30), nil,
+			[]workload.Span{{From: sec(5), To: sec(12)}}, ""},
+		"a short one is none": {beats(0, 1), nil, sight(workload.Up, 30), nil,
+			[]workload.Span{{From: sec(5), To: sec(8)}}, "was not declared lost"},
+		"it may have been heard": {append(beats(0, 1), unsure(workload.Beat, 2, 3)), nil, sight(workload.Up, 30), nil,
+			nil, ""},
+		"too long for that too": {append(beats(0, 1), unsure(workload.Beat, 2, 3)), nil, sight(workload.Up, 33), nil,
+			nil, "from 13.000s"},
+		"it had never left": {append(beats(0, 1), trip(workload.Beat, 2, 3, workload.NotApplied)), nil,
+			sight(workload.Up, 30), nil, nil, "from 1.100s"},
+		"it said farewell": {append(beats(0, 1), unsure(workload.Farewell, 2, 3)), nil, sight(workload.Up, 30),
+			nil, nil, ""},
+		"lost and back": {append(beats(0, 1), beats(30, 31)...), []workload.Sight{sight(workload.Lost, 12)},
+			sight(workload.Up, 32), nil, nil, ""},
+		"back, and nobody noticed": {append(beats(0, 1), beats(30, 31)...), nil, sight(workload.Up, 32), nil, nil,
+			"from 1.100s to 30.000s"},
+		"lost, but at another time": {append(beats(0, 1), beats(30, 31)...),
+			[]workload.Sight{sight(workload.Lost, 0.5), sight(workload.Lost, 31)}, sight(workload.Up,
+				32), nil, nil, "from 1.100s to 30.000s"},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, missed(tt.history(), record()), tt.want) })
 	}
@@ -122,22 +145,30 @@ func TestIdentities(t *testing.T) {
 		last  []workload.Sight
 		want  string
 	}{
-		"one id":                     {one, []workload.Sight{at("x", "s", workload.Up)}, ""},
-		"another id after a restart": {append(one[:1:1], register("y", 10, workload.OK, true)), []workload.Sight{at("x", "s", workload.Lost), at("y", "s", workload.Up)}, "several ids: [x y]"},
-		"the id is lost":             {one, nil, "x (s) is not recorded"},
-		"nobody registered that":     {one, []workload.Sight{at("x", "s", workload.Up), at("y", "s", workload.Up)}, "was never registered"},
-		"one without an answer":      {append(one[:2:2], register("", 5, workload.Unknown, true)), []workload.Sight{at("x", "s", workload.Up), at("y", "s", workload.Lost)}, ""},
-		"two of it":                  {append(one[:2:2], register("", 5, workload.Unknown, true)), []workload.Sight{at("x", "s", workload.Up), at("y", "s", workload.Lost), at("z", "s", workload.Lost)}, "was never registered"},
-		"it has left":                {append(one[:2:2], bye(workload.OK)), []workload.Sight{at("x", "s", workload.Gone)}, ""},
-		"it has not left":            {append(one[:2:2], bye(workload.OK)), []workload.Sight{at("x", "s", workload.Lost)}, "its deregistration was acknowledged"},
-		"it may have left":           {append(one[:2:2], bye(workload.Unknown)), []workload.Sight{at("x", "s", workload.Gone)}, ""},
-		"it may have stayed":         {append(one[:2:2], bye(workload.Unknown)), []workload.Sight{at("x", "s", workload.Lost)}, ""},
-		"it never said so":           {one, []workload.Sight{at("x", "s", workload.Gone)}, "but never deregistered"},
-		"it is back":                 {append(one[:2:2], bye(workload.OK), register("x", 40, workload.OK, false)), []workload.Sight{at("x", "s", workload.Gone)}, "but never deregistered"},
+		"one id": {one, []workload.Sight{at("x", "s", workload.Up)}, ""},
+		"another id after a restart": {append(one[:1:1], register("y", 10, workload.OK, true)),
+			[]workload.Sight{at("x", "s", workload.Lost), at("y", "s", workload.Up)}, "several ids: [x y]"},
+		"the id is lost": {one, nil, "x (s) is not recorded"},
+		"nobody registered that": {one, []workload.Sight{at("x", "s", workload.Up), at("y", "s", workload.Up)},
+			"was never registered"},
+		"one without an answer": {append(one[:2:2], register("", 5, workload.Unknown, true)),
+			[]workload.Sight{at("x", "s", workload.Up), at("y", "s", workload.Lost)}, ""},
+		"two of it": {append(one[:2:2], register("", 5, workload.Unknown, true)),
+			[]workload.Sight{at("x", "s", workload.Up), at("y", "s", workload.Lost),
+				at("z", "s", workload.Lost)}, "was never registered"},
+		"it has left": {append(one[:2:2], bye(workload.OK)), []workload.Sight{at("x", "s", workload.Gone)}, ""},
+		"it has not left": {append(one[:2:2], bye(workload.OK)), []workload.Sight{at("x", "s", workload.Lost)},
+			"its deregistration was acknowledged"},
+		"it may have left":   {append(one[:2:2], bye(workload.Unknown)), []workload.Sight{at("x", "s", workload.Gone)}, ""},
+		"it may have stayed": {append(one[:2:2], bye(workload.Unknown)), []workload.Sight{at("x", "s", workload.Lost)}, ""},
+		"it never said so":   {one, []workload.Sight{at("x", "s", workload.Gone)}, "but never deregistered"},
+		"it is back": {append(one[:2:2], bye(workload.OK), register("x", 40, workload.OK, false)),
+			[]workload.Sight{at("x", "s", workload.Gone)}, "but never deregistered"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := of()
-			h.Fleet = &workload.Fleet{Terms: workload.ShortLeases(), Last: tt.last, Lives: []workload.Life{{Holder: workload.Service, Name: "s", Trips: tt.trips}}}
+			h.Fleet = &workload.Fleet{Terms: workload.ShortLeases(), Last: tt.last,
+				Lives: []workload.Life{{Holder: workload.Service, Name: "s", Trips: tt.trips}}}
 			expect(t, identities(h, record()), tt.want)
 		})
 	}
@@ -151,8 +182,10 @@ func TestIdentities(t *testing.T) {
 		{5, one, nil, "x (s) is not recorded"},
 		{0.05, one, nil, ""},
 		{20.05, append(one[:2:2], bye(workload.OK)), []workload.Sight{at("x", "s", workload.Up)}, ""},
-		{21, append(one[:2:2], bye(workload.OK)), []workload.Sight{at("x", "s", workload.Up)}, "its deregistration was acknowledged"},
-		{30, append(one[:2:2], bye(workload.OK), register("x", 40, workload.OK, false)), []workload.Sight{at("x", "s", workload.Gone)}, ""},
+		{21, append(one[:2:2], bye(workload.OK)), []workload.Sight{at("x", "s", workload.Up)},
+			"its deregistration was acknowledged"},
+		{30, append(one[:2:2], bye(workload.OK), register("x", 40, workload.OK, false)),
+			[]workload.Sight{at("x", "s", workload.Gone)}, ""},
 	} {
 		h := of()
 		h.Fleet = &workload.Fleet{Terms: workload.ShortLeases(), LastAt: sec(tt.at), Last: tt.last,
@@ -160,7 +193,8 @@ func TestIdentities(t *testing.T) {
 		expect(t, identities(h, record()), tt.want)
 	}
 	h := of()
-	h.Fleet = &workload.Fleet{Last: []workload.Sight{at("x", "s", workload.Up)}, Lives: []workload.Life{{Name: "s", Trips: one}, {Name: "t", Trips: one}}}
+	h.Fleet = &workload.Fleet{Last: []workload.Sight{at("x", "s", workload.Up)},
+		Lives: []workload.Life{{Name: "s", Trips: one}, {Name: "t", Trips: one}}}
 	expect(t, identities(h, record()), "has the id of s")
 }
 
@@ -169,13 +203,16 @@ func agentRecord(states ...string) *Final {
 	f := record()
 	last := ""
 	for i, s := range states {
-		f.History["a"] = append([]*holdfastv1.HistoryEntry{{Sequence: uint64(i + 1), Facet: "agent", From: last, To: s, TriggeredBy: "system",
-			At: &timestamppb.Timestamp{Seconds: int64(i)}}}, f.History["a"]...)
+		f.History["a"] = append([]*holdfastv1.HistoryEntry{{Sequence: uint64(i + 1), Facet: "agent", From: last, To: s,
+			TriggeredBy: "system",
+			At:          &timestamppb.Timestamp{Seconds: int64(i)}}}, f.History["a"]...)
 		last = s
 	}
-	reason := map[string]string{"REGISTERED": "AgentRegistered", "READY": "AgentKeepalive", "EXPIRED": "AgentExpired"}[last]
+	reason := map[string]string{"REGISTERED": "AgentRegistered", "READY": "AgentKeepalive",
+		"EXPIRED": "AgentExpired"}[last]
 	f.Agents = map[string]*holdfastv1.Machine{"a": {MachineId: "a", Status: &holdfastv1.MachineStatus{
-		AgentState: holdfastv1.Agent_State(holdfastv1.Agent_State_value[last]), Conditions: []*holdfastv1.Condition{{Type: "AgentReady", Reason: reason}}}}}
+		AgentState: holdfastv1.Agent_State(holdfastv1.Agent_State_value[last]),
+		Conditions: []*holdfastv1.Condition{{Type: "AgentReady", Reason: reason}}}}}
 	return f
 }
 
@@ -194,20 +231,32 @@ func TestLosses(t *testing.T) {
 		"it was there":              {steady, agentRecord("REGISTERED", "READY"), ""},
 		"it was lost after the end": {steady, agentRecord("REGISTERED", "READY", "EXPIRED"), ""},
 		"lost once and back":        {stopped, agentRecord("REGISTERED", "READY", "EXPIRED", "REGISTERED", "READY"), ""},
-		"lost and never noticed":    {stopped, agentRecord("REGISTERED", "READY", "REGISTERED", "READY"), "was lost 0 times in the record, and had at least 1"},
-		"lost without being gone":   {steady, agentRecord("REGISTERED", "READY", "EXPIRED", "REGISTERED", "READY", "EXPIRED"), "was lost 2 times in the record, and had at least 0 and at most 1"},
-		"no registration between":   {stopped, agentRecord("REGISTERED", "READY", "EXPIRED", "READY"), `went from "EXPIRED" to "READY"`},
-		"an entry twice":            {stopped, agentRecord("REGISTERED", "READY", "EXPIRED", "EXPIRED"), `went from "EXPIRED" to "EXPIRED"`},
-		"an entry is missing":       {stopped, change(agentRecord("REGISTERED", "READY", "EXPIRED"), func(e []*holdfastv1.HistoryEntry, _ *holdfastv1.Machine) { e[0].Sequence = 4 }), "has the number 4"},
-		"out of order":              {stopped, change(agentRecord("REGISTERED", "READY", "EXPIRED"), func(e []*holdfastv1.HistoryEntry, _ *holdfastv1.Machine) { e[0].At.Seconds = 0 }), "is older than"},
-		"an operator did it":        {stopped, change(agentRecord("REGISTERED", "READY", "EXPIRED"), func(e []*holdfastv1.HistoryEntry, _ *holdfastv1.Machine) { e[0].TriggeredBy = "operator" }), `by "operator", want the system`},
-		"a break":                   {stopped, change(agentRecord("REGISTERED", "READY", "EXPIRED"), func(e []*holdfastv1.HistoryEntry, _ *holdfastv1.Machine) { e[0].From = "REGISTERED" }), `its agent was "READY", and went from "REGISTERED"`},
-		"the state is another": {stopped, change(agentRecord("REGISTERED", "READY", "EXPIRED"), func(_ []*holdfastv1.HistoryEntry, m *holdfastv1.Machine) {
-			m.Status.AgentState = holdfastv1.Agent_READY
-		}), "its agent is READY, and the history ends"},
-		"the condition says another": {stopped, change(agentRecord("REGISTERED", "READY", "EXPIRED"), func(_ []*holdfastv1.HistoryEntry, m *holdfastv1.Machine) {
-			m.Status.Conditions[0].Reason = "AgentKeepalive"
-		}), "the condition says AgentKeepalive"},
+		"lost and never noticed": {stopped, agentRecord("REGISTERED", "READY", "REGISTERED", "READY"),
+			"was lost 0 times in the record, and had at least 1"},
+		"lost without being gone": {steady, agentRecord("REGISTERED", "READY", "EXPIRED", "REGISTERED", "READY", "EXPIRED"),
+			"was lost 2 times in the record, and had at least 0 and at most 1"},
+		"no registration between": {stopped, agentRecord("REGISTERED", "READY", "EXPIRED", "READY"),
+			`went from "EXPIRED" to "READY"`},
+		"an entry twice": {stopped, agentRecord("REGISTERED", "READY", "EXPIRED", "EXPIRED"),
+			`went from "EXPIRED" to "EXPIRED"`},
+		"an entry is missing": {stopped, change(agentRecord("REGISTERED", "READY", "EXPIRED"),
+			func(e []*holdfastv1.HistoryEntry, _ *holdfastv1.Machine) { e[0].Sequence = 4 }), "has the number 4"},
+		"out of order": {stopped, change(agentRecord("REGISTERED", "READY", "EXPIRED"),
+			func(e []*holdfastv1.HistoryEntry, _ *holdfastv1.Machine) { e[0].At.Seconds = 0 }), "is older than"},
+		"an operator did it": {stopped, change(agentRecord("REGISTERED", "READY", "EXPIRED"),
+			func(e []*holdfastv1.HistoryEntry, _ *holdfastv1.Machine) { e[0].TriggeredBy = "operator" }),
+			`by "operator", want the system`},
+		"a break": {stopped, change(agentRecord("REGISTERED", "READY", "EXPIRED"),
+			func(e []*holdfastv1.HistoryEntry, _ *holdfastv1.Machine) { e[0].From = "REGISTERED" }),
+			`its agent was "READY", and went from "REGISTERED"`},
+		"the state is another": {stopped, change(agentRecord("REGISTERED", "READY", "EXPIRED"),
+			func(_ []*holdfastv1.HistoryEntry, m *holdfastv1.Machine) {
+				m.Status.AgentState = holdfastv1.Agent_READY
+			}), "its agent is READY, and the history ends"},
+		"the condition says another": {stopped, change(agentRecord("REGISTERED", "READY", "EXPIRED"),
+			func(_ []*holdfastv1.HistoryEntry, m *holdfastv1.Machine) {
+				m.Status.Conditions[0].Reason = "AgentKeepalive"
+			}), "the condition says AgentKeepalive"},
 		"the machine is lost": {steady, record(), "it is not recorded"},
 	} {
 		t.Run(name, func(t *testing.T) { expect(t, losses(tt.c.history(), tt.f), tt.want) })
@@ -239,12 +288,14 @@ func TestAtMost(t *testing.T) {
 		deaf  []workload.Span
 		want  int
 	}{
-		"never heard of":             {nil, nil, 0},
-		"only after the end":         {beats(0, 5, 10), nil, 1},
-		"once between":               {beats(0, 5, 12), nil, 2},
-		"nobody could hear":          {beats(0, 5, 12), []workload.Span{{From: sec(6), To: sec(8)}}, 1},
-		"never taken":                {append(beats(0), append([]workload.Trip{unsure(workload.Beat, 3, 4)}, beats(7)...)...), nil, 2},
-		"taken, and lost twice":      {append(beats(0), append([]workload.Trip{unsure(workload.Register, 7, 8)}, beats(15)...)...), nil, 3},
+		"never heard of":     {nil, nil, 0},
+		"only after the end": {beats(0, 5, 10), nil, 1},
+		"once between":       {beats(0, 5, 12), nil, 2},
+		"nobody could hear":  {beats(0, 5, 12), []workload.Span{{From: sec(6), To: sec(8)}}, 1},
+		"never taken": {append(beats(0), append([]workload.Trip{unsure(workload.Beat, 3, 4)},
+			beats(7)...)...), nil, 2},
+		"taken, and lost twice": {append(beats(0), append([]workload.Trip{unsure(workload.Register, 7, 8)},
+			beats(15)...)...), nil, 3},
 		"one with no answer at once": {[]workload.Trip{unsure(workload.Register, 0, 1)}, nil, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -273,12 +324,13 @@ func TestDeclared(t *testing.T) {
 		there bool
 		want  string
 	}{
-		"made":                   {[]workload.Op{add, see}, true, ""},
-		"made and lost":          {[]workload.Op{add}, false, "p is lost"},
-		"made and not seen":      {[]workload.Op{add, unseen}, true, "p was not there"},
-		"made and deleted":       {[]workload.Op{add, see, drop}, false, ""},
-		"deleted and there":      {[]workload.Op{add, drop}, true, "p is there again"},
-		"deleted and seen":       {[]workload.Op{add, drop, pool(60, 70, workload.SeePool, workload.OK, "")}, false, "p was there again"},
+		"made":              {[]workload.Op{add, see}, true, ""},
+		"made and lost":     {[]workload.Op{add}, false, "p is lost"},
+		"made and not seen": {[]workload.Op{add, unseen}, true, "p was not there"},
+		"made and deleted":  {[]workload.Op{add, see, drop}, false, ""},
+		"deleted and there": {[]workload.Op{add, drop}, true, "p is there again"},
+		"deleted and seen": {[]workload.Op{add, drop, pool(60, 70, workload.SeePool, workload.OK, "")}, false,
+			"p was there again"},
 		"lost before deleted":    {[]workload.Op{add, as(drop, workload.Refused, "NotFound")}, false, "p was lost before"},
 		"perhaps deleted":        {[]workload.Op{add, as(drop, workload.Unknown, "")}, false, ""},
 		"perhaps not deleted":    {[]workload.Op{add, as(drop, workload.Unknown, "")}, true, ""},
@@ -300,7 +352,8 @@ func TestDeclared(t *testing.T) {
 func TestFleetTraffic(t *testing.T) {
 	f := &workload.Fleet{Terms: workload.ShortLeases()}
 	for _, kind := range []workload.Holder{workload.Machine, workload.Pool, workload.Service} {
-		f.Lives = append(f.Lives, workload.Life{Holder: kind, Trips: beats(0, 1, 2, 3), Stops: []workload.Stop{{How: workload.Killed}}})
+		f.Lives = append(f.Lives,
+			workload.Life{Holder: kind, Trips: beats(0, 1, 2, 3), Stops: []workload.Stop{{How: workload.Killed}}})
 	}
 	expect(t, fleetTraffic(f), "no access token was valid at a peer")
 	token := trip(workload.Token, 0, 0, workload.OK)

@@ -31,7 +31,8 @@ func TestAllOnACluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: dir, FakeEndpoint: hw.Endpoint, RaftMultiplier: 0.5, Args: keys})
+	c, err := localcluster.Start(ctx, localcluster.Config{Binary: binary, Dir: dir, FakeEndpoint: hw.Endpoint,
+		RaftMultiplier: 0.5, Args: keys})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,8 +74,10 @@ func TestAllOnACluster(t *testing.T) {
 	for _, err := range check.All(ctx, h, target, dir) {
 		t.Error(err)
 	}
-	for _, k := range []workload.Kind{workload.StartRun, workload.CancelRun, workload.GetRun, workload.UpdateMachine, workload.GetMachine, workload.ListMachines, workload.CreatePlan, workload.GetPlan} {
-		t.Logf("%-14s ok %5d, refused %5d, not applied %4d, unknown %4d", k, h.Count(k, workload.OK), h.Count(k, workload.Refused), h.Count(k, workload.NotApplied), h.Count(k, workload.Unknown))
+	for _, k := range []workload.Kind{workload.StartRun, workload.CancelRun, workload.GetRun, workload.UpdateMachine,
+		workload.GetMachine, workload.ListMachines, workload.CreatePlan, workload.GetPlan} {
+		t.Logf("%-14s ok %5d, refused %5d, not applied %4d, unknown %4d", k, h.Count(k, workload.OK),
+			h.Count(k, workload.Refused), h.Count(k, workload.NotApplied), h.Count(k, workload.Unknown))
 	}
 	for _, w := range h.Watches {
 		t.Logf("%s: %d events over %d streams", w.Name, len(w.Events), w.Sessions)

@@ -17,7 +17,8 @@ const behind = "rb-bmc-0"
 func pressed(presses string) desk.Seen {
 	seen := desk.Seen{Logins: 7, On: map[string]bool{site.System: true}}
 	for _, l := range presses {
-		e := redfishtest.Effect{Name: "reset", Detail: map[rune]string{'F': "ForceOff", 'f': "ForceOff", 'N': "On", 'n': "On", 'R': "ForceRestart"}[l], Ignored: l == 'f' || l == 'n'}
+		e := redfishtest.Effect{Name: "reset", Detail: map[rune]string{'F': "ForceOff", 'f': "ForceOff", 'N': "On",
+			'n': "On", 'R': "ForceRestart"}[l], Ignored: l == 'f' || l == 'n'}
 		seen.Effects = append(seen.Effects, redfishtest.Effect{Name: "boot", Detail: "Pxe"}, e)
 	}
 	return seen
@@ -54,9 +55,10 @@ func TestPresses(t *testing.T) {
 		runs []*holdfastv1.Run
 		want string
 	}{
-		"a cycle":                          {"FN", []*holdfastv1.Run{cycle(1, ok, 1)}, ""},
-		"a cycle of one that was off":      {"N", []*holdfastv1.Run{powered(1, "rb-power-cycle", "off", ok, 1)}, ""},
-		"in order of the runs":             {"FNF", []*holdfastv1.Run{powered(3, "rb-power-off", "on", ok, 1), cycle(1, ok, 1), powered(2, "rb-power-on", "on", ok, 1)}, ""},
+		"a cycle":                     {"FN", []*holdfastv1.Run{cycle(1, ok, 1)}, ""},
+		"a cycle of one that was off": {"N", []*holdfastv1.Run{powered(1, "rb-power-cycle", "off", ok, 1)}, ""},
+		"in order of the runs": {"FNF", []*holdfastv1.Run{powered(3, "rb-power-off", "on", ok, 1),
+			cycle(1, ok, 1), powered(2, "rb-power-on", "on", ok, 1)}, ""},
 		"a reboot":                         {"FN", []*holdfastv1.Run{powered(1, "rb-power-boot", "on", ok, 1)}, ""},
 		"off twice":                        {"FFN", []*holdfastv1.Run{cycle(1, ok, 1)}, wrong},
 		"off twice under two leaders":      {"FFN", []*holdfastv1.Run{cycle(1, ok, 2)}, wrong},
@@ -67,9 +69,10 @@ func TestPresses(t *testing.T) {
 		"ignored, a failure":               {"fFN", []*holdfastv1.Run{cycle(1, failed, 1), cycle(2, ok, 1)}, ""},
 		"a press that nobody has made":     {"N", []*holdfastv1.Run{powered(1, "rb-power-on", "on", ok, 1)}, wrong},
 		"a press that was lost":            {"", []*holdfastv1.Run{cycle(1, ok, 1)}, wrong},
-		"a failure shows late":             {"F", []*holdfastv1.Run{powered(1, "rb-power-off", "on", failed, 1), powered(2, "rb-power-off", "on", ok, 1)}, ""},
-		"another button":                   {"FNR", []*holdfastv1.Run{cycle(1, ok, 1)}, wrong},
-		"no run at all":                    {"F", nil, wrong},
+		"a failure shows late": {"F", []*holdfastv1.Run{powered(1, "rb-power-off", "on", failed, 1),
+			powered(2, "rb-power-off", "on", ok, 1)}, ""},
+		"another button": {"FNR", []*holdfastv1.Run{cycle(1, ok, 1)}, wrong},
+		"no run at all":  {"F", nil, wrong},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := record()
@@ -83,7 +86,8 @@ func TestAtRestAndSessions(t *testing.T) {
 	h, f := behindBMCs(), record()
 	f.BMCs, f.Sessions = []desk.Seen{pressed("FN")}, []int{0}
 	expect(t, atRest(h, f), "no recorded attempt")
-	f.Runs = []*holdfastv1.Run{powered(2, "rb-power-on", "off", holdfastv1.Attempt_SUCCEEDED, 1), powered(1, "rb-power-off", "on", holdfastv1.Attempt_SUCCEEDED, 1)}
+	f.Runs = []*holdfastv1.Run{powered(2, "rb-power-on", "off", holdfastv1.Attempt_SUCCEEDED, 1),
+		powered(1, "rb-power-off", "on", holdfastv1.Attempt_SUCCEEDED, 1)}
 	expect(t, atRest(h, f), "")
 	f.BMCs[0].On[site.System] = false
 	expect(t, atRest(h, f), "run r2 of rb-power-on has succeeded last")

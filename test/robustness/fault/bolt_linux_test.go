@@ -42,7 +42,8 @@ func TestReadLog(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return errors.Join(log.StoreLog(&raft.Log{Index: 1, Data: []byte("another entry")}), log.StoreLog(&raft.Log{Index: 2, Data: want}), log.Close())
+			return errors.Join(log.StoreLog(&raft.Log{Index: 1, Data: []byte("another entry")}),
+				log.StoreLog(&raft.Log{Index: 2, Data: want}), log.Close())
 		}, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -147,12 +147,15 @@ func TestWallClockCode(t *testing.T) {
 	if err := os.WriteFile(name, wallClock, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	b, err := exec.Command(objdump, "-D", "-b", "binary", "-m", "i386:x86-64", "-M", "intel", "--no-show-raw-insn", name).Output()
+	b, err := exec.Command(objdump, "-D", "-b", "binary", "-m", "i386:x86-64", "-M", "intel", "--no-show-raw-insn",
+		name).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"mov    eax,0xe4", "test   edi,edi", "jne    0x33", "imul   rcx,QWORD PTR [rsi],0x3b9aca00", "add    rcx,QWORD PTR [rsi+0x8]",
-		"add    rcx,QWORD PTR [rip+0x1b]        # 0x38", "cqo", "idiv   rcx", "mov    QWORD PTR [rsi],rax", "mov    QWORD PTR [rsi+0x8],rdx", "33:\tret"} {
+	for _, want := range []string{"mov    eax,0xe4", "test   edi,edi", "jne    0x33",
+		"imul   rcx,QWORD PTR [rsi],0x3b9aca00", "add    rcx,QWORD PTR [rsi+0x8]",
+		"add    rcx,QWORD PTR [rip+0x1b]        # 0x38", "cqo", "idiv   rcx", "mov    QWORD PTR [rsi],rax",
+		"mov    QWORD PTR [rsi+0x8],rdx", "33:\tret"} {
 		if !strings.Contains(string(b), want) {
 			t.Errorf("it has no %q:\n%s", want, b)
 		}

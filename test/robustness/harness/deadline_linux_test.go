@@ -17,7 +17,8 @@ func TestEndedEarly(t *testing.T) {
 		"another reason":       {"exit status 1", "command", false},
 		"no time":              {"gave up after a while", "timeout", true},
 	} {
-		err := endedEarly(&holdfastv1.StepStatus{TimeoutSeconds: 20}, &holdfastv1.Attempt{Error: tt.err, ErrorClass: tt.class})
+		err := endedEarly(&holdfastv1.StepStatus{TimeoutSeconds: 20},
+			&holdfastv1.Attempt{Error: tt.err, ErrorClass: tt.class})
 		if (err != nil) != tt.early {
 			t.Errorf("%s: got %v, want an error: %t", name, err, tt.early)
 		}

@@ -73,7 +73,8 @@ func (e Env) die(ctx context.Context, point, plan string, step *holdfastv1.Step)
 func stoppedExecutor(point string) Scenario {
 	return Scenario{Name: "the leader is stopped at " + point + " and goes on after the next one's effect",
 		Provoke: []Patch{
-			{"executor/attempt.go", "providers.WithNotAfter(ctx, notAfter)", "providers.WithNotAfter(context.WithoutCancel(ctx), notAfter)"},
+			{"executor/attempt.go", "providers.WithNotAfter(ctx, notAfter)",
+				"providers.WithNotAfter(context.WithoutCancel(ctx), notAfter)"},
 		}, Run: func(ctx context.Context, e Env) ([]error, error) {
 			for round := range 2 {
 				round := Env{Binary: e.Binary, Dir: fmt.Sprintf("%s/round-%d", e.Dir, round)}

@@ -4,8 +4,9 @@ package mutant
 func Mutants() []Mutant {
 	return []Mutant{
 		{
-			Name:     "verifyleader",
-			Breaks:   "a linearizable read confirms the term with a majority; raft.VerifyLeader is satisfied by older acknowledgements",
+			Name: "verifyleader",
+			Breaks: "a linearizable read confirms the term with a majority; raft.VerifyLeader is satisfied by older " +
+				"acknowledgements",
 			Scenario: pausedLeader(),
 			Patches: []Patch{{"cluster/leader.go",
 				"if err := n.confirmer.confirm(ctx, term, ackedBy); err != nil {",
@@ -31,13 +32,16 @@ func Mutants() []Mutant {
 			Scenario: burst(),
 			Patches: []Patch{
 				{"fsm/run.go",
-					"if run := m.GetStatus().GetActiveRunId(); run != \"\" {\n\t\treturn refuse(FailedPrecondition, ReasonActiveRun, \"machine %q has the active run %s: wait",
-					"if run := m.GetStatus().GetActiveRunId(); run == \"never\" {\n\t\treturn refuse(FailedPrecondition, ReasonActiveRun, \"machine %q has the active run %s: wait"},
+					"if run := m.GetStatus().GetActiveRunId(); run != \"\" {\n\t\treturn refuse(FailedPrecondition, " +
+						"ReasonActiveRun, \"machine %q has the active run %s: wait",
+					"if run := m.GetStatus().GetActiveRunId(); run == \"never\" {\n\t\treturn refuse(FailedPrecondition, " +
+						"ReasonActiveRun, \"machine %q has the active run %s: wait"},
 				{"server/startrun.go",
 					"\tc := s.command(ctx)\n\t\tif c.GetOrigin() != nil {",
 					"\tif m, ok := s.state.View().Machine(start.GetMachineId()); ok && m.GetStatus().GetActiveRunId() != \"\" {\n" +
 						"\t\t\tif _, known := s.state.View().RunByRequest(start.GetMachineId(), start.GetRequestId()); !known {\n" +
-						"\t\t\t\treturn nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: \"ACTIVE_RUN\", Message: \"busy\", Meta: map[string]string{\"run_id\": m.GetStatus().GetActiveRunId()}}\n" +
+						"\t\t\t\treturn nil, &fsm.Error{Code: fsm.FailedPrecondition, Reason: \"ACTIVE_RUN\", Message: \"busy\", " +
+						"Meta: map[string]string{\"run_id\": m.GetStatus().GetActiveRunId()}}\n" +
 						"\t\t\t}\n\t\t}\n" +
 						"\t\tc := s.command(ctx)\n\t\tif c.GetOrigin() != nil {"},
 			},
@@ -54,7 +58,8 @@ func Mutants() []Mutant {
 			Scenario: dieAfterEffect(),
 			Patches: []Patch{
 				{"executor/attempt.go", "\terr = action(attemptCtx)", "\terr = acted"},
-				{"executor/attempt.go", "\ta.cfg.Boundary(BeforeIntent, a.kind)\n", "\ta.cfg.Boundary(BeforeIntent, a.kind)\n\tacted := action(attemptCtx)\n"},
+				{"executor/attempt.go", "\ta.cfg.Boundary(BeforeIntent, a.kind)\n",
+					"\ta.cfg.Boundary(BeforeIntent, a.kind)\n\tacted := action(attemptCtx)\n"},
 			},
 		},
 		{
@@ -86,14 +91,17 @@ func Mutants() []Mutant {
 		{
 			Name: "logtwice", Breaks: "a leader that takes a command over does not log again what is on record",
 			Scenario: takeOverOutput(),
-			Patches:  []Patch{{"executor/step_ssh.go", "token, offset := a.op.Token(), a.logged()", "token, offset := a.op.Token(), 0*a.logged()"}},
+			Patches: []Patch{{"executor/step_ssh.go", "token, offset := a.op.Token(), a.logged()",
+				"token, offset := a.op.Token(), 0*a.logged()"}},
 		},
 		{
 			Name: "tokenofleader", Breaks: "a command is known by its attempt, whichever leader starts it",
 			Scenario: dieWhileRunning(),
 			Patches: []Patch{
-				{"executor/step_ssh.go", "token, offset := a.op.Token(), a.logged()", "token, offset := a.op.Token()+\"-\"+strconv.FormatUint(a.epoch, 10), a.logged()"},
-				{"executor/step_ssh.go", "exec.StartCommand(ctx, a.op, a.machine, a.op.Token(), cmd)", "exec.StartCommand(ctx, a.op, a.machine, a.op.Token()+\"-\"+strconv.FormatUint(a.epoch, 10), cmd)"},
+				{"executor/step_ssh.go", "token, offset := a.op.Token(), a.logged()",
+					"token, offset := a.op.Token()+\"-\"+strconv.FormatUint(a.epoch, 10), a.logged()"},
+				{"executor/step_ssh.go", "exec.StartCommand(ctx, a.op, a.machine, a.op.Token(), cmd)",
+					"exec.StartCommand(ctx, a.op, a.machine, a.op.Token()+\"-\"+strconv.FormatUint(a.epoch, 10), cmd)"},
 			},
 		},
 		{
@@ -112,7 +120,8 @@ func Mutants() []Mutant {
 		{
 			Name: "answerisevidence", Breaks: "that a BMC has taken a press is no evidence that it happened",
 			Scenario: lie(),
-			Patches:  []Patch{{"executor/press.go", "\tif lost == nil {\n\t\treturn a.poll(ctx, what, shown)\n\t}", "\tif lost == nil {\n\t\treturn nil\n\t}"}},
+			Patches: []Patch{{"executor/press.go", "\tif lost == nil {\n\t\treturn a.poll(ctx, what, shown)\n\t}",
+				"\tif lost == nil {\n\t\treturn nil\n\t}"}},
 		},
 		{
 			Name: "unadmittedvote", Breaks: "a peer that has lost its data does not vote before it has caught up",
@@ -132,7 +141,8 @@ func Mutants() []Mutant {
 			Scenario: nobodyHears(),
 			Patches: []Patch{{"executor/lease/term.go",
 				"\tbegan := time.Duration(view.LeaseClock()) * time.Millisecond\n",
-				"\tbegan := time.Duration(view.LeaseClock()) * time.Millisecond\n\tvar newest time.Time\n\tfor l := range view.Leases() {\n" +
+				"\tbegan := time.Duration(view.LeaseClock()) * time.Millisecond\n\tvar newest time.Time\n\tfor l := range " +
+					"view.Leases() {\n" +
 					"\t\tif at := l.GetLastSeen().AsTime(); at.After(newest) {\n\t\t\tnewest = at\n\t\t}\n\t}\n" +
 					"\tif !newest.IsZero() {\n\t\tbegan += time.Since(newest)\n\t}\n"}},
 		},
@@ -140,14 +150,17 @@ func Mutants() []Mutant {
 			Name:     "missedexpiry",
 			Breaks:   "a leader misses those that it inherits and never hears of, as it misses all others",
 			Scenario: inherited(),
-			Patches:  []Patch{{"executor/lease/term.go", "\t\tts.order.Push(n)\n\t}\n\theap.Init(&ts.order)\n", "\t}\n\theap.Init(&ts.order)\n"}},
+			Patches: []Patch{{"executor/lease/term.go", "\t\tts.order.Push(n)\n\t}\n\theap.Init(&ts.order)\n",
+				"\t}\n\theap.Init(&ts.order)\n"}},
 		},
 		{
 			Name: "lonereads", Breaks: "who knows no leader answers no linearizable read",
 			Scenario: underFault("quorum-loss", `without a majority a linearizable read was answered with OK`),
 			Patches: []Patch{{"cluster/forward.go",
-				"\tid, err := c.leader(ctx, hold)\n\tif err != nil {\n\t\treturn nil, notApplied, err\n\t}\n\tif id == c.n.cfg.NodeID {\n\t\tindex, err := c.n.leaderReadIndex(ctx, \"\")",
-				"\tid, err := c.leader(ctx, hold)\n\tif err != nil {\n\t\treply, err := c.local(ctx, atLeast)\n\t\treturn reply, final, err\n\t}\n" +
+				"\tid, err := c.leader(ctx, hold)\n\tif err != nil {\n\t\treturn nil, notApplied, err\n\t}\n\tif id == " +
+					"c.n.cfg.NodeID {\n\t\tindex, err := c.n.leaderReadIndex(ctx, \"\")",
+				"\tid, err := c.leader(ctx, hold)\n\tif err != nil {\n\t\treply, err := c.local(ctx, atLeast)\n\t\treturn " +
+					"reply, final, err\n\t}\n" +
 					"\tif id == c.n.cfg.NodeID {\n\t\tindex, err := c.n.leaderReadIndex(ctx, \"\")"}},
 		},
 		{
@@ -162,13 +175,15 @@ func Mutants() []Mutant {
 			Scenario: underFault("rotate-ca", `lets in who has a certificate of the old CA`),
 			Patches: []Patch{
 				{"cluster/peertls/files.go", "s := &set{roots: x509.NewCertPool()}", "s := &set{roots: everyRoot}"},
-				{File: "cluster/peertls/everyroot.go", After: "package peertls\n\nimport \"crypto/x509\"\n\nvar everyRoot = x509.NewCertPool()\n"},
+				{File: "cluster/peertls/everyroot.go",
+					After: "package peertls\n\nimport \"crypto/x509\"\n\nvar everyRoot = x509.NewCertPool()\n"},
 			},
 		},
 		{
 			Name: "oldgossip", Breaks: "a key of gossip that is no longer in the file is not understood",
 			Scenario: underFault("rotate-gossip-key", `it understands the old key of gossip`),
-			Patches:  []Patch{{"cluster/gossip_keys.go", "if err := k.ring.RemoveKey(key); err != nil {", "if err := error(nil); err != nil {"}},
+			Patches: []Patch{{"cluster/gossip_keys.go", "if err := k.ring.RemoveKey(key); err != nil {",
+				"if err := error(nil); err != nil {"}},
 		},
 	}
 }

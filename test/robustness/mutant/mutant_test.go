@@ -51,7 +51,8 @@ func TestMutants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := []string{"| mutant | breaks the rule that | caught by | seconds | seconds the product held |", "|---|---|---|---|---|"}
+	table := []string{"| mutant | breaks the rule that | caught by | seconds | seconds the product held |",
+		"|---|---|---|---|---|"}
 	for _, m := range Mutants() {
 		if asked != "all" && !strings.Contains(","+asked+",", ","+m.Name+",") {
 			continue
@@ -84,7 +85,8 @@ func TestMutants(t *testing.T) {
 			if strings.HasPrefix(check, "go test") {
 				check = "unit test"
 			}
-			table = append(table, fmt.Sprintf("| %s | %s | %s: %s | %.0f | %.0f |", m.Name, m.Breaks, check, name, took.Seconds(), held[name].Seconds()))
+			table = append(table, fmt.Sprintf("| %s | %s | %s: %s | %.0f | %.0f |", m.Name, m.Breaks, check, name,
+				took.Seconds(), held[name].Seconds()))
 		})
 	}
 	fmt.Println(strings.Join(table, "\n"))

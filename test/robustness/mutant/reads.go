@@ -30,7 +30,8 @@ func pausedLeader() Scenario {
 		{"cluster/stand_generated.go", "", standWhenTold},
 		{"cluster/transport_retry.go",
 			"\treturn g.NetworkTransport.AppendEntries(id, addr, req, resp)\n",
-			"\terr := g.NetworkTransport.AppendEntries(id, addr, req, resp)\n\ttime.Sleep(4 * time.Millisecond)\n\treturn err\n"},
+			"\terr := g.NetworkTransport.AppendEntries(id, addr, req, resp)\n" +
+				"\ttime.Sleep(4 * time.Millisecond)\n\treturn err\n"},
 	}, Run: func(ctx context.Context, e Env) ([]error, error) {
 		told := filepath.Join(e.Dir, "stand")
 		if err := os.MkdirAll(told, 0o750); err != nil {

@@ -24,7 +24,8 @@ func classify(err error, sent bool) (o Outcome, reason, named string) {
 	switch status.Code(err) {
 	case codes.OK:
 		return OK, "", ""
-	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.FailedPrecondition, codes.OutOfRange, codes.Aborted:
+	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.FailedPrecondition, codes.OutOfRange,
+		codes.Aborted:
 		if info != nil {
 			return Refused, reason, named
 		}

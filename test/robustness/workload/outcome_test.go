@@ -12,7 +12,8 @@ import (
 
 func TestClassify(t *testing.T) {
 	with := func(code codes.Code, reason, run string) error {
-		st, err := status.New(code, "no").WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: "holdfast.dev", Metadata: map[string]string{"run_id": run}})
+		st, err := status.New(code, "no").WithDetails(&errdetails.ErrorInfo{Reason: reason, Domain: "holdfast.dev",
+			Metadata: map[string]string{"run_id": run}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,7 +41,8 @@ func dial(addrs []string, creds credentials.TransportCredentials) ([]peer, error
 			return nil, errors.Join(fmt.Errorf("connect to %s: %w", addr, err), hangUp(all))
 		}
 		all = append(all, peer{conn: conn, machines: holdfastv1.NewMachineServiceClient(conn),
-			plans: holdfastv1.NewPlanServiceClient(conn), runs: holdfastv1.NewRunServiceClient(conn), pools: holdfastv1.NewPoolServiceClient(conn),
+			plans: holdfastv1.NewPlanServiceClient(conn), runs: holdfastv1.NewRunServiceClient(conn),
+			pools:    holdfastv1.NewPoolServiceClient(conn),
 			services: holdfastv1.NewRegistryServiceClient(conn), access: holdfastv1.NewAccessServiceClient(conn),
 			secrets: holdfastv1.NewSecretServiceClient(conn)})
 	}

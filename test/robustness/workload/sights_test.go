@@ -16,15 +16,21 @@ type emptyFleet struct {
 	holdfastv1.RegistryServiceClient
 }
 
-func (emptyFleet) ListMachines(context.Context, *holdfastv1.ListMachinesRequest, ...grpc.CallOption) (*holdfastv1.ListMachinesResponse, error) {
+func (emptyFleet) ListMachines(
+	context.Context, *holdfastv1.ListMachinesRequest, ...grpc.CallOption,
+) (*holdfastv1.ListMachinesResponse, error) {
 	return &holdfastv1.ListMachinesResponse{}, nil
 }
 
-func (emptyFleet) ListPools(context.Context, *holdfastv1.ListPoolsRequest, ...grpc.CallOption) (*holdfastv1.ListPoolsResponse, error) {
+func (emptyFleet) ListPools(
+	context.Context, *holdfastv1.ListPoolsRequest, ...grpc.CallOption,
+) (*holdfastv1.ListPoolsResponse, error) {
 	return &holdfastv1.ListPoolsResponse{}, nil
 }
 
-func (emptyFleet) ListServices(context.Context, *holdfastv1.ListServicesRequest, ...grpc.CallOption) (*holdfastv1.ListServicesResponse, error) {
+func (emptyFleet) ListServices(
+	context.Context, *holdfastv1.ListServicesRequest, ...grpc.CallOption,
+) (*holdfastv1.ListServicesResponse, error) {
 	return &holdfastv1.ListServicesResponse{}, nil
 }
 
