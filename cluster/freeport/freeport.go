@@ -46,7 +46,7 @@ func Claim(ctx context.Context, n int) (*Block, error) {
 			last = err
 			continue
 		}
-		if last = free(ctx, first+1, n); last == nil {
+		if last = withoutFork(func() error { return free(ctx, first+1, n) }); last == nil {
 			return &Block{claim: claim, next: first + 1, end: first + 1 + n}, nil
 		}
 		last = errors.Join(last, claim.Close())

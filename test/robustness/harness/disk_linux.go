@@ -50,8 +50,8 @@ func (d *Disk) mount() error {
 	return command("mount", "-o", "loop,errors=remount-ro", d.image, d.Dir)
 }
 
-// busyTime bounds the wait for the kernel, which may release the files of a process shortly
-// after its end was reported.
+// busyTime bounds the wait until no process has open files on the disk. A child of this process
+// has copies of its open files until it calls exec.
 const busyTime = 5 * time.Second
 
 // unmount unmounts the disk. If that fails, the error lists the processes that use it.
