@@ -13,9 +13,9 @@ import (
 )
 
 // Apply commits a command and returns its result. On a peer that does not lead or is not
-// ready, the command is not applied. It sets cmd.Time if that is unset. The error is an
-// *fsm.Error if the state refused the command (also in Result.Err), otherwise an
-// *OutcomeError.
+// ready, the command is not applied. It sets the feature level and the time of the command if they
+// are unset. The error is an *fsm.Error if the state refused the command (also in Result.Err),
+// otherwise an *OutcomeError.
 func (n *Node) Apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
 	start := time.Now()
 	ctx, done := n.commitSpan(ctx, cmd)
@@ -37,7 +37,7 @@ func (n *Node) apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, 
 	if err := n.notReady(); err != nil {
 		return fsm.Result{}, &OutcomeError{Outcome: NotApplied, Err: err}
 	}
-	n.date(cmd)
+	n.complete(cmd)
 	data, err := proto.Marshal(cmd)
 	if err != nil {
 		return fsm.Result{}, &OutcomeError{Outcome: NotApplied, Err: fmt.Errorf("%w: %w", ErrEncoding, err)}
@@ -75,7 +75,7 @@ func (n *Node) apply(ctx context.Context, cmd *internalv1.Command) (fsm.Result, 
 // commands, which do not wait until the leader is ready.
 func (n *Node) commitAll(ctx context.Context, cmds ...*internalv1.Command) ([]fsm.Result, error) {
 	for _, c := range cmds {
-		n.date(c)
+		n.complete(c)
 	}
 	data, err := proto.Marshal(&internalv1.Entry{Commands: cmds})
 	if err != nil {
@@ -100,9 +100,13 @@ func (n *Node) commit(ctx context.Context, cmd *internalv1.Command) error {
 	return nil
 }
 
-// date sets the wall clock of a command that has none, and this peer's monotonic clock in
-// every command. Without the latter the FSM would follow the wall clock, even a wrong one.
-func (n *Node) date(c *internalv1.Command) {
+// complete sets the feature level and the wall clock of a command that has none, and this peer's
+// monotonic clock in every command. Without that the FSM would follow the wall clock, even a wrong
+// one.
+func (n *Node) complete(c *internalv1.Command) {
+	if c.GetFeatureLevel() == 0 {
+		c.FeatureLevel = n.fsm.LevelOf(c)
+	}
 	if c.GetTime() == nil {
 		c.Time = timestamppb.Now()
 	}

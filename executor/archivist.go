@@ -163,8 +163,7 @@ func (v *Archivist) move(ctx context.Context, epoch uint64, view *fsm.View, run 
 	}
 	// failpoint: archive-object-verified
 	_, err = v.proposer.Apply(ctx, &internalv1.Command{
-		FeatureLevel: 1,
-		Epoch:        epoch,
+		Epoch: epoch,
 		Op: &internalv1.Command_ArchiveRun{ArchiveRun: &internalv1.ArchiveRun{
 			RunId:     run.GetRunId(),
 			Revision:  run.GetRevision(),
@@ -198,8 +197,7 @@ func (v *Archivist) drop(ctx context.Context, epoch uint64, run *holdfastv1.Run)
 	}
 	// failpoint: archive-object-removed
 	_, err = v.proposer.Apply(ctx, &internalv1.Command{
-		FeatureLevel: 1,
-		Epoch:        epoch,
+		Epoch: epoch,
 		Op: &internalv1.Command_DropArchivedRun{
 			DropArchivedRun: &internalv1.DropArchivedRun{RunId: run.GetRunId()},
 		},

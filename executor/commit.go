@@ -22,7 +22,7 @@ var (
 // unless it can never succeed. An unknown outcome is an error that ends the term, because
 // the state has to be read again to learn the outcome.
 func (t *term) propose(ctx context.Context, cmd *internalv1.Command) (fsm.Result, error) {
-	cmd.Epoch, cmd.FeatureLevel = t.epoch, 1
+	cmd.Epoch = t.epoch
 	for wait := 5 * time.Millisecond; ; wait = min(2*wait, 250*time.Millisecond) {
 		cmd.Time = nil // each proposal gets its own time
 		res, err := t.proposer.Apply(ctx, cmd)

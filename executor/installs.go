@@ -35,8 +35,7 @@ func (n *Installs) Session(machineID string) *holdfastv1.Install {
 // cannot have a session.
 func (n *Installs) Open(ctx context.Context, op providers.Op, image, disk, cloudInit string, wipe bool) error {
 	cmd := &internalv1.Command{
-		FeatureLevel: 1,
-		Epoch:        op.Epoch,
+		Epoch: op.Epoch,
 		Op: &internalv1.Command_OpenInstall{OpenInstall: &internalv1.OpenInstall{
 			RunId:     op.RunID,
 			Step:      op.Step,
@@ -62,9 +61,8 @@ func (n *Installs) Open(ctx context.Context, op providers.Op, image, disk, cloud
 func (n *Installs) Note(ctx context.Context, i *holdfastv1.Install, seen *internalv1.NoteInstall) error {
 	seen.RunId, seen.Step, seen.Attempt = i.GetRunId(), i.GetStep(), i.GetAttempt()
 	cmd := &internalv1.Command{
-		FeatureLevel: 1,
-		Epoch:        n.state.View().Meta().GetEpoch(),
-		Op:           &internalv1.Command_NoteInstall{NoteInstall: seen},
+		Epoch: n.state.View().Meta().GetEpoch(),
+		Op:    &internalv1.Command_NoteInstall{NoteInstall: seen},
 	}
 	if _, err := n.proposer.Apply(ctx, cmd); err != nil {
 		return providers.Errorf(providers.Transient, "note the install of "+i.GetMachineId(), "%w", err)

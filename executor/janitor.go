@@ -45,8 +45,7 @@ func (j *Janitor) Run(ctx context.Context, t cluster.Term) error {
 		if j.state.View().Has(fsm.Level2) && time.Since(beat) >= beatEvery {
 			beat = time.Now()
 			_, err := j.proposer.Apply(ctx, &internalv1.Command{
-				FeatureLevel: 1,
-				Op:           &internalv1.Command_Beat{Beat: &internalv1.Beat{}},
+				Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}},
 			})
 			if err != nil && ctx.Err() == nil {
 				j.log.Warn("advancing the clock of the state failed, will retry", "error", err)

@@ -167,9 +167,8 @@ func (n *Notes) due() []string {
 
 func (n *Notes) note(ctx context.Context, c *internalv1.NoteDevice) error {
 	cmd := &internalv1.Command{
-		FeatureLevel: 1,
-		Epoch:        n.state.View().Meta().GetEpoch(),
-		Op:           &internalv1.Command_NoteDevice{NoteDevice: c},
+		Epoch: n.state.View().Meta().GetEpoch(),
+		Op:    &internalv1.Command_NoteDevice{NoteDevice: c},
 	}
 	if _, err := n.proposer.Apply(ctx, cmd); err != nil {
 		return fmt.Errorf("store the note of %s: %w", c.GetKey(), err)

@@ -170,8 +170,7 @@ func (mon *monitor) commit(ctx context.Context) error {
 			continue
 		}
 		cmd := &internalv1.Command{
-			FeatureLevel: 1,
-			Epoch:        mon.epoch,
+			Epoch: mon.epoch,
 			Op: &internalv1.Command_ObserveConditions{
 				ObserveConditions: &internalv1.ObserveConditions{Machines: batch},
 			},

@@ -42,9 +42,8 @@ func (mon *monitor) rescue(ctx context.Context, m *holdfastv1.Machine, p provide
 	_, _ = rand.Read(id[:]) // never fails
 	now := time.Now().UTC()
 	cmd := &internalv1.Command{
-		FeatureLevel: 1,
-		Epoch:        mon.epoch,
-		Principal:    recoverer,
+		Epoch:     mon.epoch,
+		Principal: recoverer,
 		Op: &internalv1.Command_StartRun{StartRun: &internalv1.StartRun{
 			RunId:           "run-" + hex.EncodeToString(id[:]),
 			MachineId:       m.GetMachineId(),

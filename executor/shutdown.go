@@ -45,8 +45,7 @@ func (e *Executor) CancelActive(ctx context.Context, why string) error {
 	view := e.state.View()
 	for run := range toCancel(view) {
 		_, err := e.proposer.Apply(ctx, &internalv1.Command{
-			FeatureLevel: 1,
-			Epoch:        view.Meta().GetEpoch(),
+			Epoch: view.Meta().GetEpoch(),
 			Op: &internalv1.Command_AbortRun{
 				AbortRun: &internalv1.AbortRun{RunId: run.GetRunId(), Phase: holdfastv1.Run_CANCELED},
 			},
@@ -65,7 +64,7 @@ func (e *Executor) requestCancel(ctx context.Context, why string) error {
 			if run.GetPhase() != phase || run.GetCancelRequestedAt() != nil {
 				continue
 			}
-			_, err := e.proposer.Apply(ctx, &internalv1.Command{FeatureLevel: 1, Op: &internalv1.Command_CancelRun{
+			_, err := e.proposer.Apply(ctx, &internalv1.Command{Op: &internalv1.Command_CancelRun{
 				CancelRun: &internalv1.CancelRun{RunId: run.GetRunId(), Reason: why}}})
 			errs = append(errs, unlessRefused(err))
 		}

@@ -5,193 +5,128 @@ import (
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
 )
 
-// subjectOf returns the subject of any command, and whether the command is listed here; a test
-// fails for one that is not. A command without machines and pools (plans, tokens, secrets,
-// services, the cluster) is refused to callers that are limited to pools.
-func (t *tx) subjectOf(c *internalv1.Command) (about subject, known bool) {
-	switch op := c.GetOp().(type) {
-	case *internalv1.Command_RegisterMachine:
-		in := op.RegisterMachine.GetMachine()
-		return t.inventorySubject(in, func(m *holdfastv1.Machine) *Error {
-			if in.GetSpec() != nil {
-				m.Spec = in.GetSpec()
-			}
-			if len(in.GetLabels()) > 0 {
-				m.Labels = in.GetLabels() // they may contain the provider
-			}
-			return nil
-		}), true
-	case *internalv1.Command_UpdateMachine:
-		in := op.UpdateMachine.GetMachine()
-		return t.inventorySubject(in, func(m *holdfastv1.Machine) *Error {
-			return t.mergeMachine(m, in, op.UpdateMachine.GetPaths())
-		}), true
-	case *internalv1.Command_SetMachinePhase:
-		return machineSubject(op.SetMachinePhase.GetMachineId()), true
-	case *internalv1.Command_RetryBmc:
-		return machineSubject(op.RetryBmc.GetMachineId()), true
-	case *internalv1.Command_DeleteMachine:
-		return machineSubject(op.DeleteMachine.GetMachineId()), true
-	case *internalv1.Command_StartRun:
-		return t.startSubject(op.StartRun), true
-	case *internalv1.Command_CancelRun:
-		return t.runSubject(op.CancelRun.GetRunId()), true
+// These functions return the subjects of commands. A command without machines and pools (plans,
+// tokens, secrets, services, the cluster) is refused to callers that are limited to pools.
 
-	case *internalv1.Command_CreatePlan:
-		return named("plans", op.CreatePlan.GetPlan().GetPlanId()), true
-	case *internalv1.Command_DeletePlan:
-		return named("plans", op.DeletePlan.GetPlanId()), true
-	case *internalv1.Command_PutImage:
-		return named("images", op.PutImage.GetImage().GetName()), true
-	case *internalv1.Command_DeleteImage:
-		return named("images", op.DeleteImage.GetName()), true
-	case *internalv1.Command_ReleasePlan:
-		return named("plans", op.ReleasePlan.GetPlanId()), true
-
-	case *internalv1.Command_CreateToken:
-		return named("tokens", op.CreateToken.GetToken().GetToken().GetTokenId()), true
-	case *internalv1.Command_RevokeToken:
-		return named("tokens", op.RevokeToken.GetTokenId()), true
-	case *internalv1.Command_PutSecret:
-		return named("secrets", op.PutSecret.GetSecret().GetSecret().GetName()), true
-	case *internalv1.Command_DeleteSecret:
-		return named("secrets", op.DeleteSecret.GetName()), true
-	case *internalv1.Command_ResealSecrets:
-		return subject{resource: "secrets"}, true
-	case *internalv1.Command_PutWebhook:
-		return named("webhooks", op.PutWebhook.GetWebhook().GetName()), true
-	case *internalv1.Command_DeleteWebhook:
-		return named("webhooks", op.DeleteWebhook.GetName()), true
-	case *internalv1.Command_RecordDenials:
-		return subject{resource: "audit"}, true
-	}
-	return t.fleetSubject(c)
+// byName returns a function for commands about one record that they name.
+func byName[C any](kind string, name func(C) string) func(*tx, C) subject {
+	return func(_ *tx, c C) subject { return named(kind, name(c)) }
 }
 
-// fleetSubject returns the subjects of the commands of agents, nodes, pools, services and
-// installers.
-func (t *tx) fleetSubject(c *internalv1.Command) (about subject, known bool) {
-	switch op := c.GetOp().(type) {
-	case *internalv1.Command_CreateAgentMachine:
-		return t.newMachine(op.CreateAgentMachine.GetMachineId(), op.CreateAgentMachine.GetPool()), true
-	case *internalv1.Command_RegisterAgent:
-		in := op.RegisterAgent.GetAgent()
-		if _, ok := t.poolOpen(in.GetPoolName()); !ok { // the command has the right error
-			return machineSubject(in.GetMachineId()), true
-		}
-		return t.newMachine(in.GetMachineId(), in.GetPoolName()), true
-
-	case *internalv1.Command_CreateNode:
-		return t.newMachine(op.CreateNode.GetMachineId(), ""), true
-	case *internalv1.Command_UpdateNode:
-		return machineSubject(t.nodeID(op.UpdateNode.GetId())), true
-	case *internalv1.Command_TransitionNode:
-		return machineSubject(t.nodeID(op.TransitionNode.GetId())), true
-	case *internalv1.Command_ReportNode:
-		if id := t.nodeID(op.ReportNode.GetReport().GetMacAddress()); t.machines.has(id) {
-			return machineSubject(id), true
-		}
-		return t.newMachine(op.ReportNode.GetMachineId(), ""), true // the machine is discovered
-
-	case *internalv1.Command_BootInstall:
-		return machineSubject(op.BootInstall.GetMachineId()), true
-	case *internalv1.Command_ReportInstall:
-		return t.installSubject(op.ReportInstall.GetSha256()), true
-	case *internalv1.Command_AppendInstallLog:
-		return t.installSubject(op.AppendInstallLog.GetSha256()), true
-
-	case *internalv1.Command_CreatePool:
-		return poolSubject(op.CreatePool.GetPool().GetPoolId()), true
-	case *internalv1.Command_DeletePool:
-		return poolSubject(op.DeletePool.GetPoolId()), true
-	case *internalv1.Command_RegisterPool:
-		return poolSubject(op.RegisterPool.GetPool().GetPoolId()), true
-	case *internalv1.Command_DeregisterPool:
-		return poolSubject(op.DeregisterPool.GetPoolId()), true
-	case *internalv1.Command_DeleteProvider:
-		return t.providerSubject(&holdfastv1.PlatformProvider{ProviderId: op.DeleteProvider.GetProviderId()}), true
-	case *internalv1.Command_RegisterProvider:
-		return t.providerSubject(op.RegisterProvider.GetProvider()), true
-
-	case *internalv1.Command_RegisterService:
-		id := op.RegisterService.GetTarget().GetId()
-		if id == "" {
-			id = op.RegisterService.GetNewId()
-		}
-		return named("services", id), true
-	case *internalv1.Command_UpdateServiceState:
-		return named("services", op.UpdateServiceState.GetId()), true
-	case *internalv1.Command_DeregisterService:
-		id := op.DeregisterService.GetId()
-		if id == "" {
-			id = op.DeregisterService.GetTarget().GetId()
-		}
-		return named("services", id), true
-	}
-	return t.clusterSubject(c)
+// whole returns a function for commands about everything of a kind.
+func whole[C any](kind string) func(*tx, C) subject {
+	return func(*tx, C) subject { return subject{resource: kind} }
 }
 
-// installSubject returns the machine of the installer's token as the subject.
-func (t *tx) installSubject(sum []byte) subject {
-	if s, _, ok := t.installByToken(sum); ok {
+func ofCluster[C any](*tx, C) subject { return subject{resource: "cluster"} }
+
+func ofMachine[C interface{ GetMachineId() string }](_ *tx, c C) subject {
+	return machineSubject(c.GetMachineId())
+}
+
+func ofNode[C interface{ GetId() string }](t *tx, c C) subject {
+	return machineSubject(t.nodeID(c.GetId()))
+}
+
+func ofRun[C interface{ GetRunId() string }](_ *tx, c C) subject { return named("runs", c.GetRunId()) }
+
+func ofRunsMachine[C interface{ GetRunId() string }](t *tx, c C) subject {
+	return t.runSubject(c.GetRunId())
+}
+
+func ofPlan[C interface{ GetPlanId() string }](_ *tx, c C) subject {
+	return named("plans", c.GetPlanId())
+}
+
+func ofPool[C interface{ GetPoolId() string }](_ *tx, c C) subject { return poolSubject(c.GetPoolId()) }
+
+func ofNewPool[C interface{ GetPool() *holdfastv1.Pool }](_ *tx, c C) subject {
+	return poolSubject(c.GetPool().GetPoolId())
+}
+
+func ofRestore[C interface{ GetRestoreId() string }](_ *tx, c C) subject {
+	return named("snapshots", c.GetRestoreId())
+}
+
+// ofInstaller returns the machine of the installer's token.
+func ofInstaller[C interface{ GetSha256() []byte }](t *tx, c C) subject {
+	if s, _, ok := t.installByToken(c.GetSha256()); ok {
 		return machineSubject(s.GetInstall().GetMachineId())
 	}
 	return named("installs", "?")
 }
 
-// clusterSubject returns the subjects of commands of the cluster itself. They name no machine
-// or pool, so callers limited to pools may not give them.
-func (t *tx) clusterSubject(c *internalv1.Command) (about subject, known bool) {
-	switch op := c.GetOp().(type) {
-	case *internalv1.Command_PutPeer:
-		return named("peers", op.PutPeer.GetPeer().GetId()), true
-	case *internalv1.Command_RemovePeer:
-		return named("peers", op.RemovePeer.GetId()), true
-	case *internalv1.Command_StageBackup:
-		return named("snapshots", op.StageBackup.GetRestoreId()), true
-	case *internalv1.Command_RestoreBackup:
-		return named("snapshots", op.RestoreBackup.GetRestoreId()), true
-	case *internalv1.Command_NoteBackup:
-		if member := op.NoteBackup.GetMember(); member != "" {
-			return named("peers", member), true
+func ofRegistration(t *tx, c *internalv1.RegisterMachine) subject {
+	in := c.GetMachine()
+	return t.inventorySubject(in, func(m *holdfastv1.Machine) *Error {
+		if in.GetSpec() != nil {
+			m.Spec = in.GetSpec()
 		}
-		if op.NoteBackup.GetMembers() {
-			return subject{resource: "peers"}, true
+		if len(in.GetLabels()) > 0 {
+			m.Labels = in.GetLabels() // they may contain the provider
 		}
-		return subject{resource: "snapshots"}, true
-	case *internalv1.Command_SetAutopilot:
-		return subject{resource: "autopilot"}, true
-	case *internalv1.Command_ResetClock:
-		return subject{resource: "clock"}, true
-	case *internalv1.Command_BeginAttempt:
-		return named("runs", op.BeginAttempt.GetRunId()), true
-	case *internalv1.Command_NoteProgress:
-		return named("runs", op.NoteProgress.GetRunId()), true
-	case *internalv1.Command_EndAttempt:
-		return named("runs", op.EndAttempt.GetRunId()), true
-	case *internalv1.Command_AbortRun:
-		return named("runs", op.AbortRun.GetRunId()), true
-	case *internalv1.Command_OpenInstall:
-		return named("runs", op.OpenInstall.GetRunId()), true
-	case *internalv1.Command_NoteInstall:
-		return named("runs", op.NoteInstall.GetRunId()), true
-	case *internalv1.Command_CompactRunLog:
-		return named("runs", op.CompactRunLog.GetRunId()), true
-	case *internalv1.Command_ArchiveRun:
-		return named("runs", op.ArchiveRun.GetRunId()), true
-	case *internalv1.Command_DropArchivedRun:
-		return named("runs", op.DropArchivedRun.GetRunId()), true
-	case *internalv1.Command_NoteDelivery:
-		return named("webhooks", op.NoteDelivery.GetName()), true
-	case *internalv1.Command_LeaderEstablished, *internalv1.Command_InitCluster,
-		*internalv1.Command_RaiseFeatureLevel, *internalv1.Command_Beat,
-		*internalv1.Command_ObserveConditions, *internalv1.Command_AppendRunLogs,
-		*internalv1.Command_DropTokens, *internalv1.Command_PutSigningKeys,
-		*internalv1.Command_NoteDevice, *internalv1.Command_CheckpointLeases,
-		*internalv1.Command_ExpireLeases, *internalv1.Command_SweepPools:
-		return subject{resource: "cluster"}, true
+		return nil
+	})
+}
+
+func ofUpdate(t *tx, c *internalv1.UpdateMachine) subject {
+	in := c.GetMachine()
+	return t.inventorySubject(in, func(m *holdfastv1.Machine) *Error {
+		return t.mergeMachine(m, in, c.GetPaths())
+	})
+}
+
+func ofAgentMachine(t *tx, c *internalv1.CreateAgentMachine) subject {
+	return t.newMachine(c.GetMachineId(), c.GetPool())
+}
+
+func ofAgent(t *tx, c *internalv1.RegisterAgent) subject {
+	in := c.GetAgent()
+	if _, ok := t.poolOpen(in.GetPoolName()); !ok { // the command has the right error
+		return machineSubject(in.GetMachineId())
 	}
-	return subject{}, false
+	return t.newMachine(in.GetMachineId(), in.GetPoolName())
+}
+
+func ofNewNode(t *tx, c *internalv1.CreateNode) subject { return t.newMachine(c.GetMachineId(), "") }
+
+func ofReport(t *tx, c *internalv1.ReportNode) subject {
+	if id := t.nodeID(c.GetReport().GetMacAddress()); t.machines.has(id) {
+		return machineSubject(id)
+	}
+	return t.newMachine(c.GetMachineId(), "") // the machine is discovered
+}
+
+func ofProvider(t *tx, c *internalv1.RegisterProvider) subject {
+	return t.providerSubject(c.GetProvider())
+}
+
+func ofDeletedProvider(t *tx, c *internalv1.DeleteProvider) subject {
+	return t.providerSubject(&holdfastv1.PlatformProvider{ProviderId: c.GetProviderId()})
+}
+
+func ofService(_ *tx, c *internalv1.RegisterService) subject {
+	if id := c.GetTarget().GetId(); id != "" {
+		return named("services", id)
+	}
+	return named("services", c.GetNewId())
+}
+
+func ofDeregistered(_ *tx, c *internalv1.DeregisterService) subject {
+	if id := c.GetId(); id != "" {
+		return named("services", id)
+	}
+	return named("services", c.GetTarget().GetId())
+}
+
+func ofBackup(_ *tx, c *internalv1.NoteBackup) subject {
+	if member := c.GetMember(); member != "" {
+		return named("peers", member)
+	}
+	if c.GetMembers() {
+		return subject{resource: "peers"}
+	}
+	return subject{resource: "snapshots"}
 }
 
 // nodeID returns the machine that a node's id refers to, which may be a machine id or a MAC

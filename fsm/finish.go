@@ -209,3 +209,35 @@ func (t *tx) runSucceeded(m *holdfastv1.Machine, run *holdfastv1.Run, c change) 
 	}
 	t.movePhase(m, phase, c)
 }
+
+// Drains reports whether the success of a step means that the machine's node is drained. Such
+// steps are scripts, recognized by name.
+func Drains(s *holdfastv1.StepStatus) bool {
+	return s.GetName() == "drain-node" || s.GetName() == "drain-check"
+}
+
+// ProofSkipped is the evidence key for a step that was skipped because its host is dead. Its
+// value is the reason.
+const ProofSkipped = "skipped"
+
+// Skipped reports whether a step succeeded because it was skipped.
+func Skipped(s *holdfastv1.StepStatus) bool {
+	return lastAttempt(s).GetEvidenceAfter()[ProofSkipped] != ""
+}
+
+// ProofEndpoint is the evidence key of a step net for the new address of the host.
+const ProofEndpoint = "ssh_endpoint"
+
+// moveHost records the new address of a host, together with the outcome of the step that
+// changed its network, because the next step has to reach it.
+func (t *tx) moveHost(machine, endpoint string) {
+	m, ok := t.machines.get(machine)
+	if !ok || m.GetSpec().GetSshEndpoint() == endpoint {
+		return
+	}
+	if m.Spec == nil {
+		m.Spec = &holdfastv1.MachineSpec{}
+	}
+	m.Spec.SshEndpoint = endpoint
+	t.putMachine(m)
+}

@@ -28,21 +28,23 @@ type FSM struct {
 	changed atomic.Pointer[chan struct{}] // closed at the next change
 	applied atomic.Uint64
 
-	halted  chan struct{}
-	haltErr error     // set before halted is closed
-	codec   *logCodec // for Views
-	own     *logCodec // for Apply, which must not wait for readers
-	decoded *planCache
+	halted   chan struct{}
+	haltErr  error     // set before halted is closed
+	codec    *logCodec // for Views
+	own      *logCodec // for Apply, which must not wait for readers
+	decoded  *planCache
+	commands *commandSet
 }
 
 // New returns an FSM with an empty state.
 func New() *FSM {
 	f := &FSM{
-		state:   newState(),
-		halted:  make(chan struct{}),
-		codec:   newLogCodec(),
-		own:     newLogCodec(),
-		decoded: newPlanCache(),
+		state:    newState(),
+		halted:   make(chan struct{}),
+		codec:    newLogCodec(),
+		own:      newLogCodec(),
+		decoded:  newPlanCache(),
+		commands: newCommandSet(),
 	}
 	f.changed.Store(new(make(chan struct{})))
 	return f

@@ -117,12 +117,6 @@ type subject struct {
 	secrets  []string // secrets that the command would newly send somewhere
 }
 
-// subject returns the subject of the command.
-func (t *tx) subject() subject {
-	about, _ := t.subjectOf(t.cmd)
-	return about
-}
-
 // ident returns an id if it is valid, or else "?". An invalid id may be anything, even a
 // token in the wrong place, and audit events must not contain it.
 func ident(id string) string {

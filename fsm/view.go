@@ -43,3 +43,12 @@ func orderedTime(t *timestamppb.Timestamp, id string) string {
 	key = appendOrdered(key, uint64(t.AsTime().UnixNano()))
 	return string(append(append(key, '.'), id...))
 }
+
+// Sizes returns the number of records in each table, by table name.
+func (v *View) Sizes() map[string]int {
+	sizes := map[string]int{}
+	for _, t := range v.tables() {
+		sizes[t.name()] = t.len()
+	}
+	return sizes
+}

@@ -234,7 +234,7 @@ func (s *installService) BootMachine(
 			return nil, err
 		}
 		answer := s.bootAnswer(v, r)
-		c := &internalv1.Command{FeatureLevel: 1, Principal: "netboot"}
+		c := &internalv1.Command{Principal: "netboot"}
 		switch {
 		case takenOver(v, answer, r):
 			return s.refuseTakeover(ctx, answer, r), nil
@@ -319,7 +319,7 @@ func (s *installService) discover(
 	ctx context.Context, v *fsm.View, r *holdfastv1.BootMachineRequest,
 ) (*holdfastv1.BootMachineResponse, error) {
 	facts := &holdfastv1.NodeRecord{IpAddress: r.GetIpAddress(), Arch: r.GetArch()}
-	c := &internalv1.Command{FeatureLevel: 1, Principal: "netboot", Op: &internalv1.Command_ReportNode{
+	c := &internalv1.Command{Principal: "netboot", Op: &internalv1.Command_ReportNode{
 		ReportNode: &internalv1.ReportNode{
 			Report:        &holdfastv1.ReportNodeRequest{MacAddress: r.GetMac(), Facts: facts},
 			RunId:         "run-" + randomHex(6),
@@ -431,7 +431,7 @@ func (s *installService) ReportInstall(
 	}
 	report := withoutUnknown(r)
 	report.Token = ""
-	return apply[*holdfastv1.Install](ctx, s.node, &internalv1.Command{FeatureLevel: 1, Principal: "installer",
+	return apply[*holdfastv1.Install](ctx, s.node, &internalv1.Command{Principal: "installer",
 		Op: &internalv1.Command_ReportInstall{ReportInstall: &internalv1.ReportInstall{Sha256: sum, Report: report}}})
 }
 
@@ -445,8 +445,7 @@ func (s *installService) AppendInstallLog(
 	}
 	data := r.GetData()[:min(len(r.GetData()), maxLogPart)]
 	i, err := apply[*holdfastv1.Install](ctx, s.node, &internalv1.Command{
-		FeatureLevel: 1,
-		Principal:    "installer",
+		Principal: "installer",
 		Op: &internalv1.Command_AppendInstallLog{
 			AppendInstallLog: &internalv1.AppendInstallLog{Sha256: sum, Offset: r.GetOffset(), Data: data},
 		},

@@ -150,7 +150,6 @@ func (s *machineService) RetryBmc(ctx context.Context, r *holdfastv1.RetryBmcReq
 		return nil, err
 	}
 	c := s.command(ctx)
-	c.FeatureLevel = fsm.Level2
 	c.Op = &internalv1.Command_RetryBmc{RetryBmc: &internalv1.RetryBmc{MachineId: r.GetMachineId()}}
 	return apply[*holdfastv1.Machine](ctx, s.node, c)
 }

@@ -95,7 +95,7 @@ func (s *operatorService) RemovePeer(
 // Probe commits a command that changes nothing and writes no audit event.
 func (s *operatorService) Probe(ctx context.Context, _ *holdfastv1.ProbeRequest) (*holdfastv1.ProbeResponse, error) {
 	res, err := s.node.Apply(ctx, &internalv1.Command{
-		FeatureLevel: 1, Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}},
+		Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}},
 	})
 	if err != nil {
 		return nil, err
@@ -170,7 +170,6 @@ func (s *operatorService) ResetClock(
 			now.UTC().Format(time.RFC3339), r.GetTime().AsTime().Format(time.RFC3339))}
 	}
 	c := s.command(ctx)
-	c.FeatureLevel = fsm.Level2
 	c.Op = &internalv1.Command_ResetClock{ResetClock: &internalv1.ResetClock{To: r.GetTime()}}
 	if _, err := s.node.Apply(ctx, c); err != nil {
 		return nil, err

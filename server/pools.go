@@ -213,7 +213,6 @@ func (s *poolService) DeleteProvider(
 		return nil, err
 	}
 	c := s.command(ctx)
-	c.FeatureLevel = fsm.Level2
 	c.Op = &internalv1.Command_DeleteProvider{DeleteProvider: &internalv1.DeleteProvider{ProviderId: r.GetProviderId()}}
 	if _, err := s.node.Apply(ctx, c); err != nil {
 		return nil, err

@@ -115,9 +115,8 @@ func (s *operatorService) StageSnapshot(
 ) (*holdfastv1.StageSnapshotResponse, error) {
 	stage := &internalv1.StageBackup{RestoreId: r.GetRestoreId(), Sequence: r.GetSequence(), Data: r.GetData()}
 	c := &internalv1.Command{
-		FeatureLevel: 1,
-		Principal:    s.command(ctx).GetPrincipal(),
-		Op:           &internalv1.Command_StageBackup{StageBackup: stage},
+		Principal: s.command(ctx).GetPrincipal(),
+		Op:        &internalv1.Command_StageBackup{StageBackup: stage},
 	}
 	if _, err := s.node.Apply(ctx, c); err != nil {
 		return nil, err

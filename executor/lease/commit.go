@@ -175,9 +175,8 @@ func (ts *termState) requeue(it item, rn *internalv1.Renewal) bool {
 // another peer leads now.
 func (ts *termState) commit(ctx context.Context, b *batch) error {
 	_, err := ts.proposer.Apply(ctx, &internalv1.Command{
-		FeatureLevel: 1,
-		Epoch:        ts.term.Epoch,
-		Op:           &internalv1.Command_CheckpointLeases{CheckpointLeases: b.cmd},
+		Epoch: ts.term.Epoch,
+		Op:    &internalv1.Command_CheckpointLeases{CheckpointLeases: b.cmd},
 	})
 	ts.metrics.committed(len(b.items), err)
 	if err != nil {

@@ -71,9 +71,8 @@ func (ts *termState) expire(ctx context.Context) (more bool, err error) {
 	// expiry, and the FSM refuses an expiry that comes second.
 	if err = ts.term.Confirm(ctx); err == nil {
 		_, err = ts.proposer.Apply(ctx, &internalv1.Command{
-			FeatureLevel: 1,
-			Epoch:        ts.term.Epoch,
-			Op:           &internalv1.Command_ExpireLeases{ExpireLeases: cmd},
+			Epoch: ts.term.Epoch,
+			Op:    &internalv1.Command_ExpireLeases{ExpireLeases: cmd},
 		})
 	}
 	ts.metrics.expired(len(over), err)

@@ -95,7 +95,7 @@ func (b *Bootstrap) try(ctx context.Context, secret string, hash []byte) (done b
 	}
 	now := timestamppb.Now()
 	_, err = b.node.Apply(ctx, &internalv1.Command{
-		FeatureLevel: 1, Time: now, Principal: "system",
+		Time: now, Principal: "system",
 		Op: &internalv1.Command_CreateToken{CreateToken: &internalv1.CreateToken{Token: &internalv1.StoredToken{
 			Sha256: hash,
 			Token: &holdfastv1.Token{

@@ -27,10 +27,9 @@ type State interface {
 func ForNode(cfg Config, node Node, state State) (*Gate, *Relay, error) {
 	relay := NewRelay(node, func(ctx context.Context, d *internalv1.RecordDenials) error {
 		_, err := node.Apply(ctx, &internalv1.Command{
-			FeatureLevel: 1,
-			Time:         timestamppb.Now(),
-			Principal:    "system",
-			Op:           &internalv1.Command_RecordDenials{RecordDenials: d},
+			Time:      timestamppb.Now(),
+			Principal: "system",
+			Op:        &internalv1.Command_RecordDenials{RecordDenials: d},
 		})
 		return err
 	})

@@ -11,7 +11,7 @@ import (
 // caller's token and scope, and writes the audit event. Without a caller, as in tests of
 // handlers, the command is anonymous and writes no audit event.
 func Command(ctx context.Context) *internalv1.Command {
-	c := &internalv1.Command{FeatureLevel: 1, Principal: "anonymous"}
+	c := &internalv1.Command{Principal: "anonymous"}
 	from := CallerFrom(ctx)
 	if from == nil {
 		return c

@@ -108,9 +108,8 @@ func (r *Rotator) turn(ctx context.Context, t cluster.Term, now time.Time, lost 
 	ctx, cancel := context.WithTimeout(ctx, commandLimit)
 	defer cancel()
 	_, err := r.node.Apply(ctx, &internalv1.Command{
-		FeatureLevel: 1,
-		Epoch:        t.Epoch,
-		Principal:    "system",
+		Epoch:     t.Epoch,
+		Principal: "system",
 		Op: &internalv1.Command_PutSigningKeys{
 			PutSigningKeys: &internalv1.PutSigningKeys{Keys: keep, AfterKeyId: after},
 		},

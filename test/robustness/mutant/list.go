@@ -50,8 +50,8 @@ func Mutants() []Mutant {
 			Name: "noepoch", Breaks: "the state refuses commands of a leader that has been replaced",
 			Scenario: staleCommands(),
 			Patches: []Patch{{"fsm/tx.go",
-				"if e, now := t.cmd.GetEpoch(), t.meta.GetEpoch(); e != now {",
-				"if e, now := t.cmd.GetEpoch(), t.meta.GetEpoch(); e > now {"}},
+				"c.needsEpoch && e != now {",
+				"c.needsEpoch && e > now {"}},
 		},
 		{
 			Name: "actbeforeintent", Breaks: "the intent is committed before the effect",
