@@ -52,6 +52,8 @@ func importRules() []importRule {
 		{part: "proto/internalv1", may: []string{"proto/holdfast/..."}},
 		{part: "internal/nearest"},
 		{part: "fsm/...", may: []string{"proto/...", "internal/nearest"}, never: impure},
+		{part: "internal/heap"},
+		{part: "internal/tracing"},
 		{part: "internal/archive/...", may: []string{"proto/..."}},
 		{part: "cluster/...", may: []string{"proto/...", "fsm"}},
 		{part: "internal/secrets", may: []string{"proto/...", "fsm", "cluster", "cluster/keyfile"}},

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -15,6 +16,7 @@ import (
 const (
 	maxFiles   = 25
 	maxMethods = 60
+	maxWiring  = 3000 // lines of all binaries below cmd/, which only put packages together
 )
 
 // larger lists the packages and types that exceed the limits, with their present size. A number
@@ -98,6 +100,36 @@ func receiver(f *ast.FuncDecl) string {
 func TestSizes(t *testing.T) {
 	for _, f := range checkSizes(sources(t), larger()) {
 		t.Error(f)
+	}
+	for _, f := range checkWiring(sources(t), maxWiring) {
+		t.Error(f)
+	}
+}
+
+// checkWiring reports whether the product code below cmd/ exceeds a limit, in lines.
+func checkWiring(files []source, limit int) []string {
+	lines := 0
+	for _, s := range files {
+		if strings.HasPrefix(s.path, "cmd/") && path.Ext(s.path) == ".go" && !s.inTestFile() {
+			lines += s.lines
+		}
+	}
+	if lines <= limit {
+		return nil
+	}
+	return []string{
+		fmt.Sprintf("cmd: has %d lines, more than %d: move code into a package below internal/", lines, limit)}
+}
+
+func TestCheckWiring(t *testing.T) {
+	files := madeUp(t, "cmd/a/a.go", "package a\n\nvar A = 1\n", "cmd/a/a_test.go", "package a\n\n\n\n",
+		"b/b.go", "package b\n\n\n")
+	want := []string{"cmd: has 3 lines, more than 2: move code into a package below internal/"}
+	if diff := cmp.Diff(want, checkWiring(files, 2)); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+	if got := checkWiring(files, 3); got != nil {
+		t.Errorf("three lines of three: got %q, want none", got)
 	}
 }
 

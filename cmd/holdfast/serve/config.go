@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/holdfast-metal/holdfast/internal/tracing"
 	"github.com/holdfast-metal/holdfast/providers"
 	"github.com/holdfast-metal/holdfast/server/auth"
 	"github.com/holdfast-metal/holdfast/server/egress"
@@ -47,8 +48,8 @@ type Config struct {
 	secretsConfig
 	netbootConfig
 	archiveConfig
-	tracingConfig
 
+	tracing  tracing.Config
 	settings string // what flags, environment and file have come to
 
 	Providers   map[string]providers.Config // in the file only
@@ -76,7 +77,7 @@ func (c *Config) flags(fs *pflag.FlagSet) {
 	c.secretsConfig.flags(fs)
 	c.netbootConfig.flags(fs)
 	c.archiveConfig.flags(fs)
-	c.tracingConfig.flags(fs)
+	c.tracing.Flags(fs)
 	fs.BoolVar(&c.Insecure, "insecure", false, "no TLS and no authentication: loopback addresses only")
 	fs.BoolVar(&c.Dev, "dev", false, "one peer, in memory, insecure, with fake hardware")
 	fs.StringVar(&c.OnShutdown, "on-shutdown", "handover",
@@ -151,7 +152,7 @@ func (c *Config) settle() error {
 	if c.BootstrapExpect != 1 && len(c.Join) == 0 {
 		return errors.New("set --join to the gossip addresses of other peers (or --bootstrap-expect=1 for a peer alone)")
 	}
-	if err := c.tracingConfig.settle(); err != nil {
+	if err := c.tracing.Check(); err != nil {
 		return err
 	}
 	if err := c.secretsConfig.settle(); err != nil {

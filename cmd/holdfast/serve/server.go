@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-metal/holdfast/executor/lease"
 	"github.com/holdfast-metal/holdfast/fsm"
 	"github.com/holdfast-metal/holdfast/internal/hardware"
+	"github.com/holdfast-metal/holdfast/internal/heap"
 	"github.com/holdfast-metal/holdfast/internal/images"
 	"github.com/holdfast-metal/holdfast/internal/secrets"
 	"github.com/holdfast-metal/holdfast/proto/internalv1"
@@ -118,11 +119,11 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		return err
 	}
 
-	traces, err := cfg.tracingConfig.open(ctx, cfg.NodeID, version, log.With("peer", cfg.NodeID))
+	traces, err := cfg.tracing.Open(ctx, cfg.NodeID, version, log.With("peer", cfg.NodeID))
 	if err != nil {
 		return err
 	}
-	defer traces.close(log.With("peer", cfg.NodeID)) //nolint:contextcheck // what there is is sent though ctx has ended
+	defer traces.Close(log.With("peer", cfg.NodeID)) //nolint:contextcheck // what there is is sent though ctx has ended
 	state := fsm.New()
 	peerLog := log.With("peer", cfg.NodeID) // the cluster says so itself
 	p := &peer{cfg: cfg, log: peerLog}
@@ -141,8 +142,8 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		Version:           version,
 		Logger:            log,
 		Registerer:        reg,
-		Tracer:            traces.tracer(),
-		DialOptions:       traces.forwarded(),
+		Tracer:            traces.Tracer(),
+		DialOptions:       traces.Forwarded(),
 		Leases:            func() (int, float64) { return leaseLoad() },
 		BeforeHandover:    p.beforeHandover,
 		LeaveOnStop:       cfg.LeaveOnStop,
@@ -163,7 +164,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		StepDeadline: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second,
 		DenyURL:      fetches.CheckURL,
 		Logger:       peerLog,
-		Tracer:       traces.tracer(),
+		Tracer:       traces.Tracer(),
 		Boundary:     boundaryHook()}, p.node, state, set)
 	reconciler := executor.NewReconciler(
 		executor.ReconcilerConfig{Interval: time.Duration(cfg.ReconcileIntervalSeconds) * time.Second,
@@ -208,7 +209,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		DefaultStepTimeout: time.Duration(cfg.DefaultStepTimeoutSeconds) * time.Second, DefaultMaxRetries: retries,
 		DefaultInstallTimeout: time.Duration(cfg.DefaultInstallTimeoutSeconds) * time.Second}, p.node, state, set)
 	apiLn, creds := secured(store, grpcLn)
-	api := grpc.NewServer(append(slices.Concat(server.GRPCOptions(), creds, traces.served()),
+	api := grpc.NewServer(append(slices.Concat(server.GRPCOptions(), creds, traces.Served()),
 		grpc.ChainUnaryInterceptor(srv.UnaryInterceptors()...),
 		grpc.ChainStreamInterceptor(srv.StreamInterceptors()...))...) //nolint:contextcheck // streams bring their own
 	srv.Register(api)
@@ -232,7 +233,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 	g.Go(func() error { return hour.Run(web) })
 	var local grpc.ClientConnInterface // the services of this process, as the HTTP APIs call them
 	own := func(_ *auth.Mux, rpc grpc.ClientConnInterface) { local = rpc }
-	site := srv.HTTPServer(traces.handler(srv.HTTPHandler(append(apis(srv, cfg.netbootConfig.api(), hour,
+	site := srv.HTTPServer(traces.Handler(srv.HTTPHandler(append(apis(srv, cfg.netbootConfig.api(), hour,
 		secrets.NewSessions(keys, time.Now), peerLog), vault.routes, files.Routes, own)...)))
 	machines := machinesOnly(site.Handler)
 	site.Handler = cfg.netbootConfig.notMachines(site.Handler)
@@ -248,7 +249,7 @@ func run(ctx context.Context, cfg *Config, version string, log *slog.Logger) err
 		srv.Drain() // watchers go on with another peer while this one hands over
 		return nil
 	})
-	g.Go(func() error { return keepHeap(web) })
+	g.Go(func() error { return heap.Run(web) })
 	g.Go(func() error { return gate.Denials().Run(web) })
 	g.Go(func() error { return gateway.Run(web) })
 	g.Go(func() error { return files.Run(web) })

@@ -1,4 +1,4 @@
-package serve
+package heap
 
 import "testing"
 

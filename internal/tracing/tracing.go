@@ -1,4 +1,6 @@
-package serve
+// Package tracing creates OpenTelemetry spans of calls, commits and attempts, and sends them over
+// OTLP. It knows no resource of Holdfast. Without a URL it adds nothing to any call.
+package tracing
 
 import (
 	"context"
@@ -30,20 +32,22 @@ const tracerName = "github.com/holdfast-metal/holdfast"
 // lastSpansTime is the time limit for sending the last spans when a peer stops.
 const lastSpansTime = 2 * time.Second
 
-// tracingConfig configures traces. Without a URL tracing is off and costs nothing.
-type tracingConfig struct {
-	TracingURL   string
-	TracingRatio float64
+// Config configures traces.
+type Config struct {
+	TracingURL   string  // of the OTLP receiver, over gRPC; empty: no traces
+	TracingRatio float64 // share of the traces begun here that are sent, from 0 to 1
 }
 
-func (c *tracingConfig) flags(fs *pflag.FlagSet) {
+// Flags adds the flags of c to a flag set.
+func (c *Config) Flags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.TracingURL, "tracing-url", "",
-		"where traces go, as OTLP over gRPC: a `URL` such as http://127.0.0.1:4317, or https://…; empty: there are none")
+		"send traces to this `URL` with OTLP over gRPC, such as http://127.0.0.1:4317 or https://…; empty: none")
 	fs.Float64Var(&c.TracingRatio, "tracing-ratio", 1,
-		"`share` of the traces that are begun here which are sent, from 0 to 1; who begins one elsewhere decides for its own")
+		"send this `share` of the traces that begin at this peer, from 0 to 1; other callers decide for their own traces")
 }
 
-func (c *tracingConfig) settle() error {
+// Check returns an error if a flag has an invalid value.
+func (c *Config) Check() error {
 	if c.TracingRatio < 0 || c.TracingRatio > 1 {
 		return fmt.Errorf("set --tracing-ratio to a share from 0 to 1, not %v", c.TracingRatio)
 	}
@@ -58,15 +62,15 @@ func (c *tracingConfig) settle() error {
 	return nil
 }
 
-// tracing creates spans and sends them. A nil tracing creates none.
-type tracing struct {
-	provider *sdktrace.TracerProvider
-	way      propagation.TextMapPropagator
+// Tracing creates spans and sends them. A nil Tracing creates none.
+type Tracing struct {
+	provider   *sdktrace.TracerProvider
+	propagator propagation.TextMapPropagator
 }
 
-// open starts tracing; nil for none. It does not wait for the receiver: an unreachable receiver
-// costs spans, never a call.
-func (c *tracingConfig) open(ctx context.Context, peer, version string, log *slog.Logger) (*tracing, error) {
+// Open starts tracing and returns nil if it is off. It does not wait for the receiver: an
+// unreachable receiver costs spans, never a call. Spans carry the name of the peer and its version.
+func (c *Config) Open(ctx context.Context, peer, version string, log *slog.Logger) (*Tracing, error) {
 	if c.TracingURL == "" {
 		return nil, nil
 	}
@@ -78,15 +82,15 @@ func (c *tracingConfig) open(ctx context.Context, peer, version string, log *slo
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Warn("traces cannot be sent", "error", err) }))
 	about := resource.NewSchemaless(attribute.String("service.name", "holdfast"),
 		attribute.String("service.instance.id", peer), attribute.String("service.version", version))
-	return &tracing{
-		way: propagation.TraceContext{},
+	return &Tracing{
+		propagator: propagation.TraceContext{},
 		provider: sdktrace.NewTracerProvider(sdktrace.WithBatcher(out), sdktrace.WithResource(about),
 			sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.TraceIDRatioBased(c.TracingRatio)))),
 	}, nil
 }
 
-// close sends the remaining spans.
-func (t *tracing) close(log *slog.Logger) {
+// Close sends the remaining spans.
+func (t *Tracing) Close(log *slog.Logger) {
 	if t == nil {
 		return
 	}
@@ -97,16 +101,16 @@ func (t *tracing) close(log *slog.Logger) {
 	}
 }
 
-// tracer returns the tracer of commits and attempts; nil for none.
-func (t *tracing) tracer() trace.Tracer {
+// Tracer returns the tracer of commits and attempts; nil for none.
+func (t *Tracing) Tracer() trace.Tracer {
 	if t == nil {
 		return nil
 	}
 	return t.provider.Tracer(tracerName)
 }
 
-func (t *tracing) options() []otelgrpc.Option {
-	return []otelgrpc.Option{otelgrpc.WithTracerProvider(t.provider), otelgrpc.WithPropagators(t.way),
+func (t *Tracing) options() []otelgrpc.Option {
+	return []otelgrpc.Option{otelgrpc.WithTracerProvider(t.provider), otelgrpc.WithPropagators(t.propagator),
 		otelgrpc.WithFilter(worthASpan)}
 }
 
@@ -121,30 +125,30 @@ func worthASpan(call *stats.RPCTagInfo) bool {
 	return true
 }
 
-// served returns the handler that creates spans of gRPC calls.
-func (t *tracing) served() []grpc.ServerOption {
+// Served returns the handler that creates spans of gRPC calls.
+func (t *Tracing) Served() []grpc.ServerOption {
 	if t == nil {
 		return nil
 	}
 	return []grpc.ServerOption{grpc.StatsHandler(otelgrpc.NewServerHandler(t.options()...))}
 }
 
-// forwarded returns the handler that creates spans of calls to other peers and propagates the
+// Forwarded returns the handler that creates spans of calls to other peers and propagates the
 // trace.
-func (t *tracing) forwarded() []grpc.DialOption {
+func (t *Tracing) Forwarded() []grpc.DialOption {
 	if t == nil {
 		return nil
 	}
 	return []grpc.DialOption{grpc.WithStatsHandler(otelgrpc.NewClientHandler(t.options()...))}
 }
 
-// handler creates spans of HTTP requests, except scrapes and probes. The spans contain no
+// Handler creates spans of HTTP requests, except scrapes and probes. The spans contain no
 // queries and no headers.
-func (t *tracing) handler(h http.Handler) http.Handler {
+func (t *Tracing) Handler(h http.Handler) http.Handler {
 	if t == nil {
 		return h
 	}
-	return otelhttp.NewHandler(h, "HTTP", otelhttp.WithTracerProvider(t.provider), otelhttp.WithPropagators(t.way),
+	return otelhttp.NewHandler(h, "HTTP", otelhttp.WithTracerProvider(t.provider), otelhttp.WithPropagators(t.propagator),
 		otelhttp.WithFilter(func(r *http.Request) bool {
 			return strings.HasPrefix(r.URL.Path, "/api/") && !strings.HasSuffix(r.URL.Path,
 				"/keepalive") && !strings.HasSuffix(r.URL.Path, "/heartbeat")
