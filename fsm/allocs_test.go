@@ -93,8 +93,7 @@ func TestAllocsOfSnapshots(t *testing.T) {
 		{"a machine of a snapshot that is read", budgetRead,
 			func(file []byte) error { _, err := fsm.ReadBackup(bytes.NewReader(file)); return err }},
 		{"a machine of a snapshot that is checked", budgetCheck, func(file []byte) error {
-			_,
-				err := fsm.CheckBackup(bytes.NewReader(file))
+			_, err := fsm.CheckBackup(bytes.NewReader(file))
 			return err
 		}},
 	} {

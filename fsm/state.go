@@ -33,37 +33,62 @@ type state struct {
 	images        *table[*holdfastv1.Image]
 	news          *table[*holdfastv1.Event]
 	webhooks      *table[*holdfastv1.Webhook]
-	read          *readStage // a cache of the staged file, not replicated
+	all           []tableDecl // of the tables above
+	read          *readStage  // a cache of the staged file, not replicated
+}
+
+// tableList declares the tables of a new state, in the order of a snapshot.
+func tableList() []tableDecl {
+	return []tableDecl{
+		declareTable(newTable(machineSchema()), func(s *state) **table[*holdfastv1.Machine] { return &s.machines }),
+		declareTable(newTable(planSchema()), func(s *state) **table[*holdfastv1.Plan] { return &s.plans }),
+		declareTable(newTable(runSchema()), func(s *state) **table[*holdfastv1.Run] { return &s.runs }),
+		declareTable(newTable(historySchema()), func(s *state) **table[*holdfastv1.HistoryEntry] { return &s.history }),
+		declareTable(newTable(eventSchema()), func(s *state) **table[*holdfastv1.RunEvent] { return &s.events }),
+		declareTable(newTable(logSchema()), func(s *state) **table[*internalv1.StoredLog] { return &s.logs }),
+		declareTable(newTable(peerSchema()), func(s *state) **table[*internalv1.PeerRecord] { return &s.peers }),
+		declareTable(newTable(tokenSchema()), func(s *state) **table[*internalv1.StoredToken] { return &s.tokens }),
+		declareTable(newTable(secretSchema()), func(s *state) **table[*internalv1.StoredSecret] { return &s.secrets }),
+		declareTable(newTable(signingKeySchema()), func(s *state) **table[*internalv1.SigningKey] { return &s.signingKeys }),
+		declareTable(newTable(auditSchema()), func(s *state) **table[*holdfastv1.AuditEvent] { return &s.audit }),
+		declareTable(newTable(leaseSchema()), func(s *state) **table[*internalv1.Lease] { return &s.leases }),
+		declareTable(newTable(installSchema()), func(s *state) **table[*internalv1.StoredInstall] { return &s.installs }),
+		declareTable(newTable(poolSchema()), func(s *state) **table[*holdfastv1.Pool] { return &s.pools }),
+		declareTable(newTable(providerSchema()),
+			func(s *state) **table[*holdfastv1.PlatformProvider] { return &s.providers }),
+		declareTable(newTable(serviceSchema()), func(s *state) **table[*holdfastv1.Service] { return &s.services }),
+		declareTable(newTable(serviceEventSchema()),
+			func(s *state) **table[*holdfastv1.ServiceEvent] { return &s.serviceEvents }),
+		declareTable(newTable(deviceSchema()), func(s *state) **table[*internalv1.DeviceNote] { return &s.devices }),
+		declareTable(newTable(hardwareSchema()), func(s *state) **table[*internalv1.MachineHardware] { return &s.hardware }),
+		declareTable(newTable(imageSchema()), func(s *state) **table[*holdfastv1.Image] { return &s.images }),
+		declareTable(newTable(newsSchema()), func(s *state) **table[*holdfastv1.Event] { return &s.news }),
+		declareTable(newTable(webhookSchema()), func(s *state) **table[*holdfastv1.Webhook] { return &s.webhooks }),
+		declareTable(newTable(stageSchema()), func(s *state) **table[*internalv1.StagedChunk] { return &s.staged }),
+	}
+}
+
+// tableDecl declares one table.
+type tableDecl struct {
+	attach func(s *state) // the empty table
+	freeze func(to, from, since *state)
+	rows   func(s *state) *rowset
+}
+
+func declareTable[P proto.Message](empty *table[P], field func(*state) **table[P]) tableDecl {
+	return tableDecl{
+		attach: func(s *state) { *field(s) = empty },
+		freeze: func(to, from, since *state) { *field(to) = (*field(from)).freeze(*field(since)) },
+		rows:   func(s *state) *rowset { return (*field(s)).rowset },
+	}
 }
 
 func newState() *state {
-	return &state{
-		meta:          &internalv1.Meta{FeatureLevel: 1},
-		machines:      newTable(machineSchema()),
-		hardware:      newTable(hardwareSchema()),
-		devices:       newTable(deviceSchema()),
-		plans:         newTable(planSchema()),
-		runs:          newTable(runSchema()),
-		history:       newTable(historySchema()),
-		events:        newTable(eventSchema()),
-		logs:          newTable(logSchema()),
-		peers:         newTable(peerSchema()),
-		tokens:        newTable(tokenSchema()),
-		secrets:       newTable(secretSchema()),
-		signingKeys:   newTable(signingKeySchema()),
-		audit:         newTable(auditSchema()),
-		leases:        newTable(leaseSchema()),
-		pools:         newTable(poolSchema()),
-		providers:     newTable(providerSchema()),
-		services:      newTable(serviceSchema()),
-		serviceEvents: newTable(serviceEventSchema()),
-		staged:        newTable(stageSchema()),
-		installs:      newTable(installSchema()),
-		images:        newTable(imageSchema()),
-		news:          newTable(newsSchema()),
-		webhooks:      newTable(webhookSchema()),
-		read:          &readStage{},
+	s := &state{meta: &internalv1.Meta{FeatureLevel: 1}, all: tableList(), read: &readStage{}}
+	for _, t := range s.all {
+		t.attach(s)
 	}
+	return s
 }
 
 // copy returns a writable copy that later writes to s do not affect.
@@ -72,43 +97,18 @@ func (s *state) copy() *state { return s.freeze(&state{}) }
 // freeze returns a read-only copy that later writes to s do not affect. It shares the tables
 // of since, an earlier copy, that have not changed.
 func (s *state) freeze(since *state) *state {
-	return &state{
-		meta:          proto.CloneOf(s.meta),
-		machines:      s.machines.freeze(since.machines),
-		hardware:      s.hardware.freeze(since.hardware),
-		devices:       s.devices.freeze(since.devices),
-		plans:         s.plans.freeze(since.plans),
-		runs:          s.runs.freeze(since.runs),
-		history:       s.history.freeze(since.history),
-		events:        s.events.freeze(since.events),
-		logs:          s.logs.freeze(since.logs),
-		peers:         s.peers.freeze(since.peers),
-		tokens:        s.tokens.freeze(since.tokens),
-		secrets:       s.secrets.freeze(since.secrets),
-		signingKeys:   s.signingKeys.freeze(since.signingKeys),
-		audit:         s.audit.freeze(since.audit),
-		leases:        s.leases.freeze(since.leases),
-		pools:         s.pools.freeze(since.pools),
-		providers:     s.providers.freeze(since.providers),
-		services:      s.services.freeze(since.services),
-		serviceEvents: s.serviceEvents.freeze(since.serviceEvents),
-		staged:        s.staged.freeze(since.staged),
-		installs:      s.installs.freeze(since.installs),
-		images:        s.images.freeze(since.images),
-		news:          s.news.freeze(since.news),
-		webhooks:      s.webhooks.freeze(since.webhooks),
-		read:          s.read,
+	frozen := &state{meta: proto.CloneOf(s.meta), all: s.all, read: s.read}
+	for _, t := range s.all {
+		t.freeze(frozen, s, since)
 	}
+	return frozen
 }
 
 // tables returns all tables in the order of a snapshot.
 func (s *state) tables() []*rowset {
-	return []*rowset{
-		s.machines.rowset, s.plans.rowset, s.runs.rowset, s.history.rowset, s.events.rowset, s.logs.rowset,
-		s.peers.rowset, s.tokens.rowset,
-		s.secrets.rowset, s.signingKeys.rowset, s.audit.rowset, s.leases.rowset, s.installs.rowset,
-		s.pools.rowset, s.providers.rowset, s.services.rowset,
-		s.serviceEvents.rowset, s.devices.rowset, s.hardware.rowset, s.images.rowset, s.news.rowset,
-		s.webhooks.rowset, s.staged.rowset,
+	var all []*rowset
+	for _, t := range s.all {
+		all = append(all, t.rows(s))
 	}
+	return all
 }

@@ -1,0 +1,30 @@
+package fsm
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// Each field of state that is a table is declared, in a new state and in a frozen one.
+func TestTablesAreDeclared(t *testing.T) {
+	s := newState()
+	for name, v := range map[string]reflect.Value{
+		"new": reflect.ValueOf(s).Elem(), "frozen": reflect.ValueOf(s.freeze(&state{})).Elem(),
+	} {
+		tables := 0
+		for i := range v.NumField() {
+			f := v.Type().Field(i)
+			if !strings.HasPrefix(f.Type.String(), "*fsm.table[") {
+				continue
+			}
+			tables++
+			if v.Field(i).IsNil() {
+				t.Errorf("%s state: table %s is not declared in tableList", name, f.Name)
+			}
+		}
+		if got := len(s.tables()); got != tables {
+			t.Errorf("%s state: %d tables are declared, want %d", name, got, tables)
+		}
+	}
+}
