@@ -71,7 +71,7 @@ func (e Env) die(ctx context.Context, point, plan string, step *holdfastv1.Step)
 // leader finish the run, and resumes the first one. Its attempt does not notice the end of
 // its term, because that would mostly be faster than the effect and hide the missing rule.
 func stoppedExecutor(point string) Scenario {
-	return Scenario{Name: "the leader is stopped at " + point + " and goes on after the next one's effect",
+	return Scenario{Name: "the leader is stopped at " + point + " and resumed after the next one's effect",
 		Provoke: []Patch{
 			{"executor/attempt.go", "providers.WithNotAfter(ctx, notAfter)",
 				"providers.WithNotAfter(context.WithoutCancel(ctx), notAfter)"},

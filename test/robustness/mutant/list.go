@@ -5,7 +5,7 @@ func Mutants() []Mutant {
 	return []Mutant{
 		{
 			Name: "verifyleader",
-			Breaks: "a linearizable read confirms the term with a majority; raft.VerifyLeader is satisfied by older " +
+			Breaks: "a linearizable read confirms the term with a majority; raft.VerifyLeader accepts older " +
 				"acknowledgements",
 			Scenario: pausedLeader(),
 			Patches: []Patch{{"cluster/leader.go",
@@ -20,7 +20,7 @@ func Mutants() []Mutant {
 				"index, err := c.n.fsm.Applied(), error(nil)"}},
 		},
 		{
-			Name: "nodedup", Breaks: "a request id names one run for ever",
+			Name: "nodedup", Breaks: "a request id names one run permanently",
 			Scenario: replay(),
 			Patches: []Patch{{"fsm/run.go",
 				"if run, ok := t.byRequest(c.GetMachineId(), c.GetRequestId()); ok {",
@@ -47,7 +47,7 @@ func Mutants() []Mutant {
 			},
 		},
 		{
-			Name: "noepoch", Breaks: "the state refuses commands of a leader that has been replaced",
+			Name: "noepoch", Breaks: "the state refuses commands of a former leader",
 			Scenario: staleCommands(),
 			Patches: []Patch{{"fsm/tx.go",
 				"c.needsEpoch && e != now {",
@@ -63,7 +63,7 @@ func Mutants() []Mutant {
 			},
 		},
 		{
-			Name: "nosettle", Breaks: "a leader that takes an attempt over looks before it acts",
+			Name: "nosettle", Breaks: "a leader that adopts an attempt observes before it acts",
 			Scenario: dieAfterEffect(),
 			Patches: []Patch{{"executor/attempt.go",
 				"\tif a.adopted == nil {\n\t\treturn nil\n\t}\n\treturn a.poll(ctx, \"the result of an effect",
@@ -77,25 +77,25 @@ func Mutants() []Mutant {
 				"if err := error(nil); err != nil {\n\t\treturn time.Time{}, err"}},
 		},
 		{
-			Name: "nonotafter", Breaks: "an effect leaves soon after its term was confirmed, or not at all",
+			Name: "nonotafter", Breaks: "an effect is sent soon after its term was confirmed, or not at all",
 			Scenario: stoppedExecutor("term-confirmed"),
 			Patches:  []Patch{{"providers/notafter.go", "return context.WithValue(ctx, notAfterKey{}, t)", "return ctx"}},
 		},
 		{
-			Name: "lostlog", Breaks: "a leader that takes a command over goes on with its output where the record ends",
+			Name: "lostlog", Breaks: "a leader that adopts a command continues its output where the record ends",
 			Scenario: dieWhileLogging(),
 			Patches: []Patch{{"executor/step_ssh.go",
 				"\t\t\ta.write(o.Stream, o.Data)\n",
 				"\t\t\tif a.adopted == nil || offset > a.logged() {\n\t\t\t\ta.write(o.Stream, o.Data)\n\t\t\t}\n"}},
 		},
 		{
-			Name: "logtwice", Breaks: "a leader that takes a command over does not log again what is on record",
+			Name: "logtwice", Breaks: "a leader that adopts a command does not log recorded output again",
 			Scenario: takeOverOutput(),
 			Patches: []Patch{{"executor/step_ssh.go", "token, offset := a.op.Token(), a.logged()",
 				"token, offset := a.op.Token(), 0*a.logged()"}},
 		},
 		{
-			Name: "tokenofleader", Breaks: "a command is known by its attempt, whichever leader starts it",
+			Name: "tokenofleader", Breaks: "the identity of a command is its attempt, independent of the leader",
 			Scenario: dieWhileRunning(),
 			Patches: []Patch{
 				{"executor/step_ssh.go", "token, offset := a.op.Token(), a.logged()",
@@ -106,25 +106,25 @@ func Mutants() []Mutant {
 		},
 		{
 			Name:     "nosettlebmc",
-			Breaks:   "a leader that takes an attempt over gives a press the time that the BMC takes to show it",
+			Breaks:   "a leader that adopts an attempt waits as long as the BMC may take to show a press",
 			Scenario: dieAfterPress(),
 			Patches: []Patch{{"executor/attempt.go",
 				"\tif a.adopted == nil {\n\t\treturn nil\n\t}\n\treturn a.poll(ctx, \"the result of an effect",
 				"\tif a.adopted != nil {\n\t\treturn nil\n\t}\n\treturn a.poll(ctx, \"the result of an effect"}},
 		},
 		{
-			Name: "leftsession", Breaks: "a leader ends the session that the last one has left on a BMC",
+			Name: "leftsession", Breaks: "a leader ends the session that the former leader left on a BMC",
 			Scenario: killWithSession(),
 			Patches:  []Patch{{"providers/bmc/redfish_session.go", "former := c.login.former()", "former := \"\""}},
 		},
 		{
-			Name: "answerisevidence", Breaks: "that a BMC has taken a press is no evidence that it happened",
+			Name: "answerisevidence", Breaks: "the answer of a BMC to a press is not evidence",
 			Scenario: lie(),
 			Patches: []Patch{{"executor/press.go", "\tif lost == nil {\n\t\treturn a.poll(ctx, what, shown)\n\t}",
 				"\tif lost == nil {\n\t\treturn nil\n\t}"}},
 		},
 		{
-			Name: "unadmittedvote", Breaks: "a peer that has lost its data does not vote before it has caught up",
+			Name: "unadmittedvote", Breaks: "a peer that lost its data does not vote before it has caught up",
 			Scenario: wipedVoter(),
 			Patches: []Patch{{"cluster/transport.go",
 				"if !g.admitted.Load() && refuse(rpc) {",
@@ -132,12 +132,12 @@ func Mutants() []Mutant {
 		},
 		{
 			Name:     "earlyexpiry",
-			Breaks:   "a leader gives what it inherits the time that heartbeats may be older on record than they were",
+			Breaks:   "a new leader extends leases by the time that recorded heartbeats may lag",
 			Scenario: answeredFromMemory(),
 			Patches:  []Patch{{"executor/lease/entry.go", "\tif e.inherited {\n\t\tttl += e.slack()\n\t}\n", ""}},
 		},
 		{
-			Name: "deafclock", Breaks: "the lease clock stands still while nobody leads",
+			Name: "deafclock", Breaks: "the lease clock stops while there is no leader",
 			Scenario: nobodyHears(),
 			Patches: []Patch{{"executor/lease/term.go",
 				"\tbegan := time.Duration(view.LeaseClock()) * time.Millisecond\n",
@@ -148,13 +148,13 @@ func Mutants() []Mutant {
 		},
 		{
 			Name:     "missedexpiry",
-			Breaks:   "a leader misses those that it inherits and never hears of, as it misses all others",
+			Breaks:   "a new leader also expires leases that it never received a heartbeat for",
 			Scenario: inherited(),
 			Patches: []Patch{{"executor/lease/term.go", "\t\tts.order.Push(n)\n\t}\n\theap.Init(&ts.order)\n",
 				"\t}\n\theap.Init(&ts.order)\n"}},
 		},
 		{
-			Name: "lonereads", Breaks: "who knows no leader answers no linearizable read",
+			Name: "lonereads", Breaks: "a peer without a known leader answers no linearizable read",
 			Scenario: underFault("quorum-loss", `without a majority a linearizable read was answered with OK`),
 			Patches: []Patch{{"cluster/forward.go",
 				"\tid, err := c.leader(ctx, hold)\n\tif err != nil {\n\t\treturn nil, notApplied, err\n\t}\n\tif id == " +
@@ -164,14 +164,14 @@ func Mutants() []Mutant {
 					"\tif id == c.n.cfg.NodeID {\n\t\tindex, err := c.n.leaderReadIndex(ctx, \"\")"}},
 		},
 		{
-			Name: "staysvoter", Breaks: "a peer that has left is no voter any more",
+			Name: "staysvoter", Breaks: "a peer that left is not a voter",
 			Scenario: underFault("membership", `remove peer \S+ \(the leader: \w+\)`),
 			Patches: []Patch{{"cluster/peer.go",
 				"if err := await(ctx, n.raft.RemoveServer(raft.ServerID(id), 0, changeTimeout)); err != nil {",
 				"if err := ctx.Err(); err != nil {"}},
 		},
 		{
-			Name: "oldca", Breaks: "a CA that is no longer in the file opens no door",
+			Name: "oldca", Breaks: "a CA that was removed from the file is not trusted",
 			Scenario: underFault("rotate-ca", `lets in who has a certificate of the old CA`),
 			Patches: []Patch{
 				{"cluster/peertls/files.go", "s := &set{roots: x509.NewCertPool()}", "s := &set{roots: everyRoot}"},
@@ -180,7 +180,7 @@ func Mutants() []Mutant {
 			},
 		},
 		{
-			Name: "oldgossip", Breaks: "a key of gossip that is no longer in the file is not understood",
+			Name: "oldgossip", Breaks: "a gossip key that was removed from the file is not accepted",
 			Scenario: underFault("rotate-gossip-key", `it understands the old key of gossip`),
 			Patches: []Patch{{"cluster/gossip_keys.go", "if err := k.ring.RemoveKey(key); err != nil {",
 				"if err := error(nil); err != nil {"}},
