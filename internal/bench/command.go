@@ -14,10 +14,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-const long = `Measure how fast Holdfast is on this machine, compared with etcd, an empty gRPC handler and Ironic, and check the goals of docs/performance.md.
+const long = `Measure how fast Holdfast is on this machine, compared with etcd, an empty gRPC
+handler and Ironic, and check the goals of docs/performance.md.
 
-Three peers are started as processes on loopback, with TLS, tokens and fsync as by default. The load comes from this process. Both sides of
-a comparison take turns in short slices, and a ratio is the median over the rounds, so other work on the machine slows both sides down.`
+It starts three peers as processes on loopback, with TLS, tokens and fsync as by
+default, and generates the load itself. The two sides of a comparison take turns
+in short slices, and a ratio is the median over the rounds, so that other work on
+the machine slows down both.`
 
 // Command returns the root command of holdfast-bench with all benchmarks. Version is the build's.
 func Command(version string) *cobra.Command {

@@ -33,17 +33,21 @@ const (
 
 func commit() benchmark {
 	return benchmark{
-		name: "commit", short: "Writes: runs started a second, side by side with etcd",
-		long: `Measure StartRun, the write that has most to do: the same request only once, no other run on the machine, history, events. Clients ask the
-leader over at most 16 connections, again as soon as they are answered, each for a machine that had no run yet. In turn with
+		name: "commit", short: "Measure the rate of started runs, compared with etcd",
+		long: `Measure StartRun, the most expensive write: it checks the request id and the
+active run of the machine, and writes history and events. Clients call the leader
+over at most 16 connections, without a pause, each for a machine without runs. In
+turn with:
 
-  engine  the same calls of a command that changes nothing (Probe): what Raft, the log and the API cost by themselves;
-  etcd    a transaction of three members of etcd that writes three keys of 256 bytes if two of them are not there (--vs etcd).
+  engine  a command that changes nothing (Probe): the cost of Raft, the log and
+          the API
+  etcd    a transaction on three members of etcd that writes three keys of 256
+          bytes if two of them do not exist (--vs etcd)
 
-The runs then wait in line: nothing executes them while it is measured.`,
+The runs stay in the queue: nothing executes them during the measurement.`,
 		example: `  holdfast-bench commit
   holdfast-bench commit --clients 1,64 --slice 1s -o json`,
-		parts: []part{{"startrun", "runs started, side by side with etcd", inHardware(
+		parts: []part{{"startrun", "started runs, compared with etcd", inHardware(
 			[]string{"--latency", "1h"}, // the one run that is at work stays there
 			[]string{"--max-active-runs", "1", "--look-calls-per-second", "1"}, startRuns)}},
 		flags: []string{"clients", "vs", "etcd", "rounds", "slice"},

@@ -26,15 +26,16 @@ const failoverWriters, failoverReaders = 8, 8
 
 func failover() benchmark {
 	return benchmark{
-		name: "failover", short: "The leader is killed under load: how long until writes and reads are back, side by " +
-			"side with etcd",
-		long: `Kill the leader with SIGKILL, again and again, while 8 clients write and 8 read, and measure the time until the first write, and the first
-linearizable read, that began after the kill is answered by any of the others. In turn with etcd as it is by default (--vs etcd). Then
-stop the leader with SIGTERM as often: the longest time in which no write was answered.`,
+		name: "failover", short: "Measure how long writes and reads fail after the leader is killed, compared with etcd",
+		long: `Kill the leader with SIGKILL repeatedly while 8 clients write and 8 read. Measure
+the time until another peer answers the first write, and the first linearizable
+read, that began after the kill. In turn with etcd in its default configuration
+(--vs etcd). Then stop the leader with SIGTERM as often, and measure the longest
+time without an answered write.`,
 		example: `  holdfast-bench failover
   holdfast-bench failover --kills 5 --only kill -o json`,
 		parts: []part{
-			{"kill", "the leader is killed, side by side with etcd", inLabOf(localcluster.Config{}, kills)},
+			{"kill", "the leader is killed, compared with etcd", inLabOf(localcluster.Config{}, kills)},
 			{"stop", "the leader is asked to stop", inLabOf(localcluster.Config{}, stops)},
 		},
 		flags: []string{"kills", "vs", "etcd"},

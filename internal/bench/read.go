@@ -33,10 +33,12 @@ const (
 
 func read() benchmark {
 	return benchmark{
-		name: "read", short: "Reads on a follower, side by side with etcd and with a gRPC handler that does nothing",
-		long: `Measure GetMachine on a follower, with 64 clients that ask again as soon as they are answered. In turn: linearizable reads, stale ones, those
-of a follower of etcd (Range, linearizable as it is by default; --vs etcd), and a gRPC handler with TLS in a process of its own that answers the
-same machine out of its memory (--vs grpc). First with no writes, then while 16 clients change machines.`,
+		name: "read", short: "Measure reads on a follower, compared with etcd and an empty gRPC handler",
+		long: `Measure GetMachine on a follower with 64 clients that call without a pause. In
+turn: linearizable reads, stale reads, reads on a follower of etcd (Range,
+linearizable by default; --vs etcd), and a gRPC handler with TLS in its own
+process that answers the same machine from memory (--vs grpc). First without
+writes, then while 16 clients change machines.`,
 		example: `  holdfast-bench read
   holdfast-bench read --only quiet --vs etcd -o json`,
 		parts: []part{

@@ -38,13 +38,16 @@ const runsTimeout = 10 * time.Minute
 
 func runs() benchmark {
 	return benchmark{
-		name: "runs", short: "Whole runs on fake machines, side by side with OpenStack Ironic, and 10,000 at once",
-		long: `Measure runs of one step (power off and on again) on fake machines in a process of their own, in two parts:
+		name: "runs", short: "Measure runs on fake machines, compared with OpenStack Ironic, and 10,000 at once",
+		long: `Measure runs on fake machines in their own process, in two parts:
 
-  whole   8 clients start a run and wait for its end before they start the next one; then 8 clients that read machines. In turn with OpenStack
-          Ironic, its fake hardware and one conductor (--vs ironic): 8 clients have a node deployed and wait until it is active before they take
-          the next one; then 8 clients that read nodes. Nodes are made outside of the slices, as machines are.
-  flight  10,000 runs are started as fast as 64 clients can, on as many machines, and all have to succeed: runs of three steps.`,
+  whole   8 clients start a run of one step (power off and on) and wait for its
+          end; then 8 clients read machines. In turn with OpenStack Ironic, its
+          fake hardware and one conductor (--vs ironic): 8 clients deploy a node
+          and wait until it is active; then 8 clients read nodes. Machines and
+          nodes are created outside of the slices.
+  flight  64 clients start 10,000 runs of three steps on as many machines without
+          a pause, and all must succeed`,
 		example: `  holdfast-bench runs
   holdfast-bench runs --only whole --slice 5s
   holdfast-bench runs --only flight --runs 1000 -o json`,

@@ -29,8 +29,9 @@ func growthBenchmarks() []benchmark {
 			within: within,
 			name:   name, short: short, long: short + `.
 
-Machines are registered up to the first size, it is measured, more are registered up to the next size, and so on (--machines). All calls go to
-the leader, keepalives to a follower, one after the other, for as long as a slice.`,
+It registers machines up to the first size, measures, registers more up to the
+next size, and so on (--machines). Calls go to the leader in turn, keepalives to a
+follower, each for the time of a slice.`,
 			example: fmt.Sprintf("  holdfast-bench %[1]s\n  holdfast-bench %[1]s --machines 10000,1000000 -o json",
 				name),
 			parts: []part{{name, "several sizes of the fleet", inGrowth(all...)}},
@@ -38,11 +39,11 @@ the leader, keepalives to a follower, one after the other, for as long as a slic
 		}
 	}
 	return []benchmark{
-		sized("list", "growth", "Read one machine, and pages of 100 with a filter, as the fleet grows", lists),
-		sized("memory", "growth", "Memory of a peer as the fleet grows", memories),
-		sized("restore", "growth", "Snapshot, restore and start of a peer as the fleet grows", restores),
-		sized("growth", "", "Everything that could grow with the fleet: reads, pages, keepalives, runs, memory, "+
-			"snapshot, restore, start", lists, keepalives, starts, memories, restores),
+		sized("list", "growth", "Measure reads of one machine, and of pages of 100 with a filter, as the fleet grows", lists),
+		sized("memory", "growth", "Measure the memory of a peer as the fleet grows", memories),
+		sized("restore", "growth", "Measure snapshot, restore and start of a peer as the fleet grows", restores),
+		sized("growth", "", "Measure everything that may grow with the fleet: reads, pages, keepalives, runs, "+
+			"memory, snapshot, restore, start", lists, keepalives, starts, memories, restores),
 	}
 }
 

@@ -24,9 +24,10 @@ const (
 
 func watch() benchmark {
 	return benchmark{
-		name: "watch", short: "One peer with 5,000 watchers: how long until all have an event",
-		long: `Open 5,000 streams of runs to one follower, over connections of 250 streams each. Then start 100 runs, one after the other, and measure from
-the call until each watcher has the event, and until the last one has it.`,
+		name: "watch", short: "Measure the time until all of 5,000 watchers of one peer have an event",
+		long: `Open 5,000 streams of runs to one follower, with 250 streams per connection. Then
+start 100 runs in turn, and measure the time from the call until each watcher has
+the event, and until the last one has it.`,
 		example: `  holdfast-bench watch
   holdfast-bench watch --watchers 500 -o json`,
 		parts: []part{{"fanout", "watchers on one follower", inHardware(

@@ -19,18 +19,23 @@ import (
 // lookEvery is how often it is looked how it goes.
 const lookEvery = 200 * time.Millisecond
 
-const long = `Put a fleet in front of a cluster, from this one process: for load, and to see that it goes on for days. It is for clusters that are thrown away:
-pools, machines, services and tokens of the fleet stay behind, named after --prefix.
+const long = `Simulate a fleet from one process, to load a cluster or to test it for days. Use
+it with test clusters: the pools, machines, services and tokens of the fleet, named
+after --prefix, stay behind.
 
-Agents register and send keepalives, services register and ping, pool managers register and send heartbeats, all over HTTP as real ones do: as often as
-the cluster says, with another peer after a failure, and registering again when they were forgotten. Machines are declared, and given runs at a rate; with
---bmc-listen their BMCs are here too, for peers that have in their configuration
+Agents register and send keepalives, services register and ping, pool managers
+register and send heartbeats, all over HTTP like real ones: at the interval that
+the cluster sets, with another peer after a failure, and with a new registration if
+the cluster has lost theirs. Machines are declared and get runs at a rate. With
+--bmc-listen this process also has their BMCs, for peers with this configuration:
 
   providers: {fake: {kind: fake, endpoint: "http://127.0.0.1:7450"}}
 
-It talks to the peers that the global flags name (--addr, --token, --ca, --cert, --key), as an admin, and asks them where they serve HTTP (or --servers).
-It ends with Ctrl-C or after --duration, and says then what it has seen. Services and pool managers sign off at the end. Agents cannot: the cluster
-misses them when their time to live is over (300 s), and shows their machines as EXPIRED. What is killed signs nobody off.`
+It connects as an admin to the peers of the global flags (--addr, --token, --ca,
+--cert, --key), and asks them for their HTTP addresses (or set --servers). It ends
+with Ctrl-C or after --duration, and prints its observations. Services and pool
+managers deregister at the end. Agents cannot: their leases expire (300 s), and
+their machines become EXPIRED. If it is killed, nothing deregisters.`
 
 // Command returns the command "simulate". Connect gives how its global flags say to connect.
 func Command(connect func(*cobra.Command) (client.Config, error)) *cobra.Command {
