@@ -10,6 +10,8 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"syscall"
+	"time"
 )
 
 // Blocks are below the ephemeral port range, so that the port of a stopped peer stays free
@@ -19,6 +21,8 @@ const (
 	lastPort  = 32_000
 	blockSize = 1 + Size
 	maxBlocks = 200 // before Claim fails
+
+	answerTime = 200 * time.Millisecond // for a port that is in use
 )
 
 // Size is the number of ports in a block: four for each of seven peers.
@@ -46,7 +50,7 @@ func Claim(ctx context.Context, n int) (*Block, error) {
 			last = err
 			continue
 		}
-		if last = withoutFork(func() error { return free(ctx, first+1, n) }); last == nil {
+		if last = free(ctx, first+1, n); last == nil {
 			return &Block{claim: claim, next: first + 1, end: first + 1 + n}, nil
 		}
 		last = errors.Join(last, claim.Close())
@@ -54,23 +58,39 @@ func Claim(ctx context.Context, n int) (*Block, error) {
 	return nil, fmt.Errorf("find %d free ports from %d to %d: %w", n, firstPort, lastPort, last)
 }
 
-// free checks that n ports are free for TCP and UDP. Gossip uses both.
+// free checks that n ports are free for TCP and UDP. Gossip uses both. It asks each port instead of
+// listening on it: between fork and exec, a child has copies of all sockets of this process, so a
+// port could stay in use after the listener was closed here.
 func free(ctx context.Context, first, n int) error {
-	var lc net.ListenConfig
 	for port := first; port < first+n; port++ {
-		l, err := lc.Listen(ctx, "tcp", loopback(port))
-		if err != nil {
-			return err
-		}
-		p, err := lc.ListenPacket(ctx, "udp", loopback(port))
-		if err == nil {
-			err = p.Close()
-		}
-		if err := errors.Join(err, l.Close()); err != nil {
-			return err
+		for _, network := range []string{"tcp", "udp"} {
+			if err := ask(ctx, network, loopback(port)); !errors.Is(err, syscall.ECONNREFUSED) {
+				return fmt.Errorf("port %d: in use for %s (%v)", port, network, err)
+			}
 		}
 	}
 	return nil
+}
+
+// ask returns ECONNREFUSED if nothing listens on the address.
+func ask(ctx context.Context, network, addr string) error {
+	c, err := (&net.Dialer{Timeout: answerTime}).DialContext(ctx, network, addr)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	if network == "tcp" {
+		return nil
+	}
+	// The kernel refuses an empty datagram to a closed port, and the next read returns that.
+	if _, err := c.Write(nil); err != nil {
+		return err
+	}
+	if err := c.SetReadDeadline(time.Now().Add(answerTime)); err != nil {
+		return err
+	}
+	_, err = c.Read(make([]byte, 1))
+	return err
 }
 
 // Address returns the next port of the block, as host:port. It panics if all claimed ports

@@ -3,6 +3,9 @@ package freeport
 import (
 	"context"
 	"net"
+	"os"
+	"os/exec"
+	"sync"
 	"testing"
 )
 
@@ -38,6 +41,42 @@ func TestTakenPorts(t *testing.T) {
 	defer func() { _ = u.Close() }()
 	if err := free(context.Background(), first, 1); err == nil {
 		t.Errorf("port %d is free for gossip: a socket has it for UDP", first)
+	}
+}
+
+// A port is free when Claim returns, even if the process starts others meanwhile.
+func TestClaimsWhileProcessesStart(t *testing.T) {
+	stop := make(chan struct{})
+	var starters sync.WaitGroup
+	for range 4 {
+		starters.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					_ = exec.Command(os.Args[0], "-test.run=^$").Run()
+				}
+			}
+		})
+	}
+	defer starters.Wait()
+	defer close(stop)
+	for range 100 {
+		b, err := Claim(t.Context(), 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			l, err := net.Listen("tcp", b.Address("127.0.0.1"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = l.Close()
+		}
+		if err := b.Release(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
