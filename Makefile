@@ -71,11 +71,8 @@ golden-data: ## Write the data directory of a release to test/golden/testdata/VE
 	@[ '$(origin VERSION)' = 'command line' ] || { echo 'golden-data: set the version: make golden-data VERSION=1.2.3' >&2; exit 2; }
 	GOLDEN_VERSION='$(VERSION)' go test -count=1 -v -run '^TestWrite$$' ./test/golden
 
-# The end-to-end targets below need Debian, root and a mirror. They install missing packages, start
-# and stop all services themselves, and need no KVM. Roots of hosts and images are built once, in
-# /var/cache/holdfast.
-
-# E2E_HOST_ROOT=dir sets the directory of the host's root.
+# Needs Debian, root, systemd-container and debootstrap. E2E_HOST_ROOT=dir sets the directory of the
+# host's root.
 .PHONY: release-check
 release-check: ## Build two releases; install, upgrade, remove and purge them on a systemd host in a container (3 minutes)
 	tools/release-check.sh
@@ -98,6 +95,10 @@ e2e: ## Run the tests that start real processes, without the test cache
 	CGO_ENABLED=1 go test -race -count=1 -timeout 40m ./test/...
 
 # It shares the host with sshd with e2e-ssh.
+# The end-to-end targets need Debian, root and a mirror. They install missing packages, start and
+# stop all services themselves, and need no KVM. Roots of hosts and images are built once, in
+# /var/cache/holdfast.
+
 .PHONY: e2e-bmc
 e2e-bmc: ## Test BMCs (Redfish, IPMI) with QEMU machines, and sshd on a systemd host: conformance, quirks, chaos (5 minutes)
 	E2E_BMC=1 go test -count=1 -timeout 10m -v -p 1 ./test/bmclab ./providers/bmc

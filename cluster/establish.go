@@ -32,7 +32,6 @@ func (n *Node) establish(ctx context.Context, term uint64) (uint64, error) {
 		return 0, fmt.Errorf("wait for earlier commands: %w", err)
 	}
 	cmds := []*internalv1.Command{{
-		FeatureLevel: 1,
 		Op: &internalv1.Command_LeaderEstablished{
 			LeaderEstablished: &internalv1.LeaderEstablished{PeerId: n.cfg.NodeID, Term: term},
 		},
@@ -81,8 +80,7 @@ func (n *Node) genesis() []*internalv1.Command {
 		id = uuid.NewString()
 	}
 	return append(cmds, &internalv1.Command{
-		FeatureLevel: 1,
-		Op:           &internalv1.Command_InitCluster{InitCluster: &internalv1.InitCluster{ClusterId: id}},
+		Op: &internalv1.Command_InitCluster{InitCluster: &internalv1.InitCluster{ClusterId: id}},
 	})
 }
 

@@ -316,7 +316,6 @@ func (r *reconciler) raiseLevel(ctx context.Context) error {
 		return nil
 	}
 	err := r.n.commit(ctx, &internalv1.Command{
-		FeatureLevel: 1,
 		Op: &internalv1.Command_RaiseFeatureLevel{
 			RaiseFeatureLevel: &internalv1.RaiseFeatureLevel{Level: level},
 		},
@@ -364,7 +363,7 @@ func record(m member) *internalv1.PeerRecord {
 }
 
 func putPeer(p *internalv1.PeerRecord) *internalv1.Command {
-	return &internalv1.Command{FeatureLevel: 1, Op: &internalv1.Command_PutPeer{PutPeer: &internalv1.PutPeer{Peer: p}}}
+	return &internalv1.Command{Op: &internalv1.Command_PutPeer{PutPeer: &internalv1.PutPeer{Peer: p}}}
 }
 
 // departed lists the peers that have left, so that the leader does not add a peer again

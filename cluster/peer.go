@@ -184,8 +184,7 @@ func (n *Node) remove(ctx context.Context, id string) error {
 // forgetPeer deletes the record of a removed peer.
 func (n *Node) forgetPeer(ctx context.Context, id string) error {
 	return n.commit(ctx, &internalv1.Command{
-		FeatureLevel: 1,
-		Op:           &internalv1.Command_RemovePeer{RemovePeer: &internalv1.RemovePeer{Id: id}},
+		Op: &internalv1.Command_RemovePeer{RemovePeer: &internalv1.RemovePeer{Id: id}},
 	})
 }
 

@@ -60,8 +60,7 @@ func (n *Node) beat(ctx context.Context, beats chan struct{}) {
 	go func() { // ends with the commit, or with ctx
 		defer func() { <-beats }()
 		err := n.commit(ctx, &internalv1.Command{
-			FeatureLevel: 1,
-			Op:           &internalv1.Command_Beat{Beat: &internalv1.Beat{}},
+			Op: &internalv1.Command_Beat{Beat: &internalv1.Beat{}},
 		})
 		if err != nil && ctx.Err() == nil {
 			n.log.Debug("beat not committed", "error", err)

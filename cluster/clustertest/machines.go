@@ -61,7 +61,7 @@ func (m machines) GetClusterStatus(
 // Register returns the command that registers a machine.
 func Register(id string) *internalv1.Command {
 	return &internalv1.Command{
-		FeatureLevel: 1, Principal: "test",
+		Principal: "test",
 		Op: &internalv1.Command_RegisterMachine{RegisterMachine: &internalv1.RegisterMachine{
 			Machine: &holdfastv1.Machine{MachineId: id, Spec: &holdfastv1.MachineSpec{}},
 		}},

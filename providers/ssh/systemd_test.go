@@ -289,7 +289,7 @@ func moves(t *testing.T, c *container, p *sshexec.Provider) {
 		t.Fatalf("network status at %s is %+v, %v, want %+v; log: %s", at.GetSpec().GetSshEndpoint(), got, err, want,
 			c.logs(want.Token))
 	}
-	// it has to be seen there before it goes back, on a busy machine too
+	// the test must see it there before it is restored, also on a busy machine
 	op := apply(c.machine(), c.networkd(".8"), 15*time.Second)
 	status(there, providers.NetworkStatus{Token: op.Token()})
 	status(c.machine(), providers.NetworkStatus{Token: op.Token(), Reverted: true}) // nobody has confirmed it

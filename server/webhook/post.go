@@ -301,9 +301,8 @@ func (p *post) note(failure string) {
 func (p *post) record(n *internalv1.NoteDelivery) {
 	n.Name, n.Cursor = p.hook.GetName(), p.cursor
 	cmd := &internalv1.Command{
-		FeatureLevel: fsm.Level1,
-		Epoch:        p.term.Epoch,
-		Op:           &internalv1.Command_NoteDelivery{NoteDelivery: n},
+		Epoch: p.term.Epoch,
+		Op:    &internalv1.Command_NoteDelivery{NoteDelivery: n},
 	}
 	// A total is counted once, even if the outcome of an earlier command is unknown.
 	if p.state.View().Has(fsm.Level2) {

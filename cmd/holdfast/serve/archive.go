@@ -111,9 +111,8 @@ func (c *archiveConfig) bucket(u *url.URL) (store, error) {
 		}
 	}
 	if u.Host == "" || q.Get("endpoint") == "" {
-		return nil,
-			fmt.Errorf("read --archive-url %s: want s3://bucket?endpoint=host, such as s3.eu-central-1.amazonaws.com",
-				u.Redacted())
+		return nil, fmt.Errorf(
+			"read --archive-url %s: want s3://bucket?endpoint=host, such as s3.eu-central-1.amazonaws.com", u.Redacted())
 	}
 	if c.ArchiveCredentialsFile != "" {
 		st, err := os.Stat(c.ArchiveCredentialsFile)

@@ -393,7 +393,7 @@ func listen(ctx context.Context, flag, addr string) (net.Listener, error) {
 func genesis() []*internalv1.Command {
 	var cmds []*internalv1.Command
 	for _, p := range fsm.DefaultPlans() {
-		cmds = append(cmds, &internalv1.Command{FeatureLevel: 1, Principal: "system",
+		cmds = append(cmds, &internalv1.Command{Principal: "system",
 			Op: &internalv1.Command_CreatePlan{
 				CreatePlan: &internalv1.CreatePlan{Plan: p, BuiltIn: true}}})
 	}

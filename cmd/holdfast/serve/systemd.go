@@ -18,8 +18,7 @@ const lookEvery = 5 * time.Second
 type pulse struct {
 	notify sdnotify.Notifier
 	log    *slog.Logger
-	// looks at the peer and gives the line; a peer that hangs does not return from it, and is ended
-	// by the watchdog
+	// look returns the status line. It blocks if the peer hangs, and the watchdog then ends the process.
 	look func() string
 }
 

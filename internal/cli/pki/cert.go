@@ -175,8 +175,8 @@ func loadCA(dir string) (*issue.CA, error) {
 		p.Key, err = keyfile.ReadPrivate(filepath.Join(dir, keyFile))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil,
-			fmt.Errorf("find the CA: %w: create one with: holdfast tls ca create, or name its directory with --ca-dir", err)
+		return nil, fmt.Errorf(
+			"find the CA: %w: create one with: holdfast tls ca create, or name its directory with --ca-dir", err)
 	}
 	if err != nil {
 		return nil, err

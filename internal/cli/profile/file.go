@@ -24,9 +24,9 @@ func Load(path string) (File, error) {
 		return f, fmt.Errorf("read config file: %w", err)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return f,
-			fmt.Errorf("read config file %s: others can read it (mode %04o) and it may hold a token: run: chmod 600 %s", path,
-				mode, path)
+		return f, fmt.Errorf(
+			"read config file %s: others can read it (mode %04o) and it may hold a token: run: chmod 600 %s",
+			path, mode, path)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {

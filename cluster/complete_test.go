@@ -1,0 +1,35 @@
+package cluster
+
+import (
+	"testing"
+
+	"github.com/holdfast-metal/holdfast/fsm"
+	"github.com/holdfast-metal/holdfast/proto/internalv1"
+)
+
+// Older peers halt at a command of a level they do not know instead of applying a part of it, so
+// the level must be in the log entry.
+func TestComplete(t *testing.T) {
+	tests := []struct {
+		name string
+		cmd  *internalv1.Command
+		want uint32
+	}{
+		{"first level", &internalv1.Command{Op: &internalv1.Command_StartRun{}}, fsm.Level1},
+		{"second level", &internalv1.Command{Op: &internalv1.Command_RetryBmc{}}, fsm.Level2},
+		{"raised for a field", &internalv1.Command{FeatureLevel: fsm.Level2, Op: &internalv1.Command_StartRun{}},
+			fsm.Level2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n := &Node{fsm: fsm.New()}
+			n.complete(tt.cmd)
+			if got := tt.cmd.GetFeatureLevel(); got != tt.want {
+				t.Errorf("got level %d, want %d", got, tt.want)
+			}
+			if tt.cmd.GetTime() == nil {
+				t.Error("got no time")
+			}
+		})
+	}
+}
